@@ -1,0 +1,91 @@
+/* base.h - what every module may use: errors, checked memory, vectors, strings, numbers with units, random numbers,
+ * hashes, a clock. Nothing here knows about networks or collectives. No function logs; none is thread-aware. */
+#ifndef TT_BASE_H
+#define TT_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <tutti/types.h>
+
+#define countof(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- errors (err.c) ---- */
+
+/* Fills *err (when not NULL) with status and the formatted text (cut to fit) and returns status: `return tt_fail(...)`. */
+tutti_status tt_fail(struct tutti_error *err, tutti_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The common case: tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (<what>)"). */
+tutti_status tt_fail_memory(struct tutti_error *err, const char *what);
+/* Puts "prefix: " in front of err->text. */
+void tt_fail_prefix(struct tutti_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *tt_status_text(tutti_status status);
+
+/* ---- memory (mem.c); all return NULL on failure or when n * size overflows ---- */
+void *tt_alloc(size_t n, size_t size);             /* uninitialised */
+void *tt_zalloc(size_t n, size_t size);            /* zeroed */
+void *tt_resize(void *old, size_t n, size_t size); /* like reallocarray */
+char *tt_strdup(const char *s);
+
+/* A growable array of equal elements. Zero-initialise with the element size: struct tt_vec v = {.elem = sizeof(int)}. */
+struct tt_vec {
+    void *data;
+    size_t len, cap, elem;
+};
+/* Appends n elements copied from `items` (NULL: zeroed); returns the first appended, NULL when out of memory. */
+void *tt_vec_push(struct tt_vec *v, const void *items, size_t n);
+void *tt_vec_at(const struct tt_vec *v, size_t i); /* asserts i < len */
+void tt_vec_free(struct tt_vec *v);                /* usable again afterwards */
+
+/* ---- strings (str.c) ---- */
+
+/* A growable string; errors are sticky (`failed`) so that callers check once at the end. `s` is always terminated. */
+struct tt_str {
+    char *s;
+    size_t len, cap;
+    bool failed;
+};
+void tt_str_printf(struct tt_str *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tt_str_add(struct tt_str *b, const char *s, size_t n);
+void tt_str_free(struct tt_str *b);
+bool tt_streq(const char *a, const char *b);
+/* Bytes (1..4) of the valid UTF-8 character that begins the n bytes at s; 0 when there is none. */
+size_t tt_utf8_len(const char *s, size_t n);
+/* Near matches of `name` among the n names (edit distance), as "did you mean ring, bi-ring?" or "" in buf; returns buf. */
+char *tt_near_matches(const char *name, const char *const *names, size_t n, char *buf, size_t cap);
+
+/* ---- numbers with units (units.c): strict, the whole text must be used, no sign, no locale ---- */
+
+tutti_status tt_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err);
+/* "64M", "1.5G", "8", "100KB", "100KiB": K/M/G/T are 1024-based, with or without B / iB; the product must be whole. */
+tutti_status tt_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err);
+/* "10Gbps", "2.5G", "1gbit", "100Mbit" (bits/s) or "16GB/s", "125MB/s" (bytes/s), 10-based; > 0 and finite. */
+tutti_status tt_parse_rate(const char *text, double *ret_bytes_per_s, struct tutti_error *err);
+/* "150ns", "20us", "1.5ms", "30s", "500ps", "0"; to whole picoseconds. */
+tutti_status tt_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err);
+/* People's forms, the inverses: "64 MiB", "10 Gbit/s", "1.25 us". Return buf. */
+char *tt_format_size(uint64_t bytes, char *buf, size_t cap);
+char *tt_format_rate(double bytes_per_s, char *buf, size_t cap);
+char *tt_format_time(uint64_t ps, char *buf, size_t cap);
+
+/* ---- randomness, hashes, clock (rand.c) ---- */
+
+/* xoshiro256**, seeded by splitmix64: the same numbers on every machine. Not for secrets. */
+struct tt_rng {
+    uint64_t s[4];
+};
+void tt_rng_seed(struct tt_rng *r, uint64_t seed);
+uint64_t tt_rng_next(struct tt_rng *r);
+uint64_t tt_rng_below(struct tt_rng *r, uint64_t n); /* uniform in [0, n), n > 0 */
+uint64_t tt_entropy(void);                           /* from the kernel (getrandom) */
+uint64_t tt_mix64(uint64_t x);                       /* bijective mixer */
+uint64_t tt_hash_bytes(uint64_t seed, const void *p, size_t n);
+uint64_t tt_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* Number of bits: smallest q with 2^q >= n (0 for n <= 1); largest power of two <= n (n > 0). */
+unsigned tt_ceil_log2(uint64_t n);
+uint64_t tt_floor_pow2(uint64_t n);
+
+#endif

@@ -1,0 +1,76 @@
+/* json.h - a streaming JSON reader and writer.
+ *
+ * Why not a library: a plan of 65,536 ranks has millions of operations; a tree of objects for it would take gigabytes. This
+ * reader hands out one token at a time in constant memory, knows its position, limits depth, and never recurses.
+ * Numbers are kept exact: integers that fit int64 are TT_JSON_INT, all others TT_JSON_REAL. */
+#ifndef TT_JSON_H
+#define TT_JSON_H
+
+#include "base/base.h"
+
+enum tt_json_kind {
+    TT_JSON_END,        /* end of the document (only white space followed) */
+    TT_JSON_OBJECT,     /* { */
+    TT_JSON_OBJECT_END, /* } */
+    TT_JSON_ARRAY,      /* [ */
+    TT_JSON_ARRAY_END,  /* ] */
+    TT_JSON_KEY,        /* text/len */
+    TT_JSON_STRING,     /* text/len, UTF-8, escapes decoded */
+    TT_JSON_INT,
+    TT_JSON_REAL,
+    TT_JSON_TRUE,
+    TT_JSON_FALSE,
+    TT_JSON_NULL,
+};
+
+enum { TT_JSON_DEPTH = 32, TT_JSON_TEXT = 4096 };
+
+struct tt_json_reader; /* opaque */
+
+/* The reader borrows `in`; `name` (copied) is what errors call the file. Every error reads "name:line:column: reason". */
+tutti_status tt_json_open_file(FILE *in, const char *name, struct tt_json_reader **ret, struct tutti_error *err);
+tutti_status tt_json_open_memory(const char *data, size_t len, const char *name, struct tt_json_reader **ret, struct tutti_error *err);
+void tt_json_close(struct tt_json_reader *r); /* accepts NULL */
+
+struct tt_json_token {
+    enum tt_json_kind kind;
+    const char *text; /* key or string, NUL-terminated (embedded NUL is refused); valid until the next call */
+    size_t len;
+    int64_t i; /* TT_JSON_INT */
+    double d;  /* TT_JSON_INT and TT_JSON_REAL */
+};
+tutti_status tt_json_next(struct tt_json_reader *r, struct tt_json_token *ret, struct tutti_error *err);
+/* The next token must be of this kind. */
+tutti_status tt_json_expect(struct tt_json_reader *r, enum tt_json_kind kind, struct tt_json_token *ret, struct tutti_error *err);
+/* Inside an array: the next token is an integer in [min, max] (*ret_end false) or the array's end (*ret_end true). */
+tutti_status tt_json_int_or_end(struct tt_json_reader *r, int64_t min, int64_t max, int64_t *ret, bool *ret_end, struct tutti_error *err);
+/* Skips one whole value (the next token begins it). */
+tutti_status tt_json_skip(struct tt_json_reader *r, struct tutti_error *err);
+/* Fails with "name:line:column: " and the text, at the token last returned. */
+tutti_status tt_json_fail(struct tt_json_reader *r, struct tutti_error *err, tutti_status status, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+uint64_t tt_json_bytes(const struct tt_json_reader *r); /* bytes consumed so far: a cap on what a file may make us allocate */
+
+/* ---- writer: commas and indentation by itself; the FILE's error flag is the error ---- */
+struct tt_json_writer {
+    FILE *out;
+    int depth;
+    bool compact[TT_JSON_DEPTH]; /* this level is written on one line */
+    bool any[TT_JSON_DEPTH];     /* this level already has a member */
+    bool after_key;
+};
+void tt_json_begin(struct tt_json_writer *w, FILE *out);
+void tt_json_object(struct tt_json_writer *w); /* { , members on lines of their own */
+void tt_json_object_compact(struct tt_json_writer *w);
+void tt_json_object_end(struct tt_json_writer *w);
+void tt_json_array(struct tt_json_writer *w);
+void tt_json_array_compact(struct tt_json_writer *w);
+void tt_json_array_end(struct tt_json_writer *w);
+void tt_json_key(struct tt_json_writer *w, const char *key);
+void tt_json_string(struct tt_json_writer *w, const char *s); /* NULL writes null */
+void tt_json_u64(struct tt_json_writer *w, uint64_t v);
+void tt_json_real(struct tt_json_writer *w, double v); /* shortest text that reads back identical; not finite writes null */
+void tt_json_bool(struct tt_json_writer *w, bool v);
+void tt_json_null(struct tt_json_writer *w);
+void tt_json_finish(struct tt_json_writer *w); /* the final newline */
+#endif
