@@ -1,0 +1,188 @@
+/* check.c - well-formedness: what everybody who reads a schedule may rely on.
+ *
+ * One pass over each rank's list. Fields first (kinds, peers, spans inside the vector, places that exist), then, step by step, what the
+ * operations do to each other (check_race.c). Work is per span, not per chunk: a span of 32,768 chunks costs what a span of one does.
+ * Whether the messages of different ranks fit together and add up to the collective is verify's question, not this one's. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "sched/parts.h"
+
+tutti_status tt_check_flaw(struct tt_checker *c, size_t op, const char *fmt, ...)
+{
+    char why[320];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    const struct tt_op *o = &c->slice.ops[op];
+    if (c->where)
+        *c->where = (struct tt_sched_flaw){.rank = c->rank, .op = op};
+    return tt_fail(c->err, TUTTI_ERR_INCORRECT, "rank %" PRIu32 " op %zu (%s, step %" PRIu32 "): %s", c->rank, op, tt_op_name(o->kind),
+                   o->step, why);
+}
+
+static bool is_message(unsigned kind)
+{
+    return kind <= TT_OP_RECV_REDUCE;
+}
+
+/* Order within a step: sends, receives, local operations. */
+static int phase(unsigned kind)
+{
+    return kind == TT_OP_SEND ? 0 : is_message(kind) ? 1 : 2;
+}
+
+static tutti_status check_order(struct tt_checker *c, size_t i)
+{
+    const struct tt_op *op = &c->slice.ops[i];
+    if (op->step >= TT_MAX_STEPS)
+        return tt_check_flaw(c, i, "at most %d steps are accepted", TT_MAX_STEPS);
+    if (i == 0)
+        return TUTTI_OK;
+    const struct tt_op *before = op - 1;
+    if (op->step < before->step)
+        return tt_check_flaw(c, i, "comes after an op of step %" PRIu32, before->step);
+    if (op->step == before->step && phase(op->kind) < phase(before->kind))
+        return tt_check_flaw(c, i, "is listed after a %s: a step has sends, then receives, then local operations",
+                             tt_op_name(before->kind));
+    return TUTTI_OK;
+}
+
+static tutti_status check_fields(struct tt_checker *c, size_t i)
+{
+    const struct tt_op *op = &c->slice.ops[i];
+    if (op->kind >= TT_OP_KINDS)
+        return tt_check_flaw(c, i, "kind %d is none", op->kind);
+    if (op->nspans == 0 || (uint64_t)op->span + op->nspans > c->slice.nspans)
+        return tt_check_flaw(c, i, "spans %" PRIu32 "+%" PRIu32 " of %zu", op->span, op->nspans, c->slice.nspans);
+    if (is_message(op->kind) && op->peer >= c->shape->ranks)
+        return tt_check_flaw(c, i, "peer %" PRIu32 " of %" PRIu32 " ranks", op->peer, c->shape->ranks);
+    if (is_message(op->kind) && op->peer == c->rank)
+        return tt_check_flaw(c, i, "a message to oneself");
+    if (!is_message(op->kind) && (op->peer != 0 || op->channel != 0))
+        return tt_check_flaw(c, i, "peer and channel of a local operation are 0");
+    return TUTTI_OK;
+}
+
+static tutti_status check_extent(struct tt_checker *c, size_t i, const struct tt_span *s)
+{
+    if (s->len == 0 || s->reps == 0)
+        return tt_check_flaw(c, i, "an empty span");
+    if (s->reps == 1 ? s->stride != 0 : s->stride < s->len)
+        return tt_check_flaw(c, i, "a span of %" PRIu32 " chunks repeated %" PRIu32 " times has stride %" PRIu32, s->len, s->reps,
+                             s->stride);
+    if (tt_span_end(s) > c->shape->chunks)
+        return tt_check_flaw(c, i, "a span from chunk %" PRIu32 " ends at %" PRIu64 " of %" PRIu32 " chunks", s->first, tt_span_end(s),
+                             c->shape->chunks);
+    if (s->buf >= c->shape->nbufs || s->src >= c->shape->nbufs)
+        return tt_check_flaw(c, i, "buffer %" PRIu32 " of %" PRIu32, s->buf >= c->shape->nbufs ? s->buf : s->src, c->shape->nbufs);
+    return TUTTI_OK;
+}
+
+static tutti_status check_places(struct tt_checker *c, size_t i, uint32_t k, const struct tt_span *s)
+{
+    struct tt_access a = tt_access_of(&c->slice.ops[i], k, s);
+    if (a.writes && a.to == TT_BUF_IN)
+        return tt_check_flaw(c, i, "writes the input");
+    if (a.reads && a.from == TT_BUF_IN && !tt_places_input(&c->places, c->rank, s))
+        return tt_check_flaw(c, i, "reads input (chunks from %" PRIu32 ") that this rank of a %s does not have", s->first,
+                             tt_coll_name(c->shape->coll));
+    bool output = (a.writes && a.to == TT_BUF_OUT) || (a.reads && a.from == TT_BUF_OUT);
+    if (output && !tt_places_output(&c->places, c->rank, s))
+        return tt_check_flaw(c, i, "uses output (chunks from %" PRIu32 ") that this rank of a %s does not have", s->first,
+                             tt_coll_name(c->shape->coll));
+    return TUTTI_OK;
+}
+
+/* src of spans whose operation does not read it; operands on the destination's chunks; no copy onto itself. */
+static tutti_status check_roles(struct tt_checker *c, size_t i, uint32_t k, const struct tt_span *s)
+{
+    const struct tt_op *op = &c->slice.ops[i];
+    const struct tt_span *dst = &c->slice.spans[op->span];
+    bool source = op->kind == TT_OP_COPY || op->kind == TT_OP_RECV_REDUCE || (op->kind == TT_OP_REDUCE && k > 0);
+    if (!source && s->src != s->buf)
+        return tt_check_flaw(c, i, "span %" PRIu32 " has a source", k);
+    if (op->kind == TT_OP_COPY && s->src == s->buf)
+        return tt_check_flaw(c, i, "copies buffer %" PRIu32 " onto itself", s->buf);
+    if (op->kind != TT_OP_REDUCE)
+        return TUTTI_OK;
+    if (op->nspans < 2)
+        return tt_check_flaw(c, i, "has no operand");
+    if (s->first != dst->first || s->len != dst->len || s->stride != dst->stride || s->reps != dst->reps || s->buf != dst->buf)
+        return tt_check_flaw(c, i, "operand %" PRIu32 " is not on the chunks of the destination", k);
+    return TUTTI_OK;
+}
+
+static tutti_status check_op(struct tt_checker *c, size_t i)
+{
+    const struct tt_op *op = &c->slice.ops[i];
+    tutti_status st = check_fields(c, i);
+    if (st == TUTTI_OK)
+        st = check_order(c, i);
+    for (uint32_t k = 0; st == TUTTI_OK && k < op->nspans; k++) {
+        const struct tt_span *s = &c->slice.spans[op->span + k];
+        st = check_extent(c, i, s);
+        if (st == TUTTI_OK)
+            st = check_roles(c, i, k, s);
+        if (st == TUTTI_OK)
+            st = check_places(c, i, k, s);
+    }
+    return st == TUTTI_OK ? tt_check_repeats(c, i) : st;
+}
+
+/* Invariant: ops before `i` are good by themselves and against each other. */
+static tutti_status check_slice(struct tt_checker *c)
+{
+    size_t i = 0;
+    while (i < c->slice.nops) {
+        size_t end = i;
+        while (end < c->slice.nops && c->slice.ops[end].step == c->slice.ops[i].step) {
+            tutti_status st = check_op(c, end++);
+            if (st != TUTTI_OK)
+                return st;
+        }
+        tutti_status st = tt_check_step(c, i, end);
+        if (st != TUTTI_OK)
+            return st;
+        i = end;
+    }
+    return c->shape->inplace ? tt_check_inplace(c) : TUTTI_OK;
+}
+
+static tutti_status check_routes(const struct tt_sched *s, struct tutti_error *err)
+{
+    if (s->nroutes > 0 && s->shape.topo_hash == 0)
+        return tt_fail(err, TUTTI_ERR_INCORRECT, "routes need the topology they were made for (topo_hash)");
+    for (uint32_t i = 0; i < s->nroutes; i++) {
+        const struct tt_sched_route *r = &s->routes[i];
+        if (r->src >= s->shape.ranks || r->dst >= s->shape.ranks || r->src == r->dst || r->channel > UINT16_MAX)
+            return tt_fail(err, TUTTI_ERR_INCORRECT, "route from rank %" PRIu32 " to rank %" PRIu32 " on channel %" PRIu32, r->src, r->dst,
+                           r->channel);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_where, struct tutti_error *err)
+{
+    struct tt_checker c = {.shape = &s->shape, .where = ret_where, .err = err};
+    c.claims.items.elem = sizeof(struct tt_claim);
+    tutti_status st = tt_shape_check(&s->shape, err);
+    if (st == TUTTI_OK)
+        st = check_routes(s, err);
+    if (st == TUTTI_OK && (uint64_t)s->first_rank + s->nslices > s->shape.ranks)
+        st = tt_fail(err, TUTTI_ERR_INCORRECT, "ranks %" PRIu32 "+%" PRIu32 " of %" PRIu32, s->first_rank, s->nslices, s->shape.ranks);
+    if (st == TUTTI_OK)
+        st = tt_places_make(&s->shape, &c.places, err);
+    for (uint32_t i = 0; st == TUTTI_OK && i < s->nslices; i++) {
+        c.rank = s->first_rank + i;
+        c.slice = tt_sched_slice(s, c.rank);
+        c.claims.work = 0;
+        c.max_work = (UINT64_C(1) << 26) + (uint64_t)c.slice.nspans * 16;
+        st = check_slice(&c);
+    }
+    tt_places_free(&c.places);
+    tt_vec_free(&c.claims.items);
+    return st;
+}

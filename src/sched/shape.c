@@ -1,0 +1,68 @@
+/* shape.c - which places of a collective hold user data and which may hold results: the table at the top of sched.h as code.
+ *
+ * Everything here depends on the shape alone, never on operations, so that verify, check and the executor agree about it. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "sched/sched.h"
+
+void tt_shape_free(struct tt_shape *s)
+{
+    if (!s)
+        return;
+    free(s->weights);
+    free(s->owner);
+    s->weights = NULL;
+    s->owner = NULL;
+}
+
+uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk)
+{
+    assert(chunk < s->chunks && s->ranks > 0);
+    if (s->owner)
+        return s->owner[chunk];
+    if (s->coll == TUTTI_ALL_TO_ALL)
+        return chunk % s->ranks;
+    /* A collective without owners may have any number of chunks: the answer is then only a hint, but still a rank. */
+    uint32_t per_rank = s->chunks / s->ranks;
+    uint32_t owner = per_rank ? chunk / per_rank : chunk;
+    return owner < s->ranks ? owner : s->ranks - 1;
+}
+
+bool tt_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
+{
+    switch (s->coll) {
+    case TUTTI_ALL_GATHER:
+    case TUTTI_GATHER:
+        return tt_shape_owner(s, chunk) == rank;
+    case TUTTI_BROADCAST:
+    case TUTTI_SCATTER:
+        return rank == s->root;
+    case TUTTI_ALL_TO_ALL:
+        return chunk / s->ranks == rank;
+    default:
+        return true;
+    }
+}
+
+bool tt_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
+{
+    switch (s->coll) {
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_SCATTER:
+    case TUTTI_ALL_TO_ALL:
+        return tt_shape_owner(s, chunk) == rank;
+    case TUTTI_REDUCE:
+    case TUTTI_GATHER:
+        return rank == s->root;
+    default:
+        return true;
+    }
+}
+
+uint32_t tt_shape_alias(const struct tt_shape *s, uint32_t chunk)
+{
+    if (s->coll != TUTTI_ALL_TO_ALL)
+        return chunk;
+    return chunk % s->ranks * s->ranks + chunk / s->ranks;
+}
