@@ -1,0 +1,129 @@
+/* algo.c - the drivers around an algorithm: may it, its shape, all ranks, some ranks.
+ *
+ * Everything an algorithm need not think about happens here once: is the collective offered, is the root a rank, are the options
+ * known, does the topology fit; the fields of the shape that come from the problem; the loop over ranks; the sticky error.
+ * An algorithm is probed before every use, so that its own functions see only problems it has accepted. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "algo/algo.h"
+
+static bool is_rooted(tutti_coll c)
+{
+    return c == TUTTI_BROADCAST || c == TUTTI_REDUCE || c == TUTTI_GATHER || c == TUTTI_SCATTER;
+}
+
+static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struct tutti_error *why)
+{
+    char offered[160] = "";
+    size_t used = 0;
+    for (unsigned c = 0; c < TUTTI_COLL_COUNT; c++)
+        if (al->colls >> c & 1u && used < sizeof(offered))
+            used += (size_t)snprintf(offered + used, sizeof(offered) - used, "%s%s", used ? ", " : "", tt_coll_name((tutti_coll)c));
+    return tt_fail(why, TUTTI_ERR_REFUSED, "%s does not offer %s (it offers %s)", al->name, tt_coll_name(coll), offered);
+}
+
+static tutti_status check_problem(const struct tt_problem *p, struct tutti_error *why)
+{
+    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop >= TUTTI_REDOP_COUNT)
+        return tt_fail(why, TUTTI_ERR_ARG, "unknown collective, data type or reduction");
+    if (p->ranks == 0)
+        return tt_fail(why, TUTTI_ERR_RANGE, "0 ranks: at least one is needed");
+    if (p->ranks > TT_MAX_RANKS)
+        return tt_fail(why, TUTTI_ERR_LIMIT, "%" PRIu32 " ranks: at most %d are accepted", p->ranks, (int)TT_MAX_RANKS);
+    if (is_rooted(p->coll) && p->root >= p->ranks)
+        return tt_fail(why, TUTTI_ERR_RANGE, "root %" PRIu32 " is not a rank: there are %" PRIu32, p->root, p->ranks);
+    return TUTTI_OK;
+}
+
+static tutti_status check_topo(const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *why)
+{
+    if (!a->topo && al->needs_topo)
+        return tt_fail(why, TUTTI_ERR_REFUSED, "%s needs a topology (%s)", al->name, al->needs);
+    if (a->topo && a->topo->ranks != a->problem.ranks)
+        return tt_fail(why, TUTTI_ERR_MISMATCH, "the topology has %" PRIu32 " ranks, the problem %" PRIu32, a->topo->ranks,
+                       a->problem.ranks);
+    return TUTTI_OK;
+}
+
+tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *why)
+{
+    tutti_status st = check_problem(&a->problem, why);
+    if (st == TUTTI_OK && !(al->colls >> a->problem.coll & 1u))
+        st = not_offered(al, a->problem.coll, why);
+    if (st == TUTTI_OK)
+        st = tt_options_check(al, &a->options, why);
+    if (st == TUTTI_OK)
+        st = check_topo(al, a, why);
+    if (st == TUTTI_OK && al->probe)
+        st = al->probe(a, why);
+    return st;
+}
+
+tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_shape *ret, struct tutti_error *err)
+{
+    tutti_status st = tt_algo_probe(al, a, err);
+    if (st != TUTTI_OK)
+        return st;
+    struct tt_shape s = {
+        .coll = a->problem.coll,
+        .ranks = a->problem.ranks,
+        .root = is_rooted(a->problem.coll) ? a->problem.root : 0,
+        .nbufs = TT_BUF_SCRATCH,
+        .segments = (uint32_t)tt_option_number(al, &a->options, "segments", 1),
+        .inplace = true,
+        .count = a->problem.coll == TUTTI_BARRIER ? 0 : a->problem.count,
+        .dtype = a->problem.dtype,
+        .redop = a->problem.redop,
+        .topo_hash = a->topo && (al->needs_topo || al->build) ? a->topo->hash : 0,
+    };
+    snprintf(s.algo, sizeof(s.algo), "%s", al->name);
+    tt_options_format(&a->options, s.options, sizeof(s.options));
+    st = al->shape(a, &s, err);
+    if (st != TUTTI_OK) {
+        tt_shape_free(&s);
+        return st;
+    }
+    assert(s.chunks > 0 && s.nbufs >= TT_BUF_SCRATCH);
+    *ret = s;
+    return TUTTI_OK;
+}
+
+static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t n, struct tt_builder *b)
+{
+    uint32_t first = b->first_rank;
+    /* Invariant: the builder holds complete lists of ranks first .. first+i-1, unless it has failed. */
+    for (uint32_t i = 0; i < n && b->status == TUTTI_OK; i++) {
+        tt_build_rank(b, first + i);
+        al->slice(a, first + i, b);
+        if (i == 0 && b->shape.symmetric) /* the others are as long */
+            tt_build_reserve(b, (uint64_t)b->ops.len * (n - 1), (uint64_t)b->spans.len * (n - 1));
+    }
+}
+
+tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first, uint32_t n, struct tt_sched **ret,
+                           struct tutti_error *err)
+{
+    struct tt_shape shape;
+    struct tt_builder b;
+    tutti_status st = tt_algo_shape(al, a, &shape, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (n == 0 || first >= shape.ranks || n > shape.ranks - first) {
+        st = tt_fail(err, TUTTI_ERR_RANGE, "%" PRIu32 " ranks from rank %" PRIu32 ": there are %" PRIu32, n, first, shape.ranks);
+        tt_shape_free(&shape);
+        return st;
+    }
+    tt_build_begin(&b, &shape, al->slice ? first : 0);
+    if (al->slice)
+        list_ranks(al, a, n, &b);
+    else
+        al->build(a, &b);
+    return tt_build_freeze(&b, ret, err);
+}
+
+tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_sched **ret, struct tutti_error *err)
+{
+    return tt_algo_slice(al, a, 0, a->problem.ranks, ret, err);
+}

@@ -1,0 +1,83 @@
+/* algo.h - algorithms: pure functions from (problem, topology, options) to a schedule, or a refusal with its reason.
+ *
+ * One file per algorithm, one line in the table (table.c). An algorithm with a closed form lists any single rank's operations by
+ * itself (`slice`, time proportional to that rank's own operations, no topology-wide work); a synthesised one builds all ranks at once
+ * (`build`). Never both. */
+#ifndef TT_ALGO_H
+#define TT_ALGO_H
+
+#include "base/base.h"
+#include "sched/sched.h"
+#include "topo/topo.h"
+
+struct tt_problem {
+    tutti_coll coll;
+    uint32_t ranks, root;
+    uint64_t count; /* elements of the whole vector */
+    tutti_dtype dtype;
+    tutti_redop redop;
+};
+
+enum { TT_MAX_OPTIONS = 8 };
+struct tt_option_value {
+    char key[24], value[40];
+};
+struct tt_options {
+    size_t n;
+    struct tt_option_value item[TT_MAX_OPTIONS];
+};
+
+struct tt_algo_args {
+    struct tt_problem problem;
+    const struct tt_topo *topo; /* may be NULL unless the algorithm's `needs_topo` is set; then ranks equal the problem's */
+    struct tt_options options;
+};
+
+/* One option an algorithm understands: `values` is "a|b|c" (first is the default) or "N" for a whole number, with min and max. A last
+ * entry that ends in ".." ("auto|AxB..") stands for any text; the algorithm's probe judges it. */
+struct tt_algo_option {
+    const char *key, *values, *desc;
+    uint64_t min, max; /* for "N" */
+};
+
+struct tt_algo {
+    const char *name;
+    const char *desc;  /* one line, printed by `tutti algos` */
+    const char *needs; /* what it demands: "any number of ranks", "a torus or mesh", ... */
+    unsigned colls;    /* bit set of 1u << tutti_coll */
+    bool needs_topo;
+    bool pipelined;                       /* gains from segments: the planner searches K */
+    bool rank_order;                      /* sums in rank order: qualifies for `reproducible` */
+    const struct tt_algo_option *options; /* ended by key NULL; may be NULL. segments=K is understood for all and not listed here */
+    /* Can it? TUTTI_OK or TUTTI_ERR_REFUSED with the reason. Options are already checked against `options`. May be NULL: always. */
+    tutti_status (*probe)(const struct tt_algo_args *a, struct tutti_error *why);
+    /* Chunks, weights, owners, buffers, flags. The caller has filled coll, ranks, root, segments, algo, options, count, dtype, redop;
+     * inplace = true. */
+    tutti_status (*shape)(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err);
+    void (*slice)(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b); /* b->shape is the shape */
+    void (*build)(const struct tt_algo_args *a, struct tt_builder *b);                /* all ranks, in order */
+    /* Operations of one rank, roughly (for budgets); NULL: slice of rank 0 is counted. */
+    uint64_t (*estimate_ops)(const struct tt_algo_args *a);
+};
+
+const struct tt_algo *const *tt_algo_table(size_t *ret_n);
+const struct tt_algo *tt_algo_find(const char *name); /* NULL when unknown */
+/* "no algorithm 'rnig'; did you mean ring?" as an error. */
+tutti_status tt_algo_unknown(const char *name, struct tutti_error *err);
+
+/* Options: parse "k=v" into o; check against the algorithm's list (and segments=K); look up with defaults. */
+tutti_status tt_options_add(struct tt_options *o, const char *key_value, struct tutti_error *err);
+tutti_status tt_options_check(const struct tt_algo *al, const struct tt_options *o, struct tutti_error *err);
+/* The value, or the default: that text is good until the thread's next call. */
+const char *tt_option_text(const struct tt_algo *al, const struct tt_options *o, const char *key);
+uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, const char *key, uint64_t dflt);
+void tt_options_format(const struct tt_options *o, char *buf, size_t cap); /* sorted "k=v,k=v" */
+
+/* Whether al can do the problem: collective offered, root in range, options known, topology fits, then its own probe. */
+tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *why);
+/* The shape alone; all ranks; one rank; ranks first..first+n-1 (a synthesised algorithm builds all and ignores the range). */
+tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_shape *ret, struct tutti_error *err);
+tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_sched **ret, struct tutti_error *err);
+tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first, uint32_t n, struct tt_sched **ret,
+                           struct tutti_error *err);
+#endif

@@ -1,0 +1,208 @@
+/* bucket.c - the k-dimensional bucket algorithm for tori: rings along every dimension, all ports busy all the time.
+ *
+ * A reduce-scatter along dimension 0, then 1, ... and an all-gather in the opposite order moves the fewest bytes, but uses one
+ * dimension and one direction at a time. So the vector is cut in 2D parts (D dimensions of more than one rank): part j starts with
+ * dimension j mod D and goes on cyclically, parts below D run in the positive, the others in the negative direction. In phase i part j is
+ * on dimension (i+j) mod D: every directed link carries exactly one part in every phase. torus:2x2, D = 2, rank = 2*x0 + x1:
+ *
+ *     0 - 1     phase    part 0 and 2: along x0, then x1            part 1 and 3: along x1, then x0
+ *     |   |       0      0<->2 1<->3   owners {0,1} | {2,3}         0<->1 2<->3   owners {0,2} | {1,3}
+ *     2 - 3       1      0<->1 2<->3   owner 0 | 1, 2 | 3           0<->2 1<->3   owner 0 | 2, 1 | 3
+ *               2, 3     all-gather: phases 1, 0 again              (a dimension of 2 is one cable: both directions fold on it)
+ *
+ * Chunk = owner * 2D + part, so that rank r owns block r. Invariant after phase i: of its part's chunks whose owner agrees with rank r in
+ * the dimensions done, r holds the sum over all ranks that agree with r in the dimensions still to come. Phases are aligned: each lasts as
+ * long as the largest dimension needs, so that parts never meet on a link. Cost on n^D ranks: 2 D (n-1) steps; every directed link carries
+ * 2 (p-1)/p S/(2D), the least any algorithm can reach on a torus; a rank waits for 2D neighbours per step. With unequal sizes the shorter
+ * rings pause until the longest is done. Every chunk is summed along one path, hence equal bits everywhere. */
+#include "algo/algos.h"
+#include "algo/pieces.h"
+
+enum { MAX_DIMS = TT_TOPO_MAX_DIMS };
+
+/* A digit of the rank number: x = rank / weight % size. */
+struct digit {
+    uint32_t size, weight;
+};
+
+/* The dimensions of more than one rank, in the order of the topology. */
+struct grid {
+    uint32_t n, longest, ranks;
+    struct digit dim[MAX_DIMS];
+};
+
+/* One phase of one part: what its blocks are. */
+struct stage {
+    uint32_t parts, base; /* chunk of the owner whose digits still to come are 0 */
+    struct digit along;   /* the digit that tells the blocks apart */
+    struct digit run[2];  /* owners of a block: all values of these (size 1: unused) */
+};
+
+static struct grid make_grid(const struct tt_topo *t)
+{
+    struct grid g = {.longest = 1, .ranks = t->ranks};
+    uint32_t weight = 1;
+    for (uint32_t d = t->ndims; d-- > 0; weight *= t->dims[d])
+        if (t->dims[d] > 1)
+            g.dim[g.n++] = (struct digit){t->dims[d], weight};
+    for (uint32_t i = 0; i < g.n / 2; i++) {
+        struct digit keep = g.dim[i];
+        g.dim[i] = g.dim[g.n - 1 - i];
+        g.dim[g.n - 1 - i] = keep;
+    }
+    for (uint32_t i = 0; i < g.n; i++)
+        g.longest = g.dim[i].size > g.longest ? g.dim[i].size : g.longest;
+    return g;
+}
+
+/* Dimensions from .. to-1 as one digit: the owners that differ only in them are evenly spaced. */
+static struct digit join(const struct grid *g, uint32_t from, uint32_t to)
+{
+    struct digit r = {1, 1};
+    if (from >= to)
+        return r;
+    r.weight = g->dim[to - 1].weight;
+    for (uint32_t d = from; d < to; d++)
+        r.size *= g->dim[d].size;
+    return r;
+}
+
+/* Phase i of part j is on dimension e = (i+j) mod D. Dimensions j .. e-1 (cyclically) are done; still to come are e+1 .. j-1, one run of
+ * dimensions or, beyond the last one, two. */
+static struct stage make_stage(const struct grid *g, uint32_t part, uint32_t i, uint32_t rank)
+{
+    uint32_t j = part % g->n, e = (i + j) % g->n, owner = 0;
+    struct stage s = {.parts = 2 * g->n, .along = g->dim[e]};
+    for (uint32_t k = 0; k < i; k++) {
+        const struct digit *done = &g->dim[(j + k) % g->n];
+        owner += rank / done->weight % done->size * done->weight;
+    }
+    s.base = owner * s.parts + part;
+    s.run[0] = join(g, e + 1, e < j ? j : g->n);
+    s.run[1] = join(g, 0, e < j ? 0 : j);
+    if (s.run[0].size < s.run[1].size) { /* the longer run is one strided span, the other is listed */
+        struct digit keep = s.run[0];
+        s.run[0] = s.run[1];
+        s.run[1] = keep;
+    }
+    return s;
+}
+
+static size_t stage_block(const void *ctx, uint32_t block, struct tt_span *ret)
+{
+    const struct stage *s = ctx;
+    uint32_t first = s->base + s->parts * block * s->along.weight;
+    bool one = s->run[0].size == 1;
+    for (uint32_t k = 0; k < s->run[1].size; k++)
+        ret[k] = (struct tt_span){.first = first + s->parts * k * s->run[1].weight,
+                                  .len = 1,
+                                  .stride = one ? 0 : s->parts * s->run[0].weight,
+                                  .reps = s->run[0].size};
+    return s->run[1].size;
+}
+
+static tutti_status bucket_probe(const struct tt_algo_args *a, struct tutti_error *why)
+{
+    const struct tt_topo *t = a->topo;
+    if (t->ndims == 0)
+        return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus, not %s", t->kind);
+    for (uint32_t d = 0; d < t->ndims; d++)
+        if (!t->wrap && t->dims[d] > 2)
+            return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus: dimension %u of the mesh has %u ranks and no link that closes its ring",
+                           d, t->dims[d]);
+    struct grid g = make_grid(t);
+    if (2ull * g.n * g.ranks > UINT32_MAX)
+        return tt_fail(why, TUTTI_ERR_REFUSED, "too many chunks: %u parts of %u ranks", 2 * g.n, g.ranks);
+    for (uint32_t j = 0; j < g.n; j++) {
+        struct stage s = make_stage(&g, j, 0, 0); /* later phases have fewer owners per block, in fewer runs */
+        if (s.run[1].size > TT_GROUP_SPANS)
+            return tt_fail(why, TUTTI_ERR_REFUSED, "messages would have %u ranges of chunks, more than %d", s.run[1].size, TT_GROUP_SPANS);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status bucket_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+{
+    (void)err;
+    struct grid g = make_grid(a->topo);
+    s->chunks = g.n ? 2 * g.n * g.ranks : 1;
+    s->nbufs = s->coll == TUTTI_REDUCE_SCATTER ? TT_BUF_SCRATCH + 1 : TT_BUF_SCRATCH;
+    return TUTTI_OK;
+}
+
+static struct tt_group stage_group(const struct stage *s, uint32_t rank)
+{
+    uint32_t me = rank / s->along.weight % s->along.size;
+    return (struct tt_group){
+        .n = s->along.size, .me = me, .first = rank - me * s->along.weight, .stride = s->along.weight, .block = stage_block, .ctx = s};
+}
+
+/* What is the same in all pieces of a rank. */
+struct frame {
+    const struct grid *grid;
+    bool rs, ag;
+    uint32_t work, phase_steps;
+};
+
+static struct tt_piece scatter_piece(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
+{
+    uint32_t last = f->grid->n - 1;
+    return (struct tt_piece){.kind = TT_RING_RS,
+                             .group = *g,
+                             .in = i == 0 ? TT_BUF_IN : f->work,
+                             .work = f->work,
+                             .out = i == last ? TT_BUF_OUT : f->work,
+                             .step = i * f->phase_steps,
+                             .channel = (uint16_t)part,
+                             .reverse = part >= f->grid->n};
+}
+
+static struct tt_piece gather_piece(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
+{
+    uint32_t last = f->grid->n - 1, before = f->rs ? f->grid->n : 0;
+    return (struct tt_piece){.kind = TT_RING_AG,
+                             .group = *g,
+                             .in = f->rs || i < last ? TT_BUF_OUT : TT_BUF_IN,
+                             .out = TT_BUF_OUT,
+                             .step = (before + last - i) * f->phase_steps,
+                             .channel = (uint16_t)part,
+                             .reverse = part >= f->grid->n};
+}
+
+static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
+{
+    struct grid g = make_grid(a->topo);
+    struct frame f = {.grid = &g, .rs = tt_coll_reduces(a->problem.coll), .ag = tt_coll_gathers(a->problem.coll)};
+    f.work = f.ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
+    f.phase_steps = g.longest - 1;
+    struct stage stages[2 * MAX_DIMS * MAX_DIMS];
+    struct tt_vec pieces = {.elem = sizeof(struct tt_piece)};
+    if (g.n == 0) {
+        tt_emit_alone(b);
+        return;
+    }
+    bool ok = true;
+    for (uint32_t k = 0; k < 2 * g.n * g.n; k++) {
+        uint32_t part = k / g.n, i = k % g.n;
+        stages[k] = make_stage(&g, part, i, rank);
+        struct tt_group group = stage_group(&stages[k], rank);
+        struct tt_piece scatter = scatter_piece(&f, &group, part, i), gather = gather_piece(&f, &group, part, i);
+        ok = ok && (!f.rs || tt_vec_push(&pieces, &scatter, 1)) && (!f.ag || tt_vec_push(&pieces, &gather, 1));
+    }
+    if (ok)
+        tt_pieces_emit(b, pieces.data, pieces.len);
+    else
+        b->status = tt_fail_memory(&b->err, "bucket");
+    tt_vec_free(&pieces);
+}
+
+const struct tt_algo tt_algo_bucket = {
+    .name = "bucket",
+    .desc = "rings along every dimension of a torus at once, in both directions: least load on every link",
+    .needs = "a torus (any number of dimensions, any sizes)",
+    .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
+    .needs_topo = true,
+    .probe = bucket_probe,
+    .shape = bucket_shape,
+    .slice = bucket_slice,
+};

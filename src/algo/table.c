@@ -1,0 +1,42 @@
+/* table.c - all algorithms, one line each. The order decides ties between equally fast candidates and the order of every list. */
+#include "algo/algos.h"
+
+static const struct tt_algo *const table[] = {
+    &tt_algo_ring,
+    &tt_algo_bi_ring,
+    &tt_algo_recursive_doubling,
+    &tt_algo_halving_doubling,
+    &tt_algo_circulant,
+    &tt_algo_direct,
+    &tt_algo_double_tree,
+    &tt_algo_bucket,
+    &tt_algo_hierarchical,
+    &tt_algo_swing,
+    &tt_algo_chain,
+    &tt_algo_binomial,
+    &tt_algo_oneshot,
+};
+
+const struct tt_algo *const *tt_algo_table(size_t *ret_n)
+{
+    *ret_n = countof(table);
+    return table;
+}
+
+const struct tt_algo *tt_algo_find(const char *name)
+{
+    for (size_t i = 0; i < countof(table); i++)
+        if (tt_streq(table[i]->name, name))
+            return table[i];
+    return NULL;
+}
+
+tutti_status tt_algo_unknown(const char *name, struct tutti_error *err)
+{
+    const char *names[countof(table)];
+    char near[200];
+    for (size_t i = 0; i < countof(table); i++)
+        names[i] = table[i]->name;
+    tt_near_matches(name, names, countof(table), near, sizeof(near));
+    return tt_fail(err, TUTTI_ERR_ARG, "no algorithm '%.64s'; %s", name, *near ? near : "`tutti algos` lists them");
+}
