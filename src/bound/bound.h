@@ -1,0 +1,47 @@
+/* bound.h - lower bounds on the time of a collective on a topology, each with a certificate a person can check.
+ *
+ * No schedule whatsoever (without reduction inside switches) can be faster than any of them. */
+#ifndef TT_BOUND_H
+#define TT_BOUND_H
+
+#include "base/base.h"
+#include "topo/topo.h"
+
+#define TT_BOUND_LIST(X) X(LATENCY, "latency") X(ROUNDS, "rounds") X(VOLUME, "volume") X(CUT, "cut")
+enum tt_bound_kind {
+#define TT_BOUND_ENUM(id, name) TT_BOUND_##id,
+    TT_BOUND_LIST(TT_BOUND_ENUM)
+#undef TT_BOUND_ENUM
+        TT_BOUND_KINDS
+};
+const char *tt_bound_name(enum tt_bound_kind k);
+
+/* One bound and the facts that prove it. Numbers needed to re-do the arithmetic are all here. */
+struct tt_bound {
+    enum tt_bound_kind kind;
+    bool applies;           /* false: says nothing for this collective or topology (time_ps 0) */
+    uint64_t time_ps;       /* rounded down */
+    bool complete;          /* CUT: all cuts were considered; LATENCY: all pairs. false: still valid, perhaps not the best of its kind */
+    uint32_t from, to;      /* LATENCY: the pair of ranks; VOLUME: the one rank whose ports it is about (UINT32_MAX: all ranks together) */
+    uint32_t rounds, ports; /* ROUNDS */
+    uint64_t round_ps;      /* ROUNDS: the least latency of one round */
+    double bytes;           /* VOLUME: bytes that must leave (enter) all ranks together; CUT: bytes that must cross */
+    double capacity;     /* VOLUME: sum of egress (ingress); CUT: capacity of the cut in the binding direction, bytes/s, links rounded up */
+    bool both;           /* CUT, VOLUME: bytes and capacity are of both directions together (half-duplex links count once) */
+    uint8_t *side;       /* CUT: side[v] = 1 for the vertices the bytes leave; ranks + switches entries */
+    uint32_t side_ranks; /* CUT: ranks with side 1 */
+    char text[400];      /* the certificate in words */
+};
+
+struct tt_bounds {
+    struct tt_bound item[TT_BOUND_KINDS]; /* indexed by kind */
+    enum tt_bound_kind best;
+    uint64_t time_ps; /* of the best */
+};
+
+/* Bounds for the collective on `bytes` (the whole vector) and, where rooted, `root`. Reduce-scatter, all-gather, gather, scatter assume
+ * equal blocks. */
+tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes, struct tt_bounds *ret,
+                            struct tutti_error *err);
+void tt_bounds_free(struct tt_bounds *b);
+#endif

@@ -1,0 +1,82 @@
+/* words.c - the certificates as sentences: what must move, what carries it, and the division that gives the time. */
+#include <inttypes.h>
+
+#include "bound/parts.h"
+#include "sched/sched.h"
+
+enum { WORD = 32, LIST = 160 };
+
+void tt_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank, bool halved)
+{
+    char time[WORD], from[WORD * 2], to[WORD * 2];
+    tt_topo_vertex_name(q->t, b->from, from, sizeof(from));
+    tt_topo_vertex_name(q->t, b->to, to, sizeof(to));
+    tt_format_time(b->time_ps, time, sizeof(time));
+    if (halved)
+        snprintf(b->text, sizeof(b->text),
+                 "some rank concerns all others; %s and %s are so far apart that it has %s or more to one of them", from, to, time);
+    else if (some_rank)
+        snprintf(b->text, sizeof(b->text), "some rank concerns all others; even for %s the way to %s takes at least %s", from, to, time);
+    else
+        snprintf(b->text, sizeof(b->text), "%s must hear of %s: no path between them takes less than %s", to, from, time);
+}
+
+void tt_words_rounds(const struct tt_ask *q, struct tt_bound *b)
+{
+    char time[WORD], round[WORD];
+    snprintf(b->text, sizeof(b->text),
+             "with %" PRIu32 " port%s per rank news reaches %" PRIu32 " ranks in %" PRIu32 " rounds of at least %s: %s", b->ports,
+             b->ports == 1 ? "" : "s", q->p, b->rounds, tt_format_time(b->round_ps, round, sizeof(round)),
+             tt_format_time(b->time_ps, time, sizeof(time)));
+}
+
+void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb)
+{
+    char size[WORD], whole[WORD], rate[WORD], time[WORD], who[WORD * 2];
+    tt_format_size((uint64_t)b->bytes, size, sizeof(size));
+    tt_format_size(q->bytes, whole, sizeof(whole));
+    tt_format_rate(b->capacity, rate, sizeof(rate));
+    tt_format_time(b->time_ps, time, sizeof(time));
+    if (b->from != UINT32_MAX)
+        tt_topo_vertex_name(q->t, b->from, who, sizeof(who));
+    else
+        snprintf(who, sizeof(who), "the %" PRIu32 " ranks together", q->p);
+    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through ports of %s: %s / %s = %s", tt_coll_name(q->coll), whole, size,
+             verb, who, rate, size, rate, time);
+}
+
+/* "0-7, 12" of the ranks with this side, cut with "..." before `cap` is full. */
+static void list_ranks(const struct tt_ask *q, const uint8_t *side, uint8_t which, char *buf, size_t cap)
+{
+    size_t len = 0;
+    buf[0] = 0;
+    for (uint32_t v = 0; v < q->p; v++) {
+        uint32_t end = v;
+        if (side[v] != which)
+            continue;
+        while (end + 1 < q->p && side[end + 1] == which)
+            end++;
+        if (len + 32 > cap) {
+            snprintf(buf + len, cap - len, ", ...");
+            return;
+        }
+        len += (size_t)snprintf(buf + len, cap - len, v == end ? "%s%" PRIu32 : "%s%" PRIu32 "-%" PRIu32, len ? ", " : "", v, end);
+        v = end;
+    }
+}
+
+void tt_words_cut(const struct tt_ask *q, struct tt_bound *b)
+{
+    char size[WORD], rate[WORD], time[WORD], list[LIST];
+    bool few = b->side_ranks <= q->p - b->side_ranks; /* name the smaller side */
+    uint32_t n = few ? b->side_ranks : q->p - b->side_ranks;
+    list_ranks(q, b->side, few, list, sizeof(list));
+    tt_format_size((uint64_t)b->bytes, size, sizeof(size));
+    tt_format_rate(b->capacity, rate, sizeof(rate));
+    tt_format_time(b->time_ps, time, sizeof(time));
+    snprintf(b->text, sizeof(b->text), "%s must %s rank%s %s (%" PRIu32 " of %" PRIu32 ") over links of %s: %s / %s = %s", size,
+             b->both ? "leave and enter"
+             : few   ? "leave"
+                     : "enter",
+             n == 1 ? "" : "s", list, n, q->p, rate, size, rate, time);
+}

@@ -1,0 +1,157 @@
+/* cost.c - the entry points: check that schedule and topology fit, collect the loads, ask for the time of K segments.
+ *
+ * One segment is priced while the loads are collected. For more, and for the search of the best K, the loads of every step are kept and
+ * the waves are run over them (wave.c), so that a search never walks the schedule again. */
+#include "cost/cost.h"
+
+#include "cost/load.h"
+
+uint64_t tt_cost_reduced(const struct tt_op *op, uint64_t bytes)
+{
+    uint64_t sums = op->kind == TT_OP_RECV_REDUCE ? 1 : op->nspans > 2 ? op->nspans - 2 : 0; /* REDUCE: destination and operands */
+    uint64_t all;
+    return __builtin_mul_overflow(bytes, sums, &all) ? UINT64_MAX : all;
+}
+
+static bool whole(const struct tt_sched *s)
+{
+    return s->first_rank == 0 && s->nslices == s->shape.ranks;
+}
+
+static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
+{
+    if (s->shape.ranks != t->ranks)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is for %u ranks, the topology has %u", s->shape.ranks, t->ranks);
+    if (s->first_rank != 0 || s->nslices == 0)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule does not hold rank 0");
+    return TUTTI_OK;
+}
+
+static tutti_status check_symmetric(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
+{
+    if (!s->shape.symmetric || s->shape.weights)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is not symmetric with equal chunks");
+    if (!t->rotational)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "%s looks different from different ranks", t->spec ? t->spec : t->kind);
+    if (s->nroutes > 0 && s->shape.topo_hash == t->hash)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule chooses its own routes");
+    return TUTTI_OK;
+}
+
+/* Loads of the schedule, by symmetry or from all ranks. */
+static tutti_status load(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool symmetric, bool keep,
+                         struct tt_load *l, struct tutti_error *err)
+{
+    tutti_status st = symmetric ? tt_cost_load_symmetric(s, t, b, keep, l, err) : tt_cost_load_full(s, t, b, keep, l, err);
+    if (st)
+        return st;
+    l->cost.steps = s->steps;
+    st = tt_load_status(l, err);
+    if (st)
+        tt_load_close(l);
+    return st;
+}
+
+static tutti_status price(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool symmetric, struct tt_cost *ret,
+                          struct tutti_error *err)
+{
+    struct tt_load l;
+    uint32_t segments = s->shape.segments > 0 ? s->shape.segments : 1;
+    tutti_status st = load(s, t, b, symmetric, segments > 1, &l, err);
+    if (st)
+        return st;
+    if (segments > 1)
+        st = tt_waves_run(&l, segments, ret, err);
+    else
+        *ret = l.cost;
+    tt_load_close(&l);
+    return st;
+}
+
+tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, struct tt_cost *ret,
+                           struct tutti_error *err)
+{
+    struct tt_bind b;
+    tutti_status st = check_fit(s, t, err);
+    if (!st && !whole(s))
+        st = tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule holds %u of %u ranks", s->nslices, s->shape.ranks);
+    if (!st)
+        st = tt_bind_make(&s->shape, count, dtype, &b, err);
+    if (st)
+        return st;
+    st = price(s, t, &b, false, ret, err);
+    tt_bind_free(&b);
+    return st;
+}
+
+tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
+                               struct tt_cost *ret, struct tutti_error *err)
+{
+    struct tt_bind b;
+    tutti_status st = check_fit(rank0, t, err);
+    if (!st)
+        st = check_symmetric(rank0, t, err);
+    if (!st)
+        st = tt_bind_make(&rank0->shape, count, dtype, &b, err);
+    if (st)
+        return st;
+    st = price(rank0, t, &b, true, ret, err);
+    tt_bind_free(&b);
+    return st;
+}
+
+/* The most elements of one chunk: more segments than that would be empty. */
+static uint64_t largest_chunk(const struct tt_bind *b)
+{
+    uint64_t most = 0;
+    if (!b->prefix)
+        return tt_bind_window_max(b, 1);
+    for (uint32_t c = 0; c < b->chunks; c++) {
+        uint64_t n = tt_bind_offset(b, c + 1) - tt_bind_offset(b, c);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static tutti_status search(const struct tt_load *l, uint64_t max, uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err)
+{
+    struct tt_cost best = l->cost;
+    uint32_t best_k = 1;
+    for (uint64_t k = 2; k <= max; k *= 2) {
+        struct tt_cost c;
+        tutti_status st = tt_waves_run(l, (uint32_t)k, &c, err);
+        if (st)
+            return st;
+        if (c.time_ps < best.time_ps) {
+            best = c;
+            best_k = (uint32_t)k;
+        }
+    }
+    *ret = best;
+    *ret_k = best_k;
+    return TUTTI_OK;
+}
+
+tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, uint32_t max,
+                                   uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err)
+{
+    struct tt_bind b;
+    struct tt_load l;
+    bool symmetric = !whole(s);
+    tutti_status st = check_fit(s, t, err);
+    if (!st && symmetric)
+        st = check_symmetric(s, t, err);
+    if (!st)
+        st = tt_bind_make(&s->shape, count, dtype, &b, err);
+    if (st)
+        return st;
+    uint64_t most = largest_chunk(&b);
+    most = most < max ? most : max;
+    st = load(s, t, &b, symmetric, most > 1, &l, err);
+    if (!st) {
+        st = search(&l, most, ret_k, ret, err);
+        tt_load_close(&l);
+    }
+    tt_bind_free(&b);
+    return st;
+}

@@ -1,0 +1,39 @@
+/* cost.h - the alpha-beta-gamma time of a schedule on a topology: `predicted_us` and `tutti sim --level step`.
+ *
+ * Bulk-synchronous: a step takes the largest route latency of its messages, plus the largest load/bandwidth of a directed link
+ * (half-duplex links add both directions; a rank's injected and ejected bytes are also a resource of its ports), plus gamma times
+ * the most bytes one rank reduces, plus host overhead times the messages of the busiest rank: the larger of the m it sends and the m it
+ * receives. With `ports=k` declared, the latency is paid ceil(m/k) times, m as above. K segments: in wave w segment k does step w-k; a
+ * wave takes what its active steps take together: the largest latency, the sum of their loads (each a K-th of the step's), the sum
+ * of their messages. A message counts although it may be empty. All times are integer picoseconds, every part of a step or wave
+ * rounded up, so that every machine agrees on the order of candidates. */
+#ifndef TT_COST_H
+#define TT_COST_H
+
+#include "base/base.h"
+#include "sched/sched.h"
+#include "topo/topo.h"
+
+struct tt_cost {
+    uint64_t time_ps;
+    uint64_t latency_ps, transfer_ps, reduce_ps, overhead_ps; /* the parts; they add up to time_ps */
+    uint32_t steps;
+    uint32_t busiest_link; /* directed link id with the most bytes per bandwidth over the whole schedule */
+    uint64_t busiest_bytes;
+    uint32_t max_link_contention; /* messages on one directed link in one step of the schedule, whatever K is */
+    uint64_t messages, bytes;     /* totals over all ranks */
+    bool by_symmetry;             /* computed from rank 0 alone */
+};
+
+/* Cost of a schedule that holds all ranks, for `count` elements. Refuses (TUTTI_ERR_MISMATCH) when the rank counts differ. */
+tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, struct tt_cost *ret,
+                           struct tutti_error *err);
+/* The same from rank 0's slice alone, for a symmetric schedule (shape.symmetric, equal weights) on a rotational topology. Message sizes are
+ * those of the largest among the ranks, so that the result is never below tt_cost_sched and equal when the chunks are equal. */
+tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
+                               struct tt_cost *ret, struct tutti_error *err);
+/* The segment count (power of two, at most `max` and the elements of the largest chunk; the smallest of equals) with the least time_ps
+ * for schedule s, and its cost. s holds all ranks, or rank 0 as for tt_cost_symmetric. */
+tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, uint32_t max,
+                                   uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err);
+#endif

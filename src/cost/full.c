@@ -1,0 +1,229 @@
+/* full.c - the loads of a schedule that holds all ranks.
+ *
+ * Ranks list their operations by step, so the steps are walked with a calendar: each step has the list of ranks whose next operation is
+ * in it. A rank is taken from the calendar, its operations of the step are accounted, and it is put down at the step of its next one.
+ * Walking costs O(operations + ranks + steps) whatever the schedule looks like (a chain of 65,536 ranks has as many steps).
+ * Invariant: before step s every rank with operations left stands in exactly one list, of a step >= s. */
+#include "cost/load.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct full {
+    const struct tt_sched *s;
+    const struct tt_topo *t;
+    const struct tt_bind *bind;
+    struct tt_load *l;
+    bool ported;           /* some rank's ports carry less than its links */
+    bool routed;           /* the schedule's own routes are meant for this topology */
+    uint32_t *head, *next; /* calendar: first rank of each step, next rank of the same step */
+    uint64_t *cursor;      /* per rank: operations done */
+    uint64_t *link_bytes;  /* per directed link, all steps */
+    uint32_t *path, path_cap;
+};
+
+static double link_rate(const struct tt_link *link, uint32_t direction)
+{
+    return link->bw[link->half ? 0 : direction];
+}
+
+/* A rank's ports are a resource of their own only when they carry less than its links do: otherwise some link is always slower. */
+static bool any_ported(const struct tt_topo *t)
+{
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        double out = 0, in = 0;
+        for (uint32_t k = t->g.start[r]; k < t->g.start[r + 1]; k++) {
+            const struct tt_link *link = &t->links[t->g.id[k] / 2];
+            out += link_rate(link, t->g.id[k] & 1);
+            in += link_rate(link, ~t->g.id[k] & 1);
+        }
+        if (tt_topo_egress(t, r) < out || tt_topo_ingress(t, r) < in)
+            return true;
+    }
+    return false;
+}
+
+static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tutti_error *err)
+{
+    const struct tt_topo *t = f->t;
+    uint64_t arcs = 2 * (uint64_t)t->nlinks, ntransfer = arcs + (f->ported ? 2 * (uint64_t)t->ranks : 0);
+    if (ntransfer + arcs + 3 * (uint64_t)t->ranks > UINT32_MAX / 2)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "too many links to price");
+    *m = (struct tt_machine){.ntransfer = (uint32_t)ntransfer, .nreduce = t->ranks, .nmessage = 2 * t->ranks, .ncount = (uint32_t)arcs};
+    tt_machine_host(m, t);
+    m->rate = tt_alloc((size_t)ntransfer + 1, sizeof(*m->rate));
+    if (!m->rate)
+        return tt_fail_memory(err, "link rates");
+    for (uint32_t d = 0; d < 2 * t->nlinks; d++)
+        m->rate[d] = tt_cost_rate(link_rate(&t->links[d / 2], d & 1));
+    for (uint32_t r = 0; f->ported && r < t->ranks; r++) {
+        m->rate[arcs + r] = tt_cost_rate(tt_topo_egress(t, r));
+        m->rate[arcs + t->ranks + r] = tt_cost_rate(tt_topo_ingress(t, r));
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status full_alloc(struct full *f, struct tutti_error *err)
+{
+    f->path_cap = tt_topo_max_route(f->t);
+    f->head = tt_alloc((size_t)f->s->nsteps + 1, sizeof(*f->head));
+    f->next = tt_alloc(f->s->shape.ranks, sizeof(*f->next));
+    f->cursor = tt_zalloc(f->s->shape.ranks, sizeof(*f->cursor));
+    f->link_bytes = tt_zalloc(2 * (size_t)f->t->nlinks + 1, sizeof(*f->link_bytes));
+    f->path = tt_alloc((size_t)f->path_cap + 1, sizeof(*f->path));
+    if (!f->head || !f->next || !f->cursor || !f->link_bytes || !f->path)
+        return tt_fail_memory(err, "walk through the schedule");
+    return TUTTI_OK;
+}
+
+/* A route from a file is believed only if it leads from src to dst. */
+static tutti_status check_route(const struct tt_topo *t, const struct tt_sched_route *r, struct tutti_error *err)
+{
+    uint32_t at = r->src;
+    for (uint32_t i = 0; i < r->nlinks; i++) {
+        uint32_t d = r->links[i];
+        if (d / 2 >= t->nlinks || at != (d & 1 ? t->links[d / 2].b : t->links[d / 2].a))
+            return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u: hop %u is not a link from there", r->src, r->dst, r->channel,
+                           i);
+        at = d & 1 ? t->links[d / 2].a : t->links[d / 2].b;
+    }
+    if (at != r->dst)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u does not end at its destination", r->src, r->dst, r->channel);
+    return TUTTI_OK;
+}
+
+/* The links of a message: the schedule's own route for this network, else the network's. */
+static tutti_status find_route(struct full *f, uint32_t src, const struct tt_op *op, const uint32_t **ret, uint32_t *ret_n,
+                               struct tutti_error *err)
+{
+    const struct tt_sched_route *own = f->routed ? tt_sched_route(f->s, src, op->peer, op->channel) : NULL;
+    if (own) {
+        *ret = own->links;
+        *ret_n = own->nlinks;
+        return TUTTI_OK;
+    }
+    *ret = f->path;
+    return tt_topo_route(f->t, src, op->peer, f->path, f->path_cap, ret_n, err);
+}
+
+static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op *op, uint64_t bytes, struct tutti_error *err)
+{
+    const struct tt_topo *t = f->t;
+    struct tt_load *l = f->l;
+    const uint32_t *path;
+    uint32_t n;
+    tutti_status st = find_route(f, src, op, &path, &n, err);
+    if (st)
+        return st;
+    uint64_t latency = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tt_link *link = &t->links[path[i] / 2];
+        latency += link->latency_ps;
+        tt_load_add(l, link->half ? path[i] & ~1u : path[i], bytes);
+        tt_load_add(l, tt_machine_count(&l->m) + path[i], 1);
+        f->link_bytes[path[i]] += bytes;
+    }
+    tt_load_latency(l, latency);
+    if (f->ported) {
+        tt_load_add(l, 2 * t->nlinks + src, bytes);
+        tt_load_add(l, 2 * t->nlinks + t->ranks + op->peer, bytes);
+    }
+    if (l->m.nmessage) {
+        tt_load_add(l, tt_machine_message(&l->m) + src, 1);
+        tt_load_add(l, tt_machine_message(&l->m) + t->ranks + op->peer, 1);
+    }
+    l->cost.messages++;
+    l->overflow |= __builtin_add_overflow(l->cost.bytes, bytes, &l->cost.bytes);
+    return TUTTI_OK;
+}
+
+/* A rank's operations of this step. */
+static tutti_status add_rank(struct full *f, uint32_t rank, uint32_t step, struct tutti_error *err)
+{
+    struct tt_slice sl = tt_sched_slice(f->s, rank);
+    struct tt_load *l = f->l;
+    uint64_t i = f->cursor[rank];
+    tutti_status st = TUTTI_OK;
+    for (; i < sl.nops && sl.ops[i].step == step && !st; i++) {
+        const struct tt_op *op = &sl.ops[i];
+        if (op->kind == TT_OP_SEND)
+            st = add_message(f, rank, op, tt_bind_op_bytes(f->bind, &sl, op), err);
+        else if (l->m.nreduce && op->kind != TT_OP_RECV && op->kind != TT_OP_COPY)
+            tt_load_add(l, tt_machine_reduce(&l->m) + rank, tt_cost_reduced(op, tt_bind_op_bytes(f->bind, &sl, op)));
+    }
+    f->cursor[rank] = i;
+    return st;
+}
+
+/* Puts the rank down at the step of its next operation. */
+static void calendar_put(struct full *f, uint32_t rank)
+{
+    struct tt_slice sl = tt_sched_slice(f->s, rank);
+    if (f->cursor[rank] >= sl.nops)
+        return;
+    uint32_t step = sl.ops[f->cursor[rank]].step;
+    f->next[rank] = f->head[step];
+    f->head[step] = rank;
+}
+
+static tutti_status walk(struct full *f, struct tutti_error *err)
+{
+    memset(f->head, 0xff, ((size_t)f->s->nsteps + 1) * sizeof(*f->head));
+    for (uint32_t r = f->s->shape.ranks; r-- > 0;)
+        calendar_put(f, r);
+    for (uint32_t step = 0; step < f->s->nsteps; step++) {
+        for (uint32_t r = f->head[step], after; r != UINT32_MAX; r = after) {
+            after = f->next[r];
+            tutti_status st = add_rank(f, r, step, err);
+            if (st)
+                return st;
+            calendar_put(f, r);
+        }
+        tt_load_step(f->l);
+    }
+    return TUTTI_OK;
+}
+
+/* The directed link with the most bytes per bandwidth; the lowest id among equals. */
+static void find_busiest(struct full *f)
+{
+    struct tt_cost *c = &f->l->cost;
+    uint64_t rate = 1;
+    for (uint32_t d = 0; d < 2 * f->t->nlinks; d++)
+        if (tt_slower(f->link_bytes[d], f->l->m.rate[d], c->busiest_bytes, rate)) {
+            c->busiest_link = d;
+            c->busiest_bytes = f->link_bytes[d];
+            rate = f->l->m.rate[d];
+        }
+}
+
+tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool keep, struct tt_load *l,
+                               struct tutti_error *err)
+{
+    struct full f = {.s = s, .t = t, .bind = b, .l = l, .ported = any_ported(t)};
+    struct tt_machine m;
+    f.routed = s->nroutes > 0 && s->shape.topo_hash == t->hash;
+    assert(s->first_rank == 0 && s->nslices == s->shape.ranks);
+    tutti_status st = make_machine(&f, &m, err);
+    if (!st)
+        st = tt_load_open(l, &m, keep, err);
+    if (st)
+        return st;
+    for (uint32_t i = 0; f.routed && i < s->nroutes && !st; i++)
+        st = check_route(t, &s->routes[i], err);
+    if (!st)
+        st = full_alloc(&f, err);
+    if (!st)
+        st = walk(&f, err);
+    if (!st)
+        find_busiest(&f);
+    free(f.head);
+    free(f.next);
+    free(f.cursor);
+    free(f.link_bytes);
+    free(f.path);
+    if (st)
+        tt_load_close(l);
+    return st;
+}

@@ -1,0 +1,164 @@
+/* load.c - one step becomes time: the largest latency, the slowest transfer, the most reduced bytes, the most messages.
+ *
+ * Everything is integer arithmetic: bandwidths are whole 1/1024 bytes per second, gamma whole 2^-20 picoseconds per byte, and
+ * products are 128 bits wide, so that every machine finds the same picosecond. Times are rounded up: no step is cheaper than it is.
+ * Invariant: sum[] is zero outside touched[], so that a step costs what it touches and not what the network has. */
+#include "cost/load.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned __int128 u128;
+
+#define PS_PER_S 1000000000000u
+enum { RATE_UNIT = 1024, GAMMA_SHIFT = 20 };
+
+uint64_t tt_cost_rate(double bytes_per_s)
+{
+    double r = bytes_per_s * RATE_UNIT;
+    if (!(r >= 1))
+        return 1;
+    return r >= 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)r;
+}
+
+void tt_machine_host(struct tt_machine *m, const struct tt_topo *t)
+{
+    double g = t->gamma * 1e12 * (double)(1 << GAMMA_SHIFT);
+    m->gamma_fixed = g >= 0x1p62 ? UINT64_C(1) << 62 : g > 0 ? (uint64_t)(g + 0.5) : 0;
+    m->overhead_ps = t->overhead_ps;
+    m->ports = t->ports;
+}
+
+tutti_status tt_load_open(struct tt_load *l, const struct tt_machine *m, bool keep, struct tutti_error *err)
+{
+    *l = (struct tt_load){.m = *m, .keep = keep};
+    if (!m->gamma_fixed)
+        l->m.nreduce = 0;
+    if (!m->overhead_ps && !m->ports)
+        l->m.nmessage = 0;
+    l->profile.latency.elem = l->profile.start.elem = l->profile.amount.elem = sizeof(uint64_t);
+    l->profile.resource.elem = sizeof(uint32_t);
+    uint64_t n = (uint64_t)l->m.ntransfer + l->m.nreduce + l->m.nmessage + l->m.ncount;
+    l->sum = n <= UINT32_MAX ? tt_zalloc((size_t)n + 1, sizeof(*l->sum)) : NULL;
+    l->touched = n <= UINT32_MAX ? tt_alloc((size_t)n + 1, sizeof(*l->touched)) : NULL;
+    uint64_t zero = 0;
+    if (!l->sum || !l->touched || (keep && !tt_vec_push(&l->profile.start, &zero, 1))) {
+        tt_load_close(l);
+        return tt_fail_memory(err, "loads of the links");
+    }
+    return TUTTI_OK;
+}
+
+void tt_load_close(struct tt_load *l)
+{
+    free(l->m.rate);
+    free(l->sum);
+    free(l->touched);
+    tt_vec_free(&l->profile.latency);
+    tt_vec_free(&l->profile.start);
+    tt_vec_free(&l->profile.resource);
+    tt_vec_free(&l->profile.amount);
+    *l = (struct tt_load){0};
+}
+
+void tt_load_add(struct tt_load *l, uint32_t resource, uint64_t amount)
+{
+    if (amount == 0)
+        return;
+    if (l->sum[resource] == 0)
+        l->touched[l->ntouched++] = resource;
+    if (__builtin_add_overflow(l->sum[resource], amount, &l->sum[resource])) {
+        l->sum[resource] = UINT64_MAX;
+        l->overflow = true;
+    }
+}
+
+void tt_load_latency(struct tt_load *l, uint64_t latency_ps)
+{
+    if (latency_ps > l->latency_ps)
+        l->latency_ps = latency_ps;
+}
+
+/* One touched resource enters the peak of its family. */
+static void peak_raise(struct tt_peak *p, struct tt_load *l, uint32_t resource)
+{
+    uint64_t v = l->sum[resource];
+    if (resource < l->m.ntransfer) {
+        if (tt_slower(v, l->m.rate[resource], p->load, p->rate)) {
+            p->load = v;
+            p->rate = l->m.rate[resource];
+        }
+    } else if (resource < tt_machine_message(&l->m)) {
+        p->reduced = v > p->reduced ? v : p->reduced;
+    } else if (resource < tt_machine_count(&l->m)) {
+        p->messages = v > p->messages ? v : p->messages;
+    } else if (v > l->cost.max_link_contention) {
+        l->cost.max_link_contention = (uint32_t)v;
+    }
+}
+
+static void keep_step(struct tt_load *l)
+{
+    struct tt_profile *p = &l->profile;
+    bool ok = tt_vec_push(&p->latency, &l->latency_ps, 1) != NULL;
+    for (uint32_t i = 0; ok && i < l->ntouched; i++) {
+        uint32_t r = l->touched[i];
+        if (r < tt_machine_count(&l->m))
+            ok = tt_vec_push(&p->resource, &r, 1) && tt_vec_push(&p->amount, &l->sum[r], 1);
+    }
+    uint64_t end = p->resource.len;
+    if (!ok || !tt_vec_push(&p->start, &end, 1))
+        l->nomem = true;
+    else
+        p->nsteps++;
+}
+
+void tt_load_step(struct tt_load *l)
+{
+    struct tt_peak p = {.rate = 1, .latency_ps = l->latency_ps};
+    for (uint32_t i = 0; i < l->ntouched; i++)
+        peak_raise(&p, l, l->touched[i]);
+    if (!tt_peak_add(&p, &l->m, 1, 1, &l->cost))
+        l->overflow = true;
+    if (l->keep && !l->nomem)
+        keep_step(l);
+    for (uint32_t i = 0; i < l->ntouched; i++)
+        l->sum[l->touched[i]] = 0;
+    l->ntouched = 0;
+    l->latency_ps = 0;
+}
+
+tutti_status tt_load_status(const struct tt_load *l, struct tutti_error *err)
+{
+    if (l->nomem)
+        return tt_fail_memory(err, "loads of the steps");
+    if (l->overflow)
+        return tt_fail(err, TUTTI_ERR_RANGE, "the predicted time exceeds 2^64 picoseconds (213 days)");
+    return TUTTI_OK;
+}
+
+/* *sum += times * ceil(num / den); false on overflow. */
+static bool add_ratio(uint64_t *sum, u128 num, u128 den, uint64_t times)
+{
+    u128 q = (num + den - 1) / den;
+    uint64_t part;
+    if (q > UINT64_MAX || __builtin_mul_overflow((uint64_t)q, times, &part))
+        return false;
+    return !__builtin_add_overflow(*sum, part, sum);
+}
+
+bool tt_peak_add(const struct tt_peak *p, const struct tt_machine *m, uint32_t segments, uint64_t times, struct tt_cost *c)
+{
+    assert(segments > 0 && p->rate > 0);
+    uint64_t turns = m->ports && p->messages > m->ports ? (p->messages + m->ports - 1) / m->ports : 1;
+    bool ok = add_ratio(&c->latency_ps, (u128)p->latency_ps * turns, 1, times);
+    ok = ok && add_ratio(&c->transfer_ps, (u128)p->load * PS_PER_S * RATE_UNIT, (u128)p->rate * segments, times);
+    ok = ok && (p->reduced >> 62) == 0 && add_ratio(&c->reduce_ps, (u128)p->reduced * m->gamma_fixed, (u128)segments << GAMMA_SHIFT, times);
+    ok = ok && add_ratio(&c->overhead_ps, (u128)p->messages * m->overhead_ps, 1, times);
+    if (!ok)
+        return false;
+    ok = !__builtin_add_overflow(c->latency_ps, c->transfer_ps, &c->time_ps);
+    ok = ok && !__builtin_add_overflow(c->time_ps, c->reduce_ps, &c->time_ps);
+    return ok && !__builtin_add_overflow(c->time_ps, c->overhead_ps, &c->time_ps);
+}

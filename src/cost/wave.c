@@ -1,0 +1,185 @@
+/* wave.c - K segments: in wave w segment k does step w-k, so that up to K consecutive steps share the network.
+ *
+ *   steps 3, K = 2:   wave      0    1    2    3
+ *                     segment 0 s0   s1   s2
+ *                     segment 1      s0   s1   s2
+ *
+ * A wave asks for the sum of what its active steps ask for, divided by K. The active steps are a window that slides by one step per
+ * wave: what enters is added, what leaves is subtracted, and the slowest resource is read from the root of a tournament tree (each
+ * inner node names the winner of its two children). Latencies need the maximum over the window: a queue of falling latencies.
+ * Cost: O((entries of the profile) * log(resources) + waves), without building anything again for another K.
+ * Invariant: after a wave's updates, use[r] is the sum over the active steps, and every inner node names the slower child. */
+#include "cost/load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Resources first .. first+n-1 compete; leaf i of `win` is at position leaves + i. */
+struct tourney {
+    uint32_t first, n, leaves;
+    uint32_t *win;        /* resource - first; UINT32_MAX: nobody */
+    const uint64_t *rate; /* NULL: all alike */
+};
+
+struct waves {
+    const struct tt_load *l;
+    uint64_t *use;
+    struct tourney family[3]; /* transfer, reduce, message */
+    uint32_t *queue;          /* steps with falling latency, queue[head] .. queue[tail-1] */
+    uint32_t head, tail;
+};
+
+static tutti_status tourney_open(struct tourney *y, uint32_t first, uint32_t n, struct tutti_error *err)
+{
+    *y = (struct tourney){.first = first, .n = n, .leaves = 1};
+    while (y->leaves < n)
+        y->leaves *= 2;
+    y->win = tt_alloc(2 * (size_t)y->leaves, sizeof(*y->win));
+    if (!y->win)
+        return tt_fail_memory(err, "tournament of the links");
+    memset(y->win, 0xff, 2 * (size_t)y->leaves * sizeof(*y->win));
+    for (uint32_t i = 0; i < n; i++)
+        y->win[y->leaves + i] = i;
+    for (uint32_t i = y->leaves - 1; i > 0; i--)
+        y->win[i] = y->win[2 * (size_t)i];
+    return TUTTI_OK;
+}
+
+static uint32_t winner(const struct tourney *y, const uint64_t *use, uint32_t a, uint32_t b)
+{
+    if (a == UINT32_MAX || b == UINT32_MAX)
+        return a < b ? a : b;
+    uint64_t ra = y->rate ? y->rate[a] : 1, rb = y->rate ? y->rate[b] : 1;
+    return tt_slower(use[y->first + b], rb, use[y->first + a], ra) ? b : a;
+}
+
+/* The use of this resource changed: replay its matches towards the root, until one that it does not win and did not win before. */
+static void tourney_update(struct tourney *y, const uint64_t *use, uint32_t resource)
+{
+    uint32_t me = resource - y->first;
+    for (size_t i = ((size_t)y->leaves + me) / 2; i > 0; i /= 2) {
+        uint32_t before = y->win[i];
+        y->win[i] = winner(y, use, y->win[2 * i], y->win[2 * i + 1]);
+        if (y->win[i] == before && before != me)
+            break;
+    }
+}
+
+static uint64_t tourney_top(const struct tourney *y, const uint64_t *use, uint64_t *ret_rate)
+{
+    uint32_t w = y->n ? y->win[1] : UINT32_MAX;
+    if (w == UINT32_MAX)
+        return 0;
+    if (y->rate)
+        *ret_rate = y->rate[w];
+    return use[y->first + w];
+}
+
+static struct tourney *family_of(struct waves *v, uint32_t resource)
+{
+    const struct tt_machine *m = &v->l->m;
+    return &v->family[resource < m->ntransfer ? 0 : resource < tt_machine_message(m) ? 1 : 2];
+}
+
+/* A step enters (or leaves) the window; false on overflow. */
+static bool step_apply(struct waves *v, uint32_t step, bool enter)
+{
+    const struct tt_profile *p = &v->l->profile;
+    const uint64_t *start = p->start.data, *amount = p->amount.data;
+    const uint32_t *resource = p->resource.data;
+    for (uint64_t i = start[step]; i < start[step + 1]; i++) {
+        uint64_t *use = &v->use[resource[i]];
+        if (!enter)
+            *use -= amount[i];
+        else if (__builtin_add_overflow(*use, amount[i], use))
+            return false;
+        tourney_update(family_of(v, resource[i]), v->use, resource[i]);
+    }
+    return true;
+}
+
+static void latency_enter(struct waves *v, uint32_t step)
+{
+    const uint64_t *latency = v->l->profile.latency.data;
+    while (v->tail > v->head && latency[v->queue[v->tail - 1]] <= latency[step])
+        v->tail--;
+    v->queue[v->tail++] = step;
+}
+
+static void latency_leave(struct waves *v, uint32_t step)
+{
+    if (v->head < v->tail && v->queue[v->head] == step)
+        v->head++;
+}
+
+static struct tt_peak wave_peak(struct waves *v)
+{
+    struct tt_peak p = {.rate = 1};
+    uint64_t unused = 0;
+    p.load = tourney_top(&v->family[0], v->use, &p.rate);
+    p.reduced = tourney_top(&v->family[1], v->use, &unused);
+    p.messages = tourney_top(&v->family[2], v->use, &unused);
+    if (v->head < v->tail)
+        p.latency_ps = ((const uint64_t *)v->l->profile.latency.data)[v->queue[v->head]];
+    return p;
+}
+
+/* All waves; while all steps are active (K > steps) nothing changes and the waves are counted at once. */
+static bool slide(struct waves *v, uint32_t segments, struct tt_cost *c)
+{
+    uint32_t nsteps = v->l->profile.nsteps;
+    uint64_t waves = nsteps ? (uint64_t)nsteps + segments - 1 : 0;
+    for (uint64_t w = 0, times = 1; w < waves; w += times) {
+        if (w < nsteps) {
+            latency_enter(v, (uint32_t)w);
+            if (!step_apply(v, (uint32_t)w, true))
+                return false;
+        }
+        if (w >= segments) {
+            latency_leave(v, (uint32_t)(w - segments));
+            step_apply(v, (uint32_t)(w - segments), false);
+        }
+        times = w + 1 == nsteps && segments > nsteps ? (uint64_t)segments - nsteps + 1 : 1;
+        struct tt_peak p = wave_peak(v);
+        if (!tt_peak_add(&p, &v->l->m, segments, times, c))
+            return false;
+    }
+    return true;
+}
+
+static tutti_status waves_open(struct waves *v, struct tutti_error *err)
+{
+    const struct tt_machine *m = &v->l->m;
+    v->use = tt_zalloc((size_t)tt_machine_count(m) + 1, sizeof(*v->use));
+    v->queue = tt_alloc((size_t)v->l->profile.nsteps + 1, sizeof(*v->queue));
+    if (!v->use || !v->queue)
+        return tt_fail_memory(err, "waves");
+    tutti_status st = tourney_open(&v->family[0], 0, m->ntransfer, err);
+    if (!st)
+        st = tourney_open(&v->family[1], tt_machine_reduce(m), m->nreduce, err);
+    if (!st)
+        st = tourney_open(&v->family[2], tt_machine_message(m), m->nmessage, err);
+    v->family[0].rate = m->rate;
+    return st;
+}
+
+tutti_status tt_waves_run(const struct tt_load *l, uint32_t segments, struct tt_cost *c, struct tutti_error *err)
+{
+    struct waves v = {.l = l};
+    struct tt_cost sum = l->cost;
+    sum.time_ps = sum.latency_ps = sum.transfer_ps = sum.reduce_ps = sum.overhead_ps = 0;
+    tutti_status st = waves_open(&v, err);
+    if (st)
+        goto out;
+    if (!slide(&v, segments, &sum)) {
+        st = tt_fail(err, TUTTI_ERR_RANGE, "the predicted time of %u segments exceeds 2^64 picoseconds (213 days)", segments);
+        goto out;
+    }
+    *c = sum;
+out:
+    for (size_t i = 0; i < countof(v.family); i++)
+        free(v.family[i].win);
+    free(v.use);
+    free(v.queue);
+    return st;
+}
