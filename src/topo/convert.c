@@ -1,0 +1,141 @@
+/* convert.c - pictures and other people's formats: Graphviz and SimGrid (platform XML 4.1, read by SimGrid 3.32).
+ *
+ * SimGrid gets what Tutti means: full-duplex cables are SPLITDUPLEX, half-duplex ones SHARED, and a cable with two different
+ * bandwidths is two one-way links. Up to 1,024 ranks every route is written out (routing "Full"), so that both programs use the same
+ * links; beyond that the file lists cables between hosts and routers and SimGrid searches ("Dijkstra", ties as it likes; of
+ * parallel cables only the first). gamma, overhead and ports have no counterpart there. */
+#include "topo/internal.h"
+
+#include <stdlib.h>
+
+enum { MAX_FULL_RANKS = 1024 };
+
+/* ---- Graphviz ---- */
+
+static void dot_text(const char *s, FILE *out)
+{
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            fputc('\\', out);
+        fputc(*s == '\n' ? ' ' : *s, out);
+    }
+}
+
+static void dot_vertex(const struct tt_topo *t, uint32_t v, FILE *out)
+{
+    char name[200];
+    fprintf(out, "  v%u [shape=%s,label=\"", v, v < t->ranks ? "circle" : "box");
+    if (t->names && t->names[v])
+        dot_text(tt_topo_vertex_name(t, v, name, sizeof name), out);
+    else
+        fprintf(out, v < t->ranks ? "%u" : "s%u", v < t->ranks ? v : v - t->ranks);
+    fputs("\"];\n", out);
+}
+
+void tt_topo_write_dot(const struct tt_topo *t, FILE *out)
+{
+    char rate[64], back[64], time[64];
+    fputs("graph \"", out);
+    dot_text(t->spec, out);
+    fputs("\" {\n  layout=neato;\n  overlap=false;\n", out);
+    for (uint32_t v = 0; v < t->ranks + t->switches; v++)
+        dot_vertex(t, v, out);
+    for (uint32_t i = 0; i < t->nlinks; i++) {
+        const struct tt_link *l = &t->links[i];
+        fprintf(out, "  v%u -- v%u [label=\"%s", l->a, l->b, tt_format_rate(l->bw[0], rate, sizeof rate));
+        if (l->bw[0] != l->bw[1])
+            fprintf(out, " / %s", tt_format_rate(l->bw[1], back, sizeof back));
+        fprintf(out, ", %s\"%s];\n", tt_format_time(l->latency_ps, time, sizeof time), l->half ? ",style=dashed" : "");
+    }
+    fputs("}\n", out);
+}
+
+/* ---- SimGrid ---- */
+
+static void put_vertex(const struct tt_topo *t, uint32_t v, FILE *out)
+{
+    fprintf(out, v < t->ranks ? "rank-%u" : "switch-%u", v < t->ranks ? v : v - t->ranks);
+}
+
+static bool two_links(const struct tt_link *l)
+{
+    return !l->half && l->bw[0] != l->bw[1];
+}
+
+static void put_link(const char *id, uint32_t i, double bw, const struct tt_link *l, FILE *out)
+{
+    const char *policy = l->half || two_links(l) ? "SHARED" : "SPLITDUPLEX";
+    fprintf(out, "    <link id=\"link-%u%s\" bandwidth=\"%.17gBps\" latency=\"%llups\" sharing_policy=\"%s\"/>\n", i, id, bw,
+            (unsigned long long)l->latency_ps, policy);
+}
+
+static void put_links(const struct tt_topo *t, FILE *out)
+{
+    for (uint32_t i = 0; i < t->nlinks; i++) {
+        const struct tt_link *l = &t->links[i];
+        put_link(two_links(l) ? "-ab" : "", i, l->bw[0], l, out);
+        if (two_links(l))
+            put_link("-ba", i, l->bw[1], l, out);
+    }
+}
+
+static void put_hop(const struct tt_topo *t, uint32_t arc, FILE *out)
+{
+    const struct tt_link *l = &t->links[arc / 2];
+    if (two_links(l))
+        fprintf(out, "<link_ctn id=\"link-%u-%s\"/>", arc / 2, arc & 1 ? "ba" : "ab");
+    else if (l->half)
+        fprintf(out, "<link_ctn id=\"link-%u\"/>", arc / 2);
+    else
+        fprintf(out, "<link_ctn id=\"link-%u\" direction=\"%s\"/>", arc / 2, arc & 1 ? "DOWN" : "UP");
+}
+
+/* One-way route over the given directed links. */
+static void put_route(const struct tt_topo *t, const uint32_t ends[2], const uint32_t *arcs, uint32_t n, FILE *out)
+{
+    fputs("    <route src=\"", out);
+    put_vertex(t, ends[0], out);
+    fputs("\" dst=\"", out);
+    put_vertex(t, ends[1], out);
+    fputs("\" symmetrical=\"NO\">", out);
+    for (uint32_t i = 0; i < n; i++)
+        put_hop(t, arcs[i], out);
+    fputs("</route>\n", out);
+}
+
+static void put_all_routes(const struct tt_topo *t, uint32_t *arcs, FILE *out)
+{
+    uint32_t cap = tt_topo_max_route(t), n;
+    for (uint32_t a = 0; a < t->ranks; a++)
+        for (uint32_t b = 0; b < t->ranks; b++)
+            if (a != b && tt_topo_route(t, a, b, arcs, cap, &n, NULL) == TUTTI_OK)
+                put_route(t, (uint32_t[2]){a, b}, arcs, n, out);
+}
+
+static void put_cables(const struct tt_topo *t, FILE *out)
+{
+    for (uint32_t v = 0; v < t->g.n; v++)
+        for (uint32_t k = t->g.start[v]; k < t->g.start[v + 1]; k++)
+            if (k == t->g.start[v] || t->g.head[k] != t->g.head[k - 1])
+                put_route(t, (uint32_t[2]){v, t->g.head[k]}, &t->g.id[k], 1, out);
+}
+
+void tt_topo_write_simgrid(const struct tt_topo *t, FILE *out)
+{
+    uint32_t *arcs = t->ranks <= MAX_FULL_RANKS ? tt_alloc(tt_topo_max_route(t) + 1u, sizeof *arcs) : NULL;
+    fprintf(out,
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
+            "  <zone id=\"tutti\" routing=\"%s\">\n",
+            arcs ? "Full" : "Dijkstra");
+    for (uint32_t v = 0; v < t->ranks; v++)
+        fprintf(out, "    <host id=\"rank-%u\" speed=\"1Gf\"/>\n", v);
+    for (uint32_t v = 0; v < t->switches; v++)
+        fprintf(out, "    <router id=\"switch-%u\"/>\n", v);
+    put_links(t, out);
+    if (arcs)
+        put_all_routes(t, arcs, out);
+    else
+        put_cables(t, out);
+    fputs("  </zone>\n</platform>\n", out);
+    free(arcs);
+}

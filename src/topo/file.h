@@ -1,0 +1,27 @@
+/* file.h - what the reader and the writer of topology files share. */
+#ifndef TT_TOPO_FILE_H
+#define TT_TOPO_FILE_H
+
+#include "base/json.h"
+#include "topo/topo.h"
+
+#define TT_TOPO_FORMAT "tutti-topology"
+enum { TT_TOPO_VERSION = 1, TT_TOPO_MAX_NAME = 4000, TT_ROUTINGS = 5 };
+
+extern const char *const tt_routing_names[TT_ROUTINGS]; /* by enum tt_routing */
+
+/* A file being read. */
+struct tt_file {
+    struct tt_json_reader *json;
+    struct tt_topo *t;
+    uint32_t seen;      /* bit per entry of keys[] */
+    struct tt_vec tree; /* uint32_t[3] per node but the root */
+    struct tt_vec names;
+    bool routing_given, wrap_given, ranks_given, switches_given;
+};
+
+/* The next value: an integer in [min, max]. */
+tutti_status tt_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret, struct tutti_error *err);
+tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err);
+tutti_status tt_file_links(struct tt_file *rd, struct tutti_error *err);
+#endif

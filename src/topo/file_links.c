@@ -1,0 +1,165 @@
+/* file_links.c - the two long arrays of a topology file: the links and the nodes of the hierarchy, entry by entry.
+ *
+ * A link is [a, b, bandwidth], [a, b, bandwidth, latency], or [a, b, bandwidth there, bandwidth back, latency, half] cut off anywhere
+ * after the third entry. Bandwidths are bytes/s or text such as "10Gbps", latencies picoseconds or text such as "5us"; in the fourth
+ * place a number is a bandwidth. Without a latency it is 1 us, without "half" full duplex. */
+#include "topo/internal.h"
+
+#include "topo/file.h"
+
+/* ---- the tree ---- */
+
+/* [parent, rank or null, uplink]; the opening bracket was read. */
+static tutti_status read_node(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    uint32_t node[3] = {0, UINT32_MAX, 0};
+    tutti_status st = tt_file_u32(rd, 0, TT_TOPO_MAX_VERTICES, &node[0], err);
+    if (st == TUTTI_OK)
+        st = tt_json_next(rd->json, &tok, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (tok.kind == TT_JSON_INT && tok.i >= 0 && tok.i < TT_TOPO_MAX_RANKS)
+        node[1] = (uint32_t)tok.i;
+    else if (tok.kind != TT_JSON_NULL)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a rank or null expected");
+    st = tt_file_u32(rd, 0, TT_TOPO_MAX_LINKS, &node[2], err);
+    if (st == TUTTI_OK)
+        st = tt_json_expect(rd->json, TT_JSON_ARRAY_END, &tok, err);
+    if (st == TUTTI_OK && !tt_vec_push(&rd->tree, node, 1))
+        st = tt_fail_memory(err, "tree");
+    return st;
+}
+
+tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+        if (tok.kind != TT_JSON_ARRAY)
+            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "[parent, rank or null, uplink] expected");
+        if (rd->tree.len >= TT_TOPO_MAX_VERTICES)
+            return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d nodes", TT_TOPO_MAX_VERTICES);
+        st = read_node(rd, err);
+    }
+    return st;
+}
+
+/* ---- links ---- */
+
+enum field { FIELD_A, FIELD_B, FIELD_THERE, FIELD_BACK, FIELD_LATENCY, FIELD_HALF, FIELD_END };
+
+static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, uint32_t *ret, struct tutti_error *err)
+{
+    if (tok->kind != TT_JSON_INT || tok->i < 0 || tok->i >= TT_TOPO_MAX_VERTICES)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link begins with the numbers of two vertices");
+    *ret = (uint32_t)tok->i;
+    return TUTTI_OK;
+}
+
+static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *tok, double *ret, struct tutti_error *err)
+{
+    struct tutti_error why;
+    if (tok->kind == TT_JSON_INT || tok->kind == TT_JSON_REAL) {
+        *ret = tok->d;
+        return TUTTI_OK;
+    }
+    if (tok->kind != TT_JSON_STRING)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a bandwidth expected: bytes/s, or text such as \"10Gbps\"");
+    tutti_status st = tt_parse_rate(tok->text, ret, &why);
+    return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "bandwidth: %.300s", why.text);
+}
+
+static tutti_status take_time(struct tt_file *rd, const struct tt_json_token *tok, uint64_t *ret, struct tutti_error *err)
+{
+    struct tutti_error why;
+    if (tok->kind == TT_JSON_INT && tok->i >= 0) {
+        *ret = (uint64_t)tok->i;
+        return TUTTI_OK;
+    }
+    if (tok->kind != TT_JSON_STRING)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a latency expected: whole picoseconds, or text such as \"5us\"");
+    tutti_status st = tt_parse_time(tok->text, ret, &why);
+    return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "latency: %.300s", why.text);
+}
+
+static bool is_time(const struct tt_json_token *tok)
+{
+    double rate;
+    uint64_t ps;
+    return tok->kind == TT_JSON_STRING && tt_parse_rate(tok->text, &rate, NULL) != TUTTI_OK &&
+           tt_parse_time(tok->text, &ps, NULL) == TUTTI_OK;
+}
+
+/* Takes one entry of a link and moves on to the next field. */
+static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *tok, struct tt_link *l, enum field *field,
+                               struct tutti_error *err)
+{
+    if (*field == FIELD_BACK && is_time(tok))
+        *field = FIELD_LATENCY;
+    switch ((*field)++) {
+    case FIELD_A:
+        return take_vertex(rd, tok, &l->a, err);
+    case FIELD_B:
+        return take_vertex(rd, tok, &l->b, err);
+    case FIELD_THERE: {
+        tutti_status st = take_rate(rd, tok, &l->bw[0], err);
+        l->bw[1] = l->bw[0];
+        return st;
+    }
+    case FIELD_BACK:
+        return take_rate(rd, tok, &l->bw[1], err);
+    case FIELD_LATENCY:
+        return take_time(rd, tok, &l->latency_ps, err);
+    case FIELD_HALF:
+        l->half = tok->kind == TT_JSON_TRUE;
+        if (tok->kind == TT_JSON_TRUE || tok->kind == TT_JSON_FALSE)
+            return TUTTI_OK;
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "true (half duplex) or false expected");
+    case FIELD_END:
+        break;
+    }
+    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link has at most 6 entries");
+}
+
+/* Ends are checked here, where the position is known, unless "ranks" or "switches" come later in the file. */
+static tutti_status check_link(struct tt_file *rd, const struct tt_link *l, struct tutti_error *err)
+{
+    struct tutti_error why;
+    if (l->half && l->bw[0] != l->bw[1])
+        return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "link %u is half duplex but has two bandwidths", rd->t->nlinks);
+    if (!rd->ranks_given || !rd->switches_given)
+        return TUTTI_OK;
+    tutti_status st = tt_link_check(rd->t, l, &why);
+    return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "link %u: %.300s", rd->t->nlinks, why.text);
+}
+
+static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_link l = {.latency_ps = 1000000};
+    struct tt_json_token tok;
+    enum field field = FIELD_A;
+    tutti_status st;
+    while ((st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+        st = take_field(rd, &tok, &l, &field, err);
+        if (st != TUTTI_OK)
+            return st;
+    }
+    if (st == TUTTI_OK && field < FIELD_BACK)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link needs at least two vertices and a bandwidth");
+    if (st == TUTTI_OK)
+        st = check_link(rd, &l, err);
+    return st == TUTTI_OK ? tt_topo_add_link(rd->t, &l, err) : st;
+}
+
+tutti_status tt_file_links(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+        if (tok.kind != TT_JSON_ARRAY)
+            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link expected: [a, b, bandwidth, ...]");
+        st = read_link(rd, err);
+    }
+    return st;
+}

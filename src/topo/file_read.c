@@ -1,0 +1,364 @@
+/* file_read.c - reads topology files (file_write.c draws one). Everything is checked, nothing is believed.
+ *
+ * Keys may come in any order and only "ranks" and "links" are needed: {"ranks":2,"switches":1,"links":[[0,2,"10Gbps"],[1,2,"10Gbps"]]}.
+ * Without "switches" there are none, without "routing" it is that of the kind, without "kind" it is "custom"; file_links.c says what
+ * a link may look like. Memory grows with the bytes of the file, never with a number in it. */
+#include "topo/internal.h"
+
+#include "topo/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static tutti_status read_count(struct tt_file *rd, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_INT, &tok, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (tok.i < 0 || (uint64_t)tok.i < min || (uint64_t)tok.i > max)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "%lld is not in the allowed range %llu to %llu", (long long)tok.i,
+                            (unsigned long long)min, (unsigned long long)max);
+    *ret = (uint64_t)tok.i;
+    return TUTTI_OK;
+}
+
+tutti_status tt_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret, struct tutti_error *err)
+{
+    uint64_t v = 0;
+    tutti_status st = read_count(rd, min, max, &v, err);
+    if (st == TUTTI_OK)
+        *ret = (uint32_t)v;
+    return st;
+}
+
+static tutti_status read_bool(struct tt_file *rd, bool *ret, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_next(rd->json, &tok, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (tok.kind != TT_JSON_TRUE && tok.kind != TT_JSON_FALSE)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "true or false expected");
+    *ret = tok.kind == TT_JSON_TRUE;
+    return TUTTI_OK;
+}
+
+static tutti_status set_text(char **slot, const char *text, struct tutti_error *err)
+{
+    char *copy = tt_strdup(text);
+    if (!copy)
+        return tt_fail_memory(err, "topology file");
+    free(*slot);
+    *slot = copy;
+    return TUTTI_OK;
+}
+
+/* ---- the keys ---- */
+
+static tutti_status read_format(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
+    if (st == TUTTI_OK && !tt_streq(tok.text, TT_TOPO_FORMAT))
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "the format is \"%.60s\"; \"%s\" expected", tok.text, TT_TOPO_FORMAT);
+    return st;
+}
+
+static tutti_status read_version(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_INT, &tok, err);
+    if (st == TUTTI_OK && tok.i != TT_TOPO_VERSION)
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_VERSION, "version %lld; this program reads version %d", (long long)tok.i,
+                          TT_TOPO_VERSION);
+    return st;
+}
+
+static tutti_status read_name(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (tok.len > TT_TOPO_MAX_NAME)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "a name of %zu bytes; at most %d are accepted", tok.len, TT_TOPO_MAX_NAME);
+    return set_text(&rd->t->spec, tok.text, err);
+}
+
+static tutti_status read_kind(struct tt_file *rd, struct tutti_error *err)
+{
+    char near[200];
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (tt_kind_find(tok.text) < 0 && !tt_streq(tok.text, "custom"))
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "unknown network kind \"%.40s\" (\"custom\" is allowed) %s", tok.text,
+                            tt_kind_near(tok.text, near, sizeof near));
+    return set_text(&rd->t->kind, tok.text, err);
+}
+
+static tutti_status read_dims(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    bool end = false;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
+    while (st == TUTTI_OK && !end) {
+        int64_t v = 0;
+        st = tt_json_int_or_end(rd->json, 1, TT_TOPO_MAX_RANKS, &v, &end, err);
+        if (st != TUTTI_OK || end)
+            break;
+        if (rd->t->ndims == TT_TOPO_MAX_DIMS)
+            return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d dimensions", TT_TOPO_MAX_DIMS);
+        rd->t->dims[rd->t->ndims++] = (uint32_t)v;
+    }
+    if (st == TUTTI_OK && rd->t->ndims == 0)
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "no dimensions");
+    return st;
+}
+
+static tutti_status read_wrap(struct tt_file *rd, struct tutti_error *err)
+{
+    rd->wrap_given = true;
+    return read_bool(rd, &rd->t->wrap, err);
+}
+
+static tutti_status read_ranks(struct tt_file *rd, struct tutti_error *err)
+{
+    rd->ranks_given = true;
+    return tt_file_u32(rd, 1, TT_TOPO_MAX_RANKS, &rd->t->ranks, err);
+}
+
+static tutti_status read_switches(struct tt_file *rd, struct tutti_error *err)
+{
+    rd->switches_given = true;
+    return tt_file_u32(rd, 0, TT_TOPO_MAX_VERTICES - TT_TOPO_MAX_RANKS, &rd->t->switches, err);
+}
+
+static tutti_status read_ports(struct tt_file *rd, struct tutti_error *err)
+{
+    return tt_file_u32(rd, 0, TT_TOPO_MAX_PORTS, &rd->t->ports, err);
+}
+
+static tutti_status read_gamma(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    struct tutti_error why;
+    tutti_status st = tt_json_next(rd->json, &tok, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (tok.kind != TT_JSON_INT && tok.kind != TT_JSON_REAL)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a number expected (seconds per byte)");
+    st = tt_gamma_check(tok.d, &why);
+    if (st != TUTTI_OK)
+        return tt_json_fail(rd->json, err, st, "%s", why.text);
+    rd->t->gamma = tok.d > 0 ? tok.d : 0; /* no negative zero: it would have another hash */
+    return TUTTI_OK;
+}
+
+static tutti_status read_overhead(struct tt_file *rd, struct tutti_error *err)
+{
+    return read_count(rd, 0, TT_TOPO_MAX_LATENCY_PS, &rd->t->overhead_ps, err);
+}
+
+static tutti_status read_routing(struct tt_file *rd, struct tutti_error *err)
+{
+    char near[200];
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
+    if (st != TUTTI_OK)
+        return st;
+    for (int i = 0; i < TT_ROUTINGS; i++)
+        if (tt_streq(tok.text, tt_routing_names[i])) {
+            rd->t->routing = (enum tt_routing)i;
+            rd->routing_given = true;
+            return TUTTI_OK;
+        }
+    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "unknown routing \"%.40s\" %s", tok.text,
+                        tt_near_matches(tok.text, tt_routing_names, TT_ROUTINGS, near, sizeof near));
+}
+
+static tutti_status read_names(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+        char *name = NULL;
+        if (tok.kind != TT_JSON_STRING && tok.kind != TT_JSON_NULL)
+            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a name or null expected");
+        if (tok.kind == TT_JSON_STRING && !(name = tt_strdup(tok.text)))
+            return tt_fail_memory(err, "names");
+        if (!tt_vec_push(&rd->names, &name, 1)) {
+            free(name);
+            return tt_fail_memory(err, "names");
+        }
+    }
+    return st;
+}
+
+/* ---- the document ---- */
+
+static const struct {
+    const char *name;
+    tutti_status (*read)(struct tt_file *rd, struct tutti_error *err);
+} keys[] = {
+    {"format", read_format},
+    {"version", read_version},
+    {"name", read_name},
+    {"kind", read_kind},
+    {"dims", read_dims},
+    {"wrap", read_wrap},
+    {"ranks", read_ranks},
+    {"switches", read_switches},
+    {"ports", read_ports},
+    {"gamma_s_per_byte", read_gamma},
+    {"overhead_ps", read_overhead},
+    {"routing", read_routing},
+    {"names", read_names},
+    {"tree", tt_file_tree},
+    {"links", tt_file_links},
+};
+
+static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok, struct tutti_error *err)
+{
+    const char *names[countof(keys)];
+    char near[200];
+    for (size_t i = 0; i < countof(keys); i++) {
+        names[i] = keys[i].name;
+        if (!tt_streq(tok->text, keys[i].name))
+            continue;
+        if (rd->seen & 1u << i)
+            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"%s\" is there twice", keys[i].name);
+        rd->seen |= 1u << i;
+        return keys[i].read(rd, err);
+    }
+    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "unknown key \"%.40s\" %s", tok->text,
+                        tt_near_matches(tok->text, names, countof(keys), near, sizeof near));
+}
+
+static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_OBJECT, &tok, err);
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_OBJECT_END)
+        st = read_key(rd, &tok, err);
+    if (st == TUTTI_OK && !rd->ranks_given)
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"ranks\" is missing");
+    return st == TUTTI_OK ? tt_json_expect(rd->json, TT_JSON_END, &tok, err) : st;
+}
+
+static enum tt_routing routing_of(const char *kind)
+{
+    static const struct {
+        const char *kind;
+        enum tt_routing routing;
+    } table[] = {
+        {"star", TT_ROUTE_STAR},     {"nics", TT_ROUTE_STAR},       {"ring", TT_ROUTE_CIRCULANT}, {"full", TT_ROUTE_CIRCULANT},
+        {"dln", TT_ROUTE_CIRCULANT}, {"torus", TT_ROUTE_GRID},      {"mesh", TT_ROUTE_GRID},      {"hypercube", TT_ROUTE_GRID},
+        {"dln2d", TT_ROUTE_GRID},    {"fattree", TT_ROUTE_FATTREE},
+    };
+    for (size_t i = 0; i < countof(table); i++)
+        if (tt_streq(kind, table[i].kind))
+            return table[i].routing;
+    return TT_ROUTE_SHORTEST;
+}
+
+static tutti_status set_names(struct tt_file *rd, struct tutti_error *err)
+{
+    uint64_t n = (uint64_t)rd->t->ranks + rd->t->switches;
+    if (!rd->names.len)
+        return TUTTI_OK;
+    if (rd->names.len != n)
+        return tt_fail(err, TUTTI_ERR_RANGE, "%zu names for %llu vertices", rd->names.len, (unsigned long long)n);
+    rd->t->names = rd->names.data;
+    rd->names = (struct tt_vec){.elem = sizeof(char *)};
+    return TUTTI_OK;
+}
+
+static tutti_status set_tree(struct tt_file *rd, struct tutti_error *err)
+{
+    if (!rd->tree.len)
+        return TUTTI_OK;
+    tutti_status st = tt_tree_new((uint32_t)rd->tree.len + 1, &rd->t->tree, err);
+    if (st != TUTTI_OK)
+        return st;
+    for (uint32_t i = 0; i < rd->tree.len; i++) {
+        const uint32_t *node = tt_vec_at(&rd->tree, i);
+        rd->t->tree->parent[i + 1] = node[0];
+        rd->t->tree->rank[i + 1] = node[1];
+        rd->t->tree->uplink[i + 1] = node[2];
+    }
+    return tt_tree_link(rd->t->tree, err);
+}
+
+/* What the keys say together. */
+static tutti_status complete(struct tt_file *rd, const char *name, struct tutti_error *err)
+{
+    struct tt_topo *t = rd->t;
+    if (!rd->routing_given)
+        t->routing = routing_of(t->kind);
+    if (!rd->wrap_given)
+        t->wrap = t->ndims > 0 && !tt_streq(t->kind, "mesh");
+    if (t->wrap && !t->ndims)
+        return tt_fail(err, TUTTI_ERR_RANGE, "\"wrap\" without \"dims\"");
+    if (t->ndims && t->routing != TT_ROUTE_GRID)
+        return tt_fail(err, TUTTI_ERR_RANGE, "\"dims\" are only for \"routing\": \"grid\"");
+    tutti_status st = set_names(rd, err);
+    if (st == TUTTI_OK)
+        st = set_tree(rd, err);
+    if (st == TUTTI_OK && !t->spec)
+        st = set_text(&t->spec, strlen(name) <= TT_TOPO_MAX_NAME / 4 ? name : t->kind, err);
+    return st;
+}
+
+static tutti_status build(struct tt_file *rd, const char *name, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_topo *t = NULL;
+    tutti_status st = complete(rd, name, err);
+    if (st == TUTTI_OK) {
+        st = tt_topo_finish(rd->t, &t, err);
+        rd->t = NULL;
+    }
+    if (st == TUTTI_OK)
+        st = tt_kind_check(t, err);
+    if (st == TUTTI_OK)
+        *ret = t;
+    else {
+        tt_topo_free(t);
+        tt_fail_prefix(err, "%s", name);
+    }
+    return st;
+}
+
+/* Closes the reader. */
+static tutti_status read_all(struct tt_json_reader *json, const char *name, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_file rd = {.json = json, .tree = {.elem = 3 * sizeof(uint32_t)}, .names = {.elem = sizeof(char *)}};
+    tutti_status st = tt_topo_new("custom", 1, 0, &rd.t, err);
+    if (st == TUTTI_OK)
+        st = read_document(&rd, err);
+    if (st == TUTTI_OK)
+        st = build(&rd, name, ret, err);
+    for (size_t i = 0; i < rd.names.len; i++)
+        free(*(char **)tt_vec_at(&rd.names, i));
+    tt_vec_free(&rd.names);
+    tt_vec_free(&rd.tree);
+    tt_topo_free(rd.t);
+    tt_json_close(json);
+    return st;
+}
+
+tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_json_reader *json;
+    tutti_status st = tt_json_open_file(in, name, &json, err);
+    return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
+}
+
+tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_json_reader *json;
+    tutti_status st = tt_json_open_memory(data, len, name, &json, err);
+    return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
+}

@@ -1,0 +1,285 @@
+/* gen_tree.c - hierarchies: `tree:` with uneven groups, `nics:` with uneven hosts on one switch.
+ *
+ *     ((2 1)(2))            root                       A number n is a switch with n ranks, parentheses are a switch with the groups
+ *                          /    \                      in them. Ranks are numbered from left to right. Every node but the root has
+ *                      (2 1)    (2)                    one uplink; its bandwidth is the k-th of the link part, k = height of the node
+ *                      /  \      |                     (rank 0, number 1, parentheses 1 + the highest inside), the last one repeated;
+ *                     2    1     2                     `4:2.5G` or `(4 4):2.5G` sets the uplink of that group alone.
+ *                    0 1   2    3 4
+ *
+ * The text is read with an explicit stack (at most 64 deep) into groups in text order; leaves are counted, not stored, until their
+ * total passed the limit. Link i-1 is the uplink of tree node i; switches are numbered as the inner nodes, breadth-first. */
+#include "topo/internal.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct group {
+    uint32_t parent; /* index of the group around it */
+    uint32_t leaves; /* 0: parentheses */
+    uint32_t height;
+    uint32_t rank;                       /* of its first leaf */
+    uint32_t child, last_child, sibling; /* 0: none (the root is nobody's child) */
+    double bw;                           /* of its own uplink; 0: by height */
+};
+
+struct parser {
+    const struct tt_spec *spec;
+    const char *text, *p;
+    struct tt_vec groups;
+    uint32_t stack[TT_SPEC_LEVELS], depth;
+    uint32_t last; /* the group that just ended, for ':' */
+    uint64_t ranks;
+    bool ended; /* something complete stands before the current character */
+};
+
+static struct group *group_at(const struct parser *ps, uint32_t i)
+{
+    return tt_vec_at(&ps->groups, i);
+}
+
+static tutti_status fail_at(const struct parser *ps, const char *why, struct tutti_error *err)
+{
+    return tt_fail(err, TUTTI_ERR_PARSE, "tree: character %zu (\"%.12s\"): %s", (size_t)(ps->p - ps->text) + 1, ps->p, why);
+}
+
+static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_error *err)
+{
+    uint32_t i = (uint32_t)ps->groups.len;
+    if (i > 0 && ps->depth == 0)
+        return fail_at(ps, "a second root; put parentheses around all groups", err);
+    struct group g = {.parent = UINT32_MAX, .leaves = leaves, .height = 1, .rank = (uint32_t)ps->ranks};
+    if (ps->depth)
+        g.parent = ps->stack[ps->depth - 1];
+    if (!tt_vec_push(&ps->groups, &g, 1))
+        return tt_fail_memory(err, "tree");
+    if (g.parent != UINT32_MAX) {
+        struct group *up = group_at(ps, g.parent);
+        if (up->child)
+            group_at(ps, up->last_child)->sibling = i;
+        else
+            up->child = i;
+        up->last_child = i;
+    }
+    ps->last = i;
+    return TUTTI_OK;
+}
+
+static tutti_status parse_number(struct parser *ps, struct tutti_error *err)
+{
+    uint64_t n = 0;
+    const char *end = ps->p;
+    for (; isdigit((unsigned char)*end); end++)
+        n = n > TT_TOPO_MAX_RANKS ? n : n * 10 + (uint64_t)(*end - '0');
+    if (n == 0)
+        return fail_at(ps, "a group of 0 ranks; at least 1 is needed", err);
+    tutti_status st = tt_spec_limit(ps->spec, ps->ranks + n, 0, err);
+    if (st == TUTTI_OK)
+        st = add_group(ps, (uint32_t)n, err);
+    ps->ranks += n;
+    ps->p = end;
+    ps->ended = true;
+    return st;
+}
+
+static tutti_status parse_uplink(struct parser *ps, struct tutti_error *err)
+{
+    char rate[64];
+    size_t n = strcspn(ps->p + 1, " \t():");
+    if (!ps->ended)
+        return fail_at(ps, "no group before the ':'", err);
+    if (ps->last == 0)
+        return fail_at(ps, "the root has no uplink", err);
+    if (n >= sizeof rate)
+        return fail_at(ps, "not a bandwidth", err);
+    memcpy(rate, ps->p + 1, n);
+    rate[n] = 0;
+    struct group *g = group_at(ps, ps->last);
+    if (g->bw > 0)
+        return fail_at(ps, "a second bandwidth for one group", err);
+    tutti_status st = tt_parse_rate(rate, &g->bw, err);
+    if (st != TUTTI_OK)
+        tt_fail_prefix(err, "tree: uplink bandwidth");
+    ps->p += n + 1;
+    return st;
+}
+
+static tutti_status parse_open(struct parser *ps, struct tutti_error *err)
+{
+    if (ps->depth == TT_SPEC_LEVELS)
+        return fail_at(ps, "nested more than 64 deep", err);
+    tutti_status st = add_group(ps, 0, err);
+    if (st == TUTTI_OK) {
+        ps->stack[ps->depth++] = ps->last;
+        ps->ended = false;
+        ps->p++;
+    }
+    return st;
+}
+
+/* A group's height is known when it closes; all inside it closed before. */
+static tutti_status parse_close(struct parser *ps, struct tutti_error *err)
+{
+    if (ps->depth == 0)
+        return fail_at(ps, "no parenthesis is open", err);
+    ps->last = ps->stack[--ps->depth];
+    struct group *g = group_at(ps, ps->last);
+    if (!g->child)
+        return fail_at(ps, "an empty group", err);
+    for (uint32_t c = g->child; c; c = group_at(ps, c)->sibling)
+        if (group_at(ps, c)->height >= g->height)
+            g->height = group_at(ps, c)->height + 1;
+    ps->ended = true;
+    ps->p++;
+    return TUTTI_OK;
+}
+
+static tutti_status parse_tree(struct parser *ps, struct tutti_error *err)
+{
+    tutti_status st = TUTTI_OK;
+    while (*ps->p && st == TUTTI_OK) {
+        if (isspace((unsigned char)*ps->p)) {
+            ps->ended = false;
+            ps->p++;
+        } else if (isdigit((unsigned char)*ps->p))
+            st = parse_number(ps, err);
+        else if (*ps->p == ':')
+            st = parse_uplink(ps, err);
+        else if (*ps->p == '(')
+            st = parse_open(ps, err);
+        else if (*ps->p == ')')
+            st = parse_close(ps, err);
+        else
+            st = fail_at(ps, "expected a number, a parenthesis or a ':'", err);
+    }
+    if (st == TUTTI_OK && ps->depth)
+        st = fail_at(ps, "a parenthesis is not closed", err);
+    if (st == TUTTI_OK && ps->groups.len == 0)
+        st = fail_at(ps, "no groups", err);
+    return st;
+}
+
+/* Numbers the nodes breadth-first. group_of[node] is the group of an inner node; the queue is the node numbers themselves. */
+static void number_nodes(const struct parser *ps, struct tt_tree *tree, uint32_t *group_of)
+{
+    uint32_t end = 1;
+    group_of[0] = 0;
+    for (uint32_t i = 0; i < tree->nnodes; i++) {
+        if (tree->rank[i] != UINT32_MAX)
+            continue;
+        const struct group *g = group_at(ps, group_of[i]);
+        for (uint32_t k = 0; k < g->leaves; k++, end++) {
+            tree->parent[end] = i;
+            tree->rank[end] = g->rank + k;
+        }
+        for (uint32_t c = g->child; c; c = group_at(ps, c)->sibling, end++) {
+            tree->parent[end] = i;
+            group_of[end] = c;
+        }
+    }
+}
+
+static double uplink_bw(const struct parser *ps, const struct group *g)
+{
+    if (g && g->bw > 0)
+        return g->bw;
+    uint32_t height = g ? g->height : 0;
+    return ps->spec->bw[height < ps->spec->nbw ? height : ps->spec->nbw - 1];
+}
+
+/* vertex[i] overwrites group_of[i] once the latter was used: the loop runs in node order, parents first. */
+static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint32_t *group_of, struct tutti_error *err)
+{
+    struct tt_tree *tree = t->tree;
+    uint32_t switches = 1;
+    tutti_status st = TUTTI_OK;
+    group_of[0] = t->ranks;
+    for (uint32_t i = 1; i < tree->nnodes && st == TUTTI_OK; i++) {
+        bool leaf = tree->rank[i] != UINT32_MAX;
+        struct tt_link l = ps->spec->link;
+        l.bw[0] = l.bw[1] = uplink_bw(ps, leaf ? NULL : group_at(ps, group_of[i]));
+        group_of[i] = leaf ? tree->rank[i] : t->ranks + switches++;
+        l.a = group_of[i];
+        l.b = group_of[tree->parent[i]];
+        tree->uplink[i] = i - 1;
+        st = tt_topo_add_link(t, &l, err);
+    }
+    return st;
+}
+
+static tutti_status build(const struct parser *ps, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_topo *t = NULL;
+    uint32_t groups = (uint32_t)ps->groups.len, ranks = (uint32_t)ps->ranks;
+    uint32_t *group_of = tt_alloc(groups + ranks, sizeof *group_of);
+    tutti_status st = group_of ? tt_topo_new("tree", ranks, groups, &t, err) : tt_fail_memory(err, "tree");
+    if (st == TUTTI_OK)
+        st = tt_tree_new(groups + ranks, &t->tree, err);
+    if (st == TUTTI_OK) {
+        number_nodes(ps, t->tree, group_of);
+        st = add_uplinks(ps, t, group_of, err);
+    }
+    if (st == TUTTI_OK)
+        st = tt_tree_link(t->tree, err);
+    free(group_of);
+    if (st == TUTTI_OK)
+        *ret = t;
+    else
+        tt_topo_free(t);
+    return st;
+}
+
+tutti_status tt_gen_tree(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+{
+    tutti_status st = tt_spec_want(s, 1, err);
+    if (st != TUTTI_OK)
+        return st;
+    struct parser ps = {.spec = s, .text = tt_spec_arg(s, 0), .groups = {.elem = sizeof(struct group)}};
+    ps.p = ps.text;
+    st = parse_tree(&ps, err);
+    if (st == TUTTI_OK)
+        st = build(&ps, ret, err);
+    tt_vec_free(&ps.groups);
+    return st;
+}
+
+/* ---- nics ---- */
+
+static tutti_status add_nic(struct tt_topo *t, const struct tt_spec *s, uint32_t r, struct tutti_error *err)
+{
+    struct tt_link l = s->link;
+    tutti_status st = tt_parse_rate(tt_spec_arg(s, r), &l.bw[0], err);
+    if (st != TUTTI_OK) {
+        tt_fail_prefix(err, "nics: bandwidth of rank %u", r);
+        return st;
+    }
+    l.a = r;
+    l.b = t->ranks;
+    l.bw[1] = l.bw[0];
+    t->tree->parent[r + 1] = 0;
+    t->tree->rank[r + 1] = r;
+    t->tree->uplink[r + 1] = r;
+    return tt_topo_add_link(t, &l, err);
+}
+
+/* Every rank has its own rate; the bandwidth of the link part is not used. */
+tutti_status tt_gen_nics(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_topo *t;
+    uint32_t n = (uint32_t)s->args.len;
+    tutti_status st = tt_topo_new("nics", n, 1, &t, err);
+    if (st != TUTTI_OK)
+        return st;
+    t->routing = TT_ROUTE_STAR;
+    st = tt_tree_new(n + 1, &t->tree, err);
+    for (uint32_t r = 0; r < n && st == TUTTI_OK; r++)
+        st = add_nic(t, s, r, err);
+    if (st == TUTTI_OK)
+        st = tt_tree_link(t->tree, err);
+    if (st == TUTTI_OK)
+        *ret = t;
+    else
+        tt_topo_free(t);
+    return st;
+}

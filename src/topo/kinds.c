@@ -1,0 +1,147 @@
+/* kinds.c - the table of network kinds. A new kind is a generator (gen_*.c) and a line here. */
+#include "topo/internal.h"
+
+#include <string.h>
+
+/* name, form, example, description, keys, generator */
+#define KINDS(X)                                                                                                                           \
+    X("star", "star:N", "star:8@1Gbps,50us", "N ranks on one switch", "", tt_gen_star)                                                     \
+    X("ring", "ring:N", "ring:16", "N ranks in a ring", "", tt_gen_ring)                                                                   \
+    X("full", "full:N", "full:8", "a cable between every two of N ranks", "", tt_gen_full)                                                 \
+    X("torus", "torus:AxBx...", "torus:8x8@16GB/s,150ns", "grid with wrap-around, any number of dimensions; a size of 2 is one cable", "", \
+      tt_gen_torus)                                                                                                                        \
+    X("mesh", "mesh:AxBx...", "mesh:4x4", "grid without wrap-around", "", tt_gen_mesh)                                                     \
+    X("hypercube", "hypercube:N", "hypercube:64", "N = 2^k ranks, cables between numbers that differ in one bit", "", tt_gen_hypercube)    \
+    X("fattree", "fattree:ARITY,LEVELS[,over=F]", "fattree:8,2",                                                                           \
+      "ARITY^LEVELS ranks under LEVELS levels of switches; over: links between switches have bandwidth/F", "over", tt_gen_fattree)         \
+    X("bigraph", "bigraph:HOSTSxSWITCHES", "bigraph:4x8", "two halves of switches, every upper one joined with every lower one", "",       \
+      tt_gen_bigraph)                                                                                                                      \
+    X("dln", "dln:N[,t=T][,h=H]", "dln:1024,t=3",                                                                                          \
+      "distributed loop network: ring plus T levels of shortcuts N/2, N/4, ... (all without t); h: H hosts on a switch per position",      \
+      "t h", tt_gen_dln)                                                                                                                   \
+    X("dln2d", "dln2d:XxY[,t=T]", "dln2d:32x32,t=2", "a distributed loop network along each of two dimensions", "t", tt_gen_dln2d)         \
+    X("tree", "tree:(GROUP GROUP...)", "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps",                                                          \
+      "hierarchy: a number is a switch with that many ranks; bandwidths from the ranks upwards, GROUP:RATE sets one uplink", "",           \
+      tt_gen_tree)                                                                                                                         \
+    X("nics", "nics:RATE,RATE,...", "nics:10G,10G,10G,2.5G", "a rank per rate on one switch", "", tt_gen_nics)                             \
+    X("dragonfly", "dragonfly:GROUPS,ROUTERS,HOSTS", "dragonfly:9,4,2",                                                                    \
+      "groups of fully joined routers with HOSTS ranks each, one cable between every two groups", "", tt_gen_dragonfly)
+
+#define KIND_PUBLIC(name, form, example, desc, keys, make) {name, form, example, desc},
+#define KIND_MAKER(name, form, example, desc, keys, make)  {keys, make},
+static const struct tt_topo_kind kinds[] = {KINDS(KIND_PUBLIC)};
+static const struct tt_maker makers[] = {KINDS(KIND_MAKER)};
+
+const struct tt_topo_kind *tt_topo_kinds(size_t *ret_n)
+{
+    if (ret_n)
+        *ret_n = countof(kinds);
+    return kinds;
+}
+
+int tt_kind_find(const char *name)
+{
+    for (size_t i = 0; i < countof(kinds); i++)
+        if (tt_streq(kinds[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+const struct tt_maker *tt_kind_maker(int kind)
+{
+    return &makers[kind];
+}
+
+char *tt_kind_near(const char *name, char *buf, size_t cap)
+{
+    const char *names[countof(kinds)];
+    for (size_t i = 0; i < countof(kinds); i++)
+        names[i] = kinds[i].name;
+    return tt_near_matches(name, names, countof(kinds), buf, cap);
+}
+
+/* ---- does a file have the links of the kind it claims? ---- */
+
+static bool has_jumps(const struct tt_loop *l, const uint32_t *jumps, uint32_t n)
+{
+    return l->njumps == n && (n == 0 || memcmp(l->jump, jumps, n * sizeof *jumps) == 0);
+}
+
+static bool is_ring(const struct tt_loop *l)
+{
+    uint32_t one = 1;
+    return has_jumps(l, &one, l->axis.n > 1);
+}
+
+static bool is_full(const struct tt_loop *l)
+{
+    if (l->njumps != l->axis.n / 2)
+        return false;
+    for (uint32_t k = 0; k < l->njumps; k++)
+        if (l->jump[k] != k + 1)
+            return false;
+    return true;
+}
+
+/* Whether every loop is DLN(n, t) for one t (full where t is larger than the loop allows). */
+static bool is_dln(const struct tt_topo *t)
+{
+    for (uint32_t levels = 0; levels < 32; levels++) {
+        bool fits = true;
+        for (uint32_t d = 0; d < t->routes->nloops && fits; d++) {
+            uint32_t jumps[33], n = tt_dln_jumps(t->routes->loop[d].axis.n, levels, jumps);
+            fits = has_jumps(&t->routes->loop[d], jumps, n);
+        }
+        if (fits)
+            return true;
+    }
+    return false;
+}
+
+static bool all_rings(const struct tt_topo *t, bool wrap)
+{
+    if (t->routing != TT_ROUTE_GRID || t->wrap != wrap)
+        return false;
+    for (uint32_t d = 0; d < t->routes->nloops; d++)
+        if (!is_ring(&t->routes->loop[d]))
+            return false;
+    return true;
+}
+
+static bool is_hypercube(const struct tt_topo *t)
+{
+    for (uint32_t d = 0; d < t->ndims; d++)
+        if (t->dims[d] != 2 && t->ranks > 1)
+            return false;
+    return all_rings(t, true);
+}
+
+static bool has_links_of(const struct tt_topo *t, const char *kind)
+{
+    bool circulant = t->routing == TT_ROUTE_CIRCULANT;
+    if (tt_streq(kind, "ring"))
+        return circulant && t->switches == 0 && is_ring(&t->routes->loop[0]);
+    if (tt_streq(kind, "full"))
+        return circulant && t->switches == 0 && is_full(&t->routes->loop[0]);
+    if (tt_streq(kind, "dln"))
+        return circulant && is_dln(t);
+    if (tt_streq(kind, "dln2d"))
+        return t->routing == TT_ROUTE_GRID && t->ndims == 2 && t->wrap && is_dln(t);
+    if (tt_streq(kind, "torus") || tt_streq(kind, "mesh"))
+        return all_rings(t, tt_streq(kind, "torus"));
+    if (tt_streq(kind, "hypercube"))
+        return is_hypercube(t);
+    if (tt_streq(kind, "star") || tt_streq(kind, "nics"))
+        return t->routing == TT_ROUTE_STAR;
+    if (tt_streq(kind, "fattree"))
+        return t->routing == TT_ROUTE_FATTREE;
+    return !tt_streq(kind, "tree") || t->tree;
+}
+
+tutti_status tt_kind_check(const struct tt_topo *t, struct tutti_error *err)
+{
+    if (has_links_of(t, t->kind))
+        return TUTTI_OK;
+    return tt_fail(err, TUTTI_ERR_MISMATCH, "this is no %s: its \"routing\", \"dims\", \"tree\" or links are not those of that kind",
+                   t->kind);
+}

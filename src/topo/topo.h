@@ -1,0 +1,101 @@
+/* topo.h - a network: ranks, switches, links; where it comes from (spec text, file) and how messages are routed.
+ *
+ * Vertices: ranks are 0..ranks-1, switches ranks..ranks+switches-1. A link is one cable between two vertices with two
+ * directions; a directed link has the id 2*link (a to b) or 2*link+1 (b to a). Parallel links are allowed. A topology never
+ * changes after it was made (except tt_topo_free), so that any number of threads may read it. */
+#ifndef TT_TOPO_H
+#define TT_TOPO_H
+
+#include "base/base.h"
+#include "graph/graph.h"
+
+struct tt_link {
+    uint32_t a, b;
+    double bw[2];        /* bytes/s a->b, b->a */
+    uint64_t latency_ps; /* each way */
+    bool half;           /* half duplex: both directions share bw[0] */
+};
+
+/* How routes are found; all of them use the fewest links. Grids (torus, mesh, hypercube, dln2d): dimension order, the first dimension
+ * first. Circulant (ring, full, dln): routes of rank 0, shifted; ties go to the positive direction, then to the lower neighbour. Fat-tree:
+ * up to the nearest common ancestor, the spine chosen by the destination. Shortest: at each hop the lowest neighbour, of parallel
+ * links number (destination mod count); ranks with several links forward. */
+enum tt_routing { TT_ROUTE_SHORTEST, TT_ROUTE_GRID, TT_ROUTE_CIRCULANT, TT_ROUTE_STAR, TT_ROUTE_FATTREE };
+
+enum { TT_TOPO_MAX_DIMS = 20, TT_TOPO_MAX_RANKS = 1 << 20, TT_TOPO_MAX_LINKS = 1 << 26 };
+
+struct tt_topo {
+    char *spec; /* canonical spec text, or the file's name */
+    char *kind; /* "torus", ...; "custom" for a file that names none */
+    uint32_t ranks, switches, nlinks;
+    struct tt_link *links;
+    char **names;                           /* NULL, or ranks+switches names (entries may be NULL) */
+    struct tt_graph g;                      /* arc id = directed link id; arcs of a vertex by ascending neighbour, then id */
+    uint32_t ndims, dims[TT_TOPO_MAX_DIMS]; /* grids: the last dimension varies fastest in the rank number; else 0 */
+    bool wrap;                              /* torus, not mesh */
+    bool rotational;      /* renumbering ranks r -> r+1 mod ranks maps the network onto itself (star, ring, full, dln of one speed) */
+    uint32_t ports;       /* messages a rank may have in flight each way; 0: not declared (all links of a direct network, 1 switched) */
+    double gamma;         /* seconds per reduced byte */
+    uint64_t overhead_ps; /* host time per message */
+    struct tt_tree *tree; /* hierarchy (tree:, nics:): nesting of ranks, else NULL; see below */
+    enum tt_routing routing;
+    struct tt_routes *routes; /* routing tables (route.c); made with the topology */
+    uint64_t hash;            /* of everything that influences time; equal networks have equal hashes on every machine */
+};
+
+/* A hierarchy: node 0 is the root; leaves are ranks. Children of node i are first[i] .. first[i]+count[i]-1 (breadth-first numbering). */
+struct tt_tree {
+    uint32_t nnodes;
+    uint32_t *first, *count; /* count 0: a leaf */
+    uint32_t *rank;          /* leaf: its rank; inner: UINT32_MAX */
+    uint32_t *parent;        /* UINT32_MAX for the root */
+    uint32_t *uplink;        /* link id to the parent; UINT32_MAX for the root */
+};
+
+/* Makes a topology from "kind:parameters[@link]" or, when `spec` names a readable file (or is "-"), from that file. */
+tutti_status tt_topo_open(const char *spec, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_topo_parse(const char *spec, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err);
+/* Writes the versioned JSON file; what was written reads back with the same hash and writes the same bytes. */
+tutti_status tt_topo_write(const struct tt_topo *t, FILE *out, struct tutti_error *err);
+void tt_topo_write_dot(const struct tt_topo *t, FILE *out);
+void tt_topo_write_simgrid(const struct tt_topo *t, FILE *out);
+void tt_topo_free(struct tt_topo *t); /* accepts NULL and half-built ones */
+
+/* For generators and readers: an empty topology, links appended, then finished (checks, adjacency, routes, hash). */
+tutti_status tt_topo_new(const char *kind, uint32_t ranks, uint32_t switches, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_topo_add_link(struct tt_topo *t, const struct tt_link *link, struct tutti_error *err);
+/* Fails when ranks cannot all reach each other (naming two), a bandwidth is not positive, or a limit is exceeded. Takes over t: freed on
+ * failure. */
+tutti_status tt_topo_finish(struct tt_topo *t, struct tt_topo **ret, struct tutti_error *err);
+
+/* The route src -> dst (ranks, src != dst) as directed link ids into links[cap]; *ret_len is its length. `cap` must be at
+ * least tt_topo_max_route(). Deterministic, thread-safe (tables are made when the topology is). */
+tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links, uint32_t cap, uint32_t *ret_len,
+                           struct tutti_error *err);
+uint32_t tt_topo_max_route(const struct tt_topo *t); /* an upper bound on route length */
+/* Names for messages: "rank 3", "switch 2" or the given name. Returns buf. */
+char *tt_topo_vertex_name(const struct tt_topo *t, uint32_t v, char *buf, size_t cap);
+
+struct tt_topo_metrics {
+    uint32_t ranks, switches, links;
+    uint32_t degree;   /* largest over ranks; over switches when every rank has one link */
+    uint32_t diameter; /* links between the farthest ranks */
+    double mean_path;  /* mean links over ordered pairs of different ranks */
+};
+/* Exact; on large vertex-transitive networks from one rank. */
+tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret, struct tutti_error *err);
+
+/* Effective injection ports of rank r (declared, or all its links when direct, 1 when switched) and its egress / ingress bytes/s under that
+ * limit. */
+uint32_t tt_topo_ports(const struct tt_topo *t, uint32_t rank);
+double tt_topo_egress(const struct tt_topo *t, uint32_t rank);
+double tt_topo_ingress(const struct tt_topo *t, uint32_t rank);
+
+/* The kinds a spec may name, for help and near matches: name, form, example, description. */
+struct tt_topo_kind {
+    const char *name, *form, *example, *desc;
+};
+const struct tt_topo_kind *tt_topo_kinds(size_t *ret_n);
+#endif
