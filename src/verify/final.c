@@ -1,0 +1,48 @@
+/* final.c - after the last step: is every result complete, and where the collective promises it?
+ *
+ * A result is right when its place holds every contributor once. Whole rows are compared run by run. */
+#include "verify/parts.h"
+
+static tutti_status expect_full(struct tt_verifier *v, uint32_t rank, uint32_t first, uint32_t len)
+{
+    v->a.len = 0;
+    if (!tt_vstate_read(&v->state, (struct tt_vplaces){rank, TT_BUF_OUT, first, len}, &v->a))
+        return tt_fail_memory(v->err, "results");
+    for (size_t i = 0; i < v->a.len; i++) {
+        const struct tt_vpiece *p = tt_vec_at(&v->a, i);
+        if (p->value != v->domain.full)
+            return tt_vtrace(v, p->first, rank, tt_sched_slice(v->sched, rank).nops);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status expect_at_owners(struct tt_verifier *v)
+{
+    const struct tt_shape *s = v->shape;
+    tutti_status st = TUTTI_OK;
+    for (uint32_t c = 0; c < s->chunks && st == TUTTI_OK; c++)
+        st = expect_full(v, tt_shape_owner(s, c), c, 1);
+    return st;
+}
+
+tutti_status tt_vfinal(struct tt_verifier *v, uint64_t *ret_comparisons)
+{
+    const struct tt_shape *s = v->shape;
+    tutti_status st = TUTTI_OK;
+    switch (s->coll) {
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_SCATTER:
+    case TUTTI_ALL_TO_ALL:
+        *ret_comparisons = s->chunks;
+        return expect_at_owners(v);
+    case TUTTI_REDUCE:
+    case TUTTI_GATHER:
+        *ret_comparisons = s->chunks;
+        return expect_full(v, s->root, 0, s->chunks);
+    default:
+        *ret_comparisons = (uint64_t)s->chunks * s->ranks;
+        for (uint32_t r = 0; r < s->ranks && st == TUTTI_OK; r++)
+            st = expect_full(v, r, 0, s->chunks);
+        return st;
+    }
+}

@@ -1,0 +1,207 @@
+/* symmetry.c - does every rank really do what rank 0 does, shifted?
+ *
+ * shape.symmetric declares that the messages of rank r are those of rank 0 with peers shifted by r and chunks by r*chunks/ranks. Cost
+ * and others then look at one rank only, so the claim is proved for all. Compared are, per message, step, direction, peer, channel,
+ * kind, and the set of chunks with the kinds of buffers; order within a step, numbers of scratch buffers and local operations are not.
+ *
+ *     p = 4 ring: rank 0 sends chunk 3 to 1; rank 2 must send chunk (3+2) mod 4 = 1 to 3. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "verify/parts.h"
+
+struct message {
+    uint32_t step, peer; /* peer as rank 0 would see it */
+    uint32_t op;
+    uint16_t channel;
+    bool receives;
+};
+
+/* Chunks as rank 0 would see them. */
+struct part {
+    uint32_t buffers, first, len;
+};
+
+/* One rank's messages in comparable order. */
+struct view {
+    uint32_t rank, shift;
+    struct tt_slice slice;
+    struct tt_vec messages;
+    struct tt_vec parts; /* struct part: of one message, or (rank 0) of all */
+    struct tt_vec start; /* size_t, rank 0 only: first part of each message; one more at the end */
+};
+
+static int by_message(const void *a, const void *b)
+{
+    const struct message *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    if (x->receives != y->receives)
+        return x->receives ? 1 : -1;
+    if (x->peer != y->peer)
+        return x->peer < y->peer ? -1 : 1;
+    if (x->channel != y->channel)
+        return x->channel < y->channel ? -1 : 1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+static int by_part(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    if (x->buffers != y->buffers)
+        return x->buffers < y->buffers ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Sorts what comes after the first `from` elements. */
+static void sort(struct tt_vec *v, size_t from, int (*compare)(const void *, const void *))
+{
+    char *p = v->data;
+    size_t i = from + 1;
+    while (i < v->len && compare(p + (i - 1) * v->elem, p + i * v->elem) < 0)
+        i++;
+    if (i < v->len)
+        qsort(p + from * v->elem, v->len - from, v->elem, compare);
+}
+
+static bool look(struct view *w, const struct tt_sched *s, uint32_t rank)
+{
+    uint32_t ranks = s->shape.ranks;
+    w->rank = rank;
+    w->shift = rank * (s->shape.chunks / ranks);
+    w->slice = tt_sched_slice(s, rank);
+    w->messages.len = 0;
+    for (uint32_t i = 0; i < w->slice.nops; i++) {
+        const struct tt_op *op = &w->slice.ops[i];
+        struct message m = {.step = op->step, .peer = (op->peer + ranks - rank) % ranks, .op = i, .channel = op->channel};
+        m.receives = op->kind != TT_OP_SEND;
+        if (op->kind <= TT_OP_RECV_REDUCE && !tt_vec_push(&w->messages, &m, 1))
+            return false;
+    }
+    sort(&w->messages, 0, by_message);
+    return true;
+}
+
+/* Input, output or some scratch. */
+static uint32_t kind_of(uint32_t buf)
+{
+    return buf < TT_BUF_SCRATCH ? buf : TT_BUF_SCRATCH;
+}
+
+/* Joins parts that touch, after the first `from`. */
+static void join(struct tt_vec *parts, size_t from)
+{
+    struct part *p = parts->data;
+    size_t n = from;
+    for (size_t i = from; i < parts->len; i++) {
+        if (n > from && p[n - 1].buffers == p[i].buffers && p[n - 1].first + p[n - 1].len == p[i].first)
+            p[n - 1].len += p[i].len;
+        else
+            p[n++] = p[i];
+    }
+    parts->len = n;
+}
+
+/* Appends the chunks of an operation, shifted back; a range that wraps is cut. */
+static bool list_parts(struct view *w, uint32_t op, uint32_t chunks)
+{
+    struct tt_vwalk walk = tt_vwalk_op(&w->slice, &w->slice.ops[op]);
+    struct tt_vrange r;
+    size_t from = w->parts.len;
+    while (tt_vwalk_next(&walk, &r)) {
+        uint32_t first = r.first >= w->shift ? r.first - w->shift : r.first + chunks - w->shift;
+        uint32_t head = r.len <= chunks - first ? r.len : chunks - first;
+        struct part p[2] = {{.buffers = kind_of(r.buf) * 4 + kind_of(r.src), .first = first, .len = head}};
+        p[1] = (struct part){.buffers = p[0].buffers, .first = 0, .len = r.len - head};
+        if (!tt_vec_push(&w->parts, p, p[1].len > 0 ? 2 : 1))
+            return false;
+    }
+    sort(&w->parts, from, by_part);
+    join(&w->parts, from);
+    return true;
+}
+
+/* Rank 0's parts are needed for every other rank: listed once. */
+static bool list_all_parts(struct view *zero, uint32_t chunks)
+{
+    bool ok = tt_vec_push(&zero->start, &zero->parts.len, 1) != NULL;
+    for (size_t i = 0; ok && i < zero->messages.len; i++) {
+        const struct message *m = tt_vec_at(&zero->messages, i);
+        ok = list_parts(zero, m->op, chunks) && tt_vec_push(&zero->start, &zero->parts.len, 1);
+    }
+    return ok;
+}
+
+/* Has message `i` of rank 0 the parts just listed for the other? */
+static bool same_parts(const struct view *zero, size_t i, const struct tt_vec *parts)
+{
+    const size_t *start = tt_vec_at(&zero->start, i);
+    const struct part *x = (const struct part *)zero->parts.data + start[0], *y = parts->data;
+    bool same = start[1] - start[0] == parts->len;
+    for (size_t k = 0; same && k < parts->len; k++)
+        same = x[k].buffers == y[k].buffers && x[k].first == y[k].first && x[k].len == y[k].len;
+    return same;
+}
+
+/* Message `i` of both: what differs, or NULL. Spans that may differ only in where they wrap are compared as sets. */
+static const char *difference(const struct view *zero, struct view *w, size_t i, uint32_t chunks, bool *failed)
+{
+    const struct message *x = tt_vec_at(&zero->messages, i), *y = tt_vec_at(&w->messages, i);
+    if (x->step != y->step)
+        return "step";
+    if (x->receives != y->receives || zero->slice.ops[x->op].kind != w->slice.ops[y->op].kind)
+        return "kind";
+    if (x->peer != y->peer)
+        return "peer";
+    if (x->channel != y->channel)
+        return "channel";
+    w->parts.len = 0;
+    *failed = !list_parts(w, y->op, chunks);
+    return *failed || same_parts(zero, i, &w->parts) ? NULL : "chunks or buffers";
+}
+
+static tutti_status compare(struct tt_verifier *v, const struct view *zero, struct view *w)
+{
+    size_t n = zero->messages.len, m = w->messages.len;
+    for (size_t i = 0; i < n && i < m; i++) {
+        bool failed = false;
+        const char *what = difference(zero, w, i, v->shape->chunks, &failed);
+        const struct message *x = tt_vec_at(&zero->messages, i), *y = tt_vec_at(&w->messages, i);
+        if (failed)
+            return tt_fail_memory(v->err, "symmetry");
+        if (what)
+            return tt_vfault(
+                v, w->rank, y->op,
+                "step %" PRIu32 ": not symmetric as declared: %s of %s (%s) is not that of op %" PRIu32 " of rank 0 shifted by %" PRIu32,
+                y->step, what, tt_vsay_op(&w->slice.ops[y->op]).s, tt_vsay_chunks(&w->slice, &w->slice.ops[y->op]).s, x->op, w->rank);
+    }
+    if (n == m)
+        return TUTTI_OK;
+    uint64_t op = m > n ? ((const struct message *)tt_vec_at(&w->messages, n))->op : w->slice.nops;
+    return tt_vfault(v, w->rank, op, "not symmetric as declared: rank %" PRIu32 " has %zu messages, rank 0 has %zu", w->rank, m, n);
+}
+
+tutti_status tt_vsymmetry(struct tt_verifier *v)
+{
+    struct view zero = {0}, w = {0};
+    tutti_status st = TUTTI_OK;
+    if (!v->shape->symmetric)
+        return TUTTI_OK;
+    assert(v->shape->chunks % v->shape->ranks == 0);
+    zero.messages.elem = w.messages.elem = sizeof(struct message);
+    zero.parts.elem = w.parts.elem = sizeof(struct part);
+    zero.start.elem = sizeof(size_t);
+    bool ok = look(&zero, v->sched, 0) && list_all_parts(&zero, v->shape->chunks);
+    for (uint32_t r = 1; r < v->shape->ranks && ok && st == TUTTI_OK; r++) {
+        ok = look(&w, v->sched, r);
+        if (ok)
+            st = compare(v, &zero, &w);
+    }
+    tt_vec_free(&zero.messages);
+    tt_vec_free(&zero.parts);
+    tt_vec_free(&zero.start);
+    tt_vec_free(&w.messages);
+    tt_vec_free(&w.parts);
+    return ok ? st : tt_fail_memory(v->err, "symmetry");
+}

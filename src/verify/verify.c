@@ -1,0 +1,157 @@
+/* verify.c - the proof from beginning to end.
+ *
+ *     well-formed (sched)  ->  each step: match -> wait (deadlock) -> exec (contributions)  ->  results -> declared symmetry
+ *
+ * The first fault ends it. Invariant of the loop: before a step, `state` holds what the lockstep meaning puts in every place after all
+ * earlier steps, and all their messages had partners and could be brought through. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verify/parts.h"
+
+static const uint64_t MAX_RANGES = UINT64_C(1) << 27; /* every repetition of a span is looked at by itself */
+
+static uint64_t count_ranges(const struct tt_sched *s)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < s->nspans; i++)
+        n += s->spans[i].reps;
+    return n;
+}
+
+static tutti_status check_whole(const struct tt_sched *s, struct tutti_error *err)
+{
+    if (s->first_rank != 0 || s->nslices != s->shape.ranks)
+        return tt_fail(err, TUTTI_ERR_ARG, "cannot verify: ranks %" PRIu32 "..%" PRIu32 " of %" PRIu32 " are here, all are needed",
+                       s->first_rank, s->first_rank + s->nslices - 1, s->shape.ranks);
+    if (s->nops >= UINT32_MAX)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " operations are too many", s->nops);
+    if (count_ranges(s) > MAX_RANGES)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " separate ranges of chunks are too many", count_ranges(s));
+    return TUTTI_OK;
+}
+
+/* A flaw in the form is a fault of the schedule; anything else (memory, limits) means that nothing can be said. */
+static tutti_status check_form(struct tt_verifier *v)
+{
+    struct tt_sched_flaw where = {0};
+    struct tutti_error why = {0};
+    tutti_status st = tt_sched_check(v->sched, &where, &why);
+    if (st == TUTTI_OK)
+        return TUTTI_OK;
+    if (st == TUTTI_ERR_INCORRECT)
+        return tt_vfault(v, where.rank, where.op, "%s", why.text);
+    return tt_fail(v->err, st, "%s", why.text);
+}
+
+/* Who contributes: every rank, or, when nothing is added up, the one source of each chunk. */
+static uint32_t contributors(const struct tt_shape *s)
+{
+    return tt_vreduces(s) ? s->ranks : 1;
+}
+
+static enum tt_verify_method choose_method(const struct tt_shape *s, const struct tt_verify_options *o)
+{
+    if (o && o->method != TT_VERIFY_AUTO)
+        return o->method;
+    return contributors(s) <= TT_VERIFY_EXACT_RANKS ? TT_VERIFY_EXACT : TT_VERIFY_FINGERPRINT;
+}
+
+static tutti_status init_domain(struct tt_verifier *v, const struct tt_verify_options *o)
+{
+    if (v->result->method == TT_VERIFY_EXACT)
+        return tt_vexact_init(&v->domain, contributors(v->shape), v->err);
+    return tt_vfinger_init(&v->domain, contributors(v->shape), o && o->seed ? o->seed : tt_entropy(), v->err);
+}
+
+static void verifier_init(struct tt_verifier *v)
+{
+    struct tt_vec *pieces[] = {&v->sent, &v->a, &v->b, &v->c};
+    for (size_t i = 0; i < countof(pieces); i++)
+        pieces[i]->elem = sizeof(struct tt_vpiece);
+    v->msgs.elem = sizeof(struct tt_vmsg);
+    v->recv_msg.elem = v->inbox_end.elem = sizeof(uint32_t);
+    v->inbox.elem = v->expected.elem = sizeof(struct tt_vkeyed);
+    tt_vwait_init(v);
+    tt_vstate_init(&v->state, v->shape, &v->domain);
+}
+
+static void verifier_free(struct tt_verifier *v)
+{
+    struct tt_vec *all[] = {&v->msgs,   &v->recv_msg, &v->inbox, &v->inbox_end, &v->expected, &v->reads,
+                            &v->writes, &v->edges,    &v->sent,  &v->a,         &v->b,        &v->c};
+    for (size_t i = 0; i < countof(all); i++)
+        tt_vec_free(all[i]);
+    tt_vstate_free(&v->state);
+    tt_vdomain_free(&v->domain);
+    tt_vfront_free(&v->front);
+}
+
+/* Tells about every hundredth of the operations. */
+static void report(const struct tt_verify_options *o, uint64_t done, uint64_t all, uint64_t *told)
+{
+    if (!o || !o->progress || all == 0 || (done - *told) * 100 < all)
+        return;
+    *told = done;
+    o->progress(o->ctx, (double)done / (double)all);
+}
+
+static tutti_status run_steps(struct tt_verifier *v, const struct tt_verify_options *o)
+{
+    uint64_t done = 0, told = 0;
+    tutti_status st = tt_vfront_init(&v->front, v->sched, v->err);
+    while (st == TUTTI_OK && tt_vfront_next(&v->front)) {
+        st = tt_vmatch_step(v, &v->front);
+        if (st == TUTTI_OK)
+            st = tt_vwait_step(v);
+        if (st == TUTTI_OK)
+            st = tt_vexec_step(v);
+        for (uint32_t k = 0; k < v->front.n; k++)
+            done += v->front.active[k].end - v->front.active[k].begin;
+        report(o, done, v->sched->nops, &told);
+    }
+    return st;
+}
+
+static tutti_status prove(struct tt_verifier *v, const struct tt_verify_options *o)
+{
+    uint64_t comparisons = 0;
+    v->result->method = choose_method(v->shape, o);
+    tutti_status st = check_form(v);
+    if (st == TUTTI_OK)
+        st = init_domain(v, o);
+    if (st == TUTTI_OK)
+        st = run_steps(v, o);
+    if (st == TUTTI_OK)
+        st = tt_vfinal(v, &comparisons);
+    if (st == TUTTI_OK)
+        st = tt_vsymmetry(v);
+    if (v->result->method == TT_VERIFY_FINGERPRINT)
+        v->result->error_probability = tt_vfinger_error(comparisons);
+    return st;
+}
+
+static uint64_t count_messages(const struct tt_sched *s)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < s->nops; i++)
+        n += s->ops[i].kind == TT_OP_SEND;
+    return n;
+}
+
+tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options *o, struct tt_verify_result *ret, struct tutti_error *err)
+{
+    tutti_status st = check_whole(s, err);
+    if (st != TUTTI_OK)
+        return st;
+    struct tt_verify_result result = {.ok = true, .ranks = s->shape.ranks, .ops = s->nops, .messages = count_messages(s)};
+    struct tt_verifier v = {.sched = s, .shape = &s->shape, .result = &result, .err = err};
+    verifier_init(&v);
+    st = prove(&v, o);
+    verifier_free(&v);
+    if (st != TUTTI_OK && st != TUTTI_ERR_INCORRECT)
+        return st;
+    *ret = result;
+    return TUTTI_OK;
+}

@@ -1,0 +1,23 @@
+/* walk.c - do two lists of spans name the same chunks in the same order, however they are cut into ranges? */
+#include "verify/parts.h"
+
+bool tt_vwalk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a, uint32_t *ret_b)
+{
+    struct tt_vrange x = {0}, y = {0};
+    for (;;) {
+        bool more_x = x.len > 0 || tt_vwalk_next(&a, &x);
+        bool more_y = y.len > 0 || tt_vwalk_next(&b, &y);
+        if (!more_x && !more_y)
+            return true;
+        if (!more_x || !more_y || x.first != y.first) {
+            *ret_a = more_x ? x.first : TT_VNO_CHUNK;
+            *ret_b = more_y ? y.first : TT_VNO_CHUNK;
+            return false;
+        }
+        uint32_t both = x.len < y.len ? x.len : y.len;
+        x.first += both;
+        x.len -= both;
+        y.first += both;
+        y.len -= both;
+    }
+}
