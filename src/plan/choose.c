@@ -1,0 +1,314 @@
+/* choose.c - which algorithm: the named one, the one a tuning rule fixes, or the fastest of all.
+ *
+ * auto probes every line of the table, sorts the possible ones by the work of pricing them, and prices cheap ones first until the
+ * budget is used up. Work is counted in operations and the budget converted with a fixed constant: the outcome depends on the
+ * problem and the options alone, never on the speed of a machine, so that ranks that plan by themselves agree. The winner has
+ * the least time_ps; of equals the first in the table. */
+#include "plan/parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPS_PER_MS = 20000 };
+
+static bool is_segments(const struct tt_option_value *v)
+{
+    return tt_streq(v->key, "segments");
+}
+
+static const struct tt_option_value *find_segments(const struct tt_options *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (is_segments(&o->item[i]))
+            return &o->item[i];
+    return NULL;
+}
+
+/* The plan takes over what was decided; K becomes an option unless it was given or is 1. */
+static tutti_status settle(struct tt_plan *plan, const struct tt_pricing *p, const struct tt_candidate *c, struct tutti_error *err)
+{
+    struct tt_options options = p->args.options;
+    char text[40];
+    tutti_status st;
+
+    if (c->segments > 1 && !find_segments(&options)) {
+        snprintf(text, sizeof(text), "segments=%" PRIu32, c->segments);
+        st = tt_options_add(&options, text, err);
+        if (st != TUTTI_OK)
+            return st;
+    }
+    plan->algo = c->algo;
+    plan->options = options;
+    plan->cost = c->cost;
+    plan->ratio_to_bound = c->ratio_to_bound;
+    return TUTTI_OK;
+}
+
+/* "ring: reason", without saying the name twice. */
+static tutti_status fail_refused(const struct tt_candidate *c, struct tutti_error *err)
+{
+    const char *name = c->algo->name;
+    bool named = strncmp(c->why, name, strlen(name)) == 0;
+
+    return tt_fail(err, TUTTI_ERR_REFUSED, "%s%s%s", named ? "" : name, named ? "" : ": ", c->why);
+}
+
+/* Probes and prices the one algorithm there is to consider; its refusal is the answer. */
+static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tutti_error *err)
+{
+    struct tt_way way;
+    tutti_status st = tt_price_probe(p, al, ret, &way, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    if (ret->refused)
+        return fail_refused(ret, err);
+    return tt_price(p, &way, ret, err);
+}
+
+static tutti_status choose_named(const struct tt_pricing *p, const char *name, struct tt_plan *plan, struct tutti_error *err)
+{
+    const struct tt_algo *al = tt_algo_find(name);
+    struct tt_candidate c;
+    tutti_status st;
+
+    if (!al)
+        return tt_algo_unknown(name, err);
+    st = price_only(p, al, &c, err);
+    if (st != TUTTI_OK)
+        return st;
+    return settle(plan, p, &c, err);
+}
+
+/* ---- tuned ---- */
+
+/* The rule's options, and the user's segments where the rule has none; two different wishes are a contradiction. */
+static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_rule *rule, struct tutti_error *err)
+{
+    const struct tt_option_value *wished = find_segments(&p->args.options), *ruled = find_segments(&rule->options);
+    struct tt_options joined = rule->options;
+    char text[80];
+    tutti_status st = TUTTI_OK;
+
+    if (wished && ruled && !tt_streq(wished->value, ruled->value))
+        return tt_fail(err, TUTTI_ERR_ARG, "segments=%s was asked for, but the rule says segments=%s", wished->value, ruled->value);
+    if (wished && !ruled) {
+        snprintf(text, sizeof(text), "%s=%s", wished->key, wished->value);
+        st = tt_options_add(&joined, text, err);
+    }
+    if (st == TUTTI_OK)
+        p->args.options = joined;
+    return st;
+}
+
+static tutti_status list_candidates(struct tt_plan *plan, struct tutti_error *err)
+{
+    size_t n;
+    const struct tt_algo *const *table = tt_algo_table(&n);
+
+    plan->candidates = tt_zalloc(n, sizeof(*plan->candidates));
+    if (!plan->candidates)
+        return tt_fail_memory(err, "candidates");
+    plan->ncandidates = n;
+    for (size_t i = 0; i < n; i++)
+        plan->candidates[i].algo = table[i];
+    return TUTTI_OK;
+}
+
+/* The rule's algorithm is the only one priced; the others say why not. */
+static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuning_rule *rule, const char *file, struct tt_plan *plan,
+                                struct tutti_error *err)
+{
+    tutti_status st = list_candidates(plan, err);
+
+    for (size_t i = 0; st == TUTTI_OK && i < plan->ncandidates; i++) {
+        struct tt_candidate *c = &plan->candidates[i];
+        if (c->algo == rule->algo) {
+            st = price_only(p, rule->algo, c, err);
+            plan->winner = i;
+        } else {
+            c->skipped = true;
+            snprintf(c->why, sizeof(c->why), "not priced: rule %zu of %.200s fixes %s", rule->number, file, rule->algo->name);
+        }
+    }
+    return st;
+}
+
+static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_rule *rule, const char *file, struct tt_plan *plan,
+                                 struct tutti_error *err)
+{
+    tutti_status st = join_options(p, rule, err);
+
+    if (st == TUTTI_OK)
+        st = price_ruled(p, rule, file, plan, err);
+    if (st == TUTTI_OK)
+        st = settle(plan, p, &plan->candidates[plan->winner], err);
+    if (st != TUTTI_OK && err)
+        tt_fail_prefix(err, "%.200s: rule %zu", file, rule->number);
+    plan->from_tuning = st == TUTTI_OK;
+    return st;
+}
+
+/* ---- auto ---- */
+
+struct job {
+    size_t candidate;
+    struct tt_way way;
+};
+
+static int by_work(const void *a, const void *b)
+{
+    const struct job *x = a, *y = b;
+
+    if (x->way.work != y->way.work)
+        return x->way.work < y->way.work ? -1 : 1;
+    return x->candidate < y->candidate ? -1 : 1;
+}
+
+/* The possible candidates, cheapest to price first, into jobs[ncandidates]. */
+static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs, size_t *ret_n, struct tutti_error *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < plan->ncandidates; i++) {
+        struct tt_candidate *c = &plan->candidates[i];
+        struct tt_way way;
+        tutti_status st = tt_price_probe(p, c->algo, c, &way, err);
+        if (st != TUTTI_OK)
+            return st;
+        if (!c->refused)
+            jobs[n++] = (struct job){i, way};
+    }
+    qsort(jobs, n, sizeof(*jobs), by_work);
+    *ret_n = n;
+    return TUTTI_OK;
+}
+
+static void skip(struct tt_candidate *c, uint64_t work, uint64_t budget_ms, bool alone)
+{
+    c->skipped = true;
+    snprintf(c->why, sizeof(c->why), "not priced: about %.1e operations exceed %sthe planning budget of %" PRIu64 " ms", (double)work,
+             alone ? "" : "what is left of ", budget_ms);
+}
+
+/* Prices while the budget lasts. What is too large for this build is skipped like what is too large for the budget. */
+static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan, const struct job *jobs, size_t n, uint64_t budget_ms,
+                              struct tutti_error *err)
+{
+    const uint64_t budget = budget_ms > UINT64_MAX / OPS_PER_MS ? UINT64_MAX : budget_ms * OPS_PER_MS;
+    uint64_t used = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct tt_candidate *c = &plan->candidates[jobs[i].candidate];
+        const uint64_t work = jobs[i].way.work;
+        struct tutti_error why;
+        tutti_status st;
+        if (work > budget - used) {
+            skip(c, work, budget_ms, work > budget);
+            continue;
+        }
+        used += work;
+        st = tt_price(p, &jobs[i].way, c, &why);
+        if (st == TUTTI_ERR_LIMIT) {
+            c->skipped = true;
+            snprintf(c->why, sizeof(c->why), "not priced: %.*s", (int)sizeof(c->why) - 16, why.text);
+        } else if (st != TUTTI_OK) {
+            tt_fail_prefix(&why, "%s", c->algo->name);
+            return tt_fail(err, st, "%s", why.text);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* Index of the fastest priced candidate; ncandidates when none was priced. */
+static size_t fastest(const struct tt_plan *plan)
+{
+    size_t best = plan->ncandidates;
+
+    for (size_t i = 0; i < plan->ncandidates; i++) {
+        const struct tt_candidate *c = &plan->candidates[i];
+        if (c->refused || c->skipped)
+            continue;
+        if (best == plan->ncandidates || c->cost.time_ps < plan->candidates[best].cost.time_ps)
+            best = i;
+    }
+    return best;
+}
+
+/* "no algorithm for ... 8 ranks; beyond the planning budget of 1 ms: ring, direct; bucket: needs a torus, ..." as far as the text goes. */
+static tutti_status fail_none(const struct tt_pricing *p, const struct tt_plan *plan, uint64_t budget_ms, struct tutti_error *err)
+{
+    const struct tt_problem *pr = &p->args.problem;
+    struct tt_str skipped = {0}, refused = {0};
+    tutti_status st;
+
+    for (size_t i = 0; i < plan->ncandidates; i++) {
+        const struct tt_candidate *c = &plan->candidates[i];
+        if (c->skipped)
+            tt_str_printf(&skipped, "%s%s", skipped.len ? ", " : "", c->algo->name);
+        else
+            tt_str_printf(&refused, "; %s: %.60s", c->algo->name, c->why);
+    }
+    st = skipped.len ? TUTTI_ERR_BUDGET : TUTTI_ERR_REFUSED;
+    if (skipped.len)
+        tt_fail(err, st,
+                "no algorithm for %s of %" PRIu64 " elements among %" PRIu32 " ranks; beyond the planning budget of %" PRIu64 " ms: %s%s",
+                tt_coll_name(pr->coll), pr->count, pr->ranks, budget_ms, skipped.s, refused.len ? refused.s : "");
+    else
+        tt_fail(err, st, "no algorithm for %s of %" PRIu64 " elements among %" PRIu32 " ranks%s", tt_coll_name(pr->coll), pr->count,
+                pr->ranks, refused.len ? refused.s : "");
+    tt_str_free(&skipped);
+    tt_str_free(&refused);
+    return st;
+}
+
+static tutti_status choose_auto(const struct tt_pricing *p, uint64_t budget_ms, struct tt_plan *plan, struct tutti_error *err)
+{
+    struct job *jobs = NULL;
+    size_t n = 0;
+    tutti_status st = list_candidates(plan, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    jobs = tt_alloc(plan->ncandidates, sizeof(*jobs));
+    if (!jobs)
+        return tt_fail_memory(err, "candidates");
+    st = probe_all(p, plan, jobs, &n, err);
+    if (st == TUTTI_OK)
+        st = price_all(p, plan, jobs, n, budget_ms, err);
+    free(jobs);
+    if (st != TUTTI_OK)
+        return st;
+    plan->winner = fastest(plan);
+    if (plan->winner == plan->ncandidates)
+        return fail_none(p, plan, budget_ms, err);
+    return settle(plan, p, &plan->candidates[plan->winner], err);
+}
+
+static tutti_status check_auto_options(const struct tt_options *o, struct tutti_error *err)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (!is_segments(&o->item[i]))
+            return tt_fail(err, TUTTI_ERR_ARG, "option '%s' belongs to one algorithm; auto takes only segments=K", o->item[i].key);
+    return TUTTI_OK;
+}
+
+tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
+                            struct tutti_error *err)
+{
+    const struct tt_tuning_rule *rule;
+    tutti_status st;
+
+    p->args.options = o->algo_options;
+    p->reproducible = o->reproducible;
+    if (o->algo && !tt_streq(o->algo, "auto"))
+        return choose_named(p, o->algo, plan, err);
+    st = check_auto_options(&o->algo_options, err);
+    if (st != TUTTI_OK)
+        return st;
+    rule = o->tuning ? tt_tuning_match(o->tuning, &p->args.problem, bytes) : NULL;
+    if (rule)
+        return choose_tuned(p, rule, tt_tuning_name(o->tuning), plan, err);
+    return choose_auto(p, o->budget_ms ? o->budget_ms : TT_PLAN_BUDGET_MS, plan, err);
+}

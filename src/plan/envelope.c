@@ -1,0 +1,72 @@
+/* envelope.c - who wins at which size: the lower envelope of the candidates' costs, sampled at min, 2 min, 4 min, ... <= max.
+ *
+ *     time                  .  ring
+ *      |     oneshot ,'   .'
+ *      |          ,'   .'         pieces: [1K..4K] oneshot, [8K..64K] halving-doubling, [128K..] ring
+ *      |       ,' . '
+ *      +--------------------- size
+ *
+ * Neighbouring sizes with the same winner are one piece. Bounds are not computed: they say nothing about the order. */
+#include "plan/parts.h"
+
+#include <stdlib.h>
+
+static tutti_status winner_at(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, uint64_t size,
+                              struct tt_envelope_piece *ret, struct tutti_error *err)
+{
+    struct tt_pricing pricing = {.args.topo = t};
+    struct tt_problem sized = *p;
+    struct tt_plan plan = {0};
+    uint64_t bytes;
+    tutti_status st;
+
+    sized.count = size / tt_dtype_bytes(p->dtype);
+    st = tt_plan_check(t, &sized, &plan.problem, &bytes, err);
+    if (st != TUTTI_OK)
+        return st;
+    pricing.args.problem = plan.problem;
+    st = tt_plan_choose(&pricing, o, bytes, &plan, err);
+    if (st == TUTTI_OK)
+        *ret = (struct tt_envelope_piece){size, size, plan.algo, plan.cost.time_ps, plan.cost.time_ps};
+    free(plan.candidates);
+    return st;
+}
+
+static bool join(struct tt_vec *pieces, const struct tt_envelope_piece *next)
+{
+    struct tt_envelope_piece *last = pieces->len > 0 ? tt_vec_at(pieces, pieces->len - 1) : NULL;
+
+    if (!last || last->algo != next->algo)
+        return tt_vec_push(pieces, next, 1) != NULL;
+    last->to_bytes = next->to_bytes;
+    last->to_ps = next->to_ps;
+    return true;
+}
+
+tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, uint64_t min_bytes,
+                              uint64_t max_bytes, struct tt_envelope_piece **ret, size_t *ret_n, struct tutti_error *err)
+{
+    struct tt_vec pieces = {.elem = sizeof(struct tt_envelope_piece)};
+    struct tt_envelope_piece piece;
+    uint64_t size = min_bytes;
+    tutti_status st = TUTTI_OK;
+
+    if ((unsigned)p->dtype >= TUTTI_DTYPE_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "data type %d does not exist", (int)p->dtype);
+    if (min_bytes == 0 || min_bytes > max_bytes || min_bytes % tt_dtype_bytes(p->dtype) != 0)
+        return tt_fail(err, TUTTI_ERR_RANGE, "sizes must go from a positive multiple of %u bytes (one %s) upwards, not from %llu to %llu",
+                       tt_dtype_bytes(p->dtype), tt_dtype_name(p->dtype), (unsigned long long)min_bytes, (unsigned long long)max_bytes);
+    for (bool more = true; st == TUTTI_OK && more; size *= 2) {
+        st = winner_at(t, p, o, size, &piece, err);
+        if (st == TUTTI_OK && !join(&pieces, &piece))
+            st = tt_fail_memory(err, "cost envelope");
+        more = size <= max_bytes / 2;
+    }
+    if (st != TUTTI_OK) {
+        tt_vec_free(&pieces);
+        return st;
+    }
+    *ret = pieces.data;
+    *ret_n = pieces.len;
+    return TUTTI_OK;
+}

@@ -1,0 +1,68 @@
+/* parts.h - what the files of plan/ share among themselves; nobody else includes it. */
+#ifndef TT_PLAN_PARTS_H
+#define TT_PLAN_PARTS_H
+
+#include "plan/plan.h"
+
+enum { TT_PLAN_BUDGET_MS = 1000 };
+
+/* ---- price.c: one candidate ---- */
+
+/* What all candidates of one choice have in common. */
+struct tt_pricing {
+    struct tt_algo_args args; /* problem, topology and the options of the algorithm (auto: at most segments=K) */
+    bool reproducible;
+    uint64_t bound_ps;
+};
+/* How a candidate will be priced, and the work of doing so: a count that is the same on every machine. */
+struct tt_way {
+    bool by_symmetry; /* rank 0 stands for all */
+    uint64_t work;
+};
+/* Can it, and how is it priced? A refusal is TUTTI_OK with c->refused and c->why; only what is wrong with the question itself (a bad
+ * option, no memory) fails. Sets every field of *ret. */
+tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tt_way *ret_way,
+                            struct tutti_error *err);
+/* Prices a candidate that tt_price_probe did not refuse: cost, segments, ratio and why, on success only. */
+tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, struct tt_candidate *c, struct tutti_error *err);
+
+/* ---- work.c ---- */
+
+/* Is the number of segments ours to find? */
+bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al);
+tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al, struct tt_way *ret, struct tutti_error *err);
+
+/* ---- tuning.c ---- */
+
+struct tt_tuning_rule {
+    tutti_coll coll;
+    uint64_t min_ranks, max_ranks, min_bytes, max_bytes; /* all included */
+    const struct tt_algo *algo;
+    struct tt_options options;
+    size_t number; /* in the file, from 1 */
+};
+/* The first rule that covers a problem of this many bytes, or NULL. */
+const struct tt_tuning_rule *tt_tuning_match(const struct tt_tuning *t, const struct tt_problem *p, uint64_t bytes);
+const char *tt_tuning_name(const struct tt_tuning *t);
+uint64_t tt_tuning_hash(const struct tt_tuning *t); /* of name and rules; 0 for NULL */
+
+/* ---- plan.c ---- */
+
+/* The problem as planned (a barrier has no elements) and the bytes of its vector; refuses what no algorithm could mean. */
+tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p, struct tt_problem *ret, uint64_t *ret_bytes,
+                           struct tutti_error *err);
+/* Chooses into an empty plan whose problem is set; p->bound_ps is used for the ratios. */
+tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
+                            struct tutti_error *err);
+/* A deep copy; `vertices` is the length of the bounds' side arrays: ranks + switches of the network. */
+tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_plan **ret, struct tutti_error *err);
+
+/* ---- cache.c ---- */
+
+/* Everything a plan depends on, as bytes. The cache copies key and plan; a full set forgets its oldest. */
+tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_str *ret_key,
+                         struct tutti_error *err);
+const struct tt_plan *tt_plan_cache_find(const struct tt_plan_cache *c, const struct tt_str *key);
+tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key, const struct tt_plan *p, size_t vertices,
+                               struct tutti_error *err);
+#endif

@@ -1,0 +1,159 @@
+/* plan.c - a plan from question to answer: check the problem, ask the cache, bound the time, choose, remember.
+ *
+ * A plan owns its candidates and its bounds (the cut's side) and borrows nothing: algorithms are lines of a static table. It does
+ * not hold the schedule, which can be large and is made on demand from algorithm and options alone. */
+#include "plan/parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p, struct tt_problem *ret, uint64_t *ret_bytes,
+                           struct tutti_error *err)
+{
+    struct tt_problem checked = *p;
+    uint64_t bytes;
+
+    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop >= TUTTI_REDOP_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "no such collective (%d), data type (%d) or reduction (%d)", (int)p->coll, (int)p->dtype,
+                       (int)p->redop);
+    if (p->ranks != t->ranks)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the problem has %u ranks, but the network %s has %u", p->ranks, t->spec, t->ranks);
+    if (p->root >= p->ranks)
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u does not exist: ranks are 0 to %u", p->root, p->ranks - 1);
+    if (p->coll == TUTTI_BARRIER)
+        checked.count = 0;
+    if (__builtin_mul_overflow(checked.count, (uint64_t)tt_dtype_bytes(p->dtype), &bytes))
+        return tt_fail(err, TUTTI_ERR_RANGE, "%llu elements of %s are more bytes than 64 bits can count", (unsigned long long)p->count,
+                       tt_dtype_name(p->dtype));
+    *ret = checked;
+    *ret_bytes = bytes;
+    return TUTTI_OK;
+}
+
+static tutti_status make(const struct tt_topo *t, const struct tt_problem *p, uint64_t bytes, const struct tt_plan_options *o,
+                         struct tt_plan **ret, struct tutti_error *err)
+{
+    struct tt_plan *plan = tt_zalloc(1, sizeof(*plan));
+    struct tt_pricing pricing = {.args = {.problem = *p, .topo = t}};
+    tutti_status st;
+
+    if (!plan)
+        return tt_fail_memory(err, "plan");
+    plan->problem = *p;
+    st = tt_bounds_make(t, p->coll, p->root, bytes, &plan->bounds, err);
+    if (st == TUTTI_OK) {
+        pricing.bound_ps = plan->bounds.time_ps;
+        st = tt_plan_choose(&pricing, o, bytes, plan, err);
+    }
+    if (st != TUTTI_OK) {
+        tt_plan_free(plan);
+        return st;
+    }
+    *ret = plan;
+    return TUTTI_OK;
+}
+
+static tutti_status make_cached(const struct tt_topo *t, const struct tt_problem *p, uint64_t bytes, const struct tt_plan_options *o,
+                                struct tt_plan_cache *cache, struct tt_plan **ret, struct tutti_error *err)
+{
+    const size_t vertices = (size_t)t->ranks + t->switches;
+    struct tt_str key;
+    struct tt_plan *plan = NULL;
+    const struct tt_plan *known;
+    tutti_status st = tt_plan_key(t, p, o, &key, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    known = tt_plan_cache_find(cache, &key);
+    if (known) {
+        st = tt_plan_copy(known, vertices, &plan, err);
+        if (st == TUTTI_OK)
+            plan->from_cache = true;
+    } else {
+        st = make(t, p, bytes, o, &plan, err);
+        if (st == TUTTI_OK)
+            st = tt_plan_cache_put(cache, &key, plan, vertices, err);
+    }
+    tt_str_free(&key);
+    if (st != TUTTI_OK) {
+        tt_plan_free(plan);
+        return st;
+    }
+    *ret = plan;
+    return TUTTI_OK;
+}
+
+tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_plan_cache *cache,
+                          struct tt_plan **ret, struct tutti_error *err)
+{
+    struct tt_problem checked;
+    uint64_t bytes;
+    tutti_status st = tt_plan_check(t, p, &checked, &bytes, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    if (cache)
+        return make_cached(t, &checked, bytes, o, cache, ret, err);
+    return make(t, &checked, bytes, o, ret, err);
+}
+
+void tt_plan_free(struct tt_plan *p)
+{
+    if (!p)
+        return;
+    tt_bounds_free(&p->bounds);
+    free(p->candidates);
+    free(p);
+}
+
+/* Copies the arrays behind a plan that was copied field by field; on failure the copy owns nothing of the original. */
+static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan *copy)
+{
+    bool ok = true;
+
+    if (p->candidates) {
+        copy->candidates = tt_alloc(p->ncandidates, sizeof(*p->candidates));
+        ok = copy->candidates != NULL;
+        if (ok)
+            memcpy(copy->candidates, p->candidates, p->ncandidates * sizeof(*p->candidates));
+    }
+    for (size_t k = 0; k < TT_BOUND_KINDS; k++) {
+        const uint8_t *side = p->bounds.item[k].side;
+        if (!side)
+            continue;
+        copy->bounds.item[k].side = tt_alloc(vertices, 1);
+        if (copy->bounds.item[k].side)
+            memcpy(copy->bounds.item[k].side, side, vertices);
+        else
+            ok = false;
+    }
+    return ok;
+}
+
+tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_plan **ret, struct tutti_error *err)
+{
+    struct tt_plan *copy = tt_alloc(1, sizeof(*copy));
+
+    if (!copy)
+        return tt_fail_memory(err, "plan");
+    *copy = *p;
+    copy->candidates = NULL;
+    for (size_t k = 0; k < TT_BOUND_KINDS; k++)
+        copy->bounds.item[k].side = NULL;
+    if (!copy_arrays(p, vertices, copy)) {
+        tt_plan_free(copy);
+        return tt_fail_memory(err, "plan");
+    }
+    *ret = copy;
+    return TUTTI_OK;
+}
+
+tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_algo_args args = {.problem = p->problem, .topo = t, .options = p->options};
+
+    if (p->problem.ranks != t->ranks)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the plan is for %u ranks, but the network %s has %u", p->problem.ranks, t->spec, t->ranks);
+    return tt_algo_build(p->algo, &args, ret, err);
+}

@@ -1,0 +1,71 @@
+/* plan.h - choosing: which algorithm, with which options, for a problem on a topology; and why. */
+#ifndef TT_PLAN_H
+#define TT_PLAN_H
+
+#include "algo/algo.h"
+#include "base/base.h"
+#include "bound/bound.h"
+#include "cost/cost.h"
+#include "sched/sched.h"
+#include "topo/topo.h"
+
+/* One algorithm considered: refused (why), skipped for lack of budget (why), or priced. */
+struct tt_candidate {
+    const struct tt_algo *algo;
+    bool refused, skipped;
+    struct tt_cost cost;
+    uint32_t segments;     /* the K that was priced */
+    double ratio_to_bound; /* 0 when the bound is 0 */
+    char why[300];         /* refusal, or what decides its time: "latency 86%, link ... carries ..." */
+};
+
+struct tt_plan_options {
+    const char *algo;               /* NULL or "auto": choose */
+    struct tt_options algo_options; /* for a named algorithm; segments=K also for auto */
+    bool reproducible;              /* only algorithms that sum in rank order (where the collective sums at all) */
+    uint64_t budget_ms;             /* planning budget of auto, counted in operations and not timed; 0: 1000 */
+    const struct tt_tuning *tuning; /* for auto; a named algorithm is taken as named. May be NULL */
+};
+
+struct tt_plan {
+    struct tt_problem problem;
+    const struct tt_algo *algo;
+    struct tt_options options; /* as used, segments included */
+    struct tt_cost cost;
+    struct tt_bounds bounds;
+    double ratio_to_bound;
+    bool from_tuning, from_cache;
+    /* In table order, winner among them; NULL for a named algorithm. When a tuning rule decided, the others are skipped and say so. */
+    struct tt_candidate *candidates;
+    size_t ncandidates;
+    size_t winner; /* index in candidates */
+};
+
+/* Chosen results are remembered by problem key (topology hash, problem, options). NULL is allowed everywhere: no memory. Not thread-safe.
+ */
+struct tt_plan_cache;
+struct tt_plan_cache *tt_plan_cache_make(void);
+void tt_plan_cache_free(struct tt_plan_cache *c);
+
+/* A tuning file: rules by collective, rank and byte ranges that fix the algorithm. Honoured or refused loudly, never ignored. */
+struct tt_tuning;
+tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret, struct tutti_error *err);
+tutti_status tt_tuning_read_memory(const char *data, size_t len, const char *name, struct tt_tuning **ret, struct tutti_error *err);
+void tt_tuning_free(struct tt_tuning *t);
+
+/* Chooses (or prices the named algorithm). auto never returns a candidate that another priced one beats: ties go to table order. */
+tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_plan_cache *cache,
+                          struct tt_plan **ret, struct tutti_error *err);
+void tt_plan_free(struct tt_plan *p);
+/* The plan's schedule, all ranks. */
+tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err);
+
+/* The cost envelope: winners by vector size, for sizes min..max bytes by factors of two. */
+struct tt_envelope_piece {
+    uint64_t from_bytes, to_bytes; /* both included, powers of two times min */
+    const struct tt_algo *algo;
+    uint64_t from_ps, to_ps; /* predicted at both ends */
+};
+tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, uint64_t min_bytes,
+                              uint64_t max_bytes, struct tt_envelope_piece **ret, size_t *ret_n, struct tutti_error *err);
+#endif

@@ -1,0 +1,153 @@
+/* price.c - one candidate: may it, what does it cost, and what decides its time.
+ *
+ * Two ways lead to a price (work.c decides which). The exact one builds all ranks and calls tt_cost_sched. The short one needs a
+ * symmetric schedule on a rotational network: rank 0's slice stands for all, so that a ring of 65,536 ranks costs no more than its own
+ * 131,070 steps. Pipelined algorithms get the segment count that is best for this problem, unless one was asked for. */
+#include "plan/parts.h"
+
+#include <assert.h>
+
+enum { MAX_SEGMENTS = 1 << 16 }; /* the most an option may ask for */
+
+static bool coll_sums(tutti_coll c)
+{
+    return c == TUTTI_ALLREDUCE || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE;
+}
+
+/* Refusals (also "too large") become part of the candidate; everything else is the caller's problem. */
+static tutti_status as_refusal(tutti_status st, const struct tutti_error *why, struct tt_candidate *c, struct tutti_error *err)
+{
+    if (st != TUTTI_ERR_REFUSED && st != TUTTI_ERR_LIMIT) {
+        if (err)
+            *err = *why;
+        return st;
+    }
+    c->refused = true;
+    snprintf(c->why, sizeof(c->why), "%.*s", (int)sizeof(c->why) - 1, why->text);
+    return TUTTI_OK;
+}
+
+tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tt_way *ret_way,
+                            struct tutti_error *err)
+{
+    struct tt_candidate c = {.algo = al};
+    struct tutti_error why;
+    struct tt_way way = {0};
+    tutti_status st = tt_algo_probe(al, &p->args, &why);
+
+    if (st == TUTTI_OK && p->reproducible && coll_sums(p->args.problem.coll) && !al->rank_order)
+        st = tt_fail(&why, TUTTI_ERR_REFUSED, "sums in an order that depends on size; reproducible needs rank order");
+    if (st == TUTTI_OK)
+        st = tt_way_choose(p, al, &way, &why);
+    if (st != TUTTI_OK)
+        st = as_refusal(st, &why, &c, err);
+    if (st != TUTTI_OK)
+        return st;
+    *ret = c;
+    *ret_way = way;
+    return TUTTI_OK;
+}
+
+/* Segments beyond one element per chunk are empty messages. */
+static uint32_t max_segments(const struct tt_pricing *p, const struct tt_sched *s)
+{
+    uint64_t elems = p->args.problem.count / s->shape.chunks;
+    return elems < 1 ? 1 : elems > MAX_SEGMENTS ? MAX_SEGMENTS : (uint32_t)elems;
+}
+
+static tutti_status price_whole(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+{
+    const struct tt_problem *pr = &p->args.problem;
+    struct tt_sched *s;
+    tutti_status st = tt_algo_build(c->algo, &p->args, &s, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    c->segments = s->shape.segments;
+    if (tt_way_searches(p, c->algo))
+        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, max_segments(p, s), &c->segments, &c->cost, err);
+    else
+        st = tt_cost_sched(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
+    tt_sched_free(s);
+    return st;
+}
+
+static tutti_status price_symmetric(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+{
+    const struct tt_problem *pr = &p->args.problem;
+    struct tt_sched *s;
+    tutti_status st = tt_algo_slice(c->algo, &p->args, 0, 1, &s, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    st = tt_cost_symmetric(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
+    c->segments = s->shape.segments;
+    tt_sched_free(s);
+    return st == TUTTI_ERR_MISMATCH ? price_whole(p, c, err) : st; /* parallel links have no classes */
+}
+
+static unsigned percent(uint64_t part, uint64_t whole)
+{
+    return (unsigned)(100.0 * (double)part / (double)whole + 0.5);
+}
+
+static void add_part(struct tt_str *b, const char *name, uint64_t part, const struct tt_cost *cost)
+{
+    const char *before = b->len > 0 && b->s[b->len - 1] == '%' ? ", " : "; ";
+    if (part > 0)
+        tt_str_printf(b, "%s%s %u%%", before, name, percent(part, cost->time_ps));
+}
+
+static void add_busiest(struct tt_str *b, const struct tt_topo *t, const struct tt_cost *cost)
+{
+    const struct tt_link *l = &t->links[cost->busiest_link / 2];
+    bool back = cost->busiest_link & 1;
+    char from[64], to[64], size[32];
+
+    if (cost->busiest_bytes == 0)
+        return;
+    tt_topo_vertex_name(t, back ? l->b : l->a, from, sizeof(from));
+    tt_topo_vertex_name(t, back ? l->a : l->b, to, sizeof(to));
+    tt_str_printf(b, "; busiest link %s->%s carries %s", from, to, tt_format_size(cost->busiest_bytes, size, sizeof(size)));
+}
+
+/* "14 steps; latency 61%, links 39%; busiest link switch 0->rank 3 carries 96 MiB" */
+static tutti_status explain(const struct tt_topo *t, struct tt_candidate *c, struct tutti_error *err)
+{
+    const struct tt_cost *cost = &c->cost;
+    struct tt_str b = {0};
+
+    if (cost->messages == 0)
+        tt_str_printf(&b, "no messages");
+    else
+        tt_str_printf(&b, "%u step%s", cost->steps, cost->steps == 1 ? "" : "s");
+    if (c->segments > 1)
+        tt_str_printf(&b, " in %u segments", c->segments);
+    add_part(&b, "latency", cost->latency_ps, cost);
+    add_part(&b, "links", cost->transfer_ps, cost);
+    add_part(&b, "reducing", cost->reduce_ps, cost);
+    add_part(&b, "host overhead", cost->overhead_ps, cost);
+    add_busiest(&b, t, cost);
+    if (b.failed)
+        return tt_fail_memory(err, "explanation");
+    snprintf(c->why, sizeof(c->why), "%s", b.s);
+    tt_str_free(&b);
+    return TUTTI_OK;
+}
+
+tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, struct tt_candidate *c, struct tutti_error *err)
+{
+    struct tt_candidate priced = *c;
+    tutti_status st;
+
+    assert(!c->refused);
+    st = way->by_symmetry ? price_symmetric(p, &priced, err) : price_whole(p, &priced, err);
+    if (st == TUTTI_OK)
+        st = explain(p->args.topo, &priced, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (p->bound_ps > 0)
+        priced.ratio_to_bound = (double)priced.cost.time_ps / (double)p->bound_ps;
+    *c = priced;
+    return TUTTI_OK;
+}
