@@ -1,0 +1,145 @@
+/* unstable.h - what the tutti tool needs beyond the public interface. It may change with every version. */
+#ifndef TUTTI_UNSTABLE_H
+#define TUTTI_UNSTABLE_H
+
+#include <stdio.h>
+#include <tutti/tutti.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* ---- tables: the i-th entry, false past the end ---- */
+struct tutti_algo_option_info {
+    const char *key, *values, *desc;
+};
+struct tutti_algo_info {
+    const char *name, *desc, *needs;
+    unsigned colls; /* bits 1 << tutti_coll */
+    bool pipelined, rank_order;
+    const struct tutti_algo_option_info *options;
+    size_t noptions;
+};
+bool tutti_algo_get(size_t i, struct tutti_algo_info *ret);
+struct tutti_topo_kind_info {
+    const char *name, *form, *example, *desc;
+};
+bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret);
+
+/* Names of the enumerations; find returns -1 and an error with near matches when there is no such name. */
+const char *tutti_coll_name(tutti_coll c);
+const char *tutti_dtype_name(tutti_dtype d);
+const char *tutti_redop_name(tutti_redop r);
+uint32_t tutti_dtype_bytes(tutti_dtype d);
+int tutti_coll_find(const char *name, struct tutti_error *err);
+int tutti_dtype_find(const char *name, struct tutti_error *err);
+int tutti_redop_find(const char *name, struct tutti_error *err);
+
+/* ---- topologies ---- */
+struct tutti_topo_info {
+    const char *spec, *kind;
+    uint32_t ranks, switches, links, degree, diameter;
+    double mean_path;
+    uint32_t ports; /* declared; 0: not */
+    double gamma;   /* seconds per byte */
+    double overhead_us;
+    double min_bw, max_bw; /* bytes/s over all directed links */
+    double min_latency_us, max_latency_us;
+    bool half; /* some link is half duplex */
+    uint64_t hash;
+};
+tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err);
+void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out);
+void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out);
+/* "rank 3 -> switch 0" of a directed link. Returns buf. */
+char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap);
+
+/* ---- bounds ---- */
+struct tutti_bound_info {
+    const char *kind;
+    bool applies, complete;
+    double bound_us;
+    char certificate[400];
+};
+/* The i-th kind of bound; ret_best (may be NULL) tells which index is the greatest. False past the last kind. */
+struct tutti_bound;
+tutti_status tutti_bound_make(const struct tutti_topo *topo, tutti_coll coll, uint32_t root, uint64_t bytes, struct tutti_bound **ret,
+                              struct tutti_error *err);
+bool tutti_bound_get(const struct tutti_bound *bound, size_t i, struct tutti_bound_info *ret);
+size_t tutti_bound_best(const struct tutti_bound *bound);
+/* Members of the cut that proves the cut bound: side[v] for ranks, then switches; NULL when there is none. */
+const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_bytes, double *ret_capacity);
+void tutti_bound_free(struct tutti_bound *bound);
+
+/* ---- plans and schedules ---- */
+struct tutti_plan_info {
+    const char *algo;
+    char options[200];
+    uint32_t steps, chunks, segments;
+    uint64_t ops, messages;
+    double predicted_us, bound_us, ratio_to_bound;
+    const char *bound_kind, *certificate;
+    uint32_t max_link_contention;
+    bool from_tuning;
+    const char *winner; /* of an automatic choice; NULL otherwise */
+};
+/* `schedule` may be NULL (ops and chunks are then 0). Texts live as long as the plan. */
+void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule, struct tutti_plan_info *ret);
+
+struct tutti_envelope_piece {
+    uint64_t from_bytes, to_bytes;
+    const char *algo;
+    double from_us, to_us;
+};
+/* Winners by size, min..max by factors of two; free(3) the array. */
+tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tutti_plan_options *options, uint64_t min_bytes,
+                                 uint64_t max_bytes, struct tutti_envelope_piece **ret, size_t *ret_n, struct tutti_error *err);
+
+struct tutti_schedule_info {
+    tutti_coll coll;
+    tutti_dtype dtype;
+    tutti_redop redop;
+    const char *algo, *options;
+    uint32_t ranks, root, chunks, segments, steps, buffers;
+    uint64_t ops, count, hash;
+    bool symmetric, inplace;
+};
+void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_schedule_info *ret);
+/* Named algorithm straight to the schedule of ranks first..first+n-1 (n 0: all), without a topology unless the algorithm needs one. */
+tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,
+                                  uint32_t n, struct tutti_schedule **ret, struct tutti_error *err);
+/* Reads without judging: whatever is wrong with the operations is left for verify to point at. For nothing but verify. */
+tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedule **ret, struct tutti_error *err);
+/* Like tutti_schedule_verify, with a progress report (fraction 0..1) now and then. */
+tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
+                                            struct tutti_verdict *ret, struct tutti_error *err);
+
+/* ---- numbers as people write them ---- */
+tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err);
+tutti_status tutti_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err);
+tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err);
+char *tutti_format_size(uint64_t bytes, char *buf, size_t cap);
+char *tutti_format_rate(double bytes_per_s, char *buf, size_t cap);
+char *tutti_format_us(double us, char *buf, size_t cap);
+/* "did you mean ...?" or "". Returns buf. */
+char *tutti_near_matches(const char *name, const char *const *names, size_t n, char *buf, size_t cap);
+
+/* ---- one JSON document on a stream ---- */
+struct tutti_json;
+struct tutti_json *tutti_json_open(FILE *out);
+void tutti_json_object(struct tutti_json *j, const char *key); /* key NULL: in an array or at the top */
+void tutti_json_array(struct tutti_json *j, const char *key);
+void tutti_json_end(struct tutti_json *j);                                        /* the innermost open object or array */
+void tutti_json_string(struct tutti_json *j, const char *key, const char *value); /* NULL value: null */
+void tutti_json_u64(struct tutti_json *j, const char *key, uint64_t value);
+void tutti_json_real(struct tutti_json *j, const char *key, double value); /* not finite: null */
+void tutti_json_bool(struct tutti_json *j, const char *key, bool value);
+void tutti_json_null(struct tutti_json *j, const char *key);
+void tutti_json_close(struct tutti_json *j); /* ends the document and frees */
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,89 @@
+/* What the public functions share: status texts, files, options. Every public function is a thin shell over a module; this module
+ * decides nothing. */
+#include "api/api.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *tutti_version(void)
+{
+    return TUTTI_VERSION;
+}
+
+const char *tutti_strerror(tutti_status status)
+{
+    return tt_status_text(status);
+}
+
+double api_us(uint64_t ps)
+{
+    return (double)ps / 1e6;
+}
+
+tutti_status api_open(const char *path, const char *mode, FILE **ret, const char **ret_name, struct tutti_error *err)
+{
+    bool reading = mode[0] == 'r';
+    if (tt_streq(path, "-")) {
+        *ret = reading ? stdin : stdout;
+        *ret_name = reading ? "standard input" : "standard output";
+        return TUTTI_OK;
+    }
+    FILE *f = fopen(path, mode);
+    if (!f)
+        return tt_fail(err, TUTTI_ERR_IO, "cannot open %s for %s: %s", path, reading ? "reading" : "writing", strerror(errno));
+    *ret = f;
+    *ret_name = path;
+    return TUTTI_OK;
+}
+
+tutti_status api_close(FILE *f, const char *name, bool written, struct tutti_error *err)
+{
+    bool standard = f == stdin || f == stdout;
+    bool bad = written && (fflush(f) != 0 || ferror(f));
+    int saved = errno;
+    if (!standard && fclose(f) != 0 && written && !bad) {
+        bad = true;
+        saved = errno;
+    }
+    return bad ? tt_fail(err, TUTTI_ERR_IO, "cannot write %s: %s", name, strerror(saved)) : TUTTI_OK;
+}
+
+tutti_status api_problem(const struct tutti_plan_options *o, uint32_t ranks, struct tt_problem *ret, struct tutti_error *err)
+{
+    if (!o || o->size != sizeof *o)
+        return tt_fail(err, TUTTI_ERR_ARG, "options: size field is not sizeof(struct tutti_plan_options)");
+    if ((unsigned)o->coll >= TUTTI_COLL_COUNT || (unsigned)o->dtype >= TUTTI_DTYPE_COUNT || (unsigned)o->redop >= TUTTI_REDOP_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "options: unknown collective, data type or reduction");
+    if (o->root >= ranks)
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks (0..%u)", o->root, ranks, ranks - 1);
+    *ret = (struct tt_problem){.coll = o->coll, .ranks = ranks, .root = o->root, .count = o->count, .dtype = o->dtype, .redop = o->redop};
+    return TUTTI_OK;
+}
+
+/* "k=v,k=v" item by item. */
+static tutti_status add_options(const char *text, struct tt_options *ret, struct tutti_error *err)
+{
+    char *copy = tt_strdup(text);
+    if (!copy)
+        return tt_fail_memory(err, "options");
+    char *rest = copy, *item;
+    tutti_status st = TUTTI_OK;
+    while (!st && (item = strsep(&rest, ",")))
+        if (*item)
+            st = tt_options_add(ret, item, err);
+    free(copy);
+    return st;
+}
+
+tutti_status api_options(const struct tutti_plan_options *o, struct tt_plan_options *ret, struct tutti_error *err)
+{
+    struct tt_plan_options out = {.algo = o->algo, .reproducible = o->reproducible, .budget_ms = o->budget_ms};
+    if (o->options) {
+        tutti_status st = add_options(o->options, &out.algo_options, err);
+        if (st)
+            return st;
+    }
+    *ret = out;
+    return TUTTI_OK;
+}

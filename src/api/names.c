@@ -1,0 +1,124 @@
+/* Public tables, names, numbers with units: what the tool prints and parses, from the modules' own lists. */
+#include "api/api.h"
+
+#include <string.h>
+
+#include "algo/algo.h"
+
+enum { MAX_OPTIONS = 16 };
+
+bool tutti_algo_get(size_t i, struct tutti_algo_info *ret)
+{
+    static const struct tutti_algo_option_info segments = {"segments", "K", "cut every chunk in K parts and pipeline them"};
+    static _Thread_local struct tutti_algo_option_info options[MAX_OPTIONS];
+    size_t n;
+    const struct tt_algo *const *table = tt_algo_table(&n);
+    if (i >= n)
+        return false;
+    const struct tt_algo *al = table[i];
+    size_t nopt = 0;
+    for (const struct tt_algo_option *o = al->options; o && o->key && nopt + 1 < MAX_OPTIONS; o++)
+        options[nopt++] = (struct tutti_algo_option_info){o->key, o->values, o->desc};
+    options[nopt++] = segments;
+    *ret = (struct tutti_algo_info){.name = al->name,
+                                    .desc = al->desc,
+                                    .needs = al->needs,
+                                    .colls = al->colls,
+                                    .pipelined = al->pipelined,
+                                    .rank_order = al->rank_order,
+                                    .options = options,
+                                    .noptions = nopt};
+    return true;
+}
+
+const char *tutti_coll_name(tutti_coll c)
+{
+    return tt_coll_name(c);
+}
+
+const char *tutti_dtype_name(tutti_dtype d)
+{
+    return tt_dtype_name(d);
+}
+
+const char *tutti_redop_name(tutti_redop r)
+{
+    return tt_redop_name(r);
+}
+
+uint32_t tutti_dtype_bytes(tutti_dtype d)
+{
+    return tt_dtype_bytes(d);
+}
+
+/* -1 with an error that lists all names (they are few) and the near ones. */
+static int unknown(const char *what, const char *name, const char *const *names, size_t n, struct tutti_error *err)
+{
+    struct tt_str all = {0};
+    char near[160];
+    for (size_t i = 0; i < n; i++)
+        tt_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
+    tt_fail(err, TUTTI_ERR_ARG, "no %s '%s' %s(known: %s)", what, name, tt_near_matches(name, names, n, near, sizeof near),
+            all.s ? all.s : "");
+    tt_str_free(&all);
+    return -1;
+}
+
+#define SECOND(id, name)             name,
+#define SECOND_OF_3(id, name, bytes) name,
+static const char *const coll_names[] = {TUTTI_COLL_LIST(SECOND)};
+static const char *const dtype_names[] = {TUTTI_DTYPE_LIST(SECOND_OF_3)};
+static const char *const redop_names[] = {TUTTI_REDOP_LIST(SECOND)};
+
+int tutti_coll_find(const char *name, struct tutti_error *err)
+{
+    int i = tt_coll_find(name);
+    return i >= 0 ? i : unknown("collective", name, coll_names, countof(coll_names), err);
+}
+
+int tutti_dtype_find(const char *name, struct tutti_error *err)
+{
+    int i = tt_dtype_find(name);
+    return i >= 0 ? i : unknown("data type", name, dtype_names, countof(dtype_names), err);
+}
+
+int tutti_redop_find(const char *name, struct tutti_error *err)
+{
+    int i = tt_redop_find(name);
+    return i >= 0 ? i : unknown("reduction", name, redop_names, countof(redop_names), err);
+}
+
+tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err)
+{
+    return tt_parse_size(text, ret_bytes, err);
+}
+
+tutti_status tutti_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err)
+{
+    return tt_parse_time(text, ret_ps, err);
+}
+
+tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
+{
+    return tt_parse_u64(text, min, max, ret, err);
+}
+
+char *tutti_format_size(uint64_t bytes, char *buf, size_t cap)
+{
+    return tt_format_size(bytes, buf, cap);
+}
+
+char *tutti_format_rate(double bytes_per_s, char *buf, size_t cap)
+{
+    return tt_format_rate(bytes_per_s, buf, cap);
+}
+
+char *tutti_format_us(double us, char *buf, size_t cap)
+{
+    return tt_format_time((uint64_t)(us * 1e6 + 0.5), buf, cap);
+}
+
+char *tutti_near_matches(const char *name, const char *const *names, size_t n, char *buf, size_t cap)
+{
+    return tt_near_matches(name, names, n, buf, cap);
+}

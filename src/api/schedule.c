@@ -1,0 +1,149 @@
+/* Public schedule functions over sched/, verify/, cost/ and algo/. */
+#include "api/api.h"
+
+#include <stdlib.h>
+
+#include "algo/algo.h"
+#include "cost/cost.h"
+#include "verify/verify.h"
+
+static tutti_status wrap(tutti_status st, struct tt_sched *s, struct tutti_schedule **ret, struct tutti_error *err)
+{
+    if (st)
+        return st;
+    struct tutti_schedule *out = tt_zalloc(1, sizeof *out);
+    if (!out) {
+        tt_sched_free(s);
+        return tt_fail_memory(err, "schedule");
+    }
+    out->s = s;
+    *ret = out;
+    return TUTTI_OK;
+}
+
+static tutti_status read_path(const char *path, bool checked, struct tutti_schedule **ret, struct tutti_error *err)
+{
+    FILE *in;
+    const char *name;
+    tutti_status st = api_open(path, "r", &in, &name, err);
+    if (st)
+        return st;
+    struct tt_sched *s = NULL;
+    st = checked ? tt_sched_read(in, name, &s, err) : tt_sched_read_unchecked(in, name, &s, err);
+    api_close(in, name, false, NULL);
+    return wrap(st, s, ret, err);
+}
+
+tutti_status tutti_schedule_read(const char *path, struct tutti_schedule **ret_schedule, struct tutti_error *err)
+{
+    return read_path(path, true, ret_schedule, err);
+}
+
+tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedule **ret, struct tutti_error *err)
+{
+    return read_path(path, false, ret, err);
+}
+
+tutti_status tutti_schedule_write(const struct tutti_schedule *schedule, const char *path, struct tutti_error *err)
+{
+    FILE *out;
+    const char *name;
+    tutti_status st = api_open(path, "w", &out, &name, err);
+    if (st)
+        return st;
+    st = tt_sched_write(schedule->s, out, err);
+    tutti_status closed = api_close(out, name, true, st ? NULL : err);
+    return st ? st : closed;
+}
+
+void tutti_schedule_free(struct tutti_schedule *schedule)
+{
+    if (schedule)
+        tt_sched_free(schedule->s);
+    free(schedule);
+}
+
+tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
+                                            struct tutti_verdict *ret, struct tutti_error *err)
+{
+    struct tt_verify_options o = {.progress = progress, .ctx = ctx};
+    struct tt_verify_result r;
+    tutti_status st = tt_verify(schedule->s, &o, &r, err);
+    if (st)
+        return st;
+    *ret = (struct tutti_verdict){.ok = r.ok,
+                                  .exact = r.method == TT_VERIFY_EXACT,
+                                  .error_probability = r.error_probability,
+                                  .ranks = r.ranks,
+                                  .ops = r.ops,
+                                  .messages = r.messages,
+                                  .rank = r.rank,
+                                  .op = r.op};
+    snprintf(ret->why, sizeof ret->why, "%s", r.ok ? "" : r.why);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_schedule_verify(const struct tutti_schedule *schedule, struct tutti_verdict *ret_verdict, struct tutti_error *err)
+{
+    return tutti_schedule_verify_progress(schedule, NULL, NULL, ret_verdict, err);
+}
+
+tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count,
+                                     tutti_dtype dtype, struct tutti_sim_result *ret_result, struct tutti_error *err)
+{
+    struct tt_cost c;
+    tutti_status st = tt_cost_sched(schedule->s, topo->t, count, dtype, &c, err);
+    if (st)
+        return st;
+    *ret_result = (struct tutti_sim_result){.time_us = api_us(c.time_ps),
+                                            .latency_us = api_us(c.latency_ps),
+                                            .transfer_us = api_us(c.transfer_ps),
+                                            .reduce_us = api_us(c.reduce_ps),
+                                            .overhead_us = api_us(c.overhead_ps),
+                                            .steps = c.steps,
+                                            .bytes_on_busiest_link = c.busiest_bytes,
+                                            .busiest_link = c.busiest_link,
+                                            .max_link_contention = c.max_link_contention,
+                                            .messages = c.messages};
+    return TUTTI_OK;
+}
+
+void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_schedule_info *ret)
+{
+    const struct tt_sched *s = schedule->s;
+    *ret = (struct tutti_schedule_info){.coll = s->shape.coll,
+                                        .dtype = s->shape.dtype,
+                                        .redop = s->shape.redop,
+                                        .algo = s->shape.algo,
+                                        .options = s->shape.options,
+                                        .ranks = s->shape.ranks,
+                                        .root = s->shape.root,
+                                        .chunks = s->shape.chunks,
+                                        .segments = s->shape.segments,
+                                        .steps = s->steps,
+                                        .buffers = s->shape.nbufs,
+                                        .ops = s->nops,
+                                        .count = s->shape.count,
+                                        .hash = s->hash,
+                                        .symmetric = s->shape.symmetric,
+                                        .inplace = s->shape.inplace};
+}
+
+tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,
+                                  uint32_t n, struct tutti_schedule **ret, struct tutti_error *err)
+{
+    struct tt_algo_args args = {.topo = topo ? topo->t : NULL};
+    struct tt_plan_options o;
+    tutti_status st = api_problem(options, ranks, &args.problem, err);
+    if (!st)
+        st = api_options(options, &o, err);
+    if (st)
+        return st;
+    const struct tt_algo *al = options->algo ? tt_algo_find(options->algo) : NULL;
+    if (!al)
+        return tt_algo_unknown(options->algo ? options->algo : "", err);
+    args.options = o.algo_options;
+    struct tt_sched *s = NULL;
+    st = n ? tt_algo_slice(al, &args, first, n, &s, err) : tt_algo_build(al, &args, &s, err);
+    return wrap(st, s, ret, err);
+}

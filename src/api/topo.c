@@ -1,0 +1,148 @@
+/* Public topology functions over topo/. */
+#include "api/api.h"
+
+#include <stdlib.h>
+
+static tutti_status wrap(tutti_status st, struct tt_topo *t, struct tutti_topo **ret, struct tutti_error *err)
+{
+    if (st)
+        return st;
+    struct tutti_topo *topo = tt_zalloc(1, sizeof *topo);
+    if (!topo) {
+        tt_topo_free(t);
+        return tt_fail_memory(err, "topology");
+    }
+    topo->t = t;
+    *ret = topo;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_topo_parse(const char *spec, struct tutti_topo **ret_topo, struct tutti_error *err)
+{
+    if (!spec || !ret_topo)
+        return tt_fail(err, TUTTI_ERR_ARG, "topology: no spec given");
+    struct tt_topo *t = NULL;
+    tutti_status st = tt_topo_open(spec, &t, err);
+    return wrap(st, t, ret_topo, err);
+}
+
+tutti_status tutti_topo_load(const char *path, struct tutti_topo **ret_topo, struct tutti_error *err)
+{
+    if (!path || !ret_topo)
+        return tt_fail(err, TUTTI_ERR_ARG, "topology: no file given");
+    FILE *in;
+    const char *name;
+    tutti_status st = api_open(path, "r", &in, &name, err);
+    if (st)
+        return st;
+    struct tt_topo *t = NULL;
+    st = tt_topo_read(in, name, &t, err);
+    api_close(in, name, false, NULL);
+    return wrap(st, t, ret_topo, err);
+}
+
+tutti_status tutti_topo_generate(const char *kind, const char *params, const char *link, struct tutti_topo **ret_topo,
+                                 struct tutti_error *err)
+{
+    if (!kind || !params || !ret_topo)
+        return tt_fail(err, TUTTI_ERR_ARG, "topology: kind and parameters are needed");
+    struct tt_str spec = {0};
+    tt_str_printf(&spec, "%s:%s%s%s", kind, params, link ? "@" : "", link ? link : "");
+    struct tt_topo *t = NULL;
+    tutti_status st = spec.failed ? tt_fail_memory(err, "spec") : tt_topo_parse(spec.s, &t, err);
+    tt_str_free(&spec);
+    return wrap(st, t, ret_topo, err);
+}
+
+tutti_status tutti_topo_write(const struct tutti_topo *topo, const char *path, struct tutti_error *err)
+{
+    FILE *out;
+    const char *name;
+    tutti_status st = api_open(path, "w", &out, &name, err);
+    if (st)
+        return st;
+    st = tt_topo_write(topo->t, out, err);
+    tutti_status closed = api_close(out, name, true, st ? NULL : err);
+    return st ? st : closed;
+}
+
+uint32_t tutti_topo_ranks(const struct tutti_topo *topo)
+{
+    return topo->t->ranks;
+}
+
+void tutti_topo_free(struct tutti_topo *topo)
+{
+    if (topo)
+        tt_topo_free(topo->t);
+    free(topo);
+}
+
+bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret)
+{
+    size_t n;
+    const struct tt_topo_kind *kinds = tt_topo_kinds(&n);
+    if (i >= n)
+        return false;
+    *ret = (struct tutti_topo_kind_info){kinds[i].name, kinds[i].form, kinds[i].example, kinds[i].desc};
+    return true;
+}
+
+/* Ranges of bandwidth and latency over all links. */
+static void link_ranges(const struct tt_topo *t, struct tutti_topo_info *ret)
+{
+    for (uint32_t i = 0; i < t->nlinks; i++) {
+        const struct tt_link *l = &t->links[i];
+        double lo = l->bw[0] < l->bw[1] ? l->bw[0] : l->bw[1], hi = l->bw[0] < l->bw[1] ? l->bw[1] : l->bw[0];
+        double lat = api_us(l->latency_ps);
+        ret->min_bw = i && ret->min_bw < lo ? ret->min_bw : lo;
+        ret->max_bw = i && ret->max_bw > hi ? ret->max_bw : hi;
+        ret->min_latency_us = i && ret->min_latency_us < lat ? ret->min_latency_us : lat;
+        ret->max_latency_us = i && ret->max_latency_us > lat ? ret->max_latency_us : lat;
+        ret->half = ret->half || l->half;
+    }
+}
+
+tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err)
+{
+    const struct tt_topo *t = topo->t;
+    struct tt_topo_metrics m;
+    tutti_status st = tt_topo_measure(t, &m, err);
+    if (st)
+        return st;
+    *ret = (struct tutti_topo_info){.spec = t->spec,
+                                    .kind = t->kind,
+                                    .ranks = m.ranks,
+                                    .switches = m.switches,
+                                    .links = m.links,
+                                    .degree = m.degree,
+                                    .diameter = m.diameter,
+                                    .mean_path = m.mean_path,
+                                    .ports = t->ports,
+                                    .gamma = t->gamma,
+                                    .overhead_us = api_us(t->overhead_ps),
+                                    .hash = t->hash};
+    link_ranges(t, ret);
+    return TUTTI_OK;
+}
+
+void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out)
+{
+    tt_topo_write_dot(topo->t, out);
+}
+
+void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out)
+{
+    tt_topo_write_simgrid(topo->t, out);
+}
+
+char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap)
+{
+    const struct tt_link *l = &topo->t->links[directed_link / 2];
+    bool back = directed_link & 1;
+    char from[64], to[64];
+    tt_topo_vertex_name(topo->t, back ? l->b : l->a, from, sizeof from);
+    tt_topo_vertex_name(topo->t, back ? l->a : l->b, to, sizeof to);
+    snprintf(buf, cap, "%s -> %s", from, to);
+    return buf;
+}
