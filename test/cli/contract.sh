@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# The command-line contract: exit codes, JSON fields scripts rely on, pipes.
+. "$(dirname "$0")/lib.sh"
+
+runs 0 topo torus:8x8@16GB/s,150ns
+says 'ranks +64'
+runs 0 topo torus:8x8@16GB/s,150ns --json
+json 'd["ranks"] == 64 and d["switches"] == 0 and d["links"] == 128 and d["degree"] == 4 and d["diameter"] == 8'
+runs 0 topo star:7 --dot
+says 'graph'
+runs 0 topo star:7 --simgrid
+says '<platform'
+runs 0 topo fattree:8,2 --file
+cp out cluster.json
+runs 0 topo cluster.json --json
+json 'd["ranks"] == 64 and d["switches"] == 16'
+runs 0 topo cluster.json --file
+cmp -s out cluster.json || bad "a topology file does not read back identical"
+
+runs 0 algos --json
+json 'all({"name", "desc", "needs"} <= set(a) for a in d)'
+json '[a["name"] for a in d] == ["ring", "bi-ring", "recursive-doubling", "halving-doubling", "circulant", "direct", "double-tree", "bucket", "hierarchical", "swing", "chain", "binomial", "oneshot"]'
+
+runs 0 plan --topo star:7@10Gbps,20us --algo circulant --size 64M -o plan.json
+runs 0 verify plan.json
+says '^correct: 7 ranks, [0-9]+ ops'
+runs 0 verify plan.json --json
+json 'd["ok"] is True and d["ranks"] == 7 and d["ops"] > 0 and d["method"] == "exact"'
+runs 0 plan --topo star:7@10Gbps,20us --algo circulant --size 64M --summary --json
+json 'd["algo"] == "circulant" and d["steps"] == 6 and d["chunks"] == 7 and d["ops"] > 0 and d["predicted_us"] >= d["bound_us"] > 0 and abs(d["ratio_to_bound"] - d["predicted_us"] / d["bound_us"]) < 1e-9'
+"$tutti" plan --topo star:16@1Gbps,50us --algo auto --size 1M | "$tutti" verify - >out 2>err || bad "plan | verify: $(cat err)"
+says '^correct: 16 ranks'
+
+runs 0 bound --topo torus:8x8@16GB/s,150ns --size 64M --json
+json 'd["bound_us"] > 0 and d["kind"] in ("latency", "rounds", "volume", "cut") and len(d["certificate"]) > 20'
+runs 0 explain --topo star:8@1Gbps,50us --size 64K --json
+json 'd["winner"] in [c["algo"] for c in d["candidates"]]'
+json 'min(c["predicted_us"] for c in d["candidates"] if c["predicted_us"] is not None) == [c["predicted_us"] for c in d["candidates"] if c["algo"] == d["winner"]][0]'
+json 'all((c["predicted_us"] is None) == (c["refused"] or c["skipped"]) and (not c["refused"] or len(c["why"]) > 10) for c in d["candidates"])'
+json 'all(c["ratio_to_bound"] >= 1 for c in d["candidates"] if c["predicted_us"] is not None)'
+runs 0 explain --topo star:8@1Gbps,50us --size 64K --envelope 1K..64M --json
+json 'd["envelope"][0]["from_bytes"] == 1024 and d["envelope"][-1]["to_bytes"] == 64 << 20'
+runs 0 sim --level step --topo star:7@10Gbps,20us --plan plan.json --json
+json '{"time_us", "steps", "bytes_on_busiest_link", "max_link_contention", "bound_us", "events", "wall_s"} <= set(d) and d["steps"] == 6'
+cp out sim.json
+runs 0 plan --topo star:7@10Gbps,20us --algo circulant --size 64M --summary --json
+python3 -c 'import json,sys; sys.exit(json.load(open("sim.json"))["time_us"] != json.load(open("out"))["predicted_us"])' || bad "sim --level step is not predicted_us"
+
+for c in reduce-scatter all-gather broadcast reduce gather scatter all-to-all; do
+    runs 0 plan --topo star:6 --coll $c --size 6000 -o $c.json
+    runs 0 verify $c.json
+    says "^correct: 6 ranks.*$c"
+done
+runs 0 plan --topo star:6 --coll barrier -o barrier.json
+runs 0 verify barrier.json
+runs 0 plan --topo star:6 --coll broadcast --root 5 --size 1M -o root.json
+runs 0 verify root.json
+
+runs 0 --help
+says 'explain'
+for c in topo algos plan verify bound explain sim; do
+    runs 0 $c --help
+    says '^examples:'
+    says "tutti $c"
+done
+TUTTI_TOPO=star:5 runs 0 explain --size 1K --json
+json 'd["winner"]'
+TUTTI_TOPPO=1 runs 0 algos
+grep -q 'unknown variable TUTTI_TOPPO' err || bad "unknown TUTTI_ variable not warned about"
+finish
