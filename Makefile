@@ -1,0 +1,43 @@
+# Tutti: a small front for CMake. `make demo` and `make check` set everything up by themselves on a fresh Debian or Ubuntu machine.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+
+.PHONY: all build demo check lint fuzz bench soak install clean
+
+all: build
+
+build:
+	@tools/setup build
+	@cmake -S . -B $(BUILD) -DTUTTI_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@cmake --build $(BUILD) -j$(JOBS) -- --no-print-directory
+
+demo: build
+	@tools/demo $(BUILD)
+
+check:
+	@tools/setup build test
+	@tools/check
+
+lint:
+	@tools/setup build test lint
+	@tools/lint
+
+FUZZ_SECONDS ?= 300
+fuzz:
+	@tools/setup build test
+	@tools/fuzz $(FUZZ_SECONDS)
+
+bench: build
+	@bench/foundation $(BUILD)
+
+soak:
+	@tools/setup build test
+	@tools/soak
+
+install: build
+	cmake --install $(BUILD)
+
+clean:
+	rm -rf build build-check build-asan build-fuzz

@@ -1,0 +1,148 @@
+/* Command lines: options by table, usage texts from the same table. An option may be --name VALUE, --name=VALUE, -x VALUE; "--" ends them.
+ * A word that begins with "-" and a letter is an option; "-" alone is a word (standard input or output). */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The i-th option of the command over all its lists, NULL past the end. */
+static const struct cli_option *option_at(const struct cli_command *c, size_t i)
+{
+    for (const struct cli_option *const *list = c->options; list && *list; list++)
+        for (const struct cli_option *o = *list; o->name; o++)
+            if (i-- == 0)
+                return o;
+    return NULL;
+}
+
+static const struct cli_option *option_named(const struct cli_command *c, const char *name, size_t len)
+{
+    const struct cli_option *o;
+    for (size_t i = 0; (o = option_at(c, i)); i++)
+        if (strlen(o->name) == len && !strncmp(o->name, name, len))
+            return o;
+    return NULL;
+}
+
+static const struct cli_option *option_lettered(const struct cli_command *c, char letter)
+{
+    const struct cli_option *o;
+    for (size_t i = 0; (o = option_at(c, i)); i++)
+        if (o->letter && o->letter == letter)
+            return o;
+    return NULL;
+}
+
+static bool complain_unknown(const struct cli_command *c, const char *word)
+{
+    const char *names[CLI_MAX_VALUES];
+    size_t n = 0;
+    const struct cli_option *o;
+    while (n < CLI_MAX_VALUES && (o = option_at(c, n)))
+        names[n++] = o->name;
+    char near[160], name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
+    tutti_near_matches(name, names, n, near, sizeof near);
+    fprintf(stderr, "tutti %s: no option %s%s%s; see tutti %s --help\n", c->name, word, *near ? "; " : "", near, c->name);
+    return false;
+}
+
+/* Takes the option at argv[*i]; *i is left at its last word. */
+static bool take_option(int argc, char **argv, int *i, struct cli_args *a)
+{
+    const char *word = argv[*i];
+    bool is_long = word[1] == '-';
+    const char *eq = is_long ? strchr(word, '=') : NULL;
+    const struct cli_option *o = is_long ? option_named(a->command, word + 2, eq ? (size_t)(eq - word - 2) : strlen(word + 2))
+                                         : (word[2] ? NULL : option_lettered(a->command, word[1]));
+    if (!o)
+        return complain_unknown(a->command, word);
+    const char *value = eq ? eq + 1 : "";
+    if (!o->arg && eq) {
+        fprintf(stderr, "tutti %s: --%s takes no value\n", a->command->name, o->name);
+        return false;
+    }
+    if (o->arg && !eq) {
+        if (*i + 1 >= argc) {
+            fprintf(stderr, "tutti %s: --%s needs a value (%s)\n", a->command->name, o->name, o->arg);
+            return false;
+        }
+        value = argv[++*i];
+    }
+    if (a->nvalues == CLI_MAX_VALUES) {
+        fprintf(stderr, "tutti %s: more than %d options\n", a->command->name, CLI_MAX_VALUES);
+        return false;
+    }
+    a->values[a->nvalues].option = o;
+    a->values[a->nvalues++].value = value;
+    return true;
+}
+
+bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret)
+{
+    *ret = (struct cli_args){.command = c};
+    bool only_words = false;
+    for (int i = 0; i < argc; i++) {
+        if (!only_words && !strcmp(argv[i], "--")) {
+            only_words = true;
+            continue;
+        }
+        if (!only_words && argv[i][0] == '-' && argv[i][1]) {
+            if (!take_option(argc, argv, &i, ret))
+                return false;
+            continue;
+        }
+        if (ret->nwords == c->max_words || ret->nwords == CLI_MAX_WORDS) {
+            fprintf(stderr, "tutti %s: unexpected word '%s'; see tutti %s --help\n", c->name, argv[i], c->name);
+            return false;
+        }
+        ret->words[ret->nwords++] = argv[i];
+    }
+    if (ret->nwords < c->min_words) {
+        fprintf(stderr, "usage: tutti %s\n", c->synopsis);
+        return false;
+    }
+    return true;
+}
+
+const char *cli_value(const struct cli_args *a, const char *name)
+{
+    for (size_t i = a->nvalues; i-- > 0;)
+        if (!strcmp(a->values[i].option->name, name))
+            return a->values[i].value;
+    return NULL;
+}
+
+bool cli_flag(const struct cli_args *a, const char *name)
+{
+    return cli_value(a, name) != NULL;
+}
+
+void cli_help(const struct cli_command *c, FILE *out)
+{
+    fprintf(out, "usage: tutti %s\n\n%s\n", c->synopsis, c->summary);
+    if (c->details)
+        fprintf(out, "\n%s\n", c->details);
+    fprintf(out, "\noptions:\n");
+    const struct cli_option *o;
+    for (size_t i = 0; (o = option_at(c, i)); i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : "", o->letter ? o->letter : ' ', o->letter ? ", " : "   ", o->name,
+                 o->arg ? " " : "", o->arg ? o->arg : "");
+        fprintf(out, "  %-28s %s\n", left, o->help);
+    }
+    fprintf(out, "  %-28s %s\n\nexamples:\n", "-h, --help", "this text");
+    for (const char *e = c->examples; e && *e; e += strcspn(e, "\n"), e += *e == '\n')
+        fprintf(out, "  %.*s\n", (int)strcspn(e, "\n"), e);
+}
+
+void cli_usage(FILE *out)
+{
+    size_t n;
+    const struct cli_command *const *all = cli_commands(&n);
+    fprintf(out, "tutti %s: plans, proves and prices collectives on a network\n\nusage: tutti COMMAND [options]\n\n", tutti_version());
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "  %-9s %s\n", all[i]->name, all[i]->summary);
+    fprintf(out, "\ntutti COMMAND --help explains a command and gives an example.\n"
+                 "Exit status: 0 success, 1 a negative answer (not correct, refused), 2 usage or bad input.\n");
+}

@@ -1,0 +1,91 @@
+/* cli.h - the tool: a table of commands, one file each. Usage texts are generated from the tables. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tutti/tutti.h>
+#include <tutti/unstable.h>
+
+/* Exit codes of every command. */
+enum { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2 };
+
+struct cli_option {
+    const char *name; /* long name without dashes */
+    char letter;      /* short form, 0: none */
+    const char *arg;  /* NULL: a flag */
+    const char *help;
+};
+
+enum { CLI_MAX_VALUES = 48, CLI_MAX_WORDS = 16 };
+
+/* A parsed command line. Values point into argv. */
+struct cli_args {
+    const struct cli_command *command;
+    struct {
+        const struct cli_option *option;
+        const char *value; /* "" for a flag */
+    } values[CLI_MAX_VALUES];
+    size_t nvalues;
+    const char *words[CLI_MAX_WORDS];
+    size_t nwords;
+};
+
+struct cli_command {
+    const char *name, *synopsis, *summary;
+    const char *details;                     /* further help, may be NULL */
+    const char *examples;                    /* one per line */
+    const struct cli_option *const *options; /* lists, each ended by name NULL; the whole ended by NULL */
+    size_t min_words, max_words;
+    int (*run)(const struct cli_args *a);
+};
+const struct cli_command *const *cli_commands(size_t *ret_n);
+
+/* args.c */
+bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret); /* prints what is wrong */
+const char *cli_value(const struct cli_args *a, const char *name);                        /* last one given, or NULL */
+bool cli_flag(const struct cli_args *a, const char *name);
+void cli_help(const struct cli_command *c, FILE *out);
+void cli_usage(FILE *out);
+
+/* common.c: options several commands share, and how answers are given */
+extern const struct cli_option cli_problem_options[]; /* --size --coll --dtype --op --root */
+extern const struct cli_option cli_topo_options[];    /* --topo */
+extern const struct cli_option cli_algo_options[];    /* --algo --option */
+extern const struct cli_option cli_choice_options[];  /* --reproducible --budget --tuning */
+extern const struct cli_option cli_json_options[];    /* --json */
+
+/* Prints "tutti COMMAND: text" and returns the exit code for the status: 1 for refusals and negative answers, else 2. */
+int cli_fail(const struct cli_args *a, const struct tutti_error *err);
+int cli_bad(const struct cli_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+struct cli_problem {
+    struct tutti_plan_options o; /* algo, options, coll, ... filled from the command line */
+    uint64_t bytes;
+    char options[512];
+};
+/* 0, or the exit code after the complaint was printed. --size is needed unless the collective is a barrier. */
+int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret);
+int cli_get_problem(const struct cli_args *a, struct cli_problem *ret);
+/* Elements of a vector of `bytes`; complains when they are not whole. */
+int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, uint64_t *ret);
+
+/* A progress line on standard error when it is a terminal and the work takes more than a second. */
+struct cli_progress {
+    const char *what;
+    uint64_t start_ns, last_ns;
+    bool shown;
+};
+void cli_progress_begin(struct cli_progress *p, const char *what);
+void cli_progress_show(void *progress, double fraction);
+void cli_progress_end(struct cli_progress *p);
+
+/* Warns about unknown TUTTI_* variables; known ones give defaults for options. */
+void cli_check_environment(void);
+const char *cli_environment(const char *name); /* NULL when unset or empty */
+
+/* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
+int cli_finish(int code);
+
+extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim;
+#endif

@@ -1,0 +1,103 @@
+/* tutti bound: the lower bound on the time of a collective, with the certificate for it. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_json_options, NULL};
+
+/* The members of the side of the cut that the bytes leave. */
+static void json_cut(struct tutti_json *j, const struct tutti_topo *t, const struct tutti_bound *b)
+{
+    double bytes, capacity;
+    const uint8_t *side = tutti_bound_cut(b, &bytes, &capacity);
+    struct tutti_topo_info info;
+    if (!side || tutti_topo_info(t, &info, NULL))
+        return;
+    tutti_json_object(j, "cut");
+    tutti_json_array(j, "ranks");
+    for (uint32_t v = 0; v < info.ranks; v++)
+        if (side[v])
+            tutti_json_u64(j, NULL, v);
+    tutti_json_end(j);
+    tutti_json_array(j, "switches");
+    for (uint32_t v = 0; v < info.switches; v++)
+        if (side[info.ranks + v])
+            tutti_json_u64(j, NULL, v);
+    tutti_json_end(j);
+    tutti_json_real(j, "bytes", bytes);
+    tutti_json_real(j, "capacity_Bps", capacity);
+    tutti_json_end(j);
+}
+
+static void print_json(const struct tutti_topo *t, const struct tutti_bound *b)
+{
+    struct tutti_json *j = tutti_json_open(stdout);
+    struct tutti_bound_info i;
+    tutti_bound_get(b, tutti_bound_best(b), &i);
+    tutti_json_object(j, NULL);
+    tutti_json_real(j, "bound_us", i.bound_us);
+    tutti_json_string(j, "kind", i.kind);
+    tutti_json_string(j, "certificate", i.certificate);
+    tutti_json_array(j, "bounds");
+    for (size_t k = 0; tutti_bound_get(b, k, &i); k++) {
+        tutti_json_object(j, NULL);
+        tutti_json_string(j, "kind", i.kind);
+        tutti_json_bool(j, "applies", i.applies);
+        tutti_json_real(j, "bound_us", i.bound_us);
+        tutti_json_bool(j, "complete", i.complete);
+        tutti_json_string(j, "certificate", i.certificate);
+        tutti_json_end(j);
+    }
+    tutti_json_end(j);
+    json_cut(j, t, b);
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+static void print_text(const struct tutti_bound *b)
+{
+    struct tutti_bound_info i;
+    char buf[64];
+    size_t best = tutti_bound_best(b);
+    tutti_bound_get(b, best, &i);
+    printf("no schedule is faster than %s (%s)\n", tutti_format_us(i.bound_us, buf, sizeof buf), i.kind);
+    for (size_t k = 0; tutti_bound_get(b, k, &i); k++) {
+        if (i.applies)
+            printf("%c %-8s %12s  %s%s\n", k == best ? '*' : ' ', i.kind, tutti_format_us(i.bound_us, buf, sizeof buf), i.certificate,
+                   i.complete ? "" : " [not every case was examined]");
+        else
+            printf("  %-8s %12s  %s\n", i.kind, "-", i.certificate);
+    }
+}
+
+static int run(const struct cli_args *a)
+{
+    struct tutti_topo *t = NULL;
+    struct tutti_bound *b = NULL;
+    struct cli_problem p;
+    struct tutti_error err;
+    int code = cli_get_problem(a, &p);
+    if (!code)
+        code = cli_get_topo(a, &t);
+    if (code)
+        return code;
+    if (tutti_bound_make(t, p.o.coll, p.o.root, p.bytes, &b, &err))
+        code = cli_fail(a, &err);
+    else if (cli_flag(a, "json"))
+        print_json(t, b);
+    else
+        print_text(b);
+    tutti_bound_free(b);
+    tutti_topo_free(t);
+    return code;
+}
+
+const struct cli_command cli_bound = {
+    .name = "bound",
+    .synopsis = "bound --topo SPEC --size SIZE [--coll COLL] [--json]",
+    .summary = "lower bound on the time of a collective, and the certificate for it",
+    .details = "No schedule without reduction inside switches can be faster. The certificate names what must cross which links.",
+    .examples = "tutti bound --topo torus:8x8@16GB/s,150ns --size 64M --json\ntutti bound --topo nics:10G,10G,10G,2.5G --size 100M",
+    .options = options,
+    .run = run,
+};

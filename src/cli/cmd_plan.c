@@ -1,0 +1,106 @@
+/* tutti plan: chooses or takes an algorithm and writes the schedule; with --summary only says what it would be. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_option own[] = {{"output", 'o', "FILE", "write the plan here (default standard output)"},
+                                        {"summary", 0, NULL, "print what the plan is instead of writing it"},
+                                        {0}};
+static const struct cli_option *const options[] = {
+    cli_topo_options, cli_problem_options, cli_algo_options, cli_choice_options, own, cli_json_options, NULL};
+
+static void print_json(const struct tutti_plan_info *i)
+{
+    struct tutti_json *j = tutti_json_open(stdout);
+    tutti_json_object(j, NULL);
+    tutti_json_string(j, "algo", i->algo);
+    tutti_json_string(j, "options", i->options);
+    tutti_json_u64(j, "steps", i->steps);
+    tutti_json_u64(j, "ops", i->ops);
+    tutti_json_u64(j, "messages", i->messages);
+    tutti_json_u64(j, "chunks", i->chunks);
+    tutti_json_u64(j, "segments", i->segments);
+    tutti_json_real(j, "predicted_us", i->predicted_us);
+    tutti_json_real(j, "bound_us", i->bound_us);
+    tutti_json_string(j, "bound_kind", i->bound_kind);
+    tutti_json_real(j, "ratio_to_bound", i->ratio_to_bound);
+    tutti_json_u64(j, "max_link_contention", i->max_link_contention);
+    tutti_json_bool(j, "from_tuning", i->from_tuning);
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+static void print_text(const struct tutti_plan_info *i)
+{
+    char a[64], b[64];
+    printf("%s%s%s%s%s: %u steps, %llu ops, %u chunks, %u segment%s\n", i->algo, *i->options ? " (" : "", i->options,
+           *i->options ? ")" : "",
+           i->from_tuning ? " [tuning file]"
+           : i->winner    ? " [auto]"
+                          : "",
+           i->steps, (unsigned long long)i->ops, i->chunks, i->segments, i->segments == 1 ? "" : "s");
+    printf("predicted %s, bound %s (%s)", tutti_format_us(i->predicted_us, a, sizeof a), tutti_format_us(i->bound_us, b, sizeof b),
+           i->bound_kind);
+    if (i->ratio_to_bound > 0)
+        printf(", %.3f x the bound", i->ratio_to_bound);
+    printf("; at most %u message%s on a link in a step\n", i->max_link_contention, i->max_link_contention == 1 ? "" : "s");
+}
+
+/* The plan as asked for: a summary, or the file (and the summary when that goes to a file). */
+static int deliver(const struct cli_args *a, const struct tutti_plan *p, const struct tutti_schedule *s)
+{
+    const char *path = cli_value(a, "output");
+    struct tutti_error err;
+    bool summary = cli_flag(a, "summary");
+    if (path || !summary) {
+        if (tutti_schedule_write(s, path ? path : "-", &err))
+            return cli_fail(a, &err);
+        if (!path || !strcmp(path, "-"))
+            return CLI_OK;
+    }
+    struct tutti_plan_info info;
+    tutti_plan_info(p, s, &info);
+    if (cli_flag(a, "json"))
+        print_json(&info);
+    else
+        print_text(&info);
+    return CLI_OK;
+}
+
+static int run(const struct cli_args *a)
+{
+    struct tutti_topo *t = NULL;
+    struct tutti_plan *p = NULL;
+    struct tutti_schedule *s = NULL;
+    struct cli_problem problem;
+    struct tutti_error err;
+    if (cli_flag(a, "json") && !cli_flag(a, "summary") && !cli_value(a, "output"))
+        return cli_bad(a, "--json goes with --summary or -o FILE (the plan itself is JSON already)");
+    int code = cli_get_problem(a, &problem);
+    if (!code)
+        code = cli_get_topo(a, &t);
+    if (code)
+        return code;
+    if (tutti_plan_make(t, &problem.o, &p, &err) || tutti_plan_schedule(p, &s, &err))
+        code = cli_fail(a, &err);
+    else
+        code = deliver(a, p, s);
+    tutti_schedule_free(s);
+    tutti_plan_free(p);
+    tutti_topo_free(t);
+    return code;
+}
+
+const struct cli_command cli_plan = {
+    .name = "plan",
+    .synopsis = "plan --topo SPEC --size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] [-o FILE | --summary [--json]]",
+    .summary = "plan a collective: choose or take an algorithm and write its schedule",
+    .details = "Without --algo the fastest algorithm by the cost model is taken; tutti explain shows the alternatives.\n"
+               "Sizes are 1024-based and mean the whole vector. The plan (JSON) is what verify and sim read.",
+    .examples = "tutti plan --topo star:7@10Gbps,20us --algo circulant --size 64M -o plan.json\n"
+                "tutti plan --topo star:16@1Gbps,50us --algo auto --size 1M | tutti verify -\n"
+                "tutti plan --topo torus:8x8 --size 1M --summary --json",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,142 @@
+/* tutti sim: the time of a schedule on a network. The level "step" is the planner's own cost function. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const struct cli_option own[] = {{"plan", 'p', "FILE", "a plan written by tutti plan, in place of --algo"},
+                                        {"level", 'l', "LEVEL", "step: bulk-synchronous cost, the planner's own (the only level yet)"},
+                                        {0}};
+static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_algo_options, own, cli_json_options, NULL};
+
+struct answer {
+    struct tutti_sim_result r;
+    double bound_us, wall_s;
+    uint64_t ops;
+    const char *algo;
+};
+
+static void print_json(const struct answer *x)
+{
+    struct tutti_json *j = tutti_json_open(stdout);
+    tutti_json_object(j, NULL);
+    tutti_json_string(j, "level", "step");
+    tutti_json_string(j, "algo", x->algo);
+    tutti_json_real(j, "time_us", x->r.time_us);
+    tutti_json_real(j, "latency_us", x->r.latency_us);
+    tutti_json_real(j, "transfer_us", x->r.transfer_us);
+    tutti_json_real(j, "reduce_us", x->r.reduce_us);
+    tutti_json_real(j, "overhead_us", x->r.overhead_us);
+    tutti_json_u64(j, "steps", x->r.steps);
+    tutti_json_u64(j, "bytes_on_busiest_link", x->r.bytes_on_busiest_link);
+    tutti_json_u64(j, "busiest_link", x->r.busiest_link);
+    tutti_json_u64(j, "max_link_contention", x->r.max_link_contention);
+    tutti_json_real(j, "bound_us", x->bound_us);
+    tutti_json_u64(j, "events", x->r.messages);
+    tutti_json_real(j, "wall_s", x->wall_s);
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+static void print_text(const struct answer *x, const struct tutti_topo *t)
+{
+    char a[64], b[64], c[64], d[64], link[160];
+    printf("%s: %s in %u steps (latency %s, links %s, reduction %s)\n", x->algo, tutti_format_us(x->r.time_us, a, sizeof a), x->r.steps,
+           tutti_format_us(x->r.latency_us, b, sizeof b), tutti_format_us(x->r.transfer_us, c, sizeof c),
+           tutti_format_us(x->r.reduce_us, d, sizeof d));
+    if (x->r.messages)
+        printf("busiest link %s carries %s; at most %u message%s on a link in a step\n",
+               tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link), tutti_format_size(x->r.bytes_on_busiest_link, a, sizeof a),
+               x->r.max_link_contention, x->r.max_link_contention == 1 ? "" : "s");
+    printf("bound %s%s", tutti_format_us(x->bound_us, a, sizeof a), x->bound_us > 0 ? "" : "\n");
+    if (x->bound_us > 0)
+        printf(", %.3f x\n", x->r.time_us / x->bound_us);
+}
+
+/* The schedule to price: a plan file, or built by the named (or chosen) algorithm. *problem is completed from the plan's own facts. */
+static int get_schedule(const struct cli_args *a, const struct tutti_topo *t, struct cli_problem *problem, struct tutti_schedule **ret)
+{
+    struct tutti_error err;
+    struct tutti_plan *p = NULL;
+    struct tutti_schedule_info info;
+    const char *path = cli_value(a, "plan");
+    if (!path) {
+        int code = cli_get_problem(a, problem);
+        if (code)
+            return code;
+        tutti_status st = tutti_plan_make(t, &problem->o, &p, &err);
+        if (!st)
+            st = tutti_plan_schedule(p, ret, &err);
+        tutti_plan_free(p);
+        return st ? cli_fail(a, &err) : 0;
+    }
+    if (cli_value(a, "algo") || cli_value(a, "coll") || cli_value(a, "root") || cli_value(a, "option"))
+        return cli_bad(a, "--plan brings its own algorithm, collective, root and options");
+    if (tutti_schedule_read(path, ret, &err))
+        return cli_fail(a, &err);
+    tutti_schedule_info(*ret, &info);
+    *problem = (struct cli_problem){.o = {.coll = info.coll, .root = info.root, .dtype = info.dtype, .count = info.count}};
+    const char *size = cli_value(a, "size");
+    if (size && tutti_parse_size(size, &problem->bytes, &err))
+        return cli_bad(a, "--size: %s", err.text);
+    if (size)
+        return cli_get_count(a, problem->bytes, info.dtype, &problem->o.count);
+    problem->bytes = info.count * tutti_dtype_bytes(info.dtype);
+    return 0;
+}
+
+static int price(const struct cli_args *a, const struct tutti_topo *t, const struct cli_problem *p, const struct tutti_schedule *s)
+{
+    struct tutti_error err;
+    struct tutti_bound *b = NULL;
+    struct tutti_bound_info bi;
+    struct tutti_schedule_info info;
+    struct timespec t0, t1;
+    struct answer x = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    tutti_status st = tutti_schedule_simulate(s, t, p->o.count, p->o.dtype, &x.r, &err);
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    if (st || tutti_bound_make(t, p->o.coll, p->o.root, p->bytes, &b, &err))
+        return cli_fail(a, &err);
+    tutti_schedule_info(s, &info);
+    tutti_bound_get(b, tutti_bound_best(b), &bi);
+    x.bound_us = bi.bound_us;
+    x.wall_s = (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9;
+    x.ops = info.ops;
+    x.algo = info.algo;
+    if (cli_flag(a, "json"))
+        print_json(&x);
+    else
+        print_text(&x, t);
+    tutti_bound_free(b);
+    return CLI_OK;
+}
+
+static int run(const struct cli_args *a)
+{
+    struct tutti_topo *t = NULL;
+    struct tutti_schedule *s = NULL;
+    struct cli_problem problem;
+    const char *level = cli_value(a, "level");
+    if (!level || strcmp(level, "step"))
+        return cli_bad(a, "--level step is needed: this version has no other level");
+    int code = cli_get_topo(a, &t);
+    if (!code)
+        code = get_schedule(a, t, &problem, &s);
+    if (!code)
+        code = price(a, t, &problem, s);
+    tutti_schedule_free(s);
+    tutti_topo_free(t);
+    return code;
+}
+
+const struct cli_command cli_sim = {
+    .name = "sim",
+    .synopsis = "sim --level step --topo SPEC (--size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] | --plan FILE) [--json]",
+    .summary = "time of a schedule on a network, by the planner's cost function",
+    .examples = "tutti sim --level step --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
+                "tutti sim --level step --topo star:7 --plan plan.json",
+    .options = options,
+    .run = run,
+};

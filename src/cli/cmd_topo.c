@@ -1,0 +1,135 @@
+/* tutti topo: describes or converts a network. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_option own[] = {{"dot", 0, NULL, "as a Graphviz graph"},
+                                        {"simgrid", 0, NULL, "as a SimGrid platform (XML)"},
+                                        {"file", 0, NULL, "as a topology file (JSON that --topo reads)"},
+                                        {"kinds", 0, NULL, "list the kinds of networks a SPEC can name"},
+                                        {0}};
+static const struct cli_option *const options[] = {own, cli_json_options, NULL};
+
+static void print_json(const struct tutti_topo_info *i)
+{
+    struct tutti_json *j = tutti_json_open(stdout);
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)i->hash);
+    tutti_json_object(j, NULL);
+    tutti_json_string(j, "spec", i->spec);
+    tutti_json_string(j, "kind", i->kind);
+    tutti_json_u64(j, "ranks", i->ranks);
+    tutti_json_u64(j, "switches", i->switches);
+    tutti_json_u64(j, "links", i->links);
+    tutti_json_u64(j, "degree", i->degree);
+    tutti_json_u64(j, "diameter", i->diameter);
+    tutti_json_real(j, "mean_path", i->mean_path);
+    tutti_json_real(j, "min_bandwidth_Bps", i->min_bw);
+    tutti_json_real(j, "max_bandwidth_Bps", i->max_bw);
+    tutti_json_real(j, "min_latency_us", i->min_latency_us);
+    tutti_json_real(j, "max_latency_us", i->max_latency_us);
+    tutti_json_bool(j, "half_duplex", i->half);
+    tutti_json_u64(j, "ports", i->ports);
+    tutti_json_real(j, "gamma_s_per_byte", i->gamma);
+    tutti_json_real(j, "overhead_us", i->overhead_us);
+    tutti_json_string(j, "hash", hash);
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+/* "10 Gbit/s" or "2.5 Gbit/s .. 10 Gbit/s" */
+static void print_range(const char *what, const char *lo, const char *hi)
+{
+    if (strcmp(lo, hi))
+        printf("%-10s %s .. %s\n", what, lo, hi);
+    else
+        printf("%-10s %s\n", what, lo);
+}
+
+static void print_text(const struct tutti_topo_info *i)
+{
+    char a[64], b[64];
+    printf("%s\n", i->spec);
+    printf("%-10s %u\n%-10s %u\n%-10s %u cables, %s duplex\n", "ranks", i->ranks, "switches", i->switches, "links", i->links,
+           i->half ? "half" : "full");
+    if (i->links) {
+        print_range("bandwidth", tutti_format_rate(i->min_bw, a, sizeof a), tutti_format_rate(i->max_bw, b, sizeof b));
+        print_range("latency", tutti_format_us(i->min_latency_us, a, sizeof a), tutti_format_us(i->max_latency_us, b, sizeof b));
+    }
+    printf("%-10s %u\n%-10s %u links\n%-10s %.4g links\n", "degree", i->degree, "diameter", i->diameter, "mean path", i->mean_path);
+    if (i->ports)
+        printf("%-10s %u per rank\n", "ports", i->ports);
+    if (i->gamma > 0)
+        printf("%-10s %.4g ns per byte reduced\n", "gamma", i->gamma * 1e9);
+    if (i->overhead_us > 0)
+        printf("%-10s %s per message\n", "overhead", tutti_format_us(i->overhead_us, a, sizeof a));
+}
+
+static int list_kinds(bool json)
+{
+    struct tutti_topo_kind_info k;
+    struct tutti_json *j = json ? tutti_json_open(stdout) : NULL;
+    if (j)
+        tutti_json_array(j, NULL);
+    for (size_t i = 0; tutti_topo_kind_get(i, &k); i++) {
+        if (!j) {
+            printf("%-34s %s\n%-34s e.g. %s\n", k.form, k.desc, "", k.example);
+            continue;
+        }
+        tutti_json_object(j, NULL);
+        tutti_json_string(j, "name", k.name);
+        tutti_json_string(j, "form", k.form);
+        tutti_json_string(j, "example", k.example);
+        tutti_json_string(j, "desc", k.desc);
+        tutti_json_end(j);
+    }
+    if (j) {
+        tutti_json_end(j);
+        tutti_json_close(j);
+    }
+    return CLI_OK;
+}
+
+static int run(const struct cli_args *a)
+{
+    if (cli_flag(a, "kinds"))
+        return list_kinds(cli_flag(a, "json"));
+    const char *spec = a->nwords ? a->words[0] : cli_environment("TUTTI_TOPO");
+    if (!spec)
+        return cli_bad(a, "a SPEC is needed, e.g. tutti topo torus:8x8@16GB/s,150ns; --kinds lists the kinds");
+    if (cli_flag(a, "json") + cli_flag(a, "dot") + cli_flag(a, "simgrid") + cli_flag(a, "file") > 1)
+        return cli_bad(a, "only one of --json, --dot, --simgrid and --file");
+    struct tutti_topo *t = NULL;
+    struct tutti_topo_info info;
+    struct tutti_error err;
+    int code = CLI_OK;
+    if (tutti_topo_parse(spec, &t, &err))
+        return cli_fail(a, &err);
+    if (cli_flag(a, "dot"))
+        tutti_topo_write_dot(t, stdout);
+    else if (cli_flag(a, "simgrid"))
+        tutti_topo_write_simgrid(t, stdout);
+    else if (cli_flag(a, "file") ? tutti_topo_write(t, "-", &err) : tutti_topo_info(t, &info, &err))
+        code = cli_fail(a, &err);
+    else if (cli_flag(a, "json"))
+        print_json(&info);
+    else if (!cli_flag(a, "file"))
+        print_text(&info);
+    tutti_topo_free(t);
+    return code;
+}
+
+const struct cli_command cli_topo = {
+    .name = "topo",
+    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file]",
+    .summary = "describe or convert a network",
+    .details = "A SPEC is kind:parameters[@link], or the name of a topology file. A link is bandwidth[,latency[,gamma]][,half],\n"
+               "by default 10Gbps,1us,0; 10G means bits per second, 16GB/s bytes. Latency is per link: a message through a star pays two.\n"
+               "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds lists the kinds.",
+    .examples = "tutti topo torus:8x8@16GB/s,150ns\ntutti topo 'tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps' --json\n"
+                "tutti topo fattree:8,2 --file > cluster.json\ntutti topo --kinds",
+    .options = options,
+    .max_words = 1,
+    .run = run,
+};

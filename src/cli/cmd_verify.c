@@ -1,0 +1,106 @@
+/* tutti verify: the proof of a plan, or the rank, the operation and the reason. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_algo_options, cli_json_options, NULL};
+
+static void print_json(const struct tutti_verdict *v)
+{
+    struct tutti_json *j = tutti_json_open(stdout);
+    tutti_json_object(j, NULL);
+    tutti_json_bool(j, "ok", v->ok);
+    tutti_json_u64(j, "ranks", v->ranks);
+    tutti_json_u64(j, "ops", v->ops);
+    tutti_json_u64(j, "messages", v->messages);
+    tutti_json_string(j, "method", v->exact ? "exact" : "fingerprint");
+    if (!v->exact)
+        tutti_json_real(j, "error_probability", v->error_probability);
+    if (!v->ok) {
+        tutti_json_u64(j, "rank", v->rank);
+        tutti_json_u64(j, "op", v->op);
+        tutti_json_string(j, "why", v->why);
+    }
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+static void print_text(const struct tutti_verdict *v, const struct tutti_schedule_info *i)
+{
+    if (!v->ok) {
+        printf("not correct: rank %u, op %llu: %s\n", v->rank, (unsigned long long)v->op, v->why);
+        return;
+    }
+    printf("correct: %u ranks, %llu ops, %u steps; %s by %s", v->ranks, (unsigned long long)v->ops, i->steps, tutti_coll_name(i->coll),
+           i->algo);
+    if (v->exact)
+        printf("; proved exactly\n");
+    else
+        printf("; proved by fingerprints, error probability below %.2g\n", v->error_probability);
+}
+
+/* The schedule: from the file, or planned from --topo, --algo and --size. */
+static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
+{
+    struct tutti_error err;
+    if (a->nwords) {
+        if (cli_value(a, "topo") || cli_value(a, "size") || cli_value(a, "algo"))
+            return cli_bad(a, "either a FILE or --topo, --algo and --size");
+        return tutti_schedule_read_unchecked(a->words[0], ret, &err) ? cli_fail(a, &err) : 0;
+    }
+    struct cli_problem problem;
+    struct tutti_topo *t = NULL;
+    struct tutti_plan *p = NULL;
+    int code = cli_get_problem(a, &problem);
+    if (!code)
+        code = cli_get_topo(a, &t);
+    if (code)
+        return code;
+    bool named = problem.o.algo && strcmp(problem.o.algo, "auto");
+    tutti_status st =
+        named ? tutti_schedule_build(t, tutti_topo_ranks(t), &problem.o, 0, 0, ret, &err) : tutti_plan_make(t, &problem.o, &p, &err);
+    if (!st && !named)
+        st = tutti_plan_schedule(p, ret, &err);
+    code = st ? cli_fail(a, &err) : 0;
+    tutti_plan_free(p);
+    tutti_topo_free(t);
+    return code;
+}
+
+static int run(const struct cli_args *a)
+{
+    struct tutti_schedule *s = NULL;
+    struct tutti_schedule_info info;
+    struct tutti_verdict v;
+    struct tutti_error err;
+    struct cli_progress progress;
+    int code = get_schedule(a, &s);
+    if (code)
+        return code;
+    cli_progress_begin(&progress, "verifying");
+    tutti_status st = tutti_schedule_verify_progress(s, cli_progress_show, &progress, &v, &err);
+    cli_progress_end(&progress);
+    tutti_schedule_info(s, &info);
+    if (st)
+        code = cli_fail(a, &err);
+    else if (cli_flag(a, "json"))
+        print_json(&v);
+    else
+        print_text(&v, &info);
+    tutti_schedule_free(s);
+    return st ? code : v.ok ? CLI_OK : CLI_NO;
+}
+
+const struct cli_command cli_verify = {
+    .name = "verify",
+    .synopsis = "verify FILE | --topo SPEC --algo NAME --size SIZE [--coll COLL] [--option K=V] [--json]",
+    .summary = "prove a plan correct, or name the rank, the operation and why not",
+    .details = "Up to 512 ranks the proof is exact (sets of contributions); beyond, random fingerprints modulo 2^61-1 are used and the\n"
+               "probability that a wrong plan passes is printed. FILE - is standard input. Exit status 1: not correct.",
+    .examples = "tutti verify plan.json\ntutti plan --topo star:16 --size 1M | tutti verify -\n"
+                "tutti verify --topo star:65536 --algo circulant --size 100M",
+    .options = options,
+    .max_words = 1,
+    .run = run,
+};

@@ -1,0 +1,206 @@
+/* What the commands share: the options that describe a problem, complaints, progress, the environment. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+const struct cli_option cli_topo_options[] = {
+    {"topo", 't', "SPEC", "the network: kind:parameters[@link], or a topology file; see tutti topo --help"}, {0}};
+const struct cli_option cli_problem_options[] = {{"size", 's', "SIZE", "bytes of the whole vector: 64K, 1M, 100M (1024-based)"},
+                                                 {"coll", 'c', "COLL", "collective (default allreduce)"},
+                                                 {"dtype", 'd', "TYPE", "element type (default f32)"},
+                                                 {"op", 0, "OP", "reduction (default sum)"},
+                                                 {"root", 0, "RANK", "root of a rooted collective (default 0)"},
+                                                 {0}};
+const struct cli_option cli_algo_options[] = {{"algo", 'a', "NAME", "algorithm, or auto; see tutti algos"},
+                                              {"option", 'O', "K=V", "an option of the algorithm; may be repeated"},
+                                              {0}};
+const struct cli_option cli_choice_options[] = {
+    {"reproducible", 0, NULL, "only algorithms that sum in rank order (the same bits for every size)"},
+    {"budget", 0, "TIME", "planning budget of auto (default 1s)"},
+    {"tuning", 0, "FILE", "a tuning file whose rules override the choice"},
+    {0}};
+const struct cli_option cli_json_options[] = {{"json", 'j', NULL, "one JSON document on standard output"}, {0}};
+
+int cli_bad(const struct cli_args *a, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "tutti %s: ", a->command->name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+int cli_fail(const struct cli_args *a, const struct tutti_error *err)
+{
+    cli_bad(a, "%s", err->text);
+    return err->status == TUTTI_ERR_REFUSED || err->status == TUTTI_ERR_INCORRECT || err->status == TUTTI_ERR_BUDGET ? CLI_NO : CLI_USAGE;
+}
+
+int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret)
+{
+    const char *spec = cli_value(a, "topo");
+    if (!spec)
+        spec = cli_environment("TUTTI_TOPO");
+    if (!spec)
+        return cli_bad(a, "--topo SPEC is needed, e.g. --topo star:8@1Gbps,50us");
+    struct tutti_error err;
+    return tutti_topo_parse(spec, ret, &err) ? cli_fail(a, &err) : 0;
+}
+
+/* Joins all --option values with commas. */
+static int join_options(const struct cli_args *a, char *buf, size_t cap)
+{
+    size_t len = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; i < a->nvalues; i++) {
+        if (strcmp(a->values[i].option->name, "option"))
+            continue;
+        const char *v = a->values[i].value;
+        if (strchr(v, ',') || len + strlen(v) + 2 > cap)
+            return cli_bad(a, "--option %s: one key=value each, %zu characters together at most", v, cap - 1);
+        len += (size_t)snprintf(buf + len, cap - len, "%s%s", len ? "," : "", v);
+    }
+    return 0;
+}
+
+int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, uint64_t *ret)
+{
+    uint32_t each = tutti_dtype_bytes(dtype);
+    if (bytes % each)
+        return cli_bad(a, "--size %llu is not a whole number of %s elements (%u bytes each)", (unsigned long long)bytes,
+                       tutti_dtype_name(dtype), each);
+    *ret = bytes / each;
+    return 0;
+}
+
+/* The enumerations: a value of -1 after a complaint. */
+static int get_names(const struct cli_args *a, struct tutti_plan_options *o)
+{
+    struct tutti_error err;
+    const char *coll = cli_value(a, "coll"), *dtype = cli_value(a, "dtype"), *op = cli_value(a, "op");
+    int c = coll ? tutti_coll_find(coll, &err) : TUTTI_ALLREDUCE;
+    int d = c < 0 ? -1 : dtype ? tutti_dtype_find(dtype, &err) : TUTTI_F32;
+    int r = d < 0 ? -1 : op ? tutti_redop_find(op, &err) : TUTTI_SUM;
+    if (r < 0)
+        return cli_fail(a, &err);
+    o->coll = (tutti_coll)c;
+    o->dtype = (tutti_dtype)d;
+    o->redop = (tutti_redop)r;
+    return 0;
+}
+
+static int get_numbers(const struct cli_args *a, struct cli_problem *p)
+{
+    struct tutti_error err;
+    const char *size = cli_value(a, "size"), *root = cli_value(a, "root"), *budget = cli_value(a, "budget");
+    uint64_t n = 0;
+    if (!size && p->o.coll != TUTTI_BARRIER)
+        return cli_bad(a, "--size is needed, e.g. --size 64M");
+    if (size && tutti_parse_size(size, &p->bytes, &err))
+        return cli_bad(a, "--size: %s", err.text);
+    if (p->o.coll == TUTTI_BARRIER && p->bytes)
+        return cli_bad(a, "a barrier moves no data: leave --size out");
+    if (root && tutti_parse_u64(root, 0, UINT32_MAX, &n, &err))
+        return cli_bad(a, "--root: %s", err.text);
+    p->o.root = (uint32_t)n;
+    if (budget && tutti_parse_time(budget, &n, &err))
+        return cli_bad(a, "--budget: %s", err.text);
+    p->o.budget_ms = budget ? (n + 999999999) / 1000000000 : 0;
+    return cli_get_count(a, p->bytes, p->o.dtype, &p->o.count);
+}
+
+int cli_get_problem(const struct cli_args *a, struct cli_problem *ret)
+{
+    *ret = (struct cli_problem){.o = {.size = sizeof(struct tutti_plan_options)}};
+    int code = get_names(a, &ret->o);
+    if (!code)
+        code = get_numbers(a, ret);
+    if (!code)
+        code = join_options(a, ret->options, sizeof ret->options);
+    if (code)
+        return code;
+    ret->o.algo = cli_value(a, "algo");
+    if (!ret->o.algo)
+        ret->o.algo = cli_environment("TUTTI_ALGO");
+    ret->o.options = ret->options[0] ? ret->options : NULL;
+    ret->o.reproducible =
+        cli_flag(a, "reproducible") || (cli_environment("TUTTI_REPRODUCIBLE") && strcmp(cli_environment("TUTTI_REPRODUCIBLE"), "0"));
+    ret->o.tuning = cli_value(a, "tuning");
+    return 0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void cli_progress_begin(struct cli_progress *p, const char *what)
+{
+    *p = (struct cli_progress){.what = what, .start_ns = now_ns()};
+}
+
+void cli_progress_show(void *progress, double fraction)
+{
+    struct cli_progress *p = progress;
+    uint64_t now = now_ns();
+    if (!isatty(STDERR_FILENO) || now - p->start_ns < 1000000000u || now - p->last_ns < 100000000u)
+        return;
+    int full = (int)(fraction * 40);
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%%", p->what, full, "########################################", 40 - full,
+            "........................................", fraction * 100);
+    p->last_ns = now;
+    p->shown = true;
+}
+
+void cli_progress_end(struct cli_progress *p)
+{
+    if (p->shown)
+        fprintf(stderr, "\r%*s\r", (int)strlen(p->what) + 50, "");
+}
+
+/* All names the design knows; those a command does not use yet are still not worth a warning. */
+static const char *const known_variables[] = {"TUTTI_RANK",         "TUTTI_SIZE",      "TUTTI_LOCAL_RANK", "TUTTI_RENDEZVOUS",
+                                              "TUTTI_KEY_FILE",     "TUTTI_INSECURE",  "TUTTI_IFACE",      "TUTTI_PORTS",
+                                              "TUTTI_TIMEOUT",      "TUTTI_TRANSPORT", "TUTTI_ALGO",       "TUTTI_TOPO",
+                                              "TUTTI_REPRODUCIBLE", "TUTTI_REPORT",    "TUTTI_TRACE",      "TUTTI_LOG"};
+
+void cli_check_environment(void)
+{
+    for (char **e = environ; *e; e++) {
+        if (strncmp(*e, "TUTTI_", 6))
+            continue;
+        char name[64], near[160];
+        bool known = false;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
+        for (size_t i = 0; i < sizeof known_variables / sizeof known_variables[0]; i++)
+            known = known || !strcmp(known_variables[i], name);
+        if (known)
+            continue;
+        tutti_near_matches(name, known_variables, sizeof known_variables / sizeof known_variables[0], near, sizeof near);
+        fprintf(stderr, "tutti: warning: unknown variable %s%s%s\n", name, *near ? "; " : "", near);
+    }
+}
+
+const char *cli_environment(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? v : NULL;
+}
+
+int cli_finish(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "tutti: standard output could not be written\n");
+    return CLI_USAGE;
+}
