@@ -18,6 +18,8 @@
  * Levels come from the option levels=AxB.. (innermost first), else from the topology: its tree, its grid (the last dimension is the
  * innermost), or the ranks on each switch. Groups of unequal size are refused. Three or more levels with inner=circulant run rings
  * at the middle ones of more than 3 ranks, whose runs of blocks are not one strided range. */
+#include <assert.h>
+
 #include "algo/algos.h"
 #include "algo/pieces.h"
 
@@ -227,6 +229,7 @@ static tutti_status hierarchical_shape(const struct tt_algo_args *a, struct tt_s
 /* The group of `rank` at the level whose digit has weight `weight`; below it the digits are the rank's own. */
 static struct tt_group level_group(uint32_t p, uint32_t rank, uint32_t weight, uint32_t size)
 {
+    assert(weight > 0 && size > 0);
     uint32_t me = rank / weight % size, span = weight * size;
     struct tt_blocks blocks = {.first = rank % weight, .step = weight, .len = 1, .stride = span, .reps = p / span};
     return (struct tt_group){.n = size, .me = me, .first = rank - me * weight, .stride = weight, .blocks = blocks};

@@ -39,7 +39,7 @@ struct tree {
 
 static uint32_t mate(uint32_t n, uint32_t r, uint32_t s)
 {
-    int64_t power = 2ll << s, rho = (1 - (s % 2 ? power : -power)) / 3;
+    int64_t power = 2LL << s, rho = (1 - (s % 2 ? power : -power)) / 3;
     uint32_t by = (uint32_t)((rho % n + n) % n);
     return (uint32_t)(((uint64_t)r + (r % 2 ? n - by : by)) % n);
 }

@@ -23,6 +23,12 @@ tutti_status tt_fail_memory(struct tutti_error *err, const char *what);
 void tt_fail_prefix(struct tutti_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *tt_status_text(tutti_status status);
 
+#if defined(__clang_analyzer__) && !defined(TT_ERR_IMPLEMENTATION)
+/* The analyser sees one file at a time: it must be told that a failure is never success. */
+#define tt_fail(err, status, ...) (tt_fail(err, status, __VA_ARGS__), (status) != TUTTI_OK ? (status) : TUTTI_ERR_ARG)
+#define tt_fail_memory(err, what) (tt_fail_memory(err, what), TUTTI_ERR_MEMORY)
+#endif
+
 /* ---- memory (mem.c); all return NULL on failure or when n * size overflows ---- */
 void *tt_alloc(size_t n, size_t size);             /* uninitialised */
 void *tt_zalloc(size_t n, size_t size);            /* zeroed */

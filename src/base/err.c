@@ -3,6 +3,7 @@
  * A status says what kind of thing broke, the text says what to do about it. Texts quote names, keys and arguments that may come
  * from hostile files, so control characters are replaced here, once for all: no input can drive the terminal of whoever reads
  * the message, or forge a second line. Texts are cut to fit, never overrun. The format's arguments may include err->text itself. */
+#define TT_ERR_IMPLEMENTATION
 #include "base/base.h"
 
 #include <string.h>
@@ -48,8 +49,8 @@ void tt_fail_prefix(struct tutti_error *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof err->text, fmt, ap);
     va_end(ap);
-    strcat(text, ": ");
-    strcat(text, err->text);
+    size_t len = strlen(text);
+    snprintf(text + len, sizeof text - len, ": %s", err->text);
     store(err, text);
 }
 

@@ -49,6 +49,9 @@ tutti_status tt_json_skip(struct tt_json_reader *r, struct tutti_error *err);
 /* Fails with "name:line:column: " and the text, at the token last returned. */
 tutti_status tt_json_fail(struct tt_json_reader *r, struct tutti_error *err, tutti_status status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+#if defined(__clang_analyzer__) && !defined(TT_JSON_IMPLEMENTATION)
+#define tt_json_fail(r, err, st, ...) (tt_json_fail(r, err, st, __VA_ARGS__), (st) != TUTTI_OK ? (st) : TUTTI_ERR_ARG)
+#endif
 uint64_t tt_json_bytes(const struct tt_json_reader *r); /* bytes consumed so far: a cap on what a file may make us allocate */
 
 /* ---- writer: commas and indentation by itself; the FILE's error flag is the error ---- */

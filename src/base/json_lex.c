@@ -147,7 +147,7 @@ static size_t encode_utf8(uint32_t c, char *out)
 /* After "\u": one code unit, or a surrogate pair. */
 static tutti_status read_unicode(struct tt_json_reader *r, size_t *len)
 {
-    uint32_t c, low = 0;
+    uint32_t c = 0, low = 0;
     tutti_status status = read_hex4(r, &c);
 
     if (status)

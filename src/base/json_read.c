@@ -4,6 +4,7 @@
  * It never recurses and never allocates after opening, so a hostile file costs time linear in its length and nothing else. What it
  * refuses beyond the grammar: more than TT_JSON_DEPTH levels, strings over TT_JSON_TEXT bytes, numbers over 64 characters or beyond
  * a double, NUL in strings, bytes that are not UTF-8 (a byte order mark too). Keys may repeat; callers decide about those. */
+#define TT_JSON_IMPLEMENTATION
 #include "base/json_reader.h"
 
 #include <errno.h>

@@ -101,7 +101,7 @@ static int run(const struct cli_args *a)
     if (cli_flag(a, "json") + cli_flag(a, "dot") + cli_flag(a, "simgrid") + cli_flag(a, "file") > 1)
         return cli_bad(a, "only one of --json, --dot, --simgrid and --file");
     struct tutti_topo *t = NULL;
-    struct tutti_topo_info info;
+    struct tutti_topo_info info = {0};
     struct tutti_error err;
     int code = CLI_OK;
     if (tutti_topo_parse(spec, &t, &err))

@@ -12,6 +12,7 @@
  *                      k mod routers of each, where k counts the other groups in order: round-robin. */
 #include "topo/internal.h"
 
+#include <assert.h>
 /* ranks 0..ranks-1, `per` of them on each switch. */
 static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, uint32_t per, struct tutti_error *err)
 {
@@ -206,6 +207,7 @@ static tutti_status add_groups(struct tt_topo *t, const struct tt_spec *s, const
 {
     uint32_t groups = shape[0], routers = shape[1];
     tutti_status st = TUTTI_OK;
+    assert(routers > 0);
     for (uint32_t g = 0; g < groups; g++)
         for (uint32_t i = 0; i < routers; i++)
             for (uint32_t j = i + 1; j < routers && st == TUTTI_OK; j++)
