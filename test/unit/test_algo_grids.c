@@ -1,24 +1,7 @@
 /* test_algo_grids.c - bucket and hierarchical: tori of all shapes, levels given and found, loads on every link, refusals with reasons. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support.h"
 
-#include <cmocka.h>
-
-#include "algo/algos.h"
 #include "cost/cost.h"
-#include "interp_b.h"
-#include "verify/verify.h"
-
-static struct tt_topo *topo(const char *spec)
-{
-    struct tt_topo *t = NULL;
-    struct tutti_error err = {0};
-    if (tt_topo_parse(spec, &t, &err) != TUTTI_OK)
-        fail_msg("%s: %s", spec, err.text);
-    return t;
-}
 
 static struct tt_algo_args args(const struct tt_topo *t, uint32_t p, tutti_coll coll, const char *option)
 {
@@ -28,31 +11,11 @@ static struct tt_algo_args args(const struct tt_topo *t, uint32_t p, tutti_coll 
     return a;
 }
 
-static struct tt_sched *build(const struct tt_algo *al, const struct tt_algo_args *a, const char *what)
+static void prove(const struct tt_sched *s)
 {
-    struct tt_sched *s = NULL;
-    struct tutti_error err = {0};
-    if (tt_algo_build(al, a, &s, &err) != TUTTI_OK)
-        fail_msg("%s %s: %s", al->name, what, err.text);
-    return s;
-}
-
-static void prove(const struct tt_sched *s, const char *what)
-{
-    char why[256];
-    struct tutti_error err = {0};
-    struct tt_verify_result v;
     const struct tt_shape *sh = &s->shape;
-    if (tt_sched_check(s, NULL, &err) != TUTTI_OK)
-        fail_msg("%s %s %s: %s", sh->algo, what, tt_coll_name(sh->coll), err.text);
-    for (int alias = 0; alias < 2; alias++)
-        if (!interp_run(s, alias, why, sizeof(why)))
-            fail_msg("%s %s %s in-place=%d: %s", sh->algo, what, tt_coll_name(sh->coll), alias, why);
-    if (sh->ranks <= 24 && !interp_live(s))
-        fail_msg("%s %s %s: stuck under rendezvous", sh->algo, what, tt_coll_name(sh->coll));
-    assert_int_equal(tt_verify(s, &(struct tt_verify_options){.seed = 1}, &v, &err), TUTTI_OK);
-    if (!v.ok)
-        fail_msg("%s %s %s: verify: %s", sh->algo, what, tt_coll_name(sh->coll), v.why);
+    assert_true(sh->inplace);
+    expect_proved(s);
     for (uint32_t c = 0; c < sh->chunks; c++) /* rank r owns block r */
         assert_int_equal(tt_shape_owner(sh, c), c / (sh->chunks / sh->ranks));
 }
@@ -61,8 +24,15 @@ static void expect_refusal(const struct tt_algo *al, const struct tt_algo_args *
 {
     struct tutti_error why = {0};
     assert_int_equal(tt_algo_probe(al, a, &why), TUTTI_ERR_REFUSED);
-    if (!strstr(why.text, text))
-        fail_msg("refusal '%s' does not say '%s'", why.text, text);
+    expect_says(why.text, text);
+}
+
+static void expect_refusal_on(const struct tt_algo *al, const char *spec, const char *text)
+{
+    struct tt_topo *t = topo_of(spec);
+    struct tt_algo_args a = args(t, t->ranks, TUTTI_ALLREDUCE, NULL);
+    expect_refusal(al, &a, text);
+    tt_topo_free(t);
 }
 
 /* Phases of the longest dimension: steps of one half. */
@@ -83,12 +53,12 @@ static void test_bucket_shapes(void **state)
                                         "torus:4x4",     "torus:2x3x4", "torus:5x1x3", "torus:4x3x2", "torus:3x3x3",
                                         "torus:2x2x2x3", "torus:8x8",   "mesh:2x2",    "torus:1x6"};
     for (size_t i = 0; i < countof(specs); i++) {
-        struct tt_topo *t = topo(specs[i]);
+        struct tt_topo *t = topo_of(specs[i]);
         for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++) {
             struct tt_algo_args a = args(t, t->ranks, c, NULL);
-            struct tt_sched *s = build(&tt_algo_bucket, &a, specs[i]);
+            struct tt_sched *s = build_of(&tt_algo_bucket, &a);
             assert_int_equal(s->steps, bucket_steps(t) * (c == TUTTI_ALLREDUCE ? 2 : 1));
-            prove(s, specs[i]);
+            prove(s);
             tt_sched_free(s);
         }
         tt_topo_free(t);
@@ -109,8 +79,7 @@ static void link_loads(const struct tt_sched *s, const struct tt_topo *t, uint64
                 continue;
             assert_int_equal(tt_topo_route(t, r, op->peer, links, countof(links), &n, NULL), TUTTI_OK);
             assert_int_equal(n, 1);
-            for (uint32_t k = 0; k < op->nspans; k++)
-                load[links[0]] += tt_span_chunks(&sl.spans[op->span + k]);
+            load[links[0]] += op_chunks(&sl, op);
             uint32_t *here = &busy[(size_t)links[0] * s->nsteps + op->step];
             *here += 1;
             *ret_contention = *here > *ret_contention ? *here : *ret_contention;
@@ -130,9 +99,9 @@ static void test_bucket_load(void **state)
     } cases[] = {
         {"torus:8x8", 2 * 63, 1}, {"torus:4x4", 2 * 15, 1}, {"torus:3x3x3", 2 * 26, 1}, {"torus:7", 2 * 6, 1}, {"torus:2x2", 4 * 3, 2}};
     for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = topo(cases[i].spec);
+        struct tt_topo *t = topo_of(cases[i].spec);
         struct tt_algo_args a = args(t, t->ranks, TUTTI_ALLREDUCE, NULL);
-        struct tt_sched *s = build(&tt_algo_bucket, &a, cases[i].spec);
+        struct tt_sched *s = build_of(&tt_algo_bucket, &a);
         uint64_t *load = calloc((size_t)t->nlinks * 2, sizeof(*load));
         uint32_t contention;
         link_loads(s, t, load, &contention);
@@ -154,9 +123,9 @@ static void test_bucket_time(void **state)
         double us;
     } cases[] = {{"torus:8x8@16GB/s,150ns", 2198.0 * 16 / 17}, {"torus:4x4@16GB/s,150ns", 2091.0 * 16 / 17}};
     for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = topo(cases[i].spec);
+        struct tt_topo *t = topo_of(cases[i].spec);
         struct tt_algo_args a = args(t, t->ranks, TUTTI_ALLREDUCE, NULL);
-        struct tt_sched *s = build(&tt_algo_bucket, &a, cases[i].spec);
+        struct tt_sched *s = build_of(&tt_algo_bucket, &a);
         struct tt_cost cost;
         assert_int_equal(tt_cost_sched(s, t, 16u << 20, TUTTI_F32, &cost, NULL), TUTTI_OK);
         double us = (double)cost.time_ps / 1e6;
@@ -170,18 +139,12 @@ static void test_bucket_time(void **state)
 static void test_bucket_volume(void **state)
 {
     (void)state;
-    struct tt_topo *t = topo("torus:2x3x4");
+    struct tt_topo *t = topo_of("torus:2x3x4");
     struct tt_algo_args a = args(t, 24, TUTTI_REDUCE_SCATTER, NULL);
-    struct tt_sched *s = build(&tt_algo_bucket, &a, "torus:2x3x4");
+    struct tt_sched *s = build_of(&tt_algo_bucket, &a);
     assert_int_equal(s->shape.chunks, 6 * 24);
-    for (uint32_t r = 0; r < 24; r++) {
-        struct tt_slice sl = tt_sched_slice(s, r);
-        uint64_t sent = 0;
-        for (size_t i = 0; i < sl.nops; i++)
-            for (uint32_t k = 0; sl.ops[i].kind == TT_OP_SEND && k < sl.ops[i].nspans; k++)
-                sent += tt_span_chunks(&sl.spans[sl.ops[i].span + k]);
-        assert_int_equal(sent, 6 * 23);
-    }
+    for (uint32_t r = 0; r < 24; r++)
+        assert_int_equal(chunks_moved(s, r, true), 6 * 23);
     tt_sched_free(s);
     tt_topo_free(t);
 }
@@ -194,12 +157,8 @@ static void test_bucket_refusals(void **state)
     } cases[] = {{"mesh:4x4", "needs a torus: dimension 0 of the mesh has 4 ranks"},
                  {"star:8", "needs a torus, not star"},
                  {"mesh:2x5", "dimension 1"}};
-    for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = topo(cases[i].spec);
-        struct tt_algo_args a = args(t, t->ranks, TUTTI_ALLREDUCE, NULL);
-        expect_refusal(&tt_algo_bucket, &a, cases[i].why);
-        tt_topo_free(t);
-    }
+    for (size_t i = 0; i < countof(cases); i++)
+        expect_refusal_on(&tt_algo_bucket, cases[i].spec, cases[i].why);
     struct tt_algo_args bare = args(NULL, 8, TUTTI_ALLREDUCE, NULL);
     expect_refusal(&tt_algo_bucket, &bare, "topology");
 }
@@ -210,9 +169,9 @@ static void prove_levels(const struct tt_topo *t, uint32_t p, const char *levels
         struct tt_algo_args a = args(t, p, c, levels);
         if (circulant)
             assert_int_equal(tt_options_add(&a.options, "inner=circulant", NULL), TUTTI_OK);
-        struct tt_sched *s = build(&tt_algo_hierarchical, &a, levels ? levels : t->spec);
+        struct tt_sched *s = build_of(&tt_algo_hierarchical, &a);
         assert_int_equal(s->steps, steps * (c == TUTTI_ALLREDUCE ? 2 : 1));
-        prove(s, levels ? levels : t->spec);
+        prove(s);
         tt_sched_free(s);
     }
 }
@@ -252,7 +211,7 @@ static void test_hierarchical_topologies(void **state)
     } cases[] = {{"tree:((4 4)(4 4))", 3 + 1 + 1}, {"tree:(3 3 3 3)", 2 + 3}, {"torus:4x3", 2 + 3}, {"mesh:2x1x5", 4 + 1},
                  {"fattree:4,2", 3 + 3},           {"bigraph:2x4", 1 + 3}};
     for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = topo(cases[i].spec);
+        struct tt_topo *t = topo_of(cases[i].spec);
         prove_levels(t, t->ranks, NULL, false, cases[i].steps);
         tt_topo_free(t);
     }
@@ -263,13 +222,13 @@ static void test_hierarchical_volume(void **state)
 {
     (void)state;
     struct tt_algo_args a = args(NULL, 16, TUTTI_ALLREDUCE, "levels=4x4");
-    struct tt_sched *s = build(&tt_algo_hierarchical, &a, "4x4");
+    struct tt_sched *s = build_of(&tt_algo_hierarchical, &a);
     for (uint32_t r = 0; r < 16; r++) {
         struct tt_slice sl = tt_sched_slice(s, r);
         uint64_t inside = 0, across = 0;
         for (size_t i = 0; i < sl.nops; i++)
-            for (uint32_t k = 0; sl.ops[i].kind == TT_OP_SEND && k < sl.ops[i].nspans; k++)
-                *(sl.ops[i].peer / 4 == r / 4 ? &inside : &across) += tt_span_chunks(&sl.spans[sl.ops[i].span + k]);
+            if (sl.ops[i].kind == TT_OP_SEND)
+                *(sl.ops[i].peer / 4 == r / 4 ? &inside : &across) += op_chunks(&sl, &sl.ops[i]);
         assert_int_equal(inside, 2 * 12);
         assert_int_equal(across, 2 * 3);
     }
@@ -285,12 +244,8 @@ static void test_hierarchical_refusals(void **state)
                  {"tree:((4 4)(4))", "groups of one level have different numbers of members: 2 and 1"},
                  {"star:8", "star has no levels"},
                  {"ring:6", "ring has no levels"}};
-    for (size_t i = 0; i < countof(cases); i++) {
-        struct tt_topo *t = topo(cases[i].spec);
-        struct tt_algo_args a = args(t, t->ranks, TUTTI_ALLREDUCE, NULL);
-        expect_refusal(&tt_algo_hierarchical, &a, cases[i].why);
-        tt_topo_free(t);
-    }
+    for (size_t i = 0; i < countof(cases); i++)
+        expect_refusal_on(&tt_algo_hierarchical, cases[i].spec, cases[i].why);
     static const struct {
         const char *option, *why;
     } bad[] = {{"levels=4x3", "multiply to 12, not to 16 ranks"},

@@ -1,20 +1,11 @@
 /* test_verify_mutation.c - the verifier against damaged schedules: every algorithm's schedules are changed in one operation, and verify's
- * verdict is compared with what plain interpreters (mutant_interp.h) compute with numbers.
+ * verdict is compared with what an interpreter that shares nothing with it (lockstep.h) computes with numbers.
  *
  * What verify calls correct must be correct in lockstep and live. What it objects to must be ill-formed, wrong, unmatched or stuck,
  * or have one of the faults that need not show in the result: nothing read, a contribution doubled where nobody looks, a
  * declared symmetry broken. A dropped, doubled or redirected message must be pointed at: at one of its two ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support.h"
 
-#include <cmocka.h>
-
-#include "algo/algo.h"
-#include "mutant_interp.h"
-#include "sched/sched.h"
-#include "topo/topo.h"
 #include "verify/verify.h"
 
 enum change { DROP, DOUBLE, SWAP, RETARGET, CHUNK, BUFFER, SOURCE, KIND, STEP, OWNER, CHANGES };
@@ -184,17 +175,16 @@ static bool says(const struct tt_verify_result *r, const char *word)
     return !r->ok && strstr(r->why, word);
 }
 
-static enum interp_verdict worst(const struct tt_sched *s, enum interp_verdict (*run)(const struct tt_sched *, uint64_t))
+/* Some orders and inputs. Places that hold nothing read as garbage: verify objects to that, but it need not show. */
+static enum ls_verdict worst(struct ls *l, bool live, bool inplace)
 {
-    for (uint64_t seed = 1; seed <= 3; seed++) {
-        enum interp_verdict v = run(s, seed);
-        if (v != INTERP_CORRECT)
-            return v;
-    }
-    return INTERP_CORRECT;
+    enum ls_verdict v = LS_CORRECT;
+    for (uint64_t seed = 1; v == LS_CORRECT && seed <= 3; seed++)
+        v = ls_run(l, &(struct ls_options){.seed = seed, .live = live, .inplace = inplace, .lenient = true}).verdict;
+    return v;
 }
 
-/* Verify against the interpreters; NULL when they agree. */
+/* Verify against the interpreter; NULL when they agree. */
 static const char *disagreement(const struct tt_sched *s, const struct tt_verify_result *r)
 {
     struct tt_sched_flaw flaw = {0};
@@ -203,26 +193,28 @@ static const char *disagreement(const struct tt_sched *s, const struct tt_verify
         seen.ill_formed++;
         return r->ok || r->rank != flaw.rank || r->op != flaw.op ? "an ill-formed schedule must be refused at its flaw" : NULL;
     }
-    enum interp_verdict lock = worst(s, interp_lockstep), live = worst(s, interp_live);
-    seen.wrong += lock == INTERP_WRONG;
-    seen.unmatched += lock == INTERP_UNMATCHED;
+    struct ls *l = ls_open(s);
+    enum ls_verdict lock = worst(l, false, false), live = worst(l, true, s->shape.inplace);
+    ls_close(l);
+    if (lock == LS_MALFORMED || live == LS_MALFORMED)
+        return "called well-formed, but the interpreter cannot run it";
+    seen.wrong += lock == LS_WRONG;
+    seen.unmatched += lock == LS_UNMATCHED;
     if (r->ok) {
         seen.same++;
-        return lock != INTERP_CORRECT   ? "called correct, but wrong in lockstep"
-               : live != INTERP_CORRECT ? "called correct, but wrong live"
-                                        : NULL;
+        return lock != LS_CORRECT ? "called correct, but wrong in lockstep" : live != LS_CORRECT ? "called correct, but wrong live" : NULL;
     }
     bool matching = says(r, "no partner") || says(r, "in the same step") || says(r, "expects");
-    if (matching && lock != INTERP_UNMATCHED)
+    if (matching && lock != LS_UNMATCHED)
         return "all messages match";
-    if (says(r, "deadlock") && live != INTERP_STUCK)
+    if (says(r, "deadlock") && live != LS_STUCK)
         return "there is no deadlock";
-    if (lock == INTERP_CORRECT && live == INTERP_CORRECT) {
+    if (lock == LS_CORRECT && live == LS_CORRECT) {
         seen.stricter++;
         if (!says(r, "twice") && !says(r, "holds nothing") && !says(r, "not symmetric"))
             return "it is correct";
     }
-    if (says(r, "not symmetric") && (lock != INTERP_CORRECT || live != INTERP_CORRECT))
+    if (says(r, "not symmetric") && (lock != LS_CORRECT || live != LS_CORRECT))
         return "worse than asymmetric";
     return NULL;
 }
@@ -359,8 +351,7 @@ static unsigned algorithm(const struct tt_algo *al, uint32_t ranks, const struct
         a.problem = (struct tt_problem){.coll = (tutti_coll)c, .ranks = ranks, .root = (uint32_t)c % ranks, .count = 1000};
         if (!(al->colls & 1u << c) || tt_algo_build(al, &a, &s, &err) != TUTTI_OK)
             continue;
-        if ((size_t)s->shape.nbufs * s->shape.chunks <= INTERP_PLACES)
-            some_mutants(s, 8 * CHANGES, (uint64_t)c * 100 + ranks);
+        some_mutants(s, 8 * CHANGES, (uint64_t)c * 100 + ranks);
         tt_sched_free(s);
         built++;
     }
@@ -390,10 +381,7 @@ static void mutants_on_networks(void **state)
     unsigned built = 0;
     const struct tt_algo *const *table = tt_algo_table(&n);
     for (size_t k = 0; k < countof(specs); k++) {
-        struct tt_topo *topo = NULL;
-        struct tutti_error err = {0};
-        if (tt_topo_parse(specs[k], &topo, &err) != TUTTI_OK)
-            fail_msg("%s: %s", specs[k], err.text);
+        struct tt_topo *topo = topo_of(specs[k]);
         for (size_t i = 0; i < n; i++)
             if (table[i]->needs_topo || strcmp(table[i]->name, "hierarchical") == 0)
                 built += algorithm(table[i], topo->ranks, topo);
@@ -482,7 +470,8 @@ static void deadlock_means_stuck(void **state)
         struct tutti_error err;
         if (tt_sched_check(s, &flaw, &err) == TUTTI_OK) {
             struct tt_verify_result r = verify(s, TT_VERIFY_EXACT);
-            bool is_stuck = interp_live(s, i + 1) == INTERP_STUCK, said = says(&r, "deadlock");
+            struct ls_options o = {.seed = i + 1, .live = true, .inplace = s->shape.inplace, .lenient = true};
+            bool is_stuck = ls_run_once(s, &o).verdict == LS_STUCK, said = says(&r, "deadlock");
             if (is_stuck != said)
                 print_error("knot %u: stuck %d, verify: %s\n", i, is_stuck, r.ok ? "correct" : r.why);
             assert_int_equal(is_stuck, said);
