@@ -1,0 +1,153 @@
+/* kernel.c - which kernels this CPU can run, and the way into them.
+ *
+ * The best level is looked up at the first use and remembered in one atomic pointer; threads that race there store the same value.
+ * All levels give the same bits (vec.h says how), so the choice never shows in results. */
+#include "kernel/kernel.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernel/level.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+/* Below this a fence costs more than the cache lines it spares. */
+#define STREAM_MIN_BYTES 4096u
+
+struct choice {
+    const char *name;
+    bool (*usable)(void);
+    const struct tt_kernel_level *level;
+};
+
+static bool always(void)
+{
+    return true;
+}
+
+#if defined(__x86_64__)
+/* Asked directly: not every compiler's __builtin_cpu_supports knows the name. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static bool has_avx2(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && has_f16c();
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+/* Best first. */
+static const struct choice choices[] = {
+#if defined(__x86_64__)
+    {"avx512", has_avx512, &tt_kernel_avx512},
+    {"avx2", has_avx2, &tt_kernel_avx2},
+#elif defined(__ARM_NEON)
+    {"neon", always, &tt_kernel_generic},
+#endif
+    {"generic", always, &tt_kernel_generic},
+};
+
+static _Atomic(const struct choice *) chosen;
+
+static const struct choice *current(void)
+{
+    const struct choice *c = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (c)
+        return c;
+    for (c = choices; !c->usable(); c++)
+        ;
+    atomic_store_explicit(&chosen, c, memory_order_relaxed);
+    return c;
+}
+
+const char *tt_kernel_isa(void)
+{
+    return current()->name;
+}
+
+bool tt_kernel_force(const char *isa)
+{
+    for (size_t i = 0; i < countof(choices); i++) {
+        if (strcmp(choices[i].name, isa) != 0 || !choices[i].usable())
+            continue;
+        atomic_store_explicit(&chosen, &choices[i], memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+static size_t elem_bytes(tutti_dtype dtype)
+{
+#define BYTES(id, name, bytes) bytes,
+    static const uint8_t sizes[] = {TUTTI_DTYPE_LIST(BYTES)};
+#undef BYTES
+    return sizes[dtype];
+}
+
+static bool is_source(const struct tt_reduce *r, const void *p)
+{
+    for (uint32_t s = 0; s < r->nsrc; s++) {
+        if (r->src[s] == p)
+            return true;
+    }
+    return false;
+}
+
+/* Streams need destinations that reach a cache line's start at the same element, and lines that loading has not cached anyway. */
+static bool can_stream(const struct tt_reduce *r)
+{
+    const size_t elem = elem_bytes(r->dtype);
+    const uintptr_t first = (uintptr_t)r->dst[0];
+    if (r->count < STREAM_MIN_BYTES / elem || first % elem != 0)
+        return false;
+    for (uint32_t d = 0; d < r->ndst; d++) {
+        if (((uintptr_t)r->dst[d] - first) % 64 != 0 || is_source(r, r->dst[d]))
+            return false;
+    }
+    return true;
+}
+
+/* One source and no division: the bits move as they are, signalling NaNs too. True when nothing is left to do. */
+static bool copied(struct tt_reduce *r)
+{
+    r->count *= elem_bytes(r->dtype);
+    r->dtype = TUTTI_U8;
+    r->redop = TUTTI_SUM;
+    if (r->ndst > 1 || r->nontemporal)
+        return false;
+    if (r->dst[0] != r->src[0])
+        memcpy(r->dst[0], r->src[0], r->count);
+    return true;
+}
+
+void tt_reduce_run(const struct tt_reduce *reduce)
+{
+    struct tt_reduce r = *reduce;
+    assert(r.nsrc >= 1 && r.ndst >= 1 && (unsigned)r.dtype < TUTTI_DTYPE_COUNT && (unsigned)r.redop < TUTTI_REDOP_COUNT);
+    if (r.count == 0)
+        return;
+    r.nontemporal = r.nontemporal && can_stream(&r);
+    if (r.nsrc == 1 && r.divisor <= 1 && copied(&r))
+        return;
+    current()->level->fn[r.dtype][r.redop](&r);
+}
+
+void tt_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *a, const void *b, size_t count)
+{
+    const void *const src[] = {a, b};
+    void *const to[] = {dst};
+    const struct tt_reduce r = {.dtype = dtype, .redop = redop, .nsrc = 2, .ndst = 1, .src = src, .dst = to, .count = count};
+    tt_reduce_run(&r);
+}
