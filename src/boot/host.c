@@ -1,0 +1,50 @@
+/* host.c - who we are: host name, process id, and what tells whether two ranks can share memory.
+ *
+ * Two processes share memory when they run on one kernel (its boot id, new at every boot) and see the same IPC objects, process numbers and
+ * files (namespaces). The network namespace counts too: ranks of one machine in different ones are hosts of an emulated network, and must
+ * talk through it. Loopback needs the kernel and the network namespace only: ranks in two containers with the host's network reach each
+ * other. */
+#include "boot/parts.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static uint64_t hash_boot_id(const char *host)
+{
+    char id[64] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, id, sizeof(id)) : -1;
+
+    tt_net_close(&fd);
+    return n > 0 ? tt_hash_bytes(1, id, (size_t)n) : tt_hash_bytes(2, host, strlen(host));
+}
+
+static uint64_t hash_namespace(uint64_t seed, const char *name)
+{
+    char path[64];
+    struct stat st = {0};
+
+    snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
+    if (stat(path, &st) != 0)
+        return tt_hash_bytes(seed, name, strlen(name));
+    return tt_hash_bytes(seed, &st.st_ino, sizeof(st.st_ino));
+}
+
+void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
+{
+    static const char *const shared[] = {"ipc", "pid", "mnt"};
+    struct tt_boot_peer p = {.pid = (uint32_t)getpid()};
+
+    if (gethostname(p.host, sizeof(p.host) - 1) != 0 || !p.host[0])
+        strcpy(p.host, "unknown");
+    for (char *c = p.host; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    *ret_net_id = hash_namespace(hash_boot_id(p.host), "net");
+    p.host_id = *ret_net_id;
+    for (size_t i = 0; i < countof(shared); i++)
+        p.host_id = hash_namespace(p.host_id, shared[i]);
+    *ret = p;
+}

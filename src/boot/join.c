@@ -1,0 +1,154 @@
+/* join.c - every rank but 0 at the rendezvous.
+ *
+ * Connects to rank 0 (again and again until the deadline: ranks start in any order), proves itself, opens its own listener, says who it is
+ * and waits for the table or the reason why there is none. The listener comes after the connection, because a port chosen by the kernel
+ * could otherwise be the very port that rank 0 is about to bind. The wait for the answer ends a little after the deadline: rank 0 knows our
+ * deadline and uses the moment to say who is missing. */
+#include "boot/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REJECTIONS = 3 }; /* one or two may come from a crowd at the gate */
+
+/* What will not get better by trying again. */
+static tutti_status hopeless(const struct tt_boot *b, const struct tt_dial *d, struct tutti_error *err)
+{
+    const char *at = b->config.rendezvous, *hint = "";
+
+    if (d->last == TT_SHAKE_VERSION)
+        return tt_fail(err, TUTTI_ERR_DIFFERS,
+                       "rank 0 (%s) speaks version %u of the protocol, we speak %d: install the same tutti everywhere", at,
+                       d->shake.peer.version, TT_BOOT_PROTOCOL);
+    if (d->last == TT_SHAKE_KEY)
+        return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) proved itself with another key", at);
+    if (d->rejections < REJECTIONS)
+        return TUTTI_OK;
+    if (d->shake.peer.keyed && !b->config.has_key)
+        hint = ": it has a key and we have none, set TUTTI_KEY_FILE";
+    else if (!d->shake.peer.keyed && b->config.has_key)
+        hint = ": we have one and it has none, set TUTTI_KEY_FILE there";
+    return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) did not accept our key%s", at, hint);
+}
+
+static tutti_status reach(const struct tt_boot *b, const struct tt_place *at, int *ret_fd, uint64_t *ret_job, struct tutti_error *err)
+{
+    struct tt_trust trust = tt_boot_trust(b, TT_CONN_MEET);
+    struct tt_dial d = {.addr_be = at->addr_be, .port = at->port};
+    char span[32], where[TT_NET_TEXT];
+    tutti_status st = TUTTI_OK;
+
+    tt_dial_begin(&d, tt_now_ns());
+    while (st == TUTTI_OK && d.state != TT_DIAL_DONE) {
+        struct pollfd p = tt_dial_fd(&d);
+        uint64_t wake = tt_dial_wake(&d);
+        if (tt_now_ns() >= at->deadline_ns) {
+            st = tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s", b->config.rendezvous,
+                         tt_net_text(at->addr_be, at->port, where), tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(&d));
+            break;
+        }
+        tt_net_poll(&p, 1, wake < at->deadline_ns ? wake : at->deadline_ns);
+        tt_dial_serve(&d, &trust, p.revents);
+        st = hopeless(b, &d, err);
+    }
+    if (st != TUTTI_OK) {
+        tt_dial_abort(&d);
+        return st;
+    }
+    *ret_fd = d.shake.fd;
+    *ret_job = d.shake.peer.job;
+    return TUTTI_OK;
+}
+
+static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at, uint32_t addr_be, struct tutti_error *err)
+{
+    struct tt_listen l = {.addr_be = addr_be, .lo = b->config.port_lo, .hi = b->config.port_hi, .avoid = at->port, .start = b->config.rank};
+    struct tt_boot_peer *me = &b->peers[b->config.rank];
+
+    me->addr_be = addr_be;
+    if (b->config.iface[0] && !tt_net_loopback(addr_be))
+        b->source_be = addr_be;
+    return tt_listen_open(&l, &b->listener, &me->port, err);
+}
+
+static tutti_status fail_gone(const struct tt_boot *b, int error, struct tutti_error *err)
+{
+    return tt_fail(err, TUTTI_ERR_PEER, "rank 0 (%s) ended the connection while the ranks met: %s", b->config.rendezvous,
+                   error ? strerror(error) : "it died or was stopped");
+}
+
+static tutti_status say(const struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
+{
+    uint8_t text[TT_FRAME + TT_JOIN_MAX];
+    uint64_t now = tt_now_ns(), left_ms = deadline_ns > now ? (deadline_ns - now) / 1000000 : 0;
+    struct tt_join j;
+    tutti_status st = tt_boot_self_join(b, &j, err);
+    size_t n;
+    int error;
+
+    if (st != TUTTI_OK)
+        return st;
+    n = tt_join_write(&j, text + TT_FRAME);
+    tt_frame_write(
+        &(struct tt_frame){.kind = TT_FRAME_JOIN, .remaining_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX, .length = n},
+        text);
+    error = tt_net_write(b->control[0], text, TT_FRAME + n, deadline_ns);
+    return error ? fail_gone(b, error, err) : TUTTI_OK;
+}
+
+/* Reads rank 0's answer into in. */
+static tutti_status await(const struct tt_boot *b, struct tt_frame_in *in, uint64_t deadline_ns, struct tutti_error *err)
+{
+    uint64_t until = deadline_ns + TT_GRACE_NS;
+    char span[32];
+    enum tt_net went;
+
+    while ((went = tt_frame_fill(b->control[0], in)) == TT_NET_AGAIN) {
+        struct pollfd p = {.fd = b->control[0], .events = POLLIN};
+        if (tt_now_ns() >= until)
+            return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 (%s) took us in but sent nothing within %s: it is stopped or unreachable",
+                           b->config.rendezvous, tt_net_span(b->config.timeout_ns, span, sizeof(span)));
+        tt_net_poll(&p, 1, until);
+    }
+    return went == TT_NET_OK ? TUTTI_OK : fail_gone(b, errno, err);
+}
+
+static tutti_status take_table(struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
+{
+    size_t table = (size_t)b->config.size * TT_PEER_BYTES, cap = table > TT_REFUSAL_MAX ? table : TT_REFUSAL_MAX;
+    struct tt_frame_in in = {.body = tt_alloc(cap, 1), .cap = cap};
+    tutti_status st;
+
+    if (!in.body)
+        return tt_fail_memory(err, "rendezvous");
+    st = await(b, &in, deadline_ns, err);
+    if (st == TUTTI_OK && in.frame.kind == TT_FRAME_REFUSAL) {
+        tt_refusal_parse(in.body, (size_t)in.frame.length, err);
+        st = err->status;
+    } else if (st == TUTTI_OK &&
+               (in.frame.kind != TT_FRAME_TABLE || !tt_table_parse(in.body, (size_t)in.frame.length, b->config.size, b->peers))) {
+        st = tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 (%s) sent a table that makes no sense", b->config.rendezvous);
+    }
+    free(in.body);
+    return st;
+}
+
+tutti_status tt_join(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+{
+    uint32_t addr_be = 0;
+    uint64_t job = 0;
+    tutti_status st = tt_iface_choose(b->config.iface, at->addr_be, &addr_be, err);
+
+    if (st == TUTTI_OK)
+        st = reach(b, at, &b->control[0], &job, err);
+    if (st == TUTTI_OK)
+        st = open_listener(b, at, addr_be, err);
+    if (st == TUTTI_OK)
+        st = say(b, at->deadline_ns, err);
+    if (st == TUTTI_OK)
+        st = take_table(b, at->deadline_ns, err);
+    if (st == TUTTI_OK)
+        b->job = job;
+    return st;
+}

@@ -1,0 +1,380 @@
+/* meet.c - rank 0 at the rendezvous: collects every rank, compares, and gives all the same table.
+ *
+ *     stranger --> gate (unproved) --> guest (proved, reading its join) --> seat (joined, control connection)
+ *
+ * One loop polls the listener, the handshakes, the guests and the seats; nothing is served in turn. A guest that does not fit (another
+ * size, a rank that is here already: a second job on this port) is told why and sent away, and the job goes on. When all seats are taken
+ * their versions and settings are compared; a difference is told to all. At the deadline, which is that of the least patient rank here,
+ * everybody who came is told who did not. */
+#include "boot/parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUESTS = 64, GUESTS_MAX = GUESTS + TT_UNPROVED_MAX }; /* the gate shuts at GUESTS; those inside may still come */
+#define GUEST_NS UINT64_C(10000000000)                       /* from proof to join */
+
+/* What is known of a rank that has not joined. */
+enum note { NOTE_NONE, NOTE_KEY, NOTE_SIZE, NOTE_LEFT };
+
+struct guest {
+    int fd;
+    uint32_t rank;
+    uint64_t since_ns;
+    struct tt_frame_in in;
+    uint8_t body[TT_JOIN_MAX];
+};
+
+struct meeting {
+    struct tt_boot *b;
+    const struct tt_place *at;
+    uint64_t deadline_ns;
+    struct tt_vec guests; /* struct guest * */
+    struct pollfd *fds;   /* gate, guests, seats by rank */
+    char **settings;      /* by rank; NULL: not here */
+    uint64_t *net_ids;
+    uint8_t *notes;
+    uint32_t joined;
+};
+
+static void guest_free(struct guest *g)
+{
+    if (!g)
+        return;
+    tt_net_close(&g->fd);
+    free(g);
+}
+
+static void meeting_free(struct meeting *m)
+{
+    for (size_t i = 0; i < m->guests.len; i++)
+        guest_free(*(struct guest **)tt_vec_at(&m->guests, i));
+    tt_vec_free(&m->guests);
+    for (uint32_t r = 0; m->settings && r < m->b->config.size; r++)
+        free(m->settings[r]);
+    free(m->settings);
+    free(m->net_ids);
+    free(m->notes);
+    free(m->fds);
+}
+
+/* Takes a rank's seat. */
+static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_join *j, struct tutti_error *err)
+{
+    struct tt_str s = {0};
+
+    tt_str_printf(&s, "version=%s\n", j->version);
+    tt_str_add(&s, j->settings, j->settings_len);
+    if (s.failed) {
+        tt_str_free(&s);
+        return tt_fail_memory(err, "settings");
+    }
+    m->settings[rank] = s.s;
+    m->net_ids[rank] = j->net_id;
+    m->b->peers[rank] = j->peer;
+    m->notes[rank] = NOTE_NONE;
+    m->joined++;
+    return TUTTI_OK;
+}
+
+static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
+{
+    size_t size = m->b->config.size;
+    struct tt_join mine;
+    tutti_status st;
+
+    m->fds = tt_alloc(TT_GATE_FDS + GUESTS_MAX + size, sizeof(*m->fds));
+    m->settings = tt_zalloc(size, sizeof(*m->settings));
+    m->net_ids = tt_zalloc(size, sizeof(*m->net_ids));
+    m->notes = tt_zalloc(size, sizeof(*m->notes));
+    if (!m->fds || !m->settings || !m->net_ids || !m->notes)
+        return tt_fail_memory(err, "rendezvous");
+    st = tt_boot_self_join(m->b, &mine, err);
+    return st == TUTTI_OK ? seat(m, 0, &mine, err) : st;
+}
+
+/* Why this join cannot have a seat, in *ret; false when it can. */
+static bool unfit(const struct meeting *m, uint32_t rank, const struct tt_join *j, struct tutti_error *ret)
+{
+    uint32_t size = m->b->config.size;
+
+    if (j->size != size || rank >= size) {
+        tt_fail(ret, TUTTI_ERR_DIFFERS, "rank %u was told that the job has %u ranks, rank 0 was told %u (or two jobs use this rendezvous)",
+                rank, j->size, size);
+        return true;
+    }
+    if (m->settings[rank]) {
+        tt_fail(ret, TUTTI_ERR_DIFFERS,
+                "a rank %u has joined already (host %s, pid %u): two jobs use this rendezvous, or two processes have one rank", rank,
+                m->b->peers[rank].host, m->b->peers[rank].pid);
+        return true;
+    }
+    return false;
+}
+
+/* The guest's join is complete: seats or refuses it. */
+static tutti_status judge(struct meeting *m, struct guest *g, struct tutti_error *err)
+{
+    struct tutti_error why;
+    struct tt_join j;
+    uint64_t limit = tt_now_ns() + (uint64_t)g->in.frame.remaining_ms * 1000000;
+    tutti_status st;
+
+    if (g->in.frame.kind != TT_FRAME_JOIN || !tt_join_parse(g->body, (size_t)g->in.frame.length, &j))
+        return TUTTI_OK;
+    if (unfit(m, g->rank, &j, &why)) {
+        tt_refuse_one(g->fd, &why);
+        if (g->rank < m->b->config.size && !m->settings[g->rank])
+            m->notes[g->rank] = NOTE_SIZE;
+        return TUTTI_OK;
+    }
+    st = seat(m, g->rank, &j, err);
+    if (st != TUTTI_OK)
+        return st;
+    m->b->control[g->rank] = g->fd;
+    g->fd = -1;
+    if (limit < m->deadline_ns)
+        m->deadline_ns = limit;
+    return TUTTI_OK;
+}
+
+/* Goes on with one guest; *ret_over when it has been seated or is gone. */
+static tutti_status serve_guest(struct meeting *m, struct guest *g, bool ready, bool *ret_over, struct tutti_error *err)
+{
+    enum tt_net went = ready ? tt_frame_fill(g->fd, &g->in) : TT_NET_AGAIN;
+
+    *ret_over = went != TT_NET_AGAIN || tt_now_ns() >= g->since_ns + GUEST_NS;
+    if (went == TT_NET_OK)
+        return judge(m, g, err);
+    if (*ret_over && g->rank < m->b->config.size && !m->settings[g->rank])
+        m->notes[g->rank] = NOTE_LEFT;
+    return TUTTI_OK;
+}
+
+/* From the last to the first, so that the one that fills a gap has been served. */
+static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds, struct tutti_error *err)
+{
+    struct guest **list = m->guests.data;
+
+    for (size_t i = m->guests.len; i-- > 0;) {
+        bool over = false;
+        tutti_status st = serve_guest(m, list[i], fds[i].revents != 0, &over, err);
+        if (over) {
+            guest_free(list[i]);
+            list[i] = list[--m->guests.len];
+        }
+        if (st != TUTTI_OK)
+            return st;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status welcome(struct meeting *m, struct tt_arrival *a, struct tutti_error *err)
+{
+    struct guest *g;
+
+    if (a->fd < 0) {
+        if (a->rank < m->b->config.size && !m->settings[a->rank])
+            m->notes[a->rank] = NOTE_KEY;
+        return TUTTI_OK;
+    }
+    assert(m->guests.len < GUESTS_MAX);
+    g = tt_zalloc(1, sizeof(*g));
+    if (!g || !tt_vec_push(&m->guests, &g, 1)) {
+        free(g);
+        tt_net_close(&a->fd);
+        return tt_fail_memory(err, "rendezvous");
+    }
+    *g = (struct guest){.fd = a->fd, .rank = a->rank, .since_ns = tt_now_ns()};
+    g->in = (struct tt_frame_in){.body = g->body, .cap = sizeof(g->body)};
+    return TUTTI_OK;
+}
+
+static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
+{
+    struct tt_arrival come[TT_UNPROVED_MAX];
+    size_t n = 0;
+    tutti_status st = tt_gate_serve(&m->b->gate, m->fds, come, &n, err), one;
+
+    for (size_t i = 0; i < n; i++) {
+        one = welcome(m, &come[i], err);
+        st = st == TUTTI_OK ? one : st;
+    }
+    return st;
+}
+
+/* A seated rank has nothing to say until it has the table: whatever comes means that it left. */
+static tutti_status check_seats(const struct meeting *m, const struct pollfd *fds, struct tutti_error *err)
+{
+    for (uint32_t r = 0; r < m->b->config.size; r++) {
+        const struct tt_boot_peer *p = &m->b->peers[r];
+        if (fds[r].revents)
+            return tt_fail(err, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) left while the ranks met", r, p->host, p->pid);
+    }
+    return TUTTI_OK;
+}
+
+/* A rendezvous name that means loopback here means it for us alone. */
+static const char *loopback_hint(const struct meeting *m)
+{
+    const char *text = m->b->config.rendezvous;
+    bool plain = strncmp(text, "127.", 4) == 0 || strncmp(text, "localhost:", 10) == 0;
+
+    return tt_net_loopback(m->at->addr_be) && !plain ? "; the rendezvous is a loopback address here, which other hosts cannot reach" : "";
+}
+
+static tutti_status fail_missing(const struct meeting *m, struct tutti_error *err)
+{
+    static const char *const said[] = {
+        [NOTE_KEY] = "proved itself with another key", [NOTE_SIZE] = "came with another number of ranks", [NOTE_LEFT] = "came but left"};
+    uint32_t size = m->b->config.size;
+    struct tt_str more = {0};
+    bool *missing = tt_zalloc(size, sizeof(*missing));
+    char ranks[160], span[32];
+
+    for (uint32_t r = 0; missing && r < size; r++) {
+        missing[r] = !m->settings[r];
+        if (missing[r] && m->notes[r] && more.len < 200)
+            tt_str_printf(&more, "; rank %u %s", r, said[m->notes[r]]);
+    }
+    tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not come within %s%s%s",
+            missing ? tt_ranks_text(missing, size, ranks, sizeof(ranks)) : "some ranks",
+            tt_net_span(m->b->config.timeout_ns, span, sizeof(span)), more.s ? more.s : "", loopback_hint(m));
+    free(missing);
+    tt_str_free(&more);
+    return TUTTI_ERR_TIMEOUT;
+}
+
+/* Fills the poll array and says when to wake up at the latest. */
+static uint64_t prepare(struct meeting *m)
+{
+    struct pollfd *guests = m->fds + TT_GATE_FDS, *seats = guests + m->guests.len;
+    uint64_t wake = tt_gate_wake(&m->b->gate);
+
+    m->b->gate.shut = m->guests.len >= GUESTS;
+    tt_gate_fds(&m->b->gate, m->fds);
+    for (size_t i = 0; i < m->guests.len; i++) {
+        const struct guest *g = *(struct guest **)tt_vec_at(&m->guests, i);
+        guests[i] = (struct pollfd){.fd = g->fd, .events = POLLIN};
+        wake = g->since_ns + GUEST_NS < wake ? g->since_ns + GUEST_NS : wake;
+    }
+    for (uint32_t r = 0; r < m->b->config.size; r++)
+        seats[r] = (struct pollfd){.fd = m->b->control[r], .events = POLLIN | POLLRDHUP};
+    return wake < m->deadline_ns ? wake : m->deadline_ns;
+}
+
+static tutti_status collect(struct meeting *m, struct tutti_error *err)
+{
+    uint32_t size = m->b->config.size;
+    tutti_status st = TUTTI_OK;
+
+    while (st == TUTTI_OK && m->joined < size) {
+        struct pollfd *guests = m->fds + TT_GATE_FDS, *seats = guests + m->guests.len;
+        uint64_t wake = prepare(m);
+        if (tt_now_ns() >= m->deadline_ns)
+            return fail_missing(m, err);
+        tt_net_poll(m->fds, TT_GATE_FDS + m->guests.len + size, wake);
+        st = check_seats(m, seats, err);
+        if (st == TUTTI_OK)
+            st = serve_guests(m, guests, err);
+        if (st == TUTTI_OK)
+            st = serve_gate(m, err);
+    }
+    return st;
+}
+
+/* All are here: can they reach each other, and do they agree? */
+static tutti_status compare(const struct meeting *m, struct tutti_error *err)
+{
+    uint32_t size = m->b->config.size;
+    struct tt_str diff = {0};
+    tutti_status st = TUTTI_OK;
+    char ip[TT_NET_TEXT];
+
+    for (uint32_t r = 0; r < size; r++)
+        for (uint32_t q = 0; tt_net_loopback(m->b->peers[r].addr_be) && q < size; q++)
+            if (m->net_ids[q] != m->net_ids[r])
+                return tt_fail(
+                    err, TUTTI_ERR_ARG,
+                    "rank %u (host %s) listens on loopback %s, which rank %u (host %s) cannot reach: give the rendezvous an address "
+                    "of the network, or set TUTTI_IFACE",
+                    r, m->b->peers[r].host, tt_net_text(m->b->peers[r].addr_be, 0, ip), q, m->b->peers[q].host);
+    if (tt_settings_differ((const char *const *)m->settings, size, &diff))
+        st = tt_fail(err, TUTTI_ERR_DIFFERS, "the ranks disagree: %s", diff.s ? diff.s : "settings differ");
+    tt_str_free(&diff);
+    return st;
+}
+
+static tutti_status hand_out_table(struct meeting *m, struct tutti_error *err)
+{
+    uint32_t size = m->b->config.size, bad = size;
+    size_t bytes = (size_t)size * TT_PEER_BYTES;
+    uint8_t head[TT_FRAME], *table = tt_alloc(size, TT_PEER_BYTES);
+    struct tt_notice n = {.head = head, .head_len = sizeof(head), .body = table, .body_len = bytes};
+    tutti_status st;
+
+    if (!table)
+        return tt_fail_memory(err, "rendezvous");
+    for (uint32_t r = 0; r < size; r++)
+        tt_peer_write(&m->b->peers[r], table + (size_t)r * TT_PEER_BYTES);
+    tt_frame_write(&(struct tt_frame){.kind = TT_FRAME_TABLE, .length = bytes}, head);
+    st = tt_notify(m->b, &n, m->deadline_ns, &bad, err);
+    free(table);
+    if (st == TUTTI_OK && bad < size)
+        st = tt_fail(err, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) left while the ranks met", bad, m->b->peers[bad].host,
+                     m->b->peers[bad].pid);
+    return st;
+}
+
+/* Where peers will connect to rank 0: the rendezvous itself, unless another interface was asked for. */
+static tutti_status open_listeners(struct tt_boot *b, const struct tt_place *at, int *ret_meet, struct tutti_error *err)
+{
+    struct tt_listen meet = {.addr_be = at->addr_be, .lo = at->port, .hi = at->port};
+    struct tt_listen data = {.lo = b->config.port_lo, .hi = b->config.port_hi, .avoid = at->port};
+    uint16_t port;
+    tutti_status st = tt_listen_open(&meet, ret_meet, &port, err);
+
+    if (st == TUTTI_OK)
+        st = tt_iface_choose(b->config.iface, at->addr_be, &data.addr_be, err);
+    if (st != TUTTI_OK)
+        return st;
+    b->peers[0].addr_be = at->addr_be;
+    b->peers[0].port = port;
+    b->listener = *ret_meet;
+    if (!b->config.iface[0] || data.addr_be == at->addr_be || tt_net_loopback(at->addr_be))
+        return TUTTI_OK;
+    b->listener = -1;
+    b->source_be = b->peers[0].addr_be = data.addr_be;
+    return tt_listen_open(&data, &b->listener, &b->peers[0].port, err);
+}
+
+tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+{
+    struct meeting m = {.b = b, .at = at, .deadline_ns = at->deadline_ns, .guests = {.elem = sizeof(struct guest *)}};
+    struct tt_trust trust;
+    int meet = -1;
+    tutti_status st;
+
+    do
+        b->job = tt_entropy();
+    while (b->job == 0);
+    trust = tt_boot_trust(b, TT_CONN_MEET);
+    st = open_listeners(b, at, &meet, err);
+    tt_gate_open(&b->gate, meet, &trust);
+    if (st == TUTTI_OK)
+        st = meeting_open(&m, err);
+    if (st == TUTTI_OK)
+        st = collect(&m, err);
+    if (st == TUTTI_OK)
+        st = compare(&m, err);
+    if (st == TUTTI_OK)
+        st = hand_out_table(&m, err);
+    if (st != TUTTI_OK)
+        tt_refuse_all(b, err);
+    tt_gate_close(&b->gate);
+    if (meet != b->listener)
+        tt_net_close(&meet);
+    meeting_free(&m);
+    return st;
+}

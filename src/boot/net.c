@@ -1,0 +1,206 @@
+/* net.c - IPv4 stream sockets that never make anybody wait longer than told.
+ *
+ * Reads and writes take what goes at once (MSG_DONTWAIT, whatever the mode of the socket) and count; whoever needs the rest polls for
+ * it, together with everything else it waits for, up to an absolute deadline of tt_now_ns. No call raises SIGPIPE, no descriptor
+ * survives exec. */
+#include "boot/parts.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum tt_net tt_net_fill(int fd, uint8_t *buf, size_t want, size_t *got)
+{
+    while (*got < want) {
+        ssize_t n = recv(fd, buf + *got, want - *got, MSG_DONTWAIT);
+        if (n > 0) {
+            *got += (size_t)n;
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return TT_NET_AGAIN;
+        if (n == 0)
+            errno = 0;
+        return TT_NET_END;
+    }
+    return TT_NET_OK;
+}
+
+enum tt_net tt_net_drain(int fd, const uint8_t *buf, size_t want, size_t *sent)
+{
+    while (*sent < want) {
+        ssize_t n = send(fd, buf + *sent, want - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n >= 0) {
+            *sent += (size_t)n;
+            continue;
+        }
+        if (errno == EINTR)
+            continue;
+        return errno == EAGAIN || errno == EWOULDBLOCK ? TT_NET_AGAIN : TT_NET_END;
+    }
+    return TT_NET_OK;
+}
+
+uint64_t tt_net_deadline(uint64_t timeout_ns)
+{
+    uint64_t far = UINT64_MAX / 2;
+
+    return timeout_ns < far ? tt_now_ns() + timeout_ns : far;
+}
+
+/* Milliseconds to sleep, rounded up so that a deadline is never polled for in a busy loop. */
+static int sleep_ms(uint64_t until_ns)
+{
+    uint64_t now = tt_now_ns();
+    uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
+
+    return ms > 60000 ? 60000 : (int)ms;
+}
+
+void tt_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns)
+{
+    int ready = poll(fds, n, sleep_ms(until_ns));
+
+    if (ready > 0)
+        return;
+    if (ready < 0 && errno != EINTR) /* no memory: do not spin */
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    for (size_t i = 0; i < n; i++)
+        fds[i].revents = 0;
+}
+
+int tt_net_write(int fd, const uint8_t *buf, size_t n, uint64_t until_ns)
+{
+    size_t sent = 0;
+    enum tt_net went;
+
+    while ((went = tt_net_drain(fd, buf, n, &sent)) == TT_NET_AGAIN) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        if (tt_now_ns() >= until_ns)
+            return ETIMEDOUT;
+        tt_net_poll(&p, 1, until_ns);
+    }
+    return went == TT_NET_OK ? 0 : errno;
+}
+
+static struct sockaddr_in address(uint32_t addr_be, uint16_t port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    a.sin_addr.s_addr = addr_be;
+    return a;
+}
+
+int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret_fd)
+{
+    struct sockaddr_in to = address(addr_be, port), from = address(source_be, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = 0, yes = 1;
+
+    if (fd < 0)
+        return errno;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    if (source_be) {
+        /* The port is chosen at connect, per destination: many connections do not use up the range. */
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
+        if (bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0)
+            error = errno;
+    }
+    if (!error && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS && errno != EINTR)
+        error = errno;
+    if (error) {
+        close(fd);
+        return error;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+int tt_net_connected(int fd)
+{
+    struct sockaddr_in me = {0}, peer = {0};
+    socklen_t len = sizeof(int);
+    int error = 0;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        return errno;
+    if (error)
+        return error;
+    len = sizeof(peer);
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) != 0)
+        return errno;
+    len = sizeof(me);
+    if (getsockname(fd, (struct sockaddr *)&me, &len) != 0)
+        return errno;
+    return me.sin_port == peer.sin_port && me.sin_addr.s_addr == peer.sin_addr.s_addr ? ECONNREFUSED : 0;
+}
+
+void tt_net_hand_out(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags >= 0)
+        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
+void tt_net_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+bool tt_net_loopback(uint32_t addr_be)
+{
+    return ntohl(addr_be) >> 24 == 127;
+}
+
+char *tt_net_text(uint32_t addr_be, uint16_t port, char buf[TT_NET_TEXT])
+{
+    struct in_addr a = {.s_addr = addr_be};
+    char ip[INET_ADDRSTRLEN] = "";
+
+    inet_ntop(AF_INET, &a, ip, sizeof(ip));
+    if (port)
+        snprintf(buf, TT_NET_TEXT, "%s:%u", ip, port);
+    else
+        snprintf(buf, TT_NET_TEXT, "%s", ip);
+    return buf;
+}
+
+char *tt_net_span(uint64_t ns, char *buf, size_t cap)
+{
+    return tt_format_time(ns > UINT64_MAX / 1000 ? UINT64_MAX : ns * 1000, buf, cap);
+}
+
+enum tt_net tt_frame_fill(int fd, struct tt_frame_in *in)
+{
+    size_t body;
+    enum tt_net went;
+
+    if (in->got < TT_FRAME) {
+        went = tt_net_fill(fd, in->head, TT_FRAME, &in->got);
+        if (went != TT_NET_OK)
+            return went;
+        if (!tt_frame_parse(in->head, &in->frame)) {
+            errno = EBADMSG;
+            return TT_NET_END;
+        }
+    }
+    if (in->frame.length > in->cap) {
+        errno = EMSGSIZE;
+        return TT_NET_END;
+    }
+    body = in->got - TT_FRAME;
+    went = tt_net_fill(fd, in->body, (size_t)in->frame.length, &body);
+    in->got = TT_FRAME + body;
+    return went;
+}

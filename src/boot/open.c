@@ -1,0 +1,200 @@
+/* open.c - the object of a job's ranks: checks what it is told, meets, closes.
+ *
+ * Everything that can be wrong with the configuration is refused before any socket is opened. The rule of trust stands here: a rendezvous
+ * on loopback needs nothing (and all listeners are on loopback then), any other needs a key or the explicit word `insecure`. */
+#include "boot/parts.h"
+
+#include <assert.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#ifndef TUTTI_VERSION
+#define TUTTI_VERSION "unknown"
+#endif
+
+static tutti_status check_config(const struct tt_boot_config *c, struct tutti_error *err)
+{
+    size_t n = c->settings ? strnlen(c->settings, TT_BOOT_SETTINGS + 1) : 0;
+
+    if (c->size == 0 || c->size > TT_BOOT_SIZE_MAX)
+        return tt_fail(err, TUTTI_ERR_RANGE, "a job of %u ranks: must be 1 to %d", c->size, TT_BOOT_SIZE_MAX);
+    if (c->rank >= c->size)
+        return tt_fail(err, TUTTI_ERR_RANGE, "rank %u of %u ranks: must be 0 to %u", c->rank, c->size, c->size - 1);
+    if (c->size > 1 && !c->rendezvous[0])
+        return tt_fail(err, TUTTI_ERR_ARG, "%u ranks and no rendezvous: set TUTTI_RENDEZVOUS to rank 0's host:port", c->size);
+    if ((c->port_lo == 0) != (c->port_hi == 0) || c->port_lo > c->port_hi)
+        return tt_fail(err, TUTTI_ERR_RANGE, "port range %u-%u is empty", c->port_lo, c->port_hi);
+    if (n > TT_BOOT_SETTINGS)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "settings are longer than %d bytes", TT_BOOT_SETTINGS);
+    if (c->has_key && sodium_is_zero(c->key, sizeof(c->key)))
+        return tt_fail(err, TUTTI_ERR_ARG, "the job key is all zeros");
+    return TUTTI_OK;
+}
+
+static tutti_status check_trust(const struct tt_boot_config *c, uint32_t addr_be, struct tutti_error *err)
+{
+    if (c->has_key || c->insecure || tt_net_loopback(addr_be))
+        return TUTTI_OK;
+    return tt_fail(
+        err, TUTTI_ERR_AUTH,
+        "the rendezvous %s is not loopback and there is no job key: make one with (umask 077; head -c 32 /dev/urandom > key), copy it to "
+        "every host and set TUTTI_KEY_FILE, or set TUTTI_INSECURE=1 to let everybody in",
+        c->rendezvous);
+}
+
+/* Rank 0 holds one connection per rank, the listener and those who are not in yet; poll(2) also counts. */
+static tutti_status check_descriptors(uint32_t size, struct tutti_error *err)
+{
+    struct rlimit l;
+    rlim_t need = (rlim_t)size + 256;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= need)
+        return TUTTI_OK;
+    return tt_fail(err, TUTTI_ERR_LIMIT, "rank 0 of %u ranks needs %llu file descriptors and may have %llu: raise ulimit -n", size,
+                   (unsigned long long)need, (unsigned long long)l.rlim_cur);
+}
+
+/* NULL: out of memory. */
+static struct tt_boot *boot_make(const struct tt_boot_config *c)
+{
+    struct tt_boot *b = tt_zalloc(1, sizeof(*b));
+
+    if (!b)
+        return NULL;
+    b->config = *c;
+    b->config.settings = NULL;
+    b->config.rendezvous[sizeof(b->config.rendezvous) - 1] = 0;
+    b->config.iface[sizeof(b->config.iface) - 1] = 0;
+    if (!c->has_key)
+        memset(b->config.key, 0, sizeof(b->config.key));
+    if (c->timeout_ns == 0)
+        b->config.timeout_ns = TT_BOOT_TIMEOUT_NS;
+    b->listener = -1;
+    b->early.elem = sizeof(struct tt_early);
+    b->peers = tt_zalloc(c->size, sizeof(*b->peers));
+    b->control = tt_alloc(c->size, sizeof(*b->control));
+    b->config.settings = tt_strdup(c->settings ? c->settings : "");
+    if (!b->peers || !b->control || !b->config.settings) {
+        free(b->control);
+        b->control = NULL;
+        tt_boot_close(b);
+        return NULL;
+    }
+    for (uint32_t r = 0; r < c->size; r++)
+        b->control[r] = -1;
+    tt_host_self(&b->peers[c->rank], &b->net_id);
+    return b;
+}
+
+struct tt_trust tt_boot_trust(const struct tt_boot *b, enum tt_conn_kind kind)
+{
+    return (struct tt_trust){.key = b->config.key, .keyed = b->config.has_key, .rank = b->config.rank, .job = b->job, .kind = kind};
+}
+
+tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_join *ret, struct tutti_error *err)
+{
+    struct tt_join j = {.size = b->config.size,
+                        .net_id = b->net_id,
+                        .peer = b->peers[b->config.rank],
+                        .settings = b->config.settings,
+                        .settings_len = strlen(b->config.settings)};
+    int n = snprintf(j.version, sizeof(j.version), "%s", TUTTI_VERSION);
+
+    if (n < 0 || (size_t)n >= sizeof(j.version))
+        return tt_fail(err, TUTTI_ERR_LIMIT, "version %s is too long", TUTTI_VERSION);
+    *ret = j;
+    return TUTTI_OK;
+}
+
+/* Finds the place and meets the others there. */
+static tutti_status gather(struct tt_boot *b, struct tutti_error *err)
+{
+    struct tt_place at = {.deadline_ns = tt_net_deadline(b->config.timeout_ns)};
+    struct tt_trust trust;
+    char host[TT_BOOT_HOST * 2];
+    tutti_status st = tt_rendezvous_parse(b->config.rendezvous, host, &at.port, err);
+
+    if (st == TUTTI_OK)
+        st = tt_resolve(host, at.deadline_ns, &at.addr_be, err);
+    if (st == TUTTI_OK)
+        st = check_trust(&b->config, at.addr_be, err);
+    if (st == TUTTI_OK && b->config.rank == 0)
+        st = check_descriptors(b->config.size, err);
+    if (st == TUTTI_OK)
+        st = b->config.rank == 0 ? tt_meet(b, &at, err) : tt_join(b, &at, err);
+    if (st != TUTTI_OK)
+        return st;
+    trust = tt_boot_trust(b, TT_CONN_DATA);
+    tt_gate_open(&b->gate, b->listener, &trust);
+    for (uint32_t r = 0; r < b->config.size; r++)
+        if (b->control[r] >= 0)
+            tt_net_hand_out(b->control[r]);
+    return TUTTI_OK;
+}
+
+tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret, struct tutti_error *err)
+{
+    struct tutti_error why = {0};
+    struct tt_boot *b;
+    tutti_status st;
+
+    if (sodium_init() < 0)
+        return tt_fail(err, TUTTI_ERR_IO, "libsodium cannot be initialised");
+    st = check_config(c, err);
+    if (st != TUTTI_OK)
+        return st;
+    b = boot_make(c);
+    if (!b)
+        return tt_fail_memory(err, "rendezvous");
+    if (c->size == 1)
+        b->job = tt_entropy() | 1;
+    else
+        st = gather(b, &why);
+    if (st != TUTTI_OK) {
+        tt_boot_close(b);
+        return tt_fail(err, st, "%s", why.text);
+    }
+    *ret = b;
+    return TUTTI_OK;
+}
+
+void tt_boot_close(struct tt_boot *b)
+{
+    if (!b)
+        return;
+    tt_gate_close(&b->gate);
+    for (size_t i = 0; i < b->early.len; i++)
+        tt_net_close(&((struct tt_early *)tt_vec_at(&b->early, i))->fd);
+    tt_vec_free(&b->early);
+    for (uint32_t r = 0; b->control && r < b->config.size; r++)
+        tt_net_close(&b->control[r]);
+    tt_net_close(&b->listener);
+    free(b->control);
+    free(b->peers);
+    free((char *)(uintptr_t)b->config.settings);
+    sodium_memzero(b->config.key, sizeof(b->config.key));
+    free(b);
+}
+
+const struct tt_boot_config *tt_boot_config(const struct tt_boot *b)
+{
+    return &b->config;
+}
+
+const struct tt_boot_peer *tt_boot_peers(const struct tt_boot *b)
+{
+    return b->peers;
+}
+
+uint64_t tt_boot_job(const struct tt_boot *b)
+{
+    return b->job;
+}
+
+int tt_boot_control_fd(const struct tt_boot *b, uint32_t rank)
+{
+    assert(rank < b->config.size);
+    return b->control[rank];
+}

@@ -1,0 +1,189 @@
+/* wire.c - the bytes that ranks exchange while they meet: greetings, frames, joins, the table, refusals.
+ *
+ * Pure functions between structs and little-endian bytes, so that a fuzzer can reach them and machines of different kinds can meet. The
+ * only lengths in here come after both ends have proved themselves (frames), and every parser checks them against what is really there.
+ * Texts must be terminated and free of control characters: they end up in error messages. */
+#include "boot/parts.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define GREETING_MAGIC "tutti\r\n" /* 8 bytes with the terminator; a line end that text protocols mangle */
+#define FRAME_MAGIC    UINT32_C(0x7463746c)
+
+static void put(uint8_t *p, uint64_t v, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t get(const uint8_t *p, unsigned bytes)
+{
+    uint64_t v = 0;
+
+    for (unsigned i = 0; i < bytes; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+/* Copies a text of at most n - 1 characters and its padding of zeros; false when it is not one. */
+static bool get_text(const uint8_t *in, size_t n, char *ret)
+{
+    size_t len = strnlen((const char *)in, n);
+
+    if (len == n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (i < len ? in[i] < 0x20 || in[i] == 0x7f : in[i] != 0)
+            return false;
+    memcpy(ret, in, n);
+    return true;
+}
+
+static void put_text(uint8_t *out, size_t n, const char *text)
+{
+    size_t len = strnlen(text, n - 1);
+
+    memset(out, 0, n);
+    memcpy(out, text, len);
+}
+
+void tt_greeting_write(const struct tt_greeting *g, uint8_t out[TT_GREETING])
+{
+    memcpy(out, GREETING_MAGIC, 8);
+    put(out + 8, g->version, 2);
+    out[10] = g->keyed;
+    out[11] = (uint8_t)g->kind;
+    put(out + 12, g->role, 4);
+    put(out + 16, g->from, 4);
+    put(out + 20, g->to, 4);
+    put(out + 24, g->job, 8);
+    memcpy(out + 32, g->challenge, TT_CHALLENGE);
+}
+
+bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
+{
+    struct tt_greeting g = {.version = (uint16_t)get(in + 8, 2)};
+
+    if (memcmp(in, GREETING_MAGIC, 8) != 0)
+        return false;
+    if (g.version == TT_BOOT_PROTOCOL) {
+        if (in[10] > 1 || (in[11] != TT_CONN_MEET && in[11] != TT_CONN_DATA))
+            return false;
+        g.keyed = in[10];
+        g.kind = in[11];
+        g.role = (uint32_t)get(in + 12, 4);
+        g.from = (uint32_t)get(in + 16, 4);
+        g.to = (uint32_t)get(in + 20, 4);
+        g.job = get(in + 24, 8);
+        memcpy(g.challenge, in + 32, TT_CHALLENGE);
+    }
+    *ret = g;
+    return true;
+}
+
+void tt_frame_write(const struct tt_frame *f, uint8_t out[TT_FRAME])
+{
+    put(out, FRAME_MAGIC, 4);
+    put(out + 4, f->kind, 4);
+    put(out + 8, f->seq, 4);
+    put(out + 12, f->remaining_ms, 4);
+    put(out + 16, f->length, 8);
+}
+
+bool tt_frame_parse(const uint8_t in[TT_FRAME], struct tt_frame *ret)
+{
+    uint32_t kind = (uint32_t)get(in + 4, 4);
+
+    if (get(in, 4) != FRAME_MAGIC || kind < TT_FRAME_JOIN || kind >= TT_FRAME_KINDS)
+        return false;
+    *ret = (struct tt_frame){
+        .kind = kind, .seq = (uint32_t)get(in + 8, 4), .remaining_ms = (uint32_t)get(in + 12, 4), .length = get(in + 16, 8)};
+    return true;
+}
+
+void tt_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES])
+{
+    memset(out, 0, TT_PEER_BYTES);
+    put_text(out, TT_BOOT_HOST, p->host);
+    put(out + 64, p->host_id, 8);
+    put(out + 72, p->pid, 4);
+    memcpy(out + 76, &p->addr_be, 4);
+    put(out + 80, p->port, 2);
+}
+
+bool tt_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret)
+{
+    struct tt_boot_peer p = {.host_id = get(in + 64, 8), .pid = (uint32_t)get(in + 72, 4), .port = (uint16_t)get(in + 80, 2)};
+
+    memcpy(&p.addr_be, in + 76, 4);
+    if (!get_text(in, TT_BOOT_HOST, p.host) || p.addr_be == 0 || p.port == 0 || get(in + 82, 6) != 0)
+        return false;
+    *ret = p;
+    return true;
+}
+
+bool tt_table_parse(const uint8_t *in, size_t n, uint32_t size, struct tt_boot_peer *ret)
+{
+    if (n / TT_PEER_BYTES != size || n % TT_PEER_BYTES != 0)
+        return false;
+    for (uint32_t r = 0; r < size; r++)
+        if (!tt_peer_parse(in + (size_t)r * TT_PEER_BYTES, &ret[r]))
+            return false;
+    return true;
+}
+
+size_t tt_join_write(const struct tt_join *j, uint8_t out[TT_JOIN_MAX])
+{
+    uint8_t *rest = out + TT_PEER_BYTES + TT_VERSION_TEXT;
+
+    assert(j->settings_len <= TT_BOOT_SETTINGS);
+    tt_peer_write(&j->peer, out);
+    put_text(out + TT_PEER_BYTES, TT_VERSION_TEXT, j->version);
+    put(rest, j->size, 4);
+    put(rest + 4, j->settings_len, 4);
+    put(rest + 8, j->net_id, 8);
+    if (j->settings_len)
+        memcpy(out + TT_JOIN_FIXED, j->settings, j->settings_len);
+    return TT_JOIN_FIXED + j->settings_len;
+}
+
+bool tt_join_parse(const uint8_t *in, size_t n, struct tt_join *ret)
+{
+    const uint8_t *rest = in + TT_PEER_BYTES + TT_VERSION_TEXT;
+    struct tt_join j = {.settings = (const char *)in + TT_JOIN_FIXED};
+
+    if (n < TT_JOIN_FIXED || n > TT_JOIN_MAX)
+        return false;
+    j.size = (uint32_t)get(rest, 4);
+    j.settings_len = (size_t)get(rest + 4, 4);
+    j.net_id = get(rest + 8, 8);
+    if (j.settings_len != n - TT_JOIN_FIXED || memchr(j.settings, 0, j.settings_len))
+        return false;
+    if (!tt_peer_parse(in, &j.peer) || !get_text(in + TT_PEER_BYTES, TT_VERSION_TEXT, j.version))
+        return false;
+    *ret = j;
+    return true;
+}
+
+size_t tt_refusal_write(const struct tutti_error *e, uint8_t out[TT_REFUSAL_MAX])
+{
+    size_t len = strnlen(e->text, sizeof(e->text) - 1);
+
+    put(out, (uint32_t)e->status, 4);
+    memcpy(out + 4, e->text, len);
+    return 4 + len;
+}
+
+void tt_refusal_parse(const uint8_t *in, size_t n, struct tutti_error *ret)
+{
+    int32_t status = n >= 4 ? (int32_t)(uint32_t)get(in, 4) : 0;
+    size_t len = n > 4 ? strnlen((const char *)in + 4, n - 4) : 0;
+
+    if (len > sizeof(ret->text) - 1)
+        len = sizeof(ret->text) - 1;
+    if (status >= 0 || len == 0)
+        tt_fail(ret, TUTTI_ERR_CONNECT, "rank 0 refused us without a reason");
+    else
+        tt_fail(ret, status, "%.*s", (int)len, (const char *)in + 4);
+}

@@ -1,0 +1,139 @@
+/* What strangers and peers can send while ranks meet, and the texts people write: any bytes are parsed or refused. What was parsed reads
+ * back the same; no bytes get past the handshake without the key. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "boot/parts.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool ok)
+{
+    if (!ok)
+        abort();
+}
+
+static void fuzz_fixed(const uint8_t *data, size_t size)
+{
+    uint8_t in[TT_GREETING] = {0}, out[TT_GREETING];
+    struct tt_greeting g;
+    struct tt_frame f;
+
+    memcpy(in, data, size < sizeof(in) ? size : sizeof(in));
+    if (tt_greeting_parse(in, &g) && g.version == TT_BOOT_PROTOCOL) {
+        tt_greeting_write(&g, out);
+        must(memcmp(in, out, TT_GREETING) == 0);
+    }
+    if (tt_frame_parse(in, &f)) {
+        tt_frame_write(&f, out);
+        must(memcmp(in, out, TT_FRAME) == 0);
+    }
+}
+
+static void fuzz_join(const uint8_t *data, size_t size)
+{
+    static uint8_t out[TT_JOIN_MAX];
+    struct tt_join j;
+
+    if (tt_join_parse(data, size, &j)) {
+        must(tt_join_write(&j, out) == size);
+        must(memcmp(data, out, size) == 0);
+    }
+}
+
+static void fuzz_table(const uint8_t *data, size_t size)
+{
+    struct tt_boot_peer peers[8];
+    struct tutti_error err = {0};
+
+    for (uint32_t n = 0; n <= countof(peers); n++)
+        must(!tt_table_parse(data, size, n, peers) || size == (size_t)n * TT_PEER_BYTES);
+    tt_refusal_parse(data, size, &err);
+    must(err.status < 0 && err.text[0]);
+}
+
+/* Somebody without the key sends these bytes and hangs up. */
+static void fuzz_shake(const uint8_t *data, size_t size)
+{
+    static const uint8_t key[TT_BOOT_KEY] = {1, 2, 3};
+    struct tt_trust t = {.key = key, .keyed = true, .job = 5, .kind = data[0] & 1 ? TT_CONN_MEET : TT_CONN_DATA};
+    struct tt_shake s;
+    int fd[2];
+
+    if (size > 1024 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
+        return;
+    must(send(fd[0], data + 1, size - 1, MSG_NOSIGNAL) == (ssize_t)(size - 1));
+    shutdown(fd[0], SHUT_WR);
+    tt_shake_accept(&s, fd[1]);
+    enum tt_shake_end end = tt_shake_step(&s, &t);
+    must(end != TT_SHAKE_DONE && end != TT_SHAKE_MORE);
+    tt_net_close(&fd[0]);
+    tt_net_close(&fd[1]);
+}
+
+static void fuzz_texts(const char *text)
+{
+    struct tt_iface i = {.name = "eth0", .addr_be = 0x0100000a};
+    struct tutti_error err = {0};
+    char host[TT_BOOT_HOST * 2];
+    uint16_t port = 0;
+    bool match;
+
+    must(tt_iface_match(text, &i, &match, &err) == TUTTI_OK || err.text[0]);
+    must(tt_rendezvous_parse(text, host, &port, &err) != TUTTI_OK || (port > 0 && host[0]));
+    must(!tt_nodelist_first(text, host, 16) || (host[0] && strlen(host) < 16));
+}
+
+/* The settings of three ranks, one after the other. */
+static void fuzz_settings(char *text)
+{
+    const char *settings[3] = {text, "", ""};
+    struct tt_str out = {0};
+
+    for (int r = 1; r < 3; r++) {
+        char *cut = strchr(settings[r - 1], '\1');
+        if (!cut)
+            break;
+        *cut = 0;
+        settings[r] = cut + 1;
+    }
+    must(tt_settings_differ(settings, 3, &out) == (out.len > 0));
+    tt_str_free(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t key[TT_BOOT_KEY];
+    struct tutti_error err = {0};
+    char *text;
+
+    if (size < 1 || size > 8192)
+        return 0;
+    text = malloc(size);
+    must(text != NULL);
+    memcpy(text, data + 1, size - 1);
+    text[size - 1] = 0;
+    switch (data[0] % 6) {
+    case 0:
+        fuzz_fixed(data + 1, size - 1);
+        break;
+    case 1:
+        fuzz_join(data + 1, size - 1);
+        break;
+    case 2:
+        fuzz_table(data + 1, size - 1);
+        break;
+    case 3:
+        fuzz_shake(data, size);
+        break;
+    case 4:
+        fuzz_texts(text);
+        must(tt_key_parse(data + 1, size - 1, key, &err) == TUTTI_OK || err.text[0]);
+        break;
+    default:
+        fuzz_settings(text);
+    }
+    free(text);
+    return 0;
+}
