@@ -1,0 +1,252 @@
+/* direct.c - opening direct access: the layout of the region, and finding out together what the kernel allows.
+ *
+ *     region   abort line | rank 0: door, 2 boxes, lanes, card | rank 1: ... | stages: rank 0 first, second, rank 1 first, ...
+ *
+ * Opening is two rounds of cards. In the first each rank says who it is, shows a word of its private memory and the key of its heap; in the
+ * second, having tried to read, to write and to map every other rank, what it can do. What counts is what all can do, so that all choose
+ * the same algorithms. After the second round nobody opens a heap any more: its descriptor is closed, and only mappings keep it alive. */
+#include "transport/direct.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "transport/direct_parts.h"
+
+enum { PAGE = 4096, STAGE_LINES = 5, LOCAL_MAX = 4096 };
+static const size_t STAGE_MAX = (size_t)1 << 30;
+static const uint64_t PROBE = 0x7475747469703162;
+
+/* Peers write here to see whether they may, perhaps after this rank has given up opening: it must never go away. */
+static uint64_t landing;
+
+static size_t control_bytes(uint32_t nlocal)
+{
+    size_t bytes = sizeof(struct tt_direct_shared) + nlocal * sizeof(struct tt_direct_rank);
+
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* An odd number of pages and an odd number of lines: equal offsets of different stages fall in different cache sets. */
+static size_t stage_stride(size_t stage_bytes)
+{
+    size_t pages = (stage_bytes + PAGE - 1) / PAGE | 1;
+
+    return stage_bytes ? pages * PAGE + (size_t)STAGE_LINES * TT_LINE : 0;
+}
+
+size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes)
+{
+    if (!nlocal || nlocal > LOCAL_MAX || stage_bytes > STAGE_MAX)
+        return 0;
+    return control_bytes(nlocal) + 2 * (size_t)nlocal * stage_stride(stage_bytes);
+}
+
+void *tt_direct_stage(const struct tt_direct *d, uint32_t rank, unsigned which)
+{
+    assert(rank < d->n && which < 2);
+    return d->stages + (2 * (size_t)rank + which) * d->stage_stride;
+}
+
+static tutti_status check(const struct tt_direct_config *c, struct tutti_error *err)
+{
+    if (!tt_direct_bytes(c->nlocal, c->stage_bytes) || c->me >= c->nlocal)
+        return tt_fail(err, TUTTI_ERR_ARG, "direct access: rank %u of %u with stages of %zu bytes is out of range", c->me, c->nlocal,
+                       c->stage_bytes);
+    if (!c->region || (uintptr_t)c->region % PAGE)
+        return tt_fail(err, TUTTI_ERR_ARG, "direct access: the region is not aligned to pages");
+    return TUTTI_OK;
+}
+
+/* The private part: every pointer that operations will need. False when out of memory. */
+static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
+{
+    d->shared = c->region;
+    d->stages = (char *)c->region + control_bytes(c->nlocal);
+    d->stage_bytes = c->stage_bytes;
+    d->stage_stride = stage_stride(c->stage_bytes);
+    d->n = c->nlocal;
+    d->me = c->me;
+    d->oversubscribed = c->oversubscribed;
+    d->probe = PROBE ^ tt_entropy();
+    d->heap_spans.elem = 2 * sizeof(size_t);
+    d->waited_ns = tt_zalloc(d->n, sizeof *d->waited_ns);
+    d->pid = tt_zalloc(d->n, sizeof *d->pid);
+    d->heap = tt_zalloc(d->n, sizeof *d->heap);
+    d->heap_base = tt_zalloc(d->n, sizeof *d->heap_base);
+    d->all[0][0] = tt_zalloc(4 * (size_t)d->n, sizeof *d->all[0][0]);
+    if (!d->waited_ns || !d->pid || !d->heap || !d->heap_base || !d->all[0][0])
+        return false;
+    for (unsigned i = 0; i < 4; i++)
+        d->all[i / 2][i % 2] = d->all[0][0] + (size_t)i * d->n;
+    for (uint32_t r = 0; r < d->n; r++)
+        for (unsigned which = 0; which < 2; which++) {
+            d->all[0][which][r] = d->shared->rank[r].box[which].data;
+            d->all[1][which][r] = tt_direct_stage(d, r, which);
+        }
+    return true;
+}
+
+static void publish_card(struct tt_direct *d, uint64_t phase)
+{
+    atomic_store(&d->shared->rank[d->me].card.phase, phase);
+    for (uint32_t r = 0; r < d->n; r++)
+        tt_door_ring(&d->shared->rank[r].door, TT_WAKE_DATA);
+}
+
+static void introduce(struct tt_direct *d)
+{
+    struct tt_direct_card *card = &d->shared->rank[d->me].card;
+
+    card->pid = (uint32_t)getpid();
+    card->probe = (uintptr_t)&d->probe;
+    card->probe_value = d->probe;
+    card->landing = (uintptr_t)&landing;
+    if (d->heap[d->me].base && tt_region_describe(&d->heap[d->me], &card->heap, NULL) == TUTTI_OK) {
+        memcpy(d->heap[d->me].base, &d->probe, sizeof d->probe);
+        card->heap_base = (uintptr_t)d->heap[d->me].base;
+    }
+    publish_card(d, 1);
+}
+
+static tutti_status meet(struct tt_direct *d, uint64_t phase, uint64_t deadline_ns, struct tutti_error *err)
+{
+    for (uint32_t r = 0; r < d->n; r++) {
+        tutti_status status = tt_direct_wait(d, r, &d->shared->rank[r].card.phase, phase, deadline_ns);
+        if (status == TUTTI_IN_PROGRESS)
+            return tt_fail(err, TUTTI_ERR_TIMEOUT, "direct access: local rank %u of %u did not come in time", r, d->n);
+        if (status)
+            return tt_fail(err, status, "direct access: another rank gave up opening it");
+    }
+    return TUTTI_OK;
+}
+
+static bool try_copies(const struct tt_direct_card *peer)
+{
+    uint64_t seen = 0;
+
+    return tt_direct_copy_from(peer->pid, peer->probe, &seen, sizeof seen) == TUTTI_OK && seen == peer->probe_value &&
+           tt_direct_copy_to(peer->pid, peer->landing, &seen, sizeof seen) == TUTTI_OK;
+}
+
+static bool try_map(const struct tt_direct_card *peer, struct tt_region *ret)
+{
+    if (!peer->heap_base || tt_region_join(&peer->heap, ret, NULL))
+        return false;
+    madvise(ret->base, ret->bytes, MADV_DONTDUMP); /* the owner's core file has it */
+    madvise(ret->base, ret->bytes, MADV_HUGEPAGE);
+    return memcmp(ret->base, &peer->probe_value, sizeof peer->probe_value) == 0;
+}
+
+static uint32_t try_peers(struct tt_direct *d)
+{
+    uint32_t can = TT_DIRECT_READS | (d->heap[d->me].base ? (uint32_t)TT_DIRECT_MAPS : 0);
+
+    for (uint32_t r = 0; r < d->n; r++) {
+        const struct tt_direct_card *peer = &d->shared->rank[r].card;
+        d->pid[r] = peer->pid;
+        d->heap_base[r] = peer->heap_base;
+        if (r == d->me)
+            continue;
+        if (!try_copies(peer))
+            can &= ~(uint32_t)TT_DIRECT_READS;
+        if ((can & TT_DIRECT_MAPS) && !try_map(peer, &d->heap[r]))
+            can &= ~(uint32_t)TT_DIRECT_MAPS;
+    }
+    return can;
+}
+
+static void free_heaps(struct tt_direct *d)
+{
+    for (uint32_t r = 0; d->heap && r < d->n; r++)
+        tt_region_free(&d->heap[r]);
+}
+
+static tutti_status agree(struct tt_direct *d, uint64_t deadline_ns, struct tutti_error *err)
+{
+    tutti_status status;
+
+    introduce(d);
+    status = meet(d, 1, deadline_ns, err);
+    if (status)
+        return status;
+    d->shared->rank[d->me].card.can = try_peers(d);
+    publish_card(d, 2);
+    status = meet(d, 2, deadline_ns, err);
+    if (status)
+        return status;
+    d->can = TT_DIRECT_READS | TT_DIRECT_MAPS;
+    for (uint32_t r = 0; r < d->n; r++)
+        d->can &= d->shared->rank[r].card.can;
+    tt_region_seal(&d->heap[d->me]);
+    if (!(d->can & TT_DIRECT_MAPS))
+        free_heaps(d);
+    return TUTTI_OK;
+}
+
+static void tear_down(struct tt_direct *d)
+{
+    free_heaps(d);
+    tt_vec_free(&d->heap_spans);
+    free(d->all[0][0]);
+    free(d->heap_base);
+    free(d->heap);
+    free(d->pid);
+    free(d->waited_ns);
+    free(d);
+}
+
+tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct **ret, struct tutti_error *err)
+{
+    tutti_status status = check(c, err);
+    struct tt_direct *d;
+
+    if (status)
+        return status;
+    d = tt_zalloc(1, sizeof *d);
+    if (!d || !set_up(d, c)) {
+        status = tt_fail_memory(err, "direct access");
+        goto out;
+    }
+    if (c->let_read)
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* fails where there is no Yama to ask */
+    tt_direct_heap_make(d, c->heap_bytes);
+    status = agree(d, c->deadline_ns, err);
+    if (status)
+        tt_direct_abort(d); /* the others need not wait for us */
+out:
+    if (status && d)
+        tear_down(d);
+    else if (!status)
+        *ret = d;
+    return status;
+}
+
+void tt_direct_close(struct tt_direct *d)
+{
+    if (d)
+        tear_down(d);
+}
+
+uint32_t tt_direct_nlocal(const struct tt_direct *d)
+{
+    return d->n;
+}
+
+uint32_t tt_direct_me(const struct tt_direct *d)
+{
+    return d->me;
+}
+
+bool tt_direct_can_read(const struct tt_direct *d)
+{
+    return d->can & TT_DIRECT_READS;
+}
+
+bool tt_direct_has_heap(const struct tt_direct *d)
+{
+    return d->can & TT_DIRECT_MAPS;
+}

@@ -1,0 +1,209 @@
+/* self.c - a rank talking to itself: a queue of pieces in memory, so that callers need no special case.
+ *
+ * The same rules as for sockets: small pieces are copied and come as data, large ones are announced and copied once, by accept, from the
+ * sender's memory to the receiver's places. Pieces are delivered in order.
+ *
+ *     told .. given .. tail     [told, given): delivered, waiting for release, accept or the event that says sent     [given, tail): queued
+ */
+#include "transport/transport.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SLOTS = 64 };
+
+enum slot_state { QUEUED, WITH_RECEIVER, ACCEPTED, DONE };
+struct slot {
+    enum slot_state state;
+    struct tt_tag tag;
+    uint64_t cookie;
+    uint32_t bytes;
+    int niov;
+    struct iovec iov[TT_IOV_MAX]; /* large: the sender's memory */
+    uint8_t *data;                /* small: TT_INLINE_MAX bytes of our own */
+};
+
+struct self {
+    struct tt_transport base;
+    uint32_t told, given, tail; /* free-running */
+    uint8_t *store;
+    struct slot slot[SLOTS];
+};
+
+static struct slot *at(struct self *t, uint32_t i)
+{
+    return &t->slot[i % SLOTS];
+}
+
+static bool total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
+{
+    size_t sum = 0;
+    if (niov < 0 || niov > TT_IOV_MAX)
+        return false;
+    for (int i = 0; i < niov; i++) {
+        if (iov[i].iov_len > limit - sum)
+            return false;
+        sum += iov[i].iov_len;
+    }
+    *ret = sum;
+    return true;
+}
+
+/* Copies `bytes` bytes from one list to another; both sum up to at least that. */
+static void copy_list(const struct iovec *to, const struct iovec *from, size_t bytes)
+{
+    size_t a = 0, b = 0;
+    while (bytes > 0) {
+        size_t n = to->iov_len - a < from->iov_len - b ? to->iov_len - a : from->iov_len - b;
+        if (n)
+            memcpy((uint8_t *)to->iov_base + a, (const uint8_t *)from->iov_base + b, n);
+        bytes -= n;
+        a += n;
+        b += n;
+        if (a == to->iov_len)
+            to++, a = 0;
+        if (b == from->iov_len)
+            from++, b = 0;
+    }
+}
+
+static tutti_status self_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
+                              uint64_t cookie)
+{
+    struct self *t = (struct self *)base;
+    size_t bytes;
+
+    if (peer != base->rank || !total(iov, niov, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
+        return TUTTI_ERR_ARG;
+    if (t->tail - t->told == SLOTS)
+        return TUTTI_IN_PROGRESS;
+    struct slot *s = at(t, t->tail++);
+    s->state = QUEUED;
+    s->tag = *tag;
+    s->cookie = cookie;
+    s->bytes = (uint32_t)bytes;
+    s->niov = niov;
+    struct iovec own = {s->data, TT_INLINE_MAX};
+    if (bytes <= TT_INLINE_MAX)
+        copy_list(&own, iov, bytes);
+    else
+        memcpy(s->iov, iov, (size_t)niov * sizeof *iov);
+    return TUTTI_OK;
+}
+
+/* The announced piece, if one waits for its answer: always the last one given. */
+static struct slot *announced(struct self *t)
+{
+    struct slot *s = t->given != t->told ? at(t, t->given - 1) : NULL;
+    return s && s->bytes > TT_INLINE_MAX && s->state == WITH_RECEIVER ? s : NULL;
+}
+
+static tutti_status self_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+{
+    struct self *t = (struct self *)base;
+    struct slot *s = announced(t);
+    size_t bytes;
+
+    if (peer != base->rank || stream || !s || !total(iov, niov, s->bytes, &bytes) || bytes != s->bytes)
+        return TUTTI_ERR_ARG;
+    copy_list(iov, s->iov, bytes);
+    s->state = ACCEPTED;
+    return TUTTI_OK;
+}
+
+static void self_release(struct tt_transport *base, const struct tt_event *ev)
+{
+    struct self *t = (struct self *)base;
+    if (ev->kind == TT_EV_DATA)
+        at(t, (uint32_t)(((const uint8_t *)ev->data - t->store) / TT_INLINE_MAX))->state = DONE;
+}
+
+static struct tt_event event(const struct self *t, const struct slot *s, enum tt_event_kind kind)
+{
+    return (struct tt_event){.kind = kind,
+                             .peer = t->base.rank,
+                             .bytes = s->bytes,
+                             .tag = s->tag,
+                             .data = kind == TT_EV_DATA ? s->data : NULL,
+                             .cookie = kind == TT_EV_SENT ? s->cookie : 0};
+}
+
+/* Pieces that are over leave in order, with a word to the sender if it wants one. */
+static size_t tell_sent(struct self *t, struct tt_event *ev, size_t max)
+{
+    size_t n = 0;
+    while (t->told != t->given && at(t, t->told)->state == DONE && n < max) {
+        const struct slot *s = at(t, t->told++);
+        if (s->cookie)
+            ev[n++] = event(t, s, TT_EV_SENT);
+    }
+    return n;
+}
+
+static size_t self_poll(struct tt_transport *base, struct tt_event *ev, size_t max)
+{
+    struct self *t = (struct self *)base;
+    size_t n = 0;
+    struct slot *last = t->given != t->told ? at(t, t->given - 1) : NULL;
+
+    if (last && last->state == ACCEPTED && n < max) {
+        ev[n++] = event(t, last, TT_EV_RECEIVED);
+        last->state = DONE;
+    }
+    n += tell_sent(t, ev + n, max - n);
+    while (n < max && t->given != t->tail && !announced(t)) {
+        struct slot *s = at(t, t->given++);
+        s->state = WITH_RECEIVER;
+        ev[n++] = event(t, s, s->bytes > TT_INLINE_MAX ? TT_EV_HEADER : TT_EV_DATA);
+    }
+    return n;
+}
+
+static bool has_events(struct self *t)
+{
+    const struct slot *last = t->given != t->told ? at(t, t->given - 1) : NULL;
+    return (t->told != t->given && at(t, t->told)->state == DONE) || (last && last->state == ACCEPTED) ||
+           (t->given != t->tail && !announced(t));
+}
+
+static void self_wait(struct tt_transport *base, uint64_t deadline_ns)
+{
+    struct timespec ts = {(time_t)(deadline_ns / 1000000000), (long)(deadline_ns % 1000000000)};
+    if (!has_events((struct self *)base))
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
+static void self_close(struct tt_transport *base)
+{
+    struct self *t = (struct self *)base;
+    free(t->store);
+    free(t);
+}
+
+static const struct tt_transport_ops self_ops = {
+    .name = "self",
+    .desc = "a rank and itself",
+    .send = self_send,
+    .accept = self_accept,
+    .release = self_release,
+    .poll = self_poll,
+    .wait = self_wait,
+    .close = self_close,
+};
+
+tutti_status tt_self_open(uint32_t rank, uint32_t size, struct tt_transport **ret, struct tutti_error *err)
+{
+    if (rank >= size)
+        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u", (unsigned)rank, (unsigned)size);
+    struct self *t = tt_zalloc(1, sizeof *t);
+    if (!t || !(t->store = tt_alloc(SLOTS, TT_INLINE_MAX))) {
+        free(t);
+        return tt_fail_memory(err, "self transport");
+    }
+    t->base = (struct tt_transport){&self_ops, rank, size};
+    for (uint32_t i = 0; i < SLOTS; i++)
+        t->slot[i].data = t->store + (size_t)i * TT_INLINE_MAX;
+    *ret = &t->base;
+    return TUTTI_OK;
+}

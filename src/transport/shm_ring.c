@@ -1,0 +1,187 @@
+/* shm_ring.c - the two ends of a ring (layout and rules in shm_ring.h).
+ *
+ * Invariants. Writer: the place `at` is free and its state is zero; head - tail_seen + 64 <= area. Reader: length[] is non-zero exactly
+ * at the places of frames between the tail and `at`; a frame is overwritten only after the tail has passed it. What the reader remembers
+ * is its own: sizes found in shared memory are checked once, when the frame is taken. */
+#include "transport/shm_ring.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNIT = 64, SHORT_MAX = 32, SLACK = 4 * UNIT };
+enum { EMPTY = 0, DATA = 0x44, SKIP = 0x53, END = 0x45 };
+static const uint32_t RELEASED = 1u << 31;
+
+struct frame {
+    _Atomic uint32_t state;
+    uint32_t bytes;
+    struct tt_tag tag;
+};
+static_assert(sizeof(struct frame) == SHORT_MAX, "header and a short payload fill one unit");
+
+/* Room for two frames of the largest size: one that must be skipped to wrap and one behind it. */
+static uint32_t area_bytes(uint32_t capacity)
+{
+    return capacity + SLACK;
+}
+
+size_t tt_ring_bytes(uint32_t capacity)
+{
+    /* An odd number of lines: rings that follow each other do not start in the same cache set. */
+    size_t lines = TT_LINE + (size_t)area_bytes(capacity);
+
+    assert(capacity % TT_LINE == 0 && capacity >= 2 * TT_LINE);
+    return (lines / TT_LINE | 1) * TT_LINE;
+}
+
+uint32_t tt_ring_payload_max(uint32_t capacity)
+{
+    return capacity / 2;
+}
+
+static uint32_t payload_at(uint32_t bytes)
+{
+    return bytes <= SHORT_MAX ? SHORT_MAX : UNIT;
+}
+
+static uint32_t frame_bytes(uint32_t payload)
+{
+    return payload <= SHORT_MAX ? UNIT : UNIT + (payload + UNIT - 1) / UNIT * UNIT;
+}
+
+static uint32_t wrapped(uint32_t at, uint32_t area)
+{
+    return at == area ? 0 : at;
+}
+
+void tt_ring_out_open(struct tt_ring_out *r, void *memory, uint32_t capacity)
+{
+    *r = (struct tt_ring_out){.frames = (char *)memory + TT_LINE, .tail = memory, .area = area_bytes(capacity)};
+}
+
+static struct frame *frame_at(const struct tt_ring_out *r, uint32_t at)
+{
+    return (struct frame *)(void *)(r->frames + at);
+}
+
+static bool fits(struct tt_ring_out *r, uint32_t need)
+{
+    if (r->area - (r->head - r->tail_seen) >= need)
+        return true;
+    r->tail_seen = atomic_load_explicit(r->tail, memory_order_acquire);
+    return r->area - (r->head - r->tail_seen) >= need;
+}
+
+static void fill(struct frame *f, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
+{
+    char *to = (char *)f + payload_at(bytes);
+
+    f->bytes = bytes;
+    f->tag = *tag;
+    for (int i = 0; i < niov; i++) {
+        if (iov[i].iov_len)
+            memcpy(to, iov[i].iov_base, iov[i].iov_len);
+        to += iov[i].iov_len;
+    }
+}
+
+bool tt_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
+{
+    uint32_t size = frame_bytes(bytes);
+    uint32_t skip = size > r->area - r->at ? r->area - r->at : 0;
+    struct frame *first = frame_at(r, r->at), *f = skip ? frame_at(r, 0) : first;
+
+    assert(2 * size <= r->area && !r->closed);
+    if (!fits(r, skip + size + UNIT)) {
+        r->want = skip + size + UNIT;
+        return false;
+    }
+    r->want = 0;
+    fill(f, tag, iov, niov, bytes);
+    r->at = wrapped((uint32_t)((char *)f - r->frames) + size, r->area);
+    r->head += skip + size;
+    atomic_store_explicit(&frame_at(r, r->at)->state, EMPTY, memory_order_relaxed);
+    if (skip) /* not reachable before the skip frame is */
+        atomic_store_explicit(&f->state, DATA, memory_order_relaxed);
+    atomic_store(&first->state, skip ? SKIP : DATA);
+    return true;
+}
+
+bool tt_ring_has_room(const struct tt_ring_out *r)
+{
+    return r->area - (r->head - atomic_load(r->tail)) >= r->want;
+}
+
+void tt_ring_end(struct tt_ring_out *r)
+{
+    if (!r->closed)
+        atomic_store(&frame_at(r, r->at)->state, END);
+    r->closed = true;
+}
+
+tutti_status tt_ring_in_open(struct tt_ring_in *r, void *memory, uint32_t capacity)
+{
+    *r = (struct tt_ring_in){.frames = (char *)memory + TT_LINE, .tail = memory, .area = area_bytes(capacity)};
+    r->length = tt_zalloc(r->area / UNIT, sizeof *r->length);
+    return r->length ? TUTTI_OK : TUTTI_ERR_MEMORY;
+}
+
+void tt_ring_in_close(struct tt_ring_in *r)
+{
+    free(r->length);
+    r->length = NULL;
+}
+
+static enum tt_ring_look ended(struct tt_ring_in *r, enum tt_ring_look how)
+{
+    r->ended = true;
+    return how;
+}
+
+enum tt_ring_look tt_ring_take(struct tt_ring_in *r, struct tt_event *ev)
+{
+    if (r->ended)
+        return TT_RING_EMPTY;
+    const struct frame *f = (const void *)(r->frames + r->at);
+    uint32_t state = atomic_load_explicit(&f->state, memory_order_acquire);
+    if (state == EMPTY)
+        return TT_RING_EMPTY;
+    if (state == SKIP && r->at) {
+        r->length[r->at / UNIT] = (r->area - r->at) / UNIT | RELEASED;
+        r->at = 0;
+        f = (const void *)r->frames;
+        state = atomic_load_explicit(&f->state, memory_order_acquire);
+    }
+    if (state == END)
+        return ended(r, TT_RING_END);
+    uint32_t bytes = f->bytes, room = r->area - r->at;
+    if (state != DATA || bytes > r->area / 2 || frame_bytes(bytes) > room)
+        return ended(r, TT_RING_BROKEN);
+    ev->tag = f->tag;
+    ev->bytes = bytes;
+    ev->data = (const char *)f + payload_at(bytes);
+    r->length[r->at / UNIT] = frame_bytes(bytes) / UNIT;
+    r->at = wrapped(r->at + frame_bytes(bytes), r->area);
+    return TT_RING_FRAME;
+}
+
+bool tt_ring_release(struct tt_ring_in *r, const void *data, uint32_t bytes)
+{
+    uint32_t place = (uint32_t)((const char *)data - r->frames) - payload_at(bytes);
+    uint32_t *length = &r->length[place / UNIT];
+    uint64_t before = r->released;
+
+    assert(place % UNIT == 0 && place < r->area && *length && !(*length & RELEASED));
+    *length |= RELEASED;
+    for (length = &r->length[r->oldest / UNIT]; *length & RELEASED; length = &r->length[r->oldest / UNIT]) {
+        uint32_t size = (*length & ~RELEASED) * UNIT;
+        *length = 0;
+        r->released += size;
+        r->oldest = wrapped(r->oldest + size, r->area);
+    }
+    if (r->released == before)
+        return false;
+    atomic_store(r->tail, r->released);
+    return true;
+}

@@ -1,0 +1,114 @@
+/* shm_wait.c - spin, yield, sleep: the one waiting loop of the shared-memory transport and of direct access.
+ *
+ * With a core per rank an answer is usually nanoseconds away: look a few hundred times in a row, then with pauses. With more ranks than
+ * cores the rank that we wait for needs our core: yield at once. A wait that lasts longer ends in a futex on the own door, so that a
+ * late peer costs no core time. Invariant: a sleeper has said so on its door before it looked for the last time. */
+#include "transport/shm_wait.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LOOKS = 256,               /* before the clock is read for the first time */
+    LOOKS_PER_PAUSED = 16,     /* paused looks between two readings of the clock */
+    SPIN_NS = 5 * 1000,        /* then yield: to nobody that is as good as spinning, to a peer on the same core it is the only way on */
+    AWAKE_NS = 1000 * 1000,    /* then sleep; a core per rank: waking up costs more than yielding to nobody */
+    AWAKE_OVER_NS = 200 * 1000 /* the same with more ranks than cores: a sleeper lets the kernel spread the others */
+};
+
+void tt_door_wake(struct tt_door *d)
+{
+    if (!atomic_exchange(&d->sleeping, 0))
+        return; /* somebody else wakes it */
+    atomic_fetch_add(&d->rings, 1);
+    syscall(SYS_futex, (uint32_t *)&d->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void futex_sleep(struct tt_door *d, uint32_t rings, uint64_t deadline_ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)};
+
+    /* Absolute time of the clock of tt_now_ns. A changed word, a signal and the deadline all just return. */
+    syscall(SYS_futex, (uint32_t *)&d->rings, FUTEX_WAIT_BITSET, rings, deadline_ns == UINT64_MAX ? NULL : &t, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+}
+
+static bool sleep_until(const struct tt_wait *w, uint64_t deadline_ns)
+{
+    bool ready;
+
+    for (;;) {
+        uint32_t rings = atomic_load(&w->door->rings);
+        atomic_store(&w->door->sleeping, w->why);
+        ready = w->ready(w->arg);
+        if (ready || tt_now_ns() >= deadline_ns)
+            break;
+        futex_sleep(w->door, rings, deadline_ns);
+    }
+    atomic_store(&w->door->sleeping, 0);
+    return ready;
+}
+
+/* Looks without asking the kernel for anything; false when the short time for that is over. */
+static bool spin(const struct tt_wait *w, uint64_t end_ns)
+{
+    do {
+        for (int i = 0; i < LOOKS_PER_PAUSED; i++) {
+            tt_pause();
+            if (w->ready(w->arg))
+                return true;
+        }
+    } while (tt_now_ns() < end_ns);
+    return false;
+}
+
+static bool yield(const struct tt_wait *w, uint64_t end_ns)
+{
+    do {
+        sched_yield();
+        if (w->ready(w->arg))
+            return true;
+    } while (tt_now_ns() < end_ns);
+    return false;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The stages of a wait that has lasted since start_ns, in one call or in several. */
+static bool wait_on(const struct tt_wait *w, uint64_t start_ns, uint64_t deadline_ns)
+{
+    uint64_t spin_end = earlier(deadline_ns, start_ns + SPIN_NS);
+    uint64_t awake_end = earlier(deadline_ns, start_ns + (w->oversubscribed ? AWAKE_OVER_NS : AWAKE_NS));
+    uint64_t now = tt_now_ns();
+
+    if (!w->oversubscribed && now < spin_end && spin(w, spin_end))
+        return true;
+    if (now < awake_end && yield(w, awake_end))
+        return true;
+    return sleep_until(w, deadline_ns);
+}
+
+bool tt_wait_until(const struct tt_wait *w, uint64_t deadline_ns)
+{
+    int looks = w->oversubscribed || *w->idle_since_ns ? 1 : LOOKS;
+    bool ready = false;
+
+    for (int i = 0; i < looks && !ready; i++)
+        ready = w->ready(w->arg);
+    if (!ready && deadline_ns) {
+        if (!*w->idle_since_ns)
+            *w->idle_since_ns = tt_now_ns();
+        ready = wait_on(w, *w->idle_since_ns, deadline_ns);
+    }
+    if (ready)
+        *w->idle_since_ns = 0;
+    return ready;
+}

@@ -1,0 +1,315 @@
+/* tcp.c - the tcp transport: opening, polling, sleeping, closing (tcp.h shows the whole).
+ *
+ * CPU time is what communication takes from training, so the aim is few system calls: a send goes to the kernel at once, poll first serves
+ * what is already known to be ready and asks the kernel only when that gave nothing; with few sockets it simply tries to read (an empty
+ * read costs about as much as asking epoll, and a full one saves the question), with many it asks epoll. Epoll is edge-triggered: a socket
+ * whose stream waits for an answer (accept, release) does not wake anybody, and the epoll set hardly ever changes.
+ *
+ * Ends. A peer is closed when all its sockets are: data that one stripe still holds must not be lost because another saw the end first. An
+ * error on one stripe shuts the others down, which still lets them read what had arrived. */
+#include "transport/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { QUEUE = 256, NEWS = 64, DIRECT_MAX = 1, LOOK_EVERY = 16, DRAINS = 64 };
+#define HOUR_NS UINT64_C(3600000000000)
+
+/* ---- the to-do list ---- */
+
+void tt_tcp_todo(struct tt_tcp_sock *s)
+{
+    struct tt_tcp *t = s->t;
+    if (s->listed)
+        return;
+    uint32_t at = t->todo_head + t->todo_len++;
+    t->todo[at < t->nsock ? at : at - t->nsock] = s;
+    s->listed = true;
+}
+
+static struct tt_tcp_sock *take(struct tt_tcp *t)
+{
+    struct tt_tcp_sock *s = t->todo[t->todo_head];
+    t->todo_head = t->todo_head + 1 < t->nsock ? t->todo_head + 1 : 0;
+    t->todo_len--;
+    s->listed = false;
+    return s;
+}
+
+/* ---- ends ---- */
+
+static void shut_peer(struct tt_tcp *t, uint32_t peer)
+{
+    for (uint32_t k = 0; k < t->stripes; k++) {
+        struct tt_tcp_sock *s = t->at[(size_t)k * t->base.size + peer];
+        if (!s || s->fd < 0)
+            continue;
+        shutdown(s->fd, SHUT_RDWR);
+        s->rx.readable = s->rx.hup = true;
+        tt_tcp_todo(s);
+    }
+}
+
+static void note_end(struct tt_tcp_sock *s, int error)
+{
+    struct tt_tcp_peer *p = &s->t->peer[s->peer];
+    p->ending = true;
+    if (error && !p->error)
+        p->error = error;
+}
+
+void tt_tcp_end(struct tt_tcp_sock *s, int error)
+{
+    tt_tx_drop(s);
+    close(s->fd);
+    s->fd = -1;
+    s->rx.state = TT_RX_END;
+    s->rx.head = s->rx.tail;
+    s->t->peer[s->peer].live--;
+    note_end(s, error);
+    if (error)
+        shut_peer(s->t, s->peer);
+    tt_tcp_todo(s);
+}
+
+void tt_tcp_break(struct tt_tcp_sock *s, int error)
+{
+    tt_tx_drop(s);
+    note_end(s, error);
+    shut_peer(s->t, s->peer);
+}
+
+/* No "sent" can follow: serve tells those of a socket before it reads, and an end is found by reading. */
+static size_t tell_closed(struct tt_tcp_peer *p, uint32_t peer, struct tt_event *ev)
+{
+    if (p->live || p->told)
+        return 0;
+    p->told = true;
+    *ev = (struct tt_event){.kind = TT_EV_CLOSED, .peer = peer, .error = p->error};
+    return 1;
+}
+
+/* ---- polling ---- */
+
+static size_t serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
+{
+    size_t n = tt_tx_tell(s, ev, max);
+    n += tt_rx_serve(s, ev + n, max - n);
+    if (s->fd >= 0)
+        return n;
+    if (n < max)
+        n += tell_closed(&s->t->peer[s->peer], s->peer, ev + n);
+    else
+        tt_tcp_todo(s);
+    return n;
+}
+
+/* Serves each socket that is listed now once. */
+static size_t serve_todo(struct tt_tcp *t, struct tt_event *ev, size_t max)
+{
+    size_t n = 0;
+    for (uint32_t turns = t->todo_len; turns > 0 && t->todo_len > 0 && n < max; turns--)
+        n += serve(take(t), ev + n, max - n);
+    return n;
+}
+
+/* What epoll said about s; true when that gives poll, or a sender who found the queue full, something to do. */
+static bool mark(struct tt_tcp_sock *s, uint32_t events)
+{
+    bool useful = false;
+    if (s->fd < 0)
+        return false;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        s->rx.hup = true;
+    if (events & ~(uint32_t)EPOLLOUT) {
+        s->rx.readable = true;
+        useful = tt_rx_wants(&s->rx);
+    }
+    if (useful)
+        tt_tcp_todo(s);
+    if (!(events & EPOLLOUT))
+        return useful;
+    if (s->tx.blocked) {
+        tt_tx_flush(s);
+        return true;
+    }
+    if (events == EPOLLOUT)
+        tt_tx_disarm(s);
+    return useful;
+}
+
+/* Asks epoll once, sleeping up to timeout_ns; true when there is something to do or to complain about. */
+static bool ask(struct tt_tcp *t, uint64_t timeout_ns)
+{
+    struct epoll_event e[NEWS];
+    uint64_t ns = timeout_ns < HOUR_NS ? timeout_ns : HOUR_NS;
+    struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    bool useful = false;
+    int n = ns ? epoll_pwait2(t->epoll, e, NEWS, &ts, NULL) : epoll_wait(t->epoll, e, NEWS, 0);
+    if (n < 0 && errno == ENOSYS)
+        n = epoll_wait(t->epoll, e, NEWS, (int)((ns + 999999) / 1000000));
+    for (int i = 0; i < n; i++)
+        useful |= mark(e[i].data.ptr, e[i].events);
+    return useful || n < 0;
+}
+
+static void look(struct tt_tcp *t)
+{
+    if (t->nsock > DIRECT_MAX || t->blocked) {
+        ask(t, 0);
+        return;
+    }
+    for (uint32_t i = 0; i < t->nsock; i++) {
+        struct tt_tcp_sock *s = &t->sock[i];
+        if (s->fd < 0 || !tt_rx_wants(&s->rx))
+            continue;
+        s->rx.readable = true;
+        tt_tcp_todo(s);
+    }
+}
+
+static size_t tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t max)
+{
+    struct tt_tcp *t = (struct tt_tcp *)base;
+    if (t->todo_len && ++t->turn % LOOK_EVERY == 0)
+        look(t); /* a busy socket must not hide the others */
+    size_t n = serve_todo(t, ev, max);
+    if (n)
+        return n;
+    if (!t->todo_len)
+        look(t);
+    return serve_todo(t, ev, max);
+}
+
+static void tcp_wait(struct tt_transport *base, uint64_t deadline_ns)
+{
+    struct tt_tcp *t = (struct tt_tcp *)base;
+    while (!t->todo_len) {
+        uint64_t now = tt_now_ns();
+        if (now >= deadline_ns || ask(t, deadline_ns - now))
+            return;
+    }
+}
+
+/* ---- opening and closing ---- */
+
+/* With unread bytes in the receive queue close would send a reset and throw away what the peer has not fetched yet. */
+static void close_socket(int fd)
+{
+    shutdown(fd, SHUT_WR);
+    for (int i = 0; i < DRAINS && recv(fd, NULL, 1 << 20, MSG_TRUNC | MSG_DONTWAIT) > 0; i++)
+        ;
+    close(fd);
+}
+
+static void tcp_close(struct tt_transport *base)
+{
+    struct tt_tcp *t = (struct tt_tcp *)base;
+    for (uint32_t i = 0; t->sock && i < t->nsock; i++) {
+        if (t->sock[i].fd >= 0)
+            close_socket(t->sock[i].fd);
+        tt_tx_free(&t->sock[i].tx);
+        tt_rx_free(&t->sock[i].rx);
+    }
+    if (t->epoll >= 0)
+        close(t->epoll);
+    free(t->peer);
+    free(t->sock);
+    free(t->at);
+    free(t->todo);
+    free(t);
+}
+
+static const struct tt_transport_ops tcp_ops = {
+    .name = "tcp",
+    .desc = "TCP sockets, striped",
+    .send = tt_tcp_send,
+    .accept = tt_tcp_accept,
+    .release = tt_tcp_release,
+    .poll = tcp_poll,
+    .wait = tcp_wait,
+    .close = tcp_close,
+};
+
+static tutti_status add_socket(struct tt_tcp *t, struct tt_tcp_sock *s, uint32_t queue, struct tutti_error *err)
+{
+    int one = 1, flags = fcntl(s->fd, F_GETFL);
+    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = s};
+    tutti_status status = tt_tx_init(&s->tx, queue, err);
+
+    if (!status)
+        status = tt_rx_init(&s->rx, err);
+    if (status)
+        return status;
+    if (flags < 0 || fcntl(s->fd, F_SETFL, flags | O_NONBLOCK) || epoll_ctl(t->epoll, EPOLL_CTL_ADD, s->fd, &e))
+        return tt_fail(err, TUTTI_ERR_IO, "socket %d to rank %u: %s", s->fd, (unsigned)s->peer, strerror(errno));
+    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* may fail: then the socket has no such delay */
+    s->rx.readable = true;
+    tt_tcp_todo(s);
+    return TUTTI_OK;
+}
+
+static tutti_status add_sockets(struct tt_tcp *t, const struct tt_tcp_config *c, struct tutti_error *err)
+{
+    size_t places = (size_t)c->stripes * c->size;
+    struct tt_tcp_sock *s = t->sock;
+    for (size_t i = 0; i < places; i++) {
+        uint32_t peer = (uint32_t)(i % c->size);
+        if (c->fds[i] < 0)
+            continue;
+        *s = (struct tt_tcp_sock){.t = t, .fd = c->fds[i], .peer = peer, .stripe = (uint32_t)(i / c->size)};
+        tutti_status status = add_socket(t, s, c->queue ? c->queue : QUEUE, err);
+        if (status)
+            return status;
+        t->at[i] = s++;
+        t->peer[peer].live++;
+        t->peer[peer].sockets++;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status make(struct tt_tcp *t, const struct tt_tcp_config *c, struct tutti_error *err)
+{
+    size_t places = (size_t)c->stripes * c->size;
+    for (size_t i = 0; i < places; i++)
+        t->nsock += c->fds[i] >= 0;
+    t->peer = tt_zalloc(c->size, sizeof *t->peer);
+    t->sock = tt_zalloc(t->nsock, sizeof *t->sock);
+    t->at = tt_zalloc(places, sizeof(struct tt_tcp_sock *));
+    t->todo = tt_zalloc(t->nsock, sizeof(struct tt_tcp_sock *));
+    if (!t->peer || !t->sock || !t->at || !t->todo)
+        return tt_fail_memory(err, "tcp transport");
+    t->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (t->epoll < 0)
+        return tt_fail(err, TUTTI_ERR_IO, "epoll: %s", strerror(errno));
+    return add_sockets(t, c, err);
+}
+
+tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **ret, struct tutti_error *err)
+{
+    if (!c->size || c->rank >= c->size || !c->stripes || (uint64_t)c->stripes * c->size > UINT32_MAX)
+        return tt_fail(err, TUTTI_ERR_ARG, "tcp: rank %u of %u with %u stripes", (unsigned)c->rank, (unsigned)c->size,
+                       (unsigned)c->stripes);
+    struct tt_tcp *t = tt_zalloc(1, sizeof *t);
+    if (!t)
+        return tt_fail_memory(err, "tcp transport");
+    t->base = (struct tt_transport){&tcp_ops, c->rank, c->size};
+    t->epoll = -1;
+    t->stripes = c->stripes;
+    tutti_status status = make(t, c, err);
+    if (!status) {
+        *ret = &t->base;
+        return TUTTI_OK;
+    }
+    for (uint32_t i = 0; t->sock && i < t->nsock; i++)
+        t->sock[i].fd = -1; /* they stay the caller's */
+    tcp_close(&t->base);
+    return status;
+}

@@ -1,0 +1,150 @@
+/* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header), tcp_send.c, tcp_recv.c, tcp.c (opening,
+ * polling, closing).
+ *
+ *     transport -- peer --+-- socket (stripe 0) -- queue out (tt_tx), buffer in (tt_rx)
+ *                         +-- socket (stripe 1) -- ...
+ *
+ * A socket that has something to do stands once in the transport's to-do list; poll serves the list and looks for news (recv or epoll) only
+ * when the list gave nothing. */
+#ifndef TT_TRANSPORT_TCP_H
+#define TT_TRANSPORT_TCP_H
+
+#include "transport/transport.h"
+
+/* ---- frames (tcp_frame.c) ----
+ *
+ * On the wire a piece is a header, its payload and zeros up to the next multiple of 8; numbers are little-endian.
+ *
+ *      0 magic u32      4 bytes u32       8 fingerprint u64
+ *     16 request u32   20 message u32    24 segment u32     28 comm u16   30 channel u16
+ *     32 number u64 (0, 1, 2, .. on each socket)            40 check u64 over bytes 0..39 */
+enum { TT_FRAME_HEADER = 48, TT_FRAME_ALIGN = 8 };
+
+struct tt_frame {
+    struct tt_tag tag;
+    uint32_t bytes;  /* of payload, at most TT_PIECE_MAX */
+    uint64_t number; /* of this piece on its socket */
+};
+void tt_frame_encode(const struct tt_frame *f, uint8_t *out); /* TT_FRAME_HEADER bytes */
+/* False when these bytes are not the header of piece `number`. */
+bool tt_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret);
+static inline uint32_t tt_frame_padding(uint32_t bytes)
+{
+    return -bytes & (TT_FRAME_ALIGN - 1);
+}
+
+/* ---- one socket ---- */
+
+/* A piece on its way out. It stays in the ring until its TT_EV_SENT has been delivered. */
+struct tt_tcp_slot {
+    uint8_t header[TT_FRAME_HEADER];
+    uint64_t cookie;
+    uint32_t iov_end, copy_end; /* where the two rings stand when the piece is gone */
+};
+
+/* Three rings with free-running counters (size a power of two): pieces (told <= sent <= tail), what is left of their bytes as iovecs in
+ * wire order, and room for copied payloads. */
+struct tt_tx {
+    struct tt_tcp_slot *slot;
+    struct iovec *iov;
+    uint8_t *copy;
+    uint32_t slots, told, sent, tail;
+    uint32_t iovs, iov_head, iov_tail;
+    uint32_t copy_head, copy_tail;
+    size_t bytes; /* not yet taken by the kernel */
+    uint64_t number;
+    bool blocked; /* the kernel's buffer is full: wait for EPOLLOUT */
+    bool armed;   /* EPOLLOUT is asked for */
+};
+
+enum tt_rx_state {
+    TT_RX_HEADER,    /* a header comes next */
+    TT_RX_BODY,      /* the small payload of `frame` comes next */
+    TT_RX_ANNOUNCED, /* TT_EV_HEADER was given; nothing is read until accept */
+    TT_RX_FILL,      /* bytes go to the caller's places */
+    TT_RX_FILLED,    /* TT_EV_RECEIVED is due */
+    TT_RX_END        /* nothing more will come */
+};
+
+struct tt_rx {
+    uint8_t *buf;        /* TT_RX_BUFFER + TT_FRAME_ALIGN bytes; offsets are congruent to stream positions modulo 8 */
+    uint32_t head, tail; /* [head, tail): read, not parsed */
+    uint32_t held;       /* data events not yet released: they lie before head, and must not move */
+    uint32_t skip;       /* padding before the next header */
+    uint32_t left;       /* FILL: bytes still to come */
+    int first, count;    /* FILL: entries of `into` in use; one more is kept for the peek */
+    enum tt_rx_state state;
+    struct tt_frame frame;
+    uint64_t number;
+    bool large;    /* the last payload was large: read little ahead, so that the next one needs no copy */
+    bool readable; /* the kernel may have bytes (or an end) for us */
+    bool hup;      /* an end is known to stand behind the bytes: a short read does not mean empty */
+    bool stalled;  /* buffer full of held data */
+    struct iovec into[TT_IOV_MAX + 1];
+};
+enum { TT_RX_BUFFER = 128 << 10 };
+
+struct tt_tcp_peer {
+    uint32_t live;    /* sockets that have not ended */
+    uint32_t sockets; /* at open */
+    uint32_t next;    /* stripe to try first */
+    int error;        /* first error of its sockets */
+    bool ending;      /* an end or an error was seen: nothing can be sent */
+    bool told;        /* TT_EV_CLOSED was delivered */
+};
+
+struct tt_tcp;
+struct tt_tcp_sock {
+    struct tt_tcp *t;
+    int fd; /* -1: ended */
+    uint32_t peer, stripe;
+    bool listed; /* stands in the to-do list */
+    struct tt_tx tx;
+    struct tt_rx rx;
+};
+
+struct tt_tcp {
+    struct tt_transport base;
+    int epoll;
+    uint32_t stripes, nsock, blocked; /* blocked: queues that wait for EPOLLOUT */
+    uint32_t turn;
+    struct tt_tcp_peer *peer;
+    struct tt_tcp_sock *sock;
+    struct tt_tcp_sock **at; /* [stripe * size + peer], NULL where none */
+    struct tt_tcp_sock **todo;
+    uint32_t todo_head, todo_len;
+};
+
+/* Puts s in the to-do list once. */
+void tt_tcp_todo(struct tt_tcp_sock *s);
+/* The socket is finished: error 0 for an orderly end. The last one of a peer makes TT_EV_CLOSED due. */
+void tt_tcp_end(struct tt_tcp_sock *s, int error);
+/* Sending failed, but bytes that came before may still be read: the end follows once they are. */
+void tt_tcp_break(struct tt_tcp_sock *s, int error);
+
+/* ---- sending (tcp_send.c) ---- */
+tutti_status tt_tx_init(struct tt_tx *q, uint32_t slots, struct tutti_error *err);
+void tt_tx_free(struct tt_tx *q);
+tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
+                         uint64_t cookie);
+void tt_tx_flush(struct tt_tcp_sock *s);
+/* Forgets what was not sent; for a broken socket. */
+void tt_tx_drop(struct tt_tcp_sock *s);
+/* Delivers up to max TT_EV_SENT. */
+size_t tt_tx_tell(struct tt_tcp_sock *s, struct tt_event *ev, size_t max);
+/* Stops asking for EPOLLOUT when nothing waits for it. */
+void tt_tx_disarm(struct tt_tcp_sock *s);
+
+/* ---- receiving (tcp_recv.c) ---- */
+tutti_status tt_rx_init(struct tt_rx *r, struct tutti_error *err);
+void tt_rx_free(struct tt_rx *r);
+tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov);
+void tt_tcp_release(struct tt_transport *base, const struct tt_event *ev);
+/* Parses and reads; puts s back in the to-do list when it stopped for lack of room or turn. */
+size_t tt_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max);
+static inline bool tt_rx_wants(const struct tt_rx *r)
+{
+    return r->state != TT_RX_ANNOUNCED && r->state != TT_RX_END && !r->stalled;
+}
+
+#endif

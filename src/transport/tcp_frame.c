@@ -1,0 +1,90 @@
+/* tcp_frame.c - the header of a piece on the wire, and back.
+ *
+ * A header is believed only when magic, length, number and checksum all fit, so a stray byte, a lost piece or a stranger's data ends the
+ * connection instead of becoming numbers. The checksum guards against mistakes, not against an enemy: connections are authenticated before
+ * they come here. */
+#include "transport/tcp.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define MAGIC UINT32_C(0x31507454) /* "TtP1" */
+
+static void put16(uint8_t *p, uint16_t v)
+{
+    v = htole16(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+    v = htole32(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(p, &v, sizeof v);
+}
+
+static uint16_t get16(const uint8_t *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return le16toh(v);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return le32toh(v);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return le64toh(v);
+}
+
+static uint64_t check(const uint8_t *p)
+{
+    uint64_t h = MAGIC;
+    for (size_t i = 0; i < TT_FRAME_HEADER - 8; i += 8)
+        h = tt_mix64(h ^ get64(p + i));
+    return h;
+}
+
+void tt_frame_encode(const struct tt_frame *f, uint8_t *out)
+{
+    put32(out, MAGIC);
+    put32(out + 4, f->bytes);
+    put64(out + 8, f->tag.fingerprint);
+    put32(out + 16, f->tag.request);
+    put32(out + 20, f->tag.message);
+    put32(out + 24, f->tag.segment);
+    put16(out + 28, f->tag.comm);
+    put16(out + 30, f->tag.channel);
+    put64(out + 32, f->number);
+    put64(out + 40, check(out));
+}
+
+bool tt_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret)
+{
+    struct tt_frame f = {
+        .tag = {.fingerprint = get64(in + 8),
+                .request = get32(in + 16),
+                .message = get32(in + 20),
+                .segment = get32(in + 24),
+                .comm = get16(in + 28),
+                .channel = get16(in + 30)},
+        .bytes = get32(in + 4),
+        .number = get64(in + 32),
+    };
+    if (get32(in) != MAGIC || f.bytes > TT_PIECE_MAX || f.number != number || get64(in + 40) != check(in))
+        return false;
+    *ret = f;
+    return true;
+}

@@ -1,0 +1,285 @@
+/* tcp_recv.c - the way in of the tcp transport: bytes become events.
+ *
+ * Headers and small payloads are read into a buffer, many at a time, and delivered where they lie; a large payload is announced, and after
+ * accept its bytes go by readv straight to the caller's places, with a little room for what follows (the peek), so that a stream of large
+ * pieces needs one system call per kernel buffer and no copy. How much is read ahead depends on the last piece: after a small one READ_MAX,
+ * after a large one only PEEK, because payload that lands in the buffer must be copied out of it.
+ *
+ *     buf:  | held data events | head .. parsed to here .. tail | free |      nothing before head moves while `held` > 0
+ *
+ * When the free end is too short for the frame at head, [head, tail) moves to the front, which has to wait until all held events are
+ * released: the socket is stalled, and the sender feels it by TCP's own flow control.
+ *
+ * Readiness: `readable` is set by epoll (edge-triggered) or by poll's direct try, and cleared when a read comes back short or empty. An end
+ * that epoll has announced (hup) is found by reading on until the kernel says so. */
+#include "transport/tcp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READ_MAX = 32 << 10, PEEK = 4 << 10, READS_PER_TURN = 4 };
+
+tutti_status tt_rx_init(struct tt_rx *r, struct tutti_error *err)
+{
+    r->buf = tt_alloc(TT_RX_BUFFER + TT_FRAME_ALIGN, 1);
+    return r->buf ? TUTTI_OK : tt_fail_memory(err, "tcp receive buffer");
+}
+
+void tt_rx_free(struct tt_rx *r)
+{
+    free(r->buf);
+}
+
+/* ---- parsing ---- */
+
+static void event(const struct tt_tcp_sock *s, enum tt_event_kind kind, const void *data, struct tt_event *ret)
+{
+    *ret = (struct tt_event){
+        .kind = kind, .peer = s->peer, .stream = s->stripe, .bytes = s->rx.frame.bytes, .tag = s->rx.frame.tag, .data = data};
+}
+
+/* The payload is complete: what follows it is padding, then a header. */
+static void next_frame(struct tt_rx *r)
+{
+    r->skip = tt_frame_padding(r->frame.bytes);
+    r->large = r->frame.bytes > TT_INLINE_MAX;
+    r->state = TT_RX_HEADER;
+}
+
+/* Takes padding and header from the buffer; true when the state has changed. */
+static bool parse_header(struct tt_tcp_sock *s)
+{
+    struct tt_rx *r = &s->rx;
+    uint32_t have = r->tail - r->head, drop = have < r->skip ? have : r->skip;
+
+    r->head += drop;
+    r->skip -= drop;
+    if (r->tail - r->head < TT_FRAME_HEADER)
+        return false;
+    if (!tt_frame_decode(r->buf + r->head, r->number, &r->frame)) {
+        tt_tcp_end(s, EPROTO);
+        return false;
+    }
+    r->number++;
+    r->head += TT_FRAME_HEADER;
+    r->state = TT_RX_BODY;
+    return true;
+}
+
+/* The next event the buffer holds; false when bytes are missing. */
+static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
+{
+    struct tt_rx *r = &s->rx;
+
+    if (r->state == TT_RX_FILLED) {
+        event(s, TT_EV_RECEIVED, NULL, ret);
+        next_frame(r);
+        return true;
+    }
+    if (r->state == TT_RX_HEADER && !parse_header(s))
+        return false;
+    if (r->state != TT_RX_BODY)
+        return false;
+    if (r->frame.bytes > TT_INLINE_MAX) {
+        event(s, TT_EV_HEADER, NULL, ret);
+        r->state = TT_RX_ANNOUNCED;
+        return true;
+    }
+    if (r->tail - r->head < r->frame.bytes)
+        return false;
+    event(s, TT_EV_DATA, r->buf + r->head, ret);
+    r->head += r->frame.bytes;
+    r->held++;
+    next_frame(r);
+    return true;
+}
+
+/* ---- reading ---- */
+
+/* Frees the front of the buffer. Offsets keep their remainder modulo 8, which keeps payloads aligned. */
+static void move_to_front(struct tt_rx *r)
+{
+    uint32_t front = r->head % TT_FRAME_ALIGN, n = r->tail - r->head;
+    assert(!r->held);
+    if (n && r->head != front)
+        memmove(r->buf + front, r->buf + r->head, n);
+    r->head = front;
+    r->tail = front + n;
+}
+
+static uint32_t free_end(const struct tt_rx *r)
+{
+    return r->tail < TT_RX_BUFFER ? TT_RX_BUFFER - r->tail : 0;
+}
+
+/* Room for the frame that begins at head; false: stalled until the held events are released. */
+static bool make_room(struct tt_rx *r)
+{
+    uint32_t need = r->state == TT_RX_BODY ? r->frame.bytes : r->skip + TT_FRAME_HEADER;
+    bool crowded = r->head + need > TT_RX_BUFFER;
+    if (!r->held && (crowded || r->head == r->tail))
+        move_to_front(r);
+    r->stalled = crowded && r->held;
+    return !r->stalled;
+}
+
+/* What a read returned: bytes, or the reason why not. `asked` tells a short read, after which the kernel has no more. */
+static bool judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
+{
+    struct tt_rx *r = &s->rx;
+    if (got > 0) {
+        r->readable = (size_t)got == asked || r->hup;
+        return true;
+    }
+    if (got < 0 && errno == EINTR)
+        return false;
+    if (got < 0 && errno == EAGAIN) {
+        r->readable = false;
+        return false;
+    }
+    bool whole = r->state == TT_RX_HEADER && r->head == r->tail && !s->tx.bytes;
+    if (got < 0)
+        tt_tcp_end(s, errno);
+    else
+        tt_tcp_end(s, whole ? 0 : ECONNRESET);
+    return false;
+}
+
+static void read_ahead(struct tt_tcp_sock *s)
+{
+    struct tt_rx *r = &s->rx;
+    if (!make_room(r))
+        return;
+    size_t room = free_end(r), want = r->large && r->state == TT_RX_HEADER ? PEEK : READ_MAX;
+    want = want < room ? want : room;
+    ssize_t got = recv(s->fd, r->buf + r->tail, want, MSG_DONTWAIT);
+    if (judge(s, got, want))
+        r->tail += (uint32_t)got;
+}
+
+/* n bytes of the accepted payload have arrived in the caller's places. */
+static void filled(struct tt_rx *r, size_t n)
+{
+    r->left -= (uint32_t)n;
+    while (n > 0) {
+        struct iovec *v = &r->into[r->first];
+        if (n < v->iov_len) {
+            v->iov_base = (uint8_t *)v->iov_base + n;
+            v->iov_len -= n;
+            return;
+        }
+        n -= v->iov_len;
+        r->first++;
+    }
+}
+
+static void read_payload(struct tt_tcp_sock *s)
+{
+    struct tt_rx *r = &s->rx;
+    size_t room = free_end(r), peek = room < PEEK ? room : PEEK;
+    r->into[r->count] = (struct iovec){r->buf + r->tail, peek};
+    ssize_t got = readv(s->fd, r->into + r->first, r->count - r->first + (peek > 0));
+    if (!judge(s, got, r->left + peek))
+        return;
+    size_t mine = (size_t)got < r->left ? (size_t)got : r->left;
+    filled(r, mine);
+    r->tail += (uint32_t)((size_t)got - mine);
+    if (!r->left)
+        r->state = TT_RX_FILLED;
+}
+
+size_t tt_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
+{
+    struct tt_rx *r = &s->rx;
+    size_t n = 0;
+    for (int reads = 0; reads <= READS_PER_TURN; reads++) {
+        while (n < max && parse(s, ev + n))
+            n++;
+        if (n == max || !tt_rx_wants(r) || !r->readable || reads == READS_PER_TURN)
+            break;
+        if (r->state == TT_RX_FILL)
+            read_payload(s);
+        else
+            read_ahead(s);
+    }
+    if (tt_rx_wants(r) && (r->readable || n == max))
+        tt_tcp_todo(s);
+    return n;
+}
+
+/* ---- accept and release ---- */
+
+static bool take_places(struct tt_rx *r, const struct iovec *iov, int niov)
+{
+    size_t sum = 0;
+    if (niov < 0 || niov > TT_IOV_MAX)
+        return false;
+    r->first = r->count = 0;
+    for (int i = 0; i < niov; i++) {
+        if (iov[i].iov_len > r->frame.bytes - sum)
+            return false;
+        sum += iov[i].iov_len;
+        if (iov[i].iov_len)
+            r->into[r->count++] = iov[i];
+    }
+    return sum == r->frame.bytes;
+}
+
+/* Payload that came along with the header. */
+static void copy_out(struct tt_rx *r)
+{
+    while (r->left && r->head < r->tail) {
+        struct iovec *v = &r->into[r->first];
+        size_t have = r->tail - r->head, n = have < v->iov_len ? have : v->iov_len;
+        memcpy(v->iov_base, r->buf + r->head, n);
+        r->head += (uint32_t)n;
+        filled(r, n);
+    }
+}
+
+/* The rest of the payload bypasses the buffer, so what follows it must be given an offset that fits its stream position. */
+static void realign(struct tt_rx *r)
+{
+    uint32_t base = r->held ? (r->tail + TT_FRAME_ALIGN - 1) / TT_FRAME_ALIGN * TT_FRAME_ALIGN : 0;
+    r->head = r->tail = base + r->frame.bytes % TT_FRAME_ALIGN;
+}
+
+tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+{
+    struct tt_tcp *t = (struct tt_tcp *)base;
+    struct tt_tcp_sock *s = peer < base->size && stream < t->stripes ? t->at[(size_t)stream * base->size + peer] : NULL;
+
+    if (!s)
+        return TUTTI_ERR_ARG;
+    struct tt_rx *r = &s->rx;
+    if (r->state == TT_RX_END)
+        return TUTTI_ERR_IO;
+    if (r->state != TT_RX_ANNOUNCED || !take_places(r, iov, niov))
+        return TUTTI_ERR_ARG;
+    r->left = r->frame.bytes;
+    copy_out(r);
+    r->state = r->left ? TT_RX_FILL : TT_RX_FILLED;
+    if (r->left)
+        realign(r);
+    if (r->readable || !r->left)
+        tt_tcp_todo(s);
+    return TUTTI_OK;
+}
+
+void tt_tcp_release(struct tt_transport *base, const struct tt_event *ev)
+{
+    struct tt_tcp *t = (struct tt_tcp *)base;
+    if (ev->kind != TT_EV_DATA)
+        return;
+    struct tt_tcp_sock *s = t->at[(size_t)ev->stream * base->size + ev->peer];
+    struct tt_rx *r = &s->rx;
+    assert(r->held);
+    if (--r->held || !r->stalled)
+        return;
+    r->stalled = false;
+    tt_tcp_todo(s);
+}
