@@ -90,6 +90,20 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
     return TUTTI_OK;
 }
 
+/* The other n ranks of a symmetric schedule are about as long as the one listed: what cannot fit is refused before it fills the memory. */
+static void reserve_alike(struct tt_builder *b, uint32_t n)
+{
+    uint64_t ops = (uint64_t)b->ops.len * n, spans = (uint64_t)b->spans.len * n, bytes;
+    char need[32], limit[32];
+    if (__builtin_mul_overflow((uint64_t)b->ops.len * b->ops.elem + (uint64_t)b->spans.len * b->spans.elem, (uint64_t)n, &bytes))
+        bytes = UINT64_MAX;
+    if (b->status == TUTTI_OK && bytes > b->max_bytes)
+        b->status = tt_fail(
+            &b->err, TUTTI_ERR_LIMIT, "all %" PRIu32 " ranks with %zu operations each would need %s of memory; a schedule may have %s",
+            b->shape.ranks, b->ops.len, tt_format_size(bytes, need, sizeof(need)), tt_format_size(b->max_bytes, limit, sizeof(limit)));
+    tt_build_reserve(b, ops, spans);
+}
+
 static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t n, struct tt_builder *b)
 {
     uint32_t first = b->first_rank;
@@ -97,8 +111,8 @@ static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, u
     for (uint32_t i = 0; i < n && b->status == TUTTI_OK; i++) {
         tt_build_rank(b, first + i);
         al->slice(a, first + i, b);
-        if (i == 0 && b->shape.symmetric) /* the others are as long */
-            tt_build_reserve(b, (uint64_t)b->ops.len * (n - 1), (uint64_t)b->spans.len * (n - 1));
+        if (i == 0 && b->shape.symmetric)
+            reserve_alike(b, n - 1);
     }
 }
 

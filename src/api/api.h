@@ -30,6 +30,7 @@ struct tutti_bound {
 
 /* Picoseconds to the microseconds of the public interface. */
 double api_us(uint64_t ps);
+void api_sim_result(const struct tt_cost *c, struct tutti_sim_result *ret);
 /* Opens for reading or writing; "-" is the standard stream. *ret_name is what errors call it. */
 tutti_status api_open(const char *path, const char *mode, FILE **ret, const char **ret_name, struct tutti_error *err);
 /* Closes what api_open gave (flushes a standard stream); a write error shows here. */

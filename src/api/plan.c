@@ -114,6 +114,7 @@ void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule 
                                     .bound_kind = tt_bound_name(p->bounds.best),
                                     .certificate = best->text,
                                     .max_link_contention = p->cost.max_link_contention,
+                                    .exact = p->cost.exact,
                                     .from_tuning = p->from_tuning,
                                     .winner = p->candidates ? p->algo->name : NULL};
     tt_options_format(&p->options, ret->options, sizeof ret->options);
@@ -121,6 +122,16 @@ void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule 
         ret->ops = schedule->s->nops;
         ret->chunks = schedule->s->shape.chunks;
     }
+}
+
+tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops, uint32_t *ret_chunks, struct tutti_error *err)
+{
+    return tt_plan_count(plan->p, plan->topo->t, ret_ops, ret_chunks, err);
+}
+
+void tutti_plan_simulate(const struct tutti_plan *plan, struct tutti_sim_result *ret)
+{
+    api_sim_result(&plan->p->cost, ret);
 }
 
 tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tutti_plan_options *options, uint64_t min_bytes,

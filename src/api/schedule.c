@@ -88,6 +88,20 @@ tutti_status tutti_schedule_verify(const struct tutti_schedule *schedule, struct
     return tutti_schedule_verify_progress(schedule, NULL, NULL, ret_verdict, err);
 }
 
+void api_sim_result(const struct tt_cost *c, struct tutti_sim_result *ret)
+{
+    *ret = (struct tutti_sim_result){.time_us = api_us(c->time_ps),
+                                     .latency_us = api_us(c->latency_ps),
+                                     .transfer_us = api_us(c->transfer_ps),
+                                     .reduce_us = api_us(c->reduce_ps),
+                                     .overhead_us = api_us(c->overhead_ps),
+                                     .steps = c->steps,
+                                     .bytes_on_busiest_link = c->busiest_bytes,
+                                     .busiest_link = c->busiest_link,
+                                     .max_link_contention = c->max_link_contention,
+                                     .messages = c->messages};
+}
+
 tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count,
                                      tutti_dtype dtype, struct tutti_sim_result *ret_result, struct tutti_error *err)
 {
@@ -95,16 +109,7 @@ tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, cons
     tutti_status st = tt_cost_sched(schedule->s, topo->t, count, dtype, &c, err);
     if (st)
         return st;
-    *ret_result = (struct tutti_sim_result){.time_us = api_us(c.time_ps),
-                                            .latency_us = api_us(c.latency_ps),
-                                            .transfer_us = api_us(c.transfer_ps),
-                                            .reduce_us = api_us(c.reduce_ps),
-                                            .overhead_us = api_us(c.overhead_ps),
-                                            .steps = c.steps,
-                                            .bytes_on_busiest_link = c.busiest_bytes,
-                                            .busiest_link = c.busiest_link,
-                                            .max_link_contention = c.max_link_contention,
-                                            .messages = c.messages};
+    api_sim_result(&c, ret_result);
     return TUTTI_OK;
 }
 

@@ -22,6 +22,7 @@ static void print_json(const struct tutti_plan_info *i)
     tutti_json_u64(j, "chunks", i->chunks);
     tutti_json_u64(j, "segments", i->segments);
     tutti_json_real(j, "predicted_us", i->predicted_us);
+    tutti_json_bool(j, "exact", i->exact);
     tutti_json_real(j, "bound_us", i->bound_us);
     tutti_json_string(j, "bound_kind", i->bound_kind);
     tutti_json_real(j, "ratio_to_bound", i->ratio_to_bound);
@@ -40,27 +41,43 @@ static void print_text(const struct tutti_plan_info *i)
            : i->winner    ? " [auto]"
                           : "",
            i->steps, (unsigned long long)i->ops, i->chunks, i->segments, i->segments == 1 ? "" : "s");
-    printf("predicted %s, bound %s (%s)", tutti_format_us(i->predicted_us, a, sizeof a), tutti_format_us(i->bound_us, b, sizeof b),
-           i->bound_kind);
+    printf("predicted %s%s, bound %s (%s)", i->exact ? "" : "at most ", tutti_format_us(i->predicted_us, a, sizeof a),
+           tutti_format_us(i->bound_us, b, sizeof b), i->bound_kind);
     if (i->ratio_to_bound > 0)
         printf(", %.3f x the bound", i->ratio_to_bound);
     printf("; at most %u message%s on a link in a step\n", i->max_link_contention, i->max_link_contention == 1 ? "" : "s");
 }
 
-/* The plan as asked for: a summary, or the file (and the summary when that goes to a file). */
-static int deliver(const struct cli_args *a, const struct tutti_plan *p, const struct tutti_schedule *s)
+/* Writes the schedule and tells its size. */
+static tutti_status write_schedule(const struct tutti_plan *p, const char *path, struct tutti_plan_info *info, struct tutti_error *err)
+{
+    struct tutti_schedule *s = NULL;
+    tutti_status st = tutti_plan_schedule(p, &s, err);
+    if (!st)
+        st = tutti_schedule_write(s, path, err);
+    if (!st)
+        tutti_plan_info(p, s, info);
+    tutti_schedule_free(s);
+    return st;
+}
+
+/* The plan as asked for: a summary, or the file (and the summary when that goes to a file). A summary alone needs no schedule. */
+static int deliver(const struct cli_args *a, const struct tutti_plan *p)
 {
     const char *path = cli_value(a, "output");
     struct tutti_error err;
-    bool summary = cli_flag(a, "summary");
-    if (path || !summary) {
-        if (tutti_schedule_write(s, path ? path : "-", &err))
-            return cli_fail(a, &err);
-        if (!path || !strcmp(path, "-"))
-            return CLI_OK;
-    }
     struct tutti_plan_info info;
-    tutti_plan_info(p, s, &info);
+    tutti_status st;
+    if (path || !cli_flag(a, "summary")) {
+        st = write_schedule(p, path ? path : "-", &info, &err);
+    } else {
+        tutti_plan_info(p, NULL, &info);
+        st = tutti_plan_count(p, &info.ops, &info.chunks, &err);
+    }
+    if (st)
+        return cli_fail(a, &err);
+    if (path ? !strcmp(path, "-") : !cli_flag(a, "summary"))
+        return CLI_OK;
     if (cli_flag(a, "json"))
         print_json(&info);
     else
@@ -72,7 +89,6 @@ static int run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
-    struct tutti_schedule *s = NULL;
     struct cli_problem problem;
     struct tutti_error err;
     if (cli_flag(a, "json") && !cli_flag(a, "summary") && !cli_value(a, "output"))
@@ -82,11 +98,10 @@ static int run(const struct cli_args *a)
         code = cli_get_topo(a, &t);
     if (code)
         return code;
-    if (tutti_plan_make(t, &problem.o, &p, &err) || tutti_plan_schedule(p, &s, &err))
+    if (tutti_plan_make(t, &problem.o, &p, &err))
         code = cli_fail(a, &err);
     else
-        code = deliver(a, p, s);
-    tutti_schedule_free(s);
+        code = deliver(a, p);
     tutti_plan_free(p);
     tutti_topo_free(t);
     return code;

@@ -13,7 +13,7 @@ static const struct cli_option *const options[] = {cli_topo_options, cli_problem
 struct answer {
     struct tutti_sim_result r;
     double bound_us, wall_s;
-    uint64_t ops;
+    bool exact;
     const char *algo;
 };
 
@@ -24,6 +24,7 @@ static void print_json(const struct answer *x)
     tutti_json_string(j, "level", "step");
     tutti_json_string(j, "algo", x->algo);
     tutti_json_real(j, "time_us", x->r.time_us);
+    tutti_json_bool(j, "exact", x->exact);
     tutti_json_real(j, "latency_us", x->r.latency_us);
     tutti_json_real(j, "transfer_us", x->r.transfer_us);
     tutti_json_real(j, "reduce_us", x->r.reduce_us);
@@ -42,9 +43,9 @@ static void print_json(const struct answer *x)
 static void print_text(const struct answer *x, const struct tutti_topo *t)
 {
     char a[64], b[64], c[64], d[64], link[160];
-    printf("%s: %s in %u steps (latency %s, links %s, reduction %s)\n", x->algo, tutti_format_us(x->r.time_us, a, sizeof a), x->r.steps,
-           tutti_format_us(x->r.latency_us, b, sizeof b), tutti_format_us(x->r.transfer_us, c, sizeof c),
-           tutti_format_us(x->r.reduce_us, d, sizeof d));
+    printf("%s: %s%s in %u steps (latency %s, links %s, reduction %s)\n", x->algo, x->exact ? "" : "at most ",
+           tutti_format_us(x->r.time_us, a, sizeof a), x->r.steps, tutti_format_us(x->r.latency_us, b, sizeof b),
+           tutti_format_us(x->r.transfer_us, c, sizeof c), tutti_format_us(x->r.reduce_us, d, sizeof d));
     if (x->r.messages)
         printf("busiest link %s carries %s; at most %u message%s on a link in a step\n",
                tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link), tutti_format_size(x->r.bytes_on_busiest_link, a, sizeof a),
@@ -54,36 +55,60 @@ static void print_text(const struct answer *x, const struct tutti_topo *t)
         printf(", %.3f x\n", x->r.time_us / x->bound_us);
 }
 
-/* The schedule to price: a plan file, or built by the named (or chosen) algorithm. *problem is completed from the plan's own facts. */
-static int get_schedule(const struct cli_args *a, const struct tutti_topo *t, struct cli_problem *problem, struct tutti_schedule **ret)
+static double seconds_since(const struct timespec *t0)
 {
+    struct timespec t1;
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    return (double)(t1.tv_sec - t0->tv_sec) + (double)(t1.tv_nsec - t0->tv_nsec) * 1e-9;
+}
+
+static void print(const struct cli_args *a, const struct tutti_topo *t, const struct answer *x)
+{
+    if (cli_flag(a, "json"))
+        print_json(x);
+    else
+        print_text(x, t);
+}
+
+/* The named (or chosen) algorithm: planning has priced its schedule with the same function, there is no need to build it. */
+static int simulate_planned(const struct cli_args *a, const struct tutti_topo *t)
+{
+    struct cli_problem problem;
     struct tutti_error err;
     struct tutti_plan *p = NULL;
-    struct tutti_schedule_info info;
-    const char *path = cli_value(a, "plan");
-    if (!path) {
-        int code = cli_get_problem(a, problem);
-        if (code)
-            return code;
-        tutti_status st = tutti_plan_make(t, &problem->o, &p, &err);
-        if (!st)
-            st = tutti_plan_schedule(p, ret, &err);
-        tutti_plan_free(p);
-        return st ? cli_fail(a, &err) : 0;
-    }
-    if (cli_value(a, "algo") || cli_value(a, "coll") || cli_value(a, "root") || cli_value(a, "option"))
-        return cli_bad(a, "--plan brings its own algorithm, collective, root and options");
-    if (tutti_schedule_read(path, ret, &err))
+    struct tutti_plan_info info;
+    struct timespec t0;
+    struct answer x = {0};
+    int code = cli_get_problem(a, &problem);
+    if (code)
+        return code;
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    if (tutti_plan_make(t, &problem.o, &p, &err))
         return cli_fail(a, &err);
-    tutti_schedule_info(*ret, &info);
-    *problem = (struct cli_problem){.o = {.coll = info.coll, .root = info.root, .dtype = info.dtype, .count = info.count}};
+    x.wall_s = seconds_since(&t0);
+    tutti_plan_info(p, NULL, &info);
+    tutti_plan_simulate(p, &x.r);
+    x.bound_us = info.bound_us;
+    x.exact = info.exact;
+    x.algo = info.algo;
+    print(a, t, &x);
+    tutti_plan_free(p);
+    return CLI_OK;
+}
+
+/* The problem a plan file solves: its own, but for the size. */
+static int get_read_problem(const struct cli_args *a, const struct tutti_schedule_info *info, struct cli_problem *ret)
+{
+    struct tutti_error err;
     const char *size = cli_value(a, "size");
-    if (size && tutti_parse_size(size, &problem->bytes, &err))
+    *ret = (struct cli_problem){.o = {.coll = info->coll, .root = info->root, .dtype = info->dtype, .count = info->count}};
+    if (!size) {
+        ret->bytes = info->count * tutti_dtype_bytes(info->dtype);
+        return 0;
+    }
+    if (tutti_parse_size(size, &ret->bytes, &err))
         return cli_bad(a, "--size: %s", err.text);
-    if (size)
-        return cli_get_count(a, problem->bytes, info.dtype, &problem->o.count);
-    problem->bytes = info.count * tutti_dtype_bytes(info.dtype);
-    return 0;
+    return cli_get_count(a, ret->bytes, info->dtype, &ret->o.count);
 }
 
 static int price(const struct cli_args *a, const struct tutti_topo *t, const struct cli_problem *p, const struct tutti_schedule *s)
@@ -92,41 +117,50 @@ static int price(const struct cli_args *a, const struct tutti_topo *t, const str
     struct tutti_bound *b = NULL;
     struct tutti_bound_info bi;
     struct tutti_schedule_info info;
-    struct timespec t0, t1;
-    struct answer x = {0};
+    struct timespec t0;
+    struct answer x = {.exact = true};
     clock_gettime(CLOCK_MONOTONIC, &t0);
     tutti_status st = tutti_schedule_simulate(s, t, p->o.count, p->o.dtype, &x.r, &err);
-    clock_gettime(CLOCK_MONOTONIC, &t1);
+    x.wall_s = seconds_since(&t0);
     if (st || tutti_bound_make(t, p->o.coll, p->o.root, p->bytes, &b, &err))
         return cli_fail(a, &err);
     tutti_schedule_info(s, &info);
     tutti_bound_get(b, tutti_bound_best(b), &bi);
     x.bound_us = bi.bound_us;
-    x.wall_s = (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9;
-    x.ops = info.ops;
     x.algo = info.algo;
-    if (cli_flag(a, "json"))
-        print_json(&x);
-    else
-        print_text(&x, t);
+    print(a, t, &x);
     tutti_bound_free(b);
     return CLI_OK;
+}
+
+/* A plan file: all ranks as they are written there. */
+static int simulate_read(const struct cli_args *a, const struct tutti_topo *t, const char *path)
+{
+    struct tutti_error err;
+    struct tutti_schedule *s = NULL;
+    struct tutti_schedule_info info;
+    struct cli_problem problem;
+    if (cli_value(a, "algo") || cli_value(a, "coll") || cli_value(a, "root") || cli_value(a, "option"))
+        return cli_bad(a, "--plan brings its own algorithm, collective, root and options");
+    if (tutti_schedule_read(path, &s, &err))
+        return cli_fail(a, &err);
+    tutti_schedule_info(s, &info);
+    int code = get_read_problem(a, &info, &problem);
+    if (!code)
+        code = price(a, t, &problem, s);
+    tutti_schedule_free(s);
+    return code;
 }
 
 static int run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
-    struct tutti_schedule *s = NULL;
-    struct cli_problem problem;
-    const char *level = cli_value(a, "level");
+    const char *level = cli_value(a, "level"), *path = cli_value(a, "plan");
     if (!level || strcmp(level, "step"))
         return cli_bad(a, "--level step is needed: this version has no other level");
     int code = cli_get_topo(a, &t);
     if (!code)
-        code = get_schedule(a, t, &problem, &s);
-    if (!code)
-        code = price(a, t, &problem, s);
-    tutti_schedule_free(s);
+        code = path ? simulate_read(a, t, path) : simulate_planned(a, t);
     tutti_topo_free(t);
     return code;
 }

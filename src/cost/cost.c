@@ -29,7 +29,7 @@ static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
 
 static tutti_status check_symmetric(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
 {
-    if (!s->shape.symmetric || s->shape.weights)
+    if (!s->shape.symmetric || s->shape.weights || s->shape.chunks % s->shape.ranks != 0)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is not symmetric with equal chunks");
     if (!t->rotational)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "%s looks different from different ranks", t->spec ? t->spec : t->kind);

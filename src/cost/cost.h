@@ -23,13 +23,16 @@ struct tt_cost {
     uint32_t max_link_contention; /* messages on one directed link in one step of the schedule, whatever K is */
     uint64_t messages, bytes;     /* totals over all ranks */
     bool by_symmetry;             /* computed from rank 0 alone */
+    bool exact;                   /* false: an upper bound of all times and of busiest_bytes, see tt_cost_symmetric */
 };
 
 /* Cost of a schedule that holds all ranks, for `count` elements. Refuses (TUTTI_ERR_MISMATCH) when the rank counts differ. */
 tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, struct tt_cost *ret,
                            struct tutti_error *err);
-/* The same from rank 0's slice alone, for a symmetric schedule (shape.symmetric, equal weights) on a rotational topology. Message sizes are
- * those of the largest among the ranks, so that the result is never below tt_cost_sched and equal when the chunks are equal. */
+/* The same from rank 0's slice alone, for a symmetric schedule (shape.symmetric, equal weights) on a rotational topology; reductions are
+ * taken to be shifted like the messages. The result is that of tt_cost_sched in every field (but by_symmetry) when ret->exact is true:
+ * always with equal chunks, and otherwise unless too many different sums of chunks would have to be compared (a count, the same on every
+ * machine). Then each message counts with its largest size among the ranks, and no time is below that of tt_cost_sched. */
 tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
                                struct tt_cost *ret, struct tutti_error *err);
 /* The segment count (power of two, at most `max` and the elements of the largest chunk; the smallest of equals) with the least time_ps

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FETCHED = 3 }; /* cache lines: the operations of a rank in a step are few */
+
 struct full {
     const struct tt_sched *s;
     const struct tt_topo *t;
@@ -167,6 +169,21 @@ static void calendar_put(struct full *f, uint32_t rank)
     f->head[step] = rank;
 }
 
+/* Ranks lie far apart in memory: while one is accounted, the spans of the next and the operations of the one after it are called for. */
+static void fetch_ahead(const struct full *f, uint32_t next)
+{
+    struct tt_slice sl = tt_sched_slice(f->s, next);
+    const char *spans = (const char *)&sl.spans[sl.ops[f->cursor[next]].span];
+    uint32_t after = f->next[next];
+    for (int i = 0; i < FETCHED; i++)
+        __builtin_prefetch(spans + 64 * i);
+    if (after == UINT32_MAX)
+        return;
+    sl = tt_sched_slice(f->s, after);
+    for (int i = 0; i < FETCHED; i++)
+        __builtin_prefetch((const char *)&sl.ops[f->cursor[after]] + 64 * i);
+}
+
 static tutti_status walk(struct full *f, struct tutti_error *err)
 {
     memset(f->head, 0xff, ((size_t)f->s->nsteps + 1) * sizeof(*f->head));
@@ -175,6 +192,8 @@ static tutti_status walk(struct full *f, struct tutti_error *err)
     for (uint32_t step = 0; step < f->s->nsteps; step++) {
         for (uint32_t r = f->head[step], after; r != UINT32_MAX; r = after) {
             after = f->next[r];
+            if (after != UINT32_MAX)
+                fetch_ahead(f, after);
             tutti_status st = add_rank(f, r, step, err);
             if (st)
                 return st;
@@ -218,6 +237,7 @@ tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t
         st = walk(&f, err);
     if (!st)
         find_busiest(&f);
+    l->cost.exact = true;
     free(f.head);
     free(f.next);
     free(f.cursor);

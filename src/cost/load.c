@@ -39,6 +39,7 @@ tutti_status tt_load_open(struct tt_load *l, const struct tt_machine *m, bool ke
         l->m.nmessage = 0;
     l->profile.latency.elem = l->profile.start.elem = l->profile.amount.elem = sizeof(uint64_t);
     l->profile.resource.elem = sizeof(uint32_t);
+    l->profile.pattern.elem = sizeof(struct tt_pattern_ref);
     uint64_t n = (uint64_t)l->m.ntransfer + l->m.nreduce + l->m.nmessage + l->m.ncount;
     l->sum = n <= UINT32_MAX ? tt_zalloc((size_t)n + 1, sizeof(*l->sum)) : NULL;
     l->touched = n <= UINT32_MAX ? tt_alloc((size_t)n + 1, sizeof(*l->touched)) : NULL;
@@ -59,6 +60,11 @@ void tt_load_close(struct tt_load *l)
     tt_vec_free(&l->profile.start);
     tt_vec_free(&l->profile.resource);
     tt_vec_free(&l->profile.amount);
+    tt_vec_free(&l->profile.pattern);
+    if (l->patterns)
+        tt_patterns_close(l->patterns);
+    free(l->patterns);
+    free(l->ref);
     *l = (struct tt_load){0};
 }
 
@@ -104,8 +110,10 @@ static void keep_step(struct tt_load *l)
     bool ok = tt_vec_push(&p->latency, &l->latency_ps, 1) != NULL;
     for (uint32_t i = 0; ok && i < l->ntouched; i++) {
         uint32_t r = l->touched[i];
-        if (r < tt_machine_count(&l->m))
-            ok = tt_vec_push(&p->resource, &r, 1) && tt_vec_push(&p->amount, &l->sum[r], 1);
+        if (r >= tt_machine_count(&l->m))
+            continue;
+        ok = tt_vec_push(&p->resource, &r, 1) && tt_vec_push(&p->amount, &l->sum[r], 1);
+        ok = ok && (!l->ref || tt_vec_push(&p->pattern, &l->ref[r], 1));
     }
     uint64_t end = p->resource.len;
     if (!ok || !tt_vec_push(&p->start, &end, 1))
@@ -123,8 +131,11 @@ void tt_load_step(struct tt_load *l)
         l->overflow = true;
     if (l->keep && !l->nomem)
         keep_step(l);
-    for (uint32_t i = 0; i < l->ntouched; i++)
+    for (uint32_t i = 0; i < l->ntouched; i++) {
         l->sum[l->touched[i]] = 0;
+        if (l->ref && l->touched[i] < tt_machine_count(&l->m))
+            l->ref[l->touched[i]].id = TT_NO_PATTERN;
+    }
     l->ntouched = 0;
     l->latency_ps = 0;
 }

@@ -7,6 +7,7 @@
 #define TT_COST_LOAD_H
 
 #include "cost/cost.h"
+#include "cost/pattern.h"
 
 /* Resources are numbered family after family: transfers (bytes), reductions (bytes), messages, then message counts of directed links,
  * which give the contention of a step but no time. */
@@ -24,6 +25,7 @@ struct tt_profile {
     struct tt_vec latency; /* uint64_t per step */
     struct tt_vec start;   /* uint64_t per step, and the end */
     struct tt_vec resource, amount;
+    struct tt_vec pattern; /* struct tt_pattern_ref of each entry, when the load has patterns */
 };
 
 struct tt_load {
@@ -35,6 +37,10 @@ struct tt_load {
     struct tt_profile profile;
     bool overflow, nomem;
     struct tt_cost cost; /* of one segment, the steps so far */
+    /* By symmetry with unequal chunks (else NULL): a resource stands for one at every rank, `sum` is the most of them, and its pattern
+     * in the step being filled tells how much each has, because the most of several steps together is less than the sum of the most. */
+    struct tt_patterns *patterns;
+    struct tt_pattern_ref *ref;
 };
 
 /* Takes over m (its rate array) in any case. nreduce, nmessage are made 0 when the machine makes no use of them. */

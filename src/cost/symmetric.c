@@ -1,17 +1,24 @@
 /* symmetric.c - the loads of a symmetric schedule on a rotational network, from rank 0 alone.
  *
  * When every rank does what rank 0 does, shifted, and the shift maps the network onto itself, the links fall into classes that the shift
- * maps into each other: links of one jump (v -> v+j) of a ring or loop network, or the links to (from) the switch of a star. Rank r's copy
- * of a message loads the copy of each of its links, so every link of a class carries the sum over the hops of rank 0's messages in this
- * class:
+ * maps into each other: links of one jump (v -> v+j) of a ring or loop network, or the links to (from) the switch of a star. The link of a
+ * class at place v (where it starts; from the switch: where it ends) is used by rank r's copy of a message when rank 0's uses the link
+ * at v-r:
  *
  *   ring of 5, every rank sends to its neighbour's neighbour:  0 -> 1 -> 2   two hops of jump +1: every link +1 carries two messages
  *
- * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its own class twice. Messages count with the
- * bytes of the largest among the ranks. Cost: O(operations of rank 0 times route length + links), for any number of ranks. */
+ * With equal chunks all links of a class carry the same and rank 0's bytes are the answer. Otherwise the copies differ in their chunks:
+ * what a class carries is a pattern (pattern.h), whose largest value over all places is the load of the step. Where a pattern is too
+ * large to evaluate, every message counts with the bytes of its largest copy, and the cost is an upper bound (exact is false).
+ * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its own class in both directions.
+ * Cost: O(operations of rank 0 times route length + links + different patterns times ranks). */
+#include "cost/classes.h"
 #include "cost/load.h"
+#include "cost/pattern.h"
 
 #include <stdlib.h>
+
+enum { MAX_TERMS = 1 << 21 }; /* of one step */
 
 struct symmetric {
     const struct tt_sched *s;
@@ -19,54 +26,14 @@ struct symmetric {
     const struct tt_bind *bind;
     struct tt_load *l;
     bool ported;
-    uint32_t *first_link;  /* per class: its lowest directed link; UINT32_MAX: no such class */
-    uint64_t *class_bytes; /* per class, on one of its links, all steps */
+    bool patterned;             /* chunks differ, and there is no reason yet to give up on being exact */
+    uint32_t *first_link;       /* per class: its lowest directed link; UINT32_MAX: no such class */
+    uint64_t *class_bytes;      /* per class, on one of its links, all steps: at most */
+    struct tt_vec *class_terms; /* per class: the sum of its patterns over all steps */
+    uint64_t *residue;          /* elements of the chunks c with c % m < i, i = 0 .. m (m: chunks per rank) */
+    struct tt_vec terms;        /* of the step; resources past the last of the load are classes of half-duplex links */
     uint32_t *path, path_cap;
 };
-
-/* Classes: 0 to the switch, j a jump of j ranks, N from the switch. UINT32_MAX: between switches, which no rotational network has. */
-static uint32_t class_of(const struct tt_topo *t, uint32_t d)
-{
-    uint32_t from = d & 1 ? t->links[d / 2].b : t->links[d / 2].a, to = d & 1 ? t->links[d / 2].a : t->links[d / 2].b, n = t->ranks;
-    if (from < n && to < n)
-        return to >= from ? to - from : to + n - from;
-    return from < n ? 0 : to < n ? n : UINT32_MAX;
-}
-
-/* The resource of a class: half-duplex cables are one for both directions. */
-static uint32_t resource_of(const struct tt_topo *t, uint32_t cls, bool half)
-{
-    if (!half)
-        return cls;
-    if (cls == t->ranks)
-        return 0;
-    return cls && cls > t->ranks - cls ? t->ranks - cls : cls;
-}
-
-/* Every rank must have exactly one link of each class it has, or "the link of this class" means nothing. */
-static tutti_status find_classes(struct symmetric *y, struct tt_machine *m, struct tutti_error *err)
-{
-    const struct tt_topo *t = y->t;
-    for (uint32_t i = 0; i <= t->ranks; i++) {
-        y->first_link[i] = UINT32_MAX;
-        m->rate[i] = 1;
-    }
-    for (uint32_t d = 2 * t->nlinks; d-- > 0;) {
-        uint32_t cls = class_of(t, d);
-        if (cls == UINT32_MAX)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "cost by symmetry: links between switches");
-        const struct tt_link *link = &t->links[d / 2];
-        y->first_link[cls] = d;
-        m->rate[cls] = tt_cost_rate(link->bw[link->half ? 0 : d & 1]);
-        y->class_bytes[cls]++; /* the number of its links, for now */
-    }
-    for (uint32_t i = 0; i <= t->ranks; i++) {
-        if (y->class_bytes[i] != 0 && y->class_bytes[i] != t->ranks)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "cost by symmetry: parallel links");
-        y->class_bytes[i] = 0;
-    }
-    return TUTTI_OK;
-}
 
 static bool rank0_ported(const struct tt_topo *t)
 {
@@ -78,6 +45,52 @@ static bool rank0_ported(const struct tt_topo *t)
         in += link->bw[link->half ? 0 : 1 - d];
     }
     return tt_topo_egress(t, 0) < out || tt_topo_ingress(t, 0) < in;
+}
+
+static uint32_t per_rank(const struct symmetric *y)
+{
+    return y->bind->chunks / y->t->ranks;
+}
+
+/* The sums that a chunk contributes to the total of a message over all ranks. */
+static tutti_status sum_residues(struct symmetric *y, struct tutti_error *err)
+{
+    uint32_t m = per_rank(y);
+    y->residue = tt_zalloc((size_t)m + 1, sizeof(*y->residue));
+    if (!y->residue)
+        return tt_fail_memory(err, "chunk sizes");
+    for (uint32_t c = 0; m > 1 && c < y->bind->chunks; c++)
+        y->residue[c % m + 1] += tt_bind_offset(y->bind, c + 1) - tt_bind_offset(y->bind, c);
+    for (uint32_t i = 1; m > 1 && i < m; i++)
+        y->residue[i + 1] += y->residue[i];
+    y->residue[m] = y->bind->count;
+    return TUTTI_OK;
+}
+
+static bool equal_chunks(const struct tt_bind *b)
+{
+    return b->count % b->quantum == 0 && b->units % b->chunks == 0;
+}
+
+static tutti_status open_patterns(struct symmetric *y, struct tutti_error *err)
+{
+    struct tt_load *l = y->l;
+    uint32_t n = tt_machine_count(&l->m);
+    y->terms.elem = sizeof(struct tt_term);
+    l->cost.exact = true;
+    if (equal_chunks(y->bind))
+        return TUTTI_OK;
+    y->patterned = true;
+    y->class_terms = tt_zalloc((size_t)y->t->ranks + 1, sizeof(*y->class_terms));
+    l->patterns = tt_zalloc(1, sizeof(*l->patterns));
+    l->ref = tt_alloc((size_t)n + 1, sizeof(*l->ref));
+    if (!y->class_terms || !l->patterns || !l->ref)
+        return tt_fail_memory(err, "link classes");
+    for (uint32_t i = 0; i <= y->t->ranks; i++)
+        y->class_terms[i].elem = sizeof(struct tt_term);
+    for (uint32_t i = 0; i < n; i++)
+        l->ref[i].id = TT_NO_PATTERN;
+    return tt_patterns_open(l->patterns, y->bind, y->t->ranks, err);
 }
 
 static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error *err)
@@ -95,7 +108,9 @@ static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error
     if (!m.rate || !y->first_link || !y->class_bytes || !y->path)
         st = tt_fail_memory(err, "link classes");
     if (!st)
-        st = find_classes(y, &m, err);
+        st = tt_classes_find(t, y->first_link, m.rate, err);
+    if (!st)
+        st = sum_residues(y, err);
     if (st) {
         free(m.rate);
         return st;
@@ -103,11 +118,21 @@ static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error
     y->ported = rank0_ported(t);
     m.rate[classes] = tt_cost_rate(tt_topo_egress(t, 0));
     m.rate[classes + 1] = tt_cost_rate(tt_topo_ingress(t, 0));
-    return tt_load_open(y->l, &m, keep, err);
+    st = tt_load_open(y->l, &m, keep, err);
+    return st ? st : open_patterns(y, err);
 }
 
-/* The most bytes this operation has at any rank. Two ranges that are one around the end of the vector count as one. */
-static uint64_t largest_bytes(const struct symmetric *y, const struct tt_slice *sl, const struct tt_op *op)
+/* ---- one operation ---- */
+
+/* The spans that say which chunks an operation moves or writes. */
+struct moved {
+    const struct tt_span *spans;
+    uint32_t n;
+    uint64_t most; /* bytes of the largest copy, or more */
+};
+
+/* Two ranges that are one around the end of the vector count as one. */
+static struct moved what_moves(const struct symmetric *y, const struct tt_slice *sl, const struct tt_op *op)
 {
     const struct tt_span *sp = sl->spans + op->span;
     uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans, chunks = y->bind->chunks;
@@ -115,43 +140,173 @@ static uint64_t largest_bytes(const struct symmetric *y, const struct tt_slice *
     bool around = n == 2 && sp[0].reps == 1 && sp[1].reps == 1 &&
                   ((sp[0].first + sp[0].len == chunks && sp[1].first == 0) || (sp[1].first + sp[1].len == chunks && sp[0].first == 0));
     if (around)
-        return tt_bind_window_max(y->bind, (uint64_t)sp[0].len + sp[1].len) * y->bind->elem_bytes;
-    for (uint32_t i = 0; i < n; i++)
+        elems = tt_bind_window_max(y->bind, (uint64_t)sp[0].len + sp[1].len);
+    for (uint32_t i = 0; i < n && !around; i++)
         elems += sp[i].reps * tt_bind_window_max(y->bind, sp[i].len);
     if (elems > y->bind->count)
         elems = y->bind->count;
-    return elems * y->bind->elem_bytes;
+    return (struct moved){.spans = sp, .n = n, .most = elems * y->bind->elem_bytes};
 }
 
-static tutti_status add_message(struct symmetric *y, const struct tt_op *op, uint64_t bytes, struct tutti_error *err)
+/* Bytes of all ranks' copies together: chunk c of rank 0 becomes every chunk with the same remainder. */
+static unsigned __int128 all_bytes(const struct symmetric *y, const struct moved *w)
+{
+    unsigned __int128 sum = 0;
+    uint32_t m = per_rank(y);
+    for (uint32_t i = 0; i < w->n; i++)
+        for (uint32_t k = 0; k < w->spans[i].reps; k++) {
+            uint64_t a = w->spans[i].first + (uint64_t)k * w->spans[i].stride, b = a + w->spans[i].len;
+            sum += (unsigned __int128)(b / m - a / m) * y->bind->count + y->residue[b % m] - y->residue[a % m];
+        }
+    return sum * y->bind->elem_bytes;
+}
+
+static void give_up(struct symmetric *y)
+{
+    y->patterned = false;
+    y->l->cost.exact = false;
+}
+
+static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, uint32_t n, const struct moved *w, uint64_t times)
+{
+    struct tt_places at = {.resource = resource, .first = place, .n = n};
+    if (!y->patterned)
+        return;
+    for (uint32_t i = 0; i < w->n; i++)
+        tt_terms_add(y->l->patterns, &y->terms, &at, &w->spans[i], times);
+    if (y->terms.len >= MAX_TERMS) {
+        tt_terms_join(&y->terms);
+        if (y->terms.len >= MAX_TERMS / 2)
+            give_up(y);
+    }
+}
+
+/* A message on n neighbouring links of a class, the first at `place`. */
+static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t n, const struct moved *w)
 {
     const struct tt_topo *t = y->t;
     struct tt_load *l = y->l;
-    uint32_t n, classes = t->ranks + 1;
+    bool half = t->links[y->first_link[cls] / 2].half, twice = half && cls != t->ranks && 2 * (uint64_t)cls == t->ranks;
+    uint32_t resource = tt_class_resource(t, cls, half);
+    /* cables of jump j are at the place where j starts, which is where -j ends */
+    uint32_t cable = half && cls < t->ranks && cls != resource ? (uint32_t)(((uint64_t)place + cls) % t->ranks) : place;
+    uint64_t bytes;
+    l->overflow |= __builtin_mul_overflow(w->most, (uint64_t)n * (twice ? 2 : 1), &bytes);
+    tt_load_add(l, resource, bytes);
+    tt_load_add(l, tt_machine_count(&l->m) + cls, n);
+    y->class_bytes[cls] += w->most * n;
+    if (!y->patterned)
+        return;
+    add_terms(y, resource, cable, n, w, 1);
+    if (twice)
+        add_terms(y, resource, (uint32_t)(((uint64_t)cable + cls) % t->ranks), n, w, 1);
+    if (half)
+        add_terms(y, tt_machine_count(&l->m) + cls, place, n, w, 1);
+}
+
+/* The route of rank 0's message, rows of jumps +1 or -1 taken together. */
+static void add_route(struct symmetric *y, uint32_t n, const struct moved *w)
+{
+    const struct tt_topo *t = y->t;
+    uint32_t cls = 0, first = 0, len = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t c = tt_class_of(t, y->path[i]), at = tt_class_place(t, y->path[i]);
+        if (len > 0 && c == cls && c == 1 && (first + (uint64_t)len) % t->ranks == at) {
+            len++;
+        } else if (len > 0 && c == cls && c == t->ranks - 1 && (at + UINT64_C(1)) % t->ranks == first) {
+            first = at;
+            len++;
+        } else {
+            if (len > 0)
+                add_hops(y, cls, first, len, w);
+            cls = c;
+            first = at;
+            len = 1;
+        }
+    }
+    if (len > 0)
+        add_hops(y, cls, first, len, w);
+}
+
+static tutti_status add_message(struct symmetric *y, const struct tt_op *op, const struct moved *w, struct tutti_error *err)
+{
+    const struct tt_topo *t = y->t;
+    struct tt_load *l = y->l;
+    uint32_t n, ports = t->ranks + 1;
     tutti_status st = tt_topo_route(t, 0, op->peer, y->path, y->path_cap, &n, err);
     if (st)
         return st;
     uint64_t latency = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct tt_link *link = &t->links[y->path[i] / 2];
-        uint32_t cls = class_of(t, y->path[i]);
-        bool twice = link->half && cls != t->ranks && 2 * (uint64_t)cls == t->ranks;
-        latency += link->latency_ps;
-        tt_load_add(l, resource_of(t, cls, link->half), twice ? 2 * bytes : bytes);
-        tt_load_add(l, tt_machine_count(&l->m) + cls, 1);
-        y->class_bytes[cls] += bytes;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        latency += t->links[y->path[i] / 2].latency_ps;
     tt_load_latency(l, latency);
+    add_route(y, n, w);
     if (y->ported) {
-        tt_load_add(l, classes, bytes);
-        tt_load_add(l, classes + 1, bytes);
+        tt_load_add(l, ports, w->most);
+        tt_load_add(l, ports + 1, w->most);
+        add_terms(y, ports, 0, 1, w, 1);
+        add_terms(y, ports + 1, op->peer, 1, w, 1);
     }
     if (l->m.nmessage)
         tt_load_add(l, tt_machine_message(&l->m), 1);
     l->cost.messages += t->ranks;
-    uint64_t all;
-    l->overflow |= __builtin_mul_overflow(bytes, (uint64_t)t->ranks, &all) || __builtin_add_overflow(l->cost.bytes, all, &l->cost.bytes);
+    unsigned __int128 sum = l->cost.bytes + all_bytes(y, w);
+    l->overflow |= sum > UINT64_MAX;
+    l->cost.bytes = (uint64_t)sum;
     return TUTTI_OK;
+}
+
+static tutti_status add_op(struct symmetric *y, const struct tt_slice *sl, const struct tt_op *op, struct tutti_error *err)
+{
+    struct tt_load *l = y->l;
+    bool reduces = l->m.nreduce && (op->kind == TT_OP_RECV_REDUCE || op->kind == TT_OP_REDUCE);
+    if (op->kind != TT_OP_SEND && !reduces)
+        return TUTTI_OK;
+    struct moved w = what_moves(y, sl, op);
+    if (op->kind == TT_OP_SEND)
+        return add_message(y, op, &w, err);
+    tt_load_add(l, tt_machine_reduce(&l->m), tt_cost_reduced(op, w.most));
+    add_terms(y, tt_machine_reduce(&l->m), 0, 1, &w, tt_cost_reduced(op, 1));
+    return TUTTI_OK;
+}
+
+/* ---- one step, all steps ---- */
+
+/* The terms of one resource, n of them: what the step asks of it at most, and of the link class all in all. */
+static void settle_resource(struct symmetric *y, const struct tt_term *terms, size_t n)
+{
+    struct tt_load *l = y->l;
+    uint32_t resource = terms->resource, count = tt_machine_count(&l->m), classes = y->t->ranks + 1;
+    struct tt_pattern_ref ref = tt_patterns_find(l->patterns, terms, n);
+    uint64_t most;
+    if (ref.id == TT_NO_PATTERN) {
+        give_up(y);
+        return;
+    }
+    bool half = resource >= count;
+    uint32_t cls = half ? resource - count : resource;
+    if (half || (cls < classes && y->first_link[cls] != UINT32_MAX && !y->t->links[y->first_link[cls] / 2].half))
+        tt_terms_merge(l->patterns, &y->class_terms[cls], ref, 1);
+    if (half)
+        return;
+    l->ref[resource] = ref;
+    if (tt_patterns_max(l->patterns, ref.id, &most))
+        l->sum[resource] = most;
+    else
+        l->cost.exact = false;
+}
+
+/* The upper bounds of the step become what is really asked for. */
+static void settle_step(struct symmetric *y)
+{
+    tt_terms_join(&y->terms);
+    const struct tt_term *t = y->terms.data;
+    for (size_t i = 0, next; i < y->terms.len && y->patterned; i = next) {
+        for (next = i + 1; next < y->terms.len && t[next].resource == t[i].resource;)
+            next++;
+        settle_resource(y, t + i, next - i);
+    }
+    y->terms.len = 0;
 }
 
 static tutti_status walk(struct symmetric *y, struct tutti_error *err)
@@ -161,34 +316,84 @@ static tutti_status walk(struct symmetric *y, struct tutti_error *err)
     size_t i = 0;
     for (uint32_t step = 0; step < y->s->nsteps; step++) {
         for (; i < sl.nops && sl.ops[i].step == step; i++) {
-            const struct tt_op *op = &sl.ops[i];
-            tutti_status st = TUTTI_OK;
-            if (op->kind == TT_OP_SEND)
-                st = add_message(y, op, largest_bytes(y, &sl, op), err);
-            else if (l->m.nreduce && op->kind != TT_OP_RECV && op->kind != TT_OP_COPY)
-                tt_load_add(l, tt_machine_reduce(&l->m), tt_cost_reduced(op, largest_bytes(y, &sl, op)));
+            tutti_status st = add_op(y, &sl, &sl.ops[i], err);
             if (st)
                 return st;
         }
+        if (y->patterned)
+            settle_step(y);
         tt_load_step(l);
+        if (y->patterned && tt_patterns_over(l->patterns))
+            give_up(y);
     }
+    return l->patterns && l->patterns->nomem ? tt_fail_memory(err, "loads of the links") : TUTTI_OK;
+}
+
+/* ---- the busiest link ---- */
+
+/* Per class what its busiest link carries, and the pattern of it when not all its links carry the same. */
+static void find_class_bytes(struct symmetric *y, struct tt_pattern_ref *ref)
+{
+    for (uint32_t i = 0; i <= y->t->ranks; i++) {
+        ref[i].id = TT_NO_PATTERN;
+        if (!y->patterned || y->class_bytes[i] == 0)
+            continue;
+        ref[i] = tt_patterns_find(y->l->patterns, y->class_terms[i].data, y->class_terms[i].len);
+        if (tt_patterns_max(y->l->patterns, ref[i].id, &y->class_bytes[i]))
+            continue;
+        ref[i].id = TT_NO_PATTERN;
+        y->l->cost.exact = false;
+    }
+}
+
+/* Does this link carry the most of its class? When nobody can say, it is taken to. */
+static bool carries(struct symmetric *y, struct tt_pattern_ref ref, uint32_t d, uint64_t bytes)
+{
+    uint64_t here;
+    if (tt_patterns_at(y->l->patterns, ref, tt_class_place(y->t, d), &here))
+        return here == bytes;
+    y->l->cost.exact = false;
+    return true;
+}
+
+/* The directed link with the most bytes per bandwidth; the lowest id among equals. */
+static tutti_status find_busiest(struct symmetric *y, struct tutti_error *err)
+{
+    struct tt_cost *c = &y->l->cost;
+    const uint64_t *rate = y->l->m.rate;
+    struct tt_pattern_ref *ref = tt_alloc((size_t)y->t->ranks + 1, sizeof(*ref));
+    uint32_t best = 0;
+    if (!ref)
+        return tt_fail_memory(err, "busiest link");
+    find_class_bytes(y, ref);
+    for (uint32_t i = 1; i <= y->t->ranks; i++)
+        if (tt_slower(y->class_bytes[i], rate[i], y->class_bytes[best], rate[best]))
+            best = i;
+    for (uint32_t d = 0; y->class_bytes[best] > 0 && d < 2 * y->t->nlinks; d++) {
+        uint32_t cls = tt_class_of(y->t, d);
+        uint64_t bytes = y->class_bytes[cls];
+        if (tt_slower(y->class_bytes[best], rate[best], bytes, rate[cls]))
+            continue;
+        if (ref[cls].id != TT_NO_PATTERN && !carries(y, ref[cls], d, bytes))
+            continue;
+        c->busiest_link = d;
+        c->busiest_bytes = bytes;
+        break;
+    }
+    free(ref);
     return TUTTI_OK;
 }
 
-static void find_busiest(struct symmetric *y)
+static void close_symmetric(struct symmetric *y)
 {
-    struct tt_cost *c = &y->l->cost;
-    uint64_t rate = 1;
-    for (uint32_t i = 0; i <= y->t->ranks; i++) {
-        uint64_t bytes = y->class_bytes[i], r = y->l->m.rate[i];
-        bool slower = tt_slower(bytes, r, c->busiest_bytes, rate);
-        bool equal = bytes > 0 && !slower && !tt_slower(c->busiest_bytes, rate, bytes, r);
-        if (slower || (equal && y->first_link[i] < c->busiest_link)) {
-            c->busiest_link = y->first_link[i];
-            c->busiest_bytes = bytes;
-            rate = r;
-        }
-    }
+    for (uint32_t i = 0; y->class_terms && i <= y->t->ranks; i++)
+        tt_vec_free(&y->class_terms[i]);
+    free(y->class_terms);
+    tt_vec_free(&y->terms);
+    free(y->residue);
+    free(y->first_link);
+    free(y->class_bytes);
+    free(y->path);
 }
 
 tutti_status tt_cost_load_symmetric(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool keep,
@@ -199,13 +404,10 @@ tutti_status tt_cost_load_symmetric(const struct tt_sched *s, const struct tt_to
     tutti_status st = open_load(&y, keep, err);
     if (!st)
         st = walk(&y, err);
-    if (!st) {
-        find_busiest(&y);
-        l->cost.by_symmetry = true;
-    }
-    free(y.first_link);
-    free(y.class_bytes);
-    free(y.path);
+    if (!st)
+        st = find_busiest(&y, err);
+    l->cost.by_symmetry = true;
+    close_symmetric(&y);
     if (st)
         tt_load_close(l);
     return st;

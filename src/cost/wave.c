@@ -8,7 +8,9 @@
  * wave: what enters is added, what leaves is subtracted, and the slowest resource is read from the root of a tournament tree (each
  * inner node names the winner of its two children). Latencies need the maximum over the window: a queue of falling latencies.
  * Cost: O((entries of the profile) * log(resources) + waves), without building anything again for another K.
- * Invariant: after a wave's updates, use[r] is the sum over the active steps, and every inner node names the slower child. */
+ * By symmetry a resource stands for one at every rank: what the active steps ask of it is the largest value of the sum of their
+ * patterns. Only when that is declined (pattern.h) the sum of the steps' largest values must do, and the time is an upper bound.
+ * Invariant: after a wave's updates, use[r] is what the active steps ask for together, and every inner node names the slower child. */
 #include "cost/load.h"
 
 #include <stdlib.h>
@@ -24,6 +26,12 @@ struct tourney {
 struct waves {
     const struct tt_load *l;
     uint64_t *use;
+    uint64_t *sum; /* of the steps' amounts; without patterns the same array as use */
+    /* With patterns only: the terms of the active steps per resource, and the resources whose use is to be found again. */
+    struct tt_vec *window;
+    uint32_t *todo, ntodo;
+    bool *stale;
+    bool exact;
     struct tourney family[3]; /* transfer, reduce, message */
     uint32_t *queue;          /* steps with falling latency, queue[head] .. queue[tail-1] */
     uint32_t head, tail;
@@ -81,21 +89,60 @@ static struct tourney *family_of(struct waves *v, uint32_t resource)
     return &v->family[resource < m->ntransfer ? 0 : resource < tt_machine_message(m) ? 1 : 2];
 }
 
+/* The pattern of a step joins its resource's window, or leaves it. */
+static void window_apply(struct waves *v, uint32_t resource, struct tt_pattern_ref ref, bool enter)
+{
+    if (ref.id != TT_NO_PATTERN && !tt_patterns_over(v->l->patterns))
+        tt_terms_merge(v->l->patterns, &v->window[resource], ref, enter ? 1 : -1);
+    if (!v->stale[resource])
+        v->todo[v->ntodo++] = resource;
+    v->stale[resource] = true;
+}
+
 /* A step enters (or leaves) the window; false on overflow. */
 static bool step_apply(struct waves *v, uint32_t step, bool enter)
 {
     const struct tt_profile *p = &v->l->profile;
     const uint64_t *start = p->start.data, *amount = p->amount.data;
     const uint32_t *resource = p->resource.data;
+    const struct tt_pattern_ref *ref = p->pattern.data;
     for (uint64_t i = start[step]; i < start[step + 1]; i++) {
-        uint64_t *use = &v->use[resource[i]];
+        uint64_t *sum = &v->sum[resource[i]];
         if (!enter)
-            *use -= amount[i];
-        else if (__builtin_add_overflow(*use, amount[i], use))
+            *sum -= amount[i];
+        else if (__builtin_add_overflow(*sum, amount[i], sum))
             return false;
-        tourney_update(family_of(v, resource[i]), v->use, resource[i]);
+        if (v->window)
+            window_apply(v, resource[i], ref[i], enter);
+        else
+            tourney_update(family_of(v, resource[i]), v->use, resource[i]);
     }
     return true;
+}
+
+/* What the active steps ask of a resource. Messages have no pattern: all ranks have the same number of them. */
+static uint64_t window_use(struct waves *v, uint32_t resource)
+{
+    struct tt_patterns *p = v->l->patterns;
+    const struct tt_vec *terms = &v->window[resource];
+    uint64_t most;
+    if (resource >= tt_machine_message(&v->l->m))
+        return v->sum[resource];
+    if (!tt_patterns_over(p) && tt_patterns_max(p, tt_patterns_find(p, terms->data, terms->len).id, &most))
+        return most;
+    v->exact = false;
+    return v->sum[resource];
+}
+
+static void windows_refresh(struct waves *v)
+{
+    for (uint32_t i = 0; i < v->ntodo; i++) {
+        uint32_t r = v->todo[i];
+        v->use[r] = window_use(v, r);
+        v->stale[r] = false;
+        tourney_update(family_of(v, r), v->use, r);
+    }
+    v->ntodo = 0;
 }
 
 static void latency_enter(struct waves *v, uint32_t step)
@@ -130,15 +177,16 @@ static bool slide(struct waves *v, uint32_t segments, struct tt_cost *c)
     uint32_t nsteps = v->l->profile.nsteps;
     uint64_t waves = nsteps ? (uint64_t)nsteps + segments - 1 : 0;
     for (uint64_t w = 0, times = 1; w < waves; w += times) {
+        if (w >= segments) {
+            latency_leave(v, (uint32_t)(w - segments));
+            step_apply(v, (uint32_t)(w - segments), false);
+        }
         if (w < nsteps) {
             latency_enter(v, (uint32_t)w);
             if (!step_apply(v, (uint32_t)w, true))
                 return false;
         }
-        if (w >= segments) {
-            latency_leave(v, (uint32_t)(w - segments));
-            step_apply(v, (uint32_t)(w - segments), false);
-        }
+        windows_refresh(v);
         times = w + 1 == nsteps && segments > nsteps ? (uint64_t)segments - nsteps + 1 : 1;
         struct tt_peak p = wave_peak(v);
         if (!tt_peak_add(&p, &v->l->m, segments, times, c))
@@ -147,14 +195,34 @@ static bool slide(struct waves *v, uint32_t segments, struct tt_cost *c)
     return true;
 }
 
+static tutti_status windows_open(struct waves *v, struct tutti_error *err)
+{
+    size_t n = (size_t)tt_machine_count(&v->l->m) + 1;
+    v->sum = tt_zalloc(n, sizeof(*v->sum));
+    v->window = tt_zalloc(n, sizeof(*v->window));
+    v->todo = tt_alloc(n, sizeof(*v->todo));
+    v->stale = tt_zalloc(n, sizeof(*v->stale));
+    if (!v->sum || !v->window || !v->todo || !v->stale)
+        return tt_fail_memory(err, "waves");
+    for (size_t i = 0; i < n; i++)
+        v->window[i].elem = sizeof(struct tt_term);
+    return TUTTI_OK;
+}
+
 static tutti_status waves_open(struct waves *v, struct tutti_error *err)
 {
     const struct tt_machine *m = &v->l->m;
+    tutti_status st = TUTTI_OK;
     v->use = tt_zalloc((size_t)tt_machine_count(m) + 1, sizeof(*v->use));
     v->queue = tt_alloc((size_t)v->l->profile.nsteps + 1, sizeof(*v->queue));
     if (!v->use || !v->queue)
         return tt_fail_memory(err, "waves");
-    tutti_status st = tourney_open(&v->family[0], 0, m->ntransfer, err);
+    if (v->l->patterns && v->exact)
+        st = windows_open(v, err);
+    else
+        v->sum = v->use;
+    if (!st)
+        st = tourney_open(&v->family[0], 0, m->ntransfer, err);
     if (!st)
         st = tourney_open(&v->family[1], tt_machine_reduce(m), m->nreduce, err);
     if (!st)
@@ -163,9 +231,24 @@ static tutti_status waves_open(struct waves *v, struct tutti_error *err)
     return st;
 }
 
+static void waves_close(struct waves *v)
+{
+    for (size_t i = 0; i < countof(v->family); i++)
+        free(v->family[i].win);
+    for (size_t i = 0; v->window && i <= tt_machine_count(&v->l->m); i++)
+        tt_vec_free(&v->window[i]);
+    free(v->window);
+    free(v->todo);
+    free(v->stale);
+    if (v->sum != v->use)
+        free(v->sum);
+    free(v->use);
+    free(v->queue);
+}
+
 tutti_status tt_waves_run(const struct tt_load *l, uint32_t segments, struct tt_cost *c, struct tutti_error *err)
 {
-    struct waves v = {.l = l};
+    struct waves v = {.l = l, .exact = l->cost.exact};
     struct tt_cost sum = l->cost;
     sum.time_ps = sum.latency_ps = sum.transfer_ps = sum.reduce_ps = sum.overhead_ps = 0;
     tutti_status st = waves_open(&v, err);
@@ -175,11 +258,13 @@ tutti_status tt_waves_run(const struct tt_load *l, uint32_t segments, struct tt_
         st = tt_fail(err, TUTTI_ERR_RANGE, "the predicted time of %u segments exceeds 2^64 picoseconds (213 days)", segments);
         goto out;
     }
+    if (l->patterns && l->patterns->nomem) {
+        st = tt_fail_memory(err, "waves");
+        goto out;
+    }
+    sum.exact = v.exact;
     *c = sum;
 out:
-    for (size_t i = 0; i < countof(v.family); i++)
-        free(v.family[i].win);
-    free(v.use);
-    free(v.queue);
+    waves_close(&v);
     return st;
 }

@@ -12,19 +12,23 @@ enum { TT_PLAN_BUDGET_MS = 1000 };
 struct tt_pricing {
     struct tt_algo_args args; /* problem, topology and the options of the algorithm (auto: at most segments=K) */
     bool reproducible;
+    uint64_t budget_ms;
     uint64_t bound_ps;
 };
 /* How a candidate will be priced, and the work of doing so: a count that is the same on every machine. */
 struct tt_way {
     bool by_symmetry; /* rank 0 stands for all */
-    uint64_t work;
+    uint64_t work;    /* of this way */
+    uint64_t whole;   /* of building and pricing all ranks */
 };
 /* Can it, and how is it priced? A refusal is TUTTI_OK with c->refused and c->why; only what is wrong with the question itself (a bad
  * option, no memory) fails. Sets every field of *ret. */
 tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tt_way *ret_way,
                             struct tutti_error *err);
-/* Prices a candidate that tt_price_probe did not refuse: cost, segments, ratio and why, on success only. */
-tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, struct tt_candidate *c, struct tutti_error *err);
+/* Prices a candidate that tt_price_probe did not refuse: cost, segments, ratio and why, on success only. By symmetry the price can be an
+ * upper bound; then all ranks are priced after all when `spare` work suffices for that (cost.by_symmetry is false afterwards). */
+tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
+                      struct tutti_error *err);
 
 /* ---- work.c ---- */
 

@@ -23,7 +23,8 @@ struct tt_plan_options {
     const char *algo;               /* NULL or "auto": choose */
     struct tt_options algo_options; /* for a named algorithm; segments=K also for auto */
     bool reproducible;              /* only algorithms that sum in rank order (where the collective sums at all) */
-    uint64_t budget_ms;             /* planning budget of auto, counted in operations and not timed; 0: 1000 */
+    uint64_t budget_ms;             /* planning budget of auto, counted in operations and not timed; 0: 1000. A named algorithm is priced
+                                     * in any case, but not exactly where an upper bound is cheap and the exact price beyond the budget */
     const struct tt_tuning *tuning; /* for auto; a named algorithm is taken as named. May be NULL */
 };
 
@@ -31,7 +32,7 @@ struct tt_plan {
     struct tt_problem problem;
     const struct tt_algo *algo;
     struct tt_options options; /* as used, segments included */
-    struct tt_cost cost;
+    struct tt_cost cost;       /* what tt_cost_sched says of the schedule, or (cost.exact is false) an upper bound of it */
     struct tt_bounds bounds;
     double ratio_to_bound;
     bool from_tuning, from_cache;
@@ -59,6 +60,9 @@ tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, c
 void tt_plan_free(struct tt_plan *p);
 /* The plan's schedule, all ranks. */
 tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err);
+/* The operations and chunks of that schedule, where possible without building it. */
+tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret_ops, uint32_t *ret_chunks,
+                           struct tutti_error *err);
 
 /* The cost envelope: winners by vector size, for sizes min..max bytes by factors of two. */
 struct tt_envelope_piece {

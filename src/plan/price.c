@@ -1,8 +1,9 @@
 /* price.c - one candidate: may it, what does it cost, and what decides its time.
  *
- * Two ways lead to a price (work.c decides which). The exact one builds all ranks and calls tt_cost_sched. The short one needs a
+ * Two ways lead to a price (work.c decides which). The long one builds all ranks and calls tt_cost_sched. The short one needs a
  * symmetric schedule on a rotational network: rank 0's slice stands for all, so that a ring of 65,536 ranks costs no more than its own
- * 131,070 steps. Pipelined algorithms get the segment count that is best for this problem, unless one was asked for. */
+ * 131,070 steps. Both give the same numbers, but for rare cases in which the short one has only an upper bound and says so. Pipelined
+ * algorithms get the segment count that is best for this problem, unless one was asked for. */
 #include "plan/parts.h"
 
 #include <assert.h>
@@ -72,7 +73,7 @@ static tutti_status price_whole(const struct tt_pricing *p, struct tt_candidate 
     return st;
 }
 
-static tutti_status price_symmetric(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status price_rank0(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
     struct tt_sched *s;
@@ -83,7 +84,19 @@ static tutti_status price_symmetric(const struct tt_pricing *p, struct tt_candid
     st = tt_cost_symmetric(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
     c->segments = s->shape.segments;
     tt_sched_free(s);
-    return st == TUTTI_ERR_MISMATCH ? price_whole(p, c, err) : st; /* parallel links have no classes */
+    return st;
+}
+
+static tutti_status price_symmetric(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
+                                    struct tutti_error *err)
+{
+    tutti_status st = price_rank0(p, c, err);
+
+    if (st == TUTTI_ERR_MISMATCH) /* parallel links have no classes */
+        return price_whole(p, c, err);
+    if (st == TUTTI_OK && !c->cost.exact && way->whole <= spare)
+        return price_whole(p, c, err);
+    return st;
 }
 
 static unsigned percent(uint64_t part, uint64_t whole)
@@ -128,6 +141,8 @@ static tutti_status explain(const struct tt_topo *t, struct tt_candidate *c, str
     add_part(&b, "reducing", cost->reduce_ps, cost);
     add_part(&b, "host overhead", cost->overhead_ps, cost);
     add_busiest(&b, t, cost);
+    if (!cost->exact)
+        tt_str_printf(&b, "; predicted_us is an upper bound");
     if (b.failed)
         return tt_fail_memory(err, "explanation");
     snprintf(c->why, sizeof(c->why), "%s", b.s);
@@ -135,13 +150,13 @@ static tutti_status explain(const struct tt_topo *t, struct tt_candidate *c, str
     return TUTTI_OK;
 }
 
-tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, struct tt_candidate *c, struct tutti_error *err)
+tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
 {
     struct tt_candidate priced = *c;
     tutti_status st;
 
     assert(!c->refused);
-    st = way->by_symmetry ? price_symmetric(p, &priced, err) : price_whole(p, &priced, err);
+    st = way->by_symmetry ? price_symmetric(p, way, spare, &priced, err) : price_whole(p, &priced, err);
     if (st == TUTTI_OK)
         st = explain(p->args.topo, &priced, err);
     if (st != TUTTI_OK)

@@ -3,17 +3,18 @@
  * Work is counted, never timed: ranks that plan alone must skip the same candidates whatever their speed. A unit is one operation, one
  * span or one hop of a message. Some ranks are listed and stand for the others; pipelined algorithms pay for the search of K.
  *
- * The short way (rank 0 for all) takes the largest of unequal chunks and is then a little pessimistic: it is used when the chunks
- * are equal or the whole schedule is not small. */
+ * The short way (rank 0 for all) is taken wherever there is one. */
 #include "plan/parts.h"
 
 #include <stdlib.h>
 
 enum {
     MAX_COUNTED = 1 << 20, /* a rank with more operations than this is not listed for a guess */
-    SMALL_WORK = 1 << 17,  /* always priced exactly; also when enough ranks have been listed */
+    ENOUGH = 1 << 17,      /* operations listed: no further ranks are */
     SAMPLES = 8,
-    SEARCH_COST = 8, /* times the work when K is searched */
+    ROUTED = 1024,     /* messages of a rank that are routed for a guess, about */
+    SEARCH_COST = 8,   /* times the work when K is searched */
+    SYMMETRY_COST = 2, /* times rank 0's work: finding the largest of unequal copies */
 };
 
 static uint64_t mul_sat(uint64_t a, uint64_t b)
@@ -27,25 +28,34 @@ bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al)
     return al->pipelined && tt_option_number(al, &p->args.options, "segments", 0) == 0;
 }
 
-/* Operations, spans and hops of the one rank that s holds. */
+static size_t count_sends(const struct tt_slice *sl)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sl->nops; i++)
+        n += sl->ops[i].kind == TT_OP_SEND;
+    return n;
+}
+
+/* Operations, spans and hops of the one rank that s holds. Of many messages only some are routed and stand for the others. */
 static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *s, uint64_t *ret, struct tutti_error *err)
 {
     struct tt_slice sl = tt_sched_slice(s, s->first_rank);
     uint32_t cap = tt_topo_max_route(t), hops;
     uint32_t *links = tt_alloc((size_t)cap + 1, sizeof(*links));
-    uint64_t work = sl.nops + sl.nspans;
+    uint64_t sum = 0;
+    size_t sends = count_sends(&sl), every = sends / ROUTED + 1, seen = 0, routed = 0;
     tutti_status st = links ? TUTTI_OK : tt_fail_memory(err, "route");
 
     for (size_t i = 0; st == TUTTI_OK && i < sl.nops; i++) {
-        if (sl.ops[i].kind != TT_OP_SEND)
+        if (sl.ops[i].kind != TT_OP_SEND || seen++ % every != 0)
             continue;
         st = tt_topo_route(t, s->first_rank, sl.ops[i].peer, links, cap, &hops, err);
-        if (st == TUTTI_OK)
-            work += hops;
+        sum += st == TUTTI_OK ? hops : 0;
+        routed++;
     }
     free(links);
     if (st == TUTTI_OK)
-        *ret = work;
+        *ret = sl.nops + sl.nspans + (routed ? mul_sat(sum, sends) / routed : 0);
     return st;
 }
 
@@ -75,7 +85,7 @@ static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo
     uint64_t sum = 0, one;
     unsigned n = 0;
 
-    while (n < samples && n < ranks && sum < SMALL_WORK) {
+    while (n < samples && n < ranks && sum < ENOUGH) {
         tutti_status st = count_rank(p, al, sample_rank(n, ranks), &one, err);
         if (st != TUTTI_OK)
             return st;
@@ -105,38 +115,28 @@ static tutti_status count(const struct tt_pricing *p, const struct tt_algo *al, 
     return TUTTI_OK;
 }
 
-/* Are all chunks of the same size, so that rank 0 is exactly like the others? */
-static tutti_status equal_chunks(const struct tt_pricing *p, const struct tt_shape *shape, bool *ret, struct tutti_error *err)
+static uint64_t add_sat(uint64_t a, uint64_t b)
 {
-    struct tt_bind bind;
-    tutti_status st = tt_bind_make(shape, p->args.problem.count, p->args.problem.dtype, &bind, err);
-
-    if (st != TUTTI_OK)
-        return st;
-    *ret = bind.count % bind.quantum == 0 && bind.units % bind.chunks == 0;
-    tt_bind_free(&bind);
-    return TUTTI_OK;
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
 tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al, struct tt_way *ret, struct tutti_error *err)
 {
     struct tt_shape shape;
-    uint64_t whole;
-    bool equal = false, possible, by_symmetry;
+    struct tt_way way = {0};
     tutti_status st = tt_algo_shape(al, &p->args, &shape, err);
 
     if (st != TUTTI_OK)
         return st;
-    possible = al->slice && !tt_way_searches(p, al) && shape.symmetric && !shape.weights && p->args.topo->rotational;
-    st = count(p, al, &shape, &whole, err);
-    if (st == TUTTI_OK && possible)
-        st = equal_chunks(p, &shape, &equal, err);
+    way.by_symmetry = al->slice && !tt_way_searches(p, al) && shape.symmetric && !shape.weights && p->args.topo->rotational;
+    st = count(p, al, &shape, &way.whole, err);
     tt_shape_free(&shape);
     if (st != TUTTI_OK)
         return st;
-    by_symmetry = possible && (equal || whole > SMALL_WORK);
-    *ret = (struct tt_way){.by_symmetry = by_symmetry, .work = by_symmetry ? whole / p->args.problem.ranks : whole};
-    if (__builtin_add_overflow(ret->work, p->args.topo->nlinks, &ret->work)) /* every link is set up */
-        ret->work = UINT64_MAX;
+    way.work = way.by_symmetry ? mul_sat(way.whole / p->args.problem.ranks, SYMMETRY_COST) : way.whole;
+    way.work = add_sat(way.work, p->args.topo->nlinks); /* every link is set up */
+    way.whole = add_sat(way.whole, p->args.topo->nlinks);
+    *ret = way;
     return TUTTI_OK;
 }

@@ -63,6 +63,7 @@ tutti_status tt_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype 
     if (s->coll != TUTTI_ALL_TO_ALL && b.count / aligned >= s->chunks)
         b.quantum = aligned;
     b.units = b.count / b.quantum;
+    b.each = !b.prefix && b.units % b.chunks == 0 ? b.quantum * (b.units / b.chunks) : 0;
     *ret = b;
     return TUTTI_OK;
 }
@@ -89,16 +90,18 @@ uint64_t tt_bind_offset(const struct tt_bind *b, uint32_t chunk)
     assert(chunk <= b->chunks);
     if (chunk == b->chunks)
         return b->count;
+    if (b->each)
+        return b->each * chunk;
     return b->quantum * scale(b->units, b->prefix ? b->prefix[chunk] : chunk, b->total, false);
 }
 
 uint64_t tt_bind_span_elems(const struct tt_bind *b, const struct tt_span *s)
 {
     uint64_t sum = 0;
-    if (s->reps > 1 && !b->prefix && b->units % b->chunks == 0) { /* all chunks alike: many repetitions need no walk */
+    if (s->reps > 1 && b->each) { /* all chunks alike: many repetitions need no walk */
         uint64_t last = (uint64_t)s->first + (uint64_t)s->stride * (s->reps - 1) + s->len;
         uint64_t rest = last == b->chunks ? b->count - b->quantum * b->units : 0;
-        return b->quantum * (b->units / b->chunks) * tt_span_chunks(s) + rest;
+        return b->each * tt_span_chunks(s) + rest;
     }
     for (uint32_t i = 0; i < s->reps; i++) {
         uint32_t first = s->first + i * s->stride;

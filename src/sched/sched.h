@@ -181,6 +181,7 @@ struct tt_bind {
     uint64_t units;   /* count / quantum */
     uint64_t total;   /* sum of weights */
     uint64_t *prefix; /* chunks + 1 sums of weights; NULL: equal weights */
+    uint64_t each;    /* elements of every chunk (the last may have some more); 0: they differ, or there are none */
     uint32_t chunks;
     uint32_t elem_bytes;
 };

@@ -329,55 +329,85 @@ static void same_cost(const struct tt_cost *a, const struct tt_cost *b)
     assert_int_equal(a->bytes, b->bytes);
 }
 
-/* Equal chunks: the same in all fields. Others: never below. */
-static void check_symmetric(const struct tt_algo *al, const struct tt_topo *t, tutti_coll coll, uint32_t k, size_t *compared)
+/* From rank 0 alone, exact by its own word, and the same in all fields; for all these segment counts of one schedule. */
+static void check_symmetric(const struct tt_algo *al, const struct tt_topo *t, tutti_coll coll, uint64_t count, size_t *compared)
 {
+    static const uint32_t ks[] = {1, 2, 4};
     struct tutti_error err = {0};
-    uint64_t even = UINT64_C(16) * 2 * t->ranks * 6, odd = even + 37;
-    struct tt_sched *s = build(al, t, coll, even, k);
-    if (s && s->shape.symmetric && !s->shape.weights) {
-        struct tt_cost whole = cost_of(s, t, even), one;
-        if (tt_cost_symmetric(s, t, even, TUTTI_F32, &one, &err) != TUTTI_OK)
+    struct tt_sched *s = build(al, t, coll, count, 1);
+    for (size_t i = 0; i < countof(ks) && s && s->shape.symmetric && !s->shape.weights; i++) {
+        s->shape.segments = ks[i];
+        struct tt_cost whole = cost_of(s, t, count), one;
+        if (tt_cost_symmetric(s, t, count, TUTTI_F32, &one, &err) != TUTTI_OK)
             fail_msg("%s on %s: %s", al->name, t->spec, err.text);
-        assert_true(one.by_symmetry && !whole.by_symmetry);
-        if (one.time_ps != whole.time_ps)
-            fail_msg("%s %s on %s by symmetry", al->name, tt_coll_name(coll), t->spec);
+        assert_true(one.by_symmetry && !whole.by_symmetry && whole.exact);
+        if (one.time_ps != whole.time_ps || !one.exact || one.busiest_bytes != whole.busiest_bytes)
+            fail_msg("%s %s of %llu elements on %s in %u segments: %llu ps by symmetry (exact %d), %llu ps whole", al->name,
+                     tt_coll_name(coll), (unsigned long long)count, t->spec, ks[i], (unsigned long long)one.time_ps, one.exact,
+                     (unsigned long long)whole.time_ps);
         same_cost(&one, &whole);
-        assert_int_equal(tt_cost_symmetric(s, t, odd, TUTTI_F32, &one, NULL), TUTTI_OK);
-        assert_true(one.time_ps >= cost_of(s, t, odd).time_ps);
         (*compared)++;
     }
     tt_sched_free(s);
+}
+
+/* All algorithms and collectives on a network given as "ring:%u@...". */
+static void check_symmetric_on(const char *form, uint32_t ranks, size_t *compared)
+{
+    const uint64_t counts[] = {UINT64_C(16) * 2 * ranks * 6, 0, 1, ranks - 1, ranks + 1, 1009, 1 << 20 | 3};
+    size_t nalgos, ncounts = countof(counts);
+    const struct tt_algo *const *algos = tt_algo_table(&nalgos);
+    char spec[80];
+    snprintf(spec, sizeof(spec), form, ranks);
+    struct tt_topo *t = topo(spec);
+    assert_true(t->rotational);
+    for (size_t a = 0; a < nalgos; a++)
+        for (int coll = 0; coll < TUTTI_COLL_COUNT; coll++)
+            for (size_t i = ranks > 17 ? ncounts - 2 : 0; i < ncounts; i++)
+                check_symmetric(algos[a], t, (tutti_coll)coll, counts[i], compared);
+    tt_topo_free(t);
 }
 
 static void test_symmetric(void **state)
 {
     (void)state;
     static const char *const forms[] = {
-        "star:%u@1GB/s,3us",
-        "star:%u,ports=1@1GB/s,3us,10ps,half",
-        "ring:%u@16GB/s,150ns,3ps",
-        "ring:%u@1GB/s,1us,0,half",
-        "full:%u",
-        "full:%u@1GB/s,1us,0,half",
-        "dln:%u",
-        "dln:%u,t=1@1GB/s,1us,0,half",
+        "star:%u@1GB/s,3us", "star:%u,ports=1@1GB/s,3us,10ps,half", "ring:%u@16GB/s,150ns,3ps", "ring:%u@1GB/s,1us,0,half",
+        "full:%u",           "full:%u,ports=2@1GB/s,1us,0,half",    "dln:%u@1GB/s,1us,5ps",     "dln:%u,t=1@1GB/s,1us,0,half",
     };
-    static const uint32_t ranks[] = {4, 5, 6, 8, 13, 16};
-    size_t nalgos, compared = 0;
-    const struct tt_algo *const *algos = tt_algo_table(&nalgos);
-    for (size_t i = 0; i < countof(forms) * countof(ranks); i++) {
-        char spec[80];
-        snprintf(spec, sizeof(spec), forms[i / countof(ranks)], ranks[i % countof(ranks)]);
-        struct tt_topo *t = topo(spec);
-        for (size_t a = 0; t->rotational && a < nalgos; a++)
-            for (int coll = 0; coll < TUTTI_COLL_COUNT; coll++) {
-                check_symmetric(algos[a], t, (tutti_coll)coll, 1, &compared);
-                check_symmetric(algos[a], t, (tutti_coll)coll, 4, &compared);
-            }
-        tt_topo_free(t);
+    static const uint32_t ranks[] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 31, 33, 64, 101};
+    size_t compared = 0;
+    for (size_t i = 0; i < countof(forms); i++)
+        for (size_t j = 0; j < countof(ranks); j++)
+            if ((forms[i][0] != 'd' || ranks[j] >= 4) && (!strstr(forms[i], "half") || ranks[j] <= 17))
+                check_symmetric_on(forms[i], ranks[j], &compared);
+    assert_true(compared > 15000);
+}
+
+/* More segments than steps, and the search. */
+static void test_symmetric_many_segments(void **state)
+{
+    (void)state;
+    struct tt_topo *t = topo("ring:7@1GB/s,1us,1ps");
+    struct tt_algo_args a = args_for(t, TUTTI_ALLREDUCE, 100003);
+    struct tt_sched *s = build(tt_algo_find("circulant"), t, TUTTI_ALLREDUCE, 100003, 1), *one;
+    struct tt_cost whole, c;
+    uint32_t k, one_k;
+    assert_int_equal(tt_algo_slice(tt_algo_find("circulant"), &a, 0, 1, &one, NULL), TUTTI_OK);
+    for (k = 1; k <= 4096; k *= 3) {
+        s->shape.segments = one->shape.segments = k;
+        assert_int_equal(tt_cost_symmetric(one, t, 100003, TUTTI_F32, &c, NULL), TUTTI_OK);
+        whole = cost_of(s, t, 100003);
+        assert_true(c.exact);
+        same_cost(&c, &whole);
     }
-    assert_true(compared > 200);
+    assert_int_equal(tt_cost_best_segments(s, t, 100003, TUTTI_F32, 1 << 12, &k, &whole, NULL), TUTTI_OK);
+    assert_int_equal(tt_cost_best_segments(one, t, 100003, TUTTI_F32, 1 << 12, &one_k, &c, NULL), TUTTI_OK);
+    assert_int_equal(k, one_k);
+    same_cost(&c, &whole);
+    tt_sched_free(s);
+    tt_sched_free(one);
+    tt_topo_free(t);
 }
 
 static void test_symmetric_huge(void **state)
@@ -423,6 +453,49 @@ static void test_symmetric_around_the_end(void **state)
     assert_int_equal(tt_cost_symmetric(s, t, 12, TUTTI_F32, &c, NULL), TUTTI_OK);
     assert_int_equal(c.transfer_ps, 5 * 4000);
     assert_int_equal(cost_of(s, t, 12).transfer_ps, 5 * 4000);
+    tt_sched_free(s);
+    tt_topo_free(t);
+}
+
+/* Every rank r of 64 sends every third of 600,000 x 3 chunks, from its own first one on, to r+1. */
+static struct tt_sched *scattered(void)
+{
+    const uint32_t ranks = 64, chunks = 1 << 21, reps = 600000;
+    struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = ranks, .chunks = chunks, .nbufs = 2, .segments = 1, .symmetric = true};
+    struct tt_builder b;
+    struct tt_sched *s;
+    tt_build_begin(&b, &shape, 0);
+    for (uint32_t r = 0; r < ranks; r++) {
+        uint32_t first = r * (chunks / ranks), before = (chunks - first + 2) / 3;
+        before = before < reps ? before : reps;
+        struct tt_span part[2] = {{.first = first, .len = 1, .stride = 3, .reps = before, .buf = TT_BUF_IN}};
+        part[1] = (struct tt_span){.first = first + 3 * before - chunks, .len = 1, .stride = 3, .reps = reps - before, .buf = TT_BUF_IN};
+        tt_build_rank(&b, r);
+        tt_emit_send(&b, 0, (r + 1) % ranks, 0, part, before < reps ? 2 : 1);
+    }
+    assert_int_equal(tt_build_freeze(&b, &s, NULL), TUTTI_OK);
+    return s;
+}
+
+static void test_symmetric_upper_bound(void **state)
+{
+    (void)state;
+    /* too many places of too many chunks to compare: each chunk counts with its largest size */
+    struct tt_topo *t = topo("star:64@1GB/s,1us");
+    struct tt_sched *s = scattered();
+    const uint64_t count = (UINT64_C(1) << 21) + 1000003;
+    struct tt_cost c, whole = cost_of(s, t, count);
+    assert_int_equal(tt_cost_symmetric(s, t, count, TUTTI_F32, &c, NULL), TUTTI_OK);
+    assert_false(c.exact);
+    assert_int_equal(c.transfer_ps, UINT64_C(600000) * 2 * 4 * 1000);
+    assert_true(whole.transfer_ps < c.transfer_ps);
+    assert_int_equal(c.latency_ps, whole.latency_ps);
+    assert_int_equal(c.messages, whole.messages);
+    assert_int_equal(c.bytes, whole.bytes);
+    s->shape.segments = 4;
+    assert_int_equal(tt_cost_symmetric(s, t, count, TUTTI_F32, &c, NULL), TUTTI_OK);
+    assert_false(c.exact);
+    assert_true(c.time_ps > cost_of(s, t, count).time_ps);
     tt_sched_free(s);
     tt_topo_free(t);
 }
@@ -578,8 +651,10 @@ int main(void)
         cmocka_unit_test(test_against_naive),
         cmocka_unit_test(test_host_overhead),
         cmocka_unit_test(test_symmetric),
+        cmocka_unit_test(test_symmetric_many_segments),
         cmocka_unit_test(test_symmetric_huge),
         cmocka_unit_test(test_symmetric_around_the_end),
+        cmocka_unit_test(test_symmetric_upper_bound),
         cmocka_unit_test(test_symmetric_refusals),
         cmocka_unit_test(test_best_segments),
         cmocka_unit_test(test_segments_end_at_elements),

@@ -1,0 +1,66 @@
+/* classes.c - links of a rotational network by what they connect.
+ *
+ *   ring of 4:   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0  are the class 1;   1 -> 0, 2 -> 1, 3 -> 2, 0 -> 3  the class 3 (a jump of -1)
+ *   star of 4:   rank -> switch is the class 0,  switch -> rank the class 4
+ *
+ * Every rank has exactly one link of each class there is, so that (class, place) names a link. */
+#include "cost/classes.h"
+
+#include <stdlib.h>
+
+#include "cost/load.h"
+
+uint32_t tt_class_of(const struct tt_topo *t, uint32_t d)
+{
+    uint32_t from = d & 1 ? t->links[d / 2].b : t->links[d / 2].a, to = d & 1 ? t->links[d / 2].a : t->links[d / 2].b, n = t->ranks;
+    if (from < n && to < n)
+        return to >= from ? to - from : to + n - from;
+    return from < n ? 0 : to < n ? n : UINT32_MAX;
+}
+
+uint32_t tt_class_place(const struct tt_topo *t, uint32_t d)
+{
+    const struct tt_link *link = &t->links[d / 2];
+    uint32_t from = d & 1 ? link->b : link->a, to = d & 1 ? link->a : link->b;
+    return from < t->ranks ? from : to;
+}
+
+uint32_t tt_class_resource(const struct tt_topo *t, uint32_t cls, bool half)
+{
+    if (!half)
+        return cls;
+    if (cls == t->ranks)
+        return 0;
+    return cls && cls > t->ranks - cls ? t->ranks - cls : cls;
+}
+
+static tutti_status find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate, uint32_t *links, struct tutti_error *err)
+{
+    for (uint32_t d = 2 * t->nlinks; d-- > 0;) {
+        uint32_t cls = tt_class_of(t, d);
+        if (cls == UINT32_MAX)
+            return tt_fail(err, TUTTI_ERR_MISMATCH, "cost by symmetry: links between switches");
+        const struct tt_link *link = &t->links[d / 2];
+        first_link[cls] = d;
+        rate[cls] = tt_cost_rate(link->bw[link->half ? 0 : d & 1]);
+        links[cls]++;
+    }
+    for (uint32_t i = 0; i <= t->ranks; i++)
+        if (links[i] != 0 && links[i] != t->ranks)
+            return tt_fail(err, TUTTI_ERR_MISMATCH, "cost by symmetry: parallel links");
+    return TUTTI_OK;
+}
+
+tutti_status tt_classes_find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate, struct tutti_error *err)
+{
+    uint32_t *links = tt_zalloc((size_t)t->ranks + 1, sizeof(*links));
+    if (!links)
+        return tt_fail_memory(err, "link classes");
+    for (uint32_t i = 0; i <= t->ranks; i++) {
+        first_link[i] = UINT32_MAX;
+        rate[i] = 1;
+    }
+    tutti_status st = find(t, first_link, rate, links, err);
+    free(links);
+    return st;
+}

@@ -1,0 +1,82 @@
+/* count.c - how many operations a plan's schedule has, without building what can be counted otherwise.
+ *
+ * Ranks of a symmetric schedule send and receive alike. Local operations are not part of that promise, so some more ranks are listed
+ * and compared with rank 0: when all have as many operations, the total is ranks times that. Otherwise all ranks are listed, a block
+ * at a time, so that memory is needed for a block only. Synthesised schedules must be built. */
+#include "plan/parts.h"
+
+enum { SAMPLES = 8, BLOCK = 256 };
+
+/* Operations of ranks first .. first+n-1. */
+static tutti_status count_ranks(const struct tt_plan *p, const struct tt_algo_args *a, uint32_t first, uint32_t n, uint64_t *ret,
+                                struct tutti_error *err)
+{
+    struct tt_sched *s;
+    tutti_status st = tt_algo_slice(p->algo, a, first, n, &s, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    *ret = s->nops;
+    tt_sched_free(s);
+    return TUTTI_OK;
+}
+
+/* *ret_alike: sampled ranks, the last among them, have as many operations as rank 0. */
+static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_args *a, bool *ret_alike, uint64_t *ret_each,
+                                struct tutti_error *err)
+{
+    const uint32_t ranks = p->problem.ranks;
+    bool alike = true;
+    uint64_t each, other;
+    tutti_status st = count_ranks(p, a, 0, 1, &each, err);
+
+    for (unsigned i = 1; i <= SAMPLES && st == TUTTI_OK && alike; i++) {
+        st = count_ranks(p, a, i == 1 ? ranks - 1 : (uint32_t)(tt_mix64(i) % ranks), 1, &other, err);
+        alike = st == TUTTI_OK && other == each;
+    }
+    if (st != TUTTI_OK)
+        return st;
+    *ret_alike = alike;
+    *ret_each = each;
+    return TUTTI_OK;
+}
+
+static tutti_status count_listed(const struct tt_plan *p, const struct tt_algo_args *a, uint64_t *ret, struct tutti_error *err)
+{
+    uint64_t sum = 0, n;
+
+    for (uint32_t first = 0; first < p->problem.ranks; first += BLOCK) {
+        uint32_t left = p->problem.ranks - first;
+        tutti_status st = count_ranks(p, a, first, left < BLOCK ? left : BLOCK, &n, err);
+        if (st != TUTTI_OK)
+            return st;
+        sum += n;
+    }
+    *ret = sum;
+    return TUTTI_OK;
+}
+
+tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret_ops, uint32_t *ret_chunks,
+                           struct tutti_error *err)
+{
+    struct tt_algo_args args = {.problem = p->problem, .topo = t, .options = p->options};
+    struct tt_shape shape;
+    bool alike = false;
+    uint64_t each = 0, ops = 0;
+    tutti_status st = tt_algo_shape(p->algo, &args, &shape, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    if (p->algo->slice && shape.symmetric)
+        st = count_alike(p, &args, &alike, &each, err);
+    if (st == TUTTI_OK && alike)
+        ops = each * p->problem.ranks;
+    else if (st == TUTTI_OK)
+        st = p->algo->slice ? count_listed(p, &args, &ops, err) : count_ranks(p, &args, 0, p->problem.ranks, &ops, err);
+    if (st == TUTTI_OK) {
+        *ret_ops = ops;
+        *ret_chunks = shape.chunks;
+    }
+    tt_shape_free(&shape);
+    return st;
+}
