@@ -1,0 +1,311 @@
+/* engine.c - starts programs, knows which run, and ends them all when something does not fit.
+ *
+ * Running programs stand in a small hash table by sequence number (arriving pieces) and in slots (completions of sends). A start copies the
+ * program's initial task states, gives its references their addresses, does everything that is possible at once - a program whose sends
+ * depend on nothing has sent them when start returns - and takes what came early from the stash.
+ *
+ * Invariant: a program is in the table exactly while its state is RUNNING; the engine has failed exactly when no program runs any more
+ * because of a fault or a kill, and stays so. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/parts.h"
+
+enum { REQUESTS = 64, EAGER_BYTES = 256 << 10 };
+
+/* ---- making ---- */
+
+static tutti_status make_peers(struct tt_engine *e, struct tutti_error *err)
+{
+    size_t promises = tt_floor_pow2((uint64_t)e->budget + e->max_requests) * 2;
+    e->promise_mask = (uint32_t)promises - 1;
+    e->peers = tt_zalloc(e->size, sizeof *e->peers);
+    e->promises = tt_zalloc(e->size * promises, sizeof *e->promises);
+    if (!e->peers || !e->promises)
+        return tt_fail_memory(err, "peers");
+    for (uint32_t i = 0; i < e->size; i++)
+        e->peers[i].promises = e->promises + i * promises;
+    return tt_xstash_make(e, err);
+}
+
+static tutti_status make_engine(struct tt_engine *e, struct tutti_error *err)
+{
+    e->slots = tt_zalloc(e->max_requests, sizeof *e->slots);
+    e->free_slots = tt_alloc(e->max_requests, sizeof *e->free_slots);
+    e->stages = aligned_alloc(64, (TT_XSTAGES + 1) * (size_t)TT_XPIECE);
+    if (!e->slots || !e->free_slots || !e->stages)
+        return tt_fail_memory(err, "engine");
+    e->gather = e->stages + TT_XSTAGES * (size_t)TT_XPIECE;
+    for (uint32_t i = 0; i < e->max_requests; i++)
+        e->free_slots[i] = e->max_requests - 1 - i;
+    for (uint32_t i = 0; i < TT_XSTAGES; i++)
+        e->free_stage[e->nfree_stages++] = (uint8_t)(TT_XSTAGES - 1 - i);
+    return make_peers(e, err);
+}
+
+tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine **ret, struct tutti_error *err)
+{
+    uint32_t eager = c->eager_bytes ? c->eager_bytes : EAGER_BYTES;
+    if (c->max_requests > 1 << 16)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " requests at the same time: at most 65536", c->max_requests);
+    struct tt_engine *e = tt_zalloc(1, sizeof *e);
+    if (!e)
+        return tt_fail_memory(err, "engine");
+    e->transport = c->transport;
+    e->size = c->transport->size;
+    e->comm = c->comm;
+    e->max_requests = c->max_requests ? c->max_requests : REQUESTS;
+    e->budget = eager / TT_XBLOCK ? eager / TT_XBLOCK : 1;
+    e->quarter = e->budget / 4 ? e->budget / 4 : 1;
+    tutti_status st = make_engine(e, err);
+    if (st == TUTTI_OK)
+        *ret = e;
+    else
+        tt_engine_free(e);
+    return st;
+}
+
+void tt_engine_free(struct tt_engine *e)
+{
+    if (!e)
+        return;
+    tt_xstash_free(e);
+    free(e->peers);
+    free(e->promises);
+    free(e->slots);
+    free(e->free_slots);
+    free(e->stages);
+    free(e);
+}
+
+/* ---- which programs run ---- */
+
+struct tt_program *tt_xfind(const struct tt_engine *e, uint32_t seq)
+{
+    struct tt_program *p = e->buckets[seq % TT_XBUCKETS];
+    while (p && p->seq != seq)
+        p = p->chain;
+    return p;
+}
+
+static void enter(struct tt_engine *e, struct tt_program *p)
+{
+    p->slot = e->free_slots[e->max_requests - 1 - e->nrunning++];
+    e->slots[p->slot] = p;
+    p->chain = e->buckets[p->seq % TT_XBUCKETS];
+    e->buckets[p->seq % TT_XBUCKETS] = p;
+}
+
+void tt_xleave(struct tt_engine *e, struct tt_program *p)
+{
+    struct tt_program **at = &e->buckets[p->seq % TT_XBUCKETS];
+    while (*at != p)
+        at = &(*at)->chain;
+    *at = p->chain;
+    e->slots[p->slot] = NULL;
+    e->free_slots[e->max_requests - 1 - --e->nrunning] = p->slot;
+}
+
+/* ---- faults ---- */
+
+static void fail_all(struct tt_engine *e, const struct tt_engine_fault *f)
+{
+    e->failed = true;
+    e->fault = *f;
+    e->waiting = e->waiting_last = NULL;
+    for (uint32_t i = 0; i < e->max_requests; i++) {
+        struct tt_program *p = e->slots[i];
+        if (!p)
+            continue;
+        p->state = TT_XFAILED;
+        tt_xleave(e, p);
+    }
+}
+
+void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f)
+{
+    if (!e->failed)
+        fail_all(e, f);
+}
+
+void tt_xprotocol(struct tt_engine *e, uint32_t peer, uint32_t seq)
+{
+    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = peer, .seq = seq});
+}
+
+void tt_xmismatch(struct tt_engine *e, uint32_t peer, const struct tt_program *p, uint64_t theirs)
+{
+    const struct tt_engine_fault f = {.kind = TT_FAULT_MISMATCH, .peer = peer, .seq = p->seq, .mine = p->fingerprint, .theirs = theirs};
+    e->report = e->report || !e->failed;
+    tt_xfault(e, &f);
+}
+
+void tt_xmissing(struct tt_engine *e, const struct tt_program *p)
+{
+    for (uint32_t i = 0; i < p->nlinks && p->state == TT_XRUNNING; i++) {
+        const struct tt_xlink *l = &p->links[i];
+        const struct tt_xpeer *pe = &e->peers[l->peer];
+        if (pe->closed && (l->in_left || l->out_left))
+            tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = l->peer, .seq = p->seq, .error = pe->error});
+    }
+}
+
+const struct tt_engine_fault *tt_engine_fault(const struct tt_engine *e)
+{
+    return &e->fault;
+}
+
+void tt_engine_kill(struct tt_engine *e, const struct tt_engine_fault *why)
+{
+    tt_xfault(e, why);
+}
+
+static tutti_status failure(const struct tt_engine *e, struct tutti_error *err)
+{
+    const struct tt_engine_fault *f = &e->fault;
+    switch (f->kind) {
+    case TT_FAULT_MISMATCH:
+        return tt_fail(err, TUTTI_ERR_DIFFERS,
+                       "rank %" PRIu32 " calls something else as request %" PRIu32 " (fingerprint %016" PRIx64 ", ours is %016" PRIx64 ")",
+                       f->peer, f->seq, f->theirs, f->mine);
+    case TT_FAULT_CLOSED:
+        return tt_fail(err, TUTTI_ERR_PEER, "rank %" PRIu32 " closed its connection during request %" PRIu32 "%s%s", f->peer, f->seq,
+                       f->error ? ": " : "", f->error ? strerror(f->error) : "");
+    case TT_FAULT_PROTOCOL:
+        return tt_fail(err, TUTTI_ERR_PEER, "rank %" PRIu32 " broke the protocol in request %" PRIu32, f->peer, f->seq);
+    default:
+        return tt_fail(err, TUTTI_ERR_ABORTED, "the communicator was aborted");
+    }
+}
+
+/* ---- starting ---- */
+
+static bool overlap(const void *a, uint64_t na, const void *b, uint64_t nb)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return na && nb && x < y + nb && y < x + na;
+}
+
+/* Addresses of all references, and whether IN and OUT are one memory (exec.h says when); false: they overlap otherwise. */
+static bool bind_buffers(struct tt_program *p, const struct tt_start *s)
+{
+    uint64_t in_bytes = p->in_elems << p->elem_shift, out_bytes = p->out_elems << p->elem_shift;
+    const char *part = p->part_in ? s->in : s->out, *whole = p->part_in ? s->out : s->in;
+    bool same = in_bytes && out_bytes && s->in == s->out;
+    p->base[TT_XBASE_IN] = (char *)(uintptr_t)s->in;
+    p->base[TT_XBASE_OUT] = s->out;
+    p->base[TT_XBASE_OWN] = p->own;
+    for (uint32_t i = 0; i < p->nruns; i++) {
+        uint64_t at = same ? p->runs[i].whole : p->runs[i].packed;
+        p->base[TT_XBASE_RUNS + i] = (char *)((uintptr_t)part + (at << p->elem_shift));
+    }
+    if (in_bytes && out_bytes && p->nruns == 1)
+        same = same || (uintptr_t)part == (uintptr_t)whole + (p->runs[0].whole << p->elem_shift);
+    p->mode = same;
+    return same ? p->inplace : !overlap(s->in, in_bytes, s->out, out_bytes);
+}
+
+static tutti_status check_start(struct tt_engine *e, const struct tt_start *s, struct tutti_error *err)
+{
+    const struct tt_program *p = s->program;
+    if (e->failed)
+        return failure(e, err);
+    if (p->state == TT_XRUNNING)
+        return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " is still running", p->seq);
+    if (e->any && s->seq != e->seq + 1)
+        return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " follows request %" PRIu32, s->seq, e->seq);
+    if (e->nrunning == e->max_requests)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " requests are running: no more were asked for", e->max_requests);
+    if ((p->in_elems && !s->in) || (p->out_elems && !s->out))
+        return tt_fail(err, TUTTI_ERR_ARG, "no buffer");
+    for (uint32_t i = 0; i < p->nlinks; i++) {
+        const struct tt_xlink *l = &p->links[i];
+        if (l->peer >= e->size)
+            return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule has a rank %" PRIu32 ", the communicator has %" PRIu32, l->peer, e->size);
+    }
+    return TUTTI_OK;
+}
+
+static void reset(struct tt_program *p)
+{
+    memcpy(p->tasks, p->fresh[p->mode], p->ntasks * sizeof *p->tasks);
+    memcpy(p->work, p->first[p->mode], p->nfirst[p->mode] * sizeof *p->work);
+    memset(p->pieces, TT_XMISSING, (size_t)p->npieces);
+    p->work_head = 0;
+    p->work_tail = p->nfirst[p->mode];
+    p->tasks_left = p->ntasks;
+    p->bytes_in = 0;
+    for (uint32_t i = 0; i < p->nlinks; i++) {
+        struct tt_xlink *l = &p->links[i];
+        l->in_left = l->in_pieces;
+        l->out_left = l->out_pieces;
+        l->head = TT_XNO;
+        l->piece = 0;
+        l->waiting = l->heard = false;
+    }
+}
+
+tutti_status tt_engine_start(struct tt_engine *e, const struct tt_start *s, struct tutti_error *err)
+{
+    struct tt_program *p = s->program;
+    tutti_status st = check_start(e, s, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (!bind_buffers(p, s))
+        return tt_fail(err, TUTTI_ERR_ARG, "%s", p->mode ? "this schedule cannot run in place" : "input and output overlap");
+    reset(p);
+    p->seq = e->seq = s->seq;
+    p->fingerprint = e->fingerprint = s->fingerprint;
+    p->state = TT_XRUNNING;
+    e->any = true;
+    enter(e, p);
+    tt_xstats_start(e, p);
+    tt_xcredit_start(e, p);
+    tt_xwork(e, p);
+    if (e->stashed)
+        tt_xstash_take(e, p);
+    if (e->ndeferred)
+        tt_xretry_deferred(e);
+    if (e->any_closed)
+        tt_xmissing(e, p);
+    if (e->failed)
+        return failure(e, err);
+    tt_xcredit_tell(e, p);
+    return TUTTI_OK;
+}
+
+/* ---- asking ---- */
+
+tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, struct tutti_error *err)
+{
+    if (p->state == TT_XFAILED)
+        return failure(e, err);
+    return p->state == TT_XRUNNING ? TUTTI_IN_PROGRESS : TUTTI_OK;
+}
+
+/* The first message task that waits for nothing but its peer: receives first, since a peer that does not take usually does not give. */
+static uint32_t first_waiting(const struct tt_program *p, bool sends)
+{
+    for (uint32_t t = 0; t < p->ntasks; t++) {
+        uint8_t kind = p->ops[tt_xtask_op(p, t)].kind;
+        if (kind <= TT_OP_RECV_REDUCE && (kind == TT_OP_SEND) == sends && p->tasks[t].waits == 0 && p->tasks[t].left)
+            return t;
+    }
+    return TT_XNO;
+}
+
+void tt_engine_waiting(const struct tt_engine *e, const struct tt_program *p, struct tt_wait_info *ret)
+{
+    *ret = (struct tt_wait_info){.peer = UINT32_MAX, .bytes_done = p->bytes_in, .bytes_all = p->in_bytes};
+    uint32_t t = p->state == TT_XRUNNING ? first_waiting(p, false) : TT_XNO;
+    if (p->state == TT_XRUNNING && t == TT_XNO)
+        t = first_waiting(p, true);
+    if (t == TT_XNO)
+        return;
+    const struct tt_xpeer *pe = &e->peers[p->links[p->ops[tt_xtask_op(p, t)].link].peer];
+    ret->op = tt_xtask_op(p, t);
+    ret->peer = p->links[p->ops[ret->op].link].peer;
+    ret->peer_started = pe->heard && !tt_xlater(p->seq, pe->latest);
+}

@@ -1,0 +1,324 @@
+/* The lowered all-reduce. Rank r owns elements [r*n/p, (r+1)*n/p), cut to 64 bytes, and works through them in blocks that fit the
+ * first-level caches:
+ *
+ *     heap buffers      out[0][b] = out[1][b] = ... = in[0][b] + in[1][b] + ...      one pass, all outputs written; then "left" for all
+ *     ordinary memory   read in[q][b] of each peer through the kernel, reduce, write out[r][b]; "reduced" for all; then read the other
+ * slices from their owners
+ *
+ * Invariant: between "entered" and "left" of all ranks nobody changes its input (the caller's promise) and nobody but the owner of a slice
+ * writes it; a rank returns only when all have left, since until then somebody may still read or write its buffers. In place the owner's
+ * writes hit only slices whose operands it has already read. */
+#include "exec/fused.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 16 << 10, READ_BYTES = 128 << 10, LANE = 0, PHASES = 3 };
+enum { QUEUED, BOXED, ENTERED, REDUCED, LEFT, DONE };
+
+struct tt_fused {
+    struct tt_direct *d;
+    uint32_t n, me;
+    struct tt_fused_op *first, **last;
+    uint64_t number;  /* of the newest operation on the lane; 3 counter values each */
+    char *block;      /* a block of each peer: n * READ_BYTES */
+    const void **src; /* n */
+    void **dst;       /* n */
+    const char **in;  /* peers' buffers as seen from here; NULL: only through the kernel */
+    char **out;
+    uint64_t *late_ns; /* by peer: waits for it to enter */
+    uint64_t *waited;  /* by peer: all waits before the present one */
+};
+
+tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tutti_error *err)
+{
+    struct tt_fused *f = tt_zalloc(1, sizeof *f);
+    if (!f)
+        return tt_fail_memory(err, "fused reductions");
+    f->d = d;
+    f->n = tt_direct_nlocal(d);
+    f->me = tt_direct_me(d);
+    f->last = &f->first;
+    f->block = tt_alloc(f->n, READ_BYTES);
+    f->src = tt_alloc(f->n, sizeof *f->src);
+    f->dst = tt_alloc(f->n, sizeof *f->dst);
+    f->in = tt_alloc(f->n, sizeof *f->in);
+    f->out = tt_alloc(f->n, sizeof *f->out);
+    f->late_ns = tt_zalloc(f->n, sizeof *f->late_ns);
+    f->waited = tt_zalloc(f->n, sizeof *f->waited);
+    if (!f->block || !f->src || !f->dst || !f->in || !f->out || !f->late_ns || !f->waited) {
+        tt_fused_free(f);
+        return tt_fail_memory(err, "fused reductions");
+    }
+    *ret = f;
+    return TUTTI_OK;
+}
+
+void tt_fused_free(struct tt_fused *f)
+{
+    if (!f)
+        return;
+    free(f->block);
+    free(f->src);
+    free(f->dst);
+    free(f->in);
+    free(f->out);
+    free(f->late_ns);
+    free(f->waited);
+    free(f);
+}
+
+uint64_t tt_fused_late_ns(const struct tt_fused *f, uint32_t peer)
+{
+    return f->late_ns[peer];
+}
+
+/* Around a wait for all to enter: what each peer's part of it was. Without a deadline nobody waits, and nothing is worth the clock. */
+static void before_entry(struct tt_fused *f, uint64_t deadline_ns)
+{
+    for (uint32_t q = 0; deadline_ns && q < f->n; q++)
+        f->waited[q] = tt_direct_waited_ns(f->d, q);
+}
+
+static void after_entry(struct tt_fused *f, uint64_t deadline_ns)
+{
+    for (uint32_t q = 0; deadline_ns && q < f->n; q++)
+        f->late_ns[q] += tt_direct_waited_ns(f->d, q) - f->waited[q];
+}
+
+static size_t elem_bytes(tutti_dtype t)
+{
+#define BYTES_OF(id, name, bytes) bytes,
+    static const uint8_t size[] = {TUTTI_DTYPE_LIST(BYTES_OF)};
+#undef BYTES_OF
+    return size[t];
+}
+
+/* First element of rank r's slice, at a multiple of 64 bytes. */
+static size_t slice_start(const struct tt_fused *f, const struct tt_fused_op *op, uint32_t r)
+{
+    size_t unit = 64 / elem_bytes(op->dtype), units = op->count / unit;
+    return r == f->n ? op->count : (size_t)((unsigned __int128)units * r / f->n) * unit;
+}
+
+static void reduce(const struct tt_fused *f, const struct tt_fused_op *op, uint32_t ndst, size_t count)
+{
+    struct tt_reduce r = {.dtype = op->dtype,
+                          .redop = op->redop,
+                          .nsrc = f->n,
+                          .ndst = ndst,
+                          .src = f->src,
+                          .dst = f->dst,
+                          .count = count,
+                          .divisor = op->redop == TUTTI_AVG ? f->n : 1};
+    tt_reduce_run(&r);
+}
+
+/* ---- short vectors: everybody reduces all boxes ---- */
+
+static tutti_status step_box(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
+{
+    const void *const *all;
+    before_entry(f, deadline_ns);
+    tutti_status st = tt_direct_get(f->d, deadline_ns, &all, blame);
+    after_entry(f, deadline_ns);
+    if (st)
+        return st;
+    memcpy(f->src, all, f->n * sizeof *f->src);
+    f->dst[0] = op->out;
+    reduce(f, op, 1, op->count);
+    op->state = DONE;
+    return TUTTI_OK;
+}
+
+/* ---- long vectors: slices ---- */
+
+static uint64_t counter(const struct tt_fused_op *op, unsigned phase)
+{
+    return op->number * PHASES + phase;
+}
+
+static void enter(struct tt_fused *f, struct tt_fused_op *op)
+{
+    size_t bytes = op->count * elem_bytes(op->dtype);
+    if (bytes <= tt_direct_box_max(f->d)) {
+        tt_direct_put(f->d, op->in, bytes, op->fingerprint);
+        op->state = BOXED;
+        return;
+    }
+    op->number = f->number++;
+    struct tt_direct_desc desc = {.in = (uintptr_t)op->in,
+                                  .out = (uintptr_t)op->out,
+                                  .in_bytes = bytes,
+                                  .out_bytes = bytes,
+                                  .fingerprint = op->fingerprint,
+                                  .in_kind = tt_direct_kind_of(f->d, op->in, bytes),
+                                  .out_kind = tt_direct_kind_of(f->d, op->out, bytes)};
+    tt_direct_describe(f->d, LANE, op->number & 1, &desc);
+    tt_direct_post(f->d, LANE, counter(op, 1));
+    op->state = ENTERED;
+}
+
+/* Finds everybody's buffers; *ret_push: all outputs can be written from here, which all ranks find alike (they look at the same
+ * descriptions). */
+static tutti_status look(struct tt_fused *f, const struct tt_fused_op *op, bool *ret_push, struct tt_direct_blame *blame)
+{
+    size_t bytes = op->count * elem_bytes(op->dtype);
+    bool push = true;
+    for (uint32_t q = 0; q < f->n; q++) {
+        const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
+        if (d->fingerprint != op->fingerprint) {
+            *blame = (struct tt_direct_blame){.peer = q, .mine = op->fingerprint, .theirs = d->fingerprint};
+            return TUTTI_ERR_DIFFERS;
+        }
+        f->in[q] = q == f->me ? op->in : d->in_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->in, bytes) : NULL;
+        f->out[q] = q == f->me ? op->out : d->out_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->out, bytes) : NULL;
+        push = push && d->out_kind == TT_DIRECT_HEAP;
+    }
+    *ret_push = push;
+    return TUTTI_OK;
+}
+
+/* Operands of `bytes` bytes at offset `at`: in place, or read into this peer's block. */
+static tutti_status gather_operands(struct tt_fused *f, const struct tt_fused_op *op, size_t at, size_t bytes)
+{
+    for (uint32_t q = 0; q < f->n; q++) {
+        f->src[q] = f->in[q] ? f->in[q] + at : f->block + (size_t)q * READ_BYTES;
+        if (f->in[q])
+            continue;
+        const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
+        tutti_status st = tt_direct_read(f->d, q, d->in + at, f->block + (size_t)q * READ_BYTES, bytes);
+        if (st)
+            return st;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *op, bool push)
+{
+    size_t each = elem_bytes(op->dtype), end = slice_start(f, op, f->me + 1) * each;
+    bool far = false;
+    for (uint32_t q = 0; q < f->n; q++)
+        far = far || !f->in[q];
+    size_t step = far ? READ_BYTES : BLOCK_BYTES;
+    for (size_t at = slice_start(f, op, f->me) * each; at < end; at += step) {
+        size_t bytes = end - at < step ? end - at : step;
+        tutti_status st = gather_operands(f, op, at, bytes);
+        if (st)
+            return st;
+        uint32_t ndst = 0;
+        f->dst[ndst++] = (char *)op->out + at;
+        for (uint32_t q = 0; push && q < f->n; q++)
+            if (q != f->me)
+                f->dst[ndst++] = f->out[q] + at;
+        reduce(f, op, ndst, bytes / each);
+    }
+    return TUTTI_OK;
+}
+
+/* The other slices from their owners, each rank beginning behind itself so that they do not all read from one. */
+static tutti_status fetch_slices(struct tt_fused *f, const struct tt_fused_op *op)
+{
+    size_t each = elem_bytes(op->dtype);
+    for (uint32_t i = 1; i < f->n; i++) {
+        uint32_t q = (f->me + i) % f->n;
+        size_t at = slice_start(f, op, q) * each, bytes = slice_start(f, op, q + 1) * each - at;
+        const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
+        if (f->out[q])
+            memcpy((char *)op->out + at, f->out[q] + at, bytes);
+        else if (bytes) {
+            tutti_status st = tt_direct_read(f->d, q, d->out + at, (char *)op->out + at, bytes);
+            if (st)
+                return st;
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status await(struct tt_fused *f, const struct tt_fused_op *op, unsigned phase, uint64_t deadline_ns,
+                          struct tt_direct_blame *blame)
+{
+    return tt_direct_await_all(f->d, LANE, counter(op, phase), deadline_ns, &blame->peer);
+}
+
+static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
+{
+    bool push;
+    before_entry(f, deadline_ns);
+    tutti_status st = await(f, op, 1, deadline_ns, blame);
+    after_entry(f, deadline_ns);
+    if (!st)
+        st = look(f, op, &push, blame);
+    if (!st)
+        st = reduce_slice(f, op, push);
+    if (st)
+        return st;
+    tt_direct_post(f->d, LANE, counter(op, push ? 3 : 2));
+    op->state = push ? LEFT : REDUCED;
+    return TUTTI_OK;
+}
+
+static tutti_status on_reduced(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
+{
+    bool push;
+    tutti_status st = await(f, op, 2, deadline_ns, blame);
+    if (!st)
+        st = look(f, op, &push, blame);
+    if (!st)
+        st = fetch_slices(f, op);
+    if (st)
+        return st;
+    tt_direct_post(f->d, LANE, counter(op, 3));
+    op->state = LEFT;
+    return TUTTI_OK;
+}
+
+static tutti_status on_left(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
+{
+    tutti_status st = await(f, op, 3, deadline_ns, blame);
+    if (!st)
+        op->state = DONE;
+    return st;
+}
+
+static tutti_status step_first(struct tt_fused *f, uint64_t deadline_ns, struct tt_direct_blame *blame)
+{
+    struct tt_fused_op *op = f->first;
+    switch (op->state) {
+    case QUEUED:
+        enter(f, op);
+        return TUTTI_OK;
+    case BOXED:
+        return step_box(f, op, deadline_ns, blame);
+    case ENTERED:
+        return on_entered(f, op, deadline_ns, blame);
+    case REDUCED:
+        return on_reduced(f, op, deadline_ns, blame);
+    default:
+        return on_left(f, op, deadline_ns, blame);
+    }
+}
+
+void tt_fused_begin(struct tt_fused *f, struct tt_fused_op *op)
+{
+    op->state = QUEUED;
+    op->next = NULL;
+    *f->last = op;
+    f->last = &op->next;
+    if (f->first == op)
+        enter(f, op);
+}
+
+tutti_status tt_fused_step(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *ret_blame)
+{
+    while (op->state != DONE) {
+        tutti_status st = step_first(f, deadline_ns, ret_blame);
+        if (st)
+            return st;
+        if (f->first->state == DONE) {
+            f->first = f->first->next;
+            f->last = f->first ? f->last : &f->first;
+        }
+    }
+    return TUTTI_OK;
+}

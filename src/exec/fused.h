@@ -1,0 +1,40 @@
+/* fused.h - all-reduce among the ranks of one host by direct access to each other's memory: the schedules `oneshot` and `direct`, lowered.
+ *
+ * In `direct` rank r receives everybody's chunk r in scratch buffers, reduces them in rank order and sends the result to all. With direct
+ * access the receives and the reduction become one fused n-way reduction that reads the operands where they lie and, where the outputs can
+ * be reached, writes all of them at once; what is left of the messages are three counters (entered, reduced, left). In `oneshot` everybody
+ * reduces everything in rank order: for short vectors, which travel in control lines or stages. Both sum in rank order, so that the bits do
+ * not depend on the size.
+ *
+ * Operations queue: any number may be begun, they run in that order. Not thread-safe; nothing allocates after making. */
+#ifndef TT_FUSED_H
+#define TT_FUSED_H
+
+#include "kernel/kernel.h"
+#include "transport/direct.h"
+
+struct tt_fused;
+/* d is borrowed. */
+tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tutti_error *err);
+void tt_fused_free(struct tt_fused *f); /* accepts NULL */
+/* Time this rank has waited for a peer to enter operations it had entered itself; waits of less than a moment are not counted. */
+uint64_t tt_fused_late_ns(const struct tt_fused *f, uint32_t peer);
+
+struct tt_fused_op {
+    const void *in;
+    void *out; /* may be in; no other overlap */
+    size_t count;
+    tutti_dtype dtype;
+    tutti_redop redop;
+    uint64_t fingerprint;
+    /* the rest is the engine's */
+    uint64_t number;
+    uint32_t state;
+    struct tt_fused_op *next;
+};
+/* Queues op, which stays with the engine until it is done; says "entered" at once when it is the first. */
+void tt_fused_begin(struct tt_fused *f, struct tt_fused_op *op);
+/* Works on the queue until op is done: TUTTI_OK; TUTTI_IN_PROGRESS at deadline_ns (0: only what is possible without waiting),
+ * TUTTI_ERR_DIFFERS, TUTTI_ERR_ABORTED, TUTTI_ERR_PEER. */
+tutti_status tt_fused_step(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *ret_blame);
+#endif

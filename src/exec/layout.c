@@ -1,0 +1,219 @@
+/* layout.c - where each chunk lies in the caller's buffers.
+ *
+ * Two ways to cut the vector: the schedule's own (tt_bind), or exact blocks, rank r having block r of block_counts[r] elements, which the
+ * chunks that rank r owns divide among themselves by weight. All-to-all: chunk source*p + destination has block_counts[destination]
+ * elements.
+ *
+ *     reduce-scatter, 3 ranks, counts 4 1 2, two chunks per rank
+ *         whole vector   |0 0 1 1|3|4 5|        chunk 2 is empty, chunk 3 has the one element of rank 1
+ *         part of rank 2 |4 5|                  one run: whole 5, packed 0
+ *
+ * A buffer that is a part holds the rank's own chunks one after the other. Chunks that touch in the whole vector form a run; runs are what
+ * tt_engine_start gives addresses to, because a caller may also hand over the whole vector in place of the part.
+ * Invariant: places are elements, never overlap, and depend on shape, count and block_counts only: all ranks agree about lengths. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "exec/parts.h"
+
+static bool has_parts(tutti_coll c)
+{
+    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER;
+}
+
+static tutti_status check_blocks(const struct tt_program_config *c, struct tutti_error *err)
+{
+    const struct tt_shape *s = &c->sched->shape;
+    uint64_t sum = 0;
+    if (!has_parts(s->coll) && s->coll != TUTTI_ALL_TO_ALL)
+        return tt_fail(err, TUTTI_ERR_ARG, "%s has no blocks to count", tt_coll_name(s->coll));
+    for (uint32_t r = 0; r < s->ranks; r++)
+        if (__builtin_add_overflow(sum, c->block_counts[r], &sum))
+            return tt_fail(err, TUTTI_ERR_LIMIT, "the blocks have more elements than 64 bits can count");
+    if (sum != c->count)
+        return tt_fail(err, TUTTI_ERR_ARG, "the blocks have %" PRIu64 " elements, the vector has %" PRIu64, sum, c->count);
+    return TUTTI_OK;
+}
+
+/* The schedule's own layout: chunk order is vector order. */
+static void cut_by_bind(const struct tt_bind *b, struct tt_xlayout *l, uint64_t *whole)
+{
+    for (uint32_t c = 0; c < l->chunks; c++)
+        whole[c] = l->sum[c] = tt_bind_offset(b, c);
+    l->sum[l->chunks] = b->count;
+}
+
+static void cut_all_to_all(const struct tt_program_config *c, struct tt_xlayout *l)
+{
+    uint32_t p = c->sched->shape.ranks;
+    l->sum[0] = 0;
+    for (uint32_t i = 0; i < l->chunks; i++)
+        l->sum[i + 1] = l->sum[i] + c->block_counts[i % p];
+}
+
+static uint64_t weight_of(const struct tt_shape *s, uint32_t chunk)
+{
+    return s->weights ? s->weights[chunk] : 1;
+}
+
+/* elems * before / all */
+static uint64_t share(uint64_t elems, uint64_t before, uint64_t all)
+{
+    return (uint64_t)((unsigned __int128)elems * before / all);
+}
+
+/* Exact blocks: begin[r] is where block r begins, all[r] the weight of its chunks, before[r] that of those already placed. */
+static tutti_status cut_blocks(const struct tt_program_config *c, struct tt_xlayout *l, uint64_t *whole, struct tutti_error *err)
+{
+    const struct tt_shape *s = &c->sched->shape;
+    uint64_t *begin = tt_zalloc(3 * (size_t)s->ranks, sizeof *begin), *all = begin + s->ranks, *before = all + s->ranks;
+    tutti_status st = TUTTI_OK;
+    if (!begin)
+        return tt_fail_memory(err, "blocks");
+    for (uint32_t k = 0; k < l->chunks; k++)
+        all[tt_shape_owner(s, k)] += weight_of(s, k);
+    for (uint32_t r = 0; r < s->ranks; r++) {
+        if (r)
+            begin[r] = begin[r - 1] + c->block_counts[r - 1];
+        if (!all[r] && c->block_counts[r]) {
+            st = tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule gives rank %" PRIu32 " no chunk for its block", r);
+            goto out;
+        }
+    }
+    l->sum[0] = 0;
+    /* Invariant: block r is placed up to before[r] of its weight all[r]. */
+    for (uint32_t k = 0; k < l->chunks; k++) {
+        uint32_t r = tt_shape_owner(s, k);
+        uint64_t at = all[r] ? share(c->block_counts[r], before[r], all[r]) : 0;
+        before[r] += weight_of(s, k);
+        uint64_t end = all[r] ? share(c->block_counts[r], before[r], all[r]) : 0;
+        whole[k] = begin[r] + at;
+        l->sum[k + 1] = l->sum[k] + (end - at);
+    }
+out:
+    free(begin);
+    return st;
+}
+
+static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l, uint64_t *whole, struct tutti_error *err)
+{
+    struct tt_bind bind;
+    tutti_status st = tt_bind_make(&c->sched->shape, c->count, c->dtype, &bind, err);
+    if (st != TUTTI_OK)
+        return st;
+    if (!c->block_counts)
+        cut_by_bind(&bind, l, whole);
+    else if ((st = check_blocks(c, err)) == TUTTI_OK && c->sched->shape.coll == TUTTI_ALL_TO_ALL)
+        cut_all_to_all(c, l);
+    else if (st == TUTTI_OK)
+        st = cut_blocks(c, l, whole, err);
+    tt_bind_free(&bind);
+    return st;
+}
+
+/* IN of rank s: its row by destination; OUT of rank d: its column by source. */
+static void place_all_to_all(const struct tt_program_config *c, struct tt_xlayout *l)
+{
+    uint32_t p = c->sched->shape.ranks, me = c->rank;
+    uint64_t in = 0, out = 0;
+    l->even = true;
+    for (uint32_t i = 0; i < p; i++) {
+        l->in[me * p + i] = in;
+        l->out[i * p + me] = out;
+        l->even = l->even && in == out;
+        in += tt_xlayout_elems(l, me * p + i);
+        out += tt_xlayout_elems(l, i * p + me);
+    }
+    l->in_elems = in;
+    l->out_elems = out;
+    l->even = l->even && in == out;
+}
+
+/* The own chunks, one after the other. */
+static tutti_status place_part(const struct tt_program_config *c, struct tt_xlayout *l, const uint64_t *whole, uint64_t *part,
+                               struct tutti_error *err)
+{
+    struct tt_xrun run = {0};
+    uint64_t packed = 0, end = TT_XNOWHERE;
+    for (uint32_t k = 0; k < l->chunks; k++) {
+        if (tt_shape_owner(&c->sched->shape, k) != c->rank)
+            continue;
+        if (whole[k] != end) {
+            run = (struct tt_xrun){.whole = whole[k], .packed = packed};
+            if (l->runs.len + TT_XBASE_RUNS >= TT_XBASE_MAX)
+                return tt_fail(err, TUTTI_ERR_LIMIT, "a rank's part is in more than %d pieces", TT_XBASE_MAX - TT_XBASE_RUNS - 1);
+            if (!tt_vec_push(&l->runs, &run, 1))
+                return tt_fail_memory(err, "own part");
+        }
+        l->run[k] = (uint32_t)l->runs.len - 1;
+        part[k] = whole[k] - run.whole;
+        packed += tt_xlayout_elems(l, k);
+        end = whole[k] + tt_xlayout_elems(l, k);
+    }
+    *(l->part_in ? &l->in_elems : &l->out_elems) = packed;
+    return TUTTI_OK;
+}
+
+static void place_whole(const struct tt_program_config *c, struct tt_xlayout *l, const uint64_t *whole)
+{
+    const struct tt_shape *s = &c->sched->shape;
+    for (uint32_t k = 0; k < l->chunks; k++) {
+        if (!l->part_in && tt_shape_has_input(s, c->rank, k)) {
+            l->in[k] = whole[k];
+            l->in_elems = l->sum[l->chunks];
+        }
+        if (!l->part_out && tt_shape_has_output(s, c->rank, k)) {
+            l->out[k] = whole[k];
+            l->out_elems = l->sum[l->chunks];
+        }
+    }
+}
+
+static tutti_status place(const struct tt_program_config *c, struct tt_xlayout *l, const uint64_t *whole, struct tutti_error *err)
+{
+    tutti_coll coll = c->sched->shape.coll;
+    l->part_in = coll == TUTTI_ALL_GATHER || coll == TUTTI_GATHER;
+    l->part_out = coll == TUTTI_REDUCE_SCATTER || coll == TUTTI_SCATTER;
+    for (uint32_t k = 0; k < l->chunks; k++)
+        l->in[k] = l->out[k] = TT_XNOWHERE;
+    if (coll == TUTTI_ALL_TO_ALL) {
+        place_all_to_all(c, l);
+        return TUTTI_OK;
+    }
+    place_whole(c, l, whole);
+    return has_parts(coll) ? place_part(c, l, whole, l->part_in ? l->in : l->out, err) : TUTTI_OK;
+}
+
+tutti_status tt_xlayout_make(const struct tt_program_config *c, struct tt_xlayout *ret, struct tutti_error *err)
+{
+    uint32_t n = c->sched->shape.chunks;
+    struct tt_xlayout l = {.chunks = n, .runs = {.elem = sizeof(struct tt_xrun)}};
+    uint64_t *whole = tt_alloc(n, sizeof *whole);
+    tutti_status st = TUTTI_OK;
+    l.sum = tt_alloc((size_t)n + 1, sizeof *l.sum);
+    l.in = tt_alloc(n, sizeof *l.in);
+    l.out = tt_alloc(n, sizeof *l.out);
+    l.run = tt_alloc(n, sizeof *l.run);
+    if (!whole || !l.sum || !l.in || !l.out || !l.run)
+        st = tt_fail_memory(err, "layout");
+    if (st == TUTTI_OK)
+        st = cut(c, &l, whole, err);
+    if (st == TUTTI_OK)
+        st = place(c, &l, whole, err);
+    free(whole);
+    if (st == TUTTI_OK)
+        *ret = l;
+    else
+        tt_xlayout_free(&l);
+    return st;
+}
+
+void tt_xlayout_free(struct tt_xlayout *l)
+{
+    free(l->sum);
+    free(l->in);
+    free(l->out);
+    free(l->run);
+    tt_vec_free(&l->runs);
+    *l = (struct tt_xlayout){0};
+}

@@ -1,0 +1,394 @@
+/* parts.h - what the files of exec/ share among themselves; nobody else includes it.
+ *
+ * Cold: layout.c (where chunks lie), deps.c (who waits for whom), compile.c (operations to memory), program.c (the whole).
+ * Hot: engine.c (start, test), progress.c (events), send.c, receive.c, run.c (local operations and readiness), credit.c (who may send
+ * how much ahead), stash.c (what came too early), stats.c.
+ *
+ * Words: a task is one segment of one operation (number op * segments + segment); a piece is what one transport message carries of a task;
+ * a fragment is a run of touching elements; a link is one peer as one program sees it. */
+#ifndef TT_EXEC_PARTS_H
+#define TT_EXEC_PARTS_H
+
+#include <assert.h>
+
+#include "exec/exec.h"
+
+enum {
+    TT_XPIECE = 128 << 10,              /* bytes of a piece at most: stays in a second-level cache from arrival to reduction */
+    TT_XBLOCK = TT_XPIECE / TT_IOV_MAX, /* unit of stash memory and of credit: a piece is received in one accept */
+    TT_XEVENTS = 32,
+    TT_XSTAGES = 8,
+    TT_XDEFERRED = 64,
+    TT_XBUCKETS = 64 /* of the table of running programs */
+};
+static_assert((int)TT_XPIECE <= (int)TT_PIECE_MAX && TT_XPIECE % 64 == 0, "a piece is one transport message and holds whole elements");
+#define TT_XNO UINT32_MAX
+
+/* Control messages of the engine; `request` is the sender's latest started one. */
+enum {
+    TT_XCH_STARTED = TT_CH_CONTROL,     /* "I have started this and all earlier requests" */
+    TT_XCH_MISMATCH = TT_CH_CONTROL + 1 /* "your fingerprint for `request` (payload) is not mine (tag)" */
+};
+
+/* ---- layout.c: where chunks lie in the caller's buffers, in elements ---- */
+
+#define TT_XNOWHERE UINT64_MAX
+struct tt_xrun {     /* touching own chunks of a collective with parts */
+    uint64_t whole;  /* where it begins in the whole vector */
+    uint64_t packed; /* and in the own part */
+};
+struct tt_xlayout {
+    uint32_t chunks;
+    uint64_t *sum;      /* chunks + 1: elements of the chunks before */
+    uint64_t *in, *out; /* TT_XNOWHERE, or place in IN / OUT; a part: counted from the beginning of its run */
+    uint32_t *run;      /* run of an own chunk (parts) */
+    struct tt_vec runs; /* struct tt_xrun; empty when the collective has no parts */
+    uint64_t in_elems, out_elems;
+    bool part_in, part_out; /* IN (OUT) is the own part */
+    bool even;              /* all-to-all: blocks of one size, so that both sides of the transposition have one place */
+};
+tutti_status tt_xlayout_make(const struct tt_program_config *c, struct tt_xlayout *ret, struct tutti_error *err);
+void tt_xlayout_free(struct tt_xlayout *l);
+static inline uint64_t tt_xlayout_elems(const struct tt_xlayout *l, uint32_t chunk)
+{
+    return l->sum[chunk + 1] - l->sum[chunk];
+}
+
+/* ---- compile.c: operations to places in memory ---- */
+
+/* A reference is a base (16 bits: 0 IN, 1 OUT, 2 own memory, 3 + r run r of the own part) and a byte offset. */
+enum { TT_XBASE_IN, TT_XBASE_OUT, TT_XBASE_OWN, TT_XBASE_RUNS, TT_XBASE_MAX = 1 << 16 };
+#define TT_XREF_OFFSET ((UINT64_C(1) << 48) - 1)
+#define TT_XDIVIDE     (UINT64_C(1) << 63) /* in the first word of a fragment: the mean is formed here */
+
+struct tt_xop {
+    uint8_t kind; /* enum tt_op_kind */
+    bool divides; /* some fragment does */
+    uint16_t channel;
+    uint32_t link, message;
+    uint32_t npieces; /* of its longest segment */
+    uint32_t nfrags;
+    uint32_t width;   /* references of a fragment: destination (SEND: source), then sources */
+    uint64_t code;    /* first word in tt_program.code; a fragment is 1 + width words: elements, references */
+    uint64_t elems;   /* all fragments */
+    uint64_t stride;  /* landing, packing: bytes from segment to segment */
+    uint64_t land;    /* where in own memory a message waits that came too early (SEND: is put together); TT_XNOWHERE */
+    uint64_t piece;   /* receives: first of its npieces * segments piece states */
+    uint32_t succ[2]; /* by mode: first of the operations that wait for this one */
+    uint32_t nsucc[2];
+};
+/* Piece states; TT_XSTAGED + s: being received into stage s. */
+enum { TT_XMISSING, TT_XDIRECT, TT_XLANDING, TT_XLANDED, TT_XTAKEN, TT_XSTAGED };
+
+struct tt_xtask {
+    uint32_t waits; /* earlier conflicting tasks that are not done */
+    uint32_t left;  /* pieces that are not done; local operations: 1 */
+};
+
+/* One (peer, channel) messages come from: operations lane_ops[first .. first+n-1]. */
+struct tt_xlane {
+    uint32_t peer, channel;
+    uint32_t link, first, n;
+};
+
+struct tt_xlink {
+    uint32_t peer;
+    uint32_t in_pieces, out_pieces;
+    uint64_t in_bytes, out_bytes;
+    uint64_t in_cost, out_cost; /* in blocks of credit */
+    /* while running: */
+    struct tt_program *program;
+    uint32_t in_left, out_left;      /* pieces to come; pieces the transport still has or has to get */
+    uint32_t head, tail, piece;      /* ready send tasks (linked by tt_program.next), next piece of the first */
+    struct tt_xlink *before, *after; /* among the engine's links that have something to send */
+    bool waiting, heard;
+    uint64_t due;   /* credit: what the peer has been allowed when it knows of this request */
+    uint64_t spent; /* how far this request has come in the line of all bytes to the peer (credit.c) */
+    uint64_t first_ns, first_bytes;
+};
+
+enum tt_xstate { TT_XIDLE, TT_XRUNNING, TT_XDONE, TT_XFAILED };
+
+struct tt_program {
+    tutti_dtype dtype;
+    tutti_redop redop;
+    uint32_t elem_bytes, elem_shift, divisor;
+    uint32_t nops, segments, ntasks;
+    uint64_t in_elems, out_elems;
+    bool inplace; /* may be run in place: mode 1 exists */
+    bool part_in, part_out;
+    struct tt_xrun *runs;
+    uint32_t nruns;
+
+    struct tt_xop *ops;
+    uint64_t *code;
+    uint32_t *succ;
+    struct tt_xlane *lanes; /* open addressing, by (peer, channel) */
+    uint32_t lane_mask;
+    uint32_t *lane_ops;
+    struct tt_xlink *links;
+    uint32_t nlinks;
+    uint64_t in_bytes; /* of all messages */
+
+    const struct tt_xtask *fresh[2]; /* by mode: what tasks begin with */
+    const uint32_t *first[2];        /* by mode: tasks that can run at once */
+    uint32_t nfirst[2];
+    uint64_t npieces;
+
+    /* state of the run */
+    enum tt_xstate state;
+    uint32_t mode; /* 1: IN and OUT share memory */
+    uint32_t seq, slot;
+    uint64_t fingerprint;
+    struct tt_program *chain; /* in the engine's table */
+    struct tt_xtask *tasks;
+    uint32_t *next; /* send queues */
+    uint32_t *work; /* tasks that became ready: each enters once */
+    uint32_t work_head, work_tail;
+    uint32_t tasks_left;
+    uint8_t *pieces;
+    uint64_t bytes_in;
+    uint64_t idle_ns; /* the engine's, when this was started */
+    char **base;
+    const void **operands;
+    char *own; /* scratch, landing, packing */
+    size_t own_bytes;
+    bool own_mapped;
+};
+
+struct tt_xplace { /* chunks [first, end) of a scratch buffer */
+    uint32_t buf, first, end;
+    uint64_t at; /* byte in own memory */
+};
+
+/* What compiling needs besides the program. */
+struct tt_xcompile {
+    const struct tt_program_config *config;
+    const struct tt_shape *shape;
+    struct tt_slice slice;
+    struct tt_xlayout layout;
+    struct tt_vec code;    /* uint64_t */
+    struct tt_vec scratch; /* struct tt_xplace */
+    uint32_t *last_writer; /* of OUT, by chunk: op, TT_XNO */
+    uint64_t own_bytes;
+    struct tt_program *p;
+    struct tutti_error *err;
+};
+tutti_status tt_xcompile_ops(struct tt_xcompile *x);
+/* Pieces of operation i, and memory for what cannot go straight to its place; waits: it may have to wait for earlier operations. */
+tutti_status tt_xcompile_room(struct tt_xcompile *x, uint32_t i, bool waits);
+/* The element at which part k of `segments` begins, in `elems` elements: whole cache lines when there are enough of them. */
+static inline uint64_t tt_xpart(const struct tt_program *p, uint64_t elems, uint32_t k)
+{
+    if (k == 0 || k == p->segments)
+        return k ? elems : 0;
+    uint32_t shift = 6 - p->elem_shift; /* elements of a cache line */
+    uint64_t n = elems >> shift, s = p->segments;
+    if (n < s)
+        shift = 0, n = elems;
+    return (n / s * k + n % s * k / s) << shift;
+}
+uint64_t tt_xop_bytes(const struct tt_program *p, const struct tt_xop *op, uint32_t segment);
+
+/* ---- messages.c ---- */
+tutti_status tt_xmessages(struct tt_xcompile *x);                                                  /* numbers, links, lanes */
+void tt_xmessages_count(struct tt_program *p, const struct tt_xtask *tasks);                       /* what each link carries */
+const struct tt_xlane *tt_xlane_find(const struct tt_program *p, uint32_t peer, uint32_t channel); /* NULL: nothing comes there */
+
+/* ---- deps.c ---- */
+
+/* Which operations of a slice wait for which: pairs sorted by `from`. In mode 1 OUT is the memory of IN. */
+struct tt_xedge {
+    uint32_t from, to;
+};
+tutti_status tt_xdeps(struct tt_xcompile *x, uint32_t mode, struct tt_vec *ret_edges, struct tutti_error *err);
+/* Copying a chunk onto itself in mode 1 is nothing. */
+bool tt_xcopies_itself(const struct tt_xcompile *x, uint32_t op, const struct tt_span *span, uint32_t chunk);
+
+/* ---- the engine ---- */
+
+struct tt_xpromise { /* through request seq the peer's credit stands at `end` */
+    uint32_t seq;
+    uint64_t end;
+};
+struct tt_xentry { /* a piece in the stash; its number is that of its first block */
+    struct tt_tag tag;
+    uint32_t bytes, stream, next;
+    bool filling; /* TT_EV_RECEIVED has not come yet */
+};
+struct tt_xpeer {
+    bool heard, closed, notice;
+    uint32_t latest; /* heard: the latest request this peer is known to have started */
+    int error;
+    /* what we may send it ahead: requests it is not known to have started, oldest first */
+    struct tt_xpromise *promises;
+    uint32_t promise_head, promise_tail;
+    uint64_t out_cost, known; /* credit of all requests started here; of those it is known to have started */
+    uint64_t due, told;       /* the same seen from the other side: of all started here, of those it has been told */
+    /* what it has sent ahead */
+    uint32_t *block_next;
+    struct tt_xentry *entries;
+    char *blocks;
+    uint32_t blocks_used, block_free, block_fresh;
+    uint32_t entry_first, entry_last;
+    struct tt_peer_stats stats;
+};
+
+struct tt_engine {
+    struct tt_transport *transport;
+    uint16_t comm;
+    uint32_t size, max_requests, nrunning;
+    uint32_t budget, quarter; /* eager credit per peer in blocks; untold credit that is worth a notice */
+    uint32_t stash_blocks, promise_mask;
+    bool any, failed, any_closed; /* any: a request has been started, `seq` is the latest */
+    uint32_t seq;
+    uint64_t fingerprint;
+    struct tt_program *buckets[TT_XBUCKETS];
+    struct tt_program **slots;
+    uint32_t *free_slots;
+    struct tt_xlink *waiting, *waiting_last;
+    struct tt_xpeer *peers;
+    struct tt_xpromise *promises; /* of all peers */
+    uint32_t notices, stashed, ndeferred;
+    struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
+    char *stages, *gather;
+    uint8_t free_stage[TT_XSTAGES];
+    uint32_t nfree_stages;
+    void *stash;
+    size_t stash_bytes;
+    struct tt_engine_fault fault;
+    bool report; /* the peer of a mismatch has not been told yet */
+    uint64_t idle_since, idle_ns;
+    uint32_t nlate, late[TT_XEVENTS];
+};
+
+/* Sequence numbers wrap: a is later than b. */
+static inline bool tt_xlater(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) > 0;
+}
+static inline uint32_t tt_xcost(uint64_t bytes)
+{
+    return bytes > TT_XBLOCK ? (uint32_t)((bytes + TT_XBLOCK - 1) / TT_XBLOCK) : 1;
+}
+struct tt_program *tt_xfind(const struct tt_engine *e, uint32_t seq); /* NULL: not running */
+void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f); /* the first one counts; fails all programs */
+void tt_xprotocol(struct tt_engine *e, uint32_t peer, uint32_t seq);
+void tt_xmismatch(struct tt_engine *e, uint32_t peer, const struct tt_program *p, uint64_t theirs);
+void tt_xmissing(struct tt_engine *e, const struct tt_program *p); /* a fault when a closed peer still had to give or to get something */
+void tt_xleave(struct tt_engine *e, struct tt_program *p);         /* out of the table */
+bool tt_xretry_deferred(struct tt_engine *e);                      /* true: some found room now (progress.c) */
+
+/* ---- run.c: readiness, and the bytes of operations ---- */
+
+/* Walks over the elements of a piece (or of a whole segment) fragment by fragment. */
+struct tt_xwalk {
+    const struct tt_program *p;
+    const uint64_t *word; /* of the next fragment */
+    uint32_t width, segment;
+    uint64_t skip, want; /* elements */
+};
+struct tt_xfrag {
+    const uint64_t *ref;
+    uint64_t from; /* bytes after the references */
+    uint64_t elems;
+    bool divide;
+};
+static inline struct tt_xwalk tt_xwalk_piece(const struct tt_program *p, const struct tt_xop *op, uint32_t segment, uint32_t piece)
+{
+    uint64_t bytes = p->segments == 1 ? op->elems << p->elem_shift : tt_xop_bytes(p, op, segment), at = (uint64_t)piece * TT_XPIECE;
+    assert(at <= bytes);
+    uint64_t n = bytes - at < TT_XPIECE ? bytes - at : TT_XPIECE;
+    return (struct tt_xwalk){.p = p,
+                             .word = p->code + op->code,
+                             .width = op->width,
+                             .segment = segment,
+                             .skip = at >> p->elem_shift,
+                             .want = n >> p->elem_shift};
+}
+/* Invariant: `skip` elements of the piece's segment, counted from the next fragment, lie before the piece. */
+static inline bool tt_xwalk_next(struct tt_xwalk *w, struct tt_xfrag *ret)
+{
+    const struct tt_program *p = w->p;
+    while (w->want) {
+        uint64_t all = w->word[0] & ~TT_XDIVIDE, a = 0, n = all;
+        if (p->segments > 1) {
+            a = tt_xpart(p, all, w->segment);
+            n = tt_xpart(p, all, w->segment + 1) - a;
+        }
+        const uint64_t *word = w->word;
+        w->word += 1 + w->width;
+        if (w->skip >= n) {
+            w->skip -= n;
+            continue;
+        }
+        n = n - w->skip < w->want ? n - w->skip : w->want;
+        ret->ref = word + 1;
+        ret->from = (a + w->skip) << p->elem_shift;
+        ret->elems = n;
+        ret->divide = (word[0] & TT_XDIVIDE) != 0;
+        w->skip = 0;
+        w->want -= n;
+        return true;
+    }
+    return false;
+}
+static inline uint64_t tt_xwalk_bytes(const struct tt_xwalk *w)
+{
+    return w->want * w->p->elem_bytes;
+}
+static inline char *tt_xat(const struct tt_program *p, const struct tt_xfrag *f, uint32_t i)
+{
+    return p->base[f->ref[i] >> 48] + (f->ref[i] & TT_XREF_OFFSET) + f->from;
+}
+static inline uint32_t tt_xtask_op(const struct tt_program *p, uint32_t task)
+{
+    return p->segments == 1 ? task : task / p->segments;
+}
+/* The task is done: those who waited for it may have become ready. */
+void tt_xfinish(struct tt_program *p, uint32_t task);
+/* Does everything that has become ready; leaves the table when the program is done. */
+void tt_xwork(struct tt_engine *e, struct tt_program *p);
+/* Uses the bytes of a piece for its operation, which is ready. */
+void tt_xconsume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, const void *data);
+
+/* ---- send.c ---- */
+void tt_xsend(struct tt_engine *e, struct tt_program *p, uint32_t task); /* a send task is ready */
+bool tt_xsend_waiting(struct tt_engine *e);                              /* tries what could not be sent before; true: something went */
+void tt_xsent(struct tt_engine *e, const struct tt_event *ev);
+tutti_status tt_xsend_control(struct tt_engine *e, uint32_t peer, const struct tt_tag *tag, const void *payload, size_t bytes);
+
+/* ---- receive.c ---- */
+/* An event of a running or future program; false: no room, keep the event and try again. */
+bool tt_xreceive(struct tt_engine *e, const struct tt_event *ev);
+void tt_xreceived(struct tt_engine *e, const struct tt_event *ev); /* an accepted payload is complete */
+/* A payload that is not (any more) in transport memory. */
+void tt_xreceive_bytes(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev);
+/* A receive became ready: uses what has landed; true when that was all of it. */
+bool tt_xreceive_landed(struct tt_program *p, uint32_t task);
+
+/* ---- credit.c ---- */
+void tt_xhear(struct tt_engine *e, uint32_t peer, uint32_t seq); /* the peer has started seq */
+void tt_xcredit_start(struct tt_engine *e, struct tt_program *p);
+void tt_xcredit_tell(struct tt_engine *e, const struct tt_program *p); /* notices to those who have not been told otherwise */
+bool tt_xcredit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost);
+void tt_xcredit_spend(struct tt_engine *e, struct tt_xlink *l, uint32_t cost); /* a piece has gone */
+bool tt_xcredit_retry(struct tt_engine *e);
+
+/* ---- stash.c ---- */
+tutti_status tt_xstash_make(struct tt_engine *e, struct tutti_error *err);
+void tt_xstash_free(struct tt_engine *e);
+bool tt_xstash_data(struct tt_engine *e, const struct tt_event *ev);   /* false: full */
+bool tt_xstash_accept(struct tt_engine *e, const struct tt_event *ev); /* false: full */
+void tt_xstash_received(struct tt_engine *e, const struct tt_event *ev);
+void tt_xstash_take(struct tt_engine *e, struct tt_program *p); /* hands over what came for p before it was started */
+
+/* ---- stats.c ---- */
+void tt_xstats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes);
+void tt_xstats_looked(struct tt_engine *e, size_t nevents); /* after a look at the transport */
+void tt_xstats_start(struct tt_engine *e, struct tt_program *p);
+
+/* ---- memory that is touched only where it is used (program.c) ---- */
+void *tt_xmap(size_t bytes); /* zeroed; NULL when there is none */
+void tt_xunmap(void *p, size_t bytes);
+#endif

@@ -1,0 +1,283 @@
+/* program.c - a rank's slice bound to count, type and reduction: everything made once, so that running it needs no memory.
+ *
+ *     layout (where chunks lie) -> fragments (operations as memory) -> messages (numbers, peers) -> dependencies -> tasks
+ *
+ * A task is one segment of one operation. What tasks begin with is kept twice, for IN and OUT apart (mode 0) and for one memory (mode 1),
+ * and copied at every start. Own memory (scratch, landing places) is mapped, not touched: what never lands costs no page. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "exec/parts.h"
+
+enum { SEGMENT_BYTES = 128 << 10, AUTO_SEGMENTS_MAX = 512, MAP_FROM = 256 << 10 };
+
+void *tt_xmap(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void tt_xunmap(void *p, size_t bytes)
+{
+    if (p)
+        munmap(p, bytes);
+}
+
+/* ---- segments ---- */
+
+static uint64_t longest_chunk(const struct tt_xlayout *l)
+{
+    uint64_t most = 0;
+    for (uint32_t c = 0; c < l->chunks; c++)
+        most = tt_xlayout_elems(l, c) > most ? tt_xlayout_elems(l, c) : most;
+    return most;
+}
+
+static uint32_t choose_segments(const struct tt_xcompile *x)
+{
+    uint32_t own = x->shape->segments;
+    if (x->config->segments || own > 1)
+        return x->config->segments ? x->config->segments : own;
+    uint64_t n = (longest_chunk(&x->layout) * x->p->elem_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
+    return n < 1 ? 1 : n > AUTO_SEGMENTS_MAX ? AUTO_SEGMENTS_MAX : (uint32_t)n;
+}
+
+/* ---- tasks ---- */
+
+static uint32_t work_of(const struct tt_xcompile *x, const struct tt_xop *op, uint32_t segment)
+{
+    uint64_t bytes = tt_xop_bytes(x->p, op, segment);
+    if (x->shape->coll == TUTTI_BARRIER && op->kind <= TT_OP_RECV_REDUCE)
+        return 1; /* nothing to say, but to be heard */
+    if (op->kind > TT_OP_RECV_REDUCE)
+        return bytes ? 1 : 0;
+    return (uint32_t)((bytes + TT_XPIECE - 1) / TT_XPIECE);
+}
+
+static void fill_tasks(struct tt_xcompile *x, const struct tt_vec *edges, struct tt_xtask *tasks)
+{
+    struct tt_program *p = x->p;
+    const struct tt_xedge *e = edges->data;
+    for (size_t i = 0; i < edges->len; i++)
+        tasks[(size_t)e[i].to * p->segments].waits++;
+    for (uint32_t i = 0; i < p->nops; i++)
+        for (uint32_t k = 0; k < p->segments; k++) {
+            size_t t = (size_t)i * p->segments + k;
+            tasks[t] = (struct tt_xtask){tasks[(size_t)i * p->segments].waits, work_of(x, &p->ops[i], k)};
+        }
+}
+
+/* Receives wait for their message, so that only those that expect none begin by themselves. */
+static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *tasks, uint32_t *first)
+{
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < p->ntasks; t++) {
+        uint8_t kind = p->ops[t / p->segments].kind;
+        bool expects = tasks[t].left && (kind == TT_OP_RECV || kind == TT_OP_RECV_REDUCE);
+        if (tasks[t].waits == 0 && !expects)
+            first[n++] = t;
+    }
+    return n;
+}
+
+static bool keep_successors(struct tt_program *p, const struct tt_vec *edges, uint32_t mode, struct tt_vec *succ)
+{
+    const struct tt_xedge *e = edges->data;
+    for (size_t i = 0; i < edges->len; i++) {
+        struct tt_xop *op = &p->ops[e[i].from];
+        if (op->nsucc[mode]++ == 0)
+            op->succ[mode] = (uint32_t)succ->len;
+        if (!tt_vec_push(succ, &e[i].to, 1))
+            return false;
+    }
+    return true;
+}
+
+static tutti_status make_mode(struct tt_xcompile *x, uint32_t mode, struct tt_vec *succ)
+{
+    struct tt_program *p = x->p;
+    struct tt_vec edges = {.elem = sizeof(struct tt_xedge)};
+    struct tt_xtask *tasks = tt_zalloc(p->ntasks, sizeof *tasks);
+    uint32_t *first = tt_alloc(p->ntasks, sizeof *first);
+    p->fresh[mode] = tasks;
+    p->first[mode] = first;
+    tutti_status st = tt_xdeps(x, mode, &edges, x->err);
+    if (st == TUTTI_OK && (!tasks || !first || !keep_successors(p, &edges, mode, succ)))
+        st = tt_fail_memory(x->err, "tasks");
+    if (st == TUTTI_OK) {
+        fill_tasks(x, &edges, tasks);
+        p->nfirst[mode] = fill_first(p, tasks, first);
+    }
+    tt_vec_free(&edges);
+    return st;
+}
+
+static tutti_status make_tasks(struct tt_xcompile *x)
+{
+    struct tt_program *p = x->p;
+    struct tt_vec succ = {.elem = sizeof(uint32_t)};
+    tutti_status st = make_mode(x, 0, &succ);
+    if (st == TUTTI_OK && p->inplace)
+        st = make_mode(x, 1, &succ);
+    p->succ = succ.data;
+    for (uint32_t i = 0; i < p->nops && st == TUTTI_OK; i++) {
+        const struct tt_xtask *t0 = &p->fresh[0][(size_t)i * p->segments];
+        const struct tt_xtask *t1 = p->inplace ? &p->fresh[1][(size_t)i * p->segments] : t0;
+        st = tt_xcompile_room(x, i, t0->waits || t1->waits);
+    }
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static tutti_status check_config(const struct tt_program_config *c, struct tutti_error *err)
+{
+    const struct tt_sched *s = c->sched;
+    if ((unsigned)c->dtype >= TUTTI_DTYPE_COUNT || (unsigned)c->redop >= TUTTI_REDOP_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "unknown data type or reduction");
+    if (c->rank < s->first_rank || c->rank - s->first_rank >= s->nslices)
+        return tt_fail(err, TUTTI_ERR_ARG, "the schedule does not hold rank %" PRIu32, c->rank);
+    if (c->segments > TT_MAX_SEGMENTS)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " segments: at most %d", c->segments, (int)TT_MAX_SEGMENTS);
+    return TUTTI_OK;
+}
+
+static tutti_status bind_sizes(struct tt_xcompile *x)
+{
+    struct tt_program *p = x->p;
+    const struct tt_xlayout *l = &x->layout;
+    uint64_t bytes;
+    p->segments = choose_segments(x);
+    p->nops = (uint32_t)x->slice.nops;
+    if (x->slice.nops > UINT32_MAX / 2 / p->segments)
+        return tt_fail(x->err, TUTTI_ERR_LIMIT, "%zu operations of %" PRIu32 " segments", x->slice.nops, p->segments);
+    p->ntasks = p->nops * p->segments;
+    if (__builtin_mul_overflow(l->sum[l->chunks], (uint64_t)p->elem_bytes, &bytes) || bytes > TT_XREF_OFFSET / 2)
+        return tt_fail(x->err, TUTTI_ERR_LIMIT, "%" PRIu64 " elements: at most 2^47 bytes", l->sum[l->chunks]);
+    p->in_elems = l->in_elems;
+    p->out_elems = l->out_elems;
+    p->part_in = l->part_in;
+    p->part_out = l->part_out;
+    p->nruns = (uint32_t)l->runs.len;
+    p->inplace = x->shape->inplace && (x->shape->coll != TUTTI_ALL_TO_ALL || l->even);
+    p->ops = tt_zalloc(x->slice.nops, sizeof *p->ops);
+    return p->ops ? TUTTI_OK : tt_fail_memory(x->err, "operations");
+}
+
+static tutti_status make_own(struct tt_xcompile *x)
+{
+    struct tt_program *p = x->p;
+    p->own_bytes = x->own_bytes ? (size_t)x->own_bytes : 64;
+    p->own_mapped = p->own_bytes >= MAP_FROM;
+    p->own = p->own_mapped ? tt_xmap(p->own_bytes) : aligned_alloc(64, p->own_bytes);
+    if (!p->own)
+        return tt_fail(x->err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of scratch)", p->own_bytes);
+    return TUTTI_OK;
+}
+
+/* What changes while running. */
+static tutti_status make_state(struct tt_xcompile *x)
+{
+    struct tt_program *p = x->p;
+    p->tasks = tt_alloc(p->ntasks, sizeof *p->tasks);
+    p->next = tt_alloc(p->ntasks, sizeof *p->next);
+    p->work = tt_alloc(p->ntasks, sizeof *p->work);
+    p->pieces = tt_zalloc((size_t)p->npieces, 1);
+    p->base = tt_zalloc(TT_XBASE_RUNS + (size_t)p->nruns, sizeof *p->base);
+    p->runs = x->layout.runs.data;
+    x->layout.runs.data = NULL; /* the program's from now on */
+    if (!p->tasks || !p->next || !p->work || !p->pieces || !p->base)
+        return tt_fail_memory(x->err, "program");
+    tt_xmessages_count(p, p->fresh[0]);
+    return make_own(x);
+}
+
+static tutti_status compile(struct tt_xcompile *x)
+{
+    tutti_status st = tt_xlayout_make(x->config, &x->layout, x->err);
+    if (st == TUTTI_OK)
+        st = bind_sizes(x);
+    if (st == TUTTI_OK)
+        st = tt_xcompile_ops(x);
+    if (st == TUTTI_OK)
+        st = tt_xmessages(x);
+    if (st == TUTTI_OK)
+        st = make_tasks(x);
+    if (st == TUTTI_OK)
+        st = make_state(x);
+    return st;
+}
+
+tutti_status tt_program_make(const struct tt_program_config *c, struct tt_program **ret, struct tutti_error *err)
+{
+    tutti_status st = check_config(c, err);
+    if (st != TUTTI_OK)
+        return st;
+    struct tt_program *p = tt_zalloc(1, sizeof *p);
+    if (!p)
+        return tt_fail_memory(err, "program");
+    struct tt_xcompile x = {.config = c,
+                            .shape = &c->sched->shape,
+                            .slice = tt_sched_slice(c->sched, c->rank),
+                            .code = {.elem = sizeof(uint64_t)},
+                            .scratch = {.elem = sizeof(struct tt_xplace)},
+                            .p = p,
+                            .err = err};
+    p->dtype = c->dtype;
+    p->redop = c->redop;
+    p->elem_bytes = tt_dtype_bytes(c->dtype);
+    p->elem_shift = (uint32_t)__builtin_ctz(p->elem_bytes);
+    p->divisor = c->redop == TUTTI_AVG ? x.shape->ranks : 1;
+    st = compile(&x);
+    tt_xlayout_free(&x.layout);
+    tt_vec_free(&x.code);
+    tt_vec_free(&x.scratch);
+    free(x.last_writer);
+    if (st == TUTTI_OK)
+        *ret = p;
+    else
+        tt_program_free(p);
+    return st;
+}
+
+void tt_program_free(struct tt_program *p)
+{
+    if (!p)
+        return;
+    assert(p->state != TT_XRUNNING);
+    for (int m = 0; m < 2; m++) {
+        free((void *)(uintptr_t)p->fresh[m]);
+        free((void *)(uintptr_t)p->first[m]);
+    }
+    if (p->own_mapped)
+        tt_xunmap(p->own, p->own_bytes);
+    else
+        free(p->own);
+    free(p->runs);
+    free(p->ops);
+    free(p->code);
+    free(p->succ);
+    free(p->lanes);
+    free(p->lane_ops);
+    free(p->links);
+    free(p->tasks);
+    free(p->next);
+    free(p->work);
+    free(p->pieces);
+    free(p->base);
+    free(p->operands);
+    free(p);
+}
+
+uint64_t tt_program_in_elems(const struct tt_program *p)
+{
+    return p->in_elems;
+}
+
+uint64_t tt_program_out_elems(const struct tt_program *p)
+{
+    return p->out_elems;
+}

@@ -1,0 +1,220 @@
+/* receive.c - arriving pieces on their way to where they belong.
+ *
+ *     the payload is in transport memory (DATA)      operation ready: reduced or copied straight from there
+ *                                                    not ready:       copied to its landing place
+ *     only the header came (HEADER)                  a ready receive: accepted straight into its destination
+ *                                                    a ready receive-reduce: into a stage that is still in cache when it is reduced
+ *                                                    otherwise (not ready, no stage free): into the landing place
+ *     the request is not running yet                 the stash (stash.c)
+ *
+ * Every piece has a state, so that each is used exactly once whatever the order of arrival; one that fits nowhere, has another length or
+ * comes twice is a fault of the protocol. Transport memory is given back before anything that the piece made possible is done. */
+#include <assert.h>
+#include <string.h>
+
+#include "exec/parts.h"
+
+struct target {
+    const struct tt_xop *op;
+    struct tt_xlink *link;
+    uint32_t task;
+    uint8_t *state;
+    char *land; /* valid when the operation has a landing place */
+    struct tt_xwalk walk;
+};
+
+static char *landing(const struct tt_program *p, const struct tt_xop *op, uint32_t segment, uint32_t piece)
+{
+    return op->land == TT_XNOWHERE ? NULL : p->own + op->land + op->stride * segment + (uint64_t)piece * TT_XPIECE;
+}
+
+/* Which piece the tag means; false when there is no such one. */
+static bool locate(struct tt_program *p, const struct tt_event *ev, struct target *ret)
+{
+    const struct tt_xlane *lane = tt_xlane_find(p, ev->peer, ev->tag.channel);
+    uint32_t segment = ev->tag.segment & 0xffff, piece = ev->tag.segment >> 16;
+    if (!lane || ev->tag.message >= lane->n || segment >= p->segments)
+        return false;
+    uint32_t i = p->lane_ops[lane->first + ev->tag.message], task = i * p->segments + segment;
+    const struct tt_xop *op = &p->ops[i];
+    if (piece >= p->fresh[p->mode][task].left)
+        return false;
+    *ret = (struct target){.op = op,
+                           .link = &p->links[lane->link],
+                           .task = task,
+                           .state = &p->pieces[op->piece + (uint64_t)segment * op->npieces + piece],
+                           .land = landing(p, op, segment, piece),
+                           .walk = tt_xwalk_piece(p, op, segment, piece)};
+    return tt_xwalk_bytes(&ret->walk) == ev->bytes;
+}
+
+static bool is_ready(const struct tt_program *p, const struct target *t)
+{
+    return p->tasks[t->task].waits == 0;
+}
+
+/* The bytes are at `data`: uses them, or keeps them for later. True when that completed the task. */
+static bool put(struct tt_program *p, const struct target *t, const void *data, uint32_t bytes)
+{
+    if (is_ready(p, t)) {
+        tt_xconsume(p, t->op, &t->walk, data);
+        *t->state = TT_XTAKEN;
+        return --p->tasks[t->task].left == 0;
+    }
+    if (data != t->land && bytes)
+        memcpy(t->land, data, bytes);
+    *t->state = TT_XLANDED;
+    return false;
+}
+
+static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t, uint32_t bytes, bool complete)
+{
+    p->bytes_in += bytes;
+    t->link->in_left--;
+    tt_xstats_arrived(e, t->link, bytes);
+    if (!complete)
+        return;
+    tt_xfinish(p, t->task);
+    tt_xwork(e, p);
+}
+
+static bool fits(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev, struct target *ret)
+{
+    if (ev->tag.fingerprint != p->fingerprint) {
+        tt_xmismatch(e, ev->peer, p, ev->tag.fingerprint);
+        return false;
+    }
+    if (locate(p, ev, ret) && *ret->state == TT_XMISSING)
+        return true;
+    tt_xprotocol(e, ev->peer, p->seq);
+    return false;
+}
+
+void tt_xreceive_bytes(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+{
+    struct target t;
+    if (fits(e, p, ev, &t))
+        arrived(e, p, &t, ev->bytes, put(p, &t, ev->data, ev->bytes));
+}
+
+static void receive_data(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+{
+    struct target t;
+    bool ok = fits(e, p, ev, &t), complete = ok && put(p, &t, ev->data, ev->bytes);
+    e->transport->ops->release(e->transport, ev);
+    if (ok)
+        arrived(e, p, &t, ev->bytes, complete);
+}
+
+/* ---- large payloads on sockets ---- */
+
+/* The destination itself, when the bytes need no work and are few enough fragments; 0: not possible. */
+static int direct_places(struct tt_program *p, const struct target *t, struct iovec *iov)
+{
+    struct tt_xwalk w = t->walk;
+    struct tt_xfrag f;
+    int n = 0;
+    if (!is_ready(p, t) || t->op->kind != TT_OP_RECV || t->op->divides)
+        return 0;
+    while (tt_xwalk_next(&w, &f)) {
+        if (n == TT_IOV_MAX)
+            return 0;
+        iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0), .iov_len = (size_t)f.elems << p->elem_shift};
+    }
+    *t->state = TT_XDIRECT;
+    return n;
+}
+
+static int buffer_place(struct tt_engine *e, struct tt_program *p, const struct target *t, uint32_t bytes, struct iovec *iov)
+{
+    void *to = t->land;
+    *t->state = TT_XLANDING;
+    if (is_ready(p, t) && e->nfree_stages > 0) {
+        uint8_t stage = e->free_stage[--e->nfree_stages];
+        *t->state = (uint8_t)(TT_XSTAGED + stage);
+        to = e->stages + (size_t)stage * TT_XPIECE;
+    }
+    assert(to);
+    iov[0] = (struct iovec){.iov_base = to, .iov_len = bytes};
+    return 1;
+}
+
+static void receive_header(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+{
+    struct iovec iov[TT_IOV_MAX];
+    struct target t;
+    if (!fits(e, p, ev, &t))
+        return;
+    int n = direct_places(p, &t, iov);
+    if (n == 0)
+        n = buffer_place(e, p, &t, ev->bytes, iov);
+    tutti_status st = e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, n);
+    if (st != TUTTI_OK && st != TUTTI_ERR_IO)
+        tt_xprotocol(e, ev->peer, p->seq);
+}
+
+void tt_xreceived(struct tt_engine *e, const struct tt_event *ev)
+{
+    struct tt_program *p = tt_xfind(e, ev->tag.request);
+    struct target t;
+    if (!p || !locate(p, ev, &t) || *t.state == TT_XMISSING) {
+        tt_xstash_received(e, ev);
+        return;
+    }
+    bool complete = false;
+    if (*t.state == TT_XDIRECT) {
+        *t.state = TT_XTAKEN;
+        complete = --p->tasks[t.task].left == 0;
+    } else if (*t.state == TT_XLANDING) {
+        complete = put(p, &t, t.land, ev->bytes);
+    } else {
+        assert(*t.state >= TT_XSTAGED);
+        uint8_t stage = (uint8_t)(*t.state - TT_XSTAGED);
+        complete = put(p, &t, e->stages + (size_t)stage * TT_XPIECE, ev->bytes);
+        e->free_stage[e->nfree_stages++] = stage;
+    }
+    arrived(e, p, &t, ev->bytes, complete);
+}
+
+/* ---- */
+
+bool tt_xreceive(struct tt_engine *e, const struct tt_event *ev)
+{
+    struct tt_program *p = tt_xfind(e, ev->tag.request);
+    bool data = ev->kind == TT_EV_DATA;
+    if (p) {
+        if (data)
+            receive_data(e, p, ev);
+        else
+            receive_header(e, p, ev);
+        return true;
+    }
+    if (e->any && !tt_xlater(ev->tag.request, e->seq)) { /* of a request that has got everything */
+        tt_xprotocol(e, ev->peer, ev->tag.request);
+        if (data)
+            e->transport->ops->release(e->transport, ev);
+        return true;
+    }
+    if (!data)
+        return tt_xstash_accept(e, ev);
+    if (!tt_xstash_data(e, ev))
+        return false;
+    e->transport->ops->release(e->transport, ev);
+    return true;
+}
+
+bool tt_xreceive_landed(struct tt_program *p, uint32_t task)
+{
+    const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
+    const struct tt_xop *op = &p->ops[i];
+    uint8_t *state = &p->pieces[op->piece + (uint64_t)segment * op->npieces];
+    for (uint32_t k = 0; k < op->npieces; k++) {
+        if (state[k] != TT_XLANDED)
+            continue;
+        const struct tt_xwalk w = tt_xwalk_piece(p, op, segment, k);
+        tt_xconsume(p, op, &w, landing(p, op, segment, k));
+        state[k] = TT_XTAKEN;
+        p->tasks[task].left--;
+    }
+    return p->tasks[task].left == 0;
+}

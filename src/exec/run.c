@@ -1,0 +1,111 @@
+/* run.c - what operations do to memory, and who becomes ready by it.
+ *
+ * A task is ready when it waits for nobody. Finishing one counts down its successors of the same segment; those that reach zero are put in
+ * the program's work list, which each task enters at most once, so that it never wraps and nothing is ever searched. tt_xwork empties the
+ * list:
+ *
+ *     receive of step 0 done -> reduce ready -> run, done -> send of step 1 ready -> handed to the transport
+ *
+ * Invariant: outside tt_xwork the list is empty, and every unfinished task waits for another task, a message, or the transport. */
+#include <assert.h>
+#include <string.h>
+
+#include "exec/parts.h"
+
+/* ---- bytes ---- */
+
+static void combine(const struct tt_program *p, const struct tt_xfrag *f, const void *const *src, uint32_t nsrc)
+{
+    void *const dst[] = {tt_xat(p, f, 0)};
+    const struct tt_reduce r = {.dtype = p->dtype,
+                                .redop = p->redop,
+                                .nsrc = nsrc,
+                                .ndst = 1,
+                                .src = src,
+                                .dst = dst,
+                                .count = (size_t)f->elems,
+                                .divisor = f->divide ? p->divisor : 1};
+    tt_reduce_run(&r);
+}
+
+void tt_xconsume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, const void *data)
+{
+    struct tt_xwalk w = *piece;
+    const char *from = data;
+    struct tt_xfrag f;
+    while (tt_xwalk_next(&w, &f)) {
+        const void *src[2] = {from, from};
+        if (op->kind == TT_OP_RECV_REDUCE)
+            src[0] = tt_xat(p, &f, 1);
+        if (op->kind == TT_OP_RECV_REDUCE || f.divide)
+            combine(p, &f, src, op->kind == TT_OP_RECV_REDUCE ? 2 : 1);
+        else
+            memcpy(tt_xat(p, &f, 0), from, (size_t)f.elems << p->elem_shift);
+        from += f.elems << p->elem_shift;
+    }
+}
+
+/* COPY (one source) and REDUCE. */
+static void run_local(struct tt_program *p, const struct tt_xop *op, uint32_t segment)
+{
+    struct tt_xwalk w = {.p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    struct tt_xfrag f;
+    w.want = tt_xop_bytes(p, op, segment) >> p->elem_shift;
+    while (tt_xwalk_next(&w, &f)) {
+        for (uint32_t i = 1; i < op->width; i++)
+            p->operands[i - 1] = tt_xat(p, &f, i);
+        if (op->kind == TT_OP_REDUCE || f.divide)
+            combine(p, &f, p->operands, op->width - 1);
+        else if (tt_xat(p, &f, 0) != p->operands[0]) /* in place: already there */
+            memcpy(tt_xat(p, &f, 0), p->operands[0], (size_t)f.elems << p->elem_shift);
+    }
+}
+
+/* ---- readiness ---- */
+
+void tt_xfinish(struct tt_program *p, uint32_t task)
+{
+    const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
+    const struct tt_xop *op = &p->ops[i];
+    const uint32_t *succ = p->succ + op->succ[p->mode];
+    p->tasks_left--;
+    for (uint32_t k = 0; k < op->nsucc[p->mode]; k++) {
+        uint32_t t = succ[k] * p->segments + segment;
+        if (--p->tasks[t].waits == 0)
+            p->work[p->work_tail++] = t;
+    }
+}
+
+static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
+{
+    const uint32_t i = tt_xtask_op(p, task);
+    struct tt_xop *op = &p->ops[i];
+    if (p->tasks[task].left == 0) {
+        tt_xfinish(p, task);
+        return;
+    }
+    switch (op->kind) {
+    case TT_OP_SEND:
+        tt_xsend(e, p, task);
+        break;
+    case TT_OP_RECV:
+    case TT_OP_RECV_REDUCE:
+        if (tt_xreceive_landed(p, task))
+            tt_xfinish(p, task);
+        break;
+    default:
+        run_local(p, op, task - i * p->segments);
+        p->tasks[task].left = 0;
+        tt_xfinish(p, task);
+    }
+}
+
+void tt_xwork(struct tt_engine *e, struct tt_program *p)
+{
+    while (p->work_head < p->work_tail && p->state == TT_XRUNNING)
+        run_task(e, p, p->work[p->work_head++]);
+    if (p->tasks_left > 0 || p->state != TT_XRUNNING)
+        return;
+    p->state = TT_XDONE;
+    tt_xleave(e, p);
+}

@@ -1,0 +1,170 @@
+/* send.c - ready send tasks on their way into the transport.
+ *
+ * A link (one peer of one program) has a queue of ready send tasks and the next piece of the first one. Pieces go out at once while credit
+ * (credit.c) and the transport's queue allow it; a link that had to stop stands in the engine's list and is tried again at every progress.
+ * Each program has links of its own, so that one request that may not send never stands before another.
+ *
+ * A piece of at most TT_INLINE_MAX bytes is copied by the transport and done at once; a larger one is done with its TT_EV_SENT, whose
+ * cookie names program slot and task. A piece of more fragments than a transport takes is put together in the operation's packing place
+ * first. */
+#include <assert.h>
+#include <string.h>
+
+#include "exec/parts.h"
+
+/* ---- the list of links that have something left to send ---- */
+
+static void enlist(struct tt_engine *e, struct tt_xlink *l)
+{
+    l->waiting = true;
+    l->after = NULL;
+    l->before = e->waiting_last;
+    if (e->waiting_last)
+        e->waiting_last->after = l;
+    else
+        e->waiting = l;
+    e->waiting_last = l;
+}
+
+static void delist(struct tt_engine *e, struct tt_xlink *l)
+{
+    l->waiting = false;
+    if (l->before)
+        l->before->after = l->after;
+    else
+        e->waiting = l->after;
+    if (l->after)
+        l->after->before = l->before;
+    else
+        e->waiting_last = l->before;
+}
+
+/* ---- one piece ---- */
+
+/* The piece's memory; returns the number of entries. */
+static int gather(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, struct iovec *iov)
+{
+    struct tt_xwalk w = *piece;
+    struct tt_xfrag f;
+    int n = 0;
+    while (tt_xwalk_next(&w, &f))
+        iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0), .iov_len = (size_t)f.elems << p->elem_shift};
+    assert(n <= TT_IOV_MAX && op->land == TT_XNOWHERE);
+    return n;
+}
+
+static int pack(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, uint32_t number, struct iovec *iov)
+{
+    char *to = p->own + op->land + op->stride * piece->segment + (uint64_t)number * TT_XPIECE;
+    struct tt_xwalk w = *piece;
+    struct tt_xfrag f;
+    iov[0] = (struct iovec){.iov_base = to, .iov_len = (size_t)tt_xwalk_bytes(&w)};
+    while (tt_xwalk_next(&w, &f)) {
+        memcpy(to, tt_xat(p, &f, 0), (size_t)f.elems << p->elem_shift);
+        to += f.elems << p->elem_shift;
+    }
+    return 1;
+}
+
+static void piece_done(struct tt_program *p, struct tt_xlink *l, uint32_t task)
+{
+    l->out_left--;
+    if (--p->tasks[task].left == 0)
+        tt_xfinish(p, task);
+}
+
+/* Hands piece l->piece of the first task over; TUTTI_IN_PROGRESS: not now. */
+static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t task)
+{
+    struct tt_program *p = l->program;
+    uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments, piece = l->piece;
+    const struct tt_xop *op = &p->ops[i];
+    struct tt_xwalk w = tt_xwalk_piece(p, op, segment, piece);
+    uint64_t bytes = tt_xwalk_bytes(&w);
+    uint32_t cost = tt_xcost(bytes);
+    if (!tt_xcredit_allows(e, l, cost))
+        return TUTTI_IN_PROGRESS;
+    struct iovec iov[TT_IOV_MAX];
+    int n = op->land == TT_XNOWHERE ? gather(p, op, &w, iov) : pack(p, op, &w, piece, iov);
+    const struct tt_tag tag = {.fingerprint = p->fingerprint,
+                               .request = p->seq,
+                               .message = op->message,
+                               .segment = piece << 16 | segment,
+                               .comm = e->comm,
+                               .channel = op->channel};
+    uint64_t cookie = bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
+    tutti_status st = e->transport->ops->send(e->transport, l->peer, &tag, iov, n, cookie);
+    if (st != TUTTI_OK)
+        return st;
+    tt_xcredit_spend(e, l, cost);
+    e->peers[l->peer].stats.bytes_out += bytes;
+    if (cookie == 0)
+        piece_done(p, l, task);
+    return TUTTI_OK;
+}
+
+/* Sends what can be sent; true when nothing is left. An ending peer (TUTTI_ERR_IO) keeps its pieces waiting: TT_EV_CLOSED follows. */
+static bool flush(struct tt_engine *e, struct tt_xlink *l)
+{
+    struct tt_program *p = l->program;
+    while (l->head != TT_XNO) {
+        uint32_t task = l->head, n = p->fresh[p->mode][task].left;
+        while (l->piece < n) {
+            tutti_status st = send_piece(e, l, task);
+            if (st != TUTTI_OK && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)
+                tt_xprotocol(e, l->peer, p->seq);
+            if (st != TUTTI_OK)
+                return false;
+            l->piece++;
+        }
+        l->head = p->next[task];
+        l->piece = 0;
+    }
+    return true;
+}
+
+void tt_xsend(struct tt_engine *e, struct tt_program *p, uint32_t task)
+{
+    struct tt_xlink *l = &p->links[p->ops[tt_xtask_op(p, task)].link];
+    p->next[task] = TT_XNO;
+    if (l->head == TT_XNO)
+        l->head = task;
+    else
+        p->next[l->tail] = task;
+    l->tail = task;
+    if (!l->waiting && !flush(e, l) && !e->failed)
+        enlist(e, l);
+}
+
+bool tt_xsend_waiting(struct tt_engine *e)
+{
+    bool any = false;
+    for (struct tt_xlink *l = e->waiting, *after; l && !e->failed; l = after) {
+        uint32_t head = l->head, piece = l->piece;
+        bool all = flush(e, l);
+        if (e->failed)
+            return true;
+        after = l->after;
+        any = any || l->head != head || l->piece != piece;
+        if (all)
+            delist(e, l);
+        tt_xwork(e, l->program);
+    }
+    return any;
+}
+
+void tt_xsent(struct tt_engine *e, const struct tt_event *ev)
+{
+    uint64_t slot = (ev->cookie >> 32) - 1;
+    uint32_t task = (uint32_t)ev->cookie;
+    struct tt_program *p = slot < e->max_requests ? e->slots[slot] : NULL;
+    assert(p && task < p->ntasks && p->tasks[task].left);
+    piece_done(p, &p->links[p->ops[tt_xtask_op(p, task)].link], task);
+    tt_xwork(e, p);
+}
+
+tutti_status tt_xsend_control(struct tt_engine *e, uint32_t peer, const struct tt_tag *tag, const void *payload, size_t bytes)
+{
+    const struct iovec iov = {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes};
+    return e->transport->ops->send(e->transport, peer, tag, &iov, bytes ? 1 : 0, 0);
+}

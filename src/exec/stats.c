@@ -1,0 +1,61 @@
+/* stats.c - who is waited for, who comes late, who sends slowly.
+ *
+ * The clock is read only when there is nothing to do: an idle time begins with a look that finds nothing and ends after the next look that
+ * finds something, whose first event names who was waited for. `late` is the idle time of a request before anything of it came from a peer:
+ * a peer that computes longer. `recv` is the time from the first to the last piece of a request of several pieces: a peer, or a network,
+ * that sends slowly. */
+#include "exec/parts.h"
+
+void tt_xstats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes)
+{
+    struct tt_peer_stats *s = &e->peers[l->peer].stats;
+    s->bytes_in += bytes;
+    if (!l->heard) {
+        l->heard = true;
+        s->late_ns += e->idle_ns - l->program->idle_ns;
+        if (e->idle_since && e->nlate < TT_XEVENTS)
+            e->late[e->nlate++] = l->peer;
+        l->first_ns = l->in_pieces > 1 ? tt_now_ns() : 0;
+        l->first_bytes = bytes;
+    } else if (l->in_left == 0) {
+        s->recv_ns += tt_now_ns() - l->first_ns;
+        s->recv_bytes += l->in_bytes - l->first_bytes;
+    }
+}
+
+/* The idle time that has just ended, counted for all; 0: there was none. */
+static uint64_t end_idle(struct tt_engine *e)
+{
+    uint64_t ns = e->idle_since ? tt_now_ns() - e->idle_since : 0;
+    e->idle_since = 0;
+    e->idle_ns += ns;
+    return ns;
+}
+
+void tt_xstats_looked(struct tt_engine *e, size_t nevents)
+{
+    if (nevents == 0) {
+        if (e->idle_since == 0 && e->nrunning)
+            e->idle_since = tt_now_ns();
+        return;
+    }
+    if (e->idle_since == 0)
+        return;
+    uint64_t ns = end_idle(e);
+    e->peers[e->events[0].peer].stats.wait_ns += ns;
+    while (e->nlate > 0)
+        e->peers[e->late[--e->nlate]].stats.late_ns += ns;
+}
+
+/* What went before a start is no wait for what is started. */
+void tt_xstats_start(struct tt_engine *e, struct tt_program *p)
+{
+    end_idle(e);
+    p->idle_ns = e->idle_ns;
+}
+
+void tt_engine_stats(const struct tt_engine *e, uint32_t peer, struct tt_peer_stats *ret)
+{
+    assert(peer < e->size);
+    *ret = e->peers[peer].stats;
+}
