@@ -1,4 +1,4 @@
-/* tutti.h - the public interface: networks, plans and schedules.
+/* tutti.h - the public interface: networks, plans, schedules, and communicators that run them.
  *
  * A topology describes a network. A plan is the choice of an algorithm for a collective on a topology, with its predicted time and a
  * lower bound. A schedule is the program of every rank; it can be proved, priced, written and read.
@@ -110,6 +110,92 @@ struct tutti_sim_result {
 /* Time of the schedule on a topology, bulk-synchronous (level "step"): what predicted_us is. */
 tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count,
                                      tutti_dtype dtype, struct tutti_sim_result *ret_result, struct tutti_error *err);
+
+/* ---- communicators ---- */
+struct tutti_comm;
+struct tutti_request;
+
+/* Who and how. Zero-initialise and set `size`; NULL instead of a struct means all defaults: everything from the launcher's variables (ours,
+ * torchrun, Open MPI, MPICH, Slurm) and from TUTTI_*. */
+struct tutti_comm_options {
+    size_t size;
+    bool given; /* rank, ranks, local_rank, rendezvous below are set; otherwise they come from the environment */
+    uint32_t rank, ranks;
+    int local_rank;
+    const char *rendezvous; /* host:port of rank 0 */
+    const char *key_file;   /* job key; needed beyond loopback unless insecure */
+    bool insecure;
+    const char *iface;     /* interface filter */
+    const char *transport; /* "shm", "tcp" or NULL: shared memory inside a host, TCP between hosts */
+    const char *topo;      /* spec or file; NULL: hosts and cores as found */
+    const char *algo;      /* fix the algorithm of all-reduce; NULL: the planner's choice */
+    bool reproducible;     /* sums in rank order: the same bits for every size, offset and transport */
+    uint64_t timeout_us;   /* deadline of every wait; 0: TUTTI_TIMEOUT or 30 s */
+};
+/* Collective: all ranks call it; returns when all have met, or with the reason. */
+tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm, struct tutti_error *err);
+uint32_t tutti_comm_rank(const struct tutti_comm *comm);
+uint32_t tutti_comm_size(const struct tutti_comm *comm);
+/* Collective: ranks with the same color form a new communicator, ordered by (key, rank). color < 0: none, *ret_comm is set to NULL. */
+tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **ret_comm, struct tutti_error *err);
+/* Makes every present and future call on this communicator fail on all ranks, with `reason`. Local, never blocks. */
+void tutti_comm_abort(struct tutti_comm *comm, const char *reason);
+/* Why the last call failed: rank, host, pid, operation, sequence number, class. Valid until the next call. */
+const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm);
+/* Who is slow: per peer waiting time, arrival skew, measured bandwidth; the slowest rank and link in words. free(3) the text. */
+tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct tutti_error *err);
+/* Accepts NULL. Waits for the others at most until the deadline. */
+void tutti_comm_close(struct tutti_comm *comm);
+
+/* Memory that the other ranks of this host can reach directly: the fastest buffers. Local calls. */
+tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory, struct tutti_error *err);
+void tutti_mem_free(struct tutti_comm *comm, void *memory);
+
+/* Collectives, blocking. `in` and `out` may be the same memory (in place), otherwise they must not overlap. Counts are elements: of the
+ * whole vector for allreduce, broadcast and reduce; of one rank's block for the others (the whole vector is ranks * count). reduce_scatter
+ * reads ranks*count and writes count; all_gather the reverse; in place the block lies at its position in the vector. `out` of reduce and
+ * gather, `in` of broadcast and scatter matter at the root only (broadcast: in == out is usual). */
+tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op);
+tutti_status tutti_reduce_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op);
+tutti_status tutti_all_gather(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype);
+tutti_status tutti_broadcast(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root);
+tutti_status tutti_reduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
+                          uint32_t root);
+tutti_status tutti_gather(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root);
+tutti_status tutti_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root);
+tutti_status tutti_all_to_all(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype);
+tutti_status tutti_barrier(struct tutti_comm *comm);
+/* Blocks of any length: counts[r] elements for rank r (the same array on all ranks). */
+tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
+                                    tutti_redop op);
+tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype);
+/* Point to point; messages between two ranks arrive in order. Both sides must agree on count and dtype. */
+tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
+tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
+
+/* The same as persistent requests: made once, started any number of times; all ranks start a communicator's requests in the same order.
+ * Between start and completion the buffers belong to the library. start, test and wait never allocate. */
+tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
+                                  struct tutti_request **ret);
+tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
+                                       struct tutti_request **ret);
+tutti_status tutti_all_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype,
+                                   struct tutti_request **ret);
+tutti_status tutti_broadcast_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
+                                  struct tutti_request **ret);
+tutti_status tutti_reduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
+                               uint32_t root, struct tutti_request **ret);
+tutti_status tutti_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
+                               struct tutti_request **ret);
+tutti_status tutti_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
+                                struct tutti_request **ret);
+tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype,
+                                   struct tutti_request **ret);
+tutti_status tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **ret);
+tutti_status tutti_request_start(struct tutti_request *request);
+tutti_status tutti_request_test(struct tutti_request *request); /* TUTTI_OK done, TUTTI_IN_PROGRESS, or the error */
+tutti_status tutti_request_wait(struct tutti_request *request);
+void tutti_request_free(struct tutti_request *request); /* accepts NULL; not while started */
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

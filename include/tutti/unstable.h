@@ -81,11 +81,17 @@ struct tutti_plan_info {
     double predicted_us, bound_us, ratio_to_bound;
     const char *bound_kind, *certificate;
     uint32_t max_link_contention;
+    bool exact; /* false: predicted_us is an upper bound of what tutti_schedule_simulate says */
     bool from_tuning;
     const char *winner; /* of an automatic choice; NULL otherwise */
 };
 /* `schedule` may be NULL (ops and chunks are then 0). Texts live as long as the plan. */
 void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule, struct tutti_plan_info *ret);
+/* Operations and chunks of the plan's schedule; builds it only when there is no other way to count them. */
+tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops, uint32_t *ret_chunks, struct tutti_error *err);
+/* What tutti_schedule_simulate says of the plan's schedule on its topology (see `exact` above), which planning has found out already:
+ * time_us is predicted_us. */
+void tutti_plan_simulate(const struct tutti_plan *plan, struct tutti_sim_result *ret);
 
 struct tutti_envelope_piece {
     uint64_t from_bytes, to_bytes;
@@ -115,8 +121,19 @@ tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedu
 tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
                                             struct tutti_verdict *ret, struct tutti_error *err);
 
+/* ---- communicators ---- */
+struct tutti_comm_plan_info {
+    const char *algo;
+    double predicted_us, bound_us;
+    bool fused; /* by direct access inside the host */
+};
+/* The plan such a call would take (root 0). */
+tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
+                             struct tutti_comm_plan_info *ret, struct tutti_error *err);
+
 /* ---- numbers as people write them ---- */
 tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err);
+tutti_status tutti_parse_rate(const char *text, double *ret_bytes_per_s, struct tutti_error *err);
 tutti_status tutti_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err);
 tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err);
 char *tutti_format_size(uint64_t bytes, char *buf, size_t cap);

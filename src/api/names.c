@@ -93,6 +93,11 @@ tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutt
     return tt_parse_size(text, ret_bytes, err);
 }
 
+tutti_status tutti_parse_rate(const char *text, double *ret_bytes_per_s, struct tutti_error *err)
+{
+    return tt_parse_rate(text, ret_bytes_per_s, err);
+}
+
 tutti_status tutti_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err)
 {
     return tt_parse_time(text, ret_ps, err);

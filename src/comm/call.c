@@ -1,0 +1,158 @@
+/* call.c - blocking calls and persistent requests. Blocking calls progress themselves. A started request is progressed by whoever waits, by
+ * every other call on the communicator, and by a background thread that sleeps whenever nothing is started. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/parts.h"
+
+struct tt_request {
+    struct tt_comm *comm;
+    struct tt_call call;
+    struct tt_kept *kept;
+    struct tt_op_desc op;
+    bool started;
+};
+
+static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k)
+{
+    return (struct tt_op_desc){.comm = c->tag,
+                               .seq = ++c->calls,
+                               .coll = (uint8_t)call->coll,
+                               .dtype = (uint8_t)call->dtype,
+                               .redop = (uint8_t)call->redop,
+                               .root = call->root,
+                               .count = call->count,
+                               .print = k->fingerprint,
+                               .busy = TT_OP_COLL};
+}
+
+/* NULL buffers where data are, and overlaps that are not "in place", are the caller's mistakes: this rank alone gets the error. */
+static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k, struct tutti_error *err)
+{
+    uint64_t in = k->program ? tt_program_in_elems(k->program) : call->count,
+             out = k->program ? tt_program_out_elems(k->program) : call->count;
+    uintptr_t a = (uintptr_t)call->in, b = (uintptr_t)call->out, bytes = call->count * tt_dtype_bytes(call->dtype);
+    if (k->info.fused && a != b && a < b + bytes && b < a + bytes)
+        return tt_fail(err, TUTTI_ERR_ARG, "%s: input and output overlap without being the same", tt_coll_name(call->coll));
+    if ((in && !call->in) || (out && !call->out))
+        return tt_fail(err, TUTTI_ERR_ARG, "%s: the %s buffer is NULL", tt_coll_name(call->coll), in && !call->in ? "input" : "output");
+    return TUTTI_OK;
+}
+
+tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
+{
+    struct tt_kept *k;
+    struct tutti_error err = {0};
+    pthread_mutex_lock(&c->lock);
+    tutti_status st = c->failed ? c->last.status : tt_comm_program(c, call, &k, &err);
+    if (!st)
+        st = check_buffers(call, k, &err);
+    if (st && !c->failed)
+        tt_comm_fail(c, &err);
+    if (!st) {
+        struct tt_op_desc op = describe(c, call, k);
+        tt_watch_enter(c->world->watch, &op);
+        st = tt_comm_begin(c, k, call, &op);
+        if (!st)
+            st = tt_comm_finish_kept(c, k, &op);
+        k->running = false;
+        tt_watch_leave(c->world->watch, c->tag);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, struct tt_request **ret)
+{
+    struct tutti_error err = {0};
+    struct tt_request *r = tt_zalloc(1, sizeof *r);
+    pthread_mutex_lock(&c->lock);
+    tutti_status st = r ? TUTTI_OK : tt_fail_memory(&err, "request");
+    if (!st)
+        st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text) : tt_comm_program(c, call, &r->kept, &err);
+    if (!st)
+        st = check_buffers(call, r->kept, &err);
+    if (st) {
+        tt_comm_fail(c, &err);
+        free(r);
+    } else {
+        r->comm = c;
+        r->call = *call;
+        r->call.counts = NULL;
+        r->kept->holders++;
+        *ret = r;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+tutti_status tt_request_start(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    struct tutti_error err = {0};
+    pthread_mutex_lock(&c->lock);
+    tutti_status st = r->started ? tt_fail(&err, TUTTI_ERR_ARG, "the request is started already") : TUTTI_OK;
+    if (st) {
+        tt_comm_fail(c, &err);
+    } else {
+        r->op = describe(c, &r->call, r->kept);
+        tt_watch_enter(c->world->watch, &r->op);
+        st = tt_comm_begin(c, r->kept, &r->call, &r->op);
+        r->started = !st;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+/* A request that is done (or failed) may be started again. */
+static tutti_status settle(struct tt_request *r, tutti_status st)
+{
+    if (st != TUTTI_IN_PROGRESS) {
+        r->started = r->kept->running = false;
+        tt_watch_leave(r->comm->world->watch, r->comm->tag);
+    }
+    return st;
+}
+
+tutti_status tt_request_test(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    tutti_status st = TUTTI_OK;
+    pthread_mutex_lock(&c->lock);
+    if (r->started)
+        st = settle(r, tt_comm_test_kept(c, r->kept, &r->op));
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+tutti_status tt_request_wait(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    tutti_status st = TUTTI_OK;
+    pthread_mutex_lock(&c->lock);
+    if (r->started)
+        st = settle(r, tt_comm_finish_kept(c, r->kept, &r->op));
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+void tt_request_free(struct tt_request *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->comm->lock);
+    r->kept->holders--;
+    pthread_mutex_unlock(&r->comm->lock);
+    free(r);
+}
+
+tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err)
+{
+    struct tt_kept *k;
+    pthread_mutex_lock(&c->lock);
+    tutti_status st = tt_comm_program(c, call, &k, err);
+    if (!st)
+        *ret = k->info;
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}

@@ -1,0 +1,105 @@
+/* comm.h - the communicator: joins boot, transports, plans and executors. One rank's view of a group of live ranks.
+ *
+ * Opening: boot meets the others; the network is what TUTTI_TOPO (or the options) say, else hosts and cores as found: ranks of one host
+ * around a "memory" switch, hosts around a network switch, with alpha, beta and gamma measured at opening (200 ms at most, cached in
+ * $XDG_CACHE_HOME/tutti, rank 0 decides for all). Transports: shared memory between ranks of one host, TCP between hosts
+ * (TUTTI_TRANSPORT=tcp: TCP everywhere). Version, settings and plan hashes are compared and refused with a diff.
+ *
+ * Requests are numbered in the order they are started, which is the same on all ranks (checked by fingerprints). Blocking calls progress
+ * themselves; requests that were started and not waited for are progressed by a background thread. All functions are thread-safe per
+ * communicator (one lock); two threads must not race to start requests, since the order must be the same on all ranks.
+ *
+ * Failure: every wait has a deadline. The watch (watch.c) has a thread and a control connection to rank 0; when a rank dies, stops, is cut
+ * off, is late or calls something else, rank 0 decides who is to blame and every rank gets the same verdict. After a failure every call
+ * returns that verdict at once. */
+#ifndef TT_COMM_H
+#define TT_COMM_H
+
+#include "base/base.h"
+#include "boot/boot.h"
+#include "exec/exec.h"
+#include "plan/plan.h"
+
+#define TT_BLAME_LIST(X)          \
+    X(NONE, "none")               \
+    X(NOT_ENTERED, "not entered") \
+    X(MISMATCHED, "mismatched")   \
+    X(DEAD, "dead")               \
+    X(UNREACHABLE, "unreachable") \
+    X(STUCK, "stuck")             \
+    X(ABORTED, "aborted")
+enum tt_blame {
+#define TT_BLAME_ENUM(id, name) TT_BLAME_##id,
+    TT_BLAME_LIST(TT_BLAME_ENUM)
+#undef TT_BLAME_ENUM
+        TT_BLAMES
+};
+const char *tt_blame_name(enum tt_blame b);
+
+/* What everybody is told. Fixed size: it travels. */
+struct tt_verdict {
+    uint32_t blame;   /* enum tt_blame */
+    uint32_t culprit; /* rank */
+    uint32_t seq;     /* request */
+    uint32_t coll;    /* tutti_coll of the request as seen by the reporter */
+    uint32_t pid;
+    char host[TT_BOOT_HOST];
+    char text[256]; /* the whole sentence */
+};
+
+struct tt_comm;
+struct tt_comm_config {
+    struct tt_boot_config boot;
+    const char *transport; /* NULL, "shm" or "tcp" */
+    const char *topo;      /* NULL: as found */
+    const char *algo;      /* NULL or "auto": the planner's choice for all-reduce */
+    bool reproducible;
+    uint64_t timeout_ns; /* deadline of every wait; 0: 30 s */
+};
+/* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO, TUTTI_REPRODUCIBLE, TUTTI_TIMEOUT). Texts point
+ * into the environment. */
+tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err);
+tutti_status tt_comm_open(const struct tt_comm_config *c, struct tt_comm **ret, struct tutti_error *err);
+tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret, struct tutti_error *err);
+void tt_comm_abort(struct tt_comm *c, const char *reason);
+void tt_comm_close(struct tt_comm *c);
+uint32_t tt_comm_rank(const struct tt_comm *c);
+uint32_t tt_comm_size(const struct tt_comm *c);
+const struct tutti_error *tt_comm_last_error(const struct tt_comm *c);
+tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_error *err);
+tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, struct tutti_error *err);
+void tt_comm_mem_free(struct tt_comm *c, void *p);
+
+/* One collective on buffers. count: elements of the whole vector for allreduce, broadcast, reduce; of one block otherwise. counts (may be
+ * NULL): blocks of any length, one per rank. */
+struct tt_call {
+    tutti_coll coll;
+    const void *in;
+    void *out;
+    size_t count;
+    const size_t *counts;
+    tutti_dtype dtype;
+    tutti_redop redop;
+    uint32_t root;
+};
+/* Blocking. */
+tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call);
+/* Persistent. */
+struct tt_request;
+tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, struct tt_request **ret);
+tutti_status tt_request_start(struct tt_request *r);
+tutti_status tt_request_test(struct tt_request *r);
+tutti_status tt_request_wait(struct tt_request *r);
+void tt_request_free(struct tt_request *r);
+/* Point to point, blocking. */
+tutti_status tt_comm_send(struct tt_comm *c, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
+tutti_status tt_comm_recv(struct tt_comm *c, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
+
+/* What bench prints: the plan that a call would take. */
+struct tt_comm_plan_info {
+    const char *algo;
+    double predicted_us, bound_us;
+    bool fused; /* by direct access inside the host */
+};
+tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err);
+#endif

@@ -1,0 +1,29 @@
+/* memory.c - buffers that the other ranks of the host can reach: from the shared heap where there is one, else ordinary memory. */
+#include <stdlib.h>
+
+#include "comm/parts.h"
+
+tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, struct tutti_error *err)
+{
+    void *p = NULL;
+    pthread_mutex_lock(&c->lock);
+    if (c->wire.direct && tt_direct_has_heap(c->wire.direct))
+        p = tt_direct_heap_alloc(c->wire.direct, bytes ? bytes : 1);
+    else if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)
+        p = NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (!p)
+        return tt_fail(err, TUTTI_ERR_MEMORY, "%zu bytes of shared memory cannot be had", bytes);
+    *ret = p;
+    return TUTTI_OK;
+}
+
+void tt_comm_mem_free(struct tt_comm *c, void *p)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->wire.direct && tt_direct_has_heap(c->wire.direct))
+        tt_direct_heap_free(c->wire.direct, p);
+    else
+        free(p);
+    pthread_mutex_unlock(&c->lock);
+}

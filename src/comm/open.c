@@ -1,0 +1,305 @@
+/* open.c - opening, splitting, closing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/parts.h"
+
+const char *tt_blame_name(enum tt_blame b)
+{
+#define BLAME_NAME(id, name) name,
+    static const char *const names[] = {TT_BLAME_LIST(BLAME_NAME)};
+    return (unsigned)b < TT_BLAMES ? names[b] : "unknown";
+}
+
+static const char *variable(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? v : NULL;
+}
+
+tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err)
+{
+    struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"), .topo = variable("TUTTI_TOPO"), .algo = variable("TUTTI_ALGO")};
+    const char *repro = variable("TUTTI_REPRODUCIBLE");
+    c.reproducible = repro && !tt_streq(repro, "0");
+    tutti_status st = tt_boot_from_env(&c.boot, NULL, err);
+    if (st)
+        return st;
+    c.timeout_ns = c.boot.timeout_ns;
+    *ret = c;
+    return TUTTI_OK;
+}
+
+static tutti_status check(const struct tt_comm_config *c, struct tutti_error *err)
+{
+    if (c->transport && !tt_streq(c->transport, "shm") && !tt_streq(c->transport, "tcp"))
+        return tt_fail(err, TUTTI_ERR_ARG, "no transport '%s': shm or tcp", c->transport);
+    if (c->algo && !tt_streq(c->algo, "auto") && !tt_algo_find(c->algo))
+        return tt_algo_unknown(c->algo, err);
+    return TUTTI_OK;
+}
+
+static void settings_text(const struct tt_comm_config *c, struct tt_str *s)
+{
+    tt_str_printf(s, "version=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\n", TUTTI_VERSION, c->transport ? c->transport : "auto",
+                  c->algo ? c->algo : "auto", c->topo ? c->topo : "as found", c->reproducible);
+}
+
+static void world_release(struct tt_world *w)
+{
+    if (!w || --w->refs > 0)
+        return;
+    tt_watch_close(w->watch);
+    tt_boot_close(w->boot);
+    free(w);
+}
+
+static tutti_status world_open(const struct tt_comm_config *c, struct tt_world **ret, struct tutti_error *err)
+{
+    struct tt_world *w = tt_zalloc(1, sizeof *w);
+    struct tt_str settings = {0};
+    struct tt_boot_config boot = c->boot;
+    if (!w)
+        return tt_fail_memory(err, "communicator");
+    w->refs = 1;
+    w->timeout_ns = c->timeout_ns ? c->timeout_ns : 30000000000u;
+    settings_text(c, &settings);
+    boot.settings = settings.s;
+    tutti_status st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
+    if (!st)
+        st = tt_watch_open(w->boot, w->timeout_ns, &w->watch, err);
+    tt_str_free(&settings);
+    if (st) {
+        world_release(w);
+        return st;
+    }
+    *ret = w;
+    return TUTTI_OK;
+}
+
+static tutti_status boot_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+{
+    struct tt_world *w = ctx;
+    return tt_boot_exchange(w->boot, mine, bytes, ret_all, w->timeout_ns, err);
+}
+
+/* The rest of a communicator whose members are known: links, engine, topology. */
+static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
+{
+    tutti_status st = tt_wire_open(wire, &c->wire, err);
+    if (!st)
+        st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport, .comm = (uint16_t)c->id}, &c->engine, err);
+    if (!st && c->wire.direct)
+        st = tt_fused_make(c->wire.direct, &c->fused, err);
+    if (!st && wire->exchange == boot_exchange)
+        st = tt_comm_measure(c, err);
+    if (!st)
+        st = tt_comm_topology(c, &c->topo, err);
+    if (!st) {
+        c->plans = tt_plan_cache_make();
+        st = c->plans ? TUTTI_OK : tt_fail_memory(err, "plans");
+    }
+    return st;
+}
+
+/* An empty communicator of n members; *c->members is to be filled. */
+static tutti_status blank(struct tt_world *w, const struct tt_comm_config *config, uint32_t n, struct tt_comm **ret,
+                          struct tutti_error *err)
+{
+    struct tt_comm *c = tt_zalloc(1, sizeof *c);
+    if (!c)
+        return tt_fail_memory(err, "communicator");
+    c->world = w;
+    w->refs++;
+    c->config = *config;
+    c->size = n;
+    pthread_mutex_init(&c->lock, NULL);
+    c->members = tt_alloc(n, sizeof *c->members);
+    c->algo = config->algo ? tt_strdup(config->algo) : NULL;
+    if (!c->members || (config->algo && !c->algo)) {
+        tt_comm_close(c);
+        return tt_fail_memory(err, "communicator");
+    }
+    *ret = c;
+    return TUTTI_OK;
+}
+
+tutti_status tt_comm_open(const struct tt_comm_config *config, struct tt_comm **ret, struct tutti_error *err)
+{
+    struct tt_world *w = NULL;
+    struct tt_comm *c = NULL;
+    tutti_status st = check(config, err);
+    if (!st)
+        st = world_open(config, &w, err);
+    if (!st)
+        st = blank(w, config, config->boot.size, &c, err);
+    if (!st) {
+        for (uint32_t r = 0; r < c->size; r++)
+            c->members[r] = r;
+        c->rank = config->boot.rank;
+        struct tt_wire_config wire = {.world = w,
+                                      .members = c->members,
+                                      .n = c->size,
+                                      .me = c->rank,
+                                      .tcp_only = config->transport && tt_streq(config->transport, "tcp"),
+                                      .exchange = boot_exchange,
+                                      .ctx = w};
+        st = furnish(c, &wire, err);
+        if (!st)
+            st = tt_watch_begin(w->watch, err); /* from here on the control connections are the watch's */
+    }
+    world_release(w); /* the communicator holds its own reference */
+    if (st) {
+        tt_comm_close(c);
+        return st;
+    }
+    *ret = c;
+    return TUTTI_OK;
+}
+
+void tt_comm_abort(struct tt_comm *c, const char *reason)
+{
+    struct tt_trouble t = {.kind = TT_TROUBLE_ABORT, .peer = UINT32_MAX};
+    snprintf(t.text, sizeof t.text, "%s", reason ? reason : "no reason given");
+    tt_watch_report(c->world->watch, &t);
+    if (c->wire.direct)
+        tt_direct_abort(c->wire.direct);
+}
+
+void tt_comm_close(struct tt_comm *c)
+{
+    if (!c)
+        return;
+    if (c->plans && !c->failed && c->size > 1)
+        tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
+    tt_pairs_close(c);
+    for (size_t i = 0; i < TT_PROGRAMS; i++)
+        tt_kept_free(c->kept[i]);
+    tt_engine_free(c->engine);
+    tt_fused_free(c->fused);
+    tt_wire_close(&c->wire);
+    tt_topo_free(c->topo);
+    tt_plan_cache_free(c->plans);
+    if (c->tag)
+        tt_watch_part(c->world->watch, c->tag);
+    world_release(c->world);
+    pthread_mutex_destroy(&c->lock);
+    free(c->members);
+    free(c->algo);
+    free(c);
+}
+
+uint32_t tt_comm_rank(const struct tt_comm *c)
+{
+    return c->rank;
+}
+
+uint32_t tt_comm_size(const struct tt_comm *c)
+{
+    return c->size;
+}
+
+const struct tutti_error *tt_comm_last_error(const struct tt_comm *c)
+{
+    return &c->last;
+}
+
+/* ---- splitting ---- */
+
+struct vote {
+    int32_t color, key;
+};
+
+static tutti_status parent_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+{
+    struct tt_comm *child = ctx;
+    tutti_status st =
+        tt_comm_run(child, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8});
+    return st ? tt_fail(err, st, "%s", child->last.text) : TUTTI_OK;
+}
+
+/* Members of a color in order of (key, rank); returns how many. */
+static uint32_t members_of(const struct vote *votes, uint32_t n, int32_t color, uint32_t *ret)
+{
+    uint32_t k = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        if (votes[r].color != color)
+            continue;
+        uint32_t at = k++;
+        for (; at > 0 && votes[ret[at - 1]].key > votes[r].key; at--)
+            ret[at] = ret[at - 1];
+        ret[at] = r;
+    }
+    return k;
+}
+
+/* The exchange of a child group goes through its parent: every rank of the parent takes part, each group picks its own answers. */
+struct child_exchange {
+    struct tt_comm *parent;
+    const uint32_t *members; /* parent ranks of the group */
+    uint32_t n;
+};
+
+static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+{
+    const struct child_exchange *x = ctx;
+    char *all = tt_alloc(x->parent->size, bytes);
+    tutti_status st = all ? parent_exchange(x->parent, mine, bytes, all, err) : tt_fail_memory(err, "exchange");
+    for (uint32_t i = 0; !st && i < x->n; i++)
+        memcpy((char *)ret_all + i * bytes, all + x->members[i] * bytes, bytes);
+    free(all);
+    return st;
+}
+
+static tutti_status split_group(struct tt_comm *c, struct child_exchange *x, struct tt_comm **ret, struct tutti_error *err)
+{
+    struct tt_comm *child = NULL;
+    tutti_status st = blank(c->world, &c->config, x->n, &child, err);
+    if (st)
+        return st;
+    for (uint32_t i = 0; i < x->n; i++) {
+        child->members[i] = c->members[x->members[i]];
+        child->rank = x->members[i] == c->rank ? i : child->rank;
+    }
+    child->id = c->splits;
+    child->tag = (uint32_t)tt_hash_bytes(child->id, child->members, x->n * sizeof *child->members) | 1;
+    tt_watch_join(c->world->watch, child->tag);
+    child->speeds = c->speeds;
+    struct tt_wire_config wire = {.world = c->world,
+                                  .members = child->members,
+                                  .n = x->n,
+                                  .me = child->rank,
+                                  .tcp_only = c->config.transport && tt_streq(c->config.transport, "tcp"),
+                                  .role = c->splits,
+                                  .exchange = child_exchange,
+                                  .ctx = x};
+    st = furnish(child, &wire, err);
+    if (st) {
+        tt_comm_close(child);
+        return st;
+    }
+    *ret = child;
+    return TUTTI_OK;
+}
+
+tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret, struct tutti_error *err)
+{
+    struct vote mine = {.color = color < 0 ? -1 : color, .key = key}, *votes = tt_alloc(c->size, sizeof *votes);
+    uint32_t *members = tt_alloc(c->size, sizeof *members);
+    struct tt_comm *child = NULL;
+    tutti_status st = votes && members ? parent_exchange(c, &mine, sizeof mine, votes, err) : tt_fail_memory(err, "split");
+    if (!st) {
+        c->splits = c->id * 64 + c->splits % 64 + 1;
+        struct child_exchange x = {.parent = c, .members = members, .n = members_of(votes, c->size, mine.color, members)};
+        st = split_group(c, &x, &child, err);
+    }
+    if (!st && color < 0) {
+        tt_comm_close(child);
+        child = NULL;
+    }
+    free(votes);
+    free(members);
+    if (!st)
+        *ret = child;
+    return st;
+}

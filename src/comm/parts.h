@@ -1,0 +1,116 @@
+/* parts.h - what the files of comm share. */
+#ifndef TT_COMM_PARTS_H
+#define TT_COMM_PARTS_H
+
+#include <pthread.h>
+
+#include "comm/comm.h"
+#include "comm/watch.h"
+#include "exec/fused.h"
+#include "transport/direct.h"
+
+enum { TT_RING_BYTES = 1 << 20, TT_STAGE_BYTES = 64 << 10, TT_PROGRAMS = 64 };
+
+/* What all communicators of a process share: the others as boot knows them, and the watch. */
+struct tt_world {
+    struct tt_boot *boot;
+    struct tt_watch *watch;
+    uint64_t timeout_ns;
+    uint32_t refs;
+    uint32_t next_role; /* tags for tt_boot_connect; advances equally on all ranks of a communicator */
+};
+
+/* Links of one group of ranks: shared memory inside the host, TCP to others. */
+struct tt_wire {
+    struct tt_transport *transport;
+    struct tt_direct *direct; /* NULL unless all ranks of the group are on this host */
+    void *region;
+    size_t region_bytes;
+    uint32_t nlocal;
+    uint32_t *local; /* group ranks on this host, rising */
+    bool oversubscribed;
+};
+/* A way to give every rank of the group everybody's `bytes` bytes. */
+typedef tutti_status tt_exchange_fn(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
+struct tt_wire_config {
+    struct tt_world *world;
+    const uint32_t *members; /* world ranks of the group, by group rank */
+    uint32_t n, me;
+    bool tcp_only;
+    uint32_t role;
+    tt_exchange_fn *exchange;
+    void *ctx;
+};
+tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err);
+void tt_wire_close(struct tt_wire *w);
+
+/* Time of messages as measured at opening; equal on all ranks. */
+struct tt_speed {
+    double bw;            /* bytes/s */
+    uint64_t latency_ps;  /* one way */
+    uint64_t overhead_ps; /* host time per message */
+};
+struct tt_speeds {
+    struct tt_speed shm, tcp;
+    double gamma; /* seconds per reduced byte */
+};
+
+/* A program for one kind of call, kept for the next call of the same kind. */
+struct tt_kept {
+    struct tt_call key; /* in and out NULL */
+    size_t *counts;
+    struct tt_sched *sched;
+    struct tt_program *program;  /* NULL when fused */
+    struct tt_fused_op fused_op; /* when info.fused */
+    struct tt_comm_plan_info info;
+    uint64_t fingerprint; /* without the sequence number */
+    uint64_t used;        /* for replacement */
+    uint32_t holders;     /* requests that use it */
+    bool running;
+};
+
+struct tt_comm {
+    struct tt_world *world;
+    struct tt_comm_config config;
+    char *algo; /* copy or NULL */
+    uint32_t id, rank, size;
+    uint32_t tag; /* for the watch: differs between groups of one split; 0 for the world */
+    uint32_t *members;
+    struct tt_wire wire;
+    struct tt_engine *engine;
+    struct tt_fused *fused; /* NULL unless all ranks share this host */
+    struct tt_topo *topo;
+    struct tt_speeds speeds;
+    struct tt_plan_cache *plans;
+    struct tt_kept *kept[TT_PROGRAMS];
+    uint64_t clock;
+    uint32_t seq, splits;
+    uint32_t calls; /* requests of both sorts, as the watch numbers them */
+    uint64_t fused_seq;
+    struct tt_pair *pairs; /* point to point, by peer; made on first use */
+    pthread_mutex_t lock;
+    struct tt_helper *helper; /* background progress; NULL until needed */
+    struct tutti_error last;
+    bool failed; /* a verdict was given: every call answers it */
+};
+
+/* topology.c */
+tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err);
+/* pair.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
+tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
+void tt_pairs_close(struct tt_comm *c);
+/* measure.c: alpha, beta, gamma by rank 0 with one peer of each sort; bounded. */
+tutti_status tt_comm_measure(struct tt_comm *c, struct tutti_error *err);
+/* program.c: the kept program for a call, made when needed; holds the lock. */
+tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err);
+void tt_kept_free(struct tt_kept *k);
+/* wait.c */
+tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op);
+tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);
+/* The same for a kept program, fused or not; test: only what is possible without waiting. */
+tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
+tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
+/* Fails the communicator for good: records the verdict as last error and returns TUTTI_ERR_PEER (or what fits). */
+tutti_status tt_comm_condemn(struct tt_comm *c, const struct tt_trouble *t);
+tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err); /* this call only */
+#endif

@@ -1,0 +1,186 @@
+/* program.c - from a call to a program: plan on the communicator's topology (every rank computes the same), list this rank's slice, compile
+ * it, and keep it for the next call of the same kind. The least recently used one that nobody holds is replaced. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/parts.h"
+
+static bool blocks(tutti_coll c)
+{
+    return c != TUTTI_ALLREDUCE && c != TUTTI_BROADCAST && c != TUTTI_REDUCE && c != TUTTI_BARRIER;
+}
+
+static bool same(const struct tt_comm *c, const struct tt_kept *k, const struct tt_call *call)
+{
+    const struct tt_call *a = &k->key;
+    if (a->coll != call->coll || a->count != call->count || a->dtype != call->dtype || a->redop != call->redop || a->root != call->root)
+        return false;
+    if (!k->counts || !call->counts)
+        return !k->counts && !call->counts;
+    return memcmp(k->counts, call->counts, c->size * sizeof *k->counts) == 0;
+}
+
+/* Direct access inside a host replaces the messages of `oneshot` (short vectors) and `direct`; the answer is the same on all ranks. NULL:
+ * not here. */
+static const char *fused_algo(const struct tt_comm *c, const struct tt_problem *p)
+{
+    uint64_t bytes = p->count * tt_dtype_bytes(p->dtype);
+    if (p->coll != TUTTI_ALLREDUCE || !c->fused || p->count == 0)
+        return NULL;
+    bool small = bytes <= tt_direct_box_max(c->wire.direct);
+    const char *name = small ? "oneshot" : "direct";
+    if (c->algo && !tt_streq(c->algo, "auto") && !tt_streq(c->algo, name))
+        return NULL;
+    return small || tt_direct_can_read(c->wire.direct) ? name : NULL;
+}
+
+/* The plan of a call: the fused one, the named algorithm when it offers the collective, else the planner's choice. */
+static tutti_status choose(struct tt_comm *c, const struct tt_problem *p, struct tt_plan **ret, struct tutti_error *err)
+{
+    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = fused_algo(c, p)};
+    if (p->coll == TUTTI_ALLREDUCE && !o.algo)
+        o.algo = c->algo;
+    return tt_plan_make(c->topo, p, &o, c->plans, ret, err);
+}
+
+static tutti_status slice_of(struct tt_comm *c, const struct tt_plan *plan, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_algo_args args = {.problem = plan->problem, .topo = c->topo, .options = plan->options};
+    return plan->algo->build ? tt_plan_schedule(plan, c->topo, ret, err) : tt_algo_slice(plan->algo, &args, c->rank, 1, ret, err);
+}
+
+static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call, struct tt_problem *ret, struct tutti_error *err)
+{
+    uint64_t total = call->count;
+    if ((unsigned)call->coll >= TUTTI_COLL_COUNT || (unsigned)call->dtype >= TUTTI_DTYPE_COUNT ||
+        (unsigned)call->redop >= TUTTI_REDOP_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "unknown collective, data type or reduction");
+    if (call->root >= c->size)
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks", call->root, c->size);
+    if (call->counts) {
+        total = 0;
+        for (uint32_t r = 0; r < c->size; r++)
+            if (__builtin_add_overflow(total, call->counts[r], &total))
+                return tt_fail(err, TUTTI_ERR_RANGE, "the counts of all ranks together overflow");
+    } else if (blocks(call->coll) && call->coll != TUTTI_ALL_TO_ALL && __builtin_mul_overflow(total, c->size, &total)) {
+        return tt_fail(err, TUTTI_ERR_RANGE, "count %zu times %u ranks overflows", call->count, c->size);
+    }
+    if (call->coll == TUTTI_ALL_TO_ALL && __builtin_mul_overflow(total, c->size, &total))
+        return tt_fail(err, TUTTI_ERR_RANGE, "count %zu times %u ranks overflows", call->count, c->size);
+    uint64_t bytes;
+    if (__builtin_mul_overflow(total, (uint64_t)tt_dtype_bytes(call->dtype) * c->size, &bytes) || bytes > SIZE_MAX / 2)
+        return tt_fail(err, TUTTI_ERR_RANGE, "%llu elements are more than memory can hold", (unsigned long long)total);
+    *ret = (struct tt_problem){
+        .coll = call->coll, .ranks = c->size, .root = call->root, .count = total, .dtype = call->dtype, .redop = call->redop};
+    return TUTTI_OK;
+}
+
+static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const struct tt_problem *p, struct tt_kept *k,
+                            struct tutti_error *err)
+{
+    uint64_t *counts = NULL;
+    if (blocks(call->coll)) {
+        counts = tt_alloc(c->size, sizeof *counts);
+        if (!counts)
+            return tt_fail_memory(err, "block counts");
+        for (uint32_t r = 0; r < c->size; r++)
+            counts[r] = call->counts ? call->counts[r] : call->count;
+    }
+    struct tt_program_config pc = {
+        .sched = k->sched, .rank = c->rank, .count = p->count, .dtype = call->dtype, .redop = call->redop, .block_counts = counts};
+    tutti_status st = tt_program_make(&pc, &k->program, err);
+    free(counts);
+    return st;
+}
+
+/* Everything that must be equal on both sides of a message, but the sequence number. */
+static uint64_t fingerprint_of(const struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k)
+{
+    struct {
+        uint64_t id, coll, count, dtype, redop, root, counts;
+        char algo[TT_ALGO_NAME], options[TT_ALGO_OPTIONS];
+    } f = {.id = c->id, .coll = call->coll, .count = call->count, .dtype = call->dtype, .redop = call->redop, .root = call->root};
+    f.counts = k->counts ? tt_hash_bytes(1, k->counts, c->size * sizeof *k->counts) : 0;
+    memcpy(f.algo, k->sched->shape.algo, sizeof f.algo);
+    memcpy(f.options, k->sched->shape.options, sizeof f.options);
+    return tt_hash_bytes(0, &f, sizeof f);
+}
+
+static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
+{
+    struct tt_problem p;
+    struct tt_plan *plan = NULL;
+    tutti_status st = problem_of(c, call, &p, err);
+    if (!st)
+        st = choose(c, &p, &plan, err);
+    if (!st)
+        st = slice_of(c, plan, &k->sched, err);
+    if (!st && call->counts) {
+        k->counts = tt_alloc(c->size, sizeof *k->counts);
+        st = k->counts ? TUTTI_OK : tt_fail_memory(err, "block counts");
+    }
+    if (!st && call->counts)
+        memcpy(k->counts, call->counts, c->size * sizeof *k->counts);
+    bool fused = !st && fused_algo(c, &p) != NULL;
+    if (!st && !fused)
+        st = compile(c, call, &p, k, err);
+    if (!st) {
+        k->key = *call;
+        k->key.in = k->key.out = NULL;
+        k->key.counts = k->counts;
+        k->info = (struct tt_comm_plan_info){.algo = plan->algo->name,
+                                             .predicted_us = (double)plan->cost.time_ps / 1e6,
+                                             .bound_us = (double)plan->bounds.time_ps / 1e6,
+                                             .fused = fused};
+        k->fingerprint = fingerprint_of(c, call, k);
+    }
+    tt_plan_free(plan);
+    return st;
+}
+
+void tt_kept_free(struct tt_kept *k)
+{
+    if (!k)
+        return;
+    tt_program_free(k->program);
+    tt_sched_free(k->sched);
+    free(k->counts);
+    free(k);
+}
+
+/* A free slot, or the one that was used longest ago and is not held; NULL when all are held. */
+static struct tt_kept **victim(struct tt_comm *c)
+{
+    struct tt_kept **best = NULL;
+    for (size_t i = 0; i < TT_PROGRAMS; i++) {
+        if (!c->kept[i])
+            return &c->kept[i];
+        if (!c->kept[i]->holders && !c->kept[i]->running && (!best || c->kept[i]->used < (*best)->used))
+            best = &c->kept[i];
+    }
+    return best;
+}
+
+tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err)
+{
+    for (size_t i = 0; i < TT_PROGRAMS; i++)
+        if (c->kept[i] && !c->kept[i]->holders && !c->kept[i]->running && same(c, c->kept[i], call)) {
+            c->kept[i]->used = ++c->clock;
+            *ret = c->kept[i];
+            return TUTTI_OK;
+        }
+    struct tt_kept **slot = victim(c);
+    if (!slot)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "more than %d requests on one communicator", TT_PROGRAMS);
+    struct tt_kept *k = tt_zalloc(1, sizeof *k);
+    tutti_status st = k ? make(c, call, k, err) : tt_fail_memory(err, "program");
+    if (st) {
+        tt_kept_free(k);
+        return st;
+    }
+    tt_kept_free(*slot);
+    k->used = ++c->clock;
+    *slot = k;
+    *ret = k;
+    return TUTTI_OK;
+}

@@ -1,0 +1,57 @@
+/* report.c - who is slow: what this rank saw of each peer, in words. "Arrived late" is time before anything of a request came from a peer
+ * (it was computing); "sent slowly" is the rate between the first and the last byte, beside what the planner assumed. */
+#include <stdlib.h>
+
+#include "comm/parts.h"
+
+struct worst {
+    uint32_t late, slow;
+    uint64_t late_ns;
+    double slow_rate;
+};
+
+static void line(struct tt_comm *c, uint32_t r, struct tt_str *s, struct worst *w)
+{
+    struct tt_peer_stats p;
+    char in[32], out[32], rate[32] = "-";
+    tt_engine_stats(c->engine, r, &p);
+    double measured = p.recv_ns ? (double)p.recv_bytes * 1e9 / (double)p.recv_ns : 0;
+    if (measured > 0)
+        tt_format_rate(measured, rate, sizeof rate);
+    tt_str_printf(s, "  rank %-4u %-16s waited %9.3f ms, arrived late %9.3f ms, in %s, out %s, rate %s\n", r,
+                  tt_boot_peers(c->world->boot)[c->members[r]].host, (double)p.wait_ns / 1e6, (double)p.late_ns / 1e6,
+                  tt_format_size(p.bytes_in, in, sizeof in), tt_format_size(p.bytes_out, out, sizeof out), rate);
+    if (p.late_ns > w->late_ns) {
+        w->late_ns = p.late_ns;
+        w->late = r;
+    }
+    if (measured > 0 && (w->slow == UINT32_MAX || measured < w->slow_rate)) {
+        w->slow_rate = measured;
+        w->slow = r;
+    }
+}
+
+tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_error *err)
+{
+    struct tt_str s = {0};
+    struct worst w = {.late = UINT32_MAX, .slow = UINT32_MAX};
+    char rate[32], plan[32];
+    pthread_mutex_lock(&c->lock);
+    tt_str_printf(&s, "rank %u of %u, %u requests:\n", c->rank, c->size, c->seq);
+    for (uint32_t r = 0; r < c->size; r++)
+        if (r != c->rank)
+            line(c, r, &s, &w);
+    if (w.late != UINT32_MAX)
+        tt_str_printf(&s, "  slowest rank: %u (arrived late by %.3f ms in all)\n", w.late, (double)w.late_ns / 1e6);
+    if (w.slow != UINT32_MAX)
+        tt_str_printf(&s, "  slowest link: from rank %u (sent at %s; the plan assumes %s)\n", w.slow,
+                      tt_format_rate(w.slow_rate, rate, sizeof rate),
+                      tt_format_rate(c->wire.direct ? c->speeds.shm.bw : c->speeds.tcp.bw, plan, sizeof plan));
+    pthread_mutex_unlock(&c->lock);
+    if (s.failed) {
+        tt_str_free(&s);
+        return tt_fail_memory(err, "report");
+    }
+    *ret_text = s.s;
+    return TUTTI_OK;
+}

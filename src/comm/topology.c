@@ -1,0 +1,107 @@
+/* topology.c - the network a communicator plans on: the file or spec it was given, else hosts as found with measured speeds.
+ *
+ *     one host                 several hosts
+ *     0  1  2  3               0  1    2  3       ranks
+ *      \ |  | /                 \ |    | /        shared memory
+ *       memory                  host   host       (a host with one rank has no switch of its own)
+ *                                 \    /          network
+ *                                 switch
+ *
+ * Latency is measured between ranks; a message crosses two links inside a host and up to four between hosts, so each link gets its part. */
+#include <stdlib.h>
+
+#include "comm/parts.h"
+
+struct hosts {
+    uint32_t n;
+    uint32_t *of;    /* group rank -> host number, in order of first appearance */
+    uint32_t *ranks; /* ranks per host */
+};
+
+static tutti_status find_hosts(const struct tt_comm *c, struct hosts *h, struct tutti_error *err)
+{
+    const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
+    bool apart = c->config.transport && tt_streq(c->config.transport, "tcp");
+    h->of = tt_alloc(c->size, sizeof *h->of);
+    h->ranks = tt_zalloc(c->size, sizeof *h->ranks);
+    if (!h->of || !h->ranks)
+        return tt_fail_memory(err, "hosts");
+    for (uint32_t r = 0; r < c->size; r++) {
+        uint32_t first = r;
+        for (uint32_t q = 0; !apart && q < r && first == r; q++)
+            if (peers[c->members[q]].host_id == peers[c->members[r]].host_id)
+                first = q;
+        h->of[r] = first == r ? h->n++ : h->of[first];
+        h->ranks[h->of[r]]++;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status add(struct tt_topo *t, uint32_t a, uint32_t b, const struct tt_speed *s, struct tutti_error *err)
+{
+    struct tt_link link = {.a = a, .b = b, .bw = {s->bw, s->bw}, .latency_ps = s->latency_ps / 2};
+    return tt_topo_add_link(t, &link, err);
+}
+
+/* Vertices: ranks, then a switch per host with several ranks, then the network's. */
+static tutti_status add_links(const struct tt_comm *c, const struct hosts *h, struct tt_topo *t, struct tutti_error *err)
+{
+    uint32_t next = c->size, net = c->size + t->switches - 1;
+    uint32_t *top = tt_alloc(h->n, sizeof *top); /* what stands for the host towards the network */
+    tutti_status st = top ? TUTTI_OK : tt_fail_memory(err, "hosts");
+    for (uint32_t i = 0; !st && i < h->n; i++)
+        top[i] = h->ranks[i] > 1 ? next++ : UINT32_MAX;
+    for (uint32_t r = 0; !st && r < c->size; r++) {
+        uint32_t *host = &top[h->of[r]];
+        if (*host == UINT32_MAX)
+            *host = r;
+        else
+            st = add(t, r, *host, &c->speeds.shm, err);
+    }
+    for (uint32_t i = 0; !st && h->n > 1 && i < h->n; i++)
+        st = add(t, top[i], net, &c->speeds.tcp, err);
+    free(top);
+    return st;
+}
+
+static tutti_status as_found(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct hosts h = {0};
+    struct tt_topo *t = NULL;
+    tutti_status st = find_hosts(c, &h, err);
+    uint32_t switches = h.n > 1;
+    for (uint32_t i = 0; !st && i < h.n; i++)
+        switches += h.ranks[i] > 1;
+    if (!st)
+        st = tt_topo_new("measured", c->size, switches, &t, err);
+    if (!st)
+        st = add_links(c, &h, t, err);
+    if (!st) {
+        t->gamma = c->speeds.gamma;
+        t->overhead_ps = h.n > 1 ? c->speeds.tcp.overhead_ps : c->speeds.shm.overhead_ps;
+        st = tt_topo_finish(t, ret, err);
+        t = NULL;
+    }
+    tt_topo_free(t);
+    free(h.of);
+    free(h.ranks);
+    return st;
+}
+
+tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err)
+{
+    bool whole = c->size == tt_boot_config(c->world->boot)->size;
+    if (!c->config.topo || !whole)
+        return as_found(c, ret, err);
+    struct tt_topo *t;
+    tutti_status st = tt_topo_open(c->config.topo, &t, err);
+    if (st)
+        return st;
+    if (t->ranks != c->size) {
+        st = tt_fail(err, TUTTI_ERR_MISMATCH, "topology %s has %u ranks, the job has %u", c->config.topo, t->ranks, c->size);
+        tt_topo_free(t);
+        return st;
+    }
+    *ret = t;
+    return TUTTI_OK;
+}

@@ -1,0 +1,191 @@
+/* watch.c - the watch as others call it.
+ *
+ * A monitor: everything but the posts and the flag of the verdict is under one lock, which is never held while waiting, so that a call that
+ * reports can itself put the note on the wire and goes on at once. When there is a case there will be a verdict: from rank 0, from this
+ * rank's thread, or at the latest from whoever awaits it. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/watch_parts.h"
+
+static void wake(const struct tt_watch *w)
+{
+    uint64_t one = 1;
+    ssize_t n = write(w->wake, &one, sizeof one);
+    (void)n; /* full means that it is awake */
+}
+
+/* ---- opening and closing ---- */
+
+static void make_lock(struct tt_watch *w)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&w->lock, NULL);
+}
+
+tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret, struct tutti_error *err)
+{
+    const struct tt_boot_config *c = tt_boot_config(b);
+    struct tt_watch *w = tt_zalloc(1, sizeof *w);
+    if (!w)
+        return tt_fail_memory(err, "watch");
+    make_lock(w);
+    w->boot = b;
+    w->peers = tt_boot_peers(b);
+    w->rank = c->rank;
+    w->size = c->size;
+    w->timeout_ns = timeout_ns;
+    w->reporter = UINT32_MAX;
+    w->trouble.peer = UINT32_MAX;
+    w->nseats = w->rank == 0 ? w->size : 1;
+    w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->seats = tt_zalloc(w->nseats, sizeof *w->seats);
+    w->fds = tt_alloc((size_t)w->nseats + 1, sizeof *w->fds);
+    if (!w->seats || !w->fds || w->wake < 0) {
+        tutti_status st = w->wake < 0 ? tt_fail(err, TUTTI_ERR_IO, "eventfd: %s", strerror(errno)) : tt_fail_memory(err, "watch");
+        tt_watch_close(w);
+        return st;
+    }
+    for (uint32_t r = 0; r < w->nseats; r++)
+        w->seats[r].line.fd = tt_boot_control_fd(b, r);
+    tt_posts_join(&w->posts, 0);
+    *ret = w;
+    return TUTTI_OK;
+}
+
+tutti_status tt_watch_begin(struct tt_watch *w, struct tutti_error *err)
+{
+    sigset_t all, old;
+    int error;
+    if (w->size == 1)
+        return TUTTI_OK;
+    for (uint32_t r = 0; r < w->nseats; r++)
+        w->seats[r].line.read_ns = tt_now_ns();
+    sigfillset(&all); /* signals are the program's business */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_mutex_lock(&w->lock);
+    error = pthread_create(&w->thread, NULL, tt_watch_run, w);
+    w->running = error == 0;
+    pthread_mutex_unlock(&w->lock);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error ? tt_fail(err, TUTTI_ERR_IO, "a thread cannot be started: %s", strerror(error)) : TUTTI_OK;
+}
+
+void tt_watch_close(struct tt_watch *w)
+{
+    if (!w)
+        return;
+    if (w->running) {
+        pthread_mutex_lock(&w->lock);
+        w->stop = true;
+        pthread_mutex_unlock(&w->lock);
+        wake(w);
+        pthread_join(w->thread, NULL);
+    }
+    if (w->wake >= 0)
+        close(w->wake);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w->seats);
+    free(w->fds);
+    free(w);
+}
+
+/* ---- the calls ---- */
+
+void tt_watch_join(struct tt_watch *w, uint32_t comm)
+{
+    pthread_mutex_lock(&w->lock);
+    if (comm)
+        tt_posts_join(&w->posts, comm);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void tt_watch_part(struct tt_watch *w, uint32_t comm)
+{
+    pthread_mutex_lock(&w->lock);
+    if (comm)
+        tt_posts_part(&w->posts, comm);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void tt_watch_enter(struct tt_watch *w, const struct tt_op_desc *op)
+{
+    tt_posts_enter(&w->posts, op);
+}
+
+void tt_watch_leave(struct tt_watch *w, uint32_t comm)
+{
+    tt_posts_leave(&w->posts, comm);
+}
+
+/* The own trouble of a rank; the lock is held. */
+static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
+{
+    struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = *t};
+    bool fresh = w->reporter == UINT32_MAX;
+    tt_watch_open_case(w, w->rank, t);
+    if (!fresh)
+        return;
+    if (!w->running || (w->rank != 0 && w->seats[0].line.fd < 0))
+        tt_watch_settle_alone(w);
+    else if (w->rank == 0)
+        tt_watch_ask_all(w);
+    else
+        tt_watch_tell(w, &n);
+}
+
+static void raise_abort(struct tt_watch *w, const struct tt_trouble *t)
+{
+    struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = *t};
+    struct tt_verdict v;
+    tt_judge_abort(w, w->rank, t, &v);
+    tt_watch_settle(w, &v);
+    if (w->rank != 0 && w->running)
+        tt_watch_tell(w, &n);
+}
+
+void tt_watch_report(struct tt_watch *w, const struct tt_trouble *t)
+{
+    pthread_mutex_lock(&w->lock);
+    if (atomic_load_explicit(&w->judged, memory_order_relaxed))
+        ;
+    else if (t->kind == TT_TROUBLE_ABORT)
+        raise_abort(w, t);
+    else
+        raise_trouble(w, t);
+    pthread_mutex_unlock(&w->lock);
+    wake(w);
+}
+
+bool tt_watch_verdict(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    if (!atomic_load_explicit(&w->judged, memory_order_acquire))
+        return false;
+    *ret = w->verdict;
+    return true;
+}
+
+void tt_watch_await(struct tt_watch *w, uint64_t deadline_ns, struct tt_verdict *ret)
+{
+    struct timespec t = {.tv_sec = (time_t)(deadline_ns / 1000000000), .tv_nsec = (long)(deadline_ns % 1000000000)};
+    struct tt_verdict v;
+    pthread_mutex_lock(&w->lock);
+    while (!w->judged && tt_now_ns() < deadline_ns)
+        pthread_cond_timedwait(&w->changed, &w->lock, &t);
+    if (!w->judged && w->rank == 0 && tt_watch_has_case(w) && tt_judge_case(w, true, &v))
+        tt_watch_settle(w, &v);
+    else if (!w->judged)
+        tt_watch_settle_alone(w);
+    pthread_mutex_unlock(&w->lock);
+    *ret = w->verdict;
+}

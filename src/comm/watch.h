@@ -1,0 +1,61 @@
+/* watch.h - who is to blame: heartbeats on the control connections, one verdict for all ranks.
+ *
+ * Every rank has a thread. Ranks other than 0 tell rank 0 every quarter of a second what they are doing, and at once when something is
+ * wrong; rank 0 asks all what they know about the request in question, decides, and tells all. enter and leave only store to memory the
+ * thread reads: they cost nanoseconds and never block.
+ *
+ * Rank 0 decides as soon as it can: a control connection that closes without farewell is DEAD, also when nobody waits; a report of two
+ * different fingerprints is MISMATCHED (the ranks whose description is in the minority; both descriptions are printed); when a rank reports
+ * its deadline: whose thread no longer answers while its kernel still acknowledges (STUCK: stopped) or no longer does (UNREACHABLE, by
+ * TCP_INFO), who entered something else (MISMATCHED), who has not entered the request (NOT_ENTERED), else the peer waited for (STUCK). A
+ * rank that loses rank 0 decides alone: rank 0 is DEAD when the connection closed; when it is silent and no rank of any other host can be
+ * reached either (tt_boot_probe), the blame is on this rank's own link. */
+#ifndef TT_WATCH_H
+#define TT_WATCH_H
+
+#include "boot/boot.h"
+#include "comm/comm.h"
+
+/* What a rank is doing. Travels; fixed size. */
+enum tt_op_busy { TT_OP_IDLE, TT_OP_COLL, TT_OP_SENDING, TT_OP_RECEIVING };
+struct tt_op_desc {
+    uint64_t count;
+    uint64_t print;           /* fingerprint of the call and its plan; equal calls of all ranks have equal ones */
+    uint32_t comm, seq, root; /* comm: equal on the members of a communicator and on no other rank; 0 is the world */
+    uint8_t coll, dtype, redop;
+    uint8_t busy; /* enum tt_op_busy; a message between two ranks has a sequence number of its own, and the other rank as root */
+};
+
+enum tt_trouble_kind { TT_TROUBLE_DEADLINE, TT_TROUBLE_MISMATCH, TT_TROUBLE_CLOSED, TT_TROUBLE_ABORT, TT_TROUBLES };
+struct tt_trouble {
+    uint32_t kind; /* enum tt_trouble_kind */
+    uint32_t peer; /* whom this rank waits for, or who sent something else; world rank; UINT32_MAX: unknown */
+    struct tt_op_desc op;
+    char text[128]; /* abort: the reason */
+};
+
+struct tt_watch;
+/* For the ranks of b, which must outlive it. The control connections still belong to tt_boot_exchange. */
+tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret, struct tutti_error *err);
+/* Takes over the control connections: after the last tt_boot_exchange. Starts the thread (none with one rank). Until then troubles are
+ * judged by this rank alone, at once. */
+tutti_status tt_watch_begin(struct tt_watch *w, struct tutti_error *err);
+/* Says farewell (an orderly end is not a death), joins the thread. Accepts NULL. Never waits longer than a second. */
+void tt_watch_close(struct tt_watch *w);
+
+/* This rank is a member of communicator `comm` (the world needs no word): its requests are known from now on, until it parts. More than 31
+ * at a time go unobserved, which costs precision of the blame and nothing else. */
+void tt_watch_join(struct tt_watch *w, uint32_t comm);
+void tt_watch_part(struct tt_watch *w, uint32_t comm);
+
+/* One thread at a time for each communicator. */
+void tt_watch_enter(struct tt_watch *w, const struct tt_op_desc *op);
+void tt_watch_leave(struct tt_watch *w, uint32_t comm);
+/* Something is wrong here; a verdict will follow (at once after an abort). Never waits for anybody. Only the first report of a rank counts,
+ * but an abort always does. */
+void tt_watch_report(struct tt_watch *w, const struct tt_trouble *t);
+/* Is there a verdict? Cheap enough for every wait loop (one atomic load when there is none). */
+bool tt_watch_verdict(const struct tt_watch *w, struct tt_verdict *ret);
+/* Waits for one until deadline_ns; at the deadline decides alone. */
+void tt_watch_await(struct tt_watch *w, uint64_t deadline_ns, struct tt_verdict *ret);
+#endif

@@ -1,0 +1,67 @@
+/* watch_case.c - what happens to a case: it is opened, everybody is asked, it is settled. The lock is held throughout.
+ *
+ * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it is telling it. */
+#include <poll.h>
+
+#include "comm/watch_parts.h"
+
+void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
+{
+    for (uint32_t r = 0; r < w->nseats; r++)
+        tt_line_put(&w->seats[r].line, n);
+}
+
+void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v)
+{
+    struct tt_note n = {.type = TT_NOTE_VERDICT, .u.verdict = *v};
+    if (atomic_load_explicit(&w->judged, memory_order_relaxed))
+        return;
+    w->verdict = *v;
+    atomic_store_explicit(&w->judged, true, memory_order_release);
+    pthread_cond_broadcast(&w->changed);
+    if (w->rank == 0 && w->running)
+        tt_watch_tell(w, &n);
+}
+
+bool tt_watch_has_case(const struct tt_watch *w)
+{
+    return w->reporter != UINT32_MAX && !atomic_load_explicit(&w->judged, memory_order_relaxed);
+}
+
+void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_trouble *t)
+{
+    if (w->rank == 0) {
+        w->seats[reporter].trouble = *t;
+        w->seats[reporter].troubled = true;
+    }
+    if (w->reporter != UINT32_MAX)
+        return;
+    w->reporter = reporter;
+    w->trouble = *t;
+    w->case_ns = tt_now_ns();
+}
+
+void tt_watch_ask_all(struct tt_watch *w)
+{
+    struct tt_note n = {.type = TT_NOTE_ASK, .u.answer = {.comm = w->trouble.op.comm, .seq = w->trouble.op.seq}};
+    w->seats[0].answer = tt_posts_answer(&w->posts, n.u.answer.comm, n.u.answer.seq);
+    w->seats[0].answered = true;
+    tt_watch_tell(w, &n);
+}
+
+static bool ended(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+void tt_watch_settle_alone(struct tt_watch *w)
+{
+    struct tt_verdict v;
+    uint32_t r = w->rank ? 0 : w->trouble.peer;
+    if (w->reporter != UINT32_MAX && r < w->nseats && ended(w->seats[r].line.fd))
+        tt_judge_end(w, r, 0, &v);
+    else
+        tt_judge_alone(w, &v);
+    tt_watch_settle(w, &v);
+}

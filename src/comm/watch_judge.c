@@ -1,0 +1,362 @@
+/* watch_judge.c - the rules. They look at the board and write a verdict; they change nothing.
+ *
+ * A case is one rank's trouble with one request. By the time rank 0 judges, everybody who lives has been asked about that request, so
+ * silence means something and what the ranks say is fresh. The order of the rules is the order of certainty: who does not speak at all, who
+ * called something else, who has not come, and only then whom the reporter happens to wait for; since that one may itself be waiting, the
+ * reports of the others are followed to the end of the chain:
+ *
+ *     rank 1 waits for 0, rank 0 waits for 3, rank 3 waits for nobody      ->  rank 3
+ *     1 -> 0 -> 3 -> 2 -> 1: a ring of waiting ranks has no first one      ->  the peer of the first report */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "comm/watch_parts.h"
+
+static void __attribute__((format(printf, 6, 7))) say(const struct tt_watch *w, struct tt_verdict *v, enum tt_blame blame, uint32_t culprit,
+                                                      const struct tt_op_desc *op, const char *fmt, ...)
+{
+    va_list ap;
+    *v = (struct tt_verdict){.blame = (uint32_t)blame, .culprit = culprit, .seq = op->seq, .coll = op->coll, .pid = w->peers[culprit].pid};
+    memcpy(v->host, w->peers[culprit].host, sizeof v->host);
+    va_start(ap, fmt);
+    vsnprintf(v->text, sizeof v->text, fmt, ap);
+    va_end(ap);
+}
+
+/* The request of the case as its reporter entered it. */
+static struct tt_op_desc case_op(const struct tt_watch *w)
+{
+    const struct tt_seat *s = w->rank == 0 && w->reporter < w->size ? &w->seats[w->reporter] : NULL;
+    return s && s->answered && s->answer.knows ? s->answer.at : w->trouble.op;
+}
+
+static bool about_message(const struct tt_watch *w)
+{
+    return w->trouble.op.busy >= TT_OP_SENDING;
+}
+
+static uint32_t peer_or(const struct tt_watch *w, uint32_t other)
+{
+    return w->trouble.peer < w->size ? w->trouble.peer : other;
+}
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+/* ---- silence ---- */
+
+static bool silent(const struct tt_seat *s)
+{
+    return s->line.fd >= 0 && !s->answered;
+}
+
+static bool everybody_answered(const struct tt_watch *w)
+{
+    for (uint32_t r = 1; r < w->size; r++)
+        if (silent(&w->seats[r]))
+            return false;
+    return true;
+}
+
+/* Is it rank 0's own link? Nobody of at least two other hosts can be reached. */
+static bool cut_off(const struct tt_watch *w)
+{
+    uint64_t mine = w->peers[0].host_id, first = mine;
+    bool two = false;
+    for (uint32_t r = 1; r < w->size; r++) {
+        const struct tt_seat *s = &w->seats[r];
+        if (w->peers[r].host_id == mine || s->left)
+            continue;
+        if (!silent(s) || !tt_line_cut(s->line.fd))
+            return false;
+        two = two || (first != mine && first != w->peers[r].host_id);
+        first = w->peers[r].host_id;
+    }
+    return two;
+}
+
+static void say_own_link(const struct tt_watch *w, const struct tt_op_desc *op, struct tt_verdict *ret)
+{
+    char who[TT_WORDS], when[TT_WORDS];
+    say(w, ret, TT_BLAME_UNREACHABLE, w->rank, op, "%s is unreachable: its own link is cut, no other host answers it, %s",
+        tt_words_rank(w, w->rank, who), tt_words_during(op, true, when));
+}
+
+static void say_silent(const struct tt_watch *w, uint32_t r, bool cut, const struct tt_op_desc *op, struct tt_verdict *ret)
+{
+    const struct tt_line *l = &w->seats[r].line;
+    char who[TT_WORDS], when[TT_WORDS];
+    say(w, ret, cut ? TT_BLAME_UNREACHABLE : TT_BLAME_STUCK, r, op, "%s is %s: %s for %.1f s, %s", tt_words_rank(w, r, who),
+        cut ? "unreachable" : "stuck", cut ? "its host has not answered" : "its host answers, but the process has shown no life (stopped?)",
+        seconds(tt_now_ns() - l->read_ns), tt_words_during(op, true, when));
+}
+
+/* The silent rank: the peer waited for when it is one, else the lowest. */
+static bool judge_silent(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = case_op(w);
+    uint32_t r = peer_or(w, 0);
+    if (!silent(&w->seats[r]))
+        for (r = 1; r < w->size && !silent(&w->seats[r]); r++)
+            ;
+    if (r >= w->size)
+        return false;
+    if (cut_off(w))
+        say_own_link(w, &op, ret);
+    else
+        say_silent(w, r, tt_line_cut(w->seats[r].line.fd), &op, ret);
+    return true;
+}
+
+/* ---- different calls ---- */
+
+static bool same_call(const struct tt_op_desc *a, const struct tt_op_desc *b)
+{
+    return a->count == b->count && a->print == b->print && a->root == b->root && a->coll == b->coll && a->dtype == b->dtype &&
+           a->redop == b->redop;
+}
+
+static bool knows(const struct tt_seat *s)
+{
+    return s->answered && s->answer.knows;
+}
+
+/* A rank that called what most did; without a majority the lowest that knows. size: nobody knows. */
+static uint32_t usual(const struct tt_watch *w, uint32_t *ret_known)
+{
+    uint32_t lead = w->size, votes = 0, lowest = w->size, known = 0, agree = 0;
+    for (uint32_t r = 0; r < w->size; r++) {
+        if (!knows(&w->seats[r]))
+            continue;
+        lowest = known++ ? lowest : r;
+        if (votes == 0)
+            lead = r;
+        votes = same_call(&w->seats[r].answer.at, &w->seats[lead].answer.at) ? votes + 1 : votes - 1;
+    }
+    for (uint32_t r = 0; r < w->size; r++)
+        agree += knows(&w->seats[r]) && same_call(&w->seats[r].answer.at, &w->seats[lead].answer.at);
+    *ret_known = known;
+    return 2 * agree > known ? lead : lowest;
+}
+
+static bool judge_mismatch(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    uint32_t known, r = 0, most = usual(w, &known);
+    char who[TT_WORDS], theirs[TT_WORDS], ours[TT_WORDS], others[TT_WORDS] = "the others";
+    while (r < w->size && (!knows(&w->seats[r]) || same_call(&w->seats[r].answer.at, &w->seats[most].answer.at)))
+        r++;
+    if (r == w->size)
+        return false;
+    const struct tt_op_desc *op = &w->seats[r].answer.at;
+    tt_words_call(op, theirs);
+    tt_words_call(&w->seats[most].answer.at, ours);
+    if (known == 2)
+        snprintf(others, sizeof others, "rank %" PRIu32, most);
+    if (tt_streq(theirs, ours))
+        say(w, ret, TT_BLAME_MISMATCHED, r, op,
+            "calls are mismatched: %s called %s as request %" PRIu32 " with another plan, or with other block lengths, than %s",
+            tt_words_rank(w, r, who), theirs, op->seq, others);
+    else
+        say(w, ret, TT_BLAME_MISMATCHED, r, op, "calls are mismatched: %s called %s as request %" PRIu32 " while %s called %s",
+            tt_words_rank(w, r, who), theirs, op->seq, others, ours);
+    return true;
+}
+
+/* All that is known is that two ranks differ. */
+static void say_peer_differs(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = case_op(w);
+    uint32_t r = peer_or(w, w->reporter);
+    char who[TT_WORDS], request[TT_WORDS];
+    say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s called something else than rank %" PRIu32 " in %s",
+        tt_words_rank(w, r, who), w->reporter, tt_words_request(&op, request));
+}
+
+/* ---- not entered ---- */
+
+static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more, struct tt_verdict *ret)
+{
+    const struct tt_seat *s = &w->seats[r];
+    const struct tt_op_desc *last = &s->answer.last;
+    struct tt_op_desc op = case_op(w);
+    char who[TT_WORDS], request[TT_WORDS], its[TT_WORDS], others[48] = "";
+    if (s->left)
+        snprintf(its, sizeof its, "it has closed its communicators");
+    else if (!s->answer.member)
+        snprintf(its, sizeof its, "it has closed this communicator");
+    else if (last->seq == 0)
+        snprintf(its, sizeof its, "it has not called anything yet");
+    else
+        snprintf(its, sizeof its, "it is %s request %" PRIu32, last->busy ? "in" : "past", last->seq);
+    if (more)
+        snprintf(others, sizeof others, "; nor have %" PRIu32 " other ranks", more);
+    say(w, ret, TT_BLAME_NOT_ENTERED, r, &op, "%s has not entered %s: %s%s", tt_words_rank(w, r, who), tt_words_request(&op, request), its,
+        others);
+}
+
+/* Of the communicator's members the one that has come least far. A rank that is no member counts only when the reporter waits for it: it
+ * was one. */
+static bool judge_not_entered(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    const struct tt_op_desc *op = &w->trouble.op;
+    uint32_t culprit = w->size, missing = 0, least = UINT32_MAX;
+    for (uint32_t r = 0; r < w->size; r++) {
+        const struct tt_seat *s = &w->seats[r];
+        bool gone = s->left ? op->comm == 0 || r == w->trouble.peer : s->answered && !s->answer.member && r == w->trouble.peer;
+        bool behind = !s->left && s->answered && s->answer.member && s->answer.last.seq < op->seq;
+        uint32_t seq = gone ? 0 : s->answer.last.seq;
+        if (r == w->reporter || (!gone && !behind))
+            continue;
+        missing++;
+        if (seq < least) {
+            least = seq;
+            culprit = r;
+        }
+    }
+    if (culprit == w->size)
+        return false;
+    say_not_entered(w, culprit, missing - 1, ret);
+    return true;
+}
+
+/* ---- the peer waited for ---- */
+
+static uint32_t end_of_chain(const struct tt_watch *w)
+{
+    uint32_t first = peer_or(w, w->reporter), r = first;
+    for (uint32_t steps = 0; steps < w->size; steps++) {
+        const struct tt_seat *s = &w->seats[r];
+        if (!s->troubled || s->trouble.kind != TT_TROUBLE_DEADLINE || s->trouble.op.comm != w->trouble.op.comm ||
+            s->trouble.peer >= w->size)
+            return r;
+        r = s->trouble.peer;
+    }
+    return first;
+}
+
+static void say_stuck(const struct tt_watch *w, uint32_t r, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = case_op(w);
+    char who[TT_WORDS], request[TT_WORDS];
+    say(w, ret, TT_BLAME_STUCK, r, &op, "%s is stuck in %s: nothing came from it within %.3g s", tt_words_rank(w, r, who),
+        tt_words_request(&op, request), seconds(w->timeout_ns));
+}
+
+static void say_message_late(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    const struct tt_op_desc *op = &w->trouble.op;
+    uint32_t r = peer_or(w, w->reporter);
+    char who[TT_WORDS], request[TT_WORDS];
+    say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s has not entered the other side of %s of rank %" PRIu32 " within %.3g s",
+        tt_words_rank(w, r, who), tt_words_request(op, request), w->reporter, seconds(w->timeout_ns));
+}
+
+/* ---- closed connections ---- */
+
+static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_desc *op, struct tt_verdict *ret)
+{
+    char who[TT_WORDS], when[TT_WORDS];
+    say(w, ret, TT_BLAME_DEAD, r, op, "%s is dead: its connection closed %s", tt_words_rank(w, r, who),
+        tt_words_during(op, op->busy != TT_OP_IDLE, when));
+}
+
+/* A data connection broke. When the process ended, its control connection ends in the same moment and the case is over; otherwise the two
+ * live and the way between them does not. */
+static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = case_op(w);
+    uint32_t r = peer_or(w, w->reporter);
+    char who[TT_WORDS], when[TT_WORDS];
+    if (w->seats[r].left) {
+        say_not_entered(w, r, 0, ret);
+        return true;
+    }
+    if (!final)
+        return false;
+    if (!judge_silent(w, ret))
+        say(w, ret, TT_BLAME_UNREACHABLE, r, &op, "%s is unreachable from rank %" PRIu32 ": the connection between them broke %s",
+            tt_words_rank(w, r, who), w->reporter, tt_words_during(&op, true, when));
+    return true;
+}
+
+/* What was going on when `rank` ended: the case's request; else what both it and this rank were last known to be in. */
+static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank)
+{
+    struct tt_op_desc doing = w->seats[rank].doing, mine;
+    if (w->reporter != UINT32_MAX) {
+        doing = case_op(w);
+        doing.busy = doing.busy ? doing.busy : TT_OP_COLL;
+        return doing;
+    }
+    mine = doing.seq ? tt_posts_answer(&w->posts, doing.comm, 0).last : tt_posts_latest(&w->posts);
+    return mine.seq >= doing.seq ? mine : doing;
+}
+
+/* ---- the entrances ---- */
+
+bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
+{
+    if (!final && !everybody_answered(w))
+        return false;
+    if (w->trouble.kind == TT_TROUBLE_CLOSED)
+        return judge_closed(w, final, ret);
+    if (w->trouble.kind == TT_TROUBLE_MISMATCH) {
+        if (about_message(w) || !judge_mismatch(w, ret))
+            say_peer_differs(w, ret);
+        return true;
+    }
+    if (judge_silent(w, ret))
+        return true;
+    if (about_message(w))
+        say_message_late(w, ret);
+    else if (!judge_mismatch(w, ret) && !judge_not_entered(w, ret)) {
+        if (!final)
+            return false;
+        say_stuck(w, end_of_chain(w), ret);
+    }
+    return true;
+}
+
+void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = scene(w, rank);
+    char who[TT_WORDS], when[TT_WORDS];
+    if (error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG)
+        say_dead(w, rank, &op, ret);
+    else
+        say(w, ret, TT_BLAME_UNREACHABLE, rank, &op, "%s is unreachable: %s, %s", tt_words_rank(w, rank, who), strerror(error),
+            tt_words_during(&op, op.busy != TT_OP_IDLE, when));
+}
+
+void tt_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = w->trouble.op;
+    if (lonely)
+        say_own_link(w, &op, ret);
+    else
+        say_silent(w, 0, cut, &op, ret);
+}
+
+void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = w->trouble.op;
+    uint32_t r = peer_or(w, w->rank);
+    if (w->trouble.kind == TT_TROUBLE_CLOSED)
+        say_dead(w, r, &op, ret);
+    else if (w->trouble.kind == TT_TROUBLE_MISMATCH)
+        say_peer_differs(w, ret);
+    else if (about_message(w))
+        say_message_late(w, ret);
+    else
+        say_stuck(w, r, ret);
+}
+
+void tt_judge_abort(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret)
+{
+    char who[TT_WORDS];
+    say(w, ret, TT_BLAME_ABORTED, rank, &t->op, "%s aborted: %s", tt_words_rank(w, rank, who), t->text);
+}

@@ -1,0 +1,137 @@
+/* watch_parts.h - what the files of the watch share among themselves.
+ *
+ * From the bottom: posts (what this rank does, written by its calls, read by the thread), wire (messages on a control connection), words
+ * (sentences), judge (the rules: they look at the board and touch nothing), case (opening, asking, settling), the thread, and watch.c. */
+#ifndef TT_WATCH_PARTS_H
+#define TT_WATCH_PARTS_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "comm/watch.h"
+
+/* ---- watch_posts.c: what this rank does, by communicator ---- */
+
+enum { TT_POSTS = 32, TT_POST_PAST = 32, TT_DESC_WORDS = sizeof(struct tt_op_desc) / 8 };
+struct tt_post {
+    _Atomic uint64_t comm;    /* + 1; 0: free */
+    _Atomic uint32_t version; /* odd while being written */
+    _Atomic uint64_t head;    /* seq << 1 | busy; 0: nothing entered yet */
+    _Atomic uint64_t past[TT_POST_PAST][TT_DESC_WORDS];
+};
+struct tt_posts {
+    struct tt_post at[TT_POSTS]; /* the world's comes first */
+    _Atomic uint32_t latest;     /* index of the one entered last */
+};
+/* What a rank knows about request `seq` of a communicator. Travels. */
+struct tt_answer {
+    uint32_t comm, seq;
+    uint32_t member; /* it belongs to the communicator */
+    uint32_t knows;  /* it has entered `seq` and remembers as what: `at` */
+    struct tt_op_desc last, at;
+};
+void tt_posts_join(struct tt_posts *p, uint32_t comm); /* one join or part at a time */
+void tt_posts_part(struct tt_posts *p, uint32_t comm);
+void tt_posts_enter(struct tt_posts *p, const struct tt_op_desc *op);
+void tt_posts_leave(struct tt_posts *p, uint32_t comm);
+struct tt_answer tt_posts_answer(const struct tt_posts *p, uint32_t comm, uint32_t seq);
+struct tt_op_desc tt_posts_latest(const struct tt_posts *p); /* of the communicator entered last; seq 0: none yet */
+
+/* ---- watch_wire.c: one control connection ---- */
+
+enum tt_note_type { TT_NOTE_BEAT = 1, TT_NOTE_ASK, TT_NOTE_ANSWER, TT_NOTE_TROUBLE, TT_NOTE_VERDICT, TT_NOTE_FAREWELL, TT_NOTE_TYPES };
+struct tt_note {
+    uint32_t magic, type;
+    union {
+        struct tt_op_desc beat;
+        struct tt_answer answer; /* ASK: comm and seq only */
+        struct tt_trouble trouble;
+        struct tt_verdict verdict;
+    } u; /* travels as far as the type needs */
+};
+enum { TT_LINE_OUT = 2048 };
+struct tt_line {
+    int fd;           /* boot's; -1: none, or ended */
+    uint64_t read_ns; /* when the last note came */
+    size_t in_got, out_len;
+    struct tt_note in;
+    uint8_t out[TT_LINE_OUT];
+};
+enum tt_line_state { TT_LINE_NOTE, TT_LINE_EMPTY, TT_LINE_END };
+/* Queues a note and sends what goes at once; without room it is dropped. Failures show when reading. */
+void tt_line_put(struct tt_line *l, struct tt_note *n);
+void tt_line_push(struct tt_line *l);
+/* The next note in l->in. END: *ret_errno is 0 for an orderly end, EBADMSG for bytes that are no note. */
+enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno);
+/* Has the other kernel not acknowledged for long what we sent? Then the machine or the way to it is gone, not the process. */
+bool tt_line_cut(int fd);
+
+/* ---- the watch ---- */
+
+/* One rank as seen from here. Rank 0 has a seat for everybody (its own without a line), the others only one for rank 0. */
+struct tt_seat {
+    struct tt_line line;
+    bool left;     /* said farewell */
+    bool answered; /* what was asked in the present case */
+    bool troubled;
+    struct tt_op_desc doing; /* from its last heartbeat */
+    struct tt_answer answer;
+    struct tt_trouble trouble;
+};
+
+struct tt_watch {
+    struct tt_boot *boot;
+    const struct tt_boot_peer *peers;
+    uint32_t rank, size, nseats;
+    uint64_t timeout_ns;
+    struct tt_posts posts;
+    _Atomic bool judged; /* set once, when verdict is complete */
+    struct tt_verdict verdict;
+
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t changed;
+    struct tt_seat *seats;
+    uint32_t reporter; /* whose trouble the case is about; UINT32_MAX: there is no case */
+    uint64_t case_ns;  /* since when */
+    struct tt_trouble trouble;
+    bool running, stop;
+    int wake;           /* eventfd */
+    struct pollfd *fds; /* the thread's: nseats, then wake */
+    pthread_t thread;
+};
+
+/* ---- watch_case.c: with the lock held ---- */
+
+bool tt_watch_has_case(const struct tt_watch *w); /* and no verdict */
+/* The first trouble makes the case; those of other ranks are remembered, since they say who waits for whom. */
+void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_trouble *t);
+void tt_watch_ask_all(struct tt_watch *w);                            /* rank 0 */
+void tt_watch_tell(struct tt_watch *w, struct tt_note *n);            /* rank 0 to all, the others to rank 0 */
+void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v); /* the first verdict stays */
+void tt_watch_settle_alone(struct tt_watch *w);                       /* no board to ask: rank 0 has left, or the watch has not begun */
+
+/* ---- watch_thread.c ---- */
+
+void *tt_watch_run(void *watch);
+
+/* ---- watch_judge.c: the rules. True when there is a verdict ---- */
+
+/* Rank 0, about the case. `final`: whoever has not answered by now is silent, and nothing more will come. */
+bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret);
+/* The connection of `rank` ended without farewell. */
+void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, struct tt_verdict *ret);
+/* Rank 0 does not answer this rank's report. cut: its kernel does not either; lonely: nor does any other host. */
+void tt_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely, struct tt_verdict *ret);
+/* Nobody to ask: by what this rank itself has seen. */
+void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret);
+void tt_judge_abort(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret);
+
+/* ---- watch_words.c ---- */
+
+enum { TT_WORDS = 160 };
+char *tt_words_rank(const struct tt_watch *w, uint32_t rank, char out[TT_WORDS]);  /* "rank 2 (host b, pid 4711)" */
+char *tt_words_call(const struct tt_op_desc *op, char out[TT_WORDS]);              /* "broadcast of 10 f32 (root 0)" */
+char *tt_words_request(const struct tt_op_desc *op, char out[TT_WORDS]);           /* "request 17 (allreduce of 1048576 f32)" */
+char *tt_words_during(const struct tt_op_desc *op, bool busy, char out[TT_WORDS]); /* "during request ..", "after ..", "before its .." */
+#endif

@@ -1,0 +1,230 @@
+/* watch_thread.c - the thread that speaks on the control connections.
+ *
+ *     rank 1 ---beat, trouble, answer--->  rank 0  <---beat, trouble, answer--- rank 2
+ *     rank 1 <---beat, ask, verdict------  (board) ----beat, ask, verdict-----> rank 2
+ *
+ * It sleeps in poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like this: a rank reports its
+ * deadline; rank 0 asks all; a living thread answers at once, whatever its rank computes; when all have answered, or half a second later,
+ * rank 0 judges and tells all. A rank that hears nothing at all from rank 0 meanwhile judges by itself. So every rank has a verdict within
+ * about 0.8 s of its own deadline.
+ *
+ * Invariant: a rank that has said farewell is never dead. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/watch_parts.h"
+
+#define BEAT_NS     UINT64_C(250000000)
+#define ANSWER_NS   UINT64_C(500000000) /* rank 0 waits so long for answers */
+#define ROOT_NS     UINT64_C(550000000) /* the others for a sign of rank 0 */
+#define PROBE_NS    UINT64_C(120000000) /* for each of at most ... */
+#define PROBES      2
+#define FAREWELL_NS UINT64_C(300000000)
+
+/* ---- what comes in; the lock is held ---- */
+
+static void take_answer(struct tt_watch *w, uint32_t r, const struct tt_answer *a)
+{
+    struct tt_seat *s = &w->seats[r];
+    if (w->rank != 0 || !tt_watch_has_case(w) || a->comm != w->trouble.op.comm || a->seq != w->trouble.op.seq)
+        return;
+    s->answer = *a;
+    s->answered = true;
+}
+
+static void take_trouble(struct tt_watch *w, uint32_t r, const struct tt_trouble *t)
+{
+    struct tt_verdict v;
+    bool fresh = w->reporter == UINT32_MAX;
+    if (w->rank != 0 || t->kind >= TT_TROUBLES)
+        return;
+    if (t->kind == TT_TROUBLE_ABORT) {
+        tt_judge_abort(w, r, t, &v);
+        tt_watch_settle(w, &v);
+        return;
+    }
+    tt_watch_open_case(w, r, t);
+    if (fresh)
+        tt_watch_ask_all(w);
+}
+
+static void take_farewell(struct tt_watch *w, uint32_t r)
+{
+    w->seats[r].left = true;
+    w->seats[r].line.fd = -1;
+    if (w->rank != 0 && tt_watch_has_case(w))
+        tt_watch_settle_alone(w);
+}
+
+static void take(struct tt_watch *w, uint32_t r, struct tt_note *n)
+{
+    struct tt_note reply = {.type = TT_NOTE_ANSWER};
+    switch ((enum tt_note_type)n->type) {
+    case TT_NOTE_BEAT:
+        w->seats[r].doing = n->u.beat;
+        break;
+    case TT_NOTE_ASK:
+        reply.u.answer = tt_posts_answer(&w->posts, n->u.answer.comm, n->u.answer.seq);
+        tt_line_put(&w->seats[r].line, &reply);
+        break;
+    case TT_NOTE_ANSWER:
+        take_answer(w, r, &n->u.answer);
+        break;
+    case TT_NOTE_TROUBLE:
+        take_trouble(w, r, &n->u.trouble);
+        break;
+    case TT_NOTE_VERDICT:
+        if (w->rank != 0 && n->u.verdict.culprit < w->size && n->u.verdict.blame < TT_BLAMES)
+            tt_watch_settle(w, &n->u.verdict);
+        break;
+    default:
+        take_farewell(w, r);
+    }
+}
+
+static void read_line(struct tt_watch *w, uint32_t r)
+{
+    struct tt_line *l = &w->seats[r].line;
+    struct tt_verdict v;
+    enum tt_line_state s;
+    int error = 0;
+    while ((s = tt_line_take(l, &error)) == TT_LINE_NOTE)
+        take(w, r, &l->in);
+    if (s != TT_LINE_END)
+        return;
+    l->fd = -1;
+    tt_judge_end(w, r, error, &v);
+    tt_watch_settle(w, &v);
+}
+
+/* ---- what is due; the lock is held ---- */
+
+static void beat(struct tt_watch *w)
+{
+    struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_posts_latest(&w->posts)};
+    for (uint32_t r = 0; r < w->nseats; r++)
+        if (w->seats[r].line.out_len == 0)
+            tt_line_put(&w->seats[r].line, &n);
+}
+
+/* Can no host but this one be reached? Asks two others that are not rank 0's; false when there are none to ask. */
+static bool lonely(const struct tt_watch *w)
+{
+    const struct tt_boot_peer *me = &w->peers[w->rank];
+    uint64_t seen = me->host_id;
+    int asked = 0;
+    for (uint32_t r = 1; r < w->size && asked < PROBES; r++) {
+        if (w->peers[r].host_id == me->host_id || w->peers[r].host_id == w->peers[0].host_id || w->peers[r].host_id == seen)
+            continue;
+        seen = w->peers[r].host_id;
+        asked++;
+        int error = tt_boot_probe(w->boot, r, PROBE_NS);
+        if (error == 0 || error == ECONNREFUSED)
+            return false;
+    }
+    return asked > 0;
+}
+
+/* Nothing from rank 0 since the report. The probes may take a moment: the lock is released for them. */
+static void judge_root(struct tt_watch *w)
+{
+    struct tt_verdict v;
+    bool cut = tt_line_cut(w->seats[0].line.fd), alone = false;
+    if (cut) {
+        pthread_mutex_unlock(&w->lock);
+        alone = lonely(w);
+        pthread_mutex_lock(&w->lock);
+    }
+    tt_judge_silent_root(w, cut, alone, &v);
+    tt_watch_settle(w, &v);
+}
+
+/* Judges what can be judged; returns when to look again at the latest. */
+static uint64_t go_on(struct tt_watch *w)
+{
+    struct tt_verdict v;
+    uint64_t end = w->case_ns + (w->rank == 0 ? ANSWER_NS : ROOT_NS), now = tt_now_ns();
+    if (!tt_watch_has_case(w))
+        return UINT64_MAX;
+    if (w->rank == 0 && tt_judge_case(w, now >= end, &v))
+        tt_watch_settle(w, &v);
+    else if (w->rank != 0 && w->seats[0].line.read_ns >= w->case_ns)
+        return UINT64_MAX; /* it lives: its verdict will come */
+    else if (w->rank != 0 && now >= end)
+        judge_root(w);
+    return tt_watch_has_case(w) ? end : UINT64_MAX;
+}
+
+/* ---- the thread ---- */
+
+static void sleep_until(struct tt_watch *w, struct pollfd *fds, uint64_t until)
+{
+    uint64_t now = tt_now_ns(), left = until > now ? until - now : 0;
+    struct timespec t = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    for (uint32_t r = 0; r < w->nseats; r++)
+        fds[r] = (struct pollfd){.fd = w->seats[r].line.fd, .events = (short)(POLLIN | (w->seats[r].line.out_len ? POLLOUT : 0))};
+    fds[w->nseats] = (struct pollfd){.fd = w->wake, .events = POLLIN};
+    pthread_mutex_unlock(&w->lock);
+    if (ppoll(fds, w->nseats + 1, &t, NULL) < 0)
+        for (uint32_t r = 0; r <= w->nseats; r++)
+            fds[r].revents = 0;
+    pthread_mutex_lock(&w->lock);
+}
+
+static void serve(struct tt_watch *w, const struct pollfd *fds)
+{
+    uint64_t count;
+    if (fds[w->nseats].revents && read(w->wake, &count, sizeof count) < 0)
+        count = 0; /* another wake-up took it */
+    for (uint32_t r = 0; r < w->nseats; r++) {
+        if (fds[r].revents & POLLOUT)
+            tt_line_push(&w->seats[r].line);
+        if (fds[r].revents & ~POLLOUT)
+            read_line(w, r);
+    }
+}
+
+/* Says goodbye to all who still listen, and waits a moment for it to be on its way. */
+static void take_leave(struct tt_watch *w, struct pollfd *fds)
+{
+    struct tt_note n = {.type = TT_NOTE_FAREWELL};
+    uint64_t until = tt_now_ns() + FAREWELL_NS;
+    bool waiting = true;
+    tt_watch_tell(w, &n);
+    while (waiting && tt_now_ns() < until) {
+        waiting = false;
+        for (uint32_t r = 0; r < w->nseats; r++)
+            waiting = waiting || (w->seats[r].line.fd >= 0 && w->seats[r].line.out_len);
+        if (waiting) {
+            sleep_until(w, fds, until);
+            serve(w, fds);
+        }
+    }
+    for (uint32_t r = 0; r < w->nseats; r++)
+        if (w->seats[r].line.fd >= 0)
+            shutdown(w->seats[r].line.fd, SHUT_WR);
+}
+
+void *tt_watch_run(void *arg)
+{
+    struct tt_watch *w = arg;
+    struct pollfd *fds = w->fds;
+    uint64_t next = tt_now_ns();
+    pthread_mutex_lock(&w->lock);
+    while (!w->stop) {
+        uint64_t now = tt_now_ns(), due = go_on(w);
+        if (now >= next) {
+            beat(w);
+            next = now + BEAT_NS;
+        }
+        if (w->stop)
+            break;
+        sleep_until(w, fds, due < next ? due : next);
+        serve(w, fds);
+    }
+    take_leave(w, fds);
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}

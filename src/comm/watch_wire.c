@@ -1,0 +1,105 @@
+/* watch_wire.c - notes on one control connection.
+ *
+ * A note is a head and a body whose length follows from the type, so that nothing that was sent decides how much is read. Nothing here
+ * waits: what does not go at once stays in a small buffer, and a note without room is dropped (only heartbeats to a rank that has stopped
+ * reading get that far: everything else is sent once). Both ends run the same build on machines of one byte order; another one would not
+ * know the magic number and be treated as an end of the connection. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "comm/watch_parts.h"
+
+enum { MAGIC = 0x54745761, HEAD = offsetof(struct tt_note, u), CUT_MS = 400 };
+
+static const size_t sizes[TT_NOTE_TYPES] = {
+    [TT_NOTE_BEAT] = HEAD + sizeof(struct tt_op_desc),    [TT_NOTE_ASK] = HEAD + offsetof(struct tt_answer, member),
+    [TT_NOTE_ANSWER] = HEAD + sizeof(struct tt_answer),   [TT_NOTE_TROUBLE] = HEAD + sizeof(struct tt_trouble),
+    [TT_NOTE_VERDICT] = HEAD + sizeof(struct tt_verdict), [TT_NOTE_FAREWELL] = HEAD,
+};
+
+void tt_line_push(struct tt_line *l)
+{
+    while (l->fd >= 0 && l->out_len) {
+        ssize_t n = send(l->fd, l->out, l->out_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            l->out_len = 0; /* the reader of this line will find the end, and before it what the other side still said */
+        if (n <= 0)
+            return;
+        l->out_len -= (size_t)n;
+        memmove(l->out, l->out + n, l->out_len);
+    }
+}
+
+void tt_line_put(struct tt_line *l, struct tt_note *n)
+{
+    size_t bytes = sizes[n->type];
+    n->magic = MAGIC;
+    if (l->fd < 0 || bytes > sizeof l->out - l->out_len)
+        return;
+    memcpy(l->out + l->out_len, n, bytes);
+    l->out_len += bytes;
+    tt_line_push(l);
+}
+
+/* Reads up to `want` bytes of the note altogether. */
+static enum tt_line_state fill(struct tt_line *l, size_t want, int *ret_errno)
+{
+    while (l->in_got < want) {
+        ssize_t n = recv(l->fd, (uint8_t *)&l->in + l->in_got, want - l->in_got, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return TT_LINE_EMPTY;
+        if (n <= 0) {
+            *ret_errno = n < 0 ? errno : 0;
+            return TT_LINE_END;
+        }
+        l->in_got += (size_t)n;
+    }
+    return TT_LINE_NOTE;
+}
+
+/* Texts of others end where ours do. */
+static void seal(struct tt_note *n)
+{
+    if (n->type == TT_NOTE_TROUBLE)
+        n->u.trouble.text[sizeof n->u.trouble.text - 1] = 0;
+    if (n->type == TT_NOTE_VERDICT) {
+        n->u.verdict.host[sizeof n->u.verdict.host - 1] = 0;
+        n->u.verdict.text[sizeof n->u.verdict.text - 1] = 0;
+    }
+}
+
+enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno)
+{
+    enum tt_line_state s;
+    if (l->fd < 0)
+        return TT_LINE_EMPTY;
+    s = fill(l, HEAD, ret_errno);
+    if (s == TT_LINE_NOTE && (l->in.magic != MAGIC || l->in.type < TT_NOTE_BEAT || l->in.type >= TT_NOTE_TYPES)) {
+        *ret_errno = EBADMSG;
+        s = TT_LINE_END;
+    }
+    if (s == TT_LINE_NOTE)
+        s = fill(l, sizes[l->in.type], ret_errno);
+    if (s != TT_LINE_NOTE)
+        return s;
+    l->in_got = 0;
+    l->read_ns = tt_now_ns();
+    seal(&l->in);
+    return s;
+}
+
+bool tt_line_cut(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        return false;
+    return info.tcpi_unacked > 0 && info.tcpi_last_ack_recv >= CUT_MS;
+}

@@ -1,0 +1,64 @@
+/* watch_words.c - the words verdicts are made of. */
+#include <inttypes.h>
+
+#include "comm/watch_parts.h"
+#include "sched/sched.h"
+
+char *tt_words_rank(const struct tt_watch *w, uint32_t rank, char out[TT_WORDS])
+{
+    snprintf(out, TT_WORDS, "rank %" PRIu32 " (host %s, pid %" PRIu32 ")", rank, w->peers[rank].host, w->peers[rank].pid);
+    return out;
+}
+
+static const char *reduces(const struct tt_op_desc *op)
+{
+    bool yes = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_REDUCE;
+    return yes ? tt_redop_name((tutti_redop)op->redop) : NULL;
+}
+
+static bool rooted(const struct tt_op_desc *op)
+{
+    return op->coll == TUTTI_BROADCAST || op->coll == TUTTI_REDUCE || op->coll == TUTTI_GATHER || op->coll == TUTTI_SCATTER;
+}
+
+/* "allreduce of 20 f32". */
+static char *what(const struct tt_op_desc *op, char out[TT_WORDS])
+{
+    const char *name = op->busy == TT_OP_SENDING ? "send" : op->busy == TT_OP_RECEIVING ? "receive" : tt_coll_name((tutti_coll)op->coll);
+    if (op->coll == TUTTI_BARRIER && op->busy < TT_OP_SENDING)
+        snprintf(out, TT_WORDS, "barrier");
+    else
+        snprintf(out, TT_WORDS, "%s of %" PRIu64 " %s", name, op->count, tt_dtype_name((tutti_dtype)op->dtype));
+    return out;
+}
+
+char *tt_words_call(const struct tt_op_desc *op, char out[TT_WORDS])
+{
+    char call[TT_WORDS];
+    what(op, call);
+    if (op->busy >= TT_OP_SENDING || (!reduces(op) && !rooted(op)))
+        snprintf(out, TT_WORDS, "%.100s", call);
+    else if (!rooted(op))
+        snprintf(out, TT_WORDS, "%.100s (%s)", call, reduces(op));
+    else
+        snprintf(out, TT_WORDS, "%.100s (%s%sroot %" PRIu32 ")", call, reduces(op) ? reduces(op) : "", reduces(op) ? ", " : "", op->root);
+    return out;
+}
+
+char *tt_words_request(const struct tt_op_desc *op, char out[TT_WORDS])
+{
+    char call[TT_WORDS];
+    snprintf(out, TT_WORDS, "%s %" PRIu32 " (%.100s)%s", op->busy >= TT_OP_SENDING ? "message" : "request", op->seq, what(op, call),
+             op->comm && op->busy < TT_OP_SENDING ? " of a split" : "");
+    return out;
+}
+
+char *tt_words_during(const struct tt_op_desc *op, bool busy, char out[TT_WORDS])
+{
+    char request[TT_WORDS];
+    if (op->seq == 0)
+        snprintf(out, TT_WORDS, "before the first request");
+    else
+        snprintf(out, TT_WORDS, "%s %.140s", busy ? "during" : "after", tt_words_request(op, request));
+    return out;
+}

@@ -1,0 +1,223 @@
+/* wire.c - the links of a group of ranks: one shared region among the ranks of a host, authenticated sockets to the others, joined behind
+ * one transport. The region is anonymous memory (memfd) of the lowest local rank that the others open through /proc while it waits for
+ * them: no name exists that a killed process could leave behind. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "comm/parts.h"
+
+/* What the lowest rank of each host tells about its region; others send zeros. */
+struct offer {
+    uint64_t bytes;
+    int32_t pid, fd;
+};
+
+static uint32_t cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+/* Group ranks on my host, rising, me included. */
+static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
+{
+    const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
+    w->local = tt_alloc(c->n, sizeof *w->local);
+    if (!w->local)
+        return tt_fail_memory(err, "local ranks");
+    for (uint32_t r = 0; r < c->n; r++) {
+        bool here = peers[c->members[r]].host_id == peers[c->members[c->me]].host_id;
+        if (r == c->me || (here && !c->tcp_only))
+            w->local[w->nlocal++] = r;
+    }
+    w->oversubscribed = w->nlocal > cores();
+    return TUTTI_OK;
+}
+
+static size_t shm_bytes(const struct tt_wire *w)
+{
+    return (tt_shm_bytes(w->nlocal, TT_RING_BYTES) + 4095) & ~(size_t)4095;
+}
+
+/* Creates the region when I am the lowest local rank; *ret_offer is what the others need. */
+static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w, struct offer *ret_offer, struct tutti_error *err)
+{
+    *ret_offer = (struct offer){.fd = -1};
+    if (w->nlocal < 2 || w->local[0] != c->me)
+        return TUTTI_OK;
+    int fd = memfd_create("tutti", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)w->region_bytes) != 0) {
+        tutti_status st =
+            tt_fail(err, TUTTI_ERR_CONNECT, "shared memory of %zu bytes cannot be made: %s", w->region_bytes, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return st;
+    }
+    *ret_offer = (struct offer){.bytes = w->region_bytes, .pid = (int32_t)getpid(), .fd = fd};
+    return TUTTI_OK;
+}
+
+static tutti_status map_region(struct tt_wire *w, const struct offer *mine, const struct offer *theirs, struct tutti_error *err)
+{
+    char path[64];
+    int fd = mine->fd;
+    if (theirs->bytes != w->region_bytes)
+        return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory: the lowest rank of this host offers %llu bytes, %zu expected",
+                       (unsigned long long)theirs->bytes, w->region_bytes);
+    if (fd < 0) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", theirs->pid, theirs->fd);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+    }
+    void *p = fd < 0 ? MAP_FAILED : mmap(NULL, w->region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int saved = errno;
+    if (fd >= 0 && mine->fd < 0)
+        close(fd);
+    if (p == MAP_FAILED)
+        return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory of this host cannot be mapped: %s", strerror(saved));
+    w->region = p;
+    return TUTTI_OK;
+}
+
+/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). Every rank takes part in both
+ * exchanges whatever happened to it, so that a failure on one host is an error everywhere and not a hang. */
+static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
+{
+    struct offer mine, *all = tt_zalloc(c->n, sizeof *all);
+    uint8_t ok = 0, *oks = tt_zalloc(c->n, 1);
+    tutti_status st = TUTTI_ERR_MEMORY, local = TUTTI_OK;
+    if (!all || !oks) {
+        st = tt_fail_memory(err, "shared memory");
+        goto out;
+    }
+    w->region_bytes = shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES);
+    local = create_region(c, w, &mine, err);
+    st = c->exchange(c->ctx, &mine, sizeof mine, all, local ? NULL : err);
+    if (!st && !local && w->nlocal > 1)
+        local = map_region(w, &mine, &all[w->local[0]], err);
+    ok = local == TUTTI_OK;
+    if (!st)
+        st = c->exchange(c->ctx, &ok, 1, oks, local ? NULL : err);
+    if (mine.fd >= 0)
+        close(mine.fd);
+    for (uint32_t r = 0; !st && !local && r < c->n; r++)
+        if (!oks[r])
+            local = tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not map its host's shared memory", r);
+out:
+    free(all);
+    free(oks);
+    return st ? st : local;
+}
+
+static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport **ret, struct tutti_error *err)
+{
+    uint32_t me = 0;
+    while (w->local[me] != c->me)
+        me++;
+    struct tt_shm_config shm = {.rank = c->me,
+                                .size = c->n,
+                                .nlocal = w->nlocal,
+                                .me = me,
+                                .local = w->local,
+                                .region = w->region,
+                                .ring_bytes = TT_RING_BYTES,
+                                .oversubscribed = w->oversubscribed};
+    tutti_status st = tt_shm_open(&shm, ret, err);
+    if (st || w->nlocal < c->n)
+        return st;
+    struct tt_direct_config d = {.nlocal = w->nlocal,
+                                 .me = me,
+                                 .region = (char *)w->region + shm_bytes(w),
+                                 .stage_bytes = TT_STAGE_BYTES,
+                                 .oversubscribed = w->oversubscribed,
+                                 .let_read = true,
+                                 .deadline_ns = tt_now_ns() + c->world->timeout_ns};
+    return tt_direct_open(&d, &w->direct, err);
+}
+
+/* Sockets to all ranks that are not local. fds come by world rank and are handed on by group rank. */
+static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wire *w, struct tt_transport **ret, struct tutti_error *err)
+{
+    uint32_t world = tt_boot_config(c->world->boot)->size;
+    bool *want = tt_zalloc(world, sizeof *want);
+    int *by_world = tt_alloc(world, sizeof *by_world), *fds = tt_alloc(c->n, sizeof *fds);
+    tutti_status st = !want || !by_world || !fds ? tt_fail_memory(err, "sockets") : TUTTI_OK;
+    for (uint32_t r = 0, l = 0; !st && r < c->n; r++) {
+        bool local = l < w->nlocal && w->local[l] == r;
+        l += local;
+        want[c->members[r]] = !local;
+    }
+    if (!st)
+        st = tt_boot_connect(c->world->boot, want, c->role, by_world, c->world->timeout_ns, err);
+    if (!st) {
+        for (uint32_t r = 0; r < c->n; r++)
+            fds[r] = by_world[c->members[r]];
+        st = tt_tcp_open(&(struct tt_tcp_config){.rank = c->me, .size = c->n, .stripes = 1, .fds = fds}, ret, err);
+        for (uint32_t r = 0; st && r < c->n; r++)
+            if (fds[r] >= 0)
+                close(fds[r]);
+    }
+    free(want);
+    free(by_world);
+    free(fds);
+    return st;
+}
+
+/* One transport from the parts there are. */
+static tutti_status join(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport *shm, struct tt_transport *tcp,
+                         struct tutti_error *err)
+{
+    if (!shm || !tcp) {
+        w->transport = shm ? shm : tcp;
+        return w->transport ? TUTTI_OK : tt_self_open(c->me, c->n, &w->transport, err);
+    }
+    uint8_t *route = tt_alloc(c->n, 1);
+    if (!route)
+        return tt_fail_memory(err, "routes");
+    memset(route, 1, c->n);
+    for (uint32_t l = 0; l < w->nlocal; l++)
+        route[w->local[l]] = 0;
+    tutti_status st = tt_mux_open(c->me, c->n, (struct tt_transport *[]){shm, tcp}, 2, route, &w->transport, err);
+    free(route);
+    return st;
+}
+
+tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err)
+{
+    struct tt_wire w = {0};
+    struct tt_transport *shm = NULL, *tcp = NULL;
+    tutti_status st = find_local(c, &w, err);
+    if (!st)
+        st = share_region(c, &w, err);
+    if (!st && w.nlocal > 1)
+        st = open_shm(c, &w, &shm, err);
+    if (!st && w.nlocal < c->n)
+        st = open_tcp(c, &w, &tcp, err);
+    if (!st)
+        st = join(c, &w, shm, tcp, err);
+    if (st) {
+        if (shm && !w.transport)
+            shm->ops->close(shm);
+        if (tcp && !w.transport)
+            tcp->ops->close(tcp);
+        tt_wire_close(&w);
+        return st;
+    }
+    *ret = w;
+    return TUTTI_OK;
+}
+
+void tt_wire_close(struct tt_wire *w)
+{
+    if (w->transport)
+        w->transport->ops->close(w->transport);
+    tt_direct_close(w->direct);
+    if (w->region)
+        munmap(w->region, w->region_bytes);
+    free(w->local);
+    *w = (struct tt_wire){0};
+}
