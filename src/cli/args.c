@@ -47,14 +47,21 @@ static bool complain_unknown(const struct cli_command *c, const char *word)
     return false;
 }
 
+/* The option a word is, NULL when it is none of them. */
+static const struct cli_option *option_of(const struct cli_command *c, const char *word)
+{
+    if (word[1] == '-')
+        return option_named(c, word + 2, strcspn(word + 2, "="));
+    return word[2] ? NULL : option_lettered(c, word[1]);
+}
+
 /* Takes the option at argv[*i]; *i is left at its last word. */
 static bool take_option(int argc, char **argv, int *i, struct cli_args *a)
 {
     const char *word = argv[*i];
     bool is_long = word[1] == '-';
     const char *eq = is_long ? strchr(word, '=') : NULL;
-    const struct cli_option *o = is_long ? option_named(a->command, word + 2, eq ? (size_t)(eq - word - 2) : strlen(word + 2))
-                                         : (word[2] ? NULL : option_lettered(a->command, word[1]));
+    const struct cli_option *o = option_of(a->command, word);
     if (!o)
         return complain_unknown(a->command, word);
     const char *value = eq ? eq + 1 : "";
@@ -78,12 +85,40 @@ static bool take_option(int argc, char **argv, int *i, struct cli_args *a)
     return true;
 }
 
+bool cli_asks_help(const struct cli_command *c, int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            return true;
+        if (!c->takes_program)
+            continue;
+        if (argv[i][0] != '-' || !argv[i][1])
+            return false;
+        const struct cli_option *o = option_of(c, argv[i]);
+        i += o && o->arg && !strchr(argv[i], '=');
+    }
+    return false;
+}
+
+/* The rest of the command line, which the command hands to a program. */
+static bool take_program(char **rest, struct cli_args *a)
+{
+    if (*rest) {
+        a->program = rest;
+        return true;
+    }
+    fprintf(stderr, "tutti %s: no program given; usage: tutti %s\n", a->command->name, a->command->synopsis);
+    return false;
+}
+
 bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret)
 {
     *ret = (struct cli_args){.command = c};
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
         if (!only_words && !strcmp(argv[i], "--")) {
+            if (c->takes_program)
+                return take_program(argv + i + 1, ret);
             only_words = true;
             continue;
         }
@@ -92,12 +127,16 @@ bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_ar
                 return false;
             continue;
         }
+        if (c->takes_program)
+            return take_program(argv + i, ret);
         if (ret->nwords == c->max_words || ret->nwords == CLI_MAX_WORDS) {
             fprintf(stderr, "tutti %s: unexpected word '%s'; see tutti %s --help\n", c->name, argv[i], c->name);
             return false;
         }
         ret->words[ret->nwords++] = argv[i];
     }
+    if (c->takes_program)
+        return take_program(argv + argc, ret);
     if (ret->nwords < c->min_words) {
         fprintf(stderr, "usage: tutti %s\n", c->synopsis);
         return false;

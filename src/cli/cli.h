@@ -29,6 +29,7 @@ struct cli_args {
     size_t nvalues;
     const char *words[CLI_MAX_WORDS];
     size_t nwords;
+    char **program; /* of a command that starts one: the program and its arguments, ended by NULL */
 };
 
 struct cli_command {
@@ -37,6 +38,7 @@ struct cli_command {
     const char *examples;                    /* one per line */
     const struct cli_option *const *options; /* lists, each ended by name NULL; the whole ended by NULL */
     size_t min_words, max_words;
+    bool takes_program; /* everything from the first word on, or after "--", is a program with its arguments */
     int (*run)(const struct cli_args *a);
 };
 const struct cli_command *const *cli_commands(size_t *ret_n);
@@ -45,6 +47,7 @@ const struct cli_command *const *cli_commands(size_t *ret_n);
 bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret); /* prints what is wrong */
 const char *cli_value(const struct cli_args *a, const char *name);                        /* last one given, or NULL */
 bool cli_flag(const struct cli_args *a, const char *name);
+bool cli_asks_help(const struct cli_command *c, int argc, char **argv); /* --help or -h before "--" and before a program */
 void cli_help(const struct cli_command *c, FILE *out);
 void cli_usage(FILE *out);
 
@@ -87,5 +90,5 @@ const char *cli_environment(const char *name); /* NULL when unset or empty */
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 
-extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim;
+extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim, cli_run, cli_bench, cli_lab;
 #endif

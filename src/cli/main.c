@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_command *const commands[] = {&cli_topo, &cli_algos, &cli_plan, &cli_verify, &cli_bound, &cli_explain, &cli_sim};
+static const struct cli_command *const commands[] = {&cli_topo,    &cli_algos, &cli_plan, &cli_verify, &cli_bound,
+                                                     &cli_explain, &cli_sim,   &cli_run,  &cli_bench,  &cli_lab};
 
 const struct cli_command *const *cli_commands(size_t *ret_n)
 {
@@ -54,11 +55,10 @@ int main(int argc, char **argv)
     const struct cli_command *c = find(argv[1]);
     if (!c)
         return unknown(argv[1]);
-    for (int i = 2; i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            cli_help(c, stdout);
-            return cli_finish(CLI_OK);
-        }
+    if (cli_asks_help(c, argc - 2, argv + 2)) {
+        cli_help(c, stdout);
+        return cli_finish(CLI_OK);
+    }
     cli_check_environment();
     struct cli_args args;
     if (!cli_parse(c, argc - 2, argv + 2, &args))

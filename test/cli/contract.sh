@@ -45,6 +45,24 @@ json '{"time_us", "steps", "bytes_on_busiest_link", "max_link_contention", "boun
 cp out sim.json
 runs 0 plan --topo star:7@10Gbps,20us --algo circulant --size 64M --summary --json
 python3 -c 'import json,sys; sys.exit(json.load(open("sim.json"))["time_us"] != json.load(open("out"))["predicted_us"])' || bad "sim --level step is not predicted_us"
+# chunks of different sizes: the planner looks at one rank, the plan file holds all of them, and both say the same
+for a in ring bi-ring circulant direct; do
+    runs 0 plan --topo dln:12@1GB/s,1us,1ps --algo $a --size 1000004 -o odd.json --json
+    json 'd["exact"] and d["ops"] > 0'
+    cp out plan.odd
+    runs 0 sim --level step --topo dln:12@1GB/s,1us,1ps --plan odd.json --json
+    cp out sim.odd
+    runs 0 sim --level step --topo dln:12@1GB/s,1us,1ps --algo $a --size 1000004 --json
+    python3 -c 'import json,sys
+p, f, d = (json.load(open(n)) for n in ("plan.odd", "sim.odd", "out"))
+f["wall_s"] = d["wall_s"]
+sys.exit(f != d or d["time_us"] != p["predicted_us"])' || bad "$a: sim by plan file and by algorithm differ"
+done
+# too large to build, not too large to price and count
+runs 0 plan --topo star:65536 --algo ring --size 100M --summary --json
+json 'd["ops"] == 65536 * 262140 and d["steps"] == 131070 and d["exact"]'
+runs 2 plan --topo star:65536 --algo ring --size 100M -o huge.json
+complains 'GiB of memory; a schedule may have'
 
 for c in reduce-scatter all-gather broadcast reduce gather scatter all-to-all; do
     runs 0 plan --topo star:6 --coll $c --size 6000 -o $c.json
@@ -58,7 +76,7 @@ runs 0 verify root.json
 
 runs 0 --help
 says 'explain'
-for c in topo algos plan verify bound explain sim; do
+for c in topo algos plan verify bound explain sim run lab; do
     runs 0 $c --help
     says '^examples:'
     says "tutti $c"

@@ -1,0 +1,127 @@
+/* bench's data. Element i of rank r is (i + r) mod 4 (prod: 2 where i = r mod ranks, else 1); what must come out follows by counting. f16 and bf16 are
+ * written bit by bit: whole numbers below 2048 (256) are exact in them. */
+#include "cli/bench_data.h"
+
+#include <string.h>
+
+static uint16_t half_bits(unsigned mantissa, int bias, double v)
+{
+    if (v == 0)
+        return 0;
+    int e = 0;
+    while (v >= 2) {
+        v /= 2;
+        e++;
+    }
+    while (v < 1) {
+        v *= 2;
+        e--;
+    }
+    return (uint16_t)((unsigned)(e + bias) << mantissa | (unsigned)((v - 1) * (double)(1u << mantissa)));
+}
+
+static void put(tutti_dtype t, void *base, size_t i, double v)
+{
+    switch (t) {
+    case TUTTI_F32: ((float *)base)[i] = (float)v; break;
+    case TUTTI_F64: ((double *)base)[i] = v; break;
+    case TUTTI_F16: ((uint16_t *)base)[i] = half_bits(10, 15, v); break;
+    case TUTTI_BF16: ((uint16_t *)base)[i] = half_bits(7, 127, v); break;
+    case TUTTI_I8: ((int8_t *)base)[i] = (int8_t)v; break;
+    case TUTTI_U8: ((uint8_t *)base)[i] = (uint8_t)v; break;
+    case TUTTI_I32: ((int32_t *)base)[i] = (int32_t)v; break;
+    default: ((int64_t *)base)[i] = (int64_t)v; break;
+    }
+}
+
+static double input(const struct bench_problem *p, uint32_t rank, size_t i)
+{
+    if (p->op == TUTTI_PROD)
+        return i % p->ranks == rank ? 2 : 1;
+    return (double)((i + rank) % 4);
+}
+
+/* The reduction over all ranks of element i. avg divides once, integers truncate. */
+static double reduced(const struct bench_problem *p, size_t i)
+{
+    double v = input(p, 0, i);
+    for (uint32_t r = 1; r < p->ranks; r++) {
+        double x = input(p, r, i);
+        switch (p->op) {
+        case TUTTI_PROD: v *= x; break;
+        case TUTTI_MIN: v = x < v ? x : v; break;
+        case TUTTI_MAX: v = x > v ? x : v; break;
+        default: v += x; break;
+        }
+    }
+    return v;
+}
+
+static bool has_blocks(tutti_coll c)
+{
+    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER || c == TUTTI_SCATTER || c == TUTTI_ALL_TO_ALL;
+}
+
+size_t bench_in_elems(const struct bench_problem *p)
+{
+    bool whole = p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_SCATTER || p->coll == TUTTI_ALL_TO_ALL;
+    return whole ? p->count * p->ranks : p->count;
+}
+
+size_t bench_out_elems(const struct bench_problem *p)
+{
+    bool block = p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_SCATTER || !has_blocks(p->coll);
+    return block ? p->count : p->count * p->ranks;
+}
+
+void bench_fill(const struct bench_problem *p, void *in)
+{
+    size_t n = bench_in_elems(p);
+    for (size_t i = 0; i < n; i++)
+        put(p->dtype, in, i, input(p, p->rank, i));
+}
+
+/* What element i of this rank's output must be. */
+static double expected(const struct bench_problem *p, size_t i)
+{
+    switch (p->coll) {
+    case TUTTI_REDUCE_SCATTER: return reduced(p, p->rank * p->count + i);
+    case TUTTI_ALL_GATHER:
+    case TUTTI_GATHER: return input(p, (uint32_t)(i / p->count), i % p->count);
+    case TUTTI_BROADCAST: return input(p, 0, i);
+    case TUTTI_SCATTER: return input(p, 0, p->rank * p->count + i);
+    case TUTTI_ALL_TO_ALL: return input(p, (uint32_t)(i / p->count), p->rank * p->count + i % p->count);
+    default: return reduced(p, i);
+    }
+}
+
+static double divided(const struct bench_problem *p, double v)
+{
+    bool reduces = p->coll == TUTTI_ALLREDUCE || p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_REDUCE;
+    return reduces && p->op == TUTTI_AVG ? v / p->ranks : v;
+}
+
+/* avg of a rank count that is no power of two is not exact: half a unit of the type's last place is allowed. */
+static bool equal(tutti_dtype t, const void *out, size_t i, double v)
+{
+    uint8_t want[8];
+    size_t size = tutti_dtype_bytes(t);
+    put(t, want, 0, v);
+    if (!memcmp(want, (const char *)out + i * size, size))
+        return true;
+    if (t == TUTTI_F16 || t == TUTTI_BF16) {
+        int a = *(const uint16_t *)(const void *)want, b = ((const uint16_t *)out)[i];
+        return a - b <= 1 && b - a <= 1;
+    }
+    return false;
+}
+
+uint64_t bench_wrong(const struct bench_problem *p, const void *out)
+{
+    bool here = (p->coll != TUTTI_REDUCE && p->coll != TUTTI_GATHER) || p->rank == 0;
+    uint64_t wrong = 0;
+    size_t n = here ? bench_out_elems(p) : 0;
+    for (size_t i = 0; i < n; i++)
+        wrong += !equal(p->dtype, out, i, divided(p, expected(p, i)));
+    return wrong;
+}

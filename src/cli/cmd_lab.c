@@ -1,0 +1,155 @@
+/* tutti lab: runs a command once on each of several emulated hosts, as one job. */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/job.h"
+#include "cli/lab_net.h"
+#include "cli/supervise.h"
+
+enum { PORT = 29400, TORCH_PORT = 29500 }; /* the namespaces are new: every port is free */
+
+static const struct cli_option own[] = {{"nodes", 'n', "N", "how many hosts (default: as many as --rates has)"},
+                                        {"rate", 'r', "RATE", "rate of every host's link, each way (default 1gbit)"},
+                                        {"rates", 0, "R1,R2,..", "rates host by host"},
+                                        {0}};
+static const struct cli_option *const options[] = {own, cli_job_options, NULL};
+
+struct lab_want {
+    double rates[LAB_MAX_NODES]; /* bytes per second */
+    uint32_t nodes;
+};
+
+static int read_rate(const struct cli_args *a, const char *option, const char *text, double *ret)
+{
+    struct tutti_error err;
+    if (tutti_parse_rate(text, ret, &err))
+        return cli_bad(a, "%s: %s", option, err.text);
+    if (*ret < 1e3 || *ret > 125e9)
+        return cli_bad(a, "%s: \"%s\" is not between 8kbit and 1000gbit", option, text);
+    return 0;
+}
+
+static int read_rates(const struct cli_args *a, const char *list, struct lab_want *ret)
+{
+    char *copy = strdup(list), *at = copy, *one;
+    int code = copy ? 0 : cli_bad(a, "out of memory");
+    while (!code && (one = strsep(&at, ","))) {
+        if (ret->nodes == LAB_MAX_NODES)
+            code = cli_bad(a, "--rates: more than %d hosts", LAB_MAX_NODES);
+        else
+            code = read_rate(a, "--rates", one, &ret->rates[ret->nodes++]);
+    }
+    free(copy);
+    return code;
+}
+
+static int read_want(const struct cli_args *a, struct lab_want *ret)
+{
+    const char *nodes = cli_value(a, "nodes"), *rate = cli_value(a, "rate"), *rates = cli_value(a, "rates");
+    struct tutti_error err;
+    uint64_t n = 0;
+    double every;
+    *ret = (struct lab_want){0};
+    if (nodes && tutti_parse_u64(nodes, 1, LAB_MAX_NODES, &n, &err))
+        return cli_bad(a, "--nodes %s", err.text);
+    if (rates) {
+        int code = rate ? cli_bad(a, "--rate or --rates, not both") : read_rates(a, rates, ret);
+        if (!code && nodes && n != ret->nodes)
+            code = cli_bad(a, "--rates has %u rates for %s nodes", ret->nodes, nodes);
+        return code;
+    }
+    if (!nodes)
+        return cli_bad(a, "--nodes N is needed, e.g. tutti lab --nodes 4 --rate 1gbit -- hostname");
+    if (read_rate(a, "--rate", rate ? rate : "1gbit", &every))
+        return CLI_USAGE;
+    while (ret->nodes < n)
+        ret->rates[ret->nodes++] = every;
+    return 0;
+}
+
+static bool describe(const struct cli_args *a, const struct cli_job *job, const struct lab_node *node, uint32_t rank, struct sup_rank *ret)
+{
+    struct cli_place place = {.rank = rank, .local_rank = 0, .local_size = 1};
+    enum sup_output others = cli_flag(a, "prefix") ? SUP_SHOWN_ON_STDERR : SUP_DISCARDED;
+    *ret = (struct sup_rank){.host = node->host,
+                             .argv = a->program,
+                             .env = cli_job_environment(job, &place),
+                             .out = rank == 0 ? SUP_INHERITED : others,
+                             .err = SUP_SHOWN_ON_STDERR,
+                             .enter = lab_enter,
+                             .ctx = node};
+    return ret->env;
+}
+
+static int start(const struct cli_args *a, const struct cli_job *job, const struct lab_net *net)
+{
+    struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns};
+    bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks));
+    for (uint32_t r = 0; ok && r < job->size; r++)
+        ok = describe(a, job, &net->nodes[r], r, &s.ranks[r]);
+    int code = ok ? sup_run(&s) : cli_bad(a, "out of memory");
+    for (uint32_t r = 0; s.ranks && r < job->size; r++)
+        cli_job_free_list(s.ranks[r].env);
+    free(s.ranks);
+    return code;
+}
+
+/* From here on namespaces exist, and go again whatever happens. */
+static int run_in_net(const struct cli_args *a, const struct lab_want *want, struct cli_job *job)
+{
+    struct lab_net net;
+    int code = CLI_USAGE;
+    lab_sweep();
+    bool made = lab_open(&net, want->rates, want->nodes);
+    if (sup_is_stopped()) {
+        code = CLI_NO;
+    } else if (made) {
+        snprintf(job->address, sizeof job->address, "%s", net.nodes[0].address);
+        job->port = PORT;
+        job->torch_port = TORCH_PORT;
+        code = start(a, job, &net);
+    }
+    lab_close(&net);
+    return code;
+}
+
+static int run(const struct cli_args *a)
+{
+    struct lab_want want;
+    struct cli_job job = {0};
+    int code = read_want(a, &want);
+    if (code)
+        return code;
+    if (geteuid() != 0)
+        return cli_bad(a, "network namespaces need root: run it with sudo");
+    sup_hold_signals();
+    code = cli_job_open(a, want.nodes, &job);
+    if (!code)
+        code = run_in_net(a, &want, &job);
+    cli_job_close(&job);
+    return code;
+}
+
+const struct cli_command cli_lab = {
+    .name = "lab",
+    .synopsis = "lab --nodes N [--rate RATE | --rates R1,R2,..] [--prefix] [--timeout TIME] -- COMMAND ARGS...",
+    .summary = "run a command once on each of N emulated hosts with shaped links",
+    .details =
+        "Makes N hosts (network namespaces node0, node1, .. at 10.77.0.1, ..) on one switch, each link shaped to the rate in both "
+        "directions, and\n"
+        "removes them again, also after Ctrl-C or a crash; what a killed lab left the next one removes. The machine's own interfaces are "
+        "not\n"
+        "touched. Each command is one rank of a job, with the variables of tutti run. Rank 0 has standard input and output; the others'\n"
+        "output is discarded, or shown on standard error with --prefix; standard error is always shown behind the rank. Latency is the "
+        "kernel's\n"
+        "own (some 10 us); the hosts use cubic or reno. Needs root and the tools ip and tc.",
+    .examples = "tutti lab --nodes 4 --rate 1gbit -- ./my_program\n"
+                "tutti lab --rates 10gbit,10gbit,10gbit,2.5gbit -- ./my_program\n"
+                "tutti lab --nodes 2 --rate 250mbit --prefix -- hostname",
+    .options = options,
+    .takes_program = true,
+    .run = run,
+};

@@ -1,0 +1,100 @@
+/* tutti run: starts N ranks of a program, here or on several machines, and stays until the last has ended. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/run_hosts.h"
+#include "cli/supervise.h"
+
+enum { MAX_RANKS = 4096 };
+
+static const struct cli_option own[] = {{"ranks", 'n', "N", "how many ranks (default: one for each host)"},
+                                        {"hosts", 0, "A,B,..", "machines, reached by ssh; localhost is this one (default)"},
+                                        {0}};
+static const struct cli_option *const options[] = {own, cli_job_options, NULL};
+
+static int read_size(const struct cli_args *a, const struct run_hosts *h, uint32_t *ret)
+{
+    const char *text = cli_value(a, "ranks");
+    struct tutti_error err;
+    uint64_t n = h->count;
+    if (!text && !cli_value(a, "hosts"))
+        return cli_bad(a, "-n N is needed: how many ranks? e.g. tutti run -n 4 -- ./program");
+    if (text && tutti_parse_u64(text, 1, MAX_RANKS, &n, &err))
+        return cli_bad(a, "-n %s", err.text);
+    *ret = (uint32_t)n;
+    return 0;
+}
+
+static bool describe(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job, uint32_t rank, struct sup_rank *ret)
+{
+    bool prefix = cli_flag(a, "prefix");
+    struct cli_place place = run_place(h, rank, job->size);
+    const char *host = run_host_of(h, rank, job->size);
+    *ret = (struct sup_rank){.host = host,
+                             .remote = host != NULL,
+                             .hello = host ? job->key : NULL,
+                             .argv = host ? run_remote_argv(job, &place, host, a->program) : a->program,
+                             .env = cli_job_environment(job, &place),
+                             .out = prefix ? SUP_SHOWN_ON_STDOUT : SUP_INHERITED,
+                             .err = prefix ? SUP_SHOWN_ON_STDERR : SUP_INHERITED};
+    return ret->argv && ret->env;
+}
+
+static int start(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job)
+{
+    struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns};
+    bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks));
+    for (uint32_t r = 0; ok && r < job->size; r++)
+        ok = describe(a, h, job, r, &s.ranks[r]);
+    int code = ok ? sup_run(&s) : cli_bad(a, "out of memory");
+    for (uint32_t r = 0; s.ranks && r < job->size; r++) {
+        if (s.ranks[r].remote)
+            cli_job_free_list(s.ranks[r].argv);
+        cli_job_free_list(s.ranks[r].env);
+    }
+    free(s.ranks);
+    return code;
+}
+
+static int run(const struct cli_args *a)
+{
+    struct run_hosts hosts;
+    struct cli_job job = {0};
+    uint32_t size = 0;
+    int code = run_hosts_open(a, &hosts);
+    if (code)
+        return code;
+    sup_hold_signals();
+    code = read_size(a, &hosts, &size);
+    if (!code)
+        code = cli_job_open(a, size, &job);
+    if (!code)
+        code = run_find_meeting(a, &hosts, &job);
+    if (!code)
+        code = start(a, &hosts, &job);
+    cli_job_close(&job);
+    run_hosts_close(&hosts);
+    return code;
+}
+
+const struct cli_command cli_run = {
+    .name = "run",
+    .synopsis = "run -n N [--hosts A,B,..] [--prefix] [--timeout TIME] -- PROGRAM ARGS...",
+    .summary = "start the ranks of a program and see them through",
+    .details = "Every rank gets TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS and TUTTI_KEY_FILE (a key made for this job), "
+               "and torchrun's\n"
+               "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Standard input belongs to rank 0, output "
+               "passes through.\n"
+               "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 reach all ranks; a second Ctrl-C kills them. When a rank fails it is named, "
+               "the others\n"
+               "have the timeout and a second to report before they are ended, and the exit status is 1. No rank outlives the launcher.\n"
+               "Hosts take equal blocks of ranks in the order given. Other machines need ssh without a password, the program at the same "
+               "path, and get\n"
+               "no standard input; the key travels inside ssh.",
+    .examples = "tutti run -n 4 -- ./my_program\n"
+                "tutti run -n 4 --prefix --timeout 5s -- python3 train.py --epochs 3\n"
+                "tutti run -n 8 --hosts localhost,node2 -- ./my_program",
+    .options = options,
+    .takes_program = true,
+    .run = run,
+};

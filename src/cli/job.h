@@ -1,0 +1,38 @@
+/* job.h - what every rank of a started job must know: its place, where to meet, the key. run and lab share it. */
+#ifndef CLI_JOB_H
+#define CLI_JOB_H
+
+#include <netinet/in.h>
+
+#include "cli/cli.h"
+
+extern const struct cli_option cli_job_options[]; /* --prefix --timeout */
+
+struct cli_job {
+    uint32_t size;
+    char address[256];         /* where rank 0 listens */
+    uint16_t port, torch_port; /* TUTTI_RENDEZVOUS and MASTER_PORT: two, so that torch and tutti can both listen */
+    uint64_t timeout_ns;
+    const char *timeout; /* as it was written; NULL: not given */
+    char key[66];        /* a line of hex digits */
+    char key_file[4096]; /* private; holds the key's bytes */
+};
+
+/* Reads --timeout or TUTTI_TIMEOUT and makes the key and its file. 0, or the exit code after the complaint. */
+int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret);
+/* Removes the key file. Accepts a zeroed job. */
+void cli_job_close(struct cli_job *j);
+/* Two free TCP ports at this address of this machine. They are free now: whoever takes one before rank 0 does makes that fail and say so.
+ */
+bool cli_job_find_ports(struct cli_job *j, struct in_addr at);
+
+struct cli_place {
+    uint32_t rank, local_rank, local_size;
+};
+/* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. Without the key file when `remote` (its path means nothing
+ * there), but with those TUTTI_ variables of our own environment that a remote shell would not have. NULL: no memory. */
+char **cli_job_variables(const struct cli_job *j, const struct cli_place *place, bool remote);
+/* Our environment with those variables. */
+char **cli_job_environment(const struct cli_job *j, const struct cli_place *place);
+void cli_job_free_list(char **list); /* accepts NULL */
+#endif

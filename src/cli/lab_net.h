@@ -1,0 +1,36 @@
+/* lab_net.h - an emulated network: hosts as network namespaces on one switch, links shaped to a rate. Needs root and the ip and tc tools.
+ */
+#ifndef CLI_LAB_NET_H
+#define CLI_LAB_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LAB_MAX_NODES = 250 };
+
+struct lab_node {
+    char name[48];     /* of its namespace: tutti-lab-PID-I */
+    char host[16];     /* its host name: nodeI */
+    char address[16];  /* 10.77.0.(I+1) */
+    double rate_bytes; /* of its link, each way, per second */
+    int netns;         /* descriptor of the namespace; -1: not made */
+    const char *hosts; /* what its /etc/hosts says */
+};
+
+struct lab_net {
+    struct lab_node *nodes;
+    uint32_t count;
+    char *hosts; /* all names and addresses */
+};
+
+/* Removes what labs left that were killed: namespaces named after a process that no longer exists, and what runs in them. */
+void lab_sweep(void);
+/* Makes the network; rates are bytes per second, one for each node. False after the complaint was printed, or when a signal that ends jobs
+ * came in between; what was made is there for lab_close in any case. */
+bool lab_open(struct lab_net *ret, const double *rates, uint32_t count);
+/* Ends whatever runs in the namespaces and removes them. */
+void lab_close(struct lab_net *net);
+/* Makes the calling process one of the node's (struct sup_rank's enter): network, host name, /etc/hosts, /dev/shm and System V objects are
+ * the node's own; other files and process numbers are the machine's. */
+int lab_enter(const void *node, const char **ret_what);
+#endif

@@ -1,0 +1,204 @@
+/* run_hosts.c - ranks on several machines, started through ssh.
+ *
+ * What runs on the other machine:
+ *
+ *     sshd -- login shell -> sh (outer): takes the key from standard input into a private file, removes that at the end
+ *                             '-- sh (inner) -> becomes PROGRAM, with its standard input from /dev/null
+ *                                  '-- watcher: reads signal names from standard input and sends them on; at its end, ends PROGRAM
+ *
+ * The key never stands in a command line. Standard input stays open as long as the launcher lives: whatever ends it or the connection ends
+ * the program, which sshd by itself would leave running. The program is the foreground command of its shell, because shells make background
+ * ones deaf to SIGINT. Only files both machines have (the program, its directory) are used; nothing is copied. */
+#include "cli/run_hosts.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const char outer[] =
+    "IFS= read -r k && f=$(mktemp \"${TMPDIR:-/tmp}/tutti-key-XXXXXX\") && printf '%s\\n' \"$k\" >\"$f\" || exit 255\n"
+    "cd -- \"$1\" 2>/dev/null\n"
+    "inner=$2\n"
+    "shift 2\n"
+    "export TUTTI_KEY_FILE=\"$f\"\n"
+    "exec 3<&0\n"
+    "sh -c \"$inner\" sh \"$@\"\n"
+    "r=$?\n"
+    "rm -f \"$f\"\n"
+    "exit $r";
+static const char inner[] =
+    "{ while read -r s; do kill -s \"$s\" $$; done; kill $$; sleep 2; kill -s KILL $$; } <&3 3<&- >/dev/null 2>&1 &\n"
+    "exec \"$@\" </dev/null 3<&-";
+
+static bool is_here(const char *name)
+{
+    char own[256] = "";
+    gethostname(own, sizeof own - 1);
+    return !strcmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, own);
+}
+
+/* A name ssh takes as nothing but a name. */
+static bool is_plain(const char *name)
+{
+    return *name && *name != '-' && name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_@")] == 0;
+}
+
+int run_hosts_open(const struct cli_args *a, struct run_hosts *ret)
+{
+    struct run_hosts h = {0};
+    const char *list = cli_value(a, "hosts");
+    h.text = strdup(list ? list : "localhost");
+    if (!h.text)
+        return cli_bad(a, "out of memory");
+    for (char *at = h.text, *name; (name = strsep(&at, ","));) {
+        if (h.count == RUN_MAX_HOSTS || !is_plain(name)) {
+            int code = h.count == RUN_MAX_HOSTS ? cli_bad(a, "--hosts: more than %d hosts", RUN_MAX_HOSTS)
+                                                : cli_bad(a, "--hosts %s: '%s' is not a host name", list, name);
+            free(h.text);
+            return code;
+        }
+        h.names[h.count++] = is_here(name) ? NULL : name;
+    }
+    *ret = h;
+    return 0;
+}
+
+void run_hosts_close(struct run_hosts *h)
+{
+    free(h->text);
+    *h = (struct run_hosts){0};
+}
+
+const char *run_host_of(const struct run_hosts *h, uint32_t rank, uint32_t size)
+{
+    size_t i = 0;
+    while (i + 1 < h->count && (uint64_t)(i + 1) * size / h->count <= rank)
+        i++;
+    return h->names[i];
+}
+
+static bool same_host(const char *x, const char *y)
+{
+    return x && y ? !strcmp(x, y) : x == y;
+}
+
+struct cli_place run_place(const struct run_hosts *h, uint32_t rank, uint32_t size)
+{
+    struct cli_place p = {.rank = rank};
+    const char *own = run_host_of(h, rank, size);
+    for (uint32_t r = 0; r < size; r++) {
+        bool here = same_host(run_host_of(h, r, size), own);
+        p.local_rank += here && r < rank;
+        p.local_size += here;
+    }
+    return p;
+}
+
+static const char *without_user(const char *name)
+{
+    const char *at = strrchr(name, '@');
+    return at ? at + 1 : name;
+}
+
+/* Our address on the way to that host. */
+static bool find_own_address(const char *host, struct in_addr *ret)
+{
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;
+    struct sockaddr_in own = {0};
+    socklen_t len = sizeof own;
+    if (getaddrinfo(without_user(host), "9", &hints, &found))
+        return false;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* connecting it sends nothing */
+    bool ok = fd >= 0 && !connect(fd, found->ai_addr, found->ai_addrlen) && !getsockname(fd, (struct sockaddr *)&own, &len);
+    freeaddrinfo(found);
+    if (fd >= 0)
+        close(fd);
+    *ret = own.sin_addr;
+    return ok;
+}
+
+/* Nobody can ask another machine for a free port: any pair below those that kernels hand out. */
+static void guess_ports(struct cli_job *job)
+{
+    uint16_t x = 0;
+    if (getrandom(&x, sizeof x, GRND_NONBLOCK) != sizeof x)
+        x = (uint16_t)getpid();
+    job->port = (uint16_t)(20000 + x % 5000 * 2);
+    job->torch_port = (uint16_t)(job->port + 1);
+}
+
+int run_find_meeting(const struct cli_args *a, const struct run_hosts *h, struct cli_job *job)
+{
+    struct in_addr at = {htonl(INADDR_LOOPBACK)};
+    const char *first = run_host_of(h, 0, job->size), *far = NULL;
+    for (uint32_t r = 0; r < job->size && !far; r++)
+        far = run_host_of(h, r, job->size);
+    if (first) {
+        snprintf(job->address, sizeof job->address, "%s", without_user(first));
+        guess_ports(job);
+        return 0;
+    }
+    if (far && !find_own_address(far, &at))
+        return cli_bad(a, "this machine's address towards %s cannot be found: is that name known here?", far);
+    inet_ntop(AF_INET, &at, job->address, sizeof job->address);
+    return cli_job_find_ports(job, at) ? 0 : cli_bad(a, "no free port at %s", job->address);
+}
+
+/* One word of a POSIX shell. */
+static void put_word(FILE *out, const char *word)
+{
+    fputs(" '", out);
+    for (; *word; word++) {
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    }
+    fputc('\'', out);
+}
+
+static char *remote_command(char *const *variables, char *const *program)
+{
+    char *text = NULL, *dir = getcwd(NULL, 0);
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+    if (out) {
+        fputs("exec env", out);
+        for (; *variables; variables++)
+            put_word(out, *variables);
+        fputs(" sh -c", out);
+        put_word(out, outer);
+        fputs(" sh", out);
+        put_word(out, dir ? dir : "/");
+        put_word(out, inner);
+        for (; *program; program++)
+            put_word(out, *program);
+        if (fclose(out)) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(dir);
+    return text;
+}
+
+char **run_remote_argv(const struct cli_job *job, const struct cli_place *place, const char *host, char *const *program)
+{
+    const char *const ssh[] = {"ssh", "-T", "-o", "BatchMode=yes", host};
+    enum { WORDS = sizeof ssh / sizeof ssh[0] };
+    char **variables = cli_job_variables(job, place, true), **argv = calloc(WORDS + 2, sizeof *argv);
+    bool ok = variables && argv;
+    for (size_t i = 0; ok && i < WORDS; i++)
+        ok = (argv[i] = strdup(ssh[i]));
+    ok = ok && (argv[WORDS] = remote_command(variables, program));
+    cli_job_free_list(variables);
+    if (ok)
+        return argv;
+    cli_job_free_list(argv);
+    return NULL;
+}

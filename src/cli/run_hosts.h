@@ -1,0 +1,25 @@
+/* run_hosts.h - the machines of tutti run: which rank runs where, where rank 0 is met, how a rank starts on another machine. */
+#ifndef CLI_RUN_HOSTS_H
+#define CLI_RUN_HOSTS_H
+
+#include "cli/job.h"
+
+enum { RUN_MAX_HOSTS = 256 };
+
+struct run_hosts {
+    char *text;                       /* what names point into */
+    const char *names[RUN_MAX_HOSTS]; /* NULL: this machine */
+    size_t count;
+};
+
+/* From --hosts; without it, this machine alone. 0, or the exit code after the complaint. */
+int run_hosts_open(const struct cli_args *a, struct run_hosts *ret);
+void run_hosts_close(struct run_hosts *h);
+/* The host of a rank (NULL: this machine). Hosts take blocks of ranks, as equal as they can be, in the order given. */
+const char *run_host_of(const struct run_hosts *h, uint32_t rank, uint32_t size);
+struct cli_place run_place(const struct run_hosts *h, uint32_t rank, uint32_t size);
+/* Address and ports at which the job's ranks meet. */
+int run_find_meeting(const struct cli_args *a, const struct run_hosts *h, struct cli_job *job);
+/* The ssh command that starts the program on `host`; its standard input takes the key, then signals. NULL: no memory. */
+char **run_remote_argv(const struct cli_job *job, const struct cli_place *place, const char *host, char *const *program);
+#endif
