@@ -9,11 +9,6 @@
 
 #include "algo/algo.h"
 
-static bool is_rooted(tutti_coll c)
-{
-    return c == TUTTI_BROADCAST || c == TUTTI_REDUCE || c == TUTTI_GATHER || c == TUTTI_SCATTER;
-}
-
 static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struct tutti_error *why)
 {
     char offered[160] = "";
@@ -32,7 +27,7 @@ static tutti_status check_problem(const struct tt_problem *p, struct tutti_error
         return tt_fail(why, TUTTI_ERR_RANGE, "0 ranks: at least one is needed");
     if (p->ranks > TT_MAX_RANKS)
         return tt_fail(why, TUTTI_ERR_LIMIT, "%" PRIu32 " ranks: at most %d are accepted", p->ranks, (int)TT_MAX_RANKS);
-    if (is_rooted(p->coll) && p->root >= p->ranks)
+    if (tt_coll_is_rooted(p->coll) && p->root >= p->ranks)
         return tt_fail(why, TUTTI_ERR_RANGE, "root %" PRIu32 " is not a rank: there are %" PRIu32, p->root, p->ranks);
     return TUTTI_OK;
 }
@@ -69,7 +64,7 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
     struct tt_shape s = {
         .coll = a->problem.coll,
         .ranks = a->problem.ranks,
-        .root = is_rooted(a->problem.coll) ? a->problem.root : 0,
+        .root = tt_coll_is_rooted(a->problem.coll) ? a->problem.root : 0,
         .nbufs = TT_BUF_SCRATCH,
         .segments = (uint32_t)tt_option_number(al, &a->options, "segments", 1),
         .inplace = true,

@@ -22,31 +22,17 @@
 
 static tutti_status circulant_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
 {
+    (void)a;
     (void)err;
-    s->chunks = a->problem.ranks;
-    s->nbufs = s->coll == TUTTI_REDUCE_SCATTER ? TT_BUF_SCRATCH + 1 : TT_BUF_SCRATCH;
-    s->symmetric = true;
+    tt_pieces_shape(s);
     return TUTTI_OK;
 }
 
 static void circulant_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
-    uint32_t p = a->problem.ranks;
-    bool rs = tt_coll_reduces(a->problem.coll), ag = tt_coll_gathers(a->problem.coll);
-    struct tt_group all = {.n = p, .me = rank, .stride = 1, .blocks = {.step = 1, .len = 1}};
-    struct tt_piece scatter = {.kind = TT_CIRCULANT_RS, .group = all, .in = TT_BUF_IN, .out = TT_BUF_OUT};
-    struct tt_piece gather = {.kind = TT_CIRCULANT_AG, .group = all, .in = TT_BUF_IN, .out = TT_BUF_OUT};
-    scatter.work = ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
-    if (rs && ag) {
-        gather.in = TT_BUF_OUT;
-        gather.step = tt_piece_steps(&scatter);
-    }
-    if (p == 1)
-        tt_emit_alone(b);
-    else if (rs && ag)
-        tt_pieces_emit(b, (struct tt_piece[]){scatter, gather}, 2);
-    else
-        tt_pieces_emit(b, rs ? &scatter : &gather, 1);
+    (void)a;
+    (void)rank;
+    tt_pieces_slice(b, TT_CIRCULANT_RS, TT_CIRCULANT_AG);
 }
 
 const struct tt_algo tt_algo_circulant = {

@@ -93,7 +93,7 @@ static tutti_status unknown_option(const struct tt_algo *al, const char *key, st
             used += (size_t)snprintf(all + used, sizeof(all) - used, ", %s", op->key);
     }
     tt_near_matches(key, names, n, near, sizeof(near));
-    return tt_fail(err, TUTTI_ERR_ARG, "%s has no option '%s'; %s%s(it knows %s)", al->name, key, near, *near ? " " : "", all);
+    return tt_fail(err, TUTTI_ERR_ARG, "%s has no option '%s'%s%s (it knows %s)", al->name, key, *near ? "; " : "", near, all);
 }
 
 static tutti_status check_value(const struct tt_algo_option *op, const char *value, struct tutti_error *err)

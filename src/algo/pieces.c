@@ -191,6 +191,32 @@ void tt_pieces_emit(struct tt_builder *b, const struct tt_piece *pieces, size_t 
                     kinds[k](b, &pieces[i], step - pieces[i].step);
 }
 
+void tt_pieces_shape(struct tt_shape *s)
+{
+    s->chunks = s->ranks;
+    s->nbufs = s->coll == TUTTI_REDUCE_SCATTER ? TT_BUF_SCRATCH + 1 : TT_BUF_SCRATCH;
+    s->symmetric = true;
+}
+
+void tt_pieces_slice(struct tt_builder *b, enum tt_piece_kind rs, enum tt_piece_kind ag)
+{
+    bool reduces = tt_coll_reduces(b->shape.coll), gathers = tt_coll_gathers(b->shape.coll);
+    struct tt_group all = {.n = b->shape.ranks, .me = b->rank, .stride = 1, .blocks = {.step = 1, .len = 1}};
+    struct tt_piece scatter = {.kind = rs, .group = all, .in = TT_BUF_IN, .out = TT_BUF_OUT};
+    struct tt_piece gather = {.kind = ag, .group = all, .in = TT_BUF_IN, .out = TT_BUF_OUT};
+    scatter.work = gathers ? TT_BUF_OUT : TT_BUF_SCRATCH;
+    if (reduces && gathers) {
+        gather.in = TT_BUF_OUT;
+        gather.step = tt_piece_steps(&scatter);
+    }
+    if (all.n == 1)
+        tt_emit_alone(b);
+    else if (reduces && gathers)
+        tt_pieces_emit(b, (struct tt_piece[]){scatter, gather}, 2);
+    else
+        tt_pieces_emit(b, reduces ? &scatter : &gather, 1);
+}
+
 void tt_emit_alone(struct tt_builder *b)
 {
     struct tt_span all = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, b->shape.chunks);
@@ -209,11 +235,6 @@ tutti_status tt_refuse_bufs(uint64_t bufs, struct tutti_error *why)
     if (bufs <= TT_MAX_BUFS)
         return TUTTI_OK;
     return tt_fail(why, TUTTI_ERR_REFUSED, "needs %" PRIu64 " buffers; at most %d are accepted", bufs, (int)TT_MAX_BUFS);
-}
-
-bool tt_coll_reduces(tutti_coll c)
-{
-    return c == TUTTI_ALLREDUCE || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE || c == TUTTI_BARRIER;
 }
 
 bool tt_coll_gathers(tutti_coll c)

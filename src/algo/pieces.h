@@ -59,12 +59,16 @@ uint32_t tt_piece_steps(const struct tt_piece *p); /* n-1 or ceil(log2 n); 0 for
  * (sender, receiver) pair; overlapping pieces must not share chunks. */
 void tt_pieces_emit(struct tt_builder *b, const struct tt_piece *pieces, size_t n);
 
+/* The whole of an algorithm that is one group of all ranks with a chunk each: its shape, and a rank's list for the collectives that reduce
+ * (by pieces of kind `rs`), gather (`ag`) or do both in this order. */
+void tt_pieces_shape(struct tt_shape *s);
+void tt_pieces_slice(struct tt_builder *b, enum tt_piece_kind rs, enum tt_piece_kind ag);
+
 /* One rank alone: COPY IN -> OUT of all chunks, the whole schedule of p = 1 for every collective. */
 void tt_emit_alone(struct tt_builder *b);
 /* Refusals of what no schedule of this build can hold, for probes of algorithms whose steps or scratch buffers grow with the ranks. */
 tutti_status tt_refuse_steps(uint64_t steps, struct tutti_error *why);
 tutti_status tt_refuse_bufs(uint64_t bufs, struct tutti_error *why);
-/* Does the collective contain a reduction / a gathering phase (allreduce has both)? */
-bool tt_coll_reduces(tutti_coll c);
+/* Does the collective end with a gathering phase, so that all ranks have everything? tt_coll_reduces asks for the phase before. */
 bool tt_coll_gathers(tutti_coll c);
 #endif

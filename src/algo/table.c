@@ -34,9 +34,14 @@ const struct tt_algo *tt_algo_find(const char *name)
 tutti_status tt_algo_unknown(const char *name, struct tutti_error *err)
 {
     const char *names[countof(table)];
-    char near[200];
-    for (size_t i = 0; i < countof(table); i++)
+    char near[200], all[300] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < countof(table); i++) {
         names[i] = table[i]->name;
-    tt_near_matches(name, names, countof(table), near, sizeof(near));
-    return tt_fail(err, TUTTI_ERR_ARG, "no algorithm '%.64s'; %s", name, *near ? near : "`tutti algos` lists them");
+        if (used < sizeof(all))
+            used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    if (*tt_near_matches(name, names, countof(table), near, sizeof(near)))
+        return tt_fail(err, TUTTI_ERR_ARG, "no algorithm '%.64s'; %s", name, near);
+    return tt_fail(err, TUTTI_ERR_ARG, "no algorithm '%.64s' (known: auto, %s)", name, all);
 }

@@ -90,6 +90,13 @@ uint64_t tt_mix64(uint64_t x);                       /* bijective mixer */
 uint64_t tt_hash_bytes(uint64_t seed, const void *p, size_t n);
 uint64_t tt_now_ns(void); /* CLOCK_MONOTONIC */
 
+/* ---- diagnosis: one thing that works here, or why it does not ---- */
+struct tt_check {
+    const char *name;
+    bool ok, needed; /* needed: nothing replaces it */
+    char text[512];
+};
+
 /* Number of bits: smallest q with 2^q >= n (0 for n <= 1); largest power of two <= n (n > 0). */
 unsigned tt_ceil_log2(uint64_t n);
 uint64_t tt_floor_pow2(uint64_t n);

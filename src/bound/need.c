@@ -18,6 +18,8 @@
 
 #include <assert.h>
 
+#include "sched/sched.h"
+
 enum { BLOCK_SLACK = 72, REST_SLACK = 64, MAX_ELEM = 8 };
 
 bool tt_need_nothing(const struct tt_ask *q)
@@ -32,7 +34,7 @@ bool tt_need_all_blocks(const struct tt_ask *q)
 
 bool tt_need_root(const struct tt_ask *q)
 {
-    return q->coll == TUTTI_BROADCAST || q->coll == TUTTI_REDUCE || q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER;
+    return tt_coll_is_rooted(q->coll);
 }
 
 /* At least this many bytes are in any n of the p blocks. */

@@ -113,23 +113,52 @@ static uint64_t largest_chunk(const struct tt_bind *b)
     return most;
 }
 
+struct search {
+    const struct tt_load *l;
+    struct tt_cost best;
+    uint64_t k, max;
+};
+
+static tutti_status try_segments(struct search *x, uint64_t k, struct tutti_error *err)
+{
+    struct tt_cost c;
+    if (k < 2 || k > x->max)
+        return TUTTI_OK;
+    tutti_status st = tt_waves_run(x->l, (uint32_t)k, &c, err);
+    if (st)
+        return st;
+    if (c.time_ps < x->best.time_ps || (c.time_ps == x->best.time_ps && k < x->k)) {
+        x->best = c;
+        x->k = k;
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status search(const struct tt_load *l, uint64_t max, uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err)
 {
-    struct tt_cost best = l->cost;
-    uint32_t best_k = 1;
-    for (uint64_t k = 2; k <= max; k *= 2) {
-        struct tt_cost c;
-        tutti_status st = tt_waves_run(l, (uint32_t)k, &c, err);
-        if (st)
-            return st;
-        if (c.time_ps < best.time_ps) {
-            best = c;
-            best_k = (uint32_t)k;
-        }
-    }
-    *ret = best;
-    *ret_k = best_k;
+    struct search x = {.l = l, .best = l->cost, .k = 1, .max = max};
+    tutti_status st = TUTTI_OK;
+    for (uint64_t k = 2; k <= max && !st; k *= 2)
+        st = try_segments(&x, k, err);
+    uint64_t power = x.k;
+    if (!st)
+        st = try_segments(&x, power / 4 * 3, err);
+    if (!st)
+        st = try_segments(&x, power / 2 * 3, err);
+    if (st)
+        return st;
+    *ret = x.best;
+    *ret_k = (uint32_t)x.k;
     return TUTTI_OK;
+}
+
+uint64_t tt_cost_segments_floor(const struct tt_cost *one, const struct tt_topo *t)
+{
+    const struct tt_link *link = &t->links[one->busiest_link / 2];
+    if (!one->exact)
+        return 0;
+    return one->latency_ps + one->overhead_ps +
+           (one->busiest_bytes ? tt_cost_transfer_floor(one->busiest_bytes, link->bw[link->half ? 0 : one->busiest_link & 1]) : 0);
 }
 
 tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, uint32_t max,

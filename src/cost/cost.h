@@ -35,8 +35,11 @@ tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, ui
  * machine). Then each message counts with its largest size among the ranks, and no time is below that of tt_cost_sched. */
 tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
                                struct tt_cost *ret, struct tutti_error *err);
-/* The segment count (power of two, at most `max` and the elements of the largest chunk; the smallest of equals) with the least time_ps
- * for schedule s, and its cost. s holds all ranks, or rank 0 as for tt_cost_symmetric. */
+/* The segment count (the best power of two 2^i, or the better of 3/4 and 3/2 of it; at most `max` and the elements of the largest chunk;
+ * the smallest of equals) with the least time_ps for schedule s, and its cost. s holds all ranks, or rank 0 as for tt_cost_symmetric. */
 tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, uint32_t max,
                                    uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err);
+/* No number of segments makes a schedule faster than this, if one segment costs `one`: a step's latency and messages are paid in the wave
+ * in which the first segment does it, and the busiest link must carry everything. 0 when `one` is not exact. */
+uint64_t tt_cost_segments_floor(const struct tt_cost *one, const struct tt_topo *t);
 #endif

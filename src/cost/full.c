@@ -79,20 +79,37 @@ static tutti_status full_alloc(struct full *f, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* A route from a file is believed only if it leads from src to dst. */
-static tutti_status check_route(const struct tt_topo *t, const struct tt_sched_route *r, struct tutti_error *err)
+/* A route from a file is believed only if it leads from src to dst and nowhere twice. seen[vertex] is the number of the last route that
+ * was there, from 1. */
+static tutti_status check_route(const struct tt_topo *t, const struct tt_sched_route *r, uint32_t number, uint32_t *seen,
+                                struct tutti_error *err)
 {
     uint32_t at = r->src;
+    seen[at] = number;
     for (uint32_t i = 0; i < r->nlinks; i++) {
         uint32_t d = r->links[i];
         if (d / 2 >= t->nlinks || at != (d & 1 ? t->links[d / 2].b : t->links[d / 2].a))
             return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u: hop %u is not a link from there", r->src, r->dst, r->channel,
                            i);
         at = d & 1 ? t->links[d / 2].a : t->links[d / 2].b;
+        if (seen[at] == number)
+            return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u: hop %u leads back to where the route has been", r->src,
+                           r->dst, r->channel, i);
+        seen[at] = number;
     }
     if (at != r->dst)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u does not end at its destination", r->src, r->dst, r->channel);
     return TUTTI_OK;
+}
+
+static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
+{
+    uint32_t *seen = tt_zalloc((size_t)t->ranks + t->switches, sizeof(*seen));
+    tutti_status st = seen ? TUTTI_OK : tt_fail_memory(err, "routes");
+    for (uint32_t i = 0; i < s->nroutes && !st; i++)
+        st = check_route(t, &s->routes[i], i + 1, seen, err);
+    free(seen);
+    return st;
 }
 
 /* The links of a message: the schedule's own route for this network, else the network's. */
@@ -229,8 +246,8 @@ tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t
         st = tt_load_open(l, &m, keep, err);
     if (st)
         return st;
-    for (uint32_t i = 0; f.routed && i < s->nroutes && !st; i++)
-        st = check_route(t, &s->routes[i], err);
+    if (f.routed)
+        st = check_routes(s, t, err);
     if (!st)
         st = full_alloc(&f, err);
     if (!st)

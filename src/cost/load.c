@@ -22,6 +22,12 @@ uint64_t tt_cost_rate(double bytes_per_s)
     return r >= 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)r;
 }
 
+uint64_t tt_cost_transfer_floor(uint64_t bytes, double bytes_per_s)
+{
+    u128 ps = (u128)bytes * RATE_UNIT * PS_PER_S / tt_cost_rate(bytes_per_s);
+    return ps > UINT64_MAX ? UINT64_MAX : (uint64_t)ps;
+}
+
 void tt_machine_host(struct tt_machine *m, const struct tt_topo *t)
 {
     double g = t->gamma * 1e12 * (double)(1 << GAMMA_SHIFT);

@@ -69,6 +69,8 @@ static inline uint32_t tt_machine_count(const struct tt_machine *m)
 
 /* Bandwidth as an exact integer, rounded down so that no time is too short. */
 uint64_t tt_cost_rate(double bytes_per_s);
+/* Picoseconds of so many bytes, rounded down. */
+uint64_t tt_cost_transfer_floor(uint64_t bytes, double bytes_per_s);
 /* The gamma, overhead and ports of a topology. */
 void tt_machine_host(struct tt_machine *m, const struct tt_topo *t);
 

@@ -2,8 +2,8 @@
  *
  * auto probes every line of the table, sorts the possible ones by the work of pricing them, and prices cheap ones first until the
  * budget is used up. Work is counted in operations and the budget converted with a fixed constant: the outcome depends on the
- * problem and the options alone, never on the speed of a machine, so that ranks that plan by themselves agree. The winner has
- * the least time_ps; of equals the first in the table. */
+ * problem and the options alone, never on the speed of a machine, so that ranks that plan by themselves agree. What is left of the
+ * budget finds better numbers of segments. The winner has the least time_ps; of equals the first in the table. */
 #include "plan/parts.h"
 
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 
 /* Measured: 12 to 65 ns per unit of work for 4096 ranks on a busy 2-core machine; the budget is kept within a factor of two. */
 enum { OPS_PER_MS = 33000 };
+enum { PATIENCE = 30 }; /* budgets that pricing a named algorithm may take */
 
 static bool is_segments(const struct tt_option_value *v)
 {
@@ -61,10 +62,35 @@ static uint64_t budget_work(uint64_t budget_ms)
     return budget_ms > UINT64_MAX / OPS_PER_MS ? UINT64_MAX : budget_ms * OPS_PER_MS;
 }
 
-/* Probes and prices the one algorithm there is to consider; its refusal is the answer. The budget limits only what an exact price may
- * cost where a cheap upper bound exists. */
+static void unsearched(struct tt_candidate *c, uint64_t work)
+{
+    size_t len = strlen(c->why);
+    snprintf(c->why + len, sizeof(c->why) - len, "; one segment: about %.1e operations to find a better number exceed the planning budget",
+             (double)work);
+}
+
+/* The best number of segments, if `spare` work suffices to find it. What cannot be found (too long to tell) leaves one segment. */
+static tutti_status price_segments(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
+                                   struct tutti_error *err)
+{
+    const uint64_t work = tt_price_search_work(way, c);
+    struct tutti_error why;
+    tutti_status st = TUTTI_OK;
+
+    if (work > spare)
+        unsearched(c, work);
+    else
+        st = tt_price_search(p, c, &why);
+    if (st == TUTTI_OK || st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE)
+        return TUTTI_OK;
+    return tt_fail(err, st, "%s", why.text);
+}
+
+/* Probes and prices the one algorithm there is to consider; its refusal is the answer. It may take PATIENCE budgets; within one, an exact
+ * price takes the place of an upper bound and the best number of segments is found. */
 static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tutti_error *err)
 {
+    const uint64_t budget = budget_work(p->budget_ms);
     struct tt_way way;
     tutti_status st = tt_price_probe(p, al, ret, &way, err);
 
@@ -72,7 +98,14 @@ static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo 
         return st;
     if (ret->refused)
         return fail_refused(ret, err);
-    return tt_price(p, &way, budget_work(p->budget_ms), ret, err);
+    if (way.work / PATIENCE > budget)
+        return tt_fail(err, TUTTI_ERR_BUDGET,
+                       "%s: its price takes about %.1e operations, more than %d times the planning budget of %" PRIu64 " ms", al->name,
+                       (double)way.work, (int)PATIENCE, p->budget_ms);
+    st = tt_price(p, &way, budget, ret, err);
+    if (st != TUTTI_OK || tt_price_hope(p, &way, ret) == UINT64_MAX)
+        return st;
+    return price_segments(p, &way, budget, ret, err);
 }
 
 static tutti_status choose_named(const struct tt_pricing *p, const char *name, struct tt_plan *plan, struct tutti_error *err)
@@ -163,6 +196,7 @@ static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_ru
 struct job {
     size_t candidate;
     struct tt_way way;
+    bool searched; /* its number of segments is as good as it gets */
 };
 
 static int by_work(const void *a, const void *b)
@@ -186,7 +220,7 @@ static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, 
         if (st != TUTTI_OK)
             return st;
         if (!c->refused)
-            jobs[n++] = (struct job){i, way};
+            jobs[n++] = (struct job){.candidate = i, .way = way};
     }
     qsort(jobs, n, sizeof(*jobs), by_work);
     *ret_n = n;
@@ -200,8 +234,9 @@ static void skip(struct tt_candidate *c, uint64_t work, uint64_t budget_ms, bool
              alone ? "" : "what is left of ", budget_ms);
 }
 
-/* Prices while the budget lasts. What is too large for this build is skipped like what is too large for the budget. */
-static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan, const struct job *jobs, size_t n, struct tutti_error *err)
+/* Prices while the budget lasts. What is too large for this build, or takes longer than can be told, is refused: no budget would help. */
+static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan, const struct job *jobs, size_t n, uint64_t *ret_spare,
+                              struct tutti_error *err)
 {
     const uint64_t budget = budget_work(p->budget_ms);
     uint64_t used = 0;
@@ -220,14 +255,15 @@ static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan, 
         st = tt_price(p, way, budget - used, c, &why);
         if (st == TUTTI_OK && way->by_symmetry && !c->cost.by_symmetry)
             used = way->whole > budget - used ? budget : used + way->whole;
-        if (st == TUTTI_ERR_LIMIT) {
-            c->skipped = true;
-            snprintf(c->why, sizeof(c->why), "not priced: %.*s", (int)sizeof(c->why) - 16, why.text);
+        if (st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE) {
+            c->refused = true;
+            snprintf(c->why, sizeof(c->why), "%.*s", (int)sizeof(c->why) - 1, why.text);
         } else if (st != TUTTI_OK) {
             tt_fail_prefix(&why, "%s", c->algo->name);
             return tt_fail(err, st, "%s", why.text);
         }
     }
+    *ret_spare = budget - used;
     return TUTTI_OK;
 }
 
@@ -244,6 +280,27 @@ static size_t fastest(const struct tt_plan *plan)
             best = i;
     }
     return best;
+}
+
+/* Finds the numbers of segments with what the prices have left of the budget: of those candidates that may win by it first, then of those
+ * that can only come nearer. */
+static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs, size_t n, uint64_t spare,
+                               struct tutti_error *err)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (size_t i = 0; i < 2 * n && st == TUTTI_OK; i++) {
+        struct job *j = &jobs[i % n];
+        struct tt_candidate *c = &plan->candidates[j->candidate];
+        uint64_t hope = j->searched || c->refused || c->skipped ? UINT64_MAX : tt_price_hope(p, &j->way, c), work;
+        if (hope == UINT64_MAX || (i < n && hope >= plan->candidates[fastest(plan)].cost.time_ps))
+            continue;
+        work = tt_price_search_work(&j->way, c);
+        st = price_segments(p, &j->way, spare, c, err);
+        spare -= work <= spare ? work : 0;
+        j->searched = true;
+    }
+    return st;
 }
 
 /* "no algorithm for ... 8 ranks; beyond the planning budget of 1 ms: ring, direct; bucket: needs a torus, ..." as far as the text goes. */
@@ -277,6 +334,7 @@ static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan
 {
     struct job *jobs = NULL;
     size_t n = 0;
+    uint64_t spare = 0;
     tutti_status st = list_candidates(plan, err);
 
     if (st != TUTTI_OK)
@@ -286,7 +344,9 @@ static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan
         return tt_fail_memory(err, "candidates");
     st = probe_all(p, plan, jobs, &n, err);
     if (st == TUTTI_OK)
-        st = price_all(p, plan, jobs, n, err);
+        st = price_all(p, plan, jobs, n, &spare, err);
+    if (st == TUTTI_OK)
+        st = search_all(p, plan, jobs, n, spare, err);
     free(jobs);
     if (st != TUTTI_OK)
         return st;

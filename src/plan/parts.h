@@ -20,20 +20,32 @@ struct tt_way {
     bool by_symmetry; /* rank 0 stands for all */
     uint64_t work;    /* of this way */
     uint64_t whole;   /* of building and pricing all ranks */
+    bool splits;      /* some chunk has several elements: segments need not be empty */
 };
+/* Times the work of a way when the number of segments is searched on it. */
+enum { TT_SEARCH_COST = 8 };
 /* Can it, and how is it priced? A refusal is TUTTI_OK with c->refused and c->why; only what is wrong with the question itself (a bad
  * option, no memory) fails. Sets every field of *ret. */
 tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tt_way *ret_way,
                             struct tutti_error *err);
-/* Prices a candidate that tt_price_probe did not refuse: cost, segments, ratio and why, on success only. By symmetry the price can be an
- * upper bound; then all ranks are priced after all when `spare` work suffices for that (cost.by_symmetry is false afterwards). */
+/* Prices a candidate that tt_price_probe did not refuse: cost, segments, ratio and why, on success only. Pipelined algorithms get the best
+ * number of segments, others one. By symmetry the price can be an upper bound; then all ranks are priced after all when `spare` work
+ * suffices for that (cost.by_symmetry is false afterwards). */
 tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
                       struct tutti_error *err);
 
+/* Of a candidate priced with one segment: the least time that any number of segments could give it, UINT64_MAX when nothing is to be
+ * gained or the number is not ours to find. */
+uint64_t tt_price_hope(const struct tt_pricing *p, const struct tt_way *way, const struct tt_candidate *c);
+/* The work of finding its best number of segments, and doing so. */
+uint64_t tt_price_search_work(const struct tt_way *way, const struct tt_candidate *c);
+tutti_status tt_price_search(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err);
+
 /* ---- work.c ---- */
 
-/* Is the number of segments ours to find? */
-bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al);
+/* Is the number of segments ours to find? Is it part of the first price, because the algorithm is nothing without? */
+bool tt_way_searches(const struct tt_pricing *p);
+bool tt_way_searches_first(const struct tt_pricing *p, const struct tt_algo *al);
 tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al, struct tt_way *ret, struct tutti_error *err);
 
 /* ---- tuning.c ---- */

@@ -9,12 +9,13 @@
 #include "sched/sched.h"
 #include "topo/topo.h"
 
-/* One algorithm considered: refused (why), skipped for lack of budget (why), or priced. */
+/* One algorithm considered: refused (why; also when it is too large to build or its time too long to tell), skipped for lack of budget or
+ * because a tuning rule decided (why), or priced. */
 struct tt_candidate {
     const struct tt_algo *algo;
     bool refused, skipped;
     struct tt_cost cost;
-    uint32_t segments;     /* the K that was priced */
+    uint32_t segments; /* the K that was priced: the best of 1, 2, 4, .. and 3/4 and 3/2 of it, unless K was given or why says otherwise */
     double ratio_to_bound; /* 0 when the bound is 0 */
     char why[300];         /* refusal, or what decides its time: "latency 86%, link ... carries ..." */
 };
@@ -24,7 +25,8 @@ struct tt_plan_options {
     struct tt_options algo_options; /* for a named algorithm; segments=K also for auto */
     bool reproducible;              /* only algorithms that sum in rank order (where the collective sums at all) */
     uint64_t budget_ms;             /* planning budget of auto, counted in operations and not timed; 0: 1000. A named algorithm is priced
-                                     * in any case, but not exactly where an upper bound is cheap and the exact price beyond the budget */
+                                     * if that takes up to 30 budgets, but not exactly where an upper bound is cheap and the exact price
+                                     * beyond the budget, and with one segment where finding a better number is */
     const struct tt_tuning *tuning; /* for auto; a named algorithm is taken as named. May be NULL */
 };
 

@@ -2,18 +2,12 @@
  *
  * Two ways lead to a price (work.c decides which). The long one builds all ranks and calls tt_cost_sched. The short one needs a
  * symmetric schedule on a rotational network: rank 0's slice stands for all, so that a ring of 65,536 ranks costs no more than its own
- * 131,070 steps. Both give the same numbers, but for rare cases in which the short one has only an upper bound and says so. Pipelined
- * algorithms get the segment count that is best for this problem, unless one was asked for. */
+ * 131,070 steps. Both give the same numbers, but for rare cases in which the short one has only an upper bound and says so. Unless a
+ * number of segments was asked for, the best for this problem is searched: at once for pipelined algorithms, for the others when there is
+ * hope (K segments overlap K steps, which helps only if they load different links) and work to spare. */
 #include "plan/parts.h"
 
 #include <assert.h>
-
-enum { MAX_SEGMENTS = 1 << 16 }; /* the most an option may ask for */
-
-static bool coll_sums(tutti_coll c)
-{
-    return c == TUTTI_ALLREDUCE || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE;
-}
 
 /* Refusals (also "too large") become part of the candidate; everything else is the caller's problem. */
 static tutti_status as_refusal(tutti_status st, const struct tutti_error *why, struct tt_candidate *c, struct tutti_error *err)
@@ -36,7 +30,7 @@ tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al
     struct tt_way way = {0};
     tutti_status st = tt_algo_probe(al, &p->args, &why);
 
-    if (st == TUTTI_OK && p->reproducible && coll_sums(p->args.problem.coll) && !al->rank_order)
+    if (st == TUTTI_OK && p->reproducible && tt_coll_sums(p->args.problem.coll) && !al->rank_order)
         st = tt_fail(&why, TUTTI_ERR_REFUSED, "sums in an order that depends on size; reproducible needs rank order");
     if (st == TUTTI_OK)
         st = tt_way_choose(p, al, &way, &why);
@@ -49,14 +43,7 @@ tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al
     return TUTTI_OK;
 }
 
-/* Segments beyond one element per chunk are empty messages. */
-static uint32_t max_segments(const struct tt_pricing *p, const struct tt_sched *s)
-{
-    uint64_t elems = p->args.problem.count / s->shape.chunks;
-    return elems < 1 ? 1 : elems > MAX_SEGMENTS ? MAX_SEGMENTS : (uint32_t)elems;
-}
-
-static tutti_status price_whole(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status price_whole(const struct tt_pricing *p, bool search, struct tt_candidate *c, struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
     struct tt_sched *s;
@@ -65,15 +52,15 @@ static tutti_status price_whole(const struct tt_pricing *p, struct tt_candidate 
     if (st != TUTTI_OK)
         return st;
     c->segments = s->shape.segments;
-    if (tt_way_searches(p, c->algo))
-        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, max_segments(p, s), &c->segments, &c->cost, err);
+    if (search)
+        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, TT_MAX_SEGMENTS, &c->segments, &c->cost, err);
     else
         st = tt_cost_sched(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
     tt_sched_free(s);
     return st;
 }
 
-static tutti_status price_rank0(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct tt_candidate *c, struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
     struct tt_sched *s;
@@ -81,8 +68,11 @@ static tutti_status price_rank0(const struct tt_pricing *p, struct tt_candidate 
 
     if (st != TUTTI_OK)
         return st;
-    st = tt_cost_symmetric(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
     c->segments = s->shape.segments;
+    if (search)
+        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, TT_MAX_SEGMENTS, &c->segments, &c->cost, err);
+    else
+        st = tt_cost_symmetric(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
     tt_sched_free(s);
     return st;
 }
@@ -90,12 +80,12 @@ static tutti_status price_rank0(const struct tt_pricing *p, struct tt_candidate 
 static tutti_status price_symmetric(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
                                     struct tutti_error *err)
 {
-    tutti_status st = price_rank0(p, c, err);
+    tutti_status st = price_rank0(p, false, c, err);
 
     if (st == TUTTI_ERR_MISMATCH) /* parallel links have no classes */
-        return price_whole(p, c, err);
+        return price_whole(p, false, c, err);
     if (st == TUTTI_OK && !c->cost.exact && way->whole <= spare)
-        return price_whole(p, c, err);
+        return price_whole(p, false, c, err);
     return st;
 }
 
@@ -150,19 +140,50 @@ static tutti_status explain(const struct tt_topo *t, struct tt_candidate *c, str
     return TUTTI_OK;
 }
 
+/* The priced candidate takes the place of c. */
+static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *priced, struct tt_candidate *c, struct tutti_error *err)
+{
+    tutti_status st = explain(p->args.topo, priced, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    if (p->bound_ps > 0)
+        priced->ratio_to_bound = (double)priced->cost.time_ps / (double)p->bound_ps;
+    *c = *priced;
+    return TUTTI_OK;
+}
+
 tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
 {
     struct tt_candidate priced = *c;
     tutti_status st;
 
     assert(!c->refused);
-    st = way->by_symmetry ? price_symmetric(p, way, spare, &priced, err) : price_whole(p, &priced, err);
-    if (st == TUTTI_OK)
-        st = explain(p->args.topo, &priced, err);
-    if (st != TUTTI_OK)
-        return st;
-    if (p->bound_ps > 0)
-        priced.ratio_to_bound = (double)priced.cost.time_ps / (double)p->bound_ps;
-    *c = priced;
-    return TUTTI_OK;
+    st = way->by_symmetry ? price_symmetric(p, way, spare, &priced, err) : price_whole(p, tt_way_searches_first(p, c->algo), &priced, err);
+    return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
+}
+
+uint64_t tt_price_hope(const struct tt_pricing *p, const struct tt_way *way, const struct tt_candidate *c)
+{
+    uint64_t least;
+
+    if (!way->splits || !tt_way_searches(p) || tt_way_searches_first(p, c->algo))
+        return UINT64_MAX;
+    least = tt_cost_segments_floor(&c->cost, p->args.topo);
+    return least < c->cost.time_ps ? least : UINT64_MAX;
+}
+
+uint64_t tt_price_search_work(const struct tt_way *way, const struct tt_candidate *c)
+{
+    uint64_t work = c->cost.by_symmetry ? way->work : way->whole;
+
+    return work > UINT64_MAX / TT_SEARCH_COST ? UINT64_MAX : work * TT_SEARCH_COST;
+}
+
+tutti_status tt_price_search(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+{
+    struct tt_candidate priced = *c;
+    tutti_status st = c->cost.by_symmetry ? price_rank0(p, true, &priced, err) : price_whole(p, true, &priced, err);
+
+    return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
 }

@@ -1,19 +1,20 @@
 /* work.c - by which way a candidate is priced, and how much work that is.
  *
  * Work is counted, never timed: ranks that plan alone must skip the same candidates whatever their speed. A unit is one operation, one
- * span or one hop of a message. Some ranks are listed and stand for the others; pipelined algorithms pay for the search of K.
+ * span or one hop of a message. Some ranks are listed and stand for the others; pipelined algorithms pay for the search of K at once.
  *
  * The short way (rank 0 for all) is taken wherever there is one. */
 #include "plan/parts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
     MAX_COUNTED = 1 << 20, /* a rank with more operations than this is not listed for a guess */
     ENOUGH = 1 << 17,      /* operations listed: no further ranks are */
     SAMPLES = 8,
-    ROUTED = 1024,     /* messages of a rank that are routed for a guess, about */
-    SEARCH_COST = 8,   /* times the work when K is searched */
+    ROUTED = 1024,     /* messages of a rank that are routed for a guess, about, ... */
+    HOPS = 1 << 22,    /* ... but no more than make this many hops */
     SYMMETRY_COST = 2, /* times rank 0's work: finding the largest of unequal copies */
 };
 
@@ -23,9 +24,17 @@ static uint64_t mul_sat(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al)
+bool tt_way_searches(const struct tt_pricing *p)
 {
-    return al->pipelined && tt_option_number(al, &p->args.options, "segments", 0) == 0;
+    for (size_t i = 0; i < p->args.options.n; i++)
+        if (tt_streq(p->args.options.item[i].key, "segments"))
+            return false;
+    return true;
+}
+
+bool tt_way_searches_first(const struct tt_pricing *p, const struct tt_algo *al)
+{
+    return al->pipelined && tt_way_searches(p);
 }
 
 static size_t count_sends(const struct tt_slice *sl)
@@ -43,7 +52,8 @@ static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *
     uint32_t cap = tt_topo_max_route(t), hops;
     uint32_t *links = tt_alloc((size_t)cap + 1, sizeof(*links));
     uint64_t sum = 0;
-    size_t sends = count_sends(&sl), every = sends / ROUTED + 1, seen = 0, routed = 0;
+    size_t most = cap < HOPS / ROUTED ? ROUTED : HOPS / cap + 1;
+    size_t sends = count_sends(&sl), every = sends / most + 1, seen = 0, routed = 0;
     tutti_status st = links ? TUTTI_OK : tt_fail_memory(err, "route");
 
     for (size_t i = 0; st == TUTTI_OK && i < sl.nops; i++) {
@@ -85,6 +95,7 @@ static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo
     uint64_t sum = 0, one;
     unsigned n = 0;
 
+    assert(samples > 0 && ranks > 0);
     while (n < samples && n < ranks && sum < ENOUGH) {
         tutti_status st = count_rank(p, al, sample_rank(n, ranks), &one, err);
         if (st != TUTTI_OK)
@@ -111,7 +122,7 @@ static tutti_status count(const struct tt_pricing *p, const struct tt_algo *al, 
             return st;
         whole = counted > whole ? counted : whole;
     }
-    *ret = mul_sat(whole, tt_way_searches(p, al) ? SEARCH_COST : 1);
+    *ret = mul_sat(whole, tt_way_searches_first(p, al) ? TT_SEARCH_COST : 1);
     return TUTTI_OK;
 }
 
@@ -123,18 +134,20 @@ static uint64_t add_sat(uint64_t a, uint64_t b)
 
 tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al, struct tt_way *ret, struct tutti_error *err)
 {
+    const struct tt_problem *pr = &p->args.problem;
     struct tt_shape shape;
     struct tt_way way = {0};
     tutti_status st = tt_algo_shape(al, &p->args, &shape, err);
 
     if (st != TUTTI_OK)
         return st;
-    way.by_symmetry = al->slice && !tt_way_searches(p, al) && shape.symmetric && !shape.weights && p->args.topo->rotational;
+    way.by_symmetry = al->slice && !tt_way_searches_first(p, al) && shape.symmetric && !shape.weights && p->args.topo->rotational;
+    way.splits = shape.weights ? pr->count > 1 : mul_sat(pr->count, shape.coll == TUTTI_ALL_TO_ALL ? shape.ranks : 1) > shape.chunks;
     st = count(p, al, &shape, &way.whole, err);
     tt_shape_free(&shape);
     if (st != TUTTI_OK)
         return st;
-    way.work = way.by_symmetry ? mul_sat(way.whole / p->args.problem.ranks, SYMMETRY_COST) : way.whole;
+    way.work = way.by_symmetry ? mul_sat(way.whole / pr->ranks, SYMMETRY_COST) : way.whole;
     way.work = add_sat(way.work, p->args.topo->nlinks); /* every link is set up */
     way.whole = add_sat(way.whole, p->args.topo->nlinks);
     *ret = way;

@@ -95,13 +95,39 @@ uint64_t tt_bind_offset(const struct tt_bind *b, uint32_t chunk)
     return b->quantum * scale(b->units, b->prefix ? b->prefix[chunk] : chunk, b->total, false);
 }
 
+/* Sum of floor((a*i + b) / m) for i in 0..n-1, modulo 2^64, in O(log m) steps: whole multiples of m are taken out, and what is left
+ * counts the lattice points under a line, which are the same seen from the other axis. n and m are below 2^32. */
+static uint64_t floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b)
+{
+    uint64_t sum = 0;
+    for (;;) {
+        sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+        a %= m;
+        uint64_t top = a * n + b % m;
+        if (top < m)
+            return sum;
+        n = top / m;
+        b = top % m;
+        uint64_t swap = m;
+        m = a;
+        a = swap;
+    }
+}
+
+/* Equal weights: the units before chunks first, first+stride, .., reps of them, added up modulo 2^64. */
+static uint64_t units_before(const struct tt_bind *b, uint64_t first, const struct tt_span *s)
+{
+    uint64_t n = s->reps, each = b->units / b->chunks, rest = b->units % b->chunks;
+    return each * (n * first + s->stride * (n * (n - 1) / 2)) + floor_sum(n, b->chunks, rest * s->stride, rest * first);
+}
+
 uint64_t tt_bind_span_elems(const struct tt_bind *b, const struct tt_span *s)
 {
     uint64_t sum = 0;
-    if (s->reps > 1 && b->each) { /* all chunks alike: many repetitions need no walk */
-        uint64_t last = (uint64_t)s->first + (uint64_t)s->stride * (s->reps - 1) + s->len;
-        uint64_t rest = last == b->chunks ? b->count - b->quantum * b->units : 0;
-        return b->each * tt_span_chunks(s) + rest;
+    if (s->reps > 1 && !b->prefix) { /* there can be 2^31 repetitions in a line of a file */
+        uint64_t end = (uint64_t)s->first + (uint64_t)s->stride * (s->reps - 1) + s->len;
+        uint64_t rest = end == b->chunks ? b->count - b->quantum * b->units : 0;
+        return b->quantum * (units_before(b, (uint64_t)s->first + s->len, s) - units_before(b, s->first, s)) + rest;
     }
     for (uint32_t i = 0; i < s->reps; i++) {
         uint32_t first = s->first + i * s->stride;

@@ -2,8 +2,8 @@
  *
  * The builder only appends; it does not judge (check.c does). What it does is bring every operation to its one canonical form, so that
  * equal programs are equal bytes: empty spans vanish, a strided span whose pieces touch becomes a range, neighbouring ranges of
- * one operation that continue each other in the same buffers are joined, unused fields are zero. The spans of a REDUCE are positions
- * (destination, then operands) and are never joined or dropped.
+ * one operation that continue each other in the same buffers are joined, unused fields are zero (or as given: `verbatim`). The spans of a
+ * REDUCE are positions (destination, then operands) and are never joined or dropped.
  *
  * Invariant: op_start and span_start have one entry per rank begun; op.span counts from the rank's own first span. */
 #include <assert.h>
@@ -95,6 +95,12 @@ void tt_build_reserve(struct tt_builder *b, uint64_t ops, uint64_t spans)
     reserve(&b->spans, spans, limit);
 }
 
+/* The stride of a single range has no meaning. */
+static struct tt_span canonical(const struct tt_builder *b, struct tt_span s)
+{
+    return b->verbatim && s.reps == 1 ? s : tt_span_canonical(s);
+}
+
 /* Appends spans[0..n-1] of a message or copy, joined where they continue each other. */
 static bool push_joined(struct tt_builder *b, unsigned kind, const struct tt_span *spans, size_t n)
 {
@@ -103,10 +109,10 @@ static bool push_joined(struct tt_builder *b, unsigned kind, const struct tt_spa
     for (size_t i = 0; i < n; i++) {
         if (spans[i].len == 0 || spans[i].reps == 0)
             continue;
-        struct tt_span s = tt_span_canonical(spans[i]);
-        if (!has_source)
+        struct tt_span s = canonical(b, spans[i]);
+        if (!has_source && !b->verbatim)
             s.src = s.buf;
-        if (b->spans.len > from && tt_span_extend(tt_vec_at(&b->spans, b->spans.len - 1), &s))
+        if (b->spans.len > from && s.stride == 0 && tt_span_extend(tt_vec_at(&b->spans, b->spans.len - 1), &s))
             continue;
         if (!push(b, &b->spans, &s, 1))
             return false;
@@ -122,10 +128,11 @@ static bool push_reduce(struct tt_builder *b, const struct tt_span *spans, size_
     for (size_t i = 0; i < n; i++) {
         struct tt_span s = spans[i];
         if (s.len > 0 && s.reps > 0)
-            s = tt_span_canonical(s);
-        if (i == 0)
+            s = canonical(b, s);
+        if (i == 0 && !b->verbatim)
             s.src = s.buf;
-        s.buf = spans[0].buf;
+        if (!b->verbatim)
+            s.buf = spans[0].buf;
         if (!push(b, &b->spans, &s, 1))
             return false;
     }
@@ -156,7 +163,7 @@ void tt_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans,
     op.span = (uint32_t)(from - slice_from);
     op.nspans = (uint32_t)(b->spans.len - from);
     op.pad = 0;
-    if (!is_message(op.kind)) {
+    if (!is_message(op.kind) && !b->verbatim) {
         op.peer = 0;
         op.channel = 0;
     }

@@ -9,16 +9,20 @@
 
 #include "sched/parts.h"
 
+static const uint64_t MAX_RANGES = UINT64_C(1) << 28; /* of one rank */
+
 tutti_status tt_check_flaw(struct tt_checker *c, size_t op, const char *fmt, ...)
 {
-    char why[320];
+    char why[sizeof((struct tt_sched_flaw *)NULL)->why - 40];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     const struct tt_op *o = &c->slice.ops[op];
-    if (c->where)
+    if (c->where) {
         *c->where = (struct tt_sched_flaw){.rank = c->rank, .op = op};
+        snprintf(c->where->why, sizeof c->where->why, "step %" PRIu32 ", %s: %s", o->step, tt_op_name(o->kind), why);
+    }
     return tt_fail(c->err, TUTTI_ERR_INCORRECT, "rank %" PRIu32 " op %zu (%s, step %" PRIu32 "): %s", c->rank, op, tt_op_name(o->kind),
                    o->step, why);
 }
@@ -70,7 +74,9 @@ static tutti_status check_extent(struct tt_checker *c, size_t i, const struct tt
 {
     if (s->len == 0 || s->reps == 0)
         return tt_check_flaw(c, i, "an empty span");
-    if (s->reps == 1 ? s->stride != 0 : s->stride < s->len)
+    if (s->reps == 1 && s->stride != 0)
+        return tt_check_flaw(c, i, "a span that is not repeated has stride %" PRIu32 ", not 0", s->stride);
+    if (s->reps > 1 && s->stride < s->len)
         return tt_check_flaw(c, i, "a span of %" PRIu32 " chunks repeated %" PRIu32 " times has stride %" PRIu32, s->len, s->reps,
                              s->stride);
     if (tt_span_end(s) > c->shape->chunks)
@@ -103,7 +109,8 @@ static tutti_status check_roles(struct tt_checker *c, size_t i, uint32_t k, cons
     const struct tt_span *dst = &c->slice.spans[op->span];
     bool source = op->kind == TT_OP_COPY || op->kind == TT_OP_RECV_REDUCE || (op->kind == TT_OP_REDUCE && k > 0);
     if (!source && s->src != s->buf)
-        return tt_check_flaw(c, i, "span %" PRIu32 " has a source", k);
+        return tt_check_flaw(c, i, "span %" PRIu32 " names buffer %" PRIu32 " as a source, but reads none: it must equal buf, %" PRIu32, k,
+                             s->src, s->buf);
     if (op->kind == TT_OP_COPY && s->src == s->buf)
         return tt_check_flaw(c, i, "copies buffer %" PRIu32 " onto itself", s->buf);
     if (op->kind != TT_OP_REDUCE)
@@ -115,6 +122,16 @@ static tutti_status check_roles(struct tt_checker *c, size_t i, uint32_t k, cons
     return TUTTI_OK;
 }
 
+/* Readers walk over the repetitions of a span: of a slice when they run it, of all ranks when chunks have owners or sizes of their own. */
+static tutti_status check_ranges(struct tt_checker *c, size_t i, const struct tt_span *s)
+{
+    c->ranges += s->reps;
+    c->listed += c->shape->owner || c->shape->weights ? s->reps : 0;
+    if (c->ranges <= MAX_RANGES && c->listed <= c->max_listed)
+        return TUTTI_OK;
+    return tt_fail(c->err, TUTTI_ERR_LIMIT, "rank %" PRIu32 " op %zu: too many separate ranges of chunks", c->rank, i);
+}
+
 static tutti_status check_op(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
@@ -124,6 +141,8 @@ static tutti_status check_op(struct tt_checker *c, size_t i)
     for (uint32_t k = 0; st == TUTTI_OK && k < op->nspans; k++) {
         const struct tt_span *s = &c->slice.spans[op->span + k];
         st = check_extent(c, i, s);
+        if (st == TUTTI_OK)
+            st = check_ranges(c, i, s);
         if (st == TUTTI_OK)
             st = check_roles(c, i, k, s);
         if (st == TUTTI_OK)
@@ -167,6 +186,7 @@ static tutti_status check_routes(const struct tt_sched *s, struct tutti_error *e
 tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_where, struct tutti_error *err)
 {
     struct tt_checker c = {.shape = &s->shape, .where = ret_where, .err = err};
+    c.max_listed = (UINT64_C(1) << 27) + s->nspans * 16;
     c.claims.items.elem = sizeof(struct tt_claim);
     tutti_status st = tt_shape_check(&s->shape, err);
     if (st == TUTTI_OK)
@@ -175,10 +195,12 @@ tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_
         st = tt_fail(err, TUTTI_ERR_INCORRECT, "ranks %" PRIu32 "+%" PRIu32 " of %" PRIu32, s->first_rank, s->nslices, s->shape.ranks);
     if (st == TUTTI_OK)
         st = tt_places_make(&s->shape, &c.places, err);
+    if (st != TUTTI_OK && ret_where)
+        *ret_where = (struct tt_sched_flaw){.header = true};
     for (uint32_t i = 0; st == TUTTI_OK && i < s->nslices; i++) {
         c.rank = s->first_rank + i;
         c.slice = tt_sched_slice(s, c.rank);
-        c.claims.work = 0;
+        c.claims.work = c.ranges = 0;
         c.max_work = (UINT64_C(1) << 26) + (uint64_t)c.slice.nspans * 16;
         st = check_slice(&c);
     }

@@ -9,15 +9,10 @@
 
 enum reach { REACH_ALL, REACH_NONE, REACH_OWNED, REACH_ROW, REACH_COLUMN };
 
-static bool uses_owners(tutti_coll c)
-{
-    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER || c == TUTTI_SCATTER;
-}
-
 tutti_status tt_places_make(const struct tt_shape *s, struct tt_places *ret, struct tutti_error *err)
 {
     struct tt_places p = {.shape = s};
-    if (s->owner && uses_owners(s->coll)) {
+    if (s->owner && tt_coll_has_owners(s->coll)) {
         p.run_end = tt_alloc(s->chunks, sizeof *p.run_end);
         if (!p.run_end)
             return tt_fail_memory(err, "owners");

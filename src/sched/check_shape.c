@@ -54,8 +54,7 @@ static tutti_status check_lists(const struct tt_shape *s, struct tutti_error *er
 static tutti_status check_chunks(const struct tt_shape *s, struct tutti_error *err)
 {
     bool divisible = s->chunks % s->ranks == 0;
-    bool owners = s->coll == TUTTI_REDUCE_SCATTER || s->coll == TUTTI_ALL_GATHER || s->coll == TUTTI_GATHER || s->coll == TUTTI_SCATTER;
-    if (owners && !s->owner && !divisible)
+    if (tt_coll_has_owners(s->coll) && !s->owner && !divisible)
         return tt_fail(err, TUTTI_ERR_INCORRECT,
                        "%s without owners needs a multiple of %" PRIu32 " (ranks) as number of chunks, not %" PRIu32, tt_coll_name(s->coll),
                        s->ranks, s->chunks);

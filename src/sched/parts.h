@@ -75,6 +75,9 @@ struct tt_checker {
     struct tt_slice slice;
     struct tt_claims claims;
     uint64_t max_work; /* more comparisons than any honest slice needs */
+    uint64_t ranges;   /* repetitions of spans of this slice so far */
+    uint64_t listed;   /* repetitions of all ranks that are looked up in lists of owners or weights so far, ... */
+    uint64_t max_listed;
     struct tt_sched_flaw *where;
     struct tutti_error *err;
 };

@@ -136,6 +136,7 @@ struct tt_builder {
     uint32_t first_rank, nslices, rank; /* rank: whose operations are being listed */
     struct tt_vec ops, spans, op_start, span_start, routes, route_links;
     uint64_t max_bytes; /* refuse to grow beyond (0: 8 GiB) */
+    bool verbatim;      /* keep fields without a meaning as given, for tt_sched_check to judge: readers of foreign schedules */
 };
 /* Takes over shape's arrays (also on failure). Ranks are listed in rising order from first_rank. */
 void tt_build_begin(struct tt_builder *b, const struct tt_shape *shape, uint32_t first_rank);
@@ -162,11 +163,15 @@ uint64_t tt_span_chunks(const struct tt_span *s); /* len * reps */
 
 /* ---- checks (check.c) ---- */
 /* Well-formedness of what is held: field ranges, order of steps and kinds, spans inside the vector, sources and destinations that
- * exist, no two writes of one place in a step, no message that reads what an earlier message of its step writes. The error names
- * rank and op. Everything that reads untrusted schedules may rely on it afterwards. */
+ * exist, no two writes of one place in a step, no message that reads what an earlier message of its step writes; fields without a meaning
+ * have the value the builder gives them. Spans of a rank that repeat more than 2^28 times together are refused, and fewer when each range
+ * must be looked up in a list of owners or weights. The error names rank and op. Everything that reads untrusted schedules may rely on it
+ * afterwards. */
 struct tt_sched_flaw {
+    bool header; /* the shape or the routes are at fault, no operation: rank and op are 0, why is empty */
     uint32_t rank;
     uint64_t op;
+    char why[320]; /* the error's text without rank and operation */
 };
 tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_where, struct tutti_error *err);
 bool tt_sched_equal(const struct tt_sched *a, const struct tt_sched *b);
@@ -202,6 +207,12 @@ tutti_status tt_sched_read(FILE *in, const char *name, struct tt_sched **ret, st
 /* For those who call tt_sched_check themselves, to learn the rank and operation of a flaw; nothing else may look at the schedule before. */
 tutti_status tt_sched_read_unchecked(FILE *in, const char *name, struct tt_sched **ret, struct tutti_error *err);
 tutti_status tt_sched_read_memory(const char *data, size_t len, const char *name, struct tt_sched **ret, struct tutti_error *err);
+
+/* ---- facts about collectives (shape.c) ---- */
+bool tt_coll_is_rooted(tutti_coll c);  /* broadcast, reduce, gather, scatter */
+bool tt_coll_sums(tutti_coll c);       /* the result has sums of all ranks' elements */
+bool tt_coll_reduces(tutti_coll c);    /* something of every rank goes into each result: those that sum, and the barrier */
+bool tt_coll_has_owners(tutti_coll c); /* each rank has a block of the vector by itself: its chunks have owners */
 
 const char *tt_coll_name(tutti_coll c);
 const char *tt_dtype_name(tutti_dtype d);

@@ -1,10 +1,30 @@
 /* shape.c - which places of a collective hold user data and which may hold results: the table at the top of sched.h as code.
  *
- * Everything here depends on the shape alone, never on operations, so that verify, check and the executor agree about it. */
+ * Everything here depends on the collective and the shape alone, never on operations, so that verify, check and the executor agree about it. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "sched/sched.h"
+
+bool tt_coll_is_rooted(tutti_coll c)
+{
+    return c == TUTTI_BROADCAST || c == TUTTI_REDUCE || c == TUTTI_GATHER || c == TUTTI_SCATTER;
+}
+
+bool tt_coll_sums(tutti_coll c)
+{
+    return c == TUTTI_ALLREDUCE || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE;
+}
+
+bool tt_coll_reduces(tutti_coll c)
+{
+    return tt_coll_sums(c) || c == TUTTI_BARRIER;
+}
+
+bool tt_coll_has_owners(tutti_coll c)
+{
+    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER || c == TUTTI_SCATTER;
+}
 
 void tt_shape_free(struct tt_shape *s)
 {

@@ -150,6 +150,7 @@ static void begin_build(struct reader *r)
     h->shape.weights = take_list(&h->weights);
     h->shape.owner = take_list(&h->owner);
     tt_build_begin(&r->builder, &h->shape, h->first_rank);
+    r->builder.verbatim = true;
     for (size_t at = 0; at < h->routes.len;) {
         const uint32_t *route = tt_vec_at(&h->routes, at);
         tt_build_route(&r->builder, route[0], route[1], (uint16_t)route[2], route + 4, route[3]);

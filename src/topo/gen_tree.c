@@ -180,6 +180,17 @@ static void number_nodes(const struct parser *ps, struct tt_tree *tree, uint32_t
     }
 }
 
+/* The root's height is the number of levels of links: a bandwidth beyond would belong to none. */
+static tutti_status check_rates(const struct parser *ps, struct tutti_error *err)
+{
+    uint32_t levels = group_at(ps, 0)->height;
+    char rate[32];
+    if (ps->spec->nbw <= levels)
+        return TUTTI_OK;
+    return tt_fail(err, TUTTI_ERR_PARSE, "tree: bandwidth %u (%s) is one too many: this tree has %u level%s of links", levels + 1,
+                   tt_format_rate(ps->spec->bw[levels], rate, sizeof rate), levels, levels == 1 ? "" : "s");
+}
+
 static double uplink_bw(const struct parser *ps, const struct group *g)
 {
     if (g && g->bw > 0)
@@ -238,6 +249,8 @@ tutti_status tt_gen_tree(const struct tt_spec *s, struct tt_topo **ret, struct t
     struct parser ps = {.spec = s, .text = tt_spec_arg(s, 0), .groups = {.elem = sizeof(struct group)}};
     ps.p = ps.text;
     st = parse_tree(&ps, err);
+    if (st == TUTTI_OK)
+        st = check_rates(&ps, err);
     if (st == TUTTI_OK)
         st = build(&ps, ret, err);
     tt_vec_free(&ps.groups);

@@ -17,7 +17,8 @@
     X("bigraph", "bigraph:HOSTSxSWITCHES", "bigraph:4x8", "two halves of switches, every upper one joined with every lower one", "",       \
       tt_gen_bigraph)                                                                                                                      \
     X("dln", "dln:N[,t=T][,h=H]", "dln:1024,t=3",                                                                                          \
-      "distributed loop network: ring plus T levels of shortcuts N/2, N/4, ... (all without t); h: H hosts on a switch per position",      \
+      "distributed loop network: ring plus T levels of shortcuts of ceil(N/2), ceil(N/4), ... (all without t); h: H hosts on a switch "    \
+      "per position",                                                                                                                      \
       "t h", tt_gen_dln)                                                                                                                   \
     X("dln2d", "dln2d:XxY[,t=T]", "dln2d:32x32,t=2", "a distributed loop network along each of two dimensions", "t", tt_gen_dln2d)         \
     X("tree", "tree:(GROUP GROUP...)", "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps",                                                          \

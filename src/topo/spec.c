@@ -161,10 +161,12 @@ static tutti_status parse_piece(struct tt_spec *s, char *piece, bool *ret_plain,
         return tt_fail(err, TUTTI_ERR_PARSE, "%s: empty parameter (two commas, or one at an end)", s->kind);
     if (strchr(piece, '='))
         return parse_key(s, piece, err);
-    if (tt_streq(piece, "half"))
-        s->link.half = true;
-    else
-        *ret_plain = true;
+    *ret_plain = !tt_streq(piece, "half");
+    if (*ret_plain)
+        return TUTTI_OK;
+    if (s->link.half)
+        return tt_fail(err, TUTTI_ERR_PARSE, "%s: \"half\" is given twice", s->kind);
+    s->link.half = true;
     return TUTTI_OK;
 }
 

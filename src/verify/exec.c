@@ -20,7 +20,7 @@ enum { MAX_SENT = 1 << 28 }; /* pieces under way in one step */
 
 static tutti_status no_memory(const struct acting *x)
 {
-    return tt_fail_memory(x->v->err, "contributions");
+    return tt_vstate_fail(&x->v->state, "contributions", x->v->err);
 }
 
 /* Appends what `len` chunks of a buffer hold; all of them must hold something. */
@@ -45,7 +45,7 @@ static tutti_status twice(const struct acting *x, uint32_t chunk, uint32_t left,
     if (!v->domain.exact)
         return tt_vtrace(v, chunk, x->rank, x->index);
     uint32_t who = tt_vexact_shared(&v->domain, left, right);
-    if (!tt_vreduces(v->shape))
+    if (!tt_coll_reduces(v->shape->coll))
         who = tt_vsource(v->shape, chunk);
     return tt_vfault(v, x->rank, x->index, "step %" PRIu32 ": %s counts the contribution of rank %" PRIu32 " to chunk %" PRIu32 " twice",
                      x->op->step, tt_vsay_op(x->op).s, who, chunk);

@@ -61,10 +61,10 @@ static tutti_status unmatched(struct tt_verifier *v, uint32_t rank, size_t i, si
     const char *sends = op->kind == TT_OP_SEND ? "sends" : "receives", *receives = op->kind == TT_OP_SEND ? "receives" : "sends";
     if (here != there)
         return tt_vfault(v, rank, odd,
-                         "step %" PRIu32 ": %s (%s) has no partner: on channel %d rank %" PRIu32 " %s %" PRIu64 " messages %s rank %" PRIu32
-                         " and rank %" PRIu32 " %s %" PRIu64,
+                         "step %" PRIu32 ": %s (%s) has no partner: on channel %d rank %" PRIu32 " %s %" PRIu64
+                         " message%s %s rank %" PRIu32 " and rank %" PRIu32 " %s %" PRIu64,
                          op->step, tt_vsay_op(op).s, tt_vsay_chunks(&sl, &sl.ops[odd]).s, op->channel, rank, sends, here,
-                         op->kind == TT_OP_SEND ? "to" : "from", op->peer, op->peer, receives, there);
+                         here == 1 ? "" : "s", op->kind == TT_OP_SEND ? "to" : "from", op->peer, op->peer, receives, there);
     struct tt_slice peer = tt_sched_slice(v->sched, op->peer);
     assert(partner < peer.nops);
     return tt_vfault(v, rank, i,

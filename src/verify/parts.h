@@ -68,15 +68,21 @@ struct tt_vstate {
     struct tt_vec rows, splice;
     uint64_t dense_left; /* bytes that may still become plain rows */
     uint64_t runs_left;  /* bytes that runs may still take: a small hostile file must not eat the machine */
+    uint64_t work_left;  /* pieces that may still be read and written, ... */
+    bool over;           /* ... and were not enough */
 };
-void tt_vstate_init(struct tt_vstate *st, const struct tt_shape *shape, const struct tt_vdomain *domain);
+/* `work`: more than any honest schedule of its length needs. */
+void tt_vstate_init(struct tt_vstate *st, const struct tt_shape *shape, const struct tt_vdomain *domain, uint64_t work);
 void tt_vstate_free(struct tt_vstate *st);
-/* Appends what the places hold as touching pieces; false: out of memory. */
-bool tt_vstate_read(const struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces);
-/* Writes n > 0 touching pieces; false: out of memory. */
+/* Takes work off the budget; false: there is not enough left. */
+bool tt_vstate_charge(struct tt_vstate *st, uint64_t work);
+/* What a false answer of these functions means: too much work, or out of memory for `what`. */
+tutti_status tt_vstate_fail(const struct tt_vstate *st, const char *what, struct tutti_error *err);
+/* Appends what the places hold as touching pieces. Inputs are read only where tt_sched_check has found that they exist. */
+bool tt_vstate_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces);
+/* Writes n > 0 touching pieces. */
 bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const struct tt_vpiece *pieces, size_t n);
-/* Does the collective add up contributions of all ranks, or does each chunk have one source? Which rank is that? */
-bool tt_vreduces(const struct tt_shape *s);
+/* A collective that does not reduce: each chunk has one source. Which rank is that? */
 uint32_t tt_vsource(const struct tt_shape *s, uint32_t chunk);
 
 /* ---- walk.c: the plain ranges of spans, in the order in which a message carries them ---- */

@@ -15,7 +15,12 @@
 #include "verify/parts.h"
 
 static const uint64_t DENSE_BYTES = UINT64_C(1) << 30, RUN_BYTES = UINT64_C(1) << 32;
-enum { FEW_RUNS = 16, CHUNKS_PER_RUN = 16 };
+enum {
+    FEW_RUNS = 16,
+    CHUNKS_PER_RUN = 16,
+    DENSE_PER_WORK = 8, /* chunks of a plain row that are compared or written in the time of a piece */
+    RUNS_PER_WORK = 64, /* runs that are shifted in that time */
+};
 
 struct run {
     uint32_t first, value; /* up to the next run */
@@ -26,22 +31,17 @@ struct row {
     uint32_t *dense; /* when not NULL, it alone counts */
 };
 
-bool tt_vreduces(const struct tt_shape *s)
-{
-    return s->coll == TUTTI_ALLREDUCE || s->coll == TUTTI_REDUCE_SCATTER || s->coll == TUTTI_REDUCE || s->coll == TUTTI_BARRIER;
-}
-
 uint32_t tt_vsource(const struct tt_shape *s, uint32_t chunk)
 {
-    assert(!tt_vreduces(s));
+    assert(!tt_coll_reduces(s->coll));
     if (s->coll == TUTTI_BROADCAST || s->coll == TUTTI_SCATTER)
         return s->root;
     return s->coll == TUTTI_ALL_TO_ALL ? chunk / s->ranks : tt_shape_owner(s, chunk);
 }
 
-void tt_vstate_init(struct tt_vstate *st, const struct tt_shape *shape, const struct tt_vdomain *domain)
+void tt_vstate_init(struct tt_vstate *st, const struct tt_shape *shape, const struct tt_vdomain *domain, uint64_t work)
 {
-    *st = (struct tt_vstate){.shape = shape, .domain = domain, .dense_left = DENSE_BYTES, .runs_left = RUN_BYTES};
+    *st = (struct tt_vstate){.shape = shape, .domain = domain, .dense_left = DENSE_BYTES, .runs_left = RUN_BYTES, .work_left = work};
     st->rows.elem = sizeof(struct row);
     st->splice.elem = sizeof(struct run);
 }
@@ -58,30 +58,26 @@ void tt_vstate_free(struct tt_vstate *st)
     tt_vmap_free(&st->index);
 }
 
-/* Appends a piece; joins it to the piece before when both belong to one read and hold the same. */
-static bool add_piece(struct tt_vec *pieces, size_t from, struct tt_vpiece p)
+bool tt_vstate_charge(struct tt_vstate *st, uint64_t work)
 {
-    struct tt_vpiece *last = pieces->len > from ? tt_vec_at(pieces, pieces->len - 1) : NULL;
-    if (last && last->value == p.value) {
-        last->len += p.len;
-        return true;
-    }
-    return tt_vec_push(pieces, &p, 1) != NULL;
+    st->over = st->over || work > st->work_left;
+    st->work_left -= st->over ? 0 : work;
+    return !st->over;
+}
+
+tutti_status tt_vstate_fail(const struct tt_vstate *st, const char *what, struct tutti_error *err)
+{
+    if (!st->over)
+        return tt_fail_memory(err, what);
+    return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: chunks that lie next to each other hold too many different things");
 }
 
 /* Inputs: all chunks of the rank hold its own contribution, or those of which it is the source. */
 static bool read_input(const struct tt_vstate *st, uint32_t rank, uint32_t first, uint32_t len, struct tt_vec *pieces)
 {
-    const struct tt_vdomain *d = st->domain;
-    size_t from = pieces->len;
-    if (tt_vreduces(st->shape))
-        return add_piece(pieces, from, (struct tt_vpiece){first, len, d->single[rank]});
-    for (uint32_t i = 0; i < len; i++) {
-        uint32_t value = tt_shape_has_input(st->shape, rank, first + i) ? d->single[0] : TT_VNOTHING;
-        if (!add_piece(pieces, from, (struct tt_vpiece){first + i, 1, value}))
-            return false;
-    }
-    return true;
+    uint32_t contributor = tt_coll_reduces(st->shape->coll) ? rank : 0;
+    struct tt_vpiece p = {first, len, st->domain->single[contributor]};
+    return tt_vec_push(pieces, &p, 1) != NULL;
 }
 
 /* The last run that starts at or before the chunk. */
@@ -126,8 +122,9 @@ static bool read_dense(const struct row *row, uint32_t first, uint32_t len, stru
     return true;
 }
 
-bool tt_vstate_read(const struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces)
+bool tt_vstate_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces)
 {
+    size_t before = pieces->len;
     assert(at.len > 0 && at.first < st->shape->chunks && at.len <= st->shape->chunks - at.first);
     if (at.buf == TT_BUF_IN)
         return read_input(st, at.rank, at.first, at.len, pieces);
@@ -137,7 +134,8 @@ bool tt_vstate_read(const struct tt_vstate *st, struct tt_vplaces at, struct tt_
         return tt_vec_push(pieces, &nothing, 1) != NULL;
     }
     const struct row *row = tt_vec_at(&st->rows, index - 1);
-    return row->dense ? read_dense(row, at.first, at.len, pieces) : read_runs(row, at.first, at.len, pieces);
+    bool ok = row->dense ? read_dense(row, at.first, at.len, pieces) : read_runs(row, at.first, at.len, pieces);
+    return ok && tt_vstate_charge(st, pieces->len - before + (row->dense ? at.len / DENSE_PER_WORK : 0));
 }
 
 static struct row *row_for_writing(struct tt_vstate *st, uint32_t rank, uint32_t buf)
@@ -181,6 +179,8 @@ static bool replace_runs(struct tt_vstate *st, struct row *row, uint32_t lo, uin
 {
     uint32_t n = (uint32_t)st->splice.len, total = row->n - (hi - lo) + n;
     if (total > row->cap && !grow_runs(st, row, total))
+        return false;
+    if (!tt_vstate_charge(st, (row->n - hi) / RUNS_PER_WORK))
         return false;
     memmove(row->runs + lo + n, row->runs + hi, (row->n - hi) * sizeof *row->runs);
     if (n)
@@ -245,7 +245,7 @@ bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const st
 {
     assert(n > 0 && buf != TT_BUF_IN);
     struct row *row = row_for_writing(st, rank, buf);
-    if (!row)
+    if (!row || !tt_vstate_charge(st, n))
         return false;
     if (!row->dense) {
         if (!write_runs(st, row, pieces, n))
@@ -253,8 +253,11 @@ bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const st
         consider_dense(st, row);
         return true;
     }
-    for (size_t i = 0; i < n; i++)
+    uint64_t len = 0;
+    for (size_t i = 0; i < n; i++) {
         for (uint32_t c = 0; c < pieces[i].len; c++)
             row->dense[pieces[i].first + c] = pieces[i].value;
-    return true;
+        len += pieces[i].len;
+    }
+    return tt_vstate_charge(st, len / DENSE_PER_WORK);
 }

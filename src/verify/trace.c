@@ -35,7 +35,7 @@ static void begin(const struct play *p, uint32_t lo, uint32_t hi)
 {
     for (size_t i = 0; i < p->tale->spots.len; i++) {
         const struct tt_vspot *s = tt_vec_at(&p->tale->spots, i);
-        uint32_t who = tt_vreduces(p->shape) ? s->rank : 0;
+        uint32_t who = tt_coll_reduces(p->shape->coll) ? s->rank : 0;
         bool has = s->buf == TT_BUF_IN && who >= lo && who < hi && tt_shape_has_input(p->shape, s->rank, p->tale->chunk);
         p->value[i] = has ? weight(p, who) : 0;
     }
@@ -86,7 +86,7 @@ static struct tt_op op_of(const struct tt_verifier *v, const struct tt_vmove *m)
 
 static uint32_t rank_of(const struct tt_verifier *v, uint32_t contributor, uint32_t chunk)
 {
-    return tt_vreduces(v->shape) ? contributor : tt_vsource(v->shape, chunk);
+    return tt_coll_reduces(v->shape->coll) ? contributor : tt_vsource(v->shape, chunk);
 }
 
 /* The first move that adds two places which both hold the contributor. */

@@ -11,6 +11,9 @@
 #include "verify/parts.h"
 
 static const uint64_t MAX_RANGES = UINT64_C(1) << 27; /* every repetition of a span is looked at by itself */
+/* What places hold is read and written in pieces. Honest schedules have few per range: a few seconds, and some more for long lists. */
+static const uint64_t BASE_WORK = UINT64_C(1) << 28;
+enum { WORK_PER_RANGE = 8, WORK_PER_SPAN = 64 };
 
 static uint64_t count_ranges(const struct tt_sched *s)
 {
@@ -40,15 +43,16 @@ static tutti_status check_form(struct tt_verifier *v)
     tutti_status st = tt_sched_check(v->sched, &where, &why);
     if (st == TUTTI_OK)
         return TUTTI_OK;
+    v->result->header = st == TUTTI_ERR_INCORRECT && where.header;
     if (st == TUTTI_ERR_INCORRECT)
-        return tt_vfault(v, where.rank, where.op, "%s", why.text);
+        return tt_vfault(v, where.rank, where.op, "%s", where.header ? why.text : where.why);
     return tt_fail(v->err, st, "%s", why.text);
 }
 
 /* Who contributes: every rank, or, when nothing is added up, the one source of each chunk. */
 static uint32_t contributors(const struct tt_shape *s)
 {
-    return tt_vreduces(s) ? s->ranks : 1;
+    return tt_coll_reduces(s->coll) ? s->ranks : 1;
 }
 
 static enum tt_verify_method choose_method(const struct tt_shape *s, const struct tt_verify_options *o)
@@ -74,7 +78,8 @@ static void verifier_init(struct tt_verifier *v)
     v->recv_msg.elem = v->inbox_end.elem = sizeof(uint32_t);
     v->inbox.elem = v->expected.elem = sizeof(struct tt_vkeyed);
     tt_vwait_init(v);
-    tt_vstate_init(&v->state, v->shape, &v->domain);
+    tt_vstate_init(&v->state, v->shape, &v->domain,
+                   BASE_WORK + WORK_PER_RANGE * count_ranges(v->sched) + WORK_PER_SPAN * v->sched->nspans);
 }
 
 static void verifier_free(struct tt_verifier *v)

@@ -26,6 +26,7 @@ struct tt_verify_result {
     double error_probability;     /* upper bound that an incorrect schedule passes; 0 when exact */
     uint32_t ranks;
     uint64_t ops, messages;
+    bool header;   /* when not ok: no operation is at fault, but what is said before them; rank and op are 0 */
     uint32_t rank; /* when not ok: where, ... */
     uint64_t op;   /* ... index in the rank's slice; the slice's length: the fault shows only at the end */
     char why[400];

@@ -100,7 +100,8 @@ static tutti_status add_edge(struct tt_verifier *v, struct edge e)
     if (v->edges.len >= MAX_EDGES)
         return tt_fail(v->err, TUTTI_ERR_LIMIT, "step %" PRIu32 ": too many messages read what others write to judge deadlock",
                        v->front.step);
-    return tt_vec_push(&v->edges, &e, 1) ? TUTTI_OK : tt_fail_memory(v->err, "waiting messages");
+    bool ok = tt_vstate_charge(&v->state, 1) && tt_vec_push(&v->edges, &e, 1);
+    return ok ? TUTTI_OK : tt_vstate_fail(&v->state, "waiting messages", v->err);
 }
 
 /* The waits at one rank: `msg` is its first send's message. */

@@ -1,6 +1,6 @@
 /* The matrix, generated from the algorithm table: every algorithm x every collective it offers x ranks 1..17, 31, 32, 33, 101 x roots x
- * networks it may need x its options (every value that its table lists, segments 1, 3 and 4 when it is pipelined, levels of all kinds where
- * it has levels) x counts 0, 1, P-1, P, P+1, odd, large. checks.c says what each schedule must stand.
+ * networks it may need x its options (every value that its table lists, segments 1, 3 and 4 when it is pipelined, 1 and 3 up to 9 ranks
+ * when not, levels of all kinds where it has levels) x counts 0, 1, P-1, P, P+1, odd, large. checks.c says what each schedule must stand.
  *
  * What the table promises must be proved: an algorithm for any number of ranks (or with levels, or for a torus: there is one for every
  * number of ranks) that has not a single proof in a case is a failure.
@@ -16,7 +16,7 @@ static const uint32_t all_ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 
 static const uint32_t quick_ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 17, 33};
 
 /* A short list of texts: networks, or values of options. */
-enum { TEXT = 64, TEXTS = 12 };
+enum { TEXT = 64, TEXTS = 16 };
 struct texts {
     char at[TEXTS][TEXT];
     size_t n;
@@ -42,6 +42,39 @@ static uint32_t divisor(uint32_t p)
     return a;
 }
 
+/* What no spec says: a ring whose links differ from each other and in their two directions, each rank with one more to a switch. */
+static const char uneven[] = "uneven:";
+
+static tutti_status make_uneven(uint32_t p, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_topo *t = NULL;
+    tutti_status st = tt_topo_new("uneven", p, 1, &t, err);
+    for (uint32_t r = 0; r < p && !st; r++) {
+        struct tt_link around = {
+            .a = r, .b = (r + 1) % p, .bw = {1e9 * (1 + r % 3), 1.25e8 * (1 + r % 5)}, .latency_ps = 1000000 * (r % 4)};
+        struct tt_link up = {.a = p, .b = r, .bw = {1.25e9, 3e8 * (1 + r % 2)}, .latency_ps = 2000000 + 500000 * (r % 2)};
+        if (r + 1 < p || p > 2)
+            st = tt_topo_add_link(t, &around, err);
+        if (!st)
+            st = tt_topo_add_link(t, &up, err);
+    }
+    if (st) {
+        tt_topo_free(t);
+        return st;
+    }
+    st = tt_topo_finish(t, &t, err);
+    if (!st && !t->spec)
+        t->spec = strdup("uneven");
+    if (!st)
+        *ret = t;
+    return st;
+}
+
+static tutti_status make_network(const char *spec, uint32_t p, struct tt_topo **ret, struct tutti_error *err)
+{
+    return strncmp(spec, uneven, strlen(uneven)) ? tt_topo_parse(spec, ret, err) : make_uneven(p, ret, err);
+}
+
 /* Networks for p ranks: what algorithms may need, and shapes that stress costs and bounds. */
 static struct texts networks(uint32_t p)
 {
@@ -49,6 +82,9 @@ static struct texts networks(uint32_t p)
     uint32_t a = divisor(p);
     add(&t, "star:%u@10Gbps,2us", p);
     add(&t, "torus:%ux%u@16GB/s,150ns", a, p / a);
+    add(&t, "full:%u,ports=1@10Gbps,1us", p);
+    add(&t, "torus:%ux%u,ports=1,overhead=3us@1GB/s,1us,5ps", a, p / a);
+    add(&t, "%s%u", uneven, p);
     if (p > 1)
         add(&t, "ring:%u@1Gbps,50us,half", p);
     if (p >= 4)
@@ -118,14 +154,14 @@ static struct texts values_of(const struct tt_algo *al)
     return t;
 }
 
-static struct texts segments_of(const struct tt_algo *al)
+static struct texts segments_of(const struct tt_algo *al, uint32_t p)
 {
     struct texts t = {.n = 0};
     add(&t, "%s", "");
-    if (al->pipelined) {
+    if (al->pipelined || p <= 9)
         add(&t, "segments=3");
+    if (al->pipelined)
         add(&t, "segments=4");
-    }
     return t;
 }
 
@@ -177,10 +213,11 @@ static void check_variant(struct one *o, const char *const *options, size_t n)
 
 static void check_network(struct one *o, const char *spec)
 {
-    struct texts levels = levels_of(o->al, o->args.problem.ranks), values = values_of(o->al), segments = segments_of(o->al);
+    struct texts levels = levels_of(o->al, o->args.problem.ranks), values = values_of(o->al),
+                 segments = segments_of(o->al, o->args.problem.ranks);
     struct tt_topo *t = NULL;
     struct tutti_error err = {0};
-    if (tt_topo_parse(spec, &t, &err)) {
+    if (make_network(spec, o->args.problem.ranks, &t, &err)) {
         complain(o, spec, err.text);
         return;
     }

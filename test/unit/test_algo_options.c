@@ -216,6 +216,9 @@ static void test_table(void **state)
     assert_null(tt_algo_find("rnig"));
     assert_int_equal(tt_algo_unknown("rnig", &err), TUTTI_ERR_ARG);
     expect_says(err.text, "no algorithm 'rnig'; did you mean ring");
+    assert_int_equal(tt_algo_unknown("zzzzz", &err), TUTTI_ERR_ARG);
+    expect_says(err.text, "(known: auto, ring, ");
+    expect_says(err.text, ", oneshot)");
 }
 
 int main(void)

@@ -529,8 +529,8 @@ static void test_best_segments(void **state)
         uint32_t least_k = 0, k;
         struct tt_cost c;
         assert_int_equal(tt_cost_best_segments(s, t, 1 << 20, TUTTI_F32, 1000, &k, &c, NULL), TUTTI_OK);
-        for (uint32_t x = 1; x <= 1000; x *= 2) {
-            s->shape.segments = x;
+        for (uint32_t x = 1, power = 1; x <= 1000; x = x == power && x > 1 ? power / 2 * 3 : (power *= 2)) {
+            s->shape.segments = x; /* 1, 2, 3, 4, 6, 8, 12, .. */
             uint64_t time = cost_of(s, t, 1 << 20).time_ps;
             least_k = time < least ? x : least_k;
             least = time < least ? time : least;
@@ -551,7 +551,7 @@ static void test_segments_end_at_elements(void **state)
     struct tt_cost c;
     uint32_t k;
     assert_int_equal(tt_cost_best_segments(s, t, 100, TUTTI_F32, 1 << 20, &k, &c, NULL), TUTTI_OK);
-    assert_int_equal(k, 64);
+    assert_int_equal(k, 96);
     assert_int_equal(tt_cost_best_segments(s, t, 0, TUTTI_F32, 1 << 20, &k, &c, NULL), TUTTI_OK);
     assert_int_equal(k, 1);
     tt_sched_free(s);
@@ -609,6 +609,11 @@ static void test_own_routes(void **state)
     tt_sched_free(s);
     s = routed(t, way, 2, t->hash);
     assert_int_equal(tt_cost_sched(s, t, 250, TUTTI_F32, &c, &err), TUTTI_ERR_MISMATCH);
+    tt_sched_free(s);
+    uint32_t circles[] = {link_between(t, 0, 1), link_between(t, 1, 0), link_between(t, 0, 1)};
+    s = routed(t, circles, 3, t->hash);
+    assert_int_equal(tt_cost_sched(s, t, 250, TUTTI_F32, &c, &err), TUTTI_ERR_MISMATCH);
+    assert_non_null(strstr(err.text, "has been"));
     tt_sched_free(s);
     s = routed(t, wild, 1, t->hash);
     assert_int_equal(tt_cost_sched(s, t, 250, TUTTI_F32, &c, &err), TUTTI_ERR_MISMATCH);

@@ -152,13 +152,42 @@ static void check_schedule(const struct tt_topo *t, const struct tt_plan *plan)
     tt_sched_free(s);
 }
 
+/* No power of two of segments beats what the candidate was priced with. */
+static void check_segments(const struct tt_topo *t, const struct tt_plan *plan, const struct tt_candidate *c)
+{
+    struct tt_algo_args a = {.problem = plan->problem, .topo = t};
+    struct tt_sched *s = NULL;
+    struct tt_cost cost;
+
+    assert_int_equal(tt_algo_build(c->algo, &a, &s, NULL), TUTTI_OK);
+    for (uint32_t k = 1; k <= plan->problem.count / s->shape.chunks && k <= TT_MAX_SEGMENTS; k *= 2) {
+        s->shape.segments = k;
+        assert_int_equal(tt_cost_sched(s, t, plan->problem.count, plan->problem.dtype, &cost, NULL), TUTTI_OK);
+        if (cost.time_ps < c->cost.time_ps)
+            fail_msg("%s %s count %llu: %llu ps in %u segments, but %u segments take %llu ps", t->spec, c->algo->name,
+                     (unsigned long long)plan->problem.count, (unsigned long long)c->cost.time_ps, c->segments, k,
+                     (unsigned long long)cost.time_ps);
+    }
+    tt_sched_free(s);
+}
+
 static void auto_is_never_beaten(void **state)
 {
     (void)state;
     static const char *const specs[] = {
-        "star:8@1Gbps,50us", "star:7@10Gbps,20us", "torus:4x4@16GB/s,150ns",           "ring:5",
-        "full:6@10Gbps,1us", "hypercube:8",        "tree:((4 4)(4 2))@100Gbps/25Gbps", "nics:10G,10G,10G,2.5G"};
-    static const uint64_t counts[] = {0, 1, 5, 1000, 16384, 262144, 1000003};
+        "star:8@1Gbps,50us",
+        "star:7@10Gbps,20us",
+        "torus:4x4@16GB/s,150ns",
+        "ring:5",
+        "full:6@10Gbps,1us",
+        "hypercube:8",
+        "tree:((4 4)(4 2))@100Gbps/25Gbps",
+        "nics:10G,10G,10G,2.5G",
+        "mesh:4x4@10Gbps,1us",
+        "dragonfly:4,2,2@10Gbps,1us",
+        "hypercube:16",
+    };
+    static const uint64_t counts[] = {0, 1, 5, 256, 1000, 16384, 262144, 1000003, 16u << 20};
 
     for (size_t s = 0; s < countof(specs); s++) {
         struct tt_topo *t = open_topo(specs[s]);
@@ -166,10 +195,52 @@ static void auto_is_never_beaten(void **state)
             struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, counts[k], &(struct tt_plan_options){0});
             check_candidates(t, plan);
             check_schedule(t, plan);
+            for (size_t i = 0; i < plan->ncandidates; i++)
+                if (!plan->candidates[i].refused)
+                    check_segments(t, plan, &plan->candidates[i]);
             tt_plan_free(plan);
         }
         tt_topo_free(t);
     }
+}
+
+/* What the waves of segments gain on networks where the steps of an algorithm load different links. */
+static void segments_are_found_for_all(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec, *algo;
+        uint64_t count, least;
+    } cases[] = {{"mesh:4x4@10Gbps,1us", "hierarchical", 16u << 20, 6},
+                 {"dragonfly:4,2,2@10Gbps,1us", "swing", 16u << 20, 48},
+                 {"hypercube:16", "recursive-doubling", 256, 2}};
+
+    for (size_t i = 0; i < countof(cases); i++) {
+        struct tt_topo *t = open_topo(cases[i].spec);
+        struct tt_plan *best = make_plan(t, TUTTI_ALLREDUCE, cases[i].count, &(struct tt_plan_options){.algo = cases[i].algo}), *one, *all;
+        struct tt_plan_options fixed = {.algo = cases[i].algo};
+        add_option(&fixed, "segments=1");
+        one = make_plan(t, TUTTI_ALLREDUCE, cases[i].count, &fixed);
+        all = make_plan(t, TUTTI_ALLREDUCE, cases[i].count, &(struct tt_plan_options){0});
+        assert_true(tt_option_number(best->algo, &best->options, "segments", 1) >= cases[i].least);
+        assert_true(best->cost.time_ps < one->cost.time_ps);
+        assert_true(all->cost.time_ps <= best->cost.time_ps);
+        tt_plan_free(best);
+        tt_plan_free(one);
+        tt_plan_free(all);
+        tt_topo_free(t);
+    }
+}
+
+/* 131,070 messages of 16,384 hops: nobody waits for that, and the refusal says how much it would be. */
+static void endless_prices_are_refused(void **state)
+{
+    (void)state;
+    struct tt_topo *t = open_topo("ring:65536");
+    struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 16u << 20);
+
+    expect_failure(t, &p, &(struct tt_plan_options){.algo = "direct"}, TUTTI_ERR_BUDGET, "about 4.3e+09 operations");
+    tt_topo_free(t);
 }
 
 static void every_collective_is_planned(void **state)
@@ -208,17 +279,114 @@ static void one_rank_and_no_elements(void **state)
     tt_topo_free(t);
 }
 
-/* Both ways to a price agree when chunks are equal, and the short way reaches sizes the long one cannot. */
+/* The short way reaches sizes the long one cannot, also with unequal chunks. */
 static void symmetry_prices_large_networks(void **state)
 {
     (void)state;
     struct tt_topo *t = open_topo("star:4096@10Gbps,1us");
     struct tt_plan_options o = {.algo = "ring"};
-    struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 4096 * 1024, &o);
+    struct tt_plan *plan;
 
-    assert_true(plan->cost.by_symmetry);
+    add_option(&o, "segments=1");
+    plan = make_plan(t, TUTTI_ALLREDUCE, 4096 * 1024, &o);
+    assert_true(plan->cost.by_symmetry && plan->cost.exact);
     /* 8190 steps of 2 us and 4 KiB at 1.25 GB/s (3276.8 ns) */
     assert_int_equal(plan->cost.time_ps, UINT64_C(8190) * (2000000 + 3276800));
+    tt_plan_free(plan);
+    plan = make_plan(t, TUTTI_ALLREDUCE, 4096 * 1024 + 16, &o);
+    assert_true(plan->cost.by_symmetry && plan->cost.exact);
+    /* one chunk has 64 bytes more, and some rank sends it in every step */
+    assert_int_equal(plan->cost.time_ps, UINT64_C(8190) * (2000000 + 3276800 + 51200));
+    tt_plan_free(plan);
+    tt_topo_free(t);
+}
+
+/* What no budget prices exactly is an upper bound and says so; the bound of the ring's 65,536 overlapping segments. */
+static void upper_bounds_say_so(void **state)
+{
+    (void)state;
+    struct tt_topo *t = open_topo("star:65536@10Gbps,1us");
+    struct tt_plan_options o = {.algo = "ring"}, one = o;
+    struct tutti_error err;
+
+    assert_int_equal(tt_options_add(&o.algo_options, "segments=65536", &err), TUTTI_OK);
+    struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 25000001, &o), *plain = make_plan(t, TUTTI_ALLREDUCE, 25000001, &one);
+    assert_true(plan->cost.by_symmetry && !plan->cost.exact);
+    assert_true(plain->cost.by_symmetry && plain->cost.exact);
+    assert_true(plan->ratio_to_bound > 1);
+    tt_plan_free(plan);
+    tt_plan_free(plain);
+    tt_topo_free(t);
+}
+
+/* The predicted time is what the whole schedule costs, in all its parts, however it was found. */
+static void check_whole_price(const struct tt_topo *t, const struct tt_plan *plan, const struct tt_sched *s)
+{
+    struct tutti_error err = {0};
+    struct tt_cost whole;
+
+    if (tt_cost_sched(s, t, plan->problem.count, plan->problem.dtype, &whole, &err) != TUTTI_OK)
+        fail_msg("%s", err.text);
+    assert_true(plan->cost.exact);
+    assert_int_equal(plan->cost.time_ps, whole.time_ps);
+    assert_int_equal(plan->cost.transfer_ps, whole.transfer_ps);
+    assert_int_equal(plan->cost.reduce_ps, whole.reduce_ps);
+    assert_int_equal(plan->cost.busiest_link, whole.busiest_link);
+    assert_int_equal(plan->cost.busiest_bytes, whole.busiest_bytes);
+    assert_int_equal(plan->cost.messages, whole.messages);
+    assert_int_equal(plan->cost.bytes, whole.bytes);
+}
+
+static void prices_and_counts_are_those_of_the_schedule(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"star:1", "star:9@1Gbps,5us", "ring:10@1GB/s,1us,3ps", "full:6", "dln:12", "torus:3x4", "mesh:2x3"};
+    static const uint64_t counts[] = {0, 7, 1009, 100003};
+    size_t n, by_symmetry = 0;
+    const struct tt_algo *const *table = tt_algo_table(&n);
+
+    for (size_t i = 0; i < countof(specs) * n * countof(counts); i++) {
+        struct tt_topo *t = open_topo(specs[i / countof(counts) / n]);
+        struct tt_plan_options o = {.algo = table[i / countof(counts) % n]->name};
+        struct tt_problem problem = {TUTTI_ALLREDUCE, t->ranks, 0, counts[i % countof(counts)], TUTTI_F32, TUTTI_SUM};
+        struct tt_plan *plan = NULL;
+        struct tt_sched *s = NULL;
+        uint64_t ops = 1;
+        uint32_t chunks = 0;
+        tutti_status st = tt_plan_make(t, &problem, &o, NULL, &plan, NULL);
+        assert_true(st == TUTTI_OK || st == TUTTI_ERR_REFUSED);
+        if (st == TUTTI_OK) {
+            assert_int_equal(tt_plan_schedule(plan, t, &s, NULL), TUTTI_OK);
+            assert_int_equal(tt_plan_count(plan, t, &ops, &chunks, NULL), TUTTI_OK);
+            assert_int_equal(ops, s->nops);
+            assert_int_equal(chunks, s->shape.chunks);
+            check_whole_price(t, plan, s);
+            by_symmetry += plan->cost.by_symmetry;
+        }
+        tt_sched_free(s);
+        tt_plan_free(plan);
+        tt_topo_free(t);
+    }
+    assert_true(by_symmetry >= 60);
+}
+
+/* A ring of 65,536 ranks has too many operations to build, not too many to count. */
+static void counts_without_building(void **state)
+{
+    (void)state;
+    struct tt_topo *t = open_topo("star:65536");
+    struct tt_plan_options o = {.algo = "ring"};
+    struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 1 << 20, &o);
+    struct tutti_error err = {0};
+    struct tt_sched *s = NULL;
+    uint64_t ops = 0;
+    uint32_t chunks = 0;
+
+    assert_int_equal(tt_plan_count(plan, t, &ops, &chunks, NULL), TUTTI_OK);
+    assert_int_equal(ops, UINT64_C(65536) * 2 * 131070);
+    assert_int_equal(chunks, 65536);
+    assert_int_equal(tt_plan_schedule(plan, t, &s, &err), TUTTI_ERR_LIMIT);
+    assert_non_null(strstr(err.text, "GiB"));
     tt_plan_free(plan);
     tt_topo_free(t);
 }
@@ -344,13 +512,32 @@ static void bad_questions_are_refused(void **state)
 
 /* ---- budget ---- */
 
+/* A time that 64 bits cannot hold is a refusal of that candidate, not of the question. */
+static void too_long_is_refused(void **state)
+{
+    (void)state;
+    struct tt_topo *t = open_topo("star:8@1Mbps");
+    struct tt_plan_options o = {0};
+    struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, UINT64_C(1) << 38, &o); /* 1 TiB: 1.54e19 ps at best */
+
+    assert_string_equal(plan->algo->name, "direct");
+    assert_true(candidate(plan, "oneshot")->refused && !candidate(plan, "oneshot")->skipped);
+    assert_non_null(strstr(candidate(plan, "oneshot")->why, "exceeds 2^64 picoseconds"));
+    assert_false(candidate(plan, "ring")->refused);
+    tt_plan_free(plan);
+    o.algo = "oneshot";
+    struct tt_problem p = {.coll = TUTTI_ALLREDUCE, .ranks = 8, .count = UINT64_C(1) << 38, .dtype = TUTTI_F32};
+    expect_failure(t, &p, &o, TUTTI_ERR_RANGE, "exceeds 2^64 picoseconds");
+    tt_topo_free(t);
+}
+
 static void budget_skips_by_count(void **state)
 {
     (void)state;
     struct tt_topo *t = open_topo("torus:16x16");
     struct tt_plan_options small = {.budget_ms = 5}, ample = {.budget_ms = 100000};
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 1u << 20, &small), *all = make_plan(t, TUTTI_ALLREDUCE, 1u << 20, &ample);
-    size_t skipped = 0, priced = 0, late = 0; /* late: would fit alone, but the cheaper ones have used the budget */
+    size_t skipped = 0, priced = 0, unsearched = 0, late = 0; /* late: would fit alone, but the cheaper ones have used the budget */
 
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *full = &all->candidates[i];
@@ -363,10 +550,12 @@ static void budget_skips_by_count(void **state)
         late += c->skipped && strstr(c->why, "exceed what is left of the planning budget") != NULL;
         if (c->skipped)
             assert_non_null(strstr(c->why, "planning budget of 5 ms"));
+        else if (strstr(c->why, "; one segment: about "))
+            unsearched += c->cost.time_ps >= full->cost.time_ps;
         else
             assert_int_equal(c->cost.time_ps, full->cost.time_ps);
     }
-    assert_true(skipped > late && late > 0 && priced > 0);
+    assert_true(skipped > late && late > 0 && priced > unsearched && unsearched > 0);
     assert_true(candidate(plan, "ring")->skipped); /* 256 ranks with 510 sends each */
     assert_int_equal(strncmp(candidate(plan, "ring")->why, "not priced: about ", 18), 0);
     assert_true(all->cost.time_ps <= plan->cost.time_ps);
@@ -544,15 +733,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_price_is_the_closed_form),
         cmocka_unit_test(auto_is_never_beaten),
+        cmocka_unit_test(segments_are_found_for_all),
+        cmocka_unit_test(endless_prices_are_refused),
         cmocka_unit_test(every_collective_is_planned),
         cmocka_unit_test(one_rank_and_no_elements),
         cmocka_unit_test(symmetry_prices_large_networks),
+        cmocka_unit_test(upper_bounds_say_so),
+        cmocka_unit_test(prices_and_counts_are_those_of_the_schedule),
+        cmocka_unit_test(counts_without_building),
         cmocka_unit_test(why_names_what_decides),
         cmocka_unit_test(segments_are_honoured),
         cmocka_unit_test(pipelines_get_their_segments),
         cmocka_unit_test(reproducible_needs_rank_order),
         cmocka_unit_test(bad_questions_are_refused),
         cmocka_unit_test(budget_skips_by_count),
+        cmocka_unit_test(too_long_is_refused),
         cmocka_unit_test(nothing_left_lists_the_reasons),
         cmocka_unit_test(cache_answers_the_same_question),
         cmocka_unit_test(cache_tells_questions_apart),

@@ -54,6 +54,15 @@ static void test_huge(void **state)
     assert_true(tt_bind_offset(&b, chunks) == count);
     struct tt_span all = tt_span_range(0, 0, chunks);
     assert_true(tt_bind_span_elems(&b, &all) == count);
+    /* Two billion repetitions: every second chunk and the ones between are everything. */
+    struct tt_span odd = {.first = 1, .len = 1, .stride = 2, .reps = chunks / 2},
+                   even = {.first = 0, .len = 1, .stride = 2, .reps = chunks / 2 + 1};
+    assert_true(tt_bind_span_elems(&b, &odd) + tt_bind_span_elems(&b, &even) == count);
+    odd.reps = even.reps = 1000;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < 1000; i++)
+        sum += tt_bind_offset(&b, 2 * i + 2) - tt_bind_offset(&b, 2 * i + 1);
+    assert_true(tt_bind_span_elems(&b, &odd) == sum);
     tt_bind_free(&b);
     (void)state;
 }

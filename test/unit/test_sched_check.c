@@ -51,6 +51,16 @@ static const char *verdict(struct tt_builder *b, uint64_t *ret_op)
     return err.text;
 }
 
+static void assert_bad_limit(struct tt_builder *b, const char *part)
+{
+    struct tutti_error err = {0};
+    struct tt_sched *s = NULL;
+    assert_int_equal(tt_build_freeze(b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_check(s, NULL, &err), TUTTI_ERR_LIMIT);
+    assert_non_null(strstr(err.text, part));
+    tt_sched_free(s);
+}
+
 static void assert_good(struct tt_builder *b)
 {
     assert_string_equal(verdict(b, NULL), "");
@@ -166,6 +176,63 @@ static void test_damaged_fields(void **state)
         damages[i]((struct tt_op *)s->ops, (struct tt_span *)s->spans);
         assert_int_equal(tt_sched_check(s, NULL, &err), TUTTI_ERR_INCORRECT);
         assert_non_null(strstr(err.text, "rank 1 op 0"));
+        tt_sched_free(s);
+    }
+    (void)state;
+}
+
+/* The builder clears fields without a meaning, unless it is told to keep them; then they are refused. */
+static void test_unused_fields(void **state)
+{
+    struct tt_span lone = {.first = 2, .len = 1, .stride = 7, .reps = 1, .buf = 2, .src = 2};
+    struct tt_span sum[] = {tt_span_from(1, 3, 2, 3), tt_span_from(1, 0, 2, 3), tt_span_from(1, 2, 2, 3)};
+    struct tt_span stray[] = {tt_span_range(1, 2, 3), tt_span_from(3, 0, 2, 3)};
+    const struct {
+        struct tt_op op;
+        const struct tt_span *spans;
+        size_t n;
+        const char *why;
+    } cases[] = {
+        {op_of(TT_OP_SEND, 0, 0), (struct tt_span[]){tt_span_from(0, 2, 0, 2)}, 1, "span 0 names buffer 2 as a source"},
+        {op_of(TT_OP_RECV, 0, 0), (struct tt_span[]){tt_span_from(2, 0, 0, 2)}, 1, "span 0 names buffer 0 as a source"},
+        {op_of(TT_OP_RECV, 0, 0), &lone, 1, "a span that is not repeated has stride 7"},
+        {op_of(TT_OP_COPY, 0, 3), (struct tt_span[]){tt_span_from(1, 0, 0, 2)}, 1, "peer and channel of a local operation are 0"},
+        {{.kind = TT_OP_COPY, .channel = 1}, (struct tt_span[]){tt_span_from(1, 0, 0, 2)}, 1, "peer and channel of a local operation"},
+        {op_of(TT_OP_REDUCE, 0, 0), sum, 3, "span 0 names buffer 3 as a source"},
+        {op_of(TT_OP_REDUCE, 0, 0), stray, 2, "operand 1 is not on the chunks"},
+    };
+    for (size_t i = 0; i < countof(cases); i++)
+        for (int verbatim = 0; verbatim < 2; verbatim++) {
+            struct tt_builder b;
+            start(&b, shape_of(TUTTI_ALLREDUCE));
+            b.verbatim = verbatim;
+            tt_emit(&b, cases[i].op, cases[i].spans, cases[i].n);
+            if (verbatim)
+                assert_bad(&b, 0, cases[i].why);
+            else
+                assert_good(&b);
+        }
+    (void)state;
+}
+
+/* Where the flaw is: an operation, told without naming it twice, or what comes before all operations. */
+static void test_where(void **state)
+{
+    struct tt_sched_flaw where = {0};
+    struct tt_shape shape = shape_of(TUTTI_ALLREDUCE);
+    struct tt_sched *s = NULL;
+    struct tutti_error err;
+    struct tt_builder b;
+    for (uint32_t segments = 0; segments < 2; segments++) {
+        shape.segments = segments;
+        start(&b, shape);
+        add(&b, op_of(TT_OP_RECV, 3, 0), tt_span_range(0, 0, 2));
+        assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+        assert_int_equal(tt_sched_check(s, &where, &err), TUTTI_ERR_INCORRECT);
+        assert_int_equal(where.header, segments == 0);
+        assert_int_equal(where.rank, segments == 0 ? 0 : ME);
+        assert_string_equal(where.why, segments == 0 ? "" : "step 3, recv: writes the input");
+        assert_string_equal(err.text, segments == 0 ? "segments is 0" : "rank 1 op 0 (recv, step 3): writes the input");
         tt_sched_free(s);
     }
     (void)state;
@@ -528,6 +595,35 @@ static void test_race_oracle(void **state)
 }
 
 /* Spans with strides of their own, all interleaved in one step without ever meeting: few are judged, too many are refused, and soon. */
+/* Many repetitions in few words: refused before anybody walks over them, earlier when each is looked up in a list. */
+static void test_hostile_repetitions(void **state)
+{
+    (void)state;
+    enum { LISTED = 1 << 20 };
+    struct tt_span wide = {.len = 1, .stride = 2, .reps = (1u << 31) - 1, .buf = 2, .src = 2}, odd = wide;
+    struct tt_builder b;
+    struct tt_shape shape = shape_of(TUTTI_ALLREDUCE);
+    shape.chunks = UINT32_MAX;
+    start(&b, shape);
+    add(&b, op_of(TT_OP_RECV, 0, 0), wide);
+    assert_bad_limit(&b, "separate ranges");
+    wide.reps = 1u << 26;
+    start(&b, shape);
+    add(&b, op_of(TT_OP_RECV, 0, 0), wide);
+    assert_good(&b);
+    shape = shape_of(TUTTI_ALL_GATHER);
+    shape.chunks = LISTED;
+    shape.owner = malloc(LISTED * sizeof *shape.owner);
+    for (uint32_t c = 0; c < LISTED; c++)
+        shape.owner[c] = c % 2 == 0 ? ME : 0;
+    start(&b, shape);
+    odd.reps = LISTED / 2;
+    odd.buf = odd.src = TT_BUF_IN;
+    for (uint32_t i = 0; i < 1000; i++)
+        add(&b, op_of(TT_OP_SEND, i, 0), odd);
+    assert_bad_limit(&b, "separate ranges");
+}
+
 static void test_hostile_strides(void **state)
 {
     for (uint32_t n = 1000; n <= 16000; n += 15000) {
@@ -556,10 +652,11 @@ static void test_hostile_strides(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_single_ops),     cmocka_unit_test(test_damaged_fields), cmocka_unit_test(test_reduce_rules),
-        cmocka_unit_test(test_repeats),        cmocka_unit_test(test_steps),          cmocka_unit_test(test_inplace),
-        cmocka_unit_test(test_places),         cmocka_unit_test(test_shapes),         cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_overlap_oracle), cmocka_unit_test(test_race_oracle),    cmocka_unit_test(test_hostile_strides),
+        cmocka_unit_test(test_unused_fields),  cmocka_unit_test(test_where),           cmocka_unit_test(test_single_ops),
+        cmocka_unit_test(test_damaged_fields), cmocka_unit_test(test_reduce_rules),    cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_steps),          cmocka_unit_test(test_inplace),         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_routes),          cmocka_unit_test(test_overlap_oracle),
+        cmocka_unit_test(test_race_oracle),    cmocka_unit_test(test_hostile_strides), cmocka_unit_test(test_hostile_repetitions),
     };
     return cmocka_run_group_tests_name("sched check", tests, NULL, NULL);
 }

@@ -101,6 +101,8 @@ static void test_impossible_parameters(void **state)
     refuse("star:8@1Gbps,1us,2s", TUTTI_ERR_RANGE, "gamma", "1 s");
     refuse("star:8@1Gbps,1us,0,0", TUTTI_ERR_PARSE, "\"0\"", "bandwidth,latency,gamma");
     refuse("star:8@1G/2G", TUTTI_ERR_PARSE, "2 bandwidths", "tree");
+    refuse("star:8@1G,half,half", TUTTI_ERR_PARSE, "\"half\"", "twice");
+    refuse("star:8,half@1G,half", TUTTI_ERR_PARSE, "\"half\"", "twice");
     refuse("star:8,ports=0", TUTTI_ERR_RANGE, "ports is \"0\"", "1 to 65536");
     refuse("star:8,overhead=fast", TUTTI_ERR_PARSE, "overhead", "fast");
     refuse("star:8,t=1", TUTTI_ERR_PARSE, "\"t\"", "ports");
@@ -151,6 +153,9 @@ static void test_tree_syntax(void **state)
     refuse("tree:(4:1G:2G)", TUTTI_ERR_PARSE, "character 6", "second bandwidth");
     refuse("tree:(4:-1G)", TUTTI_ERR_RANGE, "uplink", "-1G");
     refuse("tree:(a)", TUTTI_ERR_PARSE, "character 2", "expected");
+    refuse("tree:(2 2)@1G/2G/3G", TUTTI_ERR_PARSE, "bandwidth 3 (3 Gbit/s)", "2 levels of links");
+    refuse("tree:8@1G/2G/3G", TUTTI_ERR_PARSE, "bandwidth 2 (2 Gbit/s)", "1 level of links");
+    tt_topo_free(make("tree:(2 2)@1G/2G"));
 }
 
 static void open_refuses(const char *text, const char *a, const char *b)

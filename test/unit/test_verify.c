@@ -198,7 +198,15 @@ static void ill_formed_points_at_the_op(void **state)
     send(&b, 0, 0, IN, 0);
     recv(&b, 0, 0, S0, 0);
     reduce(&b, 0, S0, IN, S0, 0);
-    expect(verify(&b), 1, 2, "writes what op 1 writes in the same step");
+    struct tt_verify_result r = verify(&b);
+    expect(r, 1, 2, "step 0, reduce: writes what op 1 writes in the same step");
+    assert_false(r.header);
+    assert_null(strstr(r.why, "rank 1"));
+    b = exchange(0, 1);
+    b.shape.segments = 0;
+    r = verify(&b);
+    assert_true(r.header);
+    expect(r, 0, 0, "segments is 0");
 }
 
 static void messages_must_have_partners(void **state)
@@ -208,7 +216,7 @@ static void messages_must_have_partners(void **state)
     tt_build_rank(&b, 1);
     send(&b, 0, 0, IN, 0);
     expect(verify(&b), 0, 0,
-           "send to rank 1 (chunk 0) has no partner: on channel 0 rank 0 sends 1 messages to rank 1 and rank 1 receives 0");
+           "send to rank 1 (chunk 0) has no partner: on channel 0 rank 0 sends 1 message to rank 1 and rank 1 receives 0");
     b = exchange(0, 0);
     tt_build_rank(&b, 1);
     recv(&b, 0, 0, S0, 0);
@@ -607,6 +615,49 @@ static void progress_rises(void **state)
     tt_sched_free(s);
 }
 
+/* Chunks that alternate, sent back and forth whole: a small file that would take hours is not judged. */
+static void too_much_work_is_not_judged(void **state)
+{
+    (void)state;
+    enum { CHUNKS = 1 << 20, TIMES = 1000 };
+    struct tt_builder b = begin(shape_of(TUTTI_ALLREDUCE, 2, CHUNKS));
+    struct tt_span even = {.first = 0, .len = 1, .stride = 2, .reps = CHUNKS / 2, .buf = IN, .src = IN}, odd = even;
+    odd.first = 1;
+    odd.buf = S0;
+    tt_build_rank(&b, 0);
+    tt_emit_send(&b, 0, 1, 0, &even, 1);
+    for (uint32_t i = 0; i < TIMES; i++)
+        tt_emit_recv(&b, 2 + i, 1, 0, &(struct tt_span){.len = CHUNKS, .reps = 1, .buf = S1, .src = S1}, 1);
+    tt_build_rank(&b, 1);
+    even.buf = even.src = S0;
+    tt_emit_recv(&b, 0, 0, 0, &even, 1);
+    tt_emit_copy(&b, 1, &odd, 1);
+    for (uint32_t i = 0; i < TIMES; i++)
+        tt_emit_send(&b, 2 + i, 0, 0, &(struct tt_span){.len = CHUNKS, .reps = 1, .buf = S0, .src = S0}, 1);
+    struct tt_sched *s = freeze(&b);
+    struct tt_verify_result r;
+    struct tutti_error err;
+    assert_int_equal(tt_verify(s, NULL, &r, &err), TUTTI_ERR_LIMIT);
+    assert_non_null(strstr(err.text, "cannot verify"));
+    tt_sched_free(s);
+}
+
+/* Four billion chunks in two spans: every collective is judged without looking at each. */
+static void blocks_are_judged_whole(void **state)
+{
+    (void)state;
+    const uint32_t half = UINT32_C(1) << 31, rest = half - 2;
+    struct tt_builder b = begin(shape_of(TUTTI_SCATTER, 2, half + rest));
+    struct tt_span own = tt_span_from(OUT, IN, 0, half - 1), other = tt_span_range(IN, half - 1, half - 1);
+    tt_build_rank(&b, 0);
+    tt_emit_send(&b, 0, 1, 0, &other, 1);
+    tt_emit_copy(&b, 0, &own, 1);
+    tt_build_rank(&b, 1);
+    other.buf = other.src = OUT;
+    tt_emit_recv(&b, 0, 0, 0, &other, 1);
+    assert_true(verify(&b).ok);
+}
+
 /* Rows against a plain array, with few and with many runs, so that both forms and the change between them are met. */
 static void rows_hold_what_was_written(void **state)
 {
@@ -620,7 +671,7 @@ static void rows_hold_what_was_written(void **state)
         struct tt_vec pieces = {.elem = sizeof(struct tt_vpiece)};
         struct tt_rng rng;
         tt_rng_seed(&rng, longest);
-        tt_vstate_init(&st, &shape, &d);
+        tt_vstate_init(&st, &shape, &d, UINT64_MAX);
         for (int i = 0; i < 2000; i++) {
             uint32_t first = (uint32_t)tt_rng_below(&rng, CHUNKS), room = CHUNKS - first;
             uint32_t len = 1 + (uint32_t)tt_rng_below(&rng, room < longest ? room : longest), cut = (uint32_t)tt_rng_below(&rng, len);
@@ -676,6 +727,8 @@ int main(void)
         cmocka_unit_test(broken_symmetry_is_seen),
         cmocka_unit_test(too_many_messages_break_symmetry),
         cmocka_unit_test(progress_rises),
+        cmocka_unit_test(too_much_work_is_not_judged),
+        cmocka_unit_test(blocks_are_judged_whole),
         cmocka_unit_test(rows_hold_what_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
