@@ -68,8 +68,8 @@ tutti_status tutti_plan_schedule(const struct tutti_plan *plan, struct tutti_sch
 /* One considered algorithm. Texts live as long as the plan. */
 struct tutti_candidate {
     const char *algo;
-    bool refused;          /* it does not apply; `why` says why */
-    bool skipped;          /* not priced: the planning budget would not suffice */
+    bool refused;          /* it does not apply, is too large or its time too long to tell; `why` says which */
+    bool skipped;          /* not priced: the planning budget would not suffice, or a tuning rule has decided */
     double predicted_us;   /* when neither refused nor skipped */
     double ratio_to_bound; /* 0: the bound is 0 */
     uint32_t segments;
@@ -91,6 +91,7 @@ struct tutti_verdict {
     double error_probability; /* ... at most this chance that an incorrect schedule passes */
     uint32_t ranks;
     uint64_t ops, messages;
+    bool header;   /* when not ok: what stands before the operations is at fault (segments, weights, ...); rank and op are 0 */
     uint32_t rank; /* when not ok: the rank, ... */
     uint64_t op;   /* ... the operation in its list (its length: only the end result is wrong) ... */
     char why[400]; /* ... and why */

@@ -50,6 +50,7 @@ struct tutti_topo_info {
     uint64_t hash;
 };
 tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err);
+uint64_t tutti_topo_hash(const struct tutti_topo *topo); /* without measuring anything */
 void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out);
 void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out);
 /* "rank 3 -> switch 0" of a directed link. Returns buf. */
@@ -109,13 +110,16 @@ struct tutti_schedule_info {
     const char *algo, *options;
     uint32_t ranks, root, chunks, segments, steps, buffers;
     uint64_t ops, count, hash;
+    uint64_t topo_hash; /* the network it was made for; 0: any */
+    uint32_t nroutes;   /* paths it fixes on that network */
     bool symmetric, inplace;
+    bool uneven; /* the collective gives each rank a block, and these are not the equal ones that bounds are about */
 };
 void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_schedule_info *ret);
 /* Named algorithm straight to the schedule of ranks first..first+n-1 (n 0: all), without a topology unless the algorithm needs one. */
 tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,
                                   uint32_t n, struct tutti_schedule **ret, struct tutti_error *err);
-/* Reads without judging: whatever is wrong with the operations is left for verify to point at. For nothing but verify. */
+/* Reads without judging: whatever is wrong with the operations is left for verify to point at. For nothing but verify, or after it. */
 tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedule **ret, struct tutti_error *err);
 /* Like tutti_schedule_verify, with a progress report (fraction 0..1) now and then. */
 tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
@@ -130,6 +134,59 @@ struct tutti_comm_plan_info {
 /* The plan such a call would take (root 0). */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
+
+/* What the communicator plans with: measured when it was opened or kept from an earlier opening, the same on all ranks. `again`: measured
+ * now, and kept for communicators opened from now on; collective, then, and nothing else may run on the communicator. */
+struct tutti_speeds {
+    struct {
+        bool known; /* there are such links */
+        double bytes_per_s, latency_us, overhead_us;
+    } shm, tcp;
+    double gamma_ns_per_byte;
+};
+tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret, struct tutti_error *err);
+/* Where speeds are kept; "" for nowhere. Returns buf. */
+char *tutti_speeds_path(char *buf, size_t cap);
+
+/* ---- what works here (tutti doctor) ---- */
+/* Rank, size and rendezvous as a communicator would take them from the environment. */
+struct tutti_identity {
+    uint32_t rank, ranks;
+    int local_rank;         /* -1: unknown */
+    char rendezvous[128];   /* "" with one rank */
+    const char *origin;     /* whose variables: "tutti", "torchrun", "Open MPI", "MPICH", "Slurm"; "none": a rank of its own */
+};
+tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err);
+
+struct tutti_host {
+    char name[64], kernel[64], isa[16]; /* isa: what reductions are computed with */
+    uint32_t cores, online;             /* that this process may use; that there are */
+    uint64_t memory_bytes, available_bytes;
+};
+void tutti_host(struct tutti_host *ret);
+struct tutti_check {
+    const char *name;
+    bool ok, needed; /* needed: a job cannot run without it */
+    char text[512];  /* what was seen, or why not */
+};
+/* The i-th check of this host; false past the last one. transport: NULL, "shm" or "tcp". May start child processes. */
+bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret);
+
+/* All ranks of the job, each seen from each. */
+struct tutti_survey;
+struct tutti_survey_rank {
+    struct tutti_host host;
+    uint32_t pid, host_number; /* ranks that share memory have the same number */
+    char address[24];          /* a.b.c.d:port */
+    uint32_t failed;           /* bit i: check i of its host */
+};
+/* Collective. The ranks meet and part again: a communicator can be opened afterwards. */
+tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret, struct tutti_error *err);
+uint32_t tutti_survey_ranks(const struct tutti_survey *s, uint32_t *ret_mine);
+void tutti_survey_rank(const struct tutti_survey *s, uint32_t rank, struct tutti_survey_rank *ret);
+/* 0, or the errno of connecting from one to the other; *ret_transport (may be NULL) is what a communicator uses between them. */
+int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to, const char **ret_transport);
+void tutti_survey_free(struct tutti_survey *s); /* accepts NULL */
 
 /* ---- numbers as people write them ---- */
 tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err);

@@ -58,8 +58,8 @@ static int unknown(const char *what, const char *name, const char *const *names,
     char near[160];
     for (size_t i = 0; i < n; i++)
         tt_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
-    tt_fail(err, TUTTI_ERR_ARG, "no %s '%s' %s(known: %s)", what, name, tt_near_matches(name, names, n, near, sizeof near),
-            all.s ? all.s : "");
+    tt_near_matches(name, names, n, near, sizeof near);
+    tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s (known: %s)", what, name, *near ? "; " : "", near, all.s ? all.s : "");
     tt_str_free(&all);
     return -1;
 }

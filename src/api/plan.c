@@ -140,12 +140,18 @@ tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tut
     struct tt_problem problem;
     struct tt_plan_options o;
     struct tt_envelope_piece *pieces = NULL;
+    struct tt_tuning *tuning = NULL;
     size_t n = 0;
     tutti_status st = api_problem(options, topo->t->ranks, &problem, err);
     if (!st)
         st = api_options(options, &o, err);
-    if (!st)
+    if (!st && options->tuning)
+        st = read_tuning(options->tuning, &tuning, err);
+    if (!st) {
+        o.tuning = tuning;
         st = tt_plan_envelope(topo->t, &problem, &o, min_bytes, max_bytes, &pieces, &n, err);
+    }
+    tt_tuning_free(tuning);
     if (st)
         return st;
     struct tutti_envelope_piece *out = tt_alloc(n ? n : 1, sizeof *out);

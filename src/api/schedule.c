@@ -77,6 +77,7 @@ tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedul
                                   .ranks = r.ranks,
                                   .ops = r.ops,
                                   .messages = r.messages,
+                                  .header = r.header,
                                   .rank = r.rank,
                                   .op = r.op};
     snprintf(ret->why, sizeof ret->why, "%s", r.ok ? "" : r.why);
@@ -106,7 +107,12 @@ tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, cons
                                      tutti_dtype dtype, struct tutti_sim_result *ret_result, struct tutti_error *err)
 {
     struct tt_cost c;
-    tutti_status st = tt_cost_sched(schedule->s, topo->t, count, dtype, &c, err);
+    const struct tt_sched *s = schedule->s;
+    if (s->nroutes > 0 && s->shape.topo_hash != topo->t->hash)
+        return tt_fail(err, TUTTI_ERR_MISMATCH,
+                       "the plan's routes belong to the network with hash %016llx; %s has %016llx: plan again for this network",
+                       (unsigned long long)s->shape.topo_hash, topo->t->spec, (unsigned long long)topo->t->hash);
+    tutti_status st = tt_cost_sched(s, topo->t, count, dtype, &c, err);
     if (st)
         return st;
     api_sim_result(&c, ret_result);
@@ -130,8 +136,11 @@ void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_sch
                                         .ops = s->nops,
                                         .count = s->shape.count,
                                         .hash = s->hash,
+                                        .topo_hash = s->shape.topo_hash,
+                                        .nroutes = s->nroutes,
                                         .symmetric = s->shape.symmetric,
-                                        .inplace = s->shape.inplace};
+                                        .inplace = s->shape.inplace,
+                                        .uneven = tt_coll_has_owners(s->shape.coll) && (s->shape.owner || s->shape.weights)};
 }
 
 tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,

@@ -126,6 +126,11 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
     return TUTTI_OK;
 }
 
+uint64_t tutti_topo_hash(const struct tutti_topo *topo)
+{
+    return topo->t->hash;
+}
+
 void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out)
 {
     tt_topo_write_dot(topo->t, out);

@@ -52,10 +52,12 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     if (!st) {
         struct tt_op_desc op = describe(c, call, k);
         tt_watch_enter(c->world->watch, &op);
+        tt_log_enter(c->log, op.seq);
         st = tt_comm_begin(c, k, call, &op);
         if (!st)
             st = tt_comm_finish_kept(c, k, &op);
         k->running = false;
+        tt_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
     }
     pthread_mutex_unlock(&c->lock);
@@ -97,6 +99,7 @@ tutti_status tt_request_start(struct tt_request *r)
     } else {
         r->op = describe(c, &r->call, r->kept);
         tt_watch_enter(c->world->watch, &r->op);
+        tt_log_enter(c->log, r->op.seq);
         st = tt_comm_begin(c, r->kept, &r->call, &r->op);
         r->started = !st;
     }
@@ -109,6 +112,7 @@ static tutti_status settle(struct tt_request *r, tutti_status st)
 {
     if (st != TUTTI_IN_PROGRESS) {
         r->started = r->kept->running = false;
+        tt_log_leave(r->comm->log, r->op.seq);
         tt_watch_leave(r->comm->world->watch, r->comm->tag);
     }
     return st;
@@ -120,6 +124,8 @@ tutti_status tt_request_test(struct tt_request *r)
     tutti_status st = TUTTI_OK;
     pthread_mutex_lock(&c->lock);
     if (r->started)
+        tt_log_wait(c->log, r->op.seq);
+    if (r->started)
         st = settle(r, tt_comm_test_kept(c, r->kept, &r->op));
     pthread_mutex_unlock(&c->lock);
     return st;
@@ -130,6 +136,8 @@ tutti_status tt_request_wait(struct tt_request *r)
     struct tt_comm *c = r->comm;
     tutti_status st = TUTTI_OK;
     pthread_mutex_lock(&c->lock);
+    if (r->started)
+        tt_log_wait(c->log, r->op.seq);
     if (r->started)
         st = settle(r, tt_comm_finish_kept(c, r->kept, &r->op));
     pthread_mutex_unlock(&c->lock);

@@ -54,10 +54,11 @@ struct tt_comm_config {
     const char *topo;      /* NULL: as found */
     const char *algo;      /* NULL or "auto": the planner's choice for all-reduce */
     bool reproducible;
+    bool report;         /* rank 0's counts: who was slow, on standard error when the communicator closes */
     uint64_t timeout_ns; /* deadline of every wait; 0: 30 s */
 };
-/* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO, TUTTI_REPRODUCIBLE, TUTTI_TIMEOUT). Texts point
- * into the environment. */
+/* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO, TUTTI_REPRODUCIBLE, TUTTI_REPORT,
+ * TUTTI_TIMEOUT). Texts point into the environment. */
 tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err);
 tutti_status tt_comm_open(const struct tt_comm_config *c, struct tt_comm **ret, struct tutti_error *err);
 tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret, struct tutti_error *err);
@@ -94,6 +95,22 @@ void tt_request_free(struct tt_request *r);
 /* Point to point, blocking. */
 tutti_status tt_comm_send(struct tt_comm *c, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tt_comm_recv(struct tt_comm *c, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
+
+/* Time of messages as measured at opening; equal on all ranks. Zeros: there is no such link. */
+struct tt_speed {
+    uint64_t bw;          /* bytes/s */
+    uint64_t latency_ps;  /* one way */
+    uint64_t overhead_ps; /* host time per message */
+};
+struct tt_speeds {
+    struct tt_speed shm, tcp;
+    uint64_t gamma_fs; /* femtoseconds per reduced byte */
+};
+
+/* What c plans with; `again`: measured now, for communicators opened from now on. That is collective, and nothing else may run. */
+tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret, struct tutti_error *err);
+/* The file where speeds are kept (speeds.c); false: there is no place. */
+bool tt_speeds_path(char *buf, size_t cap);
 
 /* What bench prints: the plan that a call would take. */
 struct tt_comm_plan_info {

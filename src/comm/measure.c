@@ -1,95 +1,184 @@
-/* measure.c - alpha, beta and gamma, measured when the world communicator opens: rank 0 plays ping-pong with one rank of its host and one
- * of another, the others run the same requests, empty for them (so that
- * all number their requests alike), and wait in the exchange that carries rank 0's figures to all. Nothing is compiled in but the amount of
- * work, which is bounded (a few milliseconds on shared memory, at most some dozens on a slow network). */
+/* measure.c - alpha, beta and gamma: ping-pong between two ranks of one host and between rank 0 and a rank of another host.
+ *
+ * Rank 0 directs: it tells all ranks the next step (rounds and bytes), all run it, and what it took decides about the following one, so
+ * that a slow network is not measured longer than a fast one: each sort of link may take SHARE_NS, after a first round of whatever length.
+ * Ranks that do not play run the same requests, empty for them, since all must number their requests alike.
+ *
+ *     rank 0   step 8 B x 1     there/back   step 8 B x 19   there/back ...   step 1 MiB x 2   ...   end: the figures
+ *     partner  ask              there/back   ask             there/back ...   ask              ...   ask
+ *     others   ask              (empty)      ask             (empty)    ...   ask              ...   ask
+ *
+ * The figures are kept for the next opening (speeds.c); what was kept is used unless the first rounds show that it was measured on a
+ * machine that was busy then. Nothing is compiled in but the amount of work. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/parts.h"
 
-enum { SMALL_ROUNDS = 20, BURST = 16, LARGE_BYTES = 1 << 20, LARGE_ROUNDS = 2 };
+enum { SMALL_BYTES = 8, SMALL_ROUNDS = 19, CHECK_ROUNDS = 4, BURST = 16, FIRST_BYTES = 4 << 10, GROWTH = 16, LARGE_BYTES = 1 << 20 };
+static const uint64_t SHARE_NS = 90000000;
 
-struct player {
-    struct tt_comm *c;
-    uint32_t peer;
-    char *data;
-    struct tt_sched *there, *back; /* rank 0 -> peer, peer -> rank 0 */
+enum step_kind { STEP_RALLY, STEP_BURST, STEP_END };
+struct step { /* travels; rank 0's counts */
+    uint64_t bytes;
+    uint64_t ns; /* the answer of rank `from` */
+    uint32_t kind, from, peer, rounds;
+    uint32_t report;         /* END: rank 0 wants a report at the end */
+    struct tt_speeds speeds; /* END */
 };
 
-static tutti_status pass(const struct player *p, const struct tt_sched *s, uint64_t bytes, struct tutti_error *err)
-{
-    struct tt_comm *c = p->c;
-    struct tt_program *prog = NULL;
-    struct tt_op_desc op = {.seq = c->seq + 1, .coll = TUTTI_BROADCAST, .count = bytes, .busy = 1};
-    tutti_status st = tt_program_make(
-        &(struct tt_program_config){.sched = s, .rank = c->rank, .count = bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM}, &prog, err);
-    if (!st)
-        st = tt_engine_start(
-            c->engine, &(struct tt_start){.program = prog, .in = p->data, .out = p->data, .seq = ++c->seq, .fingerprint = bytes}, err);
-    if (!st && (st = tt_comm_finish(c, c->engine, prog, &op)))
-        tt_fail(err, st, "%s", c->last.text);
-    tt_program_free(prog);
-    return st;
-}
+struct measure {
+    const struct tt_measure *how;
+    struct tt_comm *c;
+    struct step *all;
+    char *data;
+    uint32_t from, peer; /* of the schedules */
+    struct tt_sched *there, *back;
+    uint64_t ns; /* best round of the last step */
+    struct tutti_error *err;
+};
 
-/* There and back `rounds` times with `burst` messages each way; *ret_ns per round. The peer follows because both run the same loop; rank
- * 0's limit ends it through the size of the next round (0 bytes: over). */
-static tutti_status rally(const struct player *p, uint64_t bytes, int rounds, uint64_t *ret_ns, struct tutti_error *err)
+static tutti_status pass(struct measure *m, const struct tt_sched *s, uint64_t bytes)
 {
-    uint64_t best = UINT64_MAX;
-    tutti_status st = TUTTI_OK;
-    for (int i = 0; !st && i < rounds; i++) {
-        uint64_t t0 = tt_now_ns();
-        st = pass(p, p->there, bytes, err);
-        if (!st)
-            st = pass(p, p->back, bytes, err);
-        uint64_t t = tt_now_ns() - t0;
-        best = t < best ? t : best;
-    }
-    *ret_ns = best;
-    return st;
-}
-
-/* Host time per message: a burst one way, answered once. */
-static tutti_status burst(const struct player *p, uint64_t *ret_ns, struct tutti_error *err)
-{
-    uint64_t t0 = tt_now_ns();
-    tutti_status st = TUTTI_OK;
-    for (int i = 0; !st && i < BURST; i++)
-        st = pass(p, p->there, 8, err);
-    if (!st)
-        st = pass(p, p->back, 8, err);
-    *ret_ns = (tt_now_ns() - t0) / BURST;
-    return st;
-}
-
-static tutti_status play(struct tt_comm *c, uint32_t peer, struct tt_speed *ret, struct tutti_error *err)
-{
-    struct player p = {.c = c, .peer = peer, .data = tt_zalloc(LARGE_BYTES, 1)};
-    uint64_t small = 0, each = 0, large = 0;
-    tutti_status st = p.data ? tt_message_sched(c->size, c->rank, (uint32_t[]){0, peer}, &p.there, err) : tt_fail_memory(err, "measuring");
-    if (!st)
-        st = tt_message_sched(c->size, c->rank, (uint32_t[]){peer, 0}, &p.back, err);
-    if (!st)
-        st = rally(&p, 8, SMALL_ROUNDS, &small, err);
-    if (!st)
-        st = burst(&p, &each, err);
-    uint64_t bytes = LARGE_BYTES;
-    if (!st)
-        st = rally(&p, bytes, LARGE_ROUNDS, &large, err);
+    struct tt_comm *c = m->c;
+    struct tt_program *p = NULL;
+    struct tt_op_desc op = {.seq = c->seq + 1, .coll = TUTTI_BROADCAST, .count = bytes, .busy = TT_OP_COLL};
+    struct tt_program_config pc = {.sched = s, .rank = c->rank, .count = bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM};
+    tutti_status st = tt_program_make(&pc, &p, m->err);
     if (!st) {
-        double seconds = (double)(large > small ? large - small : 1) / 2e9;
-        *ret = (struct tt_speed){.bw = (double)bytes / seconds, .latency_ps = small * 500, .overhead_ps = each * 1000};
-        ret->overhead_ps = ret->overhead_ps < ret->latency_ps ? ret->overhead_ps : ret->latency_ps;
-        ret->latency_ps -= ret->overhead_ps / 2;
+        struct tt_start start = {.program = p, .in = m->data, .out = m->data, .seq = ++c->seq, .fingerprint = bytes};
+        st = tt_engine_start(c->engine, &start, m->err);
     }
-    free(p.data);
-    tt_sched_free(p.there);
-    tt_sched_free(p.back);
+    if (!st && (st = tt_comm_finish(c, c->engine, p, &op)))
+        tt_fail(m->err, st, "%s", c->last.text);
+    tt_program_free(p);
     return st;
 }
 
-static double measure_gamma(void)
+static void forget_pair(struct measure *m)
+{
+    tt_sched_free(m->there);
+    tt_sched_free(m->back);
+    m->there = m->back = NULL;
+}
+
+static tutti_status know_pair(struct measure *m, const struct step *s)
+{
+    struct tt_comm *c = m->c;
+    if (m->there && m->back && m->from == s->from && m->peer == s->peer)
+        return TUTTI_OK;
+    forget_pair(m);
+    m->from = s->from;
+    m->peer = s->peer;
+    tutti_status st = tt_message_sched(c->size, c->rank, (uint32_t[]){s->from, s->peer}, &m->there, m->err);
+    return st ? st : tt_message_sched(c->size, c->rank, (uint32_t[]){s->peer, s->from}, &m->back, m->err);
+}
+
+/* RALLY: there and back, `rounds` times. BURST: `rounds` messages there, one back. */
+static tutti_status perform(struct measure *m, const struct step *s)
+{
+    tutti_status st = know_pair(m, s);
+    uint64_t t0 = tt_now_ns(), best = UINT64_MAX;
+    for (uint32_t i = 0; !st && i < s->rounds; i++) {
+        st = pass(m, m->there, s->bytes);
+        if (!st && s->kind == STEP_RALLY)
+            st = pass(m, m->back, s->bytes);
+        uint64_t t = tt_now_ns();
+        best = t - t0 < best ? t - t0 : best;
+        t0 = s->kind == STEP_RALLY ? t : t0;
+    }
+    if (!st && s->kind == STEP_BURST) {
+        st = pass(m, m->back, s->bytes);
+        best = (tt_now_ns() - t0) / s->rounds;
+    }
+    m->ns = best;
+    return st;
+}
+
+static tutti_status exchange(struct measure *m, const struct step *mine)
+{
+    return m->how->exchange(m->how->ctx, mine, sizeof *mine, m->all, m->err);
+}
+
+/* A step that all know: runs it; rank 0 learns what it took. */
+static tutti_status run_step(struct measure *m, const struct step *s)
+{
+    tutti_status st = perform(m, s);
+    if (st || s->from == 0)
+        return st;
+    struct step answer = {.ns = m->ns};
+    st = exchange(m, &answer);
+    m->ns = m->all[s->from].ns;
+    return st;
+}
+
+/* ---- rank 0 ---- */
+
+struct pair {
+    uint32_t from, peer;
+};
+
+static tutti_status step(struct measure *m, enum step_kind kind, struct pair with, uint64_t bytes, uint64_t rounds)
+{
+    struct step s = {.kind = kind, .from = with.from, .peer = with.peer, .bytes = bytes, .rounds = (uint32_t)rounds};
+    tutti_status st = exchange(m, &s);
+    return st ? st : run_step(m, &s);
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Round trip of a short message: a first round tells how many more there is time for. */
+static tutti_status small(struct measure *m, struct pair with, uint64_t *ret_ns)
+{
+    tutti_status st = step(m, STEP_RALLY, with, SMALL_BYTES, 1);
+    uint64_t first = m->ns, more = st ? 0 : at_most(SMALL_ROUNDS, SHARE_NS / 4 / (first + 1));
+    if (more)
+        st = step(m, STEP_RALLY, with, SMALL_BYTES, more);
+    *ret_ns = st ? 0 : at_most(first, m->ns);
+    return st;
+}
+
+/* Longer messages as long as the next length would not take too long; *ret_bytes per *ret_ns of a round, the short message's time
+ * subtracted. */
+static tutti_status large(struct measure *m, struct pair with, uint64_t small_ns, uint64_t *ret_bytes, uint64_t *ret_ns)
+{
+    uint64_t bytes = FIRST_BYTES, net = 1;
+    tutti_status st = step(m, STEP_RALLY, with, bytes, 1);
+    while (!st) {
+        net = m->ns > small_ns ? m->ns - small_ns : 1;
+        uint64_t next = small_ns + net * GROWTH;
+        if (bytes == LARGE_BYTES || next > SHARE_NS / 2)
+            break;
+        bytes *= GROWTH;
+        st = step(m, STEP_RALLY, with, bytes, next > SHARE_NS / 4 ? 1 : 2);
+    }
+    *ret_bytes = bytes;
+    *ret_ns = net;
+    return st;
+}
+
+static tutti_status play(struct measure *m, struct pair with, struct tt_speed *ret)
+{
+    uint64_t small_ns = 0, each_ns = 0, bytes = 0, ns = 1;
+    tutti_status st = small(m, with, &small_ns);
+    if (!st)
+        st = step(m, STEP_BURST, with, SMALL_BYTES, BURST);
+    each_ns = m->ns;
+    if (!st)
+        st = large(m, with, small_ns, &bytes, &ns);
+    if (st)
+        return st;
+    uint64_t one_way_ps = small_ns * 500;
+    ret->bw = (uint64_t)((double)bytes / ((double)ns / 2e9));
+    ret->overhead_ps = at_most(each_ns * 1000, one_way_ps);
+    ret->latency_ps = one_way_ps - ret->overhead_ps / 2;
+    return TUTTI_OK;
+}
+
+static uint64_t measure_gamma(void)
 {
     enum { N = 1 << 16 };
     float *a = tt_zalloc(N, sizeof *a), *b = tt_zalloc(N, sizeof *b);
@@ -97,43 +186,114 @@ static double measure_gamma(void)
     for (int i = 0; a && b && i < 3; i++) {
         uint64_t t0 = tt_now_ns();
         tt_reduce_two(TUTTI_F32, TUTTI_SUM, a, a, b, N);
-        uint64_t t = tt_now_ns() - t0;
-        best = t < best ? t : best;
+        best = at_most(tt_now_ns() - t0, best);
     }
     free(a);
     free(b);
-    return best == UINT64_MAX ? 0 : (double)best * 1e-9 / (N * sizeof *a);
+    return best == UINT64_MAX ? 0 : best * 1000000 / (N * sizeof *a);
 }
 
-/* The first rank of rank 0's host, or of another host; UINT32_MAX: none. */
-static uint32_t partner(const struct tt_comm *c, bool local)
+static bool same_host(const struct tt_comm *c, uint32_t a, uint32_t b)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
     bool apart = c->config.transport && tt_streq(c->config.transport, "tcp");
-    for (uint32_t r = 1; r < c->size; r++) {
-        bool here = !apart && peers[c->members[r]].host_id == peers[c->members[0]].host_id;
-        if (here == local)
-            return r;
-    }
-    return UINT32_MAX;
+    return !apart && peers[c->members[a]].host_id == peers[c->members[b]].host_id;
 }
 
-tutti_status tt_comm_measure(struct tt_comm *c, struct tutti_error *err)
+/* The first two ranks of one host; false: none share one. */
+static bool local_pair(const struct tt_comm *c, struct pair *ret)
 {
-    struct tt_speeds mine = {.shm = {.bw = 5e9, .latency_ps = 1000000}, .tcp = {.bw = 1e9, .latency_ps = 30000000}}, *all;
-    uint32_t with[2] = {partner(c, true), partner(c, false)};
+    for (uint32_t b = 1; b < c->size; b++)
+        for (uint32_t a = 0; a < b; a++)
+            if (same_host(c, a, b)) {
+                *ret = (struct pair){a, b};
+                return true;
+            }
+    return false;
+}
+
+/* Rank 0 and the first rank of another host. */
+static bool remote_pair(const struct tt_comm *c, struct pair *ret)
+{
+    for (uint32_t r = 1; r < c->size; r++)
+        if (!same_host(c, 0, r)) {
+            *ret = (struct pair){0, r};
+            return true;
+        }
+    return false;
+}
+
+/* Is a short message now at least twice as fast as it was then? (Slower proves nothing: this may be the busy moment.) */
+static tutti_status outdated(struct measure *m, struct pair with, const struct tt_speed *kept, bool *ret)
+{
+    tutti_status st = step(m, STEP_RALLY, with, SMALL_BYTES, CHECK_ROUNDS);
+    if (!st && m->ns * 1000 < kept->latency_ps + kept->overhead_ps / 2)
+        *ret = true;
+    return st;
+}
+
+static tutti_status lead(struct measure *m)
+{
+    struct tt_comm *c = m->c;
+    struct step end = {.kind = STEP_END, .report = c->config.report};
+    struct tt_speeds *s = &end.speeds;
+    struct pair with[2] = {{0}};
+    bool there_is[2] = {local_pair(c, &with[0]), remote_pair(c, &with[1])};
+    struct tt_speed *of[2] = {&s->shm, &s->tcp};
+    uint64_t key = tt_speeds_key(c);
+    bool fresh = m->how->again || !tt_speeds_load(key, s);
     tutti_status st = TUTTI_OK;
-    mine.gamma = c->rank == 0 ? measure_gamma() : 0;
-    for (int i = 0; !st && i < 2; i++)
-        if (with[i] != UINT32_MAX)
-            st = play(c, with[i], i == 0 ? &mine.shm : &mine.tcp, err);
-    all = tt_alloc(c->size, sizeof *all);
-    if (!st && !all)
-        st = tt_fail_memory(err, "measuring");
+    for (int i = 0; !st && !fresh && i < 2; i++)
+        if (there_is[i])
+            st = outdated(m, with[i], of[i], &fresh);
+    if (fresh)
+        *s = (struct tt_speeds){.gamma_fs = measure_gamma()};
+    for (int i = 0; !st && fresh && i < 2; i++)
+        if (there_is[i])
+            st = play(m, with[i], of[i]);
+    if (!st && fresh && c->size > 1)
+        tt_speeds_save(key, s);
+    return st ? st : exchange(m, &end);
+}
+
+/* ---- the others ---- */
+
+static tutti_status follow(struct measure *m)
+{
+    struct step none = {.kind = STEP_END};
+    tutti_status st = exchange(m, &none);
+    while (!st && m->all[0].kind != STEP_END) {
+        struct step s = m->all[0];
+        st = run_step(m, &s);
+        if (!st)
+            st = exchange(m, &none);
+    }
+    return st;
+}
+
+tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, struct tutti_error *err)
+{
+    struct measure m = {.how = how, .c = c, .err = err};
+    m.all = tt_zalloc(c->size, sizeof *m.all);
+    m.data = tt_zalloc(LARGE_BYTES, 1);
+    tutti_status st = m.all && m.data ? TUTTI_OK : tt_fail_memory(err, "measuring");
     if (!st)
-        st = tt_boot_exchange(c->world->boot, &mine, sizeof mine, all, c->world->timeout_ns, err);
+        st = c->rank == 0 ? lead(&m) : follow(&m);
+    if (!st) {
+        c->speeds = m.all[0].speeds;
+        c->config.report = m.all[0].report;
+    }
+    forget_pair(&m);
+    free(m.all);
+    free(m.data);
+    return st;
+}
+
+tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret, struct tutti_error *err)
+{
+    struct tt_measure how = {.exchange = tt_comm_exchange, .ctx = c, .again = true};
+    tutti_status st = again ? tt_comm_measure(c, &how, err) : TUTTI_OK;
     if (!st)
-        c->speeds = all[0];
-    free(all);
+        *ret = c->speeds;
     return st;
 }

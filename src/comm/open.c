@@ -20,8 +20,11 @@ static const char *variable(const char *name)
 tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err)
 {
     struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"), .topo = variable("TUTTI_TOPO"), .algo = variable("TUTTI_ALGO")};
-    const char *repro = variable("TUTTI_REPRODUCIBLE");
-    c.reproducible = repro && !tt_streq(repro, "0");
+    const char *repro = variable("TUTTI_REPRODUCIBLE"), *report = variable("TUTTI_REPORT");
+    if (repro && !tt_streq(repro, "0") && !tt_streq(repro, "1"))
+        return tt_fail(err, TUTTI_ERR_ARG, "TUTTI_REPRODUCIBLE is '%.40s': 0 or 1 is expected", repro);
+    c.reproducible = repro && tt_streq(repro, "1");
+    c.report = report && !tt_streq(report, "0");
     tutti_status st = tt_boot_from_env(&c.boot, NULL, err);
     if (st)
         return st;
@@ -92,7 +95,7 @@ static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire
     if (!st && c->wire.direct)
         st = tt_fused_make(c->wire.direct, &c->fused, err);
     if (!st && wire->exchange == boot_exchange)
-        st = tt_comm_measure(c, err);
+        st = tt_comm_measure(c, &(struct tt_measure){.exchange = boot_exchange, .ctx = c->world}, err);
     if (!st)
         st = tt_comm_topology(c, &c->topo, err);
     if (!st) {
@@ -147,6 +150,8 @@ tutti_status tt_comm_open(const struct tt_comm_config *config, struct tt_comm **
         st = furnish(c, &wire, err);
         if (!st)
             st = tt_watch_begin(w->watch, err); /* from here on the control connections are the watch's */
+        if (!st)
+            st = tt_report_begin(c, err);
     }
     world_release(w); /* the communicator holds its own reference */
     if (st) {
@@ -170,6 +175,7 @@ void tt_comm_close(struct tt_comm *c)
 {
     if (!c)
         return;
+    tt_report_end(c);
     if (c->plans && !c->failed && c->size > 1)
         tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
     tt_pairs_close(c);
@@ -210,12 +216,12 @@ struct vote {
     int32_t color, key;
 };
 
-static tutti_status parent_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
 {
-    struct tt_comm *child = ctx;
+    struct tt_comm *c = ctx;
     tutti_status st =
-        tt_comm_run(child, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8});
-    return st ? tt_fail(err, st, "%s", child->last.text) : TUTTI_OK;
+        tt_comm_run(c, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8});
+    return st ? tt_fail(err, st, "%s", c->last.text) : TUTTI_OK;
 }
 
 /* Members of a color in order of (key, rank); returns how many. */
@@ -244,7 +250,7 @@ static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, vo
 {
     const struct child_exchange *x = ctx;
     char *all = tt_alloc(x->parent->size, bytes);
-    tutti_status st = all ? parent_exchange(x->parent, mine, bytes, all, err) : tt_fail_memory(err, "exchange");
+    tutti_status st = all ? tt_comm_exchange(x->parent, mine, bytes, all, err) : tt_fail_memory(err, "exchange");
     for (uint32_t i = 0; !st && i < x->n; i++)
         memcpy((char *)ret_all + i * bytes, all + x->members[i] * bytes, bytes);
     free(all);
@@ -274,6 +280,8 @@ static tutti_status split_group(struct tt_comm *c, struct child_exchange *x, str
                                   .exchange = child_exchange,
                                   .ctx = x};
     st = furnish(child, &wire, err);
+    if (!st)
+        st = tt_report_begin(child, err);
     if (st) {
         tt_comm_close(child);
         return st;
@@ -287,7 +295,7 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
     struct vote mine = {.color = color < 0 ? -1 : color, .key = key}, *votes = tt_alloc(c->size, sizeof *votes);
     uint32_t *members = tt_alloc(c->size, sizeof *members);
     struct tt_comm *child = NULL;
-    tutti_status st = votes && members ? parent_exchange(c, &mine, sizeof mine, votes, err) : tt_fail_memory(err, "split");
+    tutti_status st = votes && members ? tt_comm_exchange(c, &mine, sizeof mine, votes, err) : tt_fail_memory(err, "split");
     if (!st) {
         c->splits = c->id * 64 + c->splits % 64 + 1;
         struct child_exchange x = {.parent = c, .members = members, .n = members_of(votes, c->size, mine.color, members)};

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "comm/comm.h"
+#include "comm/report.h"
 #include "comm/watch.h"
 #include "exec/fused.h"
 #include "transport/direct.h"
@@ -44,17 +45,6 @@ struct tt_wire_config {
 tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err);
 void tt_wire_close(struct tt_wire *w);
 
-/* Time of messages as measured at opening; equal on all ranks. */
-struct tt_speed {
-    double bw;            /* bytes/s */
-    uint64_t latency_ps;  /* one way */
-    uint64_t overhead_ps; /* host time per message */
-};
-struct tt_speeds {
-    struct tt_speed shm, tcp;
-    double gamma; /* seconds per reduced byte */
-};
-
 /* A program for one kind of call, kept for the next call of the same kind. */
 struct tt_kept {
     struct tt_call key; /* in and out NULL */
@@ -91,7 +81,8 @@ struct tt_comm {
     pthread_mutex_t lock;
     struct tt_helper *helper; /* background progress; NULL until needed */
     struct tutti_error last;
-    bool failed; /* a verdict was given: every call answers it */
+    bool failed;        /* a verdict was given: every call answers it */
+    struct tt_log *log; /* notes for the report; NULL: none is wanted */
 };
 
 /* topology.c */
@@ -99,8 +90,23 @@ tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tu
 /* pair.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
 void tt_pairs_close(struct tt_comm *c);
-/* measure.c: alpha, beta, gamma by rank 0 with one peer of each sort; bounded. */
-tutti_status tt_comm_measure(struct tt_comm *c, struct tutti_error *err);
+/* measure.c: alpha, beta, gamma for one pair of ranks of each sort; bounded; rank 0 decides. Collective; nothing else may run. */
+struct tt_measure {
+    tt_exchange_fn *exchange;
+    void *ctx;
+    bool again; /* rank 0: do not use what was kept */
+};
+tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, struct tutti_error *err);
+/* speeds.c: what was measured before, kept in a file of the user. */
+enum { TT_SPEEDS_PATH = 4096 };
+uint64_t tt_speeds_key(const struct tt_comm *c);
+bool tt_speeds_load(uint64_t key, struct tt_speeds *ret);
+void tt_speeds_save(uint64_t key, const struct tt_speeds *s);
+/* report_all.c: notes from here on, when a report is wanted; the report. Collective. */
+tutti_status tt_report_begin(struct tt_comm *c, struct tutti_error *err);
+void tt_report_end(struct tt_comm *c);
+/* open.c: tt_exchange_fn by an all-gather; ctx is the communicator. */
+tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
 /* program.c: the kept program for a call, made when needed; holds the lock. */
 tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err);
 void tt_kept_free(struct tt_kept *k);

@@ -1,5 +1,6 @@
 /* report.c - who is slow: what this rank saw of each peer, in words. "Arrived late" is time before anything of a request came from a peer
- * (it was computing); "sent slowly" is the rate between the first and the last byte, beside what the planner assumed. */
+ * (it was computing); "sent slowly" is the rate at which what it had sent came in, beside what the planner assumed. report_all.c does
+ * better: it has everybody's notes. */
 #include <stdlib.h>
 
 #include "comm/parts.h"
@@ -10,12 +11,26 @@ struct worst {
     double slow_rate;
 };
 
+/* What the engine, direct access and the transport saw of a peer. */
+static void seen_of(struct tt_comm *c, uint32_t r, struct tt_peer_stats *ret, double *ret_rate)
+{
+    struct tt_link_stats link;
+    tt_engine_stats(c->engine, r, ret);
+    *ret_rate = ret->recv_ns ? (double)ret->recv_bytes * 1e9 / (double)ret->recv_ns : 0;
+    if (tt_transport_link(c->wire.transport, r, &link))
+        *ret_rate = tt_link_rate(&link);
+    if (!c->fused)
+        return;
+    ret->wait_ns += tt_direct_waited_ns(c->wire.direct, r);
+    ret->late_ns += tt_fused_late_ns(c->fused, r);
+}
+
 static void line(struct tt_comm *c, uint32_t r, struct tt_str *s, struct worst *w)
 {
     struct tt_peer_stats p;
     char in[32], out[32], rate[32] = "-";
-    tt_engine_stats(c->engine, r, &p);
-    double measured = p.recv_ns ? (double)p.recv_bytes * 1e9 / (double)p.recv_ns : 0;
+    double measured;
+    seen_of(c, r, &p, &measured);
     if (measured > 0)
         tt_format_rate(measured, rate, sizeof rate);
     tt_str_printf(s, "  rank %-4u %-16s waited %9.3f ms, arrived late %9.3f ms, in %s, out %s, rate %s\n", r,
@@ -37,7 +52,7 @@ tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_err
     struct worst w = {.late = UINT32_MAX, .slow = UINT32_MAX};
     char rate[32], plan[32];
     pthread_mutex_lock(&c->lock);
-    tt_str_printf(&s, "rank %u of %u, %u requests:\n", c->rank, c->size, c->seq);
+    tt_str_printf(&s, "rank %u of %u, %u calls:\n", c->rank, c->size, c->calls);
     for (uint32_t r = 0; r < c->size; r++)
         if (r != c->rank)
             line(c, r, &s, &w);
@@ -46,7 +61,7 @@ tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_err
     if (w.slow != UINT32_MAX)
         tt_str_printf(&s, "  slowest link: from rank %u (sent at %s; the plan assumes %s)\n", w.slow,
                       tt_format_rate(w.slow_rate, rate, sizeof rate),
-                      tt_format_rate(c->wire.direct ? c->speeds.shm.bw : c->speeds.tcp.bw, plan, sizeof plan));
+                      tt_format_rate((double)(c->wire.direct ? c->speeds.shm.bw : c->speeds.tcp.bw), plan, sizeof plan));
     pthread_mutex_unlock(&c->lock);
     if (s.failed) {
         tt_str_free(&s);

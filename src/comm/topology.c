@@ -39,7 +39,8 @@ static tutti_status find_hosts(const struct tt_comm *c, struct hosts *h, struct 
 
 static tutti_status add(struct tt_topo *t, uint32_t a, uint32_t b, const struct tt_speed *s, struct tutti_error *err)
 {
-    struct tt_link link = {.a = a, .b = b, .bw = {s->bw, s->bw}, .latency_ps = s->latency_ps / 2};
+    double bw = (double)(s->bw ? s->bw : 1);
+    struct tt_link link = {.a = a, .b = b, .bw = {bw, bw}, .latency_ps = s->latency_ps / 2};
     return tt_topo_add_link(t, &link, err);
 }
 
@@ -77,7 +78,7 @@ static tutti_status as_found(struct tt_comm *c, struct tt_topo **ret, struct tut
     if (!st)
         st = add_links(c, &h, t, err);
     if (!st) {
-        t->gamma = c->speeds.gamma;
+        t->gamma = (double)c->speeds.gamma_fs * 1e-15;
         t->overhead_ps = h.n > 1 ? c->speeds.tcp.overhead_ps : c->speeds.shm.overhead_ps;
         st = tt_topo_finish(t, ret, err);
         t = NULL;

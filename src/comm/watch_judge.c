@@ -257,11 +257,10 @@ static void say_message_late(const struct tt_watch *w, struct tt_verdict *ret)
 
 /* ---- closed connections ---- */
 
-static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_desc *op, struct tt_verdict *ret)
+static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_desc *op, const char *when, struct tt_verdict *ret)
 {
-    char who[TT_WORDS], when[TT_WORDS];
-    say(w, ret, TT_BLAME_DEAD, r, op, "%s is dead: its connection closed %s", tt_words_rank(w, r, who),
-        tt_words_during(op, op->busy != TT_OP_IDLE, when));
+    char who[TT_WORDS];
+    say(w, ret, TT_BLAME_DEAD, r, op, "%s is dead: its connection closed %s", tt_words_rank(w, r, who), when);
 }
 
 /* A data connection broke. When the process ended, its control connection ends in the same moment and the case is over; otherwise the two
@@ -283,17 +282,23 @@ static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict
     return true;
 }
 
-/* What was going on when `rank` ended: the case's request; else what both it and this rank were last known to be in. */
-static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank)
+/* What was going on when `rank` ended: the case's request; else this rank's own one on the same communicator; else what the last
+ * heartbeat said, which may be a quarter of a second old. "during request 17 (..)". */
+static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret_when[TT_WORDS])
 {
-    struct tt_op_desc doing = w->seats[rank].doing, mine;
+    struct tt_op_desc op = w->seats[rank].doing;
+    struct tt_answer mine = tt_posts_answer(&w->posts, op.comm, 0);
+    char request[TT_WORDS];
     if (w->reporter != UINT32_MAX) {
-        doing = case_op(w);
-        doing.busy = doing.busy ? doing.busy : TT_OP_COLL;
-        return doing;
+        op = case_op(w);
+        tt_words_during(&op, true, ret_when);
+    } else if (mine.member && mine.last.seq >= op.seq) {
+        op = mine.last;
+        tt_words_during(&op, op.busy != TT_OP_IDLE, ret_when);
+    } else {
+        snprintf(ret_when, TT_WORDS, "(last heard in %.130s)", tt_words_request(&op, request));
     }
-    mine = doing.seq ? tt_posts_answer(&w->posts, doing.comm, 0).last : tt_posts_latest(&w->posts);
-    return mine.seq >= doing.seq ? mine : doing;
+    return op;
 }
 
 /* ---- the entrances ---- */
@@ -323,13 +328,12 @@ bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 
 void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, struct tt_verdict *ret)
 {
-    struct tt_op_desc op = scene(w, rank);
     char who[TT_WORDS], when[TT_WORDS];
+    struct tt_op_desc op = scene(w, rank, when);
     if (error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG)
-        say_dead(w, rank, &op, ret);
+        say_dead(w, rank, &op, when, ret);
     else
-        say(w, ret, TT_BLAME_UNREACHABLE, rank, &op, "%s is unreachable: %s, %s", tt_words_rank(w, rank, who), strerror(error),
-            tt_words_during(&op, op.busy != TT_OP_IDLE, when));
+        say(w, ret, TT_BLAME_UNREACHABLE, rank, &op, "%s is unreachable: %s %s", tt_words_rank(w, rank, who), strerror(error), when);
 }
 
 void tt_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely, struct tt_verdict *ret)
@@ -345,8 +349,9 @@ void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
 {
     struct tt_op_desc op = w->trouble.op;
     uint32_t r = peer_or(w, w->rank);
+    char when[TT_WORDS];
     if (w->trouble.kind == TT_TROUBLE_CLOSED)
-        say_dead(w, r, &op, ret);
+        say_dead(w, r, &op, tt_words_during(&op, true, when), ret);
     else if (w->trouble.kind == TT_TROUBLE_MISMATCH)
         say_peer_differs(w, ret);
     else if (about_message(w))

@@ -12,13 +12,12 @@ char *tt_words_rank(const struct tt_watch *w, uint32_t rank, char out[TT_WORDS])
 
 static const char *reduces(const struct tt_op_desc *op)
 {
-    bool yes = op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_REDUCE;
-    return yes ? tt_redop_name((tutti_redop)op->redop) : NULL;
+    return tt_coll_sums((tutti_coll)op->coll) ? tt_redop_name((tutti_redop)op->redop) : NULL;
 }
 
 static bool rooted(const struct tt_op_desc *op)
 {
-    return op->coll == TUTTI_BROADCAST || op->coll == TUTTI_REDUCE || op->coll == TUTTI_GATHER || op->coll == TUTTI_SCATTER;
+    return tt_coll_is_rooted((tutti_coll)op->coll);
 }
 
 /* "allreduce of 20 f32". */

@@ -16,16 +16,11 @@
 
 #include "exec/parts.h"
 
-static bool has_parts(tutti_coll c)
-{
-    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER;
-}
-
 static tutti_status check_blocks(const struct tt_program_config *c, struct tutti_error *err)
 {
     const struct tt_shape *s = &c->sched->shape;
     uint64_t sum = 0;
-    if (!has_parts(s->coll) && s->coll != TUTTI_ALL_TO_ALL)
+    if (!tt_coll_has_owners(s->coll) && s->coll != TUTTI_ALL_TO_ALL)
         return tt_fail(err, TUTTI_ERR_ARG, "%s has no blocks to count", tt_coll_name(s->coll));
     for (uint32_t r = 0; r < s->ranks; r++)
         if (__builtin_add_overflow(sum, c->block_counts[r], &sum))
@@ -181,7 +176,7 @@ static tutti_status place(const struct tt_program_config *c, struct tt_xlayout *
         return TUTTI_OK;
     }
     place_whole(c, l, whole);
-    return has_parts(coll) ? place_part(c, l, whole, l->part_in ? l->in : l->out, err) : TUTTI_OK;
+    return tt_coll_has_owners(coll) ? place_part(c, l, whole, l->part_in ? l->in : l->out, err) : TUTTI_OK;
 }
 
 tutti_status tt_xlayout_make(const struct tt_program_config *c, struct tt_xlayout *ret, struct tutti_error *err)

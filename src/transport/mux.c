@@ -138,6 +138,11 @@ static void mux_wait(struct tt_transport *base, uint64_t deadline_ns)
             return;
 }
 
+static bool mux_link(struct tt_transport *base, uint32_t peer, struct tt_link_stats *ret)
+{
+    return peer < base->size && tt_transport_link(part_of((struct mux *)base, peer)->t, peer, ret);
+}
+
 static void mux_free(struct mux *m)
 {
     free(m->part);
@@ -163,6 +168,7 @@ static const struct tt_transport_ops mux_ops = {
     .poll = mux_poll,
     .wait = mux_wait,
     .close = mux_close,
+    .link = mux_link,
 };
 
 static tutti_status check(const struct mux *m, const uint8_t *route, struct tutti_error *err)

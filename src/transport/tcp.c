@@ -236,6 +236,7 @@ static const struct tt_transport_ops tcp_ops = {
     .poll = tcp_poll,
     .wait = tcp_wait,
     .close = tcp_close,
+    .link = tt_tcp_link,
 };
 
 static tutti_status add_socket(struct tt_tcp *t, struct tt_tcp_sock *s, uint32_t queue, struct tutti_error *err)

@@ -1,5 +1,5 @@
-/* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header), tcp_send.c, tcp_recv.c, tcp.c (opening,
- * polling, closing).
+/* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header), tcp_send.c, tcp_recv.c, tcp_link.c
+ * (rates), tcp.c (opening, polling, closing).
  *
  *     transport -- peer --+-- socket (stripe 0) -- queue out (tt_tx), buffer in (tt_rx)
  *                         +-- socket (stripe 1) -- ...
@@ -93,6 +93,12 @@ struct tt_tcp_peer {
     bool told;        /* TT_EV_CLOSED was delivered */
 };
 
+/* Bytes this rank waited for, by the rate at which they came (tcp_link.c). */
+enum { TT_LINK_STEPS = 256 };
+struct tt_tcp_rates {
+    uint64_t bytes[TT_LINK_STEPS], busy_ns;
+};
+
 struct tt_tcp;
 struct tt_tcp_sock {
     struct tt_tcp *t;
@@ -101,6 +107,9 @@ struct tt_tcp_sock {
     bool listed; /* stands in the to-do list */
     struct tt_tx tx;
     struct tt_rx rx;
+    uint64_t starved_ns; /* since when the rest of a payload is waited for; 0: it is not */
+    uint32_t starved_bytes;
+    struct tt_tcp_rates rates;
 };
 
 struct tt_tcp {
@@ -146,5 +155,10 @@ static inline bool tt_rx_wants(const struct tt_rx *r)
 {
     return r->state != TT_RX_ANNOUNCED && r->state != TT_RX_END && !r->stalled;
 }
+
+/* ---- how fast a way is (tcp_link.c) ---- */
+void tt_tcp_starved(struct tt_tcp_sock *s);  /* a payload is not complete, and the kernel has no more of it */
+void tt_tcp_complete(struct tt_tcp_sock *s); /* now it is complete */
+bool tt_tcp_link(struct tt_transport *base, uint32_t peer, struct tt_link_stats *ret);
 
 #endif

@@ -183,13 +183,16 @@ static void read_payload(struct tt_tcp_sock *s)
     size_t room = free_end(r), peek = room < PEEK ? room : PEEK;
     r->into[r->count] = (struct iovec){r->buf + r->tail, peek};
     ssize_t got = readv(s->fd, r->into + r->first, r->count - r->first + (peek > 0));
-    if (!judge(s, got, r->left + peek))
-        return;
-    size_t mine = (size_t)got < r->left ? (size_t)got : r->left;
+    bool any = judge(s, got, r->left + peek);
+    size_t mine = !any ? 0 : (size_t)got < r->left ? (size_t)got : r->left;
     filled(r, mine);
-    r->tail += (uint32_t)((size_t)got - mine);
-    if (!r->left)
-        r->state = TT_RX_FILLED;
+    r->tail += any ? (uint32_t)((size_t)got - mine) : 0;
+    if (r->left) {
+        tt_tcp_starved(s);
+        return;
+    }
+    r->state = TT_RX_FILLED;
+    tt_tcp_complete(s);
 }
 
 size_t tt_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
@@ -265,6 +268,8 @@ tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t st
     r->state = r->left ? TT_RX_FILL : TT_RX_FILLED;
     if (r->left)
         realign(r);
+    if (r->left && !r->readable)
+        tt_tcp_starved(s);
     if (r->readable || !r->left)
         tt_tcp_todo(s);
     return TUTTI_OK;

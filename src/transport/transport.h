@@ -44,6 +44,12 @@ struct tt_event {
     int error;         /* CLOSED: errno, 0 for an orderly end */
 };
 
+/* What is known of the way from a peer to here, since opening: of payloads that did not come at once. */
+struct tt_link_stats {
+    uint64_t bytes, busy_ns; /* how much this rank had to wait for, and how long in all */
+    uint64_t rate;           /* bytes/s at which it came, the median; shared with whatever else was under way */
+};
+
 struct tt_transport;
 struct tt_transport_ops {
     const char *name, *desc;
@@ -58,6 +64,8 @@ struct tt_transport_ops {
      */
     void (*wait)(struct tt_transport *t, uint64_t deadline_ns);
     void (*close)(struct tt_transport *t);
+    /* False: nothing is known about this one. NULL: about none. */
+    bool (*link)(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret);
 };
 struct tt_transport {
     const struct tt_transport_ops *ops;
@@ -66,6 +74,10 @@ struct tt_transport {
 static inline const char *tt_transport_name(const struct tt_transport *t)
 {
     return t->ops->name;
+}
+static inline bool tt_transport_link(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret)
+{
+    return t->ops->link && t->ops->link(t, peer, ret);
 }
 
 /* A rank talking to itself (rarely needed; keeps callers free of special cases). */

@@ -26,6 +26,8 @@ enum { RANKS = 4, WARM = 6, BREAK = 9, LONG = 1 << 20, SHORT = 16 };
 #define TIMEOUT (SECOND * 3 / 2)
 #define LIMIT   (30 * SECOND) /* a round that takes longer hangs */
 
+void __tsan_init(void) __attribute__((weak)); /* that sanitizer has a thread of its own */
+
 enum fault { KILL, STOP, MISMATCH, LATE, ABORT, FAULTS };
 static const struct {
     const char *name, *says;
@@ -74,6 +76,18 @@ static int entries(const char *dir, const char *part)
         n += strstr(e->d_name, part) != NULL;
     closedir(d);
     return n;
+}
+
+/* Threads more than there should be. One that has been joined may stay in the list for a moment. */
+static int threads_left(int expected)
+{
+    int left = 1;
+    for (int i = 0; left > 0 && i < 1000; i++) {
+        left = entries("/proc/self/task", "") - expected;
+        if (left > 0)
+            usleep(1000);
+    }
+    return left;
 }
 
 static tutti_status reduce(struct tt_comm *c, const float *in, float *out, size_t count)
@@ -198,7 +212,7 @@ static void be_rank(uint32_t rank, const struct round *r)
         tt_comm_close(c);
     }
     rep->fds = entries("/proc/self/fd", "") - fds;
-    rep->threads = entries("/proc/self/task", "") - threads;
+    rep->threads = threads_left(threads + (__tsan_init != NULL));
     atomic_store(&rep->done, true);
     exit(rep->opened != TUTTI_OK); /* with leak check */
 }
@@ -276,8 +290,10 @@ static int check_rank(const struct round *r, uint32_t rank, pid_t victim, int st
         return complain(r, rank, "later than the deadline and a second");
     if (rep->again != rep->status || !tt_streq(rep->text, rep->text_again))
         return complain(r, rank, "the next call says something else");
-    if (rep->fds || rep->threads)
-        return complain(r, rank, "it left descriptors or threads");
+    if (rep->fds)
+        return complain(r, rank, "it left descriptors");
+    if (rep->threads > 0)
+        return complain(r, rank, "it left threads");
     return 0;
 }
 

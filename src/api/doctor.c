@@ -1,0 +1,143 @@
+/* Diagnosis over boot, transport and comm: who am I, what works here, who reaches whom, how fast. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "comm/survey.h"
+
+static void host_out(const struct tt_host *h, struct tutti_host *ret)
+{
+    *ret =
+        (struct tutti_host){.cores = h->cores, .online = h->online, .memory_bytes = h->memory_bytes, .available_bytes = h->available_bytes};
+    memcpy(ret->name, h->name, sizeof ret->name);
+    memcpy(ret->kernel, h->kernel, sizeof ret->kernel);
+    memcpy(ret->isa, h->isa, sizeof ret->isa);
+}
+
+tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err)
+{
+    struct tt_boot_config c;
+    const char *origin;
+    tutti_status st = tt_boot_from_env(&c, &origin, err);
+    if (st)
+        return st;
+    *ret = (struct tutti_identity){.rank = c.rank, .ranks = c.size, .local_rank = c.local_rank, .origin = origin};
+    memcpy(ret->rendezvous, c.rendezvous, sizeof ret->rendezvous);
+    return TUTTI_OK;
+}
+
+void tutti_host(struct tutti_host *ret)
+{
+    struct tt_host h;
+    tt_host_look(&h);
+    host_out(&h, ret);
+}
+
+bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
+{
+    struct tt_comm_config c;
+    struct tt_check k;
+    if (tt_comm_from_env(&c, NULL)) /* what is wrong with the variables is somebody else's finding */
+        c = (struct tt_comm_config){.boot = {.size = 1, .local_rank = -1}};
+    c.transport = transport ? transport : c.transport;
+    if (!tt_host_check(&c, i, &k))
+        return false;
+    *ret = (struct tutti_check){.name = k.name, .ok = k.ok, .needed = k.needed};
+    memcpy(ret->text, k.text, sizeof ret->text);
+    return true;
+}
+
+/* ---- the survey: the public object is comm's own ---- */
+
+static const struct tt_survey *inner(const struct tutti_survey *s)
+{
+    return (const struct tt_survey *)s;
+}
+
+tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret, struct tutti_error *err)
+{
+    struct tt_comm_config c;
+    struct tt_survey *s;
+    tutti_status st = tt_comm_from_env(&c, err);
+    if (st)
+        return st;
+    c.transport = transport ? transport : c.transport;
+    st = tt_survey_make(&c, &s, err);
+    if (!st)
+        *ret = (struct tutti_survey *)s;
+    return st;
+}
+
+uint32_t tutti_survey_ranks(const struct tutti_survey *s, uint32_t *ret_mine)
+{
+    if (ret_mine)
+        *ret_mine = inner(s)->rank;
+    return inner(s)->ranks;
+}
+
+/* Hosts are numbered in the order of their first ranks. */
+static uint32_t host_number(const struct tt_survey *s, uint32_t rank)
+{
+    uint32_t number = 0;
+    for (uint32_t r = 0; r <= rank; r++) {
+        uint32_t first = 0;
+        while (s->at[first].peer.host_id != s->at[r].peer.host_id)
+            first++;
+        if (s->at[r].peer.host_id == s->at[rank].peer.host_id)
+            return number;
+        number += first == r;
+    }
+    return number;
+}
+
+void tutti_survey_rank(const struct tutti_survey *s, uint32_t rank, struct tutti_survey_rank *ret)
+{
+    const struct tt_survey_rank *r = &inner(s)->at[rank];
+    char ip[INET_ADDRSTRLEN] = "";
+    *ret = (struct tutti_survey_rank){.pid = r->peer.pid, .failed = r->failed, .host_number = host_number(inner(s), rank)};
+    host_out(&r->host, &ret->host);
+    memcpy(ret->host.name, r->peer.host, sizeof ret->host.name);
+    inet_ntop(AF_INET, &r->peer.addr_be, ip, sizeof ip);
+    snprintf(ret->address, sizeof ret->address, "%s:%u", ip, r->peer.port);
+}
+
+int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to, const char **ret_transport)
+{
+    if (ret_transport)
+        *ret_transport = tt_survey_transport(inner(s), from, to);
+    return inner(s)->reach[(size_t)from * inner(s)->ranks + to];
+}
+
+void tutti_survey_free(struct tutti_survey *s)
+{
+    tt_survey_free((struct tt_survey *)s);
+}
+
+/* ---- speeds ---- */
+
+tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret, struct tutti_error *err)
+{
+    struct tt_speeds s;
+    tutti_status st = tt_comm_speeds((struct tt_comm *)comm, again, &s, err);
+    if (st)
+        return st;
+    struct tutti_speeds out = {.gamma_ns_per_byte = (double)s.gamma_fs / 1e6};
+    out.shm.known = s.shm.bw > 0;
+    out.shm.bytes_per_s = (double)s.shm.bw;
+    out.shm.latency_us = api_us(s.shm.latency_ps);
+    out.shm.overhead_us = api_us(s.shm.overhead_ps);
+    out.tcp.known = s.tcp.bw > 0;
+    out.tcp.bytes_per_s = (double)s.tcp.bw;
+    out.tcp.latency_us = api_us(s.tcp.latency_ps);
+    out.tcp.overhead_us = api_us(s.tcp.overhead_ps);
+    *ret = out;
+    return TUTTI_OK;
+}
+
+char *tutti_speeds_path(char *buf, size_t cap)
+{
+    if (!tt_speeds_path(buf, cap) && cap)
+        buf[0] = '\0';
+    return buf;
+}

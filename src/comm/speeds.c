@@ -1,0 +1,220 @@
+/* speeds.c - the figures of earlier openings: $XDG_CACHE_HOME/tutti/speeds, or ~/.cache/tutti/speeds. Rank 0 reads and writes it.
+ *
+ *     tutti speeds 1
+ *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <check>
+ *
+ * One line for each network met lately, the newest first; bytes/s, picoseconds, femtoseconds per byte. The key is a hash of all that the
+ * figures depend on: rank by rank the host and its address, the transport, the cores, the network namespace. A line that is damaged (its
+ * check is a hash of the rest), older than a day or of another user is as good as none; writers replace the whole file at once, and lose at
+ * worst what another one wrote at the same moment. No figure is worth a failure: everything here may fail in silence. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/parts.h"
+
+enum { ENTRIES = 64, LINE = 256, FILE_BYTES = 32 << 10, FIGURES = 7 };
+static const char HEAD[] = "tutti speeds 1\n";
+static const uint64_t DAY_S = 86400;
+static const uint64_t LARGEST = 1000000000000000; /* no figure is beyond this: sums with them cannot overflow */
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+/* Namespaces come and go (containers, the lab) and their inode numbers with them; this number is never used twice. 0: an older kernel. */
+static uint64_t network(void)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof cookie;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len))
+        cookie = 0;
+    close(fd);
+    return cookie;
+}
+
+uint64_t tt_speeds_key(const struct tt_comm *c)
+{
+    const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
+    bool apart = c->config.transport && tt_streq(c->config.transport, "tcp");
+    cpu_set_t cores;
+    uint64_t head[5] = {c->size, apart, network(), peers[c->members[0]].host_id};
+    head[4] = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint64_t)CPU_COUNT(&cores) : 0;
+    uint64_t h = tt_hash_bytes(1, head, sizeof head);
+    h = tt_hash_bytes(h, tt_kernel_isa(), strlen(tt_kernel_isa()));
+    for (uint32_t r = 0; r < c->size; r++) {
+        const struct tt_boot_peer *p = &peers[c->members[r]];
+        h = tt_hash_bytes(h, p->host, strlen(p->host) + 1);
+        h = tt_hash_bytes(h, &p->addr_be, sizeof p->addr_be);
+    }
+    return h;
+}
+
+/* ---- where ---- */
+
+bool tt_speeds_path(char *buf, size_t cap)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (cache && cache[0] == '/')
+        n = snprintf(buf, cap, "%s/tutti/speeds", cache);
+    else if (home && home[0] == '/')
+        n = snprintf(buf, cap, "%s/.cache/tutti/speeds", home);
+    return n > 0 && (size_t)n < cap;
+}
+
+/* The two innermost directories, when they are missing. */
+static void make_directories(const char *path)
+{
+    char dir[TT_SPEEDS_PATH];
+    snprintf(dir, sizeof dir, "%s", path);
+    char *last = strrchr(dir, '/');
+    *last = '\0';
+    char *outer = strrchr(dir, '/');
+    if (outer && outer != dir) {
+        *outer = '\0';
+        mkdir(dir, 0700);
+        *outer = '/';
+    }
+    mkdir(dir, 0700);
+}
+
+/* ---- lines ---- */
+
+struct entry {
+    uint64_t key, time_s;
+    struct tt_speeds speeds;
+};
+
+static void figures(struct tt_speeds *s, uint64_t *ret[FIGURES])
+{
+    uint64_t *all[FIGURES] = {&s->shm.bw,         &s->shm.latency_ps,  &s->shm.overhead_ps, &s->tcp.bw,
+                              &s->tcp.latency_ps, &s->tcp.overhead_ps, &s->gamma_fs};
+    memcpy(ret, all, sizeof all);
+}
+
+static void write_line(const struct entry *e, char *line)
+{
+    uint64_t *f[FIGURES];
+    struct tt_speeds s = e->speeds;
+    figures(&s, f);
+    int n = snprintf(line, LINE, "%016" PRIx64 " %" PRIu64, e->key, e->time_s);
+    for (int i = 0; i < FIGURES; i++)
+        n += snprintf(line + n, (size_t)(LINE - n), " %" PRIu64, *f[i]);
+    snprintf(line + n, (size_t)(LINE - n), " %016" PRIx64 "\n", tt_hash_bytes(1, line, (size_t)n));
+}
+
+/* What a line says is right when writing it again gives the same line. */
+static bool read_line(const char *line, struct entry *ret)
+{
+    struct entry e = {0};
+    uint64_t *f[FIGURES];
+    char again[LINE];
+    int n = 0;
+    figures(&e.speeds, f);
+    if (sscanf(line, "%16" SCNx64 " %" SCNu64 "%n", &e.key, &e.time_s, &n) != 2)
+        return false;
+    for (int i = 0, more = 0; i < FIGURES; i++, n += more)
+        if (sscanf(line + n, " %" SCNu64 "%n", f[i], &more) != 1 || *f[i] > LARGEST)
+            return false;
+    write_line(&e, again);
+    if (strncmp(line, again, strlen(again)))
+        return false;
+    *ret = e;
+    return true;
+}
+
+static bool is_young(const struct entry *e, uint64_t now_s)
+{
+    return e->time_s <= now_s + 60 && e->time_s + DAY_S > now_s;
+}
+
+/* The file's bytes, if it is ours; *text is empty otherwise. */
+static void read_file(const char *path, char *text)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t n = 0;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+        n = read(fd, text, FILE_BYTES - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    if (strncmp(text, HEAD, sizeof HEAD - 1))
+        text[0] = '\0';
+}
+
+/* Fills ret with the young entries, at most ENTRIES. */
+static size_t read_entries(const char *path, struct entry *ret)
+{
+    char *text = tt_alloc(FILE_BYTES, 1);
+    uint64_t now_s = (uint64_t)time(NULL);
+    size_t n = 0;
+    if (!text)
+        return 0;
+    read_file(path, text);
+    for (char *line = strchr(text, '\n'); line && n < ENTRIES; line = strchr(line + 1, '\n'))
+        if (read_line(line + 1, &ret[n]) && is_young(&ret[n], now_s))
+            n++;
+    free(text);
+    return n;
+}
+
+bool tt_speeds_load(uint64_t key, struct tt_speeds *ret)
+{
+    char path[TT_SPEEDS_PATH];
+    struct entry all[ENTRIES];
+    size_t n = tt_speeds_path(path, sizeof path) ? read_entries(path, all) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (all[i].key == key) {
+            *ret = all[i].speeds;
+            return true;
+        }
+    return false;
+}
+
+static bool write_file(const char *path, const struct entry *all, size_t n)
+{
+    char tmp[TT_SPEEDS_PATH + 8], line[LINE];
+    snprintf(tmp, sizeof tmp, "%s.XXXXXX", path);
+    int fd = mkostemp(tmp, O_CLOEXEC); /* mode 0600 */
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!out) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool ok = fputs(HEAD, out) >= 0;
+    for (size_t i = 0; ok && i < n; i++) {
+        write_line(&all[i], line);
+        ok = fputs(line, out) >= 0;
+    }
+    ok = fclose(out) == 0 && ok && rename(tmp, path) == 0;
+    if (!ok)
+        unlink(tmp);
+    return ok;
+}
+
+void tt_speeds_save(uint64_t key, const struct tt_speeds *s)
+{
+    char path[TT_SPEEDS_PATH];
+    struct entry all[ENTRIES + 1] = {{.key = key, .time_s = (uint64_t)time(NULL), .speeds = *s}};
+    if (!tt_speeds_path(path, sizeof path))
+        return;
+    size_t n = read_entries(path, all + 1), kept = 1;
+    for (size_t i = 1; i <= n; i++)
+        if (all[i].key != key && kept < ENTRIES)
+            all[kept++] = all[i];
+    make_directories(path);
+    write_file(path, all, kept);
+}

@@ -1,0 +1,154 @@
+/* check.c - which ways between processes of this host the kernel allows, and why not. Each is tried with a child process in the part of a
+ * second rank: like one rank to another it is no ancestor of the process whose memory it wants (which is what Yama asks for), and has the
+ * same user and namespaces. */
+#include "transport/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "transport/direct_parts.h"
+#include "transport/shm_region.h"
+
+enum { SMALL = 1 << 16, WORD = 0x7574 };
+
+/* Runs f in a child: 0, or the errno it returns (256: it crashed). */
+static int in_child(int (*f)(const void *arg), const void *arg)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid < 0)
+        return errno;
+    if (pid == 0)
+        _exit(f(arg) & 0xff);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return errno;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+}
+
+static const char *why(int error)
+{
+    return error == 256 ? "the trying process crashed" : strerror(error);
+}
+
+/* Maps the region as another rank would, and looks for the word. */
+static int join(const void *arg)
+{
+    struct tt_region r = {.fd = -1};
+    errno = 0;
+    if (tt_region_join(arg, &r, NULL))
+        return errno ? errno : EIO;
+    return *(const volatile uint32_t *)r.base == WORD ? 0 : EIO;
+}
+
+/* Shared memory of `bytes` between two processes; false with the reason. */
+static bool share(size_t bytes, struct tt_check *ret)
+{
+    struct tt_region r = {.fd = -1};
+    struct tt_region_key key;
+    struct tutti_error err;
+    tutti_status st = tt_region_make(bytes, &r, &err);
+    int error = 0;
+    if (!st)
+        st = tt_region_describe(&r, &key, &err);
+    if (!st) {
+        *(volatile uint32_t *)r.base = WORD;
+        error = in_child(join, &key);
+    }
+    tt_region_free(&r);
+    if (st)
+        snprintf(ret->text, sizeof ret->text, "%s", err.text);
+    else if (error)
+        snprintf(ret->text, sizeof ret->text, "/proc/<pid>/fd cannot be opened by another process: %s", why(error));
+    return !st && !error;
+}
+
+static void check_shm(struct tt_check *ret)
+{
+    ret->ok = share(SMALL, ret);
+    if (ret->ok)
+        snprintf(ret->text, sizeof ret->text, "memfd_create works, and other processes map it through /proc/<pid>/fd");
+}
+
+/* ---- reading a peer's ordinary memory ---- */
+
+struct target {
+    pid_t pid;
+    uint32_t *word;
+};
+
+static int reach(const void *arg)
+{
+    const struct target *t = arg;
+    uint32_t seen = 0;
+    errno = 0;
+    if (tt_direct_copy_from((uint32_t)t->pid, (uintptr_t)t->word, &seen, sizeof seen) ||
+        tt_direct_copy_to((uint32_t)t->pid, (uintptr_t)t->word, &seen, sizeof seen))
+        return errno ? errno : EIO;
+    return seen == WORD ? 0 : EIO;
+}
+
+/* "ptrace_scope 1", or that there is none. */
+static void yama(char *buf, size_t cap)
+{
+    char value[8] = "";
+    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, value, sizeof value - 1);
+    if (fd >= 0)
+        close(fd);
+    value[n > 0 ? strcspn(value, "\n") : 0] = '\0';
+    snprintf(buf, cap, "%s%s", n > 0 ? "kernel.yama.ptrace_scope is " : "no Yama in this kernel", value);
+}
+
+static void check_direct(struct tt_check *ret)
+{
+    static uint32_t word = WORD;
+    struct target t = {.pid = getpid(), .word = &word};
+    char scope[64];
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* as opening does */
+    int error = in_child(reach, &t);
+    prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+    yama(scope, sizeof scope);
+    ret->ok = !error;
+    if (error)
+        snprintf(ret->text, sizeof ret->text, "process_vm_readv: %s (%s); ordinary buffers are copied twice, tutti_mem_alloc is faster",
+                 why(error), scope);
+    else
+        snprintf(ret->text, sizeof ret->text, "process_vm_readv and process_vm_writev work (%s)", scope);
+}
+
+/* ---- the heap of tutti_mem_alloc ---- */
+
+static void check_heap(struct tt_check *ret)
+{
+    struct sysinfo info;
+    struct rlimit limit;
+    char size[32];
+    size_t bytes = sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : SMALL;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur / 4 < bytes) /* as opening does */
+        bytes = limit.rlim_cur / 4;
+    ret->ok = share(bytes, ret);
+    if (ret->ok)
+        snprintf(ret->text, sizeof ret->text, "a process can map %s of another one", tt_format_size(bytes, size, sizeof size));
+}
+
+bool tt_transport_check(size_t i, struct tt_check *ret)
+{
+    static const struct {
+        const char *name;
+        bool needed;
+        void (*run)(struct tt_check *ret);
+    } checks[] = {{"shared memory", true, check_shm}, {"direct access", false, check_direct}, {"shared heap", false, check_heap}};
+    if (i >= countof(checks))
+        return false;
+    *ret = (struct tt_check){.name = checks[i].name, .needed = checks[i].needed};
+    checks[i].run(ret);
+    return true;
+}

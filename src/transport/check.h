@@ -1,0 +1,10 @@
+/* check.h - which ways between the processes of this host work: diagnosis for `tutti doctor`. Starts child processes: not for a program
+ * with threads. */
+#ifndef TT_TRANSPORT_CHECK_H
+#define TT_TRANSPORT_CHECK_H
+
+#include "base/base.h"
+
+/* The i-th check; false past the last one. */
+bool tt_transport_check(size_t i, struct tt_check *ret);
+#endif
