@@ -73,6 +73,12 @@ int cli_get_problem(const struct cli_args *a, struct cli_problem *ret);
 /* Elements of a vector of `bytes`; complains when they are not whole. */
 int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, uint64_t *ret);
 
+/* When auto has not priced all candidates for lack of budget (0: the default): a line that names them and a larger budget. */
+void cli_say_skipped(const struct tutti_plan *p, uint64_t budget_ms);
+
+/* cmd_verify.c: proves the schedule: 0, or the exit code after "not correct: ..." (text or JSON) or a complaint was printed. */
+int cli_prove(const struct cli_args *a, const struct tutti_schedule *s, struct tutti_verdict *ret);
+
 /* A progress line on standard error when it is a terminal and the work takes more than a second. */
 struct cli_progress {
     const char *what;
@@ -83,12 +89,19 @@ void cli_progress_begin(struct cli_progress *p, const char *what);
 void cli_progress_show(void *progress, double fraction);
 void cli_progress_end(struct cli_progress *p);
 
-/* Warns about unknown TUTTI_* variables; known ones give defaults for options. */
+/* variables.c: warns about unknown TUTTI_* variables; known ones give defaults for options. */
 void cli_check_environment(void);
 const char *cli_environment(const char *name); /* NULL when unset or empty */
+
+/* self.c: is this process a rank of a job, by any launcher's variables? */
+bool cli_in_job(void);
+/* Runs this command again, with its options, as `--ranks` ranks on this machine (dflt: when not given) through tutti run. Does not return
+ * unless that cannot be started: then the exit code after the complaint. */
+int cli_start_ranks(const struct cli_args *a, const char *dflt);
 
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 
-extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim, cli_run, cli_bench, cli_lab;
+extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim, cli_run, cli_bench, cli_lab,
+    cli_doctor;
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli/bench_data.h"
 
@@ -40,15 +39,6 @@ struct row {
     double time_us, algbw, busbw;
     struct tutti_comm_plan_info plan;
 };
-
-static bool in_job(void)
-{
-    static const char *const names[] = {"TUTTI_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (cli_environment(names[i]))
-            return true;
-    return false;
-}
 
 static double now_us(void)
 {
@@ -298,38 +288,13 @@ static int run_rank(struct bench *b)
     return code;
 }
 
-/* Starts itself again under tutti run; does not return unless that fails. */
-static int start_ranks(const struct cli_args *a)
-{
-    char self[4096];
-    const char *n = cli_value(a, "ranks");
-    const char *argv[2 * CLI_MAX_VALUES + 8] = {"tutti", "run", "-n", n ? n : "2", "--", self, "bench"};
-    size_t k = 7;
-    char named[CLI_MAX_VALUES][64];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (len < 0)
-        return cli_bad(a, "cannot find myself to start the ranks");
-    self[len] = '\0';
-    for (size_t i = 0; i < a->nvalues; i++) {
-        if (!strcmp(a->values[i].option->name, "ranks"))
-            continue;
-        snprintf(named[i], sizeof named[i], "--%s", a->values[i].option->name);
-        argv[k++] = named[i];
-        if (a->values[i].option->arg)
-            argv[k++] = a->values[i].value;
-    }
-    argv[k] = NULL;
-    execv(self, (char *const *)argv);
-    return cli_bad(a, "cannot start %s", self);
-}
-
 static int run(const struct cli_args *a)
 {
     struct bench b = {.a = a};
     int code = parse(&b);
     if (code)
         return code;
-    return in_job() ? run_rank(&b) : start_ranks(a);
+    return cli_in_job() ? run_rank(&b) : cli_start_ranks(a, "2");
 }
 
 const struct cli_command cli_bench = {

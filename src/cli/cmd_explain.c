@@ -103,7 +103,7 @@ static void print_candidates(const struct tutti_plan *p, const char *winner)
     }
 }
 
-static void print_text(const struct tutti_plan *p, const struct tutti_envelope_piece *e, size_t n)
+static void print_text(const struct tutti_plan *p, uint64_t budget_ms, const struct tutti_envelope_piece *e, size_t n)
 {
     struct tutti_plan_info i;
     char a[64], b[64], c[64], d[64];
@@ -112,6 +112,7 @@ static void print_text(const struct tutti_plan *p, const struct tutti_envelope_p
     print_candidates(p, i.algo);
     printf("winner: %s%s%s%s, predicted %s\n", i.algo, *i.options ? " " : "", i.options, i.from_tuning ? " (by the tuning file)" : "",
            tutti_format_us(i.predicted_us, a, sizeof a));
+    cli_say_skipped(p, budget_ms);
     for (size_t k = 0; k < n; k++)
         printf("%s %10s .. %-10s %-19s %s .. %s\n", k ? "        " : "envelope", tutti_format_size(e[k].from_bytes, a, sizeof a),
                tutti_format_size(e[k].to_bytes, b, sizeof b), e[k].algo, tutti_format_us(e[k].from_us, c, sizeof c),
@@ -160,7 +161,7 @@ static int run(const struct cli_args *a)
     if (!code && cli_flag(a, "json"))
         print_json(p, e, n);
     else if (!code)
-        print_text(p, e, n);
+        print_text(p, problem.o.budget_ms, e, n);
     free(e);
     tutti_plan_free(p);
     tutti_topo_free(t);

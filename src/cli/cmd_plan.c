@@ -10,8 +10,9 @@ static const struct cli_option own[] = {{"output", 'o', "FILE", "write the plan 
 static const struct cli_option *const options[] = {
     cli_topo_options, cli_problem_options, cli_algo_options, cli_choice_options, own, cli_json_options, NULL};
 
-static void print_json(const struct tutti_plan_info *i)
+static void print_json(const struct tutti_plan *p, const struct tutti_plan_info *i)
 {
+    struct tutti_candidate c;
     struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
     tutti_json_string(j, "algo", i->algo);
@@ -28,6 +29,11 @@ static void print_json(const struct tutti_plan_info *i)
     tutti_json_real(j, "ratio_to_bound", i->ratio_to_bound);
     tutti_json_u64(j, "max_link_contention", i->max_link_contention);
     tutti_json_bool(j, "from_tuning", i->from_tuning);
+    tutti_json_array(j, "skipped");
+    for (size_t k = 0; !i->from_tuning && !tutti_plan_explain(p, k, &c, NULL); k++)
+        if (c.skipped)
+            tutti_json_string(j, NULL, c.algo);
+    tutti_json_end(j);
     tutti_json_end(j);
     tutti_json_close(j);
 }
@@ -35,12 +41,13 @@ static void print_json(const struct tutti_plan_info *i)
 static void print_text(const struct tutti_plan_info *i)
 {
     char a[64], b[64];
-    printf("%s%s%s%s%s: %u steps, %llu ops, %u chunks, %u segment%s\n", i->algo, *i->options ? " (" : "", i->options,
+    printf("%s%s%s%s%s: %u step%s, %llu op%s, %u chunk%s, %u segment%s\n", i->algo, *i->options ? " (" : "", i->options,
            *i->options ? ")" : "",
            i->from_tuning ? " [tuning file]"
            : i->winner    ? " [auto]"
                           : "",
-           i->steps, (unsigned long long)i->ops, i->chunks, i->segments, i->segments == 1 ? "" : "s");
+           i->steps, i->steps == 1 ? "" : "s", (unsigned long long)i->ops, i->ops == 1 ? "" : "s", i->chunks, i->chunks == 1 ? "" : "s",
+           i->segments, i->segments == 1 ? "" : "s");
     printf("predicted %s%s, bound %s (%s)", i->exact ? "" : "at most ", tutti_format_us(i->predicted_us, a, sizeof a),
            tutti_format_us(i->bound_us, b, sizeof b), i->bound_kind);
     if (i->ratio_to_bound > 0)
@@ -62,7 +69,7 @@ static tutti_status write_schedule(const struct tutti_plan *p, const char *path,
 }
 
 /* The plan as asked for: a summary, or the file (and the summary when that goes to a file). A summary alone needs no schedule. */
-static int deliver(const struct cli_args *a, const struct tutti_plan *p)
+static int deliver(const struct cli_args *a, const struct tutti_plan *p, uint64_t budget_ms)
 {
     const char *path = cli_value(a, "output");
     struct tutti_error err;
@@ -78,10 +85,12 @@ static int deliver(const struct cli_args *a, const struct tutti_plan *p)
         return cli_fail(a, &err);
     if (path ? !strcmp(path, "-") : !cli_flag(a, "summary"))
         return CLI_OK;
-    if (cli_flag(a, "json"))
-        print_json(&info);
-    else
+    if (cli_flag(a, "json")) {
+        print_json(p, &info);
+    } else {
         print_text(&info);
+        cli_say_skipped(p, budget_ms);
+    }
     return CLI_OK;
 }
 
@@ -101,7 +110,7 @@ static int run(const struct cli_args *a)
     if (tutti_plan_make(t, &problem.o, &p, &err))
         code = cli_fail(a, &err);
     else
-        code = deliver(a, p);
+        code = deliver(a, p, problem.o.budget_ms);
     tutti_plan_free(p);
     tutti_topo_free(t);
     return code;

@@ -1,6 +1,7 @@
 /* tutti sim: the time of a schedule on a network. The level "step" is the planner's own cost function. */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +13,7 @@ static const struct cli_option *const options[] = {cli_topo_options, cli_problem
 
 struct answer {
     struct tutti_sim_result r;
-    double bound_us, wall_s;
+    double bound_us, wall_s; /* bound_us is not a number when there is none to state */
     bool exact;
     const char *algo;
 };
@@ -42,14 +43,19 @@ static void print_json(const struct answer *x)
 
 static void print_text(const struct answer *x, const struct tutti_topo *t)
 {
-    char a[64], b[64], c[64], d[64], link[160];
-    printf("%s: %s%s in %u steps (latency %s, links %s, reduction %s)\n", x->algo, x->exact ? "" : "at most ",
-           tutti_format_us(x->r.time_us, a, sizeof a), x->r.steps, tutti_format_us(x->r.latency_us, b, sizeof b),
-           tutti_format_us(x->r.transfer_us, c, sizeof c), tutti_format_us(x->r.reduce_us, d, sizeof d));
+    char a[64], b[64], c[64], d[64], e[64], link[160];
+    printf("%s: %s%s in %u step%s (latency %s, links %s, reduction %s, host overhead %s)\n", x->algo, x->exact ? "" : "at most ",
+           tutti_format_us(x->r.time_us, a, sizeof a), x->r.steps, x->r.steps == 1 ? "" : "s",
+           tutti_format_us(x->r.latency_us, b, sizeof b), tutti_format_us(x->r.transfer_us, c, sizeof c),
+           tutti_format_us(x->r.reduce_us, d, sizeof d), tutti_format_us(x->r.overhead_us, e, sizeof e));
     if (x->r.messages)
         printf("busiest link %s carries %s; at most %u message%s on a link in a step\n",
                tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link), tutti_format_size(x->r.bytes_on_busiest_link, a, sizeof a),
                x->r.max_link_contention, x->r.max_link_contention == 1 ? "" : "s");
+    if (isnan(x->bound_us)) {
+        printf("bound not stated: the plan's blocks are uneven\n");
+        return;
+    }
     printf("bound %s%s", tutti_format_us(x->bound_us, a, sizeof a), x->bound_us > 0 ? "" : "\n");
     if (x->bound_us > 0)
         printf(", %.3f x\n", x->r.time_us / x->bound_us);
@@ -126,11 +132,25 @@ static int price(const struct cli_args *a, const struct tutti_topo *t, const str
         return cli_fail(a, &err);
     tutti_schedule_info(s, &info);
     tutti_bound_get(b, tutti_bound_best(b), &bi);
-    x.bound_us = bi.bound_us;
+    x.bound_us = info.uneven ? (double)NAN : bi.bound_us;
     x.algo = info.algo;
     print(a, t, &x);
     tutti_bound_free(b);
     return CLI_OK;
+}
+
+/* Time means something only for a plan that is correct, and routes only on their own network (tutti_schedule_simulate refuses others). */
+static int judge_read(const struct cli_args *a, const struct tutti_topo *t, const struct tutti_schedule *s)
+{
+    struct tutti_verdict v;
+    struct tutti_schedule_info info;
+    int code = cli_prove(a, s, &v);
+    if (code)
+        return code;
+    tutti_schedule_info(s, &info);
+    if (info.topo_hash && !info.nroutes && info.topo_hash != tutti_topo_hash(t))
+        fprintf(stderr, "note: the plan was made for another network\n");
+    return 0;
 }
 
 /* A plan file: all ranks as they are written there. */
@@ -142,10 +162,13 @@ static int simulate_read(const struct cli_args *a, const struct tutti_topo *t, c
     struct cli_problem problem;
     if (cli_value(a, "algo") || cli_value(a, "coll") || cli_value(a, "root") || cli_value(a, "option"))
         return cli_bad(a, "--plan brings its own algorithm, collective, root and options");
-    if (tutti_schedule_read(path, &s, &err))
+    if (tutti_schedule_read_unchecked(path, &s, &err))
         return cli_fail(a, &err);
-    tutti_schedule_info(s, &info);
-    int code = get_read_problem(a, &info, &problem);
+    int code = judge_read(a, t, s);
+    if (!code) {
+        tutti_schedule_info(s, &info);
+        code = get_read_problem(a, &info, &problem);
+    }
     if (!code)
         code = price(a, t, &problem, s);
     tutti_schedule_free(s);
@@ -169,6 +192,8 @@ const struct cli_command cli_sim = {
     .name = "sim",
     .synopsis = "sim --level step --topo SPEC (--size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] | --plan FILE) [--json]",
     .summary = "time of a schedule on a network, by the planner's cost function",
+    .details = "A plan read with --plan is proved first: a wrong one is answered as verify does (exit status 1) and not priced.\n"
+               "One whose routes were made for another network is refused.",
     .examples = "tutti sim --level step --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
                 "tutti sim --level step --topo star:7 --plan plan.json",
     .options = options,

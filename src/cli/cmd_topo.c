@@ -51,13 +51,14 @@ static void print_text(const struct tutti_topo_info *i)
 {
     char a[64], b[64];
     printf("%s\n", i->spec);
-    printf("%-10s %u\n%-10s %u\n%-10s %u cables, %s duplex\n", "ranks", i->ranks, "switches", i->switches, "links", i->links,
-           i->half ? "half" : "full");
+    printf("%-10s %u\n%-10s %u\n%-10s %u cable%s, %s duplex\n", "ranks", i->ranks, "switches", i->switches, "links", i->links,
+           i->links == 1 ? "" : "s", i->half ? "half" : "full");
     if (i->links) {
         print_range("bandwidth", tutti_format_rate(i->min_bw, a, sizeof a), tutti_format_rate(i->max_bw, b, sizeof b));
         print_range("latency", tutti_format_us(i->min_latency_us, a, sizeof a), tutti_format_us(i->max_latency_us, b, sizeof b));
     }
-    printf("%-10s %u\n%-10s %u links\n%-10s %.4g links\n", "degree", i->degree, "diameter", i->diameter, "mean path", i->mean_path);
+    printf("%-10s %u\n%-10s %u link%s\n%-10s %.4g link%s\n", "degree", i->degree, "diameter", i->diameter, i->diameter == 1 ? "" : "s",
+           "mean path", i->mean_path, i->mean_path == 1.0 ? "" : "s");
     if (i->ports)
         printf("%-10s %u per rank\n", "ports", i->ports);
     if (i->gamma > 0)
@@ -93,6 +94,8 @@ static int list_kinds(bool json)
 
 static int run(const struct cli_args *a)
 {
+    if (cli_flag(a, "kinds") && a->nwords)
+        return cli_bad(a, "either a SPEC or --kinds");
     if (cli_flag(a, "kinds"))
         return list_kinds(cli_flag(a, "json"));
     const char *spec = a->nwords ? a->words[0] : cli_environment("TUTTI_TOPO");
@@ -122,7 +125,7 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_topo = {
     .name = "topo",
-    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file]",
+    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] | --kinds [--json]",
     .summary = "describe or convert a network",
     .details = "A SPEC is kind:parameters[@link], or the name of a topology file. A link is bandwidth[,latency[,gamma]][,half],\n"
                "by default 10Gbps,1us,0; 10G means bits per second, 16GB/s bytes. Latency is per link: a message through a star pays two.\n"

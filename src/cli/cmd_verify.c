@@ -18,6 +18,7 @@ static void print_json(const struct tutti_verdict *v)
     if (!v->exact)
         tutti_json_real(j, "error_probability", v->error_probability);
     if (!v->ok) {
+        tutti_json_string(j, "where", v->header ? "header" : "op");
         tutti_json_u64(j, "rank", v->rank);
         tutti_json_u64(j, "op", v->op);
         tutti_json_string(j, "why", v->why);
@@ -26,18 +27,37 @@ static void print_json(const struct tutti_verdict *v)
     tutti_json_close(j);
 }
 
+static int say_wrong(const struct cli_args *a, const struct tutti_verdict *v)
+{
+    if (cli_flag(a, "json"))
+        print_json(v);
+    else if (v->header)
+        printf("not correct: the header: %s\n", v->why);
+    else
+        printf("not correct: rank %u, op %llu: %s\n", v->rank, (unsigned long long)v->op, v->why);
+    return CLI_NO;
+}
+
 static void print_text(const struct tutti_verdict *v, const struct tutti_schedule_info *i)
 {
-    if (!v->ok) {
-        printf("not correct: rank %u, op %llu: %s\n", v->rank, (unsigned long long)v->op, v->why);
-        return;
-    }
-    printf("correct: %u ranks, %llu ops, %u steps; %s by %s", v->ranks, (unsigned long long)v->ops, i->steps, tutti_coll_name(i->coll),
-           i->algo);
+    printf("correct: %u rank%s, %llu op%s, %u step%s; %s by %s", v->ranks, v->ranks == 1 ? "" : "s", (unsigned long long)v->ops,
+           v->ops == 1 ? "" : "s", i->steps, i->steps == 1 ? "" : "s", tutti_coll_name(i->coll), i->algo);
     if (v->exact)
         printf("; proved exactly\n");
     else
         printf("; proved by fingerprints, error probability below %.2g\n", v->error_probability);
+}
+
+int cli_prove(const struct cli_args *a, const struct tutti_schedule *s, struct tutti_verdict *ret)
+{
+    struct tutti_error err;
+    struct cli_progress progress;
+    cli_progress_begin(&progress, "verifying");
+    tutti_status st = tutti_schedule_verify_progress(s, cli_progress_show, &progress, ret, &err);
+    cli_progress_end(&progress);
+    if (st)
+        return cli_fail(a, &err);
+    return ret->ok ? CLI_OK : say_wrong(a, ret);
 }
 
 /* The schedule: from the file, or planned from --topo, --algo and --size. */
@@ -52,6 +72,8 @@ static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
     struct cli_problem problem;
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
+    if (!cli_value(a, "topo") && !cli_value(a, "size") && !cli_value(a, "algo") && !cli_value(a, "coll"))
+        return cli_bad(a, "a FILE, or --topo, --algo and --size, is needed");
     int code = cli_get_problem(a, &problem);
     if (!code)
         code = cli_get_topo(a, &t);
@@ -73,23 +95,17 @@ static int run(const struct cli_args *a)
     struct tutti_schedule *s = NULL;
     struct tutti_schedule_info info;
     struct tutti_verdict v;
-    struct tutti_error err;
-    struct cli_progress progress;
     int code = get_schedule(a, &s);
     if (code)
         return code;
-    cli_progress_begin(&progress, "verifying");
-    tutti_status st = tutti_schedule_verify_progress(s, cli_progress_show, &progress, &v, &err);
-    cli_progress_end(&progress);
+    code = cli_prove(a, s, &v);
     tutti_schedule_info(s, &info);
-    if (st)
-        code = cli_fail(a, &err);
-    else if (cli_flag(a, "json"))
+    if (!code && cli_flag(a, "json"))
         print_json(&v);
-    else
+    else if (!code)
         print_text(&v, &info);
     tutti_schedule_free(s);
-    return st ? code : v.ok ? CLI_OK : CLI_NO;
+    return code;
 }
 
 const struct cli_command cli_verify = {

@@ -1,4 +1,4 @@
-/* What the commands share: the options that describe a problem, complaints, progress, the environment. */
+/* What the commands share: the options that describe a problem, complaints, progress. */
 #include "cli/cli.h"
 
 #include <stdarg.h>
@@ -6,8 +6,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-extern char **environ;
 
 const struct cli_option cli_topo_options[] = {
     {"topo", 't', "SPEC", "the network: kind:parameters[@link], or a topology file; see tutti topo --help"}, {0}};
@@ -97,11 +95,18 @@ static int get_names(const struct cli_args *a, struct tutti_plan_options *o)
     return 0;
 }
 
+static bool is_rooted(tutti_coll c)
+{
+    return c == TUTTI_BROADCAST || c == TUTTI_REDUCE || c == TUTTI_GATHER || c == TUTTI_SCATTER;
+}
+
 static int get_numbers(const struct cli_args *a, struct cli_problem *p)
 {
     struct tutti_error err;
     const char *size = cli_value(a, "size"), *root = cli_value(a, "root"), *budget = cli_value(a, "budget");
     uint64_t n = 0;
+    if (root && !is_rooted(p->o.coll))
+        return cli_bad(a, "--root: %s has no root", tutti_coll_name(p->o.coll));
     if (!size && p->o.coll != TUTTI_BARRIER)
         return cli_bad(a, "--size is needed, e.g. --size 64M");
     if (size && tutti_parse_size(size, &p->bytes, &err))
@@ -117,6 +122,16 @@ static int get_numbers(const struct cli_args *a, struct cli_problem *p)
     return cli_get_count(a, p->bytes, p->o.dtype, &p->o.count);
 }
 
+/* --reproducible, or the variable. */
+static int get_reproducible(const struct cli_args *a, bool *ret)
+{
+    const char *v = cli_environment("TUTTI_REPRODUCIBLE");
+    if (v && strcmp(v, "0") && strcmp(v, "1"))
+        return cli_bad(a, "TUTTI_REPRODUCIBLE is '%.40s': 0 or 1 is expected", v);
+    *ret = cli_flag(a, "reproducible") || (v && !strcmp(v, "1"));
+    return 0;
+}
+
 int cli_get_problem(const struct cli_args *a, struct cli_problem *ret)
 {
     *ret = (struct cli_problem){.o = {.size = sizeof(struct tutti_plan_options)}};
@@ -125,16 +140,34 @@ int cli_get_problem(const struct cli_args *a, struct cli_problem *ret)
         code = get_numbers(a, ret);
     if (!code)
         code = join_options(a, ret->options, sizeof ret->options);
+    if (!code)
+        code = get_reproducible(a, &ret->o.reproducible);
     if (code)
         return code;
     ret->o.algo = cli_value(a, "algo");
-    if (!ret->o.algo)
+    ret->o.tuning = cli_value(a, "tuning");
+    if (!ret->o.algo && !ret->o.tuning) /* what the command line says beats the environment */
         ret->o.algo = cli_environment("TUTTI_ALGO");
     ret->o.options = ret->options[0] ? ret->options : NULL;
-    ret->o.reproducible =
-        cli_flag(a, "reproducible") || (cli_environment("TUTTI_REPRODUCIBLE") && strcmp(cli_environment("TUTTI_REPRODUCIBLE"), "0"));
-    ret->o.tuning = cli_value(a, "tuning");
     return 0;
+}
+
+void cli_say_skipped(const struct tutti_plan *p, uint64_t budget_ms)
+{
+    struct tutti_plan_info info;
+    struct tutti_candidate c;
+    bool some = false;
+    uint64_t more_ms = 5 * (budget_ms ? budget_ms : 1000);
+    tutti_plan_info(p, NULL, &info);
+    for (size_t i = 0; !info.from_tuning && !tutti_plan_explain(p, i, &c, NULL); i++)
+        if (c.skipped) {
+            printf("%s%s", some ? ", " : "not priced (planning budget): ", c.algo);
+            some = true;
+        }
+    if (some && more_ms % 1000)
+        printf("; --budget %llums may find a better one\n", (unsigned long long)more_ms);
+    else if (some)
+        printf("; --budget %llus may find a better one\n", (unsigned long long)more_ms / 1000);
 }
 
 static uint64_t now_ns(void)
@@ -166,35 +199,6 @@ void cli_progress_end(struct cli_progress *p)
 {
     if (p->shown)
         fprintf(stderr, "\r%*s\r", (int)strlen(p->what) + 50, "");
-}
-
-/* All names the design knows; those a command does not use yet are still not worth a warning. */
-static const char *const known_variables[] = {"TUTTI_RANK",         "TUTTI_SIZE",      "TUTTI_LOCAL_RANK", "TUTTI_RENDEZVOUS",
-                                              "TUTTI_KEY_FILE",     "TUTTI_INSECURE",  "TUTTI_IFACE",      "TUTTI_PORTS",
-                                              "TUTTI_TIMEOUT",      "TUTTI_TRANSPORT", "TUTTI_ALGO",       "TUTTI_TOPO",
-                                              "TUTTI_REPRODUCIBLE", "TUTTI_REPORT",    "TUTTI_TRACE",      "TUTTI_LOG"};
-
-void cli_check_environment(void)
-{
-    for (char **e = environ; *e; e++) {
-        if (strncmp(*e, "TUTTI_", 6))
-            continue;
-        char name[64], near[160];
-        bool known = false;
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(*e, "="), *e);
-        for (size_t i = 0; i < sizeof known_variables / sizeof known_variables[0]; i++)
-            known = known || !strcmp(known_variables[i], name);
-        if (known)
-            continue;
-        tutti_near_matches(name, known_variables, sizeof known_variables / sizeof known_variables[0], near, sizeof near);
-        fprintf(stderr, "tutti: warning: unknown variable %s%s%s\n", name, *near ? "; " : "", near);
-    }
-}
-
-const char *cli_environment(const char *name)
-{
-    const char *v = getenv(name);
-    return v && *v ? v : NULL;
 }
 
 int cli_finish(int code)

@@ -42,6 +42,30 @@ runs 2 bogus
 complains 'bogus'
 runs 2 plan --topo
 complains 'topo'
+runs 2 verify
+complains 'a FILE, or --topo, --algo and --size, is needed'
+runs 2 topo star:4 --kinds
+complains 'kinds'
+runs 2 topo star:4@1Gbps,half,half
+complains 'half.*twice'
+runs 2 topo 'tree:(2 2)@1G/2G/3G'
+complains 'bandwidth 3 \(3 Gbit/s\)'
+runs 2 plan --topo star:4 --size 1M --root 0
+complains 'allreduce has no root'
+runs 2 plan --topo star:4 --size 1M --dtype f8
+complains "no data type 'f8'; did you mean i8, u8\? \(known: f32, "
+runs 2 plan --topo star:4 --algo ring --size 1M --option levels=2
+complains "ring has no option 'levels' \(it knows segments\)"
+runs 2 plan --topo star:4 --algo foo --size 1M
+complains "no algorithm 'foo' \(known: auto, ring, .*oneshot\)"
+TUTTI_REPRODUCIBLE=yes runs 2 explain --topo star:4 --size 1K
+complains 'TUTTI_REPRODUCIBLE'
+for v in 0 1 ''; do
+    TUTTI_REPRODUCIBLE=$v runs 0 explain --topo star:4 --size 1K --json
+    json "any('rank order' in c['why'] for c in d['candidates']) == ('$v' == '1')"
+done
+TUTTI_REPRODUCIBLE=yes "$tutti" bench -n 1 -b 1K -e 1K >out 2>err && bad "bench accepts TUTTI_REPRODUCIBLE=yes"
+grep -q 'TUTTI_REPRODUCIBLE' err || bad "bench does not name TUTTI_REPRODUCIBLE: $(head -c 300 err)"
 runs 1 plan --topo star:6 --algo bucket --size 1M
 complains 'torus'
 runs 1 plan --topo star:4 --algo ring --coll broadcast --size 1M
@@ -105,10 +129,68 @@ says '^not correct: rank [0-9]+, op [0-9]+: '
 runs 1 verify wrong.json --json
 json 'd["ok"] is False and "rank" in d and "op" in d and len(d["why"]) > 20'
 
+# ... and has no time: sim says the same
+runs 1 sim --level step --topo star:4 --plan wrong.json
+says '^not correct: rank [0-9]+, op [0-9]+: '
+grep -q 'steps' out && bad "sim prices a wrong plan"
+runs 1 sim --level step --topo star:4 --plan wrong.json --json
+json 'd["ok"] is False and d["where"] == "op" and "time_us" not in d'
+
+# damage PYTHON: seven.json with the statement applied to the document d becomes damaged.json
+runs 0 plan --topo star:7 --algo circulant --size 1M -o seven.json
+damage() {
+    python3 -c 'import json, sys
+d = json.load(open("seven.json"))
+op = lambda kind: next(o for o in d["slices"][0] if o[0] == kind)
+exec(sys.argv[1])
+d["slices"] = d.pop("slices")
+json.dump(d, open("damaged.json", "w"))' "$1" || bad "no such damage: $1"
+}
+# the header is not an operation
+for change in 'd["segments"] = 0' 'd["weights"] = [0] * 7' 'd["owner"] = [9] * 7'; do
+    damage "$change"
+    runs 1 verify damaged.json
+    says '^not correct: the header: (segments is 0|all chunk weights are zero|owner 9 of chunk 0 is not one of the 7 ranks)$'
+    runs 1 verify damaged.json --json
+    json 'd["where"] == "header" and d["rank"] == 0 and d["op"] == 0'
+done
+# an operation is named once; fields without a meaning are not ignored
+for change in 'op(0)[2] = 9' 'op(0)[5] = 1' 'op(1)[5] = 0' 'op(0)[8] = 3' 'op(4)[2] = 1' 'op(4)[3] = 1'; do
+    damage "$change"
+    runs 1 verify damaged.json
+    says '^not correct: rank 0, op [0-9]+: step [0-9]+, (send|recv|copy): '
+    grep -q 'rank 0.*rank 0' out && bad "the rank is named twice: $(cat out)"
+done
+# routes belong to a network; other plans are priced anywhere, with a note when they were made for another one
+runs 0 plan --topo torus:3x3 --algo bucket --size 1M -o bucket.json
+runs 0 sim --level step --topo torus:3x3 --plan bucket.json
+[ -s err ] && bad "a note on the plan's own network: $(cat err)"
+runs 0 sim --level step --topo torus:3x3@1Gbps --plan bucket.json
+[ "$(cat err)" = 'note: the plan was made for another network' ] || bad "no note on another network: $(cat err)"
+python3 -c 'import json
+d = json.load(open("bucket.json"))
+slices = d.pop("slices")
+d["routes"] = [[0, 1, 0, 0]]
+d["slices"] = slices
+json.dump(d, open("routed.json", "w"))'
+runs 2 sim --level step --topo torus:3x3@1Gbps --plan routed.json
+complains 'routes belong to the network with hash'
+
 # tuning: honoured or refused loudly
 echo '{"format":"tutti-tuning","version":1,"rules":[{"coll":"allreduce","algo":"direct"}]}' >tune.json
 runs 0 plan --topo star:6 --size 64M --tuning tune.json --summary --json
+json 'd["algo"] == "direct" and d["from_tuning"] and d["skipped"] == []'
+TUTTI_ALGO=ring runs 0 plan --topo star:6 --size 64M --tuning tune.json --summary --json
 json 'd["algo"] == "direct" and d["from_tuning"]'
+TUTTI_ALGO=ring runs 0 plan --topo star:6 --size 64M --summary --json
+json 'd["algo"] == "ring"'
+echo '{"format":"tutti-tuning","version":1,"rules":[{"coll":"allreduce","algo":"ring","options":{"segments":"4"}}]}' >slow.json
+runs 0 explain --topo star:6 --size 64K --tuning slow.json --envelope 64K..256K --json
+json '[e["algo"] for e in d["envelope"]] == ["ring"] and d["winner"] == "ring" and d["envelope"][0]["from_us"] == d["predicted_us"]'
+runs 0 explain --topo star:6 --size 64K --option segments=3 --envelope 64K..64K --json
+json 'd["envelope"][0]["from_us"] == d["predicted_us"] and all(c["segments"] == 3 for c in d["candidates"] if c["predicted_us"] is not None)'
+runs 2 explain --topo star:6 --size 64K --option segments=0 --envelope 64K..64K
+complains 'segments'
 echo '{"format":"tutti-tuning","version":1,"rules":[{"coll":"allreduce","algo":"bucket"}]}' >tune.json
 runs 1 plan --topo star:6 --size 64M --tuning tune.json --summary
 complains 'tune.json'

@@ -45,6 +45,32 @@ json '{"time_us", "steps", "bytes_on_busiest_link", "max_link_contention", "boun
 cp out sim.json
 runs 0 plan --topo star:7@10Gbps,20us --algo circulant --size 64M --summary --json
 python3 -c 'import json,sys; sys.exit(json.load(open("sim.json"))["time_us"] != json.load(open("out"))["predicted_us"])' || bad "sim --level step is not predicted_us"
+# all parts of the time are shown: 12 * 40 us, 12 * 1/7 MiB at 1.25 GB/s, 6 * 1/7 MiB at 1 ns per byte, 12 * 3 us
+runs 0 sim --level step --topo star:7,overhead=3us@10Gbps,20us,1ns --algo ring --size 1M
+says '^ring: 2.853 ms in 12 steps \(latency 480 us, links 1.438 ms, reduction 898.9 us, host overhead 36 us\)$'
+runs 0 sim --level step --topo star:7,overhead=3us@10Gbps,20us,1ns --algo ring --size 1M --json
+json 'abs(d["time_us"] - d["latency_us"] - d["transfer_us"] - d["reduce_us"] - d["overhead_us"]) < 1e-6'
+# what the budget left out is said
+runs 0 plan --topo torus:16x16 --size 4M --budget 5ms --summary
+says '^not priced \(planning budget\): .*ring.*; --budget 25ms may find a better one$'
+runs 0 plan --topo torus:16x16 --size 4M --budget 5ms --summary --json
+json '"ring" in d["skipped"] and d["algo"] not in d["skipped"]'
+runs 0 explain --topo torus:16x16 --size 4M --budget 5ms
+says '^not priced \(planning budget\): .*ring.*; --budget 25ms may find a better one$'
+runs 0 plan --topo star:4 --size 4M --summary
+grep -q 'not priced' out && bad "not priced: $(cat out)"
+# a candidate whose time cannot be told is refused, the others are compared
+runs 0 explain --topo star:8@1Mbps --size 1T --json
+json 'd["winner"] == "direct" and [c["refused"] and "2^64" in c["why"] for c in d["candidates"] if c["algo"] == "oneshot"] == [True]'
+# one of a thing is not many
+runs 0 topo full:2
+says '1 cable, '
+says 'diameter +1 link$'
+says 'mean path +1 link$'
+runs 0 plan --topo star:2 --algo oneshot --size 4 --summary
+says ': 1 step, [0-9]+ ops, 1 chunk, 1 segment$'
+runs 0 topo --kinds
+says 'shortcuts of ceil\(N/2\), ceil\(N/4\)'
 # chunks of different sizes: the planner looks at one rank, the plan file holds all of them, and both say the same
 for a in ring bi-ring circulant direct; do
     runs 0 plan --topo dln:12@1GB/s,1us,1ps --algo $a --size 1000004 -o odd.json --json
@@ -58,6 +84,18 @@ p, f, d = (json.load(open(n)) for n in ("plan.odd", "sim.odd", "out"))
 f["wall_s"] = d["wall_s"]
 sys.exit(f != d or d["time_us"] != p["predicted_us"])' || bad "$a: sim by plan file and by algorithm differ"
 done
+# bounds are about equal blocks: none is stated for a plan with other ones, which may be faster than the bound
+python3 -c 'import json
+json.dump(dict(format="tutti-schedule", version=1, coll="gather", ranks=2, root=0, algo="mine", options="", count=1 << 20, dtype="f32",
+    op="sum", topo_hash="0" * 16, chunks=2, buffers=2, segments=1, inplace=False, symmetric=False, owner=[0, 0],
+    slices=[[[4, 0, 0, 0, 1, 0, 0, 2, 0, 1]], []]), open("uneven.json", "w"))'
+runs 0 verify uneven.json
+runs 0 sim --level step --topo star:2 --plan uneven.json
+says "^bound not stated: the plan's blocks are uneven\$"
+runs 0 sim --level step --topo star:2 --plan uneven.json --json
+json 'd["bound_us"] is None and d["time_us"] == 0'
+runs 1 plan --summary --topo ring:65536 --size 64M --algo direct
+complains 'direct: its price takes about 4.3e\+09 operations'
 # too large to build, not too large to price and count
 runs 0 plan --topo star:65536 --algo ring --size 100M --summary --json
 json 'd["ops"] == 65536 * 262140 and d["steps"] == 131070 and d["exact"]'
