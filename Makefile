@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check lint fuzz bench soak install clean
+.PHONY: all build demo check lint fuzz bench bench-peers soak install clean
 
 all: build
 
@@ -32,6 +32,11 @@ fuzz:
 bench: build
 	@bench/foundation $(BUILD)
 
+PEERS ?= # options of bench/peers, e.g. --quick
+bench-peers: build
+	@tools/setup peers
+	@bench/peers $(BUILD) $(PEERS)
+
 soak:
 	@tools/setup build test
 	@tools/soak
@@ -40,4 +45,4 @@ install: build
 	cmake --install $(BUILD)
 
 clean:
-	rm -rf build build-check build-asan build-fuzz
+	rm -rf build build-check build-asan build-tsan build-fuzz

@@ -1,6 +1,6 @@
-"""Gloo's all-reduce (torch.distributed), timed the way `tutti bench` times ours: f32 sum, three warm-up calls, as many calls as fill a round, the best
-of three rounds' means, the slowest rank. Gloo reduces in place, that is all it offers: it is spared the second buffer that the others have.
-It speaks TCP, here over loopback. Prints one JSON object per size; the last call's result is compared whole.
+"""Gloo's all-reduce (torch.distributed), timed the way `tutti bench` times ours: f32 sum, three warm-up calls, as many calls as fill a
+round, the best of three rounds' means, the slowest rank. Gloo reduces in place, that is all it offers: it is spared the second buffer that
+the others have. It speaks TCP, here over loopback. Prints one JSON object per size; the result of one more call is compared whole.
 
 Usage: python3 peers_gloo.py RANKS BEGIN END FACTOR ROUND_MS (sizes in bytes)"""
 

@@ -1,7 +1,7 @@
 """The programs that bench/peers compares: how each is started, bounded in time, ended for certain, and read.
 
-Every program prints one JSON object with "bytes" and "time_us" per size; these are picked out of its output even when it was cut short, so that a
-peer that stalls at one size still counts at the sizes before."""
+Every program prints one JSON object with "bytes" and "time_us" per size; these are picked out of its output even when it was cut short, so
+that a peer that stalls at one size still counts at the sizes before."""
 
 import collections
 import ctypes
@@ -17,7 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "tutti": "tutti", "tutti-mem": "tutti (own mem)"}
 PEERS = ("openmpi", "mpich", "gloo")
 PACKAGES = ("openmpi-bin", "mpich", "python3-torch", "iperf3")
-LAUNCHERS = ("TUTTI_", "OMPI_", "PMI_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")  # variables by which a program believes to be in a job
+# Variables by which a program would believe to be in a job.
+LAUNCHERS = ("TUTTI_", "OMPI_", "PMI_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 NO_TIME = "no time left"
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -79,7 +80,7 @@ class Runner:
         return time.monotonic() - self.began
 
     def begin_case(self, share):
-        """A case may use this share of the time that is left: on a slow machine all cases are cut a little instead of the last ones wholly."""
+        """A case may use this share of the time that is left: a slow machine cuts all cases a little instead of the last ones wholly."""
         now = time.monotonic()
         self.case_end = now + (self.end - now) * share
 
@@ -146,20 +147,17 @@ class Runner:
             self.problems.append(line)
 
     def build_mpi(self):
-        """Builds peers_mpi with each MPI's compiler; says which peers cannot run."""
-        missing = {}
+        """Builds peers_mpi with each MPI's compiler where it is not up to date; says which peers cannot run."""
+        missing, source = {}, os.path.join(HERE, "peers_mpi.c")
         for mpi in ("openmpi", "mpich"):
-            compiler = "mpicc." + mpi
+            compiler, program = "mpicc." + mpi, self.mpi_program(mpi)
             if not shutil.which(compiler) or not shutil.which("mpirun." + mpi):
                 missing[mpi] = "not installed (tools/setup peers)"
-                continue
-            argv = [compiler, "-O2", "-std=c11", "-D_GNU_SOURCE", "-o", self.mpi_program(mpi), os.path.join(HERE, "peers_mpi.c")]
-            problem = self.run(argv, 60).problem
-            if problem:
-                missing[mpi] = problem
-        probe = self.run(["/usr/bin/python3", "-c", "import torch.distributed as d; assert d.is_gloo_available()"], 60)
-        if probe.problem:
-            missing["gloo"] = "torch with Gloo is not installed (tools/setup peers)"
+            elif not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
+                problem = self.run([compiler, "-O2", "-std=c11", "-D_GNU_SOURCE", "-o", program, source], 60).problem
+                missing.update({mpi: problem} if problem else {})
+        if self.run(["/usr/bin/python3", "-c", "import importlib.util as u; assert u.find_spec('torch')"], 20).problem:
+            missing["gloo"] = "not installed (tools/setup peers)"
         return missing
 
     def mpi_program(self, mpi):
@@ -178,8 +176,10 @@ class Runner:
             return ["mpirun.mpich", "-n", str(ranks), self.mpi_program(who)] + numbers, env
         if who == "gloo":
             return ["/usr/bin/python3", os.path.join(HERE, "peers_gloo.py"), str(ranks)] + numbers, {}
-        argv = [self.tool(), "bench", "-n", str(ranks), "-b", str(leg.begin), "-e", str(leg.end), "-f", str(leg.factor), "--check", "--json"]
-        return argv + (["--transport", "tcp"] if tcp else []) + (["--mem", "tutti"] if who == "tutti-mem" else []), {}
+        argv = [self.tool(), "bench", "-n", str(ranks), "-b", str(leg.begin), "-e", str(leg.end), "-f", str(leg.factor)]
+        argv += ["--transport", "tcp"] if tcp else []
+        argv += ["--mem", "tutti"] if who == "tutti-mem" else []
+        return argv + ["--check", "--json"], {}
 
     def time_leg(self, who, ranks, transport, leg, limit):
         """Times by size in microseconds, and the problem if not all are there. A wrong sum counts as no time at all."""

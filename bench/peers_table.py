@@ -1,7 +1,7 @@
 """Ratios, targets and tables of bench/peers.
 
-A series is {bytes: [microseconds, one per run]}. A verdict is one line of the final table: a dict with case, peer, ours, ratio, worst, target and met,
-where met is True, False or None (not run)."""
+A series is {bytes: [microseconds, one per run]}. A verdict is one line of the final table: a dict with case, peer, ours, ratio, worst,
+target and met, where met is True, False or None (not run, or cut short before it was decided)."""
 
 import math
 import statistics
@@ -51,8 +51,9 @@ def best_names(found):
     return ", ".join("%s %d" % (NAMES[name], counts[name]) for name in ordered)
 
 
-def not_run(case, target, why):
-    return {"case": case, "peer": "", "ours": why, "ratio": None, "worst": None, "worst_bytes": None, "target": target, "met": None}
+def no_ratio(case, target, ours, met):
+    """A line without a comparison: not run, failed, or judged by an absolute limit."""
+    return {"case": case, "peer": "", "ours": ours, "ratio": None, "worst": None, "worst_bytes": None, "target": target, "met": met}
 
 
 def judge_speed(case, peers, ours, sizes, mean=None, floor=None):
@@ -60,7 +61,7 @@ def judge_speed(case, peers, ours, sizes, mean=None, floor=None):
     target = ">= %gx mean" % mean + (", >= %gx each" % floor if floor else "")
     found = compare(peers, ours, sizes)
     if not found:
-        return not_run(case, target, "no figures")
+        return no_ratio(case, target, "no figures", False if peers else None)
     ratios = [(peer / mine, size) for size, _, peer, mine in found]
     ratio, worst = geomean([r for r, _ in ratios]), min(ratios)
     met = ratio >= mean and (not floor or worst[0] >= floor) and all(size in ours for size in sizes)
@@ -72,7 +73,7 @@ def judge_time(case, peers, ours, sizes, most):
     target = "<= %gx time each" % most
     found = compare(peers, ours, sizes)
     if not found:
-        return not_run(case, target, "no figures")
+        return no_ratio(case, target, "no figures", False if peers else None)
     ratios = [(mine / peer, size) for size, _, peer, mine in found]
     worst = max(ratios)
     met = worst[0] <= most and all(size in ours for size in sizes)
@@ -91,13 +92,13 @@ def _line(case, found, target, met):
 
 def judge_share(case, peer, ours, ratio, least):
     """Our rate as a share of a reference rate; peer and ours are texts."""
-    return {"case": case, "peer": peer, "ours": ours, "ratio": ratio, "worst": None, "worst_bytes": None, "target": ">= %g" % least, "met": ratio >= least}
+    return dict(no_ratio(case, ">= %g" % least, ours, ratio >= least), peer=peer, ratio=ratio)
 
 
 def _cells(verdict):
     ratio = "" if verdict["ratio"] is None else "%.3g" % verdict["ratio"]
     worst = "" if verdict["worst"] is None else "%.3g @ %s" % (verdict["worst"], show_size(verdict["worst_bytes"]))
-    met = {True: "yes", False: "NO", None: "not run"}[verdict["met"]]
+    met = {True: "yes", False: "NO", None: "open"}[verdict["met"]]
     return [verdict["case"], verdict["peer"], verdict["ours"], ratio, worst, verdict["target"], met]
 
 
