@@ -29,7 +29,7 @@ static void log_free(struct tt_log *l)
 {
     if (l)
         free(l->before_bytes);
-    log_free(l);
+    free(l);
 }
 
 static struct tt_link_stats link_of(const struct tt_comm *c, uint32_t peer)

@@ -1,6 +1,7 @@
 /* shape.c - which places of a collective hold user data and which may hold results: the table at the top of sched.h as code.
  *
- * Everything here depends on the collective and the shape alone, never on operations, so that verify, check and the executor agree about it. */
+ * Everything here depends on the collective and the shape alone, never on operations, so that verify, check and the executor agree about
+ * it. */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -78,8 +78,7 @@ static void verifier_init(struct tt_verifier *v)
     v->recv_msg.elem = v->inbox_end.elem = sizeof(uint32_t);
     v->inbox.elem = v->expected.elem = sizeof(struct tt_vkeyed);
     tt_vwait_init(v);
-    tt_vstate_init(&v->state, v->shape, &v->domain,
-                   BASE_WORK + WORK_PER_RANGE * count_ranges(v->sched) + WORK_PER_SPAN * v->sched->nspans);
+    tt_vstate_init(&v->state, v->shape, &v->domain, BASE_WORK + WORK_PER_RANGE * count_ranges(v->sched) + WORK_PER_SPAN * v->sched->nspans);
 }
 
 static void verifier_free(struct tt_verifier *v)
