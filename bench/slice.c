@@ -1,7 +1,8 @@
-/* Time to build one rank's slice of a schedule among many ranks, by the public interface. Usage: bench_slice ALGO RANKS [REPEATS]
- * Prints the median over repeats with ranks spread over the whole range, in microseconds. */
+/* Time to build one rank's slice of a schedule among many ranks, by the public interface. Usage: bench_slice ALGO RANKS [REPEATS | whole]
+ * Prints the median over repeats with ranks spread over the whole range, in microseconds; whole: builds all ranks once. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <tutti/unstable.h>
 
@@ -18,6 +19,22 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int build_whole(uint32_t ranks, const struct tutti_plan_options *o)
+{
+    struct tutti_schedule *s;
+    struct tutti_schedule_info info;
+    struct tutti_error err;
+    double t0 = now_us();
+    if (tutti_schedule_build(NULL, ranks, o, 0, 0, &s, &err)) {
+        fprintf(stderr, "bench_slice: %s\n", err.text);
+        return 1;
+    }
+    tutti_schedule_info(s, &info);
+    printf("%s, all of %u ranks: %llu ops in %.3f s\n", o->algo, ranks, (unsigned long long)info.ops, (now_us() - t0) / 1e6);
+    tutti_schedule_free(s);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
@@ -27,6 +44,8 @@ int main(int argc, char **argv)
     uint32_t ranks = (uint32_t)strtoul(argv[2], NULL, 10);
     size_t repeats = argc > 3 ? strtoul(argv[3], NULL, 10) : 101;
     struct tutti_plan_options o = {.size = sizeof o, .count = 25u << 20, .algo = argv[1]};
+    if (argc > 3 && !strcmp(argv[3], "whole"))
+        return build_whole(ranks, &o);
     double *times = calloc(repeats, sizeof *times);
     uint64_t ops = 0;
     if (!times || !ranks)
