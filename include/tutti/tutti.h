@@ -5,7 +5,8 @@
  *
  * Conventions. Functions that can fail return a tutti_status (0 is success) and describe the failure in *err when err is not NULL;
  * outputs come last, are named ret_*, and are set only on success. make/parse/read pair with free; every free accepts NULL. Objects are
- * read-only once made: any number of threads may read one object at the same time; one thread frees it. No function prints. */
+ * read-only once made: any number of threads may read one object at the same time; one thread frees it. No function prints, but
+ * tutti_comm_close on rank 0 when TUTTI_REPORT=1 asks it to. */
 #ifndef TUTTI_H
 #define TUTTI_H
 
@@ -145,7 +146,8 @@ void tutti_comm_abort(struct tutti_comm *comm, const char *reason);
 const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm);
 /* Who is slow: per peer waiting time, arrival skew, measured bandwidth; the slowest rank and link in words. free(3) the text. */
 tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct tutti_error *err);
-/* Accepts NULL. Waits for the others at most until the deadline. */
+/* Accepts NULL. Waits for the others at most until the deadline. With TUTTI_REPORT=1 (as set on rank 0 when the world was opened) rank 0
+ * prints on standard error who was slow and why, seen from all ranks. */
 void tutti_comm_close(struct tutti_comm *comm);
 
 /* Memory that the other ranks of this host can reach directly: the fastest buffers. Local calls. */
