@@ -29,6 +29,8 @@ for transport in shm tcp; do
     expect "$(late 2)" "$tutti" run -n 4 -- "$slow" 2 30 8 15           # in one box
     expect "$(late 0)" "$tutti" run -n 3 -- "$slow" 0 30 1000000 15     # in slices, or messages
     expect "$(late 1)" "$tutti" run -n 2 -- "$slow" 1 30 100000 15 start # persistent requests
+    expect "$(late 1)" "$tutti" run -n 3 -- "$slow" 1 30 8 15 own       # and in what each rank has seen itself
+    expect "$(late 2)" "$tutti" run -n 3 -- "$slow" 2 30 1000000 15 own
     TUTTI_ALGO=double-tree expect "$(late 3)" "$tutti" run -n 5 -- "$slow" 3 30 1000000 15 # those above it in the tree are not to blame
 done
 unset TUTTI_TRANSPORT

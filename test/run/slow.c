@@ -1,6 +1,6 @@
 /* Calls of all-reduce, before each of which one rank sleeps. Run it with `tutti run` and TUTTI_REPORT=1.
- * Usage: slow RANK MILLISECONDS BYTES CALLS [split|start]
- * split: on a communicator of all ranks in reverse order. start: persistent requests. */
+ * Usage: slow RANK MILLISECONDS BYTES CALLS [split|start|own]
+ * split: on a communicator of all ranks in reverse order. start: persistent requests. own: the others' own reports must name that rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,19 @@ static void split(void)
     comm = part;
 }
 
+/* What this rank alone has seen names the one that slept. */
+static void check_own(long who)
+{
+    struct tutti_error err;
+    char *text, want[64];
+    if (tutti_comm_report(comm, &text, &err))
+        die("report", err.text);
+    snprintf(want, sizeof want, "slowest rank: %ld (arrived late by", who);
+    if (!strstr(text, want))
+        die("another rank is named", text);
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     struct tutti_error err;
@@ -57,6 +70,8 @@ int main(int argc, char **argv)
         if (st)
             die("allreduce", tutti_comm_last_error(comm)->text);
     }
+    if (!strcmp(how, "own") && rank != who)
+        check_own(who);
     tutti_request_free(request);
     tutti_comm_close(comm);
     free(x);
