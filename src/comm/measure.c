@@ -15,7 +15,7 @@
 
 #include "comm/parts.h"
 
-enum { SMALL_BYTES = 8, SMALL_ROUNDS = 19, CHECK_ROUNDS = 4, BURST = 16, FIRST_BYTES = 4 << 10, GROWTH = 16, LARGE_BYTES = 1 << 20 };
+enum { SMALL_BYTES = 8, SMALL_ROUNDS = 19, CHECK_ROUNDS = 4, BURST = 16, FIRST_BYTES = 4 << 10, GROWTH = 4, LARGE_BYTES = 1 << 20 };
 static const uint64_t SHARE_NS = 90000000;
 
 enum step_kind { STEP_RALLY, STEP_BURST, STEP_END };
