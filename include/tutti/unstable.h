@@ -152,9 +152,9 @@ char *tutti_speeds_path(char *buf, size_t cap);
 /* Rank, size and rendezvous as a communicator would take them from the environment. */
 struct tutti_identity {
     uint32_t rank, ranks;
-    int local_rank;         /* -1: unknown */
-    char rendezvous[128];   /* "" with one rank */
-    const char *origin;     /* whose variables: "tutti", "torchrun", "Open MPI", "MPICH", "Slurm"; "none": a rank of its own */
+    int local_rank;       /* -1: unknown */
+    char rendezvous[128]; /* "" with one rank */
+    const char *origin;   /* whose variables: "tutti", "torchrun", "Open MPI", "MPICH", "Slurm"; "none": a rank of its own */
 };
 tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err);
 

@@ -1,5 +1,5 @@
-/* bench's data. Element i of rank r is (i + r) mod 4 (prod: 2 where i = r mod ranks, else 1); what must come out follows by counting. f16 and bf16 are
- * written bit by bit: whole numbers below 2048 (256) are exact in them. */
+/* bench's data. Element i of rank r is (i + r) mod 4 (prod: 2 where i = r mod ranks, else 1); what must come out follows by counting. f16
+ * and bf16 are written bit by bit: whole numbers below 2048 (256) are exact in them. */
 #include "cli/bench_data.h"
 
 #include <string.h>
@@ -23,14 +23,30 @@ static uint16_t half_bits(unsigned mantissa, int bias, double v)
 static void put(tutti_dtype t, void *base, size_t i, double v)
 {
     switch (t) {
-    case TUTTI_F32: ((float *)base)[i] = (float)v; break;
-    case TUTTI_F64: ((double *)base)[i] = v; break;
-    case TUTTI_F16: ((uint16_t *)base)[i] = half_bits(10, 15, v); break;
-    case TUTTI_BF16: ((uint16_t *)base)[i] = half_bits(7, 127, v); break;
-    case TUTTI_I8: ((int8_t *)base)[i] = (int8_t)v; break;
-    case TUTTI_U8: ((uint8_t *)base)[i] = (uint8_t)v; break;
-    case TUTTI_I32: ((int32_t *)base)[i] = (int32_t)v; break;
-    default: ((int64_t *)base)[i] = (int64_t)v; break;
+    case TUTTI_F32:
+        ((float *)base)[i] = (float)v;
+        break;
+    case TUTTI_F64:
+        ((double *)base)[i] = v;
+        break;
+    case TUTTI_F16:
+        ((uint16_t *)base)[i] = half_bits(10, 15, v);
+        break;
+    case TUTTI_BF16:
+        ((uint16_t *)base)[i] = half_bits(7, 127, v);
+        break;
+    case TUTTI_I8:
+        ((int8_t *)base)[i] = (int8_t)v;
+        break;
+    case TUTTI_U8:
+        ((uint8_t *)base)[i] = (uint8_t)v;
+        break;
+    case TUTTI_I32:
+        ((int32_t *)base)[i] = (int32_t)v;
+        break;
+    default:
+        ((int64_t *)base)[i] = (int64_t)v;
+        break;
     }
 }
 
@@ -48,10 +64,18 @@ static double reduced(const struct bench_problem *p, size_t i)
     for (uint32_t r = 1; r < p->ranks; r++) {
         double x = input(p, r, i);
         switch (p->op) {
-        case TUTTI_PROD: v *= x; break;
-        case TUTTI_MIN: v = x < v ? x : v; break;
-        case TUTTI_MAX: v = x > v ? x : v; break;
-        default: v += x; break;
+        case TUTTI_PROD:
+            v *= x;
+            break;
+        case TUTTI_MIN:
+            v = x < v ? x : v;
+            break;
+        case TUTTI_MAX:
+            v = x > v ? x : v;
+            break;
+        default:
+            v += x;
+            break;
         }
     }
     return v;
@@ -85,13 +109,19 @@ void bench_fill(const struct bench_problem *p, void *in)
 static double expected(const struct bench_problem *p, size_t i)
 {
     switch (p->coll) {
-    case TUTTI_REDUCE_SCATTER: return reduced(p, p->rank * p->count + i);
+    case TUTTI_REDUCE_SCATTER:
+        return reduced(p, p->rank * p->count + i);
     case TUTTI_ALL_GATHER:
-    case TUTTI_GATHER: return input(p, (uint32_t)(i / p->count), i % p->count);
-    case TUTTI_BROADCAST: return input(p, 0, i);
-    case TUTTI_SCATTER: return input(p, 0, p->rank * p->count + i);
-    case TUTTI_ALL_TO_ALL: return input(p, (uint32_t)(i / p->count), p->rank * p->count + i % p->count);
-    default: return reduced(p, i);
+    case TUTTI_GATHER:
+        return input(p, (uint32_t)(i / p->count), i % p->count);
+    case TUTTI_BROADCAST:
+        return input(p, 0, i);
+    case TUTTI_SCATTER:
+        return input(p, 0, p->rank * p->count + i);
+    case TUTTI_ALL_TO_ALL:
+        return input(p, (uint32_t)(i / p->count), p->rank * p->count + i % p->count);
+    default:
+        return reduced(p, i);
     }
 }
 

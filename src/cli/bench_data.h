@@ -1,4 +1,5 @@
-/* bench_data.h - what bench sends and expects: small whole numbers that every data type holds exactly, so that sums of any order have the same bits. */
+/* bench_data.h - what bench sends and expects: small whole numbers that every data type holds exactly, so that sums of any order have the
+ * same bits. */
 #ifndef CLI_BENCH_DATA_H
 #define CLI_BENCH_DATA_H
 

@@ -1,5 +1,5 @@
-/* tutti bench: times a collective on real ranks and prints the table that users of nccl-tests know. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one rank; otherwise
- * it starts its own ranks on this machine through tutti run. Rank 0 prints. */
+/* tutti bench: times a collective on real ranks and prints the table that users of nccl-tests know. Inside a job (tutti run, tutti lab,
+ * torchrun, mpirun, srun) it is one rank; otherwise it starts its own ranks on this machine through tutti run. Rank 0 prints. */
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -51,11 +51,14 @@ static double bus_factor(const struct bench *b)
 {
     double n = b->p.ranks;
     switch (b->p.coll) {
-    case TUTTI_ALLREDUCE: return 2 * (n - 1) / n;
+    case TUTTI_ALLREDUCE:
+        return 2 * (n - 1) / n;
     case TUTTI_REDUCE_SCATTER:
     case TUTTI_ALL_GATHER:
-    case TUTTI_ALL_TO_ALL: return (n - 1) / n;
-    default: return 1;
+    case TUTTI_ALL_TO_ALL:
+        return (n - 1) / n;
+    default:
+        return 1;
     }
 }
 
@@ -64,15 +67,24 @@ static tutti_status call(const struct bench *b)
     const struct bench_problem *p = &b->p;
     const void *in = b->in_place ? b->out : b->in;
     switch (p->coll) {
-    case TUTTI_ALLREDUCE: return tutti_allreduce(b->comm, in, b->out, p->count, p->dtype, p->op);
-    case TUTTI_REDUCE_SCATTER: return tutti_reduce_scatter(b->comm, b->in, b->out, p->count, p->dtype, p->op);
-    case TUTTI_ALL_GATHER: return tutti_all_gather(b->comm, b->in, b->out, p->count, p->dtype);
-    case TUTTI_BROADCAST: return tutti_broadcast(b->comm, in, b->out, p->count, p->dtype, 0);
-    case TUTTI_REDUCE: return tutti_reduce(b->comm, in, b->out, p->count, p->dtype, p->op, 0);
-    case TUTTI_GATHER: return tutti_gather(b->comm, b->in, b->out, p->count, p->dtype, 0);
-    case TUTTI_SCATTER: return tutti_scatter(b->comm, b->in, b->out, p->count, p->dtype, 0);
-    case TUTTI_ALL_TO_ALL: return tutti_all_to_all(b->comm, b->in, b->out, p->count, p->dtype);
-    default: return tutti_barrier(b->comm);
+    case TUTTI_ALLREDUCE:
+        return tutti_allreduce(b->comm, in, b->out, p->count, p->dtype, p->op);
+    case TUTTI_REDUCE_SCATTER:
+        return tutti_reduce_scatter(b->comm, b->in, b->out, p->count, p->dtype, p->op);
+    case TUTTI_ALL_GATHER:
+        return tutti_all_gather(b->comm, b->in, b->out, p->count, p->dtype);
+    case TUTTI_BROADCAST:
+        return tutti_broadcast(b->comm, in, b->out, p->count, p->dtype, 0);
+    case TUTTI_REDUCE:
+        return tutti_reduce(b->comm, in, b->out, p->count, p->dtype, p->op, 0);
+    case TUTTI_GATHER:
+        return tutti_gather(b->comm, b->in, b->out, p->count, p->dtype, 0);
+    case TUTTI_SCATTER:
+        return tutti_scatter(b->comm, b->in, b->out, p->count, p->dtype, 0);
+    case TUTTI_ALL_TO_ALL:
+        return tutti_all_to_all(b->comm, b->in, b->out, p->count, p->dtype);
+    default:
+        return tutti_barrier(b->comm);
     }
 }
 
@@ -147,8 +159,8 @@ static void print_row(const struct bench *b, const struct row *r)
     if (b->check)
         snprintf(wrong, sizeof wrong, "%llu", (unsigned long long)r->wrong);
     printf("%12llu %12llu %8s %6s %11.2f %8.3f %8.3f %6s   %s%s %.1f\n", (unsigned long long)r->bytes,
-           (unsigned long long)(r->bytes / tutti_dtype_bytes(b->p.dtype)), tutti_dtype_name(b->p.dtype), tutti_redop_name(b->p.op), r->time_us,
-           r->algbw, r->busbw, wrong, r->plan.algo, r->plan.fused ? " (fused)" : "", r->plan.predicted_us);
+           (unsigned long long)(r->bytes / tutti_dtype_bytes(b->p.dtype)), tutti_dtype_name(b->p.dtype), tutti_redop_name(b->p.op),
+           r->time_us, r->algbw, r->busbw, wrong, r->plan.algo, r->plan.fused ? " (fused)" : "", r->plan.predicted_us);
     fflush(stdout);
 }
 
@@ -166,9 +178,10 @@ static void print_head(struct bench *b)
         tutti_json_array(b->json, "rows");
         return;
     }
-    printf("# tutti %s: %s on %u ranks, %s buffers, %s; best of 3 means, slowest rank\n", tutti_version(), tutti_coll_name(b->p.coll), b->p.ranks,
-           b->mem_tutti ? "tutti_mem_alloc'd" : "malloc'd", b->in_place ? "in place" : "out of place");
-    printf("#%11s %12s %8s %6s %11s %8s %8s %6s   %s\n", "size", "count", "type", "redop", "time", "algbw", "busbw", "#wrong", "plan, predicted");
+    printf("# tutti %s: %s on %u ranks, %s buffers, %s; best of 3 means, slowest rank\n", tutti_version(), tutti_coll_name(b->p.coll),
+           b->p.ranks, b->mem_tutti ? "tutti_mem_alloc'd" : "malloc'd", b->in_place ? "in place" : "out of place");
+    printf("#%11s %12s %8s %6s %11s %8s %8s %6s   %s\n", "size", "count", "type", "redop", "time", "algbw", "busbw", "#wrong",
+           "plan, predicted");
     printf("#%11s %12s %8s %6s %11s %8s %8s %6s   %s\n", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)");
 }
 
@@ -299,11 +312,15 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_bench = {
     .name = "bench",
-    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [--coll COLL] [--algo NAME] [--transport shm|tcp] [--dtype T] [--op OP] [--check] [--json]",
+    .synopsis =
+        "bench [-n N] [-b 8 -e 128M -f 2] [--coll COLL] [--algo NAME] [--transport shm|tcp] [--dtype T] [--op OP] [--check] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
-    .details = "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, 1 for the others\n"
-               "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one rank.",
-    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench -n 4 --transport tcp --check\ntutti lab --nodes 4 --rate 1gbit -- tutti bench -b 64K -e 64M",
+    .details = "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, 1 "
+               "for the others\n"
+               "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job (tutti run, tutti lab, torchrun, "
+               "mpirun, srun) it is one rank.",
+    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench -n 4 --transport tcp --check\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
+                "-b 64K -e 64M",
     .options = options,
     .run = run,
 };

@@ -170,7 +170,7 @@ static void slow_host(void **state)
         assert_true(f.link_from == 3 || f.link_to == 3);
         assert_true(f.link_rate == 25e6 && f.usual_rate == 100e6);
         assert_int_equal(rank[3].slow_ns / MS, 3145); /* 100 MiB at 25 and at 100 MB/s: 4194.304 - 1048.576 */
-        assert_int_equal(rank[0].slow_ns, 0); /* sends slowly to rank 3 only */
+        assert_int_equal(rank[0].slow_ns, 0);         /* sends slowly to rank 3 only */
     }
 }
 
