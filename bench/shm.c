@@ -235,7 +235,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_shm [RANKS [REPEATS]]   2 to 64 ranks\n");
         return 2;
     }
-    void *direct_region = region(tt_direct_bytes(k.n, STAGE)), *shm_region = region(tt_shm_bytes(k.n, RING));
+    void *direct_region = region(tt_direct_bytes(k.n, STAGE, 0)), *shm_region = region(tt_shm_bytes(k.n, RING));
     printf("# %u ranks on %ld cores (bound when there is one for each), best of %u\n", k.n, sysconf(_SC_NPROCESSORS_ONLN), k.repeats);
     fflush(stdout);
     for (k.me = 1; k.me < k.n; k.me++)

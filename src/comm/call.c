@@ -42,7 +42,7 @@ static tutti_status check_buffers(const struct tt_call *call, const struct tt_ke
 tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
 {
     struct tt_kept *k = NULL;
-    struct tutti_error err = {0};
+    struct tutti_error err;
     pthread_mutex_lock(&c->lock);
     tutti_status st = c->failed ? c->last.status : tt_comm_program(c, call, &k, &err);
     if (!st)

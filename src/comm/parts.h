@@ -10,7 +10,7 @@
 #include "exec/fused.h"
 #include "transport/direct.h"
 
-enum { TT_RING_BYTES = 1 << 20, TT_STAGE_BYTES = 64 << 10, TT_PROGRAMS = 64 };
+enum { TT_RING_BYTES = 1 << 20, TT_STAGE_BYTES = 64 << 10, TT_STREAM_BYTES = 1536 << 10, TT_PROGRAMS = 64 };
 
 /* What all communicators of a process share: the others as boot knows them, and the watch. */
 struct tt_world {
@@ -22,14 +22,24 @@ struct tt_world {
 };
 
 /* Links of one group of ranks: shared memory inside the host, TCP to others. */
+/* cores.c: which cores of which machine a rank may use. Sent as it is between ranks of one build and byte order. */
+enum { TT_CORES_MAX = 1024 };
+struct tt_cores {
+    uint64_t machine; /* equal: the same cores, also across emulated hosts and containers */
+    uint64_t mask[TT_CORES_MAX / 64];
+};
+void tt_cores_self(struct tt_cores *ret);
+/* Must rank `me` share its cores with others of all[n]? */
+bool tt_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me);
+
 struct tt_wire {
     struct tt_transport *transport;
     struct tt_direct *direct; /* NULL unless all ranks of the group are on this host */
     void *region;
     size_t region_bytes;
     uint32_t nlocal;
-    uint32_t *local; /* group ranks on this host, rising */
-    bool oversubscribed;
+    uint32_t *local;     /* group ranks on this host, rising */
+    bool oversubscribed; /* some rank of the group must share its core: the same answer on all ranks */
 };
 /* A way to give every rank of the group everybody's `bytes` bytes. */
 typedef tutti_status tt_exchange_fn(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);

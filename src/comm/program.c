@@ -31,7 +31,7 @@ static const char *fused_algo(const struct tt_comm *c, const struct tt_problem *
     const char *name = small ? "oneshot" : "direct";
     if (c->algo && !tt_streq(c->algo, "auto") && !tt_streq(c->algo, name))
         return NULL;
-    return small || tt_direct_can_read(c->wire.direct) ? name : NULL;
+    return small || tt_direct_can_read(c->wire.direct) || tt_fused_can_stream(c->fused) ? name : NULL;
 }
 
 /* The plan of a call: the fused one, the named algorithm when it offers the collective, else the planner's choice. */

@@ -9,7 +9,9 @@
 
 #include "comm/parts.h"
 
-enum { SPINS = 2000, YIELDS = 50 };
+enum { SPINS = 2000, YIELDS = 100 };
+/* A deadline that is over: who has a core of his own looks for a moment before he gives up. */
+static const uint64_t look_on = 1;
 static const uint64_t nap_ns = 20000000, grace_ns = 900000000;
 
 tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err)
@@ -80,7 +82,7 @@ static void begin_fused(struct tt_comm *c, struct tt_kept *k, const struct tt_ca
  * order. */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op)
 {
-    struct tutti_error err = {0};
+    struct tutti_error err;
     struct tt_verdict v;
     if (c->failed)
         return c->last.status;
@@ -161,9 +163,7 @@ static tutti_status finish_fused(struct tt_comm *c, struct tt_kept *k, const str
 {
     struct tt_direct_blame blame = {.peer = UINT32_MAX};
     struct tt_verdict v;
-    tutti_status st = tt_fused_step(c->fused, &k->fused_op, 0, &blame);
-    for (unsigned i = 0; st == TUTTI_IN_PROGRESS && !c->wire.oversubscribed && i < SPINS; i++)
-        st = tt_fused_step(c->fused, &k->fused_op, 0, &blame);
+    tutti_status st = tt_fused_step(c->fused, &k->fused_op, c->wire.oversubscribed ? 0 : look_on, &blame);
     uint64_t now = st == TUTTI_IN_PROGRESS ? tt_now_ns() : 0, deadline = now + c->world->timeout_ns;
     while (st == TUTTI_IN_PROGRESS && now < deadline) {
         if (tt_watch_verdict(c->world->watch, &v))

@@ -3,7 +3,6 @@
  * them: no name exists that a killed process could leave behind. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,17 +10,12 @@
 
 #include "comm/parts.h"
 
-/* What the lowest rank of each host tells about its region; others send zeros. */
+/* What the lowest rank of each host tells about its region (others: zeros), and everybody about its cores. */
 struct offer {
     uint64_t bytes;
     int32_t pid, fd;
+    struct tt_cores cores;
 };
-
-static uint32_t cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
 
 /* Group ranks on my host, rising, me included. */
 static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
@@ -35,7 +29,6 @@ static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w
         if (r == c->me || (here && !c->tcp_only))
             w->local[w->nlocal++] = r;
     }
-    w->oversubscribed = w->nlocal > cores();
     return TUTTI_OK;
 }
 
@@ -48,6 +41,7 @@ static size_t shm_bytes(const struct tt_wire *w)
 static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w, struct offer *ret_offer, struct tutti_error *err)
 {
     *ret_offer = (struct offer){.fd = -1};
+    tt_cores_self(&ret_offer->cores);
     if (w->nlocal < 2 || w->local[0] != c->me)
         return TUTTI_OK;
     int fd = memfd_create("tutti", MFD_CLOEXEC);
@@ -58,7 +52,9 @@ static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire
             close(fd);
         return st;
     }
-    *ret_offer = (struct offer){.bytes = w->region_bytes, .pid = (int32_t)getpid(), .fd = fd};
+    ret_offer->bytes = w->region_bytes;
+    ret_offer->pid = (int32_t)getpid();
+    ret_offer->fd = fd;
     return TUTTI_OK;
 }
 
@@ -83,6 +79,19 @@ static tutti_status map_region(struct tt_wire *w, const struct offer *mine, cons
     return TUTTI_OK;
 }
 
+static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w, const struct offer *all, struct tutti_error *err)
+{
+    struct tt_cores *cores = tt_alloc(c->n, sizeof *cores);
+    if (!cores)
+        return tt_fail_memory(err, "cores");
+    for (uint32_t r = 0; r < c->n; r++)
+        cores[r] = all[r].cores;
+    for (uint32_t r = 0; r < c->n; r++)
+        w->oversubscribed |= tt_cores_crowded(cores, c->n, r);
+    free(cores);
+    return TUTTI_OK;
+}
+
 /* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). Every rank takes part in both
  * exchanges whatever happened to it, so that a failure on one host is an error everywhere and not a hang. */
 static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
@@ -94,9 +103,11 @@ static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire 
         st = tt_fail_memory(err, "shared memory");
         goto out;
     }
-    w->region_bytes = shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES);
+    w->region_bytes = shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES, TT_STREAM_BYTES);
     local = create_region(c, w, &mine, err);
     st = c->exchange(c->ctx, &mine, sizeof mine, all, local ? NULL : err);
+    if (!st && !local)
+        local = find_crowd(c, w, all, err);
     if (!st && !local && w->nlocal > 1)
         local = map_region(w, &mine, &all[w->local[0]], err);
     ok = local == TUTTI_OK;
@@ -133,6 +144,7 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
                                  .me = me,
                                  .region = (char *)w->region + shm_bytes(w),
                                  .stage_bytes = TT_STAGE_BYTES,
+                                 .stream_bytes = TT_STREAM_BYTES,
                                  .oversubscribed = w->oversubscribed,
                                  .let_read = true,
                                  .deadline_ns = tt_now_ns() + c->world->timeout_ns};

@@ -3,7 +3,7 @@
  *
  *     heap buffers      out[0][b] = out[1][b] = ... = in[0][b] + in[1][b] + ...      one pass, all outputs written; then "left" for all
  *     ordinary memory   read in[q][b] of each peer through the kernel, reduce, write out[r][b]; "reduced" for all; then read the other
- * slices from their owners
+ * slices from their owners; where the kernel forbids reading, through windows in shared memory (fused_stream.c)
  *
  * Invariant: between "entered" and "left" of all ranks nobody changes its input (the caller's promise) and nobody but the owner of a slice
  * writes it; a rank returns only when all have left, since until then somebody may still read or write its buffers. In place the owner's
@@ -13,22 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 16 << 10, READ_BYTES = 128 << 10, LANE = 0, PHASES = 3 };
-enum { QUEUED, BOXED, ENTERED, REDUCED, LEFT, DONE };
+#include "exec/fused_parts.h"
 
-struct tt_fused {
-    struct tt_direct *d;
-    uint32_t n, me;
-    struct tt_fused_op *first, **last;
-    uint64_t number;  /* of the newest operation on the lane; 3 counter values each */
-    char *block;      /* a block of each peer: n * READ_BYTES */
-    const void **src; /* n */
-    void **dst;       /* n */
-    const char **in;  /* peers' buffers as seen from here; NULL: only through the kernel */
-    char **out;
-    uint64_t *late_ns; /* by peer: waits for it to enter */
-    uint64_t *waited;  /* by peer: all waits before the present one */
-};
+enum { BLOCK_BYTES = 16 << 10, READ_BYTES = 128 << 10, LANE = TT_LANE_STEPS, PHASES = 3 };
+enum { QUEUED, BOXED, ENTERED, STREAMING, REDUCED, LEFT, DONE };
 
 tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tutti_error *err)
 {
@@ -86,7 +74,7 @@ static void after_entry(struct tt_fused *f, uint64_t deadline_ns)
         f->late_ns[q] += tt_direct_waited_ns(f->d, q) - f->waited[q];
 }
 
-static size_t elem_bytes(tutti_dtype t)
+size_t tt_fused_elem_bytes(tutti_dtype t)
 {
 #define BYTES_OF(id, name, bytes) bytes,
     static const uint8_t size[] = {TUTTI_DTYPE_LIST(BYTES_OF)};
@@ -97,11 +85,11 @@ static size_t elem_bytes(tutti_dtype t)
 /* First element of rank r's slice, at a multiple of 64 bytes. */
 static size_t slice_start(const struct tt_fused *f, const struct tt_fused_op *op, uint32_t r)
 {
-    size_t unit = 64 / elem_bytes(op->dtype), units = op->count / unit;
+    size_t unit = 64 / tt_fused_elem_bytes(op->dtype), units = op->count / unit;
     return r == f->n ? op->count : (size_t)((unsigned __int128)units * r / f->n) * unit;
 }
 
-static void reduce(const struct tt_fused *f, const struct tt_fused_op *op, uint32_t ndst, size_t count)
+void tt_fused_reduce(const struct tt_fused *f, const struct tt_fused_op *op, uint32_t ndst, size_t count)
 {
     struct tt_reduce r = {.dtype = op->dtype,
                           .redop = op->redop,
@@ -126,7 +114,7 @@ static tutti_status step_box(struct tt_fused *f, struct tt_fused_op *op, uint64_
         return st;
     memcpy(f->src, all, f->n * sizeof *f->src);
     f->dst[0] = op->out;
-    reduce(f, op, 1, op->count);
+    tt_fused_reduce(f, op, 1, op->count);
     op->state = DONE;
     return TUTTI_OK;
 }
@@ -140,7 +128,7 @@ static uint64_t counter(const struct tt_fused_op *op, unsigned phase)
 
 static void enter(struct tt_fused *f, struct tt_fused_op *op)
 {
-    size_t bytes = op->count * elem_bytes(op->dtype);
+    size_t bytes = op->count * tt_fused_elem_bytes(op->dtype);
     if (bytes <= tt_direct_box_max(f->d)) {
         tt_direct_put(f->d, op->in, bytes, op->fingerprint);
         op->state = BOXED;
@@ -163,7 +151,7 @@ static void enter(struct tt_fused *f, struct tt_fused_op *op)
  * descriptions). */
 static tutti_status look(struct tt_fused *f, const struct tt_fused_op *op, bool *ret_push, struct tt_direct_blame *blame)
 {
-    size_t bytes = op->count * elem_bytes(op->dtype);
+    size_t bytes = op->count * tt_fused_elem_bytes(op->dtype);
     bool push = true;
     for (uint32_t q = 0; q < f->n; q++) {
         const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
@@ -196,7 +184,7 @@ static tutti_status gather_operands(struct tt_fused *f, const struct tt_fused_op
 
 static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *op, bool push)
 {
-    size_t each = elem_bytes(op->dtype), end = slice_start(f, op, f->me + 1) * each;
+    size_t each = tt_fused_elem_bytes(op->dtype), end = slice_start(f, op, f->me + 1) * each;
     bool far = false;
     for (uint32_t q = 0; q < f->n; q++)
         far = far || !f->in[q];
@@ -211,7 +199,7 @@ static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *o
         for (uint32_t q = 0; push && q < f->n; q++)
             if (q != f->me)
                 f->dst[ndst++] = f->out[q] + at;
-        reduce(f, op, ndst, bytes / each);
+        tt_fused_reduce(f, op, ndst, bytes / each);
     }
     return TUTTI_OK;
 }
@@ -219,7 +207,7 @@ static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *o
 /* The other slices from their owners, each rank beginning behind itself so that they do not all read from one. */
 static tutti_status fetch_slices(struct tt_fused *f, const struct tt_fused_op *op)
 {
-    size_t each = elem_bytes(op->dtype);
+    size_t each = tt_fused_elem_bytes(op->dtype);
     for (uint32_t i = 1; i < f->n; i++) {
         uint32_t q = (f->me + i) % f->n;
         size_t at = slice_start(f, op, q) * each, bytes = slice_start(f, op, q + 1) * each - at;
@@ -249,12 +237,29 @@ static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint6
     after_entry(f, deadline_ns);
     if (!st)
         st = look(f, op, &push, blame);
+    if (!st && !push && !tt_direct_can_read(f->d)) {
+        op->round = op->copied = 0;
+        op->reduced = false;
+        op->state = STREAMING;
+        return TUTTI_OK;
+    }
     if (!st)
         st = reduce_slice(f, op, push);
     if (st)
         return st;
     tt_direct_post(f->d, LANE, counter(op, push ? 3 : 2));
     op->state = push ? LEFT : REDUCED;
+    return TUTTI_OK;
+}
+
+/* Nobody reads or writes another rank's buffers, so nobody has to wait for the others to leave. */
+static tutti_status on_streaming(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
+{
+    tutti_status st = tt_fused_stream(f, op, deadline_ns, blame);
+    if (st)
+        return st;
+    tt_direct_post(f->d, LANE, counter(op, 3));
+    op->state = DONE;
     return TUTTI_OK;
 }
 
@@ -292,6 +297,8 @@ static tutti_status step_first(struct tt_fused *f, uint64_t deadline_ns, struct 
         return step_box(f, op, deadline_ns, blame);
     case ENTERED:
         return on_entered(f, op, deadline_ns, blame);
+    case STREAMING:
+        return on_streaming(f, op, deadline_ns, blame);
     case REDUCED:
         return on_reduced(f, op, deadline_ns, blame);
     default:

@@ -17,6 +17,8 @@ struct tt_fused;
 /* d is borrowed. */
 tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tutti_error *err);
 void tt_fused_free(struct tt_fused *f); /* accepts NULL */
+/* May vectors go through windows in shared memory where memory cannot be read? The same answer on all ranks. */
+bool tt_fused_can_stream(const struct tt_fused *f);
 /* Time this rank has waited for a peer to enter operations it had entered itself; waits of less than a moment are not counted. */
 uint64_t tt_fused_late_ns(const struct tt_fused *f, uint32_t peer);
 
@@ -29,7 +31,9 @@ struct tt_fused_op {
     uint64_t fingerprint;
     /* the rest is the engine's */
     uint64_t number;
+    uint64_t round, copied; /* streaming: rounds that are finished, rounds whose operands are copied */
     uint32_t state;
+    bool reduced; /* streaming: the present round */
     struct tt_fused_op *next;
 };
 /* Queues op, which stays with the engine until it is done; says "entered" at once when it is the first. */

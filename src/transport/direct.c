@@ -1,6 +1,6 @@
 /* direct.c - opening direct access: the layout of the region, and finding out together what the kernel allows.
  *
- *     region   abort line | rank 0: door, 2 boxes, lanes, card | rank 1: ... | stages: rank 0 first, second, rank 1 first, ...
+ *     region   abort line | rank 0: door, 2 boxes, lanes, card | rank 1: ... | stages: rank 0 first, second, rank 1 first, ... | streams
  *
  * Opening is two rounds of cards. In the first each rank says who it is, shows a word of its private memory and the key of its heap; in the
  * second, having tried to read, to write and to map every other rank, what it can do. What counts is what all can do, so that all choose
@@ -38,11 +38,11 @@ static size_t stage_stride(size_t stage_bytes)
     return stage_bytes ? pages * PAGE + (size_t)STAGE_LINES * TT_LINE : 0;
 }
 
-size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes)
+size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes)
 {
-    if (!nlocal || nlocal > LOCAL_MAX || stage_bytes > STAGE_MAX)
+    if (!nlocal || nlocal > LOCAL_MAX || stage_bytes > STAGE_MAX || stream_bytes > STAGE_MAX)
         return 0;
-    return control_bytes(nlocal) + 2 * (size_t)nlocal * stage_stride(stage_bytes);
+    return control_bytes(nlocal) + (size_t)nlocal * (2 * stage_stride(stage_bytes) + stage_stride(stream_bytes));
 }
 
 void *tt_direct_stage(const struct tt_direct *d, uint32_t rank, unsigned which)
@@ -51,9 +51,25 @@ void *tt_direct_stage(const struct tt_direct *d, uint32_t rank, unsigned which)
     return d->stages + (2 * (size_t)rank + which) * d->stage_stride;
 }
 
+void *tt_direct_stream(const struct tt_direct *d, uint32_t rank)
+{
+    assert(rank < d->n);
+    return d->streams + rank * d->stream_stride;
+}
+
+size_t tt_direct_stream_bytes(const struct tt_direct *d)
+{
+    return d->stream_bytes;
+}
+
+bool tt_direct_oversubscribed(const struct tt_direct *d)
+{
+    return d->oversubscribed;
+}
+
 static tutti_status check(const struct tt_direct_config *c, struct tutti_error *err)
 {
-    if (!tt_direct_bytes(c->nlocal, c->stage_bytes) || c->me >= c->nlocal)
+    if (!tt_direct_bytes(c->nlocal, c->stage_bytes, c->stream_bytes) || c->me >= c->nlocal)
         return tt_fail(err, TUTTI_ERR_ARG, "direct access: rank %u of %u with stages of %zu bytes is out of range", c->me, c->nlocal,
                        c->stage_bytes);
     if (!c->region || (uintptr_t)c->region % PAGE)
@@ -68,6 +84,9 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     d->stages = (char *)c->region + control_bytes(c->nlocal);
     d->stage_bytes = c->stage_bytes;
     d->stage_stride = stage_stride(c->stage_bytes);
+    d->streams = d->stages + 2 * (size_t)c->nlocal * d->stage_stride;
+    d->stream_bytes = c->stream_bytes;
+    d->stream_stride = stage_stride(c->stream_bytes);
     d->n = c->nlocal;
     d->me = c->me;
     d->oversubscribed = c->oversubscribed;

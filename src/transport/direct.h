@@ -24,13 +24,14 @@ struct tt_direct_config {
     uint32_t nlocal, me;
     void *region;         /* of tt_direct_bytes, zeroed, mapped by all; the caller's, to be unmapped after closing */
     size_t stage_bytes;   /* largest payload of a box; the same on all ranks */
+    size_t stream_bytes;  /* of the stream area of each rank; the same on all ranks */
     size_t heap_bytes;    /* address space of each rank's heap; 0: as much as the host's memory; SIZE_MAX: no heap */
     bool oversubscribed;  /* more ranks than cores: yield at once instead of spinning */
     bool let_read;        /* where Yama forbids it, allow processes of the same user to read this one's memory (PR_SET_PTRACER_ANY) */
     uint64_t deadline_ns; /* for opening */
 };
 /* 0 when the numbers are out of range. */
-size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes);
+size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes);
 /* All local ranks call it; returns when all have, and all know the same of what the kernel allows. TUTTI_ERR_TIMEOUT names who is missing.
  */
 tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct **ret, struct tutti_error *err);
@@ -81,6 +82,10 @@ tutti_status tt_direct_reduce(struct tt_direct *d, const struct tt_direct_reduce
 /* A stage, for operations that organise their copies themselves: two per rank, of stage_bytes. They are those of the boxes: use them
  * between two box operations of more than TT_DIRECT_TINY bytes only after all ranks are known to have finished the first. */
 void *tt_direct_stage(const struct tt_direct *d, uint32_t rank, unsigned which);
+/* The stream area of a rank, aligned to 64 bytes: for one user at a time that organises everything himself. */
+void *tt_direct_stream(const struct tt_direct *d, uint32_t rank);
+size_t tt_direct_stream_bytes(const struct tt_direct *d);
+bool tt_direct_oversubscribed(const struct tt_direct *d);
 
 /* ---- lanes: steps of larger operations ---- */
 

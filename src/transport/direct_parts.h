@@ -46,6 +46,8 @@ struct tt_direct {
     struct tt_direct_shared *shared;
     char *stages;
     size_t stage_bytes, stage_stride;
+    char *streams;
+    size_t stream_bytes, stream_stride;
     uint32_t n, me;
     bool oversubscribed;
     uint32_t can; /* TT_DIRECT_ bits: what all ranks can do */

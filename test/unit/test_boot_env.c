@@ -137,7 +137,7 @@ static void half_a_set_is_refused(void **state)
         {"TUTTI_PORTS=1-2-3", "TUTTI_PORTS"},
         {"TUTTI_TIMEOUT=fast", "TUTTI_TIMEOUT"},
         {"TUTTI_TIMEOUT=0", "TUTTI_TIMEOUT"},
-        {"TUTTI_KEY_FILE=/nonexistent", "No such file"},
+        {"TUTTI_KEY_FILE=/proc/no-such-key", "No such file"},
     };
 
     for (size_t i = 0; i < countof(table); i++) {

@@ -48,8 +48,8 @@ static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
 
 static void both_ways(uint32_t n, rank_fn *fn)
 {
-    assert_int_equal(run_processes(n, tt_direct_bytes(n, STAGE), fn, NULL), 0);
-    run_threads(n, tt_direct_bytes(n, STAGE), fn, NULL);
+    assert_int_equal(run_processes(n, tt_direct_bytes(n, STAGE, 0), fn, NULL), 0);
+    run_threads(n, tt_direct_bytes(n, STAGE, 0), fn, NULL);
 }
 
 /* Nobody leaves before all have come here (lane 7 is the tests'). */
@@ -332,7 +332,7 @@ static void bereaved(uint32_t me, uint32_t n, void *region, void *arg)
 static void test_killed_peer(void **state)
 {
     (void)state;
-    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE), bereaved, NULL), 1u << 1);
+    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE, 0), bereaved, NULL), 1u << 1);
 }
 
 static void alone(uint32_t me, uint32_t n, void *region, void *arg)
@@ -449,7 +449,7 @@ static void restricted(uint32_t me, uint32_t n, void *region, void *arg)
 static void test_restricted(void **state)
 {
     (void)state;
-    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE), restricted, NULL), 0);
+    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE, 0), restricted, NULL), 0);
 }
 
 /* Everybody adds its number to everybody's buffer, in turn. */
@@ -569,7 +569,7 @@ static void leaves_nothing(uint32_t me, uint32_t n, void *region, void *arg)
 static void test_leaves_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE), leaves_nothing, NULL), 0);
+    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE, 0), leaves_nothing, NULL), 0);
 }
 
 /* ---- regions and arguments ---- */
@@ -606,19 +606,19 @@ static void test_bad_arguments(void **state)
     (void)state;
     struct tt_direct *d = NULL;
     struct tutti_error err;
-    void *region = shared_region(tt_direct_bytes(2, 0));
+    void *region = shared_region(tt_direct_bytes(2, 0, 0));
     struct tt_direct_config c = config(0, 2, region);
 
-    assert_int_equal(tt_direct_bytes(0, 4096), 0);
-    assert_int_equal(tt_direct_bytes(2, SIZE_MAX), 0);
-    assert_int_equal(tt_direct_bytes(UINT32_MAX, 0), 0);
+    assert_int_equal(tt_direct_bytes(0, 4096, 0), 0);
+    assert_int_equal(tt_direct_bytes(2, SIZE_MAX, 0), 0);
+    assert_int_equal(tt_direct_bytes(UINT32_MAX, 0, 0), 0);
     c.me = 2;
     assert_int_equal(tt_direct_open(&c, &d, &err), TUTTI_ERR_ARG);
     c.me = 0, c.region = (char *)region + 64;
     assert_int_equal(tt_direct_open(&c, &d, &err), TUTTI_ERR_ARG);
     assert_null(d);
     tt_direct_close(NULL);
-    munmap(region, tt_direct_bytes(2, 0));
+    munmap(region, tt_direct_bytes(2, 0, 0));
 }
 
 int main(void)
