@@ -43,7 +43,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
 {
     struct tt_kept *k = NULL;
     struct tutti_error err;
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     tutti_status st = c->failed ? c->last.status : tt_comm_program(c, call, &k, &err);
     if (!st)
         st = check_buffers(call, k, &err);
@@ -60,7 +60,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
         tt_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
     }
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     return st;
 }
 
@@ -68,7 +68,7 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
 {
     struct tutti_error err = {0};
     struct tt_request *r = tt_zalloc(1, sizeof *r);
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     tutti_status st = r ? TUTTI_OK : tt_fail_memory(&err, "request");
     if (!st)
         st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text) : tt_comm_program(c, call, &r->kept, &err);
@@ -84,7 +84,7 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
         r->kept->holders++;
         *ret = r;
     }
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     return st;
 }
 
@@ -92,7 +92,7 @@ tutti_status tt_request_start(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     struct tutti_error err = {0};
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     tutti_status st = r->started ? tt_fail(&err, TUTTI_ERR_ARG, "the request is started already") : TUTTI_OK;
     if (st) {
         tt_comm_fail(c, &err);
@@ -102,8 +102,12 @@ tutti_status tt_request_start(struct tt_request *r)
         tt_log_enter(c->log, r->op.seq);
         st = tt_comm_begin(c, r->kept, &r->call, &r->op);
         r->started = !st;
+        if (r->started) {
+            atomic_fetch_add(&c->started, 1);
+            tt_helper_wake(c);
+        }
     }
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     return st;
 }
 
@@ -112,6 +116,7 @@ static tutti_status settle(struct tt_request *r, tutti_status st)
 {
     if (st != TUTTI_IN_PROGRESS) {
         r->started = r->kept->running = false;
+        atomic_fetch_sub(&r->comm->started, 1);
         tt_log_leave(r->comm->log, r->op.seq);
         tt_watch_leave(r->comm->world->watch, r->comm->tag);
     }
@@ -122,12 +127,12 @@ tutti_status tt_request_test(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     tutti_status st = TUTTI_OK;
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     if (r->started)
         tt_log_wait(c->log, r->op.seq);
     if (r->started)
         st = settle(r, tt_comm_test_kept(c, r->kept, &r->op));
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     return st;
 }
 
@@ -135,12 +140,12 @@ tutti_status tt_request_wait(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     tutti_status st = TUTTI_OK;
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     if (r->started)
         tt_log_wait(c->log, r->op.seq);
     if (r->started)
         st = settle(r, tt_comm_finish_kept(c, r->kept, &r->op));
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     return st;
 }
 
@@ -148,19 +153,19 @@ void tt_request_free(struct tt_request *r)
 {
     if (!r)
         return;
-    pthread_mutex_lock(&r->comm->lock);
+    tt_comm_lock(r->comm);
     r->kept->holders--;
-    pthread_mutex_unlock(&r->comm->lock);
+    tt_comm_unlock(r->comm);
     free(r);
 }
 
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err)
 {
     struct tt_kept *k;
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     tutti_status st = tt_comm_program(c, call, &k, err);
     if (!st)
         *ret = k->info;
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     return st;
 }

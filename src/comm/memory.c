@@ -6,12 +6,12 @@
 tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, struct tutti_error *err)
 {
     void *p = NULL;
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     if (c->wire.direct && tt_direct_has_heap(c->wire.direct))
         p = tt_direct_heap_alloc(c->wire.direct, bytes ? bytes : 1);
     else if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)
         p = NULL;
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     if (!p)
         return tt_fail(err, TUTTI_ERR_MEMORY, "%zu bytes of shared memory cannot be had", bytes);
     *ret = p;
@@ -20,10 +20,10 @@ tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, stru
 
 void tt_comm_mem_free(struct tt_comm *c, void *p)
 {
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     if (c->wire.direct && tt_direct_has_heap(c->wire.direct))
         tt_direct_heap_free(c->wire.direct, p);
     else
         free(p);
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
 }

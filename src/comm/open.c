@@ -175,6 +175,7 @@ void tt_comm_close(struct tt_comm *c)
 {
     if (!c)
         return;
+    tt_helper_end(c);
     tt_report_end(c);
     if (c->plans && !c->failed && c->size > 1)
         tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});

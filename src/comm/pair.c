@@ -111,7 +111,7 @@ static tutti_status pass(struct tt_comm *c, const struct message *m)
     struct tt_sched *s = NULL;
     struct tt_program *p = NULL;
     uint32_t me = c->rank > m->peer, order[2] = {m->sending ? me : !me, m->sending ? !me : me};
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     tutti_status st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text) : pair_of(c, m->peer, &pair, &err);
     if (!st && m->count && !m->in)
         st = tt_fail(&err, TUTTI_ERR_ARG, "the buffer is NULL");
@@ -125,7 +125,7 @@ static tutti_status pass(struct tt_comm *c, const struct message *m)
         tt_comm_fail(c, &err);
     tt_program_free(p);
     tt_sched_free(s);
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     return st;
 }
 

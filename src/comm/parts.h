@@ -3,6 +3,7 @@
 #define TT_COMM_PARTS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "comm/comm.h"
 #include "comm/report.h"
@@ -89,11 +90,18 @@ struct tt_comm {
     uint64_t fused_seq;
     struct tt_pair *pairs; /* point to point, by peer; made on first use */
     pthread_mutex_t lock;
-    struct tt_helper *helper; /* background progress; NULL until needed */
+    _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
+    _Atomic uint32_t started;           /* requests under way */
     struct tutti_error last;
     bool failed;        /* a verdict was given: every call answers it */
     struct tt_log *log; /* notes for the report; NULL: none is wanted */
 };
+
+/* helper.c: the communicator's lock, which the helper gives up for everybody else; and the thread that progresses started requests. */
+void tt_comm_lock(struct tt_comm *c);
+void tt_comm_unlock(struct tt_comm *c);
+void tt_helper_wake(struct tt_comm *c); /* there is a new request; the lock is held */
+void tt_helper_end(struct tt_comm *c);  /* the lock is not held */
 
 /* topology.c */
 tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err);

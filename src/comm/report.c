@@ -51,7 +51,7 @@ tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_err
     struct tt_str s = {0};
     struct worst w = {.late = UINT32_MAX, .slow = UINT32_MAX};
     char rate[32], plan[32];
-    pthread_mutex_lock(&c->lock);
+    tt_comm_lock(c);
     tt_str_printf(&s, "rank %u of %u, %u calls:\n", c->rank, c->size, c->calls);
     for (uint32_t r = 0; r < c->size; r++)
         if (r != c->rank)
@@ -62,7 +62,7 @@ tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_err
         tt_str_printf(&s, "  slowest link: from rank %u (sent at %s; the plan assumes %s)\n", w.slow,
                       tt_format_rate(w.slow_rate, rate, sizeof rate),
                       tt_format_rate((double)(c->wire.direct ? c->speeds.shm.bw : c->speeds.tcp.bw), plan, sizeof plan));
-    pthread_mutex_unlock(&c->lock);
+    tt_comm_unlock(c);
     if (s.failed) {
         tt_str_free(&s);
         return tt_fail_memory(err, "report");

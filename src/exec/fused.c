@@ -316,16 +316,32 @@ void tt_fused_begin(struct tt_fused *f, struct tt_fused_op *op)
         enter(f, op);
 }
 
+static void drop_finished(struct tt_fused *f)
+{
+    if (f->first->state != DONE)
+        return;
+    f->first = f->first->next;
+    f->last = f->first ? f->last : &f->first;
+}
+
 tutti_status tt_fused_step(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *ret_blame)
 {
     while (op->state != DONE) {
         tutti_status st = step_first(f, deadline_ns, ret_blame);
         if (st)
             return st;
-        if (f->first->state == DONE) {
-            f->first = f->first->next;
-            f->last = f->first ? f->last : &f->first;
-        }
+        drop_finished(f);
     }
     return TUTTI_OK;
+}
+
+bool tt_fused_progress(struct tt_fused *f)
+{
+    struct tt_direct_blame blame;
+    bool moved = false;
+    while (f->first && step_first(f, 0, &blame) == TUTTI_OK) {
+        drop_finished(f);
+        moved = true;
+    }
+    return moved;
 }

@@ -143,6 +143,16 @@ static bool mux_link(struct tt_transport *base, uint32_t peer, struct tt_link_st
     return peer < base->size && tt_transport_link(part_of((struct mux *)base, peer)->t, peer, ret);
 }
 
+/* One descriptor cannot speak for two parts. */
+static int mux_fd(const struct tt_transport *base)
+{
+    const struct mux *m = (const struct mux *)base;
+    int fd = -1;
+    for (uint32_t i = 0; m->remotes == 1 && i < m->nparts; i++)
+        fd = m->part[i].remote ? tt_transport_fd(m->part[i].t) : fd;
+    return fd;
+}
+
 static void mux_free(struct mux *m)
 {
     free(m->part);
@@ -168,6 +178,7 @@ static const struct tt_transport_ops mux_ops = {
     .poll = mux_poll,
     .wait = mux_wait,
     .close = mux_close,
+    .fd = mux_fd,
     .link = mux_link,
 };
 

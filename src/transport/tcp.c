@@ -227,6 +227,11 @@ static void tcp_close(struct tt_transport *base)
     free(t);
 }
 
+static int tcp_fd(const struct tt_transport *base)
+{
+    return ((const struct tt_tcp *)base)->epoll;
+}
+
 static const struct tt_transport_ops tcp_ops = {
     .name = "tcp",
     .desc = "TCP sockets, striped",
@@ -236,6 +241,7 @@ static const struct tt_transport_ops tcp_ops = {
     .poll = tcp_poll,
     .wait = tcp_wait,
     .close = tcp_close,
+    .fd = tcp_fd,
     .link = tt_tcp_link,
 };
 

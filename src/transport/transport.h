@@ -64,6 +64,8 @@ struct tt_transport_ops {
      */
     void (*wait)(struct tt_transport *t, uint64_t deadline_ns);
     void (*close)(struct tt_transport *t);
+    /* A descriptor that is readable (poll(2), from any thread) when something may have happened; -1 or NULL: there is none. */
+    int (*fd)(const struct tt_transport *t);
     /* False: nothing is known about this one. NULL: about none. */
     bool (*link)(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret);
 };
@@ -74,6 +76,10 @@ struct tt_transport {
 static inline const char *tt_transport_name(const struct tt_transport *t)
 {
     return t->ops->name;
+}
+static inline int tt_transport_fd(const struct tt_transport *t)
+{
+    return t->ops->fd ? t->ops->fd(t) : -1;
 }
 static inline bool tt_transport_link(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret)
 {

@@ -1,0 +1,156 @@
+/* helper.c - a thread that progresses started requests while their owner computes.
+ *
+ * It is made by the first request that is started and sleeps whenever none is under way. It never spins: after a look that found nothing
+ * it sleeps until the transport's descriptor has news (TCP) or, where there is none (shared memory), for a nap that doubles from NAP_MIN to
+ * NAP_MAX. Everything is under the communicator's lock; who wants the lock says so first, and the helper lets him go ahead, because a
+ * mutex alone would let the thread that has just given it back take it again and again.
+ *
+ * It decides nothing: what fails stays in the engine for the next test or wait. */
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "comm/parts.h"
+
+enum { NAP_MIN = 20000, NAP_MAX = 1000000, LONG_NAP = 20000000, SLACK = 1000 }; /* ns */
+
+struct tt_helper {
+    struct tt_comm *comm;
+    pthread_t thread;
+    int bell;              /* eventfd: rung when there is a new request, or the end */
+    _Atomic uint32_t want; /* callers that wait for the lock */
+    _Atomic bool asleep, stop;
+};
+
+void tt_comm_lock(struct tt_comm *c)
+{
+    struct tt_helper *h = atomic_load_explicit(&c->helper, memory_order_acquire);
+    if (!h) {
+        pthread_mutex_lock(&c->lock);
+        return;
+    }
+    atomic_fetch_add(&h->want, 1);
+    pthread_mutex_lock(&c->lock);
+    atomic_fetch_sub(&h->want, 1);
+}
+
+void tt_comm_unlock(struct tt_comm *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* True when anything moved. */
+static bool progress(struct tt_comm *c)
+{
+    bool moved = tt_engine_progress(c->engine);
+    if (c->fused)
+        moved |= tt_fused_progress(c->fused);
+    return moved;
+}
+
+static void nap(const struct tt_helper *h, int fd, uint64_t ns)
+{
+    struct pollfd p[2] = {{.fd = h->bell, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    uint64_t rings;
+    if (ppoll(p, fd >= 0 ? 2 : 1, ns ? &ts : NULL, NULL) > 0 && (p[0].revents & POLLIN) && read(h->bell, &rings, sizeof rings) < 0)
+        assert(errno == EAGAIN || errno == EINTR);
+}
+
+/* Sleeps until there may be something to do. The bell is rung only for who has said that it sleeps. */
+static void rest(struct tt_helper *h, bool working, unsigned idle)
+{
+    int fd = working ? tt_transport_fd(h->comm->wire.transport) : -1;
+    uint64_t ns = !working ? 0 : fd >= 0 ? LONG_NAP : idle < 6 ? (uint64_t)NAP_MIN << idle : NAP_MAX;
+    atomic_store(&h->asleep, true);
+    if (!atomic_load(&h->stop) && (working || !atomic_load(&h->comm->started)))
+        nap(h, fd, ns);
+    atomic_store(&h->asleep, false);
+}
+
+static void *work(void *arg)
+{
+    struct tt_helper *h = arg;
+    struct tt_comm *c = h->comm;
+    unsigned idle = 0;
+    prctl(PR_SET_TIMERSLACK, SLACK, 0, 0, 0);
+    while (!atomic_load(&h->stop)) {
+        if (atomic_load(&h->want)) {
+            sched_yield();
+            continue;
+        }
+        pthread_mutex_lock(&c->lock);
+        bool working = atomic_load(&c->started) > 0 && !c->failed, moved = working && progress(c);
+        pthread_mutex_unlock(&c->lock);
+        idle = moved ? 0 : idle + 1;
+        if (!moved)
+            rest(h, working, idle);
+    }
+    return NULL;
+}
+
+/* The thread takes no signals: they are the program's. */
+static bool launch(struct tt_helper *h)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool ok = pthread_create(&h->thread, NULL, work, h) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
+/* Without a thread requests progress in the calls of their owner, as they did before: not an error. */
+static void make(struct tt_comm *c)
+{
+    struct tt_helper *h = tt_zalloc(1, sizeof *h);
+    if (!h)
+        return;
+    h->comm = c;
+    h->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->bell >= 0 && launch(h)) {
+        atomic_store_explicit(&c->helper, h, memory_order_release);
+        return;
+    }
+    if (h->bell >= 0)
+        close(h->bell);
+    free(h);
+}
+
+static void ring(const struct tt_helper *h)
+{
+    uint64_t one = 1;
+    if (write(h->bell, &one, sizeof one) < 0)
+        assert(errno == EAGAIN); /* it has been rung already */
+}
+
+void tt_helper_wake(struct tt_comm *c)
+{
+    if (c->size < 2)
+        return;
+    if (!c->helper)
+        make(c);
+    struct tt_helper *h = c->helper;
+    if (h && atomic_load(&h->asleep))
+        ring(h);
+}
+
+void tt_helper_end(struct tt_comm *c)
+{
+    struct tt_helper *h = c->helper;
+    if (!h)
+        return;
+    atomic_store(&h->stop, true);
+    ring(h);
+    pthread_join(h->thread, NULL);
+    c->helper = NULL;
+    close(h->bell);
+    free(h);
+}
