@@ -91,7 +91,8 @@ static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire
 {
     tutti_status st = tt_wire_open(wire, &c->wire, err);
     if (!st)
-        st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport, .comm = (uint16_t)c->id}, &c->engine, err);
+        st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport, .comm = (uint16_t)c->id, .max_requests = TT_RUNNING},
+                            &c->engine, err);
     if (!st && c->wire.direct)
         st = tt_fused_make(c->wire.direct, &c->fused, err);
     if (!st && wire->exchange == boot_exchange)
@@ -180,8 +181,9 @@ void tt_comm_close(struct tt_comm *c)
     if (c->plans && !c->failed && c->size > 1)
         tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
     tt_pairs_close(c);
-    for (size_t i = 0; i < TT_PROGRAMS; i++)
+    for (size_t i = 0; i < c->nkept; i++)
         tt_kept_free(c->kept[i]);
+    free(c->kept);
     tt_engine_free(c->engine);
     tt_fused_free(c->fused);
     tt_wire_close(&c->wire);

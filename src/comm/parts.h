@@ -11,7 +11,13 @@
 #include "exec/fused.h"
 #include "transport/direct.h"
 
-enum { TT_RING_BYTES = 1 << 20, TT_STAGE_BYTES = 64 << 10, TT_STREAM_BYTES = 1536 << 10, TT_PROGRAMS = 64 };
+enum {
+    TT_RING_BYTES = 1 << 20,
+    TT_STAGE_BYTES = 64 << 10,
+    TT_STREAM_BYTES = 768 << 10,
+    TT_PROGRAMS = 64 /* kept without a request */,
+    TT_RUNNING = 1024 /* requests at the same time */
+};
 
 /* What all communicators of a process share: the others as boot knows them, and the watch. */
 struct tt_world {
@@ -83,7 +89,8 @@ struct tt_comm {
     struct tt_topo *topo;
     struct tt_speeds speeds;
     struct tt_plan_cache *plans;
-    struct tt_kept *kept[TT_PROGRAMS];
+    struct tt_kept **kept; /* nkept slots, NULL where free: as many as there are requests, and up to TT_PROGRAMS more */
+    size_t nkept, recent;  /* recent: slot of the last call */
     uint64_t clock;
     uint32_t seq, splits;
     uint32_t calls; /* requests of both sorts, as the watch numbers them */

@@ -148,39 +148,74 @@ void tt_kept_free(struct tt_kept *k)
     free(k);
 }
 
-/* A free slot, or the one that was used longest ago and is not held; NULL when all are held. */
-static struct tt_kept **victim(struct tt_comm *c)
+/* A free slot, or the one that was used longest ago and is not held. Grows while fewer than TT_PROGRAMS are not held. */
+static tutti_status find_slot(struct tt_comm *c, size_t *ret, struct tutti_error *err)
 {
-    struct tt_kept **best = NULL;
-    for (size_t i = 0; i < TT_PROGRAMS; i++) {
-        if (!c->kept[i])
-            return &c->kept[i];
-        if (!c->kept[i]->holders && !c->kept[i]->running && (!best || c->kept[i]->used < (*best)->used))
-            best = &c->kept[i];
-    }
-    return best;
-}
-
-tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err)
-{
-    for (size_t i = 0; i < TT_PROGRAMS; i++)
-        if (c->kept[i] && !c->kept[i]->holders && !c->kept[i]->running && same(c, c->kept[i], call)) {
-            c->kept[i]->used = ++c->clock;
-            *ret = c->kept[i];
+    size_t best = SIZE_MAX, idle = 0;
+    for (size_t i = 0; i < c->nkept; i++) {
+        if (!c->kept[i]) {
+            *ret = i;
             return TUTTI_OK;
         }
-    struct tt_kept **slot = victim(c);
-    if (!slot)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "more than %d requests on one communicator", TT_PROGRAMS);
+        if (c->kept[i]->holders || c->kept[i]->running)
+            continue;
+        idle++;
+        if (best == SIZE_MAX || c->kept[i]->used < c->kept[best]->used)
+            best = i;
+    }
+    if (idle < TT_PROGRAMS) {
+        struct tt_kept **grown = realloc(c->kept, (c->nkept + TT_PROGRAMS) * sizeof(struct tt_kept *));
+        if (!grown)
+            return tt_fail_memory(err, "programs");
+        memset(grown + c->nkept, 0, TT_PROGRAMS * sizeof(struct tt_kept *));
+        c->kept = grown;
+        best = c->nkept;
+        c->nkept += TT_PROGRAMS;
+    }
+    *ret = best;
+    return TUTTI_OK;
+}
+
+static bool fits(const struct tt_comm *c, size_t i, const struct tt_call *call)
+{
+    const struct tt_kept *k = i < c->nkept ? c->kept[i] : NULL;
+    return k && !k->holders && !k->running && same(c, k, call);
+}
+
+/* The slot with a program for this call that nobody uses; nkept when there is none. */
+static size_t find(const struct tt_comm *c, const struct tt_call *call)
+{
+    if (fits(c, c->recent, call))
+        return c->recent;
+    for (size_t i = 0; i < c->nkept; i++)
+        if (fits(c, i, call))
+            return i;
+    return c->nkept;
+}
+
+static tutti_status add(struct tt_comm *c, const struct tt_call *call, size_t *ret, struct tutti_error *err)
+{
     struct tt_kept *k = tt_zalloc(1, sizeof *k);
     tutti_status st = k ? make(c, call, k, err) : tt_fail_memory(err, "program");
+    if (!st)
+        st = find_slot(c, ret, err);
     if (st) {
         tt_kept_free(k);
         return st;
     }
-    tt_kept_free(*slot);
-    k->used = ++c->clock;
-    *slot = k;
-    *ret = k;
+    tt_kept_free(c->kept[*ret]);
+    c->kept[*ret] = k;
+    return TUTTI_OK;
+}
+
+tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err)
+{
+    size_t i = find(c, call);
+    tutti_status st = i < c->nkept ? TUTTI_OK : add(c, call, &i, err);
+    if (st)
+        return st;
+    c->recent = i;
+    c->kept[i]->used = ++c->clock;
+    *ret = c->kept[i];
     return TUTTI_OK;
 }

@@ -239,6 +239,30 @@ static void test_memory(size_t n)
     tutti_mem_free(comm, q);
 }
 
+/* Many requests under way at once, waited for from the last to the first, twice. */
+static void test_many_requests(void)
+{
+    enum { MANY = 200 };
+    static int64_t in[MANY][MANY], out[MANY][MANY];
+    struct tutti_request *r[MANY];
+    for (size_t k = 0; k < MANY; k++) {
+        fill(in[k], k + 1, rank, 0);
+        ok(tutti_allreduce_init(comm, in[k], out[k], k + 1, TUTTI_I64, TUTTI_SUM, &r[k]), "one of many requests");
+    }
+    for (int round = 0; round < 2; round++) {
+        memset(out, 0, sizeof out);
+        for (size_t k = 0; k < MANY; k++)
+            ok(tutti_request_start(r[k]), "start of one of many");
+        for (size_t k = MANY; k-- > 0;)
+            ok(tutti_request_wait(r[k]), "wait for one of many");
+        for (size_t k = 0; k < MANY; k++)
+            for (size_t i = 0; i <= k; i++)
+                expect(out[k][i] == reduced(TUTTI_SUM, i, ranks), "result of one of many");
+    }
+    for (size_t k = 0; k < MANY; k++)
+        tutti_request_free(r[k]);
+}
+
 /* Misuse is this rank's own error and disturbs nobody. */
 static void test_misuse(void)
 {
@@ -276,6 +300,7 @@ int main(void)
     test_split();
     test_pairs();
     test_memory(100003);
+    test_many_requests();
     test_misuse();
     tutti_comm_close(comm);
     if (rank == 0)
