@@ -74,17 +74,16 @@ tutti_status tt_direct_wait(struct tt_direct *d, uint32_t peer, const _Atomic ui
     return tt_direct_aborted(d) ? TUTTI_ERR_ABORTED : TUTTI_IN_PROGRESS;
 }
 
-/* The usual case: it is there, or will be within a moment. */
+/* The usual case: it is there, or will be within a moment. That others are there does not end a wait for one that is not: idle_since is
+ * left alone, and a wait in slices falls asleep. Whatever this rank publishes begins a new one. */
 static tutti_status look_then_wait(struct tt_direct *d, uint32_t peer, const _Atomic uint64_t *counter, uint64_t value,
                                    uint64_t deadline_ns)
 {
     int looks = deadline_ns && !d->oversubscribed ? LOOKS : 1;
 
     for (int i = 0; i < looks; i++)
-        if (atomic_load_explicit(counter, memory_order_acquire) >= value) {
-            d->idle_since_ns = 0;
+        if (atomic_load_explicit(counter, memory_order_acquire) >= value)
             return TUTTI_OK;
-        }
     return tt_direct_wait(d, peer, counter, value, deadline_ns);
 }
 
@@ -102,6 +101,7 @@ void tt_direct_put(struct tt_direct *d, const void *in, size_t bytes, uint64_t f
 
     assert(bytes <= tt_direct_box_max(d));
     d->staged = bytes > TT_DIRECT_TINY;
+    d->idle_since_ns = 0;
     d->fingerprint = fingerprint;
     if (bytes)
         memcpy(d->staged ? tt_direct_stage(d, d->me, set) : box->data, in, bytes);
@@ -192,6 +192,7 @@ void tt_direct_post(struct tt_direct *d, unsigned lane, uint64_t value)
     struct tt_direct_lane *mine = lane_of(d, lane, d->me);
 
     assert(atomic_load_explicit(&mine->value, memory_order_relaxed) <= value);
+    d->idle_since_ns = 0;
     atomic_store(&mine->value, value);
     ring_all(d);
 }
