@@ -88,21 +88,34 @@ static tutti_status call(const struct bench *b)
     }
 }
 
-/* Calls per measurement so that one takes about 0.2 s; rank 0's estimate counts for all. */
+/* The mean time of `n` calls, as rank 0 sees it. */
+static tutti_status time_calls(const struct bench *b, uint64_t n, double *ret_us)
+{
+    double t = now_us();
+    tutti_status st = TUTTI_OK;
+    for (uint64_t i = 0; !st && i < n; i++)
+        st = call(b);
+    t = (now_us() - t) / (double)n;
+    if (!st)
+        st = tutti_broadcast(b->comm, &t, &t, 1, TUTTI_F64, 0);
+    *ret_us = t;
+    return st;
+}
+
+/* Calls per measurement so that one takes about 0.2 s; rank 0's estimate counts for all. A single call may be luckier or unluckier than
+ * the rest (who comes late to a core, first touches), so quick calls are estimated from many. */
 static tutti_status choose_iters(const struct bench *b, uint64_t *ret)
 {
-    double t0 = now_us(), n = 0;
+    double t = 0;
+    uint64_t n = 1;
     tutti_status st = call(b);
-    for (int i = 0; !st && i < 2; i++) {
-        t0 = now_us();
-        st = call(b);
-    }
-    double t = now_us() - t0;
-    n = 200000 / (t > 0.2 ? t : 0.2);
-    n = n < 3 ? 3 : n > 20000 ? 20000 : n;
-    if (!st)
-        st = tutti_broadcast(b->comm, &n, &n, 1, TUTTI_F64, 0);
-    *ret = b->iters ? b->iters : (uint64_t)n;
+    do {
+        if (!st)
+            st = time_calls(b, n, &t);
+        n *= 8;
+    } while (!st && n <= 512 && t * (double)n < 40000);
+    double want = 200000 / (t > 0.2 ? t : 0.2);
+    *ret = b->iters ? b->iters : (uint64_t)(want < 3 ? 3 : want > 20000 ? 20000 : want);
     return st;
 }
 
