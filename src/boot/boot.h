@@ -69,6 +69,9 @@ tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint32_t role,
 /* Can rank r's listener be reached right now (TCP connect within timeout_ns)? 0 or errno. Used to tell "I am cut off" from "r is gone". */
 int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns);
 
+/* Has this rank's own network interface gone down, or lost the carrier? False when it works, and when nobody knows. */
+bool tt_boot_link_down(const struct tt_boot *b);
+
 /* What ranks need to meet, tried on this host alone: sockets on loopback with c's port range, interfaces that c's filter leaves. The i-th
  * check; false past the last one. */
 bool tt_boot_check(const struct tt_boot_config *c, size_t i, struct tt_check *ret);

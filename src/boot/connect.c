@@ -258,3 +258,8 @@ int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns)
     tt_net_close(&fd.fd);
     return error;
 }
+
+bool tt_boot_link_down(const struct tt_boot *b)
+{
+    return tt_iface_down(b->peers[b->config.rank].addr_be);
+}

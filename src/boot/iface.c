@@ -134,6 +134,25 @@ void tt_iface_list(struct tt_str *out)
     tt_vec_free(&list);
 }
 
+bool tt_iface_down(uint32_t addr_be)
+{
+    struct ifaddrs *all = NULL;
+    bool down = false;
+
+    if (getifaddrs(&all) != 0)
+        return false;
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+        struct sockaddr_in in;
+        if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET)
+            continue;
+        memcpy(&in, a->ifa_addr, sizeof(in));
+        if (in.sin_addr.s_addr == addr_be)
+            down = (a->ifa_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING);
+    }
+    freeifaddrs(all);
+    return down;
+}
+
 /* The source address of packets to dst. */
 static tutti_status route_source(uint32_t dst_be, uint32_t *ret, struct tutti_error *err)
 {

@@ -127,6 +127,7 @@ tutti_status tt_iface_match(const char *filter, const struct tt_iface *i, bool *
  * dst on loopback always loopback. A filter that admits nothing is an error that lists what exists. */
 tutti_status tt_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_addr_be, struct tutti_error *err);
 void tt_iface_list(struct tt_str *out); /* "lo 127.0.0.1/8, eth0 10.0.0.2/24" */
+bool tt_iface_down(uint32_t addr_be);   /* the interface with that address is down or has no carrier */
 
 void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id); /* host, host_id and pid; address and port 0 */
 

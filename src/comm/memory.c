@@ -7,7 +7,9 @@ tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, stru
 {
     void *p = NULL;
     tt_comm_lock(c);
-    if (c->wire.direct && tt_direct_has_heap(c->wire.direct))
+    if (bytes > PTRDIFF_MAX) /* no object is larger */
+        p = NULL;
+    else if (c->wire.direct && tt_direct_has_heap(c->wire.direct))
         p = tt_direct_heap_alloc(c->wire.direct, bytes ? bytes : 1);
     else if (posix_memalign(&p, 64, bytes ? bytes : 1) != 0)
         p = NULL;

@@ -104,6 +104,20 @@ static tutti_status run(struct tt_comm *c, struct tt_pair *pair, const struct me
     return st ? tt_fail(err, st, "%s", c->last.text) : TUTTI_OK;
 }
 
+/* Before the other side is asked for anything. */
+static tutti_status check(const struct tt_comm *c, const struct message *m, struct tutti_error *err)
+{
+    if (c->failed)
+        return tt_fail(err, c->last.status, "%s", c->last.text);
+    if ((unsigned)m->dtype >= TUTTI_DTYPE_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "there is no data type %d", (int)m->dtype);
+    if (m->count > SIZE_MAX / 2 / tt_dtype_bytes(m->dtype))
+        return tt_fail(err, TUTTI_ERR_RANGE, "%zu elements are more than memory can hold", m->count);
+    if (m->count && !m->in)
+        return tt_fail(err, TUTTI_ERR_ARG, "the buffer is NULL");
+    return TUTTI_OK;
+}
+
 static tutti_status pass(struct tt_comm *c, const struct message *m)
 {
     struct tutti_error err = {0};
@@ -112,9 +126,9 @@ static tutti_status pass(struct tt_comm *c, const struct message *m)
     struct tt_program *p = NULL;
     uint32_t me = c->rank > m->peer, order[2] = {m->sending ? me : !me, m->sending ? !me : me};
     tt_comm_lock(c);
-    tutti_status st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text) : pair_of(c, m->peer, &pair, &err);
-    if (!st && m->count && !m->in)
-        st = tt_fail(&err, TUTTI_ERR_ARG, "the buffer is NULL");
+    tutti_status st = check(c, m, &err);
+    if (!st)
+        st = pair_of(c, m->peer, &pair, &err);
     if (!st)
         st = tt_message_sched(2, me, order, &s, &err);
     if (!st)

@@ -52,9 +52,12 @@ static tutti_status slice_of(struct tt_comm *c, const struct tt_plan *plan, stru
 static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call, struct tt_problem *ret, struct tutti_error *err)
 {
     uint64_t total = call->count;
-    if ((unsigned)call->coll >= TUTTI_COLL_COUNT || (unsigned)call->dtype >= TUTTI_DTYPE_COUNT ||
-        (unsigned)call->redop >= TUTTI_REDOP_COUNT)
-        return tt_fail(err, TUTTI_ERR_ARG, "unknown collective, data type or reduction");
+    if ((unsigned)call->coll >= TUTTI_COLL_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "there is no collective %d", (int)call->coll);
+    if ((unsigned)call->dtype >= TUTTI_DTYPE_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "there is no data type %d", (int)call->dtype);
+    if ((unsigned)call->redop >= TUTTI_REDOP_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "there is no reduction %d", (int)call->redop);
     if (call->root >= c->size)
         return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks", call->root, c->size);
     if (call->counts) {

@@ -29,7 +29,7 @@ static tutti_status judged(struct tt_comm *c, const struct tt_verdict *v)
                                               : TUTTI_ERR_PEER,
             "%s", v->text);
     if (c->wire.direct)
-        tt_direct_abort(c->wire.direct);
+        tt_direct_quit(c->wire.direct);
     tt_engine_kill(c->engine, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = v->culprit});
     return c->last.status;
 }

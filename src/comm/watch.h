@@ -8,8 +8,9 @@
  * different fingerprints is MISMATCHED (the ranks whose description is in the minority; both descriptions are printed); when a rank reports
  * its deadline: whose thread no longer answers while its kernel still acknowledges (STUCK: stopped) or no longer does (UNREACHABLE, by
  * TCP_INFO), who entered something else (MISMATCHED), who has not entered the request (NOT_ENTERED), else the peer waited for (STUCK). A
- * rank that loses rank 0 decides alone: rank 0 is DEAD when the connection closed; when it is silent and no rank of any other host can be
- * reached either (tt_boot_probe), the blame is on this rank's own link. */
+ * rank that loses rank 0 decides alone: rank 0 is DEAD when the connection closed; when it is silent and this rank's interface is down, or
+ * no rank of any other host can be reached either (tt_boot_probe), the blame is on this rank's own link. With two hosts and a healthy
+ * interface nobody can know whose link it is: each names the other. */
 #ifndef TT_WATCH_H
 #define TT_WATCH_H
 

@@ -2,6 +2,7 @@
  *
  * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it is telling it. */
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "comm/watch_parts.h"
 
@@ -49,18 +50,33 @@ void tt_watch_ask_all(struct tt_watch *w)
     tt_watch_tell(w, &n);
 }
 
-static bool ended(int fd)
+static bool ended(const struct tt_line *l, int *ret_errno)
 {
-    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    return fd >= 0 && poll(&p, 1, 0) > 0;
+    struct pollfd p = {.fd = l->fd, .events = POLLRDHUP};
+    socklen_t len = sizeof *ret_errno;
+    if (l->fd < 0 || poll(&p, 1, 0) <= 0)
+        return false;
+    if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, ret_errno, &len) || *ret_errno == 0)
+        *ret_errno = l->error;
+    return true;
+}
+
+/* Rank 0 is connected and has said nothing since the report. */
+static bool root_is_silent(const struct tt_watch *w)
+{
+    return w->rank != 0 && w->running && w->seats[0].line.fd >= 0 && w->seats[0].line.read_ns < w->case_ns;
 }
 
 void tt_watch_settle_alone(struct tt_watch *w)
 {
     struct tt_verdict v;
     uint32_t r = w->rank ? 0 : w->trouble.peer;
-    if (w->reporter != UINT32_MAX && r < w->nseats && ended(w->seats[r].line.fd))
-        tt_judge_end(w, r, 0, &v);
+    bool open = w->reporter != UINT32_MAX;
+    int error = 0;
+    if (open && r < w->nseats && ended(&w->seats[r].line, &error))
+        tt_judge_end(w, r, error, tt_boot_link_down(w->boot), &v);
+    else if (open && root_is_silent(w))
+        tt_judge_silent_root(w, tt_line_cut(w->seats[0].line.fd), tt_boot_link_down(w->boot), &v);
     else
         tt_judge_alone(w, &v);
     tt_watch_settle(w, &v);

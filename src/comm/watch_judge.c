@@ -62,7 +62,7 @@ static bool everybody_answered(const struct tt_watch *w)
     return true;
 }
 
-/* Is it rank 0's own link? Nobody of at least two other hosts can be reached. */
+/* Is it rank 0's own link? Nobody on any other host can be reached, and there are two of those, or the interface itself says so. */
 static bool cut_off(const struct tt_watch *w)
 {
     uint64_t mine = w->peers[0].host_id, first = mine;
@@ -71,19 +71,19 @@ static bool cut_off(const struct tt_watch *w)
         const struct tt_seat *s = &w->seats[r];
         if (w->peers[r].host_id == mine || s->left)
             continue;
-        if (!silent(s) || !tt_line_cut(s->line.fd))
+        if (s->line.fd >= 0 && (s->answered || !tt_line_cut(s->line.fd))) /* one that has ended is why we ask */
             return false;
         two = two || (first != mine && first != w->peers[r].host_id);
         first = w->peers[r].host_id;
     }
-    return two;
+    return two || (first != mine && tt_boot_link_down(w->boot));
 }
 
-static void say_own_link(const struct tt_watch *w, const struct tt_op_desc *op, struct tt_verdict *ret)
+static void say_own_link(const struct tt_watch *w, const struct tt_op_desc *op, const char *when, struct tt_verdict *ret)
 {
-    char who[TT_WORDS], when[TT_WORDS];
+    char who[TT_WORDS];
     say(w, ret, TT_BLAME_UNREACHABLE, w->rank, op, "%s is unreachable: its own link is cut, no other host answers it, %s",
-        tt_words_rank(w, w->rank, who), tt_words_during(op, true, when));
+        tt_words_rank(w, w->rank, who), when);
 }
 
 static void say_silent(const struct tt_watch *w, uint32_t r, bool cut, const struct tt_op_desc *op, struct tt_verdict *ret)
@@ -100,13 +100,14 @@ static bool judge_silent(const struct tt_watch *w, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);
     uint32_t r = peer_or(w, 0);
+    char when[TT_WORDS];
     if (!silent(&w->seats[r]))
         for (r = 1; r < w->size && !silent(&w->seats[r]); r++)
             ;
     if (r >= w->size)
         return false;
     if (cut_off(w))
-        say_own_link(w, &op, ret);
+        say_own_link(w, &op, tt_words_during(&op, true, when), ret);
     else
         say_silent(w, r, tt_line_cut(w->seats[r].line.fd), &op, ret);
     return true;
@@ -326,12 +327,19 @@ bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
     return true;
 }
 
-void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, struct tt_verdict *ret)
+bool tt_judge_is_death(int error)
+{
+    return error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG;
+}
+
+void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, bool lonely, struct tt_verdict *ret)
 {
     char who[TT_WORDS], when[TT_WORDS];
     struct tt_op_desc op = scene(w, rank, when);
-    if (error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG)
+    if (tt_judge_is_death(error))
         say_dead(w, rank, &op, when, ret);
+    else if (lonely || (w->rank == 0 && cut_off(w)))
+        say_own_link(w, &op, when, ret);
     else
         say(w, ret, TT_BLAME_UNREACHABLE, rank, &op, "%s is unreachable: %s %s", tt_words_rank(w, rank, who), strerror(error), when);
 }
@@ -339,8 +347,9 @@ void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, struct tt_
 void tt_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely, struct tt_verdict *ret)
 {
     struct tt_op_desc op = w->trouble.op;
+    char when[TT_WORDS];
     if (lonely)
-        say_own_link(w, &op, ret);
+        say_own_link(w, &op, tt_words_during(&op, true, when), ret);
     else
         say_silent(w, 0, cut, &op, ret);
 }

@@ -54,6 +54,7 @@ enum { TT_LINE_OUT = 2048 };
 struct tt_line {
     int fd;           /* boot's; -1: none, or ended */
     uint64_t read_ns; /* when the last note came */
+    int error;        /* what sending met: the kernel tells it only once, and not again when reading */
     size_t in_got, out_len;
     struct tt_note in;
     uint8_t out[TT_LINE_OUT];
@@ -64,7 +65,8 @@ void tt_line_put(struct tt_line *l, struct tt_note *n);
 void tt_line_push(struct tt_line *l);
 /* The next note in l->in. END: *ret_errno is 0 for an orderly end, EBADMSG for bytes that are no note. */
 enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno);
-/* Has the other kernel not acknowledged for long what we sent? Then the machine or the way to it is gone, not the process. */
+/* Has the other kernel not acknowledged for long what we sent, or has ours given up? Then the machine or the way to it is gone, not the
+ * process. */
 bool tt_line_cut(int fd);
 
 /* ---- the watch ---- */
@@ -96,6 +98,7 @@ struct tt_watch {
     uint64_t case_ns;  /* since when */
     struct tt_trouble trouble;
     bool running, stop;
+    bool asking;        /* the thread is finding out whose link it is */
     int wake;           /* eventfd */
     struct pollfd *fds; /* the thread's: nseats, then wake */
     pthread_t thread;
@@ -119,8 +122,10 @@ void *tt_watch_run(void *watch);
 
 /* Rank 0, about the case. `final`: whoever has not answered by now is silent, and nothing more will come. */
 bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret);
-/* The connection of `rank` ended without farewell. */
-void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, struct tt_verdict *ret);
+/* The connection of `rank` ended without farewell: by the end of its process, or because the way to it is cut. lonely: no other host
+ * answers this rank either (rank 0 sees that for itself). */
+void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, bool lonely, struct tt_verdict *ret);
+bool tt_judge_is_death(int error);
 /* Rank 0 does not answer this rank's report. cut: its kernel does not either; lonely: nor does any other host. */
 void tt_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely, struct tt_verdict *ret);
 /* Nobody to ask: by what this rank itself has seen. */

@@ -84,38 +84,19 @@ static void take(struct tt_watch *w, uint32_t r, struct tt_note *n)
     }
 }
 
-static void read_line(struct tt_watch *w, uint32_t r)
-{
-    struct tt_line *l = &w->seats[r].line;
-    struct tt_verdict v;
-    enum tt_line_state s;
-    int error = 0;
-    while ((s = tt_line_take(l, &error)) == TT_LINE_NOTE)
-        take(w, r, &l->in);
-    if (s != TT_LINE_END)
-        return;
-    l->fd = -1;
-    tt_judge_end(w, r, error, &v);
-    tt_watch_settle(w, &v);
-}
+/* ---- whose link is it? ---- */
 
-/* ---- what is due; the lock is held ---- */
-
-static void beat(struct tt_watch *w)
-{
-    struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_posts_latest(&w->posts)};
-    for (uint32_t r = 0; r < w->nseats; r++)
-        if (w->seats[r].line.out_len == 0)
-            tt_line_put(&w->seats[r].line, &n);
-}
-
-/* Can no host but this one be reached? Asks two others that are not rank 0's; false when there are none to ask. */
-static bool lonely(const struct tt_watch *w)
+/* Can no host but this one be reached? Looks at the interface, then asks two others that are not rank 0's, each rank those that follow it,
+ * so that not all ask the same ones; false when there are none to ask. */
+static bool ask_around(const struct tt_watch *w)
 {
     const struct tt_boot_peer *me = &w->peers[w->rank];
     uint64_t seen = me->host_id;
     int asked = 0;
-    for (uint32_t r = 1; r < w->size && asked < PROBES; r++) {
+    if (tt_boot_link_down(w->boot))
+        return true;
+    for (uint32_t i = 1; i < w->size && asked < PROBES; i++) {
+        uint32_t r = (w->rank + i) % w->size;
         if (w->peers[r].host_id == me->host_id || w->peers[r].host_id == w->peers[0].host_id || w->peers[r].host_id == seen)
             continue;
         seen = w->peers[r].host_id;
@@ -127,18 +108,50 @@ static bool lonely(const struct tt_watch *w)
     return asked > 0;
 }
 
-/* Nothing from rank 0 since the report. The probes may take a moment: the lock is released for them. */
+/* The probes may take a moment: the lock is released for them. */
+static bool lonely(struct tt_watch *w)
+{
+    w->asking = true;
+    pthread_mutex_unlock(&w->lock);
+    bool alone = ask_around(w);
+    pthread_mutex_lock(&w->lock);
+    w->asking = false;
+    return alone;
+}
+
+/* Nothing from rank 0 since the report. */
 static void judge_root(struct tt_watch *w)
 {
     struct tt_verdict v;
-    bool cut = tt_line_cut(w->seats[0].line.fd), alone = false;
-    if (cut) {
-        pthread_mutex_unlock(&w->lock);
-        alone = lonely(w);
-        pthread_mutex_lock(&w->lock);
-    }
+    bool cut = tt_line_cut(w->seats[0].line.fd), alone = cut && lonely(w);
     tt_judge_silent_root(w, cut, alone, &v);
     tt_watch_settle(w, &v);
+}
+
+static void read_line(struct tt_watch *w, uint32_t r)
+{
+    struct tt_line *l = &w->seats[r].line;
+    struct tt_verdict v;
+    enum tt_line_state s;
+    int error = 0;
+    while ((s = tt_line_take(l, &error)) == TT_LINE_NOTE)
+        take(w, r, &l->in);
+    if (s != TT_LINE_END)
+        return;
+    bool alone = w->rank != 0 && !tt_judge_is_death(error) && lonely(w);
+    l->fd = -1;
+    tt_judge_end(w, r, error, alone, &v);
+    tt_watch_settle(w, &v);
+}
+
+/* ---- what is due; the lock is held ---- */
+
+static void beat(struct tt_watch *w)
+{
+    struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_posts_latest(&w->posts)};
+    for (uint32_t r = 0; r < w->nseats; r++)
+        if (w->seats[r].line.out_len == 0)
+            tt_line_put(&w->seats[r].line, &n);
 }
 
 /* Judges what can be judged; returns when to look again at the latest. */

@@ -26,8 +26,10 @@ void tt_line_push(struct tt_line *l)
         ssize_t n = send(l->fd, l->out, l->out_len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+            l->error = l->error ? l->error : errno;
             l->out_len = 0; /* the reader of this line will find the end, and before it what the other side still said */
+        }
         if (n <= 0)
             return;
         l->out_len -= (size_t)n;
@@ -56,7 +58,7 @@ static enum tt_line_state fill(struct tt_line *l, size_t want, int *ret_errno)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return TT_LINE_EMPTY;
         if (n <= 0) {
-            *ret_errno = n < 0 ? errno : 0;
+            *ret_errno = n < 0 ? errno : l->error;
             return TT_LINE_END;
         }
         l->in_got += (size_t)n;
@@ -101,5 +103,5 @@ bool tt_line_cut(int fd)
     socklen_t len = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
         return false;
-    return info.tcpi_unacked > 0 && info.tcpi_last_ack_recv >= CUT_MS;
+    return info.tcpi_state == TCP_CLOSE || (info.tcpi_unacked > 0 && info.tcpi_last_ack_recv >= CUT_MS);
 }

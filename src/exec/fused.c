@@ -7,7 +7,10 @@
  *
  * Invariant: between "entered" and "left" of all ranks nobody changes its input (the caller's promise) and nobody but the owner of a slice
  * writes it; a rank returns only when all have left, since until then somebody may still read or write its buffers. In place the owner's
- * writes hit only slices whose operands it has already read. */
+ * writes hit only slices whose operands it has already read.
+ *
+ * A rank that fails returns earlier, after tt_direct_quit. Then the others write nothing into its buffers any more (their writes are a
+ * lease), and do not take what they read from them for a result (they look for the abort after reading, before they say so). */
 #include "exec/fused.h"
 
 #include <stdlib.h>
@@ -200,8 +203,20 @@ static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *o
             if (q != f->me)
                 f->dst[ndst++] = f->out[q] + at;
         tt_fused_reduce(f, op, ndst, bytes / each);
+        if (tt_direct_aborted(f->d))
+            return TUTTI_ERR_ABORTED;
     }
     return TUTTI_OK;
+}
+
+/* Writing into others' outputs is a lease, which they can end. */
+static tutti_status push_slice(struct tt_fused *f, const struct tt_fused_op *op)
+{
+    if (!tt_direct_lease(f->d))
+        return TUTTI_ERR_ABORTED;
+    tutti_status st = reduce_slice(f, op, true);
+    tt_direct_release(f->d);
+    return st;
 }
 
 /* The other slices from their owners, each rank beginning behind itself so that they do not all read from one. */
@@ -220,7 +235,7 @@ static tutti_status fetch_slices(struct tt_fused *f, const struct tt_fused_op *o
                 return st;
         }
     }
-    return TUTTI_OK;
+    return tt_direct_aborted(f->d) ? TUTTI_ERR_ABORTED : TUTTI_OK;
 }
 
 static tutti_status await(struct tt_fused *f, const struct tt_fused_op *op, unsigned phase, uint64_t deadline_ns,
@@ -244,7 +259,7 @@ static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint6
         return TUTTI_OK;
     }
     if (!st)
-        st = reduce_slice(f, op, push);
+        st = push ? push_slice(f, op) : reduce_slice(f, op, false);
     if (st)
         return st;
     tt_direct_post(f->d, LANE, counter(op, push ? 3 : 2));

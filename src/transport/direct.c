@@ -91,7 +91,7 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     d->me = c->me;
     d->oversubscribed = c->oversubscribed;
     d->probe = PROBE ^ tt_entropy();
-    d->heap_spans.elem = 2 * sizeof(size_t);
+    d->heap_spans.elem = sizeof(struct tt_direct_span);
     d->waited_ns = tt_zalloc(d->n, sizeof *d->waited_ns);
     d->pid = tt_zalloc(d->n, sizeof *d->pid);
     d->heap = tt_zalloc(d->n, sizeof *d->heap);

@@ -53,6 +53,14 @@ struct tt_direct_blame {
 /* Ends all waits of all local ranks, now and later, with TUTTI_ERR_ABORTED. Never blocks; safe in any thread and signal handler. */
 void tt_direct_abort(struct tt_direct *d);
 bool tt_direct_aborted(const struct tt_direct *d);
+/* Who reads a peer's memory looks for an abort afterwards: a rank that has aborted may have changed it meanwhile. Who writes into a peer's
+ * heap does so between lease (false: aborted, do not) and release, and looks for an abort between blocks. */
+bool tt_direct_lease(struct tt_direct *d);
+void tt_direct_release(struct tt_direct *d);
+/* Aborts; after it no rank writes into this rank's heap buffers, whatever state it is in. A moment, unless a peer was killed or stopped
+ * while writing: then 20 ms and copies of the buffers (where there is no memory for them, a stopped peer that goes on may still write the
+ * rest of one block). Not in signal handlers. */
+void tt_direct_quit(struct tt_direct *d);
 /* Time this rank has spent waiting for a peer longer than a moment, since opening. */
 uint64_t tt_direct_waited_ns(const struct tt_direct *d, uint32_t peer);
 

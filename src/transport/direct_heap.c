@@ -21,10 +21,6 @@
 enum { GRAIN = 1 << 16, SHIFT = 4096 + 9 * 64 };     /* a grain is whole pages of any size in use */
 static const size_t ALL_HEAPS_MAX = (size_t)1 << 44; /* address space; processors have 2^47 */
 
-struct span {
-    size_t at, bytes;
-};
-
 static size_t reserve(const struct tt_direct *d)
 {
     struct sysinfo info;
@@ -53,9 +49,9 @@ static size_t shift(const struct tt_direct *d)
 }
 
 /* The first gap of `bytes`: where it begins, and the number of spans before it. */
-static bool find_gap(const struct tt_direct *d, size_t bytes, struct span *ret, size_t *ret_index)
+static bool find_gap(const struct tt_direct *d, size_t bytes, struct tt_direct_span *ret, size_t *ret_index)
 {
-    const struct span *spans = d->heap_spans.data;
+    const struct tt_direct_span *spans = d->heap_spans.data;
     size_t at = GRAIN, n = d->heap_spans.len, i = 0;
 
     while (i < n && spans[i].at - at < bytes) {
@@ -65,14 +61,14 @@ static bool find_gap(const struct tt_direct *d, size_t bytes, struct span *ret, 
     size_t size = d->heap[d->me].bytes;
     if (i == n && (at > size || size - at < bytes))
         return false;
-    *ret = (struct span){.at = at, .bytes = bytes};
+    *ret = (struct tt_direct_span){.at = at, .bytes = bytes};
     *ret_index = i;
     return true;
 }
 
 void *tt_direct_heap_alloc(struct tt_direct *d, size_t bytes)
 {
-    struct span new;
+    struct tt_direct_span new;
     size_t i, need;
 
     if (!tt_direct_has_heap(d) || bytes > d->heap[d->me].bytes)
@@ -80,7 +76,7 @@ void *tt_direct_heap_alloc(struct tt_direct *d, size_t bytes)
     need = (shift(d) + (bytes ? bytes : 1) + GRAIN - 1) / GRAIN * GRAIN;
     if (!find_gap(d, need, &new, &i) || !tt_vec_push(&d->heap_spans, NULL, 1))
         return NULL;
-    struct span *spans = d->heap_spans.data;
+    struct tt_direct_span *spans = d->heap_spans.data;
     memmove(spans + i + 1, spans + i, (d->heap_spans.len - 1 - i) * sizeof *spans);
     spans[i] = new;
     return (char *)d->heap[d->me].base + new.at + shift(d);
@@ -88,7 +84,7 @@ void *tt_direct_heap_alloc(struct tt_direct *d, size_t bytes)
 
 void tt_direct_heap_free(struct tt_direct *d, void *p)
 {
-    struct span *spans = d->heap_spans.data;
+    struct tt_direct_span *spans = d->heap_spans.data;
     char *base = d->heap[d->me].base;
     size_t i = 0;
 

@@ -33,14 +33,22 @@ struct tt_direct_rank {
     struct tt_direct_box box[2];
     struct tt_direct_lane lane[TT_DIRECT_LANES];
     struct tt_direct_card card;
-    _Alignas(TT_LINE) char odd[TT_LINE]; /* an odd number of lines: ranks do not meet in one cache set */
+    _Alignas(TT_LINE) _Atomic uint32_t lease; /* writes into others' heaps (direct_quit.c); makes the number of lines odd, too: ranks do
+                                                 not meet in one cache set */
 };
 struct tt_direct_shared {
     _Alignas(TT_LINE) _Atomic uint32_t aborted;
     struct tt_direct_rank rank[]; /* stages follow */
 };
 
+_Static_assert(sizeof(struct tt_direct_rank) / TT_LINE % 2 == 1, "see lease");
+
 /* ---- private ---- */
+
+/* A live buffer of the heap: whole grains. */
+struct tt_direct_span {
+    size_t at, bytes;
+};
 
 struct tt_direct {
     struct tt_direct_shared *shared;
@@ -62,7 +70,8 @@ struct tt_direct {
     const void **all[2][2];   /* [staged][seq & 1]: the payloads of all ranks */
     struct tt_region *heap;   /* of all ranks, as mapped here */
     uint64_t *heap_base;      /* and as they see it */
-    struct tt_vec heap_spans; /* of struct span (direct_heap.c), rising */
+    struct tt_vec heap_spans; /* of struct tt_direct_span, rising */
+    bool detached;            /* this rank's buffers are no longer in the shared heap */
 };
 
 /* Waits until *counter >= value, attributing the time to the peer (direct_step.c). As tt_direct_await. */

@@ -422,6 +422,8 @@ static void addresses_are_chosen(void **state)
     assert_int_equal(tt_iface_choose("lo", lo, &got, &err), TUTTI_OK);
     assert_true(got == lo);
     assert_int_equal(tt_iface_choose("nosuch", lo, &got, &err), TUTTI_ERR_ARG);
+    assert_false(tt_iface_down(lo));
+    assert_false(tt_iface_down(htonl(0xcb007109))); /* nobody knows: not an address of this host */
     assert_non_null(strstr(err.text, "nosuch"));
     assert_non_null(strstr(err.text, "lo 127.0.0.1/8"));
 }

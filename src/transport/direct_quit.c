@@ -1,0 +1,66 @@
+/* direct_quit.c - leaving an operation in the middle, without a peer that writes into what is no longer ours to lend.
+ *
+ * A rank that returns an error gives its buffers back to the program while others may still be in the operation. What they read from it
+ * then is worthless, which they find out by themselves (they look for the abort after reading). What they write would destroy what the
+ * program puts there next, so writing is a lease:
+ *
+ *     writer    lease = 1; aborted? ------> write a block; aborted? -> write a block; ..; lease = 0
+ *     leaver    aborted = 1; lease == 0? -> return
+ *
+ * Both sides store, then look (seq_cst): either the writer sees the abort before it writes, or the leaver sees the lease and waits, a block
+ * at most. A writer that does not end its lease has been killed, or was stopped and may go on in an hour: then the leaver takes its buffers
+ * out of the shared heap, by putting copies of the pages at the same addresses. The heap is not shared afterwards; nobody needs it, since
+ * an abort is for good. */
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "transport/direct_parts.h"
+
+static const uint64_t PATIENCE_NS = 20000000;
+
+bool tt_direct_lease(struct tt_direct *d)
+{
+    atomic_store(&d->shared->rank[d->me].lease, 1);
+    if (!tt_direct_aborted(d))
+        return true;
+    tt_direct_release(d);
+    return false;
+}
+
+void tt_direct_release(struct tt_direct *d)
+{
+    atomic_store(&d->shared->rank[d->me].lease, 0);
+}
+
+static bool leased(const struct tt_direct *d)
+{
+    for (uint32_t r = 0; r < d->n; r++)
+        if (r != d->me && atomic_load(&d->shared->rank[r].lease))
+            return true;
+    return false;
+}
+
+/* Copies of the pages of a span, at its place. */
+static void detach(char *at, size_t bytes)
+{
+    void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return;
+    memcpy(copy, at, bytes);
+    if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
+        munmap(copy, bytes);
+}
+
+void tt_direct_quit(struct tt_direct *d)
+{
+    uint64_t until = tt_now_ns() + PATIENCE_NS;
+    tt_direct_abort(d);
+    while (leased(d) && tt_now_ns() < until)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    for (size_t i = 0; !d->detached && leased(d) && i < d->heap_spans.len; i++) {
+        const struct tt_direct_span *s = tt_vec_at(&d->heap_spans, i);
+        detach((char *)d->heap[d->me].base + s->at, s->bytes);
+    }
+    d->detached = d->detached || leased(d);
+}
