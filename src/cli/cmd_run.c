@@ -9,6 +9,7 @@ enum { MAX_RANKS = 4096 };
 
 static const struct cli_option own[] = {{"ranks", 'n', "N", "how many ranks (default: one for each host)"},
                                         {"hosts", 0, "A,B,..", "machines, reached by ssh; localhost is this one (default)"},
+                                        {"bind", 0, NULL, "give each rank of this machine its own share of the cores, if there are enough"},
                                         {0}};
 static const struct cli_option *const options[] = {own, cli_job_options, NULL};
 
@@ -25,27 +26,37 @@ static int read_size(const struct cli_args *a, const struct run_hosts *h, uint32
     return 0;
 }
 
-static bool describe(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job, uint32_t rank, struct sup_rank *ret)
+static int enter_cores(const void *place, const char **ret_what)
+{
+    return cli_bind_share(place, ret_what);
+}
+
+/* *place must live until the job is over. */
+static bool describe(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job, uint32_t rank, struct cli_place *place,
+                     struct sup_rank *ret)
 {
     bool prefix = cli_flag(a, "prefix");
-    struct cli_place place = run_place(h, rank, job->size);
+    *place = run_place(h, rank, job->size);
     const char *host = run_host_of(h, rank, job->size);
     *ret = (struct sup_rank){.host = host,
                              .remote = host != NULL,
                              .hello = host ? job->key : NULL,
-                             .argv = host ? run_remote_argv(job, &place, host, a->program) : a->program,
-                             .env = cli_job_environment(job, &place),
+                             .argv = host ? run_remote_argv(job, place, host, a->program) : a->program,
+                             .env = cli_job_environment(job, place),
                              .out = prefix ? SUP_SHOWN_ON_STDOUT : SUP_INHERITED,
-                             .err = prefix ? SUP_SHOWN_ON_STDERR : SUP_INHERITED};
+                             .err = prefix ? SUP_SHOWN_ON_STDERR : SUP_INHERITED,
+                             .enter = cli_flag(a, "bind") && !host ? enter_cores : NULL,
+                             .ctx = place};
     return ret->argv && ret->env;
 }
 
 static int start(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job)
 {
     struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns};
-    bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks));
+    struct cli_place *places = calloc(job->size, sizeof *places);
+    bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks)) && places;
     for (uint32_t r = 0; ok && r < job->size; r++)
-        ok = describe(a, h, job, r, &s.ranks[r]);
+        ok = describe(a, h, job, r, &places[r], &s.ranks[r]);
     int code = ok ? sup_run(&s) : cli_bad(a, "out of memory");
     for (uint32_t r = 0; s.ranks && r < job->size; r++) {
         if (s.ranks[r].remote)
@@ -53,6 +64,7 @@ static int start(const struct cli_args *a, const struct run_hosts *h, const stru
         cli_job_free_list(s.ranks[r].env);
     }
     free(s.ranks);
+    free(places);
     return code;
 }
 
@@ -79,7 +91,7 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_run = {
     .name = "run",
-    .synopsis = "run -n N [--hosts A,B,..] [--prefix] [--timeout TIME] -- PROGRAM ARGS...",
+    .synopsis = "run -n N [--hosts A,B,..] [--bind] [--prefix] [--timeout TIME] -- PROGRAM ARGS...",
     .summary = "start the ranks of a program and see them through",
     .details = "Every rank gets TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS and TUTTI_KEY_FILE (a key made for this job), "
                "and torchrun's\n"
@@ -90,7 +102,7 @@ const struct cli_command cli_run = {
                "have the timeout and a second to report before they are ended, and the exit status is 1. No rank outlives the launcher.\n"
                "Hosts take equal blocks of ranks in the order given. Other machines need ssh without a password, the program at the same "
                "path, and get\n"
-               "no standard input; the key travels inside ssh.",
+               "no standard input; the key travels inside ssh. --bind spares ranks that compute with one thread from changing places.",
     .examples = "tutti run -n 4 -- ./my_program\n"
                 "tutti run -n 4 --prefix --timeout 5s -- python3 train.py --epochs 3\n"
                 "tutti run -n 8 --hosts localhost,node2 -- ./my_program",

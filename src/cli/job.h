@@ -29,6 +29,8 @@ bool cli_job_find_ports(struct cli_job *j, struct in_addr at);
 struct cli_place {
     uint32_t rank, local_rank, local_size;
 };
+/* Binds this process to its share of the cores it may use, when there are enough for all ranks of its machine. 0, or -1 with errno. */
+int cli_bind_share(const struct cli_place *place, const char **ret_what);
 /* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. Without the key file when `remote` (its path means nothing
  * there), but with those TUTTI_ variables of our own environment that a remote shell would not have. NULL: no memory. */
 char **cli_job_variables(const struct cli_job *j, const struct cli_place *place, bool remote);

@@ -1,4 +1,5 @@
-/* self.c - commands that are themselves a job: one rank when a launcher started them, otherwise started again under tutti run. */
+/* self.c - commands that are themselves a job: one rank when a launcher started them, otherwise started again under tutti run, bound to
+ * cores where there are enough (as mpirun does by default). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,8 +19,8 @@ int cli_start_ranks(const struct cli_args *a, const char *dflt)
 {
     char self[4096];
     const char *n = cli_value(a, "ranks");
-    const char *argv[2 * CLI_MAX_VALUES + 8] = {"tutti", "run", "-n", n ? n : dflt, "--", self, a->command->name};
-    size_t k = 7;
+    const char *argv[2 * CLI_MAX_VALUES + 9] = {"tutti", "run", "--bind", "-n", n ? n : dflt, "--", self, a->command->name};
+    size_t k = 8;
     char named[CLI_MAX_VALUES][64];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len < 0)

@@ -3,7 +3,7 @@
  *
  *     heap buffers      out[0][b] = out[1][b] = ... = in[0][b] + in[1][b] + ...      one pass, all outputs written; then "left" for all
  *     ordinary memory   read in[q][b] of each peer through the kernel, reduce, write out[r][b]; "reduced" for all; then read the other
- * slices from their owners; where the kernel forbids reading, through windows in shared memory (fused_stream.c)
+ * slices from their owners; or through windows in shared memory (fused_stream.c)
  *
  * Invariant: between "entered" and "left" of all ranks nobody changes its input (the caller's promise) and nobody but the owner of a slice
  * writes it; a rank returns only when all have left, since until then somebody may still read or write its buffers. In place the owner's
@@ -30,6 +30,7 @@ tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tu
     f->n = tt_direct_nlocal(d);
     f->me = tt_direct_me(d);
     f->last = &f->first;
+    tt_fused_stream_limits(f);
     f->block = tt_alloc(f->n, READ_BYTES);
     f->src = tt_alloc(f->n, sizeof *f->src);
     f->dst = tt_alloc(f->n, sizeof *f->dst);
@@ -244,6 +245,12 @@ static tutti_status await(struct tt_fused *f, const struct tt_fused_op *op, unsi
     return tt_direct_await_all(f->d, LANE, counter(op, phase), deadline_ns, &blame->peer);
 }
 
+static bool streams(const struct tt_fused *f, const struct tt_fused_op *op)
+{
+    size_t bytes = op->count * tt_fused_elem_bytes(op->dtype);
+    return bytes <= f->near || bytes >= f->far;
+}
+
 static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
 {
     bool push;
@@ -252,7 +259,7 @@ static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint6
     after_entry(f, deadline_ns);
     if (!st)
         st = look(f, op, &push, blame);
-    if (!st && !push && !tt_direct_can_read(f->d)) {
+    if (!st && !push && streams(f, op)) {
         op->round = op->copied = 0;
         op->reduced = false;
         op->state = STREAMING;

@@ -13,6 +13,7 @@ struct tt_fused {
     struct tt_fused_op *first, **last;
     uint64_t number;  /* of the newest operation on the lane; 3 counter values each */
     uint64_t rounds;  /* of all streams that are finished */
+    size_t near, far; /* vectors of up to `near` and from `far` bytes on are streamed */
     char *block;      /* a block of each peer: n * READ_BYTES */
     const void **src; /* n */
     void **dst;       /* n */
@@ -26,6 +27,8 @@ size_t tt_fused_elem_bytes(tutti_dtype t);
 /* Reduces f->src[0 .. n-1] into f->dst[0 .. ndst-1], `count` elements of op's type. */
 void tt_fused_reduce(const struct tt_fused *f, const struct tt_fused_op *op, uint32_t ndst, size_t count);
 
-/* fused_stream.c: the whole of one operation, as far as it goes without waiting beyond deadline_ns. */
+/* fused_stream.c: for which vectors streaming is the better way here; the same on all ranks. */
+void tt_fused_stream_limits(struct tt_fused *f);
+/* The whole of one operation, as far as it goes without waiting beyond deadline_ns. */
 tutti_status tt_fused_stream(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame);
 #endif

@@ -1,5 +1,7 @@
-/* fused_stream.c - an all-reduce of ordinary memory through small windows in shared memory: user-space copies only, for where the kernel
- * forbids reading a peer's memory (containers, Yama). Nobody touches a peer's own buffers.
+/* fused_stream.c - an all-reduce of ordinary memory through small windows in shared memory that stay in the caches: user-space copies only.
+ * Nobody touches a peer's own buffers. It is the way where the kernel forbids reading a peer's memory (containers, Yama), and the faster
+ * one at both ends: vectors that fit the second-level cache, where the kernel's walk through the pages costs more than the copies, and
+ * vectors beyond the last-level cache, where the second reading of a result would come from memory.
  *
  * The vector goes by in rounds of n blocks, one per rank. A rank's stream area has three sets of n slots, used in turn:
  *
@@ -17,6 +19,7 @@
  * end: what a slow rank still reads are slots, not the buffers of a rank that has returned. In place: a block of the output is written
  * only after its round's operands were copied. Cost per rank for S bytes: 2(n-1)/n S copied, S(n-1)/n of it read from others' caches. */
 #include <string.h>
+#include <unistd.h>
 
 #include "exec/fused_parts.h"
 
@@ -38,6 +41,18 @@ static char *slot(const struct tt_fused *f, uint32_t rank, uint64_t round, uint3
 bool tt_fused_can_stream(const struct tt_fused *f)
 {
     return slot_bytes(f) >= LINE && !tt_direct_oversubscribed(f->d);
+}
+
+/* Cache sizes are those of this machine, so that all ranks of it find the same. */
+void tt_fused_stream_limits(struct tt_fused *f)
+{
+    long second = sysconf(_SC_LEVEL2_CACHE_SIZE), last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    f->near = 0;
+    f->far = tt_direct_can_read(f->d) ? SIZE_MAX : 0;
+    if (!tt_fused_can_stream(f) || !f->far)
+        return;
+    f->near = second > 0 ? (size_t)second / 4 : 0; /* an input and an output in half of it */
+    f->far = last > 0 ? (size_t)last / 2 / f->n : SIZE_MAX;
 }
 
 /* One round's part of the vector: all of it is `bytes` at `at`; rank q has [start(q), start(q+1)) of it, in whole lines but the last. */
