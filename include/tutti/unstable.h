@@ -48,13 +48,26 @@ struct tutti_topo_info {
     double min_latency_us, max_latency_us;
     bool half; /* some link is half duplex */
     uint64_t hash;
+    uint64_t bisection;   /* cables between two halves of the ranks: the least, ... */
+    bool bisection_exact; /* ... or (false) an upper bound: those of a cut that was found */
 };
 tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err);
 uint64_t tutti_topo_hash(const struct tutti_topo *topo); /* without measuring anything */
+/* Cable on a floor of racks in a grid (tutti-topology(5) has the model). False when the network is not laid out so. */
+struct tutti_topo_floor {
+    uint32_t per_rack, racks, rows, columns;
+    uint32_t between_racks; /* cables that leave their rack */
+    double total_m, mean_m, max_m;
+};
+bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack, struct tutti_topo_floor *ret);
 void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out);
 void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out);
+/* "rank 3", "switch 0" (counted after the ranks) or the name it was given. Returns buf. */
+char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, char *buf, size_t cap);
 /* "rank 3 -> switch 0" of a directed link. Returns buf. */
 char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap);
+/* Directed links that a text names: "rank 3-switch 0" (both ways), "rank 3 -> switch 0", or the number of a cable (both ways). free(3). */
+tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret, size_t *ret_n, struct tutti_error *err);
 
 /* ---- bounds ---- */
 struct tutti_bound_info {
@@ -124,6 +137,80 @@ tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedu
 /* Like tutti_schedule_verify, with a progress report (fraction 0..1) now and then. */
 tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
                                             struct tutti_verdict *ret, struct tutti_error *err);
+
+/* ---- simulation event by event: levels "flow" and "packet" ("step" is tutti_schedule_simulate) ---- */
+struct tutti_sim_slow {
+    uint32_t rank;
+    double factor; /* its host overhead, its reductions and its ports are this much slower */
+};
+struct tutti_sim_degrade {
+    uint32_t link; /* directed */
+    double factor; /* its bandwidth is divided by this */
+};
+/* Zero means the default everywhere. */
+struct tutti_sim_options {
+    bool packet;       /* level packet, otherwise flow */
+    bool rtt;          /* flow: links are shared in inverse proportion to route latency, otherwise max-min fairly */
+    bool message_mode; /* packet: one head flit per message instead of one per packet */
+    bool lockstep;     /* packet: interfaces issue steps in order, with estimated waiting */
+    uint32_t flit_bytes, payload_bytes, cycles_per_flit, vcs, buffer_flits, router_cycles, interfaces; /* packet */
+    double aggregate_bytes_per_s; /* packet: reduction at the interface; 0: by the topology's gamma */
+    const struct tutti_sim_slow *slow;
+    size_t nslow;
+    const struct tutti_sim_degrade *degrade;
+    size_t ndegrade;
+    double jitter; /* every message's latency is stretched by a factor 1 .. 1+jitter, from `seed` */
+    uint64_t seed;
+    bool timeline;                                /* keep what tutti_sim_event and tutti_sim_work give */
+    bool (*progress)(void *ctx, double fraction); /* may be NULL; false ends the simulation with TUTTI_ERR_ABORTED */
+    void *progress_ctx;
+};
+struct tutti_sim;
+/* `schedule` must hold all ranks. The result stands alone afterwards, but for the topology. */
+tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count, tutti_dtype dtype,
+                           const struct tutti_sim_options *options, struct tutti_sim **ret, struct tutti_error *err);
+void tutti_sim_free(struct tutti_sim *sim); /* accepts NULL */
+
+struct tutti_sim_info {
+    double time_us;
+    uint32_t steps, ranks, links; /* links: directed */
+    uint64_t messages, events;
+    uint64_t bytes_on_busiest_link;
+    uint32_t busiest_link, max_link_contention;
+    uint32_t links_used;
+    uint32_t peak_link;                         /* the link with the most messages in flight at once */
+    double mean_utilisation, max_utilisation;   /* bytes / (bandwidth * time): mean over the links that carry something, largest */
+    double mean_idle_us, max_idle_us;           /* over ranks */
+    uint64_t cycles, flits, head_flits, stalls; /* packet level, else 0; stalls: cycles a flit waited for credits */
+    double lockstep_wait_us;
+};
+void tutti_sim_info(const struct tutti_sim *sim, struct tutti_sim_info *ret);
+
+struct tutti_sim_link {
+    double bytes_per_s; /* with the what-ifs */
+    uint64_t bytes;
+    double busy_us;     /* in which something crossed it */
+    double utilisation; /* bytes / (bandwidth * time) */
+    uint32_t peak;      /* most messages in flight at once */
+};
+struct tutti_sim_rank {
+    double end_us, send_us, receive_us, reduce_us, idle_us;
+};
+struct tutti_sim_event {
+    uint32_t src, dst, step, channel, segment;
+    uint64_t bytes;
+    uint64_t ready_ps, start_ps, end_ps; /* could have started; first byte left; last byte arrived */
+};
+struct tutti_sim_work {
+    uint32_t rank, step;
+    uint64_t bytes;
+    uint64_t start_ps, end_ps;
+};
+/* The i-th directed link, rank, message or reduction (these two by start); false past the last. */
+bool tutti_sim_link(const struct tutti_sim *sim, size_t i, struct tutti_sim_link *ret);
+bool tutti_sim_rank(const struct tutti_sim *sim, size_t i, struct tutti_sim_rank *ret);
+bool tutti_sim_event(const struct tutti_sim *sim, size_t i, struct tutti_sim_event *ret);
+bool tutti_sim_work(const struct tutti_sim *sim, size_t i, struct tutti_sim_work *ret);
 
 /* ---- communicators ---- */
 struct tutti_comm_plan_info {

@@ -20,4 +20,7 @@ extern const struct tt_algo tt_algo_swing;
 extern const struct tt_algo tt_algo_chain;
 extern const struct tt_algo tt_algo_binomial;
 extern const struct tt_algo tt_algo_oneshot;
+extern const struct tt_algo tt_algo_multitree;
+extern const struct tt_algo tt_algo_shd;
+extern const struct tt_algo tt_algo_hdrm;
 #endif

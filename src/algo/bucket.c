@@ -14,7 +14,11 @@
  * the dimensions done, r holds the sum over all ranks that agree with r in the dimensions still to come. Phases are aligned: each lasts as
  * long as the largest dimension needs, so that parts never meet on a link. Cost on n^D ranks: 2 D (n-1) steps; every directed link carries
  * 2 (p-1)/p S/(2D), the least any algorithm can reach on a torus; a rank waits for 2D neighbours per step. With unequal sizes the shorter
- * rings pause until the longest is done. Every chunk is summed along one path, hence equal bits everywhere. */
+ * rings pause until the longest is done. Every chunk is summed along one path, hence equal bits everywhere.
+ *
+ * variant=paper is the "2D-ring" that MultiTree (ISCA 2021) was compared with: the same parts and rings, but a whole all-reduce along one
+ * dimension after the other (reduce-scatter and all-gather in each phase, of the whole part each time): as many steps, on n x n ranks
+ * (n-1)/n S on every link instead of about S/2. All-reduce only; for comparisons. */
 #include "algo/algos.h"
 #include "algo/pieces.h"
 
@@ -101,9 +105,16 @@ static size_t stage_block(const void *ctx, uint32_t block, struct tt_span *ret)
     return s->run[1].size;
 }
 
+static bool separate(const struct tt_algo_args *a)
+{
+    return tt_streq(tt_option_text(&tt_algo_bucket, &a->options, "variant"), "paper");
+}
+
 static tutti_status bucket_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
     const struct tt_topo *t = a->topo;
+    if (separate(a) && a->problem.coll != TUTTI_ALLREDUCE)
+        return tt_fail(why, TUTTI_ERR_REFUSED, "variant=paper has only allreduce, not %s", tt_coll_name(a->problem.coll));
     if (t->ndims == 0)
         return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus, not %s", t->kind);
     for (uint32_t d = 0; d < t->ndims; d++)
@@ -169,6 +180,43 @@ static struct tt_piece gather_piece(const struct frame *f, const struct tt_group
                              .reverse = part >= f->grid->n};
 }
 
+/* variant=paper: in each phase every rank of a ring ends with all of the part, summed along the dimensions so far. Block b of a part: the
+ * chunks of owners b*n/size .. (b+1)*n/size - 1, whoever they are. */
+static size_t separate_pieces(const struct frame *f, uint32_t rank, uint32_t part, uint32_t i, struct tt_piece ret[2])
+{
+    const struct grid *g = f->grid;
+    const struct digit *along = &g->dim[(i + part) % g->n];
+    uint32_t me = rank / along->weight % along->size, each = g->ranks / along->size, parts = 2 * g->n;
+    struct tt_group group = {.n = along->size, .me = me, .first = rank - me * along->weight, .stride = along->weight};
+    group.blocks = (struct tt_blocks){.first = part, .step = each * parts, .len = 1, .stride = each > 1 ? parts : 0, .reps = each};
+    ret[0] = (struct tt_piece){.kind = TT_RING_RS,
+                               .group = group,
+                               .in = i == 0 ? TT_BUF_IN : TT_BUF_OUT,
+                               .work = TT_BUF_OUT,
+                               .out = TT_BUF_OUT,
+                               .step = 2 * i * f->phase_steps,
+                               .channel = (uint16_t)part,
+                               .reverse = part >= g->n};
+    ret[1] = ret[0];
+    ret[1].kind = TT_RING_AG;
+    ret[1].in = TT_BUF_OUT;
+    ret[1].step += f->phase_steps;
+    return 2;
+}
+
+/* The pieces of phase i of a part: what the collective has of reduce-scatter and all-gather. */
+static size_t joint_pieces(const struct frame *f, const struct stage *s, uint32_t rank, const uint32_t part_phase[2],
+                           struct tt_piece ret[2])
+{
+    struct tt_group group = stage_group(s, rank);
+    size_t n = 0;
+    if (f->rs)
+        ret[n++] = scatter_piece(f, &group, part_phase[0], part_phase[1]);
+    if (f->ag)
+        ret[n++] = gather_piece(f, &group, part_phase[0], part_phase[1]);
+    return n;
+}
+
 static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     struct grid g = make_grid(a->topo);
@@ -181,13 +229,13 @@ static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_
         tt_emit_alone(b);
         return;
     }
-    bool ok = true;
+    bool ok = true, paper = separate(a);
     for (uint32_t k = 0; k < 2 * g.n * g.n; k++) {
-        uint32_t part = k / g.n, i = k % g.n;
-        stages[k] = make_stage(&g, part, i, rank);
-        struct tt_group group = stage_group(&stages[k], rank);
-        struct tt_piece scatter = scatter_piece(&f, &group, part, i), gather = gather_piece(&f, &group, part, i);
-        ok = ok && (!f.rs || tt_vec_push(&pieces, &scatter, 1)) && (!f.ag || tt_vec_push(&pieces, &gather, 1));
+        const uint32_t at[2] = {k / g.n, k % g.n};
+        struct tt_piece two[2];
+        stages[k] = make_stage(&g, at[0], at[1], rank);
+        size_t n = paper ? separate_pieces(&f, rank, at[0], at[1], two) : joint_pieces(&f, &stages[k], rank, at, two);
+        ok = ok && tt_vec_push(&pieces, two, n);
     }
     if (ok)
         tt_pieces_emit(b, pieces.data, pieces.len);
@@ -196,12 +244,20 @@ static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_
     tt_vec_free(&pieces);
 }
 
+static const struct tt_algo_option bucket_options[] = {
+    {.key = "variant",
+     .values = "optimal|paper",
+     .desc = "paper: a whole all-reduce along each dimension in turn (the 2D-ring MultiTree was compared with)"},
+    {.key = NULL},
+};
+
 const struct tt_algo tt_algo_bucket = {
     .name = "bucket",
     .desc = "rings along every dimension of a torus at once, in both directions: least load on every link",
     .needs = "a torus (any number of dimensions, any sizes)",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
     .needs_topo = true,
+    .options = bucket_options,
     .probe = bucket_probe,
     .shape = bucket_shape,
     .slice = bucket_slice,

@@ -15,6 +15,9 @@ static const struct tt_algo *const table[] = {
     &tt_algo_chain,
     &tt_algo_binomial,
     &tt_algo_oneshot,
+    &tt_algo_multitree,
+    &tt_algo_shd,
+    &tt_algo_hdrm,
 };
 
 const struct tt_algo *const *tt_algo_table(size_t *ret_n)

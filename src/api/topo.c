@@ -107,7 +107,11 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
 {
     const struct tt_topo *t = topo->t;
     struct tt_topo_metrics m;
+    uint64_t bisection;
+    bool exact;
     tutti_status st = tt_topo_measure(t, &m, err);
+    if (!st)
+        st = tt_topo_bisection(t, &bisection, &exact, err);
     if (st)
         return st;
     *ret = (struct tutti_topo_info){.spec = t->spec,
@@ -121,9 +125,28 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
                                     .ports = t->ports,
                                     .gamma = t->gamma,
                                     .overhead_us = api_us(t->overhead_ps),
-                                    .hash = t->hash};
+                                    .hash = t->hash,
+                                    .bisection = bisection,
+                                    .bisection_exact = exact};
     link_ranges(t, ret);
     return TUTTI_OK;
+}
+
+bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack, struct tutti_topo_floor *ret)
+{
+    struct tt_topo_floor f;
+    uint32_t cables = topo->t->nlinks;
+    if (!tt_topo_floor(topo->t, per_rack, &f))
+        return false;
+    *ret = (struct tutti_topo_floor){.per_rack = f.per_rack,
+                                     .racks = f.racks,
+                                     .rows = f.rows,
+                                     .columns = f.columns,
+                                     .between_racks = f.between,
+                                     .total_m = (double)f.total_mm / 1e3,
+                                     .mean_m = cables ? (double)f.total_mm / 1e3 / cables : 0,
+                                     .max_m = (double)f.longest_mm / 1e3};
+    return true;
 }
 
 uint64_t tutti_topo_hash(const struct tutti_topo *topo)
@@ -141,6 +164,11 @@ void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out)
     tt_topo_write_simgrid(topo->t, out);
 }
 
+char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, char *buf, size_t cap)
+{
+    return tt_topo_vertex_name(topo->t, vertex, buf, cap);
+}
+
 char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap)
 {
     const struct tt_link *l = &topo->t->links[directed_link / 2];
@@ -150,4 +178,15 @@ char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link
     tt_topo_vertex_name(topo->t, back ? l->a : l->b, to, sizeof to);
     snprintf(buf, cap, "%s -> %s", from, to);
     return buf;
+}
+
+tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret, size_t *ret_n, struct tutti_error *err)
+{
+    struct tt_vec links;
+    tutti_status st = tt_topo_find_links(topo->t, text, &links, err);
+    if (st)
+        return st;
+    *ret = links.data;
+    *ret_n = links.len;
+    return TUTTI_OK;
 }

@@ -99,9 +99,12 @@ bool cli_in_job(void);
  * unless that cannot be started: then the exit code after the complaint. */
 int cli_start_ranks(const struct cli_args *a, const char *dflt);
 
+/* memory.c: from now on allocating more than the host has available fails, so that the command can say so. */
+void cli_limit_memory(void);
+
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 
 extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim, cli_run, cli_bench, cli_lab,
-    cli_doctor;
+    cli_doctor, cli_repro;
 #endif

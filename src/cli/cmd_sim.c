@@ -1,15 +1,14 @@
-/* tutti sim: the time of a schedule on a network. The level "step" is the planner's own cost function. */
-#include "cli/cli.h"
+/* tutti sim: the time of a schedule on a network. Level "step" is the planner's own cost function; "flow" and "packet" run the schedule
+ * event by event. */
+#include "cli/sim.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-static const struct cli_option own[] = {{"plan", 'p', "FILE", "a plan written by tutti plan, in place of --algo"},
-                                        {"level", 'l', "LEVEL", "step: bulk-synchronous cost, the planner's own (the only level yet)"},
-                                        {0}};
-static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_algo_options, own, cli_json_options, NULL};
+static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_algo_options,
+                                                   sim_options,      cli_json_options,    NULL};
 
 struct answer {
     struct tutti_sim_result r;
@@ -102,6 +101,22 @@ static int simulate_planned(const struct cli_args *a, const struct tutti_topo *t
     return CLI_OK;
 }
 
+/* A schedule of all ranks, the problem it solves, and what no schedule can beat. */
+struct input {
+    struct tutti_plan *plan; /* NULL: from a file */
+    struct tutti_schedule *s;
+    uint64_t count;
+    tutti_dtype dtype;
+    const char *algo; /* lives in the plan or the schedule */
+    double bound_us;  /* not a number: none to state */
+};
+
+static void free_input(struct input *in)
+{
+    tutti_schedule_free(in->s);
+    tutti_plan_free(in->plan);
+}
+
 /* The problem a plan file solves: its own, but for the size. */
 static int get_read_problem(const struct cli_args *a, const struct tutti_schedule_info *info, struct cli_problem *ret)
 {
@@ -117,29 +132,8 @@ static int get_read_problem(const struct cli_args *a, const struct tutti_schedul
     return cli_get_count(a, ret->bytes, info->dtype, &ret->o.count);
 }
 
-static int price(const struct cli_args *a, const struct tutti_topo *t, const struct cli_problem *p, const struct tutti_schedule *s)
-{
-    struct tutti_error err;
-    struct tutti_bound *b = NULL;
-    struct tutti_bound_info bi;
-    struct tutti_schedule_info info;
-    struct timespec t0;
-    struct answer x = {.exact = true};
-    clock_gettime(CLOCK_MONOTONIC, &t0);
-    tutti_status st = tutti_schedule_simulate(s, t, p->o.count, p->o.dtype, &x.r, &err);
-    x.wall_s = seconds_since(&t0);
-    if (st || tutti_bound_make(t, p->o.coll, p->o.root, p->bytes, &b, &err))
-        return cli_fail(a, &err);
-    tutti_schedule_info(s, &info);
-    tutti_bound_get(b, tutti_bound_best(b), &bi);
-    x.bound_us = info.uneven ? (double)NAN : bi.bound_us;
-    x.algo = info.algo;
-    print(a, t, &x);
-    tutti_bound_free(b);
-    return CLI_OK;
-}
-
-/* Time means something only for a plan that is correct, and routes only on their own network (tutti_schedule_simulate refuses others). */
+/* Time means something only for a plan that is correct and made for as many ranks; its routes only on their own network (simulating refuses
+ * others). */
 static int judge_read(const struct cli_args *a, const struct tutti_topo *t, const struct tutti_schedule *s)
 {
     struct tutti_verdict v;
@@ -148,54 +142,214 @@ static int judge_read(const struct cli_args *a, const struct tutti_topo *t, cons
     if (code)
         return code;
     tutti_schedule_info(s, &info);
+    if (info.ranks != tutti_topo_ranks(t))
+        return cli_bad(a, "the plan is for %u ranks, the network has %u", info.ranks, tutti_topo_ranks(t));
     if (info.topo_hash && !info.nroutes && info.topo_hash != tutti_topo_hash(t))
         fprintf(stderr, "note: the plan was made for another network\n");
     return 0;
 }
 
-/* A plan file: all ranks as they are written there. */
-static int simulate_read(const struct cli_args *a, const struct tutti_topo *t, const char *path)
+static int bound_read(const struct cli_args *a, const struct tutti_topo *t, const struct cli_problem *p, struct input *in)
 {
     struct tutti_error err;
-    struct tutti_schedule *s = NULL;
+    struct tutti_bound *b = NULL;
+    struct tutti_bound_info bi;
+    struct tutti_schedule_info info;
+    if (tutti_bound_make(t, p->o.coll, p->o.root, p->bytes, &b, &err))
+        return cli_fail(a, &err);
+    tutti_schedule_info(in->s, &info);
+    tutti_bound_get(b, tutti_bound_best(b), &bi);
+    in->bound_us = info.uneven ? (double)NAN : bi.bound_us;
+    in->algo = info.algo;
+    in->count = p->o.count;
+    in->dtype = p->o.dtype;
+    tutti_bound_free(b);
+    return 0;
+}
+
+/* A plan file: all ranks as they are written there. */
+static int read_input(const struct cli_args *a, const struct tutti_topo *t, const char *path, struct input *in)
+{
+    struct tutti_error err;
     struct tutti_schedule_info info;
     struct cli_problem problem;
     if (cli_value(a, "algo") || cli_value(a, "coll") || cli_value(a, "root") || cli_value(a, "option"))
         return cli_bad(a, "--plan brings its own algorithm, collective, root and options");
-    if (tutti_schedule_read_unchecked(path, &s, &err))
+    if (tutti_schedule_read_unchecked(path, &in->s, &err))
         return cli_fail(a, &err);
-    int code = judge_read(a, t, s);
+    int code = judge_read(a, t, in->s);
     if (!code) {
-        tutti_schedule_info(s, &info);
+        tutti_schedule_info(in->s, &info);
         code = get_read_problem(a, &info, &problem);
     }
+    return code ? code : bound_read(a, t, &problem, in);
+}
+
+/* The named (or chosen) algorithm, built for all ranks. */
+static int plan_input(const struct cli_args *a, const struct tutti_topo *t, struct input *in)
+{
+    struct cli_problem problem;
+    struct tutti_error err;
+    struct tutti_plan_info info;
+    int code = cli_get_problem(a, &problem);
+    if (code)
+        return code;
+    if (tutti_plan_make(t, &problem.o, &in->plan, &err) || tutti_plan_schedule(in->plan, &in->s, &err))
+        return cli_fail(a, &err);
+    tutti_plan_info(in->plan, NULL, &info);
+    in->bound_us = info.bound_us;
+    in->algo = info.algo;
+    in->count = problem.o.count;
+    in->dtype = problem.o.dtype;
+    return 0;
+}
+
+/* Level step of a plan file. */
+static int price_read(const struct cli_args *a, const struct tutti_topo *t, const char *path)
+{
+    struct tutti_error err;
+    struct input in = {0};
+    struct timespec t0;
+    struct answer x = {.exact = true};
+    int code = read_input(a, t, path, &in);
+    if (!code) {
+        clock_gettime(CLOCK_MONOTONIC, &t0);
+        if (tutti_schedule_simulate(in.s, t, in.count, in.dtype, &x.r, &err))
+            code = cli_fail(a, &err);
+        x.wall_s = seconds_since(&t0);
+    }
+    if (!code) {
+        x.bound_us = in.bound_us;
+        x.algo = in.algo;
+        print(a, t, &x);
+    }
+    free_input(&in);
+    return code;
+}
+
+static bool show_progress(void *progress, double fraction)
+{
+    cli_progress_show(progress, fraction);
+    return true;
+}
+
+struct outputs {
+    struct cli_output timeline, links;
+};
+
+/* Files first, so that a report is never seen without them. What goes to standard output stands there alone. */
+static int deliver(const struct cli_args *a, const struct sim_answer *x, struct outputs *o)
+{
+    bool alone = o->timeline.f == stdout || o->links.f == stdout;
+    if (o->timeline.f && !sim_write_timeline(x, o->timeline.f))
+        return cli_bad(a, "--timeline: out of memory");
+    if (o->links.f)
+        sim_write_links(x, o->links.f);
+    int code = cli_output_keep(a, &o->timeline);
     if (!code)
-        code = price(a, t, &problem, s);
-    tutti_schedule_free(s);
+        code = cli_output_keep(a, &o->links);
+    if (code || alone)
+        return code;
+    if (cli_flag(a, "json"))
+        sim_print_json(x);
+    else
+        sim_print_text(x);
+    return CLI_OK;
+}
+
+static int run_events(const struct cli_args *a, const struct tutti_topo *t, struct sim_request *q, const struct input *in,
+                      struct outputs *o)
+{
+    struct tutti_error err;
+    struct tutti_sim *sim = NULL;
+    struct cli_progress progress;
+    struct timespec t0;
+    cli_progress_begin(&progress, "simulating");
+    q->o.progress = show_progress;
+    q->o.progress_ctx = &progress;
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    tutti_status st = tutti_sim_run(in->s, t, in->count, in->dtype, &q->o, &sim, &err);
+    struct sim_answer x = {
+        .q = q, .t = t, .sim = sim, .algo = in->algo, .bound_us = q->faster ? (double)NAN : in->bound_us, .wall_s = seconds_since(&t0)};
+    cli_progress_end(&progress);
+    int code = st ? cli_fail(a, &err) : deliver(a, &x, o);
+    tutti_sim_free(sim);
+    return code;
+}
+
+static int check_outputs(const struct cli_args *a)
+{
+    const char *timeline = cli_value(a, "timeline"), *links = cli_value(a, "links");
+    bool first = timeline && !strcmp(timeline, "-"), second = links && !strcmp(links, "-");
+    if (first + second + (cli_flag(a, "json") && (first || second)) > 1)
+        return cli_bad(a, "only one of --json, --timeline - and --links - can go to standard output");
+    if (timeline && links && !first && !strcmp(timeline, links))
+        return cli_bad(a, "--timeline and --links are the same file");
+    return 0;
+}
+
+/* Levels flow and packet. */
+static int simulate(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level)
+{
+    const char *path = cli_value(a, "plan");
+    struct sim_request q = {0};
+    struct input in = {0};
+    struct outputs o = {0};
+    int code = check_outputs(a);
+    if (!code)
+        code = sim_request_get(a, t, level, &q);
+    if (!code) /* before the work: a name that cannot be written should not cost an hour */
+        code = cli_output_open(a, "timeline", &o.timeline);
+    if (!code)
+        code = cli_output_open(a, "links", &o.links);
+    if (!code)
+        code = path ? read_input(a, t, path, &in) : plan_input(a, t, &in);
+    if (!code)
+        code = run_events(a, t, &q, &in, &o);
+    cli_output_drop(&o.timeline);
+    cli_output_drop(&o.links);
+    free_input(&in);
+    sim_request_free(&q);
     return code;
 }
 
 static int run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
-    const char *level = cli_value(a, "level"), *path = cli_value(a, "plan");
-    if (!level || strcmp(level, "step"))
-        return cli_bad(a, "--level step is needed: this version has no other level");
-    int code = cli_get_topo(a, &t);
-    if (!code)
-        code = path ? simulate_read(a, t, path) : simulate_planned(a, t);
+    const char *path = cli_value(a, "plan");
+    enum sim_level level;
+    int code = sim_level_get(a, &level);
+    if (code)
+        return code;
+    cli_output_guard();
+    cli_limit_memory();
+    code = cli_get_topo(a, &t);
+    if (!code && level != SIM_STEP)
+        code = simulate(a, t, level);
+    else if (!code)
+        code = path ? price_read(a, t, path) : simulate_planned(a, t);
     tutti_topo_free(t);
     return code;
 }
 
 const struct cli_command cli_sim = {
     .name = "sim",
-    .synopsis = "sim --level step --topo SPEC (--size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] | --plan FILE) [--json]",
-    .summary = "time of a schedule on a network, by the planner's cost function",
-    .details = "A plan read with --plan is proved first: a wrong one is answered as verify does (exit status 1) and not priced.\n"
-               "One whose routes were made for another network is refused.",
-    .examples = "tutti sim --level step --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
-                "tutti sim --level step --topo star:7 --plan plan.json",
+    .synopsis =
+        "sim --topo SPEC (--size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] | --plan FILE) [--level step|flow|packet] [--json]",
+    .summary = "simulate a schedule on a network: time, link use, idle ranks, what-ifs",
+    .details =
+        "Levels: flow runs the schedule event by event, messages as fluids that share links; packet moves flits through switches with\n"
+        "virtual channels and credits; step is the planner's bulk-synchronous cost function (the only one for tens of thousands of\n"
+        "ranks). A plan read with --plan is proved first: a wrong one is answered as verify does (exit status 1) and not timed. One\n"
+        "whose routes were made for another network is refused. --slow, --degrade and --jitter ask what if; the bound stays that of\n"
+        "the network as described. Links are named as in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0', or\n"
+        "a cable's number. FILE - is standard output (and no report). An interrupted run leaves no file behind.",
+    .examples =
+        "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
+        "tutti sim --topo fattree:8,2@16GB/s,150ns --algo halving-doubling --size 1M --level packet\n"
+        "tutti sim --topo dln:65536@100Gbps,1us --algo circulant --size 100M --level step\n"
+        "tutti sim --topo star:8@1Gbps,50us --algo ring --size 8M --slow rank=5,factor=2 --degrade 'link=rank 3-switch 0,factor=4'\n"
+        "tutti sim --topo star:7 --plan plan.json --timeline out.json --links links.csv",
     .options = options,
     .run = run,
 };

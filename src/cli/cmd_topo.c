@@ -4,14 +4,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_option own[] = {{"dot", 0, NULL, "as a Graphviz graph"},
-                                        {"simgrid", 0, NULL, "as a SimGrid platform (XML)"},
-                                        {"file", 0, NULL, "as a topology file (JSON that --topo reads)"},
-                                        {"kinds", 0, NULL, "list the kinds of networks a SPEC can name"},
-                                        {0}};
+static const struct cli_option own[] = {
+    {"dot", 0, NULL, "as a Graphviz graph"},
+    {"simgrid", 0, NULL, "as a SimGrid platform (XML)"},
+    {"file", 0, NULL, "as a topology file (JSON that --topo reads)"},
+    {"per-rack", 0, "N", "ranks (or switches with their hosts) in a rack, for the length of cables (16)"},
+    {"kinds", 0, NULL, "list the kinds of networks a SPEC can name"},
+    {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
-static void print_json(const struct tutti_topo_info *i)
+/* The floor plan: racks in a grid; all zero when the network has none. */
+static void floor_json(struct tutti_json *j, const struct tutti_topo_floor *f)
+{
+    if (!f->racks) {
+        tutti_json_null(j, "floor");
+        return;
+    }
+    tutti_json_object(j, "floor");
+    tutti_json_u64(j, "per_rack", f->per_rack);
+    tutti_json_u64(j, "racks", f->racks);
+    tutti_json_u64(j, "rack_rows", f->rows);
+    tutti_json_u64(j, "rack_columns", f->columns);
+    tutti_json_u64(j, "cables_between_racks", f->between_racks);
+    tutti_json_real(j, "cable_total_m", f->total_m);
+    tutti_json_real(j, "cable_mean_m", f->mean_m);
+    tutti_json_real(j, "cable_max_m", f->max_m);
+    tutti_json_end(j);
+}
+
+static void print_json(const struct tutti_topo_info *i, const struct tutti_topo_floor *f)
 {
     struct tutti_json *j = tutti_json_open(stdout);
     char hash[20];
@@ -25,6 +46,9 @@ static void print_json(const struct tutti_topo_info *i)
     tutti_json_u64(j, "degree", i->degree);
     tutti_json_u64(j, "diameter", i->diameter);
     tutti_json_real(j, "mean_path", i->mean_path);
+    tutti_json_u64(j, "bisection_links", i->bisection);
+    tutti_json_bool(j, "bisection_exact", i->bisection_exact);
+    floor_json(j, f);
     tutti_json_real(j, "min_bandwidth_Bps", i->min_bw);
     tutti_json_real(j, "max_bandwidth_Bps", i->max_bw);
     tutti_json_real(j, "min_latency_us", i->min_latency_us);
@@ -47,7 +71,7 @@ static void print_range(const char *what, const char *lo, const char *hi)
         printf("%-10s %s\n", what, lo);
 }
 
-static void print_text(const struct tutti_topo_info *i)
+static void print_text(const struct tutti_topo_info *i, const struct tutti_topo_floor *f)
 {
     char a[64], b[64];
     printf("%s\n", i->spec);
@@ -59,12 +83,28 @@ static void print_text(const struct tutti_topo_info *i)
     }
     printf("%-10s %u\n%-10s %u link%s\n%-10s %.4g link%s\n", "degree", i->degree, "diameter", i->diameter, i->diameter == 1 ? "" : "s",
            "mean path", i->mean_path, i->mean_path == 1.0 ? "" : "s");
+    printf("%-10s %s%llu cable%s\n", "bisection", i->bisection_exact ? "" : "at most ", (unsigned long long)i->bisection,
+           i->bisection == 1 ? "" : "s");
+    if (f->racks)
+        printf("%-10s %.4g km, mean %.3g m, longest %.3g m, %u between racks (%u racks of %u, %u rows of %u)\n", "cable", f->total_m / 1e3,
+               f->mean_m, f->max_m, f->between_racks, f->racks, f->per_rack, f->rows, f->columns);
     if (i->ports)
         printf("%-10s %u per rank\n", "ports", i->ports);
     if (i->gamma > 0)
         printf("%-10s %.4g ns per byte reduced\n", "gamma", i->gamma * 1e9);
     if (i->overhead_us > 0)
         printf("%-10s %s per message\n", "overhead", tutti_format_us(i->overhead_us, a, sizeof a));
+}
+
+static void describe(const struct cli_args *a, const struct tutti_topo *t, const struct tutti_topo_info *i, uint32_t per_rack)
+{
+    struct tutti_topo_floor floor;
+    if (!tutti_topo_floor(t, per_rack, &floor))
+        floor = (struct tutti_topo_floor){0};
+    if (cli_flag(a, "json"))
+        print_json(i, &floor);
+    else
+        print_text(i, &floor);
 }
 
 static int list_kinds(bool json)
@@ -107,6 +147,9 @@ static int run(const struct cli_args *a)
     struct tutti_topo_info info = {0};
     struct tutti_error err;
     int code = CLI_OK;
+    uint64_t per_rack = 16;
+    if (cli_value(a, "per-rack") && tutti_parse_u64(cli_value(a, "per-rack"), 1, 1u << 20, &per_rack, &err))
+        return cli_fail(a, &err);
     if (tutti_topo_parse(spec, &t, &err))
         return cli_fail(a, &err);
     if (cli_flag(a, "dot"))
@@ -115,20 +158,21 @@ static int run(const struct cli_args *a)
         tutti_topo_write_simgrid(t, stdout);
     else if (cli_flag(a, "file") ? tutti_topo_write(t, "-", &err) : tutti_topo_info(t, &info, &err))
         code = cli_fail(a, &err);
-    else if (cli_flag(a, "json"))
-        print_json(&info);
     else if (!cli_flag(a, "file"))
-        print_text(&info);
+        describe(a, t, &info, (uint32_t)per_rack);
     tutti_topo_free(t);
     return code;
 }
 
 const struct cli_command cli_topo = {
     .name = "topo",
-    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] | --kinds [--json]",
+    .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] [--per-rack N] | --kinds [--json]",
     .summary = "describe or convert a network",
     .details = "A SPEC is kind:parameters[@link], or the name of a topology file. A link is bandwidth[,latency[,gamma]][,half],\n"
                "by default 10Gbps,1us,0; 10G means bits per second, 16GB/s bytes. Latency is per link: a message through a star pays two.\n"
+               "The bisection is in cables: the least, or at most those of a cut that was found. Cable is counted on a floor of racks: 2 m "
+               "inside a\n"
+               "rack; between racks 4 m, 0.6 m per column and 2.1 m per row apart (tutti-topology(5)); not for trees of switches.\n"
                "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds lists the kinds.",
     .examples = "tutti topo torus:8x8@16GB/s,150ns\ntutti topo 'tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps' --json\n"
                 "tutti topo fattree:8,2 --file > cluster.json\ntutti topo --kinds",

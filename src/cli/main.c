@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_command *const commands[] = {&cli_topo, &cli_algos, &cli_plan,  &cli_verify, &cli_bound, &cli_explain,
-                                                     &cli_sim,  &cli_run,   &cli_bench, &cli_lab,    &cli_doctor};
+static const struct cli_command *const commands[] = {&cli_topo, &cli_algos, &cli_plan,  &cli_verify, &cli_bound,  &cli_explain,
+                                                     &cli_sim,  &cli_run,   &cli_bench, &cli_lab,    &cli_doctor, &cli_repro};
 
 const struct cli_command *const *cli_commands(size_t *ret_n)
 {

@@ -24,4 +24,8 @@ struct tt_file {
 tutti_status tt_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret, struct tutti_error *err);
 tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err);
 tutti_status tt_file_links(struct tt_file *rd, struct tutti_error *err);
+
+/* Other people's formats, whole in memory. */
+tutti_status tt_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_file_astra(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err);
 #endif

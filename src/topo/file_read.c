@@ -2,11 +2,14 @@
  *
  * Keys may come in any order and only "ranks" and "links" are needed: {"ranks":2,"switches":1,"links":[[0,2,"10Gbps"],[1,2,"10Gbps"]]}.
  * Without "switches" there are none, without "routing" it is that of the kind, without "kind" it is "custom"; file_links.c says what
- * a link may look like. Memory grows with the bytes of the file, never with a number in it. */
+ * a link may look like. Memory grows with the bytes of the file, never with a number in it. Two formats of other simulators are recognised
+ * by their first character (file_ns3.c, file_astra.c). */
 #include "topo/internal.h"
 
 #include "topo/file.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -349,16 +352,60 @@ static tutti_status read_all(struct tt_json_reader *json, const char *name, stru
     return st;
 }
 
-tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, struct tutti_error *err)
+/* ---- which format ---- */
+
+/* Ours begins with a brace, ns-3's text with a number, ASTRA-sim's with a word, a comment or dashes. */
+enum format { FORMAT_JSON, FORMAT_NS3, FORMAT_ASTRA };
+
+static enum format format_of(int first)
 {
-    struct tt_json_reader *json;
-    tutti_status st = tt_json_open_file(in, name, &json, err);
-    return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
+    if (isdigit(first))
+        return FORMAT_NS3;
+    return isalpha(first) || first == '#' || first == '-' ? FORMAT_ASTRA : FORMAT_JSON;
+}
+
+static tutti_status slurp(FILE *in, const char *name, struct tt_str *ret, struct tutti_error *err)
+{
+    char buf[4096];
+    size_t n;
+    while ((n = fread(buf, 1, sizeof buf, in)) > 0 && !ret->failed)
+        tt_str_add(ret, buf, n);
+    if (ferror(in))
+        return tt_fail(err, TUTTI_ERR_IO, "%s: cannot be read: %s", name, strerror(errno));
+    return ret->failed ? tt_fail_memory(err, "topology file") : TUTTI_OK;
 }
 
 tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err)
 {
     struct tt_json_reader *json;
+    size_t blank = 0;
+    while (blank < len && isspace((unsigned char)data[blank]))
+        blank++;
+    enum format format = blank < len ? format_of((unsigned char)data[blank]) : FORMAT_JSON;
+    if (format == FORMAT_NS3)
+        return tt_file_ns3(data, len, name, ret, err);
+    if (format == FORMAT_ASTRA)
+        return tt_file_astra(data, len, name, ret, err);
     tutti_status st = tt_json_open_memory(data, len, name, &json, err);
     return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
+}
+
+/* Our own format is streamed; the others, and what begins with blanks, are small and read whole. */
+tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, struct tutti_error *err)
+{
+    struct tt_json_reader *json;
+    struct tt_str text = {0};
+    tutti_status st;
+    int first = getc(in);
+    if (first != EOF)
+        ungetc(first, in);
+    if (first == EOF || (!isspace(first) && format_of(first) == FORMAT_JSON)) {
+        st = tt_json_open_file(in, name, &json, err);
+        return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
+    }
+    st = slurp(in, name, &text, err);
+    if (st == TUTTI_OK)
+        st = tt_topo_read_memory(text.s, text.len, name, ret, err);
+    tt_str_free(&text);
+    return st;
 }

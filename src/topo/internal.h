@@ -74,6 +74,7 @@ tutti_status tt_gen_mesh(const struct tt_spec *s, struct tt_topo **ret, struct t
 tutti_status tt_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
 tutti_status tt_gen_dln(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
 tutti_status tt_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_gen_dsn(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
 tutti_status tt_gen_fattree(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
 tutti_status tt_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
 tutti_status tt_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);

@@ -21,6 +21,9 @@
       "per position",                                                                                                                      \
       "t h", tt_gen_dln)                                                                                                                   \
     X("dln2d", "dln2d:XxY[,t=T]", "dln2d:32x32,t=2", "a distributed loop network along each of two dimensions", "t", tt_gen_dln2d)         \
+    X("dsn", "dsn:N", "dsn:1024",                                                                                                          \
+      "ring plus one shortcut per vertex, lengths N/2, N/4, ... taken in turn: an approximation of distributed shortcut networks", "",     \
+      tt_gen_dsn)                                                                                                                          \
     X("tree", "tree:(GROUP GROUP...)", "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps",                                                          \
       "hierarchy: a number is a switch with that many ranks; bandwidths from the ranks upwards, GROUP:RATE sets one uplink", "",           \
       tt_gen_tree)                                                                                                                         \

@@ -77,6 +77,9 @@ tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, 
 uint32_t tt_topo_max_route(const struct tt_topo *t); /* an upper bound on route length */
 /* Names for messages: "rank 3", "switch 2" or the given name. Returns buf. */
 char *tt_topo_vertex_name(const struct tt_topo *t, uint32_t v, char *buf, size_t cap);
+/* Directed link ids (uint32_t) that a text names: "rank 3-switch 0" (both ways), "rank 3 -> switch 0", or a cable's number (both ways).
+ * A half-duplex cable is given once, by its first direction. */
+tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struct tt_vec *ret, struct tutti_error *err);
 
 struct tt_topo_metrics {
     uint32_t ranks, switches, links;
@@ -86,6 +89,20 @@ struct tt_topo_metrics {
 };
 /* Exact; on large vertex-transitive networks from one rank. */
 tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret, struct tutti_error *err);
+
+/* The fewest cables between two halves of the ranks (sizes differing by at most 1), as far as known: *ret_exact, or an upper bound, which
+ * is a cut that was found. */
+tutti_status tt_topo_bisection(const struct tt_topo *t, uint64_t *ret_links, bool *ret_exact, struct tutti_error *err);
+
+/* Cable on a floor of racks; the model stands in floor.c. */
+struct tt_topo_floor {
+    uint32_t per_rack; /* positions: ranks, or switches with their hosts */
+    uint32_t racks, rows, columns;
+    uint64_t total_mm, longest_mm;
+    uint32_t between; /* cables that leave their rack */
+};
+/* False when the network is not laid out so: switches that are no positions of a loop, or per_rack 0. */
+bool tt_topo_floor(const struct tt_topo *t, uint32_t per_rack, struct tt_topo_floor *ret);
 
 /* Effective injection ports of rank r (declared, or all its links when direct, 1 when switched) and its egress / ingress bytes/s under that
  * limit. */

@@ -1,0 +1,214 @@
+/* Public simulation functions over sim/: options translated, the report's integers turned into the units of the public interface, and the
+ * few sums that every reader of a report wants (utilisation, idle time). */
+#include "api/api.h"
+
+#include <stdlib.h>
+
+#include "sim/sim.h"
+
+struct tutti_sim {
+    const struct tt_topo *t; /* borrowed */
+    struct tt_sim_report *r;
+    double *factor; /* by directed link: what its bandwidth was divided by; NULL: nothing degraded */
+};
+
+static struct tt_sim_options translate(const struct tutti_sim_options *o)
+{
+    return (struct tt_sim_options){.level = o->packet ? TT_SIM_PACKET : TT_SIM_FLOW,
+                                   .sharing = o->rtt ? TT_SIM_RTT : TT_SIM_FAIR,
+                                   .whatif = {.nslow = o->nslow, .ndegrade = o->ndegrade, .jitter = o->jitter, .seed = o->seed},
+                                   .packet = {.message_mode = o->message_mode,
+                                              .lockstep = o->lockstep,
+                                              .flit_bytes = o->flit_bytes,
+                                              .payload_bytes = o->payload_bytes,
+                                              .cycles_per_flit = o->cycles_per_flit,
+                                              .vcs = o->vcs,
+                                              .buffer_flits = o->buffer_flits,
+                                              .router_cycles = o->router_cycles,
+                                              .interfaces = o->interfaces,
+                                              .aggregate_bytes_per_s = o->aggregate_bytes_per_s},
+                                   .timeline = o->timeline,
+                                   .progress = o->progress,
+                                   .progress_ctx = o->progress_ctx};
+}
+
+/* The what-ifs as sim/ spells them; both arrays are the caller's to free. */
+static tutti_status copy_whatif(const struct tutti_sim_options *o, struct tt_sim_slow **ret_slow, struct tt_sim_degrade **ret_degrade,
+                                struct tutti_error *err)
+{
+    struct tt_sim_slow *slow = tt_alloc(o->nslow + 1, sizeof *slow);
+    struct tt_sim_degrade *degrade = tt_alloc(o->ndegrade + 1, sizeof *degrade);
+    if (!slow || !degrade) {
+        free(slow);
+        free(degrade);
+        return tt_fail_memory(err, "what-ifs");
+    }
+    for (size_t i = 0; i < o->nslow; i++)
+        slow[i] = (struct tt_sim_slow){o->slow[i].rank, o->slow[i].factor};
+    for (size_t i = 0; i < o->ndegrade; i++)
+        degrade[i] = (struct tt_sim_degrade){o->degrade[i].link, o->degrade[i].factor};
+    *ret_slow = slow;
+    *ret_degrade = degrade;
+    return TUTTI_OK;
+}
+
+static tutti_status note_factors(struct tutti_sim *sim, const struct tutti_sim_options *o, struct tutti_error *err)
+{
+    if (!o->ndegrade)
+        return TUTTI_OK;
+    sim->factor = tt_alloc(sim->r->nlinks2, sizeof *sim->factor);
+    if (!sim->factor)
+        return tt_fail_memory(err, "links");
+    for (uint32_t i = 0; i < sim->r->nlinks2; i++)
+        sim->factor[i] = 1;
+    for (size_t i = 0; i < o->ndegrade; i++) {
+        uint32_t d = o->degrade[i].link;
+        sim->factor[d] *= o->degrade[i].factor;
+        if (sim->t->links[d / 2].half)
+            sim->factor[d ^ 1] = sim->factor[d];
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count, tutti_dtype dtype,
+                           const struct tutti_sim_options *options, struct tutti_sim **ret, struct tutti_error *err)
+{
+    if (!schedule || !topo || !options || (unsigned)dtype >= TUTTI_DTYPE_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "simulation: a schedule, a topology, options and a known data type are needed");
+    struct tt_sim_options o = translate(options);
+    struct tt_sim_slow *slow = NULL;
+    struct tt_sim_degrade *degrade = NULL;
+    struct tutti_sim *sim = tt_zalloc(1, sizeof *sim);
+    tutti_status st = sim ? copy_whatif(options, &slow, &degrade, err) : tt_fail_memory(err, "simulation");
+    if (!st) {
+        o.whatif.slow = slow;
+        o.whatif.degrade = degrade;
+        st = tt_sim_run(schedule->s, topo->t, count, dtype, &o, &sim->r, err);
+    }
+    if (!st) {
+        sim->t = topo->t;
+        st = note_factors(sim, options, err);
+    }
+    free(slow);
+    free(degrade);
+    if (st) {
+        tutti_sim_free(sim);
+        return st;
+    }
+    *ret = sim;
+    return TUTTI_OK;
+}
+
+void tutti_sim_free(struct tutti_sim *sim)
+{
+    if (!sim)
+        return;
+    tt_sim_report_free(sim->r);
+    free(sim->factor);
+    free(sim);
+}
+
+bool tutti_sim_link(const struct tutti_sim *sim, size_t i, struct tutti_sim_link *ret)
+{
+    if (i >= sim->r->nlinks2)
+        return false;
+    const struct tt_sim_link *l = &sim->r->links[i];
+    double bw = sim->t->links[i / 2].bw[i & 1] / (sim->factor ? sim->factor[i] : 1);
+    double could = bw * (double)sim->r->time_ps * 1e-12;
+    *ret = (struct tutti_sim_link){.bytes_per_s = bw,
+                                   .bytes = l->bytes,
+                                   .busy_us = api_us(l->busy_ps),
+                                   .utilisation = could > 0 ? (double)l->bytes / could : 0,
+                                   .peak = l->peak};
+    return true;
+}
+
+bool tutti_sim_rank(const struct tutti_sim *sim, size_t i, struct tutti_sim_rank *ret)
+{
+    if (i >= sim->r->ranks)
+        return false;
+    const struct tt_sim_rank *r = &sim->r->rank[i];
+    *ret = (struct tutti_sim_rank){.end_us = api_us(r->end_ps),
+                                   .send_us = api_us(r->send_ps),
+                                   .receive_us = api_us(r->recv_ps),
+                                   .reduce_us = api_us(r->reduce_ps),
+                                   .idle_us = api_us(r->idle_ps)};
+    return true;
+}
+
+bool tutti_sim_event(const struct tutti_sim *sim, size_t i, struct tutti_sim_event *ret)
+{
+    if (!sim->r->timeline || i >= sim->r->ntimeline)
+        return false;
+    const struct tt_sim_event *e = &sim->r->timeline[i];
+    *ret = (struct tutti_sim_event){.src = e->src,
+                                    .dst = e->dst,
+                                    .step = e->step,
+                                    .channel = e->channel,
+                                    .segment = e->segment,
+                                    .bytes = e->bytes,
+                                    .ready_ps = e->ready_ps,
+                                    .start_ps = e->start_ps,
+                                    .end_ps = e->end_ps};
+    return true;
+}
+
+bool tutti_sim_work(const struct tutti_sim *sim, size_t i, struct tutti_sim_work *ret)
+{
+    if (!sim->r->work || i >= sim->r->nwork)
+        return false;
+    const struct tt_sim_work *w = &sim->r->work[i];
+    *ret = (struct tutti_sim_work){.rank = w->rank, .step = w->step, .bytes = w->bytes, .start_ps = w->start_ps, .end_ps = w->end_ps};
+    return true;
+}
+
+static void sum_links(const struct tutti_sim *sim, struct tutti_sim_info *ret)
+{
+    struct tutti_sim_link l;
+    double sum = 0;
+    uint32_t peak = 0;
+    for (size_t i = 0; tutti_sim_link(sim, i, &l); i++) {
+        ret->links_used += l.bytes > 0;
+        sum += l.utilisation;
+        if (l.utilisation > ret->max_utilisation)
+            ret->max_utilisation = l.utilisation;
+        if (l.peak > peak) {
+            peak = l.peak;
+            ret->peak_link = (uint32_t)i;
+        }
+    }
+    ret->mean_utilisation = ret->links_used ? sum / ret->links_used : 0;
+}
+
+static void sum_ranks(const struct tutti_sim *sim, struct tutti_sim_info *ret)
+{
+    struct tutti_sim_rank r;
+    double sum = 0;
+    for (size_t i = 0; tutti_sim_rank(sim, i, &r); i++) {
+        sum += r.idle_us;
+        if (r.idle_us > ret->max_idle_us)
+            ret->max_idle_us = r.idle_us;
+    }
+    ret->mean_idle_us = ret->ranks ? sum / ret->ranks : 0;
+}
+
+void tutti_sim_info(const struct tutti_sim *sim, struct tutti_sim_info *ret)
+{
+    const struct tt_sim_report *r = sim->r;
+    *ret = (struct tutti_sim_info){.time_us = api_us(r->time_ps),
+                                   .steps = r->steps,
+                                   .ranks = r->ranks,
+                                   .links = r->nlinks2,
+                                   .messages = r->messages,
+                                   .events = r->events,
+                                   .bytes_on_busiest_link = r->nlinks2 ? r->links[r->busiest_link].bytes : 0,
+                                   .busiest_link = r->busiest_link,
+                                   .max_link_contention = r->max_link_contention,
+                                   .cycles = r->cycles,
+                                   .flits = r->flits,
+                                   .head_flits = r->head_flits,
+                                   .stalls = r->credit_stalls,
+                                   .lockstep_wait_us = api_us(r->lockstep_waits_ps)};
+    sum_links(sim, ret);
+    sum_ranks(sim, ret);
+}

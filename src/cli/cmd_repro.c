@@ -1,0 +1,81 @@
+/* tutti repro: a paper's experiment computed again, its figures beside ours. */
+#include "cli/repro.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct repro_experiment experiments[] = {
+    {"dln", "distributed loop networks and shift halving-doubling against rings, tori, fat-trees and BiGraph", repro_dln},
+};
+enum { NEXPERIMENTS = sizeof experiments / sizeof experiments[0] };
+
+static const struct cli_option own[] = {{"quick", 0, NULL, "fewer sizes; what must hold is checked all the same"},
+                                        {"svg", 0, "DIR", "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg"},
+                                        {0}};
+static const struct cli_option *const options[] = {own, cli_json_options, NULL};
+
+static int list(const struct cli_args *a)
+{
+    struct tutti_json *j = cli_flag(a, "json") ? tutti_json_open(stdout) : NULL;
+    if (j)
+        tutti_json_array(j, NULL);
+    for (size_t i = 0; i < NEXPERIMENTS; i++) {
+        if (!j) {
+            printf("%-12s %s\n", experiments[i].name, experiments[i].summary);
+            continue;
+        }
+        tutti_json_object(j, NULL);
+        tutti_json_string(j, "name", experiments[i].name);
+        tutti_json_string(j, "summary", experiments[i].summary);
+        tutti_json_end(j);
+    }
+    if (j) {
+        tutti_json_end(j);
+        tutti_json_close(j);
+    }
+    return CLI_OK;
+}
+
+static int unknown(const struct cli_args *a, const char *name)
+{
+    const char *names[NEXPERIMENTS];
+    char near[160];
+    for (size_t i = 0; i < NEXPERIMENTS; i++)
+        names[i] = experiments[i].name;
+    tutti_near_matches(name, names, NEXPERIMENTS, near, sizeof near);
+    return cli_bad(a, "no experiment '%.64s'%s%s; tutti repro lists them", name, *near ? "; " : "", near);
+}
+
+static int run(const struct cli_args *a)
+{
+    const char *dir = cli_value(a, "svg");
+    if (a->nwords == 0)
+        return list(a);
+    if (dir && access(dir, W_OK))
+        return cli_bad(a, "cannot write in %.200s: %s", dir, strerror(errno));
+    for (size_t i = 0; i < NEXPERIMENTS; i++) {
+        if (strcmp(experiments[i].name, a->words[0]))
+            continue;
+        struct repro_report *r = repro_open(experiments[i].name, cli_flag(a, "quick"));
+        if (!r)
+            return cli_bad(a, "out of memory");
+        experiments[i].run(r);
+        return repro_close(r, a);
+    }
+    return unknown(a, a->words[0]);
+}
+
+const struct cli_command cli_repro = {
+    .name = "repro",
+    .synopsis = "repro [EXPERIMENT] [--quick] [--json] [--svg DIR]",
+    .summary = "a paper's experiment computed again",
+    .details =
+        "Without EXPERIMENT: lists them. Times are those of the planner (level step). Each report says which definitions and figures are\n"
+        "the paper's, which are ours, and what must hold; exit 1 when something that must hold does not.",
+    .examples = "tutti repro dln\ntutti repro dln --json\ntutti repro dln --svg .",
+    .options = options,
+    .max_words = 1,
+    .run = run,
+};

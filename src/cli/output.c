@@ -1,0 +1,151 @@
+/* Files that appear whole or not at all: written under a temporary name in the same directory, renamed when complete. What a signal
+ * interrupts is removed by its handler, which uses only what is safe there: the names stand in static memory before the files exist. */
+#include "cli/output.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SLOTS = 4 };
+static char temps[SLOTS][PATH_MAX]; /* "": free */
+static bool terminal;
+static const int guarded[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+enum { NGUARDED = sizeof guarded / sizeof guarded[0] };
+
+static void end_at_once(int sig)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (temps[i][0])
+            unlink(temps[i]);
+    ssize_t wrote = terminal ? write(STDERR_FILENO, "\n", 1) : 0; /* below a progress line */
+    (void)wrote;
+    _exit(128 + sig);
+}
+
+void cli_output_guard(void)
+{
+    struct sigaction now = {.sa_handler = end_at_once}, before;
+    terminal = isatty(STDERR_FILENO);
+    sigemptyset(&now.sa_mask);
+    for (int i = 0; i < NGUARDED; i++)
+        sigaddset(&now.sa_mask, guarded[i]);
+    for (int i = 0; i < NGUARDED; i++)
+        if (sigaction(guarded[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(guarded[i], &now, NULL);
+}
+
+static void block(sigset_t *before)
+{
+    sigset_t all;
+    sigemptyset(&all);
+    for (int i = 0; i < NGUARDED; i++)
+        sigaddset(&all, guarded[i]);
+    sigprocmask(SIG_BLOCK, &all, before);
+}
+
+static int free_slot(void)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (!temps[i][0])
+            return i;
+    return -1;
+}
+
+/* The mode a plainly opened file would have. */
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    mode_t mask = umask(0);
+    umask(mask);
+    return stat(path, &st) == 0 ? st.st_mode & 0777 : 0666 & ~mask;
+}
+
+static FILE *make_temp(struct cli_output *o)
+{
+    sigset_t before;
+    FILE *f = NULL;
+    block(&before);
+    o->slot = free_slot();
+    int fd = o->slot < 0 ? -1 : mkstemp(o->temp);
+    if (fd >= 0 && fchmod(fd, mode_of(o->path)) == 0 && (f = fdopen(fd, "w")))
+        memcpy(temps[o->slot], o->temp, sizeof o->temp);
+    int saved = errno;
+    if (fd >= 0 && !f) {
+        close(fd);
+        unlink(o->temp);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = saved;
+    return f;
+}
+
+/* A symbolic link stays one: the file it points to is replaced. False: the name does not fit. */
+static bool take_names(struct cli_output *o, const char *path)
+{
+    char real[PATH_MAX];
+    const char *target = realpath(path, real) ? real : path;
+    return snprintf(o->path, sizeof o->path, "%s", target) < (int)sizeof o->path &&
+           snprintf(o->temp, sizeof o->temp, "%s.XXXXXX", target) < (int)sizeof o->temp;
+}
+
+static FILE *open_named(struct cli_output *o, const char *path)
+{
+    struct stat st;
+    if (!take_names(o, path)) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    if (stat(o->path, &st) == 0 && !S_ISREG(st.st_mode))
+        return fopen(o->path, "w");
+    return make_temp(o);
+}
+
+int cli_output_open(const struct cli_args *a, const char *option, struct cli_output *ret)
+{
+    const char *path = cli_value(a, option);
+    *ret = (struct cli_output){.option = option, .slot = -1};
+    if (!path)
+        return 0;
+    ret->f = strcmp(path, "-") ? open_named(ret, path) : stdout;
+    return ret->f ? 0 : cli_bad(a, "--%s: cannot write %s: %s", option, path, strerror(errno));
+}
+
+static void release(struct cli_output *o)
+{
+    if (o->slot >= 0)
+        temps[o->slot][0] = '\0';
+    o->slot = -1;
+    o->f = NULL;
+}
+
+int cli_output_keep(const struct cli_args *a, struct cli_output *o)
+{
+    if (!o->f || o->f == stdout) {
+        o->f = NULL;
+        return 0;
+    }
+    bool bad = fflush(o->f) != 0 || ferror(o->f);
+    int why = errno;
+    bad = (fclose(o->f) != 0 && !bad && (why = errno, true)) || bad;
+    if (o->slot >= 0 && !bad && rename(o->temp, o->path) != 0) {
+        bad = true;
+        why = errno;
+    }
+    if (o->slot >= 0 && bad)
+        unlink(o->temp);
+    release(o);
+    return bad ? cli_bad(a, "--%s: cannot write %s: %s", o->option, o->path, strerror(why)) : 0;
+}
+
+void cli_output_drop(struct cli_output *o)
+{
+    if (!o->f || o->f == stdout)
+        return;
+    fclose(o->f);
+    if (o->slot >= 0)
+        unlink(o->temp);
+    release(o);
+}

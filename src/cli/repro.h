@@ -1,0 +1,56 @@
+/* repro.h - experiments of tutti repro: each fills a report with tables, notes and checks; the command prints it as text or JSON.
+ *
+ * To add one: src/cli/repro_<name>.c with a function that fills a report, and a line in the table of cmd_repro.c. Whatever fails inside (no
+ * memory, a refused plan) is kept in the report and becomes the command's complaint: experiments read as lists of what they show. */
+#ifndef CLI_REPRO_H
+#define CLI_REPRO_H
+
+#include "cli/cli.h"
+
+enum { REPRO_NAME = 32, REPRO_COLUMNS = 12, REPRO_CELL = 64 };
+
+struct repro_report;
+
+/* A paragraph that says what was done, where definitions or figures come from, what differs. */
+void repro_note(struct repro_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Begins a table: a name (a JSON key), a title for people, the columns "a|b|c" (JSON keys as well). Cells follow row by row. */
+void repro_table(struct repro_report *r, const char *name, const char *title, const char *columns);
+void repro_text(struct repro_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void repro_real(struct repro_report *r, double value); /* not finite: null, "-" */
+void repro_count(struct repro_report *r, uint64_t value);
+/* Something that must hold; the command exits with 1 when it does not. */
+void repro_check(struct repro_report *r, bool ok, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* A picture (for --svg): of the table begun last, lines of column y over column x (both logarithmic), a line per text of column `line`. */
+void repro_plot(struct repro_report *r, const char *x, const char *y, const char *line);
+
+/* What a named algorithm costs on a network, by the planner (level step): options "k=v,k=v" (NULL: none), segments chosen unless given.
+ * False when it is refused (then *ret is not set), or when the report has failed already. */
+bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
+                 struct tutti_sim_result *ret);
+bool repro_has_algo(const char *name);
+/* --quick: fewer sizes and cases; everything that is checked is still checked. */
+bool repro_is_quick(const struct repro_report *r);
+/* Keeps the first failure; later calls on the report do nothing. */
+void repro_fail(struct repro_report *r, const struct tutti_error *err);
+
+struct repro_experiment {
+    const char *name, *summary;
+    void (*run)(struct repro_report *r);
+};
+
+struct repro_report *repro_open(const char *name, bool quick); /* NULL: no memory */
+/* Prints; the exit code. */
+int repro_close(struct repro_report *r, const struct cli_args *a);
+
+/* repro_plot.c: the picture of a table, given its cells as texts. */
+struct repro_points {
+    const char *title, *x, *y;
+    size_t n;
+    const char *const *line;
+    const double *xs, *ys; /* only positive ones are drawn */
+};
+void repro_draw(FILE *out, const struct repro_points *p);
+
+void repro_dln(struct repro_report *r);
+void repro_dln_leaders(struct repro_report *r); /* a part of it */
+#endif

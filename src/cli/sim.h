@@ -1,0 +1,43 @@
+/* sim.h - what the files of tutti sim share. */
+#ifndef CLI_SIM_H
+#define CLI_SIM_H
+
+#include "cli/cli.h"
+#include "cli/output.h"
+
+enum sim_level { SIM_STEP = 1, SIM_FLOW = 2, SIM_PACKET = 4 };
+
+/* The command line, but for network, problem and plan. Pointers in `o` point into this struct. */
+struct sim_request {
+    enum sim_level level;
+    struct tutti_sim_options o;
+    struct tutti_sim_slow slow[CLI_MAX_VALUES];
+    struct tutti_sim_degrade *degrade;
+    bool faster; /* some what-if makes something faster: the bound says nothing then */
+};
+
+/* A simulation and what it is compared with. */
+struct sim_answer {
+    const struct sim_request *q;
+    const struct tutti_topo *t;
+    const struct tutti_sim *sim;
+    const char *algo;
+    double bound_us, wall_s; /* bound_us is not a number when there is none to state */
+};
+
+/* sim_options.c */
+extern const struct cli_option sim_options[];
+/* 0, or the exit code after a complaint. sim_level_get looks at --level and whether every option goes with it. */
+int sim_level_get(const struct cli_args *a, enum sim_level *ret);
+int sim_request_get(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level, struct sim_request *ret);
+void sim_request_free(struct sim_request *q); /* accepts zeroed ones */
+const char *sim_level_name(enum sim_level level);
+
+/* sim_report.c */
+void sim_print_json(const struct sim_answer *x);
+void sim_print_text(const struct sim_answer *x);
+
+/* sim_files.c: false when memory ran out; write errors show in the stream. */
+bool sim_write_timeline(const struct sim_answer *x, FILE *out);
+void sim_write_links(const struct sim_answer *x, FILE *out);
+#endif

@@ -1,0 +1,256 @@
+/* The options of tutti sim: which level each goes with, what-ifs about ranks and links, the parameters of the packet level. */
+#include "cli/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct cli_option sim_options[] = {
+    {"plan", 'p', "FILE", "a plan written by tutti plan, in place of --algo"},
+    {"level", 'l', "LEVEL", "flow (default): messages share links; packet: flits and credits; step: the planner's cost"},
+    {"sharing", 0, "RULE", "flow: fair (default, max-min) or rtt (by route latency, as SimGrid's CM02)"},
+    {"flow-control", 0, "MODE", "packet: a head flit per packet (default), or per message"},
+    {"flit", 0, "SIZE", "packet: bytes of a flit (default 16)"},
+    {"payload", 0, "SIZE", "packet: bytes of a packet beside its head flit (default 256)"},
+    {"cycles-per-flit", 0, "N", "packet: cycles a link takes per flit (default 1)"},
+    {"vcs", 0, "N", "packet: virtual channels of an input (default 4, or what the routes need)"},
+    {"buffer", 0, "FLITS", "packet: buffer of a virtual channel (default: the link's round trip and a packet)"},
+    {"router-cycles", 0, "N", "packet: pipeline of a switch (default 1)"},
+    {"interfaces", 0, "N", "packet: injection ports of a rank (default: the network's)"},
+    {"lockstep", 0, NULL, "packet: interfaces issue steps in order, waiting an estimated time for steps without work"},
+    {"aggregate", 0, "RATE", "packet: speed of reductions at the interface (default: by the network's gamma)"},
+    {"slow", 0, "rank=R,factor=F", "what if rank R were F times slower (overhead, reductions, ports); may be repeated"},
+    {"degrade", 0, "link=A-B,factor=F", "what if a link had 1/F of its bandwidth (A->B: one direction); may be repeated"},
+    {"jitter", 0, "X", "what if every message's latency were stretched by a random factor 1 to 1+X"},
+    {"seed", 0, "N", "of the jitter (default 0)"},
+    {"timeline", 0, "FILE", "write all messages for Perfetto or chrome://tracing (JSON)"},
+    {"links", 0, "FILE", "write bytes, busy time and utilisation of every directed link (CSV)"},
+    {0}};
+
+/* Which levels the options above go with. */
+static const struct {
+    const char *option;
+    unsigned levels;
+} goes_with[] = {{"sharing", SIM_FLOW},
+                 {"flow-control", SIM_PACKET},
+                 {"flit", SIM_PACKET},
+                 {"payload", SIM_PACKET},
+                 {"cycles-per-flit", SIM_PACKET},
+                 {"vcs", SIM_PACKET},
+                 {"buffer", SIM_PACKET},
+                 {"router-cycles", SIM_PACKET},
+                 {"interfaces", SIM_PACKET},
+                 {"lockstep", SIM_PACKET},
+                 {"aggregate", SIM_PACKET},
+                 {"slow", SIM_FLOW | SIM_PACKET},
+                 {"degrade", SIM_FLOW | SIM_PACKET},
+                 {"jitter", SIM_FLOW | SIM_PACKET},
+                 {"seed", SIM_FLOW | SIM_PACKET},
+                 {"timeline", SIM_FLOW | SIM_PACKET},
+                 {"links", SIM_FLOW | SIM_PACKET}};
+
+static const char *const level_names[] = {"step", "flow", "packet"};
+
+const char *sim_level_name(enum sim_level level)
+{
+    return level_names[level == SIM_STEP ? 0 : level == SIM_FLOW ? 1 : 2];
+}
+
+int sim_level_get(const struct cli_args *a, enum sim_level *ret)
+{
+    const char *text = cli_value(a, "level");
+    enum sim_level level = SIM_FLOW;
+    char near[160];
+    unsigned i = 0;
+    while (text && i < 3 && strcmp(text, level_names[i]))
+        i++;
+    if (i == 3) {
+        tutti_near_matches(text, level_names, 3, near, sizeof near);
+        return cli_bad(a, "no level '%.40s'%s%s (known: step, flow, packet)", text, *near ? "; " : "", near);
+    }
+    if (text)
+        level = (enum sim_level)(1u << i);
+    for (size_t k = 0; k < sizeof goes_with / sizeof goes_with[0]; k++)
+        if (cli_value(a, goes_with[k].option) && !(goes_with[k].levels & level))
+            return cli_bad(a, "--%s goes with --level %s, not with --level %s", goes_with[k].option,
+                           goes_with[k].levels == SIM_PACKET ? "packet"
+                           : goes_with[k].levels == SIM_FLOW ? "flow"
+                                                             : "flow or packet",
+                           sim_level_name(level));
+    *ret = level;
+    return 0;
+}
+
+/* One of two words: *ret tells whether it is the second. */
+static int get_word(const struct cli_args *a, const char *option, const char *const words[2], bool *ret)
+{
+    const char *text = cli_value(a, option);
+    *ret = text && !strcmp(text, words[1]);
+    if (!text || *ret || !strcmp(text, words[0]))
+        return 0;
+    return cli_bad(a, "--%s: '%.40s' is neither %s nor %s", option, text, words[0], words[1]);
+}
+
+/* A positive decimal number without sign or exponent. */
+static bool read_factor(const char *text, double max, double *ret)
+{
+    size_t n = strlen(text);
+    char *end;
+    if (!n || n > 20 || strspn(text, "0123456789.") != n)
+        return false;
+    *ret = strtod(text, &end);
+    return !*end && *ret <= max;
+}
+
+enum { WHAT_CHARS = 500 };
+#define MAX_FACTOR 1e9
+
+/* "rank=5,factor=2" in either order; what stands after "rank=" goes to what[WHAT_CHARS]. The name of a link may contain commas. */
+static int read_pair(const struct cli_args *a, const char *option, const char *key, const char *text, char *what, double *factor)
+{
+    size_t k = strlen(key), n = 0, len = 0;
+    const char *f = NULL, *w = NULL, *next;
+    char number[24] = "";
+    if (!strncmp(text, key, k) && text[k] == '=') {
+        w = text + k + 1;
+        for (next = w; (next = strstr(next, ",factor=")); next++)
+            f = next + 8;
+        n = f ? (size_t)(f - 8 - w) : 0;
+        len = f ? strlen(f) : 0;
+    } else if (!strncmp(text, "factor=", 7) && (next = strchr(text, ',')) && !strncmp(next + 1, key, k) && next[k + 1] == '=') {
+        f = text + 7;
+        len = (size_t)(next - f);
+        w = next + k + 2;
+        n = strlen(w);
+    }
+    if (!f || !n || n >= WHAT_CHARS)
+        return cli_bad(a, "--%s %.80s: %s=...,factor=F is expected", option, text, key);
+    if (len < sizeof number)
+        memcpy(number, f, len);
+    if (!read_factor(number, MAX_FACTOR, factor) || *factor <= 0)
+        return cli_bad(a, "--%s: factor '%.*s' is not a number between 0 and 1e9", option, (int)(len < 40 ? len : 40), f);
+    memcpy(what, w, n);
+    what[n] = '\0';
+    return 0;
+}
+
+static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const char *text, struct sim_request *q)
+{
+    char what[WHAT_CHARS];
+    struct tutti_error err;
+    uint64_t rank;
+    double factor;
+    int code = read_pair(a, "slow", "rank", text, what, &factor);
+    if (code)
+        return code;
+    if (tutti_parse_u64(what, 0, tutti_topo_ranks(t) - 1, &rank, &err))
+        return cli_bad(a, "--slow: rank %s", err.text);
+    q->slow[q->o.nslow++] = (struct tutti_sim_slow){(uint32_t)rank, factor};
+    q->faster = q->faster || factor < 1;
+    return 0;
+}
+
+static int add_degrade(const struct cli_args *a, const struct tutti_topo *t, const char *text, struct sim_request *q)
+{
+    char what[WHAT_CHARS];
+    struct tutti_error err;
+    uint32_t *links;
+    size_t n;
+    double factor;
+    int code = read_pair(a, "degrade", "link", text, what, &factor);
+    if (code)
+        return code;
+    if (tutti_topo_find_links(t, what, &links, &n, &err))
+        return cli_bad(a, "--degrade: %s", err.text);
+    struct tutti_sim_degrade *more = realloc(q->degrade, (q->o.ndegrade + n) * sizeof *more);
+    if (more)
+        q->degrade = more;
+    for (size_t i = 0; more && i < n; i++)
+        more[q->o.ndegrade++] = (struct tutti_sim_degrade){links[i], factor};
+    q->faster = q->faster || factor < 1;
+    free(links);
+    return more ? 0 : cli_bad(a, "out of memory");
+}
+
+static int get_whatif(const struct cli_args *a, const struct tutti_topo *t, struct sim_request *q)
+{
+    struct tutti_error err;
+    const char *jitter = cli_value(a, "jitter"), *seed = cli_value(a, "seed");
+    int code = 0;
+    for (size_t i = 0; i < a->nvalues && !code; i++) {
+        if (!strcmp(a->values[i].option->name, "slow"))
+            code = add_slow(a, t, a->values[i].value, q);
+        else if (!strcmp(a->values[i].option->name, "degrade"))
+            code = add_degrade(a, t, a->values[i].value, q);
+    }
+    if (code)
+        return code;
+    if (jitter && !read_factor(jitter, 1000, &q->o.jitter))
+        return cli_bad(a, "--jitter: '%.40s' is not a number between 0 and 1000", jitter);
+    if (seed && !jitter)
+        return cli_bad(a, "--seed goes with --jitter");
+    if (seed && tutti_parse_u64(seed, 0, UINT64_MAX, &q->o.seed, &err))
+        return cli_bad(a, "--seed: %s", err.text);
+    q->o.slow = q->slow;
+    q->o.degrade = q->degrade;
+    return 0;
+}
+
+/* A whole number, or a size, from 1 to max; 0 (the default) when it is not given. */
+static int get_number(const struct cli_args *a, const char *option, bool size, uint64_t max, uint32_t *ret)
+{
+    struct tutti_error err;
+    const char *text = cli_value(a, option);
+    uint64_t v = 0;
+    if (!text)
+        return 0;
+    if (size ? tutti_parse_size(text, &v, &err) : tutti_parse_u64(text, 1, max, &v, &err))
+        return cli_bad(a, "--%s: %s", option, err.text);
+    if (v < 1 || v > max)
+        return cli_bad(a, "--%s: %llu is not in the allowed range 1 to %llu", option, (unsigned long long)v, (unsigned long long)max);
+    *ret = (uint32_t)v;
+    return 0;
+}
+
+static int get_packet(const struct cli_args *a, struct tutti_sim_options *o)
+{
+    const struct {
+        const char *option;
+        bool size;
+        uint64_t max;
+        uint32_t *at;
+    } numbers[] = {{"flit", true, 1 << 16, &o->flit_bytes},
+                   {"payload", true, 1 << 24, &o->payload_bytes},
+                   {"cycles-per-flit", false, 1 << 16, &o->cycles_per_flit},
+                   {"vcs", false, 64, &o->vcs},
+                   {"buffer", false, 1 << 24, &o->buffer_flits},
+                   {"router-cycles", false, 1 << 16, &o->router_cycles},
+                   {"interfaces", false, 1 << 16, &o->interfaces}};
+    struct tutti_error err;
+    const char *rate = cli_value(a, "aggregate");
+    int code = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !code; i++)
+        code = get_number(a, numbers[i].option, numbers[i].size, numbers[i].max, numbers[i].at);
+    if (!code && rate && tutti_parse_rate(rate, &o->aggregate_bytes_per_s, &err))
+        code = cli_bad(a, "--aggregate: %s", err.text);
+    o->lockstep = cli_flag(a, "lockstep");
+    return code ? code : get_word(a, "flow-control", (const char *const[2]){"packet", "message"}, &o->message_mode);
+}
+
+int sim_request_get(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level, struct sim_request *ret)
+{
+    *ret = (struct sim_request){.level = level, .o = {.packet = level == SIM_PACKET, .timeline = cli_value(a, "timeline") != NULL}};
+    int code = get_word(a, "sharing", (const char *const[2]){"fair", "rtt"}, &ret->o.rtt);
+    if (!code)
+        code = get_packet(a, &ret->o);
+    if (!code)
+        code = get_whatif(a, t, ret);
+    if (code)
+        sim_request_free(ret);
+    return code;
+}
+
+void sim_request_free(struct sim_request *q)
+{
+    free(q->degrade);
+    q->degrade = NULL;
+}

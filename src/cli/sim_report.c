@@ -1,0 +1,192 @@
+/* What tutti sim says about a simulation, for people and as JSON. */
+#include "cli/sim.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Time over bound; not a number when there is no bound, or none that says something. */
+static double ratio_of(const struct sim_answer *x, double time_us)
+{
+    return x->bound_us > 0 ? time_us / x->bound_us : (double)NAN;
+}
+
+static double head_share(const struct tutti_sim_info *i)
+{
+    return i->flits ? (double)i->head_flits / (double)i->flits : 0;
+}
+
+/* ---- JSON ---- */
+
+static void json_links(struct tutti_json *j, const struct sim_answer *x, const struct tutti_sim_info *i)
+{
+    struct tutti_sim_link l = {0};
+    char name[400];
+    tutti_json_object(j, "links");
+    tutti_json_u64(j, "directed", i->links);
+    tutti_json_u64(j, "used", i->links_used);
+    tutti_json_real(j, "mean_utilisation", i->mean_utilisation);
+    tutti_json_real(j, "max_utilisation", i->max_utilisation);
+    if (tutti_sim_link(x->sim, i->peak_link, &l) && l.peak)
+        tutti_json_string(j, "peak_link", tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
+    tutti_json_u64(j, "peak_messages", l.peak);
+    if (tutti_sim_link(x->sim, i->busiest_link, &l)) {
+        tutti_json_string(j, "busiest", tutti_topo_link_name(x->t, i->busiest_link, name, sizeof name));
+        tutti_json_real(j, "busiest_utilisation", l.utilisation);
+        tutti_json_real(j, "busiest_busy_us", l.busy_us);
+    }
+    tutti_json_end(j);
+}
+
+static void json_idle(struct tutti_json *j, const struct sim_answer *x, const struct tutti_sim_info *i)
+{
+    struct tutti_sim_rank r;
+    tutti_json_object(j, "idle");
+    tutti_json_real(j, "mean_us", i->mean_idle_us);
+    tutti_json_real(j, "max_us", i->max_idle_us);
+    tutti_json_array(j, "by_rank_us");
+    for (size_t k = 0; tutti_sim_rank(x->sim, k, &r); k++)
+        tutti_json_real(j, NULL, r.idle_us);
+    tutti_json_end(j);
+    tutti_json_end(j);
+}
+
+static void json_packet(struct tutti_json *j, const struct sim_answer *x, const struct tutti_sim_info *i)
+{
+    tutti_json_object(j, "packet");
+    tutti_json_string(j, "flow_control", x->q->o.message_mode ? "message" : "packet");
+    tutti_json_u64(j, "cycles", i->cycles);
+    tutti_json_u64(j, "flits", i->flits);
+    tutti_json_u64(j, "head_flits", i->head_flits);
+    tutti_json_real(j, "head_share", head_share(i));
+    tutti_json_u64(j, "credit_stalls", i->stalls);
+    if (x->q->o.lockstep)
+        tutti_json_real(j, "lockstep_wait_us", i->lockstep_wait_us);
+    tutti_json_end(j);
+}
+
+void sim_print_json(const struct sim_answer *x)
+{
+    struct tutti_sim_info i;
+    tutti_sim_info(x->sim, &i);
+    struct tutti_json *j = tutti_json_open(stdout);
+    tutti_json_object(j, NULL);
+    tutti_json_string(j, "level", sim_level_name(x->q->level));
+    tutti_json_string(j, "algo", x->algo);
+    tutti_json_real(j, "time_us", i.time_us);
+    tutti_json_u64(j, "steps", i.steps);
+    tutti_json_u64(j, "messages", i.messages);
+    tutti_json_u64(j, "bytes_on_busiest_link", i.bytes_on_busiest_link);
+    tutti_json_u64(j, "busiest_link", i.busiest_link);
+    tutti_json_u64(j, "max_link_contention", i.max_link_contention);
+    tutti_json_real(j, "bound_us", x->bound_us);
+    tutti_json_real(j, "ratio_to_bound", ratio_of(x, i.time_us));
+    tutti_json_u64(j, "events", i.events);
+    tutti_json_real(j, "wall_s", x->wall_s);
+    if (x->q->level == SIM_FLOW)
+        tutti_json_string(j, "sharing", x->q->o.rtt ? "rtt" : "fair");
+    json_links(j, x, &i);
+    json_idle(j, x, &i);
+    if (x->q->level == SIM_PACKET)
+        json_packet(j, x, &i);
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+/* ---- text ---- */
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void say_links(const struct sim_answer *x, const struct tutti_sim_info *i)
+{
+    struct tutti_sim_link l;
+    char name[400], size[64];
+    if (!i->links_used || !tutti_sim_link(x->sim, i->busiest_link, &l))
+        return;
+    printf("busiest link %s carries %s and is used to %.1f%%; %u of %u directed links carry something, %.1f%% on average\n",
+           tutti_topo_link_name(x->t, i->busiest_link, name, sizeof name), tutti_format_size(l.bytes, size, sizeof size),
+           l.utilisation * 100, i->links_used, i->links, i->mean_utilisation * 100);
+    if (!tutti_sim_link(x->sim, i->peak_link, &l))
+        return;
+    printf("contention: at most %u message%s on a link in a step; at most %u at once (%s)\n", i->max_link_contention,
+           plural(i->max_link_contention), l.peak, tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
+}
+
+enum { IDLEST = 3 };
+
+/* The ranks with the most idle time, most first, lower rank of equals first; returns how many. */
+static size_t find_idlest(const struct tutti_sim *sim, size_t who[IDLEST], double idle_us[IDLEST])
+{
+    struct tutti_sim_rank r;
+    size_t n = 0;
+    for (size_t i = 0; tutti_sim_rank(sim, i, &r); i++) {
+        size_t at = n < IDLEST ? n++ : IDLEST;
+        for (; at > 0 && idle_us[at - 1] < r.idle_us; at--)
+            if (at < IDLEST) {
+                who[at] = who[at - 1];
+                idle_us[at] = idle_us[at - 1];
+            }
+        if (at < IDLEST) {
+            who[at] = i;
+            idle_us[at] = r.idle_us;
+        }
+    }
+    return n;
+}
+
+static void say_idle(const struct sim_answer *x, const struct tutti_sim_info *i)
+{
+    size_t who[IDLEST], n;
+    double idle_us[IDLEST];
+    char a[64];
+    if (!(i->time_us > 0))
+        return;
+    if (!(i->max_idle_us > 0)) {
+        printf("no rank is idle\n");
+        return;
+    }
+    n = find_idlest(x->sim, who, idle_us);
+    printf("most idle:");
+    for (size_t k = 0; k < n && idle_us[k] > 0; k++)
+        printf("%s rank %zu %s (%.1f%%)", k ? "," : "", who[k], tutti_format_us(idle_us[k], a, sizeof a), idle_us[k] / i->time_us * 100);
+    printf("; mean of all %s\n", tutti_format_us(i->mean_idle_us, a, sizeof a));
+}
+
+static void say_packet(const struct sim_answer *x, const struct tutti_sim_info *i)
+{
+    char a[64];
+    printf("%llu cycle%s; %llu flits, %.2f%% of them heads (one per %s); %llu flits waited for a credit\n", (unsigned long long)i->cycles,
+           plural(i->cycles), (unsigned long long)i->flits, head_share(i) * 100, x->q->o.message_mode ? "message" : "packet",
+           (unsigned long long)i->stalls);
+    if (x->q->o.lockstep)
+        printf("lockstep: interfaces waited %s in all\n", tutti_format_us(i->lockstep_wait_us, a, sizeof a));
+}
+
+static void say_bound(const struct sim_answer *x, const struct tutti_sim_info *i)
+{
+    char a[64];
+    if (x->q->faster)
+        printf("bound not stated: a what-if makes the network faster than described\n");
+    else if (isnan(x->bound_us))
+        printf("bound not stated: the plan's blocks are uneven\n");
+    else if (x->bound_us > 0)
+        printf("bound %s, %.3f x\n", tutti_format_us(x->bound_us, a, sizeof a), ratio_of(x, i->time_us));
+    else
+        printf("bound %s\n", tutti_format_us(x->bound_us, a, sizeof a));
+}
+
+void sim_print_text(const struct sim_answer *x)
+{
+    struct tutti_sim_info i;
+    char a[64];
+    tutti_sim_info(x->sim, &i);
+    printf("%s: %s in %u step%s, %llu message%s (level %s)\n", x->algo, tutti_format_us(i.time_us, a, sizeof a), i.steps, plural(i.steps),
+           (unsigned long long)i.messages, plural(i.messages), sim_level_name(x->q->level));
+    say_links(x, &i);
+    say_idle(x, &i);
+    if (x->q->level == SIM_PACKET)
+        say_packet(x, &i);
+    say_bound(x, &i);
+}

@@ -1,0 +1,80 @@
+/* net_stuck.c - is the network empty after its last event, and if not, who waits for whom? Nothing moves any more when every packet left
+ * waits for a channel that another one holds, or for room in a lane whose own first packet waits. Following those waits from any stuck lane
+ * must come back to a lane seen before: that circle is the deadlock, and its links are named. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/packet.h"
+
+/* The lane that keeps the first packet of `lane` from moving: the holder of the channel it wants (that lane's packet must move on), or
+ * the full lane it sends into. */
+static uint32_t blocker(const struct tt_net *n, uint32_t lane)
+{
+    const struct tt_net_lane *l = &n->lane[lane];
+    const struct tt_net_packet *p = tt_net_first(l);
+    const struct tt_work_conn *c = &n->in->w->conn[tt_net_conn(n, p->msg)];
+    if (l->out != TT_NET_NONE)
+        return n->lane[l->out].len ? l->out : TT_NET_NONE;
+    if (p->hop >= c->nlinks)
+        return TT_NET_NONE;
+    uint32_t out = n->in->w->path[c->path_at + p->hop] * n->set.vcs + n->hop_class[c->path_at + p->hop];
+    return n->lane[out].len ? out : n->lane[out].owner;
+}
+
+static uint32_t a_stuck_lane(const struct tt_net *n)
+{
+    for (uint32_t i = 0; i < n->nlanes; i++)
+        if (n->lane[i].len)
+            return i;
+    return TT_NET_NONE;
+}
+
+/* "rank 1 -> rank 2" of a link lane. */
+static void add_link(const struct tt_net *n, uint32_t lane, struct tt_str *text)
+{
+    char a[64], b[64];
+    uint32_t link = n->lane[lane].link;
+    if (link == TT_NET_NONE)
+        return;
+    const struct tt_link *cable = &n->in->t->links[link / 2];
+    tt_topo_vertex_name(n->in->t, link % 2 ? cable->b : cable->a, a, sizeof a);
+    tt_topo_vertex_name(n->in->t, link % 2 ? cable->a : cable->b, b, sizeof b);
+    tt_str_printf(text, "%s%s -> %s", text->len ? ", " : "", a, b);
+}
+
+/* The links of the circle that the waits from `lane` lead into. */
+static uint32_t circle(const struct tt_net *n, uint32_t lane, struct tt_str *text)
+{
+    uint32_t at = lane, length = 0;
+    for (uint32_t i = 0; i < n->nlanes && at != TT_NET_NONE; i++) /* now inside the circle, wherever it began */
+        at = blocker(n, at);
+    if (at == TT_NET_NONE)
+        return 0;
+    uint32_t begin = at;
+    do {
+        if (length < 6)
+            add_link(n, at, text);
+        length++;
+        at = blocker(n, at);
+    } while (at != begin);
+    return length;
+}
+
+tutti_status tt_net_stuck(const struct tt_net *n, struct tutti_error *err)
+{
+    uint32_t lane = a_stuck_lane(n);
+    if (lane == TT_NET_NONE)
+        return TUTTI_OK;
+    struct tt_str text = {0};
+    uint32_t length = circle(n, lane, &text);
+    const struct tt_work_conn *c = &n->in->w->conn[tt_net_conn(n, tt_net_first(&n->lane[lane])->msg)];
+    char when[32];
+    tt_format_time(n->now / TT_TICKS, when, sizeof when);
+    tutti_status st =
+        tt_fail(err, TUTTI_ERR_INCORRECT,
+                "deadlock in the network after %s: message %u->%u stands still; %u buffers wait for each other in a circle (%s%s); "
+                "these routes need %u virtual channels, there are %u",
+                when, c->src, c->dst, length, text.s ? text.s : "", length > 6 ? ", ..." : "", n->needed, n->set.vcs);
+    tt_str_free(&text);
+    return st;
+}
