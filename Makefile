@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check lint fuzz bench bench-peers soak install clean
+.PHONY: all build demo check lint fuzz bench bench-peers bench-simgrid soak install clean
 
 all: build
 
@@ -31,6 +31,11 @@ fuzz:
 
 bench: build
 	@bench/foundation $(BUILD)
+
+bench-simgrid:
+	@tools/setup build test
+	@cmake -S . -B build-check > /dev/null && cmake --build build-check -j$(JOBS) --target simgrid_transfers simgrid_replay bench_measure -- --no-print-directory
+	@bench/simgrid build-check
 
 PEERS ?= # options of bench/peers, e.g. --quick
 bench-peers: build

@@ -68,11 +68,12 @@ static double bottom_of(const struct tt_topo *t, double top)
 size_t tt_forest_bases(const struct tt_topo *t, double ret[TT_FOREST_BASES])
 {
     size_t n = 0;
-    double last = 0;
-    for (double top = next_speed(t, 0); top > 0; top = next_speed(t, last)) {
-        last = bottom_of(t, top);
+    double top = next_speed(t, 0);
+    while (top > 0) {
+        double last = bottom_of(t, top);
         n += n < TT_FOREST_BASES;
         ret[n - 1] = last;
+        top = next_speed(t, last);
     }
     return n;
 }

@@ -10,6 +10,7 @@
  *
  * The figures are kept for the next opening (speeds.c); what was kept is used unless the first rounds show that it was measured on a
  * machine that was busy then. Nothing is compiled in but the amount of work. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,7 @@ static tutti_status know_pair(struct measure *m, const struct step *s)
 static tutti_status perform(struct measure *m, const struct step *s)
 {
     tutti_status st = know_pair(m, s);
+    assert(s->rounds > 0);
     uint64_t t0 = tt_now_ns(), best = UINT64_MAX;
     for (uint32_t i = 0; !st && i < s->rounds; i++) {
         st = pass(m, m->there, s->bytes);

@@ -1,4 +1,4 @@
-/* classes.h - inside of cost/: the link classes of a rotational network, which renumbering ranks r -> r+1 maps into themselves. */
+/* classes.h - for cost/ and sim/: the link classes of a rotational network, which renumbering ranks r -> r+1 maps into themselves. */
 #ifndef TT_COST_CLASSES_H
 #define TT_COST_CLASSES_H
 

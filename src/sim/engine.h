@@ -8,8 +8,8 @@ enum tt_busy { TT_BUSY_SEND, TT_BUSY_RECV, TT_BUSY_REDUCE, TT_BUSY_ANY, TT_BUSY_
 
 struct tt_host {
     uint64_t issue_ps, take_ps; /* when its last message was issued; when the next may be taken in */
-    uint64_t sum_ps;           /* when its reductions so far are done */
-    uint32_t out, in;          /* messages in flight */
+    uint64_t sum_ps;            /* when its reductions so far are done */
+    uint32_t out, in;           /* messages in flight */
     uint32_t busy[TT_BUSY_KINDS];
     uint64_t since[TT_BUSY_KINDS];
     uint64_t spent[TT_BUSY_KINDS];
@@ -40,13 +40,13 @@ struct tt_engine {
     struct tt_fluid fluid;
     struct tt_host *host;
     struct tt_stream *stream;
-    uint32_t *left;      /* per node: what it still waits for */
-    struct tt_vec done;  /* struct tt_done: not yet told to those who wait for them */
-    struct tt_vec *wait; /* per rank, outgoing then incoming: struct tt_waiter, when ports are limited */
+    uint32_t *left;                  /* per node: what it still waits for */
+    struct tt_vec done;              /* struct tt_done: not yet told to those who wait for them */
+    struct tt_vec *wait;             /* per rank, outgoing then incoming: struct tt_waiter, when ports are limited */
     struct tt_vec requests, serving; /* struct tt_request: of this moment; those being served */
-    struct tt_vec going; /* uint32_t: connections that have their ports and go now */
-    struct tt_vec freed; /* uint32_t: hosts' ports that became free at this moment (rank, or ranks + rank: incoming) */
-    double gamma_ps;     /* per byte */
+    struct tt_vec going;             /* uint32_t: connections that have their ports and go now */
+    struct tt_vec freed;             /* uint32_t: hosts' ports that became free at this moment (rank, or ranks + rank: incoming) */
+    double gamma_ps;                 /* per byte */
     uint64_t now, arrived, finished;
     bool failed, beyond;
 };

@@ -7,9 +7,9 @@
  *       -> the receiver takes it in (overhead apart) -> the receive waits for nobody else -> reduction -> the receive is done
  *
  * Messages are eager: they travel whether or not the receiver is ready for them, and wait there. An empty message takes its latency only.
- * The latency follows the transfer, so that a message alone takes overhead + bytes/bandwidth + latency. Events of one moment are all handled
- * before any rate is found anew. Cost: O(hops) per message while links are not shared.
- * Invariant: left[node] counts the unfinished operations (and the message) that a node waits for; it starts exactly when that becomes 0. */
+ * The latency follows the transfer, so that a message alone takes overhead + bytes/bandwidth + latency. Events of one moment are all
+ * handled before any rate is found anew. Cost: O(hops) per message while links are not shared. Invariant: left[node] counts the unfinished
+ * operations (and the message) that a node waits for; it starts exactly when that becomes 0. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,11 +29,11 @@ static void put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint32_t w
 
 static void finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
-    const struct tt_done d = {op, segment, rank};
-    if (e->done.len < e->done.cap)
-        ((struct tt_done *)e->done.data)[e->done.len++] = d;
+    struct tt_done *d = tt_sim_room(&e->done);
+    if (d)
+        *d = (struct tt_done){op, segment, rank};
     else
-        e->failed = e->failed || !tt_vec_push(&e->done, &d, 1);
+        e->failed = true;
 }
 
 static void ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segment)
@@ -338,7 +338,7 @@ static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
     e->freed.elem = e->going.elem = sizeof(uint32_t);
     e->requests.elem = e->serving.elem = sizeof(struct tt_request);
     e->gamma_ps = e->in->t->gamma * 1e12;
-    if (__builtin_mul_overflow((size_t)e->w->nops, (size_t)e->w->segments, &nodes) )
+    if (__builtin_mul_overflow((size_t)e->w->nops, (size_t)e->w->segments, &nodes))
         return tt_fail(err, TUTTI_ERR_LIMIT, "%u operations of %u segments are too many to simulate", e->w->nops, e->w->segments);
     e->left = tt_alloc(nodes + 1, sizeof *e->left);
     e->host = tt_zalloc(ranks, sizeof *e->host);

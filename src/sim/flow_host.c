@@ -1,10 +1,10 @@
 /* flow_host.c - what a rank itself adds to the network's time: overhead per message, reductions, ports.
  *
- * Overhead o: a host issues messages o apart, each o after it could be, and takes messages in at least o apart. So one message costs o, m messages
- * from (or to) one rank m*o: the same as in cost. Reductions of a rank run one after the other.
- * Ports (declared only): a rank has at most that many messages in flight each way, from its first byte to its arrival. A message goes
- * when both ends have a free port; those that cannot go wait in both queues, and the first that can go does. Nothing is held while waiting, so
- * there is no deadlock. Invariant: a stream that waits has exactly one valid entry in each of its two queues. */
+ * Overhead o: a host issues messages o apart, each o after it could be, and takes messages in at least o apart. So one message costs o, m
+ * messages from (or to) one rank m*o: the same as in cost. Reductions of a rank run one after the other. Ports (declared only): a rank has
+ * at most that many messages in flight each way, from its first byte to its arrival. A message goes when both ends have a free port; those
+ * that cannot go wait in both queues, and the first that can go does. Nothing is held while waiting, so there is no deadlock. Invariant: a
+ * stream that waits has exactly one valid entry in each of its two queues. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* fluid.c - flows come and go; whoever shares nothing is settled at once, the rest is calculated (fluid_share.c).
  *
  * A resource lists its flows, and a flow knows its position in each list, so that it leaves in O(hops). All that happens at one moment is
- * collected first: flows that begin are entered in tt_fluid_settle only, after those that end at the same moment have left, so that a link that is
- * handed over is never counted twice and rates are found once per moment. A flow that is alone on all its resources gets the
+ * collected first: flows that begin are entered in tt_fluid_settle only, after those that end at the same moment have left, so that a link
+ * that is handed over is never counted twice and rates are found once per moment. A flow that is alone on all its resources gets the
  * slowest one's rate and no calculation.
  * Invariant between moments: every flow has a rate, its end is in the queue under its version, and `dirty` and `fresh` are empty. */
 #include "sim/fluid.h"
@@ -146,10 +146,10 @@ void tt_fluid_close(struct tt_fluid *f)
 
 static bool keep(struct tt_vec *v, uint32_t x)
 {
-    if (v->len == v->cap)
-        return tt_vec_push(v, &x, 1) != NULL;
-    ((uint32_t *)v->data)[v->len++] = x;
-    return true;
+    uint32_t *room = tt_sim_room(v);
+    if (room)
+        *room = x;
+    return room != NULL;
 }
 
 static bool take_spare(struct tt_vec *v, uint32_t *ret)

@@ -1,8 +1,9 @@
 /* fluid.h - the links as pipes and the messages under way as fluids that share them: who gets how much, and when each will be through.
  *
- * A resource is something flows share: a directed link, a half-duplex cable, a rank's outgoing or incoming ports where those carry less than
- * its links. Flows are weighted max-min fair: all rates grow in proportion to the weights until a resource is full; its flows keep their rate, the
- * others grow on. Equal weights are the default; with TT_SIM_RTT the weight is 1 / route latency in seconds (1 when there is none), as in SimGrid. */
+ * A resource is something flows share: a directed link, a half-duplex cable, a rank's outgoing or incoming ports where those carry less
+ * than its links. Flows are weighted max-min fair: all rates grow in proportion to the weights until a resource is full; its flows keep
+ * their rate, the others grow on. Equal weights are the default; with TT_SIM_RTT the weight is 1 / route latency in seconds (1 when there
+ * is none), as in SimGrid. */
 #ifndef TT_SIM_FLUID_H
 #define TT_SIM_FLUID_H
 
@@ -12,11 +13,11 @@
 struct tt_flow {
     uint32_t op, segment; /* the send */
     uint32_t conn;
-    uint32_t version;     /* of its end in the queue; other versions are void */
-    uint32_t place;       /* where its positions in the resources' lists begin */
-    uint32_t mark;        /* of a calculation: reached, then settled */
-    double left, rate;    /* bytes at updated_ps, bytes/s */
-    double weight;        /* its share of a full resource */
+    uint32_t version;  /* of its end in the queue; other versions are void */
+    uint32_t place;    /* where its positions in the resources' lists begin */
+    uint32_t mark;     /* of a calculation: reached, then settled */
+    double left, rate; /* bytes at updated_ps, bytes/s */
+    double weight;     /* its share of a full resource */
     uint64_t updated_ps;
     uint64_t ready_ps, start_ps;
 };
@@ -27,8 +28,8 @@ struct tt_res {
     double rate; /* bytes/s */
     struct tt_hop *list;
     uint32_t n, cap;
-    uint32_t mark; /* of a calculation */
-    uint32_t open; /* flows without a rate yet, ... */
+    uint32_t mark;       /* of a calculation */
+    uint32_t open;       /* flows without a rate yet, ... */
     double room, weight; /* ... what is left for them, their weights together */
 };
 struct tt_lane { /* the resources of a connection: hops[at .. at+n-1] */
@@ -47,14 +48,14 @@ struct tt_fluid {
     uint32_t nres;
     struct tt_lane *lane;
     const uint32_t *hops;
-    uint32_t *own_hops; /* to be freed; NULL: hops are the routes themselves */
-    struct tt_vec flows; /* struct tt_flow */
-    struct tt_vec fresh; /* uint32_t: flows that began at this moment */
-    struct tt_vec place; /* uint32_t: positions in lists */
+    uint32_t *own_hops;   /* to be freed; NULL: hops are the routes themselves */
+    struct tt_vec flows;  /* struct tt_flow */
+    struct tt_vec fresh;  /* uint32_t: flows that began at this moment */
+    struct tt_vec place;  /* uint32_t: positions in lists */
     struct tt_vec *spare; /* per route length: uint32_t places not in use */
     uint32_t max_hops;
-    struct tt_vec spare_flows; /* uint32_t */
-    struct tt_vec dirty;       /* uint32_t: resources whose flows changed while others remain */
+    struct tt_vec spare_flows;    /* uint32_t */
+    struct tt_vec dirty;          /* uint32_t: resources whose flows changed while others remain */
     struct tt_vec reached, rates; /* of a calculation: flows, and the rate of each (double) ... */
     struct tt_vec near, levels;   /* ... resources, struct tt_level */
     uint32_t mark;

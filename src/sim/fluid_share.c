@@ -1,17 +1,18 @@
 /* fluid_share.c - weighted max-min fair rates of what is connected with the dirty resources.
  *
- * Progressive filling. A resource with room c for open flows of weights w1, w2, .. is full at the level c / (w1 + w2 + ..). The resource with the lowest
- * level settles its flows (rate = level * weight), which takes room and weight from their other resources; the level of those can only rise.
- * Therefore a heap whose entries are lower bounds: an entry that is out of date is put back with its present level.
+ * Progressive filling. A resource with room c for open flows of weights w1, w2, .. is full at the level c / (w1 + w2 + ..). The resource
+ * with the lowest level settles its flows (rate = level * weight), which takes room and weight from their other resources; the level of
+ * those can only rise. Therefore a heap whose entries are lower bounds: an entry that is out of date is put back with its present level.
  *
  *     link A 10: flows 1, 2       levels A 5, B 4      B settles 2 and 3 at 4 each; A has 6 left for flow 1
  *     link B  8: flows 2, 3
  *
  * Levels that differ by rounding alone count as equal, so that flows in equal positions get the same rate to the last bit.
- * Cost: O(hops of the flows reached * log resources reached). Flows not connected with a dirty resource cannot change and are not looked at. */
+ * Cost: O(hops of the flows reached * log resources reached). Flows not connected with a dirty resource cannot change and are not looked
+ * at. */
 #include "sim/fluid.h"
 
-#include <assert.h>
+#include <math.h>
 
 static const double same = 1 + 1e-12;
 
@@ -31,7 +32,11 @@ static void reach_res(struct tt_fluid *f, uint32_t id)
     r->room = r->rate;
     r->open = r->n;
     r->weight = 0;
-    f->failed = f->failed || !tt_vec_push(&f->near, &id, 1);
+    uint32_t *near = tt_sim_room(&f->near);
+    if (near)
+        *near = id;
+    else
+        f->failed = true;
 }
 
 static void reach_flow(struct tt_fluid *f, uint32_t i)
@@ -65,7 +70,7 @@ static void reach_all(struct tt_fluid *f)
 
 static void level_put(struct tt_fluid *f, struct tt_level e)
 {
-    if (!tt_vec_push(&f->levels, &e, 1)) {
+    if (!tt_sim_room(&f->levels)) {
         f->failed = true;
         return;
     }
@@ -100,7 +105,14 @@ static void settle_flow(struct tt_fluid *f, uint32_t i, double level)
     const struct tt_lane *l = &f->lane[w->conn];
     double rate = level * w->weight;
     w->mark = f->mark + 1;
-    f->failed = f->failed || !tt_vec_push(&f->reached, &i, 1) || !tt_vec_push(&f->rates, &rate, 1);
+    uint32_t *reached = tt_sim_room(&f->reached);
+    double *rates = tt_sim_room(&f->rates);
+    if (!reached || !rates) {
+        f->failed = true;
+        return;
+    }
+    *reached = i;
+    *rates = rate;
     for (uint32_t k = 0; k < l->n; k++) {
         struct tt_res *r = &f->res[f->hops[l->at + k]];
         r->room -= rate;
@@ -116,16 +128,36 @@ static void settle_res(struct tt_fluid *f, const struct tt_res *r, double level)
             settle_flow(f, r->list[k].flow, level);
 }
 
-/* Lowest level first. Rounding may take a level below the last one or leave no weight with a flow still open: neither lowers a rate. */
-static void fill(struct tt_fluid *f)
+static double level_of(const struct tt_res *r)
 {
-    double last = 0;
+    return r->room / r->weight;
+}
+
+/* The resources at the lowest level of all, without a heap: often that is everything. Returns the level. */
+static double fill_lowest(struct tt_fluid *f)
+{
+    const uint32_t *near = f->near.data;
+    double least = INFINITY;
+    for (size_t i = 0; i < f->near.len; i++)
+        least = fmin(least, level_of(&f->res[near[i]]));
+    for (size_t i = 0; i < f->near.len && !f->failed; i++) {
+        const struct tt_res *r = &f->res[near[i]];
+        if (r->open == r->n && level_of(r) <= least * same)
+            settle_res(f, r, least);
+    }
+    return least;
+}
+
+/* The rest, lowest level first. Rounding may take a level below the last one or leave no weight with a flow still open: neither lowers a
+ * rate. */
+static void fill_rest(struct tt_fluid *f, double last)
+{
     while (f->levels.len && !f->failed) {
         struct tt_level e = level_take(f);
         const struct tt_res *r = &f->res[e.res];
         if (r->open == 0)
             continue;
-        double now = r->weight > 0 && r->room > 0 ? r->room / r->weight : last;
+        double now = r->weight > 0 && r->room > 0 ? level_of(r) : last;
         if (now > e.level * same) {
             level_put(f, (struct tt_level){now, e.res});
             continue;
@@ -147,9 +179,12 @@ void tt_fluid_share(struct tt_fluid *f)
     }
     f->mark += 2;
     reach_all(f);
+    double least = fill_lowest(f);
     for (size_t i = 0; i < f->near.len && !f->failed; i++) {
         uint32_t id = ((const uint32_t *)f->near.data)[i];
-        level_put(f, (struct tt_level){f->res[id].room / f->res[id].weight, id});
+        const struct tt_res *r = &f->res[id];
+        if (r->open > 0)
+            level_put(f, (struct tt_level){r->weight > 0 && r->room > 0 ? level_of(r) : least, id});
     }
-    fill(f);
+    fill_rest(f, least);
 }

@@ -1,13 +1,14 @@
 /* parts.h - inside of sim/: what both levels share. sim.c checks the arguments and makes the input; flow.c and packet.c run it.
  *
- * The work is the schedule turned into a graph that an engine can run without looking at chunks again: operations with the number of earlier
- * ones they wait for and the later ones that wait for them, messages that join a send to its receive, connections (src, dst, channel) with
- * their route. Everything is numbered from 0. Operations by block of steps, then rank, then as listed: what happens at about the same time lies
- * together in memory, which is what the speed of an engine hangs on. Messages connection by connection in the order in which they travel, so that
- * message conn.first + i is the i-th of its connection.
+ * The work is the schedule turned into a graph that an engine can run without looking at chunks again: operations with the number of
+ * earlier ones they wait for and the later ones that wait for them, messages that join a send to its receive, connections (src, dst,
+ * channel) with their route. Everything is numbered from 0. Operations by block of steps, then rank, then as listed: what happens at about
+ * the same time lies together in memory, which is what the speed of an engine hangs on. Messages connection by connection in the order in
+ * which they travel, so that message conn.first + i is the i-th of its connection.
  *
  * Segments: each of the K segments runs through the same graph by itself; a node is (operation, segment), numbered op*K + segment. On a
- * connection the order is message by message, segment 0 .. K-1 of each: the next may start when the last byte of the one before it has left. */
+ * connection the order is message by message, segment 0 .. K-1 of each: the next may start when the last byte of the one before it has
+ * left. */
 #ifndef TT_SIM_PARTS_H
 #define TT_SIM_PARTS_H
 
@@ -15,10 +16,18 @@
 
 #define TT_WORK_NONE UINT32_MAX
 
+/* Room for one more element, not filled; NULL: out of memory. The hot paths append too often for a call each. */
+static inline void *tt_sim_room(struct tt_vec *v)
+{
+    if (v->len == v->cap)
+        return tt_vec_push(v, NULL, 1);
+    return (char *)v->data + v->elem * v->len++;
+}
+
 struct tt_work_op {
-    uint32_t after; /* the operations that wait for it: succ[after .. (op+1)->after - 1] */
-    uint32_t need;  /* how many it waits for; a receive also waits for its message, and that is counted */
-    uint32_t ref;   /* messages: the message's number; local operations: the operation's number in the schedule */
+    uint32_t after;               /* the operations that wait for it: succ[after .. (op+1)->after - 1] */
+    uint32_t need;                /* how many it waits for; a receive also waits for its message, and that is counted */
+    uint32_t ref;                 /* messages: the message's number; local operations: the operation's number in the schedule */
     uint32_t kind : 8, rank : 24; /* enum tt_op_kind; who runs it */
     /* Copies of what the message says, for sends only (receives: conn): no need to look at it. */
     uint32_t conn, peer; /* its connection, the operation that receives it */
@@ -46,7 +55,7 @@ struct tt_work {
     struct tt_bind bind;
     uint32_t segments, elem_bytes;
     uint32_t nops, nmsgs, nconns;
-    struct tt_work_op *op; /* nops + 1: the last one only ends the list of the one before */
+    struct tt_work_op *op;         /* nops + 1: the last one only ends the list of the one before */
     uint32_t block_shift, nblocks; /* step s is in block s >> block_shift */
     uint32_t *block_at;            /* nblocks + 1: the first operation of each block */
     uint32_t *succ;
@@ -77,7 +86,8 @@ uint32_t tt_work_contention(const struct tt_work *w);
 tutti_status tt_work_deps(struct tt_work *w, const uint32_t *number, struct tutti_error *err);
 
 /* What an engine gets; the report's arrays (links, rank) are allocated and zero, links[].bytes, steps, messages and
- * max_link_contention are filled, busiest_link comes later. It fills the times, busy_ps, peak, rank[] (but idle_ps, unless it knows better), events, timeline. */
+ * max_link_contention are filled, busiest_link comes later. It fills the times, busy_ps, peak, rank[] (but idle_ps, unless it knows
+ * better), events, timeline. */
 struct tt_sim_input {
     const struct tt_work *w;
     const struct tt_sched *s;
@@ -88,7 +98,8 @@ struct tt_sim_input {
 };
 /* symmetry.c: NULL, or the links that stand for their classes (to be freed) when running rank 0 alone tells all; afterwards the report is
  * spread over all ranks and links. */
-uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, const struct tt_sim_options *o);
+uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
+                           const struct tt_sim_options *o);
 void tt_sim_spread(struct tt_sim_report *r, const struct tt_sim_input *in);
 
 tutti_status tt_sim_flow_run(const struct tt_sim_input *in, struct tt_sim_report *r, struct tutti_error *err);
@@ -98,7 +109,8 @@ tutti_status tt_sim_packet_run(const struct tt_sim_input *in, struct tt_sim_repo
 uint64_t tt_sim_latency(const struct tt_sim_whatif *q, uint64_t latency_ps, uint64_t number);
 /* Appends to the report's timeline (room for all messages is allocated when it is asked for). */
 void tt_sim_record(struct tt_sim_report *r, const struct tt_sim_event *e);
-/* timeline.c: reductions. Room for all (false: no memory); node op*K + segment runs from .. to (nothing when no timeline is kept); by start. */
+/* timeline.c: reductions. Room for all (false: no memory); node op*K + segment runs from .. to (nothing when no timeline is kept); by
+ * start. */
 bool tt_timeline_room(const struct tt_sim_input *in, struct tt_sim_report *r);
 void tt_timeline_work(struct tt_sim_report *r, const struct tt_work *w, uint64_t node, uint64_t start_ps, uint64_t end_ps);
 void tt_timeline_sort(struct tt_sim_report *r);

@@ -1,7 +1,7 @@
 /* queue.c - buckets of equal time in a 4-ary heap.
  *
- * An event looks for a bucket of its time in a small table of recent buckets; when it finds none it opens a new one. So several buckets may have
- * the same time: then the older comes first, which keeps the order of arrival. A bucket leaves the heap when its last event is taken.
+ * An event looks for a bucket of its time in a small table of recent buckets; when it finds none it opens a new one. So several buckets may
+ * have the same time: then the older comes first, which keeps the order of arrival. A bucket leaves the heap when its last event is taken.
  * Cost: O(1) per event when times repeat, O(log buckets) otherwise. Invariant: the heap holds exactly the buckets that have events. */
 #include "sim/queue.h"
 

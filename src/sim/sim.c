@@ -17,13 +17,14 @@ static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule holds %u of %u ranks; a simulation needs all", s->nslices, s->shape.ranks);
     if (s->nroutes > 0 && s->shape.topo_hash != t->hash)
         return tt_fail(err, TUTTI_ERR_MISMATCH,
-                       "the schedule chooses its own routes (the first is %u->%u), and they are for another network than %s", s->routes[0].src,
-                       s->routes[0].dst, t->spec ? t->spec : t->kind);
+                       "the schedule chooses its own routes (the first is %u->%u), and they are for another network than %s",
+                       s->routes[0].src, s->routes[0].dst, t->spec ? t->spec : t->kind);
     return TUTTI_OK;
 }
 
 /* Declared routes must lead where they say: cost refuses them otherwise, naming the route and the hop. */
-static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, struct tutti_error *err)
+static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
+                                 struct tutti_error *err)
 {
     struct tt_sched once = *s;
     struct tt_cost unused;

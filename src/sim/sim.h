@@ -2,7 +2,11 @@
  *
  * Two levels (the third, "step", is cost/). Flow: messages are fluids that share links. Packet: flits move through input-queued switches
  * with virtual channels and credits. Both start an operation by the live rule of sched.h: when the earlier conflicting operations of its
- * rank are done and it is next on its (peer, channel), segment by segment. Both are deterministic; times are integer picoseconds. */
+ * rank are done and it is next on its (peer, channel), segment by segment: the next message there starts when the last byte of the one
+ * before it has left. Messages travel whether or not the receiver is ready and wait there; IN and OUT are two memories. Host overhead: a
+ * rank issues messages that far apart and takes them in that far apart, so that one message pays it once. Of what becomes ready at the same
+ * moment a rank does first what is listed first. Both levels are deterministic; times are integer picoseconds. Flow: a message alone takes
+ * overhead + bytes/bandwidth + the route's latency; it occupies its links while it is transferred, not in its latency. */
 #ifndef TT_SIM_H
 #define TT_SIM_H
 
@@ -31,10 +35,10 @@ struct tt_sim_whatif {
 };
 
 /* How flows share a link: max-min fair, or (as SimGrid's CM02) in inverse proportion to the latency of their routes. */
-enum tt_sim_sharing { TT_SIM_FAIR, TT_SIM_RTT };
+enum tt_sim_sharing { TT_SIM_FAIR, TT_SIM_RTT }; /* flow level */
 
 /* Packet level; zero means the default in brackets. Rates: a link moves flit_bytes in cycles_per_flit cycles of a clock that is chosen so
- * that the topology's bandwidth is met exactly, link by link, unless clock_ps is given. */
+ * that the topology's bandwidth is met exactly, link by link. */
 struct tt_sim_packet {
     bool message_mode;      /* one head flit per message, not per packet: the MultiTree co-design */
     bool lockstep;          /* steps are issued in order by the network interface, with estimated waiting (no-op) for steps without work */
@@ -81,15 +85,16 @@ struct tt_sim_link {
     uint32_t peak;    /* most messages in flight on it at once */
 };
 struct tt_sim_rank {
-    uint64_t end_ps;                      /* its last operation's end */
-    uint64_t send_ps, recv_ps, reduce_ps; /* time in which it was sending / receiving something / reducing */
-    uint64_t idle_ps;                     /* neither sending nor receiving nor reducing, from 0 to the end of all */
+    uint64_t end_ps; /* its last operation's end */
+    uint64_t send_ps, recv_ps,
+        reduce_ps;    /* time in which something of / for it was being transferred (latency apart); in which it reduced */
+    uint64_t idle_ps; /* neither sending nor receiving nor reducing, from 0 to the end of all */
 };
 
 struct tt_sim_report {
     uint64_t time_ps;
     uint32_t steps;
-    uint64_t messages, events; /* messages: times segments; events: what the simulator handled */
+    uint64_t messages, events; /* messages: times segments; events: what the simulator handled (few when one rank stands for all) */
     uint32_t nlinks2, ranks;   /* lengths: directed links, ranks */
     struct tt_sim_link *links;
     struct tt_sim_rank *rank;

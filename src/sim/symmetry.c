@@ -1,9 +1,9 @@
 /* symmetry.c - one rank instead of all: when every rank does the same on a network that looks the same from every rank.
  *
- * A schedule whose operations are those of rank 0 shifted, on a network that renumbering r -> r+1 maps onto itself, stays symmetric at every moment: all
- * ranks send, receive and wait together, and the links of a class (cost/classes.h) carry the same at the same rates. So it is enough to run rank 0. It
- * receives what it sends itself (what rank 0 sends to rank d, rank N-d sends to rank 0), and a route becomes the classes it crosses, some of them several
- * times: so often does a link of that class carry the message of some rank.
+ * A schedule whose operations are those of rank 0 shifted, on a network that renumbering r -> r+1 maps onto itself, stays symmetric at
+ * every moment: all ranks send, receive and wait together, and the links of a class (cost/classes.h) carry the same at the same rates. So
+ * it is enough to run rank 0. It receives what it sends itself (what rank 0 sends to rank d, rank N-d sends to rank 0), and a route becomes
+ * the classes it crosses, some of them several times: so often does a link of that class carry the message of some rank.
  *
  *     ring of 8, 0 -> 2: the class "one up", twice. Every link up carries two such messages, 0 -> 2 and 7 -> 1 on the link 0 -> 1.
  *
@@ -44,7 +44,8 @@ static int by_first(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* The ranges of an operation with its chunks shifted back by `shift`, in order and joined. Operands of a reduction keep their order: it matters. */
+/* The ranges of an operation with its chunks shifted back by `shift`, in order and joined. Operands of a reduction keep their order: it
+ * matters. */
 static void ranges_of(struct check *c, const struct tt_op *op, const struct tt_span *spans, uint32_t shift, struct tt_vec *to)
 {
     uint32_t chunks = c->s->shape.chunks;
@@ -127,7 +128,8 @@ static uint32_t *class_links(const struct tt_topo *t)
     return first;
 }
 
-uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, const struct tt_sim_options *o)
+uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
+                           const struct tt_sim_options *o)
 {
     const struct tt_sim_whatif *q = &o->whatif;
     struct tt_bind b;

@@ -1,7 +1,7 @@
 /* work.c - a schedule as a graph to run: operations by block, messages joined from their two ends, connections with routes, sizes.
  *
- * Two passes over the operations. The first finds the connections and counts their messages; then every connection has its own range of message
- * numbers. The second numbers sends and receives of each connection in listed order, which is the matching rule of sched.h:
+ * Two passes over the operations. The first finds the connections and counts their messages; then every connection has its own range of
+ * message numbers. The second numbers sends and receives of each connection in listed order, which is the matching rule of sched.h:
  *
  *     rank 0: send->1 a, send->2 b, send->1 c        connection 0->1: messages 0 (a), 1 (c)     connection 0->2: message 2 (b)
  *     rank 1: recv<-0 a, recv<-0 c                   receives of rank 1 from 0: messages 0, 1

@@ -1,16 +1,17 @@
 /* work_deps.c - which operations of a rank wait for which: the live meaning of a schedule (sched.h) as edges, for all ranks.
  *
- * An operation waits for the last writer of what it reads, and to write for the readers since then (for the last writer when there are none):
- * every other conflict follows through these. Only borders of accessed ranges matter, so the chunks are cut into cells at all borders
- * that the rank's operations have; a place is (buffer used by the rank, cell):
+ * An operation waits for the last writer of what it reads, and to write for the readers since then (for the last writer when there are
+ * none): every other conflict follows through these. Only borders of accessed ranges matter, so the chunks are cut into cells at all
+ * borders that the rank's operations have; a place is (buffer used by the rank, cell):
  *
  *     op 0 send 0..3     borders 0 4 6 8      cells  0..3 | 4..5 | 6..7
  *     op 1 recv 4..5                                   r0 |   w1 |
  *     op 2 send 4..7                                      |   r2 |   r2     waits for 1
  *     op 3 recv 0..7                                   w3 |   w3 |   w3     waits for 0 and 2
  *
- * IN and OUT are taken apart (not in place). Places carry the rank that used them last, so that nothing is cleared between ranks: the cost is
- * O(chunks + places touched) per rank. Invariant: after operation i the places describe operations up to i, and every conflict among them is a path of edges. */
+ * IN and OUT are taken apart (not in place). Places carry the rank that used them last, so that nothing is cleared between ranks: the cost
+ * is O(chunks + places touched) per rank. Invariant: after operation i the places describe operations up to i, and every conflict among
+ * them is a path of edges. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -28,17 +29,18 @@ struct reader {
 struct deps {
     struct tt_work *w;
     uint32_t rank;
-    const uint32_t *number;    /* of the rank's operations; here they are counted from 0 */
-    uint32_t *mark;            /* per chunk border: rank + 1 when it is one */
-    uint32_t *cell;            /* per chunk border that is one: the number of the cell that begins there */
-    uint32_t ncells;           /* cells of the rank */
-    uint32_t *buf_mark, *buf;  /* per buffer: rank + 1 when used; its number among the used ones */
-    uint32_t nbufs;            /* used by the rank */
-    struct place *place;       /* buf * ncells + cell */
-    size_t nplaces;            /* allocated */
-    uint32_t *seen;            /* per operation of the rank: the last one that waits for it, + 1 */
-    struct tt_vec readers;     /* struct reader */
-    struct tt_vec from;        /* uint32_t: whom each operation waits for, rank after rank as listed; need[] tells how many are its own */
+    const uint32_t *number;   /* of the rank's operations; here they are counted from 0 */
+    uint32_t *mark;           /* per chunk border: rank + 1 when it is one */
+    uint32_t *cell;           /* per chunk border that is one: the number of the cell that begins there */
+    uint32_t ncells;          /* cells of the rank */
+    struct tt_vec borders;    /* uint32_t: the rank's, as they are found */
+    uint32_t *buf_mark, *buf; /* per buffer: rank + 1 when used; its number among the used ones */
+    uint32_t nbufs;           /* used by the rank */
+    struct place *place;      /* buf * ncells + cell */
+    size_t nplaces;           /* allocated */
+    uint32_t *seen;           /* per operation of the rank: the last one that waits for it, + 1 */
+    struct tt_vec readers;    /* struct reader */
+    struct tt_vec from;       /* uint32_t: whom each operation waits for, rank after rank as listed; need[] tells how many are its own */
     bool failed;
 };
 
@@ -46,7 +48,14 @@ struct deps {
 
 static void border(struct deps *d, uint32_t chunk)
 {
+    if (d->mark[chunk] == d->rank + 1)
+        return;
     d->mark[chunk] = d->rank + 1;
+    uint32_t *room = tt_sim_room(&d->borders);
+    if (room)
+        *room = chunk;
+    else
+        d->failed = true;
 }
 
 static void use_buffer(struct deps *d, uint32_t buf)
@@ -70,13 +79,37 @@ static void find_borders(struct deps *d, const struct tt_slice *sl)
     }
 }
 
+static int by_value(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* Numbers the cells in order: a few borders are sorted, many are found again by looking at all chunks. */
+static void number_cells(struct deps *d)
+{
+    const uint32_t *borders = d->borders.data;
+    size_t n = d->borders.len, chunks = d->w->s->shape.chunks;
+    d->ncells = 0;
+    if (n > chunks / 32) {
+        for (size_t c = 0; c <= chunks; c++)
+            if (d->mark[c] == d->rank + 1)
+                d->cell[c] = d->ncells++;
+        return;
+    }
+    qsort(d->borders.data, n, sizeof *borders, by_value);
+    for (size_t i = 0; i < n; i++)
+        d->cell[borders[i]] = d->ncells++;
+}
+
 static void make_cells(struct deps *d, const struct tt_slice *sl)
 {
-    d->nbufs = d->ncells = 0;
+    d->nbufs = 0;
+    d->borders.len = 0;
     find_borders(d, sl);
-    for (size_t c = 0; c <= d->w->s->shape.chunks; c++)
-        if (d->mark[c] == d->rank + 1)
-            d->cell[c] = d->ncells++;
+    if (d->failed || !d->borders.len)
+        return;
+    number_cells(d);
     uint64_t n = (uint64_t)d->nbufs * d->ncells;
     if (n <= d->nplaces)
         return;
@@ -92,14 +125,15 @@ static void add_edge(struct deps *d, uint32_t from, uint32_t to)
 {
     if (from == to || from == NONE || d->seen[from] == to + 1)
         return;
-    uint32_t number = d->number[from];
+    uint32_t *edge = tt_sim_room(&d->from);
+    if (!edge) {
+        d->failed = true;
+        return;
+    }
+    *edge = d->number[from];
     d->seen[from] = to + 1;
-    d->w->op[number].after++;
+    d->w->op[*edge].after++;
     d->w->op[d->number[to]].need++;
-    if (d->from.len < d->from.cap)
-        ((uint32_t *)d->from.data)[d->from.len++] = number;
-    else
-        d->failed = d->failed || !tt_vec_push(&d->from, &number, 1);
 }
 
 static void wait_for(struct deps *d, struct place *p, uint32_t op, bool writes)
@@ -115,14 +149,20 @@ static void wait_for(struct deps *d, struct place *p, uint32_t op, bool writes)
 
 static void note(struct deps *d, struct place *p, uint32_t op, bool writes)
 {
-    struct reader r = {op, p->readers};
     if (writes) {
         p->writer = op;
         p->readers = NONE;
-    } else if (p->writer != op) {
-        p->readers = (uint32_t)d->readers.len;
-        d->failed = d->failed || !tt_vec_push(&d->readers, &r, 1);
+        return;
     }
+    if (p->writer == op)
+        return;
+    struct reader *r = tt_sim_room(&d->readers);
+    if (!r) {
+        d->failed = true;
+        return;
+    }
+    *r = (struct reader){op, p->readers};
+    p->readers = (uint32_t)d->readers.len - 1;
 }
 
 enum phase { WAIT, NOTE_READS, NOTE_WRITES };
@@ -224,7 +264,11 @@ static size_t longest_slice(const struct tt_work *w)
 
 tutti_status tt_work_deps(struct tt_work *w, const uint32_t *number, struct tutti_error *err)
 {
-    struct deps d = {.w = w, .number = number, .readers = {.elem = sizeof(struct reader)}, .from = {.elem = sizeof(uint32_t)}};
+    struct deps d = {.w = w,
+                     .number = number,
+                     .borders = {.elem = sizeof(uint32_t)},
+                     .readers = {.elem = sizeof(struct reader)},
+                     .from = {.elem = sizeof(uint32_t)}};
     size_t chunks = (size_t)w->s->shape.chunks + 1, bufs = w->s->shape.nbufs;
     d.mark = tt_zalloc(chunks, sizeof *d.mark);
     d.cell = tt_alloc(chunks, sizeof *d.cell);
@@ -241,6 +285,7 @@ tutti_status tt_work_deps(struct tt_work *w, const uint32_t *number, struct tutt
     free(d.buf);
     free(d.place);
     free(d.seen);
+    tt_vec_free(&d.borders);
     tt_vec_free(&d.readers);
     tt_vec_free(&d.from);
     return d.failed ? tt_fail_memory(err, "dependencies") : TUTTI_OK;

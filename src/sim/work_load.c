@@ -1,7 +1,7 @@
 /* work_load.c - the contention of a schedule: the most messages that cross one directed link in one step.
  *
- * Operations are numbered by block of steps. The sends of a block are sorted by step (they are counted first); then the links of each step are
- * counted, and a count belongs to the step written beside it, so that nothing is cleared in between. O(messages * hops). */
+ * Operations are numbered by block of steps. The sends of a block are sorted by step (they are counted first); then the links of each step
+ * are counted, and a count belongs to the step written beside it, so that nothing is cleared in between. O(messages * hops). */
 #include <stdlib.h>
 
 #include "sim/parts.h"

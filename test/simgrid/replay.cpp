@@ -2,14 +2,15 @@
  *
  *     replay FILE [PLATFORM.xml]
  *
- * Network model CM02, no TCP window (TCP-gamma 0), no cross-traffic, and times much finer than the default 10 us. Communications go directly from host
- * to host and are created when they may start, so that SimGrid pays for nothing but the transfers. Without a platform file the links and the
- * routes in FILE make the platform. Prints one line: simulated time in us, processor seconds of the simulation itself
- * (without reading files), overlaps.
+ * Network model CM02, no TCP window (TCP-gamma 0), no cross-traffic, and times much finer than the default 10 us. Communications go
+ * directly from host to host and are created when they may start, so that SimGrid pays for nothing but the transfers. Without a platform
+ * file the links and the routes in FILE make the platform. Prints one line: simulated time in us, processor seconds of the simulation
+ * itself (without reading files), overlaps.
  *
- * SimGrid lets the latency pass first and the bytes after it, we the other way round: when a message arrives here, its last byte left there. So the
- * next message of a connection may start a latency before the one before it arrives. Here it starts as soon as its data is ready; where that is even earlier,
- * the two transfers overlap, which our rule forbids: such cases are counted, and comparing them would compare the rules. */
+ * SimGrid lets the latency pass first and the bytes after it, we the other way round: when a message arrives here, its last byte left
+ * there. So the next message of a connection may start a latency before the one before it arrives. Here it starts as soon as its data is
+ * ready; where that is even earlier, the two transfers overlap, which our rule forbids: such cases are counted, and comparing them would
+ * compare the rules. */
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -118,10 +119,10 @@ static void make_platform(unsigned ranks)
     for (unsigned r = 0; r < ranks; r++)
         zone->create_host("rank-" + std::to_string(r), 1e9);
     for (size_t d = 0; d < links.size(); d++)
-        made.push_back(links[d].half && d % 2 ? made.back()
-                                              : zone->create_link("link-" + std::to_string(d), links[d].bytes_per_s)
-                                                    ->set_latency(links[d].latency_ps * 1e-12)
-                                                    ->seal());
+        made.push_back(
+            links[d].half && d % 2
+                ? made.back()
+                : zone->create_link("link-" + std::to_string(d), links[d].bytes_per_s)->set_latency(links[d].latency_ps * 1e-12)->seal());
     for (auto const &c : conns) {
         std::vector<sg4::LinkInRoute> route;
         for (unsigned l : c.links)

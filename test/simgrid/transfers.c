@@ -2,8 +2,8 @@
  *
  *     transfers SPEC ALGO BYTES [FILE]
  *
- * Prints one line: time in us (level flow, sharing rtt), max_link_contention, switches, messages, processor seconds of the simulation. FILE gets the transfers as
- * lines of numbers, everything numbered from 0:
+ * Prints one line: time in us (level flow, sharing rtt), max_link_contention, switches, messages, processor seconds of the simulation. FILE
+ * gets the transfers as lines of numbers, everything numbered from 0:
  *
  *     tutti-transfers 1
  *     ranks links connections messages operations        the counts
@@ -12,8 +12,8 @@
  *     msg CONN BYTES SEND RECV                            in the order of their connection; the operations at its two ends
  *     op NEED N SUCCESSOR..                               what it waits for (a receive: also for its message), who waits for it
  *
- * A message starts when its SEND waits for nobody and the last byte of the one before it on its connection has left; its arrival is one of the
- * things RECV waits for. */
+ * A message starts when its SEND waits for nobody and the last byte of the one before it on its connection has left; its arrival is one of
+ * the things RECV waits for. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>

@@ -83,7 +83,8 @@ static inline struct tt_sched *sim_sched(uint32_t ranks, uint32_t chunks, const 
     return s;
 }
 
-static inline struct tt_sim_report *sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t bytes, const struct tt_sim_options *o)
+static inline struct tt_sim_report *sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t bytes,
+                                            const struct tt_sim_options *o)
 {
     struct tutti_error err = {0};
     struct tt_sim_report *r = NULL;

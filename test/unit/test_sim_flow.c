@@ -37,8 +37,8 @@ static void test_closed_forms(void **state)
         struct tt_sim_report *r = sim_run(s, t, 1 << 20, NULL);
         uint64_t want = forms[i].hops * 1000000 + forms[i].bytes * 1000;
         if (r->time_ps != want || r->steps != forms[i].steps)
-            fail_msg("%s on %s: %llu ps in %u steps, not %llu in %llu", forms[i].algo, forms[i].spec, (unsigned long long)r->time_ps, r->steps,
-                     (unsigned long long)want, (unsigned long long)forms[i].steps);
+            fail_msg("%s on %s: %llu ps in %u steps, not %llu in %llu", forms[i].algo, forms[i].spec, (unsigned long long)r->time_ps,
+                     r->steps, (unsigned long long)want, (unsigned long long)forms[i].steps);
         tt_sim_report_free(r);
         tt_sched_free(s);
         tt_topo_free(t);
@@ -50,13 +50,15 @@ static uint64_t far(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* Where all ranks do the same at the same time, there is nothing to overlap: flow and step differ by rounding, a picosecond per part of a step. */
+/* Where all ranks do the same at the same time, there is nothing to overlap: flow and step differ by rounding, a picosecond per part of a
+ * step. */
 static void test_equals_step(void **state)
 {
     (void)state;
     const char *const algos[] = {"ring", "halving-doubling", "circulant", "direct", "recursive-doubling"};
-    const char *const specs[] = {"star:8@3GB/s,7us,123ps", "star:16@10Gbps,50us", "ring:8@7GB/s,1us,11ps", "ring:16@1Gbps,3us",
-                                 "torus:4x4@16GB/s,150ns", "torus:8x8@16GB/s,150ns,37ps", "full:16@3GB/s,1us", "torus:4x4@16GB/s,150ns,0,half"};
+    const char *const specs[] = {"star:8@3GB/s,7us,123ps", "star:16@10Gbps,50us",          "ring:8@7GB/s,1us,11ps",
+                                 "ring:16@1Gbps,3us",      "torus:4x4@16GB/s,150ns",       "torus:8x8@16GB/s,150ns,37ps",
+                                 "full:16@3GB/s,1us",      "torus:4x4@16GB/s,150ns,0,half"};
     for (size_t a = 0; a < countof(algos); a++)
         for (size_t i = 0; i < countof(specs); i++) {
             struct tt_topo *t = sim_topo(specs[i]);
@@ -74,7 +76,8 @@ static void test_equals_step(void **state)
             bool rotates = strcmp(algos[a], "ring") == 0 || strcmp(algos[a], "circulant") == 0;
             bool overlaps = rotates && t->ndims; /* neighbours in rank order are not all neighbours there */
             if (overlaps ? r->time_ps > c.time_ps : far(r->time_ps, c.time_ps) > 4 * (uint64_t)r->steps)
-                fail_msg("%s on %s: flow %llu, step %llu ps", algos[a], specs[i], (unsigned long long)r->time_ps, (unsigned long long)c.time_ps);
+                fail_msg("%s on %s: flow %llu, step %llu ps", algos[a], specs[i], (unsigned long long)r->time_ps,
+                         (unsigned long long)c.time_ps);
             tt_sim_report_free(r);
             tt_sched_free(s);
             tt_topo_free(t);
@@ -85,7 +88,8 @@ static void test_equals_step(void **state)
 static void test_report_agrees(void **state)
 {
     (void)state;
-    const char *const specs[] = {"star:6", "torus:3x4", "ring:7", "fattree:2,3", "mesh:2x3", "dln:12", "nics:10G,10G,2.5G,1G", "star:1", "bigraph:2x4"};
+    const char *const specs[] = {"star:6", "torus:3x4",  "ring:7", "fattree:2,3", "mesh:2x3", "dln:12", "nics:10G,10G,2.5G,1G",
+                                 "star:1", "bigraph:2x4"};
     size_t n;
     const struct tt_algo *const *table = tt_algo_table(&n);
     for (size_t a = 0; a < n; a++)
@@ -125,7 +129,8 @@ static void test_report_agrees(void **state)
 
 enum { U = 64 };
 
-static void expect_ends(const struct tt_sched *s, const struct tt_topo *t, uint64_t bytes, enum tt_sim_sharing sharing, const uint64_t *ends)
+static void expect_ends(const struct tt_sched *s, const struct tt_topo *t, uint64_t bytes, enum tt_sim_sharing sharing,
+                        const uint64_t *ends)
 {
     struct tt_sim_report *r = sim_run(s, t, bytes, &(struct tt_sim_options){.sharing = sharing, .timeline = true});
     for (size_t i = 0; i < r->ntimeline; i++)
@@ -156,7 +161,8 @@ static void test_two_on_a_link(void **state)
     tt_topo_free(t);
 }
 
-/* Line 0 -10- 1 -8- 2: 0->1, 0->2, 1->2. The second link gives 4 each; the first has 6 left for 0->1. 12000, 8000, 8000 units end together. */
+/* Line 0 -10- 1 -8- 2: 0->1, 0->2, 1->2. The second link gives 4 each; the first has 6 left for 0->1. 12000, 8000, 8000 units end together.
+ */
 static void test_three_on_two_links(void **state)
 {
     (void)state;
@@ -313,10 +319,18 @@ static void test_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_closed_forms), cmocka_unit_test(test_equals_step),        cmocka_unit_test(test_report_agrees),
-        cmocka_unit_test(test_two_on_a_link), cmocka_unit_test(test_three_on_two_links), cmocka_unit_test(test_rtt),
-        cmocka_unit_test(test_half_duplex),  cmocka_unit_test(test_ports),              cmocka_unit_test(test_overhead),
-        cmocka_unit_test(test_gamma),        cmocka_unit_test(test_pipeline),           cmocka_unit_test(test_ring_segments),
+        cmocka_unit_test(test_closed_forms),
+        cmocka_unit_test(test_equals_step),
+        cmocka_unit_test(test_report_agrees),
+        cmocka_unit_test(test_two_on_a_link),
+        cmocka_unit_test(test_three_on_two_links),
+        cmocka_unit_test(test_rtt),
+        cmocka_unit_test(test_half_duplex),
+        cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_overhead),
+        cmocka_unit_test(test_gamma),
+        cmocka_unit_test(test_pipeline),
+        cmocka_unit_test(test_ring_segments),
         cmocka_unit_test(test_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,8 @@ static void random_case(const char *spec, uint64_t seed)
     assert_int_equal(r->ntimeline, n);
     for (size_t e = 0; e < n; e++)
         for (size_t i = 0; i < n; i++)
-            if (m[i].src == r->timeline[e].src && m[i].dst == r->timeline[e].dst && fabs((double)r->timeline[e].end_ps - f[i].end) > 3 + f[i].end * 1e-9)
+            if (m[i].src == r->timeline[e].src && m[i].dst == r->timeline[e].dst &&
+                fabs((double)r->timeline[e].end_ps - f[i].end) > 3 + f[i].end * 1e-9)
                 fail_msg("%s, seed %llu: %u->%u ends at %llu ps, not %.1f", spec, (unsigned long long)seed, m[i].src, m[i].dst,
                          (unsigned long long)r->timeline[e].end_ps, f[i].end);
     tt_sim_report_free(r);
@@ -112,7 +113,9 @@ static void random_case(const char *spec, uint64_t seed)
 static void test_naive(void **state)
 {
     (void)state;
-    const char *const specs[] = {"ring:7@1GB/s,0", "torus:4x4@3GB/s,0", "star:9@1GB/s,0", "fattree:2,3@10Gbps,0", "tree:((3 2) (2 2))@10G/4G/2G,0", "mesh:3x4@7GB/s,0"};
+    const char *const specs[] = {
+        "ring:7@1GB/s,0",  "torus:4x4@3GB/s,0", "star:9@1GB/s,0", "fattree:2,3@10Gbps,0", "tree:((3 2) (2 2))@10G/4G/2G,0",
+        "mesh:3x4@7GB/s,0"};
     for (size_t i = 0; i < countof(specs); i++)
         for (uint64_t seed = 1; seed <= 15; seed++)
             random_case(specs[i], seed);
@@ -137,8 +140,9 @@ static void expect_same(const struct tt_sim_report *a, const struct tt_sim_repor
 static void test_symmetry(void **state)
 {
     (void)state;
-    const char *const specs[] = {"ring:8@3GB/s,1us,7ps", "star:8@1GB/s,1us", "full:6@1GB/s,2us", "dln:16@10Gbps,1us,3ps", "ring:2@1GB/s,1us",
-                                 "star:5,ports=1@1GB/s,1us", "ring:8,ports=1@1GB/s,1us", "full:6,ports=2@1GB/s,1us", "ring:9@1GB/s,1us,0,half", "torus:4x4"};
+    const char *const specs[] = {
+        "ring:8@3GB/s,1us,7ps",     "star:8@1GB/s,1us",         "full:6@1GB/s,2us",         "dln:16@10Gbps,1us,3ps",   "ring:2@1GB/s,1us",
+        "star:5,ports=1@1GB/s,1us", "ring:8,ports=1@1GB/s,1us", "full:6,ports=2@1GB/s,1us", "ring:9@1GB/s,1us,0,half", "torus:4x4"};
     size_t n, saved = 0;
     const struct tt_algo *const *table = tt_algo_table(&n);
     for (size_t i = 0; i < countof(specs); i++)
@@ -378,7 +382,8 @@ static void test_halves(void **state)
                 tt_emit_recv(&b, 0, 3, 0, &span, 1);
         }
         assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
-        expect_refusal(s, t, &(struct tt_sim_options){0}, sends ? "rank 2 sends 1 messages to rank 3" : "rank 2 receives a message from rank 3");
+        expect_refusal(s, t, &(struct tt_sim_options){0},
+                       sends ? "rank 2 sends 1 messages to rank 3" : "rank 2 receives a message from rank 3");
         tt_sched_free(s);
     }
     tt_topo_free(t);
@@ -410,9 +415,10 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_symmetry), cmocka_unit_test(test_false_symmetry), cmocka_unit_test(test_naive),  cmocka_unit_test(test_slow),     cmocka_unit_test(test_degrade), cmocka_unit_test(test_jitter),
-        cmocka_unit_test(test_routes), cmocka_unit_test(test_refusals), cmocka_unit_test(test_halves),  cmocka_unit_test(test_no_overtaking),
-        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_symmetry),      cmocka_unit_test(test_false_symmetry), cmocka_unit_test(test_naive),
+        cmocka_unit_test(test_slow),          cmocka_unit_test(test_degrade),        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_routes),        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_no_overtaking), cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
