@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check lint fuzz bench bench-peers bench-simgrid soak install clean
+.PHONY: all build demo check check-torch lint fuzz bench bench-peers bench-simgrid soak install clean
 
 all: build
 
@@ -17,8 +17,13 @@ demo: build
 	@tools/demo $(BUILD)
 
 check:
-	@tools/setup build test
+	@tools/setup build test mpi
 	@tools/check
+
+TORCH ?= # names of tests
+check-torch: build
+	@tools/setup torch
+	@TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/torch/driver.py $(TORCH)
 
 lint:
 	@tools/setup build test lint
@@ -43,11 +48,11 @@ bench-peers: build
 	@bench/peers $(BUILD) $(PEERS)
 
 soak:
-	@tools/setup build test
+	@tools/setup build test mpi
 	@tools/soak
 
 install: build
 	cmake --install $(BUILD)
 
 clean:
-	rm -rf build build-check build-asan build-tsan build-fuzz
+	rm -rf build build-check build-asan build-tsan build-fuzz build-soak

@@ -14,7 +14,8 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "tutti": "tutti", "tutti-mem": "tutti (own mem)"}
+NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "tutti": "tutti", "tutti-mem": "tutti (own mem)",
+         "openmpi-shim": "Open MPI + shim", "mpich-shim": "MPICH + shim"}
 PEERS = ("openmpi", "mpich", "gloo")
 PACKAGES = ("openmpi-bin", "mpich", "python3-torch", "iperf3")
 # Variables by which a program would believe to be in a job.
@@ -160,11 +161,20 @@ class Runner:
             missing["gloo"] = "not installed (tools/setup peers)"
         return missing
 
+    def shim(self, mpi):
+        """The library that is preloaded under MPI programs."""
+        return os.path.join(self.build, "libtutti-mpi-%s.so" % mpi)
+
     def mpi_program(self, mpi):
         return os.path.join(self.build, "bench", "peers_mpi_" + mpi)
 
     def command(self, who, ranks, transport, leg):
         """Arguments and variables that time one leg."""
+        if who.endswith("-shim"):
+            mpi = who[: -len("-shim")]
+            argv, env = self.command(mpi, ranks, transport, leg)
+            at = argv.index(self.mpi_program(mpi))
+            return argv[:at] + ["env", "LD_PRELOAD=" + self.shim(mpi)] + argv[at:], env
         tcp = transport == "tcp"
         numbers = [str(n) for n in leg] + [str(self.round_ms)]
         if who == "openmpi":

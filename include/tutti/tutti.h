@@ -128,7 +128,7 @@ struct tutti_comm_options {
     const char *key_file;   /* job key; needed beyond loopback unless insecure */
     bool insecure;
     const char *iface;     /* interface filter */
-    const char *transport; /* "shm", "tcp" or NULL: shared memory inside a host, TCP between hosts */
+    const char *transport; /* "shm", "tcp", "mpi" (tutti-mpi(7)) or NULL: shared memory inside a host, TCP between hosts */
     const char *topo;      /* spec or file; NULL: hosts and cores as found */
     const char *algo;      /* fix the algorithm of all-reduce; NULL: the planner's choice */
     bool reproducible;     /* sums in rank order: the same bits for every size, offset and transport */
@@ -196,9 +196,120 @@ tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void
                                    struct tutti_request **ret);
 tutti_status tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **ret);
 tutti_status tutti_request_start(struct tutti_request *request);
-tutti_status tutti_request_test(struct tutti_request *request); /* TUTTI_OK done, TUTTI_IN_PROGRESS, or the error */
+tutti_status tutti_request_test(struct tutti_request *request); /* TUTTI_OK done, TUTTI_IN_PROGRESS, or the error (deadlines too) */
 tutti_status tutti_request_wait(struct tutti_request *request);
 void tutti_request_free(struct tutti_request *request); /* accepts NULL; not while started */
+
+/* ---- trainers: gradients communicated while the model computes ----
+ *
+ * Open a trainer on a communicator, add the model's tensors in forward order, freeze; then, step by step:
+ *
+ *     backward pass   write the gradient of tensor i to tutti_trainer_grad(t, i), call tutti_trainer_grad_ready(t, i)
+ *     after it        tutti_trainer_step(t)
+ *     forward pass    tutti_trainer_wait_param(t, i) before tensor i is used
+ *
+ * and tutti_trainer_flush(t) before anything else looks at the parameters (evaluation, a checkpoint, the end). The policy decides what is
+ * communicated when; the order of communication is fixed at freeze and the same on all ranks, whatever the order of the calls above.
+ * After wait_param or flush, parameters are those of a synchronous step with averaged gradients, under every policy, and the same bits on
+ * all ranks.
+ *
+ * Errors are sticky: the first one is what all later calls return, tutti_trainer_last_error has its words (rank, host, tensor, reason). A
+ * tensor that is ready too often, or not ready at step without allow_unused, is an error on every rank. Waits have the communicator's
+ * deadline. One thread makes and closes a trainer; grad_ready may be called by any number of threads at the same time (once per tensor and
+ * use), wait_param likewise; step, flush, sync, set_group and the rest by one thread at a time, not while grad_ready or wait_param run. */
+struct tutti_trainer;
+
+typedef enum { TUTTI_TENSOR_OTHER, TUTTI_TENSOR_CONV, TUTTI_TENSOR_FC, TUTTI_TENSOR_NORM, TUTTI_TENSOR_EMBEDDING } tutti_tensor_kind;
+typedef enum {
+    TUTTI_OPTIMIZER_NONE, /* gradients are averaged; the caller updates */
+    TUTTI_OPTIMIZER_SGD,
+    TUTTI_OPTIMIZER_ADAM,
+    TUTTI_OPTIMIZER_ADAMW
+} tutti_optimizer;
+
+/* Zero-initialise and set `size`; zero fields mean the defaults in brackets. The same on all ranks. */
+struct tutti_trainer_options {
+    size_t size;
+    const char *policy;       /* [dear-sharded; without optimizer dear]; `tutti train-sim --help` lists them */
+    const char *algo;         /* auto, ring, halving-doubling or recursive-doubling; hybrid policies choose themselves [auto] */
+    const char *fusion;       /* how tensors are joined to buckets [the policy's own] */
+    uint64_t threshold_bytes; /* of buckets [25 MiB] */
+    uint64_t first_bytes;     /* of the first bucket [1 MiB] */
+    uint64_t partition_bytes; /* tensors are cut in parts of at most this [bytescheduler 4 MiB; others: not] */
+    uint32_t nearby;          /* layers per bucket, fusion "nearby" [4] */
+    uint64_t cycle_us;        /* fusion "waiting" [5000] */
+    bool recursive_doubling;  /* hybrid: for convolutions, in place of halving-doubling */
+    tutti_optimizer optimizer;
+    double clip_norm;  /* the norm of all averaged gradients together is held to at most this [no clipping] */
+    bool allow_unused; /* tensors may be not ready at step: their gradient is then zero here, and they stay as they are if unused everywhere
+                        */
+    bool keep_grads;   /* gradients are not zeroed after the update (the caller overwrites them) */
+    bool no_broadcast; /* parameters are equal already: rank 0's are not given to the others at freeze */
+    uint32_t window;   /* collectives under way at the same time [2] */
+};
+
+/* Zero-initialise and set `size`. */
+struct tutti_tensor {
+    size_t size;
+    const char *name; /* 1 to 127 characters, the same on all ranks */
+    size_t count;
+    tutti_dtype dtype; /* optimizers: f32 or f64 */
+    tutti_tensor_kind kind;
+    uint32_t layer;                 /* neighbours with the same number are one layer; 0: a layer of its own */
+    uint32_t group;                 /* of parameters, below 1024 */
+    uint32_t uses;                  /* grad_ready calls per step: more than 1 for tied weights that report each use [1] */
+    void *param;                    /* the caller's parameter; NULL: tutti_trainer_param has it */
+    void *grad;                     /* the caller's gradient, copied at grad_ready; NULL: a view, nothing is copied */
+    double forward_us, backward_us; /* of a profile, for policies that plan with times; rank 0's count [unknown] */
+};
+
+/* Zero-initialise and set `size`. Betas and eps of zero mean 0.9, 0.999 and 1e-8. */
+struct tutti_group {
+    size_t size;
+    double lr, weight_decay, momentum;
+    bool nesterov;
+    double beta1, beta2, eps;
+};
+
+/* Collective. `comm` stays the caller's and must outlive the trainer, which has a communicator of its own: the caller's collectives may go
+ * on meanwhile. */
+tutti_status tutti_trainer_open(struct tutti_comm *comm, const struct tutti_trainer_options *options, struct tutti_trainer **ret_trainer,
+                                struct tutti_error *err);
+/* In forward order. *ret_index is what the other calls name it by: 0, 1, 2, ... The caller's memory must outlive the trainer. */
+tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti_tensor *tensor, size_t *ret_index,
+                               struct tutti_error *err);
+/* Values of a parameter group [lr 0.01], before or after freeze: they hold for steps whose first gradient was not ready when they were set.
+ */
+tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group, const struct tutti_group *values,
+                                     struct tutti_error *err);
+/* Collective. Compares tensors and options of all ranks (TUTTI_ERR_DIFFERS with the first difference), makes buckets, gives rank 0's
+ * parameters to all. */
+tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_error *err);
+/* Gradient and parameter of a tensor; NULL before freeze, or when there is none. A gradient belongs to the trainer from grad_ready until
+ * its tensor is waited for (or step, flush), and so does, with dear-sharded, the parameter. With dear-sharded a tensor's own `param` is a
+ * copy of this one, refreshed by wait_param. */
+void *tutti_trainer_grad(struct tutti_trainer *trainer, size_t index);
+void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index);
+/* The gradient is complete. Under a microsecond unless it fills a bucket; the first call of a step waits for what the last one left. */
+tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t index);
+/* Gradient accumulation: while off, grad_ready hands nothing over and the caller goes on adding to the gradients. */
+tutti_status tutti_trainer_sync(struct tutti_trainer *trainer, bool on);
+/* Averaged gradients are multiplied by this in the update (1 / micro-batches, 1 / loss scale), from the next step on [1]. */
+tutti_status tutti_trainer_set_scale(struct tutti_trainer *trainer, double scale);
+tutti_status tutti_trainer_step(struct tutti_trainer *trainer);
+/* The parameter (without optimizer: the averaged gradient) is that of the last step. Returns at once when it was waited for already. */
+tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index);
+/* Waits for all of them. Not between the first grad_ready of a step and step. */
+tutti_status tutti_trainer_flush(struct tutti_trainer *trainer);
+/* The caller has changed parameters (a checkpoint was loaded, on all ranks): copies are taken anew. Flushes first. */
+tutti_status tutti_trainer_reload(struct tutti_trainer *trainer);
+/* Of the last step that was waited for: the norm before clipping (0 without), and whether any rank used the tensor. */
+double tutti_trainer_norm(const struct tutti_trainer *trainer);
+bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index);
+/* Valid until the next call on the trainer. */
+const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer);
+/* Accepts NULL. Flushes, unless a step is open: then that step is dropped. Views end here. */
+void tutti_trainer_close(struct tutti_trainer *trainer);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

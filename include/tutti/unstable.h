@@ -84,6 +84,14 @@ bool tutti_bound_get(const struct tutti_bound *bound, size_t i, struct tutti_bou
 size_t tutti_bound_best(const struct tutti_bound *bound);
 /* Members of the cut that proves the cut bound: side[v] for ranks, then switches; NULL when there is none. */
 const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_bytes, double *ret_capacity);
+/* The partition that proves the partition bound: the part of each vertex (ranks, then switches; UINT32_MAX: in none), NULL when there is
+ * none. tight: packed trees reach the bound in the limit of small segments. */
+struct tutti_bound_partition {
+    uint32_t parts;
+    double bytes, capacity; /* out of and into the parts together */
+    bool tight;
+};
+const uint32_t *tutti_bound_parts(const struct tutti_bound *bound, struct tutti_bound_partition *ret);
 void tutti_bound_free(struct tutti_bound *bound);
 
 /* ---- plans and schedules ---- */
@@ -98,9 +106,15 @@ struct tutti_plan_info {
     bool exact; /* false: predicted_us is an upper bound of what tutti_schedule_simulate says */
     bool from_tuning;
     const char *winner; /* of an automatic choice; NULL otherwise */
+    /* Of a synthesised schedule (has_rate), in the limit of many segments: bytes of the vector per second, the least time of any schedule
+     * of its kind (0: not known), and how far the rate is from the better of that and bound_us, as a fraction. */
+    bool has_rate;
+    double rate_Bps, dual_bound_us, gap;
 };
 /* `schedule` may be NULL (ops and chunks are then 0). Texts live as long as the plan. */
 void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule, struct tutti_plan_info *ret);
+/* Fills the last fields of info where the algorithm knows them. */
+void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info);
 /* Operations and chunks of the plan's schedule; builds it only when there is no other way to count them. */
 tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops, uint32_t *ret_chunks, struct tutti_error *err);
 /* What tutti_schedule_simulate says of the plan's schedule on its topology (see `exact` above), which planning has found out already:
@@ -212,6 +226,138 @@ bool tutti_sim_rank(const struct tutti_sim *sim, size_t i, struct tutti_sim_rank
 bool tutti_sim_event(const struct tutti_sim *sim, size_t i, struct tutti_sim_event *ret);
 bool tutti_sim_work(const struct tutti_sim *sim, size_t i, struct tutti_sim_work *ret);
 
+/* ---- measuring a live network (tutti probe) ---- */
+struct tutti_probe;
+/* Collective on all ranks of comm, about budget_us long; the same result on all of them. */
+tutti_status tutti_probe_run(struct tutti_comm *comm, uint64_t budget_us, struct tutti_probe **ret, struct tutti_error *err);
+void tutti_probe_free(struct tutti_probe *probe); /* accepts NULL */
+/* What was measured as a network that plans can be made for; tutti_topo_free. */
+tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret, struct tutti_error *err);
+struct tutti_probe_info {
+    uint32_t ranks, hosts, groups;
+    uint64_t pairs, pairs_measured; /* of hosts, each way */
+    bool crowded;                   /* there was time to look for shared uplinks */
+    bool unsure;                    /* crowds are slow and no groups explain it */
+    double seconds, confidence;     /* confidence: the part of the measured pairs that the network predicts within 15 % */
+    double overhead_us, gamma;      /* host time per message; seconds per reduced byte */
+};
+void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *ret);
+/* The i-th host, group, pair of hosts (each way) and finding; false past the last. Rates in bytes/s; 0: not measured, or there is none. */
+struct tutti_probe_host {
+    const char *name;
+    uint32_t first_rank, ranks, group;
+    double up, down;
+    bool up_at_least, down_at_least; /* no flows filled that way */
+    double memory, memory_latency_us;
+};
+struct tutti_probe_group {
+    uint32_t hosts;
+    double up, down; /* of the shared uplink */
+};
+struct tutti_probe_pair {
+    uint32_t from, to; /* hosts */
+    double rate, crowd_rate, latency_us;
+};
+bool tutti_probe_host(const struct tutti_probe *probe, size_t i, struct tutti_probe_host *ret);
+bool tutti_probe_group(const struct tutti_probe *probe, size_t i, struct tutti_probe_group *ret);
+bool tutti_probe_pair(const struct tutti_probe *probe, size_t i, struct tutti_probe_pair *ret);
+const char *tutti_probe_finding(const struct tutti_probe *probe, size_t i); /* NULL past the last */
+
+/* ---- training steps: models, policies, simulated timelines ---- */
+struct tutti_name {
+    const char *name, *desc;
+};
+/* The i-th policy and way of fusion; false past the end. */
+bool tutti_policy_get(size_t i, struct tutti_name *ret);
+bool tutti_fusion_get(size_t i, struct tutti_name *ret);
+
+struct tutti_model;
+struct tutti_model_entry {
+    const char *name, *desc;
+    uint32_t batch; /* default */
+};
+bool tutti_model_get(size_t i, struct tutti_model_entry *ret); /* the i-th built-in model */
+/* A built-in model, or a profile file when the name has a '/' or ends in ".json" (then batch must be 0 and flops 0). */
+tutti_status tutti_model_open(const char *name, uint32_t batch, double flops, struct tutti_model **ret, struct tutti_error *err);
+void tutti_model_free(struct tutti_model *model); /* accepts NULL */
+struct tutti_model_info {
+    const char *name, *source; /* source: where the times come from */
+    bool measured;             /* otherwise times are derived */
+    uint32_t batch, layers, tensors;
+    uint64_t parameters, bytes;
+    double forward_us, backward_us;
+};
+void tutti_model_info(const struct tutti_model *model, struct tutti_model_info *ret);
+/* The i-th tensor in forward order; false past the last. A layer's times stand at its last tensor. */
+struct tutti_model_tensor {
+    const char *name, *layer, *kind;
+    uint32_t layer_number;
+    uint64_t count;
+    tutti_dtype dtype;
+    uint64_t forward_ps, backward_ps;
+};
+bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_model_tensor *ret);
+void tutti_model_write(const struct tutti_model *model, FILE *out); /* as a profile */
+
+/* Predicted times of collectives on a network, remembered. Borrows the topology. algo NULL: the planner chooses for every size. */
+struct tutti_prices;
+tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow, struct tutti_prices **ret,
+                               struct tutti_error *err);
+void tutti_prices_close(struct tutti_prices *prices); /* accepts NULL */
+
+/* Zero means the default everywhere. */
+struct tutti_trainsim_options {
+    const char *policy;
+    const char *fusion; /* a name of tutti_fusion_get, or "bayesian" */
+    const char *order;  /* dear, bytescheduler: "best", "next-use", "patient", "two-phase", "published" */
+    bool recursive_doubling;
+    uint64_t threshold_bytes, first_bytes, partition_bytes, cycle_ps;
+    uint32_t nearby, lookahead;
+    double update_bytes_per_s;             /* optimizer; 0: free */
+    uint64_t min_threshold, max_threshold; /* of "bayesian" */
+    uint32_t trials;
+    const char *tuning; /* file of an earlier search, used in place of a new one */
+    bool spans;
+};
+struct tutti_trainsim;
+tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices, const struct tutti_trainsim_options *options,
+                                struct tutti_trainsim **ret, struct tutti_error *err);
+void tutti_trainsim_free(struct tutti_trainsim *sim); /* accepts NULL */
+struct tutti_trainsim_info {
+    const char *policy, *fusion, *order;
+    double iteration_us, forward_us, backward_us, update_us, comm_us, stream_us, exposed_comm_us, ideal_us, limit_us;
+    uint32_t buckets, launches, trials;
+    uint64_t threshold_bytes, first_bytes; /* 0: fusion is by other means */
+    uint64_t hash;
+};
+void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim_info *ret);
+struct tutti_trainsim_bucket {
+    const char *first, *last; /* tensors; live as long as the model */
+    uint32_t tensors;
+    uint64_t offset_bytes, bytes;
+    const char *algo;
+    bool decoupled;
+};
+bool tutti_trainsim_bucket(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_bucket *ret);
+/* What happened, by start, with `spans`. */
+struct tutti_trainsim_span {
+    const char *what; /* "backward", "forward", "update", or a collective's name */
+    const char *name; /* tensor or the bucket's first tensor; "" for an update of everything */
+    bool stream;      /* on the communication stream, otherwise on the compute stream (shard updates: neither, beside) */
+    bool beside;
+    uint32_t bucket; /* UINT32_MAX: none */
+    uint64_t bytes, start_ps, end_ps;
+};
+bool tutti_trainsim_span(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_span *ret);
+struct tutti_trainsim_trial {
+    uint64_t threshold_bytes;
+    double time_us;
+};
+bool tutti_trainsim_trial(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_trial *ret);
+/* What was tried and why the winner won; NULL: out of memory. free(3). */
+char *tutti_trainsim_log(const struct tutti_trainsim *sim);
+void tutti_trainsim_save(const struct tutti_trainsim *sim, FILE *out); /* a tuning's results, for `tuning` */
+
 /* ---- communicators ---- */
 struct tutti_comm_plan_info {
     const char *algo;
@@ -221,6 +367,22 @@ struct tutti_comm_plan_info {
 /* The plan such a call would take (root 0). */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
+
+/* Ranks that somebody else has brought together (the MPI shim): who is who, and a way to give every rank everybody's `bytes` bytes in rank
+ * order (0: done). The gather is used while opening only. */
+struct tutti_parent {
+    uint32_t rank, ranks;
+    int local_rank; /* -1: unknown */
+    int (*gather)(void *ctx, const void *mine, size_t bytes, void *ret_all);
+    void *ctx;
+};
+/* Like tutti_comm_open, collective among those ranks. No launcher's variables are read; options as there, without `given`;
+ * timeout_us does not concern the meeting. */
+tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
+                                   struct tutti_comm **ret_comm, struct tutti_error *err);
+/* Calls that wait on comm call idle(ctx) now and then while they find nothing to do, at least every millisecond; it must not call tutti.
+ * Before the first call on comm. */
+void tutti_comm_on_idle(struct tutti_comm *comm, void (*idle)(void *ctx), void *ctx);
 
 /* What the communicator plans with: measured when it was opened or kept from an earlier opening, the same on all ranks. `again`: measured
  * now, and kept for communicators opened from now on; collective, then, and nothing else may run on the communicator. */
@@ -234,6 +396,22 @@ struct tutti_speeds {
 tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret, struct tutti_error *err);
 /* Where speeds are kept; "" for nowhere. Returns buf. */
 char *tutti_speeds_path(char *buf, size_t cap);
+
+/* ---- trainers ---- */
+struct tutti_trainer_info {
+    const char *policy, *fusion, *order;
+    uint32_t tensors, buckets, launches;
+    uint64_t bytes, threshold_bytes, hash;
+    /* By the model, with the speeds that the communicator plans with and the profile's times: */
+    double iteration_us, forward_us, backward_us, comm_us, ideal_us, limit_us;
+};
+void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_trainer_info *ret); /* frozen */
+struct tutti_trainer_launch {
+    const char *coll;
+    uint32_t bucket;
+    uint64_t start_ns, end_ns; /* in the last step, CLOCK_MONOTONIC */
+};
+bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct tutti_trainer_launch *ret);
 
 /* ---- what works here (tutti doctor) ---- */
 /* Rank, size and rendezvous as a communicator would take them from the environment. */

@@ -40,6 +40,12 @@ struct tt_algo_option {
     uint64_t min, max; /* for "N" */
 };
 
+/* What a synthesiser knows of its own schedule, in the limit of many segments. */
+struct tt_algo_report {
+    double rate;      /* bytes of the vector per second */
+    double dual_rate; /* no schedule of its kind has more; 0: not known */
+};
+
 struct tt_algo {
     const char *name;
     const char *desc;  /* one line, printed by `tutti algos` */
@@ -49,15 +55,19 @@ struct tt_algo {
     bool pipelined;                       /* gains from segments: the planner searches K */
     bool rank_order;                      /* sums in rank order: qualifies for `reproducible` */
     const struct tt_algo_option *options; /* ended by key NULL; may be NULL. segments=K is understood for all and not listed here */
+    /* With these options it runs in one segment: the planner does not look for a better number. NULL: never so. */
+    bool (*one_segment)(const struct tt_algo_args *a);
     /* Can it? TUTTI_OK or TUTTI_ERR_REFUSED with the reason. Options are already checked against `options`. May be NULL: always. */
     tutti_status (*probe)(const struct tt_algo_args *a, struct tutti_error *why);
     /* Chunks, weights, owners, buffers, flags. The caller has filled coll, ranks, root, segments, algo, options, count, dtype, redop;
      * inplace = true. */
     tutti_status (*shape)(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err);
     void (*slice)(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b); /* b->shape is the shape */
-    void (*build)(const struct tt_algo_args *a, struct tt_builder *b);                /* all ranks, in order */
+    /* All ranks, in order. May refine b->shape before it lists anything: fewer chunks than the shape announced, weights, buffers. */
+    void (*build)(const struct tt_algo_args *a, struct tt_builder *b);
     /* Operations of one rank, roughly (for budgets); NULL: slice of rank 0 is counted. */
     uint64_t (*estimate_ops)(const struct tt_algo_args *a);
+    tutti_status (*report)(const struct tt_algo_args *a, struct tt_algo_report *ret, struct tutti_error *err); /* may be NULL */
 };
 
 const struct tt_algo *const *tt_algo_table(size_t *ret_n);

@@ -23,4 +23,6 @@ extern const struct tt_algo tt_algo_oneshot;
 extern const struct tt_algo tt_algo_multitree;
 extern const struct tt_algo tt_algo_shd;
 extern const struct tt_algo tt_algo_hdrm;
+extern const struct tt_algo tt_algo_flex;
+extern const struct tt_algo tt_algo_forest;
 #endif

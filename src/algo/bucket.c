@@ -18,7 +18,9 @@
  *
  * variant=paper is the "2D-ring" that MultiTree (ISCA 2021) was compared with: the same parts and rings, but a whole all-reduce along one
  * dimension after the other (reduce-scatter and all-gather in each phase, of the whole part each time): as many steps, on n x n ranks
- * (n-1)/n S on every link instead of about S/2. All-reduce only; for comparisons. */
+ * (n-1)/n S on every link instead of about S/2. All-reduce only; for comparisons, in lockstep: ranks that run ahead begin the second
+ * dimension with blocks that came early, on links where other parts are still in their first, and all wait for those (8 x 8, long
+ * vectors: 8/7 of the time). */
 #include "algo/algos.h"
 #include "algo/pieces.h"
 

@@ -18,6 +18,8 @@ static const struct tt_algo *const table[] = {
     &tt_algo_multitree,
     &tt_algo_shd,
     &tt_algo_hdrm,
+    &tt_algo_flex,
+    &tt_algo_forest,
 };
 
 const struct tt_algo *const *tt_algo_table(size_t *ret_n)

@@ -55,7 +55,8 @@ tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tu
         return tt_fail(err, TUTTI_ERR_ARG, "no place for the communicator");
     if (options && options->key_file)
         setenv("TUTTI_KEY_FILE", options->key_file, 1);
-    tutti_status st = tt_comm_from_env(&c, err);
+    bool mpi = options && options->size == sizeof *options && options->transport && tt_streq(options->transport, "mpi");
+    tutti_status st = mpi ? tt_comm_options_from_env(&c, err) : tt_comm_from_env(&c, err);
     if (!st)
         st = merge(options, &c, err);
     if (!st)
@@ -63,6 +64,43 @@ tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tu
     if (!st)
         *ret_comm = (struct tutti_comm *)comm;
     return st;
+}
+
+static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+{
+    const struct tutti_parent *p = ctx;
+    return p->gather(p->ctx, mine, bytes, ret_all) ? tt_fail(err, TUTTI_ERR_CONNECT, "the ranks cannot exchange %zu bytes", bytes)
+                                                   : TUTTI_OK;
+}
+
+tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
+                                   struct tutti_comm **ret_comm, struct tutti_error *err)
+{
+    struct tt_comm_config c;
+    struct tt_comm *comm;
+    if (!ret_comm || !parent || parent->rank >= parent->ranks)
+        return tt_fail(err, TUTTI_ERR_ARG, "a place for the communicator and a parent with ranks are needed");
+    struct tt_boot_parent p = {.rank = parent->rank,
+                               .size = parent->ranks,
+                               .local_rank = parent->local_rank,
+                               .gather = parent_gather,
+                               .ctx = (void *)(uintptr_t)parent};
+    tutti_status st = tt_comm_options_from_env(&c, err);
+    uint64_t meeting_ns = st ? 0 : c.boot.timeout_ns;
+    if (!st)
+        st = merge(options, &c, err);
+    c.boot.timeout_ns = meeting_ns;
+    c.parent = &p;
+    if (!st)
+        st = tt_comm_open(&c, &comm, err);
+    if (!st)
+        *ret_comm = (struct tutti_comm *)comm;
+    return st;
+}
+
+void tutti_comm_on_idle(struct tutti_comm *comm, void (*idle)(void *ctx), void *ctx)
+{
+    tt_comm_on_idle(inner(comm), idle, ctx);
 }
 
 uint32_t tutti_comm_rank(const struct tutti_comm *comm)

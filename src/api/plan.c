@@ -124,6 +124,21 @@ void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule 
     }
 }
 
+void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info)
+{
+    const struct tt_plan *p = plan->p;
+    struct tt_algo_args args = {.problem = p->problem, .topo = plan->topo->t, .options = p->options};
+    struct tt_algo_report r = {0};
+    double bytes = (double)p->problem.count * tt_dtype_bytes(p->problem.dtype), bound;
+    if (!p->algo->report || bytes <= 0 || p->algo->report(&args, &r, NULL) != TUTTI_OK || r.rate <= 0)
+        return;
+    info->has_rate = true;
+    info->rate_Bps = r.rate;
+    info->dual_bound_us = r.dual_rate > 0 ? bytes / r.dual_rate * 1e6 : 0;
+    bound = info->dual_bound_us > info->bound_us ? info->dual_bound_us : info->bound_us;
+    info->gap = bound > 0 && bytes / r.rate * 1e6 > bound ? bytes / r.rate * 1e6 / bound - 1 : 0;
+}
+
 tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops, uint32_t *ret_chunks, struct tutti_error *err)
 {
     return tt_plan_count(plan->p, plan->topo->t, ret_ops, ret_chunks, err);
@@ -212,6 +227,14 @@ const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_byte
         *ret_capacity = b->capacity;
     }
     return b->side;
+}
+
+const uint32_t *tutti_bound_parts(const struct tutti_bound *bound, struct tutti_bound_partition *ret)
+{
+    const struct tt_bound *b = &bound->b.item[TT_BOUND_PARTITION];
+    if (b->part)
+        *ret = (struct tutti_bound_partition){.parts = b->parts, .bytes = b->bytes, .capacity = b->capacity, .tight = b->tight};
+    return b->part;
 }
 
 void tutti_bound_free(struct tutti_bound *bound)

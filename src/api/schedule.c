@@ -140,7 +140,7 @@ void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_sch
                                         .nroutes = s->nroutes,
                                         .symmetric = s->shape.symmetric,
                                         .inplace = s->shape.inplace,
-                                        .uneven = tt_coll_has_owners(s->shape.coll) && (s->shape.owner || s->shape.weights)};
+                                        .uneven = tt_coll_has_owners(s->shape.coll) && !tt_shape_equal_blocks(&s->shape)};
 }
 
 tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,

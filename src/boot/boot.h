@@ -34,6 +34,19 @@ struct tt_boot_config {
  * ("torchrun"). */
 tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origin, struct tutti_error *err);
 
+/* The same without a launcher: what does not depend on one (key, interface, ports, timeout). Rank 0 of 1. */
+tutti_status tt_boot_options_from_env(struct tt_boot_config *ret, struct tutti_error *err);
+
+/* Ranks that somebody else (MPI) has brought together. gather: everybody's `bytes` bytes in rank order, on all; collective. */
+struct tt_boot_parent {
+    uint32_t rank, size;
+    int local_rank; /* -1: unknown */
+    tutti_status (*gather)(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
+    void *ctx;
+};
+/* Sets rank, size and rendezvous of c, and a key when it has none, by one gather. Collective. */
+tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent *p, struct tutti_error *err);
+
 /* One rank as all know it. */
 struct tt_boot_peer {
     char host[TT_BOOT_HOST];

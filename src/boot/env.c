@@ -63,8 +63,10 @@ static uint16_t derived_port(uint64_t seed, const char *text)
     return (uint16_t)(DERIVED_PORT + tt_hash_bytes(seed, text, strlen(text)) % DERIVED_PORTS);
 }
 
+static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err);
+
 /* mpirun says nothing about where rank 0 is; when all ranks are on this host it need not. Ranks of one launch share its name space
- * (PMIx) or their parent. */
+ * (PMIx) or their parent. srun with PMI-2 sets MPICH's variables but those about the host, and knows the place. */
 static tutti_status place_one_host(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)
 {
     const char *job = var("PMIX_NAMESPACE");
@@ -72,6 +74,8 @@ static tutti_status place_one_host(const struct launcher *l, struct tt_boot_conf
     char parent[32];
     tutti_status st;
 
+    if (!var(l->local_size) && var("SLURM_PROCID"))
+        return place_slurm(l, c, err);
     if (!var(l->local_size))
         return tt_fail(err, TUTTI_ERR_ARG, "%s does not say where rank 0 is (%s is not set): set TUTTI_RENDEZVOUS to rank 0's host:port",
                        l->name, l->local_size);
@@ -280,4 +284,14 @@ tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origi
     if (ret_origin)
         *ret_origin = l ? l->name : "none";
     return TUTTI_OK;
+}
+
+tutti_status tt_boot_options_from_env(struct tt_boot_config *ret, struct tutti_error *err)
+{
+    struct tt_boot_config c = {.size = 1, .local_rank = -1};
+    tutti_status st = read_options(&c, err);
+
+    if (st == TUTTI_OK)
+        *ret = c;
+    return st;
 }

@@ -1,7 +1,8 @@
 /* bound.c - asks for every kind of bound and names the largest.
  *
  * Each kind is proved by itself, from the schedule's point of view: how far information must travel (latency), how often it can
- * spread (rounds), how much must leave the ranks (volume), how much must pass a cut (cut). The bounds are not added: no proof allows it. */
+ * spread (rounds), how much must leave the ranks (volume), how much must pass a cut (cut) or between many parts (partition). The
+ * bounds are not added: no proof allows it. */
 #include "bound/bound.h"
 
 #include <math.h>
@@ -80,10 +81,8 @@ static tutti_status check_ask(const struct tt_ask *q, struct tutti_error *err)
 static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
     static tutti_status (*const kinds[])(const struct tt_ask *, struct tt_bound *, struct tutti_error *) = {
-        [TT_BOUND_LATENCY] = tt_bound_latency,
-        [TT_BOUND_ROUNDS] = tt_bound_rounds,
-        [TT_BOUND_VOLUME] = tt_bound_volume,
-        [TT_BOUND_CUT] = tt_bound_cut,
+        [TT_BOUND_LATENCY] = tt_bound_latency, [TT_BOUND_ROUNDS] = tt_bound_rounds,       [TT_BOUND_VOLUME] = tt_bound_volume,
+        [TT_BOUND_CUT] = tt_bound_cut,         [TT_BOUND_PARTITION] = tt_bound_partition,
     };
     if (!tt_need_nothing(q))
         return kinds[b->kind](q, b, err);
@@ -126,5 +125,7 @@ void tt_bounds_free(struct tt_bounds *b)
     for (int k = 0; k < TT_BOUND_KINDS; k++) {
         free(b->item[k].side);
         b->item[k].side = NULL;
+        free(b->item[k].part);
+        b->item[k].part = NULL;
     }
 }

@@ -228,8 +228,7 @@ static void grid_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side
     memset(side, 0, q->p);
 }
 
-/* Does the network look alike from every rank, with at most one link between two ranks, all of one speed? */
-static bool is_transitive(const struct tt_ask *q)
+bool tt_cut_transitive(const struct tt_ask *q)
 {
     const struct tt_topo *t = q->t;
     if (t->switches || !(t->rotational || (t->ndims > 0 && t->wrap && t->routing == TT_ROUTE_GRID)))
@@ -255,7 +254,7 @@ static tutti_status find_cut(const struct tt_ask *q, struct tt_cut *best, bool *
     rank_cuts(q, best, side);
     grid_cuts(q, best, side);
     free(side);
-    if (!is_transitive(q))
+    if (!tt_cut_transitive(q))
         return tt_cut_by_flow(q, best, ret_complete, err);
     *ret_complete = q->coll != TUTTI_ALL_TO_ALL;
     return TUTTI_OK;

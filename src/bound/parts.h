@@ -41,6 +41,7 @@ tutti_status tt_bound_latency(const struct tt_ask *q, struct tt_bound *b, struct
 tutti_status tt_bound_rounds(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 tutti_status tt_bound_volume(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 tutti_status tt_bound_cut(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
+tutti_status tt_bound_partition(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 
 /* ---- cut.c and flow.c ---- */
 
@@ -62,6 +63,8 @@ struct tt_ratio tt_cut_score(const struct tt_ask *q, const struct tt_cut_sum *s,
 struct tt_cut_sum tt_cut_measure(const struct tt_ask *q, const uint8_t *side);
 /* Keeps the cut when it proves more than the best so far. */
 void tt_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8_t *side);
+/* Does the network look alike from every rank, with at most one link between two ranks, all of one speed? */
+bool tt_cut_transitive(const struct tt_ask *q);
 /* Cuts found by maximum flow; *ret_complete: no cut proves more. */
 tutti_status tt_cut_by_flow(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete, struct tutti_error *err);
 
@@ -70,4 +73,5 @@ void tt_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank
 void tt_words_rounds(const struct tt_ask *q, struct tt_bound *b);
 void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb);
 void tt_words_cut(const struct tt_ask *q, struct tt_bound *b);
+void tt_words_partition(const struct tt_ask *q, struct tt_bound *b);
 #endif

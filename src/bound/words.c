@@ -80,3 +80,42 @@ void tt_words_cut(const struct tt_ask *q, struct tt_bound *b)
                      : "enter",
              n == 1 ? "" : "s", list, n, q->p, rate, size, rate, time);
 }
+
+/* "0-3 | 4-7 | ..": the ranks of the parts. */
+static void list_parts(const struct tt_ask *q, const struct tt_bound *b, char *buf, size_t cap)
+{
+    size_t len = 0;
+    buf[0] = 0;
+    for (uint32_t k = 0; k < b->parts; k++) {
+        uint32_t v = 0, end;
+        while (b->part[v] != k)
+            v++;
+        for (end = v; end + 1 < q->p && b->part[end + 1] == k; end++) {
+        }
+        bool more = false; /* not all in a row */
+        for (uint32_t w = end + 1; w < q->p; w++)
+            more |= b->part[w] == k;
+        if (len + 48 > cap) {
+            snprintf(buf + len, cap - len, " | ...");
+            return;
+        }
+        len += (size_t)snprintf(buf + len, cap - len, v == end ? "%s%" PRIu32 : "%s%" PRIu32 "-%" PRIu32, k ? " | " : "", v, end);
+        len += more ? (size_t)snprintf(buf + len, cap - len, ", ..") : 0;
+    }
+}
+
+void tt_words_partition(const struct tt_ask *q, struct tt_bound *b)
+{
+    char size[WORD], rate[WORD], time[WORD], list[LIST - 40] = "", whole[WORD];
+    if (b->parts < q->p)
+        list_parts(q, b, list, sizeof(list));
+    tt_format_size((uint64_t)b->bytes, size, sizeof(size));
+    tt_format_size(q->bytes, whole, sizeof(whole));
+    tt_format_rate(b->capacity, rate, sizeof(rate));
+    tt_format_time(b->time_ps, time, sizeof(time));
+    snprintf(b->text, sizeof(b->text),
+             "%" PRIu32 " parts (%s): each element passes 2*(%" PRIu32 "-1) times from part to part, so 4*%" PRIu32
+             " * %s must leave and enter them over links of %s both ways: %s / %s = %s%s",
+             b->parts, b->parts < q->p ? list : "every rank by itself", b->parts, b->parts - 1, whole, rate, size, rate, time,
+             b->tight ? "; packed trees reach it" : "");
+}

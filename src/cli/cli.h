@@ -106,5 +106,5 @@ void cli_limit_memory(void);
 int cli_finish(int code);
 
 extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim, cli_run, cli_bench, cli_lab,
-    cli_doctor, cli_repro;
+    cli_doctor, cli_repro, cli_train_sim, cli_replay, cli_probe;
 #endif

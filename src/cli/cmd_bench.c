@@ -17,7 +17,7 @@ static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on th
                                         {"dtype", 'd', "TYPE", "element type (default f32)"},
                                         {"op", 0, "OP", "reduction (default sum)"},
                                         {"algo", 'a', "NAME", "algorithm of all-reduce (default: the planner's choice)"},
-                                        {"transport", 0, "NAME", "shm or tcp (default: shm inside a host, tcp between hosts)"},
+                                        {"transport", 0, "NAME", "shm, tcp or mpi (default: shm inside a host, tcp between hosts)"},
                                         {"mem", 0, "KIND", "malloc (default) or tutti: buffers in our shared memory"},
                                         {"in-place", 0, NULL, "input and output are one buffer"},
                                         {"check", 0, NULL, "compare every element of the last call"},
@@ -326,14 +326,14 @@ static int run(const struct cli_args *a)
 const struct cli_command cli_bench = {
     .name = "bench",
     .synopsis =
-        "bench [-n N] [-b 8 -e 128M -f 2] [--coll COLL] [--algo NAME] [--transport shm|tcp] [--dtype T] [--op OP] [--check] [--json]",
+        "bench [-n N] [-b 8 -e 128M -f 2] [--coll COLL] [--algo NAME] [--transport shm|tcp|mpi] [--dtype T] [--op OP] [--check] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
     .details = "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, 1 "
                "for the others\n"
                "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job (tutti run, tutti lab, torchrun, "
                "mpirun, srun) it is one rank.",
     .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench -n 4 --transport tcp --check\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
-                "-b 64K -e 64M",
+                "-b 64K -e 64M\nmpirun -n 4 tutti bench --transport mpi -b 8 -e 64M",
     .options = options,
     .run = run,
 };

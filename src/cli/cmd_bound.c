@@ -29,6 +29,30 @@ static void json_cut(struct tutti_json *j, const struct tutti_topo *t, const str
     tutti_json_end(j);
 }
 
+/* The partition: ranks and switches of each part. */
+static void json_parts(struct tutti_json *j, const struct tutti_topo *t, const struct tutti_bound *b)
+{
+    struct tutti_bound_partition p;
+    const uint32_t *part = tutti_bound_parts(b, &p);
+    struct tutti_topo_info info;
+    if (!part || tutti_topo_info(t, &info, NULL))
+        return;
+    tutti_json_object(j, "partition");
+    tutti_json_u64(j, "parts", p.parts);
+    tutti_json_array(j, "part_of_rank");
+    for (uint32_t v = 0; v < info.ranks; v++)
+        tutti_json_u64(j, NULL, part[v]);
+    tutti_json_end(j);
+    tutti_json_array(j, "part_of_switch"); /* the number of parts: in none */
+    for (uint32_t v = info.ranks; v < info.ranks + info.switches; v++)
+        tutti_json_u64(j, NULL, part[v] < p.parts ? part[v] : p.parts);
+    tutti_json_end(j);
+    tutti_json_real(j, "bytes", p.bytes);
+    tutti_json_real(j, "capacity_Bps", p.capacity);
+    tutti_json_bool(j, "tight", p.tight);
+    tutti_json_end(j);
+}
+
 static void print_json(const struct tutti_topo *t, const struct tutti_bound *b)
 {
     struct tutti_json *j = tutti_json_open(stdout);
@@ -50,6 +74,7 @@ static void print_json(const struct tutti_topo *t, const struct tutti_bound *b)
     }
     tutti_json_end(j);
     json_cut(j, t, b);
+    json_parts(j, t, b);
     tutti_json_end(j);
     tutti_json_close(j);
 }
@@ -63,10 +88,10 @@ static void print_text(const struct tutti_bound *b)
     printf("no schedule is faster than %s (%s)\n", tutti_format_us(i.bound_us, buf, sizeof buf), i.kind);
     for (size_t k = 0; tutti_bound_get(b, k, &i); k++) {
         if (i.applies)
-            printf("%c %-8s %12s  %s%s\n", k == best ? '*' : ' ', i.kind, tutti_format_us(i.bound_us, buf, sizeof buf), i.certificate,
+            printf("%c %-9s %12s  %s%s\n", k == best ? '*' : ' ', i.kind, tutti_format_us(i.bound_us, buf, sizeof buf), i.certificate,
                    i.complete ? "" : " [not every case was examined]");
         else
-            printf("  %-8s %12s  %s\n", i.kind, "-", i.certificate);
+            printf("  %-9s %12s  %s\n", i.kind, "-", i.certificate);
     }
 }
 

@@ -27,6 +27,12 @@ static void print_json(const struct tutti_plan *p, const struct tutti_plan_info 
     tutti_json_real(j, "bound_us", i->bound_us);
     tutti_json_string(j, "bound_kind", i->bound_kind);
     tutti_json_real(j, "ratio_to_bound", i->ratio_to_bound);
+    if (i->has_rate) {
+        tutti_json_real(j, "rate_GBs", i->rate_Bps / 1e9);
+        if (i->dual_bound_us > 0)
+            tutti_json_real(j, "dual_bound_us", i->dual_bound_us);
+        tutti_json_real(j, "gap", i->gap);
+    }
     tutti_json_u64(j, "max_link_contention", i->max_link_contention);
     tutti_json_bool(j, "from_tuning", i->from_tuning);
     tutti_json_array(j, "skipped");
@@ -53,6 +59,18 @@ static void print_text(const struct tutti_plan_info *i)
     if (i->ratio_to_bound > 0)
         printf(", %.3f x the bound", i->ratio_to_bound);
     printf("; at most %u message%s on a link in a step\n", i->max_link_contention, i->max_link_contention == 1 ? "" : "s");
+}
+
+/* What the synthesiser knows: the bound on trees holds for schedules made of trees only. */
+static void print_rate(const struct tutti_plan_info *i)
+{
+    char a[64];
+    if (!i->has_rate)
+        return;
+    printf("rate %.4g GB/s in the limit of small segments, within %.2f%% of the best bound; ", i->rate_Bps / 1e9, 100 * i->gap);
+    if (i->dual_bound_us > 0)
+        printf("schedules made of tree pairs: at least %s; ", tutti_format_us(i->dual_bound_us, a, sizeof a));
+    printf("any schedule: at least %s\n", tutti_format_us(i->bound_us, a, sizeof a));
 }
 
 /* Writes the schedule and tells its size. */
@@ -85,10 +103,12 @@ static int deliver(const struct cli_args *a, const struct tutti_plan *p, uint64_
         return cli_fail(a, &err);
     if (path ? !strcmp(path, "-") : !cli_flag(a, "summary"))
         return CLI_OK;
+    tutti_plan_rate(p, &info);
     if (cli_flag(a, "json")) {
         print_json(p, &info);
     } else {
         print_text(&info);
+        print_rate(&info);
         cli_say_skipped(p, budget_ms);
     }
     return CLI_OK;

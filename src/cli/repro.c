@@ -53,6 +53,11 @@ bool repro_is_quick(const struct repro_report *r)
     return r->quick;
 }
 
+bool repro_failed(const struct repro_report *r)
+{
+    return r->failed;
+}
+
 void repro_fail(struct repro_report *r, const struct tutti_error *err)
 {
     if (!r->failed)

@@ -28,6 +28,15 @@ void repro_plot(struct repro_report *r, const char *x, const char *y, const char
 bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
                  struct tutti_sim_result *ret);
 bool repro_has_algo(const char *name);
+/* repro_sim.c. One run at level flow or packet (`o->packet`); refusals and failures as above. */
+struct repro_case {
+    const char *spec, *algo, *options; /* options: "k=v,k=v" or NULL */
+    uint64_t bytes;
+};
+bool repro_simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret);
+/* The faster of levels step and flow, in microseconds, and which it was (may be NULL); not a number when refused. */
+double repro_best_us(struct repro_report *r, const struct repro_case *c, const char **ret_level);
+bool repro_failed(const struct repro_report *r);
 /* --quick: fewer sizes and cases; everything that is checked is still checked. */
 bool repro_is_quick(const struct repro_report *r);
 /* Keeps the first failure; later calls on the report do nothing. */
@@ -51,6 +60,10 @@ struct repro_points {
 };
 void repro_draw(FILE *out, const struct repro_points *p);
 
+void repro_dear(struct repro_report *r);
 void repro_dln(struct repro_report *r);
 void repro_dln_leaders(struct repro_report *r); /* a part of it */
+void repro_hybrid(struct repro_report *r);
+void repro_multitree(struct repro_report *r);
+void repro_flex(struct repro_report *r);
 #endif

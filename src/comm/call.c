@@ -10,6 +10,7 @@ struct tt_request {
     struct tt_call call;
     struct tt_kept *kept;
     struct tt_op_desc op;
+    uint64_t asked_ns; /* first test since the start; 0: none */
     bool started;
 };
 
@@ -98,6 +99,7 @@ tutti_status tt_request_start(struct tt_request *r)
         tt_comm_fail(c, &err);
     } else {
         r->op = describe(c, &r->call, r->kept);
+        r->asked_ns = 0;
         tt_watch_enter(c->world->watch, &r->op);
         tt_log_enter(c->log, r->op.seq);
         st = tt_comm_begin(c, r->kept, &r->call, &r->op);
@@ -123,6 +125,19 @@ static tutti_status settle(struct tt_request *r, tutti_status st)
     return st;
 }
 
+/* Not done: has the watch a verdict, or has nothing moved for as long as the deadline allows? Who only tests must hear of it too. */
+static tutti_status look_again(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    uint64_t now = tt_now_ns();
+    r->asked_ns = r->asked_ns ? r->asked_ns : now;
+    uint64_t since = r->asked_ns > c->moved_ns ? r->asked_ns : c->moved_ns;
+    tutti_status st = tt_comm_verdict(c);
+    if (!st && now >= since + c->world->timeout_ns)
+        return tt_comm_late_kept(c, r->kept, &r->op);
+    return st ? st : TUTTI_IN_PROGRESS;
+}
+
 tutti_status tt_request_test(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
@@ -131,7 +146,11 @@ tutti_status tt_request_test(struct tt_request *r)
     if (r->started)
         tt_log_wait(c->log, r->op.seq);
     if (r->started)
-        st = settle(r, tt_comm_test_kept(c, r->kept, &r->op));
+        st = tt_comm_test_kept(c, r->kept, &r->op);
+    if (st == TUTTI_IN_PROGRESS && !c->pumped)
+        st = look_again(r);
+    if (r->started)
+        settle(r, st);
     tt_comm_unlock(c);
     return st;
 }
@@ -145,6 +164,21 @@ tutti_status tt_request_wait(struct tt_request *r)
         tt_log_wait(c->log, r->op.seq);
     if (r->started)
         st = settle(r, tt_comm_finish_kept(c, r->kept, &r->op));
+    tt_comm_unlock(c);
+    return st;
+}
+
+tutti_status tt_request_overdue(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    tutti_status st = TUTTI_OK;
+    tt_comm_lock(c);
+    if (r->started)
+        st = tt_comm_test_kept(c, r->kept, &r->op);
+    if (st == TUTTI_IN_PROGRESS)
+        st = tt_comm_late_kept(c, r->kept, &r->op);
+    if (r->started)
+        settle(r, st);
     tt_comm_unlock(c);
     return st;
 }

@@ -3,7 +3,8 @@
  * Opening: boot meets the others; the network is what TUTTI_TOPO (or the options) say, else hosts and cores as found: ranks of one host
  * around a "memory" switch, hosts around a network switch, with alpha, beta and gamma measured at opening (200 ms at most, cached in
  * $XDG_CACHE_HOME/tutti, rank 0 decides for all). Transports: shared memory between ranks of one host, TCP between hosts
- * (TUTTI_TRANSPORT=tcp: TCP everywhere). Version, settings and plan hashes are compared and refused with a diff.
+ * (TUTTI_TRANSPORT=tcp: TCP everywhere; mpi: an MPI library everywhere, which then also says who is who). Version, settings and plan hashes
+ * are compared and refused with a diff.
  *
  * Requests are numbered in the order they are started, which is the same on all ranks (checked by fingerprints). Blocking calls progress
  * themselves; requests that were started and not waited for are progressed by a background thread. All functions are thread-safe per
@@ -50,9 +51,10 @@ struct tt_verdict {
 struct tt_comm;
 struct tt_comm_config {
     struct tt_boot_config boot;
-    const char *transport; /* NULL, "shm" or "tcp" */
-    const char *topo;      /* NULL: as found */
-    const char *algo;      /* NULL or "auto": the planner's choice for all-reduce */
+    const char *transport;               /* NULL, "shm", "tcp" or "mpi" */
+    const struct tt_boot_parent *parent; /* who has brought the ranks together; NULL: they meet by `boot`. Used while opening only */
+    const char *topo;                    /* NULL: as found */
+    const char *algo;                    /* NULL or "auto": the planner's choice for all-reduce */
     bool reproducible;
     bool report;         /* rank 0's counts: who was slow, on standard error when the communicator closes */
     uint64_t timeout_ns; /* deadline of every wait; 0: 30 s */
@@ -60,6 +62,10 @@ struct tt_comm_config {
 /* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO, TUTTI_REPRODUCIBLE, TUTTI_REPORT,
  * TUTTI_TIMEOUT). Texts point into the environment. */
 tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err);
+/* The same without looking for a launcher: rank, size and rendezvous will come from a parent, or from MPI. */
+tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_error *err);
+/* Must every rank be reached through this transport, also on one's own host? */
+bool tt_comm_apart(const struct tt_comm_config *c);
 tutti_status tt_comm_open(const struct tt_comm_config *c, struct tt_comm **ret, struct tutti_error *err);
 tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret, struct tutti_error *err);
 void tt_comm_abort(struct tt_comm *c, const char *reason);
@@ -82,6 +88,7 @@ struct tt_call {
     tutti_dtype dtype;
     tutti_redop redop;
     uint32_t root;
+    const char *algo; /* NULL: the communicator's own (all-reduce) or the planner's choice; must outlive the request */
 };
 /* Blocking. */
 tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call);
@@ -92,6 +99,21 @@ tutti_status tt_request_start(struct tt_request *r);
 tutti_status tt_request_test(struct tt_request *r);
 tutti_status tt_request_wait(struct tt_request *r);
 void tt_request_free(struct tt_request *r);
+
+/* Progress by a thread of the caller's own, which chains requests: from now on no background thread is made. That thread looks (pump),
+ * tests its requests, and rests when nothing moved. pump never blocks; it returns the verdict once there is one. rest sleeps until the
+ * network, or the descriptor `bell`, has news; `idle` counts the looks in a row that found nothing. overdue: whoever needs r has waited as
+ * long as the deadline allows; asks who is to blame (a second at most) and returns that, or TUTTI_OK when r is done after all. */
+void tt_comm_pump_begin(struct tt_comm *c); /* before the first request is started */
+tutti_status tt_comm_pump(struct tt_comm *c, bool *ret_moved);
+void tt_comm_rest(struct tt_comm *c, int bell, unsigned idle);
+tutti_status tt_request_overdue(struct tt_request *r);
+uint64_t tt_comm_timeout_ns(const struct tt_comm *c);
+
+/* While a call on c waits and finds nothing to do, it calls idle(ctx) now and then, with c's lock held: at least every millisecond. So that
+ * another library whose peers wait for this rank can move on. NULL: nothing is called. Before the first call on c. */
+void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx);
+
 /* Point to point, blocking. */
 tutti_status tt_comm_send(struct tt_comm *c, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tt_comm_recv(struct tt_comm *c, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
@@ -112,6 +134,28 @@ tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret
 /* The file where speeds are kept (speeds.c); false: there is no place. */
 bool tt_speeds_path(char *buf, size_t cap);
 
+/* Messages between chosen ranks at the same time, over the wires of the collectives: each flow's `bytes` there, an answer back; or, pulled,
+ * a request there and the bytes back, so that a rank to which several send has them all on its own clock. Collective: every rank calls with
+ * the same set (data is its own, of as many bytes as the largest flow it has a part in); nothing else may run. ret_ns[i]: the shortest of
+ * the rounds of flow i, filled at its sender (pulled: at its receiver), else 0. */
+struct tt_flow {
+    uint32_t from, to; /* two different ranks */
+    uint64_t bytes;
+    bool pulled;
+};
+struct tt_flow_set {
+    const struct tt_flow *flows;
+    uint32_t n, rounds;
+    void *data;
+};
+tutti_status tt_comm_flows(struct tt_comm *c, const struct tt_flow_set *set, uint64_t *ret_ns, struct tutti_error *err);
+/* Where a rank is: equal host_ids share memory (with TCP or MPI everywhere, each rank has its own). The text lives as long as c. */
+struct tt_comm_place {
+    uint64_t host_id;
+    const char *host;
+};
+void tt_comm_place(const struct tt_comm *c, uint32_t rank, struct tt_comm_place *ret);
+
 /* What bench prints: the plan that a call would take. */
 struct tt_comm_plan_info {
     const char *algo;
@@ -119,4 +163,6 @@ struct tt_comm_plan_info {
     bool fused; /* by direct access inside the host */
 };
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err);
+/* The predicted time of such a call, the same on all ranks; nothing is kept for it but the plan. */
+tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps, struct tutti_error *err);
 #endif

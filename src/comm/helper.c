@@ -46,32 +46,33 @@ void tt_comm_unlock(struct tt_comm *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* True when anything moved. */
-static bool progress(struct tt_comm *c)
+bool tt_comm_progress(struct tt_comm *c)
 {
     bool moved = tt_engine_progress(c->engine);
     if (c->fused)
         moved |= tt_fused_progress(c->fused);
+    if (moved)
+        c->moved_ns = tt_now_ns();
     return moved;
 }
 
-static void nap(const struct tt_helper *h, int fd, uint64_t ns)
+void tt_comm_nap(struct tt_comm *c, int bell, bool working, unsigned idle)
 {
-    struct pollfd p[2] = {{.fd = h->bell, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    int fd = working ? tt_transport_fd(c->wire.transport) : -1;
+    uint64_t ns = !working ? 0 : fd >= 0 ? LONG_NAP : idle < 6 ? (uint64_t)NAP_MIN << idle : NAP_MAX;
+    struct pollfd p[2] = {{.fd = bell, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     uint64_t rings;
-    if (ppoll(p, fd >= 0 ? 2 : 1, ns ? &ts : NULL, NULL) > 0 && (p[0].revents & POLLIN) && read(h->bell, &rings, sizeof rings) < 0)
+    if (ppoll(p, fd >= 0 ? 2 : 1, ns ? &ts : NULL, NULL) > 0 && (p[0].revents & POLLIN) && read(bell, &rings, sizeof rings) < 0)
         assert(errno == EAGAIN || errno == EINTR);
 }
 
 /* Sleeps until there may be something to do. The bell is rung only for who has said that it sleeps. */
 static void rest(struct tt_helper *h, bool working, unsigned idle)
 {
-    int fd = working ? tt_transport_fd(h->comm->wire.transport) : -1;
-    uint64_t ns = !working ? 0 : fd >= 0 ? LONG_NAP : idle < 6 ? (uint64_t)NAP_MIN << idle : NAP_MAX;
     atomic_store(&h->asleep, true);
     if (!atomic_load(&h->stop) && (working || !atomic_load(&h->comm->started)))
-        nap(h, fd, ns);
+        tt_comm_nap(h->comm, h->bell, working, idle);
     atomic_store(&h->asleep, false);
 }
 
@@ -87,7 +88,7 @@ static void *work(void *arg)
             continue;
         }
         pthread_mutex_lock(&c->lock);
-        bool working = atomic_load(&c->started) > 0 && !c->failed, moved = working && progress(c);
+        bool working = atomic_load(&c->started) > 0 && !c->failed, moved = working && tt_comm_progress(c);
         pthread_mutex_unlock(&c->lock);
         idle = moved ? 0 : idle + 1;
         if (!moved)
@@ -133,7 +134,7 @@ static void ring(const struct tt_helper *h)
 
 void tt_helper_wake(struct tt_comm *c)
 {
-    if (c->size < 2)
+    if (c->size < 2 || c->pumped || c->wire.lent_threads)
         return;
     if (!c->helper)
         make(c);

@@ -229,7 +229,7 @@ static uint64_t measure_gamma(void)
 static bool same_host(const struct tt_comm *c, uint32_t a, uint32_t b)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
-    bool apart = c->config.transport && tt_streq(c->config.transport, "tcp");
+    bool apart = tt_comm_apart(&c->config);
     return !apart && peers[c->members[a]].host_id == peers[c->members[b]].host_id;
 }
 

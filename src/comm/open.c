@@ -17,7 +17,7 @@ static const char *variable(const char *name)
     return v && *v ? v : NULL;
 }
 
-tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err)
+static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct tutti_error *err)
 {
     struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"), .topo = variable("TUTTI_TOPO"), .algo = variable("TUTTI_ALGO")};
     const char *repro = variable("TUTTI_REPRODUCIBLE"), *report = variable("TUTTI_REPORT");
@@ -25,7 +25,7 @@ tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *er
         return tt_fail(err, TUTTI_ERR_ARG, "TUTTI_REPRODUCIBLE is '%.40s': 0 or 1 is expected", repro);
     c.reproducible = repro && tt_streq(repro, "1");
     c.report = report && !tt_streq(report, "0");
-    tutti_status st = tt_boot_from_env(&c.boot, NULL, err);
+    tutti_status st = launched ? tt_boot_from_env(&c.boot, NULL, err) : tt_boot_options_from_env(&c.boot, err);
     if (st)
         return st;
     c.timeout_ns = c.boot.timeout_ns;
@@ -33,10 +33,21 @@ tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *er
     return TUTTI_OK;
 }
 
+tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err)
+{
+    const char *transport = variable("TUTTI_TRANSPORT");
+    return from_env(!transport || !tt_streq(transport, "mpi"), ret, err);
+}
+
+tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_error *err)
+{
+    return from_env(false, ret, err);
+}
+
 static tutti_status check(const struct tt_comm_config *c, struct tutti_error *err)
 {
-    if (c->transport && !tt_streq(c->transport, "shm") && !tt_streq(c->transport, "tcp"))
-        return tt_fail(err, TUTTI_ERR_ARG, "no transport '%s': shm or tcp", c->transport);
+    if (c->transport && !tt_streq(c->transport, "shm") && !tt_comm_apart(c))
+        return tt_fail(err, TUTTI_ERR_ARG, "no transport '%s': shm, tcp or mpi", c->transport);
     if (c->algo && !tt_streq(c->algo, "auto") && !tt_algo_find(c->algo))
         return tt_algo_unknown(c->algo, err);
     return TUTTI_OK;
@@ -57,18 +68,23 @@ static void world_release(struct tt_world *w)
     free(w);
 }
 
-static tutti_status world_open(const struct tt_comm_config *c, struct tt_world **ret, struct tutti_error *err)
+static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, struct tutti_error *err)
 {
+    struct tt_mpi *mpi = NULL;
+    tutti_status st = tt_comm_adopt(c, &mpi, err);
+    if (st)
+        return st;
     struct tt_world *w = tt_zalloc(1, sizeof *w);
     struct tt_str settings = {0};
     struct tt_boot_config boot = c->boot;
     if (!w)
         return tt_fail_memory(err, "communicator");
     w->refs = 1;
+    w->mpi = mpi;
     w->timeout_ns = c->timeout_ns ? c->timeout_ns : 30000000000u;
     settings_text(c, &settings);
     boot.settings = settings.s;
-    tutti_status st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
+    st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
     if (!st)
         st = tt_watch_open(w->boot, w->timeout_ns, &w->watch, err);
     tt_str_free(&settings);
@@ -128,10 +144,11 @@ static tutti_status blank(struct tt_world *w, const struct tt_comm_config *confi
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_open(const struct tt_comm_config *config, struct tt_comm **ret, struct tutti_error *err)
+tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_world *w = NULL;
     struct tt_comm *c = NULL;
+    struct tt_comm_config own = *given, *config = &own;
     tutti_status st = check(config, err);
     if (!st)
         st = world_open(config, &w, err);
@@ -145,7 +162,7 @@ tutti_status tt_comm_open(const struct tt_comm_config *config, struct tt_comm **
                                       .members = c->members,
                                       .n = c->size,
                                       .me = c->rank,
-                                      .tcp_only = config->transport && tt_streq(config->transport, "tcp"),
+                                      .apart = tt_comm_apart(config),
                                       .exchange = boot_exchange,
                                       .ctx = w};
         st = furnish(c, &wire, err);
@@ -278,7 +295,7 @@ static tutti_status split_group(struct tt_comm *c, struct child_exchange *x, str
                                   .members = child->members,
                                   .n = x->n,
                                   .me = child->rank,
-                                  .tcp_only = c->config.transport && tt_streq(c->config.transport, "tcp"),
+                                  .apart = tt_comm_apart(&c->config),
                                   .role = c->splits,
                                   .exchange = child_exchange,
                                   .ctx = x};

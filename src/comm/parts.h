@@ -10,6 +10,7 @@
 #include "comm/watch.h"
 #include "exec/fused.h"
 #include "transport/direct.h"
+#include "transport/mpi.h"
 
 enum {
     TT_RING_BYTES = 1 << 20,
@@ -23,6 +24,7 @@ enum {
 struct tt_world {
     struct tt_boot *boot;
     struct tt_watch *watch;
+    struct tt_mpi *mpi; /* NULL unless the transport is MPI's */
     uint64_t timeout_ns;
     uint32_t refs;
     uint32_t next_role; /* tags for tt_boot_connect; advances equally on all ranks of a communicator */
@@ -47,6 +49,7 @@ struct tt_wire {
     uint32_t nlocal;
     uint32_t *local;     /* group ranks on this host, rising */
     bool oversubscribed; /* some rank of the group must share its core: the same answer on all ranks */
+    bool lent_threads;   /* only threads of the caller may drive the transport */
 };
 /* A way to give every rank of the group everybody's `bytes` bytes. */
 typedef tutti_status tt_exchange_fn(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
@@ -54,7 +57,7 @@ struct tt_wire_config {
     struct tt_world *world;
     const uint32_t *members; /* world ranks of the group, by group rank */
     uint32_t n, me;
-    bool tcp_only;
+    bool apart; /* nothing through shared memory */
     uint32_t role;
     tt_exchange_fn *exchange;
     void *ctx;
@@ -99,7 +102,11 @@ struct tt_comm {
     pthread_mutex_t lock;
     _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
     _Atomic uint32_t started;           /* requests under way */
+    uint64_t moved_ns;                  /* when the helper or a test last saw something move */
     struct tutti_error last;
+    bool pumped;             /* a thread of the caller's progresses: no helper */
+    void (*idle)(void *ctx); /* called by waits that find nothing to do; NULL: none */
+    void *idle_ctx;
     bool failed;        /* a verdict was given: every call answers it */
     struct tt_log *log; /* notes for the report; NULL: none is wanted */
 };
@@ -107,9 +114,14 @@ struct tt_comm {
 /* helper.c: the communicator's lock, which the helper gives up for everybody else; and the thread that progresses started requests. */
 void tt_comm_lock(struct tt_comm *c);
 void tt_comm_unlock(struct tt_comm *c);
-void tt_helper_wake(struct tt_comm *c); /* there is a new request; the lock is held */
-void tt_helper_end(struct tt_comm *c);  /* the lock is not held */
+void tt_helper_wake(struct tt_comm *c);   /* there is a new request; the lock is held */
+void tt_helper_end(struct tt_comm *c);    /* the lock is not held */
+bool tt_comm_progress(struct tt_comm *c); /* one look; true when anything moved; the lock is held */
+/* Sleeps until `bell` or, when requests are under way, the network may have news. */
+void tt_comm_nap(struct tt_comm *c, int bell, bool working, unsigned idle);
 
+/* adopt.c: who is who by somebody else: the parent of the configuration, or MPI (then *ret_mpi is set). */
+tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi, struct tutti_error *err);
 /* topology.c */
 tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err);
 /* pair.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
@@ -141,6 +153,10 @@ tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct
 /* The same for a kept program, fused or not; test: only what is possible without waiting. */
 tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
 tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
+/* The deadline has passed without it: who is to blame? */
+tutti_status tt_comm_late_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
+/* The verdict of the watch, once there is one: fails the communicator. */
+tutti_status tt_comm_verdict(struct tt_comm *c);
 /* Fails the communicator for good: records the verdict as last error and returns TUTTI_ERR_PEER (or what fits). */
 tutti_status tt_comm_condemn(struct tt_comm *c, const struct tt_trouble *t);
 tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err); /* this call only */

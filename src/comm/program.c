@@ -15,6 +15,8 @@ static bool same(const struct tt_comm *c, const struct tt_kept *k, const struct 
     const struct tt_call *a = &k->key;
     if (a->coll != call->coll || a->count != call->count || a->dtype != call->dtype || a->redop != call->redop || a->root != call->root)
         return false;
+    if ((a->algo || call->algo) && !(a->algo && call->algo && tt_streq(a->algo, call->algo)))
+        return false;
     if (!k->counts || !call->counts)
         return !k->counts && !call->counts;
     return memcmp(k->counts, call->counts, c->size * sizeof *k->counts) == 0;
@@ -22,24 +24,25 @@ static bool same(const struct tt_comm *c, const struct tt_kept *k, const struct 
 
 /* Direct access inside a host replaces the messages of `oneshot` (short vectors) and `direct`; the answer is the same on all ranks. NULL:
  * not here. */
-static const char *fused_algo(const struct tt_comm *c, const struct tt_problem *p)
+static const char *fused_algo(const struct tt_comm *c, const struct tt_problem *p, const char *named)
 {
     uint64_t bytes = p->count * tt_dtype_bytes(p->dtype);
     if (p->coll != TUTTI_ALLREDUCE || !c->fused || p->count == 0)
         return NULL;
     bool small = bytes <= tt_direct_box_max(c->wire.direct);
     const char *name = small ? "oneshot" : "direct";
-    if (c->algo && !tt_streq(c->algo, "auto") && !tt_streq(c->algo, name))
+    named = named ? named : c->algo;
+    if (named && !tt_streq(named, "auto") && !tt_streq(named, name))
         return NULL;
     return small || tt_direct_can_read(c->wire.direct) || tt_fused_can_stream(c->fused) ? name : NULL;
 }
 
-/* The plan of a call: the fused one, the named algorithm when it offers the collective, else the planner's choice. */
-static tutti_status choose(struct tt_comm *c, const struct tt_problem *p, struct tt_plan **ret, struct tutti_error *err)
+/* The plan of a call: the fused one, the algorithm that the call or (all-reduce) the communicator names, else the planner's choice. */
+static tutti_status choose(struct tt_comm *c, const struct tt_problem *p, const char *named, struct tt_plan **ret, struct tutti_error *err)
 {
-    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = fused_algo(c, p)};
-    if (p->coll == TUTTI_ALLREDUCE && !o.algo)
-        o.algo = c->algo;
+    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = fused_algo(c, p, named)};
+    if (!o.algo)
+        o.algo = named ? named : p->coll == TUTTI_ALLREDUCE ? c->algo : NULL;
     return tt_plan_make(c->topo, p, &o, c->plans, ret, err);
 }
 
@@ -115,7 +118,7 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
     struct tt_plan *plan = NULL;
     tutti_status st = problem_of(c, call, &p, err);
     if (!st)
-        st = choose(c, &p, &plan, err);
+        st = choose(c, &p, call->algo, &plan, err);
     if (!st)
         st = slice_of(c, plan, &k->sched, err);
     if (!st && call->counts) {
@@ -124,7 +127,7 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
     }
     if (!st && call->counts)
         memcpy(k->counts, call->counts, c->size * sizeof *k->counts);
-    bool fused = !st && fused_algo(c, &p) != NULL;
+    bool fused = !st && fused_algo(c, &p, call->algo) != NULL;
     if (!st && !fused)
         st = compile(c, call, &p, k, err);
     if (!st) {
@@ -221,4 +224,19 @@ tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, stru
     c->kept[i]->used = ++c->clock;
     *ret = c->kept[i];
     return TUTTI_OK;
+}
+
+tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps, struct tutti_error *err)
+{
+    struct tt_problem p;
+    struct tt_plan *plan = NULL;
+    tt_comm_lock(c);
+    tutti_status st = problem_of(c, call, &p, err);
+    if (!st)
+        st = choose(c, &p, call->algo, &plan, err);
+    if (!st)
+        *ret_ps = plan->cost.time_ps;
+    tt_plan_free(plan);
+    tt_comm_unlock(c);
+    return st;
 }

@@ -46,9 +46,9 @@ static uint64_t network(void)
 uint64_t tt_speeds_key(const struct tt_comm *c)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
-    bool apart = c->config.transport && tt_streq(c->config.transport, "tcp");
+    bool apart = tt_comm_apart(&c->config);
     cpu_set_t cores;
-    uint64_t head[5] = {c->size, apart, network(), peers[c->members[0]].host_id};
+    uint64_t head[5] = {c->size, (uint64_t)apart + (c->world->mpi ? 1 : 0), network(), peers[c->members[0]].host_id};
     head[4] = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint64_t)CPU_COUNT(&cores) : 0;
     uint64_t h = tt_hash_bytes(1, head, sizeof head);
     h = tt_hash_bytes(h, tt_kernel_isa(), strlen(tt_kernel_isa()));

@@ -18,7 +18,7 @@ bool tt_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *re
 {
     struct tt_check skipped;
     size_t own = 0;
-    bool tcp_only = c->transport && tt_streq(c->transport, "tcp");
+    bool tcp_only = tt_comm_apart(c);
     while (own <= i && tt_transport_check(own, own == i ? ret : &skipped))
         own++;
     if (own > i) {
@@ -109,7 +109,7 @@ tutti_status tt_survey_make(const struct tt_comm_config *c, struct tt_survey **r
     tt_host_look(&me.host);
     s->ranks = c->boot.size;
     s->rank = c->boot.rank;
-    s->tcp_only = c->transport && tt_streq(c->transport, "tcp");
+    s->tcp_only = tt_comm_apart(c);
     s->at = tt_zalloc(s->ranks, sizeof *s->at);
     s->reach = tt_zalloc((size_t)s->ranks * s->ranks, sizeof *s->reach);
     tutti_status st = s->at && s->reach ? tt_boot_open(&c->boot, &b, err) : tt_fail_memory(err, "survey");

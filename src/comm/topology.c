@@ -21,7 +21,7 @@ struct hosts {
 static tutti_status find_hosts(const struct tt_comm *c, struct hosts *h, struct tutti_error *err)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
-    bool apart = c->config.transport && tt_streq(c->config.transport, "tcp");
+    bool apart = tt_comm_apart(&c->config);
     h->of = tt_alloc(c->size, sizeof *h->of);
     h->ranks = tt_zalloc(c->size, sizeof *h->ranks);
     if (!h->of || !h->ranks)

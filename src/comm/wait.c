@@ -12,7 +12,22 @@
 enum { SPINS = 2000, YIELDS = 100 };
 /* A deadline that is over: who has a core of his own looks for a moment before he gives up. */
 static const uint64_t look_on = 1;
-static const uint64_t nap_ns = 20000000, grace_ns = 900000000;
+static const uint64_t nap_ns = 20000000, short_nap_ns = 200000, grace_ns = 900000000;
+
+void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx)
+{
+    c->idle = idle;
+    c->idle_ctx = ctx;
+}
+
+/* Before a wait sleeps: somebody else may use the moment, and then it must be short. Until when to sleep. */
+static uint64_t nap_until(const struct tt_comm *c, uint64_t now, uint64_t deadline)
+{
+    uint64_t until = now + (c->idle ? short_nap_ns : nap_ns);
+    if (c->idle)
+        c->idle(c->idle_ctx);
+    return until < deadline ? until : deadline;
+}
 
 tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err)
 {
@@ -143,7 +158,7 @@ tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct
             return judged(c, &v);
         if (now >= deadline)
             return late(c, e, p, op);
-        t->ops->wait(t, now + nap_ns < deadline ? now + nap_ns : deadline);
+        t->ops->wait(t, nap_until(c, now, deadline));
     }
 }
 
@@ -168,7 +183,7 @@ static tutti_status finish_fused(struct tt_comm *c, struct tt_kept *k, const str
     while (st == TUTTI_IN_PROGRESS && now < deadline) {
         if (tt_watch_verdict(c->world->watch, &v))
             return judged(c, &v);
-        st = tt_fused_step(c->fused, &k->fused_op, now + nap_ns < deadline ? now + nap_ns : deadline, &blame);
+        st = tt_fused_step(c->fused, &k->fused_op, nap_until(c, now, deadline), &blame);
         now = tt_now_ns();
     }
     return st ? fused_trouble(c, st, &blame, op) : TUTTI_OK;
@@ -177,6 +192,23 @@ static tutti_status finish_fused(struct tt_comm *c, struct tt_kept *k, const str
 tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op)
 {
     return k->info.fused ? finish_fused(c, k, op) : tt_comm_finish(c, c->engine, k->program, op);
+}
+
+tutti_status tt_comm_late_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op)
+{
+    struct tt_direct_blame blame = {.peer = UINT32_MAX};
+    if (!k->info.fused)
+        return late(c, c->engine, k->program, op);
+    tutti_status st = tt_fused_step(c->fused, &k->fused_op, 0, &blame);
+    return st ? fused_trouble(c, st, &blame, op) : TUTTI_OK;
+}
+
+tutti_status tt_comm_verdict(struct tt_comm *c)
+{
+    struct tt_verdict v;
+    if (c->failed)
+        return c->last.status;
+    return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : TUTTI_OK;
 }
 
 tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op)
@@ -188,7 +220,8 @@ tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struc
         st = tt_fused_step(c->fused, &k->fused_op, 0, &blame);
         return st < 0 ? fused_trouble(c, st, &blame, op) : st;
     }
-    tt_engine_progress(c->engine);
+    if (tt_engine_progress(c->engine))
+        c->moved_ns = tt_now_ns();
     st = tt_engine_test(c->engine, k->program, &err);
     return st < 0 ? tt_comm_finish(c, c->engine, k->program, op) : st;
 }

@@ -26,7 +26,7 @@ static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w
         return tt_fail_memory(err, "local ranks");
     for (uint32_t r = 0; r < c->n; r++) {
         bool here = peers[c->members[r]].host_id == peers[c->members[c->me]].host_id;
-        if (r == c->me || (here && !c->tcp_only))
+        if (r == c->me || (here && !c->apart))
             w->local[w->nlocal++] = r;
     }
     return TUTTI_OK;
@@ -179,6 +179,14 @@ static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wir
     return st;
 }
 
+/* Through MPI to everybody, on a communicator of its own. */
+static tutti_status open_mpi(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport **ret, struct tutti_error *err)
+{
+    struct tt_mpi *mpi = c->world->mpi;
+    w->lent_threads = !mpi->threads;
+    return mpi->ops->open(mpi, &(struct tt_mpi_group){.members = c->members, .n = c->n, .me = c->me, .role = c->role}, ret, err);
+}
+
 /* One transport from the parts there are. */
 static tutti_status join(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport *shm, struct tt_transport *tcp,
                          struct tutti_error *err)
@@ -208,7 +216,7 @@ tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, s
     if (!st && w.nlocal > 1)
         st = open_shm(c, &w, &shm, err);
     if (!st && w.nlocal < c->n)
-        st = open_tcp(c, &w, &tcp, err);
+        st = c->world->mpi ? open_mpi(c, &w, &tcp, err) : open_tcp(c, &w, &tcp, err);
     if (!st)
         st = join(c, &w, shm, tcp, err);
     if (st) {

@@ -23,6 +23,10 @@ void tt_graph_bfs(const struct tt_graph *g, uint32_t source, uint32_t *dist, uin
 tutti_status tt_graph_dijkstra(const struct tt_graph *g, uint32_t source, const uint64_t *length, uint64_t *dist, uint32_t *via,
                                struct tutti_error *err);
 
+/* The cheapest spanning tree of the complete graph with weight[u*n+v] from u to v: directed away from `root` (inward: towards it) into
+ * parent[n] (UINT32_MAX for the root). The same tree on every machine. */
+tutti_status tt_graph_arborescence(uint32_t n, uint32_t root, const double *weight, bool inward, uint32_t *parent, struct tutti_error *err);
+
 /* Maximum flow by Dinic on integer capacities cap[id]. The object keeps its work space; run it many times. */
 struct tt_maxflow;
 tutti_status tt_maxflow_make(uint32_t n, uint32_t narcs, const uint32_t *tail, const uint32_t *head, struct tt_maxflow **ret,

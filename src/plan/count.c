@@ -41,6 +41,21 @@ static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_ar
     return TUTTI_OK;
 }
 
+/* A synthesised schedule: only building it tells, its chunks too. */
+static tutti_status count_built(const struct tt_plan *p, const struct tt_algo_args *a, uint64_t *ret, uint32_t *ret_chunks,
+                                struct tutti_error *err)
+{
+    struct tt_sched *s;
+    tutti_status st = tt_algo_build(p->algo, a, &s, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    *ret = s->nops;
+    *ret_chunks = s->shape.chunks;
+    tt_sched_free(s);
+    return TUTTI_OK;
+}
+
 static tutti_status count_listed(const struct tt_plan *p, const struct tt_algo_args *a, uint64_t *ret, struct tutti_error *err)
 {
     uint64_t sum = 0, n;
@@ -72,7 +87,7 @@ tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uin
     if (st == TUTTI_OK && alike)
         ops = each * p->problem.ranks;
     else if (st == TUTTI_OK)
-        st = p->algo->slice ? count_listed(p, &args, &ops, err) : count_ranks(p, &args, 0, p->problem.ranks, &ops, err);
+        st = p->algo->slice ? count_listed(p, &args, &ops, err) : count_built(p, &args, &ops, &shape.chunks, err);
     if (st == TUTTI_OK) {
         *ret_ops = ops;
         *ret_chunks = shape.chunks;

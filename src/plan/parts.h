@@ -44,7 +44,7 @@ tutti_status tt_price_search(const struct tt_pricing *p, struct tt_candidate *c,
 /* ---- work.c ---- */
 
 /* Is the number of segments ours to find? Is it part of the first price, because the algorithm is nothing without? */
-bool tt_way_searches(const struct tt_pricing *p);
+bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al);
 bool tt_way_searches_first(const struct tt_pricing *p, const struct tt_algo *al);
 tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al, struct tt_way *ret, struct tutti_error *err);
 

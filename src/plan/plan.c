@@ -107,6 +107,12 @@ void tt_plan_free(struct tt_plan *p)
     free(p);
 }
 
+static void *copy_of(const void *data, size_t n, size_t size)
+{
+    void *copy = tt_alloc(n, size);
+    return copy ? memcpy(copy, data, n * size) : NULL;
+}
+
 /* Copies the arrays behind a plan that was copied field by field; on failure the copy owns nothing of the original. */
 static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan *copy)
 {
@@ -119,14 +125,11 @@ static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan
             memcpy(copy->candidates, p->candidates, p->ncandidates * sizeof(*p->candidates));
     }
     for (size_t k = 0; k < TT_BOUND_KINDS; k++) {
-        const uint8_t *side = p->bounds.item[k].side;
-        if (!side)
-            continue;
-        copy->bounds.item[k].side = tt_alloc(vertices, 1);
-        if (copy->bounds.item[k].side)
-            memcpy(copy->bounds.item[k].side, side, vertices);
-        else
-            ok = false;
+        const struct tt_bound *b = &p->bounds.item[k];
+        if (b->side)
+            ok = (copy->bounds.item[k].side = copy_of(b->side, vertices, sizeof(*b->side))) && ok;
+        if (b->part)
+            ok = (copy->bounds.item[k].part = copy_of(b->part, vertices, sizeof(*b->part))) && ok;
     }
     return ok;
 }
@@ -139,8 +142,10 @@ tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_pl
         return tt_fail_memory(err, "plan");
     *copy = *p;
     copy->candidates = NULL;
-    for (size_t k = 0; k < TT_BOUND_KINDS; k++)
+    for (size_t k = 0; k < TT_BOUND_KINDS; k++) {
         copy->bounds.item[k].side = NULL;
+        copy->bounds.item[k].part = NULL;
+    }
     if (!copy_arrays(p, vertices, copy)) {
         tt_plan_free(copy);
         return tt_fail_memory(err, "plan");

@@ -167,7 +167,7 @@ uint64_t tt_price_hope(const struct tt_pricing *p, const struct tt_way *way, con
 {
     uint64_t least;
 
-    if (!way->splits || !tt_way_searches(p) || tt_way_searches_first(p, c->algo))
+    if (!way->splits || !tt_way_searches(p, c->algo) || tt_way_searches_first(p, c->algo))
         return UINT64_MAX;
     least = tt_cost_segments_floor(&c->cost, p->args.topo);
     return least < c->cost.time_ps ? least : UINT64_MAX;

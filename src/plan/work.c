@@ -24,8 +24,10 @@ static uint64_t mul_sat(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-bool tt_way_searches(const struct tt_pricing *p)
+bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al)
 {
+    if (al->one_segment && al->one_segment(&p->args))
+        return false;
     for (size_t i = 0; i < p->args.options.n; i++)
         if (tt_streq(p->args.options.item[i].key, "segments"))
             return false;
@@ -34,7 +36,7 @@ bool tt_way_searches(const struct tt_pricing *p)
 
 bool tt_way_searches_first(const struct tt_pricing *p, const struct tt_algo *al)
 {
-    return al->pipelined && tt_way_searches(p);
+    return al->pipelined && tt_way_searches(p, al);
 }
 
 static size_t count_sends(const struct tt_slice *sl)

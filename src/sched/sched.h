@@ -89,6 +89,8 @@ struct tt_shape {
 void tt_shape_free(struct tt_shape *s); /* frees weights and owner only */
 /* Block rule: chunk c belongs to rank c / (chunks/ranks) (chunks is then a multiple of ranks); all-to-all: c % ranks. */
 uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk);
+/* Has every rank, in rank order, one block of the same weight? Then block r is rank r's equal part, whatever the chunks are. */
+bool tt_shape_equal_blocks(const struct tt_shape *s);
 /* Does place (buf, chunk) exist at rank: IN that holds data at the start, OUT that may be written, any scratch below nbufs? */
 bool tt_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk);
 bool tt_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t chunk);

@@ -50,6 +50,30 @@ uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk)
     return owner < s->ranks ? owner : s->ranks - 1;
 }
 
+bool tt_shape_equal_blocks(const struct tt_shape *s)
+{
+    uint64_t total = 0, sum = 0, each;
+    uint32_t rank = 0;
+    if (!s->owner && !s->weights)
+        return s->chunks % s->ranks == 0;
+    for (uint32_t c = 0; c < s->chunks; c++)
+        total += s->weights ? s->weights[c] : 1;
+    each = total / s->ranks;
+    if (each * s->ranks != total || total == 0)
+        return false;
+    /* Invariant: blocks 0 .. rank-1 are complete, `sum` of block `rank` was seen. */
+    for (uint32_t c = 0; c < s->chunks; c++) {
+        if (sum == each) {
+            rank++;
+            sum = 0;
+        }
+        sum += s->weights ? s->weights[c] : 1;
+        if (sum > each || tt_shape_owner(s, c) != rank)
+            return false;
+    }
+    return true;
+}
+
 bool tt_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
 {
     switch (s->coll) {

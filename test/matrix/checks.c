@@ -128,6 +128,8 @@ static void check_price(struct one *o, const struct tt_sched *s, uint64_t count)
         return;
     }
     check_symmetric_price(o, s, count, &cost);
+    if (tt_coll_has_owners(s->shape.coll) && !tt_shape_equal_blocks(&s->shape))
+        return; /* bounds are about equal blocks */
     if (tt_bounds_make(t, s->shape.coll, s->shape.root, bytes, &bounds, &err)) {
         complain(o, "bound", err.text);
         return;

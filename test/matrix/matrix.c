@@ -93,6 +93,8 @@ static struct texts networks(uint32_t p)
         add(&t, "dln:%u@100Gbps,126ns", p);
     if (p == 8 || p == 16)
         add(&t, "%s", p == 8 ? "fattree:2,3" : "fattree:4,2");
+    if (p >= 8)
+        add(&t, "tree:((%u (1 2)) %u (1 1) 1)@40Gbps/25Gbps/10Gbps,1us", (p - 6) / 2, p - 6 - (p - 6) / 2);
     if (p == 16 || p == 32)
         add(&t, "%s", p == 16 ? "bigraph:4x4" : "bigraph:4x8");
     if (p >= 3 && p <= 5)

@@ -434,7 +434,21 @@ static void test_parallel_cables(void **state)
     tt_topo_free(t);
 }
 
-/* auto takes it where the model says it wins (a mesh has no bucket), and not where bucket or direct do. */
+/* Nothing but forest, which packs trees too and may be faster still, has a better price than multitree. */
+static bool wins(const struct tt_plan *plan)
+{
+    uint64_t mine = UINT64_MAX, best = UINT64_MAX;
+    for (size_t k = 0; k < plan->ncandidates; k++) {
+        const struct tt_candidate *c = &plan->candidates[k];
+        if (c->refused || c->skipped || c->algo == &tt_algo_forest)
+            continue;
+        mine = c->algo == &tt_algo_multitree ? c->cost.time_ps : mine;
+        best = c->cost.time_ps < best ? c->cost.time_ps : best;
+    }
+    return mine == best && mine != UINT64_MAX;
+}
+
+/* auto prices it best where the model says so (a mesh has no bucket), and not where bucket or direct win; the winner has the best price. */
 static void test_auto(void **state)
 {
     (void)state;
@@ -449,7 +463,7 @@ static void test_auto(void **state)
         struct tt_plan_options o = {.algo = "auto"};
         struct tt_plan *plan;
         assert_int_equal(tt_plan_make(t, &p, &o, NULL, &plan, NULL), TUTTI_OK);
-        if ((plan->algo == &tt_algo_multitree) != cases[i].wins)
+        if (wins(plan) != cases[i].wins)
             fail_msg("%s: %s", cases[i].spec, plan->algo->name);
         for (size_t k = 0; k < plan->ncandidates; k++)
             assert_true(plan->candidates[k].refused || plan->candidates[k].skipped ||

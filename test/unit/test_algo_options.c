@@ -218,7 +218,7 @@ static void test_table(void **state)
     expect_says(err.text, "no algorithm 'rnig'; did you mean ring");
     assert_int_equal(tt_algo_unknown("zzzzz", &err), TUTTI_ERR_ARG);
     expect_says(err.text, "(known: auto, ring, ");
-    expect_says(err.text, ", hdrm)");
+    expect_says(err.text, ", forest)");
 }
 
 int main(void)

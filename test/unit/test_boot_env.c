@@ -81,6 +81,7 @@ static void places_are_derived(void **state)
          "127.0.0.1:", "OMPI_COMM_WORLD_RANK"},
         {"PMI_RANK=0 PMI_SIZE=3 MPI_LOCALNRANKS=3", "127.0.0.1:", "PMI_RANK"},
         {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_NODELIST=gpu[03-05,9],x SLURM_JOB_ID=1234", "gpu03:", "SLURM_PROCID"},
+        {"PMI_RANK=0 PMI_SIZE=2 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_NODELIST=n[1-2] SLURM_JOB_ID=7", "n1:", "PMI_RANK"},
     };
 
     for (size_t i = 0; i < countof(vars); i++) {

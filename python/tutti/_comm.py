@@ -1,0 +1,219 @@
+"""Communicators and requests on raw memory: addresses, counts, names of data types. Arrays are `tutti.Communicator`'s business."""
+
+import ctypes
+import os
+import threading
+from ctypes import byref, c_void_p
+from typing import Any, List, Optional, Sequence
+
+from . import _lib
+from ._lib import COLLECTIVES, DTYPES, REDOPS, lib
+
+_environment = threading.Lock()
+
+
+def _text(value: Optional[str]) -> Optional[bytes]:
+    return None if value is None else os.fsencode(value)
+
+
+class _LauncherVariables:
+    """Who names rank and size himself is not to be refused because a launcher set half of its variables (torch.multiprocessing sets
+    WORLD_SIZE without RANK): ours are set while the communicator opens."""
+
+    def __init__(self, rank: int, size: int, rendezvous: Optional[str]) -> None:
+        self._set = {"TUTTI_RANK": str(rank), "TUTTI_SIZE": str(size), "TUTTI_RENDEZVOUS": rendezvous or "127.0.0.1:1"}
+        self._half = "TUTTI_RANK" not in os.environ and ("RANK" in os.environ) != ("WORLD_SIZE" in os.environ)
+
+    def __enter__(self) -> None:
+        if self._half:
+            _environment.acquire()
+            os.environ.update(self._set)
+
+    def __exit__(self, *_: object) -> None:
+        if self._half:
+            for name in self._set:
+                os.environ.pop(name, None)
+            _environment.release()
+
+
+class Request:
+    """One collective on fixed buffers, started any number of times. All ranks start a communicator's requests in the same order. Between
+    `start` and completion the buffers belong to the library; `keep` holds their owners alive."""
+
+    def __init__(self, comm: "RawCommunicator", handle: int, keep: Any = None) -> None:
+        self._comm = comm
+        self._handle: Optional[int] = handle
+        self._started = False
+        self._keep = keep
+
+    def start(self) -> "Request":
+        """Starts it; never blocks."""
+        _lib.check(self._comm.handle, lib.tutti_request_start(self._handle))
+        self._started = True
+        return self
+
+    def poll(self) -> int:
+        """Status without waiting: 0 done, 1 in progress, negative failed."""
+        status = lib.tutti_request_test(self._handle)
+        self._started = self._started and status == _lib.IN_PROGRESS
+        return status
+
+    def finish(self) -> int:
+        """Status after waiting until the communicator's deadline."""
+        status = lib.tutti_request_wait(self._handle)
+        self._started = False
+        return status
+
+    def test(self) -> bool:
+        """Is it done? Raises when it failed."""
+        status = self.poll()
+        if status < 0:
+            raise _lib.last_error(self._comm.handle, status)
+        return status == _lib.OK
+
+    def wait(self) -> None:
+        """Returns when it is done; raises when it failed or the deadline passed."""
+        _lib.check(self._comm.handle, self.finish())
+
+    def free(self) -> None:
+        """Gives the request back; one that is under way is waited for."""
+        if self._handle is None or self._comm.handle is None:
+            return
+        if self._started:
+            self.finish()
+        lib.tutti_request_free(self._handle)
+        self._handle = self._keep = None
+
+    def __enter__(self) -> "Request":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+
+
+class RawCommunicator:
+    """A group of live ranks. Opening and closing are collective; every failure raises `tutti.Error`, which names rank and reason.
+
+    Without arguments rank, size and meeting place come from the launcher's variables (`tutti run`, torchrun, mpirun, srun).
+    """
+
+    def __init__(
+        self,
+        *,
+        rank: Optional[int] = None,
+        size: Optional[int] = None,
+        rendezvous: Optional[str] = None,
+        local_rank: int = -1,
+        key_file: Optional[str] = None,
+        insecure: bool = False,
+        iface: Optional[str] = None,
+        transport: Optional[str] = None,
+        topo: Optional[str] = None,
+        algo: Optional[str] = None,
+        reproducible: bool = False,
+        timeout: Optional[float] = None,
+    ) -> None:
+        self._handle: Optional[int] = None
+        if (rank is None) != (size is None):
+            raise ValueError("rank and size are given together or not at all")
+        o = _lib.CommOptions(size=ctypes.sizeof(_lib.CommOptions), local_rank=local_rank, insecure=insecure, reproducible=reproducible)
+        o.key_file, o.iface, o.transport = _text(key_file), _text(iface), _text(transport)
+        o.topo, o.algo, o.timeout_us = _text(topo), _text(algo), int((timeout or 0) * 1e6)
+        if rank is None or size is None:
+            self._handle = _lib.open_comm(o)
+            return
+        o.given, o.rank, o.ranks, o.rendezvous = True, rank, size, _text(rendezvous)
+        with _LauncherVariables(rank, size, rendezvous):
+            self._handle = _lib.open_comm(o)
+
+    @classmethod
+    def _adopt(cls, handle: int) -> "RawCommunicator":
+        new = cls.__new__(cls)
+        new._handle = handle
+        return new
+
+    @property
+    def handle(self) -> Optional[int]:
+        """The C object, None when closed."""
+        return self._handle
+
+    def _open(self) -> int:
+        if self._handle is None:
+            raise _lib.Error(-1, "the communicator is closed")
+        return self._handle
+
+    @property
+    def rank(self) -> int:
+        """This process's number in the group."""
+        return lib.tutti_comm_rank(self._open())
+
+    @property
+    def size(self) -> int:
+        """How many ranks the group has."""
+        return lib.tutti_comm_size(self._open())
+
+    def split(self, color: int, key: int = 0) -> Optional[Any]:
+        """Collective: ranks with the same color form a new communicator, ordered by (key, rank); None where color < 0."""
+        handle = _lib.split_comm(self._open(), color, key)
+        return None if handle is None else type(self)._adopt(handle)
+
+    def abort(self, reason: str) -> None:
+        """Makes every present and future call fail on all ranks with `reason`. Never blocks."""
+        lib.tutti_comm_abort(self._open(), reason.encode())
+
+    def report(self) -> str:
+        """Collective: who is slow, in words."""
+        return _lib.report(self._open())
+
+    def close(self) -> None:
+        """Collective; waits for the others at most until the deadline."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            lib.tutti_comm_close(handle)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and self._handle is not None:
+            self.abort(f"rank {self.rank} left with an exception")
+        self.close()
+
+    # ---- raw calls: addresses ----
+
+    def _arguments(self, name: str, count: int, dtype: str, op: str, root: int) -> List[int]:
+        more = {"op": REDOPS[op], "root": root}
+        return [count, DTYPES[dtype]] + [more[m] for m in COLLECTIVES[name]]
+
+    def call(self, name: str, src: int, dst: int, count: int, dtype: str, op: str = "sum", root: int = 0) -> None:
+        """A blocking collective on memory: `count` as in <tutti/tutti.h>."""
+        comm = self._open()
+        f = getattr(lib, "tutti_" + name)
+        _lib.check(comm, f(comm, src, dst, *self._arguments(name, count, dtype, op, root)))
+
+    def request(
+        self, name: str, src: int, dst: int, count: int, dtype: str, op: str = "sum", root: int = 0, keep: Any = None
+    ) -> Request:
+        """The same as a persistent request, not started."""
+        comm, ret = self._open(), c_void_p()
+        f = getattr(lib, "tutti_" + name + "_init")
+        _lib.check(comm, f(comm, src, dst, *self._arguments(name, count, dtype, op, root), byref(ret)))
+        return Request(self, ret.value, keep)  # type: ignore[arg-type]
+
+    def barrier_request(self) -> Request:
+        """A barrier as a persistent request."""
+        comm, ret = self._open(), c_void_p()
+        _lib.check(comm, lib.tutti_barrier_init(comm, byref(ret)))
+        return Request(self, ret.value)  # type: ignore[arg-type]
+
+    def barrier(self) -> None:
+        """Returns when all ranks have called it."""
+        comm = self._open()
+        _lib.check(comm, lib.tutti_barrier(comm))
+
+    def call_v(self, name: str, src: int, dst: int, counts: Sequence[int], dtype: str, op: str = "sum") -> None:
+        """`reduce_scatter` or `all_gather` with blocks of any length: counts[r] elements for rank r, equal on all ranks."""
+        comm = self._open()
+        array = (ctypes.c_size_t * len(counts))(*counts)
+        more = [REDOPS[op]] if name == "reduce_scatter" else []
+        _lib.check(comm, getattr(lib, f"tutti_{name}_v")(comm, src, dst, array, DTYPES[dtype], *more))

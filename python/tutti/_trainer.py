@@ -1,0 +1,171 @@
+"""tutti_trainer_*: gradients communicated while the model computes. Raw memory; `tutti.torch.DistributedOptimizer` is what people use."""
+
+import ctypes
+from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Dict, List, Optional
+
+from . import _lib
+from ._comm import RawCommunicator
+from ._lib import DTYPES, Error, _declare, _err, _ErrorStruct, lib
+
+KINDS: Dict[str, int] = {name: i for i, name in enumerate(("other", "conv", "fc", "norm", "embedding"))}
+OPTIMIZERS: Dict[str, int] = {name: i for i, name in enumerate(("none", "sgd", "adam", "adamw"))}
+AVAILABLE = hasattr(lib, "tutti_trainer_open")
+
+
+class _Options(ctypes.Structure):
+    """struct tutti_trainer_options."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("policy", c_char_p),
+        ("algo", c_char_p),
+        ("fusion", c_char_p),
+        ("threshold_bytes", c_uint64),
+        ("first_bytes", c_uint64),
+        ("partition_bytes", c_uint64),
+        ("nearby", c_uint32),
+        ("cycle_us", c_uint64),
+        ("recursive_doubling", c_bool),
+        ("optimizer", c_int),
+        ("clip_norm", c_double),
+        ("allow_unused", c_bool),
+        ("keep_grads", c_bool),
+        ("no_broadcast", c_bool),
+        ("window", c_uint32),
+    ]
+
+
+class _Tensor(ctypes.Structure):
+    """struct tutti_tensor."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("count", c_size_t),
+        ("dtype", c_int),
+        ("kind", c_int),
+        ("layer", c_uint32),
+        ("group", c_uint32),
+        ("uses", c_uint32),
+        ("param", c_void_p),
+        ("grad", c_void_p),
+        ("forward_us", c_double),
+        ("backward_us", c_double),
+    ]
+
+
+class _Group(ctypes.Structure):
+    """struct tutti_group."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("lr", c_double),
+        ("weight_decay", c_double),
+        ("momentum", c_double),
+        ("nesterov", c_bool),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("eps", c_double),
+    ]
+
+
+if AVAILABLE:
+    _trainer = c_void_p
+    _declare("tutti_trainer_open", c_void_p, POINTER(_Options), POINTER(_trainer), _err)
+    _declare("tutti_trainer_add", _trainer, POINTER(_Tensor), POINTER(c_size_t), _err)
+    _declare("tutti_trainer_set_group", _trainer, c_size_t, POINTER(_Group), _err)
+    _declare("tutti_trainer_freeze", _trainer, _err)
+    _declare("tutti_trainer_grad", _trainer, c_size_t, result=c_void_p)
+    _declare("tutti_trainer_param", _trainer, c_size_t, result=c_void_p)
+    for _name in ("grad_ready", "wait_param"):
+        _declare("tutti_trainer_" + _name, _trainer, c_size_t)
+    for _name in ("step", "flush", "reload"):
+        _declare("tutti_trainer_" + _name, _trainer)
+    _declare("tutti_trainer_sync", _trainer, c_bool)
+    _declare("tutti_trainer_set_scale", _trainer, c_double)
+    _declare("tutti_trainer_norm", _trainer, result=c_double)
+    _declare("tutti_trainer_used", _trainer, c_size_t, result=c_bool)
+    _declare("tutti_trainer_last_error", _trainer, result=_err)
+    _declare("tutti_trainer_close", _trainer, result=None)
+
+
+class Trainer:
+    """One trainer: add tensors in forward order, freeze, then per step grad_ready for each, step, and wait_param before use."""
+
+    def __init__(self, comm: RawCommunicator, policy: str, optimizer: str = "none", **options: Any) -> None:
+        self._handle: Optional[int] = None
+        if not AVAILABLE:
+            raise Error(-6, "this libtutti has no trainer")
+        o = _Options(size=ctypes.sizeof(_Options), policy=policy.encode(), optimizer=OPTIMIZERS[optimizer])
+        for name, value in options.items():
+            setattr(o, name, value.encode() if isinstance(value, str) else value)
+        handle, err = c_void_p(), _ErrorStruct()
+        if lib.tutti_trainer_open(comm._open(), byref(o), byref(handle), byref(err)):
+            raise err.exception()
+        self._handle = handle.value
+        self._comm = comm  # must outlive the trainer
+        self._names: List[bytes] = []
+
+    def _check(self, status: int) -> None:
+        if status != _lib.OK:
+            text = lib.tutti_trainer_last_error(self._handle).contents.text.decode(errors="replace")
+            raise Error(status, text or lib.tutti_strerror(status).decode())
+
+    def add(self, name: str, count: int, dtype: str, kind: str = "other", **more: Any) -> int:
+        """A tensor; its index."""
+        t = _Tensor(size=ctypes.sizeof(_Tensor), name=name[-127:].encode(), count=count, dtype=DTYPES[dtype], kind=KINDS[kind], **more)
+        index, err = c_size_t(), _ErrorStruct()
+        if lib.tutti_trainer_add(self._handle, byref(t), byref(index), byref(err)):
+            raise err.exception()
+        return index.value
+
+    def set_group(self, group: int, **values: Any) -> None:
+        """Learning rate and the rest of a parameter group, for steps that have not begun."""
+        g, err = _Group(size=ctypes.sizeof(_Group), **values), _ErrorStruct()
+        if lib.tutti_trainer_set_group(self._handle, group, byref(g), byref(err)):
+            raise err.exception()
+
+    def freeze(self) -> None:
+        """Collective: compares, makes buckets, gives rank 0's parameters to all."""
+        err = _ErrorStruct()
+        if lib.tutti_trainer_freeze(self._handle, byref(err)):
+            raise err.exception()
+
+    def grad(self, index: int) -> int:
+        """Address of a gradient in its bucket."""
+        return lib.tutti_trainer_grad(self._handle, index) or 0
+
+    def grad_ready(self, index: int) -> None:
+        """The gradient is complete."""
+        self._check(lib.tutti_trainer_grad_ready(self._handle, index))
+
+    def wait_param(self, index: int) -> None:
+        """Returns when the parameter (without optimizer: the averaged gradient) is that of the last step."""
+        self._check(lib.tutti_trainer_wait_param(self._handle, index))
+
+    def step(self) -> None:
+        """The backward pass is over."""
+        self._check(lib.tutti_trainer_step(self._handle))
+
+    def flush(self) -> None:
+        """Waits for everything."""
+        self._check(lib.tutti_trainer_flush(self._handle))
+
+    def reload(self) -> None:
+        """Parameters were changed by the caller."""
+        self._check(lib.tutti_trainer_reload(self._handle))
+
+    def used(self, index: int) -> bool:
+        """Did any rank use the tensor in the last step?"""
+        return bool(lib.tutti_trainer_used(self._handle, index))
+
+    def norm(self) -> float:
+        """Of all averaged gradients, before clipping."""
+        return lib.tutti_trainer_norm(self._handle)
+
+    def close(self) -> None:
+        """Flushes; views end here."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            lib.tutti_trainer_close(handle)

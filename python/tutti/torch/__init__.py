@@ -1,0 +1,33 @@
+"""PyTorch on Tutti.
+
+    import torch.distributed as dist, tutti.torch
+    dist.init_process_group("tutti")              # all of torch.distributed on CPU tensors, DDP included
+
+    opt = tutti.torch.DistributedOptimizer(opt, model, policy="dear")   # or: DeAR scheduling, no DDP
+
+`ddp_hook` communicates DDP's buckets, as f32 or in half the bytes as bf16.
+"""
+
+import inspect
+from typing import Any, Dict
+
+import torch.distributed as dist
+
+from ._group import ProcessGroupTutti, create
+from ._hook import DDPHookState, ddp_hook
+from ._optimizer import DistributedOptimizer
+
+__all__ = ["DDPHookState", "DistributedOptimizer", "ProcessGroupTutti", "ddp_hook"]
+
+
+def _register() -> None:
+    """Makes the name "tutti" known to torch.distributed; once."""
+    if hasattr(dist.Backend, "TUTTI"):
+        return
+    more: Dict[str, Any] = {}
+    if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
+        more["devices"] = ["cpu"]
+    dist.Backend.register_backend("tutti", create, extended_api=True, **more)
+
+
+_register()

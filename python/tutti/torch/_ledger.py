@@ -1,0 +1,113 @@
+"""Ledger: the operations of one group that are under way, and the end of the group.
+
+DDP keeps C++ references to works, under which the Python half would die and its wait() with it: an operation stays here until somebody has
+waited for it (or asked for its future) and it is done. Works refer to the ledger, not to the group, so that dropping the last reference
+to a group closes it.
+
+Closing is collective and therefore never done where it could block others: a thread does it; the process waits for those threads before it
+exits, 30 s at most. A rank that leaves with an exception aborts, so that the others hear its name at once.
+"""
+
+import atexit
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Optional
+
+from .. import RawCommunicator
+
+UNCLAIMED = 1024  # works that are done and that nobody has asked for
+EXIT_WAIT = 30.0
+
+
+class Ledger:
+    """Who is under way, and words for errors."""
+
+    def __init__(self, rank: int, size: int, name: str, ranks: List[int], limit: float) -> None:
+        self.limit = limit  # seconds until waits end
+        self._works: Dict[int, Any] = {}
+        self._asked: set = set()
+        self._lock = threading.Lock()
+        members = f" (group {name!r}: its ranks are global ranks {', '.join(map(str, ranks))})" if ranks else ""
+        self.place = f"on rank {rank} of {size}{members}"
+
+    def _started(self, work: Any) -> None:
+        with self._lock:
+            self._works[id(work)] = work
+            old = list(self._works.values())[:-UNCLAIMED] if len(self._works) > UNCLAIMED else []
+        for w in old:
+            if w._look():
+                self._forget(w)
+
+    def _forget(self, work: Any) -> None:
+        with self._lock:
+            self._works.pop(id(work), None)
+            self._asked.discard(id(work))
+
+    def _claimed(self, work: Any) -> None:
+        with self._lock:
+            self._asked.add(id(work))
+            if work._ended.is_set():
+                self._works.pop(id(work), None)
+                self._asked.discard(id(work))
+
+    def _ended(self, work: Any) -> None:
+        if id(work) in self._asked:
+            self._forget(work)
+
+    def drain(self) -> None:
+        """Waits for what is under way."""
+        for w in list(self._works.values()):
+            w._finish()
+        self._works.clear()
+
+
+class Closer:
+    """Everything a group must give back. `parts` are closed in order."""
+
+    _all: List["Closer"] = []
+
+    def __init__(self, ledger: Ledger, comm: RawCommunicator) -> None:
+        self.ledger = ledger
+        self.comm = comm
+        self.parts: List[Callable[[], None]] = []
+        self._thread: Optional[threading.Thread] = None
+        Closer._all.append(self)
+
+    @classmethod
+    def of(cls, group: Any) -> "Closer":
+        """The one of a group."""
+        return next(c for c in cls._all if c.ledger is group._ledger)
+
+    def _close(self) -> None:
+        self.ledger.drain()
+        for close in self.parts:
+            close()
+        self.comm.close()
+        if self in Closer._all:
+            Closer._all.remove(self)
+
+    def begin(self) -> None:
+        """Starts closing; once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._close, name="tutti-close", daemon=True)
+            self._thread.start()
+
+    def abort(self, reason: str) -> None:
+        """Nobody shall wait for this rank."""
+        if self._thread is None and self.comm.handle is not None:
+            self.comm.abort(reason)
+
+    @classmethod
+    def finish_all(cls) -> None:
+        """At exit: closes what is open, oldest first, and waits."""
+        failure = getattr(sys, "last_value", None)
+        everything = list(cls._all)
+        for c in everything:
+            if failure is not None:
+                c.abort(f"{c.ledger.place} the program left with {type(failure).__name__}: {failure}"[:200])
+            c.begin()
+        for c in everything:
+            c._thread.join(EXIT_WAIT)  # type: ignore[union-attr]
+
+
+atexit.register(Closer.finish_all)

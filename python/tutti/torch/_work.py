@@ -1,0 +1,280 @@
+"""Work: one operation under way, as torch.distributed and DDP expect it.
+
+Who waits in Python waits in the library, without a thread in between. Who wants a future (DDP does) is served by one thread that looks at
+the oldest operation of each group: rarely for long operations, so that it takes little from the compute (a fiftieth of the time that has
+passed, 5 ms at most). Progress itself is the library's own thread.
+
+DDP waits for futures in C++, where an exception set by Future.set_exception arrives as a failed cast. A callback that raises arrives with
+its text: so futures are handed out behind a callback.
+"""
+
+import threading
+import time
+from collections import deque
+from datetime import timedelta
+from typing import Any, Callable, Deque, Dict, List, Optional
+
+import torch
+import torch.distributed as dist
+
+from .._comm import Request
+from .._lib import IN_PROGRESS, OK, Error, last_error
+
+MIN_PAUSE, MAX_PAUSE, SHARE = 5e-5, 5e-3, 0.02
+
+
+def _seconds(timeout: Any) -> Optional[float]:
+    """A timeout in seconds; None where torch means "the group's own"."""
+    if timeout is None:
+        return None
+    s = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    return s if s > 0 else None
+
+
+class Work(dist.Work):  # type: ignore[misc]
+    """An operation that was started. `after` runs once, when it is done: copies to where the caller wants the result."""
+
+    def __init__(self, owner: Any, what: str, result: List[torch.Tensor], after: Optional[Callable[[], None]] = None) -> None:
+        super().__init__()
+        self._owner = owner
+        self._what = what
+        self._result = result
+        self._after = after
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._error: Optional[BaseException] = None
+        self._future: Optional[torch.futures.Future] = None
+        self._outer: Optional[torch.futures.Future] = None
+        self._source = -1
+        self._began = time.monotonic()
+        owner._started(self)
+
+    # ---- what kinds of work differ in ----
+
+    def _poll(self) -> int:
+        """OK, IN_PROGRESS or an error status; never blocks."""
+        raise NotImplementedError
+
+    def _block(self) -> int:
+        """Waits until the deadline."""
+        raise NotImplementedError
+
+    def _reason(self, status: int) -> BaseException:
+        raise NotImplementedError
+
+    # ---- completion ----
+
+    def _end(self, status: int) -> None:
+        """Called once, with the lock held. Results are in place before anybody is told."""
+        try:
+            if status != OK:
+                self._error = self._reason(status)
+            elif self._after is not None:
+                self._after()
+        except BaseException as e:  # told to whoever waits
+            self._error = e
+        self._after = None
+        self._ended.set()
+        self._owner._ended(self)
+        if self._future is not None:
+            self._future.set_result(None)
+
+    def _look(self) -> bool:
+        """Is it done? Somebody else's waiting counts as "no"."""
+        if self._ended.is_set():
+            return True
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if not self._ended.is_set():
+                status = self._poll()
+                if status != IN_PROGRESS:
+                    self._end(status)
+        finally:
+            self._lock.release()
+        return self._ended.is_set()
+
+    def _finish(self) -> None:
+        with self._lock:
+            if not self._ended.is_set():
+                self._end(self._block())
+
+    def _finish_within(self, seconds: float) -> None:
+        start = time.monotonic()
+        while not self._look():
+            passed = time.monotonic() - start
+            if passed > seconds:
+                raise RuntimeError(f"tutti: {self._what}: not done within {seconds:g} s")
+            time.sleep(min(MAX_PAUSE, max(MIN_PAUSE, SHARE * passed)))
+
+    # ---- what torch calls ----
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Returns when it is done; raises what went wrong, or after `timeout` (the operation goes on then)."""
+        self._owner._claimed(self)
+        seconds = _seconds(timeout)
+        if seconds is not None:
+            self._finish_within(seconds)
+        elif self._future is not None:
+            self._ended.wait()
+        else:
+            self._finish()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def synchronize(self) -> None:
+        """The same as wait."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Done or failed?"""
+        return self._look()
+
+    def is_success(self) -> bool:
+        """Done without an error?"""
+        return self._look() and self._error is None
+
+    def exception(self) -> Optional[BaseException]:
+        """What went wrong, if anything."""
+        return self._error
+
+    def result(self) -> List[torch.Tensor]:
+        """The output tensors."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """Who sent what a receive from anybody got."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future:
+        """A future of the output tensors; its callbacks run in our thread."""
+        self._owner._claimed(self)
+        with self._lock:
+            if self._outer is None:
+                self._future = torch.futures.Future()
+                self._outer = self._future.then(self._answer)
+                if self._ended.is_set():
+                    self._future.set_result(None)
+                else:
+                    completer.add(self)
+        return self._outer
+
+    def _answer(self, _: Any) -> List[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class RequestWork(Work):
+    """A collective: a request of the library."""
+
+    def __init__(self, owner: Any, what: str, request: Request, result: List[torch.Tensor], keep: Any, after: Any = None) -> None:
+        self._request = request
+        self._keep = keep
+        try:
+            request.start()
+        except Error:
+            request.free()
+            raise
+        super().__init__(owner, what, result, after)
+
+    def _poll(self) -> int:
+        return self._request.poll()
+
+    def _block(self) -> int:
+        return self._request.finish()
+
+    def _reason(self, status: int) -> BaseException:
+        e, limit = last_error(self._request._comm.handle, status), self._owner.limit
+        when = f"after the timeout of {limit:g} s: " if time.monotonic() - self._began >= limit else ""
+        return Error(status, f"tutti: {self._what}: {when}{e}")
+
+    def _end(self, status: int) -> None:
+        super()._end(status)
+        self._request.free()
+        self._keep = None
+
+
+class DoneWork(Work):
+    """Something that was finished at once."""
+
+    def _poll(self) -> int:
+        return OK
+
+    _block = _poll
+
+
+class AllOf(Work):
+    """Several works as one."""
+
+    def __init__(self, owner: Any, what: str, works: List[Work]) -> None:
+        super().__init__(owner, what, [t for w in works for t in w.result()])
+        self._works = works
+
+    def _poll(self) -> int:
+        return OK if all([w.is_completed() for w in self._works]) else IN_PROGRESS
+
+    def _block(self) -> int:
+        for w in self._works:
+            w._finish()
+        return OK
+
+    def _end(self, status: int) -> None:
+        self._error = next((w.exception() for w in self._works if w.exception() is not None), None)
+        super()._end(status)
+
+
+class _Completer:
+    """The thread behind futures. It ends when there is nothing to look at for a while and is made again when needed."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self._queues: Dict[int, Deque[Work]] = {}
+        self._thread: Optional[threading.Thread] = None
+
+    def add(self, work: Work) -> None:
+        """Looks after this work from now on."""
+        with self._news:
+            self._queues.setdefault(id(work._owner), deque()).append(work)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tutti-futures", daemon=True)
+                self._thread.start()
+            self._news.notify()
+
+    def _heads(self) -> List[Deque[Work]]:
+        """Queues with something in them; waits for one. Empty: nothing came, the thread ends."""
+        with self._news:
+            if not self._queues:
+                self._news.wait(1.0)
+            if not self._queues:
+                self._thread = None
+            return list(self._queues.values())
+
+    def _serve(self, queue: Deque[Work]) -> bool:
+        """Takes what is done from the head; True when there was something."""
+        some = False
+        while queue and queue[0]._look():
+            queue.popleft()
+            some = True
+        with self._news:
+            if not queue:
+                self._queues = {k: q for k, q in self._queues.items() if q}
+        return some
+
+    def _run(self) -> None:
+        last = 0.0
+        while True:
+            queues = self._heads()
+            if not queues:
+                return
+            if any([self._serve(q) for q in queues]):
+                last = time.monotonic()
+                continue
+            since = max([last] + [q[0]._began for q in queues])
+            time.sleep(min(MAX_PAUSE, max(MIN_PAUSE, SHARE * (time.monotonic() - since))))
+
+
+completer = _Completer()

@@ -1,0 +1,334 @@
+/* Public functions over trainsim/ and policy/: models, prices, simulated training steps. */
+#include "api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainsim/trainsim.h"
+
+struct tutti_model {
+    struct tt_model *m;
+};
+struct tutti_prices {
+    struct tt_prices *p;
+};
+struct tutti_trainsim {
+    const struct tutti_model *model; /* borrowed */
+    struct tt_trainsim *s;
+    uint64_t key;
+};
+
+static const char *const order_names[] = {"best", "next-use", "patient", "two-phase", "published"};
+
+bool tutti_policy_get(size_t i, struct tutti_name *ret)
+{
+    if (i >= TT_POLICY_COUNT)
+        return false;
+    *ret = (struct tutti_name){tt_policy_name((enum tt_policy_kind)i), tt_policy_desc((enum tt_policy_kind)i)};
+    return true;
+}
+
+bool tutti_fusion_get(size_t i, struct tutti_name *ret)
+{
+    if (i >= TT_FUSION_COUNT)
+        return false;
+    *ret = (struct tutti_name){tt_fusion_name((enum tt_fusion)i), tt_fusion_desc((enum tt_fusion)i)};
+    return true;
+}
+
+/* ---- models ---- */
+
+bool tutti_model_get(size_t i, struct tutti_model_entry *ret)
+{
+    struct tt_model_info info;
+    if (!tt_model_get(i, &info))
+        return false;
+    *ret = (struct tutti_model_entry){info.name, info.desc, info.batch};
+    return true;
+}
+
+tutti_status tutti_model_open(const char *name, uint32_t batch, double flops, struct tutti_model **ret, struct tutti_error *err)
+{
+    struct tutti_model *m = tt_zalloc(1, sizeof *m);
+    if (!m)
+        return tt_fail_memory(err, "model");
+    tutti_status st = tt_model_open(name, batch, flops, &m->m, err);
+    if (st) {
+        free(m);
+        return st;
+    }
+    *ret = m;
+    return TUTTI_OK;
+}
+
+void tutti_model_free(struct tutti_model *model)
+{
+    if (model)
+        tt_model_free(model->m);
+    free(model);
+}
+
+void tutti_model_info(const struct tutti_model *model, struct tutti_model_info *ret)
+{
+    const struct tt_model *m = model->m;
+    uint64_t forward = 0, backward = 0;
+    for (size_t i = 0; i < m->layers.len; i++) {
+        const struct tt_model_layer *l = tt_vec_at(&m->layers, i);
+        forward += l->forward_ps;
+        backward += l->backward_ps;
+    }
+    *ret = (struct tutti_model_info){.name = m->name,
+                                     .source = m->source,
+                                     .measured = m->measured,
+                                     .batch = m->batch,
+                                     .layers = (uint32_t)m->layers.len,
+                                     .tensors = (uint32_t)m->tensors.len,
+                                     .parameters = tt_model_count(m),
+                                     .bytes = tt_model_bytes(m),
+                                     .forward_us = api_us(forward),
+                                     .backward_us = api_us(backward)};
+}
+
+bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_model_tensor *ret)
+{
+    if (i >= model->m->tensors.len)
+        return false;
+    const struct tt_model_tensor *t = tt_vec_at(&model->m->tensors, i);
+    const struct tt_model_layer *l = tt_vec_at(&model->m->layers, t->layer);
+    bool last = i + 1 == (size_t)l->first + l->ntensors;
+    *ret = (struct tutti_model_tensor){.name = t->name,
+                                       .layer = l->name,
+                                       .kind = tt_kind_name(l->kind),
+                                       .layer_number = t->layer,
+                                       .count = t->count,
+                                       .dtype = t->dtype,
+                                       .forward_ps = last ? l->forward_ps : 0,
+                                       .backward_ps = last ? l->backward_ps : 0};
+    return true;
+}
+
+void tutti_model_write(const struct tutti_model *model, FILE *out)
+{
+    tt_profile_write(model->m, out);
+}
+
+/* ---- prices ---- */
+
+tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow, struct tutti_prices **ret,
+                               struct tutti_error *err)
+{
+    struct tt_prices_options o = {.algo = algo, .flow = flow};
+    struct tutti_prices *p = tt_zalloc(1, sizeof *p);
+    if (!p)
+        return tt_fail_memory(err, "prices");
+    tutti_status st = tt_prices_open(topo->t, &o, &p->p, err);
+    if (st) {
+        free(p);
+        return st;
+    }
+    *ret = p;
+    return TUTTI_OK;
+}
+
+void tutti_prices_close(struct tutti_prices *prices)
+{
+    if (prices)
+        tt_prices_close(prices->p);
+    free(prices);
+}
+
+/* ---- simulation ---- */
+
+static tutti_status find_order(const char *name, enum tt_policy_order *ret, struct tutti_error *err)
+{
+    char near[160];
+    for (size_t i = 0; i < countof(order_names); i++)
+        if (tt_streq(name, order_names[i])) {
+            *ret = (enum tt_policy_order)i;
+            return TUTTI_OK;
+        }
+    tt_near_matches(name, order_names, countof(order_names), near, sizeof near);
+    return tt_fail(err, TUTTI_ERR_ARG, "no order '%.64s'%s%s", name, *near ? "; " : "", near);
+}
+
+static tutti_status translate(const struct tutti_trainsim_options *o, struct tt_trainsim_options *ret, struct tutti_error *err)
+{
+    int policy = tt_policy_find(o->policy ? o->policy : "dear", err);
+    bool bayes = o->fusion && tt_streq(o->fusion, "bayesian");
+    int fusion = o->fusion && !bayes ? tt_fusion_find(o->fusion, err) : TT_FUSION_DEFAULT;
+    if (policy < 0 || fusion < 0)
+        return TUTTI_ERR_ARG;
+    struct tt_policy_options p = {.kind = (enum tt_policy_kind)policy,
+                                  .recursive_doubling = o->recursive_doubling,
+                                  .fusion = (enum tt_fusion)fusion,
+                                  .threshold_bytes = o->threshold_bytes,
+                                  .first_bytes = o->first_bytes,
+                                  .nearby = o->nearby,
+                                  .cycle_ps = o->cycle_ps,
+                                  .partition_bytes = o->partition_bytes,
+                                  .lookahead = o->lookahead};
+    tutti_status st = o->order ? find_order(o->order, &p.order, err) : TUTTI_OK;
+    if (!st)
+        *ret = (struct tt_trainsim_options){
+            .policy = p,
+            .update_bytes_per_s = o->update_bytes_per_s,
+            .tune = bayes,
+            .tuner = {.min_bytes = o->min_threshold, .max_bytes = o->max_threshold, .start_bytes = o->threshold_bytes, .trials = o->trials},
+            .spans = o->spans};
+    return st;
+}
+
+static tutti_status load(const char *path, const struct tt_tuner_label *label, struct tt_tuner *ret, struct tutti_error *err)
+{
+    FILE *in;
+    const char *name;
+    tutti_status st = api_open(path, "r", &in, &name, err);
+    if (st)
+        return st;
+    st = tt_tuner_read(in, name, label, ret, err);
+    api_close(in, name, false, NULL);
+    return st;
+}
+
+tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices, const struct tutti_trainsim_options *options,
+                                struct tutti_trainsim **ret, struct tutti_error *err)
+{
+    struct tt_trainsim_options o;
+    struct tt_tuner tuned;
+    struct tutti_trainsim *s = NULL;
+    tutti_status st = translate(options, &o, err);
+    if (st)
+        return st;
+    uint64_t key = tt_trainsim_key(model->m, prices->p, &o);
+    if (options->tuning) {
+        struct tt_tuner_label label = {model->m->name, tt_policy_name(o.policy.kind), key};
+        st = load(options->tuning, &label, &tuned, err);
+        o.tuned = &tuned;
+    }
+    if (st)
+        return st;
+    s = tt_zalloc(1, sizeof *s);
+    if (!s)
+        return tt_fail_memory(err, "simulation");
+    st = tt_trainsim_run(model->m, prices->p, &o, &s->s, err);
+    if (st) {
+        free(s);
+        return st;
+    }
+    s->model = model;
+    s->key = key;
+    *ret = s;
+    return TUTTI_OK;
+}
+
+void tutti_trainsim_free(struct tutti_trainsim *sim)
+{
+    if (sim)
+        tt_trainsim_free(sim->s);
+    free(sim);
+}
+
+void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim_info *ret)
+{
+    const struct tt_policy *p = sim->s->policy;
+    const struct tt_policy_times *t = &sim->s->times;
+    bool threshold = p->options.fusion == TT_FUSION_THRESHOLD && p->options.kind != TT_POLICY_SYNC;
+    *ret = (struct tutti_trainsim_info){.policy = tt_policy_name(p->options.kind),
+                                        .fusion = p->options.kind == TT_POLICY_SYNC ? "one" : tt_fusion_name(p->options.fusion),
+                                        .order = p->wait_at_step ? "ready" : order_names[p->options.order],
+                                        .iteration_us = api_us(t->iteration_ps),
+                                        .forward_us = api_us(t->forward_ps),
+                                        .backward_us = api_us(t->backward_ps),
+                                        .update_us = api_us(t->update_ps),
+                                        .comm_us = api_us(t->comm_ps),
+                                        .stream_us = api_us(t->stream_ps),
+                                        .exposed_comm_us = api_us(t->exposed_ps),
+                                        .ideal_us = api_us(t->ideal_ps),
+                                        .limit_us = api_us(t->limit_ps),
+                                        .buckets = p->nbuckets,
+                                        .launches = p->nlaunches,
+                                        .trials = sim->s->tuner.n,
+                                        .threshold_bytes = threshold ? p->options.threshold_bytes : 0,
+                                        .first_bytes = threshold ? p->options.first_bytes : 0,
+                                        .hash = p->hash};
+}
+
+static const struct tt_model_tensor *tensor(const struct tutti_trainsim *sim, uint32_t i)
+{
+    return tt_vec_at(&sim->model->m->tensors, i);
+}
+
+bool tutti_trainsim_bucket(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_bucket *ret)
+{
+    if (i >= sim->s->policy->nbuckets)
+        return false;
+    const struct tt_policy_bucket *b = &sim->s->policy->buckets[i];
+    *ret = (struct tutti_trainsim_bucket){.first = tensor(sim, b->first)->name,
+                                          .last = tensor(sim, b->last)->name,
+                                          .tensors = b->last - b->first + 1,
+                                          .offset_bytes = b->offset_bytes,
+                                          .bytes = b->bytes,
+                                          .algo = tt_policy_algo_name(b->algo),
+                                          .decoupled = b->decoupled};
+    return true;
+}
+
+static void describe_bucket(const struct tutti_trainsim *sim, uint32_t bucket, struct tutti_trainsim_span *ret)
+{
+    const struct tt_policy_bucket *b = &sim->s->policy->buckets[bucket];
+    ret->bucket = bucket;
+    ret->bytes = b->bytes;
+    ret->name = tensor(sim, b->first)->name;
+}
+
+bool tutti_trainsim_span(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_span *ret)
+{
+    if (i >= sim->s->nspans)
+        return false;
+    const struct tt_policy *p = sim->s->policy;
+    const struct tt_policy_span *s = &sim->s->spans[i];
+    *ret = (struct tutti_trainsim_span){.name = "", .bucket = UINT32_MAX, .start_ps = s->start_ps, .end_ps = s->end_ps};
+    if (s->kind == TT_SPAN_LAUNCH) {
+        ret->what = tutti_coll_name(p->launches[s->index].coll);
+        ret->stream = true;
+        describe_bucket(sim, p->launches[s->index].bucket, ret);
+    } else if (s->kind == TT_SPAN_UPDATE) {
+        ret->what = "update";
+        ret->beside = p->update == TT_UPDATE_SHARD;
+        if (s->index != TT_NO_LAUNCH)
+            describe_bucket(sim, s->index, ret);
+    } else {
+        ret->what = s->kind == TT_SPAN_BACKWARD ? "backward" : "forward";
+        ret->name = tensor(sim, s->index)->name;
+    }
+    return true;
+}
+
+bool tutti_trainsim_trial(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_trial *ret)
+{
+    if (i >= sim->s->tuner.n)
+        return false;
+    const struct tt_trial *t = &sim->s->tuner.trials[i];
+    *ret = (struct tutti_trainsim_trial){t->threshold_bytes, api_us(t->time_ps)};
+    return true;
+}
+
+char *tutti_trainsim_log(const struct tutti_trainsim *sim)
+{
+    struct tt_str out = {0};
+    if (sim->s->tuner.n > 0)
+        tt_tuner_explain(&sim->s->tuner, &out);
+    else
+        tt_str_add(&out, "", 0);
+    if (out.failed) {
+        tt_str_free(&out);
+        return NULL;
+    }
+    return out.s;
+}
+
+void tutti_trainsim_save(const struct tutti_trainsim *sim, FILE *out)
+{
+    struct tt_tuner_label label = {sim->model->m->name, tt_policy_name(sim->s->policy->options.kind), sim->key};
+    tt_tuner_write(&sim->s->tuner, &label, out);
+}

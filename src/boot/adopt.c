@@ -1,0 +1,96 @@
+/* adopt.c - the place to meet, and a key, when somebody else has already brought the ranks together (MPI): nothing need be configured.
+ *
+ * One exchange, in which every rank tells its host and rank 0 where it will listen and a key made for this job. Ranks of one host meet on
+ * loopback; otherwise rank 0 listens on the address that its interface filter leaves, or that its default route uses. The port is one that
+ * was free a moment ago: who takes it in between makes opening fail with words that say so. A key that the user gave is never sent: then
+ * everybody needs its own copy, and boot says who has none. */
+#include "boot/parts.h"
+
+#include <arpa/inet.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUTWARD_BE htonl(0xc0000201) /* 192.0.2.1, reserved for documents: any address that only the default route can reach */
+
+/* What a rank tells; of rank 0 all fields count. Ranks of one build and byte order. */
+struct offer {
+    uint64_t host_id;
+    uint32_t addr_be;           /* towards other hosts; 0: none */
+    uint16_t port, inside_port; /* there, and on loopback */
+    uint8_t has_key, pad[3];
+    uint8_t key[TT_BOOT_KEY];
+};
+
+static tutti_status free_port(const struct tt_boot_config *c, uint32_t addr_be, uint16_t *ret, struct tutti_error *err)
+{
+    struct tt_listen l = {.addr_be = addr_be, .lo = c->port_lo, .hi = c->port_hi};
+    int fd = -1;
+    tutti_status st = tt_listen_open(&l, &fd, ret, err);
+    if (st == TUTTI_OK)
+        tt_net_close(&fd);
+    return st;
+}
+
+/* No way outward is an error only when it turns out to be needed. */
+static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o, struct tutti_error *err)
+{
+    struct tt_boot_peer self;
+    uint64_t net;
+    tt_host_self(&self, &net);
+    *o = (struct offer){.host_id = self.host_id};
+    if (c->rank != 0)
+        return TUTTI_OK;
+    if (tt_iface_choose(c->iface, OUTWARD_BE, &o->addr_be, NULL) != TUTTI_OK || free_port(c, o->addr_be, &o->port, NULL) != TUTTI_OK)
+        o->addr_be = 0;
+    o->has_key = !c->has_key;
+    if (o->has_key)
+        randombytes_buf(o->key, sizeof(o->key));
+    return free_port(c, htonl(INADDR_LOOPBACK), &o->inside_port, err);
+}
+
+static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all, struct tutti_error *err)
+{
+    bool inside = true;
+    char where[TT_NET_TEXT];
+    for (uint32_t r = 1; r < c->size; r++)
+        inside = inside && all[r].host_id == all[0].host_id;
+    if (!all[0].inside_port)
+        return tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 has no port to listen on");
+    if (!inside && !all[0].addr_be)
+        return tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 has no address that other hosts can reach: set TUTTI_IFACE there");
+    snprintf(c->rendezvous, sizeof(c->rendezvous), "%s",
+             inside ? tt_net_text(htonl(INADDR_LOOPBACK), all[0].inside_port, where) : tt_net_text(all[0].addr_be, all[0].port, where));
+    if (!c->has_key && all[0].has_key) {
+        memcpy(c->key, all[0].key, sizeof(c->key));
+        c->has_key = true;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent *p, struct tutti_error *err)
+{
+    struct offer mine, *all = NULL;
+    tutti_status st = TUTTI_OK, own;
+
+    c->rank = p->rank;
+    c->size = p->size;
+    c->local_rank = p->local_rank;
+    c->rendezvous[0] = 0;
+    if (c->size < 2)
+        return TUTTI_OK;
+    if (sodium_init() < 0)
+        return tt_fail(err, TUTTI_ERR_IO, "libsodium cannot be initialised");
+    all = tt_zalloc(c->size, sizeof(*all));
+    own = make_offer(c, &mine, err);
+    if (!all)
+        own = tt_fail_memory(err, "rendezvous");
+    else
+        st = p->gather(p->ctx, &mine, sizeof(mine), all, own ? NULL : err);
+    if (st == TUTTI_OK && own == TUTTI_OK)
+        st = take_offer(c, all, err);
+    if (all)
+        sodium_memzero(all[0].key, sizeof(all[0].key));
+    free(all);
+    return own ? own : st;
+}

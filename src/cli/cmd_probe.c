@@ -1,0 +1,220 @@
+/* tutti probe: measures the network of a live job into a topology file. Inside a job it is one rank; otherwise it starts its own ranks on
+ * this machine through tutti run. Rank 0 writes the file and prints. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cli_option own[] = {
+    {"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
+    {"output", 'o', "FILE", "write the topology file ('-': standard output, the report to standard error)"},
+    {"time", 0, "TIME", "about how long to measure (default 10s)"},
+    {"transport", 0, "NAME", "shm, tcp or mpi (default: shm inside a host, tcp between hosts)"},
+    {0}};
+static const struct cli_option *const options[] = {own, cli_json_options, NULL};
+
+static void print_rate(FILE *out, double rate, bool at_least)
+{
+    char buf[40];
+    tutti_format_rate(rate, buf, sizeof buf);
+    fprintf(out, " %s%14s", at_least ? ">" : " ", rate > 0 ? buf : "-");
+}
+
+static void print_hosts(const struct tutti_probe *p, const struct tutti_probe_info *info, FILE *out)
+{
+    struct tutti_probe_host h;
+    char lat[40];
+    fprintf(out, "# %-20s %6s %6s %6s  %14s  %14s  %14s  %s\n", "host", "ranks", "first", "group", "sends", "receives", "memory",
+            "latency");
+    for (size_t i = 0; tutti_probe_host(p, i, &h); i++) {
+        fprintf(out, "  %-20s %6u %6u %6u", h.name, h.ranks, h.first_rank, h.group);
+        print_rate(out, h.up, h.up_at_least);
+        print_rate(out, h.down, h.down_at_least);
+        print_rate(out, h.memory, false);
+        fprintf(out, "  %s\n", h.memory > 0 ? tutti_format_us(h.memory_latency_us, lat, sizeof lat) : "-");
+    }
+    struct tutti_probe_group g;
+    for (size_t i = 0; info->groups > 1 && tutti_probe_group(p, i, &g); i++) {
+        fprintf(out, "  group %-14zu %6u hosts, uplink     ", i, g.hosts);
+        print_rate(out, g.up, false);
+        print_rate(out, g.down, false);
+        fputc('\n', out);
+    }
+}
+
+static void print_report(const struct tutti_probe *p, FILE *out)
+{
+    struct tutti_probe_info info;
+    char lat[40];
+    tutti_probe_info(p, &info);
+    fprintf(out, "# tutti %s: %u ranks on %u hosts in %u groups, measured in %.1f s; %llu of %llu pairs; confidence %.2f\n",
+            tutti_version(), info.ranks, info.hosts, info.groups, info.seconds, (unsigned long long)info.pairs_measured,
+            (unsigned long long)info.pairs, info.confidence);
+    fprintf(out, "# host time per message %s, reduction %.3g s per byte\n", tutti_format_us(info.overhead_us, lat, sizeof lat), info.gamma);
+    print_hosts(p, &info, out);
+    const char *text;
+    for (size_t i = 0; (text = tutti_probe_finding(p, i)); i++)
+        fprintf(out, "%s\n", text);
+}
+
+/* Rates that were not measured are null. */
+static void json_rate(struct tutti_json *j, const char *key, double rate)
+{
+    if (rate > 0)
+        tutti_json_real(j, key, rate);
+    else
+        tutti_json_null(j, key);
+}
+
+static void json_hosts(struct tutti_json *j, const struct tutti_probe *p)
+{
+    struct tutti_probe_host h;
+    tutti_json_array(j, "hosts");
+    for (size_t i = 0; tutti_probe_host(p, i, &h); i++) {
+        tutti_json_object(j, NULL);
+        tutti_json_string(j, "name", h.name);
+        tutti_json_u64(j, "first_rank", h.first_rank);
+        tutti_json_u64(j, "ranks", h.ranks);
+        tutti_json_u64(j, "group", h.group);
+        json_rate(j, "up_Bps", h.up);
+        json_rate(j, "down_Bps", h.down);
+        tutti_json_bool(j, "up_at_least", h.up_at_least);
+        tutti_json_bool(j, "down_at_least", h.down_at_least);
+        json_rate(j, "memory_Bps", h.memory);
+        json_rate(j, "memory_latency_us", h.memory_latency_us);
+        tutti_json_end(j);
+    }
+    tutti_json_end(j);
+}
+
+static void json_groups(struct tutti_json *j, const struct tutti_probe *p)
+{
+    struct tutti_probe_group g;
+    tutti_json_array(j, "groups");
+    for (size_t i = 0; tutti_probe_group(p, i, &g); i++) {
+        tutti_json_object(j, NULL);
+        tutti_json_u64(j, "hosts", g.hosts);
+        json_rate(j, "up_Bps", g.up);
+        json_rate(j, "down_Bps", g.down);
+        tutti_json_end(j);
+    }
+    tutti_json_end(j);
+}
+
+static void json_pairs(struct tutti_json *j, const struct tutti_probe *p)
+{
+    struct tutti_probe_pair x;
+    tutti_json_array(j, "pairs");
+    for (size_t i = 0; tutti_probe_pair(p, i, &x); i++) {
+        if (!(x.rate > 0))
+            continue;
+        tutti_json_object(j, NULL);
+        tutti_json_u64(j, "from", x.from);
+        tutti_json_u64(j, "to", x.to);
+        tutti_json_real(j, "Bps", x.rate);
+        json_rate(j, "crowd_Bps", x.crowd_rate);
+        json_rate(j, "latency_us", x.latency_us);
+        tutti_json_end(j);
+    }
+    tutti_json_end(j);
+}
+
+static void print_json(const struct tutti_probe *p)
+{
+    struct tutti_probe_info info;
+    struct tutti_json *j = tutti_json_open(stdout);
+    const char *text;
+    tutti_probe_info(p, &info);
+    tutti_json_object(j, NULL);
+    tutti_json_u64(j, "ranks", info.ranks);
+    tutti_json_real(j, "seconds", info.seconds);
+    tutti_json_real(j, "confidence", info.confidence);
+    tutti_json_u64(j, "pairs_measured", info.pairs_measured);
+    tutti_json_u64(j, "pairs_all", info.pairs);
+    tutti_json_bool(j, "crowded", info.crowded);
+    tutti_json_bool(j, "unsure", info.unsure);
+    tutti_json_real(j, "overhead_us", info.overhead_us);
+    tutti_json_real(j, "gamma_s_per_byte", info.gamma);
+    json_hosts(j, p);
+    json_groups(j, p);
+    json_pairs(j, p);
+    tutti_json_array(j, "findings");
+    for (size_t i = 0; (text = tutti_probe_finding(p, i)); i++)
+        tutti_json_string(j, NULL, text);
+    tutti_json_end(j);
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+static bool to_stdout(const struct cli_args *a)
+{
+    const char *path = cli_value(a, "output");
+    return path && !strcmp(path, "-");
+}
+
+static int answer(const struct cli_args *a, const struct tutti_probe *p)
+{
+    struct tutti_topo *t = NULL;
+    struct tutti_error err;
+    const char *path = cli_value(a, "output");
+    if (tutti_probe_topo(p, &t, &err))
+        return cli_fail(a, &err);
+    int code = path && tutti_topo_write(t, path, &err) ? cli_fail(a, &err) : CLI_OK;
+    tutti_topo_free(t);
+    if (code)
+        return code;
+    if (cli_flag(a, "json"))
+        print_json(p);
+    else
+        print_report(p, to_stdout(a) ? stderr : stdout);
+    return CLI_OK;
+}
+
+static int run_rank(const struct cli_args *a, uint64_t budget_us)
+{
+    struct tutti_error err;
+    struct tutti_comm *comm;
+    struct tutti_probe *p = NULL;
+    struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(a, "transport")};
+    unsetenv("TUTTI_TOPO"); /* of an earlier probe, perhaps of other ranks: nothing is planned on it here */
+    if (tutti_comm_open(&o, &comm, &err))
+        return cli_fail(a, &err);
+    int code = CLI_OK;
+    if (tutti_probe_run(comm, budget_us, &p, &err))
+        code = cli_bad(a, "%s", err.text) ? CLI_NO : CLI_NO;
+    else if (tutti_comm_rank(comm) == 0)
+        code = answer(a, p);
+    tutti_probe_free(p);
+    tutti_comm_close(comm);
+    return code;
+}
+
+static int run(const struct cli_args *a)
+{
+    const char *time = cli_value(a, "time");
+    struct tutti_error err;
+    uint64_t ps = UINT64_C(10000000000000);
+    if (time && tutti_parse_time(time, &ps, &err))
+        return cli_bad(a, "--time: %s", err.text);
+    if (cli_flag(a, "json") && to_stdout(a))
+        return cli_bad(a, "--json and -o -: standard output takes one document; name a file");
+    return cli_in_job() ? run_rank(a, ps / 1000000) : cli_start_ranks(a, "2");
+}
+
+const struct cli_command cli_probe = {
+    .name = "probe",
+    .synopsis = "probe [-n N] [-o FILE] [--time TIME] [--transport shm|tcp|mpi] [--json]",
+    .summary = "measure the live network into a topology file",
+    .details =
+        "The file is for --topo of every command and for TUTTI_TOPO. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one "
+        "rank.\n"
+        "Measured: pairs of hosts (latency, rate each way), one host to several and several to one (network interfaces), all hosts at "
+        "once\n"
+        "(shared uplinks), ranks inside hosts, host time per message, reduction. \">\": at least; no flows filled it. Confidence: the part "
+        "of the\n"
+        "measured pairs that the topology predicts within 15 %. tutti-topology(5) says what this cannot see.",
+    .examples = "tutti probe -n 8 -o measured.json\ntutti explain --topo measured.json --size 100M\ntutti lab --rates "
+                "1gbit,1gbit,1gbit,250mbit -- tutti probe -o measured.json\nmpirun -n 4 tutti probe -o measured.json",
+    .options = options,
+    .run = run,
+};

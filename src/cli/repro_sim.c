@@ -1,0 +1,71 @@
+/* repro_sim.c - one run of an experiment at level flow or packet, and the fairer of two ways to issue a schedule.
+ *
+ * A schedule can be issued step by step (level step: nobody begins a step before all have ended the last) or as its data allow (level
+ * flow). Neither is always faster: running ahead hides latency, but messages of different steps may then meet on a link. Comparisons take
+ * the faster of the two for every algorithm, so that nobody is blamed for the way he was issued. */
+#include "cli/repro.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static bool show(void *progress, double fraction)
+{
+    cli_progress_show(progress, fraction);
+    return true;
+}
+
+static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo *t, const struct repro_case *c,
+                             const struct tutti_sim_options *o, struct tutti_sim_info *ret, struct tutti_error *err)
+{
+    char what[160];
+    struct tutti_sim_options with = *o;
+    struct cli_progress progress;
+    struct tutti_schedule *s = NULL;
+    struct tutti_sim *sim = NULL;
+    snprintf(what, sizeof what, "%s on %.60s, %llu bytes", c->algo, c->spec, (unsigned long long)c->bytes);
+    cli_progress_begin(&progress, what);
+    with.progress = show;
+    with.progress_ctx = &progress;
+    tutti_status st = tutti_plan_schedule(p, &s, err);
+    if (!st)
+        st = tutti_sim_run(s, t, c->bytes / 4, TUTTI_F32, &with, &sim, err);
+    if (!st)
+        tutti_sim_info(sim, ret);
+    cli_progress_end(&progress);
+    tutti_sim_free(sim);
+    tutti_schedule_free(s);
+    return st;
+}
+
+bool repro_simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret)
+{
+    struct tutti_plan_options po = {.size = sizeof po, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
+    struct tutti_topo *t = NULL;
+    struct tutti_plan *p = NULL;
+    struct tutti_error err;
+    if (repro_failed(r))
+        return false;
+    tutti_status st = tutti_topo_parse(c->spec, &t, &err);
+    if (!st)
+        st = tutti_plan_make(t, &po, &p, &err);
+    if (!st)
+        st = run_plan(p, t, c, o, ret, &err);
+    if (st && st != TUTTI_ERR_REFUSED)
+        repro_fail(r, &err);
+    tutti_plan_free(p);
+    tutti_topo_free(t);
+    return !st;
+}
+
+double repro_best_us(struct repro_report *r, const struct repro_case *c, const char **ret_level)
+{
+    const struct tutti_sim_options flow = {0};
+    struct tutti_sim_result step;
+    struct tutti_sim_info free_running;
+    if (!repro_price(r, c->spec, c->algo, c->options, c->bytes, &step) || !repro_simulate(r, c, &flow, &free_running))
+        return NAN;
+    bool lockstep = step.time_us < free_running.time_us;
+    if (ret_level)
+        *ret_level = lockstep ? "step" : "flow";
+    return lockstep ? step.time_us : free_running.time_us;
+}

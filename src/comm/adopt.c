@@ -1,0 +1,36 @@
+/* adopt.c - ranks that somebody else has brought together: MPI, or a caller who knows them (the MPI shim).
+ *
+ * Only who is who and where to meet comes from there; the ranks then meet as always, so that the watch has its control connections and
+ * names who died whatever carries the data. */
+#include "comm/parts.h"
+
+bool tt_comm_apart(const struct tt_comm_config *c)
+{
+    return c->transport && (tt_streq(c->transport, "tcp") || tt_streq(c->transport, "mpi"));
+}
+
+static tutti_status gather(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+{
+    struct tt_mpi *m = ctx;
+    return m->ops->gather(m, mine, bytes, ret_all, err);
+}
+
+tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi, struct tutti_error *err)
+{
+    struct tt_mpi *m = NULL;
+    bool mpi = c->transport && tt_streq(c->transport, "mpi");
+    if (mpi && c->parent)
+        return tt_fail(err, TUTTI_ERR_ARG, "transport mpi is for whole jobs: ranks that were given by a caller use shm and tcp");
+    if (c->parent)
+        return tt_boot_adopt(&c->boot, c->parent, err);
+    if (!mpi)
+        return TUTTI_OK;
+    tutti_status st = tt_mpi_join(&m, err);
+    if (st)
+        return st;
+    struct tt_boot_parent parent = {.rank = m->rank, .size = m->size, .local_rank = m->local_rank, .gather = gather, .ctx = m};
+    st = tt_boot_adopt(&c->boot, &parent, err);
+    if (!st)
+        *ret_mpi = m;
+    return st;
+}

@@ -1,0 +1,212 @@
+/* flows.c - messages between chosen ranks at the same time, each timed at one end: what probe measures networks with.
+ *
+ *     flows 0 -> 1 and 2 -> 3, one round:
+ *     rank 0  data ------------->            ... answer: stop the clock
+ *     rank 1             data --> answer ->
+ *     rank 2  data ----->                    ... answer: stop the clock
+ *     rank 3       data --> answer --------->
+ *
+ * A flow is a schedule of two messages: the vector there, its last part back (a short vector as a whole), which the receiver cannot send
+ * before it has everything. Pulled, it is the other way round: the last part there as a request, the vector back. All flows are requests of
+ * the communicator's own engine, over the wires its collectives use. Every rank starts all of them in the same order, empty ones where it
+ * has no part, since all must number their requests alike; after that each goes its own pace, so that a flow's time does not depend on when
+ * its rank got round to the others. */
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "comm/parts.h"
+
+enum { ANSWER_PART = 4096, SPINS = 200 };
+static const uint64_t nap_ns = 2000000;
+
+struct run {
+    const struct tt_flow_set *set;
+    struct tt_sched **scheds;
+    struct tt_program **programs;
+    uint64_t *since; /* by flow; 0: not running */
+};
+
+/* Who begins, and has the clock. */
+static uint32_t starter(const struct tt_flow *f)
+{
+    return f->pulled ? f->to : f->from;
+}
+
+static tutti_status flow_sched(const struct tt_comm *c, const struct tt_flow *f, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_builder b;
+    bool whole = f->bytes <= ANSWER_PART;
+    uint32_t *weights = whole ? NULL : tt_alloc(2, sizeof *weights); /* the builder takes it over */
+    if (!whole && !weights)
+        return tt_fail_memory(err, "flow");
+    if (weights) {
+        weights[0] = ANSWER_PART - 1;
+        weights[1] = 1;
+    }
+    struct tt_shape shape = {.coll = TUTTI_BROADCAST,
+                             .ranks = c->size,
+                             .root = starter(f),
+                             .chunks = whole ? 1 : 2,
+                             .nbufs = TT_BUF_SCRATCH,
+                             .segments = 1,
+                             .weights = weights,
+                             .inplace = true};
+    struct tt_span last_in = tt_span_range(TT_BUF_IN, shape.chunks - 1, 1), all_in = tt_span_range(TT_BUF_IN, 0, shape.chunks);
+    struct tt_span last = tt_span_range(TT_BUF_OUT, shape.chunks - 1, 1), all = tt_span_range(TT_BUF_OUT, 0, shape.chunks);
+    uint32_t other = shape.root == f->from ? f->to : f->from;
+    tt_build_begin(&b, &shape, c->rank);
+    tt_build_rank(&b, c->rank);
+    if (c->rank == shape.root) {
+        tt_emit_send(&b, 0, other, 0, f->pulled ? &last_in : &all_in, 1);
+        tt_emit_recv(&b, 1, other, 0, f->pulled ? &all : &last, 1);
+    } else if (c->rank == other) {
+        tt_emit_recv(&b, 0, shape.root, 0, f->pulled ? &last : &all, 1);
+        tt_emit_send(&b, 1, shape.root, 0, f->pulled ? &all : &last, 1);
+    }
+    return tt_build_freeze(&b, ret, err);
+}
+
+static tutti_status prepare(const struct tt_comm *c, struct run *r, struct tutti_error *err)
+{
+    tutti_status st = TUTTI_OK;
+    uint32_t n = r->set->n;
+    r->scheds = tt_zalloc(n, sizeof(struct tt_sched *));
+    r->programs = tt_zalloc(n, sizeof(struct tt_program *));
+    r->since = tt_zalloc(n, sizeof *r->since);
+    if (!r->scheds || !r->programs || !r->since)
+        return tt_fail_memory(err, "flows");
+    for (uint32_t i = 0; !st && i < n; i++) {
+        const struct tt_flow *f = &r->set->flows[i];
+        assert(f->from != f->to && f->from < c->size && f->to < c->size);
+        st = flow_sched(c, f, &r->scheds[i], err);
+        if (!st)
+            st = tt_program_make(
+                &(struct tt_program_config){
+                    .sched = r->scheds[i], .rank = c->rank, .count = f->bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM},
+                &r->programs[i], err);
+    }
+    return st;
+}
+
+static void release(struct run *r)
+{
+    for (uint32_t i = 0; i < r->set->n; i++) {
+        if (r->programs)
+            tt_program_free(r->programs[i]);
+        if (r->scheds)
+            tt_sched_free(r->scheds[i]);
+    }
+    free(r->programs);
+    free(r->scheds);
+    free(r->since);
+}
+
+static struct tt_op_desc describe(const struct tt_comm *c, const struct tt_flow *f)
+{
+    return (struct tt_op_desc){
+        .comm = c->tag, .seq = c->seq, .coll = TUTTI_BROADCAST, .count = f->bytes, .root = starter(f), .busy = TT_OP_COLL};
+}
+
+/* One clock for all: starting a flow already sends, and may take a while. */
+static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_error *err)
+{
+    tutti_status st = TUTTI_OK;
+    uint64_t now = tt_now_ns();
+    for (uint32_t i = 0; !st && i < r->set->n; i++) {
+        const struct tt_flow *f = &r->set->flows[i];
+        struct tt_start s = {.program = r->programs[i],
+                             .in = r->set->data,
+                             .out = r->set->data,
+                             .seq = ++c->seq,
+                             .fingerprint = tt_mix64(f->bytes ^ ((uint64_t)f->from << 32 | f->to))};
+        r->since[i] = now;
+        st = tt_engine_start(c->engine, &s, err);
+    }
+    return st;
+}
+
+/* Notes the flows that have ended; how many still run. *ret_bad: one that failed, or the set's n. */
+static uint32_t sweep(struct tt_comm *c, struct run *r, uint64_t *best, uint32_t *ret_bad)
+{
+    struct tutti_error err;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < r->set->n; i++) {
+        if (!r->since[i])
+            continue;
+        tutti_status st = tt_engine_test(c->engine, r->programs[i], &err);
+        if (st != TUTTI_OK) {
+            left++;
+            *ret_bad = st == TUTTI_IN_PROGRESS ? *ret_bad : i;
+            continue;
+        }
+        uint64_t ns = tt_now_ns() - r->since[i];
+        r->since[i] = 0;
+        if (starter(&r->set->flows[i]) == c->rank && (!best[i] || ns < best[i]))
+            best[i] = ns + !ns;
+    }
+    return left;
+}
+
+static uint32_t first_running(const struct run *r)
+{
+    uint32_t i = 0;
+    while (i + 1 < r->set->n && !r->since[i])
+        i++;
+    return i;
+}
+
+/* Until all have ended. The ordinary wait finds out who is to blame for one that fails, or takes too long. */
+static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best, struct tutti_error *err)
+{
+    struct tt_transport *t = c->wire.transport;
+    uint64_t idle = 0, deadline = tt_now_ns() + c->world->timeout_ns;
+    uint32_t bad = r->set->n;
+    while (sweep(c, r, best, &bad)) {
+        uint64_t now = tt_now_ns();
+        tutti_status st = tt_comm_verdict(c);
+        if (!st && (bad < r->set->n || now >= deadline)) {
+            uint32_t i = bad < r->set->n ? bad : first_running(r);
+            struct tt_op_desc op = describe(c, &r->set->flows[i]);
+            st = tt_comm_finish(c, c->engine, r->programs[i], &op);
+        }
+        if (st)
+            return tt_fail(err, st, "%s", c->last.text);
+        if (tt_engine_progress(c->engine)) {
+            idle = 0;
+            deadline = now + c->world->timeout_ns;
+        } else if (++idle < SPINS)
+            sched_yield();
+        else
+            t->ops->wait(t, now + nap_ns);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_comm_flows(struct tt_comm *c, const struct tt_flow_set *set, uint64_t *ret_ns, struct tutti_error *err)
+{
+    struct run r = {.set = set};
+    tt_comm_lock(c);
+    tutti_status st = tt_comm_verdict(c);
+    for (uint32_t i = 0; i < set->n; i++)
+        ret_ns[i] = 0;
+    if (st)
+        tt_fail(err, st, "%s", c->last.text);
+    if (!st)
+        st = prepare(c, &r, err);
+    for (uint32_t k = 0; !st && k < set->rounds; k++) {
+        st = start_all(c, &r, err);
+        if (!st)
+            st = finish_all(c, &r, ret_ns, err);
+    }
+    release(&r);
+    tt_comm_unlock(c);
+    return st;
+}
+
+void tt_comm_place(const struct tt_comm *c, uint32_t rank, struct tt_comm_place *ret)
+{
+    const struct tt_boot_peer *peer = &tt_boot_peers(c->world->boot)[c->members[rank]];
+    assert(rank < c->size);
+    *ret = (struct tt_comm_place){.host_id = tt_comm_apart(&c->config) ? rank : peer->host_id, .host = peer->host};
+}

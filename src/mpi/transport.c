@@ -1,0 +1,544 @@
+/* transport.c - pieces as MPI messages. Small ones travel behind their header in one message; large ones are announced by the header and
+ * follow in a message of their own, which the receiver posts when it knows where the bytes belong (rendezvous: no copy on either side).
+ *
+ *     tag 0        header [payload up to TT_INLINE_MAX]     taken in order by SLOTS_IN posted receives per peer
+ *     tag 1 + s    payload of the piece announced on stream s, s = 0 .. STREAMS-1 in turn
+ *
+ * MPI keeps the order of messages of one tag between two ranks, so the k-th payload on a stream is that of the k-th announcement on it. A
+ * stream is busy from its announcement until its payload is there; an announcement on a busy stream waits, and what comes after it from
+ * that peer. Receives are matched in the order they were posted: `posted` is that queue, and only its front is asked about.
+ *
+ * MPI does not tell who died: the watch does. An orderly end is a header of its own (BYE), so that every rank knows when nothing more will
+ * come and can close without losing a message. */
+#include <assert.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mpi/parts.h"
+
+enum { SLOTS_IN = 8, SLOTS_OUT = 16, STREAMS = 4, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
+enum { LOOKS = 64, NAP_MIN_NS = 10000, NAP_MAX_NS = 500000 };
+static const uint64_t farewell_ns = 1000000000;
+
+enum kind { DATA = 1, ANNOUNCE, BYE };
+struct header { /* travels between ranks of one build and byte order */
+    struct tt_tag tag;
+    uint32_t bytes;
+    uint8_t kind, stream, pad[2];
+};
+static_assert(sizeof(struct header) <= HEAD, "the header has its place before the payload");
+
+enum stream_state { FREE, ANNOUNCED, RECEIVING };
+struct stream {
+    enum stream_state state;
+    struct header head;
+};
+
+struct peer {
+    char *in, *out; /* SLOTS_IN, SLOTS_OUT slots */
+    MPI_Request in_request[SLOTS_IN];
+    uint8_t posted[SLOTS_IN]; /* slots in the order of their receives, from `front` */
+    uint32_t front, nposted;
+    bool arrived; /* the message of the front slot is there */
+    struct stream stream[STREAMS];
+    uint32_t next_stream;
+    uint8_t free_out[SLOTS_OUT], nfree_out;
+    uint8_t left[SLOTS_OUT]; /* messages of the slot under way */
+    uint64_t cookie[SLOTS_OUT];
+    bool closed;
+};
+
+/* A message under way that is not in `front`: of slot `what`, or the payload on stream `what`. */
+struct under_way {
+    uint32_t peer;
+    uint8_t what;
+    bool incoming;
+};
+
+struct mpi {
+    struct tt_transport base;
+    MPI_Comm comm;
+    struct peer *peer;
+    MPI_Request *front; /* [size]: of every peer's oldest receive */
+    MPI_Request *busy;  /* [nbusy], with their meaning beside them */
+    struct under_way *way;
+    int nbusy;
+    int *done; /* room for Testsome */
+    MPI_Status *status;
+    struct tt_event *news;
+    size_t nnews;
+    uint32_t turn;
+    bool failed, told; /* MPI itself reported an error; everybody was told closed */
+    char *store;
+};
+
+static bool total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
+{
+    size_t sum = 0;
+    if (niov < 0 || niov > TT_IOV_MAX)
+        return false;
+    for (int i = 0; i < niov; i++) {
+        if (iov[i].iov_len > limit - sum)
+            return false;
+        sum += iov[i].iov_len;
+    }
+    *ret = sum;
+    return true;
+}
+
+/* ---- posting ---- */
+
+static void look_at_front(struct mpi *t, uint32_t r)
+{
+    struct peer *p = &t->peer[r];
+    t->front[r] = p->nposted && !p->arrived ? p->in_request[p->posted[p->front]] : MPI_REQUEST_NULL;
+}
+
+static void post(struct mpi *t, uint32_t r, uint8_t slot)
+{
+    struct peer *p = &t->peer[r];
+    if (PMPI_Irecv(p->in + (size_t)slot * SLOT, SLOT, MPI_BYTE, (int)r, 0, t->comm, &p->in_request[slot]) != MPI_SUCCESS) {
+        t->failed = true;
+        return;
+    }
+    p->posted[(p->front + p->nposted++) % SLOTS_IN] = slot;
+    if (p->nposted == 1)
+        look_at_front(t, r);
+}
+
+/* The message of several places as one: addresses in a type of its own. */
+static int list_type(const struct iovec *iov, int niov, MPI_Datatype *ret)
+{
+    MPI_Aint at[TT_IOV_MAX];
+    int len[TT_IOV_MAX];
+    for (int i = 0; i < niov; i++) {
+        PMPI_Get_address(iov[i].iov_base, &at[i]);
+        len[i] = (int)iov[i].iov_len;
+    }
+    int rc = PMPI_Type_create_hindexed(niov, len, at, MPI_BYTE, ret);
+    return rc == MPI_SUCCESS ? PMPI_Type_commit(ret) : rc;
+}
+
+struct payload {
+    const struct iovec *iov;
+    int niov;
+    uint32_t peer;
+    uint8_t stream;
+    bool incoming;
+};
+
+static int start_payload(struct mpi *t, const struct payload *m, MPI_Request *ret)
+{
+    MPI_Datatype type = MPI_BYTE;
+    int count = m->niov == 1 ? (int)m->iov->iov_len : 1, tag = 1 + m->stream, peer = (int)m->peer;
+    int rc = m->niov == 1 ? MPI_SUCCESS : list_type(m->iov, m->niov, &type);
+    void *at = m->niov == 1 ? m->iov->iov_base : MPI_BOTTOM;
+    if (rc == MPI_SUCCESS)
+        rc = m->incoming ? PMPI_Irecv(at, count, type, peer, tag, t->comm, ret) : PMPI_Isend(at, count, type, peer, tag, t->comm, ret);
+    if (type != MPI_BYTE)
+        PMPI_Type_free(&type);
+    return rc;
+}
+
+static void remember(struct mpi *t, MPI_Request request, struct under_way w)
+{
+    t->busy[t->nbusy] = request;
+    t->way[t->nbusy++] = w;
+}
+
+static tutti_status broken(struct mpi *t)
+{
+    t->failed = true;
+    return TUTTI_ERR_IO;
+}
+
+/* ---- sending ---- */
+
+static void copy_in(char *to, const struct iovec *iov, int niov)
+{
+    for (int i = 0; i < niov; i++) {
+        if (iov[i].iov_len)
+            memcpy(to, iov[i].iov_base, iov[i].iov_len);
+        to += iov[i].iov_len;
+    }
+}
+
+static tutti_status send_slot(struct mpi *t, uint32_t r, uint8_t slot, const struct header *h, size_t inline_bytes)
+{
+    struct peer *p = &t->peer[r];
+    char *at = p->out + (size_t)slot * SLOT;
+    MPI_Request request;
+    memcpy(at, h, sizeof *h);
+    if (PMPI_Isend(at, (int)(HEAD + inline_bytes), MPI_BYTE, (int)r, 0, t->comm, &request) != MPI_SUCCESS)
+        return broken(t);
+    p->left[slot]++;
+    remember(t, request, (struct under_way){.peer = r, .what = slot});
+    return TUTTI_OK;
+}
+
+static tutti_status send_large(struct mpi *t, uint32_t r, uint8_t slot, struct header *h, const struct iovec *iov, int niov)
+{
+    struct peer *p = &t->peer[r];
+    MPI_Request request;
+    h->kind = ANNOUNCE;
+    h->stream = (uint8_t)(p->next_stream++ % STREAMS);
+    tutti_status st = send_slot(t, r, slot, h, 0);
+    struct payload m = {.iov = iov, .niov = niov, .peer = r, .stream = h->stream};
+    if (!st && start_payload(t, &m, &request) != MPI_SUCCESS)
+        st = broken(t);
+    if (!st) {
+        p->left[slot]++;
+        remember(t, request, (struct under_way){.peer = r, .what = slot});
+    }
+    return st;
+}
+
+static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct tt_tag *tag, const struct iovec *iov, int niov,
+                             uint64_t cookie)
+{
+    struct mpi *t = (struct mpi *)base;
+    size_t bytes;
+    if (r >= base->size || r == base->rank || !total(iov, niov, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
+        return TUTTI_ERR_ARG;
+    struct peer *p = &t->peer[r];
+    if (p->closed || t->failed)
+        return TUTTI_ERR_IO;
+    if (p->nfree_out == 0)
+        return TUTTI_IN_PROGRESS;
+    uint8_t slot = p->free_out[--p->nfree_out];
+    struct header h = {.tag = *tag, .bytes = (uint32_t)bytes, .kind = DATA};
+    p->cookie[slot] = cookie;
+    p->left[slot] = 0;
+    if (bytes > TT_INLINE_MAX)
+        return send_large(t, r, slot, &h, iov, niov);
+    copy_in(p->out + (size_t)slot * SLOT + HEAD, iov, niov);
+    return send_slot(t, r, slot, &h, bytes);
+}
+
+/* ---- receiving ---- */
+
+static tutti_status mpi_accept(struct tt_transport *base, uint32_t r, uint32_t stream, const struct iovec *iov, int niov)
+{
+    struct mpi *t = (struct mpi *)base;
+    size_t bytes;
+    if (r >= base->size || r == base->rank || stream >= STREAMS)
+        return TUTTI_ERR_ARG;
+    struct stream *s = &t->peer[r].stream[stream];
+    if (s->state != ANNOUNCED || !total(iov, niov, s->head.bytes, &bytes) || bytes != s->head.bytes)
+        return TUTTI_ERR_ARG;
+    if (t->peer[r].closed || t->failed)
+        return TUTTI_ERR_IO;
+    struct payload m = {.iov = iov, .niov = niov, .peer = r, .stream = (uint8_t)stream, .incoming = true};
+    MPI_Request request;
+    if (start_payload(t, &m, &request) != MPI_SUCCESS)
+        return broken(t);
+    s->state = RECEIVING;
+    remember(t, request, (struct under_way){.peer = r, .what = (uint8_t)stream, .incoming = true});
+    return TUTTI_OK;
+}
+
+static void mpi_release(struct tt_transport *base, const struct tt_event *ev)
+{
+    struct mpi *t = (struct mpi *)base;
+    if (ev->kind == TT_EV_DATA)
+        post(t, ev->peer, (uint8_t)(((const char *)ev->data - t->peer[ev->peer].in) / SLOT));
+}
+
+static void finished(struct mpi *t, const struct under_way *w)
+{
+    struct peer *p = &t->peer[w->peer];
+    struct tt_event ev = {.kind = TT_EV_SENT, .peer = w->peer};
+    if (w->incoming) {
+        struct stream *s = &p->stream[w->what];
+        s->state = FREE;
+        ev.kind = TT_EV_RECEIVED;
+        ev.stream = w->what;
+        ev.bytes = s->head.bytes;
+        ev.tag = s->head.tag;
+    } else {
+        if (--p->left[w->what])
+            return;
+        p->free_out[p->nfree_out++] = w->what;
+        ev.cookie = p->cookie[w->what];
+    }
+    if (!p->closed && (w->incoming || ev.cookie))
+        t->news[t->nnews++] = ev;
+}
+
+/* Asks MPI: what has been sent or received since? */
+static void look(struct mpi *t)
+{
+    int n = 0;
+    if (t->failed || t->nnews) /* room for news is room for one look's */
+        return;
+    if (PMPI_Testsome(t->nbusy, t->busy, &n, t->done, t->status) != MPI_SUCCESS) {
+        t->failed = true;
+        return;
+    }
+    for (int i = 0; n != MPI_UNDEFINED && i < n; i++)
+        finished(t, &t->way[t->done[i]]);
+    int kept = 0;
+    for (int i = 0; n != MPI_UNDEFINED && n > 0 && i < t->nbusy; i++)
+        if (t->busy[i] != MPI_REQUEST_NULL) {
+            t->busy[kept] = t->busy[i];
+            t->way[kept++] = t->way[i];
+        }
+    t->nbusy = n != MPI_UNDEFINED && n > 0 ? kept : t->nbusy;
+    n = 0;
+    t->failed = PMPI_Testsome((int)t->base.size, t->front, &n, t->done, t->status) != MPI_SUCCESS;
+    for (int i = 0; !t->failed && n != MPI_UNDEFINED && i < n; i++)
+        t->peer[t->done[i]].arrived = true;
+}
+
+/* Takes the front message of a peer out of its slot. False: it must wait for its stream. */
+static bool take(struct mpi *t, uint32_t r, struct tt_event *ev)
+{
+    struct peer *p = &t->peer[r];
+    uint8_t slot = p->posted[p->front];
+    const char *at = p->in + (size_t)slot * SLOT;
+    struct header h;
+    memcpy(&h, at, sizeof h);
+    if (h.kind == ANNOUNCE && p->stream[h.stream % STREAMS].state != FREE)
+        return false;
+    p->front = (p->front + 1) % SLOTS_IN;
+    p->nposted--;
+    p->arrived = false;
+    look_at_front(t, r);
+    *ev = (struct tt_event){.peer = r, .bytes = h.bytes, .tag = h.tag};
+    if (h.kind == DATA && h.bytes <= TT_INLINE_MAX) {
+        ev->kind = TT_EV_DATA;
+        ev->data = at + HEAD;
+        return true;
+    }
+    if (h.kind == ANNOUNCE && h.stream < STREAMS && h.bytes <= TT_PIECE_MAX) {
+        ev->kind = TT_EV_HEADER;
+        ev->stream = h.stream;
+        p->stream[h.stream] = (struct stream){.state = ANNOUNCED, .head = h};
+        post(t, r, slot);
+        return true;
+    }
+    p->closed = true;
+    *ev = (struct tt_event){.kind = TT_EV_CLOSED, .peer = r, .error = h.kind == BYE ? 0 : EPROTO};
+    return true;
+}
+
+static bool has_message(const struct peer *p)
+{
+    return p->arrived && !p->closed;
+}
+
+static size_t tell_news(struct mpi *t, struct tt_event *ev, size_t max)
+{
+    size_t n = t->nnews < max ? t->nnews : max;
+    memcpy(ev, t->news, n * sizeof *ev);
+    memmove(t->news, t->news + n, (t->nnews - n) * sizeof *ev);
+    t->nnews -= n;
+    return n;
+}
+
+/* After an error of MPI itself nobody can be reached any more. */
+static size_t tell_failure(struct mpi *t, struct tt_event *ev, size_t max)
+{
+    size_t n = 0;
+    t->told = true;
+    for (uint32_t r = 0; r < t->base.size; r++) {
+        if (t->peer[r].closed || r == t->base.rank)
+            continue;
+        if (n == max) {
+            t->told = false;
+            break;
+        }
+        t->peer[r].closed = true;
+        ev[n++] = (struct tt_event){.kind = TT_EV_CLOSED, .peer = r, .error = EIO};
+    }
+    return n;
+}
+
+static size_t mpi_poll(struct tt_transport *base, struct tt_event *ev, size_t max)
+{
+    struct mpi *t = (struct mpi *)base;
+    look(t);
+    size_t n = tell_news(t, ev, max);
+    if (t->failed)
+        return n + (t->told ? 0 : tell_failure(t, ev + n, max - n));
+    uint32_t first = t->turn;
+    t->turn = t->turn + 1 < base->size ? t->turn + 1 : 0;
+    for (uint32_t k = 0; k < base->size && n < max; k++) {
+        uint32_t r = (first + k) % base->size;
+        if (has_message(&t->peer[r]) && take(t, r, &ev[n]))
+            n++;
+    }
+    return n;
+}
+
+static bool can_take(const struct peer *p)
+{
+    struct header h;
+    if (!has_message(p))
+        return false;
+    memcpy(&h, p->in + (size_t)p->posted[p->front] * SLOT, sizeof h);
+    return h.kind != ANNOUNCE || p->stream[h.stream % STREAMS].state == FREE;
+}
+
+static bool has_events(const struct mpi *t)
+{
+    if (t->nnews || (t->failed && !t->told))
+        return true;
+    for (uint32_t r = 0; r < t->base.size; r++)
+        if (can_take(&t->peer[r]))
+            return true;
+    return false;
+}
+
+static void nap(unsigned looks)
+{
+    unsigned doublings = (looks - LOOKS) / 4;
+    uint64_t ns = doublings < 6 ? (uint64_t)NAP_MIN_NS << doublings : NAP_MAX_NS;
+    if (looks < LOOKS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+/* MPI has nothing one could sleep on: it is asked again and again, ever more slowly. */
+static void mpi_wait(struct tt_transport *base, uint64_t deadline_ns)
+{
+    struct mpi *t = (struct mpi *)base;
+    for (unsigned looks = 0; !has_events(t); looks++) {
+        look(t);
+        if (has_events(t) || tt_now_ns() >= deadline_ns)
+            return;
+        nap(looks);
+    }
+}
+
+/* ---- opening and closing ---- */
+
+static bool all_parted(const struct mpi *t)
+{
+    for (uint32_t r = 0; r < t->base.size; r++)
+        if (r != t->base.rank && !t->peer[r].closed)
+            return false;
+    return t->nbusy == 0;
+}
+
+/* Says farewell and waits a moment for everybody else's. False: something is still under way. */
+static bool part(struct mpi *t)
+{
+    uint64_t until = tt_now_ns() + farewell_ns;
+    struct header bye = {.kind = BYE};
+    struct tt_event ev[16];
+    for (uint32_t r = 0; r < t->base.size && !t->failed; r++) {
+        struct peer *p = &t->peer[r];
+        if (r == t->base.rank || p->nfree_out == 0)
+            continue;
+        uint8_t slot = p->free_out[--p->nfree_out];
+        p->cookie[slot] = 0;
+        p->left[slot] = 0;
+        send_slot(t, r, slot, &bye, 0);
+    }
+    for (unsigned looks = 0; !t->failed && !all_parted(t) && tt_now_ns() < until; looks++) {
+        size_t n = mpi_poll(&t->base, ev, countof(ev));
+        for (size_t i = 0; i < n; i++)
+            mpi_release(&t->base, &ev[i]);
+        if (n == 0)
+            nap(looks);
+    }
+    return !t->failed && all_parted(t);
+}
+
+static void cancel_receives(struct mpi *t)
+{
+    for (uint32_t r = 0; r < t->base.size; r++) {
+        struct peer *p = &t->peer[r];
+        for (; p->nposted; p->nposted--, p->front = (p->front + 1) % SLOTS_IN) {
+            MPI_Request *request = &p->in_request[p->posted[p->front]];
+            PMPI_Cancel(request);
+            PMPI_Wait(request, MPI_STATUS_IGNORE);
+        }
+    }
+}
+
+static void free_parts(struct mpi *t)
+{
+    free(t->peer);
+    free(t->front);
+    free(t->busy);
+    free(t->way);
+    free(t->done);
+    free(t->status);
+    free(t->news);
+    free(t->store);
+    free(t);
+}
+
+/* What is still under way keeps its memory, and the communicator. */
+static void mpi_close(struct tt_transport *base)
+{
+    struct mpi *t = (struct mpi *)base;
+    if (!part(t)) {
+        tt_mpi_unfinished = true;
+        return;
+    }
+    cancel_receives(t);
+    PMPI_Comm_free(&t->comm);
+    free_parts(t);
+}
+
+static const struct tt_transport_ops mpi_ops = {
+    .name = "mpi",
+    .desc = "messages of an MPI library",
+    .send = mpi_send,
+    .accept = mpi_accept,
+    .release = mpi_release,
+    .poll = mpi_poll,
+    .wait = mpi_wait,
+    .close = mpi_close,
+};
+
+static bool make_room(struct mpi *t, uint32_t size)
+{
+    size_t slots = (size_t)size * (SLOTS_IN + SLOTS_OUT), busy = (size_t)size * (2 * SLOTS_OUT + STREAMS);
+    t->peer = tt_zalloc(size, sizeof *t->peer);
+    t->front = tt_alloc(size, sizeof *t->front);
+    t->busy = tt_alloc(busy, sizeof *t->busy);
+    t->way = tt_alloc(busy, sizeof *t->way);
+    t->done = tt_alloc(busy, sizeof *t->done);
+    t->status = tt_alloc(busy, sizeof *t->status);
+    t->news = tt_alloc(busy, sizeof *t->news);
+    t->store = tt_zalloc(slots, SLOT);
+    return t->peer && t->front && t->busy && t->way && t->done && t->status && t->news && t->store;
+}
+
+static void prepare_peer(struct mpi *t, uint32_t r)
+{
+    struct peer *p = &t->peer[r];
+    p->in = t->store + (size_t)r * (SLOTS_IN + SLOTS_OUT) * SLOT;
+    p->out = p->in + (size_t)SLOTS_IN * SLOT;
+    t->front[r] = MPI_REQUEST_NULL;
+    if (r == t->base.rank)
+        return;
+    for (uint8_t i = 0; i < SLOTS_OUT; i++)
+        p->free_out[p->nfree_out++] = i;
+    for (uint8_t i = 0; i < SLOTS_IN; i++)
+        post(t, r, i);
+}
+
+tutti_status tt_mpi_transport(MPI_Comm comm, uint32_t rank, uint32_t size, struct tt_transport **ret, struct tutti_error *err)
+{
+    struct mpi *t = tt_zalloc(1, sizeof *t);
+    if (!t || !make_room(t, size)) {
+        if (t)
+            free_parts(t);
+        return tt_fail_memory(err, "mpi transport");
+    }
+    t->base = (struct tt_transport){&mpi_ops, rank, size};
+    t->comm = comm;
+    for (uint32_t r = 0; r < size; r++)
+        prepare_peer(t, r);
+    *ret = &t->base;
+    return TUTTI_OK;
+}

@@ -1,0 +1,204 @@
+/* order.c - the launches of a policy and their order.
+ *
+ * Policies that wait at the end of the step launch buckets as they become ready: from the last to the first. The others have freedom:
+ *
+ *   next use   whenever the stream is free, the ready launch whose bucket the next forward pass needs first. These are deadlines in the
+ *              order of the buckets, and serving the earliest deadline first keeps the largest lateness least (exactly so if launches
+ *              could be interrupted). No barrier: an all-gather may run before the last reduce-scatter.
+ *   patient    the same, but no all-gather starts that would still run when the gradients of bucket 0 become ready: that bucket is waited
+ *              for by everything.
+ *   two phase  all reduce-scatters as they become ready, then all all-gathers by next use: DeAR.
+ *
+ * The order is found once, from predicted times, and then fixed. Gradients become ready from the last bucket to the first, so that the most
+ * urgent ready bucket is always the latest one: waiting reduce-scatters are a stack. So are waiting all-gathers, but for those whose
+ * update is not done yet; these are put in by insertion.
+ *
+ * Invariant of the search: `waiting` holds ready first-phase launches and `gathers` pending all-gathers, both with the most urgent on top.
+ */
+#include "policy/parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct gather {
+    uint32_t bucket;
+    uint64_t from_ps; /* not before */
+};
+
+struct search {
+    struct tt_policy *p;
+    const struct tt_policy_input *in;
+    uint64_t *ready;   /* by bucket: all gradients there */
+    uint32_t *waiting; /* stack */
+    struct gather *gathers;
+    uint32_t nwaiting, ngathers;
+    uint32_t next;     /* buckets below this one are not ready yet */
+    uint32_t *scatter; /* by bucket: its reduce-scatter's launch */
+    uint64_t now;
+};
+
+static uint64_t cost_of(const struct tt_policy_input *in, const struct tt_policy_bucket *b, tutti_coll coll)
+{
+    return in->costs->cost(in->costs->ctx, coll, b->algo, b->bytes);
+}
+
+static uint64_t shard_update(const struct search *s, uint32_t bucket)
+{
+    uint64_t all = tt_policy_update_ps(s->in->costs, s->p->buckets[bucket].bytes);
+    return s->p->update == TT_UPDATE_SHARD ? all / s->in->costs->ranks : 0;
+}
+
+/* Appends the launch of a bucket's all-reduce or reduce-scatter. */
+static uint64_t put_first(struct search *s, uint32_t bucket)
+{
+    struct tt_policy *p = s->p;
+    const struct tt_policy_bucket *b = &p->buckets[bucket];
+    bool sync = p->options.kind == TT_POLICY_SYNC;
+    struct tt_policy_launch l = {.bucket = bucket,
+                                 .coll = b->decoupled ? TUTTI_REDUCE_SCATTER : TUTTI_ALLREDUCE,
+                                 .needs_first = sync ? 0 : b->first,
+                                 .needs_last = sync ? p->ntensors - 1 : b->last,
+                                 .needs_launch = TT_NO_LAUNCH,
+                                 .needs_forward = TT_NO_LAUNCH,
+                                 .before_forward = p->wait_at_step ? 0 : b->first};
+    l.cost_ps = cost_of(s->in, b, l.coll);
+    s->scatter[bucket] = p->nlaunches;
+    p->launches[p->nlaunches++] = l;
+    return l.cost_ps;
+}
+
+static uint64_t put_gather(struct search *s, uint32_t bucket)
+{
+    struct tt_policy *p = s->p;
+    const struct tt_policy_bucket *b = &p->buckets[bucket];
+    uint32_t ahead = p->options.lookahead;
+    bool bound = p->options.order == TT_ORDER_PUBLISHED && bucket > 0;
+    struct tt_policy_launch l = {.bucket = bucket,
+                                 .coll = TUTTI_ALL_GATHER,
+                                 .needs_first = b->first,
+                                 .needs_last = b->last,
+                                 .needs_launch = s->scatter[bucket],
+                                 .needs_forward = bound ? p->buckets[bucket > ahead ? bucket - ahead : 0].first : TT_NO_LAUNCH,
+                                 .before_forward = b->first};
+    l.cost_ps = cost_of(s->in, b, l.coll);
+    p->launches[p->nlaunches++] = l;
+    return l.cost_ps;
+}
+
+static void insert_gather(struct search *s, uint32_t bucket, uint64_t from_ps)
+{
+    uint32_t i = s->ngathers++;
+    for (; i > 0 && s->gathers[i - 1].bucket < bucket; i--)
+        s->gathers[i] = s->gathers[i - 1];
+    s->gathers[i] = (struct gather){bucket, from_ps};
+}
+
+static void take_ready(struct search *s)
+{
+    while (s->next > 0 && s->ready[s->next - 1] <= s->now)
+        s->waiting[s->nwaiting++] = --s->next;
+}
+
+static void do_first(struct search *s)
+{
+    uint32_t b = s->waiting[--s->nwaiting];
+    s->now += put_first(s, b);
+    if (s->p->buckets[b].decoupled)
+        insert_gather(s, b, s->now + shard_update(s, b));
+}
+
+static void do_gather(struct search *s)
+{
+    s->now += put_gather(s, s->gathers[--s->ngathers].bucket);
+}
+
+/* Nothing can start: on to the time when something can. */
+static void pass_time(struct search *s)
+{
+    uint64_t then = UINT64_MAX;
+    if (s->next > 0)
+        then = s->ready[s->next - 1];
+    for (uint32_t i = 0; i < s->ngathers; i++)
+        if (s->gathers[i].from_ps > s->now && s->gathers[i].from_ps < then)
+            then = s->gathers[i].from_ps;
+    assert(then != UINT64_MAX && then > s->now);
+    s->now = then;
+}
+
+static bool may_gather(const struct search *s, const struct gather *g)
+{
+    if (g->from_ps > s->now)
+        return false;
+    bool patient = s->p->options.order == TT_ORDER_PATIENT && s->next > 0;
+    return !patient || s->now + cost_of(s->in, &s->p->buckets[g->bucket], TUTTI_ALL_GATHER) <= s->ready[0];
+}
+
+static void by_next_use(struct search *s)
+{
+    while (s->next > 0 || s->nwaiting > 0 || s->ngathers > 0) {
+        take_ready(s);
+        const struct gather *g = s->ngathers > 0 ? &s->gathers[s->ngathers - 1] : NULL;
+        bool can_gather = g && may_gather(s, g);
+        if (s->nwaiting > 0 && !(can_gather && g->bucket < s->waiting[s->nwaiting - 1]))
+            do_first(s);
+        else if (can_gather)
+            do_gather(s);
+        else
+            pass_time(s);
+    }
+}
+
+static void by_phase(struct search *s)
+{
+    for (uint32_t b = s->p->nbuckets; b-- > 0;)
+        put_first(s, b);
+    for (uint32_t b = 0; b < s->p->nbuckets; b++)
+        if (s->p->buckets[b].decoupled)
+            put_gather(s, b);
+}
+
+/* The search works with costs, so they are looked at before it: reading each once also makes later readings cheap. */
+static tutti_status probe_costs(const struct tt_policy *p, const struct tt_policy_input *in, struct tutti_error *err)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < p->nbuckets; i++) {
+        const struct tt_policy_bucket *b = &p->buckets[i];
+        uint64_t first = cost_of(in, b, b->decoupled ? TUTTI_REDUCE_SCATTER : TUTTI_ALLREDUCE);
+        uint64_t second = b->decoupled ? cost_of(in, b, TUTTI_ALL_GATHER) : 0;
+        if (first >= TT_POLICY_MOST - sum || second >= TT_POLICY_MOST - sum - first)
+            return tt_fail(err, TUTTI_ERR_REFUSED, "bucket %u (%llu bytes): there is no time for %s by %s", i, (unsigned long long)b->bytes,
+                           b->decoupled ? "reduce-scatter and all-gather" : "allreduce", tt_policy_algo_name(b->algo));
+        sum += first + second;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_policy_launches(struct tt_policy *p, const struct tt_policy_input *in, struct tutti_error *err)
+{
+    uint32_t n = p->nbuckets;
+    struct search s = {.p = p, .in = in, .next = n};
+    uint64_t *ready = tt_alloc(in->n, sizeof *ready);
+    tutti_status st = probe_costs(p, in, err);
+    s.ready = tt_alloc(n, sizeof *s.ready);
+    s.waiting = tt_alloc(n, sizeof *s.waiting);
+    s.gathers = tt_alloc(n, sizeof *s.gathers);
+    s.scatter = tt_alloc(n, sizeof *s.scatter);
+    if (!st && (!ready || !s.ready || !s.waiting || !s.gathers || !s.scatter))
+        st = tt_fail_memory(err, "launches");
+    if (!st) {
+        p->nlaunches = 0;
+        tt_policy_ready(in->t, in->n, ready);
+        for (uint32_t b = 0; b < n; b++)
+            s.ready[b] = ready[p->buckets[b].first];
+        if (p->wait_at_step || p->options.order == TT_ORDER_TWO_PHASE || p->options.order == TT_ORDER_PUBLISHED)
+            by_phase(&s);
+        else
+            by_next_use(&s);
+    }
+    free(ready);
+    free(s.ready);
+    free(s.waiting);
+    free(s.gathers);
+    free(s.scatter);
+    return st;
+}

@@ -1,0 +1,148 @@
+/* crowds.c - everybody at once: which pairs suffer, and how much goes in and out of a group.
+ *
+ * A crowd is a permutation: host at place k of a shuffled circle sends to the one s places further. One shuffle with all s has every
+ * ordered pair once; several shuffles put it in different company, since a pair suffers only when enough others cross the same uplink. Half
+ * way round is left out: there two hosts send to each other, whose one connection would hold up requests behind data. The shuffles are the
+ * same on all ranks and in every run. */
+#include "probe/parts.h"
+
+#include <stdlib.h>
+
+enum { SHUFFLES_FEW = 10, SHUFFLES = 6, FEW_HOSTS = 6, TRIES = 6 };
+
+static uint32_t leader(const struct tt_probe *p, uint32_t host)
+{
+    return p->list[p->host[host].first];
+}
+
+void tt_probe_shuffle(struct tt_rng *rng, uint32_t *order, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = i;
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t j = (uint32_t)tt_rng_below(rng, i), x = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = x;
+    }
+}
+
+uint32_t tt_probe_shuffles(uint32_t hosts)
+{
+    return hosts <= FEW_HOSTS ? SHUFFLES_FEW : SHUFFLES;
+}
+
+/* The rates of the last try when it was the best so far: those of different tries must not be mixed, since two flows that share a link may
+ * take turns. *best is the sum of all, each as far as it would go alone. Does anybody suffer still? */
+static bool judge_try(const struct tt_probing *m, const uint32_t *order, uint32_t shift, double *best)
+{
+    const struct tt_probe *p = m->p;
+    bool suffers = false;
+    double sum = 0;
+    for (uint32_t k = 0; k < p->hosts; k++) {
+        uint64_t bw = tt_probe_last_rate(tt_probe_flow(m, k)), alone = tt_probe_alone(p, order[k], order[(k + shift) % p->hosts]);
+        sum += (double)(bw < alone ? bw : alone);
+    }
+    for (uint32_t k = 0; k < p->hosts; k++) {
+        struct tt_probe_flow *f = tt_probe_flow(m, k);
+        f->bw = sum > *best ? tt_probe_last_rate(f) : f->kept;
+        f->kept = f->bw;
+        suffers = suffers || tt_probe_suffers(p, order[k], order[(k + shift) % p->hosts], f->bw);
+    }
+    *best = sum > *best ? sum : *best;
+    return suffers;
+}
+
+static tutti_status crowd(struct tt_probing *m, const uint32_t *order, uint32_t shift)
+{
+    struct tt_probe *p = m->p;
+    tutti_status st = TUTTI_OK;
+    double best = 0;
+    bool more = true;
+    m->flows.len = 0;
+    for (uint32_t k = 0; k < p->hosts; k++) {
+        uint32_t a = order[k], b = order[(k + shift) % p->hosts];
+        m->idle_ns = tt_probe_pair(p, a, b)->lat_ps / 500;
+        struct tt_probe_flow *f = tt_probe_add(m, leader(p, a), leader(p, b), tt_probe_alone(p, a, b));
+        if (!f)
+            return tt_fail_memory(m->err, "flows");
+        f->pulled = true; /* an answer would wait behind what the receiver sends itself */
+    }
+    /* Hosts that were busy with something else look like a narrow network: who seems slow gets more tries. */
+    for (int i = 0; !st && more && i < TRIES; i++) {
+        st = i ? tt_probe_rates_again(m) : tt_probe_rates_once(m);
+        more = !st && judge_try(m, order, shift, &best);
+    }
+    for (uint32_t k = 0; !st && k < p->hosts; k++) {
+        struct tt_probe_pair *x = tt_probe_pair(p, order[k], order[(k + shift) % p->hosts]);
+        uint64_t bw = tt_probe_flow(m, k)->bw;
+        x->crowd = x->crowds++ && x->crowd < bw ? x->crowd : bw;
+    }
+    return st;
+}
+
+tutti_status tt_probe_crowds(struct tt_probing *m)
+{
+    uint32_t n = m->p->hosts, times = tt_probe_shuffles(n);
+    uint32_t *order = tt_alloc(n, sizeof *order);
+    tutti_status st = order ? TUTTI_OK : tt_fail_memory(m->err, "crowd");
+    struct tt_rng rng;
+    tt_rng_seed(&rng, TT_PROBE_SEED);
+    bool time = n >= 4;
+    for (uint32_t i = 0; !st && time && i < times; i++) {
+        tt_probe_shuffle(&rng, order, n);
+        for (uint32_t s = 1; !st && s < n && (time = tt_probe_time_left(m, 95)); s++)
+            if (2 * s != n)
+                st = crowd(m, order, s);
+        m->p->crowded = m->p->crowded || time;
+    }
+    free(order);
+    return st;
+}
+
+/* Every host of the group to (or from) hosts of the others in turn. */
+static tutti_status uplink_flows(struct tt_probing *m, uint32_t group, bool in)
+{
+    const struct tt_probe *p = m->p;
+    uint32_t outside = p->hosts - p->group[group].hosts, o = 0;
+    uint32_t each = (p->group[group].hosts + outside - 1) / outside; /* flows that one of the others has, at most */
+    m->flows.len = 0;
+    for (uint32_t h = 0; h < p->hosts; h++) {
+        if (p->host[h].group != group)
+            continue;
+        while (p->host[o].group == group)
+            o = (o + 1) % p->hosts;
+        uint32_t a = in ? o : h, b = in ? h : o;
+        m->idle_ns = tt_probe_pair(p, a, b)->lat_ps / 500;
+        if (!tt_probe_add(m, leader(p, a), leader(p, b), tt_probe_alone(p, a, b) / each))
+            return tt_fail_memory(m->err, "flows");
+        o = (o + 1) % p->hosts;
+    }
+    return TUTTI_OK;
+}
+
+/* What the flows of the round would reach if nothing but their hosts' own links held them up. */
+static uint64_t unhindered(const struct tt_probing *m)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < m->flows.len; i++)
+        sum += tt_probe_flow(m, i)->guess;
+    return sum;
+}
+
+tutti_status tt_probe_uplinks(struct tt_probing *m)
+{
+    struct tt_probe *p = m->p;
+    tutti_status st = TUTTI_OK;
+    bool narrow = p->groups == 1;
+    for (uint32_t g = 0; !st && p->groups > 1 && g < p->groups; g++)
+        for (int in = 0; !st && p->group[g].hosts > 1 && in < 2; in++) {
+            uint64_t *bw = in ? &p->group[g].down : &p->group[g].up;
+            st = uplink_flows(m, g, in);
+            if (!st)
+                st = tt_probe_joint(m, bw);
+            narrow = narrow || (!st && *bw < unhindered(m) / 100 * 80);
+        }
+    if (!st && !narrow)
+        tt_probe_ungroup(p);
+    return st;
+}

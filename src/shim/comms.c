@@ -1,0 +1,194 @@
+/* comms.c - the communicator of ours that belongs to one of MPI's, as an attribute of that.
+ *
+ * It is opened by the first blocking call that could be taken (on communicators other than the world by the PATIENCE-th: many are made,
+ * used once and freed), because such a call may wait for the others. All ranks of it make the same calls in the same order, so they open
+ * it at the same one; whether all succeeded is agreed upon, and otherwise nothing is ever taken there. An exchange through MPI comes first:
+ * who arrives early waits in MPI, which drives its messages; from then on everybody is here.
+ *
+ * Freeing MPI's communicator (collective) deletes the attribute, and with it ours. What is left at the end is closed when MPI_Finalize
+ * deletes the attributes of MPI_COMM_SELF, which it does first, in whatever language it was called. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/shim.h"
+
+enum { PATIENCE = 3 };
+static const uint64_t a_day_us = UINT64_C(86400000000);
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shim_comm *opened;
+static int of_comm = MPI_KEYVAL_INVALID, of_self = MPI_KEYVAL_INVALID;
+static MPI_Comm self = MPI_COMM_NULL;
+static _Atomic(struct shim_comm *) of_world; /* the most frequent one, without asking MPI */
+
+static void unlist(const struct shim_comm *c)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct shim_comm **at = &opened; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void enlist(struct shim_comm *c)
+{
+    pthread_mutex_lock(&list_lock);
+    struct shim_comm **at = &opened;
+    while (*at)
+        at = &(*at)->next;
+    c->next = NULL;
+    *at = c;
+    pthread_mutex_unlock(&list_lock);
+}
+
+struct shim_comm *shim_comms_opened(void)
+{
+    return opened;
+}
+
+static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    struct shim_comm *c = value;
+    (void)keyval;
+    (void)extra;
+    if (comm == MPI_COMM_WORLD)
+        atomic_store(&of_world, NULL);
+    unlist(c);
+    tutti_comm_close(c->tutti);
+    free(c);
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize begins. */
+static int finish(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)comm;
+    (void)keyval;
+    (void)value;
+    (void)extra;
+    shim_report();
+    while (opened) {
+        struct shim_comm *c = opened;
+        unlist(c);
+        tutti_comm_close(c->tutti);
+        c->tutti = NULL;
+        c->never = SHIM_FAILED;
+    }
+    PMPI_Comm_free(&self);
+    return MPI_SUCCESS;
+}
+
+static void prepare(void)
+{
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &of_comm, NULL);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finish, &of_self, NULL);
+    PMPI_Comm_dup(MPI_COMM_SELF, &self);
+    PMPI_Comm_set_attr(MPI_COMM_SELF, of_self, NULL);
+}
+
+MPI_Comm shim_self(void)
+{
+    pthread_once(&once, prepare);
+    return self;
+}
+
+void shim_poke(void *unused)
+{
+    int flag;
+    (void)unused;
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, self, &flag, MPI_STATUS_IGNORE);
+}
+
+static struct shim_comm *make(MPI_Comm comm)
+{
+    struct shim_comm *c = calloc(1, sizeof *c);
+    int inter = 0;
+    if (!c)
+        return NULL;
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_rank(comm, &c->rank);
+    PMPI_Comm_size(comm, &c->size);
+    c->never = inter ? SHIM_INTER : c->size < 2 ? SHIM_ONE_RANK : shim_settings()->take == SHIM_TAKE_NONE ? SHIM_OFF : SHIM_TAKEN;
+    c->patience = comm == MPI_COMM_WORLD ? 0 : PATIENCE;
+    if (PMPI_Comm_set_attr(comm, of_comm, c) != MPI_SUCCESS) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+struct shim_comm *shim_comm_of(MPI_Comm comm)
+{
+    void *value = NULL;
+    int found = 0;
+    struct shim_comm *c = comm == MPI_COMM_WORLD ? atomic_load_explicit(&of_world, memory_order_acquire) : NULL;
+    if (c || comm == MPI_COMM_NULL)
+        return c;
+    pthread_once(&once, prepare);
+    if (PMPI_Comm_get_attr(comm, of_comm, &value, &found) != MPI_SUCCESS)
+        return NULL;
+    c = found ? value : make(comm);
+    if (comm == MPI_COMM_WORLD)
+        atomic_store_explicit(&of_world, c, memory_order_release);
+    return c;
+}
+
+static int gather(void *ctx, const void *mine, size_t bytes, void *ret_all)
+{
+    return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, ret_all, (int)bytes, MPI_BYTE, *(MPI_Comm *)ctx) != MPI_SUCCESS;
+}
+
+/* Do all ranks of comm share this host? */
+static bool on_one_host(MPI_Comm comm, int size)
+{
+    MPI_Comm host = MPI_COMM_NULL;
+    int here = 0;
+    if (PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) != MPI_SUCCESS)
+        return false;
+    PMPI_Comm_size(host, &here);
+    PMPI_Comm_free(&host);
+    return here == size;
+}
+
+static void open_now(struct shim_comm *c, MPI_Comm comm)
+{
+    struct tutti_error err = {0};
+    struct tutti_parent parent = {.rank = (uint32_t)c->rank, .ranks = (uint32_t)c->size, .local_rank = -1, .gather = gather, .ctx = &comm};
+    struct tutti_comm_options o = {.size = sizeof o, .timeout_us = getenv("TUTTI_TIMEOUT") ? 0 : a_day_us};
+    c->one_host = on_one_host(comm, c->size);
+    int mine = tutti_comm_open_among(&o, &parent, &c->tutti, &err) == TUTTI_OK && c->tutti, all = 0;
+    PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+    if (all) {
+        tutti_comm_on_idle(c->tutti, shim_poke, NULL);
+        enlist(c);
+        return;
+    }
+    c->never = SHIM_FAILED;
+    if (!mine)
+        shim_note("rank %d of %d: not used: %s", c->rank, c->size, err.text);
+    if (mine)
+        tutti_comm_abort(c->tutti, "another rank could not open it");
+    tutti_comm_close(c->tutti);
+    c->tutti = NULL;
+}
+
+enum shim_why shim_comm_ready(struct shim_comm *c, MPI_Comm comm)
+{
+    if (!c->tutti && c->never == SHIM_TAKEN && c->calls++ >= c->patience)
+        open_now(c, comm);
+    return c->tutti ? SHIM_TAKEN : c->never != SHIM_TAKEN ? c->never : SHIM_YOUNG;
+}
+
+int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *why)
+{
+    int rank = -1;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    shim_note("%s on rank %d: %s", shim_call_name(call), rank, why->text);
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
+}

@@ -1,0 +1,115 @@
+/* fortran.c - the same calls from Fortran, for Open MPI, whose Fortran functions call the profiling names (MPICH's call ours by
+ * themselves).
+ *
+ * Handles are translated as MPI defines; MPI_IN_PLACE is an address of Open MPI's, MPI_BOTTOM another. Non-blocking and persistent calls of
+ * Fortran stay MPI's, but a Fortran program may wait for a request that C code has started: its waits drive ours too. From `use mpi_f08`
+ * nothing arrives here: those calls are MPI's. */
+#include "shim/shim.h"
+
+#ifdef OPEN_MPI
+#include <dlfcn.h>
+
+extern int mpi_fortran_in_place_, mpi_fortran_bottom_;
+
+static void *address(void *buf)
+{
+    return buf == (void *)&mpi_fortran_in_place_ ? MPI_IN_PLACE : buf == (void *)&mpi_fortran_bottom_ ? MPI_BOTTOM : buf;
+}
+
+#define COMM(c) PMPI_Comm_f2c(*(c))
+#define TYPE(t) PMPI_Type_f2c(*(t))
+#define OP(o)   PMPI_Op_f2c(*(o))
+typedef MPI_Fint fint;
+
+#pragma GCC visibility push(default)
+
+void mpi_allreduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr);
+void mpi_allreduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr)
+{
+    *ierr = MPI_Allreduce(address(in), address(out), *n, TYPE(type), OP(op), COMM(comm));
+}
+
+void mpi_reduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *root, fint *comm, fint *ierr);
+void mpi_reduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *root, fint *comm, fint *ierr)
+{
+    *ierr = MPI_Reduce(address(in), address(out), *n, TYPE(type), OP(op), *root, COMM(comm));
+}
+
+void mpi_reduce_scatter_(void *in, void *out, fint *counts, fint *type, fint *op, fint *comm, fint *ierr);
+void mpi_reduce_scatter_(void *in, void *out, fint *counts, fint *type, fint *op, fint *comm, fint *ierr)
+{
+    *ierr = MPI_Reduce_scatter(address(in), address(out), counts, TYPE(type), OP(op), COMM(comm));
+}
+
+void mpi_reduce_scatter_block_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr);
+void mpi_reduce_scatter_block_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr)
+{
+    *ierr = MPI_Reduce_scatter_block(address(in), address(out), *n, TYPE(type), OP(op), COMM(comm));
+}
+
+void mpi_allgather_(void *in, fint *n, fint *type, void *out, fint *outn, fint *outtype, fint *comm, fint *ierr);
+void mpi_allgather_(void *in, fint *n, fint *type, void *out, fint *outn, fint *outtype, fint *comm, fint *ierr)
+{
+    *ierr = MPI_Allgather(address(in), *n, TYPE(type), address(out), *outn, TYPE(outtype), COMM(comm));
+}
+
+void mpi_bcast_(void *buf, fint *n, fint *type, fint *root, fint *comm, fint *ierr);
+void mpi_bcast_(void *buf, fint *n, fint *type, fint *root, fint *comm, fint *ierr)
+{
+    *ierr = MPI_Bcast(address(buf), *n, TYPE(type), *root, COMM(comm));
+}
+
+void mpi_barrier_(fint *comm, fint *ierr);
+void mpi_barrier_(fint *comm, fint *ierr)
+{
+    *ierr = MPI_Barrier(COMM(comm));
+}
+
+/* ---- waits: Open MPI's own, asked again and again while a request of ours is active ---- */
+
+typedef void wait_fn(fint *request, fint *status, fint *ierr);
+typedef void test_fn(fint *request, fint *flag, fint *status, fint *ierr);
+typedef void waitall_fn(fint *n, fint *requests, fint *statuses, fint *ierr);
+typedef void testall_fn(fint *n, fint *requests, fint *flag, fint *statuses, fint *ierr);
+
+void mpi_wait_(fint *request, fint *status, fint *ierr);
+void mpi_wait_(fint *request, fint *status, fint *ierr)
+{
+    test_fn *test = (test_fn *)dlsym(RTLD_NEXT, "mpi_test_");
+    wait_fn *wait = (wait_fn *)dlsym(RTLD_NEXT, "mpi_wait_");
+    for (unsigned looks = 0; shim_requests_active(); looks++) {
+        fint flag = 0;
+        shim_requests_drive();
+        test(request, &flag, status, ierr);
+        if (*ierr != MPI_SUCCESS || flag)
+            return;
+        shim_pause(looks);
+    }
+    wait(request, status, ierr);
+}
+
+void mpi_waitall_(fint *n, fint *requests, fint *statuses, fint *ierr);
+void mpi_waitall_(fint *n, fint *requests, fint *statuses, fint *ierr)
+{
+    testall_fn *test = (testall_fn *)dlsym(RTLD_NEXT, "mpi_testall_");
+    waitall_fn *wait = (waitall_fn *)dlsym(RTLD_NEXT, "mpi_waitall_");
+    for (unsigned looks = 0; shim_requests_active(); looks++) {
+        fint flag = 0;
+        shim_requests_drive();
+        test(n, requests, &flag, statuses, ierr);
+        if (*ierr != MPI_SUCCESS || flag)
+            return;
+        shim_pause(looks);
+    }
+    wait(n, requests, statuses, ierr);
+}
+
+void mpi_test_(fint *request, fint *flag, fint *status, fint *ierr);
+void mpi_test_(fint *request, fint *flag, fint *status, fint *ierr)
+{
+    test_fn *test = (test_fn *)dlsym(RTLD_NEXT, "mpi_test_");
+    shim_requests_drive();
+    test(request, flag, status, ierr);
+}
+#pragma GCC visibility pop
+#endif

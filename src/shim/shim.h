@@ -1,0 +1,127 @@
+/* shim.h - MPI programs through Tutti without a rebuild: this library is preloaded, defines some of MPI's functions, and calls the real
+ * ones by their profiling names (PMPI_).
+ *
+ *     MPI_Allreduce(...) -> colls.c: is it ours? --yes--> tutti_allreduce        types.c: MPI's types and operations in ours
+ *                                     '---no, and why---> PMPI_Allreduce         comms.c: the communicator that belongs to MPI's
+ *     MPI_Iallreduce, MPI_Wait ... -> requests.c, waits.c                        count.c: what was taken and forwarded, the report
+ *
+ * The law: whether a call is taken depends only on values that are equal on all ranks of its communicator: the order of calls on it, the
+ * number of bytes, type and operation of a reduction, what was agreed on it before. The type of a broadcast or a gather is not among them
+ * (MPI demands equal signatures, not equal types), so these are taken as bytes, and packed where a rank's type is not contiguous.
+ *
+ * Waits inside Tutti drive MPI (comms.c, poke): a peer may be waiting in MPI for a message of this rank before it joins the call. */
+#ifndef TT_SHIM_H
+#define TT_SHIM_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tutti/tutti.h>
+#include <tutti/unstable.h>
+
+#define SHIM_API __attribute__((visibility("default")))
+
+#define SHIM_CALL_LIST(X)                               \
+    X(ALLREDUCE, "MPI_Allreduce")                       \
+    X(REDUCE_SCATTER, "MPI_Reduce_scatter")             \
+    X(REDUCE_SCATTER_BLOCK, "MPI_Reduce_scatter_block") \
+    X(ALLGATHER, "MPI_Allgather")                       \
+    X(BCAST, "MPI_Bcast")                               \
+    X(REDUCE, "MPI_Reduce")                             \
+    X(BARRIER, "MPI_Barrier")                           \
+    X(IALLREDUCE, "MPI_Iallreduce")                     \
+    X(ALLREDUCE_INIT, "MPI_Allreduce_init")
+enum shim_call {
+#define SHIM_CALL_ENUM(id, name) SHIM_##id,
+    SHIM_CALL_LIST(SHIM_CALL_ENUM)
+#undef SHIM_CALL_ENUM
+        SHIM_CALLS
+};
+
+/* Why a call was forwarded. */
+#define SHIM_WHY_LIST(X)                                           \
+    X(TAKEN, "taken")                                              \
+    X(NO_DATA, "no data")                                          \
+    X(ONE_RANK, "one rank")                                        \
+    X(INTER, "intercommunicator")                                  \
+    X(YOUNG, "communicator used rarely so far")                    \
+    X(CLOSED, "communicator not opened by a blocking call before") \
+    X(FAILED, "communicator could not be opened")                  \
+    X(TYPE, "type or operation that is not ours")                  \
+    X(ARGUMENT, "argument left to MPI to judge")                   \
+    X(TRIAL, "timed for comparison")                               \
+    X(SLOWER, "MPI was faster when both were timed")               \
+    X(APART, "non-blocking or persistent across hosts")            \
+    X(OFF, "TUTTI_MPI_TAKE=none")
+enum shim_why {
+#define SHIM_WHY_ENUM(id, text) SHIM_##id,
+    SHIM_WHY_LIST(SHIM_WHY_ENUM)
+#undef SHIM_WHY_ENUM
+        SHIM_WHYS
+};
+
+/* ---- types.c ---- */
+struct shim_type {
+    tutti_dtype dtype;
+    size_t each;  /* elements of dtype in one of MPI's (2: complex) */
+    size_t bytes; /* of one of MPI's */
+};
+/* False: not a reduction of ours. */
+bool shim_reduction(MPI_Datatype type, MPI_Op op, struct shim_type *ret_type, tutti_redop *ret_op);
+/* The bytes that `count` of them send. False: no such type, or a negative count. */
+bool shim_bytes(int count, MPI_Datatype type, size_t *ret);
+/* Is that memory those bytes, in order and without gaps? */
+bool shim_is_plain(MPI_Datatype type);
+
+/* ---- comms.c ---- */
+enum { SHIM_SIZES = 48 };
+/* What is known about calls of one sort and size (power of two) on a communicator: the same on all ranks once `verdict` stands. */
+struct shim_trial {
+    float ours_us, mpi_us; /* the best; 0: none */
+    uint8_t calls;
+    int8_t verdict; /* 0 none yet, 1 ours, -1 MPI's */
+};
+struct shim_comm {
+    struct tutti_comm *tutti; /* NULL: not opened (yet) */
+    enum shim_why never;      /* SHIM_TAKEN, or why nothing is ever taken */
+    int rank, size;
+    bool one_host;
+    uint32_t calls;    /* blocking ones that could have been taken, before it was opened */
+    uint32_t patience; /* open after so many */
+    struct shim_trial trial[SHIM_CALLS][SHIM_SIZES];
+    uint64_t taken[SHIM_CALLS][SHIM_SIZES];
+    struct shim_comm *next; /* of those opened, in that order */
+};
+/* MPI's attribute for a communicator, made on first use. NULL: no memory, or no communicator. */
+struct shim_comm *shim_comm_of(MPI_Comm comm);
+/* Opened already, or now that it has been used often enough; collective in `comm`. Why not, otherwise. */
+enum shim_why shim_comm_ready(struct shim_comm *c, MPI_Comm comm);
+struct shim_comm *shim_comms_opened(void); /* the first one */
+void shim_poke(void *unused);              /* MPI's own progress */
+MPI_Comm shim_self(void);                  /* a duplicate of MPI_COMM_SELF for messages to oneself */
+/* A call of ours failed: says so and asks MPI's error handler, which usually ends the job. */
+int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *why);
+
+/* ---- count.c ---- */
+struct shim_settings {
+    bool report;
+    enum { SHIM_TAKE_AUTO, SHIM_TAKE_ALL, SHIM_TAKE_NONE } take;
+    bool reproducible; /* what is taken may not depend on time */
+};
+const struct shim_settings *shim_settings(void);
+void shim_count(enum shim_call call, enum shim_why why, size_t bytes);
+void shim_report(void);
+void shim_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* one line on standard error */
+unsigned shim_size_class(size_t bytes);
+double shim_now_us(void);
+const char *shim_call_name(enum shim_call call);
+
+/* ---- requests.c ---- */
+/* Starts one; *ret is a request of MPI's own kind that completes when ours does. */
+int shim_request_start(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret);
+/* A persistent one, not started. */
+int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret);
+bool shim_requests_active(void);
+void shim_requests_drive(void); /* completes MPI's side of what is done */
+void shim_pause(unsigned looks);
+#endif

@@ -1,0 +1,117 @@
+/* types.c - MPI's predefined types and operations in ours.
+ *
+ * Unsigned integers add and multiply like signed ones of the same width (modulo 2^n), but do not compare like them; complex numbers add
+ * like twice as many real ones. What is not in the table is MPI's. */
+#include "shim/shim.h"
+
+enum {
+    SUM = 1 << TUTTI_SUM,
+    PROD = 1 << TUTTI_PROD,
+    MIN = 1 << TUTTI_MIN,
+    MAX = 1 << TUTTI_MAX,
+    RING = SUM | PROD,
+    ALL = RING | MIN | MAX
+};
+
+struct entry {
+    MPI_Datatype mpi;
+    tutti_dtype dtype;
+    uint8_t each, ops;
+};
+
+/* Handles are not constants in every MPI: the table is filled when it is first asked. The order is that of likely use. */
+static size_t fill(struct entry *e)
+{
+    size_t n = 0;
+    const tutti_dtype of_int = TUTTI_I32, of_long = sizeof(long) == 8 ? TUTTI_I64 : TUTTI_I32;
+    const struct entry all[] = {
+        {MPI_DOUBLE, TUTTI_F64, 1, ALL},
+        {MPI_FLOAT, TUTTI_F32, 1, ALL},
+        {MPI_INT, of_int, 1, ALL},
+        {MPI_LONG, of_long, 1, ALL},
+        {MPI_DOUBLE_PRECISION, TUTTI_F64, 1, ALL},
+        {MPI_INTEGER, TUTTI_I32, 1, ALL},
+        {MPI_REAL, TUTTI_F32, 1, ALL},
+        {MPI_LONG_LONG, TUTTI_I64, 1, ALL},
+        {MPI_INT64_T, TUTTI_I64, 1, ALL},
+        {MPI_INT32_T, TUTTI_I32, 1, ALL},
+        {MPI_INT8_T, TUTTI_I8, 1, ALL},
+        {MPI_SIGNED_CHAR, TUTTI_I8, 1, ALL},
+        {MPI_UINT8_T, TUTTI_U8, 1, ALL},
+        {MPI_UNSIGNED_CHAR, TUTTI_U8, 1, ALL},
+        {MPI_UNSIGNED, of_int, 1, RING},
+        {MPI_UNSIGNED_LONG, of_long, 1, RING},
+        {MPI_UNSIGNED_LONG_LONG, TUTTI_I64, 1, RING},
+        {MPI_UINT32_T, TUTTI_I32, 1, RING},
+        {MPI_UINT64_T, TUTTI_I64, 1, RING},
+        {MPI_REAL4, TUTTI_F32, 1, ALL},
+        {MPI_REAL8, TUTTI_F64, 1, ALL},
+        {MPI_INTEGER4, TUTTI_I32, 1, ALL},
+        {MPI_INTEGER8, TUTTI_I64, 1, ALL},
+        {MPI_C_FLOAT_COMPLEX, TUTTI_F32, 2, SUM},
+        {MPI_C_DOUBLE_COMPLEX, TUTTI_F64, 2, SUM},
+        {MPI_COMPLEX, TUTTI_F32, 2, SUM},
+        {MPI_DOUBLE_COMPLEX, TUTTI_F64, 2, SUM},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int size = 0;
+        bool there = all[i].mpi != MPI_DATATYPE_NULL && PMPI_Type_size(all[i].mpi, &size) == MPI_SUCCESS;
+        if (there && (size_t)size == all[i].each * tutti_dtype_bytes(all[i].dtype))
+            e[n++] = all[i];
+    }
+    return n;
+}
+
+static bool find_type(MPI_Datatype type, struct entry *ret)
+{
+    static struct entry table[32];
+    static _Atomic size_t filled;
+    size_t n = atomic_load_explicit(&filled, memory_order_acquire);
+    if (n == 0) { /* two threads may fill it at the same time, with the same values */
+        n = fill(table);
+        atomic_store_explicit(&filled, n, memory_order_release);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (table[i].mpi == type) {
+            *ret = table[i];
+            return true;
+        }
+    return false;
+}
+
+static int find_op(MPI_Op op)
+{
+    return op == MPI_SUM ? TUTTI_SUM : op == MPI_MAX ? TUTTI_MAX : op == MPI_MIN ? TUTTI_MIN : op == MPI_PROD ? TUTTI_PROD : -1;
+}
+
+bool shim_reduction(MPI_Datatype type, MPI_Op op, struct shim_type *ret_type, tutti_redop *ret_op)
+{
+    struct entry e;
+    int o = find_op(op);
+    if (o < 0 || !find_type(type, &e) || !(e.ops & 1 << o))
+        return false;
+    *ret_type = (struct shim_type){e.dtype, e.each, e.each * tutti_dtype_bytes(e.dtype)};
+    *ret_op = (tutti_redop)o;
+    return true;
+}
+
+bool shim_bytes(int count, MPI_Datatype type, size_t *ret)
+{
+    MPI_Count each = 0;
+    if (count < 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &each) != MPI_SUCCESS || each < 0)
+        return false;
+    return !__builtin_mul_overflow((size_t)count, (size_t)each, ret);
+}
+
+bool shim_is_plain(MPI_Datatype type)
+{
+    struct entry e;
+    int integers, addresses, types, combiner, size;
+    MPI_Aint lb, extent;
+    if (type == MPI_BYTE || type == MPI_CHAR || find_type(type, &e))
+        return true;
+    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS || combiner != MPI_COMBINER_NAMED)
+        return false;
+    return PMPI_Type_size(type, &size) == MPI_SUCCESS && PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 &&
+           extent == size;
+}

@@ -1,0 +1,161 @@
+/* layout.c - where gradients, parameters and the optimizer's state lie.
+ *
+ * Tensors lie in forward order in one flat buffer; buckets are ranges of it, so that a gradient is a view and no byte is copied. Inside a
+ * bucket tensors touch; a bucket that begins with a tensor begins at a cache line.
+ *
+ *     tensors    | conv1.w |b| conv2.w      |b|..| fc1.w                |b|
+ *     buckets    | 0                          |  | 1         | 2          |      (a tensor may be cut: buckets 1 and 2 then touch)
+ *     blocks     |r0    |r1    |r2    |r3     |
+ *
+ * Block r of a bucket is rank r's in reduce-scatter and all-gather: what it updates when updates are sharded, and what it sums the squares
+ * of. Blocks are equal, in whole cache lines, the last ones perhaps shorter or empty. Parameters lie as gradients do. The state of an
+ * optimizer lies likewise, or, sharded, is the own blocks of all buckets one after the other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/parts.h"
+
+enum { LINE = 64 };
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
+{
+    size_t block = round_up((b->elems + t->ranks - 1) / t->ranks, LINE / b->elem_bytes), left = b->elems;
+    b->mine = 0;
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        b->counts[r] = left < block ? left : block;
+        b->mine += r < t->rank ? b->counts[r] : 0;
+        left -= b->counts[r];
+    }
+}
+
+/* Places of buckets and of the tensors that begin in them. */
+static tutti_status place(struct tt_trainer *t, struct tutti_error *err)
+{
+    size_t at = 0, shard = 0;
+    for (uint32_t k = 0; k < t->policy->nbuckets; k++) {
+        const struct tt_policy_bucket *p = &t->policy->buckets[k];
+        struct tt_bucket *b = &t->buckets[k];
+        b->dtype = t->tensors[p->first].v.dtype;
+        b->elem_bytes = tt_dtype_bytes(b->dtype);
+        b->elems = p->bytes / b->elem_bytes;
+        b->counts = t->counts + (size_t)k * t->ranks;
+        if (p->offset_bytes == 0)
+            at = round_up(at, LINE);
+        b->at = at;
+        for (uint32_t i = p->first; i <= p->last; i++) {
+            struct tt_tensor *x = &t->tensors[i];
+            if (p->offset_bytes == 0) {
+                x->at = at;
+                x->first_bucket = k;
+                at += x->v.count * b->elem_bytes;
+            }
+            x->last_bucket = k;
+        }
+        cut_blocks(t, b);
+        b->shard = shard;
+        shard += round_up(b->counts[t->rank] * b->elem_bytes, LINE);
+        at = b->at + p->bytes;
+        if (at > PTRDIFF_MAX / 4)
+            return tt_fail(err, TUTTI_ERR_LIMIT, "gradients of more than %td bytes", (ptrdiff_t)PTRDIFF_MAX / 4);
+    }
+    t->bytes = round_up(at, LINE);
+    t->state_bytes = tt_train_sharded(t) ? shard : t->bytes;
+    return TUTTI_OK;
+}
+
+/* Zeroed memory, where the ranks of the host can reach it if there is enough of that. */
+static char *take(struct tt_trainer *t, size_t bytes, bool *ret_shared)
+{
+    struct tutti_error err;
+    void *p = NULL;
+    *ret_shared = t->ranks > 1 && !tt_comm_mem_alloc(t->comm, bytes, &p, &err);
+    if (!*ret_shared && posix_memalign(&p, LINE, bytes ? bytes : LINE))
+        return NULL;
+    memset(p, 0, bytes);
+    return p;
+}
+
+static void give_back(struct tt_trainer *t, char *p, bool shared)
+{
+    if (p && shared)
+        tt_comm_mem_free(t->comm, p);
+    else
+        free(p);
+}
+
+static bool wants_params(const struct tt_trainer *t)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        some |= !t->tensors[i].v.param;
+    return tt_train_sharded(t) || (some && t->options.optimizer != TT_OPT_NONE);
+}
+
+static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
+{
+    bool ok;
+    t->grads = take(t, t->bytes, &t->grads_shared);
+    ok = t->grads;
+    if (ok && wants_params(t))
+        ok = (t->params = take(t, t->bytes, &t->params_shared)) != NULL;
+    for (uint32_t s = 0; ok && s < tt_optim_states(t->options.optimizer); s++)
+        ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) == 0 &&
+             (memset(t->state[s], 0, t->state_bytes), true);
+    return ok ? TUTTI_OK : tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
+}
+
+static void point(struct tt_trainer *t)
+{
+    for (uint32_t i = 0; i < t->ntensors; i++) {
+        struct tt_tensor *x = &t->tensors[i];
+        x->grad = t->grads + x->at;
+        x->param = t->params && (tt_train_sharded(t) || !x->v.param) ? t->params + x->at : x->v.param;
+        if (x->v.param && x->param != x->v.param)
+            memcpy(x->param, x->v.param, x->v.count * tt_dtype_bytes(x->v.dtype));
+    }
+}
+
+/* Rank 0's parameters, for all. */
+static tutti_status spread(struct tt_trainer *t, struct tutti_error *err)
+{
+    for (uint32_t i = 0; i < t->ntensors && !t->options.no_broadcast && t->options.optimizer != TT_OPT_NONE; i++) {
+        struct tt_tensor *x = &t->tensors[i];
+        struct tt_call call = {.coll = TUTTI_BROADCAST, .in = x->param, .out = x->param, .count = x->v.count, .dtype = x->v.dtype};
+        tutti_status st = tt_comm_run(t->comm, &call);
+        if (st) {
+            *err = *tt_comm_last_error(t->comm);
+            return st;
+        }
+        if (x->v.param && x->param != x->v.param)
+            memcpy(x->v.param, x->param, x->v.count * tt_dtype_bytes(x->v.dtype));
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err)
+{
+    t->buckets = tt_zalloc(t->policy->nbuckets, sizeof *t->buckets);
+    t->counts = tt_zalloc((size_t)t->policy->nbuckets * t->ranks, sizeof *t->counts);
+    tutti_status st = t->buckets && t->counts ? place(t, err) : tt_fail_memory(err, "buckets");
+    if (!st)
+        st = take_all(t, err);
+    if (st)
+        return st;
+    point(t);
+    return spread(t, err);
+}
+
+void tt_train_layout_free(struct tt_trainer *t)
+{
+    give_back(t, t->grads, t->grads_shared);
+    give_back(t, t->params, t->params_shared);
+    free(t->state[0]);
+    free(t->state[1]);
+    free(t->buckets);
+    free(t->counts);
+}

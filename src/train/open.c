@@ -1,0 +1,312 @@
+/* open.c - a trainer's life: opened on a communicator of its own (so that the caller's collectives and the trainer's never mix), filled,
+ * frozen, closed. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "train/parts.h"
+
+bool tt_train_sharded(const struct tt_trainer *t)
+{
+    return t->policy->update == TT_UPDATE_SHARD;
+}
+
+static tutti_status check_options(const struct tt_train_options *o, struct tutti_error *err)
+{
+    if ((unsigned)o->optimizer >= TT_OPT_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "there is no optimizer %d", (int)o->optimizer);
+    if (!(o->clip_norm >= 0 && o->clip_norm < 1e300))
+        return tt_fail(err, TUTTI_ERR_RANGE, "gradients cannot be clipped to a norm of %g", o->clip_norm);
+    if (o->clip_norm > 0 && o->optimizer == TT_OPT_NONE)
+        return tt_fail(err, TUTTI_ERR_ARG, "clipping is part of the update: it needs an optimizer");
+    if (o->policy.kind == TT_POLICY_DEAR_SHARDED && o->optimizer == TT_OPT_NONE)
+        return tt_fail(err, TUTTI_ERR_ARG, "policy dear-sharded updates parameters on shards: it needs an optimizer");
+    if (o->window > TT_TRAIN_WINDOW_MAX)
+        return tt_fail(err, TUTTI_ERR_RANGE, "a window of %u: at most %d", o->window, (int)TT_TRAIN_WINDOW_MAX);
+    return TUTTI_OK;
+}
+
+static bool make_locks(struct tt_trainer *t)
+{
+    pthread_condattr_t clock;
+    if (pthread_condattr_init(&clock))
+        return false;
+    t->locks_made = !pthread_mutex_init(&t->lock, NULL) && !pthread_mutex_init(&t->begin_lock, NULL) &&
+                    !pthread_mutex_init(&t->settle_lock, NULL) && !pthread_condattr_setclock(&clock, CLOCK_MONOTONIC) &&
+                    !pthread_cond_init(&t->news, &clock);
+    pthread_condattr_destroy(&clock);
+    return t->locks_made;
+}
+
+tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o, struct tt_trainer **ret, struct tutti_error *err)
+{
+    tutti_status st = check_options(o, err);
+    struct tt_trainer *t = st ? NULL : tt_zalloc(1, sizeof *t);
+    if (st || !t)
+        return st ? st : tt_fail_memory(err, "trainer");
+    t->options = *o;
+    t->options.window = o->window ? o->window : TT_TRAIN_WINDOW;
+    t->bell = -1;
+    t->clip = t->scale = t->next_scale = 1;
+    t->gate = TT_NO_LAUNCH;
+    atomic_store(&t->sync, true);
+    /* Norm and use must be known before the first update: all reductions come before the first all-gather. */
+    if (o->clip_norm > 0 || o->allow_unused)
+        t->options.policy.order = TT_ORDER_TWO_PHASE;
+    st = make_locks(t) ? tt_comm_split(c, 0, (int)tt_comm_rank(c), &t->comm, err) : tt_fail_memory(err, "locks");
+    if (!st) {
+        tt_comm_pump_begin(t->comm);
+        t->rank = tt_comm_rank(t->comm);
+        t->ranks = tt_comm_size(t->comm);
+        *ret = t;
+    } else {
+        tt_trainer_close(t);
+    }
+    return st;
+}
+
+static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_train_tensor *x, struct tutti_error *err)
+{
+    size_t bytes;
+    if (t->policy)
+        return tt_fail(err, TUTTI_ERR_ARG, "the trainer is frozen");
+    if (!x->name || !*x->name || strlen(x->name) >= TT_TRAIN_NAME)
+        return tt_fail(err, TUTTI_ERR_ARG, "tensor %u: a name of 1 to %d characters is needed", t->ntensors, TT_TRAIN_NAME - 1);
+    if ((unsigned)x->dtype >= TUTTI_DTYPE_COUNT || (unsigned)x->kind >= TT_KIND_COUNT)
+        return tt_fail(err, TUTTI_ERR_ARG, "tensor %s: there is no such type or kind", x->name);
+    if (x->count == 0 || __builtin_mul_overflow(x->count, tt_dtype_bytes(x->dtype), &bytes))
+        return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: %zu elements", x->name, x->count);
+    if (t->options.optimizer != TT_OPT_NONE && x->dtype != TUTTI_F32 && x->dtype != TUTTI_F64)
+        return tt_fail(err, TUTTI_ERR_ARG, "tensor %s: optimizers are for f32 and f64, not %s; without one any type can be averaged",
+                       x->name, tt_dtype_name(x->dtype));
+    if (x->group >= TT_TRAIN_GROUPS)
+        return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: group %u, at most %d", x->name, x->group, TT_TRAIN_GROUPS - 1);
+    return TUTTI_OK;
+}
+
+tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x, uint32_t *ret_index, struct tutti_error *err)
+{
+    tutti_status st = check_tensor(t, x, err);
+    char *name = st ? NULL : tt_strdup(x->name);
+    if (!st && t->ntensors == t->cap) {
+        uint32_t cap = t->cap ? 2 * t->cap : 64;
+        struct tt_tensor *grown = cap > t->cap ? tt_resize(t->tensors, cap, sizeof *grown) : NULL;
+        t->tensors = grown ? grown : t->tensors;
+        t->cap = grown ? cap : t->cap;
+    }
+    if (!st && (!name || t->ntensors == t->cap))
+        st = tt_fail_memory(err, "tensors");
+    if (st) {
+        free(name);
+        return st;
+    }
+    struct tt_tensor *n = &t->tensors[t->ntensors];
+    memset(n, 0, sizeof *n);
+    n->v = *x;
+    n->v.name = name;
+    n->v.uses = x->uses ? x->uses : 1;
+    *ret_index = t->ntensors++;
+    return TUTTI_OK;
+}
+
+static tutti_status grow_groups(struct tt_trainer *t, uint32_t n, struct tutti_error *err)
+{
+    static const struct tt_train_group unset = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    struct tt_train_group *a = tt_resize(t->groups, n, sizeof *a), *b;
+    t->groups = a ? a : t->groups;
+    b = a ? tt_resize(t->next_groups, n, sizeof *b) : NULL;
+    t->next_groups = b ? b : t->next_groups;
+    if (!a || !b)
+        return tt_fail_memory(err, "parameter groups");
+    for (; t->ngroups < n; t->ngroups++)
+        a[t->ngroups] = b[t->ngroups] = unset;
+    return TUTTI_OK;
+}
+
+tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v, struct tutti_error *err)
+{
+    if (g >= TT_TRAIN_GROUPS || (t->policy && g >= t->ngroups))
+        return tt_fail(err, TUTTI_ERR_RANGE, "there is no parameter group %u", g);
+    bool ok = v->lr >= 0 && v->weight_decay >= 0 && v->momentum >= 0 && v->beta1 >= 0 && v->beta1 < 1 && v->beta2 >= 0 && v->beta2 < 1 &&
+              v->eps >= 0;
+    if (!ok || (v->nesterov && v->momentum == 0))
+        return tt_fail(err, TUTTI_ERR_RANGE, "parameter group %u: a rate is negative, a beta is not below 1, or nesterov without momentum",
+                       g);
+    tutti_status st = g >= t->ngroups ? grow_groups(t, g + 1, err) : TUTTI_OK;
+    if (st)
+        return st;
+    pthread_mutex_lock(&t->lock);
+    t->next_groups[g] = *v;
+    pthread_mutex_unlock(&t->lock);
+    return TUTTI_OK;
+}
+
+/* ---- freezing ---- */
+
+/* 0, 1, 2, ... in place of the caller's numbers. */
+static void number_layers(struct tt_trainer *t)
+{
+    uint32_t before = 0, layer = 0;
+    for (uint32_t i = 0; i < t->ntensors; i++) {
+        uint32_t theirs = t->tensors[i].v.layer;
+        layer += i > 0 && (theirs == 0 || theirs != before);
+        before = theirs;
+        t->tensors[i].v.layer = layer;
+    }
+}
+
+/* Rank 0's profile counts for all: two clocks never agree. */
+static tutti_status share_times(struct tt_trainer *t, struct tutti_error *err)
+{
+    uint64_t *times = tt_alloc(t->ntensors, 2 * sizeof *times);
+    if (!times)
+        return tt_fail_memory(err, "times");
+    for (uint32_t i = 0; i < t->ntensors; i++) {
+        times[2 * i] = t->tensors[i].v.forward_ps;
+        times[2 * i + 1] = t->tensors[i].v.backward_ps;
+    }
+    struct tt_call call = {
+        .coll = TUTTI_BROADCAST, .in = times, .out = times, .count = 2 * (size_t)t->ntensors * sizeof *times, .dtype = TUTTI_U8};
+    tutti_status st = tt_comm_run(t->comm, &call);
+    if (st)
+        *err = *tt_comm_last_error(t->comm);
+    for (uint32_t i = 0; !st && i < t->ntensors; i++) {
+        t->tensors[i].v.forward_ps = times[2 * i];
+        t->tensors[i].v.backward_ps = times[2 * i + 1];
+    }
+    free(times);
+    return st;
+}
+
+static tutti_status make_policy(struct tt_trainer *t, struct tutti_error *err)
+{
+    struct tt_policy_tensor *x = tt_zalloc(t->ntensors, sizeof *x);
+    struct tt_train_costs *costs = tt_zalloc(1, sizeof *costs);
+    tutti_status st = x && costs ? TUTTI_OK : tt_fail_memory(err, "policy");
+    for (uint32_t i = 0; !st && i < t->ntensors; i++) {
+        const struct tt_train_tensor *v = &t->tensors[i].v;
+        uint32_t each = tt_dtype_bytes(v->dtype);
+        x[i] = (struct tt_policy_tensor){.bytes = v->count * each,
+                                         .elem_bytes = each,
+                                         .kind = v->kind,
+                                         .layer = v->layer,
+                                         .part = v->dtype,
+                                         .forward_ps = v->forward_ps,
+                                         .backward_ps = v->backward_ps};
+    }
+    if (!st) {
+        costs->comm = t->comm;
+        struct tt_policy_costs c = {.cost = tt_train_cost, .ctx = costs, .ranks = t->ranks};
+        st = tt_policy_make(&t->options.policy, x, t->ntensors, &c, &t->policy, err);
+        if (!st)
+            st = tt_policy_time(t->policy, x, &c, &t->times, NULL, NULL, err);
+    }
+    free(x);
+    free(costs);
+    return st;
+}
+
+static uint32_t most_groups(const struct tt_trainer *t)
+{
+    uint32_t n = t->ngroups;
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        n = t->tensors[i].v.group >= n ? t->tensors[i].v.group + 1 : n;
+    return n;
+}
+
+tutti_status tt_trainer_freeze(struct tt_trainer *t, struct tutti_error *err)
+{
+    struct tutti_error mine;
+    err = err ? err : &mine;
+    if (t->policy || t->ntensors == 0)
+        return tt_fail(err, TUTTI_ERR_ARG, t->policy ? "the trainer is frozen already" : "a trainer needs tensors");
+    number_layers(t);
+    tutti_status st = grow_groups(t, most_groups(t), err);
+    if (!st)
+        st = tt_train_agree(t, err);
+    if (!st)
+        st = share_times(t, err);
+    if (!st)
+        st = make_policy(t, err);
+    if (!st)
+        st = tt_train_agree_hash(t, t->policy->hash, err);
+    if (!st)
+        st = tt_train_layout(t, err);
+    if (!st)
+        st = tt_train_launches(t, err);
+    atomic_store(&t->head, t->nlaunches);
+    if (!st)
+        st = tt_train_thread_start(t, err);
+    return st ? tt_train_fail(t, err) : TUTTI_OK;
+}
+
+/* ---- questions ---- */
+
+void *tt_trainer_grad(struct tt_trainer *t, uint32_t i)
+{
+    return t->policy && i < t->ntensors ? t->tensors[i].grad : NULL;
+}
+
+void *tt_trainer_param(struct tt_trainer *t, uint32_t i)
+{
+    return t->policy && i < t->ntensors ? t->tensors[i].param : NULL;
+}
+
+double tt_trainer_norm(const struct tt_trainer *t)
+{
+    return t->norm;
+}
+
+bool tt_trainer_used(const struct tt_trainer *t, uint32_t i)
+{
+    return i < t->ntensors && t->tensors[i].used;
+}
+
+void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret)
+{
+    *ret = (struct tt_train_info){.ntensors = t->ntensors,
+                                  .nbuckets = t->policy->nbuckets,
+                                  .nlaunches = t->nlaunches,
+                                  .hash = t->policy->hash,
+                                  .policy = tt_policy_name(t->policy->options.kind),
+                                  .used = t->policy->options,
+                                  .times = t->times};
+    for (uint32_t b = 0; b < t->policy->nbuckets; b++)
+        ret->bytes += t->policy->buckets[b].bytes;
+}
+
+bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_policy_launch *ret, uint64_t ret_ns[2])
+{
+    if (k >= t->nlaunches)
+        return false;
+    *ret = t->launches[k].l;
+    ret_ns[0] = atomic_load(&t->launches[k].start_ns);
+    ret_ns[1] = atomic_load(&t->launches[k].end_ns);
+    return true;
+}
+
+void tt_trainer_close(struct tt_trainer *t)
+{
+    if (!t)
+        return;
+    if (t->thread_made && !atomic_load(&t->active))
+        tt_train_settle_all(t);
+    tt_train_thread_end(t);
+    tt_train_launches_free(t);
+    tt_train_layout_free(t);
+    tt_policy_free(t->policy);
+    if (t->comm)
+        tt_comm_close(t->comm);
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        free((char *)t->tensors[i].v.name);
+    free(t->tensors);
+    free(t->groups);
+    free(t->next_groups);
+    if (t->locks_made) {
+        pthread_mutex_destroy(&t->lock);
+        pthread_mutex_destroy(&t->begin_lock);
+        pthread_mutex_destroy(&t->settle_lock);
+        pthread_cond_destroy(&t->news);
+    }
+    free(t);
+}

@@ -1,0 +1,73 @@
+/* optim.c - the optimizers, element by element: SGD with momentum (Nesterov's too), Adam, AdamW. The formulas are PyTorch's, in its order
+ * of operations: coefficients in double precision, elements in their own type.
+ *
+ *     SGD     g += wd p;  b = mu b + g;  p -= lr (nesterov ? g + mu b : b)
+ *     Adam    g += wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g g;  p -= lr/(1-b1^t) m / (sqrt v / sqrt(1-b2^t) + eps)
+ *     AdamW   p *= 1 - lr wd, then as Adam without weight decay
+ *
+ * Powers are products, not pow(3): every machine gets the same bits. */
+#include "train/parts.h"
+
+#include <assert.h>
+#include <math.h>
+
+struct coeffs {
+    double scale, lr, decay, momentum, beta1, beta2, eps, step_size, root;
+    bool nesterov, adamw;
+};
+
+#define REAL    float
+#define NAME(x) x##_f32
+#define ROOT    sqrtf
+#include "train/optim_real.h"
+#undef REAL
+#undef NAME
+#undef ROOT
+#define REAL    double
+#define NAME(x) x##_f64
+#define ROOT    sqrt
+#include "train/optim_real.h"
+#undef REAL
+#undef NAME
+#undef ROOT
+
+uint32_t tt_optim_states(enum tt_optimizer kind)
+{
+    return kind == TT_OPT_NONE ? 0 : kind == TT_OPT_SGD ? 1 : 2;
+}
+
+static double power(double x, uint64_t n)
+{
+    double r = 1;
+    for (; n; n >>= 1, x *= x)
+        r = n & 1 ? r * x : r;
+    return r;
+}
+
+void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
+{
+    const struct tt_train_group *g = o->g;
+    struct coeffs c = {.scale = o->scale,
+                       .lr = g->lr,
+                       .decay = g->weight_decay,
+                       .momentum = g->momentum,
+                       .beta1 = g->beta1,
+                       .beta2 = g->beta2,
+                       .eps = g->eps,
+                       .nesterov = g->nesterov,
+                       .adamw = o->kind == TT_OPT_ADAMW};
+    assert(d->dtype == TUTTI_F32 || d->dtype == TUTTI_F64);
+    if (o->kind == TT_OPT_SGD) {
+        if (d->dtype == TUTTI_F32)
+            sgd_f32(&c, d);
+        else
+            sgd_f64(&c, d);
+        return;
+    }
+    c.step_size = g->lr / (1 - power(g->beta1, o->step));
+    c.root = sqrt(1 - power(g->beta2, o->step));
+    if (d->dtype == TUTTI_F32)
+        adam_f32(&c, d);
+    else
+        adam_f64(&c, d);
+}

@@ -1,0 +1,252 @@
+/* step.c - a step as the training loop sees it: gradients become ready, step, parameters are waited for, flush.
+ *
+ *     grad_ready (first)   begin: what the last step left is settled, values set since then are taken
+ *     grad_ready           counts; the thread hears of it when a launch has all it needs
+ *     step                 unused tensors are given a zero gradient; with wait_at_step everything is settled
+ *     wait_param           settles one tensor
+ *
+ * To settle a tensor: wait for the last launch of its buckets, update it (unless that happened on shards) or copy it to where the caller
+ * wants it, zero its gradient. Invariant: between two steps every tensor is either pending or as a synchronous step would have left it. */
+#include <string.h>
+
+#include "train/parts.h"
+
+static size_t bytes_of(const struct tt_tensor *x)
+{
+    return x->v.count * tt_dtype_bytes(x->v.dtype);
+}
+
+/* ---- settling ---- */
+
+static tutti_status await_buckets(struct tt_trainer *t, const struct tt_tensor *x)
+{
+    tutti_status st = t->gate == TT_NO_LAUNCH ? TUTTI_OK : tt_train_await(t, t->gate);
+    for (uint32_t b = x->first_bucket; !st && b <= x->last_bucket; b++)
+        st = tt_train_await(t, t->buckets[b].last);
+    return st;
+}
+
+static void deliver(struct tt_trainer *t, uint32_t i)
+{
+    struct tt_tensor *x = &t->tensors[i];
+    if (t->options.optimizer == TT_OPT_NONE) {
+        if (x->v.grad)
+            memcpy(x->v.grad, x->grad, bytes_of(x));
+        return;
+    }
+    if (!tt_train_sharded(t))
+        tt_train_update_tensor(t, i);
+    else if (x->v.param)
+        memcpy(x->v.param, x->param, bytes_of(x));
+    if (!t->options.keep_grads)
+        memset(x->v.grad ? x->v.grad : x->grad, 0, bytes_of(x));
+}
+
+static tutti_status settle(struct tt_trainer *t, uint32_t i)
+{
+    struct tt_tensor *x = &t->tensors[i];
+    if (!atomic_load_explicit(&x->pending, memory_order_acquire))
+        return TUTTI_OK;
+    pthread_mutex_lock(&t->settle_lock);
+    tutti_status st = atomic_load(&x->pending) ? await_buckets(t, x) : TUTTI_OK;
+    if (!st && atomic_load(&x->pending)) {
+        deliver(t, i);
+        atomic_store_explicit(&x->pending, false, memory_order_release);
+    }
+    pthread_mutex_unlock(&t->settle_lock);
+    return st;
+}
+
+tutti_status tt_train_settle_all(struct tt_trainer *t)
+{
+    tutti_status st = tt_train_failed(t);
+    for (uint32_t i = 0; !st && i < t->ntensors; i++)
+        st = settle(t, i);
+    return st;
+}
+
+/* ---- beginning ---- */
+
+static void reset(struct tt_trainer *t)
+{
+    t->steps++;
+    t->clip = 1;
+    t->scale = t->next_scale;
+    pthread_mutex_lock(&t->lock);
+    for (uint32_t g = 0; g < t->ngroups; g++)
+        t->groups[g] = t->next_groups[g];
+    pthread_mutex_unlock(&t->lock);
+    for (uint32_t i = 0; i < t->ntensors; i++) {
+        t->tensors[i].used = true;
+        atomic_store_explicit(&t->tensors[i].left, t->tensors[i].v.uses, memory_order_relaxed);
+    }
+    for (uint32_t b = 0; b < t->policy->nbuckets; b++)
+        t->buckets[b].updated = false;
+    for (uint32_t k = 0; k < t->nlaunches; k++) {
+        atomic_store_explicit(&t->launches[k].missing, t->launches[k].needs, memory_order_relaxed);
+        atomic_store_explicit(&t->launches[k].done, false, memory_order_relaxed);
+    }
+    atomic_store(&t->stepped, false);
+    atomic_store(&t->head, 0); /* from here on the thread looks */
+}
+
+tutti_status tt_train_begin(struct tt_trainer *t)
+{
+    if (atomic_load_explicit(&t->active, memory_order_acquire))
+        return TUTTI_OK;
+    pthread_mutex_lock(&t->begin_lock);
+    tutti_status st = TUTTI_OK;
+    if (!atomic_load(&t->active)) {
+        st = tt_train_settle_all(t);
+        if (!st) {
+            reset(t);
+            atomic_store_explicit(&t->active, true, memory_order_release);
+        }
+    }
+    pthread_mutex_unlock(&t->begin_lock);
+    return st;
+}
+
+void tt_train_count(struct tt_trainer *t, uint32_t i)
+{
+    const struct tt_tensor *x = &t->tensors[i];
+    bool full = false;
+    for (uint32_t u = 0; u < x->nusers; u++)
+        full |= atomic_fetch_sub_explicit(&t->launches[t->users[x->first_user + u]].missing, 1, memory_order_acq_rel) == 1;
+    if (full)
+        tt_train_ring(t);
+}
+
+/* ---- what the training loop calls ---- */
+
+static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *what)
+{
+    if (!t->policy)
+        return TUTTI_ERR_ARG;
+    return i < t->ntensors ? tt_train_failed(t) : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
+}
+
+tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i)
+{
+    tutti_status st = check_index(t, i, "grad_ready");
+    if (st)
+        return st;
+    struct tt_tensor *x = &t->tensors[i];
+    if (!atomic_load_explicit(&t->sync, memory_order_relaxed)) {
+        st = tt_train_begin(t);
+        atomic_store(&x->touched, true);
+        return st;
+    }
+    st = tt_train_begin(t);
+    if (st)
+        return st;
+    uint32_t left = atomic_fetch_sub_explicit(&x->left, 1, memory_order_acq_rel);
+    if (left == 0 || left > x->v.uses)
+        return tt_train_blame(t, "tensor %s is ready once more than its %u uses in step %llu", x->v.name, x->v.uses,
+                              (unsigned long long)t->steps);
+    if (left > 1)
+        return TUTTI_OK;
+    if (x->v.grad)
+        memcpy(x->grad, x->v.grad, bytes_of(x));
+    tt_train_count(t, i);
+    return TUTTI_OK;
+}
+
+/* A tensor that was not ready as often as it should: used less, or in earlier micro-batches only, or not at all. */
+static void complete(struct tt_trainer *t, uint32_t i)
+{
+    struct tt_tensor *x = &t->tensors[i];
+    uint32_t left = atomic_exchange(&x->left, 0);
+    if (left == 0)
+        return;
+    x->used = left < x->v.uses || atomic_load(&x->touched);
+    if (!x->used)
+        memset(x->grad, 0, bytes_of(x));
+    else if (x->v.grad)
+        memcpy(x->grad, x->v.grad, bytes_of(x));
+    tt_train_count(t, i);
+}
+
+static uint32_t first_missing(struct tt_trainer *t)
+{
+    uint32_t i = 0;
+    while (i < t->ntensors && atomic_load(&t->tensors[i].left) == 0)
+        i++;
+    return i;
+}
+
+tutti_status tt_trainer_step(struct tt_trainer *t)
+{
+    tutti_status st = check_index(t, 0, "step");
+    if (st)
+        return st;
+    if (!atomic_load(&t->sync))
+        return tt_train_blame(t, "step while synchronisation is off");
+    st = tt_train_begin(t);
+    if (st)
+        return st;
+    uint32_t missing = first_missing(t);
+    if (missing < t->ntensors && !t->options.allow_unused)
+        return tt_train_blame(t, "tensor %s was not ready in step %llu", t->tensors[missing].v.name, (unsigned long long)t->steps);
+    for (uint32_t i = 0; i < t->ntensors; i++) {
+        complete(t, i);
+        atomic_store(&t->tensors[i].touched, false);
+        atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);
+    }
+    atomic_store(&t->stepped, true);
+    atomic_store(&t->active, false);
+    if (t->gate != TT_NO_LAUNCH)
+        tt_train_ring(t);
+    return t->policy->wait_at_step ? tt_train_settle_all(t) : TUTTI_OK;
+}
+
+tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i)
+{
+    tutti_status st = check_index(t, i, "wait_param");
+    return st ? st : settle(t, i);
+}
+
+/* Has any gradient of this step been handed over? Micro-batches that are not synchronised hand over nothing. */
+static bool handed_over(struct tt_trainer *t)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < t->ntensors && atomic_load(&t->active); i++)
+        some |= atomic_load(&t->tensors[i].left) != t->tensors[i].v.uses;
+    return some;
+}
+
+tutti_status tt_trainer_flush(struct tt_trainer *t)
+{
+    tutti_status st = check_index(t, 0, "flush");
+    if (!st && handed_over(t))
+        st = tt_train_blame(t, "flush in step %llu, between its gradients and step()", (unsigned long long)t->steps);
+    return st ? st : tt_train_settle_all(t);
+}
+
+tutti_status tt_trainer_sync(struct tt_trainer *t, bool on)
+{
+    tutti_status st = check_index(t, 0, "sync");
+    if (!st)
+        atomic_store(&t->sync, on);
+    return st;
+}
+
+tutti_status tt_trainer_scale(struct tt_trainer *t, double scale)
+{
+    tutti_status st = check_index(t, 0, "scale");
+    if (!st && !(scale > 0 && scale < 1e300))
+        return tt_train_blame(t, "gradients cannot be scaled by %g", scale);
+    t->next_scale = scale;
+    return st;
+}
+
+tutti_status tt_trainer_reload(struct tt_trainer *t)
+{
+    tutti_status st = tt_trainer_flush(t);
+    for (uint32_t i = 0; !st && i < t->ntensors; i++) {
+        struct tt_tensor *x = &t->tensors[i];
+        if (x->v.param && x->param != x->v.param)
+            memcpy(x->param, x->v.param, bytes_of(x));
+    }
+    return st;
+}

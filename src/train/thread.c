@@ -1,0 +1,247 @@
+/* thread.c - the thread that communicates: starts the launches in their order, each as soon as it is first in line and what it needs is
+ * there, at most `window` under way; updates shards; tells who waits.
+ *
+ *     grad_ready ---missing = 0, bell---> start ... test: done -> (update shard) -> news -> wait_param
+ *                                           ^ next in line
+ *
+ * Nothing is decided by who is first: two ranks whose hooks fire in different orders start the same launches in the same order. Invariant:
+ * launches before `head` are started, `running` lists those of them that are not done, and only this thread touches requests. */
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "train/parts.h"
+
+enum { SLACK = 1000 }; /* ns */
+
+void tt_train_ring(struct tt_trainer *t)
+{
+    uint64_t one = 1;
+    if (t->bell >= 0 && write(t->bell, &one, sizeof one) < 0)
+        assert(errno == EAGAIN);
+}
+
+/* ---- the gate ---- */
+
+static void fill_gate(struct tt_trainer *t)
+{
+    t->gate_data[0] = t->options.clip_norm > 0 ? tt_train_squares(t) : 0;
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        t->gate_data[1 + i] = t->tensors[i].used ? 1 : 0;
+}
+
+static void read_gate(struct tt_trainer *t)
+{
+    double limit = t->options.clip_norm;
+    t->norm = sqrt(t->gate_data[0]) * fabs(t->scale);
+    if (limit > 0 && !(t->norm + 1e-6 <= limit)) /* not a number stays one */
+        t->clip = limit / (t->norm + 1e-6);
+    for (uint32_t i = 0; i < t->ntensors; i++) {
+        t->tensors[i].used = t->gate_data[1 + i] > 0;
+        t->tensors[i].skipped += !t->tensors[i].used;
+    }
+}
+
+/* ---- launches ---- */
+
+static bool may_start(struct tt_trainer *t, const struct tt_launch *x)
+{
+    if (x->gate)
+        return t->nrunning == 0 && atomic_load(&t->stepped);
+    if (atomic_load_explicit(&x->missing, memory_order_acquire))
+        return false;
+    if (x->l.needs_launch == TT_NO_LAUNCH)
+        return true;
+    bool update = tt_train_sharded(t) && t->gate != TT_NO_LAUNCH;
+    return atomic_load(&t->launches[x->l.needs_launch].done) && (!update || atomic_load(&t->launches[t->gate].done));
+}
+
+static tutti_status start(struct tt_trainer *t, uint32_t k)
+{
+    struct tt_launch *x = &t->launches[k];
+    if (x->gate)
+        fill_gate(t);
+    if (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) && !t->buckets[x->l.bucket].updated)
+        tt_train_update_shard(t, &t->buckets[x->l.bucket]);
+    atomic_store_explicit(&x->start_ns, tt_now_ns(), memory_order_relaxed);
+    tutti_status st = tt_request_start(x->request);
+    if (st)
+        return st;
+    t->running[t->nrunning++] = k;
+    atomic_store(&t->under_way, t->nrunning);
+    atomic_store(&t->head, k + 1);
+    return TUTTI_OK;
+}
+
+static void finish(struct tt_trainer *t, uint32_t k)
+{
+    struct tt_launch *x = &t->launches[k];
+    atomic_store_explicit(&x->end_ns, tt_now_ns(), memory_order_relaxed);
+    if (x->gate)
+        read_gate(t);
+    else if (x->l.coll == TUTTI_REDUCE_SCATTER && tt_train_sharded(t) && t->gate == TT_NO_LAUNCH)
+        tt_train_update_shard(t, &t->buckets[x->l.bucket]);
+    pthread_mutex_lock(&t->lock);
+    t->moved_ns = tt_now_ns();
+    atomic_store(&x->done, true);
+    pthread_cond_broadcast(&t->news);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static tutti_status start_all(struct tt_trainer *t, bool *ret_moved)
+{
+    tutti_status st = TUTTI_OK;
+    while (!st && !atomic_load(&t->closing) && t->nrunning < t->options.window) {
+        uint32_t head = atomic_load(&t->head);
+        if (head >= t->nlaunches || !may_start(t, &t->launches[head]))
+            break;
+        st = start(t, head);
+        *ret_moved = true;
+    }
+    return st;
+}
+
+static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
+{
+    for (uint32_t r = 0; r < t->nrunning;) {
+        uint32_t k = t->running[r];
+        tutti_status st = tt_request_test(t->launches[k].request);
+        if (st < 0)
+            return st;
+        if (st == TUTTI_IN_PROGRESS) {
+            r++;
+            continue;
+        }
+        t->nrunning--;
+        for (uint32_t q = r; q < t->nrunning; q++)
+            t->running[q] = t->running[q + 1];
+        finish(t, k);
+        atomic_store(&t->under_way, t->nrunning);
+        *ret_moved = true;
+    }
+    return TUTTI_OK;
+}
+
+/* Somebody has been waiting, and nothing has moved, for as long as the deadline allows. */
+static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
+{
+    pthread_mutex_lock(&t->lock);
+    uint64_t now = tt_now_ns(); /* not before who waits took his time */
+    uint64_t since = t->waiting_ns > moved_ns ? t->waiting_ns : moved_ns;
+    bool over = t->waiters && now - since > tt_comm_timeout_ns(t->comm);
+    pthread_mutex_unlock(&t->lock);
+    return over && t->nrunning ? tt_request_overdue(t->launches[t->running[0]].request) : TUTTI_OK;
+}
+
+static bool ended(const struct tt_trainer *t)
+{
+    return atomic_load(&t->closing) && (t->nrunning == 0 || atomic_load(&t->failed));
+}
+
+/* The communicator's words, and in front what was being communicated. */
+static void give_up(struct tt_trainer *t)
+{
+    struct tutti_error err = *tt_comm_last_error(t->comm);
+    const struct tt_launch *x = t->nrunning ? &t->launches[t->running[0]] : NULL;
+    if (x && !x->gate) {
+        const struct tt_policy_bucket *b = &t->policy->buckets[x->l.bucket];
+        tt_fail_prefix(&err, "step %llu, %s of %s%s%s", (unsigned long long)t->steps, tt_coll_name(x->l.coll), t->tensors[b->first].v.name,
+                       b->last > b->first ? " to " : "", b->last > b->first ? t->tensors[b->last].v.name : "");
+    }
+    tt_train_fail(t, &err);
+}
+
+static void *work(void *arg)
+{
+    struct tt_trainer *t = arg;
+    unsigned idle = 0;
+    uint64_t moved_ns = tt_now_ns();
+    tutti_status st = TUTTI_OK;
+    prctl(PR_SET_TIMERSLACK, SLACK, 0, 0, 0);
+    while (!st && !ended(t)) {
+        bool moved = false;
+        st = tt_comm_pump(t->comm, &moved);
+        if (!st)
+            st = test_all(t, &moved);
+        if (!st)
+            st = start_all(t, &moved);
+        if (!st && moved) {
+            idle = 0;
+            moved_ns = 0;
+        } else if (!st) {
+            moved_ns = moved_ns ? moved_ns : tt_now_ns();
+            st = check_deadline(t, moved_ns);
+            if (!st)
+                tt_comm_rest(t->comm, t->bell, ++idle);
+        }
+    }
+    if (st)
+        give_up(t);
+    return NULL;
+}
+
+tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err)
+{
+    sigset_t all, before; /* signals are the program's */
+    t->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (t->bell < 0)
+        return tt_fail(err, TUTTI_ERR_IO, "no event descriptor for the trainer's thread");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    t->thread_made = pthread_create(&t->thread, NULL, work, t) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return t->thread_made ? TUTTI_OK : tt_fail(err, TUTTI_ERR_IO, "the trainer's thread cannot be started");
+}
+
+void tt_train_thread_end(struct tt_trainer *t)
+{
+    if (t->thread_made) {
+        pthread_mutex_lock(&t->lock); /* what is under way gets as long as any wait */
+        t->waiters++;
+        t->waiting_ns = tt_now_ns();
+        pthread_mutex_unlock(&t->lock);
+        atomic_store(&t->closing, true);
+        tt_train_ring(t);
+        pthread_join(t->thread, NULL);
+    }
+    if (t->bell >= 0)
+        close(t->bell);
+    t->bell = -1;
+}
+
+/* Sleeps for news, at most until the deadline of this rank's own: while requests are under way the thread watches over theirs. */
+static tutti_status sleep_on(struct tt_trainer *t, uint64_t since)
+{
+    uint64_t now = tt_now_ns(), end = (since > t->moved_ns ? since : t->moved_ns) + tt_comm_timeout_ns(t->comm);
+    if (now >= end && atomic_load(&t->under_way) == 0)
+        return TUTTI_ERR_TIMEOUT;
+    end = now >= end ? now + 1000000000 : end;
+    struct timespec ts = {(time_t)(end / 1000000000), (long)(end % 1000000000)};
+    pthread_cond_timedwait(&t->news, &t->lock, &ts);
+    return TUTTI_OK;
+}
+
+tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch)
+{
+    const struct tt_launch *x = &t->launches[launch];
+    if (atomic_load_explicit(&x->done, memory_order_acquire))
+        return TUTTI_OK;
+    pthread_mutex_lock(&t->lock);
+    if (t->waiters++ == 0)
+        t->waiting_ns = tt_now_ns();
+    uint64_t since = tt_now_ns();
+    tutti_status st = TUTTI_OK;
+    while (!st && !atomic_load(&x->done) && !atomic_load(&t->failed))
+        st = sleep_on(t, since);
+    t->waiters--;
+    if (atomic_load(&t->failed))
+        st = t->error.status;
+    pthread_mutex_unlock(&t->lock);
+    return st == TUTTI_ERR_TIMEOUT ? tt_train_blame(t, "launch %u has not begun within the deadline", launch) : st;
+}

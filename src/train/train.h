@@ -1,0 +1,86 @@
+/* train.h - the trainer: a policy (policy/policy.h) on a communicator. Gradients become ready in any order; they are communicated in the
+ * one order that all ranks agreed on when the trainer was frozen, by a thread of the trainer's own; parameters are updated by a built-in
+ * optimizer, or not at all (averaged gradients only).
+ *
+ * Life: open (collective: a communicator of its own is split off), add tensors in forward order, freeze (collective: everything the ranks
+ * must agree on is compared, buckets and requests are made), then steps, close.
+ *
+ * One step: grad_ready of every tensor (or, with allow_unused, of some), step, wait_param of each tensor before its next use. What was
+ * deferred is done by wait_param, by flush, and at the latest by the first grad_ready of the next step: no update is ever lost.
+ *
+ * Memory: gradients live in buckets, `grad` of a tensor is a view into one. A tensor that was added with a gradient pointer of its own is
+ * copied from there at grad_ready and, without optimizer, back when it is settled: the named fallback. Parameters are where the caller
+ * said, or in the trainer's memory; dear-sharded gathers parameters, so that theirs is always the trainer's and the caller's a copy.
+ *
+ * Between grad_ready(i) and the moment tensor i is settled (step, wait_param or flush, by policy) its gradient belongs to the trainer; with
+ * dear-sharded its parameter too. Settling zeroes the gradient unless keep_grads is set or there is no optimizer.
+ *
+ * Errors are sticky: the first one is what every later call returns. One that is this rank's fault (a tensor ready twice or never) aborts
+ * the trainer's communicator with a reason that names tensor and rank, so that every rank learns of it. */
+#ifndef TT_TRAIN_H
+#define TT_TRAIN_H
+
+#include "comm/comm.h"
+#include "policy/policy.h"
+
+enum tt_optimizer { TT_OPT_NONE, TT_OPT_SGD, TT_OPT_ADAM, TT_OPT_ADAMW, TT_OPT_COUNT };
+
+struct tt_train_group {
+    double lr, weight_decay;
+    double momentum; /* SGD */
+    bool nesterov;
+    double beta1, beta2, eps; /* Adam */
+};
+
+struct tt_train_options {
+    struct tt_policy_options policy;
+    enum tt_optimizer optimizer;
+    double clip_norm; /* of all averaged gradients together; 0: no clipping */
+    bool allow_unused, keep_grads, no_broadcast;
+    uint32_t window; /* collectives under way at the same time; 0: 2 */
+};
+
+struct tt_train_tensor {
+    const char *name; /* copied */
+    size_t count;
+    tutti_dtype dtype;
+    enum tt_tensor_kind kind;
+    uint32_t layer; /* 0: one of its own; neighbours with the same number are one layer */
+    uint32_t group;
+    uint32_t uses;                    /* grad_ready calls per step (tied weights); 0: 1 */
+    void *param;                      /* NULL: the trainer's memory */
+    void *grad;                       /* NULL: a view */
+    uint64_t forward_ps, backward_ps; /* of a profile; rank 0's count */
+};
+
+struct tt_train_info {
+    uint32_t ntensors, nbuckets, nlaunches;
+    uint64_t bytes, hash;
+    const char *policy;
+    struct tt_policy_options used; /* as found */
+    struct tt_policy_times times;  /* by the model, with the communicator's speeds and the profile's times */
+};
+
+struct tt_trainer;
+tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o, struct tt_trainer **ret, struct tutti_error *err);
+tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x, uint32_t *ret_index, struct tutti_error *err);
+/* Any time; holds from the next step whose first gradient is not ready yet. Groups 0..n without gaps. */
+tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v, struct tutti_error *err);
+tutti_status tt_trainer_freeze(struct tt_trainer *t, struct tutti_error *err);
+void *tt_trainer_grad(struct tt_trainer *t, uint32_t i);  /* NULL before freeze and past the end */
+void *tt_trainer_param(struct tt_trainer *t, uint32_t i); /* the same; NULL without optimizer unless the caller gave one */
+tutti_status tt_trainer_sync(struct tt_trainer *t, bool on);
+tutti_status tt_trainer_scale(struct tt_trainer *t, double scale);
+tutti_status tt_trainer_reload(struct tt_trainer *t);
+tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i);
+tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i);
+tutti_status tt_trainer_step(struct tt_trainer *t);
+tutti_status tt_trainer_flush(struct tt_trainer *t);
+double tt_trainer_norm(const struct tt_trainer *t);           /* of the last settled step, before clipping; 0: not asked for */
+bool tt_trainer_used(const struct tt_trainer *t, uint32_t i); /* by any rank in the last settled step */
+void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret); /* frozen */
+/* When launch k of the last step started and ended (CLOCK_MONOTONIC ns, 0: not), and what it was. False past the last. */
+bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_policy_launch *ret, uint64_t ret_ns[2]);
+struct tutti_error tt_trainer_error(struct tt_trainer *t);
+void tt_trainer_close(struct tt_trainer *t);
+#endif

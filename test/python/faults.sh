@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# One rank of three fails, in several ways: every other rank must be told who and why. Usage: faults.sh TUTTI PYTHON
+set -u
+tutti=$1 python=$2
+here=$(cd "$(dirname "$0")" && pwd)
+"$python" -c 'import torch' 2>/dev/null || { echo "skipped: $python has no torch (Debian: python3-torch)"; exit 0; }
+bad=0
+# expect CASE NAMED: NAMED ranks must say that they were told
+expect() {
+    local out
+    out=$(timeout 60 "$tutti" run -n 3 --timeout 10s -- "$python" "$here/test_faults.py" "$1" 2>&1)
+    if [ "$(grep -o ' named: ' <<<"$out" | wc -l)" = "$2" ]; then
+        echo "passed: $1"
+    else
+        echo "FAILED: $1"
+        echo "$out"
+        bad=1
+    fi
+}
+expect ddp 4
+expect hook 4
+expect allreduce 2
+expect subgroup 2
+expect receiver 2
+expect late 3
+expect future 2
+expect differs 3
+expect leaves 2
+exit $bad

@@ -1,0 +1,123 @@
+"""Every collective on NumPy arrays, against what NumPy computes from the same numbers; torch is not loaded."""
+
+import sys
+
+import case
+
+case.need_numpy()
+import numpy as np  # noqa: E402
+
+import tutti  # noqa: E402
+
+comm = tutti.Communicator()
+ME, N = comm.rank, comm.size
+DTYPES = ["f4", "f8", "f2", "i1", "u1", "i4", "i8"]
+
+
+def data(rank: int, count: int, dtype: str) -> np.ndarray:
+    return ((np.arange(count) * 7 + rank * 3) % 5 + 1).astype(dtype)
+
+
+def all_data(count: int, dtype: str) -> np.ndarray:
+    return np.stack([data(r, count, dtype) for r in range(N)])
+
+
+def test_allreduce() -> None:
+    functions = {"sum": np.sum, "prod": np.prod, "min": np.min, "max": np.max}
+    for dtype in DTYPES:
+        for count in (0, 1, N - 1, N + 1, 257, 100003 if dtype == "f4" else 5):
+            for op, f in functions.items():
+                want = f(all_data(count, dtype), axis=0, dtype=dtype) if op in ("sum", "prod") else f(all_data(count, dtype), axis=0)
+                got = comm.allreduce(data(ME, count, dtype), op)
+                assert got.dtype == want.dtype and np.array_equal(got, want), (dtype, count, op, got, want)
+    mean = comm.allreduce(data(ME, 99, "f8"), "avg")
+    assert np.allclose(mean, all_data(99, "f8").mean(axis=0))
+
+
+def test_in_place_and_out() -> None:
+    x = data(ME, 50, "f4").reshape(5, 10)
+    out = np.empty_like(x)
+    assert comm.allreduce(x, out=out) is out
+    assert comm.allreduce(x, out=x) is x and np.array_equal(x, out)
+    case.raises(ValueError, lambda: comm.allreduce(x, out=np.empty(3, "f4")), "(5, 10)")
+    case.raises(ValueError, lambda: comm.allreduce(x, out=np.empty((10, 5), "f4").T), "contiguous")
+    case.raises(TypeError, lambda: comm.allreduce(np.zeros(3, "c8")), "complex64")
+    strided = np.arange(20.0)[::2] + ME
+    assert np.array_equal(comm.allreduce(strided), sum(np.arange(20.0)[::2] + r for r in range(N)))
+
+
+def test_blocks() -> None:
+    for count in (0, 1, 33):
+        x = data(ME, N * count, "f4")
+        want = all_data(N * count, "f4").sum(axis=0)[ME * count : (ME + 1) * count]
+        assert np.array_equal(comm.reduce_scatter(x), want)
+        assert np.array_equal(comm.all_gather(data(ME, count, "c16")), all_data(count, "c16"))
+        back = comm.all_to_all(x.reshape(N, count))
+        assert np.array_equal(back, all_data(N * count, "f4").reshape(N, N, count)[:, ME])
+    counts = [3 * r + (r == 0) for r in range(N)]
+    gathered = comm.all_gather_v(data(ME, counts[ME], "i4"), counts)
+    assert np.array_equal(gathered, np.concatenate([data(r, counts[r], "i4") for r in range(N)]))
+    mine = comm.reduce_scatter_v(data(ME, sum(counts), "f8"), counts)
+    at = sum(counts[:ME])
+    assert np.array_equal(mine, all_data(sum(counts), "f8").sum(axis=0)[at : at + counts[ME]])
+    if N > 1:
+        case.raises(ValueError, lambda: comm.reduce_scatter(np.zeros(N + 1)), "blocks")
+
+
+def test_rooted() -> None:
+    for root in range(N):
+        x = np.full(7, ME, "i8")
+        assert (comm.broadcast(x, root) == root).all()
+        total = comm.reduce(data(ME, 9, "f4"), "max", root)
+        assert (total is None) == (ME != root)
+        if total is not None:
+            assert np.array_equal(total, all_data(9, "f4").max(axis=0))
+        parts = comm.gather(np.array([ME, -ME]), root)
+        if parts is not None:
+            assert np.array_equal(parts, [[r, -r] for r in range(N)])
+        mine = np.empty(2, "i4")
+        comm.scatter(np.arange(2 * N, dtype="i4") + 100 * root if ME == root else None, mine, root)
+        assert np.array_equal(mine, [2 * ME + 100 * root, 2 * ME + 1 + 100 * root])
+
+
+def test_messages_and_split() -> None:
+    if N > 1:
+        if ME == 0:
+            comm.send(np.arange(1000.0), N - 1)
+        elif ME == N - 1:
+            assert np.array_equal(comm.recv(np.empty(1000), 0), np.arange(1000.0))
+    half = comm.split(ME % 2, -ME)
+    members = [r for r in range(N) if r % 2 == ME % 2]
+    assert half.size == len(members) and half.allreduce([ME])[0] == sum(members)
+    half.close()
+    none = comm.split(-1 if ME else 0)
+    assert (none is None) == (ME > 0)
+    if none is not None:
+        none.close()
+
+
+def test_requests_and_memory() -> None:
+    x = comm.empty((10, 100))
+    with comm.allreduce_init(x, "sum") as request:
+        for step in range(3):
+            x[:] = ME + step
+            request.start()
+            request.wait()
+            assert (x == sum(r + step for r in range(N))).all()
+    del x
+
+
+def test_errors() -> None:
+    case.raises(KeyError, lambda: comm.allreduce(np.zeros(1), "median"))
+    case.raises(ValueError, lambda: tutti.Communicator(rank=0))
+    case.raises(tutti.Error, lambda: tutti.Communicator(rank=3, size=2, rendezvous="127.0.0.1:1"), "rank 3 of 2")
+    case.raises(tutti.Error, lambda: comm.broadcast(np.zeros(1), N), f"root {N}")
+
+
+def test_no_torch() -> None:
+    assert "torch" not in sys.modules and tutti.version() == tutti.__version__
+
+
+case.run([t for name, t in list(globals().items()) if name.startswith("test_")], ME)
+comm.close()
+case.raises(tutti.Error, comm.barrier, "closed")

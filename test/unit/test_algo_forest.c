@@ -1,0 +1,200 @@
+/* test_algo_forest.c - forests on all kinds of networks: proved, and as fast as closed forms and brute force say is possible. */
+#include "support.h"
+
+#include "cost/cost.h"
+
+static struct tt_algo_args args_of(const struct tt_topo *t, tutti_coll coll, uint64_t count)
+{
+    struct tt_algo_args a = {.topo = t};
+    a.problem = (struct tt_problem){.coll = coll, .ranks = t->ranks, .count = count, .dtype = TUTTI_F32};
+    return a;
+}
+
+static void prove_all(const struct tt_topo *t)
+{
+    static const tutti_coll colls[] = {TUTTI_ALLREDUCE, TUTTI_REDUCE_SCATTER, TUTTI_ALL_GATHER};
+    for (size_t i = 0; i < countof(colls); i++) {
+        struct tt_algo_args a = args_of(t, colls[i], 10007);
+        struct tt_sched *s = build_of(&tt_algo_forest, &a);
+        expect_proved(s);
+        tt_sched_free(s);
+    }
+}
+
+static struct tt_algo_report report_of(const struct tt_topo *t)
+{
+    struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 1 << 20);
+    struct tt_algo_report r;
+    struct tutti_error err;
+    if (tt_algo_forest.report(&a, &r, &err) != TUTTI_OK)
+        fail_msg("%s", err.text);
+    assert_true(r.dual_rate >= r.rate * (1 - 1e-9));
+    return r;
+}
+
+static void test_proved(void **state)
+{
+    static const char *const specs[] = {"star:1",
+                                        "star:2",
+                                        "star:5",
+                                        "torus:3x3",
+                                        "mesh:2x3",
+                                        "fattree:2,2",
+                                        "bigraph:2x4",
+                                        "tree:((2 2)(1 3))@100Gbps/25Gbps/10Gbps",
+                                        "nics:10G,10G,10G,2.5G",
+                                        "dragonfly:2,2,2",
+                                        "hypercube:8",
+                                        "dln:9",
+                                        "ring:5@1Gbps,1us,half",
+                                        "torus:3x3@1Gbps,1us,ports=1"};
+    (void)state;
+    for (size_t i = 0; i < countof(specs); i++) {
+        struct tt_topo *t = topo_of(specs[i]);
+        prove_all(t);
+        tt_topo_free(t);
+    }
+}
+
+/* A random connected network: a random tree of ranks and switches, and some more cables. `uneven`: directions differ. */
+static struct tt_topo *random_topo(struct tt_rng *rng, uint32_t ranks, uint32_t switches, bool uneven)
+{
+    struct tt_topo *t = NULL;
+    struct tutti_error err;
+    uint32_t n = ranks + switches;
+    assert_int_equal(tt_topo_new("random", ranks, switches, &t, &err), TUTTI_OK);
+    for (uint32_t i = 1; i < n + n / 2; i++) {
+        uint32_t a = i < n ? i : (uint32_t)tt_rng_below(rng, n), b = (uint32_t)tt_rng_below(rng, i < n ? i : n);
+        double bw = 1e9 * (double)(1 + tt_rng_below(rng, 8));
+        struct tt_link l = {.a = a, .b = b, .bw = {bw, uneven ? 1e9 * (double)(1 + tt_rng_below(rng, 8)) : bw}, .latency_ps = 1000000};
+        if (a != b)
+            assert_int_equal(tt_topo_add_link(t, &l, &err), TUTTI_OK);
+    }
+    assert_int_equal(tt_topo_finish(t, &t, &err), TUTTI_OK);
+    return t;
+}
+
+static void test_random_networks(void **state)
+{
+    struct tt_rng rng;
+    (void)state;
+    tt_rng_seed(&rng, 11);
+    for (int round = 0; round < 24; round++) {
+        uint32_t ranks = 2 + (uint32_t)tt_rng_below(&rng, 8);
+        struct tt_topo *t = random_topo(&rng, ranks, (uint32_t)tt_rng_below(&rng, 4), round % 2);
+        prove_all(t);
+        report_of(t);
+        tt_topo_free(t);
+    }
+}
+
+/* Closed forms: rate = min(slowest, sum / (2 (p-1))) on a star (research/sota.md 1.4 has the same figures), S / cut or volume on racks. */
+static void test_closed_forms(void **state)
+{
+    static const struct {
+        const char *spec;
+        double rate;
+    } golden[] = {
+        {"nics:4GB/s,4GB/s,4GB/s,4GB/s", 16e9 / 6},
+        {"nics:1GB/s,4GB/s,4GB/s,4GB/s,4GB/s", 1e9},
+        {"nics:3GB/s,4GB/s,4GB/s,4GB/s,4GB/s", 19e9 / 8},
+        {"nics:2GB/s,3GB/s,5GB/s,7GB/s,11GB/s", 2e9},
+        {"tree:(3 3)@10GB/s/10GB/s", 6e9},
+        {"tree:(3 3)@10GB/s/5GB/s", 5e9},
+        {"tree:(2 2 2)@10GB/s/10GB/s", 6e9},
+        {"ring:4@1GB/s", 4e9 / 3},
+        {"torus:4x4@1GB/s", 32e9 / 15},
+        {"hypercube:8@1GB/s", 12e9 / 7},
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(golden); i++) {
+        struct tt_topo *t = topo_of(golden[i].spec);
+        struct tt_algo_report r = report_of(t);
+        if (r.rate < 0.985 * golden[i].rate || r.rate > golden[i].rate * 1.000001)
+            fail_msg("%s: rate %g, expected %g", golden[i].spec, r.rate, golden[i].rate);
+        if (r.dual_rate < golden[i].rate * 0.999999 || r.dual_rate > 1.005 * golden[i].rate)
+            fail_msg("%s: bound on trees %g, expected %g", golden[i].spec, r.dual_rate, golden[i].rate);
+        tt_topo_free(t);
+    }
+}
+
+/* The rate is what the emitted schedule's busiest link allows, and segments get near it. */
+static void test_rate_is_met(void **state)
+{
+    static const char *const specs[] = {"star:8", "torus:4x4", "fattree:4,2", "nics:10G,10G,10G,2.5G"};
+    (void)state;
+    for (size_t i = 0; i < countof(specs); i++) {
+        struct tt_topo *t = topo_of(specs[i]);
+        struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 64 << 20);
+        struct tt_algo_report r = report_of(t);
+        struct tt_sched *s = build_of(&tt_algo_forest, &a);
+        struct tt_cost c;
+        uint32_t k;
+        assert_int_equal(tt_cost_best_segments(s, t, 64 << 20, TUTTI_F32, TT_MAX_SEGMENTS, &k, &c, NULL), TUTTI_OK);
+        const struct tt_link *l = &t->links[c.busiest_link / 2];
+        double limit = (double)c.busiest_bytes / l->bw[c.busiest_link & 1], promised = 4.0 * (64 << 20) / r.rate;
+        assert_true(limit <= promised * 1.0001 && limit >= promised * 0.999);
+        assert_true((double)c.time_ps * 1e-12 <= promised * 1.03);
+        tt_sched_free(s);
+        tt_topo_free(t);
+    }
+}
+
+static void test_same_every_time(void **state)
+{
+    struct tt_topo *t = topo_of("dragonfly:2,2,2"), *others[5];
+    struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 1000);
+    struct tt_sched *x = build_of(&tt_algo_forest, &a), *y;
+    const char *const specs[] = {"star:3", "star:4", "star:5", "star:6", "star:7"};
+    (void)state;
+    for (size_t i = 0; i < countof(others); i++) { /* push the first packing out of memory */
+        others[i] = topo_of(specs[i]);
+        report_of(others[i]);
+        tt_topo_free(others[i]);
+    }
+    y = build_of(&tt_algo_forest, &a);
+    assert_true(tt_sched_equal(x, y) && x->hash == y->hash);
+    tt_sched_free(x);
+    tt_sched_free(y);
+    tt_topo_free(t);
+}
+
+static void test_refused(void **state)
+{
+    struct tt_topo *t = topo_of("star:1500"), *u = topo_of("star:200");
+    struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 1000), g = args_of(u, TUTTI_ALL_GATHER, 1000);
+    struct tutti_error why;
+    (void)state;
+    assert_int_equal(tt_algo_probe(&tt_algo_forest, &a, &why), TUTTI_ERR_REFUSED);
+    expect_says(why.text, "1500 ranks are too many");
+    assert_int_equal(tt_algo_probe(&tt_algo_forest, &g, &why), TUTTI_ERR_REFUSED);
+    expect_says(why.text, "directed trees");
+    a.topo = NULL;
+    assert_int_equal(tt_algo_probe(&tt_algo_forest, &a, &why), TUTTI_ERR_REFUSED);
+    tt_topo_free(t);
+    tt_topo_free(u);
+}
+
+static void test_few_trees(void **state)
+{
+    struct tt_topo *t = topo_of("torus:4x4");
+    struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 4096);
+    struct tutti_error err;
+    (void)state;
+    assert_int_equal(tt_options_add(&a.options, "trees=2", &err), TUTTI_OK);
+    struct tt_sched *s = build_of(&tt_algo_forest, &a);
+    expect_proved(s);
+    assert_true(s->shape.chunks <= 128);
+    tt_sched_free(s);
+    tt_topo_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_proved),      cmocka_unit_test(test_random_networks), cmocka_unit_test(test_closed_forms),
+        cmocka_unit_test(test_rate_is_met), cmocka_unit_test(test_same_every_time), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_few_trees),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

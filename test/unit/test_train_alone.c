@@ -1,0 +1,259 @@
+/* test_train_alone.c - a trainer of one rank: what is refused and with which words, what stays after an error, flush, and that a step
+ * allocates nothing in any thread. Several ranks: test/run/trainer.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "train/train.h"
+
+/* ---- counting allocations, of all threads ---- */
+
+static _Atomic int watched;
+static _Atomic unsigned allocations;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define NO_COUNTING
+#endif
+#endif
+#ifndef NO_COUNTING
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+void *malloc(size_t n)
+{
+    allocations += (unsigned)watched;
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    allocations += (unsigned)watched;
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    allocations += (unsigned)watched;
+    return __libc_realloc(p, n);
+}
+#endif
+#endif
+
+static struct tt_comm *comm;
+
+static int open_comm(void **state)
+{
+    struct tt_comm_config c = {.boot = {.rank = 0, .size = 1}, .timeout_ns = 1000000000};
+    struct tutti_error err;
+    (void)state;
+    return tt_comm_open(&c, &comm, &err) ? -1 : 0;
+}
+
+static int close_comm(void **state)
+{
+    (void)state;
+    tt_comm_close(comm);
+    return 0;
+}
+
+static struct tt_trainer *make(const struct tt_train_options *o, unsigned n)
+{
+    struct tutti_error err;
+    struct tt_trainer *t = NULL;
+    uint32_t index;
+    assert_int_equal(tt_trainer_open(comm, o, &t, &err), TUTTI_OK);
+    for (unsigned i = 0; i < n; i++) {
+        struct tt_train_tensor x = {.name = i % 2 ? "odd" : "even", .count = 10 + i, .kind = TT_KIND_FC};
+        assert_int_equal(tt_trainer_add(t, &x, &index, &err), TUTTI_OK);
+        assert_int_equal(index, i);
+    }
+    struct tt_train_group g = {.lr = 1};
+    assert_int_equal(tt_trainer_group(t, 0, &g, &err), TUTTI_OK);
+    assert_int_equal(tt_trainer_freeze(t, &err), TUTTI_OK);
+    return t;
+}
+
+static void says(const struct tutti_error *err, const char *words)
+{
+    if (!strstr(err->text, words))
+        fail_msg("'%s' does not say '%s'", err->text, words);
+}
+
+static void refused(const struct tt_train_options *o, const char *words)
+{
+    struct tutti_error err;
+    struct tt_trainer *t = NULL;
+    assert_true(tt_trainer_open(comm, o, &t, &err) < 0);
+    assert_null(t);
+    says(&err, words);
+}
+
+static void bad_options(void **state)
+{
+    (void)state;
+    refused(&(struct tt_train_options){.optimizer = (enum tt_optimizer)9}, "no optimizer 9");
+    refused(&(struct tt_train_options){.clip_norm = 1}, "needs an optimizer");
+    refused(&(struct tt_train_options){.clip_norm = -1, .optimizer = TT_OPT_SGD}, "norm of -1");
+    refused(&(struct tt_train_options){.policy = {.kind = TT_POLICY_DEAR_SHARDED}}, "needs an optimizer");
+    refused(&(struct tt_train_options){.window = 65}, "window of 65");
+}
+
+static void bad_tensor(struct tt_trainer *t, struct tt_train_tensor x, const char *words)
+{
+    struct tutti_error err;
+    uint32_t index = 77;
+    assert_true(tt_trainer_add(t, &x, &index, &err) < 0);
+    assert_int_equal(index, 77);
+    says(&err, words);
+}
+
+static void bad_tensors(void **state)
+{
+    struct tutti_error err;
+    struct tt_trainer *t;
+    char name[200];
+    (void)state;
+    memset(name, 'x', sizeof name);
+    name[199] = 0;
+    assert_int_equal(tt_trainer_open(comm, &(struct tt_train_options){.optimizer = TT_OPT_ADAM}, &t, &err), TUTTI_OK);
+    assert_int_equal(tt_trainer_freeze(t, &err), TUTTI_ERR_ARG);
+    says(&err, "needs tensors");
+    bad_tensor(t, (struct tt_train_tensor){.name = "", .count = 1}, "name");
+    bad_tensor(t, (struct tt_train_tensor){.name = name, .count = 1}, "name of 1 to 127");
+    bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 0}, "0 elements");
+    bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = SIZE_MAX / 2}, "elements");
+    bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .dtype = TUTTI_BF16}, "not bf16");
+    bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .dtype = (tutti_dtype)99}, "no such type");
+    bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .group = 1024}, "group 1024");
+    assert_int_equal(tt_trainer_group(t, 0, &(struct tt_train_group){.lr = -1}, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_trainer_group(t, 0, &(struct tt_train_group){.beta1 = 1}, &err), TUTTI_ERR_RANGE);
+    assert_null(tt_trainer_grad(t, 0));
+    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_ERR_ARG);
+    tt_trainer_close(t);
+    tt_trainer_close(NULL);
+}
+
+static void step(struct tt_trainer *t, unsigned n, float value)
+{
+    for (unsigned i = n; i-- > 0;) {
+        assert_int_equal(tt_trainer_wait(t, i), TUTTI_OK); /* the gradient is ours again */
+        for (unsigned e = 0; e < 10 + i; e++)
+            ((float *)tt_trainer_grad(t, i))[e] = value;
+        assert_int_equal(tt_trainer_ready(t, i), TUTTI_OK);
+    }
+    assert_int_equal(tt_trainer_step(t), TUTTI_OK);
+}
+
+/* The last update is not lost, gradients are zero afterwards; with deferred policies parameters wait for whoever asks. */
+static void flushes(void **state)
+{
+    (void)state;
+    for (enum tt_policy_kind k = 0; k < TT_POLICY_COUNT; k++) {
+        struct tt_trainer *t = make(&(struct tt_train_options){.policy = {.kind = k}, .optimizer = TT_OPT_SGD}, 5);
+        assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
+        for (int s = 0; s < 4; s++)
+            step(t, 5, 0.25f);
+        assert_int_equal(tt_trainer_wait(t, 3), TUTTI_OK);
+        assert_true(*(float *)tt_trainer_param(t, 3) == -1);
+        assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
+        for (uint32_t i = 0; i < 5; i++)
+            for (unsigned e = 0; e < 10 + i; e++) {
+                assert_true(((float *)tt_trainer_param(t, i))[e] == -1);
+                assert_true(((float *)tt_trainer_grad(t, i))[e] == 0);
+            }
+        assert_null(tt_trainer_grad(t, 5));
+        tt_trainer_close(t);
+    }
+}
+
+static void allocates_nothing(void **state)
+{
+    (void)state;
+    for (enum tt_policy_kind k = 0; k < TT_POLICY_COUNT; k++) {
+        struct tt_train_options o = {.policy = {.kind = k}, .optimizer = TT_OPT_ADAMW, .clip_norm = k % 2 ? 1 : 0};
+        struct tt_trainer *t = make(&o, 9);
+        step(t, 9, 1);
+        watched = 1;
+        for (int s = 0; s < 20; s++)
+            step(t, 9, 1);
+        tt_trainer_flush(t);
+        watched = 0;
+        assert_int_equal(allocations, 0);
+        tt_trainer_close(t);
+    }
+}
+
+/* Errors abort the job, so each has a communicator of its own. */
+static void wrong(void (*act)(struct tt_trainer *), const char *words)
+{
+    open_comm(NULL);
+    struct tt_trainer *t = make(&(struct tt_train_options){.optimizer = TT_OPT_SGD}, 4);
+    act(t);
+    struct tutti_error err = tt_trainer_error(t);
+    says(&err, words);
+    says(&err, "rank 0");
+    assert_int_equal(tt_trainer_step(t), TUTTI_ERR_ARG);
+    assert_int_equal(tt_trainer_flush(t), TUTTI_ERR_ARG);
+    tt_trainer_close(t);
+    close_comm(NULL);
+}
+
+static void twice(struct tt_trainer *t)
+{
+    assert_int_equal(tt_trainer_ready(t, 3), TUTTI_OK);
+    assert_int_equal(tt_trainer_ready(t, 3), TUTTI_ERR_ARG);
+}
+
+static void never(struct tt_trainer *t)
+{
+    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_trainer_step(t), TUTTI_ERR_ARG);
+}
+
+static void beyond(struct tt_trainer *t)
+{
+    assert_int_equal(tt_trainer_ready(t, 4), TUTTI_ERR_ARG);
+}
+
+static void early(struct tt_trainer *t)
+{
+    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_trainer_flush(t), TUTTI_ERR_ARG);
+}
+
+static void unsynchronised(struct tt_trainer *t)
+{
+    assert_int_equal(tt_trainer_sync(t, false), TUTTI_OK);
+    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
+    assert_int_equal(tt_trainer_step(t), TUTTI_ERR_ARG);
+}
+
+static void mistakes(void **state)
+{
+    (void)state;
+    wrong(twice, "tensor odd is ready once more");
+    wrong(never, "tensor odd was not ready in step 1");
+    wrong(beyond, "tensor 4: there are 4");
+    wrong(early, "flush in step 1");
+    wrong(unsynchronised, "synchronisation is off");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(bad_options, open_comm, close_comm),
+                                       cmocka_unit_test_setup_teardown(bad_tensors, open_comm, close_comm),
+                                       cmocka_unit_test_setup_teardown(flushes, open_comm, close_comm),
+                                       cmocka_unit_test_setup_teardown(allocates_nothing, open_comm, close_comm),
+                                       cmocka_unit_test(mistakes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
