@@ -2,8 +2,11 @@
  * this machine through tutti run. Rank 0 writes the file and prints. */
 #include "cli/cli.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct cli_option own[] = {
     {"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
@@ -189,6 +192,18 @@ static int run_rank(const struct cli_args *a, uint64_t budget_us)
     return code;
 }
 
+/* A file that cannot be written is better said before anything is measured. */
+static int check_folder(const struct cli_args *a)
+{
+    const char *path = cli_value(a, "output"), *slash = path ? strrchr(path, '/') : NULL;
+    char folder[4096] = ".";
+    if (!path || to_stdout(a) || (size_t)(slash ? slash - path : 0) >= sizeof folder)
+        return 0;
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return access(folder, W_OK) == 0 ? 0 : cli_bad(a, "cannot write %s: %s", path, strerror(errno));
+}
+
 static int run(const struct cli_args *a)
 {
     const char *time = cli_value(a, "time");
@@ -198,7 +213,10 @@ static int run(const struct cli_args *a)
         return cli_bad(a, "--time: %s", err.text);
     if (cli_flag(a, "json") && to_stdout(a))
         return cli_bad(a, "--json and -o -: standard output takes one document; name a file");
-    return cli_in_job() ? run_rank(a, ps / 1000000) : cli_start_ranks(a, "2");
+    if (cli_in_job())
+        return run_rank(a, ps / 1000000);
+    int code = check_folder(a);
+    return code ? code : cli_start_ranks(a, "2");
 }
 
 const struct cli_command cli_probe = {

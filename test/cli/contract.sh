@@ -19,7 +19,7 @@ cmp -s out cluster.json || bad "a topology file does not read back identical"
 
 runs 0 algos --json
 json 'all({"name", "desc", "needs"} <= set(a) for a in d)'
-json '[a["name"] for a in d] == ["ring", "bi-ring", "recursive-doubling", "halving-doubling", "circulant", "direct", "double-tree", "bucket", "hierarchical", "swing", "chain", "binomial", "oneshot", "multitree", "shd", "hdrm"]'
+json '[a["name"] for a in d] == ["ring", "bi-ring", "recursive-doubling", "halving-doubling", "circulant", "direct", "double-tree", "bucket", "hierarchical", "swing", "chain", "binomial", "oneshot", "multitree", "shd", "hdrm", "flex", "forest"]'
 
 runs 0 plan --topo star:7@10Gbps,20us --algo circulant --size 64M -o plan.json
 runs 0 verify plan.json

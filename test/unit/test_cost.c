@@ -184,7 +184,14 @@ static void naive_op(struct naive *n, uint32_t r, const struct tt_slice *sl, con
         n->reduce[r] += bytes * (op->nspans - 2);
     if (op->kind != TT_OP_SEND)
         return;
-    assert_int_equal(tt_topo_route(n->t, r, op->peer, path, 256, &len, NULL), TUTTI_OK);
+    const struct tt_sched_route *declared = tt_sched_route(n->s, r, op->peer, op->channel);
+    if (declared) {
+        len = declared->nlinks;
+        assert_true(len <= countof(path));
+        memcpy(path, declared->links, len * sizeof *path);
+    } else {
+        assert_int_equal(tt_topo_route(n->t, r, op->peer, path, 256, &len, NULL), TUTTI_OK);
+    }
     uint64_t latency = 0;
     for (uint32_t i = 0; i < len; i++) {
         n->link[path[i]] += bytes;
