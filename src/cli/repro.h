@@ -62,7 +62,8 @@ void repro_draw(FILE *out, const struct repro_points *p);
 
 void repro_dear(struct repro_report *r);
 void repro_dln(struct repro_report *r);
-void repro_dln_leaders(struct repro_report *r); /* a part of it */
+void repro_dln_flow(struct repro_report *r);    /* a part of it */
+void repro_dln_leaders(struct repro_report *r); /* another */
 void repro_hybrid(struct repro_report *r);
 void repro_multitree(struct repro_report *r);
 void repro_flex(struct repro_report *r);

@@ -341,8 +341,8 @@ void repro_dln(struct repro_report *r)
                "Working definitions: DLN(N,t) = ring plus jumps ceil(N/2) .. ceil(N/2^t); 2D-DLN = DLN along rows and columns; DSN an "
                "approximation; "
                "SHD = halving-doubling by cyclic shifts. The CCGrid 2021 paper's text was not available: none of its figures are quoted.");
-    repro_note(
-        r, "Links 100 Gbit/s, 126 ns (100 ns switch, 26 ns cable, as in the authors' public simulator); times of the planner, level step.");
+    repro_note(r, "Links 100 Gbit/s, 126 ns (100 ns switch, 26 ns cable, as in the authors' public simulator); times of the planner, "
+                  "level step, but for the table of level flow.");
     show_networks(r);
     show_full(r);
     show_truncated(r);
@@ -350,5 +350,6 @@ void repro_dln(struct repro_report *r)
     show_sizes(r);
     show_cables(r);
     show_duplex(r);
+    repro_dln_flow(r);
     repro_dln_leaders(r);
 }

@@ -13,10 +13,12 @@ complains 'cannot write in no-such-directory'
 
 runs 0 repro dln --quick --json --svg .
 grep -q '<svg' dln-sizes.svg || bad 'no picture'
-json 'd["experiment"] == "dln" and d["ok"] is True and len(d["checks"]) == 7 and all(c["ok"] for c in d["checks"])'
+json 'd["experiment"] == "dln" and d["ok"] is True and len(d["checks"]) == 8 and all(c["ok"] for c in d["checks"])'
 json 'any("working definitions" in n.lower() for n in d["notes"])'
 json 'all(r["max_link_contention"] == 1 and abs(r["time_us"] / r["closed_form_us"] - 1) < 1e-6 and r["gain"] >= 1.9 for r in d["tables"]["full"])'
 json '{r["ranks"] for r in d["tables"]["full"]} == {64, 256, 1024, 4096, 16384, 65536}'
+json '[(r["ranks"], r["flow_us"]) for r in d["tables"]["flow"] if r["case"] == "DLN+SHD, 1 port" and r["bytes"] == 65536] == [(64, 11.83392), (256, 12.4608), (1024, 12.99552), (4096, 13.5072)]'
+json 'any(r["flow_us"] > r["step_us"] for r in d["tables"]["flow"]) and [(r["ranks"], r["step_us"], r["flow_us"]) for r in d["tables"]["flow"] if r["case"] == "MultiTree on torus" and r["bytes"] == 65536] == [(64, 7.06928, 3.80576)]'
 json 'all(abs(r["error_percent"]) <= 1 for r in d["tables"]["truncated"])'
 json '[r["F"] for r in d["tables"]["truncated"] if r["ranks"] == 1024][:6] == [5.0, 2.75, 1.75, 1.3125, 1.125, 1.046875]'
 json '{r["ports"] for r in d["tables"]["ports"]} == {"1", "2", "4", "all"}'
