@@ -149,3 +149,16 @@ void cli_output_drop(struct cli_output *o)
         unlink(o->temp);
     release(o);
 }
+
+void cli_put_json_text(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20)
+            fprintf(out, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else
+            fputc(c, out);
+    }
+}

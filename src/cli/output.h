@@ -21,5 +21,7 @@ void cli_output_guard(void);
 int cli_output_open(const struct cli_args *a, const char *option, struct cli_output *ret);
 /* Gives the file its name; complains (and removes it) when not all could be written. 0, or the exit code. */
 int cli_output_keep(const struct cli_args *a, struct cli_output *o);
+/* The inside of a JSON string. */
+void cli_put_json_text(FILE *out, const char *text);
 void cli_output_drop(struct cli_output *o); /* removes an unfinished file; accepts zeroed and kept ones */
 #endif

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
+
 enum track { TRACK_SEND, TRACK_RECEIVE, TRACK_REDUCE, TRACKS };
 static const char *const track_names[TRACKS] = {"send", "receive", "reduce"};
 enum { TRACK_SHIFT = 20 }; /* thread id of a track: kind << TRACK_SHIFT | number */
@@ -99,19 +101,6 @@ static bool put_reduction(struct timeline *t, const struct tutti_sim_work *w)
     return true;
 }
 
-static void put_text(FILE *out, const char *s)
-{
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c < 0x20)
-            fprintf(out, "\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else
-            fputc(c, out);
-    }
-}
-
 static void put_track(struct timeline *t, uint32_t rank, size_t track, size_t lane)
 {
     size_t tid = track << TRACK_SHIFT | lane;
@@ -135,7 +124,7 @@ static void put_names(struct timeline *t, uint32_t ranks)
         fprintf(t->out, "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s", r, number);
         if (strcmp(name, number)) {
             fputs(" (", t->out);
-            put_text(t->out, name);
+            cli_put_json_text(t->out, name);
             fputc(')', t->out);
         }
         fputs("\"}}", t->out);

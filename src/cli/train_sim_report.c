@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
+
 /* ---- JSON ---- */
 
 static void json_buckets(struct tutti_json *j, const struct tutti_trainsim *s)
@@ -236,19 +238,6 @@ static void put_us(FILE *out, const char *key, uint64_t ps)
     fprintf(out, ",\"%s\":%llu.%06u", key, (unsigned long long)(ps / 1000000), (unsigned)(ps % 1000000));
 }
 
-static void put_text(FILE *out, const char *s)
-{
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c < 0x20)
-            fprintf(out, "\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else
-            fputc(c, out);
-    }
-}
-
 static void put_span(FILE *out, size_t pid, const struct tutti_trainsim_span *s)
 {
     fprintf(out, ",\n{\"ph\":\"X\",\"pid\":%zu,\"tid\":%d", pid, s->stream ? 2 : s->beside ? 3 : 1);
@@ -257,7 +246,7 @@ static void put_span(FILE *out, size_t pid, const struct tutti_trainsim_span *s)
     if (s->bucket != UINT32_MAX)
         fprintf(out, ",\"args\":{\"bucket\":%u,\"bytes\":%llu}", s->bucket, (unsigned long long)s->bytes);
     fprintf(out, ",\"name\":\"%s ", s->what);
-    put_text(out, s->name);
+    cli_put_json_text(out, s->name);
     fputs("\"}", out);
 }
 

@@ -58,7 +58,7 @@ bool tt_comm_progress(struct tt_comm *c)
 
 void tt_comm_nap(struct tt_comm *c, int bell, bool working, unsigned idle)
 {
-    int fd = working ? tt_transport_fd(c->wire.transport) : -1;
+    int fd = working ? c->wire.fd : -1;
     uint64_t ns = !working ? 0 : fd >= 0 ? LONG_NAP : idle < 6 ? (uint64_t)NAP_MIN << idle : NAP_MAX;
     struct pollfd p[2] = {{.fd = bell, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};

@@ -43,6 +43,7 @@ bool tt_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me);
 
 struct tt_wire {
     struct tt_transport *transport;
+    int fd;                   /* the transport's, -1: none; never changes, so that a thread may sleep on it without the lock */
     struct tt_direct *direct; /* NULL unless all ranks of the group are on this host */
     void *region;
     size_t region_bytes;

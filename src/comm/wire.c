@@ -227,6 +227,7 @@ tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, s
         tt_wire_close(&w);
         return st;
     }
+    w.fd = tt_transport_fd(w.transport);
     *ret = w;
     return TUTTI_OK;
 }

@@ -1,4 +1,4 @@
-/* sim_case.h - what the tests of the simulator share: schedules made of a few messages, runs that must succeed. */
+/* sim_flow_case.h - what the tests of the simulator share: schedules made of a few messages, runs that must succeed. */
 #ifndef TEST_SIM_CASE_H
 #define TEST_SIM_CASE_H
 
