@@ -72,6 +72,13 @@ static int64_t median(int64_t *x, uint32_t n)
     return x[(n - 1) / 2];
 }
 
+/* The upper one of two: a slow link slows its neighbours' in a ring, so of four ranks two may look slow where one is. */
+static int64_t upper_median(int64_t *x, uint32_t n)
+{
+    qsort(x, n, sizeof *x, by_value);
+    return x[n / 2];
+}
+
 static const struct tt_log_call *call_of(const struct tt_evidence *e, uint32_t r, uint32_t k)
 {
     return &e->log[(size_t)r * (e->calls + 1) + k];
@@ -130,7 +137,7 @@ static const struct tt_link_stats *link_of(const struct tt_evidence *e, uint32_t
     return &e->links[(size_t)to * e->ranks + from];
 }
 
-/* The fastest link of every rank, the slowest of all links, and what is usual: the median of the former. */
+/* The fastest link of every rank, the slowest of all links, and what is usual: the upper median of the former. */
 static void find_rates(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *f)
 {
     uint32_t known = 0;
@@ -148,7 +155,7 @@ static void find_rates(const struct tt_evidence *e, int64_t *scratch, struct tt_
     for (uint32_t r = 0; r < e->ranks; r++)
         if (f->rank[r].rate > 0)
             scratch[known++] = (int64_t)f->rank[r].rate;
-    f->usual_rate = known ? (double)median(scratch, known) : 0;
+    f->usual_rate = known ? (double)upper_median(scratch, known) : 0;
 }
 
 static bool is_slow(const struct tt_findings *f, uint32_t r)
