@@ -30,7 +30,7 @@ static tutti_status make(const char *name, struct tt_json_reader **ret, struct t
 
 tutti_status tt_json_open_file(FILE *in, const char *name, struct tt_json_reader **ret, struct tutti_error *err)
 {
-    struct tt_json_reader *r;
+    struct tt_json_reader *r = NULL;
     tutti_status status = make(name, &r, err);
 
     if (status)

@@ -2,6 +2,7 @@
  *
  * JSON: {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]}, "checks": [{"ok", "text"}..]}. */
 #include "cli/repro.h"
+#include <assert.h>
 
 #include <math.h>
 #include <stdarg.h>
@@ -216,33 +217,47 @@ bool repro_has_algo(const char *name)
     return false;
 }
 
-bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
-                 struct tutti_sim_result *ret)
+bool repro_price_why(struct repro_report *r, const struct repro_case *c, struct tutti_sim_result *ret, struct repro_answer *answer)
 {
-    struct tutti_plan_options o = {.size = sizeof o, .count = bytes / 4, .algo = algo, .options = options};
+    struct tutti_plan_options o = {.size = sizeof o, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
+    struct tutti_plan_info info;
     struct tutti_error err;
     tutti_status st = TUTTI_OK;
     if (r->failed)
         return false;
-    st = tutti_topo_parse(spec, &t, &err);
+    *answer = (struct repro_answer){0};
+    st = tutti_topo_parse(c->spec, &t, &err);
     if (!st)
         st = tutti_plan_make(t, &o, &p, &err);
-    if (!st)
+    if (!st) {
         tutti_plan_simulate(p, ret);
-    else if (st != TUTTI_ERR_REFUSED)
+        tutti_plan_info(p, NULL, &info);
+        answer->at_most = !info.exact;
+    } else if (st != TUTTI_ERR_REFUSED) {
         repro_fail(r, &err);
+    } else {
+        snprintf(answer->why, sizeof answer->why, "%.*s", (int)sizeof answer->why - 1, err.text);
+    }
     tutti_plan_free(p);
     tutti_topo_free(t);
     return !st;
+}
+
+bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
+                 struct tutti_sim_result *ret)
+{
+    struct repro_answer unused;
+    return repro_price_why(r, &(struct repro_case){spec, algo, options, bytes}, ret, &unused);
 }
 
 /* ---- printing ---- */
 
 static void print_table(const struct table *t)
 {
-    size_t width[REPRO_COLUMNS];
+    size_t width[REPRO_COLUMNS] = {0};
+    assert(t->ncolumns > 0);
     for (size_t c = 0; c < t->ncolumns; c++)
         width[c] = strlen(t->column[c]);
     for (size_t i = 0; i < t->ncells; i++) {
@@ -252,8 +267,7 @@ static void print_table(const struct table *t)
     printf("\n%s\n", t->title);
     for (size_t c = 0; c < t->ncolumns; c++)
         printf("%s%-*s", c ? "  " : "", c + 1 < t->ncolumns ? (int)width[c] : 0, t->column[c]);
-    for (size_t i = 0; i < t->ncells; i++) {
-        size_t c = i % t->ncolumns;
+    for (size_t i = 0, c = 0; i < t->ncells; i++, c = c + 1 < t->ncolumns ? c + 1 : 0) {
         bool left = t->cells[i].kind == TEXT;
         int pad = left && c + 1 == t->ncolumns ? 0 : (int)width[c];
         printf("%s%*s", c ? "  " : "\n", left ? -pad : pad, t->cells[i].text);

@@ -62,16 +62,16 @@ static void label(FILE *out, double x, double y, const char *anchor, const char 
 static void draw_grid(FILE *out, const struct axis *ax, const struct axis *ay)
 {
     char text[16];
-    for (double e = ax->lo; e <= ax->hi; e++) {
+    for (int e = (int)ax->lo; e <= (int)ax->hi; e++) {
         double x = LEFT + along(ax, pow(10, e), WIDTH);
         fprintf(out, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/>\n", x, TOP, TOP + HEIGHT);
-        snprintf(text, sizeof text, "1e%.0f", e);
+        snprintf(text, sizeof text, "1e%d", e);
         label(out, x, TOP + HEIGHT + 16, "middle", text);
     }
-    for (double e = ay->lo; e <= ay->hi; e++) {
+    for (int e = (int)ay->lo; e <= (int)ay->hi; e++) {
         double y = TOP + HEIGHT - along(ay, pow(10, e), HEIGHT);
         fprintf(out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, y, LEFT + WIDTH);
-        snprintf(text, sizeof text, "1e%.0f", e);
+        snprintf(text, sizeof text, "1e%d", e);
         label(out, LEFT - 6, y + 4, "end", text);
     }
 }

@@ -138,7 +138,7 @@ static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const 
     char what[WHAT_CHARS];
     struct tutti_error err;
     uint64_t rank;
-    double factor;
+    double factor = 1;
     int code = read_pair(a, "slow", "rank", text, what, &factor);
     if (code)
         return code;
@@ -155,7 +155,7 @@ static int add_degrade(const struct cli_args *a, const struct tutti_topo *t, con
     struct tutti_error err;
     uint32_t *links;
     size_t n;
-    double factor;
+    double factor = 1;
     int code = read_pair(a, "degrade", "link", text, what, &factor);
     if (code)
         return code;

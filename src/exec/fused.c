@@ -1,5 +1,5 @@
-/* The lowered all-reduce. Rank r owns elements [r*n/p, (r+1)*n/p), cut to 64 bytes, and works through them in blocks that fit the
- * first-level caches:
+/* The lowered all-reduce (reduce-scatter and all-gather: fused_blocks.c), and the queue of operations. Rank r owns elements [r*n/p,
+ * (r+1)*n/p), cut to 64 bytes, and works through them in blocks that fit the first-level caches:
  *
  *     heap buffers      out[0][b] = out[1][b] = ... = in[0][b] + in[1][b] + ...      one pass, all outputs written; then "left" for all
  *     ordinary memory   read in[q][b] of each peer through the kernel, reduce, write out[r][b]; "reduced" for all; then read the other
@@ -18,7 +18,7 @@
 
 #include "exec/fused_parts.h"
 
-enum { BLOCK_BYTES = 16 << 10, READ_BYTES = 128 << 10, LANE = TT_LANE_STEPS, PHASES = 3 };
+enum { BLOCK_BYTES = 16 << 10, LANE = TT_LANE_STEPS };
 enum { QUEUED, BOXED, ENTERED, STREAMING, REDUCED, LEFT, DONE };
 
 tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tutti_error *err)
@@ -31,7 +31,7 @@ tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tu
     f->me = tt_direct_me(d);
     f->last = &f->first;
     tt_fused_stream_limits(f);
-    f->block = tt_alloc(f->n, READ_BYTES);
+    f->block = tt_alloc(f->n, TT_FUSED_READ_BYTES);
     f->src = tt_alloc(f->n, sizeof *f->src);
     f->dst = tt_alloc(f->n, sizeof *f->dst);
     f->in = tt_alloc(f->n, sizeof *f->in);
@@ -116,57 +116,69 @@ static tutti_status step_box(struct tt_fused *f, struct tt_fused_op *op, uint64_
     after_entry(f, deadline_ns);
     if (st)
         return st;
+    op->state = DONE;
+    if (op->coll != TUTTI_ALLREDUCE) {
+        tt_fused_blocks_boxed(f, op, all);
+        return TUTTI_OK;
+    }
     memcpy(f->src, all, f->n * sizeof *f->src);
     f->dst[0] = op->out;
     tt_fused_reduce(f, op, 1, op->count);
-    op->state = DONE;
     return TUTTI_OK;
 }
 
 /* ---- long vectors: slices ---- */
 
-static uint64_t counter(const struct tt_fused_op *op, unsigned phase)
+static uint64_t counter(const struct tt_fused_op *op, unsigned step)
 {
-    return op->number * PHASES + phase;
+    return op->number * TT_STEPS + step;
+}
+
+void tt_fused_say(struct tt_fused *f, const struct tt_fused_op *op, unsigned step)
+{
+    tt_direct_post(f->d, LANE, counter(op, step));
+}
+
+void tt_fused_enter(struct tt_fused *f, struct tt_fused_op *op, struct tt_direct_desc *desc)
+{
+    op->number = f->number++;
+    desc->fingerprint = op->fingerprint;
+    desc->in_kind = tt_direct_kind_of(f->d, (const void *)(uintptr_t)desc->in, desc->in_bytes);
+    desc->out_kind = tt_direct_kind_of(f->d, (const void *)(uintptr_t)desc->out, desc->out_bytes);
+    tt_direct_describe(f->d, LANE, op->number & 1, desc);
+    tt_fused_say(f, op, TT_STEP_ENTERED);
 }
 
 static void enter(struct tt_fused *f, struct tt_fused_op *op)
 {
     size_t bytes = op->count * tt_fused_elem_bytes(op->dtype);
-    if (bytes <= tt_direct_box_max(f->d)) {
+    bool boxed = bytes <= tt_direct_box_max(f->d);
+    if (op->coll != TUTTI_ALLREDUCE) {
+        boxed = tt_fused_blocks_enter(f, op);
+    } else if (boxed) {
         tt_direct_put(f->d, op->in, bytes, op->fingerprint);
-        op->state = BOXED;
-        return;
+    } else {
+        struct tt_direct_desc desc = {.in = (uintptr_t)op->in, .out = (uintptr_t)op->out, .in_bytes = bytes, .out_bytes = bytes};
+        tt_fused_enter(f, op, &desc);
     }
-    op->number = f->number++;
-    struct tt_direct_desc desc = {.in = (uintptr_t)op->in,
-                                  .out = (uintptr_t)op->out,
-                                  .in_bytes = bytes,
-                                  .out_bytes = bytes,
-                                  .fingerprint = op->fingerprint,
-                                  .in_kind = tt_direct_kind_of(f->d, op->in, bytes),
-                                  .out_kind = tt_direct_kind_of(f->d, op->out, bytes)};
-    tt_direct_describe(f->d, LANE, op->number & 1, &desc);
-    tt_direct_post(f->d, LANE, counter(op, 1));
-    op->state = ENTERED;
+    op->state = boxed ? BOXED : ENTERED;
 }
 
-/* Finds everybody's buffers; *ret_push: all outputs can be written from here, which all ranks find alike (they look at the same
- * descriptions). */
 static tutti_status look(struct tt_fused *f, const struct tt_fused_op *op, bool *ret_push, struct tt_direct_blame *blame)
 {
-    size_t bytes = op->count * tt_fused_elem_bytes(op->dtype);
-    bool push = true;
+    bool push = true, reach = true;
     for (uint32_t q = 0; q < f->n; q++) {
         const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
         if (d->fingerprint != op->fingerprint) {
             *blame = (struct tt_direct_blame){.peer = q, .mine = op->fingerprint, .theirs = d->fingerprint};
             return TUTTI_ERR_DIFFERS;
         }
-        f->in[q] = q == f->me ? op->in : d->in_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->in, bytes) : NULL;
-        f->out[q] = q == f->me ? op->out : d->out_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->out, bytes) : NULL;
+        f->in[q] = q == f->me ? op->in : d->in_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->in, d->in_bytes) : NULL;
+        f->out[q] = q == f->me ? op->out : d->out_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->out, d->out_bytes) : NULL;
         push = push && d->out_kind == TT_DIRECT_HEAP;
+        reach = reach && (d->in_kind == TT_DIRECT_HEAP || d->in_bytes == 0);
     }
+    f->reach = reach;
     *ret_push = push;
     return TUTTI_OK;
 }
@@ -175,35 +187,34 @@ static tutti_status look(struct tt_fused *f, const struct tt_fused_op *op, bool 
 static tutti_status gather_operands(struct tt_fused *f, const struct tt_fused_op *op, size_t at, size_t bytes)
 {
     for (uint32_t q = 0; q < f->n; q++) {
-        f->src[q] = f->in[q] ? f->in[q] + at : f->block + (size_t)q * READ_BYTES;
+        f->src[q] = f->in[q] ? f->in[q] + at : f->block + (size_t)q * TT_FUSED_READ_BYTES;
         if (f->in[q])
             continue;
         const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
-        tutti_status st = tt_direct_read(f->d, q, d->in + at, f->block + (size_t)q * READ_BYTES, bytes);
+        tutti_status st = tt_direct_read(f->d, q, d->in + at, f->block + (size_t)q * TT_FUSED_READ_BYTES, bytes);
         if (st)
             return st;
     }
     return TUTTI_OK;
 }
 
-static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *op, bool push)
+tutti_status tt_fused_reduce_span(struct tt_fused *f, const struct tt_fused_op *op, const struct tt_fused_span *s)
 {
-    size_t each = tt_fused_elem_bytes(op->dtype), end = slice_start(f, op, f->me + 1) * each;
     bool far = false;
     for (uint32_t q = 0; q < f->n; q++)
         far = far || !f->in[q];
-    size_t step = far ? READ_BYTES : BLOCK_BYTES;
-    for (size_t at = slice_start(f, op, f->me) * each; at < end; at += step) {
-        size_t bytes = end - at < step ? end - at : step;
+    size_t step = far ? TT_FUSED_READ_BYTES : BLOCK_BYTES;
+    for (size_t at = s->at; at < s->end; at += step) {
+        size_t bytes = s->end - at < step ? s->end - at : step;
         tutti_status st = gather_operands(f, op, at, bytes);
         if (st)
             return st;
         uint32_t ndst = 0;
-        f->dst[ndst++] = (char *)op->out + at;
-        for (uint32_t q = 0; push && q < f->n; q++)
+        f->dst[ndst++] = s->out + (at - s->at);
+        for (uint32_t q = 0; s->push && q < f->n; q++)
             if (q != f->me)
                 f->dst[ndst++] = f->out[q] + at;
-        tt_fused_reduce(f, op, ndst, bytes / each);
+        tt_fused_reduce(f, op, ndst, bytes / tt_fused_elem_bytes(op->dtype));
         if (tt_direct_aborted(f->d))
             return TUTTI_ERR_ABORTED;
     }
@@ -211,12 +222,15 @@ static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *o
 }
 
 /* Writing into others' outputs is a lease, which they can end. */
-static tutti_status push_slice(struct tt_fused *f, const struct tt_fused_op *op)
+static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *op, bool push)
 {
-    if (!tt_direct_lease(f->d))
+    size_t each = tt_fused_elem_bytes(op->dtype), at = slice_start(f, op, f->me) * each;
+    struct tt_fused_span s = {.at = at, .end = slice_start(f, op, f->me + 1) * each, .out = (char *)op->out + at, .push = push};
+    if (push && !tt_direct_lease(f->d))
         return TUTTI_ERR_ABORTED;
-    tutti_status st = reduce_slice(f, op, true);
-    tt_direct_release(f->d);
+    tutti_status st = tt_fused_reduce_span(f, op, &s);
+    if (push)
+        tt_direct_release(f->d);
     return st;
 }
 
@@ -239,26 +253,32 @@ static tutti_status fetch_slices(struct tt_fused *f, const struct tt_fused_op *o
     return tt_direct_aborted(f->d) ? TUTTI_ERR_ABORTED : TUTTI_OK;
 }
 
-static tutti_status await(struct tt_fused *f, const struct tt_fused_op *op, unsigned phase, uint64_t deadline_ns,
+static tutti_status await(struct tt_fused *f, const struct tt_fused_op *op, unsigned step, uint64_t deadline_ns,
                           struct tt_direct_blame *blame)
 {
-    return tt_direct_await_all(f->d, LANE, counter(op, phase), deadline_ns, &blame->peer);
+    return tt_direct_await_all(f->d, LANE, counter(op, step), deadline_ns, &blame->peer);
+}
+
+tutti_status tt_fused_meet(struct tt_fused *f, const struct tt_fused_op *op, uint64_t deadline_ns, bool *ret_push,
+                           struct tt_direct_blame *blame)
+{
+    before_entry(f, deadline_ns);
+    tutti_status st = await(f, op, TT_STEP_ENTERED, deadline_ns, blame);
+    after_entry(f, deadline_ns);
+    return st ? st : look(f, op, ret_push, blame);
 }
 
 static bool streams(const struct tt_fused *f, const struct tt_fused_op *op)
 {
-    size_t bytes = op->count * tt_fused_elem_bytes(op->dtype);
-    return bytes <= f->near || bytes >= f->far;
+    size_t elems = op->coll == TUTTI_ALLREDUCE ? op->count : tt_fused_start(op, f->n), bytes = elems * tt_fused_elem_bytes(op->dtype);
+    bool reach = op->coll != TUTTI_ALLREDUCE && f->reach; /* blocks are only read */
+    return !reach && (bytes <= f->near || bytes >= f->far);
 }
 
 static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
 {
-    bool push;
-    before_entry(f, deadline_ns);
-    tutti_status st = await(f, op, 1, deadline_ns, blame);
-    after_entry(f, deadline_ns);
-    if (!st)
-        st = look(f, op, &push, blame);
+    bool push, blocks = op->coll != TUTTI_ALLREDUCE;
+    tutti_status st = tt_fused_meet(f, op, deadline_ns, &push, blame);
     if (!st && !push && streams(f, op)) {
         op->round = op->copied = 0;
         op->reduced = false;
@@ -266,21 +286,22 @@ static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint6
         return TUTTI_OK;
     }
     if (!st)
-        st = push ? push_slice(f, op) : reduce_slice(f, op, false);
+        st = blocks ? tt_fused_blocks(f, op) : reduce_slice(f, op, push);
     if (st)
         return st;
-    tt_direct_post(f->d, LANE, counter(op, push ? 3 : 2));
-    op->state = push ? LEFT : REDUCED;
+    tt_fused_say(f, op, push || blocks ? TT_STEP_LEFT : TT_STEP_REDUCED);
+    op->state = push || blocks ? LEFT : REDUCED;
     return TUTTI_OK;
 }
 
 /* Nobody reads or writes another rank's buffers, so nobody has to wait for the others to leave. */
 static tutti_status on_streaming(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
 {
-    tutti_status st = tt_fused_stream(f, op, deadline_ns, blame);
+    tutti_status st =
+        op->coll == TUTTI_ALLREDUCE ? tt_fused_stream(f, op, deadline_ns, blame) : tt_fused_blocks_stream(f, op, deadline_ns, blame);
     if (st)
         return st;
-    tt_direct_post(f->d, LANE, counter(op, 3));
+    tt_fused_say(f, op, TT_STEP_LEFT);
     op->state = DONE;
     return TUTTI_OK;
 }
@@ -288,21 +309,21 @@ static tutti_status on_streaming(struct tt_fused *f, struct tt_fused_op *op, uin
 static tutti_status on_reduced(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
 {
     bool push;
-    tutti_status st = await(f, op, 2, deadline_ns, blame);
+    tutti_status st = await(f, op, TT_STEP_REDUCED, deadline_ns, blame);
     if (!st)
         st = look(f, op, &push, blame);
     if (!st)
         st = fetch_slices(f, op);
     if (st)
         return st;
-    tt_direct_post(f->d, LANE, counter(op, 3));
+    tt_fused_say(f, op, TT_STEP_LEFT);
     op->state = LEFT;
     return TUTTI_OK;
 }
 
 static tutti_status on_left(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
 {
-    tutti_status st = await(f, op, 3, deadline_ns, blame);
+    tutti_status st = await(f, op, TT_STEP_LEFT, deadline_ns, blame);
     if (!st)
         op->state = DONE;
     return st;

@@ -1,10 +1,11 @@
-/* fused.h - all-reduce among the ranks of one host by direct access to each other's memory: the schedules `oneshot` and `direct`, lowered.
+/* fused.h - all-reduce, reduce-scatter and all-gather among the ranks of one host by direct access to each other's memory: the schedules
+ * `oneshot` and `direct`, lowered.
  *
  * In `direct` rank r receives everybody's chunk r in scratch buffers, reduces them in rank order and sends the result to all. With direct
  * access the receives and the reduction become one fused n-way reduction that reads the operands where they lie and, where the outputs can
  * be reached, writes all of them at once; what is left of the messages are three counters (entered, reduced, left). In `oneshot` everybody
  * reduces everything in rank order: for short vectors, which travel in control lines or stages. Both sum in rank order, so that the bits do
- * not depend on the size.
+ * not depend on the size. Reduce-scatter is the first half of that, with the caller's blocks as slices; all-gather the second.
  *
  * Operations queue: any number may be begun, they run in that order. Not thread-safe; nothing allocates after making. */
 #ifndef TT_FUSED_H
@@ -23,9 +24,11 @@ bool tt_fused_can_stream(const struct tt_fused *f);
 uint64_t tt_fused_late_ns(const struct tt_fused *f, uint32_t peer);
 
 struct tt_fused_op {
+    tutti_coll coll; /* allreduce, reduce_scatter, all_gather */
     const void *in;
-    void *out; /* may be in; no other overlap */
-    size_t count;
+    void *out;            /* may be in, or as tt_fused_fits says */
+    size_t count;         /* of the whole vector; with blocks: of each of them */
+    const size_t *counts; /* with blocks: of each rank's; NULL: all are `count` */
     tutti_dtype dtype;
     tutti_redop redop;
     uint64_t fingerprint;
@@ -36,6 +39,10 @@ struct tt_fused_op {
     bool reduced; /* streaming: the present round */
     struct tt_fused_op *next;
 };
+/* Elements that this rank reads from `in` and writes to `out`. */
+void tt_fused_elems(const struct tt_fused *f, const struct tt_fused_op *op, size_t *ret_in, size_t *ret_out);
+/* Are the buffers apart, the same, or, with blocks, the own block at its place in the whole vector? Nothing else will do. */
+bool tt_fused_fits(const struct tt_fused *f, const struct tt_fused_op *op);
 /* Queues op, which stays with the engine until it is done; says "entered" at once when it is the first. */
 void tt_fused_begin(struct tt_fused *f, struct tt_fused_op *op);
 /* Works on the queue until op is done: TUTTI_OK; TUTTI_IN_PROGRESS at deadline_ns (0: only what is possible without waiting),

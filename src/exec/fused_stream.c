@@ -25,22 +25,21 @@
 
 enum { SETS = 3, LINE = 64 };
 
-/* Bytes of a slot. */
-static size_t slot_bytes(const struct tt_fused *f)
+size_t tt_fused_slot_bytes(const struct tt_fused *f)
 {
     return tt_direct_stream_bytes(f->d) / SETS / f->n / LINE * LINE;
 }
 
-static char *slot(const struct tt_fused *f, uint32_t rank, uint64_t round, uint32_t which)
+char *tt_fused_slot(const struct tt_fused *f, uint32_t rank, uint64_t round, uint32_t which)
 {
-    size_t each = slot_bytes(f);
+    size_t each = tt_fused_slot_bytes(f);
     return (char *)tt_direct_stream(f->d, rank) + (round % SETS * f->n + which) * each;
 }
 
 /* More ranks than cores would change places at every round; then one pass through the kernel is better. */
 bool tt_fused_can_stream(const struct tt_fused *f)
 {
-    return slot_bytes(f) >= LINE && !tt_direct_oversubscribed(f->d);
+    return tt_fused_slot_bytes(f) >= LINE && !tt_direct_oversubscribed(f->d);
 }
 
 /* Cache sizes are those of this machine, so that all ranks of it find the same. */
@@ -62,7 +61,7 @@ struct window {
 
 static struct window window_of(const struct tt_fused *f, const struct tt_fused_op *op, uint64_t k)
 {
-    size_t all = op->count * tt_fused_elem_bytes(op->dtype), most = slot_bytes(f) * f->n, rounds = (all + most - 1) / most;
+    size_t all = op->count * tt_fused_elem_bytes(op->dtype), most = tt_fused_slot_bytes(f) * f->n, rounds = (all + most - 1) / most;
     size_t lines = (all + LINE - 1) / LINE; /* shared evenly by the rounds */
     size_t from = (size_t)((unsigned __int128)lines * k / rounds) * LINE;
     size_t to = (size_t)((unsigned __int128)lines * (k + 1) / rounds) * LINE;
@@ -71,7 +70,7 @@ static struct window window_of(const struct tt_fused *f, const struct tt_fused_o
 
 static uint64_t round_count(const struct tt_fused *f, const struct tt_fused_op *op)
 {
-    size_t all = op->count * tt_fused_elem_bytes(op->dtype), most = slot_bytes(f) * f->n;
+    size_t all = op->count * tt_fused_elem_bytes(op->dtype), most = tt_fused_slot_bytes(f) * f->n;
     return (all + most - 1) / most;
 }
 
@@ -87,7 +86,7 @@ static void copy_round(struct tt_fused *f, const struct tt_fused_op *op, uint64_
     for (uint32_t i = 1; i < f->n; i++) {
         uint32_t q = (f->me + i) % f->n;
         size_t from = start(f, &w, q), to = start(f, &w, q + 1);
-        memcpy(slot(f, f->me, f->rounds + k, q), (const char *)op->in + w.at + from, to - from);
+        memcpy(tt_fused_slot(f, f->me, f->rounds + k, q), (const char *)op->in + w.at + from, to - from);
     }
     tt_direct_post(f->d, TT_LANE_COPIED, f->rounds + k + 1);
 }
@@ -97,9 +96,9 @@ static void reduce_round(struct tt_fused *f, const struct tt_fused_op *op, uint6
     struct window w = window_of(f, op, k);
     size_t from = start(f, &w, f->me), bytes = start(f, &w, f->me + 1) - from;
     for (uint32_t q = 0; q < f->n; q++)
-        f->src[q] = q == f->me ? (const char *)op->in + w.at + from : slot(f, q, f->rounds + k, f->me);
+        f->src[q] = q == f->me ? (const char *)op->in + w.at + from : tt_fused_slot(f, q, f->rounds + k, f->me);
     f->dst[0] = (char *)op->out + w.at + from;
-    f->dst[1] = slot(f, f->me, f->rounds + k, f->me);
+    f->dst[1] = tt_fused_slot(f, f->me, f->rounds + k, f->me);
     tt_fused_reduce(f, op, 2, bytes / tt_fused_elem_bytes(op->dtype));
     tt_direct_post(f->d, TT_LANE_REDUCED, f->rounds + k + 1);
 }
@@ -110,7 +109,7 @@ static void fetch_round(struct tt_fused *f, const struct tt_fused_op *op, uint64
     for (uint32_t i = 1; i < f->n; i++) {
         uint32_t q = (f->me + i) % f->n;
         size_t from = start(f, &w, q), to = start(f, &w, q + 1);
-        memcpy((char *)op->out + w.at + from, slot(f, q, f->rounds + k, q), to - from);
+        memcpy((char *)op->out + w.at + from, tt_fused_slot(f, q, f->rounds + k, q), to - from);
     }
 }
 

@@ -61,6 +61,7 @@ static bool put(struct tt_program *p, const struct target *t, const void *data, 
         *t->state = TT_XTAKEN;
         return --p->tasks[t->task].left == 0;
     }
+    assert(t->land || !bytes);
     if (data != t->land && bytes)
         memcpy(t->land, data, bytes);
     *t->state = TT_XLANDED;

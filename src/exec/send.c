@@ -42,14 +42,14 @@ static void delist(struct tt_engine *e, struct tt_xlink *l)
 /* ---- one piece ---- */
 
 /* The piece's memory; returns the number of entries. */
-static int gather(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, struct iovec *iov)
+static int gather(struct tt_program *p, const struct tt_xwalk *piece, struct iovec *iov)
 {
     struct tt_xwalk w = *piece;
     struct tt_xfrag f;
     int n = 0;
     while (tt_xwalk_next(&w, &f))
         iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0), .iov_len = (size_t)f.elems << p->elem_shift};
-    assert(n <= TT_IOV_MAX && op->land == TT_XNOWHERE);
+    assert(n <= TT_IOV_MAX);
     return n;
 }
 
@@ -85,7 +85,7 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     if (!tt_xcredit_allows(e, l, cost))
         return TUTTI_IN_PROGRESS;
     struct iovec iov[TT_IOV_MAX];
-    int n = op->land == TT_XNOWHERE ? gather(p, op, &w, iov) : pack(p, op, &w, piece, iov);
+    int n = op->land == TT_XNOWHERE ? gather(p, &w, iov) : pack(p, op, &w, piece, iov);
     const struct tt_tag tag = {.fingerprint = p->fingerprint,
                                .request = p->seq,
                                .message = op->message,

@@ -88,7 +88,7 @@ tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, c
                           struct tt_plan **ret, struct tutti_error *err)
 {
     struct tt_problem checked;
-    uint64_t bytes;
+    uint64_t bytes = 0;
     tutti_status st = tt_plan_check(t, p, &checked, &bytes, err);
 
     if (st != TUTTI_OK)
@@ -154,11 +154,34 @@ tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_pl
     return TUTTI_OK;
 }
 
+static tutti_status check_network(const struct tt_plan *p, const struct tt_topo *t, struct tutti_error *err)
+{
+    if (p->problem.ranks != t->ranks)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the plan is for %u ranks, but the network %s has %u", p->problem.ranks, t->spec, t->ranks);
+    return TUTTI_OK;
+}
+
 tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = {.problem = p->problem, .topo = t, .options = p->options};
+    tutti_status st = check_network(p, t, err);
+    return st ? st : tt_algo_build(p->algo, &args, ret, err);
+}
 
-    if (p->problem.ranks != t->ranks)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "the plan is for %u ranks, but the network %s has %u", p->problem.ranks, t->spec, t->ranks);
-    return tt_algo_build(p->algo, &args, ret, err);
+tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_algo_args args = {.problem = p->problem, .topo = t, .options = p->options};
+    struct tt_sched *s = NULL;
+    tutti_status st = check_network(p, t, err);
+    if (!st && !p->algo->slice)
+        st = tt_fail(err, TUTTI_ERR_REFUSED, "%s lists all ranks or none", p->algo->name);
+    if (!st)
+        st = tt_algo_slice(p->algo, &args, 0, 1, &s, err);
+    if (!st && !s->shape.symmetric)
+        st = tt_fail(err, TUTTI_ERR_REFUSED, "ranks of this %s do not do the same, shifted", p->algo->name);
+    if (st)
+        tt_sched_free(s);
+    else
+        *ret = s;
+    return st;
 }

@@ -286,7 +286,7 @@ static tutti_status read_format(struct tt_json_reader *r, struct tutti_error *er
 
 static tutti_status read_version(struct tt_json_reader *r, struct tutti_error *err)
 {
-    uint64_t version;
+    uint64_t version = 0;
     tutti_status st = read_number(r, "version", INT64_MAX, &version, err);
 
     if (st == TUTTI_OK && version != 1)

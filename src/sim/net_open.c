@@ -3,6 +3,7 @@
  * The clock follows from the fastest link: it moves a flit in cycles_per_flit cycles. Every link keeps its own flit time, flit_bytes / its
  * rate, to 1/1024 ps, so that links of different speed meet their bandwidth. A rank's interfaces and ejection ports are as fast as its
  * fastest link (slower by the what-if's factor). The buffer of a lane, when not given, covers the way there and back and one packet. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -151,6 +152,7 @@ static bool open_messages(struct tt_net *n)
     for (uint32_t i = 0; order && i < w->nmsgs; i++) {
         const struct tt_work_conn *c = &w->conn[w->msg[order[i]].conn];
         uint32_t dst = c->dst, ends = tt_net_ends(n, dst), links = n->in->t->g.start[dst + 1] - n->in->t->g.start[dst];
+        assert(ends > 0);
         if (dst != rank || w->msg[order[i]].step != step)
             turn = 0;
         rank = dst;

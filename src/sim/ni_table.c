@@ -1,9 +1,10 @@
 /* ni_table.c - the schedule table that a network interface works through, derived from a rank's slice. One line per send (a gather to
  * several receivers in one step is one line), and a no-op for every step in which others send and this rank does not.
  *
- *     MultiTree on a 2x2 mesh, tree of rank 0: 0 -> 2, 0 -> 1 in step 0, 2 -> 3 in step 1; reduce-scatter mirrors it. Rank 2's lines for
- * flow 0: step 1  Reduce  flow 0  parent 0  children {3}        after 3's part was added step 3  Gather  flow 0  parent 0  children {3}
- * after 0 sent it
+ * MultiTree on a 2x2 mesh, the tree of rank 0: 0 -> 2 and 0 -> 1 in step 0, 2 -> 3 in step 1; reduce-scatter mirrors it. Rank 2's lines:
+ *
+ *     step 1   Reduce   flow 0   parent 0   children {3}     after 3's part was added
+ *     step 3   Gather   flow 0   parent 0   children {3}     after 0 has sent it
  *
  * The children of a reduction are the ranks whose parts of the flow arrived before it; a flow is named by its first chunk. */
 #include <stdlib.h>

@@ -96,8 +96,10 @@ struct tt_sim_input {
     const double *slow; /* per rank: the factor of the what-ifs, 1 for the others */
     const double *rate; /* bytes/s of each directed link (half duplex: of the cable), degraded as asked */
 };
-/* symmetry.c: NULL, or the links that stand for their classes (to be freed) when running rank 0 alone tells all; afterwards the report is
- * spread over all ranks and links. */
+/* symmetry.c. Does the schedule hold rank 0 of a symmetric one, and no other? */
+bool tt_sim_holds_one(const struct tt_sched *s);
+/* NULL, or the links that stand for their classes (to be freed) when running rank 0 alone tells all; afterwards the report is spread over
+ * all ranks and links. */
 uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
                            const struct tt_sim_options *o);
 void tt_sim_spread(struct tt_sim_report *r, const struct tt_sim_input *in);

@@ -13,7 +13,7 @@ static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
 {
     if (s->shape.ranks != t->ranks)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is for %u ranks, the topology has %u", s->shape.ranks, t->ranks);
-    if (s->first_rank != 0 || s->nslices != s->shape.ranks)
+    if (s->first_rank != 0 || (s->nslices != s->shape.ranks && !tt_sim_holds_one(s)))
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule holds %u of %u ranks; a simulation needs all", s->nslices, s->shape.ranks);
     if (s->nroutes > 0 && s->shape.topo_hash != t->hash)
         return tt_fail(err, TUTTI_ERR_MISMATCH,
@@ -223,10 +223,12 @@ tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint6
     tutti_status st = check_fit(s, t, err);
     if (!st)
         st = check_whatif(&o->whatif, t, err);
-    if (!st && s->nroutes)
+    if (!st && s->nroutes && s->nslices == s->shape.ranks)
         st = check_routes(s, t, count, dtype, err);
     if (!st)
         class_link = tt_sim_symmetric(s, t, count, dtype, o);
+    if (!st && !class_link && s->nslices != s->shape.ranks)
+        st = tt_fail(err, TUTTI_ERR_MISMATCH, "rank 0 cannot stand for all %u ranks here; a simulation needs them all", s->shape.ranks);
     if (!st)
         st = tt_work_make_one(s, t, count, dtype, class_link, &w, err);
     if (!st)

@@ -109,8 +109,9 @@ struct tt_sim_report {
     uint64_t lockstep_waits_ps;
 };
 
-/* Runs a schedule that holds all ranks. Refuses (with a sentence naming it) other rank counts, routes made for another network, what-ifs
- * about ranks or links that do not exist. */
+/* Runs a schedule that holds all ranks, or rank 0 alone of one that is declared symmetric, where one rank can stand for all (symmetry.c)
+ * and whoever built it vouches for the rest. Refuses (with a sentence naming it) other rank counts, routes made for another network,
+ * what-ifs about ranks or links that do not exist. */
 tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
                         const struct tt_sim_options *o, struct tt_sim_report **ret, struct tutti_error *err);
 void tt_sim_report_free(struct tt_sim_report *r); /* accepts NULL */

@@ -8,8 +8,8 @@
  *     ring of 8, 0 -> 2: the class "one up", twice. Every link up carries two such messages, 0 -> 2 and 7 -> 1 on the link 0 -> 1.
  *
  * Only with chunks of equal length, without what-ifs, routes of its own, half-duplex cables, declared ports (who gets a
- * port first may differ) or a timeline. The declaration is not believed but
- * checked, operation by operation; whoever is not symmetric is simulated in full. */
+ * port first may differ) or a timeline. The declaration is not believed but checked, operation by operation; whoever is not symmetric is
+ * simulated in full. Only a schedule that holds nothing but rank 0 is believed: a ring of 65,536 ranks cannot be had otherwise. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +128,11 @@ static uint32_t *class_links(const struct tt_topo *t)
     return first;
 }
 
+bool tt_sim_holds_one(const struct tt_sched *s)
+{
+    return s->shape.symmetric && s->shape.ranks > 1 && s->first_rank == 0 && s->nslices == 1;
+}
+
 uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
                            const struct tt_sim_options *o)
 {
@@ -140,7 +145,7 @@ uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, ui
         return NULL;
     bool equal = b.each * b.chunks == b.count && b.each > 0;
     tt_bind_free(&b);
-    return equal && shifted(s) ? class_links(t) : NULL;
+    return equal && (tt_sim_holds_one(s) || shifted(s)) ? class_links(t) : NULL;
 }
 
 void tt_sim_spread(struct tt_sim_report *r, const struct tt_sim_input *in)

@@ -112,8 +112,10 @@ static tutti_status find_conns(struct maker *m, struct tutti_error *err)
             }
             if (conn == TT_WORK_NONE)
                 return tt_fail_memory(err, "connections");
+            struct tt_work_conn *conns = m->conns.data;
+            assert(conns);
             m->number[id] = conn;
-            ((struct tt_work_conn *)m->conns.data)[conn].count++;
+            conns[conn].count++;
         }
     }
     return TUTTI_OK;
@@ -125,6 +127,7 @@ static tutti_status number_conns(struct maker *m, struct tutti_error *err)
     w->nconns = (uint32_t)m->conns.len;
     w->conn = m->conns.data;
     m->conns.data = NULL;
+    assert(w->conn || w->nconns == 0);
     for (uint32_t c = 0; c < w->nconns; c++) {
         w->conn[c].first = w->nmsgs;
         w->nmsgs += w->conn[c].count;
@@ -138,6 +141,7 @@ static tutti_status number_conns(struct maker *m, struct tutti_error *err)
 static void add_send(struct maker *m, uint32_t conn, const struct tt_slice *sl, const struct tt_op *op, uint32_t id)
 {
     struct tt_work *w = m->w;
+    assert(w->conn && conn < w->nconns);
     uint32_t i = m->sent[conn]++, first = w->conn[conn].first;
     struct tt_work_msg *msg = &w->msg[first + i];
     uint64_t elems = tt_bind_op_bytes(&w->bind, sl, op) / w->elem_bytes;
@@ -163,6 +167,7 @@ static tutti_status add_recv(struct maker *m, uint32_t rank, const struct tt_op 
         m->last_conn = m->table.key[i] ? m->table.value[i] : TT_WORK_NONE;
     }
     uint32_t c = m->last_conn;
+    assert(c == TT_WORK_NONE || w->conn);
     if (c == TT_WORK_NONE || m->taken[c] == w->conn[c].count)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "rank %u receives a message from rank %u (step %u, channel %u) that is never sent", rank,
                        op->peer, op->step, op->channel);

@@ -139,6 +139,7 @@ static void add_edge(struct deps *d, uint32_t from, uint32_t to)
 static void wait_for(struct deps *d, struct place *p, uint32_t op, bool writes)
 {
     const struct reader *readers = d->readers.data;
+    assert(p);
     if (p->rank != d->rank + 1)
         *p = (struct place){d->rank + 1, NONE, NONE};
     if (!writes || p->readers == NONE)
@@ -243,6 +244,9 @@ static bool group_edges(struct deps *d, const uint32_t *number)
     struct tt_work *w = d->w;
     const uint32_t *from = d->from.data;
     uint32_t end = 0;
+    if (d->from.len == 0) /* every group is empty */
+        return (w->succ = tt_alloc(1, sizeof *w->succ)) != NULL;
+    assert(from);
     if (d->from.len >= NONE || !(w->succ = tt_alloc(d->from.len + 1, sizeof *w->succ)))
         return false;
     for (uint32_t i = 0; i < w->nops; i++)
