@@ -33,7 +33,7 @@ static tutti_status take(const struct acting *x, uint32_t buf, uint32_t first, u
         const struct tt_vpiece *p = tt_vec_at(pieces, i);
         if (p->value == TT_VNOTHING)
             return tt_vfault(x->v, x->rank, x->index, "step %" PRIu32 ": %s reads chunk %" PRIu32 " of %s, which holds nothing yet",
-                             x->op->step, tt_vsay_op(x->op).s, p->first, tt_vsay_buf(buf).s);
+                             x->op->step, tt_vsay_op(x->op).s, tt_vfold_chunk(&x->v->fold, p->first), tt_vsay_buf(buf).s);
     }
     return TUTTI_OK;
 }
@@ -65,7 +65,7 @@ static tutti_status add(const struct acting *x, const struct tt_vpiece *left, co
         enum tt_vcombined c = d->exact ? tt_vexact_combine(d, left->value, right->value, &p.value)
                                        : tt_vfinger_combine(d, left->value, right->value, &p.value);
         if (c == TT_VTWICE)
-            return twice(x, p.first, left->value, right->value);
+            return twice(x, tt_vfold_chunk(&x->v->fold, p.first), left->value, right->value);
         if (c == TT_VNO_MEMORY || !tt_vec_push(sum, &p, 1))
             return no_memory(x);
         len -= n;
@@ -110,7 +110,7 @@ static bool cut(const struct tt_vpiece **piece, uint32_t *done, uint32_t len, st
 static tutti_status receive(const struct acting *x, const struct tt_vmsg *m)
 {
     struct tt_verifier *v = x->v;
-    struct tt_vwalk w = tt_vwalk_op(&x->slice, x->op);
+    struct tt_vwalk w = tt_vwalk_folded(&x->slice, x->op, &x->v->fold);
     struct tt_vrange r;
     const struct tt_vpiece *piece = tt_vec_at(&v->sent, m->piece);
     uint32_t done = 0;
@@ -153,7 +153,7 @@ static tutti_status reduce_range(const struct acting *x, const struct tt_vrange 
 
 static tutti_status act_locally(const struct acting *x)
 {
-    struct tt_vwalk w = tt_vwalk_op(&x->slice, x->op);
+    struct tt_vwalk w = tt_vwalk_folded(&x->slice, x->op, &x->v->fold);
     struct tt_vrange r;
     tutti_status st = TUTTI_OK;
     if (x->op->kind == TT_OP_REDUCE)
@@ -181,7 +181,7 @@ static struct acting acting(struct tt_verifier *v, uint32_t rank, uint32_t index
 static tutti_status load_message(struct tt_verifier *v, struct tt_vmsg *m)
 {
     struct acting x = acting(v, m->src, m->send);
-    struct tt_vwalk w = tt_vwalk_op(&x.slice, x.op);
+    struct tt_vwalk w = tt_vwalk_folded(&x.slice, x.op, &v->fold);
     struct tt_vrange r;
     tutti_status st = TUTTI_OK;
     m->piece = v->sent.len;

@@ -3,6 +3,7 @@
  * A result is right when its place holds every contributor once. Whole rows are compared run by run. */
 #include "verify/parts.h"
 
+/* Chunks by their numbers in the fold. */
 static tutti_status expect_full(struct tt_verifier *v, uint32_t rank, uint32_t first, uint32_t len)
 {
     v->a.len = 0;
@@ -11,16 +12,18 @@ static tutti_status expect_full(struct tt_verifier *v, uint32_t rank, uint32_t f
     for (size_t i = 0; i < v->a.len; i++) {
         const struct tt_vpiece *p = tt_vec_at(&v->a, i);
         if (p->value != v->domain.full)
-            return tt_vtrace(v, p->first, rank, tt_sched_slice(v->sched, rank).nops);
+            return tt_vtrace(v, tt_vfold_chunk(&v->fold, p->first), rank, tt_sched_slice(v->sched, rank).nops);
     }
     return TUTTI_OK;
 }
 
-/* The chunks from `first` on that are known to have one owner: a block, or with a list of owners, or in all-to-all, one chunk. */
-static uint32_t owned_together(const struct tt_shape *s, uint32_t first)
+/* The chunks from `first` on that are neighbours and known to have one owner: a block, or with a list of owners, in all-to-all or where
+ * the fold parts them, one chunk. */
+static uint32_t owned_together(const struct tt_verifier *v, uint32_t first)
 {
+    const struct tt_shape *s = v->shape;
     uint32_t per_rank = s->chunks / s->ranks;
-    return s->owner || s->coll == TUTTI_ALL_TO_ALL ? 1 : per_rank - first % per_rank;
+    return s->owner || s->coll == TUTTI_ALL_TO_ALL || v->fold.every > 1 ? 1 : per_rank - first % per_rank;
 }
 
 static tutti_status expect_at_owners(struct tt_verifier *v)
@@ -28,8 +31,8 @@ static tutti_status expect_at_owners(struct tt_verifier *v)
     const struct tt_shape *s = v->shape;
     tutti_status st = TUTTI_OK;
     for (uint32_t c = 0, n; c < s->chunks && st == TUTTI_OK; c += n) {
-        n = owned_together(s, c);
-        st = expect_full(v, tt_shape_owner(s, c), c, n);
+        n = owned_together(v, c);
+        st = expect_full(v, tt_shape_owner(s, c), tt_vfold_number(&v->fold, c), n);
     }
     return st;
 }

@@ -129,7 +129,8 @@ static tutti_status deal(struct tt_verifier *v, const struct tt_vfront *f)
 static bool same_chunks(const struct tt_verifier *v, const struct tt_vmsg *m, uint32_t *ret_sent, uint32_t *ret_wanted)
 {
     struct tt_slice from = tt_sched_slice(v->sched, m->src), to = tt_sched_slice(v->sched, m->dst);
-    return tt_vwalk_same_chunks(tt_vwalk_op(&from, &from.ops[m->send]), tt_vwalk_op(&to, &to.ops[m->recv]), ret_sent, ret_wanted);
+    return tt_vwalk_same_chunks(tt_vwalk_folded(&from, &from.ops[m->send], &v->fold), tt_vwalk_folded(&to, &to.ops[m->recv], &v->fold),
+                                ret_sent, ret_wanted);
 }
 
 /* Entry `i` is one too many for its (sender, channel). Of those before it in the line, the first that does not fit its partner is rather

@@ -54,7 +54,7 @@ uint64_t tt_vfinger_add(uint64_t a, uint64_t b); /* modulo 2^61-1 */
 double tt_vfinger_error(uint64_t comparisons);   /* upper bound that one of them errs */
 void tt_vdomain_free(struct tt_vdomain *d);
 
-/* ---- state.c: what every place holds ---- */
+/* ---- state.c: what every place holds; chunks by their numbers in the fold ---- */
 struct tt_vpiece {
     uint32_t first, len, value;
 };
@@ -85,26 +85,56 @@ bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const st
 /* A collective that does not reduce: each chunk has one source. Which rank is that? */
 uint32_t tt_vsource(const struct tt_shape *s, uint32_t chunk);
 
+/* ---- fold.c: chunks that schedules move together lie together ---- */
+/* Chunk c is known to the proof by the number (c % every) * rows + c / every: one to one, and chunks `every` apart become neighbours. */
+struct tt_vfold {
+    uint32_t every, rows; /* every * rows: all chunks; every 1: numbers are chunks */
+};
+/* The fold that leaves the fewest separate ranges of a well-formed schedule's spans. */
+struct tt_vfold tt_vfold_choose(const struct tt_sched *s);
+/* How many separate ranges the spans have; every 1: as they are. */
+uint64_t tt_vfold_ranges(const struct tt_sched *s, uint32_t every);
+static inline uint32_t tt_vfold_number(const struct tt_vfold *f, uint32_t chunk)
+{
+    return f->every == 1 ? chunk : chunk % f->every * f->rows + chunk / f->every;
+}
+static inline uint32_t tt_vfold_chunk(const struct tt_vfold *f, uint32_t number)
+{
+    return f->every == 1 ? number : number % f->rows * f->every + number / f->rows;
+}
+
 /* ---- walk.c: the plain ranges of spans, in the order in which a message carries them ---- */
 struct tt_vwalk {
     const struct tt_span *span, *end;
-    uint32_t rep;
+    uint32_t rep;         /* of the span; where a fold tears its ranges apart, the chunk of the span */
+    struct tt_vfold fold; /* ranges are of its numbers */
 };
 struct tt_vrange {
     uint32_t first, len, buf, src;
 };
 enum { TT_VNO_CHUNK = UINT32_MAX };
-static inline struct tt_vwalk tt_vwalk_op(const struct tt_slice *sl, const struct tt_op *op)
+static inline struct tt_vwalk tt_vwalk_folded(const struct tt_slice *sl, const struct tt_op *op, const struct tt_vfold *f)
 {
     const struct tt_span *spans = sl->spans + op->span;
-    return (struct tt_vwalk){.span = spans, .end = spans + op->nspans};
+    return (struct tt_vwalk){.span = spans, .end = spans + op->nspans, .fold = *f};
 }
+/* By chunks as they are. */
+static inline struct tt_vwalk tt_vwalk_op(const struct tt_slice *sl, const struct tt_op *op)
+{
+    return tt_vwalk_folded(sl, op, &(struct tt_vfold){.every = 1});
+}
+/* The next of a fold that is one. */
+void tt_vwalk_fold(struct tt_vwalk *w, struct tt_vrange *ret);
 /* false: at the end */
 static inline bool tt_vwalk_next(struct tt_vwalk *w, struct tt_vrange *ret)
 {
     const struct tt_span *s = w->span;
     if (s == w->end)
         return false;
+    if (w->fold.every > 1) {
+        tt_vwalk_fold(w, ret);
+        return true;
+    }
     *ret = (struct tt_vrange){.first = s->first + w->rep * s->stride, .len = s->len, .buf = s->buf, .src = s->src};
     if (++w->rep == s->reps) {
         w->rep = 0;
@@ -112,7 +142,7 @@ static inline bool tt_vwalk_next(struct tt_vwalk *w, struct tt_vrange *ret)
     }
     return true;
 }
-/* Do both name the same chunks in the same order? If not, the first that differ (TT_VNO_CHUNK: at the end). */
+/* Do both, of one fold, name the same chunks in the same order? If not, the first chunks that differ (TT_VNO_CHUNK: at the end). */
 bool tt_vwalk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a, uint32_t *ret_b);
 
 /* ---- front.c: the operations of one step, rank by rank ---- */
@@ -155,6 +185,7 @@ struct tt_verifier {
     const struct tt_shape *shape;
     struct tt_verify_result *result;
     struct tutti_error *err;
+    struct tt_vfold fold;
     struct tt_vdomain domain;
     struct tt_vstate state;
     struct tt_vfront front;

@@ -18,14 +18,16 @@ struct message {
     bool receives;
 };
 
-/* Chunks as rank 0 would see them. */
+/* Chunks as rank 0 would see them, by their numbers in the fold. */
 struct part {
     uint32_t buffers, first, len;
 };
 
 /* One rank's messages in comparable order. */
 struct view {
-    uint32_t rank, shift;
+    uint32_t rank;
+    struct tt_vfold fold;
+    uint32_t shift; /* in rows of the fold */
     struct tt_slice slice;
     struct tt_vec messages;
     struct tt_vec parts; /* struct part: of one message, or (rank 0) of all */
@@ -69,7 +71,7 @@ static bool look(struct view *w, const struct tt_sched *s, uint32_t rank)
 {
     uint32_t ranks = s->shape.ranks;
     w->rank = rank;
-    w->shift = rank * (s->shape.chunks / ranks);
+    w->shift = rank * (s->shape.chunks / ranks / w->fold.every);
     w->slice = tt_sched_slice(s, rank);
     w->messages.len = 0;
     for (uint32_t i = 0; i < w->slice.nops; i++) {
@@ -103,17 +105,18 @@ static void join(struct tt_vec *parts, size_t from)
     parts->len = n;
 }
 
-/* Appends the chunks of an operation, shifted back; a range that wraps is cut. */
-static bool list_parts(struct view *w, uint32_t op, uint32_t chunks)
+/* Appends the chunks of an operation, shifted back; a range that wraps is cut. No range leaves the rows of its column of the fold. */
+static bool list_parts(struct view *w, uint32_t op)
 {
-    struct tt_vwalk walk = tt_vwalk_op(&w->slice, &w->slice.ops[op]);
+    uint32_t rows = w->fold.rows;
+    struct tt_vwalk walk = tt_vwalk_folded(&w->slice, &w->slice.ops[op], &w->fold);
     struct tt_vrange r;
     size_t from = w->parts.len;
     while (tt_vwalk_next(&walk, &r)) {
-        uint32_t first = r.first >= w->shift ? r.first - w->shift : r.first + chunks - w->shift;
-        uint32_t head = r.len <= chunks - first ? r.len : chunks - first;
-        struct part p[2] = {{.buffers = kind_of(r.buf) * 4 + kind_of(r.src), .first = first, .len = head}};
-        p[1] = (struct part){.buffers = p[0].buffers, .first = 0, .len = r.len - head};
+        uint32_t row = r.first % rows, column = r.first - row, first = row >= w->shift ? row - w->shift : row + rows - w->shift;
+        uint32_t head = r.len <= rows - first ? r.len : rows - first;
+        struct part p[2] = {{.buffers = kind_of(r.buf) * 4 + kind_of(r.src), .first = column + first, .len = head}};
+        p[1] = (struct part){.buffers = p[0].buffers, .first = column, .len = r.len - head};
         if (!tt_vec_push(&w->parts, p, p[1].len > 0 ? 2 : 1))
             return false;
     }
@@ -123,12 +126,12 @@ static bool list_parts(struct view *w, uint32_t op, uint32_t chunks)
 }
 
 /* Rank 0's parts are needed for every other rank: listed once. */
-static bool list_all_parts(struct view *zero, uint32_t chunks)
+static bool list_all_parts(struct view *zero)
 {
     bool ok = tt_vec_push(&zero->start, &zero->parts.len, 1) != NULL;
     for (size_t i = 0; ok && i < zero->messages.len; i++) {
         const struct message *m = tt_vec_at(&zero->messages, i);
-        ok = list_parts(zero, m->op, chunks) && tt_vec_push(&zero->start, &zero->parts.len, 1);
+        ok = list_parts(zero, m->op) && tt_vec_push(&zero->start, &zero->parts.len, 1);
     }
     return ok;
 }
@@ -145,7 +148,7 @@ static bool same_parts(const struct view *zero, size_t i, const struct tt_vec *p
 }
 
 /* Message `i` of both: what differs, or NULL. Spans that may differ only in where they wrap are compared as sets. */
-static const char *difference(const struct view *zero, struct view *w, size_t i, uint32_t chunks, bool *failed)
+static const char *difference(const struct view *zero, struct view *w, size_t i, bool *failed)
 {
     const struct message *x = tt_vec_at(&zero->messages, i), *y = tt_vec_at(&w->messages, i);
     if (x->step != y->step)
@@ -157,7 +160,7 @@ static const char *difference(const struct view *zero, struct view *w, size_t i,
     if (x->channel != y->channel)
         return "channel";
     w->parts.len = 0;
-    *failed = !list_parts(w, y->op, chunks);
+    *failed = !list_parts(w, y->op);
     return *failed || same_parts(zero, i, &w->parts) ? NULL : "chunks or buffers";
 }
 
@@ -166,7 +169,7 @@ static tutti_status compare(struct tt_verifier *v, const struct view *zero, stru
     size_t n = zero->messages.len, m = w->messages.len;
     for (size_t i = 0; i < n && i < m; i++) {
         bool failed = false;
-        const char *what = difference(zero, w, i, v->shape->chunks, &failed);
+        const char *what = difference(zero, w, i, &failed);
         const struct message *x = tt_vec_at(&zero->messages, i), *y = tt_vec_at(&w->messages, i);
         if (failed)
             return tt_fail_memory(v->err, "symmetry");
@@ -184,7 +187,9 @@ static tutti_status compare(struct tt_verifier *v, const struct view *zero, stru
 
 tutti_status tt_vsymmetry(struct tt_verifier *v)
 {
-    struct view zero = {0}, w = {0};
+    struct tt_vfold plain = {.every = 1, .rows = v->shape->chunks};
+    uint32_t each = v->shape->chunks / v->shape->ranks;
+    struct view zero = {.fold = each % v->fold.every ? plain : v->fold}, w = {.fold = zero.fold};
     tutti_status st = TUTTI_OK;
     if (!v->shape->symmetric)
         return TUTTI_OK;
@@ -192,7 +197,7 @@ tutti_status tt_vsymmetry(struct tt_verifier *v)
     zero.messages.elem = w.messages.elem = sizeof(struct message);
     zero.parts.elem = w.parts.elem = sizeof(struct part);
     zero.start.elem = sizeof(size_t);
-    bool ok = look(&zero, v->sched, 0) && list_all_parts(&zero, v->shape->chunks);
+    bool ok = look(&zero, v->sched, 0) && list_all_parts(&zero);
     for (uint32_t r = 1; r < v->shape->ranks && ok && st == TUTTI_OK; r++) {
         ok = look(&w, v->sched, r);
         if (ok)

@@ -10,18 +10,10 @@
 
 #include "verify/parts.h"
 
-static const uint64_t MAX_RANGES = UINT64_C(1) << 27; /* every repetition of a span is looked at by itself */
+static const uint64_t MAX_RANGES = UINT64_C(1) << 27; /* of neighbouring chunks (fold.c): each is looked at by itself */
 /* What places hold is read and written in pieces. Honest schedules have few per range: a few seconds, and some more for long lists. */
 static const uint64_t BASE_WORK = UINT64_C(1) << 28;
 enum { WORK_PER_RANGE = 8, WORK_PER_SPAN = 64 };
-
-static uint64_t count_ranges(const struct tt_sched *s)
-{
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < s->nspans; i++)
-        n += s->spans[i].reps;
-    return n;
-}
 
 static tutti_status check_whole(const struct tt_sched *s, struct tutti_error *err)
 {
@@ -30,8 +22,6 @@ static tutti_status check_whole(const struct tt_sched *s, struct tutti_error *er
                        s->first_rank, s->first_rank + s->nslices - 1, s->shape.ranks);
     if (s->nops >= UINT32_MAX)
         return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " operations are too many", s->nops);
-    if (count_ranges(s) > MAX_RANGES)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " separate ranges of chunks are too many", count_ranges(s));
     return TUTTI_OK;
 }
 
@@ -78,7 +68,18 @@ static void verifier_init(struct tt_verifier *v)
     v->recv_msg.elem = v->inbox_end.elem = sizeof(uint32_t);
     v->inbox.elem = v->expected.elem = sizeof(struct tt_vkeyed);
     tt_vwait_init(v);
-    tt_vstate_init(&v->state, v->shape, &v->domain, BASE_WORK + WORK_PER_RANGE * count_ranges(v->sched) + WORK_PER_SPAN * v->sched->nspans);
+}
+
+/* How chunks are numbered, and how much work the proof may take: by the ranges of the spans as they are, whatever a fold makes of them. */
+static tutti_status begin(struct tt_verifier *v)
+{
+    v->fold = tt_vfold_choose(v->sched);
+    uint64_t listed = tt_vfold_ranges(v->sched, 1), ranges = tt_vfold_ranges(v->sched, v->fold.every);
+    if (ranges > MAX_RANGES)
+        return tt_fail(v->err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " separate ranges of chunks are too many", ranges);
+    uint64_t work = BASE_WORK + WORK_PER_RANGE * (listed < MAX_RANGES ? listed : MAX_RANGES) + WORK_PER_SPAN * v->sched->nspans;
+    tt_vstate_init(&v->state, v->shape, &v->domain, work);
+    return TUTTI_OK;
 }
 
 static void verifier_free(struct tt_verifier *v)
@@ -123,6 +124,8 @@ static tutti_status prove(struct tt_verifier *v, const struct tt_verify_options 
     uint64_t comparisons = 0;
     v->result->method = choose_method(v->shape, o);
     tutti_status st = check_form(v);
+    if (st == TUTTI_OK)
+        st = begin(v);
     if (st == TUTTI_OK)
         st = init_domain(v, o);
     if (st == TUTTI_OK)

@@ -26,7 +26,7 @@ struct use {
 
 struct edge {
     uint32_t before, after;
-    uint32_t chunk; /* TT_VNO_CHUNK: they share a channel */
+    uint32_t chunk; /* its number in the fold; TT_VNO_CHUNK: they share a channel */
 };
 
 void tt_vwait_init(struct tt_verifier *v)
@@ -44,8 +44,9 @@ static int by_place(const void *a, const void *b)
 }
 
 /* In place, the input is known by the output chunks that share its memory. */
-static bool add_use(const struct tt_shape *s, struct tt_vec *uses, struct use u)
+static bool add_use(const struct tt_verifier *v, struct tt_vec *uses, struct use u)
 {
+    const struct tt_shape *s = v->shape;
     bool alias = s->inplace && u.buf == TT_BUF_IN;
     if (alias)
         u.buf = TT_BUF_OUT;
@@ -53,7 +54,7 @@ static bool add_use(const struct tt_shape *s, struct tt_vec *uses, struct use u)
         return tt_vec_push(uses, &u, 1) != NULL;
     for (uint32_t i = 0; i < u.len; i++) {
         struct use one = u;
-        one.first = tt_shape_alias(s, u.first + i);
+        one.first = tt_vfold_number(&v->fold, tt_shape_alias(s, tt_vfold_chunk(&v->fold, u.first + i)));
         one.len = 1;
         if (!tt_vec_push(uses, &one, 1))
             return false;
@@ -64,7 +65,7 @@ static bool add_use(const struct tt_shape *s, struct tt_vec *uses, struct use u)
 /* What operation `op` of the rank reads and writes on behalf of a message. */
 static bool list_uses(struct tt_verifier *v, const struct tt_slice *sl, uint32_t op, uint32_t msg)
 {
-    struct tt_vwalk w = tt_vwalk_op(sl, &sl->ops[op]);
+    struct tt_vwalk w = tt_vwalk_folded(sl, &sl->ops[op], &v->fold);
     struct tt_vrange r;
     uint8_t kind = sl->ops[op].kind;
     bool ok = true;
@@ -72,7 +73,7 @@ static bool list_uses(struct tt_verifier *v, const struct tt_slice *sl, uint32_t
         struct use u = {.first = r.first, .len = r.len, .msg = msg, .op = op};
         u.buf = kind == TT_OP_SEND ? r.buf : r.src;
         if (kind != TT_OP_RECV)
-            ok = add_use(v->shape, &v->reads, u);
+            ok = add_use(v, &v->reads, u);
         u.buf = r.buf;
         if (ok && kind != TT_OP_SEND)
             ok = tt_vec_push(&v->writes, &u, 1) != NULL;
@@ -115,9 +116,12 @@ static tutti_status rank_waits(struct tt_verifier *v, const struct tt_vactive *a
         ok = list_uses(v, &sl, i, i < a->recvs ? msg + (i - a->begin) : recv_msg[i - a->recvs]);
     if (!ok)
         return tt_fail_memory(v->err, "waiting messages");
-    if (v->writes.len > 1)
-        qsort(v->writes.data, v->writes.len, sizeof(struct use), by_place);
     const struct use *writes = v->writes.data;
+    size_t sorted = 1; /* most are */
+    while (sorted < v->writes.len && by_place(&writes[sorted - 1], &writes[sorted]) <= 0)
+        sorted++;
+    if (sorted < v->writes.len)
+        qsort(v->writes.data, v->writes.len, sizeof(struct use), by_place);
     tutti_status st = TUTTI_OK;
     for (size_t i = 0; i < v->reads.len; i++) {
         const struct use *r = tt_vec_at(&v->reads, i);
@@ -150,8 +154,8 @@ static void say_wait(struct tt_verifier *v, struct tt_str *text, const struct ed
     if (e->chunk == TT_VNO_CHUNK)
         tt_str_printf(text, " (earlier on the channel)");
     else
-        tt_str_printf(text, " (rank %" PRIu32 " receives chunk %" PRIu32 " where it still has to %s it)", after->dst, e->chunk,
-                      before->src == after->dst ? "send" : "read");
+        tt_str_printf(text, " (rank %" PRIu32 " receives chunk %" PRIu32 " where it still has to %s it)", after->dst,
+                      tt_vfold_chunk(&v->fold, e->chunk), before->src == after->dst ? "send" : "read");
 }
 
 /* `wait[m]`: an edge from a message that is never through to m, which is not either. Following it ends in a circle. */

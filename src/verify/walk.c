@@ -10,8 +10,8 @@ bool tt_vwalk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a,
         if (!more_x && !more_y)
             return true;
         if (!more_x || !more_y || x.first != y.first) {
-            *ret_a = more_x ? x.first : TT_VNO_CHUNK;
-            *ret_b = more_y ? y.first : TT_VNO_CHUNK;
+            *ret_a = more_x ? tt_vfold_chunk(&a.fold, x.first) : TT_VNO_CHUNK;
+            *ret_b = more_y ? tt_vfold_chunk(&b.fold, y.first) : TT_VNO_CHUNK;
             return false;
         }
         uint32_t both = x.len < y.len ? x.len : y.len;
