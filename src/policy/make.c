@@ -2,7 +2,8 @@
  * order: whichever gives the shortest predicted step).
  *
  * Search over thresholds is over powers of two and the middles between them, from below what matters (64 KiB) to above the sum of all
- * tensors, with and without the small first group; over one bucket per layer; and over fusion `optimal`. A step is predicted in time linear
+ * tensors, with and without the small first group; over one bucket per layer; and over fusion `optimal`; all that with large tensors whole
+ * and, unless the caller has said, in parts of 16 MiB (that may be overtaken). A step is predicted in time linear
  * in the launches, so that all of it takes milliseconds; being in integers it gives the same on all ranks. */
 #include "policy/parts.h"
 
@@ -11,6 +12,7 @@
 
 enum { MOST_TENSORS = 1 << 20, MOST_BUCKETS = 1 << 22 };
 #define MIB             ((uint64_t)1 << 20)
+#define PART            (16 * MIB)
 #define FIRST_THRESHOLD ((uint64_t)64 << 10)
 
 bool tt_policy_is_dear(enum tt_policy_kind k)
@@ -122,6 +124,14 @@ static enum tt_fusion default_fusion(const struct tt_policy_input *in)
     }
 }
 
+/* Where no model can say what large tensors cost: parts, so that the update of one hides behind the arrival of the next. */
+static uint64_t default_partition(const struct tt_policy_input *in)
+{
+    if (in->o.kind == TT_POLICY_BYTESCHEDULER)
+        return 4 * MIB;
+    return tt_policy_is_dear(in->o.kind) && !has_times(in->t, in->n) ? PART : UINT64_MAX;
+}
+
 static void fill_defaults(struct tt_policy_input *in)
 {
     struct tt_policy_options *o = &in->o;
@@ -136,9 +146,11 @@ static void fill_defaults(struct tt_policy_input *in)
     if (o->cycle_ps == 0)
         o->cycle_ps = (uint64_t)5e9;
     if (o->partition_bytes == 0)
-        o->partition_bytes = o->kind == TT_POLICY_BYTESCHEDULER ? 4 * MIB : UINT64_MAX;
+        o->partition_bytes = default_partition(in);
     if (o->lookahead == 0)
         o->lookahead = 1;
+    if (o->order == TT_ORDER_BEST && !has_times(in->t, in->n)) /* by the model every gradient would be ready at once */
+        o->order = TT_ORDER_TWO_PHASE;
     if (!tt_policy_crosses(o->kind))
         o->order = TT_ORDER_TWO_PHASE;
     if (o->kind == TT_POLICY_SYNC) /* one all-reduce of each part */
@@ -335,6 +347,10 @@ tutti_status tt_policy_make(const struct tt_policy_options *o, const struct tt_p
         return st;
     fill_defaults(&in);
     st = in.o.fusion == TT_FUSION_SEARCH ? search_thresholds(&in, &c, err) : make_ordered(&in, &c, err);
+    if (!st && in.o.fusion == TT_FUSION_SEARCH && o->partition_bytes == 0) { /* large tensors whole, and in parts */
+        in.o.partition_bytes = PART;
+        st = search_thresholds(&in, &c, err);
+    }
     if (st) {
         tt_policy_free(c.best);
         return st;

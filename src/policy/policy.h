@@ -56,9 +56,11 @@ struct tt_policy_tensor {
     uint64_t forward_ps, backward_ps;
 };
 
-/* What carries a bucket. AUTO: whatever the planner finds cheapest for that collective and size. */
-#define TT_POLICY_ALGO_LIST(X) \
-    X(AUTO, "auto") X(RING, "ring") X(HALVING_DOUBLING, "halving-doubling") X(RECURSIVE_DOUBLING, "recursive-doubling")
+/* What carries a bucket. AUTO: whatever the planner finds cheapest for that collective and size. DIRECT: what f16 and bf16 are best carried
+ * by, since their sums are held in f32 and rounded once. */
+#define TT_POLICY_ALGO_LIST(X)                                                                                                            \
+    X(AUTO, "auto") X(RING, "ring") X(HALVING_DOUBLING, "halving-doubling") X(RECURSIVE_DOUBLING, "recursive-doubling") X(DIRECT, "direc" \
+                                                                                                                                  "t")
 enum tt_policy_algo {
 #define TT_POLICY_ALGO_ENUM(id, name) TT_POLICY_##id,
     TT_POLICY_ALGO_LIST(TT_POLICY_ALGO_ENUM)
@@ -119,7 +121,7 @@ int tt_fusion_find(const char *name, struct tutti_error *err);
 
 /* Order of launches that are not bound to the end of the step (bytescheduler, dear). */
 enum tt_policy_order {
-    TT_ORDER_BEST,      /* whichever of the next three has the shortest predicted step; the first of equals */
+    TT_ORDER_BEST,      /* whichever of the next three has the shortest predicted step, the first of equals; times unknown: TWO_PHASE */
     TT_ORDER_NEXT_USE,  /* at any time the ready launch that the next forward pass needs first, reduce-scatters included */
     TT_ORDER_PATIENT,   /* as NEXT_USE, but no all-gather delays the reduce-scatter of the first bucket */
     TT_ORDER_TWO_PHASE, /* all reduce-scatters as they become ready, then all all-gathers by next use; no other barrier */
@@ -136,7 +138,8 @@ struct tt_policy_options {
     uint64_t first_bytes;     /* bucket: cap of the bucket that is ready first; dear: of the group that is used first [1 MiB] */
     uint32_t nearby;          /* [4] */
     uint64_t cycle_ps;        /* [5 ms] */
-    uint64_t partition_bytes; /* larger tensors are cut in parts of at most this; UINT64_MAX: not [bytescheduler 4 MiB; others: not] */
+    uint64_t partition_bytes; /* larger tensors are cut in parts of at most this; UINT64_MAX: not [bytescheduler 4 MiB; dear without
+                               * times 16 MiB; others: not] */
     enum tt_policy_order order;
     uint32_t lookahead; /* TT_ORDER_PUBLISHED: groups [1] */
 };
