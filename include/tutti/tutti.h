@@ -231,11 +231,11 @@ typedef enum {
 struct tutti_trainer_options {
     size_t size;
     const char *policy;       /* [dear-sharded; without optimizer dear]; `tutti train-sim --help` lists them */
-    const char *algo;         /* auto, ring, halving-doubling or recursive-doubling; hybrid policies choose themselves [auto] */
+    const char *algo;         /* auto, ring, halving-doubling, recursive-doubling or direct; hybrid policies choose themselves [auto] */
     const char *fusion;       /* how tensors are joined to buckets [the policy's own] */
     uint64_t threshold_bytes; /* of buckets [25 MiB] */
     uint64_t first_bytes;     /* of the first bucket [1 MiB] */
-    uint64_t partition_bytes; /* tensors are cut in parts of at most this [bytescheduler 4 MiB; others: not] */
+    uint64_t partition_bytes; /* tensors are cut in parts of at most this [bytescheduler 4 MiB; dear without times 16 MiB; others: not] */
     uint32_t nearby;          /* layers per bucket, fusion "nearby" [4] */
     uint64_t cycle_us;        /* fusion "waiting" [5000] */
     bool recursive_doubling;  /* hybrid: for convolutions, in place of halving-doubling */
@@ -253,7 +253,7 @@ struct tutti_tensor {
     size_t size;
     const char *name; /* 1 to 127 characters, the same on all ranks */
     size_t count;
-    tutti_dtype dtype; /* optimizers: f32 or f64 */
+    tutti_dtype dtype; /* optimizers: f32, f64, or f16 and bf16 (updated in f32, on an f32 copy that is part of the state) */
     tutti_tensor_kind kind;
     uint32_t layer;                 /* neighbours with the same number are one layer; 0: a layer of its own */
     uint32_t group;                 /* of parameters, below 1024 */
@@ -261,6 +261,8 @@ struct tutti_tensor {
     void *param;                    /* the caller's parameter; NULL: tutti_trainer_param has it */
     void *grad;                     /* the caller's gradient, copied at grad_ready; NULL: a view, nothing is copied */
     double forward_us, backward_us; /* of a profile, for policies that plan with times; rank 0's count [unknown] */
+    bool wide_param;                /* gradients travel as f16 or bf16 (dtype), the parameter is the caller's and f32: needs `param` and an
+                                     * optimizer; put_grad rounds gradients; not with dear-sharded */
 };
 
 /* Zero-initialise and set `size`. Betas and eps of zero mean 0.9, 0.999 and 1e-8. */
@@ -278,8 +280,8 @@ tutti_status tutti_trainer_open(struct tutti_comm *comm, const struct tutti_trai
 /* In forward order. *ret_index is what the other calls name it by: 0, 1, 2, ... The caller's memory must outlive the trainer. */
 tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti_tensor *tensor, size_t *ret_index,
                                struct tutti_error *err);
-/* Values of a parameter group [lr 0.01], before or after freeze: they hold for steps whose first gradient was not ready when they were set.
- */
+/* Values of a parameter group [lr 0.01], before or after freeze: they hold from the next step() on; with dear-sharded, which updates while
+ * gradients still come, for steps whose first gradient was not ready when they were set. */
 tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group, const struct tutti_group *values,
                                      struct tutti_error *err);
 /* Collective. Compares tensors and options of all ranks (TUTTI_ERR_DIFFERS with the first difference), makes buckets, gives rank 0's
@@ -292,17 +294,37 @@ void *tutti_trainer_grad(struct tutti_trainer *trainer, size_t index);
 void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index);
 /* The gradient is complete. Under a microsecond unless it fills a bucket; the first call of a step waits for what the last one left. */
 tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t index);
+/* Writes the f32 gradient of a wide_param tensor into its place, rounded; before its grad_ready. What rounding took away is kept and added
+ * next time, so that it is late but not lost. */
+tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad);
 /* Gradient accumulation: while off, grad_ready hands nothing over and the caller goes on adding to the gradients. */
 tutti_status tutti_trainer_sync(struct tutti_trainer *trainer, bool on);
 /* Averaged gradients are multiplied by this in the update (1 / micro-batches, 1 / loss scale), from the next step on [1]. */
 tutti_status tutti_trainer_set_scale(struct tutti_trainer *trainer, double scale);
+/* Between the last grad_ready and step: waits until the gradients are the averages of all ranks and updates nothing. They are the caller's
+ * until step: what he makes of them (the same on all ranks) is what the update uses. Not with dear-sharded. */
+tutti_status tutti_trainer_average(struct tutti_trainer *trainer);
 tutti_status tutti_trainer_step(struct tutti_trainer *trainer);
 /* The parameter (without optimizer: the averaged gradient) is that of the last step. Returns at once when it was waited for already. */
 tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index);
 /* Waits for all of them. Not between the first grad_ready of a step and step. */
 tutti_status tutti_trainer_flush(struct tutti_trainer *trainer);
-/* The caller has changed parameters (a checkpoint was loaded, on all ranks): copies are taken anew. Flushes first. */
+/* The caller has changed parameters (a checkpoint was loaded, on all ranks): copies are taken anew, f32 ones of f16 and bf16 too. Flushes
+ * first. */
 tutti_status tutti_trainer_reload(struct tutti_trainer *trainer);
+/* What the optimizer keeps of a tensor, for checkpoints: arrays k = 0, 1, ... named as PyTorch does ("momentum_buffer"; "exp_avg",
+ * "exp_avg_sq"; of f16 and bf16 tensors then "master_param", the parameter in f32), each of the tensor's count elements, f64 for f64
+ * tensors and f32 for all others; and how many times it was updated. They are whole whatever the policy: a job goes on from them with
+ * another policy or number of ranks. To restore: write the parameters and reload, then set the arrays and updates, on every rank the same.
+ * Names: NULL past the last array. Bytes: of each array; 0 when there are none. get is collective: all ranks call it for the same arrays in
+ * the same order; data NULL: this rank does not want it. set is local; that of "master_param" sets the parameter too. All flush first,
+ * but names and bytes. */
+const char *tutti_trainer_state_name(const struct tutti_trainer *trainer, size_t index, size_t k);
+size_t tutti_trainer_state_bytes(const struct tutti_trainer *trainer, size_t index);
+tutti_status tutti_trainer_state_get(struct tutti_trainer *trainer, size_t index, size_t k, void *data, struct tutti_error *err);
+tutti_status tutti_trainer_state_set(struct tutti_trainer *trainer, size_t index, size_t k, const void *data, struct tutti_error *err);
+uint64_t tutti_trainer_updates(struct tutti_trainer *trainer, size_t index);
+tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t index, uint64_t updates, struct tutti_error *err);
 /* Of the last step that was waited for: the norm before clipping (0 without), and whether any rank used the tensor. */
 double tutti_trainer_norm(const struct tutti_trainer *trainer);
 bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index);

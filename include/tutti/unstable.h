@@ -146,6 +146,8 @@ void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_sch
 /* Named algorithm straight to the schedule of ranks first..first+n-1 (n 0: all), without a topology unless the algorithm needs one. */
 tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,
                                   uint32_t n, struct tutti_schedule **ret, struct tutti_error *err);
+/* Rank 0's part of the plan's schedule, where all ranks do the same, shifted: tutti_sim_run takes it where one rank can stand for all. */
+tutti_status tutti_plan_first_slice(const struct tutti_plan *plan, struct tutti_schedule **ret, struct tutti_error *err);
 /* Reads without judging: whatever is wrong with the operations is left for verify to point at. For nothing but verify, or after it. */
 tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedule **ret, struct tutti_error *err);
 /* Like tutti_schedule_verify, with a progress report (fraction 0..1) now and then. */
@@ -367,6 +369,7 @@ struct tutti_comm_plan_info {
 /* The plan such a call would take (root 0). */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
+const char *tutti_request_algo(const struct tutti_request *request); /* of its plan; lives as long as the request */
 
 /* Ranks that somebody else has brought together (the MPI shim): who is who, and a way to give every rank everybody's `bytes` bytes in rank
  * order (0: done). The gather is used while opening only. */
@@ -380,6 +383,9 @@ struct tutti_parent {
  * timeout_us does not concern the meeting. */
 tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
                                    struct tutti_comm **ret_comm, struct tutti_error *err);
+/* The algorithm named in the options (or TUTTI_ALGO) is that of `coll` and not of all-reduce: for measuring. The same on all ranks, before the
+ * first call on comm. */
+void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll);
 /* Calls that wait on comm call idle(ctx) now and then while they find nothing to do, at least every millisecond; it must not call tutti.
  * Before the first call on comm. */
 void tutti_comm_on_idle(struct tutti_comm *comm, void (*idle)(void *ctx), void *ctx);
@@ -408,8 +414,11 @@ struct tutti_trainer_info {
 void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_trainer_info *ret); /* frozen */
 struct tutti_trainer_launch {
     const char *coll;
-    uint32_t bucket;
-    uint64_t start_ns, end_ns; /* in the last step, CLOCK_MONOTONIC */
+    uint32_t bucket;          /* UINT32_MAX: none, the norm and the use of all tensors */
+    const char *first, *last; /* tensors of the bucket; they and algo live as long as the trainer */
+    const char *algo;
+    uint64_t bytes;
+    uint64_t start_ns, end_ns; /* in the last step, CLOCK_MONOTONIC; 0: not yet */
 };
 bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct tutti_trainer_launch *ret);
 

@@ -98,6 +98,11 @@ tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, con
     return st;
 }
 
+void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll)
+{
+    tt_comm_algo_of(inner(comm), coll);
+}
+
 void tutti_comm_on_idle(struct tutti_comm *comm, void (*idle)(void *ctx), void *ctx)
 {
     tt_comm_on_idle(inner(comm), idle, ctx);
@@ -185,6 +190,11 @@ tutti_status tutti_request_test(struct tutti_request *request)
 tutti_status tutti_request_wait(struct tutti_request *request)
 {
     return tt_request_wait((struct tt_request *)request);
+}
+
+const char *tutti_request_algo(const struct tutti_request *request)
+{
+    return tt_request_algo((const struct tt_request *)request);
 }
 
 void tutti_request_free(struct tutti_request *request)

@@ -70,18 +70,30 @@ double tutti_plan_bound_us(const struct tutti_plan *plan)
     return api_us(plan->p->bounds.time_ps);
 }
 
-tutti_status tutti_plan_schedule(const struct tutti_plan *plan, struct tutti_schedule **ret_schedule, struct tutti_error *err)
+static tutti_status list(const struct tutti_plan *plan,
+                         tutti_status (*make)(const struct tt_plan *, const struct tt_topo *, struct tt_sched **, struct tutti_error *),
+                         struct tutti_schedule **ret, struct tutti_error *err)
 {
     struct tutti_schedule *s = tt_zalloc(1, sizeof *s);
     if (!s)
         return tt_fail_memory(err, "schedule");
-    tutti_status st = tt_plan_schedule(plan->p, plan->topo->t, &s->s, err);
+    tutti_status st = make(plan->p, plan->topo->t, &s->s, err);
     if (st) {
         free(s);
         return st;
     }
-    *ret_schedule = s;
+    *ret = s;
     return TUTTI_OK;
+}
+
+tutti_status tutti_plan_schedule(const struct tutti_plan *plan, struct tutti_schedule **ret_schedule, struct tutti_error *err)
+{
+    return list(plan, tt_plan_schedule, ret_schedule, err);
+}
+
+tutti_status tutti_plan_first_slice(const struct tutti_plan *plan, struct tutti_schedule **ret, struct tutti_error *err)
+{
+    return list(plan, tt_plan_first_slice, ret, err);
 }
 
 tutti_status tutti_plan_explain(const struct tutti_plan *plan, size_t i, struct tutti_candidate *ret_candidate, struct tutti_error *err)

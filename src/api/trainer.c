@@ -102,7 +102,8 @@ tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti
                                 .param = tensor->param,
                                 .grad = tensor->grad,
                                 .forward_ps = (uint64_t)(tensor->forward_us * 1e6),
-                                .backward_ps = (uint64_t)(tensor->backward_us * 1e6)};
+                                .backward_ps = (uint64_t)(tensor->backward_us * 1e6),
+                                .wide = tensor->wide_param};
     tutti_status st = tt_trainer_add(trainer->t, &x, &index, err);
     if (!st && ret_index)
         *ret_index = index;
@@ -144,6 +145,11 @@ void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index)
     return tt_trainer_param(trainer->t, narrow(index));
 }
 
+tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad)
+{
+    return tt_trainer_put(trainer->t, narrow(index), grad);
+}
+
 tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t index)
 {
     return tt_trainer_ready(trainer->t, narrow(index));
@@ -157,6 +163,11 @@ tutti_status tutti_trainer_sync(struct tutti_trainer *trainer, bool on)
 tutti_status tutti_trainer_set_scale(struct tutti_trainer *trainer, double scale)
 {
     return tt_trainer_scale(trainer->t, scale);
+}
+
+tutti_status tutti_trainer_average(struct tutti_trainer *trainer)
+{
+    return tt_trainer_average(trainer->t);
 }
 
 tutti_status tutti_trainer_step(struct tutti_trainer *trainer)
@@ -177,6 +188,36 @@ tutti_status tutti_trainer_flush(struct tutti_trainer *trainer)
 tutti_status tutti_trainer_reload(struct tutti_trainer *trainer)
 {
     return tt_trainer_reload(trainer->t);
+}
+
+const char *tutti_trainer_state_name(const struct tutti_trainer *trainer, size_t index, size_t k)
+{
+    return tt_trainer_state_name(trainer->t, narrow(index), narrow(k));
+}
+
+size_t tutti_trainer_state_bytes(const struct tutti_trainer *trainer, size_t index)
+{
+    return tt_trainer_state_bytes(trainer->t, narrow(index));
+}
+
+tutti_status tutti_trainer_state_get(struct tutti_trainer *trainer, size_t index, size_t k, void *data, struct tutti_error *err)
+{
+    return tt_trainer_state_get(trainer->t, narrow(index), narrow(k), data, err);
+}
+
+tutti_status tutti_trainer_state_set(struct tutti_trainer *trainer, size_t index, size_t k, const void *data, struct tutti_error *err)
+{
+    return tt_trainer_state_set(trainer->t, narrow(index), narrow(k), data, err);
+}
+
+uint64_t tutti_trainer_updates(struct tutti_trainer *trainer, size_t index)
+{
+    return tt_trainer_updates(trainer->t, narrow(index));
+}
+
+tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t index, uint64_t updates, struct tutti_error *err)
+{
+    return tt_trainer_set_updates(trainer->t, narrow(index), updates, err);
 }
 
 double tutti_trainer_norm(const struct tutti_trainer *trainer)
@@ -219,11 +260,17 @@ void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_traine
 
 bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct tutti_trainer_launch *ret)
 {
-    struct tt_policy_launch l;
-    uint64_t ns[2];
-    if (!tt_trainer_launch(trainer->t, narrow(i), &l, ns))
+    struct tt_train_launch l;
+    if (!tt_trainer_launch(trainer->t, narrow(i), &l))
         return false;
-    *ret = (struct tutti_trainer_launch){.coll = tutti_coll_name(l.coll), .bucket = l.bucket, .start_ns = ns[0], .end_ns = ns[1]};
+    *ret = (struct tutti_trainer_launch){.coll = tutti_coll_name(l.coll),
+                                         .bucket = l.gate ? UINT32_MAX : l.bucket,
+                                         .first = l.first,
+                                         .last = l.last,
+                                         .algo = l.algo,
+                                         .bytes = l.bytes,
+                                         .start_ns = l.start_ns,
+                                         .end_ns = l.end_ns};
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* call.c - blocking calls and persistent requests. Blocking calls progress themselves. A started request is progressed by whoever waits, by
  * every other call on the communicator, and by a background thread that sleeps whenever nothing is started. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +29,22 @@ static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call,
 }
 
 /* NULL buffers where data are, and overlaps that are not "in place", are the caller's mistakes: this rank alone gets the error. */
-static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k, struct tutti_error *err)
+static tutti_status check_buffers(const struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k, struct tutti_error *err)
 {
-    uint64_t in = k->program ? tt_program_in_elems(k->program) : call->count,
-             out = k->program ? tt_program_out_elems(k->program) : call->count;
-    uintptr_t a = (uintptr_t)call->in, b = (uintptr_t)call->out, bytes = call->count * tt_dtype_bytes(call->dtype);
-    if (k->info.fused && a != b && a < b + bytes && b < a + bytes)
-        return tt_fail(err, TUTTI_ERR_ARG, "%s: input and output overlap without being the same", tt_coll_name(call->coll));
+    uint64_t in, out;
+    assert(k);
+    if (k->info.fused) {
+        struct tt_fused_op op = tt_comm_fused_op(k, call);
+        size_t elems[2];
+        if (!tt_fused_fits(c->fused, &op))
+            return tt_fail(err, TUTTI_ERR_ARG, "%s: input and output overlap without being the same", tt_coll_name(call->coll));
+        tt_fused_elems(c->fused, &op, &elems[0], &elems[1]);
+        in = elems[0];
+        out = elems[1];
+    } else {
+        in = tt_program_in_elems(k->program);
+        out = tt_program_out_elems(k->program);
+    }
     if ((in && !call->in) || (out && !call->out))
         return tt_fail(err, TUTTI_ERR_ARG, "%s: the %s buffer is NULL", tt_coll_name(call->coll), in && !call->in ? "input" : "output");
     return TUTTI_OK;
@@ -47,7 +57,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     tt_comm_lock(c);
     tutti_status st = c->failed ? c->last.status : tt_comm_program(c, call, &k, &err);
     if (!st)
-        st = check_buffers(call, k, &err);
+        st = check_buffers(c, call, k, &err);
     if (st && !c->failed)
         tt_comm_fail(c, &err);
     if (!st) {
@@ -74,7 +84,7 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
     if (!st)
         st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text) : tt_comm_program(c, call, &r->kept, &err);
     if (!st)
-        st = check_buffers(call, r->kept, &err);
+        st = check_buffers(c, call, r->kept, &err);
     if (st) {
         tt_comm_fail(c, &err);
         free(r);
@@ -191,6 +201,11 @@ void tt_request_free(struct tt_request *r)
     r->kept->holders--;
     tt_comm_unlock(r->comm);
     free(r);
+}
+
+const char *tt_request_algo(const struct tt_request *r)
+{
+    return r->kept->info.algo;
 }
 
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err)

@@ -99,11 +99,15 @@ tutti_status tt_request_start(struct tt_request *r);
 tutti_status tt_request_test(struct tt_request *r);
 tutti_status tt_request_wait(struct tt_request *r);
 void tt_request_free(struct tt_request *r);
+const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */
 
 /* Progress by a thread of the caller's own, which chains requests: from now on no background thread is made. That thread looks (pump),
  * tests its requests, and rests when nothing moved. pump never blocks; it returns the verdict once there is one. rest sleeps until the
  * network, or the descriptor `bell`, has news; `idle` counts the looks in a row that found nothing. overdue: whoever needs r has waited as
  * long as the deadline allows; asks who is to blame (a second at most) and returns that, or TUTTI_OK when r is done after all. */
+/* By a thread that only communicates, for itself: exact timers and short slices. On a kernel that knows slices (6.12) such a thread runs at
+ * once when it has something to do, also where all cores compute; it asks for no privilege. */
+void tt_comm_thread_begin(void);
 void tt_comm_pump_begin(struct tt_comm *c); /* before the first request is started */
 tutti_status tt_comm_pump(struct tt_comm *c, bool *ret_moved);
 void tt_comm_rest(struct tt_comm *c, int bell, unsigned idle);
@@ -112,6 +116,9 @@ uint64_t tt_comm_timeout_ns(const struct tt_comm *c);
 
 /* While a call on c waits and finds nothing to do, it calls idle(ctx) now and then, with c's lock held: at least every millisecond. So that
  * another library whose peers wait for this rank can move on. NULL: nothing is called. Before the first call on c. */
+/* The algorithm that the communicator was opened with is that of another collective than all-reduce. The same on all ranks, before any
+ * call. */
+void tt_comm_algo_of(struct tt_comm *c, tutti_coll coll);
 void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx);
 
 /* Point to point, blocking. */

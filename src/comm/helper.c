@@ -15,11 +15,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "comm/parts.h"
 
-enum { NAP_MIN = 20000, NAP_MAX = 1000000, LONG_NAP = 20000000, SLACK = 1000 }; /* ns */
+enum { NAP_MIN = 20000, NAP_MAX = 1000000, LONG_NAP = 20000000, SLACK = 1000, SLICE = 100000 }; /* ns */
 
 struct tt_helper {
     struct tt_comm *comm;
@@ -28,6 +30,25 @@ struct tt_helper {
     _Atomic uint32_t want; /* callers that wait for the lock */
     _Atomic bool asleep, stop;
 };
+
+/* The kernel's struct sched_attr, first version. */
+struct slice_attr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+void tt_comm_thread_begin(void)
+{
+    struct slice_attr a = {.size = sizeof a, .policy = SCHED_OTHER, .runtime = SLICE};
+    prctl(PR_SET_TIMERSLACK, SLACK, 0, 0, 0);
+    errno = 0;
+    a.nice = getpriority(PRIO_PROCESS, 0);
+    if (errno == 0)
+        syscall(SYS_sched_setattr, 0, &a, 0); /* kernels before 6.12 ignore the slice, and nothing depends on it */
+}
 
 void tt_comm_lock(struct tt_comm *c)
 {
@@ -81,7 +102,7 @@ static void *work(void *arg)
     struct tt_helper *h = arg;
     struct tt_comm *c = h->comm;
     unsigned idle = 0;
-    prctl(PR_SET_TIMERSLACK, SLACK, 0, 0, 0);
+    tt_comm_thread_begin();
     while (!atomic_load(&h->stop)) {
         if (atomic_load(&h->want)) {
             sched_yield();

@@ -83,7 +83,8 @@ struct tt_kept {
 struct tt_comm {
     struct tt_world *world;
     struct tt_comm_config config;
-    char *algo; /* copy or NULL */
+    char *algo;           /* copy or NULL */
+    tutti_coll algo_coll; /* whose algorithm that is: all-reduce unless tt_comm_algo_of said otherwise */
     uint32_t id, rank, size;
     uint32_t tag; /* for the watch: differs between groups of one split; 0 for the world */
     uint32_t *members;
@@ -151,6 +152,8 @@ void tt_kept_free(struct tt_kept *k);
 /* wait.c */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op);
 tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);
+/* A call as a fused operation, for k->info.fused. */
+struct tt_fused_op tt_comm_fused_op(const struct tt_kept *k, const struct tt_call *call);
 /* The same for a kept program, fused or not; test: only what is possible without waiting. */
 tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
 tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);

@@ -22,27 +22,51 @@ static bool same(const struct tt_comm *c, const struct tt_kept *k, const struct 
     return memcmp(k->counts, call->counts, c->size * sizeof *k->counts) == 0;
 }
 
+void tt_comm_algo_of(struct tt_comm *c, tutti_coll coll)
+{
+    c->algo_coll = coll;
+}
+
+/* What the call names, or the communicator for this collective. */
+static const char *named_algo(const struct tt_comm *c, const struct tt_problem *p, const char *named)
+{
+    return named ? named : p->coll == c->algo_coll ? c->algo : NULL;
+}
+
+/* Reduce-scatter and all-gather by direct access: always that of `direct`. */
+static const char *fused_blocks(const struct tt_comm *c, uint64_t bytes, const char *named)
+{
+    if (named && !tt_streq(named, "auto") && !tt_streq(named, "direct"))
+        return NULL;
+    return bytes <= tt_direct_box_max(c->wire.direct) || tt_direct_can_read(c->wire.direct) || tt_fused_can_stream(c->fused) ? "direct"
+                                                                                                                             : NULL;
+}
+
 /* Direct access inside a host replaces the messages of `oneshot` (short vectors) and `direct`; the answer is the same on all ranks. NULL:
  * not here. */
 static const char *fused_algo(const struct tt_comm *c, const struct tt_problem *p, const char *named)
 {
     uint64_t bytes = p->count * tt_dtype_bytes(p->dtype);
-    if (p->coll != TUTTI_ALLREDUCE || !c->fused || p->count == 0)
+    if (!c->fused || p->count == 0)
+        return NULL;
+    named = named_algo(c, p, named);
+    if (p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_ALL_GATHER)
+        return fused_blocks(c, bytes, named);
+    if (p->coll != TUTTI_ALLREDUCE)
         return NULL;
     bool small = bytes <= tt_direct_box_max(c->wire.direct);
     const char *name = small ? "oneshot" : "direct";
-    named = named ? named : c->algo;
     if (named && !tt_streq(named, "auto") && !tt_streq(named, name))
         return NULL;
     return small || tt_direct_can_read(c->wire.direct) || tt_fused_can_stream(c->fused) ? name : NULL;
 }
 
-/* The plan of a call: the fused one, the algorithm that the call or (all-reduce) the communicator names, else the planner's choice. */
+/* The plan of a call: the fused one, the algorithm that the call or the communicator names, else the planner's choice. */
 static tutti_status choose(struct tt_comm *c, const struct tt_problem *p, const char *named, struct tt_plan **ret, struct tutti_error *err)
 {
     struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = fused_algo(c, p, named)};
     if (!o.algo)
-        o.algo = named ? named : p->coll == TUTTI_ALLREDUCE ? c->algo : NULL;
+        o.algo = named_algo(c, p, named);
     return tt_plan_make(c->topo, p, &o, c->plans, ret, err);
 }
 

@@ -228,7 +228,7 @@ void tt_report_end(struct tt_comm *c)
         bool ok = mine && (all || c->rank != 0) && beat(c, l->beats[1]) == TUTTI_OK;
         if (ok)
             fill(c, l, last, &p, mine);
-        if (ok && tt_comm_run(c, &gather) == TUTTI_OK && c->rank == 0)
+        if (ok && tt_comm_run(c, &gather) == TUTTI_OK && all)
             conclude(c, &p, all, seen);
         free(mine);
         free(all);

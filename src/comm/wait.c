@@ -81,14 +81,21 @@ static tutti_status late(struct tt_comm *c, const struct tt_engine *e, const str
     return tt_comm_condemn(c, &t);
 }
 
+struct tt_fused_op tt_comm_fused_op(const struct tt_kept *k, const struct tt_call *call)
+{
+    return (struct tt_fused_op){.coll = call->coll,
+                                .in = call->in,
+                                .out = call->out,
+                                .count = call->count,
+                                .counts = k->counts,
+                                .dtype = call->dtype,
+                                .redop = call->redop};
+}
+
 static void begin_fused(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call)
 {
-    k->fused_op = (struct tt_fused_op){.in = call->in,
-                                       .out = call->out,
-                                       .count = call->count,
-                                       .dtype = call->dtype,
-                                       .redop = call->redop,
-                                       .fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(++c->fused_seq))};
+    k->fused_op = tt_comm_fused_op(k, call);
+    k->fused_op.fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(++c->fused_seq));
     k->running = true;
     tt_fused_begin(c->fused, &k->fused_op);
 }

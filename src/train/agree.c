@@ -12,7 +12,7 @@
 struct card {
     char name[TT_TRAIN_NAME];
     uint64_t count;
-    uint32_t dtype, kind, layer, group, uses, pad;
+    uint32_t dtype, kind, layer, group, uses, wide;
 };
 
 tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
@@ -37,6 +37,7 @@ static struct card card_of(const struct tt_trainer *t, uint32_t i)
     c.layer = v->layer;
     c.group = v->group;
     c.uses = v->uses;
+    c.wide = v->wide;
     return c;
 }
 
@@ -45,8 +46,9 @@ static char *describe_card(const struct card *c, char *buf, size_t cap)
     if (c->count == 0)
         snprintf(buf, cap, "none");
     else
-        snprintf(buf, cap, "%.48s (%llu x %s, %s, layer %u, group %u, %u uses)", c->name, (unsigned long long)c->count,
-                 tt_dtype_name((tutti_dtype)c->dtype), tt_kind_name((enum tt_tensor_kind)c->kind), c->layer, c->group, c->uses);
+        snprintf(buf, cap, "%.48s (%llu x %s, %s, layer %u, group %u, %u uses%s)", c->name, (unsigned long long)c->count,
+                 tt_dtype_name((tutti_dtype)c->dtype), tt_kind_name((enum tt_tensor_kind)c->kind), c->layer, c->group, c->uses,
+                 c->wide ? ", wide parameter" : "");
     return buf;
 }
 

@@ -9,7 +9,7 @@
  *
  * Block r of a bucket is rank r's in reduce-scatter and all-gather: what it updates when updates are sharded, and what it sums the squares
  * of. Blocks are equal, in whole cache lines, the last ones perhaps shorter or empty. Parameters lie as gradients do. The state of an
- * optimizer lies likewise, or, sharded, is the own blocks of all buckets one after the other. */
+ * optimizer lies likewise (in elements of its own size), or, sharded, is the own blocks of all buckets one after the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,12 +36,13 @@ static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
 /* Places of buckets and of the tensors that begin in them. */
 static tutti_status place(struct tt_trainer *t, struct tutti_error *err)
 {
-    size_t at = 0, shard = 0;
+    size_t at = 0, state = 0, shard = 0;
     for (uint32_t k = 0; k < t->policy->nbuckets; k++) {
         const struct tt_policy_bucket *p = &t->policy->buckets[k];
         struct tt_bucket *b = &t->buckets[k];
         b->dtype = t->tensors[p->first].v.dtype;
         b->elem_bytes = tt_dtype_bytes(b->dtype);
+        size_t state_each = tt_train_state_each(b->dtype);
         b->elems = p->bytes / b->elem_bytes;
         b->counts = t->counts + (size_t)k * t->ranks;
         if (p->offset_bytes == 0)
@@ -53,18 +54,20 @@ static tutti_status place(struct tt_trainer *t, struct tutti_error *err)
                 x->at = at;
                 x->first_bucket = k;
                 at += x->v.count * b->elem_bytes;
+                x->state_at = state;
+                state += round_up(x->v.count * state_each, LINE);
             }
             x->last_bucket = k;
         }
         cut_blocks(t, b);
         b->shard = shard;
-        shard += round_up(b->counts[t->rank] * b->elem_bytes, LINE);
+        shard += round_up(b->counts[t->rank] * state_each, LINE);
         at = b->at + p->bytes;
         if (at > PTRDIFF_MAX / 4)
             return tt_fail(err, TUTTI_ERR_LIMIT, "gradients of more than %td bytes", (ptrdiff_t)PTRDIFF_MAX / 4);
     }
     t->bytes = round_up(at, LINE);
-    t->state_bytes = tt_train_sharded(t) ? shard : t->bytes;
+    t->state_bytes = tt_train_sharded(t) ? shard : state;
     return TUTTI_OK;
 }
 
@@ -96,6 +99,14 @@ static bool wants_params(const struct tt_trainer *t)
     return tt_train_sharded(t) || (some && t->options.optimizer != TT_OPT_NONE);
 }
 
+static bool wants_masters(const struct tt_trainer *t)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        some |= tt_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide;
+    return some && t->options.optimizer != TT_OPT_NONE;
+}
+
 static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
 {
     bool ok;
@@ -106,6 +117,10 @@ static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
     for (uint32_t s = 0; ok && s < tt_optim_states(t->options.optimizer); s++)
         ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) == 0 &&
              (memset(t->state[s], 0, t->state_bytes), true);
+    if (ok && wants_masters(t)) /* pages that only f32 tensors would use are never touched */
+        ok = (t->state[TT_STATE_MASTER] = calloc(t->state_bytes ? t->state_bytes : LINE, 1)) != NULL;
+    for (uint32_t i = 0; ok && i < t->ntensors; i++)
+        ok = !t->tensors[i].v.wide || (t->tensors[i].lost = tt_zalloc(t->tensors[i].v.count, sizeof(float))) != NULL;
     return ok ? TUTTI_OK : tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
 }
 
@@ -126,6 +141,7 @@ static tutti_status spread(struct tt_trainer *t, struct tutti_error *err)
     for (uint32_t i = 0; i < t->ntensors && !t->options.no_broadcast && t->options.optimizer != TT_OPT_NONE; i++) {
         struct tt_tensor *x = &t->tensors[i];
         struct tt_call call = {.coll = TUTTI_BROADCAST, .in = x->param, .out = x->param, .count = x->v.count, .dtype = x->v.dtype};
+        call.dtype = x->v.wide ? TUTTI_F32 : call.dtype;
         tutti_status st = tt_comm_run(t->comm, &call);
         if (st) {
             *err = *tt_comm_last_error(t->comm);
@@ -147,15 +163,20 @@ tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err)
     if (st)
         return st;
     point(t);
-    return spread(t, err);
+    st = spread(t, err);
+    if (!st)
+        tt_train_masters(t);
+    return st;
 }
 
 void tt_train_layout_free(struct tt_trainer *t)
 {
     give_back(t, t->grads, t->grads_shared);
     give_back(t, t->params, t->params_shared);
-    free(t->state[0]);
-    free(t->state[1]);
+    for (uint32_t s = 0; s < TT_STATES; s++)
+        free(t->state[s]);
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        free(t->tensors[i].lost);
     free(t->buckets);
     free(t->counts);
 }

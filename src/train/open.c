@@ -8,7 +8,7 @@
 
 bool tt_train_sharded(const struct tt_trainer *t)
 {
-    return t->policy->update == TT_UPDATE_SHARD;
+    return t->options.policy.kind == TT_POLICY_DEAR_SHARDED;
 }
 
 static tutti_status check_options(const struct tt_train_options *o, struct tutti_error *err)
@@ -76,9 +76,15 @@ static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_tra
         return tt_fail(err, TUTTI_ERR_ARG, "tensor %s: there is no such type or kind", x->name);
     if (x->count == 0 || __builtin_mul_overflow(x->count, tt_dtype_bytes(x->dtype), &bytes))
         return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: %zu elements", x->name, x->count);
-    if (t->options.optimizer != TT_OPT_NONE && x->dtype != TUTTI_F32 && x->dtype != TUTTI_F64)
-        return tt_fail(err, TUTTI_ERR_ARG, "tensor %s: optimizers are for f32 and f64, not %s; without one any type can be averaged",
-                       x->name, tt_dtype_name(x->dtype));
+    if (t->options.optimizer != TT_OPT_NONE && x->dtype != TUTTI_F32 && x->dtype != TUTTI_F64 && !tt_half(x->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "tensor %s: optimizers are for f32, f64, f16 and bf16, not %s; without one any type can be averaged", x->name,
+                       tt_dtype_name(x->dtype));
+    if (x->wide && (!tt_half(x->dtype) || !x->param || t->options.optimizer == TT_OPT_NONE || tt_train_sharded(t)))
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "tensor %s: a wide parameter needs gradients of f16 or bf16, the caller's memory and an optimizer that is not sharded",
+            x->name);
     if (x->group >= TT_TRAIN_GROUPS)
         return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: group %u, at most %d", x->name, x->group, TT_TRAIN_GROUPS - 1);
     return TUTTI_OK;
@@ -275,13 +281,21 @@ void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret)
         ret->bytes += t->policy->buckets[b].bytes;
 }
 
-bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_policy_launch *ret, uint64_t ret_ns[2])
+bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret)
 {
     if (k >= t->nlaunches)
         return false;
-    *ret = t->launches[k].l;
-    ret_ns[0] = atomic_load(&t->launches[k].start_ns);
-    ret_ns[1] = atomic_load(&t->launches[k].end_ns);
+    const struct tt_launch *x = &t->launches[k];
+    const struct tt_policy_bucket *b = &t->policy->buckets[x->l.bucket];
+    *ret = (struct tt_train_launch){.coll = x->l.coll,
+                                    .gate = x->gate,
+                                    .bucket = x->l.bucket,
+                                    .first = x->gate ? "" : t->tensors[b->first].v.name,
+                                    .last = x->gate ? "" : t->tensors[b->last].v.name,
+                                    .algo = tt_request_algo(x->request),
+                                    .bytes = x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data : b->bytes,
+                                    .start_ns = atomic_load(&x->start_ns),
+                                    .end_ns = atomic_load(&x->end_ns)};
     return true;
 }
 

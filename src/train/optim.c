@@ -5,11 +5,15 @@
  *     Adam    g += wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g g;  p -= lr/(1-b1^t) m / (sqrt v / sqrt(1-b2^t) + eps)
  *     AdamW   p *= 1 - lr wd, then as Adam without weight decay
  *
+ * f16 and bf16: the same in f32, on a copy of the parameter in f32 that is part of the state; the parameter is the copy, rounded.
+ *
  * Powers are products, not pow(3): every machine gets the same bits. */
 #include "train/parts.h"
 
 #include <assert.h>
 #include <math.h>
+
+enum { WIDE = 1024 }; /* elements in f32 at a time */
 
 struct coeffs {
     double scale, lr, decay, momentum, beta1, beta2, eps, step_size, root;
@@ -36,12 +40,45 @@ uint32_t tt_optim_states(enum tt_optimizer kind)
     return kind == TT_OPT_NONE ? 0 : kind == TT_OPT_SGD ? 1 : 2;
 }
 
+size_t tt_train_state_each(tutti_dtype dtype)
+{
+    return dtype == TUTTI_F64 ? 8 : 4;
+}
+
 static double power(double x, uint64_t n)
 {
     double r = 1;
     for (; n; n >>= 1, x *= x)
         r = n & 1 ? r * x : r;
     return r;
+}
+
+static void run(enum tt_optimizer kind, const struct coeffs *c, const struct tt_optim_data *d)
+{
+    assert(d->dtype == TUTTI_F32 || d->dtype == TUTTI_F64);
+    if (kind == TT_OPT_SGD && d->dtype == TUTTI_F32)
+        sgd_f32(c, d);
+    else if (kind == TT_OPT_SGD)
+        sgd_f64(c, d);
+    else if (d->dtype == TUTTI_F32)
+        adam_f32(c, d);
+    else
+        adam_f64(c, d);
+}
+
+static void run_half(enum tt_optimizer kind, const struct coeffs *c, const struct tt_optim_data *d)
+{
+    float grad[WIDE], *master = d->state[TT_STATE_MASTER];
+    for (size_t at = 0; at < d->n; at += WIDE) {
+        size_t n = d->n - at < WIDE ? d->n - at : WIDE;
+        struct tt_optim_data wide = {.dtype = TUTTI_F32, .param = master + at, .grad = grad, .n = n};
+        for (uint32_t s = 0; s < TT_STATE_MASTER; s++)
+            wide.state[s] = d->state[s] ? (float *)d->state[s] + at : NULL;
+        tt_half_widen(d->dtype, (const uint16_t *)d->grad + at, grad, n);
+        run(kind, c, &wide);
+        if (d->param)
+            tt_half_narrow(d->dtype, master + at, (uint16_t *)d->param + at, n);
+    }
 }
 
 void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
@@ -56,18 +93,12 @@ void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
                        .eps = g->eps,
                        .nesterov = g->nesterov,
                        .adamw = o->kind == TT_OPT_ADAMW};
-    assert(d->dtype == TUTTI_F32 || d->dtype == TUTTI_F64);
-    if (o->kind == TT_OPT_SGD) {
-        if (d->dtype == TUTTI_F32)
-            sgd_f32(&c, d);
-        else
-            sgd_f64(&c, d);
-        return;
+    if (o->kind != TT_OPT_SGD) {
+        c.step_size = g->lr / (1 - power(g->beta1, o->step));
+        c.root = sqrt(1 - power(g->beta2, o->step));
     }
-    c.step_size = g->lr / (1 - power(g->beta1, o->step));
-    c.root = sqrt(1 - power(g->beta2, o->step));
-    if (d->dtype == TUTTI_F32)
-        adam_f32(&c, d);
+    if (tt_half(d->dtype))
+        run_half(o->kind, &c, d);
     else
-        adam_f64(&c, d);
+        run(o->kind, &c, d);
 }

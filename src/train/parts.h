@@ -10,15 +10,18 @@
 
 #include "train/train.h"
 
+enum { TT_STATE_MASTER = 2, TT_STATES = 3 }; /* arrays of the optimizer: at most two of its own, then f32 copies of f16 and bf16 */
 enum { TT_TRAIN_WINDOW = 2, TT_TRAIN_WINDOW_MAX = 64, TT_TRAIN_NAME = 128, TT_TRAIN_GROUPS = 1024 };
 
 struct tt_tensor {
     struct tt_train_tensor v; /* as added; name owned; uses at least 1; layer renumbered by freeze */
     void *param, *grad;       /* where the truth is */
     size_t at;                /* bytes into the flat buffers */
+    size_t state_at;          /* bytes into the optimizer's state, unless that is sharded */
+    float *lost;              /* wide: what rounding took from the last gradient; else NULL */
     uint32_t first_bucket, last_bucket;
     uint32_t first_user, nusers; /* launches whose gradients this tensor is among: users[first_user..] */
-    uint32_t skipped;            /* steps in which no rank used it */
+    uint64_t updates;            /* steps in which some rank used it, this one included */
     bool used;                   /* by any rank, this step */
     _Atomic uint32_t left;       /* uses to come in this step */
     _Atomic bool touched;        /* ready in a micro-batch of this step that was not synchronised */
@@ -64,13 +67,14 @@ struct tt_trainer {
 
     size_t bytes, state_bytes;
     char *grads, *params;             /* flat; params NULL when all are the caller's */
-    char *state[2];                   /* of the optimizer */
+    char *state[TT_STATES];           /* of the optimizer */
     bool grads_shared, params_shared; /* from the communicator's memory */
     double *gate_data;                /* sum of squares, then users of each tensor */
     double norm, clip;                /* of this step */
     double scale, next_scale;
 
     uint64_t steps;       /* begun */
+    bool averaged;        /* the last step's gradients were asked for before its updates */
     _Atomic bool active;  /* the first gradient of a step was ready, step() not called yet */
     _Atomic bool stepped; /* step() was called for the launches under way */
     _Atomic bool sync;
@@ -113,9 +117,19 @@ void tt_train_layout_free(struct tt_trainer *t);
 void tt_train_launches_free(struct tt_trainer *t);
 
 /* update.c */
-void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b); /* by the thread */
-void tt_train_update_tensor(struct tt_trainer *t, uint32_t i);
-double tt_train_squares(struct tt_trainer *t); /* of the own blocks */
+void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);                /* by the thread */
+void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b); /* what of tensor i lies in b */
+double tt_train_squares(struct tt_trainer *t);                                        /* of the own blocks */
+
+/* state.c: the f32 copies of f16 and bf16 parameters are taken anew. */
+void tt_train_masters(struct tt_trainer *t);
+
+/* half.c */
+bool tt_half(tutti_dtype dtype); /* f16 or bf16: n elements of them to f32 and back */
+void tt_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n);
+void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n);
+/* The sum of `from` and `lost` narrowed; `lost` becomes the difference (zero where that is not finite). */
+void tt_half_narrow_keep(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n);
 
 /* optim.c: n elements from `at`. step: from 1. */
 struct tt_optim {
@@ -125,14 +139,15 @@ struct tt_optim {
     uint64_t step;
 };
 struct tt_optim_data {
-    tutti_dtype dtype; /* f32, f64 */
-    void *param;
+    tutti_dtype dtype; /* f32, f64, f16, bf16 */
+    void *param;       /* f16, bf16: may be NULL */
     const void *grad;
-    void *state[2];
+    void *state[TT_STATES]; /* f64 for f64, else f32 */
     size_t n;
 };
 void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d);
 uint32_t tt_optim_states(enum tt_optimizer kind);
+size_t tt_train_state_each(tutti_dtype dtype); /* bytes of an element of state */
 
 /* thread.c */
 tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err);

@@ -5,8 +5,9 @@
  *     step                 unused tensors are given a zero gradient; with wait_at_step everything is settled
  *     wait_param           settles one tensor
  *
- * To settle a tensor: wait for the last launch of its buckets, update it (unless that happened on shards) or copy it to where the caller
- * wants it, zero its gradient. Invariant: between two steps every tensor is either pending or as a synchronous step would have left it. */
+ * To settle a tensor: wait for the last launch of each of its buckets and update what came (unless that happened on shards), copy it to
+ * where the caller wants it, zero its gradient. Invariant: between two steps every tensor is either pending or as a synchronous step would
+ * have left it. */
 #include <string.h>
 
 #include "train/parts.h"
@@ -18,11 +19,17 @@ static size_t bytes_of(const struct tt_tensor *x)
 
 /* ---- settling ---- */
 
-static tutti_status await_buckets(struct tt_trainer *t, const struct tt_tensor *x)
+/* Waits for what came of tensor i in one bucket after the other and updates it piece by piece: the next one arrives meanwhile. */
+static tutti_status await_buckets(struct tt_trainer *t, uint32_t i)
 {
+    const struct tt_tensor *x = &t->tensors[i];
+    bool whole = t->options.optimizer == TT_OPT_NONE || tt_train_sharded(t);
     tutti_status st = t->gate == TT_NO_LAUNCH ? TUTTI_OK : tt_train_await(t, t->gate);
-    for (uint32_t b = x->first_bucket; !st && b <= x->last_bucket; b++)
+    for (uint32_t b = x->first_bucket; !st && b <= x->last_bucket; b++) {
         st = tt_train_await(t, t->buckets[b].last);
+        if (!st && !whole)
+            tt_train_update_in(t, i, &t->buckets[b]);
+    }
     return st;
 }
 
@@ -34,9 +41,7 @@ static void deliver(struct tt_trainer *t, uint32_t i)
             memcpy(x->v.grad, x->grad, bytes_of(x));
         return;
     }
-    if (!tt_train_sharded(t))
-        tt_train_update_tensor(t, i);
-    else if (x->v.param)
+    if (tt_train_sharded(t) && x->v.param)
         memcpy(x->v.param, x->param, bytes_of(x));
     if (!t->options.keep_grads)
         memset(x->v.grad ? x->v.grad : x->grad, 0, bytes_of(x));
@@ -48,7 +53,7 @@ static tutti_status settle(struct tt_trainer *t, uint32_t i)
     if (!atomic_load_explicit(&x->pending, memory_order_acquire))
         return TUTTI_OK;
     pthread_mutex_lock(&t->settle_lock);
-    tutti_status st = atomic_load(&x->pending) ? await_buckets(t, x) : TUTTI_OK;
+    tutti_status st = atomic_load(&x->pending) ? await_buckets(t, i) : TUTTI_OK;
     if (!st && atomic_load(&x->pending)) {
         deliver(t, i);
         atomic_store_explicit(&x->pending, false, memory_order_release);
@@ -67,17 +72,24 @@ tutti_status tt_train_settle_all(struct tt_trainer *t)
 
 /* ---- beginning ---- */
 
-static void reset(struct tt_trainer *t)
+static void take_groups(struct tt_trainer *t)
 {
-    t->steps++;
-    t->clip = 1;
-    t->scale = t->next_scale;
     pthread_mutex_lock(&t->lock);
     for (uint32_t g = 0; g < t->ngroups; g++)
         t->groups[g] = t->next_groups[g];
     pthread_mutex_unlock(&t->lock);
+}
+
+static void reset(struct tt_trainer *t)
+{
+    t->steps++;
+    t->averaged = false;
+    t->clip = 1;
+    t->scale = t->next_scale;
+    take_groups(t);
     for (uint32_t i = 0; i < t->ntensors; i++) {
         t->tensors[i].used = true;
+        t->tensors[i].updates++;
         atomic_store_explicit(&t->tensors[i].left, t->tensors[i].v.uses, memory_order_relaxed);
     }
     for (uint32_t b = 0; b < t->policy->nbuckets; b++)
@@ -124,6 +136,18 @@ static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *wh
     if (!t->policy)
         return TUTTI_ERR_ARG;
     return i < t->ntensors ? tt_train_failed(t) : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
+}
+
+tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, const float *grad)
+{
+    tutti_status st = check_index(t, i, "put_grad");
+    if (!st && !t->tensors[i].lost)
+        return tt_train_blame(t, "put_grad of tensor %s, which has no wide parameter", t->tensors[i].v.name);
+    if (!st)
+        st = tt_train_begin(t);
+    if (!st)
+        tt_half_narrow_keep(t->tensors[i].v.dtype, grad, t->tensors[i].lost, t->tensors[i].grad, t->tensors[i].v.count);
+    return st;
 }
 
 tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i)
@@ -175,19 +199,19 @@ static uint32_t first_missing(struct tt_trainer *t)
     return i;
 }
 
-tutti_status tt_trainer_step(struct tt_trainer *t)
+/* The backward pass is over: what is missing is completed, and every tensor has a result to come. */
+static tutti_status end_backward(struct tt_trainer *t)
 {
-    tutti_status st = check_index(t, 0, "step");
-    if (st)
-        return st;
     if (!atomic_load(&t->sync))
         return tt_train_blame(t, "step while synchronisation is off");
-    st = tt_train_begin(t);
+    tutti_status st = tt_train_begin(t);
     if (st)
         return st;
     uint32_t missing = first_missing(t);
     if (missing < t->ntensors && !t->options.allow_unused)
         return tt_train_blame(t, "tensor %s was not ready in step %llu", t->tensors[missing].v.name, (unsigned long long)t->steps);
+    if (!tt_train_sharded(t)) /* no update has begun */
+        take_groups(t);
     for (uint32_t i = 0; i < t->ntensors; i++) {
         complete(t, i);
         atomic_store(&t->tensors[i].touched, false);
@@ -197,7 +221,31 @@ tutti_status tt_trainer_step(struct tt_trainer *t)
     atomic_store(&t->active, false);
     if (t->gate != TT_NO_LAUNCH)
         tt_train_ring(t);
-    return t->policy->wait_at_step ? tt_train_settle_all(t) : TUTTI_OK;
+    return TUTTI_OK;
+}
+
+tutti_status tt_trainer_average(struct tt_trainer *t)
+{
+    tutti_status st = check_index(t, 0, "average");
+    if (!st && tt_train_sharded(t))
+        return tt_train_blame(t, "average: with dear-sharded no rank ever has all averaged gradients");
+    if (!st && !t->averaged)
+        st = end_backward(t);
+    for (uint32_t k = 0; !st && k < t->nlaunches; k++)
+        st = tt_train_await(t, k);
+    t->averaged = !st;
+    return st;
+}
+
+tutti_status tt_trainer_step(struct tt_trainer *t)
+{
+    tutti_status st = check_index(t, 0, "step");
+    if (!st && t->averaged)
+        take_groups(t);
+    else if (!st)
+        st = end_backward(t);
+    t->averaged = false;
+    return !st && t->policy->wait_at_step ? tt_train_settle_all(t) : st;
 }
 
 tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i)
@@ -248,5 +296,7 @@ tutti_status tt_trainer_reload(struct tt_trainer *t)
         if (x->v.param && x->param != x->v.param)
             memcpy(x->param, x->v.param, bytes_of(x));
     }
+    if (!st)
+        tt_train_masters(t);
     return st;
 }

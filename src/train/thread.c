@@ -12,13 +12,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "train/parts.h"
-
-enum { SLACK = 1000 }; /* ns */
 
 void tt_train_ring(struct tt_trainer *t)
 {
@@ -44,7 +41,7 @@ static void read_gate(struct tt_trainer *t)
         t->clip = limit / (t->norm + 1e-6);
     for (uint32_t i = 0; i < t->ntensors; i++) {
         t->tensors[i].used = t->gate_data[1 + i] > 0;
-        t->tensors[i].skipped += !t->tensors[i].used;
+        t->tensors[i].updates -= !t->tensors[i].used;
     }
 }
 
@@ -163,7 +160,7 @@ static void *work(void *arg)
     unsigned idle = 0;
     uint64_t moved_ns = tt_now_ns();
     tutti_status st = TUTTI_OK;
-    prctl(PR_SET_TIMERSLACK, SLACK, 0, 0, 0);
+    tt_comm_thread_begin();
     while (!st && !ended(t)) {
         bool moved = false;
         st = tt_comm_pump(t->comm, &moved);

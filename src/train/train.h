@@ -51,6 +51,7 @@ struct tt_train_tensor {
     void *param;                      /* NULL: the trainer's memory */
     void *grad;                       /* NULL: a view */
     uint64_t forward_ps, backward_ps; /* of a profile; rank 0's count */
+    bool wide;                        /* param is f32 and the only copy, gradients are f16 or bf16 */
 };
 
 struct tt_train_info {
@@ -72,15 +73,33 @@ void *tt_trainer_param(struct tt_trainer *t, uint32_t i); /* the same; NULL with
 tutti_status tt_trainer_sync(struct tt_trainer *t, bool on);
 tutti_status tt_trainer_scale(struct tt_trainer *t, double scale);
 tutti_status tt_trainer_reload(struct tt_trainer *t);
+tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, const float *grad); /* wide: rounds; what is lost is added next time */
 tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i);
 tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i);
+tutti_status tt_trainer_average(struct tt_trainer *t); /* before step: waits for the gradients, updates nothing; not on shards */
 tutti_status tt_trainer_step(struct tt_trainer *t);
 tutti_status tt_trainer_flush(struct tt_trainer *t);
+/* What the optimizer keeps of tensor i (state.c): arrays 0, 1, ... with names, whole on every rank. get is collective and flushes; data may
+ * be NULL. set is local: every rank gives the same. */
+const char *tt_trainer_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k); /* NULL past the last */
+size_t tt_trainer_state_bytes(const struct tt_trainer *t, uint32_t i);                 /* of each array */
+tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data, struct tutti_error *err);
+tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data, struct tutti_error *err);
+uint64_t tt_trainer_updates(struct tt_trainer *t, uint32_t i);
+tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n, struct tutti_error *err);
 double tt_trainer_norm(const struct tt_trainer *t);           /* of the last settled step, before clipping; 0: not asked for */
 bool tt_trainer_used(const struct tt_trainer *t, uint32_t i); /* by any rank in the last settled step */
 void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret); /* frozen */
-/* When launch k of the last step started and ended (CLOCK_MONOTONIC ns, 0: not), and what it was. False past the last. */
-bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_policy_launch *ret, uint64_t ret_ns[2]);
+/* Launch k of the last step; false past the last. Texts live as long as the trainer. */
+struct tt_train_launch {
+    tutti_coll coll;
+    bool gate;                /* not a bucket: norm and use of all tensors */
+    uint32_t bucket;          /* with its first and last tensor; 0 and "" for a gate */
+    const char *first, *last; /* tensors */
+    const char *algo;
+    uint64_t bytes, start_ns, end_ns; /* CLOCK_MONOTONIC, 0: not */
+};
+bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret);
 struct tutti_error tt_trainer_error(struct tt_trainer *t);
 void tt_trainer_close(struct tt_trainer *t);
 #endif

@@ -4,7 +4,7 @@
  * The thread that updates blocks is the one that communicates: it looks at the network between two pieces of work. */
 #include "train/parts.h"
 
-enum { PIECE = 1 << 16 }; /* elements */
+enum { PIECE = 1 << 16, WIDE = 1024 }; /* elements */
 
 static double coefficient(const struct tt_trainer *t)
 {
@@ -16,18 +16,24 @@ static void update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size
 {
     const struct tt_tensor *x = &t->tensors[i];
     size_t each = tt_dtype_bytes(x->v.dtype);
-    struct tt_optim o = {.kind = t->options.optimizer, .g = &t->groups[x->v.group], .scale = coefficient(t), .step = t->steps - x->skipped};
+    struct tt_optim o = {.kind = t->options.optimizer, .g = &t->groups[x->v.group], .scale = coefficient(t), .step = x->updates};
     struct tt_optim_data d = {.dtype = x->v.dtype, .param = (char *)x->param + from * each, .grad = (char *)x->grad + from * each, .n = n};
-    for (uint32_t s = 0; s < tt_optim_states(o.kind); s++)
-        d.state[s] = t->state[s] + state_at;
+    for (uint32_t s = 0; s < TT_STATES; s++)
+        d.state[s] = t->state[s] ? t->state[s] + state_at : NULL;
+    if (x->v.wide) {
+        d.state[TT_STATE_MASTER] = (float *)x->param + from;
+        d.param = NULL;
+    }
     if (x->used)
         tt_optim_run(&o, &d);
 }
 
-void tt_train_update_tensor(struct tt_trainer *t, uint32_t i)
+void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b)
 {
-    if (t->options.optimizer != TT_OPT_NONE)
-        update(t, i, 0, t->tensors[i].v.count, t->tensors[i].at);
+    const struct tt_tensor *x = &t->tensors[i];
+    size_t each = b->elem_bytes, end = b->at + b->elems * each, own_end = x->at + x->v.count * each;
+    size_t from = b->at > x->at ? b->at - x->at : 0, to = (end < own_end ? end : own_end) - x->at;
+    update(t, i, from / each, (to - from) / each, x->state_at + from / each * tt_train_state_each(b->dtype));
 }
 
 /* The tensor that byte `at` of the flat buffers belongs to, from tensor i on. */
@@ -51,20 +57,33 @@ void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
         n = n < PIECE ? n : PIECE;
         update(t, i, (at - x->at) / each, n, state);
         at += n * each;
-        state += n * each;
+        state += n * tt_train_state_each(b->dtype);
         tt_comm_pump(t->comm, &moved);
     }
+}
+
+static double half_squares(tutti_dtype dtype, const char *data, size_t n)
+{
+    float f[WIDE];
+    double sum = 0;
+    for (size_t at = 0; at < n; at += WIDE) {
+        size_t m = n - at < WIDE ? n - at : WIDE;
+        tt_half_widen(dtype, data + at * 2, f, m);
+        for (size_t i = 0; i < m; i++)
+            sum += (double)f[i] * f[i];
+    }
+    return sum;
 }
 
 static double squares(const struct tt_bucket *b, const char *data, size_t n)
 {
     const float *f = (const void *)data;
     const double *d = (const void *)data;
-    double sum = 0;
+    double sum = tt_half(b->dtype) ? half_squares(b->dtype, data, n) : 0;
     if (b->dtype == TUTTI_F32)
         for (size_t i = 0; i < n; i++)
             sum += (double)f[i] * f[i];
-    else
+    else if (b->dtype == TUTTI_F64)
         for (size_t i = 0; i < n; i++)
             sum += d[i] * d[i];
     return sum;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
+#include <tutti/unstable.h>
 
 static struct tutti_comm *comm;
 static uint32_t rank, ranks;
@@ -106,26 +107,84 @@ static void test_blocks(size_t n)
     free(all);
 }
 
-static void test_uneven(void)
+/* Blocks of any length, some empty, apart and in place: the whole vector as both buffers, or the own block where it lies. */
+static void uneven(int64_t *whole, int64_t *block, size_t scale)
 {
     size_t counts[64], total = 0, before = 0;
     for (uint32_t r = 0; r < ranks; r++) {
-        counts[r] = (r * 5 + 1) % 7;
+        counts[r] = (r * 5 + 1) % 7 * scale + r % 2 * (scale > 1);
         before += r < rank ? counts[r] : 0;
         total += counts[r];
     }
-    int64_t *whole = calloc(total + 1, sizeof *whole), *block = calloc(8, sizeof *block);
-    fill(whole, total, rank, 0);
-    ok(tutti_reduce_scatter_v(comm, whole, block, counts, TUTTI_I64, TUTTI_SUM), "reduce_scatter_v");
-    for (size_t i = 0; i < counts[rank]; i++)
-        expect(block[i] == reduced(TUTTI_SUM, before + i, ranks), "reduce_scatter_v result");
-    fill(block, counts[rank], rank, before);
-    ok(tutti_all_gather_v(comm, block, whole, counts, TUTTI_I64), "all_gather_v");
-    for (uint32_t r = 0, at = 0; r < ranks; r++)
-        for (size_t i = 0; i < counts[r]; i++, at++)
-            expect(whole[at] == value(r, at), "all_gather_v result");
+    for (int how = 0; how < 3; how++) {
+        int64_t *out = how == 0 ? block : how == 1 ? whole : whole + before, *mine = how == 1 ? whole + before : out;
+        fill(whole, total, rank, 0);
+        ok(tutti_reduce_scatter_v(comm, whole, out, counts, TUTTI_I64, how == 1 ? TUTTI_MAX : TUTTI_SUM), "reduce_scatter_v");
+        for (size_t i = 0; i < counts[rank]; i++)
+            expect(mine[i] == reduced(how == 1 ? TUTTI_MAX : TUTTI_SUM, before + i, ranks), "reduce_scatter_v result");
+        memset(whole, 0, total * 8);
+        fill(mine, counts[rank], rank, before);
+        ok(tutti_all_gather_v(comm, out, whole, counts, TUTTI_I64), "all_gather_v");
+        for (size_t r = 0, at = 0; r < ranks; r++)
+            for (size_t i = 0; i < counts[r]; i++, at++)
+                expect(whole[at] == value((uint32_t)r, at), "all_gather_v result");
+    }
+}
+
+static void test_uneven(size_t scale)
+{
+    size_t most = 7 * scale * ranks + ranks;
+    struct tutti_error err;
+    void *p, *q;
+    int64_t *whole = calloc(most, sizeof *whole), *block = calloc(most, sizeof *block);
+    ok(tutti_mem_alloc(comm, most * 8, &p, &err), "mem_alloc");
+    ok(tutti_mem_alloc(comm, most * 8, &q, &err), "mem_alloc");
+    uneven(whole, block, scale);
+    uneven(p, q, scale);
+    uneven(rank % 2 ? p : whole, rank ? q : block, scale);
+    ok(tutti_barrier(comm), "barrier");
+    tutti_mem_free(comm, p);
+    tutti_mem_free(comm, q);
     free(whole);
     free(block);
+}
+
+/* Averages of every floating type by blocks: whole numbers are exact, and the upper bits of f32 are bf16. */
+static void test_half_blocks(size_t n)
+{
+    uint16_t *whole = calloc(n * ranks, sizeof *whole), *block = calloc(n, sizeof *block);
+    for (size_t i = 0; i < n * ranks; i++) {
+        float x = (float)(value(rank, i) * ranks);
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        whole[i] = (uint16_t)(bits >> 16);
+    }
+    ok(tutti_reduce_scatter(comm, whole, block, n, TUTTI_BF16, TUTTI_AVG), "reduce_scatter of bf16");
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)block[i] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        expect(x == (float)reduced(TUTTI_SUM, rank * n + i, ranks), "average of bf16");
+    }
+    free(whole);
+    free(block);
+}
+
+/* Inside a host both collectives are fused: always where the vectors are short, and where memory can be read. */
+static void test_fused(void)
+{
+    const char *transport = getenv("TUTTI_TRANSPORT");
+    struct tutti_comm_plan_info info;
+    struct tutti_error err;
+    if (!transport || strcmp(transport, "shm") || ranks == 1)
+        return;
+    ok(tutti_comm_plan(comm, TUTTI_REDUCE_SCATTER, 16, TUTTI_F32, TUTTI_SUM, &info, &err), "plan");
+    expect(info.fused, "reduce-scatter is fused");
+    ok(tutti_comm_plan(comm, TUTTI_ALL_GATHER, 16, TUTTI_F32, TUTTI_SUM, &info, &err), "plan");
+    expect(info.fused, "all-gather is fused");
+    ok(tutti_comm_plan(comm, TUTTI_ALL_GATHER, 1000000, TUTTI_F32, TUTTI_SUM, &info, &err), "plan");
+    if (rank == 0)
+        printf("long reduce-scatters and all-gathers are %s\n", info.fused ? "fused" : "messages: memory cannot be read here");
 }
 
 static void test_rooted(size_t n, uint32_t root)
@@ -267,11 +326,14 @@ static void test_many_requests(void)
 static void test_misuse(void)
 {
     int64_t x[4] = {0};
+    static int64_t whole[64 * 4];
     expect(tutti_allreduce(comm, NULL, x, 4, TUTTI_I64, TUTTI_SUM) < 0, "NULL input");
     expect(tutti_allreduce(comm, x, x + 1, 3, TUTTI_I64, TUTTI_SUM) < 0, "overlapping buffers");
     expect(tutti_allreduce(comm, x, x, SIZE_MAX / 2, TUTTI_I64, TUTTI_SUM) < 0, "a count that overflows");
     expect(tutti_allreduce(comm, x, x, 1, (tutti_dtype)99, TUTTI_SUM) < 0, "unknown type");
     expect(tutti_broadcast(comm, x, x, 1, TUTTI_I64, ranks) < 0, "root out of range");
+    expect(ranks == 1 || tutti_all_gather(comm, (char *)whole + 4, whole, 4, TUTTI_I64) < 0, "overlapping blocks");
+    expect(tutti_reduce_scatter(comm, whole, NULL, 4, TUTTI_I64, TUTTI_SUM) < 0, "NULL output");
     expect(strlen(tutti_comm_last_error(comm)->text) > 10, "an explanation");
     ok(tutti_barrier(comm), "the job goes on");
 }
@@ -295,7 +357,11 @@ int main(void)
             test_rooted(counts[i], (uint32_t)(i % ranks));
     }
     ok(tutti_barrier(comm), "barrier");
-    test_uneven();
+    test_uneven(1);
+    test_uneven(4001);
+    test_half_blocks(17);
+    test_half_blocks(50001);
+    test_fused();
     test_requests();
     test_split();
     test_pairs();

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "cost/cost.h"
+#include "sim/sim.h"
 
 static struct tt_algo_args args_of(const struct tt_topo *t, tutti_coll coll, uint64_t count)
 {
@@ -140,6 +141,82 @@ static void test_rate_is_met(void **state)
     }
 }
 
+/* Packings come within half a percent of the bound on trees, with at most 64 different trees; the second figure is how many chunks of equal
+ * weight do it (0: uneven ones may be needed). */
+static void test_packings(void **state)
+{
+    static const struct {
+        const char *spec;
+        uint32_t chunks;
+    } golden[] = {{"star:16", 16},
+                  {"full:16", 16},
+                  {"torus:4x4", 32},
+                  {"torus:8x8", 65},
+                  {"mesh:8x8", 16},
+                  {"hypercube:64", 64},
+                  {"fattree:8,2", 64},
+                  {"fattree:4,3", 64},
+                  {"bigraph:4x8", 32},
+                  {"dln:64", 67},
+                  {"dln:16,h=4", 64},
+                  {"dsn:64", 0},
+                  {"dragonfly:4,2,2", 16},
+                  {"tree:(16 16 16 16)@25Gbps/100Gbps", 64},
+                  {"tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps", 1},
+                  {"nics:10G,10G,10G,2.5G", 1}};
+    (void)state;
+    for (size_t i = 0; i < countof(golden); i++) {
+        struct tt_topo *t = topo_of(golden[i].spec);
+        struct tt_algo_report r = report_of(t);
+        struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 1 << 20);
+        struct tt_sched *s = build_of(&tt_algo_forest, &a);
+        if (r.rate < 0.995 * r.dual_rate)
+            fail_msg("%s: rate %g of %g", golden[i].spec, r.rate, r.dual_rate);
+        if (golden[i].chunks && s->shape.chunks > golden[i].chunks)
+            fail_msg("%s: %u chunks", golden[i].spec, s->shape.chunks);
+        tt_sched_free(s);
+        tt_topo_free(t);
+    }
+}
+
+static double flow_gap(const struct tt_topo *t)
+{
+    struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 64 << 20);
+    struct tt_algo_report r = report_of(t);
+    struct tt_sched *s = build_of(&tt_algo_forest, &a);
+    struct tt_sim_report *sim;
+    struct tt_cost c;
+    uint32_t k;
+    char text[32];
+    assert_int_equal(tt_cost_best_segments(s, t, 64 << 20, TUTTI_F32, TT_MAX_SEGMENTS, &k, &c, NULL), TUTTI_OK);
+    tt_sched_free(s);
+    snprintf(text, sizeof(text), "segments=%u", k);
+    assert_int_equal(tt_options_add(&a.options, text, NULL), TUTTI_OK);
+    s = build_of(&tt_algo_forest, &a);
+    assert_int_equal(tt_sim_run(s, t, 64 << 20, TUTTI_F32, &(struct tt_sim_options){.level = TT_SIM_FLOW}, &sim, NULL), TUTTI_OK);
+    double gap = (double)sim->time_ps * 1e-12 * r.dual_rate / (4.0 * (64 << 20)) - 1;
+    tt_sim_report_free(sim);
+    tt_sched_free(s);
+    return gap;
+}
+
+/* The emitted schedule of 256 MiB, simulated: within 2 % of the bound on trees (bench_forest does many more, and larger ones). */
+static void test_flow_gap(void **state)
+{
+    static const char *const specs[] = {"star:8", "full:8", "nics:10G,10G,10G,2.5G", "tree:(8 4 2 1)@100Gbps/10Gbps",
+                                        "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps"};
+    struct tt_rng rng;
+    (void)state;
+    tt_rng_seed(&rng, 5);
+    for (size_t i = 0; i < countof(specs) + 6; i++) {
+        struct tt_topo *t = i < countof(specs) ? topo_of(specs[i]) : random_topo(&rng, 2 + (uint32_t)tt_rng_below(&rng, 4), 2, i % 2);
+        double gap = flow_gap(t);
+        if (gap > 0.02)
+            fail_msg("network %zu: %.2f %% above the bound", i, 100 * gap);
+        tt_topo_free(t);
+    }
+}
+
 static void test_same_every_time(void **state)
 {
     struct tt_topo *t = topo_of("dragonfly:2,2,2"), *others[5];
@@ -194,7 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proved),      cmocka_unit_test(test_random_networks), cmocka_unit_test(test_closed_forms),
         cmocka_unit_test(test_rate_is_met), cmocka_unit_test(test_same_every_time), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_few_trees),
+        cmocka_unit_test(test_few_trees),   cmocka_unit_test(test_packings),        cmocka_unit_test(test_flow_gap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

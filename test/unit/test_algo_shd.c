@@ -1,9 +1,16 @@
-/* test_algo_shd.c - shift halving-doubling: proved for every number of ranks, order, direction and copy; uneven chunks; grids and hosts. */
+/* test_algo_shd.c - shift halving-doubling: proved for every number of ranks, order, direction and copy; uneven chunks; grids and hosts.
+ *
+ * Every count from 2 to 129 is proved for every collective with one and with both directions, with one of the other variants in turn, with
+ * chunks of uneven length, and (where it is no prime) as hosts and as rows and columns; small counts with every variant, by the naive
+ * interpreter as well. */
 #include "support.h"
 
 #include "verify/verify.h"
 
-static const char *const variants[] = {"direction=one", "direction=both", "order=near-first", "copies=3"};
+static const char *const variants[] = {"direction=one", "direction=both",          "order=near-first",
+                                       "copies=3",      "direction=both copies=2", "order=near-first direction=both copies=3"};
+/* The first are tried with every count, some of the others in turn, the last with few ranks only: it has very many ranges. */
+enum { EVERYWHERE = 2, LARGER = 3 };
 
 static struct tt_algo_args args(const struct tt_topo *t, uint32_t p, tutti_coll coll, const char *options)
 {
@@ -48,18 +55,59 @@ static void expect_least_volume(const struct tt_sched *s)
     }
 }
 
+static void expect_right(uint32_t p, tutti_coll c, const char *options)
+{
+    struct tt_algo_args a = args(NULL, p, c, options);
+    struct tt_sched *s = build_of(&tt_algo_shd, &a);
+    assert_int_equal(s->steps, tt_ceil_log2(p) * (c == TUTTI_ALLREDUCE ? 2 : 1));
+    if (p > 1)
+        expect_least_volume(s);
+    if (p <= 12)
+        expect_proved(s);
+    else
+        expect_correct(s);
+    tt_sched_free(s);
+}
+
+/* Is it this variant's turn with p ranks and this collective? */
+static bool is_tried(uint32_t p, tutti_coll c, size_t variant)
+{
+    return p <= 16 || variant < EVERYWHERE || (p % 3 == (uint32_t)c && variant == EVERYWHERE + p / 3 % LARGER);
+}
+
 static void test_every_count(void **state)
 {
     (void)state;
     for (uint32_t p = 1; p <= 129; p++)
         for (size_t v = 0; v < countof(variants); v++)
-            for (tutti_coll c = TUTTI_ALLREDUCE; c <= (p <= 33 || p % 9 == 0 ? TUTTI_ALL_GATHER : TUTTI_ALLREDUCE); c++) {
-                struct tt_algo_args a = args(NULL, p, c, variants[v]);
-                struct tt_sched *s = build_of(&tt_algo_shd, &a);
-                assert_int_equal(s->steps, tt_ceil_log2(p) * (c == TUTTI_ALLREDUCE ? 2 : 1));
-                if (p > 1)
-                    expect_least_volume(s);
-                if (p <= 12)
+            for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++)
+                if (is_tried(p, c, v))
+                    expect_right(p, c, variants[v]);
+}
+
+/* Chunks of any length, empty ones too. */
+static struct tt_sched *uneven_of(uint32_t p, tutti_coll c, const char *options)
+{
+    struct tt_algo_args a = args(NULL, p, c, options);
+    struct tt_sched *s = build_of(&tt_algo_shd, &a);
+    s->shape.symmetric = false;
+    s->shape.weights = malloc(s->shape.chunks * sizeof(uint32_t));
+    for (uint32_t k = 0; k < s->shape.chunks; k++)
+        s->shape.weights[k] = k * 2654435761u >> 29; /* 0 .. 7 */
+    s->shape.weights[0] = 3;
+    return s;
+}
+
+static void test_uneven_chunks(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= 129; p++)
+        for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++)
+            for (size_t v = 0; v < countof(variants); v++) {
+                if (p > 9 && v != (p + (uint32_t)c) % (EVERYWHERE + LARGER))
+                    continue;
+                struct tt_sched *s = uneven_of(p, c, variants[v]);
+                if (p <= 9)
                     expect_proved(s);
                 else
                     expect_correct(s);
@@ -73,8 +121,16 @@ static void test_large_counts(void **state)
     static const struct {
         uint32_t p;
         const char *options;
-    } cases[] = {{256, "copies=8"},          {256, "direction=both copies=7"}, {1000, "direction=one"},
-                 {1000, "order=near-first"}, {1024, "direction=both"},         {4096, "direction=one"}};
+    } cases[] = {{256, "copies=8"},
+                 {256, "direction=both copies=7"},
+                 {257, "order=near-first"},
+                 {1000, "copies=3"},
+                 {1000, "grid=8x125 direction=both"},
+                 {1024, "direction=both copies=2"},
+                 {1024, "grid=8x128 direction=both"},
+                 {4096, "copies=2"},
+                 {4096, "grid=8x512"}};
+    static const uint32_t counts[] = {1000, 1024, 4096};
     for (size_t i = 0; i < countof(cases); i++) {
         struct tt_algo_args a = args(NULL, cases[i].p, TUTTI_ALLREDUCE, cases[i].options);
         struct tt_sched *s = build_of(&tt_algo_shd, &a);
@@ -82,25 +138,14 @@ static void test_large_counts(void **state)
         expect_correct(s);
         tt_sched_free(s);
     }
-}
-
-/* Chunks of any size, empty ones too: the lists do not depend on them. */
-static void test_uneven_chunks(void **state)
-{
-    (void)state;
-    for (uint32_t p = 2; p <= 33; p += p < 9 ? 1 : 8)
-        for (size_t v = 0; v < countof(variants); v++)
-            for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++) {
-                struct tt_algo_args a = args(NULL, p, c, variants[v]);
-                struct tt_sched *s = build_of(&tt_algo_shd, &a);
-                s->shape.symmetric = false;
-                s->shape.weights = malloc(s->shape.chunks * sizeof(uint32_t));
-                for (uint32_t k = 0; k < s->shape.chunks; k++)
-                    s->shape.weights[k] = k * 2654435761u >> 29; /* 0 .. 7 */
-                s->shape.weights[0] = 3;
-                expect_proved(s);
-                tt_sched_free(s);
-            }
+    for (size_t i = 0; i < countof(counts); i++)
+        for (size_t v = 0; v < EVERYWHERE; v++) {
+            expect_right(counts[i], TUTTI_ALLREDUCE, variants[v]);
+            expect_right(counts[i], v ? TUTTI_ALL_GATHER : TUTTI_REDUCE_SCATTER, variants[v]);
+            struct tt_sched *s = uneven_of(counts[i], v ? TUTTI_REDUCE_SCATTER : TUTTI_ALLREDUCE, variants[v]);
+            expect_correct(s);
+            tt_sched_free(s);
+        }
 }
 
 /* The peers of rank 0's sends, step by step. */
@@ -137,6 +182,17 @@ static void test_orders(void **state)
     expect_peers("dln:8", "copies=2", (const uint32_t[]){4, 2, 2, 1, 1, 4}, 6);
 }
 
+static void expect_grid(const char *spec, tutti_coll c, const char *options)
+{
+    struct tt_sched *s = shd_of(spec, c, options);
+    expect_least_volume(s);
+    if (s->shape.ranks <= 35)
+        expect_proved(s);
+    else
+        expect_correct(s);
+    tt_sched_free(s);
+}
+
 /* Rows and columns; hosts of a position; grids that are given. */
 static void test_grids(void **state)
 {
@@ -146,16 +202,35 @@ static void test_grids(void **state)
     static const char *const options[] = {"", "direction=both", "copies=2", "copies=4 direction=both", "order=near-first"};
     for (size_t i = 0; i < countof(specs); i++)
         for (size_t k = 0; k < countof(options); k++)
-            for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++) {
-                struct tt_sched *s = shd_of(specs[i], c, options[k]);
-                expect_least_volume(s);
-                expect_proved(s);
-                tt_sched_free(s);
-            }
+            for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++)
+                expect_grid(specs[i], c, options[k]);
     struct tt_sched *s = shd_of("star:24", TUTTI_ALLREDUCE, "grid=6x4");
     assert_int_equal(s->steps, 2 * (2 + 3));
     expect_proved(s);
     tt_sched_free(s);
+}
+
+/* Every count that is no prime as nearly a square of rows and columns, and as hosts; collectives and variants in turn; and the large ones.
+ */
+static void test_every_grid(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"direction=one", "direction=both", "copies=2", "copies=2 direction=both"};
+    static const char *const large[] = {"dln2d:25x40", "dln2d:32x32", "dln2d:64x64", "dln:250,h=4"};
+    for (uint32_t p = 4; p <= 129; p++) {
+        char spec[64];
+        uint32_t a = 1;
+        for (uint32_t k = 2; k * k <= p; k++)
+            a = p % k ? a : k;
+        if (a == 1)
+            continue;
+        snprintf(spec, sizeof spec, "dln2d:%ux%u", p & 4 ? a : p / a, p & 4 ? p / a : a);
+        expect_grid(spec, p % 3, options[p / 2 % 4]);
+        snprintf(spec, sizeof spec, "dln:%u,h=%u", p / a, a);
+        expect_grid(spec, (p + 1) % 3, options[(p / 2 + 1) % 4]);
+    }
+    for (size_t i = 0; i < countof(large); i++)
+        expect_grid(large[i], TUTTI_ALLREDUCE, options[i & 1]);
 }
 
 /* A host of 4 first sums inside, then each of its ranks is the leader of a quarter: (N-1)/N of a quarter leaves it. */
@@ -198,8 +273,13 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_count), cmocka_unit_test(test_large_counts), cmocka_unit_test(test_uneven_chunks),
-        cmocka_unit_test(test_orders),      cmocka_unit_test(test_grids),        cmocka_unit_test(test_hosts_begin_inside),
+        cmocka_unit_test(test_every_count),
+        cmocka_unit_test(test_large_counts),
+        cmocka_unit_test(test_uneven_chunks),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_grids),
+        cmocka_unit_test(test_every_grid),
+        cmocka_unit_test(test_hosts_begin_inside),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,7 @@ static void test_scattered_groups(void **state)
 static void test_star(void **state)
 {
     (void)state;
+    struct tutti_error err;
     struct net w = even(4, 4, 1000);
     w.up[3] = w.down[3] = 31.25;
     struct tt_probe *p = measured(&w);
@@ -209,6 +210,13 @@ static void test_star(void **state)
     assert_false(p->unsure);
     assert_int_equal(p->said.len, 1);
     assert_true(says(p, "slow link: node3 (rank 3) sends 250 Mbit/s and receives 250 Mbit/s; half of the hosts reach 1 Gbit/s"));
+    for (uint32_t h = 0; h < 3; h++) /* the long queue before a slow host slows what it sends and receives in a crowd */
+        tt_probe_pair(p, h, 3)->crowd = tt_probe_pair(p, 3, h)->crowd = 10000000;
+    tt_probe_cluster(p);
+    assert_int_equal(tt_probe_judge(p, &err), TUTTI_OK);
+    assert_int_equal(p->groups, 1);
+    assert_false(p->unsure);
+    assert_int_equal(p->said.len, 1);
     tt_probe_free(p);
     w = even(8, 4, 500);
     p = measured(&w);

@@ -136,6 +136,23 @@ static void expect_same(const struct tt_sim_report *a, const struct tt_sim_repor
             fail_msg("%s: rank %u differs", what, i);
 }
 
+/* Rank 0 alone, where it is taken: the same as all ranks. Returns whether it was. */
+static bool expect_same_of_one(const struct tt_sched *all, const struct tt_topo *t, const struct tt_sim_options *o,
+                               const struct tt_sim_report *want, const char *what)
+{
+    struct tt_sched one = *all;
+    struct tt_sim_report *r = NULL;
+    one.nslices = 1;
+    tutti_status st = tt_sim_run(&one, t, t->ranks * UINT64_C(16384), TUTTI_I8, o, &r, NULL);
+    assert_true(st == TUTTI_OK || st == TUTTI_ERR_MISMATCH);
+    if (st)
+        return false;
+    expect_same(r, want, what);
+    assert_int_equal(r->messages, want->messages);
+    tt_sim_report_free(r);
+    return true;
+}
+
 /* With a timeline all ranks are run, without it one where that is enough: nothing else may differ. */
 static void test_symmetry(void **state)
 {
@@ -143,7 +160,7 @@ static void test_symmetry(void **state)
     const char *const specs[] = {
         "ring:8@3GB/s,1us,7ps",     "star:8@1GB/s,1us",         "full:6@1GB/s,2us",         "dln:16@10Gbps,1us,3ps",   "ring:2@1GB/s,1us",
         "star:5,ports=1@1GB/s,1us", "ring:8,ports=1@1GB/s,1us", "full:6,ports=2@1GB/s,1us", "ring:9@1GB/s,1us,0,half", "torus:4x4"};
-    size_t n, saved = 0;
+    size_t n, saved = 0, alone = 0;
     const struct tt_algo *const *table = tt_algo_table(&n);
     for (size_t i = 0; i < countof(specs); i++)
         for (size_t k = 0; k < 4 * n; k++) {
@@ -159,6 +176,8 @@ static void test_symmetry(void **state)
                 snprintf(what, sizeof what, "%s on %s (%zu)", table[k / 4]->name, specs[i], k & 3);
                 expect_same(a, b, what);
                 saved += a->events < b->events;
+                o.timeline = false;
+                alone += expect_same_of_one(s, t, &o, b, what);
                 tt_sim_report_free(a);
                 tt_sim_report_free(b);
             }
@@ -166,6 +185,7 @@ static void test_symmetry(void **state)
             tt_topo_free(t);
         }
     assert_true(saved >= 40);
+    assert_true(alone >= saved);
 }
 
 /* Who declares a symmetry that is none is simulated in full. */

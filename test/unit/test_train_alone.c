@@ -131,7 +131,7 @@ static void bad_tensors(void **state)
     bad_tensor(t, (struct tt_train_tensor){.name = name, .count = 1}, "name of 1 to 127");
     bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 0}, "0 elements");
     bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = SIZE_MAX / 2}, "elements");
-    bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .dtype = TUTTI_BF16}, "not bf16");
+    bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .dtype = TUTTI_I32}, "not i32");
     bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .dtype = (tutti_dtype)99}, "no such type");
     bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .group = 1024}, "group 1024");
     assert_int_equal(tt_trainer_group(t, 0, &(struct tt_train_group){.lr = -1}, &err), TUTTI_ERR_RANGE);

@@ -1,0 +1,111 @@
+/* half.c - f16 and bf16 to f32 and back, rounding to nearest even, without an instruction set of its own: every machine gets the same bits.
+ *
+ *     bf16   the upper half of f32
+ *     f16    sign 1, exponent 5 (bias 15), fraction 10: the fields move by 13 places and the exponent by 112
+ *
+ * Subnormal f16 are rounded by the adder: 0.5 has its last bit at 2^-24, which is where theirs is. A NaN stays one, quiet. */
+#include <assert.h>
+#include <string.h>
+
+#include "train/parts.h"
+
+static float as_float(uint32_t w)
+{
+    float f;
+    memcpy(&f, &w, sizeof f);
+    return f;
+}
+
+static uint32_t as_bits(float f)
+{
+    uint32_t w;
+    memcpy(&w, &f, sizeof w);
+    return w;
+}
+
+static float f16_widen(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, w = (uint32_t)(h & 0x7fffu) << 13;
+    if (w >= 0x0f800000u) /* infinity, NaN */
+        w += 0x70000000u;
+    else if (w < 0x00800000u)
+        w = as_bits(as_float(w + 0x38800000u) - as_float(0x38800000u));
+    else
+        w += 0x38000000u;
+    return as_float(sign | w);
+}
+
+static uint16_t f16_narrow(float f)
+{
+    uint32_t w = as_bits(f), sign = w >> 16 & 0x8000u;
+    w &= 0x7fffffffu;
+    if (w > 0x7f800000u)
+        w = 0x7e00u;
+    else if (w >= 0x47800000u) /* 65536 */
+        w = 0x7c00u;
+    else if (w < 0x38800000u) /* 2^-14 */
+        w = as_bits(as_float(w) + 0.5f) - 0x3f000000u;
+    else
+        w = (w + 0xfffu + (w >> 13 & 1u) - 0x38000000u) >> 13;
+    return (uint16_t)(sign | w);
+}
+
+static uint16_t bf16_narrow(float f)
+{
+    uint32_t w = as_bits(f);
+    bool nan = (w & 0x7fffffffu) > 0x7f800000u;
+    return (uint16_t)(nan ? w >> 16 | 0x40u : (w + 0x7fffu + (w >> 16 & 1u)) >> 16);
+}
+
+bool tt_half(tutti_dtype dtype)
+{
+    return dtype == TUTTI_F16 || dtype == TUTTI_BF16;
+}
+
+void tt_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n)
+{
+    const uint16_t *h = from;
+    assert(tt_half(dtype));
+    if (dtype == TUTTI_F16)
+        for (size_t i = 0; i < n; i++)
+            to[i] = f16_widen(h[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            to[i] = as_float((uint32_t)h[i] << 16);
+}
+
+void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n)
+{
+    uint16_t *h = to;
+    assert(tt_half(dtype));
+    if (dtype == TUTTI_F16)
+        for (size_t i = 0; i < n; i++)
+            h[i] = f16_narrow(from[i]);
+    else
+        for (size_t i = 0; i < n; i++)
+            h[i] = bf16_narrow(from[i]);
+}
+
+static float difference(float exact, float rounded)
+{
+    float d = exact - rounded;
+    return d - d == 0 ? d : 0;
+}
+
+void tt_half_narrow_keep(tutti_dtype dtype, const float *restrict from, float *restrict lost, void *restrict to, size_t n)
+{
+    uint16_t *restrict h = to;
+    assert(tt_half(dtype));
+    if (dtype == TUTTI_F16)
+        for (size_t i = 0; i < n; i++) {
+            float x = from[i] + lost[i];
+            h[i] = f16_narrow(x);
+            lost[i] = difference(x, f16_widen(h[i]));
+        }
+    else
+        for (size_t i = 0; i < n; i++) {
+            float x = from[i] + lost[i];
+            h[i] = bf16_narrow(x);
+            lost[i] = difference(x, as_float((uint32_t)h[i] << 16));
+        }
+}
