@@ -1,17 +1,15 @@
 /* adopt.c - the place to meet, and a key, when somebody else has already brought the ranks together (MPI): nothing need be configured.
  *
  * One exchange, in which every rank tells its host and rank 0 where it will listen and a key made for this job. Ranks of one host meet on
- * loopback; otherwise rank 0 listens on the address that its interface filter leaves, or that its default route uses. The port is one that
- * was free a moment ago: who takes it in between makes opening fail with words that say so. A key that the user gave is never sent: then
- * everybody needs its own copy, and boot says who has none. */
+ * loopback; otherwise rank 0 listens on one of the addresses that its interface filter leaves: the default route's, else the first. The
+ * port is one that was free a moment ago: who takes it in between makes opening fail with words that say so. A key that the user gave is
+ * never sent: then everybody needs its own copy, and boot says who has none. */
 #include "boot/parts.h"
 
 #include <arpa/inet.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define OUTWARD_BE htonl(0xc0000201) /* 192.0.2.1, reserved for documents: any address that only the default route can reach */
 
 /* What a rank tells; of rank 0 all fields count. Ranks of one build and byte order. */
 struct offer {
@@ -41,7 +39,8 @@ static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o, 
     *o = (struct offer){.host_id = self.host_id};
     if (c->rank != 0)
         return TUTTI_OK;
-    if (tt_iface_choose(c->iface, OUTWARD_BE, &o->addr_be, NULL) != TUTTI_OK || free_port(c, o->addr_be, &o->port, NULL) != TUTTI_OK)
+    o->addr_be = tt_iface_outward(c->iface);
+    if (o->addr_be && free_port(c, o->addr_be, &o->port, NULL) != TUTTI_OK)
         o->addr_be = 0;
     o->has_key = !c->has_key;
     if (o->has_key)

@@ -153,6 +153,8 @@ bool tt_iface_down(uint32_t addr_be)
     return down;
 }
 
+#define OUTWARD_BE htonl(0xc0000201) /* 192.0.2.1, reserved for documents: any address that only the default route can reach */
+
 /* The source address of packets to dst. */
 static tutti_status route_source(uint32_t dst_be, uint32_t *ret, struct tutti_error *err)
 {
@@ -226,4 +228,16 @@ tutti_status tt_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_
     if (st == TUTTI_OK)
         *ret_addr_be = filter[0] && !tt_net_loopback(dst_be) ? best : routed;
     return st;
+}
+
+uint32_t tt_iface_outward(const char *filter)
+{
+    struct tt_vec list = {0};
+    uint32_t routed = 0, best = 0;
+
+    (void)route_source(OUTWARD_BE, &routed, NULL); /* a private network may have no default route */
+    if (list_all(&list, NULL) != TUTTI_OK || best_of(&list, filter, routed, &best, NULL) != TUTTI_OK)
+        best = 0;
+    tt_vec_free(&list);
+    return tt_net_loopback(best) ? 0 : best;
 }

@@ -126,6 +126,8 @@ tutti_status tt_iface_match(const char *filter, const struct tt_iface *i, bool *
 /* The address to listen on: the one that routes to dst when the filter admits it, else the first admitted one that is not loopback; for a
  * dst on loopback always loopback. A filter that admits nothing is an error that lists what exists. */
 tutti_status tt_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_addr_be, struct tutti_error *err);
+/* The address for other hosts to come to: of the admitted ones that of the default route, else the first that is not loopback; 0: none. */
+uint32_t tt_iface_outward(const char *filter);
 void tt_iface_list(struct tt_str *out); /* "lo 127.0.0.1/8, eth0 10.0.0.2/24" */
 bool tt_iface_down(uint32_t addr_be);   /* the interface with that address is down or has no carrier */
 

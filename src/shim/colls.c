@@ -28,9 +28,8 @@ struct attempt {
 
 static enum shim_why choose(struct attempt *a)
 {
-    const struct shim_settings *s = shim_settings();
     const struct shim_trial *t = &a->c->trial[a->call][a->class];
-    if (s->take == SHIM_TAKE_ALL || s->reproducible || (a->c->one_host && a->call == SHIM_ALLREDUCE))
+    if (a->c->take == SHIM_TAKE_ALL || (a->c->one_host && a->call == SHIM_ALLREDUCE))
         return SHIM_TAKEN;
     if (t->verdict)
         return t->verdict > 0 ? SHIM_TAKEN : SHIM_SLOWER;
@@ -93,7 +92,7 @@ static int done(const struct attempt *a, tutti_status st)
 
 static int out_of_memory(const struct attempt *a)
 {
-    return shim_failed(a->call, a->comm, &(struct tutti_error){.status = TUTTI_ERR_MEMORY, .text = "out of memory"});
+    return shim_no_memory(a->call, a->comm, a->c);
 }
 
 static struct attempt reduction(enum shim_call call, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -118,25 +117,24 @@ SHIM_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Da
 SHIM_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
 {
     struct attempt a = reduction(SHIM_REDUCE, count, type, op, comm);
-    if (!begin(&a) || root < 0 || root >= a.c->size) {
-        a.why = a.why == SHIM_TAKEN ? SHIM_ARGUMENT : a.why;
+    if (a.why == SHIM_TAKEN && !shim_is_root(root, comm))
+        a.why = SHIM_ARGUMENT;
+    if (!begin(&a))
         return leave(&a, PMPI_Reduce(sendbuf, recvbuf, count, type, op, root, comm));
-    }
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
     return done(&a, tutti_reduce(a.c->tutti, in, recvbuf, (size_t)count * a.type.each, a.type.dtype, a.op, (uint32_t)root));
 }
 
-/* The result of an MPI_IN_PLACE reduce-scatter goes to the beginning of the input: through memory of our own. */
-static int scatter_block(const struct attempt *a, void *recvbuf, size_t count)
+/* In place the result goes to the beginning of the input: through memory of our own. */
+static int scatter_block(const struct attempt *a, const void *sendbuf, void *recvbuf, size_t count)
 {
-    size_t bytes = count * tutti_dtype_bytes(a->type.dtype);
-    void *out = malloc(bytes);
-    if (!out)
+    struct shim_detour d = {0};
+    bool in_place = sendbuf == MPI_IN_PLACE;
+    if (in_place && !shim_detour_front(&d, recvbuf, a->bytes))
         return out_of_memory(a);
-    tutti_status st = tutti_reduce_scatter(a->c->tutti, recvbuf, out, count, a->type.dtype, a->op);
-    if (!st)
-        memcpy(recvbuf, out, bytes);
-    free(out);
+    tutti_status st =
+        tutti_reduce_scatter(a->c->tutti, in_place ? recvbuf : sendbuf, in_place ? (void *)d.result : recvbuf, count, a->type.dtype, a->op);
+    shim_detour_end(&d, !st);
     return done(a, st);
 }
 
@@ -145,27 +143,23 @@ SHIM_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int co
     struct attempt a = reduction(SHIM_REDUCE_SCATTER_BLOCK, count, type, op, comm);
     if (!begin(&a))
         return leave(&a, PMPI_Reduce_scatter_block(sendbuf, recvbuf, count, type, op, comm));
-    size_t n = (size_t)count * a.type.each;
-    if (sendbuf == MPI_IN_PLACE)
-        return scatter_block(&a, recvbuf, n);
-    return done(&a, tutti_reduce_scatter(a.c->tutti, sendbuf, recvbuf, n, a.type.dtype, a.op));
+    return scatter_block(&a, sendbuf, recvbuf, (size_t)count * a.type.each);
 }
 
 static int scatter_counts(const struct attempt *a, const void *sendbuf, void *recvbuf, const int *counts)
 {
     size_t few[FEW], n = (size_t)a->c->size, *c = n <= FEW ? few : calloc(n, sizeof *c);
-    size_t mine = (size_t)counts[a->c->rank] * a->type.each * tutti_dtype_bytes(a->type.dtype);
-    void *out = sendbuf == MPI_IN_PLACE ? malloc(mine + 1) : recvbuf;
+    struct shim_detour d = {0};
+    bool in_place = sendbuf == MPI_IN_PLACE, ready = c != NULL;
     tutti_status st = TUTTI_ERR_MEMORY;
     for (size_t r = 0; c && r < n; r++)
         c[r] = (size_t)counts[r] * a->type.each;
-    bool ready = c && out;
+    if (ready && in_place)
+        ready = shim_detour_front(&d, recvbuf, (size_t)counts[a->c->rank] * a->type.bytes);
     if (ready)
-        st = tutti_reduce_scatter_v(a->c->tutti, sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, out, c, a->type.dtype, a->op);
-    if (!st && sendbuf == MPI_IN_PLACE)
-        memcpy(recvbuf, out, mine);
-    if (sendbuf == MPI_IN_PLACE)
-        free(out);
+        st = tutti_reduce_scatter_v(a->c->tutti, in_place ? recvbuf : sendbuf, in_place ? (void *)d.result : recvbuf, c, a->type.dtype,
+                                    a->op);
+    shim_detour_end(&d, !st);
     if (c != few)
         free(c);
     return ready ? done(a, st) : out_of_memory(a);
@@ -205,87 +199,49 @@ SHIM_API int MPI_Barrier(MPI_Comm comm)
 
 /* ---- bytes ---- */
 
-static char *pack(const void *buf, int count, MPI_Datatype type, size_t bytes)
+static int broadcast_packed(const struct attempt *a, const struct shim_side *s, int root)
 {
-    int room = 0, at = 0;
-    char *to = PMPI_Pack_size(count, type, MPI_COMM_SELF, &room) == MPI_SUCCESS && (size_t)room >= bytes ? malloc((size_t)room + 1) : NULL;
-    if (to && (PMPI_Pack(buf, count, type, to, room, &at, MPI_COMM_SELF) != MPI_SUCCESS || (size_t)at != bytes)) {
-        free(to);
-        to = NULL;
-    }
-    return to;
-}
-
-static void unpack(const char *from, size_t bytes, void *buf, int count, MPI_Datatype type)
-{
-    int at = 0;
-    PMPI_Unpack(from, (int)bytes, &at, buf, count, type, MPI_COMM_SELF);
-}
-
-static int broadcast_packed(const struct attempt *a, void *buf, int count, MPI_Datatype type, int root)
-{
-    bool mine = a->c->rank == root;
-    char *data = mine ? pack(buf, count, type, a->bytes) : malloc(a->bytes);
-    if (!data)
+    struct shim_detour d;
+    if (!shim_detour_broadcast(&d, s, a->bytes, a->c->rank == root))
         return out_of_memory(a);
-    tutti_status st = tutti_broadcast(a->c->tutti, data, data, a->bytes, TUTTI_U8, (uint32_t)root);
-    if (!st && !mine)
-        unpack(data, a->bytes, buf, count, type);
-    free(data);
+    tutti_status st = tutti_broadcast(a->c->tutti, d.result, d.result, a->bytes, TUTTI_U8, (uint32_t)root);
+    shim_detour_end(&d, !st);
     return done(a, st);
 }
 
 SHIM_API int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
     struct attempt a = {.call = SHIM_BCAST, .comm = comm};
-    if (!shim_bytes(count, type, &a.bytes) || a.bytes > INT_MAX)
+    if (!shim_bytes(count, type, &a.bytes) || a.bytes > INT_MAX || !shim_is_root(root, comm))
         a.why = SHIM_ARGUMENT;
-    if (!begin(&a) || root < 0 || root >= a.c->size) {
-        a.why = a.why == SHIM_TAKEN ? SHIM_ARGUMENT : a.why;
+    if (!begin(&a))
         return leave(&a, PMPI_Bcast(buf, count, type, root, comm));
-    }
     if (!shim_is_plain(type))
-        return broadcast_packed(&a, buf, count, type, root);
+        return broadcast_packed(&a, &(struct shim_side){buf, count, type}, root);
     return done(&a, tutti_broadcast(a.c->tutti, buf, buf, a.bytes, TUTTI_U8, (uint32_t)root));
 }
 
-/* One side of a gather as it is in memory. */
-struct side {
-    void *buf;
-    int count;
-    MPI_Datatype type;
-};
-
-static int gather_packed(const struct attempt *a, const struct side *from, const struct side *to)
+static int gather_packed(const struct attempt *a, const struct shim_side *from, const struct shim_side *to)
 {
-    size_t ranks = (size_t)a->c->size;
-    char *mine = pack(from->buf, from->count, from->type, a->bytes), *all = malloc(a->bytes * ranks);
-    MPI_Aint lb = 0, extent = 0;
-    tutti_status st = TUTTI_ERR_MEMORY;
-    bool ready = mine && all && PMPI_Type_get_extent(to->type, &lb, &extent) == MPI_SUCCESS;
-    if (ready)
-        st = tutti_all_gather(a->c->tutti, mine, all, a->bytes, TUTTI_U8);
-    for (size_t r = 0; !st && r < ranks; r++)
-        unpack(all + r * a->bytes, a->bytes, (char *)to->buf + (MPI_Aint)r * to->count * extent, to->count, to->type);
-    free(mine);
-    free(all);
-    return ready ? done(a, st) : out_of_memory(a);
+    struct shim_detour d;
+    if (!shim_detour_gather(&d, from, to, a->bytes, a->c->size))
+        return out_of_memory(a);
+    tutti_status st = tutti_all_gather(a->c->tutti, d.memory, d.result, a->bytes, TUTTI_U8);
+    shim_detour_end(&d, !st);
+    return done(a, st);
 }
 
 SHIM_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
                            MPI_Comm comm)
 {
     struct attempt a = {.call = SHIM_ALLGATHER, .comm = comm};
-    bool in_place = sendbuf == MPI_IN_PLACE;
-    struct side to = {recvbuf, recvcount, recvtype}, from = in_place ? to : (struct side){(void *)(uintptr_t)sendbuf, sendcount, sendtype};
+    struct shim_side to = {recvbuf, recvcount, recvtype}, from = {(void *)(uintptr_t)sendbuf, sendcount, sendtype};
     if (!shim_bytes(recvcount, recvtype, &a.bytes) || a.bytes > INT_MAX)
         a.why = SHIM_ARGUMENT;
     if (!begin(&a))
         return leave(&a, PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm));
-    MPI_Aint lb = 0, extent = 0;
-    PMPI_Type_get_extent(recvtype, &lb, &extent);
-    if (in_place)
-        from.buf = (char *)recvbuf + (MPI_Aint)a.c->rank * recvcount * extent;
+    if (sendbuf == MPI_IN_PLACE)
+        from = shim_own_block(&to, a.c->rank);
     if (!shim_is_plain(from.type) || !shim_is_plain(recvtype))
         return gather_packed(&a, &from, &to);
     return done(&a, tutti_all_gather(a.c->tutti, from.buf, recvbuf, a.bytes, TUTTI_U8));

@@ -15,6 +15,8 @@
 #include "shim/shim.h"
 
 enum { PATIENCE = 3 };
+/* The deadline is for ranks that live and do not come, and MPI has none: rank 0 may read files for hours while the others wait in a
+ * broadcast. A rank that dies is found by its control connection, at once. */
 static const uint64_t a_day_us = UINT64_C(86400000000);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -113,7 +115,7 @@ static struct shim_comm *make(MPI_Comm comm)
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_rank(comm, &c->rank);
     PMPI_Comm_size(comm, &c->size);
-    c->never = inter ? SHIM_INTER : c->size < 2 ? SHIM_ONE_RANK : shim_settings()->take == SHIM_TAKE_NONE ? SHIM_OFF : SHIM_TAKEN;
+    c->never = inter ? SHIM_INTER : c->size < 2 ? SHIM_ONE_RANK : SHIM_TAKEN;
     c->patience = comm == MPI_COMM_WORLD ? 0 : PATIENCE;
     if (PMPI_Comm_set_attr(comm, of_comm, c) != MPI_SUCCESS) {
         free(c);
@@ -155,8 +157,21 @@ static bool on_one_host(MPI_Comm comm, int size)
     return here == size;
 }
 
+/* Variables may differ between ranks: those of rank 0 count. */
+static void agree_on_settings(struct shim_comm *c, MPI_Comm comm)
+{
+    int take = (int)shim_settings()->take;
+    PMPI_Bcast(&take, 1, MPI_INT, 0, comm);
+    c->take = (enum shim_take)take;
+    if (c->take == SHIM_TAKE_NONE)
+        c->never = SHIM_OFF;
+}
+
 static void open_now(struct shim_comm *c, MPI_Comm comm)
 {
+    agree_on_settings(c, comm);
+    if (c->never != SHIM_TAKEN)
+        return;
     struct tutti_error err = {0};
     struct tutti_parent parent = {.rank = (uint32_t)c->rank, .ranks = (uint32_t)c->size, .local_rank = -1, .gather = gather, .ctx = &comm};
     struct tutti_comm_options o = {.size = sizeof o, .timeout_us = getenv("TUTTI_TIMEOUT") ? 0 : a_day_us};
@@ -182,6 +197,12 @@ enum shim_why shim_comm_ready(struct shim_comm *c, MPI_Comm comm)
     if (!c->tutti && c->never == SHIM_TAKEN && c->calls++ >= c->patience)
         open_now(c, comm);
     return c->tutti ? SHIM_TAKEN : c->never != SHIM_TAKEN ? c->never : SHIM_YOUNG;
+}
+
+int shim_no_memory(enum shim_call call, MPI_Comm comm, struct shim_comm *c)
+{
+    tutti_comm_abort(c->tutti, "out of memory");
+    return shim_failed(call, comm, &(struct tutti_error){.status = TUTTI_ERR_MEMORY, .text = "out of memory"});
 }
 
 int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *why)

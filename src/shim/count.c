@@ -43,8 +43,8 @@ const struct shim_settings *shim_settings(void)
     if (!atomic_load_explicit(&known, memory_order_acquire)) {
         const char *take = getenv("TUTTI_MPI_TAKE");
         s.report = is_one("TUTTI_MPI_REPORT");
-        s.reproducible = is_one("TUTTI_REPRODUCIBLE");
-        s.take = take && !strcmp(take, "all") ? SHIM_TAKE_ALL : take && !strcmp(take, "none") ? SHIM_TAKE_NONE : SHIM_TAKE_AUTO;
+        bool all = (take && !strcmp(take, "all")) || is_one("TUTTI_REPRODUCIBLE"); /* then nothing may depend on time */
+        s.take = take && !strcmp(take, "none") ? SHIM_TAKE_NONE : all ? SHIM_TAKE_ALL : SHIM_TAKE_AUTO;
         atomic_store_explicit(&known, true, memory_order_release);
     }
     return &s;

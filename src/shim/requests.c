@@ -2,7 +2,7 @@
  *
  * The program holds an MPI_Request and may give it to any function that takes one. Ours therefore is a real one: a receive, from this rank
  * itself, of an empty message on a communicator of our own, with a tag that no other active request has. When Tutti's request is done, that
- * message is sent. A persistent all-reduce is a persistent receive. Nothing else in MPI need know.
+ * message is sent. A persistent all-reduce is a persistent receive. Nothing else in MPI need know; only MPI_Cancel must not.
  *
  *     Iallreduce:  tutti_request_start, Irecv(self, tag)      drive: tutti_request_test says done -> Send(self, tag)      Wait: MPI's own
  *
@@ -18,8 +18,10 @@ enum { SLOTS = 512 }; /* active or persistent ones at the same time; below what 
 
 struct slot {
     struct tutti_request *tutti; /* NULL: free */
-    MPI_Request handle;          /* persistent */
+    MPI_Request handle;
     MPI_Comm comm;
+    enum shim_call call;
+    struct shim_detour detour;
     bool persistent, active;
 };
 
@@ -37,6 +39,7 @@ bool shim_requests_active(void)
 static void complete(unsigned i)
 {
     struct slot *s = &slots[i];
+    shim_detour_end(&s->detour, true);
     PMPI_Send(NULL, 0, MPI_BYTE, 0, (int)i, shim_self());
     s->active = false;
     atomic_fetch_sub(&nactive, 1);
@@ -53,8 +56,7 @@ static void drive(unsigned i)
     if (st == TUTTI_OK)
         complete(i);
     else if (st < 0)
-        shim_failed(s->persistent ? SHIM_ALLREDUCE_INIT : SHIM_IALLREDUCE, s->comm,
-                    &(struct tutti_error){.status = st, .text = "a rank of it failed (its other calls say which)"});
+        shim_failed(s->call, s->comm, &(struct tutti_error){.status = st, .text = "a rank of it failed (its other calls say which)"});
 }
 
 void shim_requests_drive(void)
@@ -100,12 +102,13 @@ static int activate(struct slot *s)
     return MPI_SUCCESS;
 }
 
-int shim_request_start(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret)
+int shim_request_start(struct tutti_request *r, enum shim_call call, MPI_Comm comm, const struct shim_detour *d, MPI_Request *ret)
 {
     pthread_mutex_lock(&lock);
     unsigned i = find_slot();
-    slots[i] = (struct slot){.tutti = r, .comm = comm};
+    slots[i] = (struct slot){.tutti = r, .comm = comm, .call = call, .detour = *d};
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, (int)i, shim_self(), ret);
+    slots[i].handle = *ret;
     if (rc == MPI_SUCCESS)
         rc = activate(&slots[i]);
     if (rc != MPI_SUCCESS)
@@ -118,7 +121,7 @@ int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret)
 {
     pthread_mutex_lock(&lock);
     unsigned i = find_slot();
-    slots[i] = (struct slot){.tutti = r, .comm = comm, .persistent = true};
+    slots[i] = (struct slot){.tutti = r, .comm = comm, .call = SHIM_ALLREDUCE_INIT, .persistent = true};
     int rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, (int)i, shim_self(), &slots[i].handle);
     if (rc == MPI_SUCCESS) {
         *ret = slots[i].handle;
@@ -130,13 +133,20 @@ int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret)
     return rc;
 }
 
-/* The slot of a persistent request of ours; NULL: not ours. The lock is held. */
-static struct slot *kept(MPI_Request handle)
+/* The slot of a request of ours; NULL: not ours. A slot is free before MPI can give its handle to somebody else. The lock is held. */
+static struct slot *find(MPI_Request handle)
 {
     for (unsigned i = 0; i < used; i++)
-        if (slots[i].tutti && slots[i].persistent && slots[i].handle == handle)
+        if (slots[i].tutti && slots[i].handle == handle)
             return &slots[i];
     return NULL;
+}
+
+/* ... of a persistent one. */
+static struct slot *kept(MPI_Request handle)
+{
+    struct slot *s = find(handle);
+    return s && s->persistent ? s : NULL;
 }
 
 SHIM_API int MPI_Start(MPI_Request *request)
@@ -184,82 +194,18 @@ SHIM_API int MPI_Request_free(MPI_Request *request)
     return PMPI_Request_free(request);
 }
 
-/* ---- all-reduce ---- */
-
-struct reduction {
-    struct shim_comm *c;
-    struct shim_type type;
-    tutti_redop op;
-    size_t bytes;
-};
-
-/* Not every communicator can be opened here: a non-blocking call must not wait for anybody. No trial either: its time is not its caller's.
- */
-static enum shim_why decide(struct reduction *r, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, bool may_open)
+/* MPI forbids it for collectives. As it is a receive for MPI it would succeed, and the message that completes it meet another one. */
+SHIM_API int MPI_Cancel(MPI_Request *request)
 {
-    const struct shim_settings *s = shim_settings();
-    if (!shim_reduction(type, op, &r->type, &r->op))
-        return SHIM_TYPE;
-    if (!shim_bytes(count, type, &r->bytes) || !(r->c = shim_comm_of(comm)))
-        return SHIM_ARGUMENT;
-    if (r->c->never != SHIM_TAKEN)
-        return r->c->never;
-    if (r->bytes == 0)
-        return SHIM_NO_DATA;
-    if (!r->c->tutti && !may_open)
-        return SHIM_CLOSED;
-    enum shim_why why = shim_comm_ready(r->c, comm);
-    if (why != SHIM_TAKEN)
-        return why;
-    return r->c->one_host || s->take == SHIM_TAKE_ALL || s->reproducible ? SHIM_TAKEN : SHIM_APART;
-}
-
-static int make(const struct reduction *r, const void *sendbuf, void *recvbuf, int count, struct tutti_request **ret)
-{
-    const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    return tutti_allreduce_init(r->c->tutti, in, recvbuf, (size_t)count * r->type.each, r->type.dtype, r->op, ret) ? MPI_ERR_OTHER
-                                                                                                                   : MPI_SUCCESS;
-}
-
-SHIM_API int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                            MPI_Request *request)
-{
-    struct reduction r = {0};
-    struct tutti_request *t = NULL;
-    enum shim_why why = decide(&r, count, type, op, comm, false);
-    shim_count(SHIM_IALLREDUCE, why, r.bytes);
-    if (why != SHIM_TAKEN)
-        return PMPI_Iallreduce(sendbuf, recvbuf, count, type, op, comm, request);
-    int rc = make(&r, sendbuf, recvbuf, count, &t);
-    if (rc == MPI_SUCCESS)
-        rc = shim_request_start(t, comm, request);
-    return rc == MPI_SUCCESS ? rc : shim_failed(SHIM_IALLREDUCE, comm, tutti_comm_last_error(r.c->tutti));
-}
-
-/* Open MPI 4 has it as an extension, MPICH 4 as the standard's. */
-#if MPI_VERSION >= 4
-#define ALLREDUCE_INIT  MPI_Allreduce_init
-#define PALLREDUCE_INIT PMPI_Allreduce_init
-#else
-#define ALLREDUCE_INIT  MPIX_Allreduce_init
-#define PALLREDUCE_INIT PMPIX_Allreduce_init
-int PMPIX_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                         MPI_Request *request);
-int MPIX_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                        MPI_Request *request);
-#endif
-
-SHIM_API int ALLREDUCE_INIT(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                            MPI_Request *request)
-{
-    struct reduction r = {0};
-    struct tutti_request *t = NULL;
-    enum shim_why why = decide(&r, count, type, op, comm, true);
-    shim_count(SHIM_ALLREDUCE_INIT, why, r.bytes);
-    if (why != SHIM_TAKEN)
-        return PALLREDUCE_INIT(sendbuf, recvbuf, count, type, op, comm, info, request);
-    int rc = make(&r, sendbuf, recvbuf, count, &t);
-    if (rc == MPI_SUCCESS)
-        rc = shim_request_keep(t, comm, request);
-    return rc == MPI_SUCCESS ? rc : shim_failed(SHIM_ALLREDUCE_INIT, comm, tutti_comm_last_error(r.c->tutti));
+    MPI_Comm comm = MPI_COMM_NULL;
+    if (request && (shim_requests_active() || atomic_load(&nkept))) {
+        pthread_mutex_lock(&lock);
+        struct slot *s = find(*request);
+        comm = s ? s->comm : comm;
+        pthread_mutex_unlock(&lock);
+    }
+    if (comm == MPI_COMM_NULL)
+        return PMPI_Cancel(request);
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_REQUEST);
+    return MPI_ERR_REQUEST;
 }

@@ -3,7 +3,7 @@
  *
  *     MPI_Allreduce(...) -> colls.c: is it ours? --yes--> tutti_allreduce        types.c: MPI's types and operations in ours
  *                                     '---no, and why---> PMPI_Allreduce         comms.c: the communicator that belongs to MPI's
- *     MPI_Iallreduce, MPI_Wait ... -> requests.c, waits.c                        count.c: what was taken and forwarded, the report
+ *     MPI_Iallreduce ... -> icolls.c, requests.c     MPI_Wait ... -> waits.c     count.c: what was taken and forwarded, the report
  *
  * The law: whether a call is taken depends only on values that are equal on all ranks of its communicator: the order of calls on it, the
  * number of bytes, type and operation of a reduction, what was agreed on it before. The type of a broadcast or a gather is not among them
@@ -21,15 +21,21 @@
 
 #define SHIM_API __attribute__((visibility("default")))
 
-#define SHIM_CALL_LIST(X)                               \
-    X(ALLREDUCE, "MPI_Allreduce")                       \
-    X(REDUCE_SCATTER, "MPI_Reduce_scatter")             \
-    X(REDUCE_SCATTER_BLOCK, "MPI_Reduce_scatter_block") \
-    X(ALLGATHER, "MPI_Allgather")                       \
-    X(BCAST, "MPI_Bcast")                               \
-    X(REDUCE, "MPI_Reduce")                             \
-    X(BARRIER, "MPI_Barrier")                           \
-    X(IALLREDUCE, "MPI_Iallreduce")                     \
+#define SHIM_CALL_LIST(X)                                 \
+    X(ALLREDUCE, "MPI_Allreduce")                         \
+    X(REDUCE_SCATTER, "MPI_Reduce_scatter")               \
+    X(REDUCE_SCATTER_BLOCK, "MPI_Reduce_scatter_block")   \
+    X(ALLGATHER, "MPI_Allgather")                         \
+    X(BCAST, "MPI_Bcast")                                 \
+    X(REDUCE, "MPI_Reduce")                               \
+    X(BARRIER, "MPI_Barrier")                             \
+    X(IALLREDUCE, "MPI_Iallreduce")                       \
+    X(IREDUCE_SCATTER, "MPI_Ireduce_scatter")             \
+    X(IREDUCE_SCATTER_BLOCK, "MPI_Ireduce_scatter_block") \
+    X(IALLGATHER, "MPI_Iallgather")                       \
+    X(IBCAST, "MPI_Ibcast")                               \
+    X(IREDUCE, "MPI_Ireduce")                             \
+    X(IBARRIER, "MPI_Ibarrier")                           \
     X(ALLREDUCE_INIT, "MPI_Allreduce_init")
 enum shim_call {
 #define SHIM_CALL_ENUM(id, name) SHIM_##id,
@@ -52,6 +58,7 @@ enum shim_call {
     X(TRIAL, "timed for comparison")                               \
     X(SLOWER, "MPI was faster when both were timed")               \
     X(APART, "non-blocking or persistent across hosts")            \
+    X(UNEVEN, "non-blocking with blocks of unequal length")        \
     X(OFF, "TUTTI_MPI_TAKE=none")
 enum shim_why {
 #define SHIM_WHY_ENUM(id, text) SHIM_##id,
@@ -72,6 +79,31 @@ bool shim_reduction(MPI_Datatype type, MPI_Op op, struct shim_type *ret_type, tu
 bool shim_bytes(int count, MPI_Datatype type, size_t *ret);
 /* Is that memory those bytes, in order and without gaps? */
 bool shim_is_plain(MPI_Datatype type);
+bool shim_is_root(int root, MPI_Comm comm);
+
+/* ---- detour.c ---- */
+/* Data as they are in the caller's memory. */
+struct shim_side {
+    void *buf;
+    int count;
+    MPI_Datatype type;
+};
+/* Data on their way through memory of our own. All zero: they take none. */
+struct shim_detour {
+    char *memory;        /* ours; what the caller gave, packed, is at its beginning */
+    char *result;        /* where in it Tutti writes (a broadcast's root: reads) */
+    struct shim_side to; /* where the result belongs; type MPI_DATATYPE_NULL: plain bytes */
+    size_t bytes;        /* of a block of it */
+    int blocks;          /* 0: it belongs nowhere */
+};
+/* False: no memory, nothing was begun. */
+bool shim_detour_front(struct shim_detour *d, void *to, size_t bytes);
+bool shim_detour_broadcast(struct shim_detour *d, const struct shim_side *s, size_t bytes, bool root);
+bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from, const struct shim_side *to, size_t bytes, int ranks);
+/* Delivers the result if good; frees everything. */
+void shim_detour_end(struct shim_detour *d, bool good);
+/* Rank's block of what is gathered. */
+struct shim_side shim_own_block(const struct shim_side *all, int rank);
 
 /* ---- comms.c ---- */
 enum { SHIM_SIZES = 48 };
@@ -85,6 +117,8 @@ struct shim_comm {
     struct tutti_comm *tutti; /* NULL: not opened (yet) */
     enum shim_why never;      /* SHIM_TAKEN, or why nothing is ever taken */
     int rank, size;
+    /* agreed when it is opened */
+    enum shim_take { SHIM_TAKE_AUTO, SHIM_TAKE_ALL, SHIM_TAKE_NONE } take;
     bool one_host;
     uint32_t calls;    /* blocking ones that could have been taken, before it was opened */
     uint32_t patience; /* open after so many */
@@ -99,14 +133,15 @@ enum shim_why shim_comm_ready(struct shim_comm *c, MPI_Comm comm);
 struct shim_comm *shim_comms_opened(void); /* the first one */
 void shim_poke(void *unused);              /* MPI's own progress */
 MPI_Comm shim_self(void);                  /* a duplicate of MPI_COMM_SELF for messages to oneself */
+/* Only this rank cannot go on: the others must hear of it. */
+int shim_no_memory(enum shim_call call, MPI_Comm comm, struct shim_comm *c);
 /* A call of ours failed: says so and asks MPI's error handler, which usually ends the job. */
 int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *why);
 
 /* ---- count.c ---- */
 struct shim_settings {
     bool report;
-    enum { SHIM_TAKE_AUTO, SHIM_TAKE_ALL, SHIM_TAKE_NONE } take;
-    bool reproducible; /* what is taken may not depend on time */
+    enum shim_take take; /* as this rank's environment says: shim_comm has what counts */
 };
 const struct shim_settings *shim_settings(void);
 void shim_count(enum shim_call call, enum shim_why why, size_t bytes);
@@ -117,8 +152,9 @@ double shim_now_us(void);
 const char *shim_call_name(enum shim_call call);
 
 /* ---- requests.c ---- */
-/* Starts one; *ret is a request of MPI's own kind that completes when ours does. */
-int shim_request_start(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret);
+/* Starts one; *ret is a request of MPI's own kind that completes when ours does. On success request and detour are no longer the caller's.
+ */
+int shim_request_start(struct tutti_request *r, enum shim_call call, MPI_Comm comm, const struct shim_detour *d, MPI_Request *ret);
 /* A persistent one, not started. */
 int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret);
 bool shim_requests_active(void);

@@ -115,3 +115,9 @@ bool shim_is_plain(MPI_Datatype type)
     return PMPI_Type_size(type, &size) == MPI_SUCCESS && PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 &&
            extent == size;
 }
+
+bool shim_is_root(int root, MPI_Comm comm)
+{
+    int size = 0;
+    return comm != MPI_COMM_NULL && PMPI_Comm_size(comm, &size) == MPI_SUCCESS && root >= 0 && root < size;
+}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs a program under mpirun of one MPI; used by the tests of the transport and the shim.
 # Usage: run.sh openmpi|mpich RANKS PRELOAD|- LEAST [NAME=VALUE ...] -- PROGRAM ARGS...
-# PRELOAD: the shim; then its report must say that rank 0 took at least LEAST calls. Exit: the program's.
+# MPIRUN_OPTIONS: more words for mpirun. PRELOAD: the shim; then its report must say that rank 0 took at least LEAST calls. Exit: the program's.
 set -u
 flavour=$1 ranks=$2 preload=$3 least=$4
 shift 4
@@ -14,7 +14,7 @@ shift
 [ "$preload" = - ] || variables+=("LD_PRELOAD=$preload" TUTTI_MPI_REPORT=1)
 # What a surrounding job would make the ranks believe.
 unset TUTTI_RANK TUTTI_SIZE TUTTI_LOCAL_RANK TUTTI_RENDEZVOUS RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT
-start=("mpirun.$flavour" -n "$ranks")
+start=("mpirun.$flavour" ${MPIRUN_OPTIONS:-} -n "$ranks")
 if [ "$flavour" = openmpi ]; then
     start+=(--oversubscribe)
     [ "$(id -u)" != 0 ] || start+=(--allow-run-as-root)

@@ -1,0 +1,98 @@
+/* detour.c - data that go through memory of our own: because a rank's type is not plain bytes, or because MPI wants the result of an
+ * MPI_IN_PLACE reduce-scatter at the beginning of the input.
+ *
+ *     begin   memory is made and, where data come from the caller, filled      Tutti runs on it      end   the result goes where it belongs
+ *
+ * The end may come long after the call (requests.c), when the caller's type is freed already: it has a duplicate. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/shim.h"
+
+static bool pack(const struct shim_side *s, size_t bytes, char *to, int room)
+{
+    int at = 0;
+    return PMPI_Pack(s->buf, s->count, s->type, to, room, &at, MPI_COMM_SELF) == MPI_SUCCESS && (size_t)at == bytes;
+}
+
+/* Memory for `more` bytes after those that packing one side may need. */
+static bool make_room(struct shim_detour *d, const struct shim_side *s, size_t more, int *ret_room)
+{
+    size_t bytes;
+    if (PMPI_Pack_size(s->count, s->type, MPI_COMM_SELF, ret_room) != MPI_SUCCESS || *ret_room < 0)
+        return false;
+    d->memory = __builtin_add_overflow((size_t)*ret_room + 1, more, &bytes) ? NULL : malloc(bytes);
+    return d->memory != NULL;
+}
+
+static bool set_target(struct shim_detour *d, const struct shim_side *to, size_t bytes, int blocks)
+{
+    d->to = *to;
+    d->bytes = bytes;
+    d->blocks = blocks;
+    return PMPI_Type_dup(to->type, &d->to.type) == MPI_SUCCESS;
+}
+
+bool shim_detour_front(struct shim_detour *d, void *to, size_t bytes)
+{
+    *d = (struct shim_detour){.to = {to, 0, MPI_DATATYPE_NULL}, .bytes = bytes, .blocks = 1};
+    d->memory = d->result = malloc(bytes + 1);
+    return d->memory != NULL;
+}
+
+bool shim_detour_broadcast(struct shim_detour *d, const struct shim_side *s, size_t bytes, bool root)
+{
+    int room;
+    *d = (struct shim_detour){0};
+    bool good = make_room(d, s, bytes, &room) && (root ? pack(s, bytes, d->memory, room) : set_target(d, s, bytes, 1));
+    d->result = d->memory;
+    if (!good)
+        shim_detour_end(d, false);
+    return good;
+}
+
+bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from, const struct shim_side *to, size_t bytes, int ranks)
+{
+    size_t all;
+    int room;
+    *d = (struct shim_detour){0};
+    bool good = !__builtin_mul_overflow(bytes, (size_t)ranks, &all) && make_room(d, from, all, &room) &&
+                pack(from, bytes, d->memory, room) && set_target(d, to, bytes, ranks);
+    if (good)
+        d->result = d->memory + room;
+    else
+        shim_detour_end(d, false);
+    return good;
+}
+
+static void deliver(const struct shim_detour *d)
+{
+    MPI_Aint lb = 0, extent = 0;
+    if (d->to.type == MPI_DATATYPE_NULL) {
+        memcpy(d->to.buf, d->result, d->bytes);
+        return;
+    }
+    PMPI_Type_get_extent(d->to.type, &lb, &extent);
+    for (int i = 0; i < d->blocks; i++) {
+        int at = 0;
+        PMPI_Unpack(d->result + (size_t)i * d->bytes, (int)d->bytes, &at, (char *)d->to.buf + (MPI_Aint)i * d->to.count * extent,
+                    d->to.count, d->to.type, MPI_COMM_SELF);
+    }
+}
+
+void shim_detour_end(struct shim_detour *d, bool good)
+{
+    if (good && d->blocks > 0)
+        deliver(d);
+    if (d->blocks > 0 && d->to.type != MPI_DATATYPE_NULL)
+        PMPI_Type_free(&d->to.type);
+    free(d->memory);
+    *d = (struct shim_detour){0};
+}
+
+struct shim_side shim_own_block(const struct shim_side *all, int rank)
+{
+    MPI_Aint lb = 0, extent = 0;
+    PMPI_Type_get_extent(all->type, &lb, &extent);
+    return (struct shim_side){(char *)all->buf + (MPI_Aint)rank * all->count * extent, all->count, all->type};
+}
