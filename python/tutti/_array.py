@@ -175,7 +175,7 @@ class Communicator(RawCommunicator):
         address = _lib.alloc(handle, nbytes)
         memory = (ctypes.c_char * nbytes).from_address(address)
         weakref.finalize(memory, self._give_back, weakref.ref(self), address)
-        return np.frombuffer(memory, kind, count).reshape(shape)
+        return np.frombuffer(memory, kind, count).reshape(shape)  # type: ignore[call-overload]
 
     @staticmethod
     def _give_back(ref: Any, address: int) -> None:

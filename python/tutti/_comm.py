@@ -7,7 +7,7 @@ from ctypes import byref, c_void_p
 from typing import Any, List, Optional, Sequence
 
 from . import _lib
-from ._lib import COLLECTIVES, DTYPES, REDOPS, lib
+from ._lib import BLOCKS, COLLECTIVES, DTYPE_BYTES, DTYPES, REDOPS, lib
 
 _environment = threading.Lock()
 
@@ -40,8 +40,9 @@ class Request:
     """One collective on fixed buffers, started any number of times. All ranks start a communicator's requests in the same order. Between
     `start` and completion the buffers belong to the library; `keep` holds their owners alive."""
 
-    def __init__(self, comm: "RawCommunicator", handle: int, keep: Any = None) -> None:
+    def __init__(self, comm: "RawCommunicator", handle: int, keep: Any = None, name: str = "barrier", nbytes: int = 0) -> None:
         self._comm = comm
+        self.name, self.nbytes = name, nbytes  # of the whole vector
         self._handle: Optional[int] = handle
         self._started = False
         self._keep = keep
@@ -74,6 +75,11 @@ class Request:
     def wait(self) -> None:
         """Returns when it is done; raises when it failed or the deadline passed."""
         _lib.check(self._comm.handle, self.finish())
+
+    @property
+    def algorithm(self) -> str:
+        """What the planner chose."""
+        return (lib.tutti_request_algo(self._handle) or b"").decode() if self._handle else ""
 
     def free(self) -> None:
         """Gives the request back; one that is under way is waited for."""
@@ -198,7 +204,8 @@ class RawCommunicator:
         comm, ret = self._open(), c_void_p()
         f = getattr(lib, "tutti_" + name + "_init")
         _lib.check(comm, f(comm, src, dst, *self._arguments(name, count, dtype, op, root), byref(ret)))
-        return Request(self, ret.value, keep)  # type: ignore[arg-type]
+        blocks = self.size if name in BLOCKS else 1
+        return Request(self, ret.value, keep, name, count * DTYPE_BYTES[dtype] * blocks)  # type: ignore[arg-type]
 
     def barrier_request(self) -> Request:
         """A barrier as a persistent request."""

@@ -107,6 +107,7 @@ _declare("tutti_request_start", _request)
 _declare("tutti_request_test", _request)
 _declare("tutti_request_wait", _request)
 _declare("tutti_request_free", _request, result=None)
+_declare("tutti_request_algo", _request, result=c_char_p)
 _declare("tutti_send", _comm, _data, c_size_t, c_int, c_uint32)
 _declare("tutti_recv", _comm, _data, c_size_t, c_int, c_uint32)
 _declare("tutti_reduce_scatter_v", _comm, _data, _data, POINTER(c_size_t), c_int, c_int)
@@ -123,6 +124,7 @@ COLLECTIVES: Dict[str, tuple] = {
     "scatter": ("root",),
     "all_to_all": (),
 }
+BLOCKS = ("reduce_scatter", "all_gather", "gather", "scatter", "all_to_all")  # their count is that of one rank's block
 for _name, _more in COLLECTIVES.items():
     _args = (_comm, _data, _data, c_size_t, c_int) + tuple(c_int if m == "op" else c_uint32 for m in _more)
     _declare("tutti_" + _name, *_args)

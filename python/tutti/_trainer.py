@@ -2,7 +2,7 @@
 
 import ctypes
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import _lib
 from ._comm import RawCommunicator
@@ -52,7 +52,36 @@ class _Tensor(ctypes.Structure):
         ("grad", c_void_p),
         ("forward_us", c_double),
         ("backward_us", c_double),
+        ("wide_param", c_bool),
     ]
+
+
+class _Launch(ctypes.Structure):
+    """struct tutti_trainer_launch."""
+
+    _fields_ = [
+        ("coll", c_char_p),
+        ("bucket", c_uint32),
+        ("first", c_char_p),
+        ("last", c_char_p),
+        ("algo", c_char_p),
+        ("bytes", c_uint64),
+        ("start_ns", c_uint64),
+        ("end_ns", c_uint64),
+    ]
+
+
+class Launch(NamedTuple):
+    """One collective of the last step. bucket None: norm and use of all tensors. Times of CLOCK_MONOTONIC, 0: not yet."""
+
+    coll: str
+    bucket: Optional[int]
+    first: str
+    last: str
+    algo: str
+    bytes: int
+    start_ns: int
+    end_ns: int
 
 
 class _Group(ctypes.Structure):
@@ -80,12 +109,19 @@ if AVAILABLE:
     _declare("tutti_trainer_param", _trainer, c_size_t, result=c_void_p)
     for _name in ("grad_ready", "wait_param"):
         _declare("tutti_trainer_" + _name, _trainer, c_size_t)
-    for _name in ("step", "flush", "reload"):
+    _declare("tutti_trainer_put_grad", _trainer, c_size_t, c_void_p)
+    for _name in ("average", "step", "flush", "reload"):
         _declare("tutti_trainer_" + _name, _trainer)
     _declare("tutti_trainer_sync", _trainer, c_bool)
     _declare("tutti_trainer_set_scale", _trainer, c_double)
+    _declare("tutti_trainer_state_name", _trainer, c_size_t, c_size_t, result=c_char_p)
+    _declare("tutti_trainer_state_get", _trainer, c_size_t, c_size_t, c_void_p, _err)
+    _declare("tutti_trainer_state_set", _trainer, c_size_t, c_size_t, c_void_p, _err)
+    _declare("tutti_trainer_updates", _trainer, c_size_t, result=c_uint64)
+    _declare("tutti_trainer_set_updates", _trainer, c_size_t, c_uint64, _err)
     _declare("tutti_trainer_norm", _trainer, result=c_double)
     _declare("tutti_trainer_used", _trainer, c_size_t, result=c_bool)
+    _declare("tutti_trainer_launch", _trainer, c_size_t, POINTER(_Launch), result=c_bool)
     _declare("tutti_trainer_last_error", _trainer, result=_err)
     _declare("tutti_trainer_close", _trainer, result=None)
 
@@ -136,6 +172,10 @@ class Trainer:
         """Address of a gradient in its bucket."""
         return lib.tutti_trainer_grad(self._handle, index) or 0
 
+    def put_grad(self, index: int, grad: int) -> None:
+        """Rounds the f32 gradient at this address into its place; what is lost is added next time. For tensors added with wide_param."""
+        self._check(lib.tutti_trainer_put_grad(self._handle, index, grad))
+
     def grad_ready(self, index: int) -> None:
         """The gradient is complete."""
         self._check(lib.tutti_trainer_grad_ready(self._handle, index))
@@ -143,6 +183,10 @@ class Trainer:
     def wait_param(self, index: int) -> None:
         """Returns when the parameter (without optimizer: the averaged gradient) is that of the last step."""
         self._check(lib.tutti_trainer_wait_param(self._handle, index))
+
+    def average(self) -> None:
+        """Waits for the averaged gradients; step() goes on with what the caller makes of them."""
+        self._check(lib.tutti_trainer_average(self._handle))
 
     def step(self) -> None:
         """The backward pass is over."""
@@ -160,9 +204,50 @@ class Trainer:
         """Did any rank use the tensor in the last step?"""
         return bool(lib.tutti_trainer_used(self._handle, index))
 
+    def state_names(self, index: int) -> List[str]:
+        """Of the arrays that the optimizer keeps of a tensor."""
+        names: List[str] = []
+        while True:
+            name = lib.tutti_trainer_state_name(self._handle, index, len(names))
+            if name is None:
+                return names
+            names.append(name.decode())
+
+    def state_get(self, index: int, k: int, address: int) -> None:
+        """Collective. Array k of a tensor, whole: its count elements of f32 (f64 for f64 tensors)."""
+        err = _ErrorStruct()
+        if lib.tutti_trainer_state_get(self._handle, index, k, address, byref(err)):
+            raise err.exception()
+
+    def state_set(self, index: int, k: int, address: int) -> None:
+        """The same back; on every rank."""
+        err = _ErrorStruct()
+        if lib.tutti_trainer_state_set(self._handle, index, k, address, byref(err)):
+            raise err.exception()
+
+    def updates(self, index: int) -> int:
+        """How many steps have updated the tensor."""
+        return lib.tutti_trainer_updates(self._handle, index)
+
+    def set_updates(self, index: int, updates: int) -> None:
+        """Sets that, on every rank."""
+        err = _ErrorStruct()
+        if lib.tutti_trainer_set_updates(self._handle, index, updates, byref(err)):
+            raise err.exception()
+
     def norm(self) -> float:
         """Of all averaged gradients, before clipping."""
         return lib.tutti_trainer_norm(self._handle)
+
+    def launches(self) -> List[Launch]:
+        """What the last step communicated, in launch order."""
+        found: List[Launch] = []
+        x = _Launch()
+        while self._handle is not None and lib.tutti_trainer_launch(self._handle, len(found), byref(x)):
+            coll, first, last, algo = ((w or b"").decode(errors="replace") for w in (x.coll, x.first, x.last, x.algo))
+            bucket = None if x.bucket == 2**32 - 1 else x.bucket
+            found.append(Launch(coll, bucket, first, last, algo, x.bytes, x.start_ns, x.end_ns))
+        return found
 
     def close(self) -> None:
         """Flushes; views end here."""

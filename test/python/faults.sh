@@ -19,6 +19,7 @@ expect() {
 }
 expect ddp 4
 expect hook 4
+expect dear 4
 expect allreduce 2
 expect subgroup 2
 expect receiver 2

@@ -51,6 +51,22 @@ def killed_in_ddp(hook=None):
     told(lambda: dist.all_reduce(torch.ones(1)), f"rank {BAD}", within=1)
 
 
+def killed_in_optimizer(policy):
+    model = torch.nn.Sequential(torch.nn.Linear(500, 500), torch.nn.Linear(500, 500))
+    optimizer = tutti.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.001, momentum=0.9), model, policy=policy)
+
+    def loop():
+        for step in range(1000):
+            model(torch.ones(2, 500)).sum().backward()
+            if ME == BAD and step == 20:
+                die()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    told(loop, f"rank {BAD}", within=8)
+    told(lambda: dist.all_reduce(torch.ones(1)), f"rank {BAD}", within=1)
+
+
 def killed_in_allreduce():
     def loop():
         for step in range(100000):
@@ -115,6 +131,7 @@ def leaves():
 {
     "ddp": killed_in_ddp,
     "hook": lambda: killed_in_ddp(tutti.torch.ddp_hook),
+    "dear": lambda: killed_in_optimizer("dear"),
     "allreduce": killed_in_allreduce,
     "subgroup": killed_in_subgroup,
     "receiver": killed_receiver,

@@ -5,7 +5,8 @@
 
     opt = tutti.torch.DistributedOptimizer(opt, model, policy="dear")   # or: DeAR scheduling, no DDP
 
-`ddp_hook` communicates DDP's buckets, as f32 or in half the bytes as bf16.
+`ddp_hook` communicates DDP's buckets, as f32 or in half the bytes as bf16. `profile` measures a model for `tutti train-sim`; `trace` writes
+torch.profiler's trace with what was communicated when; `keep_memory` spares the kernel the mapping of large gradients in every iteration.
 """
 
 import inspect
@@ -15,9 +16,21 @@ import torch.distributed as dist
 
 from ._group import ProcessGroupTutti, create
 from ._hook import DDPHookState, ddp_hook
+from ._memory import keep_memory
 from ._optimizer import DistributedOptimizer
+from ._profile import profile
+from ._trace import TraceHandler, trace
 
-__all__ = ["DDPHookState", "DistributedOptimizer", "ProcessGroupTutti", "ddp_hook"]
+__all__ = [
+    "DDPHookState",
+    "DistributedOptimizer",
+    "ProcessGroupTutti",
+    "TraceHandler",
+    "ddp_hook",
+    "keep_memory",
+    "profile",
+    "trace",
+]
 
 
 def _register() -> None:

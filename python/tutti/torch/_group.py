@@ -48,7 +48,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
     def __init__(
         self, store: Any, rank: int, size: int, timeout: Optional[timedelta], name: str = "", ranks: Sequence[int] = ()
     ) -> None:
-        super().__init__(rank, size)
+        super().__init__(rank, size)  # type: ignore[call-arg]
         self._me, self._n, self._store, self._timeout = rank, size, store, timeout
         self._comm: RawCommunicator = meet(store, rank, size, timeout)
         self._ledger = Ledger(rank, size, name, list(ranks), seconds_of(timeout))

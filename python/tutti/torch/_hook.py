@@ -57,6 +57,7 @@ def ddp_hook(state: Optional[DDPHookState], bucket: dist.GradBucket) -> torch.fu
     state = state or DDPHookState()
     if state.comm is None or gradient.dtype != torch.float32:
         work: Any = state.group._allreduce(gradient, "avg", [gradient])
+        work._label = f"bucket {bucket.index()} "
         return work.get_future().then(_tensor)
     packed = state.pack(bucket.index(), gradient)
     work = state.group._launch(
@@ -71,4 +72,5 @@ def ddp_hook(state: Optional[DDPHookState], bucket: dist.GradBucket) -> torch.fu
         comm=state.comm,
     )
     assert isinstance(work, RequestWork)
+    work._label = f"bucket {bucket.index()} "
     return work.get_future().then(_tensor)

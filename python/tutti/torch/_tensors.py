@@ -123,7 +123,7 @@ class Joint:
 
 def reduce_gathered(parts: Tensor, op: str) -> Tensor:
     """The reduction of parts[0], parts[1], ... in rank order: for types and reductions the library does not have."""
-    f: Callable[..., Tensor] = _PLAIN[op]
+    f: Callable[..., Tensor] = _PLAIN[op]  # type: ignore[assignment]
     if parts.dtype == torch.bool and op in ("sum", "max", "prod", "min"):
         f = torch.logical_or if op in ("sum", "max") else torch.logical_and
     total = parts[0].clone()

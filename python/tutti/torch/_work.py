@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 from .._comm import Request
 from .._lib import IN_PROGRESS, OK, Error, last_error
+from ._trace import Span, note, recording
 
 MIN_PAUSE, MAX_PAUSE, SHARE = 5e-5, 5e-3, 0.02
 
@@ -174,6 +175,7 @@ class RequestWork(Work):
     def __init__(self, owner: Any, what: str, request: Request, result: List[torch.Tensor], keep: Any, after: Any = None) -> None:
         self._request = request
         self._keep = keep
+        self._label = ""  # "bucket 3 "
         try:
             request.start()
         except Error:
@@ -193,6 +195,9 @@ class RequestWork(Work):
         return Error(status, f"tutti: {self._what}: {when}{e}")
 
     def _end(self, status: int) -> None:
+        if status == OK and recording():
+            r = self._request
+            note(Span(self._label + r.name, int(self._began * 1e9), time.monotonic_ns(), r.nbytes, r.algorithm, ""))
         super()._end(status)
         self._request.free()
         self._keep = None
