@@ -76,10 +76,10 @@ const struct cli_command cli_repro = {
     .name = "repro",
     .synopsis = "repro [EXPERIMENT] [--quick] [--json] [--svg DIR]",
     .summary = "a paper's experiment computed again",
-    .details =
-        "Without EXPERIMENT: lists them. Each report says at which level times were computed, which definitions and figures are the "
-        "paper's,\n"
-        "which are ours, and what must hold; exit 1 when something that must hold does not. multitree without --quick takes minutes.",
+    .details = "Without EXPERIMENT: lists them. Each report says at which level times were computed, which definitions and figures are the "
+               "paper's,\n"
+               "which are ours, and what must hold; exit 1 when something that must hold does not. dln and multitree without --quick take "
+               "minutes.",
     .examples = "tutti repro dln --json\ntutti repro dln --svg .\ntutti repro multitree --quick",
     .options = options,
     .max_words = 1,

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 
-enum { REPRO_NAME = 32, REPRO_COLUMNS = 12, REPRO_CELL = 64 };
+enum { REPRO_NAME = 32, REPRO_COLUMNS = 12, REPRO_CELL = 128 };
 
 struct repro_report;
 
@@ -28,12 +28,20 @@ void repro_plot(struct repro_report *r, const char *x, const char *y, const char
 bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
                  struct tutti_sim_result *ret);
 bool repro_has_algo(const char *name);
-/* repro_sim.c. One run at level flow or packet (`o->packet`); refusals and failures as above. */
 struct repro_case {
     const char *spec, *algo, *options; /* options: "k=v,k=v" or NULL */
     uint64_t bytes;
 };
+/* The same; `why` gets the refusal, and whether the price is an upper bound. */
+struct repro_answer {
+    char why[REPRO_CELL];
+    bool at_most;
+};
+bool repro_price_why(struct repro_report *r, const struct repro_case *c, struct tutti_sim_result *ret, struct repro_answer *answer);
+/* repro_sim.c. One run at level flow or packet (`o->packet`); refusals and failures as above. */
 bool repro_simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret);
+/* The same of rank 0 alone; false also where it cannot stand for all. */
+bool repro_simulate_one(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret);
 /* The faster of levels step and flow, in microseconds, and which it was (may be NULL); not a number when refused. */
 double repro_best_us(struct repro_report *r, const struct repro_case *c, const char **ret_level);
 bool repro_failed(const struct repro_report *r);
@@ -62,8 +70,6 @@ void repro_draw(FILE *out, const struct repro_points *p);
 
 void repro_dear(struct repro_report *r);
 void repro_dln(struct repro_report *r);
-void repro_dln_flow(struct repro_report *r);    /* a part of it */
-void repro_dln_leaders(struct repro_report *r); /* another */
 void repro_hybrid(struct repro_report *r);
 void repro_multitree(struct repro_report *r);
 void repro_flex(struct repro_report *r);

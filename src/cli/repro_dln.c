@@ -3,7 +3,7 @@
  *
  * The paper (CCGrid 2021) was not at hand: DLN(N,t) = ring plus jumps N/2 .. N/2^t, and SHD = cyclic shifts in place of pairs, are working
  * definitions. All links have 100 Gbit/s and 126 ns. */
-#include "cli/repro.h"
+#include "cli/repro_dln.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -150,8 +150,7 @@ static const uint32_t port_counts[4] = {1, 2, 4, 0};
 static const uint64_t sizes[] = {65536, 524288, 1 << 20, 16 << 20, 100000000};
 enum { NSIZES = sizeof sizes / sizeof sizes[0] };
 
-/* Takes its time to price; --quick leaves it out. */
-static bool is_slow(const char *kind, const char *algo)
+bool repro_dln_is_slow(const char *kind, const char *algo)
 {
     return !strncmp(kind, "dln2d", 5) || !strcmp(algo, "swing") || !strcmp(algo, "hierarchical");
 }
@@ -162,7 +161,7 @@ static double rival_us(struct repro_report *r, const struct rival *v, size_t por
     struct tutti_sim_result x;
     char spec[96];
     uint32_t k = port_counts[ports], planes = v->planes && k ? k : 1;
-    if (!v->options[ports] || !repro_has_algo(v->algo) || (repro_is_quick(r) && is_slow(v->kind, v->algo)))
+    if (!v->options[ports] || !repro_has_algo(v->algo) || (repro_is_quick(r) && repro_dln_is_slow(v->kind, v->algo)))
         return NAN;
     if (k && !v->planes)
         snprintf(spec, sizeof spec, "%s,ports=%u" LINK, v->kind, k);
@@ -233,94 +232,25 @@ static void show_sizes(struct repro_report *r)
     repro_table(r, "sizes", "1,024 ranks, each network with all its ports", "case|bytes|time_us");
     repro_plot(r, "bytes", "time_us", "case");
     for (size_t k = 0; k < (repro_is_quick(r) ? 4 : sizeof shown / sizeof shown[0]); k++)
-        for (uint64_t bytes = 1024; bytes <= UINT64_C(256) << 20; bytes *= 16) {
+        for (uint64_t bytes = 1024; bytes <= UINT64_C(256) << 20; bytes *= repro_is_quick(r) ? 16 : 4) {
             repro_text(r, "%s", rivals[shown[k]].name);
             repro_count(r, bytes);
             repro_real(r, rival_us(r, &rivals[shown[k]], 3, bytes));
         }
 }
 
-/* ---- equal cable ---- */
+/* ---- half duplex ---- */
 
-struct cabled {
+struct lane {
     const char *name, *kind, *algo, *options;
 };
 
-static bool cables_of(struct repro_report *r, const char *spec, uint32_t *ret)
-{
-    struct tutti_topo *t = NULL;
-    struct tutti_topo_info i;
-    struct tutti_error err;
-    tutti_status st = tutti_topo_parse(spec, &t, &err);
-    if (!st)
-        st = tutti_topo_info(t, &i, &err);
-    if (st)
-        repro_fail(r, &err);
-    else
-        *ret = i.links;
-    tutti_topo_free(t);
-    return !st;
-}
-
-/* Every network gets the bandwidth of 2,048 cables of 100 Gbit/s, spread over the cables it has. */
-static void show_cables(struct repro_report *r)
-{
-    static const struct cabled all[] = {
-        {"DLN full", "dln:1024", "shd", "direction=both,copies=9"},
-        {"DLN t=1", "dln:1024,t=1", "shd", "direction=both"},
-        {"DLN t=3", "dln:1024,t=3", "shd", "direction=both,copies=3"},
-        {"2D-DLN t=2", "dln2d:32x32,t=2", "shd", "direction=both,copies=4,segments=1"},
-        {"2D-DLN full", "dln2d:32x32", "shd", "direction=both,copies=8,segments=1"},
-        {"torus, bucket", "torus:32x32", "bucket", "segments=1"},
-        {"torus, Swing", "torus:32x32", "swing", NULL},
-        {"torus, MultiTree", "torus:32x32", "multitree", NULL},
-        {"ring, bi-ring", "ring:1024", "bi-ring", NULL},
-        {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
-        {"fat-tree, HD", "fattree:32,2", "halving-doubling", NULL},
-    };
-    static const uint64_t bytes[] = {65536, 1 << 20, 100000000};
-    enum { N = sizeof all / sizeof all[0] };
-    repro_note(r, "Equal cable: every network has the total bandwidth of 2,048 cables of 100 Gbit/s (a 32x32 torus), spread over its own "
-                  "cables; all ports.");
-    repro_table(r, "cables", "1,024 ranks at equal total cable bandwidth", "bytes|case|cables|link_Gbps|time_us|vs_best");
-    for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
-        double us[N], best = INFINITY;
-        uint32_t cables[N] = {0};
-        for (size_t i = 0; i < N; i++) {
-            struct tutti_sim_result x;
-            char spec[96];
-            us[i] = NAN;
-            if (!repro_has_algo(all[i].algo) || (repro_is_quick(r) && is_slow(all[i].kind, all[i].algo)) ||
-                !cables_of(r, all[i].kind, &cables[i]))
-                continue;
-            snprintf(spec, sizeof spec, "%s@%.3fGbps,126ns", all[i].kind, 204800.0 / cables[i]);
-            if (repro_price(r, spec, all[i].algo, all[i].options, bytes[b], &x))
-                us[i] = x.time_us;
-            best = us[i] < best ? us[i] : best;
-        }
-        for (size_t i = 0; i < N; i++) {
-            if (isnan(us[i]))
-                continue;
-            repro_count(r, bytes[b]);
-            repro_text(r, "%s", all[i].name);
-            repro_count(r, cables[i]);
-            repro_real(r, 204800.0 / cables[i]);
-            repro_real(r, us[i]);
-            repro_real(r, us[i] / best);
-            if (us[i] == best)
-                repro_note(r, "Equal cable, %llu bytes: %s wins with %.4g us.", (unsigned long long)bytes[b], all[i].name, us[i]);
-        }
-    }
-}
-
-/* ---- half duplex ---- */
-
 static void show_duplex(struct repro_report *r)
 {
-    static const struct cabled all[] = {{"shift, n/2 last", "dln:1024", "shd", "segments=1"},
-                                        {"shift, far first", "dln:1024", "shd", "order=far-first,segments=1"},
-                                        {"shift, both directions", "dln:1024", "shd", "direction=both,segments=1"},
-                                        {"pairs (halving-doubling)", "dln:1024", "halving-doubling", "segments=1"}};
+    static const struct lane all[] = {{"shift, n/2 last", "dln:1024", "shd", "segments=1"},
+                                      {"shift, far first", "dln:1024", "shd", "order=far-first,segments=1"},
+                                      {"shift, both directions", "dln:1024", "shd", "direction=both,segments=1"},
+                                      {"pairs (halving-doubling)", "dln:1024", "halving-doubling", "segments=1"}};
     const uint64_t bytes = UINT64_C(64) << 20;
     repro_table(r, "duplex", "Full DLN of 1,024, one segment: transfer time of a phase in units of n beta", "case|full_duplex|half_duplex");
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -348,8 +278,9 @@ void repro_dln(struct repro_report *r)
     show_truncated(r);
     show_ports(r);
     show_sizes(r);
-    show_cables(r);
+    repro_dln_cables(r);
     show_duplex(r);
     repro_dln_flow(r);
+    repro_dln_four(r);
     repro_dln_leaders(r);
 }

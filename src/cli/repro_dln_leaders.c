@@ -20,7 +20,7 @@
  *
  * Not in the model: the CPU time of the reductions, which the authors' runs measured on the machine they ran on, and contention at
  * switches. */
-#include "cli/repro.h"
+#include "cli/repro_dln.h"
 
 #include <math.h>
 

@@ -14,30 +14,46 @@ static bool show(void *progress, double fraction)
     return true;
 }
 
+/* Who lists the ranks of a plan: all, or rank 0 to stand for all. */
+typedef tutti_status (*lister)(const struct tutti_plan *p, struct tutti_schedule **ret, struct tutti_error *err);
+
+static tutti_status run_listed(const struct tutti_plan *p, lister list, const struct tutti_topo *t, uint64_t count,
+                               const struct tutti_sim_options *o, struct tutti_sim **ret, struct tutti_error *err)
+{
+    struct tutti_schedule *s = NULL;
+    tutti_status st = list(p, &s, err);
+    if (!st)
+        st = tutti_sim_run(s, t, count, TUTTI_F32, o, ret, err);
+    tutti_schedule_free(s);
+    return st;
+}
+
+/* Rank 0 alone where it can stand for all (a ring of 4,096 ranks would not fit otherwise), else, unless `one`, all ranks. */
 static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo *t, const struct repro_case *c,
-                             const struct tutti_sim_options *o, struct tutti_sim_info *ret, struct tutti_error *err)
+                             const struct tutti_sim_options *o, bool one, struct tutti_sim_info *ret, struct tutti_error *err)
 {
     char what[160];
     struct tutti_sim_options with = *o;
     struct cli_progress progress;
-    struct tutti_schedule *s = NULL;
     struct tutti_sim *sim = NULL;
     snprintf(what, sizeof what, "%s on %.60s, %llu bytes", c->algo, c->spec, (unsigned long long)c->bytes);
     cli_progress_begin(&progress, what);
     with.progress = show;
     with.progress_ctx = &progress;
-    tutti_status st = tutti_plan_schedule(p, &s, err);
-    if (!st)
-        st = tutti_sim_run(s, t, c->bytes / 4, TUTTI_F32, &with, &sim, err);
+    tutti_status st = run_listed(p, tutti_plan_first_slice, t, c->bytes / 4, &with, &sim, err);
+    if (st && one)
+        st = TUTTI_ERR_REFUSED;
+    else if (st)
+        st = run_listed(p, tutti_plan_schedule, t, c->bytes / 4, &with, &sim, err);
     if (!st)
         tutti_sim_info(sim, ret);
     cli_progress_end(&progress);
     tutti_sim_free(sim);
-    tutti_schedule_free(s);
     return st;
 }
 
-bool repro_simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret)
+static bool simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, bool one,
+                     struct tutti_sim_info *ret)
 {
     struct tutti_plan_options po = {.size = sizeof po, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
     struct tutti_topo *t = NULL;
@@ -49,12 +65,22 @@ bool repro_simulate(struct repro_report *r, const struct repro_case *c, const st
     if (!st)
         st = tutti_plan_make(t, &po, &p, &err);
     if (!st)
-        st = run_plan(p, t, c, o, ret, &err);
+        st = run_plan(p, t, c, o, one, ret, &err);
     if (st && st != TUTTI_ERR_REFUSED)
         repro_fail(r, &err);
     tutti_plan_free(p);
     tutti_topo_free(t);
     return !st;
+}
+
+bool repro_simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret)
+{
+    return simulate(r, c, o, false, ret);
+}
+
+bool repro_simulate_one(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret)
+{
+    return simulate(r, c, o, true, ret);
 }
 
 double repro_best_us(struct repro_report *r, const struct repro_case *c, const char **ret_level)

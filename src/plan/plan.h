@@ -56,12 +56,15 @@ tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret, 
 tutti_status tt_tuning_read_memory(const char *data, size_t len, const char *name, struct tt_tuning **ret, struct tutti_error *err);
 void tt_tuning_free(struct tt_tuning *t);
 
-/* Chooses (or prices the named algorithm). auto never returns a candidate that another priced one beats: ties go to table order. */
+/* Chooses (or prices the named algorithm). auto never returns a candidate that another priced one beats by more than 2 % of its time; within
+ * that it takes the fewest messages (all ranks' and segments'), then the least time, then table order. */
 tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_plan_cache *cache,
                           struct tt_plan **ret, struct tutti_error *err);
 void tt_plan_free(struct tt_plan *p);
 /* The plan's schedule, all ranks. */
 tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err);
+/* Rank 0's part of it; refuses algorithms that cannot list a rank by itself, and schedules that are not symmetric. */
+tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err);
 /* The operations and chunks of that schedule, where possible without building it. */
 tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret_ops, uint32_t *ret_chunks,
                            struct tutti_error *err);

@@ -6,7 +6,8 @@
  * declared symmetry broken. A dropped, doubled or redirected message must be pointed at: at one of its two ends. */
 #include "support.h"
 
-#include "verify/verify.h"
+#include "algo/algos.h"
+#include "verify/parts.h"
 
 enum change { DROP, DOUBLE, SWAP, RETARGET, CHUNK, BUFFER, SOURCE, KIND, STEP, OWNER, CHANGES };
 static const char *const change_names[CHANGES] = {"drop",   "double", "swap", "retarget", "chunk",
@@ -390,6 +391,29 @@ static void mutants_on_networks(void **state)
     assert_true(built >= 8);
 }
 
+/* Parts of blocks and columns: chunks lie apart, and the proof numbers them anew (fold.c). */
+static void mutants_in_parts(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"dln:32", "ring:24", "dln2d:4x8"};
+    static const char *const options[] = {"direction=both", "copies=3"};
+    unsigned folded = 0;
+    for (size_t k = 0; k < countof(specs) * countof(options); k++)
+        for (int c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++) {
+            struct tt_topo *topo = topo_of(specs[k / countof(options)]);
+            struct tt_algo_args a = {.topo = topo};
+            a.problem = (struct tt_problem){.coll = (tutti_coll)c, .ranks = topo->ranks, .count = 1000};
+            assert_int_equal(tt_options_add(&a.options, options[k % countof(options)], NULL), TUTTI_OK);
+            struct tt_sched *s = build_of(&tt_algo_shd, &a);
+            folded += tt_vfold_choose(s).every > 1;
+            some_mutants(s, 4 * CHANGES, k * 100 + (uint64_t)c);
+            tt_sched_free(s);
+            tt_topo_free(topo);
+        }
+    print_message("%u of 18 are folded\n", folded);
+    assert_true(folded >= 6);
+}
+
 /* ---- deadlock ---- */
 
 enum { KNOT_RANKS = 4, KNOT_MESSAGES = 8 };
@@ -499,7 +523,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mutant_of_a_ring), cmocka_unit_test(mutants_of_algorithms), cmocka_unit_test(mutants_on_networks),
-        cmocka_unit_test(all_fates_were_met),     cmocka_unit_test(deadlock_means_stuck),
+        cmocka_unit_test(mutants_in_parts),       cmocka_unit_test(all_fates_were_met),    cmocka_unit_test(deadlock_means_stuck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
