@@ -21,7 +21,7 @@
 
 #include "comm/parts.h"
 
-enum { NAP_MIN = 20000, NAP_MAX = 1000000, LONG_NAP = 20000000, SLACK = 1000, SLICE = 100000 }; /* ns */
+enum { NAP_MIN = 20000, NAP_MAX = 1000000, LONG_NAP = 20000000, HEAR = 500000000, SLACK = 1000, SLICE = 100000 }; /* ns */
 
 struct tt_helper {
     struct tt_comm *comm;
@@ -46,7 +46,7 @@ void tt_comm_thread_begin(void)
     prctl(PR_SET_TIMERSLACK, SLACK, 0, 0, 0);
     errno = 0;
     a.nice = getpriority(PRIO_PROCESS, 0);
-    if (errno == 0)
+    if (errno == 0 && sched_getscheduler(0) == SCHED_OTHER)
         syscall(SYS_sched_setattr, 0, &a, 0); /* kernels before 6.12 ignore the slice, and nothing depends on it */
 }
 
@@ -80,7 +80,7 @@ bool tt_comm_progress(struct tt_comm *c)
 void tt_comm_nap(struct tt_comm *c, int bell, bool working, unsigned idle)
 {
     int fd = working ? c->wire.fd : -1;
-    uint64_t ns = !working ? 0 : fd >= 0 ? LONG_NAP : idle < 6 ? (uint64_t)NAP_MIN << idle : NAP_MAX;
+    uint64_t ns = !working ? (c->pumped ? HEAR : 0) : fd >= 0 ? LONG_NAP : idle < 6 ? (uint64_t)NAP_MIN << idle : NAP_MAX;
     struct pollfd p[2] = {{.fd = bell, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     uint64_t rings;

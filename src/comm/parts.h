@@ -119,7 +119,8 @@ void tt_comm_unlock(struct tt_comm *c);
 void tt_helper_wake(struct tt_comm *c);   /* there is a new request; the lock is held */
 void tt_helper_end(struct tt_comm *c);    /* the lock is not held */
 bool tt_comm_progress(struct tt_comm *c); /* one look; true when anything moved; the lock is held */
-/* Sleeps until `bell` or, when requests are under way, the network may have news. */
+/* Sleeps until `bell` or, when requests are under way, the network may have news. A pumped communicator wakes now and then all the same:
+ * who only computes must hear of a verdict too. */
 void tt_comm_nap(struct tt_comm *c, int bell, bool working, unsigned idle);
 
 /* adopt.c: who is who by somebody else: the parent of the configuration, or MPI (then *ret_mpi is set). */

@@ -36,18 +36,21 @@ char *tt_fused_slot(const struct tt_fused *f, uint32_t rank, uint64_t round, uin
     return (char *)tt_direct_stream(f->d, rank) + (round % SETS * f->n + which) * each;
 }
 
-/* More ranks than cores would change places at every round; then one pass through the kernel is better. */
 bool tt_fused_can_stream(const struct tt_fused *f)
 {
-    return tt_fused_slot_bytes(f) >= LINE && !tt_direct_oversubscribed(f->d);
+    return tt_fused_slot_bytes(f) >= LINE;
 }
 
-/* Cache sizes are those of this machine, so that all ranks of it find the same. */
+/* Cache sizes are those of this machine, so that all ranks of it find the same. With more ranks than cores windows are better at every size
+ * (measured with 4 and 8 ranks on 2 cores): a rank waits twice in a round, whose copies take far longer than changing places, and the next
+ * one finds the operands in the cache of the core that it shares. */
 void tt_fused_stream_limits(struct tt_fused *f)
 {
     long second = sysconf(_SC_LEVEL2_CACHE_SIZE), last = sysconf(_SC_LEVEL3_CACHE_SIZE);
     f->near = 0;
     f->far = tt_direct_can_read(f->d) ? SIZE_MAX : 0;
+    if (tt_fused_can_stream(f) && tt_direct_oversubscribed(f->d))
+        f->far = 0;
     if (!tt_fused_can_stream(f) || !f->far)
         return;
     f->near = second > 0 ? (size_t)second / 4 : 0; /* an input and an output in half of it */

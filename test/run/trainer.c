@@ -414,6 +414,41 @@ static void averages(const char *policy)
     tutti_trainer_close(u.t);
 }
 
+/* Gradients are looked at, and halved, between their averaging and the update: p -= 1 * average / 2, in every step anew. */
+static void looked(const char *policy)
+{
+    enum { N = 5000 };
+    struct tutti_error err;
+    struct tutti_trainer *t;
+    struct tutti_trainer_options o = {.size = sizeof o, .policy = policy, .optimizer = TUTTI_OPTIMIZER_SGD, .threshold_bytes = 4096};
+    struct tutti_tensor x = {.size = sizeof x, .name = "w", .count = N};
+    struct tutti_group g = {.size = sizeof g, .lr = 1};
+    where = policy;
+    if (tutti_trainer_open(comm, &o, &t, &err) || tutti_trainer_add(t, &x, NULL, &err) || tutti_trainer_set_group(t, 0, &g, &err) ||
+        tutti_trainer_freeze(t, &err))
+        die("making", err.text);
+    float *grad = tutti_trainer_grad(t, 0), *p = tutti_trainer_param(t, 0), want = 0;
+    for (int step = 1; step <= 4; step++) {
+        for (size_t e = 0; e < N; e++)
+            grad[e] = (float)(step * (int)(rank + 1) * 8);
+        float mean = (float)(step * 4 * (int)(ranks + 1));
+        ok(t, tutti_trainer_grad_ready(t, 0), "grad_ready");
+        ok(t, step % 2 ? tutti_trainer_average(t) : TUTTI_OK, "average");
+        for (size_t e = 0; step % 2 && e < N; e++, checks++) {
+            if (grad[e] != mean || p[e] != want)
+                die("average", "wrong, or updated already");
+            grad[e] /= 2;
+        }
+        ok(t, tutti_trainer_step(t), "step");
+        ok(t, tutti_trainer_wait_param(t, 0), "wait_param");
+        want -= step % 2 ? mean / 2 : mean;
+        for (size_t e = 0; e < N; e++, checks++)
+            if (p[e] != want)
+                die("update", "not with the gradients as they were left");
+    }
+    tutti_trainer_close(t);
+}
+
 static void right(void)
 {
     static const tutti_optimizer optimizers[] = {TUTTI_OPTIMIZER_SGD, TUTTI_OPTIMIZER_ADAMW};
@@ -439,6 +474,8 @@ static void right(void)
     where = "averages";
     for (unsigned p = 0; p + 1 < sizeof policies / sizeof *policies; p++)
         averages(policies[p]);
+    for (unsigned p = 0; p + 1 < sizeof policies / sizeof *policies; p++)
+        looked(policies[p]);
 }
 
 /* ---- wrong ---- */
@@ -474,6 +511,13 @@ static void wrong_freeze(const char *what)
     tutti_trainer_close(t);
 }
 
+/* Does nothing until the others have given up on this rank: they must not wait for ever. */
+static void until_told(struct tutti_trainer *t)
+{
+    for (unsigned i = 0; i < 1000 && !tutti_trainer_last_error(t)->status; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
 static void wrong_step(const char *what)
 {
     struct kind k = {.policy = "dear-sharded", .optimizer = TUTTI_OPTIMIZER_SGD};
@@ -491,8 +535,8 @@ static void wrong_step(const char *what)
             if (step == 3 && i == 4 && me && !strcmp(what, "kill"))
                 raise(SIGKILL);
         }
-        if (step == 3 && me && !strcmp(what, "some")) /* comes late: the others must not wait for ever */
-            nanosleep(&(struct timespec){.tv_sec = 4}, NULL);
+        if (step == 3 && me && !strcmp(what, "some"))
+            until_told(u.t);
         if (!st)
             st = tutti_trainer_step(u.t);
         for (unsigned i = 0; !st && i < TENSORS; i++)

@@ -10,7 +10,7 @@ trap 'rm -f "$out"' EXIT
 # told WHAT COUNT PATTERN: that many ranks print words that match
 told() {
     for transport in shm tcp; do
-        TUTTI_TRANSPORT=$transport timeout 40 "$tutti" run -n 3 --timeout 2s -- "$trainer" "$1" >"$out" 2>&1
+        TUTTI_TRANSPORT=$transport timeout 60 "$tutti" run -n 3 --timeout 2s -- "$trainer" "$1" >"$out" 2>&1
         [ "$(grep -Ec "$3" "$out")" = "$2" ] || {
             echo "FAILED: $1 over $transport: not told to $2 ranks '$3': $(cat "$out")"
             failures=$((failures + 1))

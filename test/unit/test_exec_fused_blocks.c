@@ -56,9 +56,8 @@ static bool set_up(struct setup *s, uint32_t me, uint32_t n, void *region, enum 
                                  .me = me,
                                  .region = region,
                                  .stage_bytes = STAGE,
-                                 .stream_bytes = STREAM,
+                                 .stream_bytes = way == KERNEL ? 0 : STREAM,
                                  .heap_bytes = way == HEAP || way == MIXED ? 64 << 20 : SIZE_MAX,
-                                 .oversubscribed = way == KERNEL, /* windows are not used then */
                                  .let_read = true,
                                  .deadline_ns = tt_now_ns() + 30 * SECOND};
     struct tutti_error err;
