@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch lint fuzz bench bench-peers bench-simgrid soak install clean
+.PHONY: all build demo check check-torch check-mpi lint fuzz bench bench-forest bench-peers bench-simgrid soak install clean
 
 all: build
 
@@ -25,6 +25,13 @@ check-torch: build
 	@tools/setup torch
 	@TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/torch/driver.py $(TORCH)
 
+check-mpi:
+	@tools/setup build test mpi programs
+	@cmake -S . -B build-check > /dev/null && cmake --build build-check -j$(JOBS) -- --no-print-directory
+	@ctest --test-dir build-check -R '^mpi/' --output-on-failure
+	@test/mpi/programs.sh build-check all
+	@test/mpi/lab.sh build-check/tutti build-check/libtutti-mpi-openmpi.so build-check/test/mpi/mpi_requests_openmpi
+
 lint:
 	@tools/setup build test lint
 	@tools/lint
@@ -37,6 +44,9 @@ fuzz:
 bench: build
 	@bench/foundation $(BUILD)
 
+bench-forest: build
+	@$(BUILD)/bench/bench_forest
+
 bench-simgrid:
 	@tools/setup build test
 	@cmake -S . -B build-check > /dev/null && cmake --build build-check -j$(JOBS) --target simgrid_transfers simgrid_replay bench_measure -- --no-print-directory
@@ -47,8 +57,13 @@ bench-peers: build
 	@tools/setup peers
 	@bench/peers $(BUILD) $(PEERS)
 
+TORCH_SHM ?= # options of bench/torch_shm
+bench-torch: build
+	@tools/setup torch
+	@bench/torch_shm $(BUILD) $(TORCH_SHM)
+
 soak:
-	@tools/setup build test mpi
+	@tools/setup build test mpi programs
 	@tools/soak
 
 install: build

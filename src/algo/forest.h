@@ -48,7 +48,13 @@ void tt_pack_pair_free(struct tt_pack_pair *p);
 enum tt_pack_kind { TT_PACK_BOTH, TT_PACK_UP, TT_PACK_DOWN };
 enum tt_pack_kind tt_pack_kind_of(tutti_coll c);
 
+/* Adds `by` to load[] for every use of a resource. */
+void tt_pack_load(const struct tt_pack_net *n, const struct tt_pack_pair *p, double by, double *load);
+
 /* ---- forest_oracle.c: cheapest trees under resource lengths ---- */
+struct tt_pack_work;
+bool tt_pack_work_make(struct tt_pack_net *n); /* n->w; false: out of memory */
+void tt_pack_work_free(struct tt_pack_work *w);
 /* The cheapest pair (BOTH), or tree of `root` (UP, DOWN) under lengths[nres]; *ret_cost its length. `ret` is filled when not NULL. */
 struct tt_pack_query {
     enum tt_pack_kind kind;
@@ -58,8 +64,19 @@ struct tt_pack_query {
 };
 tutti_status tt_pack_cheapest(const struct tt_pack_net *n, const struct tt_pack_query *q, struct tt_pack_pair *ret, double *ret_cost,
                               struct tutti_error *err);
-/* Adds `by` to load[] for every use of a resource. */
-void tt_pack_load(const struct tt_pack_net *n, const struct tt_pack_pair *p, double by, double *load);
+/* The cheapest way from a source rank to a target rank; its links are appended. False: there is none (or no memory). */
+enum tt_pack_role { TT_PACK_NEITHER, TT_PACK_SOURCE, TT_PACK_TARGET };
+bool tt_pack_way(const struct tt_pack_net *n, const double *length, const uint8_t *role, struct tt_pack_edge *ret, struct tt_vec *links);
+
+/* Even networks: the cheapest ways from hub to all others, through switches alone; no edges where some rank cannot be reached so. */
+tutti_status tt_pack_star(const struct tt_pack_net *n, uint32_t hub, const double *length, struct tt_pack_tree *ret,
+                          struct tutti_error *err);
+
+/* ---- forest_swap.c: trees changed edge by edge until no resource is asked for more than its limit ---- */
+/* The pairs count `copies` times each; those of one copy may be changed. Stops when work runs out: *ret_excess is what is still asked
+ * beyond the limits. The pairs are trees all the time. */
+tutti_status tt_pack_swap(const struct tt_pack_net *n, struct tt_pack_pair *pairs, size_t npairs, const uint32_t *limit, uint64_t *work,
+                          uint64_t *ret_excess, struct tutti_error *err);
 
 /* ---- forest_lp.c: the best weights of given columns, with prices ---- */
 struct tt_pack_lp;

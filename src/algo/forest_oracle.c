@@ -37,7 +37,7 @@ struct tt_pack_work {
     uint32_t *parent; /* 4 * ranks: arborescences being compared, and the best */
 };
 
-static void work_free(struct tt_pack_work *w)
+void tt_pack_work_free(struct tt_pack_work *w)
 {
     if (!w)
         return;
@@ -53,18 +53,7 @@ static void work_free(struct tt_pack_work *w)
     free(w);
 }
 
-void tt_pack_net_close(struct tt_pack_net *n)
-{
-    free(n->cap);
-    free(n->port[0]);
-    if (n->port[1] != n->port[0])
-        free(n->port[1]);
-    free(n->of_link);
-    work_free(n->w);
-    *n = (struct tt_pack_net){0};
-}
-
-static bool work_make(struct tt_pack_net *n)
+bool tt_pack_work_make(struct tt_pack_net *n)
 {
     size_t p = n->t->ranks, v = p + n->t->switches, m = n->even ? v : p * v;
     struct tt_pack_work *w = n->w = tt_zalloc(1, sizeof(*w));
@@ -81,76 +70,6 @@ static bool work_make(struct tt_pack_net *n)
     w->set = tt_alloc(p, sizeof(*w->set));
     w->parent = tt_alloc(4 * p, sizeof(*w->parent));
     return w->dist && w->via && w->owner && w->between && w->charged && w->heap && w->cables && w->set && w->parent;
-}
-
-bool tt_pack_is_even(const struct tt_topo *t)
-{
-    for (uint32_t i = 0; i < t->nlinks; i++)
-        if (!t->links[i].half && t->links[i].bw[0] != t->links[i].bw[1])
-            return false;
-    return true;
-}
-
-/* Numbers the resources of the links. */
-static void number_links(struct tt_pack_net *n)
-{
-    for (uint32_t i = 0; i < n->t->nlinks; i++) {
-        const struct tt_link *l = &n->t->links[i];
-        bool one = n->even || l->half;
-        n->of_link[2 * i] = n->nres;
-        n->cap[n->nres++] = n->even && l->half ? l->bw[0] / 2 : l->bw[0];
-        n->of_link[2 * i + 1] = one ? n->nres - 1 : n->nres;
-        if (!one)
-            n->cap[n->nres++] = l->bw[1];
-    }
-}
-
-static void number_ports(struct tt_pack_net *n)
-{
-    const struct tt_graph *g = &n->t->g;
-    for (uint32_t r = 0; r < n->t->ranks; r++) {
-        double out = 0, in = 0, egress = tt_topo_egress(n->t, r), ingress = tt_topo_ingress(n->t, r);
-        for (uint32_t k = g->start[r]; k < g->start[r + 1]; k++) {
-            const struct tt_link *l = &n->t->links[g->id[k] / 2];
-            out += l->bw[l->half ? 0 : g->id[k] & 1];
-            in += l->bw[l->half ? 0 : ~g->id[k] & 1];
-        }
-        n->port[0][r] = n->port[1][r] = UINT32_MAX;
-        if (n->even && (egress < out || ingress < in)) {
-            n->port[0][r] = n->port[1][r] = n->nres;
-            n->cap[n->nres++] = egress < ingress ? egress : ingress;
-            continue;
-        }
-        if (egress < out) {
-            n->port[0][r] = n->nres;
-            n->cap[n->nres++] = egress;
-        }
-        if (ingress < in) {
-            n->port[1][r] = n->nres;
-            n->cap[n->nres++] = ingress;
-        }
-    }
-}
-
-tutti_status tt_pack_net_open(const struct tt_topo *t, bool even, struct tt_pack_net *ret, struct tutti_error *err)
-{
-    struct tt_pack_net n = {.t = t, .even = even};
-    n.cap = tt_alloc(2 * (size_t)t->nlinks + 2 * (size_t)t->ranks + 1, sizeof(*n.cap));
-    n.of_link = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.of_link));
-    n.port[0] = tt_alloc(t->ranks, sizeof(uint32_t));
-    n.port[1] = even ? n.port[0] : tt_alloc(t->ranks, sizeof(uint32_t));
-    if (!n.cap || !n.of_link || !n.port[0] || !n.port[1] || !work_make(&n)) {
-        tt_pack_net_close(&n);
-        return tt_fail_memory(err, "forest");
-    }
-    number_links(&n);
-    number_ports(&n);
-    for (uint32_t i = 0; i < n.nres; i++)
-        n.unit = n.cap[i] > n.unit ? n.cap[i] : n.unit;
-    for (uint32_t i = 0; i < n.nres; i++)
-        n.cap[i] /= n.unit;
-    *ret = n;
-    return TUTTI_OK;
 }
 
 /* ---- distances ---- */
@@ -242,19 +161,6 @@ static void spread(const struct tt_pack_net *n, const double *length, uint32_t f
 }
 
 /* ---- trees ---- */
-
-void tt_pack_tree_free(struct tt_pack_tree *t)
-{
-    free(t->edges);
-    free(t->links);
-    *t = (struct tt_pack_tree){0};
-}
-
-void tt_pack_pair_free(struct tt_pack_pair *p)
-{
-    tt_pack_tree_free(&p->up);
-    tt_pack_tree_free(&p->down);
-}
 
 static uint32_t tail_of(const struct tt_topo *t, uint32_t d)
 {
@@ -457,6 +363,80 @@ static tutti_status shallow_tree(const struct tt_pack_net *n, const struct tt_pa
     return tree_done(&edges, &links, ok && !w->nomem, ret, err);
 }
 
+/* ---- one way ---- */
+
+static void go_on(const struct tt_pack_net *n, const double *length, uint32_t v, const uint8_t *role)
+{
+    const struct tt_graph *g = &n->t->g;
+    struct tt_pack_work *w = n->w;
+    for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
+        uint32_t x = g->head[k];
+        double d = w->dist[v] + length[n->of_link[g->id[k]]];
+        if (x < n->t->ranks && role[x] != TT_PACK_TARGET)
+            continue;
+        d += x < n->t->ranks ? port_length(n, length, 1, x) : 0;
+        if (d >= w->dist[x])
+            continue;
+        w->dist[x] = d;
+        w->via[x] = g->id[k];
+        heap_push(w, d, x);
+    }
+}
+
+bool tt_pack_way(const struct tt_pack_net *n, const double *length, const uint8_t *role, struct tt_pack_edge *ret, struct tt_vec *links)
+{
+    struct tt_pack_work *w = n->w;
+    uint32_t end = UINT32_MAX;
+    bool ok = true;
+    w->nheap = 0;
+    for (uint32_t v = 0; v < n->t->ranks + n->t->switches; v++) {
+        w->dist[v] = v < n->t->ranks && role[v] == TT_PACK_SOURCE ? port_length(n, length, 0, v) : 1e300;
+        w->via[v] = UINT32_MAX;
+    }
+    for (uint32_t r = 0; r < n->t->ranks; r++)
+        if (role[r] == TT_PACK_SOURCE)
+            go_on(n, length, r, role);
+    while (w->nheap > 0 && end == UINT32_MAX) {
+        struct heap_item x = heap_pop(w);
+        if (x.dist != w->dist[x.vertex])
+            continue;
+        if (x.vertex < n->t->ranks)
+            end = x.vertex;
+        else
+            go_on(n, length, x.vertex, role);
+    }
+    *ret = (struct tt_pack_edge){.b = end, .first = (uint32_t)links->len};
+    if (end == UINT32_MAX || w->nomem)
+        return false;
+    append_way(n->t, w->via, end, links, &ok);
+    ret->n = (uint32_t)links->len - ret->first;
+    if (ok)
+        ret->a = tail_of(n->t, ((const uint32_t *)links->data)[ret->first]);
+    return ok;
+}
+
+tutti_status tt_pack_star(const struct tt_pack_net *n, uint32_t hub, const double *length, struct tt_pack_tree *ret,
+                          struct tutti_error *err)
+{
+    struct tt_vec edges = {.elem = sizeof(struct tt_pack_edge)}, links = {.elem = sizeof(uint32_t)};
+    bool ok = true;
+    assert(n->even);
+    *ret = (struct tt_pack_tree){.root = hub};
+    spread(n, length, hub, hub, n->w->dist, n->w->via);
+    for (uint32_t v = 0; v < n->t->ranks; v++)
+        if (v != hub && n->w->via[v] == UINT32_MAX)
+            return TUTTI_OK;
+    for (uint32_t v = 0; v < n->t->ranks && ok; v++) {
+        struct tt_pack_edge e = {.a = hub, .b = v, .first = (uint32_t)links.len};
+        if (v == hub)
+            continue;
+        append_way(n->t, n->w->via, v, &links, &ok);
+        e.n = (uint32_t)links.len - e.first;
+        ok = ok && tt_vec_push(&edges, &e, 1);
+    }
+    return tree_done(&edges, &links, ok, ret, err);
+}
+
 /* ---- directed ---- */
 
 static void all_distances(const struct tt_pack_net *n, const double *length)
@@ -565,23 +545,4 @@ tutti_status tt_pack_cheapest(const struct tt_pack_net *n, const struct tt_pack_
     if (ret)
         *ret = pair;
     return TUTTI_OK;
-}
-
-static void load_tree(const struct tt_pack_net *n, const struct tt_pack_tree *t, double by, double *load)
-{
-    for (uint32_t i = 0; i < t->nlinks; i++)
-        load[n->of_link[t->links[i]]] += by;
-    for (uint32_t i = 0; i < t->nedges; i++) {
-        uint32_t out = n->port[0][t->edges[i].a], in = n->port[1][t->edges[i].b];
-        if (out != UINT32_MAX)
-            load[out] += by;
-        if (in != UINT32_MAX)
-            load[in] += by;
-    }
-}
-
-void tt_pack_load(const struct tt_pack_net *n, const struct tt_pack_pair *p, double by, double *load)
-{
-    load_tree(n, &p->up, by, load);
-    load_tree(n, &p->down, by, load);
 }

@@ -16,7 +16,7 @@ static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on th
                                         {"coll", 'c', "COLL", "collective (default allreduce)"},
                                         {"dtype", 'd', "TYPE", "element type (default f32)"},
                                         {"op", 0, "OP", "reduction (default sum)"},
-                                        {"algo", 'a', "NAME", "algorithm of all-reduce (default: the planner's choice)"},
+                                        {"algo", 'a', "NAME", "algorithm (default: the planner's choice)"},
                                         {"transport", 0, "NAME", "shm, tcp or mpi (default: shm inside a host, tcp between hosts)"},
                                         {"mem", 0, "KIND", "malloc (default) or tutti: buffers in our shared memory"},
                                         {"in-place", 0, NULL, "input and output are one buffer"},
@@ -300,6 +300,7 @@ static int run_rank(struct bench *b)
     struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(b->a, "transport"), .algo = cli_value(b->a, "algo")};
     if (tutti_comm_open(&o, &b->comm, &err))
         return cli_fail(b->a, &err);
+    tutti_comm_algo_of(b->comm, b->p.coll);
     b->p.rank = tutti_comm_rank(b->comm);
     b->p.ranks = tutti_comm_size(b->comm);
     int code = buffers(b, &err) ? cli_fail(b->a, &err) : run_rows(b);

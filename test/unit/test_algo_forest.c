@@ -89,6 +89,25 @@ static void test_random_networks(void **state)
     }
 }
 
+/* Two switches that only a rank joins: no stars. */
+static void test_rank_between(void **state)
+{
+    struct tt_topo *t = NULL;
+    struct tutti_error err;
+    static const uint32_t ends[][2] = {{0, 5}, {1, 5}, {2, 5}, {2, 6}, {3, 6}, {4, 6}};
+    (void)state;
+    assert_int_equal(tt_topo_new("bridged", 5, 2, &t, &err), TUTTI_OK);
+    for (size_t i = 0; i < countof(ends); i++) {
+        struct tt_link l = {.a = ends[i][0], .b = ends[i][1], .bw = {1e9, 1e9}, .latency_ps = 1000000};
+        assert_int_equal(tt_topo_add_link(t, &l, &err), TUTTI_OK);
+    }
+    assert_int_equal(tt_topo_finish(t, &t, &err), TUTTI_OK);
+    prove_all(t);
+    struct tt_algo_report r = report_of(t);
+    assert_true(r.rate >= 0.988 * r.dual_rate && r.rate <= 0.75e9 * 1.000001); /* 2 (k-1) = 4 messages per element among 3 on a switch */
+    tt_topo_free(t);
+}
+
 /* Closed forms: rate = min(slowest, sum / (2 (p-1))) on a star (research/sota.md 1.4 has the same figures), S / cut or volume on racks. */
 static void test_closed_forms(void **state)
 {
@@ -269,9 +288,10 @@ static void test_few_trees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proved),      cmocka_unit_test(test_random_networks), cmocka_unit_test(test_closed_forms),
-        cmocka_unit_test(test_rate_is_met), cmocka_unit_test(test_same_every_time), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_few_trees),   cmocka_unit_test(test_packings),        cmocka_unit_test(test_flow_gap),
+        cmocka_unit_test(test_proved),       cmocka_unit_test(test_random_networks), cmocka_unit_test(test_closed_forms),
+        cmocka_unit_test(test_rate_is_met),  cmocka_unit_test(test_same_every_time), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_few_trees),    cmocka_unit_test(test_packings),        cmocka_unit_test(test_flow_gap),
+        cmocka_unit_test(test_rank_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

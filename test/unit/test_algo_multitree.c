@@ -448,7 +448,8 @@ static bool wins(const struct tt_plan *plan)
     return mine == best && mine != UINT64_MAX;
 }
 
-/* auto prices it best where the model says so (a mesh has no bucket), and not where bucket or direct win; the winner has the best price. */
+/* auto prices it best where the model says so (a mesh has no bucket), and not where bucket or direct win; the winner has the best price,
+ * or one that the model cannot tell from it. */
 static void test_auto(void **state)
 {
     (void)state;
@@ -467,7 +468,7 @@ static void test_auto(void **state)
             fail_msg("%s: %s", cases[i].spec, plan->algo->name);
         for (size_t k = 0; k < plan->ncandidates; k++)
             assert_true(plan->candidates[k].refused || plan->candidates[k].skipped ||
-                        plan->candidates[k].cost.time_ps >= plan->cost.time_ps);
+                        plan->candidates[k].cost.time_ps * 51 / 50 >= plan->cost.time_ps);
         tt_plan_free(plan);
         tt_topo_free(t);
     }
