@@ -2,7 +2,7 @@
 round, the best of three rounds' means, the slowest rank. Gloo reduces in place, that is all it offers: it is spared the second buffer that
 the others have. It speaks TCP, here over loopback. Prints one JSON object per size; the result of one more call is compared whole.
 
-Usage: python3 peers_gloo.py RANKS BEGIN END FACTOR ROUND_MS (sizes in bytes)"""
+Usage: python3 peers_gloo.py RANKS BEGIN END FACTOR ROUND_MS (sizes in bytes; RANKS 0: one rank of a job that was started, `tutti lab`)"""
 
 import datetime
 import json
@@ -50,7 +50,7 @@ def wrong(data, rank, ranks):
 
 
 def run_rank(rank, ranks, store, sizes, round_us):
-    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
     for size in sizes:
         data = torch.zeros(size // 4)
         time_us = measure(data, round_us)
@@ -68,6 +68,9 @@ def main():
         sizes.append(begin)
         begin *= factor
     torch.set_num_threads(1)
+    if ranks == 0:
+        run_rank(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "env://", sizes, round_ms * 1e3)
+        return
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     with tempfile.TemporaryDirectory(prefix="peers-gloo-") as folder:
         children = []
@@ -75,7 +78,7 @@ def main():
             child = os.fork()
             if child == 0:
                 try:
-                    run_rank(rank, ranks, os.path.join(folder, "store"), sizes, round_ms * 1e3)
+                    run_rank(rank, ranks, "file://" + os.path.join(folder, "store"), sizes, round_ms * 1e3)
                     os._exit(0)
                 except Exception as failure:
                     print("peers_gloo: rank %d: %s" % (rank, failure), file=sys.stderr, flush=True)

@@ -14,13 +14,10 @@ enum { PORT = 29400, TORCH_PORT = 29500 }; /* the namespaces are new: every port
 static const struct cli_option own[] = {{"nodes", 'n', "N", "how many hosts (default: as many as --rates has)"},
                                         {"rate", 'r', "RATE", "rate of every host's link, each way (default 1gbit)"},
                                         {"rates", 0, "R1,R2,..", "rates host by host"},
+                                        {"groups", 'g', "N1,N2,..", "hosts in groups of these sizes, each on a switch of its own"},
+                                        {"uplink", 'u', "RATE", "rate of every group's uplink, each way (default: of all hosts together)"},
                                         {0}};
 static const struct cli_option *const options[] = {own, cli_job_options, NULL};
-
-struct lab_want {
-    double rates[LAB_MAX_NODES]; /* bytes per second */
-    uint32_t nodes;
-};
 
 static int read_rate(const struct cli_args *a, const char *option, const char *text, double *ret)
 {
@@ -46,7 +43,41 @@ static int read_rates(const struct cli_args *a, const char *list, struct lab_wan
     return code;
 }
 
-static int read_want(const struct cli_args *a, struct lab_want *ret)
+/* The sizes of the groups; all hosts must be in one. */
+static int read_groups(const struct cli_args *a, const char *list, struct lab_want *ret)
+{
+    char *copy = strdup(list), *at = copy, *one;
+    int code = copy ? 0 : cli_bad(a, "out of memory");
+    uint32_t grouped = 0;
+    while (!code && (one = strsep(&at, ","))) {
+        struct tutti_error err;
+        uint64_t n;
+        if (tutti_parse_u64(one, 1, LAB_MAX_NODES, &n, &err))
+            code = cli_bad(a, "--groups: %s", err.text);
+        else if (n > ret->nodes - grouped)
+            code = cli_bad(a, "--groups: more hosts than the %u there are", ret->nodes);
+        for (; !code && n > 0; n--)
+            ret->group_of[grouped++] = ret->groups;
+        ret->groups++;
+    }
+    if (!code && grouped != ret->nodes)
+        code = cli_bad(a, "--groups: %u of %u hosts are in no group", ret->nodes - grouped, ret->nodes);
+    free(copy);
+    return code;
+}
+
+static int read_uplink(const struct cli_args *a, struct lab_want *ret)
+{
+    const char *groups = cli_value(a, "groups"), *uplink = cli_value(a, "uplink");
+    if (!groups)
+        return uplink ? cli_bad(a, "--uplink needs --groups") : 0;
+    int code = read_groups(a, groups, ret);
+    for (uint32_t i = 0; i < ret->nodes; i++)
+        ret->uplink += ret->rates[i];
+    return !code && uplink ? read_rate(a, "--uplink", uplink, &ret->uplink) : code;
+}
+
+static int read_hosts(const struct cli_args *a, struct lab_want *ret)
 {
     const char *nodes = cli_value(a, "nodes"), *rate = cli_value(a, "rate"), *rates = cli_value(a, "rates");
     struct tutti_error err;
@@ -68,6 +99,12 @@ static int read_want(const struct cli_args *a, struct lab_want *ret)
     while (ret->nodes < n)
         ret->rates[ret->nodes++] = every;
     return 0;
+}
+
+static int read_want(const struct cli_args *a, struct lab_want *ret)
+{
+    int code = read_hosts(a, ret);
+    return code ? code : read_uplink(a, ret);
 }
 
 static bool describe(const struct cli_args *a, const struct cli_job *job, const struct lab_node *node, uint32_t rank, struct sup_rank *ret)
@@ -103,7 +140,7 @@ static int run_in_net(const struct cli_args *a, const struct lab_want *want, str
     struct lab_net net;
     int code = CLI_USAGE;
     lab_sweep();
-    bool made = lab_open(&net, want->rates, want->nodes);
+    bool made = lab_open(&net, want);
     if (sup_is_stopped()) {
         code = CLI_NO;
     } else if (made) {
@@ -135,11 +172,12 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_lab = {
     .name = "lab",
-    .synopsis = "lab --nodes N [--rate RATE | --rates R1,R2,..] [--prefix] [--timeout TIME] -- COMMAND ARGS...",
+    .synopsis =
+        "lab --nodes N [--rate RATE | --rates R1,R2,..] [--groups N1,N2,.. [--uplink RATE]] [--prefix] [--timeout TIME] -- COMMAND ARGS...",
     .summary = "run a command once on each of N emulated hosts with shaped links",
     .details =
         "Makes N hosts (network namespaces node0, node1, .. at 10.77.0.1, ..) on one switch, each link shaped to the rate in both "
-        "directions, and\n"
+        "directions (with --groups on a switch per group, whose uplinks are shaped as well), and\n"
         "removes them again, also after Ctrl-C or a crash; what a killed lab left the next one removes. The machine's own interfaces are "
         "not\n"
         "touched. Each command is one rank of a job, with the variables of tutti run. Rank 0 has standard input and output; the others'\n"
@@ -148,6 +186,7 @@ const struct cli_command cli_lab = {
         "own (some 10 us); the hosts use cubic or reno. Needs root and the tools ip and tc.",
     .examples = "tutti lab --nodes 4 --rate 1gbit -- ./my_program\n"
                 "tutti lab --rates 10gbit,10gbit,10gbit,2.5gbit -- ./my_program\n"
+                "tutti lab --nodes 4 --rate 1gbit --groups 2,2 --uplink 500mbit -- tutti probe\n"
                 "tutti lab --nodes 2 --rate 250mbit --prefix -- hostname",
     .options = options,
     .takes_program = true,

@@ -6,6 +6,8 @@
  *     |  tbf: out of host |       |  tbf: into host 0              |        |  tbf: out of host |
  *     +-------------------+       +--------------------------------+        +-------------------+
  *
+ * With groups every group has a bridge g0, g1, .. of its own, joined with the bridge by a cable u0 = v0 with a bucket at each end.
+ *
  * The machine's own interfaces are not touched: even the bridge has a namespace of its own. A token bucket at each end of a cable limits
  * both directions. Its depth is a millisecond of the rate: small, because a full bucket passes at the speed of memory, yet from 550 Mbit/s
  * on enough for a whole 64-KiB packet of the kernel's (a shallower one cuts them, which is right and costs time) and for timers that come
@@ -177,13 +179,31 @@ static bool shape(const char *netns, const char *dev, double rate_bytes)
                 depth + queue < 2e9 ? depth + queue : 2e9);
 }
 
-static bool connect_node(const struct lab_node *n, uint32_t i, const char *net)
+static bool make_bridge(const char *net, const char *name)
+{
+    return tool("ip -n %s link add %s type bridge", net, name) && tool("ip -n %s link set %s up", net, name);
+}
+
+/* The switch of a group and its uplink. */
+static bool make_group(const char *net, uint32_t g, double uplink_bytes)
+{
+    char name[16], up[16], down[16];
+    snprintf(name, sizeof name, "g%u", g);
+    snprintf(up, sizeof up, "u%u", g);
+    snprintf(down, sizeof down, "v%u", g);
+    return make_bridge(net, name) && tool("ip -n %s link add %s type veth peer name %s", net, up, down) && shape(net, up, uplink_bytes) &&
+           shape(net, down, uplink_bytes) && tool("ip -n %s link set %s master %s up", net, up, name) &&
+           tool("ip -n %s link set %s master bridge up", net, down);
+}
+
+/* On the switch `at`. */
+static bool connect_node(const struct lab_node *n, uint32_t i, const char *net, const char *at)
 {
     char port[16];
     snprintf(port, sizeof port, "p%u", i);
     return tool("ip -n %s link add eth0 type veth peer name %s netns %s", n->name, port, net) &&
            tool("ip -n %s address add %s/24 dev eth0", n->name, n->address) && shape(n->name, "eth0", n->rate_bytes) &&
-           shape(net, port, n->rate_bytes) && tool("ip -n %s link set %s master bridge up", net, port) &&
+           shape(net, port, n->rate_bytes) && tool("ip -n %s link set %s master %s up", net, port, at) &&
            tool("ip -n %s link set lo up", n->name) && tool("ip -n %s link set eth0 up", n->name);
 }
 
@@ -222,19 +242,25 @@ static bool name_nodes(struct lab_net *net, const double *rates)
     return true;
 }
 
-bool lab_open(struct lab_net *ret, const double *rates, uint32_t count)
+bool lab_open(struct lab_net *ret, const struct lab_want *want)
 {
-    char net[48];
-    *ret = (struct lab_net){.nodes = calloc(count, sizeof *ret->nodes), .count = count};
-    if (!ret->nodes || !name_nodes(ret, rates)) {
+    char net[48], at[16] = "bridge";
+    *ret = (struct lab_net){.nodes = calloc(want->nodes, sizeof *ret->nodes), .count = want->nodes};
+    if (!ret->nodes || !name_nodes(ret, want->rates)) {
         fputs("tutti lab: out of memory\n", stderr);
         return false;
     }
     snprintf(net, sizeof net, "%s%d-net", name_start, (int)getpid());
-    if (!tool("ip netns add %s", net) || !tool("ip -n %s link add bridge type bridge", net) || !tool("ip -n %s link set bridge up", net))
+    if (!tool("ip netns add %s", net) || !make_bridge(net, "bridge"))
         return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (sup_is_stopped() || !make_node(&ret->nodes[i]) || !connect_node(&ret->nodes[i], i, net))
+    for (uint32_t g = 0; g < want->groups; g++)
+        if (!make_group(net, g, want->uplink))
             return false;
+    for (uint32_t i = 0; i < want->nodes; i++) {
+        if (want->groups)
+            snprintf(at, sizeof at, "g%u", want->group_of[i]);
+        if (sup_is_stopped() || !make_node(&ret->nodes[i]) || !connect_node(&ret->nodes[i], i, net, at))
+            return false;
+    }
     return true;
 }

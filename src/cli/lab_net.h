@@ -1,5 +1,5 @@
-/* lab_net.h - an emulated network: hosts as network namespaces on one switch, links shaped to a rate. Needs root and the ip and tc tools.
- */
+/* lab_net.h - an emulated network: hosts as network namespaces on one switch, or on a switch per group, links shaped to a rate. Needs root
+ * and the ip and tc tools. */
 #ifndef CLI_LAB_NET_H
 #define CLI_LAB_NET_H
 
@@ -17,6 +17,14 @@ struct lab_node {
     const char *hosts; /* what its /etc/hosts says */
 };
 
+/* What is wanted. Rates are bytes per second, each way. */
+struct lab_want {
+    uint32_t nodes, groups;           /* groups 0: all hosts on one switch */
+    double rates[LAB_MAX_NODES];      /* by host */
+    uint32_t group_of[LAB_MAX_NODES]; /* by host */
+    double uplink;                    /* of every group */
+};
+
 struct lab_net {
     struct lab_node *nodes;
     uint32_t count;
@@ -25,9 +33,9 @@ struct lab_net {
 
 /* Removes what labs left that were killed: namespaces named after a process that no longer exists, and what runs in them. */
 void lab_sweep(void);
-/* Makes the network; rates are bytes per second, one for each node. False after the complaint was printed, or when a signal that ends jobs
+/* Makes the network. False after the complaint was printed, or when a signal that ends jobs
  * came in between; what was made is there for lab_close in any case. */
-bool lab_open(struct lab_net *ret, const double *rates, uint32_t count);
+bool lab_open(struct lab_net *ret, const struct lab_want *want);
 /* Ends whatever runs in the namespaces and removes them. */
 void lab_close(struct lab_net *net);
 /* Makes the calling process one of the node's (struct sup_rank's enter): network, host name, /etc/hosts, /dev/shm and System V objects are

@@ -12,11 +12,13 @@
  * Hosts are taken in order and join the first group whose members are all near. Far pairs inside a group cannot happen then; near pairs
  * of two groups can (crowds that happened not to cross there). When more than a tenth of the pairs are such, groups do not explain what was
  * measured: all hosts stay one group, and the result is marked unsure; so when afterwards no uplink of a group proves narrower than its
- * hosts' own links together (crowds.c). All hosts alone says the same of a network whose middle is narrow.
+ * hosts' own links together (crowds.c). All hosts alone says the same of a network whose middle is narrow. Few hosts alone and all others
+ * together share nothing: what slows their pairs down in a crowd is at those hosts (where fast ones send to a slow one its port has a long
+ * queue, and what it sends itself waits for answers from behind it), so that nothing is left to explain.
  * Cost: hosts squared. */
 #include "probe/probe.h"
 
-enum { ENOUGH = 4, FEWEST_HOSTS = 4 };
+enum { ENOUGH = 4, FEWEST_HOSTS = 4, FEW = 4 }; /* FEW: a quarter */
 
 bool tt_probe_suffers(const struct tt_probe *p, uint32_t from, uint32_t to, uint64_t bw)
 {
@@ -80,12 +82,21 @@ void tt_probe_ungroup(struct tt_probe *p)
     p->unsure = true;
 }
 
+/* Are there few hosts that are alone, and all others together? */
+static bool at_few_hosts(const struct tt_probe *p)
+{
+    uint32_t alone = 0;
+    for (uint32_t g = 0; g < p->groups; g++)
+        alone += p->group[g].hosts == 1;
+    return p->groups == alone + 1 && alone <= p->hosts / FEW;
+}
+
 void tt_probe_cluster(struct tt_probe *p)
 {
     uint64_t pairs = (uint64_t)p->hosts * (p->hosts - 1) / 2;
     one_group(p);
     p->unsure = false;
-    if (p->hosts < FEWEST_HOSTS || !any_far(p))
+    if (p->hosts < FEWEST_HOSTS || !p->crowded || !any_far(p))
         return;
     p->groups = 0;
     for (uint32_t h = 0; h < p->hosts; h++) {
@@ -97,6 +108,8 @@ void tt_probe_cluster(struct tt_probe *p)
         p->host[h].group = g;
         p->group[g].hosts++;
     }
-    if (p->groups == 1 || p->groups == p->hosts || unexplained(p) * 10 > pairs)
+    if (at_few_hosts(p))
+        one_group(p);
+    else if (p->groups == 1 || p->groups == p->hosts || unexplained(p) * 10 > pairs)
         tt_probe_ungroup(p);
 }

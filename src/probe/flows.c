@@ -183,7 +183,7 @@ tutti_status tt_probe_rates(struct tt_probing *m, bool guesses)
     if (!m->flows.len)
         return TUTTI_OK;
     tutti_status st = guesses ? correct_guesses(m) : TUTTI_OK;
-    for (int k = 0; !st && k < TT_PROBE_TRIES && (k < 2 || !all_agree(m)); k++)
+    for (int k = 0; !st && k < TT_PROBE_TRIES && (k < 2 || (!all_agree(m) && (!m->until_ns || m->used_ns < m->until_ns))); k++)
         st = k ? tt_probe_rates_again(m) : tt_probe_rates_once(m);
     return st;
 }

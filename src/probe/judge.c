@@ -1,8 +1,10 @@
 /* judge.c - how far the figures of a probe can be trusted, and what is slow or odd, by name.
  *
  * Confidence is the part of the measured pairs whose rate the topology predicts within 15 %: a pair's prediction is the narrowest of its
- * two interfaces and, between groups, of the two uplinks. A pair that misses it is named, with the rates its ends reach with others. */
-#include "probe/probe.h"
+ * two interfaces and, between groups, of the two uplinks. A pair that misses it is named, with the rates its ends reach with others. Pairs
+ * that were measured while another one crossed the same uplink (those of a round are, pairs.c) had a part of it only: they are not judged.
+ */
+#include "probe/parts.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -34,6 +36,27 @@ static uint64_t predicted(const struct tt_probe *p, uint32_t a, uint32_t b)
     return to->down ? least(bw, to->down) : bw;
 }
 
+/* Does x -> y of the same round, or its opposite, cross an uplink that a -> b crosses? */
+static bool in_the_way(const struct tt_probe *p, uint32_t a, uint32_t b, uint32_t x, uint32_t y)
+{
+    uint32_t from = p->host[x].group, to = p->host[y].group;
+    return x != a && from != to && (from == p->host[a].group || to == p->host[b].group);
+}
+
+/* Was the pair measured while others crossed an uplink of its groups? */
+static bool disturbed(const struct tt_probe *p, uint32_t a, uint32_t b)
+{
+    uint32_t round = 0, other, y;
+    if (p->host[a].group == p->host[b].group)
+        return false;
+    while (!tt_probe_match(p->hosts, round, a, &other) || other != b)
+        round++;
+    for (uint32_t x = 0; x < p->hosts; x++)
+        if (tt_probe_match(p->hosts, round, x, &y) && (x < y) == (a < b) && in_the_way(p, a, b, x, y))
+            return true;
+    return false;
+}
+
 static bool within(uint64_t a, uint64_t b, unsigned percent)
 {
     uint64_t apart = a > b ? a - b : b - a, most = a > b ? a : b;
@@ -45,7 +68,7 @@ static double agreement(const struct tt_probe *p)
     uint64_t good = 0, n = 0;
     for (uint32_t a = 0; a < p->hosts; a++)
         for (uint32_t b = 0; b < p->hosts; b++) {
-            uint64_t bw = tt_probe_pair(p, a, b)->bw;
+            uint64_t bw = a == b || disturbed(p, a, b) ? 0 : tt_probe_pair(p, a, b)->bw;
             n += bw != 0;
             good += bw && within(bw, predicted(p, a, b), 15);
         }
@@ -139,7 +162,7 @@ tutti_status tt_probe_judge(struct tt_probe *p, struct tutti_error *err)
     bool ok = p->hosts < 2 || judge_hosts(p);
     for (uint32_t a = 0; ok && a < p->hosts; a++)
         for (uint32_t b = 0; ok && b < p->hosts; b++)
-            ok = a == b || judge_pair(p, a, b);
+            ok = a == b || disturbed(p, a, b) || judge_pair(p, a, b);
     ok = ok && judge_groups(p);
     if (ok && p->pairs < all)
         ok = say(p, "%u of %llu pairs were measured in the time given", p->pairs, (unsigned long long)all);

@@ -25,6 +25,7 @@ struct tt_probing {
     void *data;
     uint64_t began_ns, used_ns; /* used: rank 0's clock at the last step, the same on all ranks */
     uint64_t budget_ns;
+    uint64_t until_ns; /* tries that would make a figure better end here; 0: they do not */
     struct tt_speeds speeds;
     uint64_t part[2], whole[2]; /* of the slowest flow of each try: as in struct tt_probe_flow */
     uint64_t idle_ns;           /* for new flows */

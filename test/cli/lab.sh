@@ -18,6 +18,16 @@ runs 2 lab --rate 1gbit -- true
 complains 'nodes'
 runs 2 lab --nodes 1000 -- true
 complains '1000'
+runs 2 lab --nodes 4 --groups 2,3 -- true
+complains 'more hosts than the 4'
+runs 2 lab --nodes 4 --groups 2,1 -- true
+complains '1 of 4 hosts are in no group'
+runs 2 lab --nodes 4 --groups 2,two -- true
+complains 'groups'
+runs 2 lab --nodes 4 --uplink 1gbit -- true
+complains 'needs --groups'
+runs 2 lab --nodes 4 --groups 2,2 --uplink slow -- true
+complains 'slow'
 runs 2 lab --nodes 2
 complains 'no program'
 

@@ -173,6 +173,29 @@ static void test_groups(void **state)
     }
 }
 
+/* The pairs of a round share uplinks: what they reach together is no fault of theirs. */
+static void test_shared_round(void **state)
+{
+    (void)state;
+    struct net w = even(4, 2, 125);
+    struct tt_probe *p = measured(&w);
+    struct tutti_error err;
+    for (uint32_t a = 0; a < 4; a++)
+        for (uint32_t b = 0; b < 4; b++)
+            if (w.group[a] != w.group[b])
+                tt_probe_pair(p, a, b)->bw /= a + 1;
+    assert_int_equal(tt_probe_judge(p, &err), TUTTI_OK);
+    assert_int_equal(p->groups, 2);
+    assert_false(says(p, "slow pair"));
+    assert_false(says(p, "asymmetric pair"));
+    assert_true(p->confidence > 0.999);
+    tt_probe_pair(p, 0, 1)->bw /= 2; /* but inside a group it is */
+    assert_int_equal(tt_probe_judge(p, &err), TUTTI_OK);
+    assert_true(says(p, "slow pair: node0 (rank 0) -> node1 (rank 1)"));
+    assert_true(p->confidence < 0.8);
+    tt_probe_free(p);
+}
+
 /* Uplinks that suffer only when all four hosts cross at once: too rare for a certain answer, and then there is none. */
 static void test_rare(void **state)
 {
@@ -378,16 +401,10 @@ static void test_one_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tournament),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_scattered_groups),
-        cmocka_unit_test(test_rare),
-        cmocka_unit_test(test_star),
-        cmocka_unit_test(test_unsure),
-        cmocka_unit_test(test_findings),
-        cmocka_unit_test(test_topology_groups),
-        cmocka_unit_test(test_topology_hosts),
-        cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_tournament),       cmocka_unit_test(test_groups),   cmocka_unit_test(test_shared_round),
+        cmocka_unit_test(test_scattered_groups), cmocka_unit_test(test_rare),     cmocka_unit_test(test_star),
+        cmocka_unit_test(test_unsure),           cmocka_unit_test(test_findings), cmocka_unit_test(test_topology_groups),
+        cmocka_unit_test(test_topology_hosts),   cmocka_unit_test(test_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
