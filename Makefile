@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi lint fuzz bench bench-forest bench-peers bench-simgrid soak install clean
+.PHONY: all build demo check check-torch check-mpi lint fuzz bench bench-forest bench-peers bench-simgrid bench-torch bench-uneven soak install clean
 
 all: build
 
@@ -14,10 +14,12 @@ build:
 	@cmake --build $(BUILD) -j$(JOBS) -- --no-print-directory
 
 demo: build
+	@tools/setup torch || echo "PyTorch could not be installed: the training at the end is skipped"
 	@tools/demo $(BUILD)
 
 check:
-	@tools/setup build test mpi
+	@tools/setup build test
+	@for group in mpi samples torch; do tools/setup $$group || echo "$$group: not everything could be installed; tests that need it say so"; done
 	@tools/check
 
 TORCH ?= # names of tests
@@ -26,7 +28,7 @@ check-torch: build
 	@TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/torch/driver.py $(TORCH)
 
 check-mpi:
-	@tools/setup build test mpi programs
+	@tools/setup build test mpi samples programs
 	@cmake -S . -B build-check > /dev/null && cmake --build build-check -j$(JOBS) -- --no-print-directory
 	@ctest --test-dir build-check -R '^mpi/' --output-on-failure
 	@test/mpi/programs.sh build-check all
@@ -58,6 +60,9 @@ bench-peers: build
 	@bench/peers $(BUILD) $(PEERS)
 
 TORCH_SHM ?= # options of bench/torch_shm
+bench-uneven: build
+	@bench/uneven $(BUILD)
+
 bench-torch: build
 	@tools/setup torch
 	@bench/torch_shm $(BUILD) $(TORCH_SHM)

@@ -134,7 +134,10 @@ class Trainer:
         if not AVAILABLE:
             raise Error(-6, "this libtutti has no trainer")
         o = _Options(size=ctypes.sizeof(_Options), policy=policy.encode(), optimizer=OPTIMIZERS[optimizer])
+        known = [name for name, *_ in _Options._fields_ if name != "size"]
         for name, value in options.items():
+            if name not in known:
+                raise TypeError(f"there is no option {name!r}; the trainer's are {', '.join(known)}")
             setattr(o, name, value.encode() if isinstance(value, str) else value)
         handle, err = c_void_p(), _ErrorStruct()
         if lib.tutti_trainer_open(comm._open(), byref(o), byref(handle), byref(err)):

@@ -230,6 +230,9 @@ static int parse(struct bench *b)
         code = get_size(a, "factor", 2, &b->factor);
     if (!code)
         code = get_size(a, "iters", 0, &b->iters);
+    if (!code && b->begin % tutti_dtype_bytes(b->p.dtype))
+        code = cli_bad(a, "--begin %llu: not a whole number of elements of %u bytes", (unsigned long long)b->begin,
+                       tutti_dtype_bytes(b->p.dtype));
     if (!code && (b->begin == 0 || b->begin > b->end || b->factor < 2))
         code = cli_bad(a, "sizes from --begin to --end by --factor: at least 1, rising, a factor of 2 or more");
     return code;

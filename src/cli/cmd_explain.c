@@ -103,6 +103,16 @@ static void print_candidates(const struct tutti_plan *p, const char *winner)
     }
 }
 
+/* Does any candidate have a lower price? */
+static bool beaten(const struct tutti_plan *p, double predicted_us)
+{
+    struct tutti_candidate c;
+    bool lower = false;
+    for (size_t i = 0; !tutti_plan_explain(p, i, &c, NULL); i++)
+        lower |= !c.refused && !c.skipped && c.predicted_us < predicted_us;
+    return lower;
+}
+
 static void print_text(const struct tutti_plan *p, uint64_t budget_ms, const struct tutti_envelope_piece *e, size_t n)
 {
     struct tutti_plan_info i;
@@ -112,6 +122,8 @@ static void print_text(const struct tutti_plan *p, uint64_t budget_ms, const str
     print_candidates(p, i.algo);
     printf("winner: %s%s%s%s, predicted %s\n", i.algo, *i.options ? " " : "", i.options, i.from_tuning ? " (by the tuning file)" : "",
            tutti_format_us(i.predicted_us, a, sizeof a));
+    if (!i.from_tuning && beaten(p, i.predicted_us))
+        printf("predictions within 2 %% are ties: the winner of those has the fewest messages\n");
     cli_say_skipped(p, budget_ms);
     for (size_t k = 0; k < n; k++)
         printf("%s %10s .. %-10s %-19s %s .. %s\n", k ? "        " : "envelope", tutti_format_size(e[k].from_bytes, a, sizeof a),

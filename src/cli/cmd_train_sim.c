@@ -291,7 +291,9 @@ const struct cli_command cli_train_sim = {
         "The step is that of the steady state: from the start of a backward pass to the end of the next forward pass. One stream carries\n"
         "the collectives, in a fixed order. Times of built-in models are derived from multiply-accumulates at a stated rate; a profile\n"
         "(tutti-profile(5)) brings measured ones. exposed is what communication adds to compute; the ideal is the policy's own closed\n"
-        "form, and no policy beats max(c, forward + backward), c being one all-reduce of everything.",
+        "form (dear's has the published barrier between its phases, which ours has not: it can be beaten). No policy beats max(c, forward "
+        "+\n"
+        "backward), c being its collectives for everything at once; x limit is over the least of these limits.",
     .examples = "tutti train-sim --model alexnet --batch 128 --policy dear --topo star:4@1Gbps,30us --json\n"
                 "tutti train-sim --model resnet50 --topo star:64@10Gbps,25us --algo ring\n"
                 "tutti train-sim --model bert-base --topo star:64@10Gbps,25us --policy dear --fusion bayesian --save-tuning bert.json\n"

@@ -63,9 +63,9 @@ uint64_t tt_policy_comm(const struct tt_policy_options *o, const struct tt_polic
     uint64_t whole = allreduce_cost(costs, o->algo, bytes);
     uint64_t scatter = costs->cost(costs->ctx, TUTTI_REDUCE_SCATTER, o->algo, bytes);
     uint64_t gather = costs->cost(costs->ctx, TUTTI_ALL_GATHER, o->algo, bytes);
-    if (scatter >= TT_POLICY_MOST || gather >= TT_POLICY_MOST || scatter + gather > whole)
+    if (scatter >= TT_POLICY_MOST || gather >= TT_POLICY_MOST)
         return whole;
-    return scatter + gather;
+    return tt_policy_is_dear(o->kind) || scatter + gather < whole ? scatter + gather : whole;
 }
 
 /* ---- input ---- */

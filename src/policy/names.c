@@ -1,6 +1,8 @@
 /* Names of policies, fusion rules, tensor kinds and algorithms: all from the X-lists of policy.h. */
 #include "policy/policy.h"
 
+#include <string.h>
+
 static const char *const kinds[] = {
 #define NAME(id, name) name,
     TT_KIND_LIST(NAME)
@@ -47,7 +49,11 @@ static int find_or_say(const char *what, const char *name, const char *const *na
     if (i >= 0)
         return i;
     tt_near_matches(name, names, n, near, sizeof near);
-    tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s", what, name, *near ? "; " : "", near);
+    tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s", what, name, *near ? "; " : "; there are ", near);
+    for (size_t k = 0; !*near && err && k < n; k++) {
+        size_t at = strlen(err->text);
+        snprintf(err->text + at, sizeof err->text - at, "%s%s", k ? ", " : "", names[k]);
+    }
     return -1;
 }
 

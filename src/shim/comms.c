@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shim/shim.h"
 
@@ -85,8 +86,26 @@ static int finish(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* The other MPI's handles are of another type: every call would go wrong. */
+static void check_flavour(void)
+{
+#ifdef OPEN_MPI
+    static const char mine[] = "openmpi", words[] = "Open MPI", other[] = "mpich";
+#else
+    static const char mine[] = "mpich", words[] = "MPICH", other[] = "openmpi";
+#endif
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0;
+    if (PMPI_Get_library_version(version, &n) != MPI_SUCCESS || strstr(version, words))
+        return;
+    fprintf(stderr, "tutti-mpi: libtutti-mpi-%s.so is for %s, and this program runs on %.40s: preload libtutti-mpi-%s.so\n", mine, words,
+            version, other);
+    _exit(1);
+}
+
 static void prepare(void)
 {
+    check_flavour();
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &of_comm, NULL);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finish, &of_self, NULL);
     PMPI_Comm_dup(MPI_COMM_SELF, &self);

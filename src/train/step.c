@@ -209,7 +209,9 @@ static tutti_status end_backward(struct tt_trainer *t)
         return st;
     uint32_t missing = first_missing(t);
     if (missing < t->ntensors && !t->options.allow_unused)
-        return tt_train_blame(t, "tensor %s was not ready in step %llu", t->tensors[missing].v.name, (unsigned long long)t->steps);
+        return tt_train_blame(
+            t, "tensor %s was not ready in step %llu: it got no gradient (allow_unused, in Python find_unused_parameters, permits that)",
+            t->tensors[missing].v.name, (unsigned long long)t->steps);
     if (!tt_train_sharded(t)) /* no update has begun */
         take_groups(t);
     for (uint32_t i = 0; i < t->ntensors; i++) {
