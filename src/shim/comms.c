@@ -86,8 +86,9 @@ static int finish(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* The other MPI's handles are of another type: every call would go wrong. */
-static void check_flavour(void)
+/* When it is loaded: the other MPI's handles are of another type, and every call would go wrong. MPI's version may be asked for before
+ * MPI_Init. */
+__attribute__((constructor)) static void check_flavour(void)
 {
 #ifdef OPEN_MPI
     static const char mine[] = "openmpi", words[] = "Open MPI", other[] = "mpich";
@@ -98,6 +99,7 @@ static void check_flavour(void)
     int n = 0;
     if (PMPI_Get_library_version(version, &n) != MPI_SUCCESS || strstr(version, words))
         return;
+    version[strcspn(version, "\n")] = 0;
     fprintf(stderr, "tutti-mpi: libtutti-mpi-%s.so is for %s, and this program runs on %.40s: preload libtutti-mpi-%s.so\n", mine, words,
             version, other);
     _exit(1);
@@ -105,7 +107,6 @@ static void check_flavour(void)
 
 static void prepare(void)
 {
-    check_flavour();
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &of_comm, NULL);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finish, &of_self, NULL);
     PMPI_Comm_dup(MPI_COMM_SELF, &self);
