@@ -235,7 +235,7 @@ struct tutti_trainer_options {
     const char *fusion;       /* how tensors are joined to buckets [the policy's own] */
     uint64_t threshold_bytes; /* of buckets [25 MiB] */
     uint64_t first_bytes;     /* of the first bucket [1 MiB] */
-    uint64_t partition_bytes; /* tensors are cut in parts of at most this [bytescheduler 4 MiB; dear without times 16 MiB; others: not] */
+    uint64_t partition_bytes; /* tensors are cut in parts of at most this [bytescheduler 4 MiB; dear 16 MiB, or not; others: not] */
     uint32_t nearby;          /* layers per bucket, fusion "nearby" [4] */
     uint64_t cycle_us;        /* fusion "waiting" [5000] */
     bool recursive_doubling;  /* hybrid: for convolutions, in place of halving-doubling */

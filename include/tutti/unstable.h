@@ -238,9 +238,10 @@ tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo
 struct tutti_probe_info {
     uint32_t ranks, hosts, groups;
     uint64_t pairs, pairs_measured; /* of hosts, each way */
+    uint64_t pairs_judged;          /* with nobody else on the way: those that confidence is about */
     bool crowded;                   /* there was time to look for shared uplinks */
     bool unsure;                    /* crowds are slow and no groups explain it */
-    double seconds, confidence;     /* confidence: the part of the measured pairs that the network predicts within 15 % */
+    double seconds, confidence;     /* confidence: the part of the judged pairs that the network predicts within 15 % */
     double overhead_us, gamma;      /* host time per message; seconds per reduced byte */
 };
 void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *ret);
@@ -383,8 +384,8 @@ struct tutti_parent {
  * timeout_us does not concern the meeting. */
 tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
                                    struct tutti_comm **ret_comm, struct tutti_error *err);
-/* The algorithm named in the options (or TUTTI_ALGO) is that of `coll` and not of all-reduce: for measuring. The same on all ranks, before the
- * first call on comm. */
+/* The algorithm named in the options (or TUTTI_ALGO) is that of `coll` and not of all-reduce: for measuring. The same on all ranks, before
+ * the first call on comm. */
 void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll);
 /* Calls that wait on comm call idle(ctx) now and then while they find nothing to do, at least every millisecond; it must not call tutti.
  * Before the first call on comm. */

@@ -1,6 +1,6 @@
 /* forest_swap.c - trees of equal weight are changed edge by edge until no resource is asked for more than its limit.
  *
- * Whole trees laid by lengths (forest_pack.c) end with a few resources used once too often and as many with room. An edge of a tree that
+ * Whole trees laid by lengths (forest_equal.c) end with a few resources used once too often and as many with room. An edge of a tree that
  * uses such a resource is taken out; the two halves of the tree are joined again by the cheapest way, where a resource with room is cheap,
  * a full one costs 1 and the one just left is out of the question. The surplus thereby moves to another resource, where another tree moves
  * it on, until it meets one with room. Ties are broken by a seeded generator, so that the surplus wanders instead of going to and fro.

@@ -47,6 +47,7 @@ void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *
                                      .groups = p->groups,
                                      .pairs = (uint64_t)p->hosts * (p->hosts - 1),
                                      .pairs_measured = p->pairs,
+                                     .pairs_judged = p->judged,
                                      .crowded = p->crowded,
                                      .unsure = p->unsure,
                                      .seconds = (double)p->ns / 1e9,

@@ -50,9 +50,9 @@ static void print_report(const struct tutti_probe *p, FILE *out)
     struct tutti_probe_info info;
     char lat[40];
     tutti_probe_info(p, &info);
-    fprintf(out, "# tutti %s: %u ranks on %u hosts in %u groups, measured in %.1f s; %llu of %llu pairs; confidence %.2f\n",
+    fprintf(out, "# tutti %s: %u ranks on %u hosts in %u groups, measured in %.1f s; %llu of %llu pairs; confidence %.2f by %llu of them\n",
             tutti_version(), info.ranks, info.hosts, info.groups, info.seconds, (unsigned long long)info.pairs_measured,
-            (unsigned long long)info.pairs, info.confidence);
+            (unsigned long long)info.pairs, info.confidence, (unsigned long long)info.pairs_judged);
     fprintf(out, "# host time per message %s, reduction %.3g s per byte\n", tutti_format_us(info.overhead_us, lat, sizeof lat), info.gamma);
     print_hosts(p, &info, out);
     const char *text;
@@ -133,6 +133,7 @@ static void print_json(const struct tutti_probe *p)
     tutti_json_real(j, "seconds", info.seconds);
     tutti_json_real(j, "confidence", info.confidence);
     tutti_json_u64(j, "pairs_measured", info.pairs_measured);
+    tutti_json_u64(j, "pairs_judged", info.pairs_judged);
     tutti_json_u64(j, "pairs_all", info.pairs);
     tutti_json_bool(j, "crowded", info.crowded);
     tutti_json_bool(j, "unsure", info.unsure);

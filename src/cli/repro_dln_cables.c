@@ -203,7 +203,8 @@ static void show_count(struct repro_report *r)
         count_cables(r, &families[i]);
     repro_note(r, "Equal number of cables: all of 100 Gbit/s, those to hosts included. DLN(1024,t), the same with 4, 8 or 16 hosts on a "
                   "switch of a smaller DLN, and 2D-DLN(32x32,t) each have the largest t with no more cables than the other network; the "
-                  "fastest is shown. Hosts on switches have one port (as in fat-tree and BiGraph), others all their links.");
+                  "fastest is shown (with --quick the first two of these are tried). Hosts on switches have one port (as in fat-tree and "
+                  "BiGraph), others all their links.");
     repro_table(r, "cable_count", "1,024 ranks with (at most) equal numbers of cables of equal speed",
                 "bytes|case|cables|time_us|ours|our_cables|our_options|our_us|winner|by_percent");
     for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {

@@ -123,6 +123,8 @@ static void time_flow(struct repro_report *r, const struct entrant *e, const str
     if (all ? repro_simulate(r, c, &at_flow, &flow) : alike && repro_simulate_one(r, c, &at_flow, &flow)) {
         p->flow = flow.time_us;
         p->contention = flow.max_link_contention;
+    } else if (all) {
+        snprintf(p->why + len, sizeof p->why - len, "flow: the run was refused");
     } else if (s->ranks > MOST_AT_FLOW) {
         snprintf(p->why + len, sizeof p->why - len, "flow: beyond %d ranks only where rank 0 can stand for all", MOST_AT_FLOW);
     } else {

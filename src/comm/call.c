@@ -13,6 +13,7 @@ struct tt_request {
     struct tt_op_desc op;
     uint64_t asked_ns; /* first test since the start; 0: none */
     bool started;
+    tutti_status last; /* of the last start: an error stays until the next one */
 };
 
 static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k)
@@ -114,6 +115,7 @@ tutti_status tt_request_start(struct tt_request *r)
         tt_log_enter(c->log, r->op.seq);
         st = tt_comm_begin(c, r->kept, &r->call, &r->op);
         r->started = !st;
+        r->last = st;
         if (r->started) {
             atomic_fetch_add(&c->started, 1);
             tt_helper_wake(c);
@@ -123,10 +125,11 @@ tutti_status tt_request_start(struct tt_request *r)
     return st;
 }
 
-/* A request that is done (or failed) may be started again. */
+/* A request that is done (or failed) may be started again; until then tests and waits repeat how it ended. */
 static tutti_status settle(struct tt_request *r, tutti_status st)
 {
     if (st != TUTTI_IN_PROGRESS) {
+        r->last = st;
         r->started = r->kept->running = false;
         atomic_fetch_sub(&r->comm->started, 1);
         tt_log_leave(r->comm->log, r->op.seq);
@@ -151,8 +154,8 @@ static tutti_status look_again(struct tt_request *r)
 tutti_status tt_request_test(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
-    tutti_status st = TUTTI_OK;
     tt_comm_lock(c);
+    tutti_status st = r->last;
     if (r->started)
         tt_log_wait(c->log, r->op.seq);
     if (r->started)
@@ -168,8 +171,8 @@ tutti_status tt_request_test(struct tt_request *r)
 tutti_status tt_request_wait(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
-    tutti_status st = TUTTI_OK;
     tt_comm_lock(c);
+    tutti_status st = r->last;
     if (r->started)
         tt_log_wait(c->log, r->op.seq);
     if (r->started)
@@ -181,8 +184,8 @@ tutti_status tt_request_wait(struct tt_request *r)
 tutti_status tt_request_overdue(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
-    tutti_status st = TUTTI_OK;
     tt_comm_lock(c);
+    tutti_status st = r->last;
     if (r->started)
         st = tt_comm_test_kept(c, r->kept, &r->op);
     if (st == TUTTI_IN_PROGRESS)

@@ -105,20 +105,21 @@ const char *tt_request_algo(const struct tt_request *r); /* of its plan; a const
  * tests its requests, and rests when nothing moved. pump never blocks; it returns the verdict once there is one. rest sleeps until the
  * network, or the descriptor `bell`, has news; `idle` counts the looks in a row that found nothing. overdue: whoever needs r has waited as
  * long as the deadline allows; asks who is to blame (a second at most) and returns that, or TUTTI_OK when r is done after all. */
-/* By a thread that only communicates, for itself: exact timers and short slices. On a kernel that knows slices (6.12) such a thread runs at
- * once when it has something to do, also where all cores compute; it asks for no privilege. */
-void tt_comm_thread_begin(void);
 void tt_comm_pump_begin(struct tt_comm *c); /* before the first request is started */
 tutti_status tt_comm_pump(struct tt_comm *c, bool *ret_moved);
 void tt_comm_rest(struct tt_comm *c, int bell, unsigned idle);
 tutti_status tt_request_overdue(struct tt_request *r);
 uint64_t tt_comm_timeout_ns(const struct tt_comm *c);
+/* By a thread that only communicates, for itself: exact timers and short slices. On a kernel that knows slices (6.12) such a thread runs at
+ * once when it has something to do, also where all cores compute; it asks for no privilege. */
+void tt_comm_thread_begin(void);
 
-/* While a call on c waits and finds nothing to do, it calls idle(ctx) now and then, with c's lock held: at least every millisecond. So that
- * another library whose peers wait for this rank can move on. NULL: nothing is called. Before the first call on c. */
 /* The algorithm that the communicator was opened with is that of another collective than all-reduce. The same on all ranks, before any
  * call. */
 void tt_comm_algo_of(struct tt_comm *c, tutti_coll coll);
+
+/* While a call on c waits and finds nothing to do, it calls idle(ctx) now and then, with c's lock held: at least every millisecond. So that
+ * another library whose peers wait for this rank can move on. NULL: nothing is called. Before the first call on c. */
 void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx);
 
 /* Point to point, blocking. */

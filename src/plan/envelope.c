@@ -1,4 +1,5 @@
-/* envelope.c - who wins at which size: the lower envelope of the candidates' costs, sampled at min, 2 min, 4 min, ... <= max.
+/* envelope.c - who wins at which size: the lower envelope of the candidates' costs (ties as everywhere: choose.c), sampled at min, 2 min, 4
+ * min, ... <= max.
  *
  *     time                  .  ring
  *      |     oneshot ,'   .'

@@ -109,6 +109,14 @@ static tutti_status check_tensors(const struct tt_policy_tensor *t, uint32_t n, 
     return TUTTI_OK;
 }
 
+static bool has_large(const struct tt_policy_input *in)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < in->n; i++)
+        some |= in->t[i].bytes > PART;
+    return some;
+}
+
 static enum tt_fusion default_fusion(const struct tt_policy_input *in)
 {
     switch (in->o.kind) {
@@ -347,7 +355,7 @@ tutti_status tt_policy_make(const struct tt_policy_options *o, const struct tt_p
         return st;
     fill_defaults(&in);
     st = in.o.fusion == TT_FUSION_SEARCH ? search_thresholds(&in, &c, err) : make_ordered(&in, &c, err);
-    if (!st && in.o.fusion == TT_FUSION_SEARCH && o->partition_bytes == 0) { /* large tensors whole, and in parts */
+    if (!st && in.o.fusion == TT_FUSION_SEARCH && o->partition_bytes == 0 && has_large(&in)) { /* whole, and in parts */
         in.o.partition_bytes = PART;
         st = search_thresholds(&in, &c, err);
     }

@@ -58,9 +58,12 @@ struct tt_policy_tensor {
 
 /* What carries a bucket. AUTO: whatever the planner finds cheapest for that collective and size. DIRECT: what f16 and bf16 are best carried
  * by, since their sums are held in f32 and rounded once. */
-#define TT_POLICY_ALGO_LIST(X)                                                                                                            \
-    X(AUTO, "auto") X(RING, "ring") X(HALVING_DOUBLING, "halving-doubling") X(RECURSIVE_DOUBLING, "recursive-doubling") X(DIRECT, "direc" \
-                                                                                                                                  "t")
+#define TT_POLICY_ALGO_LIST(X)                  \
+    X(AUTO, "auto")                             \
+    X(RING, "ring")                             \
+    X(HALVING_DOUBLING, "halving-doubling")     \
+    X(RECURSIVE_DOUBLING, "recursive-doubling") \
+    X(DIRECT, "direct")
 enum tt_policy_algo {
 #define TT_POLICY_ALGO_ENUM(id, name) TT_POLICY_##id,
     TT_POLICY_ALGO_LIST(TT_POLICY_ALGO_ENUM)
@@ -139,7 +142,7 @@ struct tt_policy_options {
     uint32_t nearby;          /* [4] */
     uint64_t cycle_ps;        /* [5 ms] */
     uint64_t partition_bytes; /* larger tensors are cut in parts of at most this; UINT64_MAX: not [bytescheduler 4 MiB; dear without
-                               * times 16 MiB; others: not] */
+                               * times 16 MiB, with times what the model likes better; others: not] */
     enum tt_policy_order order;
     uint32_t lookahead; /* TT_ORDER_PUBLISHED: groups [1] */
 };

@@ -63,7 +63,8 @@ static bool within(uint64_t a, uint64_t b, unsigned percent)
     return (double)apart <= (double)most * percent / 100;
 }
 
-static double agreement(const struct tt_probe *p)
+/* Pairs that shared an uplink with others while they were measured tell nothing of what one alone would get, and are left out. */
+static void agree(struct tt_probe *p)
 {
     uint64_t good = 0, n = 0;
     for (uint32_t a = 0; a < p->hosts; a++)
@@ -72,7 +73,8 @@ static double agreement(const struct tt_probe *p)
             n += bw != 0;
             good += bw && within(bw, predicted(p, a, b), 15);
         }
-    return n ? (double)good / (double)n : 1;
+    p->judged = (uint32_t)n;
+    p->confidence = n ? (double)good / (double)n : p->hosts < 2;
 }
 
 static int rising(const void *a, const void *b)
@@ -157,7 +159,7 @@ static bool judge_groups(struct tt_probe *p)
 tutti_status tt_probe_judge(struct tt_probe *p, struct tutti_error *err)
 {
     uint64_t all = (uint64_t)p->hosts * (p->hosts - 1);
-    p->confidence = agreement(p);
+    agree(p);
     p->said.len = 0;
     bool ok = p->hosts < 2 || judge_hosts(p);
     for (uint32_t a = 0; ok && a < p->hosts; a++)

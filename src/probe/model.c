@@ -169,8 +169,8 @@ static tutti_status describe(const struct parts *m, struct tutti_error *err)
 {
     const struct tt_probe *p = m->p;
     char text[160];
-    snprintf(text, sizeof text, "measured: %u ranks, %u hosts, %u groups; %u of %llu pairs; confidence %.2f", p->ranks, p->hosts, p->groups,
-             p->pairs, (unsigned long long)p->hosts * (p->hosts - 1), p->confidence);
+    snprintf(text, sizeof text, "measured: %u ranks, %u hosts, %u groups; %u of %llu pairs; confidence %.2f by %u of them", p->ranks,
+             p->hosts, p->groups, p->pairs, (unsigned long long)p->hosts * (p->hosts - 1), p->confidence, p->judged);
     free(m->t->spec);
     m->t->spec = tt_strdup(text);
     m->t->gamma = (double)p->gamma_fs * 1e-15;

@@ -57,7 +57,8 @@ struct tt_probe {
     bool crowded;               /* there was time for crowds */
     bool unsure;                /* crowds slow pairs down, but no groups explain which */
     uint64_t overhead_ps, gamma_fs, ns;
-    double confidence;  /* the part of the measured pairs that the topology predicts within 15 % */
+    uint32_t judged;    /* pairs that were measured with nobody else on the way */
+    double confidence;  /* the part of the judged pairs that the topology predicts within 15 %; 0 when there are none */
     struct tt_vec said; /* char[TT_PROBE_TEXT]: what is slow or odd, by name */
 };
 

@@ -13,6 +13,8 @@
 
 #include "train/parts.h"
 
+enum { WIDE = 1024 }; /* elements */
+
 static size_t state_each(const struct tt_tensor *x)
 {
     return tt_train_state_each(x->v.dtype);
@@ -42,18 +44,31 @@ static char *mine(struct tt_trainer *t, uint32_t slot, const struct tt_bucket *b
 
 /* ---- the copy in f32 ---- */
 
+/* Where the copy rounds to the parameter it knows more than the parameter does, and stays. */
+static void widen_some(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n)
+{
+    uint16_t rounded[WIDE];
+    float wide[WIDE];
+    for (size_t at = 0; at < n; at += WIDE) {
+        size_t m = n - at < WIDE ? n - at : WIDE;
+        tt_half_narrow(dtype, copy + at, rounded, m);
+        tt_half_widen(dtype, param + at, wide, m);
+        for (size_t k = 0; k < m; k++)
+            copy[at + k] = rounded[k] == param[at + k] ? copy[at + k] : wide[k];
+    }
+}
+
 static void widen(struct tt_trainer *t, uint32_t i)
 {
     const struct tt_tensor *x = &t->tensors[i];
     if (!tt_train_sharded(t)) {
-        tt_half_widen(x->v.dtype, x->param, (float *)(void *)(t->state[TT_STATE_MASTER] + x->state_at), x->v.count);
+        widen_some(x->v.dtype, x->param, (float *)(void *)(t->state[TT_STATE_MASTER] + x->state_at), x->v.count);
         return;
     }
     for (uint32_t k = x->first_bucket; k <= x->last_bucket; k++) {
         struct piece p = piece_of(x, &t->buckets[k], t->rank);
         if (p.n)
-            tt_half_widen(x->v.dtype, (const uint16_t *)x->param + p.from, (float *)(void *)mine(t, TT_STATE_MASTER, &t->buckets[k], &p),
-                          p.n);
+            widen_some(x->v.dtype, (const uint16_t *)x->param + p.from, (float *)(void *)mine(t, TT_STATE_MASTER, &t->buckets[k], &p), p.n);
     }
 }
 
@@ -193,12 +208,17 @@ tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, 
     return TUTTI_OK;
 }
 
-/* An open step of which nothing has been handed over is counted already. */
+/* An open step of which nothing has been handed over is counted already, and so is one whose gradients are averaged but not used yet. */
+static bool counted(struct tt_trainer *t, uint32_t i)
+{
+    return atomic_load(&t->active) || (t->averaged && t->tensors[i].used);
+}
+
 uint64_t tt_trainer_updates(struct tt_trainer *t, uint32_t i)
 {
     if (slot_of(t, i, 0) == TT_STATES || tt_trainer_flush(t))
         return 0;
-    return t->tensors[i].updates - (atomic_load(&t->active) ? 1 : 0);
+    return t->tensors[i].updates - (counted(t, i) ? 1 : 0);
 }
 
 tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n, struct tutti_error *err)
@@ -206,6 +226,6 @@ tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n
     struct tutti_error unread;
     tutti_status st = check(t, i, 0, err ? err : &unread);
     if (!st)
-        t->tensors[i].updates = n + (atomic_load(&t->active) ? 1 : 0);
+        t->tensors[i].updates = n + (counted(t, i) ? 1 : 0);
     return st;
 }

@@ -80,10 +80,18 @@ static void take_groups(struct tt_trainer *t)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* Averages that no step() followed: nothing was updated, and nothing will be. */
+static void drop_averages(struct tt_trainer *t)
+{
+    for (uint32_t i = 0; t->averaged && i < t->ntensors; i++)
+        t->tensors[i].updates -= t->tensors[i].used;
+    t->averaged = false;
+}
+
 static void reset(struct tt_trainer *t)
 {
+    drop_averages(t);
     t->steps++;
-    t->averaged = false;
     t->clip = 1;
     t->scale = t->next_scale;
     take_groups(t);
@@ -97,6 +105,8 @@ static void reset(struct tt_trainer *t)
     for (uint32_t k = 0; k < t->nlaunches; k++) {
         atomic_store_explicit(&t->launches[k].missing, t->launches[k].needs, memory_order_relaxed);
         atomic_store_explicit(&t->launches[k].done, false, memory_order_relaxed);
+        atomic_store_explicit(&t->launches[k].start_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&t->launches[k].end_ns, 0, memory_order_relaxed);
     }
     atomic_store(&t->stepped, false);
     atomic_store(&t->head, 0); /* from here on the thread looks */
@@ -212,12 +222,9 @@ static tutti_status end_backward(struct tt_trainer *t)
         return tt_train_blame(
             t, "tensor %s was not ready in step %llu: it got no gradient (allow_unused, in Python find_unused_parameters, permits that)",
             t->tensors[missing].v.name, (unsigned long long)t->steps);
-    if (!tt_train_sharded(t)) /* no update has begun */
-        take_groups(t);
     for (uint32_t i = 0; i < t->ntensors; i++) {
         complete(t, i);
         atomic_store(&t->tensors[i].touched, false);
-        atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);
     }
     atomic_store(&t->stepped, true);
     atomic_store(&t->active, false);
@@ -242,10 +249,12 @@ tutti_status tt_trainer_average(struct tt_trainer *t)
 tutti_status tt_trainer_step(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "step");
-    if (!st && t->averaged)
-        take_groups(t);
-    else if (!st)
+    if (!st && !t->averaged)
         st = end_backward(t);
+    if (!st && !tt_train_sharded(t)) /* no update has begun */
+        take_groups(t);
+    for (uint32_t i = 0; !st && i < t->ntensors; i++)
+        atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);
     t->averaged = false;
     return !st && t->policy->wait_at_step ? tt_train_settle_all(t) : st;
 }

@@ -455,6 +455,43 @@ def test_planned_with_times():
         optimizer.close()
 
 
+def test_averages_that_are_not_used():
+    """Looking at gradients is no step: skipped steps leave nothing behind, and a second backward adds to the averages, as with DDP."""
+    for policy in ("bucket", "dear"):
+        for builtin in (True, False):
+            model, optimizer = ours(make_sgd, policy, builtin=builtin)
+            before = flat(model)
+            loss_of(model, 0, [ME]).backward()
+            assert torch.isfinite(clip(model))
+            optimizer.zero_grad()
+            assert torch.equal(flat(model), before), "a step that was skipped"
+            train(model, optimizer, [ME])
+            compare(model, alone(make_sgd)[0], (policy, builtin, "after a skipped step"))
+            optimizer.close()
+    model, optimizer = ours(make_sgd, "dear")
+    reference = make_model()
+    single = make_sgd(reference)
+    for step in (0, 1):
+        loss_of(reference, step, range(N)).backward()
+        loss_of(model, step, [ME]).backward()
+        assert model[3].weight.grad.abs().sum() > 0
+    single.step()
+    optimizer.step()
+    compare(model, reference, "two backward passes, looked at in between")
+    loss_of(model, 2, [ME]).backward()
+    case.raises(RuntimeError, optimizer.state_dict, "after step()")
+    clip(model)
+    before = flat(model)
+    for group in optimizer.param_groups:
+        group["lr"], group["momentum"] = 0.0, 0.0
+    steps = optimizer.state_dict()
+    assert steps["state"]
+    optimizer.step()
+    optimizer.flush()
+    assert torch.equal(flat(model), before), "the learning rate of step() counts"
+    optimizer.close()
+
+
 def test_wrong_use():
     model = make_model()
     stranger = torch.nn.Parameter(torch.zeros(7))

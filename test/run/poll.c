@@ -76,7 +76,9 @@ static void told(struct tutti_request *r, const char *directory)
     if (!strstr(tutti_comm_last_error(comm)->text, words))
         die("the error does not name the last rank", tutti_comm_last_error(comm)->text);
     printf("told: %s\n", tutti_comm_last_error(comm)->text);
-    if (tutti_request_start(r) == TUTTI_OK && tutti_request_test(r) == TUTTI_OK)
+    if (tutti_request_test(r) >= 0 || tutti_request_wait(r) >= 0)
+        die("the request", "failed, and says later that it has not");
+    if (tutti_request_start(r) == TUTTI_OK || tutti_request_test(r) >= 0)
         die("the request", "works after the communicator has failed");
     marker(path, sizeof path, directory, rank);
     FILE *f = fopen(path, "w");

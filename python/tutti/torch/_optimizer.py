@@ -33,7 +33,7 @@ from . import _builtin, _trace
 from ._group import ProcessGroupTutti
 from ._lazy import lazy, plain
 from ._ledger import Closer
-from ._tensors import NAMES
+from ._tensors import NAMES, _short
 
 DEFERRED = ("dear", "dear-sharded", "bytescheduler")
 
@@ -158,8 +158,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if p.dtype not in NAMES or not p.is_contiguous() or p.device.type != "cpu":
             raise ValueError(f"{name}: {p.dtype} on {p.device.type}: contiguous CPU parameters of a known type are needed")
         more: Dict[str, Any] = {"param": p.data_ptr()} if self.builtin and p.numel() else {}
-        if name in self._times:
-            more["forward_us"], more["backward_us"] = self._times[name]
+        more["forward_us"], more["backward_us"] = self._times.get(_short(name), (0.0, 0.0))
         dtype = NAMES[p.dtype]
         if self._narrow(p):
             dtype, more["wide_param"] = self.wire, True
@@ -431,6 +430,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> Dict[str, Any]:
         """In torch's form, with every update done; complete on every rank. With dear-sharded all ranks call it together."""
+        if self._open and self.builtin:
+            raise RuntimeError("tutti: optimizer.state_dict() between backward() and step(): the library has the gradients; call it after step()")
         self.flush()
         if self.builtin:
             _builtin.export(self._trainer, self._slots, self.inner)

@@ -22,15 +22,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ._optimizer import _after_accumulation, _kind
-from ._tensors import NAMES
-
-LONGEST = 63  # bytes of a name in a file
-
-
-def _short(name: str) -> str:
-    """The end of a long name says more than its beginning."""
-    raw = name.encode()
-    return name if len(raw) <= LONGEST else "~" + raw[1 - LONGEST :].decode(errors="ignore")
+from ._tensors import NAMES, _short
 
 
 class _Layer:

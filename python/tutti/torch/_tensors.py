@@ -132,3 +132,12 @@ def reduce_gathered(parts: Tensor, op: str) -> Tensor:
     if op == "avg":
         total = total / len(parts) if total.is_floating_point() or total.is_complex() else total // len(parts)
     return total
+
+
+LONGEST = 63  # bytes of a name in a file
+
+
+def _short(name: str) -> str:
+    """The end of a long name says more than its beginning."""
+    raw = name.encode()
+    return name if len(raw) <= LONGEST else "~" + raw[1 - LONGEST :].decode(errors="ignore")
