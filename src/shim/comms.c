@@ -5,8 +5,8 @@
  * it at the same one; whether all succeeded is agreed upon, and otherwise nothing is ever taken there. An exchange through MPI comes first:
  * who arrives early waits in MPI, which drives its messages; from then on everybody is here.
  *
- * Freeing MPI's communicator (collective) deletes the attribute, and with it ours. What is left at the end is closed when MPI_Finalize
- * deletes the attributes of MPI_COMM_SELF, which it does first, in whatever language it was called. */
+ * Freeing MPI's communicator (collective) deletes the attribute, and with it ours, once what was started on it has ended. What is left at
+ * the end is closed when MPI_Finalize deletes the attributes of MPI_COMM_SELF, which it does first, in whatever language it was called. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +61,8 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)extra;
     if (comm == MPI_COMM_WORLD)
         atomic_store(&of_world, NULL);
+    if (c->tutti)
+        shim_requests_forget(comm);
     unlist(c);
     tutti_comm_close(c->tutti);
     free(c);

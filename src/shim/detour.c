@@ -27,10 +27,13 @@ static bool make_room(struct shim_detour *d, const struct shim_side *s, size_t m
 
 static bool set_target(struct shim_detour *d, const struct shim_side *to, size_t bytes, int blocks)
 {
-    d->to = *to;
+    MPI_Datatype own;
+    if (PMPI_Type_dup(to->type, &own) != MPI_SUCCESS)
+        return false;
+    d->to = (struct shim_side){to->buf, to->count, own};
     d->bytes = bytes;
     d->blocks = blocks;
-    return PMPI_Type_dup(to->type, &d->to.type) == MPI_SUCCESS;
+    return true;
 }
 
 bool shim_detour_front(struct shim_detour *d, void *to, size_t bytes)

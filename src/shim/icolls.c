@@ -66,13 +66,18 @@ static int out_of_memory(const struct start *s)
     return shim_no_memory(s->call, s->comm, s->c);
 }
 
+static int give_up(struct start *s, int rc, MPI_Request *request)
+{
+    *request = MPI_REQUEST_NULL;
+    shim_detour_end(&s->detour, false);
+    tutti_request_free(s->request);
+    return rc == MPI_ERR_NO_MEM ? out_of_memory(s) : shim_failed(s->call, s->comm, tutti_comm_last_error(s->c->tutti));
+}
+
 static int launch(struct start *s, tutti_status made, MPI_Request *request)
 {
     int rc = made ? MPI_ERR_OTHER : shim_request_start(s->request, s->call, s->comm, &s->detour, request);
-    if (rc == MPI_SUCCESS)
-        return rc;
-    shim_detour_end(&s->detour, false);
-    return shim_failed(s->call, s->comm, tutti_comm_last_error(s->c->tutti));
+    return rc == MPI_SUCCESS ? rc : give_up(s, rc, request);
 }
 
 /* ---- reductions ---- */
@@ -103,7 +108,7 @@ static int scatter(struct start *s, const void *sendbuf, void *recvbuf, MPI_Requ
 {
     void *out = recvbuf;
     if (sendbuf == MPI_IN_PLACE) {
-        if (!shim_detour_front(&s->detour, recvbuf, s->bytes))
+        if (!shim_detour_front(&s->detour, recvbuf, s->count / s->type.each * s->type.bytes))
             return out_of_memory(s);
         sendbuf = recvbuf;
         out = s->detour.result;
@@ -132,6 +137,14 @@ static bool is_even(const int *counts, MPI_Comm comm)
     return true;
 }
 
+/* As the blocking form does: what was found about that is found again by these bytes. */
+static void count_all_blocks(struct start *s)
+{
+    int size = 0;
+    if (PMPI_Comm_size(s->comm, &size) != MPI_SUCCESS || __builtin_mul_overflow(s->bytes, (size_t)size, &s->bytes))
+        s->why = SHIM_ARGUMENT;
+}
+
 SHIM_API int MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                                  MPI_Request *request)
 {
@@ -139,6 +152,8 @@ SHIM_API int MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int c
     struct start s = reduction(SHIM_IREDUCE_SCATTER, SHIM_REDUCE_SCATTER, even ? counts[0] : 0, type, op, comm);
     if (s.why == SHIM_TAKEN && !even)
         s.why = SHIM_UNEVEN;
+    if (s.why == SHIM_TAKEN)
+        count_all_blocks(&s);
     if (!begin(&s, false))
         return PMPI_Ireduce_scatter(sendbuf, recvbuf, counts, type, op, comm, request);
     return scatter(&s, sendbuf, recvbuf, request);
@@ -215,5 +230,5 @@ SHIM_API int ALLREDUCE_INIT(const void *sendbuf, void *recvbuf, int count, MPI_D
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
     tutti_status st = tutti_allreduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, &s.request);
     int rc = st ? MPI_ERR_OTHER : shim_request_keep(s.request, comm, request);
-    return rc == MPI_SUCCESS ? rc : shim_failed(s.call, comm, tutti_comm_last_error(s.c->tutti));
+    return rc == MPI_SUCCESS ? rc : give_up(&s, rc, request);
 }

@@ -6,66 +6,103 @@
  *
  *     Iallreduce:  tutti_request_start, Irecv(self, tag)      drive: tutti_request_test says done -> Send(self, tag)      Wait: MPI's own
  *
- * Tutti's requests progress by its own thread, which never calls MPI; who tests or waits drives (waits.c). */
+ * Tutti's requests progress by its own thread, which never calls MPI; who tests or waits drives (waits.c). When one has
+ * failed its message is sent too, but not before the program asks for it: the function that then completes it returns the error. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "shim/shim.h"
 
-enum { SLOTS = 512 }; /* active or persistent ones at the same time; below what a communicator of Tutti can run */
+enum {
+    RUNNING = 512, /* at the same time; below what a communicator of Tutti can run */
+    GROW = 64
+};
 
+/* Free, or of a request until MPI's side of it has ended; of a persistent one until that is freed. */
 struct slot {
-    struct tutti_request *tutti; /* NULL: free */
+    bool taken;
+    struct tutti_request *tutti; /* NULL: its communicator was freed */
     MPI_Request handle;
-    MPI_Comm comm;
+    MPI_Comm comm; /* MPI_COMM_NULL: freed */
     enum shim_call call;
     struct shim_detour detour;
-    bool persistent, active;
+    bool persistent;
+    bool active; /* MPI's side waits for its message */
+    bool failed, said;
+    const MPI_Request *at; /* a failed one's handle where it was last seen */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slot slots[SLOTS];
-static _Atomic unsigned nactive, nkept;
-static unsigned used; /* slots below this have been used */
+static struct slot *slots; /* a slot's place is its tag; they move when there are more */
+static unsigned nslots, nrunning;
+static _Atomic unsigned nactive, nkept, nfailed;
 
 bool shim_requests_active(void)
 {
-    return atomic_load_explicit(&nactive, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&nactive, memory_order_relaxed) > 0 || atomic_load_explicit(&nfailed, memory_order_relaxed) > 0;
+}
+
+static void release(struct slot *s)
+{
+    tutti_request_free(s->tutti);
+    *s = (struct slot){.taken = false};
 }
 
 /* The message that completes MPI's side; its receive is posted, so this does not wait. */
-static void complete(unsigned i)
+static void complete(struct slot *s)
 {
-    struct slot *s = &slots[i];
-    shim_detour_end(&s->detour, true);
-    PMPI_Send(NULL, 0, MPI_BYTE, 0, (int)i, shim_self());
+    PMPI_Send(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self());
     s->active = false;
     atomic_fetch_sub(&nactive, 1);
-    if (s->persistent)
-        return;
-    tutti_request_free(s->tutti);
-    s->tutti = NULL;
+    if (!s->persistent && !s->failed)
+        release(s);
 }
 
-static void drive(unsigned i)
+/* A failed one is completed when somebody asks for it (shim_failed_find), who can then be told. */
+static void drive(struct slot *s)
 {
-    struct slot *s = &slots[i];
-    tutti_status st = s->active ? tutti_request_test(s->tutti) : TUTTI_IN_PROGRESS;
-    if (st == TUTTI_OK)
-        complete(i);
-    else if (st < 0)
-        shim_failed(s->call, s->comm, &(struct tutti_error){.status = st, .text = "a rank of it failed (its other calls say which)"});
+    tutti_status st = s->active && !s->failed ? tutti_request_test(s->tutti) : TUTTI_IN_PROGRESS;
+    if (st == TUTTI_IN_PROGRESS)
+        return;
+    nrunning--;
+    shim_detour_end(&s->detour, st == TUTTI_OK);
+    if (st == TUTTI_OK) {
+        complete(s);
+        return;
+    }
+    s->failed = true;
+    atomic_fetch_add(&nfailed, 1);
+}
+
+/* Calls the error handlers, which may be the program's and call anything: without the lock. */
+static void say_failures(void)
+{
+    if (!atomic_load_explicit(&nfailed, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < nslots; i++) {
+        if (!slots[i].failed || slots[i].said)
+            continue;
+        struct slot s = slots[i];
+        slots[i].said = true;
+        pthread_mutex_unlock(&lock);
+        shim_failed(s.call, s.comm, &(struct tutti_error){.text = "a rank of it failed (its other calls say which)"});
+        pthread_mutex_lock(&lock);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void shim_requests_drive(void)
 {
     if (!shim_requests_active() || pthread_mutex_trylock(&lock))
         return; /* who has the lock is driving */
-    for (unsigned i = 0; i < used; i++)
-        drive(i);
+    for (unsigned i = 0; i < nslots; i++)
+        drive(&slots[i]);
     pthread_mutex_unlock(&lock);
+    say_failures();
 }
 
 void shim_pause(unsigned looks)
@@ -76,68 +113,176 @@ void shim_pause(unsigned looks)
         nanosleep(&(struct timespec){.tv_nsec = looks < 200 ? 20000 : 100000}, NULL);
 }
 
-/* A free slot; waits for one when there is none, which ends because requests of a communicator run in the order of their starts. The lock
- * is held. */
-static unsigned find_slot(void)
+/* Until it is done or has failed. The lock is held. */
+static void drive_to_end(struct slot *s)
 {
-    for (unsigned looks = 0;; looks++) {
-        for (unsigned i = 0; i < SLOTS; i++)
-            if (!slots[i].tutti) {
-                used = i >= used ? i + 1 : used;
-                return i;
-            }
-        for (unsigned i = 0; i < used; i++)
-            drive(i);
+    for (unsigned looks = 0; s->active && !s->failed; looks++) {
+        drive(s);
         shim_poke(NULL);
         shim_pause(looks);
     }
 }
 
+/* A free slot; there are more when there is none, as many as MPI has tags. NULL: no memory. The lock is held. */
+static struct slot *find_slot(void)
+{
+    int *most = NULL, found = 0;
+    for (unsigned i = 0; i < nslots; i++)
+        if (!slots[i].taken)
+            return &slots[i];
+    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
+    if (!found || nslots + GROW > (unsigned)*most)
+        return NULL;
+    struct slot *grown = realloc(slots, (nslots + GROW) * sizeof *slots);
+    if (!grown)
+        return NULL;
+    slots = grown;
+    memset(&slots[nslots], 0, GROW * sizeof *slots);
+    nslots += GROW;
+    return &slots[nslots - GROW];
+}
+
+/* Waits while too many run, which ends because requests of a communicator run in the order of their starts. The lock is held. */
 static int activate(struct slot *s)
 {
-    if (tutti_request_start(s->tutti))
+    for (unsigned looks = 0; nrunning >= RUNNING; looks++) {
+        for (unsigned i = 0; i < nslots; i++)
+            drive(&slots[i]);
+        shim_poke(NULL);
+        shim_pause(looks);
+    }
+    if (!s->tutti || tutti_request_start(s->tutti))
         return MPI_ERR_OTHER;
     s->active = true;
+    nrunning++;
     atomic_fetch_add(&nactive, 1);
     return MPI_SUCCESS;
 }
 
+/* A receive that no message will come for. */
+static void withdraw(MPI_Request *request)
+{
+    PMPI_Cancel(request);
+    PMPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+/* The slot is filled, MPI's receive is posted. */
+static int launch(struct slot *s, MPI_Request *ret)
+{
+    int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self(), ret);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    s->handle = *ret;
+    rc = activate(s);
+    if (rc != MPI_SUCCESS)
+        withdraw(ret);
+    return rc;
+}
+
 int shim_request_start(struct tutti_request *r, enum shim_call call, MPI_Comm comm, const struct shim_detour *d, MPI_Request *ret)
 {
+    int rc = MPI_ERR_NO_MEM;
     pthread_mutex_lock(&lock);
-    unsigned i = find_slot();
-    slots[i] = (struct slot){.tutti = r, .comm = comm, .call = call, .detour = *d};
-    int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, (int)i, shim_self(), ret);
-    slots[i].handle = *ret;
-    if (rc == MPI_SUCCESS)
-        rc = activate(&slots[i]);
-    if (rc != MPI_SUCCESS)
-        slots[i].tutti = NULL;
+    struct slot *s = find_slot();
+    if (s) {
+        *s = (struct slot){.taken = true, .tutti = r, .comm = comm, .call = call, .detour = *d};
+        rc = launch(s, ret);
+    }
+    if (s && rc != MPI_SUCCESS)
+        *s = (struct slot){.taken = false};
     pthread_mutex_unlock(&lock);
     return rc;
 }
 
 int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret)
 {
+    int rc = MPI_ERR_NO_MEM;
+    MPI_Request handle;
     pthread_mutex_lock(&lock);
-    unsigned i = find_slot();
-    slots[i] = (struct slot){.tutti = r, .comm = comm, .call = SHIM_ALLREDUCE_INIT, .persistent = true};
-    int rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, (int)i, shim_self(), &slots[i].handle);
+    struct slot *s = find_slot();
+    if (s)
+        rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self(), &handle);
     if (rc == MPI_SUCCESS) {
-        *ret = slots[i].handle;
+        *s = (struct slot){.taken = true, .tutti = r, .handle = handle, .comm = comm, .call = SHIM_ALLREDUCE_INIT, .persistent = true};
+        *ret = handle;
         atomic_fetch_add(&nkept, 1);
-    } else {
-        slots[i].tutti = NULL;
     }
     pthread_mutex_unlock(&lock);
     return rc;
 }
 
+void shim_requests_forget(MPI_Comm comm)
+{
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < nslots; i++)
+        if (slots[i].taken && slots[i].comm == comm)
+            drive_to_end(&slots[i]);
+    pthread_mutex_unlock(&lock);
+    say_failures();
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < nslots; i++)
+        if (slots[i].taken && slots[i].comm == comm) {
+            tutti_request_free(slots[i].tutti);
+            slots[i].tutti = NULL;
+            slots[i].comm = MPI_COMM_NULL;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- failed ones ---- */
+
+static const MPI_Request *place_of(MPI_Request handle, int count, const MPI_Request *requests)
+{
+    for (int i = 0; i < count; i++)
+        if (requests[i] == handle)
+            return &requests[i];
+    return NULL;
+}
+
+void shim_failed_find(int count, const MPI_Request *requests)
+{
+    if (!atomic_load_explicit(&nfailed, memory_order_relaxed) || !requests)
+        return;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < nslots; i++) {
+        struct slot *s = &slots[i];
+        const MPI_Request *at = s->failed ? place_of(s->handle, count, requests) : NULL;
+        if (at || (s->at >= requests && s->at < requests + count)) /* seen, or something else is there now */
+            s->at = at;
+        if (at && s->active)
+            complete(s);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool shim_failed_take(const MPI_Request *at)
+{
+    bool found = false;
+    if (!atomic_load_explicit(&nfailed, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; !found && i < nslots; i++) {
+        struct slot *s = &slots[i];
+        found = s->failed && !s->active && s->at == at;
+        if (!found)
+            continue;
+        atomic_fetch_sub(&nfailed, 1);
+        s->failed = s->said = false;
+        s->at = NULL;
+        if (!s->persistent)
+            release(s);
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* ---- functions of MPI that take requests, but those that complete them (waits.c) ---- */
+
 /* The slot of a request of ours; NULL: not ours. A slot is free before MPI can give its handle to somebody else. The lock is held. */
 static struct slot *find(MPI_Request handle)
 {
-    for (unsigned i = 0; i < used; i++)
-        if (slots[i].tutti && slots[i].handle == handle)
+    for (unsigned i = 0; i < nslots; i++)
+        if (slots[i].taken && slots[i].handle == handle)
             return &slots[i];
     return NULL;
 }
@@ -156,9 +301,11 @@ SHIM_API int MPI_Start(MPI_Request *request)
         return rc;
     pthread_mutex_lock(&lock);
     struct slot *s = kept(*request);
-    MPI_Comm comm = s ? s->comm : MPI_COMM_NULL;
+    MPI_Comm comm = s && s->comm != MPI_COMM_NULL ? s->comm : MPI_COMM_WORLD;
     if (s)
         rc = activate(s);
+    if (rc != MPI_SUCCESS)
+        withdraw(request);
     pthread_mutex_unlock(&lock);
     return rc == MPI_SUCCESS ? rc : (PMPI_Comm_call_errhandler(comm, rc), rc);
 }
@@ -175,18 +322,16 @@ SHIM_API int MPI_Startall(int count, MPI_Request requests[])
 
 SHIM_API int MPI_Request_free(MPI_Request *request)
 {
-    struct slot *s = NULL;
     if (request && atomic_load(&nkept)) {
         pthread_mutex_lock(&lock);
-        s = kept(*request);
-        for (unsigned looks = 0; s && s->active; looks++) {
-            drive((unsigned)(s - slots));
-            shim_poke(NULL);
-            shim_pause(looks);
-        }
+        struct slot *s = kept(*request);
         if (s) {
-            tutti_request_free(s->tutti);
-            s->tutti = NULL;
+            drive_to_end(s);
+            if (s->active)
+                complete(s);
+            if (s->failed)
+                atomic_fetch_sub(&nfailed, 1);
+            release(s);
             atomic_fetch_sub(&nkept, 1);
         }
         pthread_mutex_unlock(&lock);
@@ -201,7 +346,7 @@ SHIM_API int MPI_Cancel(MPI_Request *request)
     if (request && (shim_requests_active() || atomic_load(&nkept))) {
         pthread_mutex_lock(&lock);
         struct slot *s = find(*request);
-        comm = s ? s->comm : comm;
+        comm = !s ? comm : s->comm != MPI_COMM_NULL ? s->comm : MPI_COMM_WORLD;
         pthread_mutex_unlock(&lock);
     }
     if (comm == MPI_COMM_NULL)

@@ -152,12 +152,18 @@ double shim_now_us(void);
 const char *shim_call_name(enum shim_call call);
 
 /* ---- requests.c ---- */
-/* Starts one; *ret is a request of MPI's own kind that completes when ours does. On success request and detour are no longer the caller's.
- */
+/* Starts one; *ret is a request of MPI's own kind that completes when ours does. On success request and detour are no longer the caller's;
+ * MPI_ERR_NO_MEM: nothing was tried. */
 int shim_request_start(struct tutti_request *r, enum shim_call call, MPI_Comm comm, const struct shim_detour *d, MPI_Request *ret);
 /* A persistent one, not started. */
 int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret);
-bool shim_requests_active(void);
-void shim_requests_drive(void); /* completes MPI's side of what is done */
+bool shim_requests_active(void); /* or failed, and nobody was told */
+void shim_requests_drive(void);  /* completes MPI's side of what is done */
+/* The communicator is about to be closed: all on it end, and its persistent ones can no longer be started. */
+void shim_requests_forget(MPI_Comm comm);
+/* Which of these have failed? MPI's side of them is completed; for each one that MPI then says is done, in its place, ask shim_failed_take.
+ */
+void shim_failed_find(int count, const MPI_Request *requests);
+bool shim_failed_take(const MPI_Request *at);
 void shim_pause(unsigned looks);
 #endif

@@ -64,7 +64,7 @@ there() {
         return 1
     fi
     [ -z "$3" ] || [ ! -e "$3" ] || return 0
-    echo "$1: skipped: Debian's $4 is not installed (tools/setup mpi)"
+    echo "$1: skipped: Debian's $4 is not installed (tools/setup samples programs)"
     return 1
 }
 

@@ -321,7 +321,48 @@ static void persistent(void)
     expect("a freed request is not MPI_REQUEST_NULL", r[0] == MPI_REQUEST_NULL);
 }
 
+/* More than any table of fixed size would hold. */
+static void many_persistent(void)
+{
+    enum { MANY = 600 };
+    MPI_Request r[MANY];
+    int *mine = (int *)in, *sum = (int *)ours, wrong = 0;
+    for (int i = 0; i < MANY; i++) {
+        mine[i] = i + rank;
+        sum[i] = -1;
+        MPI_Allreduce_init(&mine[i], &sum[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &r[i]);
+    }
+    MPI_Startall(MANY, r);
+    MPI_Waitall(MANY, r, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < MANY; i++) {
+        wrong += sum[i] != size * i + size * (size - 1) / 2;
+        MPI_Request_free(&r[i]);
+    }
+    expect("many persistent ones", wrong == 0);
+}
+
 /* ---- communicators ---- */
+
+/* Legal: what was started ends normally. (Open MPI 4 crashes here by itself.) */
+static void freed_before_wait(void)
+{
+#ifndef OPEN_MPI
+    MPI_Comm comm;
+    MPI_Request r[3];
+    int mine = rank + 1, sum[3] = {-1, -1, -1}, want = size * (size + 1) / 2;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < 5; i++)
+        MPI_Barrier(comm); /* opens it */
+    MPI_Allreduce_init(&mine, &sum[2], 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &r[2]);
+    MPI_Start(&r[2]);
+    MPI_Iallreduce(&mine, &sum[0], 1, MPI_INT, MPI_SUM, comm, &r[0]);
+    MPI_Iallreduce(&mine, &sum[1], 1, MPI_INT, MPI_SUM, comm, &r[1]);
+    MPI_Comm_free(&comm);
+    MPI_Waitall(3, r, MPI_STATUSES_IGNORE);
+    expect("all-reduces on a communicator that was freed", sum[0] == want && sum[1] == want && sum[2] == want);
+    MPI_Request_free(&r[2]);
+#endif
+}
 
 static void sum_ranks(MPI_Comm comm)
 {
@@ -435,6 +476,37 @@ static void threads(void)
     MPI_Comm_free(&comm[1]);
 }
 
+/* By name only, with a deadline: rank 1 does not come, and who waits for a request hears that it failed, each way of waiting. */
+static void late(void)
+{
+    int mine = 1, sum[4], flag = 0, index = -1, token = 0;
+    MPI_Status status[2];
+    MPI_Request r[5];
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 1) {
+        PMPI_Recv(&token, 1, MPI_INT, 0, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return;
+    }
+    MPI_Allreduce_init(&mine, &sum[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &r[4]);
+    MPI_Start(&r[4]);
+    for (int i = 0; i < 4; i++)
+        MPI_Iallreduce(&mine, &sum[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &r[i]);
+    expect("MPI_Wait succeeds", MPI_Wait(&r[0], MPI_STATUS_IGNORE) == MPI_ERR_OTHER && r[0] == MPI_REQUEST_NULL);
+    expect("MPI_Wait fails twice", MPI_Wait(&r[0], MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    MPI_Request_get_status(r[1], &flag, MPI_STATUS_IGNORE);
+    expect("MPI_Waitany succeeds", MPI_Waitany(2, r, &index, MPI_STATUS_IGNORE) == MPI_ERR_OTHER && index == 1);
+    expect("MPI_Waitall succeeds", MPI_Waitall(2, r + 2, status) == MPI_ERR_IN_STATUS && status[0].MPI_ERROR == MPI_ERR_OTHER);
+    expect("MPI_Waitall leaves one", status[1].MPI_ERROR == MPI_ERR_OTHER && r[2] == MPI_REQUEST_NULL && r[3] == MPI_REQUEST_NULL);
+    expect("MPI_Wait for a persistent one succeeds", MPI_Wait(&r[4], MPI_STATUS_IGNORE) == MPI_ERR_OTHER && r[4] != MPI_REQUEST_NULL);
+    expect("it can be started", MPI_Start(&r[4]) != MPI_SUCCESS);
+    expect("and waits", MPI_Wait(&r[4], MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    expect("a call succeeds",
+           MPI_Iallreduce(&mine, sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, r) != MPI_SUCCESS && r[0] == MPI_REQUEST_NULL);
+    MPI_Request_free(&r[4]);
+    PMPI_Send(&token, 1, MPI_INT, 1, 11, MPI_COMM_WORLD);
+}
+
 /* For kill.sh, by name only: the others must not hang. */
 static void die(void)
 {
@@ -449,9 +521,10 @@ static void die(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"progress", progress},      {"allreduce", allreduce}, {"forwarded", forwarded},     {"reduce", reduce},
-             {"scatter", reduce_scatter}, {"gather", gather},       {"broadcast", broadcast},     {"nonblocking", nonblocking},
-             {"persistent", persistent},  {"comms", communicators}, {"inter", intercommunicator}, {"threads", threads}};
+} cases[] = {{"progress", progress},       {"allreduce", allreduce},  {"forwarded", forwarded},     {"reduce", reduce},
+             {"scatter", reduce_scatter},  {"gather", gather},        {"broadcast", broadcast},     {"nonblocking", nonblocking},
+             {"persistent", persistent},   {"many", many_persistent}, {"freed", freed_before_wait}, {"comms", communicators},
+             {"inter", intercommunicator}, {"threads", threads}};
 
 static int wanted(const char *name, int argc, char **argv)
 {
@@ -469,6 +542,12 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc > 1 && !strcmp(argv[1], "kill"))
         die();
+    if (argc > 1 && !strcmp(argv[1], "late")) {
+        late();
+        PMPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+        return failures != 0;
+    }
     int by_name = argc > 1 && !strcmp(argv[1], "mpich-bug");
     in = calloc(MOST + GUARD, 64);
     ours = calloc(MOST + GUARD, 64);
