@@ -309,8 +309,8 @@ tutti_status tutti_trainer_step(struct tutti_trainer *trainer);
 tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index);
 /* Waits for all of them. Not between the first grad_ready of a step and step. */
 tutti_status tutti_trainer_flush(struct tutti_trainer *trainer);
-/* The caller has changed parameters (a checkpoint was loaded, on all ranks): copies are taken anew, f32 ones of f16 and bf16 too. Flushes
- * first. */
+/* The caller has changed parameters (a checkpoint was loaded, on all ranks): copies are taken anew, f32 ones of f16 and bf16 too where
+ * they do not round to the parameter. Flushes first. */
 tutti_status tutti_trainer_reload(struct tutti_trainer *trainer);
 /* What the optimizer keeps of a tensor, for checkpoints: arrays k = 0, 1, ... named as PyTorch does ("momentum_buffer"; "exp_avg",
  * "exp_avg_sq"; of f16 and bf16 tensors then "master_param", the parameter in f32), each of the tensor's count elements, f64 for f64

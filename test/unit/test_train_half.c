@@ -185,7 +185,11 @@ static void masters(void **state)
     assert_memory_equal(in, out, sizeof in);
     assert_int_equal(tt_trainer_reload(t), TUTTI_OK);
     assert_int_equal(tt_trainer_state_get(t, 0, 1, out, &err), TUTTI_OK);
-    assert_true(out[1] == 1 && out[N - 1] == (float)meaning(TUTTI_BF16, narrow(TUTTI_BF16, in[N - 1])));
+    assert_memory_equal(in, out, sizeof in); /* they round to the parameter: they know more */
+    ((uint16_t *)tt_trainer_param(t, 0))[1] = narrow(TUTTI_BF16, 2);
+    assert_int_equal(tt_trainer_reload(t), TUTTI_OK);
+    assert_int_equal(tt_trainer_state_get(t, 0, 1, out, &err), TUTTI_OK);
+    assert_true(out[1] == 2 && out[0] == in[0] && out[2] == in[2]);
     tt_trainer_close(t);
 }
 
