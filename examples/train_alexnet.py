@@ -11,7 +11,8 @@ layer times that are measured first, on all ranks at once. `--compare` measures 
 dear-sharded and dear-bf16 one after the other in one run.
 
 A row is printed as soon as it is measured: median, lowest and highest seconds of an iteration, core-seconds of a rank, the median over
-that of gloo, of gloo-late and over the limit that no policy can beat on these cores; the loss of the last iteration, how far the first
+that of gloo, of gloo-late and over the limit that torch's own compute and a bare all-reduce set on these cores (the library's optimizers
+need less than torch's, and may be below it); the loss of the last iteration, how far the first
 losses are from those of one process that computes all ranks' batches (`--check` iterations), and accuracy on images that were not
 trained on. A table of all batches ends the run.
 
@@ -311,7 +312,7 @@ class Table:
         if self.limit:
             say(
                 f"limit {self.limit:.3f} s = max(bare all-reduce, (compute + communication core-seconds of all ranks) / cores), if all ranks"
-                " share these cores"
+                " share these cores; compute is that of none, torch's optimizer included"
             )
         if self.single:
             say(f"from one: largest difference of the first {len(self.single)} losses from those of one process on all ranks' batches")
