@@ -235,7 +235,7 @@ struct tutti_trainer_options {
     const char *fusion;       /* how tensors are joined to buckets [the policy's own] */
     uint64_t threshold_bytes; /* of buckets [25 MiB] */
     uint64_t first_bytes;     /* of the first bucket [1 MiB] */
-    uint64_t partition_bytes; /* tensors are cut in parts of at most this [bytescheduler 4 MiB; dear 16 MiB, or not; others: not] */
+    uint64_t partition_bytes; /* tensors are cut in parts of at most this [bytescheduler 4 MiB; dear 8 MiB; others: not] */
     uint32_t nearby;          /* layers per bucket, fusion "nearby" [4] */
     uint64_t cycle_us;        /* fusion "waiting" [5000] */
     bool recursive_doubling;  /* hybrid: for convolutions, in place of halving-doubling */
@@ -297,6 +297,15 @@ tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t inde
 /* Writes the f32 gradient of a wide_param tensor into its place, rounded; before its grad_ready. What rounding took away is kept and added
  * next time, so that it is late but not lost. */
 tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad);
+/* Elements first..first + count of it: `grad` is where the first of them is. */
+tutti_status tutti_trainer_put_range(struct tutti_trainer *trainer, size_t index, size_t first, size_t count, const float *grad);
+/* Large tensors travel in parts (partition_bytes), and may be handed over and waited for part by part: communication begins before the
+ * whole gradient is there, computing before the whole parameter is. Part k is elements *ret_first.. of the tensor; false: there is no such
+ * part (every tensor has at least part 0), or freeze was not called. part_ready of all parts is grad_ready; wait_part waits for parts 0 to
+ * `part`. Not for tensors with several uses or a gradient of the caller's, and not while sync is off, unless there is one part. */
+bool tutti_trainer_part(const struct tutti_trainer *trainer, size_t index, size_t part, size_t *ret_first, size_t *ret_count);
+tutti_status tutti_trainer_part_ready(struct tutti_trainer *trainer, size_t index, size_t part);
+tutti_status tutti_trainer_wait_part(struct tutti_trainer *trainer, size_t index, size_t part);
 /* Gradient accumulation: while off, grad_ready hands nothing over and the caller goes on adding to the gradients. */
 tutti_status tutti_trainer_sync(struct tutti_trainer *trainer, bool on);
 /* Averaged gradients are multiplied by this in the update (1 / micro-batches, 1 / loss scale), from the next step on [1]. */

@@ -2,7 +2,7 @@
 
 import ctypes
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _lib
 from ._comm import RawCommunicator
@@ -109,7 +109,11 @@ if AVAILABLE:
     _declare("tutti_trainer_param", _trainer, c_size_t, result=c_void_p)
     for _name in ("grad_ready", "wait_param"):
         _declare("tutti_trainer_" + _name, _trainer, c_size_t)
+    for _name in ("part_ready", "wait_part"):
+        _declare("tutti_trainer_" + _name, _trainer, c_size_t, c_size_t)
+    _declare("tutti_trainer_part", _trainer, c_size_t, c_size_t, POINTER(c_size_t), POINTER(c_size_t), result=c_bool)
     _declare("tutti_trainer_put_grad", _trainer, c_size_t, c_void_p)
+    _declare("tutti_trainer_put_range", _trainer, c_size_t, c_size_t, c_size_t, c_void_p)
     for _name in ("average", "step", "flush", "reload"):
         _declare("tutti_trainer_" + _name, _trainer)
     _declare("tutti_trainer_sync", _trainer, c_bool)
@@ -178,6 +182,26 @@ class Trainer:
     def put_grad(self, index: int, grad: int) -> None:
         """Rounds the f32 gradient at this address into its place; what is lost is added next time. For tensors added with wide_param."""
         self._check(lib.tutti_trainer_put_grad(self._handle, index, grad))
+
+    def put_range(self, index: int, first: int, count: int, grad: int) -> None:
+        """The same for `count` elements from `first` on; the address is that of the first of them."""
+        self._check(lib.tutti_trainer_put_range(self._handle, index, first, count, grad))
+
+    def parts(self, index: int) -> List[Tuple[int, int]]:
+        """(first element, elements) of the parts in which a tensor travels."""
+        found: List[Tuple[int, int]] = []
+        first, count = c_size_t(), c_size_t()
+        while lib.tutti_trainer_part(self._handle, index, len(found), byref(first), byref(count)):
+            found.append((first.value, count.value))
+        return found
+
+    def part_ready(self, index: int, part: int) -> None:
+        """A part of the gradient is complete."""
+        self._check(lib.tutti_trainer_part_ready(self._handle, index, part))
+
+    def wait_part(self, index: int, part: int) -> None:
+        """Returns when parts 0 to `part` of the parameter are those of the last step."""
+        self._check(lib.tutti_trainer_wait_part(self._handle, index, part))
 
     def grad_ready(self, index: int) -> None:
         """The gradient is complete."""

@@ -147,7 +147,27 @@ void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index)
 
 tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad)
 {
-    return tt_trainer_put(trainer->t, narrow(index), grad);
+    return tt_trainer_put(trainer->t, narrow(index), 0, SIZE_MAX, grad);
+}
+
+tutti_status tutti_trainer_put_range(struct tutti_trainer *trainer, size_t index, size_t first, size_t count, const float *grad)
+{
+    return tt_trainer_put(trainer->t, narrow(index), first, count < SIZE_MAX ? count : SIZE_MAX - 1, grad);
+}
+
+bool tutti_trainer_part(const struct tutti_trainer *trainer, size_t index, size_t part, size_t *ret_first, size_t *ret_count)
+{
+    return tt_trainer_part(trainer->t, narrow(index), narrow(part), ret_first, ret_count);
+}
+
+tutti_status tutti_trainer_part_ready(struct tutti_trainer *trainer, size_t index, size_t part)
+{
+    return tt_trainer_part_ready(trainer->t, narrow(index), narrow(part));
+}
+
+tutti_status tutti_trainer_wait_part(struct tutti_trainer *trainer, size_t index, size_t part)
+{
+    return tt_trainer_wait_part(trainer->t, narrow(index), narrow(part));
 }
 
 tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t index)
@@ -238,7 +258,7 @@ const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer
 
 void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_trainer_info *ret)
 {
-    static const char *const orders[] = {"best", "next-use", "two-phase", "published"};
+    static const char *const orders[] = {"best", "next-use", "patient", "two-phase", "published"};
     struct tt_train_info i;
     tt_trainer_info(trainer->t, &i);
     *ret = (struct tutti_trainer_info){.policy = i.policy,

@@ -132,14 +132,6 @@ static enum tt_fusion default_fusion(const struct tt_policy_input *in)
     }
 }
 
-/* Where no model can say what large tensors cost: parts, so that the update of one hides behind the arrival of the next. */
-static uint64_t default_partition(const struct tt_policy_input *in)
-{
-    if (in->o.kind == TT_POLICY_BYTESCHEDULER)
-        return 4 * MIB;
-    return tt_policy_is_dear(in->o.kind) && !has_times(in->t, in->n) ? PART : UINT64_MAX;
-}
-
 static void fill_defaults(struct tt_policy_input *in)
 {
     struct tt_policy_options *o = &in->o;
@@ -154,7 +146,7 @@ static void fill_defaults(struct tt_policy_input *in)
     if (o->cycle_ps == 0)
         o->cycle_ps = (uint64_t)5e9;
     if (o->partition_bytes == 0)
-        o->partition_bytes = default_partition(in);
+        o->partition_bytes = o->kind == TT_POLICY_BYTESCHEDULER ? 4 * MIB : UINT64_MAX;
     if (o->lookahead == 0)
         o->lookahead = 1;
     if (o->order == TT_ORDER_BEST && !has_times(in->t, in->n)) /* by the model every gradient would be ready at once */

@@ -100,6 +100,7 @@ enum tt_policy_kind {
 };
 const char *tt_policy_name(enum tt_policy_kind k);
 const char *tt_policy_desc(enum tt_policy_kind k);
+bool tt_policy_is_dear(enum tt_policy_kind k); /* reduce-scatter and all-gather apart */
 int tt_policy_find(const char *name, struct tutti_error *err); /* -1 with near matches: unknown */
 
 /* How tensors are joined to buckets. */
@@ -141,8 +142,8 @@ struct tt_policy_options {
     uint64_t first_bytes;     /* bucket: cap of the bucket that is ready first; dear: of the group that is used first [1 MiB] */
     uint32_t nearby;          /* [4] */
     uint64_t cycle_ps;        /* [5 ms] */
-    uint64_t partition_bytes; /* larger tensors are cut in parts of at most this; UINT64_MAX: not [bytescheduler 4 MiB; dear without
-                               * times 16 MiB, with times what the model likes better; others: not] */
+    uint64_t partition_bytes; /* larger tensors are cut in parts of at most this; UINT64_MAX: not [bytescheduler 4 MiB; dear with fusion
+                               * search 16 MiB or not, as the model likes better; others: not] */
     enum tt_policy_order order;
     uint32_t lookahead; /* TT_ORDER_PUBLISHED: groups [1] */
 };

@@ -50,9 +50,12 @@ tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o
     t->clip = t->scale = t->next_scale = 1;
     t->gate = TT_NO_LAUNCH;
     atomic_store(&t->sync, true);
-    /* Norm and use must be known before the first update: all reductions come before the first all-gather. */
-    if (o->clip_norm > 0 || o->allow_unused)
+    /* Norm and use must be known before the first update: all reductions come before the first all-gather. With dear it is so anyway: real
+     * layers do not keep to a profile's times, and any other order stalls when a gradient is late that the profile had promised. */
+    if (o->clip_norm > 0 || o->allow_unused || tt_policy_is_dear(o->policy.kind))
         t->options.policy.order = TT_ORDER_TWO_PHASE;
+    if (tt_policy_is_dear(o->policy.kind) && o->policy.partition_bytes == 0)
+        t->options.policy.partition_bytes = TT_TRAIN_PART;
     st = make_locks(t) ? tt_comm_split(c, 0, (int)tt_comm_rank(c), &t->comm, err) : tt_fail_memory(err, "locks");
     if (!st) {
         tt_comm_pump_begin(t->comm);

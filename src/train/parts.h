@@ -11,21 +11,23 @@
 #include "train/train.h"
 
 enum { TT_STATE_MASTER = 2, TT_STATES = 3 }; /* arrays of the optimizer: at most two of its own, then f32 copies of f16 and bf16 */
-enum { TT_TRAIN_WINDOW = 2, TT_TRAIN_WINDOW_MAX = 64, TT_TRAIN_NAME = 128, TT_TRAIN_GROUPS = 1024 };
+enum { TT_TRAIN_WINDOW = 2, TT_TRAIN_WINDOW_MAX = 64, TT_TRAIN_NAME = 128, TT_TRAIN_GROUPS = 1024, TT_TRAIN_PART = 8 << 20 };
 
 struct tt_tensor {
-    struct tt_train_tensor v; /* as added; name owned; uses at least 1; layer renumbered by freeze */
-    void *param, *grad;       /* where the truth is */
-    size_t at;                /* bytes into the flat buffers */
-    size_t state_at;          /* bytes into the optimizer's state, unless that is sharded */
-    float *lost;              /* wide: what rounding took from the last gradient; else NULL */
-    uint32_t first_bucket, last_bucket;
-    uint32_t first_user, nusers; /* launches whose gradients this tensor is among: users[first_user..] */
-    uint64_t updates;            /* steps in which some rank used it, this one included */
-    bool used;                   /* by any rank, this step */
-    _Atomic uint32_t left;       /* uses to come in this step */
-    _Atomic bool touched;        /* ready in a micro-batch of this step that was not synchronised */
-    _Atomic bool pending;        /* the step's result is not settled yet */
+    struct tt_train_tensor v;           /* as added; name owned; uses at least 1; layer renumbered by freeze */
+    void *param, *grad;                 /* where the truth is */
+    size_t at;                          /* bytes into the flat buffers */
+    size_t state_at;                    /* bytes into the optimizer's state, unless that is sharded */
+    float *lost;                        /* wide: what rounding took from the last gradient; else NULL */
+    uint32_t first_bucket, last_bucket; /* more than one: each holds a part of this tensor and nothing else */
+    uint32_t next_bucket;               /* the first that is not settled (under settle_lock) */
+    uint32_t first_user, nusers;        /* launches whose gradients this tensor is among: users[first_user..] */
+    uint64_t updates;                   /* steps in which some rank used it, this one included */
+    bool used;                          /* by any rank, this step */
+    _Atomic uint32_t left;              /* uses to come in this step */
+    _Atomic uint32_t parts_left;        /* not ready yet; all of them, when the tensor is handed over whole */
+    _Atomic bool touched;               /* ready in a micro-batch of this step that was not synchronised */
+    _Atomic bool pending;               /* the step's result is not settled yet */
 };
 
 struct tt_bucket {
@@ -155,8 +157,17 @@ void tt_train_thread_end(struct tt_trainer *t);
 void tt_train_ring(struct tt_trainer *t);
 tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch);
 
-/* step.c: waits for everything of the last step and settles it. */
-tutti_status tt_train_settle_all(struct tt_trainer *t);
+/* settle.c */
+struct tt_stretch { /* elements of a tensor */
+    size_t first, count;
+};
+struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b); /* what of x lies in b */
+size_t tt_train_bytes(const struct tt_tensor *x);
+uint32_t tt_train_parts(const struct tt_tensor *x);
+tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part); /* parts 0 to `part` of tensor i */
+tutti_status tt_train_settle_all(struct tt_trainer *t);                        /* everything of the last step */
+
+/* step.c */
 tutti_status tt_train_begin(struct tt_trainer *t);     /* a new step; does nothing within one */
 void tt_train_count(struct tt_trainer *t, uint32_t i); /* tensor i is complete: one less is missing */
 

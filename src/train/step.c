@@ -5,70 +5,12 @@
  *     step                 unused tensors are given a zero gradient; with wait_at_step everything is settled
  *     wait_param           settles one tensor
  *
- * To settle a tensor: wait for the last launch of each of its buckets and update what came (unless that happened on shards), copy it to
- * where the caller wants it, zero its gradient. Invariant: between two steps every tensor is either pending or as a synchronous step would
- * have left it. */
+ * Tensors that are cut in parts (a bucket each) may be handed over part by part, and waited for so too (settle.c). Invariant: between two
+ * steps every tensor is either pending or as a synchronous step would have left it. */
+#include <assert.h>
 #include <string.h>
 
 #include "train/parts.h"
-
-static size_t bytes_of(const struct tt_tensor *x)
-{
-    return x->v.count * tt_dtype_bytes(x->v.dtype);
-}
-
-/* ---- settling ---- */
-
-/* Waits for what came of tensor i in one bucket after the other and updates it piece by piece: the next one arrives meanwhile. */
-static tutti_status await_buckets(struct tt_trainer *t, uint32_t i)
-{
-    const struct tt_tensor *x = &t->tensors[i];
-    bool whole = t->options.optimizer == TT_OPT_NONE || tt_train_sharded(t);
-    tutti_status st = t->gate == TT_NO_LAUNCH ? TUTTI_OK : tt_train_await(t, t->gate);
-    for (uint32_t b = x->first_bucket; !st && b <= x->last_bucket; b++) {
-        st = tt_train_await(t, t->buckets[b].last);
-        if (!st && !whole)
-            tt_train_update_in(t, i, &t->buckets[b]);
-    }
-    return st;
-}
-
-static void deliver(struct tt_trainer *t, uint32_t i)
-{
-    struct tt_tensor *x = &t->tensors[i];
-    if (t->options.optimizer == TT_OPT_NONE) {
-        if (x->v.grad)
-            memcpy(x->v.grad, x->grad, bytes_of(x));
-        return;
-    }
-    if (tt_train_sharded(t) && x->v.param)
-        memcpy(x->v.param, x->param, bytes_of(x));
-    if (!t->options.keep_grads)
-        memset(x->v.grad ? x->v.grad : x->grad, 0, bytes_of(x));
-}
-
-static tutti_status settle(struct tt_trainer *t, uint32_t i)
-{
-    struct tt_tensor *x = &t->tensors[i];
-    if (!atomic_load_explicit(&x->pending, memory_order_acquire))
-        return TUTTI_OK;
-    pthread_mutex_lock(&t->settle_lock);
-    tutti_status st = atomic_load(&x->pending) ? await_buckets(t, i) : TUTTI_OK;
-    if (!st && atomic_load(&x->pending)) {
-        deliver(t, i);
-        atomic_store_explicit(&x->pending, false, memory_order_release);
-    }
-    pthread_mutex_unlock(&t->settle_lock);
-    return st;
-}
-
-tutti_status tt_train_settle_all(struct tt_trainer *t)
-{
-    tutti_status st = tt_train_failed(t);
-    for (uint32_t i = 0; !st && i < t->ntensors; i++)
-        st = settle(t, i);
-    return st;
-}
 
 /* ---- beginning ---- */
 
@@ -99,6 +41,7 @@ static void reset(struct tt_trainer *t)
         t->tensors[i].used = true;
         t->tensors[i].updates++;
         atomic_store_explicit(&t->tensors[i].left, t->tensors[i].v.uses, memory_order_relaxed);
+        atomic_store_explicit(&t->tensors[i].parts_left, tt_train_parts(&t->tensors[i]), memory_order_relaxed);
     }
     for (uint32_t b = 0; b < t->policy->nbuckets; b++)
         t->buckets[b].updated = false;
@@ -148,15 +91,21 @@ static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *wh
     return i < t->ntensors ? tt_train_failed(t) : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
 }
 
-tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, const float *grad)
+tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n, const float *grad)
 {
     tutti_status st = check_index(t, i, "put_grad");
-    if (!st && !t->tensors[i].lost)
-        return tt_train_blame(t, "put_grad of tensor %s, which has no wide parameter", t->tensors[i].v.name);
+    if (st)
+        return st;
+    struct tt_tensor *x = &t->tensors[i];
+    if (!x->lost)
+        return tt_train_blame(t, "put_grad of tensor %s, which has no wide parameter", x->v.name);
+    if (n == SIZE_MAX && first <= x->v.count)
+        n = x->v.count - first;
+    if (first > x->v.count || n > x->v.count - first)
+        return tt_train_blame(t, "put_grad of %zu elements from %zu of tensor %s, which has %zu", n, first, x->v.name, x->v.count);
+    st = tt_train_begin(t);
     if (!st)
-        st = tt_train_begin(t);
-    if (!st)
-        tt_half_narrow_keep(t->tensors[i].v.dtype, grad, t->tensors[i].lost, t->tensors[i].grad, t->tensors[i].v.count);
+        tt_half_narrow_keep(x->v.dtype, grad, x->lost + first, (char *)x->grad + first * tt_dtype_bytes(x->v.dtype), n);
     return st;
 }
 
@@ -175,14 +124,40 @@ tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i)
     if (st)
         return st;
     uint32_t left = atomic_fetch_sub_explicit(&x->left, 1, memory_order_acq_rel);
-    if (left == 0 || left > x->v.uses)
+    if (left == 0 || left > x->v.uses || atomic_load(&x->parts_left) != tt_train_parts(x))
         return tt_train_blame(t, "tensor %s is ready once more than its %u uses in step %llu", x->v.name, x->v.uses,
                               (unsigned long long)t->steps);
     if (left > 1)
         return TUTTI_OK;
     if (x->v.grad)
-        memcpy(x->grad, x->v.grad, bytes_of(x));
+        memcpy(x->grad, x->v.grad, tt_train_bytes(x));
     tt_train_count(t, i);
+    return TUTTI_OK;
+}
+
+/* A bucket that holds part of one tensor only is launched as soon as that part is there. */
+tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part)
+{
+    tutti_status st = check_index(t, i, "part_ready");
+    if (st)
+        return st;
+    struct tt_tensor *x = &t->tensors[i];
+    if (tt_train_parts(x) == 1 && part == 0)
+        return tt_trainer_ready(t, i);
+    if (part >= tt_train_parts(x) || x->v.uses > 1 || x->v.grad || !atomic_load(&t->sync))
+        return tt_train_blame(t, "part %u of tensor %s: it has %u, used %u times%s%s", part, x->v.name, tt_train_parts(x), x->v.uses,
+                              x->v.grad ? ", with a gradient of the caller's" : "",
+                              atomic_load(&t->sync) ? "" : ", and nothing is synchronised");
+    st = tt_train_begin(t);
+    if (st)
+        return st;
+    struct tt_launch *l = &t->launches[t->buckets[x->first_bucket + part].reduce];
+    assert(l->needs == 1);
+    if (atomic_load(&x->left) == 0 || atomic_exchange(&l->missing, 0) == 0)
+        return tt_train_blame(t, "part %u of tensor %s is ready twice in step %llu", part, x->v.name, (unsigned long long)t->steps);
+    if (atomic_fetch_sub_explicit(&x->parts_left, 1, memory_order_acq_rel) == 1)
+        atomic_store(&x->left, 0);
+    tt_train_ring(t);
     return TUTTI_OK;
 }
 
@@ -195,9 +170,9 @@ static void complete(struct tt_trainer *t, uint32_t i)
         return;
     x->used = left < x->v.uses || atomic_load(&x->touched);
     if (!x->used)
-        memset(x->grad, 0, bytes_of(x));
+        memset(x->grad, 0, tt_train_bytes(x));
     else if (x->v.grad)
-        memcpy(x->grad, x->v.grad, bytes_of(x));
+        memcpy(x->grad, x->v.grad, tt_train_bytes(x));
     tt_train_count(t, i);
 }
 
@@ -209,6 +184,18 @@ static uint32_t first_missing(struct tt_trainer *t)
     return i;
 }
 
+/* The first tensor of which some parts were ready and others not. */
+static uint32_t first_torn(struct tt_trainer *t)
+{
+    uint32_t i = 0;
+    for (; i < t->ntensors; i++) {
+        uint32_t left = atomic_load(&t->tensors[i].parts_left);
+        if (left > 0 && left < tt_train_parts(&t->tensors[i]))
+            break;
+    }
+    return i;
+}
+
 /* The backward pass is over: what is missing is completed, and every tensor has a result to come. */
 static tutti_status end_backward(struct tt_trainer *t)
 {
@@ -217,7 +204,10 @@ static tutti_status end_backward(struct tt_trainer *t)
     tutti_status st = tt_train_begin(t);
     if (st)
         return st;
-    uint32_t missing = first_missing(t);
+    uint32_t missing = first_missing(t), torn = first_torn(t);
+    if (torn < t->ntensors)
+        return tt_train_blame(t, "tensor %s: %u of its %u parts were not ready in step %llu", t->tensors[torn].v.name,
+                              atomic_load(&t->tensors[torn].parts_left), tt_train_parts(&t->tensors[torn]), (unsigned long long)t->steps);
     if (missing < t->ntensors && !t->options.allow_unused)
         return tt_train_blame(
             t, "tensor %s was not ready in step %llu: it got no gradient (allow_unused, in Python find_unused_parameters, permits that)",
@@ -253,8 +243,10 @@ tutti_status tt_trainer_step(struct tt_trainer *t)
         st = end_backward(t);
     if (!st && !tt_train_sharded(t)) /* no update has begun */
         take_groups(t);
-    for (uint32_t i = 0; !st && i < t->ntensors; i++)
+    for (uint32_t i = 0; !st && i < t->ntensors; i++) {
+        t->tensors[i].next_bucket = t->tensors[i].first_bucket;
         atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);
+    }
     t->averaged = false;
     return !st && t->policy->wait_at_step ? tt_train_settle_all(t) : st;
 }
@@ -262,7 +254,25 @@ tutti_status tt_trainer_step(struct tt_trainer *t)
 tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i)
 {
     tutti_status st = check_index(t, i, "wait_param");
-    return st ? st : settle(t, i);
+    return st ? st : tt_train_settle(t, i, tt_train_parts(&t->tensors[i]) - 1);
+}
+
+tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part)
+{
+    tutti_status st = check_index(t, i, "wait_part");
+    if (!st && part >= tt_train_parts(&t->tensors[i]))
+        return tt_train_blame(t, "wait for part %u of tensor %s, which has %u", part, t->tensors[i].v.name, tt_train_parts(&t->tensors[i]));
+    return st ? st : tt_train_settle(t, i, part);
+}
+
+bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first, size_t *ret_count)
+{
+    if (!t->policy || i >= t->ntensors || part >= tt_train_parts(&t->tensors[i]))
+        return false;
+    struct tt_stretch s = tt_train_stretch(&t->tensors[i], &t->buckets[t->tensors[i].first_bucket + part]);
+    *ret_first = s.first;
+    *ret_count = s.count;
+    return true;
 }
 
 /* Has any gradient of this step been handed over? Micro-batches that are not synchronised hand over nothing. */
@@ -270,7 +280,8 @@ static bool handed_over(struct tt_trainer *t)
 {
     bool some = false;
     for (uint32_t i = 0; i < t->ntensors && atomic_load(&t->active); i++)
-        some |= atomic_load(&t->tensors[i].left) != t->tensors[i].v.uses;
+        some |= atomic_load(&t->tensors[i].left) != t->tensors[i].v.uses ||
+                atomic_load(&t->tensors[i].parts_left) != tt_train_parts(&t->tensors[i]);
     return some;
 }
 
@@ -305,7 +316,7 @@ tutti_status tt_trainer_reload(struct tt_trainer *t)
     for (uint32_t i = 0; !st && i < t->ntensors; i++) {
         struct tt_tensor *x = &t->tensors[i];
         if (x->v.param && x->param != x->v.param)
-            memcpy(x->param, x->v.param, bytes_of(x));
+            memcpy(x->param, x->v.param, tt_train_bytes(x));
     }
     if (!st)
         tt_train_masters(t);

@@ -160,6 +160,7 @@ static void *work(void *arg)
     unsigned idle = 0;
     uint64_t moved_ns = tt_now_ns();
     tutti_status st = TUTTI_OK;
+    pthread_setname_np(pthread_self(), "tutti-train");
     tt_comm_thread_begin();
     while (!st && !ended(t)) {
         bool moved = false;

@@ -73,9 +73,15 @@ void *tt_trainer_param(struct tt_trainer *t, uint32_t i); /* the same; NULL with
 tutti_status tt_trainer_sync(struct tt_trainer *t, bool on);
 tutti_status tt_trainer_scale(struct tt_trainer *t, double scale);
 tutti_status tt_trainer_reload(struct tt_trainer *t);
-tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, const float *grad); /* wide: rounds; what is lost is added next time */
+/* wide: rounds elements first..first + n (SIZE_MAX: all that follow); what is lost is added next time */
+tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n, const float *grad);
 tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i);
 tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i);
+/* By parts: a tensor's stretches that travel by themselves (one, unless it was cut); part_ready of each is grad_ready, wait of the last
+ * wait_param. */
+bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first, size_t *ret_count); /* false past the last */
+tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part);
+tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part); /* parts 0 to `part` */
 tutti_status tt_trainer_average(struct tt_trainer *t); /* before step: waits for the gradients, updates nothing; not on shards */
 tutti_status tt_trainer_step(struct tt_trainer *t);
 tutti_status tt_trainer_flush(struct tt_trainer *t);

@@ -30,10 +30,8 @@ static void update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size
 
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b)
 {
-    const struct tt_tensor *x = &t->tensors[i];
-    size_t each = b->elem_bytes, end = b->at + b->elems * each, own_end = x->at + x->v.count * each;
-    size_t from = b->at > x->at ? b->at - x->at : 0, to = (end < own_end ? end : own_end) - x->at;
-    update(t, i, from / each, (to - from) / each, x->state_at + from / each * tt_train_state_each(b->dtype));
+    struct tt_stretch s = tt_train_stretch(&t->tensors[i], b);
+    update(t, i, s.first, s.count, t->tensors[i].state_at + s.first * tt_train_state_each(b->dtype));
 }
 
 /* The tensor that byte `at` of the flat buffers belongs to, from tensor i on. */

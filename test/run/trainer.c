@@ -1,8 +1,8 @@
 /* Trainers between real processes: every policy must end with the same bits on all ranks and the same bits as policy sync wherever no sum
  * depends on the order, and agree with an update in double precision on all ranks' gradients together. Run it with `tutti run -n N`;
  * TUTTI_TRANSPORT chooses the transport. Exit 1 on the first difference. With a word it does one wrong thing instead: twice, missing, some,
- * differs, options, kill; every other rank must be told, and prints what it was told (trainer.sh looks at that). `time`: what grad_ready
- * takes.
+ * torn, again, differs, options, kill; every other rank must be told, and prints what it was told (trainer.sh looks at that). `time`: what
+ * grad_ready takes.
  *
  * Gradients are multiples of 2^-10 that no rank count up to 8 can sum inexactly, so that sums are exact in any order. */
 #include <math.h>
@@ -214,6 +214,12 @@ static void *param_of(struct run *u, unsigned i)
     return u->param[i] ? u->param[i] : tutti_trainer_param(u->t, i);
 }
 
+/* Policies that reach into the next forward pass: their large tensors are cut in parts. */
+static bool crosses(const char *policy)
+{
+    return !strcmp(policy, "bytescheduler") || !strncmp(policy, "dear", 4);
+}
+
 static void open_run(struct run *u, const struct kind *k)
 {
     struct tutti_error err;
@@ -222,7 +228,7 @@ static void open_run(struct run *u, const struct kind *k)
                                       .optimizer = k->optimizer,
                                       .threshold_bytes = 9000,
                                       .first_bytes = 5000,
-                                      .partition_bytes = strcmp(k->policy, "bytescheduler") ? 0 : 4096,
+                                      .partition_bytes = crosses(k->policy) ? 4096 : 0,
                                       .clip_norm = clip_limit(k),
                                       .allow_unused = k->rich};
     *u = (struct run){.k = k, .each = k->doubles ? 8 : 4};
@@ -289,6 +295,31 @@ static void shuffle(unsigned *order, unsigned step)
     }
 }
 
+static size_t parts_of(struct run *u, unsigned i)
+{
+    size_t n = 0, first, count, end = 0;
+    for (; tutti_trainer_part(u->t, i, n, &first, &count); n++) {
+        if (first != end || count == 0)
+            die("part", names[i]);
+        end = first + count;
+    }
+    if (end != counts[i])
+        die("parts", names[i]);
+    return n;
+}
+
+/* In every other step part by part, from the last or from the first. */
+static void hand_over(struct run *u, unsigned step, unsigned i)
+{
+    size_t n = parts_of(u, i);
+    if (n == 1 || step % 2 == 0 || u->grad[i]) {
+        ok(u->t, tutti_trainer_grad_ready(u->t, i), "grad_ready");
+        return;
+    }
+    for (size_t k = 0; k < n; k++)
+        ok(u->t, tutti_trainer_part_ready(u->t, i, step % 4 == 1 ? n - 1 - k : k), "part_ready");
+}
+
 static void backward(struct run *u, unsigned step)
 {
     unsigned order[TENSORS], micros = u->k->rich ? MICRO : 1;
@@ -300,7 +331,10 @@ static void backward(struct run *u, unsigned step)
             if (!uses(u->k, rank, step, i))
                 continue;
             add_gradient(u, step, m, i);
-            ok(u->t, tutti_trainer_grad_ready(u->t, i), "grad_ready");
+            if (m + 1 == micros && !(u->k->rich && i == TIED))
+                hand_over(u, step, i);
+            else
+                ok(u->t, tutti_trainer_grad_ready(u->t, i), "grad_ready");
             if (u->k->rich && i == TIED)
                 ok(u->t, tutti_trainer_grad_ready(u->t, i), "grad_ready of the other use");
         }
@@ -344,6 +378,19 @@ static void meanwhile(unsigned step)
         die("the caller's all-reduce", "wrong");
 }
 
+/* Before tensor i is used: whole, or part by part, each of which must be complete when it has been waited for. */
+static void wait_for(struct run *u, double *const *want, unsigned i, double tolerance)
+{
+    size_t first, count;
+    for (size_t k = 0; want && tutti_trainer_part(u->t, i, k, &first, &count); k++) {
+        ok(u->t, tutti_trainer_wait_part(u->t, i, k), "wait_part");
+        for (size_t e = first; !u->param[i] && e < first + count; e++, checks++)
+            if (!(fabs(get(u, tutti_trainer_param(u->t, i), e) - want[i][e]) <= tolerance * (1 + fabs(want[i][e]))))
+                die("a part after wait_part", names[i]);
+    }
+    ok(u->t, tutti_trainer_wait_param(u->t, i), "wait_param");
+}
+
 static uint64_t train(const struct kind *k, const struct reference *f)
 {
     struct run u;
@@ -352,7 +399,7 @@ static uint64_t train(const struct kind *k, const struct reference *f)
     open_run(&u, k);
     for (unsigned step = 0; step < STEPS; step++) {
         for (unsigned i = 0; i < TENSORS; i++) {
-            ok(u.t, tutti_trainer_wait_param(u.t, i), "wait_param");
+            wait_for(&u, step % 3 == 1 ? f->after[step] : NULL, i, tolerance);
             if (step % 7 == 1)
                 compare(&u, f->after[step], i, tolerance);
         }
@@ -527,8 +574,14 @@ static void wrong_step(const char *what)
     open_run(&u, &k);
     for (unsigned step = 0; !st && step < 1000; step++) {
         for (unsigned i = TENSORS; i-- > 0 && !st;) {
+            bool torn = !strcmp(what, "torn"), again = !strcmp(what, "again");
             if (step == 3 && i == 4 && me && (!strcmp(what, "missing") || !strcmp(what, "some")))
                 continue;
+            if (step == 3 && i == 7 && me && (torn || again)) {
+                st = tutti_trainer_part_ready(u.t, i, 1);
+                st = again && !st ? tutti_trainer_part_ready(u.t, i, 1) : st;
+                continue;
+            }
             st = tutti_trainer_grad_ready(u.t, i);
             if (step == 3 && i == 4 && me && !strcmp(what, "twice") && !st)
                 st = tutti_trainer_grad_ready(u.t, i);

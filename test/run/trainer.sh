@@ -20,6 +20,8 @@ told() {
 
 told twice 3 'was told: .*rank 2.*tensor gate.w is ready once more'
 told missing 3 'was told: .*rank 2.*tensor gate.w was not ready in step 4'
+told torn 3 'was told: .*rank 2.*tensor fc.w: [0-9]+ of its [0-9]+ parts were not ready in step 4'
+told again 3 'was told: .*rank 2.*part 1 of tensor fc.w is ready twice in step 4'
 told some 2 'was told: .*step 4, reduce-scatter of [a-z0-9.]+( to [a-z0-9.]+)?: rank 2 .*not entered'
 told differs 3 'was told: tensor 3 differs: rank 0 has norm.w .* rank 2 has norm.b'
 told options 3 'was told: options differ: rank 0 has policy bucket, rank 2 has policy wfbp'

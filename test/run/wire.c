@@ -84,7 +84,12 @@ static void train(struct tutti_trainer *t, uint32_t rank, uint32_t ranks)
                     sum += (double)noise(r, s, k, i);
                 exact[k][i] -= 0.125 * sum / ranks;
             }
-            expect(tutti_trainer_put_grad(t, k, grad) == TUTTI_OK && tutti_trainer_grad_ready(t, k) == TUTTI_OK, "a gradient", k);
+            size_t half = s % 2 ? counts[k] / 3 : 0; /* whole, or in two ranges */
+            expect(!half || tutti_trainer_put_range(t, k, 0, half, grad) == TUTTI_OK, "a range", k);
+            expect(half ? tutti_trainer_put_range(t, k, half, counts[k] - half, grad + half) == TUTTI_OK
+                        : tutti_trainer_put_grad(t, k, grad) == TUTTI_OK,
+                   "a gradient", k);
+            expect(tutti_trainer_grad_ready(t, k) == TUTTI_OK, "a gradient", k);
         }
         expect(tutti_trainer_step(t) == TUTTI_OK, "a step", s);
         for (uint32_t k = 0; k < TENSORS; k++)

@@ -29,7 +29,7 @@ import torch
 import torch.distributed as dist
 
 from .._trainer import Trainer
-from . import _builtin, _trace
+from . import _builtin, _pipe, _trace
 from ._group import ProcessGroupTutti
 from ._lazy import lazy, plain
 from ._ledger import Closer
@@ -57,6 +57,7 @@ class _Slot:
         self.view: torch.Tensor = param
         self.lazy: torch.Tensor = param  # the same, averaged before anybody looks
         self.handed = False  # its gradient of this step is the library's
+        self.piped = False  # handed over by a Pipe, and autograd has not said so yet
         self.pending = False  # an update is on its way
         self.late = False  # its update came after the forward pass that should have used it
         self.seen = False  # its owner's forward was called
@@ -68,7 +69,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
     does exactly what the optimizer does). clip_norm: gradients of all parameters together are clipped to this norm. wire "bf16": f32
     gradients travel in half the bytes, added in f32; what rounding takes away is added to the next gradient; p.grad is then None after
     backward(). profile: what tutti.torch.profile() returned or wrote, rank 0's counts: buckets and their order are planned with its
-    times."""
+    times. pipe: large Linear layers are computed block by block while their parts travel (_pipe.py)."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         clip_norm: float = 0.0,
         wire: str = "f32",
         profile: Optional[Any] = None,
+        pipe: bool = True,
         **options: Any,
     ) -> None:
         group = process_group if process_group is not None else dist.distributed_c10d._get_default_group()
@@ -113,7 +115,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self.builtin and optimizer.state:
             _builtin.restore(self._trainer, self._slots, optimizer, optimizer.state_dict())
             optimizer.state.clear()
-        self._install()
+        self._pipes: List[_pipe.Pipe] = []
+        self._install(pipe)
 
     # ---- making ----
 
@@ -181,12 +184,18 @@ class DistributedOptimizer(torch.optim.Optimizer):
             if t.numel():
                 self.group.broadcast([t.detach()], 0).wait()
 
-    def _install(self) -> None:
+    def _install(self, pipe: bool) -> None:
         me = weakref.ref(self)
+        owners = [s.index for slots in self._owned.values() for s in slots]
         for s in self._slots:
             s.param.grad = None
             s.hook = _after_accumulation(s.param, lambda s=s: _call(me, "_ready", s))
         for module, slots in self._owned.items():
+            alone = all(owners.count(s.index) == 1 for s in slots)
+            piped = _pipe.install(self, module, slots) if pipe and alone else None
+            self._pipes += [piped] if piped else []
+            if piped and self.builtin and self.policy in DEFERRED:
+                continue  # the pipe waits
             self._handles.append(module.register_forward_pre_hook(lambda _m, _i, slots=slots: _call(me, "_before", slots)))
         self._handles.append(self.model.register_forward_pre_hook(lambda _m, _i: _call(me, "_before_all")))
         for module in self.model.modules():  # a state_dict's tensors share the parameters' memory: afterwards is early enough
@@ -202,6 +211,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _ready(self, s: _Slot) -> None:
         """Autograd has accumulated the gradient of s."""
+        if s.piped:
+            s.piped = False
+            return
         if self._discovering and not s.seen:
             s.seen = True
             self._owned.setdefault(self.model, []).append(s)
@@ -227,12 +239,42 @@ class DistributedOptimizer(torch.optim.Optimizer):
         s.handed = True
         self._trainer.grad_ready(s.index)
 
+    def _may_pipe(self, slots: List[_Slot]) -> bool:
+        """May these gradients be handed over by a Pipe? Begins a step if there is none."""
+        twice = next((s.name for s in slots if s.handed and self._open and self._syncing), None)
+        if twice:
+            raise RuntimeError(f"tutti: a second gradient of {twice} before step(): accumulate under no_sync()")
+        if not self._syncing or any(plain(s.param.grad) is not None for s in slots):
+            return False
+        if not self._open:
+            self._begin()
+        return True
+
+    def _put(self, s: _Slot, grad: torch.Tensor) -> None:
+        """A gradient that autograd does not accumulate."""
+        s.param.grad = grad
+        self._give(s)
+        s.piped = True
+
+    def _put_rows(self, s: _Slot, a: int, b: int, given: torch.Tensor, rows: torch.Tensor) -> None:
+        """Rows a to b of a Linear's weight gradient, into their place."""
+        if not self._narrow(s.param):
+            torch.mm(given[:, a:b].t(), rows, out=s.view[a:b])
+            return
+        block = given[:, a:b].t().mm(rows)
+        self._trainer.put_range(s.index, a * s.param.shape[1], block.numel(), block.data_ptr())
+
+    def _handed(self, s: _Slot) -> None:
+        """All rows of s are the library's."""
+        s.param.grad = None if self._narrow(s.param) else s.lazy
+        s.handed = s.piped = True
+
     def _begin(self) -> None:
         """The first gradient of a step. With dear-sharded, updates begin from here on."""
         self._finish_leftovers()
         self._open, self._averaged = True, False
         for s in self._slots:
-            s.handed = False
+            s.handed = s.piped = False
         if self.policy == "dear-sharded":
             self._set_groups()
 
@@ -323,6 +365,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self.policy != "dear-sharded":
             self._set_groups()
         self._steps += 1
+        for p in self._pipes:
+            p.uses = 0
         if self._averaged:
             self._step_averaged()
         else:
@@ -468,6 +512,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
             s.view = s.lazy = s.param
         for name in ("_tutti_optimizer", "eval"):
             self.model.__dict__.pop(name, None)
+        for p in self._pipes:
+            p.remove()
         self._trainer.close()
 
     @property

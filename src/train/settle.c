@@ -1,0 +1,88 @@
+/* settle.c - to settle a tensor: wait for the last launch of each of its buckets and update what came (unless that happened on shards),
+ * copy it to where the caller wants it, zero its gradient.
+ *
+ *     parts   | 0 updated | 1 updated | 2 arrives | 3        |      next_bucket = 2; pending until the last is done
+ *
+ * One bucket after the other, so that the next arrives while one is updated; and as far as asked, so that a layer may begin with the
+ * first rows of its parameter before the last have come. */
+#include <string.h>
+
+#include "train/parts.h"
+
+size_t tt_train_bytes(const struct tt_tensor *x)
+{
+    return x->v.count * tt_dtype_bytes(x->v.dtype);
+}
+
+uint32_t tt_train_parts(const struct tt_tensor *x)
+{
+    return x->last_bucket - x->first_bucket + 1;
+}
+
+struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b)
+{
+    size_t each = b->elem_bytes, end = b->at + b->elems * each, own_end = x->at + x->v.count * each;
+    size_t from = b->at > x->at ? b->at - x->at : 0, to = (end < own_end ? end : own_end) - x->at;
+    return (struct tt_stretch){from / each, (to - from) / each};
+}
+
+/* What of tensor i lies in b has come. */
+static void settle_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b)
+{
+    const struct tt_tensor *x = &t->tensors[i];
+    struct tt_stretch s = tt_train_stretch(x, b);
+    size_t at = s.first * b->elem_bytes;
+    if (t->options.optimizer == TT_OPT_NONE)
+        return;
+    if (!tt_train_sharded(t))
+        tt_train_update_in(t, i, b);
+    else if (x->v.param)
+        memcpy((char *)x->v.param + at, (char *)x->param + at, s.count * b->elem_bytes);
+}
+
+static void deliver(struct tt_trainer *t, uint32_t i)
+{
+    struct tt_tensor *x = &t->tensors[i];
+    if (t->options.optimizer == TT_OPT_NONE && x->v.grad)
+        memcpy(x->v.grad, x->grad, tt_train_bytes(x));
+    if (t->options.optimizer != TT_OPT_NONE && !t->options.keep_grads)
+        memset(x->v.grad ? x->v.grad : x->grad, 0, tt_train_bytes(x));
+}
+
+static tutti_status settle_to(struct tt_trainer *t, uint32_t i, uint32_t bucket)
+{
+    struct tt_tensor *x = &t->tensors[i];
+    tutti_status st = t->gate == TT_NO_LAUNCH ? TUTTI_OK : tt_train_await(t, t->gate);
+    while (!st && x->next_bucket <= bucket) {
+        const struct tt_bucket *b = &t->buckets[x->next_bucket];
+        st = tt_train_await(t, b->last);
+        if (st)
+            break;
+        settle_in(t, i, b);
+        x->next_bucket++;
+    }
+    if (!st && x->next_bucket > x->last_bucket) {
+        deliver(t, i);
+        atomic_store_explicit(&x->pending, false, memory_order_release);
+    }
+    return st;
+}
+
+tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part)
+{
+    const struct tt_tensor *x = &t->tensors[i];
+    if (!atomic_load_explicit(&x->pending, memory_order_acquire))
+        return TUTTI_OK;
+    pthread_mutex_lock(&t->settle_lock);
+    tutti_status st = atomic_load(&x->pending) ? settle_to(t, i, x->first_bucket + part) : TUTTI_OK;
+    pthread_mutex_unlock(&t->settle_lock);
+    return st;
+}
+
+tutti_status tt_train_settle_all(struct tt_trainer *t)
+{
+    tutti_status st = tt_train_failed(t);
+    for (uint32_t i = 0; !st && i < t->ntensors; i++)
+        st = tt_train_settle(t, i, tt_train_parts(&t->tensors[i]) - 1);
+    return st;
+}

@@ -1,0 +1,233 @@
+"""Large Linear layers computed block by block (tutti.torch._pipe): the same results as torch's own way, to rounding, under every policy that
+cuts tensors in parts; and torch's own way wherever somebody could tell the difference."""
+
+import copy
+
+import case
+
+torch = case.need_torch()
+import torch.distributed as dist  # noqa: E402
+import torch.utils.checkpoint  # noqa: E402
+
+import tutti.torch  # noqa: E402
+from tutti.torch import _pipe  # noqa: E402
+
+dist.init_process_group("tutti")
+ME, N = dist.get_rank(), dist.get_world_size()
+_pipe.LEAST = 1  # a block per part
+PART = 20000  # bytes: 5000 elements, so that parts end within rows
+
+
+class Net(torch.nn.Module):
+    """Two layers in parts, a third, without bias, too; a fourth that is not."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.a, self.b = torch.nn.Linear(37, 301), torch.nn.Linear(301, 150)
+        self.c, self.d = torch.nn.Linear(150, 90, bias=False), torch.nn.Linear(90, 3)
+        self.twice, self.checkpointed = False, False
+
+    def inner(self, x):
+        return torch.relu_(self.b(x))  # writes into the layer's output
+
+    def forward(self, x):
+        x = torch.tanh(self.a(x))
+        x = torch.utils.checkpoint.checkpoint(self.inner, x) if self.checkpointed else self.inner(x)
+        y = self.c(x)
+        return self.d(y + self.c(x * 0.5) if self.twice else y)
+
+
+def batch(step, ranks):
+    parts = []
+    for r in ranks:
+        g = torch.Generator().manual_seed(100 * step + r)
+        parts.append(torch.randn(4, 2, 37, generator=g))  # three dimensions
+    return torch.cat(parts)
+
+
+def loss_of(model, step, ranks):
+    x = batch(step, ranks)
+    return (model(x) - x[..., :3]).square().mean()
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def train(model, optimizer, ranks, steps=6, before=lambda step: None, after=lambda: None):
+    for step in range(steps):
+        before(step)
+        loss_of(model, step, ranks).backward()
+        after()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def flat(model):
+    return torch.cat([v.reshape(-1) for v in model.state_dict().values()])
+
+
+def compare(model, reference, what, tolerance=2e-6):
+    got, want = flat(model), flat(reference)
+    others = [torch.zeros_like(got) for _ in range(N)]
+    dist.all_gather(others, got)
+    assert all(torch.equal(o, got) for o in others), what
+    assert torch.allclose(got, want, atol=tolerance), (what, (got - want).abs().max())
+
+
+def ours(policy="dear", **options):
+    model = Net()
+    return model, tutti.torch.DistributedOptimizer(sgd(model), model, policy=policy, partition_bytes=PART, **options)
+
+
+def reference(change=lambda m: None, **how):
+    model = Net()
+    change(model)
+    train(model, sgd(model), range(N), **how)
+    return model
+
+
+def piped(optimizer):
+    """How often gradients were handed over in blocks."""
+    counts = {"rows": 0}
+    put = optimizer._put_rows
+
+    def count(*args):
+        counts["rows"] += 1
+        put(*args)
+
+    optimizer._put_rows = count
+    return counts
+
+
+def test_policies():
+    want = reference()
+    for policy in ("dear", "dear-sharded", "bytescheduler"):
+        for options in ({}, {"builtin": False}, {"clip_norm": 1e6}, {"find_unused_parameters": True}, {"pipe": False}):
+            if policy == "dear-sharded" and "builtin" in options:
+                continue
+            model, optimizer = ours(policy, **options)
+            counts = piped(optimizer)
+            train(model, optimizer, [ME])
+            compare(model, want, (policy, options))
+            blocks = sum(len(p.blocks) for p in optimizer._pipes)
+            assert [p.slot.name for p in optimizer._pipes] == ([] if "pipe" in options else ["a.weight", "b.weight", "c.weight"])
+            assert counts["rows"] == 6 * blocks and (blocks > 12 or "pipe" in options), (policy, options, counts, blocks)
+            optimizer.close()
+            assert "forward" not in model.a.__dict__
+
+
+def test_wire():
+    want = reference()
+    model, optimizer = ours(wire="bf16")
+    counts = piped(optimizer)
+    train(model, optimizer, [ME])
+    compare(model, want, "bf16", 0.02)
+    assert counts["rows"] > 0
+    optimizer.close()
+
+
+def test_accumulation():
+    want = Net()
+    optimizer = sgd(want)
+    for step in range(6):
+        loss_of(want, step, range(N)).backward()
+        if step % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    model, optimizer = ours()
+    counts = piped(optimizer)
+    for step in range(6):
+        if step % 2:
+            loss_of(model, step, [ME]).backward()
+            optimizer.step()
+        else:
+            with optimizer.no_sync():
+                loss_of(model, step, [ME]).backward()
+    compare(model, want, "accumulation")
+    assert counts["rows"] == 0
+    optimizer.close()
+
+
+def test_used_twice():
+    def twice(m):
+        m.twice = True
+
+    model, optimizer = ours()
+    counts = piped(optimizer)
+    twice(model)
+    train(model, optimizer, [ME])
+    compare(model, reference(twice), "twice")
+    assert counts["rows"] == 6 * sum(len(p.blocks) for p in optimizer._pipes if p.slot.name != "c.weight")
+    optimizer.close()
+
+
+def test_looked_at_and_clipped():
+    def clip(m):
+        torch.nn.utils.clip_grad_norm_(m.parameters(), 0.05)
+
+    want = Net()
+    train(want, sgd(want), range(N), after=lambda: clip(want))
+    model, optimizer = ours()
+    train(model, optimizer, [ME], after=lambda: clip(model))
+    compare(model, want, "clipped")
+    optimizer.close()
+
+
+def test_hooks_checkpoints_and_graphs():
+    """Hooks on a weight see its gradient; recomputed forward passes count once; gradients of gradients exist."""
+    seen = []
+    model, optimizer = ours()
+    model.b.weight.register_hook(lambda g: seen.append(tuple(g.shape)))
+    model.checkpointed = True
+    train(model, optimizer, [ME])
+    compare(model, reference(), "hooks and checkpoints")
+    assert seen == [(150, 301)] * 6
+    x = batch(9, [ME]).requires_grad_()
+    (g,) = torch.autograd.grad(model.a(x).square().sum(), x, create_graph=True)
+    (gg,) = torch.autograd.grad(g.sum(), x)
+    assert torch.allclose(gg, (2 * model.a.weight.t() @ model.a.weight).sum(1).expand_as(gg), atol=1e-4)
+    optimizer.close()
+
+
+def test_plain_forward():
+    """Without gradients, under autocast, for other types: torch's own forward, with parameters as they should be."""
+    model, optimizer = ours()
+    train(model, optimizer, [ME], 2)
+    want = reference(steps=2)
+    x = batch(5, [ME])
+    with torch.no_grad():
+        assert torch.allclose(model(x), want(x), atol=1e-5)
+    train(model, optimizer, [ME], 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model.a(x).dtype == torch.bfloat16
+    case.raises(RuntimeError, lambda: model.a(x.double()))
+    case.raises(RuntimeError, lambda: model.a(x[..., :5]))
+    optimizer.close()
+
+
+def test_copies():
+    model, optimizer = ours()
+    train(model, optimizer, [ME], 2)
+    x = batch(5, [ME])
+    want = model(x)
+    assert torch.allclose(copy.deepcopy(model)(x), want, atol=1e-6)
+    optimizer.close()
+
+
+def test_second_gradient():
+    """Every rank is told, the one earlier than the other."""
+    model, optimizer = ours()
+
+    def twice():
+        for step in range(2):
+            loss_of(model, step, [ME]).backward()
+        optimizer.step()
+
+    case.raises(RuntimeError, twice, "ready once more")
+    optimizer.close()
+
+
+case.run([t for name, t in list(globals().items()) if name.startswith("test_")], ME)
+dist.destroy_process_group()
