@@ -8,9 +8,10 @@ Policies: `none` (no communication: what computing alone takes), `gloo` (DDP on 
 after backward), `ddp` (DDP on our backend), `ddp-bf16` (the same, half the bytes), and those of tutti.torch.DistributedOptimizer: sync,
 wfbp, bucket, mgwfbp, bytescheduler, hybrid, hybrid-cost, dear, dear-sharded, each also with "-bf16" behind it (but dear-sharded). They plan with
 layer times that are measured first, on all ranks at once. `--compare` measures none, gloo, gloo-late, ddp, ddp-bf16, hybrid, dear,
-dear-sharded and dear-bf16 one after the other in one run.
+dear-sharded and dear-bf16 in one run. Shared machines change their speed from minute to minute: with `--rounds` (2 with `--compare`) all of
+them take turns, and every row holds the iterations of all rounds.
 
-A row is printed as soon as it is measured: median, lowest and highest seconds of an iteration, core-seconds of a rank, the median over
+A row is printed as soon as it is complete: median, lowest and highest seconds of an iteration, core-seconds of a rank, the median over
 that of gloo, of gloo-late and over the limit that torch's own compute and a bare all-reduce set on these cores (the library's optimizers
 need less than torch's, and may be below it); the loss of the last iteration, how far the first
 losses are from those of one process that computes all ranks' batches (`--check` iterations), and accuracy on images that were not
@@ -216,7 +217,8 @@ class Row:
     def __init__(self, name: str) -> None:
         self.name = name
         self.times: List[float] = []
-        self.cpu: List[float] = []
+        self.cpus: List[float] = []
+        self.cpu = 0.0  # their median, mean over ranks
         self.losses: List[float] = []
         self.right = 0.0
 
@@ -225,22 +227,22 @@ class Row:
         return statistics.median(self.times)
 
 
-def measure(args: argparse.Namespace, loader: Loader, name: str, gloo: Any, bar: Bar) -> Row:
-    """Iterations follow each other without a barrier, as in training: what a policy leaves for the next iteration is part of that one's
-    time. One way is in memory at a time."""
-    way, row = Way(name, args, loader, gloo), Row(name)
+def measure(args: argparse.Namespace, loader: Loader, row: Row, gloo: Any, bar: Bar) -> None:
+    """One round. Iterations follow each other without a barrier, as in training: what a policy leaves for the next iteration is part of
+    that one's time. One way is in memory at a time, and begins anew in every round: losses are those of the last."""
+    way = Way(row.name, args, loader, gloo)
+    row.losses = []
     dist.barrier()
     for step in range(args.warmup + args.iterations):
         seconds, cpu = timed(lambda: row.losses.append(way.iterate(step)))
         if step >= args.warmup:
             row.times.append(seconds)
-            row.cpu.append(cpu)
-        bar.step(f"batch {loader.batch}, {name}: loss {row.losses[-1]:.3f}, {seconds:.2f} s")
+            row.cpus.append(cpu)
+        bar.step(f"batch {loader.batch}, {row.name}: loss {row.losses[-1]:.3f}, {seconds:.2f} s")
     row.right = way.right()
     row.losses = [mean_over_ranks(v) for v in row.losses]
-    row.cpu = [mean_over_ranks(statistics.median(row.cpu))]
+    row.cpu = mean_over_ranks(statistics.median(row.cpus))
     way.close()
-    return row
 
 
 def single_process(args: argparse.Namespace, loader: Loader, steps: int) -> List[float]:
@@ -266,26 +268,35 @@ def single_process(args: argparse.Namespace, loader: Loader, steps: int) -> List
     return shared.tolist()
 
 
-def bare_allreduce(rounds: int) -> Tuple[float, float]:
-    """(seconds, core-seconds of one rank) of an all-reduce of all gradients, nothing else running."""
+def bare_allreduce(row: Row, count: int) -> None:
+    """All-reduces of all gradients, nothing else running."""
     x = torch.ones(sum(p.numel() for p in make_model(10).parameters()))
     dist.all_reduce(x, dist.ReduceOp.AVG)
     dist.barrier()
-    seconds, cpu = zip(*(timed(lambda: dist.all_reduce(x, dist.ReduceOp.AVG)) for _ in range(rounds)))
-    return mean_over_ranks(statistics.median(seconds)), mean_over_ranks(statistics.median(cpu))
+    for _ in range(count):
+        seconds, cpu = timed(lambda: dist.all_reduce(x, dist.ReduceOp.AVG))
+        row.times.append(mean_over_ranks(seconds))
+        row.cpus.append(cpu)
+    row.cpu = mean_over_ranks(statistics.median(row.cpus))
 
 
 # ---- printing ----
 
 
 class Table:
-    """The rows of one batch size, printed by rank 0 as they come."""
+    """The rows of one batch size, printed by rank 0 as they are complete."""
 
-    def __init__(self, batch: int, bare: Tuple[float, float], single: List[float]) -> None:
+    def __init__(self, batch: int, bare: Row, single: List[float]) -> None:
         self.batch, self.bare, self.single = batch, bare, single
         self.rows: Dict[str, Row] = {}
         self.limit: Optional[float] = None
-        say(f"\nbatch {batch} per rank; seconds per iteration; a bare all-reduce takes {bare[0]:.3f} s and {bare[1]:.3f} core-seconds per rank")
+
+    def begin(self) -> None:
+        """The head; the bare all-reduces have been measured."""
+        say(
+            f"\nbatch {self.batch} per rank; seconds per iteration; a bare all-reduce takes {self.bare.median:.3f} s and"
+            f" {self.bare.cpu:.3f} core-seconds per rank"
+        )
         say(
             f"{'policy':>14} {'median':>8} {'lowest':>8} {'highest':>8} {'core-s':>7} {'x gloo':>7} {'x late':>7} {'x limit':>7}"
             f" {'loss':>8} {'from one':>8} {'right':>6}"
@@ -298,11 +309,11 @@ class Table:
         self.rows[row.name] = row
         if row.name == "none":
             cores = len(os.sched_getaffinity(0))
-            self.limit = max(self.bare[0], dist.get_world_size() * (row.cpu[0] + self.bare[1]) / cores)
+            self.limit = max(self.bare.median, dist.get_world_size() * (row.cpu + self.bare.cpu) / cores)
         alone = row.name == "none" and dist.get_world_size() > 1
         far = max((abs(a - b) for a, b in zip(row.losses, self.single)), default=0.0)
         say(
-            f"{row.name:>14} {row.median:8.3f} {min(row.times):8.3f} {max(row.times):8.3f} {row.cpu[0]:7.3f} {self._over('gloo', row.median)}"
+            f"{row.name:>14} {row.median:8.3f} {min(row.times):8.3f} {max(row.times):8.3f} {row.cpu:7.3f} {self._over('gloo', row.median)}"
             f" {self._over('gloo-late', row.median)} {row.median / self.limit if self.limit else float('nan'):7.3f}"
             f" {row.losses[-1]:8.4f} {'-' if alone or not self.single else f'{far:.1e}':>8} {row.right:6.1%}"
         )
@@ -354,8 +365,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compare", action="store_true", help="measure " + ", ".join(COMPARED))
     parser.add_argument("--batch", default="32", help="images per rank; several with commas")
     parser.add_argument("--image", type=int, default=64, help="side of the images after scaling (at least 63)")
-    parser.add_argument("--iterations", type=int, default=5)
-    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--iterations", type=int, default=5, help="measured in each round")
+    parser.add_argument("--warmup", type=int, default=2, help="before them")
+    parser.add_argument("--rounds", type=int, help="all policies take turns so many times [1; with --compare 2]")
     parser.add_argument("--check", type=int, default=3, help="losses compared with those of one process; 0: none")
     parser.add_argument("--wire", choices=("f32", "bf16"), default="f32", help="of policy ddp and those of DistributedOptimizer")
     parser.add_argument("--lr", type=float, default=0.01)
@@ -373,15 +385,23 @@ def main() -> None:
     say(f"{dist.get_world_size()} ranks, AlexNet on {origin}, scaled to {args.image}x{args.image}, one thread per rank{', freed memory kept (all rows)' if kept else ''}")
     names = COMPARED if args.compare else args.policy.split(",")
     batches = [int(b) for b in args.batch.split(",")]
-    bar = Bar(len(batches) * len(names) * (args.warmup + args.iterations))
+    rounds = args.rounds or (2 if args.compare else 1)
+    bar = Bar(len(batches) * rounds * len(names) * (args.warmup + args.iterations))
     tables = []
     for batch in batches:
         loader = Loader(images, labels, batch, args.image)
-        tables.append(Table(batch, bare_allreduce(3), single_process(args, loader, min(args.check, args.warmup + args.iterations))))
-        for name in names:
-            row = measure(args, loader, name, gloo, bar)
-            bar.clear()
-            tables[-1].add(row)
+        rows = [Row(name) for name in names]
+        tables.append(Table(batch, Row("bare"), single_process(args, loader, min(args.check, args.warmup + args.iterations))))
+        for turn in range(rounds):
+            bare_allreduce(tables[-1].bare, 3)
+            if turn == rounds - 1:
+                bar.clear()
+                tables[-1].begin()
+            for row in rows:
+                measure(args, loader, row, gloo, bar)
+                if turn == rounds - 1:
+                    bar.clear()
+                    tables[-1].add(row)
         tables[-1].finish()
     summary(tables, names)
     dist.destroy_process_group()
