@@ -5,9 +5,9 @@
     tutti lab --nodes 4 --rate 1gbit -- /usr/bin/python3 examples/train_alexnet.py --compare --batch 64,128,192
 
 Policies: `none` (no communication: what computing alone takes), `gloo` (DDP on Gloo), `gloo-late` (Gloo without overlap: one all-reduce
-after backward), `ddp` (DDP on our backend), `ddp-bf16` (the same, half the bytes), and those of tutti.torch.DistributedOptimizer: sync,
+after backward), `ddp` (DDP on our backend), `ddp-first` (the same with tutti.torch.weight_first), `ddp-bf16` (DDP, half the bytes), and those of tutti.torch.DistributedOptimizer: sync,
 wfbp, bucket, mgwfbp, bytescheduler, hybrid, hybrid-cost, dear, dear-sharded, each also with "-bf16" behind it (but dear-sharded). They plan with
-layer times that are measured first, on all ranks at once. `--compare` measures none, gloo, gloo-late, ddp, ddp-bf16, hybrid, dear,
+layer times that are measured first, on all ranks at once. `--compare` measures none, gloo, gloo-late, ddp, ddp-first, ddp-bf16, hybrid, dear,
 dear-sharded and dear-bf16 in one run. Shared machines change their speed from minute to minute: with `--rounds` (2 with `--compare`) all of
 them take turns, and every row holds the iterations of all rounds.
 
@@ -37,7 +37,7 @@ except ImportError:
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
     import tutti.torch
 
-COMPARED = ["none", "gloo", "gloo-late", "ddp", "ddp-bf16", "hybrid", "dear", "dear-sharded", "dear-bf16"]
+COMPARED = ["none", "gloo", "gloo-late", "ddp", "ddp-first", "ddp-bf16", "hybrid", "dear", "dear-sharded", "dear-bf16"]
 HELD_BACK = 8  # of so many images one is kept for testing
 Batch = Tuple[torch.Tensor, torch.Tensor]
 
@@ -124,8 +124,8 @@ class Way:
         self.optimizer: Any = torch.optim.SGD(self.model.parameters(), lr=args.lr, momentum=0.9)
         if name == "gloo":
             self.model = DDP(self.model, process_group=gloo)
-        elif name in ("ddp", "ddp-bf16"):
-            self.model = DDP(self.model)
+        elif name in ("ddp", "ddp-first", "ddp-bf16"):
+            self.model = DDP(tutti.torch.weight_first(self.model) if name == "ddp-first" else self.model)
             self.model.register_comm_hook(tutti.torch.DDPHookState(wire=wire), tutti.torch.ddp_hook)
         elif name not in ("none", "gloo-late"):
             policy = name[: -len("-bf16")] if name.endswith("-bf16") else name

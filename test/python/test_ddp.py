@@ -101,6 +101,31 @@ def test_bf16_is_added_in_f32():
     assert torch.equal(x, want.expand(10007)), (x[:4], want)
 
 
+def test_weight_first():
+    """Bit for bit what DDP does without, and in the other order."""
+    import copy
+
+    from tutti.torch import _first
+
+    _first.LEAST = 1
+    plain, model = make_model(), tutti.torch.weight_first(make_model())
+    assert tutti.torch.weight_first(model) is model and "forward" in model[3].__dict__
+    order = []
+    model[3].weight.register_hook(lambda _: order.append("weight"))
+    model[2].register_full_backward_hook(lambda *_: order.append("input"))
+    train(DDP(plain), STEPS, [ME])
+    train(DDP(model), STEPS, [ME])
+    for a, b in zip(plain.parameters(), model.parameters()):
+        assert torch.equal(a, b)
+    assert order == ["weight", "input"] * STEPS, order
+    x = batch(0, ME)[0]
+    twin = copy.deepcopy(model)
+    assert torch.equal(twin(x), model(x)) and not isinstance(twin[3].__dict__["forward"], _first.Forward)
+    with torch.no_grad():
+        assert torch.equal(model(x), plain(x))
+    case.raises(RuntimeError, lambda: torch.autograd.grad(model(x).sum(), list(model.parameters()), create_graph=True), "weight_first")
+
+
 def test_no_sync_and_unused():
     model = DDP(make_model())
     got = train(model, STEPS, [ME], accumulate=model.no_sync)

@@ -6,7 +6,8 @@
     opt = tutti.torch.DistributedOptimizer(opt, model, policy="dear")   # or: DeAR scheduling, no DDP
 
 `ddp_hook` communicates DDP's buckets, as f32 or in half the bytes as bf16. `profile` measures a model for `tutti train-sim`; `trace` writes
-torch.profiler's trace with what was communicated when; `keep_memory` spares the kernel the mapping of large gradients in every iteration.
+torch.profiler's trace with what was communicated when; `keep_memory` spares the kernel the mapping of large gradients in every iteration;
+`weight_first` lets DDP's buckets leave earlier.
 """
 
 import inspect
@@ -14,6 +15,7 @@ from typing import Any, Dict
 
 import torch.distributed as dist
 
+from ._first import weight_first
 from ._group import ProcessGroupTutti, create
 from ._hook import DDPHookState, ddp_hook
 from ._memory import keep_memory
@@ -30,6 +32,7 @@ __all__ = [
     "keep_memory",
     "profile",
     "trace",
+    "weight_first",
 ]
 
 

@@ -5,15 +5,16 @@
     stream     |AG 0  |AG 1  |AG 2  |AG 3  |            backward, not after all of it
     forward           |y[0]  |y[1]  |y[2]  |y[3]  |     outputs are computed for the rows that have come, while the others arrive
 
-A module gets a `forward` of its own for that, which is torch's again after close(). It steps aside, for torch's ordinary way, wherever
-somebody could tell the difference: under autocast or tracing, without gradients, for other types, with hooks on the weight, when gradients
-are being accumulated, when the module is used more than once in a step, when a graph of the backward pass is wanted."""
+A module gets a `forward` of its own for that (_forward.py), which is torch's again after close(). Gradients go torch's ordinary way with
+hooks on the weight, when they are being accumulated, when the module is used more than once in a step, when a graph of the backward pass
+is wanted."""
 
-import functools
 import weakref
-from typing import Any, Dict, List, Tuple
+from typing import Any, List, Tuple
 
 import torch
+
+from ._forward import Forward
 
 LEAST = 8 << 20  # bytes of a block
 
@@ -51,21 +52,16 @@ def _blocks(parts: List[Tuple[int, int]], width: int, itemsize: int) -> List[Tup
     return found
 
 
-class Pipe:
+class Pipe(Forward):
     """One module's. `owner` is the DistributedOptimizer, `slot` the weight's, `bias` that of the bias or None."""
 
     def __init__(self, owner: Any, module: torch.nn.Module, slot: Any, bias: Any) -> None:
-        self._owner, self._module, self.slot, self.bias = weakref.ref(owner), weakref.ref(module), slot, bias
+        super().__init__(module)
+        self._owner, self.slot, self.bias = weakref.ref(owner), slot, bias
         self.slots = [slot] + ([bias] if bias else [])
         self._parts: List[Tuple[int, int]] = owner._trainer.parts(slot.index)
         self.blocks = _blocks(self._parts, slot.param.shape[1], 4)
         self.uses = 0  # forward passes since the last step
-
-    def remove(self) -> None:
-        """The module's forward is torch's again."""
-        module = self._module()
-        if module is not None and module.__dict__.get("forward") is self:
-            del module.__dict__["forward"]
 
     # ---- forward ----
 
@@ -74,27 +70,11 @@ class Pipe:
         owner: Any = self._owner()
         if owner is None or owner._trainer._handle is None:
             return type(module).forward(module, x)
-        if not self._usable(module, x):
+        if not self.usable(module, x):
             owner._before(self.slots)
             return type(module).forward(module, x)
         self.uses += 1
         return _Linear.apply(x, module.weight, module.bias, self)
-
-    def _usable(self, module: Any, x: Any) -> bool:
-        w = module.weight
-        return (
-            w is self.slot.param
-            and module.bias is (self.bias.param if self.bias else None)
-            and type(x) is torch.Tensor
-            and x.dtype == w.dtype
-            and x.device.type == "cpu"
-            and x.dim() > 0
-            and x.shape[-1] == w.shape[1]
-            and x.numel() > 0
-            and torch.is_grad_enabled()
-            and not torch.is_autocast_cpu_enabled()
-            and not torch.jit.is_tracing()
-        )
 
     def output(self, x: torch.Tensor, weight: torch.Tensor, bias: Any) -> torch.Tensor:
         """Waits for one block of rows after the other; the bias comes last."""
@@ -129,23 +109,15 @@ class Pipe:
         owner._handed(s)
         return True
 
-    # ---- copies ----
-
-    def _plain(self, module: Any) -> Any:
-        return functools.partial(type(module).forward, module)
-
-    def __deepcopy__(self, memo: Dict[int, Any]) -> Any:
-        return self._plain(memo.get(id(self._module())))
-
 
 def install(owner: Any, module: torch.nn.Module, slots: List[Any]) -> Any:
     """A Pipe for the module, or None: only a Linear of f32 with a forward of torch's own, whose weight travels in parts and belongs, as its
     bias does, to no other module."""
-    if type(module) is not torch.nn.Linear or "forward" in module.__dict__ or len(slots) != 1 + (module.bias is not None):
+    if not Pipe.fits(module) or len(slots) != 1 + (module.bias is not None):
         return None
     slot, bias = slots[0], slots[1] if len(slots) > 1 else None
-    if slot.param is not module.weight or slot.param.dtype != torch.float32 or len(owner._trainer.parts(slot.index)) < 2:
+    if slot.param is not module.weight or len(owner._trainer.parts(slot.index)) < 2:
         return None
     pipe = Pipe(owner, module, slot, bias)
-    module.__dict__["forward"] = pipe
+    pipe.install()
     return pipe
