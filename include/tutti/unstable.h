@@ -370,6 +370,9 @@ struct tutti_comm_plan_info {
 /* The plan such a call would take (root 0). */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
+/* tutti_request_wait for a thread that does nothing else: it sleeps, the library's own thread progresses, and other threads may use the
+ * communicator meanwhile. */
+tutti_status tutti_request_join(struct tutti_request *request);
 const char *tutti_request_algo(const struct tutti_request *request); /* of its plan; lives as long as the request */
 
 /* Ranks that somebody else has brought together (the MPI shim): who is who, and a way to give every rank everybody's `bytes` bytes in rank

@@ -65,6 +65,12 @@ class Request:
         self._started = False
         return status
 
+    def join(self) -> int:
+        """The same for a thread that does nothing else: other threads may use the communicator meanwhile."""
+        status = lib.tutti_request_join(self._handle)
+        self._started = False
+        return status
+
     def test(self) -> bool:
         """Is it done? Raises when it failed."""
         status = self.poll()

@@ -192,6 +192,11 @@ tutti_status tutti_request_wait(struct tutti_request *request)
     return tt_request_wait((struct tt_request *)request);
 }
 
+tutti_status tutti_request_join(struct tutti_request *request)
+{
+    return tt_request_join((struct tt_request *)request);
+}
+
 const char *tutti_request_algo(const struct tutti_request *request)
 {
     return tt_request_algo((const struct tt_request *)request);

@@ -6,6 +6,9 @@
 
 #include "comm/parts.h"
 
+/* Who leaves progress to the helper looks so often for verdicts and errors. */
+static const uint64_t glance_ns = 20000000;
+
 struct tt_request {
     struct tt_comm *comm;
     struct tt_call call;
@@ -93,6 +96,7 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
         r->comm = c;
         r->call = *call;
         r->call.counts = NULL;
+        r->call.background = true;
         r->kept->holders++;
         *ret = r;
     }
@@ -178,6 +182,37 @@ tutti_status tt_request_wait(struct tt_request *r)
     if (r->started)
         st = settle(r, tt_comm_finish_kept(c, r->kept, &r->op));
     tt_comm_unlock(c);
+    return st;
+}
+
+/* Is it over? The work is the helper's; an error, which moves nothing, is found by who looks for himself. */
+static tutti_status look_quietly(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    tt_comm_lock(c);
+    bool thorough = tt_now_ns() - c->moved_ns >= glance_ns;
+    tutti_status st = r->last;
+    if (r->started) {
+        tt_log_wait(c->log, r->op.seq);
+        st = thorough || tt_comm_kept_done(c, r->kept) ? tt_comm_test_kept(c, r->kept, &r->op) : TUTTI_IN_PROGRESS;
+        st = settle(r, st == TUTTI_IN_PROGRESS ? look_again(r) : st);
+    }
+    tt_comm_unlock(c);
+    return st;
+}
+
+tutti_status tt_request_join(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    if (!atomic_load_explicit(&c->helper, memory_order_acquire))
+        return tt_request_wait(r);
+    uint32_t seen = tt_helper_finished(c);
+    tutti_status st = look_quietly(r);
+    while (st == TUTTI_IN_PROGRESS) {
+        tt_helper_await(c, seen, tt_now_ns() + glance_ns);
+        seen = tt_helper_finished(c);
+        st = look_quietly(r);
+    }
     return st;
 }
 

@@ -89,6 +89,7 @@ struct tt_call {
     tutti_redop redop;
     uint32_t root;
     const char *algo; /* NULL: the communicator's own (all-reduce) or the planner's choice; must outlive the request */
+    bool background;  /* a request: set by tt_request_make */
 };
 /* Blocking. */
 tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call);
@@ -98,6 +99,9 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
 tutti_status tt_request_start(struct tt_request *r);
 tutti_status tt_request_test(struct tt_request *r);
 tutti_status tt_request_wait(struct tt_request *r);
+/* The same by a thread that does nothing else: progress is left to the background thread, and other threads may use the communicator
+ * meanwhile. */
+tutti_status tt_request_join(struct tt_request *r);
 void tt_request_free(struct tt_request *r);
 const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */
 

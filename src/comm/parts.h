@@ -116,8 +116,12 @@ struct tt_comm {
 /* helper.c: the communicator's lock, which the helper gives up for everybody else; and the thread that progresses started requests. */
 void tt_comm_lock(struct tt_comm *c);
 void tt_comm_unlock(struct tt_comm *c);
-void tt_helper_wake(struct tt_comm *c);   /* there is a new request; the lock is held */
-void tt_helper_end(struct tt_comm *c);    /* the lock is not held */
+void tt_helper_wake(struct tt_comm *c); /* there is a new request; the lock is held */
+void tt_helper_end(struct tt_comm *c);  /* the lock is not held */
+/* How often something was found finished; and to wait, without the lock, until that is no longer `seen` or until_ns is reached. There
+ * is a helper. */
+uint32_t tt_helper_finished(struct tt_comm *c);
+void tt_helper_await(struct tt_comm *c, uint32_t seen, uint64_t until_ns);
 bool tt_comm_progress(struct tt_comm *c); /* one look; true when anything moved; the lock is held */
 /* Sleeps until `bell` or, when requests are under way, the network may have news. A pumped communicator wakes now and then all the same:
  * who only computes must hear of a verdict too. */
@@ -158,6 +162,8 @@ struct tt_fused_op tt_comm_fused_op(const struct tt_kept *k, const struct tt_cal
 /* The same for a kept program, fused or not; test: only what is possible without waiting. */
 tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
 tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
+/* Done, or failed? Nothing is moved. */
+bool tt_comm_kept_done(struct tt_comm *c, const struct tt_kept *k);
 /* The deadline has passed without it: who is to blame? */
 tutti_status tt_comm_late_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
 /* The verdict of the watch, once there is one: fails the communicator. */

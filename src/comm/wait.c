@@ -2,6 +2,10 @@
  * spins), then sleeps in the transport in short naps, so that a verdict of the watch is seen soon. At the deadline it asks the watch who is
  * to blame and takes its answer, a second later at the latest.
  *
+ * Looking pays where the answer is microseconds away. Much data through a descriptor is a long row of waits, each as long as a piece is
+ * under way: there whoever shares his core sleeps at once, and one with a core of his own soon. Others can use the time, and nothing is
+ * lost, because the kernel receives meanwhile.
+ *
  * After a verdict the communicator is condemned: every later call answers the same error at once. */
 #include <sched.h>
 #include <stdlib.h>
@@ -10,6 +14,7 @@
 #include "comm/parts.h"
 
 enum { SPINS = 2000, YIELDS = 100 };
+enum { MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1 };
 /* A deadline that is over: who has a core of his own looks for a moment before he gives up. */
 static const uint64_t look_on = 1;
 static const uint64_t nap_ns = 20000000, short_nap_ns = 200000, grace_ns = 900000000;
@@ -89,7 +94,8 @@ struct tt_fused_op tt_comm_fused_op(const struct tt_kept *k, const struct tt_cal
                                 .count = call->count,
                                 .counts = k->counts,
                                 .dtype = call->dtype,
-                                .redop = call->redop};
+                                .redop = call->redop,
+                                .background = call->background};
 }
 
 static void begin_fused(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call)
@@ -131,6 +137,15 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
     return TUTTI_OK;
 }
 
+/* How many looks in a row may find nothing before a wait sleeps. */
+static unsigned patience_of(const struct tt_comm *c, const struct tt_op_desc *op)
+{
+    bool much = c->wire.fd >= 0 && op->count >= MUCH_BYTES / tt_dtype_bytes(op->dtype);
+    if (c->wire.oversubscribed)
+        return much ? MUCH_YIELDS : YIELDS;
+    return much ? MUCH_SPINS : SPINS;
+}
+
 /* Waits for the program until the deadline; the lock is held. */
 tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op)
 {
@@ -138,7 +153,7 @@ tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct
     struct tt_verdict v;
     struct tt_transport *t = c->wire.transport;
     uint64_t idle = 0, since = 0;
-    unsigned patience = c->wire.oversubscribed ? YIELDS : SPINS;
+    const unsigned patience = patience_of(c, op);
     for (;;) {
         tutti_status st = tt_engine_test(e, p, &err);
         if (st == TUTTI_OK)
@@ -208,6 +223,12 @@ tutti_status tt_comm_late_kept(struct tt_comm *c, struct tt_kept *k, const struc
         return late(c, c->engine, k->program, op);
     tutti_status st = tt_fused_step(c->fused, &k->fused_op, 0, &blame);
     return st ? fused_trouble(c, st, &blame, op) : TUTTI_OK;
+}
+
+bool tt_comm_kept_done(struct tt_comm *c, const struct tt_kept *k)
+{
+    struct tutti_error err;
+    return k->info.fused ? tt_fused_done(&k->fused_op) : tt_engine_test(c->engine, k->program, &err) != TUTTI_IN_PROGRESS;
 }
 
 tutti_status tt_comm_verdict(struct tt_comm *c)

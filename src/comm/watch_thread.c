@@ -225,6 +225,7 @@ void *tt_watch_run(void *arg)
     struct tt_watch *w = arg;
     struct pollfd *fds = w->fds;
     uint64_t next = tt_now_ns();
+    pthread_setname_np(pthread_self(), "tutti-watch");
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         uint64_t now = tt_now_ns(), due = go_on(w);

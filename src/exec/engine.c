@@ -106,6 +106,12 @@ void tt_xleave(struct tt_engine *e, struct tt_program *p)
     *at = p->chain;
     e->slots[p->slot] = NULL;
     e->free_slots[e->max_requests - 1 - --e->nrunning] = p->slot;
+    e->finished++;
+}
+
+uint64_t tt_engine_finished(const struct tt_engine *e)
+{
+    return e->finished;
 }
 
 /* ---- faults ---- */

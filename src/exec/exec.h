@@ -67,6 +67,8 @@ bool tt_engine_progress(struct tt_engine *e);
 /* TUTTI_OK done (the program may be started again), TUTTI_IN_PROGRESS, or the error of the engine. */
 tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, struct tutti_error *err);
 
+uint64_t tt_engine_finished(const struct tt_engine *e); /* programs that are done or failed, since the engine was made */
+
 /* What is missing, for reports: the first peer this program waits for (UINT32_MAX: none), operation index, bytes done and to do. */
 struct tt_wait_info {
     uint32_t peer;

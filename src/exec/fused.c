@@ -18,8 +18,8 @@
 
 #include "exec/fused_parts.h"
 
-enum { BLOCK_BYTES = 16 << 10, LANE = TT_LANE_STEPS };
-enum { QUEUED, BOXED, ENTERED, STREAMING, REDUCED, LEFT, DONE };
+enum { BLOCK_BYTES = 16 << 10, PART_BYTES = 1 << 20 /* between two looks at who else wants the lock */, LANE = TT_LANE_STEPS };
+enum { QUEUED, BOXED, ENTERED, STREAMING, REDUCING, REDUCED, FETCHING, LEFT, DONE };
 
 tutti_status tt_fused_make(struct tt_direct *d, struct tt_fused **ret, struct tutti_error *err)
 {
@@ -143,6 +143,7 @@ void tt_fused_enter(struct tt_fused *f, struct tt_fused_op *op, struct tt_direct
 {
     op->number = f->number++;
     desc->fingerprint = op->fingerprint;
+    desc->flags = op->background ? TT_FUSED_BACKGROUND : 0;
     desc->in_kind = tt_direct_kind_of(f->d, (const void *)(uintptr_t)desc->in, desc->in_bytes);
     desc->out_kind = tt_direct_kind_of(f->d, (const void *)(uintptr_t)desc->out, desc->out_bytes);
     tt_direct_describe(f->d, LANE, op->number & 1, desc);
@@ -166,7 +167,7 @@ static void enter(struct tt_fused *f, struct tt_fused_op *op)
 
 static tutti_status look(struct tt_fused *f, const struct tt_fused_op *op, bool *ret_push, struct tt_direct_blame *blame)
 {
-    bool push = true, reach = true;
+    bool push = true, reach = true, background = false;
     for (uint32_t q = 0; q < f->n; q++) {
         const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
         if (d->fingerprint != op->fingerprint) {
@@ -176,9 +177,11 @@ static tutti_status look(struct tt_fused *f, const struct tt_fused_op *op, bool 
         f->in[q] = q == f->me ? op->in : d->in_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->in, d->in_bytes) : NULL;
         f->out[q] = q == f->me ? op->out : d->out_kind == TT_DIRECT_HEAP ? tt_direct_resolve(f->d, q, d->out, d->out_bytes) : NULL;
         push = push && d->out_kind == TT_DIRECT_HEAP;
+        background = background || (d->flags & TT_FUSED_BACKGROUND);
         reach = reach && (d->in_kind == TT_DIRECT_HEAP || d->in_bytes == 0);
     }
     f->reach = reach;
+    f->background = background;
     *ret_push = push;
     return TUTTI_OK;
 }
@@ -222,35 +225,50 @@ tutti_status tt_fused_reduce_span(struct tt_fused *f, const struct tt_fused_op *
 }
 
 /* Writing into others' outputs is a lease, which they can end. */
-static tutti_status reduce_slice(struct tt_fused *f, const struct tt_fused_op *op, bool push)
+static tutti_status reduce_part(struct tt_fused *f, struct tt_fused_op *op, bool *ret_all)
 {
-    size_t each = tt_fused_elem_bytes(op->dtype), at = slice_start(f, op, f->me) * each;
-    struct tt_fused_span s = {.at = at, .end = slice_start(f, op, f->me + 1) * each, .out = (char *)op->out + at, .push = push};
-    if (push && !tt_direct_lease(f->d))
+    size_t each = tt_fused_elem_bytes(op->dtype), end = slice_start(f, op, f->me + 1) * each;
+    size_t at = slice_start(f, op, f->me) * each + op->done;
+    struct tt_fused_span s = {
+        .at = at, .end = end - at > PART_BYTES ? at + PART_BYTES : end, .out = (char *)op->out + at, .push = op->push};
+    if (op->push && !tt_direct_lease(f->d))
         return TUTTI_ERR_ABORTED;
     tutti_status st = tt_fused_reduce_span(f, op, &s);
-    if (push)
+    if (op->push)
         tt_direct_release(f->d);
+    op->done += st ? 0 : s.end - s.at;
+    *ret_all = s.end == end;
     return st;
 }
 
-/* The other slices from their owners, each rank beginning behind itself so that they do not all read from one. */
-static tutti_status fetch_slices(struct tt_fused *f, const struct tt_fused_op *op)
+static tutti_status fetch(struct tt_fused *f, const struct tt_fused_op *op, uint32_t owner, size_t at, size_t bytes)
 {
-    size_t each = tt_fused_elem_bytes(op->dtype);
-    for (uint32_t i = 1; i < f->n; i++) {
+    const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, owner);
+    if (!f->out[owner])
+        return tt_direct_read(f->d, owner, d->out + at, (char *)op->out + at, bytes);
+    memcpy((char *)op->out + at, f->out[owner] + at, bytes);
+    return TUTTI_OK;
+}
+
+/* The next part of the other slices from their owners, each rank beginning behind itself so that they do not all read from one. */
+static tutti_status fetch_part(struct tt_fused *f, struct tt_fused_op *op, bool *ret_all)
+{
+    size_t each = tt_fused_elem_bytes(op->dtype), skip = op->done, bytes = 0;
+    tutti_status st = TUTTI_OK;
+    for (uint32_t i = 1; i < f->n && !bytes; i++) {
         uint32_t q = (f->me + i) % f->n;
-        size_t at = slice_start(f, op, q) * each, bytes = slice_start(f, op, q + 1) * each - at;
-        const struct tt_direct_desc *d = tt_direct_described(f->d, LANE, op->number & 1, q);
-        if (f->out[q])
-            memcpy((char *)op->out + at, f->out[q] + at, bytes);
-        else if (bytes) {
-            tutti_status st = tt_direct_read(f->d, q, d->out + at, (char *)op->out + at, bytes);
-            if (st)
-                return st;
+        size_t at = slice_start(f, op, q) * each, all = slice_start(f, op, q + 1) * each - at;
+        if (skip < all) {
+            bytes = all - skip < PART_BYTES ? all - skip : PART_BYTES;
+            st = fetch(f, op, q, at + skip, bytes);
         }
+        skip -= skip < all ? skip : all;
     }
-    return tt_direct_aborted(f->d) ? TUTTI_ERR_ABORTED : TUTTI_OK;
+    if (!st && tt_direct_aborted(f->d))
+        st = TUTTI_ERR_ABORTED;
+    op->done += st ? 0 : bytes;
+    *ret_all = !bytes;
+    return st;
 }
 
 static tutti_status await(struct tt_fused *f, const struct tt_fused_op *op, unsigned step, uint64_t deadline_ns,
@@ -272,25 +290,29 @@ static bool streams(const struct tt_fused *f, const struct tt_fused_op *op)
 {
     size_t elems = op->coll == TUTTI_ALLREDUCE ? op->count : tt_fused_start(op, f->n), bytes = elems * tt_fused_elem_bytes(op->dtype);
     bool reach = op->coll != TUTTI_ALLREDUCE && f->reach; /* blocks are only read */
-    return !reach && (bytes <= f->near || bytes >= f->far);
+    bool far = bytes >= f->far && !(f->background && tt_direct_can_read(f->d));
+    return !reach && (bytes <= f->near || far);
 }
 
 static tutti_status on_entered(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
 {
-    bool push, blocks = op->coll != TUTTI_ALLREDUCE;
-    tutti_status st = tt_fused_meet(f, op, deadline_ns, &push, blame);
-    if (!st && !push && streams(f, op)) {
-        op->round = op->copied = 0;
-        op->reduced = false;
-        op->state = STREAMING;
-        return TUTTI_OK;
-    }
-    if (!st)
-        st = blocks ? tt_fused_blocks(f, op) : reduce_slice(f, op, push);
+    tutti_status st = tt_fused_meet(f, op, deadline_ns, &op->push, blame);
     if (st)
         return st;
-    tt_fused_say(f, op, push || blocks ? TT_STEP_LEFT : TT_STEP_REDUCED);
-    op->state = push || blocks ? LEFT : REDUCED;
+    op->round = op->copied = op->done = 0;
+    op->reduced = false;
+    op->state = !op->push && streams(f, op) ? STREAMING : REDUCING;
+    return TUTTI_OK;
+}
+
+static tutti_status on_reducing(struct tt_fused *f, struct tt_fused_op *op)
+{
+    bool blocks = op->coll != TUTTI_ALLREDUCE, all = true;
+    tutti_status st = blocks ? tt_fused_blocks(f, op) : reduce_part(f, op, &all);
+    if (st || !all)
+        return st;
+    tt_fused_say(f, op, op->push || blocks ? TT_STEP_LEFT : TT_STEP_REDUCED);
+    op->state = op->push || blocks ? LEFT : REDUCED;
     return TUTTI_OK;
 }
 
@@ -308,13 +330,19 @@ static tutti_status on_streaming(struct tt_fused *f, struct tt_fused_op *op, uin
 
 static tutti_status on_reduced(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *blame)
 {
-    bool push;
     tutti_status st = await(f, op, TT_STEP_REDUCED, deadline_ns, blame);
-    if (!st)
-        st = look(f, op, &push, blame);
-    if (!st)
-        st = fetch_slices(f, op);
     if (st)
+        return st;
+    op->done = 0;
+    op->state = FETCHING;
+    return TUTTI_OK;
+}
+
+static tutti_status on_fetching(struct tt_fused *f, struct tt_fused_op *op)
+{
+    bool all;
+    tutti_status st = fetch_part(f, op, &all);
+    if (st || !all)
         return st;
     tt_fused_say(f, op, TT_STEP_LEFT);
     op->state = LEFT;
@@ -342,8 +370,12 @@ static tutti_status step_first(struct tt_fused *f, uint64_t deadline_ns, struct 
         return on_entered(f, op, deadline_ns, blame);
     case STREAMING:
         return on_streaming(f, op, deadline_ns, blame);
+    case REDUCING:
+        return on_reducing(f, op);
     case REDUCED:
         return on_reduced(f, op, deadline_ns, blame);
+    case FETCHING:
+        return on_fetching(f, op);
     default:
         return on_left(f, op, deadline_ns, blame);
     }
@@ -365,6 +397,7 @@ static void drop_finished(struct tt_fused *f)
         return;
     f->first = f->first->next;
     f->last = f->first ? f->last : &f->first;
+    f->finished++;
 }
 
 tutti_status tt_fused_step(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *ret_blame)
@@ -381,10 +414,23 @@ tutti_status tt_fused_step(struct tt_fused *f, struct tt_fused_op *op, uint64_t 
 bool tt_fused_progress(struct tt_fused *f)
 {
     struct tt_direct_blame blame;
-    bool moved = false;
-    while (f->first && step_first(f, 0, &blame) == TUTTI_OK) {
+    bool moved = false, worked = false;
+    while (f->first && !worked) {
+        worked = f->first->state == REDUCING || f->first->state == FETCHING;
+        if (step_first(f, 0, &blame) != TUTTI_OK)
+            break;
         drop_finished(f);
         moved = true;
     }
     return moved;
+}
+
+bool tt_fused_done(const struct tt_fused_op *op)
+{
+    return op->state == DONE;
+}
+
+uint64_t tt_fused_finished(const struct tt_fused *f)
+{
+    return f->finished;
 }

@@ -32,10 +32,13 @@ struct tt_fused_op {
     tutti_dtype dtype;
     tutti_redop redop;
     uint64_t fingerprint;
+    bool background; /* its thread shares a core with the caller's computing: few and long steps are better than many short ones */
     /* the rest is the engine's */
     uint64_t number;
+    size_t done;            /* bytes of the present step */
     uint64_t round, copied; /* streaming: rounds that are finished, rounds whose operands are copied */
     uint32_t state;
+    bool push;    /* all outputs are written by the owners of the slices */
     bool reduced; /* streaming: the present round */
     struct tt_fused_op *next;
 };
@@ -48,6 +51,9 @@ void tt_fused_begin(struct tt_fused *f, struct tt_fused_op *op);
 /* Works on the queue until op is done: TUTTI_OK; TUTTI_IN_PROGRESS at deadline_ns (0: only what is possible without waiting),
  * TUTTI_ERR_DIFFERS, TUTTI_ERR_ABORTED, TUTTI_ERR_PEER. */
 tutti_status tt_fused_step(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *ret_blame);
-/* Does what is possible without waiting, whatever is queued; true when anything moved. Errors are left to the next step. */
+/* Does what is possible without waiting, whatever is queued, but not more than a millisecond or so at a time; true when anything moved.
+ * Errors are left to the next step. */
 bool tt_fused_progress(struct tt_fused *f);
+bool tt_fused_done(const struct tt_fused_op *op);
+uint64_t tt_fused_finished(const struct tt_fused *f); /* operations, since making */
 #endif

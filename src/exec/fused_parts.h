@@ -7,6 +7,7 @@
 /* Lanes of direct access: steps of operations; rounds of streams. */
 enum { TT_LANE_STEPS = 0, TT_LANE_COPIED = 1, TT_LANE_REDUCED = 2 };
 enum { TT_FUSED_READ_BYTES = 128 << 10 }; /* read through the kernel at a time */
+enum { TT_FUSED_BACKGROUND = 1 };         /* flags of descriptors */
 /* Values of the lane of steps, three per operation: entered, reduced, left. */
 enum { TT_STEP_ENTERED = 1, TT_STEP_REDUCED = 2, TT_STEP_LEFT = 3, TT_STEPS = 3 };
 
@@ -14,15 +15,17 @@ struct tt_fused {
     struct tt_direct *d;
     uint32_t n, me;
     struct tt_fused_op *first, **last;
-    uint64_t number;  /* of the newest operation on the lane; 3 counter values each */
-    uint64_t rounds;  /* of all streams that are finished */
-    size_t near, far; /* vectors of up to `near` and from `far` bytes on are streamed */
-    char *block;      /* a block of each peer: n * TT_FUSED_READ_BYTES */
-    const void **src; /* n */
-    void **dst;       /* n */
-    const char **in;  /* peers' buffers as seen from here; NULL: only through the kernel */
+    uint64_t finished; /* operations */
+    uint64_t number;   /* of the newest operation on the lane; 3 counter values each */
+    uint64_t rounds;   /* of all streams that are finished */
+    size_t near, far;  /* vectors of up to `near` and from `far` bytes on are streamed */
+    char *block;       /* a block of each peer: n * TT_FUSED_READ_BYTES */
+    const void **src;  /* n */
+    void **dst;        /* n */
+    const char **in;   /* peers' buffers as seen from here; NULL: only through the kernel */
     char **out;
     bool reach;        /* all inputs of the present operation lie in heaps; the same on all ranks */
+    bool background;   /* somebody works on it in the background; the same on all ranks */
     uint64_t *late_ns; /* by peer: waits for it to enter */
     uint64_t *waited;  /* by peer: all waits before the present one */
 };

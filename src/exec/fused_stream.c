@@ -43,7 +43,8 @@ bool tt_fused_can_stream(const struct tt_fused *f)
 
 /* Cache sizes are those of this machine, so that all ranks of it find the same. With more ranks than cores windows are better at every size
  * (measured with 4 and 8 ranks on 2 cores): a rank waits twice in a round, whose copies take far longer than changing places, and the next
- * one finds the operands in the cache of the core that it shares. */
+ * one finds the operands in the cache of the core that it shares. In the background they are worse at every size (fused.c): between two
+ * steps somebody computes, and each step costs both his cache and a turn of the core. */
 void tt_fused_stream_limits(struct tt_fused *f)
 {
     long second = sysconf(_SC_LEVEL2_CACHE_SIZE), last = sysconf(_SC_LEVEL3_CACHE_SIZE);

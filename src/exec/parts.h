@@ -238,6 +238,7 @@ struct tt_engine {
     struct tt_transport *transport;
     uint16_t comm;
     uint32_t size, max_requests, nrunning;
+    uint64_t finished;        /* programs, well or not */
     uint32_t budget, quarter; /* eager credit per peer in blocks; untold credit that is worth a notice */
     uint32_t stash_blocks, promise_mask;
     bool any, failed, any_closed; /* any: a request has been started, `seq` is the latest */

@@ -87,6 +87,8 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     d->streams = d->stages + 2 * (size_t)c->nlocal * d->stage_stride;
     d->stream_bytes = c->stream_bytes;
     d->stream_stride = stage_stride(c->stream_bytes);
+    d->doors = c->doors ? c->doors : &d->shared->rank[0].door;
+    d->door_stride = c->doors ? sizeof(struct tt_door) : sizeof(struct tt_direct_rank);
     d->n = c->nlocal;
     d->me = c->me;
     d->oversubscribed = c->oversubscribed;
@@ -113,7 +115,7 @@ static void publish_card(struct tt_direct *d, uint64_t phase)
 {
     atomic_store(&d->shared->rank[d->me].card.phase, phase);
     for (uint32_t r = 0; r < d->n; r++)
-        tt_door_ring(&d->shared->rank[r].door, TT_WAKE_DATA);
+        tt_door_ring(tt_direct_door(d, r), TT_WAKE_DATA);
 }
 
 static void introduce(struct tt_direct *d)

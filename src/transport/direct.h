@@ -23,6 +23,7 @@ struct tt_direct;
 struct tt_direct_config {
     uint32_t nlocal, me;
     void *region;         /* of tt_direct_bytes, zeroed, mapped by all; the caller's, to be unmapped after closing */
+    void *doors;          /* where local ranks sleep: the region of their shm transport, so that one sleep hears of both; NULL: its own */
     size_t stage_bytes;   /* largest payload of a box; the same on all ranks */
     size_t stream_bytes;  /* of the stream area of each rank; the same on all ranks */
     size_t heap_bytes;    /* address space of each rank's heap; 0: as much as the host's memory; SIZE_MAX: no heap */
@@ -61,6 +62,13 @@ void tt_direct_release(struct tt_direct *d);
  * while writing: then 20 ms and copies of the buffers (where there is no memory for them, a stopped peer that goes on may still write the
  * rest of one block). Not in signal handlers. */
 void tt_direct_quit(struct tt_direct *d);
+/* A background thread's sleep, until anything may have happened that this rank can wait for: begin (returns a ticket), look once more, then
+ * either end it or doze (not longer than until deadline_ns), which may be done while other threads use d. rouse wakes the dozer of this
+ * rank, from any thread. */
+uint32_t tt_direct_doze_begin(struct tt_direct *d);
+void tt_direct_doze(struct tt_direct *d, uint32_t ticket, uint64_t deadline_ns);
+void tt_direct_doze_end(struct tt_direct *d);
+void tt_direct_rouse(struct tt_direct *d);
 /* Time this rank has spent waiting for a peer longer than a moment, since opening. */
 uint64_t tt_direct_waited_ns(const struct tt_direct *d, uint32_t peer);
 
@@ -104,6 +112,7 @@ struct tt_direct_desc {
     uint64_t in_bytes, out_bytes;
     uint64_t fingerprint;
     uint32_t in_kind, out_kind; /* enum tt_direct_kind, by tt_direct_kind_of */
+    uint32_t flags;             /* the user's */
 };
 /* Writes slot 0 or 1 of this rank's lane; visible to those who see the next post. A slot must not be written again before all readers have
  * posted that they have read it: with operations that end in a wait for all, use the slots in turn. */

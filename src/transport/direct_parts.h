@@ -56,6 +56,8 @@ struct tt_direct {
     size_t stage_bytes, stage_stride;
     char *streams;
     size_t stream_bytes, stream_stride;
+    struct tt_door *doors; /* of all ranks, door_stride bytes apart */
+    size_t door_stride;
     uint32_t n, me;
     bool oversubscribed;
     uint32_t can; /* TT_DIRECT_ bits: what all ranks can do */
@@ -74,6 +76,10 @@ struct tt_direct {
     bool detached;            /* this rank's buffers are no longer in the shared heap */
 };
 
+static inline struct tt_door *tt_direct_door(const struct tt_direct *d, uint32_t rank)
+{
+    return (struct tt_door *)(void *)((char *)d->doors + rank * d->door_stride);
+}
 /* Waits until *counter >= value, attributing the time to the peer (direct_step.c). As tt_direct_await. */
 tutti_status tt_direct_wait(struct tt_direct *d, uint32_t peer, const _Atomic uint64_t *counter, uint64_t value, uint64_t deadline_ns);
 /* Copies between processes, whether or not all ranks can. */

@@ -21,7 +21,7 @@ enum { LOOKS = 512 }; /* before a wait is worth the clock */
 static void ring_all(struct tt_direct *d)
 {
     for (uint32_t r = 0; r < d->n; r++)
-        tt_door_ring(&d->shared->rank[r].door, TT_WAKE_DATA);
+        tt_door_ring(tt_direct_door(d, r), TT_WAKE_DATA);
 }
 
 void tt_direct_abort(struct tt_direct *d)
@@ -43,6 +43,26 @@ uint64_t tt_direct_waited_ns(const struct tt_direct *d, uint32_t peer)
     return d->waited_ns[peer];
 }
 
+uint32_t tt_direct_doze_begin(struct tt_direct *d)
+{
+    return tt_door_doze_begin(tt_direct_door(d, d->me));
+}
+
+void tt_direct_doze(struct tt_direct *d, uint32_t ticket, uint64_t deadline_ns)
+{
+    tt_door_doze(tt_direct_door(d, d->me), ticket, deadline_ns);
+}
+
+void tt_direct_doze_end(struct tt_direct *d)
+{
+    tt_door_doze_end(tt_direct_door(d, d->me));
+}
+
+void tt_direct_rouse(struct tt_direct *d)
+{
+    tt_door_ring(tt_direct_door(d, d->me), TT_WAKE_DOZER);
+}
+
 struct awaited {
     const struct tt_direct *direct;
     const _Atomic uint64_t *counter;
@@ -59,7 +79,7 @@ static bool is_there(void *arg)
 tutti_status tt_direct_wait(struct tt_direct *d, uint32_t peer, const _Atomic uint64_t *counter, uint64_t value, uint64_t deadline_ns)
 {
     struct awaited a = {.direct = d, .counter = counter, .value = value};
-    struct tt_wait w = {.door = &d->shared->rank[d->me].door,
+    struct tt_wait w = {.door = tt_direct_door(d, d->me),
                         .why = TT_WAKE_DATA,
                         .oversubscribed = d->oversubscribed,
                         .idle_since_ns = &d->idle_since_ns,

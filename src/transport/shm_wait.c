@@ -44,14 +44,35 @@ static bool sleep_until(const struct tt_wait *w, uint64_t deadline_ns)
 
     for (;;) {
         uint32_t rings = atomic_load(&w->door->rings);
-        atomic_store(&w->door->sleeping, w->why);
+        atomic_fetch_or(&w->door->sleeping, w->why);
         ready = w->ready(w->arg);
         if (ready || tt_now_ns() >= deadline_ns)
             break;
         futex_sleep(w->door, rings, deadline_ns);
     }
-    atomic_store(&w->door->sleeping, 0);
+    atomic_fetch_and(&w->door->sleeping, ~w->why);
     return ready;
+}
+
+/* The looks that follow may use weaker loads than waits do: hence the fence. */
+uint32_t tt_door_doze_begin(struct tt_door *d)
+{
+    uint32_t rings = atomic_load(&d->rings);
+
+    atomic_fetch_or(&d->sleeping, TT_WAKE_DOZER);
+    atomic_thread_fence(memory_order_seq_cst);
+    return rings;
+}
+
+void tt_door_doze(struct tt_door *d, uint32_t rings, uint64_t deadline_ns)
+{
+    futex_sleep(d, rings, deadline_ns);
+    tt_door_doze_end(d);
+}
+
+void tt_door_doze_end(struct tt_door *d)
+{
+    atomic_fetch_and(&d->sleeping, ~(uint32_t)TT_WAKE_DOZER);
 }
 
 /* Looks without asking the kernel for anything; false when the short time for that is over. */

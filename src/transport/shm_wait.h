@@ -3,7 +3,10 @@
  * Every rank has a door: one line in shared memory on which it says that it sleeps. Whoever publishes something (a seq_cst store) looks at
  * the door afterwards and rings only when its owner sleeps. The owner says that it sleeps, looks once more (seq_cst loads), then sleeps.
  * All four accesses being in one total order, either the publisher sees the sleeper or the sleeper sees what was published: no wake-up is
- * lost, no fence is needed, and publishing to somebody who is awake costs one load of a line that nobody writes. */
+ * lost, no fence is needed, and publishing to somebody who is awake costs one load of a line that nobody writes.
+ *
+ * A rank may have two sleepers at its door: the thread that waits in a call, and a background thread that dozes until anything may have
+ * happened. Each sets and clears its own bits; who wakes one wakes both, and each looks for itself. */
 #ifndef TT_SHM_WAIT_H
 #define TT_SHM_WAIT_H
 
@@ -15,7 +18,7 @@
 enum { TT_LINE = 128 };
 
 /* What a sleeper wants to hear of. */
-enum { TT_WAKE_DATA = 1, TT_WAKE_SPACE = 2 };
+enum { TT_WAKE_DATA = 1, TT_WAKE_SPACE = 2, TT_WAKE_DOZER = 4 /* of everything */ };
 
 struct tt_door {
     _Alignas(TT_LINE) _Atomic uint32_t sleeping; /* TT_WAKE_ bits; set by the owner, cleared by whoever wakes it */
@@ -25,7 +28,7 @@ struct tt_door {
 void tt_door_wake(struct tt_door *d);
 static inline void tt_door_ring(struct tt_door *d, uint32_t why)
 {
-    if (atomic_load(&d->sleeping) & why)
+    if (atomic_load(&d->sleeping) & (why | TT_WAKE_DOZER))
         tt_door_wake(d);
 }
 
@@ -43,6 +46,12 @@ struct tt_wait {
 /* Returns true as soon as ready() does, false at deadline_ns (tt_now_ns clock; 0 only looks; UINT64_MAX never). Spins briefly when there is
  * a core per rank, then yields, then sleeps. */
 bool tt_wait_until(const struct tt_wait *w, uint64_t deadline_ns);
+
+/* A background thread's sleep: begin, look once more, then either end or doze (until a ring after begin, or deadline_ns), which ends it.
+ * Only one thread of a rank dozes. */
+uint32_t tt_door_doze_begin(struct tt_door *d);
+void tt_door_doze(struct tt_door *d, uint32_t rings, uint64_t deadline_ns);
+void tt_door_doze_end(struct tt_door *d);
 
 /* Tells the processor that this is a waiting loop. */
 static inline void tt_pause(void)

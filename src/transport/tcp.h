@@ -72,6 +72,7 @@ struct tt_rx {
     uint32_t held;       /* data events not yet released: they lie before head, and must not move */
     uint32_t skip;       /* padding before the next header */
     uint32_t left;       /* FILL: bytes still to come */
+    uint32_t mark;       /* the kernel has news when it has so many bytes */
     int first, count;    /* FILL: entries of `into` in use; one more is kept for the peek */
     enum tt_rx_state state;
     struct tt_frame frame;

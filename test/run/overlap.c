@@ -1,11 +1,13 @@
 /* Started requests progress while their owner computes: rank 0 starts several and then does not call for a while; the others, who need it,
- * must be done before it comes back. Clocks are those of one machine. Run it with `tutti run`. */
+ * must be done before it comes back. Clocks are those of one machine. Then threads join the requests while the communicator is used: rank 1
+ * starts each of them only when a message of rank 0's tells it to. Run it with `tutti run`. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <tutti/tutti.h>
+#include <tutti/unstable.h>
 
-enum { REQUESTS = 4, COUNT = 300001, ROUNDS = 3 };
+enum { REQUESTS = 4, COUNT = 300001, ROUNDS = 3, JOINED = 20 };
 
 static struct tutti_comm *comm;
 
@@ -50,6 +52,33 @@ static void one_round(struct tutti_request **r, float *const *out, uint32_t rank
             die("no progress in the background", "others had to wait for rank 0 to come back");
 }
 
+static void *join(void *arg)
+{
+    must(tutti_request_join(arg), "join");
+    return NULL;
+}
+
+static void joined_round(struct tutti_request **r, float *const *out, uint32_t rank, uint32_t n)
+{
+    pthread_t thread[REQUESTS];
+    float token = 1;
+    for (int i = 0; i < REQUESTS; i++) {
+        if (rank == 1)
+            must(tutti_recv(comm, &token, 1, TUTTI_F32, 0), "receive");
+        out[i][0] = out[i][COUNT - 1] = 0;
+        must(tutti_request_start(r[i]), "start");
+        if (pthread_create(&thread[i], NULL, join, r[i]))
+            die("thread", "cannot be made");
+        if (rank == 0 && n > 1)
+            must(tutti_send(comm, &token, 1, TUTTI_F32, 1), "send");
+    }
+    for (int i = 0; i < REQUESTS; i++) {
+        pthread_join(thread[i], NULL);
+        if (out[i][0] != (float)n * (float)(i + 1) || out[i][COUNT - 1] != out[i][0])
+            die("sum of a joined request", "wrong");
+    }
+}
+
 int main(void)
 {
     struct tutti_error err;
@@ -67,6 +96,8 @@ int main(void)
     }
     for (int round = 0; round < ROUNDS; round++)
         one_round(r, out, rank, n);
+    for (int round = 0; round < JOINED; round++)
+        joined_round(r, out, rank, n);
     for (int i = 0; i < REQUESTS; i++) {
         tutti_request_free(r[i]);
         free(in[i]);

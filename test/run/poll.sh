@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Requests that are only tested end, and well: done, by the deadline, by a verdict. Usage: poll.sh TUTTI PROGRAM
+# Requests that are only tested or joined end, and well: done, by the deadline, by a verdict. Usage: poll.sh TUTTI PROGRAM
 set -u
 tutti=$1 program=$2
 work=$(mktemp -d)
@@ -21,5 +21,6 @@ expect shm done 20s 0 0
 expect tcp done 20s 0 0
 expect shm dead 20s 1 2
 expect tcp dead 20s 1 2
+expect shm dead-join 20s 1 2
 expect shm late 5s 0 2
 exit $bad

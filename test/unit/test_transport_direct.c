@@ -295,6 +295,37 @@ static void test_sleepers_are_woken(void **state)
     both_ways(2, woken);
 }
 
+/* Rank 0 dozes without a limit: a ring that is lost would leave it there for good. */
+static void dozed(uint32_t me, uint32_t n, void *region, void *arg)
+{
+    struct tt_direct *d = open_direct(me, n, region);
+
+    (void)arg;
+    for (uint64_t k = 1; k <= 300; k++) {
+        while (me == 0 && tt_direct_posted(d, 1, 1) < k) {
+            uint32_t ticket = tt_direct_doze_begin(d);
+            if (tt_direct_posted(d, 1, 1) >= k)
+                tt_direct_doze_end(d);
+            else
+                tt_direct_doze(d, ticket, UINT64_MAX);
+        }
+        tt_direct_post(d, 1, k);
+        CHECK(tt_direct_await(d, 1, 1 - me, k, tt_now_ns() + 60 * SECOND) == TUTTI_OK);
+    }
+    uint32_t ticket = tt_direct_doze_begin(d);
+    tt_direct_rouse(d);
+    tt_direct_doze(d, ticket, UINT64_MAX);
+    all_here(d, 1);
+    CHECK(atomic_load(&d->shared->rank[me].door.sleeping) == 0);
+    tt_direct_close(d);
+}
+
+static void test_dozers_are_woken(void **state)
+{
+    (void)state;
+    both_ways(2, dozed);
+}
+
 /* Rank 1 is killed while the others sleep. */
 static void bereaved(uint32_t me, uint32_t n, void *region, void *arg)
 {
@@ -624,13 +655,21 @@ static void test_bad_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_region),         cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_reductions),     cmocka_unit_test(test_split_phase),
-        cmocka_unit_test(test_differing),      cmocka_unit_test(test_lanes),
-        cmocka_unit_test(test_abort),          cmocka_unit_test(test_sleepers_are_woken),
-        cmocka_unit_test(test_killed_peer),    cmocka_unit_test(test_open_alone),
-        cmocka_unit_test(test_copies),         cmocka_unit_test(test_restricted),
-        cmocka_unit_test(test_heaps),          cmocka_unit_test(test_heap_order),
+        cmocka_unit_test(test_region),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_split_phase),
+        cmocka_unit_test(test_differing),
+        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_sleepers_are_woken),
+        cmocka_unit_test(test_dozers_are_woken),
+        cmocka_unit_test(test_killed_peer),
+        cmocka_unit_test(test_open_alone),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_restricted),
+        cmocka_unit_test(test_heaps),
+        cmocka_unit_test(test_heap_order),
         cmocka_unit_test(test_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

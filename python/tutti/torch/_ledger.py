@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import RawCommunicator
 
-UNCLAIMED = 1024  # works that are done and that nobody has asked for
+UNCLAIMED = 768  # works that nobody has waited for; the library runs 1024 at a time
 EXIT_WAIT = 30.0
 
 
@@ -35,7 +35,7 @@ class Ledger:
             self._works[id(work)] = work
             old = list(self._works.values())[:-UNCLAIMED] if len(self._works) > UNCLAIMED else []
         for w in old:
-            if w._look():
+            if w._overdue():
                 self._forget(w)
 
     def _forget(self, work: Any) -> None:

@@ -1,8 +1,9 @@
 """Work: one operation under way, as torch.distributed and DDP expect it.
 
-Who waits in Python waits in the library, without a thread in between. Who wants a future (DDP does) is served by one thread that looks at
-the oldest operation of each group: rarely for long operations, so that it takes little from the compute (a fiftieth of the time that has
-passed, 5 ms at most). Progress itself is the library's own thread.
+Who waits in Python waits in the library, without a thread in between. Who wants a future (DDP does) is served by a thread per group that
+waits for the oldest operation: it sleeps in the library, without Python's lock, until the library's own thread has finished something, so
+that it takes nothing from the compute. What is no request of the library (messages) it looks at now and then: after a fiftieth of the time
+that has passed, 5 ms at most.
 
 DDP waits for futures in C++, where an exception set by Future.set_exception arrives as a failed cast. A callback that raises arrives with
 its text: so futures are handed out behind a callback.
@@ -22,6 +23,7 @@ from .._lib import IN_PROGRESS, OK, Error, last_error
 from ._trace import Span, note, recording
 
 MIN_PAUSE, MAX_PAUSE, SHARE = 5e-5, 5e-3, 0.02
+LINGER = 1.0  # seconds that a thread waits for a further future
 
 
 def _seconds(timeout: Any) -> Optional[float]:
@@ -108,6 +110,16 @@ class Work(dist.Work):  # type: ignore[misc]
                 raise RuntimeError(f"tutti: {self._what}: not done within {seconds:g} s")
             time.sleep(min(MAX_PAUSE, max(MIN_PAUSE, SHARE * passed)))
 
+    def _overdue(self) -> bool:
+        """Many were started after it, and nobody has waited for it: is it done?"""
+        return self._look()
+
+    def _attend(self) -> None:
+        """Returns when it is done or failed; by the thread behind futures."""
+        start = time.monotonic()
+        while not self._look():
+            time.sleep(min(MAX_PAUSE, max(MIN_PAUSE, SHARE * (time.monotonic() - start))))
+
     # ---- what torch calls ----
 
     def wait(self, timeout: Any = None) -> bool:
@@ -189,6 +201,16 @@ class RequestWork(Work):
     def _block(self) -> int:
         return self._request.finish()
 
+    def _overdue(self) -> bool:
+        """Who starts without waiting must not run further ahead of the others than the library can remember."""
+        self._finish()
+        return True
+
+    def _attend(self) -> None:
+        with self._lock:
+            if not self._ended.is_set():
+                self._end(self._request.join())
+
     def _reason(self, status: int) -> BaseException:
         e, limit = last_error(self._request._comm.handle, status), self._owner.limit
         when = f"after the timeout of {limit:g} s: " if time.monotonic() - self._began >= limit else ""
@@ -227,59 +249,51 @@ class AllOf(Work):
             w._finish()
         return OK
 
+    def _attend(self) -> None:
+        for w in self._works:
+            w._attend()
+        self._finish()
+
     def _end(self, status: int) -> None:
         self._error = next((w.exception() for w in self._works if w.exception() is not None), None)
         super()._end(status)
 
 
 class _Completer:
-    """The thread behind futures. It ends when there is nothing to look at for a while and is made again when needed."""
+    """The threads behind futures: one for each group that has some under way. It serves them in order, ends when there was none for a while
+    and is made again when needed."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
         self._queues: Dict[int, Deque[Work]] = {}
-        self._thread: Optional[threading.Thread] = None
 
     def add(self, work: Work) -> None:
         """Looks after this work from now on."""
+        key = id(work._owner)
         with self._news:
-            self._queues.setdefault(id(work._owner), deque()).append(work)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tutti-futures", daemon=True)
-                self._thread.start()
-            self._news.notify()
+            if key not in self._queues:
+                self._queues[key] = deque()
+                threading.Thread(target=self._run, args=(key,), name="tutti-futures", daemon=True).start()
+            self._queues[key].append(work)
+            self._news.notify_all()
 
-    def _heads(self) -> List[Deque[Work]]:
-        """Queues with something in them; waits for one. Empty: nothing came, the thread ends."""
+    def _next(self, key: int) -> Optional[Work]:
+        """The oldest work of a group; waits for one. None: nothing came, the thread ends."""
         with self._news:
-            if not self._queues:
-                self._news.wait(1.0)
-            if not self._queues:
-                self._thread = None
-            return list(self._queues.values())
-
-    def _serve(self, queue: Deque[Work]) -> bool:
-        """Takes what is done from the head; True when there was something."""
-        some = False
-        while queue and queue[0]._look():
-            queue.popleft()
-            some = True
-        with self._news:
+            queue = self._queues[key]
             if not queue:
-                self._queues = {k: q for k, q in self._queues.items() if q}
-        return some
+                self._news.wait_for(lambda: queue, LINGER)
+            if not queue:
+                del self._queues[key]
+                return None
+            return queue.popleft()
 
-    def _run(self) -> None:
-        last = 0.0
-        while True:
-            queues = self._heads()
-            if not queues:
-                return
-            if any([self._serve(q) for q in queues]):
-                last = time.monotonic()
-                continue
-            since = max([last] + [q[0]._began for q in queues])
-            time.sleep(min(MAX_PAUSE, max(MIN_PAUSE, SHARE * (time.monotonic() - since))))
+    def _run(self, key: int) -> None:
+        work = self._next(key)
+        while work is not None:
+            work._attend()
+            work = None  # not to be kept while waiting
+            work = self._next(key)
 
 
 completer = _Completer()
