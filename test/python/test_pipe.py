@@ -175,8 +175,8 @@ def test_looked_at_and_clipped():
     optimizer.close()
 
 
-def test_hooks_checkpoints_and_graphs():
-    """Hooks on a weight see its gradient; recomputed forward passes count once; gradients of gradients exist."""
+def test_hooks_and_checkpoints():
+    """Hooks on a weight see its gradient; recomputed forward passes count once."""
     seen = []
     model, optimizer = ours()
     model.b.weight.register_hook(lambda g: seen.append(tuple(g.shape)))
@@ -184,10 +184,39 @@ def test_hooks_checkpoints_and_graphs():
     train(model, optimizer, [ME])
     compare(model, reference(), "hooks and checkpoints")
     assert seen == [(150, 301)] * 6
-    x = batch(9, [ME]).requires_grad_()
-    (g,) = torch.autograd.grad(model.a(x).square().sum(), x, create_graph=True)
-    (gg,) = torch.autograd.grad(g.sum(), x)
-    assert torch.allclose(gg, (2 * model.a.weight.t() @ model.a.weight).sum(1).expand_as(gg), atol=1e-4)
+    optimizer.close()
+
+
+def test_gradients_of_inputs():
+    """They leave the parameters' gradients alone and may have gradients of their own; a graph of the parameters' gradients is refused."""
+    model, optimizer = ours()
+    plain, x = copy.deepcopy(model), batch(9, [ME]).requires_grad_()
+
+    def inputs(m):
+        (g,) = torch.autograd.grad(m(x).square().sum(), x, create_graph=True)
+        return torch.autograd.grad(g.square().sum(), [x, m.b.weight])
+
+    counts = piped(optimizer)
+    (got,), (want,) = (torch.autograd.grad(m(x).square().sum(), x) for m in (model, plain))
+    assert torch.allclose(got, want, atol=1e-5) and not optimizer._open and model.a.weight.grad is None and not counts["rows"]
+    for got, want in zip(inputs(model), inputs(plain)):
+        assert torch.allclose(got, want, atol=1e-4, rtol=1e-4)
+    for got, want in zip(*(torch.autograd.grad(m(x).sum(), [m.a.weight, m.c.weight]) for m in (model, plain))):
+        assert torch.allclose(got, want, atol=1e-5)
+    assert not optimizer._open and not counts["rows"]
+    case.raises(RuntimeError, lambda: torch.autograd.grad(model(x).sum(), [model.a.weight], create_graph=True), "create_graph")
+    optimizer.close()
+
+
+def test_frozen():
+    """A layer that is frozen later gets no update."""
+    model, optimizer = ours(find_unused_parameters=True)
+    train(model, optimizer, [ME], 2)
+    model.b.weight.requires_grad_(False)
+    before = model.state_dict()["b.weight"].clone()
+    train(model, optimizer, [ME], 2)
+    after = model.state_dict()
+    assert torch.equal(after["b.weight"], before)
     optimizer.close()
 
 

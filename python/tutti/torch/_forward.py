@@ -1,11 +1,82 @@
-"""Forward: a `forward` of our own for one torch.nn.Linear. It does torch's ordinary work wherever somebody could tell the difference, a
-copy of the module has torch's forward, and so has the module after remove()."""
+"""Forward: a `forward` of our own for one torch.nn.Linear, whose backward pass is two nodes of autograd's graph, not one.
+
+    forward    x ----> input node ----> y ----> join ----> y
+               W, b -> weight node -> token ---/
+
+Nodes made later run earlier: the weight's gradient is computed, and handed over, before the input's. The join gives the output's gradient to
+both. Who asks for gradients of inputs only (torch.autograd.grad) runs the input node alone, as in torch.
+
+It does torch's ordinary work wherever somebody could tell the difference; a copy of the module has torch's forward, and so has the module
+after remove()."""
 
 import functools
 import weakref
-from typing import Any, Dict
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
+
+Pair = Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]
+
+
+class _Given:
+    """The gradient of the output, from the join to the weight's node."""
+
+    value: Optional[torch.Tensor] = None
+
+
+class _Input(torch.autograd.Function):
+    """y = x W^T + b as a function of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, output: Any) -> torch.Tensor:  # type: ignore[override]
+        ctx.save_for_backward(weight)
+        return output(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        (weight,) = ctx.saved_tensors
+        _no_graph(not weight.requires_grad)
+        return grad.matmul(weight), None, None
+
+
+class _Weight(torch.autograd.Function):
+    """The same as a function of W and b; its output is empty."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, weight: torch.Tensor, bias: Any, x: torch.Tensor, given: _Given, gradients: Any
+    ) -> torch.Tensor:
+        ctx.given, ctx.gradients = given, gradients
+        ctx.save_for_backward(x)
+        return weight.new_empty(0)
+
+    @staticmethod
+    def backward(ctx: Any, _: torch.Tensor) -> Any:  # type: ignore[override]
+        (x,), grad = ctx.saved_tensors, ctx.given.value
+        ctx.given.value = None
+        _no_graph(True)
+        of_weight, of_bias = ctx.gradients(grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1]))
+        return of_weight, of_bias, None, None, None
+
+
+class _Join(torch.autograd.Function):
+    """y, which depends on both."""
+
+    @staticmethod
+    def forward(ctx: Any, y: torch.Tensor, token: torch.Tensor, given: _Given) -> torch.Tensor:  # type: ignore[override]
+        ctx.given = given
+        ctx.mark_dirty(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        ctx.given.value = grad
+        return grad, grad.new_empty(0), None
+
+
+def _no_graph(forbidden: bool) -> None:
+    if forbidden and torch.is_grad_enabled():
+        raise RuntimeError("tutti: no graph of this backward pass (create_graph) with weight_first, or without pipe=False")
 
 
 class Forward:
@@ -14,7 +85,7 @@ class Forward:
     def __init__(self, module: torch.nn.Module) -> None:
         self._module = weakref.ref(module)
         self.weight: Any = module.weight
-        self.bias_param: Any = module.bias
+        self.bias: Any = module.bias
 
     @staticmethod
     def fits(module: Any) -> bool:
@@ -33,10 +104,12 @@ class Forward:
             del module.__dict__["forward"]
 
     def usable(self, module: Any, x: Any) -> bool:
-        """May this forward pass be ours? Not without gradients, under autocast or tracing, for other types."""
+        """May this forward pass be ours? Not without gradients, under autocast or tracing, for other types, with frozen parameters."""
         return bool(
             module.weight is self.weight
-            and module.bias is self.bias_param
+            and module.bias is self.bias
+            and self.weight.requires_grad
+            and (self.bias is None or self.bias.requires_grad)
             and type(x) is torch.Tensor
             and x.dtype == self.weight.dtype
             and x.device.type == "cpu"
@@ -47,6 +120,20 @@ class Forward:
             and not torch.is_autocast_cpu_enabled()
             and not torch.jit.is_tracing()
         )
+
+    def nodes(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        output: Callable[[torch.Tensor], torch.Tensor],
+        gradients: Callable[[torch.Tensor, torch.Tensor], Pair],
+    ) -> torch.Tensor:
+        """output(x), with gradients(output's gradient, x), both as rows, for weight and bias. `weight` is what the input's gradient is
+        computed with: the parameter, or detached from it so that the parameter's gradient need not wait for the input's."""
+        given = _Given()
+        y = _Input.apply(x, weight, output)
+        token = _Weight.apply(self.weight, self.bias, x.detach(), given, gradients)
+        return _Join.apply(y, token, given)
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> Any:
         module: Any = memo.get(id(self._module()))
