@@ -371,7 +371,7 @@ struct tutti_comm_plan_info {
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
 /* tutti_request_wait for a thread that does nothing else: it sleeps, the library's own thread progresses, and other threads may use the
- * communicator meanwhile. */
+ * communicator meanwhile (where that thread could not be made it is tutti_request_wait). */
 tutti_status tutti_request_join(struct tutti_request *request);
 const char *tutti_request_algo(const struct tutti_request *request); /* of its plan; lives as long as the request */
 

@@ -100,7 +100,7 @@ tutti_status tt_request_start(struct tt_request *r);
 tutti_status tt_request_test(struct tt_request *r);
 tutti_status tt_request_wait(struct tt_request *r);
 /* The same by a thread that does nothing else: progress is left to the background thread, and other threads may use the communicator
- * meanwhile. */
+ * meanwhile; without such a thread it is a wait. */
 tutti_status tt_request_join(struct tt_request *r);
 void tt_request_free(struct tt_request *r);
 const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */

@@ -51,8 +51,8 @@ void tt_fused_begin(struct tt_fused *f, struct tt_fused_op *op);
 /* Works on the queue until op is done: TUTTI_OK; TUTTI_IN_PROGRESS at deadline_ns (0: only what is possible without waiting),
  * TUTTI_ERR_DIFFERS, TUTTI_ERR_ABORTED, TUTTI_ERR_PEER. */
 tutti_status tt_fused_step(struct tt_fused *f, struct tt_fused_op *op, uint64_t deadline_ns, struct tt_direct_blame *ret_blame);
-/* Does what is possible without waiting, whatever is queued, but not more than a millisecond or so at a time; true when anything moved.
- * Errors are left to the next step. */
+/* Does what is possible without waiting, whatever is queued, of an all-reduce not more than a millisecond or so at a time; true when
+ * anything moved. Errors are left to the next step. */
 bool tt_fused_progress(struct tt_fused *f);
 bool tt_fused_done(const struct tt_fused_op *op);
 uint64_t tt_fused_finished(const struct tt_fused *f); /* operations, since making */

@@ -104,6 +104,7 @@ def test_bf16_is_added_in_f32():
 def test_weight_first():
     """Bit for bit what DDP does without, and in the other order."""
     import copy
+    import io
 
     from tutti.torch import _first
 
@@ -118,7 +119,15 @@ def test_weight_first():
     for a, b in zip(plain.parameters(), model.parameters()):
         assert torch.equal(a, b)
     assert order == ["weight", "input"] * STEPS, order
+    for shape in ((5, 144), (3, 5, 144), (2, 3, 5, 144)):
+        y = torch.randn(shape)
+        assert torch.equal(model[3](input=y), plain[3](y)), shape
+        assert torch.equal(model[3](y.transpose(0, -2)), plain[3](y.transpose(0, -2))), shape
     x = batch(0, ME)[0]
+    saved = io.BytesIO()
+    torch.save(tutti.torch.weight_first(make_model()), saved)
+    saved.seek(0)
+    assert torch.load(saved)(x).shape == (BATCH, 3)
     twin = copy.deepcopy(model)
     assert torch.equal(twin(x), model(x)) and not isinstance(twin[3].__dict__["forward"], _first.Forward)
     with torch.no_grad():

@@ -22,5 +22,6 @@ expect tcp done 20s 0 0
 expect shm dead 20s 1 2
 expect tcp dead 20s 1 2
 expect shm dead-join 20s 1 2
+expect tcp dead-join 20s 1 2
 expect shm late 5s 0 2
 exit $bad

@@ -16,14 +16,18 @@ M = TypeVar("M", bound=torch.nn.Module)
 
 
 class _First(Forward):
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, input: Any) -> Any:
         module: Any = self._module()
-        if not self.usable(module, x):
-            return type(module).forward(module, x)
-        return self.nodes(x, self.weight.detach(), self._output, self._gradients)
+        if not self.usable(module, input):
+            return type(module).forward(module, input)
+        return self.nodes(input, self.weight.detach(), self._output, self._gradients)
 
     def _output(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.linear(x, self.weight, self.bias)
+        if self.bias is None or x.dim() != 3 or not x.is_contiguous():
+            return torch.nn.functional.linear(x, self.weight, self.bias)
+        y = x.new_empty(*x.shape[:-1], self.weight.shape[0])  # linear's would be a view, which the join cannot take
+        torch.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight.t(), out=y.view(-1, y.shape[-1]))
+        return y
 
     def _gradients(self, given: torch.Tensor, rows: torch.Tensor) -> Pair:
         return given.t().mm(rows), None if self.bias is None else given.sum(0)

@@ -6,8 +6,9 @@
 Nodes made later run earlier: the weight's gradient is computed, and handed over, before the input's. The join gives the output's gradient to
 both. Who asks for gradients of inputs only (torch.autograd.grad) runs the input node alone, as in torch.
 
-It does torch's ordinary work wherever somebody could tell the difference; a copy of the module has torch's forward, and so has the module
-after remove()."""
+It does torch's ordinary work under autocast and tracing, without gradients, for other types and for frozen parameters. A deep or pickled
+copy of the module has torch's forward, and so has the module after remove(); a shallow one (copy.copy) computes with the original's
+parameters, and torch.jit.script refuses such modules."""
 
 import functools
 import weakref
@@ -36,7 +37,7 @@ class _Input(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
         (weight,) = ctx.saved_tensors
         _no_graph(not weight.requires_grad)
-        return grad.matmul(weight), None, None
+        return grad.matmul(weight) if ctx.needs_input_grad[0] else None, None, None
 
 
 class _Weight(torch.autograd.Function):
@@ -90,7 +91,10 @@ class Forward:
     @staticmethod
     def fits(module: Any) -> bool:
         """A Linear of f32 whose forward nobody has replaced?"""
-        return type(module) is torch.nn.Linear and "forward" not in module.__dict__ and module.weight.dtype == torch.float32
+        if type(module) is not torch.nn.Linear or module.weight.dtype != torch.float32:
+            return False
+        own = module.__dict__.get("forward")
+        return own is None or (isinstance(own, functools.partial) and own.func is torch.nn.Linear.forward)  # a copy's
 
     def install(self) -> None:
         """Takes the place of the module's forward."""
@@ -138,3 +142,7 @@ class Forward:
     def __deepcopy__(self, memo: Dict[int, Any]) -> Any:
         module: Any = memo.get(id(self._module()))
         return functools.partial(type(module).forward, module)
+
+    def __reduce__(self) -> Any:
+        module: Any = self._module()
+        return functools.partial, (type(module).forward, module)

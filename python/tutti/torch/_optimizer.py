@@ -18,6 +18,7 @@ load_state_dict() of model and optimizer, `model.eval()` and leaving the program
 anything else looks at parameters. Who writes parameters himself calls `reload()`. Accumulation: `no_sync()`.
 """
 
+import collections
 import contextlib
 import ctypes
 import functools
@@ -186,12 +187,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _install(self, pipe: bool) -> None:
         me = weakref.ref(self)
-        owners = [s.index for slots in self._owned.values() for s in slots]
+        owners = collections.Counter(s.index for slots in self._owned.values() for s in slots)
         for s in self._slots:
             s.param.grad = None
             s.hook = _after_accumulation(s.param, lambda s=s: _call(me, "_ready", s))
         for module, slots in self._owned.items():
-            alone = all(owners.count(s.index) == 1 for s in slots)
+            alone = all(owners[s.index] == 1 for s in slots)
             piped = _pipe.install(self, module, slots) if pipe and alone else None
             self._pipes += [piped] if piped else []
             if piped and self.builtin and self.policy in DEFERRED:
@@ -212,7 +213,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def _ready(self, s: _Slot) -> None:
         """Autograd has accumulated the gradient of s."""
         if s.piped:
-            s.piped = False
+            self._check_piped(s)
             return
         if self._discovering and not s.seen:
             s.seen = True
@@ -223,6 +224,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
             self._begin()
         if s.late:
             raise RuntimeError(f"{s.name} was used before its update had come: it is not used in the forward of a module that owns it")
+        for p in self._pipes:
+            if s in p.slots:
+                p.judge(s, plain(s.param.grad))
         self._give(s)
 
     def _give(self, s: _Slot) -> None:
@@ -254,7 +258,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """A gradient that autograd does not accumulate."""
         s.param.grad = grad
         self._give(s)
-        s.piped = True
+        self._handed(s)
 
     def _put_rows(self, s: _Slot, a: int, b: int, given: torch.Tensor, rows: torch.Tensor) -> None:
         """Rows a to b of a Linear's weight gradient, into their place."""
@@ -265,9 +269,20 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._trainer.put_range(s.index, a * s.param.shape[1], block.numel(), block.data_ptr())
 
     def _handed(self, s: _Slot) -> None:
-        """All rows of s are the library's."""
-        s.param.grad = None if self._narrow(s.param) else s.lazy
+        """All of the gradient of s is the library's. Until the backward pass is over autograd must not add to it."""
+        s.param.grad = None
         s.handed = s.piped = True
+
+    def _check_piped(self, s: _Slot) -> None:
+        if s.param.grad is not None:
+            raise RuntimeError(
+                f"tutti: {s.name} got a gradient from elsewhere, not from its layer alone as in the first step: DistributedOptimizer(..., pipe=False)"
+            )
+
+    def _show_piped(self, slots: List[_Slot]) -> None:
+        for s in slots:
+            self._check_piped(s)
+            s.param.grad = s.lazy if s.piped and self._open and not self._narrow(s.param) else None
 
     def _begin(self) -> None:
         """The first gradient of a step. With dear-sharded, updates begin from here on."""
@@ -366,7 +381,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             self._set_groups()
         self._steps += 1
         for p in self._pipes:
-            p.uses = 0
+            p.begin()
         if self._averaged:
             self._step_averaged()
         else:

@@ -6,10 +6,13 @@
     forward           |y[0]  |y[1]  |y[2]  |y[3]  |     outputs are computed for the rows that have come, while the others arrive
 
 A module gets a `forward` of its own for that (_forward.py), which is torch's again after close(). Gradients go torch's ordinary way with
-hooks on the weight, when they are being accumulated and when the module is used more than once in a step."""
+hooks on the weight, when they are being accumulated, when the module is used more than once in a step, and when they come from elsewhere
+too (a penalty on the weight): the first step goes torch's way, to see whether what autograd accumulates is this layer's alone. If that
+changes later it is an error."""
 
+import functools
 import weakref
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -49,17 +52,26 @@ class Pipe(Forward):
         self.blocks = _blocks(self._parts, slot.param.shape[1], 4)
         self._nodes = [s.param.expand_as(s.param).grad_fn.next_functions[0][0] for s in self.slots]
         self.uses = 0  # forward passes since the last step
+        self._samples: Dict[int, torch.Tensor] = {}  # by slot: what this layer gave to be accumulated, in the step that finds out
+        self._alone: Optional[bool] = None  # are all gradients this layer's? None: not known
 
-    def __call__(self, x: Any) -> Any:
+    def begin(self) -> None:
+        """A new step."""
+        self.uses = 0
+        self._samples.clear()
+        for s in self.slots:
+            s.piped = False
+
+    def __call__(self, input: Any) -> Any:
         module: Any = self._module()
         owner: Any = self._owner()
         if owner is None or owner._trainer._handle is None:
-            return type(module).forward(module, x)
-        if not self.usable(module, x):
+            return type(module).forward(module, input)
+        self.uses += torch.is_grad_enabled()
+        if not self.usable(module, input):
             owner._before(self.slots)
-            return type(module).forward(module, x)
-        self.uses += 1
-        return self.nodes(x, self.weight, self._output, self._gradients)
+            return type(module).forward(module, input)
+        return self.nodes(input, self.weight, self._output, functools.partial(self._gradients, owner._steps))
 
     def _output(self, x: torch.Tensor) -> torch.Tensor:
         """Waits for one block of rows after the other; the bias comes last."""
@@ -74,18 +86,29 @@ class Pipe(Forward):
         owner._before(self.slots)
         return whole if self.bias is None else whole.add_(self.bias)
 
-    def _gradients(self, given: torch.Tensor, rows: torch.Tensor) -> Pair:
-        """Into their places; or returned, to be accumulated in torch's way."""
-        if self._may():
+    def _gradients(self, step: int, given: torch.Tensor, rows: torch.Tensor) -> Pair:
+        """Into their places; or returned, to be accumulated in torch's way. `step`: that of the forward pass."""
+        may = self._may(step)
+        if may and self._alone:
             self._hand_over(given, rows)
             return None, None
-        return given.t().mm(rows), None if self.bias is None else given.sum(0)
+        of_weight, of_bias = given.t().mm(rows), None if self.bias is None else given.sum(0)
+        if may and self._alone is None:
+            self._samples = {s.index: g.clone() for s, g in zip(self.slots, (of_weight, of_bias)) if g is not None}
+        return of_weight, of_bias
 
-    def _may(self) -> bool:
+    def judge(self, slot: Any, accumulated: torch.Tensor) -> None:
+        """Autograd has accumulated the gradient of a slot."""
+        sample = self._samples.pop(slot.index, None)
+        if sample is not None:
+            self._alone = self._alone is not False and torch.equal(accumulated, sample)
+
+    def _may(self, step: int) -> bool:
         owner = self._owner()
         if owner is None or owner._trainer._handle is None or not all(map(_accumulates, self._nodes)):
             return False
-        return owner._may_pipe(self.slots) and self.uses == 1 and not any(s.param._backward_hooks for s in self.slots)
+        hooks = any(s.param._backward_hooks for s in self.slots)
+        return owner._may_pipe(self.slots) and self.uses == 1 and step == owner._steps and not hooks
 
     def _hand_over(self, given: torch.Tensor, rows: torch.Tensor) -> None:
         owner: Any = self._owner()
@@ -98,6 +121,13 @@ class Pipe(Forward):
                 part -= 1
                 owner._trainer.part_ready(self.slot.index, part)
         owner._handed(self.slot)
+        torch.autograd.Variable._execution_engine.queue_callback(self._show)  # type: ignore[attr-defined]
+
+    def _show(self) -> None:
+        """The backward pass is over."""
+        owner = self._owner()
+        if owner is not None:
+            owner._show_piped(self.slots)
 
 
 def install(owner: Any, module: torch.nn.Module, slots: List[Any]) -> Any:
