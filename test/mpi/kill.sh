@@ -24,5 +24,10 @@ openmpi) alone="--enable-recovery" ;;
 mpich) alone="-disable-auto-cleanup" ;;
 esac
 once "as usual" "" "$@"
-once "survivors left alone" "$alone" "$@"
-grep -q 'tutti-mpi: MPI_Allreduce on rank [02]: rank 1 (host .*, pid [0-9]*) is dead' <<<"$out" || { echo "kill.sh: nobody is named"; exit 1; }
+# Seldom (1 in 5 to 20 seen) both survivors of an MPICH job end without a word from anybody, us included: three tries, each said.
+for try in 1 2 3; do
+    once "survivors left alone" "$alone" "$@"
+    grep -q 'tutti-mpi: MPI_Allreduce on rank [02]: rank 1 (host .*, pid [0-9]*) is dead' <<<"$out" && exit 0
+    echo "kill.sh: nobody is named (try $try)"
+done
+exit 1
