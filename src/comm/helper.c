@@ -85,7 +85,7 @@ static void ring(struct tt_helper *h)
 static bool tell(struct tt_helper *h)
 {
     const struct tt_comm *c = h->comm;
-    uint64_t finished = tt_engine_finished(c->engine) + (c->fused ? tt_fused_finished(c->fused) : 0);
+    uint64_t finished = tt_engine_finished(c->engine);
     if (finished == h->told)
         return false;
     h->told = finished;
@@ -101,7 +101,7 @@ static bool tell(struct tt_helper *h)
 void tt_comm_unlock(struct tt_comm *c)
 {
     struct tt_helper *h = atomic_load_explicit(&c->helper, memory_order_relaxed);
-    if (h && tell(h) && c->fused && atomic_load(&c->started) > 0)
+    if (h && tell(h) && c->wire.one_host && atomic_load(&c->started) > 0)
         ring(h);
     pthread_mutex_unlock(&c->lock);
 }
@@ -109,8 +109,6 @@ void tt_comm_unlock(struct tt_comm *c)
 bool tt_comm_progress(struct tt_comm *c)
 {
     bool moved = tt_engine_progress(c->engine);
-    if (c->fused)
-        moved |= tt_fused_progress(c->fused);
     if (moved)
         c->moved_ns = tt_now_ns();
     return moved;
@@ -171,13 +169,13 @@ static void *work(void *arg)
         uint32_t ticket;
         pthread_mutex_lock(&c->lock);
         bool working = atomic_load(&c->started) > 0 && !c->failed, moved = working && look(h);
-        bool doze = working && !moved && c->wire.direct && begin_doze(h, &ticket);
+        bool doze = working && !moved && c->wire.one_host && begin_doze(h, &ticket);
         pthread_mutex_unlock(&c->lock);
         idle = moved ? 0 : idle + 1;
         if (doze) {
             tt_direct_doze(c->wire.direct, ticket, tt_now_ns() + HEAR);
             atomic_store(&h->sleep, AWAKE);
-        } else if (!moved && !(working && c->wire.direct)) {
+        } else if (!moved && !(working && c->wire.one_host)) {
             rest(h, working, idle);
         }
     }

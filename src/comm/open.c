@@ -107,10 +107,13 @@ static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire
 {
     tutti_status st = tt_wire_open(wire, &c->wire, err);
     if (!st)
-        st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport, .comm = (uint16_t)c->id, .max_requests = TT_RUNNING},
+        st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport,
+                                                       .comm = (uint16_t)c->id,
+                                                       .max_requests = TT_RUNNING,
+                                                       .direct = c->wire.direct,
+                                                       .places = c->wire.places,
+                                                       .ref_bytes = 4096},
                             &c->engine, err);
-    if (!st && c->wire.direct)
-        st = tt_fused_make(c->wire.direct, &c->fused, err);
     if (!st && wire->exchange == boot_exchange)
         st = tt_comm_measure(c, &(struct tt_measure){.exchange = boot_exchange, .ctx = c->world}, err);
     if (!st)
@@ -202,7 +205,6 @@ void tt_comm_close(struct tt_comm *c)
         tt_kept_free(c->kept[i]);
     free(c->kept);
     tt_engine_free(c->engine);
-    tt_fused_free(c->fused);
     tt_wire_close(&c->wire);
     tt_topo_free(c->topo);
     tt_plan_cache_free(c->plans);

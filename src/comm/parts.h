@@ -8,14 +8,14 @@
 #include "comm/comm.h"
 #include "comm/report.h"
 #include "comm/watch.h"
-#include "exec/fused.h"
 #include "transport/direct.h"
 #include "transport/mpi.h"
 
 enum {
     TT_RING_BYTES = 1 << 20,
     TT_STAGE_BYTES = 64 << 10,
-    TT_STREAM_BYTES = 768 << 10,
+    TT_STREAM_BYTES = 1 << 20,
+    TT_WHOLE_RANKS = 128, /* inside a host schedules are built whole up to so many ranks: boxes need all slices */
     TT_PROGRAMS = 64 /* kept without a request */,
     TT_RUNNING = 1024 /* requests at the same time */
 };
@@ -44,7 +44,9 @@ bool tt_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me);
 struct tt_wire {
     struct tt_transport *transport;
     int fd;                   /* the transport's, -1: none; never changes, so that a thread may sleep on it without the lock */
-    struct tt_direct *direct; /* NULL unless all ranks of the group are on this host */
+    struct tt_direct *direct; /* to the ranks of this host; NULL: there is no other */
+    uint32_t *places;         /* by group rank: its place in direct, TT_NO_PLACE */
+    bool one_host;            /* all ranks are on this host, and share memory */
     void *region;
     size_t region_bytes;
     uint32_t nlocal;
@@ -71,8 +73,7 @@ struct tt_kept {
     struct tt_call key; /* in and out NULL */
     size_t *counts;
     struct tt_sched *sched;
-    struct tt_program *program;  /* NULL when fused */
-    struct tt_fused_op fused_op; /* when info.fused */
+    struct tt_program *program;
     struct tt_comm_plan_info info;
     uint64_t fingerprint; /* without the sequence number */
     uint64_t used;        /* for replacement */
@@ -90,7 +91,6 @@ struct tt_comm {
     uint32_t *members;
     struct tt_wire wire;
     struct tt_engine *engine;
-    struct tt_fused *fused; /* NULL unless all ranks share this host */
     struct tt_topo *topo;
     struct tt_speeds speeds;
     struct tt_plan_cache *plans;
@@ -98,8 +98,7 @@ struct tt_comm {
     size_t nkept, recent;  /* recent: slot of the last call */
     uint64_t clock;
     uint32_t seq, splits;
-    uint32_t calls; /* requests of both sorts, as the watch numbers them */
-    uint64_t fused_seq;
+    uint32_t calls;        /* requests of both sorts, as the watch numbers them */
     struct tt_pair *pairs; /* point to point, by peer; made on first use */
     pthread_mutex_t lock;
     _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
@@ -157,9 +156,7 @@ void tt_kept_free(struct tt_kept *k);
 /* wait.c */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op);
 tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);
-/* A call as a fused operation, for k->info.fused. */
-struct tt_fused_op tt_comm_fused_op(const struct tt_kept *k, const struct tt_call *call);
-/* The same for a kept program, fused or not; test: only what is possible without waiting. */
+/* The same for a kept program; test: only what is possible without waiting. */
 tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
 tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
 /* Done, or failed? Nothing is moved. */

@@ -33,38 +33,23 @@ static const char *named_algo(const struct tt_comm *c, const struct tt_problem *
     return named ? named : p->coll == c->algo_coll ? c->algo : NULL;
 }
 
-/* Reduce-scatter and all-gather by direct access: always that of `direct`. */
-static const char *fused_blocks(const struct tt_comm *c, uint64_t bytes, const char *named)
-{
-    if (named && !tt_streq(named, "auto") && !tt_streq(named, "direct"))
-        return NULL;
-    return bytes <= tt_direct_box_max(c->wire.direct) || tt_direct_can_read(c->wire.direct) || tt_fused_can_stream(c->fused) ? "direct"
-                                                                                                                             : NULL;
-}
-
-/* Direct access inside a host replaces the messages of `oneshot` (short vectors) and `direct`; the answer is the same on all ranks. NULL:
- * not here. */
-static const char *fused_algo(const struct tt_comm *c, const struct tt_problem *p, const char *named)
+/* INTERIM until the planner knows hosts. */
+static const char *host_algo(const struct tt_comm *c, const struct tt_problem *p, const char *named)
 {
     uint64_t bytes = p->count * tt_dtype_bytes(p->dtype);
-    if (!c->fused || p->count == 0)
+    if (!c->wire.one_host || named_algo(c, p, named))
         return NULL;
-    named = named_algo(c, p, named);
     if (p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_ALL_GATHER)
-        return fused_blocks(c, bytes, named);
+        return "direct";
     if (p->coll != TUTTI_ALLREDUCE)
         return NULL;
-    bool small = bytes <= tt_direct_box_max(c->wire.direct);
-    const char *name = small ? "oneshot" : "direct";
-    if (named && !tt_streq(named, "auto") && !tt_streq(named, name))
-        return NULL;
-    return small || tt_direct_can_read(c->wire.direct) || tt_fused_can_stream(c->fused) ? name : NULL;
+    return bytes <= tt_direct_box_max(c->wire.direct) ? "oneshot" : "direct";
 }
 
-/* The plan of a call: the fused one, the algorithm that the call or the communicator names, else the planner's choice. */
+/* The plan of a call: the algorithm that the call or the communicator names, else the planner's choice. */
 static tutti_status choose(struct tt_comm *c, const struct tt_problem *p, const char *named, struct tt_plan **ret, struct tutti_error *err)
 {
-    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = fused_algo(c, p, named)};
+    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = host_algo(c, p, named)};
     if (!o.algo)
         o.algo = named_algo(c, p, named);
     return tt_plan_make(c->topo, p, &o, c->plans, ret, err);
@@ -73,7 +58,8 @@ static tutti_status choose(struct tt_comm *c, const struct tt_problem *p, const 
 static tutti_status slice_of(struct tt_comm *c, const struct tt_plan *plan, struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = {.problem = plan->problem, .topo = c->topo, .options = plan->options};
-    return plan->algo->build ? tt_plan_schedule(plan, c->topo, ret, err) : tt_algo_slice(plan->algo, &args, c->rank, 1, ret, err);
+    bool whole = plan->algo->build || (c->wire.one_host && c->size <= TT_WHOLE_RANKS);
+    return whole ? tt_plan_schedule(plan, c->topo, ret, err) : tt_algo_slice(plan->algo, &args, c->rank, 1, ret, err);
 }
 
 static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call, struct tt_problem *ret, struct tutti_error *err)
@@ -116,8 +102,14 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
         for (uint32_t r = 0; r < c->size; r++)
             counts[r] = call->counts ? call->counts[r] : call->count;
     }
-    struct tt_program_config pc = {
-        .sched = k->sched, .rank = c->rank, .count = p->count, .dtype = call->dtype, .redop = call->redop, .block_counts = counts};
+    struct tt_program_config pc = {.sched = k->sched,
+                                   .rank = c->rank,
+                                   .count = p->count,
+                                   .dtype = call->dtype,
+                                   .redop = call->redop,
+                                   .block_counts = counts,
+                                   .places = c->wire.places,
+                                   .box_bytes = c->wire.one_host ? tt_direct_box_max(c->wire.direct) : 0};
     tutti_status st = tt_program_make(&pc, &k->program, err);
     free(counts);
     return st;
@@ -151,8 +143,7 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
     }
     if (!st && call->counts)
         memcpy(k->counts, call->counts, c->size * sizeof *k->counts);
-    bool fused = !st && fused_algo(c, &p, call->algo) != NULL;
-    if (!st && !fused)
+    if (!st)
         st = compile(c, call, &p, k, err);
     if (!st) {
         k->key = *call;
@@ -161,7 +152,7 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
         k->info = (struct tt_comm_plan_info){.algo = plan->algo->name,
                                              .predicted_us = (double)plan->cost.time_ps / 1e6,
                                              .bound_us = (double)plan->bounds.time_ps / 1e6,
-                                             .fused = fused};
+                                             .fused = c->wire.one_host};
         k->fingerprint = fingerprint_of(c, call, k);
     }
     tt_plan_free(plan);

@@ -19,10 +19,6 @@ static void seen_of(struct tt_comm *c, uint32_t r, struct tt_peer_stats *ret, do
     *ret_rate = ret->recv_ns ? (double)ret->recv_bytes * 1e9 / (double)ret->recv_ns : 0;
     if (tt_transport_link(c->wire.transport, r, &link))
         *ret_rate = tt_link_rate(&link);
-    if (!c->fused)
-        return;
-    ret->wait_ns += tt_direct_waited_ns(c->wire.direct, r);
-    ret->late_ns += tt_fused_late_ns(c->fused, r);
 }
 
 static void line(struct tt_comm *c, uint32_t r, struct tt_str *s, struct worst *w)

@@ -15,8 +15,6 @@
 
 enum { SPINS = 2000, YIELDS = 100 };
 enum { MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1 };
-/* A deadline that is over: who has a core of his own looks for a moment before he gives up. */
-static const uint64_t look_on = 1;
 static const uint64_t nap_ns = 20000000, short_nap_ns = 200000, grace_ns = 900000000;
 
 void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx)
@@ -86,28 +84,7 @@ static tutti_status late(struct tt_comm *c, const struct tt_engine *e, const str
     return tt_comm_condemn(c, &t);
 }
 
-struct tt_fused_op tt_comm_fused_op(const struct tt_kept *k, const struct tt_call *call)
-{
-    return (struct tt_fused_op){.coll = call->coll,
-                                .in = call->in,
-                                .out = call->out,
-                                .count = call->count,
-                                .counts = k->counts,
-                                .dtype = call->dtype,
-                                .redop = call->redop,
-                                .background = call->background};
-}
-
-static void begin_fused(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call)
-{
-    k->fused_op = tt_comm_fused_op(k, call);
-    k->fused_op.fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(++c->fused_seq));
-    k->running = true;
-    tt_fused_begin(c->fused, &k->fused_op);
-}
-
-/* Starts the program of k as the next request. Fused operations and the engine's requests are numbered apart: each sort runs in its own
- * order. */
+/* Starts the program of k as the next request. */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op)
 {
     struct tutti_error err;
@@ -116,10 +93,6 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
         return c->last.status;
     if (tt_watch_verdict(c->world->watch, &v))
         return judged(c, &v);
-    if (k->info.fused) {
-        begin_fused(c, k, call);
-        return TUTTI_OK;
-    }
     uint32_t seq = ++c->seq;
     struct tt_start s = {
         .program = k->program, .in = call->in, .out = call->out, .seq = seq, .fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(seq))};
@@ -184,51 +157,20 @@ tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct
     }
 }
 
-/* A fused operation that failed, as a report to the watch. */
-static tutti_status fused_trouble(struct tt_comm *c, tutti_status st, const struct tt_direct_blame *blame, const struct tt_op_desc *op)
-{
-    struct tt_verdict v;
-    struct tt_trouble t = {.kind = st == TUTTI_ERR_DIFFERS   ? TT_TROUBLE_MISMATCH
-                                   : st == TUTTI_IN_PROGRESS ? TT_TROUBLE_DEADLINE
-                                                             : TT_TROUBLE_CLOSED,
-                           .op = *op,
-                           .peer = blame->peer < c->size ? c->members[blame->peer] : UINT32_MAX};
-    return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : tt_comm_condemn(c, &t);
-}
-
-static tutti_status finish_fused(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op)
-{
-    struct tt_direct_blame blame = {.peer = UINT32_MAX};
-    struct tt_verdict v;
-    tutti_status st = tt_fused_step(c->fused, &k->fused_op, c->wire.oversubscribed ? 0 : look_on, &blame);
-    uint64_t now = st == TUTTI_IN_PROGRESS ? tt_now_ns() : 0, deadline = now + c->world->timeout_ns;
-    while (st == TUTTI_IN_PROGRESS && now < deadline) {
-        if (tt_watch_verdict(c->world->watch, &v))
-            return judged(c, &v);
-        st = tt_fused_step(c->fused, &k->fused_op, nap_until(c, now, deadline), &blame);
-        now = tt_now_ns();
-    }
-    return st ? fused_trouble(c, st, &blame, op) : TUTTI_OK;
-}
-
 tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op)
 {
-    return k->info.fused ? finish_fused(c, k, op) : tt_comm_finish(c, c->engine, k->program, op);
+    return tt_comm_finish(c, c->engine, k->program, op);
 }
 
 tutti_status tt_comm_late_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op)
 {
-    struct tt_direct_blame blame = {.peer = UINT32_MAX};
-    if (!k->info.fused)
-        return late(c, c->engine, k->program, op);
-    tutti_status st = tt_fused_step(c->fused, &k->fused_op, 0, &blame);
-    return st ? fused_trouble(c, st, &blame, op) : TUTTI_OK;
+    return late(c, c->engine, k->program, op);
 }
 
 bool tt_comm_kept_done(struct tt_comm *c, const struct tt_kept *k)
 {
     struct tutti_error err;
-    return k->info.fused ? tt_fused_done(&k->fused_op) : tt_engine_test(c->engine, k->program, &err) != TUTTI_IN_PROGRESS;
+    return tt_engine_test(c->engine, k->program, &err) != TUTTI_IN_PROGRESS;
 }
 
 tutti_status tt_comm_verdict(struct tt_comm *c)
@@ -241,13 +183,8 @@ tutti_status tt_comm_verdict(struct tt_comm *c)
 
 tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op)
 {
-    struct tt_direct_blame blame = {.peer = UINT32_MAX};
     struct tutti_error err;
     tutti_status st;
-    if (k->info.fused) {
-        st = tt_fused_step(c->fused, &k->fused_op, 0, &blame);
-        return st < 0 ? fused_trouble(c, st, &blame, op) : st;
-    }
     if (tt_engine_progress(c->engine))
         c->moved_ns = tt_now_ns();
     st = tt_engine_test(c->engine, k->program, &err);

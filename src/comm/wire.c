@@ -138,7 +138,15 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
                                 .ring_bytes = TT_RING_BYTES,
                                 .oversubscribed = w->oversubscribed};
     tutti_status st = tt_shm_open(&shm, ret, err);
-    if (st || w->nlocal < c->n)
+    w->places = tt_alloc(c->n, sizeof *w->places);
+    if (!st && !w->places)
+        st = tt_fail_memory(err, "places");
+    for (uint32_t r = 0; !st && r < c->n; r++)
+        w->places[r] = TT_NO_PLACE;
+    for (uint32_t l = 0; !st && l < w->nlocal; l++)
+        w->places[w->local[l]] = l;
+    w->one_host = w->nlocal == c->n;
+    if (st)
         return st;
     struct tt_direct_config d = {.nlocal = w->nlocal,
                                  .me = me,
@@ -241,5 +249,6 @@ void tt_wire_close(struct tt_wire *w)
     if (w->region)
         munmap(w->region, w->region_bytes);
     free(w->local);
+    free(w->places);
     *w = (struct tt_wire){0};
 }

@@ -202,7 +202,16 @@ static tutti_status compile_op(struct tt_xcompile *x, uint32_t i, uint64_t *frag
     struct tt_xop *o = &x->p->ops[i];
     uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans;
     tutti_status st = TUTTI_OK;
-    *o = (struct tt_xop){.kind = op->kind, .channel = op->channel, .width = width_of(op), .code = x->code.len, .land = TT_XNOWHERE};
+    *o = (struct tt_xop){.kind = op->kind,
+                         .channel = op->channel,
+                         .width = width_of(op),
+                         .code = x->code.len,
+                         .land = TT_XNOWHERE,
+                         .holds = TT_XNO,
+                         .held_by = TT_XNO,
+                         .group = TT_XNO,
+                         .offer = TT_XNO,
+                         .sent = TT_XNO};
     for (uint32_t k = 0; k < n; k++) {
         const struct tt_span *s = &x->slice.spans[op->span + k];
         for (uint32_t c = 0; c < s->reps * s->len && st == TUTTI_OK; c++)
@@ -219,7 +228,8 @@ static tutti_status compile_fragments(struct tt_xcompile *x)
         widest = width_of(&x->slice.ops[i]) > widest ? width_of(&x->slice.ops[i]) : widest;
     uint64_t *frag = tt_alloc(1 + (size_t)widest, sizeof *frag);
     x->p->operands = tt_alloc((size_t)widest + 1, sizeof *x->p->operands);
-    if (!frag || !x->p->operands)
+    x->p->from = tt_zalloc((size_t)widest + 1, sizeof *x->p->from);
+    if (!frag || !x->p->operands || !x->p->from)
         st = tt_fail_memory(x->err, "program");
     for (uint32_t i = 0; i < x->slice.nops && st == TUTTI_OK; i++)
         st = compile_op(x, i, frag);

@@ -35,7 +35,8 @@ static tutti_status make_engine(struct tt_engine *e, struct tutti_error *err)
     e->slots = tt_zalloc(e->max_requests, sizeof *e->slots);
     e->free_slots = tt_alloc(e->max_requests, sizeof *e->free_slots);
     e->stages = aligned_alloc(64, (TT_XSTAGES + 1) * (size_t)TT_XPIECE);
-    if (!e->slots || !e->free_slots || !e->stages)
+    e->fetch = e->read && e->direct ? tt_alloc(tt_direct_nlocal(e->direct), TT_XPIECE) : NULL;
+    if (!e->slots || !e->free_slots || !e->stages || (e->read && e->direct && !e->fetch))
         return tt_fail_memory(err, "engine");
     e->gather = e->stages + TT_XSTAGES * (size_t)TT_XPIECE;
     for (uint32_t i = 0; i < e->max_requests; i++)
@@ -57,6 +58,14 @@ tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine *
     e->size = c->transport->size;
     e->comm = c->comm;
     e->max_requests = c->max_requests ? c->max_requests : REQUESTS;
+    e->direct = c->places ? c->direct : NULL;
+    e->places = c->places;
+    e->ref_bytes = c->ref_bytes ? c->ref_bytes : 1;
+    e->read = c->read;
+    e->box_last = &e->box_first;
+    tt_exec_window_make(e);
+    if (e->direct && c->transport->ops->watch)
+        c->transport->ops->watch(c->transport, tt_exec_box_ready, e);
     e->budget = eager / TT_XBLOCK ? eager / TT_XBLOCK : 1;
     e->quarter = e->budget / 4 ? e->budget / 4 : 1;
     tutti_status st = make_engine(e, err);
@@ -71,12 +80,15 @@ void tt_engine_free(struct tt_engine *e)
 {
     if (!e)
         return;
+    if (e->direct && e->transport->ops->watch)
+        e->transport->ops->watch(e->transport, NULL, NULL);
     tt_xstash_free(e);
     free(e->peers);
     free(e->promises);
     free(e->slots);
     free(e->free_slots);
     free(e->stages);
+    free(e->fetch);
     free(e);
 }
 
@@ -121,6 +133,9 @@ static void fail_all(struct tt_engine *e, const struct tt_engine_fault *f)
     e->failed = true;
     e->fault = *f;
     e->waiting = e->waiting_last = NULL;
+    e->box_first = NULL;
+    e->box_last = &e->box_first;
+    e->owing = 0;
     for (uint32_t i = 0; i < e->max_requests; i++) {
         struct tt_program *p = e->slots[i];
         if (!p)
@@ -243,6 +258,7 @@ static void reset(struct tt_program *p)
     p->work_tail = p->nfirst[p->mode];
     p->tasks_left = p->ntasks;
     p->bytes_in = 0;
+    p->owed = 0;
     for (uint32_t i = 0; i < p->nlinks; i++) {
         struct tt_xlink *l = &p->links[i];
         l->in_left = l->in_pieces;
@@ -261,15 +277,23 @@ tutti_status tt_engine_start(struct tt_engine *e, const struct tt_start *s, stru
         return st;
     if (!bind_buffers(p, s))
         return tt_fail(err, TUTTI_ERR_ARG, "%s", p->mode ? "this schedule cannot run in place" : "input and output overlap");
-    reset(p);
+    if (!p->box)
+        reset(p);
+    p->carried = (struct tt_carried){0};
     p->seq = e->seq = s->seq;
     p->fingerprint = e->fingerprint = s->fingerprint;
     p->state = TT_XRUNNING;
     e->any = true;
     enter(e, p);
     tt_xstats_start(e, p);
-    tt_xcredit_start(e, p);
-    tt_xwork(e, p);
+    if (p->box) {
+        tt_exec_box_start(e, p);
+    } else {
+        tt_xcredit_start(e, p);
+        if (p->refs)
+            tt_exec_offer(e, p);
+        tt_xwork(e, p);
+    }
     if (e->stashed)
         tt_xstash_take(e, p);
     if (e->ndeferred)
@@ -305,6 +329,10 @@ static uint32_t first_waiting(const struct tt_program *p, bool sends)
 void tt_engine_waiting(const struct tt_engine *e, const struct tt_program *p, struct tt_wait_info *ret)
 {
     *ret = (struct tt_wait_info){.peer = UINT32_MAX, .bytes_done = p->bytes_in, .bytes_all = p->in_bytes};
+    if (p->box) {
+        ret->peer = tt_exec_box_missing(e);
+        return;
+    }
     uint32_t t = p->state == TT_XRUNNING ? first_waiting(p, false) : TT_XNO;
     if (p->state == TT_XRUNNING && t == TT_XNO)
         t = first_waiting(p, true);

@@ -10,6 +10,9 @@
  * request is not started yet goes to the engine's stash, which is bounded: a sender keeps at most `eager_bytes` per peer in flight for
  * requests its peer has not started (start notices give credit).
  *
+ * Where ranks share a host, an operation is carried out without a message's copies if its memory can be reached (lower.c says which
+ * patterns, refs.c how): a receive reads the sender's memory, a reduction takes operands where they lie and writes the places of peers.
+ *
  * AVG: the division happens once per chunk, in the last operation that writes OUT of that chunk when that is a reducing one (the owner, or
  * the root); where a result exists only once (reduce-scatter, reduce) in the last one of any kind, since a rank may get its sum finished.
  */
@@ -19,6 +22,7 @@
 #include "base/base.h"
 #include "kernel/kernel.h"
 #include "sched/sched.h"
+#include "transport/direct.h"
 #include "transport/transport.h"
 
 struct tt_program;
@@ -32,19 +36,33 @@ struct tt_program_config {
                           only: all ranks agree) */
     const uint64_t *block_counts; /* reduce-scatter, all-gather, gather, scatter, all-to-all: exact elements of each rank's block (rank r =
                                      block r); NULL: the schedule's own layout */
+    const uint32_t *places;       /* by rank: its place among the ranks whose memory can be reached (direct.h), TT_NO_PLACE; NULL: none */
+    size_t box_bytes;             /* all ranks share boxes of this size, and sched holds all ranks; 0: no boxes */
 };
+#define TT_NO_PLACE UINT32_MAX
 tutti_status tt_program_make(const struct tt_program_config *c, struct tt_program **ret, struct tutti_error *err);
 void tt_program_free(struct tt_program *p); /* not while started */
 /* Spans of IN / OUT this rank reads / writes, in elements of the whole vector (what the caller's buffers must cover). */
 uint64_t tt_program_in_elems(const struct tt_program *p);
 uint64_t tt_program_out_elems(const struct tt_program *p);
 
+/* How the messages of the last run were carried out at this rank, in pieces: as bytes, read where they lay, written by their sender's
+ * reduction, or in a box. */
+struct tt_carried {
+    uint64_t message, read, write, box;
+};
+void tt_program_carried(const struct tt_program *p, struct tt_carried *ret);
+
 struct tt_engine;
 struct tt_engine_config {
     struct tt_transport *transport; /* borrowed */
     uint16_t comm;
-    uint32_t max_requests; /* started at the same time; 0: 64 */
-    uint32_t eager_bytes;  /* per peer; 0: 256 KiB */
+    uint32_t max_requests;    /* started at the same time; 0: 64 */
+    uint32_t eager_bytes;     /* per peer; 0: 256 KiB */
+    struct tt_direct *direct; /* borrowed; NULL: all messages are bytes */
+    const uint32_t *places;   /* by rank: place in `direct`, TT_NO_PLACE; borrowed */
+    size_t ref_bytes;         /* pieces from this length on go by reference */
+    bool read;                /* ordinary memory is read through the kernel; else it is copied to windows */
 };
 tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine **ret, struct tutti_error *err);
 void tt_engine_free(struct tt_engine *e);

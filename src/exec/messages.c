@@ -63,7 +63,7 @@ static int by_number(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-static bool make_links(struct tt_program *p, const struct tt_vec *messages)
+static bool make_links(struct tt_program *p, const struct tt_vec *messages, const uint32_t *places)
 {
     const struct message *m = messages->data;
     uint32_t *peers = tt_alloc(messages->len, sizeof *peers);
@@ -75,7 +75,7 @@ static bool make_links(struct tt_program *p, const struct tt_vec *messages)
     p->links = tt_zalloc(messages->len, sizeof *p->links);
     for (size_t i = 0; p->links && i < messages->len; i++)
         if (i == 0 || peers[i] != peers[i - 1])
-            p->links[p->nlinks++] = (struct tt_xlink){.peer = peers[i], .program = p};
+            p->links[p->nlinks++] = (struct tt_xlink){.peer = peers[i], .place = places ? places[peers[i]] : TT_NO_PLACE, .program = p};
     free(peers);
     return p->links;
 }
@@ -102,7 +102,7 @@ const struct tt_xlane *tt_xlane_find(const struct tt_program *p, uint32_t peer, 
     return NULL;
 }
 
-/* Numbers the messages and makes the lanes of those that arrive. */
+/* Numbers the messages and makes the lanes. */
 static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
 {
     const struct message *m = messages->data;
@@ -115,14 +115,16 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
     if (!p->lanes || !p->lane_ops)
         return false;
     for (size_t i = 0, end; i < messages->len; i = end) {
-        struct tt_xlane lane = {.peer = m[i].peer, .channel = m[i].channel, .link = find_link(p, m[i].peer), .first = (uint32_t)i};
+        struct tt_xlane lane = {.peer = m[i].peer,
+                                .channel = m[i].channel + (m[i].receives ? 0 : TT_XLANE_OUT),
+                                .link = find_link(p, m[i].peer),
+                                .first = (uint32_t)i};
         for (end = i; end < messages->len && same_lane(&m[i], &m[end]); end++) {
             p->lane_ops[end] = m[end].op;
             p->ops[m[end].op].link = lane.link;
             p->ops[m[end].op].message = lane.n++;
         }
-        if (m[i].receives)
-            add_lane(p, &lane);
+        add_lane(p, &lane);
     }
     return true;
 }
@@ -130,7 +132,7 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
 tutti_status tt_xmessages(struct tt_xcompile *x)
 {
     struct tt_vec messages = {.elem = sizeof(struct message)};
-    bool ok = list_messages(x, &messages) && make_links(x->p, &messages) && make_lanes(x->p, &messages);
+    bool ok = list_messages(x, &messages) && make_links(x->p, &messages, x->config->places) && make_lanes(x->p, &messages);
     tt_vec_free(&messages);
     return ok ? TUTTI_OK : tt_fail_memory(x->err, "messages");
 }
@@ -154,5 +156,7 @@ void tt_xmessages_count(struct tt_program *p, const struct tt_xtask *tasks)
         *(out ? &l->out_bytes : &l->in_bytes) += bytes;
         *(out ? &l->out_cost : &l->in_cost) += cost_of(bytes, tasks[t].left);
         p->in_bytes += out ? 0 : bytes;
+        if (p->sums && l->place != TT_NO_PLACE) /* an offer may go the other way, once for each segment */
+            *(out ? &l->in_cost : &l->out_cost) += 1;
     }
 }

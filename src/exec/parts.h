@@ -1,8 +1,10 @@
 /* parts.h - what the files of exec/ share among themselves; nobody else includes it.
  *
- * Cold: layout.c (where chunks lie), deps.c (who waits for whom), compile.c (operations to memory), program.c (the whole).
- * Hot: engine.c (start, test), progress.c (events), send.c, receive.c, run.c (local operations and readiness), credit.c (who may send
- * how much ahead), stash.c (what came too early), stats.c.
+ * Cold: layout.c (where chunks lie), deps.c (who waits for whom), compile.c (operations to memory), lower.c (patterns for shared memory),
+ * program.c (the whole).
+ * Hot: engine.c (start, test), progress.c (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
+ * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory), box.c (exchanges of small vectors),
+ * credit.c (who may send how much ahead), stash.c (what came too early), stats.c.
  *
  * Words: a task is one segment of one operation (number op * segments + segment); a piece is what one transport message carries of a task;
  * a fragment is a run of touching elements; a link is one peer as one program sees it. */
@@ -19,15 +21,44 @@ enum {
     TT_XEVENTS = 32,
     TT_XSTAGES = 8,
     TT_XDEFERRED = 64,
-    TT_XBUCKETS = 64 /* of the table of running programs */
+    TT_XHOLD = 512 << 10, /* bytes of transport memory that wait for reductions: half of one ring */
+    TT_XBUCKETS = 64      /* of the table of running programs */
 };
 static_assert((int)TT_XPIECE <= (int)TT_PIECE_MAX && TT_XPIECE % 64 == 0, "a piece is one transport message and holds whole elements");
 #define TT_XNO UINT32_MAX
 
 /* Control messages of the engine; `request` is the sender's latest started one. */
 enum {
-    TT_XCH_STARTED = TT_CH_CONTROL,     /* "I have started this and all earlier requests" */
-    TT_XCH_MISMATCH = TT_CH_CONTROL + 1 /* "your fingerprint for `request` (payload) is not mine (tag)" */
+    TT_XCH_STARTED = TT_CH_CONTROL,      /* "I have started this and all earlier requests" */
+    TT_XCH_MISMATCH = TT_CH_CONTROL + 1, /* "your fingerprint for `request` (payload) is not mine (tag)" */
+    TT_XCH_TAKEN = TT_CH_CONTROL + 2     /* "I have taken what you referred to" (struct tt_xtaken) */
+};
+
+/* What a piece's message holds, in the top bits of the message number: its bytes; a reference to them (struct tt_xref); nothing, because
+ * they are written already. OFFER goes the other way: where a segment may be written (struct tt_xref). */
+enum { TT_XFORM_BYTES, TT_XFORM_REF, TT_XFORM_WRITTEN, TT_XFORM_OFFER, TT_XFORM_SHIFT = 30 };
+#define TT_XMESSAGE ((1u << TT_XFORM_SHIFT) - 1)
+
+enum tt_xkind { TT_XKIND_HEAP, TT_XKIND_WINDOW, TT_XKIND_PRIVATE };
+struct tt_xref {     /* travels */
+    uint64_t at;     /* HEAP, PRIVATE: an address of the sender; WINDOW: offset in its stream area */
+    uint64_t cookie; /* comes back with TAKEN */
+    uint32_t kind, slot;
+};
+struct tt_xtaken { /* travels */
+    uint64_t cookie;
+    uint32_t kind, slot;
+};
+/* A piece that was not copied: where its bytes are, and what to tell its sender. */
+struct tt_xkept {
+    const void *data; /* NULL: at `ref.at` of the sender, by the kernel */
+    struct tt_xref ref;
+    uint32_t peer, bytes;
+    bool frame; /* in transport memory: to be released */
+};
+struct tt_xoffer {
+    char *to; /* NULL: none */
+    bool written;
 };
 
 /* ---- layout.c: where chunks lie in the caller's buffers, in elements ---- */
@@ -76,9 +107,28 @@ struct tt_xop {
     uint64_t piece;   /* receives: first of its npieces * segments piece states */
     uint32_t succ[2]; /* by mode: first of the operations that wait for this one */
     uint32_t nsucc[2];
+    /* lower.c; TT_XNO: none */
+    uint32_t holds;   /* REDUCE: first of width - 1 entries of tt_program.holds */
+    uint32_t held_by; /* RECV: the REDUCE that takes it where it lies */
+    uint32_t group;   /* SEND: the first send of the same place in the step; REDUCE: the first send of its result */
+    uint32_t nsends;  /* first of a group: how many */
+    uint32_t sent;    /* first of a group of several: first of its pieces' entries in tt_program.sent */
+    uint32_t offer;   /* SEND: first of `segments` entries of tt_program.offers: its reduction may write for it */
+    uint8_t offers;   /* RECV: bit m: in mode m peers may write as soon as this is started */
 };
 /* Piece states; TT_XSTAGED + s: being received into stage s. */
-enum { TT_XMISSING, TT_XDIRECT, TT_XLANDING, TT_XLANDED, TT_XTAKEN, TT_XSTAGED };
+enum {
+    TT_XMISSING,
+    TT_XDIRECT,
+    TT_XLANDING,
+    TT_XLANDED,
+    TT_XTAKEN,
+    TT_XKEPT,    /* a reference, until the operation is ready */
+    TT_XWRITTEN, /* by the sender, before the operation was ready */
+    TT_XHELD,    /* for the reduction */
+    TT_XOWED,    /* used, but its sender could not be told yet */
+    TT_XSTAGED
+};
 
 struct tt_xtask {
     uint32_t waits; /* earlier conflicting tasks that are not done */
@@ -87,12 +137,13 @@ struct tt_xtask {
 
 /* One (peer, channel) messages come from: operations lane_ops[first .. first+n-1]. */
 struct tt_xlane {
-    uint32_t peer, channel;
+    uint32_t peer, channel; /* channel + TT_XLANE_OUT: messages to the peer */
     uint32_t link, first, n;
 };
+enum { TT_XLANE_OUT = 1 << 16 };
 
 struct tt_xlink {
-    uint32_t peer;
+    uint32_t peer, place; /* place: TT_NO_PLACE unless its memory can be reached */
     uint32_t in_pieces, out_pieces;
     uint64_t in_bytes, out_bytes;
     uint64_t in_cost, out_cost; /* in blocks of credit */
@@ -134,6 +185,17 @@ struct tt_program {
     const uint32_t *first[2];        /* by mode: tasks that can run at once */
     uint32_t nfirst[2];
     uint64_t npieces;
+    uint32_t *holds; /* by operand of a reduction: the RECV that brings it, TT_XNO */
+    uint32_t nholds;
+    struct tt_xkept *refs; /* by piece; NULL: no peer's memory can be reached */
+    struct tt_xoffer *offers;
+    uint32_t noffers;
+    uint16_t *sent; /* by piece of a group's first send: sends that have gone */
+    uint32_t nsent;
+    bool sums;           /* peers may reduce into this rank's memory */
+    struct tt_xbox *box; /* the whole program is one exchange (box.c); NULL: it is not */
+    struct tt_program *box_next;
+    struct tt_carried carried; /* of the last run */
 
     /* state of the run */
     enum tt_xstate state;
@@ -146,12 +208,16 @@ struct tt_program {
     uint32_t *work; /* tasks that became ready: each enters once */
     uint32_t work_head, work_tail;
     uint32_t tasks_left;
+    uint32_t owed; /* pieces in state TT_XOWED */
     uint8_t *pieces;
     uint64_t bytes_in;
     uint64_t idle_ns; /* the engine's, when this was started */
     char **base;
     const void **operands;
-    char *own; /* scratch, landing, packing */
+    const void **from;     /* reduce.c: held operands of a piece */
+    void **to;             /* reduce.c: destinations of a piece */
+    const void **box_from; /* box.c: by entry of holds */
+    char *own;             /* scratch, landing, packing */
     size_t own_bytes;
     bool own_mapped;
 };
@@ -205,7 +271,18 @@ tutti_status tt_xdeps(struct tt_xcompile *x, uint32_t mode, struct tt_vec *ret_e
 /* Copying a chunk onto itself in mode 1 is nothing. */
 bool tt_xcopies_itself(const struct tt_xcompile *x, uint32_t op, const struct tt_span *span, uint32_t chunk);
 
+/* ---- lower.c: after the tasks are known ---- */
+tutti_status tt_exec_lower(struct tt_xcompile *x);
+
 /* ---- the engine ---- */
+
+enum { TT_XUNITS = 64 }; /* a window area is given out in so many parts */
+struct tt_xslot {
+    uint32_t seq, group, piece; /* whose copy it is: request, first send of the group, segment and piece */
+    uint32_t peer;              /* the only one it is for; TT_XNO: several */
+    uint32_t unsent, users;     /* references to send, references that were not taken yet; both 0: free */
+    uint32_t unit, units;
+};
 
 struct tt_xpromise { /* through request seq the peer's credit stands at `end` */
     uint32_t seq;
@@ -229,6 +306,7 @@ struct tt_xpeer {
     uint32_t *block_next;
     struct tt_xentry *entries;
     char *blocks;
+    uint32_t units; /* of the window, in use for this peer alone */
     uint32_t blocks_used, block_free, block_fresh;
     uint32_t entry_first, entry_last;
     struct tt_peer_stats stats;
@@ -257,6 +335,18 @@ struct tt_engine {
     uint32_t nfree_stages;
     void *stash;
     size_t stash_bytes;
+    struct tt_direct *direct; /* NULL: none */
+    const uint32_t *places;
+    size_t ref_bytes, unit_bytes;
+    bool read;
+    char *fetch;           /* a piece of each local rank, read through the kernel */
+    uint64_t units;        /* of the window area, bit set: free */
+    uint32_t shared_units; /* in use by slots for several peers */
+    struct tt_xslot slots_out[TT_XUNITS];
+    uint32_t owing;      /* programs with owed pieces */
+    uint64_t held_bytes; /* of transport memory */
+    struct tt_program *box_first, **box_last;
+    uint32_t box_missing; /* the place a box waited for when last looked at */
     struct tt_engine_fault fault;
     bool report; /* the peer of a mismatch has not been told yet */
     uint64_t idle_since, idle_ns;
@@ -350,8 +440,49 @@ static inline uint32_t tt_xtask_op(const struct tt_program *p, uint32_t task)
 void tt_xfinish(struct tt_program *p, uint32_t task);
 /* Does everything that has become ready; leaves the table when the program is done. */
 void tt_xwork(struct tt_engine *e, struct tt_program *p);
+/* COPY and REDUCE of own places (in a box program: of held ones too). */
+void tt_exec_local(struct tt_program *p, uint32_t op, uint32_t segment);
 /* Uses the bytes of a piece for its operation, which is ready. */
 void tt_xconsume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, const void *data);
+
+/* ---- refs.c: pieces by reference ---- */
+/* How the piece at iov goes by reference; a window's bytes are copied then. TUTTI_ERR_REFUSED: as bytes; TUTTI_IN_PROGRESS: not now. */
+tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct iovec *iov, struct tt_xref *ret);
+/* The piece has been sent, in whatever form; ref: the reference, NULL when it was none. */
+void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref);
+/* What the peer's reference means here; false: it makes no sense. */
+bool tt_exec_resolve(const struct tt_engine *e, const struct tt_event *ev, uint64_t bytes, struct tt_xkept *ret);
+/* Uses a kept piece for its operation; then its sender is told. False: a peer has failed meanwhile. */
+bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *w, const struct tt_xkept *k);
+/* Gives the piece back: release, or TAKEN, at once or (state TT_XOWED) later. */
+void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece);
+void tt_exec_taken(struct tt_engine *e, const struct tt_event *ev); /* the message */
+bool tt_exec_pay(struct tt_engine *e);                              /* tells what could not be told; true: something went */
+/* A piece's bytes for a reduction, read into the `which`th place for fetched ones if they are not mapped. NULL: the peer is gone. */
+const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which);
+void tt_exec_lost(struct tt_engine *e, uint32_t peer); /* a peer has aborted, or its memory cannot be read */
+
+/* ---- window.c: copies for peers to read ---- */
+void tt_exec_window_make(struct tt_engine *e);
+/* The slot of (seq, group, piece); a new one of `bytes` for nsends references, to be filled. NULL: there is none, no room. */
+struct tt_xslot *tt_exec_window_find(struct tt_engine *e, const struct tt_xslot *key);
+struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key, uint64_t bytes, uint32_t nsends);
+char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s);
+void tt_exec_window_sent(struct tt_engine *e, struct tt_xslot *s, bool referred); /* one of its sends has gone */
+bool tt_exec_window_taken(struct tt_engine *e, uint32_t slot);                    /* false: nobody had it */
+
+/* ---- reduce.c: reductions that take operands from, and write results to, peers' memory ---- */
+void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task);
+void tt_exec_offer(struct tt_engine *e, struct tt_program *p);                              /* at start */
+void tt_exec_offered(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev); /* the message */
+
+/* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
+tutti_status tt_exec_box_make(struct tt_xcompile *x);
+void tt_exec_box_free(struct tt_xbox *b);
+void tt_exec_box_start(struct tt_engine *e, struct tt_program *p);
+bool tt_exec_box_progress(struct tt_engine *e);          /* true: something was finished */
+bool tt_exec_box_ready(void *engine);                    /* is there something to do? */
+uint32_t tt_exec_box_missing(const struct tt_engine *e); /* the rank whose box was not there when last looked; UINT32_MAX */
 
 /* ---- send.c ---- */
 void tt_xsend(struct tt_engine *e, struct tt_program *p, uint32_t task); /* a send task is ready */
@@ -366,7 +497,7 @@ void tt_xreceived(struct tt_engine *e, const struct tt_event *ev); /* an accepte
 /* A payload that is not (any more) in transport memory. */
 void tt_xreceive_bytes(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev);
 /* A receive became ready: uses what has landed; true when that was all of it. */
-bool tt_xreceive_landed(struct tt_program *p, uint32_t task);
+bool tt_xreceive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task);
 
 /* ---- credit.c ---- */
 void tt_xhear(struct tt_engine *e, uint32_t peer, uint32_t seq); /* the peer has started seq */

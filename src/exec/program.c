@@ -41,7 +41,8 @@ static uint32_t choose_segments(const struct tt_xcompile *x)
     uint32_t own = x->shape->segments;
     if (x->config->segments || own > 1)
         return x->config->segments ? x->config->segments : own;
-    uint64_t n = (longest_chunk(&x->layout) * x->p->elem_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
+    uint64_t seg = x->config->places && x->config->box_bytes ? 256u * 1024 / x->shape->ranks : SEGMENT_BYTES;
+    uint64_t n = (longest_chunk(&x->layout) * x->p->elem_bytes + seg - 1) / seg;
     return n < 1 ? 1 : n > AUTO_SEGMENTS_MAX ? AUTO_SEGMENTS_MAX : (uint32_t)n;
 }
 
@@ -70,16 +71,19 @@ static void fill_tasks(struct tt_xcompile *x, const struct tt_vec *edges, struct
         }
 }
 
-/* Receives wait for their message, so that only those that expect none begin by themselves. */
+/* Receives wait for their message, so that only those that expect none begin by themselves. Segment after segment: what the peers need
+ * to finish a segment goes before what they need for the next. */
 static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *tasks, uint32_t *first)
 {
     uint32_t n = 0;
-    for (uint32_t t = 0; t < p->ntasks; t++) {
-        uint8_t kind = p->ops[t / p->segments].kind;
-        bool expects = tasks[t].left && (kind == TT_OP_RECV || kind == TT_OP_RECV_REDUCE);
-        if (tasks[t].waits == 0 && !expects)
-            first[n++] = t;
-    }
+    for (uint32_t k = 0; k < p->segments; k++)
+        for (uint32_t i = 0; i < p->nops; i++) {
+            uint32_t t = i * p->segments + k;
+            uint8_t kind = p->ops[i].kind;
+            bool expects = tasks[t].left && (kind == TT_OP_RECV || kind == TT_OP_RECV_REDUCE);
+            if (tasks[t].waits == 0 && !expects)
+                first[n++] = t;
+        }
     return n;
 }
 
@@ -128,6 +132,8 @@ static tutti_status make_tasks(struct tt_xcompile *x)
         const struct tt_xtask *t1 = p->inplace ? &p->fresh[1][(size_t)i * p->segments] : t0;
         st = tt_xcompile_room(x, i, t0->waits || t1->waits);
     }
+    if (st == TUTTI_OK)
+        st = tt_exec_lower(x);
     return st;
 }
 
@@ -187,9 +193,10 @@ static tutti_status make_state(struct tt_xcompile *x)
     p->work = tt_alloc(p->ntasks, sizeof *p->work);
     p->pieces = tt_zalloc((size_t)p->npieces, 1);
     p->base = tt_zalloc(TT_XBASE_RUNS + (size_t)p->nruns, sizeof *p->base);
+    p->to = tt_alloc((size_t)p->nlinks + 2, sizeof *p->to);
     p->runs = x->layout.runs.data;
     x->layout.runs.data = NULL; /* the program's from now on */
-    if (!p->tasks || !p->next || !p->work || !p->pieces || !p->base)
+    if (!p->tasks || !p->next || !p->work || !p->pieces || !p->base || !p->to)
         return tt_fail_memory(x->err, "program");
     tt_xmessages_count(p, p->fresh[0]);
     return make_own(x);
@@ -206,6 +213,8 @@ static tutti_status compile(struct tt_xcompile *x)
         st = tt_xmessages(x);
     if (st == TUTTI_OK)
         st = make_tasks(x);
+    if (st == TUTTI_OK)
+        st = tt_exec_box_make(x);
     if (st == TUTTI_OK)
         st = make_state(x);
     return st;
@@ -269,7 +278,20 @@ void tt_program_free(struct tt_program *p)
     free(p->pieces);
     free(p->base);
     free(p->operands);
+    free(p->from);
+    free(p->to);
+    free(p->holds);
+    free(p->refs);
+    free(p->offers);
+    free(p->sent);
+    free(p->box_from);
+    tt_exec_box_free(p->box);
     free(p);
+}
+
+void tt_program_carried(const struct tt_program *p, struct tt_carried *ret)
+{
+    *ret = p->carried;
 }
 
 uint64_t tt_program_in_elems(const struct tt_program *p)

@@ -24,9 +24,18 @@ static void handle_control(struct tt_engine *e, const struct tt_event *ev)
 {
     const struct tt_program *p = tt_xfind(e, ev->tag.request);
     uint64_t mine = 0;
-    bool known = ev->kind == TT_EV_DATA && (ev->tag.channel == TT_XCH_STARTED || ev->tag.channel == TT_XCH_MISMATCH);
+    bool known = ev->kind == TT_EV_DATA && ev->tag.channel <= TT_XCH_TAKEN;
     if (!known || (ev->tag.channel == TT_XCH_MISMATCH && ev->bytes != sizeof mine)) {
         tt_xprotocol(e, ev->peer, ev->tag.request);
+    } else if (ev->tag.channel == TT_XCH_TAKEN) {
+        struct tt_event copy = *ev;
+        struct tt_xtaken taken;
+        if (ev->bytes == sizeof taken)
+            memcpy(&taken, ev->data, sizeof taken);
+        copy.data = &taken;
+        e->transport->ops->release(e->transport, ev); /* before what it makes possible */
+        tt_exec_taken(e, &copy);
+        return;
     } else if (ev->tag.channel == TT_XCH_MISMATCH) {
         memcpy(&mine, ev->data, sizeof mine);
         tt_xfault(e, &(struct tt_engine_fault){
@@ -112,6 +121,8 @@ static bool retry(struct tt_engine *e)
         return any;
     if (e->notices)
         any = tt_xcredit_retry(e) || any;
+    if (e->owing)
+        any = tt_exec_pay(e) || any;
     if (e->waiting)
         any = tt_xsend_waiting(e) || any;
     return any;
@@ -123,7 +134,9 @@ bool tt_engine_progress(struct tt_engine *e)
     for (size_t i = 0; i < n; i++)
         handle(e, &e->events[i]);
     bool any = n > 0;
-    if (e->waiting || e->ndeferred || e->notices || e->report)
+    if (e->box_first)
+        any = tt_exec_box_progress(e) || any;
+    if (e->waiting || e->ndeferred || e->notices || e->report || e->owing)
         any = retry(e) || any;
     tt_xstats_looked(e, n);
     return any;

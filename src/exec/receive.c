@@ -5,6 +5,8 @@
  *     only the header came (HEADER)                  a ready receive: accepted straight into its destination
  *                                                    a ready receive-reduce: into a stage that is still in cache when it is reduced
  *                                                    otherwise (not ready, no stage free): into the landing place
+ *     a reference came (refs.c)                      operation ready: used where it lies; not ready: kept
+ *     an operand that a reduction takes              held where it lies: reference or transport memory (lower.c)
  *     the request is not running yet                 the stash (stash.c)
  *
  * Every piece has a state, so that each is used exactly once whatever the order of arrival; one that fits nowhere, has another length or
@@ -18,6 +20,7 @@ struct target {
     const struct tt_xop *op;
     struct tt_xlink *link;
     uint32_t task;
+    uint64_t piece;
     uint8_t *state;
     char *land; /* valid when the operation has a landing place */
     struct tt_xwalk walk;
@@ -28,24 +31,31 @@ static char *landing(const struct tt_program *p, const struct tt_xop *op, uint32
     return op->land == TT_XNOWHERE ? NULL : p->own + op->land + op->stride * segment + (uint64_t)piece * TT_XPIECE;
 }
 
+static uint32_t form_of(const struct tt_event *ev)
+{
+    return ev->tag.message >> TT_XFORM_SHIFT;
+}
+
 /* Which piece the tag means; false when there is no such one. */
 static bool locate(struct tt_program *p, const struct tt_event *ev, struct target *ret)
 {
     const struct tt_xlane *lane = tt_xlane_find(p, ev->peer, ev->tag.channel);
     uint32_t segment = ev->tag.segment & 0xffff, piece = ev->tag.segment >> 16;
-    if (!lane || ev->tag.message >= lane->n || segment >= p->segments)
+    uint32_t message = ev->tag.message & TT_XMESSAGE;
+    if (!lane || message >= lane->n || segment >= p->segments)
         return false;
-    uint32_t i = p->lane_ops[lane->first + ev->tag.message], task = i * p->segments + segment;
+    uint32_t i = p->lane_ops[lane->first + message], task = i * p->segments + segment;
     const struct tt_xop *op = &p->ops[i];
     if (piece >= p->fresh[p->mode][task].left)
         return false;
     *ret = (struct target){.op = op,
                            .link = &p->links[lane->link],
                            .task = task,
-                           .state = &p->pieces[op->piece + (uint64_t)segment * op->npieces + piece],
+                           .piece = op->piece + (uint64_t)segment * op->npieces + piece,
                            .land = landing(p, op, segment, piece),
                            .walk = tt_xwalk_piece(p, op, segment, piece)};
-    return tt_xwalk_bytes(&ret->walk) == ev->bytes;
+    ret->state = &p->pieces[ret->piece];
+    return form_of(ev) != TT_XFORM_BYTES || tt_xwalk_bytes(&ret->walk) == ev->bytes;
 }
 
 static bool is_ready(const struct tt_program *p, const struct target *t)
@@ -68,11 +78,11 @@ static bool put(struct tt_program *p, const struct target *t, const void *data, 
     return false;
 }
 
-static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t, uint32_t bytes, bool complete)
+static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t, uint64_t bytes, bool complete)
 {
     p->bytes_in += bytes;
     t->link->in_left--;
-    tt_xstats_arrived(e, t->link, bytes);
+    tt_xstats_arrived(e, t->link, (uint32_t)bytes);
     if (!complete)
         return;
     tt_xfinish(p, t->task);
@@ -91,17 +101,96 @@ static bool fits(struct tt_engine *e, struct tt_program *p, const struct tt_even
     return false;
 }
 
+/* ---- pieces that stay where they are ---- */
+
+/* True when that completed the task. */
+static bool hold(struct tt_program *p, const struct target *t, const struct tt_xkept *k)
+{
+    p->refs[t->piece] = *k;
+    *t->state = TT_XHELD;
+    return --p->tasks[t->task].left == 0;
+}
+
+static bool use(struct tt_engine *e, struct tt_program *p, const struct target *t)
+{
+    if (!tt_exec_use(e, p, t->op, &t->walk, &p->refs[t->piece]))
+        return false;
+    tt_exec_give_back(e, p, t->piece);
+    return --p->tasks[t->task].left == 0;
+}
+
+static bool put_reference(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_event *ev)
+{
+    struct tt_xkept k;
+    if (!p->refs || !tt_exec_resolve(e, ev, tt_xwalk_bytes(&t->walk), &k)) {
+        tt_xprotocol(e, ev->peer, p->seq);
+        return false;
+    }
+    if (t->op->held_by != TT_XNO)
+        return hold(p, t, &k);
+    p->refs[t->piece] = k;
+    *t->state = TT_XKEPT;
+    return is_ready(p, t) && use(e, p, t);
+}
+
+static bool put_written(struct tt_program *p, const struct target *t)
+{
+    *t->state = is_ready(p, t) ? TT_XTAKEN : TT_XWRITTEN;
+    return is_ready(p, t) && --p->tasks[t->task].left == 0;
+}
+
+/* Of a piece that is not bytes. */
+static void receive_form(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+{
+    struct target t;
+    bool written = form_of(ev) == TT_XFORM_WRITTEN;
+    if (form_of(ev) == TT_XFORM_OFFER) {
+        tt_exec_offered(e, p, ev);
+        return;
+    }
+    if (!fits(e, p, ev, &t))
+        return;
+    bool complete = written ? put_written(p, &t) : put_reference(e, p, &t, ev);
+    if (p->state == TT_XRUNNING)
+        arrived(e, p, &t, tt_xwalk_bytes(&t.walk), complete);
+}
+
+/* Transport memory may be held for a reduction while enough of it is left for everything else. */
+static bool may_hold(struct tt_engine *e, const struct target *t, const struct tt_event *ev)
+{
+    return t->op->held_by != TT_XNO && ev->bytes && e->held_bytes + ev->bytes <= TT_XHOLD;
+}
+
 void tt_xreceive_bytes(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
 {
     struct target t;
-    if (fits(e, p, ev, &t))
+    if (form_of(ev) != TT_XFORM_BYTES)
+        receive_form(e, p, ev);
+    else if (fits(e, p, ev, &t))
         arrived(e, p, &t, ev->bytes, put(p, &t, ev->data, ev->bytes));
 }
 
 static void receive_data(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
 {
     struct target t;
-    bool ok = fits(e, p, ev, &t), complete = ok && put(p, &t, ev->data, ev->bytes);
+    if (form_of(ev) != TT_XFORM_BYTES) {
+        struct tt_event copy = *ev;
+        struct tt_xref ref;
+        if (ev->bytes <= sizeof ref)
+            memcpy(&ref, ev->data, ev->bytes);
+        copy.data = &ref;
+        e->transport->ops->release(e->transport, ev);
+        receive_form(e, p, &copy);
+        return;
+    }
+    bool ok = fits(e, p, ev, &t);
+    if (ok && may_hold(e, &t, ev)) {
+        e->held_bytes += ev->bytes;
+        arrived(e, p, &t, ev->bytes,
+                hold(p, &t, &(struct tt_xkept){.data = ev->data, .peer = ev->peer, .bytes = ev->bytes, .frame = true}));
+        return;
+    }
+    bool complete = ok && put(p, &t, ev->data, ev->bytes);
     e->transport->ops->release(e->transport, ev);
     if (ok)
         arrived(e, p, &t, ev->bytes, complete);
@@ -190,8 +279,9 @@ bool tt_xreceive(struct tt_engine *e, const struct tt_event *ev)
             receive_header(e, p, ev);
         return true;
     }
-    if (e->any && !tt_xlater(ev->tag.request, e->seq)) { /* of a request that has got everything */
-        tt_xprotocol(e, ev->peer, ev->tag.request);
+    if (e->any && !tt_xlater(ev->tag.request, e->seq)) { /* of a request that has got everything; only offers may be left over */
+        if (form_of(ev) != TT_XFORM_OFFER)
+            tt_xprotocol(e, ev->peer, ev->tag.request);
         if (data)
             e->transport->ops->release(e->transport, ev);
         return true;
@@ -204,18 +294,26 @@ bool tt_xreceive(struct tt_engine *e, const struct tt_event *ev)
     return true;
 }
 
-bool tt_xreceive_landed(struct tt_program *p, uint32_t task)
+bool tt_xreceive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
     const struct tt_xop *op = &p->ops[i];
     uint8_t *state = &p->pieces[op->piece + (uint64_t)segment * op->npieces];
-    for (uint32_t k = 0; k < op->npieces; k++) {
-        if (state[k] != TT_XLANDED)
+    for (uint32_t k = 0; k < op->npieces && p->state == TT_XRUNNING; k++) {
+        uint64_t piece = op->piece + (uint64_t)segment * op->npieces + k;
+        if (state[k] != TT_XLANDED && state[k] != TT_XKEPT && state[k] != TT_XWRITTEN)
             continue;
         const struct tt_xwalk w = tt_xwalk_piece(p, op, segment, k);
-        tt_xconsume(p, op, &w, landing(p, op, segment, k));
-        state[k] = TT_XTAKEN;
+        if (state[k] == TT_XKEPT) {
+            if (!tt_exec_use(e, p, op, &w, &p->refs[piece]))
+                return false;
+            tt_exec_give_back(e, p, piece);
+        } else {
+            if (state[k] == TT_XLANDED)
+                tt_xconsume(p, op, &w, landing(p, op, segment, k));
+            state[k] = TT_XTAKEN;
+        }
         p->tasks[task].left--;
     }
-    return p->tasks[task].left == 0;
+    return p->state == TT_XRUNNING && p->tasks[task].left == 0;
 }

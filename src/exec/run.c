@@ -45,15 +45,21 @@ void tt_xconsume(struct tt_program *p, const struct tt_xop *op, const struct tt_
     }
 }
 
-/* COPY (one source) and REDUCE. */
-static void run_local(struct tt_program *p, const struct tt_xop *op, uint32_t segment)
+static const void *operand(const struct tt_program *p, const struct tt_xop *op, const struct tt_xfrag *f, uint32_t i)
 {
+    const void *boxed = p->box && op->holds != TT_XNO ? p->box_from[op->holds + i - 1] : NULL;
+    return boxed ? boxed : tt_xat(p, f, i);
+}
+
+void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
+{
+    const struct tt_xop *op = &p->ops[i];
     struct tt_xwalk w = {.p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
     struct tt_xfrag f;
     w.want = tt_xop_bytes(p, op, segment) >> p->elem_shift;
     while (tt_xwalk_next(&w, &f)) {
-        for (uint32_t i = 1; i < op->width; i++)
-            p->operands[i - 1] = tt_xat(p, &f, i);
+        for (uint32_t k = 1; k < op->width; k++)
+            p->operands[k - 1] = operand(p, op, &f, k);
         if (op->kind == TT_OP_REDUCE || f.divide)
             combine(p, &f, p->operands, op->width - 1);
         else if (tt_xat(p, &f, 0) != p->operands[0]) /* in place: already there */
@@ -90,11 +96,16 @@ static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
         break;
     case TT_OP_RECV:
     case TT_OP_RECV_REDUCE:
-        if (tt_xreceive_landed(p, task))
+        if (tt_xreceive_landed(e, p, task))
             tt_xfinish(p, task);
         break;
     default:
-        run_local(p, op, task - i * p->segments);
+        if (op->holds != TT_XNO || op->group != TT_XNO)
+            tt_exec_reduce(e, p, task);
+        else
+            tt_exec_local(p, i, task - i * p->segments);
+        if (p->state != TT_XRUNNING)
+            return;
         p->tasks[task].left = 0;
         tt_xfinish(p, task);
     }
@@ -104,7 +115,7 @@ void tt_xwork(struct tt_engine *e, struct tt_program *p)
 {
     while (p->work_head < p->work_tail && p->state == TT_XRUNNING)
         run_task(e, p, p->work[p->work_head++]);
-    if (p->tasks_left > 0 || p->state != TT_XRUNNING)
+    if (p->tasks_left > 0 || p->owed || p->state != TT_XRUNNING)
         return;
     p->state = TT_XDONE;
     tt_xleave(e, p);

@@ -1,8 +1,8 @@
 /* send.c - ready send tasks on their way into the transport.
  *
- * A link (one peer of one program) has a queue of ready send tasks and the next piece of the first one. Pieces go out at once while credit
- * (credit.c) and the transport's queue allow it; a link that had to stop stands in the engine's list and is tried again at every progress.
- * Each program has links of its own, so that one request that may not send never stands before another.
+ * A link (one peer of one program) has a queue of ready send tasks, by segment, and the next piece of the first one. Pieces go out at once
+ * while credit (credit.c) and the transport's queue allow it; a link that had to stop stands in the engine's list and is tried again at
+ * every progress. Each program has links of its own, so that one request that may not send never stands before another.
  *
  * A piece of at most TT_INLINE_MAX bytes is copied by the transport and done at once; a larger one is done with its TT_EV_SENT, whose
  * cookie names program slot and task. A piece of more fragments than a transport takes is put together in the operation's packing place
@@ -73,6 +73,19 @@ static void piece_done(struct tt_program *p, struct tt_xlink *l, uint32_t task)
         tt_xfinish(p, task);
 }
 
+/* Has the reduction of this segment written the peer's place? */
+static bool is_written(const struct tt_program *p, const struct tt_xop *op, uint32_t segment)
+{
+    return op->offer != TT_XNO && p->offers[op->offer + segment].written;
+}
+
+static void count(struct tt_program *p, uint32_t form)
+{
+    p->carried.message += form == TT_XFORM_BYTES;
+    p->carried.read += form == TT_XFORM_REF;
+    p->carried.write += form == TT_XFORM_WRITTEN;
+}
+
 /* Hands piece l->piece of the first task over; TUTTI_IN_PROGRESS: not now. */
 static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t task)
 {
@@ -85,20 +98,34 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     if (!tt_xcredit_allows(e, l, cost))
         return TUTTI_IN_PROGRESS;
     struct iovec iov[TT_IOV_MAX];
-    int n = op->land == TT_XNOWHERE ? gather(p, &w, iov) : pack(p, op, &w, piece, iov);
+    struct tt_xref ref;
+    int n = 0;
+    uint32_t form = TT_XFORM_WRITTEN;
+    if (!is_written(p, op, segment)) {
+        n = op->land == TT_XNOWHERE ? gather(p, &w, iov) : pack(p, op, &w, piece, iov);
+        tutti_status by_ref = n == 1 ? tt_exec_refer(e, l, task, iov, &ref) : TUTTI_ERR_REFUSED;
+        if (by_ref == TUTTI_IN_PROGRESS)
+            return by_ref;
+        form = by_ref ? TT_XFORM_BYTES : TT_XFORM_REF;
+    }
+    if (form == TT_XFORM_REF)
+        iov[0] = (struct iovec){.iov_base = &ref, .iov_len = sizeof ref};
     const struct tt_tag tag = {.fingerprint = p->fingerprint,
                                .request = p->seq,
-                               .message = op->message,
+                               .message = op->message | form << TT_XFORM_SHIFT,
                                .segment = piece << 16 | segment,
                                .comm = e->comm,
                                .channel = op->channel};
-    uint64_t cookie = bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
+    uint64_t cookie = form != TT_XFORM_BYTES || bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
     tutti_status st = e->transport->ops->send(e->transport, l->peer, &tag, iov, n, cookie);
     if (st != TUTTI_OK)
         return st;
     tt_xcredit_spend(e, l, cost);
     e->peers[l->peer].stats.bytes_out += bytes;
-    if (cookie == 0)
+    count(p, form);
+    if (l->place != TT_NO_PLACE)
+        tt_exec_referred(e, l, task, form == TT_XFORM_REF ? &ref : NULL);
+    if (form == TT_XFORM_REF ? ref.kind == TT_XKIND_WINDOW : cookie == 0)
         piece_done(p, l, task);
     return TUTTI_OK;
 }
@@ -123,15 +150,38 @@ static bool flush(struct tt_engine *e, struct tt_xlink *l)
     return true;
 }
 
+static uint32_t segment_of(const struct tt_program *p, uint32_t task)
+{
+    return p->segments == 1 ? 0 : task % p->segments;
+}
+
+/* By segment, behind what is being sent: the result of a segment goes before what the next one needs, so that what is kept for it
+ * (a window, a peer's operands) comes free. */
+static void queue(struct tt_program *p, struct tt_xlink *l, uint32_t task)
+{
+    uint32_t segment = segment_of(p, task), at = l->head;
+    p->next[task] = TT_XNO;
+    if (l->head == TT_XNO) {
+        l->head = l->tail = task;
+    } else if (segment_of(p, l->tail) <= segment) {
+        p->next[l->tail] = task;
+        l->tail = task;
+    } else if (segment_of(p, at) > segment && l->piece == 0) {
+        p->next[task] = at;
+        l->head = task;
+    } else {
+        while (p->next[at] != TT_XNO && segment_of(p, p->next[at]) <= segment)
+            at = p->next[at];
+        p->next[task] = p->next[at];
+        p->next[at] = task;
+        l->tail = p->next[task] == TT_XNO ? task : l->tail;
+    }
+}
+
 void tt_xsend(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     struct tt_xlink *l = &p->links[p->ops[tt_xtask_op(p, task)].link];
-    p->next[task] = TT_XNO;
-    if (l->head == TT_XNO)
-        l->head = task;
-    else
-        p->next[l->tail] = task;
-    l->tail = task;
+    queue(p, l, task);
     if (!l->waiting && !flush(e, l) && !e->failed)
         enlist(e, l);
 }

@@ -81,6 +81,9 @@ void tt_direct_put(struct tt_direct *d, const void *in, size_t bytes, uint64_t f
  * at deadline_ns (0: only looks), TUTTI_ERR_DIFFERS when a fingerprint is not ours, TUTTI_ERR_ABORTED. ret_blame may be NULL. */
 tutti_status tt_direct_get(struct tt_direct *d, uint64_t deadline_ns, const void *const **ret_all, struct tt_direct_blame *ret_blame);
 
+/* Would tt_direct_get end? For waits on the own door. */
+bool tt_direct_ready(const struct tt_direct *d);
+
 /* A whole all-reduce of at most tt_direct_box_max bytes: put, get, and every rank combines all payloads in rank order by itself. */
 typedef void tt_direct_combine_fn(void *ctx, void *dst, const void *const *src, uint32_t n, size_t bytes);
 struct tt_direct_reduce {

@@ -161,6 +161,15 @@ tutti_status tt_direct_get(struct tt_direct *d, uint64_t deadline_ns, const void
     return status;
 }
 
+bool tt_direct_ready(const struct tt_direct *d)
+{
+    uint32_t r = 0;
+
+    while (r < d->n && atomic_load(&d->shared->rank[r].box[d->seq & 1].seq) >= d->seq)
+        r++;
+    return r == d->n || tt_direct_aborted(d);
+}
+
 /* Looks for a moment without reading the clock. */
 static bool all_are_there(const struct tt_direct *d)
 {

@@ -39,6 +39,8 @@ struct shm {
     uint32_t payload_max;
     bool oversubscribed;
     uint64_t idle_since_ns;
+    bool (*ready)(void *arg); /* what else ends a wait; NULL: nothing */
+    void *ready_arg;
     struct sent sent[SENT_MAX]; /* a queue: [sent_head, sent_tail) modulo SENT_MAX */
     uint32_t sent_head, sent_tail;
 };
@@ -143,7 +145,7 @@ static size_t shm_poll(struct tt_transport *t, struct tt_event *ev, size_t max)
 static bool something_happened(void *arg)
 {
     const struct shm *s = arg;
-    bool ready = s->sent_head != s->sent_tail;
+    bool ready = s->sent_head != s->sent_tail || (s->ready && s->ready(s->ready_arg));
 
     for (uint32_t i = 0; i < s->nlinks && !ready; i++) {
         const struct link *l = &s->links[i];
@@ -170,6 +172,12 @@ static void shm_wait(struct tt_transport *t, uint64_t deadline_ns)
     for (uint32_t i = 0; i < s->nlinks; i++)
         if (s->links[i].out.want && tt_ring_has_room(&s->links[i].out))
             s->links[i].out.want = 0;
+}
+
+static void shm_watch(struct tt_transport *t, bool (*ready)(void *arg), void *arg)
+{
+    shm_of(t)->ready = ready;
+    shm_of(t)->ready_arg = arg;
 }
 
 static void shm_free(struct shm *s)
@@ -201,6 +209,7 @@ static const struct tt_transport_ops shm_ops = {
     .poll = shm_poll,
     .wait = shm_wait,
     .close = shm_close,
+    .watch = shm_watch,
 };
 
 /* The ring from local rank `from` to local rank `to`. */

@@ -66,6 +66,8 @@ struct tt_transport_ops {
     void (*close)(struct tt_transport *t);
     /* A descriptor that is readable (poll(2), from any thread) when something may have happened; -1 or NULL: there is none. */
     int (*fd)(const struct tt_transport *t);
+    /* `wait` ends also when ready(arg), which looks at memory that local peers publish (shm_wait.h). NULL: there is none. */
+    void (*watch)(struct tt_transport *t, bool (*ready)(void *arg), void *arg);
     /* False: nothing is known about this one. NULL: about none. */
     bool (*link)(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret);
 };

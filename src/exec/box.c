@@ -1,0 +1,264 @@
+/* box.c - a program that is one exchange: in one step every rank of the host sends something of its short input to every other. Then
+ * nobody sends: each rank puts its input into its box (direct.h), and takes what it needs from everybody's.
+ *
+ *     all-reduce    box r: all of rank r's vector         rank q: reduces the boxes in the order its schedule says
+ *     all-gather    box r: rank r's block (padded)        rank q: copies from each box
+ *     all-to-all    box r: rank r's row                   rank q: copies its column
+ *
+ * The pattern is looked for in the slices of all ranks, since all must take part: one message from each rank to each other one, all in the
+ * first step and from IN, and nothing but local operations after them. What a message would have brought is found in the sender's box by
+ * where its chunks lie in the sender's input, which every rank can compute.
+ *
+ * Boxes are used in the order of the requests; the next one is put when the one before is taken. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/parts.h"
+
+struct taken { /* a received fragment: of operation `op`, at `from` of the peer's box */
+    uint32_t place, op, hold;
+    uint64_t from, bytes;
+    uint64_t ref; /* destination */
+};
+struct tt_xbox {
+    size_t bytes;  /* in the box */
+    size_t mine;   /* of them this rank's own */
+    uint32_t base; /* where its input is: TT_XBASE_ */
+    uint32_t n;
+    struct taken *taken;
+    char *padded; /* when the own part is shorter than the box */
+};
+
+/* ---- the pattern ---- */
+
+static bool is_exchange(const struct tt_sched *s, uint32_t rank, uint8_t *seen)
+{
+    struct tt_slice slice = tt_sched_slice(s, rank);
+    size_t messages = 0;
+    memset(seen, 0, s->shape.ranks);
+    for (size_t i = 0; i < slice.nops; i++) {
+        const struct tt_op *op = &slice.ops[i];
+        if (op->kind > TT_OP_RECV_REDUCE)
+            continue;
+        uint8_t bit = op->kind == TT_OP_SEND ? 1 : 2;
+        if (op->kind == TT_OP_RECV_REDUCE || op->step != slice.ops[0].step || seen[op->peer] & bit)
+            return false;
+        seen[op->peer] |= bit;
+        messages++;
+        for (uint32_t k = 0; k < op->nspans; k++)
+            if (op->kind == TT_OP_SEND && slice.spans[op->span + k].buf != TT_BUF_IN)
+                return false;
+    }
+    return messages == 2 * ((size_t)s->shape.ranks - 1);
+}
+
+static bool all_exchange(const struct tt_sched *s)
+{
+    uint8_t *seen = s->first_rank == 0 && s->nslices == s->shape.ranks && s->shape.ranks > 1 ? tt_zalloc(s->shape.ranks, 1) : NULL;
+    bool all = seen != NULL;
+    for (uint32_t r = 0; r < s->shape.ranks && all; r++)
+        all = is_exchange(s, r, seen);
+    free(seen);
+    return all;
+}
+
+/* ---- where chunks lie in a sender's input ---- */
+
+static bool is_in_part(const struct tt_xcompile *x, uint32_t sender, uint32_t chunk)
+{
+    const struct tt_shape *s = x->shape;
+    return s->coll == TUTTI_ALL_TO_ALL ? chunk / s->ranks == sender : !x->layout.part_in || tt_shape_owner(s, chunk) == sender;
+}
+
+/* Elements of the sender's input before the chunk, or all of it (chunk == chunks). */
+static uint64_t elems_before(const struct tt_xcompile *x, uint32_t sender, uint32_t chunk)
+{
+    uint64_t sum = 0;
+    for (uint32_t c = 0; c < chunk; c++)
+        if (is_in_part(x, sender, c))
+            sum += tt_xlayout_elems(&x->layout, c);
+    return sum;
+}
+
+/* ---- making ---- */
+
+/* A reduction takes it from the box when no copy in between is needed. */
+static uint32_t hold_of(const struct tt_xcompile *x, uint32_t op)
+{
+    const struct tt_program *p = x->p;
+    uint32_t reduce = p->ops[op].held_by;
+    for (uint32_t w = 0; reduce != TT_XNO && w + 1 < p->ops[reduce].width; w++)
+        if (p->holds[p->ops[reduce].holds + w] == op)
+            return p->ops[op].nfrags == 1 && p->ops[reduce].nfrags == 1 ? p->ops[reduce].holds + w : TT_XNO;
+    return TT_XNO;
+}
+
+static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
+{
+    const struct tt_op *op = &x->slice.ops[i];
+    const struct tt_xop *o = &x->p->ops[i];
+    const uint64_t *word = x->p->code + o->code;
+    uint64_t done = 0; /* of the fragment */
+    for (uint32_t k = 0; k < op->nspans; k++) {
+        const struct tt_span *s = &x->slice.spans[op->span + k];
+        for (uint32_t c = 0; c < s->reps * s->len; c++) {
+            uint32_t chunk = s->first + c / s->len * s->stride + c % s->len;
+            uint64_t elems = tt_xlayout_elems(&x->layout, chunk);
+            struct taken t = {.place = x->config->places[op->peer],
+                              .op = i,
+                              .hold = hold_of(x, i),
+                              .from = elems_before(x, op->peer, chunk) * x->p->elem_bytes,
+                              .bytes = elems * x->p->elem_bytes,
+                              .ref = 0};
+            if (!elems)
+                continue;
+            t.ref = word[1] + done * x->p->elem_bytes;
+            done += elems;
+            if (done == (word[0] & ~TT_XDIVIDE)) {
+                done = 0;
+                word += 2;
+            }
+            if (!tt_vec_push(ret, &t, 1))
+                return false;
+        }
+    }
+    return true;
+}
+
+static size_t box_bytes(const struct tt_xcompile *x)
+{
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < x->shape->ranks; r++) {
+        uint64_t elems = elems_before(x, r, x->shape->chunks);
+        most = elems > most ? elems : most;
+    }
+    return (size_t)(most * x->p->elem_bytes);
+}
+
+tutti_status tt_exec_box_make(struct tt_xcompile *x)
+{
+    struct tt_program *p = x->p;
+    if (!x->config->box_bytes || !x->config->places || p->segments > 1 || x->layout.runs.len > 1 || !all_exchange(x->config->sched) ||
+        box_bytes(x) > x->config->box_bytes)
+        return TUTTI_OK;
+    struct tt_vec taken = {.elem = sizeof(struct taken)};
+    bool ok = true;
+    for (uint32_t i = 0; i < p->nops && ok; i++) {
+        if (p->ops[i].kind != TT_OP_RECV)
+            continue;
+        if (p->ops[i].divides) {
+            tt_vec_free(&taken);
+            return TUTTI_OK;
+        }
+        ok = list_taken(x, i, &taken);
+    }
+    p->box = tt_zalloc(1, sizeof *p->box);
+    p->box_from = tt_zalloc(p->nholds, sizeof *p->box_from);
+    if (!ok || !p->box || !p->box_from) {
+        tt_vec_free(&taken);
+        return tt_fail_memory(x->err, "box");
+    }
+    *p->box = (struct tt_xbox){.bytes = box_bytes(x),
+                               .mine = (size_t)(elems_before(x, x->config->rank, x->shape->chunks) * p->elem_bytes),
+                               .base = x->layout.part_in ? TT_XBASE_RUNS : TT_XBASE_IN,
+                               .n = (uint32_t)taken.len,
+                               .taken = taken.data};
+    if (p->box->mine < p->box->bytes && !(p->box->padded = tt_zalloc(p->box->bytes, 1)))
+        return tt_fail_memory(x->err, "box");
+    return TUTTI_OK;
+}
+
+void tt_exec_box_free(struct tt_xbox *b)
+{
+    if (b) {
+        free(b->taken);
+        free(b->padded);
+    }
+    free(b);
+}
+
+/* ---- running ---- */
+
+static void put(struct tt_engine *e, struct tt_program *p)
+{
+    const struct tt_xbox *b = p->box;
+    const void *from = b->padded;
+    if (b->padded && b->mine)
+        memcpy(b->padded, p->base[b->base], b->mine);
+    else if (!b->padded && b->bytes)
+        from = p->base[b->base];
+    tt_direct_put(e->direct, from, b->bytes, p->fingerprint);
+}
+
+void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
+{
+    p->box_next = NULL;
+    *e->box_last = p;
+    e->box_last = &p->box_next;
+    if (e->box_first == p)
+        put(e, p);
+}
+
+static void finish(struct tt_engine *e, struct tt_program *p, const void *const *all)
+{
+    const struct tt_xbox *b = p->box;
+    for (uint32_t i = 0; i < b->n; i++) {
+        const struct taken *t = &b->taken[i];
+        const char *from = (const char *)all[t->place] + t->from;
+        if (t->hold != TT_XNO)
+            p->box_from[t->hold] = from;
+        else
+            memcpy(p->base[t->ref >> 48] + (t->ref & TT_XREF_OFFSET), from, t->bytes);
+    }
+    for (uint32_t i = 0; i < p->nops; i++)
+        if (p->ops[i].kind > TT_OP_RECV_REDUCE)
+            tt_exec_local(p, i, 0);
+    e->box_first = p->box_next;
+    e->box_last = e->box_first ? e->box_last : &e->box_first;
+    p->carried.box = p->nops;
+    p->state = TT_XDONE;
+    tt_xleave(e, p);
+    if (e->box_first)
+        put(e, e->box_first);
+}
+
+static uint32_t rank_at(const struct tt_engine *e, uint32_t place)
+{
+    uint32_t r = 0;
+    while (r < e->size && e->places[r] != place)
+        r++;
+    return r;
+}
+
+bool tt_exec_box_ready(void *engine)
+{
+    const struct tt_engine *e = engine;
+    return e->box_first && tt_direct_ready(e->direct);
+}
+
+uint32_t tt_exec_box_missing(const struct tt_engine *e)
+{
+    return e->box_first ? rank_at(e, e->box_missing) : UINT32_MAX;
+}
+
+bool tt_exec_box_progress(struct tt_engine *e)
+{
+    const void *const *all;
+    struct tt_direct_blame blame = {0};
+    bool any = false;
+    while (e->box_first) {
+        tutti_status st = tt_direct_get(e->direct, 0, &all, &blame);
+        if (st == TUTTI_IN_PROGRESS) {
+            e->box_missing = blame.peer;
+            break;
+        }
+        any = true;
+        if (st == TUTTI_ERR_DIFFERS)
+            tt_xmismatch(e, rank_at(e, blame.peer), e->box_first, blame.theirs);
+        else if (st)
+            tt_exec_lost(e, UINT32_MAX);
+        else
+            finish(e, e->box_first, all);
+    }
+    return any;
+}

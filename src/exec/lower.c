@@ -1,0 +1,261 @@
+/* lower.c - patterns of operations that need no copies where peers' memory can be reached. What is marked here is a pattern of
+ * operations and their dependencies, never an algorithm; how a marked operation is carried out is decided piece by piece (refs.c,
+ * reduce.c), because it depends on where the caller's buffers lie.
+ *
+ *     recv S1 <- 1 --.                                  held: the reduction takes the operand where it lies,
+ *     recv S2 <- 2 --+-> reduce OUT = IN + S1 + S2      if nothing else uses the place
+ *                                 |
+ *                                 +-> send OUT -> 1     group: sends of one place in one step share a copy;
+ *                                 '-> send OUT -> 2     written: the reduction may write the places of 1 and 2 itself
+ *
+ *     send IN -> 0  (waits for nothing)                 offered: the place may be written as soon as the program is started, or as soon
+ *     recv OUT <- 0 (waits at most for that send)       as the receiver of the same data has read them, which a reduction does first
+ *
+ * A reduction writes for a send only if it also takes an operand from the send's peer: then the peer's place has been read before it is
+ * written, whether or not the peer works in place. Invariant: an operation that is marked behaves the same without its mark. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "exec/parts.h"
+
+static bool same_chunks(const struct tt_span *a, const struct tt_span *b)
+{
+    return a->first == b->first && a->len == b->len && a->reps == b->reps && (a->reps == 1 || a->stride == b->stride);
+}
+
+/* The only span of a message; NULL: it has several. */
+static const struct tt_span *single_span(const struct tt_xcompile *x, uint32_t op)
+{
+    const struct tt_op *o = &x->slice.ops[op];
+    return o->nspans == 1 ? &x->slice.spans[o->span] : NULL;
+}
+
+static bool is_local(const struct tt_xcompile *x, uint32_t op)
+{
+    return x->p->links[x->p->ops[op].link].place != TT_NO_PLACE;
+}
+
+static uint32_t waits_of(const struct tt_program *p, uint32_t op, uint32_t mode)
+{
+    return p->fresh[mode][(size_t)op * p->segments].waits;
+}
+
+/* ---- held operands ---- */
+
+struct operand {
+    uint32_t reduce, buf, recv;
+};
+
+static int by_reduce(const void *x, const void *y)
+{
+    const struct operand *a = x, *b = y;
+    if (a->reduce != b->reduce)
+        return a->reduce < b->reduce ? -1 : 1;
+    return a->buf < b->buf ? -1 : a->buf > b->buf;
+}
+
+/* The reduction that is the only one to wait for a receive, in every mode; TT_XNO. */
+static uint32_t only_successor(const struct tt_program *p, uint32_t op)
+{
+    const struct tt_xop *o = &p->ops[op];
+    uint32_t modes = p->inplace ? 2 : 1, found = TT_XNO;
+    for (uint32_t m = 0; m < modes; m++) {
+        if (o->nsucc[m] != 1 || waits_of(p, op, m) || (m && p->succ[o->succ[m]] != found))
+            return TT_XNO;
+        found = p->succ[o->succ[m]];
+    }
+    return p->ops[found].kind == TT_OP_REDUCE ? found : TT_XNO;
+}
+
+static bool list_operands(const struct tt_xcompile *x, struct tt_vec *ret)
+{
+    const struct tt_program *p = x->p;
+    for (uint32_t i = 0; i < p->nops; i++) {
+        const struct tt_span *s = p->ops[i].kind == TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
+        if (!s || s->buf < TT_BUF_SCRATCH)
+            continue;
+        struct operand o = {.reduce = only_successor(p, i), .buf = s->buf, .recv = i};
+        if (o.reduce != TT_XNO && !tt_vec_push(ret, &o, 1))
+            return false;
+    }
+    if (ret->len)
+        qsort(ret->data, ret->len, sizeof(struct operand), by_reduce);
+    return true;
+}
+
+/* Operands of reduction i among all[from ..]: which of its spans each is. */
+static bool hold_operands(struct tt_xcompile *x, uint32_t i, const struct operand *all, size_t n, struct tt_vec *holds)
+{
+    struct tt_program *p = x->p;
+    const struct tt_op *op = &x->slice.ops[i];
+    uint32_t *hold = tt_vec_push(holds, NULL, op->nspans - 1);
+    if (!hold)
+        return false;
+    p->ops[i].holds = (uint32_t)(holds->len - (op->nspans - 1));
+    for (uint32_t w = 1; w < op->nspans; w++) {
+        const struct tt_span *s = &x->slice.spans[op->span + w];
+        struct operand key = {.reduce = i, .buf = s->src};
+        const struct operand *o = bsearch(&key, all, n, sizeof key, by_reduce);
+        hold[w - 1] = o && same_chunks(s, single_span(x, o->recv)) && p->ops[o->recv].held_by == TT_XNO ? o->recv : TT_XNO;
+        if (hold[w - 1] != TT_XNO)
+            p->ops[o->recv].held_by = i;
+    }
+    return true;
+}
+
+static bool find_holds(struct tt_xcompile *x)
+{
+    struct tt_vec all = {.elem = sizeof(struct operand)}, holds = {.elem = sizeof(uint32_t)};
+    bool ok = list_operands(x, &all);
+    const struct operand *o = all.data;
+    for (size_t i = 0, end; ok && i < all.len; i = end) {
+        for (end = i; end < all.len && o[end].reduce == o[i].reduce; end++)
+            ;
+        ok = hold_operands(x, o[i].reduce, o + i, end - i, &holds);
+    }
+    x->p->holds = holds.data;
+    x->p->nholds = (uint32_t)holds.len;
+    tt_vec_free(&all);
+    return ok;
+}
+
+/* ---- sends of one place ---- */
+
+struct sent {
+    struct tt_span span;
+    uint32_t step, op;
+};
+
+static int by_place(const void *x, const void *y)
+{
+    const struct sent *a = x, *b = y;
+    const uint32_t ka[] = {a->step, a->span.buf, a->span.first, a->span.len, a->span.reps, a->span.stride, a->op};
+    const uint32_t kb[] = {b->step, b->span.buf, b->span.first, b->span.len, b->span.reps, b->span.stride, b->op};
+    for (size_t i = 0; i < countof(ka); i++)
+        if (ka[i] != kb[i])
+            return ka[i] < kb[i] ? -1 : 1;
+    return 0;
+}
+
+static bool find_groups(struct tt_xcompile *x)
+{
+    struct tt_program *p = x->p;
+    struct tt_vec all = {.elem = sizeof(struct sent)};
+    bool ok = true;
+    for (uint32_t i = 0; i < p->nops && ok; i++) {
+        const struct tt_span *s = p->ops[i].kind == TT_OP_SEND && is_local(x, i) ? single_span(x, i) : NULL;
+        struct sent sent = {.step = x->slice.ops[i].step, .op = i};
+        if (!s)
+            continue;
+        sent.span = *s;
+        ok = tt_vec_push(&all, &sent, 1) != NULL;
+    }
+    struct sent *s = all.data;
+    if (all.len)
+        qsort(s, all.len, sizeof *s, by_place);
+    for (size_t i = 0, first = 0; ok && i < all.len; i++) {
+        if (s[i].step != s[first].step || s[i].span.buf != s[first].span.buf || !same_chunks(&s[i].span, &s[first].span))
+            first = i;
+        p->ops[s[i].op].group = s[first].op;
+        p->ops[s[first].op].nsends++;
+    }
+    tt_vec_free(&all);
+    return ok;
+}
+
+/* ---- results that peers get ---- */
+
+static bool waits_only_for(const struct tt_program *p, uint32_t op, uint32_t from)
+{
+    for (uint32_t m = 0; m < (p->inplace ? 2u : 1u); m++) {
+        const uint32_t *succ = p->succ + p->ops[from].succ[m];
+        uint32_t k = 0;
+        while (k < p->ops[from].nsucc[m] && succ[k] != op)
+            k++;
+        if (k == p->ops[from].nsucc[m] || waits_of(p, op, m) != 1)
+            return false;
+    }
+    return true;
+}
+
+/* Does the reduction take an operand from this peer? */
+static bool hears(const struct tt_program *p, const struct tt_xop *reduce, uint32_t link)
+{
+    for (uint32_t w = 0; w + 1 < reduce->width; w++) {
+        uint32_t recv = p->holds[reduce->holds + w];
+        if (recv != TT_XNO && p->ops[recv].link == link)
+            return true;
+    }
+    return false;
+}
+
+/* Sends of the result of reduction i: their group, and which of them it may write for. */
+static void find_results(struct tt_xcompile *x, uint32_t i)
+{
+    struct tt_program *p = x->p;
+    struct tt_xop *o = &p->ops[i];
+    const struct tt_span *dst = &x->slice.spans[x->slice.ops[i].span];
+    for (uint32_t k = 0; k < o->nsucc[0]; k++) {
+        uint32_t s = p->succ[o->succ[0] + k];
+        struct tt_xop *send = &p->ops[s];
+        if (send->kind != TT_OP_SEND || send->group == TT_XNO || !waits_only_for(p, s, i))
+            continue;
+        const struct tt_span *span = single_span(x, s);
+        if (span->buf != dst->buf || !same_chunks(span, dst) || (o->group != TT_XNO && o->group != send->group))
+            continue;
+        o->group = send->group;
+        if (!hears(p, o, send->link))
+            continue;
+        send->offer = p->noffers;
+        p->noffers += p->segments;
+    }
+}
+
+/* ---- places that may be written from the beginning ---- */
+
+static void find_offers(struct tt_xcompile *x, uint32_t mode)
+{
+    struct tt_program *p = x->p;
+    for (uint32_t i = 0; i < p->nops; i++) {
+        struct tt_xop *o = &p->ops[i];
+        const struct tt_span *s = o->kind <= TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
+        if (!s)
+            continue;
+        if (o->kind == TT_OP_RECV) {
+            o->offers |= (uint8_t)((s->buf == TT_BUF_OUT && !o->divides && !waits_of(p, i, mode)) << mode);
+            continue;
+        }
+        for (uint32_t k = 0; k < o->nsucc[mode]; k++) {
+            uint32_t r = p->succ[o->succ[mode] + k];
+            struct tt_xop *recv = &p->ops[r];
+            const struct tt_span *to = recv->kind == TT_OP_RECV ? single_span(x, r) : NULL;
+            if (to && to->buf == TT_BUF_OUT && recv->link == o->link && same_chunks(s, to) && waits_of(p, r, mode) == 1 && !recv->divides)
+                recv->offers |= (uint8_t)(1u << mode);
+        }
+    }
+}
+
+tutti_status tt_exec_lower(struct tt_xcompile *x)
+{
+    struct tt_program *p = x->p;
+    if (!x->config->places)
+        return TUTTI_OK;
+    bool ok = find_holds(x) && find_groups(x);
+    for (uint32_t i = 0; i < p->nops && ok; i++)
+        if (p->ops[i].holds != TT_XNO)
+            find_results(x, i);
+    p->sums = tt_coll_sums(x->shape->coll);
+    for (uint32_t m = 0; ok && p->sums && m < (p->inplace ? 2u : 1u); m++)
+        find_offers(x, m);
+    for (uint32_t i = 0; i < p->nops; i++) {
+        struct tt_xop *o = &p->ops[i];
+        if (o->kind == TT_OP_SEND && o->nsends > 1 && o->npieces <= UINT32_MAX / 2 / p->segments - p->nsent) {
+            o->sent = p->nsent;
+            p->nsent += o->npieces * p->segments;
+        }
+    }
+    p->sent = tt_zalloc(p->nsent, sizeof *p->sent);
+    p->refs = tt_zalloc((size_t)p->npieces, sizeof *p->refs);
+    p->offers = tt_zalloc(p->noffers, sizeof *p->offers);
+    return ok && p->refs && p->offers && p->sent ? TUTTI_OK : tt_fail_memory(x->err, "references");
+}

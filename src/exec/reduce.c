@@ -1,0 +1,226 @@
+/* reduce.c - n-ary reductions whose operands and results are where they are wanted.
+ *
+ *     operands   a held piece at its sender (or in its window, or in transport memory), an own place
+ *     results    the own place; the places that peers offered; a copy in the own window for the peers that get a reference
+ *
+ *     3 ranks, rank 0, all in the heap:   in[0] + in[1] + in[2] -> out[0], out[1], out[2]      one pass, then WRITTEN to 1 and 2
+ *                      ordinary memory:   in[0] + w[1]  + w[2]  -> out[0], window              one pass, then references to 1 and 2
+ *
+ * Offers are sent before anything else of a program, so that they are there when the operands of the same peer are. One that comes late,
+ * or not at all, costs a copy and nothing else.
+ *
+ * Writing into a peer's memory is a lease (direct_quit.c). Operands are given back when the whole segment is reduced. */
+#include <string.h>
+
+#include "exec/parts.h"
+
+/* ---- offers ---- */
+
+/* Where a receive's segment lies, when that is one place; NULL. */
+static char *place_of(const struct tt_program *p, const struct tt_xop *op, uint32_t segment, uint64_t *ret_bytes)
+{
+    struct tt_xwalk w = {.p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    struct tt_xfrag f;
+    *ret_bytes = tt_xop_bytes(p, op, segment);
+    w.want = *ret_bytes >> p->elem_shift;
+    if (!w.want || !tt_xwalk_next(&w, &f) || w.want)
+        return NULL;
+    return tt_xat(p, &f, 0);
+}
+
+static void offer_op(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op)
+{
+    struct tt_xlink *l = &p->links[op->link];
+    for (uint32_t k = 0; k < p->segments; k++) {
+        uint64_t bytes;
+        const char *at = place_of(p, op, k, &bytes);
+        if (!at || bytes < e->ref_bytes || !tt_xcredit_allows(e, l, 1) || tt_direct_kind_of(e->direct, at, (size_t)bytes) != TT_DIRECT_HEAP)
+            return;
+        const struct tt_xref ref = {.at = (uintptr_t)at, .kind = TT_XKIND_HEAP};
+        const struct tt_tag tag = {.fingerprint = p->fingerprint,
+                                   .request = p->seq,
+                                   .message = op->message | (uint32_t)TT_XFORM_OFFER << TT_XFORM_SHIFT,
+                                   .segment = k,
+                                   .comm = e->comm,
+                                   .channel = op->channel};
+        if (tt_xsend_control(e, l->peer, &tag, &ref, sizeof ref) != TUTTI_OK)
+            return;
+        tt_xcredit_spend(e, l, 1);
+    }
+}
+
+void tt_exec_offer(struct tt_engine *e, struct tt_program *p)
+{
+    if (p->noffers)
+        memset(p->offers, 0, p->noffers * sizeof *p->offers);
+    if (p->nsent)
+        memset(p->sent, 0, p->nsent * sizeof *p->sent);
+    for (uint32_t i = 0; p->sums && i < p->nops; i++)
+        if (p->ops[i].offers >> p->mode & 1)
+            offer_op(e, p, &p->ops[i]);
+}
+
+void tt_exec_offered(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+{
+    const struct tt_xlane *lane = tt_xlane_find(p, ev->peer, TT_XLANE_OUT + ev->tag.channel);
+    uint32_t message = ev->tag.message & TT_XMESSAGE, segment = ev->tag.segment;
+    struct tt_xkept k;
+    if (ev->tag.fingerprint != p->fingerprint) {
+        tt_xmismatch(e, ev->peer, p, ev->tag.fingerprint);
+        return;
+    }
+    if (!lane || message >= lane->n || segment >= p->segments) {
+        tt_xprotocol(e, ev->peer, p->seq);
+        return;
+    }
+    const struct tt_xop *op = &p->ops[p->lane_ops[lane->first + message]];
+    if (op->offer != TT_XNO && tt_exec_resolve(e, ev, tt_xop_bytes(p, op, segment), &k) && k.ref.kind == TT_XKIND_HEAP)
+        p->offers[op->offer + segment].to = (char *)(uintptr_t)k.data;
+}
+
+/* ---- one reduction ---- */
+
+struct job {
+    struct tt_engine *e;
+    struct tt_program *p;
+    const struct tt_xop *op;
+    uint32_t segment, piece;
+    bool reads; /* memory of peers that they may take back */
+};
+
+static uint64_t piece_number(const struct job *j, const struct tt_xop *recv)
+{
+    return recv->piece + (uint64_t)j->segment * recv->npieces + j->piece;
+}
+
+/* The held operand w of the piece; NULL: there is none, the operand is where the program says. */
+static const struct tt_xkept *held(const struct job *j, uint32_t w, uint64_t *ret_piece)
+{
+    uint32_t recv = j->op->holds == TT_XNO ? TT_XNO : j->p->holds[j->op->holds + w];
+    if (recv == TT_XNO)
+        return NULL;
+    *ret_piece = piece_number(j, &j->p->ops[recv]);
+    return j->p->pieces[*ret_piece] == TT_XHELD ? &j->p->refs[*ret_piece] : NULL;
+}
+
+/* Bytes of the held operands of the piece: p->from[w], NULL where not held. */
+static bool get_operands(struct job *j)
+{
+    struct tt_program *p = j->p;
+    for (uint32_t w = 0; w + 1 < j->op->width; w++) {
+        uint64_t piece;
+        const struct tt_xkept *k = held(j, w, &piece);
+        p->from[w] = k ? tt_exec_bytes(j->e, k, j->e->fetch ? j->e->places[k->peer] : 0) : NULL;
+        if (k && !p->from[w]) {
+            tt_exec_lost(j->e, k->peer);
+            return false;
+        }
+        j->reads = j->reads || (k && !k->frame && k->ref.kind != TT_XKIND_WINDOW);
+    }
+    return true;
+}
+
+static void give_back(struct job *j)
+{
+    uint64_t piece;
+    for (uint32_t w = 0; w + 1 < j->op->width; w++)
+        if (held(j, w, &piece))
+            tt_exec_give_back(j->e, j->p, piece);
+}
+
+/* Sends of the result that peers' offers answer: their places are further destinations. Returns how many. */
+static uint32_t add_offers(const struct job *j, uint32_t ndst, bool *ret_leased)
+{
+    struct tt_program *p = j->p;
+    const uint32_t *succ = p->succ + j->op->succ[p->mode];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->op->nsucc[p->mode]; i++) {
+        const struct tt_xop *s = &p->ops[succ[i]];
+        struct tt_xoffer *o = s->kind == TT_OP_SEND && s->offer != TT_XNO ? &p->offers[s->offer + j->segment] : NULL;
+        if (!o || !o->to)
+            continue;
+        o->written = true;
+        p->to[ndst + n++] = o->to + (uint64_t)j->piece * TT_XPIECE;
+    }
+    *ret_leased = n > 0;
+    return n;
+}
+
+/* A copy in the window for those peers that did not offer a place. */
+static uint32_t add_window(const struct job *j, uint32_t ndst, uint32_t offered, uint64_t bytes)
+{
+    const struct tt_program *p = j->p;
+    if (j->op->group == TT_XNO || j->e->read || bytes < j->e->ref_bytes || p->ops[j->op->group].nsends <= offered)
+        return 0;
+    if (tt_direct_kind_of(j->e->direct, p->to[0], (size_t)bytes) == TT_DIRECT_HEAP)
+        return 0;
+    struct tt_xslot key = {.seq = p->seq, .group = j->op->group, .piece = j->piece << 16 | j->segment, .peer = TT_XNO};
+    struct tt_xslot *s = tt_exec_window_take(j->e, &key, bytes, p->ops[j->op->group].nsends);
+    if (s)
+        p->to[ndst] = tt_exec_window_at(j->e, s);
+    return s != NULL;
+}
+
+static void combine(const struct job *j, const struct tt_xfrag *f, uint64_t at, uint32_t ndst)
+{
+    struct tt_program *p = j->p;
+    void *first = p->to[0];
+    for (uint32_t w = 1; w < j->op->width; w++)
+        p->operands[w - 1] = p->from[w - 1] ? (const char *)p->from[w - 1] + at : tt_xat(p, f, w);
+    p->to[0] = tt_xat(p, f, 0);
+    for (uint32_t i = 1; i < ndst; i++)
+        p->to[i] = (char *)p->to[i] + at;
+    const struct tt_reduce r = {.dtype = p->dtype,
+                                .redop = p->redop,
+                                .nsrc = j->op->width - 1,
+                                .ndst = ndst,
+                                .src = p->operands,
+                                .dst = p->to,
+                                .count = (size_t)f->elems,
+                                .divisor = f->divide ? p->divisor : 1};
+    tt_reduce_run(&r);
+    for (uint32_t i = 1; i < ndst; i++)
+        p->to[i] = (char *)p->to[i] - at;
+    p->to[0] = first;
+}
+
+static bool reduce_piece(struct job *j)
+{
+    struct tt_program *p = j->p;
+    struct tt_xwalk w = tt_xwalk_piece(p, j->op, j->segment, j->piece), first = w;
+    struct tt_xfrag f;
+    bool leased = false;
+    uint64_t at = 0, bytes = tt_xwalk_bytes(&w);
+    if (!get_operands(j) || !tt_xwalk_next(&first, &f))
+        return !j->e->failed;
+    p->to[0] = tt_xat(p, &f, 0);
+    uint32_t offered = add_offers(j, 1, &leased), ndst = 1 + offered;
+    ndst += add_window(j, ndst, offered, bytes);
+    if (leased && !tt_direct_lease(j->e->direct)) {
+        tt_exec_lost(j->e, UINT32_MAX);
+        return false;
+    }
+    while (tt_xwalk_next(&w, &f)) {
+        combine(j, &f, at, ndst);
+        at += f.elems << p->elem_shift;
+    }
+    if (leased)
+        tt_direct_release(j->e->direct);
+    return true;
+}
+
+void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task)
+{
+    const uint32_t i = tt_xtask_op(p, task);
+    struct job j = {.e = e, .p = p, .op = &p->ops[i], .segment = task - i * p->segments};
+    uint64_t bytes = tt_xop_bytes(p, j.op, j.segment);
+    for (; (uint64_t)j.piece * TT_XPIECE < bytes; j.piece++)
+        if (!reduce_piece(&j))
+            return;
+    if (j.reads && tt_direct_aborted(e->direct)) {
+        tt_exec_lost(e, UINT32_MAX);
+        return;
+    }
+    for (j.piece = 0; (uint64_t)j.piece * TT_XPIECE < bytes; j.piece++)
+        give_back(&j);
+}

@@ -1,0 +1,220 @@
+/* refs.c - pieces by reference: the sender says where the bytes are, the receiver uses them there.
+ *
+ *     memory of the piece        reference    the receiver                        the sender's piece is done
+ *     heap (tutti_mem)           HEAP         loads from the sender's memory      with TAKEN
+ *     ordinary, e->read          PRIVATE      reads through the kernel            with TAKEN
+ *     ordinary                   WINDOW       loads from the sender's window      at once: it was copied there (window.c)
+ *
+ * Short pieces and pieces of several fragments go as bytes. A piece that finds no room in the window waits for it, unless nothing moves
+ * any more: then it goes as bytes too. TAKEN follows when the operation has
+ * used the piece; it carries back what names it at its sender. A full ring delays it: the piece is owed, and a program is not done before
+ * it has paid.
+ *
+ * A peer that fails may change what it referred to: after reading its own memory (not its window) one looks for an abort (direct.h). */
+#include <string.h>
+
+#include "exec/parts.h"
+
+static const uint64_t STALL_NS = 2000000;
+
+static struct tt_xslot key_of(const struct tt_xlink *l, uint32_t task)
+{
+    const struct tt_program *p = l->program;
+    uint32_t i = tt_xtask_op(p, task), group = p->ops[i].group == TT_XNO ? i : p->ops[i].group;
+    bool shared = p->ops[i].group != TT_XNO && p->ops[group].nsends > 1;
+    return (struct tt_xslot){
+        .seq = p->seq, .group = group, .piece = l->piece << 16 | (task - i * p->segments), .peer = shared ? TT_XNO : l->peer};
+}
+
+/* How many sends of the piece's group have gone; NULL: it is the only one. */
+static uint16_t *sent_of(const struct tt_xlink *l, uint32_t task)
+{
+    const struct tt_program *p = l->program;
+    uint32_t i = tt_xtask_op(p, task), group = p->ops[i].group;
+    if (group == TT_XNO || p->ops[group].sent == TT_XNO)
+        return NULL;
+    return &p->sent[p->ops[group].sent + (task - i * p->segments) * p->ops[group].npieces + l->piece];
+}
+
+static bool take_window(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct iovec *iov, struct tt_xref *ret)
+{
+    struct tt_xslot key = key_of(l, task), *s = tt_exec_window_find(e, &key);
+    if (!s) {
+        const uint16_t *sent = sent_of(l, task);
+        s = tt_exec_window_take(e, &key, iov->iov_len, sent ? l->program->ops[key.group].nsends - *sent : 1);
+        if (!s)
+            return false;
+        memcpy(tt_exec_window_at(e, s), iov->iov_base, iov->iov_len);
+    }
+    *ret = (struct tt_xref){.at = s->unit * e->unit_bytes, .kind = TT_XKIND_WINDOW, .slot = s->unit};
+    return true;
+}
+
+/* Nothing has come for so long that waiting for room may be waiting for oneself: peers take pieces in an order of their own. */
+static bool is_stalled(const struct tt_engine *e)
+{
+    return e->idle_since && tt_now_ns() - e->idle_since > STALL_NS;
+}
+
+tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct iovec *iov, struct tt_xref *ret)
+{
+    if (l->place == TT_NO_PLACE || iov->iov_len < e->ref_bytes)
+        return TUTTI_ERR_REFUSED;
+    bool heap = tt_direct_kind_of(e->direct, iov->iov_base, iov->iov_len) == TT_DIRECT_HEAP;
+    if (!heap && !e->read && (!e->unit_bytes || iov->iov_len > e->unit_bytes * TT_XUNITS))
+        return TUTTI_ERR_REFUSED;
+    if (!heap && !e->read && take_window(e, l, task, iov, ret))
+        return TUTTI_OK;
+    if (!heap && !e->read)
+        return is_stalled(e) ? TUTTI_ERR_REFUSED : TUTTI_IN_PROGRESS;
+    *ret = (struct tt_xref){.at = (uintptr_t)iov->iov_base,
+                            .cookie = (uint64_t)(l->program->slot + 1) << 32 | task,
+                            .kind = heap ? TT_XKIND_HEAP : TT_XKIND_PRIVATE,
+                            .slot = TT_XNO};
+    return TUTTI_OK;
+}
+
+void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref)
+{
+    uint16_t *sent = sent_of(l, task);
+    bool window = ref && ref->kind == TT_XKIND_WINDOW;
+    struct tt_xslot key, *s = NULL;
+    if (window) {
+        s = &e->slots_out[ref->slot];
+    } else if (sent && ~e->units) {
+        key = key_of(l, task);
+        s = tt_exec_window_find(e, &key);
+    }
+    if (s)
+        tt_exec_window_sent(e, s, window);
+    if (sent)
+        (*sent)++;
+}
+
+bool tt_exec_resolve(const struct tt_engine *e, const struct tt_event *ev, uint64_t bytes, struct tt_xkept *ret)
+{
+    uint32_t place = e->places ? e->places[ev->peer] : TT_NO_PLACE;
+    *ret = (struct tt_xkept){.peer = ev->peer, .bytes = (uint32_t)bytes};
+    if (place == TT_NO_PLACE || ev->bytes != sizeof ret->ref)
+        return false;
+    memcpy(&ret->ref, ev->data, sizeof ret->ref);
+    const struct tt_xref *r = &ret->ref;
+    if (r->kind == TT_XKIND_WINDOW && r->at <= tt_direct_stream_bytes(e->direct) && bytes <= tt_direct_stream_bytes(e->direct) - r->at)
+        ret->data = (char *)tt_direct_stream(e->direct, place) + r->at;
+    else if (r->kind == TT_XKIND_HEAP)
+        ret->data = tt_direct_resolve(e->direct, place, r->at, bytes);
+    return ret->data || (r->kind == TT_XKIND_PRIVATE && e->read);
+}
+
+void tt_exec_lost(struct tt_engine *e, uint32_t peer)
+{
+    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = peer, .seq = e->seq});
+}
+
+const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which)
+{
+    char *to = e->fetch + (size_t)which * TT_XPIECE;
+    if (k->data)
+        return k->data;
+    return tt_direct_read(e->direct, e->places[k->peer], k->ref.at, to, k->bytes) ? NULL : to;
+}
+
+/* Straight to the destination. */
+static bool read_fragments(struct tt_engine *e, struct tt_program *p, struct tt_xwalk w, const struct tt_xkept *k)
+{
+    struct tt_xfrag f;
+    uint64_t at = k->ref.at;
+    tutti_status st = TUTTI_OK;
+    while (!st && tt_xwalk_next(&w, &f)) {
+        size_t bytes = (size_t)f.elems << p->elem_shift;
+        st = tt_direct_read(e->direct, e->places[k->peer], at, tt_xat(p, &f, 0), bytes);
+        at += bytes;
+    }
+    return st == TUTTI_OK;
+}
+
+bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *w, const struct tt_xkept *k)
+{
+    bool plain = op->kind == TT_OP_RECV && !op->divides, ok = true;
+    if (!k->data && plain) {
+        ok = read_fragments(e, p, *w, k);
+    } else {
+        const void *data = tt_exec_bytes(e, k, 0);
+        ok = data != NULL;
+        if (ok)
+            tt_xconsume(p, op, w, data);
+    }
+    if (ok && (k->ref.kind == TT_XKIND_WINDOW || !tt_direct_aborted(e->direct)))
+        return true;
+    tt_exec_lost(e, k->peer);
+    return false;
+}
+
+/* ---- telling the sender ---- */
+
+static tutti_status tell(struct tt_engine *e, const struct tt_program *p, const struct tt_xkept *k)
+{
+    const struct tt_xtaken taken = {.cookie = k->ref.cookie, .kind = k->ref.kind, .slot = k->ref.slot};
+    const struct tt_tag tag = {.fingerprint = p->fingerprint, .request = p->seq, .comm = e->comm, .channel = TT_XCH_TAKEN};
+    return tt_xsend_control(e, k->peer, &tag, &taken, sizeof taken);
+}
+
+void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece)
+{
+    const struct tt_xkept *k = &p->refs[piece];
+    p->pieces[piece] = TT_XTAKEN;
+    if (k->frame) {
+        e->held_bytes -= k->bytes;
+        e->transport->ops->release(e->transport,
+                                   &(struct tt_event){.kind = TT_EV_DATA, .peer = k->peer, .bytes = k->bytes, .data = k->data});
+        return;
+    }
+    if (tell(e, p, k) != TUTTI_IN_PROGRESS) /* to a peer that has ended nothing is owed */
+        return;
+    p->pieces[piece] = TT_XOWED;
+    e->owing += p->owed++ == 0;
+}
+
+static void pay(struct tt_engine *e, struct tt_program *p)
+{
+    for (uint64_t i = 0; i < p->npieces && p->owed; i++) {
+        if (p->pieces[i] != TT_XOWED || tell(e, p, &p->refs[i]) == TUTTI_IN_PROGRESS)
+            continue;
+        p->pieces[i] = TT_XTAKEN;
+        e->owing -= --p->owed == 0;
+    }
+}
+
+bool tt_exec_pay(struct tt_engine *e)
+{
+    uint32_t before = e->owing;
+    for (uint32_t i = 0; i < e->max_requests && e->owing && !e->failed; i++) {
+        struct tt_program *p = e->slots[i];
+        if (!p || !p->owed)
+            continue;
+        pay(e, p);
+        tt_xwork(e, p);
+    }
+    return e->owing != before;
+}
+
+void tt_exec_taken(struct tt_engine *e, const struct tt_event *ev)
+{
+    struct tt_xtaken t = {.slot = TT_XNO};
+    if (ev->bytes == sizeof t)
+        memcpy(&t, ev->data, sizeof t);
+    if (t.kind == TT_XKIND_WINDOW) {
+        if (!tt_exec_window_taken(e, t.slot))
+            tt_xprotocol(e, ev->peer, ev->tag.request);
+        return;
+    }
+    uint64_t slot = (t.cookie >> 32) - 1;
+    uint32_t task = (uint32_t)t.cookie;
+    const struct tt_program *p = slot < e->max_requests ? e->slots[slot] : NULL;
+    bool known =
+        p && p->seq == ev->tag.request && task < p->ntasks && p->tasks[task].left && p->ops[tt_xtask_op(p, task)].kind == TT_OP_SEND;
+    if (known)
+        tt_xsent(e, &(struct tt_event){.kind = TT_EV_SENT, .peer = ev->peer, .cookie = t.cookie});
+    else
+        tt_xprotocol(e, ev->peer, ev->tag.request);
+}
