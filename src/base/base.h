@@ -42,6 +42,13 @@ struct tt_vec {
 };
 /* Appends n elements copied from `items` (NULL: zeroed); returns the first appended, NULL when out of memory. */
 void *tt_vec_push(struct tt_vec *v, const void *items, size_t n);
+/* Room for one more element, not filled; NULL when out of memory. For hot paths, which append too often for a call each. */
+static inline void *tt_vec_room(struct tt_vec *v)
+{
+    if (v->len == v->cap)
+        return tt_vec_push(v, NULL, 1);
+    return (char *)v->data + v->elem * v->len++;
+}
 void *tt_vec_at(const struct tt_vec *v, size_t i); /* asserts i < len */
 void tt_vec_free(struct tt_vec *v);                /* usable again afterwards */
 

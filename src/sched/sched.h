@@ -12,7 +12,8 @@
  *   COPY        buf = src
  * Meaning (lockstep): messages of a step read the state at its start; local operations follow in listed order.
  * Meaning (live): an operation starts when all earlier listed operations of its rank that conflict with it (same place, at
- * least one writes) are done, and it is next on its (peer, channel). Both agree when the schedule is well-formed.
+ * least one writes) are done, and it is next on its (peer, channel); sched/deps.h has it as edges. Both agree when the schedule is
+ * well-formed.
  * The two ends of a message carry the same step, channel and chunks; messages on one (sender, receiver, channel) match in order.
  *
  * Which places hold user data, and where results must be, depends on the collective (n ranks, owner[c] of each chunk):
