@@ -1,6 +1,6 @@
 /* parts.h - what the files of exec/ share among themselves; nobody else includes it.
  *
- * Cold: layout.c (where chunks lie), deps.c (who waits for whom), compile.c (operations to memory), lower.c (patterns for shared memory),
+ * Cold: layout.c (where chunks lie), compile.c (operations to memory), lower.c (patterns for shared memory),
  * program.c (the whole).
  * Hot: engine.c (start, test), progress.c (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
  * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory), box.c (exchanges of small vectors),
@@ -260,16 +260,6 @@ uint64_t tt_xop_bytes(const struct tt_program *p, const struct tt_xop *op, uint3
 tutti_status tt_xmessages(struct tt_xcompile *x);                                                  /* numbers, links, lanes */
 void tt_xmessages_count(struct tt_program *p, const struct tt_xtask *tasks);                       /* what each link carries */
 const struct tt_xlane *tt_xlane_find(const struct tt_program *p, uint32_t peer, uint32_t channel); /* NULL: nothing comes there */
-
-/* ---- deps.c ---- */
-
-/* Which operations of a slice wait for which: pairs sorted by `from`. In mode 1 OUT is the memory of IN. */
-struct tt_xedge {
-    uint32_t from, to;
-};
-tutti_status tt_xdeps(struct tt_xcompile *x, uint32_t mode, struct tt_vec *ret_edges, struct tutti_error *err);
-/* Copying a chunk onto itself in mode 1 is nothing. */
-bool tt_xcopies_itself(const struct tt_xcompile *x, uint32_t op, const struct tt_span *span, uint32_t chunk);
 
 /* ---- lower.c: after the tasks are known ---- */
 tutti_status tt_exec_lower(struct tt_xcompile *x);

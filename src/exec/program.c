@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "exec/parts.h"
+#include "sched/deps.h"
 
 enum { SEGMENT_BYTES = 128 << 10, AUTO_SEGMENTS_MAX = 512, MAP_FROM = 256 << 10 };
 
@@ -61,7 +62,7 @@ static uint32_t work_of(const struct tt_xcompile *x, const struct tt_xop *op, ui
 static void fill_tasks(struct tt_xcompile *x, const struct tt_vec *edges, struct tt_xtask *tasks)
 {
     struct tt_program *p = x->p;
-    const struct tt_xedge *e = edges->data;
+    const struct tt_edge *e = edges->data;
     for (size_t i = 0; i < edges->len; i++)
         tasks[(size_t)e[i].to * p->segments].waits++;
     for (uint32_t i = 0; i < p->nops; i++)
@@ -87,34 +88,39 @@ static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *ta
     return n;
 }
 
+/* Edges come by `to`; successors are kept by `from`. */
 static bool keep_successors(struct tt_program *p, const struct tt_vec *edges, uint32_t mode, struct tt_vec *succ)
 {
-    const struct tt_xedge *e = edges->data;
-    for (size_t i = 0; i < edges->len; i++) {
-        struct tt_xop *op = &p->ops[e[i].from];
-        if (op->nsucc[mode]++ == 0)
-            op->succ[mode] = (uint32_t)succ->len;
-        if (!tt_vec_push(succ, &e[i].to, 1))
-            return false;
-    }
+    const struct tt_edge *e = edges->data;
+    uint32_t end = (uint32_t)succ->len;
+    if (edges->len && !tt_vec_push(succ, NULL, edges->len))
+        return false;
+    for (size_t i = 0; i < edges->len; i++)
+        p->ops[e[i].from].nsucc[mode]++;
+    for (uint32_t i = 0; i < p->nops; i++)
+        p->ops[i].succ[mode] = end += p->ops[i].nsucc[mode];
+    for (size_t i = edges->len; i-- > 0;)
+        ((uint32_t *)succ->data)[--p->ops[e[i].from].succ[mode]] = e[i].to;
     return true;
 }
 
 static tutti_status make_mode(struct tt_xcompile *x, uint32_t mode, struct tt_vec *succ)
 {
     struct tt_program *p = x->p;
-    struct tt_vec edges = {.elem = sizeof(struct tt_xedge)};
+    struct tt_vec edges = {.elem = sizeof(struct tt_edge)};
+    struct tt_deps deps = {.shape = x->shape, .inplace = mode, .changed_by = p->divisor > 1 ? x->last_writer : NULL};
     struct tt_xtask *tasks = tt_zalloc(p->ntasks, sizeof *tasks);
     uint32_t *first = tt_alloc(p->ntasks, sizeof *first);
     p->fresh[mode] = tasks;
     p->first[mode] = first;
-    tutti_status st = tt_xdeps(x, mode, &edges, x->err);
+    tutti_status st = tt_sched_deps_find(&deps, &x->slice, &edges, x->err);
     if (st == TUTTI_OK && (!tasks || !first || !keep_successors(p, &edges, mode, succ)))
         st = tt_fail_memory(x->err, "tasks");
     if (st == TUTTI_OK) {
         fill_tasks(x, &edges, tasks);
         p->nfirst[mode] = fill_first(p, tasks, first);
     }
+    tt_sched_deps_free(&deps);
     tt_vec_free(&edges);
     return st;
 }

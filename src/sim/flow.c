@@ -29,7 +29,7 @@ static void put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint32_t w
 
 static void finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
-    struct tt_done *d = tt_sim_room(&e->done);
+    struct tt_done *d = tt_vec_room(&e->done);
     if (d)
         *d = (struct tt_done){op, segment, rank};
     else

@@ -146,7 +146,7 @@ void tt_fluid_close(struct tt_fluid *f)
 
 static bool keep(struct tt_vec *v, uint32_t x)
 {
-    uint32_t *room = tt_sim_room(v);
+    uint32_t *room = tt_vec_room(v);
     if (room)
         *room = x;
     return room != NULL;

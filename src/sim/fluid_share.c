@@ -32,7 +32,7 @@ static void reach_res(struct tt_fluid *f, uint32_t id)
     r->room = r->rate;
     r->open = r->n;
     r->weight = 0;
-    uint32_t *near = tt_sim_room(&f->near);
+    uint32_t *near = tt_vec_room(&f->near);
     if (near)
         *near = id;
     else
@@ -70,7 +70,7 @@ static void reach_all(struct tt_fluid *f)
 
 static void level_put(struct tt_fluid *f, struct tt_level e)
 {
-    if (!tt_sim_room(&f->levels)) {
+    if (!tt_vec_room(&f->levels)) {
         f->failed = true;
         return;
     }
@@ -105,8 +105,8 @@ static void settle_flow(struct tt_fluid *f, uint32_t i, double level)
     const struct tt_lane *l = &f->lane[w->conn];
     double rate = level * w->weight;
     w->mark = f->mark + 1;
-    uint32_t *reached = tt_sim_room(&f->reached);
-    double *rates = tt_sim_room(&f->rates);
+    uint32_t *reached = tt_vec_room(&f->reached);
+    double *rates = tt_vec_room(&f->rates);
     if (!reached || !rates) {
         f->failed = true;
         return;

@@ -16,14 +16,6 @@
 
 #define TT_WORK_NONE UINT32_MAX
 
-/* Room for one more element, not filled; NULL: out of memory. The hot paths append too often for a call each. */
-static inline void *tt_sim_room(struct tt_vec *v)
-{
-    if (v->len == v->cap)
-        return tt_vec_push(v, NULL, 1);
-    return (char *)v->data + v->elem * v->len++;
-}
-
 struct tt_work_op {
     uint32_t after;               /* the operations that wait for it: succ[after .. (op+1)->after - 1] */
     uint32_t need;                /* how many it waits for; a receive also waits for its message, and that is counted */
