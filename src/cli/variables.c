@@ -23,6 +23,8 @@ static const struct cli_variable variables[] = {
     {"TUTTI_TOPO", "as found", "the network to plan on: a spec or a file"},
     {"TUTTI_REPRODUCIBLE", "0", "1: only algorithms that sum in rank order"},
     {"TUTTI_REPORT", "0", "1: rank 0 prints who was slow when a communicator closes"},
+    {"TUTTI_VERIFY", "0", "1: every plan is proved before its first use"},
+    {"TUTTI_DUMP", "none", "folder where rank 0 writes every schedule that runs, and the network"},
     {"TUTTI_MPI", "found", "openmpi or mpich: the MPI of transport mpi"},
     {"TUTTI_MPI_REPORT", "0", "1: the MPI shim prints at MPI_Finalize what it took and forwarded"},
     {"TUTTI_MPI_TAKE", "auto", "what the MPI shim takes: auto, all or none"},

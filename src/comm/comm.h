@@ -57,10 +57,12 @@ struct tt_comm_config {
     const char *algo;                    /* NULL or "auto": the planner's choice for all-reduce */
     bool reproducible;
     bool report;         /* rank 0's counts: who was slow, on standard error when the communicator closes */
+    bool verify;         /* prove every plan before its first use */
+    const char *dump;    /* folder for every schedule that runs, written by rank 0; NULL: none */
     uint64_t timeout_ns; /* deadline of every wait; 0: 30 s */
 };
 /* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO, TUTTI_REPRODUCIBLE, TUTTI_REPORT,
- * TUTTI_TIMEOUT). Texts point into the environment. */
+ * TUTTI_VERIFY, TUTTI_DUMP, TUTTI_TIMEOUT). Texts point into the environment. */
 tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err);
 /* The same without looking for a launcher: rank, size and rendezvous will come from a parent, or from MPI. */
 tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_error *err);

@@ -17,15 +17,29 @@ static const char *variable(const char *name)
     return v && *v ? v : NULL;
 }
 
+/* A variable that is 0 or 1; not set: 0. */
+static tutti_status flag(const char *name, bool *ret, struct tutti_error *err)
+{
+    const char *v = variable(name);
+    if (v && !tt_streq(v, "0") && !tt_streq(v, "1"))
+        return tt_fail(err, TUTTI_ERR_ARG, "%s is '%.40s': 0 or 1 is expected", name, v);
+    *ret = v && tt_streq(v, "1");
+    return TUTTI_OK;
+}
+
 static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct tutti_error *err)
 {
-    struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"), .topo = variable("TUTTI_TOPO"), .algo = variable("TUTTI_ALGO")};
-    const char *repro = variable("TUTTI_REPRODUCIBLE"), *report = variable("TUTTI_REPORT");
-    if (repro && !tt_streq(repro, "0") && !tt_streq(repro, "1"))
-        return tt_fail(err, TUTTI_ERR_ARG, "TUTTI_REPRODUCIBLE is '%.40s': 0 or 1 is expected", repro);
-    c.reproducible = repro && tt_streq(repro, "1");
+    struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"),
+                               .topo = variable("TUTTI_TOPO"),
+                               .algo = variable("TUTTI_ALGO"),
+                               .dump = variable("TUTTI_DUMP")};
+    const char *report = variable("TUTTI_REPORT");
     c.report = report && !tt_streq(report, "0");
-    tutti_status st = launched ? tt_boot_from_env(&c.boot, NULL, err) : tt_boot_options_from_env(&c.boot, err);
+    tutti_status st = flag("TUTTI_REPRODUCIBLE", &c.reproducible, err);
+    if (!st)
+        st = flag("TUTTI_VERIFY", &c.verify, err);
+    if (!st)
+        st = launched ? tt_boot_from_env(&c.boot, NULL, err) : tt_boot_options_from_env(&c.boot, err);
     if (st)
         return st;
     c.timeout_ns = c.boot.timeout_ns;
@@ -55,8 +69,9 @@ static tutti_status check(const struct tt_comm_config *c, struct tutti_error *er
 
 static void settings_text(const struct tt_comm_config *c, struct tt_str *s)
 {
-    tt_str_printf(s, "version=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\n", TUTTI_VERSION, c->transport ? c->transport : "auto",
-                  c->algo ? c->algo : "auto", c->topo ? c->topo : "as found", c->reproducible);
+    tt_str_printf(s, "version=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\nverify=%d\ndump=%d\n", TUTTI_VERSION,
+                  c->transport ? c->transport : "auto", c->algo ? c->algo : "auto", c->topo ? c->topo : "as found", c->reproducible,
+                  c->verify, c->dump != NULL);
 }
 
 static void world_release(struct tt_world *w)
@@ -122,6 +137,8 @@ static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire
         c->plans = tt_plan_cache_make();
         st = c->plans ? TUTTI_OK : tt_fail_memory(err, "plans");
     }
+    if (!st)
+        st = tt_dump_open(c, wire->exchange, wire->ctx, err);
     return st;
 }
 
@@ -208,6 +225,8 @@ void tt_comm_close(struct tt_comm *c)
     tt_wire_close(&c->wire);
     tt_topo_free(c->topo);
     tt_plan_cache_free(c->plans);
+    tt_dump_close(c);
+    tt_vec_free(&c->passed);
     if (c->tag)
         tt_watch_part(c->world->watch, c->tag);
     world_release(c->world);

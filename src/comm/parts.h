@@ -108,8 +108,10 @@ struct tt_comm {
     bool pumped;             /* a thread of the caller's progresses: no helper */
     void (*idle)(void *ctx); /* called by waits that find nothing to do; NULL: none */
     void *idle_ctx;
-    bool failed;        /* a verdict was given: every call answers it */
-    struct tt_log *log; /* notes for the report; NULL: none is wanted */
+    bool failed;          /* a verdict was given: every call answers it */
+    struct tt_log *log;   /* notes for the report; NULL: none is wanted */
+    char *dump;           /* rank 0: the folder for plan files; NULL: none is wanted */
+    struct tt_vec passed; /* keys of the plans that were proved and written */
 };
 
 /* helper.c: the communicator's lock, which the helper gives up for everybody else; and the thread that progresses started requests. */
@@ -153,6 +155,17 @@ tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *r
 /* program.c: the kept program for a call, made when needed; holds the lock. */
 tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err);
 void tt_kept_free(struct tt_kept *k);
+/* prove.c: a plan before its first use: proved and written, as the communicator's settings ask. `mine` is what this rank will run: all
+ * ranks, or its own alone. The lock is held. */
+tutti_status tt_comm_admit(struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *mine, struct tutti_error *err);
+/* TUTTI_ERR_INCORRECT with rank, operation and reason unless `whole` does what its collective promises and `mine` is rank's part of it. */
+tutti_status tt_comm_prove(const struct tt_sched *whole, const struct tt_sched *mine, uint32_t rank, struct tutti_error *err);
+/* dump.c: rank 0 prepares the folder and writes the topology; the same answer on all ranks. Collective. Then: should this plan be written
+ * (says why when it is too large)? Writes it; a failure is told on standard error. */
+tutti_status tt_dump_open(struct tt_comm *c, tt_exchange_fn *exchange, void *ctx, struct tutti_error *err);
+bool tt_dump_wants(const struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *mine);
+void tt_dump_write(struct tt_comm *c, const struct tt_sched *whole);
+void tt_dump_close(struct tt_comm *c);
 /* wait.c */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op);
 tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);

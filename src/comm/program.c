@@ -137,6 +137,8 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
         st = choose(c, &p, call->algo, &plan, err);
     if (!st)
         st = slice_of(c, plan, &k->sched, err);
+    if (!st)
+        st = tt_comm_admit(c, plan, k->sched, err);
     if (!st && call->counts) {
         k->counts = tt_alloc(c->size, sizeof *k->counts);
         st = k->counts ? TUTTI_OK : tt_fail_memory(err, "block counts");

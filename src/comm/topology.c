@@ -74,7 +74,9 @@ static tutti_status as_found(struct tt_comm *c, struct tt_topo **ret, struct tut
     for (uint32_t i = 0; !st && i < h.n; i++)
         switches += h.ranks[i] > 1;
     if (!st)
-        st = tt_topo_new("measured", c->size, switches, &t, err);
+        st = tt_topo_new("custom", c->size, switches, &t, err);
+    if (!st && !(t->spec = tt_strdup("measured")))
+        st = tt_fail_memory(err, "topology");
     if (!st)
         st = add_links(c, &h, t, err);
     if (!st) {
