@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What TUTTI_DUMP writes of a live run is proved by tutti verify, priced by tutti sim and equal to what tutti plan writes; TUTTI_VERIFY=1
 # lets right schedules pass. Usage: dump.sh TUTTI PROGRAM [full]
-# Short: shared memory on 4 ranks, TCP on 3, two emulated hosts with 3 + 2 (root only). full: shm 2,3,4,7, tcp 3,5, 3 + 2; three sizes.
+# Short: shared memory on 4 ranks, TCP on 3, two emulated hosts with 3 + 2 (root only), two given networks. full: shm 2,3,4,7, tcp 3,5, 3 + 2; three sizes.
 tutti=$1
 program=$2
 amount=${3:-short}
@@ -27,10 +27,14 @@ judge() {
     python3 "$here/dump.py" "$tutti" "$work/$1" "$work/$1.out" $3 || bad "$1"
 }
 
-# on TRANSPORT RANKS [auto]
+# on TRANSPORT RANKS [auto]; on a given network: network SPEC, which has 4 ranks
 on() {
     TUTTI_TRANSPORT=$1 TUTTI_DUMP=$work/$1-$2 timeout 120 "$tutti" run -n "$2" -- "$program" "$amount" >"$work/$1-$2.out" 2>"$work/$1-$2.err"
     judge "$1-$2" $? $3
+}
+network() {
+    TUTTI_TRANSPORT=tcp TUTTI_TOPO=$1 TUTTI_DUMP=$work/$1 timeout 120 "$tutti" run -n 4 -- "$program" >"$work/$1.out" 2>"$work/$1.err"
+    judge "$1" $? auto
 }
 
 # Two emulated hosts: lab starts one shell on each, which starts the ranks of its host.
@@ -73,5 +77,10 @@ else
     on tcp 3 auto
 fi
 hosts
+# Algorithms that refuse networks without their structure.
+network torus:2x2
+network bigraph:2x2
+"$tutti" algos --json | python3 -c 'import json, sys; print(*sorted(a["name"] for a in json.load(sys.stdin)), sep="\n")' >"$work/algos"
+awk '$1 == "ran" && $3 != "auto" { print $3 }' "$work"/*.out | sort -u | cmp -s - "$work/algos" || bad "not every algorithm ran somewhere"
 echo "$failures failures"
 [ "$failures" = 0 ]
