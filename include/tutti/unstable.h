@@ -370,6 +370,18 @@ struct tutti_comm_plan_info {
 /* The plan such a call would take (root 0). */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
+/* What ran for such a call, asked after it: the schedule, and how this rank's operations were carried out in the last run: as messages, by
+ * reading or writing a peer's memory, through a box in shared memory. Operations that concern no other rank are not counted. */
+struct tutti_comm_explained {
+    size_t size;       /* set by the caller: sizeof of this struct as it knows it; as much is filled */
+    const char *algo;  /* a constant */
+    char options[160]; /* "k=v,k=v" */
+    uint32_t segments;
+    uint64_t message, read, write, box;
+    double predicted_us, bound_us;
+};
+tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
+                                struct tutti_comm_explained *ret, struct tutti_error *err);
 /* tutti_request_wait for a thread that does nothing else: it sleeps, the library's own thread progresses, and other threads may use the
  * communicator meanwhile (where that thread could not be made it is tutti_request_wait). */
 tutti_status tutti_request_join(struct tutti_request *request);

@@ -1,6 +1,7 @@
 /* Public communicator functions over comm/. */
 #include "api/api.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,30 @@ tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t co
     if (!st)
         *ret = (struct tutti_comm_plan_info){info.algo, info.predicted_us, info.bound_us, info.fused};
     return st;
+}
+
+tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
+                                struct tutti_comm_explained *ret, struct tutti_error *err)
+{
+    struct tt_comm_explained e;
+    size_t size = ret->size < sizeof *ret ? ret->size : sizeof *ret;
+    if (size < offsetof(struct tutti_comm_explained, segments))
+        return tt_fail(err, TUTTI_ERR_ARG, "explain: the size field is not set");
+    tutti_status st = tt_comm_explain(inner(comm), &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &e, err);
+    if (st)
+        return st;
+    struct tutti_comm_explained all = {.size = ret->size,
+                                       .algo = e.algo,
+                                       .segments = e.segments,
+                                       .message = e.carried.message,
+                                       .read = e.carried.read,
+                                       .write = e.carried.write,
+                                       .box = e.carried.box,
+                                       .predicted_us = e.predicted_us,
+                                       .bound_us = e.bound_us};
+    snprintf(all.options, sizeof all.options, "%s", e.options);
+    memcpy(ret, &all, size);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/bench_data.h"
+#include "cli/bench_explain.h"
 
 static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
                                         {"begin", 'b', "SIZE", "smallest vector (default 8)"},
@@ -21,6 +21,7 @@ static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on th
                                         {"mem", 0, "KIND", "malloc (default) or tutti: buffers in our shared memory"},
                                         {"in-place", 0, NULL, "input and output are one buffer"},
                                         {"check", 0, NULL, "compare every element of the last call"},
+                                        {"explain", 0, NULL, "say what ran, how, and measured by predicted time"},
                                         {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
@@ -29,7 +30,7 @@ struct bench {
     struct tutti_comm *comm;
     struct bench_problem p;
     uint64_t begin, end, factor, iters;
-    bool check, in_place, mem_tutti;
+    bool check, in_place, mem_tutti, explain;
     void *in, *out;
     struct tutti_json *json;
 };
@@ -38,6 +39,7 @@ struct row {
     uint64_t bytes, wrong;
     double time_us, algbw, busbw;
     struct tutti_comm_plan_info plan;
+    struct bench_explained explained; /* with --explain */
 };
 
 static double now_us(void)
@@ -165,6 +167,8 @@ static void print_row(const struct bench *b, const struct row *r)
             tutti_json_null(b->json, "wrong");
         tutti_json_string(b->json, "algo", r->plan.algo);
         tutti_json_real(b->json, "predicted_us", r->plan.predicted_us);
+        if (b->explain)
+            bench_explain_json(b->json, &r->explained);
         tutti_json_end(b->json);
         return;
     }
@@ -174,6 +178,8 @@ static void print_row(const struct bench *b, const struct row *r)
     printf("%12llu %12llu %8s %6s %11.2f %8.3f %8.3f %6s   %s%s %.1f\n", (unsigned long long)r->bytes,
            (unsigned long long)(r->bytes / tutti_dtype_bytes(b->p.dtype)), tutti_dtype_name(b->p.dtype), tutti_redop_name(b->p.op),
            r->time_us, r->algbw, r->busbw, wrong, r->plan.algo, r->plan.fused ? " (fused)" : "", r->plan.predicted_us);
+    if (b->explain)
+        bench_explain_text(&r->explained, r->time_us);
     fflush(stdout);
 }
 
@@ -221,6 +227,7 @@ static int parse(struct bench *b)
     b->mem_tutti = mem && !strcmp(mem, "tutti");
     b->in_place = cli_flag(a, "in-place");
     b->check = cli_flag(a, "check");
+    b->explain = cli_flag(a, "explain");
     if (b->in_place && b->p.coll != TUTTI_ALLREDUCE && b->p.coll != TUTTI_BROADCAST)
         return cli_bad(a, "--in-place: only for allreduce and broadcast");
     int code = get_size(a, "begin", 8, &b->begin);
@@ -283,6 +290,8 @@ static int run_rows(struct bench *b)
             code = cli_fail(b->a, &err);
         else if (measure(b, &r) != TUTTI_OK)
             code = cli_bad(b->a, "%s", tutti_comm_last_error(b->comm)->text) ? CLI_NO : CLI_NO;
+        else if (b->explain && bench_explain(b->comm, &b->p, r.time_us, &r.explained, &err) != TUTTI_OK)
+            code = cli_fail(b->a, &err);
         else if (b->p.rank == 0)
             print_row(b, &r);
         wrong += r.wrong;
@@ -329,14 +338,17 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_bench = {
     .name = "bench",
-    .synopsis =
-        "bench [-n N] [-b 8 -e 128M -f 2] [--coll COLL] [--algo NAME] [--transport shm|tcp|mpi] [--dtype T] [--op OP] [--check] [--json]",
+    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [--coll COLL] [--algo NAME] [--transport shm|tcp|mpi] [--dtype T] [--op OP] [--check] "
+                "[--explain] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
     .details = "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, 1 "
                "for the others\n"
                "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job (tutti run, tutti lab, torchrun, "
-               "mpirun, srun) it is one rank.",
-    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench -n 4 --transport tcp --check\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
+               "mpirun, srun) it is one rank.\n"
+               "--explain adds what ran: the schedule with its options and segments, how many operations of all ranks were carried out as "
+               "messages, reads,\nwrites and boxes, and the measured by the predicted time.",
+    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench -n 4 --transport tcp --check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
+                "--explain\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
                 "-b 64K -e 64M\nmpirun -n 4 tutti bench --transport mpi -b 8 -e 64M",
     .options = options,
     .run = run,

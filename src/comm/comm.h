@@ -177,6 +177,15 @@ struct tt_comm_plan_info {
     bool fused; /* by direct access inside the host */
 };
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err);
+/* What runs for such a call (explain.c): asked after it, how its operations were carried out on this rank. */
+struct tt_comm_explained {
+    const char *algo;              /* a constant */
+    char options[TT_ALGO_OPTIONS]; /* "k=v,k=v" */
+    uint32_t segments;
+    struct tt_carried carried;
+    double predicted_us, bound_us;
+};
+tutti_status tt_comm_explain(struct tt_comm *c, const struct tt_call *call, struct tt_comm_explained *ret, struct tutti_error *err);
 /* The predicted time of such a call, the same on all ranks; nothing is kept for it but the plan. */
 tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps, struct tutti_error *err);
 #endif

@@ -52,6 +52,7 @@ struct tt_carried {
     uint64_t message, read, write, box;
 };
 void tt_program_carried(const struct tt_program *p, struct tt_carried *ret);
+uint32_t tt_program_segments(const struct tt_program *p); /* that it runs with */
 
 struct tt_engine;
 struct tt_engine_config {

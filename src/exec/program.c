@@ -300,6 +300,11 @@ void tt_program_carried(const struct tt_program *p, struct tt_carried *ret)
     *ret = p->carried;
 }
 
+uint32_t tt_program_segments(const struct tt_program *p)
+{
+    return p->segments;
+}
+
 uint64_t tt_program_in_elems(const struct tt_program *p)
 {
     return p->in_elems;

@@ -1,0 +1,63 @@
+/* bench_explain.c - the lines of bench --explain. Each rank knows how its own operations were carried out; the counts of all ranks are
+ * summed, so that they are those of the whole schedule. */
+#include "cli/bench_explain.h"
+
+#include <stdio.h>
+
+static tutti_status sum_counts(struct tutti_comm *comm, struct tutti_comm_explained *e)
+{
+    int64_t n[] = {(int64_t)e->message, (int64_t)e->read, (int64_t)e->write, (int64_t)e->box};
+    tutti_status st = tutti_allreduce(comm, n, n, sizeof n / sizeof n[0], TUTTI_I64, TUTTI_SUM);
+    e->message = (uint64_t)n[0];
+    e->read = (uint64_t)n[1];
+    e->write = (uint64_t)n[2];
+    e->box = (uint64_t)n[3];
+    return st;
+}
+
+tutti_status bench_explain(struct tutti_comm *comm, const struct bench_problem *p, double time_us, struct bench_explained *ret,
+                           struct tutti_error *err)
+{
+    struct bench_explained e = {.plan = {.size = sizeof e.plan}};
+    tutti_status st = tutti_comm_explain(comm, p->coll, p->count, p->dtype, p->op, &e.plan, err);
+    if (st)
+        return st;
+    st = sum_counts(comm, &e.plan);
+    if (st) {
+        *err = *tutti_comm_last_error(comm);
+        return st;
+    }
+    e.ratio = e.plan.predicted_us > 0 ? time_us / e.plan.predicted_us : 0;
+    *ret = e;
+    return TUTTI_OK;
+}
+
+void bench_explain_json(struct tutti_json *j, const struct bench_explained *e)
+{
+    tutti_json_string(j, "options", e->plan.options);
+    tutti_json_u64(j, "segments", e->plan.segments);
+    tutti_json_object(j, "carried");
+    tutti_json_u64(j, "message", e->plan.message);
+    tutti_json_u64(j, "read", e->plan.read);
+    tutti_json_u64(j, "write", e->plan.write);
+    tutti_json_u64(j, "box", e->plan.box);
+    tutti_json_end(j);
+    tutti_json_real(j, "bound_us", e->plan.bound_us);
+    if (e->ratio > 0)
+        tutti_json_real(j, "measured_by_predicted", e->ratio);
+    else
+        tutti_json_null(j, "measured_by_predicted");
+}
+
+void bench_explain_text(const struct bench_explained *e, double time_us)
+{
+    const struct tutti_comm_explained *p = &e->plan;
+    printf("#   %s%s%s%s, %u segment%s; operations of all ranks by message %llu, read %llu, write %llu, box %llu", p->algo,
+           *p->options ? " (" : "", p->options, *p->options ? ")" : "", p->segments, p->segments == 1 ? "" : "s",
+           (unsigned long long)p->message, (unsigned long long)p->read, (unsigned long long)p->write, (unsigned long long)p->box);
+    printf("; predicted %.1f us, measured %.1f us", p->predicted_us, time_us);
+    if (e->ratio > 0)
+        printf(": %.2f x", e->ratio);
+    printf("\n");
+    fflush(stdout);
+}
