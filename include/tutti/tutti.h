@@ -6,7 +6,7 @@
  * Conventions. Functions that can fail return a tutti_status (0 is success) and describe the failure in *err when err is not NULL;
  * outputs come last, are named ret_*, and are set only on success. make/parse/read pair with free; every free accepts NULL. Objects are
  * read-only once made: any number of threads may read one object at the same time; one thread frees it. No function prints, but
- * tutti_comm_close on rank 0 when TUTTI_REPORT=1 asks it to. */
+ * tutti_comm_close on rank 0 when TUTTI_REPORT=1 asks it to, and calls on rank 0 that cannot write what TUTTI_DUMP asks for. */
 #ifndef TUTTI_H
 #define TUTTI_H
 
