@@ -1,5 +1,6 @@
 /* dump.c - runs every collective by every algorithm that does not refuse it, for dump.sh to compare what TUTTI_DUMP wrote with what
- * tutti plan writes. Rank 0 prints one line per kind of call: "ran COLL ALGO BYTES", ALGO "auto" when the planner chose.
+ * tutti plan writes. Rank 0 prints one line per kind of call: "ran COLL NAMED BYTES ALGO PREDICTED_US", NAMED "auto" when the planner
+ * chose.
  *
  * Usage: dump [full]. Without `full` one vector length is run, with it three, with other data types, reductions and roots. Linked with the
  * modules, because a call's algorithm is named in struct tt_call, which the installed interface does not show. */
@@ -26,6 +27,18 @@ static void die(const char *what, tutti_status st)
     exit(1);
 }
 
+static void say(const struct tt_call *call, size_t total)
+{
+    struct tt_comm_explained e;
+    struct tutti_error err;
+    tutti_status st = tt_comm_explain(comm, call, &e, &err);
+    if (st)
+        die(err.text, st);
+    if (tt_comm_rank(comm) == 0)
+        printf("ran %s %s %zu %s %.6f\n", tt_coll_name(call->coll), call->algo ? call->algo : "auto", total * tt_dtype_bytes(call->dtype),
+               e.algo, e.predicted_us);
+}
+
 /* Elements of a block for a vector of n; the whole vector where there are no blocks. */
 static size_t count_of(tutti_coll coll, size_t n)
 {
@@ -47,8 +60,7 @@ static void run(tutti_coll coll, const struct tt_algo *al, const struct size *s)
         return;
     if (st)
         die(al ? al->name : "auto", st);
-    if (tt_comm_rank(comm) == 0)
-        printf("ran %s %s %zu\n", tt_coll_name(coll), al ? al->name : "auto", total * tt_dtype_bytes(s->dtype));
+    say(&call, total);
 }
 
 static void run_all(const struct size *s)
@@ -70,12 +82,12 @@ static void run_blocks(tutti_coll coll, const char *algo)
     size_t *counts = calloc(ranks, sizeof *counts), total = 0;
     for (uint32_t r = 0; counts && r < ranks; r++)
         total += counts[r] = r == 1 ? 0 : 100 + 7 * r;
-    tutti_status st = tt_comm_run(comm, &(struct tt_call){.coll = coll, .in = in, .out = out, .counts = counts, .algo = algo});
-    free(counts);
+    struct tt_call call = {.coll = coll, .in = in, .out = out, .counts = counts, .algo = algo};
+    tutti_status st = tt_comm_run(comm, &call);
     if (st)
         die("blocks", st);
-    if (tt_comm_rank(comm) == 0)
-        printf("ran %s %s %zu\n", tt_coll_name(coll), algo, total * sizeof(float));
+    say(&call, total);
+    free(counts);
 }
 
 /* Two groups at the same time, each with a topology of its own. */

@@ -1,10 +1,12 @@
 """dump.py TUTTI DIR RAN [auto] - is every plan file in DIR proved, priced and equal to what tutti plan writes for its problem?
 
-RAN holds the lines "ran COLL ALGO BYTES" of the job on communicator c0: each must have its file. With `auto`, the calls without a named
-algorithm must be what tutti plan chooses by itself on the dumped topology. Prints each failure and a count; exit 1 when there is one."""
+RAN holds the lines "ran COLL NAMED BYTES ALGO PREDICTED_US" of the job on communicator c0: each must have its file, which
+tutti sim prices as the job predicted. With `auto`, the calls without a named algorithm (NAMED auto) must be what tutti plan chooses by
+itself on the dumped topology. Prints each failure and a count; exit 1 when there is one."""
 
 import glob
 import json
+import math
 import os
 import re
 import subprocess
@@ -38,10 +40,13 @@ def topology_of(comm):
     return found[0]
 
 
+def bytes_of(d):
+    return d["count"] * BYTES[d["dtype"]]
+
+
 def problem(d, algo):
-    size = d["count"] * BYTES[d["dtype"]]
     args = ["--coll", d["coll"], "--algo", algo, "--dtype", d["dtype"], "--op", d["op"]]
-    args += ["--size", str(size)] if d["coll"] != "barrier" else []
+    args += ["--size", str(bytes_of(d))] if d["coll"] != "barrier" else []
     args += ["--root", str(d["root"])] if d["coll"] in ROOTED else []
     return args
 
@@ -52,12 +57,13 @@ def check(path, topo):
         text = f.read()
     d = json.loads(text)
     name = os.path.basename(path)
-    expect(name.startswith("%s-%s-%d-%d-c" % (d["coll"], d["algo"], d["ranks"], d["count"] * BYTES[d["dtype"]])), "name", name)
+    expect(name.startswith("%s-%s-%d-%d-c" % (d["coll"], d["algo"], d["ranks"], bytes_of(d))), "name", name)
     expect(d["topo_hash"] in ("0" * 16, topo[-21:-5]), name, "is for topology", d["topo_hash"])
     proof = run("verify", path, "--json")
     expect(proof.returncode == 0 and json.loads(proof.stdout)["method"] == "exact", name, proof.stdout, proof.stderr)
-    price = run("sim", "--topo", topo, "--plan", path, "--json")
+    price = run("sim", "--topo", topo, "--plan", path, "--level", "step", "--json")
     expect(price.returncode == 0, name, "sim:", price.stderr)
+    d["price"] = json.loads(price.stdout)["time_us"] if price.returncode == 0 else math.nan
     options = [w for o in d["options"].split(",") if o for w in ("--option", o)]
     again = run("plan", "--topo", topo, *problem(d, d["algo"]), *options, "-o", "-")
     expect(again.stdout == text, name, "is not what tutti plan writes:", again.stderr)
@@ -79,17 +85,15 @@ def main():
     expect(not glob.glob(os.path.join(folder, ".*.*")), "temporary files are left")
     ran = [line.split()[1:] for line in open(ran_file) if line.startswith("ran ")]
     expect(len(ran) > 50, "only", len(ran), "kinds of calls ran")
-    for coll, algo, size in ran:
-        mine = [(d, text) for comm, d, text in plans if comm == "c0" and d["coll"] == coll and d["count"] * BYTES[d["dtype"]] == int(size)]
-        if algo == "auto":
-            if check_auto and expect(mine, coll, size, "has no file"):
-                best = run("plan", "--topo", topologies["c0"], *problem(mine[0][0], "auto"), "-o", "-").stdout
-                expect(best in [text for d, text in mine], coll, size, "auto: did not run what tutti plan chooses")
+    for coll, named, size, algo, predicted in ran:
+        what = "%s %s (%s) of %s bytes" % (coll, algo, named, size)
+        mine = [(d, text) for comm, d, text in plans if comm == "c0" and d["coll"] == coll and d["algo"] == algo and bytes_of(d) == int(size)]
+        fits = [text for d, text in mine if abs(d["price"] - float(predicted)) < 2e-6]
+        if not expect(mine, what, "ran and has no file") or (named == "auto" and not check_auto):
             continue
-        named = [(d, text) for d, text in mine if d["algo"] == algo]
-        if expect(named, coll, algo, size, "ran and has no file"):
-            alone = run("plan", "--topo", topologies["c0"], *problem(named[0][0], algo), "-o", "-").stdout
-            expect(alone in [text for d, text in named], coll, algo, size, "tutti plan without options writes another plan")
+        expect(fits, what, "is predicted", predicted, "and priced", [d["price"] for d, text in mine])
+        alone = run("plan", "--topo", topologies["c0"], *problem(mine[0][0], named), "-o", "-").stdout
+        expect(alone in fits, what, "is not what tutti plan finds by itself")
     for line in failures[:40]:
         print("FAILED:", line)
     print("%d files of %d communicators, %d kinds of calls, %d failures" % (len(plans), len(topologies), len(ran), len(failures)))
