@@ -102,7 +102,7 @@ def _cells(verdict):
     return [verdict["case"], verdict["peer"], verdict["ours"], ratio, worst, verdict["target"], met]
 
 
-def _print_table(head, rows, left):
+def print_table(head, rows, left):
     """Columns as wide as their contents; the first `left` are text."""
     widths = [max(len(row[i]) for row in [head] + rows) for i in range(len(head))]
     for row in [head, ["-" * w for w in widths]] + rows:
@@ -112,7 +112,7 @@ def _print_table(head, rows, left):
 
 def print_verdicts(verdicts):
     """The final table. Means are geometric, over the sizes of the case."""
-    _print_table(["case", "best peer (mean)", "ours (mean)", "ratio", "worst", "target", "met"], [_cells(v) for v in verdicts], 3)
+    print_table(["case", "best peer (mean)", "ours (mean)", "ratio", "worst", "target", "met"], [_cells(v) for v in verdicts], 3)
 
 
 def print_details(title, series, who, sizes):
@@ -120,5 +120,5 @@ def print_details(title, series, who, sizes):
     table = {name: medians(series.get(name, {})) for name in who}
     rows = [[show_size(size)] + ["%.2f" % table[name][size] if size in table[name] else "-" for name in who] for size in sizes]
     print("%s, us" % title)
-    _print_table(["size"] + [NAMES[name] for name in who], rows, 0)
+    print_table(["size"] + [NAMES[name] for name in who], rows, 0)
     print()
