@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi lint fuzz bench bench-forest bench-peers bench-simgrid bench-torch bench-uneven soak install clean
+.PHONY: all build demo check check-torch check-mpi lint fuzz bench bench-builds bench-forest bench-peers bench-predict bench-simgrid bench-torch bench-uneven soak install clean
 
 all: build
 
@@ -45,6 +45,15 @@ fuzz:
 
 bench: build
 	@bench/foundation $(BUILD)
+
+BUILDS ?= # options of bench/builds, e.g. --quick
+bench-builds: build
+	@[ -n "$(OLD)" ] || { echo "make bench-builds OLD=folder: the build folder to compare with is needed"; exit 2; }
+	@bench/builds "$(OLD)" $(BUILD) $(BUILDS)
+
+PREDICT ?= # options of bench/predict, e.g. --quick
+bench-predict: build
+	@bench/predict $(BUILD) $(PREDICT)
 
 bench-forest: build
 	@$(BUILD)/bench/bench_forest
