@@ -215,7 +215,7 @@ static void finish(struct tt_engine *e, struct tt_program *p, const void *const 
             tt_exec_local(p, i, 0);
     e->box_first = p->box_next;
     e->box_last = e->box_first ? e->box_last : &e->box_first;
-    p->carried.box = p->nops;
+    p->carried.box = p->nlinks;
     p->state = TT_XDONE;
     tt_xleave(e, p);
     if (e->box_first)
