@@ -71,7 +71,7 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
         .count = a->problem.coll == TUTTI_BARRIER ? 0 : a->problem.count,
         .dtype = a->problem.dtype,
         .redop = a->problem.redop,
-        .topo_hash = a->topo && (al->needs_topo || al->build) ? a->topo->hash : 0,
+        .topo_hash = a->topo && (al->needs_topo || al->uses_topo || al->build) ? a->topo->hash : 0,
     };
     snprintf(s.algo, sizeof(s.algo), "%s", al->name);
     tt_options_format(&a->options, s.options, sizeof(s.options));

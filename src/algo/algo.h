@@ -52,6 +52,8 @@ struct tt_algo {
     const char *needs; /* what it demands: "any number of ranks", "a torus or mesh", ... */
     unsigned colls;    /* bit set of 1u << tutti_coll */
     bool needs_topo;
+    bool uses_topo; /* goes without, but looks at the topology where there is one */
+    bool weighs;    /* computes chunk weights in floating point: one rank does that for all */
     bool pipelined;                       /* gains from segments: the planner searches K */
     bool rank_order;                      /* sums in rank order: qualifies for `reproducible` */
     const struct tt_algo_option *options; /* ended by key NULL; may be NULL. segments=K is understood for all and not listed here */
@@ -72,6 +74,8 @@ struct tt_algo {
 
 const struct tt_algo *const *tt_algo_table(size_t *ret_n);
 const struct tt_algo *tt_algo_find(const char *name); /* NULL when unknown */
+/* Of everything about an algorithm that another build may have otherwise: name, collectives, options and their values. */
+uint64_t tt_algo_hash(const struct tt_algo *al);
 /* "no algorithm 'rnig'; did you mean ring?" as an error. */
 tutti_status tt_algo_unknown(const char *name, struct tutti_error *err);
 

@@ -289,6 +289,7 @@ const struct tt_algo tt_algo_flex = {
     .needs = "a hierarchy: a tree, nics or star, or a file whose network is a tree; at most 4096 ranks",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
     .needs_topo = true,
+    .weighs = true,
     .pipelined = true,
     .options = options,
     .one_segment = phases_apart,

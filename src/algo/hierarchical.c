@@ -286,6 +286,7 @@ const struct tt_algo tt_algo_hierarchical = {
     .desc = "reduce-scatter inside, all-reduce across, all-gather inside, any depth (BlueConnect)",
     .needs = "a tree, grid or switches with equal groups, or levels=AxB",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
+    .uses_topo = true,
     .options = hierarchical_options,
     .probe = hierarchical_probe,
     .shape = hierarchical_shape,

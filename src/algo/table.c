@@ -1,6 +1,8 @@
 /* table.c - all algorithms, one line each. The order decides ties between equally fast candidates and the order of every list. */
 #include "algo/algos.h"
 
+#include <string.h>
+
 static const struct tt_algo *const table[] = {
     &tt_algo_ring,
     &tt_algo_bi_ring,
@@ -34,6 +36,22 @@ const struct tt_algo *tt_algo_find(const char *name)
         if (tt_streq(table[i]->name, name))
             return table[i];
     return NULL;
+}
+
+static uint64_t feed_text(uint64_t h, const char *text)
+{
+    return tt_hash_bytes(h, text, strlen(text) + 1);
+}
+
+uint64_t tt_algo_hash(const struct tt_algo *al)
+{
+    uint64_t facts[] = {al->colls, al->needs_topo, al->uses_topo, al->weighs, al->pipelined, al->rank_order, al->build != NULL};
+    uint64_t h = feed_text(tt_hash_bytes(1, facts, sizeof facts), al->name);
+    for (const struct tt_algo_option *o = al->options; o && o->key; o++) {
+        uint64_t range[] = {o->min, o->max};
+        h = tt_hash_bytes(feed_text(feed_text(h, o->key), o->values), range, sizeof range);
+    }
+    return h;
 }
 
 tutti_status tt_algo_unknown(const char *name, struct tutti_error *err)

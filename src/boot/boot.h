@@ -85,6 +85,9 @@ int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns);
 /* Has this rank's own network interface gone down, or lost the carrier? False when it works, and when nobody knows. */
 bool tt_boot_link_down(const struct tt_boot *b);
 
+/* "rank 3", "ranks 0, 2-5, 9"; cut to fit with the number of those left out. Returns buf. */
+char *tt_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap);
+
 /* What ranks need to meet, tried on this host alone: sockets on loopback with c's port range, interfaces that c's filter leaves. The i-th
  * check; false past the last one. */
 bool tt_boot_check(const struct tt_boot_config *c, size_t i, struct tt_check *ret);

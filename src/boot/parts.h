@@ -150,8 +150,6 @@ bool tt_nodelist_first(const char *list, char *ret, size_t cap);
 
 /* ---- settings.c: words ---- */
 
-/* "rank 3", "ranks 0, 2-5 and 9"; cut to fit with the number of those left out. */
-char *tt_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap);
 /* Where the "name=value" lines of the ranks differ, as: algo is "ring" on rank 0 but "direct" on ranks 1-3. False when they agree. */
 bool tt_settings_differ(const char *const *settings, uint32_t size, struct tt_str *out);
 

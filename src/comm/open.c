@@ -67,19 +67,13 @@ static tutti_status check(const struct tt_comm_config *c, struct tutti_error *er
     return TUTTI_OK;
 }
 
-static void settings_text(const struct tt_comm_config *c, struct tt_str *s)
-{
-    tt_str_printf(s, "version=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\nverify=%d\ndump=%d\n", TUTTI_VERSION,
-                  c->transport ? c->transport : "auto", c->algo ? c->algo : "auto", c->topo ? c->topo : "as found", c->reproducible,
-                  c->verify, c->dump != NULL);
-}
-
 static void world_release(struct tt_world *w)
 {
     if (!w || --w->refs > 0)
         return;
     tt_watch_close(w->watch);
     tt_boot_close(w->boot);
+    tt_topo_free(w->topo);
     free(w);
 }
 
@@ -97,7 +91,7 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, 
     w->refs = 1;
     w->mpi = mpi;
     w->timeout_ns = c->timeout_ns ? c->timeout_ns : 30000000000u;
-    settings_text(c, &settings);
+    tt_agree_settings(c, &settings);
     boot.settings = settings.s;
     st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
     if (!st)
@@ -117,6 +111,17 @@ static tutti_status boot_exchange(void *ctx, const void *mine, size_t bytes, voi
     return tt_boot_exchange(w->boot, mine, bytes, ret_all, w->timeout_ns, err);
 }
 
+/* The network that c plans on: that of the job is agreed on by its first communicator. */
+static tutti_status find_topology(struct tt_comm *c, struct tutti_error *err)
+{
+    struct tt_world *w = c->world;
+    if (w->topo)
+        return tt_comm_topology(c, &c->topo, err);
+    tutti_status st = tt_agree_topology(c, &(struct tt_agreement){.exchange = boot_exchange, .ctx = w}, &w->topo, err);
+    c->topo = w->topo;
+    return st;
+}
+
 /* The rest of a communicator whose members are known: links, engine, topology. */
 static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
 {
@@ -132,7 +137,7 @@ static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire
     if (!st && wire->exchange == boot_exchange)
         st = tt_comm_measure(c, &(struct tt_measure){.exchange = boot_exchange, .ctx = c->world}, err);
     if (!st)
-        st = tt_comm_topology(c, &c->topo, err);
+        st = find_topology(c, err);
     if (!st) {
         c->plans = tt_plan_cache_make();
         st = c->plans ? TUTTI_OK : tt_fail_memory(err, "plans");
@@ -223,7 +228,8 @@ void tt_comm_close(struct tt_comm *c)
     free(c->kept);
     tt_engine_free(c->engine);
     tt_wire_close(&c->wire);
-    tt_topo_free(c->topo);
+    if (c->topo != c->world->topo)
+        tt_topo_free(c->topo);
     tt_plan_cache_free(c->plans);
     tt_dump_close(c);
     tt_vec_free(&c->passed);

@@ -24,7 +24,8 @@ enum {
 struct tt_world {
     struct tt_boot *boot;
     struct tt_watch *watch;
-    struct tt_mpi *mpi; /* NULL unless the transport is MPI's */
+    struct tt_mpi *mpi;   /* NULL unless the transport is MPI's */
+    struct tt_topo *topo; /* of all ranks in their order, as agreed on; NULL until then */
     uint64_t timeout_ns;
     uint32_t refs;
     uint32_t next_role; /* tags for tt_boot_connect; advances equally on all ranks of a communicator */
@@ -130,8 +131,27 @@ void tt_comm_nap(struct tt_comm *c, int bell, bool working, unsigned idle);
 
 /* adopt.c: who is who by somebody else: the parent of the configuration, or MPI (then *ret_mpi is set). */
 tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi, struct tutti_error *err);
-/* topology.c */
+/* topology.c: this rank's own opinion, or the world's topology itself once that is agreed on. */
 tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err);
+/* agree.c: "name=value" lines that must be equal on all ranks; the topology of all ranks, collective: the same one everywhere, or the same
+ * error, which names the ranks that differ from rank 0 and the first difference. */
+struct tt_agreement {
+    tt_exchange_fn *exchange;
+    void *ctx;
+};
+void tt_agree_settings(const struct tt_comm_config *c, struct tt_str *s);
+tutti_status tt_agree_topology(struct tt_comm *c, const struct tt_agreement *how, struct tt_topo **ret, struct tutti_error *err);
+/* hand.c: rank 0 hands bytes to the others; the lock is held. Ranks that are elsewhere: the usual verdict. */
+struct tt_hand {
+    struct tt_op_desc op; /* the call that needs it, as the watch knows it */
+};
+struct tt_hand_blocks {
+    const void *all; /* rank 0: as many blocks as ranks */
+    void *ret_mine;
+    size_t bytes; /* of each block */
+};
+tutti_status tt_hand_all(struct tt_comm *c, const struct tt_hand *h, void *data, size_t bytes, struct tutti_error *err);
+tutti_status tt_hand_each(struct tt_comm *c, const struct tt_hand *h, const struct tt_hand_blocks *b, struct tutti_error *err);
 /* pair.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
 void tt_pairs_close(struct tt_comm *c);

@@ -1,4 +1,6 @@
-/* topology.c - the network a communicator plans on: the file or spec it was given, else hosts as found with measured speeds.
+/* topology.c - the network a communicator plans on: the file or spec it was given, else hosts as found with measured speeds. The first
+ * communicator of a job compares it (agree.c); splits that hold all ranks in the same order use the same object, so that no file is read
+ * twice, and other splits use hosts as found.
  *
  *     one host                 several hosts
  *     0  1  2  3               0  1    2  3       ranks
@@ -91,11 +93,19 @@ static tutti_status as_found(struct tt_comm *c, struct tt_topo **ret, struct tut
     return st;
 }
 
-tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err)
+/* All ranks of the job in their own order: the network that was given is theirs. */
+static bool is_world(const struct tt_comm *c)
 {
-    bool whole = c->size == tt_boot_config(c->world->boot)->size;
-    if (!c->config.topo || !whole)
-        return as_found(c, ret, err);
+    if (c->size != tt_boot_config(c->world->boot)->size)
+        return false;
+    for (uint32_t r = 0; r < c->size; r++)
+        if (c->members[r] != r)
+            return false;
+    return true;
+}
+
+static tutti_status as_given(const struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err)
+{
     struct tt_topo *t;
     tutti_status st = tt_topo_open(c->config.topo, &t, err);
     if (st)
@@ -106,5 +116,15 @@ tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tu
         return st;
     }
     *ret = t;
+    return TUTTI_OK;
+}
+
+tutti_status tt_comm_topology(struct tt_comm *c, struct tt_topo **ret, struct tutti_error *err)
+{
+    if (!is_world(c))
+        return as_found(c, ret, err);
+    if (!c->world->topo)
+        return c->config.topo ? as_given(c, ret, err) : as_found(c, ret, err);
+    *ret = c->world->topo;
     return TUTTI_OK;
 }

@@ -81,6 +81,20 @@ char *tt_topo_vertex_name(const struct tt_topo *t, uint32_t v, char *buf, size_t
  * A half-duplex cable is given once, by its first direction. */
 tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struct tt_vec *ret, struct tutti_error *err);
 
+/* ---- are two networks the same? (compare.c) ---- */
+/* Of cables, ports, gamma and overhead only: equal for equal networks, whatever the order of links, their spelling, names and kind.
+ * (t->hash also holds what schedules are made from: the order of links, routing, dimensions and hierarchy.) */
+uint64_t tt_topo_cables_hash(const struct tt_topo *t);
+/* The first difference of two networks, for a sentence. BOTH: `what` ("the link 1-2") has `a` ("10 Gbit/s") here and `b` there. ONLY_A,
+ * ONLY_B: only that one has `what` ("a link 2-4 of 10 Gbit/s"). Fixed size: it travels. */
+enum tt_topo_diff_side { TT_TOPO_BOTH, TT_TOPO_ONLY_A, TT_TOPO_ONLY_B };
+struct tt_topo_diff {
+    uint32_t differs;
+    uint32_t side; /* enum tt_topo_diff_side */
+    char what[112], a[112], b[112];
+};
+tutti_status tt_topo_compare(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *ret, struct tutti_error *err);
+
 struct tt_topo_metrics {
     uint32_t ranks, switches, links;
     uint32_t degree;   /* largest over ranks; over switches when every rank has one link */

@@ -22,7 +22,9 @@ refused() {
 }
 
 TUTTI_TOPO=star:5 refused 'topology star:5 has 5 ranks, the job has 3' :
-refused '^\[1\] .*the ranks disagree: topo is "as found" on ranks 0, 2 but "star:5" on rank 1' 'export TUTTI_TOPO=star:5'
+refused '^\[1\] .*the ranks disagree: topo is "as found" on ranks 0, 2 but "given" on rank 1' 'export TUTTI_TOPO=star:5'
+TUTTI_TOPO=ring:3 refused '^\[0\] .*rank 1 has another network than rank 0: the link 0-1 has 10 Gbit/s at rank 0 and 20 Gbit/s at rank 1' 'export TUTTI_TOPO=ring:3@20G'
+TUTTI_TOPO=ring:3 refused '^\[2\] .*rank 1: .*no-such-file' 'export TUTTI_TOPO=./no-such-file'
 refused '^\[0\] .*the ranks disagree: algo is "auto" on ranks 0, 2 but "ring" on rank 1' 'export TUTTI_ALGO=ring'
 refused '^\[1\] .*no transport .pigeons.' 'export TUTTI_TRANSPORT=pigeons'
 head -c 32 /dev/urandom >other.key

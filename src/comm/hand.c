@@ -1,0 +1,62 @@
+/* hand.c - rank 0 hands bytes to the others, as requests on the communicator's own engine: the same bytes to all, or each its own block.
+ *
+ * For small things that must be equal everywhere (plans, topologies), not for speed. A hand-over is numbered like any request and its
+ * fingerprint is made from the reason for it, so that ranks which are in different calls get the usual verdict. It does not count as a
+ * request of the caller's: the number that the watch is told is that of the call which needs it. */
+#include <stdlib.h>
+
+#include "comm/parts.h"
+
+static tutti_status start_and_wait(struct tt_comm *c, const struct tt_hand *h, struct tt_program *p, const struct tt_call *call)
+{
+    struct tt_kept k = {.program = p, .fingerprint = tt_mix64(h->op.print + call->count * 2 + (call->coll == TUTTI_SCATTER))};
+    uint32_t calls = c->calls;
+    tutti_status st = tt_comm_begin(c, &k, call, &h->op);
+    c->calls = calls; /* a start that fails takes back a number that was not given */
+    return st ? st : tt_comm_finish(c, c->engine, p, &h->op);
+}
+
+/* The one slice of a binomial tree from rank 0. */
+static tutti_status tree(const struct tt_comm *c, tutti_coll coll, uint64_t total, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_algo_args args = {.problem = {.coll = coll, .ranks = c->size, .count = total, .dtype = TUTTI_U8}};
+    return tt_algo_slice(tt_algo_find("binomial"), &args, c->rank, 1, ret, err);
+}
+
+static tutti_status run(struct tt_comm *c, const struct tt_hand *h, const struct tt_call *call, struct tutti_error *err)
+{
+    struct tt_sched *s = NULL;
+    struct tt_program *p = NULL;
+    uint64_t total = call->count, *blocks = NULL;
+    if (call->coll == TUTTI_SCATTER) {
+        total *= c->size;
+        blocks = tt_alloc(c->size, sizeof *blocks);
+        for (uint32_t r = 0; blocks && r < c->size; r++)
+            blocks[r] = call->count;
+    }
+    tutti_status st = blocks || call->coll != TUTTI_SCATTER ? TUTTI_OK : tt_fail_memory(err, "hand-over");
+    if (!st)
+        st = tree(c, call->coll, total, &s, err);
+    if (!st) {
+        struct tt_program_config pc = {.sched = s, .rank = c->rank, .count = total, .dtype = TUTTI_U8, .block_counts = blocks};
+        st = tt_program_make(&pc, &p, err);
+    }
+    if (!st && (st = start_and_wait(c, h, p, call)))
+        tt_fail(err, st, "%s", c->last.text);
+    tt_program_free(p);
+    tt_sched_free(s);
+    free(blocks);
+    return st;
+}
+
+tutti_status tt_hand_all(struct tt_comm *c, const struct tt_hand *h, void *data, size_t bytes, struct tutti_error *err)
+{
+    struct tt_call call = {.coll = TUTTI_BROADCAST, .in = data, .out = data, .count = bytes, .dtype = TUTTI_U8};
+    return c->size > 1 ? run(c, h, &call, err) : TUTTI_OK;
+}
+
+tutti_status tt_hand_each(struct tt_comm *c, const struct tt_hand *h, const struct tt_hand_blocks *b, struct tutti_error *err)
+{
+    struct tt_call call = {.coll = TUTTI_SCATTER, .in = b->all, .out = b->ret_mine, .count = b->bytes, .dtype = TUTTI_U8};
+    return run(c, h, &call, err);
+}
