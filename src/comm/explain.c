@@ -6,7 +6,7 @@
 
 static void explain(const struct tt_kept *k, struct tt_comm_explained *ret)
 {
-    const struct tt_shape *s = &k->sched->shape;
+    const struct tt_shape *s = &tt_kept_sched(k)->shape;
     struct tt_comm_explained e = {.algo = k->info.algo,
                                   .segments = tt_program_segments(k->program),
                                   .predicted_us = k->info.predicted_us,

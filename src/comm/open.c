@@ -139,7 +139,7 @@ static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire
     if (!st)
         st = find_topology(c, err);
     if (!st) {
-        c->plans = tt_plan_cache_make();
+        c->plans = tt_plans_make();
         st = c->plans ? TUTTI_OK : tt_fail_memory(err, "plans");
     }
     if (!st)
@@ -230,7 +230,7 @@ void tt_comm_close(struct tt_comm *c)
     tt_wire_close(&c->wire);
     if (c->topo != c->world->topo)
         tt_topo_free(c->topo);
-    tt_plan_cache_free(c->plans);
+    tt_plans_free(c->plans);
     tt_dump_close(c);
     tt_vec_free(&c->passed);
     if (c->tag)

@@ -73,10 +73,12 @@ void tt_wire_close(struct tt_wire *w);
 struct tt_kept {
     struct tt_call key; /* in and out NULL */
     size_t *counts;
-    struct tt_sched *sched;
+    const struct tt_agreed *plan; /* lives as long as the communicator */
+    struct tt_sched *own;         /* of a closed form: this rank's slice, or all; NULL: plan->slice */
     struct tt_program *program;
     struct tt_comm_plan_info info;
-    uint64_t fingerprint; /* without the sequence number */
+    uint64_t print;       /* of the call alone: what the watch compares */
+    uint64_t fingerprint; /* of call and plan, without the sequence number: what messages carry */
     uint64_t used;        /* for replacement */
     uint32_t holders;     /* requests that use it */
     bool running;
@@ -94,7 +96,7 @@ struct tt_comm {
     struct tt_engine *engine;
     struct tt_topo *topo;
     struct tt_speeds speeds;
-    struct tt_plan_cache *plans;
+    struct tt_plans *plans;
     struct tt_kept **kept; /* nkept slots, NULL where free: as many as there are requests, and up to TT_PROGRAMS more */
     size_t nkept, recent;  /* recent: slot of the last call */
     uint64_t clock;
@@ -152,6 +154,30 @@ struct tt_hand_blocks {
 };
 tutti_status tt_hand_all(struct tt_comm *c, const struct tt_hand *h, void *data, size_t bytes, struct tutti_error *err);
 tutti_status tt_hand_each(struct tt_comm *c, const struct tt_hand *h, const struct tt_hand_blocks *b, struct tutti_error *err);
+/* plans.c: the plan for a problem, the same on all ranks; the lock is held. A synthesised plan that is asked for the first time is handed
+ * out by rank 0: then all ranks must ask, in the same order. A refusal has the same reason everywhere and leaves the communicator usable.
+ */
+struct tt_agreed {
+    struct tt_problem problem;
+    char *asked; /* the algorithm that was named, or "auto" */
+    const struct tt_algo *algo;
+    struct tt_options options; /* segments included */
+    uint64_t predicted_ps, bound_ps;
+    uint64_t hash;          /* of the whole plan */
+    struct tt_sched *slice; /* this rank's, of a synthesised plan; NULL: listed on demand */
+};
+struct tt_ask {
+    struct tt_problem problem;
+    const char *algo; /* NULL or "auto": the planner's choice */
+    struct tt_hand why;
+};
+struct tt_plans *tt_plans_make(void);
+void tt_plans_free(struct tt_plans *p); /* accepts NULL */
+tutti_status tt_plans_get(struct tt_comm *c, const struct tt_ask *ask, const struct tt_agreed **ret, struct tutti_error *err);
+/* This rank's slice of a closed form; the caller's. */
+tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, struct tt_sched **ret, struct tutti_error *err);
+/* Rank 0's prediction. Collective. */
+tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps, struct tutti_error *err);
 /* pair.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
 void tt_pairs_close(struct tt_comm *c);
@@ -175,9 +201,10 @@ tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *r
 /* program.c: the kept program for a call, made when needed; holds the lock. */
 tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err);
 void tt_kept_free(struct tt_kept *k);
+const struct tt_sched *tt_kept_sched(const struct tt_kept *k); /* what it runs: this rank's slice at least */
 /* prove.c: a plan before its first use: proved and written, as the communicator's settings ask. `mine` is what this rank will run: all
  * ranks, or its own alone. The lock is held. */
-tutti_status tt_comm_admit(struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *mine, struct tutti_error *err);
+tutti_status tt_comm_admit(struct tt_comm *c, const struct tt_agreed *a, const struct tt_sched *mine, struct tutti_error *err);
 /* TUTTI_ERR_INCORRECT with rank, operation and reason unless `whole` does what its collective promises and `mine` is rank's part of it. */
 tutti_status tt_comm_prove(const struct tt_sched *whole, const struct tt_sched *mine, uint32_t rank, struct tutti_error *err);
 /* dump.c: rank 0 prepares the folder and writes the topology; the same answer on all ranks. Collective. Then: should this plan be written

@@ -1,5 +1,5 @@
-/* program.c - from a call to a program: plan on the communicator's topology (every rank computes the same), list this rank's slice, compile
- * it, and keep it for the next call of the same kind. The least recently used one that nobody holds is replaced. */
+/* program.c - from a call to a program: this rank's slice of the plan that all agree on (plans.c), compiled, and kept for the next call of
+ * the same kind. The least recently used one that nobody holds is replaced. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,22 +46,6 @@ static const char *host_algo(const struct tt_comm *c, const struct tt_problem *p
     return bytes <= tt_direct_box_max(c->wire.direct) ? "oneshot" : "direct";
 }
 
-/* The plan of a call: the algorithm that the call or the communicator names, else the planner's choice. */
-static tutti_status choose(struct tt_comm *c, const struct tt_problem *p, const char *named, struct tt_plan **ret, struct tutti_error *err)
-{
-    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = host_algo(c, p, named)};
-    if (!o.algo)
-        o.algo = named_algo(c, p, named);
-    return tt_plan_make(c->topo, p, &o, c->plans, ret, err);
-}
-
-static tutti_status slice_of(struct tt_comm *c, const struct tt_plan *plan, struct tt_sched **ret, struct tutti_error *err)
-{
-    struct tt_algo_args args = {.problem = plan->problem, .topo = c->topo, .options = plan->options};
-    bool whole = plan->algo->build || (c->wire.one_host && c->size <= TT_WHOLE_RANKS);
-    return whole ? tt_plan_schedule(plan, c->topo, ret, err) : tt_algo_slice(plan->algo, &args, c->rank, 1, ret, err);
-}
-
 static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call, struct tt_problem *ret, struct tutti_error *err)
 {
     uint64_t total = call->count;
@@ -91,6 +75,11 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
     return TUTTI_OK;
 }
 
+const struct tt_sched *tt_kept_sched(const struct tt_kept *k)
+{
+    return k->own ? k->own : k->plan->slice;
+}
+
 static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const struct tt_problem *p, struct tt_kept *k,
                             struct tutti_error *err)
 {
@@ -102,7 +91,7 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
         for (uint32_t r = 0; r < c->size; r++)
             counts[r] = call->counts ? call->counts[r] : call->count;
     }
-    struct tt_program_config pc = {.sched = k->sched,
+    struct tt_program_config pc = {.sched = tt_kept_sched(k),
                                    .rank = c->rank,
                                    .count = p->count,
                                    .dtype = call->dtype,
@@ -115,50 +104,73 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
     return st;
 }
 
-/* Everything that must be equal on both sides of a message, but the sequence number. */
-static uint64_t fingerprint_of(const struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k)
+/* What equal calls of all ranks have alike, whatever their plan. */
+static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
 {
-    struct {
-        uint64_t id, coll, count, dtype, redop, root, counts;
-        char algo[TT_ALGO_NAME], options[TT_ALGO_OPTIONS];
-    } f = {.id = c->id, .coll = call->coll, .count = call->count, .dtype = call->dtype, .redop = call->redop, .root = call->root};
-    f.counts = k->counts ? tt_hash_bytes(1, k->counts, c->size * sizeof *k->counts) : 0;
-    memcpy(f.algo, k->sched->shape.algo, sizeof f.algo);
-    memcpy(f.options, k->sched->shape.options, sizeof f.options);
-    return tt_hash_bytes(0, &f, sizeof f);
+    uint64_t facts[] = {c->id, (uint64_t)call->coll, call->count, (uint64_t)call->dtype, (uint64_t)call->redop, call->root, 0};
+    facts[6] = call->counts ? tt_hash_bytes(1, call->counts, c->size * sizeof *call->counts) : 0;
+    return tt_hash_bytes(0, facts, sizeof facts);
+}
+
+/* The question that a call puts to the planner: the one that the call or the communicator names, else its choice. */
+static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, struct tt_ask *ret, struct tutti_error *err)
+{
+    struct tt_ask ask = {.why.op = {.comm = c->tag,
+                                    .seq = c->calls + 1,
+                                    .coll = (uint8_t)call->coll,
+                                    .dtype = (uint8_t)call->dtype,
+                                    .redop = (uint8_t)call->redop,
+                                    .root = call->root,
+                                    .count = call->count,
+                                    .print = print_of(c, call),
+                                    .busy = TT_OP_COLL}};
+    tutti_status st = problem_of(c, call, &ask.problem, err);
+    if (st)
+        return st;
+    ask.algo = host_algo(c, &ask.problem, call->algo);
+    if (!ask.algo)
+        ask.algo = named_algo(c, &ask.problem, call->algo);
+    *ret = ask;
+    return TUTTI_OK;
+}
+
+static tutti_status copy_counts(const struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
+{
+    if (!call->counts)
+        return TUTTI_OK;
+    k->counts = tt_alloc(c->size, sizeof *k->counts);
+    if (!k->counts)
+        return tt_fail_memory(err, "block counts");
+    memcpy(k->counts, call->counts, c->size * sizeof *k->counts);
+    return TUTTI_OK;
 }
 
 static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
 {
-    struct tt_problem p;
-    struct tt_plan *plan = NULL;
-    tutti_status st = problem_of(c, call, &p, err);
+    struct tt_ask ask;
+    tutti_status st = ask_of(c, call, &ask, err);
     if (!st)
-        st = choose(c, &p, call->algo, &plan, err);
+        st = tt_plans_get(c, &ask, &k->plan, err);
     if (!st)
-        st = slice_of(c, plan, &k->sched, err);
+        st = copy_counts(c, call, k, err);
+    if (!st && !k->plan->slice)
+        st = tt_plans_slice(c, k->plan, &k->own, err);
     if (!st)
-        st = tt_comm_admit(c, plan, k->sched, err);
-    if (!st && call->counts) {
-        k->counts = tt_alloc(c->size, sizeof *k->counts);
-        st = k->counts ? TUTTI_OK : tt_fail_memory(err, "block counts");
-    }
-    if (!st && call->counts)
-        memcpy(k->counts, call->counts, c->size * sizeof *k->counts);
+        st = tt_comm_admit(c, k->plan, tt_kept_sched(k), err);
     if (!st)
-        st = compile(c, call, &p, k, err);
-    if (!st) {
-        k->key = *call;
-        k->key.in = k->key.out = NULL;
-        k->key.counts = k->counts;
-        k->info = (struct tt_comm_plan_info){.algo = plan->algo->name,
-                                             .predicted_us = (double)plan->cost.time_ps / 1e6,
-                                             .bound_us = (double)plan->bounds.time_ps / 1e6,
-                                             .fused = c->wire.one_host};
-        k->fingerprint = fingerprint_of(c, call, k);
-    }
-    tt_plan_free(plan);
-    return st;
+        st = compile(c, call, &ask.problem, k, err);
+    if (st)
+        return st;
+    k->key = *call;
+    k->key.in = k->key.out = NULL;
+    k->key.counts = k->counts;
+    k->info = (struct tt_comm_plan_info){.algo = k->plan->algo->name,
+                                         .predicted_us = (double)k->plan->predicted_ps / 1e6,
+                                         .bound_us = (double)k->plan->bound_ps / 1e6,
+                                         .fused = c->wire.one_host};
+    k->print = ask.why.op.print;
+    k->fingerprint = tt_mix64(k->print ^ tt_mix64(k->plan->hash));
+    return TUTTI_OK;
 }
 
 void tt_kept_free(struct tt_kept *k)
@@ -166,7 +178,7 @@ void tt_kept_free(struct tt_kept *k)
     if (!k)
         return;
     tt_program_free(k->program);
-    tt_sched_free(k->sched);
+    tt_sched_free(k->own);
     free(k->counts);
     free(k);
 }
@@ -245,15 +257,11 @@ tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, stru
 
 tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps, struct tutti_error *err)
 {
-    struct tt_problem p;
-    struct tt_plan *plan = NULL;
+    struct tt_ask ask;
     tt_comm_lock(c);
-    tutti_status st = problem_of(c, call, &p, err);
+    tutti_status st = ask_of(c, call, &ask, err);
     if (!st)
-        st = choose(c, &p, call->algo, &plan, err);
-    if (!st)
-        *ret_ps = plan->cost.time_ps;
-    tt_plan_free(plan);
+        st = tt_plans_predict(c, &ask, ret_ps, err);
     tt_comm_unlock(c);
     return st;
 }

@@ -13,14 +13,14 @@
 #include "verify/verify.h"
 
 /* Equal keys: the same problem, algorithm and options, and with the communicator's one topology the same schedule. */
-static uint64_t key_of(const struct tt_plan *plan)
+static uint64_t key_of(const struct tt_agreed *a)
 {
-    const struct tt_problem *p = &plan->problem;
+    const struct tt_problem *p = &a->problem;
     char options[TT_ALGO_OPTIONS];
     uint64_t facts[] = {p->coll, p->ranks, p->root, p->count, p->dtype, p->redop};
-    tt_options_format(&plan->options, options, sizeof options);
+    tt_options_format(&a->options, options, sizeof options);
     uint64_t h = tt_hash_bytes(0, facts, sizeof facts);
-    h = tt_hash_bytes(h, plan->algo->name, strlen(plan->algo->name));
+    h = tt_hash_bytes(h, a->algo->name, strlen(a->algo->name));
     return tt_hash_bytes(h, options, strlen(options));
 }
 
@@ -66,11 +66,12 @@ tutti_status tt_comm_prove(const struct tt_sched *whole, const struct tt_sched *
 }
 
 /* Proves and writes what all ranks do; `mine` holds at least this rank. */
-static tutti_status witness(struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *mine, struct tutti_error *err)
+static tutti_status witness(struct tt_comm *c, const struct tt_agreed *a, const struct tt_sched *mine, struct tutti_error *err)
 {
     struct tt_sched *built = NULL;
-    bool whole = mine->nslices == mine->shape.ranks, wanted = tt_dump_wants(c, plan, mine);
-    tutti_status st = !whole && (c->config.verify || wanted) ? tt_plan_schedule(plan, c->topo, &built, err) : TUTTI_OK;
+    const struct tt_plan plan = {.problem = a->problem, .algo = a->algo, .options = a->options};
+    bool whole = mine->nslices == mine->shape.ranks, wanted = tt_dump_wants(c, &plan, mine);
+    tutti_status st = !whole && (c->config.verify || wanted) ? tt_plan_schedule(&plan, c->topo, &built, err) : TUTTI_OK;
     const struct tt_sched *all = whole ? mine : built;
     if (!st && c->config.verify)
         st = tt_comm_prove(all, mine, c->rank, err);
@@ -80,14 +81,14 @@ static tutti_status witness(struct tt_comm *c, const struct tt_plan *plan, const
     return st;
 }
 
-tutti_status tt_comm_admit(struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *mine, struct tutti_error *err)
+tutti_status tt_comm_admit(struct tt_comm *c, const struct tt_agreed *a, const struct tt_sched *mine, struct tutti_error *err)
 {
     if (!c->config.verify && !c->dump)
         return TUTTI_OK;
-    uint64_t key = key_of(plan);
+    uint64_t key = key_of(a);
     if (has_passed(c, key))
         return TUTTI_OK;
-    tutti_status st = witness(c, plan, mine, err);
+    tutti_status st = witness(c, a, mine, err);
     c->passed.elem = sizeof key;
     if (!st && !tt_vec_push(&c->passed, &key, 1))
         st = tt_fail_memory(err, "list of proved plans");

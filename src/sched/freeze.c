@@ -172,7 +172,7 @@ out:
 
 /* ---- hash and equality ---- */
 
-static uint64_t hash_shape(const struct tt_shape *s)
+uint64_t tt_shape_hash(const struct tt_shape *s)
 {
     uint64_t facts[] = {
         (uint64_t)s->coll, s->ranks,         s->root,      s->chunks, s->nbufs,           s->segments,        s->weights != NULL,
@@ -189,7 +189,7 @@ static uint64_t hash_shape(const struct tt_shape *s)
 uint64_t tt_sched_hash(const struct tt_sched *s)
 {
     uint64_t held[] = {s->first_rank, s->nslices, s->nroutes};
-    uint64_t h = tt_hash_bytes(hash_shape(&s->shape), held, sizeof held);
+    uint64_t h = tt_hash_bytes(tt_shape_hash(&s->shape), held, sizeof held);
     h = tt_hash_bytes(h, s->op_start, ((size_t)s->nslices + 1) * sizeof *s->op_start);
     h = tt_hash_bytes(h, s->ops, (size_t)s->nops * sizeof *s->ops);
     h = tt_hash_bytes(h, s->spans, (size_t)s->nspans * sizeof *s->spans);

@@ -87,7 +87,8 @@ struct tt_shape {
     tutti_redop redop;
     uint64_t topo_hash; /* ... on this topology (0: any) */
 };
-void tt_shape_free(struct tt_shape *s); /* frees weights and owner only */
+void tt_shape_free(struct tt_shape *s);           /* frees weights and owner only */
+uint64_t tt_shape_hash(const struct tt_shape *s); /* of everything but the texts of algo and options */
 /* Block rule: chunk c belongs to rank c / (chunks/ranks) (chunks is then a multiple of ranks); all-to-all: c % ranks. */
 uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk);
 /* Has every rank, in rank order, one block of the same weight? Then block r is rank r's equal part, whatever the chunks are. */
@@ -210,6 +211,12 @@ tutti_status tt_sched_read(FILE *in, const char *name, struct tt_sched **ret, st
 /* For those who call tt_sched_check themselves, to learn the rank and operation of a flaw; nothing else may look at the schedule before. */
 tutti_status tt_sched_read_unchecked(FILE *in, const char *name, struct tt_sched **ret, struct tutti_error *err);
 tutti_status tt_sched_read_memory(const char *data, size_t len, const char *name, struct tt_sched **ret, struct tutti_error *err);
+
+/* ---- one rank's slice as bytes, between processes of one version (pack.c) ---- */
+size_t tt_sched_packed_bytes(const struct tt_sched *s, uint32_t rank);
+void tt_sched_pack(const struct tt_sched *s, uint32_t rank, char *out); /* out: as many bytes as that */
+/* Reads and checks (tt_sched_check) a schedule that holds one rank; bytes after its end are ignored. Its routes are lost. */
+tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret, struct tutti_error *err);
 
 /* ---- facts about collectives (shape.c) ---- */
 bool tt_coll_is_rooted(tutti_coll c);  /* broadcast, reduce, gather, scatter */

@@ -1,0 +1,292 @@
+/* plans.c - from a problem to the plan that all ranks run: algorithm, options, predicted time, and the hash of the whole plan.
+ *
+ * Closed forms are planned by each rank alone, without a word to anybody: the network is the same object everywhere (agree.c), the planner
+ * counts work instead of timing it and uses only arithmetic that IEEE 754 fixes to the last bit, so that all ranks come to the same plan.
+ * That they did is checked: the hash (shape with weights, owners and segments, algorithm, options, network) is in the fingerprint of every
+ * call. Nothing is exchanged, so non-blocking calls stay non-blocking.
+ *
+ * Synthesised plans (searches, linear programs, floating-point weights) are made by rank 0 only and handed out:
+ *
+ *     rank 0   plan, build     note to all: algorithm, options, times, hash       to each its own slice
+ *     others                   take the note; a refusal is everybody's            check the slice
+ *
+ * A plan is kept as long as the communicator: whether a call needs a hand-over depends only on the calls before it, which are the same
+ * on all ranks, and on nothing that a rank may forget. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/parts.h"
+
+/* What rank 0 tells. Travels. */
+struct note {
+    int32_t status; /* of planning; then only `why` has a meaning */
+    uint32_t pad;
+    uint64_t predicted_ps, bound_ps, hash;
+    uint64_t block_bytes; /* of the packed slices that follow, padded to the longest */
+    char algo[TT_ALGO_NAME];
+    struct tt_options options;
+    char why[sizeof((struct tutti_error *)0)->text];
+};
+
+/* Open addressing; cap is a power of two, or 0. */
+struct tt_plans {
+    struct tt_agreed **slots;
+    size_t cap, n;
+};
+
+/* ---- kept ---- */
+
+struct tt_plans *tt_plans_make(void)
+{
+    return tt_zalloc(1, sizeof(struct tt_plans));
+}
+
+static void agreed_free(struct tt_agreed *a)
+{
+    if (!a)
+        return;
+    tt_sched_free(a->slice);
+    free(a->asked);
+    free(a);
+}
+
+void tt_plans_free(struct tt_plans *p)
+{
+    for (size_t i = 0; p && i < p->cap; i++)
+        agreed_free(p->slots[i]);
+    if (p)
+        free(p->slots);
+    free(p);
+}
+
+static uint64_t key_hash(const struct tt_problem *p, const char *asked)
+{
+    uint64_t facts[] = {(uint64_t)p->coll, p->ranks, p->root, p->count, (uint64_t)p->dtype, (uint64_t)p->redop};
+    return tt_hash_bytes(tt_hash_bytes(0, facts, sizeof facts), asked, strlen(asked));
+}
+
+static bool is_for(const struct tt_agreed *a, const struct tt_problem *p, const char *asked)
+{
+    const struct tt_problem *q = &a->problem;
+    return q->coll == p->coll && q->ranks == p->ranks && q->root == p->root && q->count == p->count && q->dtype == p->dtype &&
+           q->redop == p->redop && tt_streq(a->asked, asked);
+}
+
+/* The slot that holds the plan, or where it belongs. There is an empty slot. */
+static struct tt_agreed **slot_of(const struct tt_plans *t, const struct tt_problem *p, const char *asked)
+{
+    size_t i = (size_t)key_hash(p, asked) & (t->cap - 1);
+    while (t->slots[i] && !is_for(t->slots[i], p, asked))
+        i = (i + 1) & (t->cap - 1);
+    return &t->slots[i];
+}
+
+static tutti_status make_room(struct tt_plans *t, struct tutti_error *err)
+{
+    struct tt_plans larger = {.cap = t->cap ? 2 * t->cap : 64, .n = t->n};
+    if (t->n < t->cap / 2)
+        return TUTTI_OK;
+    larger.slots = tt_zalloc(larger.cap, sizeof *larger.slots);
+    if (!larger.slots)
+        return tt_fail_memory(err, "plans");
+    for (size_t i = 0; i < t->cap; i++)
+        if (t->slots[i])
+            *slot_of(&larger, &t->slots[i]->problem, t->slots[i]->asked) = t->slots[i];
+    free(t->slots);
+    *t = larger;
+    return TUTTI_OK;
+}
+
+/* ---- planning ---- */
+
+static bool synthesised(const struct tt_algo *al)
+{
+    return al->build || al->weighs;
+}
+
+static tutti_status plan_of(const struct tt_comm *c, const struct tt_ask *ask, struct tt_plan **ret, struct tutti_error *err)
+{
+    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = ask->algo};
+    return tt_plan_make(c->topo, &ask->problem, &o, NULL, ret, err);
+}
+
+static struct tt_algo_args args_of(const struct tt_comm *c, const struct tt_agreed *a)
+{
+    return (struct tt_algo_args){.problem = a->problem, .topo = c->topo, .options = a->options};
+}
+
+/* `content` stands for what depends on the algorithm: the shape of a closed form, all operations of a synthesised one. */
+static uint64_t plan_hash(const struct tt_comm *c, const struct tt_algo *al, const struct tt_options *o, uint64_t content)
+{
+    char options[TT_ALGO_OPTIONS] = "";
+    uint64_t facts[] = {content, tt_algo_hash(al), c->topo->hash};
+    tt_options_format(o, options, sizeof options);
+    return tt_hash_bytes(tt_hash_bytes(2, facts, sizeof facts), options, strlen(options));
+}
+
+static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *plan, struct tt_agreed *a, struct tutti_error *err)
+{
+    struct tt_shape shape;
+    a->algo = plan->algo;
+    a->options = plan->options;
+    a->predicted_ps = plan->cost.time_ps;
+    a->bound_ps = plan->bounds.time_ps;
+    struct tt_algo_args args = args_of(c, a);
+    tutti_status st = tt_algo_shape(a->algo, &args, &shape, err);
+    if (st)
+        return st;
+    a->hash = plan_hash(c, a->algo, &a->options, tt_shape_hash(&shape));
+    tt_shape_free(&shape);
+    return TUTTI_OK;
+}
+
+/* ---- rank 0: the note and the slices ---- */
+
+static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **ret, struct tutti_error *err)
+{
+    size_t most = 0;
+    for (uint32_t r = 0; r < s->nslices; r++) {
+        size_t bytes = tt_sched_packed_bytes(s, r);
+        most = bytes > most ? bytes : most;
+    }
+    char *all = tt_zalloc(s->nslices, most);
+    if (!all)
+        return tt_fail_memory(err, "slices");
+    for (uint32_t r = 0; r < s->nslices; r++)
+        tt_sched_pack(s, r, all + r * most);
+    n->block_bytes = most;
+    *ret = all;
+    return TUTTI_OK;
+}
+
+static tutti_status prepare(const struct tt_comm *c, const struct tt_ask *ask, struct note *n, char **ret_all, struct tutti_error *err)
+{
+    struct tt_plan *plan = NULL;
+    struct tt_sched *whole = NULL;
+    tutti_status st = plan_of(c, ask, &plan, err);
+    if (!st)
+        st = tt_plan_schedule(plan, c->topo, &whole, err);
+    if (!st)
+        st = pack_all(whole, n, ret_all, err);
+    if (!st) {
+        n->predicted_ps = plan->cost.time_ps;
+        n->bound_ps = plan->bounds.time_ps;
+        n->options = plan->options;
+        n->hash = plan_hash(c, plan->algo, &plan->options, whole->hash);
+        snprintf(n->algo, sizeof n->algo, "%s", plan->algo->name);
+    }
+    tt_sched_free(whole);
+    tt_plan_free(plan);
+    return st;
+}
+
+static void note_failure(struct note *n, tutti_status st, const struct tutti_error *why)
+{
+    n->status = st;
+    if (st)
+        memcpy(n->why, why->text, sizeof n->why);
+}
+
+/* ---- all ranks ---- */
+
+/* The note is here: the plan's fields, and this rank's slice. `all`: at rank 0. */
+static tutti_status take_slice(struct tt_comm *c, const struct tt_ask *ask, const struct note *n, const char *all, struct tt_agreed *a,
+                               struct tutti_error *err)
+{
+    char *mine = tt_alloc((size_t)n->block_bytes, 1);
+    struct tt_hand_blocks b = {.all = all, .ret_mine = mine, .bytes = (size_t)n->block_bytes};
+    a->algo = tt_algo_find(n->algo);
+    a->options = n->options;
+    a->predicted_ps = n->predicted_ps;
+    a->bound_ps = n->bound_ps;
+    a->hash = n->hash;
+    tutti_status st = !mine ? tt_fail_memory(err, "plan") : !a->algo ? tt_algo_unknown(n->algo, err) : tt_hand_each(c, &ask->why, &b, err);
+    if (!st)
+        st = tt_sched_unpack(mine, b.bytes, &a->slice, err);
+    free(mine);
+    return st;
+}
+
+static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a, struct tutti_error *err)
+{
+    struct note n = {0};
+    struct tutti_error why = {0};
+    char *all = NULL;
+    tt_watch_enter(c->world->watch, &ask->why.op);
+    if (c->rank == 0)
+        note_failure(&n, prepare(c, ask, &n, &all, &why), &why);
+    tutti_status st = tt_hand_all(c, &ask->why, &n, sizeof n, err);
+    if (!st && n.status)
+        st = tt_fail(err, (tutti_status)n.status, "%.*s", (int)sizeof n.why - 1, n.why);
+    if (!st)
+        st = take_slice(c, ask, &n, all, a, err);
+    tt_watch_leave(c->world->watch, c->tag);
+    free(all);
+    return st;
+}
+
+/* A named algorithm says by itself whether it is synthesised: then only rank 0 plans. */
+static tutti_status decide(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a, struct tutti_error *err)
+{
+    const struct tt_algo *named = ask->algo ? tt_algo_find(ask->algo) : NULL;
+    struct tt_plan *plan = NULL;
+    if (named && synthesised(named))
+        return take_handed(c, ask, a, err);
+    tutti_status st = plan_of(c, ask, &plan, err);
+    if (!st)
+        st = synthesised(plan->algo) ? take_handed(c, ask, a, err) : take_closed(c, plan, a, err);
+    tt_plan_free(plan);
+    return st;
+}
+
+tutti_status tt_plans_get(struct tt_comm *c, const struct tt_ask *ask, const struct tt_agreed **ret, struct tutti_error *err)
+{
+    const char *asked = ask->algo ? ask->algo : "auto";
+    tutti_status st = make_room(c->plans, err);
+    if (st)
+        return st;
+    struct tt_agreed **slot = slot_of(c->plans, &ask->problem, asked), *a = *slot;
+    if (!a) {
+        a = tt_zalloc(1, sizeof *a);
+        st = a && (a->asked = tt_strdup(asked)) ? TUTTI_OK : tt_fail_memory(err, "plan");
+        if (a)
+            a->problem = ask->problem;
+        if (!st)
+            st = decide(c, ask, a, err);
+        if (st) {
+            agreed_free(a);
+            return st;
+        }
+        *slot = a;
+        c->plans->n++;
+    }
+    *ret = a;
+    return TUTTI_OK;
+}
+
+tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_algo_args args = args_of(c, a);
+    bool whole = c->wire.one_host && c->size <= TT_WHOLE_RANKS;
+    return tt_algo_slice(a->algo, &args, whole ? 0 : c->rank, whole ? c->size : 1, ret, err);
+}
+
+tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps, struct tutti_error *err)
+{
+    struct note n = {0};
+    struct tutti_error why = {0};
+    struct tt_plan *plan = NULL;
+    tt_watch_enter(c->world->watch, &ask->why.op);
+    if (c->rank == 0) {
+        note_failure(&n, plan_of(c, ask, &plan, &why), &why);
+        n.predicted_ps = plan ? plan->cost.time_ps : 0;
+        tt_plan_free(plan);
+    }
+    tutti_status st = tt_hand_all(c, &ask->why, &n, sizeof n, err);
+    tt_watch_leave(c->world->watch, c->tag);
+    if (!st && n.status)
+        st = tt_fail(err, (tutti_status)n.status, "%.*s", (int)sizeof n.why - 1, n.why);
+    if (!st)
+        *ret_ps = n.predicted_ps;
+    return st;
+}
