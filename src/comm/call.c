@@ -28,7 +28,7 @@ static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call,
                                .redop = (uint8_t)call->redop,
                                .root = call->root,
                                .count = call->count,
-                               .print = k->print,
+                               .print = k->fingerprint,
                                .busy = TT_OP_COLL};
 }
 

@@ -1,26 +1,38 @@
 /* hand.c - rank 0 hands bytes to the others, as requests on the communicator's own engine: the same bytes to all, or each its own block.
  *
  * For small things that must be equal everywhere (plans, topologies), not for speed. A hand-over is numbered like any request and its
- * fingerprint is made from the reason for it, so that ranks which are in different calls get the usual verdict. It does not count as a
- * request of the caller's: the number that the watch is told is that of the call which needs it. */
+ * fingerprint is made from the call that needs it, so that ranks which are in different calls get the usual verdict. */
 #include <stdlib.h>
 
 #include "comm/parts.h"
+
+void tt_hand_begin(struct tt_comm *c, struct tt_hand *h)
+{
+    h->op.seq = ++c->calls;
+    tt_watch_enter(c->world->watch, &h->op);
+    tt_log_enter(c->log, h->op.seq);
+}
+
+void tt_hand_end(struct tt_comm *c, const struct tt_hand *h)
+{
+    tt_log_leave(c->log, h->op.seq);
+    tt_watch_leave(c->world->watch, c->tag);
+}
 
 static tutti_status start_and_wait(struct tt_comm *c, const struct tt_hand *h, struct tt_program *p, const struct tt_call *call)
 {
     struct tt_kept k = {.program = p, .fingerprint = tt_mix64(h->op.print + call->count * 2 + (call->coll == TUTTI_SCATTER))};
     uint32_t calls = c->calls;
     tutti_status st = tt_comm_begin(c, &k, call, &h->op);
-    c->calls = calls; /* a start that fails takes back a number that was not given */
+    c->calls = calls; /* the number stays given, also when the start fails: both parts of a hand-over have the same */
     return st ? st : tt_comm_finish(c, c->engine, p, &h->op);
 }
 
-/* The one slice of a binomial tree from rank 0. */
-static tutti_status tree(const struct tt_comm *c, tutti_coll coll, uint64_t total, struct tt_sched **ret, struct tutti_error *err)
+/* Rank 0 sends to each by itself, so that a rank which does not come keeps no other one waiting. */
+static tutti_status star(const struct tt_comm *c, tutti_coll coll, uint64_t total, struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = {.problem = {.coll = coll, .ranks = c->size, .count = total, .dtype = TUTTI_U8}};
-    return tt_algo_slice(tt_algo_find("binomial"), &args, c->rank, 1, ret, err);
+    return tt_algo_slice(tt_algo_find("oneshot"), &args, c->rank, 1, ret, err);
 }
 
 static tutti_status run(struct tt_comm *c, const struct tt_hand *h, const struct tt_call *call, struct tutti_error *err)
@@ -36,7 +48,7 @@ static tutti_status run(struct tt_comm *c, const struct tt_hand *h, const struct
     }
     tutti_status st = blocks || call->coll != TUTTI_SCATTER ? TUTTI_OK : tt_fail_memory(err, "hand-over");
     if (!st)
-        st = tree(c, call->coll, total, &s, err);
+        st = star(c, call->coll, total, &s, err);
     if (!st) {
         struct tt_program_config pc = {.sched = s, .rank = c->rank, .count = total, .dtype = TUTTI_U8, .block_counts = blocks};
         st = tt_program_make(&pc, &p, err);

@@ -77,8 +77,7 @@ struct tt_kept {
     struct tt_sched *own;         /* of a closed form: this rank's slice, or all; NULL: plan->slice */
     struct tt_program *program;
     struct tt_comm_plan_info info;
-    uint64_t print;       /* of the call alone: what the watch compares */
-    uint64_t fingerprint; /* of call and plan, without the sequence number: what messages carry */
+    uint64_t fingerprint; /* of call and plan, without the sequence number */
     uint64_t used;        /* for replacement */
     uint32_t holders;     /* requests that use it */
     bool running;
@@ -145,13 +144,15 @@ void tt_agree_settings(const struct tt_comm_config *c, struct tt_str *s);
 tutti_status tt_agree_topology(struct tt_comm *c, const struct tt_agreement *how, struct tt_topo **ret, struct tutti_error *err);
 /* hand.c: rank 0 hands bytes to the others; the lock is held. Ranks that are elsewhere: the usual verdict. */
 struct tt_hand {
-    struct tt_op_desc op; /* the call that needs it, as the watch knows it */
+    struct tt_op_desc op; /* the call that needs it, as the watch knows it; its number is given by tt_hand_begin */
 };
 struct tt_hand_blocks {
     const void *all; /* rank 0: as many blocks as ranks */
     void *ret_mine;
     size_t bytes; /* of each block */
 };
+void tt_hand_begin(struct tt_comm *c, struct tt_hand *h); /* this rank is in request h from now on, until tt_hand_end */
+void tt_hand_end(struct tt_comm *c, const struct tt_hand *h);
 tutti_status tt_hand_all(struct tt_comm *c, const struct tt_hand *h, void *data, size_t bytes, struct tutti_error *err);
 tutti_status tt_hand_each(struct tt_comm *c, const struct tt_hand *h, const struct tt_hand_blocks *b, struct tutti_error *err);
 /* plans.c: the plan for a problem, the same on all ranks; the lock is held. A synthesised plan that is asked for the first time is handed

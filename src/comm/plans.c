@@ -190,7 +190,7 @@ static void note_failure(struct note *n, tutti_status st, const struct tutti_err
 /* ---- all ranks ---- */
 
 /* The note is here: the plan's fields, and this rank's slice. `all`: at rank 0. */
-static tutti_status take_slice(struct tt_comm *c, const struct tt_ask *ask, const struct note *n, const char *all, struct tt_agreed *a,
+static tutti_status take_slice(struct tt_comm *c, const struct tt_hand *h, const struct note *n, const char *all, struct tt_agreed *a,
                                struct tutti_error *err)
 {
     char *mine = tt_alloc((size_t)n->block_bytes, 1);
@@ -200,7 +200,7 @@ static tutti_status take_slice(struct tt_comm *c, const struct tt_ask *ask, cons
     a->predicted_ps = n->predicted_ps;
     a->bound_ps = n->bound_ps;
     a->hash = n->hash;
-    tutti_status st = !mine ? tt_fail_memory(err, "plan") : !a->algo ? tt_algo_unknown(n->algo, err) : tt_hand_each(c, &ask->why, &b, err);
+    tutti_status st = !mine ? tt_fail_memory(err, "plan") : !a->algo ? tt_algo_unknown(n->algo, err) : tt_hand_each(c, h, &b, err);
     if (!st)
         st = tt_sched_unpack(mine, b.bytes, &a->slice, err);
     free(mine);
@@ -211,16 +211,17 @@ static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, str
 {
     struct note n = {0};
     struct tutti_error why = {0};
+    struct tt_hand h = ask->why;
     char *all = NULL;
-    tt_watch_enter(c->world->watch, &ask->why.op);
+    tt_hand_begin(c, &h);
     if (c->rank == 0)
         note_failure(&n, prepare(c, ask, &n, &all, &why), &why);
-    tutti_status st = tt_hand_all(c, &ask->why, &n, sizeof n, err);
+    tutti_status st = tt_hand_all(c, &h, &n, sizeof n, err);
     if (!st && n.status)
         st = tt_fail(err, (tutti_status)n.status, "%.*s", (int)sizeof n.why - 1, n.why);
     if (!st)
-        st = take_slice(c, ask, &n, all, a, err);
-    tt_watch_leave(c->world->watch, c->tag);
+        st = take_slice(c, &h, &n, all, a, err);
+    tt_hand_end(c, &h);
     free(all);
     return st;
 }
@@ -276,14 +277,15 @@ tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint6
     struct note n = {0};
     struct tutti_error why = {0};
     struct tt_plan *plan = NULL;
-    tt_watch_enter(c->world->watch, &ask->why.op);
+    struct tt_hand h = ask->why;
+    tt_hand_begin(c, &h);
     if (c->rank == 0) {
         note_failure(&n, plan_of(c, ask, &plan, &why), &why);
         n.predicted_ps = plan ? plan->cost.time_ps : 0;
         tt_plan_free(plan);
     }
-    tutti_status st = tt_hand_all(c, &ask->why, &n, sizeof n, err);
-    tt_watch_leave(c->world->watch, c->tag);
+    tutti_status st = tt_hand_all(c, &h, &n, sizeof n, err);
+    tt_hand_end(c, &h);
     if (!st && n.status)
         st = tt_fail(err, (tutti_status)n.status, "%.*s", (int)sizeof n.why - 1, n.why);
     if (!st)

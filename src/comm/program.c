@@ -116,7 +116,6 @@ static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
 static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, struct tt_ask *ret, struct tutti_error *err)
 {
     struct tt_ask ask = {.why.op = {.comm = c->tag,
-                                    .seq = c->calls + 1,
                                     .coll = (uint8_t)call->coll,
                                     .dtype = (uint8_t)call->dtype,
                                     .redop = (uint8_t)call->redop,
@@ -168,8 +167,7 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
                                          .predicted_us = (double)k->plan->predicted_ps / 1e6,
                                          .bound_us = (double)k->plan->bound_ps / 1e6,
                                          .fused = c->wire.one_host};
-    k->print = ask.why.op.print;
-    k->fingerprint = tt_mix64(k->print ^ tt_mix64(k->plan->hash));
+    k->fingerprint = tt_mix64(ask.why.op.print ^ tt_mix64(k->plan->hash));
     return TUTTI_OK;
 }
 

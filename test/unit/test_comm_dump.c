@@ -47,11 +47,12 @@ static void test_once(void **state)
 {
     struct tt_comm c = {.topo = topo_of("star:5"), .size = 5, .tag = 0x2b, .dump = folder};
     struct tt_plan *p = plan_of(c.topo, "ring");
+    const struct tt_agreed agreed = {.problem = p->problem, .algo = p->algo, .options = p->options};
     struct tt_sched *mine = slice_of(&c, p), *back, *whole;
     struct tutti_error err;
     char name[256], path[300];
     (void)state;
-    assert_int_equal(tt_comm_admit(&c, p, mine, &err), TUTTI_OK);
+    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
     assert_int_equal(files(name), 1);
     assert_memory_equal(name, "allreduce-ring-5-16384-c2b-", 27);
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -62,7 +63,7 @@ static void test_once(void **state)
     assert_int_equal(tt_plan_schedule(p, c.topo, &whole, &err), TUTTI_OK);
     assert_true(tt_sched_equal(back, whole));
     unlink(path);
-    assert_int_equal(tt_comm_admit(&c, p, mine, &err), TUTTI_OK);
+    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
     assert_int_equal(files(name), 0); /* it was written once */
     tt_sched_free(back);
     tt_sched_free(whole);
@@ -76,12 +77,13 @@ static void test_too_large(void **state)
 {
     struct tt_comm c = {.topo = topo_of("star:4096"), .size = 4096, .dump = folder};
     struct tt_plan *p = plan_of(c.topo, "ring");
+    const struct tt_agreed agreed = {.problem = p->problem, .algo = p->algo, .options = p->options};
     struct tt_sched *mine = slice_of(&c, p);
     struct tutti_error err;
     char name[256];
     (void)state;
     assert_false(tt_dump_wants(&c, p, mine));
-    assert_int_equal(tt_comm_admit(&c, p, mine, &err), TUTTI_OK); /* the job goes on */
+    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK); /* the job goes on */
     assert_int_equal(files(name), 0);
     tt_sched_free(mine);
     tt_plan_free(p);
@@ -95,11 +97,12 @@ static void test_folder_gone(void **state)
     snprintf(gone, sizeof gone, "%s/gone", folder);
     struct tt_comm c = {.topo = topo_of("star:3"), .size = 3, .dump = gone};
     struct tt_plan *p = plan_of(c.topo, "direct");
+    const struct tt_agreed agreed = {.problem = p->problem, .algo = p->algo, .options = p->options};
     struct tt_sched *mine = slice_of(&c, p);
     struct tutti_error err;
     (void)state;
     assert_true(tt_dump_wants(&c, p, mine));
-    assert_int_equal(tt_comm_admit(&c, p, mine, &err), TUTTI_OK);
+    assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
     tt_sched_free(mine);
     tt_plan_free(p);
     tt_vec_free(&c.passed);
