@@ -129,7 +129,7 @@ struct tutti_comm_options {
     bool insecure;
     const char *iface;     /* interface filter */
     const char *transport; /* "shm", "tcp", "mpi" (tutti-mpi(7)) or NULL: shared memory inside a host, TCP between hosts */
-    const char *topo;      /* spec or file; NULL: hosts and cores as found */
+    const char *topo;      /* spec or file; NULL: hosts and cores as found. Ranks may write it differently, the network must be the same */
     const char *algo;      /* fix the algorithm of all-reduce; NULL: the planner's choice */
     bool reproducible;     /* sums in rank order: the same bits for every size, offset and transport */
     uint64_t timeout_us;   /* deadline of every wait; 0: TUTTI_TIMEOUT or 30 s */
@@ -176,8 +176,9 @@ tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *o
 tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 
-/* The same as persistent requests: made once, started any number of times; all ranks start a communicator's requests in the same order.
- * Between start and completion the buffers belong to the library. start, test and wait never allocate. */
+/* The same as persistent requests: made once, started any number of times; all ranks make and start a communicator's requests in the same
+ * order. Making one is collective: where the plan is synthesised (multitree, forest, flex) and the first of its kind, it waits for rank 0,
+ * which hands the plan out. Between start and completion the buffers belong to the library. start, test and wait never allocate. */
 tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
                                   struct tutti_request **ret);
 tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,

@@ -367,7 +367,7 @@ struct tutti_comm_plan_info {
     double predicted_us, bound_us;
     bool fused; /* by direct access inside the host */
 };
-/* The plan such a call would take (root 0). */
+/* The plan such a call would take (root 0). Collective, like the call. */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
 /* What ran for such a call, asked after it: the schedule, and how this rank's operations were carried out in the last run: as messages, by

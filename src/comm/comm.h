@@ -3,8 +3,8 @@
  * Opening: boot meets the others; the network is what TUTTI_TOPO (or the options) say, else hosts and cores as found: ranks of one host
  * around a "memory" switch, hosts around a network switch, with alpha, beta and gamma measured at opening (200 ms at most, cached in
  * $XDG_CACHE_HOME/tutti, rank 0 decides for all). Transports: shared memory between ranks of one host, TCP between hosts
- * (TUTTI_TRANSPORT=tcp: TCP everywhere; mpi: an MPI library everywhere, which then also says who is who). Version, settings and plan hashes
- * are compared and refused with a diff.
+ * (TUTTI_TRANSPORT=tcp: TCP everywhere; mpi: an MPI library everywhere, which then also says who is who). Version, algorithms, settings
+ * and the network itself are compared at opening and refused with the first difference (agree.c); messages carry the hash of the plan.
  *
  * Requests are numbered in the order they are started, which is the same on all ranks (checked by fingerprints). Blocking calls progress
  * themselves; requests that were started and not waited for are progressed by a background thread. All functions are thread-safe per
@@ -95,7 +95,8 @@ struct tt_call {
 };
 /* Blocking. */
 tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call);
-/* Persistent. */
+/* Persistent. Making one waits for rank 0 when its plan is synthesised and the first of its kind (plans.c), and for nobody otherwise; all
+ * ranks make and start requests in the same order. */
 struct tt_request;
 tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, struct tt_request **ret);
 tutti_status tt_request_start(struct tt_request *r);
@@ -170,7 +171,7 @@ struct tt_comm_place {
 };
 void tt_comm_place(const struct tt_comm *c, uint32_t rank, struct tt_comm_place *ret);
 
-/* What bench prints: the plan that a call would take. */
+/* What bench prints: the plan that a call would take. Collective, like making a request: a synthesised plan comes from rank 0. */
 struct tt_comm_plan_info {
     const char *algo;
     double predicted_us, bound_us;
@@ -186,6 +187,6 @@ struct tt_comm_explained {
     double predicted_us, bound_us;
 };
 tutti_status tt_comm_explain(struct tt_comm *c, const struct tt_call *call, struct tt_comm_explained *ret, struct tutti_error *err);
-/* The predicted time of such a call, the same on all ranks; nothing is kept for it but the plan. */
+/* Rank 0's predicted time of such a call. Collective; nothing is kept. */
 tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps, struct tutti_error *err);
 #endif

@@ -28,6 +28,13 @@ struct note {
     char why[sizeof((struct tutti_error *)0)->text];
 };
 
+/* One hand-over. */
+struct handed {
+    struct tt_hand hand;
+    struct note note;
+    char *all; /* rank 0: packed slices of all ranks */
+};
+
 /* Open addressing; cap is a power of two, or 0. */
 struct tt_plans {
     struct tt_agreed **slots;
@@ -189,40 +196,50 @@ static void note_failure(struct note *n, tutti_status st, const struct tutti_err
 
 /* ---- all ranks ---- */
 
-/* The note is here: the plan's fields, and this rank's slice. `all`: at rank 0. */
-static tutti_status take_slice(struct tt_comm *c, const struct tt_hand *h, const struct note *n, const char *all, struct tt_agreed *a,
-                               struct tutti_error *err)
+/* The note is here: the plan's fields, and this rank's slice. */
+static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct tt_agreed *a, struct tutti_error *err)
 {
+    const struct note *n = &x->note;
     char *mine = tt_alloc((size_t)n->block_bytes, 1);
-    struct tt_hand_blocks b = {.all = all, .ret_mine = mine, .bytes = (size_t)n->block_bytes};
+    struct tt_hand_blocks b = {.all = x->all, .ret_mine = mine, .bytes = (size_t)n->block_bytes};
     a->algo = tt_algo_find(n->algo);
     a->options = n->options;
     a->predicted_ps = n->predicted_ps;
     a->bound_ps = n->bound_ps;
     a->hash = n->hash;
-    tutti_status st = !mine ? tt_fail_memory(err, "plan") : !a->algo ? tt_algo_unknown(n->algo, err) : tt_hand_each(c, h, &b, err);
+    tutti_status st = mine ? TUTTI_OK : tt_fail_memory(err, "plan");
+    if (!st && !a->algo)
+        st = tt_algo_unknown(n->algo, err);
+    if (!st)
+        st = tt_hand_each(c, &x->hand, &b, err);
     if (!st)
         st = tt_sched_unpack(mine, b.bytes, &a->slice, err);
     free(mine);
     return st;
 }
 
+/* The note goes to all; a refusal of rank 0 is everybody's. */
+static tutti_status spread(struct tt_comm *c, struct handed *x, struct tutti_error *err)
+{
+    struct note *n = &x->note;
+    tutti_status st = tt_hand_all(c, &x->hand, n, sizeof *n, err);
+    if (!st && n->status)
+        st = tt_fail(err, (tutti_status)n->status, "%.*s", (int)sizeof n->why - 1, n->why);
+    return st;
+}
+
 static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a, struct tutti_error *err)
 {
-    struct note n = {0};
+    struct handed x = {.hand = ask->why};
     struct tutti_error why = {0};
-    struct tt_hand h = ask->why;
-    char *all = NULL;
-    tt_hand_begin(c, &h);
+    tt_hand_begin(c, &x.hand);
     if (c->rank == 0)
-        note_failure(&n, prepare(c, ask, &n, &all, &why), &why);
-    tutti_status st = tt_hand_all(c, &h, &n, sizeof n, err);
-    if (!st && n.status)
-        st = tt_fail(err, (tutti_status)n.status, "%.*s", (int)sizeof n.why - 1, n.why);
+        note_failure(&x.note, prepare(c, ask, &x.note, &x.all, &why), &why);
+    tutti_status st = spread(c, &x, err);
     if (!st)
-        st = take_slice(c, &h, &n, all, a, err);
-    tt_hand_end(c, &h);
-    free(all);
+        st = take_slice(c, &x, a, err);
+    tt_hand_end(c, &x.hand);
+    free(x.all);
     return st;
 }
 
@@ -274,21 +291,18 @@ tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, 
 
 tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps, struct tutti_error *err)
 {
-    struct note n = {0};
+    struct handed x = {.hand = ask->why};
     struct tutti_error why = {0};
     struct tt_plan *plan = NULL;
-    struct tt_hand h = ask->why;
-    tt_hand_begin(c, &h);
+    tt_hand_begin(c, &x.hand);
     if (c->rank == 0) {
-        note_failure(&n, plan_of(c, ask, &plan, &why), &why);
-        n.predicted_ps = plan ? plan->cost.time_ps : 0;
+        note_failure(&x.note, plan_of(c, ask, &plan, &why), &why);
+        x.note.predicted_ps = plan ? plan->cost.time_ps : 0;
         tt_plan_free(plan);
     }
-    tutti_status st = tt_hand_all(c, &h, &n, sizeof n, err);
-    tt_hand_end(c, &h);
-    if (!st && n.status)
-        st = tt_fail(err, (tutti_status)n.status, "%.*s", (int)sizeof n.why - 1, n.why);
+    tutti_status st = spread(c, &x, err);
+    tt_hand_end(c, &x.hand);
     if (!st)
-        *ret_ps = n.predicted_ps;
+        *ret_ps = x.note.predicted_ps;
     return st;
 }

@@ -15,8 +15,10 @@
 struct head {
     uint64_t magic, bytes; /* all of it */
     uint64_t nops, nspans;
-    uint32_t rank, weights, owners, pad; /* weights, owners: present? */
-    struct tt_shape shape;               /* pointers NULL */
+    uint32_t rank, pad;
+    uint32_t weights, owners;    /* present? */
+    uint32_t inplace, symmetric; /* the shape's: any bits of a damaged one are a number */
+    struct tt_shape shape;       /* without them, and pointers NULL */
 };
 
 /* Where the parts lie. */
@@ -53,6 +55,8 @@ static struct head head_of(const struct tt_sched *s, uint32_t rank)
     h.owners = s->shape.owner != NULL;
     h.shape = s->shape;
     h.shape.weights = h.shape.owner = NULL;
+    h.inplace = s->shape.inplace;
+    h.symmetric = s->shape.symmetric;
     lay_out(&h, &p);
     h.bytes = p.end;
     return h;
@@ -102,6 +106,8 @@ static tutti_status take_shape(const char *data, const struct head *h, const str
     struct tt_shape s = h->shape;
     s.weights = h->weights ? take_list(data + p->weights, s.chunks) : NULL;
     s.owner = h->owners ? take_list(data + p->owners, s.chunks) : NULL;
+    s.inplace = h->inplace != 0;
+    s.symmetric = h->symmetric != 0;
     s.algo[sizeof s.algo - 1] = s.options[sizeof s.options - 1] = 0;
     if ((h->weights && !s.weights) || (h->owners && !s.owner)) {
         tt_shape_free(&s);
