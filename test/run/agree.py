@@ -128,7 +128,7 @@ def ranks_in(text):
     return found
 
 
-def run(tutti, program, n, variables):
+def run_once(tutti, program, n, variables):
     """The lines of a job by rank, or None when it had to be ended or a rank said nothing."""
     env = dict(os.environ, **variables)
     job = subprocess.Popen([tutti, "run", "-n", str(n), "--timeout", DEADLINE, "--", program], env=env, stdout=subprocess.PIPE,
@@ -142,6 +142,15 @@ def run(tutti, program, n, variables):
     lines = [re.match(r"rank (\d+) (\w+) ?(.*)", line) for line in out.splitlines()]
     said = {int(m.group(1)): (m.group(2), m.group(3)) for m in lines if m}
     return said if len(said) == n else None
+
+
+def run(tutti, program, n, variables):
+    """The same. Between its choice and its use another process may take the launcher's port: such a job has not begun and is tried again."""
+    for _ in range(4):
+        said = run_once(tutti, program, n, variables)
+        if not said or "is in use by another process" not in said[0][1]:
+            break
+    return said
 
 
 def judge(said, algo, others, text):
