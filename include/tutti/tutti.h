@@ -177,8 +177,9 @@ tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count,
 tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 
 /* The same as persistent requests: made once, started any number of times; all ranks make and start a communicator's requests in the same
- * order. Making one is collective: where the plan is synthesised (multitree, forest, flex) and the first of its kind, it waits for rank 0,
- * which hands the plan out. Between start and completion the buffers belong to the library. start, test and wait never allocate. */
+ * order. Making one is collective: where the plan is synthesised (multitree, forest, flex) and the first of its kind, it waits
+ * until all ranks make it: rank 0 hands the plan out. Between start and completion the buffers belong to the library. start, test and wait
+ * never allocate. */
 tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
                                   struct tutti_request **ret);
 tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,

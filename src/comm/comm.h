@@ -95,8 +95,8 @@ struct tt_call {
 };
 /* Blocking. */
 tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call);
-/* Persistent. Making one waits for rank 0 when its plan is synthesised and the first of its kind (plans.c), and for nobody otherwise; all
- * ranks make and start requests in the same order. */
+/* Persistent. Making one waits for all ranks when its plan is synthesised and the first of its kind (plans.c), and for nobody otherwise;
+ * all ranks make and start requests in the same order. */
 struct tt_request;
 tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, struct tt_request **ret);
 tutti_status tt_request_start(struct tt_request *r);

@@ -21,18 +21,18 @@ void tt_hand_end(struct tt_comm *c, const struct tt_hand *h)
 
 static tutti_status start_and_wait(struct tt_comm *c, const struct tt_hand *h, struct tt_program *p, const struct tt_call *call)
 {
-    struct tt_kept k = {.program = p, .fingerprint = tt_mix64(h->op.print + call->count * 2 + (call->coll == TUTTI_SCATTER))};
+    struct tt_kept k = {.program = p, .fingerprint = tt_mix64(h->op.print + call->count * TUTTI_COLL_COUNT + (uint64_t)call->coll)};
     uint32_t calls = c->calls;
     tutti_status st = tt_comm_begin(c, &k, call, &h->op);
-    c->calls = calls; /* the number stays given, also when the start fails: both parts of a hand-over have the same */
+    c->calls = calls; /* the number stays given, also when the start fails: all parts of a hand-over have the same */
     return st ? st : tt_comm_finish(c, c->engine, p, &h->op);
 }
 
 /* Rank 0 sends to each by itself, so that a rank which does not come keeps no other one waiting. */
-static tutti_status star(const struct tt_comm *c, tutti_coll coll, uint64_t total, struct tt_sched **ret, struct tutti_error *err)
+static tutti_status slice_of(const struct tt_comm *c, tutti_coll coll, uint64_t total, struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = {.problem = {.coll = coll, .ranks = c->size, .count = total, .dtype = TUTTI_U8}};
-    return tt_algo_slice(tt_algo_find("oneshot"), &args, c->rank, 1, ret, err);
+    return tt_algo_slice(tt_algo_find(coll == TUTTI_BARRIER ? "binomial" : "oneshot"), &args, c->rank, 1, ret, err);
 }
 
 static tutti_status run(struct tt_comm *c, const struct tt_hand *h, const struct tt_call *call, struct tutti_error *err)
@@ -48,7 +48,7 @@ static tutti_status run(struct tt_comm *c, const struct tt_hand *h, const struct
     }
     tutti_status st = blocks || call->coll != TUTTI_SCATTER ? TUTTI_OK : tt_fail_memory(err, "hand-over");
     if (!st)
-        st = star(c, call->coll, total, &s, err);
+        st = slice_of(c, call->coll, total, &s, err);
     if (!st) {
         struct tt_program_config pc = {.sched = s, .rank = c->rank, .count = total, .dtype = TUTTI_U8, .block_counts = blocks};
         st = tt_program_make(&pc, &p, err);
@@ -71,4 +71,10 @@ tutti_status tt_hand_each(struct tt_comm *c, const struct tt_hand *h, const stru
 {
     struct tt_call call = {.coll = TUTTI_SCATTER, .in = b->all, .out = b->ret_mine, .count = b->bytes, .dtype = TUTTI_U8};
     return run(c, h, &call, err);
+}
+
+tutti_status tt_hand_meet(struct tt_comm *c, const struct tt_hand *h, struct tutti_error *err)
+{
+    struct tt_call call = {.coll = TUTTI_BARRIER, .dtype = TUTTI_U8};
+    return c->size > 1 ? run(c, h, &call, err) : TUTTI_OK;
 }

@@ -155,6 +155,9 @@ void tt_hand_begin(struct tt_comm *c, struct tt_hand *h); /* this rank is in req
 void tt_hand_end(struct tt_comm *c, const struct tt_hand *h);
 tutti_status tt_hand_all(struct tt_comm *c, const struct tt_hand *h, void *data, size_t bytes, struct tutti_error *err);
 tutti_status tt_hand_each(struct tt_comm *c, const struct tt_hand *h, const struct tt_hand_blocks *b, struct tutti_error *err);
+/* Ends a hand-over when all ranks have come to this point: until then rank 0, which only sends, would go on, and could not tell what it
+ * was in when another rank turns out to be in something else. */
+tutti_status tt_hand_meet(struct tt_comm *c, const struct tt_hand *h, struct tutti_error *err);
 /* plans.c: the plan for a problem, the same on all ranks; the lock is held. A synthesised plan that is asked for the first time is handed
  * out by rank 0: then all ranks must ask, in the same order. A refusal has the same reason everywhere and leaves the communicator usable.
  */

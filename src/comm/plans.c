@@ -7,8 +7,8 @@
  *
  * Synthesised plans (searches, linear programs, floating-point weights) are made by rank 0 only and handed out:
  *
- *     rank 0   plan, build     note to all: algorithm, options, times, hash       to each its own slice
- *     others                   take the note; a refusal is everybody's            check the slice
+ *     rank 0   plan, build     note to all: algorithm, options, times, hash       all meet     to each its own slice
+ *     others                   take the note                                      all meet     check the slice
  *
  * A plan is kept as long as the communicator: whether a call needs a hand-over depends only on the calls before it, which are the same
  * on all ranks, and on nothing that a rank may forget. */
@@ -218,11 +218,13 @@ static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct
     return st;
 }
 
-/* The note goes to all; a refusal of rank 0 is everybody's. */
+/* The note goes to all, and all have come for the same one; a refusal of rank 0 is everybody's. */
 static tutti_status spread(struct tt_comm *c, struct handed *x, struct tutti_error *err)
 {
     struct note *n = &x->note;
     tutti_status st = tt_hand_all(c, &x->hand, n, sizeof *n, err);
+    if (!st)
+        st = tt_hand_meet(c, &x->hand, err);
     if (!st && n->status)
         st = tt_fail(err, (tutti_status)n->status, "%.*s", (int)sizeof n->why - 1, n->why);
     return st;
