@@ -1,10 +1,11 @@
-/* freeze.c - the frozen schedule: handing over the builder's arrays, counting steps, hashing, comparing, looking up.
+/* freeze.c - the frozen schedule: handing over the builder's arrays, counting steps, hashing, comparing, looking up, sharing.
  *
  * Freezing moves the arrays and shrinks them in place; nothing is copied, because a ring of 2,048 ranks is 740 MB of operations and
  * must not need them twice. Each op and span is a struct of fixed-width fields without padding, so hash and equality work on bytes
  * (little-endian, like every machine that could run this; the hash of a file read elsewhere would not match). */
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,16 +26,23 @@ struct tt_slice tt_sched_slice(const struct tt_sched *s, uint32_t rank)
     };
 }
 
-void tt_sched_free(struct tt_sched *s)
+static void free_arrays(struct tt_sched *s)
 {
-    if (!s)
-        return;
     tt_shape_free(&s->shape);
     free((void *)s->op_start);
     free((void *)s->span_start);
     free((void *)s->ops);
     free((void *)s->spans);
     free((void *)s->routes); /* the links lie behind them */
+    free(s->users);
+}
+
+void tt_sched_free(struct tt_sched *s)
+{
+    if (!s)
+        return;
+    if (!s->users || atomic_fetch_sub_explicit(s->users, 1, memory_order_acq_rel) == 1)
+        free_arrays(s);
     free(s);
 }
 
@@ -137,6 +145,15 @@ static tutti_status count_steps(struct tt_sched *s, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* The count of a schedule that nobody shares yet. */
+static _Atomic uint32_t *alone(void)
+{
+    _Atomic uint32_t *users = tt_alloc(1, sizeof *users);
+    if (users)
+        atomic_init(users, 1);
+    return users;
+}
+
 tutti_status tt_build_freeze(struct tt_builder *b, struct tt_sched **ret, struct tutti_error *err)
 {
     tutti_status st = b->status;
@@ -151,7 +168,8 @@ tutti_status tt_build_freeze(struct tt_builder *b, struct tt_sched **ret, struct
         st = tt_fail_memory(err, "schedule");
         goto out;
     }
-    st = freeze_routes(b, s, err);
+    s->users = alone();
+    st = s->users ? freeze_routes(b, s, err) : tt_fail_memory(err, "schedule");
     if (st == TUTTI_OK)
         st = take_arrays(b, s, err);
     if (st == TUTTI_OK)
@@ -241,4 +259,33 @@ bool tt_sched_equal(const struct tt_sched *a, const struct tt_sched *b)
     return same_bytes(a->op_start, b->op_start, starts) && same_bytes(a->span_start, b->span_start, starts) &&
            same_bytes(a->ops, b->ops, (size_t)a->nops * sizeof *a->ops) &&
            same_bytes(a->spans, b->spans, (size_t)a->nspans * sizeof *a->spans) && same_routes(a, b);
+}
+
+/* ---- sharing ---- */
+
+static bool made_for_same(const struct tt_shape *a, const struct tt_shape *b)
+{
+    return a->segments == b->segments && a->count == b->count && a->dtype == b->dtype && a->redop == b->redop;
+}
+
+tutti_status tt_sched_share(const struct tt_sched *s, const struct tt_shape *made_for, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_sched *copy = tt_alloc(1, sizeof *copy);
+    assert(s->users);
+    if (!copy)
+        return tt_fail_memory(err, "schedule");
+    *copy = *s;
+    if (made_for) {
+        struct tt_shape *shape = &copy->shape;
+        memcpy(shape->options, made_for->options, sizeof shape->options);
+        shape->segments = made_for->segments;
+        shape->count = made_for->count;
+        shape->dtype = made_for->dtype;
+        shape->redop = made_for->redop;
+        if (!made_for_same(shape, &s->shape))
+            copy->hash = tt_sched_hash(copy);
+    }
+    atomic_fetch_add_explicit(s->users, 1, memory_order_relaxed);
+    *ret = copy;
+    return TUTTI_OK;
 }

@@ -113,7 +113,8 @@ struct tt_slice {
 };
 
 /* Frozen: flat arrays, read-only, shared freely between threads (they are the builder's own, shrunk in place: freezing a schedule
- * never needs its memory twice). It may hold all ranks or only some in a row. */
+ * never needs its memory twice). It may hold all ranks or only some in a row. Several schedules may share one set of arrays, see
+ * tt_sched_share. */
 struct tt_sched {
     struct tt_shape shape;
     uint32_t first_rank, nslices; /* ranks first_rank .. first_rank+nslices-1 are here; whole: 0, shape.ranks */
@@ -126,9 +127,13 @@ struct tt_sched {
     uint32_t nroutes;
     const struct tt_sched_route *routes; /* sorted by (src, dst, channel) */
     uint64_t hash;                       /* of shape (without algo and options text), operations, routes: the plan hash ranks compare */
+    _Atomic uint32_t *users;             /* schedules that share the arrays, weights and owners included; NULL: this one alone */
 };
 struct tt_slice tt_sched_slice(const struct tt_sched *s, uint32_t rank); /* asserts that the rank is held */
-void tt_sched_free(struct tt_sched *s);                                  /* accepts NULL */
+void tt_sched_free(struct tt_sched *s);                                  /* accepts NULL; the last of those that share frees the arrays */
+/* The operations of s for another problem: *ret is the caller's, shares the arrays of s, and takes options, segments, count, dtype and
+ * redop from `made_for`. NULL: a second owner of s as it is. Safe from any thread as long as s itself is not freed meanwhile. */
+tutti_status tt_sched_share(const struct tt_sched *s, const struct tt_shape *made_for, struct tt_sched **ret, struct tutti_error *err);
 /* The declared route of (src, dst, channel), or NULL. */
 const struct tt_sched_route *tt_sched_route(const struct tt_sched *s, uint32_t src, uint32_t dst, uint32_t channel);
 

@@ -292,14 +292,64 @@ static void test_names(void **state)
     (void)state;
 }
 
+/* Shared: the same arrays for another problem, hashed as if built for it; they live until the last owner goes. */
+static void test_share(void **state)
+{
+    struct tt_shape other = {.segments = 4, .count = 999, .dtype = TUTTI_F64, .redop = TUTTI_MAX, .options = "segments=4"};
+    struct tt_sched *s[2], *shared = NULL, *again = NULL;
+    for (size_t i = 0; i < countof(s); i++) {
+        struct tt_shape shape = shape_of(2, 3);
+        struct tt_builder b;
+        uint32_t *weights = tt_alloc(3, sizeof *weights);
+        assert_non_null(weights);
+        weights[0] = 5, weights[1] = 1, weights[2] = 2;
+        shape.weights = weights;
+        if (i == 1) {
+            shape.segments = other.segments;
+            shape.count = other.count;
+            shape.dtype = other.dtype;
+            shape.redop = other.redop;
+            memcpy(shape.options, other.options, sizeof shape.options);
+        }
+        tt_build_begin(&b, &shape, 0);
+        for (uint32_t r = 0; r < 2; r++) {
+            struct tt_span all = tt_span_range(TT_BUF_IN, 0, 3);
+            tt_build_rank(&b, r);
+            tt_emit_send(&b, 0, 1 - r, 0, &all, 1);
+        }
+        s[i] = freeze(&b);
+    }
+    assert_int_equal(tt_sched_share(s[0], &other, &shared, NULL), TUTTI_OK);
+    assert_ptr_equal(shared->ops, s[0]->ops);
+    assert_ptr_equal(shared->shape.weights, s[0]->shape.weights);
+    assert_true(tt_sched_equal(shared, s[1]));
+    assert_int_equal(shared->hash, s[1]->hash);
+    assert_int_not_equal(shared->hash, s[0]->hash);
+    assert_int_equal(s[0]->shape.segments, 1);
+    tt_sched_free(s[0]);
+    assert_int_equal(tt_sched_share(shared, NULL, &again, NULL), TUTTI_OK);
+    tt_sched_free(shared);
+    assert_true(tt_sched_equal(again, s[1]));
+    assert_int_equal(again->hash, s[1]->hash);
+    tt_sched_free(again);
+    tt_sched_free(s[1]);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical),        cmocka_unit_test(test_sources_keep_ranges_apart),
-        cmocka_unit_test(test_reduce),           cmocka_unit_test(test_empty_operations_vanish),
-        cmocka_unit_test(test_slices_and_steps), cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_limits),           cmocka_unit_test(test_hash_and_equal),
-        cmocka_unit_test(test_cyclic),           cmocka_unit_test(test_names),
+        cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_sources_keep_ranges_apart),
+        cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_empty_operations_vanish),
+        cmocka_unit_test(test_slices_and_steps),
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_hash_and_equal),
+        cmocka_unit_test(test_cyclic),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_share),
     };
     return cmocka_run_group_tests_name("sched build", tests, NULL, NULL);
 }
