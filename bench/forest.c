@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "algo/algos.h"
+#include "algo/forest.h"
 #include "plan/plan.h"
 #include "sim/sim.h"
 
@@ -131,14 +131,18 @@ static tutti_status examine(const struct tt_topo *t, struct figures *f, struct t
     struct tt_algo_args a = {.topo = t, .problem = {.coll = TUTTI_ALLREDUCE, .ranks = t->ranks, .count = COUNT, .dtype = TUTTI_F32}};
     struct tt_plan_options o = {.algo = "forest"};
     struct tt_algo_report rate;
+    struct tt_packing packing;
     struct tt_plan *p;
     double start = now_s();
-    tutti_status st = tt_algo_forest.report(&a, &rate, err);
+    tutti_status st = tt_pack_make(t, TT_PACK_BOTH, tt_pack_trees(&a), &packing, err);
     f->cpu_s = now_s() - start;
-    if (!st)
+    if (!st) {
+        tt_packing_free(&packing);
         st = tt_plan_make(t, &a.problem, &o, NULL, &p, err);
+    }
     if (st)
         return st;
+    rate = p->built.report;
     double trees_s = 4.0 * COUNT / rate.dual_rate, any_s = (double)p->bounds.time_ps * 1e-12, bound_s = any_s > trees_s ? any_s : trees_s;
     f->ranks = t->ranks;
     f->rate = 4.0 * COUNT / rate.rate / bound_s - 1;

@@ -7,6 +7,7 @@
 
 #include "algo/algos.h"
 #include "algo/multitree.h"
+#include "plan/parts.h"
 
 enum { RUNS = 7 };
 
@@ -37,17 +38,20 @@ static double grow(const struct tt_topo *t, uint32_t *ret_steps)
     return ms;
 }
 
+/* Reading the trees back: the file, and the trees in it. -1: they are not kept. */
 static double load(const struct tt_topo *t)
 {
     struct tt_forest_options o = {0};
+    struct tt_algo_memo m = {.name = ""};
     struct tt_forest f;
-    if (tt_forest_get(t, &o, &f, NULL))
+    if (!tt_forest_worth_keeping(t))
         return -1;
-    tt_forest_free(&f);
+    tt_forest_name(t, &o, m.name, sizeof m.name);
     double start = now_ms();
-    if (!tt_forest_cache_load(t, &o, &f))
+    if (!tt_plan_disk_read(m.name, &m.known) || !tt_forest_decode(t, &o, &m.known, &f))
         return -1;
     double ms = now_ms() - start;
+    tt_vec_free(&m.known);
     tt_forest_free(&f);
     return ms;
 }
@@ -55,12 +59,12 @@ static double load(const struct tt_topo *t)
 static double schedule(const struct tt_topo *t)
 {
     struct tt_algo_args a = {.problem = {.coll = TUTTI_ALLREDUCE, .ranks = t->ranks, .count = 1 << 24, .dtype = TUTTI_F32}, .topo = t};
-    struct tt_sched *s;
+    struct tt_built b;
     double start = now_ms();
-    if (tt_algo_build(&tt_algo_multitree, &a, &s, NULL))
+    if (tt_plan_build(&tt_algo_multitree, &a, NULL, &b, NULL))
         return -1;
     double ms = now_ms() - start;
-    tt_sched_free(s);
+    tt_sched_free(b.sched);
     return ms;
 }
 
@@ -77,6 +81,7 @@ static int measure(const char *spec)
     for (int i = 0; i < RUNS; i++)
         ms[i] = grow(t, &steps);
     qsort(ms, RUNS, sizeof ms[0], compare);
+    schedule(t); /* writes the trees */
     double from_disk = load(t), whole = schedule(t);
     printf("%-18s %5u ranks  %5u steps  grown in %9.3f ms", spec, t->ranks, steps, ms[0]);
     if (from_disk >= 0)

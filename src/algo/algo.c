@@ -114,6 +114,7 @@ static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, u
 tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first, uint32_t n, struct tt_sched **ret,
                            struct tutti_error *err)
 {
+    struct tt_synthesis empty = {0}; /* no memo has a name, so that build allocates nothing in it */
     struct tt_shape shape;
     struct tt_builder b;
     tutti_status st = tt_algo_shape(al, a, &shape, err);
@@ -128,11 +129,41 @@ tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *
     if (al->slice)
         list_ranks(al, a, n, &b);
     else
-        al->build(a, &b);
+        al->build(a, &empty, &b);
     return tt_build_freeze(&b, ret, err);
 }
 
 tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_sched **ret, struct tutti_error *err)
 {
     return tt_algo_slice(al, a, 0, a->problem.ranks, ret, err);
+}
+
+tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_sched **ret,
+                                struct tutti_error *err)
+{
+    struct tt_shape shape;
+    struct tt_builder b;
+    tutti_status st = tt_algo_shape(al, a, &shape, err);
+    assert(al->build);
+    if (st != TUTTI_OK)
+        return st;
+    tt_build_begin(&b, &shape, 0);
+    al->build(a, y, &b);
+    return tt_build_freeze(&b, ret, err);
+}
+
+tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tutti_error *err)
+{
+    tutti_status st = al->memos ? tt_algo_probe(al, a, err) : TUTTI_OK;
+    if (st == TUTTI_OK && al->memos)
+        al->memos(a, y);
+    return st;
+}
+
+void tt_synthesis_free(struct tt_synthesis *y)
+{
+    for (size_t i = 0; i < TT_ALGO_MEMOS; i++) {
+        tt_vec_free(&y->memo[i].known);
+        tt_vec_free(&y->memo[i].found);
+    }
 }

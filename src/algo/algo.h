@@ -42,8 +42,22 @@ struct tt_algo_option {
 
 /* What a synthesiser knows of its own schedule, in the limit of many segments. */
 struct tt_algo_report {
-    double rate;      /* bytes of the vector per second */
+    double rate;      /* bytes of the vector per second; 0: not known */
     double dual_rate; /* no schedule of its kind has more; 0: not known */
+};
+
+/* What was slow to find, as bytes that a later build can start from. Bytes are never trusted: those that are not what a build of the same
+ * name has found (damaged, of another version) are as good as none. */
+struct tt_algo_memo {
+    char name[24];              /* 16 hexadecimal digits, '-' and a number: all that the bytes depend on; "": not wanted */
+    struct tt_vec known, found; /* bytes: given to build; given by it when it had to search */
+};
+
+/* What goes into a synthesis and comes out of it besides the schedule. All zero: nothing known, nothing asked. */
+enum { TT_ALGO_MEMOS = 2 };
+struct tt_synthesis {
+    struct tt_algo_memo memo[TT_ALGO_MEMOS];
+    struct tt_algo_report report;
 };
 
 struct tt_algo {
@@ -66,10 +80,13 @@ struct tt_algo {
     tutti_status (*shape)(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err);
     void (*slice)(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b); /* b->shape is the shape */
     /* All ranks, in order. May refine b->shape before it lists anything: fewer chunks than the shape announced, weights, buffers. */
-    void (*build)(const struct tt_algo_args *a, struct tt_builder *b);
+    void (*build)(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b);
+    /* What `build` makes depends on neither count, dtype, redop nor segments=K: one schedule serves them all. */
+    bool any_size;
+    /* Names the memos of such a build; NULL: it has none. */
+    void (*memos)(const struct tt_algo_args *a, struct tt_synthesis *y);
     /* Operations of one rank, roughly (for budgets); NULL: slice of rank 0 is counted. */
     uint64_t (*estimate_ops)(const struct tt_algo_args *a);
-    tutti_status (*report)(const struct tt_algo_args *a, struct tt_algo_report *ret, struct tutti_error *err); /* may be NULL */
 };
 
 const struct tt_algo *const *tt_algo_table(size_t *ret_n);
@@ -94,4 +111,11 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
 tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_sched **ret, struct tutti_error *err);
 tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first, uint32_t n, struct tt_sched **ret,
                            struct tutti_error *err);
+/* All ranks by a synthesised algorithm. The caller owns y: it names the memos (tt_algo_name_memos), fills in what it knows, keeps what was
+ * found and frees it with tt_synthesis_free. */
+tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_sched **ret,
+                                struct tutti_error *err);
+/* Probes, then sets the names in y; none when the algorithm has no memos. */
+tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tutti_error *err);
+void tt_synthesis_free(struct tt_synthesis *y);
 #endif

@@ -244,9 +244,10 @@ static tutti_status shape(const struct tt_algo_args *a, struct tt_shape *s, stru
     return st;
 }
 
-static void build(const struct tt_algo_args *a, struct tt_builder *b)
+static void build(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b)
 {
     struct tt_flex_plan p;
+    (void)y;
     if (a->problem.ranks == 1) {
         tt_build_rank(b, 0);
         tt_emit_alone(b);

@@ -74,24 +74,23 @@ static bool take_weights(const struct tt_packing *p, struct tt_shape *s)
     return s->weights != NULL;
 }
 
-static void build(const struct tt_algo_args *a, struct tt_builder *b)
+static void build(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b)
 {
-    struct tt_pack_kept *kept;
+    struct tt_packing packing;
     if (a->problem.ranks == 1) {
         tt_build_rank(b, 0);
         tt_emit_alone(b);
         return;
     }
-    tutti_status st = tt_pack_get(a, &kept, &b->err);
-    if (st != TUTTI_OK) {
-        b->status = st;
+    b->status = tt_pack_make(a->topo, tt_pack_kind_of(a->problem.coll), tt_pack_trees(a), &packing, &b->err);
+    if (b->status != TUTTI_OK)
         return;
-    }
-    if (take_weights(tt_pack_of(kept), &b->shape))
-        tt_pack_list(tt_pack_of(kept), a, b);
+    y->report = (struct tt_algo_report){.rate = packing.rate, .dual_rate = packing.dual_rate};
+    if (take_weights(&packing, &b->shape))
+        tt_pack_list(&packing, a, b);
     else
         b->status = tt_fail_memory(&b->err, "weights");
-    tt_pack_release(kept);
+    tt_packing_free(&packing);
 }
 
 /* Packing, counted in operations, then listing and pricing. */
@@ -100,20 +99,6 @@ static uint64_t estimate_ops(const struct tt_algo_args *a)
     uint32_t trees = tt_pack_trees(a), p = a->problem.ranks;
     uint64_t lists = tt_pack_kind_of(a->problem.coll) == TT_PACK_BOTH ? 2 * (uint64_t)trees : p * (uint64_t)tt_pack_per_root(trees, p);
     return tt_pack_work_guess(a->topo, tt_pack_kind_of(a->problem.coll), trees) / p + 16 * lists;
-}
-
-static tutti_status report(const struct tt_algo_args *a, struct tt_algo_report *ret, struct tutti_error *err)
-{
-    struct tt_pack_kept *kept;
-    if (a->problem.ranks == 1)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "one rank needs no trees");
-    tutti_status st = tt_pack_get(a, &kept, err);
-    if (st != TUTTI_OK)
-        return st;
-    ret->rate = tt_pack_of(kept)->rate;
-    ret->dual_rate = tt_pack_of(kept)->dual_rate;
-    tt_pack_release(kept);
-    return TUTTI_OK;
 }
 
 static const struct tt_algo_option options[] = {
@@ -132,6 +117,6 @@ const struct tt_algo tt_algo_forest = {
     .probe = probe,
     .shape = shape,
     .build = build,
+    .any_size = true,
     .estimate_ops = estimate_ops,
-    .report = report,
 };

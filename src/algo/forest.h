@@ -103,14 +103,7 @@ uint32_t tt_pack_per_root(uint32_t trees, uint32_t ranks); /* UP, DOWN: trees of
 /* Work of that, in units of the planning budget. */
 uint64_t tt_pack_work_guess(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees);
 bool tt_pack_is_even(const struct tt_topo *t);
-
-/* ---- forest_keep.c: the last packings, so that pricing, counting and building one plan pack once ---- */
-/* *ret is borrowed until tt_pack_release; NULL only on failure. */
-struct tt_pack_kept;
-tutti_status tt_pack_get(const struct tt_algo_args *a, struct tt_pack_kept **ret, struct tutti_error *err);
 uint32_t tt_pack_trees(const struct tt_algo_args *a); /* how many at most: the option, or by the number of ranks */
-const struct tt_packing *tt_pack_of(const struct tt_pack_kept *k);
-void tt_pack_release(struct tt_pack_kept *k);
 
 /* ---- forest_list.c: the operations ---- */
 void tt_pack_list(const struct tt_packing *p, const struct tt_algo_args *a, struct tt_builder *b);

@@ -82,28 +82,53 @@ static tutti_status make_lists(const struct tt_forest *f, bool by_parent, struct
     return TUTTI_OK;
 }
 
-static tutti_status get_forests(const struct tt_algo_args *a, struct tt_multitree *m, struct tutti_error *err)
+static struct tt_forest_options forest_options(const struct tt_algo_args *a, bool inward)
 {
-    bool sums = tt_coll_reduces(a->problem.coll), hands = tt_coll_gathers(a->problem.coll), same = tt_forest_symmetric(a->topo);
-    struct tt_forest_options o = {
+    return (struct tt_forest_options){
         .paper_ending = tt_streq(tt_option_text(&tt_algo_multitree, &a->options, "ending"), "paper"),
         .paper_order = tt_streq(tt_option_text(&tt_algo_multitree, &a->options, "order"), "paper"),
+        .inward = inward,
     };
+}
+
+/* Are trees of this phase grown? Where links are as fast there as back, one forest serves both phases. */
+static bool grows(const struct tt_algo_args *a, int phase)
+{
+    bool same = tt_forest_symmetric(a->topo);
+    if (phase == TT_MULTITREE_SUM)
+        return tt_coll_reduces(a->problem.coll) && !same;
+    return tt_coll_gathers(a->problem.coll) || same;
+}
+
+/* A memo for each phase. */
+_Static_assert((int)TT_ALGO_MEMOS > (int)TT_MULTITREE_HAND, "memos are numbered by phase");
+static void memos(const struct tt_algo_args *a, struct tt_synthesis *y)
+{
+    for (int phase = 0; phase < 2 && tt_forest_worth_keeping(a->topo); phase++) {
+        struct tt_forest_options o = forest_options(a, phase == TT_MULTITREE_SUM);
+        if (grows(a, phase))
+            tt_forest_name(a->topo, &o, y->memo[phase].name, sizeof(y->memo[phase].name));
+    }
+}
+
+static tutti_status get_forests(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_multitree *m, struct tutti_error *err)
+{
+    bool sums = tt_coll_reduces(a->problem.coll), hands = tt_coll_gathers(a->problem.coll);
     tutti_status st = TUTTI_OK;
-    if (hands || same)
-        st = tt_forest_get(a->topo, &o, &m->own[TT_MULTITREE_HAND], err);
-    o.inward = true;
-    if (st == TUTTI_OK && sums && !same)
-        st = tt_forest_get(a->topo, &o, &m->own[TT_MULTITREE_SUM], err);
-    m->forest[TT_MULTITREE_SUM] = sums ? &m->own[same ? TT_MULTITREE_HAND : TT_MULTITREE_SUM] : NULL;
+    for (int phase = 0; phase < 2 && st == TUTTI_OK; phase++) {
+        struct tt_forest_options o = forest_options(a, phase == TT_MULTITREE_SUM);
+        if (grows(a, phase))
+            st = tt_forest_get(a->topo, &o, &y->memo[phase], &m->own[phase], err);
+    }
+    m->forest[TT_MULTITREE_SUM] = sums ? &m->own[grows(a, TT_MULTITREE_SUM) ? TT_MULTITREE_SUM : TT_MULTITREE_HAND] : NULL;
     m->forest[TT_MULTITREE_HAND] = hands ? &m->own[TT_MULTITREE_HAND] : NULL;
     return st;
 }
 
-static tutti_status open_trees(const struct tt_algo_args *a, struct tt_multitree *m, struct tutti_error *err)
+static tutti_status open_trees(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_multitree *m, struct tutti_error *err)
 {
     *m = (struct tt_multitree){.t = a->topo};
-    tutti_status st = get_forests(a, m, err);
+    tutti_status st = get_forests(a, y, m, err);
     for (int phase = 0; phase < 2 && st == TUTTI_OK; phase++) {
         const struct tt_forest *f = m->forest[phase];
         if (!f)
@@ -302,7 +327,7 @@ static void list_ranks(const struct tt_multitree *m, bool scatter, struct tt_bui
     free(spans);
 }
 
-static void build(const struct tt_algo_args *a, struct tt_builder *b)
+static void build(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b)
 {
     struct tt_multitree m;
     if (a->problem.ranks == 1) {
@@ -310,7 +335,7 @@ static void build(const struct tt_algo_args *a, struct tt_builder *b)
         tt_emit_alone(b);
         return;
     }
-    tutti_status st = open_trees(a, &m, &b->err);
+    tutti_status st = open_trees(a, y, &m, &b->err);
     if (st == TUTTI_OK)
         tt_multitree_routes(&m, b);
     else
@@ -346,5 +371,7 @@ const struct tt_algo tt_algo_multitree = {
     .probe = probe,
     .shape = shape,
     .build = build,
+    .any_size = true,
+    .memos = memos,
     .estimate_ops = estimate_ops,
 };

@@ -28,21 +28,22 @@ struct tt_forest {
     uint32_t *links;              /* directed link ids, parent to child */
 };
 
-/* From the cache on disk where it is there, else grown (and put there when it is large). */
-tutti_status tt_forest_get(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_forest *ret, struct tutti_error *err);
-/* Grown, always. */
 tutti_status tt_forest_make(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_forest *ret, struct tutti_error *err);
 void tt_forest_free(struct tt_forest *f); /* accepts an empty one */
 /* Are trees for both directions the same: is every link as fast one way as the other? */
 bool tt_forest_symmetric(const struct tt_topo *t);
 
-/* ---- multitree_cache.c: $XDG_CACHE_HOME/tutti/trees, or ~/.cache/tutti/trees; what fails, fails in silence ---- */
-enum { TT_FOREST_PATH = 512 };
-/* The file of these trees; false when there is no place for a cache. */
-bool tt_forest_cache_path(const struct tt_topo *t, const struct tt_forest_options *o, char *buf, size_t cap);
-/* True, and *ret, when a whole and sound file is there. */
-bool tt_forest_cache_load(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_forest *ret);
-void tt_forest_cache_save(const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_forest *f);
+/* ---- multitree_bytes.c: trees as bytes, for those who keep them ---- */
+/* All that the trees depend on, as a memo's name. */
+void tt_forest_name(const struct tt_topo *t, const struct tt_forest_options *o, char *buf, size_t cap);
+/* Are these trees slower to grow than a file is to read? */
+bool tt_forest_worth_keeping(const struct tt_topo *t);
+bool tt_forest_encode(const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_forest *f, struct tt_vec *ret);
+/* True, and *ret, when the bytes are whole trees of this network. */
+bool tt_forest_decode(const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_vec *bytes, struct tt_forest *ret);
+/* What the memo knows, else grown; then a memo with a name has found it. */
+tutti_status tt_forest_get(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_algo_memo *m, struct tt_forest *ret,
+                           struct tutti_error *err);
 
 /* ---- multitree_net.c: what a network offers in one step ---- */
 

@@ -12,6 +12,7 @@
 
 struct tutti_topo {
     struct tt_topo *t;
+    struct tt_plan_cache *plans; /* schedules synthesised for it; may be NULL */
 };
 
 struct tutti_schedule {

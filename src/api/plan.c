@@ -37,7 +37,7 @@ tutti_status tutti_plan_make(const struct tutti_topo *topo, const struct tutti_p
         st = read_tuning(options->tuning, &plan->tuning, err);
     o.tuning = plan->tuning;
     if (!st)
-        st = tt_plan_make(topo->t, &problem, &o, NULL, &plan->p, err);
+        st = tt_plan_make(topo->t, &problem, &o, topo->plans, &plan->p, err);
     if (st) {
         tutti_plan_free(plan);
         return st;
@@ -139,10 +139,9 @@ void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule 
 void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info)
 {
     const struct tt_plan *p = plan->p;
-    struct tt_algo_args args = {.problem = p->problem, .topo = plan->topo->t, .options = p->options};
-    struct tt_algo_report r = {0};
+    const struct tt_algo_report r = p->built.report;
     double bytes = (double)p->problem.count * tt_dtype_bytes(p->problem.dtype), bound;
-    if (!p->algo->report || bytes <= 0 || p->algo->report(&args, &r, NULL) != TUTTI_OK || r.rate <= 0)
+    if (bytes <= 0 || r.rate <= 0)
         return;
     info->has_rate = true;
     info->rate_Bps = r.rate;

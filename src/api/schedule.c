@@ -157,6 +157,11 @@ tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks,
     if (!al)
         return tt_algo_unknown(options->algo ? options->algo : "", err);
     args.options = o.algo_options;
+    if (al->build && n == 0) {
+        struct tt_built built = {0};
+        st = tt_plan_build(al, &args, topo ? topo->plans : NULL, &built, err);
+        return wrap(st, built.sched, ret, err);
+    }
     struct tt_sched *s = NULL;
     st = n ? tt_algo_slice(al, &args, first, n, &s, err) : tt_algo_build(al, &args, &s, err);
     return wrap(st, s, ret, err);

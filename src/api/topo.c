@@ -13,6 +13,7 @@ static tutti_status wrap(tutti_status st, struct tt_topo *t, struct tutti_topo *
         return tt_fail_memory(err, "topology");
     }
     topo->t = t;
+    topo->plans = tt_plan_cache_of_schedules();
     *ret = topo;
     return TUTTI_OK;
 }
@@ -73,8 +74,10 @@ uint32_t tutti_topo_ranks(const struct tutti_topo *topo)
 
 void tutti_topo_free(struct tutti_topo *topo)
 {
-    if (topo)
+    if (topo) {
         tt_topo_free(topo->t);
+        tt_plan_cache_free(topo->plans);
+    }
     free(topo);
 }
 

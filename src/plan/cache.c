@@ -1,15 +1,19 @@
-/* cache.c - results by problem key.
+/* cache.c - what planning has found, in memory: choices by question, and built schedules by what they depend on. disk.c keeps files.
  *
- * The key is the text of everything a plan depends on: network hash, problem, options, tuning rules. Keys are compared whole; the
+ * A question's key is the text of everything a plan depends on: network hash, problem, options, tuning rules. Keys are compared whole; the
  * hash only finds the set. 256 sets of 8 entries bound the memory of a job that keeps changing its sizes: a full set forgets
- * its oldest entry. Entries own copies, so that a plan handed out may be freed at any time. */
+ * its oldest entry. Entries own copies, so that a plan handed out may be freed at any time.
+ *
+ * Schedules are those of synthesised algorithms that serve any size. At most SCHEDULES are kept, of BYTES together; those not used for the
+ * longest time go first. They are shared with the plans that use them. A lock protects all of it; nothing slow happens under it. */
 #include "plan/parts.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETS = 256, WAYS = 8 };
+enum { SETS = 256, WAYS = 8, SCHEDULES = 16, BYTES = 64 << 20 };
 
 struct entry {
     char *key;
@@ -21,13 +25,40 @@ struct set {
     unsigned next; /* the one to be overwritten: empty or the oldest */
 };
 
-struct tt_plan_cache {
-    struct set sets[SETS];
+struct kept {
+    char *key;
+    struct tt_built built;
+    uint64_t bytes;
 };
+
+struct tt_plan_cache {
+    pthread_mutex_t lock;
+    struct set *sets;            /* NULL: choices are not remembered */
+    struct kept kept[SCHEDULES]; /* the longest unused first */
+    size_t nkept;
+    uint64_t bytes; /* of them */
+};
+
+struct tt_plan_cache *tt_plan_cache_of_schedules(void)
+{
+    struct tt_plan_cache *c = tt_zalloc(1, sizeof(*c));
+
+    if (c)
+        pthread_mutex_init(&c->lock, NULL);
+    return c;
+}
 
 struct tt_plan_cache *tt_plan_cache_make(void)
 {
-    return tt_zalloc(1, sizeof(struct tt_plan_cache));
+    struct tt_plan_cache *c = tt_plan_cache_of_schedules();
+
+    if (c)
+        c->sets = tt_zalloc(SETS, sizeof(*c->sets));
+    if (c && !c->sets) {
+        tt_plan_cache_free(c);
+        return NULL;
+    }
+    return c;
 }
 
 static void entry_free(struct entry *e)
@@ -36,15 +67,27 @@ static void entry_free(struct entry *e)
     tt_plan_free(e->plan);
 }
 
+static void kept_free(struct kept *k)
+{
+    free(k->key);
+    tt_built_free(&k->built);
+}
+
 void tt_plan_cache_free(struct tt_plan_cache *c)
 {
     if (!c)
         return;
-    for (size_t s = 0; s < SETS; s++)
+    for (size_t s = 0; c->sets && s < SETS; s++)
         for (size_t w = 0; w < WAYS; w++)
             entry_free(&c->sets[s].way[w]);
+    free(c->sets);
+    for (size_t i = 0; i < c->nkept; i++)
+        kept_free(&c->kept[i]);
+    pthread_mutex_destroy(&c->lock);
     free(c);
 }
+
+/* ---- choices ---- */
 
 tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_str *ret_key,
                          struct tutti_error *err)
@@ -70,32 +113,155 @@ static size_t set_of(const char *key)
     return (size_t)(tt_hash_bytes(0, key, strlen(key)) % SETS);
 }
 
-const struct tt_plan *tt_plan_cache_find(const struct tt_plan_cache *c, const struct tt_str *key)
+static const struct tt_plan *find(const struct set *s, const char *key)
 {
-    const struct set *s = &c->sets[set_of(key->s)];
-
     for (size_t w = 0; w < WAYS; w++)
-        if (s->way[w].key && tt_streq(s->way[w].key, key->s))
+        if (s->way[w].key && tt_streq(s->way[w].key, key))
             return s->way[w].plan;
     return NULL;
+}
+
+tutti_status tt_plan_cache_find(struct tt_plan_cache *c, const struct tt_str *key, size_t vertices, struct tt_plan **ret,
+                                struct tutti_error *err)
+{
+    const struct tt_plan *known;
+    struct tt_plan *copy = NULL;
+    tutti_status st = TUTTI_OK;
+
+    if (c->sets) {
+        pthread_mutex_lock(&c->lock);
+        known = find(&c->sets[set_of(key->s)], key->s);
+        if (known)
+            st = tt_plan_copy(known, vertices, &copy, err);
+        pthread_mutex_unlock(&c->lock);
+    }
+    if (st == TUTTI_OK)
+        *ret = copy;
+    return st;
 }
 
 tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key, const struct tt_plan *p, size_t vertices,
                                struct tutti_error *err)
 {
-    struct set *s = &c->sets[set_of(key->s)];
-    struct entry *old = &s->way[s->next], e = {.key = tt_strdup(key->s)};
+    struct entry e, old;
+    struct set *s;
     tutti_status st;
 
-    if (!e.key)
-        return tt_fail_memory(err, "plan key");
-    st = tt_plan_copy(p, vertices, &e.plan, err);
+    if (!c->sets)
+        return TUTTI_OK;
+    e = (struct entry){.key = tt_strdup(key->s)};
+    st = e.key ? tt_plan_copy(p, vertices, &e.plan, err) : tt_fail_memory(err, "plan key");
     if (st != TUTTI_OK) {
         entry_free(&e);
         return st;
     }
-    entry_free(old);
-    *old = e;
+    s = &c->sets[set_of(key->s)];
+    pthread_mutex_lock(&c->lock);
+    old = s->way[s->next];
+    s->way[s->next] = e;
     s->next = (s->next + 1) % WAYS;
+    pthread_mutex_unlock(&c->lock);
+    entry_free(&old);
     return TUTTI_OK;
+}
+
+/* ---- schedules ---- */
+
+/* Network, algorithm, collective, and all options but segments=K; NULL: no memory. */
+static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
+{
+    char text[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
+    struct tt_options o = {0};
+    struct tt_str b = {0};
+
+    for (size_t i = 0; i < a->options.n; i++)
+        if (!tt_streq(a->options.item[i].key, "segments"))
+            o.item[o.n++] = a->options.item[i];
+    tt_options_format(&o, text, sizeof(text));
+    tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %s %s", a->topo ? a->topo->hash : 0, (int)a->problem.coll, a->problem.ranks, al->name,
+                  text);
+    if (b.failed)
+        tt_str_free(&b);
+    return b.s;
+}
+
+static uint64_t bytes_of(const struct tt_sched *s)
+{
+    uint64_t bytes = s->nops * sizeof(*s->ops) + s->nspans * sizeof(*s->spans) + s->nroutes * sizeof(*s->routes);
+
+    for (uint32_t i = 0; i < s->nroutes; i++)
+        bytes += s->routes[i].nlinks * sizeof(*s->routes[i].links);
+    return bytes + 2 * ((uint64_t)s->nslices + 1) * sizeof(*s->op_start) + sizeof(*s);
+}
+
+/* Takes item i out of the list. */
+static struct kept take(struct tt_plan_cache *c, size_t i)
+{
+    struct kept k = c->kept[i];
+
+    c->nkept--;
+    c->bytes -= k.bytes;
+    memmove(&c->kept[i], &c->kept[i + 1], (c->nkept - i) * sizeof(k));
+    return k;
+}
+
+static void append(struct tt_plan_cache *c, struct kept k)
+{
+    c->bytes += k.bytes;
+    c->kept[c->nkept++] = k;
+}
+
+/* The schedule of this key becomes the last to go; false: it is not there. */
+static bool touch(struct tt_plan_cache *c, const char *key)
+{
+    for (size_t i = 0; i < c->nkept; i++)
+        if (tt_streq(c->kept[i].key, key)) {
+            append(c, take(c, i));
+            return true;
+        }
+    return false;
+}
+
+bool tt_plan_cache_find_built(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret)
+{
+    char *key = built_key(al, a);
+    struct tt_built b = {0};
+
+    if (!key)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    if (touch(c, key)) {
+        const struct kept *k = &c->kept[c->nkept - 1];
+        if (tt_sched_share(k->built.sched, NULL, &b.sched, NULL) == TUTTI_OK)
+            b.report = k->built.report;
+    }
+    pthread_mutex_unlock(&c->lock);
+    free(key);
+    if (b.sched)
+        *ret = b;
+    return b.sched != NULL;
+}
+
+void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, const struct tt_built *b)
+{
+    struct kept k = {.bytes = bytes_of(b->sched), .built.report = b->report}, old;
+
+    if (k.bytes > BYTES || tt_sched_share(b->sched, NULL, &k.built.sched, NULL) != TUTTI_OK)
+        return;
+    k.key = built_key(al, a);
+    if (!k.key) {
+        kept_free(&k);
+        return;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (!touch(c, k.key)) { /* else another thread was faster */
+        while (c->nkept == SCHEDULES || c->bytes + k.bytes > BYTES) {
+            old = take(c, 0);
+            kept_free(&old);
+        }
+        append(c, k);
+        k = (struct kept){0};
+    }
+    pthread_mutex_unlock(&c->lock);
+    kept_free(&k);
 }

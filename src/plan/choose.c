@@ -30,21 +30,25 @@ static const struct tt_option_value *find_segments(const struct tt_options *o)
     return NULL;
 }
 
-/* The plan takes over what was decided; K becomes an option unless it was given or is 1. */
-static tutti_status settle(struct tt_plan *plan, const struct tt_pricing *p, const struct tt_candidate *c, struct tutti_error *err)
+/* The plan takes over what was decided, and the schedule that was built; K becomes an option unless it was given or is 1. */
+static tutti_status settle(struct tt_plan *plan, const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
 {
-    struct tt_options options = p->args.options;
+    struct tt_algo_args args = p->args;
     char text[40];
-    tutti_status st;
+    tutti_status st = TUTTI_OK;
 
-    if (c->segments > 1 && !find_segments(&options)) {
+    if (c->segments > 1 && !find_segments(&args.options)) {
         snprintf(text, sizeof(text), "segments=%" PRIu32, c->segments);
-        st = tt_options_add(&options, text, err);
+        st = tt_options_add(&args.options, text, err);
+        if (st == TUTTI_OK && c->built.sched)
+            st = tt_built_adapt(&c->built, c->algo, &args, err);
         if (st != TUTTI_OK)
             return st;
     }
     plan->algo = c->algo;
-    plan->options = options;
+    plan->options = args.options;
+    plan->built = c->built;
+    c->built = (struct tt_built){0};
     plan->cost = c->cost;
     plan->ratio_to_bound = c->ratio_to_bound;
     return TUTTI_OK;
@@ -114,15 +118,16 @@ static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo 
 static tutti_status choose_named(const struct tt_pricing *p, const char *name, struct tt_plan *plan, struct tutti_error *err)
 {
     const struct tt_algo *al = tt_algo_find(name);
-    struct tt_candidate c;
+    struct tt_candidate c = {0};
     tutti_status st;
 
     if (!al)
         return tt_algo_unknown(name, err);
     st = price_only(p, al, &c, err);
-    if (st != TUTTI_OK)
-        return st;
-    return settle(plan, p, &c, err);
+    if (st == TUTTI_OK)
+        st = settle(plan, p, &c, err);
+    tt_built_free(&c.built);
+    return st;
 }
 
 /* ---- tuned ---- */
@@ -390,15 +395,12 @@ static tutti_status check_auto_options(const struct tt_options *o, struct tutti_
     return TUTTI_OK;
 }
 
-tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
-                            struct tutti_error *err)
+static tutti_status choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
+                           struct tutti_error *err)
 {
     const struct tt_tuning_rule *rule;
     tutti_status st;
 
-    p->args.options = o->algo_options;
-    p->reproducible = o->reproducible;
-    p->budget_ms = o->budget_ms ? o->budget_ms : TT_PLAN_BUDGET_MS;
     if (o->algo && !tt_streq(o->algo, "auto"))
         return choose_named(p, o->algo, plan, err);
     st = check_auto_options(&o->algo_options, err);
@@ -408,4 +410,18 @@ tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *
     if (rule)
         return choose_tuned(p, rule, tt_tuning_name(o->tuning), plan, err);
     return choose_auto(p, plan, err);
+}
+
+tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
+                            struct tutti_error *err)
+{
+    tutti_status st;
+
+    p->args.options = o->algo_options;
+    p->reproducible = o->reproducible;
+    p->budget_ms = o->budget_ms ? o->budget_ms : TT_PLAN_BUDGET_MS;
+    st = choose(p, o, bytes, plan, err);
+    for (size_t i = 0; i < plan->ncandidates; i++) /* the losers' schedules */
+        tt_built_free(&plan->candidates[i].built);
+    return st;
 }

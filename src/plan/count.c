@@ -2,7 +2,7 @@
  *
  * Ranks of a symmetric schedule send and receive alike. Local operations are not part of that promise, so some more ranks are listed
  * and compared with rank 0: when all have as many operations, the total is ranks times that. Otherwise all ranks are listed, a block
- * at a time, so that memory is needed for a block only. Synthesised schedules must be built. */
+ * at a time, so that memory is needed for a block only. A synthesised schedule is the plan's own. */
 #include "plan/parts.h"
 
 enum { SAMPLES = 8, BLOCK = 256 };
@@ -41,12 +41,12 @@ static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_ar
     return TUTTI_OK;
 }
 
-/* A synthesised schedule: only building it tells, its chunks too. */
-static tutti_status count_built(const struct tt_plan *p, const struct tt_algo_args *a, uint64_t *ret, uint32_t *ret_chunks,
+/* A synthesised schedule tells by itself, its chunks too. */
+static tutti_status count_built(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret, uint32_t *ret_chunks,
                                 struct tutti_error *err)
 {
     struct tt_sched *s;
-    tutti_status st = tt_algo_build(p->algo, a, &s, err);
+    tutti_status st = tt_plan_schedule(p, t, &s, err);
 
     if (st != TUTTI_OK)
         return st;
@@ -78,16 +78,19 @@ tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uin
     struct tt_shape shape;
     bool alike = false;
     uint64_t each = 0, ops = 0;
-    tutti_status st = tt_algo_shape(p->algo, &args, &shape, err);
+    tutti_status st;
 
+    if (p->algo->build)
+        return count_built(p, t, ret_ops, ret_chunks, err);
+    st = tt_algo_shape(p->algo, &args, &shape, err);
     if (st != TUTTI_OK)
         return st;
-    if (p->algo->slice && shape.symmetric)
+    if (shape.symmetric)
         st = count_alike(p, &args, &alike, &each, err);
     if (st == TUTTI_OK && alike)
         ops = each * p->problem.ranks;
     else if (st == TUTTI_OK)
-        st = p->algo->slice ? count_listed(p, &args, &ops, err) : count_built(p, &args, &ops, &shape.chunks, err);
+        st = count_listed(p, &args, &ops, err);
     if (st == TUTTI_OK) {
         *ret_ops = ops;
         *ret_chunks = shape.chunks;

@@ -12,24 +12,25 @@
 
 #include <stdlib.h>
 
-static tutti_status winner_at(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, uint64_t size,
-                              struct tt_envelope_piece *ret, struct tutti_error *err)
+/* `about`: network, problem and cache. */
+static tutti_status winner_at(const struct tt_pricing *about, const struct tt_plan_options *o, uint64_t size, struct tt_envelope_piece *ret,
+                              struct tutti_error *err)
 {
-    struct tt_pricing pricing = {.args.topo = t};
-    struct tt_problem sized = *p;
+    struct tt_pricing pricing = *about;
+    struct tt_problem sized = about->args.problem;
     struct tt_plan plan = {0};
     uint64_t bytes;
     tutti_status st;
 
-    sized.count = size / tt_dtype_bytes(p->dtype);
-    st = tt_plan_check(t, &sized, &plan.problem, &bytes, err);
+    sized.count = size / tt_dtype_bytes(sized.dtype);
+    st = tt_plan_check(about->args.topo, &sized, &plan.problem, &bytes, err);
     if (st != TUTTI_OK)
         return st;
     pricing.args.problem = plan.problem;
     st = tt_plan_choose(&pricing, o, bytes, &plan, err);
     if (st == TUTTI_OK)
         *ret = (struct tt_envelope_piece){size, size, plan.algo, plan.cost.time_ps, plan.cost.time_ps};
-    free(plan.candidates);
+    tt_plan_clear(&plan);
     return st;
 }
 
@@ -48,6 +49,7 @@ tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *
                               uint64_t max_bytes, struct tt_envelope_piece **ret, size_t *ret_n, struct tutti_error *err)
 {
     struct tt_vec pieces = {.elem = sizeof(struct tt_envelope_piece)};
+    struct tt_pricing about = {.args = {.problem = *p, .topo = t}};
     struct tt_envelope_piece piece;
     uint64_t size = min_bytes;
     tutti_status st = TUTTI_OK;
@@ -57,12 +59,14 @@ tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *
     if (min_bytes == 0 || min_bytes > max_bytes || min_bytes % tt_dtype_bytes(p->dtype) != 0)
         return tt_fail(err, TUTTI_ERR_RANGE, "sizes must go from a positive multiple of %u bytes (one %s) upwards, not from %llu to %llu",
                        tt_dtype_bytes(p->dtype), tt_dtype_name(p->dtype), (unsigned long long)min_bytes, (unsigned long long)max_bytes);
+    about.cache = tt_plan_cache_of_schedules(); /* NULL: schedules are built again for every size */
     for (bool more = true; st == TUTTI_OK && more; size *= 2) {
-        st = winner_at(t, p, o, size, &piece, err);
+        st = winner_at(&about, o, size, &piece, err);
         if (st == TUTTI_OK && !join(&pieces, &piece))
             st = tt_fail_memory(err, "cost envelope");
         more = size <= max_bytes / 2;
     }
+    tt_plan_cache_free(about.cache);
     if (st != TUTTI_OK) {
         tt_vec_free(&pieces);
         return st;

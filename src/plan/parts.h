@@ -14,6 +14,7 @@ struct tt_pricing {
     bool reproducible;
     uint64_t budget_ms;
     uint64_t bound_ps;
+    struct tt_plan_cache *cache; /* of schedules; may be NULL */
 };
 /* How a candidate will be priced, and the work of doing so: a count that is the same on every machine. */
 struct tt_way {
@@ -28,7 +29,8 @@ enum { TT_SEARCH_COST = 8 };
  * option, no memory) fails. Sets every field of *ret. */
 tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tt_way *ret_way,
                             struct tutti_error *err);
-/* Prices a candidate that tt_price_probe did not refuse: cost, segments, ratio and why, on success only. Pipelined algorithms get the best
+/* Prices a candidate that tt_price_probe did not refuse: cost, segments, ratio and why, on success only. A synthesised schedule stays with
+ * the candidate (built). Pipelined algorithms get the best
  * number of segments, others one. By symmetry the price can be an upper bound; then all ranks are priced after all when `spare` work
  * suffices for that (cost.by_symmetry is false afterwards). */
 tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
@@ -70,15 +72,35 @@ tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p, 
 /* Chooses into an empty plan whose problem is set; p->bound_ps is used for the ratios. */
 tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
                             struct tutti_error *err);
-/* A deep copy; `vertices` is the length of the bounds' side arrays: ranks + switches of the network. */
+/* A deep copy, but without the built schedule; `vertices` is the length of the bounds' side arrays: ranks + switches of the network. */
 tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_plan **ret, struct tutti_error *err);
+void tt_plan_clear(struct tt_plan *p); /* frees what the plan owns */
+
+/* ---- built.c ---- */
+
+void tt_built_free(struct tt_built *b); /* accepts an empty one */
+/* The schedule in the cache's memory, for exactly these args; false: it is not there. */
+bool tt_built_find(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret);
+/* Makes it the schedule of these args, which differ from its own in size, type, reduction or segments alone. */
+tutti_status tt_built_adapt(struct tt_built *b, const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *err);
 
 /* ---- cache.c ---- */
 
 /* Everything a plan depends on, as bytes. The cache copies key and plan; a full set forgets its oldest. */
 tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_str *ret_key,
                          struct tutti_error *err);
-const struct tt_plan *tt_plan_cache_find(const struct tt_plan_cache *c, const struct tt_str *key);
+/* *ret: a copy for the caller; NULL: not known. */
+tutti_status tt_plan_cache_find(struct tt_plan_cache *c, const struct tt_str *key, size_t vertices, struct tt_plan **ret,
+                                struct tutti_error *err);
 tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key, const struct tt_plan *p, size_t vertices,
                                struct tutti_error *err);
+/* Schedules of algorithms with any_size, shared with their users and made for whatever size they were put with. */
+bool tt_plan_cache_find_built(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret);
+void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, const struct tt_built *b);
+
+/* ---- disk.c: memos in files, by name; what fails, fails in silence ---- */
+enum { TT_DISK_PATH = 512 };
+bool tt_plan_disk_path(const char *name, char *buf, size_t cap); /* false: there is no place for files */
+bool tt_plan_disk_read(const char *name, struct tt_vec *ret);    /* true, and *ret, when a whole file is there */
+void tt_plan_disk_write(const char *name, const struct tt_vec *bytes);
 #endif

@@ -1,7 +1,7 @@
 /* plan.c - a plan from question to answer: check the problem, ask the cache, bound the time, choose, remember.
  *
- * A plan owns its candidates and its bounds (the cut's side) and borrows nothing: algorithms are lines of a static table. It does
- * not hold the schedule, which can be large and is made on demand from algorithm and options alone. */
+ * A plan owns its candidates, its bounds (the cut's side) and the schedule of a synthesised algorithm, and borrows nothing: algorithms are
+ * lines of a static table. Other schedules, which can be large, are listed on demand from algorithm and options alone. */
 #include "plan/parts.h"
 
 #include <assert.h>
@@ -31,20 +31,20 @@ tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p, 
     return TUTTI_OK;
 }
 
-static tutti_status make(const struct tt_topo *t, const struct tt_problem *p, uint64_t bytes, const struct tt_plan_options *o,
-                         struct tt_plan **ret, struct tutti_error *err)
+static tutti_status make(struct tt_pricing *pricing, uint64_t bytes, const struct tt_plan_options *o, struct tt_plan **ret,
+                         struct tutti_error *err)
 {
+    const struct tt_problem *p = &pricing->args.problem;
     struct tt_plan *plan = tt_zalloc(1, sizeof(*plan));
-    struct tt_pricing pricing = {.args = {.problem = *p, .topo = t}};
     tutti_status st;
 
     if (!plan)
         return tt_fail_memory(err, "plan");
     plan->problem = *p;
-    st = tt_bounds_make(t, p->coll, p->root, bytes, &plan->bounds, err);
+    st = tt_bounds_make(pricing->args.topo, p->coll, p->root, bytes, &plan->bounds, err);
     if (st == TUTTI_OK) {
-        pricing.bound_ps = plan->bounds.time_ps;
-        st = tt_plan_choose(&pricing, o, bytes, plan, err);
+        pricing->bound_ps = plan->bounds.time_ps;
+        st = tt_plan_choose(pricing, o, bytes, plan, err);
     }
     if (st != TUTTI_OK) {
         tt_plan_free(plan);
@@ -54,26 +54,38 @@ static tutti_status make(const struct tt_topo *t, const struct tt_problem *p, ui
     return TUTTI_OK;
 }
 
-static tutti_status make_cached(const struct tt_topo *t, const struct tt_problem *p, uint64_t bytes, const struct tt_plan_options *o,
-                                struct tt_plan_cache *cache, struct tt_plan **ret, struct tutti_error *err)
+static struct tt_algo_args args_of(const struct tt_plan *p, const struct tt_topo *t)
 {
+    return (struct tt_algo_args){.problem = p->problem, .topo = t, .options = p->options};
+}
+
+/* The plan as remembered, with its schedule if the cache has it. */
+static void take_known(struct tt_plan *plan, const struct tt_topo *t, struct tt_plan_cache *cache)
+{
+    struct tt_algo_args args = args_of(plan, t);
+
+    plan->from_cache = true;
+    (void)tt_built_find(cache, plan->algo, &args, &plan->built);
+}
+
+static tutti_status make_cached(struct tt_pricing *pricing, uint64_t bytes, const struct tt_plan_options *o, struct tt_plan **ret,
+                                struct tutti_error *err)
+{
+    const struct tt_topo *t = pricing->args.topo;
     const size_t vertices = (size_t)t->ranks + t->switches;
     struct tt_str key;
     struct tt_plan *plan = NULL;
-    const struct tt_plan *known;
-    tutti_status st = tt_plan_key(t, p, o, &key, err);
+    tutti_status st = tt_plan_key(t, &pricing->args.problem, o, &key, err);
 
     if (st != TUTTI_OK)
         return st;
-    known = tt_plan_cache_find(cache, &key);
-    if (known) {
-        st = tt_plan_copy(known, vertices, &plan, err);
+    st = tt_plan_cache_find(pricing->cache, &key, vertices, &plan, err);
+    if (plan) {
+        take_known(plan, t, pricing->cache);
+    } else if (st == TUTTI_OK) {
+        st = make(pricing, bytes, o, &plan, err);
         if (st == TUTTI_OK)
-            plan->from_cache = true;
-    } else {
-        st = make(t, p, bytes, o, &plan, err);
-        if (st == TUTTI_OK)
-            st = tt_plan_cache_put(cache, &key, plan, vertices, err);
+            st = tt_plan_cache_put(pricing->cache, &key, plan, vertices, err);
     }
     tt_str_free(&key);
     if (st != TUTTI_OK) {
@@ -87,23 +99,28 @@ static tutti_status make_cached(const struct tt_topo *t, const struct tt_problem
 tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_plan_cache *cache,
                           struct tt_plan **ret, struct tutti_error *err)
 {
-    struct tt_problem checked;
+    struct tt_pricing pricing = {.args.topo = t, .cache = cache};
     uint64_t bytes = 0;
-    tutti_status st = tt_plan_check(t, p, &checked, &bytes, err);
+    tutti_status st = tt_plan_check(t, p, &pricing.args.problem, &bytes, err);
 
     if (st != TUTTI_OK)
         return st;
-    if (cache)
-        return make_cached(t, &checked, bytes, o, cache, ret, err);
-    return make(t, &checked, bytes, o, ret, err);
+    return cache ? make_cached(&pricing, bytes, o, ret, err) : make(&pricing, bytes, o, ret, err);
+}
+
+void tt_plan_clear(struct tt_plan *p)
+{
+    tt_bounds_free(&p->bounds);
+    for (size_t i = 0; i < p->ncandidates; i++)
+        tt_built_free(&p->candidates[i].built);
+    free(p->candidates);
+    tt_built_free(&p->built);
 }
 
 void tt_plan_free(struct tt_plan *p)
 {
-    if (!p)
-        return;
-    tt_bounds_free(&p->bounds);
-    free(p->candidates);
+    if (p)
+        tt_plan_clear(p);
     free(p);
 }
 
@@ -123,6 +140,7 @@ static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan
         ok = copy->candidates != NULL;
         if (ok)
             memcpy(copy->candidates, p->candidates, p->ncandidates * sizeof(*p->candidates));
+        copy->ncandidates = ok ? p->ncandidates : 0;
     }
     for (size_t k = 0; k < TT_BOUND_KINDS; k++) {
         const struct tt_bound *b = &p->bounds.item[k];
@@ -142,6 +160,7 @@ tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_pl
         return tt_fail_memory(err, "plan");
     *copy = *p;
     copy->candidates = NULL;
+    copy->built.sched = NULL;
     for (size_t k = 0; k < TT_BOUND_KINDS; k++) {
         copy->bounds.item[k].side = NULL;
         copy->bounds.item[k].part = NULL;
@@ -158,19 +177,38 @@ static tutti_status check_network(const struct tt_plan *p, const struct tt_topo 
 {
     if (p->problem.ranks != t->ranks)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the plan is for %u ranks, but the network %s has %u", p->problem.ranks, t->spec, t->ranks);
+    if (p->built.sched && p->built.sched->shape.topo_hash != t->hash)
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the plan was made for another network than %s: plan again for this one", t->spec);
     return TUTTI_OK;
+}
+
+/* Once more, where the cache has forgotten it. */
+static tutti_status build_again(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
+{
+    struct tt_algo_args args = args_of(p, t);
+    struct tt_built built;
+    tutti_status st = tt_plan_build(p->algo, &args, NULL, &built, err);
+
+    if (st == TUTTI_OK)
+        *ret = built.sched;
+    return st;
 }
 
 tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
 {
-    struct tt_algo_args args = {.problem = p->problem, .topo = t, .options = p->options};
+    struct tt_algo_args args = args_of(p, t);
     tutti_status st = check_network(p, t, err);
-    return st ? st : tt_algo_build(p->algo, &args, ret, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    if (p->built.sched)
+        return tt_sched_share(p->built.sched, NULL, ret, err);
+    return p->algo->build ? build_again(p, t, ret, err) : tt_algo_build(p->algo, &args, ret, err);
 }
 
 tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
 {
-    struct tt_algo_args args = {.problem = p->problem, .topo = t, .options = p->options};
+    struct tt_algo_args args = args_of(p, t);
     struct tt_sched *s = NULL;
     tutti_status st = check_network(p, t, err);
     if (!st && !p->algo->slice)

@@ -9,6 +9,12 @@
 #include "sched/sched.h"
 #include "topo/topo.h"
 
+/* What a synthesised algorithm has built, all ranks, and knows of it. */
+struct tt_built {
+    struct tt_sched *sched; /* owned; NULL: nothing, or an algorithm that lists ranks one by one */
+    struct tt_algo_report report;
+};
+
 /* One algorithm considered: refused (why; also when it is too large to build or its time too long to tell), skipped for lack of budget or
  * because a tuning rule decided (why), or priced. */
 struct tt_candidate {
@@ -18,6 +24,7 @@ struct tt_candidate {
     uint32_t segments; /* the K that was priced: the best of 1, 2, 4, .. and 3/4 and 3/2 of it, unless K was given or why says otherwise */
     double ratio_to_bound; /* 0 when the bound is 0 */
     char why[300];         /* refusal, or what decides its time: "latency 86%, link ... carries ..." */
+    struct tt_built built; /* while the choice is made; empty in a finished plan */
 };
 
 struct tt_plan_options {
@@ -42,12 +49,17 @@ struct tt_plan {
     struct tt_candidate *candidates;
     size_t ncandidates;
     size_t winner; /* index in candidates */
+    /* The plan owns the schedule of a synthesised algorithm: the very one that was priced is counted and handed out. Only a plan remembered
+     * by a cache that has dropped the schedule since is without; then tt_plan_schedule builds it again. */
+    struct tt_built built;
 };
 
-/* Chosen results are remembered by problem key (topology hash, problem, options). NULL is allowed everywhere: no memory. Not thread-safe.
- */
+/* The memory of planning, safe to use from several threads. Chosen results are remembered by problem key (topology hash, problem, options);
+ * schedules of synthesised algorithms by what they depend on, for plans of every size to share. Both are bounded, the oldest go. NULL is
+ * allowed everywhere: no memory. */
 struct tt_plan_cache;
 struct tt_plan_cache *tt_plan_cache_make(void);
+struct tt_plan_cache *tt_plan_cache_of_schedules(void); /* remembers no choices */
 void tt_plan_cache_free(struct tt_plan_cache *c);
 
 /* A tuning file: rules by collective, rank and byte ranges that fix the algorithm. Honoured or refused loudly, never ignored. */
@@ -56,17 +68,23 @@ tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret, 
 tutti_status tt_tuning_read_memory(const char *data, size_t len, const char *name, struct tt_tuning **ret, struct tutti_error *err);
 void tt_tuning_free(struct tt_tuning *t);
 
-/* Chooses (or prices the named algorithm). auto never returns a candidate that another priced one beats by more than 2 % of its time; within
- * that it takes the fewest messages (all ranks' and segments'), then the least time, then table order. */
+/* Chooses (or prices the named algorithm). auto never returns a candidate that another priced one beats by more than 2 % of its time;
+ * within that it takes the fewest messages (all ranks' and segments'), then the least time, then table order. */
 tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_plan_cache *cache,
                           struct tt_plan **ret, struct tutti_error *err);
 void tt_plan_free(struct tt_plan *p);
-/* The plan's schedule, all ranks. */
+/* The plan's schedule, all ranks: the caller's to free, sharing its operations with the plan where the plan owns one, so that it may
+ * outlive it. `t` is the network the plan was made for. */
 tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err);
 /* Rank 0's part of it; refuses algorithms that cannot list a rank by itself, and schedules that are not symmetric. */
 tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err);
 /* The operations and chunks of that schedule, where possible without building it. */
 tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret_ops, uint32_t *ret_chunks,
+                           struct tutti_error *err);
+
+/* Builds all ranks by a synthesised algorithm (al->build) for exactly these args, or finds them in the cache; what is slow to find is read
+ * from and written to files ($XDG_CACHE_HOME/tutti/trees). */
+tutti_status tt_plan_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_plan_cache *cache, struct tt_built *ret,
                            struct tutti_error *err);
 
 /* The cost envelope: winners by vector size, for sizes min..max bytes by factors of two. */

@@ -43,20 +43,30 @@ tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al
     return TUTTI_OK;
 }
 
+/* A synthesised schedule is built once, and stays with its candidate. */
+static tutti_status hold_built(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+{
+    if (!c->algo->build || c->built.sched)
+        return TUTTI_OK;
+    return tt_plan_build(c->algo, &p->args, p->cache, &c->built, err);
+}
+
 static tutti_status price_whole(const struct tt_pricing *p, bool search, struct tt_candidate *c, struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
-    struct tt_sched *s;
-    tutti_status st = tt_algo_build(c->algo, &p->args, &s, err);
+    struct tt_sched *listed = NULL;
+    const struct tt_sched *s = c->built.sched;
+    tutti_status st = s ? TUTTI_OK : tt_algo_build(c->algo, &p->args, &listed, err);
 
     if (st != TUTTI_OK)
         return st;
+    s = s ? s : listed;
     c->segments = s->shape.segments;
     if (search)
         st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, TT_MAX_SEGMENTS, &c->segments, &c->cost, err);
     else
         st = tt_cost_sched(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
-    tt_sched_free(s);
+    tt_sched_free(listed);
     return st;
 }
 
@@ -155,10 +165,13 @@ static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *pric
 
 tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
 {
-    struct tt_candidate priced = *c;
-    tutti_status st;
+    struct tt_candidate priced;
+    tutti_status st = hold_built(p, c, err);
 
     assert(!c->refused);
+    if (st != TUTTI_OK)
+        return st;
+    priced = *c;
     st = way->by_symmetry ? price_symmetric(p, way, spare, &priced, err) : price_whole(p, tt_way_searches_first(p, c->algo), &priced, err);
     return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
 }

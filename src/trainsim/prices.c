@@ -23,7 +23,8 @@ struct tt_prices {
     bool flow;
     struct price *table; /* cap is a power of two, at most half is used */
     size_t n, cap;
-    struct tutti_error failure; /* status 0: none */
+    struct tt_plan_cache *plans; /* synthesised schedules serve all sizes */
+    struct tutti_error failure;  /* status 0: none */
 };
 
 tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_options *o, struct tt_prices **ret, struct tutti_error *err)
@@ -40,7 +41,8 @@ tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_opti
     p->table = tt_zalloc(p->cap, sizeof *p->table);
     if (named)
         snprintf(p->algo, sizeof p->algo, "%s", o->algo);
-    if (!p->table) {
+    p->plans = tt_plan_cache_of_schedules();
+    if (!p->table || !p->plans) {
         tt_prices_close(p);
         return tt_fail_memory(err, "prices");
     }
@@ -50,8 +52,10 @@ tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_opti
 
 void tt_prices_close(struct tt_prices *p)
 {
-    if (p)
+    if (p) {
         free(p->table);
+        tt_plan_cache_free(p->plans);
+    }
     free(p);
 }
 
@@ -123,7 +127,7 @@ static tutti_status ask(struct tt_prices *p, const char *algo, struct price *x, 
     struct tt_problem problem = {.coll = (tutti_coll)x->coll, .ranks = p->t->ranks, .count = (x->bytes + 3) / 4, .dtype = TUTTI_F32};
     struct tt_plan_options o = {.algo = algo};
     struct tt_plan *plan = NULL;
-    tutti_status st = tt_plan_make(p->t, &problem, &o, NULL, &plan, err);
+    tutti_status st = tt_plan_make(p->t, &problem, &o, p->plans, &plan, err);
     if (st)
         return st;
     x->algo = plan->algo;

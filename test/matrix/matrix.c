@@ -224,10 +224,12 @@ static void check_network(struct one *o, const char *spec)
         return;
     }
     o->args.topo = t;
+    o->plans = tt_plan_cache_of_schedules();
     for (size_t i = 0; i < levels.n; i++)
         for (size_t j = 0; j < values.n; j++)
             for (size_t k = 0; k < segments.n; k++)
                 check_variant(o, (const char *const[]){levels.at[i], values.at[j], segments.at[k]}, 3);
+    tt_plan_cache_free(o->plans);
     tt_topo_free(t);
 }
 

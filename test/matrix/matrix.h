@@ -2,7 +2,7 @@
 #ifndef MATRIX_H
 #define MATRIX_H
 
-#include "algo/algo.h"
+#include "plan/plan.h"
 
 /* Of one algorithm. */
 struct tally {
@@ -14,6 +14,7 @@ enum { MATRIX_PROVED = 256 };
 struct one {
     const struct tt_algo *al;
     struct tt_algo_args args;
+    struct tt_plan_cache *plans; /* of this network: a synthesised schedule serves all numbers of segments */
     char label[320];
     struct tally *tally;
     uint64_t proved[MATRIX_PROVED]; /* plan hashes: what is the same on another network is not proved again */

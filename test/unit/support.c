@@ -23,6 +23,17 @@ struct tt_sched *build_of(const struct tt_algo *al, const struct tt_algo_args *a
     return s;
 }
 
+struct tt_sched *cached_of(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_plan_cache *c)
+{
+    struct tt_built b = {0};
+    struct tutti_error err = {0};
+    if (!al->build)
+        return build_of(al, a);
+    if (tt_plan_build(al, a, c, &b, &err) != TUTTI_OK)
+        fail_msg("%s %s of %u ranks: %s", al->name, tt_coll_name(a->problem.coll), a->problem.ranks, err.text);
+    return b.sched;
+}
+
 static void fail_sched(const struct tt_sched *s, const char *who, const char *why)
 {
     const struct tt_shape *sh = &s->shape;

@@ -13,9 +13,12 @@
 
 #include "algo/algos.h"
 #include "lockstep.h"
+#include "plan/plan.h"
 
 struct tt_topo *topo_of(const char *spec);
 struct tt_sched *build_of(const struct tt_algo *al, const struct tt_algo_args *a);
+/* The same, but what was synthesised for one size serves the others: for tests that ask for many sizes on a network. */
+struct tt_sched *cached_of(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_plan_cache *c);
 /* Well-formed; right on numbers and free of deadlock by the interpreter, in place too where declared, with the same bits everywhere;
  * and proved exactly by verify. */
 void expect_proved(const struct tt_sched *s);

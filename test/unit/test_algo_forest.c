@@ -25,12 +25,14 @@ static void prove_all(const struct tt_topo *t)
 static struct tt_algo_report report_of(const struct tt_topo *t)
 {
     struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 1 << 20);
-    struct tt_algo_report r;
+    struct tt_synthesis y = {0};
+    struct tt_sched *s;
     struct tutti_error err;
-    if (tt_algo_forest.report(&a, &r, &err) != TUTTI_OK)
+    if (tt_algo_synthesise(&tt_algo_forest, &a, &y, &s, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
-    assert_true(r.dual_rate >= r.rate * (1 - 1e-9));
-    return r;
+    tt_sched_free(s);
+    assert_true(y.report.dual_rate >= y.report.rate * (1 - 1e-9));
+    return y.report;
 }
 
 static void test_proved(void **state)

@@ -1,15 +1,7 @@
 /* test_cost.c - the cost against closed forms, against a naive second implementation of the rules in cost.h, and against itself: by
  * symmetry, with segments, with declared routes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support.h"
 
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "algo/algo.h"
 #include "cost/cost.h"
 
 typedef unsigned __int128 u128;
@@ -28,16 +20,31 @@ static struct tt_algo_args args_for(const struct tt_topo *t, tutti_coll coll, ui
     return (struct tt_algo_args){.problem = {coll, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM}, .topo = t};
 }
 
+static struct tt_plan_cache *cache;
+
+static int setup(void **state)
+{
+    (void)state;
+    cache = tt_plan_cache_of_schedules();
+    return cache ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tt_plan_cache_free(cache);
+    return 0;
+}
+
 /* The algorithm's schedule, or NULL when it refuses. */
 static struct tt_sched *build(const struct tt_algo *al, const struct tt_topo *t, tutti_coll coll, uint64_t count, uint32_t segments)
 {
     struct tt_algo_args a = args_for(t, coll, count);
     struct tutti_error err = {0};
-    struct tt_sched *s = NULL;
+    struct tt_sched *s;
     if (tt_algo_probe(al, &a, &err) != TUTTI_OK)
         return NULL;
-    if (tt_algo_build(al, &a, &s, &err) != TUTTI_OK)
-        fail_msg("%s: %s", al->name, err.text);
+    s = cached_of(al, &a, cache);
     if (segments)
         s->shape.segments = segments;
     return s;
@@ -673,5 +680,5 @@ int main(void)
         cmocka_unit_test(test_own_routes),
         cmocka_unit_test(test_misfits),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

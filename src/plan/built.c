@@ -1,0 +1,87 @@
+/* built.c - schedules of synthesised algorithms: found in the cache's memory, else built, from a file's memo where there is one.
+ *
+ * Synthesis can take seconds, and its result depends on neither the size of the vector nor the number of segments (`any_size`). So it is
+ * done once: pricing, counting and handing out share one set of operations, and so do plans of other sizes while the cache keeps it. */
+#include "plan/parts.h"
+
+void tt_built_free(struct tt_built *b)
+{
+    tt_sched_free(b->sched);
+    *b = (struct tt_built){0};
+}
+
+tutti_status tt_built_adapt(struct tt_built *b, const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *err)
+{
+    struct tt_shape made_for;
+    struct tt_sched *s;
+    tutti_status st = tt_algo_shape(al, a, &made_for, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    st = tt_sched_share(b->sched, &made_for, &s, err);
+    tt_shape_free(&made_for);
+    if (st != TUTTI_OK)
+        return st;
+    tt_sched_free(b->sched);
+    b->sched = s;
+    return TUTTI_OK;
+}
+
+static void read_memos(struct tt_synthesis *y)
+{
+    for (size_t i = 0; i < TT_ALGO_MEMOS; i++)
+        if (y->memo[i].name[0])
+            tt_plan_disk_read(y->memo[i].name, &y->memo[i].known);
+}
+
+static void write_memos(const struct tt_synthesis *y)
+{
+    for (size_t i = 0; i < TT_ALGO_MEMOS; i++)
+        if (y->memo[i].found.len > 0)
+            tt_plan_disk_write(y->memo[i].name, &y->memo[i].found);
+}
+
+static tutti_status synthesise(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret, struct tutti_error *err)
+{
+    struct tt_synthesis y = {0};
+    struct tt_sched *s = NULL;
+    tutti_status st = tt_algo_name_memos(al, a, &y, err);
+
+    if (st != TUTTI_OK)
+        return st;
+    read_memos(&y);
+    st = tt_algo_synthesise(al, a, &y, &s, err);
+    if (st == TUTTI_OK) {
+        write_memos(&y);
+        *ret = (struct tt_built){s, y.report};
+    }
+    tt_synthesis_free(&y);
+    return st;
+}
+
+bool tt_built_find(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret)
+{
+    struct tt_built b;
+
+    if (!c || !al->any_size || !tt_plan_cache_find_built(c, al, a, &b))
+        return false;
+    if (tt_built_adapt(&b, al, a, NULL) != TUTTI_OK) {
+        tt_built_free(&b);
+        return false;
+    }
+    *ret = b;
+    return true;
+}
+
+tutti_status tt_plan_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_plan_cache *cache, struct tt_built *ret,
+                           struct tutti_error *err)
+{
+    tutti_status st;
+
+    if (tt_built_find(cache, al, a, ret))
+        return TUTTI_OK;
+    st = synthesise(al, a, ret, err);
+    if (st == TUTTI_OK && cache && al->any_size)
+        tt_plan_cache_put_built(cache, al, a, ret);
+    return st;
+}

@@ -1,0 +1,191 @@
+/* disk.c - what synthesisers found (memos), kept in files: $XDG_CACHE_HOME/tutti/trees/, or ~/.cache/tutti/trees/, a file for each name.
+ *
+ *     the memo's bytes   hash of them (8)
+ *
+ * A file that is damaged, foreign or too large is as good as none and will be written again. Files appear at once (rename), private to
+ * their owner; the oldest go when all together exceed LIMIT bytes. Nothing here is worth a failure: everything may fail in silence. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plan/parts.h"
+
+enum { LIMIT = 64 << 20, NAME = sizeof(((struct tt_algo_memo *)0)->name), CHECK = 8 };
+
+static bool directory(char *buf, size_t cap)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (cache && cache[0] == '/')
+        n = snprintf(buf, cap, "%s/tutti/trees", cache);
+    else if (home && home[0] == '/')
+        n = snprintf(buf, cap, "%s/.cache/tutti/trees", home);
+    return n > 0 && (size_t)n < cap;
+}
+
+bool tt_plan_disk_path(const char *name, char *buf, size_t cap)
+{
+    char dir[TT_DISK_PATH];
+    if (!directory(dir, sizeof(dir) - NAME))
+        return false;
+    int n = snprintf(buf, cap, "%.*s/%s", (int)(sizeof(dir) - NAME), dir, name);
+    return n > 0 && (size_t)n < cap;
+}
+
+/* ---- writing ---- */
+
+/* The three innermost directories, when they are missing. */
+static void make_directories(const char *dir)
+{
+    char path[TT_DISK_PATH];
+    size_t n = strlen(dir), cut[3] = {0};
+    for (size_t i = n, k = 0; i-- > 1 && k < 2;)
+        if (dir[i] == '/')
+            cut[k++] = i;
+    for (size_t k = 2; k-- > 0;)
+        if (cut[k]) {
+            snprintf(path, sizeof(path), "%.*s", (int)cut[k], dir);
+            mkdir(path, 0700);
+        }
+    mkdir(dir, 0700);
+}
+
+struct old_file {
+    char name[NAME + 16];
+    struct timespec time;
+    uint64_t bytes;
+};
+
+/* Ours, finished or left behind by a writer that died. */
+static bool is_ours(const char *name)
+{
+    return strspn(name, "0123456789abcdef") == 16 && name[16] == '-' && strlen(name) < NAME + 16;
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+    const struct old_file *a = pa, *b = pb;
+    if (a->time.tv_sec != b->time.tv_sec)
+        return a->time.tv_sec < b->time.tv_sec ? -1 : 1;
+    if (a->time.tv_nsec != b->time.tv_nsec)
+        return a->time.tv_nsec < b->time.tv_nsec ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static struct tt_vec list_files(int dir_fd, DIR *d)
+{
+    struct tt_vec all = {.elem = sizeof(struct old_file)};
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        struct old_file f = {.bytes = 0};
+        struct stat st;
+        if (!is_ours(e->d_name) || fstatat(dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+            continue;
+        snprintf(f.name, sizeof(f.name), "%s", e->d_name);
+        f.time = st.st_mtim;
+        f.bytes = (uint64_t)st.st_size;
+        if (!tt_vec_push(&all, &f, 1))
+            break;
+    }
+    return all;
+}
+
+/* Removes the oldest until `more` bytes fit. */
+static void make_room(const char *dir, uint64_t more)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return;
+    struct tt_vec all = list_files(dirfd(d), d);
+    const struct old_file *f = all.data;
+    uint64_t sum = more;
+    for (size_t i = 0; i < all.len; i++)
+        sum += f[i].bytes;
+    if (all.len > 0)
+        qsort(all.data, all.len, all.elem, by_time);
+    for (size_t i = 0; i < all.len && sum > LIMIT; i++) {
+        unlinkat(dirfd(d), f[i].name, 0);
+        sum -= f[i].bytes;
+    }
+    tt_vec_free(&all);
+    closedir(d);
+}
+
+static void write_file(const char *path, const struct tt_vec *bytes)
+{
+    char tmp[TT_DISK_PATH + 8];
+    uint64_t check = tt_hash_bytes(0, bytes->data, bytes->len);
+    snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path);
+    int fd = mkostemp(tmp, O_CLOEXEC); /* mode 0600 */
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!out) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    bool ok = fwrite(bytes->data, 1, bytes->len, out) == bytes->len && fwrite(&check, 1, CHECK, out) == CHECK;
+    ok = fclose(out) == 0 && ok && rename(tmp, path) == 0;
+    if (!ok)
+        unlink(tmp);
+}
+
+void tt_plan_disk_write(const char *name, const struct tt_vec *bytes)
+{
+    char path[TT_DISK_PATH], dir[TT_DISK_PATH];
+    if (bytes->len + CHECK > LIMIT / 2 || !tt_plan_disk_path(name, path, sizeof(path)) || !directory(dir, sizeof(dir)))
+        return;
+    make_directories(dir);
+    make_room(dir, bytes->len + CHECK);
+    write_file(path, bytes);
+}
+
+/* ---- reading ---- */
+
+/* The file's bytes, if it is ours and of a sensible size. */
+static bool read_file(FILE *in, struct tt_vec *ret)
+{
+    struct stat st;
+    struct tt_vec bytes = {.elem = 1};
+    if (fstat(fileno(in), &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size <= CHECK || st.st_size > LIMIT)
+        return false;
+    size_t n = (size_t)st.st_size;
+    if (!tt_vec_push(&bytes, NULL, n) || fread(bytes.data, 1, n, in) != n) {
+        tt_vec_free(&bytes);
+        return false;
+    }
+    futimens(fileno(in), NULL); /* used lately: the last to go */
+    *ret = bytes;
+    return true;
+}
+
+/* Takes the hash off the end; false: it is not that of the rest. */
+static bool check(struct tt_vec *bytes)
+{
+    uint64_t hash;
+    size_t n = bytes->len - CHECK;
+    memcpy(&hash, (const unsigned char *)bytes->data + n, CHECK);
+    bytes->len = n;
+    return hash == tt_hash_bytes(0, bytes->data, n);
+}
+
+bool tt_plan_disk_read(const char *name, struct tt_vec *ret)
+{
+    char path[TT_DISK_PATH];
+    struct tt_vec bytes = {.elem = 1};
+    int fd = tt_plan_disk_path(name, path, sizeof(path)) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!in) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool ok = read_file(in, &bytes) && check(&bytes);
+    fclose(in);
+    if (ok)
+        *ret = bytes;
+    else
+        tt_vec_free(&bytes);
+    return ok;
+}
