@@ -166,13 +166,22 @@ static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **re
     return TUTTI_OK;
 }
 
-static tutti_status prepare(const struct tt_comm *c, const struct tt_ask *ask, struct note *n, char **ret_all, struct tutti_error *err)
+/* Proved before anybody gets it. */
+static tutti_status admit(struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *whole, struct tutti_error *err)
+{
+    const struct tt_agreed a = {.problem = plan->problem, .algo = plan->algo, .options = plan->options};
+    return tt_comm_admit(c, &a, whole, err);
+}
+
+static tutti_status prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n, char **ret_all, struct tutti_error *err)
 {
     struct tt_plan *plan = NULL;
     struct tt_sched *whole = NULL;
     tutti_status st = plan_of(c, ask, &plan, err);
     if (!st)
         st = tt_plan_schedule(plan, c->topo, &whole, err);
+    if (!st)
+        st = admit(c, plan, whole, err);
     if (!st)
         st = pack_all(whole, n, ret_all, err);
     if (!st) {

@@ -154,8 +154,8 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
         st = copy_counts(c, call, k, err);
     if (!st && !k->plan->slice)
         st = tt_plans_slice(c, k->plan, &k->own, err);
-    if (!st)
-        st = tt_comm_admit(c, k->plan, tt_kept_sched(k), err);
+    if (!st && k->own)
+        st = tt_comm_admit(c, k->plan, k->own, err);
     if (!st)
         st = compile(c, call, &ask.problem, k, err);
     if (st)

@@ -2,9 +2,9 @@
  * rank 0 writes it (dump.c).
  *
  * A rank that runs a closed-form algorithm lists only its own slice; here it lists all ranks as well and compares its slice with the
- * whole, so that what is proved and written is what runs. Every rank proves alone: programs are made when a rank first needs them, not
- * collectively, so that nothing can be exchanged at this point, and equal schedules give equal verdicts (beyond 512 ranks but for the
- * fingerprints' error probability). A plan passes once per communicator; its key is remembered. */
+ * whole, so that what is proved and written is what runs. Every rank proves alone: equal schedules give equal verdicts (beyond 512 ranks
+ * but for the fingerprints' error probability). A plan that rank 0 hands out is proved by rank 0 before it does; its refusal is
+ * everybody's. A plan passes once per communicator; its key is remembered. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
