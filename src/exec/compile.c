@@ -209,6 +209,7 @@ static tutti_status compile_op(struct tt_xcompile *x, uint32_t i, uint64_t *frag
                          .land = TT_XNOWHERE,
                          .holds = TT_XNO,
                          .held_by = TT_XNO,
+                         .answer = TT_XNO,
                          .group = TT_XNO,
                          .offer = TT_XNO,
                          .sent = TT_XNO};

@@ -291,7 +291,7 @@ tutti_status tt_engine_start(struct tt_engine *e, const struct tt_start *s, stru
     } else {
         tt_xcredit_start(e, p);
         if (p->refs)
-            tt_exec_offer(e, p);
+            tt_exec_offers_clear(p);
         tt_xwork(e, p);
     }
     if (e->stashed)

@@ -8,11 +8,11 @@
  *                                 +-> send OUT -> 1     group: sends of one place in one step share a copy;
  *                                 '-> send OUT -> 2     written: the reduction may write the places of 1 and 2 itself
  *
- *     send IN -> 0  (waits for nothing)                 offered: the place may be written as soon as the program is started, or as soon
- *     recv OUT <- 0 (waits at most for that send)       as the receiver of the same data has read them, which a reduction does first
+ *     send IN -> 0                                      offered: with the operand goes the place where the result of the same chunks
+ *     recv OUT <- 0 (waits at most for that send)       may be written
  *
- * A reduction writes for a send only if it also takes an operand from the send's peer: then the peer's place has been read before it is
- * written, whether or not the peer works in place. Invariant: an operation that is marked behaves the same without its mark. */
+ * A reduction writes for a send only if it also takes an operand from the send's peer, and that operand came with the offer: then the
+ * peer's place has been read before it is written, whether or not the peer works in place. Invariant: an operation that is marked behaves the same without its mark. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -178,15 +178,15 @@ static bool waits_only_for(const struct tt_program *p, uint32_t op, uint32_t fro
     return true;
 }
 
-/* Does the reduction take an operand from this peer? */
-static bool hears(const struct tt_program *p, const struct tt_xop *reduce, uint32_t link)
+/* The operand that the reduction takes from this peer, on the same channel as the send; TT_XNO. */
+static uint32_t operand_from(const struct tt_program *p, const struct tt_xop *reduce, const struct tt_xop *send)
 {
     for (uint32_t w = 0; w + 1 < reduce->width; w++) {
         uint32_t recv = p->holds[reduce->holds + w];
-        if (recv != TT_XNO && p->ops[recv].link == link)
-            return true;
+        if (recv != TT_XNO && p->ops[recv].link == send->link && p->ops[recv].channel == send->channel && p->ops[recv].answer == TT_XNO)
+            return recv;
     }
-    return false;
+    return TT_XNO;
 }
 
 /* Sends of the result of reduction i: their group, and which of them it may write for. */
@@ -204,35 +204,83 @@ static void find_results(struct tt_xcompile *x, uint32_t i)
         if (span->buf != dst->buf || !same_chunks(span, dst) || (o->group != TT_XNO && o->group != send->group))
             continue;
         o->group = send->group;
-        if (!hears(p, o, send->link))
+        uint32_t recv = operand_from(p, o, send);
+        if (recv == TT_XNO)
             continue;
+        p->ops[recv].answer = s;
         send->offer = p->noffers;
         p->noffers += p->segments;
     }
 }
 
-/* ---- places that may be written from the beginning ---- */
+/* ---- places that the receiver of a send may write ---- */
 
-static void find_offers(struct tt_xcompile *x, uint32_t mode)
+struct got {
+    uint32_t link, channel;
+    struct tt_span span;
+    uint32_t op;
+};
+
+static int by_link(const void *x, const void *y)
+{
+    const struct got *a = x, *b = y;
+    const uint32_t ka[] = {a->link, a->channel, a->span.first, a->span.len, a->span.reps, a->span.reps > 1 ? a->span.stride : 0};
+    const uint32_t kb[] = {b->link, b->channel, b->span.first, b->span.len, b->span.reps, b->span.reps > 1 ? b->span.stride : 0};
+    for (size_t i = 0; i < countof(ka); i++)
+        if (ka[i] != kb[i])
+            return ka[i] < kb[i] ? -1 : 1;
+    return 0;
+}
+
+static bool list_got(const struct tt_xcompile *x, struct tt_vec *ret)
+{
+    const struct tt_program *p = x->p;
+    for (uint32_t i = 0; i < p->nops; i++) {
+        const struct tt_xop *o = &p->ops[i];
+        const struct tt_span *s = o->kind == TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
+        if (!s || s->buf != TT_BUF_OUT || o->divides)
+            continue;
+        struct got g = {.link = o->link, .channel = o->channel, .span = *s, .op = i};
+        if (!tt_vec_push(ret, &g, 1))
+            return false;
+    }
+    if (ret->len)
+        qsort(ret->data, ret->len, sizeof(struct got), by_link);
+    return true;
+}
+
+/* May the receive be written when the send's data have been read, in this mode? */
+static bool may_answer(const struct tt_program *p, uint32_t recv, uint32_t send, uint32_t mode)
+{
+    const struct tt_xop *s = &p->ops[send];
+    if (waits_of(p, recv, mode) == 0)
+        return true;
+    for (uint32_t k = 0; k < s->nsucc[mode] && waits_of(p, recv, mode) == 1; k++)
+        if (p->succ[s->succ[mode] + k] == recv)
+            return true;
+    return false;
+}
+
+static bool find_offers(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
-    for (uint32_t i = 0; i < p->nops; i++) {
+    struct tt_vec got = {.elem = sizeof(struct got)};
+    bool ok = list_got(x, &got);
+    for (uint32_t i = 0; i < p->nops && ok; i++) {
         struct tt_xop *o = &p->ops[i];
-        const struct tt_span *s = o->kind <= TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
-        if (!s)
+        const struct tt_span *s = o->kind == TT_OP_SEND && is_local(x, i) ? single_span(x, i) : NULL;
+        if (!s || !got.len)
             continue;
-        if (o->kind == TT_OP_RECV) {
-            o->offers |= (uint8_t)((s->buf == TT_BUF_OUT && !o->divides && !waits_of(p, i, mode)) << mode);
+        struct got key = {.link = o->link, .channel = o->channel, .span = *s};
+        const struct got *g = bsearch(&key, got.data, got.len, sizeof key, by_link);
+        if (!g || g->op < i || p->ops[g->op].offers)
             continue;
-        }
-        for (uint32_t k = 0; k < o->nsucc[mode]; k++) {
-            uint32_t r = p->succ[o->succ[mode] + k];
-            struct tt_xop *recv = &p->ops[r];
-            const struct tt_span *to = recv->kind == TT_OP_RECV ? single_span(x, r) : NULL;
-            if (to && to->buf == TT_BUF_OUT && recv->link == o->link && same_chunks(s, to) && waits_of(p, r, mode) == 1 && !recv->divides)
-                recv->offers |= (uint8_t)(1u << mode);
-        }
+        for (uint32_t m = 0; m < (p->inplace ? 2u : 1u); m++)
+            p->ops[g->op].offers |= (uint8_t)(may_answer(p, g->op, i, m) << m);
+        o->answer = g->op;
     }
+    tt_vec_free(&got);
+    return ok;
 }
 
 tutti_status tt_exec_lower(struct tt_xcompile *x)
@@ -244,9 +292,8 @@ tutti_status tt_exec_lower(struct tt_xcompile *x)
     for (uint32_t i = 0; i < p->nops && ok; i++)
         if (p->ops[i].holds != TT_XNO)
             find_results(x, i);
-    p->sums = tt_coll_sums(x->shape->coll);
-    for (uint32_t m = 0; ok && p->sums && m < (p->inplace ? 2u : 1u); m++)
-        find_offers(x, m);
+    if (ok && tt_coll_sums(x->shape->coll))
+        ok = find_offers(x);
     for (uint32_t i = 0; i < p->nops; i++) {
         struct tt_xop *o = &p->ops[i];
         if (o->kind == TT_OP_SEND && o->nsends > 1 && o->npieces <= UINT32_MAX / 2 / p->segments - p->nsent) {

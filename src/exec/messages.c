@@ -102,7 +102,7 @@ const struct tt_xlane *tt_xlane_find(const struct tt_program *p, uint32_t peer, 
     return NULL;
 }
 
-/* Numbers the messages and makes the lanes. */
+/* Numbers the messages and makes the lanes of those that arrive. */
 static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
 {
     const struct message *m = messages->data;
@@ -116,7 +116,7 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
         return false;
     for (size_t i = 0, end; i < messages->len; i = end) {
         struct tt_xlane lane = {.peer = m[i].peer,
-                                .channel = m[i].channel + (m[i].receives ? 0 : TT_XLANE_OUT),
+                                .channel = m[i].channel,
                                 .link = find_link(p, m[i].peer),
                                 .first = (uint32_t)i};
         for (end = i; end < messages->len && same_lane(&m[i], &m[end]); end++) {
@@ -124,7 +124,8 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
             p->ops[m[end].op].link = lane.link;
             p->ops[m[end].op].message = lane.n++;
         }
-        add_lane(p, &lane);
+        if (m[i].receives)
+            add_lane(p, &lane);
     }
     return true;
 }
@@ -156,7 +157,5 @@ void tt_xmessages_count(struct tt_program *p, const struct tt_xtask *tasks)
         *(out ? &l->out_bytes : &l->in_bytes) += bytes;
         *(out ? &l->out_cost : &l->in_cost) += cost_of(bytes, tasks[t].left);
         p->in_bytes += out ? 0 : bytes;
-        if (p->sums && l->place != TT_NO_PLACE) /* an offer may go the other way, once for each segment */
-            *(out ? &l->in_cost : &l->out_cost) += 1;
     }
 }

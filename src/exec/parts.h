@@ -31,24 +31,26 @@ static_assert((int)TT_XPIECE <= (int)TT_PIECE_MAX && TT_XPIECE % 64 == 0, "a pie
 enum {
     TT_XCH_STARTED = TT_CH_CONTROL,      /* "I have started this and all earlier requests" */
     TT_XCH_MISMATCH = TT_CH_CONTROL + 1, /* "your fingerprint for `request` (payload) is not mine (tag)" */
-    TT_XCH_TAKEN = TT_CH_CONTROL + 2     /* "I have taken what you referred to" (struct tt_xtaken) */
+    TT_XCH_TAKEN = TT_CH_CONTROL + 2     /* "I have taken what you referred to" (the payload is a struct tt_xref) */
 };
 
-/* What a piece's message holds, in the top bits of the message number: its bytes; a reference to them (struct tt_xref); nothing, because
- * they are written already. OFFER goes the other way: where a segment may be written (struct tt_xref). */
-enum { TT_XFORM_BYTES, TT_XFORM_REF, TT_XFORM_WRITTEN, TT_XFORM_OFFER, TT_XFORM_SHIFT = 30 };
+/* What a piece's message holds, in the top bits of the message number: its bytes; a reference to them; nothing but what a reference says
+ * besides, because they are written already. */
+enum { TT_XFORM_BYTES, TT_XFORM_REF, TT_XFORM_WRITTEN, TT_XFORM_SHIFT = 30 };
 #define TT_XMESSAGE ((1u << TT_XFORM_SHIFT) - 1)
 
-enum tt_xkind { TT_XKIND_HEAP, TT_XKIND_WINDOW, TT_XKIND_PRIVATE };
-struct tt_xref {     /* travels */
-    uint64_t at;     /* HEAP, PRIVATE: an address of the sender; WINDOW: offset in its stream area */
-    uint64_t cookie; /* comes back with TAKEN */
-    uint32_t kind, slot;
+enum tt_xkind { TT_XKIND_NONE, TT_XKIND_HEAP, TT_XKIND_WINDOW, TT_XKIND_PRIVATE };
+/* Travels; with its tag in one line of a ring. */
+struct tt_xref {
+    uint64_t at;         /* HEAP, PRIVATE: an address of the sender; WINDOW: offset in its stream area */
+    uint64_t cookie;     /* HEAP, PRIVATE: comes back when it was taken */
+    uint64_t extra;      /* taken_kind NONE: where the receiver may write message `message` of the same segment, 0: nowhere; else the
+                            cookie of what was taken */
+    uint32_t message;
+    uint8_t kind, slot;  /* WINDOW: slot comes back when it was taken */
+    uint8_t taken_kind, taken_slot; /* what the sender has taken of the receiver's; NONE: nothing */
 };
-struct tt_xtaken { /* travels */
-    uint64_t cookie;
-    uint32_t kind, slot;
-};
+static_assert(sizeof(struct tt_xref) == 32, "a short payload");
 /* A piece that was not copied: where its bytes are, and what to tell its sender. */
 struct tt_xkept {
     const void *data; /* NULL: at `ref.at` of the sender, by the kernel */
@@ -56,9 +58,11 @@ struct tt_xkept {
     uint32_t peer, bytes;
     bool frame; /* in transport memory: to be released */
 };
+/* Of a send whose reduction may write for it, by segment. */
 struct tt_xoffer {
-    char *to; /* NULL: none */
+    char *to; /* NULL: no place was offered */
     bool written;
+    uint64_t debt; /* number + 1 of the operand's piece whose sender is told with this send; 0: none */
 };
 
 /* ---- layout.c: where chunks lie in the caller's buffers, in elements ---- */
@@ -110,11 +114,12 @@ struct tt_xop {
     /* lower.c; TT_XNO: none */
     uint32_t holds;   /* REDUCE: first of width - 1 entries of tt_program.holds */
     uint32_t held_by; /* RECV: the REDUCE that takes it where it lies */
+    uint32_t answer;  /* RECV that is held: the send of the result to the same peer; SEND: the receive that its receiver may write */
     uint32_t group;   /* SEND: the first send of the same place in the step; REDUCE: the first send of its result */
     uint32_t nsends;  /* first of a group: how many */
     uint32_t sent;    /* first of a group of several: first of its pieces' entries in tt_program.sent */
     uint32_t offer;   /* SEND: first of `segments` entries of tt_program.offers: its reduction may write for it */
-    uint8_t offers;   /* RECV: bit m: in mode m peers may write as soon as this is started */
+    uint8_t offers;   /* RECV: bit m: in mode m its sender may write it once it has the send that answers it */
 };
 /* Piece states; TT_XSTAGED + s: being received into stage s. */
 enum {
@@ -137,10 +142,9 @@ struct tt_xtask {
 
 /* One (peer, channel) messages come from: operations lane_ops[first .. first+n-1]. */
 struct tt_xlane {
-    uint32_t peer, channel; /* channel + TT_XLANE_OUT: messages to the peer */
+    uint32_t peer, channel;
     uint32_t link, first, n;
 };
-enum { TT_XLANE_OUT = 1 << 16 };
 
 struct tt_xlink {
     uint32_t peer, place; /* place: TT_NO_PLACE unless its memory can be reached */
@@ -192,7 +196,6 @@ struct tt_program {
     uint32_t noffers;
     uint16_t *sent; /* by piece of a group's first send: sends that have gone */
     uint32_t nsent;
-    bool sums;           /* peers may reduce into this rank's memory */
     struct tt_xbox *box; /* the whole program is one exchange (box.c); NULL: it is not */
     struct tt_program *box_next;
     struct tt_carried carried; /* of the last run */
@@ -446,7 +449,9 @@ bool tt_exec_resolve(const struct tt_engine *e, const struct tt_event *ev, uint6
 bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *w, const struct tt_xkept *k);
 /* Gives the piece back: release, or TAKEN, at once or (state TT_XOWED) later. */
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece);
-void tt_exec_taken(struct tt_engine *e, const struct tt_event *ev); /* the message */
+void tt_exec_taken(struct tt_engine *e, uint32_t peer, uint32_t seq, const struct tt_xref *ref); /* the peer says so */
+/* What is told with this send of a reduction's result: the operand of the same peer. */
+void tt_exec_settle(struct tt_program *p, const struct tt_xop *send, uint32_t segment, struct tt_xref *ref);
 bool tt_exec_pay(struct tt_engine *e);                              /* tells what could not be told; true: something went */
 /* A piece's bytes for a reduction, read into the `which`th place for fetched ones if they are not mapped. NULL: the peer is gone. */
 const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which);
@@ -463,8 +468,12 @@ bool tt_exec_window_taken(struct tt_engine *e, uint32_t slot);                  
 
 /* ---- reduce.c: reductions that take operands from, and write results to, peers' memory ---- */
 void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task);
-void tt_exec_offer(struct tt_engine *e, struct tt_program *p);                              /* at start */
-void tt_exec_offered(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev); /* the message */
+void tt_exec_offers_clear(struct tt_program *p); /* at start */
+/* The place that the receiver of this send may write, for ref->extra. */
+void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send, uint32_t segment,
+                   struct tt_xref *ref);
+void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv, uint32_t segment,
+                     const struct tt_xkept *k); /* it came with a held operand */
 
 /* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
 tutti_status tt_exec_box_make(struct tt_xcompile *x);

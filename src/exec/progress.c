@@ -28,13 +28,11 @@ static void handle_control(struct tt_engine *e, const struct tt_event *ev)
     if (!known || (ev->tag.channel == TT_XCH_MISMATCH && ev->bytes != sizeof mine)) {
         tt_xprotocol(e, ev->peer, ev->tag.request);
     } else if (ev->tag.channel == TT_XCH_TAKEN) {
-        struct tt_event copy = *ev;
-        struct tt_xtaken taken;
+        struct tt_xref taken = {0};
         if (ev->bytes == sizeof taken)
             memcpy(&taken, ev->data, sizeof taken);
-        copy.data = &taken;
         e->transport->ops->release(e->transport, ev); /* before what it makes possible */
-        tt_exec_taken(e, &copy);
+        tt_exec_taken(e, ev->peer, ev->tag.request, &taken);
         return;
     } else if (ev->tag.channel == TT_XCH_MISMATCH) {
         memcpy(&mine, ev->data, sizeof mine);

@@ -122,12 +122,14 @@ static bool use(struct tt_engine *e, struct tt_program *p, const struct target *
 static bool put_reference(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_event *ev)
 {
     struct tt_xkept k;
-    if (!p->refs || !tt_exec_resolve(e, ev, tt_xwalk_bytes(&t->walk), &k)) {
+    if (!tt_exec_resolve(e, ev, tt_xwalk_bytes(&t->walk), &k)) {
         tt_xprotocol(e, ev->peer, p->seq);
         return false;
     }
-    if (t->op->held_by != TT_XNO)
+    if (t->op->held_by != TT_XNO) {
+        tt_exec_offered(e, p, t->op, t->walk.segment, &k);
         return hold(p, t, &k);
+    }
     p->refs[t->piece] = k;
     *t->state = TT_XKEPT;
     return is_ready(p, t) && use(e, p, t);
@@ -139,18 +141,23 @@ static bool put_written(struct tt_program *p, const struct target *t)
     return is_ready(p, t) && --p->tasks[t->task].left == 0;
 }
 
-/* Of a piece that is not bytes. */
+/* Of a piece that is not bytes; ev->data is not in transport memory. What it says of this rank's own piece comes first: in place a result
+ * may be written where that was. */
 static void receive_form(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
 {
     struct target t;
-    bool written = form_of(ev) == TT_XFORM_WRITTEN;
-    if (form_of(ev) == TT_XFORM_OFFER) {
-        tt_exec_offered(e, p, ev);
-        return;
-    }
+    const struct tt_xref *ref = ev->data;
     if (!fits(e, p, ev, &t))
         return;
-    bool complete = written ? put_written(p, &t) : put_reference(e, p, &t, ev);
+    if (ev->bytes != sizeof *ref || !p->refs) {
+        tt_xprotocol(e, ev->peer, p->seq);
+        return;
+    }
+    if (ref->taken_kind != TT_XKIND_NONE)
+        tt_exec_taken(e, ev->peer, p->seq, ref);
+    if (p->state != TT_XRUNNING)
+        return;
+    bool complete = form_of(ev) == TT_XFORM_WRITTEN ? put_written(p, &t) : put_reference(e, p, &t, ev);
     if (p->state == TT_XRUNNING)
         arrived(e, p, &t, tt_xwalk_bytes(&t.walk), complete);
 }
@@ -175,9 +182,9 @@ static void receive_data(struct tt_engine *e, struct tt_program *p, const struct
     struct target t;
     if (form_of(ev) != TT_XFORM_BYTES) {
         struct tt_event copy = *ev;
-        struct tt_xref ref;
-        if (ev->bytes <= sizeof ref)
-            memcpy(&ref, ev->data, ev->bytes);
+        struct tt_xref ref = {0};
+        if (ev->bytes == sizeof ref)
+            memcpy(&ref, ev->data, sizeof ref);
         copy.data = &ref;
         e->transport->ops->release(e->transport, ev);
         receive_form(e, p, &copy);
@@ -279,9 +286,8 @@ bool tt_xreceive(struct tt_engine *e, const struct tt_event *ev)
             receive_header(e, p, ev);
         return true;
     }
-    if (e->any && !tt_xlater(ev->tag.request, e->seq)) { /* of a request that has got everything; only offers may be left over */
-        if (form_of(ev) != TT_XFORM_OFFER)
-            tt_xprotocol(e, ev->peer, ev->tag.request);
+    if (e->any && !tt_xlater(ev->tag.request, e->seq)) { /* of a request that has got everything */
+        tt_xprotocol(e, ev->peer, ev->tag.request);
         if (data)
             e->transport->ops->release(e->transport, ev);
         return true;

@@ -6,8 +6,7 @@
  *     3 ranks, rank 0, all in the heap:   in[0] + in[1] + in[2] -> out[0], out[1], out[2]      one pass, then WRITTEN to 1 and 2
  *                      ordinary memory:   in[0] + w[1]  + w[2]  -> out[0], window              one pass, then references to 1 and 2
  *
- * Offers are sent before anything else of a program, so that they are there when the operands of the same peer are. One that comes late,
- * or not at all, costs a copy and nothing else.
+ * An offer comes with the operand (lower.c); a peer that makes none gets a reference, which costs a copy and nothing else.
  *
  * Writing into a peer's memory is a lease (direct_quit.c). Operands are given back when the whole segment is reduced. */
 #include <string.h>
@@ -28,54 +27,34 @@ static char *place_of(const struct tt_program *p, const struct tt_xop *op, uint3
     return tt_xat(p, &f, 0);
 }
 
-static void offer_op(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op)
-{
-    struct tt_xlink *l = &p->links[op->link];
-    for (uint32_t k = 0; k < p->segments; k++) {
-        uint64_t bytes;
-        const char *at = place_of(p, op, k, &bytes);
-        if (!at || bytes < e->ref_bytes || !tt_xcredit_allows(e, l, 1) || tt_direct_kind_of(e->direct, at, (size_t)bytes) != TT_DIRECT_HEAP)
-            return;
-        const struct tt_xref ref = {.at = (uintptr_t)at, .kind = TT_XKIND_HEAP};
-        const struct tt_tag tag = {.fingerprint = p->fingerprint,
-                                   .request = p->seq,
-                                   .message = op->message | (uint32_t)TT_XFORM_OFFER << TT_XFORM_SHIFT,
-                                   .segment = k,
-                                   .comm = e->comm,
-                                   .channel = op->channel};
-        if (tt_xsend_control(e, l->peer, &tag, &ref, sizeof ref) != TUTTI_OK)
-            return;
-        tt_xcredit_spend(e, l, 1);
-    }
-}
-
-void tt_exec_offer(struct tt_engine *e, struct tt_program *p)
+void tt_exec_offers_clear(struct tt_program *p)
 {
     if (p->noffers)
         memset(p->offers, 0, p->noffers * sizeof *p->offers);
     if (p->nsent)
         memset(p->sent, 0, p->nsent * sizeof *p->sent);
-    for (uint32_t i = 0; p->sums && i < p->nops; i++)
-        if (p->ops[i].offers >> p->mode & 1)
-            offer_op(e, p, &p->ops[i]);
 }
 
-void tt_exec_offered(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send, uint32_t segment, struct tt_xref *ref)
 {
-    const struct tt_xlane *lane = tt_xlane_find(p, ev->peer, TT_XLANE_OUT + ev->tag.channel);
-    uint32_t message = ev->tag.message & TT_XMESSAGE, segment = ev->tag.segment;
-    struct tt_xkept k;
-    if (ev->tag.fingerprint != p->fingerprint) {
-        tt_xmismatch(e, ev->peer, p, ev->tag.fingerprint);
+    if (send->answer == TT_XNO || !(p->ops[send->answer].offers >> p->mode & 1))
         return;
-    }
-    if (!lane || message >= lane->n || segment >= p->segments) {
-        tt_xprotocol(e, ev->peer, p->seq);
+    const struct tt_xop *recv = &p->ops[send->answer];
+    uint64_t bytes;
+    const char *at = place_of(p, recv, segment, &bytes);
+    if (!at || tt_direct_kind_of(e->direct, at, (size_t)bytes) != TT_DIRECT_HEAP)
         return;
-    }
-    const struct tt_xop *op = &p->ops[p->lane_ops[lane->first + message]];
-    if (op->offer != TT_XNO && tt_exec_resolve(e, ev, tt_xop_bytes(p, op, segment), &k) && k.ref.kind == TT_XKIND_HEAP)
-        p->offers[op->offer + segment].to = (char *)(uintptr_t)k.data;
+    ref->extra = (uintptr_t)at;
+    ref->message = recv->message;
+}
+
+void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv, uint32_t segment, const struct tt_xkept *k)
+{
+    const struct tt_xop *send = recv->answer == TT_XNO ? NULL : &p->ops[recv->answer];
+    if (!send || !k->ref.extra || k->ref.taken_kind != TT_XKIND_NONE || send->message != k->ref.message)
+        return;
+    p->offers[send->offer + segment].to =
+        tt_direct_resolve(e->direct, e->places[k->peer], k->ref.extra, tt_xop_bytes(p, send, segment));
 }
 
 /* ---- one reduction ---- */
@@ -85,7 +64,8 @@ struct job {
     struct tt_program *p;
     const struct tt_xop *op;
     uint32_t segment, piece;
-    bool reads; /* memory of peers that they may take back */
+    bool reads;  /* memory of peers that they may take back */
+    bool copied; /* the result can be sent without waiting for room */
 };
 
 static uint64_t piece_number(const struct job *j, const struct tt_xop *recv)
@@ -120,12 +100,26 @@ static bool get_operands(struct job *j)
     return true;
 }
 
-static void give_back(struct job *j)
+/* An operand whose sender is sent the result at once is given back with it. */
+static bool tell_later(const struct job *j, uint32_t w, const struct tt_xkept *k, uint64_t piece)
+{
+    struct tt_program *p = j->p;
+    uint32_t send = p->ops[p->holds[j->op->holds + w]].answer;
+    struct tt_xoffer *o = send == TT_XNO ? NULL : &p->offers[p->ops[send].offer + j->segment];
+    if (!o || k->frame || !(o->written || j->copied))
+        return false;
+    o->debt = piece + 1;
+    return true;
+}
+
+static void give_back(struct job *j, bool single)
 {
     uint64_t piece;
-    for (uint32_t w = 0; w + 1 < j->op->width; w++)
-        if (held(j, w, &piece))
+    for (uint32_t w = 0; w + 1 < j->op->width; w++) {
+        const struct tt_xkept *k = held(j, w, &piece);
+        if (k && !(single && tell_later(j, w, k, piece)))
             tt_exec_give_back(j->e, j->p, piece);
+    }
 }
 
 /* Sends of the result that peers' offers answer: their places are further destinations. Returns how many. */
@@ -195,7 +189,9 @@ static bool reduce_piece(struct job *j)
         return !j->e->failed;
     p->to[0] = tt_xat(p, &f, 0);
     uint32_t offered = add_offers(j, 1, &leased), ndst = 1 + offered;
-    ndst += add_window(j, ndst, offered, bytes);
+    uint32_t window = add_window(j, ndst, offered, bytes);
+    ndst += window;
+    j->copied = window || tt_direct_kind_of(j->e->direct, p->to[0], (size_t)bytes) == TT_DIRECT_HEAP;
     if (leased && !tt_direct_lease(j->e->direct)) {
         tt_exec_lost(j->e, UINT32_MAX);
         return false;
@@ -222,5 +218,5 @@ void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task)
         return;
     }
     for (j.piece = 0; (uint64_t)j.piece * TT_XPIECE < bytes; j.piece++)
-        give_back(&j);
+        give_back(&j, bytes <= TT_XPIECE);
 }

@@ -5,6 +5,9 @@
  *     ordinary, e->read          PRIVATE      reads through the kernel            with TAKEN
  *     ordinary                   WINDOW       loads from the sender's window      at once: it was copied there (window.c)
  *
+ * With a reference goes what else the peer must know: the place where it may write the result (reduce.c), or that its own operand was
+ * taken, which otherwise is a message of its own.
+ *
  * Short pieces and pieces of several fragments go as bytes. A piece that finds no room in the window waits for it, unless nothing moves
  * any more: then it goes as bytes too. TAKEN follows when the operation has
  * used the piece; it carries back what names it at its sender. A full ring delays it: the piece is owed, and a program is not done before
@@ -46,7 +49,7 @@ static bool take_window(struct tt_engine *e, const struct tt_xlink *l, uint32_t 
             return false;
         memcpy(tt_exec_window_at(e, s), iov->iov_base, iov->iov_len);
     }
-    *ret = (struct tt_xref){.at = s->unit * e->unit_bytes, .kind = TT_XKIND_WINDOW, .slot = s->unit};
+    *ret = (struct tt_xref){.at = s->unit * e->unit_bytes, .kind = TT_XKIND_WINDOW, .slot = (uint8_t)s->unit};
     return true;
 }
 
@@ -69,8 +72,7 @@ tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32
         return is_stalled(e) ? TUTTI_ERR_REFUSED : TUTTI_IN_PROGRESS;
     *ret = (struct tt_xref){.at = (uintptr_t)iov->iov_base,
                             .cookie = (uint64_t)(l->program->slot + 1) << 32 | task,
-                            .kind = heap ? TT_XKIND_HEAP : TT_XKIND_PRIVATE,
-                            .slot = TT_XNO};
+                            .kind = heap ? TT_XKIND_HEAP : TT_XKIND_PRIVATE};
     return TUTTI_OK;
 }
 
@@ -152,11 +154,27 @@ bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop 
 
 /* ---- telling the sender ---- */
 
+static struct tt_xref taken_of(const struct tt_xkept *k)
+{
+    return (struct tt_xref){.extra = k->ref.cookie, .taken_kind = k->ref.kind, .taken_slot = k->ref.slot};
+}
+
 static tutti_status tell(struct tt_engine *e, const struct tt_program *p, const struct tt_xkept *k)
 {
-    const struct tt_xtaken taken = {.cookie = k->ref.cookie, .kind = k->ref.kind, .slot = k->ref.slot};
+    const struct tt_xref taken = taken_of(k);
     const struct tt_tag tag = {.fingerprint = p->fingerprint, .request = p->seq, .comm = e->comm, .channel = TT_XCH_TAKEN};
     return tt_xsend_control(e, k->peer, &tag, &taken, sizeof taken);
+}
+
+void tt_exec_settle(struct tt_program *p, const struct tt_xop *send, uint32_t segment, struct tt_xref *ref)
+{
+    uint64_t debt = send->offer == TT_XNO ? 0 : p->offers[send->offer + segment].debt;
+    if (!debt)
+        return;
+    const struct tt_xref taken = taken_of(&p->refs[debt - 1]);
+    ref->extra = taken.extra;
+    ref->taken_kind = taken.taken_kind;
+    ref->taken_slot = taken.taken_slot;
 }
 
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece)
@@ -198,23 +216,19 @@ bool tt_exec_pay(struct tt_engine *e)
     return e->owing != before;
 }
 
-void tt_exec_taken(struct tt_engine *e, const struct tt_event *ev)
+void tt_exec_taken(struct tt_engine *e, uint32_t peer, uint32_t seq, const struct tt_xref *ref)
 {
-    struct tt_xtaken t = {.slot = TT_XNO};
-    if (ev->bytes == sizeof t)
-        memcpy(&t, ev->data, sizeof t);
-    if (t.kind == TT_XKIND_WINDOW) {
-        if (!tt_exec_window_taken(e, t.slot))
-            tt_xprotocol(e, ev->peer, ev->tag.request);
+    uint64_t slot = (ref->extra >> 32) - 1;
+    uint32_t task = (uint32_t)ref->extra;
+    if (ref->taken_kind == TT_XKIND_WINDOW) {
+        if (!tt_exec_window_taken(e, ref->taken_slot))
+            tt_xprotocol(e, peer, seq);
         return;
     }
-    uint64_t slot = (t.cookie >> 32) - 1;
-    uint32_t task = (uint32_t)t.cookie;
     const struct tt_program *p = slot < e->max_requests ? e->slots[slot] : NULL;
-    bool known =
-        p && p->seq == ev->tag.request && task < p->ntasks && p->tasks[task].left && p->ops[tt_xtask_op(p, task)].kind == TT_OP_SEND;
+    bool known = p && p->seq == seq && task < p->ntasks && p->tasks[task].left && p->ops[tt_xtask_op(p, task)].kind == TT_OP_SEND;
     if (known)
-        tt_xsent(e, &(struct tt_event){.kind = TT_EV_SENT, .peer = ev->peer, .cookie = t.cookie});
+        tt_xsent(e, &(struct tt_event){.kind = TT_EV_SENT, .peer = peer, .cookie = ref->extra});
     else
-        tt_xprotocol(e, ev->peer, ev->tag.request);
+        tt_xprotocol(e, peer, seq);
 }

@@ -79,6 +79,17 @@ static bool is_written(const struct tt_program *p, const struct tt_xop *op, uint
     return op->offer != TT_XNO && p->offers[op->offer + segment].written;
 }
 
+/* The operand's sender has been told, or must be told by itself. */
+static void pay_debt(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, uint32_t segment, uint32_t form)
+{
+    struct tt_xoffer *o = &p->offers[op->offer + segment];
+    if (o->debt && form == TT_XFORM_BYTES)
+        tt_exec_give_back(e, p, o->debt - 1);
+    else if (o->debt)
+        p->pieces[o->debt - 1] = TT_XTAKEN;
+    o->debt = 0;
+}
+
 static void count(struct tt_program *p, uint32_t form)
 {
     p->carried.message += form == TT_XFORM_BYTES;
@@ -98,7 +109,7 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     if (!tt_xcredit_allows(e, l, cost))
         return TUTTI_IN_PROGRESS;
     struct iovec iov[TT_IOV_MAX];
-    struct tt_xref ref;
+    struct tt_xref ref = {0};
     int n = 0;
     uint32_t form = TT_XFORM_WRITTEN;
     if (!is_written(p, op, segment)) {
@@ -108,8 +119,12 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
             return by_ref;
         form = by_ref ? TT_XFORM_BYTES : TT_XFORM_REF;
     }
-    if (form == TT_XFORM_REF)
+    if (form != TT_XFORM_BYTES) {
+        tt_exec_offer(e, p, op, segment, &ref);
+        tt_exec_settle(p, op, segment, &ref);
         iov[0] = (struct iovec){.iov_base = &ref, .iov_len = sizeof ref};
+        n = 1;
+    }
     const struct tt_tag tag = {.fingerprint = p->fingerprint,
                                .request = p->seq,
                                .message = op->message | form << TT_XFORM_SHIFT,
@@ -125,6 +140,8 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     count(p, form);
     if (l->place != TT_NO_PLACE)
         tt_exec_referred(e, l, task, form == TT_XFORM_REF ? &ref : NULL);
+    if (op->offer != TT_XNO)
+        pay_debt(e, p, op, segment, form);
     if (form == TT_XFORM_REF ? ref.kind == TT_XKIND_WINDOW : cookie == 0)
         piece_done(p, l, task);
     return TUTTI_OK;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { UNIT = 64, SHORT_MAX = 32, SLACK = 4 * UNIT };
+enum { REWIND = 8 << 10, REWIND_STEP = 2 << 10 }; /* how far in the first look for emptiness is, and each further one */
 enum { EMPTY = 0, DATA = 0x44, SKIP = 0x53, END = 0x45 };
 static const uint32_t RELEASED = 1u << 31;
 
@@ -57,7 +58,7 @@ static uint32_t wrapped(uint32_t at, uint32_t area)
 
 void tt_ring_out_open(struct tt_ring_out *r, void *memory, uint32_t capacity)
 {
-    *r = (struct tt_ring_out){.frames = (char *)memory + TT_LINE, .tail = memory, .area = area_bytes(capacity)};
+    *r = (struct tt_ring_out){.frames = (char *)memory + TT_LINE, .tail = memory, .area = area_bytes(capacity), .rewind = REWIND};
 }
 
 static struct frame *frame_at(const struct tt_ring_out *r, uint32_t at)
@@ -86,10 +87,20 @@ static void fill(struct frame *f, const struct tt_tag *tag, const struct iovec *
     }
 }
 
+/* Is a frame of `size` bytes to go to the beginning, although it fits where the ring stands? */
+static bool rewinds(struct tt_ring_out *r, uint32_t size)
+{
+    if (r->at < r->rewind || size + UNIT > r->at)
+        return false;
+    r->tail_seen = atomic_load_explicit(r->tail, memory_order_acquire);
+    r->rewind = r->head == r->tail_seen ? REWIND : r->at + REWIND_STEP;
+    return r->head == r->tail_seen;
+}
+
 bool tt_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
 {
     uint32_t size = frame_bytes(bytes);
-    uint32_t skip = size > r->area - r->at ? r->area - r->at : 0;
+    uint32_t skip = size > r->area - r->at || rewinds(r, size) ? r->area - r->at : 0;
     struct frame *first = frame_at(r, r->at), *f = skip ? frame_at(r, 0) : first;
 
     assert(2 * size <= r->area && !r->closed);
@@ -101,6 +112,7 @@ bool tt_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct i
     fill(f, tag, iov, niov, bytes);
     r->at = wrapped((uint32_t)((char *)f - r->frames) + size, r->area);
     r->head += skip + size;
+    r->rewind = skip ? REWIND : r->rewind;
     atomic_store_explicit(&frame_at(r, r->at)->state, EMPTY, memory_order_relaxed);
     if (skip) /* not reachable before the skip frame is */
         atomic_store_explicit(&f->state, DATA, memory_order_relaxed);

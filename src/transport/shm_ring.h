@@ -7,7 +7,8 @@
  *
  * There is no shared head: the state word of a frame says whether it is there, so that a small message is one line for the reader to fetch.
  * Before a frame is published the writer clears the state of the place that follows, which is therefore always free. Frames are
- * contiguous: one that does not fit before the end is preceded by a skip frame that covers the rest. Payloads of up to 32 bytes share the
+ * contiguous: one that does not fit before the end is preceded by a skip frame that covers the rest. So is the first one after the ring
+ * was found empty some way in: short messages then use the same few lines again and again, which stay in the caches. Payloads of up to 32 bytes share the
  * line of the header, longer ones start on the next (vector loads do not straddle lines).
  *
  * The reader reads payloads in place and may release frames in any order; the tail moves over the released prefix. Zeroed memory is an
@@ -29,6 +30,7 @@ struct tt_ring_out {
     _Atomic uint64_t *tail;
     uint64_t head, tail_seen; /* bytes written, bytes known to be released, since the beginning */
     uint32_t at, area;        /* place of the next frame; bytes of the frames' area */
+    uint32_t rewind;          /* from this place on, an empty ring is used from its beginning again */
     uint32_t want;            /* space that the last put lacked; 0: it did not */
     bool closed;
 };
