@@ -115,10 +115,7 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
     if (!p->lanes || !p->lane_ops)
         return false;
     for (size_t i = 0, end; i < messages->len; i = end) {
-        struct tt_xlane lane = {.peer = m[i].peer,
-                                .channel = m[i].channel,
-                                .link = find_link(p, m[i].peer),
-                                .first = (uint32_t)i};
+        struct tt_xlane lane = {.peer = m[i].peer, .channel = m[i].channel, .link = find_link(p, m[i].peer), .first = (uint32_t)i};
         for (end = i; end < messages->len && same_lane(&m[i], &m[end]); end++) {
             p->lane_ops[end] = m[end].op;
             p->ops[m[end].op].link = lane.link;

@@ -42,13 +42,14 @@ enum { TT_XFORM_BYTES, TT_XFORM_REF, TT_XFORM_WRITTEN, TT_XFORM_SHIFT = 30 };
 enum tt_xkind { TT_XKIND_NONE, TT_XKIND_HEAP, TT_XKIND_WINDOW, TT_XKIND_PRIVATE };
 /* Travels; with its tag in one line of a ring. */
 struct tt_xref {
-    uint64_t at;         /* HEAP, PRIVATE: an address of the sender; WINDOW: offset in its stream area */
-    uint64_t cookie;     /* HEAP, PRIVATE: comes back when it was taken */
-    uint64_t extra;      /* taken_kind NONE: where the receiver may write message `message` of the same segment, 0: nowhere; else the
-                            cookie of what was taken */
+    uint64_t at;     /* HEAP, PRIVATE: an address of the sender; WINDOW: offset in its stream area */
+    uint64_t cookie; /* HEAP, PRIVATE: comes back when it was taken */
+    uint64_t extra;  /* taken_kind NONE: where the receiver may write message `message` of the same segment, 0: nowhere; else the
+                        cookie of what was taken */
     uint32_t message;
-    uint8_t kind, slot;  /* WINDOW: slot comes back when it was taken */
-    uint8_t taken_kind, taken_slot; /* what the sender has taken of the receiver's; NONE: nothing */
+    uint8_t kind, slot; /* WINDOW: slot comes back when it was taken */
+    uint8_t taken_kind; /* what the sender has taken of the receiver's; NONE: nothing; WINDOW: slots, bits of `extra` */
+    uint8_t pad;
 };
 static_assert(sizeof(struct tt_xref) == 32, "a short payload");
 /* A piece that was not copied: where its bytes are, and what to tell its sender. */
@@ -299,7 +300,8 @@ struct tt_xpeer {
     uint32_t *block_next;
     struct tt_xentry *entries;
     char *blocks;
-    uint32_t units; /* of the window, in use for this peer alone */
+    uint32_t units;              /* of the window, in use for this peer alone */
+    uint64_t taken, taken_bytes; /* slots of its window that it has not been told about yet */
     uint32_t blocks_used, block_free, block_fresh;
     uint32_t entry_first, entry_last;
     struct tt_peer_stats stats;
@@ -335,9 +337,11 @@ struct tt_engine {
     char *fetch;           /* a piece of each local rank, read through the kernel */
     uint64_t units;        /* of the window area, bit set: free */
     uint32_t shared_units; /* in use by slots for several peers */
+    uint32_t cursor;       /* where the next slot is looked for first */
     struct tt_xslot slots_out[TT_XUNITS];
     uint32_t owing;      /* programs with owed pieces */
     uint64_t held_bytes; /* of transport memory */
+    uint32_t ntaken;     /* peers that have not been told about all slots */
     struct tt_program *box_first, **box_last;
     uint32_t box_missing; /* the place a box waited for when last looked at */
     struct tt_engine_fault fault;
@@ -450,9 +454,11 @@ bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop 
 /* Gives the piece back: release, or TAKEN, at once or (state TT_XOWED) later. */
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece);
 void tt_exec_taken(struct tt_engine *e, uint32_t peer, uint32_t seq, const struct tt_xref *ref); /* the peer says so */
-/* What is told with this send of a reduction's result: the operand of the same peer. */
-void tt_exec_settle(struct tt_program *p, const struct tt_xop *send, uint32_t segment, struct tt_xref *ref);
-bool tt_exec_pay(struct tt_engine *e);                              /* tells what could not be told; true: something went */
+/* What a piece to peer says besides, if ref says nothing yet: the operand that is given back with it, or slots. Then: it has been sent. */
+void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task, struct tt_xref *ref);
+void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref);
+void tt_exec_tell_slots(struct tt_engine *e); /* there is time for it */
+bool tt_exec_pay(struct tt_engine *e);        /* tells what could not be told; true: something went */
 /* A piece's bytes for a reduction, read into the `which`th place for fetched ones if they are not mapped. NULL: the peer is gone. */
 const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which);
 void tt_exec_lost(struct tt_engine *e, uint32_t peer); /* a peer has aborted, or its memory cannot be read */
@@ -470,8 +476,7 @@ bool tt_exec_window_taken(struct tt_engine *e, uint32_t slot);                  
 void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task);
 void tt_exec_offers_clear(struct tt_program *p); /* at start */
 /* The place that the receiver of this send may write, for ref->extra. */
-void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send, uint32_t segment,
-                   struct tt_xref *ref);
+void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send, uint32_t segment, struct tt_xref *ref);
 void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv, uint32_t segment,
                      const struct tt_xkept *k); /* it came with a held operand */
 

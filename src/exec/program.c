@@ -42,8 +42,7 @@ static uint32_t choose_segments(const struct tt_xcompile *x)
     uint32_t own = x->shape->segments;
     if (x->config->segments || own > 1)
         return x->config->segments ? x->config->segments : own;
-    uint64_t seg = x->config->places && x->config->box_bytes ? 256u * 1024 / x->shape->ranks : SEGMENT_BYTES;
-    uint64_t n = (longest_chunk(&x->layout) * x->p->elem_bytes + seg - 1) / seg;
+    uint64_t n = (longest_chunk(&x->layout) * x->p->elem_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
     return n < 1 ? 1 : n > AUTO_SEGMENTS_MAX ? AUTO_SEGMENTS_MAX : (uint32_t)n;
 }
 

@@ -134,6 +134,8 @@ bool tt_engine_progress(struct tt_engine *e)
     bool any = n > 0;
     if (e->box_first)
         any = tt_exec_box_progress(e) || any;
+    if (!any && e->ntaken)
+        tt_exec_tell_slots(e);
     if (e->waiting || e->ndeferred || e->notices || e->report || e->owing)
         any = retry(e) || any;
     tt_xstats_looked(e, n);

@@ -53,8 +53,7 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
     const struct tt_xop *send = recv->answer == TT_XNO ? NULL : &p->ops[recv->answer];
     if (!send || !k->ref.extra || k->ref.taken_kind != TT_XKIND_NONE || send->message != k->ref.message)
         return;
-    p->offers[send->offer + segment].to =
-        tt_direct_resolve(e->direct, e->places[k->peer], k->ref.extra, tt_xop_bytes(p, send, segment));
+    p->offers[send->offer + segment].to = tt_direct_resolve(e->direct, e->places[k->peer], k->ref.extra, tt_xop_bytes(p, send, segment));
 }
 
 /* ---- one reduction ---- */
@@ -106,7 +105,7 @@ static bool tell_later(const struct job *j, uint32_t w, const struct tt_xkept *k
     struct tt_program *p = j->p;
     uint32_t send = p->ops[p->holds[j->op->holds + w]].answer;
     struct tt_xoffer *o = send == TT_XNO ? NULL : &p->offers[p->ops[send].offer + j->segment];
-    if (!o || k->frame || !(o->written || j->copied))
+    if (!o || k->frame || k->ref.kind == TT_XKIND_WINDOW || !(o->written || j->copied))
         return false;
     o->debt = piece + 1;
     return true;

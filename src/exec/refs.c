@@ -154,27 +154,82 @@ bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop 
 
 /* ---- telling the sender ---- */
 
+static tutti_status tell(struct tt_engine *e, uint32_t peer, const struct tt_program *p, const struct tt_xref *taken)
+{
+    const struct tt_tag tag = {
+        .fingerprint = p ? p->fingerprint : e->fingerprint, .request = p ? p->seq : e->seq, .comm = e->comm, .channel = TT_XCH_TAKEN};
+    return tt_xsend_control(e, peer, &tag, taken, sizeof *taken);
+}
+
 static struct tt_xref taken_of(const struct tt_xkept *k)
 {
-    return (struct tt_xref){.extra = k->ref.cookie, .taken_kind = k->ref.kind, .taken_slot = k->ref.slot};
+    return (struct tt_xref){.extra = k->ref.cookie, .taken_kind = k->ref.kind};
 }
 
-static tutti_status tell(struct tt_engine *e, const struct tt_program *p, const struct tt_xkept *k)
+static void forget_slots(struct tt_engine *e, struct tt_xpeer *pe)
 {
-    const struct tt_xref taken = taken_of(k);
-    const struct tt_tag tag = {.fingerprint = p->fingerprint, .request = p->seq, .comm = e->comm, .channel = TT_XCH_TAKEN};
-    return tt_xsend_control(e, k->peer, &tag, &taken, sizeof taken);
+    pe->taken = pe->taken_bytes = 0;
+    e->ntaken--;
 }
 
-void tt_exec_settle(struct tt_program *p, const struct tt_xop *send, uint32_t segment, struct tt_xref *ref)
+static void tell_slots(struct tt_engine *e, uint32_t peer)
 {
-    uint64_t debt = send->offer == TT_XNO ? 0 : p->offers[send->offer + segment].debt;
-    if (!debt)
+    struct tt_xpeer *pe = &e->peers[peer];
+    const struct tt_xref taken = {.extra = pe->taken, .taken_kind = TT_XKIND_WINDOW};
+    if (tell(e, peer, NULL, &taken) != TUTTI_IN_PROGRESS) /* to a peer that has ended nothing is owed */
+        forget_slots(e, pe);
+}
+
+void tt_exec_tell_slots(struct tt_engine *e)
+{
+    for (uint32_t peer = 0; peer < e->size && e->ntaken; peer++)
+        if (e->peers[peer].taken)
+            tell_slots(e, peer);
+}
+
+/* A slot is told with whatever goes to its owner next, unless the owner may soon need it. */
+static void note_slot(struct tt_engine *e, const struct tt_xkept *k)
+{
+    struct tt_xpeer *pe = &e->peers[k->peer];
+    e->ntaken += pe->taken == 0;
+    pe->taken |= UINT64_C(1) << k->ref.slot;
+    pe->taken_bytes += k->bytes;
+    if (pe->taken_bytes * 4 * (tt_direct_nlocal(e->direct) - 1) >= tt_direct_stream_bytes(e->direct))
+        tell_slots(e, k->peer);
+}
+
+static struct tt_xoffer *offer_of(const struct tt_xlink *l, uint32_t task)
+{
+    const struct tt_program *p = l->program;
+    uint32_t i = tt_xtask_op(p, task);
+    return p->ops[i].offer == TT_XNO ? NULL : &p->offers[p->ops[i].offer + (task - i * p->segments)];
+}
+
+void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task, struct tt_xref *ref)
+{
+    const struct tt_xoffer *o = offer_of(l, task);
+    struct tt_xref taken = {.extra = e->peers[l->peer].taken, .taken_kind = TT_XKIND_WINDOW};
+    if (o && o->debt)
+        taken = taken_of(&l->program->refs[o->debt - 1]);
+    if (!taken.extra || ref->extra)
         return;
-    const struct tt_xref taken = taken_of(&p->refs[debt - 1]);
     ref->extra = taken.extra;
     ref->taken_kind = taken.taken_kind;
-    ref->taken_slot = taken.taken_slot;
+}
+
+void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref)
+{
+    struct tt_xoffer *o = offer_of(l, task);
+    if (ref && ref->taken_kind == TT_XKIND_WINDOW)
+        forget_slots(e, &e->peers[l->peer]);
+    if (!o || !o->debt)
+        return;
+    uint64_t piece = o->debt - 1;
+    o->debt = 0;
+    if (ref && ref->taken_kind != TT_XKIND_NONE && ref->taken_kind != TT_XKIND_WINDOW)
+        l->program->pieces[piece] = TT_XTAKEN;
+    else
+        tt_exec_give_back(e, l->program, piece);
 }
 
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece)
@@ -187,7 +242,12 @@ void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece
                                    &(struct tt_event){.kind = TT_EV_DATA, .peer = k->peer, .bytes = k->bytes, .data = k->data});
         return;
     }
-    if (tell(e, p, k) != TUTTI_IN_PROGRESS) /* to a peer that has ended nothing is owed */
+    if (k->ref.kind == TT_XKIND_WINDOW) {
+        note_slot(e, k);
+        return;
+    }
+    const struct tt_xref taken = taken_of(k);
+    if (tell(e, k->peer, p, &taken) != TUTTI_IN_PROGRESS)
         return;
     p->pieces[piece] = TT_XOWED;
     e->owing += p->owed++ == 0;
@@ -196,7 +256,8 @@ void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece
 static void pay(struct tt_engine *e, struct tt_program *p)
 {
     for (uint64_t i = 0; i < p->npieces && p->owed; i++) {
-        if (p->pieces[i] != TT_XOWED || tell(e, p, &p->refs[i]) == TUTTI_IN_PROGRESS)
+        const struct tt_xref taken = taken_of(&p->refs[i]);
+        if (p->pieces[i] != TT_XOWED || tell(e, p->refs[i].peer, p, &taken) == TUTTI_IN_PROGRESS)
             continue;
         p->pieces[i] = TT_XTAKEN;
         e->owing -= --p->owed == 0;
@@ -221,8 +282,9 @@ void tt_exec_taken(struct tt_engine *e, uint32_t peer, uint32_t seq, const struc
     uint64_t slot = (ref->extra >> 32) - 1;
     uint32_t task = (uint32_t)ref->extra;
     if (ref->taken_kind == TT_XKIND_WINDOW) {
-        if (!tt_exec_window_taken(e, ref->taken_slot))
-            tt_xprotocol(e, peer, seq);
+        for (uint64_t slots = ref->extra; slots; slots &= slots - 1)
+            if (!tt_exec_window_taken(e, (uint32_t)__builtin_ctzll(slots)))
+                tt_xprotocol(e, peer, seq);
         return;
     }
     const struct tt_program *p = slot < e->max_requests ? e->slots[slot] : NULL;

@@ -79,17 +79,6 @@ static bool is_written(const struct tt_program *p, const struct tt_xop *op, uint
     return op->offer != TT_XNO && p->offers[op->offer + segment].written;
 }
 
-/* The operand's sender has been told, or must be told by itself. */
-static void pay_debt(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, uint32_t segment, uint32_t form)
-{
-    struct tt_xoffer *o = &p->offers[op->offer + segment];
-    if (o->debt && form == TT_XFORM_BYTES)
-        tt_exec_give_back(e, p, o->debt - 1);
-    else if (o->debt)
-        p->pieces[o->debt - 1] = TT_XTAKEN;
-    o->debt = 0;
-}
-
 static void count(struct tt_program *p, uint32_t form)
 {
     p->carried.message += form == TT_XFORM_BYTES;
@@ -121,7 +110,7 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     }
     if (form != TT_XFORM_BYTES) {
         tt_exec_offer(e, p, op, segment, &ref);
-        tt_exec_settle(p, op, segment, &ref);
+        tt_exec_settle(e, l, task, &ref);
         iov[0] = (struct iovec){.iov_base = &ref, .iov_len = sizeof ref};
         n = 1;
     }
@@ -138,10 +127,10 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     tt_xcredit_spend(e, l, cost);
     e->peers[l->peer].stats.bytes_out += bytes;
     count(p, form);
-    if (l->place != TT_NO_PLACE)
+    if (l->place != TT_NO_PLACE) {
         tt_exec_referred(e, l, task, form == TT_XFORM_REF ? &ref : NULL);
-    if (op->offer != TT_XNO)
-        pay_debt(e, p, op, segment, form);
+        tt_exec_settled(e, l, task, form == TT_XFORM_BYTES ? NULL : &ref);
+    }
     if (form == TT_XFORM_REF ? ref.kind == TT_XKIND_WINDOW : cookie == 0)
         piece_done(p, l, task);
     return TUTTI_OK;

@@ -1,6 +1,7 @@
 /* window.c - copies of pieces in memory that all local ranks map, for peers to read: the way of ordinary memory.
  *
- * A rank's window area is given out in TT_XUNITS parts, the lowest free ones first, so that it stays in the caches. One copy serves all
+ * A rank's window area is given out in TT_XUNITS parts, one after the other: a part that a peer has just read is still in that peer's
+ * cache, from which writing it again would have to take it. One copy serves all
  * sends of a place (lower.c's groups):
  *
  *     taken: unsent 3, users 0  -> sent to 1: 2, 1 -> sent to 2: 1, 2 -> TAKEN from 1: 1, 1 -> sent to 3: 0, 2 -> TAKEN, TAKEN: free
@@ -60,9 +61,12 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     uint32_t most, *used = used_by(e, key, &most);
     if (*used && *used + units > most)
         return NULL;
-    uint32_t at = units <= TT_XUNITS ? find_units(e->units, (uint32_t)units) : TT_XNO;
+    uint32_t at = units <= TT_XUNITS ? find_units(e->units & UINT64_MAX << e->cursor, (uint32_t)units) : TT_XNO;
+    if (at == TT_XNO && units <= TT_XUNITS)
+        at = find_units(e->units, (uint32_t)units);
     if (at == TT_XNO)
         return NULL;
+    e->cursor = (at + (uint32_t)units) % TT_XUNITS;
     struct tt_xslot *s = &e->slots_out[at];
     *s = *key;
     s->unit = at;

@@ -8,8 +8,8 @@
  * There is no shared head: the state word of a frame says whether it is there, so that a small message is one line for the reader to fetch.
  * Before a frame is published the writer clears the state of the place that follows, which is therefore always free. Frames are
  * contiguous: one that does not fit before the end is preceded by a skip frame that covers the rest. So is the first one after the ring
- * was found empty some way in: short messages then use the same few lines again and again, which stay in the caches. Payloads of up to 32 bytes share the
- * line of the header, longer ones start on the next (vector loads do not straddle lines).
+ * was found empty some way in: short messages then use the same few lines again and again, which stay in the caches. Payloads of up to 32
+ * bytes share the line of the header, longer ones start on the next (vector loads do not straddle lines).
  *
  * The reader reads payloads in place and may release frames in any order; the tail moves over the released prefix. Zeroed memory is an
  * empty ring, so nobody has to initialise it. Each end is used by one thread at a time. */
