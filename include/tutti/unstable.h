@@ -365,7 +365,8 @@ void tutti_trainsim_save(const struct tutti_trainsim *sim, FILE *out); /* a tuni
 struct tutti_comm_plan_info {
     const char *algo;
     double predicted_us, bound_us;
-    bool fused; /* by direct access inside the host */
+    bool fused;    /* all ranks share this host */
+    double own_us; /* predicted_us when all buffers are memory of tutti_mem_alloc */
 };
 /* The plan such a call would take (root 0). Collective, like the call. */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
@@ -379,6 +380,7 @@ struct tutti_comm_explained {
     uint32_t segments;
     uint64_t message, read, write, box;
     double predicted_us, bound_us;
+    double own_us; /* predicted_us when all buffers are memory of tutti_mem_alloc */
 };
 tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                                 struct tutti_comm_explained *ret, struct tutti_error *err);

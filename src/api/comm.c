@@ -164,7 +164,7 @@ tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t co
     struct tt_comm_plan_info info;
     tutti_status st = tt_comm_plan(inner(comm), &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &info, err);
     if (!st)
-        *ret = (struct tutti_comm_plan_info){info.algo, info.predicted_us, info.bound_us, info.fused};
+        *ret = (struct tutti_comm_plan_info){info.algo, info.predicted_us, info.bound_us, info.fused, info.own_us};
     return st;
 }
 
@@ -186,7 +186,8 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
                                        .write = e.carried.write,
                                        .box = e.carried.box,
                                        .predicted_us = e.predicted_us,
-                                       .bound_us = e.bound_us};
+                                       .bound_us = e.bound_us,
+                                       .own_us = e.own_us};
     snprintf(all.options, sizeof all.options, "%s", e.options);
     memcpy(ret, &all, size);
     return TUTTI_OK;

@@ -11,6 +11,7 @@ struct bench_problem {
     tutti_redop op;
     uint32_t rank, ranks;
     size_t count; /* as the public functions count it */
+    bool own;     /* buffers of tutti_mem_alloc */
 };
 size_t bench_in_elems(const struct bench_problem *p);  /* elements of the input buffer */
 size_t bench_out_elems(const struct bench_problem *p); /* of the output buffer */

@@ -27,6 +27,7 @@ tutti_status bench_explain(struct tutti_comm *comm, const struct bench_problem *
         *err = *tutti_comm_last_error(comm);
         return st;
     }
+    e.plan.predicted_us = p->own ? e.plan.own_us : e.plan.predicted_us;
     e.ratio = e.plan.predicted_us > 0 ? time_us / e.plan.predicted_us : 0;
     *ret = e;
     return TUTTI_OK;

@@ -224,7 +224,7 @@ static int parse(struct bench *b)
     b->p = (struct bench_problem){.coll = (tutti_coll)c, .dtype = (tutti_dtype)d, .op = (tutti_redop)o};
     if (mem && strcmp(mem, "malloc") && strcmp(mem, "tutti"))
         return cli_bad(a, "--mem %s: malloc or tutti", mem);
-    b->mem_tutti = mem && !strcmp(mem, "tutti");
+    b->mem_tutti = b->p.own = mem && !strcmp(mem, "tutti");
     b->in_place = cli_flag(a, "in-place");
     b->check = cli_flag(a, "check");
     b->explain = cli_flag(a, "explain");
@@ -286,7 +286,9 @@ static int run_rows(struct bench *b)
         if (b->p.count == 0 && b->p.coll != TUTTI_BARRIER)
             continue;
         bench_fill(&b->p, b->in_place ? b->out : b->in);
-        if (tutti_comm_plan(b->comm, b->p.coll, b->p.count, b->p.dtype, b->p.op, &r.plan, &err) != TUTTI_OK)
+        tutti_status planned = tutti_comm_plan(b->comm, b->p.coll, b->p.count, b->p.dtype, b->p.op, &r.plan, &err);
+        r.plan.predicted_us = b->mem_tutti ? r.plan.own_us : r.plan.predicted_us;
+        if (planned != TUTTI_OK)
             code = cli_fail(b->a, &err);
         else if (measure(b, &r) != TUTTI_OK)
             code = cli_bad(b->a, "%s", tutti_comm_last_error(b->comm)->text) ? CLI_NO : CLI_NO;

@@ -141,7 +141,8 @@ struct tt_speed {
 };
 struct tt_speeds {
     struct tt_speed shm, tcp;
-    uint64_t gamma_fs; /* femtoseconds per reduced byte */
+    uint64_t gamma_fs;       /* femtoseconds per reduced byte */
+    struct tt_memory memory; /* when all ranks share one host; npoints 0: not measured */
 };
 
 /* What c plans with; `again`: measured now, for communicators opened from now on. That is collective, and nothing else may run. */
@@ -175,7 +176,8 @@ void tt_comm_place(const struct tt_comm *c, uint32_t rank, struct tt_comm_place 
 struct tt_comm_plan_info {
     const char *algo;
     double predicted_us, bound_us;
-    bool fused; /* by direct access inside the host */
+    double own_us; /* predicted when all buffers are memory of tt_comm_mem_alloc */
+    bool fused;    /* all ranks share this host */
 };
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err);
 /* What runs for such a call (explain.c): asked after it, how its operations were carried out on this rank. */
@@ -184,7 +186,7 @@ struct tt_comm_explained {
     char options[TT_ALGO_OPTIONS]; /* "k=v,k=v" */
     uint32_t segments;
     struct tt_carried carried;
-    double predicted_us, bound_us;
+    double predicted_us, own_us, bound_us;
 };
 tutti_status tt_comm_explain(struct tt_comm *c, const struct tt_call *call, struct tt_comm_explained *ret, struct tutti_error *err);
 /* Rank 0's predicted time of such a call. Collective; nothing is kept. */

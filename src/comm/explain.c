@@ -10,6 +10,7 @@ static void explain(const struct tt_kept *k, struct tt_comm_explained *ret)
     struct tt_comm_explained e = {.algo = k->info.algo,
                                   .segments = tt_program_segments(k->program),
                                   .predicted_us = k->info.predicted_us,
+                                  .own_us = k->info.own_us,
                                   .bound_us = k->info.bound_us};
     memcpy(e.options, s->options, sizeof e.options);
     tt_program_carried(k->program, &e.carried);

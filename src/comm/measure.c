@@ -25,11 +25,14 @@ enum {
     GROWTH = 4,
     LARGE_BYTES = 1 << 20,
     ROW = 4,
-    TRIES = 4
+    TRIES = 4,
+    HOST_BYTES = 64 << 20,
+    HOST_MIN = 6 << 20,
+    HOST_MAX = 16 << 20
 };
 static const uint64_t SHARE_NS = 90000000;
 
-enum step_kind { STEP_RALLY, STEP_BURST, STEP_END };
+enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_END };
 struct step { /* travels; rank 0's counts */
     uint64_t bytes;
     uint64_t ns; /* the answer of rank `from` */
@@ -115,6 +118,8 @@ static tutti_status exchange(struct measure *m, const struct step *mine)
 /* A step that all know: runs it; rank 0 learns what it took. */
 static tutti_status run_step(struct measure *m, const struct step *s)
 {
+    if (s->kind == STEP_HOST)
+        return tt_host_measure(m->c, (enum tt_host_kind)s->peer, s->bytes, &m->ns, m->err);
     tutti_status st = perform(m, s);
     if (st || s->from == 0)
         return st;
@@ -211,6 +216,34 @@ static tutti_status play(struct measure *m, struct pair with, struct tt_speed *r
     return TUTTI_OK;
 }
 
+/* The last length: several times what caches hold, over all ranks. */
+static uint64_t last_bytes(const struct tt_comm *c)
+{
+    uint64_t share = (uint64_t)HOST_BYTES / c->size / 4096 * 4096;
+    return share < HOST_MIN ? HOST_MIN : share > HOST_MAX ? HOST_MAX : share;
+}
+
+/* Collectives inside the host, at some lengths. */
+static tutti_status host(struct measure *m, struct tt_memory *ret)
+{
+    static const uint64_t lengths[] = {8, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+    struct tt_memory mem = {.box_bytes = tt_direct_box_max(m->c->wire.direct), .segment_bytes = TT_SEGMENT_BYTES};
+    tutti_status st = TUTTI_OK;
+    for (size_t i = 0; !st && i <= countof(lengths); i++) {
+        struct tt_memory_point p = {.bytes = i < countof(lengths) ? lengths[i] : last_bytes(m->c)};
+        uint64_t *ps[] = {&p.move_ps, &p.own_ps, &p.box_ps};
+        for (uint32_t kind = TT_HOST_MOVE; !st && kind <= TT_HOST_BOX; kind++) {
+            if (kind == TT_HOST_BOX && !tt_host_boxes(m->c, p.bytes))
+                continue;
+            st = step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes, 1);
+            *ps[kind] = m->ns;
+        }
+        mem.point[mem.npoints++] = p;
+    }
+    *ret = mem;
+    return st;
+}
+
 static uint64_t measure_gamma(void)
 {
     enum { N = 1 << 16 };
@@ -284,6 +317,8 @@ static tutti_status lead(struct measure *m)
     for (int i = 0; !st && fresh && i < 2; i++)
         if (there_is[i])
             st = play(m, with[i], of[i]);
+    if (!st && fresh && c->size > 1 && c->wire.one_host && c->size <= TT_WHOLE_RANKS)
+        st = host(m, &s->memory);
     if (!st && fresh && c->size > 1)
         tt_speeds_save(key, s);
     return st ? st : exchange(m, &end);

@@ -15,7 +15,8 @@ enum {
     TT_RING_BYTES = 1 << 20,
     TT_STAGE_BYTES = 64 << 10,
     TT_STREAM_BYTES = 1 << 20,
-    TT_WHOLE_RANKS = 128, /* inside a host schedules are built whole up to so many ranks: boxes need all slices */
+    TT_SEGMENT_BYTES = 128 << 10, /* of segments inside a host: a piece, which stays in a second-level cache on its way */
+    TT_WHOLE_RANKS = 128,         /* inside a host schedules are built whole up to so many ranks: boxes need all slices */
     TT_PROGRAMS = 64 /* kept without a request */,
     TT_RUNNING = 1024 /* requests at the same time */
 };
@@ -166,7 +167,7 @@ struct tt_agreed {
     char *asked; /* the algorithm that was named, or "auto" */
     const struct tt_algo *algo;
     struct tt_options options; /* segments included */
-    uint64_t predicted_ps, bound_ps;
+    uint64_t predicted_ps, own_ps, bound_ps;
     uint64_t hash;          /* of the whole plan */
     struct tt_sched *slice; /* this rank's, of a synthesised plan; NULL: listed on demand */
 };
@@ -192,6 +193,10 @@ struct tt_measure {
     bool again; /* rank 0: do not use what was kept */
 };
 tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, struct tutti_error *err);
+/* measure_host.c: what all ranks of a host do together, one point of it: an all-reduce of `bytes`, its time in ps at this rank. */
+enum tt_host_kind { TT_HOST_MOVE, TT_HOST_OWN, TT_HOST_BOX };
+tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint64_t *ret_ps, struct tutti_error *err);
+bool tt_host_boxes(const struct tt_comm *c, uint64_t bytes);
 /* speeds.c: what was measured before, kept in a file of the user. */
 enum { TT_SPEEDS_PATH = 4096 };
 uint64_t tt_speeds_key(const struct tt_comm *c);

@@ -137,6 +137,7 @@ static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *p
     a->algo = plan->algo;
     a->options = plan->options;
     a->predicted_ps = plan->cost.time_ps;
+    a->own_ps = tt_cost_own_memory(&plan->cost, c->topo, plan->problem.count * tt_dtype_bytes(plan->problem.dtype));
     a->bound_ps = plan->bounds.time_ps;
     struct tt_algo_args args = args_of(c, a);
     tutti_status st = tt_algo_shape(a->algo, &args, &shape, err);
@@ -213,7 +214,7 @@ static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct
     struct tt_hand_blocks b = {.all = x->all, .ret_mine = mine, .bytes = (size_t)n->block_bytes};
     a->algo = tt_algo_find(n->algo);
     a->options = n->options;
-    a->predicted_ps = n->predicted_ps;
+    a->predicted_ps = a->own_ps = n->predicted_ps;
     a->bound_ps = n->bound_ps;
     a->hash = n->hash;
     tutti_status st = mine ? TUTTI_OK : tt_fail_memory(err, "plan");

@@ -33,19 +33,6 @@ static const char *named_algo(const struct tt_comm *c, const struct tt_problem *
     return named ? named : p->coll == c->algo_coll ? c->algo : NULL;
 }
 
-/* INTERIM until the planner knows hosts. */
-static const char *host_algo(const struct tt_comm *c, const struct tt_problem *p, const char *named)
-{
-    uint64_t bytes = p->count * tt_dtype_bytes(p->dtype);
-    if (!c->wire.one_host || named_algo(c, p, named))
-        return NULL;
-    if (p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_ALL_GATHER)
-        return "direct";
-    if (p->coll != TUTTI_ALLREDUCE)
-        return NULL;
-    return bytes <= tt_direct_box_max(c->wire.direct) ? "oneshot" : "direct";
-}
-
 static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call, struct tt_problem *ret, struct tutti_error *err)
 {
     uint64_t total = call->count;
@@ -126,9 +113,7 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
     tutti_status st = problem_of(c, call, &ask.problem, err);
     if (st)
         return st;
-    ask.algo = host_algo(c, &ask.problem, call->algo);
-    if (!ask.algo)
-        ask.algo = named_algo(c, &ask.problem, call->algo);
+    ask.algo = named_algo(c, &ask.problem, call->algo);
     *ret = ask;
     return TUTTI_OK;
 }
@@ -165,6 +150,7 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
     k->key.counts = k->counts;
     k->info = (struct tt_comm_plan_info){.algo = k->plan->algo->name,
                                          .predicted_us = (double)k->plan->predicted_ps / 1e6,
+                                         .own_us = (double)k->plan->own_ps / 1e6,
                                          .bound_us = (double)k->plan->bound_ps / 1e6,
                                          .fused = c->wire.one_host};
     k->fingerprint = tt_mix64(ask.why.op.print ^ tt_mix64(k->plan->hash));

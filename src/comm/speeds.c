@@ -1,12 +1,13 @@
 /* speeds.c - the figures of earlier openings: $XDG_CACHE_HOME/tutti/speeds, or ~/.cache/tutti/speeds. Rank 0 reads and writes it.
  *
- *     tutti speeds 1
- *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <check>
+ *     tutti speeds 2
+ *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <memory: box, segment, each point; unused ones are 0> <check>
  *
  * One line for each network met lately, the newest first; bytes/s, picoseconds, femtoseconds per byte. The key is a hash of all that the
  * figures depend on: rank by rank the host and its address, the transport, the cores, the network namespace. A line that is damaged (its
  * check is a hash of the rest), older than a day or of another user is as good as none; writers replace the whole file at once, and lose at
  * worst what another one wrote at the same moment. No figure is worth a failure: everything here may fail in silence. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,8 +21,8 @@
 
 #include "comm/parts.h"
 
-enum { ENTRIES = 64, LINE = 256, FILE_BYTES = 32 << 10, FIGURES = 7 };
-static const char HEAD[] = "tutti speeds 1\n";
+enum { ENTRIES = 64, LINE = 1024, FILE_BYTES = 96 << 10, FIGURES = 9 + 4 * TT_MEMORY_POINTS };
+static const char HEAD[] = "tutti speeds 2\n";
 static const uint64_t DAY_S = 86400;
 static const uint64_t LARGEST = 1000000000000000; /* no figure is beyond this: sums with them cannot overflow */
 
@@ -98,9 +99,18 @@ struct entry {
 
 static void figures(struct tt_speeds *s, uint64_t *ret[FIGURES])
 {
-    uint64_t *all[FIGURES] = {&s->shm.bw,         &s->shm.latency_ps,  &s->shm.overhead_ps, &s->tcp.bw,
-                              &s->tcp.latency_ps, &s->tcp.overhead_ps, &s->gamma_fs};
-    memcpy(ret, all, sizeof all);
+    uint64_t *all[] = {&s->shm.bw,   &s->shm.latency_ps,   &s->shm.overhead_ps,     &s->tcp.bw, &s->tcp.latency_ps, &s->tcp.overhead_ps,
+                       &s->gamma_fs, &s->memory.box_bytes, &s->memory.segment_bytes};
+    size_t n = 0;
+    for (size_t i = 0; i < countof(all); i++)
+        ret[n++] = all[i];
+    for (size_t i = 0; i < TT_MEMORY_POINTS; i++) {
+        struct tt_memory_point *p = &s->memory.point[i];
+        uint64_t *point[] = {&p->bytes, &p->move_ps, &p->own_ps, &p->box_ps};
+        for (size_t k = 0; k < countof(point); k++)
+            ret[n++] = point[k];
+    }
+    assert(n == FIGURES);
 }
 
 static void write_line(const struct entry *e, char *line)
@@ -130,6 +140,8 @@ static bool read_line(const char *line, struct entry *ret)
     write_line(&e, again);
     if (strncmp(line, again, strlen(again)))
         return false;
+    while (e.speeds.memory.npoints < TT_MEMORY_POINTS && e.speeds.memory.point[e.speeds.memory.npoints].bytes)
+        e.speeds.memory.npoints++;
     *ret = e;
     return true;
 }

@@ -56,7 +56,7 @@ static tutti_status price(const struct tt_sched *s, const struct tt_topo *t, con
                           struct tutti_error *err)
 {
     struct tt_load l;
-    uint32_t segments = s->shape.segments > 0 ? s->shape.segments : 1;
+    uint32_t segments = s->shape.segments > 0 && !t->memory.npoints ? s->shape.segments : 1;
     tutti_status st = load(s, t, b, symmetric, segments > 1, &l, err);
     if (st)
         return st;
@@ -64,6 +64,8 @@ static tutti_status price(const struct tt_sched *s, const struct tt_topo *t, con
         st = tt_waves_run(&l, segments, ret, err);
     else
         *ret = l.cost;
+    if (t->memory.npoints)
+        tt_cost_in_memory(s, t, b, ret);
     tt_load_close(&l);
     return st;
 }
@@ -155,6 +157,8 @@ static tutti_status search(const struct tt_load *l, uint64_t max, uint32_t *ret_
 uint64_t tt_cost_segments_floor(const struct tt_cost *one, const struct tt_topo *t)
 {
     const struct tt_link *link = &t->links[one->busiest_link / 2];
+    if (t->memory.npoints)
+        return one->time_ps;
     if (!one->exact)
         return 0;
     return one->latency_ps + one->overhead_ps +
@@ -176,8 +180,13 @@ tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_top
         return st;
     uint64_t most = largest_chunk(&b);
     most = most < max ? most : max;
-    st = load(s, t, &b, symmetric, most > 1, &l, err);
-    if (!st) {
+    st = load(s, t, &b, symmetric, most > 1 && !t->memory.npoints, &l, err);
+    if (!st && t->memory.npoints) {
+        *ret = l.cost;
+        tt_cost_in_memory(s, t, &b, ret);
+        *ret_k = tt_cost_memory_segments(s, t, &b, largest_chunk(&b));
+        tt_load_close(&l);
+    } else if (!st) {
         st = search(&l, most, ret_k, ret, err);
         tt_load_close(&l);
     }

@@ -39,6 +39,9 @@ tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_top
  * the smallest of equals) with the least time_ps for schedule s, and its cost. s holds all ranks, or rank 0 as for tt_cost_symmetric. */
 tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, uint32_t max,
                                    uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err);
+/* In one memory: the time when all buffers are memory that the ranks map from each other; c is what tt_cost_sched said of a vector of
+ * `bytes`. Elsewhere the same time. */
+uint64_t tt_cost_own_memory(const struct tt_cost *c, const struct tt_topo *t, uint64_t bytes);
 /* No number of segments makes a schedule faster than this, if one segment costs `one`: a step's latency and messages are paid in the wave
  * in which the first segment does it, and the busiest link must carry everything. 0 when `one` is not exact. */
 uint64_t tt_cost_segments_floor(const struct tt_cost *one, const struct tt_topo *t);

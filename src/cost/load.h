@@ -97,4 +97,8 @@ tutti_status tt_cost_load_symmetric(const struct tt_sched *s, const struct tt_to
                                     struct tt_load *l, struct tutti_error *err);
 /* Bytes op reduces when its destination has `bytes`. */
 uint64_t tt_cost_reduced(const struct tt_op *op, uint64_t bytes);
+/* memory.c: c, the cost of one segment, becomes that inside the topology's memory; the segments to use there. */
+bool tt_cost_is_box(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b);
+void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, struct tt_cost *c);
+uint32_t tt_cost_memory_segments(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, uint64_t largest_elems);
 #endif

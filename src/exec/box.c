@@ -5,9 +5,8 @@
  *     all-gather    box r: rank r's block (padded)        rank q: copies from each box
  *     all-to-all    box r: rank r's row                   rank q: copies its column
  *
- * The pattern is looked for in the slices of all ranks, since all must take part: one message from each rank to each other one, all in the
- * first step and from IN, and nothing but local operations after them. What a message would have brought is found in the sender's box by
- * where its chunks lie in the sender's input, which every rank can compute.
+ * The pattern (sched/exchange.c) is looked for in the slices of all ranks, since all must take part. What a message would have brought is
+ * found in the sender's box by where its chunks lie in the sender's input, which every rank can compute.
  *
  * Boxes are used in the order of the requests; the next one is put when the one before is taken. */
 #include <stdlib.h>
@@ -28,39 +27,6 @@ struct tt_xbox {
     struct taken *taken;
     char *padded; /* when the own part is shorter than the box */
 };
-
-/* ---- the pattern ---- */
-
-static bool is_exchange(const struct tt_sched *s, uint32_t rank, uint8_t *seen)
-{
-    struct tt_slice slice = tt_sched_slice(s, rank);
-    size_t messages = 0;
-    memset(seen, 0, s->shape.ranks);
-    for (size_t i = 0; i < slice.nops; i++) {
-        const struct tt_op *op = &slice.ops[i];
-        if (op->kind > TT_OP_RECV_REDUCE)
-            continue;
-        uint8_t bit = op->kind == TT_OP_SEND ? 1 : 2;
-        if (op->kind == TT_OP_RECV_REDUCE || op->step != slice.ops[0].step || seen[op->peer] & bit)
-            return false;
-        seen[op->peer] |= bit;
-        messages++;
-        for (uint32_t k = 0; k < op->nspans; k++)
-            if (op->kind == TT_OP_SEND && slice.spans[op->span + k].buf != TT_BUF_IN)
-                return false;
-    }
-    return messages == 2 * ((size_t)s->shape.ranks - 1);
-}
-
-static bool all_exchange(const struct tt_sched *s)
-{
-    uint8_t *seen = s->first_rank == 0 && s->nslices == s->shape.ranks && s->shape.ranks > 1 ? tt_zalloc(s->shape.ranks, 1) : NULL;
-    bool all = seen != NULL;
-    for (uint32_t r = 0; r < s->shape.ranks && all; r++)
-        all = is_exchange(s, r, seen);
-    free(seen);
-    return all;
-}
 
 /* ---- where chunks lie in a sender's input ---- */
 
@@ -138,8 +104,8 @@ static size_t box_bytes(const struct tt_xcompile *x)
 tutti_status tt_exec_box_make(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
-    if (!x->config->box_bytes || !x->config->places || p->segments > 1 || x->layout.runs.len > 1 || !all_exchange(x->config->sched) ||
-        box_bytes(x) > x->config->box_bytes)
+    if (!x->config->box_bytes || !x->config->places || p->segments > 1 || x->layout.runs.len > 1 ||
+        !tt_sched_is_exchange(x->config->sched) || box_bytes(x) > x->config->box_bytes)
         return TUTTI_OK;
     struct tt_vec taken = {.elem = sizeof(struct taken)};
     bool ok = true;

@@ -32,8 +32,7 @@ struct tt_program_config {
     uint64_t count;
     tutti_dtype dtype;
     tutti_redop redop;
-    uint32_t segments; /* 0: the schedule's own, or, when that is 1 and chunks are long, cut to about 128 KiB (a rule of count and shape
-                          only: all ranks agree) */
+    uint32_t segments;            /* 0: the schedule's own */
     const uint64_t *block_counts; /* reduce-scatter, all-gather, gather, scatter, all-to-all: exact elements of each rank's block (rank r =
                                      block r); NULL: the schedule's own layout */
     const uint32_t *places;       /* by rank: its place among the ranks whose memory can be reached (direct.h), TT_NO_PLACE; NULL: none */

@@ -13,7 +13,7 @@
 #include "exec/parts.h"
 #include "sched/deps.h"
 
-enum { SEGMENT_BYTES = 128 << 10, AUTO_SEGMENTS_MAX = 512, MAP_FROM = 256 << 10 };
+enum { MAP_FROM = 256 << 10 };
 
 void *tt_xmap(size_t bytes)
 {
@@ -25,25 +25,6 @@ void tt_xunmap(void *p, size_t bytes)
 {
     if (p)
         munmap(p, bytes);
-}
-
-/* ---- segments ---- */
-
-static uint64_t longest_chunk(const struct tt_xlayout *l)
-{
-    uint64_t most = 0;
-    for (uint32_t c = 0; c < l->chunks; c++)
-        most = tt_xlayout_elems(l, c) > most ? tt_xlayout_elems(l, c) : most;
-    return most;
-}
-
-static uint32_t choose_segments(const struct tt_xcompile *x)
-{
-    uint32_t own = x->shape->segments;
-    if (x->config->segments || own > 1)
-        return x->config->segments ? x->config->segments : own;
-    uint64_t n = (longest_chunk(&x->layout) * x->p->elem_bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES;
-    return n < 1 ? 1 : n > AUTO_SEGMENTS_MAX ? AUTO_SEGMENTS_MAX : (uint32_t)n;
 }
 
 /* ---- tasks ---- */
@@ -161,7 +142,7 @@ static tutti_status bind_sizes(struct tt_xcompile *x)
     struct tt_program *p = x->p;
     const struct tt_xlayout *l = &x->layout;
     uint64_t bytes;
-    p->segments = choose_segments(x);
+    p->segments = x->config->segments ? x->config->segments : x->shape->segments;
     p->nops = (uint32_t)x->slice.nops;
     if (x->slice.nops > UINT32_MAX / 2 / p->segments)
         return tt_fail(x->err, TUTTI_ERR_LIMIT, "%zu operations of %" PRIu32 " segments", x->slice.nops, p->segments);

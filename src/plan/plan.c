@@ -31,6 +31,15 @@ tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p, 
     return TUTTI_OK;
 }
 
+/* Bounds know links, not caches: in one memory they cannot be above what was measured there. */
+static void cap_bound(struct tt_plan *plan)
+{
+    if (plan->bounds.time_ps <= plan->cost.time_ps)
+        return;
+    plan->bounds.time_ps = plan->cost.time_ps;
+    plan->ratio_to_bound = plan->cost.time_ps ? 1 : 0;
+}
+
 static tutti_status make(struct tt_pricing *pricing, uint64_t bytes, const struct tt_plan_options *o, struct tt_plan **ret,
                          struct tutti_error *err)
 {
@@ -46,6 +55,8 @@ static tutti_status make(struct tt_pricing *pricing, uint64_t bytes, const struc
         pricing->bound_ps = plan->bounds.time_ps;
         st = tt_plan_choose(pricing, o, bytes, plan, err);
     }
+    if (st == TUTTI_OK && pricing->args.topo->memory.npoints)
+        cap_bound(plan);
     if (st != TUTTI_OK) {
         tt_plan_free(plan);
         return st;

@@ -87,15 +87,21 @@ static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct 
     return st;
 }
 
+/* In one memory the number of segments follows from the network, and costs nothing to find. */
+static bool has_rule(const struct tt_pricing *p, const struct tt_algo *al)
+{
+    return p->args.topo->memory.npoints && tt_way_searches(p, al);
+}
+
 static tutti_status price_symmetric(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
                                     struct tutti_error *err)
 {
-    tutti_status st = price_rank0(p, false, c, err);
+    tutti_status st = price_rank0(p, has_rule(p, c->algo), c, err);
 
     if (st == TUTTI_ERR_MISMATCH) /* parallel links have no classes */
-        return price_whole(p, false, c, err);
+        return price_whole(p, has_rule(p, c->algo), c, err);
     if (st == TUTTI_OK && !c->cost.exact && way->whole <= spare)
-        return price_whole(p, false, c, err);
+        return price_whole(p, has_rule(p, c->algo), c, err);
     return st;
 }
 
@@ -172,7 +178,8 @@ tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint
     if (st != TUTTI_OK)
         return st;
     priced = *c;
-    st = way->by_symmetry ? price_symmetric(p, way, spare, &priced, err) : price_whole(p, tt_way_searches_first(p, c->algo), &priced, err);
+    st = way->by_symmetry ? price_symmetric(p, way, spare, &priced, err)
+                          : price_whole(p, tt_way_searches_first(p, c->algo) || has_rule(p, c->algo), &priced, err);
     return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
 }
 

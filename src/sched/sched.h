@@ -134,6 +134,9 @@ void tt_sched_free(struct tt_sched *s);                                  /* acce
 /* The operations of s for another problem: *ret is the caller's, shares the arrays of s, and takes options, segments, count, dtype and
  * redop from `made_for`. NULL: a second owner of s as it is. Safe from any thread as long as s itself is not freed meanwhile. */
 tutti_status tt_sched_share(const struct tt_sched *s, const struct tt_shape *made_for, struct tt_sched **ret, struct tutti_error *err);
+/* Is it one exchange: every rank sends something of its IN to every other in the first step, one message to each, and everything else is
+ * local? Asks all slices that are held; rank 0 stands for all of a symmetric schedule. False when neither suffices. */
+bool tt_sched_is_exchange(const struct tt_sched *s);
 /* The declared route of (src, dst, channel), or NULL. */
 const struct tt_sched_route *tt_sched_route(const struct tt_sched *s, uint32_t src, uint32_t dst, uint32_t channel);
 

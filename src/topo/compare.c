@@ -46,7 +46,7 @@ static uint64_t feed_real(uint64_t h, double v)
 uint64_t tt_topo_cables_hash(const struct tt_topo *t)
 {
     uint64_t h = feed(feed(UINT64_C(0x6361626c6573), t->ranks), t->switches), sum = 0;
-    h = feed(feed_real(feed(h, t->nlinks), t->gamma), t->overhead_ps);
+    h = tt_memory_hash(&t->memory, feed(feed_real(feed(h, t->nlinks), t->gamma), t->overhead_ps));
     for (uint32_t i = 0; i < t->nlinks; i++) {
         struct cable c = cable_of(&t->links[i]);
         uint64_t one = feed(1, (uint64_t)c.ends[0] << 32 | c.ends[1]);

@@ -165,6 +165,54 @@ static tutti_status read_overhead(struct tt_file *rd, struct tutti_error *err)
     return read_count(rd, 0, TT_TOPO_MAX_LATENCY_PS, &rd->t->overhead_ps, err);
 }
 
+static tutti_status read_point(struct tt_file *rd, struct tt_memory *m, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    uint64_t v[4] = {0};
+    if (m->npoints == TT_MEMORY_POINTS)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d points", (int)TT_MEMORY_POINTS);
+    tutti_status st = TUTTI_OK;
+    for (int i = 0; st == TUTTI_OK && i < 4; i++)
+        st = read_count(rd, 0, UINT64_C(1) << 60, &v[i], err);
+    if (st == TUTTI_OK)
+        st = tt_json_expect(rd->json, TT_JSON_ARRAY_END, &tok, err);
+    if (st == TUTTI_OK)
+        m->point[m->npoints++] = (struct tt_memory_point){v[0], v[1], v[2], v[3]};
+    return st;
+}
+
+static tutti_status read_points(struct tt_file *rd, struct tt_memory *m, struct tutti_error *err)
+{
+    struct tt_json_token tok;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END)
+        st = tok.kind == TT_JSON_ARRAY ? read_point(rd, m, err)
+                                       : tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a point [bytes, move_ps, own_ps, box_ps] expected");
+    return st;
+}
+
+static tutti_status read_memory(struct tt_file *rd, struct tutti_error *err)
+{
+    struct tt_memory m = {0};
+    struct tt_json_token tok;
+    struct tutti_error why;
+    tutti_status st = tt_json_expect(rd->json, TT_JSON_OBJECT, &tok, err);
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_OBJECT_END) {
+        if (tt_streq(tok.text, "box_bytes"))
+            st = read_count(rd, 0, UINT64_C(1) << 60, &m.box_bytes, err);
+        else if (tt_streq(tok.text, "segment_bytes"))
+            st = read_count(rd, 0, UINT64_C(1) << 60, &m.segment_bytes, err);
+        else if (tt_streq(tok.text, "points"))
+            st = read_points(rd, &m, err);
+        else
+            st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "memory has box_bytes, segment_bytes and points, not \"%.40s\"", tok.text);
+    }
+    if (st == TUTTI_OK && tt_memory_check(&m, &why) != TUTTI_OK)
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "%s", why.text);
+    rd->t->memory = m;
+    return st;
+}
+
 static tutti_status read_routing(struct tt_file *rd, struct tutti_error *err)
 {
     char near[200];
@@ -217,6 +265,7 @@ static const struct {
     {"ports", read_ports},
     {"gamma_s_per_byte", read_gamma},
     {"overhead_ps", read_overhead},
+    {"memory", read_memory},
     {"routing", read_routing},
     {"names", read_names},
     {"tree", tt_file_tree},

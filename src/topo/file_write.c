@@ -12,9 +12,9 @@
  *         [0,1,1250000000,1250000000,1000000,false],      a, b, bytes/s a to b, bytes/s b to a, latency in ps, half duplex
  *         ...
  *
- * Also "dims" and "wrap" of grids, "ports", "gamma_s_per_byte" and "overhead_ps" when not 0, "names" of all vertices or none, and "tree":
- * [parent, rank or null, uplink] of the nodes 1, 2, ... of the hierarchy. What is written here reads back (file_read.c) with the same
- * hash and writes the same bytes. */
+ * Also "dims" and "wrap" of grids, "ports", "gamma_s_per_byte" and "overhead_ps" when not 0, "memory" of a host (topo.h), "names" of all
+ * vertices or none, and "tree": [parent, rank or null, uplink] of the nodes 1, 2, ... of the hierarchy. What is written here reads back
+ * (file_read.c) with the same hash and writes the same bytes. */
 #include "topo/internal.h"
 
 #include "topo/file.h"
@@ -91,6 +91,25 @@ static void write_count(struct tt_json_writer *w, const char *key, uint64_t n)
     tt_json_u64(w, n);
 }
 
+static void write_memory(struct tt_json_writer *w, const struct tt_memory *m)
+{
+    tt_json_key(w, "memory");
+    tt_json_object(w);
+    write_count(w, "box_bytes", m->box_bytes);
+    write_count(w, "segment_bytes", m->segment_bytes);
+    tt_json_key(w, "points");
+    tt_json_array(w);
+    for (uint32_t i = 0; i < m->npoints; i++) {
+        const uint64_t all[] = {m->point[i].bytes, m->point[i].move_ps, m->point[i].own_ps, m->point[i].box_ps};
+        tt_json_array(w);
+        for (size_t k = 0; k < countof(all); k++)
+            tt_json_u64(w, all[k]);
+        tt_json_array_end(w);
+    }
+    tt_json_array_end(w);
+    tt_json_object_end(w);
+}
+
 /* A spec too long for a JSON string of ours is replaced by the kind. */
 static void write_head(struct tt_json_writer *w, const struct tt_topo *t)
 {
@@ -110,6 +129,8 @@ static void write_head(struct tt_json_writer *w, const struct tt_topo *t)
     }
     if (t->overhead_ps)
         write_count(w, "overhead_ps", t->overhead_ps);
+    if (t->memory.npoints)
+        write_memory(w, &t->memory);
     write_text(w, "routing", tt_routing_names[t->routing]);
 }
 

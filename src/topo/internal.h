@@ -146,4 +146,6 @@ tutti_status tt_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t d
 void tt_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *dist, uint32_t *queue);
 /* Where a rank's routes enter the core: its only switch, or the rank itself. */
 uint32_t tt_topo_anchor(const struct tt_topo *t, uint32_t rank);
+/* topo.c: h with all of m mixed in; h itself when there is no memory. */
+uint64_t tt_memory_hash(const struct tt_memory *m, uint64_t h);
 #endif

@@ -126,7 +126,8 @@ static tutti_status check_values(const struct tt_topo *t, struct tutti_error *er
         return tt_fail(err, TUTTI_ERR_RANGE, "ports is %u; allowed are 1 to %d", t->ports, TT_TOPO_MAX_PORTS);
     if (t->overhead_ps > TT_TOPO_MAX_LATENCY_PS)
         return tt_fail(err, TUTTI_ERR_RANGE, "overhead is %llu ps; at most 10 s is allowed", (unsigned long long)t->overhead_ps);
-    return tt_gamma_check(t->gamma, err);
+    tutti_status st = tt_memory_check(&t->memory, err);
+    return st ? st : tt_gamma_check(t->gamma, err);
 }
 
 static tutti_status fail_lonely(const struct tt_topo *t, uint32_t v, struct tutti_error *err)
@@ -257,12 +258,23 @@ static uint64_t feed_real(uint64_t h, double v)
     return feed(h, bits);
 }
 
+uint64_t tt_memory_hash(const struct tt_memory *m, uint64_t h)
+{
+    if (!m->npoints)
+        return h;
+    h = feed(feed(feed(h, m->npoints), m->box_bytes), m->segment_bytes);
+    for (uint32_t i = 0; i < m->npoints; i++)
+        h = feed(feed(feed(feed(h, m->point[i].bytes), m->point[i].move_ps), m->point[i].own_ps), m->point[i].box_ps);
+    return h;
+}
+
 /* Integers are mixed by value, so that byte order does not matter. The kind, the names and `wrap` (the links show it) are left out;
  * the hierarchy is in, because it decides which schedules exist. Never 0, which elsewhere means "any topology". */
 static uint64_t hash_of(const struct tt_topo *t)
 {
     uint64_t h = feed(feed(feed(UINT64_C(0x7475747469), t->ranks), t->switches), t->nlinks);
     h = feed(feed(feed_real(feed(h, t->ports), t->gamma), t->overhead_ps), t->routing);
+    h = tt_memory_hash(&t->memory, h);
     h = feed(h, t->ndims);
     for (uint32_t d = 0; d < t->ndims; d++)
         h = feed(h, t->dims[d]);

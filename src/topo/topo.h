@@ -24,6 +24,23 @@ enum tt_routing { TT_ROUTE_SHORTEST, TT_ROUTE_GRID, TT_ROUTE_CIRCULANT, TT_ROUTE
 
 enum { TT_TOPO_MAX_DIMS = 20, TT_TOPO_MAX_RANKS = 1 << 20, TT_TOPO_MAX_LINKS = 1 << 26 };
 
+/* A memory that all ranks share, as measured with all of them at work: times depend on the vector's length, because caches are finite.
+ * A point says what an all-reduce of `bytes` takes in which every rank sends and receives 2(n-1)/n of it in two steps: of ordinary
+ * memory, of memory that the ranks map from each other; and what an exchange of `bytes` of each rank takes, 0: there is no such box. */
+enum { TT_MEMORY_POINTS = 8 };
+struct tt_memory_point {
+    uint64_t bytes, move_ps, own_ps, box_ps;
+};
+struct tt_memory {
+    uint32_t npoints; /* 0: the network is not one memory */
+    uint64_t box_bytes, segment_bytes;
+    struct tt_memory_point point[TT_MEMORY_POINTS]; /* bytes rise */
+};
+enum tt_memory_time { TT_MEMORY_MOVE, TT_MEMORY_OWN, TT_MEMORY_BOX };
+/* The time for a vector of `bytes`, between points in proportion, beyond the last by the slope of the last two. npoints > 0. */
+uint64_t tt_memory_time(const struct tt_memory *m, enum tt_memory_time which, uint64_t bytes);
+tutti_status tt_memory_check(const struct tt_memory *m, struct tutti_error *err);
+
 struct tt_topo {
     char *spec; /* canonical spec text, or the file's name */
     char *kind; /* "torus", ...; "custom" for a file that names none */
@@ -37,6 +54,7 @@ struct tt_topo {
     uint32_t ports;       /* messages a rank may have in flight each way; 0: not declared (all links of a direct network, 1 switched) */
     double gamma;         /* seconds per reduced byte */
     uint64_t overhead_ps; /* host time per message */
+    struct tt_memory memory;
     struct tt_tree *tree; /* hierarchy (tree:, nics:): nesting of ranks, else NULL; see below */
     enum tt_routing routing;
     struct tt_routes *routes; /* routing tables (route.c); made with the topology */

@@ -1,0 +1,113 @@
+/* measure_host.c - what collectives cost among the ranks of one host, for the planner (topo.h's struct tt_memory).
+ *
+ * There is no pair whose speed would tell it: caches, and more ranks than cores, make the time depend on the length and on everybody's
+ * being at work. So what is measured is an all-reduce of all ranks at a few lengths: by `direct`, of ordinary memory and of the shared
+ * heap, and by `oneshot` where that is a box. Collective; all ranks take the same number of rounds, since each round ends for nobody
+ * before everybody has taken part; the first one, which touches the memory, does not count. */
+#include <stdlib.h>
+
+#include "comm/parts.h"
+
+enum { GROUPS = 3, ROUNDS_MAX = 64 };
+static const uint64_t GROUP_NS = 2000000;
+
+struct host_run {
+    struct tt_comm *c;
+    struct tt_sched *sched;
+    struct tt_program *program;
+    char *in, *out;
+    uint64_t bytes;
+    bool own;
+};
+
+bool tt_host_boxes(const struct tt_comm *c, uint64_t bytes)
+{
+    return bytes <= tt_direct_box_max(c->wire.direct);
+}
+
+static tutti_status make_program(struct host_run *h, const char *algo, struct tutti_error *err)
+{
+    struct tt_comm *c = h->c;
+    struct tt_algo_args args = {.problem = {.coll = TUTTI_ALLREDUCE, .ranks = c->size, .count = h->bytes / 4, .dtype = TUTTI_F32}};
+    char segments[40];
+    uint64_t k = (h->bytes / c->size + TT_SEGMENT_BYTES - 1) / TT_SEGMENT_BYTES;
+    snprintf(segments, sizeof segments, "segments=%llu", (unsigned long long)(k > 1 ? k : 1));
+    tutti_status st = tt_streq(algo, "direct") ? tt_options_add(&args.options, segments, err) : TUTTI_OK;
+    if (!st)
+        st = tt_algo_slice(tt_algo_find(algo), &args, 0, c->size, &h->sched, err);
+    struct tt_program_config pc = {.sched = h->sched,
+                                   .rank = c->rank,
+                                   .count = args.problem.count,
+                                   .dtype = TUTTI_F32,
+                                   .redop = TUTTI_SUM,
+                                   .places = c->wire.places,
+                                   .box_bytes = tt_direct_box_max(c->wire.direct)};
+    return st ? st : tt_program_make(&pc, &h->program, err);
+}
+
+static void *memory(const struct host_run *h)
+{
+    return h->own ? tt_direct_heap_alloc(h->c->wire.direct, h->bytes) : tt_zalloc(h->bytes, 1);
+}
+
+static void give_back(const struct host_run *h, void *p)
+{
+    if (h->own)
+        tt_direct_heap_free(h->c->wire.direct, p);
+    else
+        free(p);
+}
+
+static tutti_status run(struct host_run *h, uint64_t rounds, struct tutti_error *err)
+{
+    struct tt_comm *c = h->c;
+    struct tt_op_desc op = {.coll = TUTTI_ALLREDUCE, .count = h->bytes / 4, .dtype = TUTTI_F32, .busy = TT_OP_COLL};
+    tutti_status st = TUTTI_OK;
+    for (uint64_t i = 0; !st && i < rounds; i++) {
+        op.seq = ++c->seq;
+        struct tt_start s = {.program = h->program, .in = h->in, .out = h->out, .seq = op.seq, .fingerprint = h->bytes};
+        st = tt_engine_start(c->engine, &s, err);
+        if (!st && (st = tt_comm_finish(c, c->engine, h->program, &op)))
+            tt_fail(err, st, "%s", c->last.text);
+    }
+    return st;
+}
+
+/* Rounds of a group: the same on all ranks, from a guess that depends on the length only, so that nothing must be agreed on. */
+static uint64_t rounds_for(const struct tt_comm *c, uint64_t bytes)
+{
+    uint64_t guess_ns = 2000 * (uint64_t)c->size + bytes * c->size / 4; /* 4 bytes/ns in all: the right order of magnitude will do */
+    uint64_t n = GROUP_NS / guess_ns;
+    return n < 1 ? 1 : n > ROUNDS_MAX ? ROUNDS_MAX : n;
+}
+
+static tutti_status time_groups(struct host_run *h, uint64_t *ret_ps, struct tutti_error *err)
+{
+    uint64_t rounds = rounds_for(h->c, h->bytes), best = UINT64_MAX;
+    tutti_status st = run(h, 2, err);
+    for (int i = 0; !st && i < GROUPS; i++) {
+        uint64_t t0 = tt_now_ns();
+        st = run(h, rounds, err);
+        uint64_t ns = tt_now_ns() - t0;
+        best = ns < best ? ns : best;
+    }
+    *ret_ps = best / rounds * 1000 + 1;
+    return st;
+}
+
+tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint64_t *ret_ps, struct tutti_error *err)
+{
+    struct host_run h = {.c = c, .bytes = bytes, .own = kind == TT_HOST_OWN && tt_direct_has_heap(c->wire.direct)};
+    tutti_status st = make_program(&h, kind == TT_HOST_BOX ? "oneshot" : "direct", err);
+    h.in = memory(&h);
+    h.out = memory(&h);
+    if (!st && (!h.in || !h.out))
+        st = tt_fail_memory(err, "measuring");
+    if (!st)
+        st = time_groups(&h, ret_ps, err);
+    give_back(&h, h.out);
+    give_back(&h, h.in);
+    tt_program_free(h.program);
+    tt_sched_free(h.sched);
+    return st;
+}
