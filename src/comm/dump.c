@@ -2,6 +2,7 @@
  *
  *     DIR/topology-c0-<hash>.json                          the network it plans on, once, when it opens
  *     DIR/allreduce-ring-4-1048576-c0-<hash>.json          collective, algorithm, ranks, bytes of the vector, communicator, plan hash
+ *     DIR/allreduce-ring-4-1048576-c0-<hash>-rank0.txt     what the executor makes of rank 0's part (exec/print.c), for people to read
  *
  * c0 is the world; the communicators of a split have a number of their own. Rank 0 of the communicator is the only writer. A file appears
  * whole (written beside, then renamed), and equal names have equal contents, so that runs may share a folder. A plan file is the schedule:
@@ -31,6 +32,13 @@ static tutti_status write_sched(const void *what, FILE *out, struct tutti_error 
 static tutti_status write_topo(const void *what, FILE *out, struct tutti_error *err)
 {
     return tt_topo_write(what, out, err);
+}
+
+static tutti_status write_program(const void *what, FILE *out, struct tutti_error *err)
+{
+    (void)err;
+    tt_program_print(what, out);
+    return TUTTI_OK;
 }
 
 static tutti_status cannot(const char *path, int error, struct tutti_error *err)
@@ -140,13 +148,37 @@ bool tt_dump_wants(const struct tt_comm *c, const struct tt_plan *plan, const st
     return false;
 }
 
+/* Rank 0's program, in the schedule's own layout. */
+static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched *whole, const char *name, struct tutti_error *err)
+{
+    const struct tt_shape *s = &whole->shape;
+    struct tt_program *p = NULL;
+    struct tt_program_config pc = {.sched = whole,
+                                   .rank = c->rank,
+                                   .count = s->count,
+                                   .dtype = s->dtype,
+                                   .redop = s->redop,
+                                   .places = c->wire.places,
+                                   .box_bytes = c->wire.one_host ? tt_direct_box_max(c->wire.direct) : 0};
+    tutti_status st = tt_program_make(&pc, &p, err);
+    if (!st)
+        st = write_file(c, name, write_program, p, err);
+    tt_program_free(p);
+    return st;
+}
+
 void tt_dump_write(struct tt_comm *c, const struct tt_sched *whole)
 {
     const struct tt_shape *s = &whole->shape;
-    char name[NAME_BYTES];
+    char name[NAME_BYTES], file[NAME_BYTES + 16];
     struct tutti_error err;
-    snprintf(name, sizeof name, "%s-%s-%" PRIu32 "-%" PRIu64 "-c%" PRIx32 "-%016" PRIx64 ".json", tt_coll_name(s->coll), s->algo, s->ranks,
+    snprintf(name, sizeof name, "%s-%s-%" PRIu32 "-%" PRIu64 "-c%" PRIx32 "-%016" PRIx64, tt_coll_name(s->coll), s->algo, s->ranks,
              s->count * tt_dtype_bytes(s->dtype), c->tag, whole->hash);
-    if (write_file(c, name, write_sched, whole, &err))
+    snprintf(file, sizeof file, "%s.json", name);
+    tutti_status st = write_file(c, file, write_sched, whole, &err);
+    snprintf(file, sizeof file, "%s-rank0.txt", name);
+    if (!st)
+        st = write_lowered(c, whole, file, &err);
+    if (st)
         skip(s, err.text);
 }

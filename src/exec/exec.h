@@ -51,7 +51,8 @@ struct tt_carried {
     uint64_t message, read, write, box;
 };
 void tt_program_carried(const struct tt_program *p, struct tt_carried *ret);
-uint32_t tt_program_segments(const struct tt_program *p); /* that it runs with */
+uint32_t tt_program_segments(const struct tt_program *p);     /* that it runs with */
+void tt_program_print(const struct tt_program *p, FILE *out); /* one line per operation (print.c says what is in it) */
 
 struct tt_engine;
 struct tt_engine_config {

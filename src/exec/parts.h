@@ -1,7 +1,7 @@
 /* parts.h - what the files of exec/ share among themselves; nobody else includes it.
  *
  * Cold: layout.c (where chunks lie), compile.c (operations to memory), lower.c (patterns for shared memory),
- * program.c (the whole).
+ * program.c (the whole), print.c (its text).
  * Hot: engine.c (start, test), progress.c (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
  * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory), box.c (exchanges of small vectors),
  * credit.c (who may send how much ahead), stash.c (what came too early), stats.c.

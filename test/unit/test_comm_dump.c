@@ -43,6 +43,25 @@ static int files(char *ret_name)
     return n;
 }
 
+/* A ring of 5: a first line about the whole, then one line per operation, among them 8 sends to the next rank. */
+static void check_lowered(const char *path)
+{
+    char line[400];
+    int lines = 0, sends = 0;
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    while (fgets(line, sizeof line, in)) {
+        if (lines++ == 0)
+            expect_says(line, " operations in 1 segment, f32 sum");
+        else
+            expect_says(line, "  waits ");
+        sends += strstr(line, "send        -> 1 channel 0 message ") != NULL;
+    }
+    fclose(in);
+    assert_int_equal(sends, 8);
+    unlink(path);
+}
+
 static void test_once(void **state)
 {
     struct tt_comm c = {.topo = topo_of("star:5"), .size = 5, .tag = 0x2b, .dump = folder};
@@ -53,9 +72,11 @@ static void test_once(void **state)
     char name[256], path[300];
     (void)state;
     assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
-    assert_int_equal(files(name), 1);
+    assert_int_equal(files(name), 2);
     assert_memory_equal(name, "allreduce-ring-5-16384-c2b-", 27);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%.43s-rank0.txt", folder, name);
+    check_lowered(path);
+    snprintf(path, sizeof path, "%s/%.43s.json", folder, name);
     FILE *in = fopen(path, "r");
     assert_non_null(in);
     assert_int_equal(tt_sched_read(in, name, &back, &err), TUTTI_OK);
