@@ -14,19 +14,6 @@
 
 #include "exec/parts.h"
 
-struct taken { /* a received fragment: of operation `op`, at `from` of the peer's box */
-    uint32_t place, op, hold;
-    uint64_t from, bytes;
-    uint64_t ref; /* destination */
-};
-struct tt_xbox {
-    size_t bytes;  /* in the box */
-    size_t mine;   /* of them this rank's own */
-    uint32_t base; /* where its input is: TT_XBASE_ */
-    uint32_t n;
-    struct taken *taken;
-    char *padded; /* when the own part is shorter than the box */
-};
 
 /* ---- where chunks lie in a sender's input ---- */
 
@@ -59,23 +46,32 @@ static uint32_t hold_of(const struct tt_xcompile *x, uint32_t op)
     return TT_XNO;
 }
 
+/* Chunks that touch in the box and at their destination are one. */
+static bool add_taken(struct tt_vec *all, size_t first, const struct tt_xboxed *t)
+{
+    struct tt_xboxed *last = all->len > first ? (struct tt_xboxed *)all->data + all->len - 1 : NULL;
+    if (!last || last->from + last->bytes != t->from || last->ref + last->bytes != t->ref)
+        return tt_vec_push(all, t, 1) != NULL;
+    last->bytes += t->bytes;
+    return true;
+}
+
 static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
 {
     const struct tt_op *op = &x->slice.ops[i];
-    const struct tt_xop *o = &x->p->ops[i];
-    const uint64_t *word = x->p->code + o->code;
+    const uint64_t *word = x->p->code + x->p->ops[i].code;
+    size_t first = ret->len;
     uint64_t done = 0; /* of the fragment */
     for (uint32_t k = 0; k < op->nspans; k++) {
         const struct tt_span *s = &x->slice.spans[op->span + k];
         for (uint32_t c = 0; c < s->reps * s->len; c++) {
             uint32_t chunk = s->first + c / s->len * s->stride + c % s->len;
             uint64_t elems = tt_xlayout_elems(&x->layout, chunk);
-            struct taken t = {.place = x->config->places[op->peer],
-                              .op = i,
-                              .hold = hold_of(x, i),
-                              .from = elems_before(x, op->peer, chunk) * x->p->elem_bytes,
-                              .bytes = elems * x->p->elem_bytes,
-                              .ref = 0};
+            struct tt_xboxed t = {.place = x->config->places[op->peer],
+                                  .op = i,
+                                  .hold = TT_XNO,
+                                  .from = elems_before(x, op->peer, chunk) * x->p->elem_bytes,
+                                  .bytes = elems * x->p->elem_bytes};
             if (!elems)
                 continue;
             t.ref = word[1] + done * x->p->elem_bytes;
@@ -84,10 +80,12 @@ static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
                 done = 0;
                 word += 2;
             }
-            if (!tt_vec_push(ret, &t, 1))
+            if (!add_taken(ret, first, &t))
                 return false;
         }
     }
+    if (ret->len == first + 1)
+        ((struct tt_xboxed *)ret->data)[first].hold = hold_of(x, i);
     return true;
 }
 
@@ -107,7 +105,7 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
     if (!x->config->box_bytes || !x->config->places || p->segments > 1 || x->layout.runs.len > 1 ||
         !tt_sched_is_exchange(x->config->sched) || box_bytes(x) > x->config->box_bytes)
         return TUTTI_OK;
-    struct tt_vec taken = {.elem = sizeof(struct taken)};
+    struct tt_vec taken = {.elem = sizeof(struct tt_xboxed)};
     bool ok = true;
     for (uint32_t i = 0; i < p->nops && ok; i++) {
         if (p->ops[i].kind != TT_OP_RECV)
@@ -169,7 +167,7 @@ static void finish(struct tt_engine *e, struct tt_program *p, const void *const 
 {
     const struct tt_xbox *b = p->box;
     for (uint32_t i = 0; i < b->n; i++) {
-        const struct taken *t = &b->taken[i];
+        const struct tt_xboxed *t = &b->taken[i];
         const char *from = (const char *)all[t->place] + t->from;
         if (t->hold != TT_XNO)
             p->box_from[t->hold] = from;

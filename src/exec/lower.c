@@ -120,6 +120,17 @@ static bool find_holds(struct tt_xcompile *x)
     return ok;
 }
 
+/* A sender is not done while its memory is borrowed. A reduction that waits for sends of its own rank (in place: they read what it writes)
+ * would keep peers waiting that keep it waiting: its operands are copied. */
+static void find_borrowers(struct tt_program *p, uint32_t mode)
+{
+    for (uint32_t i = 0; i < p->nops; i++)
+        p->ops[i].borrows |= (uint8_t)((p->ops[i].holds != TT_XNO) << mode);
+    for (uint32_t i = 0; i < p->nops; i++)
+        for (uint32_t k = 0; p->ops[i].kind == TT_OP_SEND && k < p->ops[i].nsucc[mode]; k++)
+            p->ops[p->succ[p->ops[i].succ[mode] + k]].borrows &= (uint8_t) ~(1u << mode);
+}
+
 /* ---- sends of one place ---- */
 
 struct sent {
@@ -293,6 +304,8 @@ tutti_status tt_exec_lower(struct tt_xcompile *x)
     for (uint32_t i = 0; i < p->nops && ok; i++)
         if (p->ops[i].holds != TT_XNO)
             find_results(x, i);
+    for (uint32_t m = 0; ok && m < (p->inplace ? 2u : 1u); m++)
+        find_borrowers(p, m);
     if (ok && tt_coll_sums(x->shape->coll))
         ok = find_offers(x);
     for (uint32_t i = 0; i < p->nops; i++) {

@@ -116,6 +116,7 @@ struct tt_xop {
     uint32_t holds;   /* REDUCE: first of width - 1 entries of tt_program.holds */
     uint32_t held_by; /* RECV: the REDUCE that takes it where it lies */
     uint32_t answer;  /* RECV that is held: the send of the result to the same peer; SEND: the receive that its receiver may write */
+    uint8_t borrows;  /* REDUCE: bit m: in mode m its operands may stay in the senders' own memory until it runs */
     uint32_t group;   /* SEND: the first send of the same place in the step; REDUCE: the first send of its result */
     uint32_t nsends;  /* first of a group: how many */
     uint32_t sent;    /* first of a group of several: first of its pieces' entries in tt_program.sent */
@@ -340,6 +341,7 @@ struct tt_engine {
     uint32_t cursor;       /* where the next slot is looked for first */
     struct tt_xslot slots_out[TT_XUNITS];
     uint32_t owing;      /* programs with owed pieces */
+    uint32_t borrowed;   /* held pieces that lie in the memory of their senders */
     uint64_t held_bytes; /* of transport memory */
     uint32_t ntaken;     /* peers that have not been told about all slots */
     struct tt_program *box_first, **box_last;
@@ -459,6 +461,8 @@ void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_
 void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref);
 void tt_exec_tell_slots(struct tt_engine *e); /* there is time for it */
 bool tt_exec_pay(struct tt_engine *e);        /* tells what could not be told; true: something went */
+bool tt_exec_borrows(const struct tt_xkept *k); /* does it lie in its sender's memory? */
+bool tt_exec_let_go(struct tt_engine *e);       /* if nothing moves any more, copies what is borrowed; true: it did */
 /* A piece's bytes for a reduction, read into the `which`th place for fetched ones if they are not mapped. NULL: the peer is gone. */
 const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which);
 void tt_exec_lost(struct tt_engine *e, uint32_t peer); /* a peer has aborted, or its memory cannot be read */
@@ -481,6 +485,19 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
                      const struct tt_xkept *k); /* it came with a held operand */
 
 /* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
+struct tt_xboxed {            /* a received fragment: of operation `op`, at `from` of the peer's box */
+    uint32_t place, op, hold; /* hold: the entry of tt_program.holds that takes it where it lies; TT_XNO: it is copied */
+    uint64_t from, bytes;
+    uint64_t ref; /* destination */
+};
+struct tt_xbox {
+    size_t bytes;  /* in the box */
+    size_t mine;   /* of them this rank's own */
+    uint32_t base; /* where its input is: TT_XBASE_ */
+    uint32_t n;
+    struct tt_xboxed *taken;
+    char *padded; /* when the own part is shorter than the box */
+};
 tutti_status tt_exec_box_make(struct tt_xcompile *x);
 void tt_exec_box_free(struct tt_xbox *b);
 void tt_exec_box_start(struct tt_engine *e, struct tt_program *p);

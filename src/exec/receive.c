@@ -104,9 +104,10 @@ static bool fits(struct tt_engine *e, struct tt_program *p, const struct tt_even
 /* ---- pieces that stay where they are ---- */
 
 /* True when that completed the task. */
-static bool hold(struct tt_program *p, const struct target *t, const struct tt_xkept *k)
+static bool hold(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_xkept *k)
 {
     p->refs[t->piece] = *k;
+    e->borrowed += tt_exec_borrows(k);
     *t->state = TT_XHELD;
     return --p->tasks[t->task].left == 0;
 }
@@ -126,9 +127,9 @@ static bool put_reference(struct tt_engine *e, struct tt_program *p, const struc
         tt_xprotocol(e, ev->peer, p->seq);
         return false;
     }
-    if (t->op->held_by != TT_XNO) {
+    if (t->op->held_by != TT_XNO && (k.ref.kind == TT_XKIND_WINDOW || p->ops[t->op->held_by].borrows >> p->mode & 1)) {
         tt_exec_offered(e, p, t->op, t->walk.segment, &k);
-        return hold(p, t, &k);
+        return hold(e, p, t, &k);
     }
     p->refs[t->piece] = k;
     *t->state = TT_XKEPT;
@@ -194,7 +195,7 @@ static void receive_data(struct tt_engine *e, struct tt_program *p, const struct
     if (ok && may_hold(e, &t, ev)) {
         e->held_bytes += ev->bytes;
         arrived(e, p, &t, ev->bytes,
-                hold(p, &t, &(struct tt_xkept){.data = ev->data, .peer = ev->peer, .bytes = ev->bytes, .frame = true}));
+                hold(e, p, &t, &(struct tt_xkept){.data = ev->data, .peer = ev->peer, .bytes = ev->bytes, .frame = true}));
         return;
     }
     bool complete = ok && put(p, &t, ev->data, ev->bytes);

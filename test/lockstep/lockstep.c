@@ -11,7 +11,7 @@
 
 const char *ls_verdict_name(enum ls_verdict v)
 {
-    static const char *const names[] = {"correct", "wrong", "unmatched", "stuck", "empty", "malformed"};
+    static const char *const names[] = {"correct", "wrong", "unmatched", "stuck", "empty", "race", "malformed"};
     return names[v];
 }
 

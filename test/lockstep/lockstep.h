@@ -16,6 +16,7 @@ enum ls_verdict {
     LS_UNMATCHED, /* a message without a partner in its step, or whose ends name other chunks */
     LS_STUCK,     /* live: ranks wait for each other for ever */
     LS_EMPTY,     /* reads a place that holds nothing */
+    LS_RACE,      /* lowered: reads a place too early or too late: another operation's data are there */
     LS_MALFORMED, /* breaks a rule of sched.h: places that do not exist, order, two writes of one place in a step, ... */
 };
 const char *ls_verdict_name(enum ls_verdict v);
