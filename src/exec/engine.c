@@ -135,7 +135,7 @@ static void fail_all(struct tt_engine *e, const struct tt_engine_fault *f)
     e->waiting = e->waiting_last = NULL;
     e->box_first = NULL;
     e->box_last = &e->box_first;
-    e->owing = e->borrowed = 0;
+    e->owing = e->held = 0;
     for (uint32_t i = 0; i < e->max_requests; i++) {
         struct tt_program *p = e->slots[i];
         if (!p)

@@ -341,7 +341,7 @@ struct tt_engine {
     uint32_t cursor;       /* where the next slot is looked for first */
     struct tt_xslot slots_out[TT_XUNITS];
     uint32_t owing;      /* programs with owed pieces */
-    uint32_t borrowed;   /* held pieces that lie in the memory of their senders */
+    uint32_t held;       /* pieces that wait for reductions where they lie */
     uint64_t held_bytes; /* of transport memory */
     uint32_t ntaken;     /* peers that have not been told about all slots */
     struct tt_program *box_first, **box_last;
@@ -461,8 +461,7 @@ void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_
 void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref);
 void tt_exec_tell_slots(struct tt_engine *e); /* there is time for it */
 bool tt_exec_pay(struct tt_engine *e);        /* tells what could not be told; true: something went */
-bool tt_exec_borrows(const struct tt_xkept *k); /* does it lie in its sender's memory? */
-bool tt_exec_let_go(struct tt_engine *e);       /* if nothing moves any more, copies what is borrowed; true: it did */
+bool tt_exec_let_go(struct tt_engine *e);       /* if nothing moves any more, copies what is held; true: it did */
 /* A piece's bytes for a reduction, read into the `which`th place for fetched ones if they are not mapped. NULL: the peer is gone. */
 const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which);
 void tt_exec_lost(struct tt_engine *e, uint32_t peer); /* a peer has aborted, or its memory cannot be read */

@@ -123,7 +123,7 @@ static bool retry(struct tt_engine *e)
         any = tt_exec_pay(e) || any;
     if (e->waiting)
         any = tt_xsend_waiting(e) || any;
-    if (e->borrowed)
+    if (e->held)
         any = tt_exec_let_go(e) || any;
     return any;
 }
@@ -138,7 +138,7 @@ bool tt_engine_progress(struct tt_engine *e)
         any = tt_exec_box_progress(e) || any;
     if (!any && e->ntaken)
         tt_exec_tell_slots(e);
-    if (e->waiting || e->ndeferred || e->notices || e->report || e->owing || e->borrowed)
+    if (e->waiting || e->ndeferred || e->notices || e->report || e->owing || e->held)
         any = retry(e) || any;
     tt_xstats_looked(e, n);
     return any;

@@ -107,7 +107,7 @@ static bool fits(struct tt_engine *e, struct tt_program *p, const struct tt_even
 static bool hold(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_xkept *k)
 {
     p->refs[t->piece] = *k;
-    e->borrowed += tt_exec_borrows(k);
+    e->held++;
     *t->state = TT_XHELD;
     return --p->tasks[t->task].left == 0;
 }
@@ -163,10 +163,11 @@ static void receive_form(struct tt_engine *e, struct tt_program *p, const struct
         arrived(e, p, &t, tt_xwalk_bytes(&t.walk), complete);
 }
 
-/* Transport memory may be held for a reduction while enough of it is left for everything else. */
+/* Transport memory may be held for a reduction while enough of it is left for everything else. It comes free in order: a message of many
+ * pieces would stop behind its own first ones. */
 static bool may_hold(struct tt_engine *e, const struct target *t, const struct tt_event *ev)
 {
-    return t->op->held_by != TT_XNO && ev->bytes && e->held_bytes + ev->bytes <= TT_XHOLD;
+    return t->op->held_by != TT_XNO && t->op->npieces == 1 && ev->bytes && e->held_bytes + ev->bytes <= TT_XHOLD;
 }
 
 void tt_xreceive_bytes(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)

@@ -108,6 +108,8 @@ static bool tell_later(const struct job *j, uint32_t w, const struct tt_xkept *k
     if (!o || k->frame || k->ref.kind == TT_XKIND_WINDOW || !(o->written || j->copied))
         return false;
     o->debt = piece + 1;
+    p->pieces[piece] = TT_XTAKEN;
+    j->e->held--;
     return true;
 }
 
@@ -188,9 +190,9 @@ static bool reduce_piece(struct job *j)
         return !j->e->failed;
     p->to[0] = tt_xat(p, &f, 0);
     uint32_t offered = add_offers(j, 1, &leased), ndst = 1 + offered;
-    uint32_t window = add_window(j, ndst, offered, bytes);
+    uint32_t window = first.want ? 0 : add_window(j, ndst, offered, bytes); /* of several fragments it is sent as bytes */
     ndst += window;
-    j->copied = window || tt_direct_kind_of(j->e->direct, p->to[0], (size_t)bytes) == TT_DIRECT_HEAP;
+    j->copied = window || (!first.want && tt_direct_kind_of(j->e->direct, p->to[0], (size_t)bytes) == TT_DIRECT_HEAP);
     if (leased && !tt_direct_lease(j->e->direct)) {
         tt_exec_lost(j->e, UINT32_MAX);
         return false;

@@ -13,8 +13,9 @@
  * used the piece; it carries back what names it at its sender. A full ring delays it: the piece is owed, and a program is not done before
  * it has paid.
  *
- * A sender waits while a reduction holds its memory, and the reduction may wait for what that sender does next: when nothing moves any
- * more, held pieces are copied to where their receives put them, and given back (tt_exec_let_go).
+ * A sender waits while a reduction holds its memory, a ring has no room behind a frame that is held, and the reduction may wait for what
+ * that sender does next: when nothing moves any more, held pieces are copied to where their receives put them, and given back
+ * (tt_exec_let_go).
  *
  * A peer that fails may change what it referred to: after reading its own memory (not its window) one looks for an abort (direct.h). */
 #include <string.h>
@@ -238,7 +239,7 @@ void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t tas
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece)
 {
     const struct tt_xkept *k = &p->refs[piece];
-    e->borrowed -= p->pieces[piece] == TT_XHELD && tt_exec_borrows(k);
+    e->held -= p->pieces[piece] == TT_XHELD;
     p->pieces[piece] = TT_XTAKEN;
     if (k->frame) {
         e->held_bytes -= k->bytes;
@@ -281,25 +282,20 @@ bool tt_exec_pay(struct tt_engine *e)
     return e->owing != before;
 }
 
-bool tt_exec_borrows(const struct tt_xkept *k)
-{
-    return !k->frame && k->ref.kind != TT_XKIND_WINDOW;
-}
-
 /* Its receive is carried out after all: the reduction finds the bytes in their place. */
 static void land(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, uint32_t segment)
 {
     for (uint32_t k = 0; k < op->npieces && !e->failed; k++) {
         uint64_t piece = op->piece + (uint64_t)segment * op->npieces + k;
         const struct tt_xwalk w = tt_xwalk_piece(p, op, segment, k);
-        if (p->pieces[piece] == TT_XHELD && tt_exec_borrows(&p->refs[piece]) && tt_exec_use(e, p, op, &w, &p->refs[piece]))
+        if (p->pieces[piece] == TT_XHELD && tt_exec_use(e, p, op, &w, &p->refs[piece]))
             tt_exec_give_back(e, p, piece);
     }
 }
 
 bool tt_exec_let_go(struct tt_engine *e)
 {
-    if (!e->borrowed || !is_stalled(e))
+    if (!e->held || !is_stalled(e))
         return false;
     for (uint32_t s = 0; s < e->max_requests && !e->failed; s++) {
         struct tt_program *p = e->slots[s];

@@ -25,6 +25,11 @@ struct exec_case {
     int inplace; /* 0 no, 1 by the address of the part, 2 by that of the whole vector */
     bool blocks; /* exact, uneven blocks */
     bool rough;  /* inputs whose sums are rounded: only equality between ranks can be expected */
+    /* ranks of one host (NULL, 0: not), and where buffers come from (NULL: malloc and free) */
+    const uint32_t *places;
+    size_t box_bytes;
+    void *(*take)(uint32_t rank, size_t bytes);
+    void (*give)(uint32_t rank, void *p);
 };
 
 struct exec_job {
@@ -189,6 +194,19 @@ static inline bool case_contiguous(const struct exec_job *j, uint32_t r)
     return j->nown[r] == 0 || j->own[r][j->nown[r] - 1] - j->own[r][0] + 1 == j->nown[r];
 }
 
+static inline void *case_take(const struct exec_case *c, uint32_t r, size_t bytes)
+{
+    return c->take ? c->take(r, bytes) : malloc(bytes);
+}
+
+static inline void case_give(const struct exec_case *c, uint32_t r, void *p)
+{
+    if (c->give)
+        c->give(r, p);
+    else
+        free(p);
+}
+
 /* In place: both buffers are in one, with room for the whole vector. */
 static inline void case_place(struct exec_job *j, uint32_t r)
 {
@@ -198,11 +216,11 @@ static inline void case_place(struct exec_job *j, uint32_t r)
     bool shared = c->inplace && nin && nout && j->sched->shape.inplace, parts = case_has_parts(c->coll);
     bool whole = shared && parts && (c->inplace == 2 || !case_contiguous(j, r));
     if (!shared) {
-        j->in[r] = j->memory[r] = malloc(nin * eb);
-        j->out[r] = j->more[r] = malloc(nout * eb);
+        j->in[r] = j->memory[r] = case_take(c, r, nin * eb);
+        j->out[r] = j->more[r] = case_take(c, r, nout * eb);
         return;
     }
-    j->in[r] = j->out[r] = j->memory[r] = malloc(c->count * eb);
+    j->in[r] = j->out[r] = j->memory[r] = case_take(c, r, c->count * eb);
     if (parts && !whole)
         *(case_part_in(c->coll) ? &j->in[r] : &j->out[r]) = (char *)j->memory[r] + at * eb;
 }
@@ -230,8 +248,8 @@ static inline void case_free(struct exec_job *j)
 {
     for (uint32_t r = 0; r < j->c.ranks; r++) {
         tt_program_free(j->program[r]);
-        free(j->memory[r]);
-        free(j->more[r]);
+        case_give(&j->c, r, j->memory[r]);
+        case_give(&j->c, r, j->more[r]);
         free(j->own[r]);
     }
     tt_bind_free(&j->bind);
@@ -284,7 +302,9 @@ static inline bool case_make(const struct exec_case *c, struct exec_job *j)
                                        .dtype = c->dtype,
                                        .redop = c->redop,
                                        .segments = c->segments,
-                                       .block_counts = j->blocks};
+                                       .block_counts = j->blocks,
+                                       .places = c->places,
+                                       .box_bytes = c->box_bytes};
         if (tt_program_make(&pc, &j->program[r], &err) != TUTTI_OK) {
             fprintf(stderr, "%s %s rank %u: %s\n", c->algo, tt_coll_name(c->coll), r, err.text);
             abort();

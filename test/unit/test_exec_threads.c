@@ -12,46 +12,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "count_allocations.h"
 #include "exec_case.h"
 
 enum { TEAM = 6, JOBS = 10, AHEAD = 3, RING = 512 << 10, STRIPES = 2 };
-
-/* ---- counting allocations ---- */
-
-static _Thread_local volatile int watched;
-static _Thread_local volatile unsigned allocations;
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define NO_COUNTING
-#endif
-#endif
-#ifndef NO_COUNTING
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-
-void *malloc(size_t n)
-{
-    allocations = allocations + (unsigned)watched;
-    return __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    allocations = allocations + (unsigned)watched;
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t n)
-{
-    allocations = allocations + (unsigned)watched;
-    return __libc_realloc(p, n);
-}
-#define COUNTING
-#endif
-#endif
 
 /* ---- a team ---- */
 

@@ -1,0 +1,42 @@
+/* count_allocations.h - malloc and its kin, counted per thread while `watched` is 1. Include it once per program; sanitizers have their own
+ * allocators, under which nothing is counted (COUNTING is not defined). */
+#ifndef COUNT_ALLOCATIONS_H
+#define COUNT_ALLOCATIONS_H
+
+#include <stddef.h>
+
+static _Thread_local volatile int watched;
+static _Thread_local volatile unsigned allocations;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define NO_COUNTING
+#endif
+#endif
+#ifndef NO_COUNTING
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+void *malloc(size_t n)
+{
+    allocations = allocations + (unsigned)watched;
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    allocations = allocations + (unsigned)watched;
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    allocations = allocations + (unsigned)watched;
+    return __libc_realloc(p, n);
+}
+#define COUNTING
+#endif
+#endif
+#endif
