@@ -83,7 +83,7 @@ static tutti_status as_found(struct tt_comm *c, struct tt_topo **ret, struct tut
         st = add_links(c, &h, t, err);
     if (!st) {
         t->gamma = (double)c->speeds.gamma_fs * 1e-15;
-        if (h.n == 1)
+        if (h.n == 1 && c->size > 1)
             t->memory = c->speeds.memory;
         t->overhead_ps = h.n > 1 ? c->speeds.tcp.overhead_ps : c->speeds.shm.overhead_ps;
         st = tt_topo_finish(t, ret, err);

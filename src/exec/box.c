@@ -14,7 +14,6 @@
 
 #include "exec/parts.h"
 
-
 /* ---- where chunks lie in a sender's input ---- */
 
 static bool is_in_part(const struct tt_xcompile *x, uint32_t sender, uint32_t chunk)
@@ -221,8 +220,11 @@ bool tt_exec_box_progress(struct tt_engine *e)
             tt_xmismatch(e, rank_at(e, blame.peer), e->box_first, blame.theirs);
         else if (st)
             tt_exec_lost(e, UINT32_MAX);
-        else
+        else {
+            if (e->idle_since)
+                tt_xstats_boxed(e, rank_at(e, e->box_missing));
             finish(e, e->box_first, all);
+        }
     }
     return any;
 }

@@ -539,6 +539,7 @@ void tt_xstash_take(struct tt_engine *e, struct tt_program *p); /* hands over wh
 void tt_xstats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes);
 void tt_xstats_looked(struct tt_engine *e, size_t nevents); /* after a look at the transport */
 void tt_xstats_start(struct tt_engine *e, struct tt_program *p);
+void tt_xstats_boxed(struct tt_engine *e, uint32_t peer); /* a box is complete that waited for this peer */
 
 /* ---- memory that is touched only where it is used (program.c) ---- */
 void *tt_xmap(size_t bytes); /* zeroed; NULL when there is none */

@@ -47,6 +47,13 @@ void tt_xstats_looked(struct tt_engine *e, size_t nevents)
         e->peers[e->late[--e->nlate]].stats.late_ns += ns;
 }
 
+void tt_xstats_boxed(struct tt_engine *e, uint32_t peer)
+{
+    uint64_t ns = end_idle(e);
+    e->peers[peer].stats.wait_ns += ns;
+    e->peers[peer].stats.late_ns += ns;
+}
+
 /* What went before a start is no wait for what is started. */
 void tt_xstats_start(struct tt_engine *e, struct tt_program *p)
 {

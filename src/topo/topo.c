@@ -126,6 +126,8 @@ static tutti_status check_values(const struct tt_topo *t, struct tutti_error *er
         return tt_fail(err, TUTTI_ERR_RANGE, "ports is %u; allowed are 1 to %d", t->ports, TT_TOPO_MAX_PORTS);
     if (t->overhead_ps > TT_TOPO_MAX_LATENCY_PS)
         return tt_fail(err, TUTTI_ERR_RANGE, "overhead is %llu ps; at most 10 s is allowed", (unsigned long long)t->overhead_ps);
+    if (t->memory.npoints && t->ranks < 2)
+        return tt_fail(err, TUTTI_ERR_RANGE, "memory: a network of one rank has none");
     tutti_status st = tt_memory_check(&t->memory, err);
     return st ? st : tt_gamma_check(t->gamma, err);
 }

@@ -104,7 +104,7 @@ static void damaged(void **state)
 {
     (void)state;
     struct tt_speeds s;
-    char text[1024], copy[1024];
+    char text[2048], copy[2048];
     tt_speeds_save(1, &sample);
     tt_speeds_save(2, &sample);
     size_t n = slurp(text, sizeof text), last = (size_t)(strrchr(text, '\n') - text);
@@ -122,7 +122,7 @@ static void damaged(void **state)
         assert_false(tt_speeds_load(1, &s));
     }
     memcpy(copy, text, n);
-    copy[13] = '2'; /* another version */
+    copy[13] = '3'; /* another version */
     spill(copy, n);
     assert_false(tt_speeds_load(2, &s));
     memset(copy, 0xff, sizeof copy);
@@ -135,10 +135,12 @@ static void damaged(void **state)
 /* Writes a line of any age, with the right check. */
 static void write_aged(int64_t age_s)
 {
-    char line[256];
-    int n = snprintf(line, sizeof line, "%016x %" PRId64 " 1 2 3 4 5 6 7", 5, (int64_t)time(NULL) - age_s);
-    char text[512];
-    int m = snprintf(text, sizeof text, "tutti speeds 1\n%s %016" PRIx64 "\n", line, tt_hash_bytes(1, line, (size_t)n));
+    char line[512];
+    int n = snprintf(line, sizeof line, "%016x %" PRId64 " 1 2 3 4 5 6 7 8 9", 5, (int64_t)time(NULL) - age_s);
+    for (int i = 0; i < 4 * TT_MEMORY_POINTS; i++) /* two points, the rest unused */
+        n += snprintf(line + n, sizeof line - (size_t)n, " %d", i < 8 ? 10 + i : 0);
+    char text[1024];
+    int m = snprintf(text, sizeof text, "tutti speeds 2\n%s %016" PRIx64 "\n", line, tt_hash_bytes(1, line, (size_t)n));
     spill(text, (size_t)m);
 }
 
@@ -150,6 +152,9 @@ static void aged(void **state)
     write_aged(3600);
     assert_true(tt_speeds_load(5, &s));
     assert_int_equal(s.tcp.bw, 4);
+    assert_int_equal(s.memory.segment_bytes, 9);
+    assert_int_equal(s.memory.npoints, 2);
+    assert_int_equal(s.memory.point[1].box_ps, 17);
     write_aged(2 * 86400);
     assert_false(tt_speeds_load(5, &s));
     write_aged(-7200); /* from the future */
