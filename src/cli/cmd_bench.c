@@ -175,9 +175,9 @@ static void print_row(const struct bench *b, const struct row *r)
     char wrong[24] = "N/A";
     if (b->check)
         snprintf(wrong, sizeof wrong, "%llu", (unsigned long long)r->wrong);
-    printf("%12llu %12llu %8s %6s %11.2f %8.3f %8.3f %6s   %s%s %.1f\n", (unsigned long long)r->bytes,
+    printf("%12llu %12llu %8s %6s %11.2f %8.3f %8.3f %6s   %s %.1f\n", (unsigned long long)r->bytes,
            (unsigned long long)(r->bytes / tutti_dtype_bytes(b->p.dtype)), tutti_dtype_name(b->p.dtype), tutti_redop_name(b->p.op),
-           r->time_us, r->algbw, r->busbw, wrong, r->plan.algo, r->plan.fused ? " (fused)" : "", r->plan.predicted_us);
+           r->time_us, r->algbw, r->busbw, wrong, r->plan.algo, r->plan.predicted_us);
     if (b->explain)
         bench_explain_text(&r->explained, r->time_us);
     fflush(stdout);
@@ -347,8 +347,8 @@ const struct cli_command cli_bench = {
                "for the others\n"
                "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job (tutti run, tutti lab, torchrun, "
                "mpirun, srun) it is one rank.\n"
-               "--explain adds what ran: the schedule with its options and segments, how many operations of all ranks were carried out as "
-               "messages, reads,\nwrites and boxes, and the measured by the predicted time.",
+               "--explain adds what ran: the schedule with its options and segments, how many pieces of all ranks' messages went as bytes "
+               "(message), by\nreads, writes and boxes, and the measured by the predicted time.",
     .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench -n 4 --transport tcp --check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
                 "--explain\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
                 "-b 64K -e 64M\nmpirun -n 4 tutti bench --transport mpi -b 8 -e 64M",
