@@ -371,8 +371,9 @@ struct tutti_comm_plan_info {
 /* The plan such a call would take (root 0). Collective, like the call. */
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err);
-/* What ran for such a call, asked after it: the schedule, and how this rank's operations were carried out in the last run: as messages, by
- * reading or writing a peer's memory, through a box in shared memory. Operations that concern no other rank are not counted. */
+/* What ran for such a call, asked after it: the schedule, and how the messages that this rank sent in the last run were carried out, in
+ * pieces of at most 128 KiB: as bytes (message), by reference, so that the receiver read this rank's memory or a copy in shared memory
+ * (read), written into the receiver's place by this rank's reduction (write), through a box in shared memory (box). */
 struct tutti_comm_explained {
     size_t size;       /* set by the caller: sizeof of this struct as it knows it; as much is filled */
     const char *algo;  /* a constant */

@@ -1,4 +1,4 @@
-/* comm.h - the communicator: joins boot, transports, plans and executors. One rank's view of a group of live ranks.
+/* comm.h - the communicator: joins boot, transports, plans and the executor. One rank's view of a group of live ranks.
  *
  * Opening: boot meets the others; the network is what TUTTI_TOPO (or the options) say, else hosts and cores as found: ranks of one host
  * around a "memory" switch, hosts around a network switch, with alpha, beta and gamma measured at opening (200 ms at most, cached in
@@ -180,7 +180,7 @@ struct tt_comm_plan_info {
     bool fused;    /* all ranks share this host */
 };
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err);
-/* What runs for such a call (explain.c): asked after it, how its operations were carried out on this rank. */
+/* What runs for such a call (explain.c): asked after it, how the messages that this rank sent were carried out. */
 struct tt_comm_explained {
     const char *algo;              /* a constant */
     char options[TT_ALGO_OPTIONS]; /* "k=v,k=v" */

@@ -1,10 +1,13 @@
-/* direct.h - direct access between the ranks of one host: what fused reductions are made of. Not a transport: no queues, no messages.
+/* direct.h - direct access between the ranks of one host: what exec/ carries out references, written results and boxes with. Not a
+ * transport: no queues, no messages.
  *
- * All local ranks open it on one shared region. It offers, from the smallest to the largest payload:
- *   boxes     every rank puts a payload, every rank sees all payloads in rank order: tiny ones travel in the control line itself, small
- * ones in a stage. No trailing barrier: there are two sets, used in turn. lanes     one rising 64-bit counter per rank and lane, on a line
- * of its own, with a descriptor of the rank's buffers: the steps of larger operations. memory    reading and writing a peer's ordinary
- * memory through the kernel (process_vm_readv), and heaps that all local ranks map, in which a peer's buffer is an ordinary pointer.
+ * All local ranks open it on one shared region. It offers:
+ *
+ *     boxes     every rank puts a payload, every rank sees all payloads in rank order: tiny ones travel in the control line itself,
+ *               small ones in a stage. No trailing barrier: there are two sets, used in turn
+ *     memory    heaps that all local ranks map, in which a peer's buffer is an ordinary pointer; a stream area of each rank (exec's
+ *               window); reading and writing a peer's ordinary memory through the kernel (process_vm_readv)
+ *     lanes     one rising 64-bit counter per rank and lane, on a line of its own, with a descriptor of the rank's buffers
  *
  * Ranks are numbered 0 .. nlocal-1 here (places among the local ranks). Every wait has a deadline and ends at once when any rank aborts.
  * One thread at a time uses a tt_direct, except tt_direct_abort, which any thread and any rank may call. Nothing allocates after opening
