@@ -9,6 +9,7 @@
  * found in the sender's box by where its chunks lie in the sender's input, which every rank can compute.
  *
  * Boxes are used in the order of the requests; the next one is put when the one before is taken. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,39 @@ static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
     return true;
 }
 
+/* ---- answers that are the same on all ranks ---- */
+
+/* Is every rank's own part one run? Exact blocks always are. */
+static bool parts_touch(const struct tt_xcompile *x)
+{
+    const struct tt_shape *s = x->shape;
+    uint8_t *seen = x->layout.part_in && !x->config->block_counts ? tt_zalloc(s->ranks, 1) : NULL;
+    bool touch = true;
+    for (uint32_t c = 0; seen && touch && c < s->chunks; c++) {
+        uint32_t r = tt_shape_owner(s, c);
+        touch = !seen[r] || tt_shape_owner(s, c - 1) == r;
+        seen[r] = 1;
+    }
+    touch = touch && (seen || !x->layout.part_in || x->config->block_counts);
+    free(seen);
+    return touch;
+}
+
+/* Would some rank have to divide what it receives? */
+static bool divides_received(const struct tt_xcompile *x)
+{
+    const struct tt_sched *s = x->config->sched;
+    if (x->p->divisor == 1 || (s->shape.coll != TUTTI_REDUCE_SCATTER && s->shape.coll != TUTTI_REDUCE))
+        return false;
+    for (uint32_t r = 0; r < s->shape.ranks; r++) {
+        struct tt_slice slice = tt_sched_slice(s, r);
+        for (size_t i = 0; i < slice.nops; i++)
+            if (slice.ops[i].kind == TT_OP_RECV && slice.spans[slice.ops[i].span].buf == TT_BUF_OUT)
+                return true;
+    }
+    return false;
+}
+
 static size_t box_bytes(const struct tt_xcompile *x)
 {
     uint64_t most = 0;
@@ -101,18 +135,16 @@ static size_t box_bytes(const struct tt_xcompile *x)
 tutti_status tt_exec_box_make(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
-    if (!x->config->box_bytes || !x->config->places || p->segments > 1 || x->layout.runs.len > 1 ||
-        !tt_sched_is_exchange(x->config->sched) || box_bytes(x) > x->config->box_bytes)
+    const struct tt_sched *all = x->config->sched;
+    if (!x->config->box_bytes || !x->config->places || p->segments > 1 || all->nslices != all->shape.ranks || !tt_sched_is_exchange(all) ||
+        !parts_touch(x) || divides_received(x) || box_bytes(x) > x->config->box_bytes)
         return TUTTI_OK;
     struct tt_vec taken = {.elem = sizeof(struct tt_xboxed)};
     bool ok = true;
     for (uint32_t i = 0; i < p->nops && ok; i++) {
         if (p->ops[i].kind != TT_OP_RECV)
             continue;
-        if (p->ops[i].divides) {
-            tt_vec_free(&taken);
-            return TUTTI_OK;
-        }
+        assert(!p->ops[i].divides);
         ok = list_taken(x, i, &taken);
     }
     p->box = tt_zalloc(1, sizeof *p->box);
