@@ -69,11 +69,11 @@ cat "$work"/given/topology-c0-*.json >"$work/given.json" || bad "no topology of 
 "$tutti" plan --topo ring:3 --algo multitree --size 4K -o - | cmp - "$work"/given/allreduce-multitree-3-4096-c0-*.json || bad "multitree on ring:3"
 
 if [ "$amount" = full ]; then
-    for n in 2 3 4 7; do on shm $n; done
+    for n in 2 3 4 7; do on shm $n auto; done
     on tcp 3 auto
     on tcp 5 auto
 else
-    on shm 4
+    on shm 4 auto
     on tcp 3 auto
 fi
 hosts
