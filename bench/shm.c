@@ -1,6 +1,6 @@
 /* Shared memory between processes of this host, without the layers above: what the transport and direct access cost by themselves.
  * Usage: bench_shm [RANKS [REPEATS]]      (default 2 ranks, 200 repeats; the best repeat is printed)
- * Prints the time of an all-reduce of doubles through boxes (tiny and staged), of a step through a lane (a barrier), of a ring's half round
+ * Prints the time of an all-reduce of doubles through boxes (tiny and staged), of a step (an empty box, a barrier), of a ring's half round
  * trip, and the rates of reading a peer's memory through the kernel and of reading its heap in place. */
 #include <sched.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ struct rank {
     uint32_t me, n, repeats;
     struct tt_direct *direct;
     struct tt_transport *shm;
-    uint64_t step;
+    bool oversubscribed;
+    uint64_t peer_private, peer_heap; /* addresses in the next rank */
 };
 
 static void die(const char *what)
@@ -36,14 +37,12 @@ static void *region(size_t bytes)
     return p;
 }
 
-static void sum(void *ctx, void *dst, const void *const *src, uint32_t n, size_t bytes)
+static void sum(double *to, const void *const *from, uint32_t n, size_t bytes)
 {
-    double *to = dst;
-    (void)ctx;
     for (size_t i = 0; i < bytes / sizeof *to; i++) {
-        double x = ((const double *)src[0])[i];
+        double x = ((const double *)from[0])[i];
         for (uint32_t r = 1; r < n; r++)
-            x += ((const double *)src[r])[i];
+            x += ((const double *)from[r])[i];
         to[i] = x;
     }
 }
@@ -58,21 +57,34 @@ static void use(const uint64_t *p, size_t bytes)
     __asm__ volatile("" : : "r"(x));
 }
 
+static const void *const *exchange(struct rank *k, const void *in, size_t bytes)
+{
+    const void *const *all;
+    struct tt_direct_blame blame;
+    tutti_status status;
+
+    tt_direct_put(k->direct, in, bytes, bytes);
+    while ((status = tt_direct_get(k->direct, &all, &blame)) == TUTTI_IN_PROGRESS)
+        if (k->oversubscribed)
+            sched_yield();
+    if (status)
+        die("an exchange failed");
+    return all;
+}
+
 static void step(struct rank *k)
 {
-    tt_direct_post(k->direct, 0, ++k->step);
-    if (tt_direct_await_all(k->direct, 0, k->step, tt_now_ns() + MINUTE, NULL))
-        die("a rank is missing");
+    exchange(k, NULL, 0);
 }
 
 static void run_reduce(struct rank *k, size_t bytes)
 {
     static double in[STAGE / 8], out[STAGE / 8];
-    struct tt_direct_reduce op = {.in = in, .out = out, .bytes = bytes, .combine = sum, .timeout_ns = MINUTE};
 
     in[0] += 1;
-    if (tt_direct_reduce(k->direct, &op, NULL) || out[0] != in[0] * k->n)
-        die("a reduction failed");
+    sum(out, exchange(k, in, bytes), k->n, bytes);
+    if (out[0] != in[0] * k->n)
+        die("a reduction is wrong");
 }
 
 static void run_step(struct rank *k, size_t bytes)
@@ -107,10 +119,9 @@ static void run_read(struct rank *k, size_t bytes)
 {
     static char piece[PIECE];
     uint32_t peer = (k->me + 1) % k->n;
-    uint64_t from = tt_direct_described(k->direct, 1, 0, peer)->in;
 
     for (size_t at = 0; at < bytes; at += PIECE)
-        if (tt_direct_read(k->direct, peer, from + at, piece, PIECE))
+        if (tt_direct_read(k->direct, peer, k->peer_private + at, piece, PIECE))
             die("reading is not possible");
 }
 
@@ -118,7 +129,7 @@ static void run_heap(struct rank *k, size_t bytes)
 {
     uint32_t peer = (k->me + 1) % k->n;
 
-    use(tt_direct_resolve(k->direct, peer, tt_direct_described(k->direct, 1, 0, peer)->out, bytes), bytes);
+    use(tt_direct_resolve(k->direct, peer, k->peer_heap, bytes), bytes);
 }
 
 typedef void body_fn(struct rank *k, size_t bytes);
@@ -153,10 +164,11 @@ static void report(struct rank *k, const char *what, body_fn *body, size_t bytes
 static void bench(struct rank *k)
 {
     uint32_t rounds = k->n > 2 ? 200 : 1000; /* short repeats: on a busy machine one of them is left alone */
-    struct tt_direct_desc desc = {.in = (uintptr_t)private_memory, .out = (uintptr_t)heap};
+    uint64_t mine[2] = {(uintptr_t)private_memory, (uintptr_t)heap};
+    const uint64_t *theirs = exchange(k, mine, sizeof mine)[(k->me + 1) % k->n];
 
-    tt_direct_describe(k->direct, 1, 0, &desc);
-    step(k);
+    k->peer_private = theirs[0];
+    k->peer_heap = theirs[1];
     for (size_t bytes = 8; bytes <= STAGE; bytes = bytes == 8          ? 48
                                                    : bytes == 48       ? 112
                                                    : bytes == 112      ? 512
@@ -187,10 +199,10 @@ static void run_rank(struct rank *k, void *direct_region, void *shm_region)
 {
     uint32_t local[64];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    bool oversubscribed = k->n > (uint32_t)cores;
     struct tutti_error err;
 
-    if (!oversubscribed)
+    k->oversubscribed = k->n > (uint32_t)cores;
+    if (!k->oversubscribed)
         bind_to_core(k->me);
     for (uint32_t i = 0; i < k->n; i++)
         local[i] = i;
@@ -198,7 +210,7 @@ static void run_rank(struct rank *k, void *direct_region, void *shm_region)
                                   .me = k->me,
                                   .region = direct_region,
                                   .stage_bytes = STAGE,
-                                  .oversubscribed = oversubscribed,
+                                  .oversubscribed = k->oversubscribed,
                                   .let_read = true,
                                   .deadline_ns = tt_now_ns() + MINUTE};
     struct tt_shm_config sc = {.rank = k->me,
@@ -208,7 +220,7 @@ static void run_rank(struct rank *k, void *direct_region, void *shm_region)
                                .local = local,
                                .region = shm_region,
                                .ring_bytes = RING,
-                               .oversubscribed = oversubscribed};
+                               .oversubscribed = k->oversubscribed};
     if (tt_direct_open(&dc, &k->direct, &err) || tt_shm_open(&sc, &k->shm, &err))
         die(err.text);
     heap = tt_direct_heap_alloc(k->direct, BIG);

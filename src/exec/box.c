@@ -242,7 +242,7 @@ bool tt_exec_box_progress(struct tt_engine *e)
     struct tt_direct_blame blame = {0};
     bool any = false;
     while (e->box_first) {
-        tutti_status st = tt_direct_get(e->direct, 0, &all, &blame);
+        tutti_status st = tt_direct_get(e->direct, &all, &blame);
         if (st == TUTTI_IN_PROGRESS) {
             e->box_missing = blame.peer;
             break;

@@ -42,7 +42,7 @@ void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const 
     const struct tt_xop *recv = &p->ops[send->answer];
     uint64_t bytes;
     const char *at = place_of(p, recv, segment, &bytes);
-    if (!at || tt_direct_kind_of(e->direct, at, (size_t)bytes) != TT_DIRECT_HEAP)
+    if (!at || !tt_direct_owns(e->direct, at, (size_t)bytes))
         return;
     ref->extra = (uintptr_t)at;
     ref->message = recv->message;
@@ -147,7 +147,7 @@ static uint32_t add_window(const struct job *j, uint32_t ndst, uint32_t offered,
     const struct tt_program *p = j->p;
     if (j->op->group == TT_XNO || j->e->read || bytes < j->e->ref_bytes || p->ops[j->op->group].nsends <= offered)
         return 0;
-    if (tt_direct_kind_of(j->e->direct, p->to[0], (size_t)bytes) == TT_DIRECT_HEAP)
+    if (tt_direct_owns(j->e->direct, p->to[0], (size_t)bytes))
         return 0;
     struct tt_xslot key = {.seq = p->seq, .group = j->op->group, .piece = j->piece << 16 | j->segment, .peer = TT_XNO};
     struct tt_xslot *s = tt_exec_window_take(j->e, &key, bytes, p->ops[j->op->group].nsends);
@@ -192,7 +192,7 @@ static bool reduce_piece(struct job *j)
     uint32_t offered = add_offers(j, 1, &leased), ndst = 1 + offered;
     uint32_t window = first.want ? 0 : add_window(j, ndst, offered, bytes); /* of several fragments it is sent as bytes */
     ndst += window;
-    j->copied = window || (!first.want && tt_direct_kind_of(j->e->direct, p->to[0], (size_t)bytes) == TT_DIRECT_HEAP);
+    j->copied = window || (!first.want && tt_direct_owns(j->e->direct, p->to[0], (size_t)bytes));
     if (leased && !tt_direct_lease(j->e->direct)) {
         tt_exec_lost(j->e, UINT32_MAX);
         return false;

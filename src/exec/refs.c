@@ -67,7 +67,7 @@ tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32
 {
     if (l->place == TT_NO_PLACE || iov->iov_len < e->ref_bytes)
         return TUTTI_ERR_REFUSED;
-    bool heap = tt_direct_kind_of(e->direct, iov->iov_base, iov->iov_len) == TT_DIRECT_HEAP;
+    bool heap = tt_direct_owns(e->direct, iov->iov_base, iov->iov_len);
     if (!heap && !e->read && (!e->unit_bytes || iov->iov_len > e->unit_bytes * TT_XUNITS))
         return TUTTI_ERR_REFUSED;
     if (!heap && !e->read && take_window(e, l, task, iov, ret))

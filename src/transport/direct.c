@@ -1,9 +1,9 @@
 /* direct.c - opening direct access: the layout of the region, and finding out together what the kernel allows.
  *
- *     region   abort line | rank 0: door, 2 boxes, lanes, card | rank 1: ... | stages: rank 0 first, second, rank 1 first, ... | streams
+ *     region   abort line | rank 0: door, 2 boxes, card, lease | rank 1: ... | stages: rank 0 first, second, rank 1 first, ... | streams
  *
  * Opening is two rounds of cards. In the first each rank says who it is, shows a word of its private memory and the key of its heap; in the
- * second, having tried to read, to write and to map every other rank, what it can do. What counts is what all can do, so that all choose
+ * second, having tried to read and to map every other rank, what it can do. What counts is what all can do, so that all choose
  * the same algorithms. After the second round nobody opens a heap any more: its descriptor is closed, and only mappings keep it alive. */
 #include "transport/direct.h"
 
@@ -19,9 +19,6 @@
 enum { PAGE = 4096, STAGE_LINES = 5, LOCAL_MAX = 4096 };
 static const size_t STAGE_MAX = (size_t)1 << 30;
 static const uint64_t PROBE = 0x7475747469703162;
-
-/* Peers write here to see whether they may, perhaps after this rank has given up opening: it must never go away. */
-static uint64_t landing;
 
 static size_t control_bytes(uint32_t nlocal)
 {
@@ -45,12 +42,6 @@ size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes)
     return control_bytes(nlocal) + (size_t)nlocal * (2 * stage_stride(stage_bytes) + stage_stride(stream_bytes));
 }
 
-void *tt_direct_stage(const struct tt_direct *d, uint32_t rank, unsigned which)
-{
-    assert(rank < d->n && which < 2);
-    return d->stages + (2 * (size_t)rank + which) * d->stage_stride;
-}
-
 void *tt_direct_stream(const struct tt_direct *d, uint32_t rank)
 {
     assert(rank < d->n);
@@ -60,11 +51,6 @@ void *tt_direct_stream(const struct tt_direct *d, uint32_t rank)
 size_t tt_direct_stream_bytes(const struct tt_direct *d)
 {
     return d->stream_bytes;
-}
-
-bool tt_direct_oversubscribed(const struct tt_direct *d)
-{
-    return d->oversubscribed;
 }
 
 static tutti_status check(const struct tt_direct_config *c, struct tutti_error *err)
@@ -94,12 +80,11 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     d->oversubscribed = c->oversubscribed;
     d->probe = PROBE ^ tt_entropy();
     d->heap_spans.elem = sizeof(struct tt_direct_span);
-    d->waited_ns = tt_zalloc(d->n, sizeof *d->waited_ns);
     d->pid = tt_zalloc(d->n, sizeof *d->pid);
     d->heap = tt_zalloc(d->n, sizeof *d->heap);
     d->heap_base = tt_zalloc(d->n, sizeof *d->heap_base);
     d->all[0][0] = tt_zalloc(4 * (size_t)d->n, sizeof *d->all[0][0]);
-    if (!d->waited_ns || !d->pid || !d->heap || !d->heap_base || !d->all[0][0])
+    if (!d->pid || !d->heap || !d->heap_base || !d->all[0][0])
         return false;
     for (unsigned i = 0; i < 4; i++)
         d->all[i / 2][i % 2] = d->all[0][0] + (size_t)i * d->n;
@@ -111,11 +96,36 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     return true;
 }
 
+void tt_direct_ring_all(struct tt_direct *d)
+{
+    for (uint32_t r = 0; r < d->n; r++)
+        tt_door_ring(tt_direct_door(d, r), TT_WAKE_DATA);
+}
+
+uint32_t tt_direct_doze_begin(struct tt_direct *d)
+{
+    return tt_door_doze_begin(tt_direct_door(d, d->me));
+}
+
+void tt_direct_doze(struct tt_direct *d, uint32_t ticket, uint64_t deadline_ns)
+{
+    tt_door_doze(tt_direct_door(d, d->me), ticket, deadline_ns);
+}
+
+void tt_direct_doze_end(struct tt_direct *d)
+{
+    tt_door_doze_end(tt_direct_door(d, d->me));
+}
+
+void tt_direct_rouse(struct tt_direct *d)
+{
+    tt_door_ring(tt_direct_door(d, d->me), TT_WAKE_DOZER);
+}
+
 static void publish_card(struct tt_direct *d, uint64_t phase)
 {
     atomic_store(&d->shared->rank[d->me].card.phase, phase);
-    for (uint32_t r = 0; r < d->n; r++)
-        tt_door_ring(tt_direct_door(d, r), TT_WAKE_DATA);
+    tt_direct_ring_all(d);
 }
 
 static void introduce(struct tt_direct *d)
@@ -125,7 +135,6 @@ static void introduce(struct tt_direct *d)
     card->pid = (uint32_t)getpid();
     card->probe = (uintptr_t)&d->probe;
     card->probe_value = d->probe;
-    card->landing = (uintptr_t)&landing;
     if (d->heap[d->me].base && tt_region_describe(&d->heap[d->me], &card->heap, NULL) == TUTTI_OK) {
         memcpy(d->heap[d->me].base, &d->probe, sizeof d->probe);
         card->heap_base = (uintptr_t)d->heap[d->me].base;
@@ -133,24 +142,50 @@ static void introduce(struct tt_direct *d)
     publish_card(d, 1);
 }
 
+struct awaited {
+    const struct tt_direct *direct;
+    const _Atomic uint64_t *counter;
+    uint64_t value;
+};
+
+static bool is_there(void *arg)
+{
+    const struct awaited *a = arg;
+
+    return atomic_load(a->counter) >= a->value || tt_direct_aborted(a->direct);
+}
+
+/* True: it is there, or a rank has aborted. */
+static bool await(struct awaited *a, uint64_t deadline_ns)
+{
+    uint64_t idle_since_ns = 0;
+    struct tt_wait w = {.door = tt_direct_door(a->direct, a->direct->me),
+                        .why = TT_WAKE_DATA,
+                        .oversubscribed = a->direct->oversubscribed,
+                        .idle_since_ns = &idle_since_ns,
+                        .ready = is_there,
+                        .arg = a};
+
+    return tt_wait_until(&w, deadline_ns);
+}
+
 static tutti_status meet(struct tt_direct *d, uint64_t phase, uint64_t deadline_ns, struct tutti_error *err)
 {
     for (uint32_t r = 0; r < d->n; r++) {
-        tutti_status status = tt_direct_wait(d, r, &d->shared->rank[r].card.phase, phase, deadline_ns);
-        if (status == TUTTI_IN_PROGRESS)
+        struct awaited a = {.direct = d, .counter = &d->shared->rank[r].card.phase, .value = phase};
+        if (!await(&a, deadline_ns))
             return tt_fail(err, TUTTI_ERR_TIMEOUT, "direct access: local rank %u of %u did not come in time", r, d->n);
-        if (status)
-            return tt_fail(err, status, "direct access: another rank gave up opening it");
+        if (atomic_load(a.counter) < phase)
+            return tt_fail(err, TUTTI_ERR_ABORTED, "direct access: another rank gave up opening it");
     }
     return TUTTI_OK;
 }
 
-static bool try_copies(const struct tt_direct_card *peer)
+static bool try_read(const struct tt_direct_card *peer)
 {
     uint64_t seen = 0;
 
-    return tt_direct_copy_from(peer->pid, peer->probe, &seen, sizeof seen) == TUTTI_OK && seen == peer->probe_value &&
-           tt_direct_copy_to(peer->pid, peer->landing, &seen, sizeof seen) == TUTTI_OK;
+    return tt_direct_copy_from(peer->pid, peer->probe, &seen, sizeof seen) == TUTTI_OK && seen == peer->probe_value;
 }
 
 static bool try_map(const struct tt_direct_card *peer, struct tt_region *ret)
@@ -172,7 +207,7 @@ static uint32_t try_peers(struct tt_direct *d)
         d->heap_base[r] = peer->heap_base;
         if (r == d->me)
             continue;
-        if (!try_copies(peer))
+        if (!try_read(peer))
             can &= ~(uint32_t)TT_DIRECT_READS;
         if ((can & TT_DIRECT_MAPS) && !try_map(peer, &d->heap[r]))
             can &= ~(uint32_t)TT_DIRECT_MAPS;
@@ -216,7 +251,6 @@ static void tear_down(struct tt_direct *d)
     free(d->heap_base);
     free(d->heap);
     free(d->pid);
-    free(d->waited_ns);
     free(d);
 }
 

@@ -1,13 +1,12 @@
-/* direct_mem.c - reaching a peer's memory: by the kernel's copy for ordinary buffers, by mapping for heap buffers.
+/* direct_mem.c - reaching a peer's memory: by mapping for heap buffers, by the kernel's copy for ordinary ones.
  *
- * The kernel's copy (process_vm_readv) costs a system call and pins pages, but saves the second copy that a stage needs. Ranks that are
+ * The kernel's copy (process_vm_readv) costs a system call and pins pages, but saves the second copy that a window needs. Ranks that are
  * threads of one process see each other's memory as it is. Invariant: resolve is pure arithmetic on what was learnt when opening, so it
  * can be asked per operation. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "transport/direct_parts.h"
 
@@ -26,17 +25,15 @@ static tutti_status copy_status(void)
     }
 }
 
-typedef ssize_t copy_fn(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
-
 /* The kernel may stop early: at a bad page, and after 2 GiB. */
-static tutti_status copy_all(copy_fn *copy, uint32_t pid, uint64_t remote, void *local, size_t bytes)
+tutti_status tt_direct_copy_from(uint32_t pid, uint64_t remote, void *local, size_t bytes)
 {
     size_t done = 0;
 
     while (done < bytes) {
         struct iovec here = {.iov_base = (char *)local + done, .iov_len = bytes - done};
         struct iovec there = {.iov_base = (void *)(uintptr_t)(remote + done), .iov_len = bytes - done};
-        ssize_t n = copy((pid_t)pid, &here, 1, &there, 1, 0);
+        ssize_t n = process_vm_readv((pid_t)pid, &here, 1, &there, 1, 0);
         if (n <= 0)
             return n < 0 ? copy_status() : TUTTI_ERR_ARG;
         done += (size_t)n;
@@ -44,22 +41,12 @@ static tutti_status copy_all(copy_fn *copy, uint32_t pid, uint64_t remote, void 
     return TUTTI_OK;
 }
 
-tutti_status tt_direct_copy_from(uint32_t pid, uint64_t remote, void *local, size_t bytes)
-{
-    return copy_all(process_vm_readv, pid, remote, local, bytes);
-}
-
-tutti_status tt_direct_copy_to(uint32_t pid, uint64_t remote, const void *local, size_t bytes)
-{
-    return copy_all(process_vm_writev, pid, remote, (void *)(uintptr_t)local, bytes);
-}
-
 static bool same_process(const struct tt_direct *d, uint32_t peer)
 {
     return d->pid[peer] == d->pid[d->me];
 }
 
-tutti_status tt_direct_read(struct tt_direct *d, uint32_t peer, uint64_t remote, void *local, size_t bytes)
+tutti_status tt_direct_read(const struct tt_direct *d, uint32_t peer, uint64_t remote, void *local, size_t bytes)
 {
     assert(peer < d->n);
     if (bytes && same_process(d, peer))
@@ -68,18 +55,6 @@ tutti_status tt_direct_read(struct tt_direct *d, uint32_t peer, uint64_t remote,
         return TUTTI_ERR_REFUSED;
     else
         return tt_direct_copy_from(d->pid[peer], remote, local, bytes);
-    return TUTTI_OK;
-}
-
-tutti_status tt_direct_write(struct tt_direct *d, uint32_t peer, uint64_t remote, const void *local, size_t bytes)
-{
-    assert(peer < d->n);
-    if (bytes && same_process(d, peer))
-        memmove((void *)(uintptr_t)remote, local, bytes);
-    else if (!tt_direct_can_read(d))
-        return TUTTI_ERR_REFUSED;
-    else
-        return tt_direct_copy_to(d->pid[peer], remote, local, bytes);
     return TUTTI_OK;
 }
 
@@ -99,9 +74,7 @@ void *tt_direct_resolve(const struct tt_direct *d, uint32_t peer, uint64_t remot
     return in_heap(d, peer, remote, bytes) ? (char *)d->heap[peer].base + (remote - d->heap_base[peer]) : NULL;
 }
 
-enum tt_direct_kind tt_direct_kind_of(const struct tt_direct *d, const void *p, size_t bytes)
+bool tt_direct_owns(const struct tt_direct *d, const void *p, size_t bytes)
 {
-    if (!p)
-        return TT_DIRECT_NONE;
-    return in_heap(d, d->me, (uintptr_t)p, bytes) ? TT_DIRECT_HEAP : TT_DIRECT_PRIVATE;
+    return in_heap(d, d->me, (uintptr_t)p, bytes);
 }

@@ -13,16 +13,11 @@ struct tt_direct_box {
     uint64_t fingerprint;
     unsigned char data[TT_DIRECT_TINY];
 };
-struct tt_direct_lane {
-    _Alignas(TT_LINE) _Atomic uint64_t value;
-    struct tt_direct_desc slot[2];
-};
 /* What a rank tells the others while opening. */
 enum { TT_DIRECT_READS = 1, TT_DIRECT_MAPS = 2 };
 struct tt_direct_card {
     _Alignas(TT_LINE) _Atomic uint64_t phase; /* 1: the card is filled, 2: can is known too */
     uint64_t probe, probe_value;              /* address and content of a private word */
-    uint64_t landing;                         /* address of a word that anybody may overwrite */
     uint64_t heap_base;                       /* address of its heap; 0: none */
     struct tt_region_key heap;
     uint32_t pid;
@@ -31,7 +26,6 @@ struct tt_direct_card {
 struct tt_direct_rank {
     struct tt_door door;
     struct tt_direct_box box[2];
-    struct tt_direct_lane lane[TT_DIRECT_LANES];
     struct tt_direct_card card;
     _Alignas(TT_LINE) _Atomic uint32_t lease; /* writes into others' heaps (direct_quit.c); makes the number of lines odd, too: ranks do
                                                  not meet in one cache set */
@@ -62,8 +56,6 @@ struct tt_direct {
     bool oversubscribed;
     uint32_t can; /* TT_DIRECT_ bits: what all ranks can do */
     uint64_t probe;
-    uint64_t *waited_ns;
-    uint64_t idle_since_ns;
     uint32_t *pid;
 
     uint64_t seq; /* of the last put */
@@ -80,11 +72,14 @@ static inline struct tt_door *tt_direct_door(const struct tt_direct *d, uint32_t
 {
     return (struct tt_door *)(void *)((char *)d->doors + rank * d->door_stride);
 }
-/* Waits until *counter >= value, attributing the time to the peer (direct_step.c). As tt_direct_await. */
-tutti_status tt_direct_wait(struct tt_direct *d, uint32_t peer, const _Atomic uint64_t *counter, uint64_t value, uint64_t deadline_ns);
-/* Copies between processes, whether or not all ranks can. */
+/* Where payloads of boxes lie that are larger than tiny ones: two stages per rank. */
+static inline void *tt_direct_stage(const struct tt_direct *d, uint32_t rank, unsigned which)
+{
+    return d->stages + (2 * (size_t)rank + which) * d->stage_stride;
+}
+void tt_direct_ring_all(struct tt_direct *d); /* after publishing something */
+/* Copies from another process, whether or not all ranks can. */
 tutti_status tt_direct_copy_from(uint32_t pid, uint64_t remote, void *local, size_t bytes);
-tutti_status tt_direct_copy_to(uint32_t pid, uint64_t remote, const void *local, size_t bytes);
 /* Makes this rank's heap; without one (not wanted, no memory) base stays NULL. */
 void tt_direct_heap_make(struct tt_direct *d, size_t heap_bytes);
 #endif

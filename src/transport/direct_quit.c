@@ -19,6 +19,19 @@
 
 static const uint64_t PATIENCE_NS = 20000000;
 
+void tt_direct_abort(struct tt_direct *d)
+{
+    atomic_store(&d->shared->aborted, 1);
+    atomic_thread_fence(memory_order_seq_cst); /* before anything this rank does to its buffers from now on */
+    tt_direct_ring_all(d);
+}
+
+bool tt_direct_aborted(const struct tt_direct *d)
+{
+    atomic_thread_fence(memory_order_acquire); /* after what was read from others */
+    return atomic_load(&d->shared->aborted) != 0;
+}
+
 bool tt_direct_lease(struct tt_direct *d)
 {
     atomic_store(&d->shared->rank[d->me].lease, 1);

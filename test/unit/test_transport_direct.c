@@ -1,5 +1,5 @@
-/* Direct access between real processes and between threads: boxes (tiny and staged reductions), lanes, abort and deadlines, reading and
- * writing a peer's memory, shared heaps, and what remains when the kernel forbids it or a rank is killed. */
+/* Direct access between real processes and between threads: boxes (tiny and staged), abort, dozing, reading a peer's memory,
+ * shared heaps, and what remains when the kernel forbids it or a rank is killed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,14 +8,13 @@
 #include <dirent.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "local_ranks.h"
-#include "transport/direct.h"
-#include "transport/direct_parts.h"
+#include "direct_notes.h"
 
 enum { STAGE = 10000, HEAP = 8 << 20 };
 static const uint64_t SECOND = 1000000000;
@@ -48,38 +47,21 @@ static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
 
 static void both_ways(uint32_t n, rank_fn *fn)
 {
-    assert_int_equal(run_processes(n, tt_direct_bytes(n, STAGE, 0), fn, NULL), 0);
-    run_threads(n, tt_direct_bytes(n, STAGE, 0), fn, NULL);
-}
-
-/* Nobody leaves before all have come here (lane 7 is the tests'). */
-static void all_here(struct tt_direct *d, uint64_t value)
-{
-    uint32_t late = 0;
-
-    tt_direct_post(d, 7, value);
-    CHECK(tt_direct_await_all(d, 7, value, tt_now_ns() + 60 * SECOND, &late) == TUTTI_OK);
+    assert_int_equal(run_processes(n, noted_bytes(n, STAGE), fn, NULL), 0);
+    run_threads(n, noted_bytes(n, STAGE), fn, NULL);
 }
 
 /* ---- boxes ---- */
 
-/* Not commutative and not associative: only rank order gives the right bytes. */
-static unsigned char mix(unsigned char a, unsigned char b)
+/* What all have put; TUTTI_IN_PROGRESS when that is not there after so long. */
+static tutti_status get(const struct tt_direct *d, uint64_t wait_ns, const void *const **ret_all, struct tt_direct_blame *ret_blame)
 {
-    return (unsigned char)(a * 31 + b);
-}
+    uint64_t until = tt_now_ns() + wait_ns;
+    tutti_status status;
 
-static void combine(void *ctx, void *dst, const void *const *src, uint32_t n, size_t bytes)
-{
-    unsigned char *to = dst;
-
-    *(int *)ctx += 1;
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char x = 0;
-        for (uint32_t r = 0; r < n; r++)
-            x = mix(x, ((const unsigned char *)src[r])[i]);
-        to[i] = x;
-    }
+    while ((status = tt_direct_get(d, ret_all, ret_blame)) == TUTTI_IN_PROGRESS && tt_now_ns() < until)
+        sched_yield();
+    return status;
 }
 
 static unsigned char input(uint32_t rank, uint32_t round, size_t i)
@@ -87,33 +69,23 @@ static unsigned char input(uint32_t rank, uint32_t round, size_t i)
     return (unsigned char)(rank * 97 + round * 11 + i * 3 + (i >> 8));
 }
 
-static void one_reduction(struct tt_direct *d, uint32_t round, size_t bytes)
+static void one_exchange(struct tt_direct *d, uint32_t round, size_t bytes)
 {
-    static _Thread_local unsigned char in[STAGE], out[STAGE + 1];
-    int calls = 0;
-    bool in_place = round % 3 == 0;
-    struct tt_direct_reduce op = {.in = in_place ? out : in,
-                                  .out = out,
-                                  .bytes = bytes,
-                                  .fingerprint = tt_mix64(bytes),
-                                  .combine = combine,
-                                  .ctx = &calls,
-                                  .timeout_ns = 60 * SECOND};
+    static _Thread_local unsigned char in[STAGE];
+    const void *const *all = NULL;
+    struct tt_direct_blame blame;
 
-    memset(out, 0xaa, sizeof out);
     for (size_t i = 0; i < bytes; i++)
-        in[i] = out[i] = input(tt_direct_me(d), round, i);
-    CHECK(tt_direct_reduce(d, &op, NULL) == TUTTI_OK && calls == 1);
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char x = 0;
-        for (uint32_t r = 0; r < tt_direct_nlocal(d); r++)
-            x = mix(x, input(r, round, i));
-        CHECK(out[i] == x);
-    }
-    CHECK(out[bytes] == 0xaa);
+        in[i] = input(tt_direct_me(d), round, i);
+    tt_direct_put(d, in, bytes, tt_mix64(bytes));
+    memset(in, 0xaa, sizeof in); /* ours again */
+    CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_OK && tt_direct_ready(d));
+    for (uint32_t r = 0; r < tt_direct_nlocal(d); r++)
+        for (size_t i = 0; i < bytes; i++)
+            CHECK(((const unsigned char *)all[r])[i] == input(r, round, i));
 }
 
-static void reductions(uint32_t me, uint32_t n, void *region, void *arg)
+static void exchanges(uint32_t me, uint32_t n, void *region, void *arg)
 {
     static const size_t sizes[] = {0, 1, 8, 47, 48, 49, 111, 112, 113, 4096, STAGE};
     struct tt_direct *d = open_direct(me, n, region);
@@ -123,20 +95,20 @@ static void reductions(uint32_t me, uint32_t n, void *region, void *arg)
     CHECK(tt_direct_box_max(d) == STAGE);
     for (uint32_t k = 0; k < 40; k++)
         for (size_t i = 0; i < countof(sizes); i++)
-            one_reduction(d, round++, sizes[i]);
+            one_exchange(d, round++, sizes[i]);
     for (uint32_t k = 0; k < 500; k++)
-        one_reduction(d, round++, 8);
+        one_exchange(d, round++, 8);
     for (uint32_t k = 0; k < 100; k++) /* tiny and staged ones share the order */
-        one_reduction(d, round++, k % 2 ? 8 : 300);
+        one_exchange(d, round++, k % 2 ? 8 : 300);
     tt_direct_close(d);
 }
 
-static void test_reductions(void **state)
+static void test_exchanges(void **state)
 {
     (void)state;
     static const uint32_t counts[] = {1, 2, 3, 4, 8};
     for (size_t i = 0; i < countof(counts); i++)
-        both_ways(counts[i], reductions);
+        both_ways(counts[i], exchanges);
 }
 
 static void split_phase(uint32_t me, uint32_t n, void *region, void *arg)
@@ -148,18 +120,19 @@ static void split_phase(uint32_t me, uint32_t n, void *region, void *arg)
 
     (void)arg;
     if (me == 1)
-        CHECK(tt_direct_await(d, 0, 0, 1, tt_now_ns() + 60 * SECOND) == TUTTI_OK);
+        until_posted(d, 0, 1);
     tt_direct_put(d, &mine, sizeof mine, 5);
     if (me == 0) { /* rank 1 waits for us before it puts */
-        CHECK(tt_direct_get(d, 0, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer == 1 && !all);
-        CHECK(tt_direct_get(d, tt_now_ns() + 2000000, &all, &blame) == TUTTI_IN_PROGRESS && !all);
-        CHECK(tt_direct_waited_ns(d, 1) >= 1000000);
-        tt_direct_post(d, 0, 1);
+        while (tt_direct_get(d, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
+            sched_yield(); /* as many as three ranks, of which another may be late, too */
+        CHECK(blame.peer == 1 && !tt_direct_ready(d) && !all);
+        CHECK(get(d, 2000000, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer == 1 && !all);
+        post(d, 1);
     }
-    CHECK(tt_direct_get(d, tt_now_ns() + 60 * SECOND, &all, NULL) == TUTTI_OK);
+    CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_OK);
     for (uint32_t r = 0; r < n; r++)
         CHECK(*(const uint32_t *)all[r] == 100 + r);
-    all_here(d, 1);
+    all_here(d, 2);
     tt_direct_close(d);
 }
 
@@ -175,18 +148,12 @@ static void differing(uint32_t me, uint32_t n, void *region, void *arg)
     struct tt_direct *d = open_direct(me, n, region);
     struct tt_direct_blame blame = {.peer = 99};
     unsigned char x[200] = {0};
-    int calls = 0;
-    struct tt_direct_reduce op = {.in = x,
-                                  .out = x,
-                                  .bytes = me == 2 ? 200 : 8,
-                                  .fingerprint = me == 2 ? 0xbad00000001 : 0x600d00000001,
-                                  .combine = combine,
-                                  .ctx = &calls,
-                                  .timeout_ns = 60 * SECOND};
+    const void *const *all = NULL;
 
     (void)arg;
-    CHECK(tt_direct_reduce(d, &op, &blame) == TUTTI_ERR_DIFFERS && calls == 0);
-    CHECK(blame.peer == (me == 2 ? 0 : 2) && blame.mine == op.fingerprint);
+    tt_direct_put(d, x, me == 2 ? 200 : 8, me == 2 ? 0xbad00000001 : 0x600d00000001);
+    CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_ERR_DIFFERS && !all);
+    CHECK(blame.peer == (me == 2 ? 0 : 2));
     CHECK(blame.theirs == (me == 2 ? 0x600d00000001 : 0xbad00000001));
     tt_direct_close(d);
 }
@@ -197,71 +164,46 @@ static void test_differing(void **state)
     both_ways(3, differing);
 }
 
-/* ---- lanes ---- */
+/* ---- sleepers, and ranks that do not come ---- */
 
-static void lanes(uint32_t me, uint32_t n, void *region, void *arg)
-{
-    struct tt_direct *d = open_direct(me, n, region);
-    uint32_t left = (me + n - 1) % n;
-    uint64_t deadline = tt_now_ns() + 60 * SECOND;
-
-    (void)arg;
-    CHECK(tt_direct_await(d, 3, me, 1, 0) == TUTTI_IN_PROGRESS && tt_direct_await(d, 3, left, 0, 0) == TUTTI_OK);
-    /* Round and round: my k-th step follows my left neighbour's (k-1)-th. */
-    for (uint64_t k = 1; k <= 300; k++) {
-        unsigned slot = k & 1;
-        struct tt_direct_desc desc = {.in = k, .out = me, .in_bytes = k + me, .out_bytes = 1, .fingerprint = k * k, .in_kind = 1};
-        tt_direct_describe(d, 2, slot, &desc);
-        tt_direct_post(d, 2, k);
-        CHECK(tt_direct_await(d, 2, left, k, deadline) == TUTTI_OK && tt_direct_posted(d, 2, left) >= k);
-        const struct tt_direct_desc *seen = tt_direct_described(d, 2, slot, left);
-        CHECK(seen->in == k && seen->out == left && seen->in_bytes == k + left && seen->fingerprint == k * k && seen->in_kind == 1);
-        tt_direct_post(d, 3, k);
-        CHECK(tt_direct_await_all(d, 3, k, deadline, NULL) == TUTTI_OK);
-    }
-    tt_direct_close(d);
-}
-
-static void test_lanes(void **state)
-{
-    (void)state;
-    both_ways(2, lanes);
-    both_ways(5, lanes);
-}
-
-/* ---- waits that end badly ---- */
-
-static void until_sleeping(struct tt_direct *d, uint32_t rank)
+static void until_sleeping(struct tt_direct_shared *shared, uint32_t rank)
 {
     uint64_t deadline = tt_now_ns() + 30 * SECOND;
 
-    while (!atomic_load(&d->shared->rank[rank].door.sleeping)) {
+    while (!atomic_load(&shared->rank[rank].door.sleeping)) {
         CHECK(tt_now_ns() < deadline);
         usleep(100);
     }
 }
 
+/* Rank 0 dozes, rank 1 looks for boxes, rank 2 aborts. */
 static void aborting(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
     uint64_t deadline = tt_now_ns() + 60 * SECOND;
-    uint32_t late = 99;
-    int x = 0;
-    struct tt_direct_reduce op = {.in = &x, .out = &x, .bytes = 4, .combine = combine, .ctx = &x, .timeout_ns = UINT64_MAX};
+    const void *const *all = NULL;
+    struct tt_direct_blame blame;
 
     (void)arg;
+    all_here(d, 1);
     if (me == 2) {
-        until_sleeping(d, 0);
-        until_sleeping(d, 1);
+        until_sleeping(d->shared, 0);
+        until_posted(d, 1, 2);
         tt_direct_abort(d);
-        CHECK(tt_direct_aborted(d));
     } else if (me == 0) {
-        CHECK(tt_direct_await_all(d, 0, 1, deadline, &late) == TUTTI_ERR_ABORTED && late == 0);
-        CHECK(tt_direct_await(d, 0, 1, 1, UINT64_MAX) == TUTTI_ERR_ABORTED);
+        while (!tt_direct_aborted(d)) { /* rank 1's put wakes it, too */
+            uint32_t ticket = tt_direct_doze_begin(d);
+            if (tt_direct_aborted(d))
+                tt_direct_doze_end(d);
+            else
+                tt_direct_doze(d, ticket, UINT64_MAX);
+        }
     } else {
-        CHECK(tt_direct_reduce(d, &op, NULL) == TUTTI_ERR_ABORTED && x == 0);
+        tt_direct_put(d, NULL, 0, 1);
+        post(d, 2);
+        CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_ERR_ABORTED && !all && tt_direct_ready(d));
     }
-    CHECK(tt_now_ns() < deadline);
+    CHECK(tt_direct_aborted(d) && tt_now_ns() < deadline);
     tt_direct_close(d);
 }
 
@@ -271,21 +213,16 @@ static void test_abort(void **state)
     both_ways(3, aborting);
 }
 
+/* The others sleep in opening until the last one comes. */
 static void woken(uint32_t me, uint32_t n, void *region, void *arg)
 {
-    struct tt_direct *d = open_direct(me, n, region);
-    uint64_t deadline = tt_now_ns() + 60 * SECOND;
+    uint64_t start = tt_now_ns();
 
     (void)arg;
-    for (uint64_t k = 1; k <= 5; k++)
-        if (me == 0) {
-            CHECK(tt_direct_await(d, 1, 1, k, deadline) == TUTTI_OK);
-            tt_direct_post(d, 0, k);
-        } else {
-            until_sleeping(d, 0);
-            tt_direct_post(d, 1, k);
-            CHECK(tt_direct_await(d, 0, 0, k, deadline) == TUTTI_OK);
-        }
+    for (uint32_t r = 0; me == n - 1 && r < me; r++)
+        until_sleeping(region, r);
+    struct tt_direct *d = open_direct(me, n, region);
+    CHECK(tt_now_ns() - start < 20 * SECOND); /* the deadline is later */
     tt_direct_close(d);
 }
 
@@ -293,24 +230,27 @@ static void test_sleepers_are_woken(void **state)
 {
     (void)state;
     both_ways(2, woken);
+    both_ways(3, woken);
 }
 
 /* Rank 0 dozes without a limit: a ring that is lost would leave it there for good. */
 static void dozed(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
+    const void *const *all = NULL;
+    struct tt_direct_blame blame;
 
     (void)arg;
     for (uint64_t k = 1; k <= 300; k++) {
-        while (me == 0 && tt_direct_posted(d, 1, 1) < k) {
+        tt_direct_put(d, &k, sizeof k, 1);
+        while (me == 0 && !tt_direct_ready(d)) {
             uint32_t ticket = tt_direct_doze_begin(d);
-            if (tt_direct_posted(d, 1, 1) >= k)
+            if (tt_direct_ready(d))
                 tt_direct_doze_end(d);
             else
                 tt_direct_doze(d, ticket, UINT64_MAX);
         }
-        tt_direct_post(d, 1, k);
-        CHECK(tt_direct_await(d, 1, 1 - me, k, tt_now_ns() + 60 * SECOND) == TUTTI_OK);
+        CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_OK && *(const uint64_t *)all[1 - me] == k);
     }
     uint32_t ticket = tt_direct_doze_begin(d);
     tt_direct_rouse(d);
@@ -326,34 +266,30 @@ static void test_dozers_are_woken(void **state)
     both_ways(2, dozed);
 }
 
-/* Rank 1 is killed while the others sleep. */
+/* Rank 1 is killed. */
 static void bereaved(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
     struct tt_direct_blame blame = {.peer = 99};
     char word[8] = {0};
-    int x = 0;
-    struct tt_direct_reduce op = {.in = &x, .out = &x, .bytes = 4, .combine = combine, .ctx = &x, .timeout_ns = SECOND / 2};
+    const void *const *all = NULL;
     void *heap = tt_direct_heap_alloc(d, 100);
 
     (void)arg;
     CHECK(heap);
     if (me == 1) {
-        struct tt_direct_desc desc = {.out = (uintptr_t)heap, .out_bytes = 10};
         memcpy(heap, "last will", 10);
-        tt_direct_describe(d, 0, 0, &desc);
+        note_of(d, 1)->at = (uintptr_t)heap;
     }
     all_here(d, 1);
-    if (me == 1) {
-        until_sleeping(d, 0);
-        until_sleeping(d, 2);
+    if (me == 1)
         raise(SIGKILL);
-    }
-    uint64_t start = tt_now_ns();
-    CHECK(tt_direct_reduce(d, &op, &blame) == TUTTI_ERR_TIMEOUT && blame.peer == 1 && x == 0);
-    CHECK(tt_now_ns() - start >= SECOND / 2);
+    tt_direct_put(d, word, 4, 1);
+    while (get(d, SECOND / 2, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
+        ;
+    CHECK(blame.peer == 1 && !all);
     /* Its heap is still mapped here and safe to read; its own memory is gone. */
-    const char *theirs = tt_direct_resolve(d, 1, tt_direct_described(d, 0, 0, 1)->out, 10);
+    const char *theirs = tt_direct_resolve(d, 1, note_of(d, 1)->at, 10);
     CHECK(theirs && strcmp(theirs, "last will") == 0);
     if (tt_direct_can_read(d))
         CHECK(tt_direct_read(d, 1, (uintptr_t)d, word, sizeof word) != TUTTI_OK);
@@ -363,7 +299,7 @@ static void bereaved(uint32_t me, uint32_t n, void *region, void *arg)
 static void test_killed_peer(void **state)
 {
     (void)state;
-    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE, 0), bereaved, NULL), 1u << 1);
+    assert_int_equal(run_processes(3, noted_bytes(3, STAGE), bereaved, NULL), 1u << 1);
 }
 
 static void alone(uint32_t me, uint32_t n, void *region, void *arg)
@@ -408,11 +344,10 @@ static void copies(uint32_t me, uint32_t n, void *region, void *arg)
     }
     for (size_t i = 0; i < bytes; i++)
         mine[i] = input(me, 1, i);
-    struct tt_direct_desc desc = {.in = (uintptr_t)mine, .in_bytes = bytes, .in_kind = tt_direct_kind_of(d, mine, bytes)};
-    CHECK(desc.in_kind == TT_DIRECT_PRIVATE && tt_direct_kind_of(d, NULL, 0) == TT_DIRECT_NONE);
-    tt_direct_describe(d, 0, 0, &desc);
+    CHECK(!tt_direct_owns(d, mine, bytes) && !tt_direct_owns(d, NULL, 0));
+    note_of(d, me)->at = (uintptr_t)mine;
     all_here(d, 1);
-    uint64_t theirs = tt_direct_described(d, 0, 0, right)->in;
+    uint64_t theirs = note_of(d, right)->at;
     CHECK(tt_direct_read(d, right, theirs + 5, got, bytes - 5) == TUTTI_OK);
     for (size_t i = 5; i < bytes; i++)
         CHECK(got[i - 5] == input(right, 1, i));
@@ -421,12 +356,6 @@ static void copies(uint32_t me, uint32_t n, void *region, void *arg)
         CHECK(tt_direct_resolve(d, right, theirs, bytes) == NULL);
     }
     all_here(d, 2);
-    memset(got, (int)(me + 1), bytes);
-    CHECK(tt_direct_write(d, right, theirs, got, bytes) == TUTTI_OK);
-    CHECK(tt_direct_write(d, right, theirs, got, 0) == TUTTI_OK);
-    all_here(d, 3);
-    for (size_t i = 0; i < bytes; i++)
-        CHECK(mine[i] == (me + n - 1) % n + 1);
 out:
     free(mine);
     free(got);
@@ -471,16 +400,15 @@ static void restricted(uint32_t me, uint32_t n, void *region, void *arg)
     /* All know, not only the one concerned. */
     CHECK(!tt_direct_can_read(d) && !tt_direct_has_heap(d));
     CHECK(tt_direct_read(d, (me + 1) % n, (uintptr_t)&x, &x, 1) == TUTTI_ERR_REFUSED);
-    CHECK(tt_direct_write(d, (me + 1) % n, (uintptr_t)&x, &x, 1) == TUTTI_ERR_REFUSED);
     CHECK(tt_direct_heap_alloc(d, 100) == NULL && tt_direct_resolve(d, (me + 1) % n, (uintptr_t)&x, 1) == NULL);
-    one_reduction(d, 1, STAGE);
+    one_exchange(d, 1, STAGE);
     tt_direct_close(d);
 }
 
 static void test_restricted(void **state)
 {
     (void)state;
-    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE, 0), restricted, NULL), 0);
+    assert_int_equal(run_processes(3, noted_bytes(3, STAGE), restricted, NULL), 0);
 }
 
 /* Everybody adds its number to everybody's buffer, in turn. */
@@ -492,13 +420,12 @@ static void heaps(uint32_t me, uint32_t n, void *region, void *arg)
 
     (void)arg;
     CHECK(mine && (uintptr_t)mine % 64 == 0);
-    struct tt_direct_desc desc = {.out = (uintptr_t)mine, .out_kind = tt_direct_kind_of(d, mine, count * sizeof *mine)};
-    CHECK(desc.out_kind == TT_DIRECT_HEAP && tt_direct_kind_of(d, mine, HEAP) == TT_DIRECT_PRIVATE);
-    tt_direct_describe(d, 1, 0, &desc);
+    CHECK(tt_direct_owns(d, mine, count * sizeof *mine) && !tt_direct_owns(d, mine, HEAP));
+    note_of(d, me)->at = (uintptr_t)mine;
     all_here(d, 1);
     for (uint32_t turn = 0; turn < n; turn++) {
         for (uint32_t r = 0; turn == me && r < n; r++) {
-            uint64_t theirs = tt_direct_described(d, 1, 0, r)->out;
+            uint64_t theirs = note_of(d, r)->at;
             uint32_t *p = tt_direct_resolve(d, r, theirs, count * sizeof *p);
             CHECK(p && (r != me || p == mine));
             if (d->pid[r] != d->pid[me]) {
@@ -600,7 +527,7 @@ static void leaves_nothing(uint32_t me, uint32_t n, void *region, void *arg)
 static void test_leaves_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(run_processes(3, tt_direct_bytes(3, STAGE, 0), leaves_nothing, NULL), 0);
+    assert_int_equal(run_processes(3, noted_bytes(3, STAGE), leaves_nothing, NULL), 0);
 }
 
 /* ---- regions and arguments ---- */
@@ -657,10 +584,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_region),
         cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_exchanges),
         cmocka_unit_test(test_split_phase),
         cmocka_unit_test(test_differing),
-        cmocka_unit_test(test_lanes),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_sleepers_are_woken),
         cmocka_unit_test(test_dozers_are_woken),

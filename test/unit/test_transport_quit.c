@@ -7,11 +7,9 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "local_ranks.h"
-#include "transport/direct.h"
-#include "transport/direct_parts.h"
+#include "direct_notes.h"
 
-enum { BYTES = 1 << 20, BLOCK = 16 << 10, MINE = 0x11, THEIRS = 0x22, LANE = 0 };
+enum { BYTES = 1 << 20, BLOCK = 16 << 10, MINE = 0x11, THEIRS = 0x22 };
 static const uint64_t SECOND = 1000000000;
 
 static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
@@ -34,27 +32,14 @@ static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
     return d;
 }
 
-/* Counters are seen after an abort, too. */
-static void until_posted(const struct tt_direct *d, uint32_t peer, uint64_t value)
-{
-    for (uint64_t limit = tt_now_ns() + 60 * SECOND; tt_direct_posted(d, LANE, peer) < value;) {
-        CHECK(tt_now_ns() < limit);
-        usleep(100);
-    }
-}
-
 /* Rank 0's buffer, as each rank sees it. */
 static unsigned char *lend(struct tt_direct *d)
 {
-    struct tt_direct_desc desc = {0};
-
-    if (tt_direct_me(d) == 0) {
-        desc.out = (uintptr_t)tt_direct_heap_alloc(d, BYTES);
-        tt_direct_describe(d, LANE, 0, &desc);
-    }
-    tt_direct_post(d, LANE, 1);
+    if (tt_direct_me(d) == 0)
+        note_of(d, 0)->at = (uintptr_t)tt_direct_heap_alloc(d, BYTES);
+    post(d, 1);
     until_posted(d, 0, 1);
-    return tt_direct_resolve(d, 0, tt_direct_described(d, LANE, 0, 0)->out, BYTES);
+    return tt_direct_resolve(d, 0, note_of(d, 0)->at, BYTES);
 }
 
 static bool is_all(const unsigned char *p, unsigned char value)
@@ -74,7 +59,7 @@ static void writing(uint32_t me, uint32_t n, void *region, void *arg)
     (void)arg;
     if (me > 0) {
         CHECK(tt_direct_lease(d));
-        tt_direct_post(d, LANE, 2);
+        post(d, 2);
         for (size_t at = 0; !tt_direct_aborted(d); at = (at + BLOCK) % BYTES)
             memset(buffer + at, THEIRS, BLOCK);
         tt_direct_release(d);
@@ -88,7 +73,7 @@ static void writing(uint32_t me, uint32_t n, void *region, void *arg)
         memset(buffer, MINE, BYTES);
         usleep(20000);
         CHECK(is_all(buffer, MINE));
-        tt_direct_post(d, LANE, 3);
+        post(d, 3);
     }
     tt_direct_close(d);
 }
@@ -97,8 +82,8 @@ static void test_writers_stop(void **state)
 {
     (void)state;
     for (int i = 0; i < 10; i++)
-        assert_int_equal(run_processes(3, tt_direct_bytes(3, 0, 0), writing, NULL), 0);
-    run_threads(2, tt_direct_bytes(2, 0, 0), writing, NULL); /* two writers of one place would race with each other */
+        assert_int_equal(run_processes(3, noted_bytes(3, 0), writing, NULL), 0);
+    run_threads(2, noted_bytes(2, 0), writing, NULL); /* two writers of one place would race with each other */
 }
 
 /* Rank 1 hangs with its lease, as a stopped process does, and goes on when rank 0 has long left. */
@@ -110,10 +95,10 @@ static void hanging(uint32_t me, uint32_t n, void *region, void *arg)
     (void)arg;
     if (me == 1) {
         CHECK(tt_direct_lease(d));
-        tt_direct_post(d, LANE, 2);
+        post(d, 2);
         until_posted(d, 0, 3);
         memset(buffer, THEIRS, BYTES);
-        tt_direct_post(d, LANE, 4);
+        post(d, 4);
         until_posted(d, 0, 5);
     } else {
         memset(buffer, THEIRS + 1, BYTES);
@@ -124,13 +109,13 @@ static void hanging(uint32_t me, uint32_t n, void *region, void *arg)
         CHECK(tt_now_ns() - from < SECOND);
         CHECK(d->detached && is_all(buffer, THEIRS + 1)); /* what was there is there */
         memset(buffer, MINE, BYTES);
-        tt_direct_post(d, LANE, 3);
+        post(d, 3);
         until_posted(d, 1, 4);
         CHECK(is_all(buffer, MINE));
         tt_direct_heap_free(d, buffer);
         unsigned char *next = tt_direct_heap_alloc(d, BYTES);
         CHECK(next && is_all(next, 0));
-        tt_direct_post(d, LANE, 5);
+        post(d, 5);
     }
     tt_direct_close(d);
 }
@@ -138,7 +123,7 @@ static void hanging(uint32_t me, uint32_t n, void *region, void *arg)
 static void test_hanging_writer(void **state)
 {
     (void)state;
-    assert_int_equal(run_processes(2, tt_direct_bytes(2, 0, 0), hanging, NULL), 0);
+    assert_int_equal(run_processes(2, noted_bytes(2, 0), hanging, NULL), 0);
 }
 
 int main(void)
