@@ -12,7 +12,6 @@
  * machine that was busy then. Nothing is compiled in but the amount of work. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "comm/parts.h"
 

@@ -6,7 +6,6 @@
  * but for the fingerprints' error probability). A plan that rank 0 hands out is proved by rank 0 before it does; its refusal is
  * everybody's. A plan passes once per communicator; its key is remembered. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "comm/parts.h"

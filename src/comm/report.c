@@ -1,8 +1,6 @@
 /* report.c - who is slow: what this rank saw of each peer, in words. "Arrived late" is time before anything of a request came from a peer
  * (it was computing); "sent slowly" is the rate at which what it had sent came in, beside what the planner assumed. report_all.c does
  * better: it has everybody's notes. */
-#include <stdlib.h>
-
 #include "comm/parts.h"
 
 struct worst {

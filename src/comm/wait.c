@@ -78,9 +78,7 @@ static struct tt_trouble trouble_of(const struct tt_comm *c, const struct tt_eng
 
 static tutti_status late(struct tt_comm *c, const struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op)
 {
-    struct tt_wait_info w;
-    tt_engine_waiting(e, p, &w);
-    struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .op = *op, .peer = world_rank(c, op, w.peer)};
+    struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .op = *op, .peer = world_rank(c, op, tt_engine_waiting(e, p))};
     return tt_comm_condemn(c, &t);
 }
 

@@ -257,7 +257,6 @@ static void reset(struct tt_program *p)
     p->work_head = 0;
     p->work_tail = p->nfirst[p->mode];
     p->tasks_left = p->ntasks;
-    p->bytes_in = 0;
     p->owed = 0;
     for (uint32_t i = 0; i < p->nlinks; i++) {
         struct tt_xlink *l = &p->links[i];
@@ -315,7 +314,7 @@ tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, str
     return p->state == TT_XRUNNING ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
-/* The first message task that waits for nothing but its peer: receives first, since a peer that does not take usually does not give. */
+/* The first message task that waits for nothing but its peer: receives first: a peer that stops receiving has usually stopped sending. */
 static uint32_t first_waiting(const struct tt_program *p, bool sends)
 {
     for (uint32_t t = 0; t < p->ntasks; t++) {
@@ -326,20 +325,12 @@ static uint32_t first_waiting(const struct tt_program *p, bool sends)
     return TT_XNO;
 }
 
-void tt_engine_waiting(const struct tt_engine *e, const struct tt_program *p, struct tt_wait_info *ret)
+uint32_t tt_engine_waiting(const struct tt_engine *e, const struct tt_program *p)
 {
-    *ret = (struct tt_wait_info){.peer = UINT32_MAX, .bytes_done = p->bytes_in, .bytes_all = p->in_bytes};
-    if (p->box) {
-        ret->peer = tt_exec_box_missing(e);
-        return;
-    }
+    if (p->box)
+        return tt_exec_box_missing(e);
     uint32_t t = p->state == TT_XRUNNING ? first_waiting(p, false) : TT_XNO;
     if (p->state == TT_XRUNNING && t == TT_XNO)
         t = first_waiting(p, true);
-    if (t == TT_XNO)
-        return;
-    const struct tt_xpeer *pe = &e->peers[p->links[p->ops[tt_xtask_op(p, t)].link].peer];
-    ret->op = tt_xtask_op(p, t);
-    ret->peer = p->links[p->ops[ret->op].link].peer;
-    ret->peer_started = pe->heard && !tt_xlater(p->seq, pe->latest);
+    return t == TT_XNO ? UINT32_MAX : p->links[p->ops[tt_xtask_op(p, t)].link].peer;
 }

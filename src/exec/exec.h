@@ -88,13 +88,8 @@ tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, str
 
 uint64_t tt_engine_finished(const struct tt_engine *e); /* programs that are done or failed, since the engine was made */
 
-/* What is missing, for reports: the first peer this program waits for (UINT32_MAX: none), operation index, bytes done and to do. */
-struct tt_wait_info {
-    uint32_t peer;
-    uint64_t op, bytes_done, bytes_all;
-    bool peer_started; /* anything of this request has come from that peer */
-};
-void tt_engine_waiting(const struct tt_engine *e, const struct tt_program *p, struct tt_wait_info *ret);
+/* The first peer this program waits for; UINT32_MAX: none. */
+uint32_t tt_engine_waiting(const struct tt_engine *e, const struct tt_program *p);
 
 /* A peer sent something that does not fit: set once, all programs fail. */
 struct tt_engine_fault {

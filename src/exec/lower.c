@@ -14,7 +14,6 @@
  * A reduction writes for a send only if it also takes an operand from the send's peer, and that operand came with the offer: then the
  * peer's place has been read before it is written, whether or not the peer works in place. Invariant: an operation that is marked behaves
  * the same without its mark. */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "exec/parts.h"

@@ -151,8 +151,7 @@ void tt_xmessages_count(struct tt_program *p, const struct tt_xtask *tasks)
         struct tt_xlink *l = &p->links[op->link];
         bool out = op->kind == TT_OP_SEND;
         *(out ? &l->out_pieces : &l->in_pieces) += tasks[t].left;
-        *(out ? &l->out_bytes : &l->in_bytes) += bytes;
+        l->in_bytes += out ? 0 : bytes;
         *(out ? &l->out_cost : &l->in_cost) += cost_of(bytes, tasks[t].left);
-        p->in_bytes += out ? 0 : bytes;
     }
 }

@@ -151,7 +151,7 @@ struct tt_xlane {
 struct tt_xlink {
     uint32_t peer, place; /* place: TT_NO_PLACE unless its memory can be reached */
     uint32_t in_pieces, out_pieces;
-    uint64_t in_bytes, out_bytes;
+    uint64_t in_bytes;
     uint64_t in_cost, out_cost; /* in blocks of credit */
     /* while running: */
     struct tt_program *program;
@@ -185,7 +185,6 @@ struct tt_program {
     uint32_t *lane_ops;
     struct tt_xlink *links;
     uint32_t nlinks;
-    uint64_t in_bytes; /* of all messages */
 
     const struct tt_xtask *fresh[2]; /* by mode: what tasks begin with */
     const uint32_t *first[2];        /* by mode: tasks that can run at once */
@@ -215,7 +214,6 @@ struct tt_program {
     uint32_t tasks_left;
     uint32_t owed; /* pieces in state TT_XOWED */
     uint8_t *pieces;
-    uint64_t bytes_in;
     uint64_t idle_ns; /* the engine's, when this was started */
     char **base;
     const void **operands;

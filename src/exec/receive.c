@@ -80,7 +80,6 @@ static bool put(struct tt_program *p, const struct target *t, const void *data, 
 
 static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t, uint64_t bytes, bool complete)
 {
-    p->bytes_in += bytes;
     t->link->in_left--;
     tt_xstats_arrived(e, t->link, (uint32_t)bytes);
     if (!complete)

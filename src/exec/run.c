@@ -7,7 +7,6 @@
  *     receive of step 0 done -> reduce ready -> run, done -> send of step 1 ready -> handed to the transport
  *
  * Invariant: outside tt_xwork the list is empty, and every unfinished task waits for another task, a message, or the transport. */
-#include <assert.h>
 #include <string.h>
 
 #include "exec/parts.h"

@@ -5,7 +5,6 @@
  * the moment in which a piece is still being filled although its request has just been started (the credit is given back by then).
  *
  * The memory is mapped and touched only when used: peers that are never early cost nothing. */
-#include <assert.h>
 #include <string.h>
 
 #include "exec/parts.h"

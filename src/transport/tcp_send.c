@@ -10,7 +10,6 @@
  */
 #include "transport/tcp.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
