@@ -155,7 +155,6 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
                                  .stage_bytes = TT_STAGE_BYTES,
                                  .stream_bytes = TT_STREAM_BYTES,
                                  .oversubscribed = w->oversubscribed,
-                                 .let_read = true,
                                  .deadline_ns = tt_now_ns() + c->world->timeout_ns};
     return tt_direct_open(&d, &w->direct, err);
 }
