@@ -1,13 +1,9 @@
 /* call.c - blocking calls and persistent requests. Blocking calls progress themselves. A started request is progressed by whoever waits, by
  * every other call on the communicator, and by a background thread that sleeps whenever nothing is started. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/parts.h"
-
-/* Who leaves progress to the helper looks so often for verdicts and errors. */
-static const uint64_t glance_ns = 20000000;
 
 struct tt_request {
     struct tt_comm *comm;
@@ -33,13 +29,9 @@ static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call,
 }
 
 /* NULL buffers where data are, and overlaps that are not "in place", are the caller's mistakes: this rank alone gets the error. */
-static tutti_status check_buffers(const struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k, struct tutti_error *err)
+static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k, struct tutti_error *err)
 {
-    uint64_t in, out;
-    assert(k);
-    (void)c;
-    in = tt_program_in_elems(k->program);
-    out = tt_program_out_elems(k->program);
+    uint64_t in = tt_program_in_elems(k->program), out = tt_program_out_elems(k->program);
     if ((in && !call->in) || (out && !call->out))
         return tt_fail(err, TUTTI_ERR_ARG, "%s: the %s buffer is NULL", tt_coll_name(call->coll), in && !call->in ? "input" : "output");
     return TUTTI_OK;
@@ -52,7 +44,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     tt_comm_lock(c);
     tutti_status st = c->failed ? c->last.status : tt_comm_program(c, call, &k, &err);
     if (!st)
-        st = check_buffers(c, call, k, &err);
+        st = check_buffers(call, k, &err);
     if (st && !c->failed)
         tt_comm_fail(c, &err);
     if (!st) {
@@ -61,7 +53,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
         tt_log_enter(c->log, op.seq);
         st = tt_comm_begin(c, k, call, &op);
         if (!st)
-            st = tt_comm_finish_kept(c, k, &op);
+            st = tt_comm_finish(c, c->engine, k->program, &op);
         k->running = false;
         tt_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
@@ -79,7 +71,7 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
     if (!st)
         st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text) : tt_comm_program(c, call, &r->kept, &err);
     if (!st)
-        st = check_buffers(c, call, r->kept, &err);
+        st = check_buffers(call, r->kept, &err);
     if (st) {
         tt_comm_fail(c, &err);
         free(r);
@@ -133,63 +125,73 @@ static tutti_status settle(struct tt_request *r, tutti_status st)
     return st;
 }
 
-/* Not done: has the watch a verdict, or has nothing moved for as long as the deadline allows? Who only tests must hear of it too. */
-static tutti_status look_again(struct tt_request *r)
+/* Not done: has the watch a verdict, or has nothing moved for as long as the deadline allows? A caller that only tests must hear of it too.
+ */
+static tutti_status check(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     uint64_t now = tt_now_ns();
     r->asked_ns = r->asked_ns ? r->asked_ns : now;
-    uint64_t since = r->asked_ns > c->moved_ns ? r->asked_ns : c->moved_ns;
     tutti_status st = tt_comm_verdict(c);
-    if (!st && now >= since + c->world->timeout_ns)
-        return tt_comm_late_kept(c, r->kept, &r->op);
+    if (!st && now >= tt_comm_deadline(c, r->asked_ns, c->moved_ns))
+        return tt_comm_late(c, c->engine, r->kept->program, &r->op);
     return st ? st : TUTTI_IN_PROGRESS;
+}
+
+/* One look at a started request. */
+static tutti_status look(struct tt_request *r)
+{
+    tutti_status st = tt_comm_test(r->comm, r->kept->program, &r->op);
+    return st == TUTTI_IN_PROGRESS && !r->comm->pumped ? check(r) : st;
+}
+
+/* The same, progress left to the helper. An error moves nothing: it is found by the look that is due when nothing has moved for a while. */
+static tutti_status look_quietly(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    struct tutti_error err;
+    bool quiet = tt_now_ns() - c->moved_ns < TT_GLANCE_NS && tt_engine_test(c->engine, r->kept->program, &err) == TUTTI_IN_PROGRESS;
+    return quiet ? check(r) : look(r);
+}
+
+static tutti_status finish(struct tt_request *r)
+{
+    return tt_comm_finish(r->comm, r->comm->engine, r->kept->program, &r->op);
+}
+
+/* Nobody asks again: it is done, or late. */
+static tutti_status look_last(struct tt_request *r)
+{
+    tutti_status st = tt_comm_test(r->comm, r->kept->program, &r->op);
+    return st == TUTTI_IN_PROGRESS ? tt_comm_late(r->comm, r->comm->engine, r->kept->program, &r->op) : st;
+}
+
+/* Asks a started request in one of these ways; of another one, how it ended is known. */
+static tutti_status ask(struct tt_request *r, tutti_status (*how)(struct tt_request *r))
+{
+    tt_comm_lock(r->comm);
+    tutti_status st = r->last;
+    if (r->started) {
+        tt_log_wait(r->comm->log, r->op.seq);
+        st = settle(r, how(r));
+    }
+    tt_comm_unlock(r->comm);
+    return st;
 }
 
 tutti_status tt_request_test(struct tt_request *r)
 {
-    struct tt_comm *c = r->comm;
-    tt_comm_lock(c);
-    tutti_status st = r->last;
-    if (r->started)
-        tt_log_wait(c->log, r->op.seq);
-    if (r->started)
-        st = tt_comm_test_kept(c, r->kept, &r->op);
-    if (st == TUTTI_IN_PROGRESS && !c->pumped)
-        st = look_again(r);
-    if (r->started)
-        settle(r, st);
-    tt_comm_unlock(c);
-    return st;
+    return ask(r, look);
 }
 
 tutti_status tt_request_wait(struct tt_request *r)
 {
-    struct tt_comm *c = r->comm;
-    tt_comm_lock(c);
-    tutti_status st = r->last;
-    if (r->started)
-        tt_log_wait(c->log, r->op.seq);
-    if (r->started)
-        st = settle(r, tt_comm_finish_kept(c, r->kept, &r->op));
-    tt_comm_unlock(c);
-    return st;
+    return ask(r, finish);
 }
 
-/* Is it over? The work is the helper's; an error, which moves nothing, is found by who looks for himself. */
-static tutti_status look_quietly(struct tt_request *r)
+tutti_status tt_request_overdue(struct tt_request *r)
 {
-    struct tt_comm *c = r->comm;
-    tt_comm_lock(c);
-    bool thorough = tt_now_ns() - c->moved_ns >= glance_ns;
-    tutti_status st = r->last;
-    if (r->started) {
-        tt_log_wait(c->log, r->op.seq);
-        st = thorough || tt_comm_kept_done(c, r->kept) ? tt_comm_test_kept(c, r->kept, &r->op) : TUTTI_IN_PROGRESS;
-        st = settle(r, st == TUTTI_IN_PROGRESS ? look_again(r) : st);
-    }
-    tt_comm_unlock(c);
-    return st;
+    return ask(r, look_last);
 }
 
 tutti_status tt_request_join(struct tt_request *r)
@@ -197,29 +199,13 @@ tutti_status tt_request_join(struct tt_request *r)
     struct tt_comm *c = r->comm;
     if (!atomic_load_explicit(&c->helper, memory_order_acquire))
         return tt_request_wait(r);
-    uint32_t seen = tt_helper_finished(c);
-    tutti_status st = look_quietly(r);
-    while (st == TUTTI_IN_PROGRESS) {
-        tt_helper_await(c, seen, tt_now_ns() + glance_ns);
-        seen = tt_helper_finished(c);
-        st = look_quietly(r);
+    for (;;) {
+        uint32_t seen = tt_helper_finished(c);
+        tutti_status st = ask(r, look_quietly);
+        if (st != TUTTI_IN_PROGRESS)
+            return st;
+        tt_helper_await(c, seen, tt_now_ns() + TT_GLANCE_NS);
     }
-    return st;
-}
-
-tutti_status tt_request_overdue(struct tt_request *r)
-{
-    struct tt_comm *c = r->comm;
-    tt_comm_lock(c);
-    tutti_status st = r->last;
-    if (r->started)
-        st = tt_comm_test_kept(c, r->kept, &r->op);
-    if (st == TUTTI_IN_PROGRESS)
-        st = tt_comm_late_kept(c, r->kept, &r->op);
-    if (r->started)
-        settle(r, st);
-    tt_comm_unlock(c);
-    return st;
 }
 
 void tt_request_free(struct tt_request *r)

@@ -16,6 +16,8 @@
 #ifndef TT_COMM_H
 #define TT_COMM_H
 
+#include <stdatomic.h>
+
 #include "base/base.h"
 #include "boot/boot.h"
 #include "exec/exec.h"
@@ -108,15 +110,36 @@ tutti_status tt_request_join(struct tt_request *r);
 void tt_request_free(struct tt_request *r);
 const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */
 
-/* Progress by a thread of the caller's own, which chains requests: from now on no background thread is made. That thread looks (pump),
- * tests its requests, and rests when nothing moved. pump never blocks; it returns the verdict once there is one. rest sleeps until the
- * network, or the descriptor `bell`, has news; `idle` counts the looks in a row that found nothing. overdue: whoever needs r has waited as
- * long as the deadline allows; asks who is to blame (a second at most) and returns that, or TUTTI_OK when r is done after all. */
+/* How a thread waits, and where it stands (progress.c): made by tt_waiting_thread, or by a blocking call for itself. */
+struct tt_waiting {
+    struct tt_engine *engine;
+    bool call, yield, door; /* a blocking call, which holds the lock; yields between looks, else spins; sleeps at the door */
+    uint32_t looks;         /* in a row that find nothing before it sleeps */
+    uint32_t waits;         /* sleeps in the transport, of wait_ns each, before those at door or bell */
+    uint64_t wait_ns;
+    uint64_t nap_ns, nap_max_ns; /* at the bell: the first sleep; it doubles up to the longest */
+    uint64_t quiet_ns;           /* the same while no request is under way; 0: until the bell rings */
+    int bell;                    /* an eventfd that ends sleeps; -1: none */
+    uint32_t idle;               /* looks in a row that found nothing; 0: the last one moved something */
+    uint64_t since_ns;           /* since when, once idle >= looks */
+    bool working, failed;        /* at a thread's last look: requests were under way; the communicator had failed */
+    _Atomic uint32_t sleep;      /* where it sleeps now */
+    _Atomic bool stop;           /* no sleep begins any more */
+};
+/* One round: spins, yields or sleeps as described when the looks before found nothing, then looks. The verdict once there is one;
+ * TUTTI_ERR_TIMEOUT when a call's deadline has passed; else TUTTI_OK. A thread that has found work by other means sets w->idle to 0. */
+tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w);
+/* Until when a caller waits that asked at asked_ns, when something moved last at moved_ns. */
+uint64_t tt_comm_deadline(const struct tt_comm *c, uint64_t asked_ns, uint64_t moved_ns);
+
+/* Progress by a thread of the caller's own, which chains requests and so must hear of their ends at once: from now on no background thread
+ * is made. That thread runs rounds and tests its requests after each. pump: one look by any thread, never blocks. overdue: the caller has
+ * waited for r as long as the deadline allows; asks who is to blame (a second at most) and returns that, or TUTTI_OK when r is done after
+ * all. */
 void tt_comm_pump_begin(struct tt_comm *c); /* before the first request is started */
-tutti_status tt_comm_pump(struct tt_comm *c, bool *ret_moved);
-void tt_comm_rest(struct tt_comm *c, int bell, unsigned idle);
+void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret);
+void tt_comm_pump(struct tt_comm *c);
 tutti_status tt_request_overdue(struct tt_request *r);
-uint64_t tt_comm_timeout_ns(const struct tt_comm *c);
 /* By a thread that only communicates, for itself: exact timers and short slices. On a kernel that knows slices (6.12) such a thread runs at
  * once when it has something to do, also where all cores compute; it asks for no privilege. */
 void tt_comm_thread_begin(void);

@@ -12,13 +12,11 @@
  * has no part, since all must number their requests alike; after that each goes its own pace, so that a flow's time does not depend on when
  * its rank got round to the others. */
 #include <assert.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "comm/parts.h"
 
-enum { ANSWER_PART = 4096, SPINS = 200 };
-static const uint64_t nap_ns = 2000000;
+enum { ANSWER_PART = 4096 };
 
 struct run {
     const struct tt_flow_set *set;
@@ -159,26 +157,19 @@ static uint32_t first_running(const struct run *r)
 /* Until all have ended. The ordinary wait finds out who is to blame for one that fails, or takes too long. */
 static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best, struct tutti_error *err)
 {
-    struct tt_transport *t = c->wire.transport;
-    uint64_t idle = 0, deadline = tt_now_ns() + c->world->timeout_ns;
+    struct tt_waiting w;
     uint32_t bad = r->set->n;
+    tt_waiting_call(c, c->engine, 0, &w);
     while (sweep(c, r, best, &bad)) {
-        uint64_t now = tt_now_ns();
-        tutti_status st = tt_comm_verdict(c);
-        if (!st && (bad < r->set->n || now >= deadline)) {
+        tutti_status st = bad < r->set->n ? TUTTI_ERR_TIMEOUT : tt_comm_round(c, &w);
+        if (st == TUTTI_ERR_TIMEOUT) {
             uint32_t i = bad < r->set->n ? bad : first_running(r);
             struct tt_op_desc op = describe(c, &r->set->flows[i]);
             st = tt_comm_finish(c, c->engine, r->programs[i], &op);
+            w.idle = 0;
         }
         if (st)
             return tt_fail(err, st, "%s", c->last.text);
-        if (tt_engine_progress(c->engine)) {
-            idle = 0;
-            deadline = now + c->world->timeout_ns;
-        } else if (++idle < SPINS)
-            sched_yield();
-        else
-            t->ops->wait(t, now + nap_ns);
     }
     return TUTTI_OK;
 }

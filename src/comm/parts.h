@@ -105,6 +105,7 @@ struct tt_comm {
     struct tt_pair *pairs; /* point to point, by peer; made on first use */
     pthread_mutex_t lock;
     _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
+    _Atomic uint32_t wanted;            /* callers that wait for the lock, which the helper leaves to them */
     _Atomic uint32_t started;           /* requests under way */
     uint64_t moved_ns;                  /* when the helper or a test last saw something move */
     struct tutti_error last;
@@ -126,10 +127,12 @@ void tt_helper_end(struct tt_comm *c);  /* the lock is not held */
  * is a helper. */
 uint32_t tt_helper_finished(struct tt_comm *c);
 void tt_helper_await(struct tt_comm *c, uint32_t seen, uint64_t until_ns);
-bool tt_comm_progress(struct tt_comm *c); /* one look; true when anything moved; the lock is held */
-/* Sleeps until `bell` or, when requests are under way, the network may have news. A pumped communicator wakes now and then all the same:
- * who only computes must hear of a verdict too. */
-void tt_comm_nap(struct tt_comm *c, int bell, bool working, unsigned idle);
+/* progress.c: how a blocking call waits for `bytes` of data; how a sleeping thread is woken, from any thread; one look at the engine, true
+ * when anything moved, with the lock. Waits look for verdicts and errors every TT_GLANCE_NS. */
+enum { TT_GLANCE_NS = 20000000 };
+void tt_waiting_call(const struct tt_comm *c, struct tt_engine *e, uint64_t bytes, struct tt_waiting *ret);
+void tt_waiting_wake(struct tt_comm *c, struct tt_waiting *w);
+bool tt_comm_progress(struct tt_comm *c);
 
 /* adopt.c: who is who by somebody else: the parent of the configuration, or MPI (then *ret_mpi is set). */
 tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi, struct tutti_error *err);
@@ -225,13 +228,10 @@ void tt_dump_close(struct tt_comm *c);
 /* wait.c */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op);
 tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);
-/* The same for a kept program; test: only what is possible without waiting. */
-tutti_status tt_comm_finish_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
-tutti_status tt_comm_test_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
-/* Done, or failed? Nothing is moved. */
-bool tt_comm_kept_done(struct tt_comm *c, const struct tt_kept *k);
-/* The deadline has passed without it: who is to blame? */
-tutti_status tt_comm_late_kept(struct tt_comm *c, struct tt_kept *k, const struct tt_op_desc *op);
+/* Only what is possible without waiting. */
+tutti_status tt_comm_test(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op);
+/* The deadline has passed without it: which rank is to blame? */
+tutti_status tt_comm_late(struct tt_comm *c, const struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);
 /* The verdict of the watch, once there is one: fails the communicator. */
 tutti_status tt_comm_verdict(struct tt_comm *c);
 /* Fails the communicator for good: records the verdict as last error and returns TUTTI_ERR_PEER (or what fits). */

@@ -129,9 +129,7 @@ static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
 static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
 {
     pthread_mutex_lock(&t->lock);
-    uint64_t now = tt_now_ns(); /* not before who waits took his time */
-    uint64_t since = t->waiting_ns > moved_ns ? t->waiting_ns : moved_ns;
-    bool over = t->waiters && now - since > tt_comm_timeout_ns(t->comm);
+    bool over = t->waiters && tt_now_ns() > tt_comm_deadline(t->comm, t->waiting_ns, moved_ns);
     pthread_mutex_unlock(&t->lock);
     return over && t->nrunning ? tt_request_overdue(t->launches[t->running[0]].request) : TUTTI_OK;
 }
@@ -157,27 +155,22 @@ static void give_up(struct tt_trainer *t)
 static void *work(void *arg)
 {
     struct tt_trainer *t = arg;
-    unsigned idle = 0;
-    uint64_t moved_ns = tt_now_ns();
+    struct tt_waiting w;
     tutti_status st = TUTTI_OK;
     pthread_setname_np(pthread_self(), "tutti-train");
     tt_comm_thread_begin();
+    tt_waiting_thread(t->comm, t->bell, &w);
     while (!st && !ended(t)) {
         bool moved = false;
-        st = tt_comm_pump(t->comm, &moved);
+        st = tt_comm_round(t->comm, &w);
         if (!st)
             st = test_all(t, &moved);
         if (!st)
             st = start_all(t, &moved);
-        if (!st && moved) {
-            idle = 0;
-            moved_ns = 0;
-        } else if (!st) {
-            moved_ns = moved_ns ? moved_ns : tt_now_ns();
-            st = check_deadline(t, moved_ns);
-            if (!st)
-                tt_comm_rest(t->comm, t->bell, ++idle);
-        }
+        if (moved)
+            w.idle = 0;
+        else if (!st && w.idle)
+            st = check_deadline(t, w.since_ns);
     }
     if (st)
         give_up(t);
@@ -216,7 +209,7 @@ void tt_train_thread_end(struct tt_trainer *t)
 /* Sleeps for news, at most until the deadline of this rank's own: while requests are under way the thread watches over theirs. */
 static tutti_status sleep_on(struct tt_trainer *t, uint64_t since)
 {
-    uint64_t now = tt_now_ns(), end = (since > t->moved_ns ? since : t->moved_ns) + tt_comm_timeout_ns(t->comm);
+    uint64_t now = tt_now_ns(), end = tt_comm_deadline(t->comm, since, t->moved_ns);
     if (now >= end && atomic_load(&t->under_way) == 0)
         return TUTTI_ERR_TIMEOUT;
     end = now >= end ? now + 1000000000 : end;

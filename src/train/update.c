@@ -46,7 +46,6 @@ void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
 {
     size_t each = b->elem_bytes, at = b->at + b->mine * each, end = at + b->counts[t->rank] * each, state = b->shard;
     uint32_t i = t->policy->buckets[b - t->buckets].first;
-    bool moved;
     b->updated = true;
     while (at < end) {
         i = find(t, i, at);
@@ -56,7 +55,7 @@ void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
         update(t, i, (at - x->at) / each, n, state);
         at += n * each;
         state += n * tt_train_state_each(b->dtype);
-        tt_comm_pump(t->comm, &moved);
+        tt_comm_pump(t->comm);
     }
 }
 
