@@ -225,7 +225,7 @@ static uint64_t last_bytes(const struct tt_comm *c)
 /* Collectives inside the host, at some lengths. */
 static tutti_status host(struct measure *m, struct tt_memory *ret)
 {
-    static const uint64_t lengths[] = {8, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+    static const uint64_t lengths[] = {8, 2 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
     struct tt_memory mem = {.box_bytes = tt_direct_box_max(m->c->wire.direct), .segment_bytes = TT_SEGMENT_BYTES};
     tutti_status st = TUTTI_OK;
     for (size_t i = 0; !st && i <= countof(lengths); i++) {

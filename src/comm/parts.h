@@ -14,7 +14,6 @@
 enum {
     TT_RING_BYTES = 1 << 20,
     TT_STAGE_BYTES = 64 << 10,
-    TT_STREAM_BYTES = 1 << 20,
     TT_SEGMENT_BYTES = 128 << 10, /* of segments inside a host: a piece, which stays in a second-level cache on its way */
     TT_WHOLE_RANKS = 128,         /* inside a host schedules are built whole up to so many ranks: boxes need all slices */
     TT_PROGRAMS = 64 /* kept without a request */,

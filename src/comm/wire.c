@@ -37,6 +37,12 @@ static size_t shm_bytes(const struct tt_wire *w)
     return (tt_shm_bytes(w->nlocal, TT_RING_BYTES) + 4095) & ~(size_t)4095;
 }
 
+/* Windows: each of the others has a segment under way, and as many again are for copies that several read. */
+static size_t stream_bytes(uint32_t nlocal)
+{
+    return (size_t)3 * TT_SEGMENT_BYTES * (nlocal > 4 ? nlocal - 1 : 3);
+}
+
 /* Creates the region when I am the lowest local rank; *ret_offer is what the others need. */
 static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w, struct offer *ret_offer, struct tutti_error *err)
 {
@@ -103,7 +109,7 @@ static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire 
         st = tt_fail_memory(err, "shared memory");
         goto out;
     }
-    w->region_bytes = shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES, TT_STREAM_BYTES);
+    w->region_bytes = shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES, stream_bytes(w->nlocal));
     local = create_region(c, w, &mine, err);
     st = c->exchange(c->ctx, &mine, sizeof mine, all, local ? NULL : err);
     if (!st && !local)
@@ -153,7 +159,7 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
                                  .region = (char *)w->region + shm_bytes(w),
                                  .doors = w->region,
                                  .stage_bytes = TT_STAGE_BYTES,
-                                 .stream_bytes = TT_STREAM_BYTES,
+                                 .stream_bytes = stream_bytes(w->nlocal),
                                  .oversubscribed = w->oversubscribed,
                                  .deadline_ns = tt_now_ns() + c->world->timeout_ns};
     return tt_direct_open(&d, &w->direct, err);

@@ -5,7 +5,8 @@
  *     F(S) = T(S) - T(least point)      what moving 2(n-1)/n S takes each rank, T the measured all-reduce in two steps
  *     time = steps * T(least) / 2 + F(S) * (largest load of the steps, summed) / (2(n-1)/n S)
  *
- * Reductions are part of T, since they read their operands where they lie; so is the work of messages. An exchange (sched/exchange.c) that
+ * Reductions are part of T, since they read their operands where they lie, as far as T's all-reduce has them ((n-1)/n S at each rank);
+ * what a schedule reduces beyond that costs gamma. The work of messages is part of T too. An exchange (sched/exchange.c) that
  * fits is a box and takes what boxes take. Segments change nothing here: T was measured with the segments that are chosen. */
 #include "cost/cost.h"
 
@@ -40,16 +41,18 @@ void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const 
 {
     const struct tt_memory *m = &t->memory;
     uint64_t n = t->ranks, bytes = b->count * b->elem_bytes;
-    c->reduce_ps = c->overhead_ps = 0;
+    uint64_t reduced = (uint64_t)((double)(n - 1) * (double)(bytes / n) * t->gamma * 1e12); /* what T has in it */
+    c->reduce_ps = c->reduce_ps > reduced ? c->reduce_ps - reduced : 0;
+    c->overhead_ps = 0;
     if (tt_cost_is_box(s, t, b)) {
         c->latency_ps = tt_memory_time(m, TT_MEMORY_BOX, box_input(&s->shape, b));
-        c->transfer_ps = 0;
+        c->transfer_ps = c->reduce_ps = 0;
     } else {
         uint64_t at_link = tt_cost_transfer_floor(2 * (n - 1) * (bytes / n + 1), t->links[0].bw[0]);
         c->latency_ps = m->point[0].move_ps / 2 * c->steps;
         c->transfer_ps = bytes ? scale(c->transfer_ps, moving(m, TT_MEMORY_MOVE, bytes), at_link ? at_link : 1) : 0;
     }
-    c->time_ps = c->latency_ps + c->transfer_ps;
+    c->time_ps = c->latency_ps + c->transfer_ps + c->reduce_ps;
 }
 
 uint32_t tt_cost_memory_segments(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, uint64_t largest_elems)
@@ -64,5 +67,6 @@ uint64_t tt_cost_own_memory(const struct tt_cost *c, const struct tt_topo *t, ui
 {
     if (!t->memory.npoints || !c->transfer_ps)
         return c->time_ps;
-    return c->latency_ps + scale(c->transfer_ps, moving(&t->memory, TT_MEMORY_OWN, bytes), moving(&t->memory, TT_MEMORY_MOVE, bytes));
+    return c->latency_ps + c->reduce_ps +
+           scale(c->transfer_ps, moving(&t->memory, TT_MEMORY_OWN, bytes), moving(&t->memory, TT_MEMORY_MOVE, bytes));
 }

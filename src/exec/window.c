@@ -9,9 +9,12 @@
  * Room comes back with TAKEN. */
 #include "exec/parts.h"
 
+enum { TURN = 1 << 20 }; /* bytes after which slots are looked for at the beginning again: the rest is for when these are in use */
+
 void tt_exec_window_make(struct tt_engine *e)
 {
-    e->unit_bytes = e->direct ? tt_direct_stream_bytes(e->direct) / TT_XUNITS / 64 * 64 : 0;
+    bool enough = e->direct && tt_direct_nlocal(e->direct) - 1 <= TT_XUNITS / 2; /* one for each peer */
+    e->unit_bytes = enough ? tt_direct_stream_bytes(e->direct) / TT_XUNITS / 64 * 64 : 0;
     e->units = e->unit_bytes ? UINT64_MAX : 0;
 }
 
@@ -66,7 +69,9 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
         at = find_units(e->units, (uint32_t)units);
     if (at == TT_XNO)
         return NULL;
-    e->cursor = (at + (uint32_t)units) % TT_XUNITS;
+    e->cursor = at + (uint32_t)units;
+    if (e->cursor * e->unit_bytes >= TURN || e->cursor >= TT_XUNITS)
+        e->cursor = 0;
     struct tt_xslot *s = &e->slots_out[at];
     *s = *key;
     s->unit = at;

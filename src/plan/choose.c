@@ -297,14 +297,31 @@ static uint64_t messages_of(const struct tt_candidate *c)
     return __builtin_mul_overflow(c->cost.messages, c->segments, &all) ? UINT64_MAX : all;
 }
 
+/* In one memory, whose times have all that messages cost in them: of the candidates as fast as the fastest, one that sums in rank order, if
+ * there is one, so that a sum has the same bits at every length; and such reductions need no copy of their result. */
+static size_t best_in_order(const struct tt_plan *plan, size_t first)
+{
+    size_t best = first;
+    uint64_t least = first < plan->ncandidates ? plan->candidates[first].cost.time_ps : 0;
+
+    for (size_t i = 0; i < plan->ncandidates; i++) {
+        const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
+        if (c->refused || c->skipped || !c->algo->rank_order || c->cost.time_ps - least > least / NEAR)
+            continue;
+        if (!b->algo->rank_order || c->cost.time_ps < b->cost.time_ps)
+            best = i;
+    }
+    return best;
+}
+
 /* Of the candidates as fast as the fastest, as far as the model can tell, the one with the fewest messages. */
 static size_t best_of_ties(const struct tt_plan *plan, bool measured)
 {
     size_t best = fastest(plan);
     uint64_t least = best < plan->ncandidates ? plan->candidates[best].cost.time_ps : 0;
 
-    if (measured) /* with all that a message costs a host */
-        return best;
+    if (measured)
+        return best_in_order(plan, best);
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
         if (c->refused || c->skipped || c->cost.time_ps - least > least / NEAR || messages_of(c) > messages_of(b))
