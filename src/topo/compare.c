@@ -1,8 +1,8 @@
 /* compare.c - are two networks the same, however they were written?
  *
  * Two networks are equal when they have the same ranks and switches, the same cables between them (bandwidth each way, latency, duplex;
- * parallel cables counted) and the same ports, gamma and host overhead. Spelling, names, kind, the order of cables and which end of a cable
- * is written first do not matter. Switches are compared by number.
+ * parallel cables counted) and the same ports, gamma, host overhead and shared memory. Spelling, names, kind, the order of cables and which
+ * end of a cable is written first do not matter. Switches are compared by number.
  *
  * The hash is a sum over the cables, so that it needs no order. The first difference is found by sorting both lists of cables by their
  * ends:
@@ -248,6 +248,19 @@ static bool differ_overhead(const struct tt_topo *a, const struct tt_topo *b, st
     return a->overhead_ps != b->overhead_ps && set_times(d, "the network", "host overhead", (uint64_t[]){a->overhead_ps, b->overhead_ps});
 }
 
+static bool differ_memory(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *d)
+{
+    uint64_t h[2] = {tt_memory_hash(&a->memory, 0), tt_memory_hash(&b->memory, 0)};
+    char text[2][sizeof d->a];
+    if (h[0] == h[1])
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const struct tt_memory *m = i ? &b->memory : &a->memory;
+        snprintf(text[i], sizeof text[i], "%u points with hash %016llx", m->npoints, (unsigned long long)h[i]);
+    }
+    return set(d, "the shared memory", text[0], text[1]);
+}
+
 tutti_status tt_topo_compare(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *ret, struct tutti_error *err)
 {
     const struct tt_topo *const t[2] = {a, b};
@@ -256,7 +269,7 @@ tutti_status tt_topo_compare(const struct tt_topo *a, const struct tt_topo *b, s
     tutti_status st = all[0] && all[1] ? TUTTI_OK : tt_fail_memory(err, "comparing topologies");
     if (!st) {
         d.differs = differ_counts(a, b, &d) || differ_cables(t, all, &d) || differ_ports(a, b, &d) || differ_gamma(a, b, &d) ||
-                    differ_overhead(a, b, &d);
+                    differ_overhead(a, b, &d) || differ_memory(a, b, &d);
         *ret = d;
     }
     free(all[0]);
