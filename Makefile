@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi lint fuzz bench bench-builds bench-forest bench-peers bench-predict bench-simgrid bench-torch bench-uneven soak install clean
+.PHONY: all build demo check check-torch check-mpi check-optimum lint fuzz bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-seal bench-simgrid bench-torch bench-uneven soak install clean
 
 all: build
 
@@ -33,6 +33,12 @@ check-mpi:
 	@ctest --test-dir build-check -R '^mpi/' --output-on-failure
 	@test/mpi/programs.sh build-check all
 	@test/mpi/lab.sh build-check/tutti build-check/libtutti-mpi-openmpi.so build-check/test/mpi/mpi_requests_openmpi
+
+SEED ?= 0
+COUNT ?= 400
+check-optimum: build
+	@tools/setup test
+	@PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/optimum/check.py $(BUILD)/tutti --seed $(SEED) --count $(COUNT)
 
 lint:
 	@tools/setup build test lint
@@ -71,6 +77,16 @@ bench-peers: build
 TORCH_SHM ?= # options of bench/torch_shm
 bench-uneven: build
 	@bench/uneven $(BUILD)
+
+SEAL ?= # options of bench/seal, e.g. --quick
+FLOOD ?= # e.g. --rate 20000 --runs 9
+bench-flood:
+	@tools/setup build test
+	@cmake -S . -B build-check > /dev/null && cmake --build build-check --target flood -- --no-print-directory > /dev/null
+	@build-check/test/flood $(FLOOD)
+
+bench-seal: build
+	@bench/seal $(BUILD) $(SEAL)
 
 bench-torch: build
 	@tools/setup torch

@@ -12,15 +12,16 @@
 #include "transport/direct.h"
 #include "transport/transport.h"
 
-enum { STAGE = 64 << 10, RING = 1 << 20, BIG = 4 << 20, PIECE = 256 << 10 };
+enum { STAGE = 64 << 10, RING = 1 << 20, BIG = 4 << 20 };
 static const uint64_t MINUTE = 60000000000;
 
 struct rank {
     uint32_t me, n, repeats;
     struct tt_direct *direct;
+    struct tt_boxes *boxes;
     struct tt_transport *shm;
     bool oversubscribed;
-    uint64_t peer_private, peer_heap; /* addresses in the next rank */
+    uint64_t peer_heap; /* an address in the next rank */
 };
 
 static void die(const char *what)
@@ -60,11 +61,11 @@ static void use(const uint64_t *p, size_t bytes)
 static const void *const *exchange(struct rank *k, const void *in, size_t bytes)
 {
     const void *const *all;
-    struct tt_direct_blame blame;
+    struct tt_boxes_blame blame;
     tutti_status status;
 
-    tt_direct_put(k->direct, in, bytes, bytes);
-    while ((status = tt_direct_get(k->direct, &all, &blame)) == TUTTI_IN_PROGRESS)
+    tt_boxes_put(k->boxes, in, bytes, bytes);
+    while ((status = tt_boxes_get(k->boxes, &all, &blame)) == TUTTI_IN_PROGRESS)
         if (k->oversubscribed)
             sched_yield();
     if (status)
@@ -113,17 +114,7 @@ static void run_ping_pong(struct rank *k, size_t bytes)
         }
 }
 
-static char *heap, *private_memory;
-
-static void run_read(struct rank *k, size_t bytes)
-{
-    static char piece[PIECE];
-    uint32_t peer = (k->me + 1) % k->n;
-
-    for (size_t at = 0; at < bytes; at += PIECE)
-        if (tt_direct_read(k->direct, peer, k->peer_private + at, piece, PIECE))
-            die("reading is not possible");
-}
+static char *heap;
 
 static void run_heap(struct rank *k, size_t bytes)
 {
@@ -164,11 +155,10 @@ static void report(struct rank *k, const char *what, body_fn *body, size_t bytes
 static void bench(struct rank *k)
 {
     uint32_t rounds = k->n > 2 ? 200 : 1000; /* short repeats: on a busy machine one of them is left alone */
-    uint64_t mine[2] = {(uintptr_t)private_memory, (uintptr_t)heap};
+    uint64_t mine[1] = {(uintptr_t)heap};
     const uint64_t *theirs = exchange(k, mine, sizeof mine)[(k->me + 1) % k->n];
 
-    k->peer_private = theirs[0];
-    k->peer_heap = theirs[1];
+    k->peer_heap = theirs[0];
     for (size_t bytes = 8; bytes <= STAGE; bytes = bytes == 8          ? 48
                                                    : bytes == 48       ? 112
                                                    : bytes == 112      ? 512
@@ -179,8 +169,6 @@ static void bench(struct rank *k)
     report(k, "step (barrier)", run_step, 0, rounds);
     for (size_t bytes = 8; bytes <= RING / 4; bytes *= 32)
         report(k, "ring, half round trip", run_ping_pong, bytes, bytes > 8192 ? rounds / 50 : rounds);
-    if (tt_direct_can_read(k->direct))
-        report(k, "read a peer's memory, all at once", run_read, BIG, 1);
     if (tt_direct_has_heap(k->direct))
         report(k, "read a peer's heap, all at once", run_heap, BIG, 1);
 }
@@ -211,7 +199,6 @@ static void run_rank(struct rank *k, void *direct_region, void *shm_region)
                                   .region = direct_region,
                                   .stage_bytes = STAGE,
                                   .oversubscribed = k->oversubscribed,
-                                  .let_read = true,
                                   .deadline_ns = tt_now_ns() + MINUTE};
     struct tt_shm_config sc = {.rank = k->me,
                                .size = k->n,
@@ -221,18 +208,14 @@ static void run_rank(struct rank *k, void *direct_region, void *shm_region)
                                .region = shm_region,
                                .ring_bytes = RING,
                                .oversubscribed = k->oversubscribed};
-    if (tt_direct_open(&dc, &k->direct, &err) || tt_shm_open(&sc, &k->shm, &err))
+    struct tt_boxes_config bc = {.n = k->n, .me = k->me, .places = local, .key = 1};
+    if (tt_direct_open(&dc, &k->direct, &err) || tt_shm_open(&sc, &k->shm, &err) || tt_boxes_open(k->direct, &bc, &k->boxes, &err))
         die(err.text);
     heap = tt_direct_heap_alloc(k->direct, BIG);
-    private_memory = malloc(BIG);
-    if (!private_memory)
-        die("no memory");
-    memset(private_memory, 1, BIG);
     if (heap)
         memset(heap, 1, BIG);
     bench(k);
     step(k);
-    free(private_memory);
     k->shm->ops->close(k->shm);
     tt_direct_close(k->direct);
 }

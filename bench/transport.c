@@ -2,7 +2,7 @@
  * the tcp transport and by plain blocking read and write of the same sizes, with the CPU time of both processes.
  *
  * "spin" polls without sleeping, "sleep" waits in the kernel between polls as a rank with nothing else to do does. Usage:
- * bench_transport [ROUND_TRIPS [PIECES]] */
+ * bench_transport [ROUND_TRIPS [PIECES]]. "checksum" and the ciphers: the same on guarded sockets (bench/seal). */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -45,6 +45,8 @@ struct job {
     const int *fds; /* of this rank, one per stripe */
     uint64_t n;
     bool sleep;
+    bool checksum;
+    enum tt_cipher cipher;
 };
 
 static void read_all(int fd, uint8_t *p, size_t n)
@@ -90,7 +92,12 @@ static struct tt_transport *open_tcp(const struct job *j)
 {
     int fds[2 * STRIPES_MAX];
     struct tt_transport *t;
-    struct tt_tcp_config c = {.rank = (uint32_t)j->rank, .size = 2, .stripes = j->stripes, .fds = fds};
+    struct tt_tcp_guard guards[2 * STRIPES_MAX];
+    struct tt_tcp_config c = {.rank = (uint32_t)j->rank, .size = 2, .stripes = j->stripes, .fds = fds, .guards = guards};
+    for (uint32_t i = 0; i < 2 * j->stripes; i++) {
+        guards[i] = (struct tt_tcp_guard){.checksum = j->checksum, .keys.cipher = j->cipher};
+        memset(j->rank ? guards[i].keys.send : guards[i].keys.recv, 1, TT_SEAL_KEY); /* the other way: zeros */
+    }
     for (uint32_t k = 0; k < j->stripes; k++) {
         fds[2 * k + (uint32_t)j->rank] = -1;
         fds[2 * k + 1 - (uint32_t)j->rank] = dup(j->fds[k]);
@@ -213,9 +220,9 @@ static void measure(const char *name, void (*run)(const struct job *), struct jo
     waitpid(pid, NULL, 0);
     cpu = cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN) - cpu;
     if (mib > 0)
-        printf("%-28s %10.0f MiB/s %10.2f us CPU per MiB\n", name, mib / s, 1e6 * cpu / mib);
+        printf("%-33s %10.0f MiB/s %10.2f us CPU per MiB\n", name, mib / s, 1e6 * cpu / mib);
     else
-        printf("%-28s %10.2f us    %10.2f us CPU per round trip\n", name, 1e6 * s / (double)j.n, 1e6 * cpu / (double)j.n);
+        printf("%-33s %10.2f us    %10.2f us CPU per round trip\n", name, 1e6 * s / (double)j.n, 1e6 * cpu / (double)j.n);
     fflush(stdout);
     for (uint32_t k = 0; k < j.stripes; k++) {
         close(fd[k][0]);
@@ -237,5 +244,14 @@ int main(int argc, char **argv)
     measure("flood tcp sleep", tcp_flood, (struct job){.stripes = 1, .n = pieces, .sleep = true}, mib);
     measure("flood tcp sleep 2 stripes", tcp_flood, (struct job){.stripes = 2, .n = pieces, .sleep = true}, mib);
     measure("flood tcp sleep 4 stripes", tcp_flood, (struct job){.stripes = 4, .n = pieces, .sleep = true}, mib);
+    measure("ping tcp spin checksum", tcp_ping, (struct job){.stripes = 1, .n = pings, .checksum = true}, 0);
+    measure("flood tcp sleep checksum", tcp_flood, (struct job){.stripes = 1, .n = pieces, .sleep = true, .checksum = true}, mib);
+    for (enum tt_cipher k = tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA; k <= TT_CIPHER_CHACHA; k++) {
+        char name[2][64];
+        snprintf(name[0], sizeof name[0], "ping tcp spin %s", tt_seal_cipher_name(k));
+        snprintf(name[1], sizeof name[1], "flood tcp sleep %s", tt_seal_cipher_name(k));
+        measure(name[0], tcp_ping, (struct job){.stripes = 1, .n = pings, .cipher = k}, 0);
+        measure(name[1], tcp_flood, (struct job){.stripes = 1, .n = pieces, .sleep = true, .cipher = k}, mib);
+    }
     return 0;
 }

@@ -5,8 +5,19 @@
  *
  * Conventions. Functions that can fail return a tutti_status (0 is success) and describe the failure in *err when err is not NULL;
  * outputs come last, are named ret_*, and are set only on success. make/parse/read pair with free; every free accepts NULL. Objects are
- * read-only once made: any number of threads may read one object at the same time; one thread frees it. No function prints, but
- * tutti_comm_close on rank 0 when TUTTI_REPORT=1 asks it to, and calls on rank 0 that cannot write what TUTTI_DUMP asks for. */
+ * read-only once made: any number of threads may read one object at the same time; one thread frees it, and may do so before what was made
+ * from it. No function prints, but
+ * tutti_comm_close on rank 0 when TUTTI_REPORT=1 asks it to, and what TUTTI_LOG asks for: without it warnings only (unknown
+ * TUTTI_ variables, plans that never ran, files that cannot be written), of rank 0 only.
+ *
+ * Handles are checked. NULL, a handle that was freed or closed, one of another kind, or any other pointer is TUTTI_ERR_ARG with a sentence
+ * (in *err; where there is none, tutti_comm_last_error(NULL) has it); a function that returns no status prints the sentence and aborts. So
+ * do NULL outputs. After fork() communicators, requests and trainers belong to the parent: in the child calls on them are errors, closing
+ * them does nothing there, and the child may open its own.
+ *
+ * Structs that begin with `size`: set all of the struct to zero and `size` to its sizeof. A program that was compiled with the headers of
+ * an earlier version, whose structs are shorter, runs on; one with later headers too, unless it sets a field that the library does not
+ * know. */
 #ifndef TUTTI_H
 #define TUTTI_H
 
@@ -56,7 +67,7 @@ struct tutti_plan_options {
     const char *tuning;  /* a tuning file [none] */
 };
 
-/* The plan refers to `topo`, which must outlive it. The options are copied. */
+/* The options are copied. */
 tutti_status tutti_plan_make(const struct tutti_topo *topo, const struct tutti_plan_options *options, struct tutti_plan **ret_plan,
                              struct tutti_error *err);
 void tutti_plan_free(struct tutti_plan *plan);
@@ -133,6 +144,13 @@ struct tutti_comm_options {
     const char *algo;      /* fix the algorithm of all-reduce; NULL: the planner's choice */
     bool reproducible;     /* sums in rank order: the same bits for every size, offset and transport */
     uint64_t timeout_us;   /* deadline of every wait; 0: TUTTI_TIMEOUT or 30 s */
+    /* Plan files, "a.json:b.json", 16 at most; rank 0 reads and proves them, and every rank fails with its reason. A plan
+     * runs each call of its collective (and root) on communicators of its number of ranks, whatever the length, type and
+     * reduction; other calls, and calls that name an algorithm, go without. */
+    const char *plan;
+    const char *tuning; /* tuning file (tutti-tuning(5)), with the same rules on all ranks */
+    bool encrypt; /* seal all bytes on sockets (TUTTI_ENCRYPT=1); needs a job key; alike on all ranks */
+    int checksum; /* of payloads on sockets: 0 TUTTI_CHECKSUM, else between hosts; 1 always; -1 never */
 };
 /* Collective: all ranks call it; returns when all have met, or with the reason. */
 tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm, struct tutti_error *err);
@@ -142,17 +160,35 @@ uint32_t tutti_comm_size(const struct tutti_comm *comm);
 tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **ret_comm, struct tutti_error *err);
 /* Makes every present and future call on this communicator fail on all ranks, with `reason`. Local, never blocks. */
 void tutti_comm_abort(struct tutti_comm *comm, const char *reason);
-/* Why the last call failed: rank, host, pid, operation, sequence number, class. Valid until the next call. */
+/* Why the last call failed: rank, host, pid, operation, sequence number, class. Valid until the next call. Of what is no communicator: why
+ * this thread's last call was refused for its arguments. */
 const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm);
 /* Who is slow: per peer waiting time, arrival skew, measured bandwidth; the slowest rank and link in words. free(3) the text. */
 tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct tutti_error *err);
-/* Accepts NULL. Waits for the others at most until the deadline. With TUTTI_REPORT=1 (as set on rank 0 when the world was opened) rank 0
+/* Accepts NULL. Started requests are waited for; then waits for the others at most until the deadline. Requests can only be freed
+ * afterwards, and memory of tutti_mem_alloc is gone. With TUTTI_REPORT=1 (as set on rank 0 when the world was opened) rank 0
  * prints on standard error who was slow and why, seen from all ranks. */
 void tutti_comm_close(struct tutti_comm *comm);
 
-/* Memory that the other ranks of this host can reach directly: the fastest buffers. Local calls. */
+/* Memory that the other ranks of this host can reach directly: the fastest buffers. Local calls. free accepts NULL, and aborts when the
+ * memory is not of this communicator's tutti_mem_alloc. */
 tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory, struct tutti_error *err);
 void tutti_mem_free(struct tutti_comm *comm, void *memory);
+
+/* Reductions of the caller's own, for tutti_allreduce, reduce_scatter and reduce in all forms, on communicators of this process. */
+struct tutti_redop_options {
+    size_t size;
+    const char *name;   /* 1 to 63 characters: ranks that call with reductions of different names are told so */
+    tutti_redop_fn *fn; /* called by any thread that works for the communicator; must neither wait nor call tutti */
+    void *ctx;          /* its first argument */
+    size_t elem_bytes;  /* of an element: 1, 2, 4, 8, 16, 32 or 64; calls name a data type of this size. Elements are aligned to it */
+    bool commutative;   /* a op b = b op a. Otherwise contributions are combined in rank order, which direct and oneshot do; others are refused.
+                         * In any case (a op b) op c = a op (b op c) is taken for granted */
+};
+/* Local. What *ret_op is differs between ranks. */
+tutti_status tutti_redop_create(const struct tutti_redop_options *options, tutti_redop *ret_op, struct tutti_error *err);
+/* When no call that uses it is under way. Of a built-in reduction: does nothing; of one that was freed: aborts. */
+void tutti_redop_free(tutti_redop op);
 
 /* Collectives, blocking. `in` and `out` may be the same memory (in place), otherwise they must not overlap. Counts are elements: of the
  * whole vector for allreduce, broadcast and reduce; of one rank's block for the others (the whole vector is ranks * count). reduce_scatter
@@ -172,6 +208,12 @@ tutti_status tutti_barrier(struct tutti_comm *comm);
 tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
                                     tutti_redop op);
 tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype);
+/* All-to-all with blocks of any length: send_counts[r] elements from in + send_displs[r] go to rank r, recv_counts[r] come from it to
+ * out + recv_displs[r]; displacements are elements, NULL: block behind block. A rank needs to know its own counts only, but what one
+ * expects must be what the other sends: otherwise all ranks get an error, from this call or the next. Blocks of `out` do not overlap, nor do in and out. Always by
+ * algorithm direct. */
+tutti_status tutti_all_to_all_v(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs, void *out,
+                                const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype);
 /* Point to point; messages between two ranks arrive in order. Both sides must agree on count and dtype. */
 tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
@@ -197,10 +239,18 @@ tutti_status tutti_scatter_init(struct tutti_comm *comm, const void *in, void *o
 tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype,
                                    struct tutti_request **ret);
 tutti_status tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **ret);
+/* The arrays are copied. */
+tutti_status tutti_reduce_scatter_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
+                                         tutti_redop op, struct tutti_request **ret);
+tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
+                                     struct tutti_request **ret);
+tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs,
+                                     void *out, const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype,
+                                     struct tutti_request **ret);
 tutti_status tutti_request_start(struct tutti_request *request);
 tutti_status tutti_request_test(struct tutti_request *request); /* TUTTI_OK done, TUTTI_IN_PROGRESS, or the error (deadlines too) */
 tutti_status tutti_request_wait(struct tutti_request *request);
-void tutti_request_free(struct tutti_request *request); /* accepts NULL; not while started */
+void tutti_request_free(struct tutti_request *request); /* accepts NULL; waits for a request that is started */
 
 /* ---- trainers: gradients communicated while the model computes ----
  *
@@ -275,6 +325,16 @@ struct tutti_group {
     double beta1, beta2, eps;
 };
 
+/* What a policy means for its caller; NULL: dear. */
+struct tutti_policy_info {
+    bool deferred; /* step() returns before parameters are updated: wait_param, flush or the next step do it */
+    bool sharded;  /* no rank ever has all averaged gradients: parameters are updated as gradients come, average is refused */
+};
+tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info *ret_info, struct tutti_error *err);
+/* `count` elements of f32 rounded to f16 or bf16. With `lost`, which is count elements too and begins as zeros: what rounding took away last
+ * time is added before, and what it takes now is kept there. */
+tutti_status tutti_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t count);
+
 /* Collective. `comm` stays the caller's and must outlive the trainer, which has a communicator of its own: the caller's collectives may go
  * on meanwhile. */
 tutti_status tutti_trainer_open(struct tutti_comm *comm, const struct tutti_trainer_options *options, struct tutti_trainer **ret_trainer,
@@ -315,13 +375,17 @@ tutti_status tutti_trainer_set_scale(struct tutti_trainer *trainer, double scale
 /* Between the last grad_ready and step: waits until the gradients are the averages of all ranks and updates nothing. They are the caller's
  * until step: what he makes of them (the same on all ranks) is what the update uses. Not with dear-sharded. */
 tutti_status tutti_trainer_average(struct tutti_trainer *trainer);
+/* Between average and step: whether the step updates the tensor, whatever the ranks used (a tensor whose gradient the caller dropped; one
+ * that nobody used and that has a gradient now). The same on all ranks. */
+tutti_status tutti_trainer_use(struct tutti_trainer *trainer, size_t index, bool use);
 tutti_status tutti_trainer_step(struct tutti_trainer *trainer);
 /* The parameter (without optimizer: the averaged gradient) is that of the last step. Returns at once when it was waited for already. */
 tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index);
 /* Waits for all of them. Not between the first grad_ready of a step and step. */
 tutti_status tutti_trainer_flush(struct tutti_trainer *trainer);
 /* The caller has changed parameters (a checkpoint was loaded, on all ranks): copies are taken anew, f32 ones of f16 and bf16 too where
- * they do not round to the parameter. Flushes first. */
+ * they do not round to the parameter. Flushes first. Parameters of the caller's own (`param`) may be changed between two steps without it:
+ * an update begins with what is there. */
 tutti_status tutti_trainer_reload(struct tutti_trainer *trainer);
 /* What the optimizer keeps of a tensor, for checkpoints: arrays k = 0, 1, ... named as PyTorch does ("momentum_buffer"; "exp_avg",
  * "exp_avg_sq"; of f16 and bf16 tensors then "master_param", the parameter in f32), each of the tensor's count elements, f64 for f64
@@ -341,7 +405,8 @@ double tutti_trainer_norm(const struct tutti_trainer *trainer);
 bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index);
 /* Valid until the next call on the trainer. */
 const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer);
-/* Accepts NULL. Flushes, unless a step is open: then that step is dropped. Views end here. */
+/* Accepts NULL. Flushes, unless a step is open: then that step is dropped (what can be communicated of it still is: all ranks drop the
+ * same). Views end here. */
 void tutti_trainer_close(struct tutti_trainer *trainer);
 
 #pragma GCC visibility pop

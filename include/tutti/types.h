@@ -45,9 +45,24 @@ struct tutti_error {
     char text[504];
 };
 
-/* name, bytes per element */
-#define TUTTI_DTYPE_LIST(X) \
-    X(F32, "f32", 4) X(F64, "f64", 8) X(F16, "f16", 2) X(BF16, "bf16", 2) X(I8, "i8", 1) X(U8, "u8", 1) X(I32, "i32", 4) X(I64, "i64", 8)
+/* Data types: name, bytes per element. Opaque elements can be moved, and reduced by functions of the caller's
+ * own (tutti_redop_create); what they hold is the caller's business. */
+#define TUTTI_DTYPE_LIST(X)     \
+    X(F32, "f32", 4)            \
+    X(F64, "f64", 8)            \
+    X(F16, "f16", 2)            \
+    X(BF16, "bf16", 2)          \
+    X(I8, "i8", 1)              \
+    X(U8, "u8", 1)              \
+    X(I32, "i32", 4)            \
+    X(I64, "i64", 8)            \
+    X(I16, "i16", 2)            \
+    X(U16, "u16", 2)            \
+    X(U32, "u32", 4)            \
+    X(U64, "u64", 8)            \
+    X(OPAQUE16, "opaque16", 16) \
+    X(OPAQUE32, "opaque32", 32) \
+    X(OPAQUE64, "opaque64", 64)
 typedef enum {
 #define TUTTI_DTYPE_ENUM(id, name, bytes) TUTTI_##id,
     TUTTI_DTYPE_LIST(TUTTI_DTYPE_ENUM)
@@ -55,13 +70,38 @@ typedef enum {
         TUTTI_DTYPE_COUNT
 } tutti_dtype;
 
-#define TUTTI_REDOP_LIST(X) X(SUM, "sum") X(PROD, "prod") X(MIN, "min") X(MAX, "max") X(AVG, "avg")
+/* Reductions of the contributions of all ranks.
+ *   sum, prod   floating point as in IEEE 754, f16 and bf16 held in f32; integers wrap modulo 2^bits
+ *   min, max    NaN if any contribution is NaN; -0 is less than +0
+ *   avg         the sum divided by the number of ranks. Integers: of the exact sum, which does not wrap, rounded toward
+ *               zero (as C divides); only algorithms that form the whole sum in one place do that (direct, oneshot),
+ *               others are refused
+ *   band, bor, bxor   bit by bit; integers only
+ *   land, lor, lxor   1 where all, some, or an odd number of contributions are not 0, else 0 (of one rank alone: its
+ *                     own contribution); integers only */
+#define TUTTI_REDOP_LIST(X) \
+    X(SUM, "sum")           \
+    X(PROD, "prod")         \
+    X(MIN, "min")           \
+    X(MAX, "max")           \
+    X(AVG, "avg")           \
+    X(BAND, "band")         \
+    X(BOR, "bor")           \
+    X(BXOR, "bxor")         \
+    X(LAND, "land")         \
+    X(LOR, "lor")           \
+    X(LXOR, "lxor")
 typedef enum {
 #define TUTTI_REDOP_ENUM(id, name) TUTTI_##id,
     TUTTI_REDOP_LIST(TUTTI_REDOP_ENUM)
 #undef TUTTI_REDOP_ENUM
-        TUTTI_REDOP_COUNT
+        TUTTI_REDOP_COUNT,
+    TUTTI_REDOP_LARGEST = 0x7fffffff /* what tutti_redop_create gives lies between these two */
 } tutti_redop;
+
+/* A reduction of the caller's own: out[i] = left[i] op right[i] for i < count. out is the same memory as left or as right,
+ * or apart from both. */
+typedef void tutti_redop_fn(void *ctx, const void *left, const void *right, void *out, size_t count);
 
 #define TUTTI_COLL_LIST(X)              \
     X(ALLREDUCE, "allreduce")           \

@@ -27,6 +27,16 @@ struct tutti_topo_kind_info {
 };
 bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret);
 
+/* The variables of the environment that Tutti knows; and the i-th TUTTI_ variable that is set and not known. */
+struct tutti_variable {
+    const char *name, *dflt, *meaning;
+};
+bool tutti_variable_get(size_t i, struct tutti_variable *ret);
+struct tutti_unknown_variable {
+    char name[64], near[160]; /* near: "did you mean ...?" or "" */
+};
+bool tutti_variable_unknown(size_t i, struct tutti_unknown_variable *ret);
+
 /* Names of the enumerations; find returns -1 and an error with near matches when there is no such name. */
 const char *tutti_coll_name(tutti_coll c);
 const char *tutti_dtype_name(tutti_dtype d);
@@ -182,7 +192,7 @@ struct tutti_sim_options {
     void *progress_ctx;
 };
 struct tutti_sim;
-/* `schedule` must hold all ranks. The result stands alone afterwards, but for the topology. */
+/* `schedule` must hold all ranks. The result stands alone afterwards. */
 tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count, tutti_dtype dtype,
                            const struct tutti_sim_options *options, struct tutti_sim **ret, struct tutti_error *err);
 void tutti_sim_free(struct tutti_sim *sim); /* accepts NULL */
@@ -302,7 +312,7 @@ struct tutti_model_tensor {
 bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_model_tensor *ret);
 void tutti_model_write(const struct tutti_model *model, FILE *out); /* as a profile */
 
-/* Predicted times of collectives on a network, remembered. Borrows the topology. algo NULL: the planner chooses for every size. */
+/* Predicted times of collectives on a network, remembered. algo NULL: the planner chooses for every size. */
 struct tutti_prices;
 tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow, struct tutti_prices **ret,
                                struct tutti_error *err);
@@ -335,7 +345,7 @@ struct tutti_trainsim_info {
 };
 void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim_info *ret);
 struct tutti_trainsim_bucket {
-    const char *first, *last; /* tensors; live as long as the model */
+    const char *first, *last; /* tensors; live as long as the result */
     uint32_t tensors;
     uint64_t offset_bytes, bytes;
     const char *algo;
@@ -376,12 +386,13 @@ tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t co
  * (read), written into the receiver's place by this rank's reduction (write), through a box in shared memory (box). */
 struct tutti_comm_explained {
     size_t size;       /* set by the caller: sizeof of this struct as it knows it; as much is filled */
-    const char *algo;  /* a constant */
+    const char *algo;  /* lives as long as the communicator */
     char options[160]; /* "k=v,k=v" */
     uint32_t segments;
     uint64_t message, read, write, box;
     double predicted_us, bound_us;
     double own_us; /* predicted_us when all buffers are memory of tutti_mem_alloc */
+    const char *origin; /* what decided: "planner", "named", "tuning" or "plan" (a file of the user) */
 };
 tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                                 struct tutti_comm_explained *ret, struct tutti_error *err);
@@ -417,8 +428,12 @@ struct tutti_speeds {
         double bytes_per_s, latency_us, overhead_us;
     } shm, tcp;
     double gamma_ns_per_byte;
+    double taken; /* the part of the cores that other processes used while this was measured ... */
+    bool steady;  /* ... is small: kept for a day; else kept for a minute, and predictions may be off */
 };
 tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret, struct tutti_error *err);
+/* What protects the bytes on its sockets, in words: "encrypted (AES-256-GCM)"; "no sockets" inside a host. */
+void tutti_comm_guard(const struct tutti_comm *comm, char *buf, size_t cap);
 /* Where speeds are kept; "" for nowhere. Returns buf. */
 char *tutti_speeds_path(char *buf, size_t cap);
 

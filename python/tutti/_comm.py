@@ -1,15 +1,39 @@
 """Communicators and requests on raw memory: addresses, counts, names of data types. Arrays are `tutti.Communicator`'s business."""
 
 import ctypes
+import operator
 import os
 import threading
 from ctypes import byref, c_void_p
 from typing import Any, List, Optional, Sequence
 
-from . import _lib
+from . import _exit, _lib
 from ._lib import BLOCKS, COLLECTIVES, DTYPE_BYTES, DTYPES, REDOPS, lib
 
 _environment = threading.Lock()
+
+
+def check_op(op: Any) -> str:
+    """The name of a reduction."""
+    if op not in REDOPS:
+        raise ValueError(f"op is {op!r}: one of {', '.join(REDOPS)}")
+    return op
+
+
+def check_rank(value: Any, size: int, what: str) -> int:
+    """A rank: root or peer."""
+    rank = operator.index(value)
+    if not 0 <= rank < size:
+        raise ValueError(f"{what} is {rank}: the ranks are 0 to {size - 1}")
+    return rank
+
+
+def _check_int(value: Any, what: str) -> int:
+    """A number that fits C's int: ctypes would cut off the rest without a word."""
+    number = operator.index(value)
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"{what} is {number}: at most 2^31 - 1")
+    return number
 
 
 def _text(value: Optional[str]) -> Optional[bytes]:
@@ -124,24 +148,37 @@ class RawCommunicator:
         algo: Optional[str] = None,
         reproducible: bool = False,
         timeout: Optional[float] = None,
+        plan: Optional[str] = None,
+        tuning: Optional[str] = None,
+        encrypt: bool = False,
+        checksum: Optional[bool] = None,
     ) -> None:
         self._handle: Optional[int] = None
         if (rank is None) != (size is None):
             raise ValueError("rank and size are given together or not at all")
+        if rank is not None and size is not None:
+            check_rank(rank, operator.index(size), "rank")
+        if timeout is not None and not 0 <= timeout < 1e12:
+            raise ValueError(f"timeout is {timeout}: seconds, not negative")
         o = _lib.CommOptions(size=ctypes.sizeof(_lib.CommOptions), local_rank=local_rank, insecure=insecure, reproducible=reproducible)
         o.key_file, o.iface, o.transport = _text(key_file), _text(iface), _text(transport)
         o.topo, o.algo, o.timeout_us = _text(topo), _text(algo), int((timeout or 0) * 1e6)
+        o.plan, o.tuning, o.encrypt = _text(plan), _text(tuning), encrypt
+        o.checksum = 0 if checksum is None else 1 if checksum else -1
         if rank is None or size is None:
             self._handle = _lib.open_comm(o)
+            _exit.note(self)
             return
         o.given, o.rank, o.ranks, o.rendezvous = True, rank, size, _text(rendezvous)
         with _LauncherVariables(rank, size, rendezvous):
             self._handle = _lib.open_comm(o)
+        _exit.note(self)
 
     @classmethod
     def _adopt(cls, handle: int) -> "RawCommunicator":
         new = cls.__new__(cls)
         new._handle = handle
+        _exit.note(new)
         return new
 
     @property
@@ -166,12 +203,12 @@ class RawCommunicator:
 
     def split(self, color: int, key: int = 0) -> Optional[Any]:
         """Collective: ranks with the same color form a new communicator, ordered by (key, rank); None where color < 0."""
-        handle = _lib.split_comm(self._open(), color, key)
+        handle = _lib.split_comm(self._open(), _check_int(color, "color"), _check_int(key, "key"))
         return None if handle is None else type(self)._adopt(handle)
 
     def abort(self, reason: str) -> None:
         """Makes every present and future call fail on all ranks with `reason`. Never blocks."""
-        lib.tutti_comm_abort(self._open(), reason.encode())
+        lib.tutti_comm_abort(self._open(), reason.encode(errors="replace"))
 
     def report(self) -> str:
         """Collective: who is slow, in words."""
@@ -186,15 +223,15 @@ class RawCommunicator:
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: Any, *_: object) -> None:
         if kind is not None and self._handle is not None:
-            self.abort(f"rank {self.rank} left with an exception")
+            self.abort(f"left with {_exit.describe(error)}")
         self.close()
 
     # ---- raw calls: addresses ----
 
     def _arguments(self, name: str, count: int, dtype: str, op: str, root: int) -> List[int]:
-        more = {"op": REDOPS[op], "root": root}
+        more = {"op": REDOPS[check_op(op)], "root": check_rank(root, self.size, "root")}
         return [count, DTYPES[dtype]] + [more[m] for m in COLLECTIVES[name]]
 
     def call(self, name: str, src: int, dst: int, count: int, dtype: str, op: str = "sum", root: int = 0) -> None:
@@ -228,5 +265,5 @@ class RawCommunicator:
         """`reduce_scatter` or `all_gather` with blocks of any length: counts[r] elements for rank r, equal on all ranks."""
         comm = self._open()
         array = (ctypes.c_size_t * len(counts))(*counts)
-        more = [REDOPS[op]] if name == "reduce_scatter" else []
+        more = [REDOPS[check_op(op)]] if name == "reduce_scatter" else []
         _lib.check(comm, getattr(lib, f"tutti_{name}_v")(comm, src, dst, array, DTYPES[dtype], *more))

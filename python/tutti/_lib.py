@@ -14,11 +14,14 @@ from typing import Dict, Iterator, List, Optional
 OK = 0
 IN_PROGRESS = 1
 TIMEOUT = -42
+DIFFERS = -61
 
 # In the order of TUTTI_DTYPE_LIST, TUTTI_REDOP_LIST of <tutti/types.h>.
-DTYPES: Dict[str, int] = {name: i for i, name in enumerate(("f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"))}
-DTYPE_BYTES: Dict[str, int] = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i8": 1, "u8": 1, "i32": 4, "i64": 8}
-REDOPS: Dict[str, int] = {name: i for i, name in enumerate(("sum", "prod", "min", "max", "avg"))}
+_DTYPES = ("f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64", "i16", "u16", "u32", "u64")
+DTYPES: Dict[str, int] = {name: i for i, name in enumerate(_DTYPES)}
+DTYPE_BYTES: Dict[str, int] = {name: int(name.lstrip("bfiu")) // 8 for name in _DTYPES}
+LOGIC = ("band", "bor", "bxor", "land", "lor", "lxor")  # of integers
+REDOPS: Dict[str, int] = {name: i for i, name in enumerate(("sum", "prod", "min", "max", "avg") + LOGIC)}
 
 
 class Error(RuntimeError):
@@ -54,6 +57,10 @@ class CommOptions(ctypes.Structure):
         ("algo", c_char_p),
         ("reproducible", c_bool),
         ("timeout_us", c_uint64),
+        ("plan", c_char_p),
+        ("tuning", c_char_p),
+        ("encrypt", c_bool),
+        ("checksum", c_int),
     ]
 
 

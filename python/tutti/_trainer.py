@@ -99,6 +99,12 @@ class _Group(ctypes.Structure):
     ]
 
 
+class _PolicyInfo(ctypes.Structure):
+    """struct tutti_policy_info."""
+
+    _fields_ = [("deferred", c_bool), ("sharded", c_bool)]
+
+
 if AVAILABLE:
     _trainer = c_void_p
     _declare("tutti_trainer_open", c_void_p, POINTER(_Options), POINTER(_trainer), _err)
@@ -116,6 +122,8 @@ if AVAILABLE:
     _declare("tutti_trainer_put_range", _trainer, c_size_t, c_size_t, c_size_t, c_void_p)
     for _name in ("average", "step", "flush", "reload"):
         _declare("tutti_trainer_" + _name, _trainer)
+    _declare("tutti_trainer_use", _trainer, c_size_t, c_bool)
+    _declare("tutti_policy_describe", c_char_p, POINTER(_PolicyInfo), _err)
     _declare("tutti_trainer_sync", _trainer, c_bool)
     _declare("tutti_trainer_set_scale", _trainer, c_double)
     _declare("tutti_trainer_state_name", _trainer, c_size_t, c_size_t, result=c_char_p)
@@ -128,6 +136,14 @@ if AVAILABLE:
     _declare("tutti_trainer_launch", _trainer, c_size_t, POINTER(_Launch), result=c_bool)
     _declare("tutti_trainer_last_error", _trainer, result=_err)
     _declare("tutti_trainer_close", _trainer, result=None)
+
+
+def describe_policy(name: str) -> Tuple[bool, bool]:
+    """(does step() return before parameters are updated?, are updates on shards, without averages on any rank?)"""
+    info, err = _PolicyInfo(), _ErrorStruct()
+    if lib.tutti_policy_describe(name.encode(), byref(info), byref(err)):
+        raise err.exception()
+    return info.deferred, info.sharded
 
 
 class Trainer:
@@ -214,6 +230,10 @@ class Trainer:
     def average(self) -> None:
         """Waits for the averaged gradients; step() goes on with what the caller makes of them."""
         self._check(lib.tutti_trainer_average(self._handle))
+
+    def use(self, index: int, use: bool) -> None:
+        """Between average and step: whether the step updates the tensor."""
+        self._check(lib.tutti_trainer_use(self._handle, index, use))
 
     def step(self) -> None:
         """The backward pass is over."""

@@ -32,6 +32,36 @@ static tutti_status check_problem(const struct tt_problem *p, struct tutti_error
     return TUTTI_OK;
 }
 
+bool tt_problem_ordered(const struct tt_problem *p)
+{
+    bool average = p->redop == TUTTI_AVG && tt_dtype_is_integer(p->dtype);
+    return tt_coll_sums(p->coll) && p->ranks > 1 && (p->ordered || average);
+}
+
+/* "direct, oneshot": those that sum an element in one place, in rank order. */
+static void name_ordered(tutti_coll coll, char *buf, size_t cap)
+{
+    size_t n, used = 0;
+    const struct tt_algo *const *table = tt_algo_table(&n);
+    for (size_t i = 0; i < n && used < cap; i++)
+        if (table[i]->rank_order && table[i]->colls >> coll & 1u)
+            used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? ", " : "", table[i]->name);
+}
+
+static tutti_status check_order(const struct tt_algo *al, const struct tt_problem *p, struct tutti_error *why)
+{
+    if (al->rank_order || !tt_problem_ordered(p))
+        return TUTTI_OK;
+    char others[80] = "";
+    name_ordered(p->coll, others, sizeof others);
+    if (p->ordered)
+        return tt_fail(why, TUTTI_ERR_REFUSED, "%s does not reduce in rank order, and the reduction does not commute (possible: %s)",
+                       al->name, others);
+    return tt_fail(why, TUTTI_ERR_REFUSED,
+                   "%s forms sums on the way, and those of %s would wrap before the average is taken (possible: %s)", al->name,
+                   tt_dtype_name(p->dtype), others);
+}
+
 static tutti_status check_topo(const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *why)
 {
     if (!a->topo && al->needs_topo)
@@ -47,6 +77,8 @@ tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *
     tutti_status st = check_problem(&a->problem, why);
     if (st == TUTTI_OK && !(al->colls >> a->problem.coll & 1u))
         st = not_offered(al, a->problem.coll, why);
+    if (st == TUTTI_OK)
+        st = check_order(al, &a->problem, why);
     if (st == TUTTI_OK)
         st = tt_options_check(al, &a->options, why);
     if (st == TUTTI_OK)

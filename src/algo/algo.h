@@ -15,8 +15,12 @@ struct tt_problem {
     uint32_t ranks, root;
     uint64_t count; /* elements of the whole vector */
     tutti_dtype dtype;
-    tutti_redop redop;
+    tutti_redop redop; /* a function of the caller's: TUTTI_SUM */
+    bool ordered;      /* it does not commute: contributions are combined in rank order */
 };
+/* Must one operation combine all contributions of an element, in rank order? Reductions that do not commute, and averages of
+ * integers: a sum that travels would have to wrap. */
+bool tt_problem_ordered(const struct tt_problem *p);
 
 enum { TT_MAX_OPTIONS = 8 };
 struct tt_option_value {
@@ -64,6 +68,7 @@ struct tt_algo {
     const char *name;
     const char *desc;  /* one line, printed by `tutti algos` */
     const char *needs; /* what it demands: "any number of ranks", "a torus or mesh", ... */
+    const char *home;  /* kinds of networks it was made for, "dln dln2d"; NULL: none in particular. There it is priced first */
     unsigned colls;    /* bit set of 1u << tutti_coll */
     bool needs_topo;
     bool uses_topo; /* goes without, but looks at the topology where there is one */

@@ -138,6 +138,7 @@ static tutti_status bucket_shape(const struct tt_algo_args *a, struct tt_shape *
 {
     (void)err;
     struct grid g = make_grid(a->topo);
+    s->grid = !separate(a);
     s->chunks = g.n ? 2 * g.n * g.ranks : 1;
     s->nbufs = s->coll == TUTTI_REDUCE_SCATTER ? TT_BUF_SCRATCH + 1 : TT_BUF_SCRATCH;
     return TUTTI_OK;
@@ -257,6 +258,7 @@ const struct tt_algo tt_algo_bucket = {
     .name = "bucket",
     .desc = "rings along every dimension of a torus at once, in both directions: least load on every link",
     .needs = "a torus (any number of dimensions, any sizes)",
+    .home = "torus hypercube",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
     .needs_topo = true,
     .options = bucket_options,

@@ -288,6 +288,7 @@ const struct tt_algo tt_algo_flex = {
     .name = "flex",
     .desc = "reduce-scatter and all-gather along a hierarchy with uneven groups, links and shares (after FlexReduce, DAC 2020)",
     .needs = "a hierarchy: a tree, nics or star, or a file whose network is a tree; at most 4096 ranks",
+    .home = "tree nics",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
     .needs_topo = true,
     .weighs = true,

@@ -80,6 +80,7 @@ const struct tt_algo tt_algo_hdrm = {
     .name = "hdrm",
     .desc = "halving-doubling with ranks mapped to a BiGraph: no link between switches is wanted twice (EFLOPS)",
     .needs = "a bigraph of powers of two",
+    .home = "bigraph",
     .colls = TT_COLLS(ALLREDUCE),
     .needs_topo = true,
     .probe = probe,

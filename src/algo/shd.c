@@ -377,6 +377,7 @@ const struct tt_algo tt_algo_shd = {
     .name = "shd",
     .desc = "shift halving-doubling: cyclic distances p/2 .. 1 in the order that suits the network, both ways round if asked",
     .needs = "any number of ranks; direct on a distributed loop network",
+    .home = "dln dln2d dsn",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
     .uses_topo = true,
     .options = shd_options,

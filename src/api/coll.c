@@ -1,132 +1,239 @@
 /* Public collectives, blocking and persistent: each says what it is in a tt_call. */
 #include "api/api.h"
 
+#include <stdlib.h>
+
 #include "comm/comm.h"
 
-static tutti_status run(struct tutti_comm *comm, const struct tt_call *call)
+/* The same call with the caller's own reduction, if that is what is asked for. */
+static const struct tt_call *resolve(const struct tt_call *call, struct tt_call *own)
 {
-    return tt_comm_run((struct tt_comm *)comm, call);
+    const struct tt_userop *user = (unsigned)call->redop < TUTTI_REDOP_COUNT ? NULL : api_userop(call->redop);
+    if (!user)
+        return call;
+    *own = *call;
+    own->redop = TUTTI_SUM;
+    own->user = user;
+    return own;
 }
 
-static tutti_status make(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **ret)
+static tutti_status run(const char *function, struct tutti_comm *comm, const struct tt_call *call)
 {
+    struct tt_call own;
+    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
+    return c ? tt_comm_run(c, resolve(call, &own)) : TUTTI_ERR_ARG;
+}
+
+static tutti_status make(const char *function, struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **ret)
+{
+    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
     struct tt_request *r = NULL;
-    tutti_status st = tt_request_make((struct tt_comm *)comm, call, &r);
+    struct tt_call own;
+    tutti_status st = c ? api_given_all(function, NULL, "ret", ret, NULL) : TUTTI_ERR_ARG;
     if (!st)
-        *ret = (struct tutti_request *)r;
-    return st;
+        st = tt_request_make(c, resolve(call, &own), &r);
+    void *handle = st ? NULL : api_make(API_REQUEST, r, comm, NULL);
+    if (!handle) {
+        tt_request_free(r);
+        return st ? st : TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
+    return TUTTI_OK;
 }
 
 tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op});
+    return run(__func__, comm,
+               &(struct tt_call){.coll = TUTTI_ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op});
 }
 
 tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
                                   struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op}, ret);
+    return make(__func__, comm,
+                &(struct tt_call){.coll = TUTTI_ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op}, ret);
 }
 
 tutti_status tutti_reduce_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op});
+    return run(__func__, comm,
+               &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op});
 }
 
 tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
                                        struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op},
-                ret);
+    return make(__func__, comm,
+                &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op}, ret);
 }
 
 tutti_status tutti_all_gather(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
+    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
 }
 
 tutti_status tutti_all_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype,
                                    struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype}, ret);
+    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype}, ret);
 }
 
 tutti_status tutti_broadcast(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_BROADCAST, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
+    return run(__func__, comm,
+               &(struct tt_call){.coll = TUTTI_BROADCAST, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
 }
 
 tutti_status tutti_broadcast_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
                                   struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_BROADCAST, .in = in, .out = out, .count = count, .dtype = dtype, .root = root}, ret);
+    return make(__func__, comm,
+                &(struct tt_call){.coll = TUTTI_BROADCAST, .in = in, .out = out, .count = count, .dtype = dtype, .root = root}, ret);
 }
 
 tutti_status tutti_reduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
                           uint32_t root)
 {
-    return run(comm,
+    return run(__func__, comm,
                &(struct tt_call){.coll = TUTTI_REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op, .root = root});
 }
 
 tutti_status tutti_reduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
                                uint32_t root, struct tutti_request **ret)
 {
-    return make(comm,
+    return make(__func__, comm,
                 &(struct tt_call){.coll = TUTTI_REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op, .root = root},
                 ret);
 }
 
 tutti_status tutti_gather(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
+    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
 }
 
 tutti_status tutti_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
                                struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root}, ret);
+    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root},
+                ret);
 }
 
 tutti_status tutti_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
+    return run(__func__, comm,
+               &(struct tt_call){.coll = TUTTI_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
 }
 
 tutti_status tutti_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
                                 struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root}, ret);
+    return make(__func__, comm,
+                &(struct tt_call){.coll = TUTTI_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root}, ret);
 }
 
 tutti_status tutti_all_to_all(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype});
+    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype});
 }
 
 tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype,
                                    struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype}, ret);
+    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype}, ret);
 }
 
 tutti_status tutti_barrier(struct tutti_comm *comm)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_BARRIER});
+    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_BARRIER});
 }
 
 tutti_status tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **ret)
 {
-    return make(comm, &(struct tt_call){.coll = TUTTI_BARRIER}, ret);
+    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_BARRIER}, ret);
 }
 
 tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
                                     tutti_redop op)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op});
+    tutti_status st = api_given(NULL, "counts", counts);
+    return st ? st
+              : run(__func__, comm,
+                    &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op});
 }
 
 tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype)
 {
-    return run(comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype});
+    tutti_status st = api_given(NULL, "counts", counts);
+    return st ? st
+              : run(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype});
+}
+
+tutti_status tutti_reduce_scatter_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
+                                         tutti_redop op, struct tutti_request **ret)
+{
+    const struct tt_call call = {
+        .coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op};
+    tutti_status st = api_given(NULL, "counts", counts);
+    return st ? st : make(__func__, comm, &call, ret);
+}
+
+tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
+                                     struct tutti_request **ret)
+{
+    const struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype};
+    tutti_status st = api_given(NULL, "counts", counts);
+    return st ? st : make(__func__, comm, &call, ret);
+}
+
+/* ---- blocks of any length ---- */
+
+/* Block behind block, where the caller gives no places. */
+static const size_t *packed(const size_t *counts, const size_t *displs, size_t n, size_t *room)
+{
+    size_t at = 0;
+    for (size_t i = 0; !displs && i < n; i++) {
+        room[i] = at;
+        at += counts[i]; /* where this wraps, all blocks together are too many, which the engine refuses */
+    }
+    return displs ? displs : room;
+}
+
+/* Runs the call (ret NULL) or makes a request of it. */
+static tutti_status exchange(const char *function, struct tutti_comm *comm, struct tt_call *call, const struct tt_blocks *given,
+                             struct tutti_request **ret)
+{
+    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
+    tutti_status st = c ? api_given_all(function, NULL, "send_counts", given->send_counts, "recv_counts", given->recv_counts, NULL)
+                        : TUTTI_ERR_ARG;
+    if (st)
+        return st;
+    size_t n = tt_comm_size(c), *room = given->send_at && given->recv_at ? NULL : tt_alloc(2 * n, sizeof *room);
+    if (!room && (!given->send_at || !given->recv_at))
+        return api_bad(function, NULL, TUTTI_ERR_MEMORY, "out of memory (displacements)");
+    struct tt_blocks blocks = {.send_counts = given->send_counts,
+                               .send_at = packed(given->send_counts, given->send_at, n, room),
+                               .recv_counts = given->recv_counts,
+                               .recv_at = packed(given->recv_counts, given->recv_at, n, room ? room + n : NULL)};
+    call->blocks = &blocks;
+    st = ret ? make(function, comm, call, ret) : run(function, comm, call);
+    free(room);
+    return st;
+}
+
+tutti_status tutti_all_to_all_v(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs, void *out,
+                                const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype)
+{
+    const struct tt_blocks blocks = {send_counts, send_displs, recv_counts, recv_displs};
+    struct tt_call call = {.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .dtype = dtype};
+    return exchange(__func__, comm, &call, &blocks, NULL);
+}
+
+tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs,
+                                     void *out, const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype,
+                                     struct tutti_request **ret)
+{
+    const struct tt_blocks blocks = {send_counts, send_displs, recv_counts, recv_displs};
+    struct tt_call call = {.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .dtype = dtype};
+    tutti_status st = api_given(NULL, "ret", ret);
+    return st ? st : exchange(__func__, comm, &call, &blocks, ret);
 }

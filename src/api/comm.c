@@ -7,12 +7,6 @@
 
 #include "comm/comm.h"
 
-/* The public object is comm's own; no wrapper stands between a call and the engine. */
-static struct tt_comm *inner(struct tutti_comm *c)
-{
-    return (struct tt_comm *)c;
-}
-
 static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_config *c, struct tutti_error *err)
 {
     if (!o->given)
@@ -30,10 +24,6 @@ static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_
 
 static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_config *c, struct tutti_error *err)
 {
-    if (!o)
-        return TUTTI_OK;
-    if (o->size != sizeof *o)
-        return tt_fail(err, TUTTI_ERR_ARG, "options: size field is not sizeof(struct tutti_comm_options)");
     if (o->iface && strlen(o->iface) >= sizeof c->boot.iface)
         return tt_fail(err, TUTTI_ERR_ARG, "interface filter is longer than %zu characters", sizeof c->boot.iface - 1);
     if (o->iface)
@@ -42,29 +32,46 @@ static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_con
     c->transport = o->transport ? o->transport : c->transport;
     c->topo = o->topo ? o->topo : c->topo;
     c->algo = o->algo ? o->algo : c->algo;
+    c->plan = o->plan ? o->plan : c->plan;
+    c->tuning = o->tuning ? o->tuning : c->tuning;
     c->reproducible = c->reproducible || o->reproducible;
+    c->boot.encrypt = c->boot.encrypt || o->encrypt;
+    c->checksum = o->checksum ? o->checksum : c->checksum;
     if (o->timeout_us)
-        c->timeout_ns = c->boot.timeout_ns = o->timeout_us * 1000;
-    return identity(o, c, err);
+        c->timeout_ns = c->boot.timeout_ns = o->timeout_us < UINT64_MAX / 1000 ? o->timeout_us * 1000 : UINT64_MAX;
+    tutti_status st = o->key_file ? tt_boot_key(&c->boot, o->key_file, err) : TUTTI_OK;
+    return st ? st : identity(o, c, err);
+}
+
+/* A handle for a communicator, which is closed on failure. NULL stays NULL: this rank has none. */
+static tutti_status wrap(struct tt_comm *c, struct tutti_comm **ret, struct tutti_error *err)
+{
+    void *handle = c ? api_make(API_COMM, c, NULL, err) : NULL;
+    if (c && !handle) {
+        tt_comm_close(c);
+        return TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
+    return TUTTI_OK;
 }
 
 tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm, struct tutti_error *err)
 {
+    struct tutti_comm_options given = {0};
     struct tt_comm_config c;
     struct tt_comm *comm;
-    if (!ret_comm)
-        return tt_fail(err, TUTTI_ERR_ARG, "no place for the communicator");
-    if (options && options->key_file)
-        setenv("TUTTI_KEY_FILE", options->key_file, 1);
-    bool mpi = options && options->size == sizeof *options && options->transport && tt_streq(options->transport, "mpi");
-    tutti_status st = mpi ? tt_comm_options_from_env(&c, err) : tt_comm_from_env(&c, err);
+    tutti_status st = api_given(err, "ret_comm", ret_comm);
+    if (!st && options)
+        st = api_struct("tutti_comm_options", options, &given, err);
+    if (st)
+        return st;
+    bool mpi = given.transport && tt_streq(given.transport, "mpi");
+    st = mpi ? tt_comm_options_from_env(&c, err) : tt_comm_from_env(&c, err);
     if (!st)
-        st = merge(options, &c, err);
+        st = merge(&given, &c, err);
     if (!st)
         st = tt_comm_open(&c, &comm, err);
-    if (!st)
-        *ret_comm = (struct tutti_comm *)comm;
-    return st;
+    return st ? st : wrap(comm, ret_comm, err);
 }
 
 static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
@@ -77,92 +84,106 @@ static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, voi
 tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
                                    struct tutti_comm **ret_comm, struct tutti_error *err)
 {
+    struct tutti_comm_options given = {0};
     struct tt_comm_config c;
     struct tt_comm *comm;
-    if (!ret_comm || !parent || parent->rank >= parent->ranks)
-        return tt_fail(err, TUTTI_ERR_ARG, "a place for the communicator and a parent with ranks are needed");
+    tutti_status st = api_given(err, "parent", parent, "ret_comm", ret_comm);
+    if (!st && (parent->rank >= parent->ranks || !parent->gather))
+        st = api_bad(__func__, err, TUTTI_ERR_ARG, "rank %u of %u, %s gather", parent->rank, parent->ranks, parent->gather ? "with" : "no");
+    if (!st && options)
+        st = api_struct("tutti_comm_options", options, &given, err);
+    if (!st)
+        st = tt_comm_options_from_env(&c, err);
+    uint64_t meeting_ns = st ? 0 : c.boot.timeout_ns;
+    if (!st)
+        st = merge(&given, &c, err);
+    if (st)
+        return st;
     struct tt_boot_parent p = {.rank = parent->rank,
                                .size = parent->ranks,
                                .local_rank = parent->local_rank,
                                .gather = parent_gather,
                                .ctx = (void *)(uintptr_t)parent};
-    tutti_status st = tt_comm_options_from_env(&c, err);
-    uint64_t meeting_ns = st ? 0 : c.boot.timeout_ns;
-    if (!st)
-        st = merge(options, &c, err);
     c.boot.timeout_ns = meeting_ns;
     c.parent = &p;
-    if (!st)
-        st = tt_comm_open(&c, &comm, err);
-    if (!st)
-        *ret_comm = (struct tutti_comm *)comm;
-    return st;
+    st = tt_comm_open(&c, &comm, err);
+    return st ? st : wrap(comm, ret_comm, err);
 }
 
 void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll)
 {
-    tt_comm_algo_of(inner(comm), coll);
+    struct tt_comm *c = api_need(COMM, comm);
+    if ((unsigned)coll >= TUTTI_COLL_COUNT)
+        api_stop(__func__, "there is no collective %d", (int)coll);
+    tt_comm_algo_of(c, coll);
 }
 
 void tutti_comm_on_idle(struct tutti_comm *comm, void (*idle)(void *ctx), void *ctx)
 {
-    tt_comm_on_idle(inner(comm), idle, ctx);
+    tt_comm_on_idle(api_need(COMM, comm), idle, ctx);
 }
 
 uint32_t tutti_comm_rank(const struct tutti_comm *comm)
 {
-    return tt_comm_rank((const struct tt_comm *)comm);
+    return tt_comm_rank(api_need(COMM, comm));
 }
 
 uint32_t tutti_comm_size(const struct tutti_comm *comm)
 {
-    return tt_comm_size((const struct tt_comm *)comm);
+    return tt_comm_size(api_need(COMM, comm));
 }
 
 tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **ret_comm, struct tutti_error *err)
 {
-    struct tt_comm *child = NULL;
-    tutti_status st = tt_comm_split(inner(comm), color, key, &child, err);
+    struct tt_comm *child = NULL, *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret_comm", ret_comm) : TUTTI_ERR_ARG;
     if (!st)
-        *ret_comm = (struct tutti_comm *)child;
-    return st;
+        st = tt_comm_split(c, color, key, &child, err);
+    return st ? st : wrap(child, ret_comm, err);
 }
 
 void tutti_comm_abort(struct tutti_comm *comm, const char *reason)
 {
-    tt_comm_abort(inner(comm), reason);
+    tt_comm_abort(api_need(COMM, comm), reason);
 }
 
 const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm)
 {
-    return tt_comm_last_error((const struct tt_comm *)comm);
+    const struct tt_comm *c = api_peek(API_COMM, comm);
+    return c ? tt_comm_last_error(c) : api_refusal();
 }
 
 tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct tutti_error *err)
 {
-    return tt_comm_report(inner(comm), ret_text, err);
+    struct tt_comm *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret_text", ret_text) : TUTTI_ERR_ARG;
+    return st ? st : tt_comm_report(c, ret_text, err);
+}
+
+static void wait_for(void *request)
+{
+    tt_request_wait(request); /* its error, if any, is the communicator's, and closing says nothing of errors */
 }
 
 void tutti_comm_close(struct tutti_comm *comm)
 {
-    tt_comm_close(inner(comm));
-}
-
-tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory, struct tutti_error *err)
-{
-    return tt_comm_mem_alloc(inner(comm), bytes, ret_memory, err);
-}
-
-void tutti_mem_free(struct tutti_comm *comm, void *memory)
-{
-    tt_comm_mem_free(inner(comm), memory);
+    if (api_peek(API_COMM, comm))
+        api_each(API_REQUEST, comm, wait_for);
+    struct tt_comm *c = api_end(COMM, comm);
+    if (!c)
+        return;
+    api_memory_drop(c);
+    tt_comm_close(c);
 }
 
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                              struct tutti_comm_plan_info *ret, struct tutti_error *err)
 {
     struct tt_comm_plan_info info;
-    tutti_status st = tt_comm_plan(inner(comm), &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &info, err);
+    struct tt_comm *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_comm_plan(c, &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &info, err);
     if (!st)
         *ret = (struct tutti_comm_plan_info){info.algo, info.predicted_us, info.bound_us, info.fused, info.own_us};
     return st;
@@ -172,10 +193,14 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
                                 struct tutti_comm_explained *ret, struct tutti_error *err)
 {
     struct tt_comm_explained e;
+    struct tt_comm *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (st)
+        return st;
     size_t size = ret->size < sizeof *ret ? ret->size : sizeof *ret;
     if (size < offsetof(struct tutti_comm_explained, segments))
         return tt_fail(err, TUTTI_ERR_ARG, "explain: the size field is not set");
-    tutti_status st = tt_comm_explain(inner(comm), &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &e, err);
+    st = tt_comm_explain(c, &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &e, err);
     if (st)
         return st;
     struct tutti_comm_explained all = {.size = ret->size,
@@ -187,7 +212,8 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
                                        .box = e.carried.box,
                                        .predicted_us = e.predicted_us,
                                        .bound_us = e.bound_us,
-                                       .own_us = e.own_us};
+                                       .own_us = e.own_us,
+                                       .origin = e.origin};
     snprintf(all.options, sizeof all.options, "%s", e.options);
     memcpy(ret, &all, size);
     return TUTTI_OK;
@@ -195,40 +221,53 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
 
 tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer)
 {
-    return tt_comm_send(inner(comm), data, count, dtype, peer);
+    struct tt_comm *c = api_find(COMM, comm, NULL);
+    return c ? tt_comm_send(c, data, count, dtype, peer) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer)
 {
-    return tt_comm_recv(inner(comm), data, count, dtype, peer);
+    struct tt_comm *c = api_find(COMM, comm, NULL);
+    return c ? tt_comm_recv(c, data, count, dtype, peer) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_request_start(struct tutti_request *request)
 {
-    return tt_request_start((struct tt_request *)request);
+    struct tt_request *r = api_find(REQUEST, request, NULL);
+    return r ? tt_request_start(r) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_request_test(struct tutti_request *request)
 {
-    return tt_request_test((struct tt_request *)request);
+    struct tt_request *r = api_find(REQUEST, request, NULL);
+    return r ? tt_request_test(r) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_request_wait(struct tutti_request *request)
 {
-    return tt_request_wait((struct tt_request *)request);
+    struct tt_request *r = api_find(REQUEST, request, NULL);
+    return r ? tt_request_wait(r) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_request_join(struct tutti_request *request)
 {
-    return tt_request_join((struct tt_request *)request);
+    struct tt_request *r = api_find(REQUEST, request, NULL);
+    return r ? tt_request_join(r) : TUTTI_ERR_ARG;
 }
 
 const char *tutti_request_algo(const struct tutti_request *request)
 {
-    return tt_request_algo((const struct tt_request *)request);
+    return tt_request_algo(api_need(REQUEST, request));
 }
 
 void tutti_request_free(struct tutti_request *request)
 {
-    tt_request_free((struct tt_request *)request);
+    bool orphan = api_orphan(request);
+    struct tt_request *r = api_end(REQUEST, request);
+    if (r && !orphan)
+        tt_request_wait(r); /* one that is not started returns at once */
+    if (orphan)
+        tt_request_drop(r);
+    else
+        tt_request_free(r);
 }

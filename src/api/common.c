@@ -49,12 +49,35 @@ tutti_status api_close(FILE *f, const char *name, bool written, struct tutti_err
     return bad ? tt_fail(err, TUTTI_ERR_IO, "cannot write %s: %s", name, strerror(saved)) : TUTTI_OK;
 }
 
+tutti_status api_struct_of(const char *function, const char *name, const void *given, void *own, size_t bytes, struct tutti_error *err)
+{
+    enum { MOST = 4096 }; /* a size that is larger was never set */
+    size_t size;
+    if (!given)
+        return api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name);
+    memcpy(&size, given, sizeof size);
+    if (size < sizeof size || size > MOST)
+        return api_bad(function, err, TUTTI_ERR_ARG, "%s: set all of it to zero and `size` to its sizeof; size is %zu", name, size);
+    for (size_t i = bytes; i < size; i++)
+        if (((const char *)given)[i])
+            return api_bad(function, err, TUTTI_ERR_ARG, "%s: a field is set that version " TUTTI_VERSION " does not know", name);
+    memset(own, 0, bytes);
+    memcpy(own, given, size < bytes ? size : bytes);
+    memcpy(own, &bytes, sizeof bytes);
+    return TUTTI_OK;
+}
+
+tutti_status api_dtype(const char *function, tutti_dtype dtype, struct tutti_error *err)
+{
+    return (unsigned)dtype < TUTTI_DTYPE_COUNT ? TUTTI_OK : api_bad(function, err, TUTTI_ERR_ARG, "there is no data type %d", (int)dtype);
+}
+
 tutti_status api_problem(const struct tutti_plan_options *o, uint32_t ranks, struct tt_problem *ret, struct tutti_error *err)
 {
-    if (!o || o->size != sizeof *o)
-        return tt_fail(err, TUTTI_ERR_ARG, "options: size field is not sizeof(struct tutti_plan_options)");
     if ((unsigned)o->coll >= TUTTI_COLL_COUNT || (unsigned)o->dtype >= TUTTI_DTYPE_COUNT || (unsigned)o->redop >= TUTTI_REDOP_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "options: unknown collective, data type or reduction");
+    if (tt_coll_sums(o->coll) && !tt_redop_fits(o->redop, o->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG, "options: there is no %s of %s", tt_redop_name(o->redop), tt_dtype_name(o->dtype));
     if (o->root >= ranks)
         return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks (0..%u)", o->root, ranks, ranks - 1);
     *ret = (struct tt_problem){.coll = o->coll, .ranks = ranks, .root = o->root, .count = o->count, .dtype = o->dtype, .redop = o->redop};

@@ -19,7 +19,9 @@ tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err)
 {
     struct tt_boot_config c;
     const char *origin;
-    tutti_status st = tt_boot_from_env(&c, &origin, err);
+    tutti_status st = api_given(err, "ret", ret);
+    if (!st)
+        st = tt_boot_from_env(&c, &origin, err);
     if (st)
         return st;
     *ret = (struct tutti_identity){.rank = c.rank, .ranks = c.size, .local_rank = c.local_rank, .origin = origin};
@@ -30,6 +32,7 @@ tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err)
 void tutti_host(struct tutti_host *ret)
 {
     struct tt_host h;
+    api_must("ret", ret);
     tt_host_look(&h);
     host_out(&h, ret);
 }
@@ -38,6 +41,7 @@ bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
 {
     struct tt_comm_config c;
     struct tt_check k;
+    api_must("ret", ret);
     if (tt_comm_from_env(&c, NULL)) /* what is wrong with the variables is somebody else's finding */
         c = (struct tt_comm_config){.boot = {.size = 1, .local_rank = -1}};
     c.transport = transport ? transport : c.transport;
@@ -48,32 +52,34 @@ bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
     return true;
 }
 
-/* ---- the survey: the public object is comm's own ---- */
-
-static const struct tt_survey *inner(const struct tutti_survey *s)
-{
-    return (const struct tt_survey *)s;
-}
+/* ---- the survey ---- */
 
 tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret, struct tutti_error *err)
 {
     struct tt_comm_config c;
-    struct tt_survey *s;
-    tutti_status st = tt_comm_from_env(&c, err);
+    struct tt_survey *s = NULL;
+    tutti_status st = api_given(err, "ret", ret);
+    if (!st)
+        st = tt_comm_from_env(&c, err);
     if (st)
         return st;
     c.transport = transport ? transport : c.transport;
     st = tt_survey_make(&c, &s, err);
-    if (!st)
-        *ret = (struct tutti_survey *)s;
-    return st;
+    void *handle = st ? NULL : api_make(API_SURVEY, s, NULL, err);
+    if (!handle) {
+        tt_survey_free(s);
+        return st ? st : TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
+    return TUTTI_OK;
 }
 
 uint32_t tutti_survey_ranks(const struct tutti_survey *s, uint32_t *ret_mine)
 {
+    const struct tt_survey *survey = api_need(SURVEY, s);
     if (ret_mine)
-        *ret_mine = inner(s)->rank;
-    return inner(s)->ranks;
+        *ret_mine = survey->rank;
+    return survey->ranks;
 }
 
 /* Hosts are numbered in the order of their first ranks. */
@@ -93,9 +99,13 @@ static uint32_t host_number(const struct tt_survey *s, uint32_t rank)
 
 void tutti_survey_rank(const struct tutti_survey *s, uint32_t rank, struct tutti_survey_rank *ret)
 {
-    const struct tt_survey_rank *r = &inner(s)->at[rank];
+    const struct tt_survey *survey = api_need(SURVEY, s);
     char ip[INET_ADDRSTRLEN] = "";
-    *ret = (struct tutti_survey_rank){.pid = r->peer.pid, .failed = r->failed, .host_number = host_number(inner(s), rank)};
+    api_must("ret", ret);
+    if (rank >= survey->ranks)
+        api_stop(__func__, "there is no rank %u", rank);
+    const struct tt_survey_rank *r = &survey->at[rank];
+    *ret = (struct tutti_survey_rank){.pid = r->peer.pid, .failed = r->failed, .host_number = host_number(survey, rank)};
     host_out(&r->host, &ret->host);
     memcpy(ret->host.name, r->peer.host, sizeof ret->host.name);
     inet_ntop(AF_INET, &r->peer.addr_be, ip, sizeof ip);
@@ -104,14 +114,17 @@ void tutti_survey_rank(const struct tutti_survey *s, uint32_t rank, struct tutti
 
 int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to, const char **ret_transport)
 {
+    const struct tt_survey *survey = api_need(SURVEY, s);
+    if (from >= survey->ranks || to >= survey->ranks)
+        api_stop(__func__, "there is no rank %u", from >= survey->ranks ? from : to);
     if (ret_transport)
-        *ret_transport = tt_survey_transport(inner(s), from, to);
-    return inner(s)->reach[(size_t)from * inner(s)->ranks + to];
+        *ret_transport = tt_survey_transport(survey, from, to);
+    return survey->reach[(size_t)from * survey->ranks + to];
 }
 
 void tutti_survey_free(struct tutti_survey *s)
 {
-    tt_survey_free((struct tt_survey *)s);
+    tt_survey_free(api_end(SURVEY, s));
 }
 
 /* ---- speeds ---- */
@@ -119,10 +132,14 @@ void tutti_survey_free(struct tutti_survey *s)
 tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret, struct tutti_error *err)
 {
     struct tt_speeds s;
-    tutti_status st = tt_comm_speeds((struct tt_comm *)comm, again, &s, err);
+    struct tt_comm *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_comm_speeds(c, again, &s, err);
     if (st)
         return st;
-    struct tutti_speeds out = {.gamma_ns_per_byte = (double)s.gamma_fs / 1e6};
+    struct tutti_speeds out = {.gamma_ns_per_byte = (double)s.gamma_fs / 1e6, .taken = (double)s.taken / 1000};
+    out.steady = s.taken <= TT_TAKEN_MOST;
     out.shm.known = s.shm.bw > 0;
     out.shm.bytes_per_s = (double)s.shm.bw;
     out.shm.latency_us = api_us(s.shm.latency_ps);
@@ -135,8 +152,15 @@ tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti
     return TUTTI_OK;
 }
 
+void tutti_comm_guard(const struct tutti_comm *comm, char *buf, size_t cap)
+{
+    api_must("buf", buf);
+    tt_comm_guard(api_need(COMM, comm), buf, cap);
+}
+
 char *tutti_speeds_path(char *buf, size_t cap)
 {
+    api_must("buf", buf);
     if (!tt_speeds_path(buf, cap) && cap)
         buf[0] = '\0';
     return buf;

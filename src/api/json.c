@@ -5,80 +5,106 @@
 
 #include "base/json.h"
 
-struct tutti_json {
+struct api_json {
     struct tt_json_writer w;
     bool array[TT_JSON_DEPTH]; /* what each open level is */
     int depth;
+    bool whole; /* the one value of the document is there */
 };
 
 struct tutti_json *tutti_json_open(FILE *out)
 {
-    struct tutti_json *j = tt_zalloc(1, sizeof *j);
-    if (j)
-        tt_json_begin(&j->w, out);
+    api_must("out", out);
+    struct api_json *j = tt_zalloc(1, sizeof *j);
+    void *handle = j ? api_make(API_JSON, j, NULL, NULL) : NULL;
+    if (!handle) {
+        free(j);
+        return NULL;
+    }
+    tt_json_begin(&j->w, out);
+    return handle;
+}
+
+/* The document, where a value with this key (NULL: without one) comes next. */
+static struct api_json *next(struct tutti_json *document, const char *key, const char *function)
+{
+    struct api_json *j = api_needed(API_JSON, document, function);
+    bool needs_key = j->depth && !j->array[j->depth - 1];
+    if (needs_key != (key != NULL))
+        api_stop(function, needs_key ? "a value of an object needs a key" : "a value outside of objects has no key");
+    if (!j->depth && j->whole)
+        api_stop(function, "the document has its value already");
+    if (key)
+        tt_json_key(&j->w, key);
+    j->whole = true;
     return j;
 }
 
-static void key_of(struct tutti_json *j, const char *key)
+static void open_level(struct tutti_json *document, const char *key, bool array, const char *function)
 {
-    if (key)
-        tt_json_key(&j->w, key);
+    struct api_json *j = next(document, key, function);
+    if (j->depth == TT_JSON_DEPTH)
+        api_stop(function, "more than %d levels", (int)TT_JSON_DEPTH);
+    if (array)
+        tt_json_array(&j->w);
+    else
+        tt_json_object(&j->w);
+    j->array[j->depth++] = array;
 }
 
 void tutti_json_object(struct tutti_json *j, const char *key)
 {
-    key_of(j, key);
-    tt_json_object(&j->w);
-    j->array[j->depth++] = false;
+    open_level(j, key, false, __func__);
 }
 
 void tutti_json_array(struct tutti_json *j, const char *key)
 {
-    key_of(j, key);
-    tt_json_array(&j->w);
-    j->array[j->depth++] = true;
+    open_level(j, key, true, __func__);
 }
 
 void tutti_json_end(struct tutti_json *j)
 {
-    if (j->array[--j->depth])
-        tt_json_array_end(&j->w);
+    struct api_json *document = api_need(JSON, j);
+    if (!document->depth)
+        api_stop(__func__, "no object or array is open");
+    if (document->array[--document->depth])
+        tt_json_array_end(&document->w);
     else
-        tt_json_object_end(&j->w);
+        tt_json_object_end(&document->w);
 }
 
 void tutti_json_string(struct tutti_json *j, const char *key, const char *value)
 {
-    key_of(j, key);
-    tt_json_string(&j->w, value);
+    tt_json_string(&next(j, key, __func__)->w, value);
 }
 
 void tutti_json_u64(struct tutti_json *j, const char *key, uint64_t value)
 {
-    key_of(j, key);
-    tt_json_u64(&j->w, value);
+    tt_json_u64(&next(j, key, __func__)->w, value);
 }
 
 void tutti_json_real(struct tutti_json *j, const char *key, double value)
 {
-    key_of(j, key);
-    tt_json_real(&j->w, value);
+    tt_json_real(&next(j, key, __func__)->w, value);
 }
 
 void tutti_json_bool(struct tutti_json *j, const char *key, bool value)
 {
-    key_of(j, key);
-    tt_json_bool(&j->w, value);
+    tt_json_bool(&next(j, key, __func__)->w, value);
 }
 
 void tutti_json_null(struct tutti_json *j, const char *key)
 {
-    key_of(j, key);
-    tt_json_null(&j->w);
+    tt_json_null(&next(j, key, __func__)->w);
 }
 
 void tutti_json_close(struct tutti_json *j)
 {
-    tt_json_finish(&j->w);
-    free(j);
+    struct api_json *document = api_end(JSON, j);
+    if (!document)
+        return;
+    if (document->depth)
+        api_stop(__func__, "%d objects or arrays are still open", document->depth);
+    tt_json_finish(&document->w);
+    free(document);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "base/variables.h"
 
 enum { MAX_OPTIONS = 16 };
 
@@ -12,6 +13,7 @@ bool tutti_algo_get(size_t i, struct tutti_algo_info *ret)
     static const struct tutti_algo_option_info segments = {"segments", "K", "cut every chunk in K parts and pipeline them"};
     static _Thread_local struct tutti_algo_option_info options[MAX_OPTIONS];
     size_t n;
+    api_must("ret", ret);
     const struct tt_algo *const *table = tt_algo_table(&n);
     if (i >= n)
         return false;
@@ -72,58 +74,95 @@ static const char *const redop_names[] = {TUTTI_REDOP_LIST(SECOND)};
 
 int tutti_coll_find(const char *name, struct tutti_error *err)
 {
+    if (api_given(err, "name", name))
+        return -1;
     int i = tt_coll_find(name);
     return i >= 0 ? i : unknown("collective", name, coll_names, countof(coll_names), err);
 }
 
 int tutti_dtype_find(const char *name, struct tutti_error *err)
 {
+    if (api_given(err, "name", name))
+        return -1;
     int i = tt_dtype_find(name);
     return i >= 0 ? i : unknown("data type", name, dtype_names, countof(dtype_names), err);
 }
 
 int tutti_redop_find(const char *name, struct tutti_error *err)
 {
+    if (api_given(err, "name", name))
+        return -1;
     int i = tt_redop_find(name);
     return i >= 0 ? i : unknown("reduction", name, redop_names, countof(redop_names), err);
 }
 
 tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err)
 {
-    return tt_parse_size(text, ret_bytes, err);
+    tutti_status st = api_given(err, "text", text, "ret_bytes", ret_bytes);
+    return st ? st : tt_parse_size(text, ret_bytes, err);
 }
 
 tutti_status tutti_parse_rate(const char *text, double *ret_bytes_per_s, struct tutti_error *err)
 {
-    return tt_parse_rate(text, ret_bytes_per_s, err);
+    tutti_status st = api_given(err, "text", text, "ret_bytes_per_s", ret_bytes_per_s);
+    return st ? st : tt_parse_rate(text, ret_bytes_per_s, err);
 }
 
 tutti_status tutti_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err)
 {
-    return tt_parse_time(text, ret_ps, err);
+    tutti_status st = api_given(err, "text", text, "ret_ps", ret_ps);
+    return st ? st : tt_parse_time(text, ret_ps, err);
 }
 
 tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
 {
-    return tt_parse_u64(text, min, max, ret, err);
+    tutti_status st = api_given(err, "text", text, "ret", ret);
+    return st ? st : tt_parse_u64(text, min, max, ret, err);
 }
 
 char *tutti_format_size(uint64_t bytes, char *buf, size_t cap)
 {
+    api_must("buf", buf);
     return tt_format_size(bytes, buf, cap);
 }
 
 char *tutti_format_rate(double bytes_per_s, char *buf, size_t cap)
 {
+    api_must("buf", buf);
     return tt_format_rate(bytes_per_s, buf, cap);
 }
 
 char *tutti_format_us(double us, char *buf, size_t cap)
 {
+    api_must("buf", buf);
     return tt_format_time((uint64_t)(us * 1e6 + 0.5), buf, cap);
 }
 
 char *tutti_near_matches(const char *name, const char *const *names, size_t n, char *buf, size_t cap)
 {
+    api_must("name", name, "buf", buf);
+    if (n && !names)
+        api_stop(__func__, "names is NULL");
     return tt_near_matches(name, names, n, buf, cap);
+}
+
+bool tutti_variable_get(size_t i, struct tutti_variable *ret)
+{
+    size_t n;
+    api_must("ret", ret);
+    const struct tt_variable *all = tt_variables(&n);
+    if (i < n)
+        *ret = (struct tutti_variable){all[i].name, all[i].dflt, all[i].meaning};
+    return i < n;
+}
+
+bool tutti_variable_unknown(size_t i, struct tutti_unknown_variable *ret)
+{
+    struct tt_unknown_variable u;
+    api_must("ret", ret);
+    if (!tt_variable_unknown(i, &u))
+        return false;
+    memcpy(ret->name, u.name, sizeof ret->name);
+    memcpy(ret->near, u.near, sizeof ret->near);
+    return true;
 }

@@ -16,91 +16,109 @@ static tutti_status read_tuning(const char *path, struct tt_tuning **ret, struct
     return st;
 }
 
-tutti_status tutti_plan_make(const struct tutti_topo *topo, const struct tutti_plan_options *options, struct tutti_plan **ret_plan,
-                             struct tutti_error *err)
-{
-    if (!topo || !ret_plan)
-        return tt_fail(err, TUTTI_ERR_ARG, "plan: no topology given");
-    struct tt_problem problem;
-    struct tt_plan_options o;
-    struct tutti_plan *plan = NULL;
-    tutti_status st = api_problem(options, topo->t->ranks, &problem, err);
-    if (!st)
-        st = api_options(options, &o, err);
-    if (st)
-        return st;
-    plan = tt_zalloc(1, sizeof *plan);
-    if (!plan)
-        return tt_fail_memory(err, "plan");
-    plan->topo = topo;
-    if (options->tuning)
-        st = read_tuning(options->tuning, &plan->tuning, err);
-    o.tuning = plan->tuning;
-    if (!st)
-        st = tt_plan_make(topo->t, &problem, &o, topo->plans, &plan->p, err);
-    if (st) {
-        tutti_plan_free(plan);
-        return st;
-    }
-    *ret_plan = plan;
-    return TUTTI_OK;
-}
-
-void tutti_plan_free(struct tutti_plan *plan)
+static void plan_free(struct api_plan *plan)
 {
     if (!plan)
         return;
     tt_plan_free(plan->p);
     tt_tuning_free(plan->tuning);
+    api_topo_release(plan->topo);
     free(plan);
+}
+
+static tutti_status plan_make(const struct api_topo *topo, const struct tutti_plan_options *options, struct api_plan *plan,
+                              struct tutti_error *err)
+{
+    struct tt_problem problem;
+    struct tt_plan_options o;
+    tutti_status st = api_problem(options, topo->t->ranks, &problem, err);
+    if (!st)
+        st = api_options(options, &o, err);
+    if (!st && options->tuning)
+        st = read_tuning(options->tuning, &plan->tuning, err);
+    if (st)
+        return st;
+    plan->topo = api_topo_hold(topo);
+    o.tuning = plan->tuning;
+    return tt_plan_make(topo->t, &problem, &o, topo->plans, &plan->p, err);
+}
+
+tutti_status tutti_plan_make(const struct tutti_topo *topo, const struct tutti_plan_options *options, struct tutti_plan **ret_plan,
+                             struct tutti_error *err)
+{
+    struct tutti_plan_options given;
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "ret_plan", ret_plan) : TUTTI_ERR_ARG;
+    if (!st)
+        st = api_struct("tutti_plan_options", options, &given, err);
+    if (st)
+        return st;
+    struct api_plan *plan = tt_zalloc(1, sizeof *plan);
+    st = plan ? plan_make(t, &given, plan, err) : tt_fail_memory(err, "plan");
+    void *handle = st ? NULL : api_make(API_PLAN, plan, NULL, err);
+    if (!handle) {
+        plan_free(plan);
+        return st ? st : TUTTI_ERR_LIMIT;
+    }
+    *ret_plan = handle;
+    return TUTTI_OK;
+}
+
+void tutti_plan_free(struct tutti_plan *plan)
+{
+    plan_free(api_end(PLAN, plan));
+}
+
+/* What the functions without a status look at. */
+static const struct tt_plan *must_see(const struct tutti_plan *plan, const char *function)
+{
+    return ((const struct api_plan *)api_needed(API_PLAN, plan, function))->p;
 }
 
 const char *tutti_plan_algo(const struct tutti_plan *plan)
 {
-    return plan->p->algo->name;
+    return must_see(plan, __func__)->algo->name;
 }
 
 double tutti_plan_predicted_us(const struct tutti_plan *plan)
 {
-    return api_us(plan->p->cost.time_ps);
+    return api_us(must_see(plan, __func__)->cost.time_ps);
 }
 
 double tutti_plan_bound_us(const struct tutti_plan *plan)
 {
-    return api_us(plan->p->bounds.time_ps);
-}
-
-static tutti_status list(const struct tutti_plan *plan,
-                         tutti_status (*make)(const struct tt_plan *, const struct tt_topo *, struct tt_sched **, struct tutti_error *),
-                         struct tutti_schedule **ret, struct tutti_error *err)
-{
-    struct tutti_schedule *s = tt_zalloc(1, sizeof *s);
-    if (!s)
-        return tt_fail_memory(err, "schedule");
-    tutti_status st = make(plan->p, plan->topo->t, &s->s, err);
-    if (st) {
-        free(s);
-        return st;
-    }
-    *ret = s;
-    return TUTTI_OK;
+    return api_us(must_see(plan, __func__)->bounds.time_ps);
 }
 
 tutti_status tutti_plan_schedule(const struct tutti_plan *plan, struct tutti_schedule **ret_schedule, struct tutti_error *err)
 {
-    return list(plan, tt_plan_schedule, ret_schedule, err);
+    struct tt_sched *s = NULL;
+    const struct api_plan *p = api_find(PLAN, plan, err);
+    tutti_status st = p ? api_given(err, "ret_schedule", ret_schedule) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_plan_schedule(p->p, p->topo->t, &s, err);
+    return st ? st : api_schedule_wrap(s, ret_schedule, err);
 }
 
 tutti_status tutti_plan_first_slice(const struct tutti_plan *plan, struct tutti_schedule **ret, struct tutti_error *err)
 {
-    return list(plan, tt_plan_first_slice, ret, err);
+    struct tt_sched *s = NULL;
+    const struct api_plan *p = api_find(PLAN, plan, err);
+    tutti_status st = p ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_plan_first_slice(p->p, p->topo->t, &s, err);
+    return st ? st : api_schedule_wrap(s, ret, err);
 }
 
 tutti_status tutti_plan_explain(const struct tutti_plan *plan, size_t i, struct tutti_candidate *ret_candidate, struct tutti_error *err)
 {
-    if (i >= plan->p->ncandidates)
+    const struct api_plan *p = api_find(PLAN, plan, err);
+    tutti_status st = p ? api_given(err, "ret_candidate", ret_candidate) : TUTTI_ERR_ARG;
+    if (st)
+        return st;
+    if (i >= p->p->ncandidates)
         return tt_fail(err, TUTTI_ERR_RANGE, "plan: there is no candidate %zu", i);
-    const struct tt_candidate *c = &plan->p->candidates[i];
+    const struct tt_candidate *c = &p->p->candidates[i];
     *ret_candidate = (struct tutti_candidate){.algo = c->algo->name,
                                               .refused = c->refused,
                                               .skipped = c->skipped,
@@ -114,7 +132,9 @@ tutti_status tutti_plan_explain(const struct tutti_plan *plan, size_t i, struct 
 
 void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule, struct tutti_plan_info *ret)
 {
-    const struct tt_plan *p = plan->p;
+    const struct tt_plan *p = must_see(plan, __func__);
+    const struct tt_sched *s = schedule ? api_need(SCHEDULE, schedule) : NULL;
+    api_must("ret", ret);
     const struct tt_bound *best = &p->bounds.item[p->bounds.best];
     *ret = (struct tutti_plan_info){.algo = p->algo->name,
                                     .steps = p->cost.steps,
@@ -130,15 +150,16 @@ void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule 
                                     .from_tuning = p->from_tuning,
                                     .winner = p->candidates ? p->algo->name : NULL};
     tt_options_format(&p->options, ret->options, sizeof ret->options);
-    if (schedule) {
-        ret->ops = schedule->s->nops;
-        ret->chunks = schedule->s->shape.chunks;
+    if (s) {
+        ret->ops = s->nops;
+        ret->chunks = s->shape.chunks;
     }
 }
 
 void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info)
 {
-    const struct tt_plan *p = plan->p;
+    const struct tt_plan *p = must_see(plan, __func__);
+    api_must("info", info);
     const struct tt_algo_report r = p->built.report;
     double bytes = (double)p->problem.count * tt_dtype_bytes(p->problem.dtype), bound;
     if (bytes <= 0 || r.rate <= 0)
@@ -152,22 +173,25 @@ void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info
 
 tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops, uint32_t *ret_chunks, struct tutti_error *err)
 {
-    return tt_plan_count(plan->p, plan->topo->t, ret_ops, ret_chunks, err);
+    const struct api_plan *p = api_find(PLAN, plan, err);
+    tutti_status st = p ? api_given(err, "ret_ops", ret_ops, "ret_chunks", ret_chunks) : TUTTI_ERR_ARG;
+    return st ? st : tt_plan_count(p->p, p->topo->t, ret_ops, ret_chunks, err);
 }
 
 void tutti_plan_simulate(const struct tutti_plan *plan, struct tutti_sim_result *ret)
 {
-    api_sim_result(&plan->p->cost, ret);
+    const struct tt_plan *p = must_see(plan, __func__);
+    api_must("ret", ret);
+    api_sim_result(&p->cost, ret);
 }
 
-tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tutti_plan_options *options, uint64_t min_bytes,
-                                 uint64_t max_bytes, struct tutti_envelope_piece **ret, size_t *ret_n, struct tutti_error *err)
+/* The envelope as plan/ has it. */
+static tutti_status envelope(const struct api_topo *topo, const struct tutti_plan_options *options, const uint64_t bytes[2],
+                             struct tt_envelope_piece **ret, size_t *ret_n, struct tutti_error *err)
 {
     struct tt_problem problem;
     struct tt_plan_options o;
-    struct tt_envelope_piece *pieces = NULL;
     struct tt_tuning *tuning = NULL;
-    size_t n = 0;
     tutti_status st = api_problem(options, topo->t->ranks, &problem, err);
     if (!st)
         st = api_options(options, &o, err);
@@ -175,9 +199,24 @@ tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tut
         st = read_tuning(options->tuning, &tuning, err);
     if (!st) {
         o.tuning = tuning;
-        st = tt_plan_envelope(topo->t, &problem, &o, min_bytes, max_bytes, &pieces, &n, err);
+        st = tt_plan_envelope(topo->t, &problem, &o, bytes[0], bytes[1], ret, ret_n, err);
     }
     tt_tuning_free(tuning);
+    return st;
+}
+
+tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tutti_plan_options *options, uint64_t min_bytes,
+                                 uint64_t max_bytes, struct tutti_envelope_piece **ret, size_t *ret_n, struct tutti_error *err)
+{
+    struct tutti_plan_options given;
+    struct tt_envelope_piece *pieces = NULL;
+    size_t n = 0;
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "ret", ret, "ret_n", ret_n) : TUTTI_ERR_ARG;
+    if (!st)
+        st = api_struct("tutti_plan_options", options, &given, err);
+    if (!st)
+        st = envelope(t, &given, (uint64_t[]){min_bytes, max_bytes}, &pieces, &n, err);
     if (st)
         return st;
     struct tutti_envelope_piece *out = tt_alloc(n ? n : 1, sizeof *out);
@@ -198,27 +237,35 @@ tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tut
 tutti_status tutti_bound_make(const struct tutti_topo *topo, tutti_coll coll, uint32_t root, uint64_t bytes, struct tutti_bound **ret,
                               struct tutti_error *err)
 {
-    if (!topo || (unsigned)coll >= TUTTI_COLL_COUNT)
-        return tt_fail(err, TUTTI_ERR_ARG, "bound: a topology and a known collective are needed");
-    if (root >= topo->t->ranks)
-        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks", root, topo->t->ranks);
-    struct tutti_bound *b = tt_zalloc(1, sizeof *b);
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (st)
+        return st;
+    if ((unsigned)coll >= TUTTI_COLL_COUNT)
+        return api_bad(__func__, err, TUTTI_ERR_ARG, "there is no collective %d", (int)coll);
+    if (root >= t->t->ranks)
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks", root, t->t->ranks);
+    struct api_bound *b = tt_zalloc(1, sizeof *b);
     if (!b)
         return tt_fail_memory(err, "bound");
-    tutti_status st = tt_bounds_make(topo->t, coll, root, bytes, &b->b, err);
-    if (st) {
+    st = tt_bounds_make(t->t, coll, root, bytes, &b->b, err);
+    void *handle = st ? NULL : api_make(API_BOUND, b, NULL, err);
+    if (!handle) {
+        tt_bounds_free(&b->b);
         free(b);
-        return st;
+        return st ? st : TUTTI_ERR_LIMIT;
     }
-    *ret = b;
+    *ret = handle;
     return TUTTI_OK;
 }
 
 bool tutti_bound_get(const struct tutti_bound *bound, size_t i, struct tutti_bound_info *ret)
 {
+    const struct api_bound *object = api_need(BOUND, bound);
+    api_must("ret", ret);
     if (i >= TT_BOUND_KINDS)
         return false;
-    const struct tt_bound *b = &bound->b.item[i];
+    const struct tt_bound *b = &object->b.item[i];
     *ret = (struct tutti_bound_info){
         .kind = tt_bound_name((enum tt_bound_kind)i), .applies = b->applies, .complete = b->complete, .bound_us = api_us(b->time_ps)};
     snprintf(ret->certificate, sizeof ret->certificate, "%s", b->text);
@@ -227,12 +274,14 @@ bool tutti_bound_get(const struct tutti_bound *bound, size_t i, struct tutti_bou
 
 size_t tutti_bound_best(const struct tutti_bound *bound)
 {
-    return (size_t)bound->b.best;
+    return (size_t)((const struct api_bound *)api_need(BOUND, bound))->b.best;
 }
 
 const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_bytes, double *ret_capacity)
 {
-    const struct tt_bound *b = &bound->b.item[TT_BOUND_CUT];
+    const struct api_bound *object = api_need(BOUND, bound);
+    const struct tt_bound *b = &object->b.item[TT_BOUND_CUT];
+    api_must("ret_bytes", ret_bytes, "ret_capacity", ret_capacity);
     if (b->side) {
         *ret_bytes = b->bytes;
         *ret_capacity = b->capacity;
@@ -242,7 +291,9 @@ const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_byte
 
 const uint32_t *tutti_bound_parts(const struct tutti_bound *bound, struct tutti_bound_partition *ret)
 {
-    const struct tt_bound *b = &bound->b.item[TT_BOUND_PARTITION];
+    const struct api_bound *object = api_need(BOUND, bound);
+    const struct tt_bound *b = &object->b.item[TT_BOUND_PARTITION];
+    api_must("ret", ret);
     if (b->part)
         *ret = (struct tutti_bound_partition){.parts = b->parts, .bytes = b->bytes, .capacity = b->capacity, .tight = b->tight};
     return b->part;
@@ -250,7 +301,8 @@ const uint32_t *tutti_bound_parts(const struct tutti_bound *bound, struct tutti_
 
 void tutti_bound_free(struct tutti_bound *bound)
 {
-    if (bound)
-        tt_bounds_free(&bound->b);
-    free(bound);
+    struct api_bound *b = api_end(BOUND, bound);
+    if (b)
+        tt_bounds_free(&b->b);
+    free(b);
 }

@@ -1,47 +1,51 @@
 /* Public functions of a measured network over probe/. */
 #include "api/api.h"
 
-#include <stdlib.h>
-
 #include "probe/probe.h"
 
-static const struct tt_probe *inner(const struct tutti_probe *p)
+/* What the functions without a status look at. */
+static const struct tt_probe *must_see(const struct tutti_probe *probe, const char *function)
 {
-    return (const struct tt_probe *)p;
+    return api_needed(API_PROBE, probe, function);
 }
 
 tutti_status tutti_probe_run(struct tutti_comm *comm, uint64_t budget_us, struct tutti_probe **ret, struct tutti_error *err)
 {
-    struct tt_probe *p;
-    if (!comm || !ret || budget_us > UINT64_MAX / 1000)
-        return tt_fail(err, TUTTI_ERR_ARG, "a communicator, a place for the result and a time are needed");
-    tutti_status st = tt_probe_run((struct tt_comm *)comm, budget_us * 1000, &p, err);
+    struct tt_probe *p = NULL;
+    struct tt_comm *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (!st && budget_us > UINT64_MAX / 1000)
+        st = api_bad(__func__, err, TUTTI_ERR_RANGE, "a budget of %llu us", (unsigned long long)budget_us);
     if (!st)
-        *ret = (struct tutti_probe *)p;
-    return st;
+        st = tt_probe_run(c, budget_us * 1000, &p, err);
+    void *handle = st ? NULL : api_make(API_PROBE, p, NULL, err);
+    if (!handle) {
+        tt_probe_free(p);
+        return st ? st : TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
+    return TUTTI_OK;
 }
 
 void tutti_probe_free(struct tutti_probe *probe)
 {
-    tt_probe_free((struct tt_probe *)probe);
+    tt_probe_free(api_end(PROBE, probe));
 }
 
 tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret, struct tutti_error *err)
 {
-    struct tutti_topo *t = tt_zalloc(1, sizeof *t);
-    if (!t)
-        return tt_fail_memory(err, "topology");
-    tutti_status st = tt_probe_topology(inner(probe), &t->t, err);
-    if (st)
-        free(t);
-    else
-        *ret = t;
-    return st;
+    struct tt_topo *t = NULL;
+    const struct tt_probe *p = api_find(PROBE, probe, err);
+    tutti_status st = p ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_probe_topology(p, &t, err);
+    return st ? st : api_topo_wrap(t, false, ret, err);
 }
 
 void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *ret)
 {
-    const struct tt_probe *p = inner(probe);
+    const struct tt_probe *p = must_see(probe, __func__);
+    api_must("ret", ret);
     *ret = (struct tutti_probe_info){.ranks = p->ranks,
                                      .hosts = p->hosts,
                                      .groups = p->groups,
@@ -58,7 +62,8 @@ void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *
 
 bool tutti_probe_host(const struct tutti_probe *probe, size_t i, struct tutti_probe_host *ret)
 {
-    const struct tt_probe *p = inner(probe);
+    const struct tt_probe *p = must_see(probe, __func__);
+    api_must("ret", ret);
     if (i >= p->hosts)
         return false;
     const struct tt_probe_host *h = &p->host[i];
@@ -77,7 +82,8 @@ bool tutti_probe_host(const struct tutti_probe *probe, size_t i, struct tutti_pr
 
 bool tutti_probe_group(const struct tutti_probe *probe, size_t i, struct tutti_probe_group *ret)
 {
-    const struct tt_probe *p = inner(probe);
+    const struct tt_probe *p = must_see(probe, __func__);
+    api_must("ret", ret);
     if (i >= p->groups)
         return false;
     *ret = (struct tutti_probe_group){.hosts = p->group[i].hosts, .up = (double)p->group[i].up, .down = (double)p->group[i].down};
@@ -86,7 +92,8 @@ bool tutti_probe_group(const struct tutti_probe *probe, size_t i, struct tutti_p
 
 bool tutti_probe_pair(const struct tutti_probe *probe, size_t i, struct tutti_probe_pair *ret)
 {
-    const struct tt_probe *p = inner(probe);
+    const struct tt_probe *p = must_see(probe, __func__);
+    api_must("ret", ret);
     if (i >= (uint64_t)p->hosts * (p->hosts - 1))
         return false;
     uint32_t a = (uint32_t)(i / (p->hosts - 1)), k = (uint32_t)(i % (p->hosts - 1)), b = k + (k >= a);
@@ -98,6 +105,6 @@ bool tutti_probe_pair(const struct tutti_probe *probe, size_t i, struct tutti_pr
 
 const char *tutti_probe_finding(const struct tutti_probe *probe, size_t i)
 {
-    const struct tt_probe *p = inner(probe);
+    const struct tt_probe *p = must_see(probe, __func__);
     return i < p->said.len ? tt_vec_at(&p->said, i) : NULL;
 }

@@ -7,17 +7,14 @@
 #include "cost/cost.h"
 #include "verify/verify.h"
 
-static tutti_status wrap(tutti_status st, struct tt_sched *s, struct tutti_schedule **ret, struct tutti_error *err)
+tutti_status api_schedule_wrap(struct tt_sched *s, struct tutti_schedule **ret, struct tutti_error *err)
 {
-    if (st)
-        return st;
-    struct tutti_schedule *out = tt_zalloc(1, sizeof *out);
-    if (!out) {
+    void *handle = api_make(API_SCHEDULE, s, NULL, err);
+    if (!handle) {
         tt_sched_free(s);
-        return tt_fail_memory(err, "schedule");
+        return TUTTI_ERR_LIMIT;
     }
-    out->s = s;
-    *ret = out;
+    *ret = handle;
     return TUTTI_OK;
 }
 
@@ -31,44 +28,45 @@ static tutti_status read_path(const char *path, bool checked, struct tutti_sched
     struct tt_sched *s = NULL;
     st = checked ? tt_sched_read(in, name, &s, err) : tt_sched_read_unchecked(in, name, &s, err);
     api_close(in, name, false, NULL);
-    return wrap(st, s, ret, err);
+    return st ? st : api_schedule_wrap(s, ret, err);
 }
 
 tutti_status tutti_schedule_read(const char *path, struct tutti_schedule **ret_schedule, struct tutti_error *err)
 {
-    return read_path(path, true, ret_schedule, err);
+    tutti_status st = api_given(err, "path", path, "ret_schedule", ret_schedule);
+    return st ? st : read_path(path, true, ret_schedule, err);
 }
 
 tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedule **ret, struct tutti_error *err)
 {
-    return read_path(path, false, ret, err);
+    tutti_status st = api_given(err, "path", path, "ret", ret);
+    return st ? st : read_path(path, false, ret, err);
 }
 
 tutti_status tutti_schedule_write(const struct tutti_schedule *schedule, const char *path, struct tutti_error *err)
 {
     FILE *out;
     const char *name;
-    tutti_status st = api_open(path, "w", &out, &name, err);
+    const struct tt_sched *s = api_find(SCHEDULE, schedule, err);
+    tutti_status st = s ? api_given(err, "path", path) : TUTTI_ERR_ARG;
+    if (!st)
+        st = api_open(path, "w", &out, &name, err);
     if (st)
         return st;
-    st = tt_sched_write(schedule->s, out, err);
+    st = tt_sched_write(s, out, err);
     tutti_status closed = api_close(out, name, true, st ? NULL : err);
     return st ? st : closed;
 }
 
 void tutti_schedule_free(struct tutti_schedule *schedule)
 {
-    if (schedule)
-        tt_sched_free(schedule->s);
-    free(schedule);
+    tt_sched_free(api_end(SCHEDULE, schedule));
 }
 
-tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
-                                            struct tutti_verdict *ret, struct tutti_error *err)
+static tutti_status verify(const struct tt_sched *s, const struct tt_verify_options *o, struct tutti_verdict *ret, struct tutti_error *err)
 {
-    struct tt_verify_options o = {.progress = progress, .ctx = ctx};
     struct tt_verify_result r;
-    tutti_status st = tt_verify(schedule->s, &o, &r, err);
+    tutti_status st = tt_verify(s, o, &r, err);
     if (st)
         return st;
     *ret = (struct tutti_verdict){.ok = r.ok,
@@ -84,9 +82,19 @@ tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedul
     return TUTTI_OK;
 }
 
+tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
+                                            struct tutti_verdict *ret, struct tutti_error *err)
+{
+    const struct tt_sched *s = api_find(SCHEDULE, schedule, err);
+    tutti_status st = s ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    return st ? st : verify(s, &(struct tt_verify_options){.progress = progress, .ctx = ctx}, ret, err);
+}
+
 tutti_status tutti_schedule_verify(const struct tutti_schedule *schedule, struct tutti_verdict *ret_verdict, struct tutti_error *err)
 {
-    return tutti_schedule_verify_progress(schedule, NULL, NULL, ret_verdict, err);
+    const struct tt_sched *s = api_find(SCHEDULE, schedule, err);
+    tutti_status st = s ? api_given(err, "ret_verdict", ret_verdict) : TUTTI_ERR_ARG;
+    return st ? st : verify(s, &(struct tt_verify_options){0}, ret_verdict, err);
 }
 
 void api_sim_result(const struct tt_cost *c, struct tutti_sim_result *ret)
@@ -107,12 +115,18 @@ tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, cons
                                      tutti_dtype dtype, struct tutti_sim_result *ret_result, struct tutti_error *err)
 {
     struct tt_cost c;
-    const struct tt_sched *s = schedule->s;
-    if (s->nroutes > 0 && s->shape.topo_hash != topo->t->hash)
+    const struct tt_sched *s = api_find(SCHEDULE, schedule, err);
+    const struct api_topo *t = s ? api_find(TOPO, topo, err) : NULL;
+    tutti_status st = t ? api_given(err, "ret_result", ret_result) : TUTTI_ERR_ARG;
+    if (!st)
+        st = api_dtype(__func__, dtype, err);
+    if (st)
+        return st;
+    if (s->nroutes > 0 && s->shape.topo_hash != t->t->hash)
         return tt_fail(err, TUTTI_ERR_MISMATCH,
                        "the plan's routes belong to the network with hash %016llx; %s has %016llx: plan again for this network",
-                       (unsigned long long)s->shape.topo_hash, topo->t->spec, (unsigned long long)topo->t->hash);
-    tutti_status st = tt_cost_sched(s, topo->t, count, dtype, &c, err);
+                       (unsigned long long)s->shape.topo_hash, t->t->spec, (unsigned long long)t->t->hash);
+    st = tt_cost_sched(s, t->t, count, dtype, &c, err);
     if (st)
         return st;
     api_sim_result(&c, ret_result);
@@ -121,7 +135,8 @@ tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, cons
 
 void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_schedule_info *ret)
 {
-    const struct tt_sched *s = schedule->s;
+    const struct tt_sched *s = api_need(SCHEDULE, schedule);
+    api_must("ret", ret);
     *ret = (struct tutti_schedule_info){.coll = s->shape.coll,
                                         .dtype = s->shape.dtype,
                                         .redop = s->shape.redop,
@@ -146,23 +161,28 @@ void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_sch
 tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,
                                   uint32_t n, struct tutti_schedule **ret, struct tutti_error *err)
 {
-    struct tt_algo_args args = {.topo = topo ? topo->t : NULL};
+    struct tutti_plan_options given;
     struct tt_plan_options o;
-    tutti_status st = api_problem(options, ranks, &args.problem, err);
+    struct tt_algo_args args = {0};
+    const struct api_topo *t = topo ? api_find(TOPO, topo, err) : NULL;
+    tutti_status st = topo && !t ? TUTTI_ERR_ARG : api_given(err, "ret", ret);
     if (!st)
-        st = api_options(options, &o, err);
+        st = api_struct("tutti_plan_options", options, &given, err);
+    if (!st)
+        st = api_problem(&given, ranks, &args.problem, err);
+    if (!st)
+        st = api_options(&given, &o, err);
     if (st)
         return st;
-    const struct tt_algo *al = options->algo ? tt_algo_find(options->algo) : NULL;
+    const struct tt_algo *al = given.algo ? tt_algo_find(given.algo) : NULL;
     if (!al)
-        return tt_algo_unknown(options->algo ? options->algo : "", err);
+        return tt_algo_unknown(given.algo ? given.algo : "", err);
+    args.topo = t ? t->t : NULL;
     args.options = o.algo_options;
-    if (al->build && n == 0) {
-        struct tt_built built = {0};
-        st = tt_plan_build(al, &args, topo ? topo->plans : NULL, &built, err);
-        return wrap(st, built.sched, ret, err);
-    }
-    struct tt_sched *s = NULL;
-    st = n ? tt_algo_slice(al, &args, first, n, &s, err) : tt_algo_build(al, &args, &s, err);
-    return wrap(st, s, ret, err);
+    struct tt_built built = {0};
+    if (al->build && n == 0)
+        st = tt_plan_build(al, &args, t ? t->plans : NULL, &built, err);
+    else
+        st = n ? tt_algo_slice(al, &args, first, n, &built.sched, err) : tt_algo_build(al, &args, &built.sched, err);
+    return st ? st : api_schedule_wrap(built.sched, ret, err);
 }

@@ -6,8 +6,8 @@
 
 #include "sim/sim.h"
 
-struct tutti_sim {
-    const struct tt_topo *t; /* borrowed */
+struct api_sim {
+    struct api_topo *topo; /* held */
     struct tt_sim_report *r;
     double *factor; /* by directed link: what its bandwidth was divided by; NULL: nothing degraded */
 };
@@ -52,7 +52,7 @@ static tutti_status copy_whatif(const struct tutti_sim_options *o, struct tt_sim
     return TUTTI_OK;
 }
 
-static tutti_status note_factors(struct tutti_sim *sim, const struct tutti_sim_options *o, struct tutti_error *err)
+static tutti_status note_factors(struct api_sim *sim, const struct tutti_sim_options *o, struct tutti_error *err)
 {
     if (!o->ndegrade)
         return TUTTI_OK;
@@ -64,56 +64,90 @@ static tutti_status note_factors(struct tutti_sim *sim, const struct tutti_sim_o
     for (size_t i = 0; i < o->ndegrade; i++) {
         uint32_t d = o->degrade[i].link;
         sim->factor[d] *= o->degrade[i].factor;
-        if (sim->t->links[d / 2].half)
+        if (sim->topo->t->links[d / 2].half)
             sim->factor[d ^ 1] = sim->factor[d];
     }
     return TUTTI_OK;
 }
 
-tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count, tutti_dtype dtype,
-                           const struct tutti_sim_options *options, struct tutti_sim **ret, struct tutti_error *err)
+static void sim_free(struct api_sim *sim)
 {
-    if (!schedule || !topo || !options || (unsigned)dtype >= TUTTI_DTYPE_COUNT)
-        return tt_fail(err, TUTTI_ERR_ARG, "simulation: a schedule, a topology, options and a known data type are needed");
-    struct tt_sim_options o = translate(options);
+    if (!sim)
+        return;
+    tt_sim_report_free(sim->r);
+    api_topo_release(sim->topo);
+    free(sim->factor);
+    free(sim);
+}
+
+struct job {
+    const struct tt_sched *schedule;
+    const struct api_topo *topo;
+    uint64_t count;
+    tutti_dtype dtype;
+    const struct tutti_sim_options *options;
+};
+
+static tutti_status run(const struct job *j, struct api_sim *sim, struct tutti_error *err)
+{
+    struct tt_sim_options o = translate(j->options);
     struct tt_sim_slow *slow = NULL;
     struct tt_sim_degrade *degrade = NULL;
-    struct tutti_sim *sim = tt_zalloc(1, sizeof *sim);
-    tutti_status st = sim ? copy_whatif(options, &slow, &degrade, err) : tt_fail_memory(err, "simulation");
+    tutti_status st = copy_whatif(j->options, &slow, &degrade, err);
+    sim->topo = api_topo_hold(j->topo);
     if (!st) {
         o.whatif.slow = slow;
         o.whatif.degrade = degrade;
-        st = tt_sim_run(schedule->s, topo->t, count, dtype, &o, &sim->r, err);
+        st = tt_sim_run(j->schedule, j->topo->t, j->count, j->dtype, &o, &sim->r, err);
     }
-    if (!st) {
-        sim->t = topo->t;
-        st = note_factors(sim, options, err);
-    }
+    if (!st)
+        st = note_factors(sim, j->options, err);
     free(slow);
     free(degrade);
-    if (st) {
-        tutti_sim_free(sim);
+    return st;
+}
+
+static tutti_status check(const char *function, const struct job *j, struct tutti_error *err)
+{
+    const struct tutti_sim_options *o = j->options;
+    if ((o->nslow && !o->slow) || (o->ndegrade && !o->degrade))
+        return api_bad(function, err, TUTTI_ERR_ARG, "options: %s is NULL", o->nslow && !o->slow ? "slow" : "degrade");
+    return api_dtype(function, j->dtype, err);
+}
+
+tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count, tutti_dtype dtype,
+                           const struct tutti_sim_options *options, struct tutti_sim **ret, struct tutti_error *err)
+{
+    struct job j = {.count = count, .dtype = dtype, .options = options};
+    j.schedule = api_find(SCHEDULE, schedule, err);
+    j.topo = j.schedule ? api_find(TOPO, topo, err) : NULL;
+    tutti_status st = j.topo ? api_given(err, "options", options, "ret", ret) : TUTTI_ERR_ARG;
+    if (!st)
+        st = check(__func__, &j, err);
+    if (st)
         return st;
+    struct api_sim *sim = tt_zalloc(1, sizeof *sim);
+    st = sim ? run(&j, sim, err) : tt_fail_memory(err, "simulation");
+    void *handle = st ? NULL : api_make(API_SIM, sim, NULL, err);
+    if (!handle) {
+        sim_free(sim);
+        return st ? st : TUTTI_ERR_LIMIT;
     }
-    *ret = sim;
+    *ret = handle;
     return TUTTI_OK;
 }
 
 void tutti_sim_free(struct tutti_sim *sim)
 {
-    if (!sim)
-        return;
-    tt_sim_report_free(sim->r);
-    free(sim->factor);
-    free(sim);
+    sim_free(api_end(SIM, sim));
 }
 
-bool tutti_sim_link(const struct tutti_sim *sim, size_t i, struct tutti_sim_link *ret)
+static bool link_at(const struct api_sim *sim, size_t i, struct tutti_sim_link *ret)
 {
     if (i >= sim->r->nlinks2)
         return false;
     const struct tt_sim_link *l = &sim->r->links[i];
-    double bw = sim->t->links[i / 2].bw[i & 1] / (sim->factor ? sim->factor[i] : 1);
+    double bw = sim->topo->t->links[i / 2].bw[i & 1] / (sim->factor ? sim->factor[i] : 1);
     double could = bw * (double)sim->r->time_ps * 1e-12;
     *ret = (struct tutti_sim_link){.bytes_per_s = bw,
                                    .bytes = l->bytes,
@@ -123,7 +157,14 @@ bool tutti_sim_link(const struct tutti_sim *sim, size_t i, struct tutti_sim_link
     return true;
 }
 
-bool tutti_sim_rank(const struct tutti_sim *sim, size_t i, struct tutti_sim_rank *ret)
+bool tutti_sim_link(const struct tutti_sim *sim, size_t i, struct tutti_sim_link *ret)
+{
+    const struct api_sim *object = api_need(SIM, sim);
+    api_must("ret", ret);
+    return link_at(object, i, ret);
+}
+
+static bool rank_at(const struct api_sim *sim, size_t i, struct tutti_sim_rank *ret)
 {
     if (i >= sim->r->ranks)
         return false;
@@ -136,11 +177,20 @@ bool tutti_sim_rank(const struct tutti_sim *sim, size_t i, struct tutti_sim_rank
     return true;
 }
 
+bool tutti_sim_rank(const struct tutti_sim *sim, size_t i, struct tutti_sim_rank *ret)
+{
+    const struct api_sim *object = api_need(SIM, sim);
+    api_must("ret", ret);
+    return rank_at(object, i, ret);
+}
+
 bool tutti_sim_event(const struct tutti_sim *sim, size_t i, struct tutti_sim_event *ret)
 {
-    if (!sim->r->timeline || i >= sim->r->ntimeline)
+    const struct tt_sim_report *r = ((const struct api_sim *)api_need(SIM, sim))->r;
+    api_must("ret", ret);
+    if (!r->timeline || i >= r->ntimeline)
         return false;
-    const struct tt_sim_event *e = &sim->r->timeline[i];
+    const struct tt_sim_event *e = &r->timeline[i];
     *ret = (struct tutti_sim_event){.src = e->src,
                                     .dst = e->dst,
                                     .step = e->step,
@@ -155,19 +205,21 @@ bool tutti_sim_event(const struct tutti_sim *sim, size_t i, struct tutti_sim_eve
 
 bool tutti_sim_work(const struct tutti_sim *sim, size_t i, struct tutti_sim_work *ret)
 {
-    if (!sim->r->work || i >= sim->r->nwork)
+    const struct tt_sim_report *r = ((const struct api_sim *)api_need(SIM, sim))->r;
+    api_must("ret", ret);
+    if (!r->work || i >= r->nwork)
         return false;
-    const struct tt_sim_work *w = &sim->r->work[i];
+    const struct tt_sim_work *w = &r->work[i];
     *ret = (struct tutti_sim_work){.rank = w->rank, .step = w->step, .bytes = w->bytes, .start_ps = w->start_ps, .end_ps = w->end_ps};
     return true;
 }
 
-static void sum_links(const struct tutti_sim *sim, struct tutti_sim_info *ret)
+static void sum_links(const struct api_sim *sim, struct tutti_sim_info *ret)
 {
     struct tutti_sim_link l;
     double sum = 0;
     uint32_t peak = 0;
-    for (size_t i = 0; tutti_sim_link(sim, i, &l); i++) {
+    for (size_t i = 0; link_at(sim, i, &l); i++) {
         ret->links_used += l.bytes > 0;
         sum += l.utilisation;
         if (l.utilisation > ret->max_utilisation)
@@ -180,11 +232,11 @@ static void sum_links(const struct tutti_sim *sim, struct tutti_sim_info *ret)
     ret->mean_utilisation = ret->links_used ? sum / ret->links_used : 0;
 }
 
-static void sum_ranks(const struct tutti_sim *sim, struct tutti_sim_info *ret)
+static void sum_ranks(const struct api_sim *sim, struct tutti_sim_info *ret)
 {
     struct tutti_sim_rank r;
     double sum = 0;
-    for (size_t i = 0; tutti_sim_rank(sim, i, &r); i++) {
+    for (size_t i = 0; rank_at(sim, i, &r); i++) {
         sum += r.idle_us;
         if (r.idle_us > ret->max_idle_us)
             ret->max_idle_us = r.idle_us;
@@ -194,7 +246,9 @@ static void sum_ranks(const struct tutti_sim *sim, struct tutti_sim_info *ret)
 
 void tutti_sim_info(const struct tutti_sim *sim, struct tutti_sim_info *ret)
 {
-    const struct tt_sim_report *r = sim->r;
+    const struct api_sim *object = api_need(SIM, sim);
+    const struct tt_sim_report *r = object->r;
+    api_must("ret", ret);
     *ret = (struct tutti_sim_info){.time_us = api_us(r->time_ps),
                                    .steps = r->steps,
                                    .ranks = r->ranks,
@@ -209,6 +263,6 @@ void tutti_sim_info(const struct tutti_sim *sim, struct tutti_sim_info *ret)
                                    .head_flits = r->head_flits,
                                    .stalls = r->credit_stalls,
                                    .lockstep_wait_us = api_us(r->lockstep_waits_ps)};
-    sum_links(sim, ret);
-    sum_ranks(sim, ret);
+    sum_links(object, ret);
+    sum_ranks(object, ret);
 }

@@ -3,87 +3,114 @@
 
 #include <stdlib.h>
 
-static tutti_status wrap(tutti_status st, struct tt_topo *t, struct tutti_topo **ret, struct tutti_error *err)
+struct api_topo *api_topo_hold(const struct api_topo *t)
 {
-    if (st)
-        return st;
-    struct tutti_topo *topo = tt_zalloc(1, sizeof *topo);
+    struct api_topo *held = (struct api_topo *)(uintptr_t)t;
+    atomic_fetch_add(&held->holders, 1);
+    return held;
+}
+
+void api_topo_release(struct api_topo *t)
+{
+    if (!t || atomic_fetch_sub(&t->holders, 1) > 1)
+        return;
+    tt_topo_free(t->t);
+    tt_plan_cache_free(t->plans);
+    free(t);
+}
+
+tutti_status api_topo_wrap(struct tt_topo *t, bool plans, struct tutti_topo **ret, struct tutti_error *err)
+{
+    struct api_topo *topo = tt_zalloc(1, sizeof *topo);
     if (!topo) {
         tt_topo_free(t);
         return tt_fail_memory(err, "topology");
     }
     topo->t = t;
-    topo->plans = tt_plan_cache_of_schedules();
-    *ret = topo;
+    topo->plans = plans ? tt_plan_cache_of_schedules() : NULL;
+    topo->holders = 1;
+    void *handle = api_make(API_TOPO, topo, NULL, err);
+    if (!handle) {
+        api_topo_release(topo);
+        return TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
     return TUTTI_OK;
 }
 
 tutti_status tutti_topo_parse(const char *spec, struct tutti_topo **ret_topo, struct tutti_error *err)
 {
-    if (!spec || !ret_topo)
-        return tt_fail(err, TUTTI_ERR_ARG, "topology: no spec given");
     struct tt_topo *t = NULL;
-    tutti_status st = tt_topo_open(spec, &t, err);
-    return wrap(st, t, ret_topo, err);
+    tutti_status st = api_given(err, "spec", spec, "ret_topo", ret_topo);
+    if (!st)
+        st = tt_topo_open(spec, &t, err);
+    return st ? st : api_topo_wrap(t, true, ret_topo, err);
 }
 
 tutti_status tutti_topo_load(const char *path, struct tutti_topo **ret_topo, struct tutti_error *err)
 {
-    if (!path || !ret_topo)
-        return tt_fail(err, TUTTI_ERR_ARG, "topology: no file given");
     FILE *in;
     const char *name;
-    tutti_status st = api_open(path, "r", &in, &name, err);
+    struct tt_topo *t = NULL;
+    tutti_status st = api_given(err, "path", path, "ret_topo", ret_topo);
+    if (!st)
+        st = api_open(path, "r", &in, &name, err);
     if (st)
         return st;
-    struct tt_topo *t = NULL;
     st = tt_topo_read(in, name, &t, err);
     api_close(in, name, false, NULL);
-    return wrap(st, t, ret_topo, err);
+    return st ? st : api_topo_wrap(t, true, ret_topo, err);
 }
 
 tutti_status tutti_topo_generate(const char *kind, const char *params, const char *link, struct tutti_topo **ret_topo,
                                  struct tutti_error *err)
 {
-    if (!kind || !params || !ret_topo)
-        return tt_fail(err, TUTTI_ERR_ARG, "topology: kind and parameters are needed");
-    struct tt_str spec = {0};
-    tt_str_printf(&spec, "%s:%s%s%s", kind, params, link ? "@" : "", link ? link : "");
     struct tt_topo *t = NULL;
-    tutti_status st = spec.failed ? tt_fail_memory(err, "spec") : tt_topo_parse(spec.s, &t, err);
+    struct tt_str spec = {0};
+    tutti_status st = api_given(err, "kind", kind, "params", params, "ret_topo", ret_topo);
+    if (st)
+        return st;
+    tt_str_printf(&spec, "%s:%s%s%s", kind, params, link ? "@" : "", link ? link : "");
+    st = spec.failed ? tt_fail_memory(err, "spec") : tt_topo_parse(spec.s, &t, err);
     tt_str_free(&spec);
-    return wrap(st, t, ret_topo, err);
+    return st ? st : api_topo_wrap(t, true, ret_topo, err);
 }
 
 tutti_status tutti_topo_write(const struct tutti_topo *topo, const char *path, struct tutti_error *err)
 {
     FILE *out;
     const char *name;
-    tutti_status st = api_open(path, "w", &out, &name, err);
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "path", path) : TUTTI_ERR_ARG;
+    if (!st)
+        st = api_open(path, "w", &out, &name, err);
     if (st)
         return st;
-    st = tt_topo_write(topo->t, out, err);
+    st = tt_topo_write(t->t, out, err);
     tutti_status closed = api_close(out, name, true, st ? NULL : err);
     return st ? st : closed;
 }
 
+/* What the functions without a status look at. */
+static const struct tt_topo *must_see(const struct tutti_topo *topo, const char *function)
+{
+    return ((const struct api_topo *)api_needed(API_TOPO, topo, function))->t;
+}
+
 uint32_t tutti_topo_ranks(const struct tutti_topo *topo)
 {
-    return topo->t->ranks;
+    return must_see(topo, __func__)->ranks;
 }
 
 void tutti_topo_free(struct tutti_topo *topo)
 {
-    if (topo) {
-        tt_topo_free(topo->t);
-        tt_plan_cache_free(topo->plans);
-    }
-    free(topo);
+    api_topo_release(api_end(TOPO, topo));
 }
 
 bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret)
 {
     size_t n;
+    api_must("ret", ret);
     const struct tt_topo_kind *kinds = tt_topo_kinds(&n);
     if (i >= n)
         return false;
@@ -108,11 +135,15 @@ static void link_ranges(const struct tt_topo *t, struct tutti_topo_info *ret)
 
 tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err)
 {
-    const struct tt_topo *t = topo->t;
+    const struct api_topo *object = api_find(TOPO, topo, err);
     struct tt_topo_metrics m;
     uint64_t bisection;
     bool exact;
-    tutti_status st = tt_topo_measure(t, &m, err);
+    tutti_status st = object ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (st)
+        return st;
+    const struct tt_topo *t = object->t;
+    st = tt_topo_measure(t, &m, err);
     if (!st)
         st = tt_topo_bisection(t, &bisection, &exact, err);
     if (st)
@@ -138,8 +169,10 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
 bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack, struct tutti_topo_floor *ret)
 {
     struct tt_topo_floor f;
-    uint32_t cables = topo->t->nlinks;
-    if (!tt_topo_floor(topo->t, per_rack, &f))
+    const struct tt_topo *t = must_see(topo, __func__);
+    uint32_t cables = t->nlinks;
+    api_must("ret", ret);
+    if (!tt_topo_floor(t, per_rack, &f))
         return false;
     *ret = (struct tutti_topo_floor){.per_rack = f.per_rack,
                                      .racks = f.racks,
@@ -154,31 +187,41 @@ bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack, struct t
 
 uint64_t tutti_topo_hash(const struct tutti_topo *topo)
 {
-    return topo->t->hash;
+    return must_see(topo, __func__)->hash;
 }
 
 void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out)
 {
-    tt_topo_write_dot(topo->t, out);
+    const struct tt_topo *t = must_see(topo, __func__);
+    api_must("out", out);
+    tt_topo_write_dot(t, out);
 }
 
 void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out)
 {
-    tt_topo_write_simgrid(topo->t, out);
+    const struct tt_topo *t = must_see(topo, __func__);
+    api_must("out", out);
+    tt_topo_write_simgrid(t, out);
 }
 
 char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, char *buf, size_t cap)
 {
-    return tt_topo_vertex_name(topo->t, vertex, buf, cap);
+    const struct tt_topo *t = must_see(topo, __func__);
+    api_must("buf", buf);
+    return tt_topo_vertex_name(t, vertex, buf, cap);
 }
 
 char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap)
 {
-    const struct tt_link *l = &topo->t->links[directed_link / 2];
+    const struct tt_topo *t = must_see(topo, __func__);
     bool back = directed_link & 1;
     char from[64], to[64];
-    tt_topo_vertex_name(topo->t, back ? l->b : l->a, from, sizeof from);
-    tt_topo_vertex_name(topo->t, back ? l->a : l->b, to, sizeof to);
+    api_must("buf", buf);
+    if (directed_link / 2 >= t->nlinks)
+        api_stop(__func__, "there is no link %u", directed_link);
+    const struct tt_link *l = &t->links[directed_link / 2];
+    tt_topo_vertex_name(t, back ? l->b : l->a, from, sizeof from);
+    tt_topo_vertex_name(t, back ? l->a : l->b, to, sizeof to);
     snprintf(buf, cap, "%s -> %s", from, to);
     return buf;
 }
@@ -186,7 +229,10 @@ char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link
 tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret, size_t *ret_n, struct tutti_error *err)
 {
     struct tt_vec links;
-    tutti_status st = tt_topo_find_links(topo->t, text, &links, err);
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "text", text, "ret", ret, "ret_n", ret_n) : TUTTI_ERR_ARG;
+    if (!st)
+        st = tt_topo_find_links(t->t, text, &links, err);
     if (st)
         return st;
     *ret = links.data;

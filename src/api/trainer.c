@@ -5,7 +5,7 @@
 
 #include "train/train.h"
 
-struct tutti_trainer {
+struct api_trainer {
     struct tt_trainer *t;
     struct tutti_error last;
 };
@@ -27,10 +27,8 @@ static tutti_status find_algo(const char *name, enum tt_policy_algo *ret, struct
 
 static tutti_status translate(const struct tutti_trainer_options *o, struct tt_train_options *ret, struct tutti_error *err)
 {
-    struct tutti_trainer_options none = {.size = sizeof none};
-    o = o ? o : &none;
-    if (o->size != sizeof *o)
-        return tt_fail(err, TUTTI_ERR_ARG, "options: size field is not sizeof(struct tutti_trainer_options)");
+    if ((unsigned)o->optimizer > TUTTI_OPTIMIZER_ADAMW)
+        return tt_fail(err, TUTTI_ERR_ARG, "there is no optimizer %d", (int)o->optimizer);
     const char *name = o->policy ? o->policy : o->optimizer == TUTTI_OPTIMIZER_NONE ? "dear" : "dear-sharded";
     int policy = tt_policy_find(name, err), fusion = o->fusion ? tt_fusion_find(o->fusion, err) : TT_FUSION_DEFAULT;
     if (policy < 0 || fusion < 0)
@@ -55,17 +53,26 @@ static tutti_status translate(const struct tutti_trainer_options *o, struct tt_t
 tutti_status tutti_trainer_open(struct tutti_comm *comm, const struct tutti_trainer_options *options, struct tutti_trainer **ret_trainer,
                                 struct tutti_error *err)
 {
+    struct tutti_trainer_options given = {0};
     struct tt_train_options o;
-    tutti_status st = translate(options, &o, err);
-    struct tutti_trainer *t = st ? NULL : tt_zalloc(1, sizeof *t);
-    if (st || !t)
+    struct tt_comm *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ret_trainer", ret_trainer) : TUTTI_ERR_ARG;
+    if (!st && options)
+        st = api_struct("tutti_trainer_options", options, &given, err);
+    if (!st)
+        st = translate(&given, &o, err);
+    struct api_trainer *t = st ? NULL : tt_zalloc(1, sizeof *t);
+    if (!t)
         return st ? st : tt_fail_memory(err, "trainer");
-    st = tt_trainer_open((struct tt_comm *)comm, &o, &t->t, err);
-    if (st)
+    st = tt_trainer_open(c, &o, &t->t, err);
+    void *handle = st ? NULL : api_make(API_TRAINER, t, NULL, err);
+    if (!handle) {
+        tt_trainer_close(t->t);
         free(t);
-    else
-        *ret_trainer = t;
-    return st;
+        return st ? st : TUTTI_ERR_LIMIT;
+    }
+    *ret_trainer = handle;
+    return TUTTI_OK;
 }
 
 static enum tt_tensor_kind kind_of(tutti_tensor_kind k)
@@ -85,11 +92,35 @@ static enum tt_tensor_kind kind_of(tutti_tensor_kind k)
     return TT_KIND_COUNT; /* refused */
 }
 
-tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti_tensor *tensor, size_t *ret_index, struct tutti_error *err)
+/* An index that does not fit is one that does not exist. */
+static uint32_t narrow(size_t index)
+{
+    return index < UINT32_MAX ? (uint32_t)index : UINT32_MAX;
+}
+
+static struct tt_trainer *find(struct tutti_trainer *trainer, const char *function, struct tutti_error *err)
+{
+    struct api_trainer *t = api_found(API_TRAINER, trainer, function, err);
+    return t ? t->t : NULL;
+}
+
+/* What the functions without a status look at. */
+static struct tt_trainer *must_see(const struct tutti_trainer *trainer, const char *function)
+{
+    return ((const struct api_trainer *)api_needed(API_TRAINER, trainer, function))->t;
+}
+
+tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti_tensor *caller, size_t *ret_index, struct tutti_error *err)
 {
     uint32_t index;
-    if (tensor->size != sizeof *tensor)
-        return tt_fail(err, TUTTI_ERR_ARG, "tensor: size field is not sizeof(struct tutti_tensor)");
+    struct tutti_tensor given;
+    const struct tutti_tensor *tensor = &given;
+    const struct api_trainer *t = api_find(TRAINER, trainer, err);
+    tutti_status st = t ? api_struct("tutti_tensor", caller, &given, err) : TUTTI_ERR_ARG;
+    if (!st)
+        st = api_given(err, "the tensor's name", tensor->name);
+    if (st)
+        return st;
     if (!(tensor->forward_us >= 0 && tensor->forward_us < 1e12 && tensor->backward_us >= 0 && tensor->backward_us < 1e12))
         return tt_fail(err, TUTTI_ERR_RANGE, "tensor: times of %g and %g us", tensor->forward_us, tensor->backward_us);
     struct tt_train_tensor x = {.name = tensor->name,
@@ -104,16 +135,19 @@ tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti
                                 .forward_ps = (uint64_t)(tensor->forward_us * 1e6),
                                 .backward_ps = (uint64_t)(tensor->backward_us * 1e6),
                                 .wide = tensor->wide_param};
-    tutti_status st = tt_trainer_add(trainer->t, &x, &index, err);
+    st = tt_trainer_add(t->t, &x, &index, err);
     if (!st && ret_index)
         *ret_index = index;
     return st;
 }
 
-tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group, const struct tutti_group *v, struct tutti_error *err)
+tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group, const struct tutti_group *values, struct tutti_error *err)
 {
-    if (v->size != sizeof *v || group > UINT32_MAX)
-        return tt_fail(err, TUTTI_ERR_ARG, "group: size field is not sizeof(struct tutti_group), or the number is too large");
+    struct tutti_group given, *v = &given;
+    const struct api_trainer *t = api_find(TRAINER, trainer, err);
+    tutti_status st = t ? api_struct("tutti_group", values, &given, err) : TUTTI_ERR_ARG;
+    if (st)
+        return st;
     struct tt_train_group g = {.lr = v->lr,
                                .weight_decay = v->weight_decay,
                                .momentum = v->momentum,
@@ -121,146 +155,189 @@ tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group
                                .beta1 = v->beta1 != 0 ? v->beta1 : 0.9,
                                .beta2 = v->beta2 != 0 ? v->beta2 : 0.999,
                                .eps = v->eps != 0 ? v->eps : 1e-8};
-    return tt_trainer_group(trainer->t, (uint32_t)group, &g, err);
+    return tt_trainer_group(t->t, narrow(group), &g, err);
 }
 
 tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_error *err)
 {
-    return tt_trainer_freeze(trainer->t, err);
-}
-
-/* An index that does not fit is one that does not exist. */
-static uint32_t narrow(size_t index)
-{
-    return index < UINT32_MAX ? (uint32_t)index : UINT32_MAX;
+    struct tt_trainer *t = find(trainer, __func__, err);
+    return t ? tt_trainer_freeze(t, err) : TUTTI_ERR_ARG;
 }
 
 void *tutti_trainer_grad(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_grad(trainer->t, narrow(index));
+    return tt_trainer_grad(must_see(trainer, __func__), narrow(index));
 }
 
 void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_param(trainer->t, narrow(index));
+    return tt_trainer_param(must_see(trainer, __func__), narrow(index));
 }
 
 tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad)
 {
-    return tt_trainer_put(trainer->t, narrow(index), 0, SIZE_MAX, grad);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_put(t, narrow(index), 0, SIZE_MAX, grad) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_put_range(struct tutti_trainer *trainer, size_t index, size_t first, size_t count, const float *grad)
 {
-    return tt_trainer_put(trainer->t, narrow(index), first, count < SIZE_MAX ? count : SIZE_MAX - 1, grad);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_put(t, narrow(index), first, count < SIZE_MAX ? count : SIZE_MAX - 1, grad) : TUTTI_ERR_ARG;
 }
 
 bool tutti_trainer_part(const struct tutti_trainer *trainer, size_t index, size_t part, size_t *ret_first, size_t *ret_count)
 {
-    return tt_trainer_part(trainer->t, narrow(index), narrow(part), ret_first, ret_count);
+    api_must("ret_first", ret_first, "ret_count", ret_count);
+    return tt_trainer_part(must_see(trainer, __func__), narrow(index), narrow(part), ret_first, ret_count);
 }
 
 tutti_status tutti_trainer_part_ready(struct tutti_trainer *trainer, size_t index, size_t part)
 {
-    return tt_trainer_part_ready(trainer->t, narrow(index), narrow(part));
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_part_ready(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_wait_part(struct tutti_trainer *trainer, size_t index, size_t part)
 {
-    return tt_trainer_wait_part(trainer->t, narrow(index), narrow(part));
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_wait_part(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_ready(trainer->t, narrow(index));
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_ready(t, narrow(index)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_sync(struct tutti_trainer *trainer, bool on)
 {
-    return tt_trainer_sync(trainer->t, on);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_sync(t, on) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_set_scale(struct tutti_trainer *trainer, double scale)
 {
-    return tt_trainer_scale(trainer->t, scale);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_scale(t, scale) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_average(struct tutti_trainer *trainer)
 {
-    return tt_trainer_average(trainer->t);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_average(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_step(struct tutti_trainer *trainer)
 {
-    return tt_trainer_step(trainer->t);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_step(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_wait(trainer->t, narrow(index));
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_wait(t, narrow(index)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_flush(struct tutti_trainer *trainer)
 {
-    return tt_trainer_flush(trainer->t);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_flush(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_reload(struct tutti_trainer *trainer)
 {
-    return tt_trainer_reload(trainer->t);
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_reload(t) : TUTTI_ERR_ARG;
 }
 
 const char *tutti_trainer_state_name(const struct tutti_trainer *trainer, size_t index, size_t k)
 {
-    return tt_trainer_state_name(trainer->t, narrow(index), narrow(k));
+    return tt_trainer_state_name(must_see(trainer, __func__), narrow(index), narrow(k));
 }
 
 size_t tutti_trainer_state_bytes(const struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_state_bytes(trainer->t, narrow(index));
+    return tt_trainer_state_bytes(must_see(trainer, __func__), narrow(index));
 }
 
 tutti_status tutti_trainer_state_get(struct tutti_trainer *trainer, size_t index, size_t k, void *data, struct tutti_error *err)
 {
-    return tt_trainer_state_get(trainer->t, narrow(index), narrow(k), data, err);
+    struct tt_trainer *t = find(trainer, __func__, err);
+    return t ? tt_trainer_state_get(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_state_set(struct tutti_trainer *trainer, size_t index, size_t k, const void *data, struct tutti_error *err)
 {
-    return tt_trainer_state_set(trainer->t, narrow(index), narrow(k), data, err);
+    struct tt_trainer *t = find(trainer, __func__, err);
+    return t ? tt_trainer_state_set(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
 }
 
 uint64_t tutti_trainer_updates(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_updates(trainer->t, narrow(index));
+    return tt_trainer_updates(must_see(trainer, __func__), narrow(index));
 }
 
 tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t index, uint64_t updates, struct tutti_error *err)
 {
-    return tt_trainer_set_updates(trainer->t, narrow(index), updates, err);
+    struct tt_trainer *t = find(trainer, __func__, err);
+    return t ? tt_trainer_set_updates(t, narrow(index), updates, err) : TUTTI_ERR_ARG;
 }
 
 double tutti_trainer_norm(const struct tutti_trainer *trainer)
 {
-    return tt_trainer_norm(trainer->t);
+    return tt_trainer_norm(must_see(trainer, __func__));
 }
 
 bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_used(trainer->t, narrow(index));
+    return tt_trainer_used(must_see(trainer, __func__), narrow(index));
+}
+
+tutti_status tutti_trainer_use(struct tutti_trainer *trainer, size_t index, bool use)
+{
+    struct tt_trainer *t = find(trainer, __func__, NULL);
+    return t ? tt_trainer_use(t, narrow(index), use) : TUTTI_ERR_ARG;
+}
+
+tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info *ret_info, struct tutti_error *err)
+{
+    tutti_status st = api_given(err, "ret_info", ret_info);
+    int kind = policy && !st ? tt_policy_find(policy, err) : (int)TT_POLICY_DEAR;
+    if (st || kind < 0)
+        return TUTTI_ERR_ARG;
+    *ret_info = (struct tutti_policy_info){.deferred = tt_policy_crosses((enum tt_policy_kind)kind),
+                                           .sharded = kind == TT_POLICY_DEAR_SHARDED};
+    return TUTTI_OK;
+}
+
+tutti_status tutti_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t count)
+{
+    tutti_status st = count ? api_given(NULL, "from", from, "to", to) : TUTTI_OK;
+    if (!st && count > PTRDIFF_MAX / sizeof *from)
+        st = api_bad(__func__, NULL, TUTTI_ERR_RANGE, "%zu elements are more than memory can hold", count);
+    if (!st && !tt_train_half_round(dtype, from, lost, to, count))
+        st = api_bad(__func__, NULL, TUTTI_ERR_ARG, "f16 or bf16 is needed, not data type %d", (int)dtype);
+    return st;
 }
 
 const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer)
 {
-    trainer->last = tt_trainer_error(trainer->t);
-    return &trainer->last;
+    struct api_trainer *t = api_peek(API_TRAINER, trainer);
+    if (!t)
+        return api_refusal();
+    t->last = tt_trainer_error(t->t);
+    return &t->last;
 }
 
 void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_trainer_info *ret)
 {
     static const char *const orders[] = {"best", "next-use", "patient", "two-phase", "published"};
     struct tt_train_info i;
-    tt_trainer_info(trainer->t, &i);
+    const struct tt_trainer *t = must_see(trainer, __func__);
+    api_must("ret", ret);
+    tt_trainer_info(t, &i);
     *ret = (struct tutti_trainer_info){.policy = i.policy,
                                        .fusion = tt_fusion_name(i.used.fusion),
                                        .order = orders[i.used.order],
@@ -281,7 +358,9 @@ void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_traine
 bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct tutti_trainer_launch *ret)
 {
     struct tt_train_launch l;
-    if (!tt_trainer_launch(trainer->t, narrow(i), &l))
+    const struct tt_trainer *t = must_see(trainer, __func__);
+    api_must("ret", ret);
+    if (!tt_trainer_launch(t, narrow(i), &l))
         return false;
     *ret = (struct tutti_trainer_launch){.coll = tutti_coll_name(l.coll),
                                          .bucket = l.gate ? UINT32_MAX : l.bucket,
@@ -296,8 +375,8 @@ bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct 
 
 void tutti_trainer_close(struct tutti_trainer *trainer)
 {
-    if (!trainer)
-        return;
-    tt_trainer_close(trainer->t);
-    free(trainer);
+    struct api_trainer *t = api_end(TRAINER, trainer);
+    if (t)
+        tt_trainer_close(t->t);
+    free(t);
 }

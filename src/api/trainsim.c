@@ -6,14 +6,17 @@
 
 #include "trainsim/trainsim.h"
 
-struct tutti_model {
+/* A model lives until its handle is freed and no simulated step needs it any more. */
+struct api_model {
     struct tt_model *m;
+    _Atomic uint32_t holders;
 };
-struct tutti_prices {
+struct api_prices {
     struct tt_prices *p;
+    struct api_topo *topo; /* held */
 };
-struct tutti_trainsim {
-    const struct tutti_model *model; /* borrowed */
+struct api_trainsim {
+    struct api_model *model; /* held */
     struct tt_trainsim *s;
     uint64_t key;
 };
@@ -22,6 +25,7 @@ static const char *const order_names[] = {"best", "next-use", "patient", "two-ph
 
 bool tutti_policy_get(size_t i, struct tutti_name *ret)
 {
+    api_must("ret", ret);
     if (i >= TT_POLICY_COUNT)
         return false;
     *ret = (struct tutti_name){tt_policy_name((enum tt_policy_kind)i), tt_policy_desc((enum tt_policy_kind)i)};
@@ -30,6 +34,7 @@ bool tutti_policy_get(size_t i, struct tutti_name *ret)
 
 bool tutti_fusion_get(size_t i, struct tutti_name *ret)
 {
+    api_must("ret", ret);
     if (i >= TT_FUSION_COUNT)
         return false;
     *ret = (struct tutti_name){tt_fusion_name((enum tt_fusion)i), tt_fusion_desc((enum tt_fusion)i)};
@@ -41,36 +46,53 @@ bool tutti_fusion_get(size_t i, struct tutti_name *ret)
 bool tutti_model_get(size_t i, struct tutti_model_entry *ret)
 {
     struct tt_model_info info;
+    api_must("ret", ret);
     if (!tt_model_get(i, &info))
         return false;
     *ret = (struct tutti_model_entry){info.name, info.desc, info.batch};
     return true;
 }
 
+static void model_release(struct api_model *model)
+{
+    if (!model || atomic_fetch_sub(&model->holders, 1) > 1)
+        return;
+    tt_model_free(model->m);
+    free(model);
+}
+
 tutti_status tutti_model_open(const char *name, uint32_t batch, double flops, struct tutti_model **ret, struct tutti_error *err)
 {
-    struct tutti_model *m = tt_zalloc(1, sizeof *m);
+    tutti_status st = api_given(err, "name", name, "ret", ret);
+    struct api_model *m = st ? NULL : tt_zalloc(1, sizeof *m);
     if (!m)
-        return tt_fail_memory(err, "model");
-    tutti_status st = tt_model_open(name, batch, flops, &m->m, err);
-    if (st) {
-        free(m);
-        return st;
+        return st ? st : tt_fail_memory(err, "model");
+    m->holders = 1;
+    st = tt_model_open(name, batch, flops, &m->m, err);
+    void *handle = st ? NULL : api_make(API_MODEL, m, NULL, err);
+    if (!handle) {
+        model_release(m);
+        return st ? st : TUTTI_ERR_LIMIT;
     }
-    *ret = m;
+    *ret = handle;
     return TUTTI_OK;
 }
 
 void tutti_model_free(struct tutti_model *model)
 {
-    if (model)
-        tt_model_free(model->m);
-    free(model);
+    model_release(api_end(MODEL, model));
+}
+
+/* What the functions without a status look at. */
+static const struct tt_model *must_see_model(const struct tutti_model *model, const char *function)
+{
+    return ((const struct api_model *)api_needed(API_MODEL, model, function))->m;
 }
 
 void tutti_model_info(const struct tutti_model *model, struct tutti_model_info *ret)
 {
-    const struct tt_model *m = model->m;
+    const struct tt_model *m = must_see_model(model, __func__);
+    api_must("ret", ret);
     uint64_t forward = 0, backward = 0;
     for (size_t i = 0; i < m->layers.len; i++) {
         const struct tt_model_layer *l = tt_vec_at(&m->layers, i);
@@ -91,10 +113,12 @@ void tutti_model_info(const struct tutti_model *model, struct tutti_model_info *
 
 bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_model_tensor *ret)
 {
-    if (i >= model->m->tensors.len)
+    const struct tt_model *m = must_see_model(model, __func__);
+    api_must("ret", ret);
+    if (i >= m->tensors.len)
         return false;
-    const struct tt_model_tensor *t = tt_vec_at(&model->m->tensors, i);
-    const struct tt_model_layer *l = tt_vec_at(&model->m->layers, t->layer);
+    const struct tt_model_tensor *t = tt_vec_at(&m->tensors, i);
+    const struct tt_model_layer *l = tt_vec_at(&m->layers, t->layer);
     bool last = i + 1 == (size_t)l->first + l->ntensors;
     *ret = (struct tutti_model_tensor){.name = t->name,
                                        .layer = l->name,
@@ -109,32 +133,45 @@ bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_
 
 void tutti_model_write(const struct tutti_model *model, FILE *out)
 {
-    tt_profile_write(model->m, out);
+    const struct tt_model *m = must_see_model(model, __func__);
+    api_must("out", out);
+    tt_profile_write(m, out);
 }
 
 /* ---- prices ---- */
+
+static void prices_close(struct api_prices *p)
+{
+    if (!p)
+        return;
+    tt_prices_close(p->p);
+    api_topo_release(p->topo);
+    free(p);
+}
 
 tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow, struct tutti_prices **ret,
                                struct tutti_error *err)
 {
     struct tt_prices_options o = {.algo = algo, .flow = flow};
-    struct tutti_prices *p = tt_zalloc(1, sizeof *p);
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    struct api_prices *p = st ? NULL : tt_zalloc(1, sizeof *p);
     if (!p)
-        return tt_fail_memory(err, "prices");
-    tutti_status st = tt_prices_open(topo->t, &o, &p->p, err);
-    if (st) {
-        free(p);
-        return st;
+        return st ? st : tt_fail_memory(err, "prices");
+    p->topo = api_topo_hold(t);
+    st = tt_prices_open(t->t, &o, &p->p, err);
+    void *handle = st ? NULL : api_make(API_PRICES, p, NULL, err);
+    if (!handle) {
+        prices_close(p);
+        return st ? st : TUTTI_ERR_LIMIT;
     }
-    *ret = p;
+    *ret = handle;
     return TUTTI_OK;
 }
 
 void tutti_prices_close(struct tutti_prices *prices)
 {
-    if (prices)
-        tt_prices_close(prices->p);
-    free(prices);
+    prices_close(api_end(PRICES, prices));
 }
 
 /* ---- simulation ---- */
@@ -190,48 +227,66 @@ static tutti_status load(const char *path, const struct tt_tuner_label *label, s
     return st;
 }
 
-tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices, const struct tutti_trainsim_options *options,
-                                struct tutti_trainsim **ret, struct tutti_error *err)
+static void trainsim_free(struct api_trainsim *sim)
+{
+    if (!sim)
+        return;
+    tt_trainsim_free(sim->s);
+    model_release(sim->model);
+    free(sim);
+}
+
+static tutti_status run(struct api_model *model, struct tt_prices *prices, const struct tutti_trainsim_options *options,
+                        struct api_trainsim *s, struct tutti_error *err)
 {
     struct tt_trainsim_options o;
     struct tt_tuner tuned;
-    struct tutti_trainsim *s = NULL;
     tutti_status st = translate(options, &o, err);
     if (st)
         return st;
-    uint64_t key = tt_trainsim_key(model->m, prices->p, &o);
+    s->key = tt_trainsim_key(model->m, prices, &o);
     if (options->tuning) {
-        struct tt_tuner_label label = {model->m->name, tt_policy_name(o.policy.kind), key};
+        struct tt_tuner_label label = {model->m->name, tt_policy_name(o.policy.kind), s->key};
         st = load(options->tuning, &label, &tuned, err);
         o.tuned = &tuned;
     }
     if (st)
         return st;
-    s = tt_zalloc(1, sizeof *s);
-    if (!s)
-        return tt_fail_memory(err, "simulation");
-    st = tt_trainsim_run(model->m, prices->p, &o, &s->s, err);
-    if (st) {
-        free(s);
-        return st;
-    }
+    atomic_fetch_add(&model->holders, 1);
     s->model = model;
-    s->key = key;
-    *ret = s;
+    return tt_trainsim_run(model->m, prices, &o, &s->s, err);
+}
+
+tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices, const struct tutti_trainsim_options *options,
+                                struct tutti_trainsim **ret, struct tutti_error *err)
+{
+    struct api_model *m = api_find(MODEL, model, err);
+    const struct api_prices *p = m ? api_find(PRICES, prices, err) : NULL;
+    tutti_status st = p ? api_given(err, "options", options, "ret", ret) : TUTTI_ERR_ARG;
+    struct api_trainsim *s = st ? NULL : tt_zalloc(1, sizeof *s);
+    if (!s)
+        return st ? st : tt_fail_memory(err, "simulation");
+    st = run(m, p->p, options, s, err);
+    void *handle = st ? NULL : api_make(API_TRAINSIM, s, NULL, err);
+    if (!handle) {
+        trainsim_free(s);
+        return st ? st : TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
     return TUTTI_OK;
 }
 
 void tutti_trainsim_free(struct tutti_trainsim *sim)
 {
-    if (sim)
-        tt_trainsim_free(sim->s);
-    free(sim);
+    trainsim_free(api_end(TRAINSIM, sim));
 }
 
 void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim_info *ret)
 {
-    const struct tt_policy *p = sim->s->policy;
-    const struct tt_policy_times *t = &sim->s->times;
+    const struct tt_trainsim *s = ((const struct api_trainsim *)api_need(TRAINSIM, sim))->s;
+    const struct tt_policy *p = s->policy;
+    const struct tt_policy_times *t = &s->times;
+    api_must("ret", ret);
     bool threshold = p->options.fusion == TT_FUSION_THRESHOLD && p->options.kind != TT_POLICY_SYNC;
     *ret = (struct tutti_trainsim_info){.policy = tt_policy_name(p->options.kind),
                                         .fusion = p->options.kind == TT_POLICY_SYNC ? "one" : tt_fusion_name(p->options.fusion),
@@ -247,19 +302,21 @@ void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim
                                         .limit_us = api_us(t->limit_ps),
                                         .buckets = p->nbuckets,
                                         .launches = p->nlaunches,
-                                        .trials = sim->s->tuner.n,
+                                        .trials = s->tuner.n,
                                         .threshold_bytes = threshold ? p->options.threshold_bytes : 0,
                                         .first_bytes = threshold ? p->options.first_bytes : 0,
                                         .hash = p->hash};
 }
 
-static const struct tt_model_tensor *tensor(const struct tutti_trainsim *sim, uint32_t i)
+static const struct tt_model_tensor *tensor(const struct api_trainsim *sim, uint32_t i)
 {
     return tt_vec_at(&sim->model->m->tensors, i);
 }
 
-bool tutti_trainsim_bucket(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_bucket *ret)
+bool tutti_trainsim_bucket(const struct tutti_trainsim *handle, size_t i, struct tutti_trainsim_bucket *ret)
 {
+    const struct api_trainsim *sim = api_need(TRAINSIM, handle);
+    api_must("ret", ret);
     if (i >= sim->s->policy->nbuckets)
         return false;
     const struct tt_policy_bucket *b = &sim->s->policy->buckets[i];
@@ -273,7 +330,7 @@ bool tutti_trainsim_bucket(const struct tutti_trainsim *sim, size_t i, struct tu
     return true;
 }
 
-static void describe_bucket(const struct tutti_trainsim *sim, uint32_t bucket, struct tutti_trainsim_span *ret)
+static void describe_bucket(const struct api_trainsim *sim, uint32_t bucket, struct tutti_trainsim_span *ret)
 {
     const struct tt_policy_bucket *b = &sim->s->policy->buckets[bucket];
     ret->bucket = bucket;
@@ -281,8 +338,10 @@ static void describe_bucket(const struct tutti_trainsim *sim, uint32_t bucket, s
     ret->name = tensor(sim, b->first)->name;
 }
 
-bool tutti_trainsim_span(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_span *ret)
+bool tutti_trainsim_span(const struct tutti_trainsim *handle, size_t i, struct tutti_trainsim_span *ret)
 {
+    const struct api_trainsim *sim = api_need(TRAINSIM, handle);
+    api_must("ret", ret);
     if (i >= sim->s->nspans)
         return false;
     const struct tt_policy *p = sim->s->policy;
@@ -304,8 +363,10 @@ bool tutti_trainsim_span(const struct tutti_trainsim *sim, size_t i, struct tutt
     return true;
 }
 
-bool tutti_trainsim_trial(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_trial *ret)
+bool tutti_trainsim_trial(const struct tutti_trainsim *handle, size_t i, struct tutti_trainsim_trial *ret)
 {
+    const struct api_trainsim *sim = api_need(TRAINSIM, handle);
+    api_must("ret", ret);
     if (i >= sim->s->tuner.n)
         return false;
     const struct tt_trial *t = &sim->s->tuner.trials[i];
@@ -313,8 +374,9 @@ bool tutti_trainsim_trial(const struct tutti_trainsim *sim, size_t i, struct tut
     return true;
 }
 
-char *tutti_trainsim_log(const struct tutti_trainsim *sim)
+char *tutti_trainsim_log(const struct tutti_trainsim *handle)
 {
+    const struct api_trainsim *sim = api_need(TRAINSIM, handle);
     struct tt_str out = {0};
     if (sim->s->tuner.n > 0)
         tt_tuner_explain(&sim->s->tuner, &out);
@@ -327,8 +389,10 @@ char *tutti_trainsim_log(const struct tutti_trainsim *sim)
     return out.s;
 }
 
-void tutti_trainsim_save(const struct tutti_trainsim *sim, FILE *out)
+void tutti_trainsim_save(const struct tutti_trainsim *handle, FILE *out)
 {
+    const struct api_trainsim *sim = api_need(TRAINSIM, handle);
+    api_must("out", out);
     struct tt_tuner_label label = {sim->model->m->name, tt_policy_name(sim->s->policy->options.kind), sim->key};
     tt_tuner_write(&sim->s->tuner, &label, out);
 }

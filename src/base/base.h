@@ -1,5 +1,5 @@
 /* base.h - what every module may use: errors, checked memory, vectors, strings, numbers with units, random numbers,
- * hashes, a clock. Nothing here knows about networks or collectives. No function logs; none is thread-aware. */
+ * hashes, a clock. Nothing here knows about networks or collectives. Errors are returned; log.h is for messages to people. None is thread-aware but log.c. */
 #ifndef TT_BASE_H
 #define TT_BASE_H
 
@@ -28,6 +28,12 @@ const char *tt_status_text(tutti_status status);
 #define tt_fail(err, status, ...) (tt_fail(err, status, __VA_ARGS__), (status) != TUTTI_OK ? (status) : TUTTI_ERR_ARG)
 #define tt_fail_memory(err, what) (tt_fail_memory(err, what), TUTTI_ERR_MEMORY)
 #endif
+
+/* ---- data types (types.c) ---- */
+bool tt_dtype_is_opaque(tutti_dtype d);
+bool tt_dtype_is_integer(tutti_dtype d);
+bool tt_redop_is_logical(tutti_redop op); /* of bits or of truth values: for integers only */
+bool tt_redop_fits(tutti_redop op, tutti_dtype d);
 
 /* ---- memory (mem.c); all return NULL on failure or when n * size overflows ---- */
 void *tt_alloc(size_t n, size_t size);             /* uninitialised */
@@ -96,6 +102,19 @@ uint64_t tt_entropy(void);                           /* from the kernel (getrand
 uint64_t tt_mix64(uint64_t x);                       /* bijective mixer */
 uint64_t tt_hash_bytes(uint64_t seed, const void *p, size_t n);
 uint64_t tt_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* ---- fork (fork.c); these two groups may be called by any thread ---- */
+
+/* The number of this process among those forked from each other since the library was loaded; an object
+ * that remembers it is foreign in a child: it must not be used there, and freeing it is the parent's
+ * business. One load, also after clone(2). A child that opens objects of its own is not foreign to them. */
+uint32_t tt_fork_generation(void); /* > 0 */
+bool tt_fork_foreign(uint32_t generation);
+/* Descriptors that a forked child must not keep open: sockets above all, or peers do not see our end.
+ * own() returns fd and accepts -1, so that it can stand around the call that makes it. close() is for
+ * owned ones and others, and accepts -1. Closing an owned socket with close(2) is only untidy. */
+int tt_fd_own(int fd);
+void tt_fd_close(int fd);
 
 /* ---- diagnosis: one thing that works here, or why it does not ---- */
 struct tt_check {

@@ -42,7 +42,7 @@ static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o, 
     o->addr_be = tt_iface_outward(c->iface);
     if (o->addr_be && free_port(c, o->addr_be, &o->port, NULL) != TUTTI_OK)
         o->addr_be = 0;
-    o->has_key = !c->has_key;
+    o->has_key = !c->has_key && !c->key_file;
     if (o->has_key)
         randombytes_buf(o->key, sizeof(o->key));
     return free_port(c, htonl(INADDR_LOOPBACK), &o->inside_port, err);
@@ -60,7 +60,7 @@ static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all
         return tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 has no address that other hosts can reach: set TUTTI_IFACE there");
     snprintf(c->rendezvous, sizeof(c->rendezvous), "%s",
              inside ? tt_net_text(htonl(INADDR_LOOPBACK), all[0].inside_port, where) : tt_net_text(all[0].addr_be, all[0].port, where));
-    if (!c->has_key && all[0].has_key) {
+    if (!c->has_key && !c->key_file && all[0].has_key) {
         memcpy(c->key, all[0].key, sizeof(c->key));
         c->has_key = true;
     }
@@ -90,6 +90,7 @@ tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent
         st = take_offer(c, all, err);
     if (all)
         sodium_memzero(all[0].key, sizeof(all[0].key));
+    sodium_memzero(&mine, sizeof(mine));
     free(all);
     return own ? own : st;
 }

@@ -4,13 +4,19 @@
  *        | -- greeting: who, to whom, challenge --> |   wrong magic, rank, job: closed without a word
  *        | <-- greeting: who, job id, challenge --- |
  *        | -- proof ------------------------------> |   wrong key: closed without a word
- *        | <-- proof ------------------------------ |
+ *        | <-- proof ------------------------------ |   sent when the acceptor admits the connection
  *
  * A proof is HMAC-SHA-512-256 with the job key over a label, the direction and both greetings, so it covers version, ranks, role, job and
  * both fresh challenges: it fits no other connection and cannot be sent back to its maker. The acceptor proves itself last, so strangers
  * learn nothing made with the key. All four messages have fixed sizes; greeting and proof always fit an empty socket buffer, so that only
- * reading can wait. What follows on the connection is neither encrypted nor authenticated: someone who can alter packets on the way is not
- * stopped. */
+ * reading can wait.
+ *
+ * Keys. Ranks that encrypt also put their half of an X25519 exchange into the greeting, which the proofs cover, so that
+ * nobody can put another half in its place. Each rank has one pair of these for the life of the job: what a stranger
+ * costs stays one random number, and the challenges make the keys of every connection different. The exchange is
+ * computed only with those that have proved themselves. Whether to encrypt, and whether a CPU has AES, stand in the
+ * greetings too: both ends come to the same cipher, and nobody on the way can talk them into a weaker one. Without
+ * encryption someone who can alter packets after the handshake is not stopped (SECURITY.md). */
 #include "boot/parts.h"
 
 #include <sodium.h>
@@ -50,15 +56,20 @@ static bool send_greeting(struct tt_shake *s, const struct tt_trust *t, uint32_t
         .version = TT_BOOT_PROTOCOL, .keyed = t->keyed, .kind = t->kind, .role = role, .from = t->rank, .to = to, .job = t->job};
 
     randombytes_buf(g.challenge, sizeof(g.challenge));
+    g.encrypt = t->pair != NULL;
+    g.aes = tt_seal_has_aes();
+    if (t->pair)
+        memcpy(g.share, t->pair->share, TT_SHARE);
     tt_greeting_write(&g, s->mine);
     return send_whole(s->fd, s->mine, TT_GREETING);
 }
 
+/* Of the connector; the acceptor's is sent by tt_arrival_admit. */
 static bool send_proof(struct tt_shake *s, const struct tt_trust *t)
 {
     uint8_t proof[TT_PROOF];
 
-    proof_of(s, t, s->accepting, proof);
+    proof_of(s, t, false, proof);
     return send_whole(s->fd, proof, sizeof(proof));
 }
 
@@ -83,7 +94,7 @@ static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
         return false;
     if (t->kind == TT_CONN_MEET)
         return s->accepting ? g->job == 0 : g->job != 0;
-    return g->job == t->job;
+    return g->job == t->job && g->encrypt == (t->pair != NULL); /* compared when the ranks met */
 }
 
 /* The other's greeting is here. */
@@ -108,6 +119,26 @@ static enum tt_shake_end greeted(struct tt_shake *s, const struct tt_trust *t)
     return send_proof(s, t) ? TT_SHAKE_MORE : TT_SHAKE_GONE;
 }
 
+/* The keys of a connection whose other end has proved itself. False: its half of the exchange makes no key. */
+static bool agree(struct tt_shake *s, const struct tt_trust *t)
+{
+    uint8_t shared[TT_SHARE];
+    struct tt_seal_origin o = {.secret = t->key,
+                               .shared = shared,
+                               .connector = s->accepting ? s->theirs : s->mine,
+                               .acceptor = s->accepting ? s->mine : s->theirs,
+                               .hello_bytes = TT_GREETING,
+                               .accepting = s->accepting};
+
+    if (!t->pair || !s->peer.encrypt)
+        return true;
+    if (crypto_scalarmult(shared, t->pair->secret, s->peer.share) != 0)
+        return false;
+    tt_seal_derive(&o, s->peer.aes && tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA, &s->keys);
+    sodium_memzero(shared, sizeof(shared));
+    return true;
+}
+
 static enum tt_shake_end proved(struct tt_shake *s, const struct tt_trust *t)
 {
     uint8_t expected[TT_PROOF];
@@ -118,9 +149,12 @@ static enum tt_shake_end proved(struct tt_shake *s, const struct tt_trust *t)
     sodium_memzero(expected, sizeof(expected));
     if (!ok)
         return TT_SHAKE_KEY;
-    if (s->accepting && !send_proof(s, t))
-        return TT_SHAKE_GONE;
-    return TT_SHAKE_DONE;
+    return agree(s, t) ? TT_SHAKE_DONE : TT_SHAKE_STRANGER;
+}
+
+void tt_shake_answer(const struct tt_shake *s, const struct tt_trust *t, uint8_t ret_proof[TT_PROOF])
+{
+    proof_of(s, t, true, ret_proof);
 }
 
 enum tt_shake_end tt_shake_step(struct tt_shake *s, const struct tt_trust *t)

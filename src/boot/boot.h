@@ -3,26 +3,29 @@
  *
  * Every connection, before any length is parsed: both ends send a fixed-size greeting (magic, version, role, random challenge), then a
  * fixed-size proof (keyed hash of both challenges, ranks, role and job id with the job key, libsodium crypto_auth / crypto_generichash). A
- * peer that does not prove itself is dropped within the handshake limit, without a word and without disturbing the job; at most 64 unproved
- * connections are kept at a time. Without a key (allowed on loopback only, or with `insecure`) the key is all zeros: the exchange still
- * filters strangers by magic and job id. */
+ * peer that does not prove itself is dropped within the handshake limit, without a word and without disturbing the job; the number of
+ * unproved connections is limited. Without a key, which is allowed on loopback, the processes of one user agree on
+ * one (local.c); with `insecure` the key is all zeros, and the exchange filters strangers by magic and job id only. With `encrypt` the greetings also carry the two halves of a key exchange, and
+ * each connection comes with keys of its own (seal.h). */
 #ifndef TT_BOOT_H
 #define TT_BOOT_H
 
-#include "base/base.h"
+#include "seal/seal.h"
 
-enum { TT_BOOT_KEY = 32, TT_BOOT_HOST = 64, TT_BOOT_SETTINGS = 4096 };
+enum { TT_BOOT_KEY = 32, TT_BOOT_HOST = 64, TT_BOOT_SETTINGS = 4096, TT_BOOT_SOURCES = 7 };
 
 struct tt_boot_config {
     uint32_t rank, size;
     int local_rank;       /* -1: unknown */
     char rendezvous[128]; /* host:port of rank 0; empty with size 1 */
+    const char *key_file;     /* read when opening, so that the key is not in every copy of this; NULL: `key`, if any */
     uint8_t key[TT_BOOT_KEY];
-    bool has_key, insecure;
+    bool has_key, insecure; /* of an open object has_key also when the user's processes have agreed on one */
+    bool encrypt;              /* seal every connection; needs a key; must be alike on all ranks (part of what is compared) */
     char iface[128];           /* NCCL syntax: prefixes "eth,ib", "^docker,lo", "=eth0"; or CIDR "10.0.0.0/8"; empty: choose by route */
     uint16_t port_lo, port_hi; /* listening port range; 0: any */
     uint64_t timeout_ns;       /* for opening; 0: 30 s */
-    const char *settings;      /* "name=value\n..." lines that must be equal on all ranks, at most TT_BOOT_SETTINGS bytes; NULL: none */
+    const char *settings;      /* "name=value\n..." lines that must be equal on all ranks, at most TT_BOOT_SETTINGS - 16 bytes; NULL: none */
 };
 
 /* Fills from the environment: ours (TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS), torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
@@ -36,6 +39,9 @@ tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origi
 
 /* The same without a launcher: what does not depend on one (key, interface, ports, timeout). Rank 0 of 1. */
 tutti_status tt_boot_options_from_env(struct tt_boot_config *ret, struct tutti_error *err);
+
+/* The key of c comes from this file (over what it was), whose name must stay; says here already why it cannot. */
+tutti_status tt_boot_key(struct tt_boot_config *c, const char *path, struct tutti_error *err);
 
 /* Ranks that somebody else (MPI) has brought together. gather: everybody's `bytes` bytes in rank order, on all; collective. */
 struct tt_boot_parent {
@@ -55,6 +61,7 @@ struct tt_boot_peer {
     uint32_t pid;
     uint32_t addr_be; /* IPv4 address its listener is bound to, network order */
     uint16_t port;    /* of its one listening socket */
+    uint32_t sources_be[TT_BOOT_SOURCES]; /* other addresses its connections may come from (a host with several networks); 0: none */
 };
 
 struct tt_boot;
@@ -67,17 +74,32 @@ const struct tt_boot_config *tt_boot_config(const struct tt_boot *b);
 const struct tt_boot_peer *tt_boot_peers(const struct tt_boot *b); /* size entries */
 uint64_t tt_boot_job(const struct tt_boot *b);                     /* random job id, equal on all ranks */
 
-/* Control plane after opening: a connected, authenticated, blocking socket to rank 0 (rank 0: one per other rank, index by rank, -1 for
- * itself). Owned by b. */
-int tt_boot_control_fd(const struct tt_boot *b, uint32_t rank);
+/* Control plane after opening: a connected, authenticated line to rank 0 (rank 0: one per other rank; fd -1 where there is
+ * none), whose bytes are sealed when the job encrypts and summed otherwise. Owned by b. Read and write go as far as they can without waiting, also on a blocking socket; their counters go on
+ * from the last call. Written bytes count when they are on their way: after AGAIN, come again with the same ones. END:
+ * errno says why, 0 for an orderly end, EBADMSG when the bytes are not those that were sent. */
+struct tt_boot_line {
+    int fd;
+    struct tt_line_parts *state;
+};
+enum tt_net { TT_NET_OK, TT_NET_AGAIN, TT_NET_END };
+const struct tt_boot_line *tt_boot_line(const struct tt_boot *b, uint32_t rank);
+enum tt_net tt_boot_line_read(const struct tt_boot_line *l, void *buf, size_t want, size_t *got);
+enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, size_t want, size_t *sent);
 /* All ranks give `bytes` bytes, all get size*bytes in rank order, through rank 0. Used while opening things; blocking, with deadline. */
 tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes, void *ret_all, uint64_t timeout_ns,
                               struct tutti_error *err);
 
 /* A new authenticated socket to each peer r with want[r] (symmetric: both must want each other), tagged `role` (e.g. stripe number): the
- * lower rank accepts, the higher connects. fds[r] = -1 where not wanted. All must call it in the same order. The sockets are TCP,
- * TCP_NODELAY, blocking; the caller owns them. */
-tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint32_t role, int *fds, uint64_t timeout_ns, struct tutti_error *err);
+ * lower rank accepts, the higher connects. links[r].fd = -1 where not wanted. All must call it in the same order. The sockets are TCP,
+ * TCP_NODELAY, blocking; the caller owns them. Whoever sends on them must seal with links[r].keys unless their cipher is
+ * NONE. */
+struct tt_boot_link {
+    int fd;
+    struct tt_seal_keys keys;
+};
+tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint32_t role, struct tt_boot_link *links,
+                             uint64_t timeout_ns, struct tutti_error *err);
 
 /* Can rank r's listener be reached right now (TCP connect within timeout_ns)? 0 or errno. Used to tell "I am cut off" from "r is gone". */
 int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns);

@@ -7,35 +7,43 @@
  *
  * A listener that refuses us is gone for good (it lives as long as its process), so that is told at once; anything else is tried again
  * until the deadline. */
-#include "boot/parts.h"
+#include "boot/porter.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EARLY_PER_RANK = 16, EARLY_MORE = 64 };
+#include "boot/parts.h"
+
+enum { EARLY_PER_RANK = 16, EARLY_MORE = 64, PORTER = 1 };
+#define LOOK_NS UINT64_C(5000000) /* another thread may have served the porter, and kept what we wait for */
 
 struct matching {
     struct tt_boot *b;
     uint32_t role;
     uint64_t timeout_ns, deadline_ns;
-    int *fds;             /* by rank, -1 until it stands */
+    struct tt_boot_link *links; /* by rank, fd -1 until it stands */
     bool *awaited;        /* by rank: will connect to us */
     struct tt_dial *dial; /* ndial of them */
     uint32_t ndial;
     uint32_t left;
-    struct pollfd *poll; /* gate, dials; rank 0: control connections of those awaited */
+    struct pollfd *poll; /* porter, dials; rank 0: control connections of those awaited */
     uint32_t ncontrol;
 };
 
 static void matching_free(struct matching *m, bool keep_sockets)
 {
-    for (uint32_t r = 0; m->fds && !keep_sockets && r < m->b->config.size; r++)
-        tt_net_close(&m->fds[r]);
+    for (uint32_t r = 0; m->links && !keep_sockets && r < m->b->config.size; r++)
+        tt_net_close(&m->links[r].fd);
     for (uint32_t k = 0; m->dial && k < m->ndial; k++)
         if (m->dial[k].state != TT_DIAL_DONE)
             tt_dial_abort(&m->dial[k]);
-    free(m->fds);
+    if (m->links)
+        sodium_memzero(m->links, m->b->config.size * sizeof(*m->links));
+    free(m->links);
+    if (m->dial)
+        sodium_memzero(m->dial, m->ndial * sizeof(*m->dial));
     free(m->awaited);
     free(m->dial);
     free(m->poll);
@@ -47,34 +55,34 @@ static tutti_status matching_open(struct matching *m, const bool *want, struct t
     uint32_t size = b->config.size, me = b->config.rank;
     uint64_t now = tt_now_ns();
 
-    m->fds = tt_alloc(size, sizeof(*m->fds));
+    m->links = tt_zalloc(size, sizeof(*m->links));
     m->awaited = tt_zalloc(size, sizeof(*m->awaited));
     m->dial = tt_zalloc(me, sizeof(*m->dial));
     m->ncontrol = me == 0 ? size : 0;
-    m->poll = tt_alloc(TT_GATE_FDS + (size_t)me + m->ncontrol, sizeof(*m->poll));
-    if (!m->fds || !m->awaited || !m->dial || !m->poll) {
-        free(m->fds);
-        m->fds = NULL;
+    m->poll = tt_alloc(PORTER + (size_t)me + m->ncontrol, sizeof(*m->poll));
+    if (!m->links || !m->awaited || !m->dial || !m->poll) {
+        free(m->links);
+        m->links = NULL;
         return tt_fail_memory(err, "connections");
     }
     for (uint32_t r = 0; r < size; r++) {
-        m->fds[r] = -1;
+        m->links[r].fd = -1;
         m->awaited[r] = want[r] && r > me;
         m->left += want[r];
         if (!want[r] || r >= me)
             continue;
         struct tt_dial *d = &m->dial[m->ndial++];
         *d = (struct tt_dial){
-            .rank = r, .role = m->role, .addr_be = b->peers[r].addr_be, .port = b->peers[r].port, .source_be = b->source_be};
+            .rank = r, .role = m->role, .addr_be = b->peers[r].addr_be, .port = b->peers[r].port, .source_be = b->source_be, .epoll = -1};
         tt_dial_begin(d, now);
     }
     return TUTTI_OK;
 }
 
-static void stand(struct matching *m, uint32_t rank, int fd)
+static void stand(struct matching *m, uint32_t rank, int fd, const struct tt_seal_keys *keys)
 {
     tt_net_hand_out(fd);
-    m->fds[rank] = fd;
+    m->links[rank] = (struct tt_boot_link){.fd = fd, .keys = *keys};
     m->awaited[rank] = false;
     m->left--;
 }
@@ -82,48 +90,24 @@ static void stand(struct matching *m, uint32_t rank, int fd)
 /* Takes the first kept connection for each awaited rank. */
 static void take_early(struct matching *m)
 {
-    struct tt_early *list = m->b->early.data;
     size_t kept = 0;
 
+    tt_porter_lock(m->b);
+    struct tt_early *list = m->b->early.data;
     for (size_t i = 0; i < m->b->early.len; i++)
         if (list[i].role == m->role && m->awaited[list[i].rank])
-            stand(m, list[i].rank, list[i].fd);
+            stand(m, list[i].rank, list[i].fd, &list[i].keys);
         else
             list[kept++] = list[i];
     m->b->early.len = kept;
+    tt_porter_unlock(m->b);
 }
 
-static tutti_status place(struct matching *m, struct tt_arrival *a, struct tutti_error *err)
+bool tt_early_keep(struct tt_boot *b, const struct tt_arrival *a)
 {
-    struct tt_early e = {.fd = a->fd, .rank = a->rank, .role = a->role};
+    struct tt_early e = {.fd = a->fd, .rank = a->rank, .role = a->role, .keys = a->keys};
 
-    if (a->fd < 0)
-        return TUTTI_OK;
-    if (a->rank >= m->b->config.size || a->rank <= m->b->config.rank) {
-        tt_net_close(&a->fd);
-        return TUTTI_OK;
-    }
-    if (a->role == m->role && m->awaited[a->rank]) {
-        stand(m, a->rank, a->fd);
-        return TUTTI_OK;
-    }
-    if (tt_vec_push(&m->b->early, &e, 1))
-        return TUTTI_OK;
-    tt_net_close(&a->fd);
-    return tt_fail_memory(err, "connections");
-}
-
-static tutti_status serve_gate(struct matching *m, struct tutti_error *err)
-{
-    struct tt_arrival come[TT_UNPROVED_MAX];
-    size_t n = 0;
-    tutti_status st = tt_gate_serve(&m->b->gate, m->poll, come, &n, err), one;
-
-    for (size_t i = 0; i < n; i++) {
-        one = place(m, &come[i], err);
-        st = st == TUTTI_OK ? one : st;
-    }
-    return st;
+    return b->early.len < (size_t)b->config.size * EARLY_PER_RANK + EARLY_MORE && tt_vec_push(&b->early, &e, 1);
 }
 
 static tutti_status fail_gone(const struct matching *m, uint32_t r, struct tutti_error *err)
@@ -147,7 +131,7 @@ static tutti_status serve_dials(struct matching *m, const struct pollfd *fds, st
         if (d->error == ECONNREFUSED)
             return fail_gone(m, d->rank, err);
         if (d->state == TT_DIAL_DONE)
-            stand(m, d->rank, d->shake.fd);
+            stand(m, d->rank, d->shake.fd, &d->shake.keys);
     }
     return TUTTI_OK;
 }
@@ -187,18 +171,18 @@ static tutti_status fail_missing(const struct matching *m, struct tutti_error *e
 /* Fills the poll array and says when to wake up at the latest. */
 static uint64_t prepare(const struct matching *m)
 {
-    struct pollfd *dials = m->poll + TT_GATE_FDS, *control = dials + m->ndial;
-    uint64_t wake = tt_gate_wake(&m->b->gate);
+    struct pollfd *dials = m->poll + PORTER, *control = dials + m->ndial;
+    uint64_t due = tt_porter_due(m->b), wake = tt_now_ns() + LOOK_NS;
 
-    m->b->gate.shut = m->b->early.len >= (size_t)m->b->config.size * EARLY_PER_RANK + EARLY_MORE;
-    tt_gate_fds(&m->b->gate, m->poll);
+    wake = due < wake ? due : wake;
+    m->poll[0] = (struct pollfd){.fd = tt_porter_fd(m->b), .events = POLLIN};
     for (uint32_t k = 0; k < m->ndial; k++) {
         uint64_t w = tt_dial_wake(&m->dial[k]);
         dials[k] = tt_dial_fd(&m->dial[k]);
         wake = w < wake ? w : wake;
     }
     for (uint32_t r = 0; r < m->ncontrol; r++)
-        control[r] = (struct pollfd){.fd = m->awaited[r] ? m->b->control[r] : -1, .events = POLLRDHUP};
+        control[r] = (struct pollfd){.fd = m->awaited[r] ? m->b->control[r].fd : -1, .events = POLLRDHUP};
     return wake < m->deadline_ns ? wake : m->deadline_ns;
 }
 
@@ -208,33 +192,38 @@ static tutti_status match_all(struct matching *m, struct tutti_error *err)
 
     take_early(m);
     while (st == TUTTI_OK && m->left > 0) {
-        struct pollfd *dials = m->poll + TT_GATE_FDS, *control = dials + m->ndial;
+        struct pollfd *dials = m->poll + PORTER, *control = dials + m->ndial;
         uint64_t wake = prepare(m);
         if (tt_now_ns() >= m->deadline_ns)
             return fail_missing(m, err);
-        tt_net_poll(m->poll, TT_GATE_FDS + (size_t)m->ndial + m->ncontrol, wake);
-        st = serve_gate(m, err);
-        if (st == TUTTI_OK)
-            st = serve_dials(m, dials, err);
+        tt_net_poll(m->poll, PORTER + (size_t)m->ndial + m->ncontrol, wake);
+        tt_porter_serve(m->b);
+        take_early(m);
+        st = serve_dials(m, dials, err);
         if (st == TUTTI_OK)
             st = check_control(m, control, err);
     }
     return st;
 }
 
-tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint32_t role, int *fds, uint64_t timeout_ns, struct tutti_error *err)
+tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint32_t role, struct tt_boot_link *links,
+                             uint64_t timeout_ns, struct tutti_error *err)
 {
-    struct matching m = {.b = b, .role = role, .timeout_ns = timeout_ns ? timeout_ns : b->config.timeout_ns};
+    struct matching m = {.b = b, .role = role + TT_ROLE_LINK + 1, .timeout_ns = timeout_ns ? timeout_ns : b->config.timeout_ns};
     tutti_status st;
 
     if (want[b->config.rank])
         return tt_fail(err, TUTTI_ERR_ARG, "rank %u wants a connection to itself", b->config.rank);
+    if (!b->porter) {
+        links[0].fd = -1;
+        return TUTTI_OK;
+    }
     m.deadline_ns = tt_net_deadline(m.timeout_ns);
     st = matching_open(&m, want, err);
     if (st == TUTTI_OK)
         st = match_all(&m, err);
     if (st == TUTTI_OK)
-        memcpy(fds, m.fds, b->config.size * sizeof(*fds));
+        memcpy(links, m.links, b->config.size * sizeof(*links));
     matching_free(&m, st == TUTTI_OK);
     return st;
 }

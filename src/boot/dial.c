@@ -21,6 +21,7 @@ void tt_dial_begin(struct tt_dial *d, uint64_t now_ns)
 
 void tt_dial_abort(struct tt_dial *d)
 {
+    tt_net_unwatch(d->epoll, d->shake.fd);
     tt_net_close(&d->shake.fd);
 }
 
@@ -42,7 +43,7 @@ static void try_again(struct tt_dial *d, enum tt_shake_end why, int error)
 {
     uint64_t ms = (uint64_t)RETRY_MS << (d->tries < 6 ? d->tries : 6);
 
-    tt_net_close(&d->shake.fd);
+    tt_dial_abort(d);
     d->tries++;
     d->rejections += why == TT_SHAKE_REJECTED;
     d->last = why;
@@ -60,6 +61,7 @@ static void connected(struct tt_dial *d, const struct tt_trust *t)
     else if (tt_shake_connect(&d->shake, d->shake.fd, t, d->rank, d->role) != TT_SHAKE_MORE)
         try_again(d, TT_SHAKE_GONE, 0);
     else {
+        tt_net_watch(d->epoll, d->shake.fd, POLLIN, d->watcher);
         d->state = TT_DIAL_SHAKING;
         d->last = TT_SHAKE_MORE;
         d->error = 0;
@@ -72,18 +74,22 @@ void tt_dial_serve(struct tt_dial *d, const struct tt_trust *t, short revents)
 
     if (d->state == TT_DIAL_WAITING && tt_now_ns() >= d->retry_ns) {
         int error = tt_net_connect(d->addr_be, d->port, d->source_be, &d->shake.fd);
-        if (error)
+        if (error) {
             try_again(d, TT_SHAKE_MORE, error);
-        else
+        } else {
+            tt_net_watch(d->epoll, d->shake.fd, POLLOUT, d->watcher);
             d->state = TT_DIAL_CONNECTING;
+        }
     } else if (d->state == TT_DIAL_CONNECTING && revents) {
         connected(d, t);
     } else if (d->state == TT_DIAL_SHAKING && revents) {
         end = tt_shake_step(&d->shake, t);
-        if (end == TT_SHAKE_DONE)
+        if (end == TT_SHAKE_DONE) {
+            tt_net_unwatch(d->epoll, d->shake.fd);
             d->state = TT_DIAL_DONE;
-        else if (end != TT_SHAKE_MORE)
+        } else if (end != TT_SHAKE_MORE) {
             try_again(d, end, 0);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
  * known: MPI launchers on one host (all ranks are local) meet on loopback, Slurm on its first node, at a port derived from the job. */
 #include "boot/parts.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -244,6 +245,16 @@ static tutti_status read_insecure(const char *text, struct tt_boot_config *c, st
     return TUTTI_OK;
 }
 
+tutti_status tt_boot_key(struct tt_boot_config *c, const char *path, struct tutti_error *err)
+{
+    uint8_t key[TT_BOOT_KEY];
+    tutti_status st = tt_key_load(path, key, err);
+
+    sodium_memzero(key, sizeof(key));
+    c->key_file = path;
+    return st;
+}
+
 /* What does not depend on the launcher. */
 static tutti_status read_options(struct tt_boot_config *c, struct tutti_error *err)
 {
@@ -261,10 +272,8 @@ static tutti_status read_options(struct tt_boot_config *c, struct tutti_error *e
         st = read_timeout(timeout, c, err);
     if (st == TUTTI_OK && insecure)
         st = read_insecure(insecure, c, err);
-    if (st == TUTTI_OK && key) {
-        st = tt_key_load(key, c->key, err);
-        c->has_key = st == TUTTI_OK;
-    }
+    if (st == TUTTI_OK && key)
+        st = tt_boot_key(c, key, err);
     return st;
 }
 

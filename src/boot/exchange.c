@@ -58,7 +58,7 @@ static tutti_status check_give(struct gathering *g, uint32_t r, struct tutti_err
 
 static tutti_status take_from(struct gathering *g, uint32_t r, struct tutti_error *err)
 {
-    enum tt_net went = tt_frame_fill(g->b->control[r], &g->in[r]);
+    enum tt_net went = tt_frame_fill(&g->b->control[r], &g->in[r]);
     int error = errno;
 
     if (went == TT_NET_AGAIN)
@@ -86,7 +86,7 @@ static tutti_status collect(struct gathering *g, struct tutti_error *err)
         if (tt_now_ns() >= g->deadline_ns)
             return fail_missing(g, err);
         for (uint32_t r = 0; r < size; r++)
-            g->fds[r] = (struct pollfd){.fd = g->missing[r] ? g->b->control[r] : -1, .events = POLLIN};
+            g->fds[r] = (struct pollfd){.fd = g->missing[r] ? g->b->control[r].fd : -1, .events = POLLIN};
         tt_net_poll(g->fds, size, g->deadline_ns);
         for (uint32_t r = 0; r < size && st == TUTTI_OK; r++)
             if (g->fds[r].revents)
@@ -143,8 +143,8 @@ static tutti_status take_all(struct gathering *g, size_t cap, struct tutti_error
     char span[32];
     enum tt_net went;
 
-    while ((went = tt_frame_fill(g->b->control[0], &in)) == TT_NET_AGAIN) {
-        struct pollfd p = {.fd = g->b->control[0], .events = POLLIN};
+    while ((went = tt_frame_fill(&g->b->control[0], &in)) == TT_NET_AGAIN) {
+        struct pollfd p = {.fd = g->b->control[0].fd, .events = POLLIN};
         if (tt_now_ns() >= until)
             return tt_fail(err, TUTTI_ERR_TIMEOUT,
                            "rank 0 (host %s, pid %u) did not answer exchange %u within %s: it is stopped, late or unreachable",
@@ -169,9 +169,9 @@ static tutti_status give(struct gathering *g, const void *mine, size_t cap, stru
     int error;
 
     write_head(head, TT_FRAME_GIVE, g, g->bytes);
-    error = tt_net_write(g->b->control[0], head, sizeof(head), g->deadline_ns);
+    error = tt_boot_line_send(&g->b->control[0], head, sizeof(head), g->deadline_ns);
     if (!error)
-        tt_net_write(g->b->control[0], mine, g->bytes, g->deadline_ns);
+        tt_boot_line_send(&g->b->control[0], mine, g->bytes, g->deadline_ns);
     return take_all(g, cap, err);
 }
 

@@ -46,5 +46,6 @@ void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
     p.host_id = *ret_net_id;
     for (size_t i = 0; i < countof(shared); i++)
         p.host_id = hash_namespace(p.host_id, shared[i]);
+    tt_iface_sources(p.sources_be);
     *ret = p;
 }

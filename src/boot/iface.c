@@ -241,3 +241,22 @@ uint32_t tt_iface_outward(const char *filter)
     tt_vec_free(&list);
     return tt_net_loopback(best) ? 0 : best;
 }
+
+void tt_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES])
+{
+    struct tt_vec list = {.elem = sizeof(struct tt_iface)};
+    uint32_t first = 0;
+    size_t n = 0;
+
+    memset(ret_be, 0, TT_BOOT_SOURCES * sizeof(*ret_be));
+    if (route_source(OUTWARD_BE, &first, NULL) == TUTTI_OK)
+        ret_be[n++] = first;
+    if (list_all(&list, NULL) != TUTTI_OK)
+        return;
+    for (size_t k = 0; k < list.len && n < TT_BOOT_SOURCES; k++) {
+        const struct tt_iface *i = tt_vec_at(&list, k);
+        if (!tt_net_loopback(i->addr_be) && i->addr_be != first)
+            ret_be[n++] = i->addr_be;
+    }
+    tt_vec_free(&list);
+}

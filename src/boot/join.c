@@ -7,6 +7,7 @@
 #include "boot/parts.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,16 +27,18 @@ static tutti_status hopeless(const struct tt_boot *b, const struct tt_dial *d, s
     if (d->rejections < REJECTIONS)
         return TUTTI_OK;
     if (d->shake.peer.keyed && !b->config.has_key)
-        hint = ": it has a key and we have none, set TUTTI_KEY_FILE";
+        hint = b->config.insecure ? ": it has a key and we have none, set TUTTI_KEY_FILE in place of TUTTI_INSECURE"
+                                  : ": it has a key and we have none, set TUTTI_KEY_FILE";
     else if (!d->shake.peer.keyed && b->config.has_key)
         hint = ": we have one and it has none, set TUTTI_KEY_FILE there";
     return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) did not accept our key%s", at, hint);
 }
 
-static tutti_status reach(const struct tt_boot *b, const struct tt_place *at, int *ret_fd, uint64_t *ret_job, struct tutti_error *err)
+/* Makes the control line. */
+static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job, struct tutti_error *err)
 {
     struct tt_trust trust = tt_boot_trust(b, TT_CONN_MEET);
-    struct tt_dial d = {.addr_be = at->addr_be, .port = at->port};
+    struct tt_dial d = {.addr_be = at->addr_be, .port = at->port, .epoll = -1};
     char span[32], where[TT_NET_TEXT];
     tutti_status st = TUTTI_OK;
 
@@ -56,9 +59,11 @@ static tutti_status reach(const struct tt_boot *b, const struct tt_place *at, in
         tt_dial_abort(&d);
         return st;
     }
-    *ret_fd = d.shake.fd;
     *ret_job = d.shake.peer.job;
-    return TUTTI_OK;
+    if (!tt_boot_line_open(&b->control[0], d.shake.fd, &d.shake.keys))
+        st = tt_fail_memory(err, "control line");
+    sodium_memzero(&d.shake, sizeof(d.shake));
+    return st;
 }
 
 static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at, uint32_t addr_be, struct tutti_error *err)
@@ -93,7 +98,7 @@ static tutti_status say(const struct tt_boot *b, uint64_t deadline_ns, struct tu
     tt_frame_write(
         &(struct tt_frame){.kind = TT_FRAME_JOIN, .remaining_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX, .length = n},
         text);
-    error = tt_net_write(b->control[0], text, TT_FRAME + n, deadline_ns);
+    error = tt_boot_line_send(&b->control[0], text, TT_FRAME + n, deadline_ns);
     return error ? fail_gone(b, error, err) : TUTTI_OK;
 }
 
@@ -104,8 +109,8 @@ static tutti_status await(const struct tt_boot *b, struct tt_frame_in *in, uint6
     char span[32];
     enum tt_net went;
 
-    while ((went = tt_frame_fill(b->control[0], in)) == TT_NET_AGAIN) {
-        struct pollfd p = {.fd = b->control[0], .events = POLLIN};
+    while ((went = tt_frame_fill(&b->control[0], in)) == TT_NET_AGAIN) {
+        struct pollfd p = {.fd = b->control[0].fd, .events = POLLIN};
         if (tt_now_ns() >= until)
             return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 (%s) took us in but sent nothing within %s: it is stopped or unreachable",
                            b->config.rendezvous, tt_net_span(b->config.timeout_ns, span, sizeof(span)));
@@ -141,7 +146,7 @@ tutti_status tt_join(struct tt_boot *b, const struct tt_place *at, struct tutti_
     tutti_status st = tt_iface_choose(b->config.iface, at->addr_be, &addr_be, err);
 
     if (st == TUTTI_OK)
-        st = reach(b, at, &b->control[0], &job, err);
+        st = reach(b, at, &job, err);
     if (st == TUTTI_OK)
         st = open_listener(b, at, addr_be, err);
     if (st == TUTTI_OK)

@@ -19,7 +19,7 @@ static int try_port(uint32_t addr_be, uint16_t port, int *ret_fd, uint16_t *ret_
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
     socklen_t len = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), yes = 1, error;
+    int fd = tt_fd_own(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), yes = 1, error;
 
     if (fd < 0)
         return errno;
@@ -31,7 +31,7 @@ static int try_port(uint32_t addr_be, uint16_t port, int *ret_fd, uint16_t *ret_
         return 0;
     }
     error = errno;
-    close(fd);
+    tt_fd_close(fd);
     return error;
 }
 
@@ -49,8 +49,12 @@ static tutti_status fail_not_ours(const struct tt_listen *l, struct tutti_error 
 
 static tutti_status fail_in_use(const struct tt_listen *l, struct tutti_error *err)
 {
-    char at[TT_NET_TEXT];
+    char at[TT_NET_TEXT], user[64];
+    uid_t uid;
 
+    if (l->lo == l->hi && tt_listener_user(l->addr_be, l->lo, &uid) && uid != geteuid())
+        return tt_fail(err, TUTTI_ERR_ARG, "port %u on %s is in use by a process of %s: choose another port", l->lo,
+                       tt_net_text(l->addr_be, 0, at), tt_user_text(uid, user, sizeof(user)));
     if (l->lo == l->hi)
         return tt_fail(err, TUTTI_ERR_ARG, "port %u on %s is in use by another process (another job?): choose another port", l->lo,
                        tt_net_text(l->addr_be, 0, at));

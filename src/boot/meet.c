@@ -8,19 +8,19 @@
  * everybody who came is told who did not. */
 #include "boot/parts.h"
 
-#include <assert.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUESTS = 64, GUESTS_MAX = GUESTS + TT_UNPROVED_MAX }; /* the gate shuts at GUESTS; those inside may still come */
-#define GUEST_NS UINT64_C(10000000000)                       /* from proof to join */
+enum { GUESTS_MAX = 256, GATE = 2 };   /* proved but not joined, at a time; descriptors before theirs in the poll array */
+#define GUEST_NS UINT64_C(10000000000) /* from proof to join */
 
 /* What is known of a rank that has not joined. */
 enum note { NOTE_NONE, NOTE_KEY, NOTE_SIZE, NOTE_LEFT };
 
 struct guest {
-    int fd;
-    uint32_t rank;
+    struct tt_boot_line line;
+    uint32_t rank, from_be;
     uint64_t since_ns;
     struct tt_frame_in in;
     uint8_t body[TT_JOIN_MAX];
@@ -31,7 +31,9 @@ struct meeting {
     const struct tt_place *at;
     uint64_t deadline_ns;
     struct tt_vec guests; /* struct guest * */
-    struct pollfd *fds;   /* gate, guests, seats by rank */
+    struct tt_gate gate;
+    int local;          /* gives the key to processes of this user; -1: none */
+    struct pollfd *fds; /* gate, local, guests, seats by rank */
     char **settings;      /* by rank; NULL: not here */
     uint64_t *net_ids;
     uint8_t *notes;
@@ -42,7 +44,7 @@ static void guest_free(struct guest *g)
 {
     if (!g)
         return;
-    tt_net_close(&g->fd);
+    tt_boot_line_close(&g->line);
     free(g);
 }
 
@@ -84,7 +86,7 @@ static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
     struct tt_join mine;
     tutti_status st;
 
-    m->fds = tt_alloc(TT_GATE_FDS + GUESTS_MAX + size, sizeof(*m->fds));
+    m->fds = tt_alloc(GATE + GUESTS_MAX + size, sizeof(*m->fds));
     m->settings = tt_zalloc(size, sizeof(*m->settings));
     m->net_ids = tt_zalloc(size, sizeof(*m->net_ids));
     m->notes = tt_zalloc(size, sizeof(*m->notes));
@@ -113,6 +115,17 @@ static bool unfit(const struct meeting *m, uint32_t rank, const struct tt_join *
     return false;
 }
 
+/* A rank's other connections will come from where this one came from, whatever the rank itself sees (NAT). */
+static void add_source(struct tt_boot_peer *p, uint32_t from_be)
+{
+    size_t i = 0;
+
+    while (i + 1 < TT_BOOT_SOURCES && p->sources_be[i] && p->sources_be[i] != from_be)
+        i++;
+    if (from_be != p->addr_be)
+        p->sources_be[i] = from_be;
+}
+
 /* The guest's join is complete: seats or refuses it. */
 static tutti_status judge(struct meeting *m, struct guest *g, struct tutti_error *err)
 {
@@ -124,16 +137,17 @@ static tutti_status judge(struct meeting *m, struct guest *g, struct tutti_error
     if (g->in.frame.kind != TT_FRAME_JOIN || !tt_join_parse(g->body, (size_t)g->in.frame.length, &j))
         return TUTTI_OK;
     if (unfit(m, g->rank, &j, &why)) {
-        tt_refuse_one(g->fd, &why);
+        tt_refuse_one(&g->line, &why);
         if (g->rank < m->b->config.size && !m->settings[g->rank])
             m->notes[g->rank] = NOTE_SIZE;
         return TUTTI_OK;
     }
+    add_source(&j.peer, g->from_be);
     st = seat(m, g->rank, &j, err);
     if (st != TUTTI_OK)
         return st;
-    m->b->control[g->rank] = g->fd;
-    g->fd = -1;
+    m->b->control[g->rank] = g->line;
+    g->line = (struct tt_boot_line){.fd = -1};
     if (limit < m->deadline_ns)
         m->deadline_ns = limit;
     return TUTTI_OK;
@@ -142,7 +156,7 @@ static tutti_status judge(struct meeting *m, struct guest *g, struct tutti_error
 /* Goes on with one guest; *ret_over when it has been seated or is gone. */
 static tutti_status serve_guest(struct meeting *m, struct guest *g, bool ready, bool *ret_over, struct tutti_error *err)
 {
-    enum tt_net went = ready ? tt_frame_fill(g->fd, &g->in) : TT_NET_AGAIN;
+    enum tt_net went = ready ? tt_frame_fill(&g->line, &g->in) : TT_NET_AGAIN;
 
     *ret_over = went != TT_NET_AGAIN || tt_now_ns() >= g->since_ns + GUEST_NS;
     if (went == TT_NET_OK)
@@ -170,7 +184,20 @@ static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds, st
     return TUTTI_OK;
 }
 
-static tutti_status welcome(struct meeting *m, struct tt_arrival *a, struct tutti_error *err)
+/* Whoever proved itself and says nothing holds a place, but not against others. */
+static void dismiss_oldest(struct meeting *m)
+{
+    struct guest **list = m->guests.data;
+    size_t oldest = 0;
+
+    for (size_t i = 1; i < m->guests.len; i++)
+        if (list[i]->since_ns < list[oldest]->since_ns)
+            oldest = i;
+    guest_free(list[oldest]);
+    list[oldest] = list[--m->guests.len];
+}
+
+static tutti_status welcome(struct meeting *m, struct tt_arrival *a)
 {
     struct guest *g;
 
@@ -179,26 +206,33 @@ static tutti_status welcome(struct meeting *m, struct tt_arrival *a, struct tutt
             m->notes[a->rank] = NOTE_KEY;
         return TUTTI_OK;
     }
-    assert(m->guests.len < GUESTS_MAX);
-    g = tt_zalloc(1, sizeof(*g));
-    if (!g || !tt_vec_push(&m->guests, &g, 1)) {
-        free(g);
+    if (m->guests.len == GUESTS_MAX)
+        dismiss_oldest(m);
+    g = tt_arrival_admit(a) ? tt_zalloc(1, sizeof(*g)) : NULL;
+    if (!g || !tt_boot_line_open(&g->line, a->fd, &a->keys) || !tt_vec_push(&m->guests, &g, 1)) {
+        if (g) {
+            g->line.fd = -1;
+            tt_boot_line_close(&g->line);
+        }
         tt_net_close(&a->fd);
-        return tt_fail_memory(err, "rendezvous");
+        free(g);
+        return TUTTI_OK; /* it will come again */
     }
-    *g = (struct guest){.fd = a->fd, .rank = a->rank, .since_ns = tt_now_ns()};
+    g->rank = a->rank;
+    g->from_be = a->from_be;
+    g->since_ns = tt_now_ns();
     g->in = (struct tt_frame_in){.body = g->body, .cap = sizeof(g->body)};
     return TUTTI_OK;
 }
 
 static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
 {
-    struct tt_arrival come[TT_UNPROVED_MAX];
+    struct tt_arrival come[TT_GATE_TURN];
     size_t n = 0;
-    tutti_status st = tt_gate_serve(&m->b->gate, m->fds, come, &n, err), one;
+    tutti_status st = tt_gate_serve(&m->gate, come, &n, err), one;
 
     for (size_t i = 0; i < n; i++) {
-        one = welcome(m, &come[i], err);
+        one = welcome(m, &come[i]);
         st = st == TUTTI_OK ? one : st;
     }
     return st;
@@ -249,19 +283,28 @@ static tutti_status fail_missing(const struct meeting *m, struct tutti_error *er
 /* Fills the poll array and says when to wake up at the latest. */
 static uint64_t prepare(struct meeting *m)
 {
-    struct pollfd *guests = m->fds + TT_GATE_FDS, *seats = guests + m->guests.len;
-    uint64_t wake = tt_gate_wake(&m->b->gate);
+    struct pollfd *guests = m->fds + GATE, *seats = guests + m->guests.len;
+    uint64_t wake = tt_gate_wake(&m->gate);
 
-    m->b->gate.shut = m->guests.len >= GUESTS;
-    tt_gate_fds(&m->b->gate, m->fds);
+    m->fds[0] = (struct pollfd){.fd = m->gate.epoll, .events = POLLIN};
+    m->fds[1] = (struct pollfd){.fd = m->local, .events = POLLIN};
     for (size_t i = 0; i < m->guests.len; i++) {
         const struct guest *g = *(struct guest **)tt_vec_at(&m->guests, i);
-        guests[i] = (struct pollfd){.fd = g->fd, .events = POLLIN};
+        guests[i] = (struct pollfd){.fd = g->line.fd, .events = POLLIN};
         wake = g->since_ns + GUEST_NS < wake ? g->since_ns + GUEST_NS : wake;
     }
     for (uint32_t r = 0; r < m->b->config.size; r++)
-        seats[r] = (struct pollfd){.fd = m->b->control[r], .events = POLLIN | POLLRDHUP};
+        seats[r] = (struct pollfd){.fd = m->b->control[r].fd, .events = POLLIN | POLLRDHUP};
     return wake < m->deadline_ns ? wake : m->deadline_ns;
+}
+
+static void serve_local(const struct meeting *m)
+{
+    struct tt_offer o = {.mode = m->b->offer};
+
+    memcpy(o.key, m->b->config.key, TT_BOOT_KEY);
+    tt_local_serve(m->local, &o);
+    sodium_memzero(&o, sizeof(o));
 }
 
 static tutti_status collect(struct meeting *m, struct tutti_error *err)
@@ -270,16 +313,18 @@ static tutti_status collect(struct meeting *m, struct tutti_error *err)
     tutti_status st = TUTTI_OK;
 
     while (st == TUTTI_OK && m->joined < size) {
-        struct pollfd *guests = m->fds + TT_GATE_FDS, *seats = guests + m->guests.len;
+        struct pollfd *guests = m->fds + GATE, *seats = guests + m->guests.len;
         uint64_t wake = prepare(m);
         if (tt_now_ns() >= m->deadline_ns)
             return fail_missing(m, err);
-        tt_net_poll(m->fds, TT_GATE_FDS + m->guests.len + size, wake);
+        tt_net_poll(m->fds, GATE + m->guests.len + size, wake);
         st = check_seats(m, seats, err);
         if (st == TUTTI_OK)
             st = serve_guests(m, guests, err);
         if (st == TUTTI_OK)
             st = serve_gate(m, err);
+        if (m->fds[1].revents)
+            serve_local(m);
     }
     return st;
 }
@@ -360,8 +405,12 @@ tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_
         b->job = tt_entropy();
     while (b->job == 0);
     trust = tt_boot_trust(b, TT_CONN_MEET);
+    m.gate.epoll = m.local = -1;
     st = open_listeners(b, at, &meet, err);
-    tt_gate_open(&b->gate, meet, &trust);
+    if (st == TUTTI_OK && tt_net_loopback(at->addr_be))
+        st = tt_local_listen(at, &m.local, err);
+    if (st == TUTTI_OK)
+        st = tt_gate_open(&m.gate, meet, &trust, err);
     if (st == TUTTI_OK)
         st = meeting_open(&m, err);
     if (st == TUTTI_OK)
@@ -372,7 +421,8 @@ tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_
         st = hand_out_table(&m, err);
     if (st != TUTTI_OK)
         tt_refuse_all(b, err);
-    tt_gate_close(&b->gate);
+    tt_gate_close(&m.gate);
+    tt_net_close(&m.local);
     if (meet != b->listener)
         tt_net_close(&meet);
     meeting_free(&m);

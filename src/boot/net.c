@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,20 +78,6 @@ void tt_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns)
         fds[i].revents = 0;
 }
 
-int tt_net_write(int fd, const uint8_t *buf, size_t n, uint64_t until_ns)
-{
-    size_t sent = 0;
-    enum tt_net went;
-
-    while ((went = tt_net_drain(fd, buf, n, &sent)) == TT_NET_AGAIN) {
-        struct pollfd p = {.fd = fd, .events = POLLOUT};
-        if (tt_now_ns() >= until_ns)
-            return ETIMEDOUT;
-        tt_net_poll(&p, 1, until_ns);
-    }
-    return went == TT_NET_OK ? 0 : errno;
-}
-
 static struct sockaddr_in address(uint32_t addr_be, uint16_t port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -102,7 +89,7 @@ static struct sockaddr_in address(uint32_t addr_be, uint16_t port)
 int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret_fd)
 {
     struct sockaddr_in to = address(addr_be, port), from = address(source_be, 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = tt_fd_own(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     int error = 0, yes = 1;
 
     if (fd < 0)
@@ -117,7 +104,7 @@ int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret
     if (!error && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS && errno != EINTR)
         error = errno;
     if (error) {
-        close(fd);
+        tt_fd_close(fd);
         return error;
     }
     *ret_fd = fd;
@@ -153,9 +140,22 @@ void tt_net_hand_out(int fd)
 
 void tt_net_close(int *fd)
 {
-    if (*fd >= 0)
-        close(*fd);
+    tt_fd_close(*fd);
     *fd = -1;
+}
+
+void tt_net_watch(int epoll, int fd, uint32_t events, void *watcher)
+{
+    struct epoll_event e = {.events = events, .data.ptr = watcher};
+
+    if (epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &e) != 0 && errno == ENOENT)
+        epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+void tt_net_unwatch(int epoll, int fd)
+{
+    if (epoll >= 0 && fd >= 0)
+        epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
 bool tt_net_loopback(uint32_t addr_be)
@@ -181,13 +181,13 @@ char *tt_net_span(uint64_t ns, char *buf, size_t cap)
     return tt_format_time(ns > UINT64_MAX / 1000 ? UINT64_MAX : ns * 1000, buf, cap);
 }
 
-enum tt_net tt_frame_fill(int fd, struct tt_frame_in *in)
+enum tt_net tt_frame_fill(const struct tt_boot_line *l, struct tt_frame_in *in)
 {
     size_t body;
     enum tt_net went;
 
     if (in->got < TT_FRAME) {
-        went = tt_net_fill(fd, in->head, TT_FRAME, &in->got);
+        went = tt_boot_line_read(l, in->head, TT_FRAME, &in->got);
         if (went != TT_NET_OK)
             return went;
         if (!tt_frame_parse(in->head, &in->frame)) {
@@ -200,7 +200,7 @@ enum tt_net tt_frame_fill(int fd, struct tt_frame_in *in)
         return TT_NET_END;
     }
     body = in->got - TT_FRAME;
-    went = tt_net_fill(fd, in->body, (size_t)in->frame.length, &body);
+    went = tt_boot_line_read(l, in->body, (size_t)in->frame.length, &body);
     in->got = TT_FRAME + body;
     return went;
 }

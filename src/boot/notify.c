@@ -10,17 +10,17 @@
 
 #define REFUSE_NS UINT64_C(500000000)
 
-static enum tt_net push(int fd, const struct tt_notice *n, size_t *sent)
+static enum tt_net push(const struct tt_boot_line *l, const struct tt_notice *n, size_t *sent)
 {
     enum tt_net went = TT_NET_OK;
     size_t body;
 
     if (*sent < n->head_len)
-        went = tt_net_drain(fd, n->head, n->head_len, sent);
+        went = tt_boot_line_write(l, n->head, n->head_len, sent);
     if (went != TT_NET_OK)
         return went;
     body = *sent - n->head_len;
-    went = tt_net_drain(fd, n->body, n->body_len, &body);
+    went = tt_boot_line_write(l, n->body, n->body_len, &body);
     *sent = n->head_len + body;
     return went;
 }
@@ -32,11 +32,11 @@ static uint32_t push_all(const struct tt_boot *b, const struct tt_notice *n, siz
 
     for (uint32_t r = 0; r < b->config.size; r++) {
         fds[r] = (struct pollfd){.fd = -1, .events = POLLOUT};
-        if (b->control[r] < 0 || sent[r] == SIZE_MAX)
+        if (b->control[r].fd < 0 || sent[r] == SIZE_MAX)
             continue;
-        enum tt_net went = push(b->control[r], n, &sent[r]);
+        enum tt_net went = push(&b->control[r], n, &sent[r]);
         if (went == TT_NET_AGAIN) {
-            fds[r].fd = b->control[r];
+            fds[r].fd = b->control[r].fd;
             left++;
             continue;
         }
@@ -92,10 +92,10 @@ void tt_refuse_all(const struct tt_boot *b, const struct tutti_error *why)
     tt_notify(b, &n, tt_now_ns() + REFUSE_NS, NULL, NULL);
 }
 
-void tt_refuse_one(int fd, const struct tutti_error *why)
+void tt_refuse_one(const struct tt_boot_line *l, const struct tutti_error *why)
 {
     uint8_t text[TT_FRAME + TT_REFUSAL_MAX];
     size_t sent = 0, n = write_refusal(why, text);
 
-    tt_net_drain(fd, text, n, &sent);
+    tt_boot_line_write(l, text, n, &sent);
 }

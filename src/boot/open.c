@@ -1,7 +1,8 @@
 /* open.c - the object of a job's ranks: checks what it is told, meets, closes.
  *
  * Everything that can be wrong with the configuration is refused before any socket is opened. The rule of trust stands here: a rendezvous
- * on loopback needs nothing (and all listeners are on loopback then), any other needs a key or the explicit word `insecure`. */
+ * on loopback needs nothing, since the processes of the user agree on a key there (local.c; all listeners are on loopback then), any other
+ * needs a key or the explicit word `insecure`. */
 #include "boot/parts.h"
 
 #include <assert.h>
@@ -13,6 +14,8 @@
 #ifndef TUTTI_VERSION
 #define TUTTI_VERSION "unknown"
 #endif
+
+enum { OWN_SETTINGS = 16 }; /* "encrypt=1\n" */
 
 static tutti_status check_config(const struct tt_boot_config *c, struct tutti_error *err)
 {
@@ -26,8 +29,8 @@ static tutti_status check_config(const struct tt_boot_config *c, struct tutti_er
         return tt_fail(err, TUTTI_ERR_ARG, "%u ranks and no rendezvous: set TUTTI_RENDEZVOUS to rank 0's host:port", c->size);
     if ((c->port_lo == 0) != (c->port_hi == 0) || c->port_lo > c->port_hi)
         return tt_fail(err, TUTTI_ERR_RANGE, "port range %u-%u is empty", c->port_lo, c->port_hi);
-    if (n > TT_BOOT_SETTINGS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "settings are longer than %d bytes", TT_BOOT_SETTINGS);
+    if (n > TT_BOOT_SETTINGS - OWN_SETTINGS)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "settings are longer than %d bytes", TT_BOOT_SETTINGS - OWN_SETTINGS);
     if (c->has_key && sodium_is_zero(c->key, sizeof(c->key)))
         return tt_fail(err, TUTTI_ERR_ARG, "the job key is all zeros");
     return TUTTI_OK;
@@ -56,6 +59,17 @@ static tutti_status check_descriptors(uint32_t size, struct tutti_error *err)
                    (unsigned long long)need, (unsigned long long)l.rlim_cur);
 }
 
+/* What is compared: the caller's lines and our own. NULL: out of memory. */
+static char *settings_make(const struct tt_boot_config *c)
+{
+    struct tt_str s = {0};
+
+    tt_str_printf(&s, "encrypt=%d\n%s", c->encrypt, c->settings ? c->settings : "");
+    if (s.failed)
+        tt_str_free(&s);
+    return s.s;
+}
+
 /* NULL: out of memory. */
 static struct tt_boot *boot_make(const struct tt_boot_config *c)
 {
@@ -69,13 +83,16 @@ static struct tt_boot *boot_make(const struct tt_boot_config *c)
     b->config.iface[sizeof(b->config.iface) - 1] = 0;
     if (!c->has_key)
         memset(b->config.key, 0, sizeof(b->config.key));
+    b->config.key_file = NULL;
     if (c->timeout_ns == 0)
         b->config.timeout_ns = TT_BOOT_TIMEOUT_NS;
+    if (c->encrypt)
+        crypto_kx_keypair(b->pair.share, b->pair.secret);
     b->listener = -1;
     b->early.elem = sizeof(struct tt_early);
     b->peers = tt_zalloc(c->size, sizeof(*b->peers));
     b->control = tt_alloc(c->size, sizeof(*b->control));
-    b->config.settings = tt_strdup(c->settings ? c->settings : "");
+    b->config.settings = settings_make(c);
     if (!b->peers || !b->control || !b->config.settings) {
         free(b->control);
         b->control = NULL;
@@ -83,14 +100,19 @@ static struct tt_boot *boot_make(const struct tt_boot_config *c)
         return NULL;
     }
     for (uint32_t r = 0; r < c->size; r++)
-        b->control[r] = -1;
+        b->control[r] = (struct tt_boot_line){.fd = -1};
     tt_host_self(&b->peers[c->rank], &b->net_id);
     return b;
 }
 
 struct tt_trust tt_boot_trust(const struct tt_boot *b, enum tt_conn_kind kind)
 {
-    return (struct tt_trust){.key = b->config.key, .keyed = b->config.has_key, .rank = b->config.rank, .job = b->job, .kind = kind};
+    return (struct tt_trust){.key = b->config.key,
+                             .keyed = b->config.has_key,
+                             .rank = b->config.rank,
+                             .job = b->job,
+                             .kind = kind,
+                             .pair = b->config.encrypt ? &b->pair : NULL};
 }
 
 tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_join *ret, struct tutti_error *err)
@@ -108,11 +130,31 @@ tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_join *ret, str
     return TUTTI_OK;
 }
 
+/* A job on loopback without a key makes one that only processes of this user get. */
+static tutti_status find_key(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+{
+    struct tt_boot_config *c = &b->config;
+
+    b->offer = c->has_key ? TT_OFFER_FILE : TT_OFFER_NONE;
+    if (c->has_key || c->insecure) {
+        if (c->encrypt && !c->has_key)
+            return tt_fail(err, TUTTI_ERR_AUTH,
+                           "encryption is asked for (TUTTI_ENCRYPT=1) and there is no job key to begin with: make one with (umask 077; "
+                           "head -c 32 /dev/urandom > key), copy it to every host and set TUTTI_KEY_FILE");
+        return TUTTI_OK;
+    }
+    b->offer = TT_OFFER_KEY;
+    if (c->rank != 0)
+        return tt_local_fetch(b, at, err);
+    randombytes_buf(c->key, sizeof(c->key));
+    c->has_key = true;
+    return TUTTI_OK;
+}
+
 /* Finds the place and meets the others there. */
 static tutti_status gather(struct tt_boot *b, struct tutti_error *err)
 {
     struct tt_place at = {.deadline_ns = tt_net_deadline(b->config.timeout_ns)};
-    struct tt_trust trust;
     char host[TT_BOOT_HOST * 2];
     tutti_status st = tt_rendezvous_parse(b->config.rendezvous, host, &at.port, err);
 
@@ -123,15 +165,15 @@ static tutti_status gather(struct tt_boot *b, struct tutti_error *err)
     if (st == TUTTI_OK && b->config.rank == 0)
         st = check_descriptors(b->config.size, err);
     if (st == TUTTI_OK)
+        st = find_key(b, &at, err);
+    if (st == TUTTI_OK)
         st = b->config.rank == 0 ? tt_meet(b, &at, err) : tt_join(b, &at, err);
     if (st != TUTTI_OK)
         return st;
-    trust = tt_boot_trust(b, TT_CONN_DATA);
-    tt_gate_open(&b->gate, b->listener, &trust);
     for (uint32_t r = 0; r < b->config.size; r++)
-        if (b->control[r] >= 0)
-            tt_net_hand_out(b->control[r]);
-    return TUTTI_OK;
+        if (b->control[r].fd >= 0)
+            tt_net_hand_out(b->control[r].fd);
+    return tt_porter_open(b, err);
 }
 
 tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret, struct tutti_error *err)
@@ -148,9 +190,12 @@ tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret, 
     b = boot_make(c);
     if (!b)
         return tt_fail_memory(err, "rendezvous");
+    if (c->key_file)
+        st = tt_key_load(c->key_file, b->config.key, &why);
+    b->config.has_key |= c->key_file != NULL;
     if (c->size == 1)
         b->job = tt_entropy() | 1;
-    else
+    else if (st == TUTTI_OK)
         st = gather(b, &why);
     if (st != TUTTI_OK) {
         tt_boot_close(b);
@@ -164,17 +209,17 @@ void tt_boot_close(struct tt_boot *b)
 {
     if (!b)
         return;
-    tt_gate_close(&b->gate);
+    tt_porter_close(b);
     for (size_t i = 0; i < b->early.len; i++)
         tt_net_close(&((struct tt_early *)tt_vec_at(&b->early, i))->fd);
     tt_vec_free(&b->early);
     for (uint32_t r = 0; b->control && r < b->config.size; r++)
-        tt_net_close(&b->control[r]);
+        tt_boot_line_close(&b->control[r]);
     tt_net_close(&b->listener);
     free(b->control);
     free(b->peers);
     free((char *)(uintptr_t)b->config.settings);
-    sodium_memzero(b->config.key, sizeof(b->config.key));
+    sodium_memzero(b, sizeof(*b)); /* keys */
     free(b);
 }
 
@@ -193,8 +238,8 @@ uint64_t tt_boot_job(const struct tt_boot *b)
     return b->job;
 }
 
-int tt_boot_control_fd(const struct tt_boot *b, uint32_t rank)
+const struct tt_boot_line *tt_boot_line(const struct tt_boot *b, uint32_t rank)
 {
     assert(rank < b->config.size);
-    return b->control[rank];
+    return &b->control[rank];
 }

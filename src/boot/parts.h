@@ -2,45 +2,53 @@
  *
  * From the bottom: wire (bytes <-> structs, pure), net (sockets that never block beyond a moment), auth (one handshake as a state machine),
  * gate (many incoming handshakes), dial (one outgoing connection with retries); on these stand meet (rank 0), join (the others), exchange,
- * connect. */
+ * porter (links), connect. */
 #ifndef TT_BOOT_PARTS_H
 #define TT_BOOT_PARTS_H
 
 #include <poll.h>
+#include <sys/types.h>
 
 #include "boot/boot.h"
 
 enum {
-    TT_BOOT_PROTOCOL = 1,
-    TT_GREETING = 64,
+    TT_BOOT_PROTOCOL = 2,
+    TT_GREETING = 96,
     TT_CHALLENGE = 32,
     TT_PROOF = 32,
+    TT_SHARE = 32,
     TT_FRAME = 24,
-    TT_PEER_BYTES = 88,
+    TT_PEER_BYTES = 84 + 4 * TT_BOOT_SOURCES,
     TT_VERSION_TEXT = 32,
     TT_JOIN_FIXED = TT_PEER_BYTES + TT_VERSION_TEXT + 16,
     TT_JOIN_MAX = TT_JOIN_FIXED + TT_BOOT_SETTINGS,
     TT_REFUSAL_MAX = 4 + 504,
     TT_BOOT_SIZE_MAX = 1 << 20,
-    TT_UNPROVED_MAX = 64
+    TT_UNPROVED_MAX = 1024, /* unproved connections at a time */
+    TT_GATE_TURN = 64,      /* connections accepted, and handshakes gone on with, at a time */
+    TT_ROLE_LINK = 0        /* of a data connection: the link of porter.h; roles of tt_boot_connect follow */
 };
 #define TT_BOOT_TIMEOUT_NS   UINT64_C(30000000000) /* when the caller does not say */
 #define TT_HANDSHAKE_NS      UINT64_C(2000000000)  /* an unproved connection lives no longer */
-#define TT_HANDSHAKE_FAIR_NS UINT64_C(100000000)   /* and, when the places are full, at least this long */
+#define TT_HANDSHAKE_FAIR_NS UINT64_C(50000000)    /* and, when the places are full, at least this long */
 #define TT_GRACE_NS          UINT64_C(800000000)   /* after the deadline, for rank 0's reason to arrive */
 
 /* ---- wire.c: little-endian bytes, pure functions; parsers take any bytes ---- */
 
 enum tt_conn_kind { TT_CONN_MEET = 1, TT_CONN_DATA = 2 };
 
-/* 0 magic[8] | 8 version u16 | 10 keyed u8 | 11 kind u8 | 12 role u32 | 16 from u32 | 20 to u32 | 24 job u64 | 32 challenge[32] */
+/* 0 magic[8] | 8 version u16 | 10 flags u8 | 11 kind u8 | 12 role u32 | 16 from u32 | 20 to u32 | 24 job u64
+ * 32 challenge[32] | 64 share[32]            flags: 1 keyed, 2 encrypt, 4 aes */
 struct tt_greeting {
     uint16_t version;
-    bool keyed; /* has a job key; says nothing about which */
+    bool keyed;   /* has a job key; says nothing about which */
+    bool encrypt; /* wants what follows on this connection to be sealed; `share` is its half of the key exchange */
+    bool aes;     /* its CPU has AES-256-GCM */
     enum tt_conn_kind kind;
     uint32_t role, from, to;
     uint64_t job; /* 0 from a rank that does not know it yet */
     uint8_t challenge[TT_CHALLENGE];
+    uint8_t share[TT_SHARE]; /* X25519; zeros without encrypt */
 };
 void tt_greeting_write(const struct tt_greeting *g, uint8_t out[TT_GREETING]);
 /* False: not a greeting of any version. Of another version only `version` is set. */
@@ -81,24 +89,32 @@ void tt_refusal_parse(const uint8_t *in, size_t n, struct tutti_error *ret);    
 
 /* ---- net.c, resolve.c: IPv4 sockets; every call returns at once or by its deadline ---- */
 
-enum tt_net { TT_NET_OK, TT_NET_AGAIN, TT_NET_END }; /* END: errno says why, 0 for an orderly end */
 /* Reads until *got == want, or writes until *sent == want, as far as it goes without waiting. */
 enum tt_net tt_net_fill(int fd, uint8_t *buf, size_t want, size_t *got);
 enum tt_net tt_net_drain(int fd, const uint8_t *buf, size_t want, size_t *sent);
 uint64_t tt_net_deadline(uint64_t timeout_ns); /* from now; so far that nothing added to it overflows */
 /* Waits for events, at most until until_ns; EINTR counts as nothing. */
 void tt_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns);
-int tt_net_write(int fd, const uint8_t *buf, size_t n, uint64_t until_ns); /* 0 or errno (ETIMEDOUT) */
 /* Begins a connection (source 0: the kernel chooses); *ret_fd is non-blocking. 0 or errno. */
 int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret_fd);
 /* Once writable: 0 or errno. A socket that met itself (the kernel chose the target as its own port) is ECONNREFUSED. */
 int tt_net_connected(int fd);
 void tt_net_hand_out(int fd); /* blocking from now on */
 void tt_net_close(int *fd);   /* accepts -1; sets -1 */
+/* In an epoll set (-1: none, nothing is done); a descriptor must be taken out before it is closed, because a forked child may keep it open. */
+void tt_net_watch(int epoll, int fd, uint32_t events, void *watcher);
+void tt_net_unwatch(int epoll, int fd);
 bool tt_net_loopback(uint32_t addr_be);
 enum { TT_NET_TEXT = 24 };
 char *tt_net_text(uint32_t addr_be, uint16_t port, char buf[TT_NET_TEXT]); /* "10.0.0.1:29500", without port when 0; returns buf */
 char *tt_net_span(uint64_t ns, char *buf, size_t cap);                     /* "30 s" for messages; returns buf */
+
+/* ---- line.c: a socket with the keys of its handshake ---- */
+
+bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys *keys); /* false: no memory */
+void tt_boot_line_close(struct tt_boot_line *l);                                         /* accepts a closed one */
+/* All n bytes; 0 or errno (ETIMEDOUT). */
+int tt_boot_line_send(const struct tt_boot_line *l, const uint8_t *buf, size_t n, uint64_t until_ns);
 
 struct tt_frame_in {
     uint8_t head[TT_FRAME];
@@ -108,7 +124,7 @@ struct tt_frame_in {
     uint64_t cap;
 };
 /* Reads one frame and not a byte more. END with errno EBADMSG: not a frame; EMSGSIZE: length over cap (in->frame is set). */
-enum tt_net tt_frame_fill(int fd, struct tt_frame_in *in);
+enum tt_net tt_frame_fill(const struct tt_boot_line *l, struct tt_frame_in *in);
 
 /* "host:port"; refuses IPv6 in words. */
 tutti_status tt_rendezvous_parse(const char *text, char host[TT_BOOT_HOST * 2], uint16_t *ret_port, struct tutti_error *err);
@@ -129,9 +145,11 @@ tutti_status tt_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_
 /* The address for other hosts to come to: of the admitted ones that of the default route, else the first that is not loopback; 0: none. */
 uint32_t tt_iface_outward(const char *filter);
 void tt_iface_list(struct tt_str *out); /* "lo 127.0.0.1/8, eth0 10.0.0.2/24" */
+/* Addresses of this host's interfaces but loopback, that of the default route first; as many as fit, the rest 0. */
+void tt_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES]);
 bool tt_iface_down(uint32_t addr_be);   /* the interface with that address is down or has no carrier */
 
-void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id); /* host, host_id and pid; address and port 0 */
+void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id); /* host, host_id, pid and sources; address and port 0 */
 
 /* Listens on addr:port for some port in [lo, hi], beginning at lo + start (lo 0: any), never on `avoid`. EADDRINUSE everywhere is an error
  * that names the range; rank 0 passes lo == hi. */
@@ -155,12 +173,17 @@ bool tt_settings_differ(const char *const *settings, uint32_t size, struct tt_st
 
 /* ---- auth.c: one handshake ---- */
 
+/* A pair of X25519 keys, made when a job opens and forgotten when it closes. */
+struct tt_key_pair {
+    uint8_t secret[TT_SHARE], share[TT_SHARE];
+};
 struct tt_trust {
     const uint8_t *key;
     bool keyed;
     uint32_t rank;
     uint64_t job; /* 0 while joining */
     enum tt_conn_kind kind;
+    const struct tt_key_pair *pair; /* NULL: connections are not to be encrypted */
 };
 /* Keyed hash of both greetings; the two directions differ, so that no proof can be sent back to its maker. */
 void tt_proof_make(const uint8_t key[TT_BOOT_KEY], bool by_acceptor, const uint8_t connector[TT_GREETING],
@@ -179,37 +202,47 @@ struct tt_shake {
     int fd; /* owned by who owns the handshake */
     bool accepting, greeted;
     uint64_t since_ns;
+    uint32_t from_be; /* accepted: whence */
     uint8_t mine[TT_GREETING], theirs[TT_GREETING], proof[TT_PROOF];
     size_t got;
     struct tt_greeting peer;
+    struct tt_seal_keys keys; /* DONE: of this connection; cipher NONE unless both ends want encryption */
 };
 void tt_shake_accept(struct tt_shake *s, int fd);
 /* The connecting side speaks first. */
 enum tt_shake_end tt_shake_connect(struct tt_shake *s, int fd, const struct tt_trust *t, uint32_t to, uint32_t role);
-enum tt_shake_end tt_shake_step(struct tt_shake *s, const struct tt_trust *t); /* when readable */
+/* When readable. DONE on the accepting side: the other has proved itself, and waits for the answer. */
+enum tt_shake_end tt_shake_step(struct tt_shake *s, const struct tt_trust *t);
+void tt_shake_answer(const struct tt_shake *s, const struct tt_trust *t, uint8_t ret_proof[TT_PROOF]);
 
 /* ---- gate.c: a listener and the handshakes that came through it ---- */
 
 struct tt_gate {
     int listener; /* not owned */
-    bool shut;    /* takes no new connections for now */
+    int epoll;    /* readable when there is something to serve; -1: not open */
+    bool full;    /* the listener is not looked at: no place, or no descriptors before retry_ns */
+    uint64_t retry_ns;
     struct tt_trust trust;
-    size_t n;
-    struct tt_shake pending[TT_UNPROVED_MAX]; /* oldest first */
+    const uint32_t *known_be; /* nknown addresses, rising, that connections may come from; NULL: any. Not owned */
+    size_t nknown, n;
+    struct tt_shake *pending[TT_UNPROVED_MAX]; /* oldest first */
 };
 struct tt_arrival {
     int fd; /* -1: claimed the rank with a wrong key, and is gone */
     uint32_t rank, role;
     uint32_t from_be;
+    uint8_t answer[TT_PROOF];
+    struct tt_seal_keys keys;
 };
-enum { TT_GATE_FDS = TT_UNPROVED_MAX + 1 };
-void tt_gate_open(struct tt_gate *g, int listener, const struct tt_trust *trust);
+tutti_status tt_gate_open(struct tt_gate *g, int listener, const struct tt_trust *trust, struct tutti_error *err);
+/* Addresses that connections of these ranks come from, rising; ret_be has room for size * (1 + TT_BOOT_SOURCES). Returns how many. */
+size_t tt_known_addresses(const struct tt_boot_peer *peers, uint32_t size, uint32_t *ret_be);
 void tt_gate_close(struct tt_gate *g);
-void tt_gate_fds(const struct tt_gate *g, struct pollfd fds[TT_GATE_FDS]); /* places not in use are -1 */
-uint64_t tt_gate_wake(const struct tt_gate *g);                            /* when to serve even if nothing is ready */
-/* After poll: goes on with every handshake, drops the late, accepts the new; *ret_n arrivals. */
-tutti_status tt_gate_serve(struct tt_gate *g, const struct pollfd fds[TT_GATE_FDS], struct tt_arrival ret[TT_UNPROVED_MAX], size_t *ret_n,
-                           struct tutti_error *err);
+uint64_t tt_gate_wake(const struct tt_gate *g); /* when to serve even if nothing is ready */
+/* Goes on with handshakes that are ready, drops the late, accepts the new; *ret_n arrivals, also when it fails. */
+tutti_status tt_gate_serve(struct tt_gate *g, struct tt_arrival ret[TT_GATE_TURN], size_t *ret_n, struct tutti_error *err);
+/* Tells an arrival that it is taken; false: it is gone (a->fd is still the caller's). */
+bool tt_arrival_admit(const struct tt_arrival *a);
 
 /* ---- dial.c: one outgoing connection, tried again until it stands ---- */
 
@@ -223,8 +256,10 @@ struct tt_dial {
     unsigned tries, rejections;
     enum tt_shake_end last; /* how the latest handshake ended */
     int error;              /* errno of the latest connect, 0 when it was not that which failed */
+    int epoll;              /* where its socket is watched, -1: nowhere */
+    void *watcher;
 };
-void tt_dial_begin(struct tt_dial *d, uint64_t now_ns); /* rank .. port are set */
+void tt_dial_begin(struct tt_dial *d, uint64_t now_ns); /* rank .. port, epoll and watcher are set */
 void tt_dial_abort(struct tt_dial *d);
 struct pollfd tt_dial_fd(const struct tt_dial *d);
 uint64_t tt_dial_wake(const struct tt_dial *d);
@@ -237,25 +272,57 @@ const char *tt_dial_why(const struct tt_dial *d);
 struct tt_early {
     int fd;
     uint32_t rank, role;
+    struct tt_seal_keys keys;
 };
 struct tt_boot {
     struct tt_boot_config config; /* settings: own copy */
     struct tt_boot_peer *peers;
+    struct tt_key_pair pair; /* config.encrypt */
+    uint8_t offer;           /* enum tt_offer_mode: where the key comes from */
     uint64_t job;
     uint64_t net_id;
     int listener;
     uint32_t source_be; /* for outgoing data connections when an interface was asked for, else 0 */
-    int *control;       /* by rank, -1 where none */
-    struct tt_gate gate;
-    struct tt_vec early; /* struct tt_early: proved connections that no call has asked for yet, in order of arrival */
+    struct tt_boot_line *control; /* by rank, fd -1 where none */
+    struct tt_porter *porter;     /* NULL with one rank, and while the ranks meet */
+    struct tt_vec early;          /* struct tt_early: proved connections that no call has asked for yet, in order of arrival; under the
+                                     porter's lock */
     uint32_t seq;        /* exchanges so far */
     bool broken;         /* an exchange failed: the control streams are out of step */
 };
+/* ---- porter.c ---- */
+
+tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err); /* on failure tt_porter_close is needed too */
+void tt_porter_close(struct tt_boot *b);
+void tt_porter_lock(struct tt_boot *b);
+void tt_porter_unlock(struct tt_boot *b);
+bool tt_early_keep(struct tt_boot *b, const struct tt_arrival *a); /* connect.c, under the lock */
+tutti_status tt_fail_descriptors(uint32_t rank, struct tutti_error *err); /* "rank 3 has used up ..." */
+
 struct tt_place {
     uint32_t addr_be; /* of the rendezvous */
     uint16_t port;
     uint64_t deadline_ns;
 };
+
+/* ---- local.c: a key among the processes of one user ---- */
+
+enum { TT_OFFER = 48 };
+enum tt_offer_mode { TT_OFFER_KEY, TT_OFFER_FILE, TT_OFFER_NONE, TT_OFFERS }; /* here it is; a file has it; there is none, by request */
+struct tt_offer {
+    enum tt_offer_mode mode;
+    uint8_t key[TT_BOOT_KEY];
+};
+void tt_offer_write(const struct tt_offer *o, uint8_t out[TT_OFFER]);
+bool tt_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret); /* any bytes */
+/* Rank 0: the socket of the job at this rendezvous, which nobody else can have at the same time. */
+tutti_status tt_local_listen(const struct tt_place *at, int *ret_fd, struct tutti_error *err);
+void tt_local_serve(int listener, const struct tt_offer *o); /* when readable: answers those of this user */
+/* The others: sets the key of b's configuration. */
+tutti_status tt_local_fetch(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err);
+char *tt_user_text(uid_t uid, char *buf, size_t cap);                          /* "user ann (uid 1000)"; returns buf */
+bool tt_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret); /* false: nobody listens there */
+
 /* Both set peers, job, listener and control. */
 tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err); /* rank 0 */
 tutti_status tt_join(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err); /* the others */
@@ -273,5 +340,5 @@ struct tt_notice {
 tutti_status tt_notify(const struct tt_boot *b, const struct tt_notice *n, uint64_t until_ns, uint32_t *ret_bad, struct tutti_error *err);
 /* Tells every rank with a control connection why the job cannot go on; does what it can in a moment. */
 void tt_refuse_all(const struct tt_boot *b, const struct tutti_error *why);
-void tt_refuse_one(int fd, const struct tutti_error *why);
+void tt_refuse_one(const struct tt_boot_line *l, const struct tutti_error *why);
 #endif

@@ -52,13 +52,14 @@ void tt_greeting_write(const struct tt_greeting *g, uint8_t out[TT_GREETING])
 {
     memcpy(out, GREETING_MAGIC, 8);
     put(out + 8, g->version, 2);
-    out[10] = g->keyed;
+    out[10] = (uint8_t)(g->keyed | g->encrypt << 1 | g->aes << 2);
     out[11] = (uint8_t)g->kind;
     put(out + 12, g->role, 4);
     put(out + 16, g->from, 4);
     put(out + 20, g->to, 4);
     put(out + 24, g->job, 8);
     memcpy(out + 32, g->challenge, TT_CHALLENGE);
+    memcpy(out + 64, g->share, TT_SHARE);
 }
 
 bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
@@ -68,15 +69,18 @@ bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
     if (memcmp(in, GREETING_MAGIC, 8) != 0)
         return false;
     if (g.version == TT_BOOT_PROTOCOL) {
-        if (in[10] > 1 || (in[11] != TT_CONN_MEET && in[11] != TT_CONN_DATA))
+        if (in[10] > 7 || (in[11] != TT_CONN_MEET && in[11] != TT_CONN_DATA))
             return false;
-        g.keyed = in[10];
+        g.keyed = in[10] & 1;
+        g.encrypt = in[10] & 2;
+        g.aes = in[10] & 4;
         g.kind = in[11];
         g.role = (uint32_t)get(in + 12, 4);
         g.from = (uint32_t)get(in + 16, 4);
         g.to = (uint32_t)get(in + 20, 4);
         g.job = get(in + 24, 8);
         memcpy(g.challenge, in + 32, TT_CHALLENGE);
+        memcpy(g.share, in + 64, TT_SHARE);
     }
     *ret = g;
     return true;
@@ -110,6 +114,7 @@ void tt_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES])
     put(out + 72, p->pid, 4);
     memcpy(out + 76, &p->addr_be, 4);
     put(out + 80, p->port, 2);
+    memcpy(out + 84, p->sources_be, sizeof(p->sources_be));
 }
 
 bool tt_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret)
@@ -117,7 +122,8 @@ bool tt_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret)
     struct tt_boot_peer p = {.host_id = get(in + 64, 8), .pid = (uint32_t)get(in + 72, 4), .port = (uint16_t)get(in + 80, 2)};
 
     memcpy(&p.addr_be, in + 76, 4);
-    if (!get_text(in, TT_BOOT_HOST, p.host) || p.addr_be == 0 || p.port == 0 || get(in + 82, 6) != 0)
+    memcpy(p.sources_be, in + 84, sizeof(p.sources_be));
+    if (!get_text(in, TT_BOOT_HOST, p.host) || p.addr_be == 0 || p.port == 0 || get(in + 82, 2) != 0)
         return false;
     *ret = p;
     return true;

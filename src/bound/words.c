@@ -32,7 +32,7 @@ void tt_words_rounds(const struct tt_ask *q, struct tt_bound *b)
 
 void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb)
 {
-    char size[WORD], whole[WORD], rate[WORD], time[WORD], who[WORD * 2];
+    char size[WORD], whole[WORD], rate[WORD], time[WORD], who[WORD * 2], through[WORD];
     tt_format_size((uint64_t)b->bytes, size, sizeof(size));
     tt_format_size(q->bytes, whole, sizeof(whole));
     tt_format_rate(b->capacity, rate, sizeof(rate));
@@ -41,8 +41,12 @@ void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *ver
         tt_topo_vertex_name(q->t, b->from, who, sizeof(who));
     else
         snprintf(who, sizeof(who), "the %" PRIu32 " ranks together", q->p);
-    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through ports of %s: %s / %s = %s", tt_coll_name(q->coll), whole, size,
-             verb, who, rate, size, rate, time);
+    if (q->t->ports)
+        snprintf(through, sizeof(through), "%" PRIu32 " port%s per rank", q->t->ports, q->t->ports == 1 ? "" : "s");
+    else
+        snprintf(through, sizeof(through), "links");
+    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through %s of %s: %s / %s = %s", tt_coll_name(q->coll), whole, size,
+             verb, who, through, rate, size, rate, time);
 }
 
 /* "0-7, 12" of the ranks with this side, cut with "..." before `cap` is full. */

@@ -20,6 +20,26 @@ static uint16_t half_bits(unsigned mantissa, int bias, double v)
     return (uint16_t)((unsigned)(e + bias) << mantissa | (unsigned)((v - 1) * (double)(1u << mantissa)));
 }
 
+/* An integer, modulo 2^bits; of an opaque element the first eight bytes, the others are 0. */
+static void put_whole(size_t bytes, void *base, size_t i, uint64_t v)
+{
+    switch (bytes) {
+    case 1:
+        ((uint8_t *)base)[i] = (uint8_t)v;
+        break;
+    case 2:
+        ((uint16_t *)base)[i] = (uint16_t)v;
+        break;
+    case 4:
+        ((uint32_t *)base)[i] = (uint32_t)v;
+        break;
+    default:
+        memset((char *)base + i * bytes, 0, bytes);
+        memcpy((char *)base + i * bytes, &v, sizeof v);
+        break;
+    }
+}
+
 static void put(tutti_dtype t, void *base, size_t i, double v)
 {
     switch (t) {
@@ -35,17 +55,8 @@ static void put(tutti_dtype t, void *base, size_t i, double v)
     case TUTTI_BF16:
         ((uint16_t *)base)[i] = half_bits(7, 127, v);
         break;
-    case TUTTI_I8:
-        ((int8_t *)base)[i] = (int8_t)v;
-        break;
-    case TUTTI_U8:
-        ((uint8_t *)base)[i] = (uint8_t)v;
-        break;
-    case TUTTI_I32:
-        ((int32_t *)base)[i] = (int32_t)v;
-        break;
     default:
-        ((int64_t *)base)[i] = (int64_t)v;
+        put_whole(tutti_dtype_bytes(t), base, i, (uint64_t)(int64_t)v);
         break;
     }
 }
@@ -55,6 +66,24 @@ static double input(const struct bench_problem *p, uint32_t rank, size_t i)
     if (p->op == TUTTI_PROD)
         return i % p->ranks == rank ? 2 : 1;
     return (double)((i + rank) % 4);
+}
+
+static unsigned logic(tutti_redop op, unsigned a, unsigned b)
+{
+    switch (op) {
+    case TUTTI_BAND:
+        return a & b;
+    case TUTTI_BOR:
+        return a | b;
+    case TUTTI_BXOR:
+        return a ^ b;
+    case TUTTI_LAND:
+        return a && b;
+    case TUTTI_LOR:
+        return a || b;
+    default:
+        return !a != !b;
+    }
 }
 
 /* The reduction over all ranks of element i. avg divides once, integers truncate. */
@@ -73,8 +102,12 @@ static double reduced(const struct bench_problem *p, size_t i)
         case TUTTI_MAX:
             v = x > v ? x : v;
             break;
-        default:
+        case TUTTI_SUM:
+        case TUTTI_AVG:
             v += x;
+            break;
+        default:
+            v = logic(p->op, (unsigned)v, (unsigned)x);
             break;
         }
     }
@@ -134,13 +167,15 @@ static double divided(const struct bench_problem *p, double v)
 /* avg of a rank count that is no power of two is not exact: half a unit of the type's last place is allowed. */
 static bool equal(tutti_dtype t, const void *out, size_t i, double v)
 {
-    uint8_t want[8];
+    uint64_t want[8];
     size_t size = tutti_dtype_bytes(t);
     put(t, want, 0, v);
     if (!memcmp(want, (const char *)out + i * size, size))
         return true;
     if (t == TUTTI_F16 || t == TUTTI_BF16) {
-        int a = *(const uint16_t *)(const void *)want, b = ((const uint16_t *)out)[i];
+        uint16_t bits;
+        memcpy(&bits, want, sizeof bits);
+        int a = bits, b = ((const uint16_t *)out)[i];
         return a - b <= 1 && b - a <= 1;
     }
     return false;

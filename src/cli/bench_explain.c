@@ -3,6 +3,7 @@
 #include "cli/bench_explain.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static tutti_status sum_counts(struct tutti_comm *comm, struct tutti_comm_explained *e)
 {
@@ -36,6 +37,7 @@ tutti_status bench_explain(struct tutti_comm *comm, const struct bench_problem *
 void bench_explain_json(struct tutti_json *j, const struct bench_explained *e)
 {
     tutti_json_string(j, "options", e->plan.options);
+    tutti_json_string(j, "origin", e->plan.origin);
     tutti_json_u64(j, "segments", e->plan.segments);
     tutti_json_object(j, "carried");
     tutti_json_u64(j, "message", e->plan.message);
@@ -50,11 +52,20 @@ void bench_explain_json(struct tutti_json *j, const struct bench_explained *e)
         tutti_json_null(j, "measured_by_predicted");
 }
 
+static const char *origin_words(const char *origin)
+{
+    if (!strcmp(origin, "plan"))
+        return "the plan that was given";
+    if (!strcmp(origin, "tuning"))
+        return "by the tuning file";
+    return strcmp(origin, "named") ? "the planner's choice" : "as named";
+}
+
 void bench_explain_text(const struct bench_explained *e, double time_us)
 {
     const struct tutti_comm_explained *p = &e->plan;
-    printf("#   %s%s%s%s, %u segment%s; operations of all ranks by message %llu, read %llu, write %llu, box %llu", p->algo,
-           *p->options ? " (" : "", p->options, *p->options ? ")" : "", p->segments, p->segments == 1 ? "" : "s",
+    printf("#   %s%s%s%s (%s), %u segment%s; operations of all ranks by message %llu, read %llu, write %llu, box %llu", p->algo,
+           *p->options ? " (" : "", p->options, *p->options ? ")" : "", origin_words(p->origin), p->segments, p->segments == 1 ? "" : "s",
            (unsigned long long)p->message, (unsigned long long)p->read, (unsigned long long)p->write, (unsigned long long)p->box);
     printf("; predicted %.1f us, measured %.1f us", p->predicted_us, time_us);
     if (e->ratio > 0)

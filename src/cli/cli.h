@@ -17,7 +17,7 @@ struct cli_option {
     const char *help;
 };
 
-enum { CLI_MAX_VALUES = 48, CLI_MAX_WORDS = 16 };
+enum { CLI_MAX_VALUES = 48, CLI_MAX_WORDS = 16, CLI_MAX_RANKS = 4096 };
 
 /* A parsed command line. Values point into argv. */
 struct cli_args {
@@ -39,6 +39,7 @@ struct cli_command {
     const struct cli_option *const *options; /* lists, each ended by name NULL; the whole ended by NULL */
     size_t min_words, max_words;
     bool takes_program; /* everything from the first word on, or after "--", is a program with its arguments */
+    bool opens_comm;    /* its ranks open communicators, and the library warns about unknown variables */
     int (*run)(const struct cli_args *a);
 };
 const struct cli_command *const *cli_commands(size_t *ret_n);
@@ -89,8 +90,8 @@ void cli_progress_begin(struct cli_progress *p, const char *what);
 void cli_progress_show(void *progress, double fraction);
 void cli_progress_end(struct cli_progress *p);
 
-/* variables.c: warns about unknown TUTTI_* variables; known ones give defaults for options. */
-void cli_check_environment(void);
+/* environment.c: warns about unknown TUTTI_* variables; known ones give defaults for options. */
+void cli_check_environment(const struct cli_command *c);
 const char *cli_environment(const char *name); /* NULL when unset or empty */
 
 /* self.c: is this process a rank of a job, by any launcher's variables? */

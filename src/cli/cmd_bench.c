@@ -1,208 +1,30 @@
-/* tutti bench: times a collective on real ranks and prints the table that users of nccl-tests know. Inside a job (tutti run, tutti lab,
- * torchrun, mpirun, srun) it is one rank; otherwise it starts its own ranks on this machine through tutti run. Rank 0 prints. */
-#include "cli/cli.h"
+/* tutti bench: times a collective on real ranks. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one rank; otherwise it
+ * starts its own ranks on this machine through tutti run. Here: options, sizes and buffers. */
+#include "cli/bench.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#include "cli/bench_explain.h"
 
 static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
                                         {"begin", 'b', "SIZE", "smallest vector (default 8)"},
                                         {"end", 'e', "SIZE", "largest vector (default 128M)"},
                                         {"factor", 'f', "F", "from one size to the next (default 2)"},
                                         {"iters", 'i', "N", "timed calls per size (default: by time)"},
+                                        {"warmup", 'w', "N", "calls before those that are timed (default: by time)"},
                                         {"coll", 'c', "COLL", "collective (default allreduce)"},
                                         {"dtype", 'd', "TYPE", "element type (default f32)"},
                                         {"op", 0, "OP", "reduction (default sum)"},
                                         {"algo", 'a', "NAME", "algorithm (default: the planner's choice)"},
+                                        {"plan", 0, "FILE", "run this plan (its collective is the default of --coll)"},
+                                        {"tuning", 0, "FILE", "rules that fix algorithms"},
                                         {"transport", 0, "NAME", "shm, tcp or mpi (default: shm inside a host, tcp between hosts)"},
                                         {"mem", 0, "KIND", "malloc (default) or tutti: buffers in our shared memory"},
-                                        {"in-place", 0, NULL, "input and output are one buffer"},
+                                        {"in-place", 0, NULL, "only in place: input and output are one buffer (default: both ways)"},
+                                        {"out-of-place", 0, NULL, "only out of place"},
                                         {"check", 0, NULL, "compare every element of the last call"},
                                         {"explain", 0, NULL, "say what ran, how, and measured by predicted time"},
                                         {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
-
-struct bench {
-    const struct cli_args *a;
-    struct tutti_comm *comm;
-    struct bench_problem p;
-    uint64_t begin, end, factor, iters;
-    bool check, in_place, mem_tutti, explain;
-    void *in, *out;
-    struct tutti_json *json;
-};
-
-struct row {
-    uint64_t bytes, wrong;
-    double time_us, algbw, busbw;
-    struct tutti_comm_plan_info plan;
-    struct bench_explained explained; /* with --explain */
-};
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static double bus_factor(const struct bench *b)
-{
-    double n = b->p.ranks;
-    switch (b->p.coll) {
-    case TUTTI_ALLREDUCE:
-        return 2 * (n - 1) / n;
-    case TUTTI_REDUCE_SCATTER:
-    case TUTTI_ALL_GATHER:
-    case TUTTI_ALL_TO_ALL:
-        return (n - 1) / n;
-    default:
-        return 1;
-    }
-}
-
-static tutti_status call(const struct bench *b)
-{
-    const struct bench_problem *p = &b->p;
-    const void *in = b->in_place ? b->out : b->in;
-    switch (p->coll) {
-    case TUTTI_ALLREDUCE:
-        return tutti_allreduce(b->comm, in, b->out, p->count, p->dtype, p->op);
-    case TUTTI_REDUCE_SCATTER:
-        return tutti_reduce_scatter(b->comm, b->in, b->out, p->count, p->dtype, p->op);
-    case TUTTI_ALL_GATHER:
-        return tutti_all_gather(b->comm, b->in, b->out, p->count, p->dtype);
-    case TUTTI_BROADCAST:
-        return tutti_broadcast(b->comm, in, b->out, p->count, p->dtype, 0);
-    case TUTTI_REDUCE:
-        return tutti_reduce(b->comm, in, b->out, p->count, p->dtype, p->op, 0);
-    case TUTTI_GATHER:
-        return tutti_gather(b->comm, b->in, b->out, p->count, p->dtype, 0);
-    case TUTTI_SCATTER:
-        return tutti_scatter(b->comm, b->in, b->out, p->count, p->dtype, 0);
-    case TUTTI_ALL_TO_ALL:
-        return tutti_all_to_all(b->comm, b->in, b->out, p->count, p->dtype);
-    default:
-        return tutti_barrier(b->comm);
-    }
-}
-
-/* The mean time of `n` calls, as rank 0 sees it. */
-static tutti_status time_calls(const struct bench *b, uint64_t n, double *ret_us)
-{
-    double t = now_us();
-    tutti_status st = TUTTI_OK;
-    for (uint64_t i = 0; !st && i < n; i++)
-        st = call(b);
-    t = (now_us() - t) / (double)n;
-    if (!st)
-        st = tutti_broadcast(b->comm, &t, &t, 1, TUTTI_F64, 0);
-    *ret_us = t;
-    return st;
-}
-
-/* Calls per measurement so that one takes about 0.2 s; rank 0's estimate counts for all. A single call may be luckier or unluckier than
- * the rest (who comes late to a core, first touches), so quick calls are estimated from many. */
-static tutti_status choose_iters(const struct bench *b, uint64_t *ret)
-{
-    double t = 0;
-    uint64_t n = 1;
-    tutti_status st = call(b);
-    do {
-        if (!st)
-            st = time_calls(b, n, &t);
-        n *= 8;
-    } while (!st && n <= 512 && t * (double)n < 40000);
-    double want = 200000 / (t > 0.2 ? t : 0.2);
-    *ret = b->iters ? b->iters : (uint64_t)(want < 3 ? 3 : want > 20000 ? 20000 : want);
-    return st;
-}
-
-static tutti_status measure(const struct bench *b, struct row *r)
-{
-    uint64_t n = 0, wrong = 0;
-    tutti_status st = choose_iters(b, &n);
-    double best = 1e300;
-    for (int round = 0; !st && round < 3; round++) {
-        st = tutti_barrier(b->comm);
-        double t0 = now_us(), t;
-        for (uint64_t i = 0; !st && i < n; i++)
-            st = call(b);
-        t = (now_us() - t0) / (double)n;
-        if (!st)
-            st = tutti_allreduce(b->comm, &t, &t, 1, TUTTI_F64, TUTTI_MAX);
-        best = t < best ? t : best;
-    }
-    if (!st && b->check) {
-        bench_fill(&b->p, b->in_place ? b->out : b->in);
-        st = call(b);
-        wrong = st ? 0 : bench_wrong(&b->p, b->out);
-        int64_t all = (int64_t)wrong;
-        if (!st)
-            st = tutti_allreduce(b->comm, &all, &all, 1, TUTTI_I64, TUTTI_SUM);
-        wrong = (uint64_t)all;
-    }
-    r->time_us = best;
-    r->algbw = (double)r->bytes / best / 1e3;
-    r->busbw = r->algbw * bus_factor(b);
-    r->wrong = wrong;
-    return st;
-}
-
-static void print_row(const struct bench *b, const struct row *r)
-{
-    if (b->json) {
-        tutti_json_object(b->json, NULL);
-        tutti_json_u64(b->json, "bytes", r->bytes);
-        tutti_json_u64(b->json, "count", r->bytes / tutti_dtype_bytes(b->p.dtype));
-        tutti_json_real(b->json, "time_us", r->time_us);
-        tutti_json_real(b->json, "algbw_GBs", r->algbw);
-        tutti_json_real(b->json, "busbw_GBs", r->busbw);
-        if (b->check)
-            tutti_json_u64(b->json, "wrong", r->wrong);
-        else
-            tutti_json_null(b->json, "wrong");
-        tutti_json_string(b->json, "algo", r->plan.algo);
-        tutti_json_real(b->json, "predicted_us", r->plan.predicted_us);
-        if (b->explain)
-            bench_explain_json(b->json, &r->explained);
-        tutti_json_end(b->json);
-        return;
-    }
-    char wrong[24] = "N/A";
-    if (b->check)
-        snprintf(wrong, sizeof wrong, "%llu", (unsigned long long)r->wrong);
-    printf("%12llu %12llu %8s %6s %11.2f %8.3f %8.3f %6s   %s %.1f\n", (unsigned long long)r->bytes,
-           (unsigned long long)(r->bytes / tutti_dtype_bytes(b->p.dtype)), tutti_dtype_name(b->p.dtype), tutti_redop_name(b->p.op),
-           r->time_us, r->algbw, r->busbw, wrong, r->plan.algo, r->plan.predicted_us);
-    if (b->explain)
-        bench_explain_text(&r->explained, r->time_us);
-    fflush(stdout);
-}
-
-static void print_head(struct bench *b)
-{
-    if (cli_flag(b->a, "json")) {
-        b->json = tutti_json_open(stdout);
-        tutti_json_object(b->json, NULL);
-        tutti_json_string(b->json, "coll", tutti_coll_name(b->p.coll));
-        tutti_json_u64(b->json, "ranks", b->p.ranks);
-        tutti_json_string(b->json, "dtype", tutti_dtype_name(b->p.dtype));
-        tutti_json_string(b->json, "op", tutti_redop_name(b->p.op));
-        tutti_json_string(b->json, "mem", b->mem_tutti ? "tutti" : "malloc");
-        tutti_json_bool(b->json, "in_place", b->in_place);
-        tutti_json_array(b->json, "rows");
-        return;
-    }
-    printf("# tutti %s: %s on %u ranks, %s buffers, %s; best of 3 means, slowest rank\n", tutti_version(), tutti_coll_name(b->p.coll),
-           b->p.ranks, b->mem_tutti ? "tutti_mem_alloc'd" : "malloc'd", b->in_place ? "in place" : "out of place");
-    printf("#%11s %12s %8s %6s %11s %8s %8s %6s   %s\n", "size", "count", "type", "redop", "time", "algbw", "busbw", "#wrong",
-           "plan, predicted");
-    printf("#%11s %12s %8s %6s %11s %8s %8s %6s   %s\n", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)");
-}
 
 static int get_size(const struct cli_args *a, const char *name, uint64_t dflt, uint64_t *ret)
 {
@@ -210,6 +32,41 @@ static int get_size(const struct cli_args *a, const char *name, uint64_t dflt, u
     struct tutti_error err;
     *ret = dflt;
     return v && tutti_parse_size(v, ret, &err) ? cli_bad(a, "--%s: %s", name, err.text) : 0;
+}
+
+/* The plan says which collective is measured, and on how many ranks. */
+static int parse_plan(struct bench *b)
+{
+    const char *plan = cli_value(b->a, "plan");
+    struct tutti_schedule *s;
+    struct tutti_schedule_info info;
+    struct tutti_error err;
+    if (!plan)
+        return 0;
+    if (cli_value(b->a, "algo"))
+        return cli_bad(b->a, "--plan and --algo both say what runs: give one of them");
+    if (tutti_schedule_read(plan, &s, &err))
+        return cli_fail(b->a, &err);
+    tutti_schedule_info(s, &info);
+    snprintf(b->plan_ranks, sizeof b->plan_ranks, "%u", info.ranks);
+    tutti_schedule_free(s);
+    if (cli_value(b->a, "coll") && b->p.coll != info.coll)
+        return cli_bad(b->a, "--coll %s: the plan is for %s", cli_value(b->a, "coll"), tutti_coll_name(info.coll));
+    b->p.coll = info.coll;
+    b->plan_apart = !info.inplace;
+    return 0;
+}
+
+static int parse_places(struct bench *b)
+{
+    bool in = cli_flag(b->a, "in-place"), out = cli_flag(b->a, "out-of-place"), can = bench_runs_in_place(b->p.coll) && !b->plan_apart;
+    if (in && out)
+        return cli_bad(b->a, "--in-place and --out-of-place: without either, both are measured");
+    if (in && !can)
+        return cli_bad(b->a, "--in-place: %s has no calls in place", b->plan_apart ? "the plan" : tutti_coll_name(b->p.coll));
+    b->places[0] = !in;
+    b->places[1] = !out && can;
+    return 0;
 }
 
 static int parse(struct bench *b)
@@ -222,21 +79,26 @@ static int parse(struct bench *b)
     if (c < 0 || d < 0 || o < 0)
         return cli_fail(a, &err);
     b->p = (struct bench_problem){.coll = (tutti_coll)c, .dtype = (tutti_dtype)d, .op = (tutti_redop)o};
+    int planned = parse_plan(b);
+    if (planned)
+        return planned;
     if (mem && strcmp(mem, "malloc") && strcmp(mem, "tutti"))
         return cli_bad(a, "--mem %s: malloc or tutti", mem);
     b->mem_tutti = b->p.own = mem && !strcmp(mem, "tutti");
-    b->in_place = cli_flag(a, "in-place");
-    b->check = cli_flag(a, "check");
+    b->check = cli_flag(a, "check") && b->p.coll != TUTTI_BARRIER;
     b->explain = cli_flag(a, "explain");
-    if (b->in_place && b->p.coll != TUTTI_ALLREDUCE && b->p.coll != TUTTI_BROADCAST)
-        return cli_bad(a, "--in-place: only for allreduce and broadcast");
-    int code = get_size(a, "begin", 8, &b->begin);
+    int code = parse_places(b);
+    if (!code)
+        code = get_size(a, "begin", 8, &b->begin);
     if (!code)
         code = get_size(a, "end", 128 << 20, &b->end);
     if (!code)
         code = get_size(a, "factor", 2, &b->factor);
     if (!code)
         code = get_size(a, "iters", 0, &b->iters);
+    b->warmup_given = cli_value(a, "warmup") != NULL;
+    if (!code)
+        code = get_size(a, "warmup", 0, &b->warmup);
     if (!code && b->begin % tutti_dtype_bytes(b->p.dtype))
         code = cli_bad(a, "--begin %llu: not a whole number of elements of %u bytes", (unsigned long long)b->begin,
                        tutti_dtype_bytes(b->p.dtype));
@@ -245,12 +107,22 @@ static int parse(struct bench *b)
     return code;
 }
 
+static bool is_whole(tutti_coll c)
+{
+    return c == TUTTI_ALLREDUCE || c == TUTTI_BROADCAST || c == TUTTI_REDUCE;
+}
+
 /* Elements of the whole vector of `bytes` to the count of the public call, rounded down to whole blocks. */
 static size_t count_for(const struct bench *b, uint64_t bytes)
 {
     size_t n = bytes / tutti_dtype_bytes(b->p.dtype);
-    bool whole = b->p.coll == TUTTI_ALLREDUCE || b->p.coll == TUTTI_BROADCAST || b->p.coll == TUTTI_REDUCE;
-    return b->p.coll == TUTTI_BARRIER ? 0 : whole ? n : n / b->p.ranks;
+    return b->p.coll == TUTTI_BARRIER ? 0 : is_whole(b->p.coll) ? n : n / b->p.ranks;
+}
+
+/* What such a call moves: the bytes of the whole vector. */
+static uint64_t bytes_of(const struct bench *b)
+{
+    return (uint64_t)b->p.count * (is_whole(b->p.coll) ? 1 : b->p.ranks) * tutti_dtype_bytes(b->p.dtype);
 }
 
 static tutti_status buffers(struct bench *b, struct tutti_error *err)
@@ -273,50 +145,76 @@ static tutti_status buffers(struct bench *b, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+static int call_failed(const struct bench *b)
+{
+    cli_bad(b->a, "%s", tutti_comm_last_error(b->comm)->text);
+    return CLI_NO;
+}
+
+/* One size, both ways. */
+static int run_row(struct bench *b, struct bench_row *r)
+{
+    struct tutti_error err;
+    if (tutti_comm_plan(b->comm, b->p.coll, b->p.count, b->p.dtype, b->p.op, &r->plan, &err))
+        return cli_fail(b->a, &err);
+    r->plan.predicted_us = b->mem_tutti ? r->plan.own_us : r->plan.predicted_us;
+    for (int i = 0; i < 2; i++) {
+        if (!b->places[i])
+            continue;
+        if (bench_measure(b, i, r))
+            return call_failed(b);
+        b->wrong += r->place[i].wrong;
+        b->busbw_sum += r->place[i].busbw;
+        b->measured++;
+    }
+    double time_us = r->place[!r->place[0].known].time_us;
+    if (b->explain && bench_explain(b->comm, &b->p, time_us, &r->explained, &err))
+        return cli_fail(b->a, &err);
+    return CLI_OK;
+}
+
+/* A block for every rank: smaller vectors are rounded up to one element each, and that is said. */
+static void raise_begin(struct bench *b)
+{
+    uint64_t least = (uint64_t)b->p.ranks * tutti_dtype_bytes(b->p.dtype);
+    if (b->p.coll == TUTTI_BARRIER || is_whole(b->p.coll) || b->begin >= least)
+        return;
+    if (b->p.rank == 0)
+        fprintf(cli_flag(b->a, "json") ? stderr : stdout, "# sizes begin at %llu B: each of the %u ranks has a block of one element or more\n",
+                (unsigned long long)least, b->p.ranks);
+    b->begin = least;
+    b->end = b->end < least ? least : b->end;
+}
+
 static int run_rows(struct bench *b)
 {
-    int code = CLI_OK;
-    uint64_t wrong = 0;
-    if (b->p.rank == 0)
-        print_head(b);
+    int code = bench_print_head(b) ? call_failed(b) : CLI_OK;
     for (uint64_t bytes = b->begin; bytes <= b->end && code == CLI_OK; bytes *= b->factor) {
-        struct row r = {.bytes = bytes};
-        struct tutti_error err;
         b->p.count = count_for(b, bytes);
-        if (b->p.count == 0 && b->p.coll != TUTTI_BARRIER)
-            continue;
-        bench_fill(&b->p, b->in_place ? b->out : b->in);
-        tutti_status planned = tutti_comm_plan(b->comm, b->p.coll, b->p.count, b->p.dtype, b->p.op, &r.plan, &err);
-        r.plan.predicted_us = b->mem_tutti ? r.plan.own_us : r.plan.predicted_us;
-        if (planned != TUTTI_OK)
-            code = cli_fail(b->a, &err);
-        else if (measure(b, &r) != TUTTI_OK)
-            code = cli_bad(b->a, "%s", tutti_comm_last_error(b->comm)->text) ? CLI_NO : CLI_NO;
-        else if (b->explain && bench_explain(b->comm, &b->p, r.time_us, &r.explained, &err) != TUTTI_OK)
-            code = cli_fail(b->a, &err);
-        else if (b->p.rank == 0)
-            print_row(b, &r);
-        wrong += r.wrong;
-        if (b->p.coll == TUTTI_BARRIER)
+        struct bench_row r = {.bytes = bytes_of(b)};
+        code = run_row(b, &r);
+        if (code == CLI_OK && b->p.rank == 0)
+            bench_print_row(b, &r);
+        if (b->p.coll == TUTTI_BARRIER || bytes > UINT64_MAX / b->factor)
             break;
     }
-    if (b->json) {
-        tutti_json_end(b->json);
-        tutti_json_end(b->json);
-        tutti_json_close(b->json);
-    }
-    return wrong ? CLI_NO : code;
+    if (b->p.rank == 0 && (code == CLI_OK || b->json))
+        bench_print_end(b);
+    return b->wrong ? CLI_NO : code;
 }
 
 static int run_rank(struct bench *b)
 {
     struct tutti_error err;
-    struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(b->a, "transport"), .algo = cli_value(b->a, "algo")};
+    struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(b->a, "transport"), .algo = cli_value(b->a, "algo"),
+                                    .plan = cli_value(b->a, "plan"),
+                                    .tuning = cli_value(b->a, "tuning")};
     if (tutti_comm_open(&o, &b->comm, &err))
         return cli_fail(b->a, &err);
     tutti_comm_algo_of(b->comm, b->p.coll);
     b->p.rank = tutti_comm_rank(b->comm);
     b->p.ranks = tutti_comm_size(b->comm);
+    raise_begin(b);
     int code = buffers(b, &err) ? cli_fail(b->a, &err) : run_rows(b);
     if (b->mem_tutti) {
         tutti_mem_free(b->comm, b->in);
@@ -335,23 +233,27 @@ static int run(const struct cli_args *a)
     int code = parse(&b);
     if (code)
         return code;
-    return cli_in_job() ? run_rank(&b) : cli_start_ranks(a, "2");
+    return cli_in_job() ? run_rank(&b) : cli_start_ranks(a, *b.plan_ranks ? b.plan_ranks : "2");
 }
 
 const struct cli_command cli_bench = {
     .name = "bench",
-    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [--coll COLL] [--algo NAME] [--transport shm|tcp|mpi] [--dtype T] [--op OP] [--check] "
+    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [-i N] [-w N] [--coll COLL] [--algo NAME | --plan FILE] [--transport shm|tcp|mpi] [--dtype T] [--op OP] [--check] "
                 "[--explain] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
-    .details = "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, 1 "
+    .details = "Both out of place and in place are timed, each as the best of three means over calls of about 0.2 s (or -i N calls). With "
+               "--check every\nelement of one more call is compared, and the exit status is 1 when any is wrong. The last line is the "
+               "average bus bandwidth.\n"
+               "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, 1 "
                "for the others\n"
                "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job (tutti run, tutti lab, torchrun, "
                "mpirun, srun) it is one rank.\n"
                "--explain adds what ran: the schedule with its options and segments, how many pieces of all ranks' messages went as bytes "
                "(message), by\nreads, writes and boxes, and the measured by the predicted time.",
-    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench -n 4 --transport tcp --check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
+    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench --plan plan.json -b 64K -e 64M --check\ntutti bench -n 4 --transport tcp --check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
                 "--explain\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
                 "-b 64K -e 64M\nmpirun -n 4 tutti bench --transport mpi -b 8 -e 64M",
     .options = options,
+    .opens_comm = true,
     .run = run,
 };

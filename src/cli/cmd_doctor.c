@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/doctor.h"
-#include "cli/variables.h"
 
 static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on this machine and look at the job, too"},
                                         {"transport", 0, "NAME", "shm or tcp (default: shm inside a host, tcp between hosts)"},
@@ -25,7 +24,7 @@ void doctor_problem(struct doctor *d, const char *fmt, ...)
 /* ---- variables ---- */
 
 /* What a variable amounts to, and where from. */
-static void resolve(const struct doctor *d, const struct cli_variable *v, char *value, size_t cap, const char **ret_origin)
+static void resolve(const struct doctor *d, const struct tutti_variable *v, char *value, size_t cap, const char **ret_origin)
 {
     const char *set = cli_environment(v->name);
     bool launched = d->me.origin && strcmp(d->me.origin, "none") && strcmp(d->me.origin, "tutti");
@@ -48,41 +47,39 @@ static void resolve(const struct doctor *d, const struct cli_variable *v, char *
 
 static void print_variables(const struct doctor *d)
 {
-    size_t n;
-    const struct cli_variable *all = cli_variables(&n);
-    struct cli_unknown u;
+    struct tutti_variable v;
+    struct tutti_unknown_variable u;
     printf("variables\n");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; tutti_variable_get(i, &v); i++) {
         char value[512];
         const char *origin;
-        resolve(d, &all[i], value, sizeof value, &origin);
-        printf("  %-19s %-22s %-9s %s\n", all[i].name, value, origin, all[i].meaning);
+        resolve(d, &v, value, sizeof value, &origin);
+        printf("  %-19s %-22s %-9s %s\n", v.name, value, origin, v.meaning);
     }
-    for (size_t i = 0; cli_unknown_variable(i, &u); i++)
+    for (size_t i = 0; tutti_variable_unknown(i, &u); i++)
         printf("  %-19s %-22s %-9s %s\n", u.name, "?", "unknown", u.near);
 }
 
 static void json_variables(const struct doctor *d, struct tutti_json *j)
 {
-    size_t n;
-    const struct cli_variable *all = cli_variables(&n);
-    struct cli_unknown u;
+    struct tutti_variable v;
+    struct tutti_unknown_variable u;
     tutti_json_array(j, "variables");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; tutti_variable_get(i, &v); i++) {
         char value[512];
         const char *origin;
-        resolve(d, &all[i], value, sizeof value, &origin);
+        resolve(d, &v, value, sizeof value, &origin);
         tutti_json_object(j, NULL);
-        tutti_json_string(j, "name", all[i].name);
+        tutti_json_string(j, "name", v.name);
         tutti_json_string(j, "value", value);
         tutti_json_string(j, "origin", origin);
-        tutti_json_string(j, "default", all[i].dflt);
-        tutti_json_string(j, "meaning", all[i].meaning);
+        tutti_json_string(j, "default", v.dflt);
+        tutti_json_string(j, "meaning", v.meaning);
         tutti_json_end(j);
     }
     tutti_json_end(j);
     tutti_json_array(j, "unknown_variables");
-    for (size_t i = 0; cli_unknown_variable(i, &u); i++) {
+    for (size_t i = 0; tutti_variable_unknown(i, &u); i++) {
         tutti_json_object(j, NULL);
         tutti_json_string(j, "name", u.name);
         tutti_json_string(j, "near", u.near);

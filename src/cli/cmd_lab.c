@@ -190,5 +190,6 @@ const struct cli_command cli_lab = {
                 "tutti lab --nodes 2 --rate 250mbit --prefix -- hostname",
     .options = options,
     .takes_program = true,
+    .opens_comm = true,
     .run = run,
 };

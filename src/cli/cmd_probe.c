@@ -235,5 +235,6 @@ const struct cli_command cli_probe = {
     .examples = "tutti probe -n 8 -o measured.json\ntutti explain --topo measured.json --size 100M\ntutti lab --rates "
                 "1gbit,1gbit,1gbit,250mbit -- tutti probe -o measured.json\nmpirun -n 4 tutti probe -o measured.json",
     .options = options,
+    .opens_comm = true,
     .run = run,
 };

@@ -209,5 +209,6 @@ const struct cli_command cli_replay = {
                 "tutti lab --nodes 4 --rate 1gbit -- tutti replay --model alexnet --batch 128 --policy all\n"
                 "tutti replay -n 2 --model profile.json --policy dear --json",
     .options = options,
+    .opens_comm = true,
     .run = run,
 };

@@ -5,8 +5,6 @@
 #include "cli/run_hosts.h"
 #include "cli/supervise.h"
 
-enum { MAX_RANKS = 4096 };
-
 static const struct cli_option own[] = {{"ranks", 'n', "N", "how many ranks (default: one for each host)"},
                                         {"hosts", 0, "A,B,..", "machines, reached by ssh; localhost is this one (default)"},
                                         {"bind", 0, NULL, "give each rank of this machine its own share of the cores, if there are enough"},
@@ -20,7 +18,7 @@ static int read_size(const struct cli_args *a, const struct run_hosts *h, uint32
     uint64_t n = h->count;
     if (!text && !cli_value(a, "hosts"))
         return cli_bad(a, "-n N is needed: how many ranks? e.g. tutti run -n 4 -- ./program");
-    if (text && tutti_parse_u64(text, 1, MAX_RANKS, &n, &err))
+    if (text && tutti_parse_u64(text, 1, CLI_MAX_RANKS, &n, &err))
         return cli_bad(a, "-n %s", err.text);
     *ret = (uint32_t)n;
     return 0;
@@ -91,7 +89,7 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_run = {
     .name = "run",
-    .synopsis = "run -n N [--hosts A,B,..] [--bind] [--prefix] [--timeout TIME] -- PROGRAM ARGS...",
+    .synopsis = "run -n N [--hosts A,B,..] [--bind] [--prefix] [--timeout TIME] [--plan FILE] [--tuning FILE] -- PROGRAM ARGS...",
     .summary = "start the ranks of a program and see them through",
     .details = "Every rank gets TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS and TUTTI_KEY_FILE (a key made for this job), "
                "and torchrun's\n"
@@ -102,11 +100,16 @@ const struct cli_command cli_run = {
                "have the timeout and a second to report before they are ended, and the exit status is 1. No rank outlives the launcher.\n"
                "Hosts take equal blocks of ranks in the order given. Other machines need ssh without a password, the program at the same "
                "path, and get\n"
-               "no standard input; the key travels inside ssh. --bind spares ranks that compute with one thread from changing places.",
+               "no standard input; the key travels inside ssh. --bind spares ranks that compute with one thread from changing places.\n"
+               "--plan FILE is proved by rank 0 and then runs every call of its collective (and root) on communicators of its number of "
+               "ranks, whatever\nthe length, type and reduction; other calls are planned as usual. A plan that is not correct ends the job "
+               "with rank, operation and reason.",
     .examples = "tutti run -n 4 -- ./my_program\n"
                 "tutti run -n 4 --prefix --timeout 5s -- python3 train.py --epochs 3\n"
-                "tutti run -n 8 --hosts localhost,node2 -- ./my_program",
+                "tutti run -n 8 --hosts localhost,node2 -- ./my_program\n"
+                "tutti run -n 4 --plan plan.json --tuning rules.json -- ./my_program",
     .options = options,
     .takes_program = true,
+    .opens_comm = true,
     .run = run,
 };

@@ -89,7 +89,9 @@ static void print_text(const struct tutti_topo_info *i, const struct tutti_topo_
         printf("%-10s %.4g km, mean %.3g m, longest %.3g m, %u between racks (%u racks of %u, %u rows of %u)\n", "cable", f->total_m / 1e3,
                f->mean_m, f->max_m, f->between_racks, f->racks, f->per_rack, f->rows, f->columns);
     if (i->ports)
-        printf("%-10s %u per rank\n", "ports", i->ports);
+        printf("%-10s %u per rank: messages in flight each way\n", "ports", i->ports);
+    else
+        printf("%-10s not declared: a rank uses all its links at once\n", "ports");
     if (i->gamma > 0)
         printf("%-10s %.4g ns per byte reduced\n", "gamma", i->gamma * 1e9);
     if (i->overhead_us > 0)

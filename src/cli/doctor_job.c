@@ -87,9 +87,14 @@ static void print_speeds(const struct doctor *d)
     if (s->tcp.known)
         printf("  tcp      latency %.2f us, %s, %.2f us of host time per message\n", s->tcp.latency_us,
                tutti_format_rate(s->tcp.bytes_per_s, rate, sizeof rate), s->tcp.overhead_us);
+    printf("  sockets  %s\n", d->guard);
     printf("  reducing %.3f ns per byte\n", s->gamma_ns_per_byte);
+    if (s->steady)
+        printf("  steady   other processes used %.0f%% of the cores meanwhile\n", 100 * s->taken);
+    else
+        printf("  BUSY     other processes used %.0f%% of the cores meanwhile: not to be relied on\n", 100 * s->taken);
     if (*tutti_speeds_path(path, sizeof path))
-        printf("  kept in %s\n", path);
+        printf("  kept in %s%s\n", path, s->steady ? "" : " for a minute");
 }
 
 /* ---- JSON ---- */
@@ -167,6 +172,9 @@ void doctor_job_json(const struct doctor *d, struct tutti_json *j)
         json_link(j, "shm", d->speeds.shm.known, d->speeds.shm.bytes_per_s, d->speeds.shm.latency_us);
         json_link(j, "tcp", d->speeds.tcp.known, d->speeds.tcp.bytes_per_s, d->speeds.tcp.latency_us);
         tutti_json_real(j, "gamma_ns_per_byte", d->speeds.gamma_ns_per_byte);
+        tutti_json_string(j, "sockets", d->guard);
+        tutti_json_bool(j, "steady", d->speeds.steady);
+        tutti_json_real(j, "taken", d->speeds.taken);
     }
     tutti_json_end(j);
 }
@@ -219,6 +227,7 @@ static void try_comm(struct doctor *d)
         doctor_problem(d, "measuring failed: %s", err.text);
     else
         d->measured = true;
+    tutti_comm_guard(comm, d->guard, sizeof d->guard);
     tutti_comm_close(comm);
 }
 

@@ -1,25 +1,31 @@
 /* job.c - the variables, ports and key of a started job.
  *
  * Two sets of variables say the same: ours, which boot reads first, and torchrun's, which PyTorch programs expect. The key is new for every
- * job and lives in a file only its owner can read: never in an argument or a variable, which others may see. */
+ * job and lives in memory of the launcher, which processes of its user can open: never in an argument or a variable, which others may
+ * see, nor in a file, which a killed launcher would leave behind. */
 #include "cli/job.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern char **environ;
 
-enum { KEY_BYTES = 32, OWN_VARIABLES = 12 };
+enum { KEY_BYTES = 32, OWN_VARIABLES = 14 };
 
 const struct cli_option cli_job_options[] = {{"prefix", 0, NULL, "put the rank in front of every line of output"},
                                              {"timeout", 0, "TIME", "deadline of every wait: sets TUTTI_TIMEOUT (default 30s)"},
+                                             {"plan", 0, "FILE", "run this plan where it fits: sets TUTTI_PLAN (may be repeated)"},
+                                             {"tuning", 0, "FILE", "rules that fix algorithms: sets TUTTI_TUNING"},
                                              {0}};
 
 static int read_timeout(const struct cli_args *a, struct cli_job *j)
@@ -36,26 +42,48 @@ static int read_timeout(const struct cli_args *a, struct cli_job *j)
     return 0;
 }
 
+/* Files by their whole names, since programs may change the folder; a name that means nothing here may mean something
+ * on another host. */
+static int read_files(const struct cli_args *a, const char *option, char *buf, size_t cap)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < a->nvalues; i++) {
+        if (strcmp(a->values[i].option->name, option))
+            continue;
+        char *whole = realpath(a->values[i].value, NULL);
+        len += (size_t)snprintf(buf + len, cap - len, "%s%s", len ? ":" : "", whole ? whole : a->values[i].value);
+        free(whole);
+        if (len >= cap)
+            return cli_bad(a, "--%s: the names of the files are too long", option);
+    }
+    return 0;
+}
+
+/* Memory with a name under /proc for as long as we live: no file is left wherever we are killed. */
 static int write_key(const struct cli_args *a, const unsigned char *key, struct cli_job *j)
 {
-    const char *dir = cli_environment("TMPDIR");
-    size_t len = (size_t)snprintf(j->key_file, sizeof j->key_file, "%s/tutti-key-XXXXXX", dir ? dir : "/tmp");
-    int fd = len < sizeof j->key_file ? mkstemp(j->key_file) : -1; /* mode 0600 */
-    if (fd < 0) {
-        int code = cli_bad(a, "no key file in %s: %s", dir ? dir : "/tmp", strerror(errno));
-        j->key_file[0] = 0;
+    int fd = memfd_create("tutti-key", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || fchmod(fd, 0600) || write(fd, key, KEY_BYTES) != KEY_BYTES ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) {
+        int code = cli_bad(a, "no place for the key of the job: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
         return code;
     }
-    bool ok = write(fd, key, KEY_BYTES) == KEY_BYTES;
-    ok = !close(fd) && ok;
-    return ok ? 0 : cli_bad(a, "%s could not be written: %s", j->key_file, strerror(errno));
+    j->key_fd = fd;
+    snprintf(j->key_file, sizeof j->key_file, "/proc/%d/fd/%d", (int)getpid(), fd);
+    return 0;
 }
 
 int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret)
 {
     unsigned char key[KEY_BYTES];
-    *ret = (struct cli_job){.size = size};
+    *ret = (struct cli_job){.size = size, .key_fd = -1};
     int code = read_timeout(a, ret);
+    if (!code)
+        code = read_files(a, "plan", ret->plan, sizeof ret->plan);
+    if (!code)
+        code = read_files(a, "tuning", ret->tuning, sizeof ret->tuning);
     if (code)
         return code;
     if (getrandom(key, sizeof key, 0) != sizeof key)
@@ -72,7 +100,7 @@ int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret)
 void cli_job_close(struct cli_job *j)
 {
     if (j->key_file[0])
-        unlink(j->key_file);
+        close(j->key_fd);
     explicit_bzero(j->key, sizeof j->key);
     j->key_file[0] = 0;
 }
@@ -121,7 +149,8 @@ __attribute__((format(printf, 2, 3))) static bool add(char **list, const char *f
 static bool add_own(char **v, const struct cli_job *j, const struct cli_place *p)
 {
     return add(v, "TUTTI_RANK=%u", p->rank) && add(v, "TUTTI_SIZE=%u", j->size) && add(v, "TUTTI_LOCAL_RANK=%u", p->local_rank) &&
-           add(v, "TUTTI_RENDEZVOUS=%s:%u", j->address, j->port) && (!j->timeout || add(v, "TUTTI_TIMEOUT=%s", j->timeout));
+           add(v, "TUTTI_RENDEZVOUS=%s:%u", j->address, j->port) && (!j->timeout || add(v, "TUTTI_TIMEOUT=%s", j->timeout)) &&
+           (!*j->plan || add(v, "TUTTI_PLAN=%s", j->plan)) && (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning));
 }
 
 static bool add_torch(char **v, const struct cli_job *j, const struct cli_place *p)

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 
-extern const struct cli_option cli_job_options[]; /* --prefix --timeout */
+extern const struct cli_option cli_job_options[]; /* --prefix --timeout --plan --tuning */
 
 struct cli_job {
     uint32_t size;
@@ -14,13 +14,15 @@ struct cli_job {
     uint16_t port, torch_port; /* TUTTI_RENDEZVOUS and MASTER_PORT: two, so that torch and tutti can both listen */
     uint64_t timeout_ns;
     const char *timeout; /* as it was written; NULL: not given */
+    char plan[4096], tuning[4096]; /* of TUTTI_PLAN and TUTTI_TUNING; "": not given */
     char key[66];        /* a line of hex digits */
-    char key_file[4096]; /* private; holds the key's bytes */
+    int key_fd;          /* holds the key's bytes */
+    char key_file[64];   /* its name for processes of this user, while we live */
 };
 
-/* Reads --timeout or TUTTI_TIMEOUT and makes the key and its file. 0, or the exit code after the complaint. */
+/* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. 0, or the exit code after the complaint. */
 int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret);
-/* Removes the key file. Accepts a zeroed job. */
+/* Forgets the key. Accepts a zeroed job. */
 void cli_job_close(struct cli_job *j);
 /* Two free TCP ports at this address of this machine. They are free now: whoever takes one before rank 0 does makes that fail and say so.
  */

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
         cli_help(c, stdout);
         return cli_finish(CLI_OK);
     }
-    cli_check_environment();
+    cli_check_environment(c);
     struct cli_args args;
     if (!cli_parse(c, argc - 2, argv + 2, &args))
         return CLI_USAGE;

@@ -2,7 +2,7 @@
  *
  * What runs on the other machine:
  *
- *     sshd -- login shell -> sh (outer): takes the key from standard input into a private file, removes that at the end
+ *     sshd -- login shell -> sh (outer): takes the key from standard input into a file without a name
  *                             '-- sh (inner) -> becomes PROGRAM, with its standard input from /dev/null
  *                                  '-- watcher: reads signal names from standard input and sends them on; at its end, ends PROGRAM
  *
@@ -21,19 +21,19 @@
 #include <unistd.h>
 
 static const char outer[] =
-    "IFS= read -r k && f=$(mktemp \"${TMPDIR:-/tmp}/tutti-key-XXXXXX\") && printf '%s\\n' \"$k\" >\"$f\" || exit 255\n"
+    "IFS= read -r k && f=$(mktemp \"${TMPDIR:-/tmp}/tutti-key-XXXXXX\") && exec 4<>\"$f\" && rm -f \"$f\" || exit 255\n"
+    "printf '%s\\n' \"$k\" >&4 || exit 255\n"
+    "unset k\n"
     "cd -- \"$1\" 2>/dev/null\n"
     "inner=$2\n"
     "shift 2\n"
-    "export TUTTI_KEY_FILE=\"$f\"\n"
+    "export TUTTI_KEY_FILE=/proc/$$/fd/4\n"
     "exec 3<&0\n"
     "sh -c \"$inner\" sh \"$@\"\n"
-    "r=$?\n"
-    "rm -f \"$f\"\n"
-    "exit $r";
+    "exit $?";
 static const char inner[] =
-    "{ while read -r s; do kill -s \"$s\" $$; done; kill $$; sleep 2; kill -s KILL $$; } <&3 3<&- >/dev/null 2>&1 &\n"
-    "exec \"$@\" </dev/null 3<&-";
+    "{ while read -r s; do kill -s \"$s\" $$; done; kill $$; sleep 2; kill -s KILL $$; } <&3 3<&- 4<&- >/dev/null 2>&1 &\n"
+    "exec \"$@\" </dev/null 3<&- 4<&-";
 
 static bool is_here(const char *name)
 {

@@ -19,6 +19,10 @@ int cli_start_ranks(const struct cli_args *a, const char *dflt)
 {
     char self[4096];
     const char *n = cli_value(a, "ranks");
+    struct tutti_error err;
+    uint64_t ranks;
+    if (n && tutti_parse_u64(n, 1, CLI_MAX_RANKS, &ranks, &err))
+        return cli_bad(a, "-n %s", err.text);
     const char *argv[2 * CLI_MAX_VALUES + 9] = {"tutti", "run", "--bind", "-n", n ? n : dflt, "--", self, a->command->name};
     size_t k = 8;
     char named[CLI_MAX_VALUES][64];

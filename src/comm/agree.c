@@ -15,7 +15,7 @@
 
 #include "comm/parts.h"
 
-enum { SENTENCES = 3 };
+enum { SENTENCES = 3, RULES = 8 };
 
 /* What a rank tells of its own network. Travels. */
 struct stance {
@@ -41,13 +41,27 @@ struct meeting {
     bool *set; /* of ranks, for words */
 };
 
-void tt_agree_settings(const struct tt_comm_config *c, struct tt_str *s)
+/* The first rules in words, for the sentence that names a difference; all of them as a hash. */
+static void add_rules(const struct tt_tuning *t, struct tt_str *s)
+{
+    char rule[200];
+    tt_str_printf(s, "tuning=%zu rules, %016llx\n", tt_tuning_rules(t), (unsigned long long)tt_tuning_rules_hash(t));
+    for (size_t i = 0; i < tt_tuning_rules(t) && i < RULES; i++)
+        tt_str_printf(s, "tuning rule %zu=%s\n", i + 1, tt_tuning_rule_text(t, i, rule, sizeof rule));
+}
+
+void tt_agree_settings(const struct tt_comm_config *c, const struct tt_tuning *tuning, struct tt_str *s)
 {
     size_t n;
     const struct tt_algo *const *table = tt_algo_table(&n);
-    tt_str_printf(s, "libtutti=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\nverify=%d\ndump=%d\n", TUTTI_VERSION,
+    tt_str_printf(s, "libtutti=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\nverify=%d\ndump=%d\nplan=%s\nchecksum=%s\n", TUTTI_VERSION,
                   c->transport ? c->transport : "auto", c->algo ? c->algo : "auto", c->topo ? "given" : "as found", c->reproducible,
-                  c->verify, c->dump != NULL);
+                  c->verify, c->dump != NULL, c->plan ? "given" : "none",
+                  c->checksum > 0 ? "1" : c->checksum < 0 ? "0" : "between hosts");
+    if (tuning)
+        add_rules(tuning, s);
+    else
+        tt_str_printf(s, "tuning=%s\n", c->tuning ? "cannot be read" : "none");
     for (size_t i = 0; i < n; i++)
         tt_str_printf(s, "algorithm %s=%016llx\n", table[i]->name, (unsigned long long)tt_algo_hash(table[i]));
 }

@@ -21,7 +21,7 @@ static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call,
                                .seq = ++c->calls,
                                .coll = (uint8_t)call->coll,
                                .dtype = (uint8_t)call->dtype,
-                               .redop = (uint8_t)call->redop,
+                               .redop = tt_call_redop(call),
                                .root = call->root,
                                .count = call->count,
                                .print = k->fingerprint,
@@ -79,6 +79,8 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
         r->comm = c;
         r->call = *call;
         r->call.counts = NULL;
+        r->call.blocks = NULL;
+        r->call.user = r->kept->key.user;
         r->call.background = true;
         r->kept->holders++;
         *ret = r;
@@ -134,7 +136,7 @@ static tutti_status check(struct tt_request *r)
     r->asked_ns = r->asked_ns ? r->asked_ns : now;
     tutti_status st = tt_comm_verdict(c);
     if (!st && now >= tt_comm_deadline(c, r->asked_ns, c->moved_ns))
-        return tt_comm_late(c, c->engine, r->kept->program, &r->op);
+        return tt_comm_late(c, r->kept->program, &r->op);
     return st ? st : TUTTI_IN_PROGRESS;
 }
 
@@ -163,7 +165,7 @@ static tutti_status finish(struct tt_request *r)
 static tutti_status look_last(struct tt_request *r)
 {
     tutti_status st = tt_comm_test(r->comm, r->kept->program, &r->op);
-    return st == TUTTI_IN_PROGRESS ? tt_comm_late(r->comm, r->comm->engine, r->kept->program, &r->op) : st;
+    return st == TUTTI_IN_PROGRESS ? tt_comm_late(r->comm, r->kept->program, &r->op) : st;
 }
 
 /* Asks a started request in one of these ways; of another one, how it ended is known. */
@@ -215,6 +217,11 @@ void tt_request_free(struct tt_request *r)
     tt_comm_lock(r->comm);
     r->kept->holders--;
     tt_comm_unlock(r->comm);
+    free(r);
+}
+
+void tt_request_drop(struct tt_request *r)
+{
     free(r);
 }
 

@@ -60,11 +60,14 @@ struct tt_comm_config {
     bool reproducible;
     bool report;         /* rank 0's counts: who was slow, on standard error when the communicator closes */
     bool verify;         /* prove every plan before its first use */
+    int checksum;        /* of payloads on sockets: 0 between hosts, 1 on all, -1 on none; boot.encrypt needs none */
+    const char *plan;    /* files of schedules, "a.json:b.json", read by rank 0 (given.c); NULL: none */
+    const char *tuning;  /* file of rules, read by all; NULL: none */
     const char *dump;    /* folder for every schedule that runs, written by rank 0; NULL: none */
     uint64_t timeout_ns; /* deadline of every wait; 0: 30 s */
 };
 /* Defaults from the environment (boot's variables, TUTTI_TRANSPORT, TUTTI_TOPO, TUTTI_ALGO, TUTTI_REPRODUCIBLE, TUTTI_REPORT,
- * TUTTI_VERIFY, TUTTI_DUMP, TUTTI_TIMEOUT). Texts point into the environment. */
+ * TUTTI_VERIFY, TUTTI_DUMP, TUTTI_PLAN, TUTTI_TUNING, TUTTI_TIMEOUT). Texts point into the environment. */
 tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *err);
 /* The same without looking for a launcher: rank, size and rendezvous will come from a parent, or from MPI. */
 tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_error *err);
@@ -77,6 +80,8 @@ void tt_comm_close(struct tt_comm *c);
 uint32_t tt_comm_rank(const struct tt_comm *c);
 uint32_t tt_comm_size(const struct tt_comm *c);
 const struct tutti_error *tt_comm_last_error(const struct tt_comm *c);
+/* What protects the bytes on its sockets, in words: "encrypted (AES-256-GCM)". */
+void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap);
 tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_error *err);
 tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, struct tutti_error *err);
 void tt_comm_mem_free(struct tt_comm *c, void *p);
@@ -89,8 +94,10 @@ struct tt_call {
     void *out;
     size_t count;
     const size_t *counts;
+    const struct tt_blocks *blocks; /* all-to-all with blocks of any length, in place of count; copied; NULL: none */
     tutti_dtype dtype;
     tutti_redop redop;
+    const struct tt_userop *user; /* in place of redop, which is TUTTI_SUM then; copied; NULL: none */
     uint32_t root;
     const char *algo; /* NULL: the communicator's own (all-reduce) or the planner's choice; must outlive the request */
     bool background;  /* a request: set by tt_request_make */
@@ -108,6 +115,7 @@ tutti_status tt_request_wait(struct tt_request *r);
  * meanwhile; without such a thread it is a wait. */
 tutti_status tt_request_join(struct tt_request *r);
 void tt_request_free(struct tt_request *r);
+void tt_request_drop(struct tt_request *r); /* the same when its communicator is closed already */
 const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */
 
 /* How a thread waits, and where it stands (progress.c): made by tt_waiting_thread, or by a blocking call for itself. */
@@ -162,9 +170,11 @@ struct tt_speed {
     uint64_t latency_ps;  /* one way */
     uint64_t overhead_ps; /* host time per message */
 };
+enum { TT_TAKEN_MOST = 200 };
 struct tt_speeds {
     struct tt_speed shm, tcp;
     uint64_t gamma_fs;       /* femtoseconds per reduced byte */
+    uint64_t taken;          /* per mille of the cores that others used meanwhile: above TT_TAKEN_MOST not to be relied on */
     struct tt_memory memory; /* when all ranks share one host; npoints 0: not measured */
 };
 
@@ -205,7 +215,8 @@ struct tt_comm_plan_info {
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err);
 /* What runs for such a call (explain.c): asked after it, how the messages that this rank sent were carried out. */
 struct tt_comm_explained {
-    const char *algo;              /* a constant */
+    const char *algo;              /* lives as long as the communicator */
+    const char *origin;            /* what decided: "planner", "named", "tuning" or "plan" */
     char options[TT_ALGO_OPTIONS]; /* "k=v,k=v" */
     uint32_t segments;
     struct tt_carried carried;

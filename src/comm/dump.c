@@ -9,6 +9,7 @@
  * operations on chunks. The lengths of the caller's blocks (the _v calls, and blocks that are not multiples of 64 bytes) belong to the
  * call and are not in it; verify does not need them, sim prices the schedule's own layout. A folder that cannot be written is an error on
  * all ranks when the communicator opens; what cannot be written later is told on standard error and the job goes on. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -126,7 +127,8 @@ void tt_dump_close(struct tt_comm *c)
 
 static void skip(const struct tt_shape *s, const char *why)
 {
-    fprintf(stderr, "tutti: TUTTI_DUMP: %s by %s on %" PRIu32 " ranks is not written: %s\n", tt_coll_name(s->coll), s->algo, s->ranks, why);
+    tt_log_write(TT_LOG_WARN, 0, "TUTTI_DUMP: %s by %s on %" PRIu32 " ranks is not written: %s", tt_coll_name(s->coll), s->algo, s->ranks,
+                 why);
 }
 
 bool tt_dump_wants(const struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *mine)
@@ -159,7 +161,7 @@ static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched
                                    .dtype = s->dtype,
                                    .redop = s->redop,
                                    .places = c->wire.places,
-                                   .box_bytes = c->wire.one_host ? tt_direct_box_max(c->wire.direct) : 0};
+                                   .box_bytes = c->wire.one_host ? tt_boxes_max(c->wire.direct) : 0};
     tutti_status st = tt_program_make(&pc, &p, err);
     if (!st)
         st = write_file(c, name, write_program, p, err);
@@ -167,12 +169,22 @@ static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched
     return st;
 }
 
+/* A plan of the user may call its algorithm anything. */
+static void plain_name(const char *algo, char *buf, size_t cap)
+{
+    size_t n = 0;
+    for (; *algo && n + 1 < cap; algo++)
+        buf[n++] = isalnum((unsigned char)*algo) || strchr("-_.+", *algo) ? *algo : '_';
+    buf[n] = 0;
+}
+
 void tt_dump_write(struct tt_comm *c, const struct tt_sched *whole)
 {
     const struct tt_shape *s = &whole->shape;
-    char name[NAME_BYTES], file[NAME_BYTES + 16];
+    char name[NAME_BYTES], file[NAME_BYTES + 16], algo[TT_ALGO_NAME];
     struct tutti_error err;
-    snprintf(name, sizeof name, "%s-%s-%" PRIu32 "-%" PRIu64 "-c%" PRIx32 "-%016" PRIx64, tt_coll_name(s->coll), s->algo, s->ranks,
+    plain_name(s->algo, algo, sizeof algo);
+    snprintf(name, sizeof name, "%s-%s-%" PRIu32 "-%" PRIu64 "-c%" PRIx32 "-%016" PRIx64, tt_coll_name(s->coll), algo, s->ranks,
              s->count * tt_dtype_bytes(s->dtype), c->tag, whole->hash);
     snprintf(file, sizeof file, "%s.json", name);
     tutti_status st = write_file(c, file, write_sched, whole, &err);

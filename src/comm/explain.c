@@ -4,10 +4,19 @@
 
 #include "comm/parts.h"
 
+static const char *origin_name(enum tt_origin o)
+{
+#define ORIGIN_NAME(id, name) name,
+    static const char *const names[] = {TT_ORIGIN_LIST(ORIGIN_NAME)};
+#undef ORIGIN_NAME
+    return names[o];
+}
+
 static void explain(const struct tt_kept *k, struct tt_comm_explained *ret)
 {
     const struct tt_shape *s = &tt_kept_sched(k)->shape;
     struct tt_comm_explained e = {.algo = k->info.algo,
+                                  .origin = origin_name(k->plan->origin),
                                   .segments = tt_program_segments(k->program),
                                   .predicted_us = k->info.predicted_us,
                                   .own_us = k->info.own_us,

@@ -119,7 +119,7 @@ static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_err
                              .seq = ++c->seq,
                              .fingerprint = tt_mix64(f->bytes ^ ((uint64_t)f->from << 32 | f->to))};
         r->since[i] = now;
-        st = tt_engine_start(c->engine, &s, err);
+        st = tt_context_start(c->context, &s, err);
     }
     return st;
 }

@@ -114,7 +114,7 @@ static void discard(struct tt_helper *h)
     pthread_cond_destroy(&h->news);
     pthread_mutex_destroy(&h->news_lock);
     if (h->waiting.bell >= 0)
-        close(h->waiting.bell);
+        tt_fd_close(h->waiting.bell);
     free(h);
 }
 
@@ -127,7 +127,7 @@ static void make(struct tt_comm *c)
     h->comm = c;
     pthread_mutex_init(&h->news_lock, NULL);
     pthread_cond_init(&h->news, NULL);
-    tt_waiting_thread(c, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), &h->waiting);
+    tt_waiting_thread(c, tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), &h->waiting);
     if (h->waiting.bell >= 0 && launch(h)) {
         atomic_store_explicit(&c->helper, h, memory_order_release);
         return;

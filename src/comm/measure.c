@@ -9,7 +9,8 @@
  *     others   ask              (empty)      ask             (empty)    ...   ask              ...   ask
  *
  * The figures are kept for the next opening (speeds.c); what was kept is used unless the first rounds show that it was measured on a
- * machine that was busy then. Nothing is compiled in but the amount of work. */
+ * machine that was busy then. At the end all ranks say what they and their machines did meanwhile (busy.c): figures of a busy machine are
+ * marked, and soon measured again. Nothing is compiled in but the amount of work. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -31,8 +32,9 @@ enum {
 };
 static const uint64_t SHARE_NS = 90000000;
 
-enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_END };
+enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_BUSY, STEP_END };
 struct step { /* travels; rank 0's counts */
+    struct tt_busy busy; /* BUSY: everybody's answer */
     uint64_t bytes;
     uint64_t ns; /* the answer of rank `from` */
     uint32_t kind, from, peer, rounds;
@@ -48,6 +50,7 @@ struct measure {
     uint32_t from, peer; /* of the schedules */
     struct tt_sched *there, *back;
     uint64_t ns; /* best round of the last step */
+    struct tt_busy since;
     struct tutti_error *err;
 };
 
@@ -60,7 +63,7 @@ static tutti_status pass(struct measure *m, const struct tt_sched *s, uint64_t b
     tutti_status st = tt_program_make(&pc, &p, m->err);
     if (!st) {
         struct tt_start start = {.program = p, .in = m->data, .out = m->data, .seq = ++c->seq, .fingerprint = bytes};
-        st = tt_engine_start(c->engine, &start, m->err);
+        st = tt_context_start(c->context, &start, m->err);
     }
     if (!st && (st = tt_comm_finish(c, c->engine, p, &op)))
         tt_fail(m->err, st, "%s", c->last.text);
@@ -114,9 +117,19 @@ static tutti_status exchange(struct measure *m, const struct step *mine)
     return m->how->exchange(m->how->ctx, mine, sizeof *mine, m->all, m->err);
 }
 
+/* All tell; m->all has the answers. */
+static tutti_status tell_busy(struct measure *m)
+{
+    struct step answer = {.kind = STEP_BUSY, .busy = m->since};
+    tt_busy_since(&answer.busy);
+    return exchange(m, &answer);
+}
+
 /* A step that all know: runs it; rank 0 learns what it took. */
 static tutti_status run_step(struct measure *m, const struct step *s)
 {
+    if (s->kind == STEP_BUSY)
+        return tell_busy(m);
     if (s->kind == STEP_HOST)
         return tt_host_measure(m->c, (enum tt_host_kind)s->peer, s->bytes, &m->ns, m->err);
     tutti_status st = perform(m, s);
@@ -226,7 +239,7 @@ static uint64_t last_bytes(const struct tt_comm *c)
 static tutti_status host(struct measure *m, struct tt_memory *ret)
 {
     static const uint64_t lengths[] = {8, 2 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
-    struct tt_memory mem = {.box_bytes = tt_direct_box_max(m->c->wire.direct), .segment_bytes = TT_SEGMENT_BYTES};
+    struct tt_memory mem = {.box_bytes = tt_boxes_max(m->c->wire.direct), .segment_bytes = TT_SEGMENT_BYTES};
     tutti_status st = TUTTI_OK;
     for (size_t i = 0; !st && i <= countof(lengths); i++) {
         struct tt_memory_point p = {.bytes = i < countof(lengths) ? lengths[i] : last_bytes(m->c)};
@@ -297,6 +310,20 @@ static tutti_status outdated(struct measure *m, struct pair with, const struct t
     return st;
 }
 
+/* How much of the cores others had since the measurement began. */
+static tutti_status judge(struct measure *m, uint64_t *ret_taken)
+{
+    uint32_t n = m->c->size;
+    struct tt_busy *all = tt_alloc(n, sizeof *all);
+    tutti_status st = all ? step(m, STEP_BUSY, (struct pair){0, 0}, 0, 1) : tt_fail_memory(m->err, "measuring");
+    for (uint32_t r = 0; !st && r < n; r++)
+        all[r] = m->all[r].busy;
+    if (!st)
+        *ret_taken = tt_busy_taken(all, n);
+    free(all);
+    return st;
+}
+
 static tutti_status lead(struct measure *m)
 {
     struct tt_comm *c = m->c;
@@ -318,6 +345,8 @@ static tutti_status lead(struct measure *m)
             st = play(m, with[i], of[i]);
     if (!st && fresh && c->size > 1 && c->wire.one_host && c->size <= TT_WHOLE_RANKS)
         st = host(m, &s->memory);
+    if (!st && fresh && c->size > 1)
+        st = judge(m, &s->taken);
     if (!st && fresh && c->size > 1)
         tt_speeds_save(key, s);
     return st ? st : exchange(m, &end);
@@ -341,6 +370,7 @@ static tutti_status follow(struct measure *m)
 tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, struct tutti_error *err)
 {
     struct measure m = {.how = how, .c = c, .err = err};
+    tt_busy_now(&m.since);
     m.all = tt_zalloc(c->size, sizeof *m.all);
     m.data = tt_zalloc(LARGE_BYTES, 1);
     tutti_status st = m.all && m.data ? TUTTI_OK : tt_fail_memory(err, "measuring");

@@ -23,7 +23,7 @@ struct host_run {
 
 bool tt_host_boxes(const struct tt_comm *c, uint64_t bytes)
 {
-    return bytes <= tt_direct_box_max(c->wire.direct);
+    return bytes <= tt_boxes_max(c->wire.direct);
 }
 
 static tutti_status make_program(struct host_run *h, const char *algo, struct tutti_error *err)
@@ -42,7 +42,7 @@ static tutti_status make_program(struct host_run *h, const char *algo, struct tu
                                    .dtype = TUTTI_F32,
                                    .redop = TUTTI_SUM,
                                    .places = c->wire.places,
-                                   .box_bytes = tt_direct_box_max(c->wire.direct)};
+                                   .box_bytes = tt_boxes_max(c->wire.direct)};
     return st ? st : tt_program_make(&pc, &h->program, err);
 }
 
@@ -69,7 +69,7 @@ static tutti_status run(struct host_run *h, uint64_t rounds, struct tutti_error 
     for (uint64_t i = 0; !st && i < rounds; i++) {
         op.seq = ++c->seq;
         struct tt_start s = {.program = h->program, .in = h->in, .out = h->out, .seq = op.seq, .fingerprint = h->bytes};
-        st = tt_engine_start(c->engine, &s, err);
+        st = tt_context_start(c->context, &s, err);
         if (!st && (st = tt_comm_finish(c, c->engine, h->program, &op)))
             tt_fail(err, st, "%s", c->last.text);
     }

@@ -27,19 +27,35 @@ static tutti_status flag(const char *name, bool *ret, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* 0 or 1 overrule what is usual. */
+static tutti_status read_checksum(int *ret, struct tutti_error *err)
+{
+    bool on;
+    tutti_status st = flag("TUTTI_CHECKSUM", &on, err);
+    if (!st && variable("TUTTI_CHECKSUM"))
+        *ret = on ? 1 : -1;
+    return st;
+}
+
 static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct tutti_error *err)
 {
     struct tt_comm_config c = {.transport = variable("TUTTI_TRANSPORT"),
                                .topo = variable("TUTTI_TOPO"),
                                .algo = variable("TUTTI_ALGO"),
-                               .dump = variable("TUTTI_DUMP")};
+                               .dump = variable("TUTTI_DUMP"),
+                               .plan = variable("TUTTI_PLAN"),
+                               .tuning = variable("TUTTI_TUNING")};
     const char *report = variable("TUTTI_REPORT");
     c.report = report && !tt_streq(report, "0");
     tutti_status st = flag("TUTTI_REPRODUCIBLE", &c.reproducible, err);
     if (!st)
         st = flag("TUTTI_VERIFY", &c.verify, err);
     if (!st)
+        st = read_checksum(&c.checksum, err);
+    if (!st)
         st = launched ? tt_boot_from_env(&c.boot, NULL, err) : tt_boot_options_from_env(&c.boot, err);
+    if (!st)
+        st = flag("TUTTI_ENCRYPT", &c.boot.encrypt, err);
     if (st)
         return st;
     c.timeout_ns = c.boot.timeout_ns;
@@ -64,6 +80,10 @@ static tutti_status check(const struct tt_comm_config *c, struct tutti_error *er
         return tt_fail(err, TUTTI_ERR_ARG, "no transport '%s': shm, tcp or mpi", c->transport);
     if (c->algo && !tt_streq(c->algo, "auto") && !tt_algo_find(c->algo))
         return tt_algo_unknown(c->algo, err);
+    if (c->boot.encrypt && c->transport && tt_streq(c->transport, "mpi"))
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "encryption is asked for (TUTTI_ENCRYPT=1), but transport mpi gives the bytes to MPI, which sends them as they "
+                       "are: use transport tcp");
     return TUTTI_OK;
 }
 
@@ -74,13 +94,18 @@ static void world_release(struct tt_world *w)
     tt_watch_close(w->watch);
     tt_boot_close(w->boot);
     tt_topo_free(w->topo);
+    tt_given_free(w->given);
+    tt_tuning_free(w->tuning);
     free(w);
 }
 
 static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, struct tutti_error *err)
 {
     struct tt_mpi *mpi = NULL;
+    struct tutti_error unread;
     tutti_status st = tt_comm_adopt(c, &mpi, err);
+    if (!st)
+        st = tt_log_setup(c->boot.rank, err);
     if (st)
         return st;
     struct tt_world *w = tt_zalloc(1, sizeof *w);
@@ -90,13 +115,20 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, 
         return tt_fail_memory(err, "communicator");
     w->refs = 1;
     w->mpi = mpi;
+    w->checksum = c->checksum;
     w->timeout_ns = c->timeout_ns ? c->timeout_ns : 30000000000u;
-    tt_agree_settings(c, &settings);
+    /* A rank that cannot read its rules still meets the others, so that all fail and say why. */
+    tutti_status tuned = c->tuning ? tt_given_tuning(c->tuning, &w->tuning, &unread) : TUTTI_OK;
+    tt_agree_settings(c, w->tuning, &settings);
     boot.settings = settings.s;
     st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
+    if (!st && tuned)
+        st = tt_fail(err, tuned, "%s", unread.text);
     if (!st)
         st = tt_watch_open(w->boot, w->timeout_ns, &w->watch, err);
     tt_str_free(&settings);
+    explicit_bzero(boot.key, sizeof boot.key); /* boot has its own */
+    explicit_bzero(c->boot.key, sizeof c->boot.key);
     if (st) {
         world_release(w);
         return st;
@@ -122,22 +154,33 @@ static tutti_status find_topology(struct tt_comm *c, struct tutti_error *err)
     return st;
 }
 
+static tutti_status open_context(struct tt_comm *c, struct tutti_error *err)
+{
+    struct tt_context_config x = {.n = c->size, .rank = c->rank};
+    struct tt_boxes_config b = {.n = c->size, .me = c->rank, .places = c->wire.places, .key = 1};
+    tutti_status st = c->wire.one_host ? tt_boxes_open(c->wire.direct, &b, &x.boxes, err) : TUTTI_OK;
+    return st ? st : tt_context_open(c->engine, &x, &c->context, err);
+}
+
 /* The rest of a communicator whose members are known: links, engine, topology. */
 static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
 {
     tutti_status st = tt_wire_open(wire, &c->wire, err);
     if (!st)
         st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport,
-                                                       .comm = (uint16_t)c->id,
                                                        .max_requests = TT_RUNNING,
                                                        .direct = c->wire.direct,
                                                        .places = c->wire.places,
                                                        .ref_bytes = 4096},
                             &c->engine, err);
+    if (!st)
+        st = open_context(c, err);
     if (!st && wire->exchange == boot_exchange)
         st = tt_comm_measure(c, &(struct tt_measure){.exchange = boot_exchange, .ctx = c->world}, err);
     if (!st)
         st = find_topology(c, err);
+    if (!st)
+        st = tt_given_open(c, &(struct tt_agreement){.exchange = wire->exchange, .ctx = wire->ctx}, err);
     if (!st) {
         c->plans = tt_plans_make();
         st = c->plans ? TUTTI_OK : tt_fail_memory(err, "plans");
@@ -192,7 +235,7 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
                                       .ctx = w};
         st = furnish(c, &wire, err);
         if (!st)
-            st = tt_watch_begin(w->watch, err); /* from here on the control connections are the watch's */
+            tt_watch_begin(w->watch); /* from here on the control connections are the watch's */
         if (!st)
             st = tt_report_begin(c, err);
     }
@@ -201,6 +244,7 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
         tt_comm_close(c);
         return st;
     }
+    tt_tell_open(c);
     *ret = c;
     return TUTTI_OK;
 }
@@ -220,6 +264,8 @@ void tt_comm_close(struct tt_comm *c)
         return;
     tt_helper_end(c);
     tt_report_end(c);
+    if (c->plans)
+        tt_given_close(c);
     if (c->plans && !c->failed && c->size > 1)
         tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
     tt_pairs_close(c);

@@ -10,6 +10,7 @@ enum { PAIR_ROLE = 1 << 20 };
 struct tt_pair {
     struct tt_transport *transport;
     struct tt_engine *engine;
+    struct tt_context *context;
     uint32_t seq;
 };
 
@@ -32,27 +33,32 @@ static tutti_status pair_open(struct tt_comm *c, uint32_t peer, struct tt_pair *
 {
     uint32_t world = tt_boot_config(c->world->boot)->size, me = c->rank > peer;
     bool *want = tt_zalloc(world, sizeof *want);
-    int *fds = tt_alloc(world, sizeof *fds), two[2] = {-1, -1};
+    struct tt_boot_link *links = tt_alloc(world, sizeof *links);
+    int two[2] = {-1, -1};
     struct tt_pair p = {0};
-    tutti_status st = want && fds ? TUTTI_OK : tt_fail_memory(err, "sockets");
+    tutti_status st = want && links ? TUTTI_OK : tt_fail_memory(err, "sockets");
     if (!st) {
         want[c->members[peer]] = true;
-        st = tt_boot_connect(c->world->boot, want, PAIR_ROLE + c->id, fds, c->world->timeout_ns, err);
+        st = tt_boot_connect(c->world->boot, want, PAIR_ROLE + c->id, links, c->world->timeout_ns, err);
     }
     if (!st) {
-        two[!me] = fds[c->members[peer]];
-        st = tt_tcp_open(&(struct tt_tcp_config){.rank = me, .size = 2, .stripes = 1, .fds = two}, &p.transport, err);
+        two[!me] = links[c->members[peer]].fd;
+        struct tt_tcp_guard guards[2] = {0};
+        guards[!me] = tt_guard_of(c->world, c->members[peer], &links[c->members[peer]].keys);
+        st = tt_tcp_open(&(struct tt_tcp_config){.rank = me, .size = 2, .stripes = 1, .fds = two, .guards = guards}, &p.transport, err);
         if (st)
-            close(two[!me]);
+            tt_fd_close(two[!me]);
     }
     if (!st)
-        st = tt_engine_make(&(struct tt_engine_config){.transport = p.transport, .comm = (uint16_t)c->id}, &p.engine, err);
+        st = tt_engine_make(&(struct tt_engine_config){.transport = p.transport}, &p.engine, err);
+    if (!st)
+        st = tt_context_open(p.engine, &(struct tt_context_config){.n = 2, .rank = me}, &p.context, err);
     if (st && p.transport)
         p.transport->ops->close(p.transport);
     if (!st)
         *ret = p;
     free(want);
-    free(fds);
+    tt_seal_forget(links, world * sizeof *links);
     return st;
 }
 
@@ -92,7 +98,7 @@ static tutti_status run(struct tt_comm *c, struct tt_pair *pair, const struct me
                          .out = m->out,
                          .seq = ++pair->seq,
                          .fingerprint = tt_mix64(m->count * TUTTI_DTYPE_COUNT + (uint64_t)m->dtype)};
-    tutti_status st = tt_engine_start(pair->engine, &s, err);
+    tutti_status st = tt_context_start(pair->context, &s, err);
     if (st)
         return st;
     struct tt_transport *whole = c->wire.transport;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/log.h"
 #include "comm/comm.h"
 #include "comm/report.h"
 #include "comm/watch.h"
@@ -26,7 +27,10 @@ struct tt_world {
     struct tt_watch *watch;
     struct tt_mpi *mpi;   /* NULL unless the transport is MPI's */
     struct tt_topo *topo; /* of all ranks in their order, as agreed on; NULL until then */
+    struct tt_tuning *tuning; /* rules of the user, the same on all ranks; NULL: none */
+    struct tt_given *given;   /* plans of the user; NULL: none */
     uint64_t timeout_ns;
+    int checksum; /* as configured */
     uint32_t refs;
     uint32_t next_role; /* tags for tt_boot_connect; advances equally on all ranks of a communicator */
 };
@@ -69,10 +73,17 @@ struct tt_wire_config {
 tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err);
 void tt_wire_close(struct tt_wire *w);
 
+/* guard.c: of the socket to a world rank. */
+struct tt_tcp_guard tt_guard_of(const struct tt_world *w, uint32_t peer, const struct tt_seal_keys *keys);
+enum { TT_GUARD_WORDS = 64 };
+void tt_guard_check(const struct tt_comm_config *c, struct tt_check *ret); /* what a job here would have */
+
 /* A program for one kind of call, kept for the next call of the same kind. */
 struct tt_kept {
     struct tt_call key; /* in and out NULL */
     size_t *counts;
+    struct tt_userop user; /* key.user points here when there is one */
+    struct tt_blocks blocks; /* the same for key.blocks; arrays in one block of memory that begins with send_counts */
     const struct tt_agreed *plan; /* lives as long as the communicator */
     struct tt_sched *own;         /* of a closed form: this rank's slice, or all; NULL: plan->slice */
     struct tt_program *program;
@@ -93,6 +104,7 @@ struct tt_comm {
     uint32_t *members;
     struct tt_wire wire;
     struct tt_engine *engine;
+    struct tt_context *context;
     struct tt_topo *topo;
     struct tt_speeds speeds;
     struct tt_plans *plans;
@@ -143,7 +155,7 @@ struct tt_agreement {
     tt_exchange_fn *exchange;
     void *ctx;
 };
-void tt_agree_settings(const struct tt_comm_config *c, struct tt_str *s);
+void tt_agree_settings(const struct tt_comm_config *c, const struct tt_tuning *tuning, struct tt_str *s);
 tutti_status tt_agree_topology(struct tt_comm *c, const struct tt_agreement *how, struct tt_topo **ret, struct tutti_error *err);
 /* hand.c: rank 0 hands bytes to the others; the lock is held. Ranks that are elsewhere: the usual verdict. */
 struct tt_hand {
@@ -164,10 +176,18 @@ tutti_status tt_hand_meet(struct tt_comm *c, const struct tt_hand *h, struct tut
 /* plans.c: the plan for a problem, the same on all ranks; the lock is held. A synthesised plan that is asked for the first time is handed
  * out by rank 0: then all ranks must ask, in the same order. A refusal has the same reason everywhere and leaves the communicator usable.
  */
+#define TT_ORIGIN_LIST(X) X(PLANNER, "planner") X(NAMED, "named") X(TUNING, "tuning") X(GIVEN, "plan")
+enum tt_origin {
+#define TT_ORIGIN_ENUM(id, name) TT_ORIGIN_##id,
+    TT_ORIGIN_LIST(TT_ORIGIN_ENUM)
+#undef TT_ORIGIN_ENUM
+};
 struct tt_agreed {
     struct tt_problem problem;
-    char *asked; /* the algorithm that was named, or "auto" */
-    const struct tt_algo *algo;
+    char *asked;                /* the algorithm that was named, or "auto" */
+    const struct tt_algo *algo; /* NULL: a plan of the user */
+    char name[TT_ALGO_NAME];    /* of the algorithm, as the plan says */
+    enum tt_origin origin;
     struct tt_options options; /* segments included */
     uint64_t predicted_ps, own_ps, bound_ps;
     uint64_t hash;          /* of the whole plan */
@@ -185,6 +205,19 @@ tutti_status tt_plans_get(struct tt_comm *c, const struct tt_ask *ask, const str
 tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, struct tt_sched **ret, struct tutti_error *err);
 /* Rank 0's prediction. Collective. */
 tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps, struct tutti_error *err);
+/* given.c: plans and rules of the user. Opening a communicator reads and proves what fits it: collective, the same answer
+ * on all ranks. fits: is there a plan for such a call? plan: that plan for it, at rank 0; the caller's to free. */
+enum { TT_GIVEN_MAX = 16 };
+tutti_status tt_given_tuning(const char *path, struct tt_tuning **ret, struct tutti_error *err);
+tutti_status tt_given_open(struct tt_comm *c, const struct tt_agreement *how, struct tutti_error *err);
+bool tt_given_fits(struct tt_comm *c, const struct tt_problem *p);
+tutti_status tt_given_plan(struct tt_comm *c, const struct tt_problem *p, struct tt_sched **ret, struct tutti_error *err);
+void tt_given_close(const struct tt_comm *c); /* warns of plans that never ran */
+void tt_given_free(struct tt_given *g);       /* accepts NULL */
+/* tell.c: what goes to the log (base/log.h). */
+void tt_tell_open(const struct tt_comm *c);
+void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a);
+void tt_tell_failure(const struct tt_comm *c);
 /* pair.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
 void tt_pairs_close(struct tt_comm *c);
@@ -199,6 +232,15 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, st
 enum tt_host_kind { TT_HOST_MOVE, TT_HOST_OWN, TT_HOST_BOX };
 tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint64_t *ret_ps, struct tutti_error *err);
 bool tt_host_boxes(const struct tt_comm *c, uint64_t bytes);
+/* busy.c: what the machine was used for; now, then since then; per mille of the cores that ranks wanted and others had,
+ * on the machine where that was most. */
+struct tt_busy { /* travels */
+    uint64_t machine, wall_ns, own_ns, all_ns;
+    uint32_t cores, pad;
+};
+void tt_busy_now(struct tt_busy *ret);
+void tt_busy_since(struct tt_busy *b);
+uint32_t tt_busy_taken(const struct tt_busy *all, uint32_t n);
 /* speeds.c: what was measured before, kept in a file of the user. */
 enum { TT_SPEEDS_PATH = 4096 };
 uint64_t tt_speeds_key(const struct tt_comm *c);
@@ -209,6 +251,8 @@ tutti_status tt_report_begin(struct tt_comm *c, struct tutti_error *err);
 void tt_report_end(struct tt_comm *c);
 /* open.c: tt_exchange_fn by an all-gather; ctx is the communicator. */
 tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
+/* The reduction of a call as ranks tell each other: TUTTI_REDOP_COUNT is one of the caller's own. */
+uint8_t tt_call_redop(const struct tt_call *call);
 /* program.c: the kept program for a call, made when needed; holds the lock. */
 tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err);
 void tt_kept_free(struct tt_kept *k);
@@ -230,7 +274,7 @@ tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct
 /* Only what is possible without waiting. */
 tutti_status tt_comm_test(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op);
 /* The deadline has passed without it: which rank is to blame? */
-tutti_status tt_comm_late(struct tt_comm *c, const struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);
+tutti_status tt_comm_late(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op);
 /* The verdict of the watch, once there is one: fails the communicator. */
 tutti_status tt_comm_verdict(struct tt_comm *c);
 /* Fails the communicator for good: records the verdict as last error and returns TUTTI_ERR_PEER (or what fits). */

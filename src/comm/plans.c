@@ -10,6 +10,8 @@
  *     rank 0   plan, build     note to all: algorithm, options, times, hash       all meet     to each its own slice
  *     others                   take the note                                      all meet     check the slice
  *
+ * A plan of the user (given.c) that fits is handed out in the same way: rank 0 has it, and prices it for the call.
+ *
  * A plan is kept as long as the communicator: whether a call needs a hand-over depends only on the calls before it, which are the same
  * on all ranks, and on nothing that a rank may forget. */
 #include <stdlib.h>
@@ -23,6 +25,7 @@ struct note {
     uint32_t pad;
     uint64_t predicted_ps, bound_ps, hash;
     uint64_t block_bytes; /* of the packed slices that follow, padded to the longest */
+    uint32_t origin, pad2; /* enum tt_origin */
     char algo[TT_ALGO_NAME];
     struct tt_options options;
     char why[sizeof((struct tutti_error *)0)->text];
@@ -68,7 +71,7 @@ void tt_plans_free(struct tt_plans *p)
 
 static uint64_t key_hash(const struct tt_problem *p, const char *asked)
 {
-    uint64_t facts[] = {(uint64_t)p->coll, p->ranks, p->root, p->count, (uint64_t)p->dtype, (uint64_t)p->redop};
+    uint64_t facts[] = {(uint64_t)p->coll, p->ranks, p->root, p->count, (uint64_t)p->dtype, (uint64_t)p->redop, p->ordered};
     return tt_hash_bytes(tt_hash_bytes(0, facts, sizeof facts), asked, strlen(asked));
 }
 
@@ -76,7 +79,7 @@ static bool is_for(const struct tt_agreed *a, const struct tt_problem *p, const 
 {
     const struct tt_problem *q = &a->problem;
     return q->coll == p->coll && q->ranks == p->ranks && q->root == p->root && q->count == p->count && q->dtype == p->dtype &&
-           q->redop == p->redop && tt_streq(a->asked, asked);
+           q->redop == p->redop && q->ordered == p->ordered && tt_streq(a->asked, asked);
 }
 
 /* The slot that holds the plan, or where it belongs. There is an empty slot. */
@@ -113,7 +116,7 @@ static bool synthesised(const struct tt_algo *al)
 
 static tutti_status plan_of(const struct tt_comm *c, const struct tt_ask *ask, struct tt_plan **ret, struct tutti_error *err)
 {
-    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = ask->algo};
+    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = ask->algo, .tuning = c->world->tuning};
     return tt_plan_make(c->topo, &ask->problem, &o, NULL, ret, err);
 }
 
@@ -122,19 +125,27 @@ static struct tt_algo_args args_of(const struct tt_comm *c, const struct tt_agre
     return (struct tt_algo_args){.problem = a->problem, .topo = c->topo, .options = a->options};
 }
 
-/* `content` stands for what depends on the algorithm: the shape of a closed form, all operations of a synthesised one. */
+/* `content` stands for what depends on the algorithm: the shape of a closed form, all operations of a synthesised one or
+ * of a plan of the user, which has no algorithm of ours (NULL). */
 static uint64_t plan_hash(const struct tt_comm *c, const struct tt_algo *al, const struct tt_options *o, uint64_t content)
 {
     char options[TT_ALGO_OPTIONS] = "";
-    uint64_t facts[] = {content, tt_algo_hash(al), c->topo->hash};
+    uint64_t facts[] = {content, al ? tt_algo_hash(al) : 0, c->topo->hash};
     tt_options_format(o, options, sizeof options);
     return tt_hash_bytes(tt_hash_bytes(2, facts, sizeof facts), options, strlen(options));
+}
+
+static enum tt_origin origin_of(const struct tt_ask *ask, const struct tt_plan *plan)
+{
+    bool named = ask->algo && !tt_streq(ask->algo, "auto");
+    return named ? TT_ORIGIN_NAMED : plan->from_tuning ? TT_ORIGIN_TUNING : TT_ORIGIN_PLANNER;
 }
 
 static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *plan, struct tt_agreed *a, struct tutti_error *err)
 {
     struct tt_shape shape;
     a->algo = plan->algo;
+    snprintf(a->name, sizeof a->name, "%s", plan->algo->name);
     a->options = plan->options;
     a->predicted_ps = plan->cost.time_ps;
     a->own_ps = tt_cost_own_memory(&plan->cost, c->topo, plan->problem.count * tt_dtype_bytes(plan->problem.dtype));
@@ -167,33 +178,75 @@ static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **re
     return TUTTI_OK;
 }
 
-/* Proved before anybody gets it. */
-static tutti_status admit(struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *whole, struct tutti_error *err)
+/* The planner's schedule for all ranks, and what to tell of it. */
+static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *ask, struct note *n, struct tt_sched **ret,
+                                 struct tutti_error *err)
 {
-    const struct tt_agreed a = {.problem = plan->problem, .algo = plan->algo, .options = plan->options};
+    struct tt_plan *plan = NULL;
+    tutti_status st = plan_of(c, ask, &plan, err);
+    if (!st)
+        st = tt_plan_schedule(plan, c->topo, ret, err);
+    if (!st) {
+        n->predicted_ps = plan->cost.time_ps;
+        n->bound_ps = plan->bounds.time_ps;
+        n->options = plan->options;
+        n->origin = origin_of(ask, plan);
+        n->hash = plan_hash(c, plan->algo, &plan->options, (*ret)->hash);
+        snprintf(n->algo, sizeof n->algo, "%s", plan->algo->name);
+    }
+    tt_plan_free(plan);
+    return st;
+}
+
+/* The same for a plan of the user. */
+static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, struct note *n, struct tt_sched **ret, struct tutti_error *err)
+{
+    const struct tt_problem *p = &ask->problem;
+    struct tt_sched *s = NULL;
+    struct tt_cost cost = {0};
+    struct tt_bounds bounds = {0};
+    tutti_status st = tt_given_plan(c, p, &s, err);
+    if (!st)
+        st = tt_cost_sched(s, c->topo, p->count, p->dtype, &cost, err);
+    if (!st)
+        st = tt_bounds_make(c->topo, p->coll, p->root, p->count * tt_dtype_bytes(p->dtype), &bounds, err);
+    if (st) {
+        tt_sched_free(s);
+        return st;
+    }
+    n->predicted_ps = cost.time_ps;
+    n->bound_ps = bounds.time_ps < cost.time_ps ? bounds.time_ps : cost.time_ps; /* see cap_bound of plan.c */
+    n->origin = TT_ORIGIN_GIVEN;
+    n->hash = plan_hash(c, NULL, &n->options, s->hash);
+    snprintf(n->algo, sizeof n->algo, "%s", s->shape.algo);
+    tt_bounds_free(&bounds);
+    *ret = s;
+    return TUTTI_OK;
+}
+
+static bool by_given(struct tt_comm *c, const struct tt_ask *ask)
+{
+    return (!ask->algo || tt_streq(ask->algo, "auto")) && tt_given_fits(c, &ask->problem);
+}
+
+/* Proved before anybody gets it. */
+static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const struct note *n, const struct tt_sched *whole,
+                          struct tutti_error *err)
+{
+    struct tt_agreed a = {.problem = ask->problem, .algo = tt_algo_find(n->algo), .options = n->options};
+    snprintf(a.name, sizeof a.name, "%s", n->algo);
     return tt_comm_admit(c, &a, whole, err);
 }
 
 static tutti_status prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n, char **ret_all, struct tutti_error *err)
 {
-    struct tt_plan *plan = NULL;
     struct tt_sched *whole = NULL;
-    tutti_status st = plan_of(c, ask, &plan, err);
+    tutti_status st = by_given(c, ask) ? find_given(c, ask, n, &whole, err) : find_planned(c, ask, n, &whole, err);
     if (!st)
-        st = tt_plan_schedule(plan, c->topo, &whole, err);
-    if (!st)
-        st = admit(c, plan, whole, err);
+        st = admit(c, ask, n, whole, err);
     if (!st)
         st = pack_all(whole, n, ret_all, err);
-    if (!st) {
-        n->predicted_ps = plan->cost.time_ps;
-        n->bound_ps = plan->bounds.time_ps;
-        n->options = plan->options;
-        n->hash = plan_hash(c, plan->algo, &plan->options, whole->hash);
-        snprintf(n->algo, sizeof n->algo, "%s", plan->algo->name);
-    }
     tt_sched_free(whole);
-    tt_plan_free(plan);
     return st;
 }
 
@@ -212,13 +265,15 @@ static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct
     const struct note *n = &x->note;
     char *mine = tt_alloc((size_t)n->block_bytes, 1);
     struct tt_hand_blocks b = {.all = x->all, .ret_mine = mine, .bytes = (size_t)n->block_bytes};
-    a->algo = tt_algo_find(n->algo);
+    a->algo = n->origin == TT_ORIGIN_GIVEN ? NULL : tt_algo_find(n->algo);
+    memcpy(a->name, n->algo, sizeof a->name);
+    a->origin = (enum tt_origin)n->origin;
     a->options = n->options;
     a->predicted_ps = a->own_ps = n->predicted_ps;
     a->bound_ps = n->bound_ps;
     a->hash = n->hash;
     tutti_status st = mine ? TUTTI_OK : tt_fail_memory(err, "plan");
-    if (!st && !a->algo)
+    if (!st && !a->algo && a->origin != TT_ORIGIN_GIVEN)
         st = tt_algo_unknown(n->algo, err);
     if (!st)
         st = tt_hand_each(c, &x->hand, &b, err);
@@ -260,9 +315,11 @@ static tutti_status decide(struct tt_comm *c, const struct tt_ask *ask, struct t
 {
     const struct tt_algo *named = ask->algo ? tt_algo_find(ask->algo) : NULL;
     struct tt_plan *plan = NULL;
-    if (named && synthesised(named))
+    if ((named && synthesised(named)) || by_given(c, ask))
         return take_handed(c, ask, a, err);
     tutti_status st = plan_of(c, ask, &plan, err);
+    if (!st)
+        a->origin = origin_of(ask, plan);
     if (!st)
         st = synthesised(plan->algo) ? take_handed(c, ask, a, err) : take_closed(c, plan, a, err);
     tt_plan_free(plan);
@@ -289,6 +346,7 @@ tutti_status tt_plans_get(struct tt_comm *c, const struct tt_ask *ask, const str
         }
         *slot = a;
         c->plans->n++;
+        tt_tell_plan(c, a);
     }
     *ret = a;
     return TUTTI_OK;
@@ -301,17 +359,27 @@ tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, 
     return tt_algo_slice(a->algo, &args, whole ? 0 : c->rank, whole ? c->size : 1, ret, err);
 }
 
+/* Rank 0's prediction in the note. */
+static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct note *n, struct tutti_error *err)
+{
+    struct tt_plan *plan = NULL;
+    struct tt_sched *whole = NULL;
+    bool given = by_given(c, ask);
+    tutti_status st = given ? find_given(c, ask, n, &whole, err) : plan_of(c, ask, &plan, err);
+    if (!st && !given)
+        n->predicted_ps = plan->cost.time_ps;
+    tt_sched_free(whole);
+    tt_plan_free(plan);
+    return st;
+}
+
 tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps, struct tutti_error *err)
 {
     struct handed x = {.hand = ask->why};
     struct tutti_error why = {0};
-    struct tt_plan *plan = NULL;
     tt_hand_begin(c, &x.hand);
-    if (c->rank == 0) {
-        note_failure(&x.note, plan_of(c, ask, &plan, &why), &why);
-        x.note.predicted_ps = plan ? plan->cost.time_ps : 0;
-        tt_plan_free(plan);
-    }
+    if (c->rank == 0)
+        note_failure(&x.note, price(c, ask, &x.note, &why), &why);
     tutti_status st = spread(c, &x, err);
     tt_hand_end(c, &x.hand);
     if (!st)

@@ -10,10 +10,28 @@ static bool blocks(tutti_coll c)
     return c != TUTTI_ALLREDUCE && c != TUTTI_BROADCAST && c != TUTTI_REDUCE && c != TUTTI_BARRIER;
 }
 
+static bool same_user(const struct tt_userop *a, const struct tt_userop *b)
+{
+    if (!a || !b)
+        return !a && !b;
+    return a->fn == b->fn && a->ctx == b->ctx && a->hash == b->hash;
+}
+
+static bool same_blocks(const struct tt_blocks *a, const struct tt_blocks *b, size_t n)
+{
+    size_t bytes = n * sizeof *a->send_counts;
+    if (!a || !b)
+        return !a && !b;
+    return !memcmp(a->send_counts, b->send_counts, bytes) && !memcmp(a->send_at, b->send_at, bytes) &&
+           !memcmp(a->recv_counts, b->recv_counts, bytes) && !memcmp(a->recv_at, b->recv_at, bytes);
+}
+
 static bool same(const struct tt_comm *c, const struct tt_kept *k, const struct tt_call *call)
 {
     const struct tt_call *a = &k->key;
     if (a->coll != call->coll || a->count != call->count || a->dtype != call->dtype || a->redop != call->redop || a->root != call->root)
+        return false;
+    if (!same_user(a->user, call->user) || !same_blocks(a->blocks, call->blocks, c->size))
         return false;
     if ((a->algo || call->algo) && !(a->algo && call->algo && tt_streq(a->algo, call->algo)))
         return false;
@@ -42,6 +60,12 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
         return tt_fail(err, TUTTI_ERR_ARG, "there is no data type %d", (int)call->dtype);
     if ((unsigned)call->redop >= TUTTI_REDOP_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "there is no reduction %d", (int)call->redop);
+    if (call->user && call->user->elem_bytes != tt_dtype_bytes(call->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %u bytes, %s has %u", call->user->elem_bytes,
+                       tt_dtype_name(call->dtype), tt_dtype_bytes(call->dtype));
+    if (tt_coll_sums(call->coll) && !call->user && !tt_redop_fits(call->redop, call->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG, "%s of %s: %s", tt_redop_name(call->redop), tt_dtype_name(call->dtype),
+                       tt_dtype_is_opaque(call->dtype) ? "a reduction of the caller's own is needed" : "integers are needed");
     if (call->root >= c->size)
         return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks", call->root, c->size);
     if (call->counts) {
@@ -58,7 +82,8 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
     if (__builtin_mul_overflow(total, (uint64_t)tt_dtype_bytes(call->dtype) * c->size, &bytes) || bytes > SIZE_MAX / 2)
         return tt_fail(err, TUTTI_ERR_RANGE, "%llu elements are more than memory can hold", (unsigned long long)total);
     *ret = (struct tt_problem){
-        .coll = call->coll, .ranks = c->size, .root = call->root, .count = total, .dtype = call->dtype, .redop = call->redop};
+        .coll = call->coll, .ranks = c->size, .root = call->root, .count = total, .dtype = call->dtype, .redop = call->redop,
+        .ordered = call->user && !call->user->commutative};
     return TUTTI_OK;
 }
 
@@ -71,7 +96,7 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
                             struct tutti_error *err)
 {
     uint64_t *counts = NULL;
-    if (blocks(call->coll)) {
+    if (blocks(call->coll) && !call->blocks) {
         counts = tt_alloc(c->size, sizeof *counts);
         if (!counts)
             return tt_fail_memory(err, "block counts");
@@ -83,19 +108,27 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
                                    .count = p->count,
                                    .dtype = call->dtype,
                                    .redop = call->redop,
+                                   .user = call->user,
                                    .block_counts = counts,
+                                   .blocks = call->blocks,
                                    .places = c->wire.places,
-                                   .box_bytes = c->wire.one_host ? tt_direct_box_max(c->wire.direct) : 0};
+                                   .box_bytes = c->wire.one_host && !call->blocks ? tt_boxes_max(c->wire.direct) : 0};
     tutti_status st = tt_program_make(&pc, &k->program, err);
     free(counts);
     return st;
 }
 
+uint8_t tt_call_redop(const struct tt_call *call)
+{
+    return (uint8_t)(call->user ? TUTTI_REDOP_COUNT : call->redop);
+}
+
 /* What equal calls of all ranks have alike, whatever their plan. */
 static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
 {
-    uint64_t facts[] = {c->id, (uint64_t)call->coll, call->count, (uint64_t)call->dtype, (uint64_t)call->redop, call->root, 0};
-    facts[6] = call->counts ? tt_hash_bytes(1, call->counts, c->size * sizeof *call->counts) : 0;
+    uint64_t facts[] = {c->id, (uint64_t)call->coll, call->count, (uint64_t)call->dtype, (uint64_t)call->redop, call->root, 0,
+                        call->user ? call->user->hash : 0};
+    facts[6] = call->blocks ? 1 : call->counts ? tt_hash_bytes(1, call->counts, c->size * sizeof *call->counts) : 0;
     return tt_hash_bytes(0, facts, sizeof facts);
 }
 
@@ -105,7 +138,7 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
     struct tt_ask ask = {.why.op = {.comm = c->tag,
                                     .coll = (uint8_t)call->coll,
                                     .dtype = (uint8_t)call->dtype,
-                                    .redop = (uint8_t)call->redop,
+                                    .redop = tt_call_redop(call),
                                     .root = call->root,
                                     .count = call->count,
                                     .print = print_of(c, call),
@@ -113,7 +146,8 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
     tutti_status st = problem_of(c, call, &ask.problem, err);
     if (st)
         return st;
-    ask.algo = named_algo(c, &ask.problem, call->algo);
+    /* Lengths differ between ranks, so that nothing may depend on them: the one algorithm that carries blocks straight. */
+    ask.algo = call->blocks ? "direct" : named_algo(c, &ask.problem, call->algo);
     *ret = ask;
     return TUTTI_OK;
 }
@@ -129,6 +163,22 @@ static tutti_status copy_counts(const struct tt_comm *c, const struct tt_call *c
     return TUTTI_OK;
 }
 
+static tutti_status copy_blocks(const struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
+{
+    size_t n = c->size, *all = call->blocks ? tt_alloc(4 * n, sizeof *all) : NULL;
+    const struct tt_blocks *b = call->blocks;
+    if (!b)
+        return TUTTI_OK;
+    if (!all)
+        return tt_fail_memory(err, "block counts");
+    memcpy(all, b->send_counts, n * sizeof *all);
+    memcpy(all + n, b->send_at, n * sizeof *all);
+    memcpy(all + 2 * n, b->recv_counts, n * sizeof *all);
+    memcpy(all + 3 * n, b->recv_at, n * sizeof *all);
+    k->blocks = (struct tt_blocks){all, all + n, all + 2 * n, all + 3 * n};
+    return TUTTI_OK;
+}
+
 static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
 {
     struct tt_ask ask;
@@ -137,6 +187,8 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
         st = tt_plans_get(c, &ask, &k->plan, err);
     if (!st)
         st = copy_counts(c, call, k, err);
+    if (!st)
+        st = copy_blocks(c, call, k, err);
     if (!st && !k->plan->slice)
         st = tt_plans_slice(c, k->plan, &k->own, err);
     if (!st && k->own)
@@ -148,7 +200,12 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
     k->key = *call;
     k->key.in = k->key.out = NULL;
     k->key.counts = k->counts;
-    k->info = (struct tt_comm_plan_info){.algo = k->plan->algo->name,
+    k->key.blocks = call->blocks ? &k->blocks : NULL;
+    if (call->user) {
+        k->user = *call->user;
+        k->key.user = &k->user;
+    }
+    k->info = (struct tt_comm_plan_info){.algo = k->plan->name,
                                          .predicted_us = (double)k->plan->predicted_ps / 1e6,
                                          .own_us = (double)k->plan->own_ps / 1e6,
                                          .bound_us = (double)k->plan->bound_ps / 1e6,
@@ -164,6 +221,7 @@ void tt_kept_free(struct tt_kept *k)
     tt_program_free(k->program);
     tt_sched_free(k->own);
     free(k->counts);
+    free((void *)(uintptr_t)k->blocks.send_counts);
     free(k);
 }
 

@@ -19,7 +19,7 @@ static uint64_t key_of(const struct tt_agreed *a)
     uint64_t facts[] = {p->coll, p->ranks, p->root, p->count, p->dtype, p->redop};
     tt_options_format(&a->options, options, sizeof options);
     uint64_t h = tt_hash_bytes(0, facts, sizeof facts);
-    h = tt_hash_bytes(h, a->algo->name, strlen(a->algo->name));
+    h = tt_hash_bytes(h, a->name, strlen(a->name));
     return tt_hash_bytes(h, options, strlen(options));
 }
 

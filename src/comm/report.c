@@ -13,7 +13,7 @@ struct worst {
 static void seen_of(struct tt_comm *c, uint32_t r, struct tt_peer_stats *ret, double *ret_rate)
 {
     struct tt_link_stats link;
-    tt_engine_stats(c->engine, r, ret);
+    tt_context_stats(c->context, r, ret);
     *ret_rate = ret->recv_ns ? (double)ret->recv_bytes * 1e9 / (double)ret->recv_ns : 0;
     if (tt_transport_link(c->wire.transport, r, &link))
         *ret_rate = tt_link_rate(&link);
@@ -44,9 +44,10 @@ tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_err
 {
     struct tt_str s = {0};
     struct worst w = {.late = UINT32_MAX, .slow = UINT32_MAX};
-    char rate[32], plan[32];
+    char rate[32], plan[32], guard[TT_GUARD_WORDS];
     tt_comm_lock(c);
-    tt_str_printf(&s, "rank %u of %u, %u calls:\n", c->rank, c->size, c->calls);
+    tt_comm_guard(c, guard, sizeof guard);
+    tt_str_printf(&s, "rank %u of %u, %u calls; sockets: %s:\n", c->rank, c->size, c->calls, guard);
     for (uint32_t r = 0; r < c->size; r++)
         if (r != c->rank)
             line(c, r, &s, &w);

@@ -148,8 +148,10 @@ static void say_link(const struct tt_comm *c, const struct tt_findings *f, struc
 static void print(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls, uint32_t seen)
 {
     struct tt_str s = {0};
-    tt_str_printf(&s, "tutti: report of %u ranks%s, the last %u of %u calls; times in ms\n", c->size, c->id ? " (a split)" : "", calls,
-                  seen);
+    char guard[TT_GUARD_WORDS];
+    tt_comm_guard(c, guard, sizeof guard);
+    tt_str_printf(&s, "tutti: report of %u ranks%s, the last %u of %u calls; sockets: %s; times in ms\n", c->size,
+                  c->id ? " (a split)" : "", calls, seen, guard);
     tt_str_printf(&s, "tutti: %6s %-16s %8s %12s %12s %12s   %s\n", "rank", "host", "pid", "in calls", "awaited", "of it late",
                   "fastest link");
     for (uint32_t r = 0; r < c->size && r < ROWS; r++)

@@ -1,11 +1,11 @@
 /* speeds.c - the figures of earlier openings: $XDG_CACHE_HOME/tutti/speeds, or ~/.cache/tutti/speeds. Rank 0 reads and writes it.
  *
- *     tutti speeds 2
- *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <memory: box, segment, each point; unused ones are 0> <check>
+ *     tutti speeds 3
+ *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <taken> <memory: box, segment, each point; unused ones are 0> <check>
  *
  * One line for each network met lately, the newest first; bytes/s, picoseconds, femtoseconds per byte. The key is a hash of all that the
  * figures depend on: rank by rank the host and its address, the transport, the cores, the network namespace. A line that is damaged (its
- * check is a hash of the rest), older than a day or of another user is as good as none; writers replace the whole file at once, and lose at
+ * check is a hash of the rest), older than a day (a minute, if others used the machine meanwhile) or of another user is as good as none; writers replace the whole file at once, and lose at
  * worst what another one wrote at the same moment. No figure is worth a failure: everything here may fail in silence. */
 #include <assert.h>
 #include <errno.h>
@@ -21,9 +21,9 @@
 
 #include "comm/parts.h"
 
-enum { ENTRIES = 64, LINE = 1024, FILE_BYTES = 96 << 10, FIGURES = 9 + 4 * TT_MEMORY_POINTS };
-static const char HEAD[] = "tutti speeds 2\n";
-static const uint64_t DAY_S = 86400;
+enum { ENTRIES = 64, LINE = 1024, FILE_BYTES = 96 << 10, FIGURES = 10 + 4 * TT_MEMORY_POINTS };
+static const char HEAD[] = "tutti speeds 3\n";
+static const uint64_t DAY_S = 86400, MINUTE_S = 60;
 static const uint64_t LARGEST = 1000000000000000; /* no figure is beyond this: sums with them cannot overflow */
 
 #ifndef SO_NETNS_COOKIE
@@ -52,6 +52,9 @@ uint64_t tt_speeds_key(const struct tt_comm *c)
     uint64_t head[5] = {c->size, (uint64_t)apart + (c->world->mpi ? 1 : 0), network(), peers[c->members[0]].host_id};
     head[4] = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint64_t)CPU_COUNT(&cores) : 0;
     uint64_t h = tt_hash_bytes(1, head, sizeof head);
+    char guard[TT_GUARD_WORDS];
+    tt_comm_guard(c, guard, sizeof guard);
+    h = tt_hash_bytes(h, guard, strlen(guard));
     h = tt_hash_bytes(h, tt_kernel_isa(), strlen(tt_kernel_isa()));
     for (uint32_t r = 0; r < c->size; r++) {
         const struct tt_boot_peer *p = &peers[c->members[r]];
@@ -100,7 +103,7 @@ struct entry {
 static void figures(struct tt_speeds *s, uint64_t *ret[FIGURES])
 {
     uint64_t *all[] = {&s->shm.bw,   &s->shm.latency_ps,   &s->shm.overhead_ps,     &s->tcp.bw, &s->tcp.latency_ps, &s->tcp.overhead_ps,
-                       &s->gamma_fs, &s->memory.box_bytes, &s->memory.segment_bytes};
+                       &s->gamma_fs, &s->taken,     &s->memory.box_bytes, &s->memory.segment_bytes};
     size_t n = 0;
     for (size_t i = 0; i < countof(all); i++)
         ret[n++] = all[i];
@@ -148,7 +151,8 @@ static bool read_line(const char *line, struct entry *ret)
 
 static bool is_young(const struct entry *e, uint64_t now_s)
 {
-    return e->time_s <= now_s + 60 && e->time_s + DAY_S > now_s;
+    uint64_t life_s = e->speeds.taken > TT_TAKEN_MOST ? MINUTE_S : DAY_S;
+    return e->time_s <= now_s + 60 && e->time_s + life_s > now_s;
 }
 
 /* The file's bytes, if it is ours; *text is empty otherwise. */

@@ -25,7 +25,12 @@ bool tt_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *re
         ret->needed = ret->needed && !tcp_only;
         return true;
     }
-    return tt_boot_check(&c->boot, i - own, ret);
+    if (tt_boot_check(&c->boot, i - own, ret))
+        return true;
+    if (i > own && !tt_boot_check(&c->boot, i - own - 1, &skipped))
+        return false;
+    tt_guard_check(c, ret);
+    return true;
 }
 
 /* The number behind `name` in /proc/meminfo, in bytes; 0: not there. */

@@ -22,6 +22,7 @@ static tutti_status judged(struct tt_comm *c, const struct tt_verdict *v)
             : v->blame == TT_BLAME_MISMATCHED ? TUTTI_ERR_DIFFERS
                                               : TUTTI_ERR_PEER,
             "%s", v->text);
+    tt_tell_failure(c);
     if (c->wire.direct)
         tt_direct_quit(c->wire.direct);
     tt_engine_kill(c->engine, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = v->culprit});
@@ -61,9 +62,9 @@ static tutti_status broken(struct tt_comm *c, const struct tt_engine *e, const s
     return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : tt_comm_condemn(c, &t);
 }
 
-tutti_status tt_comm_late(struct tt_comm *c, const struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op)
+tutti_status tt_comm_late(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op)
 {
-    struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .op = *op, .peer = world_rank(c, op, tt_engine_waiting(e, p))};
+    struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .op = *op, .peer = world_rank(c, op, tt_program_waiting(p))};
     return tt_comm_condemn(c, &t);
 }
 
@@ -77,7 +78,7 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
     uint32_t seq = ++c->seq;
     struct tt_start s = {
         .program = k->program, .in = call->in, .out = call->out, .seq = seq, .fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(seq))};
-    st = tt_engine_start(c->engine, &s, &err);
+    st = tt_context_start(c->context, &s, &err);
     if (st && tt_engine_fault(c->engine)->kind != TT_FAULT_NONE)
         return broken(c, c->engine, op);
     if (st) {
@@ -103,7 +104,7 @@ tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct
             return broken(c, e, op);
         st = tt_comm_round(c, &w);
         if (st)
-            return st == TUTTI_ERR_TIMEOUT ? tt_comm_late(c, e, p, op) : st;
+            return st == TUTTI_ERR_TIMEOUT ? tt_comm_late(c, p, op) : st;
     }
 }
 

@@ -35,10 +35,25 @@ static void make_lock(struct tt_watch *w)
     pthread_mutex_init(&w->lock, NULL);
 }
 
+static tutti_status start(struct tt_watch *w, struct tutti_error *err)
+{
+    sigset_t all, old;
+    int error;
+    sigfillset(&all); /* signals are the program's business */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_mutex_lock(&w->lock);
+    error = pthread_create(&w->thread, NULL, tt_watch_run, w);
+    w->running = error == 0;
+    pthread_mutex_unlock(&w->lock);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error ? tt_fail(err, TUTTI_ERR_IO, "a thread cannot be started: %s", strerror(error)) : TUTTI_OK;
+}
+
 tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret, struct tutti_error *err)
 {
     const struct tt_boot_config *c = tt_boot_config(b);
     struct tt_watch *w = tt_zalloc(1, sizeof *w);
+    tutti_status st = TUTTI_OK;
     if (!w)
         return tt_fail_memory(err, "watch");
     make_lock(w);
@@ -50,37 +65,33 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
     w->reporter = UINT32_MAX;
     w->trouble.peer = UINT32_MAX;
     w->nseats = w->rank == 0 ? w->size : 1;
-    w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->wake = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     w->seats = tt_zalloc(w->nseats, sizeof *w->seats);
-    w->fds = tt_alloc((size_t)w->nseats + 1, sizeof *w->fds);
-    if (!w->seats || !w->fds || w->wake < 0) {
-        tutti_status st = w->wake < 0 ? tt_fail(err, TUTTI_ERR_IO, "eventfd: %s", strerror(errno)) : tt_fail_memory(err, "watch");
+    w->fds = tt_alloc((size_t)w->nseats + 3, sizeof *w->fds);
+    if (!w->seats || !w->fds || w->wake < 0)
+        st = w->wake < 0 ? tt_fail(err, TUTTI_ERR_IO, "eventfd: %s", strerror(errno)) : tt_fail_memory(err, "watch");
+    for (uint32_t r = 0; !st && r < w->nseats; r++)
+        w->seats[r].line = (struct tt_line){.io = tt_boot_line(b, r), .fd = tt_boot_line(b, r)->fd};
+    tt_posts_join(&w->posts, 0);
+    if (!st && w->size > 1)
+        st = start(w, err);
+    if (st) {
         tt_watch_close(w);
         return st;
     }
-    for (uint32_t r = 0; r < w->nseats; r++)
-        w->seats[r].line.fd = tt_boot_control_fd(b, r);
-    tt_posts_join(&w->posts, 0);
     *ret = w;
     return TUTTI_OK;
 }
 
-tutti_status tt_watch_begin(struct tt_watch *w, struct tutti_error *err)
+void tt_watch_begin(struct tt_watch *w)
 {
-    sigset_t all, old;
-    int error;
-    if (w->size == 1)
-        return TUTTI_OK;
+    pthread_mutex_lock(&w->lock);
     for (uint32_t r = 0; r < w->nseats; r++)
         w->seats[r].line.read_ns = tt_now_ns();
-    sigfillset(&all); /* signals are the program's business */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    pthread_mutex_lock(&w->lock);
-    error = pthread_create(&w->thread, NULL, tt_watch_run, w);
-    w->running = error == 0;
+    w->speaking = w->size > 1;
+    w->pids = w->speaking ? tt_pids_open(w->peers, w->rank, w->size) : NULL;
     pthread_mutex_unlock(&w->lock);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error ? tt_fail(err, TUTTI_ERR_IO, "a thread cannot be started: %s", strerror(error)) : TUTTI_OK;
+    wake(w);
 }
 
 void tt_watch_close(struct tt_watch *w)
@@ -94,8 +105,8 @@ void tt_watch_close(struct tt_watch *w)
         wake(w);
         pthread_join(w->thread, NULL);
     }
-    if (w->wake >= 0)
-        close(w->wake);
+    tt_fd_close(w->wake);
+    tt_pids_close(w->pids);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     free(w->seats);
@@ -139,7 +150,7 @@ static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
     tt_watch_open_case(w, w->rank, t);
     if (!fresh)
         return;
-    if (!w->running || (w->rank != 0 && w->seats[0].line.fd < 0))
+    if (!w->speaking || (w->rank != 0 && w->seats[0].line.fd < 0))
         tt_watch_settle_alone(w);
     else if (w->rank == 0)
         tt_watch_ask_all(w);
@@ -153,7 +164,7 @@ static void raise_abort(struct tt_watch *w, const struct tt_trouble *t)
     struct tt_verdict v;
     tt_judge_abort(w, w->rank, t, &v);
     tt_watch_settle(w, &v);
-    if (w->rank != 0 && w->running)
+    if (w->rank != 0 && w->speaking)
         tt_watch_tell(w, &n);
 }
 
@@ -191,7 +202,7 @@ void tt_watch_await(struct tt_watch *w, uint64_t deadline_ns, struct tt_verdict 
     pthread_mutex_lock(&w->lock);
     sleep_for_verdict(w, deadline_ns);
     uint64_t now = tt_now_ns();
-    if (w->asking || (w->running && now > deadline_ns + STALL_NS)) /* a machine that had no time for us had none for the thread */
+    if (w->asking || (w->speaking && now > deadline_ns + STALL_NS)) /* a machine that had no time for us had none for the thread */
         sleep_for_verdict(w, now + EXTRA_NS);
     if (!w->judged && w->rank == 0 && tt_watch_has_case(w) && tt_judge_case(w, true, &v))
         tt_watch_settle(w, &v);

@@ -4,7 +4,8 @@
  * wrong; rank 0 asks all what they know about the request in question, decides, and tells all. enter and leave only store to memory the
  * thread reads: they cost nanoseconds and never block.
  *
- * Rank 0 decides as soon as it can: a control connection that closes without farewell is DEAD, also when nobody waits; a report of two
+ * Rank 0 decides as soon as it can: a control connection that closes without farewell is DEAD, also when nobody waits, and so is a rank
+ * whose process has ended, whoever else holds its connection open; a report of two
  * different fingerprints is MISMATCHED (the ranks whose description is in the minority; both descriptions are printed); when a rank reports
  * its deadline: whose thread no longer answers while its kernel still acknowledges (STUCK: stopped) or no longer does (UNREACHABLE, by
  * TCP_INFO), who entered something else (MISMATCHED), who has not entered the request (NOT_ENTERED), else the peer waited for (STUCK). A
@@ -36,11 +37,11 @@ struct tt_trouble {
 };
 
 struct tt_watch;
-/* For the ranks of b, which must outlive it. The control connections still belong to tt_boot_exchange. */
+/* For the ranks of b, which must outlive it. Starts the thread (none with one rank), which serves b's porter from now on. The control
+ * connections still belong to tt_boot_exchange, and troubles are judged by this rank alone, at once. */
 tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret, struct tutti_error *err);
-/* Takes over the control connections: after the last tt_boot_exchange. Starts the thread (none with one rank). Until then troubles are
- * judged by this rank alone, at once. */
-tutti_status tt_watch_begin(struct tt_watch *w, struct tutti_error *err);
+/* Takes over the control connections: after the last tt_boot_exchange. */
+void tt_watch_begin(struct tt_watch *w);
 /* Says farewell (an orderly end is not a death), joins the thread. Accepts NULL. Never waits longer than a second. */
 void tt_watch_close(struct tt_watch *w);
 

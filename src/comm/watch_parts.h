@@ -1,6 +1,6 @@
 /* watch_parts.h - what the files of the watch share among themselves.
  *
- * From the bottom: posts (what this rank does, written by its calls, read by the thread), wire (messages on a control connection), words
+ * From the bottom: posts (what this rank does, written by its calls, read by the thread), wire (messages on a control connection), pids (ends of processes), words
  * (sentences), judge (the rules: they look at the board and touch nothing), case (opening, asking, settling), the thread, and watch.c. */
 #ifndef TT_WATCH_PARTS_H
 #define TT_WATCH_PARTS_H
@@ -40,7 +40,7 @@ struct tt_op_desc tt_posts_latest(const struct tt_posts *p); /* of the communica
 
 /* ---- watch_wire.c: one control connection ---- */
 
-enum tt_note_type { TT_NOTE_BEAT = 1, TT_NOTE_ASK, TT_NOTE_ANSWER, TT_NOTE_TROUBLE, TT_NOTE_VERDICT, TT_NOTE_FAREWELL, TT_NOTE_TYPES };
+enum tt_note_type { TT_NOTE_BEAT = 1, TT_NOTE_ASK, TT_NOTE_ANSWER, TT_NOTE_TROUBLE, TT_NOTE_VERDICT, TT_NOTE_FAREWELL, TT_NOTE_ENDED, TT_NOTE_TYPES };
 struct tt_note {
     uint32_t magic, type;
     union {
@@ -48,11 +48,13 @@ struct tt_note {
         struct tt_answer answer; /* ASK: comm and seq only */
         struct tt_trouble trouble;
         struct tt_verdict verdict;
+        uint32_t ended; /* a rank whose process has ended */
     } u; /* travels as far as the type needs */
 };
 enum { TT_LINE_OUT = 2048 };
 struct tt_line {
-    int fd;           /* boot's; -1: none, or ended */
+    const struct tt_boot_line *io; /* boot's */
+    int fd;                        /* its socket; -1: none, or ended */
     uint64_t read_ns; /* when the last note came */
     int error;        /* what sending met: the kernel tells it only once, and not again when reading */
     size_t in_got, out_len;
@@ -69,12 +71,21 @@ enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno);
  * process. */
 bool tt_line_cut(int fd);
 
+/* ---- watch_pids.c: processes of this host; no thread but one ---- */
+
+struct tt_pids;
+struct tt_pids *tt_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint32_t size); /* NULL: no memory, nothing is watched */
+void tt_pids_close(struct tt_pids *p);                                                    /* accepts NULL, as the others do */
+int tt_pids_fd(const struct tt_pids *p);                                                  /* readable when take() has something */
+bool tt_pids_take(struct tt_pids *p, uint32_t *ret_rank);                                 /* a rank that has ended, told once */
+
 /* ---- the watch ---- */
 
 /* One rank as seen from here. Rank 0 has a seat for everybody (its own without a line), the others only one for rank 0. */
 struct tt_seat {
     struct tt_line line;
     bool left;     /* said farewell */
+    uint64_t ended_ns; /* since when its process is known to have ended; 0: it is not */
     bool answered; /* what was asked in the present case */
     bool troubled;
     struct tt_op_desc doing; /* from its last heartbeat */
@@ -98,9 +109,12 @@ struct tt_watch {
     uint64_t case_ns;  /* since when */
     struct tt_trouble trouble;
     bool running, stop;
+    bool speaking;      /* the control connections are ours */
     bool asking;        /* the thread is finding out whose link it is */
+    bool ends;          /* a seat has ended_ns */
+    struct tt_pids *pids;
     int wake;           /* eventfd */
-    struct pollfd *fds; /* the thread's: nseats, then wake */
+    struct pollfd *fds; /* the thread's: nseats, then wake, the porter's, the pids' */
     pthread_t thread;
 };
 

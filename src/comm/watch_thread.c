@@ -3,7 +3,8 @@
  *     rank 1 ---beat, trouble, answer--->  rank 0  <---beat, trouble, answer--- rank 2
  *     rank 1 <---beat, ask, verdict------  (board) ----beat, ask, verdict-----> rank 2
  *
- * It sleeps in poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like this: a rank reports its
+ * It also serves boot's porter (links that ranks ask for, strangers at the listener), from the meeting on, before the control
+ * connections are its own. It sleeps in poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like this: a rank reports its
  * deadline; rank 0 asks all; a living thread answers at once, whatever its rank computes; when all have answered, or half a second later,
  * rank 0 judges and tells all. A rank that hears nothing at all from rank 0 meanwhile judges by itself. So every rank has a verdict within
  * about 0.8 s of its own deadline.
@@ -14,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "boot/porter.h"
 #include "comm/watch_parts.h"
 
 #define BEAT_NS     UINT64_C(250000000)
@@ -22,6 +24,7 @@
 #define PROBE_NS    UINT64_C(120000000) /* for each of at most ... */
 #define PROBES      2
 #define FAREWELL_NS UINT64_C(300000000)
+#define ENDED_NS    UINT64_C(100000000) /* a farewell may still be on its way when the process has ended */
 
 /* ---- what comes in; the lock is held ---- */
 
@@ -58,6 +61,18 @@ static void take_farewell(struct tt_watch *w, uint32_t r)
         tt_watch_settle_alone(w);
 }
 
+/* The process of rank r has ended. */
+static void take_ended(struct tt_watch *w, uint32_t r)
+{
+    struct tt_note n = {.type = TT_NOTE_ENDED, .u.ended = r};
+    if (w->rank != 0 && r != 0) {
+        tt_watch_tell(w, &n);
+    } else if (r < w->nseats && !w->seats[r].ended_ns) {
+        w->seats[r].ended_ns = tt_now_ns();
+        w->ends = true;
+    }
+}
+
 static void take(struct tt_watch *w, uint32_t r, struct tt_note *n)
 {
     struct tt_note reply = {.type = TT_NOTE_ANSWER};
@@ -78,6 +93,10 @@ static void take(struct tt_watch *w, uint32_t r, struct tt_note *n)
     case TT_NOTE_VERDICT:
         if (w->rank != 0 && n->u.verdict.culprit < w->size && n->u.verdict.blame < TT_BLAMES)
             tt_watch_settle(w, &n->u.verdict);
+        break;
+    case TT_NOTE_ENDED:
+        if (w->rank == 0)
+            take_ended(w, n->u.ended);
         break;
     default:
         take_farewell(w, r);
@@ -148,10 +167,33 @@ static void read_line(struct tt_watch *w, uint32_t r)
 
 static void beat(struct tt_watch *w)
 {
+    if (!w->speaking)
+        return;
     struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_posts_latest(&w->posts)};
     for (uint32_t r = 0; r < w->nseats; r++)
         if (w->seats[r].line.out_len == 0)
             tt_line_put(&w->seats[r].line, &n);
+}
+
+/* Judges ranks whose processes have ended without farewell although their connections have not. */
+static uint64_t bury(struct tt_watch *w)
+{
+    uint64_t due = UINT64_MAX, now = tt_now_ns();
+    struct tt_verdict v;
+    for (uint32_t r = 0; w->ends && r < w->nseats; r++) {
+        struct tt_seat *s = &w->seats[r];
+        if (!s->ended_ns || s->left || s->line.fd < 0)
+            continue;
+        if (now >= s->ended_ns + ENDED_NS) {
+            s->line.fd = -1;
+            tt_judge_end(w, r, 0, false, &v);
+            tt_watch_settle(w, &v);
+        } else if (s->ended_ns + ENDED_NS < due) {
+            due = s->ended_ns + ENDED_NS;
+        }
+    }
+    w->ends = due < UINT64_MAX;
+    return due;
 }
 
 /* Judges what can be judged; returns when to look again at the latest. */
@@ -174,21 +216,25 @@ static uint64_t go_on(struct tt_watch *w)
 
 static void sleep_until(struct tt_watch *w, struct pollfd *fds, uint64_t until)
 {
-    uint64_t now = tt_now_ns(), left = until > now ? until - now : 0;
+    uint64_t now = tt_now_ns(), due = tt_porter_due(w->boot), end = due < until ? due : until, left = end > now ? end - now : 0;
     struct timespec t = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
     for (uint32_t r = 0; r < w->nseats; r++)
-        fds[r] = (struct pollfd){.fd = w->seats[r].line.fd, .events = (short)(POLLIN | (w->seats[r].line.out_len ? POLLOUT : 0))};
+        fds[r] = (struct pollfd){.fd = w->speaking ? w->seats[r].line.fd : -1, .events = (short)(POLLIN | (w->seats[r].line.out_len ? POLLOUT : 0))};
     fds[w->nseats] = (struct pollfd){.fd = w->wake, .events = POLLIN};
+    fds[w->nseats + 1] = (struct pollfd){.fd = tt_porter_fd(w->boot), .events = POLLIN};
+    fds[w->nseats + 2] = (struct pollfd){.fd = tt_pids_fd(w->pids), .events = POLLIN};
     pthread_mutex_unlock(&w->lock);
-    if (ppoll(fds, w->nseats + 1, &t, NULL) < 0)
-        for (uint32_t r = 0; r <= w->nseats; r++)
+    if (ppoll(fds, w->nseats + 3, &t, NULL) < 0)
+        for (uint32_t r = 0; r < w->nseats + 3; r++)
             fds[r].revents = 0;
+    tt_porter_serve(w->boot);
     pthread_mutex_lock(&w->lock);
 }
 
 static void serve(struct tt_watch *w, const struct pollfd *fds)
 {
     uint64_t count;
+    uint32_t ended;
     if (fds[w->nseats].revents && read(w->wake, &count, sizeof count) < 0)
         count = 0; /* another wake-up took it */
     for (uint32_t r = 0; r < w->nseats; r++) {
@@ -197,6 +243,8 @@ static void serve(struct tt_watch *w, const struct pollfd *fds)
         if (fds[r].revents & ~POLLOUT)
             read_line(w, r);
     }
+    while (tt_pids_take(w->pids, &ended))
+        take_ended(w, ended);
 }
 
 /* Says goodbye to all who still listen, and waits a moment for it to be on its way. */
@@ -228,7 +276,8 @@ void *tt_watch_run(void *arg)
     pthread_setname_np(pthread_self(), "tutti-watch");
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
-        uint64_t now = tt_now_ns(), due = go_on(w);
+        uint64_t now = tt_now_ns(), due = bury(w), later = go_on(w);
+        due = later < due ? later : due;
         if (now >= next) {
             beat(w);
             next = now + BEAT_NS;
@@ -238,7 +287,8 @@ void *tt_watch_run(void *arg)
         sleep_until(w, fds, due < next ? due : next);
         serve(w, fds);
     }
-    take_leave(w, fds);
+    if (w->speaking)
+        take_leave(w, fds);
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }

@@ -18,23 +18,21 @@ static const size_t sizes[TT_NOTE_TYPES] = {
     [TT_NOTE_BEAT] = HEAD + sizeof(struct tt_op_desc),    [TT_NOTE_ASK] = HEAD + offsetof(struct tt_answer, member),
     [TT_NOTE_ANSWER] = HEAD + sizeof(struct tt_answer),   [TT_NOTE_TROUBLE] = HEAD + sizeof(struct tt_trouble),
     [TT_NOTE_VERDICT] = HEAD + sizeof(struct tt_verdict), [TT_NOTE_FAREWELL] = HEAD,
+    [TT_NOTE_ENDED] = HEAD + sizeof(uint32_t),
 };
 
 void tt_line_push(struct tt_line *l)
 {
-    while (l->fd >= 0 && l->out_len) {
-        ssize_t n = send(l->fd, l->out, l->out_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-            l->error = l->error ? l->error : errno;
-            l->out_len = 0; /* the reader of this line will find the end, and before it what the other side still said */
-        }
-        if (n <= 0)
-            return;
-        l->out_len -= (size_t)n;
-        memmove(l->out, l->out + n, l->out_len);
-    }
+    size_t sent = 0;
+    if (l->fd < 0 || !l->out_len)
+        return;
+    enum tt_net went = tt_boot_line_write(l->io, l->out, l->out_len, &sent);
+    l->out_len -= sent;
+    memmove(l->out, l->out + sent, l->out_len);
+    if (went != TT_NET_END)
+        return;
+    l->error = l->error ? l->error : errno;
+    l->out_len = 0; /* the reader of this line will find the end, and before it what the other side still said */
 }
 
 void tt_line_put(struct tt_line *l, struct tt_note *n)
@@ -51,19 +49,13 @@ void tt_line_put(struct tt_line *l, struct tt_note *n)
 /* Reads up to `want` bytes of the note altogether. */
 static enum tt_line_state fill(struct tt_line *l, size_t want, int *ret_errno)
 {
-    while (l->in_got < want) {
-        ssize_t n = recv(l->fd, (uint8_t *)&l->in + l->in_got, want - l->in_got, MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return TT_LINE_EMPTY;
-        if (n <= 0) {
-            *ret_errno = n < 0 ? errno : l->error;
-            return TT_LINE_END;
-        }
-        l->in_got += (size_t)n;
-    }
-    return TT_LINE_NOTE;
+    enum tt_net went = tt_boot_line_read(l->io, &l->in, want, &l->in_got);
+    if (went == TT_NET_OK)
+        return TT_LINE_NOTE;
+    if (went == TT_NET_AGAIN)
+        return TT_LINE_EMPTY;
+    *ret_errno = errno ? errno : l->error;
+    return TT_LINE_END;
 }
 
 /* Texts of others end where ours do. */

@@ -170,8 +170,10 @@ static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wir
 {
     uint32_t world = tt_boot_config(c->world->boot)->size;
     bool *want = tt_zalloc(world, sizeof *want);
-    int *by_world = tt_alloc(world, sizeof *by_world), *fds = tt_alloc(c->n, sizeof *fds);
-    tutti_status st = !want || !by_world || !fds ? tt_fail_memory(err, "sockets") : TUTTI_OK;
+    struct tt_boot_link *by_world = tt_alloc(world, sizeof *by_world);
+    struct tt_tcp_guard *guards = tt_alloc(c->n, sizeof *guards);
+    int *fds = tt_alloc(c->n, sizeof *fds);
+    tutti_status st = !want || !by_world || !fds || !guards ? tt_fail_memory(err, "sockets") : TUTTI_OK;
     for (uint32_t r = 0, l = 0; !st && r < c->n; r++) {
         bool local = l < w->nlocal && w->local[l] == r;
         l += local;
@@ -180,15 +182,18 @@ static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wir
     if (!st)
         st = tt_boot_connect(c->world->boot, want, c->role, by_world, c->world->timeout_ns, err);
     if (!st) {
-        for (uint32_t r = 0; r < c->n; r++)
-            fds[r] = by_world[c->members[r]];
-        st = tt_tcp_open(&(struct tt_tcp_config){.rank = c->me, .size = c->n, .stripes = 1, .fds = fds}, ret, err);
+        for (uint32_t r = 0; r < c->n; r++) {
+            fds[r] = by_world[c->members[r]].fd;
+            guards[r] = tt_guard_of(c->world, c->members[r], &by_world[c->members[r]].keys);
+        }
+        st = tt_tcp_open(&(struct tt_tcp_config){.rank = c->me, .size = c->n, .stripes = 1, .fds = fds, .guards = guards}, ret, err);
         for (uint32_t r = 0; st && r < c->n; r++)
             if (fds[r] >= 0)
-                close(fds[r]);
+                tt_fd_close(fds[r]);
     }
     free(want);
-    free(by_world);
+    tt_seal_forget(by_world, world * sizeof *by_world);
+    tt_seal_forget(guards, c->n * sizeof *guards);
     free(fds);
     return st;
 }

@@ -1,6 +1,7 @@
 /* classes.c - links of a rotational network by what they connect.
  *
  *   ring of 4:   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0  are the class 1;   1 -> 0, 2 -> 1, 3 -> 2, 0 -> 3  the class 3 (a jump of -1)
+ *   torus 3x3:   0 -> 1, 1 -> 2, 2 -> 0, 3 -> 4, ... are the class 1, 0 -> 3, 3 -> 6, 6 -> 0, ... the class 3, backwards 8 and 6
  *   star of 4:   rank -> switch is the class 0,  switch -> rank the class 4
  *
  * Every rank has exactly one link of each class there is, so that (class, place) names a link. */
@@ -10,9 +11,23 @@
 
 #include "cost/load.h"
 
+/* One step along one dimension, forward or back; in a dimension of two ranks both are the same. */
+static uint32_t class_on_grid(const struct tt_topo *t, uint32_t from, uint32_t to)
+{
+    uint32_t weight = 1;
+    for (uint32_t d = t->ndims; d-- > 0; weight *= t->dims[d]) {
+        uint32_t size = t->dims[d], x = from / weight % size, y = to / weight % size;
+        if (x != y)
+            return y == (x + 1) % size ? weight : t->ranks - weight;
+    }
+    return UINT32_MAX;
+}
+
 uint32_t tt_class_of(const struct tt_topo *t, uint32_t d)
 {
     uint32_t from = d & 1 ? t->links[d / 2].b : t->links[d / 2].a, to = d & 1 ? t->links[d / 2].a : t->links[d / 2].b, n = t->ranks;
+    if (t->toroidal && !t->rotational)
+        return class_on_grid(t, from, to);
     if (from < n && to < n)
         return to >= from ? to - from : to + n - from;
     return from < n ? 0 : to < n ? n : UINT32_MAX;

@@ -29,9 +29,10 @@ static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
 
 static tutti_status check_symmetric(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
 {
-    if (!s->shape.symmetric || s->shape.weights || s->shape.chunks % s->shape.ranks != 0)
+    bool grid = s->shape.grid && t->toroidal && !t->rotational;
+    if (!(s->shape.symmetric || grid) || s->shape.weights || s->shape.chunks % s->shape.ranks != 0)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is not symmetric with equal chunks");
-    if (!t->rotational)
+    if (!t->rotational && !grid)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "%s looks different from different ranks", t->spec ? t->spec : t->kind);
     if (s->nroutes > 0 && s->shape.topo_hash == t->hash)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule chooses its own routes");

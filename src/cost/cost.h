@@ -1,9 +1,10 @@
 /* cost.h - the alpha-beta-gamma time of a schedule on a topology: `predicted_us` and `tutti sim --level step`.
  *
  * Bulk-synchronous: a step takes the largest route latency of its messages, plus the largest load/bandwidth of a directed link
- * (half-duplex links add both directions; a rank's injected and ejected bytes are also a resource of its ports), plus gamma times
+ * (half-duplex links add both directions) or, with declared ports, the longest that a rank's k ports are busy, plus gamma times
  * the most bytes one rank reduces, plus host overhead times the messages of the busiest rank: the larger of the m it sends and the m it
- * receives. With `ports=k` declared, the latency is paid ceil(m/k) times, m as above. K segments: in wave w segment k does step w-k; a
+ * receives. With `ports=k` declared, the latency is paid ceil(m/k) times, m as above, and a message keeps a port of each end busy as
+ * long as the slowest link of its route needs for it; without, a rank's links are all that limits it. K segments: in wave w segment k does step w-k; a
  * wave takes what its active steps take together: the largest latency, the sum of their loads (each a K-th of the step's), the sum
  * of their messages. A message counts although it may be empty. All times are integer picoseconds, every part of a step or wave
  * rounded up, so that every machine agrees on the order of candidates. */
@@ -29,10 +30,11 @@ struct tt_cost {
 /* Cost of a schedule that holds all ranks, for `count` elements. Refuses (TUTTI_ERR_MISMATCH) when the rank counts differ. */
 tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, struct tt_cost *ret,
                            struct tutti_error *err);
-/* The same from rank 0's slice alone, for a symmetric schedule (shape.symmetric, equal weights) on a rotational topology; reductions are
+/* The same from rank 0's slice alone, for a symmetric schedule (shape.symmetric, equal weights) on a rotational topology, or one that is
+ * symmetric on a torus (shape.grid) there; reductions are
  * taken to be shifted like the messages. The result is that of tt_cost_sched in every field (but by_symmetry) when ret->exact is true:
- * always with equal chunks, and otherwise unless too many different sums of chunks would have to be compared (a count, the same on every
- * machine). Then each message counts with its largest size among the ranks, and no time is below that of tt_cost_sched. */
+ * always with equal chunks, and otherwise unless it is a torus or too many different sums of chunks would have to be compared (a count,
+ * the same on every machine). Then each message counts with its largest size among the ranks, and no time is below that of tt_cost_sched. */
 tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
                                struct tt_cost *ret, struct tutti_error *err);
 /* The segment count (the best power of two 2^i, or the better of 3/4 and 3/2 of it; at most `max` and the elements of the largest chunk;

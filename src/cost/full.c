@@ -17,11 +17,12 @@ struct full {
     const struct tt_topo *t;
     const struct tt_bind *bind;
     struct tt_load *l;
-    bool ported;           /* some rank's ports carry less than its links */
+    bool ported;           /* ports are declared, and may limit what links do not */
     bool routed;           /* the schedule's own routes are meant for this topology */
     uint32_t *head, *next; /* calendar: first rank of each step, next rank of the same step */
     uint64_t *cursor;      /* per rank: operations done */
     uint64_t *link_bytes;  /* per directed link, all steps */
+    uint64_t *pace;        /* rate of each rank's fastest link, outwards then inwards */
     uint32_t *path, path_cap;
 };
 
@@ -30,20 +31,35 @@ static double link_rate(const struct tt_link *link, uint32_t direction)
     return link->bw[link->half ? 0 : direction];
 }
 
-/* A rank's ports are a resource of their own only when they carry less than its links do: otherwise some link is always slower. */
-static bool any_ported(const struct tt_topo *t)
+/* Declared ports limit nothing that the links do not where all links are alike and each has a port. */
+static bool ports_bind(const struct tt_topo *t)
 {
-    for (uint32_t r = 0; r < t->ranks; r++) {
-        double out = 0, in = 0;
-        for (uint32_t k = t->g.start[r]; k < t->g.start[r + 1]; k++) {
-            const struct tt_link *link = &t->links[t->g.id[k] / 2];
-            out += link_rate(link, t->g.id[k] & 1);
-            in += link_rate(link, ~t->g.id[k] & 1);
-        }
-        if (tt_topo_egress(t, r) < out || tt_topo_ingress(t, r) < in)
+    bool alike = true;
+    for (uint32_t i = 0; i < 2 * t->nlinks && alike; i++)
+        alike = link_rate(&t->links[i / 2], i & 1) == t->links[0].bw[0];
+    for (uint32_t r = 0; t->ports && r < t->ranks; r++)
+        if (!alike || t->g.start[r + 1] - t->g.start[r] > t->ports)
             return true;
-    }
     return false;
+}
+
+/* A port is busy with a message as long as the slowest link of its route needs for it. So it is counted in
+ * bytes of the rank's fastest link (`pace`): a message that goes at half that pace counts twice. */
+static void set_ports(struct full *f, struct tt_machine *m)
+{
+    const struct tt_graph *g = &f->t->g;
+    uint64_t most = (UINT64_C(1) << 62) / (f->t->ports ? f->t->ports : 1);
+    for (uint32_t r = 0; r < f->t->ranks; r++)
+        for (uint32_t side = 0; side < 2; side++) {
+            uint32_t port = 2 * f->t->nlinks + side * f->t->ranks + r;
+            uint64_t pace = 1;
+            for (uint32_t k = g->start[r]; k < g->start[r + 1]; k++) {
+                uint64_t rate = m->rate[g->id[k] ^ side];
+                pace = rate > pace ? rate : pace;
+            }
+            f->pace[port - 2 * f->t->nlinks] = pace;
+            m->rate[port] = (pace < most ? pace : most) * f->t->ports;
+        }
 }
 
 static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tutti_error *err)
@@ -55,14 +71,15 @@ static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tu
     *m = (struct tt_machine){.ntransfer = (uint32_t)ntransfer, .nreduce = t->ranks, .nmessage = 2 * t->ranks, .ncount = (uint32_t)arcs};
     tt_machine_host(m, t);
     m->rate = tt_alloc((size_t)ntransfer + 1, sizeof(*m->rate));
-    if (!m->rate)
+    f->pace = tt_alloc(2 * (size_t)t->ranks, sizeof(*f->pace));
+    if (!m->rate || !f->pace) {
+        free(m->rate);
         return tt_fail_memory(err, "link rates");
+    }
     for (uint32_t d = 0; d < 2 * t->nlinks; d++)
         m->rate[d] = tt_cost_rate(link_rate(&t->links[d / 2], d & 1));
-    for (uint32_t r = 0; f->ported && r < t->ranks; r++) {
-        m->rate[arcs + r] = tt_cost_rate(tt_topo_egress(t, r));
-        m->rate[arcs + t->ranks + r] = tt_cost_rate(tt_topo_ingress(t, r));
-    }
+    if (f->ported)
+        set_ports(f, m);
     return TUTTI_OK;
 }
 
@@ -126,6 +143,13 @@ static tutti_status find_route(struct full *f, uint32_t src, const struct tt_op 
     return tt_topo_route(f->t, src, op->peer, f->path, f->path_cap, ret_n, err);
 }
 
+static void add_port(struct full *f, uint32_t port, uint64_t bytes, uint64_t slowest)
+{
+    unsigned __int128 busy = ((unsigned __int128)bytes * f->pace[port] + slowest - 1) / slowest;
+    f->l->overflow |= busy > UINT64_MAX;
+    tt_load_add(f->l, 2 * f->t->nlinks + port, busy > UINT64_MAX ? UINT64_MAX : (uint64_t)busy);
+}
+
 static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op *op, uint64_t bytes, struct tutti_error *err)
 {
     const struct tt_topo *t = f->t;
@@ -135,18 +159,19 @@ static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op
     tutti_status st = find_route(f, src, op, &path, &n, err);
     if (st)
         return st;
-    uint64_t latency = 0;
+    uint64_t latency = 0, slowest = UINT64_MAX;
     for (uint32_t i = 0; i < n; i++) {
         const struct tt_link *link = &t->links[path[i] / 2];
         latency += link->latency_ps;
+        slowest = l->m.rate[path[i]] < slowest ? l->m.rate[path[i]] : slowest;
         tt_load_add(l, link->half ? path[i] & ~1u : path[i], bytes);
         tt_load_add(l, tt_machine_count(&l->m) + path[i], 1);
         f->link_bytes[path[i]] += bytes;
     }
     tt_load_latency(l, latency);
     if (f->ported) {
-        tt_load_add(l, 2 * t->nlinks + src, bytes);
-        tt_load_add(l, 2 * t->nlinks + t->ranks + op->peer, bytes);
+        add_port(f, src, bytes, slowest);
+        add_port(f, t->ranks + op->peer, bytes, slowest);
     }
     if (l->m.nmessage) {
         tt_load_add(l, tt_machine_message(&l->m) + src, 1);
@@ -237,15 +262,17 @@ static void find_busiest(struct full *f)
 tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool keep, struct tt_load *l,
                                struct tutti_error *err)
 {
-    struct full f = {.s = s, .t = t, .bind = b, .l = l, .ported = any_ported(t)};
+    struct full f = {.s = s, .t = t, .bind = b, .l = l, .ported = ports_bind(t)};
     struct tt_machine m;
     f.routed = s->nroutes > 0 && s->shape.topo_hash == t->hash;
     assert(s->first_rank == 0 && s->nslices == s->shape.ranks);
     tutti_status st = make_machine(&f, &m, err);
     if (!st)
         st = tt_load_open(l, &m, keep, err);
-    if (st)
+    if (st) {
+        free(f.pace);
         return st;
+    }
     if (f.routed)
         st = check_routes(s, t, err);
     if (!st)
@@ -260,6 +287,7 @@ tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t
     free(f.cursor);
     free(f.link_bytes);
     free(f.path);
+    free(f.pace);
     if (st)
         tt_load_close(l);
     return st;

@@ -6,8 +6,16 @@
  *     time = steps * T(least) / 2 + F(S) * (largest load of the steps, summed) / (2(n-1)/n S)
  *
  * Reductions are part of T, since they read their operands where they lie, as far as T's all-reduce has them ((n-1)/n S at each rank);
- * what a schedule reduces beyond that costs gamma. The work of messages is part of T too. An exchange (sched/exchange.c) that
- * fits is a box and takes what boxes take. Segments change nothing here: T was measured with the segments that are chosen. */
+ * what a schedule reduces beyond that costs gamma. The work of messages is part of T too. Segments change nothing here: T was
+ * measured with the segments that are chosen.
+ *
+ * An exchange (sched/exchange.c) that fits is a box. Boxes were measured by an all-reduce of S, in which a rank puts S and reads
+ * n S; another collective takes the time of the all-reduce that touches as many bytes:
+ *
+ *     collective       puts    reads    as an all-reduce of
+ *     all-reduce       S       n S      S
+ *     reduce-scatter   S       S        2 S / (n+1)
+ *     all-gather       S/n     S        S/n */
 #include "cost/cost.h"
 
 #include "cost/load.h"
@@ -31,6 +39,12 @@ static uint64_t box_input(const struct tt_shape *s, const struct tt_bind *b)
     return s->coll == TUTTI_ALL_GATHER || s->coll == TUTTI_ALL_TO_ALL ? (all + s->ranks - 1) / s->ranks : all;
 }
 
+static uint64_t box_as_allreduce(const struct tt_shape *s, const struct tt_bind *b)
+{
+    uint64_t put = box_input(s, b), n = s->ranks;
+    return s->coll == TUTTI_REDUCE_SCATTER ? (2 * put + n) / (n + 1) : put;
+}
+
 bool tt_cost_is_box(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b)
 {
     const struct tt_memory *m = &t->memory;
@@ -45,7 +59,7 @@ void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const 
     c->reduce_ps = c->reduce_ps > reduced ? c->reduce_ps - reduced : 0;
     c->overhead_ps = 0;
     if (tt_cost_is_box(s, t, b)) {
-        c->latency_ps = tt_memory_time(m, TT_MEMORY_BOX, box_input(&s->shape, b));
+        c->latency_ps = tt_memory_time(m, TT_MEMORY_BOX, box_as_allreduce(&s->shape, b));
         c->transfer_ps = c->reduce_ps = 0;
     } else {
         uint64_t at_link = tt_cost_transfer_floor(2 * (n - 1) * (bytes / n + 1), t->links[0].bw[0]);

@@ -7,9 +7,12 @@
  *
  *   ring of 5, every rank sends to its neighbour's neighbour:  0 -> 1 -> 2   two hops of jump +1: every link +1 carries two messages
  *
+ * On a torus, where a shift is one along the dimensions (shape.grid), a class is the links of one dimension and direction.
+ *
  * With equal chunks all links of a class carry the same and rank 0's bytes are the answer. Otherwise the copies differ in their chunks:
  * what a class carries is a pattern (pattern.h), whose largest value over all places is the load of the step. Where a pattern is too
  * large to evaluate, every message counts with the bytes of its largest copy, and the cost is an upper bound (exact is false).
+ * On a torus unequal chunks always give an upper bound.
  * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its own class in both directions.
  * Cost: O(operations of rank 0 times route length + links + different patterns times ranks). */
 #include "cost/classes.h"
@@ -26,6 +29,7 @@ struct symmetric {
     const struct tt_bind *bind;
     struct tt_load *l;
     bool ported;
+    bool grid;                  /* shifts are those of a torus */
     bool patterned;             /* chunks differ, and there is no reason yet to give up on being exact */
     uint32_t *first_link;       /* per class: its lowest directed link; UINT32_MAX: no such class */
     uint64_t *class_bytes;      /* per class, on one of its links, all steps: at most */
@@ -79,6 +83,9 @@ static tutti_status open_patterns(struct symmetric *y, struct tutti_error *err)
     y->terms.elem = sizeof(struct tt_term);
     l->cost.exact = true;
     if (equal_chunks(y->bind))
+        return TUTTI_OK;
+    l->cost.exact = !y->grid;
+    if (y->grid)
         return TUTTI_OK;
     y->patterned = true;
     y->class_terms = tt_zalloc((size_t)y->t->ranks + 1, sizeof(*y->class_terms));
@@ -137,12 +144,12 @@ static struct moved what_moves(const struct symmetric *y, const struct tt_slice 
     const struct tt_span *sp = sl->spans + op->span;
     uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans, chunks = y->bind->chunks;
     uint64_t elems = 0;
-    bool around = n == 2 && sp[0].reps == 1 && sp[1].reps == 1 &&
+    bool around = !y->grid && n == 2 && sp[0].reps == 1 && sp[1].reps == 1 &&
                   ((sp[0].first + sp[0].len == chunks && sp[1].first == 0) || (sp[1].first + sp[1].len == chunks && sp[0].first == 0));
     if (around)
         elems = tt_bind_window_max(y->bind, (uint64_t)sp[0].len + sp[1].len);
     for (uint32_t i = 0; i < n && !around; i++)
-        elems += sp[i].reps * tt_bind_window_max(y->bind, sp[i].len);
+        elems += y->grid ? tt_span_chunks(&sp[i]) * tt_bind_window_max(y->bind, 1) : sp[i].reps * tt_bind_window_max(y->bind, sp[i].len);
     if (elems > y->bind->count)
         elems = y->bind->count;
     return (struct moved){.spans = sp, .n = n, .most = elems * y->bind->elem_bytes};
@@ -399,7 +406,7 @@ static void close_symmetric(struct symmetric *y)
 tutti_status tt_cost_load_symmetric(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool keep,
                                     struct tt_load *l, struct tutti_error *err)
 {
-    struct symmetric y = {.s = s, .t = t, .bind = b, .l = l};
+    struct symmetric y = {.s = s, .t = t, .bind = b, .l = l, .grid = !t->rotational};
     *l = (struct tt_load){0};
     tutti_status st = open_load(&y, keep, err);
     if (!st)

@@ -67,7 +67,7 @@ static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
         for (uint32_t c = 0; c < s->reps * s->len; c++) {
             uint32_t chunk = s->first + c / s->len * s->stride + c % s->len;
             uint64_t elems = tt_xlayout_elems(&x->layout, chunk);
-            struct tt_xboxed t = {.place = x->config->places[op->peer],
+            struct tt_xboxed t = {.rank = op->peer,
                                   .op = i,
                                   .hold = TT_XNO,
                                   .from = elems_before(x, op->peer, chunk) * x->p->elem_bytes,
@@ -174,7 +174,7 @@ void tt_exec_box_free(struct tt_xbox *b)
 
 /* ---- running ---- */
 
-static void put(struct tt_engine *e, struct tt_program *p)
+static void put(struct tt_program *p)
 {
     const struct tt_xbox *b = p->box;
     const void *from = b->padded;
@@ -182,24 +182,31 @@ static void put(struct tt_engine *e, struct tt_program *p)
         memcpy(b->padded, p->base[b->base], b->mine);
     else if (!b->padded && b->bytes)
         from = p->base[b->base];
-    tt_direct_put(e->direct, from, b->bytes, p->fingerprint);
+    tt_boxes_put(p->context->boxes, from, b->bytes, p->fingerprint);
 }
 
 void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
 {
+    struct tt_context *x = p->context;
     p->box_next = NULL;
-    *e->box_last = p;
-    e->box_last = &p->box_next;
-    if (e->box_first == p)
-        put(e, p);
+    if (!x->box_first) {
+        x->box_last = &x->box_first;
+        x->boxing = e->boxing;
+        e->boxing = x;
+    }
+    *x->box_last = p;
+    x->box_last = &p->box_next;
+    if (x->box_first == p)
+        put(p);
 }
 
 static void finish(struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     const struct tt_xbox *b = p->box;
+    struct tt_context *x = p->context;
     for (uint32_t i = 0; i < b->n; i++) {
         const struct tt_xboxed *t = &b->taken[i];
-        const char *from = (const char *)all[t->place] + t->from;
+        const char *from = (const char *)all[t->rank] + t->from;
         if (t->hold != TT_XNO)
             p->box_from[t->hold] = from;
         else
@@ -208,55 +215,65 @@ static void finish(struct tt_engine *e, struct tt_program *p, const void *const 
     for (uint32_t i = 0; i < p->nops; i++)
         if (p->ops[i].kind > TT_OP_RECV_REDUCE)
             tt_exec_local(p, i, 0);
-    e->box_first = p->box_next;
-    e->box_last = e->box_first ? e->box_last : &e->box_first;
+    x->box_first = p->box_next;
+    x->moved++;
     p->carried.box = p->nlinks;
     p->state = TT_XDONE;
     tt_xleave(e, p);
-    if (e->box_first)
-        put(e, e->box_first);
-}
-
-static uint32_t rank_at(const struct tt_engine *e, uint32_t place)
-{
-    uint32_t r = 0;
-    while (r < e->size && e->places[r] != place)
-        r++;
-    return r;
+    if (x->box_first)
+        put(x->box_first);
 }
 
 bool tt_exec_box_ready(void *engine)
 {
     const struct tt_engine *e = engine;
-    return e->box_first && tt_direct_ready(e->direct);
+    const struct tt_context *x = e->boxing;
+    while (x && !tt_boxes_ready(x->boxes))
+        x = x->boxing;
+    return x != NULL;
 }
 
-uint32_t tt_exec_box_missing(const struct tt_engine *e)
+/* Takes what is complete; true: something was finished, or failed. */
+static bool take_boxes(struct tt_context *x)
 {
-    return e->box_first ? rank_at(e, e->box_missing) : UINT32_MAX;
-}
-
-bool tt_exec_box_progress(struct tt_engine *e)
-{
+    struct tt_engine *e = x->engine;
     const void *const *all;
-    struct tt_direct_blame blame = {0};
+    struct tt_boxes_blame blame = {0};
     bool any = false;
-    while (e->box_first) {
-        tutti_status st = tt_direct_get(e->direct, &all, &blame);
+    while (x->box_first && !e->failed) {
+        tutti_status st = tt_boxes_get(x->boxes, &all, &blame);
         if (st == TUTTI_IN_PROGRESS) {
-            e->box_missing = blame.peer;
+            uint32_t missing = tt_context_world(x, x->box_missing = blame.peer);
+            if (e->gone[missing])
+                tt_exec_lost(e, missing);
             break;
         }
         any = true;
-        if (st == TUTTI_ERR_DIFFERS)
-            tt_xmismatch(e, rank_at(e, blame.peer), e->box_first, blame.theirs);
+        struct tt_xpeer *pe = st == TUTTI_ERR_DIFFERS ? tt_context_peer(x, blame.peer) : NULL;
+        if (pe)
+            tt_xmismatch(e, pe, x->box_first, blame.theirs);
         else if (st)
             tt_exec_lost(e, UINT32_MAX);
         else {
             if (e->idle_since)
-                tt_xstats_boxed(e, rank_at(e, e->box_missing));
-            finish(e, e->box_first, all);
+                tt_xstats_boxed(x);
+            finish(e, x->box_first, all);
         }
+    }
+    return any;
+}
+
+bool tt_exec_box_progress(struct tt_engine *e)
+{
+    bool any = false;
+    for (struct tt_context **at = &e->boxing, *x = *at; x; x = *at) {
+        any = take_boxes(x) || any;
+        if (e->failed)
+            return true;
+        if (x->box_first)
+            at = &x->boxing;
+        else
+            *at = x->boxing;
     }
     return any;
 }

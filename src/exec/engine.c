@@ -1,6 +1,6 @@
 /* engine.c - starts programs, knows which run, and ends them all when something does not fit.
  *
- * Running programs stand in a small hash table by sequence number (arriving pieces) and in slots (completions of sends). A start copies the
+ * Running programs stand in a small hash table by context and sequence number (arriving pieces) and in slots (completions of sends). A start copies the
  * program's initial task states, gives its references their addresses, does everything that is possible at once - a program whose sends
  * depend on nothing has sent them when start returns - and takes what came early from the stash.
  *
@@ -13,37 +13,35 @@
 
 #include "exec/parts.h"
 
-enum { REQUESTS = 64, EAGER_BYTES = 256 << 10 };
+enum { REQUESTS = 64, EAGER_BYTES = 256 << 10, STREAMS = 8 };
 
 /* ---- making ---- */
 
-static tutti_status make_peers(struct tt_engine *e, struct tutti_error *err)
+static void make_near(struct tt_engine *e)
 {
-    size_t promises = tt_floor_pow2((uint64_t)e->budget + e->max_requests) * 2;
-    e->promise_mask = (uint32_t)promises - 1;
-    e->peers = tt_zalloc(e->size, sizeof *e->peers);
-    e->promises = tt_zalloc(e->size * promises, sizeof *e->promises);
-    if (!e->peers || !e->promises)
-        return tt_fail_memory(err, "peers");
-    for (uint32_t i = 0; i < e->size; i++)
-        e->peers[i].promises = e->promises + i * promises;
-    return tt_xstash_make(e, err);
+    for (uint32_t r = 0; r < e->size; r++)
+        if (e->places[r] != TT_NO_PLACE)
+            e->near[e->places[r]].rank = r;
 }
 
 static tutti_status make_engine(struct tt_engine *e, struct tutti_error *err)
 {
+    uint32_t nlocal = e->direct ? tt_direct_nlocal(e->direct) : 0;
     e->slots = tt_zalloc(e->max_requests, sizeof *e->slots);
     e->free_slots = tt_alloc(e->max_requests, sizeof *e->free_slots);
     e->stages = aligned_alloc(64, (TT_XSTAGES + 1) * (size_t)TT_XPIECE);
-    e->fetch = e->read && e->direct ? tt_alloc(tt_direct_nlocal(e->direct), TT_XPIECE) : NULL;
-    if (!e->slots || !e->free_slots || !e->stages || (e->read && e->direct && !e->fetch))
+    e->near = tt_zalloc(nlocal, sizeof *e->near);
+    e->gone = tt_zalloc(e->size, sizeof *e->gone);
+    if (!e->slots || !e->free_slots || !e->stages || !e->gone || (nlocal && !e->near) || !tt_xstash_grow(e))
         return tt_fail_memory(err, "engine");
+    if (nlocal)
+        make_near(e);
     e->gather = e->stages + TT_XSTAGES * (size_t)TT_XPIECE;
     for (uint32_t i = 0; i < e->max_requests; i++)
         e->free_slots[i] = e->max_requests - 1 - i;
     for (uint32_t i = 0; i < TT_XSTAGES; i++)
         e->free_stage[e->nfree_stages++] = (uint8_t)(TT_XSTAGES - 1 - i);
-    return make_peers(e, err);
+    return TUTTI_OK;
 }
 
 tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine **ret, struct tutti_error *err)
@@ -56,18 +54,18 @@ tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine *
         return tt_fail_memory(err, "engine");
     e->transport = c->transport;
     e->size = c->transport->size;
-    e->comm = c->comm;
     e->max_requests = c->max_requests ? c->max_requests : REQUESTS;
     e->direct = c->places ? c->direct : NULL;
     e->places = c->places;
     e->ref_bytes = c->ref_bytes ? c->ref_bytes : 1;
-    e->read = c->read;
-    e->box_last = &e->box_first;
+    e->slabs.elem = sizeof(struct tt_xblock *);
+    e->hellos.elem = sizeof(struct tt_xhello);
     tt_exec_window_make(e);
     if (e->direct && c->transport->ops->watch)
         c->transport->ops->watch(c->transport, tt_exec_box_ready, e);
     e->budget = eager / TT_XBLOCK ? eager / TT_XBLOCK : 1;
     e->quarter = e->budget / 4 ? e->budget / 4 : 1;
+    e->stash_blocks = e->budget + STREAMS * tt_xcost(TT_XPIECE);
     tutti_status st = make_engine(e, err);
     if (st == TUTTI_OK)
         *ret = e;
@@ -82,43 +80,53 @@ void tt_engine_free(struct tt_engine *e)
         return;
     if (e->direct && e->transport->ops->watch)
         e->transport->ops->watch(e->transport, NULL, NULL);
+    tt_context_free_all(e);
     tt_xstash_free(e);
-    free(e->peers);
-    free(e->promises);
+    tt_vec_free(&e->hellos);
+    free(e->near);
+    free(e->by_id);
+    free(e->gone);
     free(e->slots);
     free(e->free_slots);
     free(e->stages);
-    free(e->fetch);
     free(e);
 }
 
 /* ---- which programs run ---- */
 
-struct tt_program *tt_xfind(const struct tt_engine *e, uint32_t seq)
+static uint32_t bucket_of(const struct tt_context *x, uint32_t seq)
 {
-    struct tt_program *p = e->buckets[seq % TT_XBUCKETS];
-    while (p && p->seq != seq)
+    return (seq + x->comm * 7u) % TT_XBUCKETS;
+}
+
+struct tt_program *tt_xfind(const struct tt_context *x, uint32_t seq)
+{
+    struct tt_program *p = x->engine->buckets[bucket_of(x, seq)];
+    while (p && (p->seq != seq || p->context != x))
         p = p->chain;
     return p;
 }
 
 static void enter(struct tt_engine *e, struct tt_program *p)
 {
+    struct tt_program **bucket = &e->buckets[bucket_of(p->context, p->seq)];
     p->slot = e->free_slots[e->max_requests - 1 - e->nrunning++];
     e->slots[p->slot] = p;
-    p->chain = e->buckets[p->seq % TT_XBUCKETS];
-    e->buckets[p->seq % TT_XBUCKETS] = p;
+    p->chain = *bucket;
+    *bucket = p;
+    p->context->nrunning++;
 }
 
 void tt_xleave(struct tt_engine *e, struct tt_program *p)
 {
-    struct tt_program **at = &e->buckets[p->seq % TT_XBUCKETS];
+    struct tt_program **at = &e->buckets[bucket_of(p->context, p->seq)];
     while (*at != p)
         at = &(*at)->chain;
     *at = p->chain;
     e->slots[p->slot] = NULL;
     e->free_slots[e->max_requests - 1 - --e->nrunning] = p->slot;
     e->finished++;
+    p->context->nrunning--;
 }
 
 uint64_t tt_engine_finished(const struct tt_engine *e)
@@ -133,8 +141,7 @@ static void fail_all(struct tt_engine *e, const struct tt_engine_fault *f)
     e->failed = true;
     e->fault = *f;
     e->waiting = e->waiting_last = NULL;
-    e->box_first = NULL;
-    e->box_last = &e->box_first;
+    e->boxing = NULL;
     e->owing = e->held = 0;
     for (uint32_t i = 0; i < e->max_requests; i++) {
         struct tt_program *p = e->slots[i];
@@ -143,6 +150,7 @@ static void fail_all(struct tt_engine *e, const struct tt_engine_fault *f)
         p->state = TT_XFAILED;
         tt_xleave(e, p);
     }
+    tt_letter_fail_all(e);
 }
 
 void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f)
@@ -151,25 +159,26 @@ void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f)
         fail_all(e, f);
 }
 
-void tt_xprotocol(struct tt_engine *e, uint32_t peer, uint32_t seq)
+void tt_xprotocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq)
 {
-    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = peer, .seq = seq});
+    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = pe->world, .seq = seq});
 }
 
-void tt_xmismatch(struct tt_engine *e, uint32_t peer, const struct tt_program *p, uint64_t theirs)
+void tt_xmismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p, uint64_t theirs)
 {
-    const struct tt_engine_fault f = {.kind = TT_FAULT_MISMATCH, .peer = peer, .seq = p->seq, .mine = p->fingerprint, .theirs = theirs};
-    e->report = e->report || !e->failed;
+    const struct tt_engine_fault f = {
+        .kind = TT_FAULT_MISMATCH, .peer = pe->world, .seq = p->seq, .mine = p->fingerprint, .theirs = theirs};
+    e->report = e->failed ? e->report : p->context;
     tt_xfault(e, &f);
 }
 
 void tt_xmissing(struct tt_engine *e, const struct tt_program *p)
 {
-    for (uint32_t i = 0; i < p->nlinks && p->state == TT_XRUNNING; i++) {
+    for (uint32_t i = 0; i < p->nlinks && !p->box && p->state == TT_XRUNNING; i++) {
         const struct tt_xlink *l = &p->links[i];
-        const struct tt_xpeer *pe = &e->peers[l->peer];
+        const struct tt_xpeer *pe = l->pe;
         if (pe->closed && (l->in_left || l->out_left))
-            tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = l->peer, .seq = p->seq, .error = pe->error});
+            tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = pe->world, .seq = p->seq, .error = pe->error});
     }
 }
 
@@ -183,7 +192,7 @@ void tt_engine_kill(struct tt_engine *e, const struct tt_engine_fault *why)
     tt_xfault(e, why);
 }
 
-static tutti_status failure(const struct tt_engine *e, struct tutti_error *err)
+tutti_status tt_engine_failure(const struct tt_engine *e, struct tutti_error *err)
 {
     const struct tt_engine_fault *f = &e->fault;
     switch (f->kind) {
@@ -228,25 +237,34 @@ static bool bind_buffers(struct tt_program *p, const struct tt_start *s)
     return same ? p->inplace : !overlap(s->in, in_bytes, s->out, out_bytes);
 }
 
-static tutti_status check_start(struct tt_engine *e, const struct tt_start *s, struct tutti_error *err)
+static tutti_status check_start(const struct tt_context *x, const struct tt_start *s, struct tutti_error *err)
 {
     const struct tt_program *p = s->program;
+    const struct tt_engine *e = x->engine;
     if (e->failed)
-        return failure(e, err);
+        return tt_engine_failure(e, err);
     if (p->state == TT_XRUNNING)
         return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " is still running", p->seq);
-    if (e->any && s->seq != e->seq + 1)
-        return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " follows request %" PRIu32, s->seq, e->seq);
+    if (x->any && s->seq != x->seq + 1)
+        return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " follows request %" PRIu32, s->seq, x->seq);
     if (e->nrunning == e->max_requests)
         return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " requests are running: no more were asked for", e->max_requests);
     if ((p->in_elems && !s->in) || (p->out_elems && !s->out))
         return tt_fail(err, TUTTI_ERR_ARG, "no buffer");
-    for (uint32_t i = 0; i < p->nlinks; i++) {
-        const struct tt_xlink *l = &p->links[i];
-        if (l->peer >= e->size)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule has a rank %" PRIu32 ", the communicator has %" PRIu32, l->peer, e->size);
-    }
     return TUTTI_OK;
+}
+
+/* The program's links lead to the peers of its context. */
+static tutti_status connect_links(struct tt_context *x, struct tt_program *p, struct tutti_error *err)
+{
+    tutti_status st = tt_context_prepare(x, p, err);
+    if (p->box && !x->boxes)
+        return tt_fail(err, TUTTI_ERR_ARG, "the program needs boxes, and the communicator has none");
+    for (uint32_t i = 0; !st && p->context != x && i < p->nlinks; i++)
+        p->links[i].pe = x->peers[p->links[i].peer];
+    if (!st)
+        p->context = x;
+    return st;
 }
 
 static void reset(struct tt_program *p)
@@ -268,10 +286,27 @@ static void reset(struct tt_program *p)
     }
 }
 
-tutti_status tt_engine_start(struct tt_engine *e, const struct tt_start *s, struct tutti_error *err)
+static void launch(struct tt_engine *e, struct tt_program *p)
 {
+    enter(e, p);
+    tt_xstats_start(e, p);
+    if (p->box) {
+        tt_exec_box_start(e, p);
+        return;
+    }
+    tt_xcredit_start(p);
+    if (p->refs)
+        tt_exec_offers_clear(p);
+    tt_xwork(e, p);
+}
+
+tutti_status tt_context_start(struct tt_context *x, const struct tt_start *s, struct tutti_error *err)
+{
+    struct tt_engine *e = x->engine;
     struct tt_program *p = s->program;
-    tutti_status st = check_start(e, s, err);
+    tutti_status st = check_start(x, s, err);
+    if (!st)
+        st = connect_links(x, p, err);
     if (st != TUTTI_OK)
         return st;
     if (!bind_buffers(p, s))
@@ -279,29 +314,21 @@ tutti_status tt_engine_start(struct tt_engine *e, const struct tt_start *s, stru
     if (!p->box)
         reset(p);
     p->carried = (struct tt_carried){0};
-    p->seq = e->seq = s->seq;
-    p->fingerprint = e->fingerprint = s->fingerprint;
+    p->seq = x->seq = s->seq;
+    p->fingerprint = x->fingerprint = s->fingerprint;
     p->state = TT_XRUNNING;
-    e->any = true;
-    enter(e, p);
-    tt_xstats_start(e, p);
-    if (p->box) {
-        tt_exec_box_start(e, p);
-    } else {
-        tt_xcredit_start(e, p);
-        if (p->refs)
-            tt_exec_offers_clear(p);
-        tt_xwork(e, p);
-    }
-    if (e->stashed)
-        tt_xstash_take(e, p);
+    x->any = true;
+    launch(e, p);
+    if (x->stashed)
+        tt_xstash_take(p);
     if (e->ndeferred)
         tt_xretry_deferred(e);
-    if (e->any_closed)
+    if (x->any_closed)
         tt_xmissing(e, p);
     if (e->failed)
-        return failure(e, err);
-    tt_xcredit_tell(e, p);
+        return tt_engine_failure(e, err);
+    if (!p->box)
+        tt_xcredit_tell(e, p);
     return TUTTI_OK;
 }
 
@@ -310,7 +337,7 @@ tutti_status tt_engine_start(struct tt_engine *e, const struct tt_start *s, stru
 tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, struct tutti_error *err)
 {
     if (p->state == TT_XFAILED)
-        return failure(e, err);
+        return tt_engine_failure(e, err);
     return p->state == TT_XRUNNING ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
@@ -325,12 +352,15 @@ static uint32_t first_waiting(const struct tt_program *p, bool sends)
     return TT_XNO;
 }
 
-uint32_t tt_engine_waiting(const struct tt_engine *e, const struct tt_program *p)
+uint32_t tt_program_waiting(const struct tt_program *p)
 {
+    const struct tt_context *x = p->context;
+    if (p->state != TT_XRUNNING)
+        return UINT32_MAX;
     if (p->box)
-        return tt_exec_box_missing(e);
-    uint32_t t = p->state == TT_XRUNNING ? first_waiting(p, false) : TT_XNO;
-    if (p->state == TT_XRUNNING && t == TT_XNO)
+        return tt_context_world(x, x->box_missing);
+    uint32_t t = first_waiting(p, false);
+    if (t == TT_XNO)
         t = first_waiting(p, true);
-    return t == TT_XNO ? UINT32_MAX : p->links[p->ops[tt_xtask_op(p, t)].link].peer;
+    return t == TT_XNO ? UINT32_MAX : p->links[p->ops[tt_xtask_op(p, t)].link].pe->world;
 }

@@ -8,6 +8,8 @@
  *         whole vector   |0 0 1 1|3|4 5|        chunk 2 is empty, chunk 3 has the one element of rank 1
  *         part of rank 2 |4 5|                  one run: whole 5, packed 0
  *
+ * All-to-all of blocks of any length: only the own row and column have lengths; places are the caller's.
+ *
  * A buffer that is a part holds the rank's own chunks one after the other. Chunks that touch in the whole vector form a run; runs are what
  * tt_engine_start gives addresses to, because a caller may also hand over the whole vector in place of the part.
  * Invariant: places are elements, never overlap, and depend on shape, count and block_counts only: all ranks agree about lengths. */
@@ -44,6 +46,87 @@ static void cut_all_to_all(const struct tt_program_config *c, struct tt_xlayout 
     l->sum[0] = 0;
     for (uint32_t i = 0; i < l->chunks; i++)
         l->sum[i + 1] = l->sum[i] + c->block_counts[i % p];
+}
+
+/* ---- blocks of any length ---- */
+
+/* Chunk source*p + destination: what this rank does not see has no length. */
+static void cut_row_and_column(const struct tt_program_config *c, struct tt_xlayout *l)
+{
+    uint32_t p = c->sched->shape.ranks, me = c->rank;
+    l->sum[0] = 0;
+    for (uint32_t i = 0; i < l->chunks; i++) {
+        uint64_t elems = i / p == me ? c->blocks->send_counts[i % p] : i % p == me ? c->blocks->recv_counts[i / p] : 0;
+        l->sum[i + 1] = l->sum[i] + elems;
+    }
+}
+
+struct block {
+    uint64_t at, elems;
+};
+
+static int by_place(const void *x, const void *y)
+{
+    const struct block *a = x, *b = y;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* The end of the last block; *total grows by all of them. */
+static tutti_status measure(const size_t *counts, const size_t *at, uint32_t n, uint64_t *ret_end, uint64_t *total,
+                            struct tutti_error *err)
+{
+    uint64_t end = 0, here;
+    for (uint32_t i = 0; i < n; i++) {
+        if (__builtin_add_overflow(at[i], counts[i], &here) || __builtin_add_overflow(*total, counts[i], total))
+            return tt_fail(err, TUTTI_ERR_RANGE, "block %" PRIu32 " of %zu elements at %zu: more than 64 bits can count", i, counts[i],
+                           at[i]);
+        end = counts[i] && here > end ? here : end;
+    }
+    *ret_end = end;
+    return TUTTI_OK;
+}
+
+/* Two blocks must not be received in the same place. */
+static tutti_status check_apart(const struct tt_blocks *b, uint32_t n, struct tutti_error *err)
+{
+    struct block *blocks = tt_alloc(n, sizeof *blocks);
+    tutti_status st = blocks ? TUTTI_OK : tt_fail_memory(err, "blocks");
+    uint32_t used = 0;
+    for (uint32_t i = 0; !st && i < n; i++)
+        if (b->recv_counts[i])
+            blocks[used++] = (struct block){b->recv_at[i], b->recv_counts[i]};
+    if (!st)
+        qsort(blocks, used, sizeof *blocks, by_place);
+    for (uint32_t i = 1; !st && i < used; i++)
+        if (blocks[i].at - blocks[i - 1].at < blocks[i - 1].elems)
+            st = tt_fail(err, TUTTI_ERR_ARG, "two blocks are received at element %" PRIu64, blocks[i].at);
+    free(blocks);
+    return st;
+}
+
+static tutti_status check_any(const struct tt_program_config *c, struct tt_xlayout *l, struct tutti_error *err)
+{
+    const struct tt_blocks *b = c->blocks;
+    uint32_t p = c->sched->shape.ranks, me = c->rank;
+    uint64_t total = 0;
+    if (c->sched->shape.coll != TUTTI_ALL_TO_ALL)
+        return tt_fail(err, TUTTI_ERR_ARG, "%s has no blocks to and from every rank", tt_coll_name(c->sched->shape.coll));
+    if (b->send_counts[me] != b->recv_counts[me])
+        return tt_fail(err, TUTTI_ERR_ARG, "rank %" PRIu32 " sends %zu elements to itself and expects %zu", me, b->send_counts[me],
+                       b->recv_counts[me]);
+    tutti_status st = measure(b->send_counts, b->send_at, p, &l->in_elems, &total, err);
+    if (!st)
+        st = measure(b->recv_counts, b->recv_at, p, &l->out_elems, &total, err);
+    return st ? st : check_apart(b, p, err);
+}
+
+static void place_any(const struct tt_program_config *c, struct tt_xlayout *l)
+{
+    uint32_t p = c->sched->shape.ranks, me = c->rank;
+    for (uint32_t i = 0; i < p; i++) {
+        l->in[me * p + i] = c->blocks->send_at[i];
+        l->out[i * p + me] = c->blocks->recv_at[i];
+    }
 }
 
 static uint64_t weight_of(const struct tt_shape *s, uint32_t chunk)
@@ -93,6 +176,12 @@ out:
 static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l, uint64_t *whole, struct tutti_error *err)
 {
     struct tt_bind bind;
+    if (c->blocks) {
+        tutti_status bad = check_any(c, l, err);
+        if (!bad)
+            cut_row_and_column(c, l);
+        return bad;
+    }
     tutti_status st = tt_bind_make(&c->sched->shape, c->count, c->dtype, &bind, err);
     if (st != TUTTI_OK)
         return st;
@@ -171,6 +260,10 @@ static tutti_status place(const struct tt_program_config *c, struct tt_xlayout *
     l->part_out = coll == TUTTI_REDUCE_SCATTER || coll == TUTTI_SCATTER;
     for (uint32_t k = 0; k < l->chunks; k++)
         l->in[k] = l->out[k] = TT_XNOWHERE;
+    if (c->blocks) {
+        place_any(c, l);
+        return TUTTI_OK;
+    }
     if (coll == TUTTI_ALL_TO_ALL) {
         place_all_to_all(c, l);
         return TUTTI_OK;

@@ -63,8 +63,17 @@ static int by_number(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-static bool make_links(struct tt_program *p, const struct tt_vec *messages, const uint32_t *places)
+/* A number for a length that sender and receiver must have alike. */
+static uint64_t salt_of(const size_t *counts, uint32_t peer)
 {
+    return tt_mix64(counts[peer] + 1);
+}
+
+static bool make_links(const struct tt_xcompile *x, const struct tt_vec *messages)
+{
+    struct tt_program *p = x->p;
+    const uint32_t *places = x->config->places;
+    const struct tt_blocks *b = x->config->blocks;
     const struct message *m = messages->data;
     uint32_t *peers = tt_alloc(messages->len, sizeof *peers);
     if (!peers)
@@ -76,6 +85,10 @@ static bool make_links(struct tt_program *p, const struct tt_vec *messages, cons
     for (size_t i = 0; p->links && i < messages->len; i++)
         if (i == 0 || peers[i] != peers[i - 1])
             p->links[p->nlinks++] = (struct tt_xlink){.peer = peers[i], .place = places ? places[peers[i]] : TT_NO_PLACE, .program = p};
+    for (uint32_t i = 0; b && i < p->nlinks; i++) {
+        p->links[i].in_salt = salt_of(b->recv_counts, p->links[i].peer);
+        p->links[i].out_salt = salt_of(b->send_counts, p->links[i].peer);
+    }
     free(peers);
     return p->links;
 }
@@ -130,7 +143,7 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
 tutti_status tt_xmessages(struct tt_xcompile *x)
 {
     struct tt_vec messages = {.elem = sizeof(struct message)};
-    bool ok = list_messages(x, &messages) && make_links(x->p, &messages, x->config->places) && make_lanes(x->p, &messages);
+    bool ok = list_messages(x, &messages) && make_links(x, &messages) && make_lanes(x->p, &messages);
     tt_vec_free(&messages);
     return ok ? TUTTI_OK : tt_fail_memory(x->err, "messages");
 }

@@ -2,7 +2,7 @@
  *
  * Cold: layout.c (where chunks lie), compile.c (operations to memory), lower.c (patterns for shared memory),
  * program.c (the whole), print.c (its text).
- * Hot: engine.c (start, test), progress.c (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
+ * Hot: engine.c (start, test), context.c (who belongs to a context, introductions), progress.c (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
  * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory), box.c (exchanges of small vectors),
  * credit.c (who may send how much ahead), stash.c (what came too early), stats.c.
  *
@@ -31,19 +31,28 @@ static_assert((int)TT_XPIECE <= (int)TT_PIECE_MAX && TT_XPIECE % 64 == 0, "a pie
 enum {
     TT_XCH_STARTED = TT_CH_CONTROL,      /* "I have started this and all earlier requests" */
     TT_XCH_MISMATCH = TT_CH_CONTROL + 1, /* "your fingerprint for `request` (payload) is not mine (tag)" */
-    TT_XCH_TAKEN = TT_CH_CONTROL + 2     /* "I have taken what you referred to" (the payload is a struct tt_xref) */
+    TT_XCH_TAKEN = TT_CH_CONTROL + 2,    /* "I have taken what you referred to" (the payload is a struct tt_xref) */
+    TT_XCH_HELLO = TT_CH_CONTROL + 3,    /* "I have this context (payload: its key), for me its number is `request`" */
+    TT_XCH_BYE = TT_CH_CONTROL + 4,      /* "I have closed this context" */
+    /* of messages between two ranks (letter.c): */
+    TT_XCH_LETTER = TT_CH_CONTROL + 5, /* its envelope, and all of it if it is short */
+    TT_XCH_GO = TT_CH_CONTROL + 6,     /* "send the rest of letter `request`; for me its number is `message`" */
+    TT_XCH_BODY = TT_CH_CONTROL + 7,   /* piece `message` of letter `request` */
+    TT_XCH_CREDIT = TT_CH_CONTROL + 8  /* "`request` blocks of your short letters have been taken" */
 };
+/* In tags: a message that belongs to no context (HELLO, TAKEN of window slots). */
+#define TT_XCOMM_NONE UINT16_MAX
 
 /* What a piece's message holds, in the top bits of the message number: its bytes; a reference to them; nothing but what a reference says
  * besides, because they are written already. */
 enum { TT_XFORM_BYTES, TT_XFORM_REF, TT_XFORM_WRITTEN, TT_XFORM_SHIFT = 30 };
 #define TT_XMESSAGE ((1u << TT_XFORM_SHIFT) - 1)
 
-enum tt_xkind { TT_XKIND_NONE, TT_XKIND_HEAP, TT_XKIND_WINDOW, TT_XKIND_PRIVATE };
+enum tt_xkind { TT_XKIND_NONE, TT_XKIND_HEAP, TT_XKIND_WINDOW };
 /* Travels; with its tag in one line of a ring. */
 struct tt_xref {
-    uint64_t at;     /* HEAP, PRIVATE: an address of the sender; WINDOW: offset in its stream area */
-    uint64_t cookie; /* HEAP, PRIVATE: comes back when it was taken */
+    uint64_t at;     /* HEAP: an address of the sender; WINDOW: offset in its stream area */
+    uint64_t cookie; /* HEAP: comes back when it was taken */
     uint64_t extra;  /* taken_kind NONE: where the receiver may write message `message` of the same segment, 0: nowhere; else the
                         cookie of what was taken */
     uint32_t message;
@@ -52,11 +61,13 @@ struct tt_xref {
     uint8_t pad;
 };
 static_assert(sizeof(struct tt_xref) == 32, "a short payload");
+struct tt_xpeer;
 /* A piece that was not copied: where its bytes are, and what to tell its sender. */
 struct tt_xkept {
-    const void *data; /* NULL: at `ref.at` of the sender, by the kernel */
+    const void *data;
     struct tt_xref ref;
-    uint32_t peer, bytes;
+    struct tt_xpeer *pe; /* its sender */
+    uint32_t bytes;
     bool frame; /* in transport memory: to be released */
 };
 /* Of a send whose reduction may write for it, by segment. */
@@ -149,12 +160,14 @@ struct tt_xlane {
 };
 
 struct tt_xlink {
-    uint32_t peer, place; /* place: TT_NO_PLACE unless its memory can be reached */
+    uint32_t peer, place; /* peer: in the context; place: TT_NO_PLACE unless its memory can be reached */
     uint32_t in_pieces, out_pieces;
+    uint64_t in_salt, out_salt; /* in fingerprints of messages to and from the peer: lengths that only the two know; 0: none */
     uint64_t in_bytes;
     uint64_t in_cost, out_cost; /* in blocks of credit */
     /* while running: */
     struct tt_program *program;
+    struct tt_xpeer *pe;             /* the peer in the program's context */
     uint32_t in_left, out_left;      /* pieces to come; pieces the transport still has or has to get */
     uint32_t head, tail, piece;      /* ready send tasks (linked by tt_program.next), next piece of the first */
     struct tt_xlink *before, *after; /* among the engine's links that have something to send */
@@ -169,6 +182,7 @@ enum tt_xstate { TT_XIDLE, TT_XRUNNING, TT_XDONE, TT_XFAILED };
 struct tt_program {
     tutti_dtype dtype;
     tutti_redop redop;
+    struct tt_userop user; /* fn NULL: none */
     uint32_t elem_bytes, elem_shift, divisor;
     uint32_t nops, segments, ntasks;
     uint64_t in_elems, out_elems;
@@ -203,6 +217,7 @@ struct tt_program {
 
     /* state of the run */
     enum tt_xstate state;
+    struct tt_context *context;
     uint32_t mode; /* 1: IN and OUT share memory */
     uint32_t seq, slot;
     uint64_t fingerprint;
@@ -271,69 +286,122 @@ tutti_status tt_exec_lower(struct tt_xcompile *x);
 
 enum { TT_XUNITS = 64 }; /* a window area is given out in so many parts */
 struct tt_xslot {
-    uint32_t seq, group, piece; /* whose copy it is: request, first send of the group, segment and piece */
-    uint32_t peer;              /* the only one it is for; TT_XNO: several */
-    uint32_t unsent, users;     /* references to send, references that were not taken yet; both 0: free */
+    const struct tt_program *program; /* whose copy it is; NULL: of one that has ended */
+    uint32_t seq, group, piece;       /* request, first send of the group, segment and piece */
+    uint32_t near;                    /* place of the only rank it is for; TT_XNO: several */
+    uint32_t unsent, users;           /* references to send, references that were not taken yet; both 0: free */
     uint32_t unit, units;
+};
+/* Another rank of this host, by place. */
+struct tt_xnear {
+    uint32_t rank;               /* of the transport */
+    uint32_t units;              /* of the window, in use for this one alone */
+    uint64_t taken, taken_bytes; /* slots of its window that it has not been told about yet */
 };
 
 struct tt_xpromise { /* through request seq the peer's credit stands at `end` */
     uint32_t seq;
     uint64_t end;
 };
-struct tt_xentry { /* a piece in the stash; its number is that of its first block */
+/* Memory of the stash. A piece is a chain of blocks; the first one says what it is. */
+struct tt_xblock {
+    struct tt_xblock *next;  /* of the chain, or among free ones */
+    struct tt_xblock *later; /* the next piece of the same peer */
     struct tt_tag tag;
-    uint32_t bytes, stream, next;
-    bool filling; /* TT_EV_RECEIVED has not come yet */
+    uint32_t bytes, stream;
+    struct tt_xpeer *pe; /* of a letter: who sent it */
+    bool filling;        /* TT_EV_RECEIVED has not come yet */
+    _Alignas(64) char data[TT_XBLOCK];
 };
+
+/* Control messages that could not go yet. */
+enum { TT_XDUE_HELLO = 1, TT_XDUE_STARTED = 2, TT_XDUE_CREDIT = 4, TT_XDUE_BYE = 8 };
+/* One rank as one context sees it. Made when the first program needs it, or when something comes from it. */
 struct tt_xpeer {
-    bool heard, closed, notice;
+    struct tt_context *context;
+    uint32_t rank, world; /* in the context, in the transport */
+    uint16_t comm;        /* the context's number at the peer, once it has introduced itself */
+    bool met, heard, closed, greeted;
+    bool due_listed;   /* in the engine's list */
+    uint8_t due_words; /* TT_XDUE_ */
+    struct tt_xpeer *due_next;
     uint32_t latest; /* heard: the latest request this peer is known to have started */
     int error;
-    /* what we may send it ahead: requests it is not known to have started, oldest first */
+    /* what we may send it ahead: requests it is not known to have started, oldest first; a ring */
     struct tt_xpromise *promises;
-    uint32_t promise_head, promise_tail;
+    uint32_t promise_mask, promise_head, promise_tail;
     uint64_t out_cost, known; /* credit of all requests started here; of those it is known to have started */
     uint64_t due, told;       /* the same seen from the other side: of all started here, of those it has been told */
-    /* what it has sent ahead */
-    uint32_t *block_next;
-    struct tt_xentry *entries;
-    char *blocks;
-    uint32_t units;              /* of the window, in use for this peer alone */
-    uint64_t taken, taken_bytes; /* slots of its window that it has not been told about yet */
-    uint32_t blocks_used, block_free, block_fresh;
-    uint32_t entry_first, entry_last;
+    struct tt_xblock *stash, *stash_last; /* what it has sent ahead */
+    uint32_t blocks_used;
+    uint32_t filling; /* accepted pieces that are not complete */
+    /* letters: */
+    struct tt_letter *mail, *mail_last; /* with something to send, in order */
+    struct tt_xpeer *mail_next;         /* in the engine's list of those with mail */
+    bool mail_listed;
+    uint32_t letters_out, letters_in; /* blocks of short ones: sent and not said to be taken; taken and not said to be */
     struct tt_peer_stats stats;
+};
+
+struct tt_context {
+    struct tt_engine *engine;
+    uint64_t key;
+    uint16_t comm; /* its number here: place in the engine's table, and generation */
+    uint32_t n, rank;
+    uint32_t *members;  /* NULL: context and transport number ranks alike */
+    uint32_t *group_of; /* the reverse; TT_XNO: no member */
+    struct tt_xpeer **peers;
+    bool any, any_closed, closing; /* any: a request has been started, `seq` is the latest */
+    uint32_t seq, nrunning, stashed;
+    uint64_t fingerprint, moved;
+    struct tt_letter *posted, *posted_last; /* receives that nothing has come for */
+    struct tt_xblock *letters, *letters_last; /* letters that nobody has asked for */
+    struct tt_boxes *boxes;
+    struct tt_program *box_first, **box_last;
+    uint32_t box_missing;      /* the rank that a box waited for when last looked at */
+    struct tt_context *boxing; /* the next one with programs in boxes */
+};
+/* A HELLO for a context that is not open here yet. */
+struct tt_xhello {
+    uint64_t key;
+    uint32_t world;
+    uint16_t comm;
 };
 
 struct tt_engine {
     struct tt_transport *transport;
-    uint16_t comm;
     uint32_t size, max_requests, nrunning;
     uint64_t finished;        /* programs, well or not */
     uint32_t budget, quarter; /* eager credit per peer in blocks; untold credit that is worth a notice */
-    uint32_t stash_blocks, promise_mask;
-    bool any, failed, any_closed; /* any: a request has been started, `seq` is the latest */
-    uint32_t seq;
-    uint64_t fingerprint;
+    uint32_t stash_blocks;
+    bool failed;
+    struct tt_context **contexts; /* by place, NULL where free */
+    uint8_t *generations;
+    uint32_t ncontexts, cursor_context;
+    struct tt_vec hellos; /* struct tt_xhello */
+    int *gone;            /* by rank of the transport: errno + 1 once it has ended */
     struct tt_program *buckets[TT_XBUCKETS];
     struct tt_program **slots;
     uint32_t *free_slots;
     struct tt_xlink *waiting, *waiting_last;
-    struct tt_xpeer *peers;
-    struct tt_xpromise *promises; /* of all peers */
-    uint32_t notices, stashed, ndeferred;
+    struct tt_xpeer *due;        /* those that control messages are due to */
+    struct tt_xpeer *mail;       /* those that letters have something to send to */
+    struct tt_letter *letters;   /* all that are under way */
+    struct tt_letter **by_id;    /* those that go in pieces */
+    uint32_t nids;
+    uint32_t ndeferred;
     struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
     char *stages, *gather;
     uint8_t free_stage[TT_XSTAGES];
     uint32_t nfree_stages;
-    void *stash;
-    size_t stash_bytes;
+    struct tt_vec slabs;       /* of blocks */
+    struct tt_xblock *blocks;  /* free ones, nblocks */
+    uint32_t nblocks;
+    struct tt_xblock *orphans; /* being filled for nobody: for contexts that were closed */
     struct tt_direct *direct; /* NULL: none */
     const uint32_t *places;
+    struct tt_xnear *near;
     size_t ref_bytes, unit_bytes;
-    bool read;
-    char *fetch;           /* a piece of each local rank, read through the kernel */
     uint64_t units;        /* of the window area, bit set: free */
     uint32_t shared_units; /* in use by slots for several peers */
     uint32_t cursor;       /* where the next slot is looked for first */
@@ -341,13 +409,13 @@ struct tt_engine {
     uint32_t owing;      /* programs with owed pieces */
     uint32_t held;       /* pieces that wait for reductions where they lie */
     uint64_t held_bytes; /* of transport memory */
-    uint32_t ntaken;     /* peers that have not been told about all slots */
-    struct tt_program *box_first, **box_last;
-    uint32_t box_missing; /* the place a box waited for when last looked at */
+    uint32_t ntaken;     /* local ranks that have not been told about all slots */
+    struct tt_context *boxing;
     struct tt_engine_fault fault;
-    bool report; /* the peer of a mismatch has not been told yet */
+    struct tt_context *report; /* where the mismatch was that its peer has not been told of yet; NULL: none */
     uint64_t idle_since, idle_ns;
-    uint32_t nlate, late[TT_XEVENTS];
+    uint32_t nlate;
+    struct tt_peer_stats *late[TT_XEVENTS];
 };
 
 /* Sequence numbers wrap: a is later than b. */
@@ -359,13 +427,31 @@ static inline uint32_t tt_xcost(uint64_t bytes)
 {
     return bytes > TT_XBLOCK ? (uint32_t)((bytes + TT_XBLOCK - 1) / TT_XBLOCK) : 1;
 }
-struct tt_program *tt_xfind(const struct tt_engine *e, uint32_t seq); /* NULL: not running */
-void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f); /* the first one counts; fails all programs */
-void tt_xprotocol(struct tt_engine *e, uint32_t peer, uint32_t seq);
-void tt_xmismatch(struct tt_engine *e, uint32_t peer, const struct tt_program *p, uint64_t theirs);
+struct tt_program *tt_xfind(const struct tt_context *x, uint32_t seq); /* NULL: not running */
+tutti_status tt_engine_failure(const struct tt_engine *e, struct tutti_error *err); /* in words */
+void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f);  /* the first one counts; fails all programs */
+void tt_xprotocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq);
+void tt_xmismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p, uint64_t theirs);
 void tt_xmissing(struct tt_engine *e, const struct tt_program *p); /* a fault when a closed peer still had to give or to get something */
 void tt_xleave(struct tt_engine *e, struct tt_program *p);         /* out of the table */
 bool tt_xretry_deferred(struct tt_engine *e);                      /* true: some found room now (progress.c) */
+
+/* ---- context.c ---- */
+/* The context that this number means here, NULL: none (any more). */
+struct tt_context *tt_context_find(const struct tt_engine *e, uint16_t comm);
+static inline uint32_t tt_context_world(const struct tt_context *x, uint32_t rank)
+{
+    return x->members ? x->members[rank] : rank;
+}
+/* The member; made if need be. NULL: not a member, or no memory. */
+struct tt_xpeer *tt_context_peer(struct tt_context *x, uint32_t rank);
+struct tt_xpeer *tt_context_sender(struct tt_context *x, uint32_t world);
+void tt_context_heard(struct tt_engine *e, const struct tt_event *ev);      /* HELLO or BYE */
+void tt_context_end(struct tt_xpeer *pe, int error);                        /* nothing will come from it any more */
+void tt_context_gone(struct tt_engine *e, uint32_t world, int error);       /* the same in all contexts */
+void tt_context_owe(struct tt_xpeer *pe, uint8_t word); /* sends it now, or as soon as possible */
+bool tt_context_pay(struct tt_engine *e);               /* tries what is due; true: something went */
+void tt_context_free_all(struct tt_engine *e);
 
 /* ---- run.c: readiness, and the bytes of operations ---- */
 
@@ -448,21 +534,20 @@ tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32
 /* The piece has been sent, in whatever form; ref: the reference, NULL when it was none. */
 void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref);
 /* What the peer's reference means here; false: it makes no sense. */
-bool tt_exec_resolve(const struct tt_engine *e, const struct tt_event *ev, uint64_t bytes, struct tt_xkept *ret);
+bool tt_exec_resolve(const struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev, uint64_t bytes, struct tt_xkept *ret);
 /* Uses a kept piece for its operation; then its sender is told. False: a peer has failed meanwhile. */
 bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *w, const struct tt_xkept *k);
 /* Gives the piece back: release, or TAKEN, at once or (state TT_XOWED) later. */
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece);
-void tt_exec_taken(struct tt_engine *e, uint32_t peer, uint32_t seq, const struct tt_xref *ref); /* the peer says so */
+void tt_exec_taken(struct tt_engine *e, struct tt_xpeer *pe, uint32_t seq, const struct tt_xref *ref); /* the peer says so */
+void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots);
 /* What a piece to peer says besides, if ref says nothing yet: the operand that is given back with it, or slots. Then: it has been sent. */
 void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task, struct tt_xref *ref);
 void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref);
 void tt_exec_tell_slots(struct tt_engine *e); /* there is time for it */
 bool tt_exec_pay(struct tt_engine *e);        /* tells what could not be told; true: something went */
 bool tt_exec_let_go(struct tt_engine *e);       /* if nothing moves any more, copies what is held; true: it did */
-/* A piece's bytes for a reduction, read into the `which`th place for fetched ones if they are not mapped. NULL: the peer is gone. */
-const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which);
-void tt_exec_lost(struct tt_engine *e, uint32_t peer); /* a peer has aborted, or its memory cannot be read */
+void tt_exec_lost(struct tt_engine *e, uint32_t world); /* a peer has aborted; UINT32_MAX: it is not known which */
 
 /* ---- window.c: copies for peers to read ---- */
 void tt_exec_window_make(struct tt_engine *e);
@@ -483,7 +568,7 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
 
 /* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
 struct tt_xboxed {            /* a received fragment: of operation `op`, at `from` of the peer's box */
-    uint32_t place, op, hold; /* hold: the entry of tt_program.holds that takes it where it lies; TT_XNO: it is copied */
+    uint32_t rank, op, hold; /* rank: the peer; hold: the entry of tt_program.holds that takes it where it lies; TT_XNO: it is copied */
     uint64_t from, bytes;
     uint64_t ref; /* destination */
 };
@@ -498,46 +583,65 @@ struct tt_xbox {
 tutti_status tt_exec_box_make(struct tt_xcompile *x);
 void tt_exec_box_free(struct tt_xbox *b);
 void tt_exec_box_start(struct tt_engine *e, struct tt_program *p);
-bool tt_exec_box_progress(struct tt_engine *e);          /* true: something was finished */
-bool tt_exec_box_ready(void *engine);                    /* is there something to do? */
-uint32_t tt_exec_box_missing(const struct tt_engine *e); /* the rank whose box was not there when last looked; UINT32_MAX */
+bool tt_exec_box_progress(struct tt_engine *e); /* true: something was finished */
+bool tt_exec_box_ready(void *engine);           /* is there something to do? */
 
 /* ---- send.c ---- */
 void tt_xsend(struct tt_engine *e, struct tt_program *p, uint32_t task); /* a send task is ready */
 bool tt_xsend_waiting(struct tt_engine *e);                              /* tries what could not be sent before; true: something went */
 void tt_xsent(struct tt_engine *e, const struct tt_event *ev);
-tutti_status tt_xsend_control(struct tt_engine *e, uint32_t peer, const struct tt_tag *tag, const void *payload, size_t bytes);
+tutti_status tt_xsend_control(struct tt_xpeer *pe, const struct tt_tag *tag, const void *payload, size_t bytes);
 
 /* ---- receive.c ---- */
 /* An event of a running or future program; false: no room, keep the event and try again. */
-bool tt_xreceive(struct tt_engine *e, const struct tt_event *ev);
-void tt_xreceived(struct tt_engine *e, const struct tt_event *ev); /* an accepted payload is complete */
+bool tt_xreceive(struct tt_xpeer *pe, const struct tt_event *ev);
+void tt_xreceived(struct tt_xpeer *pe, const struct tt_event *ev); /* an accepted payload is complete */
 /* A payload that is not (any more) in transport memory. */
-void tt_xreceive_bytes(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev);
+void tt_xreceive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev);
 /* A receive became ready: uses what has landed; true when that was all of it. */
 bool tt_xreceive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task);
 
 /* ---- credit.c ---- */
-void tt_xhear(struct tt_engine *e, uint32_t peer, uint32_t seq); /* the peer has started seq */
-void tt_xcredit_start(struct tt_engine *e, struct tt_program *p);
-void tt_xcredit_tell(struct tt_engine *e, const struct tt_program *p); /* notices to those who have not been told otherwise */
+void tt_xhear(struct tt_xpeer *pe, uint32_t seq); /* the peer has started seq */
+/* Room for one more promise to every peer of the program; false: no memory. */
+bool tt_xcredit_prepare(const struct tt_context *x, const struct tt_program *p);
+void tt_xcredit_start(struct tt_program *p);
+void tt_xcredit_tell(const struct tt_engine *e, const struct tt_program *p); /* notices to those who have not been told otherwise */
 bool tt_xcredit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost);
-void tt_xcredit_spend(struct tt_engine *e, struct tt_xlink *l, uint32_t cost); /* a piece has gone */
-bool tt_xcredit_retry(struct tt_engine *e);
+void tt_xcredit_spend(struct tt_xlink *l, uint32_t cost); /* a piece has gone */
 
 /* ---- stash.c ---- */
-tutti_status tt_xstash_make(struct tt_engine *e, struct tutti_error *err);
+bool tt_xstash_grow(struct tt_engine *e); /* more blocks; false: no memory */
 void tt_xstash_free(struct tt_engine *e);
-bool tt_xstash_data(struct tt_engine *e, const struct tt_event *ev);   /* false: full */
-bool tt_xstash_accept(struct tt_engine *e, const struct tt_event *ev); /* false: full */
-void tt_xstash_received(struct tt_engine *e, const struct tt_event *ev);
-void tt_xstash_take(struct tt_engine *e, struct tt_program *p); /* hands over what came for p before it was started */
+bool tt_xstash_data(struct tt_xpeer *pe, const struct tt_event *ev);   /* false: full */
+bool tt_xstash_accept(struct tt_xpeer *pe, const struct tt_event *ev); /* false: full */
+void tt_xstash_received(struct tt_xpeer *pe, const struct tt_event *ev);
+void tt_xstash_take(struct tt_program *p); /* hands over what came for p before it was started */
+void tt_xstash_drop(struct tt_xpeer *pe);  /* nobody will ask for what it sent */
+/* The same for what comes now, of no context; false: no memory, try again. Then: it is complete; the rank has ended. */
+bool tt_xstash_discard(struct tt_engine *e, const struct tt_event *ev);
+void tt_xstash_discarded(struct tt_engine *e, const struct tt_event *ev);
+void tt_xstash_bereave(struct tt_engine *e, uint32_t world);
+
+struct tt_xblock *tt_xstash_keep(struct tt_engine *e, const struct tt_event *ev); /* a copy of it; NULL: no memory */
+void tt_xstash_copy(struct tt_xblock *b, char *to);
+void tt_xstash_give(struct tt_engine *e, struct tt_xblock *b);
+
+/* ---- letter.c ---- */
+bool tt_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev); /* false: no room, keep the event and try again */
+void tt_letter_received(struct tt_xpeer *pe, const struct tt_event *ev);
+void tt_letter_sent(struct tt_engine *e, uint32_t id);
+bool tt_letter_deliver(struct tt_engine *e);       /* tries what could not be sent; true: something went */
+void tt_letter_forsaken(const struct tt_xpeer *pe); /* the peer has ended: a fault if a letter needs it */
+void tt_letter_fail_all(struct tt_engine *e);
+void tt_letter_drop(struct tt_context *x); /* the context is closed */
+#define TT_XCOOKIE_LETTER (UINT64_C(1) << 63)
 
 /* ---- stats.c ---- */
 void tt_xstats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes);
 void tt_xstats_looked(struct tt_engine *e, size_t nevents); /* after a look at the transport */
 void tt_xstats_start(struct tt_engine *e, struct tt_program *p);
-void tt_xstats_boxed(struct tt_engine *e, uint32_t peer); /* a box is complete that waited for this peer */
+void tt_xstats_boxed(struct tt_context *x); /* a box is complete that waited for box_missing */
 
 /* ---- memory that is touched only where it is used (program.c) ---- */
 void *tt_xmap(size_t bytes); /* zeroed; NULL when there is none */

@@ -33,6 +33,8 @@ static uint32_t work_of(const struct tt_xcompile *x, const struct tt_xop *op, ui
     uint64_t bytes = tt_xop_bytes(x->p, op, segment);
     if (x->shape->coll == TUTTI_BARRIER && op->kind <= TT_OP_RECV_REDUCE)
         return 1; /* nothing to say, but to be heard */
+    if (x->config->blocks && op->kind <= TT_OP_RECV_REDUCE && op->elems == 0)
+        return segment == 0; /* that a block is empty is something to agree on, too */
     if (op->kind > TT_OP_RECV_REDUCE)
         return bytes ? 1 : 0;
     return (uint32_t)((bytes + TT_XPIECE - 1) / TT_XPIECE);
@@ -129,6 +131,9 @@ static tutti_status check_config(const struct tt_program_config *c, struct tutti
     const struct tt_sched *s = c->sched;
     if ((unsigned)c->dtype >= TUTTI_DTYPE_COUNT || (unsigned)c->redop >= TUTTI_REDOP_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "unknown data type or reduction");
+    if (c->user && c->user->elem_bytes != tt_dtype_bytes(c->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %" PRIu32 " bytes, not for %s",
+                       c->user->elem_bytes, tt_dtype_name(c->dtype));
     if (c->rank < s->first_rank || c->rank - s->first_rank >= s->nslices)
         return tt_fail(err, TUTTI_ERR_ARG, "the schedule does not hold rank %" PRIu32, c->rank);
     if (c->segments > TT_MAX_SEGMENTS)
@@ -222,9 +227,11 @@ tutti_status tt_program_make(const struct tt_program_config *c, struct tt_progra
                             .err = err};
     p->dtype = c->dtype;
     p->redop = c->redop;
+    if (c->user)
+        p->user = *c->user;
     p->elem_bytes = tt_dtype_bytes(c->dtype);
     p->elem_shift = (uint32_t)__builtin_ctz(p->elem_bytes);
-    p->divisor = c->redop == TUTTI_AVG ? x.shape->ranks : 1;
+    p->divisor = c->redop == TUTTI_AVG && !c->user ? x.shape->ranks : 1;
     st = compile(&x);
     tt_xlayout_free(&x.layout);
     tt_vec_free(&x.code);

@@ -9,40 +9,61 @@
 
 static void handle_closed(struct tt_engine *e, const struct tt_event *ev)
 {
-    struct tt_xpeer *pe = &e->peers[ev->peer];
-    pe->closed = e->any_closed = true;
-    pe->error = ev->error;
-    if (pe->notice)
-        e->notices--;
-    pe->notice = false;
-    for (uint32_t i = 0; i < e->max_requests; i++)
-        if (e->slots[i])
-            tt_xmissing(e, e->slots[i]);
+    tt_xstash_bereave(e, ev->peer);
+    tt_context_gone(e, ev->peer, ev->error);
 }
 
-static void handle_control(struct tt_engine *e, const struct tt_event *ev)
+static void release(struct tt_engine *e, const struct tt_event *ev)
 {
-    const struct tt_program *p = tt_xfind(e, ev->tag.request);
+    if (ev->kind == TT_EV_DATA)
+        e->transport->ops->release(e->transport, ev);
+}
+
+static void protocol(struct tt_engine *e, const struct tt_event *ev)
+{
+    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
+}
+
+static struct tt_xref reference(const struct tt_event *ev)
+{
+    struct tt_xref r = {0};
+    if (ev->bytes == sizeof r)
+        memcpy(&r, ev->data, sizeof r);
+    return r;
+}
+
+/* Of no context. */
+static void handle_word(struct tt_engine *e, const struct tt_event *ev)
+{
+    if (ev->kind == TT_EV_DATA && (ev->tag.channel == TT_XCH_HELLO || ev->tag.channel == TT_XCH_BYE))
+        tt_context_heard(e, ev);
+    else if (ev->kind == TT_EV_DATA && ev->tag.channel == TT_XCH_TAKEN)
+        tt_exec_taken_slots(e, ev->peer, reference(ev).extra);
+    else
+        protocol(e, ev);
+    release(e, ev);
+}
+
+static void handle_control(struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    const struct tt_program *p = tt_xfind(pe->context, ev->tag.request);
     uint64_t mine = 0;
     bool known = ev->kind == TT_EV_DATA && ev->tag.channel <= TT_XCH_TAKEN;
     if (!known || (ev->tag.channel == TT_XCH_MISMATCH && ev->bytes != sizeof mine)) {
-        tt_xprotocol(e, ev->peer, ev->tag.request);
+        protocol(e, ev);
     } else if (ev->tag.channel == TT_XCH_TAKEN) {
-        struct tt_xref taken = {0};
-        if (ev->bytes == sizeof taken)
-            memcpy(&taken, ev->data, sizeof taken);
-        e->transport->ops->release(e->transport, ev); /* before what it makes possible */
-        tt_exec_taken(e, ev->peer, ev->tag.request, &taken);
+        const struct tt_xref taken = reference(ev);
+        release(e, ev); /* before what it makes possible */
+        tt_exec_taken(e, pe, ev->tag.request, &taken);
         return;
     } else if (ev->tag.channel == TT_XCH_MISMATCH) {
         memcpy(&mine, ev->data, sizeof mine);
         tt_xfault(e, &(struct tt_engine_fault){
                          .kind = TT_FAULT_MISMATCH, .peer = ev->peer, .seq = ev->tag.request, .mine = mine, .theirs = ev->tag.fingerprint});
     } else if (p && p->fingerprint != ev->tag.fingerprint) {
-        tt_xmismatch(e, ev->peer, p, ev->tag.fingerprint);
+        tt_xmismatch(e, pe, p, ev->tag.fingerprint);
     }
-    if (ev->kind == TT_EV_DATA)
-        e->transport->ops->release(e->transport, ev);
+    release(e, ev);
 }
 
 static void defer(struct tt_engine *e, const struct tt_event *ev)
@@ -50,39 +71,83 @@ static void defer(struct tt_engine *e, const struct tt_event *ev)
     if (e->ndeferred < TT_XDEFERRED)
         e->deferred[e->ndeferred++] = *ev;
     else
-        tt_xprotocol(e, ev->peer, ev->tag.request);
+        protocol(e, ev);
+}
+
+/* Who sent it, as its context knows it; NULL: the context has been closed. */
+static struct tt_xpeer *sender(struct tt_engine *e, const struct tt_event *ev)
+{
+    struct tt_context *x = tt_context_find(e, ev->tag.comm);
+    return x ? tt_context_sender(x, ev->peer) : NULL;
+}
+
+/* The last piece of a peer that has said BYE. */
+static void settle_end(struct tt_xpeer *pe)
+{
+    if (pe->closed && pe->filling == 0 && !pe->context->engine->failed)
+        tt_context_end(pe, pe->error);
+}
+
+static void handle_letter(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_engine *e = pe->context->engine;
+    if (ev->kind != TT_EV_RECEIVED) {
+        if (!tt_letter_arrived(pe, ev))
+            defer(e, ev);
+        return;
+    }
+    tt_letter_received(pe, ev);
+    settle_end(pe);
+}
+
+static void handle_received(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    tt_xreceived(pe, ev);
+    settle_end(pe);
 }
 
 static void handle_arrival(struct tt_engine *e, const struct tt_event *ev)
 {
-    if (ev->tag.comm != e->comm) {
-        tt_xprotocol(e, ev->peer, ev->tag.request);
-        if (ev->kind == TT_EV_DATA)
-            e->transport->ops->release(e->transport, ev);
+    if (ev->tag.comm == TT_XCOMM_NONE) {
+        handle_word(e, ev);
         return;
     }
-    tt_xhear(e, ev->peer, ev->tag.request);
-    if (ev->tag.channel >= TT_CH_CONTROL)
-        handle_control(e, ev);
+    struct tt_xpeer *pe = sender(e, ev);
+    if (!pe) {
+        if (ev->kind == TT_EV_RECEIVED)
+            tt_xstash_discarded(e, ev);
+        else if (!tt_xstash_discard(e, ev))
+            defer(e, ev);
+        return;
+    }
+    pe->context->moved++;
+    if (ev->tag.channel < TT_XCH_LETTER)
+        tt_xhear(pe, ev->tag.request);
+    if (ev->tag.channel >= TT_XCH_LETTER && ev->tag.channel <= TT_XCH_CREDIT)
+        handle_letter(pe, ev);
+    else if (ev->tag.channel >= TT_CH_CONTROL)
+        handle_control(e, pe, ev);
     else if (ev->kind == TT_EV_RECEIVED)
-        tt_xreceived(e, ev);
-    else if (!tt_xreceive(e, ev))
+        handle_received(pe, ev);
+    else if (!tt_xreceive(pe, ev))
         defer(e, ev);
 }
 
 static void handle(struct tt_engine *e, const struct tt_event *ev)
 {
-    if (e->failed) {
-        if (ev->kind == TT_EV_DATA)
-            e->transport->ops->release(e->transport, ev);
-        return;
-    }
-    if (ev->kind == TT_EV_SENT)
+    if (e->failed)
+        release(e, ev);
+    else if (ev->kind == TT_EV_SENT)
         tt_xsent(e, ev);
     else if (ev->kind == TT_EV_CLOSED)
         handle_closed(e, ev);
     else
         handle_arrival(e, ev);
+}
+
+static bool receive(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    return ev->tag.channel >= TT_XCH_LETTER ? tt_letter_arrived(pe, ev) : tt_xreceive(pe, ev);
 }
 
 /* Events that found the stash full; their requests may have been started since. */
@@ -91,9 +156,10 @@ bool tt_xretry_deferred(struct tt_engine *e)
     uint32_t n = e->ndeferred, kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct tt_event ev = e->deferred[i];
+        struct tt_xpeer *pe = e->failed ? NULL : sender(e, &ev);
         if (e->failed)
-            handle(e, &ev);
-        else if (!tt_xreceive(e, &ev))
+            release(e, &ev);
+        else if (!(pe ? receive(pe, &ev) : tt_xstash_discard(e, &ev)))
             e->deferred[kept++] = ev;
     }
     e->ndeferred = kept;
@@ -103,9 +169,10 @@ bool tt_xretry_deferred(struct tt_engine *e)
 /* Tells the peer of a mismatch what we have. */
 static void report_mismatch(struct tt_engine *e)
 {
-    const struct tt_tag tag = {.fingerprint = e->fault.mine, .request = e->fault.seq, .comm = e->comm, .channel = TT_XCH_MISMATCH};
-    if (tt_xsend_control(e, e->fault.peer, &tag, &e->fault.theirs, sizeof e->fault.theirs) != TUTTI_IN_PROGRESS)
-        e->report = false;
+    struct tt_xpeer *pe = tt_context_sender(e->report, e->fault.peer);
+    const struct tt_tag tag = {.fingerprint = e->fault.mine, .request = e->fault.seq, .comm = pe->comm, .channel = TT_XCH_MISMATCH};
+    if (tt_xsend_control(pe, &tag, &e->fault.theirs, sizeof e->fault.theirs) != TUTTI_IN_PROGRESS)
+        e->report = NULL;
 }
 
 static bool retry(struct tt_engine *e)
@@ -117,8 +184,10 @@ static bool retry(struct tt_engine *e)
         report_mismatch(e);
     if (e->failed)
         return any;
-    if (e->notices)
-        any = tt_xcredit_retry(e) || any;
+    if (e->due)
+        any = tt_context_pay(e) || any;
+    if (e->mail)
+        any = tt_letter_deliver(e) || any;
     if (e->owing)
         any = tt_exec_pay(e) || any;
     if (e->waiting)
@@ -134,11 +203,11 @@ bool tt_engine_progress(struct tt_engine *e)
     for (size_t i = 0; i < n; i++)
         handle(e, &e->events[i]);
     bool any = n > 0;
-    if (e->box_first)
+    if (e->boxing)
         any = tt_exec_box_progress(e) || any;
     if (!any && e->ntaken)
         tt_exec_tell_slots(e);
-    if (e->waiting || e->ndeferred || e->notices || e->report || e->owing || e->held)
+    if (e->waiting || e->ndeferred || e->due || e->mail || e->report || e->owing || e->held)
         any = retry(e) || any;
     tt_xstats_looked(e, n);
     return any;

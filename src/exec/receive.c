@@ -37,9 +37,9 @@ static uint32_t form_of(const struct tt_event *ev)
 }
 
 /* Which piece the tag means; false when there is no such one. */
-static bool locate(struct tt_program *p, const struct tt_event *ev, struct target *ret)
+static bool locate(const struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev, struct target *ret)
 {
-    const struct tt_xlane *lane = tt_xlane_find(p, ev->peer, ev->tag.channel);
+    const struct tt_xlane *lane = tt_xlane_find(p, pe->rank, ev->tag.channel);
     uint32_t segment = ev->tag.segment & 0xffff, piece = ev->tag.segment >> 16;
     uint32_t message = ev->tag.message & TT_XMESSAGE;
     if (!lane || message >= lane->n || segment >= p->segments)
@@ -88,15 +88,17 @@ static void arrived(struct tt_engine *e, struct tt_program *p, const struct targ
     tt_xwork(e, p);
 }
 
-static bool fits(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev, struct target *ret)
+static bool fits(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev, struct target *ret)
 {
-    if (ev->tag.fingerprint != p->fingerprint) {
-        tt_xmismatch(e, ev->peer, p, ev->tag.fingerprint);
+    struct tt_engine *e = pe->context->engine;
+    const struct tt_xlane *lane = tt_xlane_find(p, pe->rank, ev->tag.channel);
+    if (ev->tag.fingerprint != (lane ? p->fingerprint ^ p->links[lane->link].in_salt : p->fingerprint)) {
+        tt_xmismatch(e, pe, p, ev->tag.fingerprint);
         return false;
     }
-    if (locate(p, ev, ret) && *ret->state == TT_XMISSING)
+    if (locate(pe, p, ev, ret) && *ret->state == TT_XMISSING)
         return true;
-    tt_xprotocol(e, ev->peer, p->seq);
+    tt_xprotocol(e, pe, p->seq);
     return false;
 }
 
@@ -122,8 +124,8 @@ static bool use(struct tt_engine *e, struct tt_program *p, const struct target *
 static bool put_reference(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_event *ev)
 {
     struct tt_xkept k;
-    if (!tt_exec_resolve(e, ev, tt_xwalk_bytes(&t->walk), &k)) {
-        tt_xprotocol(e, ev->peer, p->seq);
+    if (!tt_exec_resolve(e, t->link->pe, ev, tt_xwalk_bytes(&t->walk), &k)) {
+        tt_xprotocol(e, t->link->pe, p->seq);
         return false;
     }
     if (t->op->held_by != TT_XNO && (k.ref.kind == TT_XKIND_WINDOW || p->ops[t->op->held_by].borrows >> p->mode & 1)) {
@@ -143,18 +145,19 @@ static bool put_written(struct tt_program *p, const struct target *t)
 
 /* Of a piece that is not bytes; ev->data is not in transport memory. What it says of this rank's own piece comes first: in place a result
  * may be written where that was. */
-static void receive_form(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+static void receive_form(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
+    struct tt_engine *e = pe->context->engine;
     struct target t;
     const struct tt_xref *ref = ev->data;
-    if (!fits(e, p, ev, &t))
+    if (!fits(pe, p, ev, &t))
         return;
     if (ev->bytes != sizeof *ref || !p->refs) {
-        tt_xprotocol(e, ev->peer, p->seq);
+        tt_xprotocol(e, pe, p->seq);
         return;
     }
     if (ref->taken_kind != TT_XKIND_NONE)
-        tt_exec_taken(e, ev->peer, p->seq, ref);
+        tt_exec_taken(e, pe, p->seq, ref);
     if (p->state != TT_XRUNNING)
         return;
     bool complete = form_of(ev) == TT_XFORM_WRITTEN ? put_written(p, &t) : put_reference(e, p, &t, ev);
@@ -169,17 +172,18 @@ static bool may_hold(struct tt_engine *e, const struct target *t, const struct t
     return t->op->held_by != TT_XNO && t->op->npieces == 1 && ev->bytes && e->held_bytes + ev->bytes <= TT_XHOLD;
 }
 
-void tt_xreceive_bytes(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+void tt_xreceive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
     struct target t;
     if (form_of(ev) != TT_XFORM_BYTES)
-        receive_form(e, p, ev);
-    else if (fits(e, p, ev, &t))
-        arrived(e, p, &t, ev->bytes, put(p, &t, ev->data, ev->bytes));
+        receive_form(pe, p, ev);
+    else if (fits(pe, p, ev, &t))
+        arrived(pe->context->engine, p, &t, ev->bytes, put(p, &t, ev->data, ev->bytes));
 }
 
-static void receive_data(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+static void receive_data(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
+    struct tt_engine *e = pe->context->engine;
     struct target t;
     if (form_of(ev) != TT_XFORM_BYTES) {
         struct tt_event copy = *ev;
@@ -188,14 +192,14 @@ static void receive_data(struct tt_engine *e, struct tt_program *p, const struct
             memcpy(&ref, ev->data, sizeof ref);
         copy.data = &ref;
         e->transport->ops->release(e->transport, ev);
-        receive_form(e, p, &copy);
+        receive_form(pe, p, &copy);
         return;
     }
-    bool ok = fits(e, p, ev, &t);
+    bool ok = fits(pe, p, ev, &t);
     if (ok && may_hold(e, &t, ev)) {
         e->held_bytes += ev->bytes;
         arrived(e, p, &t, ev->bytes,
-                hold(e, p, &t, &(struct tt_xkept){.data = ev->data, .peer = ev->peer, .bytes = ev->bytes, .frame = true}));
+                hold(e, p, &t, &(struct tt_xkept){.data = ev->data, .pe = pe, .bytes = ev->bytes, .frame = true}));
         return;
     }
     bool complete = ok && put(p, &t, ev->data, ev->bytes);
@@ -237,26 +241,30 @@ static int buffer_place(struct tt_engine *e, struct tt_program *p, const struct 
     return 1;
 }
 
-static void receive_header(struct tt_engine *e, struct tt_program *p, const struct tt_event *ev)
+static void receive_header(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
+    struct tt_engine *e = pe->context->engine;
     struct iovec iov[TT_IOV_MAX];
     struct target t;
-    if (!fits(e, p, ev, &t))
+    if (!fits(pe, p, ev, &t))
         return;
     int n = direct_places(p, &t, iov);
     if (n == 0)
         n = buffer_place(e, p, &t, ev->bytes, iov);
     tutti_status st = e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, n);
     if (st != TUTTI_OK && st != TUTTI_ERR_IO)
-        tt_xprotocol(e, ev->peer, p->seq);
+        tt_xprotocol(e, pe, p->seq);
+    pe->filling += st == TUTTI_OK;
 }
 
-void tt_xreceived(struct tt_engine *e, const struct tt_event *ev)
+void tt_xreceived(struct tt_xpeer *pe, const struct tt_event *ev)
 {
-    struct tt_program *p = tt_xfind(e, ev->tag.request);
+    struct tt_engine *e = pe->context->engine;
+    struct tt_program *p = tt_xfind(pe->context, ev->tag.request);
     struct target t;
-    if (!p || !locate(p, ev, &t) || *t.state == TT_XMISSING) {
-        tt_xstash_received(e, ev);
+    pe->filling--;
+    if (!p || !locate(pe, p, ev, &t) || *t.state == TT_XMISSING) {
+        tt_xstash_received(pe, ev);
         return;
     }
     bool complete = false;
@@ -276,26 +284,28 @@ void tt_xreceived(struct tt_engine *e, const struct tt_event *ev)
 
 /* ---- */
 
-bool tt_xreceive(struct tt_engine *e, const struct tt_event *ev)
+bool tt_xreceive(struct tt_xpeer *pe, const struct tt_event *ev)
 {
-    struct tt_program *p = tt_xfind(e, ev->tag.request);
+    const struct tt_context *x = pe->context;
+    struct tt_engine *e = x->engine;
+    struct tt_program *p = tt_xfind(x, ev->tag.request);
     bool data = ev->kind == TT_EV_DATA;
     if (p) {
         if (data)
-            receive_data(e, p, ev);
+            receive_data(pe, p, ev);
         else
-            receive_header(e, p, ev);
+            receive_header(pe, p, ev);
         return true;
     }
-    if (e->any && !tt_xlater(ev->tag.request, e->seq)) { /* of a request that has got everything */
-        tt_xprotocol(e, ev->peer, ev->tag.request);
+    if (x->any && !tt_xlater(ev->tag.request, x->seq)) { /* of a request that has got everything */
+        tt_xprotocol(e, pe, ev->tag.request);
         if (data)
             e->transport->ops->release(e->transport, ev);
         return true;
     }
     if (!data)
-        return tt_xstash_accept(e, ev);
-    if (!tt_xstash_data(e, ev))
+        return tt_xstash_accept(pe, ev);
+    if (!tt_xstash_data(pe, ev))
         return false;
     e->transport->ops->release(e->transport, ev);
     return true;

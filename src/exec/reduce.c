@@ -53,7 +53,7 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
     const struct tt_xop *send = recv->answer == TT_XNO ? NULL : &p->ops[recv->answer];
     if (!send || !k->ref.extra || k->ref.taken_kind != TT_XKIND_NONE || send->message != k->ref.message)
         return;
-    p->offers[send->offer + segment].to = tt_direct_resolve(e->direct, e->places[k->peer], k->ref.extra, tt_xop_bytes(p, send, segment));
+    p->offers[send->offer + segment].to = tt_direct_resolve(e->direct, e->places[k->pe->world], k->ref.extra, tt_xop_bytes(p, send, segment));
 }
 
 /* ---- one reduction ---- */
@@ -83,20 +83,15 @@ static const struct tt_xkept *held(const struct job *j, uint32_t w, uint64_t *re
 }
 
 /* Bytes of the held operands of the piece: p->from[w], NULL where not held. */
-static bool get_operands(struct job *j)
+static void get_operands(struct job *j)
 {
     struct tt_program *p = j->p;
     for (uint32_t w = 0; w + 1 < j->op->width; w++) {
         uint64_t piece;
         const struct tt_xkept *k = held(j, w, &piece);
-        p->from[w] = k ? tt_exec_bytes(j->e, k, j->e->fetch ? j->e->places[k->peer] : 0) : NULL;
-        if (k && !p->from[w]) {
-            tt_exec_lost(j->e, k->peer);
-            return false;
-        }
+        p->from[w] = k ? k->data : NULL;
         j->reads = j->reads || (k && !k->frame && k->ref.kind != TT_XKIND_WINDOW);
     }
-    return true;
 }
 
 /* An operand whose sender is sent the result at once is given back with it. */
@@ -145,11 +140,11 @@ static uint32_t add_offers(const struct job *j, uint32_t ndst, bool *ret_leased)
 static uint32_t add_window(const struct job *j, uint32_t ndst, uint32_t offered, uint64_t bytes)
 {
     const struct tt_program *p = j->p;
-    if (j->op->group == TT_XNO || j->e->read || bytes < j->e->ref_bytes || p->ops[j->op->group].nsends <= offered)
+    if (j->op->group == TT_XNO || bytes < j->e->ref_bytes || p->ops[j->op->group].nsends <= offered)
         return 0;
     if (tt_direct_owns(j->e->direct, p->to[0], (size_t)bytes))
         return 0;
-    struct tt_xslot key = {.seq = p->seq, .group = j->op->group, .piece = j->piece << 16 | j->segment, .peer = TT_XNO};
+    struct tt_xslot key = {.program = p, .seq = p->seq, .group = j->op->group, .piece = j->piece << 16 | j->segment, .near = TT_XNO};
     struct tt_xslot *s = tt_exec_window_take(j->e, &key, bytes, p->ops[j->op->group].nsends);
     if (s)
         p->to[ndst] = tt_exec_window_at(j->e, s);
@@ -167,6 +162,7 @@ static void combine(const struct job *j, const struct tt_xfrag *f, uint64_t at, 
         p->to[i] = (char *)p->to[i] + at;
     const struct tt_reduce r = {.dtype = p->dtype,
                                 .redop = p->redop,
+                                .user = p->user.fn ? &p->user : NULL,
                                 .nsrc = j->op->width - 1,
                                 .ndst = ndst,
                                 .src = p->operands,
@@ -186,8 +182,9 @@ static bool reduce_piece(struct job *j)
     struct tt_xfrag f;
     bool leased = false;
     uint64_t at = 0, bytes = tt_xwalk_bytes(&w);
-    if (!get_operands(j) || !tt_xwalk_next(&first, &f))
-        return !j->e->failed;
+    get_operands(j);
+    if (!tt_xwalk_next(&first, &f))
+        return true;
     p->to[0] = tt_xat(p, &f, 0);
     uint32_t offered = add_offers(j, 1, &leased), ndst = 1 + offered;
     uint32_t window = first.want ? 0 : add_window(j, ndst, offered, bytes); /* of several fragments it is sent as bytes */

@@ -2,7 +2,6 @@
  *
  *     memory of the piece        reference    the receiver                        the sender's piece is done
  *     heap (tutti_mem)           HEAP         loads from the sender's memory      with TAKEN
- *     ordinary, e->read          PRIVATE      reads through the kernel            with TAKEN
  *     ordinary                   WINDOW       loads from the sender's window      at once: it was copied there (window.c)
  *
  * With a reference goes what else the peer must know: the place where it may write the result (reduce.c), or that its own operand was
@@ -30,8 +29,11 @@ static struct tt_xslot key_of(const struct tt_xlink *l, uint32_t task)
     const struct tt_program *p = l->program;
     uint32_t i = tt_xtask_op(p, task), group = p->ops[i].group == TT_XNO ? i : p->ops[i].group;
     bool shared = p->ops[i].group != TT_XNO && p->ops[group].nsends > 1;
-    return (struct tt_xslot){
-        .seq = p->seq, .group = group, .piece = l->piece << 16 | (task - i * p->segments), .peer = shared ? TT_XNO : l->peer};
+    return (struct tt_xslot){.program = p,
+                             .seq = p->seq,
+                             .group = group,
+                             .piece = l->piece << 16 | (task - i * p->segments),
+                             .near = shared ? TT_XNO : l->place};
 }
 
 /* How many sends of the piece's group have gone; NULL: it is the only one. */
@@ -69,16 +71,16 @@ tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32
     if (l->place == TT_NO_PLACE || iov->iov_len < e->ref_bytes)
         return TUTTI_ERR_REFUSED;
     bool heap = tt_direct_owns(e->direct, iov->iov_base, iov->iov_len);
-    if (!heap && !e->read && (!e->unit_bytes || iov->iov_len > e->unit_bytes * TT_XUNITS))
-        return TUTTI_ERR_REFUSED;
-    if (!heap && !e->read && take_window(e, l, task, iov, ret))
+    if (heap) {
+        *ret = (struct tt_xref){
+            .at = (uintptr_t)iov->iov_base, .cookie = (uint64_t)(l->program->slot + 1) << 32 | task, .kind = TT_XKIND_HEAP};
         return TUTTI_OK;
-    if (!heap && !e->read)
-        return is_stalled(e) ? TUTTI_ERR_REFUSED : TUTTI_IN_PROGRESS;
-    *ret = (struct tt_xref){.at = (uintptr_t)iov->iov_base,
-                            .cookie = (uint64_t)(l->program->slot + 1) << 32 | task,
-                            .kind = heap ? TT_XKIND_HEAP : TT_XKIND_PRIVATE};
-    return TUTTI_OK;
+    }
+    if (!e->unit_bytes || iov->iov_len > e->unit_bytes * TT_XUNITS)
+        return TUTTI_ERR_REFUSED;
+    if (take_window(e, l, task, iov, ret))
+        return TUTTI_OK;
+    return is_stalled(e) ? TUTTI_ERR_REFUSED : TUTTI_IN_PROGRESS;
 }
 
 void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref)
@@ -98,10 +100,10 @@ void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t ta
         (*sent)++;
 }
 
-bool tt_exec_resolve(const struct tt_engine *e, const struct tt_event *ev, uint64_t bytes, struct tt_xkept *ret)
+bool tt_exec_resolve(const struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev, uint64_t bytes, struct tt_xkept *ret)
 {
-    uint32_t place = e->places ? e->places[ev->peer] : TT_NO_PLACE;
-    *ret = (struct tt_xkept){.peer = ev->peer, .bytes = (uint32_t)bytes};
+    uint32_t place = e->places ? e->places[pe->world] : TT_NO_PLACE;
+    *ret = (struct tt_xkept){.pe = pe, .bytes = (uint32_t)bytes};
     if (place == TT_NO_PLACE || ev->bytes != sizeof ret->ref)
         return false;
     memcpy(&ret->ref, ev->data, sizeof ret->ref);
@@ -110,97 +112,68 @@ bool tt_exec_resolve(const struct tt_engine *e, const struct tt_event *ev, uint6
         ret->data = (char *)tt_direct_stream(e->direct, place) + r->at;
     else if (r->kind == TT_XKIND_HEAP)
         ret->data = tt_direct_resolve(e->direct, place, r->at, bytes);
-    return ret->data || (r->kind == TT_XKIND_PRIVATE && e->read);
+    return ret->data;
 }
 
-void tt_exec_lost(struct tt_engine *e, uint32_t peer)
+void tt_exec_lost(struct tt_engine *e, uint32_t world)
 {
-    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = peer, .seq = e->seq});
-}
-
-const void *tt_exec_bytes(struct tt_engine *e, const struct tt_xkept *k, uint32_t which)
-{
-    char *to = e->fetch + (size_t)which * TT_XPIECE;
-    if (k->data)
-        return k->data;
-    return tt_direct_read(e->direct, e->places[k->peer], k->ref.at, to, k->bytes) ? NULL : to;
-}
-
-/* Straight to the destination. */
-static bool read_fragments(struct tt_engine *e, struct tt_program *p, struct tt_xwalk w, const struct tt_xkept *k)
-{
-    struct tt_xfrag f;
-    uint64_t at = k->ref.at;
-    tutti_status st = TUTTI_OK;
-    while (!st && tt_xwalk_next(&w, &f)) {
-        size_t bytes = (size_t)f.elems << p->elem_shift;
-        st = tt_direct_read(e->direct, e->places[k->peer], at, tt_xat(p, &f, 0), bytes);
-        at += bytes;
-    }
-    return st == TUTTI_OK;
+    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = world});
 }
 
 bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *w, const struct tt_xkept *k)
 {
-    bool plain = op->kind == TT_OP_RECV && !op->divides, ok = true;
-    if (!k->data && plain) {
-        ok = read_fragments(e, p, *w, k);
-    } else {
-        const void *data = tt_exec_bytes(e, k, 0);
-        ok = data != NULL;
-        if (ok)
-            tt_xconsume(p, op, w, data);
-    }
-    if (ok && (k->ref.kind == TT_XKIND_WINDOW || !tt_direct_aborted(e->direct)))
+    tt_xconsume(p, op, w, k->data);
+    if (k->ref.kind == TT_XKIND_WINDOW || !tt_direct_aborted(e->direct))
         return true;
-    tt_exec_lost(e, k->peer);
+    tt_exec_lost(e, k->pe->world);
     return false;
 }
 
 /* ---- telling the sender ---- */
-
-static tutti_status tell(struct tt_engine *e, uint32_t peer, const struct tt_program *p, const struct tt_xref *taken)
-{
-    const struct tt_tag tag = {
-        .fingerprint = p ? p->fingerprint : e->fingerprint, .request = p ? p->seq : e->seq, .comm = e->comm, .channel = TT_XCH_TAKEN};
-    return tt_xsend_control(e, peer, &tag, taken, sizeof *taken);
-}
 
 static struct tt_xref taken_of(const struct tt_xkept *k)
 {
     return (struct tt_xref){.extra = k->ref.cookie, .taken_kind = k->ref.kind};
 }
 
-static void forget_slots(struct tt_engine *e, struct tt_xpeer *pe)
+static tutti_status tell(const struct tt_program *p, const struct tt_xkept *k)
 {
-    pe->taken = pe->taken_bytes = 0;
+    const struct tt_xref taken = taken_of(k);
+    const struct tt_tag tag = {.fingerprint = p->fingerprint, .request = p->seq, .comm = k->pe->comm, .channel = TT_XCH_TAKEN};
+    return tt_xsend_control(k->pe, &tag, &taken, sizeof taken);
+}
+
+static void forget_slots(struct tt_engine *e, struct tt_xnear *n)
+{
+    n->taken = n->taken_bytes = 0;
     e->ntaken--;
 }
 
-static void tell_slots(struct tt_engine *e, uint32_t peer)
+static void tell_slots(struct tt_engine *e, struct tt_xnear *n)
 {
-    struct tt_xpeer *pe = &e->peers[peer];
-    const struct tt_xref taken = {.extra = pe->taken, .taken_kind = TT_XKIND_WINDOW};
-    if (tell(e, peer, NULL, &taken) != TUTTI_IN_PROGRESS) /* to a peer that has ended nothing is owed */
-        forget_slots(e, pe);
+    struct tt_xref taken = {.extra = n->taken, .taken_kind = TT_XKIND_WINDOW};
+    const struct tt_tag tag = {.comm = TT_XCOMM_NONE, .channel = TT_XCH_TAKEN};
+    const struct iovec iov = {.iov_base = &taken, .iov_len = sizeof taken};
+    if (e->transport->ops->send(e->transport, n->rank, &tag, &iov, 1, 0) != TUTTI_IN_PROGRESS) /* to a rank that has ended nothing is owed */
+        forget_slots(e, n);
 }
 
 void tt_exec_tell_slots(struct tt_engine *e)
 {
-    for (uint32_t peer = 0; peer < e->size && e->ntaken; peer++)
-        if (e->peers[peer].taken)
-            tell_slots(e, peer);
+    for (uint32_t place = 0; e->ntaken && place < tt_direct_nlocal(e->direct); place++)
+        if (e->near[place].taken)
+            tell_slots(e, &e->near[place]);
 }
 
 /* A slot is told with whatever goes to its owner next, unless the owner may soon need it. */
 static void note_slot(struct tt_engine *e, const struct tt_xkept *k)
 {
-    struct tt_xpeer *pe = &e->peers[k->peer];
-    e->ntaken += pe->taken == 0;
-    pe->taken |= UINT64_C(1) << k->ref.slot;
-    pe->taken_bytes += k->bytes;
-    if (pe->taken_bytes * 4 * (tt_direct_nlocal(e->direct) - 1) >= tt_direct_stream_bytes(e->direct))
-        tell_slots(e, k->peer);
+    struct tt_xnear *n = &e->near[e->places[k->pe->world]];
+    e->ntaken += n->taken == 0;
+    n->taken |= UINT64_C(1) << k->ref.slot;
+    n->taken_bytes += k->bytes;
+    if (n->taken_bytes * 4 * (tt_direct_nlocal(e->direct) - 1) >= tt_direct_stream_bytes(e->direct))
+        tell_slots(e, n);
 }
 
 static struct tt_xoffer *offer_of(const struct tt_xlink *l, uint32_t task)
@@ -213,7 +186,7 @@ static struct tt_xoffer *offer_of(const struct tt_xlink *l, uint32_t task)
 void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task, struct tt_xref *ref)
 {
     const struct tt_xoffer *o = offer_of(l, task);
-    struct tt_xref taken = {.extra = e->peers[l->peer].taken, .taken_kind = TT_XKIND_WINDOW};
+    struct tt_xref taken = {.extra = e->near[l->place].taken, .taken_kind = TT_XKIND_WINDOW};
     if (o && o->debt)
         taken = taken_of(&l->program->refs[o->debt - 1]);
     if (!taken.extra || ref->extra)
@@ -226,7 +199,7 @@ void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t tas
 {
     struct tt_xoffer *o = offer_of(l, task);
     if (ref && ref->taken_kind == TT_XKIND_WINDOW)
-        forget_slots(e, &e->peers[l->peer]);
+        forget_slots(e, &e->near[l->place]);
     if (!o || !o->debt)
         return;
     uint64_t piece = o->debt - 1;
@@ -245,15 +218,14 @@ void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece
     if (k->frame) {
         e->held_bytes -= k->bytes;
         e->transport->ops->release(e->transport,
-                                   &(struct tt_event){.kind = TT_EV_DATA, .peer = k->peer, .bytes = k->bytes, .data = k->data});
+                                   &(struct tt_event){.kind = TT_EV_DATA, .peer = k->pe->world, .bytes = k->bytes, .data = k->data});
         return;
     }
     if (k->ref.kind == TT_XKIND_WINDOW) {
         note_slot(e, k);
         return;
     }
-    const struct tt_xref taken = taken_of(k);
-    if (tell(e, k->peer, p, &taken) != TUTTI_IN_PROGRESS)
+    if (tell(p, k) != TUTTI_IN_PROGRESS)
         return;
     p->pieces[piece] = TT_XOWED;
     e->owing += p->owed++ == 0;
@@ -262,8 +234,7 @@ void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece
 static void pay(struct tt_engine *e, struct tt_program *p)
 {
     for (uint64_t i = 0; i < p->npieces && p->owed; i++) {
-        const struct tt_xref taken = taken_of(&p->refs[i]);
-        if (p->pieces[i] != TT_XOWED || tell(e, p->refs[i].peer, p, &taken) == TUTTI_IN_PROGRESS)
+        if (p->pieces[i] != TT_XOWED || tell(p, &p->refs[i]) == TUTTI_IN_PROGRESS)
             continue;
         p->pieces[i] = TT_XTAKEN;
         e->owing -= --p->owed == 0;
@@ -307,20 +278,26 @@ bool tt_exec_let_go(struct tt_engine *e)
     return true;
 }
 
-void tt_exec_taken(struct tt_engine *e, uint32_t peer, uint32_t seq, const struct tt_xref *ref)
+void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots)
+{
+    for (; slots; slots &= slots - 1)
+        if (!tt_exec_window_taken(e, (uint32_t)__builtin_ctzll(slots)))
+            tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = world});
+}
+
+void tt_exec_taken(struct tt_engine *e, struct tt_xpeer *pe, uint32_t seq, const struct tt_xref *ref)
 {
     uint64_t slot = (ref->extra >> 32) - 1;
     uint32_t task = (uint32_t)ref->extra;
     if (ref->taken_kind == TT_XKIND_WINDOW) {
-        for (uint64_t slots = ref->extra; slots; slots &= slots - 1)
-            if (!tt_exec_window_taken(e, (uint32_t)__builtin_ctzll(slots)))
-                tt_xprotocol(e, peer, seq);
+        tt_exec_taken_slots(e, pe->world, ref->extra);
         return;
     }
     const struct tt_program *p = slot < e->max_requests ? e->slots[slot] : NULL;
-    bool known = p && p->seq == seq && task < p->ntasks && p->tasks[task].left && p->ops[tt_xtask_op(p, task)].kind == TT_OP_SEND;
+    bool known = p && p->context == pe->context && p->seq == seq && task < p->ntasks && p->tasks[task].left &&
+                 p->ops[tt_xtask_op(p, task)].kind == TT_OP_SEND;
     if (known)
-        tt_xsent(e, &(struct tt_event){.kind = TT_EV_SENT, .peer = peer, .cookie = ref->extra});
+        tt_xsent(e, &(struct tt_event){.kind = TT_EV_SENT, .peer = pe->world, .cookie = ref->extra});
     else
-        tt_xprotocol(e, peer, seq);
+        tt_xprotocol(e, pe, seq);
 }

@@ -18,6 +18,7 @@ static void combine(const struct tt_program *p, const struct tt_xfrag *f, const 
     void *const dst[] = {tt_xat(p, f, 0)};
     const struct tt_reduce r = {.dtype = p->dtype,
                                 .redop = p->redop,
+                                .user = p->user.fn ? &p->user : NULL,
                                 .nsrc = nsrc,
                                 .ndst = 1,
                                 .src = src,

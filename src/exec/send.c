@@ -114,18 +114,18 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
         iov[0] = (struct iovec){.iov_base = &ref, .iov_len = sizeof ref};
         n = 1;
     }
-    const struct tt_tag tag = {.fingerprint = p->fingerprint,
+    const struct tt_tag tag = {.fingerprint = p->fingerprint ^ l->out_salt,
                                .request = p->seq,
                                .message = op->message | form << TT_XFORM_SHIFT,
                                .segment = piece << 16 | segment,
-                               .comm = e->comm,
+                               .comm = l->pe->comm,
                                .channel = op->channel};
     uint64_t cookie = form != TT_XFORM_BYTES || bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
-    tutti_status st = e->transport->ops->send(e->transport, l->peer, &tag, iov, n, cookie);
+    tutti_status st = e->transport->ops->send(e->transport, l->pe->world, &tag, iov, n, cookie);
     if (st != TUTTI_OK)
         return st;
-    tt_xcredit_spend(e, l, cost);
-    e->peers[l->peer].stats.bytes_out += bytes;
+    tt_xcredit_spend(l, cost);
+    l->pe->stats.bytes_out += bytes;
     count(p, form);
     if (l->place != TT_NO_PLACE) {
         tt_exec_referred(e, l, task, form == TT_XFORM_REF ? &ref : NULL);
@@ -145,7 +145,7 @@ static bool flush(struct tt_engine *e, struct tt_xlink *l)
         while (l->piece < n) {
             tutti_status st = send_piece(e, l, task);
             if (st != TUTTI_OK && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)
-                tt_xprotocol(e, l->peer, p->seq);
+                tt_xprotocol(e, l->pe, p->seq);
             if (st != TUTTI_OK)
                 return false;
             l->piece++;
@@ -211,16 +211,22 @@ bool tt_xsend_waiting(struct tt_engine *e)
 
 void tt_xsent(struct tt_engine *e, const struct tt_event *ev)
 {
+    if (ev->cookie & TT_XCOOKIE_LETTER) {
+        tt_letter_sent(e, (uint32_t)ev->cookie);
+        return;
+    }
     uint64_t slot = (ev->cookie >> 32) - 1;
     uint32_t task = (uint32_t)ev->cookie;
     struct tt_program *p = slot < e->max_requests ? e->slots[slot] : NULL;
     assert(p && task < p->ntasks && p->tasks[task].left);
+    p->context->moved++;
     piece_done(p, &p->links[p->ops[tt_xtask_op(p, task)].link], task);
     tt_xwork(e, p);
 }
 
-tutti_status tt_xsend_control(struct tt_engine *e, uint32_t peer, const struct tt_tag *tag, const void *payload, size_t bytes)
+tutti_status tt_xsend_control(struct tt_xpeer *pe, const struct tt_tag *tag, const void *payload, size_t bytes)
 {
+    struct tt_transport *t = pe->context->engine->transport;
     const struct iovec iov = {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes};
-    return e->transport->ops->send(e->transport, peer, tag, &iov, bytes ? 1 : 0, 0);
+    return t->ops->send(t, pe->world, tag, &iov, bytes ? 1 : 0, 0);
 }

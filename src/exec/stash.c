@@ -1,212 +1,305 @@
 /* stash.c - pieces of requests that this rank has not started yet.
  *
- * Each peer has a fixed number of blocks; a piece takes as many as it costs (credit.c), chained, and is known by the number of its first
- * block. A sender keeps to its budget, so that there is always room; the slack of one piece, and the engine's deferring of events, cover
- * the moment in which a piece is still being filled although its request has just been started (the credit is given back by then).
+ * A piece takes as many blocks as it costs (credit.c), chained; the first one says what it is. A sender keeps to its budget, so that what
+ * a peer may have here is bounded; the slack of one piece, and the engine's deferring of events, cover the moment in which
+ * a piece is still being filled although its request has just been started (the credit is given back by then).
  *
- * The memory is mapped and touched only when used: peers that are never early cost nothing. */
+ * All peers of all contexts take from one store, which grows when it must and is kept: peers that are never early cost nothing. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "exec/parts.h"
 
-enum { STREAMS = 8 };
+enum { SLAB = 64 }; /* blocks: a piece of the largest length fits into one */
+static_assert(SLAB * TT_XBLOCK >= TT_XPIECE, "growing once makes room");
 
-static size_t peer_bytes(const struct tt_engine *e)
+bool tt_xstash_grow(struct tt_engine *e)
 {
-    size_t one = TT_XBLOCK + sizeof(struct tt_xentry) + sizeof(uint32_t);
-    return (e->stash_blocks * one + 63) / 64 * 64;
-}
-
-tutti_status tt_xstash_make(struct tt_engine *e, struct tutti_error *err)
-{
-    e->stash_blocks = e->budget + STREAMS * tt_xcost(TT_XPIECE);
-    if (__builtin_mul_overflow(peer_bytes(e), (size_t)e->size, &e->stash_bytes))
-        return tt_fail_memory(err, "stash");
-    e->stash = tt_xmap(e->stash_bytes);
-    if (!e->stash)
-        return tt_fail_memory(err, "stash");
-    for (uint32_t i = 0; i < e->size; i++) {
-        struct tt_xpeer *pe = &e->peers[i];
-        pe->blocks = (char *)e->stash + peer_bytes(e) * i;
-        pe->entries = (struct tt_xentry *)(void *)(pe->blocks + (size_t)e->stash_blocks * TT_XBLOCK);
-        pe->block_next = (uint32_t *)(void *)(pe->entries + e->stash_blocks);
-        pe->block_free = pe->entry_first = pe->entry_last = TT_XNO;
+    struct tt_xblock *slab = aligned_alloc(64, SLAB * sizeof *slab);
+    if (!slab || !tt_vec_push(&e->slabs, &slab, 1)) {
+        free(slab);
+        return false;
     }
-    return TUTTI_OK;
+    for (uint32_t i = 0; i < SLAB; i++) {
+        slab[i].next = e->blocks;
+        e->blocks = &slab[i];
+    }
+    e->nblocks += SLAB;
+    return true;
 }
 
 void tt_xstash_free(struct tt_engine *e)
 {
-    tt_xunmap(e->stash, e->stash_bytes);
+    struct tt_xblock **slabs = e->slabs.data;
+    for (size_t i = 0; i < e->slabs.len; i++)
+        free(slabs[i]);
+    tt_vec_free(&e->slabs);
 }
 
-static uint32_t take_block(struct tt_xpeer *pe)
+/* A chain of n blocks, or NULL. */
+static struct tt_xblock *take_blocks(struct tt_engine *e, uint32_t n)
 {
-    uint32_t b = pe->block_free;
-    if (b == TT_XNO)
-        b = pe->block_fresh++;
-    else
-        pe->block_free = pe->block_next[b];
-    pe->blocks_used++;
-    return b;
-}
-
-/* A chain of n blocks, or TT_XNO. */
-static uint32_t take_blocks(const struct tt_engine *e, struct tt_xpeer *pe, uint32_t n)
-{
-    uint32_t first = TT_XNO;
-    if (n > e->stash_blocks - pe->blocks_used)
-        return TT_XNO;
+    struct tt_xblock *first = NULL;
+    if (e->nblocks < n && !tt_xstash_grow(e))
+        return NULL;
+    e->nblocks -= n;
     while (n-- > 0) {
-        uint32_t b = take_block(pe);
-        pe->block_next[b] = first;
+        struct tt_xblock *b = e->blocks;
+        e->blocks = b->next;
+        b->next = first;
         first = b;
     }
     return first;
 }
 
-static void free_blocks(struct tt_xpeer *pe, uint32_t first)
+static void free_blocks(struct tt_engine *e, struct tt_xblock *first)
 {
-    while (first != TT_XNO) {
-        uint32_t next = pe->block_next[first];
-        pe->block_next[first] = pe->block_free;
-        pe->block_free = first;
-        pe->blocks_used--;
-        first = next;
+    while (first) {
+        struct tt_xblock *b = first;
+        first = b->next;
+        b->next = e->blocks;
+        e->blocks = b;
+        e->nblocks++;
     }
 }
 
-/* The chain's memory for `bytes` bytes; returns the number of entries. */
-static int chain_places(const struct tt_xpeer *pe, uint32_t first, uint32_t bytes, struct iovec *iov)
+/* The chain's memory for the piece; returns the number of entries. */
+static int chain_places(struct tt_xblock *b, struct iovec *iov)
 {
     int n = 0;
-    for (uint32_t b = first; bytes > 0; b = pe->block_next[b]) {
+    for (uint32_t bytes = b->bytes; bytes > 0; b = b->next) {
         uint32_t part = bytes < TT_XBLOCK ? bytes : TT_XBLOCK;
-        iov[n++] = (struct iovec){.iov_base = pe->blocks + (size_t)b * TT_XBLOCK, .iov_len = part};
+        iov[n++] = (struct iovec){.iov_base = b->data, .iov_len = part};
         bytes -= part;
     }
     return n;
 }
 
-static void append(struct tt_engine *e, struct tt_xpeer *pe, uint32_t entry, const struct tt_event *ev)
+static void copy_in(struct tt_xblock *b, const char *from)
 {
-    pe->entries[entry] =
-        (struct tt_xentry){.tag = ev->tag, .bytes = ev->bytes, .stream = ev->stream, .next = TT_XNO, .filling = ev->kind == TT_EV_HEADER};
-    if (pe->entry_first == TT_XNO)
-        pe->entry_first = entry;
-    else
-        pe->entries[pe->entry_last].next = entry;
-    pe->entry_last = entry;
-    e->stashed++;
-}
-
-/* Takes the entry after `before` (TT_XNO: the first) out of the list. */
-static void unlink_entry(struct tt_engine *e, struct tt_xpeer *pe, uint32_t before, uint32_t entry)
-{
-    uint32_t next = pe->entries[entry].next;
-    if (before == TT_XNO)
-        pe->entry_first = next;
-    else
-        pe->entries[before].next = next;
-    if (pe->entry_last == entry)
-        pe->entry_last = before;
-    e->stashed--;
-}
-
-bool tt_xstash_data(struct tt_engine *e, const struct tt_event *ev)
-{
-    struct tt_xpeer *pe = &e->peers[ev->peer];
     struct iovec iov[TT_IOV_MAX];
-    const char *from = ev->data;
-    if (ev->bytes > TT_XPIECE) {
-        tt_xprotocol(e, ev->peer, ev->tag.request);
-        return true;
-    }
-    uint32_t first = take_blocks(e, pe, tt_xcost(ev->bytes));
-    if (first == TT_XNO)
-        return false;
-    int n = chain_places(pe, first, ev->bytes, iov);
+    int n = chain_places(b, iov);
     for (int i = 0; i < n; i++) {
         memcpy(iov[i].iov_base, from, iov[i].iov_len);
         from += iov[i].iov_len;
     }
-    append(e, pe, first, ev);
-    return true;
 }
 
-bool tt_xstash_accept(struct tt_engine *e, const struct tt_event *ev)
+void tt_xstash_copy(struct tt_xblock *b, char *to)
 {
-    struct tt_xpeer *pe = &e->peers[ev->peer];
     struct iovec iov[TT_IOV_MAX];
-    if (ev->bytes > TT_XPIECE) {
-        tt_xprotocol(e, ev->peer, ev->tag.request);
-        return true;
-    }
-    uint32_t first = take_blocks(e, pe, tt_xcost(ev->bytes));
-    if (first == TT_XNO)
-        return false;
-    int n = chain_places(pe, first, ev->bytes, iov);
-    append(e, pe, first, ev);
-    tutti_status st = e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, n);
-    if (st != TUTTI_OK && st != TUTTI_ERR_IO)
-        tt_xprotocol(e, ev->peer, ev->tag.request);
-    return true;
-}
-
-/* The program gets the piece as if it came now. */
-static void deliver(struct tt_engine *e, struct tt_program *p, uint32_t peer, uint32_t entry)
-{
-    struct tt_xpeer *pe = &e->peers[peer];
-    const struct tt_xentry *en = &pe->entries[entry];
-    struct tt_event ev = {.kind = TT_EV_DATA, .peer = peer, .stream = en->stream, .bytes = en->bytes, .tag = en->tag};
-    struct iovec iov[TT_IOV_MAX];
-    int n = chain_places(pe, entry, en->bytes, iov);
-    char *to = e->gather;
-    ev.data = n == 1 ? iov[0].iov_base : to;
-    for (int i = 0; i < n && n > 1; i++) {
+    int n = chain_places(b, iov);
+    for (int i = 0; i < n; i++) {
         memcpy(to, iov[i].iov_base, iov[i].iov_len);
         to += iov[i].iov_len;
     }
-    tt_xreceive_bytes(e, p, &ev);
-    free_blocks(pe, entry);
 }
 
-void tt_xstash_received(struct tt_engine *e, const struct tt_event *ev)
+/* Blocks for the piece that came; NULL: there are none. */
+static struct tt_xblock *begin(struct tt_engine *e, const struct tt_event *ev)
 {
-    struct tt_xpeer *pe = &e->peers[ev->peer];
-    struct tt_program *p = tt_xfind(e, ev->tag.request);
-    uint32_t before = TT_XNO, i = pe->entry_first;
-    while (i != TT_XNO && !(pe->entries[i].filling && pe->entries[i].stream == ev->stream)) {
-        before = i;
-        i = pe->entries[i].next;
+    struct tt_xblock *b = take_blocks(e, tt_xcost(ev->bytes));
+    if (!b)
+        return NULL;
+    b->tag = ev->tag;
+    b->bytes = ev->bytes;
+    b->stream = ev->stream;
+    b->filling = ev->kind == TT_EV_HEADER;
+    b->later = NULL;
+    return b;
+}
+
+/* The same for a member, which has its bound. */
+static struct tt_xblock *append(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_engine *e = pe->context->engine;
+    uint32_t cost = tt_xcost(ev->bytes);
+    struct tt_xblock *b = pe->blocks_used + cost > e->stash_blocks ? NULL : begin(e, ev);
+    if (!b)
+        return NULL;
+    pe->blocks_used += cost;
+    if (pe->stash)
+        pe->stash_last->later = b;
+    else
+        pe->stash = b;
+    pe->stash_last = b;
+    pe->context->stashed++;
+    return b;
+}
+
+/* Takes the piece after `before` (NULL: the first) out of the list. */
+static void unlink_piece(struct tt_xpeer *pe, struct tt_xblock *before, struct tt_xblock *b)
+{
+    if (before)
+        before->later = b->later;
+    else
+        pe->stash = b->later;
+    if (pe->stash_last == b)
+        pe->stash_last = before;
+    pe->blocks_used -= tt_xcost(b->bytes);
+    pe->context->stashed--;
+}
+
+bool tt_xstash_data(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    if (ev->bytes > TT_XPIECE) {
+        tt_xprotocol(pe->context->engine, pe, ev->tag.request);
+        return true;
     }
-    if (i == TT_XNO) {
-        tt_xprotocol(e, ev->peer, ev->tag.request);
+    struct tt_xblock *b = append(pe, ev);
+    if (b)
+        copy_in(b, ev->data);
+    return b != NULL;
+}
+
+static void fill(struct tt_engine *e, const struct tt_event *ev, struct tt_xblock *b)
+{
+    struct iovec iov[TT_IOV_MAX];
+    tutti_status st = e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, chain_places(b, iov));
+    if (st != TUTTI_OK && st != TUTTI_ERR_IO)
+        tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
+}
+
+bool tt_xstash_accept(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_engine *e = pe->context->engine;
+    if (ev->bytes > TT_XPIECE) {
+        tt_xprotocol(e, pe, ev->tag.request);
+        return true;
+    }
+    struct tt_xblock *b = append(pe, ev);
+    if (b) {
+        pe->filling++;
+        fill(e, ev, b);
+    }
+    return b != NULL;
+}
+
+/* The program gets the piece as if it came now. */
+static void deliver(struct tt_xpeer *pe, struct tt_program *p, struct tt_xblock *b)
+{
+    struct tt_engine *e = pe->context->engine;
+    struct tt_event ev = {.kind = TT_EV_DATA, .peer = pe->world, .stream = b->stream, .bytes = b->bytes, .tag = b->tag};
+    ev.data = b->bytes <= TT_XBLOCK ? b->data : e->gather;
+    if (b->bytes > TT_XBLOCK)
+        tt_xstash_copy(b, e->gather);
+    tt_xreceive_bytes(pe, p, &ev);
+    free_blocks(e, b);
+}
+
+void tt_xstash_received(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_program *p = tt_xfind(pe->context, ev->tag.request);
+    struct tt_xblock *before = NULL, *b = pe->stash;
+    while (b && !(b->filling && b->stream == ev->stream)) {
+        before = b;
+        b = b->later;
+    }
+    if (!b) {
+        tt_xprotocol(pe->context->engine, pe, ev->tag.request);
         return;
     }
-    pe->entries[i].filling = false;
+    b->filling = false;
     if (!p)
         return;
-    unlink_entry(e, pe, before, i);
-    deliver(e, p, ev->peer, i);
+    unlink_piece(pe, before, b);
+    deliver(pe, p, b);
 }
 
-static void take_from(struct tt_engine *e, struct tt_program *p, uint32_t peer)
+static void take_from(struct tt_xpeer *pe, struct tt_program *p)
 {
-    struct tt_xpeer *pe = &e->peers[peer];
-    for (uint32_t before = TT_XNO, i = pe->entry_first, next; i != TT_XNO && !e->failed; i = next) {
-        next = pe->entries[i].next;
-        if (pe->entries[i].tag.request != p->seq || pe->entries[i].filling) {
-            before = i;
+    const struct tt_engine *e = pe->context->engine;
+    for (struct tt_xblock *before = NULL, *b = pe->stash, *later; b && !e->failed; b = later) {
+        later = b->later;
+        if (b->tag.request != p->seq || b->filling) {
+            before = b;
             continue;
         }
-        unlink_entry(e, pe, before, i);
-        deliver(e, p, peer, i);
+        unlink_piece(pe, before, b);
+        deliver(pe, p, b);
     }
 }
 
-void tt_xstash_take(struct tt_engine *e, struct tt_program *p)
+void tt_xstash_take(struct tt_program *p)
 {
-    for (uint32_t peer = 0; peer < e->size && e->stashed && !e->failed; peer++)
-        take_from(e, p, peer);
+    const struct tt_context *x = p->context;
+    for (uint32_t r = 0; r < x->n && x->stashed && !x->engine->failed; r++)
+        if (x->peers[r])
+            take_from(x->peers[r], p);
+}
+
+/* ---- letters ---- */
+
+struct tt_xblock *tt_xstash_keep(struct tt_engine *e, const struct tt_event *ev)
+{
+    struct tt_xblock *b = begin(e, ev);
+    if (b)
+        copy_in(b, ev->data);
+    return b;
+}
+
+void tt_xstash_give(struct tt_engine *e, struct tt_xblock *b)
+{
+    free_blocks(e, b);
+}
+
+/* ---- what nobody asks for ---- */
+
+static void orphan(struct tt_engine *e, uint32_t world, struct tt_xblock *b)
+{
+    b->tag.request = world;
+    b->later = e->orphans;
+    e->orphans = b;
+}
+
+void tt_xstash_drop(struct tt_xpeer *pe)
+{
+    struct tt_engine *e = pe->context->engine;
+    for (struct tt_xblock *b = pe->stash, *later; b; b = later) {
+        later = b->later;
+        pe->context->stashed--;
+        if (b->filling)
+            orphan(e, pe->world, b);
+        else
+            free_blocks(e, b);
+    }
+    pe->stash = pe->stash_last = NULL;
+    pe->blocks_used = 0;
+}
+
+bool tt_xstash_discard(struct tt_engine *e, const struct tt_event *ev)
+{
+    if (ev->kind == TT_EV_DATA) {
+        e->transport->ops->release(e->transport, ev);
+        return true;
+    }
+    struct tt_xblock *b = ev->bytes > TT_XPIECE ? NULL : begin(e, ev);
+    if (!b)
+        return false;
+    fill(e, ev, b);
+    orphan(e, ev->peer, b);
+    return true;
+}
+
+/* Frees what is being filled by a rank on one stream, or on all. */
+static void bury(struct tt_engine *e, uint32_t world, bool all, uint32_t stream)
+{
+    for (struct tt_xblock **at = &e->orphans, *b = *at; b; b = *at) {
+        if (b->tag.request != world || (!all && b->stream != stream)) {
+            at = &b->later;
+            continue;
+        }
+        *at = b->later;
+        free_blocks(e, b);
+    }
+}
+
+void tt_xstash_discarded(struct tt_engine *e, const struct tt_event *ev)
+{
+    bury(e, ev->peer, false, ev->stream);
+}
+
+void tt_xstash_bereave(struct tt_engine *e, uint32_t world)
+{
+    bury(e, world, true, 0);
 }

@@ -8,13 +8,13 @@
 
 void tt_xstats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes)
 {
-    struct tt_peer_stats *s = &e->peers[l->peer].stats;
+    struct tt_peer_stats *s = &l->pe->stats;
     s->bytes_in += bytes;
     if (!l->heard) {
         l->heard = true;
         s->late_ns += e->idle_ns - l->program->idle_ns;
         if (e->idle_since && e->nlate < TT_XEVENTS)
-            e->late[e->nlate++] = l->peer;
+            e->late[e->nlate++] = s;
         l->first_ns = l->in_pieces > 1 ? tt_now_ns() : 0;
         l->first_bytes = bytes;
     } else if (l->in_left == 0) {
@@ -42,16 +42,22 @@ void tt_xstats_looked(struct tt_engine *e, size_t nevents)
     if (e->idle_since == 0)
         return;
     uint64_t ns = end_idle(e);
-    e->peers[e->events[0].peer].stats.wait_ns += ns;
+    struct tt_context *x = tt_context_find(e, e->events[0].tag.comm);
+    struct tt_xpeer *pe = x ? tt_context_sender(x, e->events[0].peer) : NULL;
+    if (pe)
+        pe->stats.wait_ns += ns;
     while (e->nlate > 0)
-        e->peers[e->late[--e->nlate]].stats.late_ns += ns;
+        e->late[--e->nlate]->late_ns += ns;
 }
 
-void tt_xstats_boxed(struct tt_engine *e, uint32_t peer)
+void tt_xstats_boxed(struct tt_context *x)
 {
-    uint64_t ns = end_idle(e);
-    e->peers[peer].stats.wait_ns += ns;
-    e->peers[peer].stats.late_ns += ns;
+    uint64_t ns = end_idle(x->engine);
+    struct tt_xpeer *pe = tt_context_peer(x, x->box_missing);
+    if (!pe)
+        return;
+    pe->stats.wait_ns += ns;
+    pe->stats.late_ns += ns;
 }
 
 /* What went before a start is no wait for what is started. */
@@ -61,8 +67,8 @@ void tt_xstats_start(struct tt_engine *e, struct tt_program *p)
     p->idle_ns = e->idle_ns;
 }
 
-void tt_engine_stats(const struct tt_engine *e, uint32_t peer, struct tt_peer_stats *ret)
+void tt_context_stats(const struct tt_context *x, uint32_t rank, struct tt_peer_stats *ret)
 {
-    assert(peer < e->size);
-    *ret = e->peers[peer].stats;
+    assert(rank < x->n);
+    *ret = x->peers[rank] ? x->peers[rank]->stats : (struct tt_peer_stats){0};
 }

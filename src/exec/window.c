@@ -27,7 +27,7 @@ struct tt_xslot *tt_exec_window_find(struct tt_engine *e, const struct tt_xslot 
 {
     for (uint64_t busy = ~e->units; busy; busy &= busy - 1) {
         struct tt_xslot *s = &e->slots_out[__builtin_ctzll(busy)];
-        if (s->unsent && s->seq == key->seq && s->group == key->group && s->piece == key->piece)
+        if (s->unsent && s->program == key->program && s->seq == key->seq && s->group == key->group && s->piece == key->piece)
             return s;
     }
     return NULL;
@@ -52,8 +52,8 @@ static uint64_t mask_of(const struct tt_xslot *s)
 static uint32_t *used_by(struct tt_engine *e, const struct tt_xslot *s, uint32_t *ret_most)
 {
     uint32_t peers = tt_direct_nlocal(e->direct) - 1;
-    *ret_most = TT_XUNITS / 2 / (s->peer == TT_XNO || !peers ? 1 : peers);
-    return s->peer == TT_XNO ? &e->shared_units : &e->peers[s->peer].units;
+    *ret_most = TT_XUNITS / 2 / (s->near == TT_XNO || !peers ? 1 : peers);
+    return s->near == TT_XNO ? &e->shared_units : &e->near[s->near].units;
 }
 
 struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key, uint64_t bytes, uint32_t nsends)

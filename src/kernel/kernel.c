@@ -123,7 +123,7 @@ static bool can_stream(const struct tt_reduce *r)
 static bool copied(struct tt_reduce *r)
 {
     r->count *= elem_bytes(r->dtype);
-    r->dtype = TUTTI_U8;
+    r->dtype = TUTTI_I8;
     r->redop = TUTTI_SUM;
     if (r->ndst > 1 || r->nontemporal)
         return false;
@@ -132,15 +132,33 @@ static bool copied(struct tt_reduce *r)
     return true;
 }
 
+static bool is_bitwise(tutti_redop op)
+{
+    return op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
+}
+
 void tt_reduce_run(const struct tt_reduce *reduce)
 {
     struct tt_reduce r = *reduce;
     assert(r.nsrc >= 1 && r.ndst >= 1 && (unsigned)r.dtype < TUTTI_DTYPE_COUNT && (unsigned)r.redop < TUTTI_REDOP_COUNT);
     if (r.count == 0)
         return;
+    if (r.divisor > 1 && tt_dtype_is_integer(r.dtype)) {
+        tt_kernel_average(&r);
+        return;
+    }
     r.nontemporal = r.nontemporal && can_stream(&r);
     if (r.nsrc == 1 && r.divisor <= 1 && copied(&r))
         return;
+    if (r.user && r.nsrc > 1) {
+        tt_kernel_user(&r);
+        return;
+    }
+    if (is_bitwise(r.redop)) {
+        r.count *= elem_bytes(r.dtype);
+        r.dtype = TUTTI_U8;
+    }
+    assert(current()->level->fn[r.dtype][r.redop]); /* tt_redop_fits was asked */
     current()->level->fn[r.dtype][r.redop](&r);
 }
 

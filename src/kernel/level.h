@@ -10,6 +10,10 @@ typedef void tt_kernel_fn(const struct tt_reduce *r);
 struct tt_kernel_level {
     tt_kernel_fn *fn[TUTTI_DTYPE_COUNT][TUTTI_REDOP_COUNT];
 };
+/* user.c: r->user is set, nsrc > 1 */
+void tt_kernel_user(const struct tt_reduce *r);
+/* average.c: integers, divisor > 1 */
+void tt_kernel_average(const struct tt_reduce *r);
 extern const struct tt_kernel_level tt_kernel_generic; /* 16-byte vectors of whatever the compiler's target has: SSE2, NEON, scalars */
 #if defined(__x86_64__)
 extern const struct tt_kernel_level tt_kernel_avx2;

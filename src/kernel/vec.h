@@ -21,6 +21,8 @@ typedef float f32s VECTOR_OF;
 typedef double f64s VECTOR_OF;
 typedef int8_t i8s VECTOR_OF;
 typedef uint8_t u8s VECTOR_OF;
+typedef int16_t i16s VECTOR_OF;
+typedef uint16_t u16s VECTOR_OF;
 typedef int32_t i32s VECTOR_OF;
 typedef uint32_t u32s VECTOR_OF;
 typedef int64_t i64s VECTOR_OF;
@@ -32,16 +34,24 @@ typedef int64_t i64s VECTOR_OF;
 #define ARITH_BF16   f32s
 #define ARITH_I8     u8s
 #define ARITH_U8     u8s
+#define ARITH_I16    u16s
+#define ARITH_U16    u16s
 #define ARITH_I32    u32s
+#define ARITH_U32    u32s
 #define ARITH_I64    vec
+#define ARITH_U64    vec
 #define ORDER_F32    f32s
 #define ORDER_F64    f64s
 #define ORDER_F16    f32s
 #define ORDER_BF16   f32s
 #define ORDER_I8     i8s
 #define ORDER_U8     u8s
+#define ORDER_I16    i16s
+#define ORDER_U16    u16s
 #define ORDER_I32    i32s
+#define ORDER_U32    u32s
 #define ORDER_I64    i64s
+#define ORDER_U64    vec
 #define IS_HALF(t)   ((t) == TUTTI_F16 || (t) == TUTTI_BF16)
 #define IS_FLOAT(t)  ((t) == TUTTI_F32 || (t) == TUTTI_F64 || IS_HALF(t))
 #define SIGN_BITS(t) ((vec){0} + ((t) == TUTTI_F64 ? 0x8000000000000000u : 0x8000000080000000u))

@@ -1,6 +1,6 @@
 /* walk.h - inside src/kernel: the kernel of one data type and one reduction; a template, included once per pair (table.h).
  *
- * Given: TYPE (F32, ...), OP (SUM, PROD, MIN, MAX) and ELEM_BYTES. Positions are byte offsets, the same in every buffer:
+ * Given: TYPE (F32, ...), OP (SUM, PROD, MIN, ...) and ELEM_BYTES. Positions are byte offsets, the same in every buffer:
  *
  *      0        off            4 vectors at a time              end
  *      | edge    | quad | quad | quad | quad | ...  | edge       |
@@ -29,22 +29,12 @@ INLINE struct acc NAME(widen)(vec v)
     return (struct acc){v, v};
 }
 
-/* Lane by lane: no instruction set divides integer vectors. 64 bits hold both the divisor and the lowest dividend. */
-INLINE vec NAME(int_divide)(vec v, uint32_t divisor)
-{
-    ORDER x = (ORDER)v;
-    for (size_t i = 0; i < LANES(x[0]); i++)
-        x[i] = (__typeof__(x[0]))((int64_t)x[i] / (int64_t)divisor); // NOLINT(bugprone-integer-division)
-    return (vec)x;
-}
-
+/* Averages of integers have a way of their own (average.c): here only floats are divided. */
 INLINE vec NAME(finish)(vec v, uint32_t divisor)
 {
     if (T == TUTTI_F64)
         return f64_finish(v, divisor);
-    if (IS_FLOAT(T))
-        return f32_finish(v, divisor);
-    return divisor > 1 ? NAME(int_divide)(v, divisor) : v;
+    return IS_FLOAT(T) ? f32_finish(v, divisor) : v;
 }
 
 INLINE vec NAME(narrow)(struct acc a, uint32_t divisor)
@@ -70,8 +60,37 @@ INLINE vec NAME(greater)(vec a, vec b)
     return pick((vec)((ORDER)a < (ORDER)b), b, a);
 }
 
+/* Truth values: all bits of a lane that is not 0. */
+INLINE vec NAME(truth)(vec v)
+{
+    return (vec)((ARITH)v != 0);
+}
+
+/* The lower bit of every lane, so that a truth value is 1. */
+INLINE vec NAME(as_one)(vec v)
+{
+    return v & (vec)((ARITH){0} + 1);
+}
+
+INLINE vec NAME(logic)(vec a, vec b)
+{
+    if (R == TUTTI_BAND)
+        return a & b;
+    if (R == TUTTI_BOR)
+        return a | b;
+    if (R == TUTTI_BXOR)
+        return a ^ b;
+    if (R == TUTTI_LAND)
+        return NAME(as_one)(NAME(truth)(a) & NAME(truth)(b));
+    if (R == TUTTI_LOR)
+        return NAME(as_one)(NAME(truth)(a | b));
+    return NAME(as_one)(NAME(truth)(a) ^ NAME(truth)(b));
+}
+
 INLINE vec NAME(both)(vec a, vec b)
 {
+    if (R >= TUTTI_BAND)
+        return NAME(logic)(a, b);
     if (R == TUTTI_PROD)
         return (vec)((ARITH)a * (ARITH)b);
     if (R == TUTTI_MIN)
@@ -148,7 +167,7 @@ INLINE struct bits NAME(quad_narrow)(struct quad q, uint32_t divisor)
 INLINE size_t NAME(quads)(const struct tt_reduce *r, uint32_t known, size_t off, size_t end)
 {
     const struct sources s = first_sources(r, known);
-    const uint32_t divisor = IS_FLOAT(T) ? r->divisor : 1, ndst = r->ndst;
+    const uint32_t divisor = r->divisor, ndst = r->ndst;
     const bool stream = r->nontemporal;
     char *const first = r->dst[0];
     for (; end - off >= QUAD_BYTES; off += QUAD_BYTES) {
@@ -197,8 +216,7 @@ static void NAME(run)(const struct tt_reduce *r)
         off = -(uintptr_t)r->dst[0] & 63; /* streams fill whole cache lines */
         NAME(edge)(r, 0, off);
     }
-    if (IS_FLOAT(T) || r->divisor <= 1)
-        off = NAME(quads_by_count)(r, off, end);
+    off = NAME(quads_by_count)(r, off, end);
     NAME(edge)(r, off, end);
     if (r->nontemporal)
         stream_fence();

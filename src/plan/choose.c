@@ -1,7 +1,7 @@
 /* choose.c - which algorithm: the named one, the one a tuning rule fixes, or the fastest of all.
  *
  * auto probes every line of the table, sorts the possible ones by the work of pricing them, and prices cheap ones first until the
- * budget is used up. Work is counted in operations and the budget converted with a fixed constant: the outcome depends on the
+ * budget is used up; before all others what was made for this kind of network. Work is counted in operations and the budget converted with a fixed constant: the outcome depends on the
  * problem and the options alone, never on the speed of a machine, so that ranks that plan by themselves agree. What is left of the
  * budget finds better numbers of segments. The winner has the least time_ps, but what is predicted within 2 % of that is a tie, because the
  * model does not know more: it goes to the fewest messages (each of them costs a host something that a topology may not tell), then to the
@@ -204,6 +204,7 @@ static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_ru
 struct job {
     size_t candidate;
     struct tt_way way;
+    bool home;     /* the algorithm was made for this kind of network */
     bool searched; /* its number of segments is as good as it gets */
 };
 
@@ -211,12 +212,24 @@ static int by_work(const void *a, const void *b)
 {
     const struct job *x = a, *y = b;
 
+    if (x->home != y->home)
+        return x->home ? -1 : 1;
     if (x->way.work != y->way.work)
         return x->way.work < y->way.work ? -1 : 1;
     return x->candidate < y->candidate ? -1 : 1;
 }
 
-/* The possible candidates, cheapest to price first, into jobs[ncandidates]. */
+static bool is_home(const struct tt_algo *al, const struct tt_topo *t)
+{
+    const size_t len = strlen(t->kind);
+
+    for (const char *word = al->home; word && *word; word += strcspn(word, " "), word += *word == ' ')
+        if (strcspn(word, " ") == len && strncmp(word, t->kind, len) == 0)
+            return true;
+    return false;
+}
+
+/* The possible candidates into jobs[ncandidates]: those at home here, then the others, cheapest to price first. */
 static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs, size_t *ret_n, struct tutti_error *err)
 {
     size_t n = 0;
@@ -228,7 +241,7 @@ static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, 
         if (st != TUTTI_OK)
             return st;
         if (!c->refused)
-            jobs[n++] = (struct job){.candidate = i, .way = way};
+            jobs[n++] = (struct job){.candidate = i, .way = way, .home = is_home(c->algo, p->args.topo)};
     }
     qsort(jobs, n, sizeof(*jobs), by_work);
     *ret_n = n;
@@ -426,7 +439,7 @@ static tutti_status choose(struct tt_pricing *p, const struct tt_plan_options *o
     if (st != TUTTI_OK)
         return st;
     rule = o->tuning ? tt_tuning_match(o->tuning, &p->args.problem, bytes) : NULL;
-    if (rule)
+    if (rule && (rule->algo->rank_order || !tt_problem_ordered(&p->args.problem)))
         return choose_tuned(p, rule, tt_tuning_name(o->tuning), plan, err);
     return choose_auto(p, plan, err);
 }

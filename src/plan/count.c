@@ -85,7 +85,7 @@ tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uin
     st = tt_algo_shape(p->algo, &args, &shape, err);
     if (st != TUTTI_OK)
         return st;
-    if (shape.symmetric)
+    if (shape.symmetric || shape.grid)
         st = count_alike(p, &args, &alike, &each, err);
     if (st == TUTTI_OK && alike)
         ops = each * p->problem.ranks;

@@ -36,6 +36,11 @@ const char *tt_tuning_name(const struct tt_tuning *t)
     return t->name;
 }
 
+const struct tt_vec *tt_tuning_list(const struct tt_tuning *t)
+{
+    return &t->rules;
+}
+
 uint64_t tt_tuning_hash(const struct tt_tuning *t)
 {
     return t ? t->hash : 0;
@@ -316,7 +321,7 @@ static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules
 }
 
 /* Identity of the content, for the plan cache; the name belongs to it because explanations quote it. */
-static uint64_t hash_rules(const char *name, const struct tt_vec *rules)
+uint64_t tt_tuning_hash_rules(const char *name, const struct tt_vec *rules)
 {
     uint64_t h = tt_hash_bytes(rules->len, name, strlen(name));
     char options[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
@@ -348,7 +353,7 @@ static tutti_status read_all(struct tt_json_reader *r, const char *name, struct 
         tt_tuning_free(t);
         return st;
     }
-    t->hash = hash_rules(name, &t->rules);
+    t->hash = tt_tuning_hash_rules(name, &t->rules);
     *ret = t;
     return TUTTI_OK;
 }

@@ -119,7 +119,7 @@ static tutti_status count(const struct tt_pricing *p, const struct tt_algo *al, 
     tutti_status st;
 
     if (al->slice && guess <= MAX_COUNTED) {
-        st = count_whole(p, al, shape->symmetric ? 1 : SAMPLES, &counted, err);
+        st = count_whole(p, al, shape->symmetric || shape->grid ? 1 : SAMPLES, &counted, err);
         if (st != TUTTI_OK)
             return st;
         whole = counted > whole ? counted : whole;
@@ -137,21 +137,23 @@ static uint64_t add_sat(uint64_t a, uint64_t b)
 tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al, struct tt_way *ret, struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
+    const struct tt_topo *t = p->args.topo;
     struct tt_shape shape;
     struct tt_way way = {0};
     tutti_status st = tt_algo_shape(al, &p->args, &shape, err);
 
     if (st != TUTTI_OK)
         return st;
-    way.by_symmetry = al->slice && !tt_way_searches_first(p, al) && shape.symmetric && !shape.weights && p->args.topo->rotational;
+    bool symmetric = (shape.symmetric && t->rotational) || (shape.grid && t->toroidal && !t->rotational);
+    way.by_symmetry = al->slice && !tt_way_searches_first(p, al) && symmetric && !shape.weights;
     way.splits = shape.weights ? pr->count > 1 : mul_sat(pr->count, shape.coll == TUTTI_ALL_TO_ALL ? shape.ranks : 1) > shape.chunks;
     st = count(p, al, &shape, &way.whole, err);
     tt_shape_free(&shape);
     if (st != TUTTI_OK)
         return st;
     way.work = way.by_symmetry ? mul_sat(way.whole / pr->ranks, SYMMETRY_COST) : way.whole;
-    way.work = add_sat(way.work, p->args.topo->nlinks); /* every link is set up */
-    way.whole = add_sat(way.whole, p->args.topo->nlinks);
+    way.work = add_sat(way.work, t->nlinks); /* every link is set up */
+    way.whole = add_sat(way.whole, t->nlinks);
     *ret = way;
     return TUTTI_OK;
 }

@@ -25,7 +25,6 @@ tutti_status tt_fuse_optimal(const struct tt_policy_input *in, const uint64_t *r
 void tt_policy_ready(const struct tt_policy_tensor *t, uint32_t n, uint64_t *ready);
 
 /* Whether the policy's launches may run into the next forward pass. */
-bool tt_policy_crosses(enum tt_policy_kind k);
 /* The algorithm that carries a bucket of this kind and size. */
 enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind, uint64_t bytes);
 /* Time of the optimizer for so many bytes. */

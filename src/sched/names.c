@@ -61,7 +61,7 @@ const char *tt_dtype_name(tutti_dtype d)
 
 const char *tt_redop_name(tutti_redop r)
 {
-    return name_at(redop_names, countof(redop_names), (size_t)r);
+    return r == TUTTI_REDOP_COUNT ? "user" : name_at(redop_names, countof(redop_names), (size_t)r);
 }
 
 /* 0 for what is not a data type. */

@@ -55,6 +55,7 @@ static struct head head_of(const struct tt_sched *s, uint32_t rank)
     h.owners = s->shape.owner != NULL;
     h.shape = s->shape;
     h.shape.weights = h.shape.owner = NULL;
+    h.shape.grid = false;
     h.inplace = s->shape.inplace;
     h.symmetric = s->shape.symmetric;
     lay_out(&h, &p);
@@ -108,6 +109,7 @@ static tutti_status take_shape(const char *data, const struct head *h, const str
     s.owner = h->owners ? take_list(data + p->owners, s.chunks) : NULL;
     s.inplace = h->inplace != 0;
     s.symmetric = h->symmetric != 0;
+    s.grid = false;
     s.algo[sizeof s.algo - 1] = s.options[sizeof s.options - 1] = 0;
     if ((h->weights && !s.weights) || (h->owners && !s.owner)) {
         tt_shape_free(&s);

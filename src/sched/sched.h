@@ -80,6 +80,9 @@ struct tt_shape {
     uint32_t *owner;               /* owner[chunk]; NULL: block rule, see tt_shape_owner */
     bool inplace;                  /* IN and OUT may be one memory */
     bool symmetric;                /* messages of rank r are those of rank 0 with ranks shifted by r and chunks by r*chunks/ranks */
+    /* On a torus, where chunk c is part c % (chunks/ranks) of rank c / (chunks/ranks): messages of rank r are those of rank 0 with all
+     * ranks, and the ranks of all chunks, moved along the dimensions by the place of r. For prices; files do not keep it. */
+    bool grid;
     char algo[TT_ALGO_NAME];       /* who made it */
     char options[TT_ALGO_OPTIONS]; /* "k=v,k=v", canonical */
     uint64_t count;                /* made for: elements of the vector, ... */

@@ -1,7 +1,5 @@
-/* types.c - MPI's predefined types and operations in ours.
- *
- * Unsigned integers add and multiply like signed ones of the same width (modulo 2^n), but do not compare like them; complex numbers add
- * like twice as many real ones. What is not in the table is MPI's. */
+/* types.c - MPI's predefined types and operations in ours. Complex numbers add like twice as many real ones. What is not in the table is
+ * MPI's. */
 #include "shim/shim.h"
 
 enum {
@@ -9,51 +7,61 @@ enum {
     PROD = 1 << TUTTI_PROD,
     MIN = 1 << TUTTI_MIN,
     MAX = 1 << TUTTI_MAX,
-    RING = SUM | PROD,
-    ALL = RING | MIN | MAX
+    REAL = SUM | PROD | MIN | MAX,
+    BITS = 1 << TUTTI_BAND | 1 << TUTTI_BOR | 1 << TUTTI_BXOR,
+    TRUTH = 1 << TUTTI_LAND | 1 << TUTTI_LOR | 1 << TUTTI_LXOR,
+    WHOLE = REAL | BITS | TRUTH
 };
 
+enum { MOST = 48 }; /* entries of the table */
 struct entry {
     MPI_Datatype mpi;
     tutti_dtype dtype;
-    uint8_t each, ops;
+    uint8_t each;
+    uint16_t ops;
 };
 
 /* Handles are not constants in every MPI: the table is filled when it is first asked. The order is that of likely use. */
 static size_t fill(struct entry *e)
 {
     size_t n = 0;
-    const tutti_dtype of_int = TUTTI_I32, of_long = sizeof(long) == 8 ? TUTTI_I64 : TUTTI_I32;
-    const struct entry all[] = {
-        {MPI_DOUBLE, TUTTI_F64, 1, ALL},
-        {MPI_FLOAT, TUTTI_F32, 1, ALL},
-        {MPI_INT, of_int, 1, ALL},
-        {MPI_LONG, of_long, 1, ALL},
-        {MPI_DOUBLE_PRECISION, TUTTI_F64, 1, ALL},
-        {MPI_INTEGER, TUTTI_I32, 1, ALL},
-        {MPI_REAL, TUTTI_F32, 1, ALL},
-        {MPI_LONG_LONG, TUTTI_I64, 1, ALL},
-        {MPI_INT64_T, TUTTI_I64, 1, ALL},
-        {MPI_INT32_T, TUTTI_I32, 1, ALL},
-        {MPI_INT8_T, TUTTI_I8, 1, ALL},
-        {MPI_SIGNED_CHAR, TUTTI_I8, 1, ALL},
-        {MPI_UINT8_T, TUTTI_U8, 1, ALL},
-        {MPI_UNSIGNED_CHAR, TUTTI_U8, 1, ALL},
-        {MPI_UNSIGNED, of_int, 1, RING},
-        {MPI_UNSIGNED_LONG, of_long, 1, RING},
-        {MPI_UNSIGNED_LONG_LONG, TUTTI_I64, 1, RING},
-        {MPI_UINT32_T, TUTTI_I32, 1, RING},
-        {MPI_UINT64_T, TUTTI_I64, 1, RING},
-        {MPI_REAL4, TUTTI_F32, 1, ALL},
-        {MPI_REAL8, TUTTI_F64, 1, ALL},
-        {MPI_INTEGER4, TUTTI_I32, 1, ALL},
-        {MPI_INTEGER8, TUTTI_I64, 1, ALL},
+    const bool long64 = sizeof(long) == 8;
+    const struct entry all[MOST] = {
+        {MPI_DOUBLE, TUTTI_F64, 1, REAL},
+        {MPI_FLOAT, TUTTI_F32, 1, REAL},
+        {MPI_INT, TUTTI_I32, 1, WHOLE},
+        {MPI_LONG, long64 ? TUTTI_I64 : TUTTI_I32, 1, WHOLE},
+        {MPI_DOUBLE_PRECISION, TUTTI_F64, 1, REAL},
+        {MPI_INTEGER, TUTTI_I32, 1, WHOLE},
+        {MPI_REAL, TUTTI_F32, 1, REAL},
+        {MPI_LONG_LONG, TUTTI_I64, 1, WHOLE},
+        {MPI_INT64_T, TUTTI_I64, 1, WHOLE},
+        {MPI_INT32_T, TUTTI_I32, 1, WHOLE},
+        {MPI_INT16_T, TUTTI_I16, 1, WHOLE},
+        {MPI_INT8_T, TUTTI_I8, 1, WHOLE},
+        {MPI_SHORT, TUTTI_I16, 1, WHOLE},
+        {MPI_SIGNED_CHAR, TUTTI_I8, 1, WHOLE},
+        {MPI_UINT64_T, TUTTI_U64, 1, WHOLE},
+        {MPI_UINT32_T, TUTTI_U32, 1, WHOLE},
+        {MPI_UINT16_T, TUTTI_U16, 1, WHOLE},
+        {MPI_UINT8_T, TUTTI_U8, 1, WHOLE},
+        {MPI_UNSIGNED_LONG_LONG, TUTTI_U64, 1, WHOLE},
+        {MPI_UNSIGNED_LONG, long64 ? TUTTI_U64 : TUTTI_U32, 1, WHOLE},
+        {MPI_UNSIGNED, TUTTI_U32, 1, WHOLE},
+        {MPI_UNSIGNED_SHORT, TUTTI_U16, 1, WHOLE},
+        {MPI_UNSIGNED_CHAR, TUTTI_U8, 1, WHOLE},
+        {MPI_BYTE, TUTTI_U8, 1, BITS},
+        {MPI_C_BOOL, TUTTI_U8, 1, TRUTH},
+        {MPI_REAL4, TUTTI_F32, 1, REAL},
+        {MPI_REAL8, TUTTI_F64, 1, REAL},
+        {MPI_INTEGER4, TUTTI_I32, 1, WHOLE},
+        {MPI_INTEGER8, TUTTI_I64, 1, WHOLE},
         {MPI_C_FLOAT_COMPLEX, TUTTI_F32, 2, SUM},
         {MPI_C_DOUBLE_COMPLEX, TUTTI_F64, 2, SUM},
         {MPI_COMPLEX, TUTTI_F32, 2, SUM},
         {MPI_DOUBLE_COMPLEX, TUTTI_F64, 2, SUM},
     };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    for (size_t i = 0; i < MOST && all[i].each; i++) {
         int size = 0;
         bool there = all[i].mpi != MPI_DATATYPE_NULL && PMPI_Type_size(all[i].mpi, &size) == MPI_SUCCESS;
         if (there && (size_t)size == all[i].each * tutti_dtype_bytes(all[i].dtype))
@@ -64,7 +72,7 @@ static size_t fill(struct entry *e)
 
 static bool find_type(MPI_Datatype type, struct entry *ret)
 {
-    static struct entry table[32];
+    static struct entry table[MOST];
     static _Atomic size_t filled;
     size_t n = atomic_load_explicit(&filled, memory_order_acquire);
     if (n == 0) { /* two threads may fill it at the same time, with the same values */
@@ -81,7 +89,15 @@ static bool find_type(MPI_Datatype type, struct entry *ret)
 
 static int find_op(MPI_Op op)
 {
-    return op == MPI_SUM ? TUTTI_SUM : op == MPI_MAX ? TUTTI_MAX : op == MPI_MIN ? TUTTI_MIN : op == MPI_PROD ? TUTTI_PROD : -1;
+    const struct {
+        MPI_Op mpi;
+        tutti_redop ours;
+    } all[] = {{MPI_SUM, TUTTI_SUM}, {MPI_MAX, TUTTI_MAX},   {MPI_MIN, TUTTI_MIN},   {MPI_PROD, TUTTI_PROD}, {MPI_LAND, TUTTI_LAND},
+               {MPI_LOR, TUTTI_LOR}, {MPI_LXOR, TUTTI_LXOR}, {MPI_BAND, TUTTI_BAND}, {MPI_BOR, TUTTI_BOR},   {MPI_BXOR, TUTTI_BXOR}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].mpi == op)
+            return (int)all[i].ours;
+    return -1;
 }
 
 bool shim_reduction(MPI_Datatype type, MPI_Op op, struct shim_type *ret_type, tutti_redop *ret_op)

@@ -1,8 +1,10 @@
-/* file_links.c - the two long arrays of a topology file: the links and the nodes of the hierarchy, entry by entry.
+/* file_links.c - the two long arrays of a topology file: links and nodes of the hierarchy.
  *
- * A link is [a, b, bandwidth], [a, b, bandwidth, latency], or [a, b, bandwidth there, bandwidth back, latency, half] cut off anywhere
- * after the third entry. Bandwidths are bytes/s or text such as "10Gbps", latencies picoseconds or text such as "5us"; in the fourth
- * place a number is a bandwidth. Without a latency it is 1 us, without "half" full duplex. */
+ * A link is [a, b, bandwidth], [a, b, bandwidth, latency] or [a, b, bandwidth there, bandwidth back,
+ * latency]; `half` (true or false) may follow a latency. Bandwidths are bytes/s or text such as "10Gbps",
+ * latencies picoseconds or text such as "5us". Without a latency it is 1 us, without half full duplex.
+ * A number in the fourth place can be either; what follows it decides: a latency after it makes it a
+ * bandwidth, otherwise it is the latency. */
 #include "topo/internal.h"
 
 #include "topo/file.h"
@@ -47,7 +49,17 @@ tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err)
 
 /* ---- links ---- */
 
-enum field { FIELD_A, FIELD_B, FIELD_THERE, FIELD_BACK, FIELD_LATENCY, FIELD_HALF, FIELD_END };
+enum field { FIELD_A, FIELD_B, FIELD_THERE, FIELD_FOURTH, FIELD_LATENCY, FIELD_HALF, FIELD_END };
+
+/* What a fourth entry is when it stands alone: a number waits for what follows it. */
+enum fourth { FOURTH_NONE, FOURTH_NUMBER, FOURTH_RATE };
+
+struct entries {
+    struct tt_link link;
+    enum field next;
+    enum fourth fourth;
+    struct tt_json_token number; /* FOURTH_NUMBER: it */
+};
 
 static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, uint32_t *ret, struct tutti_error *err)
 {
@@ -57,10 +69,15 @@ static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *
     return TUTTI_OK;
 }
 
+static bool is_number(const struct tt_json_token *tok)
+{
+    return tok->kind == TT_JSON_INT || tok->kind == TT_JSON_REAL;
+}
+
 static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *tok, double *ret, struct tutti_error *err)
 {
     struct tutti_error why;
-    if (tok->kind == TT_JSON_INT || tok->kind == TT_JSON_REAL) {
+    if (is_number(tok)) {
         *ret = tok->d;
         return TUTTI_OK;
     }
@@ -83,6 +100,14 @@ static tutti_status take_time(struct tt_file *rd, const struct tt_json_token *to
     return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "latency: %.300s", why.text);
 }
 
+static tutti_status take_half(struct tt_file *rd, const struct tt_json_token *tok, bool *ret, struct tutti_error *err)
+{
+    if (tok->kind != TT_JSON_TRUE && tok->kind != TT_JSON_FALSE)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "true (half duplex) or false expected");
+    *ret = tok->kind == TT_JSON_TRUE;
+    return TUTTI_OK;
+}
+
 static bool is_time(const struct tt_json_token *tok)
 {
     double rate;
@@ -91,35 +116,66 @@ static bool is_time(const struct tt_json_token *tok)
            tt_parse_time(tok->text, &ps, NULL) == TUTTI_OK;
 }
 
-/* Takes one entry of a link and moves on to the next field. */
-static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *tok, struct tt_link *l, enum field *field,
-                               struct tutti_error *err)
+static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *tok, struct entries *e, struct tutti_error *err)
 {
-    if (*field == FIELD_BACK && is_time(tok))
-        *field = FIELD_LATENCY;
-    switch ((*field)++) {
-    case FIELD_A:
-        return take_vertex(rd, tok, &l->a, err);
-    case FIELD_B:
-        return take_vertex(rd, tok, &l->b, err);
-    case FIELD_THERE: {
-        tutti_status st = take_rate(rd, tok, &l->bw[0], err);
-        l->bw[1] = l->bw[0];
-        return st;
+    if (is_time(tok)) {
+        e->next = FIELD_HALF;
+        return take_time(rd, tok, &e->link.latency_ps, err);
     }
-    case FIELD_BACK:
-        return take_rate(rd, tok, &l->bw[1], err);
+    e->fourth = is_number(tok) ? FOURTH_NUMBER : FOURTH_RATE;
+    e->number = *tok;
+    return take_rate(rd, tok, &e->link.bw[1], err);
+}
+
+/* No latency follows the fourth entry, so that it has to be the latency itself. */
+static tutti_status settle_fourth(struct tt_file *rd, struct entries *e, struct tutti_error *err)
+{
+    if (e->fourth == FOURTH_NONE)
+        return TUTTI_OK;
+    if (e->fourth == FOURTH_RATE)
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                            "link %u: a latency expected after two bandwidths: [a, b, bandwidth, latency] or "
+                            "[a, b, bandwidth there, bandwidth back, latency]",
+                            rd->t->nlinks);
+    e->fourth = FOURTH_NONE;
+    e->link.bw[1] = e->link.bw[0];
+    return take_time(rd, &e->number, &e->link.latency_ps, err);
+}
+
+static tutti_status take_latency(struct tt_file *rd, const struct tt_json_token *tok, struct entries *e, struct tutti_error *err)
+{
+    if (tok->kind == TT_JSON_TRUE || tok->kind == TT_JSON_FALSE) {
+        tutti_status st = settle_fourth(rd, e, err);
+        e->next = FIELD_END;
+        return st == TUTTI_OK ? take_half(rd, tok, &e->link.half, err) : st;
+    }
+    e->fourth = FOURTH_NONE;
+    return take_time(rd, tok, &e->link.latency_ps, err);
+}
+
+/* Takes one entry of a link and moves on to the next field. */
+static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *tok, struct entries *e, struct tutti_error *err)
+{
+    tutti_status st;
+    switch (e->next++) {
+    case FIELD_A:
+        return take_vertex(rd, tok, &e->link.a, err);
+    case FIELD_B:
+        return take_vertex(rd, tok, &e->link.b, err);
+    case FIELD_THERE:
+        st = take_rate(rd, tok, &e->link.bw[0], err);
+        e->link.bw[1] = e->link.bw[0];
+        return st;
+    case FIELD_FOURTH:
+        return take_fourth(rd, tok, e, err);
     case FIELD_LATENCY:
-        return take_time(rd, tok, &l->latency_ps, err);
+        return take_latency(rd, tok, e, err);
     case FIELD_HALF:
-        l->half = tok->kind == TT_JSON_TRUE;
-        if (tok->kind == TT_JSON_TRUE || tok->kind == TT_JSON_FALSE)
-            return TUTTI_OK;
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "true (half duplex) or false expected");
+        return take_half(rd, tok, &e->link.half, err);
     case FIELD_END:
         break;
     }
-    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link has at most 6 entries");
+    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link has at most 6 entries, and nothing follows half");
 }
 
 /* Ends are checked here, where the position is known, unless "ranks" or "switches" come later in the file. */
@@ -136,20 +192,21 @@ static tutti_status check_link(struct tt_file *rd, const struct tt_link *l, stru
 
 static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
 {
-    struct tt_link l = {.latency_ps = 1000000};
+    struct entries e = {.link.latency_ps = 1000000};
     struct tt_json_token tok;
-    enum field field = FIELD_A;
     tutti_status st;
     while ((st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
-        st = take_field(rd, &tok, &l, &field, err);
+        st = take_field(rd, &tok, &e, err);
         if (st != TUTTI_OK)
             return st;
     }
-    if (st == TUTTI_OK && field < FIELD_BACK)
+    if (st == TUTTI_OK && e.next < FIELD_FOURTH)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link needs at least two vertices and a bandwidth");
     if (st == TUTTI_OK)
-        st = check_link(rd, &l, err);
-    return st == TUTTI_OK ? tt_topo_add_link(rd->t, &l, err) : st;
+        st = settle_fourth(rd, &e, err);
+    if (st == TUTTI_OK)
+        st = check_link(rd, &e.link, err);
+    return st == TUTTI_OK ? tt_topo_add_link(rd->t, &e.link, err) : st;
 }
 
 tutti_status tt_file_links(struct tt_file *rd, struct tutti_error *err)

@@ -185,7 +185,7 @@ uint32_t tt_topo_ports(const struct tt_topo *t, uint32_t rank)
 {
     if (t->ports)
         return t->ports;
-    uint32_t n = t->switches ? 1 : degree(t, rank);
+    uint32_t n = degree(t, rank);
     return n ? n : 1;
 }
 

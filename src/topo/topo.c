@@ -248,6 +248,20 @@ static bool is_rotational(const struct tt_topo *t)
     return uniform(t) && (t->nlinks == 0 || t->links[0].bw[0] == t->links[0].bw[1]);
 }
 
+/* A cable from every rank to the next one along every dimension, and no other; half-duplex ones would need both directions at once. */
+static bool is_toroidal(const struct tt_topo *t)
+{
+    uint64_t links = 0;
+    if (t->routing != TT_ROUTE_GRID || !t->ndims || t->switches || !uniform(t))
+        return false;
+    for (uint32_t d = 0; d < t->ndims; d++) {
+        if (!t->wrap && t->dims[d] > 2)
+            return false;
+        links += t->dims[d] > 2 ? t->ranks : t->dims[d] == 2 ? t->ranks / 2 : 0;
+    }
+    return links == t->nlinks && (!links || (t->links[0].bw[0] == t->links[0].bw[1] && !t->links[0].half));
+}
+
 static uint64_t feed(uint64_t h, uint64_t v)
 {
     return tt_mix64((h ^ v) + UINT64_C(0x9e3779b97f4a7c15));
@@ -318,6 +332,7 @@ tutti_status tt_topo_finish(struct tt_topo *t, struct tt_topo **ret, struct tutt
         return st;
     }
     t->rotational = is_rotational(t);
+    t->toroidal = is_toroidal(t);
     t->hash = hash_of(t);
     *ret = t;
     return TUTTI_OK;

@@ -51,7 +51,8 @@ struct tt_topo {
     uint32_t ndims, dims[TT_TOPO_MAX_DIMS]; /* grids: the last dimension varies fastest in the rank number; else 0 */
     bool wrap;                              /* torus, not mesh */
     bool rotational;      /* renumbering ranks r -> r+1 mod ranks maps the network onto itself (star, ring, full, dln of one speed) */
-    uint32_t ports;       /* messages a rank may have in flight each way; 0: not declared (all links of a direct network, 1 switched) */
+    bool toroidal;        /* moving all ranks along any dimension maps the network onto itself (torus, hypercube of one speed) */
+    uint32_t ports;       /* messages a rank may have in flight each way; 0: not declared, as many as there are, over all its links */
     double gamma;         /* seconds per reduced byte */
     uint64_t overhead_ps; /* host time per message */
     struct tt_memory memory;
@@ -136,8 +137,8 @@ struct tt_topo_floor {
 /* False when the network is not laid out so: switches that are no positions of a loop, or per_rack 0. */
 bool tt_topo_floor(const struct tt_topo *t, uint32_t per_rack, struct tt_topo_floor *ret);
 
-/* Effective injection ports of rank r (declared, or all its links when direct, 1 when switched) and its egress / ingress bytes/s under that
- * limit. */
+/* Injection ports of rank r: declared, or one for each of its links, switches or not. Its egress and ingress
+ * in bytes/s: of its fastest links, as many as it has ports. */
 uint32_t tt_topo_ports(const struct tt_topo *t, uint32_t rank);
 double tt_topo_egress(const struct tt_topo *t, uint32_t rank);
 double tt_topo_ingress(const struct tt_topo *t, uint32_t rank);

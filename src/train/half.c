@@ -86,6 +86,17 @@ void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n)
             h[i] = bf16_narrow(from[i]);
 }
 
+bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n)
+{
+    if (!tt_half(dtype))
+        return false;
+    if (lost)
+        tt_half_narrow_keep(dtype, from, lost, to, n);
+    else
+        tt_half_narrow(dtype, from, to, n);
+    return true;
+}
+
 static float difference(float exact, float rounded)
 {
     float d = exact - rounded;

@@ -122,9 +122,11 @@ void tt_train_launches_free(struct tt_trainer *t);
 void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);                /* by the thread */
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b); /* what of tensor i lies in b */
 double tt_train_squares(struct tt_trainer *t);                                        /* of the own blocks */
+double tt_train_squares_whole(const struct tt_trainer *t); /* of all gradients that will be used */
 
-/* state.c: the f32 copies of f16 and bf16 parameters are taken anew. */
+/* state.c: the f32 copies of f16 and bf16 parameters are taken anew where they do not round to the parameter: all; n elements. */
 void tt_train_masters(struct tt_trainer *t);
+void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n);
 
 /* half.c */
 bool tt_half(tutti_dtype dtype); /* f16 or bf16: n elements of them to f32 and back */
@@ -152,6 +154,7 @@ uint32_t tt_optim_states(enum tt_optimizer kind);
 size_t tt_train_state_each(tutti_dtype dtype); /* bytes of an element of state */
 
 /* thread.c */
+void tt_train_clip(struct tt_trainer *t, double squares); /* norm and clip of this step */
 tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err);
 void tt_train_thread_end(struct tt_trainer *t);
 void tt_train_ring(struct tt_trainer *t);

@@ -45,7 +45,7 @@ static char *mine(struct tt_trainer *t, uint32_t slot, const struct tt_bucket *b
 /* ---- the copy in f32 ---- */
 
 /* Where the copy rounds to the parameter it knows more than the parameter does, and stays. */
-static void widen_some(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n)
+void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n)
 {
     uint16_t rounded[WIDE];
     float wide[WIDE];
@@ -62,13 +62,14 @@ static void widen(struct tt_trainer *t, uint32_t i)
 {
     const struct tt_tensor *x = &t->tensors[i];
     if (!tt_train_sharded(t)) {
-        widen_some(x->v.dtype, x->param, (float *)(void *)(t->state[TT_STATE_MASTER] + x->state_at), x->v.count);
+        tt_train_widen(x->v.dtype, x->param, (float *)(void *)(t->state[TT_STATE_MASTER] + x->state_at), x->v.count);
         return;
     }
     for (uint32_t k = x->first_bucket; k <= x->last_bucket; k++) {
         struct piece p = piece_of(x, &t->buckets[k], t->rank);
         if (p.n)
-            widen_some(x->v.dtype, (const uint16_t *)x->param + p.from, (float *)(void *)mine(t, TT_STATE_MASTER, &t->buckets[k], &p), p.n);
+            tt_train_widen(x->v.dtype, (const uint16_t *)x->param + p.from, (float *)(void *)mine(t, TT_STATE_MASTER, &t->buckets[k], &p),
+                           p.n);
     }
 }
 

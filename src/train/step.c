@@ -125,8 +125,10 @@ tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i)
         return st;
     uint32_t left = atomic_fetch_sub_explicit(&x->left, 1, memory_order_acq_rel);
     if (left == 0 || left > x->v.uses || atomic_load(&x->parts_left) != tt_train_parts(x))
-        return tt_train_blame(t, "tensor %s is ready once more than its %u uses in step %llu", x->v.name, x->v.uses,
-                              (unsigned long long)t->steps);
+        return tt_train_blame(t,
+                              "tensor %s is ready once more than its %u uses in step %llu: backward ran twice before step() "
+                              "(accumulate with sync off, in Python under opt.no_sync())",
+                              x->v.name, x->v.uses, (unsigned long long)t->steps);
     if (left > 1)
         return TUTTI_OK;
     if (x->v.grad)
@@ -236,11 +238,26 @@ tutti_status tt_trainer_average(struct tt_trainer *t)
     return st;
 }
 
+tutti_status tt_trainer_use(struct tt_trainer *t, uint32_t i, bool use)
+{
+    tutti_status st = check_index(t, i, "use");
+    if (st)
+        return st;
+    struct tt_tensor *x = &t->tensors[i];
+    if (!t->averaged)
+        return tt_train_blame(t, "use of tensor %s: it comes between average and step", x->v.name);
+    x->updates += (uint64_t)use - (uint64_t)x->used;
+    x->used = use;
+    return TUTTI_OK;
+}
+
 tutti_status tt_trainer_step(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "step");
     if (!st && !t->averaged)
         st = end_backward(t);
+    else if (!st && t->options.clip_norm > 0) /* of what the caller made of the averages */
+        tt_train_clip(t, tt_train_squares_whole(t));
     if (!st && !tt_train_sharded(t)) /* no update has begun */
         take_groups(t);
     for (uint32_t i = 0; !st && i < t->ntensors; i++) {

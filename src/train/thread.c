@@ -33,12 +33,18 @@ static void fill_gate(struct tt_trainer *t)
         t->gate_data[1 + i] = t->tensors[i].used ? 1 : 0;
 }
 
-static void read_gate(struct tt_trainer *t)
+void tt_train_clip(struct tt_trainer *t, double squares)
 {
     double limit = t->options.clip_norm;
-    t->norm = sqrt(t->gate_data[0]) * fabs(t->scale);
+    t->norm = sqrt(squares) * fabs(t->scale);
+    t->clip = 1;
     if (limit > 0 && !(t->norm + 1e-6 <= limit)) /* not a number stays one */
         t->clip = limit / (t->norm + 1e-6);
+}
+
+static void read_gate(struct tt_trainer *t)
+{
+    tt_train_clip(t, t->gate_data[0]);
     for (uint32_t i = 0; i < t->ntensors; i++) {
         t->tensors[i].used = t->gate_data[1 + i] > 0;
         t->tensors[i].updates -= !t->tensors[i].used;
@@ -91,14 +97,18 @@ static void finish(struct tt_trainer *t, uint32_t k)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* May the next launch in line begin? */
+static bool next_may_start(struct tt_trainer *t)
+{
+    uint32_t head = atomic_load(&t->head);
+    return head < t->nlaunches && may_start(t, &t->launches[head]);
+}
+
 static tutti_status start_all(struct tt_trainer *t, bool *ret_moved)
 {
     tutti_status st = TUTTI_OK;
-    while (!st && !atomic_load(&t->closing) && t->nrunning < t->options.window) {
-        uint32_t head = atomic_load(&t->head);
-        if (head >= t->nlaunches || !may_start(t, &t->launches[head]))
-            break;
-        st = start(t, head);
+    while (!st && t->nrunning < t->options.window && next_may_start(t)) {
+        st = start(t, atomic_load(&t->head));
         *ret_moved = true;
     }
     return st;
@@ -134,9 +144,10 @@ static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
     return over && t->nrunning ? tt_request_overdue(t->launches[t->running[0]].request) : TUTTI_OK;
 }
 
-static bool ended(const struct tt_trainer *t)
+/* A step that is dropped is communicated as far as its gradients allow, so that ranks that close together agree. */
+static bool ended(struct tt_trainer *t)
 {
-    return atomic_load(&t->closing) && (t->nrunning == 0 || atomic_load(&t->failed));
+    return atomic_load(&t->closing) && (atomic_load(&t->failed) || (t->nrunning == 0 && !next_may_start(t)));
 }
 
 /* The communicator's words, and in front what was being communicated. */
@@ -180,7 +191,7 @@ static void *work(void *arg)
 tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err)
 {
     sigset_t all, before; /* signals are the program's */
-    t->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    t->bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (t->bell < 0)
         return tt_fail(err, TUTTI_ERR_IO, "no event descriptor for the trainer's thread");
     sigfillset(&all);
@@ -202,7 +213,7 @@ void tt_train_thread_end(struct tt_trainer *t)
         pthread_join(t->thread, NULL);
     }
     if (t->bell >= 0)
-        close(t->bell);
+        tt_fd_close(t->bell);
     t->bell = -1;
 }
 

@@ -83,6 +83,8 @@ bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size
 tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part);
 tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part); /* parts 0 to `part` */
 tutti_status tt_trainer_average(struct tt_trainer *t); /* before step: waits for the gradients, updates nothing; not on shards */
+/* Between average and step: whether the step updates tensor i, whatever the ranks used. */
+tutti_status tt_trainer_use(struct tt_trainer *t, uint32_t i, bool use);
 tutti_status tt_trainer_step(struct tt_trainer *t);
 tutti_status tt_trainer_flush(struct tt_trainer *t);
 /* What the optimizer keeps of tensor i (state.c): arrays 0, 1, ... with names, whole on every rank. get is collective and flushes; data may
@@ -107,5 +109,6 @@ struct tt_train_launch {
 };
 bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret);
 struct tutti_error tt_trainer_error(struct tt_trainer *t);
+bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n); /* false: not f16, bf16 */
 void tt_trainer_close(struct tt_trainer *t);
 #endif

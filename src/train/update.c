@@ -2,6 +2,8 @@
  * all-gather. A block crosses tensors; each stretch of one tensor is updated with its group's values.
  *
  * The thread that updates blocks is the one that communicates: it looks at the network between two pieces of work. */
+#include <string.h>
+
 #include "train/parts.h"
 
 enum { PIECE = 1 << 16, WIDE = 1024 }; /* elements */
@@ -9,6 +11,20 @@ enum { PIECE = 1 << 16, WIDE = 1024 }; /* elements */
 static double coefficient(const struct tt_trainer *t)
 {
     return t->scale * t->clip;
+}
+
+/* The caller's parameter is the authoritative one: it may have been written since the last step. */
+static void refresh(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size_t state_at)
+{
+    const struct tt_tensor *x = &t->tensors[i];
+    size_t each = tt_dtype_bytes(x->v.dtype);
+    char *param = (char *)x->param + from * each;
+    if (x->v.wide)
+        return;
+    if (x->v.param && x->v.param != x->param)
+        memcpy(param, (char *)x->v.param + from * each, n * each);
+    if (tt_half(x->v.dtype))
+        tt_train_widen(x->v.dtype, (const uint16_t *)(void *)param, (float *)(void *)(t->state[TT_STATE_MASTER] + state_at), n);
 }
 
 /* Elements from..from+n of tensor i. */
@@ -24,6 +40,7 @@ static void update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size
         d.state[TT_STATE_MASTER] = (float *)x->param + from;
         d.param = NULL;
     }
+    refresh(t, i, from, n, state_at);
     if (x->used)
         tt_optim_run(&o, &d);
 }
@@ -72,15 +89,15 @@ static double half_squares(tutti_dtype dtype, const char *data, size_t n)
     return sum;
 }
 
-static double squares(const struct tt_bucket *b, const char *data, size_t n)
+static double squares(tutti_dtype dtype, const char *data, size_t n)
 {
     const float *f = (const void *)data;
     const double *d = (const void *)data;
-    double sum = tt_half(b->dtype) ? half_squares(b->dtype, data, n) : 0;
-    if (b->dtype == TUTTI_F32)
+    double sum = tt_half(dtype) ? half_squares(dtype, data, n) : 0;
+    if (dtype == TUTTI_F32)
         for (size_t i = 0; i < n; i++)
             sum += (double)f[i] * f[i];
-    else if (b->dtype == TUTTI_F64)
+    else if (dtype == TUTTI_F64)
         for (size_t i = 0; i < n; i++)
             sum += d[i] * d[i];
     return sum;
@@ -91,7 +108,16 @@ double tt_train_squares(struct tt_trainer *t)
     double sum = 0;
     for (uint32_t k = 0; k < t->policy->nbuckets; k++) {
         const struct tt_bucket *b = &t->buckets[k];
-        sum += squares(b, t->grads + b->at + b->mine * b->elem_bytes, b->counts[t->rank]);
+        sum += squares(b->dtype, t->grads + b->at + b->mine * b->elem_bytes, b->counts[t->rank]);
     }
+    return sum;
+}
+
+double tt_train_squares_whole(const struct tt_trainer *t)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < t->ntensors; i++)
+        if (t->tensors[i].used)
+            sum += squares(t->tensors[i].v.dtype, t->tensors[i].grad, t->tensors[i].v.count);
     return sum;
 }

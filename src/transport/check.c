@@ -1,13 +1,11 @@
 /* check.c - which ways between processes of this host the kernel allows, and why not. Each is tried with a child process in the part of a
- * second rank: like one rank to another it is no ancestor of the process whose memory it wants (which is what Yama asks for), and has the
- * same user and namespaces. */
+ * second rank, with the same user and namespaces. */
 #include "transport/check.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
@@ -77,49 +75,6 @@ static void check_shm(struct tt_check *ret)
         snprintf(ret->text, sizeof ret->text, "memfd_create works, and other processes map it through /proc/<pid>/fd");
 }
 
-/* ---- reading a peer's ordinary memory: what tt_engine_config.read asks for, which no communicator sets ---- */
-
-struct target {
-    pid_t pid;
-    uint32_t *word;
-};
-
-static int reach(const void *arg)
-{
-    const struct target *t = arg;
-    uint32_t seen = 0;
-    errno = 0;
-    if (tt_direct_copy_from((uint32_t)t->pid, (uintptr_t)t->word, &seen, sizeof seen))
-        return errno ? errno : EIO;
-    return seen == WORD ? 0 : EIO;
-}
-
-/* "ptrace_scope 1", or that there is none. */
-static void yama(char *buf, size_t cap)
-{
-    char value[8] = "";
-    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, value, sizeof value - 1);
-    if (fd >= 0)
-        close(fd);
-    value[n > 0 ? strcspn(value, "\n") : 0] = '\0';
-    snprintf(buf, cap, "%s%s", n > 0 ? "kernel.yama.ptrace_scope is " : "no Yama in this kernel", value);
-}
-
-static void check_read(struct tt_check *ret)
-{
-    static uint32_t word = WORD;
-    struct target t = {.pid = getpid(), .word = &word};
-    char scope[64];
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* as a rank that lets peers read */
-    int error = in_child(reach, &t);
-    prctl(PR_SET_PTRACER, 0, 0, 0, 0);
-    yama(scope, sizeof scope);
-    ret->ok = !error;
-    snprintf(ret->text, sizeof ret->text, "process_vm_readv: %s (%s); not used: ordinary buffers are copied through shared memory",
-             error ? why(error) : "works", scope);
-}
-
 /* ---- the heap of tutti_mem_alloc ---- */
 
 static void check_heap(struct tt_check *ret)
@@ -141,7 +96,7 @@ bool tt_transport_check(size_t i, struct tt_check *ret)
         const char *name;
         bool needed;
         void (*run)(struct tt_check *ret);
-    } checks[] = {{"shared memory", true, check_shm}, {"kernel reads", false, check_read}, {"shared heap", false, check_heap}};
+    } checks[] = {{"shared memory", true, check_shm}, {"shared heap", false, check_heap}};
     if (i >= countof(checks))
         return false;
     *ret = (struct tt_check){.name = checks[i].name, .needed = checks[i].needed};

@@ -1,17 +1,16 @@
 /* direct.c - opening direct access: the layout of the region, and finding out together what the kernel allows.
  *
- *     region   abort line | rank 0: door, 2 boxes, card, lease | rank 1: ... | stages: rank 0 first, second, rank 1 first, ... | streams
+ *     region   abort line | rank 0: door, card, lease | rank 1: ... | lanes of set 0, 1, ... | stages: set 0: rank 0 first, second, ...
+ *              | streams
  *
- * Opening is two rounds of cards. In the first each rank says who it is, shows a word of its private memory and the key of its heap; in the
- * second, having tried to read and to map every other rank, what it can do. What counts is what all can do, so that all choose
- * the same algorithms. After the second round nobody opens a heap any more: its descriptor is closed, and only mappings keep it alive. */
+ * Opening is two rounds of cards. In the first each rank says who it is and shows the key of its heap; in the second,
+ * having tried to map every other rank's, whether it could. What counts is what all can do, so that all choose the same ways. After the second round nobody opens a heap any more: its descriptor is closed, and only mappings keep it alive. */
 #include "transport/direct.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "transport/direct_parts.h"
@@ -22,7 +21,7 @@ static const uint64_t PROBE = 0x7475747469703162;
 
 static size_t control_bytes(uint32_t nlocal)
 {
-    size_t bytes = sizeof(struct tt_direct_shared) + nlocal * sizeof(struct tt_direct_rank);
+    size_t bytes = sizeof(struct tt_direct_shared) + nlocal * (sizeof(struct tt_direct_rank) + TT_BOX_SETS * sizeof(struct tt_direct_lane));
 
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
@@ -39,7 +38,7 @@ size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes)
 {
     if (!nlocal || nlocal > LOCAL_MAX || stage_bytes > STAGE_MAX || stream_bytes > STAGE_MAX)
         return 0;
-    return control_bytes(nlocal) + (size_t)nlocal * (2 * stage_stride(stage_bytes) + stage_stride(stream_bytes));
+    return control_bytes(nlocal) + (size_t)nlocal * (2 * TT_BOX_SETS * stage_stride(stage_bytes) + stage_stride(stream_bytes));
 }
 
 void *tt_direct_stream(const struct tt_direct *d, uint32_t rank)
@@ -67,10 +66,11 @@ static tutti_status check(const struct tt_direct_config *c, struct tutti_error *
 static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
 {
     d->shared = c->region;
+    d->lanes = (struct tt_direct_lane *)(void *)&d->shared->rank[c->nlocal];
     d->stages = (char *)c->region + control_bytes(c->nlocal);
     d->stage_bytes = c->stage_bytes;
     d->stage_stride = stage_stride(c->stage_bytes);
-    d->streams = d->stages + 2 * (size_t)c->nlocal * d->stage_stride;
+    d->streams = d->stages + 2 * (size_t)TT_BOX_SETS * c->nlocal * d->stage_stride;
     d->stream_bytes = c->stream_bytes;
     d->stream_stride = stage_stride(c->stream_bytes);
     d->doors = c->doors ? c->doors : &d->shared->rank[0].door;
@@ -83,17 +83,7 @@ static bool set_up(struct tt_direct *d, const struct tt_direct_config *c)
     d->pid = tt_zalloc(d->n, sizeof *d->pid);
     d->heap = tt_zalloc(d->n, sizeof *d->heap);
     d->heap_base = tt_zalloc(d->n, sizeof *d->heap_base);
-    d->all[0][0] = tt_zalloc(4 * (size_t)d->n, sizeof *d->all[0][0]);
-    if (!d->pid || !d->heap || !d->heap_base || !d->all[0][0])
-        return false;
-    for (unsigned i = 0; i < 4; i++)
-        d->all[i / 2][i % 2] = d->all[0][0] + (size_t)i * d->n;
-    for (uint32_t r = 0; r < d->n; r++)
-        for (unsigned which = 0; which < 2; which++) {
-            d->all[0][which][r] = d->shared->rank[r].box[which].data;
-            d->all[1][which][r] = tt_direct_stage(d, r, which);
-        }
-    return true;
+    return d->pid && d->heap && d->heap_base;
 }
 
 void tt_direct_ring_all(struct tt_direct *d)
@@ -133,8 +123,7 @@ static void introduce(struct tt_direct *d)
     struct tt_direct_card *card = &d->shared->rank[d->me].card;
 
     card->pid = (uint32_t)getpid();
-    card->probe = (uintptr_t)&d->probe;
-    card->probe_value = d->probe;
+    card->probe = d->probe;
     if (d->heap[d->me].base && tt_region_describe(&d->heap[d->me], &card->heap, NULL) == TUTTI_OK) {
         memcpy(d->heap[d->me].base, &d->probe, sizeof d->probe);
         card->heap_base = (uintptr_t)d->heap[d->me].base;
@@ -181,38 +170,27 @@ static tutti_status meet(struct tt_direct *d, uint64_t phase, uint64_t deadline_
     return TUTTI_OK;
 }
 
-static bool try_read(const struct tt_direct_card *peer)
-{
-    uint64_t seen = 0;
-
-    return tt_direct_copy_from(peer->pid, peer->probe, &seen, sizeof seen) == TUTTI_OK && seen == peer->probe_value;
-}
-
 static bool try_map(const struct tt_direct_card *peer, struct tt_region *ret)
 {
     if (!peer->heap_base || tt_region_join(&peer->heap, ret, NULL))
         return false;
     madvise(ret->base, ret->bytes, MADV_DONTDUMP); /* the owner's core file has it */
     madvise(ret->base, ret->bytes, MADV_HUGEPAGE);
-    return memcmp(ret->base, &peer->probe_value, sizeof peer->probe_value) == 0;
+    return memcmp(ret->base, &peer->probe, sizeof peer->probe) == 0;
 }
 
-static uint32_t try_peers(struct tt_direct *d)
+static bool map_peers(struct tt_direct *d)
 {
-    uint32_t can = TT_DIRECT_READS | (d->heap[d->me].base ? (uint32_t)TT_DIRECT_MAPS : 0);
+    bool maps = d->heap[d->me].base != NULL;
 
     for (uint32_t r = 0; r < d->n; r++) {
         const struct tt_direct_card *peer = &d->shared->rank[r].card;
         d->pid[r] = peer->pid;
         d->heap_base[r] = peer->heap_base;
-        if (r == d->me)
-            continue;
-        if (!try_read(peer))
-            can &= ~(uint32_t)TT_DIRECT_READS;
-        if ((can & TT_DIRECT_MAPS) && !try_map(peer, &d->heap[r]))
-            can &= ~(uint32_t)TT_DIRECT_MAPS;
+        if (r != d->me && maps)
+            maps = try_map(peer, &d->heap[r]);
     }
-    return can;
+    return maps;
 }
 
 static void free_heaps(struct tt_direct *d)
@@ -229,16 +207,16 @@ static tutti_status agree(struct tt_direct *d, uint64_t deadline_ns, struct tutt
     status = meet(d, 1, deadline_ns, err);
     if (status)
         return status;
-    d->shared->rank[d->me].card.can = try_peers(d);
+    d->shared->rank[d->me].card.maps = map_peers(d);
     publish_card(d, 2);
     status = meet(d, 2, deadline_ns, err);
     if (status)
         return status;
-    d->can = TT_DIRECT_READS | TT_DIRECT_MAPS;
+    d->has_heap = true;
     for (uint32_t r = 0; r < d->n; r++)
-        d->can &= d->shared->rank[r].card.can;
+        d->has_heap = d->has_heap && d->shared->rank[r].card.maps;
     tt_region_seal(&d->heap[d->me]);
-    if (!(d->can & TT_DIRECT_MAPS))
+    if (!d->has_heap)
         free_heaps(d);
     return TUTTI_OK;
 }
@@ -246,8 +224,9 @@ static tutti_status agree(struct tt_direct *d, uint64_t deadline_ns, struct tutt
 static void tear_down(struct tt_direct *d)
 {
     free_heaps(d);
+    for (uint32_t set = 0; set < TT_BOX_SETS; set++)
+        free(d->boxes[set]);
     tt_vec_free(&d->heap_spans);
-    free(d->all[0][0]);
     free(d->heap_base);
     free(d->heap);
     free(d->pid);
@@ -266,8 +245,6 @@ tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct *
         status = tt_fail_memory(err, "direct access");
         goto out;
     }
-    if (c->let_read)
-        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* fails where there is no Yama to ask */
     tt_direct_heap_make(d, c->heap_bytes);
     status = agree(d, c->deadline_ns, err);
     if (status)
@@ -296,12 +273,7 @@ uint32_t tt_direct_me(const struct tt_direct *d)
     return d->me;
 }
 
-bool tt_direct_can_read(const struct tt_direct *d)
-{
-    return d->can & TT_DIRECT_READS;
-}
-
 bool tt_direct_has_heap(const struct tt_direct *d)
 {
-    return d->can & TT_DIRECT_MAPS;
+    return d->has_heap;
 }

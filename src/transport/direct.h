@@ -6,7 +6,7 @@
  *     boxes     every rank puts a payload, every rank sees all payloads in rank order: tiny ones travel in the control line itself,
  *               small ones in a stage. No trailing barrier: there are two sets, used in turn
  *     memory    heaps that all local ranks map, in which a peer's buffer is an ordinary pointer; a stream area of each rank (exec's
- *               window); reading a peer's ordinary memory through the kernel (process_vm_readv)
+ *               window)
  *     an end    any rank can abort, and leave without a peer that still writes into its heap
  *
  * Ranks are numbered 0 .. nlocal-1 here (places among the local ranks). Only opening and dozing wait; both have a deadline and end at once
@@ -28,7 +28,6 @@ struct tt_direct_config {
     size_t stream_bytes;  /* of the stream area of each rank; the same on all ranks */
     size_t heap_bytes;    /* address space of each rank's heap; 0: as much as the host's memory; SIZE_MAX: no heap */
     bool oversubscribed;  /* more ranks than cores: yield at once instead of spinning */
-    bool let_read;        /* where Yama forbids it, allow processes of the same user to read this one's memory (PR_SET_PTRACER_ANY) */
     uint64_t deadline_ns; /* for opening */
 };
 /* 0 when the numbers are out of range. */
@@ -40,13 +39,11 @@ tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct *
 void tt_direct_close(struct tt_direct *d);
 uint32_t tt_direct_nlocal(const struct tt_direct *d);
 uint32_t tt_direct_me(const struct tt_direct *d);
-/* The same answers on all ranks. */
-bool tt_direct_can_read(const struct tt_direct *d); /* tt_direct_read works between all pairs */
-bool tt_direct_has_heap(const struct tt_direct *d);
+bool tt_direct_has_heap(const struct tt_direct *d); /* the same answer on all ranks */
 
 /* ---- aborting and leaving (direct_quit.c), dozing ---- */
 
-/* Ends tt_direct_open and tt_direct_get of all local ranks, now and later, with TUTTI_ERR_ABORTED. Never blocks; safe in any thread and
+/* Ends tt_direct_open and tt_boxes_get of all local ranks, now and later, with TUTTI_ERR_ABORTED. Never blocks; safe in any thread and
  * signal handler. */
 void tt_direct_abort(struct tt_direct *d);
 bool tt_direct_aborted(const struct tt_direct *d);
@@ -66,31 +63,43 @@ void tt_direct_doze(struct tt_direct *d, uint32_t ticket, uint64_t deadline_ns);
 void tt_direct_doze_end(struct tt_direct *d);
 void tt_direct_rouse(struct tt_direct *d);
 
-/* ---- boxes: payloads of all ranks, side by side (direct_box.c) ---- */
+/* ---- boxes: payloads of some ranks, side by side (direct_box.c) ----
+ *
+ * A group of local ranks that exchange boxes in one order opens one of TT_BOX_SETS sets; groups without a common rank may use the same set
+ * at the same time. Closing is local: a rank's part of the set is free again once nobody can still look at it. */
 
-/* Publishes `bytes` <= tt_direct_box_max bytes of this rank; all ranks call it in the same order with the same size. */
-size_t tt_direct_box_max(const struct tt_direct *d);
-void tt_direct_put(struct tt_direct *d, const void *in, size_t bytes, uint64_t fingerprint);
+enum { TT_BOX_SETS = 32 };
+/* The sets whose part of this rank is free, as bits. All ranks of a group choose from what all of them have said. */
+uint32_t tt_boxes_free_sets(struct tt_direct *d);
+size_t tt_boxes_max(const struct tt_direct *d);
+
+struct tt_boxes;
+struct tt_boxes_config {
+    uint32_t set;
+    uint32_t n, me;         /* ranks of the group, and which of them this one is */
+    const uint32_t *places; /* of the group's ranks in d */
+    uint64_t key;           /* not 0; of no other group that used the set before */
+};
+tutti_status tt_boxes_open(struct tt_direct *d, const struct tt_boxes_config *c, struct tt_boxes **ret, struct tutti_error *err);
+void tt_boxes_close(struct tt_boxes *b); /* accepts NULL */
+/* Publishes `bytes` <= tt_boxes_max bytes of this rank; all ranks of the group call it in the same order with the same size. */
+void tt_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint);
 /* Why there is nothing to get yet, or never. */
-struct tt_direct_blame {
-    uint32_t peer;   /* the first rank that has not put, or that differs */
+struct tt_boxes_blame {
+    uint32_t peer;   /* the first rank of the group that has not put, or that differs */
     uint64_t theirs; /* TUTTI_ERR_DIFFERS: its fingerprint */
 };
 /* What all ranks have put in the same call; ret_all[r] is rank r's payload, valid until this rank's next put. Never waits:
  * TUTTI_IN_PROGRESS while somebody has not put, TUTTI_ERR_DIFFERS when a fingerprint is not ours, TUTTI_ERR_ABORTED. */
-tutti_status tt_direct_get(const struct tt_direct *d, const void *const **ret_all, struct tt_direct_blame *ret_blame);
-/* Would tt_direct_get end? For waits on the own door. */
-bool tt_direct_ready(const struct tt_direct *d);
+tutti_status tt_boxes_get(const struct tt_boxes *b, const void *const **ret_all, struct tt_boxes_blame *ret_blame);
+/* Would tt_boxes_get end? For waits on the own door. */
+bool tt_boxes_ready(const struct tt_boxes *b);
 
 /* ---- memory (direct_mem.c) ---- */
 
 /* The stream area of a rank, aligned to 64 bytes: for one user at a time, which organises all of it. */
 void *tt_direct_stream(const struct tt_direct *d, uint32_t rank);
 size_t tt_direct_stream_bytes(const struct tt_direct *d);
-
-/* Copies from a peer's ordinary memory. TUTTI_ERR_REFUSED when not tt_direct_can_read, TUTTI_ERR_PEER when the peer is gone,
- * TUTTI_ERR_ARG when its memory is not there. */
-tutti_status tt_direct_read(const struct tt_direct *d, uint32_t peer, uint64_t remote, void *local, size_t bytes);
 
 /* Memory that all local ranks can reach, aligned to 64 bytes, zeroed; buffers of different ranks are shifted against each other so that
  * they do not compete for the same cache sets. NULL when there is no heap or it is full. Pairs with tt_direct_heap_free (accepts NULL),

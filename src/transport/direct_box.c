@@ -1,60 +1,174 @@
-/* direct_box.c - boxes: how local ranks exchange small payloads. Four ranks, put number 7 (odd: set 1), rank 2 late:
+/* direct_box.c - boxes: how local ranks exchange small payloads. Four ranks, put number 7 (odd: pair 1), rank 2 late:
  *
- *     set 1    rank 0: 7 a    rank 1: 7 b    rank 2: 5 .    rank 3: 7 d        everybody waits for rank 2's line to say 7
- *     set 0    rank 0: 6 .    rank 1: 6 .    rank 2: 6 .    rank 3: 6 .        nobody writes here before it has seen all of set 1
+ *     pair 1   rank 0: 7 a    rank 1: 7 b    rank 2: 5 .    rank 3: 7 d        everybody waits for rank 2's line to say 7
+ *     pair 0   rank 0: 6 .    rank 1: 6 .    rank 2: 6 .    rank 3: 6 .        nobody writes here before it has seen all of pair 1
  *
  * A rank writes put s+2 into the lines of put s only after it has seen all puts s+1, and a rank puts s+1 only when it has finished reading
  * s: so no line is overwritten while it is read, without a barrier at the end. Cost for p ranks: one line written, p-1 lines read, and
  * the latest is waited for.
  *
  * Publishing is a seq_cst store: that is what the doors need (shm_wait.h), and the exchange it compiles to on x86 also sends the line off
- * at once instead of leaving it in the store buffer behind a loop of loads. */
+ * at once instead of leaving it in the store buffer behind a loop of loads.
+ *
+ * Leaving. Others may still read the last put of a rank that has closed its boxes. Its lane is free when every other rank has closed too:
+ * its lane has another key then. A rank that has seen a put has seen the key before it; a rank that never put has nothing to protect.
+ * Invariant: the lane of a free set says put 0, so that nobody takes an old put for one of the next group. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "transport/direct_parts.h"
 
-size_t tt_direct_box_max(const struct tt_direct *d)
+struct tt_boxes {
+    struct tt_direct *direct;
+    uint32_t set, n, me;
+    uint64_t key, seq; /* seq: of the last put */
+    uint64_t fingerprint;
+    bool staged;               /* the last put was larger than a tiny one */
+    bool closed;               /* waits for the others to close */
+    struct tt_direct_box **box[2]; /* [seq & 1][rank] */
+    const void **all[2][2];    /* [staged][seq & 1][rank]: the payloads */
+    struct tt_door **doors;
+    uint32_t *places;
+};
+
+static struct tt_direct_lane *lane_of(const struct tt_direct *d, uint32_t set, uint32_t place)
+{
+    return &d->lanes[(size_t)set * d->n + place];
+}
+
+/* Where payloads lie that are larger than tiny ones: two stages per rank and set. */
+static void *stage_of(const struct tt_direct *d, uint32_t set, uint32_t place, unsigned which)
+{
+    return d->stages + (2 * ((size_t)set * d->n + place) + which) * d->stage_stride;
+}
+
+size_t tt_boxes_max(const struct tt_direct *d)
 {
     return d->stage_bytes > TT_DIRECT_TINY ? d->stage_bytes : TT_DIRECT_TINY;
 }
 
-void tt_direct_put(struct tt_direct *d, const void *in, size_t bytes, uint64_t fingerprint)
-{
-    unsigned set = ++d->seq & 1;
-    struct tt_direct_box *box = &d->shared->rank[d->me].box[set];
+/* ---- opening and closing ---- */
 
-    assert(bytes <= tt_direct_box_max(d));
-    d->staged = bytes > TT_DIRECT_TINY;
-    d->fingerprint = fingerprint;
-    if (bytes)
-        memcpy(d->staged ? tt_direct_stage(d, d->me, set) : box->data, in, bytes);
-    box->fingerprint = fingerprint;
-    atomic_store(&box->seq, d->seq);
-    tt_direct_ring_all(d);
+/* One block: the structure and its tables. */
+static struct tt_boxes *make(uint32_t n)
+{
+    struct tt_boxes *b = tt_zalloc(1, sizeof *b + (size_t)n * (7 * sizeof(void *) + sizeof(uint32_t)));
+    if (!b)
+        return NULL;
+    char *at = (char *)(b + 1);
+    for (unsigned i = 0; i < 2; i++, at += n * sizeof(void *))
+        b->box[i] = (struct tt_direct_box **)(void *)at;
+    for (unsigned i = 0; i < 4; i++, at += n * sizeof(void *))
+        b->all[i / 2][i % 2] = (const void **)(void *)at;
+    b->doors = (struct tt_door **)(void *)at;
+    b->places = (uint32_t *)(void *)(at + n * sizeof(void *));
+    return b;
 }
 
-tutti_status tt_direct_get(const struct tt_direct *d, const void *const **ret_all, struct tt_direct_blame *ret_blame)
+tutti_status tt_boxes_open(struct tt_direct *d, const struct tt_boxes_config *c, struct tt_boxes **ret, struct tutti_error *err)
 {
-    for (uint32_t r = 0; r < d->n; r++) {
-        const struct tt_direct_box *box = &d->shared->rank[r].box[d->seq & 1];
-        bool there = atomic_load_explicit(&box->seq, memory_order_acquire) >= d->seq;
-        if (there && box->fingerprint == d->fingerprint)
-            continue;
-        *ret_blame = (struct tt_direct_blame){.peer = r, .theirs = there ? box->fingerprint : 0};
-        if (there)
-            return TUTTI_ERR_DIFFERS;
-        return tt_direct_aborted(d) ? TUTTI_ERR_ABORTED : TUTTI_IN_PROGRESS;
+    assert(c->set < TT_BOX_SETS && c->me < c->n && c->key && !d->boxes[c->set]);
+    struct tt_boxes *b = make(c->n);
+    if (!b)
+        return tt_fail_memory(err, "boxes");
+    b->direct = d;
+    b->set = c->set;
+    b->n = c->n;
+    b->me = c->me;
+    b->key = c->key;
+    for (uint32_t r = 0; r < c->n; r++) {
+        struct tt_direct_lane *lane = lane_of(d, c->set, c->places[r]);
+        b->places[r] = c->places[r];
+        b->doors[r] = tt_direct_door(d, c->places[r]);
+        for (unsigned which = 0; which < 2; which++) {
+            b->box[which][r] = &lane->box[which];
+            b->all[0][which][r] = lane->box[which].data;
+            b->all[1][which][r] = stage_of(d, c->set, c->places[r], which);
+        }
     }
-    *ret_all = d->all[d->staged][d->seq & 1];
+    atomic_store(&lane_of(d, c->set, d->me)->key, c->key);
+    d->boxes[c->set] = b;
+    *ret = b;
     return TUTTI_OK;
 }
 
-bool tt_direct_ready(const struct tt_direct *d)
+static bool all_left(const struct tt_boxes *b)
+{
+    for (uint32_t r = 0; b->seq && r < b->n; r++)
+        if (atomic_load(&lane_of(b->direct, b->set, b->places[r])->key) == b->key)
+            return false;
+    return true;
+}
+
+static void reclaim(struct tt_boxes *b)
+{
+    struct tt_direct_lane *lane = lane_of(b->direct, b->set, b->direct->me);
+    atomic_store(&lane->box[0].seq, 0);
+    atomic_store(&lane->box[1].seq, 0);
+    b->direct->boxes[b->set] = NULL;
+    free(b);
+}
+
+void tt_boxes_close(struct tt_boxes *b)
+{
+    if (!b)
+        return;
+    b->closed = true;
+    atomic_store(&lane_of(b->direct, b->set, b->direct->me)->key, 0);
+}
+
+uint32_t tt_boxes_free_sets(struct tt_direct *d)
+{
+    uint32_t bits = 0;
+    for (uint32_t set = 0; set < TT_BOX_SETS; set++) {
+        struct tt_boxes *b = d->boxes[set];
+        if (b && b->closed && all_left(b))
+            reclaim(b);
+        bits |= d->boxes[set] ? 0 : UINT32_C(1) << set;
+    }
+    return bits;
+}
+
+/* ---- exchanging ---- */
+
+void tt_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint)
+{
+    unsigned which = ++b->seq & 1;
+    struct tt_direct_box *box = b->box[which][b->me];
+
+    assert(bytes <= tt_boxes_max(b->direct));
+    b->staged = bytes > TT_DIRECT_TINY;
+    b->fingerprint = fingerprint;
+    if (bytes)
+        memcpy(b->staged ? stage_of(b->direct, b->set, b->direct->me, which) : box->data, in, bytes);
+    box->fingerprint = fingerprint;
+    atomic_store(&box->seq, b->seq);
+    for (uint32_t r = 0; r < b->n; r++)
+        tt_door_ring(b->doors[r], TT_WAKE_DATA);
+}
+
+tutti_status tt_boxes_get(const struct tt_boxes *b, const void *const **ret_all, struct tt_boxes_blame *ret_blame)
+{
+    for (uint32_t r = 0; r < b->n; r++) {
+        const struct tt_direct_box *box = b->box[b->seq & 1][r];
+        bool there = atomic_load_explicit(&box->seq, memory_order_acquire) >= b->seq;
+        if (there && box->fingerprint == b->fingerprint)
+            continue;
+        *ret_blame = (struct tt_boxes_blame){.peer = r, .theirs = there ? box->fingerprint : 0};
+        if (there)
+            return TUTTI_ERR_DIFFERS;
+        return tt_direct_aborted(b->direct) ? TUTTI_ERR_ABORTED : TUTTI_IN_PROGRESS;
+    }
+    *ret_all = b->all[b->staged][b->seq & 1];
+    return TUTTI_OK;
+}
+
+bool tt_boxes_ready(const struct tt_boxes *b)
 {
     uint32_t r = 0;
 
-    while (r < d->n && atomic_load(&d->shared->rank[r].box[d->seq & 1].seq) >= d->seq)
+    while (r < b->n && atomic_load(&b->box[b->seq & 1][r]->seq) >= b->seq)
         r++;
-    return r == d->n || tt_direct_aborted(d);
+    return r == b->n || tt_direct_aborted(b->direct);
 }

@@ -1,15 +1,17 @@
 /* shm_region.c - anonymous shared memory, found through /proc (see shm_region.h).
  *
  * Why not a POSIX shm name: a rank killed between creating and unlinking would leave it behind. Opening /proc/<pid>/fd/<n> needs the same
- * user and a common view of /proc; unlike reading another process's memory it is not affected by Yama's ptrace scope. Invariant: base is
- * NULL exactly when nothing is mapped. */
+ * user and a common view of /proc. Invariant: base is NULL exactly when nothing is mapped. */
 #include "transport/shm_region.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static size_t whole_pages(size_t bytes)
@@ -26,21 +28,52 @@ static void *map(int fd, size_t bytes)
     return base == MAP_FAILED ? NULL : base;
 }
 
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
+/* `ulimit -f` holds for anonymous files too: without this the signal ends the process. */
+static int set_size(int fd, size_t size)
+{
+    sigset_t over, old;
+    int error;
+
+    sigemptyset(&over);
+    sigaddset(&over, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &over, &old);
+    error = ftruncate(fd, (off_t)size) ? errno : 0;
+    if (error == EFBIG && !sigismember(&old, SIGXFSZ))
+        sigtimedwait(&over, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+static tutti_status fail_make(size_t bytes, int error, struct tutti_error *err)
+{
+    struct rlimit l = {0};
+
+    if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &l) == 0 && l.rlim_cur != RLIM_INFINITY)
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "shared memory of %zu bytes cannot be made: files of this process may have %llu bytes, raise ulimit -f", bytes,
+                       (unsigned long long)l.rlim_cur);
+    return tt_fail(err, TUTTI_ERR_MEMORY, "shared memory of %zu bytes cannot be made: %s", bytes, strerror(error));
+}
+
 tutti_status tt_region_make(size_t bytes, struct tt_region *ret, struct tutti_error *err)
 {
     size_t size = whole_pages(bytes);
-    int fd = size ? memfd_create("tutti", MFD_CLOEXEC) : -1;
+    int fd = size ? memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+    int error = fd >= 0 ? set_size(fd, size) : size ? errno : EINVAL;
     void *base = NULL;
 
-    if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
-        base = map(fd, size);
-    if (!base) {
-        int why = size ? errno : EINVAL;
+    if (!error && fcntl(fd, F_ADD_SEALS, SEALS))
+        error = errno;
+    if (!error && !(base = map(fd, size)))
+        error = errno;
+    if (error) {
         if (fd >= 0)
             close(fd);
-        return tt_fail(err, TUTTI_ERR_MEMORY, "cannot make shared memory of %zu bytes: %s", bytes, strerror(why));
+        return fail_make(bytes, error, err);
     }
-    *ret = (struct tt_region){.base = base, .bytes = size, .fd = fd};
+    *ret = (struct tt_region){.base = base, .bytes = size, .fd = tt_fd_own(fd)};
     return TUTTI_OK;
 }
 
@@ -54,26 +87,51 @@ tutti_status tt_region_describe(const struct tt_region *r, struct tt_region_key 
     return TUTTI_OK;
 }
 
+/* Does the descriptor, opened with O_PATH or not, refer to what the key says? */
 static bool is_the_one(int fd, const struct tt_region_key *key)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 && st.st_dev == key->dev && st.st_ino == key->ino && (uint64_t)st.st_size == key->bytes;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == key->dev && st.st_ino == key->ino &&
+           (uint64_t)st.st_size == key->bytes && st.st_uid == geteuid();
+}
+
+/* -1: errno, 0 when it is something else. */
+static int open_memory(const struct tt_region_key *key)
+{
+    char path[64];
+    int fd, look;
+
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", key->pid, key->fd);
+    look = open(path, O_PATH | O_CLOEXEC);
+    if (look < 0)
+        return -1;
+    if (!is_the_one(look, key)) {
+        close(look);
+        errno = 0;
+        return -1;
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", look);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : -1, error = fd >= 0 ? 0 : errno;
+    close(look);
+    if (fd >= 0 && (seals < 0 || (seals & SEALS) != SEALS)) {
+        close(fd);
+        fd = -1;
+    }
+    errno = error;
+    return fd;
 }
 
 tutti_status tt_region_join(const struct tt_region_key *key, struct tt_region *ret, struct tutti_error *err)
 {
-    char path[64];
+    int fd = open_memory(key);
     void *base;
 
-    snprintf(path, sizeof path, "/proc/%u/fd/%d", key->pid, key->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && errno)
+        return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory of process %u cannot be opened: %s", key->pid, strerror(errno));
     if (fd < 0)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory of process %u: %s: %s", key->pid, path, strerror(errno));
-    if (!is_the_one(fd, key)) {
-        close(fd);
-        return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory of process %u: %s is something else", key->pid, path);
-    }
+        return tt_fail(err, TUTTI_ERR_CONNECT, "descriptor %d of process %u is not the shared memory it should be", key->fd, key->pid);
     base = map(fd, (size_t)key->bytes);
     int why = errno;
     close(fd);
@@ -85,8 +143,8 @@ tutti_status tt_region_join(const struct tt_region_key *key, struct tt_region *r
 
 void tt_region_seal(struct tt_region *r)
 {
-    if (r->base && r->fd >= 0)
-        close(r->fd);
+    if (r->base)
+        tt_fd_close(r->fd);
     r->fd = -1;
 }
 

@@ -20,11 +20,13 @@ struct tt_region_key {
     int32_t fd;
 };
 
-/* Zeroed memory of `bytes` (rounded up to pages), not backed until touched. Pairs with tt_region_free. */
+/* Zeroed memory of `bytes` (rounded up to pages), not backed until touched, of a size that nobody can change. Pairs with
+ * tt_region_free. TUTTI_ERR_LIMIT: ulimit -f is too small. */
 tutti_status tt_region_make(size_t bytes, struct tt_region *ret, struct tutti_error *err);
 /* Only before sealing. */
 tutti_status tt_region_describe(const struct tt_region *r, struct tt_region_key *ret, struct tutti_error *err);
-/* Maps the memory of another process (or of this one). TUTTI_ERR_CONNECT with the reason when the kernel does not allow it. */
+/* Maps the memory of another process (or of this one). TUTTI_ERR_CONNECT with the reason when the kernel does not allow it, or when what
+ * the key names is not sealed memory of this user. */
 tutti_status tt_region_join(const struct tt_region_key *key, struct tt_region *ret, struct tutti_error *err);
 /* Nobody can join any more. */
 void tt_region_seal(struct tt_region *r);

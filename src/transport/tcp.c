@@ -68,7 +68,7 @@ static void note_end(struct tt_tcp_sock *s, int error)
 void tt_tcp_end(struct tt_tcp_sock *s, int error)
 {
     tt_tx_drop(s);
-    close(s->fd);
+    tt_fd_close(s->fd);
     s->fd = -1;
     s->rx.state = TT_RX_END;
     s->rx.head = s->rx.tail;
@@ -77,6 +77,16 @@ void tt_tcp_end(struct tt_tcp_sock *s, int error)
     if (error)
         shut_peer(s->t, s->peer);
     tt_tcp_todo(s);
+}
+
+void tt_tcp_altered(struct tt_tcp_sock *s)
+{
+    struct tt_tcp_peer *p = &s->t->peer[s->peer];
+    if (!p->error && s->rx.state != TT_RX_HEADER) {
+        p->known = true;
+        p->bad = s->rx.frame.tag;
+    }
+    tt_tcp_end(s, EBADMSG);
 }
 
 void tt_tcp_break(struct tt_tcp_sock *s, int error)
@@ -92,7 +102,7 @@ static size_t tell_closed(struct tt_tcp_peer *p, uint32_t peer, struct tt_event 
     if (p->live || p->told)
         return 0;
     p->told = true;
-    *ev = (struct tt_event){.kind = TT_EV_CLOSED, .peer = peer, .error = p->error};
+    *ev = (struct tt_event){.kind = TT_EV_CLOSED, .peer = peer, .error = p->error, .known = p->known, .tag = p->bad};
     return 1;
 }
 
@@ -138,6 +148,7 @@ static bool mark(struct tt_tcp_sock *s, uint32_t events)
         return useful;
     if (s->tx.blocked) {
         tt_tx_flush(s);
+        s->t->room = s->t->room || !s->listed;
         return true;
     }
     if (events == EPOLLOUT)
@@ -191,11 +202,12 @@ static size_t tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
 static void tcp_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
-    while (!t->todo_len) {
+    bool found = t->room;
+    while (!t->todo_len && !found) {
         uint64_t now = tt_now_ns();
-        if (now >= deadline_ns || ask(t, deadline_ns - now))
-            return;
+        found = now >= deadline_ns || ask(t, deadline_ns - now);
     }
+    t->room = false;
 }
 
 /* ---- opening and closing ---- */
@@ -206,7 +218,7 @@ static void close_socket(int fd)
     shutdown(fd, SHUT_WR);
     for (int i = 0; i < DRAINS && recv(fd, NULL, 1 << 20, MSG_TRUNC | MSG_DONTWAIT) > 0; i++)
         ;
-    close(fd);
+    tt_fd_close(fd);
 }
 
 static void tcp_close(struct tt_transport *base)
@@ -217,9 +229,10 @@ static void tcp_close(struct tt_transport *base)
             close_socket(t->sock[i].fd);
         tt_tx_free(&t->sock[i].tx);
         tt_rx_free(&t->sock[i].rx);
+        tt_tcp_seal_free(t->sock[i].seal);
     }
     if (t->epoll >= 0)
-        close(t->epoll);
+        tt_fd_close(t->epoll);
     free(t->peer);
     free(t->sock);
     free(t->at);
@@ -245,16 +258,20 @@ static const struct tt_transport_ops tcp_ops = {
     .link = tt_tcp_link,
 };
 
-static tutti_status add_socket(struct tt_tcp *t, struct tt_tcp_sock *s, uint32_t queue, struct tutti_error *err)
+static tutti_status add_socket(struct tt_tcp *t, struct tt_tcp_sock *s, const struct tt_tcp_config *c,
+                               const struct tt_tcp_guard *guard, struct tutti_error *err)
 {
     int one = 1, flags = fcntl(s->fd, F_GETFL);
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = s};
-    tutti_status status = tt_tx_init(&s->tx, queue, err);
+    tutti_status status = tt_tx_init(&s->tx, c->queue ? c->queue : QUEUE, err);
 
     if (!status)
         status = tt_rx_init(&s->rx, err);
+    if (!status && guard && guard->keys.cipher != TT_CIPHER_NONE)
+        status = tt_tcp_seal_open(&guard->keys, &s->seal, err);
     if (status)
         return status;
+    s->rx.checked = guard && guard->checksum && !s->seal;
     if (flags < 0 || fcntl(s->fd, F_SETFL, flags | O_NONBLOCK) || epoll_ctl(t->epoll, EPOLL_CTL_ADD, s->fd, &e))
         return tt_fail(err, TUTTI_ERR_IO, "socket %d to rank %u: %s", s->fd, (unsigned)s->peer, strerror(errno));
     setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* may fail: then the socket has no such delay */
@@ -272,7 +289,7 @@ static tutti_status add_sockets(struct tt_tcp *t, const struct tt_tcp_config *c,
         if (c->fds[i] < 0)
             continue;
         *s = (struct tt_tcp_sock){.t = t, .fd = c->fds[i], .peer = peer, .stripe = (uint32_t)(i / c->size)};
-        tutti_status status = add_socket(t, s, c->queue ? c->queue : QUEUE, err);
+        tutti_status status = add_socket(t, s, c, c->guards ? &c->guards[i] : NULL, err);
         if (status)
             return status;
         t->at[i] = s++;
@@ -293,7 +310,7 @@ static tutti_status make(struct tt_tcp *t, const struct tt_tcp_config *c, struct
     t->todo = tt_zalloc(t->nsock, sizeof(struct tt_tcp_sock *));
     if (!t->peer || !t->sock || !t->at || !t->todo)
         return tt_fail_memory(err, "tcp transport");
-    t->epoll = epoll_create1(EPOLL_CLOEXEC);
+    t->epoll = tt_fd_own(epoll_create1(EPOLL_CLOEXEC));
     if (t->epoll < 0)
         return tt_fail(err, TUTTI_ERR_IO, "epoll: %s", strerror(errno));
     return add_sockets(t, c, err);

@@ -1,5 +1,5 @@
 /* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header), tcp_send.c, tcp_recv.c, tcp_link.c
- * (rates), tcp.c (opening, polling, closing).
+ * (rates), tcp_seal.c (encryption), tcp.c (opening, polling, closing).
  *
  *     transport -- peer --+-- socket (stripe 0) -- queue out (tt_tx), buffer in (tt_rx)
  *                         +-- socket (stripe 1) -- ...
@@ -17,17 +17,23 @@
  *
  *      0 magic u32      4 bytes u32       8 fingerprint u64
  *     16 request u32   20 message u32    24 segment u32     28 comm u16   30 channel u16
- *     32 number u64 (0, 1, 2, .. on each socket)            40 check u64 over bytes 0..39 */
+ *     32 number u64 (0, 1, 2, .. on each socket)            40 check u32 (CRC-32C of the payload, 0 without a guard)
+ *     44 CRC-32C of bytes 0..43 u32
+ *
+ * A sealed socket carries the same without padding, as records (seal.h): the header is one, the payload is cut in
+ * records of TT_TCP_RECORD bytes. Each has a tag behind it; its length follows from the records before. */
 enum { TT_FRAME_HEADER = 48, TT_FRAME_ALIGN = 8 };
 
 struct tt_frame {
     struct tt_tag tag;
     uint32_t bytes;  /* of payload, at most TT_PIECE_MAX */
     uint64_t number; /* of this piece on its socket */
+    uint32_t check;  /* of the payload */
 };
 void tt_frame_encode(const struct tt_frame *f, uint8_t *out); /* TT_FRAME_HEADER bytes */
 /* False when these bytes are not the header of piece `number`. */
 bool tt_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret);
+uint32_t tt_frame_bytes(const uint8_t *header); /* of payload, of a header of ours */
 static inline uint32_t tt_frame_padding(uint32_t bytes)
 {
     return -bytes & (TT_FRAME_ALIGN - 1);
@@ -51,7 +57,7 @@ struct tt_tx {
     uint32_t slots, told, sent, tail;
     uint32_t iovs, iov_head, iov_tail;
     uint32_t copy_head, copy_tail;
-    size_t bytes; /* not yet taken by the kernel */
+    size_t bytes; /* not yet taken by the kernel; sealed ones count until their whole lot is */
     uint64_t number;
     bool blocked; /* the kernel's buffer is full: wait for EPOLLOUT */
     bool armed;   /* EPOLLOUT is asked for */
@@ -72,6 +78,7 @@ struct tt_rx {
     uint32_t held;       /* data events not yet released: they lie before head, and must not move */
     uint32_t skip;       /* padding before the next header */
     uint32_t left;       /* FILL: bytes still to come */
+    uint32_t crc;        /* FILL: of those that came, when checked */
     uint32_t mark;       /* the kernel has news when it has so many bytes */
     int first, count;    /* FILL: entries of `into` in use; one more is kept for the peek */
     enum tt_rx_state state;
@@ -81,6 +88,7 @@ struct tt_rx {
     bool readable; /* the kernel may have bytes (or an end) for us */
     bool hup;      /* an end is known to stand behind the bytes: a short read does not mean empty */
     bool stalled;  /* buffer full of held data */
+    bool checked;  /* payloads have a checksum */
     struct iovec into[TT_IOV_MAX + 1];
 };
 enum { TT_RX_BUFFER = 128 << 10 };
@@ -92,6 +100,8 @@ struct tt_tcp_peer {
     int error;        /* first error of its sockets */
     bool ending;      /* an end or an error was seen: nothing can be sent */
     bool told;        /* TT_EV_CLOSED was delivered */
+    bool known;       /* altered bytes: they belonged to the piece `bad` */
+    struct tt_tag bad;
 };
 
 /* Bytes this rank waited for, by the rate at which they came (tcp_link.c). */
@@ -108,6 +118,7 @@ struct tt_tcp_sock {
     bool listed; /* stands in the to-do list */
     struct tt_tx tx;
     struct tt_rx rx;
+    struct tt_tcp_seal *seal; /* NULL: not encrypted */
     uint64_t starved_ns; /* since when the rest of a payload is waited for; 0: it is not */
     uint32_t starved_bytes;
     struct tt_tcp_rates rates;
@@ -118,6 +129,7 @@ struct tt_tcp {
     int epoll;
     uint32_t stripes, nsock, blocked; /* blocked: queues that wait for EPOLLOUT */
     uint32_t turn;
+    bool room; /* poll has made some in a queue, and no event tells the caller: wait must not sleep */
     struct tt_tcp_peer *peer;
     struct tt_tcp_sock *sock;
     struct tt_tcp_sock **at; /* [stripe * size + peer], NULL where none */
@@ -129,6 +141,8 @@ struct tt_tcp {
 void tt_tcp_todo(struct tt_tcp_sock *s);
 /* The socket is finished: error 0 for an orderly end. The last one of a peer makes TT_EV_CLOSED due. */
 void tt_tcp_end(struct tt_tcp_sock *s, int error);
+/* The piece being received is not what was sent: the end, with its tag. */
+void tt_tcp_altered(struct tt_tcp_sock *s);
 /* Sending failed, but bytes that came before may still be read: the end follows once they are. */
 void tt_tcp_break(struct tt_tcp_sock *s, int error);
 
@@ -138,6 +152,9 @@ void tt_tx_free(struct tt_tx *q);
 tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
                          uint64_t cookie);
 void tt_tx_flush(struct tt_tcp_sock *s);
+/* The first n bytes of the queue have been taken; then: so have whole pieces. */
+void tt_tx_consume(struct tt_tx *q, size_t n);
+void tt_tx_settle(struct tt_tx *q);
 /* Forgets what was not sent; for a broken socket. */
 void tt_tx_drop(struct tt_tcp_sock *s);
 /* Delivers up to max TT_EV_SENT. */
@@ -156,6 +173,29 @@ static inline bool tt_rx_wants(const struct tt_rx *r)
 {
     return r->state != TT_RX_ANNOUNCED && r->state != TT_RX_END && !r->stalled;
 }
+
+/* Room for the frame that begins at head; false: stalled until the held events are released. */
+bool tt_rx_make_room(struct tt_rx *r);
+/* n bytes of the accepted payload have arrived in the caller's places. */
+void tt_rx_filled(struct tt_rx *r, size_t n);
+/* The last byte of it has. */
+void tt_rx_complete(struct tt_tcp_sock *s);
+
+/* ---- encryption (tcp_seal.c) ---- */
+enum { TT_TCP_RECORD = 32 << 10 };
+struct tt_tcp_seal;
+tutti_status tt_tcp_seal_open(const struct tt_seal_keys *k, struct tt_tcp_seal **ret, struct tutti_error *err);
+void tt_tcp_seal_free(struct tt_tcp_seal *e); /* forgets the keys; accepts NULL */
+/* Sends sealed bytes, sealing more when none are left; as send(2), *ret_want is what it tried. */
+ssize_t tt_tcp_seal_send(struct tt_tcp_sock *s, size_t *ret_want);
+void tt_tcp_seal_drop(struct tt_tcp_seal *e); /* what was not sent */
+/* Opens what has come as far as the state needs it; ends the socket when bytes were altered. */
+void tt_tcp_seal_parse(struct tt_tcp_sock *s);
+/* Reads what comes next, as recv(2); *ret_want is what it asked for. */
+ssize_t tt_tcp_seal_read(struct tt_tcp_sock *s, size_t *ret_want);
+bool tt_tcp_seal_partial(const struct tt_tcp_seal *e); /* part of a record has come */
+/* How many bytes must come until the piece in FILL is complete. */
+uint32_t tt_tcp_seal_left(const struct tt_tcp_sock *s);
 
 /* ---- how fast a way is (tcp_link.c) ---- */
 void tt_tcp_starved(struct tt_tcp_sock *s);  /* a payload is not complete, and the kernel has no more of it */

@@ -56,14 +56,28 @@ static void next_frame(struct tt_rx *r)
     r->state = TT_RX_HEADER;
 }
 
+/* Takes padding from the buffer; false: where it is checked, it was altered. */
+static bool skip_padding(struct tt_rx *r)
+{
+    uint32_t have = r->tail - r->head, drop = have < r->skip ? have : r->skip;
+    uint8_t sum = 0;
+
+    for (uint32_t i = 0; i < drop; i++)
+        sum |= r->buf[r->head + i];
+    r->head += drop;
+    r->skip -= drop;
+    return !r->checked || !sum;
+}
+
 /* Takes padding and header from the buffer; true when the state has changed. */
 static bool parse_header(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
-    uint32_t have = r->tail - r->head, drop = have < r->skip ? have : r->skip;
 
-    r->head += drop;
-    r->skip -= drop;
+    if (!skip_padding(r)) {
+        tt_tcp_end(s, EBADMSG);
+        return false;
+    }
     if (r->tail - r->head < TT_FRAME_HEADER)
         return false;
     if (!tt_frame_decode(r->buf + r->head, r->number, &r->frame)) {
@@ -76,11 +90,27 @@ static bool parse_header(struct tt_tcp_sock *s)
     return true;
 }
 
+/* A small payload is in the buffer; false when it is not, or not as it was sent. */
+static bool has_body(struct tt_tcp_sock *s)
+{
+    struct tt_rx *r = &s->rx;
+    if (s->seal)
+        tt_tcp_seal_parse(s);
+    if (r->state != TT_RX_BODY || r->tail - r->head < r->frame.bytes)
+        return false;
+    if (!r->checked || tt_crc32c(0, r->buf + r->head, r->frame.bytes) == r->frame.check)
+        return true;
+    tt_tcp_altered(s);
+    return false;
+}
+
 /* The next event the buffer holds; false when bytes are missing. */
 static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
 {
     struct tt_rx *r = &s->rx;
 
+    if (s->seal)
+        tt_tcp_seal_parse(s);
     if (r->state == TT_RX_FILLED) {
         event(s, TT_EV_RECEIVED, NULL, ret);
         next_frame(r);
@@ -95,7 +125,7 @@ static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
         r->state = TT_RX_ANNOUNCED;
         return true;
     }
-    if (r->tail - r->head < r->frame.bytes)
+    if (!has_body(s))
         return false;
     event(s, TT_EV_DATA, r->buf + r->head, ret);
     r->head += r->frame.bytes;
@@ -122,8 +152,7 @@ static uint32_t free_end(const struct tt_rx *r)
     return r->tail < TT_RX_BUFFER ? TT_RX_BUFFER - r->tail : 0;
 }
 
-/* Room for the frame that begins at head; false: stalled until the held events are released. */
-static bool make_room(struct tt_rx *r)
+bool tt_rx_make_room(struct tt_rx *r)
 {
     uint32_t need = r->state == TT_RX_BODY ? r->frame.bytes : r->skip + TT_FRAME_HEADER;
     bool crowded = r->head + need > TT_RX_BUFFER;
@@ -147,7 +176,7 @@ static bool judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
         r->readable = false;
         return false;
     }
-    bool whole = r->state == TT_RX_HEADER && r->head == r->tail && !s->tx.bytes;
+    bool whole = r->state == TT_RX_HEADER && r->head == r->tail && !s->tx.bytes && !(s->seal && tt_tcp_seal_partial(s->seal));
     if (got < 0)
         tt_tcp_end(s, errno);
     else
@@ -158,7 +187,7 @@ static bool judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
 static void read_ahead(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
-    if (!make_room(r))
+    if (!tt_rx_make_room(r))
         return;
     size_t room = free_end(r), want = r->large && r->state == TT_RX_HEADER ? PEEK : READ_MAX;
     want = want < room ? want : room;
@@ -167,12 +196,13 @@ static void read_ahead(struct tt_tcp_sock *s)
         r->tail += (uint32_t)got;
 }
 
-/* n bytes of the accepted payload have arrived in the caller's places. */
-static void filled(struct tt_rx *r, size_t n)
+void tt_rx_filled(struct tt_rx *r, size_t n)
 {
     r->left -= (uint32_t)n;
     while (n > 0) {
         struct iovec *v = &r->into[r->first];
+        if (r->checked)
+            r->crc = tt_crc32c(r->crc, v->iov_base, n < v->iov_len ? n : v->iov_len);
         if (n < v->iov_len) {
             v->iov_base = (uint8_t *)v->iov_base + n;
             v->iov_len -= n;
@@ -183,6 +213,17 @@ static void filled(struct tt_rx *r, size_t n)
     }
 }
 
+void tt_rx_complete(struct tt_tcp_sock *s)
+{
+    struct tt_rx *r = &s->rx;
+    if (r->checked && r->crc != r->frame.check) {
+        tt_tcp_altered(s);
+        return;
+    }
+    r->state = TT_RX_FILLED;
+    tt_tcp_complete(s);
+}
+
 static void read_payload(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
@@ -191,14 +232,24 @@ static void read_payload(struct tt_tcp_sock *s)
     ssize_t got = readv(s->fd, r->into + r->first, r->count - r->first + (peek > 0));
     bool any = judge(s, got, r->left + peek);
     size_t mine = !any ? 0 : (size_t)got < r->left ? (size_t)got : r->left;
-    filled(r, mine);
+    tt_rx_filled(r, mine);
     r->tail += any ? (uint32_t)((size_t)got - mine) : 0;
-    if (r->left) {
+    if (r->left)
         tt_tcp_starved(s);
-        return;
-    }
-    r->state = TT_RX_FILLED;
-    tt_tcp_complete(s);
+    else
+        tt_rx_complete(s);
+}
+
+static void read_more(struct tt_tcp_sock *s)
+{
+    if (s->seal) {
+        size_t want;
+        ssize_t got = tt_tcp_seal_read(s, &want);
+        judge(s, got, want);
+    } else if (s->rx.state == TT_RX_FILL)
+        read_payload(s);
+    else
+        read_ahead(s);
 }
 
 /* Before news of the socket are waited for. A short payload comes at once, and a mark that is near enough stays: a change is a system
@@ -206,7 +257,8 @@ static void read_payload(struct tt_tcp_sock *s)
 static void set_mark(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
-    uint32_t sure = r->state == TT_RX_FILL && r->frame.bytes > MARK_FRAME ? r->left : 1, want = sure < MARK_MAX ? sure : MARK_MAX;
+    uint32_t left = s->seal ? tt_tcp_seal_left(s) : r->left;
+    uint32_t sure = r->state == TT_RX_FILL && r->frame.bytes > MARK_FRAME ? left : 1, want = sure < MARK_MAX ? sure : MARK_MAX;
     bool fits = r->mark <= want && (want < MARK_MIN || r->mark >= want / 2);
     if (r->readable || !tt_rx_wants(r) || fits)
         return;
@@ -224,10 +276,7 @@ size_t tt_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
             n++;
         if (n == max || !tt_rx_wants(r) || !r->readable || reads == READS_PER_TURN)
             break;
-        if (r->state == TT_RX_FILL)
-            read_payload(s);
-        else
-            read_ahead(s);
+        read_more(s);
     }
     set_mark(s);
     if (tt_rx_wants(r) && (r->readable || n == max))
@@ -261,7 +310,7 @@ static void copy_out(struct tt_rx *r)
         size_t have = r->tail - r->head, n = have < v->iov_len ? have : v->iov_len;
         memcpy(v->iov_base, r->buf + r->head, n);
         r->head += (uint32_t)n;
-        filled(r, n);
+        tt_rx_filled(r, n);
     }
 }
 
@@ -285,10 +334,15 @@ tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t st
     if (r->state != TT_RX_ANNOUNCED || !take_places(r, iov, niov))
         return TUTTI_ERR_ARG;
     r->left = r->frame.bytes;
+    r->crc = 0;
+    r->state = TT_RX_FILL;
     copy_out(r);
-    r->state = r->left ? TT_RX_FILL : TT_RX_FILLED;
-    if (r->left)
+    if (!r->left)
+        tt_rx_complete(s);
+    else
         realign(r);
+    if (s->seal)
+        tt_tcp_seal_parse(s);
     if (r->left && !r->readable)
         tt_tcp_starved(s);
     set_mark(s);

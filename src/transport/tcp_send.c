@@ -6,8 +6,8 @@
  * stays asked for until it proves useless, so that a long stream changes the epoll set once.
  *
  * Invariants: iov[iov_head .. iov_tail) are exactly the unsent bytes of pieces sent..tail; a piece is sent when iov_head passes its
- * iov_end.
- */
+ * iov_end. On a sealed socket bytes leave the ring when they are sealed (tcp_seal.c), and pieces are sent when the sealed
+ * bytes are. */
 #include "transport/tcp.h"
 
 #include <errno.h>
@@ -85,10 +85,8 @@ static void keep_copy(struct tt_tx *q, uint32_t first)
     slot->iov_end = q->iov_tail;
 }
 
-/* The kernel took n bytes. */
-static void consume(struct tt_tx *q, size_t n)
+void tt_tx_consume(struct tt_tx *q, size_t n)
 {
-    q->bytes -= n;
     while (n > 0) {
         struct iovec *v = &q->iov[q->iov_head & (q->iovs - 1)];
         if (n < v->iov_len) {
@@ -99,6 +97,10 @@ static void consume(struct tt_tx *q, size_t n)
         n -= v->iov_len;
         q->iov_head++;
     }
+}
+
+void tt_tx_settle(struct tt_tx *q)
+{
     while (q->sent != q->tail) {
         const struct tt_tcp_slot *s = &q->slot[q->sent & (q->slots - 1)];
         if ((int32_t)(q->iov_head - s->iov_end) < 0)
@@ -137,27 +139,38 @@ void tt_tx_disarm(struct tt_tcp_sock *s)
         s->tx.armed = false;
 }
 
-/* One call for up to IOV_PER_CALL entries that lie side by side in the ring; false: blocked or broken. */
-static bool flush_once(struct tt_tcp_sock *s)
+/* One call for up to IOV_PER_CALL entries that lie side by side in the ring. */
+static ssize_t send_plain(struct tt_tcp_sock *s, size_t *ret_want)
 {
     struct tt_tx *q = &s->tx;
     uint32_t at = q->iov_head & (q->iovs - 1), n = q->iov_tail - q->iov_head;
-    size_t want = 0;
 
     n = n < q->iovs - at ? n : q->iovs - at;
     n = n < IOV_PER_CALL ? n : IOV_PER_CALL;
+    *ret_want = 0;
     for (uint32_t i = 0; i < n; i++)
-        want += q->iov[at + i].iov_len;
+        *ret_want += q->iov[at + i].iov_len;
     struct msghdr m = {.msg_iov = q->iov + at, .msg_iovlen = n};
     ssize_t got = sendmsg(s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (got > 0) {
+        q->bytes -= (size_t)got;
+        tt_tx_consume(q, (size_t)got);
+        tt_tx_settle(q);
+    }
+    return got;
+}
+
+/* False: blocked or broken. */
+static bool flush_once(struct tt_tcp_sock *s)
+{
+    size_t want;
+    ssize_t got = s->seal ? tt_tcp_seal_send(s, &want) : send_plain(s, &want);
     if (got < 0 && errno == EINTR)
         return true;
     if (got < 0 && errno != EAGAIN) {
         tt_tcp_break(s, errno);
         return false;
     }
-    if (got > 0)
-        consume(q, (size_t)got);
     if (got >= 0 && (size_t)got == want)
         return true;
     set_blocked(s, true);
@@ -168,7 +181,7 @@ void tt_tx_flush(struct tt_tcp_sock *s)
 {
     struct tt_tx *q = &s->tx;
     bool ok = s->fd >= 0;
-    while (ok && q->iov_head != q->iov_tail)
+    while (ok && q->bytes)
         ok = flush_once(s);
     if (ok)
         set_blocked(s, false);
@@ -184,6 +197,8 @@ void tt_tx_drop(struct tt_tcp_sock *s)
     q->iov_head = q->iov_tail;
     q->copy_head = q->copy_tail;
     q->bytes = 0;
+    if (s->seal)
+        tt_tcp_seal_drop(s->seal);
     if (q->blocked)
         s->t->blocked--;
     q->blocked = false;
@@ -224,19 +239,23 @@ static struct tt_tcp_sock *shortest(struct tt_tcp *t, uint32_t peer, int niov, s
 }
 
 /* Appends the piece to the ring; returns where its payload begins there. */
-static uint32_t enqueue(struct tt_tx *q, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
+static uint32_t enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
 {
+    struct tt_tx *q = &s->tx;
     struct tt_tcp_slot *slot = &q->slot[q->tail++ & (q->slots - 1)];
     struct tt_frame f = {.tag = *tag, .bytes = bytes, .number = q->number++};
+    uint32_t padding = s->seal ? 0 : tt_frame_padding(bytes);
+    for (int i = 0; s->rx.checked && i < niov; i++)
+        f.check = tt_crc32c(f.check, iov[i].iov_base, iov[i].iov_len);
     tt_frame_encode(&f, slot->header);
     push(q, slot->header, TT_FRAME_HEADER);
     uint32_t payload = q->iov_tail;
     for (int i = 0; i < niov; i++)
         push(q, iov[i].iov_base, iov[i].iov_len);
-    push(q, zeros, tt_frame_padding(bytes));
+    push(q, zeros, padding);
     slot->iov_end = q->iov_tail;
     slot->copy_end = q->copy_tail;
-    q->bytes += TT_FRAME_HEADER + (size_t)bytes + tt_frame_padding(bytes);
+    q->bytes += TT_FRAME_HEADER + (size_t)bytes + padding;
     return payload;
 }
 
@@ -269,8 +288,8 @@ tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct 
     if (!s)
         return TUTTI_IN_PROGRESS;
     struct tt_tx *q = &s->tx;
-    bool at_once = q->iov_head == q->iov_tail;
-    uint32_t payload = enqueue(q, tag, iov, niov, bytes);
+    bool at_once = !q->bytes;
+    uint32_t payload = enqueue(s, tag, iov, niov, bytes);
     q->slot[(q->tail - 1) & (q->slots - 1)].cookie = cookie;
     if (at_once)
         tt_tx_flush(s);

@@ -6,7 +6,7 @@
  * try again).
  *
  * Receiving: an event either brings the payload in transport memory (data != NULL: use it, then tt_release; shared memory: read in place),
- * or, for large payloads on sockets, only the tag and length (TT_EV_HEADER): answer with tt_accept and the places to fill, TT_EV_RECEIVED
+ * or, for payloads above TT_INLINE_MAX on sockets, only the tag and length (TT_EV_HEADER): answer with tt_accept and the places to fill, TT_EV_RECEIVED
  * follows. Until answered, that stream delivers nothing else.
  *
  * TT_EV_CLOSED comes exactly once per peer and is its last event: pieces still queued to it get no TT_EV_SENT, and their memory is free
@@ -18,7 +18,7 @@
 
 #include <sys/uio.h>
 
-#include "base/base.h"
+#include "seal/seal.h"
 
 enum { TT_PIECE_MAX = 1 << 20, TT_INLINE_MAX = 16 << 10, TT_IOV_MAX = 64 /* entries of one send or accept */ };
 
@@ -41,7 +41,8 @@ struct tt_event {
     struct tt_tag tag; /* DATA, HEADER, RECEIVED */
     const void *data;  /* DATA: valid until tt_release; aligned to 8 bytes */
     uint64_t cookie;   /* SENT: what was given to send */
-    int error;         /* CLOSED: errno, 0 for an orderly end */
+    int error;         /* CLOSED: errno, 0 for an orderly end, EBADMSG when bytes were altered on the way */
+    bool known;        /* CLOSED by altered bytes: tag is that of the piece they belonged to */
 };
 
 /* What is known of the way from a peer to here, since opening: of payloads that did not come at once. */
@@ -91,11 +92,19 @@ static inline bool tt_transport_link(struct tt_transport *t, uint32_t peer, stru
 /* A rank talking to itself (rarely needed; keeps callers free of special cases). */
 tutti_status tt_self_open(uint32_t rank, uint32_t size, struct tt_transport **ret, struct tutti_error *err);
 
+/* What protects the bytes of one socket; alike at both ends. */
+struct tt_tcp_guard {
+    bool checksum;            /* of every payload; headers have one in any case */
+    struct tt_seal_keys keys; /* cipher other than NONE: everything is sealed, and needs no checksum */
+};
+
 /* TCP on connected sockets (owned from success on): fds[stripe*size + peer], -1 where none. Pieces go to the stripe with the
- * shortest queue. */
+ * shortest queue. Bytes that a guard finds altered end their peer with EBADMSG before anything of their piece is
+ * delivered. */
 struct tt_tcp_config {
     uint32_t rank, size, stripes;
     const int *fds;
+    const struct tt_tcp_guard *guards; /* as fds; NULL: none */
     uint32_t queue; /* pieces queued per socket; 0: 256 */
 };
 tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **ret, struct tutti_error *err);

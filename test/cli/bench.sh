@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tutti bench --explain: the schedule that ran, its segments, its operations by the way they were carried out, the ratio of the times.
 . "$(dirname "$0")/lib.sh"
+spoil=${3:-}
 unset TUTTI_RANK TUTTI_SIZE RANK WORLD_SIZE TUTTI_TRANSPORT TUTTI_DUMP TUTTI_VERIFY
 
 # A message counts once: ring on 3 ranks is 4 steps of 3 messages.
@@ -17,6 +18,51 @@ says '^#   chain.*, [0-9]+ segments?; operations of all ranks by message [1-9][0
 # Without the option rows are as before.
 runs 0 bench -n 2 -b 4K -e 4K -i 2 --json
 json '"carried" not in d["rows"][0] and "segments" not in d["rows"][0]'
+# The table: both ways side by side, whole numbers of columns, the average last.
+runs 0 bench -n 3 -b 1K -e 4K -i 3 -w 2 --check
+says '^# rank   2 pid +[0-9]+ on .'
+says '^#  *out of place  *in place *$'
+[ "$(grep -v '^#' out | awk '{print NF}' | sort -u)" = 14 ] || bad "columns: $(cat out)"
+[ "$(grep -v '^#' out | awk '{print $8, $12}' | sort -u)" = '0 0' ] || bad "wrong: $(cat out)"
+says '^# wrong values: 0 OK'
+tail -1 out | grep -Eq '^# average bus bandwidth: [0-9.]+ GB/s' || bad "no average: $(tail -1 out)"
+runs 0 bench -n 2 -b 1K -e 1K -i 3 -w 0 --json --check
+json 'd["seats"][1]["rank"] == 1 and d["seats"][1]["pid"] > 0 and d["seats"][1]["host"] and not d["in_place"]'
+json 'd["rows"][0]["in_place"]["time_us"] > 0 and d["rows"][0]["in_place"]["wrong"] == 0 and d["avg_busbw_GBs"] > 0'
+json 'abs(d["avg_busbw_GBs"] - (d["rows"][0]["busbw_GBs"] + d["rows"][0]["in_place"]["busbw_GBs"]) / 2) < 1e-9'
+runs 0 bench -n 2 -b 1K -e 1K -i 3 --in-place --json
+json 'd["in_place"] and "in_place" not in d["rows"][0] and d["rows"][0]["time_us"] > 0'
+runs 0 bench -n 2 -b 1K -e 1K -i 3 --out-of-place
+[ "$(grep -v '^#' out | awk '{print NF}')" = 10 ] || bad "columns out of place: $(cat out)"
+# Every collective both ways where there are two; what has no reduction says so; blocks of less than an element are rounded up.
+for coll in reduce-scatter all-gather broadcast reduce gather scatter; do
+    runs 0 bench -n 3 -b 8 -e 100 -f 16 -i 2 --coll $coll --check --json
+    json 'all(r["wrong"] == 0 and r["in_place"]["wrong"] == 0 for r in d["rows"]) and d["op"] == ("sum" if "reduce" in d["coll"] else "none")'
+done
+runs 0 bench -n 3 -b 4 -e 4 -i 2 --coll all-gather --check
+says '^# sizes begin at 12 B: each of the 3 ranks has a block'
+says '^ +12 +3 +f32 +none '
+runs 0 bench -n 3 -b 64 -e 64 -i 2 --coll all-to-all --check --json
+json 'd["rows"][0]["bytes"] == 60 and d["rows"][0]["count"] == 15 and "in_place" not in d["rows"][0]'
+runs 0 bench -n 2 --coll barrier -i 2 --check
+says '^ +0 +0 +none +none +[0-9.]+ +N/A +N/A +N/A '
+grep -q 'average' out && bad "a barrier has no bandwidth: $(cat out)"
+runs 0 bench -n 2 --coll barrier -i 2 --json
+json 'd["rows"][0]["busbw_GBs"] is None and d["avg_busbw_GBs"] is None and d["rows"][0]["bytes"] == 0'
+runs 2 bench -n 2 --in-place --coll all-to-all
+complains 'all-to-all has no calls in place'
+runs 2 bench -n 0
+complains '^tutti bench: -n "0": must be from 1 to 4096'
+# Wrong numbers are counted and are the exit status: a library in front of ours that spoils one element of rank 1.
+if [ -n "$spoil" ]; then
+    for way in --in-place --out-of-place; do
+        LD_PRELOAD=$spoil "$tutti" run -n 2 -- "$tutti" bench -b 1K -e 1K -i 2 --check $way >out 2>err
+        [ $? = 1 ] || bad "wrong numbers: exit status"
+        says '^# wrong values: 1 FAILED'
+    done
+else
+    echo "skipped: no library that spoils (sanitized build)"
+fi
 TUTTI_VERIFY=yes "$tutti" bench -n 1 -b 1K -e 1K >out 2>err && bad "bench accepts TUTTI_VERIFY=yes"
 grep -q 'TUTTI_VERIFY is .yes.: 0 or 1' err || bad "bench does not name TUTTI_VERIFY: $(head -c 300 err)"
 runs 0 doctor

@@ -39,7 +39,7 @@ done
 [ "$(wc -l <out)" = 3 ] || bad "not three lines: $(cat out)"
 [ "$(cut -d' ' -f8- out | sort -u | wc -l)" = 1 ] || bad "ranks meet at different places: $(cat out)"
 awk '$8 == $9 { exit 1 }' out || bad "torch and tutti share a port: $(cat out)"
-runs 0 run -n 2 -- sh -c 'stat -c "%a %s" "$TUTTI_KEY_FILE"; echo "$(od -An -tx1 -v "$TUTTI_KEY_FILE" | tr -d " \n")"'
+runs 0 run -n 2 -- sh -c 'stat -L -c "%a %s" "$TUTTI_KEY_FILE"; echo "$(od -An -tx1 -v "$TUTTI_KEY_FILE" | tr -d " \n")"'
 [ "$(grep -c '^600 32$' out)" = 2 ] || bad "key file is not private or not 32 bytes: $(cat out)"
 [ "$(grep -Ec '^[0-9a-f]{64}$' out)" = 2 ] && [ "$(grep -E '^[0-9a-f]{64}$' out | sort -u | wc -l)" = 1 ] || bad "not one key: $(cat out)"
 TUTTI_REPORT=1 LD_LIBRARY_PATH=/some/where runs 0 run -n 1 --timeout 7s -- sh -c 'echo "$TUTTI_TIMEOUT $TUTTI_REPORT $LD_LIBRARY_PATH"'
@@ -89,8 +89,7 @@ TUTTI_TIMEOUT=soon runs 2 run -n 2 -- true
 complains 'TUTTI_TIMEOUT.*soon'
 runs 2 run -n 2 --hosts localhost,-oProxyCommand=x -- true
 complains 'not a host name'
-TMPDIR=/no/such/dir runs 2 run -n 1 -- true
-complains '/no/such/dir'
+TMPDIR=/no/such/dir runs 0 run -n 1 -- true # nothing is written there
 gone 'exit codes'
 
 # the survivors have their time, and no more
@@ -153,7 +152,7 @@ kill -9 $pid
 wait $pid 2>/dev/null
 for i in $(seq 50); do pgrep -f -- "$mark" >/dev/null || break; sleep 0.1; done
 [ -z "$(pgrep -f -- "$mark")" ] || bad "ranks outlive a killed launcher"
-rm -f "$TMPDIR"/tutti-key-*
+[ -z "$(ls -A "$TMPDIR")" ] || bad "a killed launcher leaves files: $(ls -A "$TMPDIR")"
 
 # a terminal: rank 0 may read it, Ctrl-C reaches every rank once
 python3 - "$tutti" >tty.out 2>&1 <<'PY' || bad "on a terminal: $(cat tty.out)"
@@ -200,7 +199,7 @@ setsid -w sh -c "$*" # not our child: it must notice by itself when we are kille
 SSH
 chmod +x bin/ssh
 export SSH_LOG=$work/ssh.log
-PATH=$work/bin:$PATH TUTTI_REPORT=1 runs 0 run -n 4 --hosts localhost,127.0.0.2 -- sh -c 'echo "$TUTTI_RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $TUTTI_REPORT $1 $(pwd) $(stat -c %a "$TUTTI_KEY_FILE")"; wc -c </dev/stdin' sh "it's"
+PATH=$work/bin:$PATH TUTTI_REPORT=1 runs 0 run -n 4 --hosts localhost,127.0.0.2 -- sh -c 'echo "$TUTTI_RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $TUTTI_REPORT $1 $(pwd) $(stat -L -c %a "$TUTTI_KEY_FILE")"; wc -c </dev/stdin' sh "it's"
 for l in '0 0 2' '1 1 2' '2 0 2' '3 1 2'; do
     says "^$l 1 it's $work 600$"
 done
@@ -222,6 +221,6 @@ for i in $(seq 100); do [ "$(grep -c 'got-[01]-USR1' out)" = 2 ] && break; sleep
 kill -9 $pid
 wait $pid 2>/dev/null
 for i in $(seq 80); do pgrep -f -- "$mark" >/dev/null || break; sleep 0.1; done
-[ "$(find "$TMPDIR" -type f -size 32c | wc -l)" = 1 ] && rm -f "$TMPDIR"/* # the launcher's own; those of the other host are its business
+[ -z "$(ls -A "$TMPDIR")" ] || bad "a killed launcher leaves files: $(ls -A "$TMPDIR")"
 gone 'a killed launcher, seen from another host'
 finish

@@ -232,7 +232,7 @@ void lw_put(struct lw *l, uint32_t rank)
 
 static bool take_boxed(struct lw *l, uint32_t rank, const struct tt_xboxed *t)
 {
-    const struct lw_rank *k = &l->rank[rank], *peer = &l->rank[t->place];
+    const struct lw_rank *k = &l->rank[rank], *peer = &l->rank[t->rank];
     uint64_t n = t->bytes / k->p->elem_bytes, from = t->from / k->p->elem_bytes;
     if (from + n > peer->nbox)
         return ls_fault(&l->result, LS_UNMATCHED, rank, t->op, "takes more than is in the box");

@@ -45,7 +45,7 @@ static void fill(MPI_Datatype t, size_t n)
         FILL(int, (i + 3 * v) % 11)
     else if (t == MPI_LONG || t == MPI_UNSIGNED_LONG)
         FILL(long, (i + v) % 13)
-    else if (t == MPI_SHORT)
+    else if (t == MPI_SHORT || t == MPI_UNSIGNED_SHORT)
         FILL(short, (i + v) % 3)
     else if (t == MPI_C_FLOAT_COMPLEX) {
         n *= 2;
@@ -90,6 +90,19 @@ static void allreduce_one(MPI_Datatype t, MPI_Op op, int n)
     compare("allreduce in place", n, ours, theirs, bytes + GUARD);
 }
 
+static void logical(void)
+{
+    const MPI_Op bits[] = {MPI_BAND, MPI_BOR, MPI_BXOR}, truth[] = {MPI_LAND, MPI_LOR, MPI_LXOR};
+    const MPI_Datatype all[] = {MPI_INT, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_UNSIGNED_LONG, MPI_UNSIGNED_CHAR};
+    for (size_t o = 0; o < 3; o++) {
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+            allreduce_one(all[i], bits[o], 100);
+            allreduce_one(all[i], truth[o], 100);
+        }
+        allreduce_one(MPI_BYTE, bits[o], 100);
+    }
+}
+
 static void allreduce(void)
 {
     static const int counts[] = {0, 1, 7, 1000, MOST};
@@ -100,8 +113,7 @@ static void allreduce(void)
         for (int o = 0; o < (t[i] == MPI_C_FLOAT_COMPLEX ? 1 : 4); o++)
             for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
                 allreduce_one(t[i], ops[o], o < 3 ? counts[c] : counts[c] % 1001);
-    allreduce_one(MPI_INT, MPI_BAND, 100);
-    allreduce_one(MPI_INT, MPI_LOR, 100);
+    logical();
 }
 
 static void add(void *a, void *b, int *len, MPI_Datatype *t)

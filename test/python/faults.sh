@@ -27,4 +27,18 @@ expect late 3
 expect future 2
 expect differs 3
 expect leaves 2
+# told CASE: NumPy programs: both others hear the text of the exception that one rank left with
+told() {
+    local out
+    out=$(timeout 60 "$tutti" run -n 3 --timeout 10s -- "$python" "$here/leave.py" "$1" 2>&1)
+    if [ "$(grep -c "^rank [02] told$" <<<"$out")" = 2 ]; then
+        echo "passed: leaving $1"
+    else
+        echo "FAILED: leaving $1"
+        echo "$out"
+        bad=1
+    fi
+}
+told with
+told without
 exit $bad

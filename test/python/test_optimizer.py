@@ -12,6 +12,7 @@ import torch.distributed as dist  # noqa: E402
 
 import tutti.torch  # noqa: E402
 from tutti._trainer import AVAILABLE  # noqa: E402
+from tutti.torch._steps import AVERAGED, OPEN  # noqa: E402
 
 if not AVAILABLE:
     print("skipped: this libtutti has no trainer")
@@ -252,10 +253,10 @@ def test_looking_at_gradients():
             for step in range(STEPS):
                 loss_of(model, step, [ME]).backward()
                 shapes = [p.grad.shape for p in model.parameters()]
-                assert shapes == [p.shape for p in model.parameters()] and not optimizer._averaged
+                assert shapes == [p.shape for p in model.parameters()] and optimizer._steps.phase == OPEN
                 if step == 0:
                     got = [p.grad.clone() for p in model.parameters()]
-                    assert all(type(g) is torch.Tensor for g in got) and optimizer._averaged
+                    assert all(type(g) is torch.Tensor for g in got) and optimizer._steps.phase == AVERAGED
                     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(got, want))
                 elif ME == 0 and step % 3 == 0:
                     float(next(model.parameters()).grad.norm())
@@ -279,7 +280,7 @@ def test_clip_norm():
 
 
 def test_gradients_that_are_not_zeroed():
-    """With policies that wait at step() gradients add up until zero_grad(), as torch's do."""
+    """Gradients add up until zero_grad(), as torch's do."""
 
     def run(model, optimizer, ranks):
         for step in range(6):
@@ -290,11 +291,15 @@ def test_gradients_that_are_not_zeroed():
 
     reference = make_model()
     run(reference, make_sgd(reference), range(N))
-    for builtin in (True, False):
-        model, optimizer = ours(make_sgd, "bucket", builtin=builtin)
-        run(model, optimizer, [ME])
-        compare(model, reference, ("not zeroed", builtin))
-        optimizer.close()
+    for policy in ("bucket", "dear"):
+        for builtin in (True, False):
+            model, optimizer = ours(make_sgd, policy, builtin=builtin)
+            run(model, optimizer, [ME])
+            compare(model, reference, ("not zeroed", policy, builtin))
+            optimizer.close()
+    model, optimizer = ours(make_sgd, "dear-sharded")
+    case.raises(RuntimeError, lambda: run(model, optimizer, [ME]), "zero_grad()")
+    optimizer.close()
 
 
 def test_eval_sees_the_last_update():
@@ -345,6 +350,7 @@ def test_half_precision():
         for step in range(8):
             model(torch.full((2, 40), 0.01 * (step + ME), dtype=torch.bfloat16)).sum().backward()
             optimizer.step()
+            optimizer.zero_grad()
             if breaks and step == 3:
                 saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
                 assert saved[1]["state"][0]["master_param"].dtype == torch.float32
@@ -479,9 +485,9 @@ def test_averages_that_are_not_used():
     optimizer.step()
     compare(model, reference, "two backward passes, looked at in between")
     loss_of(model, 2, [ME]).backward()
-    case.raises(RuntimeError, optimizer.state_dict, "after step()")
-    clip(model)
     before = flat(model)
+    close_states(optimizer.state_dict(), single.state_dict())  # of the step before
+    clip(model)
     for group in optimizer.param_groups:
         group["lr"], group["momentum"] = 0.0, 0.0
     steps = optimizer.state_dict()

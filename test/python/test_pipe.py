@@ -10,6 +10,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.utils.checkpoint  # noqa: E402
 
 import tutti.torch  # noqa: E402
+from tutti.torch._steps import IDLE  # noqa: E402
 from tutti.torch import _pipe  # noqa: E402
 
 dist.init_process_group("tutti")
@@ -71,7 +72,7 @@ def train(model, optimizer, ranks, steps=6, before=lambda step: None, after=lamb
         loss_of(model, step, ranks).backward()
         after()
         optimizer.step()
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=True)
 
 
 def flat(model):
@@ -101,13 +102,13 @@ def reference(change=lambda m: None, **how):
 def piped(optimizer):
     """How often gradients were handed over in blocks."""
     counts = {"rows": 0}
-    put = optimizer._put_rows
+    put = optimizer._steps.put_rows
 
     def count(*args):
         counts["rows"] += 1
         put(*args)
 
-    optimizer._put_rows = count
+    optimizer._steps.put_rows = count
     return counts
 
 
@@ -121,8 +122,8 @@ def test_policies():
             counts = piped(optimizer)
             train(model, optimizer, [ME])
             compare(model, want, (policy, options))
-            blocks = sum(len(p.blocks) for p in optimizer._pipes)
-            assert [p.slot.name for p in optimizer._pipes] == ([] if "pipe" in options else ["a.weight", "b.weight", "c.weight"])
+            blocks = sum(len(p.blocks) for p in optimizer._steps.pipes)
+            assert [p.slot.name for p in optimizer._steps.pipes] == ([] if "pipe" in options else ["a.weight", "b.weight", "c.weight"])
             assert counts["rows"] == 5 * blocks and (blocks > 12 or "pipe" in options), (policy, options, counts, blocks)  # not in the first step
             optimizer.close()
             assert "forward" not in model.a.__dict__
@@ -152,6 +153,7 @@ def test_accumulation():
         if step % 2:
             loss_of(model, step, [ME]).backward()
             optimizer.step()
+            optimizer.zero_grad()
         else:
             with optimizer.no_sync():
                 loss_of(model, step, [ME]).backward()
@@ -169,7 +171,7 @@ def test_used_twice():
     twice(model)
     train(model, optimizer, [ME])
     compare(model, reference(twice), "twice")
-    assert counts["rows"] == 5 * sum(len(p.blocks) for p in optimizer._pipes if p.slot.name != "c.weight")
+    assert counts["rows"] == 5 * sum(len(p.blocks) for p in optimizer._steps.pipes if p.slot.name != "c.weight")
     optimizer.close()
 
 
@@ -208,12 +210,12 @@ def test_gradients_of_inputs():
 
     counts = piped(optimizer)
     (got,), (want,) = (torch.autograd.grad(m(x).square().sum(), x) for m in (model, plain))
-    assert torch.allclose(got, want, atol=1e-5) and not optimizer._open and model.a.weight.grad is None and not counts["rows"]
+    assert torch.allclose(got, want, atol=1e-5) and optimizer._steps.phase == IDLE and model.a.weight.grad is None and not counts["rows"]
     for got, want in zip(inputs(model), inputs(plain)):
         assert torch.allclose(got, want, atol=1e-4, rtol=1e-4)
     for got, want in zip(*(torch.autograd.grad(m(x).sum(), [m.a.weight, m.c.weight]) for m in (model, plain))):
         assert torch.allclose(got, want, atol=1e-5)
-    assert not optimizer._open and not counts["rows"]
+    assert optimizer._steps.phase == IDLE and not counts["rows"]
     case.raises(RuntimeError, lambda: torch.autograd.grad(model(x).sum(), [model.a.weight], create_graph=True), "create_graph")
     optimizer.close()
 
@@ -238,7 +240,7 @@ def test_gradients_from_elsewhere():
             train(model, optimizer, [ME])
             compare(model, reference(), (penalty, options), 5e-6)
             touched = ("a.weight", "b.weight") if penalty is on_weight else ("a.weight", "b.weight", "c.weight")
-            assert counts["rows"] == 5 * sum(len(p.blocks) for p in optimizer._pipes if p.slot.name not in touched), counts
+            assert counts["rows"] == 5 * sum(len(p.blocks) for p in optimizer._steps.pipes if p.slot.name not in touched), counts
             optimizer.close()
     penalty = none
 
@@ -305,16 +307,27 @@ def test_gradients_from_elsewhere_later():
     dist.barrier()
 
 
+def twice(model, optimizer, ranks):
+    for step in range(8):
+        loss_of(model, step, ranks).backward()
+        if step % 2:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=step > 4)
+
+
 def test_second_gradient():
-    """Every rank is told, the one earlier than the other."""
+    """Without no_sync() a second backward pass adds to the averages of the first."""
+    want = Net()
+    twice(want, sgd(want), range(N))
     model, optimizer = ours()
-
-    def twice():
-        for step in range(2):
-            loss_of(model, step, [ME]).backward()
-        optimizer.step()
-
-    case.raises(RuntimeError, twice, "ready once more")
+    counts = piped(optimizer)
+    twice(model, optimizer, [ME])
+    compare(model, want, "two backward passes")
+    assert counts["rows"] > 0
+    optimizer.close()
+    model, optimizer = ours("dear-sharded")
+    case.raises(RuntimeError, lambda: twice(model, optimizer, [ME]), "backward ran twice", "opt.no_sync()")
+    dist.barrier()
     optimizer.close()
 
 

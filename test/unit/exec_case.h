@@ -10,9 +10,30 @@
 
 #include "algo/algo.h"
 #include "exec/exec.h"
+#include "exec/parts.h"
 #include "topo/topo.h"
 
 enum { CASE_RANKS = 20 };
+
+/* So that nothing is allocated while it runs. */
+static inline bool case_prepare(struct tt_context *x, const struct tt_program *p)
+{
+    struct tutti_error err;
+    while (x->engine->nblocks < x->n * x->engine->stash_blocks)
+        if (!tt_xstash_grow(x->engine))
+            return false;
+    return tt_context_prepare(x, p, &err) == TUTTI_OK;
+}
+
+/* The context of all ranks. */
+static inline struct tt_context *case_context(struct tt_engine *e, uint32_t ranks, uint32_t rank)
+{
+    struct tt_context *x = NULL;
+    struct tutti_error err;
+    if (tt_context_open(e, &(struct tt_context_config){.n = ranks, .rank = rank}, &x, &err) != TUTTI_OK)
+        abort();
+    return x;
+}
 
 struct exec_case {
     const char *algo, *option; /* option "k=v" or NULL */

@@ -16,13 +16,13 @@ static const uint32_t team_places[TEAM] = {0, 1, 2, 3, 4, 5};
 
 struct team {
     uint32_t n, ref_bytes;
-    bool read;        /* ordinary memory through the kernel's reads; else windows */
     uint32_t in_heap; /* bit r: buffers of rank r are in its heap */
     void *region, *shared;
     size_t region_bytes, shared_bytes;
     struct tt_transport *transport[TEAM];
     struct tt_direct *direct[TEAM];
     struct tt_engine *engine[TEAM];
+    struct tt_context *context[TEAM];
 };
 static struct team *team; /* that buffers are taken from */
 
@@ -69,7 +69,6 @@ static inline void *team_sit(void *arg)
                                  .stream_bytes = STREAM,
                                  .heap_bytes = HEAP,
                                  .oversubscribed = true,
-                                 .let_read = true,
                                  .deadline_ns = tt_now_ns() + UINT64_C(30000000000)};
     if (tt_direct_open(&c, &t->direct[s->rank], &err) != TUTTI_OK) {
         fprintf(stderr, "%s\n", err.text);
@@ -110,8 +109,11 @@ static inline void team_open(struct team *t)
     team_run(t, team_sit, seats, sizeof *seats);
     for (uint32_t r = 0; r < t->n; r++) {
         struct tt_engine_config c = {
-            .transport = t->transport[r], .direct = t->direct[r], .places = team_places, .ref_bytes = t->ref_bytes, .read = t->read};
-        if (tt_engine_make(&c, &t->engine[r], &err) != TUTTI_OK)
+            .transport = t->transport[r], .direct = t->direct[r], .places = team_places, .ref_bytes = t->ref_bytes};
+        struct tt_context_config x = {.n = t->n, .rank = r};
+        struct tt_boxes_config b = {.n = t->n, .me = r, .places = team_places, .key = 1};
+        if (tt_engine_make(&c, &t->engine[r], &err) != TUTTI_OK || tt_boxes_open(t->direct[r], &b, &x.boxes, &err) != TUTTI_OK ||
+            tt_context_open(t->engine[r], &x, &t->context[r], &err) != TUTTI_OK)
             abort();
     }
     team = t;

@@ -250,8 +250,10 @@ static void key_files_are_private(void **state)
     snprintf(vars, sizeof(vars), "TUTTI_KEY_FILE=%s", path);
     set_vars(vars);
     assert_int_equal(tt_boot_from_env(&c, NULL, &err), TUTTI_OK);
-    assert_true(c.has_key);
-    assert_memory_equal(c.key, RAW, 32);
+    assert_string_equal(c.key_file, path); /* the key itself is read when the job opens */
+    assert_false(c.has_key);
+    assert_int_equal(tt_key_load(path, key, &err), TUTTI_OK);
+    assert_memory_equal(key, RAW, 32);
     static const mode_t open_modes[] = {0644, 0640, 0604, 0660};
     for (size_t i = 0; i < countof(open_modes); i++) {
         assert_int_equal(fchmod(fd, open_modes[i]), 0);

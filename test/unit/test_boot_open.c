@@ -75,11 +75,14 @@ static bool socket_is_right(int fd)
 static bool introduce(struct tt_boot *b, const bool *want, uint32_t role)
 {
     uint32_t size = tt_boot_config(b)->size, me = tt_boot_config(b)->rank;
+    struct tt_boot_link links[RANKS_MAX];
     int fds[RANKS_MAX];
     bool ok = true;
 
-    if (tt_boot_connect(b, want, role, fds, 0, &outcomes[me].err) != TUTTI_OK)
+    if (tt_boot_connect(b, want, role, links, 0, &outcomes[me].err) != TUTTI_OK)
         return false;
+    for (uint32_t r = 0; r < size; r++)
+        fds[r] = links[r].fd;
     for (uint32_t r = 0; r < size; r++) {
         uint32_t word[2] = {me, role};
         ok = ok && want[r] == (fds[r] >= 0);
@@ -126,9 +129,9 @@ static int check_all(struct tt_boot *b, uint32_t rank)
             tt_hash_bytes(outcomes[rank].hash, &p[r].host_id, 8) ^ tt_hash_bytes(p[r].pid, &p[r].port, 2) ^ tt_boot_job(b);
         if (p[r].host_id != p[rank].host_id || (size > 1 && (p[r].addr_be != htonl(INADDR_LOOPBACK) || !p[r].port)))
             return 1;
-        if ((tt_boot_control_fd(b, r) >= 0) != (r != rank && (rank == 0 || r == 0)))
+        if ((tt_boot_line(b, r)->fd >= 0) != (r != rank && (rank == 0 || r == 0)))
             return 2;
-        if (tt_boot_control_fd(b, r) >= 0 && !socket_is_right(tt_boot_control_fd(b, r)))
+        if (tt_boot_line(b, r)->fd >= 0 && !socket_is_right(tt_boot_line(b, r)->fd))
             return 3;
     }
     if (p[rank].pid != (uint32_t)getpid() || tt_boot_job(b) == 0)
@@ -175,6 +178,35 @@ static void sizes_meet(void **state)
     }
 }
 
+/* All encrypt or none; and there must be a key to begin with. */
+static void encryption_is_agreed(void **state)
+{
+    (void)state;
+    struct job j = job_make(3, 20000);
+
+    j.config.encrypt = true;
+    meet(&j); /* with the key of the user's processes */
+    j = job_make(3, 20000);
+    j.config.encrypt = j.config.insecure = true;
+    run_ranks(3, only_open, &j);
+    for (uint32_t r = 0; r < 3; r++)
+        expect(r, TUTTI_ERR_AUTH, "there is no job key to begin with");
+    j.config.insecure = false;
+    for (int some = 0; some < 2; some++) {
+        j = job_make(3, 20000);
+        memset(j.config.key, 7, sizeof(j.config.key));
+        j.config.has_key = true;
+        j.told = j.config;
+        j.config.encrypt = some;
+        j.told.encrypt = !some;
+        j.odd = 2;
+        run_ranks(3, only_open, &j);
+        for (uint32_t r = 0; r < 3; r++)
+            expect(r, TUTTI_ERR_DIFFERS,
+                   some ? "encrypt is \"1\" on ranks 0, 1 but \"0\" on rank 2" : "encrypt is \"0\" on ranks 0, 1 but \"1\" on rank 2");
+    }
+}
+
 static void variants_meet(void **state)
 {
     (void)state;
@@ -182,6 +214,9 @@ static void variants_meet(void **state)
 
     memset(j.config.key, 7, sizeof(j.config.key));
     j.config.has_key = true;
+    meet(&j);
+    snprintf(j.config.rendezvous, sizeof(j.config.rendezvous), "127.0.0.1:%u", free_port());
+    j.config.encrypt = true;
     meet(&j);
     j = job_make(3, 20000);
     strcpy(j.config.iface, "=lo");
@@ -199,24 +234,25 @@ static void in_odd_order(uint32_t rank, void *arg)
     bool first[3] = {rank == 1, rank == 0, false}, second[3] = {rank == 2, false, rank == 0};
     static const uint32_t roles[] = {21, 22, 21};
     struct tt_boot *b = NULL;
-    int fds[3], *value = &outcomes[rank].value;
+    int *value = &outcomes[rank].value;
+    struct tt_boot_link links[3];
     uint8_t byte;
 
     if (open_rank(rank, arg, &b) != TUTTI_OK)
         return;
     if (rank == 1)
         await_stage(2, 1);
-    *value += tt_boot_connect(b, first, 20, fds, 0, &outcomes[rank].err) == TUTTI_OK;
+    *value += tt_boot_connect(b, first, 20, links, 0, &outcomes[rank].err) == TUTTI_OK;
     for (uint32_t r = 0; r < 3; r++)
-        tt_net_close(&fds[r]);
+        tt_net_close(&links[r].fd);
     for (uint8_t k = 0; k < countof(roles) && rank != 1; k++) {
-        *value += tt_boot_connect(b, second, roles[k], fds, 0, &outcomes[rank].err) == TUTTI_OK;
+        *value += tt_boot_connect(b, second, roles[k], links, 0, &outcomes[rank].err) == TUTTI_OK;
         if (rank == 2)
-            *value += send(fds[0], &k, 1, MSG_NOSIGNAL) == 1;
+            *value += send(links[0].fd, &k, 1, MSG_NOSIGNAL) == 1;
         else
-            *value += recv(fds[2], &byte, 1, 0) == 1 && byte == k;
+            *value += recv(links[2].fd, &byte, 1, 0) == 1 && byte == k;
         for (uint32_t r = 0; r < 3; r++)
-            tt_net_close(&fds[r]);
+            tt_net_close(&links[r].fd);
     }
     reach_stage(rank, 1);
     tt_boot_close(b);
@@ -329,6 +365,10 @@ static void missing_rank_zero_is_named(void **state)
     struct job j = job_make(2, 400);
 
     run_ranks(1, nobody_at_the_rendezvous, &j);
+    expect(0, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at 127.0.0.1:");
+    expect(0, TUTTI_ERR_TIMEOUT, "no process of yours meets others there");
+    j.config.insecure = true;
+    run_ranks(1, nobody_at_the_rendezvous, &j);
     expect(0, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached");
     expect(0, TUTTI_ERR_TIMEOUT, "Connection refused");
 }
@@ -352,6 +392,15 @@ static void wrong_keys_are_named(void **state)
     j.told.has_key = false;
     run_ranks(3, only_open, &j);
     expect(2, TUTTI_ERR_AUTH, "we have none, set TUTTI_KEY_FILE");
+    expect(0, TUTTI_ERR_TIMEOUT, "rank 2 proved itself with another key");
+    j.config.has_key = false;
+    j.config.insecure = true;
+    run_ranks(3, only_open, &j);
+    expect(2, TUTTI_ERR_AUTH, "runs with TUTTI_INSECURE=1 and this rank without");
+    j.config.insecure = false;
+    j.told.insecure = true;
+    run_ranks(3, only_open, &j);
+    expect(2, TUTTI_ERR_AUTH, "set TUTTI_KEY_FILE in place of TUTTI_INSECURE");
 }
 
 static void differing_settings_are_told_to_all(void **state)
@@ -540,6 +589,51 @@ static void strangers_do_not_disturb(void **state)
 
 /* ---- ranks that die, stop or do something else ---- */
 
+/* Without a key strangers can prove themselves, and then say nothing: more of them than there are places for guests, all at once. They
+ * come again when they are sent away. */
+static void a_crowd_of_guests_does_not_disturb(void **state)
+{
+    (void)state;
+    enum { CROWD = 700 };
+    struct job j = job_make(3, 20000);
+    struct tt_trust t = {.key = j.config.key, .rank = 1, .kind = TT_CONN_MEET};
+    static struct tt_dial d[CROWD];
+    static struct pollfd fds[CROWD];
+    pid_t pid[3];
+    size_t proved = 0;
+
+    j.config.insecure = true;
+    ranks_setup();
+    pid[0] = rank_start(0, meet_and_check, &j);
+    await_listener(port_of(&j));
+    for (size_t i = 0; i < CROWD; i++) {
+        d[i] = (struct tt_dial){.addr_be = htonl(INADDR_LOOPBACK), .port = port_of(&j), .epoll = -1};
+        tt_dial_begin(&d[i], tt_now_ns());
+    }
+    for (uint64_t limit = tt_now_ns() + UINT64_C(5000000000); proved < CROWD && tt_now_ns() < limit;) {
+        for (size_t i = 0; i < CROWD; i++)
+            fds[i] = tt_dial_fd(&d[i]);
+        tt_net_poll(fds, CROWD, tt_now_ns() + 2000000);
+        proved = 0;
+        for (size_t i = 0; i < CROWD; i++) {
+            tt_dial_serve(&d[i], &t, fds[i].revents);
+            proved += d[i].state == TT_DIAL_DONE;
+        }
+    }
+    assert_int_equal(proved, CROWD);
+    pid[1] = rank_start(1, meet_and_check, &j);
+    pid[2] = rank_start(2, meet_and_check, &j);
+    for (uint32_t r = 0; r < 3; r++)
+        rank_end(r, pid[r], 0);
+    for (size_t i = 0; i < CROWD; i++)
+        tt_dial_abort(&d[i]);
+    for (uint32_t r = 0; r < 3; r++) {
+        expect(r, TUTTI_OK, NULL);
+        assert_int_equal(outcomes[r].value, 0);
+        check_clean(r);
+    }
+}
+
 static void rank_zero_dies(void **state)
 {
     (void)state;
@@ -564,8 +658,9 @@ static void join_and_leave(uint32_t rank, void *arg)
 {
     const struct job *j = arg;
     struct tt_trust t = {.key = j->config.key, .rank = rank, .kind = TT_CONN_MEET};
-    struct tt_dial d = {.addr_be = htonl(INADDR_LOOPBACK), .port = port_of(j)};
+    struct tt_dial d = {.addr_be = htonl(INADDR_LOOPBACK), .port = port_of(j), .epoll = -1};
     struct tt_join me = {.size = j->config.size, .version = "any", .settings = ""};
+    struct tt_boot_line l;
     uint8_t text[TT_FRAME + TT_JOIN_MAX];
     size_t n;
 
@@ -580,8 +675,9 @@ static void join_and_leave(uint32_t rank, void *arg)
     }
     n = tt_join_write(&me, text + TT_FRAME);
     tt_frame_write(&(struct tt_frame){.kind = TT_FRAME_JOIN, .remaining_ms = 20000, .length = n}, text);
-    tt_net_write(d.shake.fd, text, TT_FRAME + n, tt_now_ns() + 1000000000);
-    tt_dial_abort(&d);
+    if (tt_boot_line_open(&l, d.shake.fd, &d.shake.keys))
+        tt_boot_line_send(&l, text, TT_FRAME + n, tt_now_ns() + 1000000000);
+    tt_boot_line_close(&l);
 }
 
 static void a_joined_rank_dies(void **state)
@@ -590,6 +686,7 @@ static void a_joined_rank_dies(void **state)
     struct job j = job_make(3, 20000);
     pid_t pid[2];
 
+    j.config.insecure = true;
     ranks_setup();
     pid[0] = rank_start(0, only_open, &j);
     pid[1] = rank_start(1, join_and_leave, &j);
@@ -664,7 +761,7 @@ static void connect_with_trouble(uint32_t rank, void *arg)
     struct tt_boot *b = NULL;
     struct outcome *o = &outcomes[rank];
     bool want[3] = {false, false, false};
-    int fds[3] = {-7, -7, -7};
+    struct tt_boot_link links[3] = {{.fd = -7}, {.fd = -7}, {.fd = -7}};
 
     if (open_rank(rank, j, &b) != TUTTI_OK)
         return;
@@ -675,8 +772,8 @@ static void connect_with_trouble(uint32_t rank, void *arg)
             if (r != rank)
                 await_stage(r, 1);
     } else {
-        o->status = tt_boot_connect(b, want, 4, fds, UINT64_C(800000000), &o->err);
-        o->value = fds[0] == -7 && fds[1] == -7 && fds[2] == -7;
+        o->status = tt_boot_connect(b, want, 4, links, UINT64_C(800000000), &o->err);
+        o->value = links[0].fd == -7 && links[1].fd == -7 && links[2].fd == -7;
     }
     reach_stage(rank, 1);
     tt_boot_close(b);
@@ -738,6 +835,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_meet),
         cmocka_unit_test(variants_meet),
+        cmocka_unit_test(encryption_is_agreed),
         cmocka_unit_test(early_connections_are_kept),
         cmocka_unit_test(bad_configurations_are_refused),
         cmocka_unit_test(wrong_hosts_are_refused),
@@ -751,6 +849,7 @@ int main(void)
         cmocka_unit_test(a_full_port_range_is_named),
         cmocka_unit_test(two_jobs_on_one_port),
         cmocka_unit_test(strangers_do_not_disturb),
+        cmocka_unit_test(a_crowd_of_guests_does_not_disturb),
         cmocka_unit_test(rank_zero_dies),
         cmocka_unit_test(a_joined_rank_dies),
         cmocka_unit_test(troubled_exchanges_name_the_rank),

@@ -122,7 +122,7 @@ static void damaged(void **state)
         assert_false(tt_speeds_load(1, &s));
     }
     memcpy(copy, text, n);
-    copy[13] = '3'; /* another version */
+    copy[13] = '4'; /* another version */
     spill(copy, n);
     assert_false(tt_speeds_load(2, &s));
     memset(copy, 0xff, sizeof copy);
@@ -133,14 +133,14 @@ static void damaged(void **state)
 }
 
 /* Writes a line of any age, with the right check. */
-static void write_aged(int64_t age_s)
+static void write_aged(int64_t age_s, int taken)
 {
     char line[512];
-    int n = snprintf(line, sizeof line, "%016x %" PRId64 " 1 2 3 4 5 6 7 8 9", 5, (int64_t)time(NULL) - age_s);
+    int n = snprintf(line, sizeof line, "%016x %" PRId64 " 1 2 3 4 5 6 7 %d 8 9", 5, (int64_t)time(NULL) - age_s, taken);
     for (int i = 0; i < 4 * TT_MEMORY_POINTS; i++) /* two points, the rest unused */
         n += snprintf(line + n, sizeof line - (size_t)n, " %d", i < 8 ? 10 + i : 0);
     char text[1024];
-    int m = snprintf(text, sizeof text, "tutti speeds 2\n%s %016" PRIx64 "\n", line, tt_hash_bytes(1, line, (size_t)n));
+    int m = snprintf(text, sizeof text, "tutti speeds 3\n%s %016" PRIx64 "\n", line, tt_hash_bytes(1, line, (size_t)n));
     spill(text, (size_t)m);
 }
 
@@ -149,16 +149,52 @@ static void aged(void **state)
     (void)state;
     struct tt_speeds s;
     tt_speeds_save(5, &sample); /* makes the directory */
-    write_aged(3600);
+    write_aged(3600, TT_TAKEN_MOST);
     assert_true(tt_speeds_load(5, &s));
     assert_int_equal(s.tcp.bw, 4);
     assert_int_equal(s.memory.segment_bytes, 9);
     assert_int_equal(s.memory.npoints, 2);
     assert_int_equal(s.memory.point[1].box_ps, 17);
-    write_aged(2 * 86400);
+    write_aged(2 * 86400, 0);
     assert_false(tt_speeds_load(5, &s));
-    write_aged(-7200); /* from the future */
+    write_aged(-7200, 0); /* from the future */
     assert_false(tt_speeds_load(5, &s));
+    write_aged(30, TT_TAKEN_MOST + 1); /* of a busy machine: for a minute */
+    assert_true(tt_speeds_load(5, &s));
+    assert_int_equal(s.taken, TT_TAKEN_MOST + 1);
+    write_aged(90, TT_TAKEN_MOST + 1);
+    assert_false(tt_speeds_load(5, &s));
+}
+
+/* What others take is what ranks want and do not get. */
+static void busy(void **state)
+{
+    (void)state;
+    /* 100 ms on 4 cores; two ranks of one process each, others use one and a half cores: there is room */
+    struct tt_busy b[4] = {{.machine = 1, .wall_ns = 100, .own_ns = 100, .all_ns = 350, .cores = 4},
+                           {.machine = 1, .wall_ns = 100, .own_ns = 100, .all_ns = 350, .cores = 4}};
+    assert_int_equal(tt_busy_taken(b, 2), 0);
+    b[0].all_ns = b[1].all_ns = 400 + 100; /* rounding of the kernel's counts */
+    assert_int_equal(tt_busy_taken(b, 2), 500);
+    b[0].all_ns = b[1].all_ns = 0; /* not known */
+    assert_int_equal(tt_busy_taken(b, 2), 0);
+    /* two cores, four ranks, which sleep half of the time; others use half a core */
+    for (int r = 0; r < 4; r++)
+        b[r] = (struct tt_busy){.machine = 7, .wall_ns = 100, .own_ns = 25, .all_ns = 150, .cores = 2};
+    assert_int_equal(tt_busy_taken(b, 4), 250);
+    /* two machines: the worse one counts */
+    b[2].machine = b[3].machine = 8;
+    b[2].all_ns = b[3].all_ns = 50;
+    assert_int_equal(tt_busy_taken(b, 4), 500);
+    b[0].all_ns = b[1].all_ns = 1000;
+    assert_int_equal(tt_busy_taken(b, 4), 1000);
+    struct tt_busy since;
+    tt_busy_now(&since);
+    uint64_t began = since.own_ns, t0 = tt_now_ns();
+    while (tt_now_ns() - t0 < 20000000)
+        ;
+    tt_busy_since(&since);
+    assert_true(since.wall_ns >= 20000000 && since.own_ns > 0 && since.cores > 0 && began + since.own_ns >= since.own_ns);
 }
 
 static void elsewhere(void **state)
@@ -192,6 +228,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(comes_back, fresh, clean), cmocka_unit_test_setup_teardown(bounded, fresh, clean),
         cmocka_unit_test_setup_teardown(damaged, fresh, clean), cmocka_unit_test_setup_teardown(aged, fresh, clean),
-        cmocka_unit_test_setup_teardown(elsewhere, fresh, clean)};
+        cmocka_unit_test(busy), cmocka_unit_test_setup_teardown(elsewhere, fresh, clean)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,18 @@ static uint64_t ceil_div(u128 a, u128 b)
     return (uint64_t)((a + b - 1) / b);
 }
 
+/* Bytes/s of a rank's fastest link, outwards (0) or inwards (1). */
+static uint64_t fastest(const struct tt_topo *t, uint32_t r, uint32_t side)
+{
+    uint64_t best = 0;
+    for (uint32_t k = t->g.start[r]; k < t->g.start[r + 1]; k++) {
+        const struct tt_link *l = &t->links[t->g.id[k] / 2];
+        uint64_t bw = (uint64_t)l->bw[l->half ? 0 : (t->g.id[k] ^ side) & 1];
+        best = bw > best ? bw : best;
+    }
+    return best;
+}
+
 static void naive_op(struct naive *n, uint32_t r, const struct tt_slice *sl, const struct tt_op *op)
 {
     uint64_t bytes = tt_bind_op_bytes(&n->bind, sl, op);
@@ -200,13 +212,17 @@ static void naive_op(struct naive *n, uint32_t r, const struct tt_slice *sl, con
         assert_int_equal(tt_topo_route(n->t, r, op->peer, path, 256, &len, NULL), TUTTI_OK);
     }
     uint64_t latency = 0;
+    uint64_t slowest = UINT64_MAX;
     for (uint32_t i = 0; i < len; i++) {
+        const struct tt_link *l = &n->t->links[path[i] / 2];
+        uint64_t bw = (uint64_t)l->bw[l->half ? 0 : path[i] & 1];
         n->link[path[i]] += bytes;
-        latency += n->t->links[path[i] / 2].latency_ps;
+        latency += l->latency_ps;
+        slowest = bw < slowest ? bw : slowest;
     }
     n->latency = latency > n->latency ? latency : n->latency;
-    n->out[r] += bytes;
-    n->in[op->peer] += bytes;
+    n->out[r] += ceil_div((u128)bytes * fastest(n->t, r, 0), slowest);
+    n->in[op->peer] += ceil_div((u128)bytes * fastest(n->t, op->peer, 1), slowest);
     n->nout[r]++;
     n->nin[op->peer]++;
 }
@@ -230,8 +246,10 @@ static uint64_t naive_wave(const struct naive *n, uint64_t k)
         transfer = most(transfer, ceil_div((u128)back * 1000000000000u, (u128)(uint64_t)l->bw[l->half ? 0 : 1] * k));
     }
     for (uint32_t r = 0; r < t->ranks; r++) {
-        transfer = most(transfer, ceil_div((u128)n->out[r] * 1000000000000u, (u128)(uint64_t)tt_topo_egress(t, r) * k));
-        transfer = most(transfer, ceil_div((u128)n->in[r] * 1000000000000u, (u128)(uint64_t)tt_topo_ingress(t, r) * k));
+        if (t->ports) {
+            transfer = most(transfer, ceil_div((u128)n->out[r] * 1000000000000u, (u128)fastest(t, r, 0) * t->ports * k));
+            transfer = most(transfer, ceil_div((u128)n->in[r] * 1000000000000u, (u128)fastest(t, r, 1) * t->ports * k));
+        }
         reduce = most(reduce, n->reduce[r]);
         messages = most(messages, most(n->nout[r], n->nin[r]));
     }
@@ -272,6 +290,7 @@ static const char *const small_topos[] = {
     "star:6@1GB/s,3us",
     "star:5,ports=1@1GB/s,3us,100ps",
     "nics:10G,10G,10G,2.5G,1G",
+    "nics:10G,10G,10G,2.5G,ports=1@10Gbps,1us",
     "ring:7@16GB/s,150ns",
     "ring:2",
     "ring:4@1GB/s,1us,0,half",

@@ -141,6 +141,9 @@ static void test_cost(void **state)
     assert_int_equal(p->cost.time_ps, 20000000);
     assert_int_equal(segments_of(p), 1);
     tt_plan_free(p);
+    p = plan_of(t, "direct", TUTTI_REDUCE_SCATTER, 65536); /* a box in which each rank reads S, not n S */
+    assert_int_equal(p->cost.time_ps, tt_memory_time(&t->memory, TT_MEMORY_BOX, 2 * 65536 / 5 + 1));
+    tt_plan_free(p);
     p = plan_of(t, "ring", TUTTI_ALLREDUCE, 1 << 20); /* as many bytes, more steps */
     assert_true(p->cost.time_ps > 202000000 && p->cost.latency_ps == 6 * 1000000);
     tt_plan_free(p);

@@ -11,16 +11,27 @@
 
 static struct fake_world *world;
 static struct tt_engine *engines[CASE_RANKS];
+static struct tt_context *contexts[CASE_RANKS];
 static uint32_t seq;
 
+/* Every other world has a context in which the ranks are numbered in another order. */
 static void open_world(uint32_t ranks, uint64_t seed)
 {
     struct tutti_error err;
+    uint32_t members[CASE_RANKS];
     world = fake_world_make(ranks, seed);
     seq = (uint32_t)tt_mix64(seed);
+    for (uint32_t r = 0; r < ranks; r++)
+        members[r] = seed % 2 ? (r * 7 + 3) % ranks : r;
+    bool shuffled = seed % 2 && ranks % 7;
     for (uint32_t r = 0; r < ranks; r++) {
-        struct tt_engine_config c = {.transport = &world->rank[r].base, .comm = 7, .eager_bytes = seed % 3 == 0 ? 4096 : 0};
+        struct tt_engine_config c = {.transport = &world->rank[shuffled ? members[r] : r].base, .eager_bytes = seed % 3 == 0 ? 4096 : 0};
+        struct tt_context_config x = {.key = seed, .members = members, .n = ranks, .rank = r};
         assert_int_equal(tt_engine_make(&c, &engines[r], &err), TUTTI_OK);
+        if (shuffled)
+            assert_int_equal(tt_context_open(engines[r], &x, &contexts[r], &err), TUTTI_OK);
+        else
+            contexts[r] = case_context(engines[r], ranks, r);
     }
 }
 
@@ -36,7 +47,7 @@ static void start_rank(struct exec_job *j, uint32_t r)
 {
     struct tutti_error err = {0};
     struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = 1000 + seq};
-    if (tt_engine_start(engines[r], &s, &err) != TUTTI_OK) {
+    if (tt_context_start(contexts[r], &s, &err) != TUTTI_OK) {
         case_say(&j->c);
         fail_msg("start: %s", err.text);
     }
@@ -324,7 +335,7 @@ static void test_swap(void **state)
     assert_int_equal(tt_program_make(&pc, &p, &err), TUTTI_OK);
     open_world(2, 1);
     struct tt_start start = {.program = p, .in = buf, .out = buf, .seq = 1};
-    assert_int_equal(tt_engine_start(engines[1], &start, &err), TUTTI_ERR_ARG); /* blocks of 3 and 4 */
+    assert_int_equal(tt_context_start(contexts[1], &start, &err), TUTTI_ERR_ARG); /* blocks of 3 and 4 */
     tt_program_free(p);
     tt_sched_free(s);
     close_world();

@@ -14,14 +14,16 @@ enum { RANKS = 4, JOBS = 12 };
 
 static struct fake_world *world;
 static struct tt_engine *engines[CASE_RANKS];
+static struct tt_context *contexts[CASE_RANKS];
 
 static void open_world(uint32_t ranks, uint64_t seed, uint32_t eager)
 {
     struct tutti_error err;
     world = fake_world_make(ranks, seed);
     for (uint32_t r = 0; r < ranks; r++) {
-        struct tt_engine_config c = {.transport = &world->rank[r].base, .comm = 1, .max_requests = JOBS, .eager_bytes = eager};
+        struct tt_engine_config c = {.transport = &world->rank[r].base, .max_requests = JOBS, .eager_bytes = eager};
         assert_int_equal(tt_engine_make(&c, &engines[r], &err), TUTTI_OK);
+        contexts[r] = case_context(engines[r], ranks, r);
     }
 }
 
@@ -36,7 +38,7 @@ static tutti_status start(struct exec_job *j, uint32_t r, uint32_t seq, uint64_t
 {
     struct tutti_error err = {0};
     struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = fingerprint};
-    return tt_engine_start(engines[r], &s, &err);
+    return tt_context_start(contexts[r], &s, &err);
 }
 
 static bool done(struct exec_job *j, uint32_t r)
@@ -65,8 +67,10 @@ static void until_done(struct exec_job *j, uint32_t r)
 static uint32_t stash_blocks(uint32_t r)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < world->size; i++)
-        most = engines[r]->peers[i].blocks_used > most ? engines[r]->peers[i].blocks_used : most;
+    for (uint32_t i = 0; i < world->size; i++) {
+        const struct tt_xpeer *pe = contexts[r]->peers[i];
+        most = pe && pe->blocks_used > most ? pe->blocks_used : most;
+    }
     return most;
 }
 
@@ -172,7 +176,7 @@ static void test_inverted(void **state)
         until_done(&b, 1);
         turn(5000);
         assert_false(done(&a, 0) || done(&a, 1));
-        assert_int_equal(tt_engine_waiting(engines[0], a.program[0]), 2);
+        assert_int_equal(tt_program_waiting(a.program[0]), 2);
         assert_true(stash_blocks(2) > 0);
         assert_int_equal(start(&a, 2, 1, 1), TUTTI_OK);
         until_done(&a, 0);
@@ -182,7 +186,7 @@ static void test_inverted(void **state)
         until_done(&a, 1);
         assert_true(case_check(&a) && case_check(&b));
         assert_int_equal(stash_blocks(2), 0);
-        assert_int_equal(tt_engine_waiting(engines[0], a.program[0]), UINT32_MAX);
+        assert_int_equal(tt_program_waiting(a.program[0]), UINT32_MAX);
         case_free(&a);
         case_free(&b);
         close_world();
@@ -341,7 +345,7 @@ static void send_raw(uint32_t from, uint32_t to, struct tt_tag tag, uint32_t byt
 static void test_protocol(void **state)
 {
     const struct exec_case c = {.algo = "oneshot", .ranks = 2, .count = 4};
-    const struct tt_tag good = {.fingerprint = 9, .request = 1, .comm = 1};
+    const struct tt_tag good = {.fingerprint = 9, .request = 1};
     struct {
         struct tt_tag tag;
         uint32_t bytes;
@@ -350,7 +354,7 @@ static void test_protocol(void **state)
     bad[1].tag.message = 1;
     bad[2].tag.segment = 1;
     bad[3].tag.segment = 1 << 16;
-    bad[4].tag.comm = 2;
+    bad[4].tag.comm = UINT16_MAX; /* of no context, and no word that is known */
     bad[5].tag.request = 0;
     bad[6].tag.channel = 3;
     bad[7].tag.channel = TT_CH_CONTROL + 9;
@@ -376,7 +380,7 @@ static void test_protocol(void **state)
 static void test_twice(void **state)
 {
     const struct exec_case c = {.algo = "oneshot", .ranks = 3, .count = 4};
-    const struct tt_tag tag = {.fingerprint = 9, .request = 1, .comm = 1};
+    const struct tt_tag tag = {.fingerprint = 9, .request = 1};
     struct exec_job j;
     (void)state;
     open_world(3, 8, 0);
@@ -423,20 +427,20 @@ static void test_start_refusals(void **state)
     open_world(2, 1, 0);
     assert_true(case_make(&c, &j));
     struct tt_start s = {.program = j.program[0], .in = j.in[0], .out = j.in[0], .seq = 1};
-    assert_int_equal(tt_engine_start(engines[0], &s, &err), TUTTI_ERR_ARG); /* not in place */
+    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* not in place */
     s.out = (char *)j.in[0] + 4;
-    assert_int_equal(tt_engine_start(engines[0], &s, &err), TUTTI_ERR_ARG); /* overlap */
+    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* overlap */
     s.out = NULL;
-    assert_int_equal(tt_engine_start(engines[0], &s, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG);
     s.out = j.out[0];
-    assert_int_equal(tt_engine_start(engines[0], &s, &err), TUTTI_OK);
+    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_OK);
     s.seq = 2;
-    assert_int_equal(tt_engine_start(engines[0], &s, &err), TUTTI_ERR_ARG); /* still running */
+    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* still running */
     assert_int_equal(start(&j, 1, 1, 0), TUTTI_OK);
     until_done(&j, 0);
     until_done(&j, 1);
     s.seq = 3;
-    assert_int_equal(tt_engine_start(engines[0], &s, &err), TUTTI_ERR_ARG); /* not the next one */
+    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* not the next one */
     assert_true(case_check(&j));
     case_free(&j);
     close_world();
@@ -460,11 +464,11 @@ static void test_stats(void **state)
     assert_int_equal(start(&j, 2, 1, 1), TUTTI_OK);
     for (uint32_t r = 0; r < 3; r++)
         until_done(&j, r);
-    tt_engine_stats(engines[0], 2, &s);
+    tt_context_stats(contexts[0], 2, &s);
     assert_true(s.wait_ns >= 15000000 && s.late_ns >= 15000000);
     assert_true(s.bytes_in == 4 * 400000 && s.bytes_out == 0);
     assert_true(s.recv_bytes > s.bytes_in / 2 && s.recv_ns > 0);
-    tt_engine_stats(engines[1], 0, &s);
+    tt_context_stats(contexts[1], 0, &s);
     assert_true(s.late_ns < 15000000);
     case_free(&j);
     close_world();
@@ -485,7 +489,7 @@ static void test_stats_late(void **state)
         turn(10);
     assert_int_equal(start(&j, 0, 1, 1), TUTTI_OK);
     until_done(&j, 1);
-    tt_engine_stats(engines[1], 0, &s);
+    tt_context_stats(contexts[1], 0, &s);
     assert_true(s.late_ns >= 15000000 && s.late_ns == s.wait_ns);
     case_free(&j);
     close_world();

@@ -25,6 +25,7 @@ struct team {
     size_t region_bytes;
     struct tt_transport *transport[TEAM];
     struct tt_engine *engine[TEAM];
+    struct tt_context *context[TEAM];
     struct exec_job *jobs;
     unsigned rounds;
 };
@@ -82,7 +83,7 @@ static void begin(struct member *m, uint32_t job, uint32_t seq)
     struct exec_job *j = &t->jobs[job];
     struct tutti_error err;
     struct tt_start s = {.program = j->program[m->rank], .in = j->in[m->rank], .out = j->out[m->rank], .seq = seq, .fingerprint = seq};
-    m->failed = m->failed || tt_engine_start(t->engine[m->rank], &s, &err) != TUTTI_OK;
+    m->failed = m->failed || tt_context_start(t->context[m->rank], &s, &err) != TUTTI_OK;
 }
 
 static void finish(struct member *m, uint32_t job)
@@ -107,6 +108,8 @@ static void *work(void *arg)
 {
     struct member *m = arg;
     uint32_t all = JOBS * m->team->rounds;
+    for (uint32_t i = 0; i < JOBS; i++)
+        m->failed = m->failed || !case_prepare(m->team->context[m->rank], m->team->jobs[i].program[m->rank]);
     watched = 1;
     for (uint32_t i = 0; i < all + AHEAD; i++) {
         if (i >= AHEAD)
@@ -127,6 +130,7 @@ static void run_team(struct team *t)
     for (uint32_t r = 0; r < t->n; r++) {
         struct tt_engine_config c = {.transport = t->transport[r]};
         assert_int_equal(tt_engine_make(&c, &t->engine[r], &err), TUTTI_OK);
+        t->context[r] = case_context(t->engine[r], t->n, r);
     }
     for (uint32_t r = 0; r < t->n; r++) {
         member[r] = (struct member){.team = t, .rank = r};

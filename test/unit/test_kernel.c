@@ -118,31 +118,33 @@ static void put_float(tutti_dtype t, char *p, double x)
         memcpy(p, &h, 2);
 }
 
-static int64_t get_int(tutti_dtype t, const char *p)
+__extension__ typedef __int128 wide; /* holds every integer of every type, and sums of them */
+
+static wide get_int(tutti_dtype t, const char *p)
 {
-    int32_t i;
-    int64_t l;
+    uint64_t bits = 0;
+    memcpy(&bits, p, elem_bytes[t]); /* this machine and every CI machine is little-endian */
     switch (t) {
     case TUTTI_I8:
-        return (signed char)*p;
-    case TUTTI_U8:
-        return (unsigned char)*p;
+        return (int8_t)bits;
+    case TUTTI_I16:
+        return (int16_t)bits;
     case TUTTI_I32:
-        memcpy(&i, p, 4);
-        return i;
+        return (int32_t)bits;
+    case TUTTI_I64:
+        return (int64_t)bits;
     default:
-        memcpy(&l, p, 8);
-        return l;
+        return bits;
     }
 }
 
-/* The value that wraps into the type: its low bytes (this machine and every CI machine is little-endian). */
-static int64_t wrap(tutti_dtype t, uint64_t x)
+/* The value that wraps into the type: its low bytes. */
+static wide wrap(tutti_dtype t, uint64_t x)
 {
     return get_int(t, (const char *)&x);
 }
 
-static int64_t int_op(tutti_dtype t, tutti_redop op, int64_t a, int64_t b)
+static wide int_op(tutti_dtype t, tutti_redop op, wide a, wide b)
 {
     switch (op) {
     case TUTTI_PROD:
@@ -151,6 +153,18 @@ static int64_t int_op(tutti_dtype t, tutti_redop op, int64_t a, int64_t b)
         return a < b ? a : b;
     case TUTTI_MAX:
         return a > b ? a : b;
+    case TUTTI_BAND:
+        return a & b;
+    case TUTTI_BOR:
+        return a | b;
+    case TUTTI_BXOR:
+        return a ^ b;
+    case TUTTI_LAND:
+        return a && b;
+    case TUTTI_LOR:
+        return a || b;
+    case TUTTI_LXOR:
+        return !a != !b;
     default:
         return wrap(t, (uint64_t)a + (uint64_t)b);
     }
@@ -180,10 +194,12 @@ static void reference(const struct tt_reduce *r, size_t i, char *out)
         put_float(r->dtype, out, x);
         return;
     }
-    int64_t x = get_int(r->dtype, first);
-    for (uint32_t s = 1; s < r->nsrc; s++)
-        x = int_op(r->dtype, r->redop, x, get_int(r->dtype, (const char *)r->src[s] + i * elem));
-    x = r->divisor > 1 ? x / (int64_t)r->divisor : x;
+    wide x = get_int(r->dtype, first);
+    for (uint32_t s = 1; s < r->nsrc; s++) {
+        const wide y = get_int(r->dtype, (const char *)r->src[s] + i * elem);
+        x = r->divisor > 1 ? x + y : int_op(r->dtype, r->redop, x, y);
+    }
+    x = r->divisor > 1 ? x / (wide)r->divisor : x;
     memcpy(out, &x, elem);
 }
 
@@ -327,6 +343,8 @@ static void check_count(tutti_dtype t, tutti_redop op, size_t count, struct tt_r
         struct tt_reduce r = {.dtype = t, .redop = op, .nsrc = nsrcs[n], .count = count};
         r.ndst = (uint32_t[]){1, 1, 2, 4, nsrcs[n]}[tt_rng_below(rng, 5)];
         r.divisor = op == TUTTI_AVG ? nsrcs[n] : divisors[tt_rng_below(rng, 2 * countof(divisors)) % countof(divisors)];
+        if (!is_float(t) && op != TUTTI_AVG && op != TUTTI_SUM)
+            r.divisor = 0;
         r.nontemporal = tt_rng_below(rng, 2);
         for (uint32_t s = 0; s < r.nsrc; s++)
             fill(t, rng, scene.source[s], count);
@@ -343,6 +361,8 @@ static void test_every_kernel(void **state)
     tt_rng_seed(&rng, 3);
     for (tutti_dtype t = 0; t < TUTTI_DTYPE_COUNT; t++) {
         for (tutti_redop op = 0; op < TUTTI_REDOP_COUNT; op++) {
+            if (!tt_redop_fits(op, t))
+                continue;
             for (size_t count = 0; count <= 67; count++)
                 check_count(t, op, count, &rng);
             for (size_t i = 0; i < countof(longer); i++)
@@ -357,7 +377,7 @@ static void test_streaming(void **state)
     (void)state;
     struct tt_rng rng;
     tt_rng_seed(&rng, 4);
-    for (tutti_dtype t = 0; t < TUTTI_DTYPE_COUNT; t++) {
+    for (tutti_dtype t = 0; t < TUTTI_OPAQUE16; t++) {
         const size_t elem = elem_bytes[t];
         for (uint32_t s = 0; s < 3; s++)
             fill(t, &rng, scene.source[s], MAX_COUNT);
@@ -464,14 +484,14 @@ static void hand_halves(void)
     assert_int_equal(half_of(TUTTI_BF16, 2, (uint16_t[]){0xffff, 0x3f80}, 0), 0x7fc0);
 }
 
-static int64_t int_of(tutti_dtype t, tutti_redop op, int64_t a, int64_t b, uint32_t divisor)
+static int64_t int_of(tutti_dtype t, tutti_redop op, int64_t a, int64_t b, uint32_t divisor) /* U64: as if signed */
 {
     int64_t out = 0;
     const void *src[] = {&a, &b};
     void *dst[] = {&out};
     tt_reduce_run(
         &(struct tt_reduce){.dtype = t, .redop = op, .nsrc = 2, .ndst = 1, .src = src, .dst = dst, .count = 1, .divisor = divisor});
-    return get_int(t, (const char *)&out);
+    return (int64_t)get_int(t, (const char *)&out);
 }
 
 static void hand_integers(void)
@@ -491,6 +511,29 @@ static void hand_integers(void)
     assert_int_equal(int_of(TUTTI_U8, TUTTI_AVG, 200, 55, 2), 127);
     assert_int_equal(int_of(TUTTI_I32, TUTTI_AVG, INT32_MIN, 0, 2147483648u), -1);
     assert_int_equal(int_of(TUTTI_I8, TUTTI_AVG, -128, 0, 4294967295u), 0);
+    assert_int_equal(int_of(TUTTI_U8, TUTTI_AVG, 200, 200, 2), 200); /* none of these sums wraps */
+    assert_int_equal(int_of(TUTTI_I8, TUTTI_AVG, 127, 126, 2), 126);
+    assert_int_equal(int_of(TUTTI_I8, TUTTI_AVG, -127, -126, 2), -126);
+    assert_int_equal(int_of(TUTTI_U16, TUTTI_AVG, 65535, 65535, 2), 65535);
+    assert_int_equal(int_of(TUTTI_I32, TUTTI_AVG, INT32_MAX, INT32_MAX, 2), INT32_MAX);
+    assert_int_equal(int_of(TUTTI_U32, TUTTI_AVG, 4294967295, 4294967295, 2), 4294967295);
+    assert_int_equal(int_of(TUTTI_I64, TUTTI_AVG, INT64_MIN, INT64_MIN, 2), INT64_MIN);
+    assert_int_equal(int_of(TUTTI_U64, TUTTI_AVG, -1, -1, 2), -1);
+    assert_int_equal(int_of(TUTTI_I16, TUTTI_SUM, 32767, 1, 0), -32768);
+    assert_int_equal(int_of(TUTTI_U16, TUTTI_MAX, 65535, 1, 0), 65535);
+    assert_int_equal(int_of(TUTTI_I16, TUTTI_MAX, -1, 1, 0), 1);
+    assert_int_equal(int_of(TUTTI_U32, TUTTI_MIN, 4294967295, 1, 0), 1);
+    assert_int_equal(int_of(TUTTI_I32, TUTTI_MIN, -1, 1, 0), -1);
+    assert_int_equal(int_of(TUTTI_U64, TUTTI_MIN, -1, 1, 0), 1);
+    assert_int_equal(int_of(TUTTI_I64, TUTTI_MAX, -1, 1, 0), 1);
+    assert_int_equal(int_of(TUTTI_I32, TUTTI_BAND, 12, 10, 0), 8);
+    assert_int_equal(int_of(TUTTI_U16, TUTTI_BOR, 12, 10, 0), 14);
+    assert_int_equal(int_of(TUTTI_I64, TUTTI_BXOR, 12, 10, 0), 6);
+    assert_int_equal(int_of(TUTTI_U8, TUTTI_LAND, 12, 3, 0), 1); /* no bit in common */
+    assert_int_equal(int_of(TUTTI_I32, TUTTI_LAND, 256, 0, 0), 0);
+    assert_int_equal(int_of(TUTTI_U64, TUTTI_LOR, INT64_MIN, 0, 0), 1);
+    assert_int_equal(int_of(TUTTI_I16, TUTTI_LXOR, 256, 2, 0), 0);
+    assert_int_equal(int_of(TUTTI_I16, TUTTI_LXOR, 256, 0, 0), 1);
 }
 
 static void hand_floats(void)
@@ -528,12 +571,12 @@ static void test_commutes(void **state)
     (void)state;
     struct tt_rng rng;
     tt_rng_seed(&rng, 5);
-    for (tutti_dtype t = 0; t < TUTTI_DTYPE_COUNT; t++) {
+    for (tutti_dtype t = 0; t < TUTTI_OPAQUE16; t++) {
         fill(t, &rng, scene.source[0], MAX_COUNT);
         fill(t, &rng, scene.source[1], MAX_COUNT);
         for (tutti_redop op = 0; op < TUTTI_REDOP_COUNT; op++) {
             for (size_t l = 0; l < countof(levels); l++) {
-                if (!tt_kernel_force(levels[l]))
+                if (!tt_redop_fits(op, t) || !tt_kernel_force(levels[l]))
                     continue;
                 tt_reduce_two(t, op, scene.work[0], scene.source[0], scene.source[1], MAX_COUNT);
                 tt_reduce_two(t, op, scene.work[1], scene.source[1], scene.source[0], MAX_COUNT);

@@ -330,7 +330,7 @@ static void test_box(void **state)
     j.p[1]->box->taken[0].from += 4;
     expect_wrong(&j, false, LS_UNMATCHED);
     j = compile(exchange(), true);
-    j.p[2]->box->taken[0].place = 2;
+    j.p[2]->box->taken[0].rank = 2;
     expect_wrong(&j, false, LS_WRONG);
     struct job other = compile(exchange(), false);
     j = compile(exchange(), true);

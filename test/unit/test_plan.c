@@ -369,7 +369,7 @@ static void prices_and_counts_are_those_of_the_schedule(void **state)
     for (size_t i = 0; i < countof(specs) * n * countof(counts); i++) {
         struct tt_topo *t = open_topo(specs[i / countof(counts) / n]);
         struct tt_plan_options o = {.algo = table[i / countof(counts) % n]->name};
-        struct tt_problem problem = {TUTTI_ALLREDUCE, t->ranks, 0, counts[i % countof(counts)], TUTTI_F32, TUTTI_SUM};
+        struct tt_problem problem = {TUTTI_ALLREDUCE, t->ranks, 0, counts[i % countof(counts)], TUTTI_F32, TUTTI_SUM, false};
         struct tt_plan *plan = NULL;
         struct tt_sched *s = NULL;
         uint64_t ops = 1;
@@ -588,7 +588,7 @@ static void budget_skips_by_count(void **state)
 static void nothing_left_lists_the_reasons(void **state)
 {
     (void)state;
-    struct tt_topo *t = open_topo("torus:64x64");
+    struct tt_topo *t = open_topo("mesh:64x64");
     struct tt_problem p = problem_of(t, TUTTI_ALLREDUCE, 1u << 20);
     struct tt_plan_options o = {.budget_ms = 1};
 

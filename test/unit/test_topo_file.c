@@ -116,6 +116,44 @@ static void test_truncated_and_mutated(void **state)
     tt_topo_free(a);
 }
 
+/* The forms of a link as tutti-topology(5) lists them. */
+static void test_link_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *entries;
+        double there, back;
+        uint64_t latency_ps;
+        bool half;
+    } form[] = {
+        {"125000000", 125e6, 125e6, 1000000, false},
+        {"\"1Gbps\",\"5us\"", 125e6, 125e6, 5000000, false},
+        {"125000000,5000000", 125e6, 125e6, 5000000, false},
+        {"125000000,0", 125e6, 125e6, 0, false},
+        {"125000000,5000000,true", 125e6, 125e6, 5000000, true},
+        {"\"1Gbps\",\"5us\",true", 125e6, 125e6, 5000000, true},
+        {"125000000,5e6,3000000", 125e6, 5e6, 3000000, false},
+        {"125000000,5000000,\"3us\"", 125e6, 5e6, 3000000, false},
+        {"125000000,\"40Mbps\",\"3us\",false", 125e6, 5e6, 3000000, false},
+        {"125000000,125000000,\"3us\",true", 125e6, 125e6, 3000000, true},
+    };
+    for (size_t i = 0; i < countof(form); i++) {
+        char text[200];
+        int len = snprintf(text, sizeof text, "{\"ranks\":2,\"links\":[[0,1,%s]]}", form[i].entries);
+        struct tt_topo *t = read_text(text, (size_t)len);
+        const struct tt_link *l = &t->links[0];
+        if (l->bw[0] != form[i].there || l->bw[1] != form[i].back || l->latency_ps != form[i].latency_ps || l->half != form[i].half)
+            fail_msg("%s: %g, %g bytes/s, %llu ps%s", form[i].entries, l->bw[0], l->bw[1], (unsigned long long)l->latency_ps,
+                     l->half ? ", half" : "");
+        tt_topo_free(t);
+    }
+    refuse("{\"ranks\":2,\"links\":[[0,1,1,\"40Mbps\"]]}", TUTTI_ERR_PARSE, ":1:", "latency expected after two bandwidths");
+    refuse("{\"ranks\":2,\"links\":[[0,1,1,\"40Mbps\",true]]}", TUTTI_ERR_PARSE, ":1:", "latency expected after two bandwidths");
+    refuse("{\"ranks\":2,\"links\":[[0,1,1,1.5]]}", TUTTI_ERR_PARSE, ":1:", "whole picoseconds");
+    refuse("{\"ranks\":2,\"links\":[[0,1,1,-5]]}", TUTTI_ERR_PARSE, ":1:", "whole picoseconds");
+    refuse("{\"ranks\":2,\"links\":[[0,1,1,5,true,1]]}", TUTTI_ERR_PARSE, ":1:", "nothing follows half");
+}
+
 static void test_hand_written(void **state)
 {
     (void)state;
@@ -132,7 +170,8 @@ static void test_hand_written(void **state)
     assert_int_equal(t->links[1].latency_ps, 5000000);
     assert_true(t->links[2].bw[1] == 1e9 && t->links[2].half);
     assert_int_equal(t->links[2].latency_ps, 2000000);
-    assert_true(t->links[3].bw[0] == 3 && t->links[3].bw[1] == 4);
+    assert_true(t->links[3].bw[0] == 3 && t->links[3].bw[1] == 3);
+    assert_int_equal(t->links[3].latency_ps, 4);
     assert_string_equal(tt_topo_vertex_name(t, 0, name, sizeof name), "h\xc3\xa4nsel");
     assert_string_equal(tt_topo_vertex_name(t, 1, name, sizeof name), "rank 1");
     assert_string_equal(tt_topo_vertex_name(t, 2, name, sizeof name), "sw");
@@ -323,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_truncated_and_mutated),
+        cmocka_unit_test(test_link_forms),
         cmocka_unit_test(test_hand_written), cmocka_unit_test(test_refused),
         cmocka_unit_test(test_claims),       cmocka_unit_test(test_tree_claims),
         cmocka_unit_test(test_open_file),    cmocka_unit_test(test_convert),

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -175,6 +176,44 @@ static void flushes(void **state)
     }
 }
 
+/* Between average and step the caller decides what is updated, and the norm is that of what is left: of tensors "even" (10
+ * elements), "odd" (11) and "even" (12), the first is dropped, the second scaled by 3 and the third nobody used. */
+static void uses(void **state)
+{
+    struct tt_train_options o = {.policy = {.kind = TT_POLICY_DEAR}, .optimizer = TT_OPT_SGD, .clip_norm = 1, .allow_unused = true};
+    struct tt_trainer *t = make(&o, 3);
+    float *g[3], *p[3];
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        g[i] = tt_trainer_grad(t, i);
+        p[i] = tt_trainer_param(t, i);
+        for (unsigned k = 0; k < 10 + i; k++)
+            g[i][k] = 1;
+    }
+    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_trainer_ready(t, 1), TUTTI_OK);
+    assert_int_equal(tt_trainer_average(t), TUTTI_OK);
+    assert_false(tt_trainer_used(t, 2));
+    for (unsigned k = 0; k < 12; k++) {
+        g[1][k < 11 ? k : 0] = 3;
+        g[2][k] = 5;
+    }
+    float before[3] = {p[0][0], p[1][0], p[2][0]};
+    double norm = sqrt(11 * 9.0 + 12 * 25.0);
+    assert_int_equal(tt_trainer_use(t, 0, false), TUTTI_OK);
+    assert_int_equal(tt_trainer_use(t, 2, true), TUTTI_OK);
+    assert_int_equal(tt_trainer_step(t), TUTTI_OK);
+    assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
+    assert_true(fabs(tt_trainer_norm(t) - norm) < 1e-9);
+    assert_true(p[0][0] == before[0]);
+    assert_true(fabs(before[1] - p[1][0] - 3 / norm) < 1e-6);
+    assert_true(fabs(before[2] - p[2][0] - 5 / norm) < 1e-6);
+    assert_int_equal(tt_trainer_updates(t, 0), 0);
+    assert_int_equal(tt_trainer_updates(t, 1), 1);
+    assert_int_equal(tt_trainer_updates(t, 2), 1);
+    tt_trainer_close(t);
+}
+
 static void allocates_nothing(void **state)
 {
     (void)state;
@@ -224,6 +263,11 @@ static void beyond(struct tt_trainer *t)
     assert_int_equal(tt_trainer_ready(t, 4), TUTTI_ERR_ARG);
 }
 
+static void use_early(struct tt_trainer *t)
+{
+    assert_int_equal(tt_trainer_use(t, 0, false), TUTTI_ERR_ARG);
+}
+
 static void early(struct tt_trainer *t)
 {
     assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
@@ -242,6 +286,7 @@ static void mistakes(void **state)
 {
     (void)state;
     wrong(twice, "tensor odd is ready once more");
+    wrong(use_early, "between average and step");
     wrong(never, "tensor odd was not ready in step 1");
     wrong(beyond, "tensor 4: there are 4");
     wrong(early, "flush in step 1");
@@ -253,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(bad_options, open_comm, close_comm),
                                        cmocka_unit_test_setup_teardown(bad_tensors, open_comm, close_comm),
                                        cmocka_unit_test_setup_teardown(flushes, open_comm, close_comm),
+                                       cmocka_unit_test_setup_teardown(uses, open_comm, close_comm),
                                        cmocka_unit_test_setup_teardown(allocates_nothing, open_comm, close_comm),
                                        cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,12 +6,9 @@
 
 #include <cmocka.h>
 #include <dirent.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "direct_notes.h"
@@ -27,8 +24,20 @@ static struct tt_direct_config config(uint32_t me, uint32_t n, void *region)
                                      .stage_bytes = STAGE,
                                      .heap_bytes = HEAP,
                                      .oversubscribed = n > 2,
-                                     .let_read = true,
                                      .deadline_ns = tt_now_ns() + 30 * SECOND};
+}
+
+static _Thread_local struct tt_boxes *boxes; /* of all ranks */
+
+static void open_boxes(struct tt_direct *d)
+{
+    uint32_t places[16];
+    struct tutti_error err;
+
+    for (uint32_t r = 0; r < tt_direct_nlocal(d); r++)
+        places[r] = r;
+    struct tt_boxes_config c = {.n = tt_direct_nlocal(d), .me = tt_direct_me(d), .places = places, .key = 1};
+    CHECK(tt_boxes_open(d, &c, &boxes, &err) == TUTTI_OK);
 }
 
 static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
@@ -42,6 +51,7 @@ static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
         _exit(1);
     }
     CHECK(tt_direct_me(d) == me && tt_direct_nlocal(d) == n && !tt_direct_aborted(d));
+    open_boxes(d);
     return d;
 }
 
@@ -54,12 +64,12 @@ static void both_ways(uint32_t n, rank_fn *fn)
 /* ---- boxes ---- */
 
 /* What all have put; TUTTI_IN_PROGRESS when that is not there after so long. */
-static tutti_status get(const struct tt_direct *d, uint64_t wait_ns, const void *const **ret_all, struct tt_direct_blame *ret_blame)
+static tutti_status get(uint64_t wait_ns, const void *const **ret_all, struct tt_boxes_blame *ret_blame)
 {
     uint64_t until = tt_now_ns() + wait_ns;
     tutti_status status;
 
-    while ((status = tt_direct_get(d, ret_all, ret_blame)) == TUTTI_IN_PROGRESS && tt_now_ns() < until)
+    while ((status = tt_boxes_get(boxes, ret_all, ret_blame)) == TUTTI_IN_PROGRESS && tt_now_ns() < until)
         sched_yield();
     return status;
 }
@@ -73,13 +83,13 @@ static void one_exchange(struct tt_direct *d, uint32_t round, size_t bytes)
 {
     static _Thread_local unsigned char in[STAGE];
     const void *const *all = NULL;
-    struct tt_direct_blame blame;
+    struct tt_boxes_blame blame;
 
     for (size_t i = 0; i < bytes; i++)
         in[i] = input(tt_direct_me(d), round, i);
-    tt_direct_put(d, in, bytes, tt_mix64(bytes));
+    tt_boxes_put(boxes, in, bytes, tt_mix64(bytes));
     memset(in, 0xaa, sizeof in); /* ours again */
-    CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_OK && tt_direct_ready(d));
+    CHECK(get(60 * SECOND, &all, &blame) == TUTTI_OK && tt_boxes_ready(boxes));
     for (uint32_t r = 0; r < tt_direct_nlocal(d); r++)
         for (size_t i = 0; i < bytes; i++)
             CHECK(((const unsigned char *)all[r])[i] == input(r, round, i));
@@ -92,7 +102,7 @@ static void exchanges(uint32_t me, uint32_t n, void *region, void *arg)
     uint32_t round = 0;
 
     (void)arg;
-    CHECK(tt_direct_box_max(d) == STAGE);
+    CHECK(tt_boxes_max(d) == STAGE);
     for (uint32_t k = 0; k < 40; k++)
         for (size_t i = 0; i < countof(sizes); i++)
             one_exchange(d, round++, sizes[i]);
@@ -115,21 +125,21 @@ static void split_phase(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
     const void *const *all = NULL;
-    struct tt_direct_blame blame = {.peer = 99};
+    struct tt_boxes_blame blame = {.peer = 99};
     uint32_t mine = 100 + me;
 
     (void)arg;
     if (me == 1)
         until_posted(d, 0, 1);
-    tt_direct_put(d, &mine, sizeof mine, 5);
+    tt_boxes_put(boxes, &mine, sizeof mine, 5);
     if (me == 0) { /* rank 1 waits for us before it puts */
-        while (tt_direct_get(d, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
+        while (tt_boxes_get(boxes, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
             sched_yield(); /* as many as three ranks, of which another may be late, too */
-        CHECK(blame.peer == 1 && !tt_direct_ready(d) && !all);
-        CHECK(get(d, 2000000, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer == 1 && !all);
+        CHECK(blame.peer == 1 && !tt_boxes_ready(boxes) && !all);
+        CHECK(get(2000000, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer == 1 && !all);
         post(d, 1);
     }
-    CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_OK);
+    CHECK(get(60 * SECOND, &all, &blame) == TUTTI_OK);
     for (uint32_t r = 0; r < n; r++)
         CHECK(*(const uint32_t *)all[r] == 100 + r);
     all_here(d, 2);
@@ -146,13 +156,13 @@ static void test_split_phase(void **state)
 static void differing(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
-    struct tt_direct_blame blame = {.peer = 99};
+    struct tt_boxes_blame blame = {.peer = 99};
     unsigned char x[200] = {0};
     const void *const *all = NULL;
 
     (void)arg;
-    tt_direct_put(d, x, me == 2 ? 200 : 8, me == 2 ? 0xbad00000001 : 0x600d00000001);
-    CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_ERR_DIFFERS && !all);
+    tt_boxes_put(boxes, x, me == 2 ? 200 : 8, me == 2 ? 0xbad00000001 : 0x600d00000001);
+    CHECK(get(60 * SECOND, &all, &blame) == TUTTI_ERR_DIFFERS && !all);
     CHECK(blame.peer == (me == 2 ? 0 : 2));
     CHECK(blame.theirs == (me == 2 ? 0x600d00000001 : 0xbad00000001));
     tt_direct_close(d);
@@ -182,7 +192,7 @@ static void aborting(uint32_t me, uint32_t n, void *region, void *arg)
     struct tt_direct *d = open_direct(me, n, region);
     uint64_t deadline = tt_now_ns() + 60 * SECOND;
     const void *const *all = NULL;
-    struct tt_direct_blame blame;
+    struct tt_boxes_blame blame;
 
     (void)arg;
     all_here(d, 1);
@@ -199,9 +209,9 @@ static void aborting(uint32_t me, uint32_t n, void *region, void *arg)
                 tt_direct_doze(d, ticket, UINT64_MAX);
         }
     } else {
-        tt_direct_put(d, NULL, 0, 1);
+        tt_boxes_put(boxes, NULL, 0, 1);
         post(d, 2);
-        CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_ERR_ABORTED && !all && tt_direct_ready(d));
+        CHECK(get(60 * SECOND, &all, &blame) == TUTTI_ERR_ABORTED && !all && tt_boxes_ready(boxes));
     }
     CHECK(tt_direct_aborted(d) && tt_now_ns() < deadline);
     tt_direct_close(d);
@@ -238,19 +248,19 @@ static void dozed(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
     const void *const *all = NULL;
-    struct tt_direct_blame blame;
+    struct tt_boxes_blame blame;
 
     (void)arg;
     for (uint64_t k = 1; k <= 300; k++) {
-        tt_direct_put(d, &k, sizeof k, 1);
-        while (me == 0 && !tt_direct_ready(d)) {
+        tt_boxes_put(boxes, &k, sizeof k, 1);
+        while (me == 0 && !tt_boxes_ready(boxes)) {
             uint32_t ticket = tt_direct_doze_begin(d);
-            if (tt_direct_ready(d))
+            if (tt_boxes_ready(boxes))
                 tt_direct_doze_end(d);
             else
                 tt_direct_doze(d, ticket, UINT64_MAX);
         }
-        CHECK(get(d, 60 * SECOND, &all, &blame) == TUTTI_OK && *(const uint64_t *)all[1 - me] == k);
+        CHECK(get(60 * SECOND, &all, &blame) == TUTTI_OK && *(const uint64_t *)all[1 - me] == k);
     }
     uint32_t ticket = tt_direct_doze_begin(d);
     tt_direct_rouse(d);
@@ -270,7 +280,7 @@ static void test_dozers_are_woken(void **state)
 static void bereaved(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct *d = open_direct(me, n, region);
-    struct tt_direct_blame blame = {.peer = 99};
+    struct tt_boxes_blame blame = {.peer = 99};
     char word[8] = {0};
     const void *const *all = NULL;
     void *heap = tt_direct_heap_alloc(d, 100);
@@ -284,15 +294,13 @@ static void bereaved(uint32_t me, uint32_t n, void *region, void *arg)
     all_here(d, 1);
     if (me == 1)
         raise(SIGKILL);
-    tt_direct_put(d, word, 4, 1);
-    while (get(d, SECOND / 2, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
+    tt_boxes_put(boxes, word, 4, 1);
+    while (get(SECOND / 2, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
         ;
     CHECK(blame.peer == 1 && !all);
-    /* Its heap is still mapped here and safe to read; its own memory is gone. */
+    /* Its heap is still mapped here and safe to read. */
     const char *theirs = tt_direct_resolve(d, 1, note_of(d, 1)->at, 10);
     CHECK(theirs && strcmp(theirs, "last will") == 0);
-    if (tt_direct_can_read(d))
-        CHECK(tt_direct_read(d, 1, (uintptr_t)d, word, sizeof word) != TUTTI_OK);
     tt_direct_close(d);
 }
 
@@ -329,61 +337,6 @@ static void test_open_alone(void **state)
 
 /* ---- memory ---- */
 
-static void copies(uint32_t me, uint32_t n, void *region, void *arg)
-{
-    struct tt_direct *d = open_direct(me, n, region);
-    size_t bytes = 3 << 20;
-    unsigned char *mine = malloc(bytes), *got = malloc(bytes);
-    uint32_t right = (me + 1) % n;
-
-    (void)arg;
-    CHECK(mine && got);
-    if (!tt_direct_can_read(d)) {
-        CHECK(tt_direct_read(d, right, (uintptr_t)mine, got, 1) == TUTTI_ERR_REFUSED);
-        goto out;
-    }
-    for (size_t i = 0; i < bytes; i++)
-        mine[i] = input(me, 1, i);
-    CHECK(!tt_direct_owns(d, mine, bytes) && !tt_direct_owns(d, NULL, 0));
-    note_of(d, me)->at = (uintptr_t)mine;
-    all_here(d, 1);
-    uint64_t theirs = note_of(d, right)->at;
-    CHECK(tt_direct_read(d, right, theirs + 5, got, bytes - 5) == TUTTI_OK);
-    for (size_t i = 5; i < bytes; i++)
-        CHECK(got[i - 5] == input(right, 1, i));
-    if (getpid() != (pid_t)d->pid[right]) {
-        CHECK(tt_direct_read(d, right, 16, got, 8) == TUTTI_ERR_ARG);
-        CHECK(tt_direct_resolve(d, right, theirs, bytes) == NULL);
-    }
-    all_here(d, 2);
-out:
-    free(mine);
-    free(got);
-    tt_direct_close(d);
-}
-
-static void test_copies(void **state)
-{
-    (void)state;
-    both_ways(2, copies);
-    both_ways(4, copies);
-}
-
-/* The last rank is not allowed to read anybody's memory. */
-static void forbid_reading(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1 /* EPERM */),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {.len = countof(code), .filter = code};
-
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-}
-
 static void restricted(uint32_t me, uint32_t n, void *region, void *arg)
 {
     struct tt_direct_config c = config(me, n, region);
@@ -392,14 +345,12 @@ static void restricted(uint32_t me, uint32_t n, void *region, void *arg)
     char x = 0;
 
     (void)arg;
-    if (me == n - 1) {
-        forbid_reading();
+    if (me == n - 1)
         c.heap_bytes = SIZE_MAX;
-    }
     CHECK(tt_direct_open(&c, &d, &err) == TUTTI_OK);
     /* All know, not only the one concerned. */
-    CHECK(!tt_direct_can_read(d) && !tt_direct_has_heap(d));
-    CHECK(tt_direct_read(d, (me + 1) % n, (uintptr_t)&x, &x, 1) == TUTTI_ERR_REFUSED);
+    CHECK(!tt_direct_has_heap(d));
+    open_boxes(d);
     CHECK(tt_direct_heap_alloc(d, 100) == NULL && tt_direct_resolve(d, (me + 1) % n, (uintptr_t)&x, 1) == NULL);
     one_exchange(d, 1, STAGE);
     tt_direct_close(d);
@@ -592,7 +543,6 @@ int main(void)
         cmocka_unit_test(test_dozers_are_woken),
         cmocka_unit_test(test_killed_peer),
         cmocka_unit_test(test_open_alone),
-        cmocka_unit_test(test_copies),
         cmocka_unit_test(test_restricted),
         cmocka_unit_test(test_heaps),
         cmocka_unit_test(test_heap_order),

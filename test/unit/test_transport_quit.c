@@ -19,7 +19,6 @@ static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
                                  .region = region,
                                  .heap_bytes = 8 << 20,
                                  .oversubscribed = n > 2,
-                                 .let_read = true,
                                  .deadline_ns = tt_now_ns() + 30 * SECOND};
     struct tt_direct *d;
     struct tutti_error err;

@@ -525,5 +525,5 @@ int main(void)
         cmocka_unit_test(wait_sees_room),      cmocka_unit_test(many_places),   cmocka_unit_test(unreleased_data),
         cmocka_unit_test(unanswered_header),   cmocka_unit_test(two_processes),
     };
-    return cmocka_run_group_tests_name("transport tcp", tests, NULL, NULL);
+    return run_guarded("transport tcp", tests, countof(tests), GUARD_NONE);
 }

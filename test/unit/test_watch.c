@@ -47,9 +47,9 @@ static void body(uint32_t rank, void *arg)
     struct tt_watch *w = NULL;
     c.rank = rank;
     outcomes[rank].value = -1;
-    if (tt_boot_open(&c, &p.boot, &outcomes[rank].err) || tt_watch_open(p.boot, SECOND, &w, &outcomes[rank].err) ||
-        tt_watch_begin(w, &outcomes[rank].err))
+    if (tt_boot_open(&c, &p.boot, &outcomes[rank].err) || tt_watch_open(p.boot, SECOND, &w, &outcomes[rank].err))
         _exit(3);
+    tt_watch_begin(w);
     outcomes[rank].value = TT_BLAME_NONE;
     p.act(w, rank, &p);
     tt_watch_close(w);
@@ -169,7 +169,7 @@ static void act_odd_babbles(struct tt_watch *w, uint32_t rank, const struct plan
     memset(junk, 0xa5, sizeof junk);
     if (rank == p->odd) {
         for (uint32_t r = 0; r < (rank ? 1 : p->n); r++)
-            if (r != rank && send(tt_boot_control_fd(p->boot, r), junk, sizeof junk, MSG_NOSIGNAL) < 0)
+            if (r != rank && send(tt_boot_line(p->boot, r)->fd, junk, sizeof junk, MSG_NOSIGNAL) < 0)
                 _exit(4);
         sleep_ns(SECOND / 2);
     } else {
@@ -455,7 +455,7 @@ static void test_alone(void **state)
     struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .peer = UINT32_MAX, .op = sum20};
     assert_int_equal(tt_boot_open(&c, &b, &err), TUTTI_OK);
     assert_int_equal(tt_watch_open(b, SECOND, &w, &err), TUTTI_OK);
-    assert_int_equal(tt_watch_begin(w, &err), TUTTI_OK);
+    tt_watch_begin(w);
     assert_false(tt_watch_verdict(w, &v));
     tt_watch_report(w, &t);
     assert_true(tt_watch_verdict(w, &v));

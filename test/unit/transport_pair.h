@@ -20,6 +20,39 @@
 #include "transport/transport.h"
 
 enum { STRIPES_MAX = 4 };
+
+/* What protects the sockets of all pairs opened from now on. */
+enum guard { GUARD_NONE, GUARD_CHECKSUM, GUARD_AES, GUARD_CHACHA, GUARDS };
+static enum guard guard;
+static const char *const guard_names[GUARDS] = {"plain", "checksum", "AES-256-GCM", "ChaCha20-Poly1305"};
+
+/* Of stripe k, seen from this rank; the same keys for the same k each time. */
+static inline struct tt_tcp_guard guard_of(uint32_t rank, uint32_t k)
+{
+    struct tt_tcp_guard g = {.checksum = guard == GUARD_CHECKSUM};
+    if (guard < GUARD_AES)
+        return g;
+    g.keys.cipher = guard == GUARD_AES ? TT_CIPHER_AES : TT_CIPHER_CHACHA;
+    memset(rank ? g.keys.send : g.keys.recv, (int)(2 * k + 1), TT_SEAL_KEY);
+    memset(rank ? g.keys.recv : g.keys.send, (int)(2 * k + 2), TT_SEAL_KEY);
+    return g;
+}
+
+/* Runs the tests once for each way of protection that this machine has. */
+static inline int run_guarded(const char *name, const struct CMUnitTest *tests, size_t n, enum guard first)
+{
+    int bad = 0;
+    for (guard = first; guard < GUARDS; guard++) {
+        char title[80];
+        snprintf(title, sizeof title, "%s, %s", name, guard_names[guard]);
+        if (guard == GUARD_AES && !tt_seal_has_aes())
+            print_message("%s: not run, this CPU has no AES instructions\n", title);
+        else
+            bad += _cmocka_run_group_tests(title, tests, n, NULL, NULL);
+    }
+    return bad;
+}
+
 static bool in_child; /* where a failed check must not go on with the parent's tests */
 
 static inline void connect_pair(int fd[2], int buffer)
@@ -64,7 +97,11 @@ static inline void make_sockets(struct setup s, int fds[2][2 * STRIPES_MAX])
 static inline struct tt_transport *open_end(struct setup s, uint32_t rank, const int *fds)
 {
     struct tt_transport *t = NULL;
-    struct tt_tcp_config c = {.rank = rank, .size = 2, .stripes = s.stripes, .fds = fds, .queue = s.queue};
+    struct tt_tcp_guard guards[2 * STRIPES_MAX];
+    for (uint32_t i = 0; i < 2 * s.stripes; i++)
+        guards[i] = guard_of(rank, i / 2);
+    struct tt_tcp_config c = {
+        .rank = rank, .size = 2, .stripes = s.stripes, .fds = fds, .guards = guards, .queue = s.queue};
     assert_int_equal(tt_tcp_open(&c, &t, NULL), TUTTI_OK);
     return t;
 }

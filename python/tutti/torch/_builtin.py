@@ -5,6 +5,7 @@ counts) stays with it, sharded over the ranks with dear-sharded; `export` puts i
 takes it from a state_dict of that form, so that checkpoints go both ways between torch's optimizers and ours.
 """
 
+import functools
 import itertools
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -73,9 +74,20 @@ def _state_of(trainer: Trainer, index: int, p: torch.Tensor, momentum: bool) -> 
         return {}
     if "exp_avg" in found:
         return {"step": torch.tensor(float(updates)), **found}
-    if not momentum:
-        found["momentum_buffer"] = None
+    if not momentum and not bool(found["momentum_buffer"].any()):  # and has never been
+        del found["momentum_buffer"]
+        found.update({"momentum_buffer": None} if _names_nothing() else {})
     return found
+
+
+@functools.lru_cache(maxsize=1)
+def _names_nothing() -> bool:
+    """Does this torch's SGD without momentum keep a momentum_buffer of None? Older ones do."""
+    p = torch.nn.Parameter(torch.zeros(1))
+    p.grad = torch.zeros(1)
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    optimizer.step()
+    return "momentum_buffer" in optimizer.state[p]
 
 
 def export(trainer: Trainer, slots: Sequence[Any], optimizer: torch.optim.Optimizer) -> None:

@@ -23,10 +23,14 @@ class _First(Forward):
         return self.nodes(input, self.weight.detach(), self._output, self._gradients)
 
     def _output(self, x: torch.Tensor) -> torch.Tensor:
-        if self.bias is None or x.dim() != 3 or not x.is_contiguous():
+        if x.dim() == 2:
             return torch.nn.functional.linear(x, self.weight, self.bias)
-        y = x.new_empty(*x.shape[:-1], self.weight.shape[0])  # linear's would be a view, which the join cannot take
-        torch.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight.t(), out=y.view(-1, y.shape[-1]))
+        y = x.new_empty(*x.shape[:-1], self.weight.shape[0])  # linear's may be a view, which the join cannot take
+        rows, out = x.reshape(-1, x.shape[-1]), y.view(-1, y.shape[-1])
+        if self.bias is None:
+            torch.mm(rows, self.weight.t(), out=out)
+        else:
+            torch.addmm(self.bias, rows, self.weight.t(), out=out)
         return y
 
     def _gradients(self, given: torch.Tensor, rows: torch.Tensor) -> Pair:

@@ -75,6 +75,13 @@ class _Join(torch.autograd.Function):
         return grad, grad.new_empty(0), None
 
 
+def _autocast() -> bool:
+    try:
+        return torch.is_autocast_enabled("cpu")  # type: ignore[call-arg]
+    except TypeError:  # before 2.4
+        return torch.is_autocast_cpu_enabled()
+
+
 def _no_graph(forbidden: bool) -> None:
     if forbidden and torch.is_grad_enabled():
         raise RuntimeError("tutti: no graph of this backward pass (create_graph) with weight_first, or without pipe=False")
@@ -121,7 +128,7 @@ class Forward:
             and x.shape[-1] == self.weight.shape[1]
             and x.numel() > 0
             and torch.is_grad_enabled()
-            and not torch.is_autocast_cpu_enabled()
+            and not _autocast()
             and not torch.jit.is_tracing()
         )
 

@@ -9,11 +9,10 @@ exits, 30 s at most. A rank that leaves with an exception aborts, so that the ot
 """
 
 import atexit
-import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional
 
-from .. import RawCommunicator
+from .. import RawCommunicator, _exit
 
 UNCLAIMED = 768  # works that nobody has waited for; the library runs 1024 at a time
 EXIT_WAIT = 30.0
@@ -78,9 +77,14 @@ class Closer:
         """The one of a group."""
         return next(c for c in cls._all if c.ledger is group._ledger)
 
+    @classmethod
+    def parts_of(cls, group: Any) -> List[Callable[[], None]]:
+        """Its parts; nothing when the group is closed."""
+        return next((c.parts for c in cls._all if c.ledger is group._ledger), [])
+
     def _close(self) -> None:
         self.ledger.drain()
-        for close in self.parts:
+        for close in list(self.parts):
             close()
         self.comm.close()
         if self in Closer._all:
@@ -100,11 +104,11 @@ class Closer:
     @classmethod
     def finish_all(cls) -> None:
         """At exit: closes what is open, oldest first, and waits."""
-        failure = getattr(sys, "last_value", None)
+        failure = _exit.failure()
         everything = list(cls._all)
         for c in everything:
             if failure is not None:
-                c.abort(f"{c.ledger.place} the program left with {type(failure).__name__}: {failure}"[:200])
+                c.abort(failure)
             c.begin()
         for c in everything:
             c._thread.join(EXIT_WAIT)  # type: ignore[union-attr]

@@ -17,8 +17,9 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ._forward import Forward, Pair
+from ._steps import Steps, accumulates
 
-LEAST = 8 << 20  # bytes of a block
+LEAST = 8 << 20  # bytes of a block: multiplying fewer rows at a time costs more than it hides
 
 
 def _blocks(parts: List[Tuple[int, int]], width: int, itemsize: int) -> List[Tuple[int, int, int]]:
@@ -33,24 +34,17 @@ def _blocks(parts: List[Tuple[int, int]], width: int, itemsize: int) -> List[Tup
     return found
 
 
-def _accumulates(node: Any) -> bool:
-    """Will this backward pass accumulate the gradient of the node's parameter? torch.autograd.grad does not."""
-    try:
-        return bool(torch._C._will_engine_execute_node(node))  # type: ignore[attr-defined]
-    except (AttributeError, RuntimeError):
-        return False
-
-
 class Pipe(Forward):
-    """One module's. `owner` is the DistributedOptimizer, `slot` the weight's, `last` that of the bias or None."""
+    """One module's. `owner` is the Steps of a DistributedOptimizer, `slot` the weight's, `last` that of the bias or None."""
 
-    def __init__(self, owner: Any, module: torch.nn.Module, slot: Any, last: Any) -> None:
+    def __init__(self, owner: Steps, module: torch.nn.Module, slot: Any, last: Any) -> None:
         super().__init__(module)
         self._owner, self.slot, self.last = weakref.ref(owner), slot, last
         self.slots = [slot] + ([last] if last else [])
-        self._parts: List[Tuple[int, int]] = owner._trainer.parts(slot.index)
+        self._parts: List[Tuple[int, int]] = owner.trainer.parts(slot.index)
         self.blocks = _blocks(self._parts, slot.param.shape[1], 4)
         self._nodes = [s.param.expand_as(s.param).grad_fn.next_functions[0][0] for s in self.slots]
+        self._rows = slot.param.detach()  # never awaited: rows are used as they come
         self.uses = 0  # forward passes since the last step
         self._samples: Dict[int, torch.Tensor] = {}  # by slot: what this layer gave to be accumulated, in the step that finds out
         self._alone: Optional[bool] = None  # are all gradients this layer's? None: not known
@@ -65,13 +59,13 @@ class Pipe(Forward):
     def __call__(self, input: Any) -> Any:
         module: Any = self._module()
         owner: Any = self._owner()
-        if owner is None or owner._trainer._handle is None:
+        if owner is None or owner.trainer._handle is None:
             return type(module).forward(module, input)
         self.uses += torch.is_grad_enabled()
         if not self.usable(module, input):
-            owner._before(self.slots)
+            owner.before_forward(self.slots)
             return type(module).forward(module, input)
-        return self.nodes(input, self.weight, self._output, functools.partial(self._gradients, owner._steps))
+        return self.nodes(input, self.weight, self._output, functools.partial(self._gradients, owner.count))
 
     def _output(self, x: torch.Tensor) -> torch.Tensor:
         """Waits for one block of rows after the other; the bias comes last."""
@@ -79,11 +73,12 @@ class Pipe(Forward):
         rows = x.reshape(-1, self.weight.shape[1])
         whole = x.new_empty(*x.shape[:-1], self.weight.shape[0])  # not a view: what follows may write into it
         y = whole.view(-1, self.weight.shape[0])
+        weight = self._rows if self.slot.pending else self.weight
         for part, a, b in self.blocks:
             if self.slot.pending:
-                owner._trainer.wait_part(self.slot.index, part)
-            torch.mm(rows, self.weight[a:b].t(), out=y[:, a:b])
-        owner._before(self.slots)
+                owner.trainer.wait_part(self.slot.index, part)
+            torch.mm(rows, weight[a:b].t(), out=y[:, a:b])
+        owner.before_forward(self.slots)
         return whole if self.bias is None else whole.add_(self.bias)
 
     def _gradients(self, step: int, given: torch.Tensor, rows: torch.Tensor) -> Pair:
@@ -105,38 +100,38 @@ class Pipe(Forward):
 
     def _may(self, step: int) -> bool:
         owner = self._owner()
-        if owner is None or owner._trainer._handle is None or not all(map(_accumulates, self._nodes)):
+        if owner is None or owner.trainer._handle is None or not all(map(accumulates, self._nodes)):
             return False
-        hooks = any(s.param._backward_hooks for s in self.slots)
-        return owner._may_pipe(self.slots) and self.uses == 1 and step == owner._steps and not hooks
+        hooks = any(len(s.param._backward_hooks) > 1 or getattr(s.param, "_post_accumulate_grad_hooks", None) for s in self.slots)  # 1: ours
+        return owner.may_pipe(self.slots) and self.uses == 1 and step == owner.count and not hooks
 
     def _hand_over(self, given: torch.Tensor, rows: torch.Tensor) -> None:
         owner: Any = self._owner()
         part, width = len(self._parts), self.weight.shape[1]
         if self.last:  # it may share a bucket with what is launched before the weight
-            owner._put(self.last, given.sum(0))
+            owner.put(self.last, given.sum(0))
         for _, a, b in reversed(self.blocks):
-            owner._put_rows(self.slot, a, b, given, rows)
+            owner.put_rows(self.slot, a, b, given, rows)
             while part and self._parts[part - 1][0] >= a * width:
                 part -= 1
-                owner._trainer.part_ready(self.slot.index, part)
-        owner._handed(self.slot)
+                owner.trainer.part_ready(self.slot.index, part)
+        owner.handed(self.slot)
         torch.autograd.Variable._execution_engine.queue_callback(self._show)  # type: ignore[attr-defined]
 
     def _show(self) -> None:
         """The backward pass is over."""
         owner = self._owner()
         if owner is not None:
-            owner._show_piped(self.slots)
+            owner.show_piped(self.slots)
 
 
-def install(owner: Any, module: torch.nn.Module, slots: List[Any]) -> Any:
+def install(owner: Steps, module: torch.nn.Module, slots: List[Any]) -> Any:
     """A Pipe for the module, or None: only a Linear of f32 with a forward of torch's own, whose weight travels in parts and belongs, as its
     bias does, to no other module."""
     if not Pipe.fits(module) or len(slots) != 1 + (module.bias is not None):
         return None
     slot, last = slots[0], slots[1] if len(slots) > 1 else None
-    if slot.param is not module.weight or len(owner._trainer.parts(slot.index)) < 2:
+    if slot.param is not module.weight or len(owner.trainer.parts(slot.index)) < 2:
         return None
     pipe = Pipe(owner, module, slot, last)
     pipe.install()

@@ -12,6 +12,7 @@ parameter whose owner is never called (MultiheadAttention's projection) belongs 
 the layer that runs first. Parameters that get no gradient are left out, and the file's `source` says how many.
 """
 
+import functools
 import json
 import os
 import platform
@@ -21,7 +22,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from ._optimizer import _after_accumulation, _kind
+from ._hooks import after_accumulation
+from ._model import kind_of, managed
 from ._tensors import NAMES, _short
 
 
@@ -38,7 +40,7 @@ class _Watch:
         self.called: Dict[torch.nn.Module, float] = {}
         self.ready: Dict[int, float] = {}
         self._handles = [m.register_forward_pre_hook(lambda m, _: self._enter(m)) for m in model.modules()]
-        self._kept = [_after_accumulation(p, lambda p=p: self._done(p)) for p in params.values()]
+        self._kept = [after_accumulation(p, functools.partial(self._done, p)) for p in params.values()]
 
     def _enter(self, module: torch.nn.Module) -> None:
         self.called.setdefault(module, time.perf_counter())
@@ -50,7 +52,7 @@ class _Watch:
         for h in self._handles:
             h.remove()
         for k in self._kept:
-            (k[1] if isinstance(k, tuple) else k).remove()
+            k[1].remove()
 
 
 def _scalar(output: Any) -> torch.Tensor:
@@ -120,7 +122,7 @@ def _describe(layers: List[_Layer], forward: List[float], backward: List[float])
     return [
         {
             "name": _short(x.name),
-            "kind": _kind(x.module),
+            "kind": kind_of(x.module),
             "forward_us": round(f * 1e6, 3),
             "backward_us": round(b * 1e6, 3),
             "tensors": [{"name": _short(n), "count": p.numel(), "dtype": NAMES[p.dtype]} for n, p in x.tensors],
@@ -135,7 +137,7 @@ def _first_tensor(input: Any) -> Optional[torch.Tensor]:
 
 
 def _check(model: torch.nn.Module, params: Dict[str, torch.nn.Parameter]) -> None:
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel) or hasattr(model, "_tutti_optimizer"):
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel) or model in managed:
         raise ValueError("profile() measures the bare model: call it before the model is given to DDP or DistributedOptimizer")
     if not params:
         raise ValueError("the model has no parameters that are trained")

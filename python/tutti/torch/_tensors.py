@@ -16,6 +16,7 @@ NAMES = {
     torch.uint8: "u8",
     torch.int32: "i32",
     torch.int64: "i64",
+    torch.int16: "i16",
 }
 _OPS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min", "PRODUCT": "prod", "BAND": "band", "BOR": "bor", "BXOR": "bxor"}
 _BITWISE = {"band": torch.bitwise_and, "bor": torch.bitwise_or, "bxor": torch.bitwise_xor}
@@ -32,7 +33,7 @@ def op_name(op: Any) -> str:
 
 def native(dtype: torch.dtype, op: str) -> bool:
     """Can the library reduce this? Otherwise everybody gathers everything and reduces alone."""
-    return dtype in NAMES and op not in _BITWISE
+    return dtype in NAMES and (op not in _BITWISE or not dtype.is_floating_point)
 
 
 def check_dense(tensors: Sequence[Tensor]) -> None:

@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 _active: "weakref.WeakSet[TraceHandler]" = weakref.WeakSet()
-_sources: "weakref.WeakSet[Any]" = weakref.WeakSet()  # DistributedOptimizers
+_sources: "weakref.WeakSet[Any]" = weakref.WeakSet()  # Steps of DistributedOptimizers
 
 
 def note(span: Span) -> None:
@@ -56,7 +56,7 @@ def collect(source: Any) -> None:
     """The launches of a trainer's last step, once each."""
     if not _active:
         return
-    for x in source._trainer.launches():
+    for x in source.trainer.launches():
         if x.start_ns and x.end_ns >= x.start_ns:
             tensors = x.first if x.first == x.last else f"{x.first} to {x.last}"
             name = f"bucket {x.bucket} {x.coll}" if x.bucket is not None else "norm and use of all tensors"

@@ -1,20 +1,19 @@
 /* variables.c - the variables of the environment: one table that warnings, doctor and the documents are made from. */
-#include "cli/variables.h"
+#include "base/variables.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 extern char **environ;
 
-/* All names the design knows; those that nothing reads yet are still not worth a warning. */
-static const struct cli_variable variables[] = {
+static const struct tt_variable variables[] = {
     {"TUTTI_RANK", "0", "number of this rank"},
     {"TUTTI_SIZE", "1", "number of ranks"},
     {"TUTTI_LOCAL_RANK", "unknown", "number of this rank among those of its host"},
     {"TUTTI_RENDEZVOUS", "none", "host:port of rank 0, where ranks meet"},
     {"TUTTI_KEY_FILE", "none", "file with the job's key; needed beyond loopback"},
     {"TUTTI_INSECURE", "0", "1: go without a key beyond loopback"},
+    {"TUTTI_ENCRYPT", "0", "1: all bytes on sockets are encrypted and authenticated; needs a key"},
+    {"TUTTI_CHECKSUM", "between hosts", "1: payloads on all sockets carry a checksum, 0: on none; encryption needs none"},
     {"TUTTI_IFACE", "by route", "network interfaces: prefixes (eth,ib), all but (^docker), exactly (=eth0), or a network (10.0.0.0/8)"},
     {"TUTTI_PORTS", "any", "ports to listen on, lo-hi"},
     {"TUTTI_TIMEOUT", "30s", "deadline of every wait"},
@@ -24,56 +23,44 @@ static const struct cli_variable variables[] = {
     {"TUTTI_REPRODUCIBLE", "0", "1: only algorithms that sum in rank order"},
     {"TUTTI_REPORT", "0", "1: rank 0 prints who was slow when a communicator closes"},
     {"TUTTI_VERIFY", "0", "1: every plan is proved before its first use"},
+    {"TUTTI_PLAN", "none", "plan files that rank 0 reads, a.json:b.json: run where they fit"},
+    {"TUTTI_TUNING", "none", "tuning file: rules that fix algorithms"},
     {"TUTTI_DUMP", "none", "folder where rank 0 writes every schedule that runs, and the network"},
     {"TUTTI_MPI", "found", "openmpi or mpich: the MPI of transport mpi"},
     {"TUTTI_MPI_REPORT", "0", "1: the MPI shim prints at MPI_Finalize what it took and forwarded"},
     {"TUTTI_MPI_TAKE", "auto", "what the MPI shim takes: auto, all or none"},
     {"TUTTI_LIBRARY", "found", "the libtutti that the Python package loads"},
-    {"TUTTI_TRACE", "none", "file for a trace; nothing writes one yet"},
-    {"TUTTI_LOG", "none", "level of messages; nothing writes any yet"},
+    {"TUTTI_LOG", "warn", "messages of the library: none, error, warn, info or debug"},
+    {"TUTTI_LOG_FILE", "standard error", "file for them; %r is the rank, %h the host, %p the process"},
 };
-enum { VARIABLES = sizeof variables / sizeof variables[0] };
 
-const struct cli_variable *cli_variables(size_t *ret_n)
+const struct tt_variable *tt_variables(size_t *ret_n)
 {
-    *ret_n = VARIABLES;
+    *ret_n = countof(variables);
     return variables;
 }
 
 static bool is_known(const char *name)
 {
-    for (size_t i = 0; i < VARIABLES; i++)
-        if (!strcmp(variables[i].name, name))
+    for (size_t i = 0; i < countof(variables); i++)
+        if (tt_streq(variables[i].name, name))
             return true;
     return false;
 }
 
-bool cli_unknown_variable(size_t i, struct cli_unknown *ret)
+bool tt_variable_unknown(size_t i, struct tt_unknown_variable *ret)
 {
-    const char *names[VARIABLES];
-    for (size_t k = 0; k < VARIABLES; k++)
+    const char *names[countof(variables)];
+    for (size_t k = 0; k < countof(variables); k++)
         names[k] = variables[k].name;
-    for (char **e = environ; *e; e++) {
-        if (strncmp(*e, "TUTTI_", 6))
+    for (char **e = environ; e && *e; e++) {
+        if (strncmp(*e, "TUTTI_", 6) != 0)
             continue;
         snprintf(ret->name, sizeof ret->name, "%.*s", (int)strcspn(*e, "="), *e);
         if (is_known(ret->name) || i-- > 0)
             continue;
-        tutti_near_matches(ret->name, names, VARIABLES, ret->near, sizeof ret->near);
+        tt_near_matches(ret->name, names, countof(variables), ret->near, sizeof ret->near);
         return true;
     }
     return false;
-}
-
-void cli_check_environment(void)
-{
-    struct cli_unknown u;
-    for (size_t i = 0; cli_unknown_variable(i, &u); i++)
-        fprintf(stderr, "tutti: warning: unknown variable %s%s%s\n", u.name, *u.near ? "; " : "", u.near);
-}
-
-const char *cli_environment(const char *name)
-{
-    const char *v = getenv(name);
-    return v && *v ? v : NULL;
 }

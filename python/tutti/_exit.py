@@ -1,0 +1,40 @@
+"""The end of the program: a rank that leaves with an exception tells the others its text.
+
+Communicators note themselves here. What is still open when the interpreter ends after an unhandled
+exception is aborted with that exception's text, so that the others hear why and not only that.
+"""
+
+import atexit
+import sys
+import weakref
+from typing import Any, Optional
+
+_TEXT = 300  # characters of an exception that travel
+_open: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, for the other ranks."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if text else ''}{text}"[:_TEXT]
+
+
+def failure() -> Optional[str]:
+    """What ended the program, if an exception did."""
+    error = getattr(sys, "last_value", None)
+    return None if error is None else f"left with {describe(error)}"
+
+
+def note(comm: Any) -> None:
+    """A communicator that is to be looked after."""
+    _open.add(comm)
+
+
+def _leave() -> None:
+    why = failure()
+    for comm in list(_open) if why else []:
+        if comm.handle is not None:
+            comm.abort(why)
+
+
+atexit.register(_leave)

@@ -1,0 +1,246 @@
+/* handle.c - the table of handles (handle.h): slots are taken from a list of free ones, or the next that was
+ * never used.
+ *
+ * The list is a stack of slot numbers with a counter beside its head, so that a head that was popped and
+ * pushed again meanwhile is not taken for the same (no lock: a fork in another thread must not leave one
+ * behind). Invariant: a slot is on the stack, or beyond `used`, or holds a handle, never two of these. */
+#include "api/handle.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(uintptr_t) == 8, "handles need 64 bits");
+#define MARK        ((uintptr_t)0x54 << 56)
+#define GENERATIONS ((uint32_t)1 << 30)
+
+struct slot {
+    _Atomic uintptr_t handle; /* as given out; 0: the slot is free */
+    _Atomic(void *) object;
+    uintptr_t of;          /* the handle without which this one is of no use; 0: none */
+    uint32_t process;      /* tt_fork_generation when it was made */
+    uint32_t generation;   /* tenants so far */
+    _Atomic uint32_t next; /* free slots: the next one + 1 */
+};
+static struct slot slots[API_HANDLES]; /* pages that were never used cost nothing */
+static _Atomic uint64_t free_slots;    /* counter << 32 | first free slot + 1 */
+static _Atomic uint32_t used;          /* slots that were ever taken */
+static _Thread_local struct tutti_error refusal;
+
+static const struct {
+    const char *name, *end;
+    bool forks;
+} kinds[API_KINDS] = {
+#define KIND_ROW(id, name, end, forks) [API_##id] = {name, end, forks},
+    API_KIND_LIST(KIND_ROW)};
+
+/* ---- sentences ---- */
+
+const struct tutti_error *api_refusal(void)
+{
+    return &refusal;
+}
+
+tutti_status api_bad(const char *function, struct tutti_error *err, tutti_status st, const char *fmt, ...)
+{
+    char text[sizeof refusal.text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    tt_fail(&refusal, st, "%s: %s", function, text);
+    return tt_fail(err, st, "%s", refusal.text);
+}
+
+void api_stop(const char *function, const char *fmt, ...)
+{
+    char text[sizeof refusal.text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "tutti: %s: %s\n", function, text);
+    abort();
+}
+
+static const char *find_null(va_list ap)
+{
+    for (const char *name = va_arg(ap, const char *); name; name = va_arg(ap, const char *))
+        if (!va_arg(ap, const void *))
+            return name;
+    return NULL;
+}
+
+tutti_status api_given_all(const char *function, struct tutti_error *err, ...)
+{
+    va_list ap;
+    va_start(ap, err);
+    const char *name = find_null(ap);
+    va_end(ap);
+    return name ? api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name) : TUTTI_OK;
+}
+
+void api_must_all(const char *function, ...)
+{
+    va_list ap;
+    va_start(ap, function);
+    const char *name = find_null(ap);
+    va_end(ap);
+    if (name)
+        api_stop(function, "%s is NULL", name);
+}
+
+/* ---- the table ---- */
+
+static struct slot *slot_of(uintptr_t h)
+{
+    return &slots[(h >> 8) & (API_HANDLES - 1)];
+}
+
+static bool live(uintptr_t h)
+{
+    return h && atomic_load_explicit(&slot_of(h)->handle, memory_order_acquire) == h;
+}
+
+/* A free slot, this thread's alone from now on; NULL: there is none. */
+static struct slot *take_slot(void)
+{
+    uint64_t head = atomic_load(&free_slots), next;
+    while ((uint32_t)head) {
+        struct slot *s = &slots[(uint32_t)head - 1];
+        next = ((head >> 32) + 1) << 32 | atomic_load(&s->next);
+        if (atomic_compare_exchange_weak(&free_slots, &head, next))
+            return s;
+    }
+    uint32_t n = atomic_load(&used);
+    while (n < API_HANDLES)
+        if (atomic_compare_exchange_weak(&used, &n, n + 1))
+            return &slots[n];
+    return NULL;
+}
+
+static void give_slot(struct slot *s)
+{
+    uint64_t head = atomic_load(&free_slots), next;
+    do {
+        atomic_store(&s->next, (uint32_t)head);
+        next = ((head >> 32) + 1) << 32 | (uint64_t)(s - slots + 1);
+    } while (!atomic_compare_exchange_weak(&free_slots, &head, next));
+}
+
+void *api_make(enum api_kind kind, void *object, const void *of, struct tutti_error *err)
+{
+    struct slot *s = take_slot();
+    if (!s) {
+        tt_fail(err, TUTTI_ERR_LIMIT, "more than %d handles at the same time", (int)API_HANDLES);
+        return NULL;
+    }
+    s->generation = (s->generation + 1) % GENERATIONS;
+    uintptr_t h = MARK | (uintptr_t)s->generation << 26 | (uintptr_t)(s - slots) << 8 | (uintptr_t)kind;
+    s->of = (uintptr_t)of;
+    s->process = tt_fork_generation();
+    atomic_store_explicit(&s->object, object, memory_order_relaxed);
+    atomic_store_explicit(&s->handle, h, memory_order_release);
+    return (void *)h; // NOLINT(performance-no-int-to-ptr)
+}
+
+static bool is_foreign(const struct slot *s, enum api_kind kind)
+{
+    return !kinds[kind].forks && tt_fork_foreign(s->process);
+}
+
+bool api_orphan(const void *handle)
+{
+    uintptr_t h = (uintptr_t)handle;
+    return live(h) && slot_of(h)->of && !live(slot_of(h)->of);
+}
+
+/* Is h what a handle of some kind once was? Then that kind, else API_NOTHING. */
+static enum api_kind former(uintptr_t h)
+{
+    bool ours = h >> 56 == MARK >> 56 && (h >> 8 & (API_HANDLES - 1)) < atomic_load(&used);
+    return ours && (h & 0xff) < API_KINDS ? (enum api_kind)(h & 0xff) : API_NOTHING;
+}
+
+/* Why it is not a live handle of this kind that can be used here. */
+static tutti_status refuse(enum api_kind kind, const void *handle, const char *function, struct tutti_error *err)
+{
+    const char *name = kinds[kind].name;
+    uintptr_t h = (uintptr_t)handle;
+    enum api_kind was = former(h);
+    if (!h)
+        return api_bad(function, err, TUTTI_ERR_ARG, "the %s is NULL", name);
+    if (was == API_NOTHING)
+        return api_bad(function, err, TUTTI_ERR_ARG, "a %s is needed, %p is none", name, handle);
+    if (was != kind)
+        return api_bad(function, err, TUTTI_ERR_ARG, "a %s is needed, this is a %s", name, kinds[was].name);
+    if (!live(h))
+        return api_bad(function, err, TUTTI_ERR_ARG, "the %s was %s already", name, kinds[kind].end);
+    if (is_foreign(slot_of(h), kind))
+        return api_bad(function, err, TUTTI_ERR_ARG, "the %s belongs to the process that this one was forked from; open one here", name);
+    return api_bad(function, err, TUTTI_ERR_ARG, "the %s that the %s belongs to was closed", kinds[slot_of(h)->of & 0xff].name, name);
+}
+
+static void *object_of(enum api_kind kind, uintptr_t h)
+{
+    if (!live(h) || (h & 0xff) != (uintptr_t)kind)
+        return NULL;
+    return atomic_load_explicit(&slot_of(h)->object, memory_order_relaxed);
+}
+
+/* Live, of this kind, of this process, and what it needs is live. */
+static void *usable(enum api_kind kind, uintptr_t h)
+{
+    const struct slot *s = slot_of(h);
+    void *object = object_of(kind, h);
+    return object && !is_foreign(s, kind) && (!s->of || live(s->of)) ? object : NULL;
+}
+
+void *api_peek(enum api_kind kind, const void *handle)
+{
+    return usable(kind, (uintptr_t)handle);
+}
+
+void *api_found(enum api_kind kind, const void *handle, const char *function, struct tutti_error *err)
+{
+    void *object = usable(kind, (uintptr_t)handle);
+    if (!object)
+        refuse(kind, handle, function, err);
+    return object;
+}
+
+void *api_needed(enum api_kind kind, const void *handle, const char *function)
+{
+    struct tutti_error err;
+    void *object = usable(kind, (uintptr_t)handle);
+    if (!object) {
+        refuse(kind, handle, function, &err);
+        fprintf(stderr, "tutti: %s\n", err.text);
+        abort();
+    }
+    return object;
+}
+
+void *api_ended(enum api_kind kind, const void *handle, const char *function)
+{
+    uintptr_t h = (uintptr_t)handle, expected = h;
+    if (!handle)
+        return NULL;
+    void *object = object_of(kind, h);
+    bool foreign = object && is_foreign(slot_of(h), kind);
+    if (!object || !atomic_compare_exchange_strong(&slot_of(h)->handle, &expected, 0))
+        api_needed(kind, handle, function);
+    else
+        give_slot(slot_of(h));
+    return foreign ? NULL : object;
+}
+
+void api_each(enum api_kind kind, const void *of, void (*fn)(void *object))
+{
+    uint32_t n = atomic_load(&used);
+    for (uint32_t i = 0; i < n; i++) {
+        uintptr_t h = atomic_load_explicit(&slots[i].handle, memory_order_acquire);
+        if (h && (h & 0xff) == (uintptr_t)kind && slots[i].of == (uintptr_t)of)
+            fn(atomic_load_explicit(&slots[i].object, memory_order_relaxed));
+    }
+}

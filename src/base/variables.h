@@ -1,0 +1,18 @@
+/* variables.h - the variables of the environment that Tutti knows, and those that it does not. */
+#ifndef TT_VARIABLES_H
+#define TT_VARIABLES_H
+
+#include "base/base.h"
+
+struct tt_variable {
+    const char *name, *dflt, *meaning;
+};
+struct tt_unknown_variable {
+    char name[64], near[160]; /* near: "did you mean ...?" or "" */
+};
+
+/* All that any part of Tutti reads, the tool, the MPI shim and the Python package included. */
+const struct tt_variable *tt_variables(size_t *ret_n);
+/* The i-th TUTTI_ variable that is set and not known; false past the last one. */
+bool tt_variable_unknown(size_t i, struct tt_unknown_variable *ret);
+#endif

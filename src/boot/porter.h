@@ -1,0 +1,45 @@
+/* porter.h - links between pairs of ranks, made when somebody asks for them.
+ *
+ * The porter owns the listener of its process from the end of the meeting on, and dials for links.
+ * Both ends prove themselves as everywhere in boot/. There is one link for each pair of ranks:
+ *
+ *     want(peer) ----> dial --------> handshake ---+
+ *                                                  +---> queue ----> take()      bell: not empty
+ *     listener ------> handshake -----> admit? ----+
+ *
+ * Either end may want a link, or both; take() then gives it to both. When both dial at the same
+ * time the dial of the higher rank counts: the acceptor decides before it sends its proof, so that
+ * no payload is ever on the link that goes. Nothing here waits. One thread has to serve: while a
+ * world lives that is the watch's (comm/watch_thread.c), which polls tt_porter_fd and calls
+ * tt_porter_serve when it is readable, and at tt_porter_due at the latest. Any thread may call any
+ * of these functions at any time. */
+#ifndef TT_PORTER_H
+#define TT_PORTER_H
+
+#include "boot/boot.h"
+
+/* What take() gives: a link, or the reason why there is none. */
+struct tt_porter_link {
+    uint32_t peer;
+    int fd; /* TCP, TCP_NODELAY, blocking; the taker's. -1: it cannot be made, `why` says it */
+    struct tt_seal_keys keys; /* whoever sends on it must seal with them unless their cipher is NONE */
+    struct tutti_error why;
+};
+
+/* Asks for a link to peer. Does nothing when there is one, or one is being made; begins again after
+ * a failure. An error only when peer is no other rank, or memory runs out. */
+tutti_status tt_porter_want(struct tt_boot *b, uint32_t peer, struct tutti_error *err);
+/* The next link that stands, whoever asked for it, or the next failure: TUTTI_ERR_PEER (gone: nobody
+ * listens there any more), TUTTI_ERR_TIMEOUT (not reached within the timeout of the job),
+ * TUTTI_ERR_LIMIT (this rank itself is out of descriptors; peer is the one dialled, or this rank when
+ * it cannot accept). False: nothing now. */
+bool tt_porter_take(struct tt_boot *b, struct tt_porter_link *ret);
+/* Readable while take() has something to give; -1 with one rank. Not to be read. */
+int tt_porter_bell(const struct tt_boot *b);
+
+/* For the thread that serves: poll this for reading (-1 with one rank). */
+int tt_porter_fd(const struct tt_boot *b);
+uint64_t tt_porter_due(struct tt_boot *b); /* on the clock of tt_now_ns; UINT64_MAX: nothing due */
+/* Goes on with everything that is ready; a bounded amount of work. */
+void tt_porter_serve(struct tt_boot *b);
+#endif

@@ -1,0 +1,159 @@
+/* bench_measure.c - calls a collective over and over and takes the time.
+ *
+ * A measurement is the best of three means; a mean is over as many calls as take about 0.2 s, of the slowest rank. In place
+ * means what users of MPI and NCCL know: one buffer for both, with the block of a rank at its position in the vector. */
+#include "cli/bench.h"
+
+#include <string.h>
+#include <time.h>
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static double bus_factor(const struct bench_problem *p)
+{
+    double n = p->ranks;
+    switch (p->coll) {
+    case TUTTI_ALLREDUCE:
+        return 2 * (n - 1) / n;
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_ALL_GATHER:
+    case TUTTI_ALL_TO_ALL:
+        return (n - 1) / n;
+    default:
+        return 1;
+    }
+}
+
+bool bench_runs_in_place(tutti_coll coll)
+{
+    return coll != TUTTI_ALL_TO_ALL && coll != TUTTI_BARRIER;
+}
+
+/* The two buffers of a call. In place the whole vector is b->out; a rank's part of it is given by its own address. */
+struct buffers {
+    void *in, *out;
+};
+
+static struct buffers buffers_of(const struct bench *b, bool in_place)
+{
+    const struct bench_problem *p = &b->p;
+    char *own = (char *)b->out + p->rank * p->count * tutti_dtype_bytes(p->dtype);
+    if (!in_place)
+        return (struct buffers){b->in, b->out};
+    switch (p->coll) {
+    case TUTTI_REDUCE_SCATTER:
+        return (struct buffers){b->out, own};
+    case TUTTI_ALL_GATHER:
+        return (struct buffers){own, b->out};
+    case TUTTI_GATHER: /* the others have no vector */
+        return p->rank == 0 ? (struct buffers){own, b->out} : (struct buffers){b->in, b->out};
+    case TUTTI_SCATTER:
+        return p->rank == 0 ? (struct buffers){b->out, own} : (struct buffers){b->in, b->out};
+    default:
+        return (struct buffers){b->out, b->out};
+    }
+}
+
+static tutti_status call(const struct bench *b, const struct buffers *x)
+{
+    const struct bench_problem *p = &b->p;
+    switch (p->coll) {
+    case TUTTI_ALLREDUCE:
+        return tutti_allreduce(b->comm, x->in, x->out, p->count, p->dtype, p->op);
+    case TUTTI_REDUCE_SCATTER:
+        return tutti_reduce_scatter(b->comm, x->in, x->out, p->count, p->dtype, p->op);
+    case TUTTI_ALL_GATHER:
+        return tutti_all_gather(b->comm, x->in, x->out, p->count, p->dtype);
+    case TUTTI_BROADCAST:
+        return tutti_broadcast(b->comm, x->in, x->out, p->count, p->dtype, 0);
+    case TUTTI_REDUCE:
+        return tutti_reduce(b->comm, x->in, x->out, p->count, p->dtype, p->op, 0);
+    case TUTTI_GATHER:
+        return tutti_gather(b->comm, x->in, x->out, p->count, p->dtype, 0);
+    case TUTTI_SCATTER:
+        return tutti_scatter(b->comm, x->in, x->out, p->count, p->dtype, 0);
+    case TUTTI_ALL_TO_ALL:
+        return tutti_all_to_all(b->comm, x->in, x->out, p->count, p->dtype);
+    default:
+        return tutti_barrier(b->comm);
+    }
+}
+
+/* n calls; *ret_us: the mean as this rank sees it. */
+static tutti_status time_calls(const struct bench *b, const struct buffers *x, uint64_t n, double *ret_us)
+{
+    double t0 = now_us();
+    tutti_status st = TUTTI_OK;
+    for (uint64_t i = 0; !st && i < n; i++)
+        st = call(b, x);
+    *ret_us = (now_us() - t0) / (double)n;
+    return st;
+}
+
+/* Calls per measurement so that one takes about 0.2 s; rank 0's estimate counts for all. A single call may be luckier or unluckier than
+ * the rest (who comes late to a core, first touches), so quick calls are estimated from many. These calls are also the warm-up unless
+ * that is asked for in numbers. */
+static tutti_status choose_iters(const struct bench *b, const struct buffers *x, uint64_t *ret)
+{
+    double t = 0;
+    uint64_t n = 1;
+    tutti_status st = TUTTI_OK;
+    for (uint64_t i = 0; !st && i < (b->warmup_given ? b->warmup : 1); i++)
+        st = call(b, x);
+    bool estimate = !b->iters || !b->warmup_given;
+    while (!st && estimate && n <= 512 && t * (double)n < 40000) {
+        st = time_calls(b, x, n, &t);
+        if (!st)
+            st = tutti_broadcast(b->comm, &t, &t, 1, TUTTI_F64, 0);
+        n *= 8;
+    }
+    double want = 200000 / (t > 0.2 ? t : 0.2);
+    *ret = b->iters ? b->iters : (uint64_t)(want < 3 ? 3 : want > 20000 ? 20000 : want);
+    return st;
+}
+
+/* One call on fresh data: how many elements of all ranks are wrong? What the calls before left must not pass for its result. */
+static tutti_status count_wrong(const struct bench *b, const struct buffers *x, uint64_t *ret)
+{
+    memset(b->out, 0x5a, bench_out_elems(&b->p) * tutti_dtype_bytes(b->p.dtype));
+    bench_fill(&b->p, x->in);
+    tutti_status st = call(b, x);
+    int64_t all = st ? 0 : (int64_t)bench_wrong(&b->p, x->out);
+    if (!st)
+        st = tutti_allreduce(b->comm, &all, &all, 1, TUTTI_I64, TUTTI_SUM);
+    *ret = (uint64_t)all;
+    return st;
+}
+
+tutti_status bench_measure(const struct bench *b, bool in_place, struct bench_row *r)
+{
+    const struct buffers x = buffers_of(b, in_place);
+    struct bench_time *ret = &r->place[in_place];
+    uint64_t n = 0;
+    double best = 1e300;
+    bench_fill(&b->p, x.in);
+    tutti_status st = choose_iters(b, &x, &n);
+    for (int round = 0; !st && round < 3; round++) {
+        double t = 0;
+        st = tutti_barrier(b->comm);
+        if (!st)
+            st = time_calls(b, &x, n, &t);
+        if (!st)
+            st = tutti_allreduce(b->comm, &t, &t, 1, TUTTI_F64, TUTTI_MAX);
+        best = t < best ? t : best;
+    }
+    if (!st && b->check)
+        st = count_wrong(b, &x, &ret->wrong);
+    if (st)
+        return st;
+    ret->known = true;
+    ret->time_us = best;
+    ret->algbw = (double)r->bytes / best / 1e3;
+    ret->busbw = ret->algbw * bus_factor(&b->p);
+    return TUTTI_OK;
+}

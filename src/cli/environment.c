@@ -1,0 +1,18 @@
+/* environment.c - variables that the tool reads, and warnings about those that nobody knows. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+void cli_check_environment(const struct cli_command *c)
+{
+    struct tutti_unknown_variable u;
+    for (size_t i = 0; !c->opens_comm && tutti_variable_unknown(i, &u); i++)
+        fprintf(stderr, "tutti: warning: unknown variable %s%s%s\n", u.name, *u.near ? "; " : "", u.near);
+}
+
+const char *cli_environment(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? v : NULL;
+}

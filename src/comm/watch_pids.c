@@ -1,0 +1,131 @@
+/* watch_pids.c - the end of processes of this host, told by the kernel (pidfd_open(2)).
+ *
+ * A connection does not end while somebody holds its socket: a child that was made without our fork
+ * handlers, or a process that was sent the descriptor. The process itself has ended all the same.
+ * Rank 0 watches the ranks of its host, and they watch rank 0. On other hosts each rank watches the next
+ * one in a ring of the host's ranks, and tells rank 0; when that one has ended, the one after it:
+ *
+ *     host of rank 0:  0 <--> 1, 0 <--> 2          other host:  4 --> 5 --> 6 --> 4
+ *
+ * so that every end is seen as long as one rank of the host lives. What an end means is not decided
+ * here: a rank that said farewell may end. */
+#include "comm/watch_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct tt_pids {
+    int epoll; /* of pidfds; data: the rank */
+    const struct tt_boot_peer *peers;
+    uint32_t me, size;
+    int *fds;       /* by rank; NONE: not watched, ENDED: it had ended when it was to be watched */
+    uint32_t ended; /* how many of those */
+};
+enum { NONE = -1, ENDED = -2 };
+
+static bool is_local(const struct tt_pids *p, uint32_t rank)
+{
+    return p->peers[rank].host_id == p->peers[p->me].host_id;
+}
+
+/* Begins to watch a rank. Without pidfds (before Linux 5.3, or forbidden) nothing is watched here. */
+static void attend(struct tt_pids *p, uint32_t rank)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = rank};
+    int fd = tt_fd_own((int)syscall(SYS_pidfd_open, p->peers[rank].pid, 0));
+
+    if (fd < 0 && errno == ESRCH) {
+        p->fds[rank] = ENDED;
+        p->ended++;
+    } else if (fd >= 0 && epoll_ctl(p->epoll, EPOLL_CTL_ADD, fd, &e) != 0) {
+        tt_fd_close(fd);
+    } else {
+        p->fds[rank] = fd;
+    }
+}
+
+/* The next rank of this host after `from`; me: there is no other. */
+static uint32_t next_of(const struct tt_pids *p, uint32_t from)
+{
+    uint32_t r = (from + 1) % p->size;
+
+    while (!is_local(p, r))
+        r = (r + 1) % p->size;
+    return r;
+}
+
+static void attend_next(struct tt_pids *p, uint32_t from)
+{
+    uint32_t r = next_of(p, from);
+
+    if (r != p->me)
+        attend(p, r);
+}
+
+struct tt_pids *tt_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint32_t size)
+{
+    struct tt_pids *p = tt_zalloc(1, sizeof *p);
+    int *fds = tt_alloc(size, sizeof *fds);
+
+    if (!p || !fds) {
+        free(p);
+        free(fds);
+        return NULL;
+    }
+    *p = (struct tt_pids){.peers = peers, .me = me, .size = size, .fds = fds};
+    p->epoll = tt_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    for (uint32_t r = 0; r < size; r++)
+        fds[r] = NONE;
+    if (me != 0 && is_local(p, 0))
+        attend(p, 0);
+    else if (me != 0)
+        attend_next(p, me);
+    for (uint32_t r = 1; me == 0 && r < size; r++)
+        if (is_local(p, r))
+            attend(p, r);
+    return p;
+}
+
+void tt_pids_close(struct tt_pids *p)
+{
+    if (!p)
+        return;
+    for (uint32_t r = 0; r < p->size; r++)
+        tt_fd_close(p->fds[r]);
+    tt_fd_close(p->epoll);
+    free(p->fds);
+    free(p);
+}
+
+int tt_pids_fd(const struct tt_pids *p)
+{
+    return p ? p->epoll : -1;
+}
+
+bool tt_pids_take(struct tt_pids *p, uint32_t *ret_rank)
+{
+    struct epoll_event e;
+    uint32_t rank = 0;
+
+    if (!p)
+        return false;
+    if (p->ended) {
+        while (p->fds[rank] != ENDED)
+            rank++;
+        p->ended--;
+    } else if (epoll_wait(p->epoll, &e, 1, 0) == 1) {
+        rank = e.data.u32;
+        epoll_ctl(p->epoll, EPOLL_CTL_DEL, p->fds[rank], NULL);
+        tt_fd_close(p->fds[rank]);
+    } else {
+        return false;
+    }
+    p->fds[rank] = NONE;
+    if (p->me != 0 && rank != 0)
+        attend_next(p, rank);
+    *ret_rank = rank;
+    return true;
+}

@@ -1,0 +1,527 @@
+/* letter.c - messages between two ranks of a context, with tags, outside the order of its requests.
+ *
+ *     short    sender   LETTER with its bytes ------->  receive asked for: copied to its place; else kept until it is
+ *              done at once                             when it is taken: CREDIT, some letters at a time
+ *     long     sender   LETTER ---------------------->  a receive is asked for: <--- GO
+ *              BODY, BODY, ... pieces --------------->  straight to their place
+ *
+ * Short ones may take LETTERS blocks of the receiver's memory; when that is used up, short ones go like long ones. An envelope that nobody
+ * has asked for takes one block whatever happens: otherwise a letter that is asked for could wait behind letters that are not.
+ *
+ * Everything that one rank sends to another stands in one queue (the peer's mail): envelopes stay in order, and what finds no room in the
+ * transport, or no peer that knows the context yet, waits there. A receive takes the first letter that fits, a letter the first receive
+ * that fits; so at any time no letter that is kept fits a receive that is posted. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/parts.h"
+
+enum { LETTERS = 64, CREDIT = LETTERS / 4, FIRST_IDS = 16, PIECE = TT_XPIECE };
+enum state { NEW, POSTED, ASKED, MOVING, DONE, FAILED }; /* ASKED: an envelope has gone, or is about to; MOVING: in pieces */
+enum next { NOTHING, ENVELOPE, GO, BODY };               /* what it has to send */
+
+/* Of an envelope, in tag.segment: kind, and whether its bytes follow in pieces. */
+enum { LONG = 1 << 16, KIND = LONG - 1 };
+
+/* ---- under way ---- */
+
+static void enlist(struct tt_engine *e, struct tt_letter *l)
+{
+    l->before = NULL;
+    l->after = e->letters;
+    if (e->letters)
+        e->letters->before = l;
+    e->letters = l;
+}
+
+static void finish(struct tt_engine *e, struct tt_letter *l, enum state how)
+{
+    if (l->before)
+        l->before->after = l->after;
+    else
+        e->letters = l->after;
+    if (l->after)
+        l->after->before = l->before;
+    if (l->id != TT_XNO)
+        e->by_id[l->id] = NULL;
+    l->id = TT_XNO;
+    l->state = (uint8_t)how;
+    l->context->moved++;
+    e->finished++;
+}
+
+/* A number by which the peer names it. */
+static bool give_id(struct tt_engine *e, struct tt_letter *l)
+{
+    uint32_t i = 0;
+    while (i < e->nids && e->by_id[i])
+        i++;
+    if (i == e->nids) {
+        uint32_t n = e->nids ? 2 * e->nids : FIRST_IDS;
+        struct tt_letter **larger = realloc(e->by_id, n * sizeof(struct tt_letter *));
+        if (!larger)
+            return false;
+        memset(larger + e->nids, 0, (n - e->nids) * sizeof(struct tt_letter *));
+        e->by_id = larger;
+        e->nids = n;
+    }
+    e->by_id[i] = l;
+    l->id = i;
+    return true;
+}
+
+static void fault(struct tt_xpeer *pe, int kind, uint64_t mine, uint64_t theirs)
+{
+    struct tt_engine *e = pe->context->engine;
+    if (kind == TT_FAULT_MISMATCH && !e->failed)
+        e->report = pe->context;
+    tt_xfault(e, &(struct tt_engine_fault){.kind = kind, .peer = pe->world, .mine = mine, .theirs = theirs, .error = pe->error});
+}
+
+void tt_letter_fail_all(struct tt_engine *e)
+{
+    while (e->letters)
+        finish(e, e->letters, FAILED);
+    for (; e->mail; e->mail = e->mail->mail_next) {
+        e->mail->mail = NULL;
+        e->mail->mail_listed = false;
+    }
+}
+
+/* ---- sending ---- */
+
+static tutti_status put(struct tt_letter *l, const struct tt_tag *tag, uint64_t from, size_t bytes, uint64_t cookie)
+{
+    struct tt_transport *t = l->context->engine->transport;
+    const struct iovec iov = {.iov_base = (char *)l->data + from, .iov_len = bytes};
+    return t->ops->send(t, l->pe->world, tag, &iov, bytes ? 1 : 0, cookie);
+}
+
+static tutti_status send_envelope(struct tt_letter *l)
+{
+    struct tt_xpeer *pe = l->pe;
+    uint32_t cost = tt_xcost(l->bytes);
+    bool whole = l->bytes <= TT_INLINE_MAX && pe->letters_out + cost <= LETTERS;
+    struct tt_tag tag = {.fingerprint = l->bytes, .message = l->tag, .segment = l->kind, .comm = pe->comm, .channel = TT_XCH_LETTER};
+    if (!whole) {
+        if (l->id == TT_XNO && !give_id(l->context->engine, l))
+            return TUTTI_IN_PROGRESS;
+        tag.segment |= LONG;
+        tag.request = l->id;
+    }
+    tutti_status st = put(l, &tag, 0, whole ? (size_t)l->bytes : 0, 0);
+    if (st)
+        return st;
+    l->next = NOTHING;
+    pe->stats.bytes_out += whole ? l->bytes : 0;
+    if (whole) {
+        pe->letters_out += cost;
+        finish(l->context->engine, l, DONE);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status send_go(struct tt_letter *l)
+{
+    const struct tt_tag tag = {.request = l->other, .message = l->id, .comm = l->pe->comm, .channel = TT_XCH_GO};
+    tutti_status st = tt_xsend_control(l->pe, &tag, NULL, 0);
+    if (st)
+        return st;
+    l->next = NOTHING;
+    if (!l->got)
+        finish(l->context->engine, l, DONE);
+    return TUTTI_OK;
+}
+
+static void settle_body(struct tt_letter *l)
+{
+    if (l->next == NOTHING && !l->under_way && l->done == l->bytes)
+        finish(l->context->engine, l, DONE);
+}
+
+static tutti_status send_body(struct tt_letter *l)
+{
+    while (l->done < l->bytes) {
+        uint64_t left = l->bytes - l->done, bytes = left < PIECE ? left : PIECE;
+        const struct tt_tag tag = {.request = l->other, .message = (uint32_t)(l->done / PIECE), .comm = l->pe->comm, .channel = TT_XCH_BODY};
+        uint64_t cookie = bytes <= TT_INLINE_MAX ? 0 : TT_XCOOKIE_LETTER | l->id;
+        tutti_status st = put(l, &tag, l->done, (size_t)bytes, cookie);
+        if (st)
+            return st;
+        l->under_way += cookie != 0;
+        l->done += bytes;
+        l->pe->stats.bytes_out += bytes;
+    }
+    l->next = NOTHING;
+    settle_body(l);
+    return TUTTI_OK;
+}
+
+/* Sends what goes of a peer's mail; true: all of it. */
+static bool flush(struct tt_xpeer *pe)
+{
+    while (pe->mail && pe->met) {
+        struct tt_letter *l = pe->mail, *behind = l->behind;
+        tutti_status st = l->next == ENVELOPE ? send_envelope(l) : l->next == GO ? send_go(l) : send_body(l);
+        if (st && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO) /* an ending peer: TT_EV_CLOSED follows */
+            fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        if (st)
+            return pe->context->engine->failed;
+        pe->mail = behind;
+    }
+    return !pe->mail;
+}
+
+static void queue(struct tt_letter *l, enum next what)
+{
+    struct tt_xpeer *pe = l->pe;
+    struct tt_engine *e = l->context->engine;
+    l->next = (uint8_t)what;
+    l->behind = NULL;
+    if (pe->mail)
+        pe->mail_last->behind = l;
+    else
+        pe->mail = l;
+    pe->mail_last = l;
+    if (pe->mail_listed || flush(pe))
+        return;
+    pe->mail_listed = true;
+    pe->mail_next = e->mail;
+    e->mail = pe;
+}
+
+bool tt_letter_deliver(struct tt_engine *e)
+{
+    bool any = false;
+    for (struct tt_xpeer **at = &e->mail, *pe = *at; pe && !e->failed; pe = *at) {
+        const struct tt_letter *first = pe->mail;
+        bool all = flush(pe);
+        if (e->failed)
+            return true;
+        any = any || pe->mail != first;
+        if (!all) {
+            at = &pe->mail_next;
+            continue;
+        }
+        pe->mail_listed = false;
+        *at = pe->mail_next;
+    }
+    return any;
+}
+
+void tt_letter_sent(struct tt_engine *e, uint32_t id)
+{
+    struct tt_letter *l = id < e->nids ? e->by_id[id] : NULL;
+    assert(l && l->under_way);
+    l->under_way--;
+    l->context->moved++;
+    settle_body(l);
+}
+
+/* ---- receiving ---- */
+
+/* Is the letter with this envelope what the receive asks for? */
+static bool fits(const struct tt_letter *l, const struct tt_xpeer *pe, const struct tt_tag *tag)
+{
+    return (l->peer == TT_ANY || l->peer == pe->rank) && (l->tag == TT_ANY || l->tag == tag->message);
+}
+
+/* They belong together: is the room right? */
+static bool match(struct tt_letter *l, struct tt_xpeer *pe, const struct tt_tag *tag)
+{
+    uint64_t theirs = tag->fingerprint;
+    uint32_t kind = tag->segment & KIND;
+    l->pe = pe;
+    l->from = pe->rank;
+    l->from_tag = tag->message;
+    l->got = theirs;
+    if (kind == l->kind && (l->exact ? theirs == l->bytes : theirs <= l->bytes))
+        return true;
+    fault(pe, TT_FAULT_MISMATCH, (uint64_t)l->kind << 48 | l->bytes, (uint64_t)kind << 48 | theirs);
+    return false;
+}
+
+static void note_taken(struct tt_xpeer *pe, uint64_t bytes)
+{
+    pe->letters_in += tt_xcost(bytes);
+    if (pe->letters_in >= CREDIT)
+        tt_context_owe(pe, TT_XDUE_CREDIT);
+}
+
+/* The bytes of a short one are in their place. */
+static void take_short(struct tt_letter *l)
+{
+    l->pe->stats.bytes_in += l->got;
+    note_taken(l->pe, l->got);
+    finish(l->context->engine, l, DONE);
+}
+
+/* A long one is asked for; it has its number. */
+static void ask_long(struct tt_letter *l, uint32_t other)
+{
+    l->other = other;
+    l->state = MOVING;
+    queue(l, GO);
+}
+
+static struct tt_letter *find_posted(struct tt_context *x, const struct tt_xpeer *pe, const struct tt_tag *tag, struct tt_letter **ret_before)
+{
+    struct tt_letter *l = x->posted;
+    for (*ret_before = NULL; l && !fits(l, pe, tag); l = l->behind)
+        *ret_before = l;
+    return l;
+}
+
+static void unpost(struct tt_letter *l, struct tt_letter *before)
+{
+    struct tt_context *x = l->context;
+    if (before)
+        before->behind = l->behind;
+    else
+        x->posted = l->behind;
+    if (x->posted_last == l)
+        x->posted_last = before;
+    l->state = NEW;
+}
+
+/* Nobody has asked for it yet. */
+static bool keep(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_context *x = pe->context;
+    struct tt_xblock *b = tt_xstash_keep(x->engine, ev);
+    if (!b)
+        return false;
+    b->pe = pe;
+    if (x->letters)
+        x->letters_last->later = b;
+    else
+        x->letters = b;
+    x->letters_last = b;
+    return true;
+}
+
+static bool envelope_came(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_letter *before, *l = find_posted(pe->context, pe, &ev->tag, &before);
+    bool whole = !(ev->tag.segment & LONG);
+    if ((whole && ev->bytes != ev->tag.fingerprint) || (!whole && ev->bytes)) {
+        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        return true;
+    }
+    if (!l)
+        return keep(pe, ev);
+    if (!match(l, pe, &ev->tag))
+        return true;
+    if (!whole && !give_id(pe->context->engine, l))
+        return false;
+    unpost(l, before);
+    if (ev->bytes)
+        memcpy(l->data, ev->data, ev->bytes);
+    if (whole)
+        take_short(l);
+    else
+        ask_long(l, ev->tag.request);
+    return true;
+}
+
+/* The letter under way that the peer names; NULL: there is none like that. */
+static struct tt_letter *named(const struct tt_xpeer *pe, const struct tt_event *ev, bool sends, enum state state)
+{
+    uint32_t id = ev->tag.request;
+    struct tt_letter *l = id < pe->context->engine->nids ? pe->context->engine->by_id[id] : NULL;
+    return l && l->pe == pe && l->sends == sends && l->state == state ? l : NULL;
+}
+
+static void go_came(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_letter *l = named(pe, ev, true, ASKED);
+    if (!l || l->next != NOTHING) {
+        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        return;
+    }
+    l->other = ev->tag.message;
+    l->state = MOVING;
+    queue(l, BODY);
+}
+
+/* Where a piece of the receive belongs; NULL: nowhere. */
+static char *place_of(const struct tt_letter *l, const struct tt_event *ev)
+{
+    uint64_t from = (uint64_t)ev->tag.message * PIECE, left = l && from < l->got ? l->got - from : 0;
+    return left && ev->bytes == (left < PIECE ? left : PIECE) ? (char *)l->data + from : NULL;
+}
+
+static void piece_done(struct tt_letter *l, uint32_t bytes)
+{
+    l->done += bytes;
+    l->pe->stats.bytes_in += bytes;
+    if (l->done == l->got)
+        finish(l->context->engine, l, DONE);
+}
+
+static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_transport *t = pe->context->engine->transport;
+    struct tt_letter *l = named(pe, ev, false, MOVING);
+    char *at = place_of(l, ev);
+    if (!at) {
+        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+    } else if (ev->kind == TT_EV_DATA) {
+        memcpy(at, ev->data, ev->bytes);
+        piece_done(l, ev->bytes);
+    } else {
+        const struct iovec iov = {.iov_base = at, .iov_len = ev->bytes};
+        pe->filling += t->ops->accept(t, ev->peer, ev->stream, &iov, 1) == TUTTI_OK;
+    }
+}
+
+bool tt_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_engine *e = pe->context->engine;
+    bool taken = true;
+    if (ev->tag.channel == TT_XCH_BODY)
+        body_came(pe, ev);
+    else if (ev->kind != TT_EV_DATA)
+        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+    else if (ev->tag.channel == TT_XCH_LETTER)
+        taken = envelope_came(pe, ev);
+    else if (ev->tag.channel == TT_XCH_GO)
+        go_came(pe, ev);
+    else
+        pe->letters_out -= ev->tag.request < pe->letters_out ? ev->tag.request : pe->letters_out;
+    if (taken && ev->kind == TT_EV_DATA)
+        e->transport->ops->release(e->transport, ev);
+    return taken;
+}
+
+void tt_letter_received(struct tt_xpeer *pe, const struct tt_event *ev)
+{
+    struct tt_letter *l = named(pe, ev, false, MOVING);
+    pe->filling--;
+    if (l)
+        piece_done(l, ev->bytes);
+    else
+        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+}
+
+/* ---- starting and asking ---- */
+
+/* The first kept letter that fits is taken; otherwise the receive is posted. */
+static tutti_status start_receive(struct tt_letter *l, struct tutti_error *err)
+{
+    struct tt_context *x = l->context;
+    struct tt_xblock *before = NULL, *b = x->letters;
+    while (b && !fits(l, b->pe, &b->tag)) {
+        before = b;
+        b = b->later;
+    }
+    if (!b) {
+        l->state = POSTED;
+        l->behind = NULL;
+        if (x->posted)
+            x->posted_last->behind = l;
+        else
+            x->posted = l;
+        x->posted_last = l;
+        return TUTTI_OK;
+    }
+    bool whole = !(b->tag.segment & LONG);
+    if (!match(l, b->pe, &b->tag))
+        return TUTTI_OK;
+    if (!whole && !give_id(x->engine, l))
+        return tt_fail_memory(err, "message");
+    if (before)
+        before->later = b->later;
+    else
+        x->letters = b->later;
+    if (x->letters_last == b)
+        x->letters_last = before;
+    tt_xstash_copy(b, l->data);
+    if (whole)
+        take_short(l);
+    else
+        ask_long(l, b->tag.request);
+    tt_xstash_give(x->engine, b);
+    return TUTTI_OK;
+}
+
+tutti_status tt_letter_start(struct tt_context *x, struct tt_letter *l, struct tutti_error *err)
+{
+    struct tt_engine *e = x->engine;
+    if (l->peer != TT_ANY && (l->peer >= x->n || l->peer == x->rank))
+        return tt_fail(err, TUTTI_ERR_RANGE, "peer %" PRIu32 ": another one of the %" PRIu32 " ranks is needed", l->peer, x->n);
+    assert(l->kind <= KIND && (!l->sends || (l->peer != TT_ANY && l->tag != TT_ANY)));
+    l->context = x;
+    l->id = TT_XNO;
+    l->under_way = 0;
+    l->done = 0;
+    l->next = NOTHING;
+    l->state = FAILED;
+    if (e->failed)
+        return tt_letter_test(l, err);
+    l->pe = l->peer == TT_ANY ? NULL : tt_context_peer(x, l->peer);
+    if (l->peer != TT_ANY && !l->pe)
+        return tt_fail_memory(err, "peer");
+    if (l->pe && !l->pe->greeted)
+        tt_context_owe(l->pe, TT_XDUE_HELLO);
+    enlist(e, l);
+    tutti_status st = TUTTI_OK;
+    l->state = ASKED;
+    if (l->sends)
+        queue(l, ENVELOPE);
+    else
+        st = start_receive(l, err);
+    if (st)
+        finish(e, l, FAILED);
+    else if (l->pe && l->pe->closed)
+        tt_letter_forsaken(l->pe);
+    return st ? st : e->failed ? tt_letter_test(l, err) : TUTTI_OK;
+}
+
+tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err)
+{
+    if (l->state == FAILED)
+        return tt_engine_failure(l->context->engine, err);
+    return l->state == DONE ? TUTTI_OK : TUTTI_IN_PROGRESS;
+}
+
+uint32_t tt_letter_waiting(const struct tt_letter *l)
+{
+    return l->pe ? l->pe->world : UINT32_MAX;
+}
+
+bool tt_letter_cancel(struct tt_letter *l)
+{
+    struct tt_letter *before = NULL;
+    if (l->state != POSTED)
+        return false;
+    for (struct tt_letter *at = l->context->posted; at != l; at = at->behind)
+        before = at;
+    unpost(l, before);
+    finish(l->context->engine, l, NEW);
+    return true;
+}
+
+void tt_letter_forsaken(const struct tt_xpeer *pe)
+{
+    struct tt_engine *e = pe->context->engine;
+    for (const struct tt_letter *l = e->letters; l; l = l->after)
+        if (l->pe == pe) {
+            tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = pe->world, .error = pe->error});
+            return;
+        }
+}
+
+void tt_letter_drop(struct tt_context *x)
+{
+    while (x->posted && tt_letter_cancel(x->posted))
+        ;
+    x->posted = NULL;
+    for (struct tt_xblock *b = x->letters, *later; b; b = later) {
+        later = b->later;
+        tt_xstash_give(x->engine, b);
+    }
+    x->letters = NULL;
+}
