@@ -32,7 +32,8 @@ static bool is_key(const uint8_t *at)
     return true;
 }
 
-/* How often the key stands in writable memory. */
+/* How often the key stands in writable memory. Mappings of more than a gigabyte are reservations (a sanitizer's
+ * shadow has terabytes), which nobody stores a key in. */
 static int search(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -42,7 +43,7 @@ static int search(void)
     while (maps && fgets(line, sizeof line, maps)) {
         unsigned long from, to;
         char mode[8];
-        if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) != 3 || mode[0] != 'r' || mode[1] != 'w')
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) != 3 || mode[0] != 'r' || mode[1] != 'w' || to - from > 1UL << 30)
             continue;
         for (unsigned long at = from; at < to; at += 4096) {
             static uint8_t page[4096 + TT_BOOT_KEY];
