@@ -150,8 +150,9 @@ uint64_t tt_context_moved(const struct tt_context *x);  /* a counter that change
 uint32_t tt_program_waiting(const struct tt_program *p);
 
 /* A peer sent something that does not fit: set once, all programs fail. */
+enum tt_fault_kind { TT_FAULT_NONE, TT_FAULT_MISMATCH, TT_FAULT_CLOSED, TT_FAULT_PROTOCOL };
 struct tt_engine_fault {
-    enum { TT_FAULT_NONE, TT_FAULT_MISMATCH, TT_FAULT_CLOSED, TT_FAULT_PROTOCOL } kind;
+    enum tt_fault_kind kind;
     uint32_t peer, seq;
     uint64_t mine, theirs; /* MISMATCH: fingerprints */
     int error;             /* CLOSED: errno */

@@ -72,7 +72,7 @@ static bool give_id(struct tt_engine *e, struct tt_letter *l)
     return true;
 }
 
-static void fault(struct tt_xpeer *pe, int kind, uint64_t mine, uint64_t theirs)
+static void fault(struct tt_xpeer *pe, enum tt_fault_kind kind, uint64_t mine, uint64_t theirs)
 {
     struct tt_engine *e = pe->context->engine;
     if (kind == TT_FAULT_MISMATCH && !e->failed)

@@ -84,31 +84,31 @@ static tutti_status make_topo(struct tutti_topo **ret)
 {
     return tutti_topo_parse("star:4", ret, &err);
 }
-#define HANDLE(x, end)                                 \
-    static struct tutti_##x *x;                        \
-    static inline struct tutti_##x *good_##x(void)     \
-    {                                                  \
-        if (!x && make_##x(&x))                        \
-            fail("a " #x " cannot be made", err.text); \
-        return x;                                      \
-    }                                                  \
-    static inline struct tutti_##x *closed_##x(void)   \
-    {                                                  \
-        struct tutti_##x *one = NULL;                  \
-        if (make_##x(&one))                            \
-            fail("a " #x " cannot be made", err.text); \
-        end(one);                                      \
-        return one;                                    \
-    }                                                  \
-    static inline void gone_##x(void)                  \
-    {                                                  \
-        x = NULL;                                      \
-    }                                                  \
-    static inline void drop_##x(void)                  \
-    {                                                  \
-        if (x)                                         \
-            end(x);                                    \
-        x = NULL;                                      \
+#define HANDLE(x, end)                                              \
+    static struct tutti_##x *x;                                     \
+    __attribute__((unused)) static struct tutti_##x *good_##x(void) \
+    {                                                               \
+        if (!x && make_##x(&x))                                     \
+            fail("a " #x " cannot be made", err.text);              \
+        return x;                                                   \
+    }                                                               \
+    static inline struct tutti_##x *closed_##x(void)                \
+    {                                                               \
+        struct tutti_##x *one = NULL;                               \
+        if (make_##x(&one))                                         \
+            fail("a " #x " cannot be made", err.text);              \
+        end(one);                                                   \
+        return one;                                                 \
+    }                                                               \
+    __attribute__((unused)) static void gone_##x(void)              \
+    {                                                               \
+        x = NULL;                                                   \
+    }                                                               \
+    __attribute__((unused)) static void drop_##x(void)              \
+    {                                                               \
+        if (x)                                                      \
+            end(x);                                                 \
+        x = NULL;                                                   \
     }
 HANDLE(comm, tutti_comm_close)
 HANDLE(topo, tutti_topo_free)

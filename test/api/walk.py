@@ -140,11 +140,10 @@ def emit(result, name, parameters):
             elif result == "void":
                 body = f"{call};"
             else:
-                body = f"(void)!{call};"
-            gone = f" gone_{parameters[0].handle}();" if ends and k else ""
+                body = f"(void){call};"
             where = f'"{name}", "{p.name}", {mode}, {str(result == "tutti_status").lower()}, '
             where += str(any(q.name == "err" for q in parameters) and p.name != "err").lower()
-            yield f"static void FN(void)\n{{\n    {body}{gone}\n}}\n", where
+            yield f"static void FN(void)\n{{\n    {body}\n}}\n", where
 
 
 def main(paths):

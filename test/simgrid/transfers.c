@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     if (tt_topo_parse(argv[1], &t, &err))
         die(argv[1], &err);
     uint64_t count = strtoull(argv[3], NULL, 10) / 4;
-    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     if (!tt_algo_find(argv[2]) || tt_algo_probe(tt_algo_find(argv[2]), &a, &err) || tt_algo_build(tt_algo_find(argv[2]), &a, &s, &err))
         die(argv[2], &err);
     clock_t begin = clock();

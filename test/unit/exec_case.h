@@ -284,7 +284,7 @@ static inline bool case_schedule(struct exec_job *j)
 {
     const struct exec_case *c = &j->c;
     struct tutti_error err;
-    struct tt_algo_args a = {.problem = {c->coll, c->ranks, c->root, c->count, c->dtype, c->redop}};
+    struct tt_algo_args a = {.problem = {c->coll, c->ranks, c->root, c->count, c->dtype, c->redop, false}};
     char spec[64];
     uint32_t d = 1;
     for (uint32_t i = 2; i * i <= c->ranks; i++)

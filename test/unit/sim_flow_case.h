@@ -105,7 +105,7 @@ static inline uint64_t sim_time(const struct tt_sched *s, const struct tt_topo *
 /* The algorithm's all-reduce of so many f32, or NULL when it refuses. */
 static inline struct tt_sched *sim_algo(const char *algo, const struct tt_topo *t, uint64_t count, uint32_t segments)
 {
-    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     struct tutti_error err = {0};
     struct tt_sched *s = NULL;
     if (tt_algo_probe(tt_algo_find(algo), &a, &err) != TUTTI_OK)

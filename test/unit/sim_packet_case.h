@@ -64,7 +64,7 @@ static inline struct tt_sched *sim_sched(const struct tt_topo *t, uint32_t chunk
 
 static inline struct tt_sched *sim_algo(const char *name, const struct tt_topo *t, uint64_t count)
 {
-    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     struct tutti_error err = {0};
     struct tt_sched *s = NULL;
     if (tt_algo_build(tt_algo_find(name), &a, &s, &err) != TUTTI_OK)

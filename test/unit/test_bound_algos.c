@@ -52,7 +52,7 @@ static int teardown(void **state)
 
 static void check_one(const struct tt_algo *al, const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t count)
 {
-    struct tt_algo_args a = {.problem = {coll, t->ranks, root, count, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    struct tt_algo_args a = {.problem = {coll, t->ranks, root, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     struct tutti_error err = {0};
     struct tt_sched *s;
     struct tt_bounds b;

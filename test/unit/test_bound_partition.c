@@ -107,7 +107,7 @@ static void test_random(void **state)
 static struct tt_bounds bounds_of(const char *spec, uint64_t bytes, struct tt_topo **ret_t)
 {
     struct tutti_error err;
-    struct tt_bounds all;
+    struct tt_bounds all = {0};
     if (tt_topo_parse(spec, ret_t, &err) != TUTTI_OK || tt_bounds_make(*ret_t, TUTTI_ALLREDUCE, 0, bytes, &all, &err) != TUTTI_OK)
         fail_msg("%s: %s", spec, err.text);
     return all;

@@ -17,7 +17,7 @@ static struct tt_topo *topo(const char *spec)
 
 static struct tt_algo_args args_for(const struct tt_topo *t, tutti_coll coll, uint64_t count)
 {
-    return (struct tt_algo_args){.problem = {coll, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    return (struct tt_algo_args){.problem = {coll, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
 }
 
 static struct tt_plan_cache *cache;

@@ -353,7 +353,7 @@ static void test_refusals(void **state)
 {
     struct tutti_error err;
     struct tt_sched *ring, *rs;
-    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, 4, 0, 100, TUTTI_F32, TUTTI_SUM}};
+    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, 4, 0, 100, TUTTI_F32, TUTTI_SUM, false}};
     const uint64_t counts[] = {25, 25, 25, 24};
     (void)state;
     assert_int_equal(tt_algo_slice(tt_algo_find("ring"), &a, 1, 2, &ring, &err), TUTTI_OK);

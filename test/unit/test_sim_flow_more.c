@@ -382,7 +382,7 @@ static void test_halves(void **state)
 {
     (void)state;
     struct tt_topo *t = sim_topo("star:4");
-    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, 4, 0, 100, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, 4, 0, 100, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
     assert_int_equal(tt_algo_slice(tt_algo_find("ring"), &a, 0, 2, &s, &err), TUTTI_OK);

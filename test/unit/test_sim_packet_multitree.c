@@ -7,7 +7,7 @@
 
 static struct tt_sched *algo_with(const char *name, const char *options, const struct tt_topo *t, uint64_t count)
 {
-    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, count, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     struct tutti_error err = {0};
     struct tt_sched *s = NULL;
     char copy[96], *save = NULL;

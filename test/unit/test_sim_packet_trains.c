@@ -64,7 +64,7 @@ static const char *const algos[] = {"ring", "direct", "halving-doubling", "bucke
 
 static struct tt_sched *some_sched(const struct tt_topo *t, struct tt_rng *rng)
 {
-    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, 1000, TUTTI_F32, TUTTI_SUM}, .topo = t};
+    struct tt_algo_args a = {.problem = {TUTTI_ALLREDUCE, t->ranks, 0, 1000, TUTTI_F32, TUTTI_SUM, false}, .topo = t};
     struct tutti_error err;
     struct tt_sched *s;
     const struct tt_algo *al = tt_algo_find(algos[tt_rng_below(rng, countof(algos))]);
@@ -81,7 +81,7 @@ static struct tt_sim_options some_options(struct tt_rng *rng)
     o.packet.lockstep = tt_rng_below(rng, 3) == 0;
     o.packet.vcs = (uint32_t)tt_rng_below(rng, 6);
     o.packet.buffer_flits = buffers[tt_rng_below(rng, countof(buffers))];
-    o.packet.payload_bytes = 16 << tt_rng_below(rng, 6);
+    o.packet.payload_bytes = 16U << tt_rng_below(rng, 6);
     o.packet.cycles_per_flit = (uint32_t)tt_rng_below(rng, 4);
     o.packet.router_cycles = (uint32_t)tt_rng_below(rng, 4);
     o.packet.interfaces = (uint32_t)tt_rng_below(rng, 4);
