@@ -6,8 +6,10 @@ list on every host and starts that host's ranks, and every job has a rendezvous 
 the ranks of the job before."""
 
 import collections
+import functools
 import os
 import shlex
+import subprocess
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from peers_run import Runner, rows_of
@@ -77,11 +79,18 @@ def topology_for(point: Point) -> Optional[str]:
     return "tree:(%d %d)@10GB/s/10GB/s" % (half, half) if point.algo == "hierarchical" else None
 
 
+@functools.lru_cache(maxsize=None)
+def out_of_place(tool: str) -> List[str]:
+    """The option that leaves out the other way; older builds have one way only."""
+    help_text = subprocess.run([tool, "bench", "--help"], capture_output=True, text=True).stdout
+    return ["--out-of-place"] if "--out-of-place" in help_text else []
+
+
 def bench_arguments(job: Job) -> List[str]:
     """The command of one rank, or of all where bench starts them itself."""
     point, size = job.point, str(job.point.bytes)
     argv = ["env", "XDG_CACHE_HOME=" + job.cache, job.tool, "bench", "-b", size, "-e", size, "-i", str(job.iters)]
-    argv += ["--coll", point.coll, "--mem", point.mem, "--json"]
+    argv += ["--coll", point.coll, "--mem", point.mem, "--json"] + out_of_place(job.tool)
     return argv + (["--algo", point.algo] if point.algo else []) + (["--check"] if job.check else [])
 
 

@@ -7,7 +7,6 @@ import collections
 import ctypes
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -36,8 +35,16 @@ def leg_sizes(leg):
 
 
 def rows_of(text):
-    """All flat JSON objects about a size in the text."""
-    return [json.loads(found) for found in re.findall(r'\{[^{}]*"time_us"[^{}]*\}', text)]
+    """What the JSON documents in the text say about sizes: rows of `tutti bench`, or one document per size."""
+    rows, at, decoder = [], text.find("{"), json.JSONDecoder()
+    while at >= 0:
+        try:
+            document, end = decoder.raw_decode(text, at)
+        except ValueError:
+            document, end = {}, at + 1
+        rows += document.get("rows") or ([document] if "time_us" in document else [])
+        at = text.find("{", end)
+    return rows
 
 
 def versions():
@@ -186,7 +193,7 @@ class Runner:
             return ["mpirun.mpich", "-n", str(ranks), self.mpi_program(who)] + numbers, env
         if who == "gloo":
             return ["/usr/bin/python3", os.path.join(HERE, "peers_gloo.py"), str(ranks)] + numbers, {}
-        argv = [self.tool(), "bench", "-n", str(ranks), "-b", str(leg.begin), "-e", str(leg.end), "-f", str(leg.factor)]
+        argv = [self.tool(), "bench", "-n", str(ranks), "-b", str(leg.begin), "-e", str(leg.end), "-f", str(leg.factor), "--out-of-place"]
         argv += ["--transport", "tcp"] if tcp else []
         argv += ["--mem", "tutti"] if who == "tutti-mem" else []
         return argv + ["--check", "--json"], {}
