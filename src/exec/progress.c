@@ -197,14 +197,16 @@ static bool retry(struct tt_engine *e)
     return any;
 }
 
+/* Boxes come first and alone: an exchange of short vectors takes less time than a look at the transport. What the transport has can wait,
+ * since everything that waits for it looks again. */
 bool tt_engine_progress(struct tt_engine *e)
 {
+    if (e->boxing && tt_exec_box_progress(e))
+        return true;
     size_t n = e->transport->ops->poll(e->transport, e->events, TT_XEVENTS);
     for (size_t i = 0; i < n; i++)
         handle(e, &e->events[i]);
     bool any = n > 0;
-    if (e->boxing)
-        any = tt_exec_box_progress(e) || any;
     if (!any && e->ntaken)
         tt_exec_tell_slots(e);
     if (e->waiting || e->ndeferred || e->due || e->mail || e->report || e->owing || e->held)
