@@ -50,7 +50,7 @@ static bool send_whole(int fd, const uint8_t *bytes, size_t n)
     return tt_net_drain(fd, bytes, n, &sent) == TT_NET_OK;
 }
 
-static bool send_greeting(struct tt_shake *s, const struct tt_trust *t, uint32_t to, uint32_t role)
+static bool send_greeting(struct tt_shake *s, const struct tt_trust *t, uint32_t to, uint64_t role)
 {
     struct tt_greeting g = {
         .version = TT_BOOT_PROTOCOL, .keyed = t->keyed, .kind = t->kind, .role = role, .from = t->rank, .to = to, .job = t->job};
@@ -78,7 +78,7 @@ void tt_shake_accept(struct tt_shake *s, int fd)
     *s = (struct tt_shake){.fd = fd, .accepting = true, .since_ns = tt_now_ns()};
 }
 
-enum tt_shake_end tt_shake_connect(struct tt_shake *s, int fd, const struct tt_trust *t, uint32_t to, uint32_t role)
+enum tt_shake_end tt_shake_connect(struct tt_shake *s, int fd, const struct tt_trust *t, uint32_t to, uint64_t role)
 {
     *s = (struct tt_shake){.fd = fd, .since_ns = tt_now_ns()};
     return send_greeting(s, t, to, role) ? TT_SHAKE_MORE : TT_SHAKE_GONE;

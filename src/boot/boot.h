@@ -98,7 +98,7 @@ struct tt_boot_link {
     int fd;
     struct tt_seal_keys keys;
 };
-tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint32_t role, struct tt_boot_link *links,
+tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links,
                              uint64_t timeout_ns, struct tutti_error *err);
 
 /* Can rank r's listener be reached right now (TCP connect within timeout_ns)? 0 or errno. Used to tell "I am cut off" from "r is gone". */

@@ -21,7 +21,7 @@ enum { EARLY_PER_RANK = 16, EARLY_MORE = 64, PORTER = 1 };
 
 struct matching {
     struct tt_boot *b;
-    uint32_t role;
+    uint64_t role;
     uint64_t timeout_ns, deadline_ns;
     struct tt_boot_link *links; /* by rank, fd -1 until it stands */
     bool *awaited;        /* by rank: will connect to us */
@@ -103,11 +103,39 @@ static void take_early(struct matching *m)
     tt_porter_unlock(m->b);
 }
 
+/* A link of porter.h that comes again was given up by its maker before; of others the first come are served first. */
+static bool outlived(const struct tt_early *e, const struct tt_arrival *a, bool full)
+{
+    struct pollfd p = {.fd = e->fd, .events = POLLRDHUP};
+
+    return (e->role & TT_ROLE_DESK) && ((e->role == a->role && e->rank == a->rank) || (full && poll(&p, 1, 0) > 0));
+}
+
+static bool make_room(struct tt_boot *b, const struct tt_arrival *a)
+{
+    size_t max = (size_t)b->config.size * EARLY_PER_RANK + EARLY_MORE, kept = 0;
+    struct tt_early *list = b->early.data;
+    bool full = b->early.len >= max;
+
+    for (size_t i = 0; i < b->early.len; i++)
+        if (outlived(&list[i], a, full))
+            tt_net_close(&list[i].fd);
+        else
+            list[kept++] = list[i];
+    b->early.len = kept;
+    return kept < max;
+}
+
 bool tt_early_keep(struct tt_boot *b, const struct tt_arrival *a)
 {
     struct tt_early e = {.fd = a->fd, .rank = a->rank, .role = a->role, .keys = a->keys};
 
-    return b->early.len < (size_t)b->config.size * EARLY_PER_RANK + EARLY_MORE && tt_vec_push(&b->early, &e, 1);
+    if (!make_room(b, a) || !tt_vec_push(&b->early, &e, 1))
+        return false;
+    if (tt_arrival_admit(a))
+        return true;
+    b->early.len--;
+    return false;
 }
 
 static tutti_status fail_gone(const struct matching *m, uint32_t r, struct tutti_error *err)
@@ -206,10 +234,10 @@ static tutti_status match_all(struct matching *m, struct tutti_error *err)
     return st;
 }
 
-tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint32_t role, struct tt_boot_link *links,
+tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links,
                              uint64_t timeout_ns, struct tutti_error *err)
 {
-    struct matching m = {.b = b, .role = role + TT_ROLE_LINK + 1, .timeout_ns = timeout_ns ? timeout_ns : b->config.timeout_ns};
+    struct matching m = {.b = b, .role = role & ~TT_ROLE_DESK, .timeout_ns = timeout_ns ? timeout_ns : b->config.timeout_ns};
     tutti_status st;
 
     if (want[b->config.rank])

@@ -4,7 +4,8 @@
  * 1024 places. When all are taken and more connections are waiting, the oldest of the address that holds the most places go, but none
  * before it had a twentieth of a second: honest ranks are through the handshake by then, a flood from one address cannot push out those
  * of another, and 20,000 silent connections a second do not close the gate. The rest waits in the kernel's queue. Places are given up too
- * when descriptors run out: strangers never take the last one from the job. Once the ranks have met, connections from addresses where no
+ * when descriptors run out, by the same rule: the last descriptor serves one connection after the other (accept(2) fails for want of a
+ * descriptor also when nobody waits, so the one that has just come in must not go). Once the ranks have met, connections from addresses where no
  * rank lives are closed as soon as they are accepted. */
 #include "boot/parts.h"
 
@@ -231,10 +232,10 @@ static tutti_status refused(struct tt_gate *g, int error, struct tutti_error *er
     if (passing(error))
         return TUTTI_OK;
     if (error == EMFILE || error == ENFILE) {
-        if (make_room(g, 0))
+        if (make_room(g, TT_HANDSHAKE_FAIR_NS))
             return TUTTI_OK;
-        rest(g, LIMIT_NS);
-        return tt_fail_descriptors(g->trust.rank, err);
+        rest(g, g->n ? FULL_NS : LIMIT_NS);
+        return g->n ? TUTTI_OK : tt_fail_descriptors(g->trust.rank, err);
     }
     rest(g, LIMIT_NS);
     return tt_fail(err, TUTTI_ERR_IO, "cannot accept connections: %s", strerror(error));

@@ -47,13 +47,18 @@ static tutti_status check_trust(const struct tt_boot_config *c, uint32_t addr_be
         c->rendezvous);
 }
 
-/* Rank 0 holds one connection per rank, the listener and those who are not in yet; poll(2) also counts. */
-static tutti_status check_descriptors(uint32_t size, struct tutti_error *err)
+/* How many connections a rank needs depends on its schedules: as many descriptors as it may have. Rank 0 holds one connection per rank,
+ * the listener and those who are not in yet; poll(2) also counts. */
+static tutti_status raise_descriptors(uint32_t rank, uint32_t size, struct tutti_error *err)
 {
     struct rlimit l;
-    rlim_t need = (rlim_t)size + 256;
+    rlim_t need = rank == 0 ? (rlim_t)size + 256 : 0;
 
-    if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= need)
+    if (getrlimit(RLIMIT_NOFILE, &l) != 0)
+        return TUTTI_OK;
+    if (l.rlim_cur < l.rlim_max && setrlimit(RLIMIT_NOFILE, &(struct rlimit){l.rlim_max, l.rlim_max}) == 0)
+        l.rlim_cur = l.rlim_max;
+    if (l.rlim_cur >= need)
         return TUTTI_OK;
     return tt_fail(err, TUTTI_ERR_LIMIT, "rank 0 of %u ranks needs %llu file descriptors and may have %llu: raise ulimit -n", size,
                    (unsigned long long)need, (unsigned long long)l.rlim_cur);
@@ -162,8 +167,8 @@ static tutti_status gather(struct tt_boot *b, struct tutti_error *err)
         st = tt_resolve(host, at.deadline_ns, &at.addr_be, err);
     if (st == TUTTI_OK)
         st = check_trust(&b->config, at.addr_be, err);
-    if (st == TUTTI_OK && b->config.rank == 0)
-        st = check_descriptors(b->config.size, err);
+    if (st == TUTTI_OK)
+        st = raise_descriptors(b->config.rank, b->config.size, err);
     if (st == TUTTI_OK)
         st = find_key(b, &at, err);
     if (st == TUTTI_OK)

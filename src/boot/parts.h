@@ -12,8 +12,8 @@
 #include "boot/boot.h"
 
 enum {
-    TT_BOOT_PROTOCOL = 2,
-    TT_GREETING = 96,
+    TT_BOOT_PROTOCOL = 3,
+    TT_GREETING = 100,
     TT_CHALLENGE = 32,
     TT_PROOF = 32,
     TT_SHARE = 32,
@@ -25,9 +25,9 @@ enum {
     TT_REFUSAL_MAX = 4 + 504,
     TT_BOOT_SIZE_MAX = 1 << 20,
     TT_UNPROVED_MAX = 1024, /* unproved connections at a time */
-    TT_GATE_TURN = 64,      /* connections accepted, and handshakes gone on with, at a time */
-    TT_ROLE_LINK = 0        /* of a data connection: the link of porter.h; roles of tt_boot_connect follow */
+    TT_GATE_TURN = 64       /* connections accepted, and handshakes gone on with, at a time */
 };
+#define TT_ROLE_DESK         (UINT64_C(1) << 63) /* of a data connection: a link of porter.h; without it, of tt_boot_connect */
 #define TT_BOOT_TIMEOUT_NS   UINT64_C(30000000000) /* when the caller does not say */
 #define TT_HANDSHAKE_NS      UINT64_C(2000000000)  /* an unproved connection lives no longer */
 #define TT_HANDSHAKE_FAIR_NS UINT64_C(50000000)    /* and, when the places are full, at least this long */
@@ -37,15 +37,16 @@ enum {
 
 enum tt_conn_kind { TT_CONN_MEET = 1, TT_CONN_DATA = 2 };
 
-/* 0 magic[8] | 8 version u16 | 10 flags u8 | 11 kind u8 | 12 role u32 | 16 from u32 | 20 to u32 | 24 job u64
- * 32 challenge[32] | 64 share[32]            flags: 1 keyed, 2 encrypt, 4 aes */
+/* 0 magic[8] | 8 version u16 | 10 flags u8 | 11 kind u8 | 12 role u64 | 20 from u32 | 24 to u32 | 28 job u64
+ * 36 challenge[32] | 68 share[32]            flags: 1 keyed, 2 encrypt, 4 aes */
 struct tt_greeting {
     uint16_t version;
     bool keyed;   /* has a job key; says nothing about which */
     bool encrypt; /* wants what follows on this connection to be sealed; `share` is its half of the key exchange */
     bool aes;     /* its CPU has AES-256-GCM */
     enum tt_conn_kind kind;
-    uint32_t role, from, to;
+    uint64_t role;
+    uint32_t from, to;
     uint64_t job; /* 0 from a rank that does not know it yet */
     uint8_t challenge[TT_CHALLENGE];
     uint8_t share[TT_SHARE]; /* X25519; zeros without encrypt */
@@ -210,7 +211,7 @@ struct tt_shake {
 };
 void tt_shake_accept(struct tt_shake *s, int fd);
 /* The connecting side speaks first. */
-enum tt_shake_end tt_shake_connect(struct tt_shake *s, int fd, const struct tt_trust *t, uint32_t to, uint32_t role);
+enum tt_shake_end tt_shake_connect(struct tt_shake *s, int fd, const struct tt_trust *t, uint32_t to, uint64_t role);
 /* When readable. DONE on the accepting side: the other has proved itself, and waits for the answer. */
 enum tt_shake_end tt_shake_step(struct tt_shake *s, const struct tt_trust *t);
 void tt_shake_answer(const struct tt_shake *s, const struct tt_trust *t, uint8_t ret_proof[TT_PROOF]);
@@ -229,8 +230,8 @@ struct tt_gate {
 };
 struct tt_arrival {
     int fd; /* -1: claimed the rank with a wrong key, and is gone */
-    uint32_t rank, role;
-    uint32_t from_be;
+    uint32_t rank, from_be;
+    uint64_t role;
     uint8_t answer[TT_PROOF];
     struct tt_seal_keys keys;
 };
@@ -247,7 +248,8 @@ bool tt_arrival_admit(const struct tt_arrival *a);
 /* ---- dial.c: one outgoing connection, tried again until it stands ---- */
 
 struct tt_dial {
-    uint32_t rank, role;
+    uint32_t rank;
+    uint64_t role;
     uint32_t addr_be, source_be;
     uint16_t port;
     enum { TT_DIAL_WAITING, TT_DIAL_CONNECTING, TT_DIAL_SHAKING, TT_DIAL_DONE } state;
@@ -271,7 +273,8 @@ const char *tt_dial_why(const struct tt_dial *d);
 
 struct tt_early {
     int fd;
-    uint32_t rank, role;
+    uint32_t rank;
+    uint64_t role;
     struct tt_seal_keys keys;
 };
 struct tt_boot {
@@ -296,7 +299,8 @@ tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err); /* on f
 void tt_porter_close(struct tt_boot *b);
 void tt_porter_lock(struct tt_boot *b);
 void tt_porter_unlock(struct tt_boot *b);
-bool tt_early_keep(struct tt_boot *b, const struct tt_arrival *a); /* connect.c, under the lock */
+/* connect.c, under the lock: admits the arrival and keeps it until it is asked for; false: it is gone, or there is no room. */
+bool tt_early_keep(struct tt_boot *b, const struct tt_arrival *a);
 tutti_status tt_fail_descriptors(uint32_t rank, struct tutti_error *err); /* "rank 3 has used up ..." */
 
 struct tt_place {

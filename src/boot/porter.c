@@ -1,6 +1,6 @@
 /* porter.c - the owner of the listener and of all dialling after the meeting (see porter.h).
  *
- * A pair of ranks is in one of these states, as seen from one of them:
+ * At each desk a pair of ranks is in one of these states, as seen from one of them:
  *
  *     NONE --want--> DIALLING --done, or admitted--> READY --take--> TAKEN
  *      |                 '-------refused, late-----> FAILED --take--> NONE
@@ -11,6 +11,10 @@
  * on it turns the lower rank's dial away. The lower rank always admits, and drops its own dial: the
  * higher rank cannot have admitted that one, because it was dialling itself. So at most one of the two
  * is admitted. A dial that is turned away tries again, and finds the state READY or its peer's dial.
+ *
+ * Communicators are opened and closed at different times by different ranks. A link that comes before
+ * its desk is open is admitted and kept (connect.c); one that comes after it was closed is kept too,
+ * since the two cannot be told apart, until its other end hangs up and the room is needed.
  *
  * Everything is under one lock; nothing that is done under it waits. */
 #include "boot/porter.h"
@@ -30,23 +34,31 @@
 enum { EVENTS = 64 };
 enum pair_state { NONE, DIALLING, READY, FAILED, TAKEN };
 
-/* One attempt, or what came of it. In exactly one of the lists `dials` and `ready`. */
+/* One attempt, or what came of it. In exactly one of its desk's lists. */
 struct visit {
     struct visit *next;
     struct tt_porter_link link;
     struct tt_dial dial;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns, early_ns; /* limit_of */
     uint32_t revents;
 };
 
-struct tt_porter {
-    pthread_mutex_t lock; /* everything below but the descriptors' numbers */
-    int epoll;            /* the gate's, kick, sockets of the dials */
-    int kick, bell;       /* eventfds */
-    struct tt_gate gate;
-    uint8_t *states;    /* enum pair_state by rank */
-    uint32_t *known_be; /* the gate's */
+struct tt_desk {
+    struct tt_desk *next;
+    struct tt_boot *boot;
+    uint64_t role;
+    int bell;        /* eventfd */
+    uint8_t *states; /* enum pair_state by rank */
     struct visit *dials, *ready, **ready_end;
+};
+
+struct tt_porter {
+    pthread_mutex_t lock; /* everything below but the descriptors' numbers, and all of the desks */
+    int epoll;            /* the gate's, kick, sockets of the dials */
+    int kick;             /* eventfd */
+    struct tt_gate gate;
+    uint32_t *known_be; /* the gate's */
+    struct tt_desk *desks;
     uint64_t due_ns;
 };
 
@@ -73,18 +85,18 @@ static void visit_free(struct visit *v)
 
 /* ---- the queue ---- */
 
-static void enqueue(struct tt_porter *p, struct visit *v, enum pair_state state)
+static void enqueue(struct tt_desk *d, struct visit *v, enum pair_state state)
 {
     v->next = NULL;
-    *p->ready_end = v;
-    p->ready_end = &v->next;
-    p->states[v->link.peer] = (uint8_t)state;
-    ring(p->bell);
+    *d->ready_end = v;
+    d->ready_end = &v->next;
+    d->states[v->link.peer] = (uint8_t)state;
+    ring(d->bell);
 }
 
-static struct visit *unlink_ready(struct tt_porter *p, uint32_t peer)
+static struct visit *unlink_ready(struct tt_desk *d, uint32_t peer)
 {
-    struct visit **at = &p->ready;
+    struct visit **at = &d->ready;
 
     while (*at && (*at)->link.peer != peer)
         at = &(*at)->next;
@@ -92,13 +104,13 @@ static struct visit *unlink_ready(struct tt_porter *p, uint32_t peer)
     assert(v);
     *at = v->next;
     if (!*at)
-        p->ready_end = at;
+        d->ready_end = at;
     return v;
 }
 
-static struct visit *unlink_dial(struct tt_porter *p, uint32_t peer)
+static struct visit *unlink_dial(struct tt_desk *d, uint32_t peer)
 {
-    struct visit **at = &p->dials;
+    struct visit **at = &d->dials;
 
     while (*at && (*at)->link.peer != peer)
         at = &(*at)->next;
@@ -108,22 +120,20 @@ static struct visit *unlink_dial(struct tt_porter *p, uint32_t peer)
     return v;
 }
 
-bool tt_porter_take(struct tt_boot *b, struct tt_porter_link *ret)
+bool tt_desk_take(struct tt_desk *d, struct tt_porter_link *ret)
 {
-    struct tt_porter *p = b->porter;
+    struct tt_porter *p = d->boot->porter;
     struct visit *v;
 
-    if (!p)
-        return false;
     pthread_mutex_lock(&p->lock);
-    v = p->ready;
+    v = d->ready;
     if (v) {
-        unlink_ready(p, v->link.peer);
-        p->states[v->link.peer] = v->link.fd >= 0 ? TAKEN : NONE;
+        unlink_ready(d, v->link.peer);
+        d->states[v->link.peer] = v->link.fd >= 0 ? TAKEN : NONE;
         *ret = v->link;
     }
-    if (!p->ready)
-        hush(p->bell);
+    if (!d->ready)
+        hush(d->bell);
     pthread_mutex_unlock(&p->lock);
     visit_free(v);
     return v != NULL;
@@ -131,12 +141,18 @@ bool tt_porter_take(struct tt_boot *b, struct tt_porter_link *ret)
 
 /* ---- dials ---- */
 
-static void fail_visit(struct tt_porter *p, struct visit *v)
+static void fail_visit(struct tt_desk *d, struct visit *v)
 {
     assert(v->link.why.status != TUTTI_OK);
     tt_dial_abort(&v->dial);
     v->link.fd = -1;
-    enqueue(p, v, FAILED);
+    enqueue(d, v, FAILED);
+}
+
+/* When to give up. A host that has accepted may be slow to answer; one that has not is not reached. */
+static uint64_t limit_of(const struct visit *v)
+{
+    return v->dial.state == TT_DIAL_SHAKING ? v->deadline_ns : v->early_ns;
 }
 
 /* True, with the reason, when the dial will not get better. */
@@ -152,7 +168,7 @@ static bool hopeless(const struct tt_boot *b, const struct visit *v, struct tutt
     else if (d->error == ECONNREFUSED)
         tt_fail(why, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) is gone: nobody listens at %s any more",
                 d->rank, peer->host, peer->pid, at);
-    else if (tt_now_ns() >= v->deadline_ns)
+    else if (tt_now_ns() >= limit_of(v))
         tt_fail(why, TUTTI_ERR_TIMEOUT, "rank %u (host %s, %s) cannot be reached within %s: %s", d->rank,
                 peer->host, at, tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(d));
     else
@@ -160,47 +176,49 @@ static bool hopeless(const struct tt_boot *b, const struct visit *v, struct tutt
     return true;
 }
 
-static void finish_dial(struct tt_boot *b, struct visit *v)
+static void finish_dial(struct tt_desk *d, struct visit *v)
 {
     v->link.keys = v->dial.shake.keys;
     v->link.fd = v->dial.shake.fd;
     v->dial.shake.fd = -1;
     tt_net_hand_out(v->link.fd);
-    enqueue(b->porter, v, READY);
+    enqueue(d, v, READY);
 }
 
-static void serve_dials(struct tt_boot *b)
+static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
 {
-    struct tt_trust trust = tt_boot_trust(b, TT_CONN_DATA);
-    struct visit **at = &b->porter->dials;
+    struct visit **at = &d->dials;
 
     while (*at) {
         struct visit *v = *at;
-        tt_dial_serve(&v->dial, &trust, (short)(v->revents != 0));
+        tt_dial_serve(&v->dial, trust, (short)(v->revents != 0));
         v->revents = 0;
-        bool done = v->dial.state == TT_DIAL_DONE, lost = !done && hopeless(b, v, &v->link.why);
+        bool done = v->dial.state == TT_DIAL_DONE;
+        bool lost = !done && hopeless(d->boot, v, &v->link.why);
         if (!done && !lost) {
             at = &v->next;
             continue;
         }
         *at = v->next;
         if (done)
-            finish_dial(b, v);
+            finish_dial(d, v);
         else
-            fail_visit(b->porter, v);
+            fail_visit(d, v);
     }
 }
 
-static struct visit *visit_make(const struct tt_boot *b, uint32_t peer)
+static struct visit *visit_make(const struct tt_desk *d, uint32_t peer)
 {
+    const struct tt_boot *b = d->boot;
     struct visit *v = tt_zalloc(1, sizeof(*v));
 
     if (!v)
         return NULL;
     v->link = (struct tt_porter_link){.peer = peer, .fd = -1};
     v->deadline_ns = tt_net_deadline(b->config.timeout_ns);
+    v->early_ns = tt_net_deadline(b->config.timeout_ns - b->config.timeout_ns / 8);
     v->dial = (struct tt_dial){.rank = peer,
-                               .role = TT_ROLE_LINK,
+                               .role = d->role,
                                .addr_be = b->peers[peer].addr_be,
                                .port = b->peers[peer].port,
                                .source_be = b->source_be,
@@ -210,22 +228,23 @@ static struct visit *visit_make(const struct tt_boot *b, uint32_t peer)
     return v;
 }
 
-tutti_status tt_porter_want(struct tt_boot *b, uint32_t peer, struct tutti_error *err)
+tutti_status tt_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *err)
 {
-    struct tt_porter *p = b->porter;
+    const struct tt_boot_config *c = &d->boot->config;
+    struct tt_porter *p = d->boot->porter;
     tutti_status st = TUTTI_OK;
 
-    if (!p || peer >= b->config.size || peer == b->config.rank)
-        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u cannot have a link to rank %u", b->config.rank,
-                       b->config.size, peer);
+    if (peer >= c->size || peer == c->rank)
+        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u cannot have a link to rank %u", c->rank, c->size,
+                       peer);
     pthread_mutex_lock(&p->lock);
-    if (p->states[peer] == NONE) {
-        struct visit *v = visit_make(b, peer);
+    if (d->states[peer] == NONE) {
+        struct visit *v = visit_make(d, peer);
         if (v) {
             tt_dial_begin(&v->dial, tt_now_ns());
-            v->next = p->dials;
-            p->dials = v;
-            p->states[peer] = DIALLING;
+            v->next = d->dials;
+            d->dials = v;
+            d->states[peer] = DIALLING;
             ring(p->kick);
         } else {
             st = tt_fail_memory(err, "link");
@@ -238,55 +257,71 @@ tutti_status tt_porter_want(struct tt_boot *b, uint32_t peer, struct tutti_error
 /* ---- arrivals ---- */
 
 /* May this dial of the peer become the link? Our own attempt goes if it does. */
-static bool admissible(struct tt_boot *b, uint32_t peer)
+static bool admissible(struct tt_desk *d, uint32_t peer)
 {
-    struct tt_porter *p = b->porter;
     struct visit *v = NULL;
 
-    if (p->states[peer] == TAKEN)
+    if (d->states[peer] == TAKEN)
         return false;
-    if (p->states[peer] == NONE)
+    if (d->states[peer] == NONE)
         return true;
-    if (p->states[peer] == DIALLING) {
-        for (v = p->dials; v->link.peer != peer;)
+    if (d->states[peer] == DIALLING) {
+        for (v = d->dials; v->link.peer != peer;)
             v = v->next;
-        if (peer < b->config.rank && v->dial.state == TT_DIAL_SHAKING)
+        if (peer < d->boot->config.rank && v->dial.state == TT_DIAL_SHAKING)
             return false;
-        unlink_dial(p, peer);
+        unlink_dial(d, peer);
     } else {
-        v = unlink_ready(p, peer); /* a failure, or a link that its maker has given up */
+        v = unlink_ready(d, peer); /* a failure, or a link that its maker has given up */
     }
     tt_dial_abort(&v->dial);
     tt_net_close(&v->link.fd);
     visit_free(v);
-    p->states[peer] = NONE;
+    d->states[peer] = NONE;
     return true;
 }
 
-static void place_link(struct tt_boot *b, struct tt_arrival *a)
+static void stand(struct tt_desk *d, struct visit *v, int fd, const struct tt_seal_keys *keys)
 {
-    struct visit *v = visit_make(b, a->rank);
+    v->link.fd = fd;
+    v->link.keys = *keys;
+    tt_net_hand_out(fd);
+    enqueue(d, v, READY);
+}
 
-    if (!v || !admissible(b, a->rank) || !tt_arrival_admit(a)) {
+static void place_link(struct tt_desk *d, struct tt_arrival *a)
+{
+    struct visit *v = visit_make(d, a->rank);
+
+    if (!v || !admissible(d, a->rank) || !tt_arrival_admit(a)) {
         tt_net_close(&a->fd);
         free(v);
         return;
     }
-    v->link.fd = a->fd;
-    v->link.keys = a->keys;
-    tt_net_hand_out(a->fd);
-    enqueue(b->porter, v, READY);
+    stand(d, v, a->fd, &a->keys);
+}
+
+static struct tt_desk *desk_of(const struct tt_porter *p, uint64_t role)
+{
+    struct tt_desk *d = p->desks;
+
+    while (d && d->role != role)
+        d = d->next;
+    return d;
 }
 
 static void place(struct tt_boot *b, struct tt_arrival *a)
 {
+    bool link = a->role & TT_ROLE_DESK;
+    struct tt_desk *d = link ? desk_of(b->porter, a->role) : NULL;
+
     if (a->fd < 0)
         return;
     if (a->rank >= b->config.size || a->rank == b->config.rank)
         tt_net_close(&a->fd);
-    else if (a->role == TT_ROLE_LINK)
-        place_link(b, a);
-    else if (a->rank < b->config.rank || !tt_arrival_admit(a) || !tt_early_keep(b, a))
+    else if (d)
+        place_link(d, a);
+    else if ((!link && a->rank < b->config.rank) || !tt_early_keep(b, a))
         tt_net_close(&a->fd);
 }
 
@@ -294,12 +329,14 @@ static void place(struct tt_boot *b, struct tt_arrival *a)
 static void tell_limit(struct tt_boot *b, const struct tutti_error *why)
 {
     uint32_t me = b->config.rank;
-    struct visit *v = b->porter->states[me] == NONE ? visit_make(b, me) : NULL;
 
-    if (!v)
-        return;
-    v->link.why = *why;
-    fail_visit(b->porter, v);
+    for (struct tt_desk *d = b->porter->desks; d; d = d->next) {
+        struct visit *v = d->states[me] == NONE ? visit_make(d, me) : NULL;
+        if (!v)
+            continue;
+        v->link.why = *why;
+        fail_visit(d, v);
+    }
 }
 
 static void serve_gate(struct tt_boot *b)
@@ -316,17 +353,98 @@ static void serve_gate(struct tt_boot *b)
     sodium_memzero(come, sizeof(come));
 }
 
+/* ---- desks ---- */
+
+/* Links that came before the desk was open. */
+static void seat_early(struct tt_desk *d)
+{
+    struct tt_vec *early = &d->boot->early;
+    struct tt_early *list = early->data;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < early->len; i++) {
+        struct visit *v = list[i].role == d->role ? visit_make(d, list[i].rank) : NULL;
+        if (v)
+            stand(d, v, list[i].fd, &list[i].keys);
+        else
+            list[kept++] = list[i];
+    }
+    early->len = kept;
+}
+
+tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, struct tt_desk **ret, struct tutti_error *err)
+{
+    struct tt_porter *p = b->porter;
+    struct tt_desk *d = tt_zalloc(1, sizeof(*d));
+    uint8_t *states = tt_zalloc(b->config.size, 1);
+    int bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+
+    if (!d || !states || bell < 0) {
+        tutti_status st = bell < 0 ? tt_fail_descriptors(b->config.rank, err) : tt_fail_memory(err, "links");
+        tt_net_close(&bell);
+        free(d);
+        free(states);
+        return st;
+    }
+    *d = (struct tt_desk){.boot = b, .role = role | TT_ROLE_DESK, .bell = bell, .states = states};
+    d->ready_end = &d->ready;
+    pthread_mutex_lock(&p->lock);
+    assert(!desk_of(p, d->role));
+    d->next = p->desks;
+    p->desks = d;
+    seat_early(d);
+    pthread_mutex_unlock(&p->lock);
+    *ret = d;
+    return TUTTI_OK;
+}
+
+static void visits_free(struct visit *v)
+{
+    while (v) {
+        struct visit *next = v->next;
+        tt_dial_abort(&v->dial);
+        tt_net_close(&v->link.fd);
+        visit_free(v);
+        v = next;
+    }
+}
+
+void tt_desk_close(struct tt_desk *d)
+{
+    if (!d)
+        return;
+    struct tt_porter *p = d->boot->porter;
+    struct tt_desk **at = &p->desks;
+
+    pthread_mutex_lock(&p->lock);
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    visits_free(d->dials);
+    visits_free(d->ready);
+    pthread_mutex_unlock(&p->lock);
+    tt_net_close(&d->bell);
+    free(d->states);
+    free(d);
+}
+
+int tt_desk_bell(const struct tt_desk *d)
+{
+    return d->bell;
+}
+
 /* ---- serving ---- */
 
 static uint64_t due(const struct tt_porter *p)
 {
     uint64_t due_ns = tt_gate_wake(&p->gate);
 
-    for (const struct visit *v = p->dials; v; v = v->next) {
-        uint64_t wake = tt_dial_wake(&v->dial);
-        wake = wake < v->deadline_ns ? wake : v->deadline_ns;
-        due_ns = wake < due_ns ? wake : due_ns;
-    }
+    for (const struct tt_desk *d = p->desks; d; d = d->next)
+        for (const struct visit *v = d->dials; v; v = v->next) {
+            uint64_t wake = tt_dial_wake(&v->dial), limit = limit_of(v);
+            wake = wake < limit ? wake : limit;
+            due_ns = wake < due_ns ? wake : due_ns;
+        }
     return due_ns;
 }
 
@@ -348,17 +466,14 @@ void tt_porter_serve(struct tt_boot *b)
 
     if (!p)
         return;
+    struct tt_trust trust = tt_boot_trust(b, TT_CONN_DATA);
     pthread_mutex_lock(&p->lock);
     note_events(p);
     serve_gate(b);
-    serve_dials(b);
+    for (struct tt_desk *d = p->desks; d; d = d->next)
+        serve_dials(d, &trust);
     p->due_ns = due(p);
     pthread_mutex_unlock(&p->lock);
-}
-
-int tt_porter_bell(const struct tt_boot *b)
-{
-    return b->porter ? b->porter->bell : -1;
 }
 
 int tt_porter_fd(const struct tt_boot *b)
@@ -401,16 +516,13 @@ tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err)
     pthread_mutex_init(&p->lock, NULL);
     b->porter = p;
     p->due_ns = UINT64_MAX;
-    p->ready_end = &p->ready;
     p->gate.epoll = -1;
     p->epoll = tt_fd_own(epoll_create1(EPOLL_CLOEXEC));
     p->kick = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    p->bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    p->states = tt_zalloc(b->config.size, 1);
-    if (p->epoll < 0 || p->kick < 0 || p->bell < 0)
+    if (p->epoll < 0 || p->kick < 0)
         return tt_fail(err, TUTTI_ERR_IO, "descriptors for links: %s", strerror(errno));
     p->known_be = tt_alloc((size_t)b->config.size * (1 + TT_BOOT_SOURCES), sizeof(*p->known_be));
-    if (!p->states || !p->known_be)
+    if (!p->known_be)
         return tt_fail_memory(err, "links");
     st = tt_gate_open(&p->gate, b->listener, &trust, err);
     if (st != TUTTI_OK)
@@ -422,31 +534,17 @@ tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-static void visits_free(struct visit *v)
-{
-    while (v) {
-        struct visit *next = v->next;
-        tt_dial_abort(&v->dial);
-        tt_net_close(&v->link.fd);
-        visit_free(v);
-        v = next;
-    }
-}
-
 void tt_porter_close(struct tt_boot *b)
 {
     struct tt_porter *p = b->porter;
 
     if (!p)
         return;
-    visits_free(p->dials);
-    visits_free(p->ready);
+    assert(!p->desks);
     tt_gate_close(&p->gate);
     tt_net_close(&p->epoll);
     tt_net_close(&p->kick);
-    tt_net_close(&p->bell);
     pthread_mutex_destroy(&p->lock);
-    free(p->states);
     free(p->known_be);
     free(p);
     b->porter = NULL;

@@ -1,18 +1,21 @@
 /* porter.h - links between pairs of ranks, made when somebody asks for them.
  *
  * The porter owns the listener of its process from the end of the meeting on, and dials for links.
- * Both ends prove themselves as everywhere in boot/. There is one link for each pair of ranks:
+ * Both ends prove themselves as everywhere in boot/. A communicator has a desk; its role is the same
+ * number at all its members, and of no other communicator. There is one link for each pair of ranks
+ * and role:
  *
  *     want(peer) ----> dial --------> handshake ---+
- *                                                  +---> queue ----> take()      bell: not empty
+ *                                                  +---> desk ----> take()      bell: not empty
  *     listener ------> handshake -----> admit? ----+
+ *                                                  '---> kept until the desk of its role is opened
  *
  * Either end may want a link, or both; take() then gives it to both. When both dial at the same
  * time the dial of the higher rank counts: the acceptor decides before it sends its proof, so that
  * no payload is ever on the link that goes. Nothing here waits. One thread has to serve: while a
  * world lives that is the watch's (comm/watch_thread.c), which polls tt_porter_fd and calls
  * tt_porter_serve when it is readable, and at tt_porter_due at the latest. Any thread may call any
- * of these functions at any time. */
+ * of these functions at any time, but nobody may use a desk that is being closed. */
 #ifndef TT_PORTER_H
 #define TT_PORTER_H
 
@@ -26,16 +29,22 @@ struct tt_porter_link {
     struct tutti_error why;
 };
 
+struct tt_desk;
+/* Takes over the links that have come for this role. b has at least two ranks and must outlive it. */
+tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, struct tt_desk **ret, struct tutti_error *err);
+/* Links that were not taken are closed, dials given up. Accepts NULL. */
+void tt_desk_close(struct tt_desk *d);
 /* Asks for a link to peer. Does nothing when there is one, or one is being made; begins again after
  * a failure. An error only when peer is no other rank, or memory runs out. */
-tutti_status tt_porter_want(struct tt_boot *b, uint32_t peer, struct tutti_error *err);
+tutti_status tt_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *err);
 /* The next link that stands, whoever asked for it, or the next failure: TUTTI_ERR_PEER (gone: nobody
- * listens there any more), TUTTI_ERR_TIMEOUT (not reached within the timeout of the job),
- * TUTTI_ERR_LIMIT (this rank itself is out of descriptors; peer is the one dialled, or this rank when
- * it cannot accept). False: nothing now. */
-bool tt_porter_take(struct tt_boot *b, struct tt_porter_link *ret);
-/* Readable while take() has something to give; -1 with one rank. Not to be read. */
-int tt_porter_bell(const struct tt_boot *b);
+ * listens there any more), TUTTI_ERR_TIMEOUT (its host does not answer: after 7/8 of the job's timeout,
+ * so that a call which waits for the link hears of it before its own deadline; it has accepted and says
+ * nothing: after all of it), TUTTI_ERR_LIMIT (this rank itself is out of descriptors; peer is the one
+ * dialled, or this rank when it cannot accept). False: nothing now. */
+bool tt_desk_take(struct tt_desk *d, struct tt_porter_link *ret);
+/* Readable while take() has something to give. Not to be read. */
+int tt_desk_bell(const struct tt_desk *d);
 
 /* For the thread that serves: poll this for reading (-1 with one rank). */
 int tt_porter_fd(const struct tt_boot *b);

@@ -54,12 +54,12 @@ void tt_greeting_write(const struct tt_greeting *g, uint8_t out[TT_GREETING])
     put(out + 8, g->version, 2);
     out[10] = (uint8_t)(g->keyed | g->encrypt << 1 | g->aes << 2);
     out[11] = (uint8_t)g->kind;
-    put(out + 12, g->role, 4);
-    put(out + 16, g->from, 4);
-    put(out + 20, g->to, 4);
-    put(out + 24, g->job, 8);
-    memcpy(out + 32, g->challenge, TT_CHALLENGE);
-    memcpy(out + 64, g->share, TT_SHARE);
+    put(out + 12, g->role, 8);
+    put(out + 20, g->from, 4);
+    put(out + 24, g->to, 4);
+    put(out + 28, g->job, 8);
+    memcpy(out + 36, g->challenge, TT_CHALLENGE);
+    memcpy(out + 68, g->share, TT_SHARE);
 }
 
 bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
@@ -75,12 +75,12 @@ bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
         g.encrypt = in[10] & 2;
         g.aes = in[10] & 4;
         g.kind = in[11];
-        g.role = (uint32_t)get(in + 12, 4);
-        g.from = (uint32_t)get(in + 16, 4);
-        g.to = (uint32_t)get(in + 20, 4);
-        g.job = get(in + 24, 8);
-        memcpy(g.challenge, in + 32, TT_CHALLENGE);
-        memcpy(g.share, in + 64, TT_SHARE);
+        g.role = get(in + 12, 8);
+        g.from = (uint32_t)get(in + 20, 4);
+        g.to = (uint32_t)get(in + 24, 4);
+        g.job = get(in + 28, 8);
+        memcpy(g.challenge, in + 36, TT_CHALLENGE);
+        memcpy(g.share, in + 68, TT_SHARE);
     }
     *ret = g;
     return true;

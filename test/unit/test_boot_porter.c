@@ -16,7 +16,7 @@
 #include "boot/porter.h"
 #include "boot_ranks.h"
 
-enum { RANKS = 6, ROUNDS = 12 };
+enum { RANKS = 6, ROUNDS = 12, ROLE = 7 };
 
 struct job {
     struct tt_boot_config config;
@@ -38,10 +38,19 @@ static struct tt_boot *open_rank(uint32_t rank, const struct job *j)
     return b;
 }
 
-/* Serves until the bell rings; false at the limit. */
-static bool serve_until_bell(struct tt_boot *b, uint64_t limit_ns)
+static struct tt_desk *open_desk(struct tt_boot *b, uint64_t role)
 {
-    struct pollfd fds[] = {{.fd = tt_porter_fd(b), .events = POLLIN}, {.fd = tt_porter_bell(b), .events = POLLIN}};
+    struct tt_desk *d = NULL;
+
+    if (b)
+        outcomes[tt_boot_config(b)->rank].status = tt_desk_open(b, role, &d, NULL);
+    return d;
+}
+
+/* Serves until the bell rings; false at the limit. */
+static bool serve_until_bell(struct tt_boot *b, const struct tt_desk *d, uint64_t limit_ns)
+{
+    struct pollfd fds[] = {{.fd = tt_porter_fd(b), .events = POLLIN}, {.fd = tt_desk_bell(d), .events = POLLIN}};
 
     while (tt_now_ns() < limit_ns) {
         uint64_t due = tt_porter_due(b);
@@ -59,15 +68,15 @@ static uint64_t soon(void)
 }
 
 /* Takes `n` links; fds by rank. False: too few in time, a failure, or a second link to a rank. */
-static bool take_links(struct tt_boot *b, uint32_t n, struct tt_porter_link *links)
+static bool take_links(struct tt_boot *b, struct tt_desk *d, uint32_t n, struct tt_porter_link *links)
 {
     uint32_t me = tt_boot_config(b)->rank;
     uint64_t limit = soon();
     struct tt_porter_link l;
 
     for (uint32_t got = 0; got < n;) {
-        if (!tt_porter_take(b, &l)) {
-            if (!serve_until_bell(b, limit))
+        if (!tt_desk_take(d, &l)) {
+            if (!serve_until_bell(b, d, limit))
                 return false;
             continue;
         }
@@ -93,12 +102,12 @@ static bool introduce(const struct tt_porter_link *l, uint32_t me, bool encrypt)
            memcmp(in + 4, l->keys.recv, TT_SEAL_KEY) == 0;
 }
 
-static bool idle_at(struct tt_boot *b)
+static bool idle_at(struct tt_desk *d)
 {
-    struct pollfd bell = {.fd = tt_porter_bell(b), .events = POLLIN};
+    struct pollfd bell = {.fd = tt_desk_bell(d), .events = POLLIN};
     struct tt_porter_link l;
 
-    return !tt_porter_take(b, &l) && poll(&bell, 1, 0) == 0;
+    return !tt_desk_take(d, &l) && poll(&bell, 1, 0) == 0;
 }
 
 enum { ALL_WANT, HIGHER_WANTS, LOWER_WANTS, ODD_WANTS, PATTERNS };
@@ -112,32 +121,34 @@ static void link_all(uint32_t rank, void *arg)
 {
     const struct job *j = arg;
     struct tt_boot *b = open_rank(rank, j);
+    struct tt_desk *d = open_desk(b, ROLE);
     struct tt_porter_link links[RANKS];
-    bool ok = b != NULL;
+    bool ok = d != NULL;
 
     for (uint32_t r = 0; r < RANKS; r++)
         links[r].fd = -1;
     for (uint32_t k = 0; ok && k < RANKS; k++) { /* each in another order */
         uint32_t r = (rank + k) % RANKS;
         if (r != rank && wants(j->what, rank, r))
-            ok = tt_porter_want(b, r, &outcomes[rank].err) == TUTTI_OK;
+            ok = tt_desk_want(d, r, &outcomes[rank].err) == TUTTI_OK;
         if (k % 3 == 0)
             tt_porter_serve(b);
     }
-    ok = ok && take_links(b, RANKS - 1, links);
+    ok = ok && take_links(b, d, RANKS - 1, links);
     for (uint32_t r = 0; ok && r < RANKS; r++)
         ok = r == rank || introduce(&links[r], rank, tt_boot_config(b)->encrypt);
     for (uint32_t r = 0; ok && r < RANKS; r++) /* nothing is done twice */
-        ok = r == rank || tt_porter_want(b, r, NULL) == TUTTI_OK;
+        ok = r == rank || tt_desk_want(d, r, NULL) == TUTTI_OK;
     if (ok)
         tt_porter_serve(b);
-    ok = ok && idle_at(b);
+    ok = ok && idle_at(d);
     outcomes[rank].value = ok;
     reach_stage(rank, 1);
     for (uint32_t r = 0; ok && r < RANKS; r++)
         await_stage(r, 1);
     for (uint32_t r = 0; r < RANKS; r++)
         tt_net_close(&links[r].fd);
+    tt_desk_close(d);
     tt_boot_close(b);
 }
 
@@ -159,35 +170,35 @@ static void everybody_gets_one_link(void **state)
 /* ---- threads that ask while one serves ---- */
 
 struct asking {
-    struct tt_boot *b;
+    struct tt_desk *d;
     uint32_t me;
 };
 
 static void *ask_everybody(void *arg)
 {
     const struct asking *a = arg;
-    struct tt_boot *b = a->b;
 
     for (uint32_t r = 0; r < RANKS; r++)
         if (r != a->me)
-            tt_porter_want(b, r, NULL);
+            tt_desk_want(a->d, r, NULL);
     return NULL;
 }
 
 static void link_by_threads(uint32_t rank, void *arg)
 {
     struct tt_boot *b = open_rank(rank, arg);
+    struct tt_desk *d = open_desk(b, ROLE);
     struct tt_porter_link links[RANKS];
-    struct asking a = {b, rank};
+    struct asking a = {d, rank};
     pthread_t t[8];
-    bool ok = b != NULL;
+    bool ok = d != NULL;
 
     for (uint32_t r = 0; r < RANKS; r++)
         links[r].fd = -1;
     for (size_t i = 0; ok && i < countof(t); i++)
         ok = pthread_create(&t[i], NULL, ask_everybody, &a) == 0;
-    ok = ok && take_links(b, RANKS - 1, links);
-    for (size_t i = 0; b && i < countof(t); i++)
+    ok = ok && take_links(b, d, RANKS - 1, links);
+    for (size_t i = 0; d && i < countof(t); i++)
         pthread_join(t[i], NULL);
     for (uint32_t r = 0; ok && r < RANKS; r++)
         ok = r == rank || introduce(&links[r], rank, tt_boot_config(b)->encrypt);
@@ -197,6 +208,7 @@ static void link_by_threads(uint32_t rank, void *arg)
         await_stage(r, 1);
     for (uint32_t r = 0; r < RANKS; r++)
         tt_net_close(&links[r].fd);
+    tt_desk_close(d);
     tt_boot_close(b);
 }
 
@@ -211,28 +223,87 @@ static void threads_may_ask(void **state)
             fail_msg("rank %u: %s", r, outcomes[r].err.text);
 }
 
+/* ---- several desks ---- */
+
+/* Rank 0 asks for links of two roles before rank 1 has a desk for either; rank 1 opens them in the other order. A link of a role whose
+ * desk is closed does not come to the next one. */
+static void two_desks(uint32_t rank, void *arg)
+{
+    struct tt_boot *b = open_rank(rank, arg);
+    struct tt_desk *d[3] = {NULL};
+    struct tt_porter_link links[3][2];
+    bool ok = b != NULL;
+    uint64_t limit = soon();
+
+    for (uint32_t k = 0; k < 3; k++)
+        links[k][0].fd = links[k][1].fd = -1;
+    for (uint32_t k = 0; ok && rank == 0 && k < 2; k++) {
+        d[k] = open_desk(b, ROLE + k);
+        ok = d[k] && tt_desk_want(d[k], 1, NULL) == TUTTI_OK;
+    }
+    if (ok && rank == 0)
+        ok = take_links(b, d[0], 1, links[0]) && take_links(b, d[1], 1, links[1]);
+    reach_stage(rank, 1);
+    while (ok && rank == 1 && tt_now_ns() < limit && b->early.len < 2)
+        tt_porter_serve(b);
+    for (uint32_t k = 2; ok && rank == 1 && k-- > 0;) {
+        d[k] = open_desk(b, ROLE + k);
+        ok = d[k] && take_links(b, d[k], 1, links[k]) && idle_at(d[k]);
+    }
+    for (uint32_t k = 0; ok && k < 2; k++) {
+        uint8_t out = (uint8_t)(10 * rank + k), in = 0;
+        int fd = links[k][!rank].fd;
+        ok = send(fd, &out, 1, 0) == 1 && recv(fd, &in, 1, MSG_WAITALL) == 1 && in == 10 * (1 - rank) + k;
+    }
+    tt_desk_close(d[0]);
+    d[0] = NULL;
+    d[2] = ok ? open_desk(b, ROLE + 2) : NULL;
+    ok = ok && d[2] && idle_at(d[2]) && (rank == 0 || tt_desk_want(d[2], 0, NULL) == TUTTI_OK) && take_links(b, d[2], 1, links[2]);
+    outcomes[rank].value = ok;
+    reach_stage(rank, 2);
+    await_stage(!rank, 2);
+    for (uint32_t k = 0; k < 3; k++) {
+        tt_net_close(&links[k][!rank].fd);
+        tt_desk_close(d[k]);
+    }
+    tt_boot_close(b);
+}
+
+static void desks_do_not_mix(void **state)
+{
+    (void)state;
+    struct job j = job_make(2, 10000);
+
+    run_ranks(2, two_desks, &j);
+    for (uint32_t r = 0; r < 2; r++)
+        if (!outcomes[r].value)
+            fail_msg("rank %u: %s", r, outcomes[r].err.text);
+}
+
 /* ---- what cannot be linked ---- */
 
 static void want_the_lost(uint32_t rank, void *arg)
 {
     struct tt_boot *b = open_rank(rank, arg);
     struct tt_porter_link l = {.fd = -1};
+    struct tt_desk *d = open_desk(b, ROLE);
 
-    if (!b)
+    if (!d)
         return;
     if (rank == 1) { /* leaves at once; rank 2 never serves */
+        tt_desk_close(d);
         tt_boot_close(b);
         reach_stage(1, 1);
         return;
     }
     if (rank == 0) {
         uint32_t *failed = &(uint32_t){0};
-        outcomes[0].value = await_stage(1, 1) && tt_porter_want(b, 1, NULL) == TUTTI_OK &&
-                            tt_porter_want(b, 2, NULL) == TUTTI_OK && tt_porter_want(b, 0, NULL) == TUTTI_ERR_ARG &&
-                            tt_porter_want(b, 3, NULL) == TUTTI_ERR_ARG;
+        outcomes[0].value = await_stage(1, 1) && tt_desk_want(d, 1, NULL) == TUTTI_OK &&
+                            tt_desk_want(d, 2, NULL) == TUTTI_OK && tt_desk_want(d, 0, NULL) == TUTTI_ERR_ARG &&
+                            tt_desk_want(d, 3, NULL) == TUTTI_ERR_ARG;
         while (outcomes[0].value && *failed < 2) {
-            if (!tt_porter_take(b, &l)) {
-                outcomes[0].value = serve_until_bell(b, soon());
+            if (!tt_desk_take(d, &l)) {
+                outcomes[0].value = serve_until_bell(b, d, soon());
                 continue;
             }
             bool gone = l.peer == 1 && l.why.status == TUTTI_ERR_PEER && strstr(l.why.text, "rank 1 (host");
@@ -244,6 +315,7 @@ static void want_the_lost(uint32_t rank, void *arg)
         reach_stage(0, 1);
     }
     await_stage(0, 1);
+    tt_desk_close(d);
     tt_boot_close(b);
 }
 
@@ -358,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_gets_one_link),
         cmocka_unit_test(threads_may_ask),
+        cmocka_unit_test(desks_do_not_mix),
         cmocka_unit_test(the_lost_are_named),
         cmocka_unit_test(known_addresses_are_listed),
         cmocka_unit_test(unknown_addresses_are_dropped_at_once),
