@@ -5,6 +5,9 @@
  * read costs about as much as asking epoll, and a full one saves the question), with many it asks epoll. Epoll is edge-triggered: a socket
  * whose stream waits for an answer (accept, release) does not wake anybody, and the epoll set hardly ever changes.
  *
+ * Sockets may be made on demand: the first send to a peer asks for one and answers that it is under way; where it comes from, also because
+ * the peer has asked, a bell in the epoll set tells.
+ *
  * Ends. A peer is closed when all its sockets are: data that one stripe still holds must not be lost because another saw the end first. An
  * error on one stripe shuts the others down, which still lets them read what had arrived. */
 #include "transport/tcp.h"
@@ -29,15 +32,15 @@ void tt_tcp_todo(struct tt_tcp_sock *s)
     struct tt_tcp *t = s->t;
     if (s->listed)
         return;
-    uint32_t at = t->todo_head + t->todo_len++;
-    t->todo[at < t->nsock ? at : at - t->nsock] = s;
+    uint32_t at = t->todo_head + t->todo_len++, places = t->stripes * t->base.size;
+    t->todo[at < places ? at : at - places] = s;
     s->listed = true;
 }
 
 static struct tt_tcp_sock *take(struct tt_tcp *t)
 {
     struct tt_tcp_sock *s = t->todo[t->todo_head];
-    t->todo_head = t->todo_head + 1 < t->nsock ? t->todo_head + 1 : 0;
+    t->todo_head = t->todo_head + 1 < t->stripes * t->base.size ? t->todo_head + 1 : 0;
     t->todo_len--;
     s->listed = false;
     return s;
@@ -106,6 +109,64 @@ static size_t tell_closed(struct tt_tcp_peer *p, uint32_t peer, struct tt_event 
     return 1;
 }
 
+/* ---- sockets on demand ---- */
+
+static void miss(struct tt_tcp *t, uint32_t peer, int error)
+{
+    struct tt_tcp_peer *p = &t->peer[peer];
+    if (p->ending || p->sockets)
+        return;
+    p->ending = p->missed = true;
+    p->error = error;
+    t->missed++;
+    t->source.peers--;
+}
+
+tutti_status tt_tcp_want(struct tt_tcp *t, uint32_t peer)
+{
+    struct tt_tcp_peer *p = &t->peer[peer];
+    if (!t->source.want || peer == t->base.rank)
+        return TUTTI_ERR_ARG;
+    if (!p->wanted && !t->source.want(t->source.ctx, peer)) {
+        miss(t, peer, ENOMEM);
+        return TUTTI_ERR_IO;
+    }
+    p->wanted = true;
+    return TUTTI_IN_PROGRESS;
+}
+
+static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe, struct tutti_error *err);
+
+/* Takes the sockets that stand, and hears of those that will not. */
+static void take_links(struct tt_tcp *t)
+{
+    struct tt_tcp_link l;
+    while (t->source.take(t->source.ctx, &l)) {
+        const struct tt_tcp_peer *p = &t->peer[l.peer];
+        bool fits = !p->sockets && !p->ending, stands = fits && l.fd >= 0 && add_socket(t, &l, 0, NULL) == TUTTI_OK;
+        if (!stands && l.fd >= 0)
+            tt_fd_close(l.fd);
+        if (stands)
+            t->source.peers--;
+        else
+            miss(t, l.peer, l.fd < 0 ? l.error : ENOMEM);
+        explicit_bzero(&l.guard.keys, sizeof l.guard.keys);
+    }
+    t->room = true;
+}
+
+static size_t tell_missed(struct tt_tcp *t, struct tt_event *ev, size_t max)
+{
+    size_t n = 0;
+    for (uint32_t peer = 0; t->missed && n < max && peer < t->base.size; peer++)
+        if (t->peer[peer].missed) {
+            t->peer[peer].missed = false;
+            t->missed--;
+            n += tell_closed(&t->peer[peer], peer, ev + n);
+        }
+    return n;
+}
+
 /* ---- polling ---- */
 
 static size_t serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
@@ -162,23 +223,28 @@ static bool ask(struct tt_tcp *t, uint64_t timeout_ns)
     struct epoll_event e[NEWS];
     uint64_t ns = timeout_ns < HOUR_NS ? timeout_ns : HOUR_NS;
     struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-    bool useful = false;
+    bool useful = false, rung = false;
     int n = ns ? epoll_pwait2(t->epoll, e, NEWS, &ts, NULL) : epoll_wait(t->epoll, e, NEWS, 0);
     if (n < 0 && errno == ENOSYS)
         n = epoll_wait(t->epoll, e, NEWS, (int)((ns + 999999) / 1000000));
     for (int i = 0; i < n; i++)
-        useful |= mark(e[i].data.ptr, e[i].events);
-    return useful || n < 0;
+        if (e[i].data.ptr)
+            useful |= mark(e[i].data.ptr, e[i].events);
+        else
+            rung = true;
+    if (rung)
+        take_links(t); /* it may move nothing that was marked, but it changes the list of sockets */
+    return useful || rung || n < 0;
 }
 
 static void look(struct tt_tcp *t)
 {
-    if (t->nsock > DIRECT_MAX || t->blocked) {
+    if (t->nsock > DIRECT_MAX || t->blocked || t->source.peers) {
         ask(t, 0);
         return;
     }
     for (uint32_t i = 0; i < t->nsock; i++) {
-        struct tt_tcp_sock *s = &t->sock[i];
+        struct tt_tcp_sock *s = t->sock[i];
         if (s->fd < 0 || !tt_rx_wants(&s->rx))
             continue;
         s->rx.readable = true;
@@ -191,7 +257,8 @@ static size_t tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     struct tt_tcp *t = (struct tt_tcp *)base;
     if (t->todo_len && ++t->turn % LOOK_EVERY == 0)
         look(t); /* a busy socket must not hide the others */
-    size_t n = serve_todo(t, ev, max);
+    size_t n = tell_missed(t, ev, max);
+    n += serve_todo(t, ev + n, max - n);
     if (n)
         return n;
     if (!t->todo_len)
@@ -202,7 +269,7 @@ static size_t tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
 static void tcp_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
-    bool found = t->room;
+    bool found = t->room || t->missed;
     while (!t->todo_len && !found) {
         uint64_t now = tt_now_ns();
         found = now >= deadline_ns || ask(t, deadline_ns - now);
@@ -221,18 +288,26 @@ static void close_socket(int fd)
     tt_fd_close(fd);
 }
 
+static void free_socket(struct tt_tcp_sock *s)
+{
+    tt_tx_free(&s->tx);
+    tt_rx_free(&s->rx);
+    tt_tcp_seal_free(s->seal);
+    free(s);
+}
+
 static void tcp_close(struct tt_transport *base)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
-    for (uint32_t i = 0; t->sock && i < t->nsock; i++) {
-        if (t->sock[i].fd >= 0)
-            close_socket(t->sock[i].fd);
-        tt_tx_free(&t->sock[i].tx);
-        tt_rx_free(&t->sock[i].rx);
-        tt_tcp_seal_free(t->sock[i].seal);
+    for (uint32_t i = 0; i < t->nsock; i++) {
+        if (t->sock[i]->fd >= 0)
+            close_socket(t->sock[i]->fd);
+        free_socket(t->sock[i]);
     }
     if (t->epoll >= 0)
         tt_fd_close(t->epoll);
+    if (t->source.close)
+        t->source.close(t->source.ctx);
     free(t->peer);
     free(t->sock);
     free(t->at);
@@ -258,24 +333,42 @@ static const struct tt_transport_ops tcp_ops = {
     .link = tt_tcp_link,
 };
 
-static tutti_status add_socket(struct tt_tcp *t, struct tt_tcp_sock *s, const struct tt_tcp_config *c,
-                               const struct tt_tcp_guard *guard, struct tutti_error *err)
+static tutti_status furnish(struct tt_tcp_sock *s, const struct tt_tcp_guard *guard, struct tutti_error *err)
 {
     int one = 1, flags = fcntl(s->fd, F_GETFL);
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = s};
-    tutti_status status = tt_tx_init(&s->tx, c->queue ? c->queue : QUEUE, err);
+    tutti_status status = tt_tx_init(&s->tx, s->t->queue, err);
 
     if (!status)
         status = tt_rx_init(&s->rx, err);
-    if (!status && guard && guard->keys.cipher != TT_CIPHER_NONE)
+    if (!status && guard->keys.cipher != TT_CIPHER_NONE)
         status = tt_tcp_seal_open(&guard->keys, &s->seal, err);
     if (status)
         return status;
-    s->rx.checked = guard && guard->checksum && !s->seal;
-    if (flags < 0 || fcntl(s->fd, F_SETFL, flags | O_NONBLOCK) || epoll_ctl(t->epoll, EPOLL_CTL_ADD, s->fd, &e))
+    s->rx.checked = guard->checksum && !s->seal;
+    if (flags < 0 || fcntl(s->fd, F_SETFL, flags | O_NONBLOCK) || epoll_ctl(s->t->epoll, EPOLL_CTL_ADD, s->fd, &e))
         return tt_fail(err, TUTTI_ERR_IO, "socket %d to rank %u: %s", s->fd, (unsigned)s->peer, strerror(errno));
     setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* may fail: then the socket has no such delay */
     s->rx.readable = true;
+    return TUTTI_OK;
+}
+
+/* On failure the descriptor stays the caller's. */
+static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe, struct tutti_error *err)
+{
+    struct tt_tcp_sock *s = tt_zalloc(1, sizeof *s);
+    if (!s)
+        return tt_fail_memory(err, "socket");
+    *s = (struct tt_tcp_sock){.t = t, .fd = l->fd, .peer = l->peer, .stripe = stripe};
+    tutti_status status = furnish(s, &l->guard, err);
+    if (status) {
+        free_socket(s);
+        return status;
+    }
+    t->at[(size_t)stripe * t->base.size + l->peer] = s;
+    t->sock[t->nsock++] = s;
+    t->peer[l->peer].live++;
+    t->peer[l->peer].sockets++;
     tt_tcp_todo(s);
     return TUTTI_OK;
 }
@@ -283,42 +376,48 @@ static tutti_status add_socket(struct tt_tcp *t, struct tt_tcp_sock *s, const st
 static tutti_status add_sockets(struct tt_tcp *t, const struct tt_tcp_config *c, struct tutti_error *err)
 {
     size_t places = (size_t)c->stripes * c->size;
-    struct tt_tcp_sock *s = t->sock;
-    for (size_t i = 0; i < places; i++) {
-        uint32_t peer = (uint32_t)(i % c->size);
-        if (c->fds[i] < 0)
+    tutti_status status = TUTTI_OK;
+    for (size_t i = 0; c->fds && !status && i < places; i++) {
+        struct tt_tcp_link l = {.peer = (uint32_t)(i % c->size), .fd = c->fds[i]};
+        if (l.fd < 0)
             continue;
-        *s = (struct tt_tcp_sock){.t = t, .fd = c->fds[i], .peer = peer, .stripe = (uint32_t)(i / c->size)};
-        tutti_status status = add_socket(t, s, c, c->guards ? &c->guards[i] : NULL, err);
-        if (status)
-            return status;
-        t->at[i] = s++;
-        t->peer[peer].live++;
-        t->peer[peer].sockets++;
+        if (c->guards)
+            l.guard = c->guards[i];
+        status = add_socket(t, &l, (uint32_t)(i / c->size), err);
+        explicit_bzero(&l.guard.keys, sizeof l.guard.keys);
     }
+    return status;
+}
+
+/* The bell is looked at as long as it rings; its event has no socket. */
+static tutti_status add_source(struct tt_tcp *t, const struct tt_tcp_source *source, struct tutti_error *err)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    if (epoll_ctl(t->epoll, EPOLL_CTL_ADD, source->bell, &e))
+        return tt_fail(err, TUTTI_ERR_IO, "epoll: %s", strerror(errno));
+    t->source = *source;
     return TUTTI_OK;
 }
 
 static tutti_status make(struct tt_tcp *t, const struct tt_tcp_config *c, struct tutti_error *err)
 {
     size_t places = (size_t)c->stripes * c->size;
-    for (size_t i = 0; i < places; i++)
-        t->nsock += c->fds[i] >= 0;
     t->peer = tt_zalloc(c->size, sizeof *t->peer);
-    t->sock = tt_zalloc(t->nsock, sizeof *t->sock);
+    t->sock = tt_zalloc(places, sizeof(struct tt_tcp_sock *));
     t->at = tt_zalloc(places, sizeof(struct tt_tcp_sock *));
-    t->todo = tt_zalloc(t->nsock, sizeof(struct tt_tcp_sock *));
+    t->todo = tt_zalloc(places, sizeof(struct tt_tcp_sock *));
     if (!t->peer || !t->sock || !t->at || !t->todo)
         return tt_fail_memory(err, "tcp transport");
     t->epoll = tt_fd_own(epoll_create1(EPOLL_CLOEXEC));
     if (t->epoll < 0)
         return tt_fail(err, TUTTI_ERR_IO, "epoll: %s", strerror(errno));
-    return add_sockets(t, c, err);
+    tutti_status status = add_sockets(t, c, err);
+    return status || !c->source ? status : add_source(t, c->source, err);
 }
 
 tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **ret, struct tutti_error *err)
 {
-    if (!c->size || c->rank >= c->size || !c->stripes || (uint64_t)c->stripes * c->size > UINT32_MAX)
+    if (!c->size || c->rank >= c->size || !c->stripes || (uint64_t)c->stripes * c->size > UINT32_MAX || (c->source && c->stripes != 1))
         return tt_fail(err, TUTTI_ERR_ARG, "tcp: rank %u of %u with %u stripes", (unsigned)c->rank, (unsigned)c->size,
                        (unsigned)c->stripes);
     struct tt_tcp *t = tt_zalloc(1, sizeof *t);
@@ -327,13 +426,14 @@ tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **re
     t->base = (struct tt_transport){&tcp_ops, c->rank, c->size};
     t->epoll = -1;
     t->stripes = c->stripes;
+    t->queue = c->queue ? c->queue : QUEUE;
     tutti_status status = make(t, c, err);
     if (!status) {
         *ret = &t->base;
         return TUTTI_OK;
     }
-    for (uint32_t i = 0; t->sock && i < t->nsock; i++)
-        t->sock[i].fd = -1; /* they stay the caller's */
+    for (uint32_t i = 0; i < t->nsock; i++)
+        t->sock[i]->fd = -1; /* they stay the caller's */
     tcp_close(&t->base);
     return status;
 }

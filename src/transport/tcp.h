@@ -95,11 +95,13 @@ enum { TT_RX_BUFFER = 128 << 10 };
 
 struct tt_tcp_peer {
     uint32_t live;    /* sockets that have not ended */
-    uint32_t sockets; /* at open */
+    uint32_t sockets; /* there were so far */
     uint32_t next;    /* stripe to try first */
     int error;        /* first error of its sockets */
     bool ending;      /* an end or an error was seen: nothing can be sent */
     bool told;        /* TT_EV_CLOSED was delivered */
+    bool wanted;      /* a socket was asked for */
+    bool missed;      /* there will be none: TT_EV_CLOSED is due */
     bool known;       /* altered bytes: they belonged to the piece `bad` */
     struct tt_tag bad;
 };
@@ -128,17 +130,22 @@ struct tt_tcp {
     struct tt_transport base;
     int epoll;
     uint32_t stripes, nsock, blocked; /* blocked: queues that wait for EPOLLOUT */
+    uint32_t queue;                   /* pieces of each */
+    uint32_t missed;                  /* peers with that flag */
     uint32_t turn;
+    struct tt_tcp_source source; /* peers: that have not had a socket yet */
     bool room; /* poll has made some in a queue, and no event tells the caller: wait must not sleep */
     struct tt_tcp_peer *peer;
-    struct tt_tcp_sock *sock;
-    struct tt_tcp_sock **at; /* [stripe * size + peer], NULL where none */
+    struct tt_tcp_sock **sock; /* nsock of at most stripes * size, as `todo` */
+    struct tt_tcp_sock **at;   /* [stripe * size + peer], NULL where none */
     struct tt_tcp_sock **todo;
     uint32_t todo_head, todo_len;
 };
 
 /* Puts s in the to-do list once. */
 void tt_tcp_todo(struct tt_tcp_sock *s);
+/* A socket for a peer that has none: asks for it once. TUTTI_IN_PROGRESS until it stands. */
+tutti_status tt_tcp_want(struct tt_tcp *t, uint32_t peer);
 /* The socket is finished: error 0 for an orderly end. The last one of a peer makes TT_EV_CLOSED due. */
 void tt_tcp_end(struct tt_tcp_sock *s, int error);
 /* The piece being received is not what was sent: the end, with its tag. */

@@ -279,10 +279,12 @@ tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct 
     struct tt_tcp *t = (struct tt_tcp *)base;
     uint32_t bytes;
 
-    if (peer >= base->size || !t->peer[peer].sockets || !sizes_fit(iov, niov, !cookie, &bytes))
+    if (peer >= base->size || !sizes_fit(iov, niov, !cookie, &bytes))
         return TUTTI_ERR_ARG;
     if (t->peer[peer].ending)
         return TUTTI_ERR_IO;
+    if (!t->peer[peer].sockets)
+        return tt_tcp_want(t, peer);
     size_t copied = cookie ? 0 : bytes + tt_frame_padding(bytes);
     struct tt_tcp_sock *s = shortest(t, peer, niov, copied);
     if (!s)

@@ -2,8 +2,8 @@
  *
  * A piece is one segment of one message of one request, at most TT_PIECE_MAX bytes. Pieces between two ranks may arrive in any order
  * between streams, so each carries its full tag. Calls go down, completions come up: `poll` fills an array of events and never calls
- * anybody. No call blocks but `wait`. Nothing allocates after `open` (queues are bounded; a full one answers TUTTI_IN_PROGRESS: poll and
- * try again).
+ * anybody. No call blocks but `wait`. Nothing allocates after `open`, but for a connection that is made when it is first needed (queues are
+ * bounded; a full one, or one whose connection is under way, answers TUTTI_IN_PROGRESS: poll and try again).
  *
  * Receiving: an event either brings the payload in transport memory (data != NULL: use it, then tt_release; shared memory: read in place),
  * or, for payloads above TT_INLINE_MAX on sockets, only the tag and length (TT_EV_HEADER): answer with tt_accept and the places to fill, TT_EV_RECEIVED
@@ -98,13 +98,30 @@ struct tt_tcp_guard {
     struct tt_seal_keys keys; /* cipher other than NONE: everything is sealed, and needs no checksum */
 };
 
+/* Sockets that are made when they are first needed, by whoever sends first. Nothing here waits. */
+struct tt_tcp_link {
+    uint32_t peer;
+    int fd;    /* the taker's; -1: there will be none */
+    int error; /* why */
+    struct tt_tcp_guard guard;
+};
+struct tt_tcp_source {
+    void *ctx;
+    uint32_t peers; /* that can have one */
+    int bell;       /* readable while `take` has something to give */
+    bool (*want)(void *ctx, uint32_t peer); /* false: no memory */
+    bool (*take)(void *ctx, struct tt_tcp_link *ret);
+    void (*close)(void *ctx);
+};
+
 /* TCP on connected sockets (owned from success on): fds[stripe*size + peer], -1 where none. Pieces go to the stripe with the
  * shortest queue. Bytes that a guard finds altered end their peer with EBADMSG before anything of their piece is
  * delivered. */
 struct tt_tcp_config {
     uint32_t rank, size, stripes;
-    const int *fds;
+    const int *fds;                    /* NULL: none yet */
     const struct tt_tcp_guard *guards; /* as fds; NULL: none */
+    const struct tt_tcp_source *source; /* of the others, with one stripe; owned from success on; NULL: there are no others */
     uint32_t queue; /* pieces queued per socket; 0: 256 */
 };
 tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **ret, struct tutti_error *err);
