@@ -2,12 +2,12 @@
  *
  * A connection does not end while somebody holds its socket: a child that was made without our fork
  * handlers, or a process that was sent the descriptor. The process itself has ended all the same.
- * Rank 0 watches the ranks of its host, and they watch rank 0. On other hosts each rank watches the next
- * one in a ring of the host's ranks, and tells rank 0; when that one has ended, the one after it:
+ * Each rank watches the next one in a ring of its host's ranks, and tells rank 0; when that one has
+ * ended, the one after it. On rank 0's host all watch rank 0 too:
  *
- *     host of rank 0:  0 <--> 1, 0 <--> 2          other host:  4 --> 5 --> 6 --> 4
+ *     host of rank 0:  0 --> 1 --> 2 --> 0, 1 --> 0          other host:  4 --> 5 --> 6 --> 4
  *
- * so that every end is seen as long as one rank of the host lives. What an end means is not decided
+ * so that every end is seen as long as one rank of the host lives, with two descriptors at most. What an end means is not decided
  * here: a rank that said farewell may end. */
 #include "comm/watch_parts.h"
 
@@ -61,7 +61,7 @@ static void attend_next(struct tt_pids *p, uint32_t from)
 {
     uint32_t r = next_of(p, from);
 
-    if (r != p->me)
+    if (r != p->me && p->fds[r] == NONE)
         attend(p, r);
 }
 
@@ -81,11 +81,7 @@ struct tt_pids *tt_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint
         fds[r] = NONE;
     if (me != 0 && is_local(p, 0))
         attend(p, 0);
-    else if (me != 0)
-        attend_next(p, me);
-    for (uint32_t r = 1; me == 0 && r < size; r++)
-        if (is_local(p, r))
-            attend(p, r);
+    attend_next(p, me);
     return p;
 }
 
@@ -124,7 +120,7 @@ bool tt_pids_take(struct tt_pids *p, uint32_t *ret_rank)
         return false;
     }
     p->fds[rank] = NONE;
-    if (p->me != 0 && rank != 0)
+    if (rank != 0)
         attend_next(p, rank);
     *ret_rank = rank;
     return true;
