@@ -33,19 +33,22 @@ enum {
 static const uint64_t SHARE_NS = 90000000;
 
 enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_BUSY, STEP_END };
-struct step { /* travels; rank 0's counts */
-    struct tt_busy busy; /* BUSY: everybody's answer */
+struct step { /* travels, to all from all: short; rank 0's counts */
     uint64_t bytes;
     uint64_t ns; /* the answer of rank `from` */
     uint32_t kind, from, peer, rounds;
-    uint32_t report;         /* END: rank 0 wants a report at the end */
-    struct tt_speeds speeds; /* END */
+};
+struct figures { /* travels after END */
+    struct tt_speeds speeds;
+    uint32_t report, pad; /* rank 0 wants a report at the end */
 };
 
 struct measure {
     const struct tt_measure *how;
     struct tt_comm *c;
     struct step *all;
+    struct tt_busy *busy; /* everybody's, after BUSY */
+    struct figures end;
     char *data;
     uint32_t from, peer; /* of the schedules */
     struct tt_sched *there, *back;
@@ -117,12 +120,22 @@ static tutti_status exchange(struct measure *m, const struct step *mine)
     return m->how->exchange(m->how->ctx, mine, sizeof *mine, m->all, m->err);
 }
 
-/* All tell; m->all has the answers. */
 static tutti_status tell_busy(struct measure *m)
 {
-    struct step answer = {.kind = STEP_BUSY, .busy = m->since};
-    tt_busy_since(&answer.busy);
-    return exchange(m, &answer);
+    struct tt_busy mine = m->since;
+    tt_busy_since(&mine);
+    return m->how->exchange(m->how->ctx, &mine, sizeof mine, m->busy, m->err);
+}
+
+/* Rank 0's figures to all. */
+static tutti_status conclude(struct measure *m)
+{
+    struct figures *all = tt_zalloc(m->c->size, sizeof *all);
+    tutti_status st = all ? m->how->exchange(m->how->ctx, &m->end, sizeof m->end, all, m->err) : tt_fail_memory(m->err, "measuring");
+    if (!st)
+        m->end = all[0];
+    free(all);
+    return st;
 }
 
 /* A step that all know: runs it; rank 0 learns what it took. */
@@ -313,22 +326,17 @@ static tutti_status outdated(struct measure *m, struct pair with, const struct t
 /* How much of the cores others had since the measurement began. */
 static tutti_status judge(struct measure *m, uint64_t *ret_taken)
 {
-    uint32_t n = m->c->size;
-    struct tt_busy *all = tt_alloc(n, sizeof *all);
-    tutti_status st = all ? step(m, STEP_BUSY, (struct pair){0, 0}, 0, 1) : tt_fail_memory(m->err, "measuring");
-    for (uint32_t r = 0; !st && r < n; r++)
-        all[r] = m->all[r].busy;
+    tutti_status st = step(m, STEP_BUSY, (struct pair){0, 0}, 0, 1);
     if (!st)
-        *ret_taken = tt_busy_taken(all, n);
-    free(all);
+        *ret_taken = tt_busy_taken(m->busy, m->c->size);
     return st;
 }
 
 static tutti_status lead(struct measure *m)
 {
     struct tt_comm *c = m->c;
-    struct step end = {.kind = STEP_END, .report = c->config.report};
-    struct tt_speeds *s = &end.speeds;
+    struct step end = {.kind = STEP_END};
+    struct tt_speeds *s = &m->end.speeds;
     struct pair with[2] = {{0}};
     bool there_is[2] = {local_pair(c, &with[0]), remote_pair(c, &with[1])};
     struct tt_speed *of[2] = {&s->shm, &s->tcp};
@@ -372,16 +380,21 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, st
     struct measure m = {.how = how, .c = c, .err = err};
     tt_busy_now(&m.since);
     m.all = tt_zalloc(c->size, sizeof *m.all);
+    m.busy = tt_zalloc(c->size, sizeof *m.busy);
+    m.end.report = c->config.report;
     m.data = tt_zalloc(LARGE_BYTES, 1);
-    tutti_status st = m.all && m.data ? TUTTI_OK : tt_fail_memory(err, "measuring");
+    tutti_status st = m.all && m.busy && m.data ? TUTTI_OK : tt_fail_memory(err, "measuring");
     if (!st)
         st = c->rank == 0 ? lead(&m) : follow(&m);
+    if (!st)
+        st = conclude(&m);
     if (!st) {
-        c->speeds = m.all[0].speeds;
-        c->config.report = m.all[0].report;
+        c->speeds = m.end.speeds;
+        c->config.report = m.end.report;
     }
     forget_pair(&m);
     free(m.all);
+    free(m.busy);
     free(m.data);
     return st;
 }
