@@ -360,7 +360,7 @@ static tutti_status split_group(struct tt_comm *c, struct child_exchange *x, str
         child->members[i] = c->members[x->members[i]];
         child->rank = x->members[i] == c->rank ? i : child->rank;
     }
-    child->id = c->splits;
+    child->id = tt_mix64(c->id ^ tt_mix64(c->splits)) >> 1;
     child->tag = (uint32_t)tt_hash_bytes(child->id, child->members, x->n * sizeof *child->members) | 1;
     tt_watch_join(c->world->watch, child->tag);
     child->speeds = c->speeds;
@@ -369,7 +369,7 @@ static tutti_status split_group(struct tt_comm *c, struct child_exchange *x, str
                                   .n = x->n,
                                   .me = child->rank,
                                   .apart = tt_comm_apart(&c->config),
-                                  .role = c->splits,
+                                  .role = child->id,
                                   .exchange = child_exchange,
                                   .ctx = x};
     st = furnish(child, &wire, err);
@@ -390,7 +390,7 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
     struct tt_comm *child = NULL;
     tutti_status st = votes && members ? tt_comm_exchange(c, &mine, sizeof mine, votes, err) : tt_fail_memory(err, "split");
     if (!st) {
-        c->splits = c->id * 64 + c->splits % 64 + 1;
+        c->splits++;
         struct child_exchange x = {.parent = c, .members = members, .n = members_of(votes, c->size, mine.color, members)};
         st = split_group(c, &x, &child, err);
     }

@@ -5,7 +5,7 @@
 
 #include "comm/parts.h"
 
-enum { PAIR_ROLE = 1 << 20 };
+#define PAIR_ROLE (UINT64_C(1) << 62)
 
 struct tt_pair {
     struct tt_transport *transport;
@@ -39,7 +39,7 @@ static tutti_status pair_open(struct tt_comm *c, uint32_t peer, struct tt_pair *
     tutti_status st = want && links ? TUTTI_OK : tt_fail_memory(err, "sockets");
     if (!st) {
         want[c->members[peer]] = true;
-        st = tt_boot_connect(c->world->boot, want, PAIR_ROLE + c->id, links, c->world->timeout_ns, err);
+        st = tt_boot_connect(c->world->boot, want, PAIR_ROLE ^ c->id, links, c->world->timeout_ns, err);
     }
     if (!st) {
         two[!me] = links[c->members[peer]].fd;

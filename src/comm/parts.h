@@ -32,7 +32,6 @@ struct tt_world {
     uint64_t timeout_ns;
     int checksum; /* as configured */
     uint32_t refs;
-    uint32_t next_role; /* tags for tt_boot_connect; advances equally on all ranks of a communicator */
 };
 
 /* Links of one group of ranks: shared memory inside the host, TCP to others. */
@@ -66,12 +65,14 @@ struct tt_wire_config {
     const uint32_t *members; /* world ranks of the group, by group rank */
     uint32_t n, me;
     bool apart; /* nothing through shared memory */
-    uint32_t role;
+    uint64_t role; /* the same at all members, and of no other group of theirs */
     tt_exchange_fn *exchange;
     void *ctx;
 };
 tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err);
 void tt_wire_close(struct tt_wire *w);
+/* links.c: sockets for the ranks of the group that are not in w->local. Its close ends it. */
+tutti_status tt_links_open(const struct tt_wire_config *c, const struct tt_wire *w, struct tt_tcp_source *ret, struct tutti_error *err);
 
 /* guard.c: of the socket to a world rank. */
 struct tt_tcp_guard tt_guard_of(const struct tt_world *w, uint32_t peer, const struct tt_seal_keys *keys);
@@ -99,7 +100,8 @@ struct tt_comm {
     struct tt_comm_config config;
     char *algo;           /* copy or NULL */
     tutti_coll algo_coll; /* whose algorithm that is: all-reduce unless tt_comm_algo_of said otherwise */
-    uint32_t id, rank, size;
+    uint64_t id; /* the same at all members, and of no other communicator of theirs; 0 for the world */
+    uint32_t rank, size;
     uint32_t tag; /* for the watch: differs between groups of one split; 0 for the world */
     uint32_t *members;
     struct tt_wire wire;
@@ -111,7 +113,8 @@ struct tt_comm {
     struct tt_kept **kept; /* nkept slots, NULL where free: as many as there are requests, and up to TT_PROGRAMS more */
     size_t nkept, recent;  /* recent: slot of the last call */
     uint64_t clock;
-    uint32_t seq, splits;
+    uint32_t seq;
+    uint64_t splits; /* so far */
     uint32_t calls;        /* requests of both sorts, as the watch numbers them */
     struct tt_pair *pairs; /* point to point, by peer; made on first use */
     pthread_mutex_t lock;

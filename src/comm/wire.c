@@ -165,36 +165,16 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
     return tt_direct_open(&d, &w->direct, err);
 }
 
-/* Sockets to all ranks that are not local. fds come by world rank and are handed on by group rank. */
+/* Sockets to ranks that are not local, made when they are first needed (links.c). */
 static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wire *w, struct tt_transport **ret, struct tutti_error *err)
 {
-    uint32_t world = tt_boot_config(c->world->boot)->size;
-    bool *want = tt_zalloc(world, sizeof *want);
-    struct tt_boot_link *by_world = tt_alloc(world, sizeof *by_world);
-    struct tt_tcp_guard *guards = tt_alloc(c->n, sizeof *guards);
-    int *fds = tt_alloc(c->n, sizeof *fds);
-    tutti_status st = !want || !by_world || !fds || !guards ? tt_fail_memory(err, "sockets") : TUTTI_OK;
-    for (uint32_t r = 0, l = 0; !st && r < c->n; r++) {
-        bool local = l < w->nlocal && w->local[l] == r;
-        l += local;
-        want[c->members[r]] = !local;
-    }
-    if (!st)
-        st = tt_boot_connect(c->world->boot, want, c->role, by_world, c->world->timeout_ns, err);
-    if (!st) {
-        for (uint32_t r = 0; r < c->n; r++) {
-            fds[r] = by_world[c->members[r]].fd;
-            guards[r] = tt_guard_of(c->world, c->members[r], &by_world[c->members[r]].keys);
-        }
-        st = tt_tcp_open(&(struct tt_tcp_config){.rank = c->me, .size = c->n, .stripes = 1, .fds = fds, .guards = guards}, ret, err);
-        for (uint32_t r = 0; st && r < c->n; r++)
-            if (fds[r] >= 0)
-                tt_fd_close(fds[r]);
-    }
-    free(want);
-    tt_seal_forget(by_world, world * sizeof *by_world);
-    tt_seal_forget(guards, c->n * sizeof *guards);
-    free(fds);
+    struct tt_tcp_source source;
+    tutti_status st = tt_links_open(c, w, &source, err);
+    if (st)
+        return st;
+    st = tt_tcp_open(&(struct tt_tcp_config){.rank = c->me, .size = c->n, .stripes = 1, .source = &source}, ret, err);
+    if (st)
+        source.close(source.ctx);
     return st;
 }
 
@@ -203,7 +183,7 @@ static tutti_status open_mpi(const struct tt_wire_config *c, struct tt_wire *w, 
 {
     struct tt_mpi *mpi = c->world->mpi;
     w->lent_threads = !mpi->threads;
-    return mpi->ops->open(mpi, &(struct tt_mpi_group){.members = c->members, .n = c->n, .me = c->me, .role = c->role}, ret, err);
+    return mpi->ops->open(mpi, &(struct tt_mpi_group){.members = c->members, .n = c->n, .me = c->me, .role = (uint32_t)c->role}, ret, err);
 }
 
 /* One transport from the parts there are. */

@@ -1,0 +1,91 @@
+/* links.c - the sockets of a communicator, made by boot's porter when a schedule first needs them: what the tcp transport calls its source.
+ *
+ * Ranks of the group and of the world meet here, and so do the words of the porter and the classes of the watch: a peer that is gone or
+ * not reached ends like one whose connection broke, and its calls ask for a verdict as ever. A rank that is out of descriptors is the only
+ * one that knows, and tells all. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "boot/porter.h"
+#include "comm/parts.h"
+
+struct links {
+    struct tt_world *world;
+    struct tt_desk *desk;
+    const uint32_t *members; /* the communicator's */
+    uint32_t *group_of;      /* by world rank; UINT32_MAX: not reached by sockets */
+};
+
+static bool links_want(void *ctx, uint32_t peer)
+{
+    struct links *l = ctx;
+    return tt_desk_want(l->desk, l->members[peer], NULL) == TUTTI_OK;
+}
+
+static int error_of(const struct links *l, const struct tutti_error *why)
+{
+    struct tt_trouble t = {.kind = TT_TROUBLE_ABORT, .peer = UINT32_MAX};
+    if (why->status == TUTTI_ERR_PEER)
+        return ECONNREFUSED;
+    if (why->status == TUTTI_ERR_TIMEOUT)
+        return ETIMEDOUT;
+    snprintf(t.text, sizeof t.text, "%.127s", why->text);
+    tt_watch_report(l->world->watch, &t);
+    return EMFILE;
+}
+
+static bool links_take(void *ctx, struct tt_tcp_link *ret)
+{
+    struct links *l = ctx;
+    struct tt_porter_link got;
+    while (tt_desk_take(l->desk, &got)) {
+        uint32_t peer = l->group_of[got.peer];
+        int error = got.fd < 0 ? error_of(l, &got.why) : 0;
+        *ret = (struct tt_tcp_link){.peer = peer, .fd = got.fd, .error = error};
+        if (got.fd >= 0)
+            ret->guard = tt_guard_of(l->world, got.peer, &got.keys);
+        explicit_bzero(&got.keys, sizeof got.keys);
+        if (peer != UINT32_MAX)
+            return true;
+        if (got.fd >= 0) /* a rank that sees the hosts differently */
+            tt_fd_close(got.fd);
+    }
+    return false;
+}
+
+static void links_close(void *ctx)
+{
+    struct links *l = ctx;
+    tt_desk_close(l->desk);
+    free(l->group_of);
+    free(l);
+}
+
+tutti_status tt_links_open(const struct tt_wire_config *c, const struct tt_wire *w, struct tt_tcp_source *ret, struct tutti_error *err)
+{
+    uint32_t world = tt_boot_config(c->world->boot)->size;
+    struct links *l = tt_zalloc(1, sizeof *l);
+    uint32_t *group_of = tt_alloc(world, sizeof *group_of);
+    if (!l || !group_of) {
+        free(l);
+        free(group_of);
+        return tt_fail_memory(err, "links");
+    }
+    *l = (struct links){.world = c->world, .members = c->members, .group_of = group_of};
+    for (uint32_t r = 0; r < world; r++)
+        group_of[r] = UINT32_MAX;
+    for (uint32_t r = 0; r < c->n; r++)
+        group_of[c->members[r]] = r;
+    for (uint32_t k = 0; k < w->nlocal; k++)
+        group_of[c->members[w->local[k]]] = UINT32_MAX;
+    tutti_status st = tt_desk_open(c->world->boot, c->role, &l->desk, err);
+    if (st) {
+        free(l);
+        free(group_of);
+        return st;
+    }
+    *ret = (struct tt_tcp_source){
+        .ctx = l, .peers = c->n - w->nlocal, .bell = tt_desk_bell(l->desk), .want = links_want, .take = links_take, .close = links_close};
+    return TUTTI_OK;
+}
