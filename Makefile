@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi check-optimum lint fuzz bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-seal bench-simgrid bench-torch bench-uneven soak install clean
+.PHONY: all build demo check check-torch check-mpi check-optimum lint fuzz bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean
 
 all: build
 
@@ -84,6 +84,12 @@ bench-flood:
 	@tools/setup build test
 	@cmake -S . -B build-check > /dev/null && cmake --build build-check --target flood -- --no-print-directory > /dev/null
 	@build-check/test/flood $(FLOOD)
+
+SCALE ?= 256 # ranks
+bench-scale:
+	@tools/setup build test
+	@cmake -S . -B build-check > /dev/null && cmake --build build-check -j$(JOBS) --target scale tutti_tool -- --no-print-directory > /dev/null
+	@bench/scale build-check $(SCALE)
 
 bench-seal: build
 	@bench/seal $(BUILD) $(SEAL)
