@@ -9,6 +9,11 @@ bool tt_comm_apart(const struct tt_comm_config *c)
     return c->transport && (tt_streq(c->transport, "tcp") || tt_streq(c->transport, "mpi"));
 }
 
+bool tt_comm_shares(const struct tt_comm_config *c)
+{
+    return c->transport && tt_streq(c->transport, "shm");
+}
+
 static tutti_status gather(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
 {
     struct tt_mpi *m = ctx;

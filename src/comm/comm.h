@@ -73,6 +73,7 @@ tutti_status tt_comm_from_env(struct tt_comm_config *ret, struct tutti_error *er
 tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_error *err);
 /* Must every rank be reached through this transport, also on one's own host? */
 bool tt_comm_apart(const struct tt_comm_config *c);
+bool tt_comm_shares(const struct tt_comm_config *c); /* shared memory is asked for by name */
 tutti_status tt_comm_open(const struct tt_comm_config *c, struct tt_comm **ret, struct tutti_error *err);
 tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret, struct tutti_error *err);
 void tt_comm_abort(struct tt_comm *c, const char *reason);

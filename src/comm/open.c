@@ -76,7 +76,7 @@ tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_e
 
 static tutti_status check(const struct tt_comm_config *c, struct tutti_error *err)
 {
-    if (c->transport && !tt_streq(c->transport, "shm") && !tt_comm_apart(c))
+    if (c->transport && !tt_comm_shares(c) && !tt_comm_apart(c))
         return tt_fail(err, TUTTI_ERR_ARG, "no transport '%s': shm, tcp or mpi", c->transport);
     if (c->algo && !tt_streq(c->algo, "auto") && !tt_algo_find(c->algo))
         return tt_algo_unknown(c->algo, err);
@@ -89,7 +89,7 @@ static tutti_status check(const struct tt_comm_config *c, struct tutti_error *er
 
 static void world_release(struct tt_world *w)
 {
-    if (!w || --w->refs > 0)
+    if (!w || atomic_fetch_sub(&w->refs, 1) > 1)
         return;
     tt_watch_close(w->watch);
     tt_boot_close(w->boot);
@@ -166,6 +166,8 @@ static tutti_status open_context(struct tt_comm *c, struct tutti_error *err)
 static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
 {
     tutti_status st = tt_wire_open(wire, &c->wire, err);
+    if (!st && c->wire.apart)
+        c->config.transport = "tcp";
     if (!st)
         st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport,
                                                        .max_requests = TT_RUNNING,
@@ -198,7 +200,7 @@ static tutti_status blank(struct tt_world *w, const struct tt_comm_config *confi
     if (!c)
         return tt_fail_memory(err, "communicator");
     c->world = w;
-    w->refs++;
+    atomic_fetch_add(&w->refs, 1);
     c->config = *config;
     c->size = n;
     pthread_mutex_init(&c->lock, NULL);
@@ -231,6 +233,7 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
                                       .n = c->size,
                                       .me = c->rank,
                                       .apart = tt_comm_apart(config),
+                                      .share = tt_comm_shares(config),
                                       .exchange = boot_exchange,
                                       .ctx = w};
         st = furnish(c, &wire, err);
@@ -369,6 +372,7 @@ static tutti_status split_group(struct tt_comm *c, struct child_exchange *x, str
                                   .n = x->n,
                                   .me = child->rank,
                                   .apart = tt_comm_apart(&c->config),
+                                  .share = tt_comm_shares(&c->config),
                                   .role = child->id,
                                   .exchange = child_exchange,
                                   .ctx = x};

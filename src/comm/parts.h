@@ -11,6 +11,7 @@
 #include "comm/watch.h"
 #include "transport/direct.h"
 #include "transport/mpi.h"
+#include "transport/shm_region.h"
 
 enum {
     TT_RING_BYTES = 1 << 20,
@@ -31,7 +32,7 @@ struct tt_world {
     struct tt_given *given;   /* plans of the user; NULL: none */
     uint64_t timeout_ns;
     int checksum; /* as configured */
-    uint32_t refs;
+    _Atomic uint32_t refs; /* communicators of one world may be closed by different threads */
 };
 
 /* Links of one group of ranks: shared memory inside the host, TCP to others. */
@@ -51,10 +52,10 @@ struct tt_wire {
     struct tt_direct *direct; /* to the ranks of this host; NULL: there is no other */
     uint32_t *places;         /* by group rank: its place in direct, TT_NO_PLACE */
     bool one_host;            /* all ranks are on this host, and share memory */
-    void *region;
-    size_t region_bytes;
+    struct tt_region region;
     uint32_t nlocal;
     uint32_t *local;     /* group ranks on this host, rising */
+    bool apart;          /* some rank may not open shared memory: there is none */
     bool oversubscribed; /* some rank of the group must share its core: the same answer on all ranks */
     bool lent_threads;   /* only threads of the caller may drive the transport */
 };
@@ -65,6 +66,7 @@ struct tt_wire_config {
     const uint32_t *members; /* world ranks of the group, by group rank */
     uint32_t n, me;
     bool apart; /* nothing through shared memory */
+    bool share; /* through shared memory, or not at all */
     uint64_t role; /* the same at all members, and of no other group of theirs */
     tt_exchange_fn *exchange;
     void *ctx;

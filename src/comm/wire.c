@@ -1,21 +1,20 @@
 /* wire.c - the links of a group of ranks: one shared region among the ranks of a host, authenticated sockets to the others, joined behind
  * one transport. The region is anonymous memory (memfd) of the lowest local rank that the others open through /proc while it waits for
  * them: no name exists that a killed process could leave behind. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "comm/parts.h"
 
 /* What the lowest rank of each host tells about its region (others: zeros), and everybody about its cores. */
 struct offer {
-    uint64_t bytes;
-    int32_t pid, fd;
+    struct tt_region_key region;
     struct tt_cores cores;
 };
+
+/* What became of it, as each rank tells the others. */
+enum share { SHARED, REFUSED /* the kernel does not let it open the region */, FAILED };
 
 /* Group ranks on my host, rising, me included. */
 static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
@@ -43,46 +42,32 @@ static size_t stream_bytes(uint32_t nlocal)
     return (size_t)3 * TT_SEGMENT_BYTES * (nlocal > 4 ? nlocal - 1 : 3);
 }
 
+static size_t region_bytes(const struct tt_wire *w)
+{
+    return shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES, stream_bytes(w->nlocal));
+}
+
 /* Creates the region when I am the lowest local rank; *ret_offer is what the others need. */
 static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w, struct offer *ret_offer, struct tutti_error *err)
 {
-    *ret_offer = (struct offer){.fd = -1};
+    *ret_offer = (struct offer){0};
     tt_cores_self(&ret_offer->cores);
     if (w->nlocal < 2 || w->local[0] != c->me)
         return TUTTI_OK;
-    int fd = memfd_create("tutti", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)w->region_bytes) != 0) {
-        tutti_status st =
-            tt_fail(err, TUTTI_ERR_CONNECT, "shared memory of %zu bytes cannot be made: %s", w->region_bytes, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return st;
-    }
-    ret_offer->bytes = w->region_bytes;
-    ret_offer->pid = (int32_t)getpid();
-    ret_offer->fd = fd;
-    return TUTTI_OK;
+    tutti_status st = tt_region_make(region_bytes(w), &w->region, err);
+    return st ? st : tt_region_describe(&w->region, &ret_offer->region, err);
 }
 
-static tutti_status map_region(struct tt_wire *w, const struct offer *mine, const struct offer *theirs, struct tutti_error *err)
+/* Opens the region of the lowest local rank: only what is the sealed memory of this user that it should be. */
+static tutti_status map_region(struct tt_wire *w, const struct tt_region_key *theirs, struct tutti_error *err)
 {
-    char path[64];
-    int fd = mine->fd;
-    if (theirs->bytes != w->region_bytes)
+    size_t bytes = region_bytes(w), page = (size_t)sysconf(_SC_PAGESIZE);
+    if (w->region.base)
+        return TUTTI_OK;
+    if (theirs->bytes != (bytes + page - 1) / page * page)
         return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory: the lowest rank of this host offers %llu bytes, %zu expected",
-                       (unsigned long long)theirs->bytes, w->region_bytes);
-    if (fd < 0) {
-        snprintf(path, sizeof path, "/proc/%d/fd/%d", theirs->pid, theirs->fd);
-        fd = open(path, O_RDWR | O_CLOEXEC);
-    }
-    void *p = fd < 0 ? MAP_FAILED : mmap(NULL, w->region_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int saved = errno;
-    if (fd >= 0 && mine->fd < 0)
-        close(fd);
-    if (p == MAP_FAILED)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory of this host cannot be mapped: %s", strerror(saved));
-    w->region = p;
-    return TUTTI_OK;
+                       (unsigned long long)theirs->bytes, bytes);
+    return tt_region_join(theirs, &w->region, err);
 }
 
 static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w, const struct offer *all, struct tutti_error *err)
@@ -98,35 +83,64 @@ static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w
     return TUTTI_OK;
 }
 
+/* Some rank may not open the region of its host. Without shared memory everything works as well, only slower. */
+static tutti_status do_without(const struct tt_wire_config *c, struct tt_wire *w, uint32_t who, struct tutti_error *err)
+{
+    if (c->share)
+        return tt_fail(err, TUTTI_ERR_CONNECT,
+                       "rank %u may not open the shared memory of its host (processes that are not dumpable, or hidden in /proc): use "
+                       "transport tcp",
+                       who);
+    if (c->members[c->me] == 0)
+        tt_log_write(
+            TT_LOG_WARN, 0,
+            "rank %u may not open the shared memory of its host (processes that are not dumpable, or hidden in /proc): all use TCP", who);
+    tt_region_free(&w->region);
+    w->apart = true;
+    w->nlocal = 1;
+    w->local[0] = c->me;
+    return TUTTI_OK;
+}
+
+static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire *w, const uint8_t *shares, struct tutti_error *err)
+{
+    uint32_t refused = c->n;
+    for (uint32_t r = 0; r < c->n; r++) {
+        if (shares[r] == FAILED)
+            return tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not map its host's shared memory", r);
+        refused = refused == c->n && shares[r] == REFUSED ? r : refused;
+    }
+    return refused < c->n ? do_without(c, w, refused, err) : TUTTI_OK;
+}
+
 /* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). Every rank takes part in both
  * exchanges whatever happened to it, so that a failure on one host is an error everywhere and not a hang. */
 static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
 {
     struct offer mine, *all = tt_zalloc(c->n, sizeof *all);
-    uint8_t ok = 0, *oks = tt_zalloc(c->n, 1);
-    tutti_status st = TUTTI_ERR_MEMORY, local = TUTTI_OK;
-    if (!all || !oks) {
+    uint8_t share, *shares = tt_zalloc(c->n, 1);
+    tutti_status st = TUTTI_ERR_MEMORY, local = TUTTI_OK, mapped = TUTTI_OK;
+    if (!all || !shares) {
         st = tt_fail_memory(err, "shared memory");
         goto out;
     }
-    w->region_bytes = shm_bytes(w) + tt_direct_bytes(w->nlocal, TT_STAGE_BYTES, stream_bytes(w->nlocal));
     local = create_region(c, w, &mine, err);
     st = c->exchange(c->ctx, &mine, sizeof mine, all, local ? NULL : err);
     if (!st && !local)
         local = find_crowd(c, w, all, err);
     if (!st && !local && w->nlocal > 1)
-        local = map_region(w, &mine, &all[w->local[0]], err);
-    ok = local == TUTTI_OK;
+        mapped = map_region(w, &all[w->local[0]].region, err);
+    if (mapped && mapped != TUTTI_ERR_CONNECT)
+        local = mapped;
+    share = local ? FAILED : mapped ? REFUSED : SHARED;
     if (!st)
-        st = c->exchange(c->ctx, &ok, 1, oks, local ? NULL : err);
-    if (mine.fd >= 0)
-        close(mine.fd);
-    for (uint32_t r = 0; !st && !local && r < c->n; r++)
-        if (!oks[r])
-            local = tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not map its host's shared memory", r);
+        st = c->exchange(c->ctx, &share, 1, shares, local ? NULL : err);
+    tt_region_seal(&w->region);
+    if (!st && !local)
+        local = judge_shares(c, w, shares, err);
 out:
     free(all);
-    free(oks);
+    free(shares);
     return st ? st : local;
 }
 
@@ -140,7 +154,7 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
                                 .nlocal = w->nlocal,
                                 .me = me,
                                 .local = w->local,
-                                .region = w->region,
+                                .region = w->region.base,
                                 .ring_bytes = TT_RING_BYTES,
                                 .oversubscribed = w->oversubscribed};
     tutti_status st = tt_shm_open(&shm, ret, err);
@@ -156,8 +170,8 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
         return st;
     struct tt_direct_config d = {.nlocal = w->nlocal,
                                  .me = me,
-                                 .region = (char *)w->region + shm_bytes(w),
-                                 .doors = w->region,
+                                 .region = (char *)w->region.base + shm_bytes(w),
+                                 .doors = w->region.base,
                                  .stage_bytes = TT_STAGE_BYTES,
                                  .stream_bytes = stream_bytes(w->nlocal),
                                  .oversubscribed = w->oversubscribed,
@@ -207,7 +221,7 @@ static tutti_status join(const struct tt_wire_config *c, struct tt_wire *w, stru
 
 tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err)
 {
-    struct tt_wire w = {0};
+    struct tt_wire w = {.region.fd = -1};
     struct tt_transport *shm = NULL, *tcp = NULL;
     tutti_status st = find_local(c, &w, err);
     if (!st)
@@ -236,9 +250,8 @@ void tt_wire_close(struct tt_wire *w)
     if (w->transport)
         w->transport->ops->close(w->transport);
     tt_direct_close(w->direct);
-    if (w->region)
-        munmap(w->region, w->region_bytes);
+    tt_region_free(&w->region);
     free(w->local);
     free(w->places);
-    *w = (struct tt_wire){0};
+    *w = (struct tt_wire){.region.fd = -1};
 }
