@@ -60,6 +60,7 @@ struct tutti_topo_info {
     uint64_t hash;
     uint64_t bisection;   /* cables between two halves of the ranks: the least, ... */
     bool bisection_exact; /* ... or (false) an upper bound: those of a cut that was found */
+    bool distances_exact; /* false: the network is too large; diameter and mean path are those of some ranks to all */
 };
 tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err);
 uint64_t tutti_topo_hash(const struct tutti_topo *topo); /* without measuring anything */

@@ -161,7 +161,8 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
                                     .overhead_us = api_us(t->overhead_ps),
                                     .hash = t->hash,
                                     .bisection = bisection,
-                                    .bisection_exact = exact};
+                                    .bisection_exact = exact,
+                                    .distances_exact = m.exact};
     link_ranges(t, ret);
     return TUTTI_OK;
 }

@@ -46,6 +46,7 @@ static void print_json(const struct tutti_topo_info *i, const struct tutti_topo_
     tutti_json_u64(j, "degree", i->degree);
     tutti_json_u64(j, "diameter", i->diameter);
     tutti_json_real(j, "mean_path", i->mean_path);
+    tutti_json_bool(j, "distances_exact", i->distances_exact);
     tutti_json_u64(j, "bisection_links", i->bisection);
     tutti_json_bool(j, "bisection_exact", i->bisection_exact);
     floor_json(j, f);
@@ -81,8 +82,9 @@ static void print_text(const struct tutti_topo_info *i, const struct tutti_topo_
         print_range("bandwidth", tutti_format_rate(i->min_bw, a, sizeof a), tutti_format_rate(i->max_bw, b, sizeof b));
         print_range("latency", tutti_format_us(i->min_latency_us, a, sizeof a), tutti_format_us(i->max_latency_us, b, sizeof b));
     }
-    printf("%-10s %u\n%-10s %u link%s\n%-10s %.4g link%s\n", "degree", i->degree, "diameter", i->diameter, i->diameter == 1 ? "" : "s",
-           "mean path", i->mean_path, i->mean_path == 1.0 ? "" : "s");
+    printf("%-10s %u\n", "degree", i->degree);
+    printf("%-10s %s%u link%s\n", "diameter", i->distances_exact ? "" : "at least ", i->diameter, i->diameter == 1 ? "" : "s");
+    printf("%-10s %s%.4g link%s\n", "mean path", i->distances_exact ? "" : "about ", i->mean_path, i->mean_path == 1.0 ? "" : "s");
     printf("%-10s %s%llu cable%s\n", "bisection", i->bisection_exact ? "" : "at most ", (unsigned long long)i->bisection,
            i->bisection == 1 ? "" : "s");
     if (f->racks)
@@ -170,12 +172,14 @@ const struct cli_command cli_topo = {
     .name = "topo",
     .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] [--per-rack N] | --kinds [--json]",
     .summary = "describe or convert a network",
-    .details = "A SPEC is kind:parameters[@link], or the name of a topology file. A link is bandwidth[,latency[,gamma]][,half],\n"
-               "by default 10Gbps,1us,0; 10G means bits per second, 16GB/s bytes. Latency is per link: a message through a star pays two.\n"
-               "The bisection is in cables: the least, or at most those of a cut that was found. Cable is counted on a floor of racks: 2 m "
-               "inside a\n"
-               "rack; between racks 4 m, 0.6 m per column and 2.1 m per row apart (tutti-topology(5)); not for trees of switches.\n"
-               "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds lists the kinds.",
+    .details =
+        "A SPEC is kind:parameters[@link], or the name of a topology file. A link is bandwidth[,latency[,gamma]][,half],\n"
+        "by default 10Gbps,1us,0; 10G means bits per second, 16GB/s bytes. Latency is per link: a message through a star pays two.\n"
+        "The bisection is in cables: the least, or at most those of a cut that was found. Distances on very large irregular networks are\n"
+        "those of some ranks to all. Cable is counted on a floor of racks: 2 m "
+        "inside a\n"
+        "rack; between racks 4 m, 0.6 m per column and 2.1 m per row apart (tutti-topology(5)); not for trees of switches.\n"
+        "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds lists the kinds.",
     .examples = "tutti topo torus:8x8@16GB/s,150ns\ntutti topo 'tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps' --json\n"
                 "tutti topo fattree:8,2 --file > cluster.json\ntutti topo --kinds",
     .options = options,

@@ -1,16 +1,21 @@
 /* measure.c - counts and distances of a finished network, and what a rank can inject.
  *
- * Distances are in links, ranks to ranks, always exact: closed forms for stars, fat-trees and loops (each dimension alone, then added
- * up: in a product of loops distances add), one pass over a tree, and otherwise a search from every vertex that holds ranks.
+ * Distances are in links, ranks to ranks: closed forms for stars, fat-trees and loops (each dimension alone, then added
+ * up: in a product of loops distances add), one pass over a tree, and otherwise a search from every vertex that holds ranks. Where that
+ * would be too much work (a file of a few bytes can describe a very large network) from every k-th of them: then the mean is one over
+ * their pairs, and the diameter a distance that was found.
  * All totals fit 64 bits: at most 2^40 pairs with distances below 2^21. */
 #include "topo/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define WORK_MAX (UINT64_C(1) << 28) /* links that searches look at, all together: seconds */
+
 struct distances {
     uint64_t total; /* over ordered pairs of different ranks */
     uint32_t max;
+    uint64_t sources; /* ranks whose pairs were counted; 0: all */
 };
 
 static uint32_t degree(const struct tt_topo *t, uint32_t v)
@@ -124,6 +129,21 @@ static uint32_t hanging(const struct search *s, uint32_t v)
     return v >= s->t->ranks;
 }
 
+static bool holds(const struct search *s, uint32_t v)
+{
+    uint32_t at = s->t->routes->index[v];
+    return at != UINT32_MAX && s->held[at];
+}
+
+/* Of searches from all vertices that hold ranks. */
+static uint64_t work_of(const struct search *s)
+{
+    uint64_t holders = 0;
+    for (uint32_t v = 0; s->held && v < s->t->g.n; v++)
+        holders += holds(s, v);
+    return holders * (2 * (uint64_t)s->t->nlinks + s->t->g.n);
+}
+
 static void measure_from(const struct search *s, uint32_t vertex, struct distances *d)
 {
     const struct tt_topo *t = s->t;
@@ -148,9 +168,12 @@ static tutti_status measure_search(const struct tt_topo *t, struct distances *d,
     tutti_status st = s.held && s.dist && s.queue ? TUTTI_OK : tt_fail_memory(err, "distances");
     for (uint32_t r = 0; st == TUTTI_OK && r < t->ranks; r++)
         s.held[t->routes->index[tt_topo_anchor(t, r)]]++;
+    uint64_t every = work_of(&s) / WORK_MAX + 1, holders = 0;
     for (uint32_t v = 0; st == TUTTI_OK && v < t->g.n; v++)
-        if (t->routes->index[v] != UINT32_MAX && s.held[t->routes->index[v]])
+        if (holds(&s, v) && holders++ % every == 0) {
             measure_from(&s, v, d);
+            d->sources += s.held[t->routes->index[v]];
+        }
     free(s.held);
     free(s.dist);
     free(s.queue);
@@ -159,7 +182,7 @@ static tutti_status measure_search(const struct tt_topo *t, struct distances *d,
 
 tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret, struct tutti_error *err)
 {
-    struct distances d = {0, 0};
+    struct distances d = {0};
     tutti_status st = TUTTI_OK;
     if (t->routing == TT_ROUTE_STAR)
         measure_star(t, &d);
@@ -173,8 +196,15 @@ tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *re
         st = measure_search(t, &d, err);
     if (st != TUTTI_OK)
         return st;
-    double pairs = (double)t->ranks * (double)(t->ranks - 1);
-    *ret = (struct tt_topo_metrics){t->ranks, t->switches, t->nlinks, largest_degree(t), d.max, pairs > 0 ? (double)d.total / pairs : 0};
+    uint64_t sources = d.sources ? d.sources : t->ranks;
+    double pairs = (double)sources * (double)(t->ranks - 1);
+    *ret = (struct tt_topo_metrics){.ranks = t->ranks,
+                                    .switches = t->switches,
+                                    .links = t->nlinks,
+                                    .degree = largest_degree(t),
+                                    .diameter = d.max,
+                                    .mean_path = pairs > 0 ? (double)d.total / pairs : 0,
+                                    .exact = sources == t->ranks};
     return TUTTI_OK;
 }
 

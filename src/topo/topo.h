@@ -119,8 +119,8 @@ struct tt_topo_metrics {
     uint32_t degree;   /* largest over ranks; over switches when every rank has one link */
     uint32_t diameter; /* links between the farthest ranks */
     double mean_path;  /* mean links over ordered pairs of different ranks */
+    bool exact;        /* false, on large irregular networks: the two are those of pairs of some ranks with all */
 };
-/* Exact; on large vertex-transitive networks from one rank. */
 tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret, struct tutti_error *err);
 
 /* The fewest cables between two halves of the ranks (sizes differing by at most 1), as far as known: *ret_exact, or an upper bound, which

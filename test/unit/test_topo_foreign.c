@@ -133,6 +133,24 @@ static void astra_product(void **state)
     tt_topo_free(t);
 }
 
+/* A few bytes that describe a large network: not every pair of its ranks is searched for. Here any rank stands for all, so that the
+ * numbers are those of the torus, which has a formula. */
+static void astra_large(void **state)
+{
+    (void)state;
+    struct tt_topo_metrics m, torus;
+    struct tt_topo *t =
+        read_text("topology: [ Ring, Ring, Ring ]\nnpus_count: [ 20, 20, 20 ]\nbandwidth: [ 1, 1, 1 ]\nlatency: [ 1, 1, 1 ]\n");
+    assert_int_equal(tt_topo_measure(t, &m, NULL), TUTTI_OK);
+    tt_topo_free(t);
+    assert_int_equal(tt_topo_parse("torus:20x20x20", &t, NULL), TUTTI_OK);
+    assert_int_equal(tt_topo_measure(t, &torus, NULL), TUTTI_OK);
+    tt_topo_free(t);
+    assert_true(torus.exact && !m.exact);
+    assert_int_equal(m.diameter, torus.diameter);
+    assert_true(m.mean_path == torus.mean_path);
+}
+
 static void astra_refuses(void **state)
 {
     (void)state;
@@ -211,9 +229,10 @@ static void links_by_given_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ns3_star),      cmocka_unit_test(ns3_renumbers),
-                                       cmocka_unit_test(ns3_refuses),   cmocka_unit_test(astra_one_dimension),
-                                       cmocka_unit_test(astra_product), cmocka_unit_test(astra_refuses),
-                                       cmocka_unit_test(links_by_name), cmocka_unit_test(links_by_given_name)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ns3_star),           cmocka_unit_test(ns3_renumbers),
+                                       cmocka_unit_test(ns3_refuses),        cmocka_unit_test(astra_one_dimension),
+                                       cmocka_unit_test(astra_product),      cmocka_unit_test(astra_large),
+                                       cmocka_unit_test(astra_refuses),      cmocka_unit_test(links_by_name),
+                                       cmocka_unit_test(links_by_given_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
