@@ -1,12 +1,16 @@
 /* transport.c - pieces as MPI messages. Small ones travel behind their header in one message; large ones are announced by the header and
- * follow in a message of their own, which the receiver posts when it knows where the bytes belong (rendezvous: no copy on either side).
+ * follow in a message of their own.
  *
  *     tag 0        header [payload up to TT_INLINE_MAX]     taken in order by SLOTS_IN posted receives per peer
  *     tag 1 + s    payload of the piece announced on stream s, s = 0 .. STREAMS-1 in turn
  *
+ * MPI only ever gets memory of the transport, a slot's or a stream's own: what MPI has been given it may use until it says otherwise, and
+ * that can be long after an error, when the memory of the caller must not be touched any more (MPI_Cancel does not help: a message that has
+ * been matched, or one that is sent, is not cancelled). So payloads are copied on both sides, pieces of 128 KiB that are in a cache.
+ *
  * MPI keeps the order of messages of one tag between two ranks, so the k-th payload on a stream is that of the k-th announcement on it. A
- * stream is busy from its announcement until its payload is there; an announcement on a busy stream waits, and what comes after it from
- * that peer. Receives are matched in the order they were posted: `posted` is that queue, and only its front is asked about.
+ * stream is busy from its announcement until its payload is in its place; an announcement on a busy stream waits, and what comes after it
+ * from that peer. Receives are matched in the order they were posted: `posted` is that queue, and only its front is asked about.
  *
  * MPI does not tell who died: the watch does. An orderly end is a header of its own (BYE), so that every rank knows when nothing more will
  * come and can close without losing a message. */
@@ -15,6 +19,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "mpi/parts.h"
@@ -31,10 +36,14 @@ struct header { /* travels between ranks of one build and byte order */
 };
 static_assert(sizeof(struct header) <= HEAD, "the header has its place before the payload");
 
-enum stream_state { FREE, ANNOUNCED, RECEIVING };
-struct stream {
+enum stream_state { FREE, ANNOUNCED, ACCEPTED };
+struct stream { /* of what comes */
     enum stream_state state;
+    bool here; /* the payload is in `body` */
     struct header head;
+    char *body;
+    struct iovec iov[TT_IOV_MAX]; /* ACCEPTED: where it belongs */
+    int niov;
 };
 
 struct peer {
@@ -44,6 +53,7 @@ struct peer {
     uint32_t front, nposted;
     bool arrived; /* the message of the front slot is there */
     struct stream stream[STREAMS];
+    char *body; /* SLOTS_OUT payloads of what goes */
     uint32_t next_stream;
     uint8_t free_out[SLOTS_OUT], nfree_out;
     uint8_t left[SLOTS_OUT]; /* messages of the slot under way */
@@ -72,8 +82,12 @@ struct mpi {
     size_t nnews;
     uint32_t turn;
     bool failed, told; /* MPI itself reported an error; everybody was told closed */
+    bool closing;      /* nobody waits for payloads any more */
     char *store;
+    char *bodies; /* PEER_BODIES for each peer, not backed until used */
 };
+
+static const size_t PEER_BODIES = (size_t)(SLOTS_OUT + STREAMS) * TT_PIECE_MAX;
 
 static bool total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
 {
@@ -107,40 +121,6 @@ static void post(struct mpi *t, uint32_t r, uint8_t slot)
     p->posted[(p->front + p->nposted++) % SLOTS_IN] = slot;
     if (p->nposted == 1)
         look_at_front(t, r);
-}
-
-/* The message of several places as one: addresses in a type of its own. */
-static int list_type(const struct iovec *iov, int niov, MPI_Datatype *ret)
-{
-    MPI_Aint at[TT_IOV_MAX];
-    int len[TT_IOV_MAX];
-    for (int i = 0; i < niov; i++) {
-        PMPI_Get_address(iov[i].iov_base, &at[i]);
-        len[i] = (int)iov[i].iov_len;
-    }
-    int rc = PMPI_Type_create_hindexed(niov, len, at, MPI_BYTE, ret);
-    return rc == MPI_SUCCESS ? PMPI_Type_commit(ret) : rc;
-}
-
-struct payload {
-    const struct iovec *iov;
-    int niov;
-    uint32_t peer;
-    uint8_t stream;
-    bool incoming;
-};
-
-static int start_payload(struct mpi *t, const struct payload *m, MPI_Request *ret)
-{
-    MPI_Datatype type = MPI_BYTE;
-    int count = m->niov == 1 ? (int)m->iov->iov_len : 1, tag = 1 + m->stream, peer = (int)m->peer;
-    int rc = m->niov == 1 ? MPI_SUCCESS : list_type(m->iov, m->niov, &type);
-    void *at = m->niov == 1 ? m->iov->iov_base : MPI_BOTTOM;
-    if (rc == MPI_SUCCESS)
-        rc = m->incoming ? PMPI_Irecv(at, count, type, peer, tag, t->comm, ret) : PMPI_Isend(at, count, type, peer, tag, t->comm, ret);
-    if (type != MPI_BYTE)
-        PMPI_Type_free(&type);
-    return rc;
 }
 
 static void remember(struct mpi *t, MPI_Request request, struct under_way w)
@@ -179,21 +159,21 @@ static tutti_status send_slot(struct mpi *t, uint32_t r, uint8_t slot, const str
     return TUTTI_OK;
 }
 
-static tutti_status send_large(struct mpi *t, uint32_t r, uint8_t slot, struct header *h, const struct iovec *iov, int niov)
+static tutti_status send_large(struct mpi *t, uint32_t r, uint8_t slot, struct header *h)
 {
     struct peer *p = &t->peer[r];
+    uint8_t stream = (uint8_t)(p->next_stream++ % STREAMS);
     MPI_Request request;
     h->kind = ANNOUNCE;
-    h->stream = (uint8_t)(p->next_stream++ % STREAMS);
+    h->stream = stream;
     tutti_status st = send_slot(t, r, slot, h, 0);
-    struct payload m = {.iov = iov, .niov = niov, .peer = r, .stream = h->stream};
-    if (!st && start_payload(t, &m, &request) != MPI_SUCCESS)
-        st = broken(t);
-    if (!st) {
-        p->left[slot]++;
-        remember(t, request, (struct under_way){.peer = r, .what = slot});
-    }
-    return st;
+    if (st)
+        return st;
+    if (PMPI_Isend(p->body + (size_t)slot * TT_PIECE_MAX, (int)h->bytes, MPI_BYTE, (int)r, 1 + stream, t->comm, &request) != MPI_SUCCESS)
+        return broken(t);
+    p->left[slot]++;
+    remember(t, request, (struct under_way){.peer = r, .what = slot});
+    return TUTTI_OK;
 }
 
 static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct tt_tag *tag, const struct iovec *iov, int niov,
@@ -212,13 +192,37 @@ static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct
     struct header h = {.tag = *tag, .bytes = (uint32_t)bytes, .kind = DATA};
     p->cookie[slot] = cookie;
     p->left[slot] = 0;
-    if (bytes > TT_INLINE_MAX)
-        return send_large(t, r, slot, &h, iov, niov);
+    if (bytes > TT_INLINE_MAX) {
+        copy_in(p->body + (size_t)slot * TT_PIECE_MAX, iov, niov);
+        return send_large(t, r, slot, &h);
+    }
     copy_in(p->out + (size_t)slot * SLOT + HEAD, iov, niov);
     return send_slot(t, r, slot, &h, bytes);
 }
 
 /* ---- receiving ---- */
+
+static void copy_out(const char *from, const struct iovec *iov, int niov)
+{
+    for (int i = 0; i < niov; i++) {
+        if (iov[i].iov_len)
+            memcpy(iov[i].iov_base, from, iov[i].iov_len);
+        from += iov[i].iov_len;
+    }
+}
+
+/* The payload is here and its place is known. */
+static void deliver(struct mpi *t, uint32_t r, uint8_t stream)
+{
+    struct peer *p = &t->peer[r];
+    struct stream *s = &p->stream[stream];
+    s->state = FREE;
+    if (p->closed || t->closing)
+        return;
+    copy_out(s->body, s->iov, s->niov);
+    t->news[t->nnews++] =
+        (struct tt_event){.kind = TT_EV_RECEIVED, .peer = r, .stream = stream, .bytes = s->head.bytes, .tag = s->head.tag};
+}
 
 static tutti_status mpi_accept(struct tt_transport *base, uint32_t r, uint32_t stream, const struct iovec *iov, int niov)
 {
@@ -231,12 +235,11 @@ static tutti_status mpi_accept(struct tt_transport *base, uint32_t r, uint32_t s
         return TUTTI_ERR_ARG;
     if (t->peer[r].closed || t->failed)
         return TUTTI_ERR_IO;
-    struct payload m = {.iov = iov, .niov = niov, .peer = r, .stream = (uint8_t)stream, .incoming = true};
-    MPI_Request request;
-    if (start_payload(t, &m, &request) != MPI_SUCCESS)
-        return broken(t);
-    s->state = RECEIVING;
-    remember(t, request, (struct under_way){.peer = r, .what = (uint8_t)stream, .incoming = true});
+    s->state = ACCEPTED;
+    s->niov = niov;
+    memcpy(s->iov, iov, (size_t)niov * sizeof *iov);
+    if (s->here)
+        deliver(t, r, (uint8_t)stream);
     return TUTTI_OK;
 }
 
@@ -250,22 +253,18 @@ static void mpi_release(struct tt_transport *base, const struct tt_event *ev)
 static void finished(struct mpi *t, const struct under_way *w)
 {
     struct peer *p = &t->peer[w->peer];
-    struct tt_event ev = {.kind = TT_EV_SENT, .peer = w->peer};
+    struct stream *s = &p->stream[w->what % STREAMS];
     if (w->incoming) {
-        struct stream *s = &p->stream[w->what];
-        s->state = FREE;
-        ev.kind = TT_EV_RECEIVED;
-        ev.stream = w->what;
-        ev.bytes = s->head.bytes;
-        ev.tag = s->head.tag;
-    } else {
-        if (--p->left[w->what])
-            return;
-        p->free_out[p->nfree_out++] = w->what;
-        ev.cookie = p->cookie[w->what];
+        s->here = true;
+        if (s->state == ACCEPTED)
+            deliver(t, w->peer, w->what);
+        return;
     }
-    if (!p->closed && (w->incoming || ev.cookie))
-        t->news[t->nnews++] = ev;
+    if (--p->left[w->what])
+        return;
+    p->free_out[p->nfree_out++] = w->what;
+    if (!p->closed && p->cookie[w->what])
+        t->news[t->nnews++] = (struct tt_event){.kind = TT_EV_SENT, .peer = w->peer, .cookie = p->cookie[w->what]};
 }
 
 /* Asks MPI: what has been sent or received since? */
@@ -293,6 +292,19 @@ static void look(struct mpi *t)
         t->peer[t->done[i]].arrived = true;
 }
 
+static void announced(struct mpi *t, uint32_t r, const struct header *h)
+{
+    struct stream *s = &t->peer[r].stream[h->stream];
+    MPI_Request request;
+    s->state = ANNOUNCED;
+    s->here = false;
+    s->head = *h;
+    if (PMPI_Irecv(s->body, (int)h->bytes, MPI_BYTE, (int)r, 1 + h->stream, t->comm, &request) != MPI_SUCCESS)
+        t->failed = true;
+    else
+        remember(t, request, (struct under_way){.peer = r, .what = h->stream, .incoming = true});
+}
+
 /* Takes the front message of a peer out of its slot. False: it must wait for its stream. */
 static bool take(struct mpi *t, uint32_t r, struct tt_event *ev)
 {
@@ -316,7 +328,7 @@ static bool take(struct mpi *t, uint32_t r, struct tt_event *ev)
     if (h.kind == ANNOUNCE && h.stream < STREAMS && h.bytes <= TT_PIECE_MAX) {
         ev->kind = TT_EV_HEADER;
         ev->stream = h.stream;
-        p->stream[h.stream] = (struct stream){.state = ANNOUNCED, .head = h};
+        announced(t, r, &h);
         post(t, r, slot);
         return true;
     }
@@ -431,6 +443,7 @@ static bool part(struct mpi *t)
     uint64_t until = tt_now_ns() + farewell_ns;
     struct header bye = {.kind = BYE};
     struct tt_event ev[16];
+    t->closing = true;
     for (uint32_t r = 0; r < t->base.size && !t->failed; r++) {
         struct peer *p = &t->peer[r];
         if (r == t->base.rank || p->nfree_out == 0)
@@ -464,6 +477,8 @@ static void cancel_receives(struct mpi *t)
 
 static void free_parts(struct mpi *t)
 {
+    if (t->bodies)
+        munmap(t->bodies, t->base.size * PEER_BODIES);
     free(t->peer);
     free(t->front);
     free(t->busy);
@@ -510,7 +525,9 @@ static bool make_room(struct mpi *t, uint32_t size)
     t->status = tt_alloc(busy, sizeof *t->status);
     t->news = tt_alloc(busy, sizeof *t->news);
     t->store = tt_zalloc(slots, SLOT);
-    return t->peer && t->front && t->busy && t->way && t->done && t->status && t->news && t->store;
+    void *bodies = mmap(NULL, size * PEER_BODIES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    t->bodies = bodies == MAP_FAILED ? NULL : bodies;
+    return t->bodies && t->peer && t->front && t->busy && t->way && t->done && t->status && t->news && t->store;
 }
 
 static void prepare_peer(struct mpi *t, uint32_t r)
@@ -519,6 +536,9 @@ static void prepare_peer(struct mpi *t, uint32_t r)
     p->in = t->store + (size_t)r * (SLOTS_IN + SLOTS_OUT) * SLOT;
     p->out = p->in + (size_t)SLOTS_IN * SLOT;
     t->front[r] = MPI_REQUEST_NULL;
+    p->body = t->bodies + r * PEER_BODIES;
+    for (size_t i = 0; i < STREAMS; i++)
+        p->stream[i].body = p->body + (SLOTS_OUT + i) * TT_PIECE_MAX;
     if (r == t->base.rank)
         return;
     for (uint8_t i = 0; i < SLOTS_OUT; i++)
@@ -530,12 +550,13 @@ static void prepare_peer(struct mpi *t, uint32_t r)
 tutti_status tt_mpi_transport(MPI_Comm comm, uint32_t rank, uint32_t size, struct tt_transport **ret, struct tutti_error *err)
 {
     struct mpi *t = tt_zalloc(1, sizeof *t);
+    if (t)
+        t->base = (struct tt_transport){&mpi_ops, rank, size};
     if (!t || !make_room(t, size)) {
         if (t)
             free_parts(t);
         return tt_fail_memory(err, "mpi transport");
     }
-    t->base = (struct tt_transport){&mpi_ops, rank, size};
     t->comm = comm;
     for (uint32_t r = 0; r < size; r++)
         prepare_peer(t, r);
