@@ -73,6 +73,7 @@ class Request:
 
     def start(self) -> "Request":
         """Starts it; never blocks."""
+        self._comm._open()
         _lib.check(self._comm.handle, lib.tutti_request_start(self._handle))
         self._started = True
         return self
@@ -128,10 +129,13 @@ class Request:
 
 
 class RawCommunicator:
-    """A group of live ranks. Opening and closing are collective; every failure raises `tutti.Error`, which names rank and reason.
+    """A group of live ranks. Opening and closing are collective; every failure raises `tutti.Error`, which names rank and reason. In a
+    forked child it is the parent's: calls raise, closing does nothing.
 
     Without arguments rank, size and meeting place come from the launcher's variables (`tutti run`, torchrun, mpirun, srun).
     """
+
+    _gone = "is closed"
 
     def __init__(
         self,
@@ -188,8 +192,15 @@ class RawCommunicator:
 
     def _open(self) -> int:
         if self._handle is None:
-            raise _lib.Error(-1, "the communicator is closed")
+            raise _lib.Error(-1, f"the communicator {self._gone}")
         return self._handle
+
+    def _left(self, why: str) -> None:
+        if self._handle is not None:
+            self.abort(why)
+
+    def _disown(self) -> None:
+        self._handle, self._gone = None, _exit.FORKED
 
     @property
     def rank(self) -> int:

@@ -4,7 +4,7 @@ import ctypes
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from . import _lib
+from . import _exit, _lib
 from ._comm import RawCommunicator
 from ._lib import DTYPES, Error, _declare, _err, _ErrorStruct, lib
 
@@ -150,7 +150,8 @@ class Trainer:
     """One trainer: add tensors in forward order, freeze, then per step grad_ready for each, step, and wait_param before use."""
 
     def __init__(self, comm: RawCommunicator, policy: str, optimizer: str = "none", **options: Any) -> None:
-        self._handle: Optional[int] = None
+        self._own: Optional[int] = None
+        self._forked = False
         if not AVAILABLE:
             raise Error(-6, "this libtutti has no trainer")
         o = _Options(size=ctypes.sizeof(_Options), policy=policy.encode(), optimizer=OPTIMIZERS[optimizer])
@@ -162,9 +163,22 @@ class Trainer:
         handle, err = c_void_p(), _ErrorStruct()
         if lib.tutti_trainer_open(comm._open(), byref(o), byref(handle), byref(err)):
             raise err.exception()
-        self._handle = handle.value
+        self._own = handle.value
+        _exit.note(self)
         self._comm = comm  # must outlive the trainer
         self._names: List[bytes] = []
+
+    @property
+    def _handle(self) -> Optional[int]:
+        if self._forked:
+            raise Error(-1, f"the trainer {_exit.FORKED}")
+        return self._own
+
+    def _left(self, why: str) -> None:
+        pass
+
+    def _disown(self) -> None:
+        self._forked, self._own = True, None
 
     def _check(self, status: int) -> None:
         if status != _lib.OK:
@@ -298,6 +312,6 @@ class Trainer:
 
     def close(self) -> None:
         """Flushes; views end here."""
-        handle, self._handle = self._handle, None
+        handle, self._own = self._own, None
         if handle is not None:
             lib.tutti_trainer_close(handle)

@@ -262,7 +262,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def close(self, keep_state: bool = True) -> None:
         """Finishes and gives everything back: the model and the wrapped optimizer are ordinary ones again, which go on where this one was
         (without keep_state the optimizer begins anew). All ranks together."""
-        if self._trainer._handle is None:
+        if self._trainer._own is None:
             return
         try:
             self.flush()

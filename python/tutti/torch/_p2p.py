@@ -3,7 +3,8 @@
 Each direction of each pair of ranks that talk has a communicator of its own (two ranks, opened when they first talk) and a thread on each
 side, so that a message which waits for its partner holds up nothing else. A message is a header (kind, tag, bytes) and its bytes, both
 broadcasts from the sender. Messages whose tag nobody has asked for yet are kept until somebody does. Deadlines are the letters' own: a
-channel may be silent for as long as it likes.
+channel may be silent for as long as it likes. A letter whose time is over while its bytes move ends its channel, on both sides: only then
+is the memory the caller's again.
 """
 
 import threading
@@ -26,30 +27,60 @@ GOODBYE_WAIT = 5.0
 CHANNEL_LIFE = timedelta(days=1)
 
 
+def _nothing(_: str) -> None:
+    """Ends no channel: the bytes are here already."""
+
+
 class Letter(Work):
-    """A message under way. A channel's thread delivers it."""
+    """A message under way. A channel's thread claims it, and from then on alone decides how it ends: it uses the caller's memory."""
 
     def __init__(self, owner: Any, what: str, tensor: torch.Tensor, after: Any, limit: float) -> None:
         self._delivered = threading.Event()
+        self._turn = threading.Lock()
         self._status = IN_PROGRESS
         self._why = ""
+        self._late = ""
+        self._stop: Optional[Callable[[str], None]] = None  # ends the channel; None: not claimed
         self._limit = limit
         super().__init__(owner, what, [tensor], after)
 
+    def claim(self, stop: Callable[[str], None]) -> bool:
+        """False: it has ended, and its memory must not be touched."""
+        with self._turn:
+            self._stop = stop if self._status == IN_PROGRESS else None
+            return self._stop is not None
+
     def deliver(self, status: int = OK, why: str = "", source: int = -1) -> None:
         """The end of it."""
-        self._status, self._why, self._source = status, why, source
+        with self._turn:
+            if self._status == IN_PROGRESS:
+                late = self._late and status != OK
+                self._status, self._why, self._source = TIMEOUT if late else status, self._late if late else why, source
         self._delivered.set()
         self._look()
 
+    def _give_up(self, seconds: float) -> None:
+        with self._turn:
+            if self._status != IN_PROGRESS or self._late:
+                return
+            self._late = f"{'no partner' if self._stop is None else 'not done'} within {seconds:g} s"
+            if self._stop is None:
+                self._status, self._why = TIMEOUT, self._late
+                self._delivered.set()
+            else:  # the channel is open as long as it has not delivered
+                self._stop(f"{self._late}: {self._what}")
+
     def _poll(self) -> int:
         if self._status == IN_PROGRESS and time.monotonic() > self._began + self._limit:
-            self._status, self._why = TIMEOUT, f"no partner within {self._limit:g} s"
+            self._give_up(self._limit)
         return self._status
 
     def _block(self) -> int:
-        self._delivered.wait(max(0.0, self._began + self._limit - time.monotonic()))
-        return self._poll()
+        if not self._delivered.wait(max(0.0, self._began + self._limit - time.monotonic())):
+            self._give_up(self._limit)
+        if self._status == IN_PROGRESS:
+            self._delivered.wait()  # its channel has been ended
+        return self._status
 
     def _reason(self, status: int) -> BaseException:
         return Error(status, f"tutti: {self._what}: {self._why}")
@@ -105,6 +136,8 @@ class _Outbox(_Channel):
         try:
             if self.broken is not None:
                 raise self.broken
+            if not letter.claim(self.open().abort):
+                return
             self._headline(MESSAGE, tag, block.numel() * block.element_size())
             self.move(block)
             letter.deliver()
@@ -169,7 +202,7 @@ class _Inbox(_Channel):
         if kind == GOODBYE:
             self.gone = True
             return
-        letter, block = self.office.match(self.src, tag)
+        letter, block = self.office.match(self.src, tag, self.open().abort)
         if letter is None or block is None:
             kept = torch.empty(nbytes, dtype=torch.uint8)
             self.move(kept)
@@ -178,7 +211,11 @@ class _Inbox(_Channel):
             self.move(torch.empty(nbytes, dtype=torch.uint8))
             letter.deliver(-61, f"rank {self.src} sent {nbytes} bytes, {block.numel() * block.element_size()} are expected")
         else:
-            self.move(block)
+            try:
+                self.move(block)
+            except Error as e:
+                letter.deliver(e.status, self.words(e))
+                raise
             letter.deliver(source=self.src)
 
     def _reachable(self) -> bool:
@@ -239,6 +276,7 @@ class Office:
                 self.wanted.append((src, tag, letter, block))
                 self.news.notify_all()
         if early is not None:
+            letter.claim(_nothing)
             self._hand_over(letter, block, early)
             return
         for r in range(self.size) if src is None else (src,):
@@ -276,11 +314,13 @@ class Office:
             time.sleep(MAX_PAUSE)
         return not inbox.closing
 
-    def match(self, src: int, tag: int) -> Tuple[Optional[Letter], Optional[torch.Tensor]]:
-        """The oldest receive that this message is for."""
+    def match(
+        self, src: int, tag: int, stop: Callable[[str], None]
+    ) -> Tuple[Optional[Letter], Optional[torch.Tensor]]:
+        """The oldest receive that this message is for, claimed."""
         with self.news:
             for w in self.wanted:
-                if w[0] in (None, src) and w[1] == tag and not w[2]._ended.is_set():
+                if w[0] in (None, src) and w[1] == tag and w[2].claim(stop):
                     self.wanted.remove(w)
                     return w[2], w[3]
         return None, None
@@ -289,7 +329,7 @@ class Office:
         """Nobody has asked for it yet."""
         with self.news:
             self.kept.append((src, tag, data))
-        letter, block = self.match(src, tag)
+        letter, block = self.match(src, tag, _nothing)
         if letter is not None and block is not None:
             with self.news:
                 self.kept = [k for k in self.kept if k[2] is not data]

@@ -65,6 +65,10 @@ class Work(dist.Work):  # type: ignore[misc]
     def _reason(self, status: int) -> BaseException:
         raise NotImplementedError
 
+    def _give_up(self, seconds: float) -> None:
+        """Makes it end soon, with an error unless it is done: nobody may use the caller's memory once that has been told so."""
+        raise NotImplementedError
+
     # ---- completion ----
 
     def _end(self, status: int) -> None:
@@ -107,7 +111,9 @@ class Work(dist.Work):  # type: ignore[misc]
         while not self._look():
             passed = time.monotonic() - start
             if passed > seconds:
-                raise RuntimeError(f"tutti: {self._what}: not done within {seconds:g} s")
+                self._give_up(seconds)
+                self._finish()
+                return
             time.sleep(min(MAX_PAUSE, max(MIN_PAUSE, SHARE * passed)))
 
     def _overdue(self) -> bool:
@@ -123,7 +129,8 @@ class Work(dist.Work):  # type: ignore[misc]
     # ---- what torch calls ----
 
     def wait(self, timeout: Any = None) -> bool:
-        """Returns when it is done; raises what went wrong, or after `timeout` (the operation goes on then)."""
+        """Returns when it is done; raises what went wrong, also after `timeout`: a collective ends on all ranks then, and its group
+        with it, since the others may be in the middle of it."""
         self._owner._claimed(self)
         seconds = _seconds(timeout)
         if seconds is not None:
@@ -201,6 +208,11 @@ class RequestWork(Work):
     def _block(self) -> int:
         return self._request.finish()
 
+    def _give_up(self, seconds: float) -> None:
+        comm = self._request._comm
+        if comm.handle is not None:
+            comm.abort(f"not done within {seconds:g} s: {self._what}")
+
     def _overdue(self) -> bool:
         """Who starts without waiting must not run further ahead of the others than the library can remember."""
         self._finish()
@@ -233,6 +245,9 @@ class DoneWork(Work):
 
     _block = _poll
 
+    def _give_up(self, seconds: float) -> None:
+        pass
+
 
 class AllOf(Work):
     """Several works as one."""
@@ -248,6 +263,10 @@ class AllOf(Work):
         for w in self._works:
             w._finish()
         return OK
+
+    def _give_up(self, seconds: float) -> None:
+        for w in self._works:
+            w._give_up(seconds)
 
     def _attend(self) -> None:
         for w in self._works:

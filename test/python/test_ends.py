@@ -1,0 +1,122 @@
+"""After an error the caller's memory is the caller's: what is written there stays, whatever the others do later, and nobody gets it.
+
+The partner of rank 0 is late, in the middle of a message or before a collective. Rank 0 is told that its time is over, fills its buffer
+with a pattern and lets the partner go on."""
+
+import time
+from datetime import timedelta
+
+import case
+
+torch = case.need_torch()
+import torch.distributed as dist  # noqa: E402
+
+import tutti.torch  # noqa: E402
+from tutti.torch import _p2p  # noqa: E402
+
+dist.init_process_group("tutti")
+ME, N = dist.get_rank(), dist.get_world_size()
+STORE = dist.distributed_c10d._get_default_store()
+LENGTH, PATTERN = 3_000_000, 7.0
+SHORT = timedelta(seconds=0.5)
+
+
+def held(kind, name):
+    """Bodies of messages move only after the key `name` is there; returns what undoes it."""
+    move = kind.move
+
+    def late(self, block):
+        if block is not self.header:
+            STORE.wait([name])
+        return move(self, block)
+
+    kind.move = late
+    return lambda: setattr(kind, "move", move)
+
+
+def wait_shortly(letter):
+    """Once its bytes are under way."""
+    while letter._stop is None:
+        time.sleep(0.01)
+    letter.wait(SHORT)
+
+
+def end(name, buffer, call, *words):
+    """Rank 0's part."""
+    case.raises(RuntimeError, call, *words)
+    buffer.fill_(PATTERN)
+    STORE.set(name, "go")
+    STORE.wait([name + "/over"])
+    dist.barrier()
+    assert (buffer == PATTERN).all(), f"{name}: somebody wrote into the buffer after the error"
+
+
+def test_receive_that_is_late():
+    group = dist.new_group()
+    x = torch.ones(LENGTH)
+    if ME == 0:
+        work = dist.irecv(x, 1, group=group)
+        end("receive", x, lambda: wait_shortly(work), "recv from rank 1", "not done within 0.5 s")
+        case.raises(RuntimeError, lambda: dist.recv(torch.ones(1), 1, group=group), "recv from rank 1", "not done within 0.5 s")
+    else:
+        undo = held(_p2p._Outbox, "receive") if ME == 1 else lambda: None
+        if ME == 1:
+            case.raises(RuntimeError, dist.isend(2 * x, 0, group=group).wait, "send to rank 0")
+            STORE.wait(["receive"])
+            STORE.set("receive/over", "")
+        dist.barrier()
+        undo()
+
+
+def test_send_that_is_late():
+    group = dist.new_group()
+    x = torch.ones(LENGTH)
+    if ME == 0:
+        work = dist.isend(x, 1, group=group)
+        end("send", x, lambda: wait_shortly(work), "send to rank 1", "not done within 0.5 s")
+    else:
+        undo = held(_p2p._Inbox, "send") if ME == 1 else lambda: None
+        if ME == 1:
+            case.raises(RuntimeError, dist.irecv(x, 0, group=group).wait, "recv from rank 0")
+            STORE.wait(["send"])
+            assert (x == 1).all()
+            STORE.set("send/over", "")
+        dist.barrier()
+        undo()
+
+
+def test_wait_with_timeout():
+    group = dist.new_group()
+    x = torch.ones(LENGTH)
+    if ME == 0:
+        work = dist.all_reduce(x, group=group, async_op=True)
+        end("wait", x, lambda: work.wait(SHORT), "allreduce", "not done within 0.5 s")
+        case.raises(RuntimeError, lambda: dist.all_reduce(x, group=group), "not done within 0.5 s")
+    else:
+        STORE.wait(["wait"])
+        case.raises(RuntimeError, lambda: dist.all_reduce(x, group=group), "rank 0", "not done within 0.5 s")
+        if ME == 1:
+            STORE.set("wait/over", "")
+        dist.barrier()
+
+
+def test_message_waited_for_with_timeout():
+    group = dist.new_group()
+    if ME == 0:
+        x = torch.ones(8)
+        work = dist.irecv(x, 1, group=group)
+        case.raises(RuntimeError, lambda: work.wait(timedelta(seconds=0.2)), "recv from rank 1", "no partner within 0.2 s")
+        x.fill_(PATTERN)
+        STORE.set("message", "go")
+        y = torch.zeros(8)
+        dist.recv(y, 1, group=group)
+        assert (y == 3).all() and (x == PATTERN).all()
+    elif ME == 1:
+        STORE.wait(["message"])
+        dist.send(torch.full((8,), 3.0), 0, group=group)
+
+
+case.run(
+    [test_receive_that_is_late, test_send_that_is_late, test_wait_with_timeout, test_message_waited_for_with_timeout], ME
+)
+dist.destroy_process_group()
