@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi check-optimum lint fuzz bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean
+.PHONY: all build demo check check-torch check-mpi check-optimum lint fuzz faults bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean
 
 all: build
 
@@ -48,6 +48,14 @@ FUZZ_SECONDS ?= 300
 fuzz:
 	@tools/setup build test
 	@tools/fuzz $(FUZZ_SECONDS)
+
+FAULTS ?= # options of test/fault/campaign.py, e.g. --quick, or --seed 106 --count 1 --phase many
+KILLS ?= 20
+faults:
+	@tools/setup build test peers torch
+	@cmake -S . -B build-check > /dev/null && cmake --build build-check -j$(JOBS) -- --no-print-directory > /dev/null
+	@PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/fault/campaign.py build-check $(FAULTS)
+	@[ "$(KILLS)" = 0 ] || PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/fault/peers.py build-check --kills $(KILLS)
 
 bench: build
 	@bench/foundation $(BUILD)

@@ -325,13 +325,49 @@ class Job:
             self.inject(limit)
             self.await_ends(min(limit, time.monotonic() + HANG))
         finally:
-            crashed = [i for i in self.judged() if self.logs[i].pid and not self.logs[i].find("end") and not alive(self.logs[i].pid)]
+            dead = [i for i in self.judged() if self.logs[i].pid and not alive(self.logs[i].pid)]
+            self.read()  # what a rank wrote before it ended
+            crashed = [i for i in dead if not self.logs[i].find("end")]
             never = [i for i in self.judged() if not self.logs[i].pid]
             stays = self.stop()
             self.read()
         verdict = judge(self, crashed, never, stays)
         shutil.rmtree(self.folder, ignore_errors=True)
         return verdict
+
+
+class Clock(threading.Thread):
+    """Notes when this machine stood still: a job that met that proves nothing."""
+
+    LONG = 0.5
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.gaps = []
+
+    def run(self):
+        last = time.monotonic()
+        while True:
+            time.sleep(0.05)
+            now = time.monotonic()
+            if now - last > self.LONG:
+                self.gaps.append((last, now))
+            last = now
+
+    def stood_still(self, since):
+        return any(end > since for _, end in self.gaps)
+
+
+def play(fault, build, torch, clock):
+    """Plays a fault, again (up to five times) when the machine stood still meanwhile."""
+    for voids in range(5):
+        since = time.monotonic()
+        verdict = Job(fault, build, torch).play()
+        verdict.voids = voids
+        time.sleep(0.06)  # the clock's last gap
+        if not clock.stood_still(since):
+            break
+    return verdict
 
 
 # ---- the judge ----
@@ -430,8 +466,11 @@ def judge(job, crashed, never, stays):
         v.miss("the fault did not happen")
     if stays:
         v.miss("the launcher did not end")
+    for i, status in re.findall(r"tutti run: rank (\d+) \(pid \d+\) exited with status (\d+)", job.out):
+        if int(i) in job.judged():
+            v.miss(f"ended with status {status}", int(i))  # a sanitizer has found something
     if v.misses and job.out.strip():
-        v.misses.append("printed: " + " / ".join(job.out.strip().splitlines()[-6:])[:900])
+        v.misses.append("printed: " + " / ".join(job.out.strip().splitlines()[-40 if v.crashes else -6 :]))
     return v
 
 
@@ -480,7 +519,9 @@ class Torch:
             if self.process is None:
                 env = dict(os.environ, PYTHONPATH=os.path.join(HERE, "../../python"), TUTTI_LIBRARY=f"{self.build}/libtutti.so", OMP_NUM_THREADS="1",
                            PYTHONDONTWRITEBYTECODE="1", XDG_CACHE_HOME="/nonexistent")
-                self.process = subprocess.Popen(["/usr/bin/python3", f"{HERE}/torch_member.py"], env=env, stdin=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL)
+                self.process = subprocess.Popen(["/usr/bin/python3", f"{HERE}/torch_member.py"], env=env, text=True, stdin=subprocess.PIPE,
+                                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                self.process.stdout.readline()  # it has loaded torch
             self.process.stdin.write(json.dumps({"ranks": fault.n, "port": port, "args": fault.args(folder), "env": fault.env}) + "\n")
             self.process.stdin.flush()
 
@@ -530,7 +571,7 @@ def report(verdicts, seconds):
     told = max(1, everything["told"])
     print(f"\n{len(verdicts)} faults in {seconds:.0f} s: {everything['hangs']} hangs, {everything['wrong']} wrong numbers, {everything['crashes']} crashes of survivors; "
           f"right culprit {100 * everything['culprit'] / told:.2f} %, right class {100 * everything['class'] / told:.2f} % of {everything['told']} errors; "
-          f"{everything['missed']} faults with a miss")
+          f"{everything['missed']} faults with a miss; {sum(v.voids for v in verdicts)} were played again because the machine stood still")
     return rows
 
 
@@ -563,9 +604,10 @@ def main():
     faults = [f for f in faults if f.transport not in skip and f.kind in (a.only or f.kind).split(",") and f.phase in (a.phase or f.phase).split(",")
               and f.transport in (a.transport or f.transport).split(",")]
     print(f"seeds {a.seed} to {a.seed + a.count - 1}: {len(faults)} faults, deadline {TIMEOUT_MS} ms, {a.jobs} jobs at a time", flush=True)
-    verdicts, start = [], time.monotonic()
+    verdicts, start, clock = [], time.monotonic(), Clock()
+    clock.start()
     with ThreadPoolExecutor(a.jobs) as pool:
-        for v in pool.map(lambda f: Job(f, build, torch).play(), faults):
+        for v in pool.map(lambda f: play(f, build, torch, clock), faults):
             verdicts.append(v)
             if v.misses:
                 print(f"MISS {v.fault}\n    " + "\n    ".join(v.misses), flush=True)

@@ -68,7 +68,7 @@ class Rank:
     def work(self):
         end, stop, call = time.monotonic() + self.run_ms / 1000, False, 0
         # made once: ranks wait for each other in torch's own store there, which names nobody
-        group = dist.new_group(list(range(self.n))) if self.phase == "split" else None
+        group = dist.new_group(list(range(self.n)), timeout=timedelta(milliseconds=self.timeout_ms)) if self.phase == "split" else None
         while not stop:
             errs = self.me == self.victim and call == self.at and self.phase != "open"
             if call == self.at and self.phase != "open":
@@ -102,6 +102,7 @@ def serve():
     import tutti.torch  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    print("ready", flush=True)
     for line in sys.stdin:
         job = json.loads(line)
         for i in range(job["ranks"]):
