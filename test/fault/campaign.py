@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The fault campaign: jobs in which one thing goes wrong, and what every surviving rank is told about it.
 
-    campaign.py BUILD [--seed S] [--count N] [--only KIND] [--transport T] [--jobs J] [--json FILE] [--quick] [--peers]
+    campaign.py BUILD [--seed S] [--count N] [--only KIND] [--transport T] [--phase P] [--jobs J] [--json FILE] [--quick]
 
 Number S decides everything about fault S: the transport, the kind, the phase of the job, the victim, the moment. A fault that was judged a
 miss is printed with its number and repeated by --seed S --count 1. --only and --transport leave out all others.
@@ -29,9 +29,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT_MS = 2000  # deadline of every wait of a job
+CACHE = os.path.join(tempfile.gettempdir(), f"tutti-faults-{os.getpid()}")  # the speeds of this machine, measured once
 HANG = TIMEOUT_MS / 1000 + 12  # seconds after the fault
 
-OPENING = r"|did not come|could not be reached|died or closed"  # a rank that was never there can only be missed
+OPENING = r"|did not come|could not be reached|ended its control connection"  # a rank that was never there can only be missed
 # kind: (class, made by whom). The class is what a survivor must be told; None: nothing.
 KINDS = {
     "kill": (r"is dead|is gone", "parent"),
@@ -213,7 +214,7 @@ class Job:
             self.torch.start(self.fault, self.folder)
             return
         env = {k: v for k, v in os.environ.items() if not k.startswith(("TUTTI_", "OMPI_", "PMI"))}
-        env.update(self.fault.env, XDG_CACHE_HOME="/nonexistent", MALLOC_ARENA_MAX="2")
+        env.update(self.fault.env, XDG_CACHE_HOME=CACHE, MALLOC_ARENA_MAX="2")
         self.output = open(f"{self.folder}/out", "w+b")
         self.process = subprocess.Popen(self.command(), env=env, stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -255,9 +256,19 @@ class Job:
             self.strangers = subprocess.Popen([sys.executable, __file__, "--stranger", self.fault.kind, str(self.fault.seed)] + [str(p) for p in ports],
                                               stdin=subprocess.DEVNULL)
 
+    def await_victim(self, limit):
+        """The victim has made its fault, or has ended without (it had no need to send what should have been altered)."""
+        log = self.logs[self.fault.victim]
+        while time.monotonic() < limit and (self.process is None or self.process.poll() is None) and not log.find("fault") and not log.find("end"):
+            time.sleep(0.005)
+            self.read()
+
     def inject(self, limit):
         f = self.fault
-        if KINDS[f.kind][1] == "victim" or not self.await_phase(limit):
+        if KINDS[f.kind][1] == "victim":
+            self.await_victim(limit)
+            return
+        if not self.await_phase(limit):
             return
         time.sleep(f.delay)
         if f.kind in LINK:
@@ -319,11 +330,11 @@ class Job:
         return stays
 
     def play(self):
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 40
         self.start()
         try:
             self.inject(limit)
-            self.await_ends(min(limit, time.monotonic() + HANG))
+            self.await_ends(time.monotonic() + HANG)
         finally:
             dead = [i for i in self.judged() if self.logs[i].pid and not alive(self.logs[i].pid)]
             self.read()  # what a rank wrote before it ended
@@ -518,9 +529,9 @@ class Torch:
         with self.lock:
             if self.process is None:
                 env = dict(os.environ, PYTHONPATH=os.path.join(HERE, "../../python"), TUTTI_LIBRARY=f"{self.build}/libtutti.so", OMP_NUM_THREADS="1",
-                           PYTHONDONTWRITEBYTECODE="1", XDG_CACHE_HOME="/nonexistent")
+                           PYTHONDONTWRITEBYTECODE="1", XDG_CACHE_HOME=CACHE)
                 self.process = subprocess.Popen(["/usr/bin/python3", f"{HERE}/torch_member.py"], env=env, text=True, stdin=subprocess.PIPE,
-                                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
                 self.process.stdout.readline()  # it has loaded torch
             self.process.stdin.write(json.dumps({"ranks": fault.n, "port": port, "args": fault.args(folder), "env": fault.env}) + "\n")
             self.process.stdin.flush()
@@ -606,12 +617,16 @@ def main():
     print(f"seeds {a.seed} to {a.seed + a.count - 1}: {len(faults)} faults, deadline {TIMEOUT_MS} ms, {a.jobs} jobs at a time", flush=True)
     verdicts, start, clock = [], time.monotonic(), Clock()
     clock.start()
-    with ThreadPoolExecutor(a.jobs) as pool:
-        for v in pool.map(lambda f: play(f, build, torch, clock), faults):
-            verdicts.append(v)
-            if v.misses:
-                print(f"MISS {v.fault}\n    " + "\n    ".join(v.misses), flush=True)
-    torch.close()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what has begun is played to its end, so that nothing stays
+    try:
+        with ThreadPoolExecutor(a.jobs) as pool:
+            for v in pool.map(lambda f: play(f, build, torch, clock), faults):
+                verdicts.append(v)
+                if v.misses:
+                    print(f"MISS {v.fault}\n    " + "\n    ".join(v.misses), flush=True)
+    finally:
+        torch.close()
+        shutil.rmtree(CACHE, ignore_errors=True)
     rows = report(verdicts, time.monotonic() - start)
     if a.json:
         with open(a.json, "w") as f:
