@@ -539,7 +539,11 @@ class Torch:
     def close(self):
         if self.process:
             self.process.stdin.close()
-            self.process.wait(30)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
 
 
 # ---- the report ----
