@@ -201,11 +201,13 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError(f"tutti: reduce_scatter_tensor: input must be {self._n} times the output, of the same type")
         return self._reduce_scatter(output, input.contiguous(), _reduction(opts))
 
-    reduce_scatter_tensor = _reduce_scatter_base
+    reduce_scatter_tensor = reduce_scatter_single = _reduce_scatter_base  # names of torch 1.13 to 2.13
 
     def reduce_scatter_tensor_coalesced(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None) -> Work:
         """Several of them."""
         return self._together("reduce_scatter", [self._reduce_scatter_base(o, i, opts) for o, i in zip(outputs, inputs)])
+
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     # ---- moving data ----
 
@@ -238,7 +240,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         stand = Stand(output)
         return self._launch("all_gather", input.contiguous(), stand.block, *movable(input), [output], after=stand.back)
 
-    all_gather_into_tensor = _allgather_base
+    all_gather_into_tensor = all_gather_single = _allgather_base
 
     def allgather_coalesced(self, output_lists: Any, input_list: Sequence[Tensor], opts: Any = None) -> Work:
         """Several all-gathers; output_lists[rank][i] gets that rank's i-th input."""
@@ -248,6 +250,8 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
     def allgather_into_tensor_coalesced(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None) -> Work:
         """Several of them."""
         return self._together("allgather", [self._allgather_base(o, i) for o, i in zip(outputs, inputs)])
+
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
 
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """The root gets everybody's tensor."""
@@ -305,6 +309,8 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         if not output_split_sizes and not input_split_sizes:
             return self._launch("all_to_all", block, stand.block, *movable(input, ins[0]), [output], after=stand.back)
         return self._alltoall_uneven(stand, block, ins, outs)
+
+    all_to_all_single = alltoall_base
 
     def _splits(self, t: Tensor, sizes: Sequence[int], elements: bool) -> List[int]:
         rows = t.numel() if elements else (t.shape[0] if t.dim() else 1)
