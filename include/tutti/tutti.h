@@ -166,14 +166,17 @@ const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm);
 /* Who is slow: per peer waiting time, arrival skew, measured bandwidth; the slowest rank and link in words. free(3) the text. */
 tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct tutti_error *err);
 /* Accepts NULL. Started requests are waited for; then waits for the others at most until the deadline. Requests can only be freed
- * afterwards, and memory of tutti_mem_alloc is gone. With TUTTI_REPORT=1 (as set on rank 0 when the world was opened) rank 0
- * prints on standard error who was slow and why, seen from all ranks. */
+ * afterwards, and memory of tutti_mem_alloc is gone (but see tutti_mem_keep). With TUTTI_REPORT=1 (as set on rank 0 when the
+ * world was opened) rank 0 prints on standard error who was slow and why, seen from all ranks. */
 void tutti_comm_close(struct tutti_comm *comm);
 
 /* Memory that the other ranks of this host can reach directly: the fastest buffers. Local calls. free accepts NULL, and aborts when the
  * memory is not of this communicator's tutti_mem_alloc. */
 tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory, struct tutti_error *err);
 void tutti_mem_free(struct tutti_comm *comm, void *memory);
+/* What is allocated now and not freed when the communicator is closed stays as it is, for callers whose buffers die later: then
+ * tutti_mem_free(NULL, memory) frees it. */
+void tutti_mem_keep(struct tutti_comm *comm);
 
 /* Reductions of the caller's own, for tutti_allreduce, reduce_scatter and reduce in all forms, on communicators of this process. */
 struct tutti_redop_options {

@@ -7,6 +7,7 @@ and reduced by each rank, in rank order.
 
 import ctypes
 import operator
+import os
 import weakref
 from typing import Any, List, Optional, Sequence
 
@@ -172,7 +173,7 @@ class Communicator(RawCommunicator):
         return self.request("allreduce", at(a), at(b), a.size * known[0], known[1], op=op, keep=(a, b))
 
     def empty(self, shape: Any, dtype: Any = "f4") -> Array:
-        """An array in memory that the other ranks of this host reach directly: the fastest buffers."""
+        """An array in memory that the other ranks of this host reach directly: the fastest buffers. It may outlive the communicator."""
         kind = np.dtype(dtype)
         if kind.hasobject:
             raise TypeError(f"{kind} holds Python objects, which cannot be in shared memory")
@@ -182,13 +183,12 @@ class Communicator(RawCommunicator):
         nbytes = max(1, int(np.prod(lengths, dtype=np.int64)) * kind.itemsize)
         address = _lib.alloc(self._open(), nbytes)
         memory = (ctypes.c_char * nbytes).from_address(address)
-        weakref.finalize(memory, self._give_back, weakref.ref(self), address)
+        weakref.finalize(memory, self._give_back, self, address, os.getpid()).atexit = False
         return np.ndarray(lengths, kind, memory)  # type: ignore[arg-type]
 
     @staticmethod
-    def _give_back(ref: Any, address: int) -> None:
-        comm = ref()
-        if comm is not None and comm.handle is not None:
+    def _give_back(comm: "Communicator", address: int, pid: int) -> None:
+        if os.getpid() == pid:  # a forked child's memory is its own
             lib.tutti_mem_free(comm.handle, address)
 
     def _gathered(self, a: Array) -> Array:

@@ -229,6 +229,7 @@ class RawCommunicator:
         """Collective; waits for the others at most until the deadline."""
         handle, self._handle = self._handle, None
         if handle is not None:
+            lib.tutti_mem_keep(handle)  # arrays live on
             lib.tutti_comm_close(handle)
 
     def __enter__(self) -> Any:

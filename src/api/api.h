@@ -45,7 +45,7 @@ tutti_status api_struct_of(const char *function, const char *name, const void *g
 /* What tutti_redop_create has made; NULL: it has not, or it was freed. */
 const struct tt_userop *api_userop(tutti_redop op);
 
-/* Frees the memory that a communicator still has. */
+/* Before closing: frees the memory that a communicator still has, but for what is kept. */
 struct tt_comm;
 void api_memory_drop(struct tt_comm *c);
 

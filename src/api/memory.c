@@ -1,15 +1,20 @@
 /* Memory of communicators: every block is noted with its owner, so that what was never allocated, or by
  * another communicator, or freed already, is told before an allocator is damaged. Few blocks live at a time
- * and none is allocated on a hot path: a list is enough. */
+ * and none is allocated on a hot path: a list is enough. Blocks that outlive their communicator have no owner
+ * any more; the last one of a heap unmaps it. */
 #include "api/api.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "comm/comm.h"
+#include "transport/shm_region.h"
 
 struct block {
     void *at;
-    const struct tt_comm *owner;
+    const struct tt_comm *owner; /* NULL: it was closed */
+    bool keep;                   /* beyond closing */
+    struct tt_region heap;       /* of one without owner; base NULL: it is malloc's */
 };
 static struct tt_vec blocks = {.elem = sizeof(struct block)};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -22,19 +27,37 @@ static bool note(const struct block *b)
     return ok;
 }
 
-/* Removes the last block of c, or the one that begins at `at`; where it was, NULL: there is none. */
-static void *forget(const struct tt_comm *c, const void *at)
+/* Removes the last block of c that is not kept, or the one that begins at `at`. */
+static bool forget(const struct tt_comm *c, const void *at, struct block *ret)
 {
-    void *found = NULL;
+    bool found = false;
     pthread_mutex_lock(&lock);
     struct block *all = blocks.data;
     for (size_t i = blocks.len; i-- > 0 && !found;)
-        if (all[i].owner == c && (!at || all[i].at == at)) {
-            found = all[i].at;
+        if (all[i].owner == c && (at ? all[i].at == at : !all[i].keep)) {
+            found = true;
+            *ret = all[i];
             all[i] = all[--blocks.len];
         }
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+/* Frees a block without owner. */
+static void free_kept(struct block *b)
+{
+    if (!b->heap.base) {
+        free(b->at);
+        return;
+    }
+    bool last = true;
+    pthread_mutex_lock(&lock);
+    const struct block *all = blocks.data;
+    for (size_t i = 0; i < blocks.len; i++)
+        last = last && (all[i].owner || all[i].heap.base != b->heap.base);
+    pthread_mutex_unlock(&lock);
+    if (last)
+        tt_region_free(&b->heap);
 }
 
 tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory, struct tutti_error *err)
@@ -46,7 +69,7 @@ tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_m
         st = tt_comm_mem_alloc(c, bytes, &p, err);
     if (st)
         return st;
-    if (!note(&(struct block){p, c})) {
+    if (!note(&(struct block){.at = p, .owner = c})) {
         tt_comm_mem_free(c, p);
         return tt_fail_memory(err, "list of blocks");
     }
@@ -58,14 +81,39 @@ void tutti_mem_free(struct tutti_comm *comm, void *memory)
 {
     if (!memory)
         return;
-    struct tt_comm *c = api_need(COMM, comm);
-    if (!forget(c, memory))
-        api_stop(__func__, "%p was not allocated by tutti_mem_alloc on this communicator, or was freed already", memory);
-    tt_comm_mem_free(c, memory);
+    struct block b;
+    struct tt_comm *c = comm ? api_need(COMM, comm) : NULL;
+    if (!forget(c, memory, &b))
+        api_stop(__func__, "%p was not allocated by tutti_mem_alloc on %s, or was freed already", memory,
+                 c ? "this communicator" : "a communicator that was closed after tutti_mem_keep");
+    if (c)
+        tt_comm_mem_free(c, memory);
+    else
+        free_kept(&b);
+}
+
+void tutti_mem_keep(struct tutti_comm *comm)
+{
+    const struct tt_comm *c = api_need(COMM, comm);
+    pthread_mutex_lock(&lock);
+    struct block *all = blocks.data;
+    for (size_t i = 0; i < blocks.len; i++)
+        all[i].keep = all[i].keep || all[i].owner == c;
+    pthread_mutex_unlock(&lock);
 }
 
 void api_memory_drop(struct tt_comm *c)
 {
-    for (void *p = forget(c, NULL); p; p = forget(c, NULL))
-        tt_comm_mem_free(c, p);
+    struct block b;
+    while (forget(c, NULL, &b))
+        tt_comm_mem_free(c, b.at);
+    const struct tt_region *heap = tt_comm_mem_heap(c);
+    pthread_mutex_lock(&lock);
+    struct block *all = blocks.data;
+    for (size_t i = 0; i < blocks.len; i++)
+        if (all[i].owner == c) {
+            all[i].owner = NULL;
+            all[i].heap = heap ? *heap : (struct tt_region){.fd = -1};
+        }
+    pthread_mutex_unlock(&lock);
 }

@@ -86,6 +86,8 @@ void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap);
 tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_error *err);
 tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, struct tutti_error *err);
 void tt_comm_mem_free(struct tt_comm *c, void *p);
+/* Where that memory lies, for those who keep some of it beyond closing; NULL: each block is malloc's. */
+const struct tt_region *tt_comm_mem_heap(const struct tt_comm *c);
 
 /* One collective on buffers. count: elements of the whole vector for allreduce, broadcast, reduce; of one block otherwise. counts (may be
  * NULL): blocks of any length, one per rank. */

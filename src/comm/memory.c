@@ -29,3 +29,8 @@ void tt_comm_mem_free(struct tt_comm *c, void *p)
         free(p);
     tt_comm_unlock(c);
 }
+
+const struct tt_region *tt_comm_mem_heap(const struct tt_comm *c)
+{
+    return c->wire.direct ? tt_direct_heap(c->wire.direct) : NULL;
+}

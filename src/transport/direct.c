@@ -223,6 +223,8 @@ static tutti_status agree(struct tt_direct *d, uint64_t deadline_ns, struct tutt
 
 static void tear_down(struct tt_direct *d)
 {
+    if (d->heap && d->heap_spans.len)
+        d->heap[d->me].base = NULL;
     free_heaps(d);
     for (uint32_t set = 0; set < TT_BOX_SETS; set++)
         free(d->boxes[set]);

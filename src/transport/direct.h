@@ -35,7 +35,7 @@ size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes)
 /* All local ranks call it; returns when all have, and all know the same of what the kernel allows. TUTTI_ERR_TIMEOUT names who is missing.
  */
 tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct **ret, struct tutti_error *err);
-/* Accepts NULL. Frees the heap: no rank may use memory of this rank's heap any more. */
+/* Accepts NULL. Frees the heap, unless buffers of it live (tt_direct_heap): no rank may use memory of another rank's any more. */
 void tt_direct_close(struct tt_direct *d);
 uint32_t tt_direct_nlocal(const struct tt_direct *d);
 uint32_t tt_direct_me(const struct tt_direct *d);
@@ -109,5 +109,7 @@ void tt_direct_heap_free(struct tt_direct *d, void *p);
 /* Where this rank sees `bytes` bytes at `remote` of a peer: in its heap, or anywhere when both are threads of one process. NULL: nowhere.
  */
 void *tt_direct_resolve(const struct tt_direct *d, uint32_t peer, uint64_t remote, size_t bytes);
+/* This rank's heap, NULL when there is none. Closing does not unmap it while buffers of it live: then it is the caller's to free. */
+const struct tt_region *tt_direct_heap(const struct tt_direct *d);
 bool tt_direct_owns(const struct tt_direct *d, const void *p, size_t bytes); /* is all of it in this rank's heap? */
 #endif

@@ -25,6 +25,11 @@ void *tt_direct_resolve(const struct tt_direct *d, uint32_t peer, uint64_t remot
     return in_heap(d, peer, remote, bytes) ? (char *)d->heap[peer].base + (remote - d->heap_base[peer]) : NULL;
 }
 
+const struct tt_region *tt_direct_heap(const struct tt_direct *d)
+{
+    return tt_direct_has_heap(d) ? &d->heap[d->me] : NULL;
+}
+
 bool tt_direct_owns(const struct tt_direct *d, const void *p, size_t bytes)
 {
     return in_heap(d, d->me, (uintptr_t)p, bytes);

@@ -216,6 +216,25 @@ static void test_memory(void)
     tutti_comm_close(d);
 }
 
+/* Kept memory stays, also where other ranks reached it, until each block is freed. */
+static void test_kept_memory(void)
+{
+    struct tutti_comm *c = NULL;
+    void *p[3];
+    CHECK(!tutti_comm_split(comm, 0, (int)rank, &c, &err));
+    for (int i = 0; i < 3; i++)
+        CHECK(!tutti_mem_alloc(c, sizeof in, &p[i], &err));
+    for (int i = 0; i < COUNT; i++)
+        ((float *)p[0])[i] = 1;
+    tutti_mem_keep(c);
+    tutti_mem_free(c, p[2]);
+    CHECK(!tutti_allreduce(c, p[0], p[1], COUNT, TUTTI_F32, TUTTI_SUM));
+    tutti_comm_close(c);
+    tutti_mem_free(NULL, p[0]);
+    CHECK(((float *)p[1])[COUNT - 1] == (float)ranks);
+    tutti_mem_free(NULL, p[1]);
+}
+
 /* ---- together ---- */
 
 static void test_requests(void)
@@ -330,6 +349,7 @@ int main(void)
     test_parents_first();
     test_reuse();
     test_memory();
+    test_kept_memory();
     test_requests();
     test_overlaps();
     test_frozen();

@@ -187,5 +187,17 @@ def test_empty() -> None:
     case.raises(ValueError, lambda: comm.empty(-1), "negative")
 
 
+def test_arrays_outlive_their_communicator() -> None:
+    with comm.split(0) as other:
+        x, y, dropped = other.empty(1000), other.empty((2, 3), "i8"), other.empty(5)
+        x[:], y[:] = ME + 1, 7
+        other.allreduce(x, out=x)
+        del dropped
+    part = x[500:]
+    del x
+    assert (part == N * (N + 1) / 2).all() and (y == 7).all()
+    part += 1
+
+
 case.run([t for name, t in list(globals().items()) if name.startswith("test_")], ME)
 comm.close()
