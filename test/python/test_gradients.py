@@ -206,6 +206,96 @@ def test_one_rank_only_looks():
     everywhere(stepping(look))
 
 
+# ---- parameters that some ranks do not use ----
+
+
+class Partly(Net):
+    """`b` is used by rank 0 in even steps, `never` by nobody."""
+
+    def __init__(self):
+        super().__init__()  # seeds
+        self.b, self.never = torch.nn.Linear(9, 9), torch.nn.Linear(2, 2)
+        self.c = torch.nn.Linear(9, 2)
+
+    def forward(self, x, used):
+        x = torch.tanh(self.a(x))
+        return self.c(x + self.b(x) if used else x)
+
+
+def partly(policy, builtin, change, steps=4, make=sgd):
+    """(the model after some steps, what `change` returned in each)"""
+    model = Partly()
+    opt = tutti.torch.DistributedOptimizer(make(model), model, policy=policy, builtin=builtin, find_unused_parameters=True)
+    found = []
+    for step in range(steps):
+        x = torch.randn(BATCH, 6, generator=torch.Generator().manual_seed(step))
+        opt.zero_grad(set_to_none=True)
+        model(x, ME == 0 and step % 2 == 0).square().mean().backward()
+        found.append(change(model, opt))
+        opt.step()
+    opt.close()
+    return model, found
+
+
+def test_gradients_of_other_ranks():
+    """p.grad is what it is with DDP, also where only other ranks have used the parameter, or nobody: then it is None."""
+
+    def ask(model, opt):
+        return [p.grad is None for p in (model.b.weight, model.never.weight)]
+
+    def scale(model, opt):
+        for p in model.parameters():
+            if p.grad is not None:
+                p.grad = p.grad * 0.5
+
+    def drop(model, opt):
+        model.b.weight.grad = None
+
+    def delete(model, opt):
+        del model.b.bias.grad
+
+    def use_and_ask(model, opt):
+        return float(model.never.weight.sum()), model.never.weight.grad is None, type(copy.deepcopy(model.never.weight))
+
+    for policy, builtin in HOW:
+        model, found = partly(policy, builtin, ask)
+        assert found == [[False, True], [True, True]] * 2, (policy, builtin, found)
+        old = dict(Partly().named_parameters())
+        for change, kept in ((scale, "never.weight"), (drop, "b.weight"), (delete, "b.bias")):
+            model, _ = partly(policy, builtin, change)
+            values = dict(model.named_parameters())
+            assert same_everywhere(flat(model)), (policy, builtin, change)
+            assert torch.equal(values[kept], old[kept]), (policy, builtin, change, kept)
+            assert not torch.equal(values["a.weight"], old["a.weight"])
+        model, found = partly(policy, builtin, use_and_ask)
+        assert all(none and kind is torch.nn.Parameter for _, none, kind in found), (policy, builtin, found)
+
+
+def test_closing_a_step_that_ranks_see_differently():
+    """Not ended by step(), with other parameters used on other ranks: the group goes on."""
+    for policy, builtin in [*HOW, ("dear-sharded", True)]:
+        model = Partly()
+        del model.never  # all that nobody uses comes first, and holds back the rest
+        opt = tutti.torch.DistributedOptimizer(sgd(model), model, policy=policy, builtin=builtin, find_unused_parameters=True)
+        model(torch.ones(BATCH, 6), ME == 0).sum().backward()
+        opt.close()
+        dist.all_reduce(torch.ones(3))
+
+
+def test_closed():
+    """A closed optimizer says so; its model and the wrapped optimizer go on."""
+    model = Net()
+    inner = sgd(model)
+    opt = tutti.torch.DistributedOptimizer(inner, model)
+    opt.close()
+    opt.zero_grad()
+    loss_on([0])(model, 0).backward()
+    case.raises(RuntimeError, opt.step, "is closed")
+    case.raises(RuntimeError, opt.synchronize, "is closed")
+    case.raises(RuntimeError, lambda: opt.load_state_dict(inner.state_dict()), "is closed")
+    inner.step()
+
+
 # ---- order of calls ----
 
 

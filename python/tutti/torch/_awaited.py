@@ -3,6 +3,9 @@
     await_on(tensor, wait)      from now on the first use of `tensor` calls wait(), which ends with
     arrived(tensor)             it is an ordinary tensor again
 
+A parameter's wait may have a method grad(), which is called by whoever asks for p.grad or sets it: where other ranks decide whether it is
+None. If only that is on its way, wait() does nothing and everything else goes on with the parameter as it is.
+
 The tensor stays the same object: only its class changes, to one whose __torch_function__ calls wait() before anything looks at elements.
 So gradients that are being averaged, parameters that are being updated and buffers that are being broadcast can be handed to any Python
 code. Code in C++ that was given such a tensor before (a scripted module) does not wait: hooks wait for it.
@@ -34,6 +37,7 @@ def _quiet() -> set:
 
 
 _QUIET = _quiet()
+_GRAD = {getattr(torch.Tensor.grad, access) for access in ("__get__", "__set__", "__delete__")}
 
 
 def _inside(x: Any) -> Iterator[Any]:
@@ -57,21 +61,25 @@ class Awaited:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in _QUIET:
+            find_grad = getattr(getattr(args[0], "_tutti_wait", None), "grad", None) if func in _GRAD else None
+            if find_grad is not None:
+                find_grad()
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
         if func is torch.Tensor.zero_ and _zeroed_later(args[0]):
             return args[0]
         for x in [*_inside(args), *_inside(kwargs)]:
             wait_for(x)
-        return func(*args, **kwargs)
+        if not any(isinstance(x, Awaited) for x in [*_inside(args), *_inside(kwargs)]):
+            return func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            return func(*args, **kwargs)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        wait_for(self)
-        return copy.deepcopy(self, memo)
+        return copy.deepcopy(_plain(self), memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        wait_for(self)
-        return self.__reduce_ex__(protocol)
+        return _plain(self).__reduce_ex__(protocol)
 
 
 _classes: Dict[type, type] = {}
@@ -95,10 +103,18 @@ def arrived(tensor: Any) -> None:
 
 
 def wait_for(tensor: Any) -> None:
-    """Returns when the tensor has arrived."""
+    """Returns when the tensor's value has come."""
     if isinstance(tensor, Awaited):
         tensor._tutti_wait()
-        assert not isinstance(tensor, Awaited), "wait() ends with arrived()"
+
+
+def _plain(tensor: Any) -> Any:
+    """The tensor, or a parameter like it, as an ordinary one; for copies."""
+    wait_for(tensor)
+    if not is_awaited(tensor):
+        return tensor
+    with torch._C.DisableTorchFunction():
+        return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
 
 
 def is_awaited(tensor: Any) -> bool:

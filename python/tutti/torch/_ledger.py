@@ -9,10 +9,11 @@ exits, 30 s at most. A rank that leaves with an exception aborts, so that the ot
 """
 
 import atexit
+import contextlib
 import threading
 from typing import Any, Callable, Dict, List, Optional
 
-from .. import RawCommunicator, _exit
+from .. import Error, RawCommunicator, _exit
 
 UNCLAIMED = 768  # works that nobody has waited for; the library runs 1024 at a time
 EXIT_WAIT = 30.0
@@ -83,10 +84,9 @@ class Closer:
         return next((c.parts for c in cls._all if c.ledger is group._ledger), [])
 
     def _close(self) -> None:
-        self.ledger.drain()
-        for close in list(self.parts):
-            close()
-        self.comm.close()
+        for close in (self.ledger.drain, *self.parts, self.comm.close):
+            with contextlib.suppress(Error):  # whoever used what failed was told
+                close()
         if self in Closer._all:
             Closer._all.remove(self)
 

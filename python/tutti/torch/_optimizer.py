@@ -171,13 +171,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._check_places()
-        if self.clip_norm and not self.builtin:
-            self.synchronize()
-            params = [s.param for s in self._slots if s.param.grad is not None]
-            self._norm = float(torch.nn.utils.clip_grad_norm_(params, self.clip_norm)) if params else 0.0
-        self._steps.step()
-        self._buffers.share()
+        with self._steps.lock:
+            self._steps.check_open()
+            self._check_places()
+            if self.clip_norm and not self.builtin:
+                self.synchronize()
+                params = [s.param for s in self._slots if s.param.grad is not None]
+                self._norm = float(torch.nn.utils.clip_grad_norm_(params, self.clip_norm)) if params else 0.0
+            self._steps.step()
+            self._buffers.share()
         return loss
 
     def _check_places(self) -> None:
@@ -196,7 +198,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def synchronize(self) -> None:
         """Makes every p.grad the average over all ranks, now, between backward() and step(). Looking at any p.grad does the same."""
-        self._steps.average()
+        with self._steps.lock:
+            self._steps.check_open()
+            self._steps.average()
 
     def flush(self) -> None:
         """Finishes every update that is on its way. Using a parameter in Python does the same for that parameter."""
@@ -205,6 +209,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def reload(self) -> None:
         """f16 and bf16 parameters were changed by hand, on all ranks alike: the f32 copies that the library updates are taken anew."""
+        self._steps.check_open()
         self.flush()
         if self.builtin and self._steps.phase != OPEN:
             self._trainer.reload()
@@ -225,7 +230,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = _SET_TO_NONE) -> None:
         """As torch's. Gradients that no step() has used are dropped."""
-        self._steps.zero_grad(set_to_none)
+        with self._steps.lock:
+            self._steps.zero_grad(set_to_none)
         for p in self._strangers:
             if p.grad is not None and set_to_none:
                 p.grad = None
@@ -234,6 +240,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> Dict[str, Any]:  # type: ignore[override]
         """In torch's form, with every update done; complete on every rank. With dear-sharded all ranks call it together."""
+        if self._trainer._handle is None:
+            return self.inner.state_dict()
         if self.builtin:
             if self._steps.phase == OPEN:
                 self.synchronize()
@@ -247,6 +255,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """From this one's state_dict, or that of a torch optimizer of the same kind. The same on all ranks."""
+        self._steps.check_open()
         if self.builtin and self._steps.phase == OPEN:
             self.synchronize()
         self.flush()
@@ -262,14 +271,16 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def close(self, keep_state: bool = True) -> None:
         """Finishes and gives everything back: the model and the wrapped optimizer are ordinary ones again, which go on where this one was
         (without keep_state the optimizer begins anew). All ranks together."""
-        if self._trainer._own is None:
-            return
-        try:
-            self.flush()
-            if self.builtin and keep_state and self._steps.phase != OPEN:
-                _builtin.export(self._trainer, self._slots, self.inner)
-        finally:
-            self._end()
+        with self._steps.lock:
+            if self._trainer._own is None:
+                return
+            try:
+                self._steps.drop()
+                self.flush()
+                if self.builtin and keep_state and self._steps.phase != OPEN:
+                    _builtin.export(self._trainer, self._slots, self.inner)
+            finally:
+                self._end()
 
     def _end(self) -> None:
         for h in self._handles:

@@ -10,6 +10,7 @@ hooks on the weight, when they are being accumulated, when the module is used mo
 too (a penalty on the weight): the first step goes torch's way, to see whether what autograd accumulates is this layer's alone. If that
 changes later it is an error."""
 
+import contextlib
 import functools
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
@@ -73,20 +74,25 @@ class Pipe(Forward):
         rows = x.reshape(-1, self.weight.shape[1])
         whole = x.new_empty(*x.shape[:-1], self.weight.shape[0])  # not a view: what follows may write into it
         y = whole.view(-1, self.weight.shape[0])
-        weight = self._rows if self.slot.pending else self.weight
-        for part, a, b in self.blocks:
-            if self.slot.pending:
-                owner.trainer.wait_part(self.slot.index, part)
-            torch.mm(rows, weight[a:b].t(), out=y[:, a:b])
-        owner.before_forward(self.slots)
+        with owner.lock:
+            owner.check_open()
+            weight = self._rows if self.slot.pending else self.weight
+            for part, a, b in self.blocks:
+                if self.slot.pending:
+                    owner.trainer.wait_part(self.slot.index, part)
+                torch.mm(rows, weight[a:b].t(), out=y[:, a:b])
+            owner.before_forward(self.slots)
         return whole if self.bias is None else whole.add_(self.bias)
 
     def _gradients(self, step: int, given: torch.Tensor, rows: torch.Tensor) -> Pair:
         """Into their places; or returned, to be accumulated in torch's way. `step`: that of the forward pass."""
-        may = self._may(step)
-        if may and self._alone:
-            self._hand_over(given, rows)
-            return None, None
+        owner = self._owner()
+        lock: Any = owner.lock if owner is not None else contextlib.nullcontext()
+        with lock:
+            may = self._may(step)
+            if may and self._alone:
+                self._hand_over(given, rows)
+                return None, None
         of_weight, of_bias = given.t().mm(rows), None if self.bias is None else given.sum(0)
         if may and self._alone is None:
             self._samples = {s.index: g.clone() for s, g in zip(self.slots, (of_weight, of_bias)) if g is not None}

@@ -28,7 +28,7 @@ class Slot:
         self.seen = False  # its owner's forward was called
         self.zero = False  # zero_grad(set_to_none=False) came while the update was on its way
         self.owed = False  # a stand-in that was zeroed: None counts as zeros
-        self.unknown = False  # p.grad stands for what other ranks may have given
+        self.unknown = False  # p.grad is None unless other ranks have given something: whoever asks for it finds out
         self.node: Any = None  # autograd's, which accumulates p.grad
         self._version_of_zeros = -1
         self._mine: Optional[weakref.ref] = None
@@ -39,13 +39,33 @@ class Slot:
         self.place = Place(address, self.param.shape, dtype)
         self.view = self.place.tensor()
 
+    @property
+    def grad(self) -> Any:
+        """p.grad as it is, without finding out."""
+        if not self.unknown:
+            return self.param.grad
+        with torch._C.DisableTorchFunction():
+            return self.param.grad
+
+    def ask(self, wait: Any) -> None:
+        """This rank has no gradient, others may: p.grad is what wait.grad() finds."""
+        self.let_go()
+        self.unknown = True
+        await_on(self.param, wait)
+
+    def forget(self) -> None:
+        """Nobody needs to find out any more."""
+        if self.unknown and not self.pending:
+            arrived(self.param)
+        self.unknown = False
+
     def mine(self) -> Any:
         """The tensor that was put at p.grad last; None when it is gone."""
         return self._mine() if self._mine is not None else None
 
     def shows_mine(self) -> bool:
         """Is p.grad what was put there?"""
-        grad = self.param.grad
+        grad = self.grad
         return grad is not None and grad is self.mine()
 
     def is_here(self, grad: Any) -> bool:
@@ -65,19 +85,22 @@ class Slot:
 
     def open(self, used: bool = True) -> None:
         """The average has come: p.grad is an ordinary tensor; None when nobody used the parameter."""
+        if self.unknown:
+            self.forget()
+            if used and self.param.grad is None:
+                self.show(None)
         grad = self.mine()
         if grad is None:
             return
         arrived(grad)
         self.place.watch()
-        self.unknown = False
         if not used and self.param.grad is grad:
             self.param.grad = None
 
     def let_go(self) -> None:
         """The bucket's memory is about to be written: what the caller still has of it becomes the caller's own."""
         grad = self.mine()
-        if grad is not None and self.param.grad is grad and self.is_here(grad):
+        if grad is not None and self.grad is grad and self.is_here(grad):
             return
         if not self.stand_in:
             self.place.move_out()

@@ -55,18 +55,40 @@ class _Wait:
 
     def _find(self) -> "Steps":
         steps = self._steps()
-        if steps is None or steps.trainer._handle is None:
-            raise RuntimeError("tutti: the DistributedOptimizer that this tensor waits for is closed, or gone: keep it as long as the model")
+        if steps is None:
+            raise RuntimeError("tutti: the DistributedOptimizer that this tensor waits for is gone: keep it as long as the model")
         return steps
 
     def __call__(self) -> None:
         steps = self._find()
-        getattr(steps, self._call)(steps.slots[self._index])
+        with steps.lock:
+            steps.check_open()
+            getattr(steps, self._call)(steps.slots[self._index])
+
+    def grad(self) -> None:
+        """Somebody wants the p.grad of an awaited parameter."""
+        steps = self._find()
+        if steps.slots[self._index].unknown:
+            self()
 
     def zero(self) -> bool:
         """zero_() of an awaited tensor: may it happen later?"""
         steps = self._find()
         return self._call == "look" and steps.zero_later(steps.slots[self._index])
+
+
+class _Ask:
+    """What the parameter of an unknown gradient waits for: nothing, but whoever asks for p.grad finds out."""
+
+    def __init__(self, steps: "Steps") -> None:
+        self._steps = weakref.ref(steps)
+
+    def __call__(self) -> None:
+        pass
+
+    def grad(self) -> None:
+        """Somebody asks for p.grad, or sets it."""
+        call(self._steps, "find_out")
 
 
 class Steps:
@@ -82,7 +104,8 @@ class Steps:
         self.syncing = True
         self.count = 0  # steps
         self._discovering = True
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()  # a thread may train while another one ends the program
+        self._ask = _Ask(self)
         self._looks: Dict[int, _Wait] = {}
         self._waits: Dict[int, _Wait] = {}
 
@@ -91,6 +114,11 @@ class Steps:
         self.slots = slots
         self._looks = {s.index: _Wait(self, "look", s.index) for s in slots}
         self._waits = {s.index: _Wait(self, "wait", s.index) for s in slots}
+
+    def check_open(self) -> None:
+        """Raises when the optimizer was closed, or the group that it is on."""
+        if self.trainer._handle is None:
+            raise RuntimeError("tutti: the DistributedOptimizer is closed (by close(), destroy_process_group() or the program's end): make it anew")
 
     # ---- forward ----
 
@@ -105,9 +133,7 @@ class Steps:
 
     def before_accumulation(self, s: Slot) -> None:
         """Autograd is about to add to p.grad."""
-        if s.unknown:
-            s.unknown = False
-            s.param.grad = None if s.shows_mine() else s.param.grad
+        s.forget()
         if self.phase == OPEN and s.handed and not s.piped and accumulates(s.node):
             self.again(s)
         if is_awaited(s.param.grad) and accumulates(s.node):
@@ -163,11 +189,13 @@ class Steps:
             )
 
     def _after_backward(self) -> None:
-        """What this rank did not use others may have used: p.grad will be their average."""
+        """What this rank did not use others may have used: p.grad will be the average with what it was, or theirs."""
+        if self.phase != OPEN:
+            return
+        self._hand_over()
         for s in self.slots:
-            if not s.handed and s.param.grad is None:
-                s.unknown = True
-                s.show(self._looks[s.index])
+            if not s.handed:
+                s.ask(self._ask)
 
     def _give(self, s: Slot) -> None:
         """p.grad becomes the library's."""
@@ -190,7 +218,7 @@ class Steps:
         if self.phase != OPEN:
             self._begin()
         for s in self.slots:
-            if s.handed or s.unknown or (s.param.grad is None and not s.owed):
+            if s.handed or s.unknown or (s.grad is None and not s.owed):
                 continue
             if is_awaited(s.param.grad):  # of an earlier step: nobody has zeroed it
                 wait_for(s.param.grad)
@@ -209,9 +237,10 @@ class Steps:
         if self.phase != OPEN:
             self._begin()
         for s in slots:
+            s.forget()
             s.param.grad = None
             s.let_go()
-            s.owed = s.zero = s.unknown = False
+            s.owed = s.zero = False
         return True
 
     def put(self, s: Slot, grad: torch.Tensor) -> None:
@@ -253,13 +282,18 @@ class Steps:
         """Somebody uses the p.grad that was put there."""
         if s.stand_in:
             raise RuntimeError(f"tutti: {s.name}: {self.refusal}")
-        if self.phase == OPEN and (s.handed or s.unknown):
+        if self.phase == OPEN and s.handed:
             self.average()
             return
         self.settle([s])
         if not is_awaited(s.mine()):
             return
         s.open(self.trainer.used(s.index))
+
+    def find_out(self) -> None:
+        """Somebody wants a p.grad that only other ranks can have given. Inside of a backward pass it is not there yet."""
+        if not in_backward(self.slots[0].node):
+            self.average()
 
     def wait(self, s: Slot) -> None:
         """Somebody uses the parameter."""
@@ -276,7 +310,7 @@ class Steps:
         self._average()
 
     def _average(self) -> None:
-        with self._lock:
+        with self.lock:
             self._hand_over()
             self.updates.average()
             self.phase = AVERAGED
@@ -286,7 +320,7 @@ class Steps:
 
     def _something(self) -> bool:
         """Is there anything to communicate? With find_unused_parameters others may have something."""
-        return self.phase == OPEN or self.unused or any(s.param.grad is not None or s.owed for s in self.slots)
+        return self.phase == OPEN or self.unused or any(s.grad is not None or s.owed for s in self.slots)
 
     # ---- step ----
 
@@ -322,7 +356,7 @@ class Steps:
     def _pend(self) -> None:
         self.phase = IDLE
         for s in self.slots:
-            s.pending, s.unknown = True, False
+            s.pending = True
             if self.deferred:
                 await_on(s.param, self._waits[s.index])
         if not self.deferred:
@@ -330,7 +364,7 @@ class Steps:
 
     def settle(self, slots: Sequence[Slot]) -> None:
         """Returns when these parameters are those of the last step."""
-        with self._lock:
+        with self.lock:
             waiting = [s for s in slots if s.pending]
             for s in waiting:
                 self.trainer.wait_param(s.index)
@@ -339,6 +373,8 @@ class Steps:
             if waiting:
                 self.updates.settled(waiting)
             for s in waiting:
+                if s.unknown:
+                    s.open(self.trainer.used(s.index))
                 if s.zero:
                     s.open(self.trainer.used(s.index))
                     s.clear()
@@ -357,8 +393,9 @@ class Steps:
             self._average()
         for s in self.slots:
             if set_to_none:
+                s.forget()
                 s.param.grad = None
-                s.zero = s.owed = s.unknown = False
+                s.zero = s.owed = False
             else:
                 self._zero(s)
 
@@ -387,9 +424,21 @@ class Steps:
 
     # ---- the end ----
 
+    def drop(self) -> None:
+        """No step() will end this one. Ranks may have used other parameters: it is communicated to its end, so that they close alike."""
+        if self.phase != OPEN or not self.unused:
+            return
+        self.phase = IDLE
+        if self.sharded:  # updates have begun
+            self.trainer.step()
+            self.trainer.flush()
+        else:
+            self.updates.average()
+
     def close(self) -> None:
         """Parameters and gradients are ordinary tensors with memory of their own."""
         for s in self.slots:
+            s.unknown = False
             arrived(s.param)
             grad = s.mine()
             if grad is not None and s.param.grad is grad:
@@ -400,5 +449,8 @@ class Steps:
 def call(ref: Any, name: str, *args: Any) -> None:
     """A method of what a weak reference refers to, if that is still in use."""
     steps = ref()
-    if steps is not None and steps.trainer._handle is not None:
-        getattr(steps, name)(*args)
+    if steps is None:
+        return
+    with steps.lock:
+        if steps.trainer._handle is not None:
+            getattr(steps, name)(*args)
