@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi check-optimum lint fuzz faults bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean
+.PHONY: all build demo check check-torch check-mpi check-optimum check-differential check-exit lint fuzz faults bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean
 
 all: build
 
@@ -39,6 +39,17 @@ COUNT ?= 400
 check-optimum: build
 	@tools/setup test
 	@PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 test/optimum/check.py $(BUILD)/tutti --seed $(SEED) --count $(COUNT)
+
+PYTHON ?= /usr/bin/python3
+PYTHON_HERE = PYTHONPATH=$(CURDIR)/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so
+check-differential: build
+	@tools/setup torch
+	@$(PYTHON_HERE) $(BUILD)/tutti run -n 2 --timeout 60s -- $(PYTHON) test/python/differential/compare.py --seed $(SEED) --count $(COUNT)
+
+EXIT ?= --all # names of endings, --policy P
+check-exit: build
+	@tools/setup torch
+	@$(PYTHON_HERE) $(PYTHON) test/python/exits.py $(EXIT)
 
 lint:
 	@tools/setup build test lint
