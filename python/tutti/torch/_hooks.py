@@ -41,7 +41,7 @@ class _BeforeModel:
 
     def __call__(self, *_: Any) -> None:
         steps = self._steps()
-        if steps is not None and steps.trainer._handle is not None:
+        if steps is not None and steps.trainer._own is not None:
             steps.before_forward(steps.hidden)
             self._buffers.before_forward(steps.syncing)
 

@@ -320,7 +320,7 @@ _owners: "weakref.WeakValueDictionary[int, Steps]" = weakref.WeakValueDictionary
 def _check_free(found: List[_model.Trained]) -> None:
     for x in found:
         steps = _owners.get(id(x.param))
-        if steps is not None and steps.trainer._handle is not None and any(s.param is x.param for s in steps.slots):
+        if steps is not None and steps.trainer._own is not None and any(s.param is x.param for s in steps.slots):
             raise ValueError(f"tutti: {x.name} is another DistributedOptimizer's: close() that one first")
 
 
@@ -352,7 +352,7 @@ def _leave(ref: Any, trainer: Trainer, slots: List[Slot]) -> Callable[[], None]:
         me = ref()
         if me is not None:
             me.close(keep_state=False)
-        for p in places if trainer._handle is not None else ():
+        for p in places if trainer._own is not None else ():
             p.move_out()
         trainer.close()
         memory.clear()

@@ -60,7 +60,7 @@ class Pipe(Forward):
     def __call__(self, input: Any) -> Any:
         module: Any = self._module()
         owner: Any = self._owner()
-        if owner is None or owner.trainer._handle is None:
+        if owner is None or owner.trainer._own is None:
             return type(module).forward(module, input)
         self.uses += torch.is_grad_enabled()
         if not self.usable(module, input):
@@ -106,7 +106,7 @@ class Pipe(Forward):
 
     def _may(self, step: int) -> bool:
         owner = self._owner()
-        if owner is None or owner.trainer._handle is None or not all(map(accumulates, self._nodes)):
+        if owner is None or owner.trainer._own is None or not all(map(accumulates, self._nodes)):
             return False
         hooks = any(len(s.param._backward_hooks) > 1 or getattr(s.param, "_post_accumulate_grad_hooks", None) for s in self.slots)  # 1: ours
         return owner.may_pipe(self.slots) and self.uses == 1 and step == owner.count and not hooks

@@ -452,5 +452,5 @@ def call(ref: Any, name: str, *args: Any) -> None:
     if steps is None:
         return
     with steps.lock:
-        if steps.trainer._handle is not None:
+        if steps.trainer._own is not None:
             getattr(steps, name)(*args)
