@@ -3,7 +3,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi check-optimum check-differential check-exit lint fuzz faults bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean
+.PHONY: all build demo check check-torch check-mpi check-optimum check-differential check-exit lint fuzz faults bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean uninstall
 
 all: build
 
@@ -122,7 +122,10 @@ soak:
 	@tools/soak
 
 install: build
-	cmake --install $(BUILD)
+	@tools/install $(BUILD) $(PREFIX)
+
+uninstall:
+	@tools/install --remove $(PREFIX)
 
 clean:
 	rm -rf build build-check build-asan build-tsan build-fuzz build-soak

@@ -1,6 +1,7 @@
-"""`pip install .`: the package with libtutti beside it. The library is TUTTI_LIBRARY when that is set, else it is built here with CMake
-(a C compiler, CMake and libsodium are needed; nothing is compiled against torch)."""
+"""`pip install .`: the package with libtutti and the tool beside it. Both come from the build folder of the library that TUTTI_LIBRARY names,
+or are built here with CMake (a C compiler, CMake and libsodium are needed; nothing is compiled against torch)."""
 
+import glob
 import os
 import shutil
 import subprocess
@@ -12,21 +13,39 @@ from setuptools.command.build_py import build_py
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def built_library(directory: str) -> str:
-    """Builds libtutti in `directory`; its path."""
-    subprocess.run(["cmake", "-S", HERE, "-B", directory, "-DCMAKE_BUILD_TYPE=Release", "-DTUTTI_TESTS=OFF"], check=True)
-    subprocess.run(["cmake", "--build", directory, "--target", "tutti", "-j", str(os.cpu_count() or 1)], check=True)
-    return os.path.join(directory, "libtutti.so")
+def run(*command: str) -> None:
+    """Runs it; what it lacks is said in one line."""
+    try:
+        subprocess.run(command, check=True)
+    except FileNotFoundError:
+        raise SystemExit(f"tutti is built with {command[0]}, which is not installed (Debian, Ubuntu: apt install gcc cmake make libsodium-dev)") from None
+    except subprocess.CalledProcessError:
+        raise SystemExit(f"{' '.join(command)} failed: the reason stands above (pip install -v shows all of it)") from None
+
+
+def built(directory: str) -> str:
+    """Builds libtutti and the tool in `directory`; that directory."""
+    run("cmake", "-S", HERE, "-B", directory, "-DCMAKE_BUILD_TYPE=Release", "-DTUTTI_TESTS=OFF")
+    run("cmake", "--build", directory, "--target", "tutti", "tutti_tool", "-j", str(os.cpu_count() or 1))
+    return directory
 
 
 class BuildWithLibrary(build_py):
-    """Puts the library into the package."""
+    """Puts library and tool into the package, as installed: no path of the build folder stays in them."""
 
     def run(self) -> None:
         super().run()
+        package = os.path.join(self.build_lib, "tutti")
+        library = os.environ.get("TUTTI_LIBRARY")
         with tempfile.TemporaryDirectory() as directory:
-            library = os.environ.get("TUTTI_LIBRARY") or built_library(directory)
-            shutil.copy(os.path.realpath(library), os.path.join(self.build_lib, "tutti", "libtutti.so.0"))
+            build = os.path.dirname(os.path.realpath(library)) if library else built(os.path.join(directory, "build"))
+            if not os.path.exists(os.path.join(build, "cmake_install.cmake")):
+                raise SystemExit(f"TUTTI_LIBRARY={library} is not in a folder where CMake built it")
+            installed = os.path.join(directory, "installed")
+            run("cmake", "--install", build, "--prefix", installed, "--component", "wheel")
+            (found,) = glob.glob(os.path.join(installed, "lib*", "**", "libtutti.so.0"), recursive=True)
+            shutil.copy(os.path.realpath(found), os.path.join(package, "libtutti.so.0"))
+            shutil.copy(os.path.join(installed, "bin", "tutti"), os.path.join(package, "tutti"))
 
 
 class PlatformDistribution(Distribution):

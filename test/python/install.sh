@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `pip install` into an empty directory; the package works from there with the library beside it. Usage: install.sh PYTHON
+# `pip install` into an empty directory; the package works from there with the library beside it, and so does the command. Usage: install.sh PYTHON
 set -eu
 python=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -24,3 +24,14 @@ with tutti.Communicator(rank=0, size=1) as comm:
     assert (comm.allreduce(np.ones(3)) == 1).all()
 print("installed", tutti.__version__, "and used beside", _lib.lib._name)
 PROGRAM
+export PYTHONPATH=$work/site
+tool() { env -u LD_LIBRARY_PATH "$work/site/bin/tutti" "$@"; }
+tool topo ring:5 | grep -Eq 'ranks +5' || { echo "FAILED: the command tutti does not describe a ring"; exit 1; }
+tool verify --topo ring:5 --algo bucket --size 1K 2>err && { echo "FAILED: the exit status of tutti is lost"; exit 1; }
+[ "$(tool run -n 2 -- "$python" -c 'import tutti; c = tutti.RawCommunicator(); print("two")' | grep -c two)" = 2 ] || { echo "FAILED: tutti run"; exit 1; }
+case $(env -u LD_LIBRARY_PATH ldd "$work/site/tutti/tutti") in
+*"libtutti.so.0 => $work/site/tutti/"*) ;;
+*) echo "FAILED: the tool does not use the library beside it"; exit 1 ;;
+esac
+grep -q '^Requires-Dist: numpy' "$work"/site/tutti-*.dist-info/METADATA || { echo "FAILED: NumPy is not declared"; exit 1; }
+echo "the command works"
