@@ -71,6 +71,9 @@ struct cli_problem {
 /* 0, or the exit code after the complaint was printed. --size is needed unless the collective is a barrier. */
 int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret);
 int cli_get_problem(const struct cli_args *a, struct cli_problem *ret);
+int cli_get_choice(const struct cli_args *a, struct cli_problem *ret); /* all of it but the size */
+/* "MIN..MAX", two sizes of at least 1 byte, as the option's value. */
+int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min, uint64_t *ret_max);
 /* Elements of a vector of `bytes`; complains when they are not whole. */
 int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, uint64_t *ret);
 
@@ -106,6 +109,6 @@ void cli_limit_memory(void);
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 
-extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_sim, cli_run, cli_bench, cli_lab,
-    cli_doctor, cli_repro, cli_train_sim, cli_replay, cli_probe;
+extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_compare, cli_sim, cli_run, cli_bench,
+    cli_lab, cli_doctor, cli_repro, cli_train_sim, cli_replay, cli_probe;
 #endif

@@ -138,17 +138,11 @@ static int get_envelope(const struct cli_args *a, const struct tutti_topo *t, co
     const char *text = cli_value(a, "envelope");
     if (!text)
         return 0;
-    const char *dots = strstr(text, "..");
-    char low[64];
     uint64_t min = 0, max = 0;
     struct tutti_error err = {0};
-    if (!dots || (size_t)(dots - text) >= sizeof low)
-        return cli_bad(a, "--envelope %s: MIN..MAX is needed, e.g. 1K..256M", text);
-    snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
-    if (tutti_parse_size(low, &min, &err) || tutti_parse_size(dots + 2, &max, &err))
-        return cli_bad(a, "--envelope %s: %s", text, err.text);
-    if (min == 0 || min > max)
-        return cli_bad(a, "--envelope %s: MIN must be at least 1 and not above MAX", text);
+    int code = cli_get_range(a, "envelope", text, &min, &max);
+    if (code)
+        return code;
     return tutti_plan_envelope(t, o, min, max, ret, ret_n, &err) ? cli_fail(a, &err) : 0;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct repro_experiment experiments[] = {
@@ -17,7 +18,7 @@ static const struct repro_experiment experiments[] = {
 enum { NEXPERIMENTS = sizeof experiments / sizeof experiments[0] };
 
 static const struct cli_option own[] = {{"quick", 0, NULL, "fewer sizes; what must hold is checked all the same"},
-                                        {"svg", 0, "DIR", "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg"},
+                                        {"svg", 0, "DIR", "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg (DIR is made)"},
                                         {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
@@ -58,7 +59,9 @@ static int run(const struct cli_args *a)
     const char *dir = cli_value(a, "svg");
     if (a->nwords == 0)
         return list(a);
-    if (dir && access(dir, W_OK))
+    if (dir && mkdir(dir, 0777) && errno != EEXIST)
+        return cli_bad(a, "cannot make the folder %.200s: %s", dir, strerror(errno));
+    if (dir && access(dir, W_OK | X_OK))
         return cli_bad(a, "cannot write in %.200s: %s", dir, strerror(errno));
     for (size_t i = 0; i < NEXPERIMENTS; i++) {
         if (strcmp(experiments[i].name, a->words[0]))

@@ -103,23 +103,45 @@ static bool is_rooted(tutti_coll c)
 static int get_numbers(const struct cli_args *a, struct cli_problem *p)
 {
     struct tutti_error err;
-    const char *size = cli_value(a, "size"), *root = cli_value(a, "root"), *budget = cli_value(a, "budget");
+    const char *root = cli_value(a, "root"), *budget = cli_value(a, "budget");
     uint64_t n = 0;
     if (root && !is_rooted(p->o.coll))
         return cli_bad(a, "--root: %s has no root", tutti_coll_name(p->o.coll));
-    if (!size && p->o.coll != TUTTI_BARRIER)
-        return cli_bad(a, "--size is needed, e.g. --size 64M");
-    if (size && tutti_parse_size(size, &p->bytes, &err))
-        return cli_bad(a, "--size: %s", err.text);
-    if (p->o.coll == TUTTI_BARRIER && p->bytes)
-        return cli_bad(a, "a barrier moves no data: leave --size out");
     if (root && tutti_parse_u64(root, 0, UINT32_MAX, &n, &err))
         return cli_bad(a, "--root: %s", err.text);
     p->o.root = (uint32_t)n;
     if (budget && tutti_parse_time(budget, &n, &err))
         return cli_bad(a, "--budget: %s", err.text);
     p->o.budget_ms = budget ? (n + 999999999) / 1000000000 : 0;
+    return 0;
+}
+
+static int get_size(const struct cli_args *a, struct cli_problem *p)
+{
+    struct tutti_error err;
+    const char *size = cli_value(a, "size");
+    if (!size && p->o.coll != TUTTI_BARRIER)
+        return cli_bad(a, "--size is needed, e.g. --size 64M");
+    if (size && tutti_parse_size(size, &p->bytes, &err))
+        return cli_bad(a, "--size: %s", err.text);
+    if (p->o.coll == TUTTI_BARRIER && p->bytes)
+        return cli_bad(a, "a barrier moves no data: leave --size out");
     return cli_get_count(a, p->bytes, p->o.dtype, &p->o.count);
+}
+
+int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min, uint64_t *ret_max)
+{
+    const char *dots = strstr(text, "..");
+    char low[64];
+    struct tutti_error err = {0};
+    if (!dots || (size_t)(dots - text) >= sizeof low)
+        return cli_bad(a, "--%s %s: MIN..MAX is needed, e.g. 1K..256M", option, text);
+    snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
+    if (tutti_parse_size(low, ret_min, &err) || tutti_parse_size(dots + 2, ret_max, &err))
+        return cli_bad(a, "--%s %s: %s", option, text, err.text);
+    if (*ret_min == 0 || *ret_min > *ret_max)
+        return cli_bad(a, "--%s %s: MIN must be at least 1 and not above MAX", option, text);
+    return 0;
 }
 
 /* --reproducible, or the variable. */
@@ -132,7 +154,7 @@ static int get_reproducible(const struct cli_args *a, bool *ret)
     return 0;
 }
 
-int cli_get_problem(const struct cli_args *a, struct cli_problem *ret)
+int cli_get_choice(const struct cli_args *a, struct cli_problem *ret)
 {
     *ret = (struct cli_problem){.o = {.size = sizeof(struct tutti_plan_options)}};
     int code = get_names(a, &ret->o);
@@ -150,6 +172,12 @@ int cli_get_problem(const struct cli_args *a, struct cli_problem *ret)
         ret->o.algo = cli_environment("TUTTI_ALGO");
     ret->o.options = ret->options[0] ? ret->options : NULL;
     return 0;
+}
+
+int cli_get_problem(const struct cli_args *a, struct cli_problem *ret)
+{
+    int code = cli_get_choice(a, ret);
+    return code ? code : get_size(a, ret);
 }
 
 void cli_say_skipped(const struct tutti_plan *p, uint64_t budget_ms)

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_command *const commands[] = {&cli_topo,    &cli_algos,  &cli_plan,  &cli_verify,    &cli_bound,
-                                                     &cli_explain, &cli_sim,    &cli_run,   &cli_bench,     &cli_probe,
-                                                     &cli_lab,     &cli_doctor, &cli_repro, &cli_train_sim, &cli_replay};
+static const struct cli_command *const commands[] = {&cli_topo,    &cli_algos, &cli_plan,      &cli_verify, &cli_bound, &cli_explain,
+                                                     &cli_compare, &cli_sim,   &cli_run,       &cli_bench,  &cli_probe, &cli_lab,
+                                                     &cli_doctor,  &cli_repro, &cli_train_sim, &cli_replay};
 
 const struct cli_command *const *cli_commands(size_t *ret_n)
 {

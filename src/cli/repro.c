@@ -2,12 +2,14 @@
  *
  * JSON: {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]}, "checks": [{"ok", "text"}..]}. */
 #include "cli/repro.h"
-#include <assert.h>
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/plot.h"
 
 enum cell_kind { TEXT, REAL, COUNT };
 
@@ -167,10 +169,7 @@ void repro_real(struct repro_report *r, double value)
     if (!c)
         return;
     c->real = value;
-    if (isfinite(value))
-        snprintf(c->text, sizeof c->text, "%.4g", value);
-    else
-        snprintf(c->text, sizeof c->text, "-");
+    cli_format_number(value, c->text, sizeof c->text);
 }
 
 void repro_count(struct repro_report *r, uint64_t value)
@@ -342,19 +341,46 @@ static void print_json(const struct repro_report *r, bool ok)
 
 /* ---- pictures ---- */
 
+/* What a column's name says about its unit: the axis, and what its values are multiplied by. */
+static struct cli_plot_axis axis_of(const char *column, double *ret_scale)
+{
+    static const struct {
+        const char *end, *label;
+        enum cli_plot_unit unit;
+        double scale;
+    } units[] = {{"bytes", "size of the vector", CLI_PLOT_BYTES, 1},
+                 {"_mib", "size", CLI_PLOT_BYTES, 1 << 20},
+                 {"_us", "time", CLI_PLOT_US, 1},
+                 {"_ms", "time", CLI_PLOT_US, 1000}};
+    size_t n = strlen(column);
+    *ret_scale = 1;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        size_t k = strlen(units[i].end);
+        if (n < k || strcmp(column + n - k, units[i].end))
+            continue;
+        *ret_scale = units[i].scale;
+        return (struct cli_plot_axis){units[i].label, units[i].unit, NULL};
+    }
+    return (struct cli_plot_axis){column, CLI_PLOT_NUMBER, NULL};
+}
+
 static bool draw_table(const struct table *t, FILE *out)
 {
     size_t rows = t->ncolumns ? t->ncells / t->ncolumns : 0;
+    double sx, sy, *xy = calloc(2 * rows + 1, sizeof *xy);
     const char **line = calloc(rows + 1, sizeof *line);
-    double *xy = calloc(2 * rows + 1, sizeof *xy);
+    struct cli_plot p = {
+        .title = t->title, .x = axis_of(t->column[t->x], &sx), .y = axis_of(t->column[t->y], &sy), .n = rows, .line = line};
     bool ok = line && xy;
     for (size_t i = 0; ok && i < rows; i++) {
         line[i] = t->cells[i * t->ncolumns + t->line].text;
-        xy[i] = t->cells[i * t->ncolumns + t->x].real;
-        xy[rows + i] = t->cells[i * t->ncolumns + t->y].real;
+        xy[i] = t->cells[i * t->ncolumns + t->x].real * sx;
+        xy[rows + i] = t->cells[i * t->ncolumns + t->y].real * sy;
     }
+    p.x.v = xy;
+    p.y.v = ok ? xy + rows : NULL;
     if (ok)
-        repro_draw(out, &(struct repro_points){t->title, t->column[t->x], t->column[t->y], rows, line, xy, xy + rows});
+        cli_plot_draw(out, &p);
     free(line);
     free(xy);
     return ok;

@@ -59,15 +59,6 @@ struct repro_report *repro_open(const char *name, bool quick); /* NULL: no memor
 /* Prints; the exit code. */
 int repro_close(struct repro_report *r, const struct cli_args *a);
 
-/* repro_plot.c: the picture of a table, given its cells as texts. */
-struct repro_points {
-    const char *title, *x, *y;
-    size_t n;
-    const char *const *line;
-    const double *xs, *ys; /* only positive ones are drawn */
-};
-void repro_draw(FILE *out, const struct repro_points *p);
-
 void repro_dear(struct repro_report *r);
 void repro_dln(struct repro_report *r);
 void repro_hybrid(struct repro_report *r);

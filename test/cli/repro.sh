@@ -8,11 +8,15 @@ runs 0 repro --json
 json '"dln" in [e["name"] for e in d]'
 runs 2 repro dnl
 complains 'no experiment .dnl.; did you mean dln'
-runs 2 repro dln --svg no-such-directory --quick
-complains 'cannot write in no-such-directory'
+touch file
+runs 2 repro dln --svg file --quick
+complains 'cannot write in file'
+runs 2 repro dln --svg no-such/directory --quick
+complains 'cannot make the folder no-such/directory'
 
-runs 0 repro dln --quick --json --svg .
-grep -q '<svg' dln-sizes.svg || bad 'no picture'
+runs 0 repro dln --quick --json --svg pictures
+grep -q '<svg' pictures/dln-sizes.svg || bad 'no picture'
+grep -q '>64 MiB<' pictures/dln-sizes.svg && grep -q '>10 ms<' pictures/dln-sizes.svg || bad "axes without units: $(grep -o 'middle\">[^<]*' pictures/dln-sizes.svg)"
 json 'd["experiment"] == "dln" and d["ok"] is True and len(d["checks"]) == 8 and all(c["ok"] for c in d["checks"])'
 json 'any("working definitions" in n.lower() for n in d["notes"])'
 json 'all(r["max_link_contention"] == 1 and abs(r["time_us"] / r["closed_form_us"] - 1) < 1e-6 and r["gain"] >= 1.9 for r in d["tables"]["full"])'
