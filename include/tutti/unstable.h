@@ -79,6 +79,20 @@ char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, cha
 char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap);
 /* Directed links that a text names: "rank 3-switch 0" (both ways), "rank 3 -> switch 0", or the number of a cable (both ways). free(3). */
 tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret, size_t *ret_n, struct tutti_error *err);
+/* The rank that a text names: its number, "rank N", or the name it was given. */
+tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret, struct tutti_error *err);
+/* What ifs about ranks and links, of simulations and of networks. */
+struct tutti_sim_slow {
+    uint32_t rank;
+    double factor; /* its host overhead, its reductions and its ports are this much slower */
+};
+struct tutti_sim_degrade {
+    uint32_t link; /* directed */
+    double factor; /* its bandwidth is divided by this; INFINITY (networks only): the cable is down */
+};
+/* The network as it would be then; a slow rank's links are slower, its overhead and reductions stay. TUTTI_ERR_RANGE: ranks are cut off. */
+tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti_sim_slow *slow, size_t nslow,
+                               const struct tutti_sim_degrade *degrade, size_t ndegrade, struct tutti_topo **ret, struct tutti_error *err);
 
 /* ---- bounds ---- */
 struct tutti_bound_info {
@@ -166,14 +180,6 @@ tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedul
                                             struct tutti_verdict *ret, struct tutti_error *err);
 
 /* ---- simulation event by event: levels "flow" and "packet" ("step" is tutti_schedule_simulate) ---- */
-struct tutti_sim_slow {
-    uint32_t rank;
-    double factor; /* its host overhead, its reductions and its ports are this much slower */
-};
-struct tutti_sim_degrade {
-    uint32_t link; /* directed */
-    double factor; /* its bandwidth is divided by this */
-};
 /* Zero means the default everywhere. */
 struct tutti_sim_options {
     bool packet;       /* level packet, otherwise flow */
@@ -392,7 +398,7 @@ struct tutti_comm_explained {
     uint32_t segments;
     uint64_t message, read, write, box;
     double predicted_us, bound_us;
-    double own_us; /* predicted_us when all buffers are memory of tutti_mem_alloc */
+    double own_us;      /* predicted_us when all buffers are memory of tutti_mem_alloc */
     const char *origin; /* what decided: "planner", "named", "tuning" or "plan" (a file of the user) */
 };
 tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,

@@ -240,3 +240,45 @@ tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *te
     *ret_n = links.len;
     return TUTTI_OK;
 }
+
+tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret, struct tutti_error *err)
+{
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    tutti_status st = t ? api_given(err, "text", text, "ret", ret) : TUTTI_ERR_ARG;
+    return st ? st : tt_topo_find_rank(t->t, text, ret, err);
+}
+
+/* Every link of the rank, both ways. */
+static bool add_rank(const struct tt_topo *t, const struct tutti_sim_slow *slow, struct tt_vec *changes)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < t->nlinks && ok; i++)
+        if (t->links[i].a == slow->rank || t->links[i].b == slow->rank) {
+            const struct tt_topo_change both[2] = {{2 * i, slow->factor}, {2 * i + 1, slow->factor}};
+            ok = tt_vec_push(changes, both, t->links[i].half ? 1 : 2) != NULL;
+        }
+    return ok;
+}
+
+tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti_sim_slow *slow, size_t nslow,
+                               const struct tutti_sim_degrade *degrade, size_t ndegrade, struct tutti_topo **ret, struct tutti_error *err)
+{
+    const struct api_topo *t = api_find(TOPO, topo, err);
+    struct tt_vec changes = {.elem = sizeof(struct tt_topo_change)};
+    struct tt_topo *changed = NULL;
+    tutti_status st = t ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
+    if (!st && nslow)
+        st = api_given(err, "slow", slow);
+    if (!st && ndegrade)
+        st = api_given(err, "degrade", degrade);
+    if (st)
+        return st;
+    bool ok = true;
+    for (size_t i = 0; i < nslow && ok; i++)
+        ok = add_rank(t->t, &slow[i], &changes);
+    for (size_t i = 0; i < ndegrade && ok; i++)
+        ok = tt_vec_push(&changes, &(struct tt_topo_change){degrade[i].link, degrade[i].factor}, 1) != NULL;
+    st = ok ? tt_topo_change(t->t, changes.data, changes.len, &changed, err) : tt_fail_memory(err, "changes");
+    tt_vec_free(&changes);
+    return st ? st : api_topo_wrap(changed, true, ret, err);
+}

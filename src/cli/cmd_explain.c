@@ -1,14 +1,59 @@
 /* tutti explain: every candidate with its predicted time, its ratio to the bound, or the reason why it was refused. */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/whatif.h"
+
 static const struct cli_option own[] = {{"envelope", 0, "MIN..MAX", "also the winners for sizes MIN to MAX, by factors of two"},
                                         {"option", 'O', "K=V", "segments=K for all candidates"},
                                         {0}};
-static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_choice_options, own, cli_json_options, NULL};
+static const struct cli_option *const options[] = {
+    cli_topo_options, cli_problem_options, cli_choice_options, own, cli_whatif_options, cli_json_options, NULL};
+
+/* What is explained, and what it is compared with when a what-if was asked. */
+struct explained {
+    const struct tutti_plan *p;
+    const struct tutti_plan *before; /* of the network as described; NULL: no what-if */
+    uint64_t budget_ms;
+    struct tutti_envelope_piece *envelope;
+    size_t npieces;
+};
+
+/* What the winner of the network as described takes after the change; not a number when it is refused there or was not priced. */
+static double stay_us(const struct explained *x)
+{
+    struct tutti_candidate c;
+    for (size_t i = 0; !tutti_plan_explain(x->p, i, &c, NULL); i++)
+        if (!strcmp(c.algo, tutti_plan_algo(x->before)))
+            return c.refused || c.skipped ? (double)NAN : c.predicted_us;
+    return (double)NAN;
+}
+
+static void json_before(struct tutti_json *j, const struct explained *x)
+{
+    tutti_json_object(j, "as_described");
+    tutti_json_string(j, "winner", tutti_plan_algo(x->before));
+    tutti_json_real(j, "predicted_us", tutti_plan_predicted_us(x->before));
+    tutti_json_real(j, "bound_us", tutti_plan_bound_us(x->before));
+    tutti_json_real(j, "winner_after_us", stay_us(x));
+    tutti_json_end(j);
+}
+
+static void print_before(const struct explained *x)
+{
+    char a[64], b[64];
+    double was = tutti_plan_predicted_us(x->before), is = tutti_plan_predicted_us(x->p), stay = stay_us(x);
+    printf("without the what-if: %s, predicted %s", tutti_plan_algo(x->before), tutti_format_us(was, a, sizeof a));
+    if (was > 0)
+        printf("; with it %.3f times as long", is / was);
+    if (strcmp(tutti_plan_algo(x->before), tutti_plan_algo(x->p)) && isfinite(stay))
+        printf("; staying with %s would take %s", tutti_plan_algo(x->before), tutti_format_us(stay, b, sizeof b));
+    printf("\n");
+}
 
 static void json_candidates(struct tutti_json *j, const struct tutti_plan *p)
 {
@@ -50,11 +95,11 @@ static void json_envelope(struct tutti_json *j, const struct tutti_envelope_piec
     tutti_json_end(j);
 }
 
-static void print_json(const struct tutti_plan *p, const struct tutti_envelope_piece *e, size_t n)
+static void print_json(const struct explained *x)
 {
     struct tutti_plan_info i;
     struct tutti_json *j = tutti_json_open(stdout);
-    tutti_plan_info(p, NULL, &i);
+    tutti_plan_info(x->p, NULL, &i);
     tutti_json_object(j, NULL);
     tutti_json_string(j, "winner", i.algo);
     tutti_json_real(j, "predicted_us", i.predicted_us);
@@ -62,9 +107,11 @@ static void print_json(const struct tutti_plan *p, const struct tutti_envelope_p
     tutti_json_string(j, "bound_kind", i.bound_kind);
     tutti_json_string(j, "certificate", i.certificate);
     tutti_json_bool(j, "from_tuning", i.from_tuning);
-    json_candidates(j, p);
-    if (e)
-        json_envelope(j, e, n);
+    if (x->before)
+        json_before(j, x);
+    json_candidates(j, x->p);
+    if (x->envelope)
+        json_envelope(j, x->envelope, x->npieces);
     tutti_json_end(j);
     tutti_json_close(j);
 }
@@ -113,8 +160,10 @@ static bool beaten(const struct tutti_plan *p, double predicted_us)
     return lower;
 }
 
-static void print_text(const struct tutti_plan *p, uint64_t budget_ms, const struct tutti_envelope_piece *e, size_t n)
+static void print_text(const struct explained *x)
 {
+    const struct tutti_plan *p = x->p;
+    const struct tutti_envelope_piece *e = x->envelope;
     struct tutti_plan_info i;
     char a[64], b[64], c[64], d[64];
     tutti_plan_info(p, NULL, &i);
@@ -124,8 +173,10 @@ static void print_text(const struct tutti_plan *p, uint64_t budget_ms, const str
            tutti_format_us(i.predicted_us, a, sizeof a));
     if (!i.from_tuning && beaten(p, i.predicted_us))
         printf("predictions within 2 %% are ties: the winner of those has the fewest messages\n");
-    cli_say_skipped(p, budget_ms);
-    for (size_t k = 0; k < n; k++)
+    if (x->before)
+        print_before(x);
+    cli_say_skipped(p, x->budget_ms);
+    for (size_t k = 0; k < x->npieces; k++)
         printf("%s %10s .. %-10s %-19s %s .. %s\n", k ? "        " : "envelope", tutti_format_size(e[k].from_bytes, a, sizeof a),
                tutti_format_size(e[k].to_bytes, b, sizeof b), e[k].algo, tutti_format_us(e[k].from_us, c, sizeof c),
                tutti_format_us(e[k].to_us, d, sizeof d));
@@ -146,12 +197,34 @@ static int get_envelope(const struct cli_args *a, const struct tutti_topo *t, co
     return tutti_plan_envelope(t, o, min, max, ret, ret_n, &err) ? cli_fail(a, &err) : 0;
 }
 
+/* *t becomes the network after the what-ifs and *ret_before the plan without them; both stay when there are none. */
+static int change(const struct cli_args *a, const struct tutti_plan_options *o, struct tutti_topo **t, struct tutti_plan **ret_before)
+{
+    struct cli_whatif w = {0};
+    struct tutti_topo *changed = NULL;
+    struct tutti_error err;
+    if (!cli_value(a, "slow") && !cli_value(a, "degrade") && !cli_value(a, "down"))
+        return 0;
+    if (tutti_plan_make(*t, o, ret_before, &err))
+        return cli_fail(a, &err);
+    int code = cli_whatif_down(a, t);
+    if (!code)
+        code = cli_whatif_get(a, *t, &w);
+    if (!code)
+        code = cli_whatif_apply(a, *t, &w, &changed);
+    cli_whatif_free(&w);
+    if (code)
+        return code;
+    tutti_topo_free(*t);
+    *t = changed;
+    return 0;
+}
+
 static int run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
-    struct tutti_plan *p = NULL;
-    struct tutti_envelope_piece *e = NULL;
-    size_t n = 0;
+    struct tutti_plan *p = NULL, *before = NULL;
+    struct explained x = {0};
     struct cli_problem problem;
     struct tutti_error err;
     int code = cli_get_problem(a, &problem);
@@ -160,25 +233,38 @@ static int run(const struct cli_args *a)
     if (code)
         return code;
     problem.o.algo = NULL;
-    if (tutti_plan_make(t, &problem.o, &p, &err))
+    code = change(a, &problem.o, &t, &before);
+    if (!code && tutti_plan_make(t, &problem.o, &p, &err))
         code = cli_fail(a, &err);
-    else
-        code = get_envelope(a, t, &problem.o, &e, &n);
+    if (!code)
+        code = get_envelope(a, t, &problem.o, &x.envelope, &x.npieces);
+    x.p = p;
+    x.before = before;
+    x.budget_ms = problem.o.budget_ms;
     if (!code && cli_flag(a, "json"))
-        print_json(p, e, n);
+        print_json(&x);
     else if (!code)
-        print_text(p, problem.o.budget_ms, e, n);
-    free(e);
+        print_text(&x);
+    free(x.envelope);
     tutti_plan_free(p);
+    tutti_plan_free(before);
     tutti_topo_free(t);
     return code;
 }
 
 const struct cli_command cli_explain = {
     .name = "explain",
-    .synopsis = "explain --topo SPEC --size SIZE [--coll COLL] [--envelope MIN..MAX] [--json]",
+    .synopsis = "explain --topo SPEC --size SIZE [--coll COLL] [--envelope MIN..MAX] [--slow rank=R,factor=F] [--degrade "
+                "link=A-B,factor=F] [--down "
+                "link=A-B] [--json]",
     .summary = "all candidates: predicted time, ratio to the bound, refusals with reasons, winner",
-    .examples = "tutti explain --topo star:8@1Gbps,50us --size 64K\ntutti explain --topo torus:4x4 --size 1M --envelope 1K..256M",
+    .details =
+        "--slow, --degrade and --down ask what if: bound and candidates are then those of the changed network, with what the network as\n"
+        "described would take beside them. Links are named as in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0',\n"
+        "or a cable's number. A slow rank's links are slower by its factor; tutti sim --slow also slows its overhead and reductions.",
+    .examples = "tutti explain --topo star:8@1Gbps,50us --size 64K\ntutti explain --topo torus:4x4 --size 1M --envelope 1K..256M\n"
+                "tutti explain --topo torus:4x4 --size 64M --down 'link=rank 0-rank 1' --degrade 'link=rank 5-rank 6,factor=4'\n"
+                "tutti explain --topo star:8@1Gbps,50us --size 8M --slow rank=3,factor=2",
     .options = options,
     .run = run,
 };

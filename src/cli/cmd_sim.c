@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_algo_options,
-                                                   sim_options,      cli_json_options,    NULL};
+static const struct cli_option *const options[] = {
+    cli_topo_options, cli_problem_options, cli_algo_options, sim_options, cli_whatif_options, cli_json_options, NULL};
 
 struct answer {
     struct tutti_sim_result r;
@@ -269,8 +269,12 @@ static int run_events(const struct cli_args *a, const struct tutti_topo *t, stru
     q->o.progress_ctx = &progress;
     clock_gettime(CLOCK_MONOTONIC, &t0);
     tutti_status st = tutti_sim_run(in->s, t, in->count, in->dtype, &q->o, &sim, &err);
-    struct sim_answer x = {
-        .q = q, .t = t, .sim = sim, .algo = in->algo, .bound_us = q->faster ? (double)NAN : in->bound_us, .wall_s = seconds_since(&t0)};
+    struct sim_answer x = {.q = q,
+                           .t = t,
+                           .sim = sim,
+                           .algo = in->algo,
+                           .bound_us = q->whatif.faster ? (double)NAN : in->bound_us,
+                           .wall_s = seconds_since(&t0)};
     cli_progress_end(&progress);
     int code = st ? cli_fail(a, &err) : deliver(a, &x, o);
     tutti_sim_free(sim);
@@ -324,6 +328,8 @@ static int run(const struct cli_args *a)
     cli_output_guard();
     cli_limit_memory();
     code = cli_get_topo(a, &t);
+    if (!code)
+        code = cli_whatif_down(a, &t);
     if (!code && level != SIM_STEP)
         code = simulate(a, t, level);
     else if (!code)
@@ -342,7 +348,8 @@ const struct cli_command cli_sim = {
         "virtual channels and credits; step is the planner's bulk-synchronous cost function (the only one for tens of thousands of\n"
         "ranks). A plan read with --plan is proved first: a wrong one is answered as verify does (exit status 1) and not timed. One\n"
         "whose routes were made for another network is refused. --slow, --degrade and --jitter ask what if; the bound stays that of\n"
-        "the network as described. Links are named as in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0', or\n"
+        "the network as described. --down takes the cable out of the network before anything is planned (all levels). Links are named as "
+        "in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0', or\n"
         "a cable's number. FILE - is standard output (and no report). An interrupted run leaves no file behind.",
     .examples =
         "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"

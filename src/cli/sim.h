@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "cli/whatif.h"
 
 enum sim_level { SIM_STEP = 1, SIM_FLOW = 2, SIM_PACKET = 4 };
 
@@ -11,9 +12,7 @@ enum sim_level { SIM_STEP = 1, SIM_FLOW = 2, SIM_PACKET = 4 };
 struct sim_request {
     enum sim_level level;
     struct tutti_sim_options o;
-    struct tutti_sim_slow slow[CLI_MAX_VALUES];
-    struct tutti_sim_degrade *degrade;
-    bool faster; /* some what-if makes something faster: the bound says nothing then */
+    struct cli_whatif whatif;
 };
 
 /* A simulation and what it is compared with. */

@@ -1,7 +1,6 @@
-/* The options of tutti sim: which level each goes with, what-ifs about ranks and links, the parameters of the packet level. */
+/* The options of tutti sim: which level each goes with, jitter, the parameters of the packet level. */
 #include "cli/sim.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const struct cli_option sim_options[] = {
@@ -18,8 +17,6 @@ const struct cli_option sim_options[] = {
     {"interfaces", 0, "N", "packet: injection ports of a rank (default: the network's)"},
     {"lockstep", 0, NULL, "packet: interfaces issue steps in order, waiting an estimated time for steps without work"},
     {"aggregate", 0, "RATE", "packet: speed of reductions at the interface (default: by the network's gamma)"},
-    {"slow", 0, "rank=R,factor=F", "what if rank R were F times slower (overhead, reductions, ports); may be repeated"},
-    {"degrade", 0, "link=A-B,factor=F", "what if a link had 1/F of its bandwidth (A->B: one direction); may be repeated"},
     {"jitter", 0, "X", "what if every message's latency were stretched by a random factor 1 to 1+X"},
     {"seed", 0, "N", "of the jitter (default 0)"},
     {"timeline", 0, "FILE", "write all messages for Perfetto or chrome://tracing (JSON)"},
@@ -90,108 +87,23 @@ static int get_word(const struct cli_args *a, const char *option, const char *co
     return cli_bad(a, "--%s: '%.40s' is neither %s nor %s", option, text, words[0], words[1]);
 }
 
-/* A positive decimal number without sign or exponent. */
-static bool read_factor(const char *text, double max, double *ret)
-{
-    size_t n = strlen(text);
-    char *end;
-    if (!n || n > 20 || strspn(text, "0123456789.") != n)
-        return false;
-    *ret = strtod(text, &end);
-    return !*end && *ret <= max;
-}
-
-enum { WHAT_CHARS = 500 };
-#define MAX_FACTOR 1e9
-
-/* "rank=5,factor=2" in either order; what stands after "rank=" goes to what[WHAT_CHARS]. The name of a link may contain commas. */
-static int read_pair(const struct cli_args *a, const char *option, const char *key, const char *text, char *what, double *factor)
-{
-    size_t k = strlen(key), n = 0, len = 0;
-    const char *f = NULL, *w = NULL, *next;
-    char number[24] = "";
-    if (!strncmp(text, key, k) && text[k] == '=') {
-        w = text + k + 1;
-        for (next = w; (next = strstr(next, ",factor=")); next++)
-            f = next + 8;
-        n = f ? (size_t)(f - 8 - w) : 0;
-        len = f ? strlen(f) : 0;
-    } else if (!strncmp(text, "factor=", 7) && (next = strchr(text, ',')) && !strncmp(next + 1, key, k) && next[k + 1] == '=') {
-        f = text + 7;
-        len = (size_t)(next - f);
-        w = next + k + 2;
-        n = strlen(w);
-    }
-    if (!f || !n || n >= WHAT_CHARS)
-        return cli_bad(a, "--%s %.80s: %s=...,factor=F is expected", option, text, key);
-    if (len < sizeof number)
-        memcpy(number, f, len);
-    if (!read_factor(number, MAX_FACTOR, factor) || *factor <= 0)
-        return cli_bad(a, "--%s: factor '%.*s' is not a number between 0 and 1e9", option, (int)(len < 40 ? len : 40), f);
-    memcpy(what, w, n);
-    what[n] = '\0';
-    return 0;
-}
-
-static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const char *text, struct sim_request *q)
-{
-    char what[WHAT_CHARS];
-    struct tutti_error err;
-    uint64_t rank;
-    double factor = 1;
-    int code = read_pair(a, "slow", "rank", text, what, &factor);
-    if (code)
-        return code;
-    if (tutti_parse_u64(what, 0, tutti_topo_ranks(t) - 1, &rank, &err))
-        return cli_bad(a, "--slow: rank %s", err.text);
-    q->slow[q->o.nslow++] = (struct tutti_sim_slow){(uint32_t)rank, factor};
-    q->faster = q->faster || factor < 1;
-    return 0;
-}
-
-static int add_degrade(const struct cli_args *a, const struct tutti_topo *t, const char *text, struct sim_request *q)
-{
-    char what[WHAT_CHARS];
-    struct tutti_error err;
-    uint32_t *links;
-    size_t n;
-    double factor = 1;
-    int code = read_pair(a, "degrade", "link", text, what, &factor);
-    if (code)
-        return code;
-    if (tutti_topo_find_links(t, what, &links, &n, &err))
-        return cli_bad(a, "--degrade: %s", err.text);
-    struct tutti_sim_degrade *more = realloc(q->degrade, (q->o.ndegrade + n) * sizeof *more);
-    if (more)
-        q->degrade = more;
-    for (size_t i = 0; more && i < n; i++)
-        more[q->o.ndegrade++] = (struct tutti_sim_degrade){links[i], factor};
-    q->faster = q->faster || factor < 1;
-    free(links);
-    return more ? 0 : cli_bad(a, "out of memory");
-}
-
 static int get_whatif(const struct cli_args *a, const struct tutti_topo *t, struct sim_request *q)
 {
     struct tutti_error err;
     const char *jitter = cli_value(a, "jitter"), *seed = cli_value(a, "seed");
-    int code = 0;
-    for (size_t i = 0; i < a->nvalues && !code; i++) {
-        if (!strcmp(a->values[i].option->name, "slow"))
-            code = add_slow(a, t, a->values[i].value, q);
-        else if (!strcmp(a->values[i].option->name, "degrade"))
-            code = add_degrade(a, t, a->values[i].value, q);
-    }
+    int code = cli_whatif_get(a, t, &q->whatif);
     if (code)
         return code;
-    if (jitter && !read_factor(jitter, 1000, &q->o.jitter))
+    if (jitter && !cli_read_factor(jitter, 1000, &q->o.jitter))
         return cli_bad(a, "--jitter: '%.40s' is not a number between 0 and 1000", jitter);
     if (seed && !jitter)
         return cli_bad(a, "--seed goes with --jitter");
     if (seed && tutti_parse_u64(seed, 0, UINT64_MAX, &q->o.seed, &err))
         return cli_bad(a, "--seed: %s", err.text);
-    q->o.slow = q->slow;
-    q->o.degrade = q->degrade;
+    q->o.slow = q->whatif.slow;
+    q->o.nslow = q->whatif.nslow;
+    q->o.degrade = q->whatif.degrade;
+    q->o.ndegrade = q->whatif.ndegrade;
     return 0;
 }
 
@@ -251,6 +163,5 @@ int sim_request_get(const struct cli_args *a, const struct tutti_topo *t, enum s
 
 void sim_request_free(struct sim_request *q)
 {
-    free(q->degrade);
-    q->degrade = NULL;
+    cli_whatif_free(&q->whatif);
 }

@@ -167,7 +167,7 @@ static void say_packet(const struct sim_answer *x, const struct tutti_sim_info *
 static void say_bound(const struct sim_answer *x, const struct tutti_sim_info *i)
 {
     char a[64];
-    if (x->q->faster)
+    if (x->q->whatif.faster)
         printf("bound not stated: a what-if makes the network faster than described\n");
     else if (isnan(x->bound_us))
         printf("bound not stated: the plan's blocks are uneven\n");

@@ -56,6 +56,15 @@ static bool find_vertex(const struct tt_topo *t, const char *text, uint32_t *ret
     return true;
 }
 
+tutti_status tt_topo_find_rank(const struct tt_topo *t, const char *text, uint32_t *ret, struct tutti_error *err)
+{
+    uint32_t v;
+    if (!find_vertex(t, text, &v) || v >= t->ranks)
+        return tt_fail(err, TUTTI_ERR_RANGE, "there is no rank \"%.*s\"; %s has %u, counted from 0", QUOTE, text, t->spec, t->ranks);
+    *ret = v;
+    return TUTTI_OK;
+}
+
 /* Which end is no vertex, for the reading at the first "-". */
 static tutti_status fail_ends(const struct tt_topo *t, const char *text, struct tutti_error *err)
 {

@@ -96,9 +96,20 @@ tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, 
 uint32_t tt_topo_max_route(const struct tt_topo *t); /* an upper bound on route length */
 /* Names for messages: "rank 3", "switch 2" or the given name. Returns buf. */
 char *tt_topo_vertex_name(const struct tt_topo *t, uint32_t v, char *buf, size_t cap);
+/* The rank that a text names: its number, "rank N", or the name it was given. */
+tutti_status tt_topo_find_rank(const struct tt_topo *t, const char *text, uint32_t *ret, struct tutti_error *err);
 /* Directed link ids (uint32_t) that a text names: "rank 3-switch 0" (both ways), "rank 3 -> switch 0", or a cable's number (both ways).
  * A half-duplex cable is given once, by its first direction. */
 tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struct tt_vec *ret, struct tutti_error *err);
+
+/* A directed link is slower by a factor > 0; INFINITY: its cable is down. */
+struct tt_topo_change {
+    uint32_t link;
+    double factor;
+};
+/* The network with these changes, of which those of one link multiply. Fails when ranks cannot reach each other any more. */
+tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change *change, size_t n, struct tt_topo **ret,
+                            struct tutti_error *err);
 
 /* ---- are two networks the same? (compare.c) ---- */
 /* Of cables, ports, gamma and overhead only: equal for equal networks, whatever the order of links, their spelling, names and kind.

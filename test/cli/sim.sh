@@ -181,7 +181,7 @@ printf '{"ranks":2,"links":[[0,1,0]]}' >zero.json
 runs 2 sim --topo zero.json --algo ring --size 1M
 complains 'bandwidth 0 bytes/s is not positive'
 runs 2 sim $base --slow rank=4,factor=2
-complains '--slow: rank .*4'
+complains '--slow: there is no rank .4.; .* has 4'
 for v in rank=1 rank=1,factor= rank=1,factor=0 rank=1,factor=-2 rank=1,factor=2x rank=1,factor=nan rank=,factor=2 factor=2 5; do
     runs 2 sim $base --slow "$v"
     complains '--slow'
