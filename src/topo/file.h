@@ -17,6 +17,7 @@ struct tt_file {
     uint32_t seen;      /* bit per entry of keys[] */
     struct tt_vec tree; /* uint32_t[3] per node but the root */
     struct tt_vec names;
+    struct tt_vec ends; /* of links, given by name; file_names.c */
     bool routing_given, wrap_given, ranks_given, switches_given;
 };
 
@@ -24,6 +25,10 @@ struct tt_file {
 tutti_status tt_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret, struct tutti_error *err);
 tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err);
 tutti_status tt_file_links(struct tt_file *rd, struct tutti_error *err);
+/* file_names.c: the named end of the link that is added next; names are looked up when all keys were read. */
+tutti_status tt_file_named_end(struct tt_file *rd, bool second, const char *name, struct tutti_error *err);
+tutti_status tt_file_set_ends(struct tt_file *rd, struct tutti_error *err);
+void tt_file_free_ends(struct tt_file *rd);
 
 /* Other people's formats, whole in memory. */
 tutti_status tt_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err);

@@ -1,10 +1,9 @@
 /* file_links.c - the two long arrays of a topology file: links and nodes of the hierarchy.
  *
- * A link is [a, b, bandwidth], [a, b, bandwidth, latency] or [a, b, bandwidth there, bandwidth back,
- * latency]; `half` (true or false) may follow a latency. Bandwidths are bytes/s or text such as "10Gbps",
- * latencies picoseconds or text such as "5us". Without a latency it is 1 us, without half full duplex.
- * A number in the fourth place can be either; what follows it decides: a latency after it makes it a
- * bandwidth, otherwise it is the latency. */
+ * The ends of a link are vertices, by number or by name. It is [a, b, bandwidth], [a, b, bandwidth, latency] or [a, b, bandwidth there,
+ * bandwidth back, latency]; `half` (true or false) may follow a latency. Bandwidths are bytes/s or text such as "10Gbps", latencies
+ * picoseconds or text such as "5us". Without a latency it is 1 us, without half full duplex. A number in the fourth place can be either;
+ * what follows it decides: a latency after it makes it a bandwidth, otherwise it is the latency. */
 #include "topo/internal.h"
 
 #include "topo/file.h"
@@ -58,14 +57,20 @@ struct entries {
     struct tt_link link;
     enum field next;
     enum fourth fourth;
+    bool named;                  /* an end waits for its number */
     struct tt_json_token number; /* FOURTH_NUMBER: it */
 };
 
-static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, uint32_t *ret, struct tutti_error *err)
+static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, bool second, struct entries *e,
+                                struct tutti_error *err)
 {
+    if (tok->kind == TT_JSON_STRING) {
+        e->named = true;
+        return tt_file_named_end(rd, second, tok->text, err);
+    }
     if (tok->kind != TT_JSON_INT || tok->i < 0 || tok->i >= TT_TOPO_MAX_VERTICES)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link begins with the numbers of two vertices");
-    *ret = (uint32_t)tok->i;
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link begins with the numbers or names of two vertices");
+    *(second ? &e->link.b : &e->link.a) = (uint32_t)tok->i;
     return TUTTI_OK;
 }
 
@@ -159,9 +164,9 @@ static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *t
     tutti_status st;
     switch (e->next++) {
     case FIELD_A:
-        return take_vertex(rd, tok, &e->link.a, err);
+        return take_vertex(rd, tok, false, e, err);
     case FIELD_B:
-        return take_vertex(rd, tok, &e->link.b, err);
+        return take_vertex(rd, tok, true, e, err);
     case FIELD_THERE:
         st = take_rate(rd, tok, &e->link.bw[0], err);
         e->link.bw[1] = e->link.bw[0];
@@ -178,13 +183,14 @@ static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *t
     return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link has at most 6 entries, and nothing follows half");
 }
 
-/* Ends are checked here, where the position is known, unless "ranks" or "switches" come later in the file. */
-static tutti_status check_link(struct tt_file *rd, const struct tt_link *l, struct tutti_error *err)
+/* Ends are checked here, where the position is known, unless they are names, or "ranks" or "switches" come later in the file. */
+static tutti_status check_link(struct tt_file *rd, const struct entries *e, struct tutti_error *err)
 {
     struct tutti_error why;
+    const struct tt_link *l = &e->link;
     if (l->half && l->bw[0] != l->bw[1])
         return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "link %u is half duplex but has two bandwidths", rd->t->nlinks);
-    if (!rd->ranks_given || !rd->switches_given)
+    if (!rd->ranks_given || !rd->switches_given || e->named)
         return TUTTI_OK;
     tutti_status st = tt_link_check(rd->t, l, &why);
     return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "link %u: %.300s", rd->t->nlinks, why.text);
@@ -205,7 +211,7 @@ static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
     if (st == TUTTI_OK)
         st = settle_fourth(rd, &e, err);
     if (st == TUTTI_OK)
-        st = check_link(rd, &e.link, err);
+        st = check_link(rd, &e, err);
     return st == TUTTI_OK ? tt_topo_add_link(rd->t, &e.link, err) : st;
 }
 

@@ -358,6 +358,8 @@ static tutti_status complete(struct tt_file *rd, const char *name, struct tutti_
         return tt_fail(err, TUTTI_ERR_RANGE, "\"dims\" are only for \"routing\": \"grid\"");
     tutti_status st = set_names(rd, err);
     if (st == TUTTI_OK)
+        st = tt_file_set_ends(rd, err);
+    if (st == TUTTI_OK)
         st = set_tree(rd, err);
     if (st == TUTTI_OK && !t->spec)
         st = set_text(&t->spec, strlen(name) <= TT_TOPO_MAX_NAME / 4 ? name : t->kind, err);
@@ -395,6 +397,7 @@ static tutti_status read_all(struct tt_json_reader *json, const char *name, stru
     for (size_t i = 0; i < rd.names.len; i++)
         free(*(char **)tt_vec_at(&rd.names, i));
     tt_vec_free(&rd.names);
+    tt_file_free_ends(&rd);
     tt_vec_free(&rd.tree);
     tt_topo_free(rd.t);
     tt_json_close(json);

@@ -38,14 +38,9 @@ static bool numbered(const char *text, const char *prefix, uint64_t limit, uint6
     return limit && !strncmp(text, prefix, n) && tt_parse_u64(text + n, 0, limit - 1, ret, NULL) == TUTTI_OK;
 }
 
-static bool find_vertex(const struct tt_topo *t, const char *text, uint32_t *ret)
+bool tt_topo_plain_vertex(const struct tt_topo *t, const char *text, uint32_t *ret)
 {
     uint64_t n = 0, vertices = (uint64_t)t->ranks + t->switches;
-    for (uint32_t v = 0; t->names && v < vertices; v++)
-        if (t->names[v] && tt_streq(t->names[v], text)) {
-            *ret = v;
-            return true;
-        }
     if (numbered(text, "switch ", t->switches, &n)) {
         *ret = t->ranks + (uint32_t)n;
         return true;
@@ -54,6 +49,16 @@ static bool find_vertex(const struct tt_topo *t, const char *text, uint32_t *ret
         return false;
     *ret = (uint32_t)n;
     return true;
+}
+
+static bool find_vertex(const struct tt_topo *t, const char *text, uint32_t *ret)
+{
+    for (uint32_t v = 0; t->names && v < t->ranks + t->switches; v++)
+        if (t->names[v] && tt_streq(t->names[v], text)) {
+            *ret = v;
+            return true;
+        }
+    return tt_topo_plain_vertex(t, text, ret);
 }
 
 tutti_status tt_topo_find_rank(const struct tt_topo *t, const char *text, uint32_t *ret, struct tutti_error *err)

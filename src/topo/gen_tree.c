@@ -7,6 +7,9 @@
  *                     2    1     2                     `4:2.5G` or `(4 4):2.5G` sets the uplink of that group alone.
  *                    0 1   2    3 4
  *
+ * `6x25G` is six ranks on the switch of the parentheses around it, each with a link of 25 Gbit/s: `((6x25G 2x10G):40G 4)` has a switch with
+ * eight ranks of two speeds behind 40 Gbit/s.
+ *
  * The text is read with an explicit stack (at most 64 deep) into groups in text order; leaves are counted, not stored, until their
  * total passed the limit. Link i-1 is the uplink of tree node i; switches are numbered as the inner nodes, breadth-first. */
 #include "topo/internal.h"
@@ -16,12 +19,12 @@
 #include <string.h>
 
 struct group {
-    uint32_t parent; /* index of the group around it */
-    uint32_t leaves; /* 0: parentheses */
-    uint32_t height;
+    uint32_t parent;                     /* index of the group around it */
+    uint32_t leaves;                     /* 0: parentheses */
+    uint32_t height;                     /* 0: no switch of its own, leaves are those of the group around it */
     uint32_t rank;                       /* of its first leaf */
     uint32_t child, last_child, sibling; /* 0: none (the root is nobody's child) */
-    double bw;                           /* of its own uplink; 0: by height */
+    double bw;                           /* of its own uplink (height 0: of each leaf); 0: by height */
 };
 
 struct parser {
@@ -31,6 +34,7 @@ struct parser {
     uint32_t stack[TT_SPEC_LEVELS], depth;
     uint32_t last; /* the group that just ended, for ':' */
     uint64_t ranks;
+    uint32_t switches;
     bool ended; /* something complete stands before the current character */
 };
 
@@ -54,6 +58,7 @@ static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_e
         g.parent = ps->stack[ps->depth - 1];
     if (!tt_vec_push(&ps->groups, &g, 1))
         return tt_fail_memory(err, "tree");
+    ps->switches++;
     if (g.parent != UINT32_MAX) {
         struct group *up = group_at(ps, g.parent);
         if (up->child)
@@ -64,6 +69,33 @@ static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_e
     }
     ps->last = i;
     return TUTTI_OK;
+}
+
+/* The bandwidth that begins at p->p, into the group that ended last. */
+static tutti_status parse_rate(struct parser *ps, const char *what, struct tutti_error *err)
+{
+    char rate[64];
+    size_t n = strcspn(ps->p, " \t():");
+    if (n >= sizeof rate)
+        return fail_at(ps, "not a bandwidth", err);
+    memcpy(rate, ps->p, n);
+    rate[n] = 0;
+    tutti_status st = tt_parse_rate(rate, &group_at(ps, ps->last)->bw, err);
+    if (st != TUTTI_OK)
+        tt_fail_prefix(err, "tree: %s", what);
+    ps->p += n;
+    return st;
+}
+
+/* "6x25G": the number was read, ps->p is at the x. */
+static tutti_status parse_hosts(struct parser *ps, struct tutti_error *err)
+{
+    if (ps->depth == 0)
+        return fail_at(ps, "ranks without a switch; put parentheses around them", err);
+    group_at(ps, ps->last)->height = 0;
+    ps->switches--;
+    ps->p++;
+    return parse_rate(ps, "bandwidth of ranks", err);
 }
 
 static tutti_status parse_number(struct parser *ps, struct tutti_error *err)
@@ -80,29 +112,19 @@ static tutti_status parse_number(struct parser *ps, struct tutti_error *err)
     ps->ranks += n;
     ps->p = end;
     ps->ended = true;
-    return st;
+    return st == TUTTI_OK && *ps->p == 'x' ? parse_hosts(ps, err) : st;
 }
 
 static tutti_status parse_uplink(struct parser *ps, struct tutti_error *err)
 {
-    char rate[64];
-    size_t n = strcspn(ps->p + 1, " \t():");
     if (!ps->ended)
         return fail_at(ps, "no group before the ':'", err);
     if (ps->last == 0)
         return fail_at(ps, "the root has no uplink", err);
-    if (n >= sizeof rate)
-        return fail_at(ps, "not a bandwidth", err);
-    memcpy(rate, ps->p + 1, n);
-    rate[n] = 0;
-    struct group *g = group_at(ps, ps->last);
-    if (g->bw > 0)
+    if (group_at(ps, ps->last)->bw > 0)
         return fail_at(ps, "a second bandwidth for one group", err);
-    tutti_status st = tt_parse_rate(rate, &g->bw, err);
-    if (st != TUTTI_OK)
-        tt_fail_prefix(err, "tree: uplink bandwidth");
-    ps->p += n + 1;
-    return st;
+    ps->p++;
+    return parse_rate(ps, "uplink bandwidth", err);
 }
 
 static tutti_status parse_open(struct parser *ps, struct tutti_error *err)
@@ -160,22 +182,39 @@ static tutti_status parse_tree(struct parser *ps, struct tutti_error *err)
     return st;
 }
 
-/* Numbers the nodes breadth-first. group_of[node] is the group of an inner node; the queue is the node numbers themselves. */
+struct numbering {
+    const struct parser *ps;
+    struct tt_tree *tree;
+    uint32_t *group_of; /* the group that a node is, or whose leaf it is */
+    uint32_t end;       /* nodes that have a number */
+};
+
+static void put_leaves(struct numbering *x, uint32_t parent, uint32_t group)
+{
+    const struct group *g = group_at(x->ps, group);
+    for (uint32_t k = 0; k < g->leaves; k++, x->end++) {
+        x->tree->parent[x->end] = parent;
+        x->tree->rank[x->end] = g->rank + k;
+        x->group_of[x->end] = group;
+    }
+}
+
+/* Numbers the nodes breadth-first; the queue is the node numbers themselves. */
 static void number_nodes(const struct parser *ps, struct tt_tree *tree, uint32_t *group_of)
 {
-    uint32_t end = 1;
+    struct numbering x = {ps, tree, group_of, 1};
     group_of[0] = 0;
     for (uint32_t i = 0; i < tree->nnodes; i++) {
         if (tree->rank[i] != UINT32_MAX)
             continue;
-        const struct group *g = group_at(ps, group_of[i]);
-        for (uint32_t k = 0; k < g->leaves; k++, end++) {
-            tree->parent[end] = i;
-            tree->rank[end] = g->rank + k;
-        }
-        for (uint32_t c = g->child; c; c = group_at(ps, c)->sibling, end++) {
-            tree->parent[end] = i;
-            group_of[end] = c;
+        put_leaves(&x, i, group_of[i]);
+        for (uint32_t c = group_at(ps, group_of[i])->child; c; c = group_at(ps, c)->sibling) {
+            if (!group_at(ps, c)->height) {
+                put_leaves(&x, i, c);
+                continue;
+            }
+            tree->parent[x.end] = i;
+            group_of[x.end++] = c;
         }
     }
 }
@@ -191,11 +230,12 @@ static tutti_status check_rates(const struct parser *ps, struct tutti_error *err
                    tt_format_rate(ps->spec->bw[levels], rate, sizeof rate), levels, levels == 1 ? "" : "s");
 }
 
-static double uplink_bw(const struct parser *ps, const struct group *g)
+/* Of a group's own uplink, or of the link of one of its leaves. */
+static double uplink_bw(const struct parser *ps, const struct group *g, bool leaf)
 {
-    if (g && g->bw > 0)
+    if (g->bw > 0 && leaf == !g->height)
         return g->bw;
-    uint32_t height = g ? g->height : 0;
+    uint32_t height = leaf ? 0 : g->height;
     return ps->spec->bw[height < ps->spec->nbw ? height : ps->spec->nbw - 1];
 }
 
@@ -209,7 +249,7 @@ static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint
     for (uint32_t i = 1; i < tree->nnodes && st == TUTTI_OK; i++) {
         bool leaf = tree->rank[i] != UINT32_MAX;
         struct tt_link l = ps->spec->link;
-        l.bw[0] = l.bw[1] = uplink_bw(ps, leaf ? NULL : group_at(ps, group_of[i]));
+        l.bw[0] = l.bw[1] = uplink_bw(ps, group_at(ps, group_of[i]), leaf);
         group_of[i] = leaf ? tree->rank[i] : t->ranks + switches++;
         l.a = group_of[i];
         l.b = group_of[tree->parent[i]];
@@ -222,7 +262,7 @@ static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint
 static tutti_status build(const struct parser *ps, struct tt_topo **ret, struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
-    uint32_t groups = (uint32_t)ps->groups.len, ranks = (uint32_t)ps->ranks;
+    uint32_t groups = ps->switches, ranks = (uint32_t)ps->ranks;
     uint32_t *group_of = tt_alloc(groups + ranks, sizeof *group_of);
     tutti_status st = group_of ? tt_topo_new("tree", ranks, groups, &t, err) : tt_fail_memory(err, "tree");
     if (st == TUTTI_OK)
@@ -259,35 +299,72 @@ tutti_status tt_gen_tree(const struct tt_spec *s, struct tt_topo **ret, struct t
 
 /* ---- nics ---- */
 
-static tutti_status add_nic(struct tt_topo *t, const struct tt_spec *s, uint32_t r, struct tutti_error *err)
+/* "25G" or "6x25G": how many ranks, and where the rate begins. */
+static tutti_status nic_count(const struct tt_spec *s, size_t arg, uint32_t *ret_n, const char **ret_rate, struct tutti_error *err)
+{
+    static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
+    const char *text = tt_spec_arg(s, arg);
+    size_t n = strspn(text, "0123456789");
+    char number[32];
+    *ret_n = 1;
+    *ret_rate = text;
+    if (!n || text[n] != 'x')
+        return TUTTI_OK;
+    *ret_rate = text + n + 1;
+    snprintf(number, sizeof number, "%.*s", n < sizeof number ? (int)n : (int)sizeof number - 1, text);
+    return tt_spec_count(s, "number of ranks", number, range, ret_n, err);
+}
+
+static tutti_status count_nics(const struct tt_spec *s, uint32_t *ret, struct tutti_error *err)
+{
+    uint64_t ranks = 0;
+    tutti_status st = TUTTI_OK;
+    for (size_t i = 0; i < s->args.len && st == TUTTI_OK; i++) {
+        uint32_t n;
+        const char *rate;
+        st = nic_count(s, i, &n, &rate, err);
+        if (st == TUTTI_OK)
+            st = tt_spec_limit(s, ranks += n, 0, err);
+    }
+    *ret = (uint32_t)ranks;
+    return st;
+}
+
+/* The ranks of one parameter, from rank *next on. */
+static tutti_status add_nics(struct tt_topo *t, const struct tt_spec *s, size_t arg, uint32_t *next, struct tutti_error *err)
 {
     struct tt_link l = s->link;
-    tutti_status st = tt_parse_rate(tt_spec_arg(s, r), &l.bw[0], err);
-    if (st != TUTTI_OK) {
-        tt_fail_prefix(err, "nics: bandwidth of rank %u", r);
-        return st;
-    }
-    l.a = r;
+    uint32_t n;
+    const char *rate;
+    tutti_status st = nic_count(s, arg, &n, &rate, err);
+    if (st == TUTTI_OK && (st = tt_parse_rate(rate, &l.bw[0], err)) != TUTTI_OK)
+        tt_fail_prefix(err, "nics: bandwidth of rank %u", *next);
     l.b = t->ranks;
     l.bw[1] = l.bw[0];
-    t->tree->parent[r + 1] = 0;
-    t->tree->rank[r + 1] = r;
-    t->tree->uplink[r + 1] = r;
-    return tt_topo_add_link(t, &l, err);
+    for (uint32_t k = 0; st == TUTTI_OK && k < n; k++) {
+        uint32_t r = l.a = (*next)++;
+        t->tree->parent[r + 1] = 0;
+        t->tree->rank[r + 1] = r;
+        t->tree->uplink[r + 1] = r;
+        st = tt_topo_add_link(t, &l, err);
+    }
+    return st;
 }
 
 /* Every rank has its own rate; the bandwidth of the link part is not used. */
 tutti_status tt_gen_nics(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
 {
-    struct tt_topo *t;
-    uint32_t n = (uint32_t)s->args.len;
-    tutti_status st = tt_topo_new("nics", n, 1, &t, err);
+    struct tt_topo *t = NULL;
+    uint32_t n = 0, next = 0;
+    tutti_status st = count_nics(s, &n, err);
+    if (st == TUTTI_OK)
+        st = tt_topo_new("nics", n, 1, &t, err);
     if (st != TUTTI_OK)
         return st;
     t->routing = TT_ROUTE_STAR;
     st = tt_tree_new(n + 1, &t->tree, err);
-    for (uint32_t r = 0; r < n && st == TUTTI_OK; r++)
-        st = add_nic(t, s, r, err);
+    for (size_t i = 0; i < s->args.len && st == TUTTI_OK; i++)
+        st = add_nics(t, s, i, &next, err);
     if (st == TUTTI_OK)
         st = tt_tree_link(t->tree, err);
     if (st == TUTTI_OK)

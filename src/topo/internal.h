@@ -19,6 +19,10 @@ enum {
 tutti_status tt_link_check(const struct tt_topo *t, const struct tt_link *link, struct tutti_error *err);
 tutti_status tt_gamma_check(double gamma, struct tutti_error *err);
 
+/* ---- find.c ---- */
+/* "rank N", "switch N" or a vertex's number; false: none of these. */
+bool tt_topo_plain_vertex(const struct tt_topo *t, const char *text, uint32_t *ret);
+
 /* ---- tree.c ---- */
 tutti_status tt_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_error *err); /* parent, uplink, rank all UINT32_MAX */
 void tt_tree_free(struct tt_tree *tree);                                                  /* accepts NULL */

@@ -25,9 +25,10 @@
       "ring plus one shortcut per vertex, lengths N/2, N/4, ... taken in turn: an approximation of distributed shortcut networks", "",     \
       tt_gen_dsn)                                                                                                                          \
     X("tree", "tree:(GROUP GROUP...)", "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps",                                                          \
-      "hierarchy: a number is a switch with that many ranks; bandwidths from the ranks upwards, GROUP:RATE sets one uplink", "",           \
-      tt_gen_tree)                                                                                                                         \
-    X("nics", "nics:RATE,RATE,...", "nics:10G,10G,10G,2.5G", "a rank per rate on one switch", "", tt_gen_nics)                             \
+      "hierarchy: a number is a switch with that many ranks; bandwidths from the ranks upwards, GROUP:RATE sets one uplink, NxRATE is N "  \
+      "ranks of that rate on the switch around them: tree:((6x25G 2x10G):40G 8)",                                                          \
+      "", tt_gen_tree)                                                                                                                     \
+    X("nics", "nics:RATE,NxRATE,...", "nics:10G,10G,10G,2.5G", "a rank per rate (NxRATE: N ranks) on one switch", "", tt_gen_nics)         \
     X("dragonfly", "dragonfly:GROUPS,ROUTERS,HOSTS", "dragonfly:9,4,2",                                                                    \
       "groups of fully joined routers with HOSTS ranks each, one cable between every two groups", "", tt_gen_dragonfly)
 

@@ -64,6 +64,7 @@ static const char *const specs[] = {"star:5@1Gbps,50us",
                                     "dln:12,h=3",
                                     "dln2d:8x6,t=1",
                                     "tree:((4 4:2.5G)(4 2))@100Gbps/25Gbps/10Gbps",
+                                    "tree:((3x25G 2x10G):40G 1x5G 2)@100Gbps/20Gbps",
                                     "nics:10G,10G,2.5G@1G,3us"};
 
 static void test_round_trip(void **state)
@@ -152,6 +153,31 @@ static void test_link_forms(void **state)
     refuse("{\"ranks\":2,\"links\":[[0,1,1,1.5]]}", TUTTI_ERR_PARSE, ":1:", "whole picoseconds");
     refuse("{\"ranks\":2,\"links\":[[0,1,1,-5]]}", TUTTI_ERR_PARSE, ":1:", "whole picoseconds");
     refuse("{\"ranks\":2,\"links\":[[0,1,1,5,true,1]]}", TUTTI_ERR_PARSE, ":1:", "nothing follows half");
+}
+
+/* Ends by name, before or after "names", mixed with numbers: the network that numbers alone describe. */
+static void test_named_links(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"ranks\":2,\"switches\":1,\"names\":[\"ann\",\"bob\",\"hub\"],\"links\":[[\"ann\",\"hub\",1e9],[\"bob\",\"hub\",2e9]]}",
+        "{\"links\":[[\"ann\",\"hub\",1e9],[1,\"hub\",2e9]],\"names\":[\"ann\",\"bob\",\"hub\"],\"ranks\":2,\"switches\":1}",
+        "{\"ranks\":2,\"switches\":1,\"links\":[[\"rank 0\",\"switch 0\",1e9],[\"1\",2,2e9]]}",
+    };
+    static const char plain[] = "{\"ranks\":2,\"switches\":1,\"links\":[[0,2,1e9],[1,2,2e9]]}";
+    struct tt_topo *want = read_text(plain, strlen(plain));
+    for (size_t i = 0; i < countof(texts); i++) {
+        struct tt_topo *t = read_text(texts[i], strlen(texts[i]));
+        assert_true(t->hash == want->hash);
+        tt_topo_free(t);
+    }
+    tt_topo_free(want);
+    refuse("{\"ranks\":2,\"links\":[[\"ann\",1,1e9]]}", TUTTI_ERR_RANGE, "link 0", "no vertex \"ann\"");
+    refuse("{\"ranks\":2,\"links\":[[0,\"rank 2\",1e9]]}", TUTTI_ERR_RANGE, "link 0", "no vertex \"rank 2\"");
+    refuse("{\"ranks\":3,\"names\":[\"a\",\"b\",\"a\"],\"links\":[[1,0,1e9],[\"a\",\"b\",1e9]]}", TUTTI_ERR_RANGE, "link 1",
+           "two vertices have the name \"a\"");
+    refuse("{\"ranks\":2,\"names\":[\"a\",\"b\"],\"links\":[[\"a\",\"a\",1e9]]}", TUTTI_ERR_RANGE, "link 0", "joined with itself");
+    refuse("{\"ranks\":2,\"links\":[[true,1,1e9]]}", TUTTI_ERR_PARSE, ":1:", "numbers or names of two vertices");
 }
 
 static void test_hand_written(void **state)
@@ -361,11 +387,10 @@ static void test_convert(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_truncated_and_mutated),
-        cmocka_unit_test(test_link_forms),
-        cmocka_unit_test(test_hand_written), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_claims),       cmocka_unit_test(test_tree_claims),
-        cmocka_unit_test(test_open_file),    cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_truncated_and_mutated), cmocka_unit_test(test_link_forms),
+        cmocka_unit_test(test_named_links), cmocka_unit_test(test_hand_written),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_claims),      cmocka_unit_test(test_tree_claims),           cmocka_unit_test(test_open_file),
+        cmocka_unit_test(test_convert),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

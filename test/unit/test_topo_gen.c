@@ -248,6 +248,34 @@ static void test_tree(void **state)
     assert_true(t->links[t->tree->uplink[1]].bw[0] == 4e9 && t->links[t->tree->uplink[6]].bw[0] == 8e9);
     tt_topo_free(t);
 
+    /* ranks of two speeds behind one uplink, and ranks beside a group: switches are root, (..) and 2; no switch for NxRATE */
+    t = make("tree:((3x25G 2x10G):40G 1x5G 2)@100Gbps/20Gbps");
+    static const double rate[8] = {25, 25, 25, 10, 10, 5, 100, 100};
+    static const uint32_t home[8] = {9, 9, 9, 9, 9, 8, 10, 10};
+    assert_int_equal(t->ranks, 8);
+    assert_int_equal(t->switches, 3);
+    assert_int_equal(t->tree->nnodes, 11);
+    assert_int_equal(t->nlinks, 10);
+    for (uint32_t i = 0; i < t->nlinks; i++) {
+        const struct tt_link *l = &t->links[i];
+        if (l->a < t->ranks) {
+            assert_int_equal(l->b, home[l->a]);
+            assert_true(l->bw[0] == rate[l->a] * 1e9 / 8 && l->bw[1] == l->bw[0]);
+        } else {
+            assert_int_equal(l->b, 8);
+            assert_true(l->bw[0] == (l->a == 9 ? 40e9 : 20e9) / 8);
+        }
+    }
+    tt_topo_free(t);
+
+    t = make("nics:2x10G,1G");
+    struct tt_topo *same = make("nics:10G,10G,1G"), *tree_of = make("tree:(2x10G 1x1G)");
+    assert_true(t->hash == same->hash);
+    assert_true(tt_topo_cables_hash(t) == tt_topo_cables_hash(tree_of));
+    tt_topo_free(t);
+    tt_topo_free(same);
+    tt_topo_free(tree_of);
+
     t = make("nics:10G,2.5G@1G,7us");
     assert_int_equal(t->tree->nnodes, 3);
     assert_int_equal(t->tree->count[0], 2);

@@ -156,6 +156,18 @@ static void test_tree_syntax(void **state)
     refuse("tree:(2 2)@1G/2G/3G", TUTTI_ERR_PARSE, "bandwidth 3 (3 Gbit/s)", "2 levels of links");
     refuse("tree:8@1G/2G/3G", TUTTI_ERR_PARSE, "bandwidth 2 (2 Gbit/s)", "1 level of links");
     tt_topo_free(make("tree:(2 2)@1G/2G"));
+    refuse("tree:3x1G", TUTTI_ERR_PARSE, "character 2", "put parentheses");
+    refuse("tree:(3x)", TUTTI_ERR_PARSE, "bandwidth of ranks", "expected a rate");
+    refuse("tree:(3x0G)", TUTTI_ERR_RANGE, "bandwidth of ranks", "0G");
+    refuse("tree:(0x1G)", TUTTI_ERR_PARSE, "character 2", "0 ranks");
+    refuse("tree:(3x1G:2G)", TUTTI_ERR_PARSE, "character 6", "second bandwidth");
+    refuse("tree:(3x1G 2)@1G/2G/3G", TUTTI_ERR_PARSE, "bandwidth 3 (3 Gbit/s)", "2 levels of links");
+    refuse("tree:(3x1G)@1G/2G", TUTTI_ERR_PARSE, "bandwidth 2 (2 Gbit/s)", "1 level of links");
+    refuse("tree:(1048576x1G 1x1G)", TUTTI_ERR_LIMIT, "1048577", "1048576");
+    refuse("nics:0x1G", TUTTI_ERR_RANGE, "number of ranks is \"0\"", "1 to 1048576");
+    refuse("nics:1048576x1G,1G", TUTTI_ERR_LIMIT, "1048577", "1048576");
+    refuse("nics:99999999999999999999999999999999999999999x1G", TUTTI_ERR_RANGE, "number of ranks", "1048576");
+    refuse("nics:1G,2x", TUTTI_ERR_PARSE, "rank 1", "expected a rate");
 }
 
 static void open_refuses(const char *text, const char *a, const char *b)
