@@ -81,6 +81,8 @@ char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link
 tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret, size_t *ret_n, struct tutti_error *err);
 /* The rank that a text names: its number, "rank N", or the name it was given. */
 tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret, struct tutti_error *err);
+/* The level of simulation ("step", "flow", "packet") that is nearest to what a network like this does, and why, for a sentence. */
+const char *tutti_topo_sim_level(const struct tutti_topo *topo, const char **ret_why);
 /* What ifs about ranks and links, of simulations and of networks. */
 struct tutti_sim_slow {
     uint32_t rank;

@@ -241,6 +241,27 @@ tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *te
     return TUTTI_OK;
 }
 
+/* Latency tells networks apart: transports of hosts on Ethernet share links by congestion control and buffer deeply, which fluids resemble;
+ * under a microsecond a link there are credits and short buffers. */
+const char *tutti_topo_sim_level(const struct tutti_topo *topo, const char **ret_why)
+{
+    const struct tt_topo *t = must_see(topo, __func__);
+    uint64_t slowest = 0;
+    api_must("ret_why", ret_why);
+    for (uint32_t i = 0; i < t->nlinks; i++)
+        slowest = t->links[i].latency_ps > slowest ? t->links[i].latency_ps : slowest;
+    if (t->memory.npoints) {
+        *ret_why = "ranks share one memory, whose measured times only level step knows";
+        return "step";
+    }
+    if (slowest >= 1000000) {
+        *ret_why = "links of 1 us or more are those of hosts on Ethernet, whose transports share links fairly";
+        return "flow";
+    }
+    *ret_why = "links under 1 us are those of interconnects with credits and short buffers (on a chip or board, InfiniBand)";
+    return "packet";
+}
+
 tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret, struct tutti_error *err)
 {
     const struct api_topo *t = api_find(TOPO, topo, err);

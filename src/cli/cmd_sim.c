@@ -17,11 +17,12 @@ struct answer {
     const char *algo;
 };
 
-static void print_json(const struct answer *x)
+static void print_json(const struct answer *x, const struct tutti_topo *t)
 {
     struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
     tutti_json_string(j, "level", "step");
+    sim_json_believed(j, t);
     tutti_json_string(j, "algo", x->algo);
     tutti_json_real(j, "time_us", x->r.time_us);
     tutti_json_bool(j, "exact", x->exact);
@@ -70,9 +71,11 @@ static double seconds_since(const struct timespec *t0)
 static void print(const struct cli_args *a, const struct tutti_topo *t, const struct answer *x)
 {
     if (cli_flag(a, "json"))
-        print_json(x);
-    else
+        print_json(x, t);
+    else {
         print_text(x, t);
+        sim_say_believed(t, SIM_STEP);
+    }
 }
 
 /* The named (or chosen) algorithm: planning has priced its schedule with the same function, there is no need to build it. */

@@ -1,6 +1,7 @@
 /* What the commands share: the options that describe a problem, complaints, progress. */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,15 +211,31 @@ void cli_progress_begin(struct cli_progress *p, const char *what)
     *p = (struct cli_progress){.what = what, .start_ns = now_ns()};
 }
 
+/* "12 s", "3 min", "2 h": what is left when the rest goes on as before. */
+static const char *time_left(double elapsed_s, double fraction, char *buf, size_t cap)
+{
+    double s = elapsed_s * (1 - fraction) / fraction;
+    if (s < 100)
+        snprintf(buf, cap, "about %.0f s left", ceil(s));
+    else if (s < 6000)
+        snprintf(buf, cap, "about %.0f min left", ceil(s / 60));
+    else
+        snprintf(buf, cap, "about %.0f h left", ceil(s / 3600));
+    return buf;
+}
+
 void cli_progress_show(void *progress, double fraction)
 {
     struct cli_progress *p = progress;
     uint64_t now = now_ns();
+    char left[48] = "";
     if (!isatty(STDERR_FILENO) || now - p->start_ns < 1000000000u || now - p->last_ns < 100000000u)
         return;
     int full = (int)(fraction * 40);
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%%", p->what, full, "########################################", 40 - full,
-            "........................................", fraction * 100);
+    if (fraction >= 0.001)
+        time_left((double)(now - p->start_ns) / 1e9, fraction, left, sizeof left);
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%% %-20s", p->what, full, "########################################", 40 - full,
+            "........................................", fraction * 100, left);
     p->last_ns = now;
     p->shown = true;
 }
@@ -226,7 +243,7 @@ void cli_progress_show(void *progress, double fraction)
 void cli_progress_end(struct cli_progress *p)
 {
     if (p->shown)
-        fprintf(stderr, "\r%*s\r", (int)strlen(p->what) + 50, "");
+        fprintf(stderr, "\r%*s\r", (int)strlen(p->what) + 71, "");
 }
 
 int cli_finish(int code)

@@ -33,6 +33,9 @@ void sim_request_free(struct sim_request *q); /* accepts zeroed ones */
 const char *sim_level_name(enum sim_level level);
 
 /* sim_report.c */
+/* Which level is nearest to such a network: a line, or fields of an open object. */
+void sim_say_believed(const struct tutti_topo *t, enum sim_level level);
+void sim_json_believed(struct tutti_json *j, const struct tutti_topo *t);
 void sim_print_json(const struct sim_answer *x);
 void sim_print_text(const struct sim_answer *x);
 

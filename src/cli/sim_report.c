@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Time over bound; not a number when there is no bound, or none that says something. */
 static double ratio_of(const struct sim_answer *x, double time_us)
@@ -13,6 +14,24 @@ static double ratio_of(const struct sim_answer *x, double time_us)
 static double head_share(const struct tutti_sim_info *i)
 {
     return i->flits ? (double)i->head_flits / (double)i->flits : 0;
+}
+
+/* ---- which level to believe ---- */
+
+void sim_say_believed(const struct tutti_topo *t, enum sim_level level)
+{
+    const char *why, *believed = tutti_topo_sim_level(t, &why);
+    if (!strcmp(believed, sim_level_name(level)))
+        printf("level %s is the one to believe for this network: %s\n", believed, why);
+    else
+        printf("believe --level %s rather than %s for this network: %s\n", believed, sim_level_name(level), why);
+}
+
+void sim_json_believed(struct tutti_json *j, const struct tutti_topo *t)
+{
+    const char *why, *believed = tutti_topo_sim_level(t, &why);
+    tutti_json_string(j, "believed_level", believed);
+    tutti_json_string(j, "believed_why", why);
 }
 
 /* ---- JSON ---- */
@@ -71,6 +90,7 @@ void sim_print_json(const struct sim_answer *x)
     struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
     tutti_json_string(j, "level", sim_level_name(x->q->level));
+    sim_json_believed(j, x->t);
     tutti_json_string(j, "algo", x->algo);
     tutti_json_real(j, "time_us", i.time_us);
     tutti_json_u64(j, "steps", i.steps);
@@ -189,4 +209,5 @@ void sim_print_text(const struct sim_answer *x)
     if (x->q->level == SIM_PACKET)
         say_packet(x, &i);
     say_bound(x, &i);
+    sim_say_believed(x->t, x->q->level);
 }

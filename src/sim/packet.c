@@ -267,9 +267,29 @@ static void begin(struct run *p)
     tell(p);
 }
 
+/* Flits that links will have moved in the end, heads included. */
+static uint64_t all_flits(const struct run *p)
+{
+    const struct tt_net_setup *set = &p->net.set;
+    double bytes = 0;
+    for (uint32_t i = 0; i < p->net.nlinks2; i++)
+        bytes += (double)p->r->links[i].bytes;
+    double data = bytes / set->flit_bytes;
+    return (uint64_t)(set->message_mode ? data : data + bytes / set->payload_bytes);
+}
+
+/* Long messages arrive all at once in the end: what links have moved tells how far we are. */
+static bool tell_progress(const struct run *p, uint64_t all)
+{
+    uint64_t moved = 0;
+    for (uint32_t i = 0; i < p->net.nlinks2; i++)
+        moved += p->net.link_flits[i];
+    return tt_sim_progress(p->in->o, moved < all ? moved : all, all);
+}
+
 static tutti_status loop(struct run *p, struct tutti_error *err)
 {
-    const uint64_t all = p->r->messages, limit = UINT64_C(1) << 62;
+    const uint64_t all = all_flits(p), limit = UINT64_C(1) << 62;
     begin(p);
     for (uint64_t i = 0; !p->nomem && !p->net.nomem && !p->ni.nomem; i++) {
         uint64_t net = tt_net_next(&p->net), host = p->agenda.len ? p->agenda.at[0].time : TT_NEVER;
@@ -277,7 +297,7 @@ static tutti_status loop(struct run *p, struct tutti_error *err)
             return TUTTI_OK;
         if ((host < net ? host : net) > limit)
             return tt_fail(err, TUTTI_ERR_LIMIT, "the simulated time exceeds what the packet level can tell (75 minutes)");
-        if (i % PROGRESS_EVERY == PROGRESS_EVERY - 1 && !tt_sim_progress(p->in->o, p->arrived, all))
+        if (i % PROGRESS_EVERY == PROGRESS_EVERY - 1 && !tell_progress(p, all))
             return tt_fail(err, TUTTI_ERR_ABORTED, "the simulation was interrupted");
         if (host <= net) {
             host_event(p);
