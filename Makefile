@@ -19,7 +19,7 @@ demo: build
 
 check:
 	@tools/setup build test
-	@for group in mpi samples torch; do tools/setup $$group || echo "$$group: not everything could be installed; tests that need it say so"; done
+	@for group in mpi samples torch hosts; do tools/setup $$group || echo "$$group: not everything could be installed; tests that need it say so"; done
 	@tools/check
 
 TORCH ?= # names of tests

@@ -12,6 +12,7 @@
 #include "cli/run_hosts.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,24 +49,98 @@ static bool is_plain(const char *name)
     return *name && *name != '-' && name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_@")] == 0;
 }
 
+/* One host, "name" or "name:slots"; `where` is the option and its value, or the file and line. */
+static int add_host(const struct cli_args *a, const char *where, char *text, const char *slots, struct run_hosts *h)
+{
+    char *colon = strchr(text, ':');
+    uint64_t n = 1;
+    struct tutti_error err;
+    if (colon && !slots) {
+        *colon = '\0';
+        slots = colon + 1;
+    }
+    if (h->count == RUN_MAX_HOSTS)
+        return cli_bad(a, "%s: more than %d hosts", where, RUN_MAX_HOSTS);
+    if (!is_plain(text))
+        return cli_bad(a, "%s: '%.80s' is not a host name", where, text);
+    if (slots && tutti_parse_u64(slots, 1, CLI_MAX_RANKS, &n, &err))
+        return cli_bad(a, "%s: slots of %.80s: %s", where, text, err.text);
+    h->slotted = h->slotted || slots;
+    h->slots[h->count] = (uint32_t)n;
+    h->names[h->count++] = is_here(text) ? NULL : text;
+    return 0;
+}
+
+static int read_list(const struct cli_args *a, const char *list, struct run_hosts *h)
+{
+    char where[128];
+    int code = 0;
+    h->text = strdup(list);
+    snprintf(where, sizeof where, "--hosts %.100s", list);
+    if (!h->text)
+        return cli_bad(a, "out of memory");
+    for (char *at = h->text, *name; !code && (name = strsep(&at, ","));)
+        code = add_host(a, where, name, NULL, h);
+    return code;
+}
+
+/* A line of a hostfile: "name", "name:4" or "name slots=4"; what follows # is a comment. */
+static int read_line(const struct cli_args *a, const char *where, char *line, struct run_hosts *h)
+{
+    char *save = NULL, *name, *more, *rest;
+    line[strcspn(line, "#")] = '\0';
+    name = strtok_r(line, " \t\r", &save);
+    more = name ? strtok_r(NULL, " \t\r", &save) : NULL;
+    rest = more ? strtok_r(NULL, " \t\r", &save) : NULL;
+    if (!name)
+        return 0;
+    if (rest || (more && (strncmp(more, "slots=", 6) || strchr(name, ':'))))
+        return cli_bad(a, "%s: '%.80s': a line is a host, host:4 or host slots=4", where, rest ? rest : more);
+    return add_host(a, where, name, more ? more + 6 : NULL, h);
+}
+
+static int read_file(const struct cli_args *a, const char *path, struct run_hosts *h)
+{
+    char where[300];
+    size_t len = 0;
+    int code = 0;
+    FILE *in = fopen(path, "r");
+    if (!in)
+        return cli_bad(a, "--hostfile %.200s: %s", path, strerror(errno));
+    ssize_t n = getdelim(&h->text, &len, '\0', in);
+    bool failed = n < 0 && ferror(in);
+    fclose(in);
+    if (failed)
+        return cli_bad(a, "--hostfile %.200s cannot be read", path);
+    unsigned number = 1;
+    for (char *at = n > 0 ? h->text : NULL, *line; !code && (line = strsep(&at, "\n")); number++) {
+        snprintf(where, sizeof where, "%.200s:%u", path, number);
+        code = read_line(a, where, line, h);
+    }
+    return code || h->count ? code : cli_bad(a, "--hostfile %.200s names no host", path);
+}
+
 int run_hosts_open(const struct cli_args *a, struct run_hosts *ret)
 {
     struct run_hosts h = {0};
-    const char *list = cli_value(a, "hosts");
-    h.text = strdup(list ? list : "localhost");
-    if (!h.text)
-        return cli_bad(a, "out of memory");
-    for (char *at = h.text, *name; (name = strsep(&at, ","));) {
-        if (h.count == RUN_MAX_HOSTS || !is_plain(name)) {
-            int code = h.count == RUN_MAX_HOSTS ? cli_bad(a, "--hosts: more than %d hosts", RUN_MAX_HOSTS)
-                                                : cli_bad(a, "--hosts %s: '%s' is not a host name", list, name);
-            free(h.text);
-            return code;
-        }
-        h.names[h.count++] = is_here(name) ? NULL : name;
-    }
-    *ret = h;
-    return 0;
+    const char *list = cli_value(a, "hosts"), *file = cli_value(a, "hostfile");
+    int code;
+    if (list && file)
+        return cli_bad(a, "--hosts and --hostfile: only one of them");
+    code = file ? read_file(a, file, &h) : read_list(a, list ? list : "localhost", &h);
+    if (code)
+        free(h.text);
+    else
+        *ret = h;
+    return code;
+}
+
+uint64_t run_slots(const struct run_hosts *h)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < h->count; i++)
+        n += h->slots[i];
+    return n;
 }
 
 void run_hosts_close(struct run_hosts *h)
@@ -77,8 +152,12 @@ void run_hosts_close(struct run_hosts *h)
 const char *run_host_of(const struct run_hosts *h, uint32_t rank, uint32_t size)
 {
     size_t i = 0;
-    while (i + 1 < h->count && (uint64_t)(i + 1) * size / h->count <= rank)
-        i++;
+    if (h->slotted)
+        for (uint64_t end = h->slots[0]; i + 1 < h->count && end <= rank; end += h->slots[i])
+            i++;
+    else
+        while (i + 1 < h->count && (uint64_t)(i + 1) * size / h->count <= rank)
+            i++;
     return h->names[i];
 }
 
