@@ -4,7 +4,7 @@
 #include "bound/parts.h"
 #include "sched/sched.h"
 
-enum { WORD = 32, LIST = 160 };
+enum { WORD = 32, LIST = 200, NAME = 40 };
 
 void tt_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank, bool halved)
 {
@@ -45,8 +45,27 @@ void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *ver
         snprintf(through, sizeof(through), "%" PRIu32 " port%s per rank", q->t->ports, q->t->ports == 1 ? "" : "s");
     else
         snprintf(through, sizeof(through), "links");
-    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through %s of %s: %s / %s = %s", tt_coll_name(q->coll), whole, size,
-             verb, who, through, rate, size, rate, time);
+    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through %s of %s: %s / %s = %s", tt_coll_name(q->coll), whole, size, verb,
+             who, through, rate, size, rate, time);
+}
+
+/* A row of ranks: "0-7", "12"; by name where there are names: "web1 to web8", "ann, bob", "old". */
+static size_t put_row(const struct tt_topo *t, uint32_t first, uint32_t last, char *buf, size_t cap)
+{
+    char from[NAME], to[NAME];
+    if (!t->names)
+        return (size_t)snprintf(buf, cap, first == last ? "%" PRIu32 : "%" PRIu32 "-%" PRIu32, first, last);
+    tt_topo_vertex_name(t, first, from, sizeof(from));
+    tt_topo_vertex_name(t, last, to, sizeof(to));
+    if (first == last)
+        return (size_t)snprintf(buf, cap, "%s", from);
+    return (size_t)snprintf(buf, cap, last == first + 1 ? "%s, %s" : "%s to %s", from, to);
+}
+
+/* Room for the longest row and what stands around it. */
+static size_t row_room(const struct tt_topo *t)
+{
+    return t->names ? 2 * NAME + 16 : 48;
 }
 
 /* "0-7, 12" of the ranks with this side, cut with "..." before `cap` is full. */
@@ -60,11 +79,12 @@ static void list_ranks(const struct tt_ask *q, const uint8_t *side, uint8_t whic
             continue;
         while (end + 1 < q->p && side[end + 1] == which)
             end++;
-        if (len + 32 > cap) {
+        if (len + row_room(q->t) > cap) {
             snprintf(buf + len, cap - len, ", ...");
             return;
         }
-        len += (size_t)snprintf(buf + len, cap - len, v == end ? "%s%" PRIu32 : "%s%" PRIu32 "-%" PRIu32, len ? ", " : "", v, end);
+        len += len ? (size_t)snprintf(buf + len, cap - len, ", ") : 0;
+        len += put_row(q->t, v, end, buf + len, cap - len);
         v = end;
     }
 }
@@ -78,11 +98,14 @@ void tt_words_cut(const struct tt_ask *q, struct tt_bound *b)
     tt_format_size((uint64_t)b->bytes, size, sizeof(size));
     tt_format_rate(b->capacity, rate, sizeof(rate));
     tt_format_time(b->time_ps, time, sizeof(time));
-    snprintf(b->text, sizeof(b->text), "%s must %s rank%s %s (%" PRIu32 " of %" PRIu32 ") over links of %s: %s / %s = %s", size,
+    snprintf(b->text, sizeof(b->text), "%s must %s %s%s (%" PRIu32 " of %" PRIu32 ") over links of %s: %s / %s = %s", size,
              b->both ? "leave and enter"
              : few   ? "leave"
                      : "enter",
-             n == 1 ? "" : "s", list, n, q->p, rate, size, rate, time);
+             q->t->names ? ""
+             : n == 1    ? "rank "
+                         : "ranks ",
+             list, n, q->p, rate, size, rate, time);
 }
 
 /* "0-3 | 4-7 | ..": the ranks of the parts. */
@@ -99,11 +122,12 @@ static void list_parts(const struct tt_ask *q, const struct tt_bound *b, char *b
         bool more = false; /* not all in a row */
         for (uint32_t w = end + 1; w < q->p; w++)
             more |= b->part[w] == k;
-        if (len + 48 > cap) {
+        if (len + row_room(q->t) > cap) {
             snprintf(buf + len, cap - len, " | ...");
             return;
         }
-        len += (size_t)snprintf(buf + len, cap - len, v == end ? "%s%" PRIu32 : "%s%" PRIu32 "-%" PRIu32, k ? " | " : "", v, end);
+        len += k ? (size_t)snprintf(buf + len, cap - len, " | ") : 0;
+        len += put_row(q->t, v, end, buf + len, cap - len);
         len += more ? (size_t)snprintf(buf + len, cap - len, ", ..") : 0;
     }
 }

@@ -106,6 +106,12 @@ int cli_start_ranks(const struct cli_args *a, const char *dflt);
 /* memory.c: from now on allocating more than the host has available fails, so that the command can say so. */
 void cli_limit_memory(void);
 
+/* "" for one, "s" for other numbers. */
+static inline const char *cli_s(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,11 +39,26 @@ static void print_hosts(const struct tutti_probe *p, const struct tutti_probe_in
     }
     struct tutti_probe_group g;
     for (size_t i = 0; info->groups > 1 && tutti_probe_group(p, i, &g); i++) {
-        fprintf(out, "  group %-14zu %6u hosts, uplink     ", i, g.hosts);
+        fprintf(out, "  group %-14zu %6u host%s, uplink    %s", i, g.hosts, cli_s(g.hosts), g.hosts == 1 ? " " : "");
         print_rate(out, g.up, false);
         print_rate(out, g.down, false);
         fputc('\n', out);
     }
+}
+
+/* Pairs are those of hosts; only what was measured with nobody else on the way can be compared with the topology. */
+static void print_confidence(const struct tutti_probe_info *i, FILE *out)
+{
+    if (!i->pairs) {
+        fprintf(out, "no pairs of hosts\n");
+        return;
+    }
+    fprintf(out, "%llu of %llu pair%s of hosts; ", (unsigned long long)i->pairs_measured, (unsigned long long)i->pairs, cli_s(i->pairs));
+    if (i->pairs_judged)
+        fprintf(out, "confidence %.2f: that part of %llu pair%s measured alone is as the topology says\n", i->confidence,
+                (unsigned long long)i->pairs_judged, cli_s(i->pairs_judged));
+    else
+        fprintf(out, "confidence not known: no pair was measured alone\n");
 }
 
 static void print_report(const struct tutti_probe *p, FILE *out)
@@ -50,9 +66,9 @@ static void print_report(const struct tutti_probe *p, FILE *out)
     struct tutti_probe_info info;
     char lat[40];
     tutti_probe_info(p, &info);
-    fprintf(out, "# tutti %s: %u ranks on %u hosts in %u groups, measured in %.1f s; %llu of %llu pairs; confidence %.2f by %llu of them\n",
-            tutti_version(), info.ranks, info.hosts, info.groups, info.seconds, (unsigned long long)info.pairs_measured,
-            (unsigned long long)info.pairs, info.confidence, (unsigned long long)info.pairs_judged);
+    fprintf(out, "# tutti %s: %u rank%s on %u host%s in %u group%s, measured in %.1f s; ", tutti_version(), info.ranks, cli_s(info.ranks),
+            info.hosts, cli_s(info.hosts), info.groups, cli_s(info.groups), info.seconds);
+    print_confidence(&info, out);
     fprintf(out, "# host time per message %s, reduction %.3g s per byte\n", tutti_format_us(info.overhead_us, lat, sizeof lat), info.gamma);
     print_hosts(p, &info, out);
     const char *text;
@@ -131,7 +147,7 @@ static void print_json(const struct tutti_probe *p)
     tutti_json_object(j, NULL);
     tutti_json_u64(j, "ranks", info.ranks);
     tutti_json_real(j, "seconds", info.seconds);
-    tutti_json_real(j, "confidence", info.confidence);
+    tutti_json_real(j, "confidence", info.pairs_judged ? info.confidence : (double)NAN);
     tutti_json_u64(j, "pairs_measured", info.pairs_measured);
     tutti_json_u64(j, "pairs_judged", info.pairs_judged);
     tutti_json_u64(j, "pairs_all", info.pairs);

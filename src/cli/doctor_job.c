@@ -32,7 +32,7 @@ static void print_ranks(const struct doctor *d)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL), hosts = 0, here = 0;
     struct tutti_survey_rank r, first = {0};
-    printf("\njob of %u ranks\n  %6s %-16s %8s %-22s %6s %8s  %s\n", n, "rank", "host", "pid", "address", "cores", "memory",
+    printf("\njob of %u rank%s\n  %6s %-16s %8s %-22s %6s %8s  %s\n", n, cli_s(n), "rank", "host", "pid", "address", "cores", "memory",
            "kernels, problems");
     for (uint32_t i = 0; i < n; i++) {
         char names[128], memory[32];

@@ -114,11 +114,6 @@ void sim_print_json(const struct sim_answer *x)
 
 /* ---- text ---- */
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void say_links(const struct sim_answer *x, const struct tutti_sim_info *i)
 {
     struct tutti_sim_link l;
@@ -131,7 +126,7 @@ static void say_links(const struct sim_answer *x, const struct tutti_sim_info *i
     if (!tutti_sim_link(x->sim, i->peak_link, &l))
         return;
     printf("contention: at most %u message%s on a link in a step; at most %u at once (%s)\n", i->max_link_contention,
-           plural(i->max_link_contention), l.peak, tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
+           cli_s(i->max_link_contention), l.peak, tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
 }
 
 enum { IDLEST = 3 };
@@ -178,7 +173,7 @@ static void say_packet(const struct sim_answer *x, const struct tutti_sim_info *
 {
     char a[64];
     printf("%llu cycle%s; %llu flits, %.2f%% of them heads (one per %s); %llu flits waited for a credit\n", (unsigned long long)i->cycles,
-           plural(i->cycles), (unsigned long long)i->flits, head_share(i) * 100, x->q->o.message_mode ? "message" : "packet",
+           cli_s(i->cycles), (unsigned long long)i->flits, head_share(i) * 100, x->q->o.message_mode ? "message" : "packet",
            (unsigned long long)i->stalls);
     if (x->q->o.lockstep)
         printf("lockstep: interfaces waited %s in all\n", tutti_format_us(i->lockstep_wait_us, a, sizeof a));
@@ -202,8 +197,8 @@ void sim_print_text(const struct sim_answer *x)
     struct tutti_sim_info i;
     char a[64];
     tutti_sim_info(x->sim, &i);
-    printf("%s: %s in %u step%s, %llu message%s (level %s)\n", x->algo, tutti_format_us(i.time_us, a, sizeof a), i.steps, plural(i.steps),
-           (unsigned long long)i.messages, plural(i.messages), sim_level_name(x->q->level));
+    printf("%s: %s in %u step%s, %llu message%s (level %s)\n", x->algo, tutti_format_us(i.time_us, a, sizeof a), i.steps, cli_s(i.steps),
+           (unsigned long long)i.messages, cli_s(i.messages), sim_level_name(x->q->level));
     say_links(x, &i);
     say_idle(x, &i);
     if (x->q->level == SIM_PACKET)

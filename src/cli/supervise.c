@@ -359,7 +359,7 @@ static bool prepare(struct sup *s)
 static int verdict(const struct sup *s)
 {
     if (s->left)
-        fprintf(stderr, "tutti %s: %u ranks could not be ended\n", s->job->name, s->left);
+        fprintf(stderr, "tutti %s: %u rank%s could not be ended\n", s->job->name, s->left, cli_s(s->left));
     if (s->culprit < s->job->size)
         say_rest(s);
     return s->culprit < s->job->size || s->left ? CLI_NO : CLI_OK;

@@ -168,9 +168,12 @@ static tutti_status name_switches(const struct parts *m, struct tutti_error *err
 static tutti_status describe(const struct parts *m, struct tutti_error *err)
 {
     const struct tt_probe *p = m->p;
-    char text[160];
-    snprintf(text, sizeof text, "measured: %u ranks, %u hosts, %u groups; %u of %llu pairs; confidence %.2f by %u of them", p->ranks,
-             p->hosts, p->groups, p->pairs, (unsigned long long)p->hosts * (p->hosts - 1), p->confidence, p->judged);
+    char text[200], trust[80] = "";
+    if (p->judged)
+        snprintf(trust, sizeof trust, "; confidence %.2f by %u of them", p->confidence, p->judged);
+    snprintf(text, sizeof text, "measured: %u rank%s, %u host%s, %u group%s; %u of %llu pairs%s", p->ranks, p->ranks == 1 ? "" : "s",
+             p->hosts, p->hosts == 1 ? "" : "s", p->groups, p->groups == 1 ? "" : "s", p->pairs,
+             (unsigned long long)p->hosts * (p->hosts - 1), trust);
     free(m->t->spec);
     m->t->spec = tt_strdup(text);
     m->t->gamma = (double)p->gamma_fs * 1e-15;

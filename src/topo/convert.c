@@ -32,20 +32,44 @@ static void dot_vertex(const struct tt_topo *t, uint32_t v, FILE *out)
     fputs("\"];\n", out);
 }
 
-void tt_topo_write_dot(const struct tt_topo *t, FILE *out)
+static void dot_speed(const struct tt_link *l, FILE *out)
 {
     char rate[64], back[64], time[64];
+    fputs(tt_format_rate(l->bw[0], rate, sizeof rate), out);
+    if (l->bw[0] != l->bw[1])
+        fprintf(out, " / %s", tt_format_rate(l->bw[1], back, sizeof back));
+    fprintf(out, ", %s", tt_format_time(l->latency_ps, time, sizeof time));
+}
+
+/* Equal links share a label at the top: one at every cable would cover the picture. */
+static bool one_label(const struct tt_topo *t)
+{
+    for (uint32_t i = 1; i < t->nlinks; i++)
+        if (t->links[i].bw[0] != t->links[0].bw[0] || t->links[i].bw[1] != t->links[0].bw[1] ||
+            t->links[i].latency_ps != t->links[0].latency_ps)
+            return false;
+    return t->nlinks > 0;
+}
+
+void tt_topo_write_dot(const struct tt_topo *t, FILE *out)
+{
     fputs("graph \"", out);
     dot_text(t->spec, out);
-    fputs("\" {\n  layout=neato;\n  overlap=false;\n", out);
+    fputs("\" {\n  layout=neato;\n  overlap=false;\n  splines=true;\n  sep=\"+12\";\n  edge [fontsize=9];\n", out);
+    bool same = one_label(t);
+    if (same) {
+        fputs("  labelloc=t;\n  label=\"all links ", out);
+        dot_speed(&t->links[0], out);
+        fputs("\";\n", out);
+    }
     for (uint32_t v = 0; v < t->ranks + t->switches; v++)
         dot_vertex(t, v, out);
     for (uint32_t i = 0; i < t->nlinks; i++) {
         const struct tt_link *l = &t->links[i];
-        fprintf(out, "  v%u -- v%u [label=\"%s", l->a, l->b, tt_format_rate(l->bw[0], rate, sizeof rate));
-        if (l->bw[0] != l->bw[1])
-            fprintf(out, " / %s", tt_format_rate(l->bw[1], back, sizeof back));
-        fprintf(out, ", %s\"%s];\n", tt_format_time(l->latency_ps, time, sizeof time), l->half ? ",style=dashed" : "");
+        fprintf(out, "  v%u -- v%u [label=\"", l->a, l->b);
+        if (!same)
+            dot_speed(l, out);
+        fprintf(out, "\"%s];\n", l->half ? ",style=dashed" : "");
     }
     fputs("}\n", out);
 }

@@ -46,6 +46,12 @@ runs 0 explain --topo named.json --size 1M --slow rank=eve,factor=3 --degrade li
 says 'without the what-if'
 runs 0 sim --topo named.json --size 1M --slow rank=eve,factor=3 --degrade 'link=ann -> hub,factor=2'
 
+# Certificates use them.
+echo '{"ranks": 4, "switches": 2, "names": ["ann", "bob", "eve", "joe", "a", "b"], "links": [[0, "a", "10Gbps"], [1, "a", "10Gbps"], [2, "b", "10Gbps"], [3, "b", "10Gbps"], ["a", "b", "1Gbps"]]}' >two.json
+runs 0 bound --topo two.json --size 1M
+says '1 MiB must leave (ann, bob|eve, joe) \(2 of 4\)'
+grep -q 'ranks* [0-9]' out && bad "a rank with a name is called by its number: $(cat out)"
+
 runs 1 explain --topo star:4 --size 1M --down 'link=rank 3-switch 0'
 complains 'rank 0 cannot reach rank 3'
 runs 2 explain --topo star:4 --size 1M --down 'rank 3-switch 0'
