@@ -93,6 +93,14 @@ void cli_progress_begin(struct cli_progress *p, const char *what);
 void cli_progress_show(void *progress, double fraction);
 void cli_progress_end(struct cli_progress *p);
 
+/* waiting.c: the same for work that cannot tell how far it is: its seconds. One at a time; what is printed between begin and end is lost in
+ * it. */
+void cli_wait_begin(const char *what);
+void cli_wait_end(void);
+/* tutti_plan_make, with such a line. */
+tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o, struct tutti_plan **ret,
+                           struct tutti_error *err);
+
 /* environment.c: warns about unknown TUTTI_* variables; known ones give defaults for options. */
 void cli_check_environment(const struct cli_command *c);
 const char *cli_environment(const char *name); /* NULL when unset or empty */

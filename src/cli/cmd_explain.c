@@ -194,7 +194,10 @@ static int get_envelope(const struct cli_args *a, const struct tutti_topo *t, co
     int code = cli_get_range(a, "envelope", text, &min, &max);
     if (code)
         return code;
-    return tutti_plan_envelope(t, o, min, max, ret, ret_n, &err) ? cli_fail(a, &err) : 0;
+    cli_wait_begin("planning all sizes");
+    tutti_status st = tutti_plan_envelope(t, o, min, max, ret, ret_n, &err);
+    cli_wait_end();
+    return st ? cli_fail(a, &err) : 0;
 }
 
 /* *t becomes the network after the what-ifs and *ret_before the plan without them; both stay when there are none. */
@@ -205,7 +208,7 @@ static int change(const struct cli_args *a, const struct tutti_plan_options *o, 
     struct tutti_error err;
     if (!cli_value(a, "slow") && !cli_value(a, "degrade") && !cli_value(a, "down"))
         return 0;
-    if (tutti_plan_make(*t, o, ret_before, &err))
+    if (cli_plan_make(*t, o, ret_before, &err))
         return cli_fail(a, &err);
     int code = cli_whatif_down(a, t);
     if (!code)
@@ -234,7 +237,7 @@ static int run(const struct cli_args *a)
         return code;
     problem.o.algo = NULL;
     code = change(a, &problem.o, &t, &before);
-    if (!code && tutti_plan_make(t, &problem.o, &p, &err))
+    if (!code && cli_plan_make(t, &problem.o, &p, &err))
         code = cli_fail(a, &err);
     if (!code)
         code = get_envelope(a, t, &problem.o, &x.envelope, &x.npieces);

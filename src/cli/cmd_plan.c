@@ -127,7 +127,7 @@ static int run(const struct cli_args *a)
         code = cli_get_topo(a, &t);
     if (code)
         return code;
-    if (tutti_plan_make(t, &problem.o, &p, &err))
+    if (cli_plan_make(t, &problem.o, &p, &err))
         code = cli_fail(a, &err);
     else
         code = deliver(a, p, problem.o.budget_ms);

@@ -17,9 +17,10 @@ static const struct repro_experiment experiments[] = {
 };
 enum { NEXPERIMENTS = sizeof experiments / sizeof experiments[0] };
 
-static const struct cli_option own[] = {{"quick", 0, NULL, "fewer sizes; what must hold is checked all the same"},
-                                        {"svg", 0, "DIR", "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg (DIR is made)"},
-                                        {0}};
+static const struct cli_option own[] = {
+    {"quick", 0, NULL, "fewer sizes; what must hold is checked all the same"},
+    {"svg", 0, "DIR", "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg (DIR is made)"},
+    {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
 static int list(const struct cli_args *a)

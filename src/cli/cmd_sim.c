@@ -91,7 +91,7 @@ static int simulate_planned(const struct cli_args *a, const struct tutti_topo *t
     if (code)
         return code;
     clock_gettime(CLOCK_MONOTONIC, &t0);
-    if (tutti_plan_make(t, &problem.o, &p, &err))
+    if (cli_plan_make(t, &problem.o, &p, &err))
         return cli_fail(a, &err);
     x.wall_s = seconds_since(&t0);
     tutti_plan_info(p, NULL, &info);
@@ -197,7 +197,7 @@ static int plan_input(const struct cli_args *a, const struct tutti_topo *t, stru
     int code = cli_get_problem(a, &problem);
     if (code)
         return code;
-    if (tutti_plan_make(t, &problem.o, &in->plan, &err) || tutti_plan_schedule(in->plan, &in->s, &err))
+    if (cli_plan_make(t, &problem.o, &in->plan, &err) || tutti_plan_schedule(in->plan, &in->s, &err))
         return cli_fail(a, &err);
     tutti_plan_info(in->plan, NULL, &info);
     in->bound_us = info.bound_us;

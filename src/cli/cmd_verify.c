@@ -81,7 +81,7 @@ static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
         return code;
     bool named = problem.o.algo && strcmp(problem.o.algo, "auto");
     tutti_status st =
-        named ? tutti_schedule_build(t, tutti_topo_ranks(t), &problem.o, 0, 0, ret, &err) : tutti_plan_make(t, &problem.o, &p, &err);
+        named ? tutti_schedule_build(t, tutti_topo_ranks(t), &problem.o, 0, 0, ret, &err) : cli_plan_make(t, &problem.o, &p, &err);
     if (!st && !named)
         st = tutti_plan_schedule(p, ret, &err);
     code = st ? cli_fail(a, &err) : 0;

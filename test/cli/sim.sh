@@ -254,20 +254,4 @@ for level in step flow packet; do
     json 'd["believed_level"] == "packet" and "under 1 us" in d["believed_why"]'
 done
 
-# On a terminal a long run says how far it is and how long the rest takes, although no message of it arrives for a long time; an interrupt ends it.
-python3 - "$tutti" <<'PROGRAM' || bad "no progress on a terminal"
-import os, pty, re, select, signal, sys, time
-pid, fd = pty.fork()
-if pid == 0:
-    os.execv(sys.argv[1], ["tutti", "sim", "--topo", "torus:8x8@16GB/s,150ns", "--algo", "direct", "--size", "4M", "--level", "packet"])
-text, deadline = b"", time.monotonic() + 120
-while not re.search(rb"simulating \[.*\] +([1-9]|[0-9]{2,})% about [0-9]+ (s|min|h) left", text) and time.monotonic() < deadline:
-    if select.select([fd], [], [], 1)[0]:
-        text += os.read(fd, 4096)
-seen = time.monotonic() < deadline
-os.kill(pid, signal.SIGINT)
-code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-print("seen:", text[-200:], "exit", code)
-sys.exit(0 if seen and code == 130 else 1)
-PROGRAM
 finish

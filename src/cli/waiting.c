@@ -1,0 +1,65 @@
+/* waiting.c - a line that counts seconds on a terminal while something runs that cannot say how far it is (planning). */
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    pthread_t thread;
+    const char *what;
+    bool running, over;
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+/* Says something every second until the work is over; a second's work says nothing. */
+static void *count(void *unused)
+{
+    (void)unused;
+    struct timespec at;
+    unsigned seconds = 0;
+    clock_gettime(CLOCK_REALTIME, &at);
+    pthread_mutex_lock(&waiting.lock);
+    while (!waiting.over) {
+        at.tv_sec++;
+        while (!waiting.over && !pthread_cond_timedwait(&waiting.ended, &waiting.lock, &at)) {
+        }
+        if (!waiting.over)
+            fprintf(stderr, "\r%s, %u s", waiting.what, ++seconds);
+    }
+    if (seconds)
+        fprintf(stderr, "\r%60s\r", "");
+    pthread_mutex_unlock(&waiting.lock);
+    return NULL;
+}
+
+void cli_wait_begin(const char *what)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    waiting.what = what;
+    waiting.over = false;
+    waiting.running = !pthread_create(&waiting.thread, NULL, count, NULL);
+}
+
+void cli_wait_end(void)
+{
+    if (!waiting.running)
+        return;
+    pthread_mutex_lock(&waiting.lock);
+    waiting.over = true;
+    pthread_cond_signal(&waiting.ended);
+    pthread_mutex_unlock(&waiting.lock);
+    pthread_join(waiting.thread, NULL);
+    waiting.running = false;
+}
+
+tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o, struct tutti_plan **ret, struct tutti_error *err)
+{
+    cli_wait_begin("planning");
+    tutti_status st = tutti_plan_make(t, o, ret, err);
+    cli_wait_end();
+    return st;
+}
