@@ -165,9 +165,10 @@ void tutti_comm_abort(struct tutti_comm *comm, const char *reason);
 const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm);
 /* Who is slow: per peer waiting time, arrival skew, measured bandwidth; the slowest rank and link in words. free(3) the text. */
 tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct tutti_error *err);
-/* Accepts NULL. Started requests are waited for; then waits for the others at most until the deadline. Requests can only be freed
- * afterwards, and memory of tutti_mem_alloc is gone (but see tutti_mem_keep). With TUTTI_REPORT=1 (as set on rank 0 when the
- * world was opened) rank 0 prints on standard error who was slow and why, seen from all ranks. */
+/* Accepts NULL. Started requests are waited for (receives that nothing has come for are taken back); then waits for the others
+ * at most until the deadline. Requests can only be freed afterwards, and memory of tutti_mem_alloc is gone (but see
+ * tutti_mem_keep). With TUTTI_REPORT=1 (as set on rank 0 when the world was opened) rank 0 prints on standard error who was
+ * slow and why, seen from all ranks. */
 void tutti_comm_close(struct tutti_comm *comm);
 
 /* Memory that the other ranks of this host can reach directly: the fastest buffers. Local calls. free accepts NULL, and aborts when the
@@ -217,9 +218,14 @@ tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *o
  * algorithm direct. */
 tutti_status tutti_all_to_all_v(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs, void *out,
                                 const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype);
-/* Point to point; messages between two ranks arrive in order. Both sides must agree on count and dtype. */
+/* Point to point, outside the order of the collectives. A receive takes the first message that fits it: messages from one rank to another
+ * are received in the order they were sent, among those with the tag that is asked for. Both sides must say the same count and dtype;
+ * otherwise all ranks get an error that names both. A send of at most 16 KiB usually returns at once, a longer one when its receive has begun
+ * and all bytes are on their way: two ranks that both send first must not rely on either. These three have tag 0. recv_any
+ * takes a message from any other rank and says from which. */
 tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
+tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t *ret_source);
 
 /* The same as persistent requests: made once, started any number of times; all ranks make and start a communicator's requests in the same
  * order. Making one is collective: where the plan is synthesised (multitree, forest, flex) and the first of its kind, it waits
@@ -250,10 +256,24 @@ tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, vo
 tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs,
                                      void *out, const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype,
                                      struct tutti_request **ret);
+/* Messages as requests: local, and in no order with other requests, but of one rank's receives the one that was started first gets
+ * the message that fits several. Any number may be started at the same time. peer and tag of a receive may be TUTTI_ANY_SOURCE and
+ * TUTTI_ANY_TAG. */
+#define TUTTI_ANY_SOURCE UINT32_MAX
+#define TUTTI_ANY_TAG    UINT32_MAX
+tutti_status tutti_send_init(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
+                             struct tutti_request **ret);
+tutti_status tutti_recv_init(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
+                             struct tutti_request **ret);
+/* Where the message of a receive that has been waited for (or tested: done) came from, and its tag (ret_tag may be NULL). */
+tutti_status tutti_request_source(struct tutti_request *request, uint32_t *ret_source, uint32_t *ret_tag, struct tutti_error *err);
+
+/* Requests of all sorts. test: TUTTI_OK done, TUTTI_IN_PROGRESS, or the error (deadlines too). free accepts NULL; one that is started is
+ * waited for, but a receive of a message that nothing has come for is taken back. */
 tutti_status tutti_request_start(struct tutti_request *request);
-tutti_status tutti_request_test(struct tutti_request *request); /* TUTTI_OK done, TUTTI_IN_PROGRESS, or the error (deadlines too) */
+tutti_status tutti_request_test(struct tutti_request *request);
 tutti_status tutti_request_wait(struct tutti_request *request);
-void tutti_request_free(struct tutti_request *request); /* accepts NULL; waits for a request that is started */
+void tutti_request_free(struct tutti_request *request);
 
 /* ---- trainers: gradients communicated while the model computes ----
  *

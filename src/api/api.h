@@ -26,6 +26,10 @@ tutti_status api_topo_wrap(struct tt_topo *t, bool plans, struct tutti_topo **re
 /* The same for a schedule. */
 tutti_status api_schedule_wrap(struct tt_sched *s, struct tutti_schedule **ret, struct tutti_error *err);
 
+/* A handle for a request of comm, which is freed on failure. */
+struct tt_request;
+tutti_status api_request_wrap(struct tt_request *r, const struct tutti_comm *comm, struct tutti_request **ret);
+
 struct api_plan {
     struct api_topo *topo; /* held */
     struct tt_plan *p;

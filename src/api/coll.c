@@ -32,13 +32,7 @@ static tutti_status make(const char *function, struct tutti_comm *comm, const st
     tutti_status st = c ? api_given_all(function, NULL, "ret", ret, NULL) : TUTTI_ERR_ARG;
     if (!st)
         st = tt_request_make(c, resolve(call, &own), &r);
-    void *handle = st ? NULL : api_make(API_REQUEST, r, comm, NULL);
-    if (!handle) {
-        tt_request_free(r);
-        return st ? st : TUTTI_ERR_LIMIT;
-    }
-    *ret = handle;
-    return TUTTI_OK;
+    return st ? st : api_request_wrap(r, comm, ret);
 }
 
 tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op)

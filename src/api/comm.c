@@ -160,15 +160,15 @@ tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct 
     return st ? st : tt_comm_report(c, ret_text, err);
 }
 
-static void wait_for(void *request)
+static void end_request(void *request)
 {
-    tt_request_wait(request); /* its error, if any, is the communicator's, and closing says nothing of errors */
+    tt_request_end(request); /* its error, if any, is the communicator's, and closing says nothing of errors */
 }
 
 void tutti_comm_close(struct tutti_comm *comm)
 {
     if (api_peek(API_COMM, comm))
-        api_each(API_REQUEST, comm, wait_for);
+        api_each(API_REQUEST, comm, end_request);
     struct tt_comm *c = api_end(COMM, comm);
     if (!c)
         return;
@@ -219,16 +219,15 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
     return TUTTI_OK;
 }
 
-tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer)
+tutti_status api_request_wrap(struct tt_request *r, const struct tutti_comm *comm, struct tutti_request **ret)
 {
-    struct tt_comm *c = api_find(COMM, comm, NULL);
-    return c ? tt_comm_send(c, data, count, dtype, peer) : TUTTI_ERR_ARG;
-}
-
-tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer)
-{
-    struct tt_comm *c = api_find(COMM, comm, NULL);
-    return c ? tt_comm_recv(c, data, count, dtype, peer) : TUTTI_ERR_ARG;
+    void *handle = api_make(API_REQUEST, r, comm, NULL);
+    if (!handle) {
+        tt_request_free(r);
+        return TUTTI_ERR_LIMIT;
+    }
+    *ret = handle;
+    return TUTTI_OK;
 }
 
 tutti_status tutti_request_start(struct tutti_request *request)
@@ -264,10 +263,10 @@ void tutti_request_free(struct tutti_request *request)
 {
     bool orphan = api_orphan(request);
     struct tt_request *r = api_end(REQUEST, request);
-    if (r && !orphan)
-        tt_request_wait(r); /* one that is not started returns at once */
-    if (orphan)
+    if (orphan) {
         tt_request_drop(r);
-    else
+    } else if (r) {
+        tt_request_end(r);
         tt_request_free(r);
+    }
 }

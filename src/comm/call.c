@@ -5,16 +5,6 @@
 
 #include "comm/parts.h"
 
-struct tt_request {
-    struct tt_comm *comm;
-    struct tt_call call;
-    struct tt_kept *kept;
-    struct tt_op_desc op;
-    uint64_t asked_ns; /* first test since the start; 0: none */
-    bool started;
-    tutti_status last; /* of the last start: an error stays until the next one */
-};
-
 static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k)
 {
     return (struct tt_op_desc){.comm = c->tag,
@@ -53,7 +43,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
         tt_log_enter(c->log, op.seq);
         st = tt_comm_begin(c, k, call, &op);
         if (!st)
-            st = tt_comm_finish(c, c->engine, k->program, &op);
+            st = tt_comm_finish(c, k->program, &op);
         k->running = false;
         tt_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
@@ -83,10 +73,22 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
         r->call.user = r->kept->key.user;
         r->call.background = true;
         r->kept->holders++;
+        r->work.program = r->kept->program;
         *ret = r;
     }
     tt_comm_unlock(c);
     return st;
+}
+
+static tutti_status begin(struct tt_request *r)
+{
+    struct tt_comm *c = r->comm;
+    if (!r->kept)
+        return tt_message_begin(c, &r->letter, &r->op);
+    r->op = describe(c, &r->call, r->kept);
+    tt_watch_enter(c->world->watch, &r->op);
+    tt_log_enter(c->log, r->op.seq);
+    return tt_comm_begin(c, r->kept, &r->call, &r->op);
 }
 
 tutti_status tt_request_start(struct tt_request *r)
@@ -98,11 +100,8 @@ tutti_status tt_request_start(struct tt_request *r)
     if (st) {
         tt_comm_fail(c, &err);
     } else {
-        r->op = describe(c, &r->call, r->kept);
         r->asked_ns = 0;
-        tt_watch_enter(c->world->watch, &r->op);
-        tt_log_enter(c->log, r->op.seq);
-        st = tt_comm_begin(c, r->kept, &r->call, &r->op);
+        st = begin(r);
         r->started = !st;
         r->last = st;
         if (r->started) {
@@ -117,10 +116,13 @@ tutti_status tt_request_start(struct tt_request *r)
 /* A request that is done (or failed) may be started again; until then tests and waits repeat how it ended. */
 static tutti_status settle(struct tt_request *r, tutti_status st)
 {
-    if (st != TUTTI_IN_PROGRESS) {
-        r->last = st;
-        r->started = r->kept->running = false;
-        atomic_fetch_sub(&r->comm->started, 1);
+    if (st == TUTTI_IN_PROGRESS)
+        return st;
+    r->last = st;
+    r->started = false;
+    atomic_fetch_sub(&r->comm->started, 1);
+    if (r->kept) {
+        r->kept->running = false;
         tt_log_leave(r->comm->log, r->op.seq);
         tt_watch_leave(r->comm->world->watch, r->comm->tag);
     }
@@ -136,14 +138,14 @@ static tutti_status check(struct tt_request *r)
     r->asked_ns = r->asked_ns ? r->asked_ns : now;
     tutti_status st = tt_comm_verdict(c);
     if (!st && now >= tt_comm_deadline(c, r->asked_ns, c->moved_ns))
-        return tt_comm_late(c, r->kept->program, &r->op);
+        return tt_comm_late(c, &r->work, &r->op);
     return st ? st : TUTTI_IN_PROGRESS;
 }
 
 /* One look at a started request. */
 static tutti_status look(struct tt_request *r)
 {
-    tutti_status st = tt_comm_test(r->comm, r->kept->program, &r->op);
+    tutti_status st = tt_comm_test(r->comm, &r->work, &r->op);
     return st == TUTTI_IN_PROGRESS && !r->comm->pumped ? check(r) : st;
 }
 
@@ -151,21 +153,20 @@ static tutti_status look(struct tt_request *r)
 static tutti_status look_quietly(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
-    struct tutti_error err;
-    bool quiet = tt_now_ns() - c->moved_ns < TT_GLANCE_NS && tt_engine_test(c->engine, r->kept->program, &err) == TUTTI_IN_PROGRESS;
+    bool quiet = tt_now_ns() - c->moved_ns < TT_GLANCE_NS && tt_comm_ask(c, &r->work) == TUTTI_IN_PROGRESS;
     return quiet ? check(r) : look(r);
 }
 
 static tutti_status finish(struct tt_request *r)
 {
-    return tt_comm_finish(r->comm, r->comm->engine, r->kept->program, &r->op);
+    return tt_comm_await(r->comm, &r->work, &r->op);
 }
 
 /* Nobody asks again: it is done, or late. */
 static tutti_status look_last(struct tt_request *r)
 {
-    tutti_status st = tt_comm_test(r->comm, r->kept->program, &r->op);
-    return st == TUTTI_IN_PROGRESS ? tt_comm_late(r->comm, r->kept->program, &r->op) : st;
+    tutti_status st = tt_comm_test(r->comm, &r->work, &r->op);
+    return st == TUTTI_IN_PROGRESS ? tt_comm_late(r->comm, &r->work, &r->op) : st;
 }
 
 /* Asks a started request in one of these ways; of another one, how it ended is known. */
@@ -174,7 +175,8 @@ static tutti_status ask(struct tt_request *r, tutti_status (*how)(struct tt_requ
     tt_comm_lock(r->comm);
     tutti_status st = r->last;
     if (r->started) {
-        tt_log_wait(r->comm->log, r->op.seq);
+        if (r->kept)
+            tt_log_wait(r->comm->log, r->op.seq);
         st = settle(r, how(r));
     }
     tt_comm_unlock(r->comm);
@@ -210,12 +212,24 @@ tutti_status tt_request_join(struct tt_request *r)
     }
 }
 
+void tt_request_end(struct tt_request *r)
+{
+    tt_comm_lock(r->comm);
+    if (r->started && !r->kept && tt_letter_cancel(&r->letter))
+        settle(r, TUTTI_ERR_ABORTED);
+    tt_comm_unlock(r->comm);
+    tt_request_wait(r); /* one that is not started returns at once */
+}
+
 void tt_request_free(struct tt_request *r)
 {
     if (!r)
         return;
     tt_comm_lock(r->comm);
-    r->kept->holders--;
+    if (r->kept)
+        r->kept->holders--;
+    else
+        tt_letter_forget(r->comm->context);
     tt_comm_unlock(r->comm);
     free(r);
 }
@@ -227,7 +241,7 @@ void tt_request_drop(struct tt_request *r)
 
 const char *tt_request_algo(const struct tt_request *r)
 {
-    return r->kept->info.algo;
+    return r->kept ? r->kept->info.algo : "";
 }
 
 tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err)

@@ -117,7 +117,9 @@ tutti_status tt_request_wait(struct tt_request *r);
 /* The same by a thread that does nothing else: progress is left to the background thread, and other threads may use the communicator
  * meanwhile; without such a thread it is a wait. */
 tutti_status tt_request_join(struct tt_request *r);
-void tt_request_free(struct tt_request *r);
+/* Takes back a started receive of a message that nothing has come for; waits for any other started request. */
+void tt_request_end(struct tt_request *r);
+void tt_request_free(struct tt_request *r); /* not while started */
 void tt_request_drop(struct tt_request *r); /* the same when its communicator is closed already */
 const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */
 
@@ -163,9 +165,21 @@ void tt_comm_algo_of(struct tt_comm *c, tutti_coll coll);
  * another library whose peers wait for this rank can move on. NULL: nothing is called. Before the first call on c. */
 void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx);
 
-/* Point to point, blocking. */
-tutti_status tt_comm_send(struct tt_comm *c, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
-tutti_status tt_comm_recv(struct tt_comm *c, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
+/* Point to point (message.c): messages from one rank to another are received in the order they were sent, among those whose tag is asked
+ * for. Both sides must say the same count and type. */
+struct tt_message {
+    void *data; /* a send only reads it */
+    size_t count;
+    tutti_dtype dtype;
+    uint32_t peer, tag; /* a receive: or TT_ANY */
+    bool sends;
+};
+/* Blocking. ret_from (NULL: nobody asks): the rank it came from. */
+tutti_status tt_comm_pass(struct tt_comm *c, const struct tt_message *m, uint32_t *ret_from);
+/* As a request. */
+tutti_status tt_request_message(struct tt_comm *c, const struct tt_message *m, struct tt_request **ret);
+/* Where what the last start received came from. */
+tutti_status tt_request_source(struct tt_request *r, uint32_t *ret_from, uint32_t *ret_tag, struct tutti_error *err);
 
 /* Time of messages as measured at opening; equal on all ranks. Zeros: there is no such link. */
 struct tt_speed {

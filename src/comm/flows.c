@@ -165,7 +165,7 @@ static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best,
         if (st == TUTTI_ERR_TIMEOUT) {
             uint32_t i = bad < r->set->n ? bad : first_running(r);
             struct tt_op_desc op = describe(c, &r->set->flows[i]);
-            st = tt_comm_finish(c, c->engine, r->programs[i], &op);
+            st = tt_comm_finish(c, r->programs[i], &op);
             w.idle = 0;
         }
         if (st)

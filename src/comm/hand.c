@@ -25,7 +25,7 @@ static tutti_status start_and_wait(struct tt_comm *c, const struct tt_hand *h, s
     uint32_t calls = c->calls;
     tutti_status st = tt_comm_begin(c, &k, call, &h->op);
     c->calls = calls; /* the number stays given, also when the start fails: all parts of a hand-over have the same */
-    return st ? st : tt_comm_finish(c, c->engine, p, &h->op);
+    return st ? st : tt_comm_finish(c, p, &h->op);
 }
 
 /* Rank 0 sends to each by itself, so that a rank which does not come keeps no other one waiting. */

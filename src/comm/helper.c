@@ -52,11 +52,8 @@ void tt_comm_thread_begin(void)
 
 void tt_comm_lock(struct tt_comm *c)
 {
-    struct tt_helper *h = atomic_load_explicit(&c->helper, memory_order_acquire);
-    if (!h) {
-        pthread_mutex_lock(&c->lock);
+    if (pthread_mutex_trylock(&c->lock) == 0)
         return;
-    }
     atomic_fetch_add(&c->wanted, 1);
     pthread_mutex_lock(&c->lock);
     atomic_fetch_sub(&c->wanted, 1);

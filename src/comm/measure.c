@@ -68,7 +68,7 @@ static tutti_status pass(struct measure *m, const struct tt_sched *s, uint64_t b
         struct tt_start start = {.program = p, .in = m->data, .out = m->data, .seq = ++c->seq, .fingerprint = bytes};
         st = tt_context_start(c->context, &start, m->err);
     }
-    if (!st && (st = tt_comm_finish(c, c->engine, p, &op)))
+    if (!st && (st = tt_comm_finish(c, p, &op)))
         tt_fail(m->err, st, "%s", c->last.text);
     tt_program_free(p);
     return st;

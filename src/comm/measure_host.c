@@ -70,7 +70,7 @@ static tutti_status run(struct host_run *h, uint64_t rounds, struct tutti_error 
         op.seq = ++c->seq;
         struct tt_start s = {.program = h->program, .in = h->in, .out = h->out, .seq = op.seq, .fingerprint = h->bytes};
         st = tt_context_start(c->context, &s, err);
-        if (!st && (st = tt_comm_finish(c, c->engine, h->program, &op)))
+        if (!st && (st = tt_comm_finish(c, h->program, &op)))
             tt_fail(err, st, "%s", c->last.text);
     }
     return st;

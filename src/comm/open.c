@@ -271,7 +271,6 @@ void tt_comm_close(struct tt_comm *c)
         tt_given_close(c);
     if (c->plans && !c->failed && c->size > 1)
         tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
-    tt_pairs_close(c);
     for (size_t i = 0; i < c->nkept; i++)
         tt_kept_free(c->kept[i]);
     free(c->kept);

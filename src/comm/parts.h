@@ -97,6 +97,24 @@ struct tt_kept {
     bool running;
 };
 
+/* What is waited for: one of the two. While a message is waited for, other callers get the lock in between. */
+struct tt_work {
+    const struct tt_program *program;
+    const struct tt_letter *letter;
+};
+
+struct tt_request {
+    struct tt_comm *comm;
+    struct tt_call call;
+    struct tt_kept *kept;    /* NULL: a message */
+    struct tt_letter letter; /* the message */
+    struct tt_work work;
+    struct tt_op_desc op;
+    uint64_t asked_ns; /* first test since the start; 0: none */
+    bool started;
+    tutti_status last; /* of the last start: an error stays until the next one */
+};
+
 struct tt_comm {
     struct tt_world *world;
     struct tt_comm_config config;
@@ -118,7 +136,7 @@ struct tt_comm {
     uint32_t seq;
     uint64_t splits; /* so far */
     uint32_t calls;        /* requests of both sorts, as the watch numbers them */
-    struct tt_pair *pairs; /* point to point, by peer; made on first use */
+    uint32_t messages;     /* started between two ranks, as the watch numbers them */
     pthread_mutex_t lock;
     _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
     _Atomic uint32_t wanted;            /* callers that wait for the lock, which the helper leaves to them */
@@ -223,9 +241,10 @@ void tt_given_free(struct tt_given *g);       /* accepts NULL */
 void tt_tell_open(const struct tt_comm *c);
 void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a);
 void tt_tell_failure(const struct tt_comm *c);
-/* pair.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
+/* message.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
-void tt_pairs_close(struct tt_comm *c);
+/* Starts l; fills op, as which the watch knows it. */
+tutti_status tt_message_begin(struct tt_comm *c, struct tt_letter *l, struct tt_op_desc *op);
 /* measure.c: alpha, beta, gamma for one pair of ranks of each sort; bounded; rank 0 decides. Collective; nothing else may run. */
 struct tt_measure {
     tt_exchange_fn *exchange;
@@ -275,11 +294,15 @@ void tt_dump_write(struct tt_comm *c, const struct tt_sched *whole);
 void tt_dump_close(struct tt_comm *c);
 /* wait.c */
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op);
-tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op);
-/* Only what is possible without waiting. */
-tutti_status tt_comm_test(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op);
+tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
+tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op);
+/* How it stands, and the same after a look, without waiting. */
+tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w);
+tutti_status tt_comm_test(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
 /* The deadline has passed without it: which rank is to blame? */
-tutti_status tt_comm_late(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op);
+tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
+/* The engine has failed: the verdict on that, asked for if need be. */
+tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op);
 /* The verdict of the watch, once there is one: fails the communicator. */
 tutti_status tt_comm_verdict(struct tt_comm *c);
 /* Fails the communicator for good: records the verdict as last error and returns TUTTI_ERR_PEER (or what fits). */

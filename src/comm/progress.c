@@ -60,9 +60,10 @@ void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx)
     c->idle_ctx = ctx;
 }
 
+/* After a verdict buffers are their owners' again: the transport must not write what still comes for them. */
 bool tt_comm_progress(struct tt_comm *c)
 {
-    bool moved = tt_engine_progress(c->engine);
+    bool moved = !c->failed && tt_engine_progress(c->engine);
     if (moved)
         c->moved_ns = tt_now_ns();
     return moved;

@@ -1,6 +1,8 @@
 /* wait.c - starting, waiting in a call (by rounds: progress.c), and failing. At the deadline a wait asks the watch which rank is to blame
  * and takes its answer, a second later at the latest. After a verdict the communicator is condemned: every later call answers the same
  * error at once. */
+#include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,11 +39,10 @@ tutti_status tt_comm_condemn(struct tt_comm *c, const struct tt_trouble *t)
     return judged(c, &v);
 }
 
-/* The world rank of an engine's peer; the engine of a message knows two ranks only, its description names the other one. */
-static uint32_t world_rank(const struct tt_comm *c, const struct tt_op_desc *op, uint32_t peer)
+/* The world rank of an engine's peer. */
+static uint32_t world_rank(const struct tt_comm *c, uint32_t peer)
 {
-    uint32_t r = op->busy >= TT_OP_SENDING ? op->root : peer;
-    return r < c->size ? c->members[r] : UINT32_MAX;
+    return peer < c->size ? c->members[peer] : UINT32_MAX;
 }
 
 tutti_status tt_comm_verdict(struct tt_comm *c)
@@ -52,19 +53,41 @@ tutti_status tt_comm_verdict(struct tt_comm *c)
     return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : TUTTI_OK;
 }
 
-/* The engine has failed: the verdict on that, asked for if need be. */
-static tutti_status broken(struct tt_comm *c, const struct tt_engine *e, const struct tt_op_desc *op)
+/* Two sides of a message differ, which may be found in any call: what the peer does, and what this rank does. */
+static void describe_mismatch(const struct tt_comm *c, const struct tt_engine_fault *f, struct tt_trouble *t)
 {
-    const struct tt_engine_fault *f = tt_engine_fault(e);
+    bool in = f->letter == TT_LETTER_IN;
+    tutti_dtype mine = (tutti_dtype)(f->mine >> 48), theirs = (tutti_dtype)(f->theirs >> 48);
+    const uint64_t length = (UINT64_C(1) << 48) - 1;
+    uint64_t my_count = (f->mine & length) / tt_dtype_bytes(mine), their_count = (f->theirs & length) / tt_dtype_bytes(theirs);
+    t->op = (struct tt_op_desc){.comm = c->tag,
+                                .count = my_count,
+                                .dtype = (uint8_t)mine,
+                                .root = t->peer,
+                                .print = f->seq,
+                                .busy = in ? TT_OP_RECEIVING : TT_OP_SENDING};
+    snprintf(t->text, sizeof t->text, "%s %" PRIu64 " %s where rank %" PRIu32 " %s %" PRIu64 " %s (tag %" PRIu32 ")",
+             in ? "sends" : "receives", their_count, tt_dtype_name(theirs), c->members[c->rank], in ? "receives" : "sends", my_count,
+             tt_dtype_name(mine), f->seq);
+}
+
+tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
+{
+    const struct tt_engine_fault *f = tt_engine_fault(c->engine);
+    if (c->failed)
+        return c->last.status;
     uint32_t kind = f->kind == TT_FAULT_CLOSED ? TT_TROUBLE_CLOSED : TT_TROUBLE_MISMATCH;
-    struct tt_trouble t = {.kind = kind, .op = *op, .peer = world_rank(c, op, f->peer)};
+    struct tt_trouble t = {.kind = kind, .op = *op, .peer = world_rank(c, f->peer)};
     struct tt_verdict v;
+    if (f->letter && (f->mine >> 48) < TUTTI_DTYPE_COUNT && (f->theirs >> 48) < TUTTI_DTYPE_COUNT)
+        describe_mismatch(c, f, &t);
     return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : tt_comm_condemn(c, &t);
 }
 
-tutti_status tt_comm_late(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op)
+tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op)
 {
-    struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .op = *op, .peer = world_rank(c, op, tt_program_waiting(p))};
+    uint32_t peer = w->letter ? tt_letter_waiting(w->letter) : tt_program_waiting(w->program);
+    struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .op = *op, .peer = world_rank(c, peer)};
     return tt_comm_condemn(c, &t);
 }
 
@@ -80,7 +103,7 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
         .program = k->program, .in = call->in, .out = call->out, .seq = seq, .fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(seq))};
     st = tt_context_start(c->context, &s, &err);
     if (st && tt_engine_fault(c->engine)->kind != TT_FAULT_NONE)
-        return broken(c, c->engine, op);
+        return tt_comm_broken(c, op);
     if (st) {
         c->seq--;
         c->calls--;
@@ -90,28 +113,50 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
     return TUTTI_OK;
 }
 
-/* Waits for the program until the deadline; the lock is held. */
-tutti_status tt_comm_finish(struct tt_comm *c, struct tt_engine *e, const struct tt_program *p, const struct tt_op_desc *op)
+tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
 {
     struct tutti_error err;
+    return w->letter ? tt_letter_test(w->letter, &err) : tt_engine_test(c->engine, w->program, &err);
+}
+
+/* A caller that waits for a message lets others at the communicator: one of them may have to answer first. */
+static void give_way(struct tt_comm *c)
+{
+    if (!atomic_load_explicit(&c->wanted, memory_order_relaxed))
+        return;
+    tt_comm_unlock(c);
+    while (atomic_load(&c->wanted))
+        sched_yield();
+    tt_comm_lock(c);
+}
+
+/* Until the deadline; the lock is held. */
+tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work, const struct tt_op_desc *op)
+{
     struct tt_waiting w;
-    tt_waiting_call(c, e, op->count * tt_dtype_bytes(op->dtype), &w);
+    tt_waiting_call(c, c->engine, op->count * tt_dtype_bytes(op->dtype), &w);
     for (;;) {
-        tutti_status st = tt_engine_test(e, p, &err);
+        tutti_status st = tt_comm_ask(c, work);
         if (st == TUTTI_OK)
             return st;
         if (st != TUTTI_IN_PROGRESS)
-            return broken(c, e, op);
+            return tt_comm_broken(c, op);
         st = tt_comm_round(c, &w);
         if (st)
-            return st == TUTTI_ERR_TIMEOUT ? tt_comm_late(c, p, op) : st;
+            return st == TUTTI_ERR_TIMEOUT ? tt_comm_late(c, work, op) : st;
+        if (work->letter)
+            give_way(c);
     }
 }
 
-tutti_status tt_comm_test(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op)
+tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op)
 {
-    struct tutti_error err;
+    return tt_comm_await(c, &(struct tt_work){.program = p}, op);
+}
+
+tutti_status tt_comm_test(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op)
+{
     tt_comm_progress(c);
-    tutti_status st = tt_engine_test(c->engine, p, &err);
-    return st < 0 ? tt_comm_finish(c, c->engine, p, op) : st;
+    tutti_status st = tt_comm_ask(c, w);
+    return st < 0 ? tt_comm_broken(c, op) : st;
 }

@@ -25,7 +25,8 @@ struct tt_op_desc {
     uint64_t print;           /* fingerprint of the call and its plan; equal calls of all ranks have equal ones */
     uint32_t comm, seq, root; /* comm: equal on the members of a communicator and on no other rank; 0 is the world */
     uint8_t coll, dtype, redop;
-    uint8_t busy; /* enum tt_op_busy; a message between two ranks has a sequence number of its own, and the other rank as root */
+    uint8_t busy; /* enum tt_op_busy; a message between two ranks has a sequence number of its own, the other
+                   * rank (of the world; UINT32_MAX: any) as root, and its tag as print */
 };
 
 enum tt_trouble_kind { TT_TROUBLE_DEADLINE, TT_TROUBLE_MISMATCH, TT_TROUBLE_CLOSED, TT_TROUBLE_ABORT, TT_TROUBLES };
@@ -33,7 +34,7 @@ struct tt_trouble {
     uint32_t kind; /* enum tt_trouble_kind */
     uint32_t peer; /* whom this rank waits for, or who sent something else; world rank; UINT32_MAX: unknown */
     struct tt_op_desc op;
-    char text[128]; /* abort: the reason */
+    char text[128]; /* abort: the reason; two sides of a message that differ: what the peer does and what this rank does */
 };
 
 struct tt_watch;

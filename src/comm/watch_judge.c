@@ -25,16 +25,16 @@ static void __attribute__((format(printf, 6, 7))) say(const struct tt_watch *w, 
     va_end(ap);
 }
 
+static bool about_message(const struct tt_watch *w)
+{
+    return w->trouble.op.busy >= TT_OP_SENDING;
+}
+
 /* The request of the case as its reporter entered it. */
 static struct tt_op_desc case_op(const struct tt_watch *w)
 {
     const struct tt_seat *s = w->rank == 0 && w->reporter < w->size ? &w->seats[w->reporter] : NULL;
-    return s && s->answered && s->answer.knows ? s->answer.at : w->trouble.op;
-}
-
-static bool about_message(const struct tt_watch *w)
-{
-    return w->trouble.op.busy >= TT_OP_SENDING;
+    return s && s->answered && s->answer.knows && !about_message(w) ? s->answer.at : w->trouble.op;
 }
 
 static uint32_t peer_or(const struct tt_watch *w, uint32_t other)
@@ -173,8 +173,11 @@ static void say_peer_differs(const struct tt_watch *w, struct tt_verdict *ret)
     struct tt_op_desc op = case_op(w);
     uint32_t r = peer_or(w, w->reporter);
     char who[TT_WORDS], request[TT_WORDS];
-    say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s called something else than rank %" PRIu32 " in %s",
-        tt_words_rank(w, r, who), w->reporter, tt_words_request(&op, request));
+    if (about_message(w) && w->trouble.text[0])
+        say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s %.127s", tt_words_rank(w, r, who), w->trouble.text);
+    else
+        say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s called something else than rank %" PRIu32 " in %s",
+            tt_words_rank(w, r, who), w->reporter, tt_words_request(&op, request));
 }
 
 /* ---- not entered ---- */
@@ -252,8 +255,12 @@ static void say_message_late(const struct tt_watch *w, struct tt_verdict *ret)
     const struct tt_op_desc *op = &w->trouble.op;
     uint32_t r = peer_or(w, w->reporter);
     char who[TT_WORDS], request[TT_WORDS];
-    say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s has not entered the other side of %s of rank %" PRIu32 " within %.3g s",
-        tt_words_rank(w, r, who), tt_words_request(op, request), w->reporter, seconds(w->timeout_ns));
+    if (w->trouble.peer >= w->size)
+        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s waited %.3g s for %s: no rank has sent it", tt_words_rank(w, r, who),
+            seconds(w->timeout_ns), tt_words_request(op, request));
+    else
+        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s has not entered the other side of %s of rank %" PRIu32 " within %.3g s",
+            tt_words_rank(w, r, who), tt_words_request(op, request), w->reporter, seconds(w->timeout_ns));
 }
 
 /* ---- closed connections ---- */

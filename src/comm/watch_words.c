@@ -20,14 +20,29 @@ static bool rooted(const struct tt_op_desc *op)
     return tt_coll_is_rooted((tutti_coll)op->coll);
 }
 
+/* "send of 20 f32 to rank 3, tag 7". */
+static void message(const struct tt_op_desc *op, char out[TT_WORDS])
+{
+    bool sends = op->busy == TT_OP_SENDING;
+    char peer[24] = "any rank", tag[24] = "";
+    if (op->root != UINT32_MAX)
+        snprintf(peer, sizeof peer, "rank %" PRIu32, op->root);
+    if (op->print && op->print < UINT32_MAX)
+        snprintf(tag, sizeof tag, ", tag %" PRIu32, (uint32_t)op->print);
+    snprintf(out, TT_WORDS, "%s of %" PRIu64 " %s %s %s%s", sends ? "send" : "receive", op->count, tt_dtype_name((tutti_dtype)op->dtype),
+             sends ? "to" : "from", peer, tag);
+}
+
 /* "allreduce of 20 f32". */
 static char *what(const struct tt_op_desc *op, char out[TT_WORDS])
 {
-    const char *name = op->busy == TT_OP_SENDING ? "send" : op->busy == TT_OP_RECEIVING ? "receive" : tt_coll_name((tutti_coll)op->coll);
-    if (op->coll == TUTTI_BARRIER && op->busy < TT_OP_SENDING)
+    if (op->busy >= TT_OP_SENDING)
+        message(op, out);
+    else if (op->coll == TUTTI_BARRIER)
         snprintf(out, TT_WORDS, "barrier");
     else
-        snprintf(out, TT_WORDS, "%s of %" PRIu64 " %s", name, op->count, tt_dtype_name((tutti_dtype)op->dtype));
+        snprintf(out, TT_WORDS, "%s of %" PRIu64 " %s", tt_coll_name((tutti_coll)op->coll), op->count,
+                 tt_dtype_name((tutti_dtype)op->dtype));
     return out;
 }
 

@@ -197,6 +197,9 @@ tutti_status tt_engine_failure(const struct tt_engine *e, struct tutti_error *er
     const struct tt_engine_fault *f = &e->fault;
     switch (f->kind) {
     case TT_FAULT_MISMATCH:
+        if (f->letter)
+            return tt_fail(err, TUTTI_ERR_DIFFERS, "rank %" PRIu32 " %s something else with tag %" PRIu32, f->peer,
+                           f->letter == TT_LETTER_IN ? "sends" : "receives", f->seq);
         return tt_fail(err, TUTTI_ERR_DIFFERS,
                        "rank %" PRIu32 " calls something else as request %" PRIu32 " (fingerprint %016" PRIx64 ", ours is %016" PRIx64 ")",
                        f->peer, f->seq, f->theirs, f->mine);

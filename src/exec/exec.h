@@ -130,6 +130,10 @@ struct tt_letter {
     struct tt_xpeer *pe;
     struct tt_letter *before, *after, *behind;
 };
+/* Room for one more letter, so that starting it needs no memory; given back with tt_letter_forget. peer: the one it will name; refused
+ * when that is no other rank. */
+tutti_status tt_letter_prepare(struct tt_context *x, uint32_t peer, struct tutti_error *err);
+void tt_letter_forget(struct tt_context *x);
 tutti_status tt_letter_start(struct tt_context *x, struct tt_letter *l, struct tutti_error *err);
 /* Like tt_engine_test. */
 tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err);
@@ -149,13 +153,15 @@ uint64_t tt_context_moved(const struct tt_context *x);  /* a counter that change
 /* The first peer that this program, once started, waits for; UINT32_MAX: none. A rank of the transport, like all peers below. */
 uint32_t tt_program_waiting(const struct tt_program *p);
 
+enum tt_letter_side { TT_LETTER_IN = 1, TT_LETTER_OUT = 2 };
 /* A peer sent something that does not fit: set once, all programs fail. */
 enum tt_fault_kind { TT_FAULT_NONE, TT_FAULT_MISMATCH, TT_FAULT_CLOSED, TT_FAULT_PROTOCOL };
 struct tt_engine_fault {
     enum tt_fault_kind kind;
     uint32_t peer, seq;
-    uint64_t mine, theirs; /* MISMATCH: fingerprints */
+    uint64_t mine, theirs; /* MISMATCH: fingerprints; of letters kind << 48 | bytes */
     int error;             /* CLOSED: errno */
+    uint8_t letter;        /* MISMATCH of a letter, whose tag is seq: enum tt_letter_side, what this rank does; 0: of a request */
 };
 const struct tt_engine_fault *tt_engine_fault(const struct tt_engine *e);
 /* Fails every started program now with this fault (abort; a verdict from the watch). */

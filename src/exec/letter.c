@@ -52,38 +52,47 @@ static void finish(struct tt_engine *e, struct tt_letter *l, enum state how)
     e->finished++;
 }
 
-/* A number by which the peer names it. */
-static bool give_id(struct tt_engine *e, struct tt_letter *l)
+static bool more_ids(struct tt_engine *e)
 {
-    uint32_t i = 0;
-    while (i < e->nids && e->by_id[i])
-        i++;
-    if (i == e->nids) {
-        uint32_t n = e->nids ? 2 * e->nids : FIRST_IDS;
-        struct tt_letter **larger = realloc(e->by_id, n * sizeof(struct tt_letter *));
-        if (!larger)
-            return false;
-        memset(larger + e->nids, 0, (n - e->nids) * sizeof(struct tt_letter *));
-        e->by_id = larger;
-        e->nids = n;
-    }
-    e->by_id[i] = l;
-    l->id = i;
+    uint32_t n = e->nids ? 2 * e->nids : FIRST_IDS;
+    struct tt_letter **larger = realloc(e->by_id, n * sizeof(struct tt_letter *));
+    if (!larger)
+        return false;
+    memset(larger + e->nids, 0, (n - e->nids) * sizeof(struct tt_letter *));
+    e->by_id = larger;
+    e->nids = n;
     return true;
 }
 
-static void fault(struct tt_xpeer *pe, enum tt_fault_kind kind, uint64_t mine, uint64_t theirs)
+/* A number by which the peer names it. The search goes on where the last one ended: those before it are mostly in use. */
+static bool give_id(struct tt_engine *e, struct tt_letter *l)
 {
-    struct tt_engine *e = pe->context->engine;
-    if (kind == TT_FAULT_MISMATCH && !e->failed)
-        e->report = pe->context;
-    tt_xfault(e, &(struct tt_engine_fault){.kind = kind, .peer = pe->world, .mine = mine, .theirs = theirs, .error = pe->error});
+    uint32_t i = 0, at = e->next_id;
+    while (i < e->nids && e->by_id[(at + i) % e->nids])
+        i++;
+    if (i == e->nids) {
+        at = e->nids;
+        if (!more_ids(e))
+            return false;
+        i = 0;
+    }
+    l->id = (at + i) % e->nids;
+    e->by_id[l->id] = l;
+    e->next_id = l->id + 1;
+    return true;
+}
+
+static void protocol(struct tt_xpeer *pe)
+{
+    tt_xprotocol(pe->context->engine, pe, 0);
 }
 
 void tt_letter_fail_all(struct tt_engine *e)
 {
-    while (e->letters)
+    while (e->letters) {
+        e->letters->context->posted = e->letters->context->posted_last = NULL;
         finish(e, e->letters, FAILED);
+    }
     for (; e->mail; e->mail = e->mail->mail_next) {
         e->mail->mail = NULL;
         e->mail->mail_listed = false;
@@ -166,7 +175,7 @@ static bool flush(struct tt_xpeer *pe)
         struct tt_letter *l = pe->mail, *behind = l->behind;
         tutti_status st = l->next == ENVELOPE ? send_envelope(l) : l->next == GO ? send_go(l) : send_body(l);
         if (st && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO) /* an ending peer: TT_EV_CLOSED follows */
-            fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+            protocol(pe);
         if (st)
             return pe->context->engine->failed;
         pe->mail = behind;
@@ -239,7 +248,14 @@ static bool match(struct tt_letter *l, struct tt_xpeer *pe, const struct tt_tag 
     l->got = theirs;
     if (kind == l->kind && (l->exact ? theirs == l->bytes : theirs <= l->bytes))
         return true;
-    fault(pe, TT_FAULT_MISMATCH, (uint64_t)l->kind << 48 | l->bytes, (uint64_t)kind << 48 | theirs);
+    struct tt_engine *e = pe->context->engine;
+    e->report = e->failed ? e->report : pe->context;
+    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_MISMATCH,
+                                           .peer = pe->world,
+                                           .seq = tag->message,
+                                           .mine = (uint64_t)l->kind << 48 | l->bytes,
+                                           .theirs = (uint64_t)kind << 48 | theirs,
+                                           .letter = TT_LETTER_IN});
     return false;
 }
 
@@ -307,7 +323,7 @@ static bool envelope_came(struct tt_xpeer *pe, const struct tt_event *ev)
     struct tt_letter *before, *l = find_posted(pe->context, pe, &ev->tag, &before);
     bool whole = !(ev->tag.segment & LONG);
     if ((whole && ev->bytes != ev->tag.fingerprint) || (!whole && ev->bytes)) {
-        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        protocol(pe);
         return true;
     }
     if (!l)
@@ -338,7 +354,7 @@ static void go_came(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_letter *l = named(pe, ev, true, ASKED);
     if (!l || l->next != NOTHING) {
-        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        protocol(pe);
         return;
     }
     l->other = ev->tag.message;
@@ -367,7 +383,7 @@ static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
     struct tt_letter *l = named(pe, ev, false, MOVING);
     char *at = place_of(l, ev);
     if (!at) {
-        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        protocol(pe);
     } else if (ev->kind == TT_EV_DATA) {
         memcpy(at, ev->data, ev->bytes);
         piece_done(l, ev->bytes);
@@ -384,7 +400,7 @@ bool tt_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
     if (ev->tag.channel == TT_XCH_BODY)
         body_came(pe, ev);
     else if (ev->kind != TT_EV_DATA)
-        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        protocol(pe);
     else if (ev->tag.channel == TT_XCH_LETTER)
         taken = envelope_came(pe, ev);
     else if (ev->tag.channel == TT_XCH_GO)
@@ -403,7 +419,7 @@ void tt_letter_received(struct tt_xpeer *pe, const struct tt_event *ev)
     if (l)
         piece_done(l, ev->bytes);
     else
-        fault(pe, TT_FAULT_PROTOCOL, 0, 0);
+        protocol(pe);
 }
 
 /* ---- starting and asking ---- */
@@ -447,11 +463,36 @@ static tutti_status start_receive(struct tt_letter *l, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+static tutti_status check_peer(const struct tt_context *x, uint32_t peer, struct tutti_error *err)
+{
+    if (peer == TT_ANY && x->n == 1)
+        return tt_fail(err, TUTTI_ERR_RANGE, "a message from any other rank: there is none");
+    if (peer != TT_ANY && (peer >= x->n || peer == x->rank))
+        return tt_fail(err, TUTTI_ERR_RANGE, "peer %" PRIu32 ": another one of the %" PRIu32 " ranks is needed", peer, x->n);
+    return TUTTI_OK;
+}
+
+tutti_status tt_letter_prepare(struct tt_context *x, uint32_t peer, struct tutti_error *err)
+{
+    struct tt_engine *e = x->engine;
+    tutti_status st = check_peer(x, peer, err);
+    if (!st && ((peer != TT_ANY && !tt_context_peer(x, peer)) || (e->prepared == e->nids && !more_ids(e))))
+        st = tt_fail_memory(err, "message");
+    e->prepared += !st;
+    return st;
+}
+
+void tt_letter_forget(struct tt_context *x)
+{
+    x->engine->prepared--;
+}
+
 tutti_status tt_letter_start(struct tt_context *x, struct tt_letter *l, struct tutti_error *err)
 {
     struct tt_engine *e = x->engine;
-    if (l->peer != TT_ANY && (l->peer >= x->n || l->peer == x->rank))
-        return tt_fail(err, TUTTI_ERR_RANGE, "peer %" PRIu32 ": another one of the %" PRIu32 " ranks is needed", l->peer, x->n);
+    tutti_status st = check_peer(x, l->peer, err);
+    if (st)
+        return st;
     assert(l->kind <= KIND && (!l->sends || (l->peer != TT_ANY && l->tag != TT_ANY)));
     l->context = x;
     l->id = TT_XNO;
@@ -467,7 +508,6 @@ tutti_status tt_letter_start(struct tt_context *x, struct tt_letter *l, struct t
     if (l->pe && !l->pe->greeted)
         tt_context_owe(l->pe, TT_XDUE_HELLO);
     enlist(e, l);
-    tutti_status st = TUTTI_OK;
     l->state = ASKED;
     if (l->sends)
         queue(l, ENVELOPE);

@@ -388,7 +388,7 @@ struct tt_engine {
     struct tt_xpeer *mail;       /* those that letters have something to send to */
     struct tt_letter *letters;   /* all that are under way */
     struct tt_letter **by_id;    /* those that go in pieces */
-    uint32_t nids;
+    uint32_t nids, next_id, prepared; /* prepared: letters that there is room for */
     uint32_t ndeferred;
     struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
     char *stages, *gather;

@@ -58,8 +58,13 @@ static void handle_control(struct tt_engine *e, struct tt_xpeer *pe, const struc
         return;
     } else if (ev->tag.channel == TT_XCH_MISMATCH) {
         memcpy(&mine, ev->data, sizeof mine);
-        tt_xfault(e, &(struct tt_engine_fault){
-                         .kind = TT_FAULT_MISMATCH, .peer = ev->peer, .seq = ev->tag.request, .mine = mine, .theirs = ev->tag.fingerprint});
+        bool letter = ev->tag.message == TT_LETTER_IN; /* what the peer does */
+        tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_MISMATCH,
+                                               .peer = ev->peer,
+                                               .seq = letter ? ev->tag.segment : ev->tag.request,
+                                               .mine = mine,
+                                               .theirs = ev->tag.fingerprint,
+                                               .letter = letter ? TT_LETTER_OUT : 0});
     } else if (p && p->fingerprint != ev->tag.fingerprint) {
         tt_xmismatch(e, pe, p, ev->tag.fingerprint);
     }
@@ -170,7 +175,12 @@ bool tt_xretry_deferred(struct tt_engine *e)
 static void report_mismatch(struct tt_engine *e)
 {
     struct tt_xpeer *pe = tt_context_sender(e->report, e->fault.peer);
-    const struct tt_tag tag = {.fingerprint = e->fault.mine, .request = e->fault.seq, .comm = pe->comm, .channel = TT_XCH_MISMATCH};
+    struct tt_tag tag = {.fingerprint = e->fault.mine, .request = e->fault.seq, .comm = pe->comm, .channel = TT_XCH_MISMATCH};
+    if (e->fault.letter) {
+        tag.request = e->report->seq;
+        tag.message = e->fault.letter;
+        tag.segment = e->fault.seq;
+    }
     if (tt_xsend_control(pe, &tag, &e->fault.theirs, sizeof e->fault.theirs) != TUTTI_IN_PROGRESS)
         e->report = NULL;
 }

@@ -4,9 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "exec/parts.h"
 #include "exec_case.h"
 #include "fake_transport.h"
 
@@ -241,7 +243,9 @@ static void test_mismatch(void **state)
         turn(1000);
         assert_int_equal(tt_letter_test(&in, &err), TUTTI_ERR_DIFFERS);
         assert_int_equal(tt_engine_fault(engines[0])->peer, members[1]);
-        assert_int_equal(tt_engine_fault(engines[1])->kind, TT_FAULT_MISMATCH);
+        const struct tt_engine_fault *f = tt_engine_fault(engines[1]);
+        assert_true(f->kind == TT_FAULT_MISMATCH && f->letter == TT_LETTER_OUT && f->seq == 1 && f->mine == 10);
+        assert_true(f->theirs == ((uint64_t)bad[i / 2].kind << 48 | bad[i / 2].bytes));
         close_world();
     }
 }
@@ -272,11 +276,71 @@ static void test_closed(void **state)
     }
 }
 
+/* After a fault the receives that were posted are their owner's: closing the context does not look at them. */
+static void test_forgotten(void **state)
+{
+    char data[4] = "abc", got[4] = "", other[4];
+    struct tt_letter out = {.data = data, .bytes = 4, .peer = 0, .tag = 1, .sends = true}, in = {.data = got, .bytes = 3, .peer = 1, .tag = 1};
+    struct tt_letter gone = {.data = other, .bytes = 4, .peer = TT_ANY, .tag = 2};
+    struct tutti_error err;
+    (void)state;
+    open_world(1);
+    open_context(0);
+    open_context(1);
+    begin(0, &gone);
+    begin(0, &in);
+    begin(1, &out);
+    turn(1000);
+    assert_int_equal(tt_letter_test(&gone, &err), TUTTI_ERR_DIFFERS);
+    assert_string_equal(got, "");
+    memset(&gone, 1, sizeof gone); /* as if it were posted, with addresses of nothing */
+    close_world();
+}
+
+/* Letters that there is room for need no more of it, all at the same time. */
+static void test_prepared(void **state)
+{
+    enum { N = 100 };
+    static struct tt_letter out[N], in[N];
+    static char sent[N][20000], got[N][20000];
+    struct tutti_error err;
+    (void)state;
+    open_world(1);
+    open_context(0);
+    open_context(1);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(tt_letter_prepare(contexts[0], i % 2 ? 1 : TT_ANY, &err), TUTTI_OK);
+        assert_int_equal(tt_letter_prepare(contexts[1], 0, &err), TUTTI_OK);
+        in[i] = (struct tt_letter){.data = got[i], .bytes = sizeof got[i], .peer = i % 2 ? 1 : TT_ANY, .tag = i};
+        out[i] = (struct tt_letter){.data = sent[i], .bytes = sizeof sent[i], .peer = 0, .tag = i, .sends = true};
+        sent[i][0] = (char)i;
+    }
+    assert_int_equal(tt_letter_prepare(contexts[0], 0, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_letter_prepare(contexts[0], RANKS, &err), TUTTI_ERR_RANGE);
+    struct tt_letter **ids[2] = {engines[0]->by_id, engines[1]->by_id};
+    uint32_t nids = engines[0]->nids;
+    assert_true(nids >= N && engines[1]->nids >= N && contexts[0]->peers[1] && contexts[1]->peers[0]);
+    for (uint32_t i = 0; i < N; i++)
+        begin(0, &in[i]);
+    for (uint32_t i = 0; i < N; i++)
+        begin(1, &out[i]);
+    for (uint32_t i = 0; i < N; i++) {
+        until_done(&out[i]);
+        until_done(&in[i]);
+        assert_int_equal(got[i][0], i);
+        tt_letter_forget(contexts[0]);
+        tt_letter_forget(contexts[1]);
+    }
+    assert_true(engines[0]->by_id == ids[0] && engines[1]->by_id == ids[1] && engines[0]->nids == nids);
+    close_world();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tags),     cmocka_unit_test(test_any),    cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_mismatch), cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_forgotten), cmocka_unit_test(test_prepared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

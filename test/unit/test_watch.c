@@ -426,11 +426,36 @@ static void test_message(void **state)
 {
     (void)state;
     struct plan p = {.n = 2, .odd = 0, .act = act_wait};
-    struct tt_op_desc op = {.count = 7, .seq = 3, .dtype = TUTTI_I32, .busy = TT_OP_RECEIVING};
+    struct tt_op_desc op = {.count = 7, .seq = 3, .root = 1, .dtype = TUTTI_I32, .busy = TT_OP_RECEIVING};
     p.trouble = (struct tt_trouble){.kind = TT_TROUBLE_DEADLINE, .peer = 1, .op = op};
     run_all(&p);
     check_same(&p, true, TT_BLAME_NOT_ENTERED, 1);
-    assert_non_null(strstr(text_of(0), "the other side of message 3 (receive of 7 i32) of rank"));
+    assert_non_null(strstr(text_of(0), "the other side of message 3 (receive of 7 i32 from rank 1) of rank 0"));
+}
+
+/* Nobody in particular is waited for: the one that waits is named. */
+static void test_message_of_anybody(void **state)
+{
+    (void)state;
+    struct plan p = {.n = 2, .odd = 0, .act = act_wait};
+    struct tt_op_desc op = {.count = 7, .seq = 3, .root = UINT32_MAX, .print = 5, .dtype = TUTTI_I32, .busy = TT_OP_RECEIVING};
+    p.trouble = (struct tt_trouble){.kind = TT_TROUBLE_DEADLINE, .peer = UINT32_MAX, .op = op};
+    run_all(&p);
+    check_same(&p, true, TT_BLAME_NOT_ENTERED, 0);
+    assert_non_null(strstr(text_of(1), "waited 1 s for message 3 (receive of 7 i32 from any rank, tag 5): no rank has sent it"));
+}
+
+/* What differs is said in the reporter's words, whatever the number of the message means elsewhere. */
+static void test_message_differs(void **state)
+{
+    (void)state;
+    struct plan p = {.n = 2, .odd = 0, .act = act_wait};
+    struct tt_op_desc op = {.count = 7, .seq = 3, .root = 1, .dtype = TUTTI_I32, .busy = TT_OP_RECEIVING};
+    p.trouble = (struct tt_trouble){.kind = TT_TROUBLE_MISMATCH, .peer = 1, .op = op, .text = "sends 8 i32 where rank 0 receives 7 i32"};
+    run_all(&p);
+    check_same(&p, true, TT_BLAME_MISMATCHED, 1);
+    assert_non_null(strstr(text_of(1), "calls are mismatched: rank 1 ("));
+    assert_non_null(strstr(text_of(1), ") sends 8 i32 where rank 0 receives 7 i32"));
 }
 
 static void test_busy(void **state)
@@ -474,13 +499,22 @@ static void test_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),   cmocka_unit_test(test_killed_in_request),
-        cmocka_unit_test(test_stopped),  cmocka_unit_test(test_not_entered),
-        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_farewell), cmocka_unit_test(test_broken_connection),
-        cmocka_unit_test(test_babble),   cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_split),    cmocka_unit_test(test_message),
-        cmocka_unit_test(test_busy),     cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_killed_in_request),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_not_entered),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_farewell),
+        cmocka_unit_test(test_broken_connection),
+        cmocka_unit_test(test_babble),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_message),
+        cmocka_unit_test(test_message_of_anybody),
+        cmocka_unit_test(test_message_differs),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
