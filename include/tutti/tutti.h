@@ -1,4 +1,6 @@
-/* tutti.h - the public interface: networks, plans, schedules, and communicators that run them.
+/* tutti.h - the public interface: networks, plans, schedules, and communicators that run them. The pages of section 3 are made from this
+ * file by tools/make-man: a "----" comment begins a page, a comment belongs to the declarations below it up to an empty line or the next
+ * comment, and a paragraph that begins with "Threads:" has its own section.
  *
  * A topology describes a network. A plan is the choice of an algorithm for a collective on a topology, with its predicted time and a
  * lower bound. A schedule is the program of every rank; it can be proved, priced, written and read.
@@ -29,11 +31,21 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* ---- tutti_version - version, and texts of status codes ----
+ *
+ * Threads: any, at any time. */
+
+/* The library's version, "0.1.0". A constant. */
 const char *tutti_version(void);
-/* A fixed text for any status value. */
+/* A fixed text for any status value, known or not. A constant. What went wrong in a call is in its *err, or in tutti_comm_last_error. */
 const char *tutti_strerror(tutti_status status);
 
-/* ---- topologies ---- */
+/* ---- tutti_topo - topologies: networks from a spec, a file or parts ----
+ *
+ * A topology is ranks, switches, and links with bandwidth and latency, with the routes between all ranks. tutti-topology(5) has specs and
+ * files.
+ *
+ * Threads: a topology is read-only once made; any number of threads may read one. One thread frees it. */
 struct tutti_topo;
 
 /* From a spec ("star:8@1Gbps,50us") or, when the text is not a spec, from the file of that name ("-": standard input). */
@@ -45,10 +57,17 @@ tutti_status tutti_topo_generate(const char *kind, const char *params, const cha
                                  struct tutti_error *err);
 /* Writes the topology file; "-" is standard output. */
 tutti_status tutti_topo_write(const struct tutti_topo *topo, const char *path, struct tutti_error *err);
+/* The number of ranks. */
 uint32_t tutti_topo_ranks(const struct tutti_topo *topo);
+/* Accepts NULL. Plans made from it stay usable. */
 void tutti_topo_free(struct tutti_topo *topo);
 
-/* ---- plans ---- */
+/* ---- tutti_plan - plans: which algorithm for a collective on a network ----
+ *
+ * A plan is the choice of an algorithm and its options for one collective of one length on one topology, with the time that the cost model
+ * predicts and a time that no schedule can beat. Making one neither measures nor communicates.
+ *
+ * Threads: a plan is read-only once made; any number of threads may read one. One thread frees it. */
 struct tutti_plan;
 struct tutti_schedule;
 
@@ -67,10 +86,13 @@ struct tutti_plan_options {
     const char *tuning;  /* a tuning file [none] */
 };
 
-/* The options are copied. */
+/* Plans; free accepts NULL. The options are copied; the topology may be freed afterwards. TUTTI_ERR_REFUSED: the algorithm that was named
+ * does not apply, or none does; *err has the reason. */
 tutti_status tutti_plan_make(const struct tutti_topo *topo, const struct tutti_plan_options *options, struct tutti_plan **ret_plan,
                              struct tutti_error *err);
 void tutti_plan_free(struct tutti_plan *plan);
+/* The algorithm's name, which lives as long as the plan; the predicted time in microseconds; the greatest lower bound of any schedule's
+ * time on this topology. */
 const char *tutti_plan_algo(const struct tutti_plan *plan);
 double tutti_plan_predicted_us(const struct tutti_plan *plan);
 double tutti_plan_bound_us(const struct tutti_plan *plan);
@@ -91,12 +113,19 @@ struct tutti_candidate {
 /* The i-th candidate of an automatic choice, in table order; TUTTI_ERR_RANGE past the last one (none when the algorithm was named). */
 tutti_status tutti_plan_explain(const struct tutti_plan *plan, size_t i, struct tutti_candidate *ret_candidate, struct tutti_error *err);
 
-/* ---- schedules ---- */
-/* Reads (and checks) or writes the JSON text form; "-" is standard input or output. */
+/* ---- tutti_schedule - schedules: read, write, prove and price the program of every rank ----
+ *
+ * A schedule lists what every rank sends, receives and reduces, step by step. tutti-schedule(5) has its text form. tutti_plan_schedule
+ * makes one; a communicator runs those that its option `plan` names.
+ *
+ * Threads: a schedule is read-only once made; any number of threads may read one. One thread frees it. */
+
+/* Reads (and checks) or writes the JSON text form; "-" is standard input or output. free accepts NULL. */
 tutti_status tutti_schedule_read(const char *path, struct tutti_schedule **ret_schedule, struct tutti_error *err);
 tutti_status tutti_schedule_write(const struct tutti_schedule *schedule, const char *path, struct tutti_error *err);
 void tutti_schedule_free(struct tutti_schedule *schedule);
 
+/* What a proof has found. */
 struct tutti_verdict {
     bool ok;
     bool exact;               /* false: by fingerprints, with ... */
@@ -111,6 +140,7 @@ struct tutti_verdict {
 /* Proves the schedule, or names what is wrong with it. "Not correct" is TUTTI_OK with ok false. */
 tutti_status tutti_schedule_verify(const struct tutti_schedule *schedule, struct tutti_verdict *ret_verdict, struct tutti_error *err);
 
+/* A predicted time and what it is made of. */
 struct tutti_sim_result {
     double time_us;
     double latency_us, transfer_us, reduce_us, overhead_us; /* the parts of time_us */
@@ -124,7 +154,14 @@ struct tutti_sim_result {
 tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count,
                                      tutti_dtype dtype, struct tutti_sim_result *ret_result, struct tutti_error *err);
 
-/* ---- communicators ---- */
+/* ---- tutti_comm - communicators: groups of live ranks ----
+ *
+ * A communicator joins the processes of a job. Opening, splitting and closing it are collective; every wait has a deadline. When a rank
+ * dies, stops, is cut off, is late or calls something else, every rank gets the same error, which names it; from then on all calls on the
+ * communicator return that error, and buffers are the caller's again.
+ *
+ * Threads: any thread may call, one call at a time goes on; others wait for it. All ranks must make their collective calls, and make and
+ * start requests of collectives, in the same order, so that two threads must not race for it: give each a communicator of its own (split). */
 struct tutti_comm;
 struct tutti_request;
 
@@ -152,8 +189,9 @@ struct tutti_comm_options {
     bool encrypt; /* seal all bytes on sockets (TUTTI_ENCRYPT=1); needs a job key; alike on all ranks */
     int checksum; /* of payloads on sockets: 0 TUTTI_CHECKSUM, else between hosts; 1 always; -1 never */
 };
-/* Collective: all ranks call it; returns when all have met, or with the reason. */
+/* Collective: all ranks call it; returns when all have met, or with the reason. Close what it gives. */
 tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm, struct tutti_error *err);
+/* This process's number in the group, from 0 on, and the number of ranks. */
 uint32_t tutti_comm_rank(const struct tutti_comm *comm);
 uint32_t tutti_comm_size(const struct tutti_comm *comm);
 /* Collective: ranks with the same color form a new communicator, ordered by (key, rank). color < 0: none, *ret_comm is set to NULL. */
@@ -171,6 +209,13 @@ tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct 
  * slow and why, seen from all ranks. */
 void tutti_comm_close(struct tutti_comm *comm);
 
+/* ---- tutti_mem - memory that other ranks of the host reach ----
+ *
+ * Buffers of collectives may be any memory. Those from here need one copy less between ranks of one host. The memory ends with its
+ * communicator, unless it is kept.
+ *
+ * Threads: any, at any time before the communicator is closed. */
+
 /* Memory that the other ranks of this host can reach directly: the fastest buffers. Local calls. free accepts NULL, and aborts when the
  * memory is not of this communicator's tutti_mem_alloc. */
 tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory, struct tutti_error *err);
@@ -178,6 +223,11 @@ void tutti_mem_free(struct tutti_comm *comm, void *memory);
 /* What is allocated now and not freed when the communicator is closed stays as it is, for callers whose buffers die later: then
  * tutti_mem_free(NULL, memory) frees it. */
 void tutti_mem_keep(struct tutti_comm *comm);
+
+/* ---- tutti_redop - reductions of the caller's own ----
+ *
+ * Threads: create and free may be called by any thread; the function itself is called by any thread that works for a communicator, by
+ * several at the same time when several communicators use it. */
 
 /* Reductions of the caller's own, for tutti_allreduce, reduce_scatter and reduce in all forms, on communicators of this process. */
 struct tutti_redop_options {
@@ -194,7 +244,14 @@ tutti_status tutti_redop_create(const struct tutti_redop_options *options, tutti
 /* When no call that uses it is under way. Of a built-in reduction: does nothing; of one that was freed: aborts. */
 void tutti_redop_free(tutti_redop op);
 
-/* Collectives, blocking. `in` and `out` may be the same memory (in place), otherwise they must not overlap. Counts are elements: of the
+/* ---- tutti_coll - collectives, blocking ----
+ *
+ * All ranks of the communicator call the same collective with the same arguments but the buffers. A call returns when this rank's part is
+ * done: its `out` is complete and its `in` may be changed.
+ *
+ * Threads: see tutti_comm. */
+
+/* `in` and `out` may be the same memory (in place), otherwise they must not overlap. Counts are elements: of the
  * whole vector for allreduce, broadcast and reduce; of one rank's block for the others (the whole vector is ranks * count). reduce_scatter
  * reads ranks*count and writes count; all_gather the reverse; in place the block lies at its position in the vector. `out` of reduce and
  * gather, `in` of broadcast and scatter matter at the root only (broadcast: in == out is usual). */
@@ -212,22 +269,45 @@ tutti_status tutti_barrier(struct tutti_comm *comm);
 tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
                                     tutti_redop op);
 tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype);
-/* All-to-all with blocks of any length: send_counts[r] elements from in + send_displs[r] go to rank r, recv_counts[r] come from it to
- * out + recv_displs[r]; displacements are elements, NULL: block behind block. A rank needs to know its own counts only, but what one
- * expects must be what the other sends: otherwise all ranks get an error, from this call or the next. Blocks of `out` do not overlap, nor do in and out. Always by
- * algorithm direct. */
+/* All-to-all with blocks of any length: send_counts[r] elements from in + send_displs[r] go to rank r, recv_counts[r] come from it to out
+ * + recv_displs[r]; displacements are elements, NULL: block behind block. A rank needs to know its own counts only, but what one expects
+ * must be what the other sends: otherwise all ranks get an error, from this call or the next. Blocks of `out` do not overlap, nor do in
+ * and out. Always by algorithm direct. */
 tutti_status tutti_all_to_all_v(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs, void *out,
                                 const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype);
+/* ---- tutti_message - messages between two ranks ----
+ *
+ * Threads: any number may send and receive; while one waits for a message others may use the communicator. Which of two threads that
+ * receive at the same time gets which message is not said. */
+
 /* Point to point, outside the order of the collectives. A receive takes the first message that fits it: messages from one rank to another
  * are received in the order they were sent, among those with the tag that is asked for. Both sides must say the same count and dtype;
- * otherwise all ranks get an error that names both. A send of at most 16 KiB usually returns at once, a longer one when its receive has begun
- * and all bytes are on their way: two ranks that both send first must not rely on either. These three have tag 0. recv_any
- * takes a message from any other rank and says from which. */
+ * otherwise all ranks get an error that names both. A send of at most 16 KiB usually returns at once, a longer one when its receive has
+ * begun and all bytes are on their way: two ranks that both send first must not rely on either. These three have tag 0. recv_any takes a
+ * message from any other rank and says from which. */
 tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t *ret_source);
 
-/* The same as persistent requests: made once, started any number of times; all ranks make and start a communicator's requests in the same
+/* Messages as requests (see tutti_request): local, and in no order with other requests, but of one rank's receives the one that was
+ * started first gets the message that fits several. Any number may be started at the same time. peer and tag of a receive may be
+ * TUTTI_ANY_SOURCE and TUTTI_ANY_TAG. */
+#define TUTTI_ANY_SOURCE UINT32_MAX
+#define TUTTI_ANY_TAG    UINT32_MAX
+tutti_status tutti_send_init(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
+                             struct tutti_request **ret);
+tutti_status tutti_recv_init(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
+                             struct tutti_request **ret);
+/* Where the message of a receive that has been waited for (or tested: done) came from, and its tag (ret_tag may be NULL). */
+tutti_status tutti_request_source(struct tutti_request *request, uint32_t *ret_source, uint32_t *ret_tag, struct tutti_error *err);
+
+/* ---- tutti_request - collectives as persistent requests ----
+ *
+ * A request is made once for fixed buffers and started any number of times; it goes on in the background while the caller computes.
+ *
+ * Threads: one at a time for a request; see tutti_comm for the order of starts. */
+
+/* Made once, started any number of times; all ranks make and start a communicator's requests in the same
  * order. Making one is collective: where the plan is synthesised (multitree, forest, flex) and the first of its kind, it waits
  * until all ranks make it: rank 0 hands the plan out. Between start and completion the buffers belong to the library. start, test and wait
  * never allocate. */
@@ -256,18 +336,6 @@ tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, vo
 tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs,
                                      void *out, const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype,
                                      struct tutti_request **ret);
-/* Messages as requests: local, and in no order with other requests, but of one rank's receives the one that was started first gets
- * the message that fits several. Any number may be started at the same time. peer and tag of a receive may be TUTTI_ANY_SOURCE and
- * TUTTI_ANY_TAG. */
-#define TUTTI_ANY_SOURCE UINT32_MAX
-#define TUTTI_ANY_TAG    UINT32_MAX
-tutti_status tutti_send_init(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
-                             struct tutti_request **ret);
-tutti_status tutti_recv_init(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
-                             struct tutti_request **ret);
-/* Where the message of a receive that has been waited for (or tested: done) came from, and its tag (ret_tag may be NULL). */
-tutti_status tutti_request_source(struct tutti_request *request, uint32_t *ret_source, uint32_t *ret_tag, struct tutti_error *err);
-
 /* Requests of all sorts. test: TUTTI_OK done, TUTTI_IN_PROGRESS, or the error (deadlines too). free accepts NULL; one that is started is
  * waited for, but a receive of a message that nothing has come for is taken back. */
 tutti_status tutti_request_start(struct tutti_request *request);
@@ -275,7 +343,7 @@ tutti_status tutti_request_test(struct tutti_request *request);
 tutti_status tutti_request_wait(struct tutti_request *request);
 void tutti_request_free(struct tutti_request *request);
 
-/* ---- trainers: gradients communicated while the model computes ----
+/* ---- tutti_trainer - gradients communicated while the model computes ----
  *
  * Open a trainer on a communicator, add the model's tensors in forward order, freeze; then, step by step:
  *
@@ -290,10 +358,13 @@ void tutti_request_free(struct tutti_request *request);
  *
  * Errors are sticky: the first one is what all later calls return, tutti_trainer_last_error has its words (rank, host, tensor, reason). A
  * tensor that is ready too often, or not ready at step without allow_unused, is an error on every rank. Waits have the communicator's
- * deadline. One thread makes and closes a trainer; grad_ready may be called by any number of threads at the same time (once per tensor and
+ * deadline.
+ *
+ * Threads: one thread makes and closes a trainer; grad_ready may be called by any number of threads at the same time (once per tensor and
  * use), wait_param likewise; step, flush, sync, set_group and the rest by one thread at a time, not while grad_ready or wait_param run. */
 struct tutti_trainer;
 
+/* What a tensor belongs to, for policies that tell them apart; and what is done with averaged gradients. */
 typedef enum { TUTTI_TENSOR_OTHER, TUTTI_TENSOR_CONV, TUTTI_TENSOR_FC, TUTTI_TENSOR_NORM, TUTTI_TENSOR_EMBEDDING } tutti_tensor_kind;
 typedef enum {
     TUTTI_OPTIMIZER_NONE, /* gradients are averaged; the caller updates */
@@ -323,7 +394,7 @@ struct tutti_trainer_options {
     uint32_t window;   /* collectives under way at the same time [2] */
 };
 
-/* Zero-initialise and set `size`. */
+/* One tensor of the model. Zero-initialise and set `size`. */
 struct tutti_tensor {
     size_t size;
     const char *name; /* 1 to 127 characters, the same on all ranks */
@@ -340,7 +411,7 @@ struct tutti_tensor {
                                      * optimizer; put_grad rounds gradients; not with dear-sharded */
 };
 
-/* Zero-initialise and set `size`. Betas and eps of zero mean 0.9, 0.999 and 1e-8. */
+/* Values of a group of parameters. Zero-initialise and set `size`. Betas and eps of zero mean 0.9, 0.999 and 1e-8. */
 struct tutti_group {
     size_t size;
     double lr, weight_decay, momentum;
@@ -348,14 +419,15 @@ struct tutti_group {
     double beta1, beta2, eps;
 };
 
-/* What a policy means for its caller; NULL: dear. */
+/* What a policy means for its caller. */
 struct tutti_policy_info {
     bool deferred; /* step() returns before parameters are updated: wait_param, flush or the next step do it */
     bool sharded;  /* no rank ever has all averaged gradients: parameters are updated as gradients come, average is refused */
 };
+/* Of a policy by name; NULL: dear. */
 tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info *ret_info, struct tutti_error *err);
-/* `count` elements of f32 rounded to f16 or bf16. With `lost`, which is count elements too and begins as zeros: what rounding took away last
- * time is added before, and what it takes now is kept there. */
+/* `count` elements of f32 rounded to f16 or bf16. With `lost`, which is count elements too and begins as zeros: what rounding took away
+ * last time is added before, and what it takes now is kept there. */
 tutti_status tutti_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t count);
 
 /* Collective. `comm` stays the caller's and must outlive the trainer, which has a communicator of its own: the caller's collectives may go
@@ -401,6 +473,8 @@ tutti_status tutti_trainer_average(struct tutti_trainer *trainer);
 /* Between average and step: whether the step updates the tensor, whatever the ranks used (a tensor whose gradient the caller dropped; one
  * that nobody used and that has a gradient now). The same on all ranks. */
 tutti_status tutti_trainer_use(struct tutti_trainer *trainer, size_t index, bool use);
+/* Ends the step: after the last grad_ready (and average), before the next forward pass. With policies that defer, parameters are updated
+ * by wait_param, flush or the next step. */
 tutti_status tutti_trainer_step(struct tutti_trainer *trainer);
 /* The parameter (without optimizer: the averaged gradient) is that of the last step. Returns at once when it was waited for already. */
 tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index);
@@ -426,7 +500,7 @@ tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t ind
 /* Of the last step that was waited for: the norm before clipping (0 without), and whether any rank used the tensor. */
 double tutti_trainer_norm(const struct tutti_trainer *trainer);
 bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index);
-/* Valid until the next call on the trainer. */
+/* Why the trainer failed: rank, host, tensor, reason. Valid until the next call on the trainer. */
 const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer);
 /* Accepts NULL. Flushes, unless a step is open: then that step is dropped (what can be communicated of it still is: all ranks drop the
  * same). Views end here. */
