@@ -158,6 +158,19 @@ class Communicator(RawCommunicator):
         _lib.check(comm, lib.tutti_recv(comm, at(t.block), count, DTYPES[dtype], peer))
         return t.done()
 
+    def isend(self, x: Any, peer: int, tag: int = 0) -> Request:
+        """The same without waiting: a started request. x must stay as it is until the request is done."""
+        a = source(x)
+        count, dtype = movable(a)
+        return self.message("send", at(a), count, dtype, peer, tag, a).start()
+
+    def irecv(self, out: Array, peer: Optional[int] = None, tag: Optional[int] = 0) -> Request:
+        """A started request that receives in `out`; None: from any rank, with any tag. `source` of the
+        request says where it came from. A request that nothing has come for can be freed."""
+        a = fixed(out, "out")
+        count, dtype = movable(a)
+        return self.message("recv", at(a), count, dtype, peer, tag, a).start()
+
     def allreduce_init(self, x: Array, op: str = "sum", out: Optional[Array] = None) -> Request:
         """A persistent all-reduce of x (in place, or to `out`): start it as often as you like; it
         progresses while you compute. Both must be contiguous and in native byte order."""

@@ -5,7 +5,7 @@ import operator
 import os
 import threading
 from ctypes import byref, c_void_p
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _exit, _lib
 from ._lib import BLOCKS, COLLECTIVES, DTYPE_BYTES, DTYPES, REDOPS, lib
@@ -108,17 +108,21 @@ class Request:
         _lib.check(self._comm.handle, self.finish())
 
     @property
+    def source(self) -> Tuple[int, int]:
+        """Of a message that has been received: the rank it came from, and its tag."""
+        return _lib.request_source(self._handle)
+
+    @property
     def algorithm(self) -> str:
         """What the planner chose."""
         return (lib.tutti_request_algo(self._handle) or b"").decode() if self._handle else ""
 
     def free(self) -> None:
-        """Gives the request back; one that is under way is waited for."""
+        """Gives the request back; one that is under way is waited for, but a receive that nothing has come for is taken back."""
         if self._handle is None or self._comm.handle is None:
             return
-        if self._started:
-            self.finish()
         lib.tutti_request_free(self._handle)
+        self._started = False
         self._handle = self._keep = None
 
     def __enter__(self) -> "Request":
@@ -261,6 +265,16 @@ class RawCommunicator:
         _lib.check(comm, f(comm, src, dst, *self._arguments(name, count, dtype, op, root), byref(ret)))
         blocks = self.size if name in BLOCKS else 1
         return Request(self, ret.value, keep, name, count * DTYPE_BYTES[dtype] * blocks)  # type: ignore[arg-type]
+
+    def message(self, name: str, data: int, count: int, dtype: str, peer: Optional[int], tag: Optional[int], keep: Any) -> Request:
+        """"send" or "recv" as a request, not started. A receive: None as peer or tag is any."""
+        comm, ret = self._open(), c_void_p()
+        rank = _lib.ANY if peer is None else check_rank(peer, self.size, "peer")
+        word = _lib.ANY if tag is None else operator.index(tag)
+        if not 0 <= word <= _lib.ANY:
+            raise ValueError(f"tag is {word}: 0 to {_lib.ANY - 1}")
+        _lib.check(comm, getattr(lib, f"tutti_{name}_init")(comm, data, count, DTYPES[dtype], rank, word, byref(ret)))
+        return Request(self, ret.value, keep, name, count * DTYPE_BYTES[dtype])  # type: ignore[arg-type]
 
     def barrier_request(self) -> Request:
         """A barrier as a persistent request."""

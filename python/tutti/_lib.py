@@ -9,7 +9,7 @@ import ctypes
 import glob
 import os
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional, Tuple
 
 OK = 0
 IN_PROGRESS = 1
@@ -119,6 +119,9 @@ _declare("tutti_request_free", _request, result=None)
 _declare("tutti_request_algo", _request, result=c_char_p)
 _declare("tutti_send", _comm, _data, c_size_t, c_int, c_uint32)
 _declare("tutti_recv", _comm, _data, c_size_t, c_int, c_uint32)
+_declare("tutti_send_init", _comm, _data, c_size_t, c_int, c_uint32, c_uint32, POINTER(_request))
+_declare("tutti_recv_init", _comm, _data, c_size_t, c_int, c_uint32, c_uint32, POINTER(_request))
+_declare("tutti_request_source", _request, POINTER(c_uint32), POINTER(c_uint32), _err)
 _declare("tutti_reduce_scatter_v", _comm, _data, _data, POINTER(c_size_t), c_int, c_int)
 _declare("tutti_all_gather_v", _comm, _data, _data, POINTER(c_size_t), c_int)
 
@@ -173,6 +176,17 @@ def split_comm(comm: int, color: int, key: int) -> Optional[int]:
     if lib.tutti_comm_split(comm, color, key, byref(handle), byref(err)):
         raise err.exception()
     return handle.value
+
+
+ANY = 2**32 - 1  # TUTTI_ANY_SOURCE, TUTTI_ANY_TAG
+
+
+def request_source(request: Optional[int]) -> Tuple[int, int]:
+    """tutti_request_source; rank and tag."""
+    rank, tag, err = c_uint32(), c_uint32(), _ErrorStruct()
+    if lib.tutti_request_source(request, byref(rank), byref(tag), byref(err)):
+        raise err.exception()
+    return rank.value, tag.value
 
 
 def report(comm: int) -> str:

@@ -97,6 +97,36 @@ def test_rooted() -> None:
         assert np.array_equal(mine, [2 * ME + 100 * root, 2 * ME + 1 + 100 * root])
 
 
+def test_messages_without_waiting() -> None:
+    big = np.full((300, 400), float(ME))
+    got = [np.empty((300, 400)) for _ in range(N)]
+    others = [r for r in range(N) if r != ME]
+    works = [comm.irecv(got[r], r, tag=7) for r in others] + [comm.isend(big, r, tag=7) for r in others]
+    for w in works:
+        w.wait()
+        w.free()
+    assert all((got[r] == r).all() for r in others)
+    if ME:
+        comm.isend(np.array([ME, -ME]), 0, tag=ME).wait()
+    sources = []
+    for _ in range((N - 1) * (ME == 0)):
+        x = np.empty(2, dtype=int)
+        w = comm.irecv(x, tag=None)
+        case.raises(tutti.Error, lambda: w.source, "waited for") if w.poll() == 1 else None
+        w.wait()
+        assert w.source == (x[0], x[0]) and x[1] == -x[0]
+        sources.append(x[0])
+        w.free()
+    assert sorted(sources) == list(range(1, N)) * (ME == 0)
+    if N > 1:
+        comm.irecv(np.empty(1), tag=99).free()  # nobody sends it
+        case.raises(ValueError, lambda: comm.isend(big, N), "peer is")
+        case.raises(ValueError, lambda: comm.irecv(big, tag=-1), "tag is -1")
+        case.raises(ValueError, lambda: comm.irecv(big.T), "contiguous")
+    else:
+        case.raises(tutti.Error, lambda: comm.irecv(big), "there is none")
+
+
 def test_messages_and_split() -> None:
     if N > 1:
         if ME == 0:
