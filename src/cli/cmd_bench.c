@@ -215,7 +215,10 @@ static int run_rank(struct bench *b)
     b->p.rank = tutti_comm_rank(b->comm);
     b->p.ranks = tutti_comm_size(b->comm);
     raise_begin(b);
-    int code = buffers(b, &err) ? cli_fail(b->a, &err) : run_rows(b);
+    bool misfit = *b->plan_ranks && strtoul(b->plan_ranks, NULL, 10) != b->p.ranks;
+    if (misfit && b->p.rank == 0)
+        cli_bad(b->a, "the plan is for %s ranks, the job has %u", b->plan_ranks, b->p.ranks);
+    int code = misfit ? CLI_USAGE : buffers(b, &err) ? cli_fail(b->a, &err) : run_rows(b);
     if (b->mem_tutti) {
         tutti_mem_free(b->comm, b->in);
         tutti_mem_free(b->comm, b->out);

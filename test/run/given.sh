@@ -78,6 +78,8 @@ refused 'plan .*part.json: ' 2 "$program" "$work/part.json"
 refused 'plan is "(given|none)" on ranks? .* but "(given|none)" on' 2 bash -c '[ $TUTTI_RANK = 1 ] || export TUTTI_PLAN='"$work/pair.json"'; exec '"$program"
 runs 2 bench --plan ring.json --coll all-gather
 complains 'the plan is for allreduce'
+runs 1 bench -n 3 --plan ring.json
+grep -q 'tutti bench: the plan is for 4 ranks, the job has 3' err || bad "a plan for 4 ranks on 3: $(cat err)"
 runs 2 bench --plan ring.json --algo ring
 complains 'give one of them'
 
