@@ -422,6 +422,17 @@ struct tutti_parent {
  * timeout_us does not concern the meeting. */
 tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
                                    struct tutti_comm **ret_comm, struct tutti_error *err);
+/* A communicator of some ranks of comm, collective among those only: ranks[i] is the rank in comm of the new one's rank i, parent says who
+ * is who there. It shares comm's control connections and the thread that watches them. Different parts may be made by several threads at the
+ * same time, in any order. comm may be closed before it. */
+tutti_status tutti_comm_part(struct tutti_comm *comm, const uint32_t *ranks, const struct tutti_parent *parent,
+                             struct tutti_comm **ret_comm, struct tutti_error *err);
+/* Like tutti_comm_close, but local: waits for nobody, and prints no report. Ranks that are still in calls which this one has finished end
+ * them, as long as this process lives; so before it ends there should be a wait of another kind (tutti_comm_close of a communicator with the
+ * same ranks). Aborts while a request of comm is started. */
+void tutti_comm_leave(struct tutti_comm *comm);
+/* How many of its ranks share this host's memory with this one, which is counted: all of them when that is tutti_comm_size. */
+uint32_t tutti_comm_local(const struct tutti_comm *comm);
 /* The algorithm named in the options (or TUTTI_ALGO) is that of `coll` and not of all-reduce: for measuring. The same on all ranks, before
  * the first call on comm. */
 void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll);

@@ -110,6 +110,21 @@ tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, con
     return st ? st : wrap(comm, ret_comm, err);
 }
 
+tutti_status tutti_comm_part(struct tutti_comm *comm, const uint32_t *ranks, const struct tutti_parent *parent,
+                             struct tutti_comm **ret_comm, struct tutti_error *err)
+{
+    struct tt_comm *part = NULL, *c = api_find(COMM, comm, err);
+    tutti_status st = c ? api_given(err, "ranks", ranks, "parent", parent, "ret_comm", ret_comm) : TUTTI_ERR_ARG;
+    if (!st && (parent->rank >= parent->ranks || !parent->gather))
+        st = api_bad(__func__, err, TUTTI_ERR_ARG, "rank %u of %u, %s gather", parent->rank, parent->ranks, parent->gather ? "with" : "no");
+    if (st)
+        return st;
+    struct tt_comm_group g = {
+        .members = ranks, .n = parent->ranks, .me = parent->rank, .exchange = parent_gather, .ctx = (void *)(uintptr_t)parent};
+    st = tt_comm_part(c, &g, &part, err);
+    return st ? st : wrap(part, ret_comm, err);
+}
+
 void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll)
 {
     struct tt_comm *c = api_need(COMM, comm);
@@ -131,6 +146,11 @@ uint32_t tutti_comm_rank(const struct tutti_comm *comm)
 uint32_t tutti_comm_size(const struct tutti_comm *comm)
 {
     return tt_comm_size(api_need(COMM, comm));
+}
+
+uint32_t tutti_comm_local(const struct tutti_comm *comm)
+{
+    return tt_comm_local(api_need(COMM, comm));
 }
 
 tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **ret_comm, struct tutti_error *err)
@@ -174,6 +194,23 @@ void tutti_comm_close(struct tutti_comm *comm)
         return;
     api_memory_drop(c);
     tt_comm_close(c);
+}
+
+static void must_not_run(void *request)
+{
+    if (tt_request_started(request))
+        api_stop("tutti_comm_leave", "a request of the communicator is started: wait for it first");
+}
+
+void tutti_comm_leave(struct tutti_comm *comm)
+{
+    if (api_peek(API_COMM, comm))
+        api_each(API_REQUEST, comm, must_not_run);
+    struct tt_comm *c = api_end(COMM, comm);
+    if (!c)
+        return;
+    api_memory_drop(c);
+    tt_comm_leave(c);
 }
 
 tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,

@@ -183,6 +183,11 @@ static tutti_status ask(struct tt_request *r, tutti_status (*how)(struct tt_requ
     return st;
 }
 
+bool tt_request_started(const struct tt_request *r)
+{
+    return r->started;
+}
+
 tutti_status tt_request_test(struct tt_request *r)
 {
     return ask(r, look);

@@ -76,10 +76,21 @@ bool tt_comm_apart(const struct tt_comm_config *c);
 bool tt_comm_shares(const struct tt_comm_config *c); /* shared memory is asked for by name */
 tutti_status tt_comm_open(const struct tt_comm_config *c, struct tt_comm **ret, struct tutti_error *err);
 tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret, struct tutti_error *err);
+/* A communicator of some ranks of c that make it among themselves: the others take no part, and several may be made at the same time. */
+struct tt_comm_group {
+    const uint32_t *members; /* ranks of c, in the order of the new communicator; members[me] is this one */
+    uint32_t n, me;
+    tutti_status (*exchange)(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err); /* among the members */
+    void *ctx;
+};
+tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret, struct tutti_error *err);
 void tt_comm_abort(struct tt_comm *c, const char *reason);
 void tt_comm_close(struct tt_comm *c);
+/* Closes without waiting for anybody; others finish what they have begun. No request of it is started. Accepts NULL. */
+void tt_comm_leave(struct tt_comm *c);
 uint32_t tt_comm_rank(const struct tt_comm *c);
 uint32_t tt_comm_size(const struct tt_comm *c);
+uint32_t tt_comm_local(const struct tt_comm *c); /* ranks on this host, this one included */
 const struct tutti_error *tt_comm_last_error(const struct tt_comm *c);
 /* What protects the bytes on its sockets, in words: "encrypted (AES-256-GCM)". */
 void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap);
@@ -113,6 +124,7 @@ struct tt_request;
 tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, struct tt_request **ret);
 tutti_status tt_request_start(struct tt_request *r);
 tutti_status tt_request_test(struct tt_request *r);
+bool tt_request_started(const struct tt_request *r); /* and not known to have ended */
 tutti_status tt_request_wait(struct tt_request *r);
 /* The same by a thread that does nothing else: progress is left to the background thread, and other threads may use the communicator
  * meanwhile; without such a thread it is a wait. */

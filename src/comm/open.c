@@ -261,20 +261,17 @@ void tt_comm_abort(struct tt_comm *c, const char *reason)
         tt_direct_abort(c->wire.direct);
 }
 
-void tt_comm_close(struct tt_comm *c)
+/* Everything of this rank. */
+static void take_down(struct tt_comm *c)
 {
-    if (!c)
-        return;
-    tt_helper_end(c);
-    tt_report_end(c);
-    if (c->plans)
-        tt_given_close(c);
-    if (c->plans && !c->failed && c->size > 1)
-        tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
     for (size_t i = 0; i < c->nkept; i++)
         tt_kept_free(c->kept[i]);
     free(c->kept);
     tt_engine_free(c->engine);
+    if (c->left) {
+        tt_transport_leave(c->wire.transport);
+        c->wire.transport = NULL;
+    }
     tt_wire_close(&c->wire);
     if (c->topo != c->world->topo)
         tt_topo_free(c->topo);
@@ -290,6 +287,30 @@ void tt_comm_close(struct tt_comm *c)
     free(c);
 }
 
+void tt_comm_close(struct tt_comm *c)
+{
+    if (!c)
+        return;
+    tt_helper_end(c);
+    tt_report_end(c);
+    if (c->plans)
+        tt_given_close(c);
+    if (c->plans && !c->failed && c->size > 1)
+        tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
+    take_down(c);
+}
+
+void tt_comm_leave(struct tt_comm *c)
+{
+    if (!c)
+        return;
+    tt_helper_end(c);
+    tt_report_drop(c);
+    tt_given_close(c);
+    c->left = true;
+    take_down(c);
+}
+
 uint32_t tt_comm_rank(const struct tt_comm *c)
 {
     return c->rank;
@@ -298,6 +319,11 @@ uint32_t tt_comm_rank(const struct tt_comm *c)
 uint32_t tt_comm_size(const struct tt_comm *c)
 {
     return c->size;
+}
+
+uint32_t tt_comm_local(const struct tt_comm *c)
+{
+    return c->wire.nlocal;
 }
 
 const struct tutti_error *tt_comm_last_error(const struct tt_comm *c)
@@ -352,29 +378,29 @@ static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, vo
     return st;
 }
 
-static tutti_status split_group(struct tt_comm *c, struct child_exchange *x, struct tt_comm **ret, struct tutti_error *err)
+/* The communicator `id` of a group. */
+static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_comm *child = NULL;
-    tutti_status st = blank(c->world, &c->config, x->n, &child, err);
+    tutti_status st = blank(c->world, &c->config, g->n, &child, err);
     if (st)
         return st;
-    for (uint32_t i = 0; i < x->n; i++) {
-        child->members[i] = c->members[x->members[i]];
-        child->rank = x->members[i] == c->rank ? i : child->rank;
-    }
-    child->id = tt_mix64(c->id ^ tt_mix64(c->splits)) >> 1;
-    child->tag = (uint32_t)tt_hash_bytes(child->id, child->members, x->n * sizeof *child->members) | 1;
+    for (uint32_t i = 0; i < g->n; i++)
+        child->members[i] = c->members[g->members[i]];
+    child->rank = g->me;
+    child->id = id;
+    child->tag = (uint32_t)tt_hash_bytes(child->id, child->members, g->n * sizeof *child->members) | 1;
     tt_watch_join(c->world->watch, child->tag);
     child->speeds = c->speeds;
     struct tt_wire_config wire = {.world = c->world,
                                   .members = child->members,
-                                  .n = x->n,
+                                  .n = g->n,
                                   .me = child->rank,
                                   .apart = tt_comm_apart(&c->config),
                                   .share = tt_comm_shares(&c->config),
-                                  .role = child->id,
-                                  .exchange = child_exchange,
-                                  .ctx = x};
+                                  .role = id,
+                                  .exchange = g->exchange,
+                                  .ctx = g->ctx};
     st = furnish(child, &wire, err);
     if (!st)
         st = tt_report_begin(child, err);
@@ -395,7 +421,10 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
     if (!st) {
         c->splits++;
         struct child_exchange x = {.parent = c, .members = members, .n = members_of(votes, c->size, mine.color, members)};
-        st = split_group(c, &x, &child, err);
+        struct tt_comm_group g = {.members = members, .n = x.n, .exchange = child_exchange, .ctx = &x};
+        while (members[g.me] != c->rank)
+            g.me++;
+        st = make_child(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 1, &child, err);
     }
     if (!st && color < 0) {
         tt_comm_close(child);
@@ -405,5 +434,39 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
     free(members);
     if (!st)
         *ret = child;
+    return st;
+}
+
+/* ---- parts ---- */
+
+#define PART_IDS (UINT64_C(1) << 63) /* ids of parts; those of splits are below */
+
+static tutti_status check_group(const struct tt_comm *c, const struct tt_comm_group *g, struct tutti_error *err)
+{
+    bool *seen = tt_zalloc(c->size, sizeof *seen);
+    tutti_status st = seen ? TUTTI_OK : tt_fail_memory(err, "group");
+    for (uint32_t i = 0; !st && i < g->n; i++) {
+        uint32_t r = g->members[i];
+        if (r >= c->size || seen[r])
+            st = tt_fail(err, TUTTI_ERR_ARG, "member %u is rank %u: %s", i, r, r < c->size ? "named twice" : "there is no such rank");
+        else
+            seen[r] = true;
+    }
+    if (!st && (g->me >= g->n || g->members[g->me] != c->rank))
+        st = tt_fail(err, TUTTI_ERR_ARG, "this rank %u is not where it says in the group", c->rank);
+    free(seen);
+    return st;
+}
+
+/* The id is given by the first member, whose number of parts no other first member shares. */
+tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret, struct tutti_error *err)
+{
+    uint32_t mine = atomic_fetch_add(&c->world->parts, 1), *all = tt_alloc(g->n, sizeof *all);
+    tutti_status st = all ? check_group(c, g, err) : tt_fail_memory(err, "group");
+    if (!st)
+        st = g->exchange(g->ctx, &mine, sizeof mine, all, err);
+    if (!st)
+        st = make_child(c, g, PART_IDS | (uint64_t)c->members[g->members[0]] << 32 | all[0], ret, err);
+    free(all);
     return st;
 }

@@ -33,6 +33,7 @@ struct tt_world {
     uint64_t timeout_ns;
     int checksum; /* as configured */
     _Atomic uint32_t refs; /* communicators of one world may be closed by different threads */
+    _Atomic uint32_t parts; /* that this rank has taken part in making (tt_comm_part) */
 };
 
 /* Links of one group of ranks: shared memory inside the host, TCP to others. */
@@ -147,6 +148,7 @@ struct tt_comm {
     void (*idle)(void *ctx); /* called by waits that find nothing to do; NULL: none */
     void *idle_ctx;
     bool failed;          /* a verdict was given: every call answers it */
+    bool left;            /* ends without waiting for the others */
     struct tt_log *log;   /* notes for the report; NULL: none is wanted */
     char *dump;           /* rank 0: the folder for plan files; NULL: none is wanted */
     struct tt_vec passed; /* keys of the plans that were proved and written */
@@ -273,6 +275,7 @@ void tt_speeds_save(uint64_t key, const struct tt_speeds *s);
 /* report_all.c: notes from here on, when a report is wanted; the report. Collective. */
 tutti_status tt_report_begin(struct tt_comm *c, struct tutti_error *err);
 void tt_report_end(struct tt_comm *c);
+void tt_report_drop(struct tt_comm *c); /* no report after all; local */
 /* open.c: tt_exchange_fn by an all-gather; ctx is the communicator. */
 tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
 /* The reduction of a call as ranks tell each other: TUTTI_REDOP_COUNT is one of the caller's own. */

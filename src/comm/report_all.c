@@ -218,6 +218,12 @@ static void conclude(const struct tt_comm *c, const struct parts *p, const char 
     tables_free(&t);
 }
 
+void tt_report_drop(struct tt_comm *c)
+{
+    log_free(c->log);
+    c->log = NULL;
+}
+
 void tt_report_end(struct tt_comm *c)
 {
     struct tt_log *l = c->log;

@@ -169,6 +169,14 @@ static void mux_close(struct tt_transport *base)
     mux_free(m);
 }
 
+static void mux_leave(struct tt_transport *base)
+{
+    struct mux *m = (struct mux *)base;
+    for (uint32_t i = 0; i < m->nparts; i++)
+        tt_transport_leave(m->part[i].t);
+    mux_free(m);
+}
+
 static const struct tt_transport_ops mux_ops = {
     .name = "mux",
     .desc = "several transports as one",
@@ -178,6 +186,7 @@ static const struct tt_transport_ops mux_ops = {
     .poll = mux_poll,
     .wait = mux_wait,
     .close = mux_close,
+    .leave = mux_leave,
     .fd = mux_fd,
     .link = mux_link,
 };

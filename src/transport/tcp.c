@@ -329,6 +329,7 @@ static const struct tt_transport_ops tcp_ops = {
     .poll = tcp_poll,
     .wait = tcp_wait,
     .close = tcp_close,
+    .leave = tt_tcp_leave,
     .fd = tcp_fd,
     .link = tt_tcp_link,
 };

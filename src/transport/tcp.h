@@ -1,5 +1,5 @@
 /* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header), tcp_send.c, tcp_recv.c, tcp_link.c
- * (rates), tcp_seal.c (encryption), tcp.c (opening, polling, closing).
+ * (rates), tcp_seal.c (encryption), tcp_leave.c (an end that waits for nobody), tcp.c (opening, polling, closing).
  *
  *     transport -- peer --+-- socket (stripe 0) -- queue out (tt_tx), buffer in (tt_rx)
  *                         +-- socket (stripe 1) -- ...
@@ -118,6 +118,7 @@ struct tt_tcp_sock {
     int fd; /* -1: ended */
     uint32_t peer, stripe;
     bool listed; /* stands in the to-do list */
+    bool said;   /* leaving: the peer has been told that nothing more comes */
     struct tt_tx tx;
     struct tt_rx rx;
     struct tt_tcp_seal *seal; /* NULL: not encrypted */
@@ -140,6 +141,7 @@ struct tt_tcp {
     struct tt_tcp_sock **at;   /* [stripe * size + peer], NULL where none */
     struct tt_tcp_sock **todo;
     uint32_t todo_head, todo_len;
+    struct tt_tcp *next; /* of those that are being left (tcp_leave.c) */
 };
 
 /* Puts s in the to-do list once. */
@@ -187,6 +189,9 @@ bool tt_rx_make_room(struct tt_rx *r);
 void tt_rx_filled(struct tt_rx *r, size_t n);
 /* The last byte of it has. */
 void tt_rx_complete(struct tt_tcp_sock *s);
+
+/* ---- leaving (tcp_leave.c) ---- */
+void tt_tcp_leave(struct tt_transport *base);
 
 /* ---- encryption (tcp_seal.c) ---- */
 enum { TT_TCP_RECORD = 32 << 10 };

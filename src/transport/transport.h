@@ -65,6 +65,9 @@ struct tt_transport_ops {
      */
     void (*wait)(struct tt_transport *t, uint64_t deadline_ns);
     void (*close)(struct tt_transport *t);
+    /* Closes when peers may still have to fetch what was sent, without waiting for them: they get it, as long as this process lives. NULL:
+     * close does that. */
+    void (*leave)(struct tt_transport *t);
     /* A descriptor that is readable (poll(2), from any thread) when something may have happened; -1 or NULL: there is none. */
     int (*fd)(const struct tt_transport *t);
     /* `wait` ends also when ready(arg), which looks at memory that local peers publish (shm_wait.h). NULL: there is none. */
@@ -83,6 +86,10 @@ static inline const char *tt_transport_name(const struct tt_transport *t)
 static inline int tt_transport_fd(const struct tt_transport *t)
 {
     return t->ops->fd ? t->ops->fd(t) : -1;
+}
+static inline void tt_transport_leave(struct tt_transport *t)
+{
+    (t->ops->leave ? t->ops->leave : t->ops->close)(t);
 }
 static inline bool tt_transport_link(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret)
 {
