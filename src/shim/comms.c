@@ -2,10 +2,13 @@
  *
  * It is opened by the first blocking call that could be taken (on communicators other than the world by the PATIENCE-th: many are made,
  * used once and freed), because such a call may wait for the others. All ranks of it make the same calls in the same order, so they open
- * it at the same one; whether all succeeded is agreed upon, and otherwise nothing is ever taken there. An exchange through MPI comes first:
- * who arrives early waits in MPI, which drives its messages; from then on everybody is here.
+ * it at the same one; whether all succeeded is agreed upon, and otherwise nothing is ever taken there. What is exchanged goes through MPI's
+ * collectives on that communicator: who arrives early waits in MPI, which drives its messages; from then on everybody is here. No
+ * communicator of MPI's is made on the way: the program may have an MPI_Comm_idup under way, and MPI may not bear another one meanwhile.
  *
- * Freeing MPI's communicator (collective) deletes the attribute, and with it ours, once what was started on it has ended. What is left at
+ *     family.c    the first communicator of some ranks: sockets, a thread.  Later ones of these ranks, or fewer, are parts of it.
+ *
+ * MPI_Comm_free deletes the attribute. That is local: ours is left as soon as no request is on it, and waits for nobody. What there is at
  * the end is closed when MPI_Finalize deletes the attributes of MPI_COMM_SELF, which it does first, in whatever language it was called. */
 #include <pthread.h>
 #include <stdio.h>
@@ -16,9 +19,6 @@
 #include "shim/shim.h"
 
 enum { PATIENCE = 3 };
-/* The deadline is for ranks that live and do not come, and MPI has none: rank 0 may read files for hours while the others wait in a
- * broadcast. A rank that dies is found by its control connection, at once. */
-static const uint64_t a_day_us = UINT64_C(86400000000);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -26,6 +26,10 @@ static struct shim_comm *opened;
 static int of_comm = MPI_KEYVAL_INVALID, of_self = MPI_KEYVAL_INVALID;
 static MPI_Comm self = MPI_COMM_NULL;
 static _Atomic(struct shim_comm *) of_world; /* the most frequent one, without asking MPI */
+enum { BEFORE, DURING, AFTER };
+static _Atomic int phase; /* MPI_Init, MPI_Finalize */
+/* Outside of those (sessions) there is neither MPI_COMM_SELF nor a last moment to close anything at. */
+static struct shim_comm of_sessions = {.never = SHIM_SESSION};
 
 static void unlist(const struct shim_comm *c)
 {
@@ -54,22 +58,28 @@ struct shim_comm *shim_comms_opened(void)
     return opened;
 }
 
+void shim_comm_drop(struct shim_comm *c)
+{
+    if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
+        return;
+    unlist(c);
+    if (!c->founder)
+        tutti_comm_leave(c->tutti);
+    free(c);
+}
+
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
 {
-    struct shim_comm *c = value;
     (void)keyval;
     (void)extra;
     if (comm == MPI_COMM_WORLD)
         atomic_store(&of_world, NULL);
-    if (c->tutti)
-        shim_requests_forget(comm);
-    unlist(c);
-    tutti_comm_close(c->tutti);
-    free(c);
+    shim_requests_forget(comm);
+    shim_comm_drop(value);
     return MPI_SUCCESS;
 }
 
-/* MPI_Finalize begins. */
+/* MPI_Finalize begins. When the families are closed, all ranks of them have ended all their calls. */
 static int finish(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm;
@@ -77,13 +87,18 @@ static int finish(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)value;
     (void)extra;
     shim_report();
+    shim_requests_end();
+    shim_families_close();
     while (opened) {
         struct shim_comm *c = opened;
         unlist(c);
-        tutti_comm_close(c->tutti);
+        if (!c->founder)
+            tutti_comm_leave(c->tutti);
         c->tutti = NULL;
         c->never = SHIM_FAILED;
     }
+    phase = AFTER;
+    atomic_store(&of_world, NULL);
     PMPI_Comm_free(&self);
     return MPI_SUCCESS;
 }
@@ -113,11 +128,41 @@ static void prepare(void)
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finish, &of_self, NULL);
     PMPI_Comm_dup(MPI_COMM_SELF, &self);
     PMPI_Comm_set_attr(MPI_COMM_SELF, of_self, NULL);
+    phase = DURING;
+}
+
+void shim_begin(void)
+{
+    pthread_once(&once, prepare);
+}
+
+SHIM_API int MPI_Init(int *argc, char ***argv)
+{
+    int rc = PMPI_Init(argc, argv);
+    if (rc == MPI_SUCCESS)
+        shim_begin();
+    return rc;
+}
+
+SHIM_API int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    int rc = PMPI_Init_thread(argc, argv, required, provided);
+    if (rc == MPI_SUCCESS)
+        shim_begin();
+    return rc;
+}
+
+/* Between MPI_Init and MPI_Finalize? MPI_Init may have been called where we do not see it: from Fortran's mpi_f08. */
+static bool in_world(void)
+{
+    int flag = 0;
+    if (phase == BEFORE && PMPI_Initialized(&flag) == MPI_SUCCESS && flag)
+        shim_begin();
+    return phase == DURING;
 }
 
 MPI_Comm shim_self(void)
 {
-    pthread_once(&once, prepare);
     return self;
 }
 
@@ -139,6 +184,7 @@ static struct shim_comm *make(MPI_Comm comm)
     PMPI_Comm_size(comm, &c->size);
     c->never = inter ? SHIM_INTER : c->size < 2 ? SHIM_ONE_RANK : SHIM_TAKEN;
     c->patience = comm == MPI_COMM_WORLD ? 0 : PATIENCE;
+    c->refs = 1;
     if (PMPI_Comm_set_attr(comm, of_comm, c) != MPI_SUCCESS) {
         free(c);
         return NULL;
@@ -153,30 +199,14 @@ struct shim_comm *shim_comm_of(MPI_Comm comm)
     struct shim_comm *c = comm == MPI_COMM_WORLD ? atomic_load_explicit(&of_world, memory_order_acquire) : NULL;
     if (c || comm == MPI_COMM_NULL)
         return c;
-    pthread_once(&once, prepare);
+    if (!in_world())
+        return &of_sessions;
     if (PMPI_Comm_get_attr(comm, of_comm, &value, &found) != MPI_SUCCESS)
         return NULL;
     c = found ? value : make(comm);
     if (comm == MPI_COMM_WORLD)
         atomic_store_explicit(&of_world, c, memory_order_release);
     return c;
-}
-
-static int gather(void *ctx, const void *mine, size_t bytes, void *ret_all)
-{
-    return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, ret_all, (int)bytes, MPI_BYTE, *(MPI_Comm *)ctx) != MPI_SUCCESS;
-}
-
-/* Do all ranks of comm share this host? */
-static bool on_one_host(MPI_Comm comm, int size)
-{
-    MPI_Comm host = MPI_COMM_NULL;
-    int here = 0;
-    if (PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host) != MPI_SUCCESS)
-        return false;
-    PMPI_Comm_size(host, &here);
-    PMPI_Comm_free(&host);
-    return here == size;
 }
 
 /* Variables may differ between ranks: those of rank 0 count. */
@@ -191,26 +221,23 @@ static void agree_on_settings(struct shim_comm *c, MPI_Comm comm)
 
 static void open_now(struct shim_comm *c, MPI_Comm comm)
 {
+    struct tutti_error err = {0};
     agree_on_settings(c, comm);
     if (c->never != SHIM_TAKEN)
         return;
-    struct tutti_error err = {0};
-    struct tutti_parent parent = {.rank = (uint32_t)c->rank, .ranks = (uint32_t)c->size, .local_rank = -1, .gather = gather, .ctx = &comm};
-    struct tutti_comm_options o = {.size = sizeof o, .timeout_us = getenv("TUTTI_TIMEOUT") ? 0 : a_day_us};
-    c->one_host = on_one_host(comm, c->size);
-    int mine = tutti_comm_open_among(&o, &parent, &c->tutti, &err) == TUTTI_OK && c->tutti, all = 0;
+    int mine = shim_family_open(c, comm, &err), all = 0;
     PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
     if (all) {
+        c->one_host = tutti_comm_local(c->tutti) == (uint32_t)c->size;
         tutti_comm_on_idle(c->tutti, shim_poke, NULL);
+        c->founder = c->founder && shim_family_found(c, comm);
         enlist(c);
         return;
     }
     c->never = SHIM_FAILED;
     if (!mine)
         shim_note("rank %d of %d: not used: %s", c->rank, c->size, err.text);
-    if (mine)
-        tutti_comm_abort(c->tutti, "another rank could not open it");
-    tutti_comm_close(c->tutti);
+    tutti_comm_leave(c->tutti);
     c->tutti = NULL;
 }
 
@@ -232,6 +259,6 @@ int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *wh
     int rank = -1;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     shim_note("%s on rank %d: %s", shim_call_name(call), rank, why->text);
-    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    PMPI_Comm_call_errhandler(comm != MPI_COMM_NULL ? comm : MPI_COMM_WORLD, MPI_ERR_OTHER);
     return MPI_ERR_OTHER;
 }

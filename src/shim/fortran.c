@@ -65,6 +65,29 @@ void mpi_barrier_(fint *comm, fint *ierr)
     *ierr = MPI_Barrier(COMM(comm));
 }
 
+/* ---- Open MPI's own, and what has to follow ---- */
+
+typedef void init_fn(fint *ierr);
+typedef void init_thread_fn(fint *required, fint *provided, fint *ierr);
+
+void mpi_init_(fint *ierr);
+void mpi_init_(fint *ierr)
+{
+    init_fn *init = (init_fn *)dlsym(RTLD_NEXT, "mpi_init_");
+    init(ierr);
+    if (*ierr == MPI_SUCCESS)
+        shim_begin();
+}
+
+void mpi_init_thread_(fint *required, fint *provided, fint *ierr);
+void mpi_init_thread_(fint *required, fint *provided, fint *ierr)
+{
+    init_thread_fn *init = (init_thread_fn *)dlsym(RTLD_NEXT, "mpi_init_thread_");
+    init(required, provided, ierr);
+    if (*ierr == MPI_SUCCESS)
+        shim_begin();
+}
+
 /* ---- waits: Open MPI's own, asked again and again while a request of ours is active ---- */
 
 typedef void wait_fn(fint *request, fint *status, fint *ierr);

@@ -76,7 +76,8 @@ static int give_up(struct start *s, int rc, MPI_Request *request)
 
 static int launch(struct start *s, tutti_status made, MPI_Request *request)
 {
-    int rc = made ? MPI_ERR_OTHER : shim_request_start(s->request, s->call, s->comm, &s->detour, request);
+    const struct shim_request r = {s->request, s->c, s->comm, s->call, s->detour};
+    int rc = made ? MPI_ERR_OTHER : shim_request_start(&r, request);
     return rc == MPI_SUCCESS ? rc : give_up(s, rc, request);
 }
 
@@ -229,6 +230,6 @@ SHIM_API int ALLREDUCE_INIT(const void *sendbuf, void *recvbuf, int count, MPI_D
         return PALLREDUCE_INIT(sendbuf, recvbuf, count, type, op, comm, info, request);
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
     tutti_status st = tutti_allreduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, &s.request);
-    int rc = st ? MPI_ERR_OTHER : shim_request_keep(s.request, comm, request);
+    int rc = st ? MPI_ERR_OTHER : shim_request_keep(&(struct shim_request){s.request, s.c, comm, s.call, s.detour}, request);
     return rc == MPI_SUCCESS ? rc : give_up(&s, rc, request);
 }

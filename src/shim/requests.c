@@ -24,11 +24,8 @@ enum {
 /* Free, or of a request until MPI's side of it has ended; of a persistent one until that is freed. */
 struct slot {
     bool taken;
-    struct tutti_request *tutti; /* NULL: its communicator was freed */
+    struct shim_request of; /* of.tutti NULL: all is over */
     MPI_Request handle;
-    MPI_Comm comm; /* MPI_COMM_NULL: freed */
-    enum shim_call call;
-    struct shim_detour detour;
     bool persistent;
     bool active; /* MPI's side waits for its message */
     bool failed, said;
@@ -47,7 +44,8 @@ bool shim_requests_active(void)
 
 static void release(struct slot *s)
 {
-    tutti_request_free(s->tutti);
+    tutti_request_free(s->of.tutti);
+    shim_comm_drop(s->of.c);
     *s = (struct slot){.taken = false};
 }
 
@@ -64,11 +62,11 @@ static void complete(struct slot *s)
 /* A failed one is completed when somebody asks for it (shim_failed_find), who can then be told. */
 static void drive(struct slot *s)
 {
-    tutti_status st = s->active && !s->failed ? tutti_request_test(s->tutti) : TUTTI_IN_PROGRESS;
+    tutti_status st = s->active && !s->failed ? tutti_request_test(s->of.tutti) : TUTTI_IN_PROGRESS;
     if (st == TUTTI_IN_PROGRESS)
         return;
     nrunning--;
-    shim_detour_end(&s->detour, st == TUTTI_OK);
+    shim_detour_end(&s->of.detour, st == TUTTI_OK);
     if (st == TUTTI_OK) {
         complete(s);
         return;
@@ -89,7 +87,7 @@ static void say_failures(void)
         struct slot s = slots[i];
         slots[i].said = true;
         pthread_mutex_unlock(&lock);
-        shim_failed(s.call, s.comm, &(struct tutti_error){.text = "a rank of it failed (its other calls say which)"});
+        shim_failed(s.of.call, s.of.comm, &(struct tutti_error){.text = "a rank of it failed (its other calls say which)"});
         pthread_mutex_lock(&lock);
     }
     pthread_mutex_unlock(&lock);
@@ -151,7 +149,7 @@ static int activate(struct slot *s)
         shim_poke(NULL);
         shim_pause(looks);
     }
-    if (!s->tutti || tutti_request_start(s->tutti))
+    if (!s->of.tutti || tutti_request_start(s->of.tutti))
         return MPI_ERR_OTHER;
     s->active = true;
     nrunning++;
@@ -179,22 +177,24 @@ static int launch(struct slot *s, MPI_Request *ret)
     return rc;
 }
 
-int shim_request_start(struct tutti_request *r, enum shim_call call, MPI_Comm comm, const struct shim_detour *d, MPI_Request *ret)
+int shim_request_start(const struct shim_request *r, MPI_Request *ret)
 {
     int rc = MPI_ERR_NO_MEM;
     pthread_mutex_lock(&lock);
     struct slot *s = find_slot();
     if (s) {
-        *s = (struct slot){.taken = true, .tutti = r, .comm = comm, .call = call, .detour = *d};
+        *s = (struct slot){.taken = true, .of = *r};
         rc = launch(s, ret);
     }
-    if (s && rc != MPI_SUCCESS)
+    if (rc == MPI_SUCCESS)
+        shim_comm_hold(r->c);
+    else if (s)
         *s = (struct slot){.taken = false};
     pthread_mutex_unlock(&lock);
     return rc;
 }
 
-int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret)
+int shim_request_keep(const struct shim_request *r, MPI_Request *ret)
 {
     int rc = MPI_ERR_NO_MEM;
     MPI_Request handle;
@@ -203,8 +203,9 @@ int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret)
     if (s)
         rc = PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self(), &handle);
     if (rc == MPI_SUCCESS) {
-        *s = (struct slot){.taken = true, .tutti = r, .handle = handle, .comm = comm, .call = SHIM_ALLREDUCE_INIT, .persistent = true};
+        *s = (struct slot){.taken = true, .of = *r, .handle = handle, .persistent = true};
         *ret = handle;
+        shim_comm_hold(r->c);
         atomic_fetch_add(&nkept, 1);
     }
     pthread_mutex_unlock(&lock);
@@ -215,17 +216,22 @@ void shim_requests_forget(MPI_Comm comm)
 {
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < nslots; i++)
-        if (slots[i].taken && slots[i].comm == comm)
-            drive_to_end(&slots[i]);
+        if (slots[i].taken && slots[i].of.comm == comm)
+            slots[i].of.comm = MPI_COMM_NULL;
     pthread_mutex_unlock(&lock);
-    say_failures();
+}
+
+void shim_requests_end(void)
+{
     pthread_mutex_lock(&lock);
-    for (unsigned i = 0; i < nslots; i++)
-        if (slots[i].taken && slots[i].comm == comm) {
-            tutti_request_free(slots[i].tutti);
-            slots[i].tutti = NULL;
-            slots[i].comm = MPI_COMM_NULL;
-        }
+    for (unsigned i = 0; i < nslots; i++) {
+        if (!slots[i].taken)
+            continue;
+        drive_to_end(&slots[i]);
+        tutti_request_free(slots[i].of.tutti);
+        shim_comm_drop(slots[i].of.c);
+        slots[i].of = (struct shim_request){.comm = MPI_COMM_NULL};
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -301,7 +307,7 @@ SHIM_API int MPI_Start(MPI_Request *request)
         return rc;
     pthread_mutex_lock(&lock);
     struct slot *s = kept(*request);
-    MPI_Comm comm = s && s->comm != MPI_COMM_NULL ? s->comm : MPI_COMM_WORLD;
+    MPI_Comm comm = s && s->of.comm != MPI_COMM_NULL ? s->of.comm : MPI_COMM_WORLD;
     if (s)
         rc = activate(s);
     if (rc != MPI_SUCCESS)
@@ -346,7 +352,7 @@ SHIM_API int MPI_Cancel(MPI_Request *request)
     if (request && (shim_requests_active() || atomic_load(&nkept))) {
         pthread_mutex_lock(&lock);
         struct slot *s = find(*request);
-        comm = !s ? comm : s->comm != MPI_COMM_NULL ? s->comm : MPI_COMM_WORLD;
+        comm = !s ? comm : s->of.comm != MPI_COMM_NULL ? s->of.comm : MPI_COMM_WORLD;
         pthread_mutex_unlock(&lock);
     }
     if (comm == MPI_COMM_NULL)

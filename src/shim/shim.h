@@ -2,7 +2,7 @@
  * ones by their profiling names (PMPI_).
  *
  *     MPI_Allreduce(...) -> colls.c: is it ours? --yes--> tutti_allreduce        types.c: MPI's types and operations in ours
- *                                     '---no, and why---> PMPI_Allreduce         comms.c: the communicator that belongs to MPI's
+ *                                     '---no, and why---> PMPI_Allreduce         comms.c, family.c: the communicator that belongs to MPI's
  *     MPI_Iallreduce ... -> icolls.c, requests.c     MPI_Wait ... -> waits.c     count.c: what was taken and forwarded, the report
  *
  * The law: whether a call is taken depends only on values that are equal on all ranks of its communicator: the order of calls on it, the
@@ -53,6 +53,7 @@ enum shim_call {
     X(YOUNG, "communicator used rarely so far")                    \
     X(CLOSED, "communicator not opened by a blocking call before") \
     X(FAILED, "communicator could not be opened")                  \
+    X(SESSION, "no MPI_Init: a session of MPI's")                  \
     X(TYPE, "type or operation that is not ours")                  \
     X(ARGUMENT, "argument left to MPI to judge")                   \
     X(TRIAL, "timed for comparison")                               \
@@ -106,6 +107,7 @@ void shim_detour_end(struct shim_detour *d, bool good);
 struct shim_side shim_own_block(const struct shim_side *all, int rank);
 
 /* ---- comms.c ---- */
+void shim_begin(void); /* after MPI_Init, at once: nothing of the program is under way then */
 enum { SHIM_SIZES = 48 };
 /* What is known about calls of one sort and size (power of two) on a communicator: the same on all ranks once `verdict` stands. */
 struct shim_trial {
@@ -115,6 +117,9 @@ struct shim_trial {
 };
 struct shim_comm {
     struct tutti_comm *tutti; /* NULL: not opened (yet) */
+    _Atomic uint32_t refs;    /* MPI's communicator, until it is freed, and requests */
+    uint64_t family;          /* id of the one it founds */
+    bool founder;             /* tutti is the family's */
     enum shim_why never;      /* SHIM_TAKEN, or why nothing is ever taken */
     int rank, size;
     /* agreed when it is opened */
@@ -128,6 +133,13 @@ struct shim_comm {
 };
 /* MPI's attribute for a communicator, made on first use. NULL: no memory, or no communicator. */
 struct shim_comm *shim_comm_of(MPI_Comm comm);
+/* A request of it begins, or has ended; MPI's communicator may be freed in between. */
+static inline struct shim_comm *shim_comm_hold(struct shim_comm *c)
+{
+    atomic_fetch_add(&c->refs, 1);
+    return c;
+}
+void shim_comm_drop(struct shim_comm *c); /* accepts NULL */
 /* Opened already, or now that it has been used often enough; collective in `comm`. Why not, otherwise. */
 enum shim_why shim_comm_ready(struct shim_comm *c, MPI_Comm comm);
 struct shim_comm *shim_comms_opened(void); /* the first one */
@@ -137,6 +149,13 @@ MPI_Comm shim_self(void);                  /* a duplicate of MPI_COMM_SELF for m
 int shim_no_memory(enum shim_call call, MPI_Comm comm, struct shim_comm *c);
 /* A call of ours failed: says so and asks MPI's error handler, which usually ends the job. */
 int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *why);
+
+/* ---- family.c ---- */
+/* Opens c->tutti, or says why not; collective in `comm`. When all ranks have it and c is a founder: others may join, and c->tutti is the
+ * family's from now on; false: it is c's still. */
+bool shim_family_open(struct shim_comm *c, MPI_Comm comm, struct tutti_error *err);
+bool shim_family_found(const struct shim_comm *c, MPI_Comm comm);
+void shim_families_close(void); /* waits for their other ranks */
 
 /* ---- count.c ---- */
 struct shim_settings {
@@ -154,13 +173,20 @@ const char *shim_call_name(enum shim_call call);
 /* ---- requests.c ---- */
 /* Starts one; *ret is a request of MPI's own kind that completes when ours does. On success request and detour are no longer the caller's;
  * MPI_ERR_NO_MEM: nothing was tried. */
-int shim_request_start(struct tutti_request *r, enum shim_call call, MPI_Comm comm, const struct shim_detour *d, MPI_Request *ret);
+struct shim_request {
+    struct tutti_request *tutti;
+    struct shim_comm *c;
+    MPI_Comm comm; /* c's; MPI_COMM_NULL: freed */
+    enum shim_call call;
+    struct shim_detour detour;
+};
+int shim_request_start(const struct shim_request *r, MPI_Request *ret);
 /* A persistent one, not started. */
-int shim_request_keep(struct tutti_request *r, MPI_Comm comm, MPI_Request *ret);
-bool shim_requests_active(void); /* or failed, and nobody was told */
-void shim_requests_drive(void);  /* completes MPI's side of what is done */
-/* The communicator is about to be closed: all on it end, and its persistent ones can no longer be started. */
-void shim_requests_forget(MPI_Comm comm);
+int shim_request_keep(const struct shim_request *r, MPI_Request *ret);
+bool shim_requests_active(void);          /* or failed, and nobody was told */
+void shim_requests_drive(void);           /* completes MPI's side of what is done */
+void shim_requests_forget(MPI_Comm comm); /* it is being freed; what is on it goes on */
+void shim_requests_end(void);             /* waits for all; persistent ones can no longer be started */
 /* Which of these have failed? MPI's side of them is completed; for each one that MPI then says is done, in its place, ask shim_failed_take.
  */
 void shim_failed_find(int count, const MPI_Request *requests);
