@@ -101,11 +101,18 @@ struct tt_boot_link {
 tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links,
                              uint64_t timeout_ns, struct tutti_error *err);
 
+/* `stop` is looked at by tt_boot_connect while it waits: true ends it with TUTTI_ERR_ABORTED. NULL: nothing does. */
+void tt_boot_stop_by(struct tt_boot *b, bool (*stop)(void *arg), void *arg);
+
 /* Can rank r's listener be reached right now (TCP connect within timeout_ns)? 0 or errno. Used to tell "I am cut off" from "r is gone". */
 int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns);
 
 /* Has this rank's own network interface gone down, or lost the carrier? False when it works, and when nobody knows. */
 bool tt_boot_link_down(const struct tt_boot *b);
+
+/* "; this host is busy (load 9.1 on 2 cores)", for the end of a sentence about lost time; empty when it is not. Returns buf. */
+enum { TT_BUSY_TEXT = 80 };
+const char *tt_busy_text(char buf[TT_BUSY_TEXT]);
 
 /* "rank 3", "ranks 0, 2-5, 9"; cut to fit with the number of those left out. Returns buf. */
 char *tt_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap);

@@ -158,6 +158,8 @@ static tutti_status serve_dials(struct matching *m, const struct pollfd *fds, st
         tt_dial_serve(d, &trust, fds[k].revents);
         if (d->error == ECONNREFUSED)
             return fail_gone(m, d->rank, err);
+        if (d->error == EMFILE || d->error == ENFILE)
+            return tt_fail_descriptors(m->b->config.rank, err);
         if (d->state == TT_DIAL_DONE)
             stand(m, d->rank, d->shake.fd, &d->shake.keys);
     }
@@ -224,6 +226,8 @@ static tutti_status match_all(struct matching *m, struct tutti_error *err)
         uint64_t wake = prepare(m);
         if (tt_now_ns() >= m->deadline_ns)
             return fail_missing(m, err);
+        if (m->b->stop && m->b->stop(m->b->stop_arg))
+            return tt_fail(err, TUTTI_ERR_ABORTED, "the connections are not needed any more");
         tt_net_poll(m->poll, PORTER + (size_t)m->ndial + m->ncontrol, wake);
         tt_porter_serve(m->b);
         take_early(m);

@@ -7,6 +7,7 @@
 #include "boot/parts.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,4 +49,15 @@ void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
         p.host_id = hash_namespace(p.host_id, shared[i]);
     tt_iface_sources(p.sources_be);
     *ret = p;
+}
+
+const char *tt_busy_text(char buf[TT_BUSY_TEXT])
+{
+    double load = 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    buf[0] = 0;
+    if (getloadavg(&load, 1) == 1 && cores > 0 && load > (double)cores)
+        snprintf(buf, TT_BUSY_TEXT, "; this host is busy (load %.1f on %ld cores)", load, cores);
+    return buf;
 }

@@ -39,7 +39,7 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
 {
     struct tt_trust trust = tt_boot_trust(b, TT_CONN_MEET);
     struct tt_dial d = {.addr_be = at->addr_be, .port = at->port, .epoll = -1};
-    char span[32], where[TT_NET_TEXT];
+    char span[32], where[TT_NET_TEXT], busy[TT_BUSY_TEXT];
     tutti_status st = TUTTI_OK;
 
     tt_dial_begin(&d, tt_now_ns());
@@ -47,8 +47,9 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
         struct pollfd p = tt_dial_fd(&d);
         uint64_t wake = tt_dial_wake(&d);
         if (tt_now_ns() >= at->deadline_ns) {
-            st = tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s", b->config.rendezvous,
-                         tt_net_text(at->addr_be, at->port, where), tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(&d));
+            st = tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s%s", b->config.rendezvous,
+                         tt_net_text(at->addr_be, at->port, where), tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(&d),
+                         tt_busy_text(busy));
             break;
         }
         tt_net_poll(&p, 1, wake < at->deadline_ns ? wake : at->deadline_ns);
@@ -106,14 +107,14 @@ static tutti_status say(const struct tt_boot *b, uint64_t deadline_ns, struct tu
 static tutti_status await(const struct tt_boot *b, struct tt_frame_in *in, uint64_t deadline_ns, struct tutti_error *err)
 {
     uint64_t until = deadline_ns + TT_GRACE_NS;
-    char span[32];
+    char span[32], busy[TT_BUSY_TEXT];
     enum tt_net went;
 
     while ((went = tt_frame_fill(&b->control[0], in)) == TT_NET_AGAIN) {
         struct pollfd p = {.fd = b->control[0].fd, .events = POLLIN};
         if (tt_now_ns() >= until)
-            return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 (%s) took us in but sent nothing within %s: it is stopped or unreachable",
-                           b->config.rendezvous, tt_net_span(b->config.timeout_ns, span, sizeof(span)));
+            return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 (%s) took us in but sent nothing within %s: it is stopped or unreachable%s",
+                           b->config.rendezvous, tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_busy_text(busy));
         tt_net_poll(&p, 1, until);
     }
     return went == TT_NET_OK ? TUTTI_OK : fail_gone(b, errno, err);

@@ -13,7 +13,8 @@
 #include <string.h>
 
 enum { GUESTS_MAX = 256, GATE = 2 };   /* proved but not joined, at a time; descriptors before theirs in the poll array */
-#define GUEST_NS UINT64_C(10000000000) /* from proof to join */
+#define GUEST_NS  UINT64_C(10000000000) /* from proof to join */
+#define LINGER_NS UINT64_C(300000000)   /* for those that have yet to hear that the meeting failed */
 
 /* What is known of a rank that has not joined. */
 enum note { NOTE_NONE, NOTE_KEY, NOTE_SIZE, NOTE_LEFT };
@@ -258,26 +259,60 @@ static const char *loopback_hint(const struct meeting *m)
     return tt_net_loopback(m->at->addr_be) && !plain ? "; the rendezvous is a loopback address here, which other hosts cannot reach" : "";
 }
 
+/* "; ranks 1-3 came with another key than rank 0" */
+static void add_note(const struct meeting *m, enum note note, const char *said, struct tt_str *out)
+{
+    uint32_t size = m->b->config.size, n = 0;
+    bool *set = tt_zalloc(size, sizeof(*set));
+    char ranks[120];
+
+    for (uint32_t r = 0; set && r < size; r++)
+        n += set[r] = !m->settings[r] && m->notes[r] == note;
+    if (n)
+        tt_str_printf(out, "; %s %s", tt_ranks_text(set, size, ranks, sizeof(ranks)), said);
+    free(set);
+}
+
 static tutti_status fail_missing(const struct meeting *m, struct tutti_error *err)
 {
-    static const char *const said[] = {
-        [NOTE_KEY] = "proved itself with another key", [NOTE_SIZE] = "came with another number of ranks", [NOTE_LEFT] = "came but left"};
     uint32_t size = m->b->config.size;
     struct tt_str more = {0};
     bool *missing = tt_zalloc(size, sizeof(*missing));
-    char ranks[160], span[32];
+    char ranks[160], span[32], busy[TT_BUSY_TEXT];
 
-    for (uint32_t r = 0; missing && r < size; r++) {
+    for (uint32_t r = 0; missing && r < size; r++)
         missing[r] = !m->settings[r];
-        if (missing[r] && m->notes[r] && more.len < 200)
-            tt_str_printf(&more, "; rank %u %s", r, said[m->notes[r]]);
-    }
-    tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not come within %s%s%s",
+    add_note(m, NOTE_KEY, "came with another key than rank 0", &more);
+    add_note(m, NOTE_SIZE, "came with another number of ranks than rank 0", &more);
+    add_note(m, NOTE_LEFT, "came but left", &more);
+    tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not come within %s%s%s%s",
             missing ? tt_ranks_text(missing, size, ranks, sizeof(ranks)) : "some ranks",
-            tt_net_span(m->b->config.timeout_ns, span, sizeof(span)), more.s ? more.s : "", loopback_hint(m));
+            tt_net_span(m->b->config.timeout_ns, span, sizeof(span)), more.s ? more.s : "", loopback_hint(m),
+            more.len ? "" : tt_busy_text(busy));
     free(missing);
     tt_str_free(&more);
     return TUTTI_ERR_TIMEOUT;
+}
+
+/* Tells those that were not seated yet, and those that come within a moment, why there will be no job: otherwise they would find rank 0
+ * gone. Their connections stay open meanwhile, so that the reason is not lost with what they said. */
+static void tell_guests(struct meeting *m, const struct tutti_error *why)
+{
+    uint64_t until = tt_now_ns() + LINGER_NS;
+    size_t told = 0;
+
+    for (;;) {
+        struct pollfd p = {.fd = m->gate.epoll, .events = POLLIN};
+        struct tutti_error unused;
+        for (; told < m->guests.len; told++)
+            tt_refuse_one(&(*(struct guest **)tt_vec_at(&m->guests, told))->line, why);
+        if (m->joined + told >= m->b->config.size || told >= GUESTS_MAX / 2 || tt_now_ns() >= until)
+            return;
+        uint64_t wake = tt_gate_wake(&m->gate);
+        tt_net_poll(&p, 1, wake < until ? wake : until);
+        if (serve_gate(m, &unused) != TUTTI_OK)
+            return;
+    }
 }
 
 /* Fills the poll array and says when to wake up at the latest. */
@@ -318,6 +353,8 @@ static tutti_status collect(struct meeting *m, struct tutti_error *err)
         if (tt_now_ns() >= m->deadline_ns)
             return fail_missing(m, err);
         tt_net_poll(m->fds, GATE + m->guests.len + size, wake);
+        if (tt_now_ns() >= m->deadline_ns) /* whoever left now has run out of patience as well */
+            return fail_missing(m, err);
         st = check_seats(m, seats, err);
         if (st == TUTTI_OK)
             st = serve_guests(m, guests, err);
@@ -421,6 +458,8 @@ tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_
         st = hand_out_table(&m, err);
     if (st != TUTTI_OK)
         tt_refuse_all(b, err);
+    if (st != TUTTI_OK && m.gate.epoll >= 0)
+        tell_guests(&m, err);
     tt_gate_close(&m.gate);
     tt_net_close(&m.local);
     if (meet != b->listener)

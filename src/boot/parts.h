@@ -292,6 +292,8 @@ struct tt_boot {
                                      porter's lock */
     uint32_t seq;        /* exchanges so far */
     bool broken;         /* an exchange failed: the control streams are out of step */
+    bool (*stop)(void *arg);
+    void *stop_arg;
 };
 /* ---- porter.c ---- */
 

@@ -169,7 +169,8 @@ static tutti_status adopt(struct meeting *m, struct tt_topo *own, char *text, st
     struct tt_comm *c = m->c;
     struct finding mine = {0};
     struct tt_topo *theirs = NULL;
-    struct tt_hand h = {.op = {.comm = c->tag, .coll = TUTTI_BROADCAST, .busy = TT_OP_COLL, .print = m->stances[0].exact}};
+    struct tt_hand h = {.op = tt_setup_op(&(struct tt_setup){.through = c, .why = TT_WHY_OPEN})};
+    h.op.print = m->stances[0].exact;
     tutti_status st = tt_hand_all(c, &h, text, (size_t)m->stances[0].bytes, err);
     if (!st && c->rank != 0)
         inspect(m, own, text, &theirs, &mine);

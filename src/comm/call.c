@@ -15,6 +15,7 @@ static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call,
                                .root = call->root,
                                .count = call->count,
                                .print = k->fingerprint,
+                               .why = (uint8_t)call->why,
                                .busy = TT_OP_COLL};
 }
 

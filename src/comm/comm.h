@@ -30,7 +30,8 @@
     X(DEAD, "dead")               \
     X(UNREACHABLE, "unreachable") \
     X(STUCK, "stuck")             \
-    X(ABORTED, "aborted")
+    X(ABORTED, "aborted")         \
+    X(UNABLE, "unable")
 enum tt_blame {
 #define TT_BLAME_ENUM(id, name) TT_BLAME_##id,
     TT_BLAME_LIST(TT_BLAME_ENUM)
@@ -102,6 +103,22 @@ const struct tt_region *tt_comm_mem_heap(const struct tt_comm *c);
 
 /* One collective on buffers. count: elements of the whole vector for allreduce, broadcast, reduce; of one block otherwise. counts (may be
  * NULL): blocks of any length, one per rank. */
+/* What the user called, when a call is only a part of it: verdicts speak of that. */
+#define TT_WHY_LIST(X)                                       \
+    X(CALL, "")                                              \
+    X(OPEN, "opening of the communicator")                   \
+    X(SPLIT, "split")                                        \
+    X(CLOSE, "close of the communicator")                    \
+    X(TRAINER, "comparison of the tensors that are trained") \
+    X(MEASURE, "measurement")                                \
+    X(REPORT, "report")
+enum tt_why {
+#define TT_WHY_ENUM(id, name) TT_WHY_##id,
+    TT_WHY_LIST(TT_WHY_ENUM)
+#undef TT_WHY_ENUM
+        TT_WHYS
+};
+
 struct tt_call {
     tutti_coll coll;
     const void *in;
@@ -115,6 +132,7 @@ struct tt_call {
     uint32_t root;
     const char *algo; /* NULL: the communicator's own (all-reduce) or the planner's choice; must outlive the request */
     bool background;  /* a request: set by tt_request_make */
+    enum tt_why why;  /* must be equal on all ranks too */
 };
 /* Blocking. */
 tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call);

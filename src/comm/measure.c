@@ -61,7 +61,7 @@ static tutti_status pass(struct measure *m, const struct tt_sched *s, uint64_t b
 {
     struct tt_comm *c = m->c;
     struct tt_program *p = NULL;
-    struct tt_op_desc op = {.seq = c->seq + 1, .coll = TUTTI_BROADCAST, .count = bytes, .busy = TT_OP_COLL};
+    struct tt_op_desc op = tt_setup_op(&(struct tt_setup){.through = c, .why = m->how->why});
     struct tt_program_config pc = {.sched = s, .rank = c->rank, .count = bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM};
     tutti_status st = tt_program_make(&pc, &p, m->err);
     if (!st) {
@@ -401,7 +401,8 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, st
 
 tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret, struct tutti_error *err)
 {
-    struct tt_measure how = {.exchange = tt_comm_exchange, .ctx = c, .again = true};
+    struct tt_setup setup = {.through = c, .why = TT_WHY_MEASURE};
+    struct tt_measure how = {.exchange = tt_comm_exchange, .ctx = &setup, .again = true, .why = TT_WHY_MEASURE};
     tutti_status st = again ? tt_comm_measure(c, &how, err) : TUTTI_OK;
     if (!st)
         *ret = c->speeds;

@@ -64,11 +64,11 @@ static void give_back(const struct host_run *h, void *p)
 static tutti_status run(struct host_run *h, uint64_t rounds, struct tutti_error *err)
 {
     struct tt_comm *c = h->c;
-    struct tt_op_desc op = {.coll = TUTTI_ALLREDUCE, .count = h->bytes / 4, .dtype = TUTTI_F32, .busy = TT_OP_COLL};
+    struct tt_op_desc op = tt_setup_op(
+        &(struct tt_setup){.through = c, .why = c->plans ? TT_WHY_MEASURE : TT_WHY_OPEN}); /* no plans yet: it is being opened */
     tutti_status st = TUTTI_OK;
     for (uint64_t i = 0; !st && i < rounds; i++) {
-        op.seq = ++c->seq;
-        struct tt_start s = {.program = h->program, .in = h->in, .out = h->out, .seq = op.seq, .fingerprint = h->bytes};
+        struct tt_start s = {.program = h->program, .in = h->in, .out = h->out, .seq = ++c->seq, .fingerprint = h->bytes};
         st = tt_context_start(c->context, &s, err);
         if (!st && (st = tt_comm_finish(c, h->program, &op)))
             tt_fail(err, st, "%s", c->last.text);

@@ -80,9 +80,11 @@ tutti_status tt_comm_pass(struct tt_comm *c, const struct tt_message *m, uint32_
     if (st) {
         st = tt_comm_fail(c, &err);
     } else {
+        tt_watch_talk(c->world->watch, true);
         st = tt_message_begin(c, &l, &op);
         if (!st)
             st = tt_comm_await(c, &(struct tt_work){.letter = &l}, &op);
+        tt_watch_talk(c->world->watch, false);
         tt_letter_forget(c->context);
     }
     tt_comm_unlock(c);

@@ -137,10 +137,16 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, 
     return TUTTI_OK;
 }
 
-static tutti_status boot_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+/* While the first communicator opens, which is the context: by the watch. */
+static tutti_status watch_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
 {
-    struct tt_world *w = ctx;
-    return tt_boot_exchange(w->boot, mine, bytes, ret_all, w->timeout_ns, err);
+    struct tt_comm *c = ctx;
+    struct tt_op_desc op = tt_setup_op(&(struct tt_setup){.through = c, .why = TT_WHY_OPEN});
+    op.seq = ++c->steps;
+    op.count = bytes;
+    if (tt_watch_gather(c->world->watch, &op, mine, bytes, ret_all))
+        return TUTTI_OK;
+    return tt_fail(err, tt_comm_verdict(c), "%s", c->last.text);
 }
 
 /* The network that c plans on: that of the job is agreed on by its first communicator. */
@@ -149,7 +155,7 @@ static tutti_status find_topology(struct tt_comm *c, struct tutti_error *err)
     struct tt_world *w = c->world;
     if (w->topo)
         return tt_comm_topology(c, &c->topo, err);
-    tutti_status st = tt_agree_topology(c, &(struct tt_agreement){.exchange = boot_exchange, .ctx = w}, &w->topo, err);
+    tutti_status st = tt_agree_topology(c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, &w->topo, err);
     c->topo = w->topo;
     return st;
 }
@@ -165,20 +171,22 @@ static tutti_status open_context(struct tt_comm *c, struct tutti_error *err)
 /* The rest of a communicator whose members are known: links, engine, topology. */
 static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
 {
-    tutti_status st = tt_wire_open(wire, &c->wire, err);
+    tutti_status st = tt_wire_open(wire, &c->wire, err), own = TUTTI_OK;
     if (!st && c->wire.apart)
         c->config.transport = "tcp";
     if (!st)
-        st = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport,
-                                                       .max_requests = TT_RUNNING,
-                                                       .direct = c->wire.direct,
-                                                       .places = c->wire.places,
-                                                       .ref_bytes = 4096},
-                            &c->engine, err);
+        own = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport,
+                                                        .max_requests = TT_RUNNING,
+                                                        .direct = c->wire.direct,
+                                                        .places = c->wire.places,
+                                                        .ref_bytes = 4096},
+                             &c->engine, err);
+    if (!st && !own)
+        own = open_context(c, err);
     if (!st)
-        st = open_context(c, err);
-    if (!st && wire->exchange == boot_exchange)
-        st = tt_comm_measure(c, &(struct tt_measure){.exchange = boot_exchange, .ctx = c->world}, err);
+        st = tt_comm_unable(&wire->setup, UINT32_MAX, own, err);
+    if (!st && wire->exchange == watch_exchange)
+        st = tt_comm_measure(c, &(struct tt_measure){.exchange = watch_exchange, .ctx = c, .why = TT_WHY_OPEN}, err);
     if (!st)
         st = find_topology(c, err);
     if (!st)
@@ -234,11 +242,10 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
                                       .me = c->rank,
                                       .apart = tt_comm_apart(config),
                                       .share = tt_comm_shares(config),
-                                      .exchange = boot_exchange,
-                                      .ctx = w};
+                                      .exchange = watch_exchange,
+                                      .ctx = c,
+                                      .setup = {.through = c, .why = TT_WHY_OPEN}};
         st = furnish(c, &wire, err);
-        if (!st)
-            tt_watch_begin(w->watch); /* from here on the control connections are the watch's */
         if (!st)
             st = tt_report_begin(c, err);
     }
@@ -295,8 +302,8 @@ void tt_comm_close(struct tt_comm *c)
     tt_report_end(c);
     if (c->plans)
         tt_given_close(c);
-    if (c->plans && !c->failed && c->size > 1)
-        tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER});
+    if (c->plans && !c->failed && c->size > 1 && tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER, .why = TT_WHY_CLOSE}))
+        tt_tell_close(c);
     take_down(c);
 }
 
@@ -339,10 +346,10 @@ struct vote {
 
 tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
 {
-    struct tt_comm *c = ctx;
-    tutti_status st =
-        tt_comm_run(c, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8});
-    return st ? tt_fail(err, st, "%s", c->last.text) : TUTTI_OK;
+    const struct tt_setup *s = ctx;
+    struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8, .why = s->why};
+    tutti_status st = tt_comm_run(s->through, &call);
+    return st ? tt_fail(err, st, "%s", s->through->last.text) : TUTTI_OK;
 }
 
 /* Members of a color in order of (key, rank); returns how many. */
@@ -362,16 +369,16 @@ static uint32_t members_of(const struct vote *votes, uint32_t n, int32_t color, 
 
 /* The exchange of a child group goes through its parent: every rank of the parent takes part, each group picks its own answers. */
 struct child_exchange {
-    struct tt_comm *parent;
+    struct tt_setup setup;   /* through the parent */
     const uint32_t *members; /* parent ranks of the group */
     uint32_t n;
 };
 
 static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
 {
-    const struct child_exchange *x = ctx;
-    char *all = tt_alloc(x->parent->size, bytes);
-    tutti_status st = all ? tt_comm_exchange(x->parent, mine, bytes, all, err) : tt_fail_memory(err, "exchange");
+    struct child_exchange *x = ctx;
+    char *all = tt_alloc(x->setup.through->size, bytes);
+    tutti_status st = all ? tt_comm_exchange(&x->setup, mine, bytes, all, err) : tt_fail_memory(err, "exchange");
     for (uint32_t i = 0; !st && i < x->n; i++)
         memcpy((char *)ret_all + i * bytes, all + x->members[i] * bytes, bytes);
     free(all);
@@ -400,7 +407,8 @@ static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g,
                                   .share = tt_comm_shares(&c->config),
                                   .role = id,
                                   .exchange = g->exchange,
-                                  .ctx = g->ctx};
+                                  .ctx = g->ctx,
+                                  .setup = {.through = c, .why = TT_WHY_SPLIT}};
     st = furnish(child, &wire, err);
     if (!st)
         st = tt_report_begin(child, err);
@@ -417,10 +425,11 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
     struct vote mine = {.color = color < 0 ? -1 : color, .key = key}, *votes = tt_alloc(c->size, sizeof *votes);
     uint32_t *members = tt_alloc(c->size, sizeof *members);
     struct tt_comm *child = NULL;
-    tutti_status st = votes && members ? tt_comm_exchange(c, &mine, sizeof mine, votes, err) : tt_fail_memory(err, "split");
+    struct tt_setup setup = {.through = c, .why = TT_WHY_SPLIT};
+    tutti_status st = votes && members ? tt_comm_exchange(&setup, &mine, sizeof mine, votes, err) : tt_fail_memory(err, "split");
     if (!st) {
         c->splits++;
-        struct child_exchange x = {.parent = c, .members = members, .n = members_of(votes, c->size, mine.color, members)};
+        struct child_exchange x = {.setup = setup, .members = members, .n = members_of(votes, c->size, mine.color, members)};
         struct tt_comm_group g = {.members = members, .n = x.n, .exchange = child_exchange, .ctx = &x};
         while (members[g.me] != c->rank)
             g.me++;

@@ -62,6 +62,11 @@ struct tt_wire {
 };
 /* A way to give every rank of the group everybody's `bytes` bytes. */
 typedef tutti_status tt_exchange_fn(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
+/* Something that is opened by all: exchanges go through the communicator `through`, as what the user called. */
+struct tt_setup {
+    struct tt_comm *through;
+    enum tt_why why;
+};
 struct tt_wire_config {
     struct tt_world *world;
     const uint32_t *members; /* world ranks of the group, by group rank */
@@ -71,7 +76,9 @@ struct tt_wire_config {
     uint64_t role; /* the same at all members, and of no other group of theirs */
     tt_exchange_fn *exchange;
     void *ctx;
+    struct tt_setup setup;
 };
+/* An error is either the verdict on it, the same on all ranks, or this rank's own, which the others are told. */
 tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err);
 void tt_wire_close(struct tt_wire *w);
 /* links.c: sockets for the ranks of the group that are not in w->local. Its close ends it. */
@@ -135,7 +142,8 @@ struct tt_comm {
     size_t nkept, recent;  /* recent: slot of the last call */
     uint64_t clock;
     uint32_t seq;
-    uint64_t splits; /* so far */
+    uint64_t splits;       /* so far */
+    uint32_t steps;        /* exchanges while the world opened */
     uint32_t calls;        /* requests of both sorts, as the watch numbers them */
     uint32_t messages;     /* started between two ranks, as the watch numbers them */
     pthread_mutex_t lock;
@@ -242,6 +250,7 @@ void tt_given_free(struct tt_given *g);       /* accepts NULL */
 /* tell.c: what goes to the log (base/log.h). */
 void tt_tell_open(const struct tt_comm *c);
 void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a);
+void tt_tell_close(const struct tt_comm *c);
 void tt_tell_failure(const struct tt_comm *c);
 /* message.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
@@ -252,6 +261,7 @@ struct tt_measure {
     tt_exchange_fn *exchange;
     void *ctx;
     bool again; /* rank 0: do not use what was kept */
+    enum tt_why why;
 };
 tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, struct tutti_error *err);
 /* measure_host.c: what all ranks of a host do together, one point of it: an all-reduce of `bytes`, its time in ps at this rank. */
@@ -276,7 +286,7 @@ void tt_speeds_save(uint64_t key, const struct tt_speeds *s);
 tutti_status tt_report_begin(struct tt_comm *c, struct tutti_error *err);
 void tt_report_end(struct tt_comm *c);
 void tt_report_drop(struct tt_comm *c); /* no report after all; local */
-/* open.c: tt_exchange_fn by an all-gather; ctx is the communicator. */
+/* open.c: tt_exchange_fn by an all-gather; ctx is a struct tt_setup. */
 tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
 /* The reduction of a call as ranks tell each other: TUTTI_REDOP_COUNT is one of the caller's own. */
 uint8_t tt_call_redop(const struct tt_call *call);
@@ -308,6 +318,10 @@ tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const stru
 tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op);
 /* The verdict of the watch, once there is one: fails the communicator. */
 tutti_status tt_comm_verdict(struct tt_comm *c);
+/* This rank fails with st in its part of something that all open together, perhaps because of `peer` (world rank, UINT32_MAX: unknown):
+ * everybody is told. Returns the verdict; with TUTTI_OK does nothing. */
+tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_status st, struct tutti_error *err);
+struct tt_op_desc tt_setup_op(const struct tt_setup *s); /* the request that it is part of, for verdicts */
 /* Fails the communicator for good: records the verdict as last error and returns TUTTI_ERR_PEER (or what fits). */
 tutti_status tt_comm_condemn(struct tt_comm *c, const struct tt_trouble *t);
 tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err); /* this call only */

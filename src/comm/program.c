@@ -142,6 +142,7 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
                                     .root = call->root,
                                     .count = call->count,
                                     .print = print_of(c, call),
+                                    .why = (uint8_t)call->why,
                                     .busy = TT_OP_COLL}};
     tutti_status st = problem_of(c, call, &ask.problem, err);
     if (st)

@@ -63,6 +63,12 @@ void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a)
                  a->hash);
 }
 
+/* The program hears of it nowhere else. */
+void tt_tell_close(const struct tt_comm *c)
+{
+    tt_log_write(TT_LOG_WARN, world_rank(c), "found when the communicator was closed: %s", c->last.text);
+}
+
 void tt_tell_failure(const struct tt_comm *c)
 {
     tt_log_write(TT_LOG_ERROR, world_rank(c), "%s", c->last.text);

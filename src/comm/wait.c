@@ -12,22 +12,25 @@ static const uint64_t grace_ns = 900000000;
 
 tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err)
 {
-    c->last = *err;
-    return err->status;
+    if (!c->failed) /* a verdict stays */
+        c->last = *err;
+    return c->last.status;
+}
+
+static tutti_status status_of(const struct tt_verdict *v)
+{
+    return v->blame == TT_BLAME_ABORTED ? TUTTI_ERR_ABORTED : v->blame == TT_BLAME_MISMATCHED ? TUTTI_ERR_DIFFERS : TUTTI_ERR_PEER;
 }
 
 static tutti_status judged(struct tt_comm *c, const struct tt_verdict *v)
 {
     c->failed = true;
-    tt_fail(&c->last,
-            v->blame == TT_BLAME_ABORTED      ? TUTTI_ERR_ABORTED
-            : v->blame == TT_BLAME_MISMATCHED ? TUTTI_ERR_DIFFERS
-                                              : TUTTI_ERR_PEER,
-            "%s", v->text);
+    tt_fail(&c->last, status_of(v), "%s", v->text);
     tt_tell_failure(c);
     if (c->wire.direct)
         tt_direct_quit(c->wire.direct);
-    tt_engine_kill(c->engine, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = v->culprit});
+    if (c->engine)
+        tt_engine_kill(c->engine, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = v->culprit});
     return c->last.status;
 }
 
@@ -84,6 +87,33 @@ tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
     return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : tt_comm_condemn(c, &t);
 }
 
+tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_status st, struct tutti_error *err)
+{
+    bool late = st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_PEER || st == TUTTI_ERR_ABORTED;
+    struct tt_watch *w = s->through->world->watch;
+    struct tt_trouble t = {.kind = late ? TT_TROUBLE_DEADLINE : TT_TROUBLE_UNABLE, .peer = peer, .op = tt_setup_op(s)};
+    struct tt_verdict v;
+    if (!st)
+        return st;
+    snprintf(t.text, sizeof t.text, "%.*s", (int)sizeof t.text - 1, err->text);
+    tt_watch_report(w, &t);
+    tt_watch_await(w, tt_now_ns() + grace_ns, &v);
+    if (!late && v.blame == TT_BLAME_UNABLE && v.culprit == tt_boot_config(s->through->world->boot)->rank)
+        return st; /* its own words are better */
+    return tt_fail(err, status_of(&v), "%s", v.text);
+}
+
+struct tt_op_desc tt_setup_op(const struct tt_setup *s)
+{
+    bool opening = s->why == TT_WHY_OPEN;
+    return (struct tt_op_desc){.comm = opening ? TT_COMM_OPENING : s->through->tag,
+                               .seq = opening ? s->through->steps : s->through->calls,
+                               .coll = TUTTI_ALL_GATHER,
+                               .dtype = TUTTI_U8,
+                               .busy = TT_OP_COLL,
+                               .why = (uint8_t)s->why};
+}
+
 tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op)
 {
     uint32_t peer = w->letter ? tt_letter_waiting(w->letter) : tt_program_waiting(w->program);
@@ -99,8 +129,11 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
     if (st)
         return st;
     uint32_t seq = ++c->seq;
-    struct tt_start s = {
-        .program = k->program, .in = call->in, .out = call->out, .seq = seq, .fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(seq))};
+    struct tt_start s = {.program = k->program,
+                         .in = call->in,
+                         .out = call->out,
+                         .seq = seq,
+                         .fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(seq + ((uint64_t)op->why << 32)))};
     st = tt_context_start(c->context, &s, &err);
     if (st && tt_engine_fault(c->engine)->kind != TT_FAULT_NONE)
         return tt_comm_broken(c, op);

@@ -16,7 +16,7 @@
 #define STALL_NS UINT64_C(50000000)
 #define EXTRA_NS UINT64_C(300000000)
 
-static void wake(const struct tt_watch *w)
+void tt_watch_wake(const struct tt_watch *w)
 {
     uint64_t one = 1;
     ssize_t n = write(w->wake, &one, sizeof one);
@@ -33,6 +33,12 @@ static void make_lock(struct tt_watch *w)
     pthread_cond_init(&w->changed, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&w->lock, NULL);
+}
+
+static bool has_verdict(void *watch)
+{
+    const struct tt_watch *w = watch;
+    return atomic_load_explicit(&w->judged, memory_order_acquire);
 }
 
 static tutti_status start(struct tt_watch *w, struct tutti_error *err)
@@ -68,11 +74,14 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
     w->wake = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     w->seats = tt_zalloc(w->nseats, sizeof *w->seats);
     w->fds = tt_alloc((size_t)w->nseats + 3, sizeof *w->fds);
+    w->pids = w->size > 1 ? tt_pids_open(w->peers, w->rank, w->size) : NULL;
     if (!w->seats || !w->fds || w->wake < 0)
         st = w->wake < 0 ? tt_fail(err, TUTTI_ERR_IO, "eventfd: %s", strerror(errno)) : tt_fail_memory(err, "watch");
     for (uint32_t r = 0; !st && r < w->nseats; r++)
-        w->seats[r].line = (struct tt_line){.io = tt_boot_line(b, r), .fd = tt_boot_line(b, r)->fd};
+        w->seats[r].line = (struct tt_line){.io = tt_boot_line(b, r), .fd = tt_boot_line(b, r)->fd, .read_ns = tt_now_ns()};
     tt_posts_join(&w->posts, 0);
+    tt_posts_join(&w->posts, TT_COMM_OPENING);
+    tt_boot_stop_by(b, has_verdict, w);
     if (!st && w->size > 1)
         st = start(w, err);
     if (st) {
@@ -83,17 +92,6 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
     return TUTTI_OK;
 }
 
-void tt_watch_begin(struct tt_watch *w)
-{
-    pthread_mutex_lock(&w->lock);
-    for (uint32_t r = 0; r < w->nseats; r++)
-        w->seats[r].line.read_ns = tt_now_ns();
-    w->speaking = w->size > 1;
-    w->pids = w->speaking ? tt_pids_open(w->peers, w->rank, w->size) : NULL;
-    pthread_mutex_unlock(&w->lock);
-    wake(w);
-}
-
 void tt_watch_close(struct tt_watch *w)
 {
     if (!w)
@@ -102,13 +100,16 @@ void tt_watch_close(struct tt_watch *w)
         pthread_mutex_lock(&w->lock);
         w->stop = true;
         pthread_mutex_unlock(&w->lock);
-        wake(w);
+        tt_watch_wake(w);
         pthread_join(w->thread, NULL);
     }
+    tt_boot_stop_by(w->boot, NULL, NULL);
     tt_fd_close(w->wake);
     tt_pids_close(w->pids);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
+    for (uint32_t r = 0; w->seats && r < w->nseats; r++)
+        free(w->seats[r].parcel.data);
     free(w->seats);
     free(w->fds);
     free(w);
@@ -142,6 +143,11 @@ void tt_watch_leave(struct tt_watch *w, uint32_t comm)
     tt_posts_leave(&w->posts, comm);
 }
 
+void tt_watch_talk(struct tt_watch *w, bool begins)
+{
+    tt_posts_talk(&w->posts, begins);
+}
+
 /* The own trouble of a rank; the lock is held. */
 static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
 {
@@ -150,7 +156,7 @@ static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
     tt_watch_open_case(w, w->rank, t);
     if (!fresh)
         return;
-    if (!w->speaking || (w->rank != 0 && w->seats[0].line.fd < 0))
+    if (!w->running || (w->rank != 0 && w->seats[0].line.fd < 0))
         tt_watch_settle_alone(w);
     else if (w->rank == 0)
         tt_watch_ask_all(w);
@@ -158,13 +164,13 @@ static void raise_trouble(struct tt_watch *w, const struct tt_trouble *t)
         tt_watch_tell(w, &n);
 }
 
-static void raise_abort(struct tt_watch *w, const struct tt_trouble *t)
+static void raise_word(struct tt_watch *w, const struct tt_trouble *t)
 {
     struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = *t};
     struct tt_verdict v;
-    tt_judge_abort(w, w->rank, t, &v);
+    tt_judge_word(w, w->rank, t, &v);
     tt_watch_settle(w, &v);
-    if (w->rank != 0 && w->speaking)
+    if (w->rank != 0)
         tt_watch_tell(w, &n);
 }
 
@@ -173,12 +179,12 @@ void tt_watch_report(struct tt_watch *w, const struct tt_trouble *t)
     pthread_mutex_lock(&w->lock);
     if (atomic_load_explicit(&w->judged, memory_order_relaxed))
         ;
-    else if (t->kind == TT_TROUBLE_ABORT)
-        raise_abort(w, t);
+    else if (tt_judge_is_word(t))
+        raise_word(w, t);
     else
         raise_trouble(w, t);
     pthread_mutex_unlock(&w->lock);
-    wake(w);
+    tt_watch_wake(w);
 }
 
 bool tt_watch_verdict(const struct tt_watch *w, struct tt_verdict *ret)
@@ -202,7 +208,7 @@ void tt_watch_await(struct tt_watch *w, uint64_t deadline_ns, struct tt_verdict 
     pthread_mutex_lock(&w->lock);
     sleep_for_verdict(w, deadline_ns);
     uint64_t now = tt_now_ns();
-    if (w->asking || (w->speaking && now > deadline_ns + STALL_NS)) /* a machine that had no time for us had none for the thread */
+    if (w->asking || (w->running && now > deadline_ns + STALL_NS)) /* a machine that had no time for us had none for the thread */
         sleep_for_verdict(w, now + EXTRA_NS);
     if (!w->judged && w->rank == 0 && tt_watch_has_case(w) && tt_judge_case(w, true, &v))
         tt_watch_settle(w, &v);

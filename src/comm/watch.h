@@ -18,31 +18,34 @@
 #include "boot/boot.h"
 #include "comm/comm.h"
 
+/* What all do before there is a communicator, as a communicator's number; the world's is 0. */
+#define TT_COMM_OPENING UINT32_MAX
 /* What a rank is doing. Travels; fixed size. */
 enum tt_op_busy { TT_OP_IDLE, TT_OP_COLL, TT_OP_SENDING, TT_OP_RECEIVING };
 struct tt_op_desc {
     uint64_t count;
     uint64_t print;           /* fingerprint of the call and its plan; equal calls of all ranks have equal ones */
-    uint32_t comm, seq, root; /* comm: equal on the members of a communicator and on no other rank; 0 is the world */
+    uint32_t comm, seq, root; /* comm: equal on the members of a communicator and on no other rank */
     uint8_t coll, dtype, redop;
     uint8_t busy; /* enum tt_op_busy; a message between two ranks has a sequence number of its own, the other
                    * rank (of the world; UINT32_MAX: any) as root, and its tag as print */
+    uint8_t why; /* enum tt_why (comm.h): what the user called, if this is a part of it */
+    uint8_t pad[7];
 };
 
-enum tt_trouble_kind { TT_TROUBLE_DEADLINE, TT_TROUBLE_MISMATCH, TT_TROUBLE_CLOSED, TT_TROUBLE_ABORT, TT_TROUBLES };
+/* UNABLE: this rank itself cannot go on with something that all do together (no memory, no descriptors); it tells why, as ABORT does. */
+enum tt_trouble_kind { TT_TROUBLE_DEADLINE, TT_TROUBLE_MISMATCH, TT_TROUBLE_CLOSED, TT_TROUBLE_ABORT, TT_TROUBLE_UNABLE, TT_TROUBLES };
 struct tt_trouble {
     uint32_t kind; /* enum tt_trouble_kind */
     uint32_t peer; /* whom this rank waits for, or who sent something else; world rank; UINT32_MAX: unknown */
     struct tt_op_desc op;
-    char text[128]; /* abort: the reason; two sides of a message that differ: what the peer does and what this rank does */
+    char text[192]; /* abort, unable: the reason; two sides of a message that differ: what the peer does and what this rank does */
 };
 
 struct tt_watch;
-/* For the ranks of b, which must outlive it. Starts the thread (none with one rank), which serves b's porter from now on. The control
- * connections still belong to tt_boot_exchange, and troubles are judged by this rank alone, at once. */
+/* For the ranks of b, which must outlive it. Starts the thread (none with one rank), which serves b's porter from now on and owns the
+ * control connections: no tt_boot_exchange any more. */
 tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret, struct tutti_error *err);
-/* Takes over the control connections: after the last tt_boot_exchange. */
-void tt_watch_begin(struct tt_watch *w);
 /* Says farewell (an orderly end is not a death), joins the thread. Accepts NULL. Never waits longer than a second. */
 void tt_watch_close(struct tt_watch *w);
 
@@ -54,6 +57,12 @@ void tt_watch_part(struct tt_watch *w, uint32_t comm);
 /* One thread at a time for each communicator. */
 void tt_watch_enter(struct tt_watch *w, const struct tt_op_desc *op);
 void tt_watch_leave(struct tt_watch *w, uint32_t comm);
+/* All ranks give `bytes` bytes, all get everybody's in rank order, through rank 0, as request `op` (entered and left here). For
+ * opening things. False: there is a verdict, whoever did not come, came with something else or cannot go on; or no memory for it
+ * here, which is one too. */
+bool tt_watch_gather(struct tt_watch *w, const struct tt_op_desc *op, const void *mine, size_t bytes, void *ret_all);
+/* This rank is in a message between two ranks, which is no request; or not any more. */
+void tt_watch_talk(struct tt_watch *w, bool begins);
 /* Something is wrong here; a verdict will follow (at once after an abort). Never waits for anybody. Only the first report of a rank counts,
  * but an abort always does. */
 void tt_watch_report(struct tt_watch *w, const struct tt_trouble *t);

@@ -44,6 +44,7 @@ void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_t
 
 void tt_watch_ask_all(struct tt_watch *w)
 {
+    w->asked_ns = tt_now_ns();
     struct tt_note n = {.type = TT_NOTE_ASK, .u.answer = {.comm = w->trouble.op.comm, .seq = w->trouble.op.seq}};
     w->seats[0].answer = tt_posts_answer(&w->posts, n.u.answer.comm, n.u.answer.seq);
     w->seats[0].answered = true;

@@ -14,6 +14,14 @@
 
 #include "comm/watch_parts.h"
 
+/* Time that was lost while things were opened is often the machine's. */
+static void add_busy(struct tt_verdict *v)
+{
+    char busy[TT_BUSY_TEXT];
+    size_t at = strlen(v->text);
+    snprintf(v->text + at, sizeof v->text - at, "%s", tt_busy_text(busy));
+}
+
 static void __attribute__((format(printf, 6, 7))) say(const struct tt_watch *w, struct tt_verdict *v, enum tt_blame blame, uint32_t culprit,
                                                       const struct tt_op_desc *op, const char *fmt, ...)
 {
@@ -23,6 +31,8 @@ static void __attribute__((format(printf, 6, 7))) say(const struct tt_watch *w, 
     va_start(ap, fmt);
     vsnprintf(v->text, sizeof v->text, fmt, ap);
     va_end(ap);
+    if (op->comm == TT_COMM_OPENING && (blame == TT_BLAME_STUCK || blame == TT_BLAME_NOT_ENTERED))
+        add_busy(v);
 }
 
 static bool about_message(const struct tt_watch *w)
@@ -34,7 +44,8 @@ static bool about_message(const struct tt_watch *w)
 static struct tt_op_desc case_op(const struct tt_watch *w)
 {
     const struct tt_seat *s = w->rank == 0 && w->reporter < w->size ? &w->seats[w->reporter] : NULL;
-    return s && s->answered && s->answer.knows && !about_message(w) ? s->answer.at : w->trouble.op;
+    const struct tt_op_desc *at = s && s->answered && !about_message(w) ? tt_answer_at(&s->answer, w->trouble.op.seq) : NULL;
+    return at ? *at : w->trouble.op;
 }
 
 static uint32_t peer_or(const struct tt_watch *w, uint32_t other)
@@ -118,45 +129,82 @@ static bool judge_silent(const struct tt_watch *w, struct tt_verdict *ret)
 static bool same_call(const struct tt_op_desc *a, const struct tt_op_desc *b)
 {
     return a->count == b->count && a->print == b->print && a->root == b->root && a->coll == b->coll && a->dtype == b->dtype &&
-           a->redop == b->redop;
+           a->redop == b->redop && a->why == b->why;
 }
 
-static bool knows(const struct tt_seat *s)
+/* Request `seq` of the communicator in question as rank r has entered it; NULL: it has not, or does not know any more. */
+static const struct tt_op_desc *entered(const struct tt_watch *w, uint32_t r, uint32_t seq)
 {
-    return s->answered && s->answer.knows;
+    const struct tt_seat *s = &w->seats[r];
+    return s->answered && s->answer.member ? tt_answer_at(&s->answer, seq) : NULL;
 }
 
-/* A rank that called what most did; without a majority the lowest that knows. size: nobody knows. */
-static uint32_t usual(const struct tt_watch *w, uint32_t *ret_known)
+/* Who called what in one request. */
+struct census {
+    uint32_t usual; /* a rank that called what most did; without a majority the lowest that knows; size: nobody knows */
+    uint32_t odd;   /* the lowest that called something else; size: nobody */
+    uint32_t known;
+    bool sure; /* whoever has not come yet cannot change the majority */
+};
+
+static struct census count_calls(const struct tt_watch *w, uint32_t seq)
 {
-    uint32_t lead = w->size, votes = 0, lowest = w->size, known = 0, agree = 0;
+    struct census c = {.usual = w->size, .odd = w->size};
+    uint32_t votes = 0, lowest = w->size, agree = 0, members = 0;
     for (uint32_t r = 0; r < w->size; r++) {
-        if (!knows(&w->seats[r]))
+        const struct tt_op_desc *d = entered(w, r, seq);
+        members += w->seats[r].answered && w->seats[r].answer.member;
+        if (!d)
             continue;
-        lowest = known++ ? lowest : r;
+        lowest = c.known++ ? lowest : r;
         if (votes == 0)
-            lead = r;
-        votes = same_call(&w->seats[r].answer.at, &w->seats[lead].answer.at) ? votes + 1 : votes - 1;
+            c.usual = r;
+        votes = same_call(d, entered(w, c.usual, seq)) ? votes + 1 : votes - 1;
     }
     for (uint32_t r = 0; r < w->size; r++)
-        agree += knows(&w->seats[r]) && same_call(&w->seats[r].answer.at, &w->seats[lead].answer.at);
-    *ret_known = known;
-    return 2 * agree > known ? lead : lowest;
+        agree += entered(w, r, seq) && same_call(entered(w, r, seq), entered(w, c.usual, seq));
+    c.usual = 2 * agree > c.known ? c.usual : lowest;
+    for (uint32_t r = w->size; r-- > 0;)
+        if (entered(w, r, seq) && !same_call(entered(w, r, seq), entered(w, c.usual, seq)))
+            c.odd = r;
+    c.sure = 2 * agree > members || c.known == members;
+    return c;
 }
 
-static bool judge_mismatch(const struct tt_watch *w, struct tt_verdict *ret)
+/* The first request that ranks have entered in different ways: what follows from it shows later only, in the request of somebody who
+ * waits for the wrong rank. Not `final`: only when it is clear who the odd one is. */
+static bool find_mismatch(const struct tt_watch *w, bool final, uint32_t *ret_seq, struct census *ret)
 {
-    uint32_t known, r = 0, most = usual(w, &known);
+    uint32_t last = w->trouble.op.seq, first = last > TT_POST_PAST ? last - TT_POST_PAST + 1 : 1;
+    for (uint32_t s = first; s <= last; s++) {
+        *ret = count_calls(w, s);
+        *ret_seq = s;
+        if (ret->odd < w->size)
+            return final || ret->sure;
+    }
+    return false;
+}
+
+static bool maybe_mismatched(const struct tt_watch *w)
+{
+    uint32_t seq;
+    struct census c;
+    return find_mismatch(w, true, &seq, &c);
+}
+
+static bool judge_mismatch(const struct tt_watch *w, bool final, struct tt_verdict *ret)
+{
+    uint32_t seq;
+    struct census c;
     char who[TT_WORDS], theirs[TT_WORDS], ours[TT_WORDS], others[TT_WORDS] = "the others";
-    while (r < w->size && (!knows(&w->seats[r]) || same_call(&w->seats[r].answer.at, &w->seats[most].answer.at)))
-        r++;
-    if (r == w->size)
+    if (!find_mismatch(w, final, &seq, &c))
         return false;
-    const struct tt_op_desc *op = &w->seats[r].answer.at;
+    uint32_t r = c.odd;
+    const struct tt_op_desc *op = entered(w, r, seq);
     tt_words_call(op, theirs);
-    tt_words_call(&w->seats[most].answer.at, ours);
-    if (known == 2)
-        snprintf(others, sizeof others, "rank %" PRIu32, most);
+    tt_words_call(entered(w, c.usual, seq), ours);
+    if (c.known == 2)
+        snprintf(others, sizeof others, "rank %" PRIu32, c.usual);
     if (tt_streq(theirs, ours))
         say(w, ret, TT_BLAME_MISMATCHED, r, op,
             "calls are mismatched: %s called %s as request %" PRIu32 " with another plan, or with other block lengths, than %s",
@@ -202,22 +250,24 @@ static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more,
         others);
 }
 
-/* Of the communicator's members the one that has come least far. A rank that is no member counts only when the reporter waits for it: it
- * was one. */
+/* Of the communicator's members the one that has come least far; one that is in something else waits itself, perhaps for one that is in
+ * nothing. A rank that is no member counts only when the reporter waits for it: it was one. */
 static bool judge_not_entered(const struct tt_watch *w, struct tt_verdict *ret)
 {
     const struct tt_op_desc *op = &w->trouble.op;
-    uint32_t culprit = w->size, missing = 0, least = UINT32_MAX;
+    uint32_t culprit = w->size, missing = 0;
+    uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < w->size; r++) {
         const struct tt_seat *s = &w->seats[r];
-        bool gone = s->left ? op->comm == 0 || r == w->trouble.peer : s->answered && !s->answer.member && r == w->trouble.peer;
+        bool gone = s->left ? op->comm == 0 || op->comm == TT_COMM_OPENING || r == w->trouble.peer
+                            : s->answered && !s->answer.member && r == w->trouble.peer;
         bool behind = !s->left && s->answered && s->answer.member && s->answer.last.seq < op->seq;
-        uint32_t seq = gone ? 0 : s->answer.last.seq;
+        uint64_t how = gone ? 0 : s->answer.last.seq + ((uint64_t)s->answer.busy << 32);
         if (r == w->reporter || (!gone && !behind))
             continue;
         missing++;
-        if (seq < least) {
-            least = seq;
+        if (how < least) {
+            least = how;
             culprit = r;
         }
     }
@@ -295,12 +345,14 @@ static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict
 static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret_when[TT_WORDS])
 {
     struct tt_op_desc op = w->seats[rank].doing;
-    struct tt_answer mine = tt_posts_answer(&w->posts, op.comm, 0);
+    struct tt_answer mine = tt_posts_answer(&w->posts, op.comm == TT_COMM_OPENING ? 0 : op.comm, 0);
     char request[TT_WORDS];
+    if (mine.member && mine.comm == 0 && mine.last.seq == 0)
+        mine = tt_posts_answer(&w->posts, TT_COMM_OPENING, 0);
     if (w->reporter != UINT32_MAX) {
         op = case_op(w);
         tt_words_during(&op, true, ret_when);
-    } else if (mine.member && mine.last.seq >= op.seq) {
+    } else if (mine.member && (mine.comm != op.comm || mine.last.seq >= op.seq)) {
         op = mine.last;
         tt_words_during(&op, op.busy != TT_OP_IDLE, ret_when);
     } else {
@@ -318,18 +370,28 @@ bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
     if (w->trouble.kind == TT_TROUBLE_CLOSED)
         return judge_closed(w, final, ret);
     if (w->trouble.kind == TT_TROUBLE_MISMATCH) {
-        if (about_message(w) || !judge_mismatch(w, ret))
+        bool found = !about_message(w) && judge_mismatch(w, final, ret);
+        if (!found && (final || about_message(w))) {
             say_peer_differs(w, ret);
-        return true;
+            found = true;
+        }
+        return found;
     }
     if (judge_silent(w, ret))
         return true;
     if (about_message(w))
         say_message_late(w, ret);
-    else if (!judge_mismatch(w, ret) && !judge_not_entered(w, ret)) {
+    else if (!judge_mismatch(w, final, ret)) {
+        if (!final && maybe_mismatched(w))
+            return false;
+        if (judge_not_entered(w, ret))
+            return true;
         if (!final)
             return false;
-        say_stuck(w, end_of_chain(w), ret);
+        if (w->trouble.peer >= w->size && w->trouble.text[0])
+            tt_judge_word(w, w->reporter, &w->trouble, ret); /* it does not know either whom it waits for */
+        else
+            say_stuck(w, end_of_chain(w), ret);
     }
     return true;
 }
@@ -376,8 +438,17 @@ void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
         say_stuck(w, r, ret);
 }
 
-void tt_judge_abort(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret)
+bool tt_judge_is_word(const struct tt_trouble *t)
 {
-    char who[TT_WORDS];
-    say(w, ret, TT_BLAME_ABORTED, rank, &t->op, "%s aborted: %s", tt_words_rank(w, rank, who), t->text);
+    return t->kind == TT_TROUBLE_ABORT || t->kind == TT_TROUBLE_UNABLE;
+}
+
+void tt_judge_word(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret)
+{
+    char who[TT_WORDS], call[TT_WORDS];
+    tt_words_rank(w, rank, who);
+    if (t->kind == TT_TROUBLE_ABORT)
+        say(w, ret, TT_BLAME_ABORTED, rank, &t->op, "%s aborted: %s", who, t->text);
+    else
+        say(w, ret, TT_BLAME_UNABLE, rank, &t->op, "%s cannot go on with %s: %s", who, tt_words_call(&t->op, call), t->text);
 }

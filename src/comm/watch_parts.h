@@ -1,7 +1,7 @@
 /* watch_parts.h - what the files of the watch share among themselves.
  *
  * From the bottom: posts (what this rank does, written by its calls, read by the thread), wire (messages on a control connection), pids (ends of processes), words
- * (sentences), judge (the rules: they look at the board and touch nothing), case (opening, asking, settling), the thread, and watch.c. */
+ * (sentences), judge (the rules: they look at the board and touch nothing), case (opening, asking, settling), gather (bytes of all for all), the thread, and watch.c. */
 #ifndef TT_WATCH_PARTS_H
 #define TT_WATCH_PARTS_H
 
@@ -23,24 +23,46 @@ struct tt_post {
 struct tt_posts {
     struct tt_post at[TT_POSTS]; /* the world's comes first */
     _Atomic uint32_t latest;     /* index of the one entered last */
+    _Atomic uint32_t talks;      /* messages under way */
 };
-/* What a rank knows about request `seq` of a communicator. Travels. */
+/* What a rank knows about request `seq` of a communicator, and those before it. Travels. */
 struct tt_answer {
     uint32_t comm, seq;
     uint32_t member; /* it belongs to the communicator */
-    uint32_t knows;  /* it has entered `seq` and remembers as what: `at` */
-    struct tt_op_desc last, at;
+    uint32_t busy;   /* it is in something, here or elsewhere */
+    struct tt_op_desc last;
+    struct tt_op_desc past[TT_POST_PAST]; /* request s at s % TT_POST_PAST, as it was entered; another seq there: not known */
 };
+/* Request s as the answer tells it; NULL: it does not know. */
+const struct tt_op_desc *tt_answer_at(const struct tt_answer *a, uint32_t s);
 void tt_posts_join(struct tt_posts *p, uint32_t comm); /* one join or part at a time */
 void tt_posts_part(struct tt_posts *p, uint32_t comm);
 void tt_posts_enter(struct tt_posts *p, const struct tt_op_desc *op);
 void tt_posts_leave(struct tt_posts *p, uint32_t comm);
 struct tt_answer tt_posts_answer(const struct tt_posts *p, uint32_t comm, uint32_t seq);
+void tt_posts_talk(struct tt_posts *p, bool begins);
 struct tt_op_desc tt_posts_latest(const struct tt_posts *p); /* of the communicator entered last; seq 0: none yet */
 
 /* ---- watch_wire.c: one control connection ---- */
 
-enum tt_note_type { TT_NOTE_BEAT = 1, TT_NOTE_ASK, TT_NOTE_ANSWER, TT_NOTE_TROUBLE, TT_NOTE_VERDICT, TT_NOTE_FAREWELL, TT_NOTE_ENDED, TT_NOTE_TYPES };
+enum tt_note_type {
+    TT_NOTE_BEAT = 1,
+    TT_NOTE_ASK,
+    TT_NOTE_ANSWER,
+    TT_NOTE_TROUBLE,
+    TT_NOTE_VERDICT,
+    TT_NOTE_FAREWELL,
+    TT_NOTE_ENDED,
+    TT_NOTE_PIECE,
+    TT_NOTE_TYPES
+};
+/* Of a parcel: bytes [at, at + 512) of it, as far as there are. */
+enum { TT_PIECE = 512 };
+struct tt_piece {
+    uint32_t seq, pad;
+    uint64_t at, total;
+    uint8_t data[TT_PIECE];
+};
 struct tt_note {
     uint32_t magic, type;
     union {
@@ -49,9 +71,10 @@ struct tt_note {
         struct tt_trouble trouble;
         struct tt_verdict verdict;
         uint32_t ended; /* a rank whose process has ended */
+        struct tt_piece piece;
     } u; /* travels as far as the type needs */
 };
-enum { TT_LINE_OUT = 2048 };
+enum { TT_LINE_OUT = 4096 };
 struct tt_line {
     const struct tt_boot_line *io; /* boot's */
     int fd;                        /* its socket; -1: none, or ended */
@@ -60,11 +83,19 @@ struct tt_line {
     size_t in_got, out_len;
     struct tt_note in;
     uint8_t out[TT_LINE_OUT];
+    struct {
+        const uint8_t *data; /* not owned; stays until done == total */
+        uint64_t done, total;
+        uint32_t seq;
+        bool here; /* not all of it is in `out` */
+    } parcel; /* goes piece by piece, between other notes */
 };
 enum tt_line_state { TT_LINE_NOTE, TT_LINE_EMPTY, TT_LINE_END };
 /* Queues a note and sends what goes at once; without room it is dropped. Failures show when reading. */
 void tt_line_put(struct tt_line *l, struct tt_note *n);
 void tt_line_push(struct tt_line *l);
+void tt_line_send(struct tt_line *l, uint32_t seq, const void *data, uint64_t bytes); /* a parcel; data stays until it has gone */
+bool tt_line_busy(const struct tt_line *l);                                           /* something has not gone yet */
 /* The next note in l->in. END: *ret_errno is 0 for an orderly end, EBADMSG for bytes that are no note. */
 enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno);
 /* Has the other kernel not acknowledged for long what we sent, or has ours given up? Then the machine or the way to it is gone, not the
@@ -87,6 +118,12 @@ struct tt_seat {
     bool left;     /* said farewell */
     uint64_t ended_ns; /* since when its process is known to have ended; 0: it is not */
     bool answered; /* what was asked in the present case */
+    struct {
+        uint8_t *data; /* owned */
+        uint64_t got, total;
+        uint32_t seq;
+        bool whole;
+    } parcel; /* that comes from it */
     bool troubled;
     struct tt_op_desc doing; /* from its last heartbeat */
     struct tt_answer answer;
@@ -108,8 +145,8 @@ struct tt_watch {
     uint32_t reporter; /* whose trouble the case is about; UINT32_MAX: there is no case */
     uint64_t case_ns;  /* since when */
     struct tt_trouble trouble;
+    uint64_t asked_ns; /* rank 0: when all were asked last */
     bool running, stop;
-    bool speaking;      /* the control connections are ours */
     bool asking;        /* the thread is finding out whose link it is */
     bool ends;          /* a seat has ended_ns */
     struct tt_pids *pids;
@@ -117,6 +154,8 @@ struct tt_watch {
     struct pollfd *fds; /* the thread's: nseats, then wake, the porter's, the pids' */
     pthread_t thread;
 };
+
+void tt_watch_wake(const struct tt_watch *w); /* the thread */
 
 /* ---- watch_case.c: with the lock held ---- */
 
@@ -127,6 +166,11 @@ void tt_watch_ask_all(struct tt_watch *w);                            /* rank 0 
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n);            /* rank 0 to all, the others to rank 0 */
 void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v); /* the first verdict stays */
 void tt_watch_settle_alone(struct tt_watch *w);                       /* no board to ask: rank 0 has left, or the watch has not begun */
+
+/* ---- watch_gather.c: with the lock held ---- */
+
+/* A piece has come; false: it makes no sense. */
+bool tt_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p);
 
 /* ---- watch_thread.c ---- */
 
@@ -144,7 +188,9 @@ bool tt_judge_is_death(int error);
 void tt_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely, struct tt_verdict *ret);
 /* Nobody to ask: by what this rank itself has seen. */
 void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret);
-void tt_judge_abort(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret);
+/* A rank's own word: it aborts, or cannot go on. */
+void tt_judge_word(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret);
+bool tt_judge_is_word(const struct tt_trouble *t);
 
 /* ---- watch_words.c ---- */
 

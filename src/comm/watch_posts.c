@@ -75,6 +75,11 @@ void tt_posts_leave(struct tt_posts *p, uint32_t comm)
     atomic_store_explicit(&p->at[i].head, head & ~(uint64_t)1, memory_order_release);
 }
 
+void tt_posts_talk(struct tt_posts *p, bool begins)
+{
+    atomic_fetch_add_explicit(&p->talks, begins ? 1 : UINT32_MAX, memory_order_relaxed);
+}
+
 static struct tt_op_desc load(const struct tt_post *post, uint32_t seq)
 {
     uint64_t words[TT_DESC_WORDS];
@@ -91,14 +96,20 @@ static void look(const struct tt_post *post, struct tt_answer *a)
     uint64_t head = atomic_load_explicit(&post->head, memory_order_acquire);
     uint32_t last = (uint32_t)(head >> 1);
     a->last = (struct tt_op_desc){.comm = a->comm};
-    a->knows = 0;
+    memset(a->past, 0, sizeof a->past);
     if (!last)
         return;
     a->last = load(post, last);
     if (!(head & 1))
         a->last.busy = TT_OP_IDLE;
-    a->at = load(post, a->seq);
-    a->knows = a->seq && a->at.seq == a->seq && a->at.comm == a->comm && a->seq <= last;
+    for (uint32_t s = a->seq, n = 0; s > 0 && n < TT_POST_PAST; s--, n++)
+        a->past[s % TT_POST_PAST] = load(post, s);
+}
+
+const struct tt_op_desc *tt_answer_at(const struct tt_answer *a, uint32_t s)
+{
+    const struct tt_op_desc *d = &a->past[s % TT_POST_PAST];
+    return s && d->seq == s && d->comm == a->comm && s <= a->last.seq && s <= a->seq && s + TT_POST_PAST > a->seq ? d : NULL;
 }
 
 static void read_post(const struct tt_post *post, struct tt_answer *a)
@@ -120,6 +131,10 @@ struct tt_answer tt_posts_answer(const struct tt_posts *p, uint32_t comm, uint32
         a.member = 1;
         read_post(&p->at[i], &a);
     }
+    a.busy = atomic_load_explicit(&p->talks, memory_order_relaxed) > 0;
+    for (i = 0; i < TT_POSTS; i++)
+        a.busy |=
+            atomic_load_explicit(&p->at[i].comm, memory_order_acquire) && atomic_load_explicit(&p->at[i].head, memory_order_relaxed) & 1;
     return a;
 }
 

@@ -3,8 +3,7 @@
  *     rank 1 ---beat, trouble, answer--->  rank 0  <---beat, trouble, answer--- rank 2
  *     rank 1 <---beat, ask, verdict------  (board) ----beat, ask, verdict-----> rank 2
  *
- * It also serves boot's porter (links that ranks ask for, strangers at the listener), from the meeting on, before the control
- * connections are its own. It sleeps in poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like this: a rank reports its
+ * It also serves boot's porter (links that ranks ask for, strangers at the listener). It sleeps in poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like this: a rank reports its
  * deadline; rank 0 asks all; a living thread answers at once, whatever its rank computes; when all have answered, or half a second later,
  * rank 0 judges and tells all. A rank that hears nothing at all from rank 0 meanwhile judges by itself. So every rank has a verdict within
  * about 0.8 s of its own deadline.
@@ -20,6 +19,7 @@
 
 #define BEAT_NS     UINT64_C(250000000)
 #define ANSWER_NS   UINT64_C(500000000) /* rank 0 waits so long for answers */
+#define AGAIN_NS    UINT64_C(50000000)  /* and asks again after so long */
 #define ROOT_NS     UINT64_C(550000000) /* the others for a sign of rank 0 */
 #define PROBE_NS    UINT64_C(120000000) /* for each of at most ... */
 #define PROBES      2
@@ -43,8 +43,8 @@ static void take_trouble(struct tt_watch *w, uint32_t r, const struct tt_trouble
     bool fresh = w->reporter == UINT32_MAX;
     if (w->rank != 0 || t->kind >= TT_TROUBLES)
         return;
-    if (t->kind == TT_TROUBLE_ABORT) {
-        tt_judge_abort(w, r, t, &v);
+    if (tt_judge_is_word(t)) {
+        tt_judge_word(w, r, t, &v);
         tt_watch_settle(w, &v);
         return;
     }
@@ -57,6 +57,7 @@ static void take_farewell(struct tt_watch *w, uint32_t r)
 {
     w->seats[r].left = true;
     w->seats[r].line.fd = -1;
+    pthread_cond_broadcast(&w->changed); /* a gathering need not wait for it */
     if (w->rank != 0 && tt_watch_has_case(w))
         tt_watch_settle_alone(w);
 }
@@ -73,7 +74,8 @@ static void take_ended(struct tt_watch *w, uint32_t r)
     }
 }
 
-static void take(struct tt_watch *w, uint32_t r, struct tt_note *n)
+/* False: what came makes no sense. */
+static bool take(struct tt_watch *w, uint32_t r, struct tt_note *n)
 {
     struct tt_note reply = {.type = TT_NOTE_ANSWER};
     switch ((enum tt_note_type)n->type) {
@@ -98,9 +100,12 @@ static void take(struct tt_watch *w, uint32_t r, struct tt_note *n)
         if (w->rank == 0)
             take_ended(w, n->u.ended);
         break;
+    case TT_NOTE_PIECE:
+        return tt_gather_take(w, r, &n->u.piece);
     default:
         take_farewell(w, r);
     }
+    return true;
 }
 
 /* ---- whose link is it? ---- */
@@ -154,7 +159,11 @@ static void read_line(struct tt_watch *w, uint32_t r)
     enum tt_line_state s;
     int error = 0;
     while ((s = tt_line_take(l, &error)) == TT_LINE_NOTE)
-        take(w, r, &l->in);
+        if (!take(w, r, &l->in)) {
+            s = TT_LINE_END;
+            error = EBADMSG;
+            break;
+        }
     if (s != TT_LINE_END)
         return;
     bool alone = w->rank != 0 && !tt_judge_is_death(error) && lonely(w);
@@ -167,8 +176,6 @@ static void read_line(struct tt_watch *w, uint32_t r)
 
 static void beat(struct tt_watch *w)
 {
-    if (!w->speaking)
-        return;
     struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_posts_latest(&w->posts)};
     for (uint32_t r = 0; r < w->nseats; r++)
         if (w->seats[r].line.out_len == 0)
@@ -209,7 +216,11 @@ static uint64_t go_on(struct tt_watch *w)
         return UINT64_MAX; /* it lives: its verdict will come */
     else if (w->rank != 0 && now >= end)
         judge_root(w);
-    return tt_watch_has_case(w) ? end : UINT64_MAX;
+    if (!tt_watch_has_case(w))
+        return UINT64_MAX;
+    if (w->rank == 0 && now >= w->asked_ns + AGAIN_NS) /* ranks come while the case is open */
+        tt_watch_ask_all(w);
+    return w->rank == 0 && w->asked_ns + AGAIN_NS < end ? w->asked_ns + AGAIN_NS : end;
 }
 
 /* ---- the thread ---- */
@@ -219,7 +230,7 @@ static void sleep_until(struct tt_watch *w, struct pollfd *fds, uint64_t until)
     uint64_t now = tt_now_ns(), due = tt_porter_due(w->boot), end = due < until ? due : until, left = end > now ? end - now : 0;
     struct timespec t = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
     for (uint32_t r = 0; r < w->nseats; r++)
-        fds[r] = (struct pollfd){.fd = w->speaking ? w->seats[r].line.fd : -1, .events = (short)(POLLIN | (w->seats[r].line.out_len ? POLLOUT : 0))};
+        fds[r] = (struct pollfd){.fd = w->seats[r].line.fd, .events = (short)(POLLIN | (tt_line_busy(&w->seats[r].line) ? POLLOUT : 0))};
     fds[w->nseats] = (struct pollfd){.fd = w->wake, .events = POLLIN};
     fds[w->nseats + 1] = (struct pollfd){.fd = tt_porter_fd(w->boot), .events = POLLIN};
     fds[w->nseats + 2] = (struct pollfd){.fd = tt_pids_fd(w->pids), .events = POLLIN};
@@ -238,8 +249,10 @@ static void serve(struct tt_watch *w, const struct pollfd *fds)
     if (fds[w->nseats].revents && read(w->wake, &count, sizeof count) < 0)
         count = 0; /* another wake-up took it */
     for (uint32_t r = 0; r < w->nseats; r++) {
-        if (fds[r].revents & POLLOUT)
+        if (fds[r].revents & POLLOUT) {
             tt_line_push(&w->seats[r].line);
+            pthread_cond_broadcast(&w->changed); /* a parcel may have gone */
+        }
         if (fds[r].revents & ~POLLOUT)
             read_line(w, r);
     }
@@ -257,7 +270,7 @@ static void take_leave(struct tt_watch *w, struct pollfd *fds)
     while (waiting && tt_now_ns() < until) {
         waiting = false;
         for (uint32_t r = 0; r < w->nseats; r++)
-            waiting = waiting || (w->seats[r].line.fd >= 0 && w->seats[r].line.out_len);
+            waiting = waiting || (w->seats[r].line.fd >= 0 && tt_line_busy(&w->seats[r].line));
         if (waiting) {
             sleep_until(w, fds, until);
             serve(w, fds);
@@ -287,8 +300,7 @@ void *tt_watch_run(void *arg)
         sleep_until(w, fds, due < next ? due : next);
         serve(w, fds);
     }
-    if (w->speaking)
-        take_leave(w, fds);
+    take_leave(w, fds);
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }

@@ -2,7 +2,8 @@
  *
  * A note is a head and a body whose length follows from the type, so that nothing that was sent decides how much is read. Nothing here
  * waits: what does not go at once stays in a small buffer, and a note without room is dropped (only heartbeats to a rank that has stopped
- * reading get that far: everything else is sent once). Both ends run the same build on machines of one byte order; another one would not
+ * reading get that far: everything else is sent once). Longer things (parcels) go in pieces when the buffer is empty, so that they keep no
+ * other note waiting. Both ends run the same build on machines of one byte order; another one would not
  * know the magic number and be treated as an end of the connection. */
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,24 +16,66 @@
 enum { MAGIC = 0x54745761, HEAD = offsetof(struct tt_note, u), CUT_MS = 400 };
 
 static const size_t sizes[TT_NOTE_TYPES] = {
-    [TT_NOTE_BEAT] = HEAD + sizeof(struct tt_op_desc),    [TT_NOTE_ASK] = HEAD + offsetof(struct tt_answer, member),
-    [TT_NOTE_ANSWER] = HEAD + sizeof(struct tt_answer),   [TT_NOTE_TROUBLE] = HEAD + sizeof(struct tt_trouble),
-    [TT_NOTE_VERDICT] = HEAD + sizeof(struct tt_verdict), [TT_NOTE_FAREWELL] = HEAD,
+    [TT_NOTE_BEAT] = HEAD + sizeof(struct tt_op_desc),
+    [TT_NOTE_ASK] = HEAD + offsetof(struct tt_answer, member),
+    [TT_NOTE_ANSWER] = HEAD + sizeof(struct tt_answer),
+    [TT_NOTE_TROUBLE] = HEAD + sizeof(struct tt_trouble),
+    [TT_NOTE_VERDICT] = HEAD + sizeof(struct tt_verdict),
+    [TT_NOTE_FAREWELL] = HEAD,
     [TT_NOTE_ENDED] = HEAD + sizeof(uint32_t),
+    [TT_NOTE_PIECE] = HEAD + sizeof(struct tt_piece),
 };
 
-void tt_line_push(struct tt_line *l)
+static enum tt_net push(struct tt_line *l)
 {
     size_t sent = 0;
-    if (l->fd < 0 || !l->out_len)
-        return;
     enum tt_net went = tt_boot_line_write(l->io, l->out, l->out_len, &sent);
     l->out_len -= sent;
     memmove(l->out, l->out + sent, l->out_len);
+    return went;
+}
+
+/* The next piece of the parcel into the empty buffer. */
+static void cut_piece(struct tt_line *l)
+{
+    uint64_t at = l->parcel.done, left = l->parcel.total - at, n = left < TT_PIECE ? left : TT_PIECE;
+    struct tt_note note = {.magic = MAGIC, .type = TT_NOTE_PIECE, .u.piece = {.seq = l->parcel.seq, .at = at, .total = l->parcel.total}};
+    if (n)
+        memcpy(note.u.piece.data, l->parcel.data + at, n);
+    memcpy(l->out, &note, sizes[TT_NOTE_PIECE]);
+    l->out_len = sizes[TT_NOTE_PIECE];
+    l->parcel.done += n;
+    l->parcel.here = l->parcel.done < l->parcel.total;
+}
+
+void tt_line_push(struct tt_line *l)
+{
+    enum tt_net went = TT_NET_OK;
+    while (l->fd >= 0 && went == TT_NET_OK && tt_line_busy(l)) {
+        if (!l->out_len)
+            cut_piece(l);
+        went = push(l);
+    }
     if (went != TT_NET_END)
         return;
     l->error = l->error ? l->error : errno;
     l->out_len = 0; /* the reader of this line will find the end, and before it what the other side still said */
+    l->parcel.here = false;
+}
+
+void tt_line_send(struct tt_line *l, uint32_t seq, const void *data, uint64_t bytes)
+{
+    l->parcel.data = data;
+    l->parcel.seq = seq;
+    l->parcel.done = 0;
+    l->parcel.total = bytes;
+    l->parcel.here = true;
+    tt_line_push(l);
+}
+
+bool tt_line_busy(const struct tt_line *l)
+{
+    return l->out_len || l->parcel.here;
 }
 
 void tt_line_put(struct tt_line *l, struct tt_note *n)

@@ -33,11 +33,21 @@ static void message(const struct tt_op_desc *op, char out[TT_WORDS])
              sends ? "to" : "from", peer, tag);
 }
 
+static const char *purpose(const struct tt_op_desc *op)
+{
+#define WHY_NAME(id, name) name,
+    static const char *const names[] = {TT_WHY_LIST(WHY_NAME)};
+#undef WHY_NAME
+    return op->why < TT_WHYS ? names[op->why] : "";
+}
+
 /* "allreduce of 20 f32". */
 static char *what(const struct tt_op_desc *op, char out[TT_WORDS])
 {
     if (op->busy >= TT_OP_SENDING)
         message(op, out);
+    else if (op->why)
+        snprintf(out, TT_WORDS, "%s", purpose(op));
     else if (op->coll == TUTTI_BARRIER)
         snprintf(out, TT_WORDS, "barrier");
     else
@@ -50,7 +60,7 @@ char *tt_words_call(const struct tt_op_desc *op, char out[TT_WORDS])
 {
     char call[TT_WORDS];
     what(op, call);
-    if (op->busy >= TT_OP_SENDING || (!reduces(op) && !rooted(op)))
+    if (op->why || op->busy >= TT_OP_SENDING || (!reduces(op) && !rooted(op)))
         snprintf(out, TT_WORDS, "%.100s", call);
     else if (!rooted(op))
         snprintf(out, TT_WORDS, "%.100s (%s)", call, reduces(op));
@@ -62,8 +72,11 @@ char *tt_words_call(const struct tt_op_desc *op, char out[TT_WORDS])
 char *tt_words_request(const struct tt_op_desc *op, char out[TT_WORDS])
 {
     char call[TT_WORDS];
-    snprintf(out, TT_WORDS, "%s %" PRIu32 " (%.100s)%s", op->busy >= TT_OP_SENDING ? "message" : "request", op->seq, what(op, call),
-             op->comm && op->busy < TT_OP_SENDING ? " of a split" : "");
+    if (op->comm == TT_COMM_OPENING)
+        snprintf(out, TT_WORDS, "step %" PRIu32 " of the %s", op->seq, purpose(op));
+    else
+        snprintf(out, TT_WORDS, "%s %" PRIu32 " (%.100s)%s", op->busy >= TT_OP_SENDING ? "message" : "request", op->seq, what(op, call),
+                 op->comm && op->busy < TT_OP_SENDING ? " of a split" : "");
     return out;
 }
 

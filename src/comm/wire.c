@@ -13,9 +13,6 @@ struct offer {
     struct tt_cores cores;
 };
 
-/* What became of it, as each rank tells the others. */
-enum share { SHARED, REFUSED /* the kernel does not let it open the region */, FAILED };
-
 /* Group ranks on my host, rising, me included. */
 static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
 {
@@ -102,49 +99,47 @@ static tutti_status do_without(const struct tt_wire_config *c, struct tt_wire *w
     return TUTTI_OK;
 }
 
-static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire *w, const uint8_t *shares, struct tutti_error *err)
+static tutti_status judge_refusals(const struct tt_wire_config *c, struct tt_wire *w, const uint8_t *refusals, struct tutti_error *err)
 {
-    uint32_t refused = c->n;
-    for (uint32_t r = 0; r < c->n; r++) {
-        if (shares[r] == FAILED)
-            return tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not map its host's shared memory", r);
-        refused = refused == c->n && shares[r] == REFUSED ? r : refused;
-    }
-    return refused < c->n ? do_without(c, w, refused, err) : TUTTI_OK;
+    const uint8_t *first = memchr(refusals, 1, c->n);
+    return first ? do_without(c, w, (uint32_t)(first - refusals), err) : TUTTI_OK;
 }
 
-/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). Every rank takes part in both
- * exchanges whatever happened to it, so that a failure on one host is an error everywhere and not a hang. */
+/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). */
 static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
 {
     struct offer mine, *all = tt_zalloc(c->n, sizeof *all);
-    uint8_t share, *shares = tt_zalloc(c->n, 1);
-    tutti_status st = TUTTI_ERR_MEMORY, local = TUTTI_OK, mapped = TUTTI_OK;
-    if (!all || !shares) {
-        st = tt_fail_memory(err, "shared memory");
-        goto out;
-    }
-    local = create_region(c, w, &mine, err);
-    st = c->exchange(c->ctx, &mine, sizeof mine, all, local ? NULL : err);
-    if (!st && !local)
-        local = find_crowd(c, w, all, err);
-    if (!st && !local && w->nlocal > 1)
-        mapped = map_region(w, &all[w->local[0]].region, err);
-    if (mapped && mapped != TUTTI_ERR_CONNECT)
-        local = mapped;
-    share = local ? FAILED : mapped ? REFUSED : SHARED;
+    uint8_t refused = 0, *refusals = tt_zalloc(c->n, 1);
+    tutti_status own = all && refusals ? create_region(c, w, &mine, err) : tt_fail_memory(err, "shared memory");
+    tutti_status st = tt_comm_unable(&c->setup, UINT32_MAX, own, err);
     if (!st)
-        st = c->exchange(c->ctx, &share, 1, shares, local ? NULL : err);
+        st = c->exchange(c->ctx, &mine, sizeof mine, all, err);
+    if (!st)
+        own = find_crowd(c, w, all, err);
+    if (!st && !own && w->nlocal > 1)
+        own = map_region(w, &all[w->local[0]].region, err);
+    refused = own == TUTTI_ERR_CONNECT;
+    if (!st && !refused)
+        st = tt_comm_unable(&c->setup, UINT32_MAX, own, err);
+    if (!st)
+        st = c->exchange(c->ctx, &refused, 1, refusals, err);
     tt_region_seal(&w->region);
-    if (!st && !local)
-        local = judge_shares(c, w, shares, err);
-out:
+    if (!st)
+        st = judge_refusals(c, w, refusals, err);
     free(all);
-    free(shares);
-    return st ? st : local;
+    free(refusals);
+    return st;
 }
 
-static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport **ret, struct tutti_error *err)
+static bool judged(void *watch)
+{
+    struct tt_verdict v;
+    return tt_watch_verdict(watch, &v);
+}
+
+/* *ret_late: the world rank that did not come in time, if known. */
+static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport **ret, uint32_t *ret_late,
+                             struct tutti_error *err)
 {
     uint32_t me = 0;
     while (w->local[me] != c->me)
@@ -168,6 +163,7 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
     w->one_host = w->nlocal == c->n;
     if (st)
         return st;
+    uint32_t late = w->nlocal;
     struct tt_direct_config d = {.nlocal = w->nlocal,
                                  .me = me,
                                  .region = (char *)w->region.base + shm_bytes(w),
@@ -175,8 +171,13 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
                                  .stage_bytes = TT_STAGE_BYTES,
                                  .stream_bytes = stream_bytes(w->nlocal),
                                  .oversubscribed = w->oversubscribed,
-                                 .deadline_ns = tt_now_ns() + c->world->timeout_ns};
-    return tt_direct_open(&d, &w->direct, err);
+                                 .deadline_ns = tt_now_ns() + c->world->timeout_ns,
+                                 .stop = judged,
+                                 .stop_arg = c->world->watch,
+                                 .ret_late = &late};
+    st = tt_direct_open(&d, &w->direct, err);
+    *ret_late = late < w->nlocal ? c->members[w->local[late]] : UINT32_MAX;
+    return st;
 }
 
 /* Sockets to ranks that are not local, made when they are first needed (links.c). */
@@ -223,15 +224,18 @@ tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, s
 {
     struct tt_wire w = {.region.fd = -1};
     struct tt_transport *shm = NULL, *tcp = NULL;
-    tutti_status st = find_local(c, &w, err);
+    uint32_t late = UINT32_MAX;
+    tutti_status own = TUTTI_OK, st = find_local(c, &w, err);
     if (!st)
         st = share_region(c, &w, err);
     if (!st && w.nlocal > 1)
-        st = open_shm(c, &w, &shm, err);
-    if (!st && w.nlocal < c->n)
-        st = c->world->mpi ? open_mpi(c, &w, &tcp, err) : open_tcp(c, &w, &tcp, err);
+        own = open_shm(c, &w, &shm, &late, err);
+    if (!st && !own && w.nlocal < c->n)
+        own = c->world->mpi ? open_mpi(c, &w, &tcp, err) : open_tcp(c, &w, &tcp, err);
+    if (!st && !own)
+        own = join(c, &w, shm, tcp, err);
     if (!st)
-        st = join(c, &w, shm, tcp, err);
+        st = tt_comm_unable(&c->setup, late, own, err);
     if (st) {
         if (shm && !w.transport)
             shm->ops->close(shm);

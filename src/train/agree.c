@@ -17,7 +17,7 @@ struct card {
 
 tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
 {
-    struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8};
+    struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8, .why = TT_WHY_TRAINER};
     tutti_status st = tt_comm_run(t->comm, &call);
     if (st && err)
         *err = *tt_comm_last_error(t->comm);

@@ -131,8 +131,11 @@ static void introduce(struct tt_direct *d)
     publish_card(d, 1);
 }
 
+enum { STOP_NS = 10000000 }; /* how often `stop` is looked at */
+
 struct awaited {
     const struct tt_direct *direct;
+    const struct tt_direct_config *config;
     const _Atomic uint64_t *counter;
     uint64_t value;
 };
@@ -144,8 +147,13 @@ static bool is_there(void *arg)
     return atomic_load(a->counter) >= a->value || tt_direct_aborted(a->direct);
 }
 
-/* True: it is there, or a rank has aborted. */
-static bool await(struct awaited *a, uint64_t deadline_ns)
+static bool stopped(const struct tt_direct_config *c)
+{
+    return c->stop && c->stop(c->stop_arg);
+}
+
+/* True: it is there, or nobody should wait for it any more. */
+static bool await(struct awaited *a)
 {
     uint64_t idle_since_ns = 0;
     struct tt_wait w = {.door = tt_direct_door(a->direct, a->direct->me),
@@ -154,16 +162,25 @@ static bool await(struct awaited *a, uint64_t deadline_ns)
                         .idle_since_ns = &idle_since_ns,
                         .ready = is_there,
                         .arg = a};
+    uint64_t deadline = a->config->deadline_ns, now = tt_now_ns();
 
-    return tt_wait_until(&w, deadline_ns);
+    while (!stopped(a->config) && now < deadline) {
+        if (tt_wait_until(&w, deadline - now < STOP_NS ? deadline : now + STOP_NS))
+            return true;
+        now = tt_now_ns();
+    }
+    return stopped(a->config) || tt_wait_until(&w, 0);
 }
 
-static tutti_status meet(struct tt_direct *d, uint64_t phase, uint64_t deadline_ns, struct tutti_error *err)
+static tutti_status meet(struct tt_direct *d, uint64_t phase, const struct tt_direct_config *c, struct tutti_error *err)
 {
     for (uint32_t r = 0; r < d->n; r++) {
-        struct awaited a = {.direct = d, .counter = &d->shared->rank[r].card.phase, .value = phase};
-        if (!await(&a, deadline_ns))
+        struct awaited a = {.direct = d, .config = c, .counter = &d->shared->rank[r].card.phase, .value = phase};
+        if (!await(&a)) {
+            if (c->ret_late)
+                *c->ret_late = r;
             return tt_fail(err, TUTTI_ERR_TIMEOUT, "direct access: local rank %u of %u did not come in time", r, d->n);
+        }
         if (atomic_load(a.counter) < phase)
             return tt_fail(err, TUTTI_ERR_ABORTED, "direct access: another rank gave up opening it");
     }
@@ -199,17 +216,17 @@ static void free_heaps(struct tt_direct *d)
         tt_region_free(&d->heap[r]);
 }
 
-static tutti_status agree(struct tt_direct *d, uint64_t deadline_ns, struct tutti_error *err)
+static tutti_status agree(struct tt_direct *d, const struct tt_direct_config *c, struct tutti_error *err)
 {
     tutti_status status;
 
     introduce(d);
-    status = meet(d, 1, deadline_ns, err);
+    status = meet(d, 1, c, err);
     if (status)
         return status;
     d->shared->rank[d->me].card.maps = map_peers(d);
     publish_card(d, 2);
-    status = meet(d, 2, deadline_ns, err);
+    status = meet(d, 2, c, err);
     if (status)
         return status;
     d->has_heap = true;
@@ -248,7 +265,7 @@ tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct *
         goto out;
     }
     tt_direct_heap_make(d, c->heap_bytes);
-    status = agree(d, c->deadline_ns, err);
+    status = agree(d, c, err);
     if (status)
         tt_direct_abort(d); /* the others need not wait for us */
 out:

@@ -29,6 +29,9 @@ struct tt_direct_config {
     size_t heap_bytes;    /* address space of each rank's heap; 0: as much as the host's memory; SIZE_MAX: no heap */
     bool oversubscribed;  /* more ranks than cores: yield at once instead of spinning */
     uint64_t deadline_ns; /* for opening */
+    bool (*stop)(void *arg); /* looked at while waiting for the others: true ends opening with TUTTI_ERR_ABORTED; NULL: nothing does */
+    void *stop_arg;
+    uint32_t *ret_late; /* set with TUTTI_ERR_TIMEOUT: the place of the one that is missing; NULL: nobody wants it */
 };
 /* 0 when the numbers are out of range. */
 size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes);

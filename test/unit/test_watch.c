@@ -49,7 +49,6 @@ static void body(uint32_t rank, void *arg)
     outcomes[rank].value = -1;
     if (tt_boot_open(&c, &p.boot, &outcomes[rank].err) || tt_watch_open(p.boot, SECOND, &w, &outcomes[rank].err))
         _exit(3);
-    tt_watch_begin(w);
     outcomes[rank].value = TT_BLAME_NONE;
     p.act(w, rank, &p);
     tt_watch_close(w);
@@ -480,7 +479,6 @@ static void test_alone(void **state)
     struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .peer = UINT32_MAX, .op = sum20};
     assert_int_equal(tt_boot_open(&c, &b, &err), TUTTI_OK);
     assert_int_equal(tt_watch_open(b, SECOND, &w, &err), TUTTI_OK);
-    tt_watch_begin(w);
     assert_false(tt_watch_verdict(w, &v));
     tt_watch_report(w, &t);
     assert_true(tt_watch_verdict(w, &v));

@@ -1,0 +1,170 @@
+/* watch_gather.c - an all-gather of a few bytes through rank 0, on the control connections, while the watch watches.
+ *
+ *     rank 1 --parcel--> rank 0 <--parcel-- rank 2        every rank: its bytes up, everybody's down
+ *     rank 1 <--parcel-- rank 0 ---parcel-> rank 2
+ *
+ * For opening things, not for speed. It is a request of all ranks like any other: entered, left, and whatever goes wrong with it gets the
+ * verdict that a call would get, so that whoever dies, stops or stays away while things are opened is named as everywhere else. One at a
+ * time: a rank gives again only when it has got the last answer, so that each line has at most one parcel in each direction. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm/watch_parts.h"
+
+enum { PARCEL_MAX = 1 << 30 };
+#define VERDICT_NS UINT64_C(900000000)
+
+struct gathering {
+    struct tt_watch *w;
+    const struct tt_op_desc *op;
+    size_t bytes;
+    uint8_t *all;
+    uint64_t deadline_ns;
+};
+
+bool tt_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p)
+{
+    struct tt_seat *s = &w->seats[r];
+    uint64_t n = p->total - p->at < TT_PIECE ? p->total - p->at : TT_PIECE;
+    if (p->at == 0 && (p->total > PARCEL_MAX || s->parcel.data || !(s->parcel.data = tt_alloc(p->total + 1, 1))))
+        return false;
+    if (p->at == 0) {
+        s->parcel.total = p->total;
+        s->parcel.seq = p->seq;
+        s->parcel.got = 0;
+        s->parcel.whole = false;
+    }
+    if (!s->parcel.data || s->parcel.whole || p->at != s->parcel.got || p->total != s->parcel.total || p->seq != s->parcel.seq)
+        return false;
+    memcpy(s->parcel.data + p->at, p->data, n);
+    s->parcel.got += n;
+    s->parcel.whole = s->parcel.got == s->parcel.total;
+    if (s->parcel.whole)
+        pthread_cond_broadcast(&w->changed);
+    return true;
+}
+
+static void consume(struct tt_seat *s)
+{
+    free(s->parcel.data);
+    s->parcel.data = NULL;
+    s->parcel.whole = false;
+}
+
+static bool judged(const struct tt_watch *w)
+{
+    return atomic_load_explicit(&w->judged, memory_order_acquire);
+}
+
+/* Reports, and waits for what follows from it; the lock is held, but not while waiting. */
+static void complain(const struct gathering *g, enum tt_trouble_kind kind, uint32_t peer)
+{
+    struct tt_trouble t = {.kind = (uint32_t)kind, .peer = peer, .op = *g->op};
+    struct tt_verdict v;
+    if (kind == TT_TROUBLE_UNABLE)
+        snprintf(t.text, sizeof t.text, "out of memory");
+    pthread_mutex_unlock(&g->w->lock);
+    tt_watch_report(g->w, &t);
+    tt_watch_await(g->w, tt_now_ns() + VERDICT_NS, &v);
+    pthread_mutex_lock(&g->w->lock);
+}
+
+/* Sleeps until something has changed; false: the deadline has passed. */
+static bool doze(const struct gathering *g)
+{
+    struct timespec t = {.tv_sec = (time_t)(g->deadline_ns / 1000000000), .tv_nsec = (long)(g->deadline_ns % 1000000000)};
+    if (tt_now_ns() >= g->deadline_ns)
+        return false;
+    pthread_cond_timedwait(&g->w->changed, &g->w->lock, &t);
+    return true;
+}
+
+/* Waits until rank r's parcel is here; false: there is a verdict instead. */
+static bool await_parcel(const struct gathering *g, uint32_t r, uint64_t bytes)
+{
+    struct tt_watch *w = g->w;
+    const struct tt_seat *s = &w->seats[r];
+    while (!judged(w) && !s->parcel.whole) {
+        if (s->left) /* nothing more will come */
+            complain(g, TT_TROUBLE_CLOSED, r);
+        else if (!doze(g))
+            complain(g, TT_TROUBLE_DEADLINE, r);
+    }
+    if (!judged(w) && (s->parcel.seq != g->op->seq || s->parcel.total != bytes))
+        complain(g, TT_TROUBLE_MISMATCH, r);
+    return !judged(w);
+}
+
+/* Waits until everything is on its way; false: there is a verdict instead. */
+static bool await_gone(const struct gathering *g)
+{
+    struct tt_watch *w = g->w;
+    for (uint32_t r = 0; r < w->nseats; r++)
+        while (!judged(w) && w->seats[r].line.fd >= 0 && w->seats[r].line.parcel.here)
+            if (!doze(g))
+                complain(g, TT_TROUBLE_DEADLINE, r);
+    return !judged(w);
+}
+
+/* What does not go at once is the thread's. */
+static void send(const struct gathering *g, uint32_t r, const uint8_t *data, uint64_t bytes)
+{
+    tt_line_send(&g->w->seats[r].line, g->op->seq, data, bytes);
+    if (tt_line_busy(&g->w->seats[r].line))
+        tt_watch_wake(g->w);
+}
+
+static bool serve(const struct gathering *g)
+{
+    struct tt_watch *w = g->w;
+    for (uint32_t r = 1; r < w->size; r++) {
+        if (!await_parcel(g, r, g->bytes))
+            return false;
+        if (g->bytes)
+            memcpy(g->all + r * g->bytes, w->seats[r].parcel.data, g->bytes);
+        consume(&w->seats[r]);
+    }
+    for (uint32_t r = 1; r < w->size; r++)
+        send(g, r, g->all, g->bytes * w->size);
+    return await_gone(g);
+}
+
+static bool give(const struct gathering *g)
+{
+    struct tt_watch *w = g->w;
+    send(g, 0, g->all + w->rank * g->bytes, g->bytes);
+    if (!await_parcel(g, 0, g->bytes * w->size))
+        return false;
+    memcpy(g->all, w->seats[0].parcel.data, g->bytes * w->size);
+    consume(&w->seats[0]);
+    return true;
+}
+
+bool tt_watch_gather(struct tt_watch *w, const struct tt_op_desc *op, const void *mine, size_t bytes, void *ret_all)
+{
+    struct gathering g = {.w = w, .op = op, .bytes = bytes, .deadline_ns = UINT64_MAX};
+    uint64_t now = tt_now_ns();
+    bool well = true;
+    if (w->timeout_ns < UINT64_MAX - now)
+        g.deadline_ns = now + w->timeout_ns;
+    tt_watch_enter(w, op);
+    pthread_mutex_lock(&w->lock);
+    g.all = tt_alloc(w->size, bytes + 1);
+    if (!g.all)
+        complain(&g, TT_TROUBLE_UNABLE, w->rank);
+    else if (bytes)
+        memcpy(g.all + w->rank * bytes, mine, bytes);
+    if (judged(w))
+        well = false;
+    else if (w->size > 1)
+        well = w->rank == 0 ? serve(&g) : give(&g);
+    for (uint32_t r = 0; r < w->nseats; r++)
+        w->seats[r].line.parcel.here = false; /* what it would send goes */
+    pthread_mutex_unlock(&w->lock);
+    if (well && bytes)
+        memcpy(ret_all, g.all, bytes * w->size);
+    free(g.all);
+    tt_watch_leave(w, op->comm);
+    return well;
+}
