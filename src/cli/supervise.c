@@ -37,6 +37,7 @@ struct sup {
     enum phase phase;
     uint64_t due_ns, failed_ns;
     uint32_t left;    /* ranks that have not ended */
+    uint32_t turns;   /* looks at those that have */
     uint32_t culprit; /* once named; else size */
     int stopped_by;   /* the signal that asked the job to end; 0: none */
     bool rested;      /* what the ranks left was killed */
@@ -73,17 +74,19 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* The first in rank order of those that were killed, else of those that exited. */
+/* The first of those that were killed, else of those that exited; of several in one turn the lowest. */
 static uint32_t find_culprit(const struct sup *s)
 {
-    uint32_t exited = s->job->size;
-    for (uint32_t r = s->job->size; r-- > 0;)
-        if (failed(&s->live[r]))
-            exited = r;
-    for (uint32_t r = 0; r < s->job->size; r++)
-        if (failed(&s->live[r]) && death_of(s, r))
-            return r;
-    return exited;
+    uint32_t best = s->job->size;
+    for (uint32_t r = 0; r < s->job->size; r++) {
+        if (!failed(&s->live[r]))
+            continue;
+        bool worse = best < s->job->size && death_of(s, r) && !death_of(s, best);
+        bool alike = best < s->job->size && !death_of(s, r) == !death_of(s, best);
+        if (best == s->job->size || worse || (alike && s->live[r].turn < s->live[best].turn))
+            best = r;
+    }
+    return best;
 }
 
 static void say_culprit(const struct sup *s)
@@ -212,6 +215,7 @@ static void bury(struct sup *s, pid_t pid, int status)
             continue;
         l->ended = true;
         l->status = status;
+        l->turn = s->turns;
         s->left--;
         if (WIFSIGNALED(status))
             sup_signal_rest(l, SIGKILL);
@@ -226,6 +230,7 @@ static void reap(struct sup *s)
 {
     int status;
     pid_t pid;
+    s->turns++;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         bury(s, pid, status);
 }

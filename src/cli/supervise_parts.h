@@ -48,6 +48,7 @@ struct sup_live {
     bool told;      /* we sent a signal that ends it */
     int control;    /* remote: the pipe to its standard input; else -1 */
     int status;     /* as of waitpid, once ended */
+    uint32_t turn;  /* ended as the how manieth; those that ended between two looks have the same */
 };
 
 /* errno-style failure: what could not be done, and why. */

@@ -33,8 +33,9 @@ struct tt_op_desc {
     uint8_t pad[7];
 };
 
-/* UNABLE: this rank itself cannot go on with something that all do together (no memory, no descriptors); it tells why, as ABORT does. */
-enum tt_trouble_kind { TT_TROUBLE_DEADLINE, TT_TROUBLE_MISMATCH, TT_TROUBLE_CLOSED, TT_TROUBLE_ABORT, TT_TROUBLE_UNABLE, TT_TROUBLES };
+/* UNABLE: this rank itself cannot go on with something that all do together (no memory, no descriptors); it tells why, as ABORT does.
+ * LINK: nobody answers it; heard only when its link is cut in one direction. */
+enum tt_trouble_kind { TT_TROUBLE_DEADLINE, TT_TROUBLE_MISMATCH, TT_TROUBLE_CLOSED, TT_TROUBLE_ABORT, TT_TROUBLE_UNABLE, TT_TROUBLE_LINK, TT_TROUBLES };
 struct tt_trouble {
     uint32_t kind; /* enum tt_trouble_kind */
     uint32_t peer; /* whom this rank waits for, or who sent something else; world rank; UINT32_MAX: unknown */

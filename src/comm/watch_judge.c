@@ -120,7 +120,7 @@ static bool judge_silent(const struct tt_watch *w, struct tt_verdict *ret)
     if (cut_off(w))
         say_own_link(w, &op, tt_words_during(&op, true, when), ret);
     else
-        say_silent(w, r, tt_line_cut(w->seats[r].line.fd), &op, ret);
+        say_silent(w, r, tt_line_cut(w->seats[r].line.fd) || tt_line_lossy(w->seats[r].line.fd), &op, ret);
     return true;
 }
 
@@ -199,8 +199,19 @@ static bool judge_mismatch(const struct tt_watch *w, bool final, struct tt_verdi
     char who[TT_WORDS], theirs[TT_WORDS], ours[TT_WORDS], others[TT_WORDS] = "the others";
     if (!find_mismatch(w, final, &seq, &c))
         return false;
+    if (c.known == 2 && entered(w, c.usual, seq)->why == TT_WHY_CLOSE) { /* of two, the one that leaves is the odd one */
+        uint32_t other = c.odd;
+        c.odd = c.usual;
+        c.usual = other;
+    }
     uint32_t r = c.odd;
     const struct tt_op_desc *op = entered(w, r, seq);
+    if (op->why == TT_WHY_CLOSE) {
+        op = entered(w, c.usual, seq);
+        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s has not entered %s: it has closed the communicator", tt_words_rank(w, r, who),
+            tt_words_request(op, ours));
+        return true;
+    }
     tt_words_call(op, theirs);
     tt_words_call(entered(w, c.usual, seq), ours);
     if (c.known == 2)
@@ -300,6 +311,34 @@ static void say_stuck(const struct tt_watch *w, uint32_t r, struct tt_verdict *r
         tt_words_request(&op, request), seconds(w->timeout_ns));
 }
 
+/* Nobody is at fault that anybody could see, but a way loses what is sent: that to the end of the chain, or else the first such one. All
+ * ways of rank 0 to several hosts: its own link. */
+static bool judge_lossy(const struct tt_watch *w, uint32_t first, struct tt_verdict *ret)
+{
+    struct tt_op_desc op = case_op(w);
+    uint64_t mine = w->peers[0].host_id, other = mine;
+    uint32_t lossy = 0, apart = 0, culprit = w->size;
+    bool two = false;
+    char who[TT_WORDS], when[TT_WORDS];
+    for (uint32_t r = 1; r < w->size; r++) {
+        if (w->peers[r].host_id == mine || w->seats[r].line.fd < 0)
+            continue;
+        bool bad = tt_line_lossy(w->seats[r].line.fd);
+        two = two || (other != mine && other != w->peers[r].host_id);
+        other = w->peers[r].host_id;
+        apart++;
+        lossy += bad;
+        if (bad && (culprit == w->size || r == first))
+            culprit = r;
+    }
+    if (!lossy)
+        return false;
+    culprit = two && lossy == apart ? 0 : culprit;
+    say(w, ret, TT_BLAME_UNREACHABLE, culprit, &op, "%s is unreachable: %s loses much of what is sent, %s", tt_words_rank(w, culprit, who),
+        culprit ? "the way to its host" : "its own link", tt_words_during(&op, true, when));
+    return true;
+}
+
 static void say_message_late(const struct tt_watch *w, struct tt_verdict *ret)
 {
     const struct tt_op_desc *op = &w->trouble.op;
@@ -390,7 +429,7 @@ bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
             return false;
         if (w->trouble.peer >= w->size && w->trouble.text[0])
             tt_judge_word(w, w->reporter, &w->trouble, ret); /* it does not know either whom it waits for */
-        else
+        else if (!judge_lossy(w, end_of_chain(w), ret))
             say_stuck(w, end_of_chain(w), ret);
     }
     return true;
@@ -440,14 +479,17 @@ void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
 
 bool tt_judge_is_word(const struct tt_trouble *t)
 {
-    return t->kind == TT_TROUBLE_ABORT || t->kind == TT_TROUBLE_UNABLE;
+    return t->kind == TT_TROUBLE_ABORT || t->kind == TT_TROUBLE_UNABLE || t->kind == TT_TROUBLE_LINK;
 }
 
 void tt_judge_word(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret)
 {
     char who[TT_WORDS], call[TT_WORDS];
     tt_words_rank(w, rank, who);
-    if (t->kind == TT_TROUBLE_ABORT)
+    if (t->kind == TT_TROUBLE_LINK)
+        say(w, ret, TT_BLAME_UNREACHABLE, rank, &t->op, "%s is unreachable: its own link is cut, it says, %s", who,
+            tt_words_during(&t->op, true, call));
+    else if (t->kind == TT_TROUBLE_ABORT)
         say(w, ret, TT_BLAME_ABORTED, rank, &t->op, "%s aborted: %s", who, t->text);
     else
         say(w, ret, TT_BLAME_UNABLE, rank, &t->op, "%s cannot go on with %s: %s", who, tt_words_call(&t->op, call), t->text);

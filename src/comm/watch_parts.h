@@ -101,6 +101,8 @@ enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno);
 /* Has the other kernel not acknowledged for long what we sent, or has ours given up? Then the machine or the way to it is gone, not the
  * process. */
 bool tt_line_cut(int fd);
+/* Is much of what goes to the other host lost on the way? */
+bool tt_line_lossy(int fd);
 
 /* ---- watch_pids.c: processes of this host; no thread but one ---- */
 

@@ -148,8 +148,11 @@ static void judge_root(struct tt_watch *w)
 {
     struct tt_verdict v;
     bool cut = tt_line_cut(w->seats[0].line.fd), alone = cut && lonely(w);
+    struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = {.kind = TT_TROUBLE_LINK, .peer = UINT32_MAX, .op = w->trouble.op}};
     tt_judge_silent_root(w, cut, alone, &v);
     tt_watch_settle(w, &v);
+    if (alone)
+        tt_watch_tell(w, &n); /* it may be cut in one direction only */
 }
 
 static void read_line(struct tt_watch *w, uint32_t r)

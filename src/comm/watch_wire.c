@@ -6,14 +6,14 @@
  * other note waiting. Both ends run the same build on machines of one byte order; another one would not
  * know the magic number and be treated as an end of the connection. */
 #include <errno.h>
+#include <linux/tcp.h> /* the C library's tcp_info lacks tcpi_segs_out */
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "comm/watch_parts.h"
 
-enum { MAGIC = 0x54745761, HEAD = offsetof(struct tt_note, u), CUT_MS = 400 };
+enum { MAGIC = 0x54745761, HEAD = offsetof(struct tt_note, u), CUT_MS = 400, LOST_MIN = 3, LOST_OF = 20, TCP_CLOSED = 7 /* the kernel's number */ };
 
 static const size_t sizes[TT_NOTE_TYPES] = {
     [TT_NOTE_BEAT] = HEAD + sizeof(struct tt_op_desc),
@@ -138,5 +138,16 @@ bool tt_line_cut(int fd)
     socklen_t len = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
         return false;
-    return info.tcpi_state == TCP_CLOSE || (info.tcpi_unacked > 0 && info.tcpi_last_ack_recv >= CUT_MS);
+    /* What comes from there carries acknowledgements too, also when nothing of ours arrives: then the kernel sends it again. */
+    bool waiting = info.tcpi_last_ack_recv >= CUT_MS || info.tcpi_retransmits > 0;
+    return info.tcpi_state == TCP_CLOSED || (info.tcpi_unacked > 0 && waiting);
+}
+
+bool tt_line_lossy(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        return false;
+    return info.tcpi_total_retrans >= LOST_MIN && (uint64_t)info.tcpi_total_retrans * LOST_OF > info.tcpi_segs_out;
 }

@@ -36,9 +36,9 @@ calls() {
     for name in root origin count dtype op coll blocks; do
         job "calls are mismatched: rank $odd \(.* as request 3 " 4 "$odd" "$program" $name "$odd"
     done
-    job "rank 1 \(.* called close of the communicator as request 4" 3 1 "$program" close 1
+    job "rank 1 \(.* has not entered request 4 .*: it has closed the communicator" 3 1 "$program" close 1
     job "found when|rank [02] 0" 3 1 "$program" bare 1
-    if [ "$(grep -c 'found when the communicator was closed: .*rank 1 .* called close of the communicator' <<<"$said")" != 3 ]; then
+    if [ "$(grep -c 'found when the communicator was closed: rank 1 .* it has closed the communicator' <<<"$said")" != 3 ]; then
         printf 'FAILED: %s, no word about rank 1 that closed:\n%s\n' "$TUTTI_TRANSPORT" "$said"
         failures=$((failures + 1))
     fi
