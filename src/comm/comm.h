@@ -85,6 +85,8 @@ struct tt_comm_group {
     void *ctx;
 };
 tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret, struct tutti_error *err);
+/* TUTTI_OK, or the verdict on the job, once there is one: then the communicator has failed, and tt_comm_last_error says why. */
+tutti_status tt_comm_verdict(struct tt_comm *c);
 void tt_comm_abort(struct tt_comm *c, const char *reason);
 void tt_comm_close(struct tt_comm *c);
 /* Closes without waiting for anybody; others finish what they have begun. No request of it is started. Accepts NULL. */

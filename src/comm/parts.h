@@ -316,8 +316,6 @@ tutti_status tt_comm_test(struct tt_comm *c, const struct tt_work *w, const stru
 tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
 /* The engine has failed: the verdict on that, asked for if need be. */
 tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op);
-/* The verdict of the watch, once there is one: fails the communicator. */
-tutti_status tt_comm_verdict(struct tt_comm *c);
 /* This rank fails with st in its part of something that all open together, perhaps because of `peer` (world rank, UINT32_MAX: unknown):
  * everybody is told. Returns the verdict; with TUTTI_OK does nothing. */
 tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_status st, struct tutti_error *err);

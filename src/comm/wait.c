@@ -1,6 +1,7 @@
 /* wait.c - starting, waiting in a call (by rounds: progress.c), and failing. At the deadline a wait asks the watch which rank is to blame
  * and takes its answer, a second later at the latest. After a verdict the communicator is condemned: every later call answers the same
  * error at once. */
+#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -84,6 +85,8 @@ tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
     struct tt_verdict v;
     if (f->letter && (f->mine >> 48) < TUTTI_DTYPE_COUNT && (f->theirs >> 48) < TUTTI_DTYPE_COUNT)
         describe_mismatch(c, f, &t);
+    if (f->kind == TT_FAULT_CLOSED && f->error == EBADMSG)
+        snprintf(t.text, sizeof t.text, "bytes were altered on the way");
     return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : tt_comm_condemn(c, &t);
 }
 

@@ -362,11 +362,35 @@ static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_de
 
 /* A data connection broke. When the process ended, its control connection ends in the same moment and the case is over; otherwise the two
  * live and the way between them does not. */
+/* Whoever found what came over a connection altered has ended it; the other end knows of the end only. size: nobody has. */
+static uint32_t who_found_altered(const struct tt_watch *w)
+{
+    uint32_t r = 0;
+    while (r < w->size && !(w->seats[r].troubled && w->seats[r].trouble.kind == TT_TROUBLE_CLOSED && w->seats[r].trouble.text[0] &&
+                            w->seats[r].trouble.peer < w->size))
+        r++;
+    return r;
+}
+
+static bool judge_altered(const struct tt_watch *w, struct tt_verdict *ret)
+{
+    uint32_t by = who_found_altered(w);
+    char who[TT_WORDS], when[TT_WORDS];
+    if (by == w->size)
+        return false;
+    const struct tt_trouble *t = &w->seats[by].trouble;
+    say(w, ret, TT_BLAME_UNREACHABLE, t->peer, &t->op, "%s is unreachable from rank %" PRIu32 ": %s between them %s",
+        tt_words_rank(w, t->peer, who), by, t->text, tt_words_during(&t->op, true, when));
+    return true;
+}
+
 static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);
     uint32_t r = peer_or(w, w->reporter);
     char who[TT_WORDS], when[TT_WORDS];
+    if (judge_altered(w, ret))
+        return true;
     if (w->seats[r].left) {
         say_not_entered(w, r, 0, ret);
         return true;

@@ -210,6 +210,8 @@ static tutti_status make_policy(struct tt_trainer *t, struct tutti_error *err)
         if (!st)
             st = tt_policy_time(t->policy, x, &c, &t->times, NULL, NULL, err);
     }
+    if (st && tt_comm_verdict(t->comm)) /* no price could be asked for */
+        st = tt_fail(err, tt_comm_verdict(t->comm), "%s", tt_comm_last_error(t->comm)->text);
     free(x);
     free(costs);
     return st;
