@@ -4,9 +4,13 @@
  * wrong; rank 0 asks all what they know about the request in question, decides, and tells all. enter and leave only store to memory the
  * thread reads: they cost nanoseconds and never block.
  *
+ * It carries the exchanges of opening too (tt_watch_gather), so that whoever breaks them is named in the same way.
+ *
  * Rank 0 decides as soon as it can: a control connection that closes without farewell is DEAD, also when nobody waits, and so is a rank
  * whose process has ended, whoever else holds its connection open; a report of two
- * different fingerprints is MISMATCHED (the ranks whose description is in the minority; both descriptions are printed); when a rank reports
+ * different fingerprints is MISMATCHED (of the first request that ranks have entered differently, the ranks in the minority; both
+ * descriptions are printed; a rank that closes while others go on has NOT_ENTERED what they do); a rank that says itself that it cannot go
+ * on is UNABLE; when a rank reports
  * its deadline: whose thread no longer answers while its kernel still acknowledges (STUCK: stopped) or no longer does (UNREACHABLE, by
  * TCP_INFO), who entered something else (MISMATCHED), who has not entered the request (NOT_ENTERED), else the peer waited for (STUCK). A
  * rank that loses rank 0 decides alone: rank 0 is DEAD when the connection closed; when it is silent and this rank's interface is down, or
@@ -35,7 +39,15 @@ struct tt_op_desc {
 
 /* UNABLE: this rank itself cannot go on with something that all do together (no memory, no descriptors); it tells why, as ABORT does.
  * LINK: nobody answers it; heard only when its link is cut in one direction. */
-enum tt_trouble_kind { TT_TROUBLE_DEADLINE, TT_TROUBLE_MISMATCH, TT_TROUBLE_CLOSED, TT_TROUBLE_ABORT, TT_TROUBLE_UNABLE, TT_TROUBLE_LINK, TT_TROUBLES };
+enum tt_trouble_kind {
+    TT_TROUBLE_DEADLINE,
+    TT_TROUBLE_MISMATCH,
+    TT_TROUBLE_CLOSED,
+    TT_TROUBLE_ABORT,
+    TT_TROUBLE_UNABLE,
+    TT_TROUBLE_LINK,
+    TT_TROUBLES
+};
 struct tt_trouble {
     uint32_t kind; /* enum tt_trouble_kind */
     uint32_t peer; /* whom this rank waits for, or who sent something else; world rank; UINT32_MAX: unknown */

@@ -234,6 +234,75 @@ static void act_busy(struct tt_watch *w, uint32_t rank, const struct plan *p)
     report(w, rank, &t);
 }
 
+enum { MUCH = 3000 };
+
+/* One round of everybody's bytes for all; false: there was a verdict, which is noted. */
+static bool gather(struct tt_watch *w, uint32_t rank, const struct plan *p, size_t bytes)
+{
+    static uint8_t mine[MUCH], all[RANKS_MAX * MUCH];
+    static uint32_t steps;
+    struct tt_op_desc op = {.comm = TT_COMM_OPENING, .seq = ++steps, .count = bytes, .busy = TT_OP_COLL, .why = TT_WHY_OPEN};
+    struct tt_verdict v;
+    memset(mine, (int)rank + 1, sizeof mine);
+    if (!tt_watch_gather(w, &op, mine, bytes, all)) {
+        outcomes[rank].value = -1;
+        if (tt_watch_verdict(w, &v))
+            note(rank, &v);
+        return false;
+    }
+    for (size_t i = 0; i < bytes * p->n; i++)
+        if (all[i] != i / bytes + 1)
+            outcomes[rank].value = -2;
+    return true;
+}
+
+/* Lengths of none, one and many pieces; then, if there is an odd one, it does what the plan says. */
+static void act_gather(struct tt_watch *w, uint32_t rank, const struct plan *p)
+{
+    gather(w, rank, p, 0);
+    gather(w, rank, p, 1);
+    gather(w, rank, p, 512);
+    gather(w, rank, p, MUCH);
+    meet(rank, p);
+    if (p->odd == RANKS_MAX)
+        return;
+    if (rank != p->odd || p->wait_ns == 0)
+        gather(w, rank, p, rank == p->odd ? 6 : 5);
+    else
+        listen_for(w, rank, p->wait_ns);
+}
+
+/* The odd one has another root in request 5; it shows in request 6 only, at a rank that waits for an innocent one. */
+static void act_odd_before(struct tt_watch *w, uint32_t rank, const struct plan *p)
+{
+    struct tt_op_desc first = cast10, next = sum20;
+    first.root = rank == p->odd ? 1 : 2;
+    next.seq = 6;
+    tt_watch_enter(w, &first);
+    tt_watch_leave(w, 0);
+    tt_watch_enter(w, &next);
+    meet(rank, p);
+    if (rank == 0)
+        report(w, rank, &(struct tt_trouble){.kind = TT_TROUBLE_MISMATCH, .peer = 1, .op = next});
+    else
+        listen_for(w, rank, 3 * SECOND);
+}
+
+/* The odd one and rank 1 are first, and rank 1 finds that they differ; the others come a moment later. */
+static void act_odd_early(struct tt_watch *w, uint32_t rank, const struct plan *p)
+{
+    meet(rank, p);
+    if (rank != p->odd && rank != 1)
+        sleep_ns(SECOND / 5);
+    tt_watch_enter(w, rank == p->odd ? &cast10 : &sum20);
+    if (rank == 1) {
+        sleep_ns(SECOND / 20);
+        report(w, rank, &p->trouble);
+    } else {
+        listen_for(w, rank, 3 * SECOND);
+    }
+}
+
 /* ---- parents ---- */
 
 static void check_same(const struct plan *p, bool odd_too, enum tt_blame blame, uint32_t culprit)
@@ -494,9 +563,55 @@ static void test_alone(void **state)
     tt_boot_close(b);
 }
 
+static void test_gather(void **state)
+{
+    (void)state;
+    struct plan p = {.n = 5, .odd = RANKS_MAX, .act = act_gather};
+    run_all(&p);
+    check_same(&p, false, TT_BLAME_NONE, 0);
+}
+
+static void test_gather_fails(void **state)
+{
+    (void)state;
+    for (uint32_t odd = 1; odd < 4; odd += 2) {
+        struct plan killed = {.n = 4, .odd = odd, .act = act_gather, .wait_ns = 20 * SECOND};
+        run_with_signal(&killed, SIGKILL);
+        check_same(&killed, false, TT_BLAME_DEAD, odd);
+        assert_non_null(strstr(text_of(0), "of the opening of the communicator"));
+    }
+    struct plan stopped = {.n = 4, .odd = 2, .act = act_gather, .wait_ns = 20 * SECOND};
+    run_with_signal(&stopped, SIGSTOP);
+    check_same(&stopped, false, TT_BLAME_STUCK, 2);
+    struct plan late = {.n = 4, .odd = 1, .act = act_gather, .wait_ns = 3 * SECOND};
+    run_all(&late);
+    check_same(&late, true, TT_BLAME_NOT_ENTERED, 1);
+    struct plan other = {.n = 4, .odd = 2, .act = act_gather};
+    run_all(&other);
+    check_same(&other, true, TT_BLAME_MISMATCHED, 2);
+}
+
+static void test_odd_one(void **state)
+{
+    (void)state;
+    for (uint32_t odd = 0; odd < 4; odd += 3) {
+        struct plan before = {.n = 4, .odd = odd, .act = act_odd_before};
+        run_all(&before);
+        check_same(&before, true, TT_BLAME_MISMATCHED, odd);
+        assert_non_null(strstr(text_of(1), "(root 1) as request 5 while the others called broadcast of 10 f32 (root 2)"));
+        struct plan early = {.n = 4, .odd = odd, .act = act_odd_early};
+        early.trouble = (struct tt_trouble){.kind = TT_TROUBLE_MISMATCH, .peer = odd, .op = sum20};
+        run_all(&early);
+        check_same(&early, true, TT_BLAME_MISMATCHED, odd);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_gather_fails),
+        cmocka_unit_test(test_odd_one),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_killed_in_request),
         cmocka_unit_test(test_stopped),
