@@ -30,7 +30,7 @@ refused '^\[1\] .*no transport .pigeons.' 'export TUTTI_TRANSPORT=pigeons'
 head -c 32 /dev/urandom >other.key
 chmod 600 other.key
 refused '^\[1\] .*did not accept our key' "export TUTTI_KEY_FILE=$work/other.key"
-refused '^\[0\] .*rank 1 proved itself with another key' "export TUTTI_KEY_FILE=$work/other.key"
+refused '^\[0\] .*rank 1 came with another key than rank 0' "export TUTTI_KEY_FILE=$work/other.key"
 refused '^\[1\] .*nosuch' 'export TUTTI_KEY_FILE=/nosuch'
 refused '^\[1\] .*no network interface matches "nosuch0"' 'export TUTTI_IFACE=nosuch0'
 python3 - >port <<'PY' &

@@ -384,15 +384,15 @@ static void wrong_keys_are_named(void **state)
     j.told = j.config;
     j.told.key[5] = 9;
     run_ranks(3, only_open, &j);
-    expect(0, TUTTI_ERR_TIMEOUT, "rank 2 did not come within 1.2 s; rank 2 proved itself with another key");
-    expect(1, TUTTI_ERR_TIMEOUT, "rank 2 proved itself with another key");
+    expect(0, TUTTI_ERR_TIMEOUT, "rank 2 did not come within 1.2 s; rank 2 came with another key than rank 0");
+    expect(1, TUTTI_ERR_TIMEOUT, "rank 2 came with another key than rank 0");
     expect(2, TUTTI_ERR_AUTH, "rank 0 (127.0.0.1:");
     expect(2, TUTTI_ERR_AUTH, "did not accept our key");
     assert_true(outcomes[2].took_ns < outcomes[0].took_ns);
     j.told.has_key = false;
     run_ranks(3, only_open, &j);
     expect(2, TUTTI_ERR_AUTH, "we have none, set TUTTI_KEY_FILE");
-    expect(0, TUTTI_ERR_TIMEOUT, "rank 2 proved itself with another key");
+    expect(0, TUTTI_ERR_TIMEOUT, "rank 2 came with another key than rank 0");
     j.config.has_key = false;
     j.config.insecure = true;
     run_ranks(3, only_open, &j);
