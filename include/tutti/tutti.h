@@ -186,8 +186,8 @@ struct tutti_comm_options {
      * reduction; other calls, and calls that name an algorithm, go without. */
     const char *plan;
     const char *tuning; /* tuning file (tutti-tuning(5)), with the same rules on all ranks */
-    bool encrypt; /* seal all bytes on sockets (TUTTI_ENCRYPT=1); needs a job key; alike on all ranks */
-    int checksum; /* of payloads on sockets: 0 TUTTI_CHECKSUM, else between hosts; 1 always; -1 never */
+    bool encrypt;       /* seal all bytes on sockets (TUTTI_ENCRYPT=1); needs a job key; alike on all ranks */
+    int checksum;       /* of payloads on sockets: 0 TUTTI_CHECKSUM, else between hosts; 1 always; -1 never */
 };
 /* Collective: all ranks call it; returns when all have met, or with the reason. Close what it gives. */
 tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm, struct tutti_error *err);
@@ -236,8 +236,9 @@ struct tutti_redop_options {
     tutti_redop_fn *fn; /* called by any thread that works for the communicator; must neither wait nor call tutti */
     void *ctx;          /* its first argument */
     size_t elem_bytes;  /* of an element: 1, 2, 4, 8, 16, 32 or 64; calls name a data type of this size. Elements are aligned to it */
-    bool commutative;   /* a op b = b op a. Otherwise contributions are combined in rank order, which direct and oneshot do; others are refused.
-                         * In any case (a op b) op c = a op (b op c) is taken for granted */
+    /* a op b = b op a. Otherwise contributions are combined in rank order, which direct and oneshot do; others are refused.
+     * In any case (a op b) op c = a op (b op c) is taken for granted. */
+    bool commutative;
 };
 /* Local. What *ret_op is differs between ranks. */
 tutti_status tutti_redop_create(const struct tutti_redop_options *options, tutti_redop *ret_op, struct tutti_error *err);

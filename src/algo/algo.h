@@ -71,8 +71,8 @@ struct tt_algo {
     const char *home;  /* kinds of networks it was made for, "dln dln2d"; NULL: none in particular. There it is priced first */
     unsigned colls;    /* bit set of 1u << tutti_coll */
     bool needs_topo;
-    bool uses_topo; /* goes without, but looks at the topology where there is one */
-    bool weighs;    /* computes chunk weights in floating point: one rank does that for all */
+    bool uses_topo;                       /* goes without, but looks at the topology where there is one */
+    bool weighs;                          /* computes chunk weights in floating point: one rank does that for all */
     bool pipelined;                       /* gains from segments: the planner searches K */
     bool rank_order;                      /* sums in rank order: qualifies for `reproducible` */
     const struct tt_algo_option *options; /* ended by key NULL; may be NULL. segments=K is understood for all and not listed here */

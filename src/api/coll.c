@@ -165,8 +165,7 @@ tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *o
 tutti_status tutti_reduce_scatter_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
                                          tutti_redop op, struct tutti_request **ret)
 {
-    const struct tt_call call = {
-        .coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op};
+    const struct tt_call call = {.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op};
     tutti_status st = api_given(NULL, "counts", counts);
     return st ? st : make(__func__, comm, &call, ret);
 }
@@ -197,8 +196,8 @@ static tutti_status exchange(const char *function, struct tutti_comm *comm, stru
                              struct tutti_request **ret)
 {
     struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
-    tutti_status st = c ? api_given_all(function, NULL, "send_counts", given->send_counts, "recv_counts", given->recv_counts, NULL)
-                        : TUTTI_ERR_ARG;
+    tutti_status st =
+        c ? api_given_all(function, NULL, "send_counts", given->send_counts, "recv_counts", given->recv_counts, NULL) : TUTTI_ERR_ARG;
     if (st)
         return st;
     size_t n = tt_comm_size(c), *room = given->send_at && given->recv_at ? NULL : tt_alloc(2 * n, sizeof *room);

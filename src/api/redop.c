@@ -35,8 +35,8 @@ static tutti_status check(const char *function, const struct tutti_redop_options
     if (!len || len > NAME_MOST)
         return api_bad(function, err, TUTTI_ERR_ARG, "a name of 1 to %d characters is needed", NAME_MOST);
     if (o->elem_bytes == 0 || o->elem_bytes > ELEM_MOST || (o->elem_bytes & (o->elem_bytes - 1)))
-        return api_bad(function, err, TUTTI_ERR_RANGE,
-                       "elements of %zu bytes: 1, 2, 4, 8, 16, 32 or 64 are possible, pad them", o->elem_bytes);
+        return api_bad(function, err, TUTTI_ERR_RANGE, "elements of %zu bytes: 1, 2, 4, 8, 16, 32 or 64 are possible, pad them",
+                       o->elem_bytes);
     return TUTTI_OK;
 }
 

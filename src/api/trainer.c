@@ -307,8 +307,8 @@ tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info 
     int kind = policy && !st ? tt_policy_find(policy, err) : (int)TT_POLICY_DEAR;
     if (st || kind < 0)
         return TUTTI_ERR_ARG;
-    *ret_info = (struct tutti_policy_info){.deferred = tt_policy_crosses((enum tt_policy_kind)kind),
-                                           .sharded = kind == TT_POLICY_DEAR_SHARDED};
+    *ret_info =
+        (struct tutti_policy_info){.deferred = tt_policy_crosses((enum tt_policy_kind)kind), .sharded = kind == TT_POLICY_DEAR_SHARDED};
     return TUTTI_OK;
 }
 

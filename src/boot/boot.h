@@ -18,14 +18,14 @@ struct tt_boot_config {
     uint32_t rank, size;
     int local_rank;       /* -1: unknown */
     char rendezvous[128]; /* host:port of rank 0; empty with size 1 */
-    const char *key_file;     /* read when opening, so that the key is not in every copy of this; NULL: `key`, if any */
+    const char *key_file; /* read when opening, so that the key is not in every copy of this; NULL: `key`, if any */
     uint8_t key[TT_BOOT_KEY];
-    bool has_key, insecure; /* of an open object has_key also when the user's processes have agreed on one */
+    bool has_key, insecure;    /* of an open object has_key also when the user's processes have agreed on one */
     bool encrypt;              /* seal every connection; needs a key; must be alike on all ranks (part of what is compared) */
     char iface[128];           /* NCCL syntax: prefixes "eth,ib", "^docker,lo", "=eth0"; or CIDR "10.0.0.0/8"; empty: choose by route */
     uint16_t port_lo, port_hi; /* listening port range; 0: any */
     uint64_t timeout_ns;       /* for opening; 0: 30 s */
-    const char *settings;      /* "name=value\n..." lines that must be equal on all ranks, at most TT_BOOT_SETTINGS - 16 bytes; NULL: none */
+    const char *settings; /* "name=value\n..." lines that must be equal on all ranks, at most TT_BOOT_SETTINGS - 16 bytes; NULL: none */
 };
 
 /* Fills from the environment: ours (TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS), torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
@@ -59,8 +59,8 @@ struct tt_boot_peer {
     uint64_t host_id; /* equal exactly when two ranks share memory (kernel boot id and namespaces: pid, ipc, mount) and one network: the
                          network namespaces of `lab` on one machine count as different hosts */
     uint32_t pid;
-    uint32_t addr_be; /* IPv4 address its listener is bound to, network order */
-    uint16_t port;    /* of its one listening socket */
+    uint32_t addr_be;                     /* IPv4 address its listener is bound to, network order */
+    uint16_t port;                        /* of its one listening socket */
     uint32_t sources_be[TT_BOOT_SOURCES]; /* other addresses its connections may come from (a host with several networks); 0: none */
 };
 
@@ -98,8 +98,8 @@ struct tt_boot_link {
     int fd;
     struct tt_seal_keys keys;
 };
-tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links,
-                             uint64_t timeout_ns, struct tutti_error *err);
+tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links, uint64_t timeout_ns,
+                             struct tutti_error *err);
 
 /* `stop` is looked at by tt_boot_connect while it waits: true ends it with TUTTI_ERR_ABORTED. NULL: nothing does. */
 void tt_boot_stop_by(struct tt_boot *b, bool (*stop)(void *arg), void *arg);

@@ -24,8 +24,8 @@ struct matching {
     uint64_t role;
     uint64_t timeout_ns, deadline_ns;
     struct tt_boot_link *links; /* by rank, fd -1 until it stands */
-    bool *awaited;        /* by rank: will connect to us */
-    struct tt_dial *dial; /* ndial of them */
+    bool *awaited;              /* by rank: will connect to us */
+    struct tt_dial *dial;       /* ndial of them */
     uint32_t ndial;
     uint32_t left;
     struct pollfd *poll; /* porter, dials; rank 0: control connections of those awaited */
@@ -238,8 +238,8 @@ static tutti_status match_all(struct matching *m, struct tutti_error *err)
     return st;
 }
 
-tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links,
-                             uint64_t timeout_ns, struct tutti_error *err)
+tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links, uint64_t timeout_ns,
+                             struct tutti_error *err)
 {
     struct matching m = {.b = b, .role = role & ~TT_ROLE_DESK, .timeout_ns = timeout_ns ? timeout_ns : b->config.timeout_ns};
     tutti_status st;

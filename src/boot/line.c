@@ -32,7 +32,7 @@ struct tt_line_parts {
     size_t out_bytes;         /* of the caller's in it */
     uint8_t in[RECORD_MAX + TT_SEAL_TAG];
     size_t in_got, in_at, in_len; /* bytes so far; [in_at, in_len): opened, not read yet */
-    size_t body; /* bytes of the record whose length has come; 0: a length comes next */
+    size_t body;                  /* bytes of the record whose length has come; 0: a length comes next */
 };
 
 bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys *keys)
@@ -109,8 +109,7 @@ static void put_next(struct tt_line_parts *s, const uint8_t *buf, size_t n)
 }
 
 /* Bytes count as sent when all of their record is. */
-enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, size_t want,
-                               size_t *sent)
+enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, size_t want, size_t *sent)
 {
     struct tt_line_parts *s = l->state;
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUESTS_MAX = 256, GATE = 2 };   /* proved but not joined, at a time; descriptors before theirs in the poll array */
+enum { GUESTS_MAX = 256, GATE = 2 };    /* proved but not joined, at a time; descriptors before theirs in the poll array */
 #define GUEST_NS  UINT64_C(10000000000) /* from proof to join */
 #define LINGER_NS UINT64_C(300000000)   /* for those that have yet to hear that the meeting failed */
 
@@ -35,7 +35,7 @@ struct meeting {
     struct tt_gate gate;
     int local;          /* gives the key to processes of this user; -1: none */
     struct pollfd *fds; /* gate, local, guests, seats by rank */
-    char **settings;      /* by rank; NULL: not here */
+    char **settings;    /* by rank; NULL: not here */
     uint64_t *net_ids;
     uint8_t *notes;
     uint32_t joined;

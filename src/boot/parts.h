@@ -27,7 +27,7 @@ enum {
     TT_UNPROVED_MAX = 1024, /* unproved connections at a time */
     TT_GATE_TURN = 64       /* connections accepted, and handshakes gone on with, at a time */
 };
-#define TT_ROLE_DESK         (UINT64_C(1) << 63) /* of a data connection: a link of porter.h; without it, of tt_boot_connect */
+#define TT_ROLE_DESK         (UINT64_C(1) << 63)   /* of a data connection: a link of porter.h; without it, of tt_boot_connect */
 #define TT_BOOT_TIMEOUT_NS   UINT64_C(30000000000) /* when the caller does not say */
 #define TT_HANDSHAKE_NS      UINT64_C(2000000000)  /* an unproved connection lives no longer */
 #define TT_HANDSHAKE_FAIR_NS UINT64_C(50000000)    /* and, when the places are full, at least this long */
@@ -148,7 +148,7 @@ uint32_t tt_iface_outward(const char *filter);
 void tt_iface_list(struct tt_str *out); /* "lo 127.0.0.1/8, eth0 10.0.0.2/24" */
 /* Addresses of this host's interfaces but loopback, that of the default route first; as many as fit, the rest 0. */
 void tt_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES]);
-bool tt_iface_down(uint32_t addr_be);   /* the interface with that address is down or has no carrier */
+bool tt_iface_down(uint32_t addr_be); /* the interface with that address is down or has no carrier */
 
 void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id); /* host, host_id, pid and sources; address and port 0 */
 
@@ -285,13 +285,13 @@ struct tt_boot {
     uint64_t job;
     uint64_t net_id;
     int listener;
-    uint32_t source_be; /* for outgoing data connections when an interface was asked for, else 0 */
+    uint32_t source_be;           /* for outgoing data connections when an interface was asked for, else 0 */
     struct tt_boot_line *control; /* by rank, fd -1 where none */
     struct tt_porter *porter;     /* NULL with one rank, and while the ranks meet */
     struct tt_vec early;          /* struct tt_early: proved connections that no call has asked for yet, in order of arrival; under the
                                      porter's lock */
-    uint32_t seq;        /* exchanges so far */
-    bool broken;         /* an exchange failed: the control streams are out of step */
+    uint32_t seq;                 /* exchanges so far */
+    bool broken;                  /* an exchange failed: the control streams are out of step */
     bool (*stop)(void *arg);
     void *stop_arg;
 };
@@ -326,7 +326,7 @@ tutti_status tt_local_listen(const struct tt_place *at, int *ret_fd, struct tutt
 void tt_local_serve(int listener, const struct tt_offer *o); /* when readable: answers those of this user */
 /* The others: sets the key of b's configuration. */
 tutti_status tt_local_fetch(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err);
-char *tt_user_text(uid_t uid, char *buf, size_t cap);                          /* "user ann (uid 1000)"; returns buf */
+char *tt_user_text(uid_t uid, char *buf, size_t cap);               /* "user ann (uid 1000)"; returns buf */
 bool tt_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret); /* false: nobody listens there */
 
 /* Both set peers, job, listener and control. */

@@ -166,11 +166,11 @@ static bool hopeless(const struct tt_boot *b, const struct visit *v, struct tutt
     if (d->error == EMFILE || d->error == ENFILE)
         tt_fail_descriptors(b->config.rank, why);
     else if (d->error == ECONNREFUSED)
-        tt_fail(why, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) is gone: nobody listens at %s any more",
-                d->rank, peer->host, peer->pid, at);
+        tt_fail(why, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) is gone: nobody listens at %s any more", d->rank, peer->host, peer->pid,
+                at);
     else if (tt_now_ns() >= limit_of(v))
-        tt_fail(why, TUTTI_ERR_TIMEOUT, "rank %u (host %s, %s) cannot be reached within %s: %s", d->rank,
-                peer->host, at, tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(d));
+        tt_fail(why, TUTTI_ERR_TIMEOUT, "rank %u (host %s, %s) cannot be reached within %s: %s", d->rank, peer->host, at,
+                tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(d));
     else
         return false;
     return true;
@@ -235,8 +235,7 @@ tutti_status tt_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *
     tutti_status st = TUTTI_OK;
 
     if (peer >= c->size || peer == c->rank)
-        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u cannot have a link to rank %u", c->rank, c->size,
-                       peer);
+        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u cannot have a link to rank %u", c->rank, c->size, peer);
     pthread_mutex_lock(&p->lock);
     if (d->states[peer] == NONE) {
         struct visit *v = visit_make(d, peer);

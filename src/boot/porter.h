@@ -24,7 +24,7 @@
 /* What take() gives: a link, or the reason why there is none. */
 struct tt_porter_link {
     uint32_t peer;
-    int fd; /* TCP, TCP_NODELAY, blocking; the taker's. -1: it cannot be made, `why` says it */
+    int fd;                   /* TCP, TCP_NODELAY, blocking; the taker's. -1: it cannot be made, `why` says it */
     struct tt_seal_keys keys; /* whoever sends on it must seal with them unless their cipher is NONE */
     struct tutti_error why;
 };

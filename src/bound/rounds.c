@@ -117,7 +117,8 @@ tutti_status tt_bound_rounds(const struct tt_ask *q, struct tt_bound *b, struct 
     bool blockwise = q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
     if (!q->t->ports || (blockwise && !tt_need_all_blocks(q))) {
         snprintf(b->text, sizeof(b->text), "%s",
-                 q->t->ports ? "fewer elements than ranks: perhaps no block has to move" : "no ports=k declared: a rank may use all its links at once");
+                 q->t->ports ? "fewer elements than ranks: perhaps no block has to move"
+                             : "no ports=k declared: a rank may use all its links at once");
         return TUTTI_OK;
     }
     tutti_status st = least_latency(q->t, &b->round_ps, err);

@@ -10,7 +10,7 @@ struct bench {
     struct bench_problem p;
     uint64_t begin, end, factor, iters, warmup;
     bool check, mem_tutti, explain, warmup_given;
-    bool places[2]; /* out of place, in place: is it measured? */
+    bool places[2];      /* out of place, in place: is it measured? */
     char plan_ranks[16]; /* of --plan: how many it is for; "": none */
     bool plan_apart;     /* it needs input and output apart */
     void *in, *out;      /* each large enough for either */
@@ -27,7 +27,7 @@ struct bench_time {
 };
 
 struct bench_row {
-    uint64_t bytes; /* of the whole vector, as many as were moved */
+    uint64_t bytes;             /* of the whole vector, as many as were moved */
     struct bench_time place[2]; /* out of place, in place */
     struct tutti_comm_plan_info plan;
     struct bench_explained explained; /* with --explain */

@@ -180,8 +180,9 @@ static void raise_begin(struct bench *b)
     if (b->p.coll == TUTTI_BARRIER || is_whole(b->p.coll) || b->begin >= least)
         return;
     if (b->p.rank == 0)
-        fprintf(cli_flag(b->a, "json") ? stderr : stdout, "# sizes begin at %llu B: each of the %u ranks has a block of one element or more\n",
-                (unsigned long long)least, b->p.ranks);
+        fprintf(cli_flag(b->a, "json") ? stderr : stdout,
+                "# sizes begin at %llu B: each of the %u ranks has a block of one element or more\n", (unsigned long long)least,
+                b->p.ranks);
     b->begin = least;
     b->end = b->end < least ? least : b->end;
 }
@@ -206,9 +207,11 @@ static int run_rows(struct bench *b)
 static int run_rank(struct bench *b)
 {
     struct tutti_error err;
-    struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(b->a, "transport"), .algo = cli_value(b->a, "algo"),
-                                    .plan = cli_value(b->a, "plan"),
-                                    .tuning = cli_value(b->a, "tuning")};
+    struct tutti_comm_options o = {.size = sizeof o,
+                                   .transport = cli_value(b->a, "transport"),
+                                   .algo = cli_value(b->a, "algo"),
+                                   .plan = cli_value(b->a, "plan"),
+                                   .tuning = cli_value(b->a, "tuning")};
     if (tutti_comm_open(&o, &b->comm, &err))
         return cli_fail(b->a, &err);
     tutti_comm_algo_of(b->comm, b->p.coll);
@@ -241,7 +244,8 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_bench = {
     .name = "bench",
-    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [-i N] [-w N] [--coll COLL] [--algo NAME | --plan FILE] [--transport shm|tcp|mpi] [--dtype T] [--op OP] [--check] "
+    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [-i N] [-w N] [--coll COLL] [--algo NAME | --plan FILE] [--transport shm|tcp|mpi] "
+                "[--dtype T] [--op OP] [--check] "
                 "[--explain] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
     .details = "Both out of place and in place are timed, each as the best of three means over calls of about 0.2 s (or -i N calls). With "
@@ -253,7 +257,8 @@ const struct cli_command cli_bench = {
                "mpirun, srun) it is one rank.\n"
                "--explain adds what ran: the schedule with its options and segments, how many pieces of all ranks' messages went as bytes "
                "(message), by\nreads, writes and boxes, and the measured by the predicted time.",
-    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench --plan plan.json -b 64K -e 64M --check\ntutti bench -n 4 --transport tcp --check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
+    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench --plan plan.json -b 64K -e 64M --check\ntutti bench -n 4 --transport tcp "
+                "--check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
                 "--explain\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
                 "-b 64K -e 64M\nmpirun -n 4 tutti bench --transport mpi -b 8 -e 64M",
     .options = options,

@@ -16,7 +16,7 @@ struct doctor {
     bool connected;              /* everybody reaches everybody */
     bool measured;
     struct tutti_speeds speeds;
-    char guard[64]; /* of the sockets */
+    char guard[64];                      /* of the sockets */
     char problems[DOCTOR_PROBLEMS][600]; /* what needs to work and does not */
     size_t nproblems;
 };

@@ -13,11 +13,11 @@ struct cli_job {
     char address[256];         /* where rank 0 listens */
     uint16_t port, torch_port; /* TUTTI_RENDEZVOUS and MASTER_PORT: two, so that torch and tutti can both listen */
     uint64_t timeout_ns;
-    const char *timeout; /* as it was written; NULL: not given */
+    const char *timeout;           /* as it was written; NULL: not given */
     char plan[4096], tuning[4096]; /* of TUTTI_PLAN and TUTTI_TUNING; "": not given */
-    char key[66];        /* a line of hex digits */
-    int key_fd;          /* holds the key's bytes */
-    char key_file[64];   /* its name for processes of this user, while we live */
+    char key[66];                  /* a line of hex digits */
+    int key_fd;                    /* holds the key's bytes */
+    char key_file[64];             /* its name for processes of this user, while we live */
 };
 
 /* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. 0, or the exit code after the complaint. */

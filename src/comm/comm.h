@@ -151,8 +151,8 @@ tutti_status tt_request_wait(struct tt_request *r);
 tutti_status tt_request_join(struct tt_request *r);
 /* Takes back a started receive of a message that nothing has come for; waits for any other started request. */
 void tt_request_end(struct tt_request *r);
-void tt_request_free(struct tt_request *r); /* not while started */
-void tt_request_drop(struct tt_request *r); /* the same when its communicator is closed already */
+void tt_request_free(struct tt_request *r);              /* not while started */
+void tt_request_drop(struct tt_request *r);              /* the same when its communicator is closed already */
 const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */
 
 /* How a thread waits, and where it stands (progress.c): made by tt_waiting_thread, or by a blocking call for itself. */

@@ -73,10 +73,11 @@ static tutti_status check_use(const struct tt_comm *c, const struct tt_sched *s,
     const struct tt_shape *h = &s->shape;
     const char *coll = tt_coll_name(h->coll);
     if (c->config.reproducible && tt_coll_sums(h->coll))
-        return tt_fail(err, TUTTI_ERR_REFUSED, "%s by a plan of one's own cannot be reproducible: nothing proves that it sums in rank order",
-                       coll);
+        return tt_fail(err, TUTTI_ERR_REFUSED,
+                       "%s by a plan of one's own cannot be reproducible: nothing proves that it sums in rank order", coll);
     if (h->coll == TUTTI_ALLREDUCE && c->algo && !tt_streq(c->algo, "auto"))
-        return tt_fail(err, TUTTI_ERR_ARG, "the algorithm %s is named for allreduce, and a plan is given: only one of them can run", c->algo);
+        return tt_fail(err, TUTTI_ERR_ARG, "the algorithm %s is named for allreduce, and a plan is given: only one of them can run",
+                       c->algo);
     for (uint32_t r = 0; tt_coll_has_owners(h->coll) && r < h->ranks; r++) {
         bool owns = false;
         for (uint32_t k = 0; !owns && k < h->chunks; k++)
@@ -97,7 +98,8 @@ static struct facts facts_of(const struct tt_sched *s)
 static tutti_status admit_plan(const struct tt_comm *c, struct given_plan *p, struct tt_sched *s, struct tutti_error *err)
 {
     if (p->facts.ranks)
-        return s->hash == p->facts.hash ? TUTTI_OK : tt_fail(err, TUTTI_ERR_DIFFERS, "this is not the plan that rank 0 of the job has proved");
+        return s->hash == p->facts.hash ? TUTTI_OK
+                                        : tt_fail(err, TUTTI_ERR_DIFFERS, "this is not the plan that rank 0 of the job has proved");
     tutti_status st = tt_comm_prove(s, s, 0, err);
     return st ? st : check_use(c, s, err);
 }

@@ -14,11 +14,9 @@ static bool sums(const struct tt_world *w, uint32_t peer)
     return w->checksum > 0 || (w->checksum == 0 && all[peer].host_id != all[me].host_id);
 }
 
-struct tt_tcp_guard tt_guard_of(const struct tt_world *w, uint32_t peer,
-                                const struct tt_seal_keys *keys)
+struct tt_tcp_guard tt_guard_of(const struct tt_world *w, uint32_t peer, const struct tt_seal_keys *keys)
 {
-    return (struct tt_tcp_guard){.checksum = keys->cipher == TT_CIPHER_NONE && sums(w, peer),
-                                 .keys = *keys};
+    return (struct tt_tcp_guard){.checksum = keys->cipher == TT_CIPHER_NONE && sums(w, peer), .keys = *keys};
 }
 
 void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap)
@@ -32,8 +30,7 @@ void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap)
     else if (w->mpi)
         snprintf(buf, cap, "MPI carries the bytes");
     else if (tt_boot_config(w->boot)->encrypt)
-        snprintf(buf, cap, "encrypted (%s)",
-                 tt_seal_cipher_name(tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA));
+        snprintf(buf, cap, "encrypted (%s)", tt_seal_cipher_name(tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA));
     else
         snprintf(buf, cap, some ? "checksums (CRC-32C by %s)" : "no checksums", tt_crc32c_way());
 }
@@ -41,14 +38,11 @@ void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap)
 void tt_guard_check(const struct tt_comm_config *c, struct tt_check *ret)
 {
     const char *cipher = tt_seal_cipher_name(tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA);
-    const char *where = c->checksum > 0   ? "on all sockets"
-                        : c->checksum < 0 ? "switched off"
-                                          : "between hosts";
+    const char *where = c->checksum > 0 ? "on all sockets" : c->checksum < 0 ? "switched off" : "between hosts";
     *ret = (struct tt_check){.name = "protection", .ok = true};
     if (c->boot.encrypt)
         snprintf(ret->text, sizeof ret->text, "encrypted with %s on all sockets", cipher);
     else
-        snprintf(ret->text, sizeof ret->text,
-                 "not encrypted (TUTTI_ENCRYPT=1 would use %s); checksums %s, by %s", cipher, where,
+        snprintf(ret->text, sizeof ret->text, "not encrypted (TUTTI_ENCRYPT=1 would use %s); checksums %s, by %s", cipher, where,
                  tt_crc32c_way());
 }

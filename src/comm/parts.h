@@ -26,13 +26,13 @@ enum {
 struct tt_world {
     struct tt_boot *boot;
     struct tt_watch *watch;
-    struct tt_mpi *mpi;   /* NULL unless the transport is MPI's */
-    struct tt_topo *topo; /* of all ranks in their order, as agreed on; NULL until then */
+    struct tt_mpi *mpi;       /* NULL unless the transport is MPI's */
+    struct tt_topo *topo;     /* of all ranks in their order, as agreed on; NULL until then */
     struct tt_tuning *tuning; /* rules of the user, the same on all ranks; NULL: none */
     struct tt_given *given;   /* plans of the user; NULL: none */
     uint64_t timeout_ns;
-    int checksum; /* as configured */
-    _Atomic uint32_t refs; /* communicators of one world may be closed by different threads */
+    int checksum;           /* as configured */
+    _Atomic uint32_t refs;  /* communicators of one world may be closed by different threads */
     _Atomic uint32_t parts; /* that this rank has taken part in making (tt_comm_part) */
 };
 
@@ -71,8 +71,8 @@ struct tt_wire_config {
     struct tt_world *world;
     const uint32_t *members; /* world ranks of the group, by group rank */
     uint32_t n, me;
-    bool apart; /* nothing through shared memory */
-    bool share; /* through shared memory, or not at all */
+    bool apart;    /* nothing through shared memory */
+    bool share;    /* through shared memory, or not at all */
     uint64_t role; /* the same at all members, and of no other group of theirs */
     tt_exchange_fn *exchange;
     void *ctx;
@@ -93,8 +93,8 @@ void tt_guard_check(const struct tt_comm_config *c, struct tt_check *ret); /* wh
 struct tt_kept {
     struct tt_call key; /* in and out NULL */
     size_t *counts;
-    struct tt_userop user; /* key.user points here when there is one */
-    struct tt_blocks blocks; /* the same for key.blocks; arrays in one block of memory that begins with send_counts */
+    struct tt_userop user;        /* key.user points here when there is one */
+    struct tt_blocks blocks;      /* the same for key.blocks; arrays in one block of memory that begins with send_counts */
     const struct tt_agreed *plan; /* lives as long as the communicator */
     struct tt_sched *own;         /* of a closed form: this rank's slice, or all; NULL: plan->slice */
     struct tt_program *program;
@@ -128,7 +128,7 @@ struct tt_comm {
     struct tt_comm_config config;
     char *algo;           /* copy or NULL */
     tutti_coll algo_coll; /* whose algorithm that is: all-reduce unless tt_comm_algo_of said otherwise */
-    uint64_t id; /* the same at all members, and of no other communicator of theirs; 0 for the world */
+    uint64_t id;          /* the same at all members, and of no other communicator of theirs; 0 for the world */
     uint32_t rank, size;
     uint32_t tag; /* for the watch: differs between groups of one split; 0 for the world */
     uint32_t *members;
@@ -142,10 +142,10 @@ struct tt_comm {
     size_t nkept, recent;  /* recent: slot of the last call */
     uint64_t clock;
     uint32_t seq;
-    uint64_t splits;       /* so far */
-    uint32_t steps;        /* exchanges while the world opened */
-    uint32_t calls;        /* requests of both sorts, as the watch numbers them */
-    uint32_t messages;     /* started between two ranks, as the watch numbers them */
+    uint64_t splits;   /* so far */
+    uint32_t steps;    /* exchanges while the world opened */
+    uint32_t calls;    /* requests of both sorts, as the watch numbers them */
+    uint32_t messages; /* started between two ranks, as the watch numbers them */
     pthread_mutex_t lock;
     _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
     _Atomic uint32_t wanted;            /* callers that wait for the lock, which the helper leaves to them */

@@ -24,7 +24,7 @@ struct note {
     int32_t status; /* of planning; then only `why` has a meaning */
     uint32_t pad;
     uint64_t predicted_ps, bound_ps, hash;
-    uint64_t block_bytes; /* of the packed slices that follow, padded to the longest */
+    uint64_t block_bytes;  /* of the packed slices that follow, padded to the longest */
     uint32_t origin, pad2; /* enum tt_origin */
     char algo[TT_ALGO_NAME];
     struct tt_options options;

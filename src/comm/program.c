@@ -81,9 +81,13 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
     uint64_t bytes;
     if (__builtin_mul_overflow(total, (uint64_t)tt_dtype_bytes(call->dtype) * c->size, &bytes) || bytes > SIZE_MAX / 2)
         return tt_fail(err, TUTTI_ERR_RANGE, "%llu elements are more than memory can hold", (unsigned long long)total);
-    *ret = (struct tt_problem){
-        .coll = call->coll, .ranks = c->size, .root = call->root, .count = total, .dtype = call->dtype, .redop = call->redop,
-        .ordered = call->user && !call->user->commutative};
+    *ret = (struct tt_problem){.coll = call->coll,
+                               .ranks = c->size,
+                               .root = call->root,
+                               .count = total,
+                               .dtype = call->dtype,
+                               .redop = call->redop,
+                               .ordered = call->user && !call->user->commutative};
     return TUTTI_OK;
 }
 
@@ -126,7 +130,13 @@ uint8_t tt_call_redop(const struct tt_call *call)
 /* What equal calls of all ranks have alike, whatever their plan. */
 static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
 {
-    uint64_t facts[] = {c->id, (uint64_t)call->coll, call->count, (uint64_t)call->dtype, (uint64_t)call->redop, call->root, 0,
+    uint64_t facts[] = {c->id,
+                        (uint64_t)call->coll,
+                        call->count,
+                        (uint64_t)call->dtype,
+                        (uint64_t)call->redop,
+                        call->root,
+                        0,
                         call->user ? call->user->hash : 0};
     facts[6] = call->blocks ? 1 : call->counts ? tt_hash_bytes(1, call->counts, c->size * sizeof *call->counts) : 0;
     return tt_hash_bytes(0, facts, sizeof facts);

@@ -102,8 +102,8 @@ struct entry {
 
 static void figures(struct tt_speeds *s, uint64_t *ret[FIGURES])
 {
-    uint64_t *all[] = {&s->shm.bw,   &s->shm.latency_ps,   &s->shm.overhead_ps,     &s->tcp.bw, &s->tcp.latency_ps, &s->tcp.overhead_ps,
-                       &s->gamma_fs, &s->taken,     &s->memory.box_bytes, &s->memory.segment_bytes};
+    uint64_t *all[] = {&s->shm.bw,          &s->shm.latency_ps, &s->shm.overhead_ps, &s->tcp.bw,           &s->tcp.latency_ps,
+                       &s->tcp.overhead_ps, &s->gamma_fs,       &s->taken,           &s->memory.box_bytes, &s->memory.segment_bytes};
     size_t n = 0;
     for (size_t i = 0; i < countof(all); i++)
         ret[n++] = all[i];

@@ -78,8 +78,8 @@ enum { TT_LINE_OUT = 4096 };
 struct tt_line {
     const struct tt_boot_line *io; /* boot's */
     int fd;                        /* its socket; -1: none, or ended */
-    uint64_t read_ns; /* when the last note came */
-    int error;        /* what sending met: the kernel tells it only once, and not again when reading */
+    uint64_t read_ns;              /* when the last note came */
+    int error;                     /* what sending met: the kernel tells it only once, and not again when reading */
     size_t in_got, out_len;
     struct tt_note in;
     uint8_t out[TT_LINE_OUT];
@@ -88,7 +88,7 @@ struct tt_line {
         uint64_t done, total;
         uint32_t seq;
         bool here; /* not all of it is in `out` */
-    } parcel; /* goes piece by piece, between other notes */
+    } parcel;      /* goes piece by piece, between other notes */
 };
 enum tt_line_state { TT_LINE_NOTE, TT_LINE_EMPTY, TT_LINE_END };
 /* Queues a note and sends what goes at once; without room it is dropped. Failures show when reading. */
@@ -108,18 +108,18 @@ bool tt_line_lossy(int fd);
 
 struct tt_pids;
 struct tt_pids *tt_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint32_t size); /* NULL: no memory, nothing is watched */
-void tt_pids_close(struct tt_pids *p);                                                    /* accepts NULL, as the others do */
-int tt_pids_fd(const struct tt_pids *p);                                                  /* readable when take() has something */
-bool tt_pids_take(struct tt_pids *p, uint32_t *ret_rank);                                 /* a rank that has ended, told once */
+void tt_pids_close(struct tt_pids *p);                                                      /* accepts NULL, as the others do */
+int tt_pids_fd(const struct tt_pids *p);                                                    /* readable when take() has something */
+bool tt_pids_take(struct tt_pids *p, uint32_t *ret_rank);                                   /* a rank that has ended, told once */
 
 /* ---- the watch ---- */
 
 /* One rank as seen from here. Rank 0 has a seat for everybody (its own without a line), the others only one for rank 0. */
 struct tt_seat {
     struct tt_line line;
-    bool left;     /* said farewell */
+    bool left;         /* said farewell */
     uint64_t ended_ns; /* since when its process is known to have ended; 0: it is not */
-    bool answered; /* what was asked in the present case */
+    bool answered;     /* what was asked in the present case */
     struct {
         uint8_t *data; /* owned */
         uint64_t got, total;
@@ -149,8 +149,8 @@ struct tt_watch {
     struct tt_trouble trouble;
     uint64_t asked_ns; /* rank 0: when all were asked last */
     bool running, stop;
-    bool asking;        /* the thread is finding out whose link it is */
-    bool ends;          /* a seat has ended_ns */
+    bool asking; /* the thread is finding out whose link it is */
+    bool ends;   /* a seat has ended_ns */
     struct tt_pids *pids;
     int wake;           /* eventfd */
     struct pollfd *fds; /* the thread's: nseats, then wake, the porter's, the pids' */

@@ -13,7 +13,14 @@
 
 #include "comm/watch_parts.h"
 
-enum { MAGIC = 0x54745761, HEAD = offsetof(struct tt_note, u), CUT_MS = 400, LOST_MIN = 3, LOST_OF = 20, TCP_CLOSED = 7 /* the kernel's number */ };
+enum {
+    MAGIC = 0x54745761,
+    HEAD = offsetof(struct tt_note, u),
+    CUT_MS = 400,
+    LOST_MIN = 3,
+    LOST_OF = 20,
+    TCP_CLOSED = 7 /* the kernel's number */
+};
 
 static const size_t sizes[TT_NOTE_TYPES] = {
     [TT_NOTE_BEAT] = HEAD + sizeof(struct tt_op_desc),

@@ -259,7 +259,8 @@ static bool needs_memory(const struct tt_xcompile *x, const struct tt_xop *o, bo
     bool scattered = o->nfrags > TT_IOV_MAX;
     if (o->kind == TT_OP_SEND)
         return scattered;
-    return receives(o->kind) && (x->config->count || x->config->blocks) && (scattered || waits || o->divides || o->kind == TT_OP_RECV_REDUCE);
+    return receives(o->kind) && (x->config->count || x->config->blocks) &&
+           (scattered || waits || o->divides || o->kind == TT_OP_RECV_REDUCE);
 }
 
 tutti_status tt_xcompile_room(struct tt_xcompile *x, uint32_t i, bool waits)

@@ -45,8 +45,8 @@ struct tt_program_config {
     const uint64_t *block_counts; /* reduce-scatter, all-gather, gather, scatter, all-to-all: exact elements of each rank's block (rank r =
                                      block r); NULL: the schedule's own layout */
     const struct tt_blocks *blocks; /* all-to-all: in place of block_counts; count is 0 then, and boxes are not used; NULL: none */
-    const uint32_t *places;       /* by rank: its place among the ranks whose memory can be reached (direct.h), TT_NO_PLACE; NULL: none */
-    size_t box_bytes;             /* all ranks share boxes of this size, and sched holds all ranks; 0: no boxes */
+    const uint32_t *places;         /* by rank: its place among the ranks whose memory can be reached (direct.h), TT_NO_PLACE; NULL: none */
+    size_t box_bytes;               /* all ranks share boxes of this size, and sched holds all ranks; 0: no boxes */
 };
 #define TT_NO_PLACE UINT32_MAX
 tutti_status tt_program_make(const struct tt_program_config *c, struct tt_program **ret, struct tutti_error *err);

@@ -72,8 +72,7 @@ static int by_place(const void *x, const void *y)
 }
 
 /* The end of the last block; *total grows by all of them. */
-static tutti_status measure(const size_t *counts, const size_t *at, uint32_t n, uint64_t *ret_end, uint64_t *total,
-                            struct tutti_error *err)
+static tutti_status measure(const size_t *counts, const size_t *at, uint32_t n, uint64_t *ret_end, uint64_t *total, struct tutti_error *err)
 {
     uint64_t end = 0, here;
     for (uint32_t i = 0; i < n; i++) {

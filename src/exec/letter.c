@@ -154,7 +154,8 @@ static tutti_status send_body(struct tt_letter *l)
 {
     while (l->done < l->bytes) {
         uint64_t left = l->bytes - l->done, bytes = left < PIECE ? left : PIECE;
-        const struct tt_tag tag = {.request = l->other, .message = (uint32_t)(l->done / PIECE), .comm = l->pe->comm, .channel = TT_XCH_BODY};
+        const struct tt_tag tag = {
+            .request = l->other, .message = (uint32_t)(l->done / PIECE), .comm = l->pe->comm, .channel = TT_XCH_BODY};
         uint64_t cookie = bytes <= TT_INLINE_MAX ? 0 : TT_XCOOKIE_LETTER | l->id;
         tutti_status st = put(l, &tag, l->done, (size_t)bytes, cookie);
         if (st)
@@ -282,7 +283,8 @@ static void ask_long(struct tt_letter *l, uint32_t other)
     queue(l, GO);
 }
 
-static struct tt_letter *find_posted(struct tt_context *x, const struct tt_xpeer *pe, const struct tt_tag *tag, struct tt_letter **ret_before)
+static struct tt_letter *find_posted(struct tt_context *x, const struct tt_xpeer *pe, const struct tt_tag *tag,
+                                     struct tt_letter **ret_before)
 {
     struct tt_letter *l = x->posted;
     for (*ret_before = NULL; l && !fits(l, pe, tag); l = l->behind)

@@ -330,8 +330,8 @@ struct tt_xpeer {
     /* what we may send it ahead: requests it is not known to have started, oldest first; a ring */
     struct tt_xpromise *promises;
     uint32_t promise_mask, promise_head, promise_tail;
-    uint64_t out_cost, known; /* credit of all requests started here; of those it is known to have started */
-    uint64_t due, told;       /* the same seen from the other side: of all started here, of those it has been told */
+    uint64_t out_cost, known;             /* credit of all requests started here; of those it is known to have started */
+    uint64_t due, told;                   /* the same seen from the other side: of all started here, of those it has been told */
     struct tt_xblock *stash, *stash_last; /* what it has sent ahead */
     uint32_t blocks_used;
     uint32_t filling; /* accepted pieces that are not complete */
@@ -354,7 +354,7 @@ struct tt_context {
     bool any, any_closed, closing; /* any: a request has been started, `seq` is the latest */
     uint32_t seq, nrunning, stashed;
     uint64_t fingerprint, moved;
-    struct tt_letter *posted, *posted_last; /* receives that nothing has come for */
+    struct tt_letter *posted, *posted_last;   /* receives that nothing has come for */
     struct tt_xblock *letters, *letters_last; /* letters that nobody has asked for */
     struct tt_boxes *boxes;
     struct tt_program *box_first, **box_last;
@@ -384,21 +384,21 @@ struct tt_engine {
     struct tt_program **slots;
     uint32_t *free_slots;
     struct tt_xlink *waiting, *waiting_last;
-    struct tt_xpeer *due;        /* those that control messages are due to */
-    struct tt_xpeer *mail;       /* those that letters have something to send to */
-    struct tt_letter *letters;   /* all that are under way */
-    struct tt_letter **by_id;    /* those that go in pieces */
+    struct tt_xpeer *due;             /* those that control messages are due to */
+    struct tt_xpeer *mail;            /* those that letters have something to send to */
+    struct tt_letter *letters;        /* all that are under way */
+    struct tt_letter **by_id;         /* those that go in pieces */
     uint32_t nids, next_id, prepared; /* prepared: letters that there is room for */
     uint32_t ndeferred;
     struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
     char *stages, *gather;
     uint8_t free_stage[TT_XSTAGES];
     uint32_t nfree_stages;
-    struct tt_vec slabs;       /* of blocks */
-    struct tt_xblock *blocks;  /* free ones, nblocks */
+    struct tt_vec slabs;      /* of blocks */
+    struct tt_xblock *blocks; /* free ones, nblocks */
     uint32_t nblocks;
     struct tt_xblock *orphans; /* being filled for nobody: for contexts that were closed */
-    struct tt_direct *direct; /* NULL: none */
+    struct tt_direct *direct;  /* NULL: none */
     const uint32_t *places;
     struct tt_xnear *near;
     size_t ref_bytes, unit_bytes;
@@ -427,9 +427,9 @@ static inline uint32_t tt_xcost(uint64_t bytes)
 {
     return bytes > TT_XBLOCK ? (uint32_t)((bytes + TT_XBLOCK - 1) / TT_XBLOCK) : 1;
 }
-struct tt_program *tt_xfind(const struct tt_context *x, uint32_t seq); /* NULL: not running */
+struct tt_program *tt_xfind(const struct tt_context *x, uint32_t seq);              /* NULL: not running */
 tutti_status tt_engine_failure(const struct tt_engine *e, struct tutti_error *err); /* in words */
-void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f);  /* the first one counts; fails all programs */
+void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f);               /* the first one counts; fails all programs */
 void tt_xprotocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq);
 void tt_xmismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p, uint64_t theirs);
 void tt_xmissing(struct tt_engine *e, const struct tt_program *p); /* a fault when a closed peer still had to give or to get something */
@@ -446,11 +446,11 @@ static inline uint32_t tt_context_world(const struct tt_context *x, uint32_t ran
 /* The member; made if need be. NULL: not a member, or no memory. */
 struct tt_xpeer *tt_context_peer(struct tt_context *x, uint32_t rank);
 struct tt_xpeer *tt_context_sender(struct tt_context *x, uint32_t world);
-void tt_context_heard(struct tt_engine *e, const struct tt_event *ev);      /* HELLO or BYE */
-void tt_context_end(struct tt_xpeer *pe, int error);                        /* nothing will come from it any more */
-void tt_context_gone(struct tt_engine *e, uint32_t world, int error);       /* the same in all contexts */
-void tt_context_owe(struct tt_xpeer *pe, uint8_t word); /* sends it now, or as soon as possible */
-bool tt_context_pay(struct tt_engine *e);               /* tries what is due; true: something went */
+void tt_context_heard(struct tt_engine *e, const struct tt_event *ev); /* HELLO or BYE */
+void tt_context_end(struct tt_xpeer *pe, int error);                   /* nothing will come from it any more */
+void tt_context_gone(struct tt_engine *e, uint32_t world, int error);  /* the same in all contexts */
+void tt_context_owe(struct tt_xpeer *pe, uint8_t word);                /* sends it now, or as soon as possible */
+bool tt_context_pay(struct tt_engine *e);                              /* tries what is due; true: something went */
 void tt_context_free_all(struct tt_engine *e);
 
 /* ---- run.c: readiness, and the bytes of operations ---- */
@@ -544,9 +544,9 @@ void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots);
 /* What a piece to peer says besides, if ref says nothing yet: the operand that is given back with it, or slots. Then: it has been sent. */
 void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task, struct tt_xref *ref);
 void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref);
-void tt_exec_tell_slots(struct tt_engine *e); /* there is time for it */
-bool tt_exec_pay(struct tt_engine *e);        /* tells what could not be told; true: something went */
-bool tt_exec_let_go(struct tt_engine *e);       /* if nothing moves any more, copies what is held; true: it did */
+void tt_exec_tell_slots(struct tt_engine *e);           /* there is time for it */
+bool tt_exec_pay(struct tt_engine *e);                  /* tells what could not be told; true: something went */
+bool tt_exec_let_go(struct tt_engine *e);               /* if nothing moves any more, copies what is held; true: it did */
 void tt_exec_lost(struct tt_engine *e, uint32_t world); /* a peer has aborted; UINT32_MAX: it is not known which */
 
 /* ---- window.c: copies for peers to read ---- */
@@ -567,7 +567,7 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
                      const struct tt_xkept *k); /* it came with a held operand */
 
 /* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
-struct tt_xboxed {            /* a received fragment: of operation `op`, at `from` of the peer's box */
+struct tt_xboxed {           /* a received fragment: of operation `op`, at `from` of the peer's box */
     uint32_t rank, op, hold; /* rank: the peer; hold: the entry of tt_program.holds that takes it where it lies; TT_XNO: it is copied */
     uint64_t from, bytes;
     uint64_t ref; /* destination */
@@ -631,7 +631,7 @@ void tt_xstash_give(struct tt_engine *e, struct tt_xblock *b);
 bool tt_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev); /* false: no room, keep the event and try again */
 void tt_letter_received(struct tt_xpeer *pe, const struct tt_event *ev);
 void tt_letter_sent(struct tt_engine *e, uint32_t id);
-bool tt_letter_deliver(struct tt_engine *e);       /* tries what could not be sent; true: something went */
+bool tt_letter_deliver(struct tt_engine *e);        /* tries what could not be sent; true: something went */
 void tt_letter_forsaken(const struct tt_xpeer *pe); /* the peer has ended: a fault if a letter needs it */
 void tt_letter_fail_all(struct tt_engine *e);
 void tt_letter_drop(struct tt_context *x); /* the context is closed */

@@ -132,8 +132,8 @@ static tutti_status check_config(const struct tt_program_config *c, struct tutti
     if ((unsigned)c->dtype >= TUTTI_DTYPE_COUNT || (unsigned)c->redop >= TUTTI_REDOP_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "unknown data type or reduction");
     if (c->user && c->user->elem_bytes != tt_dtype_bytes(c->dtype))
-        return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %" PRIu32 " bytes, not for %s",
-                       c->user->elem_bytes, tt_dtype_name(c->dtype));
+        return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %" PRIu32 " bytes, not for %s", c->user->elem_bytes,
+                       tt_dtype_name(c->dtype));
     if (c->rank < s->first_rank || c->rank - s->first_rank >= s->nslices)
         return tt_fail(err, TUTTI_ERR_ARG, "the schedule does not hold rank %" PRIu32, c->rank);
     if (c->segments > TT_MAX_SEGMENTS)

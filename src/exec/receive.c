@@ -198,8 +198,7 @@ static void receive_data(struct tt_xpeer *pe, struct tt_program *p, const struct
     bool ok = fits(pe, p, ev, &t);
     if (ok && may_hold(e, &t, ev)) {
         e->held_bytes += ev->bytes;
-        arrived(e, p, &t, ev->bytes,
-                hold(e, p, &t, &(struct tt_xkept){.data = ev->data, .pe = pe, .bytes = ev->bytes, .frame = true}));
+        arrived(e, p, &t, ev->bytes, hold(e, p, &t, &(struct tt_xkept){.data = ev->data, .pe = pe, .bytes = ev->bytes, .frame = true}));
         return;
     }
     bool complete = ok && put(p, &t, ev->data, ev->bytes);

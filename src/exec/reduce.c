@@ -53,7 +53,8 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
     const struct tt_xop *send = recv->answer == TT_XNO ? NULL : &p->ops[recv->answer];
     if (!send || !k->ref.extra || k->ref.taken_kind != TT_XKIND_NONE || send->message != k->ref.message)
         return;
-    p->offers[send->offer + segment].to = tt_direct_resolve(e->direct, e->places[k->pe->world], k->ref.extra, tt_xop_bytes(p, send, segment));
+    p->offers[send->offer + segment].to =
+        tt_direct_resolve(e->direct, e->places[k->pe->world], k->ref.extra, tt_xop_bytes(p, send, segment));
 }
 
 /* ---- one reduction ---- */

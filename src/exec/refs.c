@@ -154,7 +154,8 @@ static void tell_slots(struct tt_engine *e, struct tt_xnear *n)
     struct tt_xref taken = {.extra = n->taken, .taken_kind = TT_XKIND_WINDOW};
     const struct tt_tag tag = {.comm = TT_XCOMM_NONE, .channel = TT_XCH_TAKEN};
     const struct iovec iov = {.iov_base = &taken, .iov_len = sizeof taken};
-    if (e->transport->ops->send(e->transport, n->rank, &tag, &iov, 1, 0) != TUTTI_IN_PROGRESS) /* to a rank that has ended nothing is owed */
+    if (e->transport->ops->send(e->transport, n->rank, &tag, &iov, 1, 0) !=
+        TUTTI_IN_PROGRESS) /* to a rank that has ended nothing is owed */
         forget_slots(e, n);
 }
 

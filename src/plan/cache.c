@@ -96,8 +96,8 @@ tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p, co
     struct tt_str b = {0};
 
     tt_options_format(&o->algo_options, options, sizeof(options));
-    tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %d %d %d ", t->hash, (int)p->coll, p->ranks, p->root,
-                  p->count, (int)p->dtype, (int)p->redop, p->ordered);
+    tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %d %d %d ", t->hash, (int)p->coll, p->ranks, p->root, p->count,
+                  (int)p->dtype, (int)p->redop, p->ordered);
     tt_str_printf(&b, "%d %" PRIu64 " %016" PRIx64 " %s %s", o->reproducible, o->budget_ms, tt_tuning_hash(o->tuning),
                   o->algo ? o->algo : "auto", options);
     if (b.failed) {

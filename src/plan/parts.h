@@ -62,7 +62,7 @@ struct tt_tuning_rule {
 /* The first rule that covers a problem of this many bytes, or NULL. */
 const struct tt_tuning_rule *tt_tuning_match(const struct tt_tuning *t, const struct tt_problem *p, uint64_t bytes);
 const char *tt_tuning_name(const struct tt_tuning *t);
-uint64_t tt_tuning_hash(const struct tt_tuning *t); /* of name and rules; 0 for NULL */
+uint64_t tt_tuning_hash(const struct tt_tuning *t);             /* of name and rules; 0 for NULL */
 const struct tt_vec *tt_tuning_list(const struct tt_tuning *t); /* of struct tt_tuning_rule */
 uint64_t tt_tuning_hash_rules(const char *name, const struct tt_vec *rules);
 

@@ -100,7 +100,7 @@ enum tt_policy_kind {
 };
 const char *tt_policy_name(enum tt_policy_kind k);
 const char *tt_policy_desc(enum tt_policy_kind k);
-bool tt_policy_is_dear(enum tt_policy_kind k); /* reduce-scatter and all-gather apart */
+bool tt_policy_is_dear(enum tt_policy_kind k);                 /* reduce-scatter and all-gather apart */
 int tt_policy_find(const char *name, struct tutti_error *err); /* -1 with near matches: unknown */
 bool tt_policy_crosses(enum tt_policy_kind k);                 /* into the next forward pass: no wait at step */
 

@@ -74,12 +74,12 @@ struct tt_shape {
     tutti_coll coll;
     uint32_t ranks, root;
     uint32_t chunks;
-    uint32_t nbufs;                /* 2 + scratch buffers */
-    uint32_t segments;             /* K >= 1 */
-    uint32_t *weights;             /* chunk weights; NULL: all equal */
-    uint32_t *owner;               /* owner[chunk]; NULL: block rule, see tt_shape_owner */
-    bool inplace;                  /* IN and OUT may be one memory */
-    bool symmetric;                /* messages of rank r are those of rank 0 with ranks shifted by r and chunks by r*chunks/ranks */
+    uint32_t nbufs;    /* 2 + scratch buffers */
+    uint32_t segments; /* K >= 1 */
+    uint32_t *weights; /* chunk weights; NULL: all equal */
+    uint32_t *owner;   /* owner[chunk]; NULL: block rule, see tt_shape_owner */
+    bool inplace;      /* IN and OUT may be one memory */
+    bool symmetric;    /* messages of rank r are those of rank 0 with ranks shifted by r and chunks by r*chunks/ranks */
     /* On a torus, where chunk c is part c % (chunks/ranks) of rank c / (chunks/ranks): messages of rank r are those of rank 0 with all
      * ranks, and the ranks of all chunks, moved along the dimensions by the place of r. For prices; files do not keep it. */
     bool grid;

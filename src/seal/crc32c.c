@@ -87,8 +87,7 @@ static void fill_shifts(void)
 
 SSE42 static uint32_t shift(uint64_t crc, uint32_t by)
 {
-    __m128i product =
-        _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi32_si128((int)by), 0);
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi32_si128((int)by), 0);
     return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 

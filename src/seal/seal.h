@@ -45,8 +45,7 @@ struct tt_seal_origin {
     size_t hello_bytes;
     bool accepting;
 };
-void tt_seal_derive(const struct tt_seal_origin *o, enum tt_cipher cipher,
-                    struct tt_seal_keys *ret);
+void tt_seal_derive(const struct tt_seal_origin *o, enum tt_cipher cipher, struct tt_seal_keys *ret);
 
 /* One direction at one end. */
 struct tt_seal {

@@ -122,7 +122,7 @@ void tt_train_launches_free(struct tt_trainer *t);
 void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);                /* by the thread */
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b); /* what of tensor i lies in b */
 double tt_train_squares(struct tt_trainer *t);                                        /* of the own blocks */
-double tt_train_squares_whole(const struct tt_trainer *t); /* of all gradients that will be used */
+double tt_train_squares_whole(const struct tt_trainer *t);                            /* of all gradients that will be used */
 
 /* state.c: the f32 copies of f16 and bf16 parameters are taken anew where they do not round to the parameter: all; n elements. */
 void tt_train_masters(struct tt_trainer *t);

@@ -26,10 +26,10 @@ struct tt_boxes {
     uint32_t set, n, me;
     uint64_t key, seq; /* seq: of the last put */
     uint64_t fingerprint;
-    bool staged;               /* the last put was larger than a tiny one */
-    bool closed;               /* waits for the others to close */
+    bool staged;                   /* the last put was larger than a tiny one */
+    bool closed;                   /* waits for the others to close */
     struct tt_direct_box **box[2]; /* [seq & 1][rank] */
-    const void **all[2][2];    /* [staged][seq & 1][rank]: the payloads */
+    const void **all[2][2];        /* [staged][seq & 1][rank]: the payloads */
     struct tt_door **doors;
     uint32_t *places;
 };

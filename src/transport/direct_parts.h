@@ -64,10 +64,10 @@ struct tt_direct {
     uint32_t *pid;
 
     struct tt_boxes *boxes[TT_BOX_SETS]; /* this rank's, by set; NULL: none */
-    struct tt_region *heap;   /* of all ranks, as mapped here */
-    uint64_t *heap_base;      /* and as they see it */
-    struct tt_vec heap_spans; /* of struct tt_direct_span, rising */
-    bool detached;            /* this rank's buffers are no longer in the shared heap */
+    struct tt_region *heap;              /* of all ranks, as mapped here */
+    uint64_t *heap_base;                 /* and as they see it */
+    struct tt_vec heap_spans;            /* of struct tt_direct_span, rising */
+    bool detached;                       /* this rank's buffers are no longer in the shared heap */
 };
 
 static inline struct tt_door *tt_direct_door(const struct tt_direct *d, uint32_t rank)

@@ -122,7 +122,7 @@ struct tt_tcp_sock {
     struct tt_tx tx;
     struct tt_rx rx;
     struct tt_tcp_seal *seal; /* NULL: not encrypted */
-    uint64_t starved_ns; /* since when the rest of a payload is waited for; 0: it is not */
+    uint64_t starved_ns;      /* since when the rest of a payload is waited for; 0: it is not */
     uint32_t starved_bytes;
     struct tt_tcp_rates rates;
 };
@@ -135,7 +135,7 @@ struct tt_tcp {
     uint32_t missed;                  /* peers with that flag */
     uint32_t turn;
     struct tt_tcp_source source; /* peers: that have not had a socket yet */
-    bool room; /* poll has made some in a queue, and no event tells the caller: wait must not sleep */
+    bool room;                   /* poll has made some in a queue, and no event tells the caller: wait must not sleep */
     struct tt_tcp_peer *peer;
     struct tt_tcp_sock **sock; /* nsock of at most stripes * size, as `todo` */
     struct tt_tcp_sock **at;   /* [stripe * size + peer], NULL where none */

@@ -37,8 +37,7 @@ struct tt_tcp_seal {
     uint8_t bounce[TT_TCP_RECORD]; /* for a record that goes to several places */
 };
 
-tutti_status tt_tcp_seal_open(const struct tt_seal_keys *k, struct tt_tcp_seal **ret,
-                              struct tutti_error *err)
+tutti_status tt_tcp_seal_open(const struct tt_seal_keys *k, struct tt_tcp_seal **ret, struct tutti_error *err)
 {
     struct tt_tcp_seal *e = tt_alloc(1, sizeof *e);
     if (!e)
@@ -86,9 +85,7 @@ static void seal_more(struct tt_tcp_seal *e, struct tt_tx *q)
     e->out_head = e->out_tail = e->out_plain = 0;
     while (q->iov_head != q->iov_tail) {
         bool header = !e->out_left;
-        uint32_t n = header                        ? TT_FRAME_HEADER
-                     : e->out_left < TT_TCP_RECORD ? e->out_left
-                                                   : TT_TCP_RECORD;
+        uint32_t n = header ? TT_FRAME_HEADER : e->out_left < TT_TCP_RECORD ? e->out_left : TT_TCP_RECORD;
         if (n + TT_SEAL_TAG > OUT_BYTES - e->out_tail)
             return;
         if (header)

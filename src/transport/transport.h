@@ -114,8 +114,8 @@ struct tt_tcp_link {
 };
 struct tt_tcp_source {
     void *ctx;
-    uint32_t peers; /* that can have one */
-    int bell;       /* readable while `take` has something to give */
+    uint32_t peers;                         /* that can have one */
+    int bell;                               /* readable while `take` has something to give */
     bool (*want)(void *ctx, uint32_t peer); /* false: no memory */
     bool (*take)(void *ctx, struct tt_tcp_link *ret);
     void (*close)(void *ctx);
@@ -126,10 +126,10 @@ struct tt_tcp_source {
  * delivered. */
 struct tt_tcp_config {
     uint32_t rank, size, stripes;
-    const int *fds;                    /* NULL: none yet */
-    const struct tt_tcp_guard *guards; /* as fds; NULL: none */
+    const int *fds;                     /* NULL: none yet */
+    const struct tt_tcp_guard *guards;  /* as fds; NULL: none */
     const struct tt_tcp_source *source; /* of the others, with one stripe; owned from success on; NULL: there are no others */
-    uint32_t queue; /* pieces queued per socket; 0: 256 */
+    uint32_t queue;                     /* pieces queued per socket; 0: 256 */
 };
 tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **ret, struct tutti_error *err);
 

@@ -19,7 +19,7 @@ ENUMS = "tutti_coll tutti_dtype tutti_redop".split()
 INTEGERS = {"size_t": "SIZE_MAX", "uint64_t": "UINT64_MAX", "uint32_t": "UINT32_MAX", "int": "INT_MIN"}
 NUMBERS = {"bool": "true", "double": "1.0", "tutti_status": "0", "size_t": "1", "uint64_t": "1", "uint32_t": "0", "int": "0"}
 # Sizes that describe the caller's memory: a wrong one cannot be told.
-TRUSTED = {"cap", "n", "bytes"}
+TRUSTED = {"cap", "n", "bytes", "nslow", "ndegrade"}
 TEXTS = {
     "spec": '"star:4"', "kind": '"star"', "params": '"4"', "link": '"1Gbps"', "reason": '"no reason"', "name": '"alexnet"',
     "policy": '"dear"', "text": '"1"', "algo": '"ring"', "transport": '"shm"', "key": '"key"', "value": '"value"',
@@ -123,7 +123,7 @@ class Parameter:
 
 
 def emit(result, name, parameters):
-    ends = re.search(r"_(free|close)$", name) and name not in ("tutti_mem_free", "tutti_redop_free")
+    ends = re.search(r"_(free|close|leave)$", name) and name not in ("tutti_mem_free", "tutti_redop_free")
     for k, p in enumerate(parameters):
         for mode, value in p.bad():
             if mode in ("A_NULL", "A_CLOSED") and ((name, p.name) in OPTIONAL and mode == "A_NULL"):

@@ -13,7 +13,7 @@ grep -q 'no/such/folder' err || bad "not named: $(cat err)"
 
 # one rank: nothing to measure, but a file
 runs 0 probe -n 1 -o one.json
-says '1 ranks on 1 hosts'
+says '1 rank on 1 host'
 runs 0 topo one.json --json
 json 'd["ranks"] == 1 and d["links"] == 0'
 

@@ -48,8 +48,7 @@ static inline void edit_once(const uint8_t *e, uint8_t *buf, size_t *n, size_t c
 
 /* The genuine bytes with all edits of the input; returns how many. *ret_same: so many of the first
  * ones are untouched. */
-static inline size_t edit(const uint8_t *data, size_t size, const uint8_t *genuine, size_t n,
-                          uint8_t *out, size_t cap, size_t *ret_same)
+static inline size_t edit(const uint8_t *data, size_t size, const uint8_t *genuine, size_t n, uint8_t *out, size_t cap, size_t *ret_same)
 {
     size_t same = 0, m = n;
     memcpy(out, genuine, n);

@@ -11,8 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { WRITES = 5, TEXT = 2000, WIRE = 8192, RECORDS_MAX = 8 };
 static const size_t writes[WRITES] = {24, 8, 1, 1100, 40};
 static uint8_t text[TEXT], genuine[WIRE], wire[WIRE], got[TEXT];
-static size_t genuine_bytes, ends[RECORDS_MAX],
-    plain[RECORDS_MAX]; /* of each record: where it ends, bytes up to there */
+static size_t genuine_bytes, ends[RECORDS_MAX], plain[RECORDS_MAX]; /* of each record: where it ends, bytes up to there */
 static size_t records;
 
 static void must(bool ok)

@@ -33,8 +33,7 @@ static const uint32_t *sizes_of(int k)
 
 static struct tt_tcp_guard guard_of(int k, bool sender)
 {
-    struct tt_tcp_guard g = {.keys.cipher =
-                                 k < 2 && tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA};
+    struct tt_tcp_guard g = {.keys.cipher = k < 2 && tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA};
     memset(sender ? g.keys.send : g.keys.recv, 7, TT_SEAL_KEY);
     memset(sender ? g.keys.recv : g.keys.send, 8, TT_SEAL_KEY);
     return g;
@@ -44,8 +43,7 @@ static struct tt_transport *open_end(int k, int fd, bool sender)
 {
     int fds[2] = {sender ? -1 : fd, sender ? fd : -1};
     struct tt_tcp_guard guards[2] = {guard_of(k, sender), guard_of(k, sender)};
-    struct tt_tcp_config c = {
-        .rank = sender ? 0 : 1, .size = 2, .stripes = 1, .fds = fds, .guards = guards, .queue = 4};
+    struct tt_tcp_config c = {.rank = sender ? 0 : 1, .size = 2, .stripes = 1, .fds = fds, .guards = guards, .queue = 4};
     struct tt_transport *t;
     must(!tt_tcp_open(&c, &t, NULL));
     return t;
@@ -88,12 +86,10 @@ static void record_all(void)
 /* Answers the event; true when it is the end. */
 static bool answer(struct tt_transport *t, const struct tt_event *ev, int k, uint32_t *got)
 {
-    struct iovec v[2] = {{place, ev->bytes / 2},
-                         {place + ev->bytes / 2, ev->bytes - ev->bytes / 2}};
+    struct iovec v[2] = {{place, ev->bytes / 2}, {place + ev->bytes / 2, ev->bytes - ev->bytes / 2}};
     if (ev->kind == TT_EV_CLOSED)
         return true;
-    must(*got < PIECES && ev->tag.request == *got && ev->tag.fingerprint == 77 &&
-         ev->bytes == sizes_of(k)[*got]);
+    must(*got < PIECES && ev->tag.request == *got && ev->tag.fingerprint == 77 && ev->bytes == sizes_of(k)[*got]);
     if (ev->kind == TT_EV_HEADER) {
         must(!t->ops->accept(t, 0, ev->stream, v, 2));
         return false;
@@ -120,8 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!genuine[0].ends[0])
         record_all();
     const struct stream *g = &genuine[k];
-    size_t n =
-        edit(data + 1, size ? size - 1 : 0, g->bytes, g->ends[PIECES - 1], wire, WIRE, &same);
+    size_t n = edit(data + 1, size ? size - 1 : 0, g->bytes, g->ends[PIECES - 1], wire, WIRE, &same);
     while (whole < PIECES && g->ends[whole] <= same)
         whole++;
     must(!socketpair(AF_UNIX, SOCK_STREAM, 0, fd));

@@ -39,7 +39,7 @@ static struct shared {
     _Atomic uint64_t strangers; /* connections so far */
     _Atomic uint32_t opened;    /* ranks that are open, whatever came of it */
     struct result ranks[RANKS];
-} *shared;
+} * shared;
 
 static double rate = 5000, seconds = 1;
 static int runs = 5;

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <tutti/tutti.h>
 #include <tutti/unstable.h>
+#include <unistd.h>
 
 enum { N = 1031 };
 

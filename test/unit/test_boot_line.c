@@ -12,14 +12,7 @@
 
 #include "boot_ranks.h"
 
-enum {
-    LENGTH = 4,
-    FIRST = 24,
-    SECOND = 1500,
-    THIRD = 1,
-    ALL = FIRST + SECOND + THIRD,
-    CATCH = 8192
-};
+enum { LENGTH = 4, FIRST = 24, SECOND = 1500, THIRD = 1, ALL = FIRST + SECOND + THIRD, CATCH = 8192 };
 static uint8_t text[ALL], caught[CATCH], altered[2 * CATCH];
 static struct tt_seal_keys keys[2];
 static bool sealed;
@@ -159,8 +152,7 @@ static void records_cannot_be_cut_moved_or_repeated(void **state)
 {
     size_t n = listen_in(), first = LENGTH + FIRST + 2 * tag, last = LENGTH + THIRD + 2 * tag;
     (void)state;
-    for (size_t i = 0; i < n;
-         i += i < 100 ? 1 : 97) { /* a byte is missing, or came twice, or the rest never came */
+    for (size_t i = 0; i < n; i += i < 100 ? 1 : 97) { /* a byte is missing, or came twice, or the rest never came */
         memcpy(altered, caught, i);
         memcpy(altered + i, caught + i + 1, n - i - 1);
         int missing = read_altered(n - 1);
@@ -180,8 +172,7 @@ static void records_cannot_be_cut_moved_or_repeated(void **state)
     memcpy(altered + last, caught, n - last);
     assert_int_equal(read_altered(n), EBADMSG);
     memcpy(altered, caught, n);
-    assert_int_equal(read_altered(n),
-                     -1); /* untouched it is taken: what keys know is only each other */
+    assert_int_equal(read_altered(n), -1); /* untouched it is taken: what keys know is only each other */
 }
 
 /* A line of another connection, or the other direction of this one, has other keys. */
@@ -212,8 +203,7 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         sealed = i;
         tag = sealed ? TT_SEAL_TAG : 4;
-        bad += cmocka_run_group_tests_name(sealed ? "sealed lines" : "plain lines", tests,
-                                           make_keys, NULL);
+        bad += cmocka_run_group_tests_name(sealed ? "sealed lines" : "plain lines", tests, make_keys, NULL);
     }
     return bad;
 }

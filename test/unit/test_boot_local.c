@@ -235,9 +235,8 @@ static void offers_round_trip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(offers_round_trip),       cmocka_unit_test(one_user_meets),
-        cmocka_unit_test(another_user_is_refused), cmocka_unit_test(a_squatted_name_is_told),
-        cmocka_unit_test(a_taken_port_is_told),    cmocka_unit_test(strangers_get_no_key),
+        cmocka_unit_test(offers_round_trip),       cmocka_unit_test(one_user_meets),       cmocka_unit_test(another_user_is_refused),
+        cmocka_unit_test(a_squatted_name_is_told), cmocka_unit_test(a_taken_port_is_told), cmocka_unit_test(strangers_get_no_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,8 +98,7 @@ static bool introduce(const struct tt_porter_link *l, uint32_t me, bool encrypt)
 
     memcpy(out + 4, l->keys.send, TT_SEAL_KEY);
     return !(flags & O_NONBLOCK) && (l->keys.cipher != TT_CIPHER_NONE) == encrypt && send(l->fd, out, sizeof(out), 0) == sizeof(out) &&
-           recv(l->fd, in, sizeof(in), MSG_WAITALL) == sizeof(in) && in[0] == l->peer &&
-           memcmp(in + 4, l->keys.recv, TT_SEAL_KEY) == 0;
+           recv(l->fd, in, sizeof(in), MSG_WAITALL) == sizeof(in) && in[0] == l->peer && memcmp(in + 4, l->keys.recv, TT_SEAL_KEY) == 0;
 }
 
 static bool idle_at(struct tt_desk *d)
@@ -298,9 +297,8 @@ static void want_the_lost(uint32_t rank, void *arg)
     }
     if (rank == 0) {
         uint32_t *failed = &(uint32_t){0};
-        outcomes[0].value = await_stage(1, 1) && tt_desk_want(d, 1, NULL) == TUTTI_OK &&
-                            tt_desk_want(d, 2, NULL) == TUTTI_OK && tt_desk_want(d, 0, NULL) == TUTTI_ERR_ARG &&
-                            tt_desk_want(d, 3, NULL) == TUTTI_ERR_ARG;
+        outcomes[0].value = await_stage(1, 1) && tt_desk_want(d, 1, NULL) == TUTTI_OK && tt_desk_want(d, 2, NULL) == TUTTI_OK &&
+                            tt_desk_want(d, 0, NULL) == TUTTI_ERR_ARG && tt_desk_want(d, 3, NULL) == TUTTI_ERR_ARG;
         while (outcomes[0].value && *failed < 2) {
             if (!tt_desk_take(d, &l)) {
                 outcomes[0].value = serve_until_bell(b, d, soon());
@@ -428,12 +426,9 @@ static void unknown_addresses_are_dropped_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_gets_one_link),
-        cmocka_unit_test(threads_may_ask),
-        cmocka_unit_test(desks_do_not_mix),
-        cmocka_unit_test(the_lost_are_named),
-        cmocka_unit_test(known_addresses_are_listed),
-        cmocka_unit_test(unknown_addresses_are_dropped_at_once),
+        cmocka_unit_test(everybody_gets_one_link),    cmocka_unit_test(threads_may_ask),
+        cmocka_unit_test(desks_do_not_mix),           cmocka_unit_test(the_lost_are_named),
+        cmocka_unit_test(known_addresses_are_listed), cmocka_unit_test(unknown_addresses_are_dropped_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,9 +225,11 @@ static void elsewhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(comes_back, fresh, clean), cmocka_unit_test_setup_teardown(bounded, fresh, clean),
-        cmocka_unit_test_setup_teardown(damaged, fresh, clean), cmocka_unit_test_setup_teardown(aged, fresh, clean),
-        cmocka_unit_test(busy), cmocka_unit_test_setup_teardown(elsewhere, fresh, clean)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(comes_back, fresh, clean),
+                                       cmocka_unit_test_setup_teardown(bounded, fresh, clean),
+                                       cmocka_unit_test_setup_teardown(damaged, fresh, clean),
+                                       cmocka_unit_test_setup_teardown(aged, fresh, clean),
+                                       cmocka_unit_test(busy),
+                                       cmocka_unit_test_setup_teardown(elsewhere, fresh, clean)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,9 +65,9 @@ static void try(const struct tt_topo *t, tutti_coll coll, uint64_t count, size_t
 static void rank0_stands_for_all(void **state)
 {
     (void)state;
-    static const char *const specs[] = {"torus:8x8",           "torus:5x7@1GB/s,3us,100ps", "torus:4x2x3@10Gbps,1us,200ps", "torus:2x2x2",
-                                        "hypercube:16",        "torus:3x1x4",             "torus:6x4,ports=2",          "torus:4x4,overhead=300ns",
-                                        "torus:9@10Gbps,500ns"};
+    static const char *const specs[] = {
+        "torus:8x8",   "torus:5x7@1GB/s,3us,100ps", "torus:4x2x3@10Gbps,1us,200ps", "torus:2x2x2",         "hypercube:16",
+        "torus:3x1x4", "torus:6x4,ports=2",         "torus:4x4,overhead=300ns",     "torus:9@10Gbps,500ns"};
     size_t exact = 0;
     for (size_t i = 0; i < countof(specs); i++) {
         struct tt_topo *t = topo(specs[i]);

@@ -49,8 +49,7 @@ static void open_group(struct group *g, uint32_t r)
 static tutti_status start(struct group *g, uint32_t r, struct exec_job *j, uint32_t seq)
 {
     struct tutti_error err = {0};
-    struct tt_start s = {
-        .program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = g->key * 1000 + seq};
+    struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = g->key * 1000 + seq};
     return tt_context_start(g->context[r], &s, &err);
 }
 

@@ -221,7 +221,8 @@ static void test_cancel(void **state)
 /* Too long, another kind, not exactly so long: both sides hear of it. */
 static void test_mismatch(void **state)
 {
-    static const struct tt_letter bad[] = {{.bytes = 9, .peer = 1, .tag = 1}, {.bytes = 10, .peer = 1, .tag = 1, .kind = 2},
+    static const struct tt_letter bad[] = {{.bytes = 9, .peer = 1, .tag = 1},
+                                           {.bytes = 10, .peer = 1, .tag = 1, .kind = 2},
                                            {.bytes = 11, .peer = TT_ANY, .tag = 1, .exact = true}};
     (void)state;
     for (size_t i = 0; i < 2 * countof(bad); i++) {
@@ -257,7 +258,8 @@ static void test_closed(void **state)
     for (int sends = 0; sends < 2; sends++) {
         static char data[100000];
         struct tt_letter l = {.data = data, .bytes = sizeof data, .peer = 1, .tag = 1, .sends = sends != 0};
-        struct tt_letter hello = {.data = data, .bytes = 1, .peer = 0, .tag = 9, .sends = true}, heard = {.data = data, .bytes = 1, .peer = 1, .tag = 9};
+        struct tt_letter hello = {.data = data, .bytes = 1, .peer = 0, .tag = 9, .sends = true},
+                         heard = {.data = data, .bytes = 1, .peer = 1, .tag = 9};
         struct tutti_error err;
         open_world(3);
         open_context(0);
@@ -280,7 +282,8 @@ static void test_closed(void **state)
 static void test_forgotten(void **state)
 {
     char data[4] = "abc", got[4] = "", other[4];
-    struct tt_letter out = {.data = data, .bytes = 4, .peer = 0, .tag = 1, .sends = true}, in = {.data = got, .bytes = 3, .peer = 1, .tag = 1};
+    struct tt_letter out = {.data = data, .bytes = 4, .peer = 0, .tag = 1, .sends = true},
+                     in = {.data = got, .bytes = 3, .peer = 1, .tag = 1};
     struct tt_letter gone = {.data = other, .bytes = 4, .peer = TT_ANY, .tag = 2};
     struct tutti_error err;
     (void)state;
@@ -338,9 +341,8 @@ static void test_prepared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tags),     cmocka_unit_test(test_any),    cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_forgotten), cmocka_unit_test(test_prepared),
+        cmocka_unit_test(test_tags),   cmocka_unit_test(test_any),       cmocka_unit_test(test_cancel),   cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_closed), cmocka_unit_test(test_forgotten), cmocka_unit_test(test_prepared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

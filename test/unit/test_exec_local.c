@@ -422,9 +422,8 @@ static void test_counting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counting),  cmocka_unit_test(test_carried), cmocka_unit_test(test_knot),
-        cmocka_unit_test(test_fragments), cmocka_unit_test(test_quit),    cmocka_unit_test(test_heap),
-        cmocka_unit_test(test_windows),   cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_counting), cmocka_unit_test(test_carried), cmocka_unit_test(test_knot),    cmocka_unit_test(test_fragments),
+        cmocka_unit_test(test_quit),     cmocka_unit_test(test_heap),    cmocka_unit_test(test_windows), cmocka_unit_test(test_mixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,8 +152,8 @@ static void test_choice_with_ports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unused_switch),         cmocka_unit_test(test_rails),
-        cmocka_unit_test(test_rails_packets),         cmocka_unit_test(test_busy_with_a_slow_host),
+        cmocka_unit_test(test_unused_switch),     cmocka_unit_test(test_rails),
+        cmocka_unit_test(test_rails_packets),     cmocka_unit_test(test_busy_with_a_slow_host),
         cmocka_unit_test(test_choice_with_ports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,10 +41,8 @@ static void hex_equal(const uint8_t *bytes, size_t n, const char *want)
 static void records_have_golden_values(void **state)
 {
     static const char *const golden[2][2] = {
-        {"7ac9c1aadcebeb86c5062788a1978933d8ddbbf3ee",
-         "9659f64bcdef80e7d26a67d7847d8dd3b45902f5a3"},
-        {"6ccd3645c4f1bfbe06d9ceb18df93baac5886fde02",
-         "e04a0f9aad087f41f78ffc2d327c7e2eb15f263b73"},
+        {"7ac9c1aadcebeb86c5062788a1978933d8ddbbf3ee", "9659f64bcdef80e7d26a67d7847d8dd3b45902f5a3"},
+        {"6ccd3645c4f1bfbe06d9ceb18df93baac5886fde02", "e04a0f9aad087f41f78ffc2d327c7e2eb15f263b73"},
     };
     (void)state;
     for (size_t i = 0; i < countof(ciphers); i++) {
@@ -63,23 +61,15 @@ static void records_have_golden_values(void **state)
 static void keys_come_from_all_that_was_said(void **state)
 {
     uint8_t shared[TT_SEAL_KEY], zeros[TT_SEAL_KEY] = {0};
-    struct tt_seal_origin c = {KEY,
-                               shared,
-                               (const uint8_t *)"hello from c",
-                               (const uint8_t *)"hello from a",
-                               12,
-                               false},
-                          a = c;
+    struct tt_seal_origin c = {KEY, shared, (const uint8_t *)"hello from c", (const uint8_t *)"hello from a", 12, false}, a = c;
     struct tt_seal_keys ck, ak;
     (void)state;
     memset(shared, 7, sizeof shared);
     a.accepting = true;
     tt_seal_derive(&c, TT_CIPHER_AES, &ck);
     tt_seal_derive(&a, TT_CIPHER_AES, &ak);
-    hex_equal(ck.send, sizeof ck.send,
-              "befc3bc1cfc44c7d049a47449594244b521fa7f0c379a7b124567fe337b8b950");
-    hex_equal(ck.recv, sizeof ck.recv,
-              "1bd31a54b281a7fb3be3077ff18c05bd4827de3197770e547f2e1ebb97b04ee1");
+    hex_equal(ck.send, sizeof ck.send, "befc3bc1cfc44c7d049a47449594244b521fa7f0c379a7b124567fe337b8b950");
+    hex_equal(ck.recv, sizeof ck.recv, "1bd31a54b281a7fb3be3077ff18c05bd4827de3197770e547f2e1ebb97b04ee1");
     assert_memory_equal(ck.send, ak.recv, TT_SEAL_KEY);
     assert_memory_equal(ck.recv, ak.send, TT_SEAL_KEY);
     assert_int_equal(ak.cipher, TT_CIPHER_AES);
@@ -176,8 +166,7 @@ static void keys_change_after_an_epoch(void **state)
             assert_memory_equal(text, "tutti", 5);
             assert_int_equal(memcmp(s.key, KEY, sizeof KEY) == 0, i == 0);
         }
-        hex_equal(s.key, sizeof s.key,
-                  "bf3df22efb3b05b64582caa9e06535a4ec8b4fbf56758b478cfa004a1701ea50");
+        hex_equal(s.key, sizeof s.key, "bf3df22efb3b05b64582caa9e06535a4ec8b4fbf56758b478cfa004a1701ea50");
     }
 }
 
@@ -208,8 +197,7 @@ static void checksums_do_not_depend_on_the_way(void **state)
     for (size_t i = 0; i < sizeof plain; i++)
         plain[i] = (uint8_t)tt_rng_next(&rng);
     for (int i = 0; i < 3000; i++) {
-        size_t n = (size_t)tt_rng_below(&rng, i % 3 ? 9000 : 70),
-               at = (size_t)tt_rng_below(&rng, sizeof plain - n);
+        size_t n = (size_t)tt_rng_below(&rng, i % 3 ? 9000 : 70), at = (size_t)tt_rng_below(&rng, sizeof plain - n);
         size_t cut = (size_t)tt_rng_below(&rng, n + 1);
         uint32_t want = tt_crc32c_tables(0, plain + at, n);
         assert_int_equal(tt_crc32c(0, plain + at, n), want);
@@ -220,12 +208,9 @@ static void checksums_do_not_depend_on_the_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_have_golden_values),
-        cmocka_unit_test(keys_come_from_all_that_was_said),
-        cmocka_unit_test(records_open_in_order_only),
-        cmocka_unit_test(any_flipped_bit_is_found),
-        cmocka_unit_test(keys_change_after_an_epoch),
-        cmocka_unit_test(checksums_have_golden_values),
+        cmocka_unit_test(records_have_golden_values),         cmocka_unit_test(keys_come_from_all_that_was_said),
+        cmocka_unit_test(records_open_in_order_only),         cmocka_unit_test(any_flipped_bit_is_found),
+        cmocka_unit_test(keys_change_after_an_epoch),         cmocka_unit_test(checksums_have_golden_values),
         cmocka_unit_test(checksums_do_not_depend_on_the_way),
     };
     return cmocka_run_group_tests(tests, make_key, NULL);

@@ -450,35 +450,53 @@ static unsigned open_files(void)
     return n;
 }
 
-static bool maps_heap(void)
+static unsigned mapped_heaps(void)
 {
     FILE *f = fopen("/proc/self/maps", "r");
     char line[512];
-    bool found = false;
+    unsigned n = 0;
 
     CHECK(f);
     while (fgets(line, sizeof line, f))
-        found |= strstr(line, "memfd:tutti") != NULL;
+        n += strstr(line, "memfd:tutti") != NULL;
     fclose(f);
-    return found;
+    return n;
 }
 
 static void leaves_nothing(uint32_t me, uint32_t n, void *region, void *arg)
 {
-    unsigned before = open_files();
+    unsigned files = open_files(), heaps = mapped_heaps();
     struct tt_direct *d = open_direct(me, n, region);
 
     (void)arg;
-    CHECK(open_files() == before && maps_heap());
-    CHECK(tt_direct_heap_alloc(d, 1000));
+    CHECK(open_files() == files && mapped_heaps() == heaps + n);
+    tt_direct_heap_free(d, tt_direct_heap_alloc(d, 1000));
     tt_direct_close(d);
-    CHECK(open_files() == before && !maps_heap());
+    CHECK(open_files() == files && mapped_heaps() == heaps);
+}
+
+/* A buffer that lives keeps its heap, which is the caller's then. */
+static void leaves_a_heap(uint32_t me, uint32_t n, void *region, void *arg)
+{
+    unsigned heaps = mapped_heaps();
+    struct tt_direct *d = open_direct(me, n, region);
+    char *p = tt_direct_heap_alloc(d, 1000);
+
+    (void)arg;
+    CHECK(p && tt_direct_heap(d));
+    struct tt_region heap = *tt_direct_heap(d);
+    tt_direct_close(d);
+    memset(p, 1, 1000);
+    CHECK(mapped_heaps() == heaps + 1);
+    tt_region_free(&heap);
+    CHECK(mapped_heaps() == heaps);
 }
 
 static void test_leaves_nothing(void **state)
 {
     (void)state;
     assert_int_equal(run_processes(3, noted_bytes(3, STAGE), leaves_nothing, NULL), 0);
+    assert_int_equal(run_processes(3, noted_bytes(3, STAGE), leaves_a_heap, NULL), 0);
 }
 
 /* ---- regions and arguments ---- */

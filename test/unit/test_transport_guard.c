@@ -48,8 +48,7 @@ struct outcome {
 /* Answers an event; checks what is delivered. True: the end. */
 static bool answer(struct tt_transport *t, const struct tt_event *ev, struct outcome *o)
 {
-    struct iovec v[2] = {{place, ev->bytes / 3},
-                         {place + ev->bytes / 3, ev->bytes - ev->bytes / 3}};
+    struct iovec v[2] = {{place, ev->bytes / 3}, {place + ev->bytes / 3, ev->bytes - ev->bytes / 3}};
     if (ev->kind == TT_EV_CLOSED) {
         o->end = *ev;
         return true;
@@ -80,8 +79,7 @@ static struct outcome deliver(size_t n)
     struct tt_transport *t = open_end(s, 1, fds[1]);
     for (bool open = true; !over;) {
         struct tt_event ev;
-        ssize_t put =
-            open ? send(fds[0][1], wire + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+        ssize_t put = open ? send(fds[0][1], wire + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
         done += put > 0 ? (size_t)put : 0;
         if (open && (done == n || (put < 0 && errno != EAGAIN)))
             open = close(fds[0][1]) != 0;
@@ -96,8 +94,8 @@ static struct outcome deliver(size_t n)
 static void expect_found(struct outcome o, uint32_t at, const char *what, size_t where)
 {
     if (o.pieces > at || (o.end.error != EBADMSG && o.end.error != EPROTO))
-        fail_msg("%s: %s at byte %zu (piece %u): %u pieces delivered, error %d", guard_names[guard],
-                 what, where, (unsigned)at, (unsigned)o.pieces, o.end.error);
+        fail_msg("%s: %s at byte %zu (piece %u): %u pieces delivered, error %d", guard_names[guard], what, where, (unsigned)at,
+                 (unsigned)o.pieces, o.end.error);
     if (o.end.known)
         assert_true(o.end.tag.request == o.pieces);
 }
@@ -136,8 +134,7 @@ static void flipped_bytes_are_found(void **state)
     for (size_t i = 0; i < caught_bytes; i = next_byte(i)) {
         /* Padding counts to the next piece, and after the last one nobody looks at it. */
         wire[i] ^= (uint8_t)(1 << i % 8);
-        expect_found(deliver(caught_bytes), piece_at(i) + (guard == GUARD_CHECKSUM && i % 8),
-                     "flipped", i);
+        expect_found(deliver(caught_bytes), piece_at(i) + (guard == GUARD_CHECKSUM && i % 8), "flipped", i);
         wire[i] = caught[i];
     }
 }

@@ -14,12 +14,8 @@ static const uint64_t SECOND = 1000000000;
 
 static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
 {
-    struct tt_direct_config c = {.nlocal = n,
-                                 .me = me,
-                                 .region = region,
-                                 .heap_bytes = 8 << 20,
-                                 .oversubscribed = n > 2,
-                                 .deadline_ns = tt_now_ns() + 30 * SECOND};
+    struct tt_direct_config c = {
+        .nlocal = n, .me = me, .region = region, .heap_bytes = 8 << 20, .oversubscribed = n > 2, .deadline_ns = tt_now_ns() + 30 * SECOND};
     struct tt_direct *d;
     struct tutti_error err;
 

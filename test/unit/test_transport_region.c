@@ -27,8 +27,7 @@ static struct tt_region_key key_of(int fd)
     struct stat st;
 
     assert_int_equal(fstat(fd, &st), 0);
-    return (struct tt_region_key){
-        .bytes = (uint64_t)st.st_size, .dev = st.st_dev, .ino = st.st_ino, .pid = (uint32_t)getpid(), .fd = fd};
+    return (struct tt_region_key){.bytes = (uint64_t)st.st_size, .dev = st.st_dev, .ino = st.st_ino, .pid = (uint32_t)getpid(), .fd = fd};
 }
 
 static void what_was_made_is_shared(void **state)

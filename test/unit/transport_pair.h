@@ -100,8 +100,7 @@ static inline struct tt_transport *open_end(struct setup s, uint32_t rank, const
     struct tt_tcp_guard guards[2 * STRIPES_MAX];
     for (uint32_t i = 0; i < 2 * s.stripes; i++)
         guards[i] = guard_of(rank, i / 2);
-    struct tt_tcp_config c = {
-        .rank = rank, .size = 2, .stripes = s.stripes, .fds = fds, .guards = guards, .queue = s.queue};
+    struct tt_tcp_config c = {.rank = rank, .size = 2, .stripes = s.stripes, .fds = fds, .guards = guards, .queue = s.queue};
     assert_int_equal(tt_tcp_open(&c, &t, NULL), TUTTI_OK);
     return t;
 }
