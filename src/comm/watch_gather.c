@@ -80,7 +80,7 @@ static bool doze(const struct gathering *g)
     return true;
 }
 
-/* Waits until rank r's parcel is here; false: there is a verdict instead. */
+/* Waits until rank r's parcel is here; false: there is a verdict instead. A verdict that comes after the parcel is for the next call. */
 static bool await_parcel(const struct gathering *g, uint32_t r, uint64_t bytes)
 {
     struct tt_watch *w = g->w;
@@ -91,9 +91,10 @@ static bool await_parcel(const struct gathering *g, uint32_t r, uint64_t bytes)
         else if (!doze(g))
             complain(g, TT_TROUBLE_DEADLINE, r);
     }
-    if (!judged(w) && (s->parcel.seq != g->op->seq || s->parcel.total != bytes))
+    bool fits = s->parcel.whole && s->parcel.seq == g->op->seq && s->parcel.total == bytes;
+    if (!fits && !judged(w))
         complain(g, TT_TROUBLE_MISMATCH, r);
-    return !judged(w);
+    return fits;
 }
 
 /* Waits until everything is on its way; false: there is a verdict instead. */
@@ -101,10 +102,13 @@ static bool await_gone(const struct gathering *g)
 {
     struct tt_watch *w = g->w;
     for (uint32_t r = 0; r < w->nseats; r++)
-        while (!judged(w) && w->seats[r].line.fd >= 0 && w->seats[r].line.parcel.here)
+        while (w->seats[r].line.fd >= 0 && w->seats[r].line.parcel.here) {
+            if (judged(w))
+                return false;
             if (!doze(g))
                 complain(g, TT_TROUBLE_DEADLINE, r);
-    return !judged(w);
+        }
+    return true;
 }
 
 /* What does not go at once is the thread's. */
