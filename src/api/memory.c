@@ -27,8 +27,9 @@ static bool note(const struct block *b)
     return ok;
 }
 
-/* Removes the last block of c that is not kept, or the one that begins at `at`. */
-static bool forget(const struct tt_comm *c, const void *at, struct block *ret)
+/* Removes the last block of c that is not kept, or the one that begins at `at`. *ret_last: no other block of a closed communicator lies
+ * in its heap. */
+static bool forget(const struct tt_comm *c, const void *at, struct block *ret, bool *ret_last)
 {
     bool found = false;
     pthread_mutex_lock(&lock);
@@ -39,24 +40,19 @@ static bool forget(const struct tt_comm *c, const void *at, struct block *ret)
             *ret = all[i];
             all[i] = all[--blocks.len];
         }
+    *ret_last = found;
+    for (size_t i = 0; i < blocks.len && found && ret->heap.base; i++)
+        *ret_last = *ret_last && (all[i].owner || all[i].heap.base != ret->heap.base);
     pthread_mutex_unlock(&lock);
     return found;
 }
 
-/* Frees a block without owner. */
-static void free_kept(struct block *b)
+/* Frees a block without owner, that was forgotten with `last`. */
+static void free_kept(struct block *b, bool last)
 {
-    if (!b->heap.base) {
+    if (!b->heap.base)
         free(b->at);
-        return;
-    }
-    bool last = true;
-    pthread_mutex_lock(&lock);
-    const struct block *all = blocks.data;
-    for (size_t i = 0; i < blocks.len; i++)
-        last = last && (all[i].owner || all[i].heap.base != b->heap.base);
-    pthread_mutex_unlock(&lock);
-    if (last)
+    else if (last)
         tt_region_free(&b->heap);
 }
 
@@ -82,14 +78,15 @@ void tutti_mem_free(struct tutti_comm *comm, void *memory)
     if (!memory)
         return;
     struct block b;
+    bool last;
     struct tt_comm *c = comm ? api_need(COMM, comm) : NULL;
-    if (!forget(c, memory, &b))
+    if (!forget(c, memory, &b, &last))
         api_stop(__func__, "%p was not allocated by tutti_mem_alloc on %s, or was freed already", memory,
                  c ? "this communicator" : "a communicator that was closed after tutti_mem_keep");
     if (c)
         tt_comm_mem_free(c, memory);
     else
-        free_kept(&b);
+        free_kept(&b, last);
 }
 
 void tutti_mem_keep(struct tutti_comm *comm)
@@ -105,7 +102,8 @@ void tutti_mem_keep(struct tutti_comm *comm)
 void api_memory_drop(struct tt_comm *c)
 {
     struct block b;
-    while (forget(c, NULL, &b))
+    bool last;
+    while (forget(c, NULL, &b, &last))
         tt_comm_mem_free(c, b.at);
     const struct tt_region *heap = tt_comm_mem_heap(c);
     pthread_mutex_lock(&lock);

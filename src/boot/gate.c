@@ -234,8 +234,10 @@ static tutti_status refused(struct tt_gate *g, int error, struct tutti_error *er
     if (error == EMFILE || error == ENFILE) {
         if (make_room(g, TT_HANDSHAKE_FAIR_NS))
             return TUTTI_OK;
+        uint64_t now = tt_now_ns();
         rest(g, g->n ? FULL_NS : LIMIT_NS);
-        return g->n ? TUTTI_OK : tt_fail_descriptors(g->trust.rank, err);
+        g->short_ns = g->short_ns ? g->short_ns : now;
+        return g->n || now - g->short_ns < g->patience_ns ? TUTTI_OK : tt_fail_descriptors(g->trust.rank, err);
     }
     rest(g, LIMIT_NS);
     return tt_fail(err, TUTTI_ERR_IO, "cannot accept connections: %s", strerror(error));
@@ -253,12 +255,15 @@ static tutti_status accept_new(struct tt_gate *g, struct tutti_error *err)
             break;
         }
         int fd = tt_fd_own(accept4(g->listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC));
-        if (fd >= 0)
+        int error = fd >= 0 ? 0 : errno;
+        if (!error || error == EAGAIN || error == EWOULDBLOCK)
+            g->short_ns = 0;
+        if (!error)
             enter(g, fd, from.sin_addr.s_addr);
-        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+        else if (error == EAGAIN || error == EWOULDBLOCK)
             break;
         else
-            st = refused(g, errno, err);
+            st = refused(g, error, err);
     }
     return st;
 }

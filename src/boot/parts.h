@@ -223,6 +223,8 @@ struct tt_gate {
     int epoll;    /* readable when there is something to serve; -1: not open */
     bool full;    /* the listener is not looked at: no place, or no descriptors before retry_ns */
     uint64_t retry_ns;
+    uint64_t patience_ns; /* how long a lack of descriptors may last before serving fails */
+    uint64_t short_ns;    /* since when they are lacking; 0: they are not */
     struct tt_trust trust;
     const uint32_t *known_be; /* nknown addresses, rising, that connections may come from; NULL: any. Not owned */
     size_t nknown, n;

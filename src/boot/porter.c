@@ -46,7 +46,7 @@ struct visit {
 struct tt_desk {
     struct tt_desk *next;
     struct tt_boot *boot;
-    uint64_t role;
+    uint64_t role, timeout_ns;
     int bell;        /* eventfd */
     uint8_t *states; /* enum pair_state by rank */
     struct visit *dials, *ready, **ready_end;
@@ -156,8 +156,9 @@ static uint64_t limit_of(const struct visit *v)
 }
 
 /* True, with the reason, when the dial will not get better. */
-static bool hopeless(const struct tt_boot *b, const struct visit *v, struct tutti_error *why)
+static bool hopeless(const struct tt_desk *desk, const struct visit *v, struct tutti_error *why)
 {
+    const struct tt_boot *b = desk->boot;
     const struct tt_dial *d = &v->dial;
     const struct tt_boot_peer *peer = &b->peers[d->rank];
     char at[TT_NET_TEXT], span[32];
@@ -170,7 +171,7 @@ static bool hopeless(const struct tt_boot *b, const struct visit *v, struct tutt
                 at);
     else if (tt_now_ns() >= limit_of(v))
         tt_fail(why, TUTTI_ERR_TIMEOUT, "rank %u (host %s, %s) cannot be reached within %s: %s", d->rank, peer->host, at,
-                tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(d));
+                tt_net_span(desk->timeout_ns, span, sizeof(span)), tt_dial_why(d));
     else
         return false;
     return true;
@@ -194,7 +195,7 @@ static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
         tt_dial_serve(&v->dial, trust, (short)(v->revents != 0));
         v->revents = 0;
         bool done = v->dial.state == TT_DIAL_DONE;
-        bool lost = !done && hopeless(d->boot, v, &v->link.why);
+        bool lost = !done && hopeless(d, v, &v->link.why);
         if (!done && !lost) {
             at = &v->next;
             continue;
@@ -215,8 +216,8 @@ static struct visit *visit_make(const struct tt_desk *d, uint32_t peer)
     if (!v)
         return NULL;
     v->link = (struct tt_porter_link){.peer = peer, .fd = -1};
-    v->deadline_ns = tt_net_deadline(b->config.timeout_ns);
-    v->early_ns = tt_net_deadline(b->config.timeout_ns - b->config.timeout_ns / 8);
+    v->deadline_ns = tt_net_deadline(d->timeout_ns);
+    v->early_ns = tt_net_deadline(d->timeout_ns - d->timeout_ns / 8);
     v->dial = (struct tt_dial){.rank = peer,
                                .role = d->role,
                                .addr_be = b->peers[peer].addr_be,
@@ -371,7 +372,7 @@ static void seat_early(struct tt_desk *d)
     early->len = kept;
 }
 
-tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, struct tt_desk **ret, struct tutti_error *err)
+tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns, struct tt_desk **ret, struct tutti_error *err)
 {
     struct tt_porter *p = b->porter;
     struct tt_desk *d = tt_zalloc(1, sizeof(*d));
@@ -385,7 +386,7 @@ tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, struct tt_desk **ret
         free(states);
         return st;
     }
-    *d = (struct tt_desk){.boot = b, .role = role | TT_ROLE_DESK, .bell = bell, .states = states};
+    *d = (struct tt_desk){.boot = b, .role = role | TT_ROLE_DESK, .timeout_ns = timeout_ns, .bell = bell, .states = states};
     d->ready_end = &d->ready;
     pthread_mutex_lock(&p->lock);
     assert(!desk_of(p, d->role));
@@ -528,6 +529,7 @@ tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err)
         return st;
     p->gate.nknown = tt_known_addresses(b->peers, b->config.size, p->known_be);
     p->gate.known_be = p->known_be;
+    p->gate.patience_ns = b->config.timeout_ns / 2;
     tt_net_watch(p->epoll, p->gate.epoll, POLLIN, &p->gate);
     tt_net_watch(p->epoll, p->kick, POLLIN, &p->kick);
     return TUTTI_OK;

@@ -31,7 +31,7 @@ struct tt_porter_link {
 
 struct tt_desk;
 /* Takes over the links that have come for this role. b has at least two ranks and must outlive it. */
-tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, struct tt_desk **ret, struct tutti_error *err);
+tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns, struct tt_desk **ret, struct tutti_error *err);
 /* Links that were not taken are closed, dials given up. Accepts NULL. */
 void tt_desk_close(struct tt_desk *d);
 /* Asks for a link to peer. Does nothing when there is one, or one is being made; begins again after

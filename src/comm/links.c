@@ -79,7 +79,7 @@ tutti_status tt_links_open(const struct tt_wire_config *c, const struct tt_wire 
         group_of[c->members[r]] = r;
     for (uint32_t k = 0; k < w->nlocal; k++)
         group_of[c->members[w->local[k]]] = UINT32_MAX;
-    tutti_status st = tt_desk_open(c->world->boot, c->role, &l->desk, err);
+    tutti_status st = tt_desk_open(c->world->boot, c->role, c->world->timeout_ns, &l->desk, err);
     if (st) {
         free(l);
         free(group_of);

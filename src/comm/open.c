@@ -314,7 +314,7 @@ void tt_comm_leave(struct tt_comm *c)
     tt_helper_end(c);
     tt_report_drop(c);
     tt_given_close(c);
-    c->left = true;
+    c->left = !c->failed; /* after an error nothing of the caller's is sent any more */
     take_down(c);
 }
 
@@ -385,8 +385,9 @@ static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, vo
     return st;
 }
 
-/* The communicator `id` of a group. */
-static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, struct tt_comm **ret, struct tutti_error *err)
+/* The communicator `id` of a group. Without `setup` its exchange hears no verdict. */
+static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, const struct tt_setup *setup,
+                               struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_comm *child = NULL;
     tutti_status st = blank(c->world, &c->config, g->n, &child, err);
@@ -408,7 +409,7 @@ static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g,
                                   .role = id,
                                   .exchange = g->exchange,
                                   .ctx = g->ctx,
-                                  .setup = {.through = c, .why = TT_WHY_SPLIT}};
+                                  .setup = setup ? *setup : (struct tt_setup){0}};
     st = furnish(child, &wire, err);
     if (!st)
         st = tt_report_begin(child, err);
@@ -433,7 +434,7 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
         struct tt_comm_group g = {.members = members, .n = x.n, .exchange = child_exchange, .ctx = &x};
         while (members[g.me] != c->rank)
             g.me++;
-        st = make_child(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 1, &child, err);
+        st = make_child(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &setup, &child, err);
     }
     if (!st && color < 0) {
         tt_comm_close(child);
@@ -448,7 +449,7 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
 
 /* ---- parts ---- */
 
-#define PART_IDS (UINT64_C(1) << 63) /* ids of parts; those of splits are below */
+#define PART_IDS (UINT64_C(1) << 62) /* ids of parts; those of splits are below, roles of desks above (boot/parts.h) */
 
 static tutti_status check_group(const struct tt_comm *c, const struct tt_comm_group *g, struct tutti_error *err)
 {
@@ -475,7 +476,7 @@ tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, stru
     if (!st)
         st = g->exchange(g->ctx, &mine, sizeof mine, all, err);
     if (!st)
-        st = make_child(c, g, PART_IDS | (uint64_t)c->members[g->members[0]] << 32 | all[0], ret, err);
+        st = make_child(c, g, PART_IDS | (uint64_t)c->members[g->members[0]] << 32 | all[0], NULL, ret, err);
     free(all);
     return st;
 }

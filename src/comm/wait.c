@@ -92,12 +92,12 @@ tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
 
 tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_status st, struct tutti_error *err)
 {
+    if (!st || !s->through)
+        return st;
     bool late = st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_PEER || st == TUTTI_ERR_ABORTED;
     struct tt_watch *w = s->through->world->watch;
     struct tt_trouble t = {.kind = late ? TT_TROUBLE_DEADLINE : TT_TROUBLE_UNABLE, .peer = peer, .op = tt_setup_op(s)};
     struct tt_verdict v;
-    if (!st)
-        return st;
     snprintf(t.text, sizeof t.text, "%.*s", (int)sizeof t.text - 1, err->text);
     tt_watch_report(w, &t);
     tt_watch_await(w, tt_now_ns() + grace_ns, &v);

@@ -99,35 +99,41 @@ static tutti_status do_without(const struct tt_wire_config *c, struct tt_wire *w
     return TUTTI_OK;
 }
 
-static tutti_status judge_refusals(const struct tt_wire_config *c, struct tt_wire *w, const uint8_t *refusals, struct tutti_error *err)
+enum share { SHARED, REFUSED, UNABLE }; /* what became of the region, as each rank tells the others */
+
+static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire *w, const uint8_t *shares, struct tutti_error *err)
 {
-    const uint8_t *first = memchr(refusals, 1, c->n);
-    return first ? do_without(c, w, (uint32_t)(first - refusals), err) : TUTTI_OK;
+    const uint8_t *refused = memchr(shares, REFUSED, c->n), *unable = memchr(shares, UNABLE, c->n);
+    if (unable)
+        return tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not make or map the shared memory of its host", (uint32_t)(unable - shares));
+    return refused ? do_without(c, w, (uint32_t)(refused - shares), err) : TUTTI_OK;
 }
 
-/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). */
+/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). Where the exchange hears of
+ * verdicts, a rank that fails is told to all by one; a part's exchange does not (MPI's), so every rank takes part in both. */
 static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
 {
-    struct offer mine, *all = tt_zalloc(c->n, sizeof *all);
-    uint8_t refused = 0, *refusals = tt_zalloc(c->n, 1);
-    tutti_status own = all && refusals ? create_region(c, w, &mine, err) : tt_fail_memory(err, "shared memory");
-    tutti_status st = tt_comm_unable(&c->setup, UINT32_MAX, own, err);
+    struct offer mine = {0}, *all = tt_zalloc(c->n, sizeof *all);
+    uint8_t share, *shares = tt_zalloc(c->n, 1);
+    bool hears = c->setup.through != NULL;
+    tutti_status own = all && shares ? create_region(c, w, &mine, err) : tt_fail_memory(err, "shared memory");
+    tutti_status st = hears || !all || !shares ? tt_comm_unable(&c->setup, UINT32_MAX, own, err) : TUTTI_OK;
     if (!st)
-        st = c->exchange(c->ctx, &mine, sizeof mine, all, err);
-    if (!st)
+        st = c->exchange(c->ctx, &mine, sizeof mine, all, own ? NULL : err);
+    if (!st && !own)
         own = find_crowd(c, w, all, err);
     if (!st && !own && w->nlocal > 1)
         own = map_region(w, &all[w->local[0]].region, err);
-    refused = own == TUTTI_ERR_CONNECT;
-    if (!st && !refused)
+    share = !own ? SHARED : own == TUTTI_ERR_CONNECT ? REFUSED : UNABLE;
+    if (!st && hears && share == UNABLE)
         st = tt_comm_unable(&c->setup, UINT32_MAX, own, err);
     if (!st)
-        st = c->exchange(c->ctx, &refused, 1, refusals, err);
+        st = c->exchange(c->ctx, &share, 1, shares, share == UNABLE ? NULL : err);
     tt_region_seal(&w->region);
     if (!st)
-        st = judge_refusals(c, w, refusals, err);
+        st = share == UNABLE ? own : judge_shares(c, w, shares, err);
     free(all);
-    free(refusals);
+    free(shares);
     return st;
 }
 

@@ -129,7 +129,8 @@ tutti_status tt_region_join(const struct tt_region_key *key, struct tt_region *r
     void *base;
 
     if (fd < 0 && errno)
-        return tt_fail(err, errno == EMFILE || errno == ENFILE ? TUTTI_ERR_IO : TUTTI_ERR_CONNECT, "shared memory of process %u cannot be opened: %s", key->pid, strerror(errno));
+        return tt_fail(err, errno == EMFILE || errno == ENFILE ? TUTTI_ERR_IO : TUTTI_ERR_CONNECT,
+                       "shared memory of process %u cannot be opened: %s", key->pid, strerror(errno));
     if (fd < 0)
         return tt_fail(err, TUTTI_ERR_CONNECT, "descriptor %d of process %u is not the shared memory it should be", key->fd, key->pid);
     base = map(fd, (size_t)key->bytes);

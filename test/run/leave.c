@@ -112,7 +112,15 @@ static void use(struct group *g, size_t n)
     tutti_comm_leave(me % 2 ? second : first);
 }
 
-/* All ranks backwards; every second rank, while the others are elsewhere. */
+/* All ranks as they are, which has the first id that a part can have; all backwards; every second rank, while the others are elsewhere. */
+static struct group forwards(void)
+{
+    struct group g = {.n = size, .me = me};
+    for (uint32_t r = 0; r < size; r++)
+        g.ranks[r] = r;
+    return g;
+}
+
 static struct group backwards(void)
 {
     struct group g = {.n = size, .me = size - 1 - me};
@@ -137,7 +145,8 @@ int main(void)
         die("open", err.text);
     me = tutti_comm_rank(world);
     size = tutti_comm_size(world);
-    struct group all = backwards(), half = every_second();
+    struct group same = forwards(), all = backwards(), half = every_second();
+    use(&same, 1000);
     use(&all, 1); /* so that ranks are connected for their messages */
     must(tutti_barrier(world), "barrier");
     nap(300);

@@ -43,7 +43,7 @@ static struct tt_desk *open_desk(struct tt_boot *b, uint64_t role)
     struct tt_desk *d = NULL;
 
     if (b)
-        outcomes[tt_boot_config(b)->rank].status = tt_desk_open(b, role, &d, NULL);
+        outcomes[tt_boot_config(b)->rank].status = tt_desk_open(b, role, tt_boot_config(b)->timeout_ns, &d, NULL);
     return d;
 }
 
