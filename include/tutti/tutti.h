@@ -226,13 +226,17 @@ void tutti_mem_keep(struct tutti_comm *comm);
 
 /* ---- tutti_redop - reductions of the caller's own ----
  *
+ * A reduction is a function: void fn(void *ctx, const void *left, const void *right, void *out, size_t count) sets out[i] to left[i] op
+ * right[i] for i < count. out is the same memory as left or as right, or apart from both. Elements of 16, 32
+ * or 64 bytes have the types TUTTI_OPAQUE16, TUTTI_OPAQUE32 and TUTTI_OPAQUE64; shorter ones borrow a type of their size.
+ *
  * Threads: create and free may be called by any thread; the function itself is called by any thread that works for a communicator, by
  * several at the same time when several communicators use it. */
 
 /* Reductions of the caller's own, for tutti_allreduce, reduce_scatter and reduce in all forms, on communicators of this process. */
 struct tutti_redop_options {
     size_t size;
-    const char *name;   /* 1 to 63 characters: ranks that call with reductions of different names are told so */
+    const char *name;   /* 1 to 63 characters: ranks that call with reductions of different names get an error */
     tutti_redop_fn *fn; /* called by any thread that works for the communicator; must neither wait nor call tutti */
     void *ctx;          /* its first argument */
     size_t elem_bytes;  /* of an element: 1, 2, 4, 8, 16, 32 or 64; calls name a data type of this size. Elements are aligned to it */

@@ -120,7 +120,7 @@ def fixed(x: Any, name: str) -> Array:
     """An array that the library writes to again and again: no stand-in can take its place."""
     a = place(x, name)
     if not _plain(a):
-        raise ValueError(f"{name} must be contiguous and in native byte order: {name} = np.ascontiguousarray({name})")
+        raise ValueError(f"{name} must be contiguous and in native byte order: use an array np.empty(shape, dtype.newbyteorder('=')) and copy from it afterwards")
     return a
 
 

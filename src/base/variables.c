@@ -12,7 +12,7 @@ static const struct tt_variable variables[] = {
     {"TUTTI_RENDEZVOUS", "none", "host:port of rank 0, where ranks meet"},
     {"TUTTI_KEY_FILE", "none", "file with the job's key; needed beyond loopback"},
     {"TUTTI_INSECURE", "0", "1: go without a key beyond loopback"},
-    {"TUTTI_ENCRYPT", "0", "1: all bytes on sockets are encrypted and authenticated; needs a key"},
+    {"TUTTI_ENCRYPT", "0", "1: all bytes on sockets are encrypted and authenticated; needs a key beyond one host"},
     {"TUTTI_CHECKSUM", "between hosts", "1: payloads on all sockets carry a checksum, 0: on none; encryption needs none"},
     {"TUTTI_IFACE", "by route", "network interfaces: prefixes (eth,ib), all but (^docker), exactly (=eth0), or a network (10.0.0.0/8)"},
     {"TUTTI_PORTS", "any", "ports to listen on, lo-hi"},
