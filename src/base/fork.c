@@ -45,7 +45,7 @@ static void in_child(void)
         inodes[fd] = 0;
     }
     atomic_store(number, 0);
-    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_unlock(&lock); /* this thread has taken it before the fork */
 }
 
 static void prepare(void)
