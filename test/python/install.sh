@@ -28,7 +28,7 @@ export PYTHONPATH=$work/site
 tool() { env -u LD_LIBRARY_PATH "$work/site/bin/tutti" "$@"; }
 tool topo ring:5 | grep -Eq 'ranks +5' || { echo "FAILED: the command tutti does not describe a ring"; exit 1; }
 tool verify --topo ring:5 --algo bucket --size 1K 2>err && { echo "FAILED: the exit status of tutti is lost"; exit 1; }
-[ "$(tool run -n 2 -- "$python" -c 'import tutti; c = tutti.RawCommunicator(); print("two")' | grep -c two)" = 2 ] || { echo "FAILED: tutti run"; exit 1; }
+[ "$(tool run -n 2 -- "$python" -c 'import tutti; c = tutti.RawCommunicator(); print("two")' | grep -o two | wc -l)" = 2 ] || { echo "FAILED: tutti run"; exit 1; }
 case $(env -u LD_LIBRARY_PATH ldd "$work/site/tutti/tutti") in
 *"libtutti.so.0 => $work/site/tutti/"*) ;;
 *) echo "FAILED: the tool does not use the library beside it"; exit 1 ;;
