@@ -405,6 +405,7 @@ struct tt_engine {
     uint64_t units;        /* of the window area, bit set: free */
     uint32_t shared_units; /* in use by slots for several peers */
     uint32_t cursor;       /* where the next slot is looked for first */
+    size_t turn;           /* bytes from the beginning that slots take in turn; 0: always the lowest */
     struct tt_xslot slots_out[TT_XUNITS];
     uint32_t owing;      /* programs with owed pieces */
     uint32_t held;       /* pieces that wait for reductions where they lie */
@@ -557,6 +558,8 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
 char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s);
 void tt_exec_window_sent(struct tt_engine *e, struct tt_xslot *s, bool referred); /* one of its sends has gone */
 bool tt_exec_window_taken(struct tt_engine *e, uint32_t slot);                    /* false: nobody had it */
+/* Do all pieces of a message, each of at most `bytes`, have room in a peer's window at once? */
+bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t bytes);
 
 /* ---- reduce.c: reductions that take operands from, and write results to, peers' memory ---- */
 void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task);

@@ -121,6 +121,17 @@ static bool use(struct tt_engine *e, struct tt_program *p, const struct target *
     return --p->tasks[t->task].left == 0;
 }
 
+/* May the piece stay where it is until the reduction runs? In a window only if the rest of its message finds room behind it: the reduction
+ * waits for all of it. */
+static bool may_stay(const struct tt_engine *e, const struct tt_program *p, const struct target *t, const struct tt_xkept *k)
+{
+    if (t->op->held_by == TT_XNO)
+        return false;
+    if (k->ref.kind == TT_XKIND_WINDOW)
+        return tt_exec_window_holds(e, p->fresh[p->mode][t->task].left, TT_XPIECE);
+    return p->ops[t->op->held_by].borrows >> p->mode & 1;
+}
+
 static bool put_reference(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_event *ev)
 {
     struct tt_xkept k;
@@ -128,7 +139,7 @@ static bool put_reference(struct tt_engine *e, struct tt_program *p, const struc
         tt_xprotocol(e, t->link->pe, p->seq);
         return false;
     }
-    if (t->op->held_by != TT_XNO && (k.ref.kind == TT_XKIND_WINDOW || p->ops[t->op->held_by].borrows >> p->mode & 1)) {
+    if (may_stay(e, p, t, &k)) {
         tt_exec_offered(e, p, t->op, t->walk.segment, &k);
         return hold(e, p, t, &k);
     }

@@ -1,21 +1,22 @@
 /* window.c - copies of pieces in memory that all local ranks map, for peers to read: the way of ordinary memory.
  *
- * A rank's window area is given out in TT_XUNITS parts, one after the other: a part that a peer has just read is still in that peer's
- * cache, from which writing it again would have to take it. One copy serves all
- * sends of a place (lower.c's groups):
+ * A rank's window area is given out in TT_XUNITS parts. With a core per rank they are used in turn: a part that a peer has just read is
+ * still in that peer's cache, from which writing it again would have to take it. Ranks that share cores share caches too: they use the
+ * fewest parts. One copy serves all sends of a place (lower.c's groups):
  *
  *     taken: unsent 3, users 0  -> sent to 1: 2, 1 -> sent to 2: 1, 2 -> TAKEN from 1: 1, 1 -> sent to 3: 0, 2 -> TAKEN, TAKEN: free
  *
  * Room comes back with TAKEN. */
 #include "exec/parts.h"
 
-enum { TURN = 1 << 20 }; /* bytes after which slots are looked for at the beginning again: the rest is for when these are in use */
+enum { TURN = 1 << 20 }; /* bytes after which a turn is over: the rest of the area is for when these are in use */
 
 void tt_exec_window_make(struct tt_engine *e)
 {
     bool enough = e->direct && tt_direct_nlocal(e->direct) - 1 <= TT_XUNITS / 2; /* one for each peer */
     e->unit_bytes = enough ? tt_direct_stream_bytes(e->direct) / TT_XUNITS / 64 * 64 : 0;
     e->units = e->unit_bytes ? UINT64_MAX : 0;
+    e->turn = e->units && !tt_direct_crowded(e->direct) ? TURN : 0;
 }
 
 char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s)
@@ -47,13 +48,24 @@ static uint64_t mask_of(const struct tt_xslot *s)
     return (UINT64_MAX >> (TT_XUNITS - s->units)) << s->unit;
 }
 
+/* Units that one peer alone may have. */
+static uint32_t share_of_one(const struct tt_engine *e)
+{
+    uint32_t peers = tt_direct_nlocal(e->direct) - 1;
+    return TT_XUNITS / 2 / (peers ? peers : 1);
+}
+
 /* What a slot counts against, and how much that may have: one half for copies that several peers read, the other in equal parts for each
  * peer alone. A peer that waits for the others' operands cannot keep those others from getting theirs. */
 static uint32_t *used_by(struct tt_engine *e, const struct tt_xslot *s, uint32_t *ret_most)
 {
-    uint32_t peers = tt_direct_nlocal(e->direct) - 1;
-    *ret_most = TT_XUNITS / 2 / (s->near == TT_XNO || !peers ? 1 : peers);
+    *ret_most = s->near == TT_XNO ? TT_XUNITS / 2 : share_of_one(e);
     return s->near == TT_XNO ? &e->shared_units : &e->near[s->near].units;
+}
+
+bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t bytes)
+{
+    return npieces == 1 || (e->unit_bytes && npieces * ((bytes + e->unit_bytes - 1) / e->unit_bytes) <= share_of_one(e));
 }
 
 struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key, uint64_t bytes, uint32_t nsends)
@@ -70,7 +82,7 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     if (at == TT_XNO)
         return NULL;
     e->cursor = at + (uint32_t)units;
-    if (e->cursor * e->unit_bytes >= TURN || e->cursor >= TT_XUNITS)
+    if (e->cursor * e->unit_bytes >= e->turn || e->cursor >= TT_XUNITS)
         e->cursor = 0;
     struct tt_xslot *s = &e->slots_out[at];
     *s = *key;

@@ -282,6 +282,11 @@ void tt_direct_close(struct tt_direct *d)
         tear_down(d);
 }
 
+bool tt_direct_crowded(const struct tt_direct *d)
+{
+    return d->oversubscribed;
+}
+
 uint32_t tt_direct_nlocal(const struct tt_direct *d)
 {
     return d->n;

@@ -41,6 +41,7 @@ tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct *
 /* Accepts NULL. Frees the heap, unless buffers of it live (tt_direct_heap): no rank may use memory of another rank's any more. */
 void tt_direct_close(struct tt_direct *d);
 uint32_t tt_direct_nlocal(const struct tt_direct *d);
+bool tt_direct_crowded(const struct tt_direct *d); /* more ranks than cores */
 uint32_t tt_direct_me(const struct tt_direct *d);
 bool tt_direct_has_heap(const struct tt_direct *d); /* the same answer on all ranks */
 
