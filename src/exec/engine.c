@@ -115,6 +115,7 @@ static void enter(struct tt_engine *e, struct tt_program *p)
     p->chain = *bucket;
     *bucket = p;
     p->context->nrunning++;
+    e->links_running += p->nlinks;
 }
 
 void tt_xleave(struct tt_engine *e, struct tt_program *p)
@@ -126,6 +127,7 @@ void tt_xleave(struct tt_engine *e, struct tt_program *p)
     e->slots[p->slot] = NULL;
     e->free_slots[e->max_requests - 1 - --e->nrunning] = p->slot;
     e->finished++;
+    e->links_running -= p->nlinks;
     p->context->nrunning--;
 }
 

@@ -402,10 +402,11 @@ struct tt_engine {
     const uint32_t *places;
     struct tt_xnear *near;
     size_t ref_bytes, unit_bytes;
-    uint64_t units;        /* of the window area, bit set: free */
-    uint32_t shared_units; /* in use by slots for several peers */
-    uint32_t cursor;       /* where the next slot is looked for first */
-    size_t turn;           /* bytes from the beginning that slots take in turn; 0: always the lowest */
+    uint64_t units;         /* of the window area, bit set: free */
+    uint32_t shared_units;  /* in use by slots for several peers */
+    uint64_t links_running; /* of all programs that run */
+    uint32_t cursor;        /* where the next slot is looked for first */
+    size_t turn;            /* bytes from the beginning that slots take in turn; 0: always the lowest */
     struct tt_xslot slots_out[TT_XUNITS];
     uint32_t owing;      /* programs with owed pieces */
     uint32_t held;       /* pieces that wait for reductions where they lie */

@@ -48,24 +48,22 @@ static uint64_t mask_of(const struct tt_xslot *s)
     return (UINT64_MAX >> (TT_XUNITS - s->units)) << s->unit;
 }
 
-/* Units that one peer alone may have. */
-static uint32_t share_of_one(const struct tt_engine *e)
-{
-    uint32_t peers = tt_direct_nlocal(e->direct) - 1;
-    return TT_XUNITS / 2 / (peers ? peers : 1);
-}
-
 /* What a slot counts against, and how much that may have: one half for copies that several peers read, the other in equal parts for each
- * peer alone. A peer that waits for the others' operands cannot keep those others from getting theirs. */
+ * peer alone that running programs have. A peer that waits for the others' operands cannot keep those others from getting theirs. What a
+ * program that started before had more of comes back without help of those that follow. */
 static uint32_t *used_by(struct tt_engine *e, const struct tt_xslot *s, uint32_t *ret_most)
 {
-    *ret_most = s->near == TT_XNO ? TT_XUNITS / 2 : share_of_one(e);
+    uint64_t peers = tt_direct_nlocal(e->direct) - 1;
+    peers = e->links_running && e->links_running < peers ? e->links_running : peers;
+    *ret_most = s->near == TT_XNO || !peers ? TT_XUNITS / 2 : (uint32_t)(TT_XUNITS / 2 / peers);
     return s->near == TT_XNO ? &e->shared_units : &e->near[s->near].units;
 }
 
+/* By the least share of a peer: the sender's other links are not known here. */
 bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t bytes)
 {
-    return npieces == 1 || (e->unit_bytes && npieces * ((bytes + e->unit_bytes - 1) / e->unit_bytes) <= share_of_one(e));
+    uint64_t units = e->unit_bytes ? npieces * ((bytes + e->unit_bytes - 1) / e->unit_bytes) : TT_XUNITS;
+    return npieces == 1 || units * (tt_direct_nlocal(e->direct) - 1) <= TT_XUNITS / 2;
 }
 
 struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key, uint64_t bytes, uint32_t nsends)
