@@ -113,15 +113,15 @@ static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_err
     uint64_t now = tt_now_ns();
     for (uint32_t i = 0; !st && i < r->set->n; i++) {
         const struct tt_flow *f = &r->set->flows[i];
+        struct tt_op_desc op = describe(c, f);
         struct tt_start s = {.program = r->programs[i],
                              .in = r->set->data,
                              .out = r->set->data,
-                             .seq = ++c->seq,
                              .fingerprint = tt_mix64(f->bytes ^ ((uint64_t)f->from << 32 | f->to))};
         r->since[i] = now;
-        st = tt_context_start(c->context, &s, err);
+        st = tt_comm_start(c, &s, &op);
     }
-    return st;
+    return st ? tt_fail(err, st, "%s", c->last.text) : TUTTI_OK;
 }
 
 /* Notes the flows that have ended; how many still run. *ret_bad: one that failed, or the set's n. */

@@ -65,11 +65,12 @@ static tutti_status pass(struct measure *m, const struct tt_sched *s, uint64_t b
     struct tt_program_config pc = {.sched = s, .rank = c->rank, .count = bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM};
     tutti_status st = tt_program_make(&pc, &p, m->err);
     if (!st) {
-        struct tt_start start = {.program = p, .in = m->data, .out = m->data, .seq = ++c->seq, .fingerprint = bytes};
-        st = tt_context_start(c->context, &start, m->err);
+        st = tt_comm_start(c, &(struct tt_start){.program = p, .in = m->data, .out = m->data, .fingerprint = bytes}, &op);
+        if (!st)
+            st = tt_comm_finish(c, p, &op);
+        if (st)
+            tt_fail(m->err, st, "%s", c->last.text);
     }
-    if (!st && (st = tt_comm_finish(c, p, &op)))
-        tt_fail(m->err, st, "%s", c->last.text);
     tt_program_free(p);
     return st;
 }

@@ -68,9 +68,10 @@ static tutti_status run(struct host_run *h, uint64_t rounds, struct tutti_error 
         &(struct tt_setup){.through = c, .why = c->plans ? TT_WHY_MEASURE : TT_WHY_OPEN}); /* no plans yet: it is being opened */
     tutti_status st = TUTTI_OK;
     for (uint64_t i = 0; !st && i < rounds; i++) {
-        struct tt_start s = {.program = h->program, .in = h->in, .out = h->out, .seq = ++c->seq, .fingerprint = h->bytes};
-        st = tt_context_start(c->context, &s, err);
-        if (!st && (st = tt_comm_finish(c, h->program, &op)))
+        st = tt_comm_start(c, &(struct tt_start){.program = h->program, .in = h->in, .out = h->out, .fingerprint = h->bytes}, &op);
+        if (!st)
+            st = tt_comm_finish(c, h->program, &op);
+        if (st)
             tt_fail(err, st, "%s", c->last.text);
     }
     return st;

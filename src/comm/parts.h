@@ -306,6 +306,9 @@ bool tt_dump_wants(const struct tt_comm *c, const struct tt_plan *plan, const st
 void tt_dump_write(struct tt_comm *c, const struct tt_sched *whole);
 void tt_dump_close(struct tt_comm *c);
 /* wait.c */
+/* Starts s as the next request of the engine, whose number becomes a part of the fingerprint. A failure of the engine becomes the verdict
+ * on it, whatever op is a part of; any error is c->last. Nothing else of comm starts programs. */
+tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct tt_op_desc *op);
 tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op);
 tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op);
 tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op);

@@ -124,29 +124,30 @@ tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const stru
     return tt_comm_condemn(c, &t);
 }
 
-/* Starts the program of k as the next request. */
-tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op)
+tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct tt_op_desc *op)
 {
     struct tutti_error err;
     tutti_status st = tt_comm_verdict(c);
     if (st)
         return st;
-    uint32_t seq = ++c->seq;
-    struct tt_start s = {.program = k->program,
-                         .in = call->in,
-                         .out = call->out,
-                         .seq = seq,
-                         .fingerprint = tt_mix64(k->fingerprint ^ tt_mix64(seq + ((uint64_t)op->why << 32)))};
-    st = tt_context_start(c->context, &s, &err);
-    if (st && tt_engine_fault(c->engine)->kind != TT_FAULT_NONE)
-        return tt_comm_broken(c, op);
-    if (st) {
-        c->seq--;
-        c->calls--;
-        return tt_comm_fail(c, &err);
-    }
-    k->running = true;
+    s->seq = c->seq + 1;
+    s->fingerprint = tt_mix64(s->fingerprint ^ tt_mix64(s->seq + ((uint64_t)op->why << 32)));
+    st = tt_context_start(c->context, s, &err);
+    if (st)
+        return tt_engine_fault(c->engine)->kind != TT_FAULT_NONE ? tt_comm_broken(c, op) : tt_comm_fail(c, &err);
+    c->seq++;
     return TUTTI_OK;
+}
+
+tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op)
+{
+    struct tt_start s = {.program = k->program, .in = call->in, .out = call->out, .fingerprint = k->fingerprint};
+    tutti_status st = tt_comm_start(c, &s, op);
+    if (!st)
+        k->running = true;
+    else if (!c->failed)
+        c->calls--;
+    return st;
 }
 
 tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
