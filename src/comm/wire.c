@@ -105,12 +105,14 @@ static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire 
 {
     const uint8_t *refused = memchr(shares, REFUSED, c->n), *unable = memchr(shares, UNABLE, c->n);
     if (unable)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not make or map the shared memory of its host", (uint32_t)(unable - shares));
-    return refused ? do_without(c, w, (uint32_t)(refused - shares), err) : TUTTI_OK;
+        return tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not make or map the shared memory of its host", c->members[unable - shares]);
+    return refused ? do_without(c, w, c->members[refused - shares], err) : TUTTI_OK;
 }
 
-/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). Where the exchange hears of
- * verdicts, a rank that fails is told to all by one; a part's exchange does not (MPI's), so every rank takes part in both. */
+/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). A region cannot be opened either
+ * when its creator has ended after it gave to the second exchange: a rank that gives to the third one lived when others were refused. All
+ * groups of a split take part in each other's exchanges, so that none may be left out. Where the exchange hears of verdicts, a rank that
+ * fails is told to all by one; a part's exchange does not (MPI's), so every rank takes part in all. */
 static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
 {
     struct offer mine = {0}, *all = tt_zalloc(c->n, sizeof *all);
@@ -127,7 +129,7 @@ static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire 
     share = !own ? SHARED : own == TUTTI_ERR_CONNECT ? REFUSED : UNABLE;
     if (!st && hears && share == UNABLE)
         st = tt_comm_unable(&c->setup, UINT32_MAX, own, err);
-    if (!st)
+    for (int i = 0; !st && i < (c->apart ? 1 : 2); i++)
         st = c->exchange(c->ctx, &share, 1, shares, share == UNABLE ? NULL : err);
     tt_region_seal(&w->region);
     if (!st)

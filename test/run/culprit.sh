@@ -10,8 +10,14 @@ trap 'rm -rf "$work"' EXIT
 job() {
     local want=$1 n=$2 odd=$3
     shift 3
-    said=$(timeout 60 "$tutti" run -n "$n" -- "$@" 2>&1)
-    local right wrong
+    : >"$work/said" # not the last job's
+    timeout 60 "$tutti" run -n "$n" -- "$@" >"$work/said" 2>&1 &
+    local job=$! right wrong stopped
+    while kill -0 $job 2>/dev/null && [ "$(grep -c '^rank ' "$work/said")" -lt $((n - 1)) ]; do sleep 0.05; done
+    stopped=$(sed -n 's/^stops //p' "$work/said")
+    [ -z "$stopped" ] || kill -KILL "$stopped"
+    wait $job
+    said=$(cat "$work/said")
     right=$(grep -E '^rank [0-9]+ ' <<<"$said" | grep -v "^rank $odd " | grep -cE "$want")
     wrong=$(grep -E '^rank [0-9]+ ' <<<"$said" | grep -v "^rank $odd " | grep -vcE "$want")
     if [ "$right" != $((n - 1)) ] || [ "$wrong" != 0 ]; then
@@ -27,6 +33,7 @@ opening() {
             job "rank $odd (\(.* is dead|\(.*ended the connection|could not be reached|did not come)|rank $odd \(.*left while" 4 $odd "$program" die $odd $us
         done
     done
+    [ "$TUTTI_TRANSPORT" != shm ] || job "rank 0 \(.* is dead" 3 0 "$program" gone 0
     odd=$([ "$TUTTI_TRANSPORT" = shm ] && echo 2 || echo 0)
     job "rank $odd (\(.* is stuck|could not be reached|did not come|\(.* took us in)" 4 "$odd" "$program" stop "$odd" 60000
 }
