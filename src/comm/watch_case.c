@@ -39,16 +39,26 @@ void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_t
         return;
     w->reporter = reporter;
     w->trouble = *t;
+    w->asked_seq = t->op.seq;
     w->case_ns = tt_now_ns();
 }
 
 void tt_watch_ask_all(struct tt_watch *w)
 {
     w->asked_ns = tt_now_ns();
-    struct tt_note n = {.type = TT_NOTE_ASK, .u.answer = {.comm = w->trouble.op.comm, .seq = w->trouble.op.seq}};
+    struct tt_note n = {.type = TT_NOTE_ASK, .u.answer = {.comm = w->trouble.op.comm, .seq = w->asked_seq}};
     w->seats[0].answer = tt_posts_answer(&w->posts, n.u.answer.comm, n.u.answer.seq);
     w->seats[0].answered = true;
     tt_watch_tell(w, &n);
+}
+
+bool tt_watch_ask_further(struct tt_watch *w)
+{
+    if (!tt_judge_wants(w, &w->asked_seq))
+        return false;
+    w->looked_back = true;
+    tt_watch_ask_all(w);
+    return true;
 }
 
 static bool ended(const struct tt_line *l, int *ret_errno)

@@ -65,10 +65,11 @@ static bool silent(const struct tt_seat *s)
     return s->line.fd >= 0 && !s->answered;
 }
 
+/* The last question, that is. */
 static bool everybody_answered(const struct tt_watch *w)
 {
     for (uint32_t r = 1; r < w->size; r++)
-        if (silent(&w->seats[r]))
+        if (silent(&w->seats[r]) || (w->seats[r].line.fd >= 0 && w->seats[r].answer.seq != w->asked_seq))
             return false;
     return true;
 }
@@ -171,11 +172,11 @@ static struct census count_calls(const struct tt_watch *w, uint32_t seq)
     return c;
 }
 
-/* The first request that ranks have entered in different ways: what follows from it shows later only, in the request of somebody who
- * waits for the wrong rank. Not `final`: only when it is clear who the odd one is. */
+/* Of the requests that were asked about, the first that ranks have entered in different ways: what follows from it shows later only, in the
+ * request of somebody who waits for the wrong rank. Not `final`: only when it is clear who the odd one is. */
 static bool find_mismatch(const struct tt_watch *w, bool final, uint32_t *ret_seq, struct census *ret)
 {
-    uint32_t last = w->trouble.op.seq, first = last > TT_POST_PAST ? last - TT_POST_PAST + 1 : 1;
+    uint32_t last = w->asked_seq, first = last > TT_ANSWER_PAST ? last - TT_ANSWER_PAST + 1 : 1;
     for (uint32_t s = first; s <= last; s++) {
         *ret = count_calls(w, s);
         *ret_seq = s;
@@ -190,6 +191,39 @@ static bool maybe_mismatched(const struct tt_watch *w)
     uint32_t seq;
     struct census c;
     return find_mismatch(w, true, &seq, &c);
+}
+
+static uint32_t least_advanced(const struct tt_watch *w)
+{
+    uint32_t least = w->trouble.op.seq;
+    for (uint32_t r = 0; r < w->size; r++) {
+        const struct tt_seat *s = &w->seats[r];
+        if (!s->left && s->answered && s->answer.member && s->answer.last.seq < least)
+            least = s->answer.last.seq;
+    }
+    return least;
+}
+
+/* A rank that waits because of a difference has not got past it, while others may have gone on for long before one of them reports: what
+ * was asked first goes back from the report, the next question from the least advanced rank, and further ones up to the report again:
+ *
+ *     rank 0   8                                      least advanced: asked about 1 .. 32, 33 .. 64, 65
+ *     rank 1   8 9 10 ... 65                          reports request 65: asked about 34 .. 65 */
+bool tt_judge_wants(const struct tt_watch *w, uint32_t *ret_seq)
+{
+    uint32_t seq = w->trouble.op.seq, next = w->asked_seq + TT_ANSWER_PAST;
+    if (about_message(w) || w->trouble.kind == TT_TROUBLE_CLOSED || seq <= TT_ANSWER_PAST || !everybody_answered(w))
+        return false;
+    if (!w->looked_back) {
+        uint32_t least = least_advanced(w);
+        if (least + TT_ANSWER_PAST / 2 >= seq)
+            return false;
+        next = least > TT_ANSWER_PAST ? least : TT_ANSWER_PAST;
+    } else if (w->asked_seq >= seq || maybe_mismatched(w)) {
+        return false;
+    }
+    *ret_seq = next < seq ? next : seq;
+    return true;
 }
 
 static bool judge_mismatch(const struct tt_watch *w, bool final, struct tt_verdict *ret)
@@ -360,8 +394,6 @@ static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_de
     say(w, ret, TT_BLAME_DEAD, r, op, "%s is dead: its connection closed %s", tt_words_rank(w, r, who), when);
 }
 
-/* A data connection broke. When the process ended, its control connection ends in the same moment and the case is over; otherwise the two
- * live and the way between them does not. */
 /* Whoever found what came over a connection altered has ended it; the other end knows of the end only. size: nobody has. */
 static uint32_t who_found_altered(const struct tt_watch *w)
 {
@@ -384,6 +416,8 @@ static bool judge_altered(const struct tt_watch *w, struct tt_verdict *ret)
     return true;
 }
 
+/* A data connection broke. When the process ended, its control connection ends in the same moment and the case is over; otherwise the two
+ * live and the way between them does not. */
 static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);

@@ -13,7 +13,9 @@
 
 /* ---- watch_posts.c: what this rank does, by communicator ---- */
 
-enum { TT_POSTS = 32, TT_POST_PAST = 32, TT_DESC_WORDS = sizeof(struct tt_op_desc) / 8 };
+/* POST_PAST: a rank runs ahead of one that takes what it sends by 64 requests (exec/credit.c), of that one's own receivers by 128, and
+ * what it entered must still be known when the last of them asks: 16 such steps. */
+enum { TT_POSTS = 32, TT_POST_PAST = 1024, TT_ANSWER_PAST = 32, TT_DESC_WORDS = sizeof(struct tt_op_desc) / 8 };
 struct tt_post {
     _Atomic uint64_t comm;    /* + 1; 0: free */
     _Atomic uint32_t version; /* odd while being written */
@@ -25,13 +27,13 @@ struct tt_posts {
     _Atomic uint32_t latest;     /* index of the one entered last */
     _Atomic uint32_t talks;      /* messages under way */
 };
-/* What a rank knows about request `seq` of a communicator, and those before it. Travels. */
+/* What a rank knows about request `seq` of a communicator, and the TT_ANSWER_PAST - 1 before it. Travels. */
 struct tt_answer {
     uint32_t comm, seq;
     uint32_t member; /* it belongs to the communicator */
     uint32_t busy;   /* it is in something, here or elsewhere */
     struct tt_op_desc last;
-    struct tt_op_desc past[TT_POST_PAST]; /* request s at s % TT_POST_PAST, as it was entered; another seq there: not known */
+    struct tt_op_desc past[TT_ANSWER_PAST]; /* request s at s % TT_ANSWER_PAST, as it was entered; another seq there: not known */
 };
 /* Request s as the answer tells it; NULL: it does not know. */
 const struct tt_op_desc *tt_answer_at(const struct tt_answer *a, uint32_t s);
@@ -147,7 +149,9 @@ struct tt_watch {
     uint32_t reporter; /* whose trouble the case is about; UINT32_MAX: there is no case */
     uint64_t case_ns;  /* since when */
     struct tt_trouble trouble;
-    uint64_t asked_ns; /* rank 0: when all were asked last */
+    uint64_t asked_ns;  /* rank 0: when all were asked last */
+    uint32_t asked_seq; /* and about which request, with those before it */
+    bool looked_back;   /* and whether they have been asked about the least advanced rank's */
     bool running, stop;
     bool asking; /* the thread is finding out whose link it is */
     bool ends;   /* a seat has ended_ns */
@@ -165,6 +169,7 @@ bool tt_watch_has_case(const struct tt_watch *w); /* and no verdict */
 /* The first trouble makes the case; those of other ranks are remembered, since they say who waits for whom. */
 void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_trouble *t);
 void tt_watch_ask_all(struct tt_watch *w);                            /* rank 0 */
+bool tt_watch_ask_further(struct tt_watch *w);                        /* rank 0: about other requests; false: about none */
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n);            /* rank 0 to all, the others to rank 0 */
 void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v); /* the first verdict stays */
 void tt_watch_settle_alone(struct tt_watch *w);                       /* no board to ask: rank 0 has left, or the watch has not begun */
@@ -182,6 +187,9 @@ void *tt_watch_run(void *watch);
 
 /* Rank 0, about the case. `final`: whoever has not answered by now is silent, and nothing more will come. */
 bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret);
+/* Has everybody answered the last question, and do the answers leave earlier requests in doubt (looking back), or later ones? *ret_seq: ask
+ * about this one. */
+bool tt_judge_wants(const struct tt_watch *w, uint32_t *ret_seq);
 /* The connection of `rank` ended without farewell: by the end of its process, or because the way to it is cut. lonely: no other host
  * answers this rank either (rank 0 sees that for itself). */
 void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, bool lonely, struct tt_verdict *ret);

@@ -102,14 +102,14 @@ static void look(const struct tt_post *post, struct tt_answer *a)
     a->last = load(post, last);
     if (!(head & 1))
         a->last.busy = TT_OP_IDLE;
-    for (uint32_t s = a->seq, n = 0; s > 0 && n < TT_POST_PAST; s--, n++)
-        a->past[s % TT_POST_PAST] = load(post, s);
+    for (uint32_t s = a->seq, n = 0; s > 0 && n < TT_ANSWER_PAST; s--, n++)
+        a->past[s % TT_ANSWER_PAST] = load(post, s);
 }
 
 const struct tt_op_desc *tt_answer_at(const struct tt_answer *a, uint32_t s)
 {
-    const struct tt_op_desc *d = &a->past[s % TT_POST_PAST];
-    return s && d->seq == s && d->comm == a->comm && s <= a->last.seq && s <= a->seq && s + TT_POST_PAST > a->seq ? d : NULL;
+    const struct tt_op_desc *d = &a->past[s % TT_ANSWER_PAST];
+    return s && d->seq == s && d->comm == a->comm && s <= a->last.seq && s <= a->seq && s + TT_ANSWER_PAST > a->seq ? d : NULL;
 }
 
 static void read_post(const struct tt_post *post, struct tt_answer *a)

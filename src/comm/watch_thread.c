@@ -31,7 +31,7 @@
 static void take_answer(struct tt_watch *w, uint32_t r, const struct tt_answer *a)
 {
     struct tt_seat *s = &w->seats[r];
-    if (w->rank != 0 || !tt_watch_has_case(w) || a->comm != w->trouble.op.comm || a->seq != w->trouble.op.seq)
+    if (w->rank != 0 || !tt_watch_has_case(w) || a->comm != w->trouble.op.comm || a->seq != w->asked_seq)
         return;
     s->answer = *a;
     s->answered = true;
@@ -213,7 +213,7 @@ static uint64_t go_on(struct tt_watch *w)
     uint64_t end = w->case_ns + (w->rank == 0 ? ANSWER_NS : ROOT_NS), now = tt_now_ns();
     if (!tt_watch_has_case(w))
         return UINT64_MAX;
-    if (w->rank == 0 && tt_judge_case(w, now >= end, &v))
+    if (w->rank == 0 && (now >= end || !tt_watch_ask_further(w)) && tt_judge_case(w, now >= end, &v))
         tt_watch_settle(w, &v);
     else if (w->rank != 0 && w->seats[0].line.read_ns >= w->case_ns)
         return UINT64_MAX; /* it lives: its verdict will come */

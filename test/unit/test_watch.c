@@ -314,6 +314,22 @@ static void act_odd_early(struct tt_watch *w, uint32_t rank, const struct plan *
     }
 }
 
+/* The odd one has another root in request 40, where rank 0 waits; the others have gone on, the further the higher, and the last reports. */
+static void act_run_ahead(struct tt_watch *w, uint32_t rank, const struct plan *p)
+{
+    struct tt_op_desc op = cast10;
+    for (op.seq = 1; op.seq <= 40 + 60 * rank; op.seq++) {
+        op.root = rank == p->odd && op.seq == 40 ? 1 : 2;
+        tt_watch_enter(w, &op);
+    }
+    op.seq--;
+    meet(rank, p);
+    if (rank + 1 == p->n)
+        report(w, rank, &(struct tt_trouble){.kind = p->trouble.kind, .peer = 1, .op = op});
+    else
+        listen_for(w, rank, 3 * SECOND);
+}
+
 /* ---- parents ---- */
 
 static void check_same(const struct plan *p, bool odd_too, enum tt_blame blame, uint32_t culprit)
@@ -614,6 +630,12 @@ static void test_odd_one(void **state)
         early.trouble = (struct tt_trouble){.kind = TT_TROUBLE_MISMATCH, .peer = odd, .op = sum20};
         run_all(&early);
         check_same(&early, true, TT_BLAME_MISMATCHED, odd);
+        struct plan ahead = {.n = 4, .odd = odd, .act = act_run_ahead};
+        for (ahead.trouble.kind = TT_TROUBLE_DEADLINE; ahead.trouble.kind <= TT_TROUBLE_MISMATCH; ahead.trouble.kind++) {
+            run_all(&ahead);
+            check_same(&ahead, true, TT_BLAME_MISMATCHED, odd);
+            assert_non_null(strstr(text_of(1), "(root 1) as request 40 while the others called broadcast of 10 f32 (root 2)"));
+        }
     }
 }
 
