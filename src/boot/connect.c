@@ -263,21 +263,8 @@ tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role,
 int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns)
 {
     const struct tt_boot_peer *p = &b->peers[rank];
-    uint64_t until = tt_net_deadline(timeout_ns);
-    struct pollfd fd = {.fd = -1, .events = POLLOUT};
-    int error;
 
-    if (rank == b->config.rank)
-        return 0;
-    error = tt_net_connect(p->addr_be, p->port, b->source_be, &fd.fd);
-    if (error)
-        return error;
-    do
-        tt_net_poll(&fd, 1, until);
-    while (!fd.revents && tt_now_ns() < until);
-    error = fd.revents ? tt_net_connected(fd.fd) : ETIMEDOUT;
-    tt_net_close(&fd.fd);
-    return error;
+    return rank == b->config.rank ? 0 : tt_net_probe(p->addr_be, p->port, b->source_be, timeout_ns);
 }
 
 bool tt_boot_link_down(const struct tt_boot *b)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { REJECTIONS = 3 }; /* one or two may come from a crowd at the gate */
+#define PROBE_NS UINT64_C(150000000)
 
 /* What will not get better by trying again. */
 static tutti_status hopeless(const struct tt_boot *b, const struct tt_dial *d, struct tutti_error *err)
@@ -34,12 +35,23 @@ static tutti_status hopeless(const struct tt_boot *b, const struct tt_dial *d, s
     return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) did not accept our key%s", at, hint);
 }
 
+static tutti_status fail_unreached(const struct tt_boot *b, const struct tt_place *at, const struct tt_dial *d, struct tutti_error *err)
+{
+    bool answered = d->last == TT_SHAKE_KEY || d->last == TT_SHAKE_REJECTED || d->last == TT_SHAKE_VERSION || d->last == TT_SHAKE_STRANGER;
+    char span[32], where[TT_NET_TEXT], busy[TT_BUSY_TEXT];
+
+    tt_net_span(b->config.timeout_ns, span, sizeof(span));
+    if (tt_boot_link_down(b))
+        return tt_fail_own_link(b, span, err);
+    return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s%s", b->config.rendezvous,
+                   tt_net_text(at->addr_be, at->port, where), span, tt_dial_why(d), answered ? "" : tt_busy_text(busy));
+}
+
 /* Makes the control line. */
 static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job, struct tutti_error *err)
 {
     struct tt_trust trust = tt_boot_trust(b, TT_CONN_MEET);
     struct tt_dial d = {.addr_be = at->addr_be, .port = at->port, .epoll = -1};
-    char span[32], where[TT_NET_TEXT], busy[TT_BUSY_TEXT];
     tutti_status st = TUTTI_OK;
 
     tt_dial_begin(&d, tt_now_ns());
@@ -47,9 +59,7 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
         struct pollfd p = tt_dial_fd(&d);
         uint64_t wake = tt_dial_wake(&d);
         if (tt_now_ns() >= at->deadline_ns) {
-            st = tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s%s", b->config.rendezvous,
-                         tt_net_text(at->addr_be, at->port, where), tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_dial_why(&d),
-                         tt_busy_text(busy));
+            st = fail_unreached(b, at, &d, err);
             break;
         }
         tt_net_poll(&p, 1, wake < at->deadline_ns ? wake : at->deadline_ns);
@@ -67,21 +77,40 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
     return st;
 }
 
-static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at, uint32_t addr_be, struct tutti_error *err)
+static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
 {
-    struct tt_listen l = {.addr_be = addr_be, .lo = b->config.port_lo, .hi = b->config.port_hi, .avoid = at->port, .start = b->config.rank};
     struct tt_boot_peer *me = &b->peers[b->config.rank];
+    struct tt_listen l = {
+        .addr_be = me->addr_be, .lo = b->config.port_lo, .hi = b->config.port_hi, .avoid = at->port, .start = b->config.rank};
 
-    me->addr_be = addr_be;
-    if (b->config.iface[0] && !tt_net_loopback(addr_be))
-        b->source_be = addr_be;
+    if (b->config.iface[0] && !tt_net_loopback(me->addr_be))
+        b->source_be = me->addr_be;
     return tt_listen_open(&l, &b->listener, &me->port, err);
 }
 
 static tutti_status fail_gone(const struct tt_boot *b, int error, struct tutti_error *err)
 {
-    return tt_fail(err, TUTTI_ERR_PEER, "rank 0 (%s) ended the connection while the ranks met: %s", b->config.rendezvous,
-                   error ? strerror(error) : "it died or was stopped");
+    bool ended = error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG;
+
+    return tt_fail(err, TUTTI_ERR_PEER, "rank 0 (%s) is %s: its connection ended while the ranks met%s%s", b->config.rendezvous,
+                   ended ? "gone" : "unreachable", error ? ": " : "", error ? strerror(error) : "");
+}
+
+/* Nothing came: a stopped process's host still takes connections. */
+static tutti_status fail_silent(const struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+{
+    char span[32], busy[TT_BUSY_TEXT];
+
+    tt_net_span(b->config.timeout_ns, span, sizeof(span));
+    if (tt_boot_link_down(b))
+        return tt_fail_own_link(b, span, err);
+    int error = tt_net_probe(at->addr_be, at->port, b->source_be, PROBE_NS);
+    if (error == 0 || error == ECONNREFUSED)
+        return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 (%s) took us in but sent nothing within %s: %s%s", b->config.rendezvous, span,
+                       error ? "nobody listens there any more" : "its host answers, it is stopped", error ? "" : tt_busy_text(busy));
+    return tt_fail(err, TUTTI_ERR_TIMEOUT,
+                   "rank 0 (%s) is unreachable: it took us in but sent nothing within %s, and its host does not answer",
+                   b->config.rendezvous, span);
 }
 
 static tutti_status say(const struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
@@ -104,23 +133,21 @@ static tutti_status say(const struct tt_boot *b, uint64_t deadline_ns, struct tu
 }
 
 /* Reads rank 0's answer into in. */
-static tutti_status await(const struct tt_boot *b, struct tt_frame_in *in, uint64_t deadline_ns, struct tutti_error *err)
+static tutti_status await(const struct tt_boot *b, struct tt_frame_in *in, const struct tt_place *at, struct tutti_error *err)
 {
-    uint64_t until = deadline_ns + TT_GRACE_NS;
-    char span[32], busy[TT_BUSY_TEXT];
+    uint64_t until = at->deadline_ns + TT_GRACE_NS;
     enum tt_net went;
 
     while ((went = tt_frame_fill(&b->control[0], in)) == TT_NET_AGAIN) {
         struct pollfd p = {.fd = b->control[0].fd, .events = POLLIN};
         if (tt_now_ns() >= until)
-            return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 (%s) took us in but sent nothing within %s: it is stopped or unreachable%s",
-                           b->config.rendezvous, tt_net_span(b->config.timeout_ns, span, sizeof(span)), tt_busy_text(busy));
+            return fail_silent(b, at, err);
         tt_net_poll(&p, 1, until);
     }
     return went == TT_NET_OK ? TUTTI_OK : fail_gone(b, errno, err);
 }
 
-static tutti_status take_table(struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
+static tutti_status take_table(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
 {
     size_t table = (size_t)b->config.size * TT_PEER_BYTES, cap = table > TT_REFUSAL_MAX ? table : TT_REFUSAL_MAX;
     struct tt_frame_in in = {.body = tt_alloc(cap, 1), .cap = cap};
@@ -128,7 +155,7 @@ static tutti_status take_table(struct tt_boot *b, uint64_t deadline_ns, struct t
 
     if (!in.body)
         return tt_fail_memory(err, "rendezvous");
-    st = await(b, &in, deadline_ns, err);
+    st = await(b, &in, at, err);
     if (st == TUTTI_OK && in.frame.kind == TT_FRAME_REFUSAL) {
         tt_refusal_parse(in.body, (size_t)in.frame.length, err);
         st = err->status;
@@ -142,18 +169,17 @@ static tutti_status take_table(struct tt_boot *b, uint64_t deadline_ns, struct t
 
 tutti_status tt_join(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
 {
-    uint32_t addr_be = 0;
     uint64_t job = 0;
-    tutti_status st = tt_iface_choose(b->config.iface, at->addr_be, &addr_be, err);
+    tutti_status st = tt_iface_choose(b->config.iface, at->addr_be, &b->peers[b->config.rank].addr_be, err);
 
     if (st == TUTTI_OK)
         st = reach(b, at, &job, err);
     if (st == TUTTI_OK)
-        st = open_listener(b, at, addr_be, err);
+        st = open_listener(b, at, err);
     if (st == TUTTI_OK)
         st = say(b, at->deadline_ns, err);
     if (st == TUTTI_OK)
-        st = take_table(b, at->deadline_ns, err);
+        st = take_table(b, at, err);
     if (st == TUTTI_OK)
         b->job = job;
     return st;

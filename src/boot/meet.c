@@ -15,6 +15,7 @@
 enum { GUESTS_MAX = 256, GATE = 2 };    /* proved but not joined, at a time; descriptors before theirs in the poll array */
 #define GUEST_NS  UINT64_C(10000000000) /* from proof to join */
 #define LINGER_NS UINT64_C(300000000)   /* for those that have yet to hear that the meeting failed */
+#define GONE      "rank %u (host %s, pid %u) is gone: its connection ended while the ranks met"
 
 /* What is known of a rank that has not joined. */
 enum note { NOTE_NONE, NOTE_KEY, NOTE_SIZE, NOTE_LEFT };
@@ -245,7 +246,7 @@ static tutti_status check_seats(const struct meeting *m, const struct pollfd *fd
     for (uint32_t r = 0; r < m->b->config.size; r++) {
         const struct tt_boot_peer *p = &m->b->peers[r];
         if (fds[r].revents)
-            return tt_fail(err, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) left while the ranks met", r, p->host, p->pid);
+            return tt_fail(err, TUTTI_ERR_PEER, GONE, r, p->host, p->pid);
     }
     return TUTTI_OK;
 }
@@ -277,17 +278,19 @@ static tutti_status fail_missing(const struct meeting *m, struct tutti_error *er
 {
     uint32_t size = m->b->config.size;
     struct tt_str more = {0};
-    bool *missing = tt_zalloc(size, sizeof(*missing));
     char ranks[160], span[32], busy[TT_BUSY_TEXT];
 
+    tt_net_span(m->b->config.timeout_ns, span, sizeof(span));
+    if (tt_boot_link_down(m->b))
+        return tt_fail_own_link(m->b, span, err);
+    bool *missing = tt_zalloc(size, sizeof(*missing));
     for (uint32_t r = 0; missing && r < size; r++)
         missing[r] = !m->settings[r];
     add_note(m, NOTE_KEY, "came with another key than rank 0", &more);
     add_note(m, NOTE_SIZE, "came with another number of ranks than rank 0", &more);
     add_note(m, NOTE_LEFT, "came but left", &more);
     tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not come within %s%s%s%s",
-            missing ? tt_ranks_text(missing, size, ranks, sizeof(ranks)) : "some ranks",
-            tt_net_span(m->b->config.timeout_ns, span, sizeof(span)), more.s ? more.s : "", loopback_hint(m),
+            missing ? tt_ranks_text(missing, size, ranks, sizeof(ranks)) : "some ranks", span, more.s ? more.s : "", loopback_hint(m),
             more.len ? "" : tt_busy_text(busy));
     free(missing);
     tt_str_free(&more);
@@ -404,8 +407,7 @@ static tutti_status hand_out_table(struct meeting *m, struct tutti_error *err)
     st = tt_notify(m->b, &n, m->deadline_ns, &bad, err);
     free(table);
     if (st == TUTTI_OK && bad < size)
-        st = tt_fail(err, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) left while the ranks met", bad, m->b->peers[bad].host,
-                     m->b->peers[bad].pid);
+        st = tt_fail(err, TUTTI_ERR_PEER, GONE, bad, m->b->peers[bad].host, m->b->peers[bad].pid);
     return st;
 }
 

@@ -130,6 +130,22 @@ int tt_net_connected(int fd)
     return me.sin_port == peer.sin_port && me.sin_addr.s_addr == peer.sin_addr.s_addr ? ECONNREFUSED : 0;
 }
 
+int tt_net_probe(uint32_t addr_be, uint16_t port, uint32_t source_be, uint64_t timeout_ns)
+{
+    uint64_t until = tt_net_deadline(timeout_ns);
+    struct pollfd fd = {.fd = -1, .events = POLLOUT};
+    int error = tt_net_connect(addr_be, port, source_be, &fd.fd);
+
+    if (error)
+        return error;
+    do
+        tt_net_poll(&fd, 1, until);
+    while (!fd.revents && tt_now_ns() < until);
+    error = fd.revents ? tt_net_connected(fd.fd) : ETIMEDOUT;
+    tt_net_close(&fd.fd);
+    return error;
+}
+
 void tt_net_hand_out(int fd)
 {
     int flags = fcntl(fd, F_GETFL);

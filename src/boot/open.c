@@ -135,6 +135,15 @@ tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_join *ret, str
     return TUTTI_OK;
 }
 
+tutti_status tt_fail_own_link(const struct tt_boot *b, const char *span, struct tutti_error *err)
+{
+    const struct tt_boot_peer *me = &b->peers[b->config.rank];
+
+    return tt_fail(err, TUTTI_ERR_TIMEOUT,
+                   "rank %u (host %s, pid %u) is unreachable: its own link is cut, the ranks did not meet within %s", b->config.rank,
+                   me->host, me->pid, span);
+}
+
 /* A job on loopback without a key makes one that only processes of this user get. */
 static tutti_status find_key(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
 {

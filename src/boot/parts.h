@@ -100,6 +100,8 @@ void tt_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns);
 int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret_fd);
 /* Once writable: 0 or errno. A socket that met itself (the kernel chose the target as its own port) is ECONNREFUSED. */
 int tt_net_connected(int fd);
+/* Does a connection come about? 0 or errno; ECONNREFUSED: the host answers, nobody listens. */
+int tt_net_probe(uint32_t addr_be, uint16_t port, uint32_t source_be, uint64_t timeout_ns);
 void tt_net_hand_out(int fd); /* blocking from now on */
 void tt_net_close(int *fd);   /* accepts -1; sets -1 */
 /* In an epoll set (-1: none, nothing is done); a descriptor must be taken out before it is closed, because a forked child may keep it open. */
@@ -330,6 +332,9 @@ void tt_local_serve(int listener, const struct tt_offer *o); /* when readable: a
 tutti_status tt_local_fetch(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err);
 char *tt_user_text(uid_t uid, char *buf, size_t cap);               /* "user ann (uid 1000)"; returns buf */
 bool tt_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret); /* false: nobody listens there */
+
+/* Nothing came within `span` because this rank's own link is down. */
+tutti_status tt_fail_own_link(const struct tt_boot *b, const char *span, struct tutti_error *err);
 
 /* Both set peers, job, listener and control. */
 tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err); /* rank 0 */

@@ -5,17 +5,18 @@ program=$2
 failures=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work # speeds are measured once: that takes long when cores are busy
 
 # job WANT RANKS ODD WORDS...: every rank but ODD says WANT (an extended regular expression), and nothing else.
 job() {
     local want=$1 n=$2 odd=$3
     shift 3
     : >"$work/said" # not the last job's
-    timeout 60 "$tutti" run -n "$n" -- "$@" >"$work/said" 2>&1 &
+    timeout 120 "$tutti" run -n "$n" -- "$@" >"$work/said" 2>&1 &
     local job=$! right wrong stopped
     while kill -0 $job 2>/dev/null && [ "$(grep -c '^rank ' "$work/said")" -lt $((n - 1)) ]; do sleep 0.05; done
     stopped=$(sed -n 's/^stops //p' "$work/said")
-    [ -z "$stopped" ] || kill -KILL "$stopped"
+    [ -z "$stopped" ] || kill -KILL "$stopped" 2>/dev/null
     wait $job
     said=$(cat "$work/said")
     right=$(grep -E '^rank [0-9]+ ' <<<"$said" | grep -v "^rank $odd " | grep -cE "$want")
@@ -30,7 +31,7 @@ job() {
 opening() {
     for odd in 0 2; do
         for us in 5000 20000 60000; do
-            job "rank $odd (\(.* is dead|\(.*ended the connection|could not be reached|did not come)|rank $odd \(.*left while" 4 $odd "$program" die $odd $us
+            job "rank $odd (\(.* is (dead|gone)|could not be reached|did not come)" 4 $odd "$program" die $odd $us
         done
     done
     [ "$TUTTI_TRANSPORT" != shm ] || job "rank 0 \(.* is dead" 3 0 "$program" gone 0

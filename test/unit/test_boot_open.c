@@ -695,7 +695,7 @@ static void a_joined_rank_dies(void **state)
         check_clean(r);
     }
     expect(0, TUTTI_ERR_PEER, "rank 1 (host ");
-    expect(0, TUTTI_ERR_PEER, "left while the ranks met");
+    expect(0, TUTTI_ERR_PEER, "is gone: its connection ended while the ranks met");
 }
 
 enum { GIVE_OTHER, STAY_AWAY, DIE, LEAVE };
