@@ -437,8 +437,32 @@ static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict
     return true;
 }
 
-/* What was going on when `rank` ended: the case's request; else this rank's own one on the same communicator; else what the last
- * heartbeat said, which may be a quarter of a second old. "during request 17 (..)". */
+/* The last request of a communicator that a rank is known to have entered: by its answer, or by its last heartbeat, which may be a quarter
+ * of a second old. 0: none is known. */
+static uint32_t last_known(const struct tt_watch *w, uint32_t rank, uint32_t comm)
+{
+    const struct tt_seat *s = rank < w->nseats ? &w->seats[rank] : NULL;
+    uint32_t beat = s && s->doing.comm == comm ? s->doing.seq : 0;
+    uint32_t told = s && s->answered && s->answer.comm == comm ? s->answer.last.seq : 0;
+    return beat > told ? beat : told;
+}
+
+/* "during request 17 (..)" of a rank that is known to have entered it, else what `by` did and what is known. */
+static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by, const struct tt_op_desc *op, char ret_when[TT_WORDS])
+{
+    uint32_t known = op->busy < TT_OP_SENDING ? last_known(w, rank, op->comm) : 0;
+    char request[TT_WORDS], heard[48] = "";
+    if (op->seq == 0 || known >= op->seq) {
+        tt_words_during(op, true, ret_when);
+        return;
+    }
+    if (known)
+        snprintf(heard, sizeof heard, "; it was last heard in %s %" PRIu32, op->comm == TT_COMM_OPENING ? "step" : "request", known);
+    snprintf(ret_when, TT_WORDS, "while rank %" PRIu32 " was in %.80s%s", by, tt_words_request(op, request), heard);
+}
+
+/* What was going on when `rank` ended: the case's request; else this rank's own one on the same communicator; else what the last heartbeat
+ * said. */
 static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret_when[TT_WORDS])
 {
     struct tt_op_desc op = w->seats[rank].doing;
@@ -448,10 +472,13 @@ static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret
         mine = tt_posts_answer(&w->posts, TT_COMM_OPENING, 0);
     if (w->reporter != UINT32_MAX) {
         op = case_op(w);
-        tt_words_during(&op, true, ret_when);
+        describe_end(w, rank, w->reporter, &op, ret_when);
     } else if (mine.member && (mine.comm != op.comm || mine.last.seq >= op.seq)) {
         op = mine.last;
-        tt_words_during(&op, op.busy != TT_OP_IDLE, ret_when);
+        if (op.busy == TT_OP_IDLE)
+            tt_words_during(&op, false, ret_when);
+        else
+            describe_end(w, rank, w->rank, &op, ret_when);
     } else {
         snprintf(ret_when, TT_WORDS, "(last heard in %.130s)", tt_words_request(&op, request));
     }
@@ -525,9 +552,10 @@ void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
     struct tt_op_desc op = w->trouble.op;
     uint32_t r = peer_or(w, w->rank);
     char when[TT_WORDS];
-    if (w->trouble.kind == TT_TROUBLE_CLOSED)
-        say_dead(w, r, &op, tt_words_during(&op, true, when), ret);
-    else if (w->trouble.kind == TT_TROUBLE_MISMATCH)
+    if (w->trouble.kind == TT_TROUBLE_CLOSED) {
+        describe_end(w, r, w->rank, &op, when);
+        say_dead(w, r, &op, when, ret);
+    } else if (w->trouble.kind == TT_TROUBLE_MISMATCH)
         say_peer_differs(w, ret);
     else if (about_message(w))
         say_message_late(w, ret);

@@ -111,6 +111,18 @@ static void act_wait(struct tt_watch *w, uint32_t rank, const struct plan *p)
     report(w, rank, &p->trouble);
 }
 
+/* The odd one has entered request 4 only, and has been heard in it. */
+static void act_odd_lags(struct tt_watch *w, uint32_t rank, const struct plan *p)
+{
+    struct tt_op_desc op = sum20;
+    op.seq = rank == p->odd ? 4 : 5;
+    tt_watch_enter(w, &op);
+    if (rank == p->odd)
+        sleep_ns(SECOND / 2); /* two heartbeats */
+    meet(rank, p);
+    listen_for(w, rank, 5 * SECOND);
+}
+
 /* Only the odd one waits for something. */
 static void act_odd_waits(struct tt_watch *w, uint32_t rank, const struct plan *p)
 {
@@ -400,8 +412,13 @@ static void test_killed_in_request(void **state)
     p.trouble = (struct tt_trouble){.kind = TT_TROUBLE_DEADLINE, .peer = 2, .op = sum20};
     run_with_signal(&p, SIGKILL);
     check_same(&p, false, TT_BLAME_DEAD, 2);
-    assert_non_null(strstr(text_of(0), "is dead: its connection closed during request 5 (allreduce of 20 f32)"));
+    assert_non_null(strstr(text_of(0), "is dead: its connection closed "));
+    assert_non_null(strstr(text_of(0), " request 5 (allreduce of 20 f32)"));
     assert_int_equal(outcomes[1].status, 5);
+    p.act = act_odd_lags;
+    run_with_signal(&p, SIGKILL);
+    check_same(&p, false, TT_BLAME_DEAD, 2);
+    assert_non_null(strstr(text_of(0), "closed while rank 0 was in request 5 (allreduce of 20 f32); it was last heard in request 4"));
 }
 
 static void test_stopped(void **state)
