@@ -90,20 +90,6 @@ enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, si
 tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes, void *ret_all, uint64_t timeout_ns,
                               struct tutti_error *err);
 
-/* A new authenticated socket to each peer r with want[r] (symmetric: both must want each other), tagged `role` (e.g. stripe number): the
- * lower rank accepts, the higher connects. links[r].fd = -1 where not wanted. All must call it in the same order. The sockets are TCP,
- * TCP_NODELAY, blocking; the caller owns them. Whoever sends on them must seal with links[r].keys unless their cipher is
- * NONE. */
-struct tt_boot_link {
-    int fd;
-    struct tt_seal_keys keys;
-};
-tutti_status tt_boot_connect(struct tt_boot *b, const bool *want, uint64_t role, struct tt_boot_link *links, uint64_t timeout_ns,
-                             struct tutti_error *err);
-
-/* `stop` is looked at by tt_boot_connect while it waits: true ends it with TUTTI_ERR_ABORTED. NULL: nothing does. */
-void tt_boot_stop_by(struct tt_boot *b, bool (*stop)(void *arg), void *arg);
-
 /* Can rank r's listener be reached right now (TCP connect within timeout_ns)? 0 or errno. Used to tell "I am cut off" from "r is gone". */
 int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns);
 

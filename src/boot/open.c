@@ -237,12 +237,6 @@ void tt_boot_close(struct tt_boot *b)
     free(b);
 }
 
-void tt_boot_stop_by(struct tt_boot *b, bool (*stop)(void *arg), void *arg)
-{
-    b->stop = stop;
-    b->stop_arg = arg;
-}
-
 const struct tt_boot_config *tt_boot_config(const struct tt_boot *b)
 {
     return &b->config;

@@ -27,7 +27,6 @@ enum {
     TT_UNPROVED_MAX = 1024, /* unproved connections at a time */
     TT_GATE_TURN = 64       /* connections accepted, and handshakes gone on with, at a time */
 };
-#define TT_ROLE_DESK         (UINT64_C(1) << 63)   /* of a data connection: a link of porter.h; without it, of tt_boot_connect */
 #define TT_BOOT_TIMEOUT_NS   UINT64_C(30000000000) /* when the caller does not say */
 #define TT_HANDSHAKE_NS      UINT64_C(2000000000)  /* an unproved connection lives no longer */
 #define TT_HANDSHAKE_FAIR_NS UINT64_C(50000000)    /* and, when the places are full, at least this long */
@@ -296,8 +295,6 @@ struct tt_boot {
                                      porter's lock */
     uint32_t seq;                 /* exchanges so far */
     bool broken;                  /* an exchange failed: the control streams are out of step */
-    bool (*stop)(void *arg);
-    void *stop_arg;
 };
 /* ---- porter.c ---- */
 
@@ -305,7 +302,7 @@ tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err); /* on f
 void tt_porter_close(struct tt_boot *b);
 void tt_porter_lock(struct tt_boot *b);
 void tt_porter_unlock(struct tt_boot *b);
-/* connect.c, under the lock: admits the arrival and keeps it until it is asked for; false: it is gone, or there is no room. */
+/* early.c, under the lock: admits the arrival and keeps it until it is asked for; false: it is gone, or there is no room. */
 bool tt_early_keep(struct tt_boot *b, const struct tt_arrival *a);
 tutti_status tt_fail_descriptors(uint32_t rank, struct tutti_error *err); /* "rank 3 has used up ..." */
 

@@ -13,7 +13,7 @@
  * is admitted. A dial that is turned away tries again, and finds the state READY or its peer's dial.
  *
  * Communicators are opened and closed at different times by different ranks. A link that comes before
- * its desk is open is admitted and kept (connect.c); one that comes after it was closed is kept too,
+ * its desk is open is admitted and kept (early.c); one that comes after it was closed is kept too,
  * since the two cannot be told apart, until its other end hangs up and the room is needed.
  *
  * Everything is under one lock; nothing that is done under it waits. */
@@ -312,8 +312,7 @@ static struct tt_desk *desk_of(const struct tt_porter *p, uint64_t role)
 
 static void place(struct tt_boot *b, struct tt_arrival *a)
 {
-    bool link = a->role & TT_ROLE_DESK;
-    struct tt_desk *d = link ? desk_of(b->porter, a->role) : NULL;
+    struct tt_desk *d = desk_of(b->porter, a->role);
 
     if (a->fd < 0)
         return;
@@ -321,7 +320,7 @@ static void place(struct tt_boot *b, struct tt_arrival *a)
         tt_net_close(&a->fd);
     else if (d)
         place_link(d, a);
-    else if ((!link && a->rank < b->config.rank) || !tt_early_keep(b, a))
+    else if (!tt_early_keep(b, a))
         tt_net_close(&a->fd);
 }
 
@@ -386,7 +385,7 @@ tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns,
         free(states);
         return st;
     }
-    *d = (struct tt_desk){.boot = b, .role = role | TT_ROLE_DESK, .timeout_ns = timeout_ns, .bell = bell, .states = states};
+    *d = (struct tt_desk){.boot = b, .role = role, .timeout_ns = timeout_ns, .bell = bell, .states = states};
     d->ready_end = &d->ready;
     pthread_mutex_lock(&p->lock);
     assert(!desk_of(p, d->role));

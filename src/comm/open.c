@@ -449,7 +449,7 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
 
 /* ---- parts ---- */
 
-#define PART_IDS (UINT64_C(1) << 62) /* ids of parts; those of splits are below, roles of desks above (boot/parts.h) */
+#define PART_IDS (UINT64_C(1) << 62) /* ids of parts; those of splits are below */
 
 static tutti_status check_group(const struct tt_comm *c, const struct tt_comm_group *g, struct tutti_error *err)
 {

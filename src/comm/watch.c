@@ -35,12 +35,6 @@ static void make_lock(struct tt_watch *w)
     pthread_mutex_init(&w->lock, NULL);
 }
 
-static bool has_verdict(void *watch)
-{
-    const struct tt_watch *w = watch;
-    return atomic_load_explicit(&w->judged, memory_order_acquire);
-}
-
 static tutti_status start(struct tt_watch *w, struct tutti_error *err)
 {
     sigset_t all, old;
@@ -81,7 +75,6 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
         w->seats[r].line = (struct tt_line){.io = tt_boot_line(b, r), .fd = tt_boot_line(b, r)->fd, .read_ns = tt_now_ns()};
     tt_posts_join(&w->posts, 0);
     tt_posts_join(&w->posts, TT_COMM_OPENING);
-    tt_boot_stop_by(b, has_verdict, w);
     if (!st && w->size > 1)
         st = start(w, err);
     if (st) {
@@ -103,7 +96,6 @@ void tt_watch_close(struct tt_watch *w)
         tt_watch_wake(w);
         pthread_join(w->thread, NULL);
     }
-    tt_boot_stop_by(w->boot, NULL, NULL);
     tt_fd_close(w->wake);
     tt_pids_close(w->pids);
     pthread_cond_destroy(&w->changed);

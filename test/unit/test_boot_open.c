@@ -71,34 +71,6 @@ static bool socket_is_right(int fd)
            nodelay;
 }
 
-/* Says who it is on every connection and hears who the others are. */
-static bool introduce(struct tt_boot *b, const bool *want, uint32_t role)
-{
-    uint32_t size = tt_boot_config(b)->size, me = tt_boot_config(b)->rank;
-    struct tt_boot_link links[RANKS_MAX];
-    int fds[RANKS_MAX];
-    bool ok = true;
-
-    if (tt_boot_connect(b, want, role, links, 0, &outcomes[me].err) != TUTTI_OK)
-        return false;
-    for (uint32_t r = 0; r < size; r++)
-        fds[r] = links[r].fd;
-    for (uint32_t r = 0; r < size; r++) {
-        uint32_t word[2] = {me, role};
-        ok = ok && want[r] == (fds[r] >= 0);
-        if (fds[r] >= 0)
-            ok = ok && socket_is_right(fds[r]) && send(fds[r], word, sizeof(word), 0) == sizeof(word);
-    }
-    for (uint32_t r = 0; r < size; r++) {
-        uint32_t word[2] = {0};
-        if (fds[r] < 0)
-            continue;
-        ok = ok && recv(fds[r], word, sizeof(word), MSG_WAITALL) == sizeof(word) && word[0] == r && word[1] == role;
-        close(fds[r]);
-    }
-    return ok;
-}
-
 static bool exchange_numbers(struct tt_boot *b, size_t bytes)
 {
     uint32_t size = tt_boot_config(b)->size, me = tt_boot_config(b)->rank;
@@ -120,11 +92,8 @@ static int check_all(struct tt_boot *b, uint32_t rank)
 {
     uint32_t size = tt_boot_config(b)->size;
     const struct tt_boot_peer *p = tt_boot_peers(b);
-    bool full[RANKS_MAX], ring[RANKS_MAX];
 
     for (uint32_t r = 0; r < size; r++) {
-        full[r] = r != rank;
-        ring[r] = r != rank && (r == (rank + 1) % size || rank == (r + 1) % size);
         outcomes[rank].hash =
             tt_hash_bytes(outcomes[rank].hash, &p[r].host_id, 8) ^ tt_hash_bytes(p[r].pid, &p[r].port, 2) ^ tt_boot_job(b);
         if (p[r].host_id != p[rank].host_id || (size > 1 && (p[r].addr_be != htonl(INADDR_LOOPBACK) || !p[r].port)))
@@ -138,12 +107,10 @@ static int check_all(struct tt_boot *b, uint32_t rank)
         return 4;
     if (!exchange_numbers(b, 8) || !exchange_numbers(b, 0) || !exchange_numbers(b, 300000) || !exchange_numbers(b, 1))
         return 5;
-    if (!introduce(b, full, 0) || !introduce(b, full, 1) || !introduce(b, ring, 2) || !introduce(b, full, 0))
-        return 6;
     for (uint32_t r = 0; r < size; r++)
         if (tt_boot_probe(b, r, UINT64_C(5000000000)) != 0)
-            return 7;
-    return exchange_numbers(b, 3) ? 0 : 8; /* nobody leaves before all have probed */
+            return 6;
+    return exchange_numbers(b, 3) ? 0 : 7; /* nobody leaves before all have probed */
 }
 
 static void meet_and_check(uint32_t rank, void *arg)
@@ -226,47 +193,6 @@ static void variants_meet(void **state)
     j.config.port_lo = 30000;
     j.config.port_hi = 30200;
     meet(&j);
-}
-
-/* Rank 0 waits for rank 1, which waits until rank 2 has made three connections that rank 0 has not asked for yet. */
-static void in_odd_order(uint32_t rank, void *arg)
-{
-    bool first[3] = {rank == 1, rank == 0, false}, second[3] = {rank == 2, false, rank == 0};
-    static const uint32_t roles[] = {21, 22, 21};
-    struct tt_boot *b = NULL;
-    int *value = &outcomes[rank].value;
-    struct tt_boot_link links[3];
-    uint8_t byte;
-
-    if (open_rank(rank, arg, &b) != TUTTI_OK)
-        return;
-    if (rank == 1)
-        await_stage(2, 1);
-    *value += tt_boot_connect(b, first, 20, links, 0, &outcomes[rank].err) == TUTTI_OK;
-    for (uint32_t r = 0; r < 3; r++)
-        tt_net_close(&links[r].fd);
-    for (uint8_t k = 0; k < countof(roles) && rank != 1; k++) {
-        *value += tt_boot_connect(b, second, roles[k], links, 0, &outcomes[rank].err) == TUTTI_OK;
-        if (rank == 2)
-            *value += send(links[0].fd, &k, 1, MSG_NOSIGNAL) == 1;
-        else
-            *value += recv(links[2].fd, &byte, 1, 0) == 1 && byte == k;
-        for (uint32_t r = 0; r < 3; r++)
-            tt_net_close(&links[r].fd);
-    }
-    reach_stage(rank, 1);
-    tt_boot_close(b);
-}
-
-static void early_connections_are_kept(void **state)
-{
-    (void)state;
-    struct job j = job_make(3, 10000);
-
-    run_ranks(3, in_odd_order, &j);
-    assert_int_equal(outcomes[0].value, 7);
-    assert_int_equal(outcomes[1].value, 1);
-    assert_int_equal(outcomes[2].value, 7);
 }
 
 /* ---- refusals ---- */
@@ -698,7 +624,7 @@ static void a_joined_rank_dies(void **state)
     expect(0, TUTTI_ERR_PEER, "is gone: its connection ended while the ranks met");
 }
 
-enum { GIVE_OTHER, STAY_AWAY, DIE, LEAVE };
+enum { GIVE_OTHER, STAY_AWAY, DIE };
 
 static void exchange_with_trouble(uint32_t rank, void *arg)
 {
@@ -754,59 +680,6 @@ static void troubled_exchanges_name_the_rank(void **state)
     }
 }
 
-/* The rank `odd` leaves (or stays but does not connect); the others want it. */
-static void connect_with_trouble(uint32_t rank, void *arg)
-{
-    const struct job *j = arg;
-    struct tt_boot *b = NULL;
-    struct outcome *o = &outcomes[rank];
-    bool want[3] = {false, false, false};
-    struct tt_boot_link links[3] = {{.fd = -7}, {.fd = -7}, {.fd = -7}};
-
-    if (open_rank(rank, j, &b) != TUTTI_OK)
-        return;
-    o->status = tt_boot_exchange(b, &rank, 0, NULL, 0, &o->err);
-    want[j->absent - 1] = true;
-    if (rank == j->absent - 1) {
-        for (uint32_t r = 0; r < 3 && j->what == STAY_AWAY; r++)
-            if (r != rank)
-                await_stage(r, 1);
-    } else {
-        o->status = tt_boot_connect(b, want, 4, links, UINT64_C(800000000), &o->err);
-        o->value = links[0].fd == -7 && links[1].fd == -7 && links[2].fd == -7;
-    }
-    reach_stage(rank, 1);
-    tt_boot_close(b);
-}
-
-static void troubled_connections_name_the_rank(void **state)
-{
-    (void)state;
-    static const struct {
-        uint32_t absent;
-        int what;
-        uint32_t observer;
-        tutti_status status;
-        const char *text;
-    } table[] = {
-        {0, LEAVE, 1, TUTTI_ERR_PEER, "rank 0 (host "},
-        {0, LEAVE, 2, TUTTI_ERR_PEER, "is gone: nobody listens at 127.0.0.1:"},
-        {2, LEAVE, 0, TUTTI_ERR_PEER, "rank 2 (host "},
-        {2, STAY_AWAY, 0, TUTTI_ERR_TIMEOUT, "within 800 ms, rank 2 did not connect to us"},
-        {2, STAY_AWAY, 1, TUTTI_ERR_TIMEOUT, "rank 2 did not connect to us"},
-        {0, STAY_AWAY, 2, TUTTI_ERR_TIMEOUT, "connected, but it does not answer"},
-    };
-
-    for (size_t i = 0; i < countof(table); i++) {
-        struct job j = job_make(3, 10000);
-        j.absent = table[i].absent + 1;
-        j.what = table[i].what;
-        run_ranks(3, connect_with_trouble, &j);
-        expect(table[i].observer, table[i].status, table[i].text);
-        assert_true(outcomes[table[i].observer].value);
-    }
-}
-
 static void probe_after(uint32_t rank, void *arg)
 {
     struct tt_boot *b = NULL;
@@ -836,7 +709,6 @@ int main(void)
         cmocka_unit_test(sizes_meet),
         cmocka_unit_test(variants_meet),
         cmocka_unit_test(encryption_is_agreed),
-        cmocka_unit_test(early_connections_are_kept),
         cmocka_unit_test(bad_configurations_are_refused),
         cmocka_unit_test(wrong_hosts_are_refused),
         cmocka_unit_test(missing_ranks_are_named),
@@ -853,7 +725,6 @@ int main(void)
         cmocka_unit_test(rank_zero_dies),
         cmocka_unit_test(a_joined_rank_dies),
         cmocka_unit_test(troubled_exchanges_name_the_rank),
-        cmocka_unit_test(troubled_connections_name_the_rank),
         cmocka_unit_test(probes_tell_who_is_gone),
     };
 
