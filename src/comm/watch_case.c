@@ -1,9 +1,6 @@
 /* watch_case.c - what happens to a case: it is opened, everybody is asked, it is settled. The lock is held throughout.
  *
  * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it is telling it. */
-#include <poll.h>
-#include <sys/socket.h>
-
 #include "comm/watch_parts.h"
 
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
@@ -61,32 +58,20 @@ bool tt_watch_ask_further(struct tt_watch *w)
     return true;
 }
 
-static bool ended(const struct tt_line *l, int *ret_errno)
-{
-    struct pollfd p = {.fd = l->fd, .events = POLLRDHUP};
-    socklen_t len = sizeof *ret_errno;
-    if (l->fd < 0 || poll(&p, 1, 0) <= 0)
-        return false;
-    if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, ret_errno, &len) || *ret_errno == 0)
-        *ret_errno = l->error;
-    return true;
-}
-
 /* Rank 0 is connected and has said nothing since the report. */
 static bool root_is_silent(const struct tt_watch *w)
 {
     return w->rank != 0 && w->running && w->seats[0].line.fd >= 0 && w->seats[0].line.read_ns < w->case_ns;
 }
 
+/* The thread may have had no time to read what has come, a verdict before an end for one. */
 void tt_watch_settle_alone(struct tt_watch *w)
 {
     struct tt_verdict v;
     uint32_t r = w->rank ? 0 : w->trouble.peer;
-    bool open = w->reporter != UINT32_MAX;
-    int error = 0;
-    if (open && r < w->nseats && ended(&w->seats[r].line, &error))
-        tt_judge_end(w, r, error, tt_boot_link_down(w->boot), &v);
-    else if (open && root_is_silent(w))
+    if (w->reporter != UINT32_MAX && r < w->nseats)
+        tt_watch_read(w, r);
+    if (w->reporter != UINT32_MAX && root_is_silent(w))
         tt_judge_silent_root(w, tt_line_cut(w->seats[0].line.fd), tt_boot_link_down(w->boot), &v);
     else
         tt_judge_alone(w, &v);

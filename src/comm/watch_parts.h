@@ -182,6 +182,7 @@ bool tt_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p);
 /* ---- watch_thread.c ---- */
 
 void *tt_watch_run(void *watch);
+void tt_watch_read(struct tt_watch *w, uint32_t rank); /* what has come from a rank, to its end; with the lock held */
 
 /* ---- watch_judge.c: the rules. True when there is a verdict ---- */
 

@@ -155,7 +155,7 @@ static void judge_root(struct tt_watch *w)
         tt_watch_tell(w, &n); /* it may be cut in one direction only */
 }
 
-static void read_line(struct tt_watch *w, uint32_t r)
+void tt_watch_read(struct tt_watch *w, uint32_t r)
 {
     struct tt_line *l = &w->seats[r].line;
     struct tt_verdict v;
@@ -257,7 +257,7 @@ static void serve(struct tt_watch *w, const struct pollfd *fds)
             pthread_cond_broadcast(&w->changed); /* a parcel may have gone */
         }
         if (fds[r].revents & ~POLLOUT)
-            read_line(w, r);
+            tt_watch_read(w, r);
     }
     while (tt_pids_take(w->pids, &ended))
         take_ended(w, ended);
