@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whatever goes wrong at one rank, all others name that rank, and only that one. Usage: culprit.sh TUTTI PROGRAM opening|calls|limits
+# Whatever goes wrong at one rank, all others name that rank, and only that one. Usage: culprit.sh TUTTI PROGRAM opening|gone|calls|limits
 tutti=$1
 program=$2
 failures=0
@@ -34,9 +34,13 @@ opening() {
             job "rank $odd (\(.* is (dead|gone)|could not be reached|did not come)" 4 $odd "$program" die $odd $us
         done
     done
-    [ "$TUTTI_TRANSPORT" != shm ] || job "rank 0 \(.* is dead" 3 0 "$program" gone 0
     odd=$([ "$TUTTI_TRANSPORT" = shm ] && echo 2 || echo 0)
     job "rank $odd (\(.* is stuck|could not be reached|did not come|\(.* took us in)" 4 "$odd" "$program" stop "$odd" 60000
+}
+
+# A job that opens as a whole, which takes long when many others use the cores.
+gone() {
+    [ "$TUTTI_TRANSPORT" != shm ] || job "rank 0 \(.* is dead" 3 0 "$program" gone 0
 }
 
 calls() {
