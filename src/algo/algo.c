@@ -21,7 +21,7 @@ static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struc
 
 static tutti_status check_problem(const struct tt_problem *p, struct tutti_error *why)
 {
-    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop >= TUTTI_REDOP_COUNT)
+    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop > TT_REDOP_USER)
         return tt_fail(why, TUTTI_ERR_ARG, "unknown collective, data type or reduction");
     if (p->ranks == 0)
         return tt_fail(why, TUTTI_ERR_RANGE, "0 ranks: at least one is needed");

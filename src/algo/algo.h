@@ -15,7 +15,7 @@ struct tt_problem {
     uint32_t ranks, root;
     uint64_t count; /* elements of the whole vector */
     tutti_dtype dtype;
-    tutti_redop redop; /* a function of the caller's: TUTTI_SUM */
+    tutti_redop redop; /* or TT_REDOP_USER */
     bool ordered;      /* it does not commute: contributions are combined in rank order */
 };
 /* Must one operation combine all contributions of an element, in rank order? Reductions that do not commute, and averages of

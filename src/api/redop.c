@@ -43,11 +43,16 @@ static tutti_status check(const char *function, const struct tutti_redop_options
 static struct tt_userop describe(const struct tutti_redop_options *o)
 {
     const uint64_t facts[] = {o->elem_bytes, o->commutative};
-    return (struct tt_userop){.fn = o->fn,
-                              .ctx = o->ctx,
-                              .elem_bytes = (uint32_t)o->elem_bytes,
-                              .commutative = o->commutative,
-                              .hash = tt_hash_bytes(tt_hash_bytes(0, facts, sizeof facts), o->name, strlen(o->name))};
+    struct tt_userop op = {.fn = o->fn,
+                           .ctx = o->ctx,
+                           .elem_bytes = (uint32_t)o->elem_bytes,
+                           .commutative = o->commutative,
+                           .hash = tt_hash_bytes(tt_hash_bytes(0, facts, sizeof facts), o->name, strlen(o->name))};
+    if (strlen(o->name) < sizeof op.name)
+        snprintf(op.name, sizeof op.name, "%s", o->name);
+    else
+        snprintf(op.name, sizeof op.name, "%.22s~%07x", o->name, (unsigned)(op.hash & 0xfffffff));
+    return op;
 }
 
 /* The reduction's number; 0: no slot is free. */

@@ -34,6 +34,8 @@ bool tt_dtype_is_opaque(tutti_dtype d);
 bool tt_dtype_is_integer(tutti_dtype d);
 bool tt_redop_is_logical(tutti_redop op); /* of bits or of truth values: for integers only */
 bool tt_redop_fits(tutti_redop op, tutti_dtype d);
+/* A function of the caller's, where it does not matter which. */
+#define TT_REDOP_USER TUTTI_REDOP_COUNT
 
 /* ---- memory (mem.c); all return NULL on failure or when n * size overflows ---- */
 void *tt_alloc(size_t n, size_t size);             /* uninitialised */

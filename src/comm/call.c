@@ -7,16 +7,17 @@
 
 static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k)
 {
-    return (struct tt_op_desc){.comm = c->tag,
-                               .seq = ++c->calls,
-                               .coll = (uint8_t)call->coll,
-                               .dtype = (uint8_t)call->dtype,
-                               .redop = tt_call_redop(call),
-                               .root = call->root,
-                               .count = call->count,
-                               .print = k->fingerprint,
-                               .why = (uint8_t)call->why,
-                               .busy = TT_OP_COLL};
+    struct tt_op_desc op = {.comm = c->tag,
+                            .seq = ++c->calls,
+                            .coll = (uint8_t)call->coll,
+                            .dtype = (uint8_t)call->dtype,
+                            .root = call->root,
+                            .count = call->count,
+                            .print = k->fingerprint,
+                            .why = (uint8_t)call->why,
+                            .busy = TT_OP_COLL};
+    tt_call_reduction(call, &op);
+    return op;
 }
 
 /* NULL buffers where data are, and overlaps that are not "in place", are the caller's mistakes: this rank alone gets the error. */

@@ -36,6 +36,7 @@ struct given_plan {
     struct facts facts;     /* on all ranks */
     struct tt_sched *whole; /* where this process is a rank 0 that needs it; NULL: not read */
     bool used;
+    const char *passed; /* why a call that it fits was not run by it; NULL: there was none */
 };
 
 struct tt_given {
@@ -233,6 +234,18 @@ tutti_status tt_given_open(struct tt_comm *c, const struct tt_agreement *how, st
     return st;
 }
 
+static void say_unused(const struct given_plan *p)
+{
+    const char *coll = tt_coll_name((tutti_coll)p->facts.coll);
+    if (p->passed)
+        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: the calls of %s %s", p->path, coll, p->passed);
+    else if (tt_coll_is_rooted((tutti_coll)p->facts.coll))
+        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: no call was the %s with root %" PRIu32 " that it is for", p->path, coll,
+                     p->facts.root);
+    else
+        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: no call was the %s that it is for", p->path, coll);
+}
+
 /* Those for a part of the ranks may have run without this process. */
 void tt_given_close(const struct tt_comm *c)
 {
@@ -241,8 +254,7 @@ void tt_given_close(const struct tt_comm *c)
         return;
     for (size_t i = 0; g && i < g->n; i++)
         if (fits_size(&g->plans[i], c) && !g->plans[i].used)
-            tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: no call was the %s that it is for", g->plans[i].path,
-                         tt_coll_name((tutti_coll)g->plans[i].facts.coll));
+            say_unused(&g->plans[i]);
 }
 
 static bool fits(const struct given_plan *p, const struct tt_comm *c, const struct tt_problem *q)
@@ -250,12 +262,27 @@ static bool fits(const struct given_plan *p, const struct tt_comm *c, const stru
     return fits_size(p, c) && p->facts.coll == (uint32_t)q->coll && (!tt_coll_is_rooted(q->coll) || p->facts.root == q->root);
 }
 
-bool tt_given_fits(struct tt_comm *c, const struct tt_problem *p)
+/* Why the call cannot be run by a plan of the user; NULL: it can. */
+static const char *hindrance(const struct tt_ask *ask)
+{
+    if (ask->algo && !tt_streq(ask->algo, "auto"))
+        return "named their algorithm";
+    return tt_problem_ordered(&ask->problem) ? "had to be summed in rank order (an avg of integers, or a reduction that does not commute), "
+                                               "which no plan of one's own is proved to do"
+                                             : NULL;
+}
+
+bool tt_given_runs(struct tt_comm *c, const struct tt_ask *ask)
 {
     struct tt_given *g = c->world->given;
-    for (size_t i = 0; g && i < g->n && !tt_problem_ordered(p); i++)
-        if (fits(&g->plans[i], c, p))
-            return g->plans[i].used = true;
+    for (size_t i = 0; g && i < g->n; i++)
+        if (fits(&g->plans[i], c, &ask->problem)) {
+            const char *why = hindrance(ask);
+            g->plans[i].used = g->plans[i].used || !why;
+            if (!ask->why.op.why) /* the user's own call, not a part of opening something */
+                g->plans[i].passed = why;
+            return !why;
+        }
     return false;
 }
 

@@ -239,11 +239,11 @@ tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, 
 /* Rank 0's prediction. Collective. */
 tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps, struct tutti_error *err);
 /* given.c: plans and rules of the user. Opening a communicator reads and proves what fits it: collective, the same answer
- * on all ranks. fits: is there a plan for such a call? plan: that plan for it, at rank 0; the caller's to free. */
+ * on all ranks. runs: is there a plan for such a call? plan: that plan for it, at rank 0; the caller's to free. */
 enum { TT_GIVEN_MAX = 16 };
 tutti_status tt_given_tuning(const char *path, struct tt_tuning **ret, struct tutti_error *err);
 tutti_status tt_given_open(struct tt_comm *c, const struct tt_agreement *how, struct tutti_error *err);
-bool tt_given_fits(struct tt_comm *c, const struct tt_problem *p);
+bool tt_given_runs(struct tt_comm *c, const struct tt_ask *ask);
 tutti_status tt_given_plan(struct tt_comm *c, const struct tt_problem *p, struct tt_sched **ret, struct tutti_error *err);
 void tt_given_close(const struct tt_comm *c); /* warns of plans that never ran */
 void tt_given_free(struct tt_given *g);       /* accepts NULL */
@@ -288,8 +288,8 @@ void tt_report_end(struct tt_comm *c);
 void tt_report_drop(struct tt_comm *c); /* no report after all; local */
 /* open.c: tt_exchange_fn by an all-gather; ctx is a struct tt_setup. */
 tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
-/* The reduction of a call as ranks tell each other: TUTTI_REDOP_COUNT is one of the caller's own. */
-uint8_t tt_call_redop(const struct tt_call *call);
+/* Fills in the reduction of a call as ranks tell each other. */
+void tt_call_reduction(const struct tt_call *call, struct tt_op_desc *op);
 /* program.c: the kept program for a call, made when needed; holds the lock. */
 tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err);
 void tt_kept_free(struct tt_kept *k);

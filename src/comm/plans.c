@@ -224,11 +224,6 @@ static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, stru
     return TUTTI_OK;
 }
 
-static bool by_given(struct tt_comm *c, const struct tt_ask *ask)
-{
-    return (!ask->algo || tt_streq(ask->algo, "auto")) && tt_given_fits(c, &ask->problem);
-}
-
 /* Proved before anybody gets it. */
 static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const struct note *n, const struct tt_sched *whole,
                           struct tutti_error *err)
@@ -241,7 +236,7 @@ static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const str
 static tutti_status prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n, char **ret_all, struct tutti_error *err)
 {
     struct tt_sched *whole = NULL;
-    tutti_status st = by_given(c, ask) ? find_given(c, ask, n, &whole, err) : find_planned(c, ask, n, &whole, err);
+    tutti_status st = tt_given_runs(c, ask) ? find_given(c, ask, n, &whole, err) : find_planned(c, ask, n, &whole, err);
     if (!st)
         st = admit(c, ask, n, whole, err);
     if (!st)
@@ -315,7 +310,7 @@ static tutti_status decide(struct tt_comm *c, const struct tt_ask *ask, struct t
 {
     const struct tt_algo *named = ask->algo ? tt_algo_find(ask->algo) : NULL;
     struct tt_plan *plan = NULL;
-    if ((named && synthesised(named)) || by_given(c, ask))
+    if ((named && synthesised(named)) || tt_given_runs(c, ask))
         return take_handed(c, ask, a, err);
     tutti_status st = plan_of(c, ask, &plan, err);
     if (!st)
@@ -364,7 +359,7 @@ static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct no
 {
     struct tt_plan *plan = NULL;
     struct tt_sched *whole = NULL;
-    bool given = by_given(c, ask);
+    bool given = tt_given_runs(c, ask);
     tutti_status st = given ? find_given(c, ask, n, &whole, err) : plan_of(c, ask, &plan, err);
     if (!st && !given)
         n->predicted_ps = plan->cost.time_ps;

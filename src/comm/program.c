@@ -51,6 +51,11 @@ static const char *named_algo(const struct tt_comm *c, const struct tt_problem *
     return named ? named : p->coll == c->algo_coll ? c->algo : NULL;
 }
 
+static tutti_redop redop_of(const struct tt_call *call)
+{
+    return call->user ? TT_REDOP_USER : call->redop;
+}
+
 static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call, struct tt_problem *ret, struct tutti_error *err)
 {
     uint64_t total = call->count;
@@ -86,7 +91,7 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
                                .root = call->root,
                                .count = total,
                                .dtype = call->dtype,
-                               .redop = call->redop,
+                               .redop = redop_of(call),
                                .ordered = call->user && !call->user->commutative};
     return TUTTI_OK;
 }
@@ -122,9 +127,11 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
     return st;
 }
 
-uint8_t tt_call_redop(const struct tt_call *call)
+void tt_call_reduction(const struct tt_call *call, struct tt_op_desc *op)
 {
-    return (uint8_t)(call->user ? TUTTI_REDOP_COUNT : call->redop);
+    op->redop = (uint8_t)redop_of(call);
+    if (call->user)
+        memcpy(op->user, call->user->name, sizeof op->user);
 }
 
 /* What equal calls of all ranks have alike, whatever their plan. */
@@ -148,12 +155,12 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
     struct tt_ask ask = {.why.op = {.comm = c->tag,
                                     .coll = (uint8_t)call->coll,
                                     .dtype = (uint8_t)call->dtype,
-                                    .redop = tt_call_redop(call),
                                     .root = call->root,
                                     .count = call->count,
                                     .print = print_of(c, call),
                                     .why = (uint8_t)call->why,
                                     .busy = TT_OP_COLL}};
+    tt_call_reduction(call, &ask.why.op);
     tutti_status st = problem_of(c, call, &ask.problem, err);
     if (st)
         return st;

@@ -34,7 +34,7 @@ struct tt_op_desc {
     uint8_t busy; /* enum tt_op_busy; a message between two ranks has a sequence number of its own, the other
                    * rank (of the world; UINT32_MAX: any) as root, and its tag as print */
     uint8_t why;  /* enum tt_why (comm.h): what the user called, if this is a part of it */
-    uint8_t pad[7];
+    char user[TT_USEROP_NAME]; /* the name of a reduction of the caller's own; else "" */
 };
 
 /* UNABLE: this rank itself cannot go on with something that all do together (no memory, no descriptors); it tells why, as ABORT does.

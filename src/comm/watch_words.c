@@ -10,9 +10,12 @@ char *tt_words_rank(const struct tt_watch *w, uint32_t rank, char out[TT_WORDS])
     return out;
 }
 
-static const char *reduces(const struct tt_op_desc *op)
+/* What it reduces by; "": it does not. */
+static const char *reduces(const struct tt_op_desc *op, char out[TT_USEROP_NAME + 3])
 {
-    return tt_coll_sums((tutti_coll)op->coll) ? tt_redop_name((tutti_redop)op->redop) : NULL;
+    bool own = op->redop == TT_REDOP_USER;
+    snprintf(out, TT_USEROP_NAME + 3, own ? "'%.*s'" : "%.*s", TT_USEROP_NAME - 1, own ? op->user : tt_redop_name((tutti_redop)op->redop));
+    return tt_coll_sums((tutti_coll)op->coll) ? out : "";
 }
 
 static bool rooted(const struct tt_op_desc *op)
@@ -58,14 +61,15 @@ static char *what(const struct tt_op_desc *op, char out[TT_WORDS])
 
 char *tt_words_call(const struct tt_op_desc *op, char out[TT_WORDS])
 {
-    char call[TT_WORDS];
+    char call[TT_WORDS], name[TT_USEROP_NAME + 3];
+    const char *by = reduces(op, name);
     what(op, call);
-    if (op->why || op->busy >= TT_OP_SENDING || (!reduces(op) && !rooted(op)))
+    if (op->why || op->busy >= TT_OP_SENDING || (!*by && !rooted(op)))
         snprintf(out, TT_WORDS, "%.100s", call);
     else if (!rooted(op))
-        snprintf(out, TT_WORDS, "%.100s (%s)", call, reduces(op));
+        snprintf(out, TT_WORDS, "%.100s (%s)", call, by);
     else
-        snprintf(out, TT_WORDS, "%.100s (%s%sroot %" PRIu32 ")", call, reduces(op) ? reduces(op) : "", reduces(op) ? ", " : "", op->root);
+        snprintf(out, TT_WORDS, "%.100s (%s%sroot %" PRIu32 ")", call, by, *by ? ", " : "", op->root);
     return out;
 }
 

@@ -39,7 +39,7 @@ struct tt_program_config {
     uint32_t rank;
     uint64_t count;
     tutti_dtype dtype;
-    tutti_redop redop;
+    tutti_redop redop;            /* TT_REDOP_USER without `user`: the program is for reading only */
     const struct tt_userop *user; /* in place of redop; copied; NULL: none */
     uint32_t segments;            /* 0: the schedule's own */
     const uint64_t *block_counts; /* reduce-scatter, all-gather, gather, scatter, all-to-all: exact elements of each rank's block (rank r =

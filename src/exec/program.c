@@ -129,7 +129,7 @@ static tutti_status make_tasks(struct tt_xcompile *x)
 static tutti_status check_config(const struct tt_program_config *c, struct tutti_error *err)
 {
     const struct tt_sched *s = c->sched;
-    if ((unsigned)c->dtype >= TUTTI_DTYPE_COUNT || (unsigned)c->redop >= TUTTI_REDOP_COUNT)
+    if ((unsigned)c->dtype >= TUTTI_DTYPE_COUNT || (unsigned)c->redop > TT_REDOP_USER)
         return tt_fail(err, TUTTI_ERR_ARG, "unknown data type or reduction");
     if (c->user && c->user->elem_bytes != tt_dtype_bytes(c->dtype))
         return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %" PRIu32 " bytes, not for %s", c->user->elem_bytes,

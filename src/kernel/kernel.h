@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 
+enum { TT_USEROP_NAME = 31 };
 /* A reduction that is a function of the caller's. Copied where it is kept: what made it may be gone. */
 struct tt_userop {
     tutti_redop_fn *fn; /* NULL: none, a built-in one is meant */
@@ -19,6 +20,7 @@ struct tt_userop {
     uint64_t hash; /* of name, element size and whether it commutes: what ranks compare */
     uint32_t elem_bytes;
     bool commutative;
+    char name[TT_USEROP_NAME]; /* for errors: a long one is cut, and the last digits of the hash tell it from its like */
 };
 
 /* One reduction: dst[j][i] = (src[0][i] op src[1][i] op ...) / divisor for i < count and every j < ndst. A destination may be the same

@@ -14,7 +14,7 @@ tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p, 
     struct tt_problem checked = *p;
     uint64_t bytes;
 
-    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop >= TUTTI_REDOP_COUNT)
+    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop > TT_REDOP_USER)
         return tt_fail(err, TUTTI_ERR_ARG, "no such collective (%d), data type (%d) or reduction (%d)", (int)p->coll, (int)p->dtype,
                        (int)p->redop);
     if (p->ranks != t->ranks)

@@ -26,7 +26,7 @@ static tutti_status check_limits(const struct tt_shape *s, struct tutti_error *e
 
 static tutti_status check_words(const struct tt_shape *s, struct tutti_error *err)
 {
-    if ((unsigned)s->coll >= TUTTI_COLL_COUNT || (unsigned)s->dtype >= TUTTI_DTYPE_COUNT || (unsigned)s->redop >= TUTTI_REDOP_COUNT)
+    if ((unsigned)s->coll >= TUTTI_COLL_COUNT || (unsigned)s->dtype >= TUTTI_DTYPE_COUNT || (unsigned)s->redop > TT_REDOP_USER)
         return tt_fail(err, TUTTI_ERR_INCORRECT, "collective %d, data type %d or reduction %d is none", (int)s->coll, (int)s->dtype,
                        (int)s->redop);
     if (!memchr(s->algo, 0, sizeof s->algo) || !memchr(s->options, 0, sizeof s->options))

@@ -61,7 +61,7 @@ const char *tt_dtype_name(tutti_dtype d)
 
 const char *tt_redop_name(tutti_redop r)
 {
-    return r == TUTTI_REDOP_COUNT ? "user" : name_at(redop_names, countof(redop_names), (size_t)r);
+    return r == TT_REDOP_USER ? "user" : name_at(redop_names, countof(redop_names), (size_t)r);
 }
 
 /* 0 for what is not a data type. */
@@ -83,4 +83,9 @@ int tt_dtype_find(const char *name)
 int tt_redop_find(const char *name)
 {
     return find_name(redop_names, countof(redop_names), name);
+}
+
+int tt_redop_read(const char *name)
+{
+    return tt_streq(name, tt_redop_name(TT_REDOP_USER)) ? (int)TT_REDOP_USER : tt_redop_find(name);
 }

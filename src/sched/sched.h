@@ -241,5 +241,6 @@ const char *tt_redop_name(tutti_redop r);
 /* -1 when unknown. */
 int tt_coll_find(const char *name);
 int tt_dtype_find(const char *name);
-int tt_redop_find(const char *name);
+int tt_redop_find(const char *name); /* one of ours */
+int tt_redop_read(const char *name); /* or TT_REDOP_USER */
 #endif

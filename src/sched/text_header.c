@@ -135,7 +135,7 @@ static tutti_status read_dtype(struct loader *l, const struct key *k, void *fiel
 static tutti_status read_redop(struct loader *l, const struct key *k, void *field)
 {
     int i = 0;
-    tutti_status st = read_word(l, k, tt_redop_find, &i);
+    tutti_status st = read_word(l, k, tt_redop_read, &i);
     *(tutti_redop *)field = (tutti_redop)i;
     return st;
 }

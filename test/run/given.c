@@ -1,7 +1,8 @@
 /* given.c - all-reduces on the world and on communicators of two ranks each, for given.sh: what decided each plan, and
  * whether the sums are right. Rank 0 of each communicator prints "RANKS ALGO ORIGIN".
  *
- * Usage: given [PLAN [TUNING]]: files for the options; "-": none. given leave: rank 1 ends without a word. */
+ * Usage: given [PLAN [TUNING]]: files for the options; "-": none. given leave: rank 1 ends without a word.
+ * given own: only a reduction of its own, which does not commute. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +32,40 @@ static int try_sum(struct tutti_comm *c)
     return 0;
 }
 
+static void keep_left(void *ctx, const void *left, const void *right, void *to, size_t n)
+{
+    (void)ctx;
+    (void)right;
+    memmove(to, left, n * sizeof(double));
+}
+
+/* The first rank's vector, by everybody. */
+static int try_own(struct tutti_comm *c)
+{
+    double x[N];
+    struct tutti_error err;
+    tutti_redop op;
+    const struct tutti_redop_options o = {.size = sizeof o, .name = "keep left", .fn = keep_left, .elem_bytes = sizeof x[0]};
+    for (int i = 0; i < N; i++)
+        x[i] = tutti_comm_rank(c);
+    if (tutti_redop_create(&o, &op, &err))
+        return fprintf(stderr, "%s\n", err.text);
+    if (tutti_allreduce(c, x, x, N, TUTTI_F64, op))
+        return fprintf(stderr, "%s\n", tutti_comm_last_error(c)->text);
+    tutti_redop_free(op);
+    for (int i = 0; i < N; i++)
+        if (x[i] != 0)
+            return fprintf(stderr, "element %d is %g\n", i, x[i]);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct tutti_comm_options o = {.size = sizeof o};
     struct tutti_error err;
     struct tutti_comm *world, *half;
-    bool leave = argc > 1 && !strcmp(argv[1], "leave");
-    o.plan = argc > 1 && !leave && strcmp(argv[1], "-") ? argv[1] : NULL;
+    bool leave = argc > 1 && !strcmp(argv[1], "leave"), own = argc > 1 && !strcmp(argv[1], "own");
+    o.plan = argc > 1 && !leave && !own && strcmp(argv[1], "-") ? argv[1] : NULL;
     o.tuning = argc > 2 && strcmp(argv[2], "-") ? argv[2] : NULL;
     if (tutti_comm_open(&o, &world, &err)) {
         fprintf(stderr, "%s\n", err.text);
@@ -45,10 +73,10 @@ int main(int argc, char **argv)
     }
     if (leave && tutti_comm_rank(world) == 1)
         _exit(0);
-    int bad = try_sum(world);
-    if (!bad && tutti_comm_split(world, (int)(tutti_comm_rank(world) / 2), 0, &half, &err))
+    int bad = own ? try_own(world) : try_sum(world);
+    if (!bad && !own && tutti_comm_split(world, (int)(tutti_comm_rank(world) / 2), 0, &half, &err))
         bad = fprintf(stderr, "%s\n", err.text);
-    if (!bad) {
+    if (!bad && !own) {
         bad = try_sum(half);
         tutti_comm_close(half);
     }

@@ -69,6 +69,11 @@ TUTTI_PLAN=$work/broadcast.json runs 0 bench -n 4 -b 4K -e 4K -i 2 --coll all-ga
 json 'd["rows"][0]["origin"] == "planner"'
 TUTTI_PLAN=$work/all-to-all.json "$tutti" run -n 4 -- "$program" >out 2>err || bad "unused plan: $(cat err)"
 grep -q 'plan .*all-to-all.json never ran: no call was the all-to-all that it is for' err || bad "unused plan: $(cat err)"
+# One that fits and must not run says why; what ran in its place is no sum.
+TUTTI_DUMP=$work/own runs 0 run -n 4 --plan hand.json -- "$program" own
+grep -q 'plan .*hand.json never ran: the calls of allreduce had to be summed in rank order' err || bad "a plan that cannot run: $(cat err)"
+runs 0 verify own/allreduce-*-4-8248-*.json
+grep -q '"op": "user"' own/allreduce-*-4-8248-*.json && grep -q 'f64 user' own/allreduce-*-4-8248-*-rank0.txt || bad "the dump of a call with its own reduction"
 
 # Wrong ones: the proof names rank and operation, on every rank.
 edit ring.json wrong.json 'ops = d["slices"][3]; del ops[[o[0] for o in ops].index(2)]'

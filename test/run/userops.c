@@ -195,9 +195,11 @@ static void test_arguments(void)
 /* The last test: nothing works afterwards. */
 static void test_different(void)
 {
-    tutti_redop op = make(rank ? "theirs" : "mine", add_lines, sizeof(struct line), true);
+    tutti_redop op = make(rank ? "theirs, with a name that is far too long" : "mine", add_lines, sizeof(struct line), true);
     tutti_status st = tutti_allreduce(comm, in, out, 100, TUTTI_OPAQUE64, op);
     CHECK(ranks == 1 ? !st : st == TUTTI_ERR_DIFFERS);
+    const char *why = tutti_comm_last_error(comm)->text;
+    CHECK(ranks == 1 || (strstr(why, "allreduce of 100 opaque64 ('mine')") && strstr(why, "allreduce of 100 opaque64 ('theirs")));
 }
 
 int main(void)
