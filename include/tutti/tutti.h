@@ -183,13 +183,14 @@ struct tutti_comm_options {
     uint64_t timeout_us;   /* deadline of every wait; 0: TUTTI_TIMEOUT or 30 s */
     /* Plan files, "a.json:b.json", 16 at most; rank 0 reads and proves them, and every rank fails with its reason. A plan
      * runs each call of its collective (and root) on communicators of its number of ranks, whatever the length, type and
-     * reduction; other calls, and calls that name an algorithm, go without. */
+     * reduction; other calls, those that name an algorithm and those that must sum in rank order go without. */
     const char *plan;
     const char *tuning; /* tuning file (tutti-tuning(5)), with the same rules on all ranks */
     bool encrypt;       /* seal all bytes on sockets (TUTTI_ENCRYPT=1); needs a job key; alike on all ranks */
     int checksum;       /* of payloads on sockets: 0 TUTTI_CHECKSUM, else between hosts; 1 always; -1 never */
 };
-/* Collective: all ranks call it; returns when all have met, or with the reason. Close what it gives. */
+/* Collective: all ranks call it; returns when all have met, or with the reason. Close what it gives. Raises the process's soft limit of
+ * open files to the hard one, for good (tutti(7)). */
 tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm, struct tutti_error *err);
 /* This process's number in the group, from 0 on, and the number of ranks. */
 uint32_t tutti_comm_rank(const struct tutti_comm *comm);

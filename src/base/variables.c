@@ -11,6 +11,7 @@ static const struct tt_variable variables[] = {
     {"TUTTI_LOCAL_RANK", "unknown", "number of this rank among those of its host"},
     {"TUTTI_RENDEZVOUS", "none", "host:port of rank 0, where ranks meet"},
     {"TUTTI_KEY_FILE", "none", "file with the job's key; needed beyond loopback"},
+    {"TUTTI_VERDICT", "none", "file to which a rank appends who is to blame when a job fails; tutti run sets it"},
     {"TUTTI_INSECURE", "0", "1: go without a key beyond loopback"},
     {"TUTTI_ENCRYPT", "0", "1: all bytes on sockets are encrypted and authenticated; needs a key beyond one host"},
     {"TUTTI_CHECKSUM", "between hosts", "1: payloads on all sockets carry a checksum, 0: on none; encryption needs none"},

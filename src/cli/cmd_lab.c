@@ -123,7 +123,7 @@ static bool describe(const struct cli_args *a, const struct cli_job *job, const 
 
 static int start(const struct cli_args *a, const struct cli_job *job, const struct lab_net *net)
 {
-    struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns};
+    struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns, .verdict_fd = job->verdict_fd};
     bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks));
     for (uint32_t r = 0; ok && r < job->size; r++)
         ok = describe(a, job, &net->nodes[r], r, &s.ranks[r]);

@@ -56,7 +56,7 @@ static bool describe(const struct cli_args *a, const struct run_hosts *h, const 
 
 static int start(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job)
 {
-    struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns};
+    struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns, .verdict_fd = job->verdict_fd};
     struct cli_place *places = calloc(job->size, sizeof *places);
     bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks)) && places;
     for (uint32_t r = 0; ok && r < job->size; r++)

@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-enum { KEY_BYTES = 32, OWN_VARIABLES = 14 };
+enum { KEY_BYTES = 32, OWN_VARIABLES = 15 };
 
 const struct cli_option cli_job_options[] = {{"prefix", 0, NULL, "put the rank in front of every line of output"},
                                              {"timeout", 0, "TIME", "deadline of every wait: sets TUTTI_TIMEOUT (default 30s)"},
@@ -59,26 +59,33 @@ static int read_files(const struct cli_args *a, const char *option, char *buf, s
     return 0;
 }
 
-/* Memory with a name under /proc for as long as we live: no file is left wherever we are killed. */
-static int write_key(const struct cli_args *a, const unsigned char *key, struct cli_job *j)
+/* Memory with a name under /proc for as long as we live: no file is left wherever we are killed. -1 with errno. */
+static int make_memory(const char *what, char *path, size_t cap)
 {
-    int fd = memfd_create("tutti-key", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || fchmod(fd, 0600) || write(fd, key, KEY_BYTES) != KEY_BYTES ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) {
-        int code = cli_bad(a, "no place for the key of the job: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return code;
+    int fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && fchmod(fd, 0600)) {
+        close(fd);
+        return -1;
     }
-    j->key_fd = fd;
-    snprintf(j->key_file, sizeof j->key_file, "/proc/%d/fd/%d", (int)getpid(), fd);
-    return 0;
+    if (fd >= 0)
+        snprintf(path, cap, "/proc/%d/fd/%d", (int)getpid(), fd);
+    return fd;
+}
+
+static int make_files(const struct cli_args *a, const unsigned char *key, struct cli_job *j)
+{
+    j->key_fd = make_memory("tutti-key", j->key_file, sizeof j->key_file);
+    if (j->key_fd < 0 || write(j->key_fd, key, KEY_BYTES) != KEY_BYTES ||
+        fcntl(j->key_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
+        return cli_bad(a, "no place for the key of the job: %s", strerror(errno));
+    j->verdict_fd = make_memory("tutti-verdict", j->verdict_file, sizeof j->verdict_file);
+    return j->verdict_fd < 0 ? cli_bad(a, "no place for the verdict on the job: %s", strerror(errno)) : 0;
 }
 
 int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret)
 {
     unsigned char key[KEY_BYTES];
-    *ret = (struct cli_job){.size = size, .key_fd = -1};
+    *ret = (struct cli_job){.size = size, .key_fd = -1, .verdict_fd = -1};
     int code = read_timeout(a, ret);
     if (!code)
         code = read_files(a, "plan", ret->plan, sizeof ret->plan);
@@ -90,7 +97,7 @@ int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret)
         return cli_bad(a, "no random bytes for the key: %s", strerror(errno));
     for (size_t i = 0; i < sizeof key; i++)
         snprintf(ret->key + 2 * i, 4, "%02x\n", key[i]);
-    code = write_key(a, key, ret);
+    code = make_files(a, key, ret);
     explicit_bzero(key, sizeof key);
     if (code)
         cli_job_close(ret);
@@ -101,8 +108,10 @@ void cli_job_close(struct cli_job *j)
 {
     if (j->key_file[0])
         close(j->key_fd);
+    if (j->verdict_file[0])
+        close(j->verdict_fd);
     explicit_bzero(j->key, sizeof j->key);
-    j->key_file[0] = 0;
+    j->key_file[0] = j->verdict_file[0] = 0;
 }
 
 /* A socket at a port of the kernel's choice; -1 with errno. */
@@ -153,6 +162,12 @@ static bool add_own(char **v, const struct cli_job *j, const struct cli_place *p
            (!*j->plan || add(v, "TUTTI_PLAN=%s", j->plan)) && (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning));
 }
 
+/* Their paths mean nothing on another host. */
+static bool add_files(char **v, const struct cli_job *j)
+{
+    return add(v, "TUTTI_KEY_FILE=%s", j->key_file) && add(v, "TUTTI_VERDICT=%s", j->verdict_file);
+}
+
 static bool add_torch(char **v, const struct cli_job *j, const struct cli_place *p)
 {
     return add(v, "RANK=%u", p->rank) && add(v, "WORLD_SIZE=%u", j->size) && add(v, "LOCAL_RANK=%u", p->local_rank) &&
@@ -173,7 +188,7 @@ static bool add_inherited(char **list, bool tutti_only)
 {
     bool ok = true;
     for (char **e = environ; *e && ok; e++) {
-        bool wanted = !tutti_only || (!strncmp(*e, "TUTTI_", 6) && strncmp(*e, "TUTTI_KEY_FILE=", 15));
+        bool wanted = !tutti_only || (!strncmp(*e, "TUTTI_", 6) && strncmp(*e, "TUTTI_KEY_FILE=", 15) && strncmp(*e, "TUTTI_VERDICT=", 14));
         if (wanted && !is_in(list, *e))
             ok = add(list, "%s", *e);
     }
@@ -191,7 +206,7 @@ static char **make_list(void)
 char **cli_job_variables(const struct cli_job *j, const struct cli_place *place, bool remote)
 {
     char **v = make_list();
-    if (v && add_own(v, j, place) && add_torch(v, j, place) && (remote ? add_inherited(v, true) : add(v, "TUTTI_KEY_FILE=%s", j->key_file)))
+    if (v && add_own(v, j, place) && add_torch(v, j, place) && (remote ? add_inherited(v, true) : add_files(v, j)))
         return v;
     cli_job_free_list(v);
     return NULL;

@@ -18,6 +18,8 @@ struct cli_job {
     char key[66];                  /* a line of hex digits */
     int key_fd;                    /* holds the key's bytes */
     char key_file[64];             /* its name for processes of this user, while we live */
+    int verdict_fd;                /* where ranks note who is to blame */
+    char verdict_file[64];
 };
 
 /* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. 0, or the exit code after the complaint. */
@@ -33,7 +35,7 @@ struct cli_place {
 };
 /* Binds this process to its share of the cores it may use, when there are enough for all ranks of its machine. 0, or -1 with errno. */
 int cli_bind_share(const struct cli_place *place, const char **ret_what);
-/* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. Without the key file when `remote` (its path means nothing
+/* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. Without the files when `remote` (their paths mean nothing
  * there), but with those TUTTI_ variables of our own environment that a remote shell would not have. NULL: no memory. */
 char **cli_job_variables(const struct cli_job *j, const struct cli_place *place, bool remote);
 /* Our environment with those variables. */

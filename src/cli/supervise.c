@@ -7,7 +7,9 @@
  *
  * From every phase the end of the last rank leads to RESTING. A rank that was killed takes its peers with it within microseconds (their
  * connections break and they exit with errors of their own), and the kernel does not tell in which order children ended; hence SETTLING: of
- * those that ended within a moment, one that was killed is named before one that exited. One loop waits for signals, output and the time.
+ * those that ended within a moment, one that was killed is named before one that exited. A rank that raises an exception often ends after
+ * those that hear of it: where ranks have noted who is to blame, that one is named, and waited for a second. One loop waits for signals,
+ * output and the time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +26,8 @@
 #include "cli/supervise_parts.h"
 
 #define SECOND UINT64_C(1000000000)
-static const uint64_t settle_ns = SECOND / 10, report_ns = SECOND, end_ns = 2 * SECOND, kill_ns = 5 * SECOND, rest_ns = 2 * SECOND;
+static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND, end_ns = 2 * SECOND, kill_ns = 5 * SECOND,
+                      rest_ns = 2 * SECOND;
 
 enum phase { RUNNING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
 
@@ -39,6 +42,7 @@ struct sup {
     uint32_t left;    /* ranks that have not ended */
     uint32_t turns;   /* looks at those that have */
     uint32_t culprit; /* once named; else size */
+    uint32_t blamed;  /* by the ranks; size: nobody, so far */
     int stopped_by;   /* the signal that asked the job to end; 0: none */
     bool rested;      /* what the ranks left was killed */
     bool dropped;     /* everything was killed as hard as we can */
@@ -74,10 +78,22 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* The first of those that were killed, else of those that exited; of several in one turn the lowest. */
+/* Whom the ranks blame, by the first line that one of them wrote; size: nobody. */
+static uint32_t read_verdict(const struct sup *s)
+{
+    char line[64] = "";
+    unsigned rank, size;
+    if (s->job->verdict_fd < 0 || pread(s->job->verdict_fd, line, sizeof line - 1, 0) <= 0)
+        return s->job->size;
+    return sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size && rank < size ? rank : s->job->size;
+}
+
+/* Whom the ranks blame, if it failed; the first of those that were killed, else of those that exited; of several in one turn the lowest. */
 static uint32_t find_culprit(const struct sup *s)
 {
     uint32_t best = s->job->size;
+    if (s->blamed < s->job->size && failed(&s->live[s->blamed]))
+        return s->blamed;
     for (uint32_t r = 0; r < s->job->size; r++) {
         if (!failed(&s->live[r]))
             continue;
@@ -101,15 +117,27 @@ static void say_culprit(const struct sup *s)
         snprintf(who, sizeof who, "rank %u (%s%s%spid %d)", r, rank->host ? "host " : "", rank->host ? rank->host : "",
                  rank->host ? ", " : "", (int)s->live[r].pid);
     if (sig)
-        fprintf(stderr, "tutti %s: %s was killed by signal %d (%s)\n", s->job->name, who, sig, strsignal(sig));
+        fprintf(stderr, "tutti %s: %s was killed by signal %d (%s)", s->job->name, who, sig, strsignal(sig));
     else if (rank->remote && WEXITSTATUS(s->live[r].status) == 255)
-        fprintf(stderr, "tutti %s: %s exited with status 255, which may be ssh's own\n", s->job->name, who);
+        fprintf(stderr, "tutti %s: %s exited with status 255, which may be ssh's own", s->job->name, who);
     else
-        fprintf(stderr, "tutti %s: %s exited with status %d\n", s->job->name, who, WEXITSTATUS(s->live[r].status));
+        fprintf(stderr, "tutti %s: %s exited with status %d", s->job->name, who, WEXITSTATUS(s->live[r].status));
+    if (s->blamed < s->job->size && s->blamed != r)
+        fprintf(stderr, "; the ranks blame rank %u (pid %d), which %s", s->blamed, (int)s->live[s->blamed].pid,
+                s->live[s->blamed].ended ? "has ended without an error" : "is still running");
+    fputc('\n', stderr);
+}
+
+/* The one to blame has not ended yet. */
+static bool awaits_blamed(const struct sup *s)
+{
+    uint32_t r = read_verdict(s);
+    return r < s->job->size && !s->live[r].ended;
 }
 
 static void name_culprit(struct sup *s)
 {
+    s->blamed = read_verdict(s);
     s->culprit = find_culprit(s);
     if (s->stopped_by)
         fprintf(stderr, "tutti %s: stopped by signal %d (%s)\n", s->job->name, s->stopped_by, strsignal(s->stopped_by));
@@ -259,6 +287,10 @@ static void next_phase(struct sup *s, uint64_t now)
 {
     switch (s->phase) {
     case SETTLING:
+        if (now < s->failed_ns + blame_ns && awaits_blamed(s)) {
+            s->due_ns = now + settle_ns;
+            break;
+        }
         name_culprit(s);
         enter_phase(s, GRACE, s->failed_ns + s->job->timeout_ns + report_ns);
         break;
@@ -372,7 +404,7 @@ static int verdict(const struct sup *s)
 
 int sup_run(const struct sup_job *job)
 {
-    struct sup s = {.job = job, .signals = -1, .culprit = job->size};
+    struct sup s = {.job = job, .signals = -1, .culprit = job->size, .blamed = job->size};
     int code = CLI_USAGE;
     fflush(stdout);
     if (!prepare(&s)) {

@@ -32,6 +32,7 @@ struct sup_job {
     struct sup_rank *ranks;
     uint32_t size;
     uint64_t timeout_ns;
+    int verdict_fd; /* where ranks note who is to blame: TUTTI_VERDICT */
 };
 
 /* From here on the signals above wait for sup_run, so that what was made before it is always taken down. */

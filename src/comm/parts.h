@@ -252,6 +252,7 @@ void tt_tell_open(const struct tt_comm *c);
 void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a);
 void tt_tell_close(const struct tt_comm *c);
 void tt_tell_failure(const struct tt_comm *c);
+void tt_tell_verdict(const struct tt_world *w, const struct tt_verdict *v); /* to the launcher */
 /* message.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
 /* Starts l; fills op, as which the watch knows it. */

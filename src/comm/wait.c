@@ -28,6 +28,7 @@ static tutti_status judged(struct tt_comm *c, const struct tt_verdict *v)
     c->failed = true;
     tt_fail(&c->last, status_of(v), "%s", v->text);
     tt_tell_failure(c);
+    tt_tell_verdict(c->world, v);
     if (c->wire.direct)
         tt_direct_quit(c->wire.direct);
     if (c->engine)
@@ -101,6 +102,7 @@ tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_statu
     snprintf(t.text, sizeof t.text, "%.*s", (int)sizeof t.text - 1, err->text);
     tt_watch_report(w, &t);
     tt_watch_await(w, tt_now_ns() + grace_ns, &v);
+    tt_tell_verdict(s->through->world, &v);
     if (!late && v.blame == TT_BLAME_UNABLE && v.culprit == tt_boot_config(s->through->world->boot)->rank)
         return st; /* its own words are better */
     return tt_fail(err, status_of(&v), "%s", v.text);

@@ -27,11 +27,11 @@ expect late 3
 expect future 2
 expect differs 3
 expect leaves 2
-# told CASE: NumPy programs: both others hear the text of the exception that one rank left with
+# told CASE: NumPy programs: both others hear the text of the exception that one rank left with, and end before it; the launcher names it.
 told() {
     local out
     out=$(timeout 60 "$tutti" run -n 3 --timeout 10s -- "$python" "$here/leave.py" "$1" 2>&1)
-    if [ "$(grep -c "^rank [02] told$" <<<"$out")" = 2 ]; then
+    if [ "$(grep -c "^rank [02] told$" <<<"$out")" = 2 ] && grep -qE '^tutti run: rank 1 \(pid [0-9]+\) exited with status 1$' <<<"$out"; then
         echo "passed: leaving $1"
     else
         echo "FAILED: leaving $1"
@@ -41,4 +41,8 @@ told() {
 }
 told with
 told without
+# Ranks that fail because of one that does not fail itself.
+out=$(timeout 60 "$tutti" run -n 3 --timeout 10s -- "$python" "$here/leave.py" early 2>&1)
+grep -qE '^tutti run: rank [02] .* exited with status 1; the ranks blame rank 1 \(pid [0-9]+\), which has ended without an error$' <<<"$out" ||
+    { echo "FAILED: leaving early: $out"; bad=1; }
 exit $bad
