@@ -107,6 +107,10 @@ const char *cli_environment(const char *name); /* NULL when unset or empty */
 
 /* self.c: is this process a rank of a job, by any launcher's variables? */
 bool cli_in_job(void);
+/* Is what this rank is about to complain of new, or has another rank of the job said the same? */
+bool cli_speaks(const char *text);
+/* Does anybody still read what rank 0 prints? Collective. Where not, all ranks end. */
+tutti_status cli_ranks_go_on(struct tutti_comm *comm, bool *ret);
 /* Runs this command again, with its options, as `--ranks` ranks on this machine (dflt: when not given) through tutti run. Does not return
  * unless that cannot be started: then the exit code after the complaint. */
 int cli_start_ranks(const struct cli_args *a, const char *dflt);
@@ -120,6 +124,8 @@ static inline const char *cli_s(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
+/* Standard output is a pipe that nobody reads any more: the reader (head) has had enough, which is no error. Where SIGPIPE is ignored. */
+bool cli_reader_gone(void);
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 

@@ -2,6 +2,7 @@
  * starts its own ranks on this machine through tutti run. Here: options, sizes and buffers. */
 #include "cli/bench.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,6 +192,10 @@ static int run_rows(struct bench *b)
 {
     int code = bench_print_head(b) ? call_failed(b) : CLI_OK;
     for (uint64_t bytes = b->begin; bytes <= b->end && code == CLI_OK; bytes *= b->factor) {
+        bool more = false;
+        code = cli_ranks_go_on(b->comm, &more) ? call_failed(b) : CLI_OK;
+        if (!more)
+            break;
         b->p.count = count_for(b, bytes);
         struct bench_row r = {.bytes = bytes_of(b)};
         code = run_row(b, &r);
@@ -207,6 +212,7 @@ static int run_rows(struct bench *b)
 static int run_rank(struct bench *b)
 {
     struct tutti_error err;
+    signal(SIGPIPE, SIG_IGN);
     struct tutti_comm_options o = {.size = sizeof o,
                                    .transport = cli_value(b->a, "transport"),
                                    .algo = cli_value(b->a, "algo"),

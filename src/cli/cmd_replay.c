@@ -1,5 +1,6 @@
 /* tutti replay: training steps with real ranks and real communication, compute replayed from a profile as timed waits. Inside a job (tutti
  * run, tutti lab, torchrun, mpirun, srun) it is one rank; otherwise it starts its own ranks on this machine. Rank 0 prints. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,6 +149,17 @@ static void print_row(const struct replay_row *x)
     fflush(stdout);
 }
 
+/* An ideal is arithmetic with one measured time. */
+static void remark(const struct replay_row *rows, size_t n)
+{
+    bool below = false;
+    for (size_t i = 0; i < n; i++)
+        below = below || rows[i].iteration_us < 0.9995 * rows[i].ideal_us; /* as printed: /ideal below 1.000 */
+    if (below)
+        printf("# /ideal below 1: all-reduces of buckets took less time together than the one of everything that the ideal counts with\n"
+               "# (other plans, caches, or a machine that was busier while it was measured)\n");
+}
+
 static int run_all(struct replay *r)
 {
     const char *policy = cli_value(r->a, "policy");
@@ -161,6 +173,11 @@ static int run_all(struct replay *r)
     if (speak && !json)
         print_head(r);
     for (size_t i = 0; all ? n < REPLAY_MOST && tutti_policy_get(i, &name) : n == 0; i++, n++) {
+        bool more = false;
+        if (cli_ranks_go_on(r->comm, &more))
+            return cli_fail(r->a, tutti_comm_last_error(r->comm));
+        if (!more)
+            return CLI_OK;
         if (replay_policy(r, all ? name.name : policy, &rows[n], &err))
             return cli_fail(r->a, &err);
         if (speak && !json)
@@ -168,12 +185,15 @@ static int run_all(struct replay *r)
     }
     if (speak && json)
         print_json(r, rows, n, all);
+    else if (speak)
+        remark(rows, n);
     return CLI_OK;
 }
 
 static int run_rank(struct replay *r)
 {
     struct tutti_error err;
+    signal(SIGPIPE, SIG_IGN);
     struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(r->a, "transport")};
     if (tutti_comm_open(&o, &r->comm, &err))
         return cli_fail(r->a, &err);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,13 @@ const struct cli_option cli_json_options[] = {{"json", 'j', NULL, "one JSON docu
 
 int cli_bad(const struct cli_args *a, const char *fmt, ...)
 {
+    char text[1024];
     va_list ap;
-    fprintf(stderr, "tutti %s: ", a->command->name);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    if (cli_speaks(text))
+        fprintf(stderr, "tutti %s: %s\n", a->command->name, text);
     return CLI_USAGE;
 }
 
@@ -246,9 +248,15 @@ void cli_progress_end(struct cli_progress *p)
         fprintf(stderr, "\r%*s\r", (int)strlen(p->what) + 71, "");
 }
 
+bool cli_reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) > 0 && out.revents & POLLERR;
+}
+
 int cli_finish(int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || cli_reader_gone())
         return code;
     fprintf(stderr, "tutti: standard output could not be written\n");
     return CLI_USAGE;

@@ -42,14 +42,17 @@ static int read_timeout(const struct cli_args *a, struct cli_job *j)
     return 0;
 }
 
-/* Files by their whole names, since programs may change the folder; a name that means nothing here may mean something
- * on another host. */
+/* Files by their whole names, since programs may change the folder. They must be there before ranks are started, unless these may be on
+ * other hosts. */
 static int read_files(const struct cli_args *a, const char *option, char *buf, size_t cap)
 {
     size_t len = 0;
     for (size_t i = 0; i < a->nvalues; i++) {
         if (strcmp(a->values[i].option->name, option))
             continue;
+        bool elsewhere = cli_value(a, "hosts") || cli_value(a, "hostfile");
+        if (!elsewhere && access(a->values[i].value, R_OK))
+            return cli_bad(a, "--%s %s: %s", option, a->values[i].value, strerror(errno));
         char *whole = realpath(a->values[i].value, NULL);
         len += (size_t)snprintf(buf + len, cap - len, "%s%s", len ? ":" : "", whole ? whole : a->values[i].value);
         free(whole);

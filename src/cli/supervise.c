@@ -78,14 +78,19 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* Whom the ranks blame, by the first line that one of them wrote; size: nobody. */
+/* Whom the ranks blame, by the first such line that one of them wrote; size: nobody. */
 static uint32_t read_verdict(const struct sup *s)
 {
-    char line[64] = "";
+    char text[8192];
     unsigned rank, size;
-    if (s->job->verdict_fd < 0 || pread(s->job->verdict_fd, line, sizeof line - 1, 0) <= 0)
-        return s->job->size;
-    return sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size && rank < size ? rank : s->job->size;
+    ssize_t n = pread(s->job->verdict_fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size && rank < size)
+            return rank;
+    }
+    return s->job->size;
 }
 
 /* Whom the ranks blame, if it failed; the first of those that were killed, else of those that exited; of several in one turn the lowest. */
@@ -135,13 +140,23 @@ static bool awaits_blamed(const struct sup *s)
     return r < s->job->size && !s->live[r].ended;
 }
 
+/* Ranks of this tool that all ended alike have said why. */
+static bool is_told(const struct sup *s)
+{
+    const struct sup_live *first = &s->live[0];
+    bool alike = s->job->own && first->ended && WIFEXITED(first->status);
+    for (uint32_t r = 0; alike && r < s->job->size; r++)
+        alike = s->live[r].ended && s->live[r].status == first->status;
+    return alike;
+}
+
 static void name_culprit(struct sup *s)
 {
     s->blamed = read_verdict(s);
     s->culprit = find_culprit(s);
     if (s->stopped_by)
         fprintf(stderr, "tutti %s: stopped by signal %d (%s)\n", s->job->name, s->stopped_by, strsignal(s->stopped_by));
-    else
+    else if (!is_told(s))
         say_culprit(s);
 }
 
@@ -176,7 +191,7 @@ static bool was_told(const struct sup_live *l)
 static void say_rest(const struct sup *s)
 {
     char which[160];
-    if (s->stopped_by)
+    if (s->stopped_by || is_told(s))
         return;
     if (list_ranks(s, failed_too, which, sizeof which))
         fprintf(stderr, "tutti %s: failed too: %s\n", s->job->name, which);
@@ -399,7 +414,9 @@ static int verdict(const struct sup *s)
         fprintf(stderr, "tutti %s: %u rank%s could not be ended\n", s->job->name, s->left, cli_s(s->left));
     if (s->culprit < s->job->size)
         say_rest(s);
-    return s->culprit < s->job->size || s->left ? CLI_NO : CLI_OK;
+    if (s->culprit == s->job->size && !s->left)
+        return CLI_OK;
+    return is_told(s) ? WEXITSTATUS(s->live[0].status) : CLI_NO;
 }
 
 int sup_run(const struct sup_job *job)

@@ -33,13 +33,14 @@ struct sup_job {
     uint32_t size;
     uint64_t timeout_ns;
     int verdict_fd; /* where ranks note who is to blame: TUTTI_VERDICT */
+    bool own;       /* the program is this tool, whose exit codes are ours */
 };
 
 /* From here on the signals above wait for sup_run, so that what was made before it is always taken down. */
 void sup_hold_signals(void);
 /* Has one of those that end a job arrived since? */
 bool sup_is_stopped(void);
-/* Runs the job to its end and says what went wrong. Returns the exit code: CLI_OK, CLI_NO when a rank failed, CLI_USAGE when the program
- * cannot be started. Needs sup_hold_signals first. */
+/* Runs the job to its end and says what went wrong. Returns the exit code: CLI_OK, CLI_NO when a rank failed (ranks of this tool
+ * that all ended alike: their own), CLI_USAGE when the program cannot be started. Needs sup_hold_signals first. */
 int sup_run(const struct sup_job *job);
 #endif

@@ -53,6 +53,9 @@ runs 2 bench -n 2 --in-place --coll all-to-all
 complains 'all-to-all has no calls in place'
 runs 2 bench -n 0
 complains '^tutti bench: -n "0": must be from 1 to 4096'
+# A reader that has had enough is no error.
+"$tutti" bench -n 2 -b 8 -e 1M -i 2 2>err | head -1 >out
+[ "${PIPESTATUS[0]} $(cat err)" = '0 ' ] || bad "bench | head: $(cat err)"
 # Wrong numbers are counted and are the exit status: a library in front of ours that spoils one element of rank 1.
 if [ -n "$spoil" ]; then
     for way in --in-place --out-of-place; do

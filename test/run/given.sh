@@ -92,7 +92,7 @@ refused 'plan .*part.json: ' 2 "$program" "$work/part.json"
 refused 'plan is "(given|none)" on ranks? .* but "(given|none)" on' 2 bash -c '[ $TUTTI_RANK = 1 ] || export TUTTI_PLAN='"$work/pair.json"'; exec '"$program"
 runs 2 bench --plan ring.json --coll all-gather
 complains 'the plan is for allreduce'
-runs 1 bench -n 3 --plan ring.json
+runs 2 bench -n 3 --plan ring.json
 grep -q 'tutti bench: the plan is for 4 ranks, the job has 3' err || bad "a plan for 4 ranks on 3: $(cat err)"
 runs 2 bench --plan ring.json --algo ring
 complains 'give one of them'
@@ -119,4 +119,14 @@ cp t.json other.json
 runs 0 run -n 2 -- bash -c "exec $program - $work/\$([ \$TUTTI_RANK = 0 ] && echo t || echo other).json"
 refused 'tuning is "1 rules, .*" on rank 0 but "cannot be read" on rank 1' 2 bash -c "exec $program - $work/\$([ \$TUTTI_RANK = 0 ] && echo t || echo none).json"
 refused 'tuning file .*none.json: No such file' 2 "$program" - "$work/none.json"
+# The tool's own ranks: bad input is 2, said once. What cannot be read is found before ranks are started.
+tuning wrong.json '{"coll": "allreduce", "algo": "chian"}'
+runs 2 bench -n 3 -b 4K -e 4K -i 2 --tuning wrong.json
+[ "$(cat err)" = "tutti bench: wrong.json:1:82: no algorithm 'chian'; did you mean chain?" ] || bad "bad tuning: $(cat err)"
+runs 1 bench -n 3 -b 4K -e 4K -i 2 --algo bucket
+[ "$(grep -v ' warn: ' err)" = 'tutti bench: bucket: needs a torus, not custom' ] || bad "refused algorithm: $(cat err)"
+for option in plan tuning; do
+    runs 2 run -n 2 --$option none.json -- true
+    complains "^tutti run: --$option none.json: No such file"
+done
 finish
