@@ -92,10 +92,13 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *p, const char *what);
 void cli_progress_show(void *progress, double fraction);
 void cli_progress_end(struct cli_progress *p);
+/* "about 12 s left", or min or h: when the rest goes on as before. In buf. */
+const char *cli_time_left(double elapsed_s, double fraction, char *buf, size_t cap);
 
-/* waiting.c: the same for work that cannot tell how far it is: its seconds. One at a time; what is printed between begin and end is lost in
- * it. */
+/* waiting.c: the same for work that cannot tell how far it is, or seldom: its seconds, and with `done` an estimate. One at a time; what is
+ * printed between begin and end is lost in it. */
 void cli_wait_begin(const char *what);
+void cli_wait_done(double fraction);
 void cli_wait_end(void);
 /* tutti_plan_make, with such a line. */
 tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o, struct tutti_plan **ret,

@@ -67,11 +67,8 @@ static int run(const struct cli_args *a)
     for (size_t i = 0; i < NEXPERIMENTS; i++) {
         if (strcmp(experiments[i].name, a->words[0]))
             continue;
-        struct repro_report *r = repro_open(experiments[i].name, cli_flag(a, "quick"));
-        if (!r)
-            return cli_bad(a, "out of memory");
-        experiments[i].run(r);
-        return repro_close(r, a);
+        struct repro_report *r = repro_run(&experiments[i], cli_flag(a, "quick"));
+        return r ? repro_close(r, a) : cli_bad(a, "out of memory");
     }
     return unknown(a, a->words[0]);
 }

@@ -155,18 +155,23 @@ static int check_use(const struct cli_args *a, bool all, const struct tutti_trai
     return 0;
 }
 
-static int run_policies(const struct cli_args *a, struct tutti_prices *prices, struct tutti_trainsim_options *o, struct train_sim_answer *x)
+static tutti_status run_policies(const char *policy, struct tutti_prices *prices, struct tutti_trainsim_options *o,
+                                 struct train_sim_answer *x, struct tutti_error *err)
 {
-    const char *policy = cli_value(a, "policy");
     struct tutti_name name;
-    struct tutti_error err;
-    for (size_t i = 0; x->all ? tutti_policy_get(i, &name) : i == 0; i++) {
+    size_t policies = 1;
+    tutti_status st = TUTTI_OK;
+    while (x->all && tutti_policy_get(policies, &name))
+        policies++;
+    cli_wait_begin("simulating");
+    for (size_t i = 0; !st && (x->all ? tutti_policy_get(i, &name) : i == 0); i++) {
         o->policy = x->all ? name.name : policy;
-        if (tutti_trainsim_run(x->model, prices, o, &x->sims[i], &err))
-            return cli_fail(a, &err);
-        x->n++;
+        st = tutti_trainsim_run(x->model, prices, o, &x->sims[i], err);
+        x->n += !st;
+        cli_wait_done((double)x->n / (double)policies);
     }
-    return 0;
+    cli_wait_end();
+    return st;
 }
 
 struct outputs {
@@ -217,8 +222,8 @@ static int simulate(const struct cli_args *a, const struct tutti_topo *t, struct
         code = cli_fail(a, &err);
     if (!code)
         code = open_outputs(a, &out);
-    if (!code)
-        code = run_policies(a, prices, &o, x);
+    if (!code && run_policies(cli_value(a, "policy"), prices, &o, x, &err))
+        code = cli_fail(a, &err);
     if (!code)
         code = deliver(a, x, &out);
     cli_output_drop(&out.timeline);

@@ -213,8 +213,7 @@ void cli_progress_begin(struct cli_progress *p, const char *what)
     *p = (struct cli_progress){.what = what, .start_ns = now_ns()};
 }
 
-/* "12 s", "3 min", "2 h": what is left when the rest goes on as before. */
-static const char *time_left(double elapsed_s, double fraction, char *buf, size_t cap)
+const char *cli_time_left(double elapsed_s, double fraction, char *buf, size_t cap)
 {
     double s = elapsed_s * (1 - fraction) / fraction;
     if (s < 100)
@@ -235,7 +234,7 @@ void cli_progress_show(void *progress, double fraction)
         return;
     int full = (int)(fraction * 40);
     if (fraction >= 0.001)
-        time_left((double)(now - p->start_ns) / 1e9, fraction, left, sizeof left);
+        cli_time_left((double)(now - p->start_ns) / 1e9, fraction, left, sizeof left);
     fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%% %-20s", p->what, full, "########################################", 40 - full,
             "........................................", fraction * 100, left);
     p->last_ns = now;

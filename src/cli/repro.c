@@ -38,17 +38,48 @@ struct repro_report {
     const char *name;
     struct tutti_error err;
     bool failed, quick;
+    bool counting;
+    uint64_t begun, total; /* computations */
     struct table *tables;
     struct line *lines;
     size_t ntables, nlines;
 };
 
-struct repro_report *repro_open(const char *name, bool quick)
+static void clear(struct repro_report *r)
 {
-    struct repro_report *r = calloc(1, sizeof *r);
-    if (r)
-        *r = (struct repro_report){.name = name, .quick = quick};
+    for (size_t i = 0; i < r->ntables; i++)
+        free(r->tables[i].cells);
+    free(r->tables);
+    free(r->lines);
+}
+
+struct repro_report *repro_run(const struct repro_experiment *e, bool quick)
+{
+    struct repro_report count = {.name = e->name, .quick = quick, .counting = true}, *r = malloc(sizeof *r);
+    char what[64];
+    if (!r)
+        return NULL;
+    e->run(&count);
+    clear(&count);
+    *r = (struct repro_report){.name = e->name, .quick = quick, .total = count.begun};
+    snprintf(what, sizeof what, "repro %s", e->name);
+    cli_wait_begin(what);
+    e->run(r);
+    cli_wait_end();
     return r;
+}
+
+bool repro_counts(struct repro_report *r)
+{
+    r->begun++;
+    if (!r->counting)
+        repro_progress(r, 0);
+    return r->counting;
+}
+
+void repro_progress(struct repro_report *r, double fraction)
+{
+    cli_wait_done(((double)r->begun - 1 + fraction) / (double)r->total);
 }
 
 bool repro_is_quick(const struct repro_report *r)
@@ -227,6 +258,10 @@ bool repro_price_why(struct repro_report *r, const struct repro_case *c, struct 
     if (r->failed)
         return false;
     *answer = (struct repro_answer){0};
+    if (repro_counts(r)) {
+        *ret = (struct tutti_sim_result){0};
+        return true;
+    }
     st = tutti_topo_parse(c->spec, &t, &err);
     if (!st)
         st = tutti_plan_make(t, &o, &p, &err);
@@ -423,10 +458,7 @@ int repro_close(struct repro_report *r, const struct cli_args *a)
             print_text(r);
         code = ok ? CLI_OK : CLI_NO;
     }
-    for (size_t i = 0; i < r->ntables; i++)
-        free(r->tables[i].cells);
-    free(r->tables);
-    free(r->lines);
+    clear(r);
     free(r);
     return code;
 }

@@ -54,8 +54,13 @@ struct repro_experiment {
     const char *name, *summary;
     void (*run)(struct repro_report *r);
 };
+/* How far it is: an experiment is run twice, first only to count what it computes. At the start of every computation: true when it is only
+ * counted (the result may be anything); at times during it, the fraction that is done. */
+bool repro_counts(struct repro_report *r);
+void repro_progress(struct repro_report *r, double fraction);
 
-struct repro_report *repro_open(const char *name, bool quick); /* NULL: no memory */
+/* Runs it and collects its report. NULL: no memory. */
+struct repro_report *repro_run(const struct repro_experiment *e, bool quick);
 /* Prints; the exit code. */
 int repro_close(struct repro_report *r, const struct cli_args *a);
 

@@ -21,6 +21,8 @@ static void add_network(struct repro_report *r, const char *spec)
     struct tutti_topo_info i;
     struct tutti_topo_floor f;
     struct tutti_error err;
+    if (repro_counts(r))
+        return;
     tutti_status st = tutti_topo_parse(spec, &t, &err);
     if (!st)
         st = tutti_topo_info(t, &i, &err);

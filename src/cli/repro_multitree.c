@@ -143,6 +143,8 @@ static double bound_of(struct repro_report *r, const char *kind, uint64_t bytes)
     struct tutti_bound_info i = {.bound_us = NAN};
     struct tutti_error err;
     char spec[96];
+    if (repro_counts(r))
+        return 0;
     snprintf(spec, sizeof spec, "%s" MT_LINK, kind);
     tutti_status st = tutti_topo_parse(spec, &t, &err);
     if (!st)

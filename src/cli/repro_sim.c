@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 
-static bool show(void *progress, double fraction)
+static bool show(void *report, double fraction)
 {
-    cli_progress_show(progress, fraction);
+    repro_progress(report, fraction);
     return true;
 }
 
@@ -29,25 +29,17 @@ static tutti_status run_listed(const struct tutti_plan *p, lister list, const st
 }
 
 /* Rank 0 alone where it can stand for all (a ring of 4,096 ranks would not fit otherwise), else, unless `one`, all ranks. */
-static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo *t, const struct repro_case *c,
-                             const struct tutti_sim_options *o, bool one, struct tutti_sim_info *ret, struct tutti_error *err)
+static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo *t, uint64_t count, const struct tutti_sim_options *o,
+                             bool one, struct tutti_sim_info *ret, struct tutti_error *err)
 {
-    char what[160];
-    struct tutti_sim_options with = *o;
-    struct cli_progress progress;
     struct tutti_sim *sim = NULL;
-    snprintf(what, sizeof what, "%s on %.60s, %llu bytes", c->algo, c->spec, (unsigned long long)c->bytes);
-    cli_progress_begin(&progress, what);
-    with.progress = show;
-    with.progress_ctx = &progress;
-    tutti_status st = run_listed(p, tutti_plan_first_slice, t, c->bytes / 4, &with, &sim, err);
+    tutti_status st = run_listed(p, tutti_plan_first_slice, t, count, o, &sim, err);
     if (st && one)
         st = TUTTI_ERR_REFUSED;
     else if (st)
-        st = run_listed(p, tutti_plan_schedule, t, c->bytes / 4, &with, &sim, err);
+        st = run_listed(p, tutti_plan_schedule, t, count, o, &sim, err);
     if (!st)
         tutti_sim_info(sim, ret);
-    cli_progress_end(&progress);
     tutti_sim_free(sim);
     return st;
 }
@@ -56,16 +48,23 @@ static bool simulate(struct repro_report *r, const struct repro_case *c, const s
                      struct tutti_sim_info *ret)
 {
     struct tutti_plan_options po = {.size = sizeof po, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
+    struct tutti_sim_options with = *o;
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
     struct tutti_error err;
     if (repro_failed(r))
         return false;
+    if (repro_counts(r)) {
+        *ret = (struct tutti_sim_info){0};
+        return true;
+    }
+    with.progress = show;
+    with.progress_ctx = r;
     tutti_status st = tutti_topo_parse(c->spec, &t, &err);
     if (!st)
         st = tutti_plan_make(t, &po, &p, &err);
     if (!st)
-        st = run_plan(p, t, c, o, one, ret, &err);
+        st = run_plan(p, t, po.count, &with, one, ret, &err);
     if (st && st != TUTTI_ERR_REFUSED)
         repro_fail(r, &err);
     tutti_plan_free(p);

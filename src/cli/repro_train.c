@@ -43,7 +43,7 @@ void repro_step(struct repro_report *r, const struct tutti_model *m, const struc
                                         .exposed_comm_us = none,
                                         .ideal_us = none,
                                         .limit_us = none};
-    if (!m || !n->prices)
+    if (!m || !n->prices || repro_counts(r))
         return;
     if (tutti_trainsim_run(m, n->prices, o, &s, &err))
         repro_fail(r, &err);

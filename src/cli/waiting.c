@@ -1,5 +1,7 @@
-/* waiting.c - a line that counts seconds on a terminal while something runs that cannot say how far it is (planning). */
+/* waiting.c - a line that counts seconds on a terminal while something runs that cannot say how far it is (planning), or only in large
+ * steps (the tables of an experiment): then with an estimate. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,7 +14,18 @@ static struct {
     pthread_t thread;
     const char *what;
     bool running, over;
+    _Atomic double done; /* fraction; 0: not known */
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+static void say(unsigned seconds)
+{
+    char left[48];
+    double done = atomic_load(&waiting.done);
+    if (done > 0 && done <= 1)
+        fprintf(stderr, "\r%s, %.0f%%, %u s, %-20s", waiting.what, 100 * done, seconds, cli_time_left(seconds, done, left, sizeof left));
+    else
+        fprintf(stderr, "\r%s, %u s", waiting.what, seconds);
+}
 
 /* Says something every second until the work is over; a second's work says nothing. */
 static void *count(void *unused)
@@ -27,7 +40,7 @@ static void *count(void *unused)
         while (!waiting.over && !pthread_cond_timedwait(&waiting.ended, &waiting.lock, &at)) {
         }
         if (!waiting.over)
-            fprintf(stderr, "\r%s, %u s", waiting.what, ++seconds);
+            say(++seconds);
     }
     if (seconds)
         fprintf(stderr, "\r%60s\r", "");
@@ -41,7 +54,13 @@ void cli_wait_begin(const char *what)
         return;
     waiting.what = what;
     waiting.over = false;
+    atomic_store(&waiting.done, 0);
     waiting.running = !pthread_create(&waiting.thread, NULL, count, NULL);
+}
+
+void cli_wait_done(double fraction)
+{
+    atomic_store(&waiting.done, fraction);
 }
 
 void cli_wait_end(void)
