@@ -71,10 +71,15 @@ class Request:
         self._started = False
         self._keep = keep
 
+    def _live(self) -> int:
+        self._comm._open()
+        if self._handle is None:
+            raise _lib.Error(-1, "the request was freed")
+        return self._handle
+
     def start(self) -> "Request":
         """Starts it; never blocks."""
-        self._comm._open()
-        _lib.check(self._comm.handle, lib.tutti_request_start(self._handle))
+        _lib.check(self._comm.handle, lib.tutti_request_start(self._live()))
         self._started = True
         return self
 
@@ -98,6 +103,7 @@ class Request:
 
     def test(self) -> bool:
         """Is it done? Raises when it failed."""
+        self._live()
         status = self.poll()
         if status < 0:
             raise _lib.last_error(self._comm.handle, status)
@@ -105,17 +111,18 @@ class Request:
 
     def wait(self) -> None:
         """Returns when it is done; raises when it failed or the deadline passed."""
+        self._live()
         _lib.check(self._comm.handle, self.finish())
 
     @property
     def source(self) -> Tuple[int, int]:
         """Of a message that has been received: the rank it came from, and its tag."""
-        return _lib.request_source(self._handle)
+        return _lib.request_source(self._live())
 
     @property
     def algorithm(self) -> str:
         """What the planner chose."""
-        return (lib.tutti_request_algo(self._handle) or b"").decode() if self._handle else ""
+        return (lib.tutti_request_algo(self._live()) or b"").decode()
 
     def free(self) -> None:
         """Gives the request back; one that is under way is waited for, but a receive that nothing has come for is taken back."""

@@ -91,7 +91,9 @@ lib = _load()
 
 
 def _declare(name: str, *args: object, result: object = c_int) -> None:
-    f = getattr(lib, name)
+    f = getattr(lib, name, None)
+    if f is None:
+        raise ImportError(f"{lib._name} is not the libtutti of this package: it has no {name} (`make` builds it; TUTTI_LIBRARY names it)")
     f.argtypes = args
     f.restype = result
 

@@ -66,9 +66,12 @@ void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a)
                  a->hash);
 }
 
-/* The program hears of it nowhere else. */
+/* The program hears of it nowhere else, unless it has ended the job itself. */
 void tt_tell_close(const struct tt_comm *c)
 {
+    struct tt_verdict v;
+    if (tt_watch_verdict(c->world->watch, &v) && v.blame == TT_BLAME_ABORTED && v.culprit == world_rank(c))
+        return;
     tt_log_write(TT_LOG_WARN, world_rank(c), "found when the communicator was closed: %s", c->last.text);
 }
 

@@ -1,5 +1,7 @@
 """Every collective on NumPy arrays, against what NumPy computes from the same numbers; torch is not loaded."""
 
+import os
+import subprocess
 import sys
 
 import case
@@ -174,10 +176,31 @@ def test_errors() -> None:
     case.raises(ValueError, lambda: comm.all_gather_v(x, [1] * (N + 1)), "counts")
 
 
+def uses(request: tutti.Request) -> list:
+    return [request.start, request.wait, request.test, lambda: request.source, lambda: request.algorithm]
+
+
+def test_freed_request() -> None:
+    request = comm.allreduce_init(np.zeros(1))
+    request.free()
+    request.free()
+    for use in uses(request):
+        case.raises(tutti.Error, use, "the request was freed")
+
+
+def test_wrong_library() -> None:
+    env = {**os.environ, "TUTTI_LIBRARY": "libc.so.6"}
+    told = subprocess.run([sys.executable, "-c", "import tutti"], env=env, stderr=subprocess.PIPE, text=True)
+    assert told.returncode and "ImportError: libc.so.6 is not the libtutti of this package" in told.stderr, told.stderr
+
+
 def test_no_torch() -> None:
     assert "torch" not in sys.modules and tutti.version() == tutti.__version__
 
 
+left_over = comm.allreduce_init(np.zeros(1))
 case.run([t for name, t in list(globals().items()) if name.startswith("test_")], ME)
 comm.close()
-case.raises(tutti.Error, comm.barrier, "closed")
+for call in [comm.barrier, *uses(left_over)]:
+    case.raises(tutti.Error, call, "the communicator is closed")
+left_over.free()
