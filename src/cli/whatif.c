@@ -47,7 +47,8 @@ static int read_pair(const struct cli_args *a, const char *option, const char *k
     if (len < sizeof number)
         memcpy(number, f, len);
     if (!cli_read_factor(number, MAX_FACTOR, factor) || *factor <= 0)
-        return cli_bad(a, "--%s: factor '%.*s' is not a number between 0 and 1e9", option, (int)(len < 40 ? len : 40), f);
+        return cli_bad(a, "--%s: factor '%.*s': a number above 0 and at most 1e9 is needed; 2 is half as fast", option,
+                       (int)(len < 40 ? len : 40), f);
     memcpy(what, w, n);
     what[n] = '\0';
     return 0;

@@ -83,8 +83,9 @@ static tutti_status fail_ends(const struct tt_topo *t, const char *text, struct 
     const char *bad = first_ok ? dash + 1 + (dash[1] == '>') : text;
     size_t n = first_ok ? strlen(bad) : (size_t)(dash - text);
     bad += strspn(bad, " ");
-    return tt_fail(err, TUTTI_ERR_RANGE, "link \"%.*s\": there is no \"%.*s\"; %s has %u ranks and %u switches, counted from 0", QUOTE,
-                   text, (int)(n < QUOTE ? n : QUOTE), bad, t->spec, t->ranks, t->switches);
+    return tt_fail(err, TUTTI_ERR_RANGE, "link \"%.*s\": there is no \"%.*s\"; %s has %u rank%s and %u switch%s, counted from 0", QUOTE,
+                   text, (int)(n < QUOTE ? n : QUOTE), bad, t->spec, t->ranks, t->ranks == 1 ? "" : "s", t->switches,
+                   t->switches == 1 ? "" : "es");
 }
 
 static tutti_status read_ends(const struct tt_topo *t, const char *text, struct reading *ret, struct tutti_error *err)

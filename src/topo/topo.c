@@ -94,8 +94,8 @@ tutti_status tt_link_check(const struct tt_topo *t, const struct tt_link *link, 
     uint32_t n = t->ranks + t->switches;
     uint32_t top = link->a > link->b ? link->a : link->b;
     if (top >= n)
-        return tt_fail(err, TUTTI_ERR_RANGE, "vertex %u does not exist: %u ranks and %u switches are 0 to %u", top, t->ranks, t->switches,
-                       n - 1);
+        return tt_fail(err, TUTTI_ERR_RANGE, "vertex %u does not exist: %u rank%s and %u switch%s are 0 to %u", top, t->ranks,
+                       t->ranks == 1 ? "" : "s", t->switches, t->switches == 1 ? "" : "es", n - 1);
     if (link->a == link->b)
         return tt_fail(err, TUTTI_ERR_RANGE, "vertex %u is joined with itself", link->a);
     tutti_status st = check_bw(link->bw[0], err);

@@ -66,4 +66,8 @@ runs 2 explain --topo star:4 --size 1M --degrade link=0,factor=0
 complains 'factor'
 runs 0 explain --topo star:4 --size 1M --json
 json '"as_described" not in d'
+runs 2 explain --topo star:8 --size 1M --slow rank=3,factor=0
+complains "factor '0': a number above 0 and at most 1e9 is needed"
+runs 2 explain --topo star:8 --size 1M --down 'link=rank 9-switch 0'
+complains 'star:8 has 8 ranks and 1 switch, counted from 0'
 finish
