@@ -12,7 +12,7 @@ static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call,
                             .coll = (uint8_t)call->coll,
                             .dtype = (uint8_t)call->dtype,
                             .root = call->root,
-                            .count = call->count,
+                            .count = k->told,
                             .print = k->fingerprint,
                             .why = (uint8_t)call->why,
                             .busy = TT_OP_COLL};

@@ -94,6 +94,7 @@ struct tt_kept {
     struct tt_call key; /* in and out NULL */
     size_t *counts;
     struct tt_userop user;        /* key.user points here when there is one */
+    uint64_t told;                /* count, as verdicts tell it (struct tt_op_desc) */
     struct tt_blocks blocks;      /* the same for key.blocks; arrays in one block of memory that begins with send_counts */
     const struct tt_agreed *plan; /* lives as long as the communicator */
     struct tt_sched *own;         /* of a closed form: this rank's slice, or all; NULL: plan->slice */

@@ -156,7 +156,6 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
                                     .coll = (uint8_t)call->coll,
                                     .dtype = (uint8_t)call->dtype,
                                     .root = call->root,
-                                    .count = call->count,
                                     .print = print_of(c, call),
                                     .why = (uint8_t)call->why,
                                     .busy = TT_OP_COLL}};
@@ -164,6 +163,7 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
     tutti_status st = problem_of(c, call, &ask.problem, err);
     if (st)
         return st;
+    ask.why.op.count = call->blocks ? UINT64_MAX : call->counts ? ask.problem.count : call->count;
     /* Lengths differ between ranks, so that nothing may depend on them: the one algorithm that carries blocks straight. */
     ask.algo = call->blocks ? "direct" : named_algo(c, &ask.problem, call->algo);
     *ret = ask;
@@ -215,6 +215,7 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
         st = compile(c, call, &ask.problem, k, err);
     if (st)
         return st;
+    k->told = ask.why.op.count;
     k->key = *call;
     k->key.in = k->key.out = NULL;
     k->key.counts = k->counts;

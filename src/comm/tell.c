@@ -41,8 +41,9 @@ void tt_tell_open(const struct tt_comm *c)
     if (!tt_log_wants(TT_LOG_INFO))
         return;
     tt_comm_place(c, c->rank, &place);
-    tt_log_write(TT_LOG_INFO, world_rank(c), "open on %s: %" PRIu32 " ranks, %" PRIu32 " of them on this host; transport %s; network %s",
-                 place.host, c->size, c->wire.nlocal, c->config.transport ? c->config.transport : "auto", c->topo->spec);
+    tt_log_write(TT_LOG_INFO, world_rank(c), "open on %s: %" PRIu32 " rank%s, %" PRIu32 " of them on this host; transport %s; network %s",
+                 place.host, c->size, c->size == 1 ? "" : "s", c->wire.nlocal, c->config.transport ? c->config.transport : "auto",
+                 c->topo->spec);
     if (c->rank != 0)
         return;
     say_speed(c, "shared memory", &c->speeds.shm);
@@ -60,10 +61,10 @@ void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a)
     if (!tt_log_wants(TT_LOG_INFO))
         return;
     tt_log_write(c->rank == 0 ? TT_LOG_INFO : TT_LOG_DEBUG, world_rank(c),
-                 "%s of %s %s on %" PRIu32 " ranks runs by %s, %s; predicted %s, bound %s, plan %016" PRIx64, tt_coll_name(p->coll),
-                 tt_format_size(p->count * tt_dtype_bytes(p->dtype), size, sizeof size), tt_dtype_name(p->dtype), p->ranks, a->name,
-                 why[a->origin], tt_format_time(a->predicted_ps, time, sizeof time), tt_format_time(a->bound_ps, bound, sizeof bound),
-                 a->hash);
+                 "%s of %s %s on %" PRIu32 " rank%s runs by %s, %s; predicted %s, bound %s, plan %016" PRIx64, tt_coll_name(p->coll),
+                 tt_format_size(p->count * tt_dtype_bytes(p->dtype), size, sizeof size), tt_dtype_name(p->dtype), p->ranks,
+                 p->ranks == 1 ? "" : "s", a->name, why[a->origin], tt_format_time(a->predicted_ps, time, sizeof time),
+                 tt_format_time(a->bound_ps, bound, sizeof bound), a->hash);
 }
 
 /* The program hears of it nowhere else, unless it has ended the job itself. */

@@ -27,13 +27,13 @@
 /* What a rank is doing. Travels; fixed size. */
 enum tt_op_busy { TT_OP_IDLE, TT_OP_COLL, TT_OP_SENDING, TT_OP_RECEIVING };
 struct tt_op_desc {
-    uint64_t count;
+    uint64_t count;           /* of blocks of any length all of them together; UINT64_MAX: lengths are each rank's own */
     uint64_t print;           /* fingerprint of the call and its plan; equal calls of all ranks have equal ones */
     uint32_t comm, seq, root; /* comm: equal on the members of a communicator and on no other rank */
     uint8_t coll, dtype, redop;
-    uint8_t busy; /* enum tt_op_busy; a message between two ranks has a sequence number of its own, the other
+    uint8_t busy;              /* enum tt_op_busy; a message between two ranks has a sequence number of its own, the other
                    * rank (of the world; UINT32_MAX: any) as root, and its tag as print */
-    uint8_t why;  /* enum tt_why (comm.h): what the user called, if this is a part of it */
+    uint8_t why;               /* enum tt_why (comm.h): what the user called, if this is a part of it */
     char user[TT_USEROP_NAME]; /* the name of a reduction of the caller's own; else "" */
 };
 

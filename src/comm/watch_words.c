@@ -53,6 +53,8 @@ static char *what(const struct tt_op_desc *op, char out[TT_WORDS])
         snprintf(out, TT_WORDS, "%s", purpose(op));
     else if (op->coll == TUTTI_BARRIER)
         snprintf(out, TT_WORDS, "barrier");
+    else if (op->count == UINT64_MAX)
+        snprintf(out, TT_WORDS, "%s of blocks of %s", tt_coll_name((tutti_coll)op->coll), tt_dtype_name((tutti_dtype)op->dtype));
     else
         snprintf(out, TT_WORDS, "%s of %" PRIu64 " %s", tt_coll_name((tutti_coll)op->coll), op->count,
                  tt_dtype_name((tutti_dtype)op->dtype));
