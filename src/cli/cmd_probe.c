@@ -200,7 +200,13 @@ static int run_rank(const struct cli_args *a, uint64_t budget_us)
     if (tutti_comm_open(&o, &comm, &err))
         return cli_fail(a, &err);
     int code = CLI_OK;
-    if (tutti_probe_run(comm, budget_us, &p, &err))
+    char what[64];
+    snprintf(what, sizeof what, "measuring for about %.3g s", (double)budget_us / 1e6);
+    if (tutti_comm_rank(comm) == 0)
+        cli_wait_begin(what);
+    tutti_status st = tutti_probe_run(comm, budget_us, &p, &err);
+    cli_wait_end();
+    if (st)
         code = cli_bad(a, "%s", err.text) ? CLI_NO : CLI_NO;
     else if (tutti_comm_rank(comm) == 0)
         code = answer(a, p);
