@@ -117,7 +117,10 @@ def main():
     group = dist.new_group(backend="tutti")
     start, bad, refusals = time.monotonic(), 0, 0
     for seed in range(wanted.seed, wanted.seed + wanted.count):
-        found, refused = check(seed, group)
+        try:
+            found, refused = check(seed, group)
+        except Exception as e:
+            raise RuntimeError(f"seed {seed} raised {type(e).__name__} (above)") from e
         refusals += refused
         print("".join(f"DIFFERS: {line}\n" for line in found), end="", flush=True)
         every = torch.tensor([len(found)])

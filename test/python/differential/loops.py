@@ -114,7 +114,9 @@ def clip_value(r, run):
 
 
 def foreach(r, run):
-    torch._foreach_mul_([p.grad for p in run.model.parameters() if p.grad is not None], 0.75)
+    grads = [p.grad for p in run.model.parameters() if p.grad is not None]
+    if grads:  # torch 1.13 refuses an empty list, which an edit before may have left
+        torch._foreach_mul_(grads, 0.75)
 
 
 def noise(r, run):
