@@ -6,10 +6,12 @@ and reduced by each rank, in rank order.
 """
 
 import ctypes
+import math
 import operator
 import os
+import sys
 import weakref
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -31,7 +33,7 @@ class Communicator(RawCommunicator):
         """Everybody gets the reduction of everybody's x: sum, prod, min, max or avg. `out` may be x."""
         a = source(x)
         t = target(out, a.shape, a.dtype)
-        known = reducible(a.dtype, op)
+        known = self._reducible(a, op)
         if known is None:
             t.block[...] = fold(self._gathered(a), op).reshape(t.block.shape)
             return t.done()
@@ -45,7 +47,7 @@ class Communicator(RawCommunicator):
         a = source(x)
         n = self._blocks(a)
         t = target(out, (n,) + a.shape[1:], a.dtype)
-        known = reducible(a.dtype, op)
+        known = self._reducible(a, op)
         if known is None:
             parts = self.all_to_all(a.reshape((self.size, -1)))
             t.block[...] = fold(parts, op).reshape(t.block.shape)
@@ -74,11 +76,11 @@ class Communicator(RawCommunicator):
         """The root gets the reduction of everybody's x, the others None."""
         a, root = source(x), check_rank(root, self.size, "root")
         t = target(out, a.shape, a.dtype) if self.rank == root else None
-        known = reducible(a.dtype, op)
+        known = self._reducible(a, op)
         if known is None:
             parts = self.gather(a, root)
             if t is not None and parts is not None:
-                t.block[...] = fold(parts, op)
+                t.block[...] = fold(parts, op).reshape(t.block.shape)
             return t.done() if t is not None else None
         a = apart(a, t.block) if t is not None else a
         there = at(t.block) if t is not None else 0
@@ -133,7 +135,7 @@ class Communicator(RawCommunicator):
         if a.size != sum(lengths):
             raise ValueError(f"x has {a.size} elements, counts say {sum(lengths)}")
         t = target(out, (lengths[self.rank],), a.dtype)
-        known = reducible(a.dtype, op)
+        known = self._reducible(a, op)
         if known is None:
             first = sum(lengths[: self.rank])
             mine = self._gathered(a)[:, first : first + lengths[self.rank]]
@@ -191,9 +193,11 @@ class Communicator(RawCommunicator):
         if kind.hasobject:
             raise TypeError(f"{kind} holds Python objects, which cannot be in shared memory")
         lengths = [operator.index(n) for n in (shape if np.iterable(shape) else (shape,))]
+        nbytes = max(1, math.prod(lengths) * kind.itemsize)
         if any(n < 0 for n in lengths):
             raise ValueError(f"a shape of {tuple(lengths)}: lengths are not negative")
-        nbytes = max(1, int(np.prod(lengths, dtype=np.int64)) * kind.itemsize)
+        if nbytes > sys.maxsize:
+            raise ValueError(f"a shape of {tuple(lengths)}: no memory has {nbytes} bytes")
         address = _lib.alloc(self._open(), nbytes)
         memory = (ctypes.c_char * nbytes).from_address(address)
         weakref.finalize(memory, self._give_back, self, address, os.getpid()).atexit = False
@@ -203,6 +207,15 @@ class Communicator(RawCommunicator):
     def _give_back(comm: "Communicator", address: int, pid: int) -> None:
         if os.getpid() == pid:  # a forked child's memory is its own
             lib.tutti_mem_free(comm.handle, address)
+
+    def _reducible(self, a: Array, op: str) -> Optional[Tuple[int, str]]:
+        """reducible(); where the library will only move bytes, whether all ranks mean the same by them is compared first."""
+        known = reducible(a.dtype, op)
+        mine = f"{op} of {a.dtype}".encode()
+        for r, other in enumerate(self.all_gather(np.array(mine, "S64")) if known is None else ()):
+            if other != mine:
+                raise ValueError(f"calls are mismatched: rank {r} called {other.decode()} while rank {self.rank} called {mine.decode()}")
+        return known
 
     def _gathered(self, a: Array) -> Array:
         """Everybody's a, flat, along the first axis."""

@@ -15,7 +15,7 @@ _environment = threading.Lock()
 
 def check_op(op: Any) -> str:
     """The name of a reduction."""
-    if op not in REDOPS:
+    if not isinstance(op, str) or op not in REDOPS:
         raise ValueError(f"op is {op!r}: one of {', '.join(REDOPS)}")
     return op
 

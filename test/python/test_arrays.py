@@ -152,6 +152,29 @@ def test_written_places() -> None:
     assert ME == 0 or box == bytes([7] * 8)
 
 
+def test_outputs_of_other_shapes() -> None:
+    """Results fill them in order, whoever reduces: the library, or NumPy."""
+    for dtype in ("f4", "g"):
+        x, want = numbers(ME, dtype).reshape(4, N), np.stack([numbers(r, dtype) for r in range(N)]).sum(axis=0).reshape(N, 4)
+        check("allreduce", dtype, comm.allreduce(x, out=np.zeros((N, 4), dtype)), want)
+        check("reduce", dtype, comm.reduce(x, out=np.zeros((N, 4), dtype)), None if ME else want)
+    one_place = np.lib.stride_tricks.as_strided(np.zeros(1), (COUNT,), (0,))
+    case.raises(ValueError, lambda: comm.allreduce(numbers(ME, "f8"), out=one_place), "one place", "copy()")
+    assert comm.broadcast(np.zeros(3, "V0")).shape == (3,)
+
+
+def test_ranks_that_mean_something_else() -> None:
+    """Where the library only moves bytes and NumPy reduces: operation and type are compared."""
+    if N == 1:
+        return
+    flags, mine = np.array([True, False]), ("sum", "prod")[ME % 2]
+    calls = [comm.allreduce, comm.reduce, lambda x, op: comm.reduce_scatter(np.tile(x, N), op), lambda x, op: comm.reduce_scatter_v(np.tile(x, N), [2] * N, op)]
+    for call in calls:
+        case.raises(ValueError, lambda call=call: call(flags, mine), "sum of bool", "prod of bool")
+        case.raises(ValueError, lambda call=call: call(np.ones(2, ("g", "c16")[ME % 2]), "prod"), "float128", "complex128")
+    assert comm.allreduce(flags).tolist() == [True, False]
+
+
 def test_what_would_be_lost() -> None:
     """Masks, objects, and reductions without a meaning."""
     masked = np.ma.array([1.0, 2.0], mask=[False, True])
@@ -185,6 +208,8 @@ def test_empty() -> None:
     x[...] = ME + 1
     assert (comm.allreduce(x) == N * (N + 1) // 2).all()
     case.raises(ValueError, lambda: comm.empty(-1), "negative")
+    for shape in (2**62, (2**32, 2**32 + 1), (2**40, 2**40)):
+        case.raises(ValueError, lambda shape=shape: comm.empty(shape), "bytes")
 
 
 def test_arrays_outlive_their_communicator() -> None:

@@ -158,6 +158,7 @@ def test_requests_and_memory() -> None:
 
 def test_errors() -> None:
     case.raises(ValueError, lambda: comm.allreduce(np.zeros(1), "median"), "'median'", "sum, prod, min, max, avg")
+    case.raises(ValueError, lambda: comm.allreduce(np.zeros(1), ["sum"]), "['sum']")  # type: ignore[arg-type]
     case.raises(ValueError, lambda: comm.reduce_scatter_v(np.zeros(N), [1] * N, "median"), "'median'")
     case.raises(ValueError, lambda: tutti.Communicator(rank=0))
     case.raises(ValueError, lambda: tutti.Communicator(rank=3, size=2, rendezvous="127.0.0.1:1"), "rank is 3", "0 to 1")
