@@ -80,16 +80,15 @@ def difference(want, got, tolerance):
 
 def ways(program):
     """(policy, builtin, may it refuse?)"""
-    kind = type(make(program.seed)[1])
-    plain = True
-    if kind in BUILTIN:
-        groups = make(program.seed)[1].param_groups
-        plain = all(not g.get("amsgrad") and not g.get("dampening") for g in groups)
+    model, opt = make(program.seed)
+    kind = type(opt)
+    plain = all(not g.get("amsgrad") and not g.get("dampening") for g in opt.param_groups)
     for policy in POLICIES:
         for builtin in (True, False) if kind in BUILTIN and plain else (False,):
             yield policy, builtin, False
-    if kind in BUILTIN and plain:
-        yield "dear-sharded", True, not program.quiet or program.zero == "seldom"
+    may_refuse = not program.quiet or program.zero == "seldom"
+    if kind in BUILTIN and plain and not (may_refuse and model.differs):  # a refusal on one rank alone ends the job
+        yield "dear-sharded", True, may_refuse
 
 
 def check(seed, group):

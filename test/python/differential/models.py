@@ -91,7 +91,7 @@ PARTS = [
 
 
 class Net(nn.Module):
-    """See above. `unused`: some parts are not used always; `on` says by whom and when."""
+    """See above. `unused`: some parts are not used always; `on` says by whom and when; `differs`: not by all ranks alike."""
 
     def __init__(self, r):
         super().__init__()
@@ -109,6 +109,7 @@ class Net(nn.Module):
         self.never = nn.Linear(2, 2) if self.unused and r.random() < 0.5 else None
         self.sometimes = nn.Linear(width, width) if self.unused else None
         self.when = r.randrange(4)
+        self.differs = self.unused and self.when in (1, 2)
         if r.random() < 0.2:
             self.first.bias.requires_grad_(False)
 
