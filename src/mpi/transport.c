@@ -6,10 +6,11 @@
  *
  * MPI only ever gets memory of the transport, a slot's or a stream's own: what MPI has been given it may use until it says otherwise, and
  * that can be long after an error, when the memory of the caller must not be touched any more (MPI_Cancel does not help: a message that has
- * been matched, or one that is sent, is not cancelled). So payloads are copied on both sides, pieces of 128 KiB that are in a cache.
+ * been matched, or one that is sent, is not cancelled). So what is sent is copied first, pieces of 128 KiB that are in a cache, and what has
+ * come is used where it is.
  *
  * MPI keeps the order of messages of one tag between two ranks, so the k-th payload on a stream is that of the k-th announcement on it. A
- * stream is busy from its announcement until its payload is in its place; an announcement on a busy stream waits, and what comes after it
+ * stream is busy from its announcement until its payload is released; an announcement on a busy stream waits, and what comes after it
  * from that peer. Receives are matched in the order they were posted: `posted` is that queue, and only its front is asked about.
  *
  * MPI does not tell who died: the watch does. An orderly end is a header of its own (BYE), so that every rank knows when nothing more will
@@ -24,7 +25,8 @@
 
 #include "mpi/parts.h"
 
-enum { SLOTS_IN = 8, SLOTS_OUT = 16, STREAMS = 4, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
+/* Twice as many streams as the executor may keep busy with pieces that wait for a reduction (TT_XHOLD): a peer can always go on. */
+enum { SLOTS_IN = 8, SLOTS_OUT = 16, STREAMS = 8, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
 enum { LOOKS = 64, NAP_MIN_NS = 10000, NAP_MAX_NS = 500000 };
 static const uint64_t farewell_ns = 1000000000;
 
@@ -36,14 +38,10 @@ struct header { /* travels between ranks of one build and byte order */
 };
 static_assert(sizeof(struct header) <= HEAD, "the header has its place before the payload");
 
-enum stream_state { FREE, ANNOUNCED, ACCEPTED };
 struct stream { /* of what comes */
-    enum stream_state state;
-    bool here; /* the payload is in `body` */
+    bool busy;
     struct header head;
     char *body;
-    struct iovec iov[TT_IOV_MAX]; /* ACCEPTED: where it belongs */
-    int niov;
 };
 
 struct peer {
@@ -202,62 +200,42 @@ static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct
 
 /* ---- receiving ---- */
 
-static void copy_out(const char *from, const struct iovec *iov, int niov)
+/* Payloads always come with their data: there is never a header to answer. */
+static tutti_status mpi_accept(struct tt_transport *t, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
 {
-    for (int i = 0; i < niov; i++) {
-        if (iov[i].iov_len)
-            memcpy(iov[i].iov_base, from, iov[i].iov_len);
-        from += iov[i].iov_len;
-    }
-}
-
-/* The payload is here and its place is known. */
-static void deliver(struct mpi *t, uint32_t r, uint8_t stream)
-{
-    struct peer *p = &t->peer[r];
-    struct stream *s = &p->stream[stream];
-    s->state = FREE;
-    if (p->closed || t->closing)
-        return;
-    copy_out(s->body, s->iov, s->niov);
-    t->news[t->nnews++] =
-        (struct tt_event){.kind = TT_EV_RECEIVED, .peer = r, .stream = stream, .bytes = s->head.bytes, .tag = s->head.tag};
-}
-
-static tutti_status mpi_accept(struct tt_transport *base, uint32_t r, uint32_t stream, const struct iovec *iov, int niov)
-{
-    struct mpi *t = (struct mpi *)base;
-    size_t bytes;
-    if (r >= base->size || r == base->rank || stream >= STREAMS)
-        return TUTTI_ERR_ARG;
-    struct stream *s = &t->peer[r].stream[stream];
-    if (s->state != ANNOUNCED || !total(iov, niov, s->head.bytes, &bytes) || bytes != s->head.bytes)
-        return TUTTI_ERR_ARG;
-    if (t->peer[r].closed || t->failed)
-        return TUTTI_ERR_IO;
-    s->state = ACCEPTED;
-    s->niov = niov;
-    memcpy(s->iov, iov, (size_t)niov * sizeof *iov);
-    if (s->here)
-        deliver(t, r, (uint8_t)stream);
-    return TUTTI_OK;
+    (void)t, (void)peer, (void)stream, (void)iov, (void)niov;
+    return TUTTI_ERR_ARG;
 }
 
 static void mpi_release(struct tt_transport *base, const struct tt_event *ev)
 {
     struct mpi *t = (struct mpi *)base;
-    if (ev->kind == TT_EV_DATA)
-        post(t, ev->peer, (uint8_t)(((const char *)ev->data - t->peer[ev->peer].in) / SLOT));
+    struct peer *p = &t->peer[ev->peer];
+    const char *data = ev->data;
+    if (ev->kind != TT_EV_DATA)
+        return;
+    if (ev->bytes > TT_INLINE_MAX)
+        p->stream[(data - p->stream[0].body) / TT_PIECE_MAX].busy = false;
+    else
+        post(t, ev->peer, (uint8_t)((data - p->in) / SLOT));
+}
+
+/* The payload on a stream is here. */
+static void deliver(struct mpi *t, uint32_t r, uint8_t stream)
+{
+    struct peer *p = &t->peer[r];
+    struct stream *s = &p->stream[stream];
+    s->busy = !p->closed && !t->closing;
+    if (s->busy)
+        t->news[t->nnews++] =
+            (struct tt_event){.kind = TT_EV_DATA, .peer = r, .stream = stream, .bytes = s->head.bytes, .tag = s->head.tag, .data = s->body};
 }
 
 static void finished(struct mpi *t, const struct under_way *w)
 {
     struct peer *p = &t->peer[w->peer];
-    struct stream *s = &p->stream[w->what % STREAMS];
     if (w->incoming) {
-        s->here = true;
-        if (s->state == ACCEPTED)
-            deliver(t, w->peer, w->what);
+        deliver(t, w->peer, w->what);
         return;
     }
     if (--p->left[w->what])
@@ -265,6 +243,49 @@ static void finished(struct mpi *t, const struct under_way *w)
     p->free_out[p->nfree_out++] = w->what;
     if (!p->closed && p->cookie[w->what])
         t->news[t->nnews++] = (struct tt_event){.kind = TT_EV_SENT, .peer = w->peer, .cookie = p->cookie[w->what]};
+}
+
+/* The header of a peer's oldest message, which is there. */
+static struct header front_header(const struct peer *p)
+{
+    struct header h;
+    memcpy(&h, p->in + (size_t)p->posted[p->front] * SLOT, sizeof h);
+    return h;
+}
+
+/* Takes the oldest message out of the queue; returns its slot. */
+static uint8_t next(struct mpi *t, uint32_t r)
+{
+    struct peer *p = &t->peer[r];
+    uint8_t slot = p->posted[p->front];
+    p->front = (p->front + 1) % SLOTS_IN;
+    p->nposted--;
+    p->arrived = false;
+    look_at_front(t, r);
+    return slot;
+}
+
+static bool is_announcement(const struct header *h)
+{
+    return h->kind == ANNOUNCE && h->stream < STREAMS && h->bytes > TT_INLINE_MAX && h->bytes <= TT_PIECE_MAX;
+}
+
+/* A payload is announced and its stream is free: it can come. */
+static void expect(struct mpi *t, uint32_t r)
+{
+    struct peer *p = &t->peer[r];
+    struct header h = front_header(p);
+    MPI_Request request;
+    if (!is_announcement(&h) || p->stream[h.stream].busy)
+        return;
+    struct stream *s = &p->stream[h.stream];
+    s->busy = true;
+    s->head = h;
+    post(t, r, next(t, r));
+    if (PMPI_Irecv(s->body, (int)h.bytes, MPI_BYTE, (int)r, 1 + h.stream, t->comm, &request) != MPI_SUCCESS)
+        t->failed = true;
+    else
+        remember(t, request, (struct under_way){.peer = r, .what = h.stream, .incoming = true});
 }
 
 /* Asks MPI: what has been sent or received since? */
@@ -290,56 +311,32 @@ static void look(struct mpi *t)
     t->failed = PMPI_Testsome((int)t->base.size, t->front, &n, t->done, t->status) != MPI_SUCCESS;
     for (int i = 0; !t->failed && n != MPI_UNDEFINED && i < n; i++)
         t->peer[t->done[i]].arrived = true;
+    for (uint32_t r = 0; !t->failed && r < t->base.size; r++)
+        if (t->peer[r].arrived && !t->peer[r].closed)
+            expect(t, r);
 }
 
-static void announced(struct mpi *t, uint32_t r, const struct header *h)
-{
-    struct stream *s = &t->peer[r].stream[h->stream];
-    MPI_Request request;
-    s->state = ANNOUNCED;
-    s->here = false;
-    s->head = *h;
-    if (PMPI_Irecv(s->body, (int)h->bytes, MPI_BYTE, (int)r, 1 + h->stream, t->comm, &request) != MPI_SUCCESS)
-        t->failed = true;
-    else
-        remember(t, request, (struct under_way){.peer = r, .what = h->stream, .incoming = true});
-}
-
-/* Takes the front message of a peer out of its slot. False: it must wait for its stream. */
-static bool take(struct mpi *t, uint32_t r, struct tt_event *ev)
+/* Takes a peer's oldest message, which is no announcement. */
+static void take(struct mpi *t, uint32_t r, struct tt_event *ev)
 {
     struct peer *p = &t->peer[r];
-    uint8_t slot = p->posted[p->front];
-    const char *at = p->in + (size_t)slot * SLOT;
-    struct header h;
-    memcpy(&h, at, sizeof h);
-    if (h.kind == ANNOUNCE && p->stream[h.stream % STREAMS].state != FREE)
-        return false;
-    p->front = (p->front + 1) % SLOTS_IN;
-    p->nposted--;
-    p->arrived = false;
-    look_at_front(t, r);
-    *ev = (struct tt_event){.peer = r, .bytes = h.bytes, .tag = h.tag};
+    struct header h = front_header(p);
+    const char *at = p->in + (size_t)next(t, r) * SLOT;
     if (h.kind == DATA && h.bytes <= TT_INLINE_MAX) {
-        ev->kind = TT_EV_DATA;
-        ev->data = at + HEAD;
-        return true;
-    }
-    if (h.kind == ANNOUNCE && h.stream < STREAMS && h.bytes <= TT_PIECE_MAX) {
-        ev->kind = TT_EV_HEADER;
-        ev->stream = h.stream;
-        announced(t, r, &h);
-        post(t, r, slot);
-        return true;
+        *ev = (struct tt_event){.kind = TT_EV_DATA, .peer = r, .bytes = h.bytes, .tag = h.tag, .data = at + HEAD};
+        return;
     }
     p->closed = true;
     *ev = (struct tt_event){.kind = TT_EV_CLOSED, .peer = r, .error = h.kind == BYE ? 0 : EPROTO};
-    return true;
 }
 
+/* Announcements stay there until their stream is free. */
 static bool has_message(const struct peer *p)
 {
-    return p->arrived && !p->closed;
+    if (!p->arrived || p->closed)
+        return false;
+    struct header h = front_header(p);
+    return !is_announcement(&h);
 }
 
 static size_t tell_news(struct mpi *t, struct tt_event *ev, size_t max)
@@ -380,19 +377,10 @@ static size_t mpi_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     t->turn = t->turn + 1 < base->size ? t->turn + 1 : 0;
     for (uint32_t k = 0; k < base->size && n < max; k++) {
         uint32_t r = (first + k) % base->size;
-        if (has_message(&t->peer[r]) && take(t, r, &ev[n]))
-            n++;
+        if (has_message(&t->peer[r]))
+            take(t, r, &ev[n++]);
     }
     return n;
-}
-
-static bool can_take(const struct peer *p)
-{
-    struct header h;
-    if (!has_message(p))
-        return false;
-    memcpy(&h, p->in + (size_t)p->posted[p->front] * SLOT, sizeof h);
-    return h.kind != ANNOUNCE || p->stream[h.stream % STREAMS].state == FREE;
 }
 
 static bool has_events(const struct mpi *t)
@@ -400,7 +388,7 @@ static bool has_events(const struct mpi *t)
     if (t->nnews || (t->failed && !t->told))
         return true;
     for (uint32_t r = 0; r < t->base.size; r++)
-        if (can_take(&t->peer[r]))
+        if (has_message(&t->peer[r]))
             return true;
     return false;
 }
