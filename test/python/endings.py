@@ -133,18 +133,21 @@ def everything_dies_before_the_group(w):
 
 @ending
 def in_the_middle_of_a_step(w):
+    w.opt.zero_grad()
     w.loss().backward()
     KEPT.append(w)
 
 
 @ending
 def in_the_middle_then_destroyed(w):
+    w.opt.zero_grad()
     w.loss().backward()
     dist.destroy_process_group()
 
 
 @ending(short=True)
 def gradients_are_kept(w):
+    w.opt.zero_grad()
     w.loss().backward()
     KEPT.extend(p.grad for p in w.model.parameters())
     w.opt.step()
@@ -152,6 +155,7 @@ def gradients_are_kept(w):
 
 @ending
 def graph_is_kept(w):
+    w.opt.zero_grad()
     KEPT.append(w.loss())
     KEPT[0].backward(retain_graph=True)
 
