@@ -211,11 +211,11 @@ tutti_status tt_request_join(struct tt_request *r)
     if (!atomic_load_explicit(&c->helper, memory_order_acquire))
         return tt_request_wait(r);
     for (;;) {
-        uint32_t seen = tt_helper_finished(c);
+        uint64_t seen = tt_news_told(c);
         tutti_status st = ask(r, look_quietly);
         if (st != TUTTI_IN_PROGRESS)
             return st;
-        tt_helper_await(c, seen, tt_now_ns() + TT_GLANCE_NS);
+        tt_news_await(c, seen, tt_now_ns() + TT_GLANCE_NS);
     }
 }
 

@@ -85,6 +85,9 @@ struct tt_comm_group {
     void *ctx;
 };
 tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret, struct tutti_error *err);
+/* A communicator of the same ranks on the wires, the engine and the shared memory of c: its requests have an order of their own, and any
+ * thread may use it while others use c. Collective. Either may be closed first. */
+tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err);
 /* TUTTI_OK, or the verdict on the job, once there is one: then the communicator has failed, and tt_comm_last_error says why. */
 tutti_status tt_comm_verdict(struct tt_comm *c);
 void tt_comm_abort(struct tt_comm *c, const char *reason);
@@ -155,24 +158,27 @@ void tt_request_free(struct tt_request *r);              /* not while started */
 void tt_request_drop(struct tt_request *r);              /* the same when its communicator is closed already */
 const char *tt_request_algo(const struct tt_request *r); /* of its plan; a constant, or as long-lived as the request */
 
-/* How a thread waits, and where it stands (progress.c): made by tt_waiting_thread, or by a blocking call for itself. */
+/* How a thread waits, and where it stands (progress.c): made by tt_waiting_begin, or by a blocking call for itself. */
 struct tt_waiting {
-    struct tt_engine *engine;
-    bool call, yield, door; /* a blocking call, which holds the lock; yields between looks, else spins; sleeps at the door */
-    uint32_t looks;         /* in a row that find nothing before it sleeps */
-    uint32_t waits;         /* sleeps in the transport, of wait_ns each, before those at door or bell */
-    uint64_t wait_ns;
+    bool call, yield, door;      /* a blocking call, which holds the lock; yields between looks, else spins; sleeps at the door */
+    bool collective;             /* a call that no other one on its communicator may come between */
+    uint32_t looks;              /* in a row that find nothing before it sleeps */
+    uint64_t awake_ns;           /* and so long: it yields between those that are too many */
+    uint64_t wait_ns;            /* a call: its longest sleep */
     uint64_t nap_ns, nap_max_ns; /* at the bell: the first sleep; it doubles up to the longest */
     uint64_t quiet_ns;           /* the same while no request is under way; 0: until the bell rings */
     int bell;                    /* an eventfd that ends sleeps; -1: none */
-    uint32_t idle;               /* looks in a row that found nothing; 0: the last one moved something */
-    uint64_t since_ns;           /* since when, once idle >= looks */
+    uint32_t idle, naps;         /* looks in a row that found nothing; 0: the last one moved something. Naps since then */
+    uint64_t idle_ns;            /* since when, once idle >= looks */
+    uint64_t moved, since_ns;    /* the context's counter at the last look; since when it has not changed, the same */
+    uint64_t heard;              /* what was told at the last look (shared.c) */
     bool working, failed;        /* at a thread's last look: requests were under way; the communicator had failed */
     _Atomic uint32_t sleep;      /* where it sleeps now */
     _Atomic bool stop;           /* no sleep begins any more */
+    struct tt_waiting *next;
 };
 /* One round: spins, yields or sleeps as described when the looks before found nothing, then looks. The verdict once there is one;
- * TUTTI_ERR_TIMEOUT when a call's deadline has passed; else TUTTI_OK. A thread that has found work by other means sets w->idle to 0. */
+ * TUTTI_ERR_TIMEOUT when a call's deadline has passed; else TUTTI_OK. A thread that has found work by other means sets idle and since_ns to 0. */
 tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w);
 /* Until when a caller waits that asked at asked_ns, when something moved last at moved_ns. */
 uint64_t tt_comm_deadline(const struct tt_comm *c, uint64_t asked_ns, uint64_t moved_ns);
@@ -182,7 +188,8 @@ uint64_t tt_comm_deadline(const struct tt_comm *c, uint64_t asked_ns, uint64_t m
  * waited for r as long as the deadline allows; asks who is to blame (a second at most) and returns that, or TUTTI_OK when r is done after
  * all. */
 void tt_comm_pump_begin(struct tt_comm *c); /* before the first request is started */
-void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret);
+void tt_waiting_begin(struct tt_comm *c, int bell, struct tt_waiting *w);
+void tt_waiting_end(struct tt_comm *c, struct tt_waiting *w);
 void tt_comm_pump(struct tt_comm *c);
 tutti_status tt_request_overdue(struct tt_request *r);
 /* By a thread that only communicates, for itself: exact timers and short slices. On a kernel that knows slices (6.12) such a thread runs at

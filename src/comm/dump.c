@@ -161,7 +161,7 @@ static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched
                                    .dtype = s->dtype,
                                    .redop = s->redop,
                                    .places = c->wire.places,
-                                   .box_bytes = c->wire.one_host ? tt_boxes_max(c->wire.direct) : 0};
+                                   .box_bytes = c->box_bytes};
     tutti_status st = tt_program_make(&pc, &p, err);
     if (!st)
         st = write_file(c, name, write_program, p, err);

@@ -159,14 +159,14 @@ static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best,
 {
     struct tt_waiting w;
     uint32_t bad = r->set->n;
-    tt_waiting_call(c, c->engine, 0, &w);
+    tt_waiting_call(c, 0, &w);
     while (sweep(c, r, best, &bad)) {
         tutti_status st = bad < r->set->n ? TUTTI_ERR_TIMEOUT : tt_comm_round(c, &w);
         if (st == TUTTI_ERR_TIMEOUT) {
             uint32_t i = bad < r->set->n ? bad : first_running(r);
             struct tt_op_desc op = describe(c, &r->set->flows[i]);
             st = tt_comm_finish(c, r->programs[i], &op);
-            w.idle = 0;
+            w.since_ns = w.idle = 0;
         }
         if (st)
             return tt_fail(err, st, "%s", c->last.text);

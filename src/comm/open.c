@@ -1,6 +1,7 @@
 /* open.c - opening, splitting, closing. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "comm/parts.h"
 
@@ -160,16 +161,24 @@ static tutti_status find_topology(struct tt_comm *c, struct tutti_error *err)
     return st;
 }
 
-static tutti_status open_context(struct tt_comm *c, struct tutti_error *err)
+/* set: of boxes, where all share memory; TT_BOX_SETS: none is free. */
+static tutti_status open_context(struct tt_comm *c, uint64_t key, uint32_t set, struct tutti_error *err)
 {
-    struct tt_context_config x = {.n = c->size, .rank = c->rank};
-    struct tt_boxes_config b = {.n = c->size, .me = c->rank, .places = c->wire.places, .key = 1};
-    tutti_status st = c->wire.one_host ? tt_boxes_open(c->wire.direct, &b, &x.boxes, err) : TUTTI_OK;
-    return st ? st : tt_context_open(c->engine, &x, &c->context, err);
+    struct tt_context_config x = {.key = key, .n = c->size, .rank = c->rank};
+    struct tt_boxes_config b = {.set = set, .n = c->size, .me = c->rank, .places = c->wire.places, .key = key ? key : 1};
+    bool boxes = c->wire.one_host && set < TT_BOX_SETS;
+    tutti_status st = boxes ? tt_boxes_open(c->wire.direct, &b, &x.boxes, err) : TUTTI_OK;
+    if (!st)
+        st = tt_context_open(c->engine, &x, &c->context, err);
+    if (st)
+        tt_boxes_close(x.boxes);
+    else
+        c->box_bytes = boxes ? tt_boxes_max(c->wire.direct) : 0;
+    return st;
 }
 
-/* The rest of a communicator whose members are known: links, engine, topology. */
-static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
+/* Links and engine of its own. */
+static tutti_status connect_all(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
 {
     tutti_status st = tt_wire_open(wire, &c->wire, err), own = TUTTI_OK;
     if (!st && c->wire.apart)
@@ -182,36 +191,46 @@ static tutti_status furnish(struct tt_comm *c, const struct tt_wire_config *wire
                                                         .ref_bytes = 4096},
                              &c->engine, err);
     if (!st && !own)
-        own = open_context(c, err);
+        own = open_context(c, 0, 0, err);
     if (!st)
         st = tt_comm_unable(&wire->setup, UINT32_MAX, own, err);
     if (!st && wire->exchange == watch_exchange)
         st = tt_comm_measure(c, &(struct tt_measure){.exchange = watch_exchange, .ctx = c, .why = TT_WHY_OPEN}, err);
+    return st;
+}
+
+/* The rest of a communicator that is connected: topology, plans, what the settings ask for. */
+static tutti_status furnish(struct tt_comm *c, const struct tt_agreement *how, struct tutti_error *err)
+{
+    tutti_status st = find_topology(c, err);
     if (!st)
-        st = find_topology(c, err);
-    if (!st)
-        st = tt_given_open(c, &(struct tt_agreement){.exchange = wire->exchange, .ctx = wire->ctx}, err);
+        st = tt_given_open(c, how, err);
     if (!st) {
         c->plans = tt_plans_make();
         st = c->plans ? TUTTI_OK : tt_fail_memory(err, "plans");
     }
     if (!st)
-        st = tt_dump_open(c, wire->exchange, wire->ctx, err);
-    return st;
+        st = tt_dump_open(c, how->exchange, how->ctx, err);
+    return st ? st : tt_report_begin(c, err);
 }
 
-/* An empty communicator of n members; *c->members is to be filled. */
+/* An empty communicator of n members, with a lock of its own; *c->members is to be filled. */
 static tutti_status blank(struct tt_world *w, const struct tt_comm_config *config, uint32_t n, struct tt_comm **ret,
                           struct tutti_error *err)
 {
     struct tt_comm *c = tt_zalloc(1, sizeof *c);
-    if (!c)
+    struct tt_shared *shared = tt_shared_make();
+    if (!c || !shared) {
+        tt_shared_free(shared);
+        free(c);
         return tt_fail_memory(err, "communicator");
+    }
     c->world = w;
     atomic_fetch_add(&w->refs, 1);
+    c->shared = shared;
+    c->bell = -1;
     c->config = *config;
     c->size = n;
-    pthread_mutex_init(&c->lock, NULL);
     c->members = tt_alloc(n, sizeof *c->members);
     c->algo = config->algo ? tt_strdup(config->algo) : NULL;
     if (!c->members || (config->algo && !c->algo)) {
@@ -245,9 +264,9 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
                                       .exchange = watch_exchange,
                                       .ctx = c,
                                       .setup = {.through = c, .why = TT_WHY_OPEN}};
-        st = furnish(c, &wire, err);
+        st = connect_all(c, &wire, err);
         if (!st)
-            st = tt_report_begin(c, err);
+            st = furnish(c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, err);
     }
     world_release(w); /* the communicator holds its own reference */
     if (st) {
@@ -268,18 +287,39 @@ void tt_comm_abort(struct tt_comm *c, const char *reason)
         tt_direct_abort(c->wire.direct);
 }
 
-/* Everything of this rank. */
-static void take_down(struct tt_comm *c)
+/* Ends what this communicator has on the engine; true: it was the last one there. A program still runs only when the trainer gave up:
+ * others are told then, and nothing on the engine goes on. */
+static bool end_context(struct tt_comm *c, bool leaves)
 {
+    struct tt_shared *s = c->shared;
+    tt_comm_enter(c);
+    bool last = --s->users == 0;
+    s->left = s->left || leaves;
+    if (!last && c->context && tt_context_running(c->context))
+        tt_engine_kill(c->engine, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = UINT32_MAX});
     for (size_t i = 0; i < c->nkept; i++)
         tt_kept_free(c->kept[i]);
     free(c->kept);
-    tt_engine_free(c->engine);
-    if (c->left) {
-        tt_transport_leave(c->wire.transport);
-        c->wire.transport = NULL;
+    if (!last)
+        tt_context_close(c->context);
+    tt_comm_unlock(c);
+    return last;
+}
+
+/* Everything of this rank. leaves: its sockets stay until the others have what was sent to them. */
+static void take_down(struct tt_comm *c, bool leaves)
+{
+    if (end_context(c, leaves)) {
+        tt_engine_free(c->engine);
+        if (c->shared->left) {
+            tt_transport_leave(c->wire.transport);
+            c->wire.transport = NULL;
+        }
+        tt_wire_close(&c->wire);
+        tt_shared_free(c->shared);
     }
-    tt_wire_close(&c->wire);
+    if (c->bell >= 0)
+        tt_fd_close(c->bell);
     if (c->topo != c->world->topo)
         tt_topo_free(c->topo);
     tt_plans_free(c->plans);
@@ -288,7 +328,6 @@ static void take_down(struct tt_comm *c)
     if (c->tag)
         tt_watch_part(c->world->watch, c->tag);
     world_release(c->world);
-    pthread_mutex_destroy(&c->lock);
     free(c->members);
     free(c->algo);
     free(c);
@@ -304,7 +343,7 @@ void tt_comm_close(struct tt_comm *c)
         tt_given_close(c);
     if (c->plans && !c->failed && c->size > 1 && tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER, .why = TT_WHY_CLOSE}))
         tt_tell_close(c);
-    take_down(c);
+    take_down(c, false);
 }
 
 void tt_comm_leave(struct tt_comm *c)
@@ -314,8 +353,7 @@ void tt_comm_leave(struct tt_comm *c)
     tt_helper_end(c);
     tt_report_drop(c);
     tt_given_close(c);
-    c->left = !c->failed; /* after an error nothing of the caller's is sent any more */
-    take_down(c);
+    take_down(c, !c->failed); /* after an error nothing of the caller's is sent any more */
 }
 
 uint32_t tt_comm_rank(const struct tt_comm *c)
@@ -385,9 +423,9 @@ static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, vo
     return st;
 }
 
-/* The communicator `id` of a group. Without `setup` its exchange hears no verdict. */
-static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, const struct tt_setup *setup,
-                               struct tt_comm **ret, struct tutti_error *err)
+/* The communicator `id` of a group, without wires and engine. */
+static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, struct tt_comm **ret,
+                                struct tutti_error *err)
 {
     struct tt_comm *child = NULL;
     tutti_status st = blank(c->world, &c->config, g->n, &child, err);
@@ -400,6 +438,18 @@ static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g,
     child->tag = (uint32_t)tt_hash_bytes(child->id, child->members, g->n * sizeof *child->members) | 1;
     tt_watch_join(c->world->watch, child->tag);
     child->speeds = c->speeds;
+    *ret = child;
+    return TUTTI_OK;
+}
+
+/* The communicator `id` of a group. Without `setup` its exchange hears no verdict. */
+static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, const struct tt_setup *setup,
+                               struct tt_comm **ret, struct tutti_error *err)
+{
+    struct tt_comm *child = NULL;
+    tutti_status st = make_member(c, g, id, &child, err);
+    if (st)
+        return st;
     struct tt_wire_config wire = {.world = c->world,
                                   .members = child->members,
                                   .n = g->n,
@@ -410,9 +460,9 @@ static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g,
                                   .exchange = g->exchange,
                                   .ctx = g->ctx,
                                   .setup = setup ? *setup : (struct tt_setup){0}};
-    st = furnish(child, &wire, err);
+    st = connect_all(child, &wire, err);
     if (!st)
-        st = tt_report_begin(child, err);
+        st = furnish(child, &(struct tt_agreement){.exchange = g->exchange, .ctx = g->ctx}, err);
     if (st) {
         tt_comm_close(child);
         return st;
@@ -445,6 +495,69 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
     if (!st)
         *ret = child;
     return st;
+}
+
+/* ---- twins ---- */
+
+/* Calls sleep at a bell, not in the transport, from the first twin on. */
+static tutti_status make_bell(struct tt_comm *c, struct tutti_error *err)
+{
+    if (c->bell < 0)
+        c->bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return c->bell >= 0 ? TUTTI_OK : tt_fail(err, TUTTI_ERR_IO, "no event descriptor for a communicator");
+}
+
+/* Wires and engine of c, a context of its own. */
+static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t set, struct tutti_error *err)
+{
+    tt_comm_lock(c);
+    tutti_status st = make_bell(c, err);
+    if (!st)
+        st = make_bell(twin, err);
+    if (!st) {
+        tt_shared_free(twin->shared);
+        twin->shared = c->shared;
+        twin->shared->users++;
+        twin->wire = c->wire;
+        twin->engine = c->engine;
+        st = open_context(twin, twin->id, set, err);
+    }
+    tt_comm_unlock(c);
+    return st;
+}
+
+/* The ranks tell each other which sets of boxes they have free; afterwards `all` are their numbers. */
+tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err)
+{
+    struct tt_setup setup = {.through = c, .why = TT_WHY_SPLIT};
+    struct tt_comm *twin = NULL;
+    uint32_t mine = 0, sets = UINT32_MAX, *all = tt_alloc(c->size, sizeof *all);
+    tt_comm_lock(c);
+    if (c->wire.one_host)
+        mine = tt_boxes_free_sets(c->wire.direct);
+    tt_comm_unlock(c);
+    tutti_status st = all ? tt_comm_exchange(&setup, &mine, sizeof mine, all, err) : tt_fail_memory(err, "twin");
+    for (uint32_t r = 0; !st && r < c->size; r++) {
+        sets &= all[r];
+        all[r] = r;
+    }
+    if (!st) {
+        c->splits++;
+        struct tt_comm_group g = {.members = all, .n = c->size, .me = c->rank};
+        tutti_status own = make_member(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &twin, err);
+        if (!own)
+            own = join_twin(twin, c, sets ? (uint32_t)__builtin_ctz(sets) : TT_BOX_SETS, err);
+        st = tt_comm_unable(&setup, UINT32_MAX, own, err);
+    }
+    if (!st)
+        st = furnish(twin, &(struct tt_agreement){.exchange = tt_comm_exchange, .ctx = &setup}, err);
+    free(all);
+    if (st) {
+        tt_comm_close(twin);
+        return st;
+    }
+    *ret = twin;
+    return TUTTI_OK;
 }
 
 /* ---- parts ---- */

@@ -124,8 +124,25 @@ struct tt_request {
     tutti_status last; /* of the last start: an error stays until the next one */
 };
 
+/* What a communicator and its twins (tt_comm_twin) share besides wires and engine: the lock of all of it, and who is to be woken. */
+struct tt_shared {
+    pthread_mutex_t lock;
+    _Atomic uint32_t wanted;     /* threads that wait for the lock, which helpers and calls leave to them */
+    uint32_t users;              /* communicators; under the lock, like what follows */
+    uint32_t queued;             /* threads that wait until a call on their communicator has ended */
+    pthread_cond_t turn;         /* it has */
+    struct tt_waiting *sleepers; /* threads that may sleep without the lock */
+    _Atomic bool dozing;         /* one of them at the door, where there is room for one */
+    bool left;                   /* one of the communicators was left, not closed */
+    _Atomic uint64_t told;       /* programs and messages that were finished when the sleepers were woken last */
+    pthread_mutex_t news_lock;   /* told changes under it too */
+    pthread_cond_t news;
+    uint32_t joiners; /* that wait for news; under news_lock */
+};
+
 struct tt_comm {
     struct tt_world *world;
+    struct tt_shared *shared;
     struct tt_comm_config config;
     char *algo;           /* copy or NULL */
     tutti_coll algo_coll; /* whose algorithm that is: all-reduce unless tt_comm_algo_of said otherwise */
@@ -133,9 +150,10 @@ struct tt_comm {
     uint32_t rank, size;
     uint32_t tag; /* for the watch: differs between groups of one split; 0 for the world */
     uint32_t *members;
-    struct tt_wire wire;
+    struct tt_wire wire; /* twins have copies; the last one closes it, and ends the engine */
     struct tt_engine *engine;
     struct tt_context *context;
+    size_t box_bytes; /* of the context's boxes; 0: there are none */
     struct tt_topo *topo;
     struct tt_speeds speeds;
     struct tt_plans *plans;
@@ -143,39 +161,53 @@ struct tt_comm {
     size_t nkept, recent;  /* recent: slot of the last call */
     uint64_t clock;
     uint32_t seq;
-    uint64_t splits;   /* so far */
-    uint32_t steps;    /* exchanges while the world opened */
-    uint32_t calls;    /* requests of both sorts, as the watch numbers them */
-    uint32_t messages; /* started between two ranks, as the watch numbers them */
-    pthread_mutex_t lock;
+    uint64_t splits;                    /* so far */
+    uint32_t steps;                     /* exchanges while the world opened */
+    uint32_t calls;                     /* requests of both sorts, as the watch numbers them */
+    uint32_t messages;                  /* started between two ranks, as the watch numbers them */
+    bool calling;                       /* a call has given way to other communicators: none on this one begins */
+    int bell;                           /* where calls sleep when there are twins; -1: there were none */
     _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
-    _Atomic uint32_t wanted;            /* callers that wait for the lock, which the helper leaves to them */
     _Atomic uint32_t started;           /* requests under way */
-    uint64_t moved_ns;                  /* when the helper or a test last saw something move */
+    uint64_t moved, moved_ns;           /* the context's counter at a thread's or a test's last look; when that had changed */
     struct tutti_error last;
     bool pumped;             /* a thread of the caller's progresses: no helper */
     void (*idle)(void *ctx); /* called by waits that find nothing to do; NULL: none */
     void *idle_ctx;
     bool failed;          /* a verdict was given: every call answers it */
-    bool left;            /* ends without waiting for the others */
     struct tt_log *log;   /* notes for the report; NULL: none is wanted */
     char *dump;           /* rank 0: the folder for plan files; NULL: none is wanted */
     struct tt_vec passed; /* keys of the plans that were proved and written */
 };
 
-/* helper.c: the communicator's lock, which the helper gives up for everybody else; and the thread that progresses started requests. */
-void tt_comm_lock(struct tt_comm *c);
+/* shared.c: the lock. Unlocking wakes those for whom something was finished. */
+struct tt_shared *tt_shared_make(void);     /* for one communicator; NULL: no memory */
+void tt_shared_free(struct tt_shared *s);   /* accepts NULL */
+void tt_comm_lock(struct tt_comm *c);       /* for a call on c: not while another one is in progress */
+void tt_comm_enter(struct tt_comm *c);      /* to progress, whatever calls there are */
+void tt_comm_enter_last(struct tt_comm *c); /* the same, after all others */
+bool tt_comm_enter_now(struct tt_comm *c);  /* the same, or false: somebody else has the lock */
 void tt_comm_unlock(struct tt_comm *c);
+/* By a call on c that holds the lock: a time without it, in which a collective keeps other calls on c out; the same for those who want the
+ * lock now, if any. */
+void tt_comm_apart_begin(struct tt_comm *c, bool collective);
+void tt_comm_apart_end(struct tt_comm *c, bool collective);
+void tt_comm_give_way(struct tt_comm *c, bool collective);
+/* Those who may sleep without the lock, with the lock: tell wakes them if anything was finished since it was called last. */
+void tt_sleepers_add(struct tt_comm *c, struct tt_waiting *w);
+void tt_sleepers_remove(struct tt_comm *c, struct tt_waiting *w);
+void tt_sleepers_tell(struct tt_comm *c);
+/* What tell has told; and to wait, without the lock, until that is no longer `seen` or until_ns is reached. There is a helper. */
+uint64_t tt_news_told(struct tt_comm *c);
+void tt_news_await(struct tt_comm *c, uint64_t seen, uint64_t until_ns);
+/* helper.c: the thread that progresses started requests. */
 void tt_helper_wake(struct tt_comm *c); /* there is a new request; the lock is held */
 void tt_helper_end(struct tt_comm *c);  /* the lock is not held */
-/* How often something was found finished; and to wait, without the lock, until that is no longer `seen` or until_ns is reached. There
- * is a helper. */
-uint32_t tt_helper_finished(struct tt_comm *c);
-void tt_helper_await(struct tt_comm *c, uint32_t seen, uint64_t until_ns);
-/* progress.c: how a blocking call waits for `bytes` of data; how a sleeping thread is woken, from any thread; one look at the engine, true
- * when anything moved, with the lock. Waits look for verdicts and errors every TT_GLANCE_NS. */
+/* progress.c: how a blocking call waits for `bytes` of data, and a thread with its bell; how a sleeping thread is woken, from any thread;
+ * one look at the engine, true when anything moved, with the lock. Waits look for verdicts and errors every TT_GLANCE_NS. */
 enum { TT_GLANCE_NS = 20000000 };
-void tt_waiting_call(const struct tt_comm *c, struct tt_engine *e, uint64_t bytes, struct tt_waiting *ret);
+void tt_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret);
+void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret);
 void tt_waiting_wake(struct tt_comm *c, struct tt_waiting *w);
 bool tt_comm_progress(struct tt_comm *c);
 

@@ -121,7 +121,7 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
                                    .block_counts = counts,
                                    .blocks = call->blocks,
                                    .places = c->wire.places,
-                                   .box_bytes = c->wire.one_host && !call->blocks ? tt_boxes_max(c->wire.direct) : 0};
+                                   .box_bytes = call->blocks ? 0 : c->box_bytes};
     tutti_status st = tt_program_make(&pc, &k->program, err);
     free(counts);
     return st;

@@ -10,12 +10,15 @@
  *
  *                      before it sleeps    sleeps                                          lock
  *     blocking call    spins or yields     in the transport, short naps                    held all the time
+ *       with a twin    the same            at the door (one host), else bell and socket    held while it looks
  *     helper           -                   at the door (one host), else bell and socket    held while it looks
- *     trainer's thread -                   twice in the transport, then bell and socket    held while it looks
+ *     trainer's thread yields a moment     bell and socket                                 held while it looks
  *
  * Looking pays where the answer is microseconds away. Much data through a descriptor is a long row of waits, each as long as a piece is
  * under way: there a call sleeps at once when cores are shared, and soon when they are not. Nothing is lost, because the kernel receives
- * meanwhile. Where there is neither a descriptor nor a door (both at once, MPI) the naps of threads double up to a millisecond. */
+ * meanwhile. Where there is neither a descriptor nor a door (both at once, MPI, a door that is taken) the naps double up to a millisecond.
+ *
+ * What moves for a twin is work, and keeps a thread awake; deadlines are about what moves for the own communicator. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -24,28 +27,53 @@
 
 #include "comm/parts.h"
 
-enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1, PUMP_WAITS = 2 };
-/* In ns. Sleeps in the transport: of a call with an idle callback, of the trainer's thread. Naps without descriptor. The longest sleep. */
-enum { IDLE_WAIT = 200000, PUMP_WAIT = 50000, NAP_MIN = 40000, NAP_MAX = 1000000, HEAR = 500000000 };
+enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1 };
+/* In ns. A call's sleeps when it has an idle callback. How long those yield that have no descriptor: the trainer's thread; a call with a
+ * twin, as long as it would in the transport. Naps without descriptor. The longest sleep. */
+enum { IDLE_WAIT = 200000, PUMP_AWAKE = 100000, CALL_AWAKE = 1000000, CALL_AWAKE_OVER = 200000 };
+enum { NAP_MIN = 40000, NAP_MAX = 1000000, HEAR = 500000000 };
 enum { AWAKE, AT_BELL, AT_DOOR };
 
-void tt_waiting_call(const struct tt_comm *c, struct tt_engine *e, uint64_t bytes, struct tt_waiting *ret)
+static void describe_naps(const struct tt_comm *c, struct tt_waiting *w)
 {
-    bool much = c->wire.fd >= 0 && bytes >= MUCH_BYTES;
-    *ret = (struct tt_waiting){.engine = e, .call = true, .yield = c->wire.oversubscribed, .waits = UINT32_MAX, .bell = -1};
+    bool fd = c->wire.fd >= 0;
+    w->nap_ns = fd ? TT_GLANCE_NS : NAP_MIN;
+    w->nap_max_ns = fd ? TT_GLANCE_NS : NAP_MAX;
+}
+
+void tt_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret)
+{
+    bool fd = c->wire.fd >= 0, much = fd && bytes >= MUCH_BYTES;
+    *ret = (struct tt_waiting){.call = true, .yield = c->wire.oversubscribed, .door = c->wire.one_host, .bell = -1, .working = true};
     ret->looks = ret->yield ? (much ? MUCH_YIELDS : YIELDS) : (much ? MUCH_SPINS : SPINS);
     ret->wait_ns = c->idle ? IDLE_WAIT : TT_GLANCE_NS;
+    describe_naps(c, ret);
+    if (c->shared->users > 1 && !fd)
+        ret->awake_ns = ret->yield ? CALL_AWAKE_OVER : CALL_AWAKE;
 }
 
 void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret)
 {
-    bool fd = c->wire.fd >= 0;
-    *ret = (struct tt_waiting){.engine = c->engine, .looks = 1, .wait_ns = PUMP_WAIT, .bell = bell};
-    ret->waits = c->pumped && !fd ? PUMP_WAITS : 0;
+    *ret = (struct tt_waiting){.looks = 1, .bell = bell};
+    describe_naps(c, ret);
+    ret->awake_ns = c->pumped && c->wire.fd < 0 ? PUMP_AWAKE : 0;
     ret->door = c->wire.one_host && !c->pumped;
-    ret->nap_ns = fd ? TT_GLANCE_NS : NAP_MIN;
-    ret->nap_max_ns = fd ? TT_GLANCE_NS : NAP_MAX;
     ret->quiet_ns = c->pumped ? HEAR : 0;
+}
+
+void tt_waiting_begin(struct tt_comm *c, int bell, struct tt_waiting *w)
+{
+    tt_waiting_thread(c, bell, w);
+    tt_comm_enter(c);
+    tt_sleepers_add(c, w);
+    tt_comm_unlock(c);
+}
+
+void tt_waiting_end(struct tt_comm *c, struct tt_waiting *w)
+{
+    tt_comm_enter(c);
+    tt_sleepers_remove(c, w);
+    tt_comm_unlock(c);
 }
 
 uint64_t tt_comm_deadline(const struct tt_comm *c, uint64_t asked_ns, uint64_t moved_ns)
@@ -64,65 +92,87 @@ void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx)
 bool tt_comm_progress(struct tt_comm *c)
 {
     bool moved = !c->failed && tt_engine_progress(c->engine);
-    if (moved)
+    uint64_t at = tt_context_moved(c->context);
+    if (at != c->moved)
         c->moved_ns = tt_now_ns();
+    c->moved = at;
     return moved;
 }
 
 /* A wait that spins reads the clock when it is about to sleep. One that yields reads it at once: others may have the core for long. */
-static void count(struct tt_waiting *w, bool moved)
+static void count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 {
+    uint64_t at = tt_context_moved(c->context);
     w->idle = moved ? 0 : w->idle + 1;
-    if (w->idle == (w->yield ? 1 : w->looks))
-        w->since_ns = tt_now_ns();
+    w->naps = moved ? 0 : w->naps;
+    w->since_ns = at == w->moved ? w->since_ns : 0;
+    w->moved = at;
+    uint32_t few = w->yield ? 1 : w->looks;
+    if (w->idle == few || (w->idle > few && !w->since_ns)) {
+        uint64_t now = tt_now_ns();
+        w->idle_ns = w->idle == few ? now : w->idle_ns;
+        w->since_ns = w->since_ns ? w->since_ns : now;
+    }
 }
 
-/* Callers go first: a mutex alone would let the thread that has just given it back take it again and again. */
-static void lock_last(struct tt_comm *c)
+/* The trainer's thread takes turns with calls. The helper comes after them: they do its work. */
+static void enter(struct tt_comm *c)
 {
-    while (atomic_load(&c->wanted))
-        sched_yield();
-    pthread_mutex_lock(&c->lock);
+    if (c->pumped)
+        tt_comm_enter(c);
+    else
+        tt_comm_enter_last(c);
 }
 
 static void look(struct tt_comm *c, struct tt_waiting *w)
 {
     if (w->call) {
-        count(w, tt_engine_progress(w->engine));
+        count(c, w, tt_engine_progress(c->engine));
         return;
     }
-    lock_last(c);
+    enter(c);
     w->failed = c->failed;
     w->working = atomic_load(&c->started) > 0 && !c->failed;
-    count(w, w->working && tt_comm_progress(c));
+    count(c, w, w->working && tt_comm_progress(c));
+    tt_sleepers_tell(c);
+    w->heard = tt_news_told(c);
     tt_comm_unlock(c);
 }
 
-/* Until a peer rings the door. Peers ring only after this rank has said that it sleeps, so it looks once more after saying so. */
-static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w)
+/* Nothing was finished since its last look: it may sleep. After it has said that it does. */
+static bool nothing_new(struct tt_comm *c, const struct tt_waiting *w)
 {
-    lock_last(c);
+    return !atomic_load(&w->stop) && tt_news_told(c) == w->heard;
+}
+
+/* Until a peer rings the door, with the lock, which is given back. Peers ring only after this rank has said that it sleeps, so it looks
+ * once more after saying so. */
+static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
+{
     atomic_store(&w->sleep, AT_DOOR);
     uint32_t ticket = tt_direct_doze_begin(c->wire.direct);
-    bool awake = atomic_load(&w->stop) || tt_comm_progress(c);
-    if (awake)
+    bool awake = tt_comm_progress(c);
+    tt_comm_apart_begin(c, w->collective);
+    if (awake || !nothing_new(c, w))
         tt_direct_doze_end(c->wire.direct);
-    tt_comm_unlock(c);
-    if (!awake)
-        tt_direct_doze(c->wire.direct, ticket, tt_now_ns() + HEAR);
+    else
+        tt_direct_doze(c->wire.direct, ticket, tt_now_ns() + ns);
     atomic_store(&w->sleep, AWAKE);
+    atomic_store(&c->shared->dozing, false);
 }
 
-/* Until the bell rings or the network has news. `before`: rests in a row. */
-static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w, unsigned before)
+/* Until the bell rings or the network has news; without the lock. */
+static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
 {
     struct pollfd p[2] = {{.fd = w->bell, .events = POLLIN}, {.fd = w->working ? c->wire.fd : -1, .events = POLLIN}};
-    uint64_t nap = before < 16 ? w->nap_ns << before : w->nap_max_ns, rings;
+    uint64_t nap = w->naps < 16 ? w->nap_ns << w->naps : w->nap_max_ns, rings;
     uint64_t ns = !w->working ? w->quiet_ns : nap < w->nap_max_ns ? nap : w->nap_max_ns;
+    ns = w->call && ns > w->wait_ns ? w->wait_ns : ns;
     struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     atomic_store(&w->sleep, AT_BELL);
     bool same = w->working || w->failed || !atomic_load(&c->started);
-    if (!atomic_load(&w->stop) && same && ppoll(p, 2, ns ? &ts : NULL, NULL) > 0 && (p[0].revents & POLLIN) &&
+    w->naps += w->working;
+    if (nothing_new(c, w) && same && ppoll(p, 2, ns ? &ts : NULL, NULL) > 0 && (p[0].revents & POLLIN) &&
         read(w->bell, &rings, sizeof rings) < 0)
         assert(errno == EAGAIN || errno == EINTR);
     atomic_store(&w->sleep, AWAKE);
@@ -134,38 +184,72 @@ static tutti_status check(struct tt_comm *c, const struct tt_waiting *w, uint64_
     if (!w->call && !c->pumped)
         return TUTTI_OK;
     if (!w->call)
-        lock_last(c);
+        tt_comm_enter(c);
     tutti_status st = tt_comm_verdict(c);
     if (!w->call)
         tt_comm_unlock(c);
     return !st && tt_now_ns() >= deadline ? TUTTI_ERR_TIMEOUT : st;
 }
 
+/* A thread, which does not hold the lock. */
+static void sleep_thread(struct tt_comm *c, struct tt_waiting *w)
+{
+    if (w->working && w->door && !atomic_exchange(&c->shared->dozing, true)) {
+        enter(c);
+        sleep_at_door(c, w, HEAR);
+    } else {
+        sleep_at_bell(c, w);
+    }
+}
+
+/* A call with a twin, whose threads must be able to start their requests meanwhile, and may finish this one. */
+static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
+{
+    tt_sleepers_tell(c);
+    tt_sleepers_add(c, w);
+    w->bell = c->bell;
+    w->heard = tt_news_told(c);
+    if (w->door && !atomic_exchange(&c->shared->dozing, true)) {
+        sleep_at_door(c, w, w->wait_ns);
+    } else {
+        tt_comm_apart_begin(c, w->collective);
+        sleep_at_bell(c, w);
+    }
+    tt_comm_apart_end(c, w->collective);
+    tt_sleepers_remove(c, w);
+}
+
 static tutti_status rest(struct tt_comm *c, struct tt_waiting *w)
 {
-    unsigned before = w->idle - w->looks;
-    uint64_t deadline = w->call ? tt_comm_deadline(c, 0, w->since_ns) : UINT64_MAX;
+    uint64_t deadline = w->call ? tt_comm_deadline(c, 0, w->since_ns) : UINT64_MAX, until;
     tutti_status st = check(c, w, deadline);
     if (st)
         return st;
     if (w->call && c->idle)
         c->idle(c->idle_ctx);
-    uint64_t until = tt_now_ns() + w->wait_ns;
-    if ((w->call || w->working) && before < w->waits)
+    if (!w->call) {
+        sleep_thread(c, w);
+    } else if (c->shared->users > 1) {
+        sleep_apart(c, w);
+    } else {
+        until = tt_now_ns() + w->wait_ns;
         c->wire.transport->ops->wait(c->wire.transport, until < deadline ? until : deadline);
-    else if (w->working && w->door)
-        sleep_at_door(c, w);
-    else
-        sleep_at_bell(c, w, before - (w->working ? w->waits : 0));
+    }
     return TUTTI_OK;
+}
+
+/* Has it looked often and long enough? */
+static bool tired(const struct tt_waiting *w)
+{
+    return w->idle >= w->looks && (!w->awake_ns || !w->working || tt_now_ns() - w->idle_ns >= w->awake_ns);
 }
 
 tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
 {
     tutti_status st = TUTTI_OK;
-    if (w->idle >= w->looks)
+    if (tired(w))
         st = rest(c, w);
-    else if (w->idle && w->yield)
+    else if (w->idle && (w->yield || w->idle >= w->looks))
         sched_yield();
     if (!st)
         look(c, w);
@@ -189,7 +273,8 @@ void tt_comm_pump_begin(struct tt_comm *c)
 
 void tt_comm_pump(struct tt_comm *c)
 {
-    tt_comm_lock(c);
+    if (!tt_comm_enter_now(c))
+        return;
     if (atomic_load(&c->started) && !c->failed)
         tt_comm_progress(c);
     tt_comm_unlock(c);

@@ -3,7 +3,6 @@
  * error at once. */
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,22 +157,12 @@ tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
     return w->letter ? tt_letter_test(w->letter, &err) : tt_engine_test(c->engine, w->program, &err);
 }
 
-/* A caller that waits for a message lets others at the communicator: one of them may have to answer first. */
-static void give_way(struct tt_comm *c)
-{
-    if (!atomic_load_explicit(&c->wanted, memory_order_relaxed))
-        return;
-    tt_comm_unlock(c);
-    while (atomic_load(&c->wanted))
-        sched_yield();
-    tt_comm_lock(c);
-}
-
 /* Until the deadline; the lock is held. */
 tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work, const struct tt_op_desc *op)
 {
     struct tt_waiting w;
-    tt_waiting_call(c, c->engine, op->count * tt_dtype_bytes(op->dtype), &w);
+    tt_waiting_call(c, op->count * tt_dtype_bytes(op->dtype), &w);
+    w.collective = !work->letter; /* others may call while a message is waited for: one of them may have to answer first */
     for (;;) {
         tutti_status st = tt_comm_ask(c, work);
         if (st == TUTTI_OK)
@@ -183,8 +172,8 @@ tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work, const 
         st = tt_comm_round(c, &w);
         if (st)
             return st == TUTTI_ERR_TIMEOUT ? tt_comm_late(c, work, op) : st;
-        if (work->letter)
-            give_way(c);
+        if (!w.collective || c->shared->users > 1)
+            tt_comm_give_way(c, w.collective);
     }
 }
 

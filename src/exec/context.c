@@ -238,12 +238,13 @@ void tt_context_end(struct tt_xpeer *pe, int error)
 
 /* ---- opening and closing ---- */
 
-/* A free place, the one that has been free for long: search goes round. UINT32_MAX: there is none. */
+/* A free place, the one that has been free for long: search goes round, and leaves out the first one, whose number is that of the context
+ * of all ranks. UINT32_MAX: there is none. */
 static uint32_t take_place(struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->ncontexts; i++) {
         uint32_t at = (e->cursor_context + i) % e->ncontexts;
-        if (e->contexts[at])
+        if (at == 0 || e->contexts[at])
             continue;
         e->cursor_context = at + 1;
         return at;
@@ -367,6 +368,11 @@ void tt_context_gone(struct tt_engine *e, uint32_t world, int error)
         x->peers[rank]->filling = 0;
         tt_context_end(x->peers[rank], error);
     }
+}
+
+bool tt_context_running(const struct tt_context *x)
+{
+    return x->nrunning > 0;
 }
 
 uint64_t tt_context_moved(const struct tt_context *x)

@@ -91,6 +91,7 @@ struct tt_context_config {
 tutti_status tt_context_open(struct tt_engine *e, const struct tt_context_config *c, struct tt_context **ret, struct tutti_error *err);
 /* No program of it runs. Tells the members that know it; late traffic for it is dropped. Accepts NULL. */
 void tt_context_close(struct tt_context *x);
+bool tt_context_running(const struct tt_context *x); /* some program of it */
 /* The program will be started: what needs memory or a peer's word is asked for now. Not necessary: starting does the same. */
 tutti_status tt_context_prepare(struct tt_context *x, const struct tt_program *p, struct tutti_error *err);
 

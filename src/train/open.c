@@ -56,7 +56,7 @@ tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o
         t->options.policy.order = TT_ORDER_TWO_PHASE;
     if (tt_policy_is_dear(o->policy.kind) && o->policy.partition_bytes == 0)
         t->options.policy.partition_bytes = TT_TRAIN_PART;
-    st = make_locks(t) ? tt_comm_split(c, 0, (int)tt_comm_rank(c), &t->comm, err) : tt_fail_memory(err, "locks");
+    st = make_locks(t) ? tt_comm_twin(c, &t->comm, err) : tt_fail_memory(err, "locks");
     if (!st) {
         tt_comm_pump_begin(t->comm);
         t->rank = tt_comm_rank(t->comm);

@@ -51,7 +51,7 @@ struct tt_launch {
 };
 
 struct tt_trainer {
-    struct tt_comm *comm; /* its own */
+    struct tt_comm *comm; /* a twin of the caller's */
     struct tt_train_options options;
     struct tt_policy *policy; /* NULL until frozen */
     struct tt_policy_times times;

@@ -170,7 +170,7 @@ static void *work(void *arg)
     tutti_status st = TUTTI_OK;
     pthread_setname_np(pthread_self(), "tutti-train");
     tt_comm_thread_begin();
-    tt_waiting_thread(t->comm, t->bell, &w);
+    tt_waiting_begin(t->comm, t->bell, &w);
     while (!st && !ended(t)) {
         bool moved = false;
         st = tt_comm_round(t->comm, &w);
@@ -179,10 +179,11 @@ static void *work(void *arg)
         if (!st)
             st = start_all(t, &moved);
         if (moved)
-            w.idle = 0;
+            w.since_ns = w.idle = 0;
         else if (!st && w.idle)
             st = check_deadline(t, w.since_ns);
     }
+    tt_waiting_end(t->comm, &w);
     if (st)
         give_up(t);
     return NULL;
