@@ -170,7 +170,8 @@ struct tt_waiting {
     int bell;                    /* an eventfd that ends sleeps; -1: none */
     uint32_t idle, naps;         /* looks in a row that found nothing; 0: the last one moved something. Naps since then */
     uint64_t idle_ns;            /* since when, once idle >= looks */
-    uint64_t moved, since_ns;    /* the context's counter at the last look; since when it has not changed, the same */
+    uint32_t still;              /* looks in a row that moved nothing of its own communicator */
+    uint64_t moved, since_ns;    /* the context's counter at the last look; since when it has not changed, once that is known */
     uint64_t heard;              /* what was told at the last look (shared.c) */
     bool working, failed;        /* at a thread's last look: requests were under way; the communicator had failed */
     _Atomic uint32_t sleep;      /* where it sleeps now */

@@ -27,7 +27,7 @@
 
 #include "comm/parts.h"
 
-enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1 };
+enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1, STILL = 1024 };
 /* In ns. A call's sleeps when it has an idle callback. How long those yield that have no descriptor: the trainer's thread; a call with a
  * twin, as long as it would in the transport. Naps without descriptor. The longest sleep. */
 enum { IDLE_WAIT = 200000, PUMP_AWAKE = 100000, CALL_AWAKE = 1000000, CALL_AWAKE_OVER = 200000 };
@@ -105,10 +105,11 @@ static void count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
     uint64_t at = tt_context_moved(c->context);
     w->idle = moved ? 0 : w->idle + 1;
     w->naps = moved ? 0 : w->naps;
-    w->since_ns = at == w->moved ? w->since_ns : 0;
+    w->still = at == w->moved ? w->still + 1 : 0;
+    w->since_ns = w->still ? w->since_ns : 0;
     w->moved = at;
     uint32_t few = w->yield ? 1 : w->looks;
-    if (w->idle == few || (w->idle > few && !w->since_ns)) {
+    if (w->idle == few || (!w->since_ns && (w->idle > few || w->still >= STILL))) {
         uint64_t now = tt_now_ns();
         w->idle_ns = w->idle == few ? now : w->idle_ns;
         w->since_ns = w->since_ns ? w->since_ns : now;
@@ -178,8 +179,14 @@ static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
     atomic_store(&w->sleep, AWAKE);
 }
 
+/* Until when a call waits. */
+static uint64_t deadline_of(const struct tt_comm *c, const struct tt_waiting *w)
+{
+    return w->call && w->since_ns ? tt_comm_deadline(c, 0, w->since_ns) : UINT64_MAX;
+}
+
 /* Before a sleep: is there a verdict, has the deadline passed? The helper does not ask: what fails stays for the next test or wait. */
-static tutti_status check(struct tt_comm *c, const struct tt_waiting *w, uint64_t deadline)
+static tutti_status check(struct tt_comm *c, const struct tt_waiting *w)
 {
     if (!w->call && !c->pumped)
         return TUTTI_OK;
@@ -188,7 +195,7 @@ static tutti_status check(struct tt_comm *c, const struct tt_waiting *w, uint64_
     tutti_status st = tt_comm_verdict(c);
     if (!w->call)
         tt_comm_unlock(c);
-    return !st && tt_now_ns() >= deadline ? TUTTI_ERR_TIMEOUT : st;
+    return !st && tt_now_ns() >= deadline_of(c, w) ? TUTTI_ERR_TIMEOUT : st;
 }
 
 /* A thread, which does not hold the lock. */
@@ -221,8 +228,8 @@ static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
 
 static tutti_status rest(struct tt_comm *c, struct tt_waiting *w)
 {
-    uint64_t deadline = w->call ? tt_comm_deadline(c, 0, w->since_ns) : UINT64_MAX, until;
-    tutti_status st = check(c, w, deadline);
+    uint64_t deadline = deadline_of(c, w), until;
+    tutti_status st = check(c, w);
     if (st)
         return st;
     if (w->call && c->idle)
@@ -249,6 +256,8 @@ tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
     tutti_status st = TUTTI_OK;
     if (tired(w))
         st = rest(c, w);
+    else if (w->still && w->still % STILL == 0) /* a twin keeps it awake */
+        st = check(c, w);
     else if (w->idle && (w->yield || w->idle >= w->looks))
         sched_yield();
     if (!st)

@@ -180,7 +180,7 @@ static void *work(void *arg)
             st = start_all(t, &moved);
         if (moved)
             w.since_ns = w.idle = 0;
-        else if (!st && w.idle)
+        else if (!st && w.since_ns)
             st = check_deadline(t, w.since_ns);
     }
     tt_waiting_end(t->comm, &w);

@@ -4,6 +4,8 @@
  *     sockets   opening, training with and closing two trainers leaves every rank with the sockets that its communicator had
  *     crossed   half of the ranks are in a call while the gradients that the others wait for become ready in another thread
  *     beside    a thread makes calls of all sorts while another one trains: sums, messages, started requests
+ *     late      (called as: beside late) one rank is in a call that the others never come to, while all train on: what moves for the
+ *               trainer is no reason to wait longer, and all ranks are told
  *     order     trainers are closed in another order than they were opened, and opened anew */
 #include <dirent.h>
 #include <pthread.h>
@@ -199,7 +201,37 @@ static uint32_t count_sockets(void)
     return sockets();
 }
 
-int main(void)
+static void *wait_in_vain(void *arg)
+{
+    (void)arg;
+    if (!tutti_barrier(comm))
+        die("barrier", "all have come");
+    return NULL;
+}
+
+/* Ends with the verdict. The parameters of a step that failed are anything. */
+static void late(void)
+{
+    struct run r;
+    pthread_t t = 0;
+    tutti_status st = TUTTI_OK;
+    open_trainer(&r);
+    step(&r);
+    if (rank == 0)
+        t = begin(wait_in_vain, NULL);
+    while (!st) {
+        for (size_t i = TENSORS; !st && i-- > 0;)
+            st = tutti_trainer_grad_ready(r.t, i);
+        st = st ? st : tutti_trainer_step(r.t);
+        st = st ? st : tutti_trainer_flush(r.t);
+    }
+    if (rank == 0)
+        pthread_join(t, NULL);
+    printf("was told: %s\n", tutti_trainer_last_error(r.t)->text);
+    tutti_trainer_close(r.t);
+}
+
+int main(int argc, char **argv)
 {
     struct tutti_error err;
     struct run a, b;
@@ -207,6 +239,11 @@ int main(void)
         die("open", err.text);
     rank = tutti_comm_rank(comm);
     size = tutti_comm_size(comm);
+    if (argc > 1 && !strcmp(argv[1], "late")) {
+        late();
+        tutti_comm_close(comm);
+        return 0;
+    }
     uint32_t before = count_sockets();
     open_trainer(&a);
     open_trainer(&b);
