@@ -436,8 +436,8 @@ tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info 
  * last time is added before, and what it takes now is kept there. */
 tutti_status tutti_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t count);
 
-/* Collective. `comm` stays the caller's and must outlive the trainer, which has a communicator of its own: the caller's collectives may go
- * on meanwhile. */
+/* Collective. `comm` stays the caller's and must outlive the trainer, which uses its connections and shared memory but has an order of
+ * requests of its own: the caller's collectives may go on meanwhile, in any thread. */
 tutti_status tutti_trainer_open(struct tutti_comm *comm, const struct tutti_trainer_options *options, struct tutti_trainer **ret_trainer,
                                 struct tutti_error *err);
 /* In forward order. *ret_index is what the other calls name it by: 0, 1, 2, ... The caller's memory must outlive the trainer. */

@@ -8,7 +8,7 @@
  *
  * Requests are numbered in the order they are started, which is the same on all ranks (checked by fingerprints). Blocking calls progress
  * themselves; requests that were started and not waited for are progressed by a background thread. All functions are thread-safe per
- * communicator (one lock); two threads must not race to start requests, since the order must be the same on all ranks.
+ * communicator (one lock, which twins share); two threads must not race to start requests, since the order must be the same on all ranks.
  *
  * Failure: every wait has a deadline. The watch (watch.c) has a thread and a control connection to rank 0; when a rank dies, stops, is cut
  * off, is late or calls something else, rank 0 decides who is to blame and every rank gets the same verdict. After a failure every call
