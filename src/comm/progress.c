@@ -119,10 +119,24 @@ static void count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 /* The trainer's thread takes turns with calls. The helper comes after them: they do its work. */
 static void enter(struct tt_comm *c)
 {
-    if (c->pumped)
-        tt_comm_enter(c);
-    else
+    if (!c->pumped) {
         tt_comm_enter_last(c);
+        return;
+    }
+    if (atomic_load(&c->shared->wanted))
+        sched_yield();
+    tt_comm_enter(c);
+}
+
+/* A call lets go of the lock when a twin's thread may want it: whoever gets the core may be that one. */
+static void yield(struct tt_comm *c, const struct tt_waiting *w)
+{
+    bool apart = w->call && c->shared->users > 1;
+    if (apart)
+        tt_comm_apart_begin(c, w->collective);
+    sched_yield();
+    if (apart)
+        tt_comm_apart_end(c, w->collective);
 }
 
 static void look(struct tt_comm *c, struct tt_waiting *w)
@@ -259,7 +273,7 @@ tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
     else if (w->still && w->still % STILL == 0) /* a twin keeps it awake */
         st = check(c, w);
     else if (w->idle && (w->yield || w->idle >= w->looks))
-        sched_yield();
+        yield(c, w);
     if (!st)
         look(c, w);
     return st;
