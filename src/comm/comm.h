@@ -162,6 +162,7 @@ const char *tt_request_algo(const struct tt_request *r); /* of its plan; a const
 struct tt_waiting {
     bool call, yield, door;      /* a blocking call, which holds the lock; yields between looks, else spins; sleeps at the door */
     bool collective;             /* a call that no other one on its communicator may come between */
+    bool beside;                 /* there is a twin, whose messages it moves too */
     uint32_t looks;              /* in a row that find nothing before it sleeps */
     uint64_t awake_ns;           /* and so long: it yields between those that are too many */
     uint64_t wait_ns;            /* a call: its longest sleep */

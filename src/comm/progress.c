@@ -27,7 +27,7 @@
 
 #include "comm/parts.h"
 
-enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1, STILL = 1024 };
+enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1, STILL = 64 };
 /* In ns. A call's sleeps when it has an idle callback. How long those yield that have no descriptor: the trainer's thread; a call with a
  * twin, as long as it would in the transport. Naps without descriptor. The longest sleep. */
 enum { IDLE_WAIT = 200000, PUMP_AWAKE = 100000, CALL_AWAKE = 1000000, CALL_AWAKE_OVER = 200000 };
@@ -48,13 +48,14 @@ void tt_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting 
     ret->looks = ret->yield ? (much ? MUCH_YIELDS : YIELDS) : (much ? MUCH_SPINS : SPINS);
     ret->wait_ns = c->idle ? IDLE_WAIT : TT_GLANCE_NS;
     describe_naps(c, ret);
-    if (c->shared->users > 1 && !fd)
+    ret->beside = c->shared->users > 1;
+    if (ret->beside && !fd)
         ret->awake_ns = ret->yield ? CALL_AWAKE_OVER : CALL_AWAKE;
 }
 
 void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret)
 {
-    *ret = (struct tt_waiting){.looks = 1, .bell = bell};
+    *ret = (struct tt_waiting){.looks = 1, .bell = bell, .beside = c->pumped};
     describe_naps(c, ret);
     ret->awake_ns = c->pumped && c->wire.fd < 0 ? PUMP_AWAKE : 0;
     ret->door = c->wire.one_host && !c->pumped;
@@ -270,7 +271,7 @@ tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
     tutti_status st = TUTTI_OK;
     if (tired(w))
         st = rest(c, w);
-    else if (w->still && w->still % STILL == 0) /* a twin keeps it awake */
+    else if (w->beside && w->still && w->still % STILL == 0) /* the twin may keep it awake */
         st = check(c, w);
     else if (w->idle && (w->yield || w->idle >= w->looks))
         yield(c, w);
