@@ -28,9 +28,12 @@ enum {
     TRIES = 4,
     HOST_BYTES = 64 << 20,
     HOST_MIN = 6 << 20,
-    HOST_MAX = 16 << 20
+    HOST_MAX = 16 << 20,
+    HOST_GROUPS = 4
 };
 static const uint64_t SHARE_NS = 90000000;
+/* A busy machine may take many times as long over the rounds inside a host: after that time their number falls, and then to one. */
+static const uint64_t HOST_LATE_NS = 400000000, HOST_END_NS = 1000000000;
 
 enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_BUSY, STEP_END };
 struct step { /* travels, to all from all: short; rank 0's counts */
@@ -145,7 +148,7 @@ static tutti_status run_step(struct measure *m, const struct step *s)
     if (s->kind == STEP_BUSY)
         return tell_busy(m);
     if (s->kind == STEP_HOST)
-        return tt_host_measure(m->c, (enum tt_host_kind)s->peer, s->bytes, &m->ns, m->err);
+        return tt_host_measure(m->c, (enum tt_host_kind)s->peer, s->bytes, s->rounds, &m->ns, m->err);
     tutti_status st = perform(m, s);
     if (st || s->from == 0)
         return st;
@@ -255,13 +258,15 @@ static tutti_status host(struct measure *m, struct tt_memory *ret)
     static const uint64_t lengths[] = {8, 2 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
     struct tt_memory mem = {.box_bytes = tt_boxes_max(m->c->wire.direct), .segment_bytes = TT_SEGMENT_BYTES};
     tutti_status st = TUTTI_OK;
+    uint64_t begin = tt_now_ns();
     for (size_t i = 0; !st && i <= countof(lengths); i++) {
         struct tt_memory_point p = {.bytes = i < countof(lengths) ? lengths[i] : last_bytes(m->c)};
         uint64_t *ps[] = {&p.move_ps, &p.own_ps, &p.box_ps};
         for (uint32_t kind = TT_HOST_MOVE; !st && kind <= TT_HOST_BOX; kind++) {
             if (kind == TT_HOST_BOX && !tt_host_boxes(m->c, p.bytes))
                 continue;
-            st = step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes, 1);
+            uint64_t ns = tt_now_ns() - begin;
+            st = step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes, ns > HOST_END_NS ? 0 : ns > HOST_LATE_NS ? 1 : HOST_GROUPS);
             *ps[kind] = m->ns;
         }
         mem.point[mem.npoints++] = p;

@@ -9,7 +9,7 @@
 
 #include "comm/parts.h"
 
-enum { GROUPS = 4, ROUNDS_MAX = 256 };
+enum { ROUNDS_MAX = 256 };
 static const uint64_t GROUP_NS = 2000000;
 
 struct host_run {
@@ -85,11 +85,11 @@ static uint64_t rounds_for(const struct tt_comm *c, uint64_t bytes)
     return n < 1 ? 1 : n > ROUNDS_MAX ? ROUNDS_MAX : n;
 }
 
-static tutti_status time_groups(struct host_run *h, uint64_t *ret_ps, struct tutti_error *err)
+static tutti_status time_groups(struct host_run *h, uint32_t groups, uint64_t *ret_ps, struct tutti_error *err)
 {
-    uint64_t rounds = rounds_for(h->c, h->bytes), best = UINT64_MAX;
-    tutti_status st = run(h, 2, err);
-    for (int i = 0; !st && i < GROUPS; i++) {
+    uint64_t rounds = groups ? rounds_for(h->c, h->bytes) : 1, best = UINT64_MAX;
+    tutti_status st = run(h, groups ? 2 : 1, err);
+    for (uint32_t i = 0; !st && i < (groups ? groups : 1); i++) {
         uint64_t t0 = tt_now_ns();
         st = run(h, rounds, err);
         uint64_t ns = tt_now_ns() - t0;
@@ -99,7 +99,8 @@ static tutti_status time_groups(struct host_run *h, uint64_t *ret_ps, struct tut
     return st;
 }
 
-tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint64_t *ret_ps, struct tutti_error *err)
+tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint32_t groups, uint64_t *ret_ps,
+                             struct tutti_error *err)
 {
     struct host_run h = {.c = c, .bytes = bytes, .own = kind == TT_HOST_OWN && tt_direct_has_heap(c->wire.direct)};
     tutti_status st = make_program(&h, kind == TT_HOST_BOX ? "oneshot" : "direct", err);
@@ -108,7 +109,7 @@ tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t
     if (!st && (!h.in || !h.out))
         st = tt_fail_memory(err, "measuring");
     if (!st)
-        st = time_groups(&h, ret_ps, err);
+        st = time_groups(&h, groups, ret_ps, err);
     give_back(&h, h.out);
     give_back(&h, h.in);
     tt_program_free(h.program);

@@ -298,9 +298,11 @@ struct tt_measure {
     enum tt_why why;
 };
 tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, struct tutti_error *err);
-/* measure_host.c: what all ranks of a host do together, one point of it: an all-reduce of `bytes`, its time in ps at this rank. */
+/* measure_host.c: what all ranks of a host do together, one point of it: an all-reduce of `bytes`, its time in ps at this rank,
+ * the best of so many groups of rounds; groups 0: of one round. */
 enum tt_host_kind { TT_HOST_MOVE, TT_HOST_OWN, TT_HOST_BOX };
-tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint64_t *ret_ps, struct tutti_error *err);
+tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint32_t groups, uint64_t *ret_ps,
+                             struct tutti_error *err);
 bool tt_host_boxes(const struct tt_comm *c, uint64_t bytes);
 /* busy.c: what the machine was used for; now, then since then; per mille of the cores that ranks wanted and others had,
  * on the machine where that was most. */

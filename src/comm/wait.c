@@ -162,7 +162,9 @@ tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work, const 
 {
     struct tt_waiting w;
     tt_waiting_call(c, op->count * tt_dtype_bytes(op->dtype), &w);
-    w.collective = !work->letter; /* others may call while a message is waited for: one of them may have to answer first */
+    w.letter = work->letter;
+    w.beside = w.beside || w.letter;
+    w.collective = !w.letter; /* others may call while a message is waited for: one of them may have to answer first */
     for (;;) {
         tutti_status st = tt_comm_ask(c, work);
         if (st == TUTTI_OK)

@@ -290,7 +290,7 @@ static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more,
     else
         snprintf(its, sizeof its, "it is %s request %" PRIu32, last->busy ? "in" : "past", last->seq);
     if (more)
-        snprintf(others, sizeof others, "; nor have %" PRIu32 " other ranks", more);
+        snprintf(others, sizeof others, more == 1 ? "; nor has 1 other rank" : "; nor have %" PRIu32 " other ranks", more);
     say(w, ret, TT_BLAME_NOT_ENTERED, r, &op, "%s has not entered %s: %s%s", tt_words_rank(w, r, who), tt_words_request(&op, request), its,
         others);
 }

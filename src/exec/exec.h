@@ -142,6 +142,8 @@ tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err);
 bool tt_letter_cancel(struct tt_letter *l);
 /* Whom it waits for, as a rank of the transport; UINT32_MAX: nobody in particular. */
 uint32_t tt_letter_waiting(const struct tt_letter *l);
+/* Changes with everything that happens to it, and with nothing else. */
+uint64_t tt_letter_moved(const struct tt_letter *l);
 
 /* Polls once and does all that has become possible; true when anything happened. */
 bool tt_engine_progress(struct tt_engine *e);

@@ -529,6 +529,11 @@ tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err)
     return l->state == DONE ? TUTTI_OK : TUTTI_IN_PROGRESS;
 }
 
+uint64_t tt_letter_moved(const struct tt_letter *l)
+{
+    return l->done ^ (uint64_t)l->state << 56 ^ (uint64_t)l->under_way << 40;
+}
+
 uint32_t tt_letter_waiting(const struct tt_letter *l)
 {
     return l->pe ? l->pe->world : UINT32_MAX;
