@@ -31,7 +31,6 @@ watched 'simulating \[.*\] +([1-9]|[0-9]{2,})% about [0-9]+ (s|min|h) left' sim 
 watched 'planning, 1 s' explain --topo dln:16384,t=5 --size 64M --budget 600s
 watched 'repro multitree, [0-9]+%, [0-9]+ s, about [0-9]+ (s|min|h) left' repro multitree
 watched 'simulating, [0-9]+%, [0-9]+ s, about [0-9]+ (s|min|h) left' train-sim --model bert-large --topo torus:16x16 --level flow
-watched 'measuring for about 5 s, [0-9]+ s' probe -n 2 --time 5s
 runs 0 explain --topo torus:16x16 --size 16M
 [ ! -s err ] || bad "progress where there is no terminal: $(cat err)"
 finish
