@@ -14,6 +14,7 @@ struct block {
     void *at;
     const struct tt_comm *owner; /* NULL: it was closed */
     bool keep;                   /* beyond closing */
+    bool stays;                  /* the heap of one without owner is a trainer's too: it is never unmapped */
     struct tt_region heap;       /* of one without owner; base NULL: it is malloc's */
 };
 static struct tt_vec blocks = {.elem = sizeof(struct block)};
@@ -52,7 +53,7 @@ static void free_kept(struct block *b, bool last)
 {
     if (!b->heap.base)
         free(b->at);
-    else if (last)
+    else if (last && !b->stays)
         tt_region_free(&b->heap);
 }
 
@@ -111,6 +112,7 @@ void api_memory_drop(struct tt_comm *c)
     for (size_t i = 0; i < blocks.len; i++)
         if (all[i].owner == c) {
             all[i].owner = NULL;
+            all[i].stays = tt_comm_has_twin(c);
             all[i].heap = heap ? *heap : (struct tt_region){.fd = -1};
         }
     pthread_mutex_unlock(&lock);

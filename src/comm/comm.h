@@ -88,6 +88,7 @@ tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, stru
 /* A communicator of the same ranks on the wires, the engine and the shared memory of c: its requests have an order of their own, and any
  * thread may use it while others use c. Collective. Either may be closed first. */
 tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err);
+bool tt_comm_has_twin(struct tt_comm *c); /* that is open */
 /* TUTTI_OK, or the verdict on the job, once there is one: then the communicator has failed, and tt_comm_last_error says why. */
 tutti_status tt_comm_verdict(struct tt_comm *c);
 void tt_comm_abort(struct tt_comm *c, const char *reason);
@@ -160,25 +161,24 @@ const char *tt_request_algo(const struct tt_request *r); /* of its plan; a const
 
 /* How a thread waits, and where it stands (progress.c): made by tt_waiting_begin, or by a blocking call for itself. */
 struct tt_waiting {
-    bool call, yield, door;         /* a blocking call, which holds the lock; yields between looks, else spins; sleeps at the door */
-    bool collective;                /* a call that no other one on its communicator may come between */
-    bool beside;                    /* it moves what is not its own, too: of a twin, or beside a message */
-    const struct tt_letter *letter; /* what it waits for; NULL: a program */
-    uint32_t looks;                 /* in a row that find nothing before it sleeps */
-    uint64_t awake_ns;              /* and so long: it yields between those that are too many */
-    uint64_t wait_ns;               /* a call: its longest sleep */
-    uint64_t nap_ns, nap_max_ns;    /* at the bell: the first sleep; it doubles up to the longest */
-    uint64_t quiet_ns;              /* the same while no request is under way; 0: until the bell rings */
-    int bell;                       /* an eventfd that ends sleeps; -1: none */
-    uint32_t idle, naps;            /* looks in a row that found nothing; 0: the last one moved something. Naps since then */
-    uint64_t idle_ns;               /* since when, once idle >= looks */
-    uint32_t still;                 /* looks in a row that moved nothing of its own */
-    uint64_t moved,
-        since_ns;           /* the counter of the message or context at the last look; since when it has not changed, once that is known */
-    uint64_t heard;         /* what was told at the last look (shared.c) */
-    bool working, failed;   /* at a thread's last look: requests were under way; the communicator had failed */
-    _Atomic uint32_t sleep; /* where it sleeps now */
-    _Atomic bool stop;      /* no sleep begins any more */
+    bool call, yield, door;      /* a blocking call, which holds the lock; yields between looks, else spins; sleeps at the door */
+    bool collective;             /* a call that no other one on its communicator may come between */
+    bool beside;                 /* it moves what is not its own, too: of a twin, or beside a message */
+    bool message;                /* it waits for a message, not for a program */
+    uint32_t looks;              /* in a row that find nothing before it sleeps */
+    uint64_t awake_ns;           /* and so long: it yields between those that are too many */
+    uint64_t wait_ns;            /* a call: its longest sleep */
+    uint64_t nap_ns, nap_max_ns; /* at the bell: the first sleep; it doubles up to the longest */
+    uint64_t quiet_ns;           /* the same while no request is under way; 0: until the bell rings */
+    int bell;                    /* an eventfd that ends sleeps; -1: none */
+    uint32_t idle, naps;         /* looks in a row that found nothing; 0: the last one moved something. Naps since then */
+    uint64_t idle_ns;            /* since when, once idle >= looks */
+    uint32_t still;              /* looks in a row that moved nothing of its own */
+    uint64_t moved, since_ns;    /* the context's counter at the last look; since when it has not changed, once that is known */
+    uint64_t heard;              /* what was told at the last look (shared.c) */
+    bool working, failed;        /* at a thread's last look: requests were under way; the communicator had failed */
+    _Atomic uint32_t sleep;      /* where it sleeps now */
+    _Atomic bool stop;           /* no sleep begins any more */
     struct tt_waiting *next;
 };
 /* One round: spins, yields or sleeps as described when the looks before found nothing, then looks. The verdict once there is one;

@@ -18,8 +18,8 @@
  * under way: there a call sleeps at once when cores are shared, and soon when they are not. Nothing is lost, because the kernel receives
  * meanwhile. Where there is neither a descriptor nor a door (both at once, MPI, a door that is taken) the naps double up to a millisecond.
  *
- * What moves for others is work, and keeps a thread awake; deadlines are about what moves for the own communicator, or the own message:
- * one that never comes is overdue although others communicate. */
+ * What moves for others is work, and keeps a thread awake; deadlines are about what moves for the own communicator, and of messages
+ * about what moves for messages: one that never comes is overdue although a collective goes on. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -104,7 +104,7 @@ bool tt_comm_progress(struct tt_comm *c)
 /* A wait that spins reads the clock when it is about to sleep. One that yields reads it at once: others may have the core for long. */
 static void count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 {
-    uint64_t at = w->letter ? tt_letter_moved(w->letter) : tt_context_moved(c->context);
+    uint64_t at = w->message ? tt_context_mailed(c->context) : tt_context_moved(c->context);
     w->idle = moved ? 0 : w->idle + 1;
     w->naps = moved ? 0 : w->naps;
     w->still = at == w->moved ? w->still + 1 : 0;

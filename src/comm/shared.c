@@ -41,6 +41,14 @@ void tt_shared_free(struct tt_shared *s)
     free(s);
 }
 
+bool tt_comm_has_twin(struct tt_comm *c)
+{
+    tt_comm_enter(c);
+    bool twin = c->shared->users > 1;
+    tt_comm_unlock(c);
+    return twin;
+}
+
 /* ---- the lock ---- */
 
 void tt_comm_enter(struct tt_comm *c)

@@ -83,6 +83,12 @@ tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
     uint32_t kind = f->kind == TT_FAULT_CLOSED ? TT_TROUBLE_CLOSED : TT_TROUBLE_MISMATCH;
     struct tt_trouble t = {.kind = kind, .op = *op, .peer = world_rank(c, f->peer)};
     struct tt_verdict v;
+    if (f->context && f->context != c->context) { /* a twin's request: only its own thread can say what that was */
+        tt_comm_apart_begin(c, true);
+        tt_watch_await(c->world->watch, tt_now_ns() + grace_ns, &v);
+        tt_comm_apart_end(c, true);
+        return judged(c, &v);
+    }
     if (f->letter && (f->mine >> 48) < TUTTI_DTYPE_COUNT && (f->theirs >> 48) < TUTTI_DTYPE_COUNT)
         describe_mismatch(c, f, &t);
     if (f->kind == TT_FAULT_CLOSED && f->error == EBADMSG)
@@ -161,10 +167,11 @@ tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
 tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work, const struct tt_op_desc *op)
 {
     struct tt_waiting w;
-    tt_waiting_call(c, op->count * tt_dtype_bytes(op->dtype), &w);
-    w.letter = work->letter;
-    w.beside = w.beside || w.letter;
-    w.collective = !w.letter; /* others may call while a message is waited for: one of them may have to answer first */
+    bool blocks = op->count == UINT64_MAX; /* of any length */
+    tt_waiting_call(c, blocks ? 0 : op->count * tt_dtype_bytes(op->dtype), &w);
+    w.message = work->letter;
+    w.beside = w.beside || w.message;
+    w.collective = !w.message; /* others may call while a message is waited for: one of them may have to answer first */
     for (;;) {
         tutti_status st = tt_comm_ask(c, work);
         if (st == TUTTI_OK)

@@ -379,3 +379,8 @@ uint64_t tt_context_moved(const struct tt_context *x)
 {
     return x->moved;
 }
+
+uint64_t tt_context_mailed(const struct tt_context *x)
+{
+    return x->mailed;
+}

@@ -169,7 +169,7 @@ void tt_xprotocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq)
 void tt_xmismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p, uint64_t theirs)
 {
     const struct tt_engine_fault f = {
-        .kind = TT_FAULT_MISMATCH, .peer = pe->world, .seq = p->seq, .mine = p->fingerprint, .theirs = theirs};
+        .kind = TT_FAULT_MISMATCH, .peer = pe->world, .seq = p->seq, .mine = p->fingerprint, .theirs = theirs, .context = p->context};
     e->report = e->failed ? e->report : p->context;
     tt_xfault(e, &f);
 }

@@ -142,8 +142,6 @@ tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err);
 bool tt_letter_cancel(struct tt_letter *l);
 /* Whom it waits for, as a rank of the transport; UINT32_MAX: nobody in particular. */
 uint32_t tt_letter_waiting(const struct tt_letter *l);
-/* Changes with everything that happens to it, and with nothing else. */
-uint64_t tt_letter_moved(const struct tt_letter *l);
 
 /* Polls once and does all that has become possible; true when anything happened. */
 bool tt_engine_progress(struct tt_engine *e);
@@ -152,6 +150,7 @@ tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, str
 
 uint64_t tt_engine_finished(const struct tt_engine *e); /* programs that are done or failed, since the engine was made */
 uint64_t tt_context_moved(const struct tt_context *x);  /* a counter that changes when something of the context comes or has gone */
+uint64_t tt_context_mailed(const struct tt_context *x); /* of that, what happened to letters */
 
 /* The first peer that this program, once started, waits for; UINT32_MAX: none. A rank of the transport, like all peers below. */
 uint32_t tt_program_waiting(const struct tt_program *p);
@@ -162,9 +161,10 @@ enum tt_fault_kind { TT_FAULT_NONE, TT_FAULT_MISMATCH, TT_FAULT_CLOSED, TT_FAULT
 struct tt_engine_fault {
     enum tt_fault_kind kind;
     uint32_t peer, seq;
-    uint64_t mine, theirs; /* MISMATCH: fingerprints; of letters kind << 48 | bytes */
-    int error;             /* CLOSED: errno */
-    uint8_t letter;        /* MISMATCH of a letter, whose tag is seq: enum tt_letter_side, what this rank does; 0: of a request */
+    uint64_t mine, theirs;            /* MISMATCH: fingerprints; of letters kind << 48 | bytes */
+    int error;                        /* CLOSED: errno */
+    const struct tt_context *context; /* MISMATCH: whose request or letter it is; only compared */
+    uint8_t letter; /* MISMATCH of a letter, whose tag is seq: enum tt_letter_side, what this rank does; 0: of a request */
 };
 const struct tt_engine_fault *tt_engine_fault(const struct tt_engine *e);
 /* Fails every started program now with this fault (abort; a verdict from the watch). */

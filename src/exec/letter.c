@@ -49,6 +49,7 @@ static void finish(struct tt_engine *e, struct tt_letter *l, enum state how)
     l->id = TT_XNO;
     l->state = (uint8_t)how;
     l->context->moved++;
+    l->context->mailed++;
     e->finished++;
 }
 
@@ -227,6 +228,7 @@ void tt_letter_sent(struct tt_engine *e, uint32_t id)
     assert(l && l->under_way);
     l->under_way--;
     l->context->moved++;
+    l->context->mailed++;
     settle_body(l);
 }
 
@@ -256,6 +258,7 @@ static bool match(struct tt_letter *l, struct tt_xpeer *pe, const struct tt_tag 
                                            .seq = tag->message,
                                            .mine = (uint64_t)l->kind << 48 | l->bytes,
                                            .theirs = (uint64_t)kind << 48 | theirs,
+                                           .context = pe->context,
                                            .letter = TT_LETTER_IN});
     return false;
 }
@@ -527,11 +530,6 @@ tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err)
     if (l->state == FAILED)
         return tt_engine_failure(l->context->engine, err);
     return l->state == DONE ? TUTTI_OK : TUTTI_IN_PROGRESS;
-}
-
-uint64_t tt_letter_moved(const struct tt_letter *l)
-{
-    return l->done ^ (uint64_t)l->state << 56 ^ (uint64_t)l->under_way << 40;
 }
 
 uint32_t tt_letter_waiting(const struct tt_letter *l)

@@ -353,7 +353,7 @@ struct tt_context {
     struct tt_xpeer **peers;
     bool any, any_closed, closing; /* any: a request has been started, `seq` is the latest */
     uint32_t seq, nrunning, stashed;
-    uint64_t fingerprint, moved;
+    uint64_t fingerprint, moved, mailed;
     struct tt_letter *posted, *posted_last;   /* receives that nothing has come for */
     struct tt_xblock *letters, *letters_last; /* letters that nobody has asked for */
     struct tt_boxes *boxes;

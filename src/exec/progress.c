@@ -64,6 +64,7 @@ static void handle_control(struct tt_engine *e, struct tt_xpeer *pe, const struc
                                                .seq = letter ? ev->tag.segment : ev->tag.request,
                                                .mine = mine,
                                                .theirs = ev->tag.fingerprint,
+                                               .context = pe->context,
                                                .letter = letter ? TT_LETTER_OUT : 0});
     } else if (p && p->fingerprint != ev->tag.fingerprint) {
         tt_xmismatch(e, pe, p, ev->tag.fingerprint);
@@ -128,7 +129,9 @@ static void handle_arrival(struct tt_engine *e, const struct tt_event *ev)
     pe->context->moved++;
     if (ev->tag.channel < TT_XCH_LETTER)
         tt_xhear(pe, ev->tag.request);
-    if (ev->tag.channel >= TT_XCH_LETTER && ev->tag.channel <= TT_XCH_CREDIT)
+    bool letter = ev->tag.channel >= TT_XCH_LETTER && ev->tag.channel <= TT_XCH_CREDIT;
+    pe->context->mailed += letter;
+    if (letter)
         handle_letter(pe, ev);
     else if (ev->tag.channel >= TT_CH_CONTROL)
         handle_control(e, pe, ev);

@@ -125,6 +125,7 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     if (st != TUTTI_OK)
         return st;
     tt_xcredit_spend(l, cost);
+    p->context->moved++; /* what goes into a window has no event of its own */
     l->pe->stats.bytes_out += bytes;
     count(p, form);
     if (l->place != TT_NO_PLACE) {

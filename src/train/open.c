@@ -1,4 +1,4 @@
-/* open.c - a trainer's life: opened on a communicator of its own (so that the caller's collectives and the trainer's never mix), filled,
+/* open.c - a trainer's life: opened on a twin of the communicator (so that the caller's collectives and the trainer's never mix), filled,
  * frozen, closed. */
 #include <stdlib.h>
 #include <string.h>

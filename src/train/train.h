@@ -2,7 +2,7 @@
  * one order that all ranks agreed on when the trainer was frozen, by a thread of the trainer's own; parameters are updated by a built-in
  * optimizer, or not at all (averaged gradients only).
  *
- * Life: open (collective: a communicator of its own is split off), add tensors in forward order, freeze (collective: everything the ranks
+ * Life: open (collective: a twin of the communicator, on its wires), add tensors in forward order, freeze (collective: everything the ranks
  * must agree on is compared, buckets and requests are made), then steps, close.
  *
  * One step: grad_ready of every tensor (or, with allow_unused, of some), step, wait_param of each tensor before its next use. What was

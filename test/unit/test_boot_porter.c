@@ -97,7 +97,7 @@ static bool introduce(const struct tt_porter_link *l, uint32_t me, bool encrypt)
     int flags = fcntl(l->fd, F_GETFL);
 
     memcpy(out + 4, l->keys.send, TT_SEAL_KEY);
-    return !(flags & O_NONBLOCK) && (l->keys.cipher != TT_CIPHER_NONE) == encrypt && send(l->fd, out, sizeof(out), 0) == sizeof(out) &&
+    return !(flags & O_NONBLOCK) && (l->keys.cipher != TT_CIPHER_NONE) == encrypt && send(l->fd, out, sizeof(out), MSG_NOSIGNAL) == sizeof(out) &&
            recv(l->fd, in, sizeof(in), MSG_WAITALL) == sizeof(in) && in[0] == l->peer && memcmp(in + 4, l->keys.recv, TT_SEAL_KEY) == 0;
 }
 
