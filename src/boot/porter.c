@@ -10,7 +10,9 @@
  * still admit the lower rank's dial and drop its own, since nobody can have accepted that; from then
  * on it turns the lower rank's dial away. The lower rank always admits, and drops its own dial: the
  * higher rank cannot have admitted that one, because it was dialling itself. So at most one of the two
- * is admitted. A dial that is turned away tries again, and finds the state READY or its peer's dial.
+ * is admitted. A dial that is turned away tries again, and finds the state READY or its peer's dial. A
+ * dial that the lower rank has dropped may still lie at the higher one's gate when its own was admitted:
+ * a link that the own dial made stands.
  *
  * Communicators are opened and closed at different times by different ranks. A link that comes before
  * its desk is open is admitted and kept (early.c); one that comes after it was closed is kept too,
@@ -92,6 +94,15 @@ static void enqueue(struct tt_desk *d, struct visit *v, enum pair_state state)
     d->ready_end = &v->next;
     d->states[v->link.peer] = (uint8_t)state;
     ring(d->bell);
+}
+
+static const struct visit *find_ready(const struct tt_desk *d, uint32_t peer)
+{
+    const struct visit *v = d->ready;
+
+    while (v && v->link.peer != peer)
+        v = v->next;
+    return v;
 }
 
 static struct visit *unlink_ready(struct tt_desk *d, uint32_t peer)
@@ -272,6 +283,8 @@ static bool admissible(struct tt_desk *d, uint32_t peer)
             return false;
         unlink_dial(d, peer);
     } else {
+        if (find_ready(d, peer)->dial.state == TT_DIAL_DONE)
+            return false;
         v = unlink_ready(d, peer); /* a failure, or a link that its maker has given up */
     }
     tt_dial_abort(&v->dial);

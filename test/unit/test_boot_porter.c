@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 
 #include <fcntl.h>
 #include <net/if.h>
@@ -76,12 +77,16 @@ static bool take_links(struct tt_boot *b, struct tt_desk *d, uint32_t n, struct 
 
     for (uint32_t got = 0; got < n;) {
         if (!tt_desk_take(d, &l)) {
-            if (!serve_until_bell(b, d, limit))
+            if (!serve_until_bell(b, d, limit)) {
+                tt_fail(&outcomes[me].err, TUTTI_ERR_TIMEOUT, "%u of %u links came", got, n);
                 return false;
+            }
             continue;
         }
         if (l.fd < 0 || links[l.peer].fd >= 0) {
             outcomes[me].err = l.why;
+            if (l.fd >= 0)
+                tt_fail(&outcomes[me].err, TUTTI_ERR_DIFFERS, "a second link to rank %u", l.peer);
             return false;
         }
         links[l.peer] = l;
@@ -97,8 +102,9 @@ static bool introduce(const struct tt_porter_link *l, uint32_t me, bool encrypt)
     int flags = fcntl(l->fd, F_GETFL);
 
     memcpy(out + 4, l->keys.send, TT_SEAL_KEY);
-    return !(flags & O_NONBLOCK) && (l->keys.cipher != TT_CIPHER_NONE) == encrypt && send(l->fd, out, sizeof(out), MSG_NOSIGNAL) == sizeof(out) &&
-           recv(l->fd, in, sizeof(in), MSG_WAITALL) == sizeof(in) && in[0] == l->peer && memcmp(in + 4, l->keys.recv, TT_SEAL_KEY) == 0;
+    return !(flags & O_NONBLOCK) && (l->keys.cipher != TT_CIPHER_NONE) == encrypt &&
+           send(l->fd, out, sizeof(out), MSG_NOSIGNAL) == sizeof(out) && recv(l->fd, in, sizeof(in), MSG_WAITALL) == sizeof(in) &&
+           in[0] == l->peer && memcmp(in + 4, l->keys.recv, TT_SEAL_KEY) == 0;
 }
 
 static bool idle_at(struct tt_desk *d)
@@ -134,13 +140,19 @@ static void link_all(uint32_t rank, void *arg)
             tt_porter_serve(b);
     }
     ok = ok && take_links(b, d, RANKS - 1, links);
-    for (uint32_t r = 0; ok && r < RANKS; r++)
+    for (uint32_t r = 0; ok && r < RANKS; r++) {
         ok = r == rank || introduce(&links[r], rank, tt_boot_config(b)->encrypt);
+        if (!ok)
+            tt_fail(&outcomes[rank].err, TUTTI_ERR_PEER, "rank %u did not introduce itself (%s)", r, strerror(errno));
+    }
     for (uint32_t r = 0; ok && r < RANKS; r++) /* nothing is done twice */
         ok = r == rank || tt_desk_want(d, r, NULL) == TUTTI_OK;
     if (ok)
         tt_porter_serve(b);
-    ok = ok && idle_at(d);
+    if (ok && !idle_at(d)) {
+        tt_fail(&outcomes[rank].err, TUTTI_ERR_DIFFERS, "there is one link too many");
+        ok = false;
+    }
     outcomes[rank].value = ok;
     reach_stage(rank, 1);
     for (uint32_t r = 0; ok && r < RANKS; r++)
@@ -160,6 +172,9 @@ static void everybody_gets_one_link(void **state)
         j.config.has_key = j.config.encrypt = round % 2 == 0;
         memset(j.config.key, j.config.has_key, sizeof(j.config.key));
         run_ranks(RANKS, link_all, &j);
+        for (uint32_t r = 0; r < RANKS; r++) /* all of them: the first cause may be another rank's */
+            if (!outcomes[r].value)
+                print_message("round %d rank %u: %s\n", round, r, outcomes[r].err.text);
         for (uint32_t r = 0; r < RANKS; r++)
             if (!outcomes[r].value)
                 fail_msg("round %d rank %u: %s", round, r, outcomes[r].err.text);
@@ -199,8 +214,11 @@ static void link_by_threads(uint32_t rank, void *arg)
     ok = ok && take_links(b, d, RANKS - 1, links);
     for (size_t i = 0; d && i < countof(t); i++)
         pthread_join(t[i], NULL);
-    for (uint32_t r = 0; ok && r < RANKS; r++)
+    for (uint32_t r = 0; ok && r < RANKS; r++) {
         ok = r == rank || introduce(&links[r], rank, tt_boot_config(b)->encrypt);
+        if (!ok)
+            tt_fail(&outcomes[rank].err, TUTTI_ERR_PEER, "rank %u did not introduce itself (%s)", r, strerror(errno));
+    }
     outcomes[rank].value = ok;
     reach_stage(rank, 1);
     for (uint32_t r = 0; ok && r < RANKS; r++)
@@ -217,6 +235,9 @@ static void threads_may_ask(void **state)
     struct job j = job_make(RANKS, 10000);
 
     run_ranks(RANKS, link_by_threads, &j);
+    for (uint32_t r = 0; r < RANKS; r++)
+        if (!outcomes[r].value)
+            print_message("rank %u: %s\n", r, outcomes[r].err.text);
     for (uint32_t r = 0; r < RANKS; r++)
         if (!outcomes[r].value)
             fail_msg("rank %u: %s", r, outcomes[r].err.text);
