@@ -29,6 +29,7 @@
 static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND, end_ns = 2 * SECOND, kill_ns = 5 * SECOND,
                       rest_ns = 2 * SECOND;
 
+enum { VERDICTS_MAX = 1 << 20 };
 enum phase { RUNNING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
 
 struct sup {
@@ -78,19 +79,21 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* Whom the ranks blame, by the first such line that one of them wrote; size: nobody. */
+/* Whom the ranks blame, by the first such line that one of them wrote; size: nobody. What else they wrote is of any length. */
 static uint32_t read_verdict(const struct sup *s)
 {
-    char text[8192];
+    char *text = calloc(VERDICTS_MAX + 1, 1);
     unsigned rank, size;
-    ssize_t n = pread(s->job->verdict_fd, text, sizeof text - 1, 0);
-    text[n > 0 ? n : 0] = 0;
-    for (const char *line = text; line; line = strchr(line, '\n')) {
+    uint32_t blamed = s->job->size;
+    if (text && pread(s->job->verdict_fd, text, VERDICTS_MAX, 0) < 0)
+        *text = 0;
+    for (const char *line = text; line && blamed == s->job->size; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size && rank < size)
-            return rank;
+            blamed = rank;
     }
-    return s->job->size;
+    free(text);
+    return blamed;
 }
 
 /* Whom the ranks blame, if it failed; the first of those that were killed, else of those that exited; of several in one turn the lowest. */

@@ -86,7 +86,8 @@ struct tt_comm_group {
 };
 tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret, struct tutti_error *err);
 /* A communicator of the same ranks on the wires, the engine and the shared memory of c: its requests have an order of their own, and any
- * thread may use it while others use c. Collective. Either may be closed first. */
+ * thread may use it while others use c. Collective. Either may be closed first, but not while the other one waits: a trainer's caller keeps
+ * c open. */
 tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err);
 bool tt_comm_has_twin(struct tt_comm *c); /* that is open */
 /* TUTTI_OK, or the verdict on the job, once there is one: then the communicator has failed, and tt_comm_last_error says why. */

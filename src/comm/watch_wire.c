@@ -1,8 +1,8 @@
 /* watch_wire.c - notes on one control connection.
  *
  * A note is a head and a body whose length follows from the type, so that nothing that was sent decides how much is read. Nothing here
- * waits: what does not go at once stays in a small buffer, and a note without room is dropped (only heartbeats to a rank that has stopped
- * reading get that far: everything else is sent once). Longer things (parcels) go in pieces when the buffer is empty, so that they keep no
+ * waits: what does not go at once stays in a small buffer, and a note without room is dropped: heartbeats to a rank that has stopped
+ * reading, and a second long answer, which is asked for again. Longer things (parcels) go in pieces when the buffer is empty, so that they keep no
  * other note waiting. Both ends run the same build on machines of one byte order; another one would not
  * know the magic number and be treated as an end of the connection. */
 #include <errno.h>

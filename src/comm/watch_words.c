@@ -82,7 +82,7 @@ char *tt_words_request(const struct tt_op_desc *op, char out[TT_WORDS])
         snprintf(out, TT_WORDS, "step %" PRIu32 " of the %s", op->seq, purpose(op));
     else
         snprintf(out, TT_WORDS, "%s %" PRIu32 " (%.100s)%s", op->busy >= TT_OP_SENDING ? "message" : "request", op->seq, what(op, call),
-                 op->comm && op->busy < TT_OP_SENDING ? " of a split" : "");
+                 op->comm && op->busy < TT_OP_SENDING ? " of a split or trainer" : "");
     return out;
 }
 

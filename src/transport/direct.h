@@ -59,7 +59,7 @@ void tt_direct_release(struct tt_direct *d);
  * while writing: then 20 ms and copies of the buffers (where there is no memory for them, a stopped peer that goes on may still write the
  * rest of one block). Not in signal handlers. */
 void tt_direct_quit(struct tt_direct *d);
-/* A background thread's sleep, until anything may have happened that this rank can wait for: begin (returns a ticket), look once more, then
+/* A sleep until anything may have happened that this rank can wait for: begin (returns a ticket), look once more, then
  * either end it or doze (not longer than until deadline_ns), which may be done while other threads use d. rouse wakes the dozer of this
  * rank, from any thread. */
 uint32_t tt_direct_doze_begin(struct tt_direct *d);

@@ -5,7 +5,7 @@
  * All four accesses being in one total order, either the publisher sees the sleeper or the sleeper sees what was published: no wake-up is
  * lost, no fence is needed, and publishing to somebody who is awake costs one load of a line that nobody writes.
  *
- * A rank may have two sleepers at its door: the thread that waits in a call, and a background thread that dozes until anything may have
+ * A rank may have two sleepers at its door: a call that waits for one thing, and a thread or call that dozes until anything may have
  * happened. Each sets and clears its own bits; who wakes one wakes both, and each looks for itself. */
 #ifndef TT_SHM_WAIT_H
 #define TT_SHM_WAIT_H
@@ -47,7 +47,7 @@ struct tt_wait {
  * a core per rank, then yields, then sleeps. */
 bool tt_wait_until(const struct tt_wait *w, uint64_t deadline_ns);
 
-/* A background thread's sleep: begin, look once more, then either end or doze (until a ring after begin, or deadline_ns), which ends it.
+/* A sleep until anything may have happened: begin, look once more, then either end or doze (until a ring after begin, or deadline_ns), which ends it.
  * Only one thread of a rank dozes. */
 uint32_t tt_door_doze_begin(struct tt_door *d);
 void tt_door_doze(struct tt_door *d, uint32_t rings, uint64_t deadline_ns);

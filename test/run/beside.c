@@ -4,11 +4,13 @@
  *     sockets   opening, training with and closing two trainers leaves every rank with the sockets that its communicator had
  *     crossed   half of the ranks are in a call while the gradients that the others wait for become ready in another thread
  *     beside    a thread makes calls of all sorts while another one trains: sums, messages, started requests
+ *     differs   (called as: beside differs) ranks call sums of different lengths while all train: that call is told, not the trainer's
  *     late      (called as: beside late) one rank is in a call that the others never come to, while all train on: what moves for the
  *               trainer is no reason to wait longer, and all ranks are told
  *     order     trainers are closed in another order than they were opened, and opened anew */
 #include <dirent.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,23 +211,33 @@ static void *wait_in_vain(void *arg)
     return NULL;
 }
 
-/* Ends with the verdict. The parameters of a step that failed are anything. */
-static void late(void)
+static void *differ(void *arg)
+{
+    static float in[3], out[3];
+    (void)arg;
+    if (!tutti_allreduce(comm, in, out, 2 + rank % 2, TUTTI_F32, TUTTI_SUM))
+        die("sum", "of two lengths");
+    return NULL;
+}
+
+/* Ranks below `callers` are in a call that must fail while all train. Ends with the verdict. The parameters of a step that failed are
+ * anything. */
+static void train_beside(void *(*call)(void *), uint32_t callers)
 {
     struct run r;
     pthread_t t = 0;
     tutti_status st = TUTTI_OK;
     open_trainer(&r);
     step(&r);
-    if (rank == 0)
-        t = begin(wait_in_vain, NULL);
+    if (rank < callers)
+        t = begin(call, NULL);
     while (!st) {
         for (size_t i = TENSORS; !st && i-- > 0;)
             st = tutti_trainer_grad_ready(r.t, i);
         st = st ? st : tutti_trainer_step(r.t);
         st = st ? st : tutti_trainer_flush(r.t);
     }
-    if (rank == 0)
+    if (rank < callers)
         pthread_join(t, NULL);
     printf("was told: %s\n", tutti_trainer_last_error(r.t)->text);
     tutti_trainer_close(r.t);
@@ -239,8 +251,9 @@ int main(int argc, char **argv)
         die("open", err.text);
     rank = tutti_comm_rank(comm);
     size = tutti_comm_size(comm);
-    if (argc > 1 && !strcmp(argv[1], "late")) {
-        late();
+    if (argc > 1) {
+        bool differs = !strcmp(argv[1], "differs");
+        train_beside(differs ? differ : wait_in_vain, differs ? size : 1);
         tutti_comm_close(comm);
         return 0;
     }

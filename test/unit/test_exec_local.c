@@ -237,6 +237,23 @@ static struct tt_carried carried_by(struct team t, struct exec_case c)
     return ret;
 }
 
+/* A rank that only sends has no event but its sends, and a deadline that must follow them. */
+static void test_moved(void **state)
+{
+    struct team t = {.n = 3, .ref_bytes = 256};
+    struct batch *b = calloc(1, sizeof *b);
+    (void)state;
+    b->team = &t;
+    team_open(&t);
+    uint64_t before = tt_context_moved(t.context[0]);
+    add_case(b, (struct exec_case){.algo = "binomial", .coll = TUTTI_BROADCAST, .count = 400009});
+    run_batch(b);
+    assert_true(b->carried.read > 8); /* pieces, all of root 0, which hears two words of credit */
+    assert_true(tt_context_moved(t.context[0]) >= before + b->carried.read);
+    team_close(&t);
+    free(b);
+}
+
 /* Nothing goes as bytes that can be reached, and each message is counted once. */
 static void test_carried(void **state)
 {
@@ -422,8 +439,9 @@ static void test_counting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counting), cmocka_unit_test(test_carried), cmocka_unit_test(test_knot),    cmocka_unit_test(test_fragments),
-        cmocka_unit_test(test_quit),     cmocka_unit_test(test_heap),    cmocka_unit_test(test_windows), cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_counting),  cmocka_unit_test(test_carried), cmocka_unit_test(test_knot),
+        cmocka_unit_test(test_fragments), cmocka_unit_test(test_moved),   cmocka_unit_test(test_quit),
+        cmocka_unit_test(test_heap),      cmocka_unit_test(test_windows), cmocka_unit_test(test_mixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
