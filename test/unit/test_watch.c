@@ -531,7 +531,8 @@ static void test_split(void **state)
     p.trouble = (struct tt_trouble){.kind = TT_TROUBLE_DEADLINE, .op = sum20};
     run_all(&p);
     check_same(&p, true, TT_BLAME_NOT_ENTERED, 2);
-    assert_non_null(strstr(text_of(0), "has not entered request 9 (allreduce of 20 f32) of a split or trainer: it has not called anything yet"));
+    assert_non_null(
+        strstr(text_of(0), "has not entered request 9 (allreduce of 20 f32) of a split or trainer: it has not called anything yet"));
 }
 
 static void test_message(void **state)
