@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 static double now_us(void)
 {

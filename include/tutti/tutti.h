@@ -31,7 +31,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* ---- tutti_version - version, and texts of status codes ----
+/* ---- tutti_version - version, texts of status codes, sizes of data types ----
  *
  * Threads: any, at any time. */
 
@@ -39,6 +39,8 @@ extern "C" {
 const char *tutti_version(void);
 /* A fixed text for any status value, known or not. A constant. What went wrong in a call is in its *err, or in tutti_comm_last_error. */
 const char *tutti_strerror(tutti_status status);
+/* Bytes of one element; 0: there is no such data type. */
+uint32_t tutti_dtype_bytes(tutti_dtype dtype);
 
 /* ---- tutti_topo - topologies: networks from a spec, a file or parts ----
  *
@@ -348,6 +350,11 @@ tutti_status tutti_request_start(struct tutti_request *request);
 tutti_status tutti_request_test(struct tutti_request *request);
 tutti_status tutti_request_wait(struct tutti_request *request);
 void tutti_request_free(struct tutti_request *request);
+/* Like tutti_request_wait, for a thread that has nothing else to do: it sleeps while the library's own thread makes
+ * progress, and other threads may use the communicator meanwhile. */
+tutti_status tutti_request_join(struct tutti_request *request);
+/* The algorithm of the request's plan; the text lives as long as the request. */
+const char *tutti_request_algo(const struct tutti_request *request);
 
 /* ---- tutti_trainer - gradients communicated while the model computes ----
  *
@@ -506,6 +513,17 @@ tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t ind
 /* Of the last step that was waited for: the norm before clipping (0 without), and whether any rank used the tensor. */
 double tutti_trainer_norm(const struct tutti_trainer *trainer);
 bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index);
+/* The i-th collective of the last step, in the order of launching; false past the last. */
+struct tutti_trainer_launch {
+    size_t size; /* set by the caller: sizeof of this struct as it knows it; that much is filled */
+    const char *coll;
+    uint32_t bucket;          /* UINT32_MAX: none, the norm and the use of all tensors */
+    const char *first, *last; /* tensors of the bucket; they and algo live as long as the trainer */
+    const char *algo;
+    uint64_t bytes;
+    uint64_t start_ns, end_ns; /* in the last step, CLOCK_MONOTONIC; 0: not yet */
+};
+bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct tutti_trainer_launch *ret);
 /* Why the trainer failed: rank, host, tensor, reason. Valid until the next call on the trainer. */
 const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer);
 /* Accepts NULL. Flushes, unless a step is open: then that step is dropped (what can be communicated of it still is: all ranks drop the

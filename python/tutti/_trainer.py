@@ -60,6 +60,7 @@ class _Launch(ctypes.Structure):
     """struct tutti_trainer_launch."""
 
     _fields_ = [
+        ("size", c_size_t),
         ("coll", c_char_p),
         ("bucket", c_uint32),
         ("first", c_char_p),
@@ -303,7 +304,7 @@ class Trainer:
     def launches(self) -> List[Launch]:
         """What the last step communicated, in launch order."""
         found: List[Launch] = []
-        x = _Launch()
+        x = _Launch(size=ctypes.sizeof(_Launch))
         while self._handle is not None and lib.tutti_trainer_launch(self._handle, len(found), byref(x)):
             coll, first, last, algo = ((w or b"").decode(errors="replace") for w in (x.coll, x.first, x.last, x.algo))
             bucket = None if x.bucket == 2**32 - 1 else x.bucket

@@ -4,9 +4,9 @@
 
 #include <stdatomic.h>
 #include <tutti/tutti.h>
-#include <tutti/unstable.h>
 
 #include "api/handle.h"
+#include "api/tool.h"
 #include "bound/bound.h"
 #include "kernel/kernel.h"
 #include "plan/plan.h"

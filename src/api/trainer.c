@@ -1,4 +1,6 @@
 /* Public trainer functions over train/. */
+#include <string.h>
+
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -362,14 +364,16 @@ bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct 
     api_must("ret", ret);
     if (!tt_trainer_launch(t, narrow(i), &l))
         return false;
-    *ret = (struct tutti_trainer_launch){.coll = tutti_coll_name(l.coll),
-                                         .bucket = l.gate ? UINT32_MAX : l.bucket,
-                                         .first = l.first,
-                                         .last = l.last,
-                                         .algo = l.algo,
-                                         .bytes = l.bytes,
-                                         .start_ns = l.start_ns,
-                                         .end_ns = l.end_ns};
+    const struct tutti_trainer_launch all = {.size = ret->size,
+                                             .coll = tutti_coll_name(l.coll),
+                                             .bucket = l.gate ? UINT32_MAX : l.bucket,
+                                             .first = l.first,
+                                             .last = l.last,
+                                             .algo = l.algo,
+                                             .bytes = l.bytes,
+                                             .start_ns = l.start_ns,
+                                             .end_ns = l.end_ns};
+    memcpy(ret, &all, ret->size < sizeof all ? ret->size : sizeof all);
     return true;
 }
 

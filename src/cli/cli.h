@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <tutti/tutti.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 /* Exit codes of every command. */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2 };

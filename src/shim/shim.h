@@ -17,7 +17,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <tutti/tutti.h>
-#include <tutti/unstable.h>
+
+#include "api/shared.h"
 
 #define SHIM_API __attribute__((visibility("default")))
 

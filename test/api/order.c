@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <tutti/unstable.h>
 #include <unistd.h>
+
+#include "api/tool.h"
 
 enum { COUNT = 100000 };
 static float in[COUNT], out[COUNT];

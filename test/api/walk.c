@@ -13,8 +13,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <tutti/unstable.h>
 #include <unistd.h>
+
+#include "api/tool.h"
 
 enum mode { A_POINTER, A_NULL, A_CLOSED, A_FOREIGN, A_OTHER, AN_ENUM, AN_INTEGER };
 static const char *const mode_names[] = {

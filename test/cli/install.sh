@@ -11,7 +11,14 @@ list >before
 says "not in PATH"
 answer=$(env -i PATH=/usr/bin:/bin "$prefix/bin/tutti" topo ring:5 --json) || bad "the installed tool does not run"
 case $answer in *'"ranks":5'* | *'"ranks": 5'*) ;; *) bad "the installed tool says: $answer" ;; esac
-env -i ldd "$prefix/bin/tutti" | grep -q "libtutti.so.0 => $work" || bad "the installed tool uses another library: $(ldd "$prefix/bin/tutti")"
+env -i ldd "$prefix/bin/tutti" | grep -q libtutti && bad "the installed tool needs a library: $(ldd "$prefix/bin/tutti")"
+cat >own.c <<'END'
+#include <stdio.h>
+#include <tutti/tutti.h>
+int main(void) { return puts(tutti_version()) < 0; }
+END
+lib=$(dirname "$(find "$prefix" -name libtutti.so)")
+cc own.c -I"$prefix/include" -L"$lib" -ltutti -Wl,-rpath,"$lib" -o own && ./own >out || bad "a program does not build with what is installed"
 for file in include/tutti/tutti.h share/man/man1/tutti.1 share/man/man5/tutti-topology.5 share/man/man7/tutti.7; do
     [ -s "$prefix/$file" ] || bad "$file is not installed"
 done

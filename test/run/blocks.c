@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 enum { MOST = 16, PIECE = 131072, GAP = 5 };
 

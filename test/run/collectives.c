@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 static struct tutti_comm *comm;
 static uint32_t rank, ranks;

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
-#include <tutti/unstable.h>
 #include <unistd.h>
+
+#include "api/tool.h"
 
 enum { N = 1031 };
 

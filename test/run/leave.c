@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 #include <tutti/tutti.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 enum { MOST = 64, ROUNDS = 6, LARGEST = 200000 };
 static struct tutti_comm *world;

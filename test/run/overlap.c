@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 enum { REQUESTS = 4, COUNT = 300001, ROUNDS = 3, JOINED = 20 };
 

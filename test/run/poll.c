@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <tutti/unstable.h>
 #include <unistd.h>
+
+#include "api/tool.h"
 
 enum { COUNT = 200003, ROUNDS = 20, PATIENCE = 6000 };
 static struct tutti_comm *comm;

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 enum { LONG = 40000 };
 __extension__ typedef __int128 wide;

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tutti/unstable.h>
+
+#include "api/tool.h"
 
 enum { LONG = 30000, PRIME = 65521 };
 struct matrix {

@@ -1,14 +1,13 @@
-/* unstable.h - what the tutti tool needs beyond the public interface. It may change with every version. */
-#ifndef TUTTI_UNSTABLE_H
-#define TUTTI_UNSTABLE_H
+/* tool.h - what the tutti tool needs beyond the installed interface. The tool links the library's modules
+ * statically, so that nothing of this is exported from libtutti.so, and it may change with every version. Handles,
+ * errors and lifetimes follow the rules of tutti.h. */
+#ifndef TT_API_TOOL_H
+#define TT_API_TOOL_H
 
 #include <stdio.h>
 #include <tutti/tutti.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+#include "api/shared.h"
 
 /* ---- tables: the i-th entry, false past the end ---- */
 struct tutti_algo_option_info {
@@ -41,7 +40,6 @@ bool tutti_variable_unknown(size_t i, struct tutti_unknown_variable *ret);
 const char *tutti_coll_name(tutti_coll c);
 const char *tutti_dtype_name(tutti_dtype d);
 const char *tutti_redop_name(tutti_redop r);
-uint32_t tutti_dtype_bytes(tutti_dtype d);
 int tutti_coll_find(const char *name, struct tutti_error *err);
 int tutti_dtype_find(const char *name, struct tutti_error *err);
 int tutti_redop_find(const char *name, struct tutti_error *err);
@@ -405,41 +403,9 @@ struct tutti_comm_explained {
 };
 tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
                                 struct tutti_comm_explained *ret, struct tutti_error *err);
-/* tutti_request_wait for a thread that does nothing else: it sleeps, the library's own thread progresses, and other threads may use the
- * communicator meanwhile (where that thread could not be made it is tutti_request_wait). */
-tutti_status tutti_request_join(struct tutti_request *request);
-const char *tutti_request_algo(const struct tutti_request *request); /* of its plan; lives as long as the request */
-
-/* Ranks that somebody else has brought together (the MPI shim): who is who, and a way to give every rank everybody's `bytes` bytes in rank
- * order (0: done). The gather is used while opening only. */
-struct tutti_parent {
-    uint32_t rank, ranks;
-    int local_rank; /* -1: unknown */
-    int (*gather)(void *ctx, const void *mine, size_t bytes, void *ret_all);
-    void *ctx;
-};
-/* Like tutti_comm_open, collective among those ranks. No launcher's variables are read; options as there, without `given`;
- * timeout_us does not concern the meeting. */
-tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
-                                   struct tutti_comm **ret_comm, struct tutti_error *err);
-/* A communicator of some ranks of comm, collective among those only: ranks[i] is the rank in comm of the new one's rank i, parent says who
- * is who there. It shares comm's control connections and the thread that watches them. Different parts may be made by several threads at the
- * same time, in any order. comm may be closed before it. */
-tutti_status tutti_comm_part(struct tutti_comm *comm, const uint32_t *ranks, const struct tutti_parent *parent,
-                             struct tutti_comm **ret_comm, struct tutti_error *err);
-/* Like tutti_comm_close, but local: waits for nobody, and prints no report. Ranks that are still in calls which this one has finished end
- * them, as long as this process lives; so before it ends there should be a wait of another kind (tutti_comm_close of a communicator with the
- * same ranks). Aborts while a request of comm is started. */
-void tutti_comm_leave(struct tutti_comm *comm);
-/* How many of its ranks share this host's memory with this one, which is counted: all of them when that is tutti_comm_size. */
-uint32_t tutti_comm_local(const struct tutti_comm *comm);
 /* The algorithm named in the options (or TUTTI_ALGO) is that of `coll` and not of all-reduce: for measuring. The same on all ranks, before
  * the first call on comm. */
 void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll);
-/* Calls that wait on comm call idle(ctx) now and then while they find nothing to do, at least every millisecond; it must not call tutti.
- * Before the first call on comm. */
-void tutti_comm_on_idle(struct tutti_comm *comm, void (*idle)(void *ctx), void *ctx);
-
 /* What the communicator plans with: measured when it was opened or kept from an earlier opening, the same on all ranks. `again`: measured
  * now, and kept for communicators opened from now on; collective, then, and nothing else may run on the communicator. */
 struct tutti_speeds {
@@ -466,16 +432,6 @@ struct tutti_trainer_info {
     double iteration_us, forward_us, backward_us, comm_us, ideal_us, limit_us;
 };
 void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_trainer_info *ret); /* frozen */
-struct tutti_trainer_launch {
-    const char *coll;
-    uint32_t bucket;          /* UINT32_MAX: none, the norm and the use of all tensors */
-    const char *first, *last; /* tensors of the bucket; they and algo live as long as the trainer */
-    const char *algo;
-    uint64_t bytes;
-    uint64_t start_ns, end_ns; /* in the last step, CLOCK_MONOTONIC; 0: not yet */
-};
-bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct tutti_trainer_launch *ret);
-
 /* ---- what works here (tutti doctor) ---- */
 /* Rank, size and rendezvous as a communicator would take them from the environment. */
 struct tutti_identity {
@@ -540,8 +496,4 @@ void tutti_json_bool(struct tutti_json *j, const char *key, bool value);
 void tutti_json_null(struct tutti_json *j, const char *key);
 void tutti_json_close(struct tutti_json *j); /* ends the document and frees */
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
 #endif
