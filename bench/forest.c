@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "algo/forest.h"
+#include "algo/forest/forest.h"
 #include "plan/plan.h"
 #include "sim/sim.h"
 

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "algo/algos.h"
-#include "algo/multitree.h"
-#include "plan/parts.h"
+#include "algo/multitree/multitree.h"
+#include "plan/plan_int.h"
 
 enum { RUNS = 7 };
 

@@ -13,11 +13,11 @@
  * transfer time, behind one port nothing gained. Every rank waits for both neighbours in each step.
  * The rings share no chunk, so that each is correct by itself (invariant: ring.c). */
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 static tutti_status bi_ring_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
-    return tt_refuse_steps(2 * (uint64_t)a->problem.ranks, why);
+    return tt_algo_refuse_steps(2 * (uint64_t)a->problem.ranks, why);
 }
 
 static tutti_status bi_ring_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
@@ -35,24 +35,25 @@ static void bi_ring_slice(const struct tt_algo_args *a, uint32_t rank, struct tt
     tutti_coll coll = a->problem.coll;
     bool rs = tt_coll_reduces(coll);
     uint32_t work = coll == TUTTI_REDUCE_SCATTER ? TT_BUF_SCRATCH : TT_BUF_OUT;
-    struct tt_piece pieces[4];
+    struct tt_phase phases[4];
     size_t n = 0;
     if (p == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     for (uint16_t d = 0; d < 2; d++) {
-        struct tt_piece half = {.kind = TT_RING_RS, .in = TT_BUF_IN, .work = work, .out = TT_BUF_OUT, .channel = d, .reverse = d == 1};
+        struct tt_phase half = {
+            .kind = &tt_algo_ring_rs, .in = TT_BUF_IN, .work = work, .out = TT_BUF_OUT, .channel = d, .reverse = d == 1};
         half.group = (struct tt_group){.n = p, .me = rank, .stride = 1, .blocks = {.first = d, .step = 2, .len = 1}};
         if (rs)
-            pieces[n++] = half;
-        half.kind = TT_RING_AG;
+            phases[n++] = half;
+        half.kind = &tt_algo_ring_ag;
         half.in = rs ? TT_BUF_OUT : TT_BUF_IN;
         half.step = rs ? p - 1 : 0;
-        if (tt_coll_gathers(coll))
-            pieces[n++] = half;
+        if (tt_algo_coll_gathers(coll))
+            phases[n++] = half;
     }
-    tt_pieces_emit(b, pieces, n);
+    tt_algo_phases_emit(b, phases, n);
 }
 
 static uint64_t bi_ring_ops(const struct tt_algo_args *a)

@@ -14,7 +14,7 @@
  * root's bits. Cost: q steps; reduce and broadcast move S per edge and the root handles q*S, so segments pipeline the levels;
  * gather and scatter move (p-1)/p S through the root. */
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 struct seat {
     uint32_t p, root, v; /* v: number counted from the root */
@@ -139,7 +139,7 @@ static void slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder
     bool rooted = coll != TUTTI_ALLREDUCE && coll != TUTTI_BARRIER;
     struct seat t = take_seat(a->problem.ranks, rooted ? a->problem.root : 0, rank);
     if (t.p == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
     } else if (coll == TUTTI_GATHER) {
         gather(b, &t);
     } else if (coll == TUTTI_SCATTER) {

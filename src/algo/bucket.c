@@ -2,27 +2,27 @@
  *
  * A reduce-scatter along dimension 0, then 1, ... and an all-gather in the opposite order moves the fewest bytes, but uses one
  * dimension and one direction at a time. So the vector is cut in 2D parts (D dimensions of more than one rank): part j starts with
- * dimension j mod D and goes on cyclically, parts below D run in the positive, the others in the negative direction. In phase i part j is
- * on dimension (i+j) mod D: every directed link carries exactly one part in every phase. torus:2x2, D = 2, rank = 2*x0 + x1:
+ * dimension j mod D and goes on cyclically, parts below D run in the positive, the others in the negative direction. In stage i part j is
+ * on dimension (i+j) mod D: every directed link carries exactly one part in every stage. torus:2x2, D = 2, rank = 2*x0 + x1:
  *
- *     0 - 1     phase    part 0 and 2: along x0, then x1            part 1 and 3: along x1, then x0
+ *     0 - 1     stage    part 0 and 2: along x0, then x1            part 1 and 3: along x1, then x0
  *     |   |       0      0<->2 1<->3   owners {0,1} | {2,3}         0<->1 2<->3   owners {0,2} | {1,3}
  *     2 - 3       1      0<->1 2<->3   owner 0 | 1, 2 | 3           0<->2 1<->3   owner 0 | 2, 1 | 3
- *               2, 3     all-gather: phases 1, 0 again              (a dimension of 2 is one cable: both directions fold on it)
+ *               2, 3     all-gather: stages 1, 0 again              (a dimension of 2 is one cable: both directions fold on it)
  *
- * Chunk = owner * 2D + part, so that rank r owns block r. Invariant after phase i: of its part's chunks whose owner agrees with rank r in
- * the dimensions done, r holds the sum over all ranks that agree with r in the dimensions still to come. Phases are aligned: each lasts as
+ * Chunk = owner * 2D + part, so that rank r owns block r. Invariant after stage i: of its part's chunks whose owner agrees with rank r in
+ * the dimensions done, r holds the sum over all ranks that agree with r in the dimensions still to come. Stages are aligned: each lasts as
  * long as the largest dimension needs, so that parts never meet on a link. Cost on n^D ranks: 2 D (n-1) steps; every directed link carries
  * 2 (p-1)/p S/(2D), the least any algorithm can reach on a torus; a rank waits for 2D neighbours per step. With unequal sizes the shorter
  * rings pause until the longest is done. Every chunk is summed along one path, hence equal bits everywhere.
  *
  * variant=paper is the "2D-ring" that MultiTree (ISCA 2021) was compared with: the same parts and rings, but a whole all-reduce along one
- * dimension after the other (reduce-scatter and all-gather in each phase, of the whole part each time): as many steps, on n x n ranks
+ * dimension after the other (reduce-scatter and all-gather in each stage, of the whole part each time): as many steps, on n x n ranks
  * (n-1)/n S on every link instead of about S/2. All-reduce only; for comparisons, in lockstep: ranks that run ahead begin the second
  * dimension with blocks that came early, on links where other parts are still in their first, and all wait for those (8 x 8, long
  * vectors: 8/7 of the time). */
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 enum { MAX_DIMS = TT_TOPO_MAX_DIMS };
 
@@ -37,7 +37,7 @@ struct grid {
     struct digit dim[MAX_DIMS];
 };
 
-/* One phase of one part: what its blocks are. */
+/* One stage of one part: what its blocks are. */
 struct stage {
     uint32_t parts, base; /* chunk of the owner whose digits still to come are 0 */
     struct digit along;   /* the digit that tells the blocks apart */
@@ -73,7 +73,7 @@ static struct digit join(const struct grid *g, uint32_t from, uint32_t to)
     return r;
 }
 
-/* Phase i of part j is on dimension e = (i+j) mod D. Dimensions j .. e-1 (cyclically) are done; still to come are e+1 .. j-1, one run of
+/* Stage i of part j is on dimension e = (i+j) mod D. Dimensions j .. e-1 (cyclically) are done; still to come are e+1 .. j-1, one run of
  * dimensions or, beyond the last one, two. */
 static struct stage make_stage(const struct grid *g, uint32_t part, uint32_t i, uint32_t rank)
 {
@@ -127,7 +127,7 @@ static tutti_status bucket_probe(const struct tt_algo_args *a, struct tutti_erro
     if (2ull * g.n * g.ranks > UINT32_MAX)
         return tt_fail(why, TUTTI_ERR_REFUSED, "too many chunks: %u parts of %u ranks", 2 * g.n, g.ranks);
     for (uint32_t j = 0; j < g.n; j++) {
-        struct stage s = make_stage(&g, j, 0, 0); /* later phases have fewer owners per block, in fewer runs */
+        struct stage s = make_stage(&g, j, 0, 0); /* later stages have fewer owners per block, in fewer runs */
         if (s.run[1].size > TT_GROUP_SPANS)
             return tt_fail(why, TUTTI_ERR_REFUSED, "messages would have %u ranges of chunks, more than %d", s.run[1].size, TT_GROUP_SPANS);
     }
@@ -151,100 +151,100 @@ static struct tt_group stage_group(const struct stage *s, uint32_t rank)
         .n = s->along.size, .me = me, .first = rank - me * s->along.weight, .stride = s->along.weight, .block = stage_block, .ctx = s};
 }
 
-/* What is the same in all pieces of a rank. */
+/* What is the same in all phases of a rank. */
 struct frame {
     const struct grid *grid;
     bool rs, ag;
-    uint32_t work, phase_steps;
+    uint32_t work, stage_steps;
 };
 
-static struct tt_piece scatter_piece(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
+static struct tt_phase scatter_phase(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
 {
     uint32_t last = f->grid->n - 1;
-    return (struct tt_piece){.kind = TT_RING_RS,
+    return (struct tt_phase){.kind = &tt_algo_ring_rs,
                              .group = *g,
                              .in = i == 0 ? TT_BUF_IN : f->work,
                              .work = f->work,
                              .out = i == last ? TT_BUF_OUT : f->work,
-                             .step = i * f->phase_steps,
+                             .step = i * f->stage_steps,
                              .channel = (uint16_t)part,
                              .reverse = part >= f->grid->n};
 }
 
-static struct tt_piece gather_piece(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
+static struct tt_phase gather_phase(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
 {
     uint32_t last = f->grid->n - 1, before = f->rs ? f->grid->n : 0;
-    return (struct tt_piece){.kind = TT_RING_AG,
+    return (struct tt_phase){.kind = &tt_algo_ring_ag,
                              .group = *g,
                              .in = f->rs || i < last ? TT_BUF_OUT : TT_BUF_IN,
                              .out = TT_BUF_OUT,
-                             .step = (before + last - i) * f->phase_steps,
+                             .step = (before + last - i) * f->stage_steps,
                              .channel = (uint16_t)part,
                              .reverse = part >= f->grid->n};
 }
 
-/* variant=paper: in each phase every rank of a ring ends with all of the part, summed along the dimensions so far. Block b of a part: the
+/* variant=paper: in each stage every rank of a ring ends with all of the part, summed along the dimensions so far. Block b of a part: the
  * chunks of owners b*n/size .. (b+1)*n/size - 1, whoever they are. */
-static size_t separate_pieces(const struct frame *f, uint32_t rank, uint32_t part, uint32_t i, struct tt_piece ret[2])
+static size_t separate_phases(const struct frame *f, uint32_t rank, uint32_t part, uint32_t i, struct tt_phase ret[2])
 {
     const struct grid *g = f->grid;
     const struct digit *along = &g->dim[(i + part) % g->n];
     uint32_t me = rank / along->weight % along->size, each = g->ranks / along->size, parts = 2 * g->n;
     struct tt_group group = {.n = along->size, .me = me, .first = rank - me * along->weight, .stride = along->weight};
     group.blocks = (struct tt_blocks){.first = part, .step = each * parts, .len = 1, .stride = each > 1 ? parts : 0, .reps = each};
-    ret[0] = (struct tt_piece){.kind = TT_RING_RS,
+    ret[0] = (struct tt_phase){.kind = &tt_algo_ring_rs,
                                .group = group,
                                .in = i == 0 ? TT_BUF_IN : TT_BUF_OUT,
                                .work = TT_BUF_OUT,
                                .out = TT_BUF_OUT,
-                               .step = 2 * i * f->phase_steps,
+                               .step = 2 * i * f->stage_steps,
                                .channel = (uint16_t)part,
                                .reverse = part >= g->n};
     ret[1] = ret[0];
-    ret[1].kind = TT_RING_AG;
+    ret[1].kind = &tt_algo_ring_ag;
     ret[1].in = TT_BUF_OUT;
-    ret[1].step += f->phase_steps;
+    ret[1].step += f->stage_steps;
     return 2;
 }
 
-/* The pieces of phase i of a part: what the collective has of reduce-scatter and all-gather. */
-static size_t joint_pieces(const struct frame *f, const struct stage *s, uint32_t rank, const uint32_t part_phase[2],
-                           struct tt_piece ret[2])
+/* The phases of stage i of a part: what the collective has of reduce-scatter and all-gather. */
+static size_t joint_phases(const struct frame *f, const struct stage *s, uint32_t rank, const uint32_t part_stage[2],
+                           struct tt_phase ret[2])
 {
     struct tt_group group = stage_group(s, rank);
     size_t n = 0;
     if (f->rs)
-        ret[n++] = scatter_piece(f, &group, part_phase[0], part_phase[1]);
+        ret[n++] = scatter_phase(f, &group, part_stage[0], part_stage[1]);
     if (f->ag)
-        ret[n++] = gather_piece(f, &group, part_phase[0], part_phase[1]);
+        ret[n++] = gather_phase(f, &group, part_stage[0], part_stage[1]);
     return n;
 }
 
 static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     struct grid g = make_grid(a->topo);
-    struct frame f = {.grid = &g, .rs = tt_coll_reduces(a->problem.coll), .ag = tt_coll_gathers(a->problem.coll)};
+    struct frame f = {.grid = &g, .rs = tt_coll_reduces(a->problem.coll), .ag = tt_algo_coll_gathers(a->problem.coll)};
     f.work = f.ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
-    f.phase_steps = g.longest - 1;
+    f.stage_steps = g.longest - 1;
     struct stage stages[2 * MAX_DIMS * MAX_DIMS];
-    struct tt_vec pieces = {.elem = sizeof(struct tt_piece)};
+    struct tt_vec phases = {.elem = sizeof(struct tt_phase)};
     if (g.n == 0) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     bool ok = true, paper = separate(a);
     for (uint32_t k = 0; k < 2 * g.n * g.n; k++) {
         const uint32_t at[2] = {k / g.n, k % g.n};
-        struct tt_piece two[2];
+        struct tt_phase two[2];
         stages[k] = make_stage(&g, at[0], at[1], rank);
-        size_t n = paper ? separate_pieces(&f, rank, at[0], at[1], two) : joint_pieces(&f, &stages[k], rank, at, two);
-        ok = ok && tt_vec_push(&pieces, two, n);
+        size_t n = paper ? separate_phases(&f, rank, at[0], at[1], two) : joint_phases(&f, &stages[k], rank, at, two);
+        ok = ok && tt_vec_push(&phases, two, n);
     }
     if (ok)
-        tt_pieces_emit(b, pieces.data, pieces.len);
+        tt_algo_phases_emit(b, phases.data, phases.len);
     else
         b->status = tt_fail_memory(&b->err, "bucket");
-    tt_vec_free(&pieces);
+    tt_vec_free(&phases);
 }
 
 static const struct tt_algo_option bucket_options[] = {

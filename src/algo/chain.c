@@ -13,7 +13,7 @@
  * S bytes over every link in each direction used; with K segments (p-2+K) * (alpha + S/K beta), near S beta for large S:
  * half the ring's traffic for a broadcast. Each rank waits only for its neighbours. */
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 struct seat {
     uint32_t p, v, before, after; /* ranks of v-1 and v+1 */
@@ -49,7 +49,7 @@ static void slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder
     tutti_coll coll = a->problem.coll;
     struct seat t = take_seat(a->problem.ranks, coll == TUTTI_ALLREDUCE ? 0 : a->problem.root, rank);
     if (t.p == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     if (coll == TUTTI_REDUCE) {

@@ -12,14 +12,14 @@
  * All-to-all, gather and scatter are the same idea without sums, in one step. */
 #include "algo/algos.h"
 #include "algo/flat.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 static tutti_status direct_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
     uint64_t p = a->problem.ranks;
     if (a->problem.coll == TUTTI_ALL_TO_ALL && p * p > UINT32_MAX)
         return tt_fail(why, TUTTI_ERR_REFUSED, "all-to-all needs ranks^2 chunks: at most 65535 ranks, not %u", a->problem.ranks);
-    return tt_coll_reduces(a->problem.coll) ? tt_refuse_bufs(TT_BUF_SCRATCH + p, why) : TUTTI_OK;
+    return tt_coll_reduces(a->problem.coll) ? tt_algo_refuse_bufs(TT_BUF_SCRATCH + p, why) : TUTTI_OK;
 }
 
 static tutti_status direct_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
@@ -31,7 +31,7 @@ static tutti_status direct_shape(const struct tt_algo_args *a, struct tt_shape *
     s->nbufs = tt_coll_reduces(s->coll) ? TT_BUF_SCRATCH + p : TT_BUF_SCRATCH;
     /* What arrives from a rank would overwrite what is still being sent to it. */
     s->inplace = !all_to_all;
-    s->symmetric = tt_coll_reduces(s->coll) || tt_coll_gathers(s->coll);
+    s->symmetric = tt_coll_reduces(s->coll) || tt_algo_coll_gathers(s->coll);
     return TUTTI_OK;
 }
 
@@ -48,7 +48,7 @@ static void direct_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_
 {
     (void)rank;
     if (a->problem.ranks == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     switch (a->problem.coll) {

@@ -20,7 +20,7 @@
  * Cost: all-reduce 2 ceil(log2 n) steps, at most 2 S bytes sent and received per rank (inner S/2 * 3, leaf S/2); broadcast and reduce
  * half of it; with K segments about (steps + 2K) * (alpha + S/(2K) beta). Each rank waits for its children, then for its parent. */
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 enum { NONE = UINT32_MAX, LOWER = 0, HIGHER = 1 };
 enum { SUM = TT_BUF_SCRATCH, FROM_CHILD }; /* scratch: partial sum where OUT may not be used; messages of two children */
@@ -173,7 +173,7 @@ static struct part make_part(const struct tt_algo_args *a, uint32_t rank, uint32
 static void slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     if (a->problem.ranks == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     struct part p[2] = {make_part(a, rank, 0), make_part(a, rank, 1)};

@@ -19,7 +19,7 @@
  * around v, the sums over the core ranks equal to v modulo 2m; in the all-gather its window of m core ranks is complete. */
 #include "algo/algos.h"
 #include "algo/fold.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 static tutti_status halving_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
 {
@@ -129,10 +129,10 @@ static void halving_slice(const struct tt_algo_args *a, uint32_t rank, struct tt
 {
     struct halving h = {.f = tt_fold_make(a->problem.ranks, rank), .chunks = a->problem.ranks};
     h.scatters = tt_coll_reduces(a->problem.coll);
-    h.gathers = tt_coll_gathers(a->problem.coll);
+    h.gathers = tt_algo_coll_gathers(a->problem.coll);
     h.work = h.gathers ? TT_BUF_OUT : TT_BUF_SCRATCH;
     if (a->problem.ranks == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     if (h.f.idle) {

@@ -14,7 +14,7 @@
  * Cost: 2 log2 p steps, 2 (p-1)/p of the vector per rank; a rank waits for one partner a step. All-reduce only: chunk v ends at v's rank,
  * not at rank v. */
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 struct bigraph {
     uint32_t switches, hosts;

@@ -21,7 +21,7 @@
 #include <assert.h>
 
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 #include <stdlib.h>
 
@@ -243,36 +243,37 @@ static bool circulant_fits(const struct tt_group *g)
 static void hierarchical_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     uint32_t p = a->problem.ranks, n = 0, step = 0, weight = 1;
-    bool rs = tt_coll_reduces(a->problem.coll), ag = tt_coll_gathers(a->problem.coll);
+    bool rs = tt_coll_reduces(a->problem.coll), ag = tt_algo_coll_gathers(a->problem.coll);
     bool circulant = tt_streq(tt_option_text(&tt_algo_hierarchical, &a->options, "inner"), "circulant");
     uint32_t work = ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
-    struct tt_piece up[MAX_LEVELS], all[2 * MAX_LEVELS];
+    struct tt_phase up[MAX_LEVELS], all[2 * MAX_LEVELS];
     struct levels v = {0};
     if (p == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     (void)find_levels(a, &v); /* the probe has accepted them */
     for (uint32_t l = 0; l < v.n; weight *= v.size[l++]) {
         struct tt_group g = level_group(p, rank, weight, v.size[l]);
-        up[l] = (struct tt_piece){.kind = circulant && circulant_fits(&g) ? TT_CIRCULANT_RS : TT_RING_RS, .group = g, .work = work};
+        up[l] =
+            (struct tt_phase){.kind = circulant && circulant_fits(&g) ? &tt_algo_circulant_rs : &tt_algo_ring_rs, .group = g, .work = work};
         up[l].in = l == 0 ? TT_BUF_IN : work;
         up[l].out = l + 1 == v.n ? TT_BUF_OUT : work;
     }
     for (uint32_t l = 0; rs && l < v.n; l++) {
         all[n] = up[l];
         all[n].step = step;
-        step += tt_piece_steps(&all[n++]);
+        step += tt_algo_phase_steps(&all[n++]);
     }
     for (uint32_t l = v.n; ag && l-- > 0;) {
         all[n] = up[l];
-        all[n].kind = up[l].kind == TT_CIRCULANT_RS ? TT_CIRCULANT_AG : TT_RING_AG;
+        all[n].kind = up[l].kind == &tt_algo_circulant_rs ? &tt_algo_circulant_ag : &tt_algo_ring_ag;
         all[n].in = rs || l + 1 < v.n ? TT_BUF_OUT : TT_BUF_IN;
         all[n].out = TT_BUF_OUT;
         all[n].step = step;
-        step += tt_piece_steps(&all[n++]);
+        step += tt_algo_phase_steps(&all[n++]);
     }
-    tt_pieces_emit(b, all, n);
+    tt_algo_phases_emit(b, all, n);
 }
 
 static const struct tt_algo_option hierarchical_options[] = {

@@ -9,7 +9,7 @@
  * All-gather, gather and scatter have a chunk per rank; the others one chunk, the barrier one without elements. */
 #include "algo/algos.h"
 #include "algo/flat.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 static bool has_chunk_per_rank(tutti_coll c)
 {
@@ -18,7 +18,7 @@ static bool has_chunk_per_rank(tutti_coll c)
 
 static tutti_status oneshot_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
-    return tt_coll_reduces(a->problem.coll) ? tt_refuse_bufs(TT_BUF_SCRATCH + (uint64_t)a->problem.ranks, why) : TUTTI_OK;
+    return tt_coll_reduces(a->problem.coll) ? tt_algo_refuse_bufs(TT_BUF_SCRATCH + (uint64_t)a->problem.ranks, why) : TUTTI_OK;
 }
 
 static tutti_status oneshot_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
@@ -55,7 +55,7 @@ static void oneshot_slice(const struct tt_algo_args *a, uint32_t rank, struct tt
 {
     (void)rank;
     if (a->problem.ranks == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     switch (a->problem.coll) {

@@ -10,7 +10,7 @@
 
 static const struct tt_algo_option segments_option = {.key = "segments",
                                                       .values = "N",
-                                                      .desc = "pieces of every chunk that run after each other (pipelining)",
+                                                      .desc = "segments of every chunk that run one after another (pipelining)",
                                                       .min = 1,
                                                       .max = TT_MAX_SEGMENTS};
 

@@ -15,7 +15,7 @@
  * goes to scratch, so that nothing is overwritten while it is being sent. */
 #include "algo/algos.h"
 #include "algo/fold.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 static tutti_status doubling_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
 {
@@ -61,7 +61,7 @@ static void doubling_slice(const struct tt_algo_args *a, uint32_t rank, struct t
     uint32_t step = f.extra ? 1 : 0, last = step + tt_ceil_log2(f.core), own_buf = TT_BUF_IN;
     struct tt_span sum = whole(TT_BUF_OUT, TT_BUF_IN), out = whole(TT_BUF_OUT, TT_BUF_OUT);
     if (a->problem.ranks == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     if (f.idle) {

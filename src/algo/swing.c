@@ -22,7 +22,7 @@
  * per rank instead of 1024 with doubling distances. A rank waits for one mate per step. Listing one rank takes O(p log p); the blocks of a
  * message are even ones, then odd ones, coded as strided spans. */
 #include "algo/algos.h"
-#include "algo/pieces.h"
+#include "algo/phases.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -244,11 +244,11 @@ static void swing_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_b
     struct tree t;
     struct work w = {.tree = &t, .b = b, .rank = rank, .spans = {.elem = sizeof(struct tt_span)}};
     w.rs = tt_coll_reduces(a->problem.coll);
-    w.ag = tt_coll_gathers(a->problem.coll);
+    w.ag = tt_algo_coll_gathers(a->problem.coll);
     w.acc = w.ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
     w.base = TT_BUF_IN;
     if (a->problem.ranks == 1) {
-        tt_emit_alone(b);
+        tt_algo_emit_alone(b);
         return;
     }
     tutti_status status = make_tree(a->problem.ranks, &t, &b->err);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 #define PS_PER_S 1000000000000u
 

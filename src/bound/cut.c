@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 struct tt_ratio tt_cut_score(const struct tt_ask *q, const struct tt_cut_sum *s, int *ret_form)
 {

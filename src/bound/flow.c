@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 enum { MAX_WORK = 50000000, NEWTON_FLOW = 32 }; /* a flow from all ranks is that much more work than one from a single rank */
 

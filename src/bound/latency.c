@@ -11,7 +11,7 @@
  * on a rotational network, two on a tree (the vertex farthest from anywhere is an end of the longest path). */
 #include <stdlib.h>
 
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 enum { MAX_STEPS = 200000000, DIJKSTRA_FACTOR = 8 };
 

@@ -14,7 +14,7 @@
  * Blocks are not exactly equal: chunk starts are aligned to 64 bytes and the last block takes the rest. So a block has at least S/p - 72
  * bytes and n blocks together at most n*(S/p + 72) + 64; a set of blocks is counted with whichever of the two gives more. Every
  * block has an element as soon as there are p elements, of 8 bytes at most. */
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 #include <assert.h>
 

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 enum { MAX_WORK = 50000000, MAX_ROUNDS = 32 };
 

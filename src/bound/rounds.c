@@ -19,7 +19,7 @@
  * links of length 0); the closest pair meets on a link between two regions. */
 #include <stdlib.h>
 
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 struct regions {
     uint32_t n;            /* vertices with the extra one, which is n-1 */

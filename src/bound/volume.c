@@ -6,7 +6,7 @@
  * by ports that is the cut around the rank, which cut.c finds with all other cuts; here it is considered where ports limit.
  *
  *   star of 4 at B, allreduce of S:   6 S in all, 4 B together:  T >= 1.5 S/B    (a cut alone gives S/B) */
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 
 struct rank_rates {
     uint64_t out, in, both; /* under the port limit; both: together */

@@ -1,7 +1,7 @@
 /* words.c - the certificates as sentences: what must move, what carries it, and the division that gives the time. */
 #include <inttypes.h>
 
-#include "bound/parts.h"
+#include "bound/bound_int.h"
 #include "sched/sched.h"
 
 enum { WORD = 32, LIST = 200, NAME = 40 };

@@ -175,10 +175,8 @@ void cli_help(const struct cli_command *c, FILE *out)
         fprintf(out, "  %.*s\n", (int)strcspn(e, "\n"), e);
 }
 
-void cli_usage(FILE *out)
+void cli_usage(FILE *out, const struct cli_command *const *all, size_t n)
 {
-    size_t n;
-    const struct cli_command *const *all = cli_commands(&n);
     fprintf(out, "tutti %s: plans, proves and prices collectives on a network\n\nusage: tutti COMMAND [options]\n\n", tutti_version());
     for (size_t i = 0; i < n; i++)
         fprintf(out, "  %-9s %s\n", all[i]->name, all[i]->summary);

@@ -1,4 +1,6 @@
-/* cli.h - the tool: a table of commands, one file each. Usage texts are generated from the tables. */
+/* cli.h - what a command of the tool is made of: its table of options, the parsed command line, and
+ * how answers are given. Usage texts are generated from the tables. The table of commands itself is
+ * in tool/main.c, so that commands may live in several modules. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -43,7 +45,6 @@ struct cli_command {
     bool opens_comm;    /* its ranks open communicators, and the library warns about unknown variables */
     int (*run)(const struct cli_args *a);
 };
-const struct cli_command *const *cli_commands(size_t *ret_n);
 
 /* args.c */
 bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret); /* prints what is wrong */
@@ -51,7 +52,7 @@ const char *cli_value(const struct cli_args *a, const char *name);              
 bool cli_flag(const struct cli_args *a, const char *name);
 bool cli_asks_help(const struct cli_command *c, int argc, char **argv); /* --help or -h before "--" and before a program */
 void cli_help(const struct cli_command *c, FILE *out);
-void cli_usage(FILE *out);
+void cli_usage(FILE *out, const struct cli_command *const *commands, size_t n);
 
 /* common.c: options several commands share, and how answers are given */
 extern const struct cli_option cli_problem_options[]; /* --size --coll --dtype --op --root */
@@ -133,6 +134,7 @@ bool cli_reader_gone(void);
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 
-extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_compare, cli_sim, cli_run, cli_bench,
-    cli_lab, cli_doctor, cli_repro, cli_train_sim, cli_replay, cli_probe;
+/* One file each: cmd_<name>.c. */
+extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_compare, cli_sim, cli_bench,
+    cli_doctor, cli_train_sim, cli_replay, cli_probe;
 #endif

@@ -2,7 +2,7 @@
  *
  * Synthesis can take seconds, and its result depends on neither the size of the vector nor the number of segments (`any_size`). So it is
  * done once: pricing, counting and handing out share one set of operations, and so do plans of other sizes while the cache keeps it. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 void tt_built_free(struct tt_built *b)
 {

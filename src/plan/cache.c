@@ -6,7 +6,7 @@
  *
  * Schedules are those of synthesised algorithms that serve any size. At most SCHEDULES are kept, of BYTES together; those not used for the
  * longest time go first. They are shared with the plans that use them. A lock protects all of it; nothing slow happens under it. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <inttypes.h>
 #include <pthread.h>

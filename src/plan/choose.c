@@ -6,7 +6,7 @@
  * budget finds better numbers of segments. The winner has the least time_ps, but what is predicted within 2 % of that is a tie, because the
  * model does not know more: it goes to the fewest messages (each of them costs a host something that a topology may not tell), then to the
  * least time, then to the first in the table. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Ranks of a symmetric schedule send and receive alike. Local operations are not part of that promise, so some more ranks are listed
  * and compared with rank 0: when all have as many operations, the total is ranks times that. Otherwise all ranks are listed, a block
  * at a time, so that memory is needed for a block only. A synthesised schedule is the plan's own. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 enum { SAMPLES = 8, BLOCK = 256 };
 

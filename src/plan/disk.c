@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 enum { LIMIT = 64 << 20, NAME = sizeof(((struct tt_algo_memo *)0)->name), CHECK = 8 };
 

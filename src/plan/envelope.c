@@ -8,7 +8,7 @@
  *      +--------------------- size
  *
  * Neighbouring sizes with the same winner are one piece. Bounds are not computed: they say nothing about the order. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <stdlib.h>
 

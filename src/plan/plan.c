@@ -2,7 +2,7 @@
  *
  * A plan owns its candidates, its bounds (the cut's side) and the schedule of a synthesised algorithm, and borrows nothing: algorithms are
  * lines of a static table. Other schedules, which can be large, are listed on demand from algorithm and options alone. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * 131,070 steps. Both give the same numbers, but for rare cases in which the short one has only an upper bound and says so. Unless a
  * number of segments was asked for, the best for this problem is searched: at once for pipelined algorithms, for the others when there is
  * hope (K segments overlap K steps, which helps only if they load different links) and work to spare. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <assert.h>
 

@@ -8,7 +8,7 @@
  * Ranges include both ends; a missing end is open. The first rule that covers the problem wins. Nothing is ignored: unknown or
  * repeated keys, wrong types, unknown algorithms and options they do not have are errors at their position in the file. */
 #include "base/json.h"
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* tuning_rules.c - the rules of a tuning file for those who must agree on them: in words, as a hash, and whether a network
  * can keep them. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * span or one hop of a message. Some ranks are listed and stand for the others; pipelined algorithms pay for the search of K at once.
  *
  * The short way (rank 0 for all) is taken wherever there is one. */
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 #include <assert.h>
 #include <stdlib.h>

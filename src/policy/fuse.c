@@ -11,7 +11,7 @@
  * Greedy is the rule of MG-WFBP: from the back, join the open bucket with the next unit when that one's gradient is ready before the bucket
  * could be sent, or so soon after that waiting costs less than another start-up. (The published code also joins everything below 8,192
  * parameters whatever the costs; that constant is left out.) */
-#include "policy/parts.h"
+#include "policy/policy_int.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
  * An earlier E(k) never hurts, so the parts are independent. Costs inside the recursion are read at powers of two and taken as linear
  * between them (there are n^2/2 sizes); the policy made of the result is priced exactly. MG-WFBP's greedy rule aims at the same and can
  * miss it by far: where start-up exceeds a layer's backward time, it joins everything. */
-#include "policy/parts.h"
+#include "policy/policy_int.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  * tensors, with and without the small first group; over one bucket per layer; and over fusion `optimal`; all that with large tensors whole
  * and, unless the caller has said, in parts of 16 MiB (that may be overtaken). A step is predicted in time linear
  * in the launches, so that all of it takes milliseconds; being in integers it gives the same on all ranks. */
-#include "policy/parts.h"
+#include "policy/policy_int.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
  *
  * Invariant of the search: `waiting` holds ready first-phase launches and `gathers` pending all-gathers, both with the most urgent on top.
  */
-#include "policy/parts.h"
+#include "policy/policy_int.h"
 
 #include <assert.h>
 #include <stdlib.h>

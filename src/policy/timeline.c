@@ -3,7 +3,7 @@
  * Invariants: launches start in their order, one at a time, never before their gradients, the launch or the forward they need; a tensor's
  * forward begins when all launches of the buckets that hold it have ended. A launch that needs the forward of some tensor is looked at only
  * when a later tensor waits for it, so that one pass over the tensors, taking launches as they are waited for, suffices. */
-#include "policy/parts.h"
+#include "policy/policy_int.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * ordered pair once; several shuffles put it in different company, since a pair suffers only when enough others cross the same uplink. Half
  * way round is left out: there two hosts send to each other, whose one connection would hold up requests behind data. The shuffles are the
  * same on all ranks and in every run. */
-#include "probe/parts.h"
+#include "probe/probe_int.h"
 
 #include <stdlib.h>
 

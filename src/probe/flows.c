@@ -9,7 +9,7 @@
  *           |      . ^ part
  *           |. idle
  *           +-------------------- bytes */
-#include "probe/parts.h"
+#include "probe/probe_int.h"
 
 #include <string.h>
 

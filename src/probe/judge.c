@@ -4,7 +4,7 @@
  * two interfaces and, between groups, of the two uplinks. A pair that misses it is named, with the rates its ends reach with others. Pairs
  * that were measured while another one crossed the same uplink (those of a round are, pairs.c) had a part of it only: they are not judged.
  */
-#include "probe/parts.h"
+#include "probe/probe_int.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

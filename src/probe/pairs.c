@@ -7,7 +7,7 @@
  * Everyone meets everyone once, and n/2 pairs are measured at the same time: hosts time linear in n, not quadratic. Between hosts the
  * first rank of each plays. An interface's rate is the best of its pairs, or of its fan when that is more: a host faster than each of the
  * others shows only to several at once. */
-#include "probe/parts.h"
+#include "probe/probe_int.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* probe.c - the phases in order, on every rank alike (probe.h has the method). */
-#include "probe/parts.h"
+#include "probe/probe_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 static const uint64_t default_max_bytes = UINT64_C(8) << 30;
 

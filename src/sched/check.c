@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 static const uint64_t MAX_RANGES = UINT64_C(1) << 28; /* of one rank */
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 enum reach { REACH_ALL, REACH_NONE, REACH_OWNED, REACH_ROW, REACH_COLUMN };
 

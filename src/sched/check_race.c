@@ -8,7 +8,7 @@
  * All three are one question to a set of claims: which earlier operation touches a chunk of this span? */
 #include <inttypes.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 static tutti_status over_work(struct tt_checker *c, size_t op)
 {

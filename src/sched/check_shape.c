@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 static tutti_status check_limits(const struct tt_shape *s, struct tutti_error *err)
 {

@@ -5,7 +5,7 @@
  * in a correct schedule, that is one comparison; only hostile lists of interleaved strides walk far, which `work` counts. */
 #include <stdlib.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 bool tt_claims_add(struct tt_claims *c, uint32_t buf, const struct tt_span *span, uint64_t order)
 {

@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 enum { NONE = UINT32_MAX };
 

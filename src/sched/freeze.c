@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 _Static_assert(sizeof(struct tt_op) == 20 && sizeof(struct tt_span) == 24, "hash and equality look at bytes");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plan hashes are defined on little-endian fields");

@@ -5,7 +5,7 @@
  * Fields are copied as they lie in memory: for ranks of one version and byte order, which have compared that. The reader believes nothing:
  * lengths are checked against the bytes there are, and the result is checked like a file. Declared routes are left out: they are for
  * prices, and a rank that only executes has no use for them. */
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * step of 65,536 ranks names is a set of 32,768 chunks, and looking at each of them would cost more than planning. */
 #include <assert.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 struct tt_span tt_span_range(uint32_t buf, uint32_t first, uint32_t len)
 {

@@ -5,7 +5,7 @@
  * may rely on its being well-formed. */
 #include <inttypes.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 #include "sched/text.h"
 
 struct reader {

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 #include "sched/text.h"
 
 static void write_number(struct tt_json_writer *w, const char *key, uint64_t v)

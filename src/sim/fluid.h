@@ -7,7 +7,7 @@
 #ifndef TT_SIM_FLUID_H
 #define TT_SIM_FLUID_H
 
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 #include "sim/queue.h"
 
 struct tt_flow {

@@ -18,7 +18,7 @@
 #ifndef TT_SIM_PACKET_H
 #define TT_SIM_PACKET_H
 
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 #define TT_NEVER UINT64_MAX
 enum { TT_TICKS = 1024 }; /* per picosecond */

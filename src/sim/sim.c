@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cost/cost.h"
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
 {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "cost/classes.h"
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 struct range {
     uint64_t buf; /* buffer << 32 | source */

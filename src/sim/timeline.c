@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 bool tt_timeline_room(const struct tt_sim_input *in, struct tt_sim_report *r)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "cost/classes.h"
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 enum { BLOCK_OPS = 64 };
 

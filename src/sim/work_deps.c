@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "sched/deps.h"
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 /* Appends where the rank's edges come from; number[] is that of the rank's operations. */
 static bool keep_edges(struct tt_work *w, const struct tt_vec *edges, const uint32_t *number, struct tt_vec *froms)

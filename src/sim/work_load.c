@@ -4,7 +4,7 @@
  * are counted, and a count belongs to the step written beside it, so that nothing is cleared in between. O(messages * hops). */
 #include <stdlib.h>
 
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 struct load {
     uint32_t step, n; /* + 1; messages in it */

@@ -5,7 +5,7 @@
  * ranks, b every divisor of half the ranks: halves of the numbering, rows, columns, even and odd. On a DLN of 2^m ranks even against odd is
  * the least of them: of the jumps only 1 joins the two. Whatever the cut found, no network has more than that as its bisection; it is an
  * upper bound and says so. Switches take the side of most of their neighbours. Counted in cables, whatever their speeds. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  *
  * With slower links it is still the network it was: kind, dimensions, hierarchy and routes stay. Without a cable it is just some network:
  * routes are then the shortest ones that are left, and links after the missing cable have other numbers. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  *
  *     a   0-1   1-2   2-4   3-4
  *     b   0-1   1-2   3-4              ->  only a has a cable 2-4 */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * bandwidths is two one-way links. Up to 1,024 ranks every route is written out (routing "Full"), so that both programs use the same
  * links; beyond that the file lists cables between hosts and routers and SimGrid searches ("Dijkstra", ties as it likes; of
  * parallel cables only the first). gamma, overhead and ports have no counterpart there. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
  *
  * Only this much of YAML is understood: "key: [ a, b ]" or "key: a" on a line, comments. A file of a few bytes describes a large network,
  * as a spec does, so that links are limited. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include "topo/file.h"
 

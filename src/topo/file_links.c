@@ -4,7 +4,7 @@
  * bandwidth back, latency]; `half` (true or false) may follow a latency. Bandwidths are bytes/s or text such as "10Gbps", latencies
  * picoseconds or text such as "5us". Without a latency it is 1 us, without half full duplex. A number in the fourth place can be either;
  * what follows it decides: a latency after it makes it a bandwidth, otherwise it is the latency. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include "topo/file.h"
 

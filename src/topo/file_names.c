@@ -2,7 +2,7 @@
  *
  * "names" may stand before or after "links", so that names are kept until the file was read and looked up then, in a sorted list: a file of
  * many names costs no more than sorting them. "rank 3" and "switch 0", as reports call vertices without a name, are understood too. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include "topo/file.h"
 

@@ -4,7 +4,7 @@
  * Without "switches" there are none, without "routing" it is that of the kind, without "kind" it is "custom"; file_links.c says what
  * a link may look like. Memory grows with the bytes of the file, never with a number in it. Two formats of other simulators are recognised
  * by their first character (file_ns3.c, file_astra.c). */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include "topo/file.h"
 

@@ -15,7 +15,7 @@
  * Also "dims" and "wrap" of grids, "ports", "gamma_s_per_byte" and "overhead_ps" when not 0, "memory" of a host (topo.h), "names" of all
  * vertices or none, and "tree": [parent, rank or null, uplink] of the nodes 1, 2, ... of the hierarchy. What is written here reads back
  * (file_read.c) with the same hash and writes the same bytes. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include "topo/file.h"
 

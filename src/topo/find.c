@@ -3,7 +3,7 @@
  *
  * A given name may itself contain "-", so that every "-" is tried as the one between the two ends; the text must have exactly one reading.
  * An end is a given name, "rank N", "switch N", or the number of a vertex (switches come after the ranks). */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  *          5  4  3
  *
  * The measures are ours (common rack sizes), not a paper's. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 enum { COLUMN_MM = 600, ROW_MM = 2100, INSIDE_MM = 2000, END_MM = 2000 };
 

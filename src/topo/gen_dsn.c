@@ -10,7 +10,7 @@
  *
  * This is our approximation: the definition is recollected, the paper (ICPP 2013) was not at hand, and its custom routing is replaced by
  * routes of fewest links. A shortcut that would repeat a cable (also of the ring) is left out. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 static uint32_t level_of(uint32_t i, uint32_t p)
 {

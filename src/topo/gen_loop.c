@@ -7,7 +7,7 @@
  * DLN(N,t): ring plus the jumps ceil(N/2^k), k = 1..t; a jump j is the same cables as N-j, equal ones are merged. Full: every t of
  * at most ceil(log2 N)-1. Shift halving-doubling uses exactly these jumps: each of its messages is one link.
  * Numbering: axis by axis, jump by jump (ascending), vertex by vertex, so that a link's id is arithmetic (route_loop.c). */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 uint32_t tt_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps)
 {

@@ -10,7 +10,7 @@
  *     bigraph:1x4      s0 s1 (upper) each joined with s2 s3 (lower); rank v on switch v / hosts.
  *     dragonfly:3,2,1  groups (s0 s1) (s2 s3) (s4 s5), each fully joined; the cable between groups i and j is on the router
  *                      k mod routers of each, where k counts the other groups in order: round-robin. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <assert.h>
 /* ranks 0..ranks-1, `per` of them on each switch. */

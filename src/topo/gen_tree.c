@@ -12,7 +12,7 @@
  *
  * The text is read with an explicit stack (at most 64 deep) into groups in text order; leaves are counted, not stored, until their
  * total passed the limit. Link i-1 is the uplink of tree node i; switches are numbered as the inner nodes, breadth-first. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <ctype.h>
 #include <stdlib.h>

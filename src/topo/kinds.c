@@ -1,5 +1,5 @@
 /* kinds.c - the table of network kinds. A new kind is a generator (gen_*.c) and a line here. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * would be too much work (a file of a few bytes can describe a very large network) from every k-th of them: then the mean is one over
  * their pairs, and the diameter a distance that was found.
  * All totals fit 64 bits: at most 2^40 pairs with distances below 2^21. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* memory.c - a host's memory as a network: measured times by vector length (topo.h). Integers throughout, so that every machine reads the
  * same times from the same points. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 static const uint64_t LARGEST_PS = UINT64_C(1) << 50; /* 18 minutes */
 static const uint64_t LARGEST_BYTES = UINT64_C(1) << 40;

@@ -6,7 +6,7 @@
  *                the destination, so each root serves few destinations and a permutation spreads over all of them   O(levels)
  *     loops      ring, dln, full (circulant) and torus, mesh, hypercube, dln2d (grid): route_loop.c
  *     shortest   everything else: route_shortest.c */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 

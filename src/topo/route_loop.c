@@ -9,7 +9,7 @@
  * Cables stand axis by axis, class by class (ascending jump), each class in vertex order: a link's id is arithmetic and needs no table.
  * That order is also what is checked: the jumps are read off the first cable of each class and every other cable must follow.
  * Memory: n entries per dimension. Time: search n * jumps once, then O(1) per link of a route. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  *         c - 4
  *
  * A: core vertices with ranks, C: core vertices. All three give the same routes. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * other pieces are, in order, the kind's own parameters, and bandwidth, latency, gamma in the link part. A link part may begin
  * with the latency (`star:8@5us`: default bandwidth). Only a tree takes several bandwidths (a '/' that begins "/s" belongs to the unit).
  * Nothing is allocated from a number in the text before it was checked against the limits. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <ctype.h>
 #include <errno.h>

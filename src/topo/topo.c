@@ -4,7 +4,7 @@
  * hierarchy, the regular structure that a closed-form routing claims), then the adjacency, the routes and the hash are made.
  * Invariant of a finished topology: the arcs of a vertex in t->g stand in ascending order of neighbour, then link id; so "the lower
  * neighbour first" is "the first arc" everywhere. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *                   3 4       5         rank   -  - -  0 1 2
  *
  * Leaves are ranks, inner nodes are switches; the switch of an inner node is the other end of its children's uplinks. */
-#include "topo/internal.h"
+#include "topo/topo_int.h"
 
 #include <stdlib.h>
 #include <string.h>

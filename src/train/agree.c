@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 /* What must be equal of one tensor. Travels; no holes. */
 struct card {

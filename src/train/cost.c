@@ -3,7 +3,7 @@
  * Planning takes milliseconds and the policy asks for thousands of sizes. So plans are priced at powers of two only, and the time of a size
  * between two of them is on the line that joins them: exact where time is latency + bytes / bandwidth, and the same on all ranks, since
  * it is computed in integers from speeds that are the same on all ranks. */
-#include "train/parts.h"
+#include "train/train_int.h"
 
 enum { SMALLEST = 6 }; /* 64 bytes: below that time is latency */
 

@@ -2,7 +2,7 @@
  * names the tensor, so that nobody waits for a gradient that will not come. */
 #include <stdarg.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 tutti_status tt_train_fail(struct tt_trainer *t, const struct tutti_error *err)
 {

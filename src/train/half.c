@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 static float as_float(uint32_t w)
 {

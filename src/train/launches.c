@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 static bool wants_gate(const struct tt_trainer *t)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 enum { LINE = 64 };
 

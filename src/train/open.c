@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 bool tt_train_sharded(const struct tt_trainer *t)
 {

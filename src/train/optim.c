@@ -8,7 +8,7 @@
  * f16 and bf16: the same in f32, on a copy of the parameter in f32 that is part of the state; the parameter is the copy, rounded.
  *
  * Powers are products, not pow(3): every machine gets the same bits. */
-#include "train/parts.h"
+#include "train/train_int.h"
 
 #include <assert.h>
 #include <math.h>

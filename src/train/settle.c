@@ -7,7 +7,7 @@
  * first rows of its parameter before the last have come. */
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 size_t tt_train_bytes(const struct tt_tensor *x)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 enum { WIDE = 1024 }; /* elements */
 

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 /* ---- beginning ---- */
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 void tt_train_ring(struct tt_trainer *t)
 {

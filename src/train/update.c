@@ -4,7 +4,7 @@
  * The thread that updates blocks is the one that communicates: it looks at the network between two pieces of work. */
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 enum { PIECE = 1 << 16, WIDE = 1024 }; /* elements */
 

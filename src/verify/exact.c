@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 tutti_status tt_vexact_init(struct tt_vdomain *d, uint32_t contributors, struct tutti_error *err)
 {

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 /* The operation being carried out. */
 struct acting {

@@ -1,7 +1,7 @@
 /* final.c - after the last step: is every result complete, and where the collective promises it?
  *
  * A result is right when its place holds every contributor once. Whole rows are compared run by run. */
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 /* Chunks by their numbers in the fold. */
 static tutti_status expect_full(struct tt_verifier *v, uint32_t rank, uint32_t first, uint32_t len)

@@ -7,7 +7,7 @@
  * itself 61 times would multiply by 2^61 = 1 and pass. */
 #include <assert.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 static const uint64_t P = (UINT64_C(1) << 61) - 1;
 

@@ -8,7 +8,7 @@
  *
  * The proof only asks which chunks are the same, so that any numbering that is one to one, used everywhere, proves the same. What is torn
  * apart by it (a span of touching chunks) is walked chunk by chunk, in the order in which a message carries it. */
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 enum { CANDIDATES = 16 };
 

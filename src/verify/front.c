@@ -6,7 +6,7 @@
  * Invariant: a rank with operations left is in exactly one of `next` (its step is the current one plus 1) and the heap. */
 #include <stdlib.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 static void heap_push(struct tt_vfront *f, uint64_t key)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 enum { FIRST_CAP = 1024 };
 

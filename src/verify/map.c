@@ -4,7 +4,7 @@
  * slot is free. */
 #include <stdlib.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 enum { FIRST_CAP = 64 };
 

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 static int by_key(const void *a, const void *b)
 {

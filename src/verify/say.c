@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 tutti_status tt_vfault(struct tt_verifier *v, uint32_t rank, uint64_t op, const char *fmt, ...)
 {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 static const uint64_t DENSE_BYTES = UINT64_C(1) << 30, RUN_BYTES = UINT64_C(1) << 32;
 enum {

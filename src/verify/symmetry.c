@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 struct message {
     uint32_t step, peer; /* peer as rank 0 would see it */

@@ -2,7 +2,7 @@
 #ifndef TT_VERIFY_TRACE_H
 #define TT_VERIFY_TRACE_H
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 enum { TT_VNO_PLACE = UINT32_MAX };
 

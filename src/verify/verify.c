@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 static const uint64_t MAX_RANGES = UINT64_C(1) << 27; /* of neighbouring chunks (fold.c): each is looked at by itself */
 /* What places hold is read and written in pieces. Honest schedules have few per range: a few seconds, and some more for long lists. */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 enum { MAX_EDGES = 1 << 25 };
 

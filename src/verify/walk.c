@@ -1,5 +1,5 @@
 /* walk.c - do two lists of spans name the same chunks in the same order, however they are cut into ranges? */
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 bool tt_vwalk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a, uint32_t *ret_b)
 {

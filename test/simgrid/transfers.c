@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "algo/algo.h"
-#include "sim/parts.h"
+#include "sim/sim_int.h"
 
 static void die(const char *what, const struct tutti_error *err)
 {

@@ -2,7 +2,7 @@
  * that never beat it, bytes on every uplink against the formulas, the golden table of the notes, proofs on odd trees, refusals. */
 #include "support.h"
 
-#include "algo/flex.h"
+#include "algo/flex/flex.h"
 #include "bound/bound.h"
 #include "cost/cost.h"
 #include "sim/sim.h"

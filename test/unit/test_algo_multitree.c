@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "algo/multitree.h"
+#include "algo/multitree/multitree.h"
 #include "plan/plan.h"
 
 static struct tt_forest forest_of(const struct tt_topo *t, bool paper_ending, bool paper_order)

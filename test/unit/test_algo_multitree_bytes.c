@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "algo/multitree.h"
+#include "algo/multitree/multitree.h"
 
 /* ---- checksums ---- */
 

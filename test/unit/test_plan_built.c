@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "plan/parts.h"
+#include "plan/plan_int.h"
 
 static const char *const synthesisers[] = {"multitree", "forest", "flex"};
 

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "algo/multitree.h"
-#include "plan/parts.h"
+#include "algo/multitree/multitree.h"
+#include "plan/plan_int.h"
 
 static char home[] = "/tmp/tutti-trees-XXXXXX";
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "probe/parts.h"
+#include "probe/probe_int.h"
 
 enum { HOSTS = 12 };
 

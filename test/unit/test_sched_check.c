@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "sched/parts.h"
+#include "sched/sched_int.h"
 
 enum { RANKS = 4, CHUNKS = 8, BUFS = 4, ME = 1 };
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 static struct tt_comm *comm;
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/train_int.h"
 
 static double run(enum tt_optimizer kind, const struct tt_train_group *g, unsigned steps)
 {

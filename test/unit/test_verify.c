@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "sched/sched.h"
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 #include "verify/verify.h"
 
 enum { IN = TT_BUF_IN, OUT = TT_BUF_OUT, S0 = TT_BUF_SCRATCH, S1 = TT_BUF_SCRATCH + 1 };

@@ -7,7 +7,7 @@
 #include "support.h"
 
 #include "algo/algos.h"
-#include "verify/parts.h"
+#include "verify/verify_int.h"
 
 enum change { DROP, DOUBLE, SWAP, RETARGET, CHUNK, BUFFER, SOURCE, KIND, STEP, OWNER, CHANGES };
 static const char *const change_names[CHANGES] = {"drop",   "double", "swap", "retarget", "chunk",

@@ -1,0 +1,27 @@
+/* bind.c - cores for the ranks of one machine: each gets an equal share of those the launcher may use, in their order, when there is at
+ * least one for each. Fewer cores than ranks: nobody is bound, for the kernel spreads the load better than a fixed place would. */
+#include <sched.h>
+
+#include "launch/job.h"
+
+int cli_bind_share(const struct cli_place *p, const char **ret_what)
+{
+    cpu_set_t all, mine;
+    *ret_what = "binding to cores";
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return -1;
+    uint32_t cores = (uint32_t)CPU_COUNT(&all), seen = 0;
+    if (cores < p->local_size)
+        return 0;
+    uint32_t from = (uint32_t)((uint64_t)cores * p->local_rank / p->local_size);
+    uint32_t to = (uint32_t)((uint64_t)cores * (p->local_rank + 1) / p->local_size);
+    CPU_ZERO(&mine);
+    for (size_t i = 0; i < CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i, &all))
+            continue;
+        if (seen >= from && seen < to)
+            CPU_SET(i, &mine);
+        seen++;
+    }
+    return sched_setaffinity(0, sizeof mine, &mine);
+}

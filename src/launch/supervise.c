@@ -1,0 +1,445 @@
+/* supervise.c - the life of a job, as phases with a time at which the next one begins:
+ *
+ *     RUNNING --a rank fails--> SETTLING --0.1 s--> GRACE --timeout + 1 s--> ENDING --2 s--> KILLING --5 s--> (over)
+ *        |                    (who was first?)   (named; the others       (SIGTERM)      (SIGKILL)
+ *        '--all ended--> RESTING --2 s--> (over)  may report)
+ *             (what ranks left in their groups, output still in pipes)
+ *
+ * From every phase the end of the last rank leads to RESTING. A rank that was killed takes its peers with it within microseconds (their
+ * connections break and they exit with errors of their own), and the kernel does not tell in which order children ended; hence SETTLING: of
+ * those that ended within a moment, one that was killed is named before one that exited. A rank that raises an exception often ends after
+ * those that hear of it: where ranks have noted who is to blame, that one is named, and waited for a second. One loop waits for signals,
+ * output and the time.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "launch/supervise_int.h"
+
+#define SECOND UINT64_C(1000000000)
+static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND, end_ns = 2 * SECOND, kill_ns = 5 * SECOND,
+                      rest_ns = 2 * SECOND;
+
+enum { VERDICTS_MAX = 1 << 20 };
+enum phase { RUNNING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
+
+struct sup {
+    const struct sup_job *job;
+    struct sup_live *live;
+    struct sup_screen screen;
+    struct pollfd *fds;
+    int signals;
+    enum phase phase;
+    uint64_t due_ns, failed_ns;
+    uint32_t left;    /* ranks that have not ended */
+    uint32_t turns;   /* looks at those that have */
+    uint32_t culprit; /* once named; else size */
+    uint32_t blamed;  /* by the ranks; size: nobody, so far */
+    int stopped_by;   /* the signal that asked the job to end; 0: none */
+    bool rested;      /* what the ranks left was killed */
+    bool dropped;     /* everything was killed as hard as we can */
+    bool ended_by_us; /* the survivors did not end in time */
+    unsigned interrupts;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+static void enter_phase(struct sup *s, enum phase phase, uint64_t due_ns)
+{
+    s->phase = phase;
+    s->due_ns = due_ns;
+}
+
+static bool failed(const struct sup_live *l)
+{
+    return l->ended && l->status != 0;
+}
+
+/* The signal a rank died of, 0: it exited. A shell on another host tells a signal as 128 + its number. */
+static int death_of(const struct sup *s, uint32_t rank)
+{
+    int status = s->live[rank].status;
+    if (WIFSIGNALED(status))
+        return WTERMSIG(status);
+    int code = WEXITSTATUS(status);
+    return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
+}
+
+/* Whom the ranks blame, by the first such line that one of them wrote; size: nobody. What else they wrote is of any length. */
+static uint32_t read_verdict(const struct sup *s)
+{
+    char *text = calloc(VERDICTS_MAX + 1, 1);
+    unsigned rank, size;
+    uint32_t blamed = s->job->size;
+    if (text && pread(s->job->verdict_fd, text, VERDICTS_MAX, 0) < 0)
+        *text = 0;
+    for (const char *line = text; line && blamed == s->job->size; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size && rank < size)
+            blamed = rank;
+    }
+    free(text);
+    return blamed;
+}
+
+/* Whom the ranks blame, if it failed; the first of those that were killed, else of those that exited; of several in one turn the lowest. */
+static uint32_t find_culprit(const struct sup *s)
+{
+    uint32_t best = s->job->size;
+    if (s->blamed < s->job->size && failed(&s->live[s->blamed]))
+        return s->blamed;
+    for (uint32_t r = 0; r < s->job->size; r++) {
+        if (!failed(&s->live[r]))
+            continue;
+        bool worse = best < s->job->size && death_of(s, r) && !death_of(s, best);
+        bool alike = best < s->job->size && !death_of(s, r) == !death_of(s, best);
+        if (best == s->job->size || worse || (alike && s->live[r].turn < s->live[best].turn))
+            best = r;
+    }
+    return best;
+}
+
+static void say_culprit(const struct sup *s)
+{
+    uint32_t r = s->culprit;
+    const struct sup_rank *rank = &s->job->ranks[r];
+    int sig = death_of(s, r);
+    char who[160];
+    if (rank->remote)
+        snprintf(who, sizeof who, "rank %u (host %s)", r, rank->host);
+    else
+        snprintf(who, sizeof who, "rank %u (%s%s%spid %d)", r, rank->host ? "host " : "", rank->host ? rank->host : "",
+                 rank->host ? ", " : "", (int)s->live[r].pid);
+    if (sig)
+        fprintf(stderr, "tutti %s: %s was killed by signal %d (%s)", s->job->name, who, sig, strsignal(sig));
+    else if (rank->remote && WEXITSTATUS(s->live[r].status) == 255)
+        fprintf(stderr, "tutti %s: %s exited with status 255, which may be ssh's own", s->job->name, who);
+    else
+        fprintf(stderr, "tutti %s: %s exited with status %d", s->job->name, who, WEXITSTATUS(s->live[r].status));
+    if (s->blamed < s->job->size && s->blamed != r)
+        fprintf(stderr, "; the ranks blame rank %u (pid %d), which %s", s->blamed, (int)s->live[s->blamed].pid,
+                s->live[s->blamed].ended ? "has ended without an error" : "is still running");
+    fputc('\n', stderr);
+}
+
+/* The one to blame has not ended yet. */
+static bool awaits_blamed(const struct sup *s)
+{
+    uint32_t r = read_verdict(s);
+    return r < s->job->size && !s->live[r].ended;
+}
+
+/* Ranks of this tool that all ended alike have said why. */
+static bool is_told(const struct sup *s)
+{
+    const struct sup_live *first = &s->live[0];
+    bool alike = s->job->own && first->ended && WIFEXITED(first->status);
+    for (uint32_t r = 0; alike && r < s->job->size; r++)
+        alike = s->live[r].ended && s->live[r].status == first->status;
+    return alike;
+}
+
+static void name_culprit(struct sup *s)
+{
+    s->blamed = read_verdict(s);
+    s->culprit = find_culprit(s);
+    if (s->stopped_by)
+        fprintf(stderr, "tutti %s: stopped by signal %d (%s)\n", s->job->name, s->stopped_by, strsignal(s->stopped_by));
+    else if (!is_told(s))
+        say_culprit(s);
+}
+
+/* "0, 1, 3 and 12 more" of the ranks for which `is` holds; false when there are none. */
+static bool list_ranks(const struct sup *s, bool (*is)(const struct sup_live *l), char *buf, size_t cap)
+{
+    size_t used = 0, count = 0, shown = 0;
+    for (uint32_t r = 0; r < s->job->size; r++) {
+        if (r == s->culprit || !is(&s->live[r]))
+            continue;
+        count++;
+        if (shown >= 8)
+            continue;
+        used += (size_t)snprintf(buf + used, cap - used, "%s%u", shown++ ? ", " : "", r);
+    }
+    if (count > shown)
+        snprintf(buf + used, cap - used, " and %zu more", count - shown);
+    return count > 0;
+}
+
+static bool failed_too(const struct sup_live *l)
+{
+    return failed(l) && !l->told;
+}
+
+static bool was_told(const struct sup_live *l)
+{
+    return l->told;
+}
+
+/* What became of the others. */
+static void say_rest(const struct sup *s)
+{
+    char which[160];
+    if (s->stopped_by || is_told(s))
+        return;
+    if (list_ranks(s, failed_too, which, sizeof which))
+        fprintf(stderr, "tutti %s: failed too: %s\n", s->job->name, which);
+    if (s->ended_by_us && list_ranks(s, was_told, which, sizeof which))
+        fprintf(stderr, "tutti %s: still running %.3g s later and ended: %s\n", s->job->name,
+                (double)(s->job->timeout_ns + report_ns) / (double)SECOND, which);
+}
+
+static void end_all(struct sup *s, int sig)
+{
+    for (uint32_t r = 0; r < s->job->size; r++) {
+        s->live[r].told = s->live[r].told || !s->live[r].ended;
+        sup_signal(&s->live[r], sig, true);
+    }
+}
+
+/* Without a word to the other side of an ssh: that learns it from the end of its input. */
+static void drop_all(struct sup *s)
+{
+    s->dropped = true;
+    for (uint32_t r = 0; r < s->job->size; r++)
+        if (s->live[r].pid && !s->live[r].ended)
+            kill(s->live[r].own_group ? -s->live[r].pid : s->live[r].pid, SIGKILL);
+}
+
+/* The terminal's own signals have reached rank 0 already when it shares our group. */
+static void forward(struct sup *s, const struct signalfd_siginfo *info)
+{
+    int sig = (int)info->ssi_signo;
+    for (uint32_t r = 0; r < s->job->size; r++)
+        if (s->live[r].own_group || info->ssi_code != SI_KERNEL)
+            sup_signal(&s->live[r], sig, sig == SIGINT || sig == SIGTSTP || sig == SIGCONT);
+}
+
+static void kill_all(struct sup *s)
+{
+    end_all(s, SIGKILL);
+    if (s->phase < KILLING)
+        enter_phase(s, KILLING, now_ns() + kill_ns);
+    else if (s->phase == RESTING)
+        s->phase = OVER;
+}
+
+static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
+{
+    int sig = (int)info->ssi_signo;
+    if (sig == SIGINT || sig == SIGQUIT || sig == SIGTERM || sig == SIGHUP)
+        s->stopped_by = s->culprit == s->job->size && !s->stopped_by ? sig : s->stopped_by;
+    if (sig == SIGINT && (++s->interrupts > 1 || s->phase == RESTING)) {
+        kill_all(s);
+        return;
+    }
+    forward(s, info);
+    if (sig == SIGTSTP)
+        raise(SIGSTOP); /* SIGCONT, which wakes us, is forwarded in its turn */
+}
+
+/* A rank has ended; whoever it is that waitpid tells about may also be an orphan of one. */
+static void bury(struct sup *s, pid_t pid, int status)
+{
+    for (uint32_t r = 0; r < s->job->size; r++) {
+        struct sup_live *l = &s->live[r];
+        if (l->pid != pid || l->ended)
+            continue;
+        l->ended = true;
+        l->status = status;
+        l->turn = s->turns;
+        s->left--;
+        if (WIFSIGNALED(status))
+            sup_signal_rest(l, SIGKILL);
+        if (failed(l) && s->phase == RUNNING) {
+            s->failed_ns = now_ns();
+            enter_phase(s, SETTLING, s->failed_ns + settle_ns);
+        }
+    }
+}
+
+static void reap(struct sup *s)
+{
+    int status;
+    pid_t pid;
+    s->turns++;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        bury(s, pid, status);
+}
+
+static void serve_signals(struct sup *s)
+{
+    struct signalfd_siginfo info;
+    while (read(s->signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGCHLD)
+            reap(s);
+        else
+            take_signal(s, &info);
+    }
+}
+
+static bool groups_empty(const struct sup *s, int sig)
+{
+    bool empty = true;
+    for (uint32_t r = 0; r < s->job->size; r++)
+        empty = !sup_signal_rest(&s->live[r], sig) && empty;
+    return empty;
+}
+
+/* The time of the phase is over. */
+static void next_phase(struct sup *s, uint64_t now)
+{
+    switch (s->phase) {
+    case SETTLING:
+        if (now < s->failed_ns + blame_ns && awaits_blamed(s)) {
+            s->due_ns = now + settle_ns;
+            break;
+        }
+        name_culprit(s);
+        enter_phase(s, GRACE, s->failed_ns + s->job->timeout_ns + report_ns);
+        break;
+    case GRACE:
+        s->ended_by_us = true;
+        end_all(s, SIGTERM);
+        enter_phase(s, ENDING, now + end_ns);
+        break;
+    case ENDING:
+        end_all(s, SIGKILL);
+        enter_phase(s, KILLING, now + kill_ns);
+        break;
+    case KILLING: /* an ssh whose other side does not answer, at most once; beyond that nothing helps */
+        if (s->dropped)
+            enter_phase(s, OVER, 0);
+        else
+            enter_phase(s, KILLING, now + kill_ns);
+        drop_all(s);
+        break;
+    case RESTING: /* what came is still shown, however long its reader takes */
+        groups_empty(s, SIGKILL);
+        sup_screen_cut(&s->screen);
+        s->due_ns = s->rested ? 0 : now + SECOND;
+        s->rested = true;
+        break;
+    case RUNNING:
+    case OVER:
+        break;
+    }
+}
+
+static void advance(struct sup *s)
+{
+    uint64_t now = now_ns();
+    if (s->left == 0 && s->phase < RESTING) {
+        if (s->phase == SETTLING || (s->phase != RUNNING && s->culprit == s->job->size))
+            name_culprit(s);
+        enter_phase(s, RESTING, now + rest_ns);
+    }
+    if (s->due_ns && now >= s->due_ns)
+        next_phase(s, now);
+    if (s->phase == RESTING && sup_screen_idle(&s->screen) && (!s->due_ns || groups_empty(s, 0)))
+        enter_phase(s, OVER, 0);
+}
+
+static int wait_ms(const struct sup *s)
+{
+    uint64_t now = now_ns();
+    if (!s->due_ns)
+        return -1;
+    if (s->due_ns <= now)
+        return 0;
+    uint64_t ms = (s->due_ns - now + 999999) / 1000000;
+    return ms < 60000 ? (int)ms : 60000;
+}
+
+static void watch(struct sup *s)
+{
+    while (advance(s), s->phase != OVER) {
+        size_t n = sup_screen_poll(&s->screen, s->fds + 1);
+        s->fds[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+        if (poll(s->fds, n + 1, wait_ms(s)) < 0)
+            continue;
+        if (s->fds[0].revents)
+            serve_signals(s);
+        sup_screen_serve(&s->screen, s->fds + 1, n);
+    }
+}
+
+/* Starts all, or none. */
+static bool start_all(struct sup *s)
+{
+    const struct sup_job *job = s->job;
+    struct sup_trouble t;
+    for (uint32_t r = 0; r < job->size; r++) {
+        if (sup_start(&job->ranks[r], r, &s->screen, &s->live[r], &t)) {
+            s->left++;
+            continue;
+        }
+        if (!strcmp(t.what, "start"))
+            fprintf(stderr, "tutti %s: cannot start %s: %s\n", job->name, job->ranks[r].argv[0], strerror(t.why));
+        else
+            fprintf(stderr, "tutti %s: rank %u: cannot %s: %s\n", job->name, r, t.what, strerror(t.why));
+        drop_all(s);
+        for (uint32_t k = 0; k < r; k++)
+            waitpid(s->live[k].pid, &s->live[k].status, 0);
+        return false;
+    }
+    return true;
+}
+
+static bool prepare(struct sup *s)
+{
+    size_t n = s->job->size;
+    s->signals = signalfd(-1, sup_held_signals(), SFD_CLOEXEC | SFD_NONBLOCK);
+    s->live = calloc(n, sizeof *s->live);
+    s->fds = calloc(2 * n + 3, sizeof *s->fds);
+    s->screen.streams = calloc(2 * n, sizeof *s->screen.streams);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return s->signals >= 0 && s->live && s->fds && s->screen.streams;
+}
+
+static int verdict(const struct sup *s)
+{
+    if (s->left)
+        fprintf(stderr, "tutti %s: %u rank%s could not be ended\n", s->job->name, s->left, cli_s(s->left));
+    if (s->culprit < s->job->size)
+        say_rest(s);
+    if (s->culprit == s->job->size && !s->left)
+        return CLI_OK;
+    return is_told(s) ? WEXITSTATUS(s->live[0].status) : CLI_NO;
+}
+
+int sup_run(const struct sup_job *job)
+{
+    struct sup s = {.job = job, .signals = -1, .culprit = job->size, .blamed = job->size};
+    int code = CLI_USAGE;
+    fflush(stdout);
+    if (!prepare(&s)) {
+        fprintf(stderr, "tutti %s: %s\n", job->name, strerror(errno));
+    } else if (start_all(&s)) {
+        watch(&s);
+        code = verdict(&s);
+    }
+    for (uint32_t r = 0; s.live && r < job->size; r++)
+        if (s.live[r].control >= 0 && s.live[r].pid)
+            close(s.live[r].control);
+    sup_screen_close(&s.screen);
+    if (s.signals >= 0)
+        close(s.signals);
+    free(s.fds);
+    free(s.live);
+    return code;
+}

@@ -1,0 +1,229 @@
+/* dln_cables.c - 1,024 ranks with as many cables: DLN with SHD against tori, fat-trees and BiGraph.
+ *
+ * Ports cost little, cables and the switch ports at their ends cost much, and a full DLN of 1,024 has 9,728 cables where a torus has 2,048.
+ * Two fair comparisons. Equal count: all cables have 100 Gbit/s, and DLN(N,t), DLN(N/h,t) with h hosts on a switch, or 2D-DLN(X,Y;t) gets
+ * the largest t with no more cables than the other network has (t = 0 is the ring, or the torus itself). Equal bandwidth: every network
+ * keeps its cables, and their rates add up to the same. Options of SHD (directions, copies) are those that its own price is least with, as
+ * a user would find them. */
+#include "repro/dln.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct cabled {
+    const char *name, *kind, *algo, *options;
+};
+
+static bool cables_of(struct repro_report *r, const char *spec, uint32_t *ret)
+{
+    struct tutti_topo *t = NULL;
+    struct tutti_topo_info i;
+    struct tutti_error err;
+    tutti_status st = tutti_topo_parse(spec, &t, &err);
+    if (!st)
+        st = tutti_topo_info(t, &i, &err);
+    if (st)
+        repro_fail(r, &err);
+    else
+        *ret = i.links;
+    tutti_topo_free(t);
+    return !st;
+}
+
+/* ---- equal bandwidth of all cables ---- */
+
+/* Every network gets the bandwidth of 2,048 cables of 100 Gbit/s, spread over the cables it has. */
+static void show_bandwidth(struct repro_report *r)
+{
+    static const struct cabled all[] = {
+        {"DLN full", "dln:1024", "shd", "direction=both,copies=9"},
+        {"DLN t=1", "dln:1024,t=1", "shd", "direction=both"},
+        {"DLN t=3", "dln:1024,t=3", "shd", "direction=both,copies=3"},
+        {"2D-DLN t=2", "dln2d:32x32,t=2", "shd", "direction=both,copies=4,segments=1"},
+        {"2D-DLN full", "dln2d:32x32", "shd", "direction=both,copies=8,segments=1"},
+        {"torus, bucket", "torus:32x32", "bucket", "segments=1"},
+        {"torus, Swing", "torus:32x32", "swing", NULL},
+        {"torus, MultiTree", "torus:32x32", "multitree", NULL},
+        {"ring, bi-ring", "ring:1024", "bi-ring", NULL},
+        {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
+        {"fat-tree, HD", "fattree:32,2", "halving-doubling", NULL},
+    };
+    static const uint64_t bytes[] = {65536, 1 << 20, 100000000};
+    enum { N = sizeof all / sizeof all[0] };
+    repro_note(
+        r,
+        "Equal cable bandwidth: every network has the total bandwidth of 2,048 cables of 100 Gbit/s (a 32x32 torus), spread over its own "
+        "cables; all ports.");
+    repro_table(r, "cables", "1,024 ranks at equal total cable bandwidth", "bytes|case|cables|link_Gbps|time_us|vs_best");
+    for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
+        double us[N], best = INFINITY;
+        uint32_t cables[N] = {0};
+        for (size_t i = 0; i < N; i++) {
+            struct tutti_sim_result x;
+            char spec[96];
+            us[i] = NAN;
+            if (!repro_has_algo(all[i].algo) || (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
+                !cables_of(r, all[i].kind, &cables[i]))
+                continue;
+            snprintf(spec, sizeof spec, "%s@%.3fGbps,126ns", all[i].kind, 204800.0 / cables[i]);
+            if (repro_price(r, spec, all[i].algo, all[i].options, bytes[b], &x))
+                us[i] = x.time_us;
+            best = us[i] < best ? us[i] : best;
+        }
+        for (size_t i = 0; i < N; i++) {
+            if (isnan(us[i]))
+                continue;
+            repro_count(r, bytes[b]);
+            repro_text(r, "%s", all[i].name);
+            repro_count(r, cables[i]);
+            repro_real(r, 204800.0 / cables[i]);
+            repro_real(r, us[i]);
+            repro_real(r, us[i] / best);
+            if (us[i] == best)
+                repro_note(r, "Equal cable bandwidth, %llu bytes: %s wins with %.4g us.", (unsigned long long)bytes[b], all[i].name, us[i]);
+        }
+    }
+}
+
+/* ---- equal count of cables ---- */
+
+enum { NFAMILIES = 5, MOST_T = 9 };
+
+/* Networks of 1,024 ranks that differ in t. */
+struct family {
+    const char *kind;
+    uint32_t t_most;
+    uint32_t cables[MOST_T + 1]; /* by t */
+};
+
+static void family_spec(const struct family *f, uint32_t t, char spec[64])
+{
+    snprintf(spec, 64, "%s,t=%u", f->kind, t);
+}
+
+static void count_cables(struct repro_report *r, struct family *f)
+{
+    for (uint32_t t = 0; t <= f->t_most; t++) {
+        char spec[64];
+        family_spec(f, t, spec);
+        if (!cables_of(r, spec, &f->cables[t]))
+            return;
+    }
+}
+
+/* The largest member that has no more than so many cables; false: not even the smallest. */
+static bool largest_within(const struct family *f, uint32_t cables, uint32_t *ret_t)
+{
+    uint32_t t = 0;
+    while (t < f->t_most && f->cables[t + 1] <= cables)
+        t++;
+    *ret_t = t;
+    return f->cables[0] <= cables;
+}
+
+/* The best that SHD can do with no more than so many cables. */
+struct ours {
+    char kind[64];
+    uint32_t cables;
+    const char *options;
+    double us;
+};
+
+static void try_family(struct repro_report *r, const struct family *f, uint32_t cables, uint64_t bytes, struct ours *best)
+{
+    static const char *const options[] = {"segments=1", "direction=both,segments=1", "direction=both,copies=2,segments=1",
+                                          "direction=both,copies=3,segments=1", "direction=both,copies=6,segments=1"};
+    struct ours x = {.us = INFINITY};
+    char spec[96];
+    uint32_t t;
+    if (!largest_within(f, cables, &t))
+        return;
+    family_spec(f, t, x.kind);
+    x.cables = f->cables[t];
+    snprintf(spec, sizeof spec, "%s@100Gbps,126ns", x.kind);
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        struct tutti_sim_result cost;
+        if (!repro_price(r, spec, "shd", options[i], bytes, &cost) || cost.time_us >= x.us)
+            continue;
+        x.us = cost.time_us;
+        x.options = options[i];
+    }
+    if (x.us < best->us)
+        *best = x;
+}
+
+static struct ours find_ours(struct repro_report *r, const struct family *families, size_t n, uint32_t cables, uint64_t bytes)
+{
+    struct ours best = {.us = INFINITY};
+    for (size_t i = 0; i < n; i++)
+        try_family(r, &families[i], cables, bytes, &best);
+    return best;
+}
+
+static void add_pair(struct repro_report *r, const struct cabled *rival, uint32_t cables, uint64_t bytes, const struct ours *us)
+{
+    struct tutti_sim_result cost;
+    char spec[96];
+    snprintf(spec, sizeof spec, "%s@100Gbps,126ns", rival->kind);
+    if (!isfinite(us->us) || !repro_price(r, spec, rival->algo, rival->options, bytes, &cost))
+        return;
+    repro_count(r, bytes);
+    repro_text(r, "%s", rival->name);
+    repro_count(r, cables);
+    repro_real(r, cost.time_us);
+    repro_text(r, "%s", us->kind);
+    repro_count(r, us->cables);
+    repro_text(r, "%s", us->options);
+    repro_real(r, us->us);
+    repro_text(r, "%s", us->us <= cost.time_us ? "DLN+SHD" : rival->name);
+    repro_real(r, 100 * (fmax(us->us, cost.time_us) / fmin(us->us, cost.time_us) - 1));
+}
+
+static void show_count(struct repro_report *r)
+{
+    static const struct cabled all[] = {
+        {"ring, bi-ring", "ring:1024", "bi-ring", NULL},
+        {"torus, bucket", "torus:32x32", "bucket", "segments=1"},
+        {"torus, 2D-ring", "torus:32x32", "hierarchical", NULL},
+        {"torus, Swing", "torus:32x32", "swing", NULL},
+        {"torus, MultiTree", "torus:32x32", "multitree", NULL},
+        {"fat-tree, HD", "fattree:32,2", "halving-doubling", NULL},
+        {"fat-tree, double tree", "fattree:32,2", "double-tree", NULL},
+        {"BiGraph, HDRM", "bigraph:16x64", "hdrm", NULL},
+        {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
+    };
+    static const uint64_t bytes[] = {64 << 10, 1 << 10, 1 << 20, 16 << 20, 256 << 20}; /* quick: the first */
+    struct family families[NFAMILIES] = {{.kind = "dln:128,h=8", .t_most = 6},
+                                         {.kind = "dln:1024", .t_most = MOST_T},
+                                         {.kind = "dln:256,h=4", .t_most = 7},
+                                         {.kind = "dln:64,h=16", .t_most = 5},
+                                         {.kind = "dln2d:32x32", .t_most = 4}};
+    const size_t nfamilies = repro_is_quick(r) ? 2 : NFAMILIES;
+    for (size_t i = 0; i < nfamilies; i++)
+        count_cables(r, &families[i]);
+    repro_note(r, "Equal number of cables: all of 100 Gbit/s, those to hosts included. DLN(1024,t), the same with 4, 8 or 16 hosts on a "
+                  "switch of a smaller DLN, and 2D-DLN(32x32,t) each have the largest t with no more cables than the other network; the "
+                  "fastest is shown (with --quick the first two of these are tried). Hosts on switches have one port (as in fat-tree and "
+                  "BiGraph), others all their links.");
+    repro_table(r, "cable_count", "1,024 ranks with (at most) equal numbers of cables of equal speed",
+                "bytes|case|cables|time_us|ours|our_cables|our_options|our_us|winner|by_percent");
+    for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
+        uint32_t cables = 0, before = 0;
+        struct ours us = {.us = INFINITY};
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+            if (!repro_has_algo(all[i].algo) || (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
+                !cables_of(r, all[i].kind, &cables))
+                continue;
+            if (cables != before)
+                us = find_ours(r, families, nfamilies, cables, bytes[b]);
+            before = cables;
+            add_pair(r, &all[i], cables, bytes[b], &us);
+        }
+    }
+}
+
+void repro_dln_cables(struct repro_report *r)
+{
+    show_count(r);
+    show_bandwidth(r);
+}

@@ -1,0 +1,464 @@
+/* report.c - the report of an experiment: notes, tables and checks, collected and then printed as text or as one JSON document.
+ *
+ * JSON: {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]}, "checks": [{"ok", "text"}..]}. */
+#include "repro/repro.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/plot.h"
+
+enum cell_kind { TEXT, REAL, COUNT };
+
+struct cell {
+    enum cell_kind kind;
+    double real;
+    uint64_t count;
+    char text[REPRO_CELL];
+};
+
+struct table {
+    char name[REPRO_NAME], title[160], columns[200];
+    const char *column[REPRO_COLUMNS];
+    size_t ncolumns, ncells, cap;
+    struct cell *cells;
+    size_t x, y, line;
+    bool plotted;
+};
+
+struct line {
+    bool check, ok;
+    char text[600];
+};
+
+struct repro_report {
+    const char *name;
+    struct tutti_error err;
+    bool failed, quick;
+    bool counting;
+    uint64_t begun, total; /* computations */
+    struct table *tables;
+    struct line *lines;
+    size_t ntables, nlines;
+};
+
+static void clear(struct repro_report *r)
+{
+    for (size_t i = 0; i < r->ntables; i++)
+        free(r->tables[i].cells);
+    free(r->tables);
+    free(r->lines);
+}
+
+struct repro_report *repro_run(const struct repro_experiment *e, bool quick)
+{
+    struct repro_report count = {.name = e->name, .quick = quick, .counting = true}, *r = malloc(sizeof *r);
+    char what[64];
+    if (!r)
+        return NULL;
+    e->run(&count);
+    clear(&count);
+    *r = (struct repro_report){.name = e->name, .quick = quick, .total = count.begun};
+    snprintf(what, sizeof what, "repro %s", e->name);
+    cli_wait_begin(what);
+    e->run(r);
+    cli_wait_end();
+    return r;
+}
+
+bool repro_counts(struct repro_report *r)
+{
+    r->begun++;
+    if (!r->counting)
+        repro_progress(r, 0);
+    return r->counting;
+}
+
+void repro_progress(struct repro_report *r, double fraction)
+{
+    cli_wait_done(((double)r->begun - 1 + fraction) / (double)r->total);
+}
+
+bool repro_is_quick(const struct repro_report *r)
+{
+    return r->quick;
+}
+
+bool repro_failed(const struct repro_report *r)
+{
+    return r->failed;
+}
+
+void repro_fail(struct repro_report *r, const struct tutti_error *err)
+{
+    if (!r->failed)
+        r->err = *err;
+    r->failed = true;
+}
+
+static void fail_memory(struct repro_report *r)
+{
+    struct tutti_error err = {.status = TUTTI_ERR_MEMORY};
+    snprintf(err.text, sizeof err.text, "out of memory");
+    repro_fail(r, &err);
+}
+
+/* Room for one more of n elements; false when there is none. */
+static bool grow(struct repro_report *r, void **array, size_t n, size_t elem)
+{
+    void *more = (n & (n - 1)) == 0 ? realloc(*array, (n ? 2 * n : 1) * elem) : *array;
+    if (r->failed)
+        return false;
+    if (!more) {
+        fail_memory(r);
+        return false;
+    }
+    *array = more;
+    return true;
+}
+
+static void add_line(struct repro_report *r, bool check, bool ok, const char *fmt, va_list ap)
+{
+    void *array = r->lines;
+    if (r->failed || !grow(r, &array, r->nlines, sizeof *r->lines))
+        return;
+    r->lines = array;
+    struct line *l = &r->lines[r->nlines++];
+    *l = (struct line){.check = check, .ok = ok};
+    vsnprintf(l->text, sizeof l->text, fmt, ap);
+}
+
+void repro_note(struct repro_report *r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add_line(r, false, true, fmt, ap);
+    va_end(ap);
+}
+
+void repro_check(struct repro_report *r, bool ok, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add_line(r, true, ok, fmt, ap);
+    va_end(ap);
+}
+
+void repro_table(struct repro_report *r, const char *name, const char *title, const char *columns)
+{
+    void *array = r->tables;
+    if (r->failed || !grow(r, &array, r->ntables, sizeof *r->tables))
+        return;
+    r->tables = array;
+    struct table *t = &r->tables[r->ntables++];
+    *t = (struct table){0};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    snprintf(t->title, sizeof t->title, "%s", title);
+    snprintf(t->columns, sizeof t->columns, "%s", columns);
+}
+
+/* Cuts the text of columns at "|"; the pieces live in the table, which must not move any more. */
+static void cut_columns(struct table *t)
+{
+    char *save = NULL;
+    t->ncolumns = 0;
+    for (char *c = strtok_r(t->columns, "|", &save); c && t->ncolumns < REPRO_COLUMNS; c = strtok_r(NULL, "|", &save))
+        t->column[t->ncolumns++] = c;
+}
+
+static struct cell *add_cell(struct repro_report *r, enum cell_kind kind)
+{
+    struct table *t = r->ntables ? &r->tables[r->ntables - 1] : NULL;
+    if (r->failed || !t)
+        return NULL;
+    void *array = t->cells;
+    if (!grow(r, &array, t->ncells, sizeof *t->cells))
+        return NULL;
+    t->cells = array;
+    struct cell *c = &t->cells[t->ncells++];
+    *c = (struct cell){.kind = kind, .real = NAN};
+    return c;
+}
+
+void repro_text(struct repro_report *r, const char *fmt, ...)
+{
+    struct cell *c = add_cell(r, TEXT);
+    va_list ap;
+    if (!c)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(c->text, sizeof c->text, fmt, ap);
+    va_end(ap);
+}
+
+void repro_real(struct repro_report *r, double value)
+{
+    struct cell *c = add_cell(r, REAL);
+    if (!c)
+        return;
+    c->real = value;
+    cli_format_number(value, c->text, sizeof c->text);
+}
+
+void repro_count(struct repro_report *r, uint64_t value)
+{
+    struct cell *c = add_cell(r, COUNT);
+    if (!c)
+        return;
+    c->count = value;
+    c->real = (double)value;
+    snprintf(c->text, sizeof c->text, "%llu", (unsigned long long)value);
+}
+
+static size_t column_of(const char *columns, const char *name)
+{
+    size_t n = 0, len = strlen(name);
+    for (const char *c = columns; c; c = strchr(c, '|')) {
+        c += *c == '|';
+        if (!strncmp(c, name, len) && (c[len] == '|' || !c[len]))
+            return n;
+        n++;
+    }
+    return 0;
+}
+
+void repro_plot(struct repro_report *r, const char *x, const char *y, const char *line)
+{
+    struct table *t = r->ntables ? &r->tables[r->ntables - 1] : NULL;
+    if (r->failed || !t)
+        return;
+    t->plotted = true;
+    t->x = column_of(t->columns, x);
+    t->y = column_of(t->columns, y);
+    t->line = column_of(t->columns, line);
+}
+
+/* ---- prices ---- */
+
+bool repro_has_algo(const char *name)
+{
+    struct tutti_algo_info info;
+    for (size_t i = 0; tutti_algo_get(i, &info); i++)
+        if (!strcmp(info.name, name))
+            return true;
+    return false;
+}
+
+bool repro_price_why(struct repro_report *r, const struct repro_case *c, struct tutti_sim_result *ret, struct repro_answer *answer)
+{
+    struct tutti_plan_options o = {.size = sizeof o, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
+    struct tutti_topo *t = NULL;
+    struct tutti_plan *p = NULL;
+    struct tutti_plan_info info;
+    struct tutti_error err;
+    tutti_status st = TUTTI_OK;
+    if (r->failed)
+        return false;
+    *answer = (struct repro_answer){0};
+    if (repro_counts(r)) {
+        *ret = (struct tutti_sim_result){0};
+        return true;
+    }
+    st = tutti_topo_parse(c->spec, &t, &err);
+    if (!st)
+        st = tutti_plan_make(t, &o, &p, &err);
+    if (!st) {
+        tutti_plan_simulate(p, ret);
+        tutti_plan_info(p, NULL, &info);
+        answer->at_most = !info.exact;
+    } else if (st != TUTTI_ERR_REFUSED) {
+        repro_fail(r, &err);
+    } else {
+        snprintf(answer->why, sizeof answer->why, "%.*s", (int)sizeof answer->why - 1, err.text);
+    }
+    tutti_plan_free(p);
+    tutti_topo_free(t);
+    return !st;
+}
+
+bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
+                 struct tutti_sim_result *ret)
+{
+    struct repro_answer unused;
+    return repro_price_why(r, &(struct repro_case){spec, algo, options, bytes}, ret, &unused);
+}
+
+/* ---- printing ---- */
+
+static void print_table(const struct table *t)
+{
+    size_t width[REPRO_COLUMNS] = {0};
+    assert(t->ncolumns > 0);
+    for (size_t c = 0; c < t->ncolumns; c++)
+        width[c] = strlen(t->column[c]);
+    for (size_t i = 0; i < t->ncells; i++) {
+        size_t len = strlen(t->cells[i].text), c = i % t->ncolumns;
+        width[c] = len > width[c] ? len : width[c];
+    }
+    printf("\n%s\n", t->title);
+    for (size_t c = 0; c < t->ncolumns; c++)
+        printf("%s%-*s", c ? "  " : "", c + 1 < t->ncolumns ? (int)width[c] : 0, t->column[c]);
+    for (size_t i = 0, c = 0; i < t->ncells; i++, c = c + 1 < t->ncolumns ? c + 1 : 0) {
+        bool left = t->cells[i].kind == TEXT;
+        int pad = left && c + 1 == t->ncolumns ? 0 : (int)width[c];
+        printf("%s%*s", c ? "  " : "\n", left ? -pad : pad, t->cells[i].text);
+    }
+    printf("\n");
+}
+
+static void print_text(const struct repro_report *r)
+{
+    for (size_t i = 0; i < r->nlines; i++)
+        if (!r->lines[i].check)
+            printf("%s\n", r->lines[i].text);
+    for (size_t i = 0; i < r->ntables; i++)
+        print_table(&r->tables[i]);
+    printf("\n");
+    for (size_t i = 0; i < r->nlines; i++)
+        if (r->lines[i].check)
+            printf("%-8s %s\n", r->lines[i].ok ? "holds" : "MISSED", r->lines[i].text);
+}
+
+static void json_cell(struct tutti_json *j, const char *key, const struct cell *c)
+{
+    if (c->kind == TEXT)
+        tutti_json_string(j, key, c->text);
+    else if (c->kind == COUNT)
+        tutti_json_u64(j, key, c->count);
+    else
+        tutti_json_real(j, key, c->real);
+}
+
+static void json_table(struct tutti_json *j, const struct table *t)
+{
+    tutti_json_array(j, t->name);
+    for (size_t i = 0; i < t->ncells; i++) {
+        if (i % t->ncolumns == 0)
+            tutti_json_object(j, NULL);
+        json_cell(j, t->column[i % t->ncolumns], &t->cells[i]);
+        if (i % t->ncolumns == t->ncolumns - 1 || i + 1 == t->ncells)
+            tutti_json_end(j);
+    }
+    tutti_json_end(j);
+}
+
+static void print_json(const struct repro_report *r, bool ok)
+{
+    struct tutti_json *j = tutti_json_open(stdout);
+    tutti_json_object(j, NULL);
+    tutti_json_string(j, "experiment", r->name);
+    tutti_json_bool(j, "ok", ok);
+    tutti_json_array(j, "notes");
+    for (size_t i = 0; i < r->nlines; i++)
+        if (!r->lines[i].check)
+            tutti_json_string(j, NULL, r->lines[i].text);
+    tutti_json_end(j);
+    tutti_json_object(j, "tables");
+    for (size_t i = 0; i < r->ntables; i++)
+        json_table(j, &r->tables[i]);
+    tutti_json_end(j);
+    tutti_json_array(j, "checks");
+    for (size_t i = 0; i < r->nlines; i++) {
+        if (!r->lines[i].check)
+            continue;
+        tutti_json_object(j, NULL);
+        tutti_json_bool(j, "ok", r->lines[i].ok);
+        tutti_json_string(j, "text", r->lines[i].text);
+        tutti_json_end(j);
+    }
+    tutti_json_end(j);
+    tutti_json_end(j);
+    tutti_json_close(j);
+}
+
+/* ---- pictures ---- */
+
+/* What a column's name says about its unit: the axis, and what its values are multiplied by. */
+static struct cli_plot_axis axis_of(const char *column, double *ret_scale)
+{
+    static const struct {
+        const char *end, *label;
+        enum cli_plot_unit unit;
+        double scale;
+    } units[] = {{"bytes", "size of the vector", CLI_PLOT_BYTES, 1},
+                 {"_mib", "size", CLI_PLOT_BYTES, 1 << 20},
+                 {"_us", "time", CLI_PLOT_US, 1},
+                 {"_ms", "time", CLI_PLOT_US, 1000}};
+    size_t n = strlen(column);
+    *ret_scale = 1;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        size_t k = strlen(units[i].end);
+        if (n < k || strcmp(column + n - k, units[i].end))
+            continue;
+        *ret_scale = units[i].scale;
+        return (struct cli_plot_axis){units[i].label, units[i].unit, NULL};
+    }
+    return (struct cli_plot_axis){column, CLI_PLOT_NUMBER, NULL};
+}
+
+static bool draw_table(const struct table *t, FILE *out)
+{
+    size_t rows = t->ncolumns ? t->ncells / t->ncolumns : 0;
+    double sx, sy, *xy = calloc(2 * rows + 1, sizeof *xy);
+    const char **line = calloc(rows + 1, sizeof *line);
+    struct cli_plot p = {
+        .title = t->title, .x = axis_of(t->column[t->x], &sx), .y = axis_of(t->column[t->y], &sy), .n = rows, .line = line};
+    bool ok = line && xy;
+    for (size_t i = 0; ok && i < rows; i++) {
+        line[i] = t->cells[i * t->ncolumns + t->line].text;
+        xy[i] = t->cells[i * t->ncolumns + t->x].real * sx;
+        xy[rows + i] = t->cells[i * t->ncolumns + t->y].real * sy;
+    }
+    p.x.v = xy;
+    p.y.v = ok ? xy + rows : NULL;
+    if (ok)
+        cli_plot_draw(out, &p);
+    free(line);
+    free(xy);
+    return ok;
+}
+
+/* DIR/<experiment>-<table>.svg of every plotted table; 0, or the exit code after a complaint. */
+static int draw(const struct repro_report *r, const struct cli_args *a, const char *dir)
+{
+    for (size_t i = 0; i < r->ntables; i++) {
+        char path[512];
+        if (!r->tables[i].plotted)
+            continue;
+        snprintf(path, sizeof path, "%.400s/%s-%s.svg", dir, r->name, r->tables[i].name);
+        FILE *out = fopen(path, "w");
+        if (!out)
+            return cli_bad(a, "cannot write %s", path);
+        bool ok = draw_table(&r->tables[i], out);
+        if (fclose(out) || !ok)
+            return cli_bad(a, "cannot write %s", path);
+    }
+    return CLI_OK;
+}
+
+int repro_close(struct repro_report *r, const struct cli_args *a)
+{
+    bool ok = true;
+    int code = CLI_OK;
+    for (size_t i = 0; i < r->nlines; i++)
+        ok = ok && r->lines[i].ok;
+    for (size_t i = 0; i < r->ntables; i++)
+        cut_columns(&r->tables[i]);
+    if (r->failed)
+        code = cli_fail(a, &r->err);
+    else if (cli_value(a, "svg"))
+        code = draw(r, a, cli_value(a, "svg"));
+    if (code == CLI_OK) {
+        if (cli_flag(a, "json"))
+            print_json(r, ok);
+        else
+            print_text(r);
+        code = ok ? CLI_OK : CLI_NO;
+    }
+    clear(r);
+    free(r);
+    return code;
+}

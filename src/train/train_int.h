@@ -1,0 +1,181 @@
+/* train_int.h - what the files of train share.
+ *
+ * Who writes what: `tensors[].left`, `launches[].missing` by whoever calls grad_ready; `head`, `running`, requests by the thread; the rest
+ * of a step's state by begin_step, when nothing is under way, and by who settles (under settle_lock). */
+#ifndef TT_TRAIN_PARTS_H
+#define TT_TRAIN_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "train/train.h"
+
+enum { TT_STATE_MASTER = 2, TT_STATES = 3 }; /* arrays of the optimizer: at most two of its own, then f32 copies of f16 and bf16 */
+enum { TT_TRAIN_WINDOW = 2, TT_TRAIN_WINDOW_MAX = 64, TT_TRAIN_NAME = 128, TT_TRAIN_GROUPS = 1024, TT_TRAIN_PART = 8 << 20 };
+
+struct tt_tensor {
+    struct tt_train_tensor v;           /* as added; name owned; uses at least 1; layer renumbered by freeze */
+    void *param, *grad;                 /* where the truth is */
+    size_t at;                          /* bytes into the flat buffers */
+    size_t state_at;                    /* bytes into the optimizer's state, unless that is sharded */
+    float *lost;                        /* wide: what rounding took from the last gradient; else NULL */
+    uint32_t first_bucket, last_bucket; /* more than one: each holds a part of this tensor and nothing else */
+    uint32_t next_bucket;               /* the first that is not settled (under settle_lock) */
+    uint32_t first_user, nusers;        /* launches whose gradients this tensor is among: users[first_user..] */
+    uint64_t updates;                   /* steps in which some rank used it, this one included */
+    bool used;                          /* by any rank, this step */
+    _Atomic uint32_t left;              /* uses to come in this step */
+    _Atomic uint32_t parts_left;        /* not ready yet; all of them, when the tensor is handed over whole */
+    _Atomic bool touched;               /* ready in a micro-batch of this step that was not synchronised */
+    _Atomic bool pending;               /* the step's result is not settled yet */
+};
+
+struct tt_bucket {
+    size_t at, elems; /* bytes into the flat buffers; elements */
+    tutti_dtype dtype;
+    uint32_t elem_bytes;
+    size_t *counts;        /* block of each rank */
+    size_t mine, shard;    /* own block: first element; bytes into the optimizer's state when that is sharded */
+    uint32_t reduce, last; /* launches: the one with the gradients; the one after which it is complete */
+    bool updated;          /* its shard, this step */
+};
+
+struct tt_launch {
+    struct tt_policy_launch l; /* needs_launch in terms of our own list */
+    bool gate;                 /* not the policy's: norm and use of all gradients, after the last one that reduces */
+    struct tt_request *request;
+    uint32_t needs; /* tensors */
+    _Atomic uint32_t missing;
+    _Atomic bool done;
+    _Atomic uint64_t start_ns, end_ns;
+};
+
+struct tt_trainer {
+    struct tt_comm *comm; /* a twin of the caller's */
+    struct tt_train_options options;
+    struct tt_policy *policy; /* NULL until frozen */
+    struct tt_policy_times times;
+    uint32_t rank, ranks;
+
+    struct tt_tensor *tensors;
+    uint32_t ntensors, cap;
+    struct tt_bucket *buckets;
+    size_t *counts;
+    struct tt_launch *launches;
+    uint32_t nlaunches, gate; /* gate: its index, or TT_NO_LAUNCH */
+    uint32_t *users;
+    struct tt_train_group *groups, *next_groups; /* of this step; as set */
+    uint32_t ngroups;
+
+    size_t bytes, state_bytes;
+    char *grads, *params;             /* flat; params NULL when all are the caller's */
+    char *state[TT_STATES];           /* of the optimizer */
+    bool grads_shared, params_shared; /* from the communicator's memory */
+    double *gate_data;                /* sum of squares, then users of each tensor */
+    double norm, clip;                /* of this step */
+    double scale, next_scale;
+
+    uint64_t steps;       /* begun */
+    bool averaged;        /* the last step's gradients were asked for before its updates */
+    _Atomic bool active;  /* the first gradient of a step was ready, step() not called yet */
+    _Atomic bool stepped; /* step() was called for the launches under way */
+    _Atomic bool sync;
+    pthread_mutex_t begin_lock, settle_lock;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t news;  /* a launch is done, or the end */
+    uint32_t waiters;
+    uint64_t waiting_ns; /* since when */
+    uint64_t moved_ns;   /* when a launch was done last */
+    struct tutti_error error;
+    _Atomic bool failed, closing;
+    bool locks_made, thread_made;
+    pthread_t thread;
+    int bell;
+    _Atomic uint32_t head; /* next launch */
+    uint32_t running[TT_TRAIN_WINDOW_MAX], nrunning;
+    _Atomic uint32_t under_way; /* nrunning, for others */
+};
+
+bool tt_train_sharded(const struct tt_trainer *t); /* the update happens on shards */
+
+/* agree.c: compares what must be equal; TUTTI_ERR_DIFFERS on all ranks, with the first difference. */
+tutti_status tt_train_agree(struct tt_trainer *t, struct tutti_error *err);
+tutti_status tt_train_agree_hash(struct tt_trainer *t, uint64_t hash, struct tutti_error *err);
+/* Everybody's `bytes` bytes. */
+tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
+
+/* cost.c */
+struct tt_train_costs {
+    struct tt_comm *comm;
+    uint64_t grid[3][TT_POLICY_ALGO_COUNT][64]; /* by collective, algorithm and power of two; 0: not asked yet */
+};
+uint64_t tt_train_cost(void *costs, tutti_coll coll, enum tt_policy_algo algo, uint64_t bytes);
+
+/* layout.c: places, memory, the first parameters. launches.c: requests, who waits for whom. */
+tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err);
+tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err);
+void tt_train_layout_free(struct tt_trainer *t);
+void tt_train_launches_free(struct tt_trainer *t);
+
+/* update.c */
+void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);                /* by the thread */
+void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b); /* what of tensor i lies in b */
+double tt_train_squares(struct tt_trainer *t);                                        /* of the own blocks */
+double tt_train_squares_whole(const struct tt_trainer *t);                            /* of all gradients that will be used */
+
+/* state.c: the f32 copies of f16 and bf16 parameters are taken anew where they do not round to the parameter: all; n elements. */
+void tt_train_masters(struct tt_trainer *t);
+void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n);
+
+/* half.c */
+bool tt_half(tutti_dtype dtype); /* f16 or bf16: n elements of them to f32 and back */
+void tt_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n);
+void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n);
+/* The sum of `from` and `lost` narrowed; `lost` becomes the difference (zero where that is not finite). */
+void tt_half_narrow_keep(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n);
+
+/* optim.c: n elements from `at`. step: from 1. */
+struct tt_optim {
+    enum tt_optimizer kind;
+    const struct tt_train_group *g;
+    double scale;
+    uint64_t step;
+};
+struct tt_optim_data {
+    tutti_dtype dtype; /* f32, f64, f16, bf16 */
+    void *param;       /* f16, bf16: may be NULL */
+    const void *grad;
+    void *state[TT_STATES]; /* f64 for f64, else f32 */
+    size_t n;
+};
+void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d);
+uint32_t tt_optim_states(enum tt_optimizer kind);
+size_t tt_train_state_each(tutti_dtype dtype); /* bytes of an element of state */
+
+/* thread.c */
+void tt_train_clip(struct tt_trainer *t, double squares); /* norm and clip of this step */
+tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err);
+void tt_train_thread_end(struct tt_trainer *t);
+void tt_train_ring(struct tt_trainer *t);
+tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch);
+
+/* settle.c */
+struct tt_stretch { /* elements of a tensor */
+    size_t first, count;
+};
+struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b); /* what of x lies in b */
+size_t tt_train_bytes(const struct tt_tensor *x);
+uint32_t tt_train_parts(const struct tt_tensor *x);
+tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part); /* parts 0 to `part` of tensor i */
+tutti_status tt_train_settle_all(struct tt_trainer *t);                        /* everything of the last step */
+
+/* step.c */
+tutti_status tt_train_begin(struct tt_trainer *t);     /* a new step; does nothing within one */
+void tt_train_count(struct tt_trainer *t, uint32_t i); /* tensor i is complete: one less is missing */
+
+/* fail.c: the first error stays. blame: one of this rank, all others are told. */
+tutti_status tt_train_fail(struct tt_trainer *t, const struct tutti_error *err);
+tutti_status tt_train_blame(struct tt_trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+tutti_status tt_train_failed(struct tt_trainer *t); /* TUTTI_OK: not */
+#endif

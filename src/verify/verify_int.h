@@ -1,0 +1,223 @@
+/* verify_int.h - what the files of verify/ share among themselves; nobody else includes it.
+ *
+ * A value is a 32-bit name of what a place holds: 0 nothing, otherwise an interned contribution set (exact.c) or fingerprint (finger.c).
+ * Equal contents have equal names, so that rows of places compress to runs and the final comparison is one of integers. Who may
+ * contribute: all ranks when the collective reduces; otherwise every chunk has exactly one source, and a single contributor stands for
+ * "the source of this chunk": a whole all-gather then needs one value.
+ *
+ * Functions return TUTTI_ERR_INCORRECT once the fault is written to the result: the run ends there, verify itself succeeds. */
+#ifndef TT_VERIFY_PARTS_H
+#define TT_VERIFY_PARTS_H
+
+#include "verify/verify.h"
+
+enum { TT_VNOTHING = 0 };
+
+/* ---- map.c: 64-bit keys to values that are never 0 ---- */
+struct tt_vmap {
+    uint64_t *keys;
+    uint32_t *values; /* 0: free slot */
+    size_t cap, len;
+};
+uint32_t tt_vmap_get(const struct tt_vmap *m, uint64_t key); /* 0: absent */
+bool tt_vmap_put(struct tt_vmap *m, uint64_t key, uint32_t value);
+void tt_vmap_free(struct tt_vmap *m);
+
+/* ---- intern.c: equal tuples of `width` words get one name, counted from 1 ---- */
+struct tt_vintern {
+    size_t width;
+    struct tt_vec words;
+    uint32_t *slots;
+    size_t cap, len;
+};
+uint32_t tt_vintern_add(struct tt_vintern *t, const uint64_t *words); /* 0: out of memory */
+const uint64_t *tt_vintern_words(const struct tt_vintern *t, uint32_t name);
+void tt_vintern_free(struct tt_vintern *t);
+
+/* ---- exact.c, finger.c: the two kinds of values ---- */
+struct tt_vdomain {
+    bool exact;
+    uint32_t contributors;
+    uint32_t *single; /* the value of each contributor alone */
+    uint32_t full;    /* every contributor once */
+    struct tt_vintern values;
+    struct tt_vmap memo; /* exact: (a, b) -> union */
+    uint64_t *scratch;   /* one value's words */
+};
+enum tt_vcombined { TT_VJOINED, TT_VTWICE, TT_VNO_MEMORY };
+tutti_status tt_vexact_init(struct tt_vdomain *d, uint32_t contributors, struct tutti_error *err);
+enum tt_vcombined tt_vexact_combine(struct tt_vdomain *d, uint32_t a, uint32_t b, uint32_t *ret);
+uint32_t tt_vexact_shared(const struct tt_vdomain *d, uint32_t a, uint32_t b); /* a contributor of both; asserts there is one */
+tutti_status tt_vfinger_init(struct tt_vdomain *d, uint32_t contributors, uint64_t seed, struct tutti_error *err);
+enum tt_vcombined tt_vfinger_combine(struct tt_vdomain *d, uint32_t a, uint32_t b, uint32_t *ret);
+uint64_t tt_vfinger_add(uint64_t a, uint64_t b); /* modulo 2^61-1 */
+double tt_vfinger_error(uint64_t comparisons);   /* upper bound that one of them errs */
+void tt_vdomain_free(struct tt_vdomain *d);
+
+/* ---- state.c: what every place holds; chunks by their numbers in the fold ---- */
+struct tt_vpiece {
+    uint32_t first, len, value;
+};
+struct tt_vplaces { /* some touching chunks of one buffer at one rank; len > 0 */
+    uint32_t rank, buf, first, len;
+};
+struct tt_vstate {
+    const struct tt_shape *shape;
+    const struct tt_vdomain *domain;
+    struct tt_vmap index; /* (rank, buffer) -> row + 1 */
+    struct tt_vec rows, splice;
+    uint64_t dense_left; /* bytes that may still become plain rows */
+    uint64_t runs_left;  /* bytes that runs may still take: a small hostile file must not eat the machine */
+    uint64_t work_left;  /* pieces that may still be read and written, ... */
+    bool over;           /* ... and were not enough */
+};
+/* `work`: more than any honest schedule of its length needs. */
+void tt_vstate_init(struct tt_vstate *st, const struct tt_shape *shape, const struct tt_vdomain *domain, uint64_t work);
+void tt_vstate_free(struct tt_vstate *st);
+/* Takes work off the budget; false: there is not enough left. */
+bool tt_vstate_charge(struct tt_vstate *st, uint64_t work);
+/* What a false answer of these functions means: too much work, or out of memory for `what`. */
+tutti_status tt_vstate_fail(const struct tt_vstate *st, const char *what, struct tutti_error *err);
+/* Appends what the places hold as touching pieces. Inputs are read only where tt_sched_check has found that they exist. */
+bool tt_vstate_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces);
+/* Writes n > 0 touching pieces. */
+bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const struct tt_vpiece *pieces, size_t n);
+/* A collective that does not reduce: each chunk has one source. Which rank is that? */
+uint32_t tt_vsource(const struct tt_shape *s, uint32_t chunk);
+
+/* ---- fold.c: chunks that schedules move together lie together ---- */
+/* Chunk c is known to the proof by the number (c % every) * rows + c / every: one to one, and chunks `every` apart become neighbours. */
+struct tt_vfold {
+    uint32_t every, rows; /* every * rows: all chunks; every 1: numbers are chunks */
+};
+/* The fold that leaves the fewest separate ranges of a well-formed schedule's spans. */
+struct tt_vfold tt_vfold_choose(const struct tt_sched *s);
+/* How many separate ranges the spans have; every 1: as they are. */
+uint64_t tt_vfold_ranges(const struct tt_sched *s, uint32_t every);
+static inline uint32_t tt_vfold_number(const struct tt_vfold *f, uint32_t chunk)
+{
+    return f->every == 1 ? chunk : chunk % f->every * f->rows + chunk / f->every;
+}
+static inline uint32_t tt_vfold_chunk(const struct tt_vfold *f, uint32_t number)
+{
+    return f->every == 1 ? number : number % f->rows * f->every + number / f->rows;
+}
+
+/* ---- walk.c: the plain ranges of spans, in the order in which a message carries them ---- */
+struct tt_vwalk {
+    const struct tt_span *span, *end;
+    uint32_t rep;         /* of the span; where a fold tears its ranges apart, the chunk of the span */
+    struct tt_vfold fold; /* ranges are of its numbers */
+};
+struct tt_vrange {
+    uint32_t first, len, buf, src;
+};
+enum { TT_VNO_CHUNK = UINT32_MAX };
+static inline struct tt_vwalk tt_vwalk_folded(const struct tt_slice *sl, const struct tt_op *op, const struct tt_vfold *f)
+{
+    const struct tt_span *spans = sl->spans + op->span;
+    return (struct tt_vwalk){.span = spans, .end = spans + op->nspans, .fold = *f};
+}
+/* By chunks as they are. */
+static inline struct tt_vwalk tt_vwalk_op(const struct tt_slice *sl, const struct tt_op *op)
+{
+    return tt_vwalk_folded(sl, op, &(struct tt_vfold){.every = 1});
+}
+/* The next of a fold that is one. */
+void tt_vwalk_fold(struct tt_vwalk *w, struct tt_vrange *ret);
+/* false: at the end */
+static inline bool tt_vwalk_next(struct tt_vwalk *w, struct tt_vrange *ret)
+{
+    const struct tt_span *s = w->span;
+    if (s == w->end)
+        return false;
+    if (w->fold.every > 1) {
+        tt_vwalk_fold(w, ret);
+        return true;
+    }
+    *ret = (struct tt_vrange){.first = s->first + w->rep * s->stride, .len = s->len, .buf = s->buf, .src = s->src};
+    if (++w->rep == s->reps) {
+        w->rep = 0;
+        w->span++;
+    }
+    return true;
+}
+/* Do both, of one fold, name the same chunks in the same order? If not, the first chunks that differ (TT_VNO_CHUNK: at the end). */
+bool tt_vwalk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a, uint32_t *ret_b);
+
+/* ---- front.c: the operations of one step, rank by rank ---- */
+struct tt_vactive {
+    uint32_t rank;
+    uint32_t begin, recvs, locals, end; /* sends, receives and local operations in the rank's slice */
+    uint32_t recv_base;                 /* number of its first receive among all of the step */
+};
+struct tt_vfront {
+    const struct tt_sched *sched;
+    uint32_t step;
+    struct tt_vactive *active; /* by rising rank */
+    uint32_t n, recvs;
+    uint32_t *slot;   /* rank -> position in active; valid where active[slot].rank is the rank and slot < n */
+    uint32_t *cursor; /* rank -> first operation not yet done */
+    uint32_t *next;   /* ranks that go on with the very next step */
+    uint32_t *now;    /* what `next` was one step ago */
+    uint32_t nnext;
+    uint64_t *heap; /* step << 32 | rank of the others that still have something to do */
+    size_t nheap;
+};
+tutti_status tt_vfront_init(struct tt_vfront *f, const struct tt_sched *s, struct tutti_error *err);
+bool tt_vfront_next(struct tt_vfront *f);                                          /* false: no step left */
+const struct tt_vactive *tt_vfront_find(const struct tt_vfront *f, uint32_t rank); /* NULL: nothing in this step */
+void tt_vfront_free(struct tt_vfront *f);
+
+/* ---- the run ---- */
+struct tt_vmsg {
+    uint32_t src, dst;
+    uint32_t send, recv; /* operations in their slices */
+    uint16_t channel;
+    size_t piece; /* first of what it carries, in `sent` */
+};
+struct tt_vkeyed { /* an entry of an inbox (item: message) or of a receive list (item: operation) */
+    uint64_t key;  /* sender << 16 | channel */
+    uint32_t item;
+};
+struct tt_verifier {
+    const struct tt_sched *sched;
+    const struct tt_shape *shape;
+    struct tt_verify_result *result;
+    struct tutti_error *err;
+    struct tt_vfold fold;
+    struct tt_vdomain domain;
+    struct tt_vstate state;
+    struct tt_vfront front;
+    struct tt_vec msgs;                 /* struct tt_vmsg of the step, by sender and listed order */
+    struct tt_vec recv_msg;             /* uint32_t: receive of the step -> message */
+    struct tt_vec inbox;                /* struct tt_vkeyed: messages by receiver, sender, channel and listed order */
+    struct tt_vec inbox_end;            /* uint32_t: of each active rank's part */
+    struct tt_vec expected;             /* match.c */
+    struct tt_vec reads, writes, edges; /* wait.c */
+    struct tt_vec sent;                 /* struct tt_vpiece: what the step's messages carry */
+    struct tt_vec a, b, c;              /* struct tt_vpiece: operands and results of one operation */
+};
+
+/* ---- say.c: faults in words ---- */
+/* Writes the fault; returns TUTTI_ERR_INCORRECT. */
+tutti_status tt_vfault(struct tt_verifier *v, uint32_t rank, uint64_t op, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+struct tt_vtext {
+    char s[96];
+};
+struct tt_vtext tt_vsay_buf(uint32_t buf);                                         /* "scratch 0" */
+struct tt_vtext tt_vsay_op(const struct tt_op *op);                                /* "receive from rank 2 on channel 1" */
+struct tt_vtext tt_vsay_chunks(const struct tt_slice *sl, const struct tt_op *op); /* "chunks 0-3, 7" */
+
+/* ---- the parts of a step ---- */
+tutti_status tt_vmatch_step(struct tt_verifier *v, const struct tt_vfront *f); /* fills msgs and recv_msg */
+void tt_vwait_init(struct tt_verifier *v);
+tutti_status tt_vwait_step(struct tt_verifier *v); /* no deadlock among msgs */
+tutti_status tt_vexec_step(struct tt_verifier *v);
+/* ---- after the last step ---- */
+tutti_status tt_vfinal(struct tt_verifier *v, uint64_t *ret_comparisons);
+tutti_status tt_vsymmetry(struct tt_verifier *v);
+/* Finds and writes the fault of one chunk when it is known that this operation counts a contribution twice, or (op is the slice's
+ * length) that the chunk's result at the rank is wrong in the end. */
+tutti_status tt_vtrace(struct tt_verifier *v, uint32_t chunk, uint32_t rank, uint64_t op);
+#endif
