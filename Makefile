@@ -44,7 +44,7 @@ PYTHON ?= /usr/bin/python3
 PYTHON_HERE = PYTHONPATH=$(CURDIR)/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 TUTTI_LIBRARY=$(CURDIR)/$(BUILD)/libtutti.so
 check-differential: build
 	@tools/setup torch
-	@$(PYTHON_HERE) $(BUILD)/tutti run -n 2 --timeout 60s -- $(PYTHON) test/python/differential/compare.py --seed $(SEED) --count $(COUNT)
+	@$(PYTHON_HERE) $(PYTHON) test/python/differential/compare.py --jobs $(JOBS) --tool $(BUILD)/tutti --seed $(SEED) --count $(COUNT)
 
 EXIT ?= --all # names of endings, --policy P
 check-exit: build

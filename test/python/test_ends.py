@@ -116,7 +116,43 @@ def test_message_waited_for_with_timeout():
         dist.send(torch.full((8,), 3.0), 0, group=group)
 
 
+def trained(group, passes):
+    """Two steps of dear-sharded, the second one with so many backward passes."""
+    model = torch.nn.Linear(300, 200)
+    opt = tutti.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model, policy="dear-sharded", process_group=group)
+    try:
+        for n in (1, passes):
+            opt.zero_grad()
+            for _ in range(n):
+                model(torch.ones(2, 300)).sum().backward()
+            opt.step()
+        opt.flush()
+    finally:
+        opt.close()
+
+
+def test_refused_on_one_rank_alone():
+    """The others are told why, and not by their deadline."""
+    words = ("rank 0", "aborted: closed after a refusal: backward ran twice before step()")
+    group = dist.new_group()
+    case.raises(RuntimeError, lambda: trained(group, 2 if ME == 0 else 1), *words)
+    case.raises(RuntimeError, lambda: dist.barrier(group=group), *words)
+
+
+def test_refused_on_all_ranks():
+    """The group goes on."""
+    group = dist.new_group()
+    case.raises(RuntimeError, lambda: trained(group, 2), "backward ran twice before step()")
+    x = torch.ones(3)
+    dist.all_reduce(x, group=group)
+    assert (x == N).all()
+
+
 case.run(
-    [test_receive_that_is_late, test_send_that_is_late, test_wait_with_timeout, test_message_waited_for_with_timeout], ME
-)
+    [
+        test_receive_that_is_late, test_send_that_is_late, test_wait_with_timeout, test_message_waited_for_with_timeout,
+        test_refused_on_one_rank_alone, test_refused_on_all_ranks,
+    ],
+    ME,
+)  # fmt: skip
 dist.destroy_process_group()

@@ -16,6 +16,7 @@ or dropped, and stays until zero_grad(). Buffers are rank 0's after every step()
 import contextlib
 import inspect
 import json
+import time
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
@@ -33,6 +34,7 @@ from ._tensors import NAMES, _short
 from ._updates import Library, Wrapped
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default  # as this torch has it
+GRACE = 2.0  # seconds between ranks that are refused alike and close
 _SHARDED = (
     "with {} no rank has the averaged gradients, and updates begin during backward(): "
     "clip with clip_norm=, change gradients with p.register_hook(), or use policy='dear'"
@@ -270,17 +272,29 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def close(self, keep_state: bool = True) -> None:
         """Finishes and gives everything back: the model and the wrapped optimizer are ordinary ones again, which go on where this one was
-        (without keep_state the optimizer begins anew). All ranks together."""
+        (without keep_state the optimizer begins anew). All ranks together; after a refusal on one rank alone it ends the group."""
         with self._steps.lock:
             if self._trainer._own is None:
                 return
             try:
+                if keep_state and self._steps.refused:
+                    self._meet_refused(self._steps.refused)
                 self._steps.drop()
                 self.flush()
                 if self.builtin and keep_state and self._steps.phase != OPEN:
                     _builtin.export(self._trainer, self._slots, self.inner)
             finally:
                 self._end()
+
+    def _meet_refused(self, why: str) -> None:
+        """A step was refused here, and perhaps here alone: the others wait for its rest then. Returns when all ranks are closing. Whoever does
+        not come soon is training on, and is told why this rank does not: the group ends, as after any error of one rank."""
+        work, end = self.group.barrier(), time.monotonic() + GRACE
+        while not work.is_completed() and time.monotonic() < end:
+            time.sleep(0.002)
+        if not work.is_completed():
+            self.group._comm.abort(f"closed after a refusal: {why}")
+        work.wait()
 
     def _end(self) -> None:
         for h in self._handles:

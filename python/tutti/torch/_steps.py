@@ -103,6 +103,7 @@ class Steps:
         self.phase = IDLE
         self.syncing = True
         self.count = 0  # steps
+        self.refused = ""  # why, since the last step; other ranks may not have been
         self._discovering = True
         self.lock = threading.RLock()  # a thread may train while another one ends the program
         self._ask = _Ask(self)
@@ -119,6 +120,11 @@ class Steps:
         """Raises when the optimizer was closed, or the group that it is on."""
         if self.trainer._handle is None:
             raise RuntimeError("tutti: the DistributedOptimizer is closed (by close(), destroy_process_group() or the program's end): make it anew")
+
+    def _refuse(self, why: str) -> RuntimeError:
+        """What the caller is told, to be raised."""
+        self.refused = why
+        return RuntimeError(f"tutti: {why}")
 
     # ---- forward ----
 
@@ -138,15 +144,13 @@ class Steps:
             self.again(s)
         if is_awaited(s.param.grad) and accumulates(s.node):
             if s.stand_in:
-                raise RuntimeError(f"tutti: {s.name}: call zero_grad() before backward(): {self.refusal}")
+                raise self._refuse(f"{s.name}: call zero_grad() before backward(): {self.refusal}")
             wait_for(s.param.grad)
 
     def again(self, s: Slot) -> None:
         """A second gradient in one step: it is added to the average, which DDP does too."""
         if self.refusal:
-            raise RuntimeError(
-                f"tutti: backward ran twice before step() ({s.name}): use opt.no_sync() for all passes but the last; {self.refusal}"
-            )
+            raise self._refuse(f"backward ran twice before step() ({s.name}): use opt.no_sync() for all passes but the last; {self.refusal}")
         self.average(inside=True)
 
     def ready(self, s: Slot) -> None:
@@ -281,7 +285,7 @@ class Steps:
     def look(self, s: Slot) -> None:
         """Somebody uses the p.grad that was put there."""
         if s.stand_in:
-            raise RuntimeError(f"tutti: {s.name}: {self.refusal}")
+            raise self._refuse(f"{s.name}: {self.refusal}")
         if self.phase == OPEN and s.handed:
             self.average()
             return
@@ -304,7 +308,7 @@ class Steps:
         if self.phase == AVERAGED or not self._something():
             return
         if self.refusal:
-            raise RuntimeError(f"tutti: {self.refusal}")
+            raise self._refuse(self.refusal)
         if not inside and in_backward(self.slots[0].node):
             raise RuntimeError("tutti: p.grad is not averaged before backward() is over: use p.register_hook() for gradients of this rank")
         self._average()
@@ -337,6 +341,7 @@ class Steps:
             self.trainer.step()
             self._pend()
         self.count += 1
+        self.refused = ""
         for p in self.pipes:
             p.begin()
         self.updates.counted()
@@ -346,7 +351,7 @@ class Steps:
         if replaced is None:
             return
         if self.refusal:
-            raise RuntimeError(f"tutti: p.grad of {replaced.name} was replaced between backward() and step(), which cannot count: {self.refusal}")
+            raise self._refuse(f"p.grad of {replaced.name} was replaced between backward() and step(), which cannot count: {self.refusal}")
         self._average()
 
     def _step_averaged(self) -> None:
@@ -389,7 +394,7 @@ class Steps:
         """Drops the gradients, those on their way too."""
         if self.phase == OPEN:
             if self.sharded:
-                raise RuntimeError(f"tutti: zero_grad() between backward() and step(), where the update has begun: {self.refusal}")
+                raise self._refuse(f"zero_grad() between backward() and step(), where the update has begun: {self.refusal}")
             self._average()
         for s in self.slots:
             if set_to_none:

@@ -1,12 +1,15 @@
 """Random models and random user code, trained with DDP on Gloo and with DistributedOptimizer under every policy: what can be observed
 (losses, gradients, parameters, buffers, outputs in evaluation) must be the same but for rounding. A policy without averages on any rank may
-raise instead, with what to write.
+raise instead, with what to write. Where it raises on one rank alone the others must be told, and not by their deadline.
 
-Usage: tutti run -n N -- python3 compare.py [--seed FIRST] [--count HOW_MANY]. A program is its seed: `--seed S --count 1` runs it again."""
+Usage: tutti run -n N -- python3 compare.py [--seed FIRST] [--count HOW_MANY]. A program is its seed: `--seed S --count 1` runs it again.
+       python3 compare.py --jobs J --tool TUTTI ...: the same by jobs of two ranks, J at a time."""
 
 import argparse
 import os
 import random
+import re
+import subprocess
 import sys
 import time
 
@@ -21,6 +24,8 @@ from models import Net  # noqa: E402
 import tutti.torch  # noqa: E402
 
 POLICIES = ["sync", "wfbp", "bucket", "mgwfbp", "bytescheduler", "hybrid", "hybrid-cost", "dear"]
+CHUNK = 20  # programs of a job
+TOLD = "aborted: closed after a refusal: "  # in the words for ranks whose peer was refused
 BUILTIN = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 
@@ -47,6 +52,24 @@ def with_ddp(program):
     return run.seen
 
 
+def everywhere(value):
+    """Every rank's value."""
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+class Group:
+    """Ranks on Tutti. A refusal on one rank alone ends the group: then a new one is made."""
+
+    def __init__(self):
+        self.now = dist.new_group(backend="tutti")
+
+    def renew(self):
+        dist.destroy_process_group(self.now)
+        self.now = dist.new_group(backend="tutti")
+
+
 def with_tutti(program, group, policy, builtin, **options):
     """What was seen, or the refusal."""
     model, inner = make(program.seed)
@@ -58,10 +81,28 @@ def with_tutti(program, group, policy, builtin, **options):
     try:
         program.run(run)
     except RuntimeError as e:
-        return str(e)
-    finally:
-        opt.close()
+        return close(opt, str(e))
+    opt.close()
     return run.seen
+
+
+def close(opt, text):
+    """The refusal; with what closing says when other ranks were not refused."""
+    try:
+        opt.close()
+    except RuntimeError as e:
+        return f"{text} | {e}"
+    return text
+
+
+def judge(texts, may_refuse):
+    """What is wrong with refusals, None where a rank was not refused; in words."""
+    ours = [t for t in texts if isinstance(t, str) and "tutti: " in t]
+    if not may_refuse or not ours:
+        return f"refused: {texts}"
+    alone = any(t is None or "tutti: " not in t for t in texts)
+    late = [t for t in texts if alone and TOLD not in str(t)]
+    return f"refused on one rank alone, and the others were not told: {texts}" if late else None
 
 
 def difference(want, got, tolerance):
@@ -87,7 +128,7 @@ def ways(program):
         for builtin in (True, False) if kind in BUILTIN and plain else (False,):
             yield policy, builtin, False
     may_refuse = not program.quiet or program.zero == "seldom"
-    if kind in BUILTIN and plain and not (may_refuse and model.differs):  # a refusal on one rank alone ends the job
+    if kind in BUILTIN and plain:
         yield "dear-sharded", True, may_refuse
 
 
@@ -96,10 +137,13 @@ def check(seed, group):
     program, found, refused = Program(seed), {}, 0
     want = with_ddp(program)
     for policy, builtin, may_refuse in ways(program):
-        got = with_tutti(program, group, policy, builtin)
-        if isinstance(got, str):
+        got = with_tutti(program, group.now, policy, builtin)
+        texts = everywhere(got if isinstance(got, str) else None)
+        if any(texts):
             refused += 1
-            text = None if may_refuse and "tutti: " in got else f"refused: {got}"
+            text = judge(texts, may_refuse)
+            if any(" | " in str(t) or "tutti: " not in str(t) for t in texts):
+                group.renew()
         else:
             text = difference(want, got, 1e-7 if program.double else 1e-3)
         if text:
@@ -107,13 +151,40 @@ def check(seed, group):
     return [f"seed {seed}, rank {dist.get_rank()}, {', '.join(who)}: {text} ({program})" for text, who in found.items()], refused
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=6)
-    wanted = parser.parse_args()
+def run_all(wanted):
+    """Jobs of two ranks, `--jobs` at a time. The sum of their last lines; 1 when anything was wrong."""
+    seeds = range(wanted.seed, wanted.seed + wanted.count)
+    left = [(s, min(CHUNK, seeds.stop - s)) for s in seeds[::CHUNK]]
+    running, bad, refused, failed, begun = {}, 0, 0, [], time.monotonic()
+    while left or running:
+        while left and len(running) < wanted.jobs:
+            seed, count = left.pop(0)
+            words = [wanted.tool, "run", "-n", "2", "--timeout", "60s", "--", sys.executable, __file__]
+            words += ["--seed", str(seed), "--count", str(count)]
+            job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+            running[job] = seed, count
+        job = next(iter(running))
+        output = job.communicate()[0]
+        seed, count = running.pop(job)
+        found = re.search(r"([0-9]+) differ from DDP; ([0-9]+) runs", output)
+        bad, refused = bad + int(found[1] if found else 0), refused + int(found[2] if found else 0)
+        if job.returncode or not found:
+            failed.append(seed)
+            print(output, flush=True)
+        print(f"seeds {seed} to {seed + count - 1}: status {job.returncode} ({time.monotonic() - begun:.0f} s)", flush=True)
+    print(last_line(wanted, bad, refused) + (f"; jobs that failed: seeds from {failed}" if failed else ""))
+    return 1 if failed else 0
+
+
+def last_line(wanted, bad, refused):
+    seeds = f"seeds {wanted.seed} to {wanted.seed + wanted.count - 1}"
+    return f"{wanted.count} programs ({seeds}), torch {torch.__version__}: {bad} differ from DDP; {refused} runs were refused with the reason"
+
+
+def run_here(wanted):
+    """In a rank."""
     dist.init_process_group("gloo")
-    group = dist.new_group(backend="tutti")
+    group = Group()
     start, bad, refusals = time.monotonic(), 0, 0
     for seed in range(wanted.seed, wanted.seed + wanted.count):
         try:
@@ -122,18 +193,24 @@ def main():
             raise RuntimeError(f"seed {seed} raised {type(e).__name__} (above)") from e
         refusals += refused
         print("".join(f"DIFFERS: {line}\n" for line in found), end="", flush=True)
-        every = torch.tensor([len(found)])
-        dist.all_reduce(every)
-        bad += int(every) > 0
+        bad += any(everywhere(len(found)))
         if dist.get_rank() == 0 and (seed - wanted.seed) % 25 == 24:
             print(f"seeds to {seed}: {bad} with differences ({time.monotonic() - start:.0f} s)", flush=True)
     if dist.get_rank() == 0:
-        seeds = f"seeds {wanted.seed} to {wanted.seed + wanted.count - 1}"
-        print(f"{wanted.count} programs ({seeds}), torch {torch.__version__}: {bad} differ from DDP; {refusals} runs were refused with the reason")
+        print(last_line(wanted, bad, refusals))
     dist.barrier()
+    dist.destroy_process_group()
     return 1 if bad else 0
 
 
-status = main()
-dist.destroy_process_group()
-sys.exit(status)
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=6)
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--tool", default="tutti")
+    wanted = parser.parse_args()
+    return run_all(wanted) if wanted.jobs else run_here(wanted)
+
+
+sys.exit(main())
