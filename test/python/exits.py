@@ -1,16 +1,21 @@
 """Programs that end in odd ways must end: in any order of destruction, after any error, with threads alive, by signals. Every ending runs on
 two ranks under every policy, each rank in a process that finishes its interpreter as any program does, except where the ending says else.
 
-    /usr/bin/python3 exits.py [--all] [--policy P] [NAME ...]     without --all: a selection, each under one policy
+    /usr/bin/python3 exits.py [--all] [--policy P] [--jobs N] [NAME ...]     without --all: a selection, each under one policy
 
 Ranks are forked from a process that has loaded torch and started nothing; a rank then leaves main() and runs its ending at the top level of
 this file, so that exceptions are unhandled ones and objects die with the interpreter. A rank that does not end within LIMIT seconds, or
-ends by a signal or with a status that the ending does not expect, is a failure."""
+ends by a signal or with a status that the ending does not expect, is a failure. What a rank that does not end is doing is printed: its
+Python stacks, and those of C where gdb is installed. Most endings wait for a deadline: several programs run at a time. Programs that failed
+while the whole machine stood still, this process with it, are run again."""
 
+import contextlib
+import faulthandler
 import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,8 +25,10 @@ import case
 torch = case.need_torch()
 import endings  # noqa: E402
 
+torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)  # torch 2 loads its compiler here: once, and not in every rank
 POLICIES = ["sync", "wfbp", "bucket", "mgwfbp", "bytescheduler", "hybrid", "hybrid-cost", "dear", "dear-sharded"]
 RANKS, LIMIT = 2, 60.0
+JOBS, STANDSTILL = 4, 1.0
 
 
 class Rank:
@@ -32,10 +39,11 @@ class Rank:
         self.status = None
         self.pid = os.fork()
         if self.pid == 0:
-            out = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+            out = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(out, 1)
             os.dup2(out, 2)
-            os.close(out)
+            os.setsid()  # as launchers start ranks
+            faulthandler.register(signal.SIGUSR1, file=out)
 
     def look(self):
         if self.status is None:
@@ -44,6 +52,14 @@ class Rank:
         return self.status
 
     def kill(self):
+        """Ends a rank that hangs, which first says where."""
+        os.kill(self.pid, signal.SIGUSR1)
+        gdb = shutil.which("gdb")
+        if gdb:
+            words = [gdb, "-p", str(self.pid), "-batch", "-nx", "-ex", "thread apply all bt 25"]
+            with open(self.path, "a", encoding="utf-8") as out:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    subprocess.run(words, stdout=out, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60, check=False)
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
@@ -52,43 +68,53 @@ class Rank:
             return f.read()
 
 
-def judge(name, ranks):
-    """Why this was not as it must be; None when it was."""
-    want = endings.STATUS.get(name, (0, 0))
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end and any([r.look() is None for r in ranks]):
-        time.sleep(0.005)
-    hung = [k for k, r in enumerate(ranks) if r.status is None]
-    for k in hung:
-        ranks[k].kill()
-    if hung:
-        return f"rank {hung} did not end within {LIMIT:.0f} s"
-    got = tuple(r.status for r in ranks)
-    return None if all(w is None and g >= 0 or w == g for w, g in zip(want, got)) else f"ended with {got}, not {want}"
+class Play:
+    """One ending under one policy."""
 
+    def __init__(self, name, policy):
+        self.name, self.policy = name, policy
+        self.folder = tempfile.mkdtemp(prefix="tutti-exit-")
+        self.begun = time.monotonic()
+        self.stood, self.seconds = False, 0.0
 
-def start(name, policy):
-    """In a rank: its part. In the parent: the ranks."""
-    folder = tempfile.mkdtemp(prefix="tutti-exit-")
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port = s.getsockname()[1]
-    ranks = []
-    for rank in range(RANKS):
-        ranks.append(Rank(folder, rank))
-        if ranks[-1].pid == 0:
-            return None, endings.World(folder, port, rank, RANKS, policy)
-    text = judge(name, ranks)
-    if text:
-        text += "".join(f"\n--- rank {k}\n{r.output()}" for k, r in enumerate(ranks))
-    shutil.rmtree(folder)
-    return text, None
+    def start(self):
+        """In a rank: its World. In the parent: None."""
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            port = s.getsockname()[1]
+        self.ranks = []
+        for rank in range(RANKS):
+            self.ranks.append(Rank(self.folder, rank))
+            if self.ranks[-1].pid == 0:
+                return endings.World(self.folder, port, rank, RANKS, self.policy)
+        return None
+
+    def over(self):
+        """Have all ranks ended, or had their time?"""
+        left = [r.look() is None for r in self.ranks]
+        return not any(left) or time.monotonic() > self.begun + LIMIT
+
+    def judge(self):
+        """Why this was not as it must be; None when it was."""
+        want = endings.STATUS.get(self.name, (0, 0))
+        hung = [k for k, r in enumerate(self.ranks) if r.status is None]
+        for k in hung:
+            self.ranks[k].kill()
+        got = tuple(r.status for r in self.ranks)
+        text = f"rank {hung} did not end within {LIMIT:.0f} s" if hung else None
+        if not hung and not all(w is None and g >= 0 or w == g for w, g in zip(want, got)):
+            text = f"ended with {got}, not {want}"
+        if text:
+            text += "".join(f"\n--- rank {k}\n{r.output()}" for k, r in enumerate(self.ranks))
+        shutil.rmtree(self.folder)
+        self.seconds = time.monotonic() - self.begun
+        return text
 
 
 def selection(words):
     """(ending, policy) to run."""
     everything = "--all" in words
     only = words[words.index("--policy") + 1] if "--policy" in words else None
-    named = [w for w in words if not w.startswith("--") and w != only]
+    named = [w for w in words if w in endings.ENDINGS]
     names = named or (list(endings.ENDINGS) if everything or only else endings.SHORT)
     if everything or named:
         return [(n, p) for n in names for p in ([only] if only else POLICIES)]
@@ -96,22 +122,39 @@ def selection(words):
 
 
 def main(words):
-    """A function to call when this is a rank; else None, and the number of failures."""
-    bad, slowest, begun, todo = 0, (0.0, ""), time.monotonic(), selection(words)
-    for name, policy in todo:
-        before = time.monotonic()
-        for _ in range(2):  # a machine that stood still is no fault: what hangs, hangs again
-            text, world = start(name, policy)
+    """In a rank: its World and the name of its ending. Else None, and the number of failures."""
+    jobs = int(words[words.index("--jobs") + 1]) if "--jobs" in words else JOBS
+    left, running, slowest, begun = selection(words), [], (0.0, ""), time.monotonic()
+    done = bad = again = 0
+    count, names = len(left), len({n for n, _ in left})
+    while left or running:
+        while left and len(running) < jobs:
+            running.append(Play(*left.pop(0)))
+            world = running[-1].start()
             if world is not None:
-                return world, name, 0
-            if not text or "did not end" not in text:
-                break
-        slowest = max(slowest, (time.monotonic() - before, f"{name} under {policy}"))
-        bad += text is not None
-        if text:
-            print(f"FAILED: {name} under {policy}: {text}", flush=True)
-    names = len({n for n, _ in todo})
-    print(f"{names} endings, {len(todo)} programs, torch {torch.__version__}: {bad} failed ({time.monotonic() - begun:.0f} s; slowest {slowest[1]}, {slowest[0]:.1f} s)")
+                return world, running[-1].name, 0
+        before = time.monotonic()
+        time.sleep(0.005)
+        stood = time.monotonic() - before > STANDSTILL
+        for play in list(running):
+            play.stood = play.stood or stood
+            if not play.over():
+                continue
+            running.remove(play)
+            text = play.judge()
+            if text and play.stood:
+                left.append((play.name, play.policy))
+                again += 1
+                continue
+            done += 1
+            if done % 50 == 0:
+                print(f"{done} of {count} programs, {bad} failed ({time.monotonic() - begun:.0f} s)", flush=True)
+            slowest = max(slowest, (play.seconds, f"{play.name} under {play.policy}"))
+            bad += text is not None
+            if text:
+                print(f"FAILED: {play.name} under {play.policy}: {text}", flush=True)
+    took = f"{time.monotonic() - begun:.0f} s; slowest {slowest[1]}, {slowest[0]:.1f} s"
+    print(f"{names} endings, {count} programs, torch {torch.__version__}: {bad} failed ({took}; run again after a standstill: {again})")
     return None, "", bad
 
 
