@@ -1,26 +1,76 @@
-# Tutti: a small front for CMake. `make demo` and `make check` set everything up by themselves on a fresh Debian or Ubuntu machine.
+# Tutti: a small front for CMake.
+#   make          builds build/tutti and build/libtutti.so; installs no packages
+#   make test     a slice of every kind of test, under 3 minutes on 2 cores after a build
+#   make demo, make check
+#                 set everything up by themselves on a fresh Debian or Ubuntu machine
+# `make help` lists the rest. CONTRIBUTING.md says more.
 BUILD ?= build
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo check check-torch check-mpi check-optimum check-differential check-exit lint fuzz faults bench bench-builds bench-flood bench-forest bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak install clean uninstall
+.PHONY: all build help test demo check check-torch check-mpi check-optimum check-differential \
+	check-exit coverage docs pictures lint fuzz faults bench bench-builds bench-flood bench-forest \
+	bench-peers bench-predict bench-scale bench-seal bench-simgrid bench-torch bench-uneven soak \
+	install clean uninstall
 
 all: build
 
+# When it cannot be configured, what is missing is named, and the command that installs it.
 build:
-	@tools/setup build
-	@cmake -S . -B $(BUILD) -DTUTTI_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@cmake -S . -B $(BUILD) -DTUTTI_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > $(BUILD).log 2>&1 || \
+	    { cat $(BUILD).log; rm -f $(BUILD).log; tools/setup --check build; exit 1; }
 	@rm -f $(BUILD).log
 	@cmake --build $(BUILD) -j$(JOBS) -- --no-print-directory
 
-demo: build
+help:
+	@echo "make             build/tutti and build/libtutti.so"
+	@echo "make test        a slice of every kind of test (TEST=regex: those tests alone)"
+	@echo "make check       all tests; PART=static|plain|asan|tsan|fuzz: that part alone"
+	@echo "make demo        plans, proves, explains and runs an all-reduce; writes a picture"
+	@echo "make docs        the site in build-docs/, links checked"
+	@echo "make pictures    the pictures of README and docs from docs/data"
+	@echo "make coverage    line coverage of the tests of make test, module by module"
+	@echo "make lint        layout, static analysis, may-use table, sizes, documents"
+	@echo "make install     PREFIX=/usr/local; make uninstall removes it again"
+	@echo "make fuzz, faults, soak, check-torch, check-mpi, check-optimum, check-differential,"
+	@echo "     check-exit, bench, bench-peers, bench-builds, ...: CONTRIBUTING.md"
+
+# TEST: a regular expression of names (ctest -R); without it the tests with the label quick.
+TEST ?=
+test:
+	@cmake -S . -B build-check -DTUTTI_WERROR=ON > build-check.log 2>&1 || \
+	    { cat build-check.log; rm -f build-check.log; tools/setup --check build test; exit 1; }
+	@rm -f build-check.log
+	@cmake --build build-check -j$(JOBS) -- --no-print-directory > build-check/build.log 2>&1 || \
+	    { tail -40 build-check/build.log; exit 1; }
+	@ctest --test-dir build-check -j$(JOBS) --output-on-failure $(if $(TEST),-R '$(TEST)',-L quick)
+
+demo:
+	@tools/setup build
+	@$(MAKE) --no-print-directory build
 	@tools/setup torch || echo "PyTorch could not be installed: the training at the end is skipped"
 	@tools/demo $(BUILD)
 
+# PART: static, plain, asan, tsan, fuzz, or several of them; TEST: of the tests, those whose names match.
+PART ?=
 check:
 	@tools/setup build test
-	@for group in mpi samples torch hosts; do tools/setup $$group || echo "$$group: not everything could be installed; tests that need it say so"; done
-	@tools/check
+	@for group in mpi samples torch hosts docs; do tools/setup $$group || \
+	    echo "$$group: not everything could be installed; tests that need it say so"; done
+	@TEST='$(TEST)' tools/check $(PART)
+
+coverage:
+	@tools/setup build test
+	@tools/coverage $(TEST)
+
+# The site of the documents, with links checked: build-docs/site/index.html.
+docs: build
+	@tools/setup --check docs
+	@tools/docs $(BUILD)/tutti
+
+# The pictures of README.md and docs/, from the tool's own plans and the measured files in docs/data.
+pictures: build
+	@tools/draw all $(BUILD)/tutti
 
 TORCH ?= # names of tests
 check-torch: build
@@ -128,4 +178,4 @@ uninstall:
 	@tools/install --remove $(PREFIX)
 
 clean:
-	rm -rf build build-check build-asan build-tsan build-fuzz build-soak
+	rm -rf build build-check build-asan build-tsan build-fuzz build-soak build-coverage build-docs
