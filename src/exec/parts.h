@@ -354,6 +354,7 @@ struct tt_context {
     bool any, any_closed, closing; /* any: a request has been started, `seq` is the latest */
     uint32_t seq, nrunning, stashed;
     uint64_t fingerprint, moved, mailed;
+    uint64_t still_moved, still_ns; /* `moved` when something waited for room or a reduction, since when it is the same; 0: not known */
     struct tt_letter *posted, *posted_last;   /* receives that nothing has come for */
     struct tt_xblock *letters, *letters_last; /* letters that nobody has asked for */
     struct tt_boxes *boxes;

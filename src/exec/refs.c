@@ -60,10 +60,22 @@ static bool take_window(struct tt_engine *e, const struct tt_xlink *l, uint32_t 
     return true;
 }
 
-/* Nothing has come for so long that waiting for room may be waiting for oneself: peers take pieces in an order of their own. */
-static bool is_stalled(const struct tt_engine *e)
+/* Nothing has come for so long that waiting for room may be waiting for oneself: peers take pieces in an order of their own. What moves
+ * for other contexts does not count: theirs may never stand still. */
+static bool is_stalled(struct tt_context *x)
 {
-    return e->idle_since && tt_now_ns() - e->idle_since > STALL_NS;
+    const struct tt_engine *e = x->engine;
+    bool alone = e->nrunning == x->nrunning;
+    if (alone && !e->idle_since)
+        return false;
+    uint64_t now = tt_now_ns();
+    if (alone || (e->idle_since && now - e->idle_since > STALL_NS))
+        return now - e->idle_since > STALL_NS;
+    if (!x->still_ns || x->still_moved != x->moved) {
+        x->still_ns = now;
+        x->still_moved = x->moved;
+    }
+    return now - x->still_ns > STALL_NS;
 }
 
 tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct iovec *iov, struct tt_xref *ret)
@@ -80,7 +92,7 @@ tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32
         return TUTTI_ERR_REFUSED;
     if (take_window(e, l, task, iov, ret))
         return TUTTI_OK;
-    return is_stalled(e) ? TUTTI_ERR_REFUSED : TUTTI_IN_PROGRESS;
+    return is_stalled(l->program->context) ? TUTTI_ERR_REFUSED : TUTTI_IN_PROGRESS;
 }
 
 void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task, const struct tt_xref *ref)
@@ -266,17 +278,24 @@ static void land(struct tt_engine *e, struct tt_program *p, const struct tt_xop 
     }
 }
 
-bool tt_exec_let_go(struct tt_engine *e)
+static void let_go(struct tt_context *x)
 {
-    if (!e->held || !is_stalled(e))
-        return false;
+    struct tt_engine *e = x->engine;
     for (uint32_t s = 0; s < e->max_requests && !e->failed; s++) {
         struct tt_program *p = e->slots[s];
-        for (uint32_t i = 0; p && p->refs && i < p->nops; i++)
+        for (uint32_t i = 0; p && p->context == x && p->refs && i < p->nops; i++)
             for (uint32_t k = 0; p->ops[i].held_by != TT_XNO && k < p->segments && !e->failed; k++)
                 land(e, p, &p->ops[i], k);
     }
-    return true;
+}
+
+bool tt_exec_let_go(struct tt_engine *e)
+{
+    uint32_t before = e->held;
+    for (uint32_t i = 0; e->held && i < e->ncontexts && !e->failed; i++)
+        if (e->contexts[i] && e->contexts[i]->nrunning && is_stalled(e->contexts[i]))
+            let_go(e->contexts[i]);
+    return e->held != before;
 }
 
 void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots)

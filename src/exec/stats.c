@@ -65,6 +65,7 @@ void tt_xstats_start(struct tt_engine *e, struct tt_program *p)
 {
     end_idle(e);
     p->idle_ns = e->idle_ns;
+    p->context->still_ns = 0;
 }
 
 void tt_context_stats(const struct tt_context *x, uint32_t rank, struct tt_peer_stats *ret)

@@ -305,24 +305,28 @@ static struct tt_sched *knot(void)
     return s;
 }
 
-/* Runs an all-reduce that is not in the table. */
-static struct tt_carried run_schedule(struct team t, struct tt_sched *sched, uint64_t count, uint32_t segments)
+/* An all-reduce that is not in the table. */
+static void make_job(const struct team *t, struct tt_sched *sched, uint64_t count, uint32_t segments, struct exec_job *j)
 {
-    struct batch *b = calloc(1, sizeof *b);
-    struct exec_job *j = &b->jobs[0];
     struct tutti_error err;
-    team_open(&t);
-    b->team = &t;
-    b->n = 1;
-    *j = (struct exec_job){.c = {.ranks = t.n, .count = count, .algo = sched->shape.algo, .take = team_take, .give = team_give},
+    *j = (struct exec_job){.c = {.ranks = t->n, .count = count, .algo = sched->shape.algo, .take = team_take, .give = team_give},
                            .sched = sched};
     assert_int_equal(tt_bind_make(&sched->shape, count, j->c.dtype, &j->bind, &err), TUTTI_OK);
-    for (uint32_t r = 0; r < t.n; r++) {
+    for (uint32_t r = 0; r < t->n; r++) {
         struct tt_program_config pc = {.sched = sched, .rank = r, .count = count, .segments = segments, .places = team_places};
         assert_int_equal(tt_program_make(&pc, &j->program[r], &err), TUTTI_OK);
         case_place(j, r);
     }
     case_fill(j);
+}
+
+static struct tt_carried run_schedule(struct team t, struct tt_sched *sched, uint64_t count, uint32_t segments)
+{
+    struct batch *b = calloc(1, sizeof *b);
+    team_open(&t);
+    b->team = &t;
+    b->n = 1;
+    make_job(&t, sched, count, segments, &b->jobs[0]);
     run_batch(b);
     struct tt_carried c = b->carried;
     free(b);
@@ -335,6 +339,63 @@ static void test_knot(void **state)
     (void)state;
     struct tt_carried c = run_schedule((struct team){.n = 3, .in_heap = 7, .ref_bytes = 64}, knot(), 70000, 1);
     assert_true(c.read > 0);
+}
+
+/* Starts j as request `seq` of a context. */
+static void start_in(struct tt_context *x, const struct exec_job *j, uint32_t seq)
+{
+    uint32_t r = x->rank;
+    struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = seq};
+    struct tutti_error err;
+    assert_int_equal(tt_context_start(x, &s, &err), TUTTI_OK);
+}
+
+/* The same beside another context that never rests: the knot is let go although the engine always has something to do. All ranks in one
+ * thread, so that nothing stands still but the knot. */
+static void test_knot_beside(void **state)
+{
+    struct team t = {.n = 3, .in_heap = 7, .ref_bytes = 64};
+    struct tt_context *other[TEAM];
+    struct exec_job j, busy;
+    struct tutti_error err;
+    uint32_t rounds[TEAM] = {0}, done = 0;
+    (void)state;
+    team_open(&t);
+    struct exec_case c = {.algo = "ring", .ranks = 3, .count = 300, .places = team_places, .take = team_take, .give = team_give};
+    make_job(&t, knot(), 70000, 1, &j);
+    assert_true(case_make(&c, &busy));
+    for (uint32_t r = 0; r < t.n; r++) {
+        struct tt_context_config x = {.key = 5, .n = t.n, .rank = r};
+        assert_int_equal(tt_context_open(t.engine[r], &x, &other[r], &err), TUTTI_OK);
+        start_in(t.context[r], &j, 1);
+        start_in(other[r], &busy, ++rounds[r]);
+    }
+    /* A rank begins another round unless all are done with the knot; the others follow. */
+    uint64_t until = tt_now_ns() + UINT64_C(10000000000);
+    for (uint32_t last = 1; (done < t.n || rounds[0] + rounds[1] + rounds[2] < 3 * last) && tt_now_ns() < until;) {
+        done = 0;
+        for (uint32_t r = 0; r < t.n; r++) {
+            tt_engine_progress(t.engine[r]);
+            done += tt_engine_test(t.engine[r], j.program[r], &err) == TUTTI_OK;
+        }
+        for (uint32_t r = 0; r < t.n; r++)
+            if (tt_engine_test(t.engine[r], busy.program[r], &err) == TUTTI_OK && (done < t.n || rounds[r] < last)) {
+                start_in(other[r], &busy, ++rounds[r]);
+                last = rounds[r] > last ? rounds[r] : last;
+            }
+    }
+    assert_int_equal(done, t.n);
+    assert_true(rounds[0] > 10);
+    for (uint32_t r = 0; r < t.n; r++)
+        while (tt_engine_test(t.engine[r], busy.program[r], &err) == TUTTI_IN_PROGRESS)
+            for (uint32_t q = 0; q < t.n; q++)
+                tt_engine_progress(t.engine[q]);
+    assert_true(case_check(&j));
+    settle(&t);
+    check_clean(&t);
+    case_free(&j);
+    case_free(&busy);
+    team_close(&t);
 }
 
 /* Rank 0 reduces two chunks, which with segments are two fragments, and sends them to one peer: as bytes. */
@@ -439,9 +500,9 @@ static void test_counting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counting),  cmocka_unit_test(test_carried), cmocka_unit_test(test_knot),
-        cmocka_unit_test(test_fragments), cmocka_unit_test(test_moved),   cmocka_unit_test(test_quit),
-        cmocka_unit_test(test_heap),      cmocka_unit_test(test_windows), cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_counting),  cmocka_unit_test(test_carried), cmocka_unit_test(test_knot), cmocka_unit_test(test_knot_beside),
+        cmocka_unit_test(test_fragments), cmocka_unit_test(test_moved),   cmocka_unit_test(test_quit), cmocka_unit_test(test_heap),
+        cmocka_unit_test(test_windows),   cmocka_unit_test(test_mixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
