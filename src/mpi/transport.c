@@ -28,7 +28,7 @@
 /* Twice as many streams as the executor may keep busy with pieces that wait for a reduction (TT_XHOLD): a peer can always go on. */
 enum { SLOTS_IN = 8, SLOTS_OUT = 16, STREAMS = 8, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
 enum { LOOKS = 64, NAP_MIN_NS = 10000, NAP_MAX_NS = 500000 };
-static const uint64_t farewell_ns = 1000000000;
+static const uint64_t farewell_ns = 1000000000, farewell_after_fault_ns = 100000000;
 
 enum kind { DATA = 1, ANNOUNCE, BYE };
 struct header { /* travels between ranks of one build and byte order */
@@ -426,9 +426,9 @@ static bool all_parted(const struct mpi *t)
 }
 
 /* Says farewell and waits a moment for everybody else's. False: something is still under way. */
-static bool part(struct mpi *t)
+static bool part(struct mpi *t, uint64_t patience_ns)
 {
-    uint64_t until = tt_now_ns() + farewell_ns;
+    uint64_t until = tt_now_ns() + patience_ns;
     struct header bye = {.kind = BYE};
     struct tt_event ev[16];
     t->closing = true;
@@ -479,16 +479,25 @@ static void free_parts(struct mpi *t)
 }
 
 /* What is still under way keeps its memory, and the communicator. */
-static void mpi_close(struct tt_transport *base)
+static void end(struct mpi *t, uint64_t patience_ns)
 {
-    struct mpi *t = (struct mpi *)base;
-    if (!part(t)) {
+    if (!part(t, patience_ns)) {
         tt_mpi_unfinished = true;
         return;
     }
     cancel_receives(t);
     PMPI_Comm_free(&t->comm);
     free_parts(t);
+}
+
+static void mpi_close(struct tt_transport *base)
+{
+    end((struct mpi *)base, farewell_ns);
+}
+
+static void mpi_abandon(struct tt_transport *base)
+{
+    end((struct mpi *)base, farewell_after_fault_ns);
 }
 
 static const struct tt_transport_ops mpi_ops = {
@@ -500,6 +509,7 @@ static const struct tt_transport_ops mpi_ops = {
     .poll = mpi_poll,
     .wait = mpi_wait,
     .close = mpi_close,
+    .abandon = mpi_abandon,
 };
 
 static bool make_room(struct mpi *t, uint32_t size)

@@ -177,6 +177,14 @@ static void mux_leave(struct tt_transport *base)
     mux_free(m);
 }
 
+static void mux_abandon(struct tt_transport *base)
+{
+    struct mux *m = (struct mux *)base;
+    for (uint32_t i = 0; i < m->nparts; i++)
+        tt_transport_abandon(m->part[i].t);
+    mux_free(m);
+}
+
 static const struct tt_transport_ops mux_ops = {
     .name = "mux",
     .desc = "several transports as one",
@@ -187,6 +195,7 @@ static const struct tt_transport_ops mux_ops = {
     .wait = mux_wait,
     .close = mux_close,
     .leave = mux_leave,
+    .abandon = mux_abandon,
     .fd = mux_fd,
     .link = mux_link,
 };

@@ -68,6 +68,8 @@ struct tt_transport_ops {
     /* Closes when peers may still have to fetch what was sent, without waiting for them: they get it, as long as this process lives. NULL:
      * close does that. */
     void (*leave)(struct tt_transport *t);
+    /* Closes after a fault: peers may be gone, and are hardly waited for. NULL: close does that. */
+    void (*abandon)(struct tt_transport *t);
     /* A descriptor that is readable (poll(2), from any thread) when something may have happened; -1 or NULL: there is none. */
     int (*fd)(const struct tt_transport *t);
     /* `wait` ends also when ready(arg), which looks at memory that local peers publish (shm_wait.h). NULL: there is none. */
@@ -90,6 +92,10 @@ static inline int tt_transport_fd(const struct tt_transport *t)
 static inline void tt_transport_leave(struct tt_transport *t)
 {
     (t->ops->leave ? t->ops->leave : t->ops->close)(t);
+}
+static inline void tt_transport_abandon(struct tt_transport *t)
+{
+    (t->ops->abandon ? t->ops->abandon : t->ops->close)(t);
 }
 static inline bool tt_transport_link(struct tt_transport *t, uint32_t peer, struct tt_link_stats *ret)
 {
