@@ -1,7 +1,6 @@
 /* open.c - opening, splitting, closing. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "comm/parts.h"
 
@@ -228,7 +227,6 @@ static tutti_status blank(struct tt_world *w, const struct tt_comm_config *confi
     c->world = w;
     atomic_fetch_add(&w->refs, 1);
     c->shared = shared;
-    c->bell = -1;
     c->config = *config;
     c->size = n;
     c->members = tt_alloc(n, sizeof *c->members);
@@ -306,20 +304,25 @@ static bool end_context(struct tt_comm *c, bool leaves)
     return last;
 }
 
+/* Whether this communicator was told or not. */
+static bool has_failed(const struct tt_comm *c)
+{
+    struct tt_verdict v;
+    return c->failed || tt_watch_verdict(c->world->watch, &v);
+}
+
 /* Everything of this rank. leaves: its sockets stay until the others have what was sent to them. */
 static void take_down(struct tt_comm *c, bool leaves)
 {
     if (end_context(c, leaves)) {
         tt_engine_free(c->engine);
-        if (c->shared->left) {
-            tt_transport_leave(c->wire.transport);
+        if (c->wire.transport && (c->shared->left || has_failed(c))) {
+            (c->shared->left ? tt_transport_leave : tt_transport_abandon)(c->wire.transport);
             c->wire.transport = NULL;
         }
         tt_wire_close(&c->wire);
         tt_shared_free(c->shared);
     }
-    if (c->bell >= 0)
-        tt_fd_close(c->bell);
     if (c->topo != c->world->topo)
         tt_topo_free(c->topo);
     tt_plans_free(c->plans);
@@ -499,12 +502,12 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
 
 /* ---- twins ---- */
 
-/* Calls sleep at a bell, not in the transport, from the first twin on. */
+/* Calls sleep at bells, not in the transport, from the first twin on: there is at least one. */
 static tutti_status make_bell(struct tt_comm *c, struct tutti_error *err)
 {
-    if (c->bell < 0)
-        c->bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    return c->bell >= 0 ? TUTTI_OK : tt_fail(err, TUTTI_ERR_IO, "no event descriptor for a communicator");
+    int bell = tt_bell_take(c->shared);
+    tt_bell_give(c->shared, bell);
+    return bell >= 0 ? TUTTI_OK : tt_fail(err, TUTTI_ERR_IO, "no event descriptor for a communicator");
 }
 
 /* Wires and engine of c, a context of its own. */
@@ -512,8 +515,6 @@ static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t 
 {
     tt_comm_lock(c);
     tutti_status st = make_bell(c, err);
-    if (!st)
-        st = make_bell(twin, err);
     if (!st) {
         tt_shared_free(twin->shared);
         twin->shared = c->shared;

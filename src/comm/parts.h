@@ -19,7 +19,8 @@ enum {
     TT_SEGMENT_BYTES = 128 << 10, /* of segments inside a host: a piece, which stays in a second-level cache on its way */
     TT_WHOLE_RANKS = 128,         /* inside a host schedules are built whole up to so many ranks: boxes need all slices */
     TT_PROGRAMS = 64 /* kept without a request */,
-    TT_RUNNING = 1024 /* requests at the same time */
+    TT_RUNNING = 1024 /* requests at the same time */,
+    TT_BELLS = 8 /* kept for calls that sleep */
 };
 
 /* What all communicators of a process share: the others as boot knows them, and the watch. */
@@ -137,7 +138,9 @@ struct tt_shared {
     _Atomic uint64_t told;       /* programs and messages that were finished when the sleepers were woken last */
     pthread_mutex_t news_lock;   /* told changes under it too */
     pthread_cond_t news;
-    uint32_t joiners; /* that wait for news; under news_lock */
+    uint32_t joiners;    /* that wait for news; under news_lock */
+    int bells[TT_BELLS]; /* [nbells]: eventfds where no call sleeps now */
+    uint32_t nbells;
 };
 
 struct tt_comm {
@@ -166,7 +169,6 @@ struct tt_comm {
     uint32_t calls;                     /* requests of both sorts, as the watch numbers them */
     uint32_t messages;                  /* started between two ranks, as the watch numbers them */
     bool calling;                       /* a call has given way to other communicators: none on this one begins */
-    int bell;                           /* where calls sleep when there are twins; -1: there were none */
     _Atomic(struct tt_helper *) helper; /* background progress; NULL until needed */
     _Atomic uint32_t started;           /* requests under way */
     uint64_t moved, moved_ns;           /* the context's counter at a thread's or a test's last look; when that had changed */
@@ -197,6 +199,10 @@ void tt_comm_give_way(struct tt_comm *c, bool collective);
 void tt_sleepers_add(struct tt_comm *c, struct tt_waiting *w);
 void tt_sleepers_remove(struct tt_comm *c, struct tt_waiting *w);
 void tt_sleepers_tell(struct tt_comm *c);
+/* Where a call sleeps when there are twins; under the lock. Each has a bell of its own: who wakes first takes what was rung. -1: there is no
+ * descriptor left. */
+int tt_bell_take(struct tt_shared *s);
+void tt_bell_give(struct tt_shared *s, int bell);
 /* What tell has told; and to wait, without the lock, until that is no longer `seen` or until_ns is reached. There is a helper. */
 uint64_t tt_news_told(struct tt_comm *c);
 void tt_news_await(struct tt_comm *c, uint64_t seen, uint64_t until_ns);
@@ -206,6 +212,7 @@ void tt_helper_end(struct tt_comm *c);  /* the lock is not held */
 /* progress.c: how a blocking call waits for `bytes` of data, and a thread with its bell; how a sleeping thread is woken, from any thread;
  * one look at the engine, true when anything moved, with the lock. Waits look for verdicts and errors every TT_GLANCE_NS. */
 enum { TT_GLANCE_NS = 20000000 };
+enum { TT_AWAKE, TT_AT_BELL, TT_AT_DOOR }; /* struct tt_waiting's sleep */
 void tt_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret);
 void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret);
 void tt_waiting_wake(struct tt_comm *c, struct tt_waiting *w);

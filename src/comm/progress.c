@@ -33,7 +33,6 @@ enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_
  * twin, as long as it would in the transport. Naps without descriptor. The longest sleep. */
 enum { IDLE_WAIT = 200000, PUMP_AWAKE = 100000, CALL_AWAKE = 1000000, CALL_AWAKE_OVER = 200000 };
 enum { NAP_MIN = 40000, NAP_MAX = 1000000, HEAR = 500000000 };
-enum { AWAKE, AT_BELL, AT_DOOR };
 
 static void describe_naps(const struct tt_comm *c, struct tt_waiting *w)
 {
@@ -166,7 +165,7 @@ static bool nothing_new(struct tt_comm *c, const struct tt_waiting *w)
  * once more after saying so. */
 static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
 {
-    atomic_store(&w->sleep, AT_DOOR);
+    atomic_store(&w->sleep, TT_AT_DOOR);
     uint32_t ticket = tt_direct_doze_begin(c->wire.direct);
     bool awake = tt_comm_progress(c);
     tt_comm_apart_begin(c, w->collective);
@@ -174,7 +173,7 @@ static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
         tt_direct_doze_end(c->wire.direct);
     else
         tt_direct_doze(c->wire.direct, ticket, tt_now_ns() + ns);
-    atomic_store(&w->sleep, AWAKE);
+    atomic_store(&w->sleep, TT_AWAKE);
     atomic_store(&c->shared->dozing, false);
 }
 
@@ -185,14 +184,15 @@ static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
     uint64_t nap = w->naps < 16 ? w->nap_ns << w->naps : w->nap_max_ns, rings;
     uint64_t ns = !w->working ? w->quiet_ns : nap < w->nap_max_ns ? nap : w->nap_max_ns;
     ns = w->call && ns > w->wait_ns ? w->wait_ns : ns;
+    ns = w->bell < 0 && ns > NAP_MAX ? NAP_MAX : ns;
     struct timespec ts = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-    atomic_store(&w->sleep, AT_BELL);
+    atomic_store(&w->sleep, TT_AT_BELL);
     bool same = w->working || w->failed || !atomic_load(&c->started);
     w->naps += w->working;
     if (nothing_new(c, w) && same && ppoll(p, 2, ns ? &ts : NULL, NULL) > 0 && (p[0].revents & POLLIN) &&
         read(w->bell, &rings, sizeof rings) < 0)
         assert(errno == EAGAIN || errno == EINTR);
-    atomic_store(&w->sleep, AWAKE);
+    atomic_store(&w->sleep, TT_AWAKE);
 }
 
 /* Until when a call waits. */
@@ -230,7 +230,7 @@ static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
 {
     tt_sleepers_tell(c);
     tt_sleepers_add(c, w);
-    w->bell = c->bell;
+    w->bell = tt_bell_take(c->shared);
     w->heard = tt_news_told(c);
     if (w->door && !atomic_exchange(&c->shared->dozing, true)) {
         sleep_at_door(c, w, w->wait_ns);
@@ -240,6 +240,7 @@ static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
     }
     tt_comm_apart_end(c, w->collective);
     tt_sleepers_remove(c, w);
+    tt_bell_give(c->shared, w->bell);
 }
 
 static tutti_status rest(struct tt_comm *c, struct tt_waiting *w)
@@ -285,9 +286,9 @@ void tt_waiting_wake(struct tt_comm *c, struct tt_waiting *w)
 {
     uint64_t one = 1;
     uint32_t sleep = atomic_load(&w->sleep);
-    if (sleep == AT_DOOR)
+    if (sleep == TT_AT_DOOR)
         tt_direct_rouse(c->wire.direct);
-    if (sleep == AT_BELL && write(w->bell, &one, sizeof one) < 0)
+    if (sleep == TT_AT_BELL && w->bell >= 0 && write(w->bell, &one, sizeof one) < 0)
         assert(errno == EAGAIN); /* it has been rung already */
 }
 

@@ -14,6 +14,7 @@
  * something says so, then looks who sleeps. */
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 #include "comm/parts.h"
 
@@ -34,6 +35,8 @@ void tt_shared_free(struct tt_shared *s)
 {
     if (!s)
         return;
+    while (s->nbells)
+        tt_fd_close(s->bells[--s->nbells]);
     pthread_cond_destroy(&s->news);
     pthread_mutex_destroy(&s->news_lock);
     pthread_cond_destroy(&s->turn);
@@ -131,6 +134,19 @@ void tt_sleepers_remove(struct tt_comm *c, struct tt_waiting *w)
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
+}
+
+int tt_bell_take(struct tt_shared *s)
+{
+    return s->nbells ? s->bells[--s->nbells] : tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+void tt_bell_give(struct tt_shared *s, int bell)
+{
+    if (bell >= 0 && s->nbells < TT_BELLS)
+        s->bells[s->nbells++] = bell;
+    else if (bell >= 0)
+        tt_fd_close(bell);
 }
 
 /* Without twins the helper hears of what comes through a descriptor. In shared memory what a caller has finished may have been what the
