@@ -68,6 +68,12 @@ gone output
 # exit codes: a failing rank is named, once
 runs 1 run -n 3 -- sh -c '[ "$RANK" = 1 ] && exit 3; exit 0'
 complains '^tutti run: rank 1 \(pid [0-9]+\) exited with status 3$'
+
+# whom the ranks blame is found behind anything else that they wrote, and one text is said once
+runs 1 run -n 2 -- sh -c 'if [ $TUTTI_RANK = 0 ]; then
+    { yes said something that is not a verdict | head -c 2000000; echo; echo "1 of 2: rank 1 is dead"; } >>"$TUTTI_VERDICT"; exit 4
+fi; sleep 0.3; exit 3'
+complains '^tutti run: rank 1 \(pid [0-9]+\) exited with status 3$'
 runs 1 run -n 3 -- sh -c '[ "$RANK" = 2 ] && kill -9 $$; exit 0'
 complains '^tutti run: rank 2 \(pid [0-9]+\) was killed by signal 9 \(Killed\)$'
 for i in 1 2 3; do # the killed one is named, not those that fail because of it
