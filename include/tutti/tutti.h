@@ -156,6 +156,13 @@ struct tutti_sim_result {
 tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count,
                                      tutti_dtype dtype, struct tutti_sim_result *ret_result, struct tutti_error *err);
 
+/* Writes the schedule in the format of another engine or simulator, or as a picture (`tutti export --list` has the names).
+ * options: "key=value,key=value" of the format, or NULL. path: a file, "-" for standard output; formats with a file for each
+ * rank add ".<rank>.et". TUTTI_ERR_REFUSED: the format cannot express it, or a limit of its engine is broken. The schedule
+ * should have been proved. */
+tutti_status tutti_schedule_export(const struct tutti_schedule *schedule, const char *format, const char *options, const char *path,
+                                   struct tutti_error *err);
+
 /* ---- tutti_comm - communicators: groups of live ranks ----
  *
  * A communicator joins the processes of a job. Opening, splitting and closing it are collective; every wait has a deadline. When a rank

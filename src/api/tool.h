@@ -179,6 +179,14 @@ tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedu
 tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
                                             struct tutti_verdict *ret, struct tutti_error *err);
 
+/* The i-th format of tutti_schedule_export. */
+struct tutti_export_info {
+    const char *name, *desc;
+    const char *options; /* names, separated by spaces */
+    bool per_rank;       /* a file for each rank */
+};
+bool tutti_export_get(size_t i, struct tutti_export_info *ret);
+
 /* ---- simulation event by event: levels "flow" and "packet" ("step" is tutti_schedule_simulate) ---- */
 /* Zero means the default everywhere. */
 struct tutti_sim_options {

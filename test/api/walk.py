@@ -22,7 +22,7 @@ NUMBERS = {"bool": "true", "double": "1.0", "tutti_status": "0", "size_t": "1", 
 TRUSTED = {"cap", "n", "bytes", "nslow", "ndegrade"}
 TEXTS = {
     "spec": '"star:4"', "kind": '"star"', "params": '"4"', "link": '"1Gbps"', "reason": '"no reason"', "name": '"alexnet"',
-    "policy": '"dear"', "text": '"1"', "algo": '"ring"', "transport": '"shm"', "key": '"key"', "value": '"value"',
+    "policy": '"dear"', "text": '"1"', "algo": '"ring"', "transport": '"shm"', "format": '"goal"', "options": "NULL", "key": '"key"', "value": '"value"',
 }
 PATHS = {"tutti_topo_load": "topo_file", "tutti_schedule_read": "schedule_file", "tutti_schedule_read_unchecked": "schedule_file"}
 INPUTS = "redop_options plan_options comm_options trainer_options tensor group sim_options trainsim_options parent".split()

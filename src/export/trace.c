@@ -1,0 +1,125 @@
+/* trace.c - nodes and waits of one rank (trace.h). */
+#include "export/trace.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { NODES_MAX = 1 << 27 };
+
+tutti_status tt_trace_open(const struct tt_sched *s, struct tt_trace *ret, struct tutti_error *err)
+{
+    *ret = (struct tt_trace){.nodes = {.elem = sizeof(struct tt_node)}, .waits = {.elem = sizeof(uint64_t)}};
+    const uint64_t nodes = s->nops * s->shape.segments;
+    if (nodes > NODES_MAX)
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%llu operations in %u segments are too many for a trace (at most %d nodes)",
+                       (unsigned long long)s->nops, s->shape.segments, NODES_MAX);
+    tutti_status st = tt_bind_make(&s->shape, s->shape.count, s->shape.dtype, &ret->bind, err);
+    if (!st)
+        st = tt_export_program_open(s, &ret->program, err);
+    if (st)
+        tt_trace_close(ret);
+    return st;
+}
+
+void tt_trace_close(struct tt_trace *t)
+{
+    tt_export_program_close(&t->program);
+    tt_bind_free(&t->bind);
+    tt_vec_free(&t->nodes);
+    tt_vec_free(&t->waits);
+    free(t->done);
+    *t = (struct tt_trace){0};
+}
+
+/* Bytes of segment k: whole elements, equal parts but for the rest. */
+static uint64_t segment_bytes(const struct tt_trace *t, const struct tt_op *op, uint32_t k)
+{
+    const uint64_t element = t->bind.elem_bytes, segments = t->program.sched->shape.segments;
+    const uint64_t elements = tt_bind_op_bytes(&t->bind, &t->program.slice, op) / element;
+    return (elements * (k + 1) / segments - elements * k / segments) * element;
+}
+
+/* The last message before operation i in the same direction on its connection; UINT32_MAX: none. */
+static uint32_t before_on_connection(const struct tt_slice *sl, uint32_t i)
+{
+    const struct tt_op *op = &sl->ops[i];
+    for (uint32_t j = i; j-- > 0;) {
+        const struct tt_op *o = &sl->ops[j];
+        const bool message = o->kind == TT_OP_SEND || o->kind == TT_OP_RECV || o->kind == TT_OP_RECV_REDUCE;
+        if (message && o->peer == op->peer && o->channel == op->channel && (o->kind == TT_OP_SEND) == (op->kind == TT_OP_SEND))
+            return j;
+    }
+    return UINT32_MAX;
+}
+
+static bool push_wait(struct tt_trace *t, struct tt_node *n, uint64_t node)
+{
+    n->nwaits++;
+    return tt_vec_push(&t->waits, &node, 1);
+}
+
+/* A tag that both ends compute: the sender's number of the message, cut into segments. */
+static uint64_t tag_of(const struct tt_trace *t, uint32_t i, uint32_t segment)
+{
+    const struct tt_sched *s = t->program.sched;
+    const struct tt_op *op = &t->program.slice.ops[i];
+    const uint64_t own = tt_export_number(s, t->program.rank, i), sent = op->kind == TT_OP_SEND ? own : t->program.partner[own];
+    const uint32_t sender = op->kind == TT_OP_SEND ? t->program.rank : op->peer;
+    return (sent - tt_export_number(s, sender, 0)) * s->shape.segments + segment;
+}
+
+static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t first_edge, struct tutti_error *err)
+{
+    const struct tt_op *op = &t->program.slice.ops[i];
+    const uint32_t segments = t->program.sched->shape.segments;
+    const bool message = op->kind != TT_OP_COPY && op->kind != TT_OP_REDUCE;
+    struct tt_node n = {.kind = !message                 ? TT_NODE_COMPUTE
+                                : op->kind == TT_OP_SEND ? TT_NODE_SEND
+                                                         : TT_NODE_RECV,
+                        .peer = op->peer,
+                        .bytes = segment_bytes(t, op, k),
+                        .tag = message ? tag_of(t, i, k) : 0,
+                        .op = i,
+                        .segment = k,
+                        .wait = t->waits.len};
+    bool ok = true;
+    for (size_t e = first_edge; e < t->program.edges.len; e++) {
+        const struct tt_edge *edge = tt_vec_at(&t->program.edges, e);
+        if (edge->to != i)
+            break;
+        ok = ok && push_wait(t, &n, t->done[(uint64_t)edge->from * segments + k]);
+    }
+    const uint32_t before = message ? before_on_connection(&t->program.slice, i) : UINT32_MAX;
+    if (k > 0)
+        ok = ok && push_wait(t, &n, t->done[(uint64_t)i * segments + k - 1]);
+    else if (before != UINT32_MAX)
+        ok = ok && push_wait(t, &n, t->done[(uint64_t)before * segments + segments - 1]);
+    ok = ok && tt_vec_push(&t->nodes, &n, 1);
+    if (ok && op->kind == TT_OP_RECV_REDUCE) {
+        struct tt_node sum = {.kind = TT_NODE_COMPUTE, .bytes = n.bytes, .op = i, .segment = k, .wait = t->waits.len};
+        ok = push_wait(t, &sum, t->nodes.len - 1) && tt_vec_push(&t->nodes, &sum, 1);
+    }
+    t->done[(uint64_t)i * segments + k] = t->nodes.len - 1;
+    return ok ? TUTTI_OK : tt_fail_memory(err, "nodes");
+}
+
+tutti_status tt_trace_rank(struct tt_trace *t, uint32_t rank, struct tutti_error *err)
+{
+    const uint32_t segments = t->program.sched->shape.segments;
+    tutti_status st = tt_export_program_rank(&t->program, rank, err);
+    if (st)
+        return st;
+    t->nodes.len = t->waits.len = 0;
+    free(t->done);
+    t->done = tt_alloc(t->program.slice.nops * segments + 1, sizeof *t->done);
+    if (!t->done)
+        return tt_fail_memory(err, "nodes");
+    size_t e = 0;
+    for (uint32_t i = 0; !st && i < t->program.slice.nops; i++) {
+        for (; e < t->program.edges.len && ((struct tt_edge *)tt_vec_at(&t->program.edges, e))->to < i; e++)
+            ;
+        for (uint32_t k = 0; !st && k < segments; k++)
+            st = add_nodes(t, i, k, e, err);
+    }
+    return st;
+}
