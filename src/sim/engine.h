@@ -17,21 +17,18 @@ struct tt_host {
 /* A connection: message after message, one at a time until its last byte has left. */
 struct tt_stream {
     uint32_t next, segment; /* the send that comes next, or TT_WORK_NONE */
-    bool busy, waiting;     /* something is on its way out; it waits for a port */
-    uint32_t ticket;        /* of its place in the queues for a port */
+    bool busy;              /* something is on its way out, or waits for a port */
     uint64_t ready_ps;
     uint64_t arrived_ps; /* messages do not overtake each other */
-};
-struct tt_waiter {
-    uint32_t conn, ticket;
 };
 struct tt_done {
     uint32_t op, segment, rank;
 };
 /* Something that a host does one at a time became ready at this moment. */
 struct tt_request {
-    uint32_t op, segment, kind;
+    uint32_t op, segment, kind; /* kind of event; of those that ask for a port: the step */
 };
+struct tt_port_queue;
 struct tt_engine {
     const struct tt_sim_input *in;
     const struct tt_work *w;
@@ -42,10 +39,11 @@ struct tt_engine {
     struct tt_stream *stream;
     uint32_t *left;                  /* per node: what it still waits for */
     struct tt_vec done;              /* struct tt_done: not yet told to those who wait for them */
-    struct tt_vec *wait;             /* per rank, outgoing then incoming: struct tt_waiter, when ports are limited */
+    struct tt_port_queue *wait;      /* per rank, outgoing then incoming, when ports are limited */
+    struct tt_vec asking, granted;   /* struct tt_request: messages that ask for a port of their sender; that have it */
     struct tt_vec requests, serving; /* struct tt_request: of this moment; those being served */
     struct tt_vec going;             /* uint32_t: connections that have their ports and go now */
-    struct tt_vec freed;             /* uint32_t: hosts' ports that became free at this moment (rank, or ranks + rank: incoming) */
+    struct tt_vec freed;             /* uint32_t: ports to look at (rank, or ranks + rank: incoming) */
     double gamma_ps;                 /* per byte */
     uint64_t now, arrived, finished;
     bool failed, beyond;
@@ -59,10 +57,12 @@ uint64_t tt_host_issue(struct tt_engine *e, uint32_t rank);
 uint64_t tt_host_take(struct tt_engine *e, uint32_t rank);
 /* When a reduction of so many bytes that is ready now will be done. */
 uint64_t tt_host_reduce(struct tt_engine *e, uint32_t rank, uint64_t bytes);
-/* May this connection's message go now? If not it will be injected (tt_engine_inject) when ports are free. */
-bool tt_port_take(struct tt_engine *e, uint32_t conn);
+tutti_status tt_ports_open(struct tt_engine *e, struct tutti_error *err);
+void tt_ports_close(struct tt_engine *e); /* accepts what was opened in part */
+/* May this connection's message go at once? If not it will be injected (tt_engine_inject) when it has its ports. */
+bool tt_port_ask(struct tt_engine *e, uint32_t conn);
 void tt_port_free(struct tt_engine *e, uint32_t conn);
-void tt_port_settle(struct tt_engine *e); /* whoever can go now goes */
+void tt_port_settle(struct tt_engine *e); /* the end of a moment: whoever has ports now goes */
 /* Adds, or notes that the time is beyond what can be told. */
 uint64_t tt_engine_later(struct tt_engine *e, uint64_t time_ps, double ps);
 

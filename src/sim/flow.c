@@ -42,10 +42,10 @@ static void ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segmen
     e->failed = e->failed || !tt_vec_push(&e->requests, &x, 1);
 }
 
-/* The message may go, unless there is no port for it. */
+/* The message goes, at once where ports are not limited. */
 static void issue(struct tt_engine *e, uint32_t conn)
 {
-    if (tt_port_take(e, conn))
+    if (tt_port_ask(e, conn))
         tt_engine_inject(e, conn);
 }
 
@@ -276,8 +276,10 @@ static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
 /* The end of a moment: requests, ports and rates. What happens by that at the same time is a moment of its own. */
 static void settle(struct tt_engine *e)
 {
-    tt_port_settle(e);
-    tell(e);
+    do {
+        tt_port_settle(e);
+        tell(e);
+    } while (e->asking.len && !e->failed);
     if (e->requests.len)
         serve_all(e);
     tt_fluid_settle(&e->fluid, e->now, &e->q);
@@ -335,7 +337,6 @@ static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
     size_t nodes, ranks = e->in->t->ranks;
     tt_queue_open(&e->q);
     e->done.elem = sizeof(struct tt_done);
-    e->freed.elem = e->going.elem = sizeof(uint32_t);
     e->requests.elem = e->serving.elem = sizeof(struct tt_request);
     e->gamma_ps = e->in->t->gamma * 1e12;
     if (__builtin_mul_overflow((size_t)e->w->nops, (size_t)e->w->segments, &nodes))
@@ -343,29 +344,23 @@ static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
     e->left = tt_alloc(nodes + 1, sizeof *e->left);
     e->host = tt_zalloc(ranks, sizeof *e->host);
     e->stream = tt_zalloc((size_t)e->w->nconns + 1, sizeof *e->stream);
-    e->wait = e->in->t->ports ? tt_zalloc(2 * ranks, sizeof *e->wait) : NULL;
-    if (!e->left || !e->host || !e->stream || (e->in->t->ports && !e->wait))
+    if (!e->left || !e->host || !e->stream)
         return tt_fail_memory(err, "simulation");
     for (uint32_t i = 0; i < e->w->nconns; i++)
         e->stream[i].next = e->w->msg[e->w->conn[i].first].send;
-    for (size_t i = 0; e->wait && i < 2 * ranks; i++)
-        e->wait[i].elem = sizeof(struct tt_waiter);
-    return tt_fluid_open(&e->fluid, e->in, e->r, err);
+    tutti_status st = tt_ports_open(e, err);
+    return st ? st : tt_fluid_open(&e->fluid, e->in, e->r, err);
 }
 
 static void engine_close(struct tt_engine *e)
 {
-    for (size_t i = 0; e->wait && i < 2 * (size_t)e->in->t->ranks; i++)
-        tt_vec_free(&e->wait[i]);
-    free(e->wait);
     free(e->left);
     free(e->host);
     free(e->stream);
     tt_vec_free(&e->done);
     tt_vec_free(&e->requests);
     tt_vec_free(&e->serving);
-    tt_vec_free(&e->freed);
-    tt_vec_free(&e->going);
+    tt_ports_close(e);
     tt_queue_close(&e->q);
     tt_fluid_close(&e->fluid);
 }

@@ -1,12 +1,18 @@
 /* flow_host.c - what a rank itself adds to the network's time: overhead per message, reductions, ports.
  *
  * Overhead o: a host issues messages o apart, each o after it could be, and takes messages in at least o apart. So one message costs o, m
- * messages from (or to) one rank m*o: the same as in cost. Reductions of a rank run one after the other. Ports (declared only): a rank has
- * at most that many messages in flight each way, from its first byte to its arrival. A message goes when both ends have a free port; those
- * that cannot go wait in both queues, and the first that can go does. Nothing is held while waiting, so there is no deadlock. Invariant: a
- * stream that waits has exactly one valid entry in each of its two queues. */
+ * messages from (or to) one rank m*o: the same as in cost. Reductions of a rank run one after the other.
+ *
+ * Ports (declared only): a rank has at most that many messages in flight each way, from their first byte to their arrival. A message waits
+ * for a port of its sender, keeps it, and waits for a port of its receiver; both queues are first come, first served, and of those that
+ * come at one moment the earliest step is first. So a rank sends in the order of its program, as an interface does (packet level), and
+ * rounds in which every rank sends to another one (all-to-all, direct) stay rounds, whatever the order of events. Letting a later message
+ * pass one that waits for its receiver would start messages of the next round but one, which then stand in the way of that receiver's own
+ * round. Decisions are made at the end of a moment, when every port that is free by then is known. No deadlock: ports of receivers are held
+ * by messages in flight only, and those arrive. Invariant: a connection is in at most one queue, and once. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/engine.h"
 
@@ -72,30 +78,59 @@ uint64_t tt_host_reduce(struct tt_engine *e, uint32_t rank, uint64_t bytes)
 
 /* ---- ports ---- */
 
-static bool has_ports(const struct tt_engine *e, const struct tt_work_conn *c)
+struct tt_port_queue {
+    struct tt_vec conn; /* uint32_t */
+    size_t first;
+};
+
+tutti_status tt_ports_open(struct tt_engine *e, struct tutti_error *err)
 {
-    return e->host[c->src].out < e->in->t->ports && e->host[c->dst].in < e->in->t->ports;
+    size_t ports = 2 * (size_t)e->in->t->ranks;
+    e->asking.elem = e->granted.elem = sizeof(struct tt_request);
+    e->going.elem = e->freed.elem = sizeof(uint32_t);
+    if (!e->in->t->ports)
+        return TUTTI_OK;
+    e->wait = tt_zalloc(ports, sizeof *e->wait);
+    if (!e->wait)
+        return tt_fail_memory(err, "simulation");
+    for (size_t i = 0; i < ports; i++)
+        e->wait[i].conn.elem = sizeof(uint32_t);
+    return TUTTI_OK;
 }
 
-static void hold(struct tt_engine *e, const struct tt_work_conn *c)
+void tt_ports_close(struct tt_engine *e)
 {
-    e->host[c->src].out++;
-    e->host[c->dst].in++;
+    for (size_t i = 0; e->wait && i < 2 * (size_t)e->in->t->ranks; i++)
+        tt_vec_free(&e->wait[i].conn);
+    free(e->wait);
+    tt_vec_free(&e->asking);
+    tt_vec_free(&e->granted);
+    tt_vec_free(&e->going);
+    tt_vec_free(&e->freed);
 }
 
-bool tt_port_take(struct tt_engine *e, uint32_t conn)
+static void note(struct tt_engine *e, struct tt_vec *list, uint32_t conn)
 {
-    const struct tt_work_conn *c = &e->w->conn[conn];
-    struct tt_stream *s = &e->stream[conn];
+    const struct tt_stream *s = &e->stream[conn];
+    const struct tt_request x = {s->next, s->segment, tt_work_step(e->w, s->next)};
+    e->failed = e->failed || !tt_vec_push(list, &x, 1);
+}
+
+static int by_step(const void *x, const void *y)
+{
+    const struct tt_request *a = x, *b = y;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->op != b->op)
+        return a->op < b->op ? -1 : 1;
+    return a->segment < b->segment ? -1 : a->segment > b->segment;
+}
+
+bool tt_port_ask(struct tt_engine *e, uint32_t conn)
+{
     if (!e->in->t->ports)
         return true;
-    if (has_ports(e, c)) {
-        hold(e, c);
-        return true;
-    }
-    const struct tt_waiter x = {conn, ++s->ticket};
-    s->waiting = true;
-    e->failed = e->failed || !tt_vec_push(&e->wait[c->src], &x, 1) || !tt_vec_push(&e->wait[(size_t)e->in->t->ranks + c->dst], &x, 1);
+    note(e, &e->asking, conn);
     return false;
 }
 
@@ -110,33 +145,63 @@ void tt_port_free(struct tt_engine *e, uint32_t conn)
     e->failed = e->failed || !tt_vec_push(&e->freed, ports, 2);
 }
 
-/* Goes through a queue in order: who can go gets its ports, entries that are void are dropped. */
-static void settle_queue(struct tt_engine *e, struct tt_vec *queue)
+/* Those on the list join the queues of their sender's (receiver's) ports, the earliest step first. */
+static void join(struct tt_engine *e, struct tt_vec *list, bool receivers)
 {
-    struct tt_waiter *x = queue->data;
-    size_t kept = 0;
-    for (size_t i = 0; i < queue->len; i++) {
-        struct tt_stream *s = &e->stream[x[i].conn];
-        const struct tt_work_conn *c = &e->w->conn[x[i].conn];
-        if (!s->waiting || s->ticket != x[i].ticket)
-            continue;
-        if (!has_ports(e, c)) {
-            x[kept++] = x[i];
-            continue;
-        }
-        s->waiting = false;
-        hold(e, c);
-        e->failed = e->failed || !tt_vec_push(&e->going, &x[i].conn, 1);
+    const struct tt_request *x = list->data;
+    if (list->len > 1)
+        qsort(list->data, list->len, sizeof *x, by_step);
+    for (size_t i = 0; i < list->len && !e->failed; i++) {
+        uint32_t conn = e->w->op[x[i].op].conn;
+        const struct tt_work_conn *c = &e->w->conn[conn];
+        uint32_t port = receivers ? e->in->t->ranks + c->dst : c->src;
+        e->failed = !tt_vec_push(&e->wait[port].conn, &conn, 1) || !tt_vec_push(&e->freed, &port, 1);
     }
-    queue->len = kept;
+    list->len = 0;
+}
+
+/* The first of the queue, or TT_WORK_NONE. What has been taken is cut off once it is the larger part. */
+static uint32_t take(struct tt_port_queue *q)
+{
+    uint32_t *conn = q->conn.data;
+    if (q->first == q->conn.len)
+        return TT_WORK_NONE;
+    uint32_t first = conn[q->first++];
+    if (2 * q->first >= q->conn.len) {
+        q->conn.len -= q->first;
+        memmove(conn, conn + q->first, q->conn.len * sizeof *conn);
+        q->first = 0;
+    }
+    return first;
+}
+
+/* Gives the free ports of one side to the first in their queues. */
+static void grant(struct tt_engine *e, bool receivers)
+{
+    uint32_t ranks = e->in->t->ranks, conn;
+    for (size_t i = 0; i < e->freed.len && !e->failed; i++) {
+        uint32_t port = ((const uint32_t *)e->freed.data)[i];
+        if ((port >= ranks) != receivers)
+            continue;
+        uint32_t *held = receivers ? &e->host[port - ranks].in : &e->host[port].out;
+        while (*held < e->in->t->ports && (conn = take(&e->wait[port])) != TT_WORK_NONE) {
+            ++*held;
+            if (receivers)
+                e->failed = e->failed || !tt_vec_push(&e->going, &conn, 1);
+            else
+                note(e, &e->granted, conn);
+        }
+    }
 }
 
 void tt_port_settle(struct tt_engine *e)
 {
-    for (size_t i = 0; i < e->freed.len && !e->failed; i++)
-        settle_queue(e, &e->wait[((const uint32_t *)e->freed.data)[i]]);
+    join(e, &e->asking, false);
+    grant(e, false);
+    join(e, &e->granted, true);
+    grant(e, true);
     e->freed.len = 0;
-    for (size_t i = 0; i < e->going.len && !e->failed; i++) /* an empty message may let the next one wait in these queues */
+    for (size_t i = 0; i < e->going.len && !e->failed; i++) /* an empty message lets the next one ask */
         tt_engine_inject(e, ((const uint32_t *)e->going.data)[i]);
     e->going.len = 0;
 }
