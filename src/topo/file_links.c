@@ -3,7 +3,10 @@
  * The ends of a link are vertices, by number or by name. It is [a, b, bandwidth], [a, b, bandwidth, latency] or [a, b, bandwidth there,
  * bandwidth back, latency]; `half` (true or false) may follow a latency. Bandwidths are bytes/s or text such as "10Gbps", latencies
  * picoseconds or text such as "5us". Without a latency it is 1 us, without half full duplex. A number in the fourth place can be either;
- * what follows it decides: a latency after it makes it a bandwidth, otherwise it is the latency. */
+ * what follows it decides: a latency after it makes it a bandwidth, otherwise it is the latency, and is refused when it looks like a
+ * bandwidth: 1250000000 would be 1.25 ms. */
+#include <string.h>
+
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -48,6 +51,7 @@ tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err)
 
 /* ---- links ---- */
 
+enum { DOUBTFUL_PS = 100000000 };
 enum field { FIELD_A, FIELD_B, FIELD_THERE, FIELD_FOURTH, FIELD_LATENCY, FIELD_HALF, FIELD_END };
 
 /* What a fourth entry is when it stands alone: a number waits for what follows it. */
@@ -113,12 +117,17 @@ static tutti_status take_half(struct tt_file *rd, const struct tt_json_token *to
     return TUTTI_OK;
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && memcmp(text + n - k, end, k) == 0;
+}
+
+/* By its unit, so that a time that cannot be read is refused as a latency. */
 static bool is_time(const struct tt_json_token *tok)
 {
-    double rate;
-    uint64_t ps;
-    return tok->kind == TT_JSON_STRING && tt_parse_rate(tok->text, &rate, NULL) != TUTTI_OK &&
-           tt_parse_time(tok->text, &ps, NULL) == TUTTI_OK;
+    return tok->kind == TT_JSON_STRING && ends_in(tok->text, "s") && !ends_in(tok->text, "/s") && !ends_in(tok->text, "bps") &&
+           !ends_in(tok->text, "Bps");
 }
 
 static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *tok, struct entries *e, struct tutti_error *err)
@@ -132,6 +141,23 @@ static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *
     return take_rate(rd, tok, &e->link.bw[1], err);
 }
 
+/* A bare number that was rather meant as the bandwidth back: the bandwidth there once more, or 0.1 ms and more. */
+static bool is_doubtful(const struct entries *e)
+{
+    return e->number.kind == TT_JSON_INT && e->number.i > 0 && (e->number.d == e->link.bw[0] || e->number.i >= DOUBTFUL_PS);
+}
+
+static tutti_status refuse_doubtful(struct tt_file *rd, const struct entries *e, struct tutti_error *err)
+{
+    char rate[40], time[40];
+    tt_format_rate(e->number.d, rate, sizeof rate);
+    tt_format_time((uint64_t)e->number.i, time, sizeof time);
+    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                        "link %u: %lld can be a bandwidth back of %s or a latency of %s: write [a, b, bandwidth there, bandwidth back, "
+                        "latency], or the latency as text (\"%s\")",
+                        rd->t->nlinks, (long long)e->number.i, rate, time, time);
+}
+
 /* No latency follows the fourth entry, so that it has to be the latency itself. */
 static tutti_status settle_fourth(struct tt_file *rd, struct entries *e, struct tutti_error *err)
 {
@@ -142,6 +168,8 @@ static tutti_status settle_fourth(struct tt_file *rd, struct entries *e, struct 
                             "link %u: a latency expected after two bandwidths: [a, b, bandwidth, latency] or "
                             "[a, b, bandwidth there, bandwidth back, latency]",
                             rd->t->nlinks);
+    if (is_doubtful(e))
+        return refuse_doubtful(rd, e, err);
     e->fourth = FOURTH_NONE;
     e->link.bw[1] = e->link.bw[0];
     return take_time(rd, &e->number, &e->link.latency_ps, err);

@@ -289,6 +289,14 @@ static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok
                         tt_near_matches(tok->text, names, countof(keys), near, sizeof near));
 }
 
+static bool was_read(const struct tt_file *rd, const char *key)
+{
+    for (size_t i = 0; i < countof(keys); i++)
+        if (tt_streq(keys[i].name, key))
+            return rd->seen >> i & 1;
+    return false;
+}
+
 static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -297,6 +305,8 @@ static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
         st = read_key(rd, &tok, err);
     if (st == TUTTI_OK && !rd->ranks_given)
         st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"ranks\" is missing");
+    if (st == TUTTI_OK && rd->t->ranks > 1 && !was_read(rd, "links"))
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"links\" is missing: the cables, as in [[0, 1, \"10Gbps\", \"5us\"]]");
     return st == TUTTI_OK ? tt_json_expect(rd->json, TT_JSON_END, &tok, err) : st;
 }
 

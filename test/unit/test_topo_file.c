@@ -149,6 +149,11 @@ static void test_link_forms(void **state)
         tt_topo_free(t);
     }
     refuse("{\"ranks\":2,\"links\":[[0,1,1,\"40Mbps\"]]}", TUTTI_ERR_PARSE, ":1:", "latency expected after two bandwidths");
+    refuse("{\"ranks\":2,\"links\":[[0,1,1250000000,1250000000]]}", TUTTI_ERR_PARSE, ":1:", "10 Gbit/s or a latency of 1.25 ms");
+    refuse("{\"ranks\":2,\"links\":[[0,1,1250000000,625000000,true]]}", TUTTI_ERR_PARSE, ":1:", "a latency of 625 us");
+    refuse("{\"ranks\":2,\"links\":[[0,1,5000,5000]]}", TUTTI_ERR_PARSE, ":1:", "a latency of 5 ns");
+    refuse("{\"ranks\":2,\"links\":[[0,1,\"10Gbps\",\"-5us\"]]}", TUTTI_ERR_RANGE, ":1:", "latency: ");
+    refuse("{\"ranks\":2,\"links\":[[0,1,\"10Gbps\",\"-5Gbps\"]]}", TUTTI_ERR_RANGE, ":1:", "bandwidth: ");
     refuse("{\"ranks\":2,\"links\":[[0,1,1,\"40Mbps\",true]]}", TUTTI_ERR_PARSE, ":1:", "latency expected after two bandwidths");
     refuse("{\"ranks\":2,\"links\":[[0,1,1,1.5]]}", TUTTI_ERR_PARSE, ":1:", "whole picoseconds");
     refuse("{\"ranks\":2,\"links\":[[0,1,1,-5]]}", TUTTI_ERR_PARSE, ":1:", "whole picoseconds");
@@ -237,7 +242,8 @@ static void test_refused(void **state)
     refuse("{\"ranks\":0}", TUTTI_ERR_RANGE, "0 is not", "1 to 1048576");
     refuse("{\"ranks\":4000000000}", TUTTI_ERR_RANGE, "4000000000", "1048576");
     refuse("{\"ranks\":4e9}", TUTTI_ERR_PARSE, ":1:10", "");
-    refuse("{\"ranks\":1000000,\"switches\":15000000}", TUTTI_ERR_RANGE, "rank 1", "rank 0");
+    refuse("{\"ranks\":2}", TUTTI_ERR_PARSE, ":1:", "\"links\" is missing");
+    refuse("{\"ranks\":1000000,\"switches\":15000000,\"links\":[]}", TUTTI_ERR_RANGE, "rank 1", "rank 0");
     refuse("{\"ranks\":2,\"switches\":0,\"links\":[[0,1,1e9]],\"names\":[\"a\"]}", TUTTI_ERR_RANGE, "1 names", "2 vertices");
     refuse("{\"ranks\":2,\"kind\":\"rng\"}", TUTTI_ERR_PARSE, "rng", "ring?");
     refuse("{\"ranks\":2,\"routing\":\"gird\"}", TUTTI_ERR_PARSE, "gird", "grid?");
