@@ -81,6 +81,11 @@ static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, voi
                                                    : TUTTI_OK;
 }
 
+bool tutti_mpi_strayed(struct tutti_error *ret)
+{
+    return tt_boot_strayed(ret);
+}
+
 tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
                                    struct tutti_comm **ret_comm, struct tutti_error *err)
 {

@@ -19,6 +19,9 @@ struct tutti_parent {
  * timeout_us does not concern the meeting. */
 tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
                                    struct tutti_comm **ret_comm, struct tutti_error *err);
+/* For an MPI that has found itself to be of one rank. True: an mpirun has started more processes, this one is the first of them, and *ret has
+ * a sentence for people (the program loads another MPI than that of its launcher). */
+bool tutti_mpi_strayed(struct tutti_error *ret);
 /* A communicator of some ranks of comm, collective among those only: ranks[i] is the rank in comm of the new one's rank i, parent says who
  * is who there. It shares comm's control connections and the thread that watches them. Different parts may be made by several threads at the
  * same time, in any order. comm may be closed before it. */

@@ -50,6 +50,9 @@ struct tt_boot_parent {
     tutti_status (*gather)(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
     void *ctx;
 };
+/* An MPI has found itself to be of one rank. Has an mpirun started more processes than this one, so that it must be that of another MPI?
+ * Then true in the first of them, with a sentence for people in *ret. */
+bool tt_boot_strayed(struct tutti_error *ret);
 /* Sets rank, size and rendezvous of c, and a key when it has none, by one gather. Collective. */
 tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent *p, struct tutti_error *err);
 

@@ -6,6 +6,7 @@
  * known: MPI launchers on one host (all ranks are local) meet on loopback, Slurm on its first node, at a port derived from the job. */
 #include "boot/parts.h"
 
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,23 @@ static tutti_status find_launcher(const struct launcher **ret, struct tutti_erro
                        var("TUTTI_RENDEZVOUS") ? "TUTTI_RENDEZVOUS" : "TUTTI_LOCAL_RANK");
     *ret = whole;
     return TUTTI_OK;
+}
+
+bool tt_boot_strayed(struct tutti_error *ret)
+{
+    for (size_t i = 0; i < countof(launchers); i++) {
+        const struct launcher *l = &launchers[i];
+        uint64_t rank, size;
+        if (l->place != place_one_host || !var(l->rank) || !var(l->size) || number(l->rank, 0, 0, &rank, NULL) ||
+            number(l->size, 2, UINT32_MAX, &size, NULL))
+            continue;
+        tt_fail(ret, TUTTI_ERR_CONNECT,
+                "MPI sees this process alone, but mpirun of %s started %" PRIu64
+                ": these are jobs of one rank each. Start them with the mpirun of the MPI that they load",
+                l->name, size);
+        return true;
+    }
+    return false;
 }
 
 static tutti_status read_place(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)

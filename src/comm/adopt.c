@@ -33,6 +33,9 @@ tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi, st
     tutti_status st = tt_mpi_join(&m, err);
     if (st)
         return st;
+    struct tutti_error strayed;
+    if (m->size == 1 && tt_boot_strayed(&strayed))
+        tt_log_write(TT_LOG_WARN, 0, "transport mpi: %s", strayed.text);
     struct tt_boot_parent parent = {.rank = m->rank, .size = m->size, .local_rank = m->local_rank, .gather = gather, .ctx = m};
     st = tt_boot_adopt(&c->boot, &parent, err);
     if (!st)

@@ -122,8 +122,18 @@ __attribute__((constructor)) static void check_flavour(void)
     _exit(1);
 }
 
+/* A program started with another MPI's mpirun is as many jobs as processes: MPI says nothing, and nothing would be taken. */
+static void warn_if_strayed(void)
+{
+    struct tutti_error why;
+    int size = 0;
+    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1 && tutti_mpi_strayed(&why))
+        shim_note("%s", why.text);
+}
+
 static void prepare(void)
 {
+    warn_if_strayed();
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &of_comm, NULL);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finish, &of_self, NULL);
     PMPI_Comm_dup(MPI_COMM_SELF, &self);

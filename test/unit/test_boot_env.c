@@ -72,6 +72,31 @@ static void launchers_are_recognised(void **state)
     }
 }
 
+/* An MPI of one rank under another one's mpirun: told once, by the first process. */
+static void strayed_ranks_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vars, *told;
+    } table[] = {
+        {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4", "mpirun of Open MPI started 4"},
+        {"PMI_RANK=0 PMI_SIZE=2", "mpirun of MPICH started 2"},
+        {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4", NULL}, /* the first one tells */
+        {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", NULL}, /* it really is alone */
+        {"OMPI_COMM_WORLD_RANK=0", NULL},
+        {"RANK=0 WORLD_SIZE=4 SLURM_PROCID=0 SLURM_NTASKS=4", NULL}, /* they start programs that are not MPI's */
+        {"", NULL},
+    };
+
+    for (size_t i = 0; i < countof(table); i++) {
+        struct tutti_error err = {0};
+        set_vars(table[i].vars);
+        assert_int_equal(tt_boot_strayed(&err), table[i].told != NULL);
+        if (table[i].told)
+            assert_non_null(strstr(err.text, table[i].told));
+    }
+}
+
 /* Where the launcher does not say, all ranks must derive the same place. */
 static void places_are_derived(void **state)
 {
@@ -279,9 +304,9 @@ static void key_files_are_private(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(launchers_are_recognised), cmocka_unit_test(places_are_derived),   cmocka_unit_test(half_a_set_is_refused),
-        cmocka_unit_test(options_are_read),         cmocka_unit_test(first_of_a_node_list), cmocka_unit_test(keys_are_read),
-        cmocka_unit_test(key_files_are_private),
+        cmocka_unit_test(launchers_are_recognised), cmocka_unit_test(places_are_derived),     cmocka_unit_test(half_a_set_is_refused),
+        cmocka_unit_test(options_are_read),         cmocka_unit_test(first_of_a_node_list),   cmocka_unit_test(keys_are_read),
+        cmocka_unit_test(key_files_are_private),    cmocka_unit_test(strayed_ranks_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
