@@ -1,6 +1,6 @@
 /* Communicators as MPI programs use them: freed by each rank when it likes, made while others are being made, hundreds at a time, by
- * threads at the same time, without MPI_Init. Under the shim all of it must go on as without. A mistake there is a hang: the test has a
- * time limit. Usage: comms free|idup|growth|threads|session */
+ * threads at the same time, without MPI_Init or beside it, and used until the end while threads live on. Under the shim all of it must go on as without. A mistake there is a hang: the test has a
+ * time limit. Usage: comms free|idup|growth|threads|alive|session|both */
 #include <dirent.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -121,21 +121,32 @@ static void run_free(void)
 
 static void run_idup(void)
 {
+    enum { LONG = 300000 }; /* more than MPI sends without the receiver */
+    static int mine[LONG], got[LONG];
     MPI_Comm n[2];
     MPI_Request q[3];
-    int in = 1, out = 0;
+    int in = 1, out = 0, before = (rank + size - 1) % size;
     MPI_Comm_idup(MPI_COMM_WORLD, &n[0], &q[0]);
     MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &q[1]);
     MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < LONG; i++)
+        mine[i] = rank + i;
+    MPI_Isend(mine, LONG, MPI_INT, (rank + 1) % size, 3, MPI_COMM_WORLD, &q[1]);
     MPI_Comm_idup(n[0], &n[1], &q[0]);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < OPENING; i++)
         sum(n[0], i);
-    MPI_Wait(&q[0], MPI_STATUS_IGNORE);
+    MPI_Irecv(got, LONG, MPI_INT, before, 3, MPI_COMM_WORLD, &q[2]);
+    MPI_Waitall(3, q, MPI_STATUSES_IGNORE);
     for (int i = 0; i < OPENING; i++)
         sum(n[1], i);
     if (out != size)
         wrong("sum beside idup");
+    for (int i = 0; i < LONG; i++)
+        if (got[i] != before + i) {
+            wrong("message beside idup");
+            break;
+        }
 }
 
 /* ---- growth: descriptors and threads do not depend on the number of communicators ---- */
@@ -196,17 +207,51 @@ static void run_threads(void)
         pthread_join(thread[t], NULL);
 }
 
+/* ---- alive: MPI_Finalize while threads live that have used MPI ---- */
+
+static pthread_barrier_t all_used, all_over;
+static void *work_and_stay(void *arg)
+{
+    work(arg);
+    pthread_barrier_wait(&all_used);
+    pthread_barrier_wait(&all_over);
+    return NULL;
+}
+
+static void run_alive(void)
+{
+    pthread_t thread[THREADS];
+    pthread_barrier_init(&all_used, NULL, THREADS + 1);
+    pthread_barrier_init(&all_over, NULL, THREADS + 1);
+    for (int t = 0; t < THREADS; t++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &of_thread[t]);
+    for (int t = 0; t < THREADS; t++)
+        pthread_create(&thread[t], NULL, work_and_stay, (void *)(long)t);
+    pthread_barrier_wait(&all_used);
+    MPI_Finalize();
+    pthread_barrier_wait(&all_over);
+    for (int t = 0; t < THREADS; t++)
+        pthread_join(thread[t], NULL);
+}
+
 /* ---- session: no MPI_Init, no MPI_COMM_WORLD ---- */
 
 #if MPI_VERSION >= 4
+static MPI_Comm open_session(MPI_Session *s)
+{
+    MPI_Group g;
+    MPI_Comm c;
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, s);
+    MPI_Group_from_session_pset(*s, "mpi://WORLD", &g);
+    MPI_Comm_create_from_group(g, "test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &c);
+    MPI_Group_free(&g);
+    return c;
+}
+
 static void run_session(void)
 {
     MPI_Session s;
-    MPI_Group g;
-    MPI_Comm c, d;
-    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &s);
-    MPI_Group_from_session_pset(s, "mpi://WORLD", &g);
-    MPI_Comm_create_from_group(g, "test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &c);
+    MPI_Comm c = open_session(&s), d;
     MPI_Comm_rank(c, &rank);
     MPI_Comm_size(c, &size);
     MPI_Comm_dup(c, &d);
@@ -216,18 +261,47 @@ static void run_session(void)
     }
     MPI_Comm_free(&d);
     MPI_Comm_free(&c);
-    MPI_Group_free(&g);
+    MPI_Session_finalize(&s);
+}
+
+/* A session that lives longer than the rest: its communicators are used before, between and after MPI_Init and MPI_Finalize. */
+static void run_both(void)
+{
+    MPI_Session s;
+    MPI_Comm c = open_session(&s), d;
+    int level;
+    MPI_Comm_rank(c, &rank);
+    MPI_Comm_size(c, &size);
+    sum(c, 1);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_dup(c, &d);
+    for (int i = 0; i < OPENING; i++) {
+        sum(c, i);
+        sum(d, i);
+        sum(MPI_COMM_WORLD, i);
+    }
+    MPI_Comm_free(&d);
+    MPI_Comm_dup(c, &d);
+    for (int i = 0; i < OPENING; i++)
+        sum(d, i);
+    MPI_Finalize();
+    for (int i = 0; i < OPENING; i++) {
+        sum(c, i);
+        sum(d, i);
+    }
+    MPI_Comm_free(&d);
+    MPI_Comm_free(&c);
     MPI_Session_finalize(&s);
 }
 #endif
 
 int main(int argc, char **argv)
 {
-    int given = 0;
+    int given = 0, over = 0;
     const char *what = argc > 1 ? argv[1] : "";
 #if MPI_VERSION >= 4
-    if (!strcmp(what, "session")) {
-        run_session();
+    if (!strcmp(what, "session") || !strcmp(what, "both")) {
+        what[0] == 's' ? run_session() : run_both();
         return errors != 0;
     }
 #endif
@@ -242,8 +316,12 @@ int main(int argc, char **argv)
         run_growth();
     else if (!strcmp(what, "threads"))
         run_threads();
+    else if (!strcmp(what, "alive"))
+        run_alive();
     else
         wrong("no such test");
-    MPI_Finalize();
+    MPI_Finalized(&over);
+    if (!over)
+        MPI_Finalize();
     return errors != 0;
 }
