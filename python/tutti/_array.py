@@ -212,7 +212,8 @@ class Communicator(RawCommunicator):
         """reducible(); where the library will only move bytes, whether all ranks mean the same by them is compared first."""
         known = reducible(a.dtype, op)
         mine = f"{op} of {a.dtype}".encode()
-        for r, other in enumerate(self.all_gather(np.array(mine, "S64")) if known is None else ()):
+        everybody: Any = self.all_gather(np.array(mine, "S64")) if known is None else ()
+        for r, other in enumerate(everybody):
             if other != mine:
                 raise ValueError(f"calls are mismatched: rank {r} called {other.decode()} while rank {self.rank} called {mine.decode()}")
         return known

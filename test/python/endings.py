@@ -63,9 +63,13 @@ class World:
     def loss(self):
         return self.model(torch.ones(4, 6) + torch.arange(4.0).view(4, 1)).square().mean()
 
-    def step(self):
+    def half(self):
+        """A step without its end."""
         self.opt.zero_grad()
         self.loss().backward()
+
+    def step(self):
+        self.half()
         self.opt.step()
 
     def train(self, steps=10**9):
@@ -133,22 +137,19 @@ def everything_dies_before_the_group(w):
 
 @ending
 def in_the_middle_of_a_step(w):
-    w.opt.zero_grad()
-    w.loss().backward()
+    w.half()
     KEPT.append(w)
 
 
 @ending
 def in_the_middle_then_destroyed(w):
-    w.opt.zero_grad()
-    w.loss().backward()
+    w.half()
     dist.destroy_process_group()
 
 
 @ending(short=True)
 def gradients_are_kept(w):
-    w.opt.zero_grad()
-    w.loss().backward()
+    w.half()
     KEPT.extend(p.grad for p in w.model.parameters())
     w.opt.step()
 
@@ -241,7 +242,7 @@ def one_exits_the_other_trains(w):
 
 @ending(status=(1, 1))
 def exits_with_words_in_the_middle(w):
-    w.loss().backward()
+    w.half()
     sys.exit("that was it")
 
 
@@ -254,7 +255,7 @@ def os_exit_of_one(w):
 
 @ending
 def os_exit_of_both(w):
-    w.loss().backward()
+    w.half()
     os._exit(0)
 
 
@@ -292,7 +293,7 @@ def one_raises(w):
 
 @ending(status=(1, 1))
 def both_raise_in_the_middle(w):
-    w.loss().backward()
+    w.half()
     raise ValueError("no such sample")
 
 
@@ -332,7 +333,7 @@ def backward_twice_and_caught(w):
 @ending(status=(1, 1))
 def raises_without_sync(w):
     with w.opt.no_sync():
-        w.loss().backward()
+        w.half()
         raise ValueError("half way")
 
 
@@ -438,7 +439,7 @@ def interrupted(w):
 
 @ending(status=(-signal.SIGINT, -signal.SIGINT))
 def both_interrupted_in_the_middle(w):
-    w.loss().backward()
+    w.half()
     signal.raise_signal(signal.SIGINT)
 
 
