@@ -54,6 +54,7 @@ class World:
         )  # fmt: skip
         self.model, self.opt = self.make()
         self.step()
+        open(os.path.join(self.folder, f"begun{self.rank}"), "w").close()
 
     def make(self):
         torch.manual_seed(1)

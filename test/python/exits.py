@@ -5,9 +5,10 @@ two ranks under every policy, each rank in a process that finishes its interpret
 
 Ranks are forked from a process that has loaded torch and started nothing; a rank then leaves main() and runs its ending at the top level of
 this file, so that exceptions are unhandled ones and objects die with the interpreter. A rank that does not end within LIMIT seconds, or
-ends by a signal or with a status that the ending does not expect, is a failure. What a rank that does not end is doing is printed: its
+ends by a signal or with a status that the ending does not expect, is a failure (LIMIT is for a machine with nothing else to do). What a rank that does not end is doing is printed: its
 Python stacks, and those of C where gdb is installed. Most endings wait for a deadline: several programs run at a time. Programs that failed
-while the whole machine stood still, this process with it, are run again."""
+while the whole machine stood still, this process with it, are run again, and so are those whose ranks missed the deadline of a few seconds
+before their ending began: three times at most."""
 
 import contextlib
 import faulthandler
@@ -28,7 +29,7 @@ import endings  # noqa: E402
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)  # torch 2 loads its compiler here: once, and not in every rank
 POLICIES = ["sync", "wfbp", "bucket", "mgwfbp", "bytescheduler", "hybrid", "hybrid-cost", "dear", "dear-sharded"]
 RANKS, LIMIT = 2, 60.0
-JOBS, STANDSTILL = 4, 1.0
+JOBS, STANDSTILL, TRIES = 4, 1.0, 4
 
 
 class Rank:
@@ -71,8 +72,8 @@ class Rank:
 class Play:
     """One ending under one policy."""
 
-    def __init__(self, name, policy):
-        self.name, self.policy = name, policy
+    def __init__(self, name, policy, tries):
+        self.name, self.policy, self.tries = name, policy, tries
         self.folder = tempfile.mkdtemp(prefix="tutti-exit-")
         self.begun = time.monotonic()
         self.stood, self.seconds = False, 0.0
@@ -91,7 +92,8 @@ class Play:
     def over(self):
         """Have all ranks ended, or had their time?"""
         left = [r.look() is None for r in self.ranks]
-        return not any(left) or time.monotonic() > self.begun + LIMIT
+        busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # torch 2 takes seconds of CPU time to leave an interpreter
+        return not any(left) or time.monotonic() > self.begun + LIMIT * busy
 
     def judge(self):
         """Why this was not as it must be; None when it was."""
@@ -100,9 +102,10 @@ class Play:
         for k in hung:
             self.ranks[k].kill()
         got = tuple(r.status for r in self.ranks)
-        text = f"rank {hung} did not end within {LIMIT:.0f} s" if hung else None
+        text = f"rank {hung} did not end within {time.monotonic() - self.begun:.0f} s" if hung else None
         if not hung and not all(w is None and g >= 0 or w == g for w, g in zip(want, got)):
             text = f"ended with {got}, not {want}"
+        self.stood = self.stood or not all(os.path.exists(os.path.join(self.folder, f"begun{k}")) for k in range(RANKS))
         if text:
             text += "".join(f"\n--- rank {k}\n{r.output()}" for k, r in enumerate(self.ranks))
         shutil.rmtree(self.folder)
@@ -111,14 +114,14 @@ class Play:
 
 
 def selection(words):
-    """(ending, policy) to run."""
+    """(ending, policy, 1) to run."""
     everything = "--all" in words
     only = words[words.index("--policy") + 1] if "--policy" in words else None
     named = [w for w in words if w in endings.ENDINGS]
     names = named or (list(endings.ENDINGS) if everything or only else endings.SHORT)
     if everything or named:
-        return [(n, p) for n in names for p in ([only] if only else POLICIES)]
-    return [(n, only or POLICIES[k % len(POLICIES)]) for k, n in enumerate(names)]
+        return [(n, p, 1) for n in names for p in ([only] if only else POLICIES)]
+    return [(n, only or POLICIES[k % len(POLICIES)], 1) for k, n in enumerate(names)]
 
 
 def main(words):
@@ -126,7 +129,7 @@ def main(words):
     jobs = int(words[words.index("--jobs") + 1]) if "--jobs" in words else JOBS
     left, running, slowest, begun = selection(words), [], (0.0, ""), time.monotonic()
     done = bad = again = 0
-    count, names = len(left), len({n for n, _ in left})
+    count, names = len(left), len({n for n, _, _ in left})
     while left or running:
         while left and len(running) < jobs:
             running.append(Play(*left.pop(0)))
@@ -142,8 +145,8 @@ def main(words):
                 continue
             running.remove(play)
             text = play.judge()
-            if text and play.stood:
-                left.append((play.name, play.policy))
+            if text and play.stood and play.tries < TRIES:
+                left.append((play.name, play.policy, play.tries + 1))
                 again += 1
                 continue
             done += 1
@@ -154,7 +157,7 @@ def main(words):
             if text:
                 print(f"FAILED: {play.name} under {play.policy}: {text}", flush=True)
     took = f"{time.monotonic() - begun:.0f} s; slowest {slowest[1]}, {slowest[0]:.1f} s"
-    print(f"{names} endings, {count} programs, torch {torch.__version__}: {bad} failed ({took}; run again after a standstill: {again})")
+    print(f"{names} endings, {count} programs, torch {torch.__version__}: {bad} failed ({took}; run again: {again})")
     return None, "", bad
 
 

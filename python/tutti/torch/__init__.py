@@ -16,7 +16,7 @@ from typing import Any, Dict
 import torch.distributed as dist
 
 from ._first import weight_first
-from ._group import ProcessGroupTutti, create
+from ._group import Options, ProcessGroupTutti, create, of
 from ._hook import DDPHookState, ddp_hook
 from ._memory import keep_memory
 from ._optimizer import DistributedOptimizer
@@ -26,10 +26,12 @@ from ._trace import TraceHandler, trace
 __all__ = [
     "DDPHookState",
     "DistributedOptimizer",
+    "Options",
     "ProcessGroupTutti",
     "TraceHandler",
     "ddp_hook",
     "keep_memory",
+    "of",
     "profile",
     "trace",
     "weight_first",

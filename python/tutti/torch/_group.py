@@ -5,9 +5,10 @@ all-gather) through torch's own trampolines. What the library does not reduce (b
 and reduces alone, in rank order.
 """
 
+import time
 import weakref
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -15,11 +16,15 @@ import torch.distributed as dist
 from .. import RawCommunicator
 from .._comm import Request
 from .._lib import Error
+from ._compile import leave_class_alone
 from ._ledger import Closer, Ledger
 from ._meet import meet, seconds_of
 from ._p2p import Letter, Office
-from ._tensors import NAMES, Joint, Stand, Tensor, check_alike, check_dense, movable, native, op_name, reduce_gathered
-from ._work import AllOf, DoneWork, RequestWork, Work
+from ._tensors import (
+    NAMES, Joint, Stand, Tensor, check_alike, check_dense, factor_of, movable, native, op_name, reduce_gathered, scaled,
+)  # fmt: skip
+from ._trace import recording
+from ._work import AllOf, DoneWork, Finished, RequestWork, Work, seconds_of as seconds_of_call
 
 
 def _listed(tensors: Any) -> List[Tensor]:
@@ -38,6 +43,10 @@ def _reduction(opts: Any) -> str:
     return op_name(getattr(opts, "reduceOp", opts) if opts is not None else dist.ReduceOp.SUM)
 
 
+def _factor(opts: Any) -> Any:
+    return factor_of(getattr(opts, "reduceOp", opts)) if opts is not None else None
+
+
 def _root(opts: Any) -> int:
     return int(getattr(opts, "rootRank", opts) or 0)
 
@@ -46,11 +55,20 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
     """Made by init_process_group("tutti") and new_group."""
 
     def __init__(
-        self, store: Any, rank: int, size: int, timeout: Optional[timedelta], name: str = "", ranks: Sequence[int] = ()
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        timeout: Optional[timedelta],
+        name: str = "",
+        ranks: Sequence[int] = (),
+        options: Optional[Dict[str, Any]] = None,
     ) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]
+        self._names = [name, "undefined"]
         self._me, self._n, self._store, self._timeout = rank, size, store, timeout
-        self._comm: RawCommunicator = meet(store, rank, size, timeout)
+        self._options = options or {}
+        self._comm: RawCommunicator = meet(store, rank, size, timeout, **self._options)
         self._ledger = Ledger(rank, size, name, list(ranks), seconds_of(timeout))
         self._office = Office(store, rank, size, seconds_of(timeout))
         self._batch: Optional[List[Work]] = None
@@ -58,6 +76,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         closer = Closer(self._ledger, self._comm)
         closer.parts += [self._office.close, lambda extra=self._extra: [c.close() for c in extra]]  # type: ignore[misc, list-item]
         weakref.finalize(self, closer.begin).atexit = False
+        self._closer, self._finished = closer, Finished()
 
     # ---- starting ----
 
@@ -86,25 +105,54 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         op: str = "sum",
         root: int = 0,
         after: Any = None,
+        opts: Any = None,
         comm: Optional[RawCommunicator] = None,
-    ) -> Work:
+    ) -> Any:
         a, b = (0 if t is None else t.data_ptr() for t in (src, dst))
         on = comm or self._comm
-        return self._go(
-            self._what(name, count, dtype), lambda: on.request(name, a, b, count, dtype, op, root), result, (src, dst), after
-        )
+        if self._blocks(opts):
+            self._now(self._what, (name, count, dtype), lambda: on.call(name, a, b, count, dtype, op, root))
+            if after is not None:
+                after()
+            return self._finished
+        make = lambda: on.request(name, a, b, count, dtype, op, root)  # noqa: E731
+        return self._timed(opts, self._go(self._what(name, count, dtype), make, result, (src, dst), after))
 
-    def _gather_and(self, block: Tensor, result: List[Tensor], then: Callable[[Tensor], None]) -> Work:
+    def _blocks(self, opts: Any) -> bool:
+        """Will the caller wait at once, and for as long as the communicator does? (torch 1.13 does not say.)"""
+        if getattr(opts, "asyncOp", True) or self._batch is not None or self._ledger.shorter is not None:
+            return False
+        return opts.timeout.total_seconds() <= 0 and not recording()
+
+    def _now(self, what: Callable[..., str], words: Tuple[Any, ...], call: Callable[[], None]) -> None:
+        """In this thread, without request, work and future. Operations under way keep their place: the library numbers calls as they begin."""
+        began = time.monotonic()
+        try:
+            call()
+        except Error as e:
+            late = time.monotonic() - began >= self._ledger.limit
+            when = f"after the timeout of {self._ledger.limit:g} s: " if late else ""
+            raise Error(e.status, f"tutti: {what(*words)}: {when}{e}") from None
+
+    @staticmethod
+    def _timed(opts: Any, work: Work) -> Work:
+        """A call may have a deadline of its own."""
+        seconds = seconds_of_call(getattr(opts, "timeout", None))
+        if seconds is not None:
+            work.limit = seconds if work.limit is None else min(seconds, work.limit)
+        return work
+
+    def _gather_and(self, block: Tensor, result: List[Tensor], then: Callable[[Tensor], None], opts: Any = None) -> Any:
         """Everybody gets everybody's block; `then` gets them as a tensor with ranks along the first axis."""
         flat = block.reshape(-1)
         parts = torch.empty((self._n, flat.numel()), dtype=block.dtype)
         count, dtype = movable(flat)
-        return self._launch("all_gather", flat, parts, count, dtype, result, after=lambda: then(parts))
+        return self._launch("all_gather", flat, parts, count, dtype, result, after=lambda: then(parts), opts=opts)
 
     def extra_communicator(self, **options: Any) -> RawCommunicator:
         """Collective: another communicator of the same ranks, closed with the group."""
         store = dist.PrefixStore(f"tutti/extra{len(self._extra)}", self._store)
-        comm = meet(store, self._me, self._n, self._timeout, **options)
+        comm = meet(store, self._me, self._n, self._timeout, **dict(self._options, **options))
         self._extra.append(comm)
         return comm
 
@@ -116,19 +164,21 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         if len(found) != 1:
             return self.allreduce_coalesced(found, opts)
         check_dense(found)
-        return self._allreduce(found[0], op, found)
+        return self._allreduce(found[0], op, found, opts=opts)
 
-    def _allreduce(self, t: Tensor, op: str, result: List[Tensor], after: Any = None) -> Work:
-        stand = Stand(t)
+    def _allreduce(self, t: Tensor, op: str, result: List[Tensor], after: Any = None, opts: Any = None) -> Any:
+        stand, factor = Stand(t), _factor(opts)
         back = after or stand.back
+        if factor is not None:
+            stand.block.detach().copy_(scaled(stand.block, factor))
         if native(t.dtype, op):
-            return self._launch("allreduce", stand.block, stand.block, t.numel(), NAMES[t.dtype], result, op, after=back)
+            return self._launch("allreduce", stand.block, stand.block, t.numel(), NAMES[t.dtype], result, op, after=back, opts=opts)
 
         def then(parts: Tensor) -> None:
             stand.block.detach().copy_(reduce_gathered(parts, op).view(t.shape))
             back()
 
-        return self._gather_and(stand.block, result, then)
+        return self._gather_and(stand.block, result, then, opts)
 
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """All tensors as one vector; one data type."""
@@ -137,25 +187,26 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError("tutti: allreduce_coalesced: tensors of one data type are expected")
         joint = Joint(tensors, fill=True)
         block = joint.block if not joint.own else _span(joint)
-        return self._allreduce(block, _reduction(opts), list(tensors), joint.back)
+        return self._allreduce(block, _reduction(opts), list(tensors), joint.back, opts)
 
     def reduce(self, tensors: Any, opts: Any = None, *more: Any) -> Work:
         """The root's tensor becomes the reduction; the others' stay as they are."""
         t = _single(tensors, "reduce")
         root = _root(opts)
-        op = _reduction(opts if hasattr(opts, "reduceOp") else (more[0] if more else None))
-        mine, stand = self._me == root, Stand(t)
+        how = opts if hasattr(opts, "reduceOp") else (more[0] if more else None)
+        op, mine, stand = _reduction(how), self._me == root, Stand(t)
+        stand.block = scaled(stand.block, _factor(how))
         if native(t.dtype, op):
             dst = stand.block if mine else None
             return self._launch(
-                "reduce", stand.block, dst, t.numel(), NAMES[t.dtype], [t], op, root, after=stand.back if mine else None
+                "reduce", stand.block, dst, t.numel(), NAMES[t.dtype], [t], op, root, stand.back if mine else None, opts
             )
 
         def then(parts: Tensor) -> None:
             if mine:
                 t.detach().copy_(reduce_gathered(parts, op).view(t.shape))
 
-        return self._gather_and(stand.block, [t], then)
+        return self._gather_and(stand.block, [t], then, opts)
 
     def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """Rank r gets the reduction of everybody's r-th input."""
@@ -166,17 +217,18 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError(f"tutti: reduce_scatter: {len(inputs)} inputs for {self._n} ranks")
         if any(t.dtype != out.dtype for t in inputs):
             raise ValueError("tutti: reduce_scatter: inputs and output of one data type are expected")
+        inputs = [scaled(t, _factor(opts)) for t in inputs]
         if len({t.numel() for t in inputs}) != 1:
             return self._reduce_scatter_uneven(out, inputs, _reduction(opts))
         check_alike([out, *inputs], "reduce_scatter")
         joint = Joint(inputs, fill=True)
-        return self._reduce_scatter(out, joint.block, _reduction(opts))
+        return self._reduce_scatter(out, joint.block, opts)
 
-    def _reduce_scatter(self, out: Tensor, block: Tensor, op: str) -> Work:
-        stand = Stand(out)
+    def _reduce_scatter(self, out: Tensor, block: Tensor, opts: Any) -> Any:
+        stand, op = Stand(out), _reduction(opts)
         if native(out.dtype, op):
             return self._launch(
-                "reduce_scatter", block, stand.block, out.numel(), NAMES[out.dtype], [out], op, after=stand.back
+                "reduce_scatter", block, stand.block, out.numel(), NAMES[out.dtype], [out], op, after=stand.back, opts=opts
             )
         me, n = self._me, self._n
         whole = block if block.numel() == n * out.numel() else torch.as_strided(block, (n * out.numel(),), (1,))
@@ -184,7 +236,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         def then(parts: Tensor) -> None:
             out.detach().copy_(reduce_gathered(parts.view(n, n, -1)[:, me], op).view(out.shape))
 
-        return self._gather_and(whole, [out], then)
+        return self._gather_and(whole, [out], then, opts)
 
     def _reduce_scatter_uneven(self, out: Tensor, inputs: List[Tensor], op: str) -> Work:
         if out.numel() != inputs[self._me].numel() or not native(out.dtype, op):
@@ -199,7 +251,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         check_dense([output, input])
         if input.dtype != output.dtype or input.numel() != output.numel() * self._n:
             raise ValueError(f"tutti: reduce_scatter_tensor: input must be {self._n} times the output, of the same type")
-        return self._reduce_scatter(output, input.contiguous(), _reduction(opts))
+        return self._reduce_scatter(output, scaled(input.contiguous(), _factor(opts)), opts)
 
     reduce_scatter_tensor = reduce_scatter_single = _reduce_scatter_base  # names of torch 1.13 to 2.13
 
@@ -219,7 +271,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         stand = joint or Stand(found[0])
         block, n = stand.block, sum(t.numel() for t in found)
         count, dtype = movable(found[0], n)
-        return self._launch("broadcast", block, block, count, dtype, found, root=_root(opts), after=stand.back)
+        return self._launch("broadcast", block, block, count, dtype, found, root=_root(opts), after=stand.back, opts=opts)
 
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """Everybody gets everybody's tensor."""
@@ -230,7 +282,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
             raise ValueError(f"tutti: allgather: {len(outputs)} outputs for {self._n} ranks")
         check_alike([t, *outputs], "allgather")
         joint = Joint(outputs, fill=False)
-        return self._launch("all_gather", t.contiguous(), joint.block, *movable(t), outputs, after=joint.back)
+        return self._launch("all_gather", t.contiguous(), joint.block, *movable(t), outputs, after=joint.back, opts=opts)
 
     def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         """The same in one tensor of n blocks."""
@@ -238,7 +290,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         if input.dtype != output.dtype or output.numel() != input.numel() * self._n:
             raise ValueError(f"tutti: all_gather_into_tensor: output must be {self._n} times the input, of the same type")
         stand = Stand(output)
-        return self._launch("all_gather", input.contiguous(), stand.block, *movable(input), [output], after=stand.back)
+        return self._launch("all_gather", input.contiguous(), stand.block, *movable(input), [output], after=stand.back, opts=opts)
 
     all_gather_into_tensor = all_gather_single = _allgather_base
 
@@ -257,14 +309,14 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         """The root gets everybody's tensor."""
         t, root = _single(input_tensors, "gather"), _root(opts)
         if self._me != root:
-            return self._launch("gather", t.contiguous(), None, *movable(t), [], root=root)
+            return self._launch("gather", t.contiguous(), None, *movable(t), [], root=root, opts=opts)
         outputs = list(output_tensors[0]) if isinstance(output_tensors[0], (list, tuple)) else list(output_tensors)
         check_dense(outputs)
         if len(outputs) != self._n:
             raise ValueError(f"tutti: gather: {len(outputs)} outputs for {self._n} ranks")
         check_alike([t, *outputs], "gather")
         joint = Joint(outputs, fill=False)
-        return self._launch("gather", t.contiguous(), joint.block, *movable(t), outputs, root=root, after=joint.back)
+        return self._launch("gather", t.contiguous(), joint.block, *movable(t), outputs, root=root, after=joint.back, opts=opts)
 
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         """Rank r gets the root's r-th tensor."""
@@ -277,7 +329,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
                 raise ValueError(f"tutti: scatter: {len(inputs)} inputs for {self._n} ranks")
             check_alike([out, *inputs], "scatter")
             block = Joint(inputs, fill=True).block
-        return self._launch("scatter", block, stand.block, *movable(out), [out], root=root, after=stand.back)
+        return self._launch("scatter", block, stand.block, *movable(out), [out], root=root, after=stand.back, opts=opts)
 
     def alltoall(self, output_tensors: Sequence[Tensor], input_tensors: Sequence[Tensor], opts: Any = None) -> Work:
         """Input r goes to rank r; output r comes from rank r. Sizes may differ."""
@@ -307,7 +359,7 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         ins = self._splits(input, input_split_sizes, elements)
         outs = self._splits(output, output_split_sizes, elements)
         if not output_split_sizes and not input_split_sizes:
-            return self._launch("all_to_all", block, stand.block, *movable(input, ins[0]), [output], after=stand.back)
+            return self._launch("all_to_all", block, stand.block, *movable(input, ins[0]), [output], after=stand.back, opts=opts)
         return self._alltoall_uneven(stand, block, ins, outs)
 
     all_to_all_single = alltoall_base
@@ -340,9 +392,12 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- order, messages, batches ----
 
-    def barrier(self, opts: Any = None) -> Work:
+    def barrier(self, opts: Any = None) -> Any:
         """Done when every rank has come."""
-        return self._go(f"barrier {self._ledger.place}", self._comm.barrier_request, [], None)
+        if self._blocks(opts):
+            self._now("barrier {}".format, (self._ledger.place,), self._comm.barrier)
+            return self._finished
+        return self._timed(opts, self._go(f"barrier {self._ledger.place}", self._comm.barrier_request, [], None))
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """A barrier with a deadline of its own; the library's errors name the rank that did not come."""
@@ -375,7 +430,8 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         if not 0 <= peer < self._n or peer == self._me:
             raise ValueError(f"tutti: rank {peer}: another one of the {self._n} ranks is needed")
 
-    def _together(self, what: str, works: List[Work]) -> Work:
+    def _together(self, what: str, works: List[Any]) -> Work:
+        works = [w for w in works if w is not self._finished]
         return AllOf(self._ledger, f"{what} {self._ledger.place}", works) if works else DoneWork(self._ledger, what, [])
 
     def _chain(self, work: Work, after: Callable[[], None], result: List[Tensor]) -> Work:
@@ -397,7 +453,58 @@ class ProcessGroupTutti(dist.ProcessGroup):  # type: ignore[misc]
         works, self._batch = self._batch or [], None
         return self._together("coalesced operations", works)
 
+    # ---- timeouts, the end ----
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Waits of operations that begin from now on. The library's own deadline stands: no longer ones than the group was made with."""
+        seconds = timeout.total_seconds()
+        if seconds > self._ledger.limit:
+            limit = self._ledger.limit
+            raise ValueError(f"tutti: a timeout of {seconds:g} s: the group was made with {limit:g} s, pass timeout= to init_process_group or new_group")
+        self._ledger.shorter = seconds if 0 < seconds < self._ledger.limit else None
+
+    _set_default_timeout = set_timeout
+
+    def abort(self) -> None:
+        """All ranks' calls on this group fail, at once."""
+        self._closer.abort("abort() was called")
+        self._closer.begin()
+
+    def shutdown(self) -> None:
+        """Closes: what is under way ends, sockets and memory are given back. The others do the same, or the deadline passes."""
+        self._closer.finish()
+
+    def report(self) -> str:
+        """Collective: who is slow, in words."""
+        return self._comm.report()
+
     # ---- names ----
+
+    supports_splitting = supports_coalescing = supports_time_estimate = supports_shrinking = False
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        return [torch.device("cpu")]
+
+    def _get_backend(self, device: Any = None) -> "ProcessGroupTutti":
+        """Torch asks a group for the backend of a device: there is one."""
+        return self
+
+    def getGroupName(self) -> str:
+        """By which torch's C++ finds the group (functional collectives)."""
+        return self._names[0]
+
+    def setGroupName(self, name: str) -> None:
+        """Torch does, once."""
+        self._names[0] = name
+
+    def getGroupDesc(self) -> str:
+        """What new_group(group_desc=...) says."""
+        return self._names[1]
+
+    def setGroupDesc(self, desc: str) -> None:
+        """Torch does, once."""
+        self._names[1] = desc
 
     def getBackendName(self) -> str:
         """What torch calls it."""
@@ -415,7 +522,34 @@ def _span(joint: Joint) -> Tensor:
     return torch.as_strided(joint.block.detach(), (sum(t.numel() for t in joint.tensors),), (1,))
 
 
-def create(options: Any, _: Any = None) -> ProcessGroupTutti:
+leave_class_alone(ProcessGroupTutti)
+
+
+class Options:
+    """pg_options of init_process_group and new_group: any option of tutti.Communicator that is not about who takes part.
+
+    dist.init_process_group("tutti", pg_options=tutti.torch.Options(transport="tcp", encrypt=True))"""
+
+    KNOWN = ("key_file", "insecure", "iface", "transport", "topo", "algo", "reproducible", "plan", "tuning", "encrypt", "checksum")
+
+    def __init__(self, **options: Any) -> None:
+        unknown = [name for name in options if name not in self.KNOWN]
+        if unknown:
+            raise TypeError(f"tutti: there is no option {unknown[0]!r}; there are {', '.join(self.KNOWN)}")
+        self.options = options
+
+
+def of(group: Any = None) -> ProcessGroupTutti:
+    """The group of the backend "tutti" behind a process group; the default one when there is none given."""
+    found = group if group is not None else dist.distributed_c10d._get_default_group()
+    if not isinstance(found, ProcessGroupTutti):
+        raise TypeError('a process group of the backend "tutti" is needed')
+    return found
+
+
+def create(options: Any, given: Any = None) -> ProcessGroupTutti:
     """Called by torch for every group."""
-    ranks = list(options.global_ranks_in_group)
-    return ProcessGroupTutti(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks)
+    if given is not None and not isinstance(given, Options):
+        raise TypeError(f"tutti: pg_options is a {type(given).__name__}: tutti.torch.Options(...) is expected")
+    ranks, more = list(options.global_ranks_in_group), given.options if given is not None else {}
+    return ProcessGroupTutti(options.store, options.group_rank, options.group_size, options.timeout, options.group_id, ranks, more)

@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Sequence
 import torch
 
 from ._buffers import Buffers
+from ._compile import leave_alone
 from ._steps import Steps, call
 
 
@@ -46,6 +47,9 @@ class _BeforeModel:
             self._buffers.before_forward(steps.syncing)
 
     __reduce__ = _Hook.__reduce__
+
+
+leave_alone(_Hook.__call__, _BeforeModel.__call__)
 
 
 def node_of(p: torch.nn.Parameter) -> Any:

@@ -10,6 +10,7 @@ exits, 30 s at most. A rank that leaves with an exception aborts, so that the ot
 
 import atexit
 import contextlib
+import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional
 
@@ -24,6 +25,7 @@ class Ledger:
 
     def __init__(self, rank: int, size: int, name: str, ranks: List[int], limit: float) -> None:
         self.limit = limit  # seconds until waits end
+        self.shorter: Optional[float] = None  # what set_timeout has made of that
         self._works: Dict[int, Any] = {}
         self._asked: set = set()
         self._lock = threading.Lock()
@@ -95,6 +97,15 @@ class Closer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._close, name="tutti-close", daemon=True)
             self._thread.start()
+
+    def finish(self) -> None:
+        """Closes, and returns when that is done: the others come too, or the deadline. In the middle of an exception nobody is waited for."""
+        error = sys.exc_info()[1]
+        if error is not None:
+            self.abort(f"left with {_exit.describe(error)}")
+        self.begin()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(EXIT_WAIT)
 
     def abort(self, reason: str) -> None:
         """Nobody shall wait for this rank."""

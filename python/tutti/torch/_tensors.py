@@ -18,17 +18,41 @@ NAMES = {
     torch.int64: "i64",
     torch.int16: "i16",
 }
+NAMES.update({getattr(torch, f"uint{bits}"): f"u{bits}" for bits in (16, 32, 64) if hasattr(torch, f"uint{bits}")})  # torch 2.3 on
 _OPS = {"SUM": "sum", "AVG": "avg", "MAX": "max", "MIN": "min", "PRODUCT": "prod", "BAND": "band", "BOR": "bor", "BXOR": "bxor"}
 _BITWISE = {"band": torch.bitwise_and, "bor": torch.bitwise_or, "bxor": torch.bitwise_xor}
 _PLAIN = {"sum": torch.add, "avg": torch.add, "prod": torch.mul, "min": torch.minimum, "max": torch.maximum, **_BITWISE}
 
 
+def _kind(op: Any) -> Any:
+    """What kind of reduction a ReduceOp is, as something that can be looked up."""
+    return getattr(op, "op", op)
+
+
+_BY_KIND = {_kind(getattr(ReduceOp, theirs)): ours for theirs, ours in _OPS.items() if hasattr(ReduceOp, theirs)}
+
+
 def op_name(op: Any) -> str:
-    """Our word for a torch ReduceOp."""
-    for theirs, ours in _OPS.items():
-        if hasattr(ReduceOp, theirs) and op == getattr(ReduceOp, theirs):
-            return ours
-    raise ValueError(f"tutti: no reduction {op}")
+    """Our word for a torch ReduceOp. PREMUL_SUM is a sum of what `factor_of` says."""
+    name = "sum" if factor_of(op) is not None else _BY_KIND.get(_kind(op))
+    if name is None:
+        raise ValueError(f"tutti: no reduction {op}")
+    return name
+
+
+def factor_of(op: Any) -> Any:
+    """What PREMUL_SUM multiplies every rank's tensor with first; None with any other reduction."""
+    premul = getattr(ReduceOp, "PREMUL_SUM", None)
+    return op.factor if premul is not None and _kind(op) == _kind(premul) and hasattr(op, "factor") else None
+
+
+def scaled(t: Tensor, factor: Any) -> Tensor:
+    """The tensor, or a new one that is multiplied."""
+    if factor is None:
+        return t
+    if not t.is_floating_point():
+        raise ValueError(f"tutti: PREMUL_SUM is for floating point tensors, not {t.dtype}")
+    return (t.detach() * factor).contiguous()
 
 
 def native(dtype: torch.dtype, op: str) -> bool:

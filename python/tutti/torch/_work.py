@@ -20,13 +20,14 @@ import torch.distributed as dist
 
 from .._comm import Request
 from .._lib import IN_PROGRESS, OK, Error, last_error
+from ._compile import leave_class_alone
 from ._trace import Span, note, recording
 
 MIN_PAUSE, MAX_PAUSE, SHARE = 5e-5, 5e-3, 0.02
 LINGER = 1.0  # seconds that a thread waits for a further future
 
 
-def _seconds(timeout: Any) -> Optional[float]:
+def seconds_of(timeout: Any) -> Optional[float]:
     """A timeout in seconds; None where torch means "the group's own"."""
     if timeout is None:
         return None
@@ -49,6 +50,7 @@ class Work(dist.Work):  # type: ignore[misc]
         self._future: Optional[torch.futures.Future] = None
         self._outer: Optional[torch.futures.Future] = None
         self._source = -1
+        self.limit: Optional[float] = owner.shorter  # seconds that wait() waits; None: the group's own
         self._began = time.monotonic()
         owner._started(self)
 
@@ -132,7 +134,7 @@ class Work(dist.Work):  # type: ignore[misc]
         """Returns when it is done; raises what went wrong, also after `timeout`: a collective ends on all ranks then, and its group
         with it, since the others may be in the middle of it."""
         self._owner._claimed(self)
-        seconds = _seconds(timeout)
+        seconds = seconds_of(timeout) or self.limit
         if seconds is not None:
             self._finish_within(seconds)
         elif self._future is not None:
@@ -249,6 +251,29 @@ class DoneWork(Work):
         pass
 
 
+class Finished(dist.Work):  # type: ignore[misc]
+    """What a blocking call returns: nothing is under way."""
+
+    def wait(self, timeout: Any = None) -> bool:
+        """At once."""
+        return True
+
+    synchronize = is_completed = is_success = wait
+
+    def exception(self) -> None:
+        """None: blocking calls raise."""
+
+    def result(self) -> List[torch.Tensor]:
+        """The caller has them."""
+        return []
+
+    def get_future(self) -> torch.futures.Future:
+        """One that is done."""
+        future: torch.futures.Future = torch.futures.Future()
+        future.set_result([])
+        return future
+
+
 class AllOf(Work):
     """Several works as one."""
 
@@ -276,6 +301,10 @@ class AllOf(Work):
     def _end(self, status: int) -> None:
         self._error = next((w.exception() for w in self._works if w.exception() is not None), None)
         super()._end(status)
+
+
+for _kind in (Work, RequestWork, DoneWork, Finished, AllOf):
+    leave_class_alone(_kind)
 
 
 class _Completer:
