@@ -5,8 +5,8 @@ two ranks under every policy, each rank in a process that finishes its interpret
 
 Ranks are forked from a process that has loaded torch and started nothing; a rank then leaves main() and runs its ending at the top level of
 this file, so that exceptions are unhandled ones and objects die with the interpreter. A rank that does not end within LIMIT seconds, or
-ends by a signal or with a status that the ending does not expect, is a failure (LIMIT is for a machine with nothing else to do). What a rank that does not end is doing is printed: its
-Python stacks, and those of C where gdb is installed. Most endings wait for a deadline: several programs run at a time. Programs that failed
+ends by a signal or with a status that the ending does not expect, is a failure (LIMIT is for a machine with nothing else to do). What a
+rank that does not end is doing is printed: its Python stacks, and those of C where gdb is installed. Most endings wait for a deadline: several programs run at a time. Programs that failed
 while the whole machine stood still, this process with it, are run again, and so are those whose ranks missed the deadline of a few seconds
 before their ending began: three times at most."""
 

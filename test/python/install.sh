@@ -31,7 +31,19 @@ tool verify --topo ring:5 --algo bucket --size 1K 2>err && { echo "FAILED: the e
 [ "$(tool run -n 2 -- "$python" -c 'import tutti; c = tutti.RawCommunicator(); print("two")' | grep -o two | wc -l)" = 2 ] || { echo "FAILED: tutti run"; exit 1; }
 case $(env -u LD_LIBRARY_PATH ldd "$work/site/tutti/tutti") in
 *"libtutti.so.0 => $work/site/tutti/"*) ;;
-*) echo "FAILED: the tool does not use the library beside it"; exit 1 ;;
+*libtutti.so*) echo "FAILED: the tool does not use the library beside it"; exit 1 ;; # it may hold the library itself
 esac
 grep -q '^Requires-Dist: numpy' "$work"/site/tutti-*.dist-info/METADATA || { echo "FAILED: NumPy is not declared"; exit 1; }
+# torch 2.5 and later runs this at `import torch`: it loads nothing of ours and never raises, also where there is no torch.
+"$python" - <<'PROGRAM' || { echo "FAILED: the entry point for torch"; exit 1; }
+import sys
+from importlib.metadata import entry_points
+found = entry_points()
+group = found.select(group="torch.backends") if hasattr(found, "select") else found.get("torch.backends", ())
+(entry,) = {e.value: e for e in group if e.name == "tutti"}.values()
+entry.load()()
+assert "tutti" not in sys.modules
+if "torch" in sys.modules:
+    assert hasattr(sys.modules["torch"].distributed.Backend, "TUTTI") or not sys.modules["torch"].distributed.is_available()
+PROGRAM
 echo "the command works"
