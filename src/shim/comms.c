@@ -25,6 +25,7 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_comm *opened;
 static int of_comm = MPI_KEYVAL_INVALID, of_self = MPI_KEYVAL_INVALID;
 static MPI_Comm self = MPI_COMM_NULL;
+static int own_rank, last_tag;               /* in MPI_COMM_WORLD */
 static _Atomic(struct shim_comm *) of_world; /* the most frequent one, without asking MPI */
 enum { BEFORE, DURING, AFTER };
 static _Atomic int phase; /* MPI_Init, MPI_Finalize */
@@ -131,12 +132,21 @@ static void warn_if_strayed(void)
         shim_note("%s", why.text);
 }
 
+static void find_last_tag(void)
+{
+    int *most = NULL, found = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
+    if (PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found) == MPI_SUCCESS && found)
+        last_tag = *most;
+}
+
 static void prepare(void)
 {
     warn_if_strayed();
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &of_comm, NULL);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finish, &of_self, NULL);
     PMPI_Comm_dup(MPI_COMM_SELF, &self);
+    find_last_tag();
     PMPI_Comm_set_attr(MPI_COMM_SELF, of_self, NULL);
     phase = DURING;
 }
@@ -176,11 +186,13 @@ MPI_Comm shim_self(void)
     return self;
 }
 
+/* On MPI_COMM_WORLD: MPICH looks for messages to oneself without driving the others. For a message that hardly anybody sends: one that is
+ * found drives nothing. */
 void shim_poke(void *unused)
 {
     int flag;
     (void)unused;
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, self, &flag, MPI_STATUS_IGNORE);
+    PMPI_Iprobe(own_rank, last_tag, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
 static struct shim_comm *make(MPI_Comm comm)

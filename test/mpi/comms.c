@@ -1,6 +1,6 @@
 /* Communicators as MPI programs use them: freed by each rank when it likes, made while others are being made, hundreds at a time, by
  * threads at the same time, without MPI_Init or beside it, and used until the end while threads live on. Under the shim all of it must go on as without. A mistake there is a hang: the test has a
- * time limit. Usage: comms free|idup|growth|threads|alive|session|both */
+ * time limit. Usage: comms free|drive|idup|growth|threads|alive|session|both */
 #include <dirent.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -115,6 +115,23 @@ static void run_free(void)
     free_in_other_order();
     free_under_way();
     free_ahead();
+}
+
+/* ---- drive: a call that waits moves the messages that its rank has begun to send ---- */
+
+static void run_drive(void)
+{
+    static char data[1 << 20];
+    MPI_Request q = MPI_REQUEST_NULL;
+    sum(MPI_COMM_WORLD, 1);
+    if (rank == 0)
+        MPI_Isend(data, sizeof data, MPI_CHAR, 1, 5, MPI_COMM_WORLD, &q);
+    if (rank == 1) {
+        usleep(200000); /* rank 0 is in the barrier */
+        MPI_Recv(data, sizeof data, MPI_CHAR, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Wait(&q, MPI_STATUS_IGNORE);
 }
 
 /* ---- idup: under way while communicators of the shim are opened ---- */
@@ -310,6 +327,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (!strcmp(what, "free"))
         run_free();
+    else if (!strcmp(what, "drive"))
+        run_drive();
     else if (!strcmp(what, "idup"))
         run_idup();
     else if (!strcmp(what, "growth"))
