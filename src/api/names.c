@@ -53,6 +53,16 @@ uint32_t tutti_dtype_bytes(tutti_dtype d)
     return tt_dtype_bytes(d);
 }
 
+/* Are its letters those of the name in that order, some left out, as in "bcast"? */
+static bool abbreviates(const char *text, const char *name)
+{
+    if (*text != *name || strlen(text) < 3)
+        return false;
+    for (; *text && *name; name++)
+        text += *text == *name;
+    return !*text;
+}
+
 /* -1 with an error that lists all names (they are few) and the near ones. */
 static int unknown(const char *what, const char *name, const char *const *names, size_t n, struct tutti_error *err)
 {
@@ -61,6 +71,9 @@ static int unknown(const char *what, const char *name, const char *const *names,
     for (size_t i = 0; i < n; i++)
         tt_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
     tt_near_matches(name, names, n, near, sizeof near);
+    for (size_t i = 0; i < n && !*near; i++)
+        if (abbreviates(name, names[i]))
+            snprintf(near, sizeof near, "did you mean %s?", names[i]);
     tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s (known: %s)", what, name, *near ? "; " : "", near, all.s ? all.s : "");
     tt_str_free(&all);
     return -1;

@@ -133,6 +133,19 @@ static void text_head(struct bench *b, const struct tutti_speeds *s)
         printf("# speeds were measured while other processes used %.0f%% of the cores: predictions may be off\n", 100 * s->taken);
 }
 
+/* Opening measures one pair of hosts; with a third one that is an assumption about the others. */
+static bool assumes_one_rate(const struct bench *b, const struct seat *seats)
+{
+    uint32_t hosts = 1;
+    for (uint32_t i = 1; i < b->p.ranks; i++) {
+        uint32_t k = 0;
+        while (k < i && strcmp(seats[k].host, seats[i].host))
+            k++;
+        hosts += k == i;
+    }
+    return hosts > 2 && !getenv("TUTTI_TOPO");
+}
+
 tutti_status bench_print_head(struct bench *b)
 {
     struct seat *seats = NULL;
@@ -144,10 +157,14 @@ tutti_status bench_print_head(struct bench *b)
     if (!st && b->p.rank == 0 && cli_flag(b->a, "json")) {
         json_head(b);
         tutti_json_bool(b->json, "speeds_steady", speeds.steady);
+        tutti_json_bool(b->json, "speeds_of_one_pair", assumes_one_rate(b, seats));
         json_seats(b, seats);
         tutti_json_array(b->json, "rows");
     } else if (!st && b->p.rank == 0) {
         text_head(b, &speeds);
+        if (assumes_one_rate(b, seats))
+            printf("# predictions take all hosts to be as fast as the two that were measured; if they are not: tutti probe -o net.json, "
+                   "then TUTTI_TOPO=net.json\n");
         print_seats(b, seats);
         print_titles(b);
     }

@@ -70,6 +70,32 @@ static int parse_places(struct bench *b)
     return 0;
 }
 
+enum { MOST_CALLS = 100000 }; /* per size: a slip of the finger should not take days */
+
+static int check_counts(const struct bench *b)
+{
+    const struct cli_args *a = b->a;
+    if (b->begin == 0)
+        return cli_bad(a, "--begin 0: sizes begin at one element or more");
+    if (b->begin > b->end)
+        return cli_bad(a, "--begin %s is more than --end %s", cli_value(a, "begin") ? cli_value(a, "begin") : "8",
+                       cli_value(a, "end") ? cli_value(a, "end") : "128M");
+    if (b->factor < 2)
+        return cli_bad(a, "--factor %s: each size is at least twice the one before", cli_value(a, "factor"));
+    if (b->iters > MOST_CALLS || b->warmup > MOST_CALLS)
+        return cli_bad(a, "-%c %s: at most %d calls per size (this is not nccl-tests' -i, the step in bytes; here sizes grow by -f)",
+                       b->iters > MOST_CALLS ? 'i' : 'w', cli_value(a, b->iters > MOST_CALLS ? "iters" : "warmup"), MOST_CALLS);
+    return 0;
+}
+
+static int check_plan_ranks(const struct bench *b)
+{
+    const char *n = cli_value(b->a, "ranks");
+    if (n && *b->plan_ranks && strcmp(n, b->plan_ranks))
+        return cli_bad(b->a, "-n %s: the plan is for %s ranks", n, b->plan_ranks);
+    return 0;
+}
+
 static int parse(struct bench *b)
 {
     const struct cli_args *a = b->a;
@@ -81,6 +107,8 @@ static int parse(struct bench *b)
         return cli_fail(a, &err);
     b->p = (struct bench_problem){.coll = (tutti_coll)c, .dtype = (tutti_dtype)d, .op = (tutti_redop)o};
     int planned = parse_plan(b);
+    if (!planned && !cli_in_job())
+        planned = check_plan_ranks(b);
     if (planned)
         return planned;
     if (mem && strcmp(mem, "malloc") && strcmp(mem, "tutti"))
@@ -103,9 +131,7 @@ static int parse(struct bench *b)
     if (!code && b->begin % tutti_dtype_bytes(b->p.dtype))
         code = cli_bad(a, "--begin %llu: not a whole number of elements of %u bytes", (unsigned long long)b->begin,
                        tutti_dtype_bytes(b->p.dtype));
-    if (!code && (b->begin == 0 || b->begin > b->end || b->factor < 2))
-        code = cli_bad(a, "sizes from --begin to --end by --factor: at least 1, rising, a factor of 2 or more");
-    return code;
+    return code ? code : check_counts(b);
 }
 
 static bool is_whole(tutti_coll c)

@@ -23,35 +23,49 @@ struct explained {
     size_t npieces;
 };
 
-/* What the winner of the network as described takes after the change; not a number when it is refused there or was not priced. */
+/* The winner of the network as described, after the change. */
+static bool find_stay(const struct explained *x, struct tutti_candidate *ret)
+{
+    for (size_t i = 0; !tutti_plan_explain(x->p, i, ret, NULL); i++)
+        if (!strcmp(ret->algo, tutti_plan_algo(x->before)))
+            return true;
+    return false;
+}
+
+/* What it takes then; not a number when it is refused or was not priced. */
 static double stay_us(const struct explained *x)
 {
     struct tutti_candidate c;
-    for (size_t i = 0; !tutti_plan_explain(x->p, i, &c, NULL); i++)
-        if (!strcmp(c.algo, tutti_plan_algo(x->before)))
-            return c.refused || c.skipped ? (double)NAN : c.predicted_us;
-    return (double)NAN;
+    return find_stay(x, &c) && !c.refused && !c.skipped ? c.predicted_us : (double)NAN;
 }
 
 static void json_before(struct tutti_json *j, const struct explained *x)
 {
+    struct tutti_candidate stay;
     tutti_json_object(j, "as_described");
     tutti_json_string(j, "winner", tutti_plan_algo(x->before));
     tutti_json_real(j, "predicted_us", tutti_plan_predicted_us(x->before));
     tutti_json_real(j, "bound_us", tutti_plan_bound_us(x->before));
     tutti_json_real(j, "winner_after_us", stay_us(x));
+    if (find_stay(x, &stay) && (stay.refused || stay.skipped))
+        tutti_json_string(j, "winner_after_why", stay.why);
     tutti_json_end(j);
 }
 
 static void print_before(const struct explained *x)
 {
     char a[64], b[64];
-    double was = tutti_plan_predicted_us(x->before), is = tutti_plan_predicted_us(x->p), stay = stay_us(x);
+    double was = tutti_plan_predicted_us(x->before), is = tutti_plan_predicted_us(x->p);
+    struct tutti_candidate stay;
     printf("without the what-if: %s, predicted %s", tutti_plan_algo(x->before), tutti_format_us(was, a, sizeof a));
     if (was > 0)
         printf("; with it %.3f times as long", is / was);
-    if (strcmp(tutti_plan_algo(x->before), tutti_plan_algo(x->p)) && isfinite(stay))
-        printf("; staying with %s would take %s", tutti_plan_algo(x->before), tutti_format_us(stay, b, sizeof b));
+    if (strcmp(tutti_plan_algo(x->before), tutti_plan_algo(x->p)) && find_stay(x, &stay)) {
+        if (stay.refused || stay.skipped)
+            printf("; %s is %s then: %s", stay.algo, stay.refused ? "refused" : "skipped", stay.why);
+        else
+            printf("; staying with %s would take %s", stay.algo, tutti_format_us(stay.predicted_us, b, sizeof b));
+    }
     printf("\n");
 }
 

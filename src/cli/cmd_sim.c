@@ -19,6 +19,7 @@ struct answer {
 
 static void print_json(const struct answer *x, const struct tutti_topo *t)
 {
+    char link[160];
     struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
     tutti_json_string(j, "level", "step");
@@ -31,10 +32,14 @@ static void print_json(const struct answer *x, const struct tutti_topo *t)
     tutti_json_real(j, "reduce_us", x->r.reduce_us);
     tutti_json_real(j, "overhead_us", x->r.overhead_us);
     tutti_json_u64(j, "steps", x->r.steps);
+    tutti_json_u64(j, "messages", x->r.messages);
     tutti_json_u64(j, "bytes_on_busiest_link", x->r.bytes_on_busiest_link);
     tutti_json_u64(j, "busiest_link", x->r.busiest_link);
+    if (x->r.messages)
+        tutti_json_string(j, "busiest_link_name", tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link));
     tutti_json_u64(j, "max_link_contention", x->r.max_link_contention);
     tutti_json_real(j, "bound_us", x->bound_us);
+    tutti_json_real(j, "ratio_to_bound", x->bound_us > 0 ? x->r.time_us / x->bound_us : (double)NAN);
     tutti_json_u64(j, "events", x->r.messages);
     tutti_json_real(j, "wall_s", x->wall_s);
     tutti_json_end(j);
@@ -351,8 +356,8 @@ const struct cli_command cli_sim = {
         "virtual channels and credits; step is the planner's bulk-synchronous cost function (the only one for tens of thousands of\n"
         "ranks). A plan read with --plan is proved first: a wrong one is answered as verify does (exit status 1) and not timed. One\n"
         "whose routes were made for another network is refused. --slow, --degrade and --jitter ask what if; the bound stays that of\n"
-        "the network as described. --down takes the cable out of the network before anything is planned (all levels). Links are named as "
-        "in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0', or\n"
+        "the network as described. --down takes the cable out of the network before anything is planned (all levels), and the bound is\n"
+        "that of what is left. Links are named as in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0', or\n"
         "a cable's number. FILE - is standard output (and no report). An interrupted run leaves no file behind.",
     .examples =
         "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"

@@ -86,6 +86,7 @@ static void json_packet(struct tutti_json *j, const struct sim_answer *x, const 
 void sim_print_json(const struct sim_answer *x)
 {
     struct tutti_sim_info i;
+    char link[400];
     tutti_sim_info(x->sim, &i);
     struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
@@ -97,6 +98,8 @@ void sim_print_json(const struct sim_answer *x)
     tutti_json_u64(j, "messages", i.messages);
     tutti_json_u64(j, "bytes_on_busiest_link", i.bytes_on_busiest_link);
     tutti_json_u64(j, "busiest_link", i.busiest_link);
+    if (i.links_used)
+        tutti_json_string(j, "busiest_link_name", tutti_topo_link_name(x->t, i.busiest_link, link, sizeof link));
     tutti_json_u64(j, "max_link_contention", i.max_link_contention);
     tutti_json_real(j, "bound_us", x->bound_us);
     tutti_json_real(j, "ratio_to_bound", ratio_of(x, i.time_us));

@@ -50,10 +50,28 @@ runs 2 topo star:4@1Gbps,half,half
 complains 'half.*twice'
 runs 2 topo 'tree:(2 2)@1G/2G/3G'
 complains 'bandwidth 3 \(3 Gbit/s\)'
+runs 2 topo 'tree:(6x25G 2x10G):40G'
+complains 'the root has no uplink: .*tree:\(\(6x25G 2x10G\):40G\)'
+runs 0 topo 'tree:((6x25G 2x10G):40G)'
 runs 2 plan --topo star:4 --size 1M --root 0
 complains 'allreduce has no root'
 runs 2 plan --topo star:4 --size 1M --dtype f8
 complains "no data type 'f8'; did you mean i8, u8\? \(known: f32, "
+runs 2 plan --topo star:4 --size 1M --coll bcast
+complains "no collective 'bcast'; did you mean broadcast\?"
+runs 2 bench -f 1
+complains '--factor 1: each size is at least twice'
+runs 2 bench -b 0
+complains '--begin 0: '
+runs 2 bench -b 2M -e 1M
+complains '--begin 2M is more than --end 1M'
+runs 2 bench -b 1M -e 1M -i 524288
+complains '-i 524288: at most 100000 calls per size .*nccl-tests'
+runs 2 bench -b 1M -e 1M -w 524288
+complains '-w 524288: at most 100000 calls'
+runs 0 plan --topo star:7 --algo ring --size 1M -o seven.json
+runs 2 bench -n 4 --plan seven.json
+complains '-n 4: the plan is for 7 ranks'
 runs 2 plan --topo star:4 --algo ring --size 1M --option levels=2
 complains "ring has no option 'levels' \(it knows segments\)"
 runs 2 plan --topo star:4 --algo foo --size 1M

@@ -41,7 +41,7 @@ json 'all(c["ratio_to_bound"] >= 1 for c in d["candidates"] if c["predicted_us"]
 runs 0 explain --topo star:8@1Gbps,50us --size 64K --envelope 1K..64M --json
 json 'd["envelope"][0]["from_bytes"] == 1024 and d["envelope"][-1]["to_bytes"] == 64 << 20'
 runs 0 sim --level step --topo star:7@10Gbps,20us --plan plan.json --json
-json '{"time_us", "steps", "bytes_on_busiest_link", "max_link_contention", "bound_us", "events", "wall_s"} <= set(d) and d["steps"] == 6'
+json '{"time_us", "steps", "messages", "bytes_on_busiest_link", "busiest_link", "busiest_link_name", "max_link_contention", "bound_us", "ratio_to_bound", "events", "wall_s"} <= set(d) and d["steps"] == 6'
 cp out sim.json
 runs 0 plan --topo star:7@10Gbps,20us --algo circulant --size 64M --summary --json
 python3 -c 'import json,sys; sys.exit(json.load(open("sim.json"))["time_us"] != json.load(open("out"))["predicted_us"])' || bad "sim --level step is not predicted_us"

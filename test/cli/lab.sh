@@ -110,6 +110,11 @@ runs 0 lab --nodes 2 --rate 50mbit -- python3 talk.py 4000000
 awk '{ exit !($1 > 1 && $1 < 75) }' out || bad "50 Mbit/s gave $(cat out)"
 runs 0 lab --rates 1gbit,20mbit -- python3 talk.py 2000000
 awk '{ exit !($1 > 1 && $1 < 30) }' out || bad "into a host at 20 Mbit/s went $(cat out)"
+# one pair is measured: a third host is an assumption, which bench says
+runs 0 lab --nodes 3 --rate 1gbit -- "$tutti" bench -b 4K -e 4K -i 1 -w 0
+says '^# predictions take all hosts to be as fast as the two that were measured; .*probe.*TUTTI_TOPO'
+runs 0 lab --nodes 2 --rate 1gbit -- "$tutti" bench -b 4K -e 4K -i 1 -w 0
+grep -q 'take all hosts' out && bad "two hosts are both measured: $(cat out)"
 if command -v iperf3 >/dev/null; then
     runs 0 lab --nodes 2 --rate 1gbit -- sh -c 'if [ "$RANK" = 1 ]; then exec timeout 15 iperf3 -s -1 >/dev/null; fi; sleep 0.5; iperf3 -c node1 -t 1 -f m | grep receiver'
     echo "iperf3 through 1 Gbit/s:$(cut -c 20- out)"

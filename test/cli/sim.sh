@@ -2,7 +2,7 @@
 # tutti sim: the three levels, what-ifs, the files it writes (whole or not at all), networks of other simulators, bad input.
 . "$(dirname "$0")/lib.sh"
 
-fields='{"level", "algo", "time_us", "steps", "messages", "bytes_on_busiest_link", "busiest_link", "max_link_contention", "bound_us", "ratio_to_bound", "events", "wall_s", "links", "idle"} <= set(d)'
+fields='{"level", "algo", "time_us", "steps", "messages", "bytes_on_busiest_link", "busiest_link", "busiest_link_name", "max_link_contention", "bound_us", "ratio_to_bound", "events", "wall_s", "links", "idle"} <= set(d)'
 same() { # same FILE: the last JSON answer is that of FILE, but for the wall time
     python3 -c 'import json,sys
 a, b = json.load(open("out")), json.load(open(sys.argv[1]))
