@@ -1,7 +1,8 @@
 /* plot.c - a picture of a table as SVG: lines over two logarithmic axes, one per name, in the order they first appear.
  *
- * Axes end where the points do, ticks are round numbers with units (64 KiB, 1 ms). Lines have a colour and a mark of their own; one that
- * others cover is drawn wider beneath them, so that all stay visible. */
+ * Axes end where the points do, ticks are round numbers with units (64 KiB, 1 ms); where few of those fit, every digit of a decade, or the
+ * points' own numbers (batches 128, 192, 256). No two lines have the same colour, mark and dashes; one that others cover is drawn wider
+ * beneath them, but never so wide that it hides its neighbours. */
 #include "cli/plot.h"
 
 #include <math.h>
@@ -10,9 +11,9 @@
 
 #include "cli/cli.h"
 
-enum { LEFT = 96, TOP = 78, WIDTH = 720, HEIGHT = 430, FOOT = 70, LINES = 16, TICKS = 9, TITLE_CHARS = 92 };
+enum { LEFT = 96, TOP = 78, WIDTH = 720, HEIGHT = 430, FOOT = 70, LINES = 16, TICKS = 9, FEW_TICKS = 4, TITLE_CHARS = 92 };
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
-enum { COLOURS = sizeof colours / sizeof colours[0] };
+enum { COLOURS = sizeof colours / sizeof colours[0], WIDEST = 8 };
 
 struct scale {
     double lo, hi; /* logarithms to the base 10 */
@@ -162,19 +163,66 @@ static size_t find_ticks(const struct scale *s, enum cli_plot_unit unit, int ste
     return n;
 }
 
-/* As many round numbers as fit; each takes a grid line and its text. */
-static void draw_ticks(FILE *out, const struct scale *s, enum cli_plot_unit unit, bool vertical)
+/* Every digit of the decades; more than TICKS: too many. */
+static size_t find_digits(const struct scale *s, double *ret)
+{
+    size_t n = 0;
+    for (int k = 9 * (int)floor(s->lo); n <= TICKS; k++) {
+        int decade = (int)floor(k / 9.0);
+        double v = (k - 9 * decade + 1) * pow(10, decade);
+        if (log10(v) > s->hi)
+            break;
+        if (log10(v) >= s->lo)
+            ret[n++] = v;
+    }
+    return n;
+}
+
+/* The numbers of the points themselves; more than TICKS: too many. */
+static size_t find_own(const struct cli_plot *p, const double *v, double *ret)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n && n <= TICKS; i++) {
+        bool known = !drawn(p, i);
+        for (size_t k = 0; k < n && !known; k++)
+            known = ret[k] == v[i];
+        if (!known)
+            ret[n++] = v[i];
+    }
+    return n;
+}
+
+/* As many round numbers as fit. */
+static size_t choose_ticks(const struct cli_plot *p, const struct scale *s, const struct cli_plot_axis *axis, double *ret)
 {
     static const int steps[] = {1, 2, 3, 4, 6, 9, 12, 24, 48};
     double v[TICKS + 1];
-    size_t n = TICKS + 1;
+    size_t n = TICKS + 1, more = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && n > TICKS; i++)
+        if (axis->unit == CLI_PLOT_BYTES || steps[i] == 1 || steps[i] % 3 == 0) /* decades have three */
+            n = find_ticks(s, axis->unit, steps[i], ret);
+    n = n < TICKS ? n : TICKS;
+    if (n >= FEW_TICKS || axis->unit == CLI_PLOT_BYTES)
+        return n;
+    if (axis == &p->x)
+        more = find_own(p, axis->v, v);
+    if (more <= n || more > TICKS)
+        more = find_digits(s, v);
+    if (more <= n || more > TICKS)
+        return n;
+    memcpy(ret, v, more * sizeof *v);
+    return more;
+}
+
+/* Each takes a grid line and its text. */
+static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *s, const struct cli_plot_axis *axis)
+{
+    bool vertical = axis == &p->y;
+    double v[TICKS + 1];
+    size_t n = choose_ticks(p, s, axis, v);
+    enum cli_plot_unit unit = axis->unit;
     char text[64];
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && n > TICKS; i++) {
-        if (unit != CLI_PLOT_BYTES && steps[i] != 1 && steps[i] % 3)
-            continue; /* decades have three */
-        n = find_ticks(s, unit, steps[i], v);
-    }
-    for (size_t i = 0; i < n && i < TICKS; i++) {
+    for (size_t i = 0; i < n; i++) {
         double at = along(s, v[i]);
         if (vertical) {
             fprintf(out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, TOP + HEIGHT - at, LEFT + WIDTH);
@@ -235,10 +283,11 @@ static void put_mark(FILE *out, size_t kind, double x, double y)
 static void draw_line(FILE *out, const struct picture *pic, size_t which)
 {
     const struct cli_plot *p = pic->p;
+    size_t mark = which + which / COLOURS;
     double width = 2.5, y = TOP + 12 + 26.0 * (double)which;
     const char *name = pic->names[which], *colour = colours[which % COLOURS];
     for (size_t k = which + 1; k < pic->nlines; k++)
-        width += covers(pic, pic->names[k], name) ? 4 : 0;
+        width += covers(pic, pic->names[k], name) && width < WIDEST ? 3 : 0;
     fprintf(out, "<g stroke=\"%s\" fill=\"%s\"><path fill=\"none\" stroke-width=\"%.1f\"%s d=\"", colour, colour, width,
             which >= COLOURS ? " stroke-dasharray=\"9 5\"" : "");
     char move = 'M';
@@ -250,8 +299,8 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
     fprintf(out, "M%d %.1fh30\"/>\n", LEFT + WIDTH + 18, y);
     for (size_t i = 0; i < p->n; i++)
         if (drawn(p, i) && !strcmp(p->line[i], name))
-            put_mark(out, which, at_x(pic, i), at_y(pic, i));
-    put_mark(out, which, LEFT + WIDTH + 33, y);
+            put_mark(out, mark, at_x(pic, i), at_y(pic, i));
+    put_mark(out, mark, LEFT + WIDTH + 33, y);
     fputs("</g>\n", out);
     label(out, LEFT + WIDTH + 56, y + 5, "", name);
 }
@@ -270,8 +319,8 @@ void cli_plot_draw(FILE *out, const struct cli_plot *p)
             "font-size=\"15\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             width, TOP + HEIGHT + FOOT, width, TOP + HEIGHT + FOOT);
     put_title(out, p->title);
-    draw_ticks(out, &pic.x, p->x.unit, false);
-    draw_ticks(out, &pic.y, p->y.unit, true);
+    draw_ticks(out, p, &pic.x, &p->x);
+    draw_ticks(out, p, &pic.y, &p->y);
     fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888\"/>\n", LEFT, TOP, WIDTH, HEIGHT);
     label(out, LEFT + WIDTH / 2.0, TOP + HEIGHT + 50, "text-anchor=\"middle\" font-size=\"17\"", p->x.label);
     snprintf(style, sizeof style, "text-anchor=\"middle\" font-size=\"17\" transform=\"rotate(-90 18 %d)\"", TOP + HEIGHT / 2);

@@ -211,7 +211,7 @@ static void show_net(struct repro_report *r, const struct net *n, struct worst *
 {
     const uint64_t factor = repro_is_quick(r) ? 64 : 4;
     char title[200];
-    snprintf(title, sizeof title, "%s: all-reduce, level step, 1 us per link; part of the vector on the busiest link", n->spec);
+    snprintf(title, sizeof title, "%s: all-reduce, level step, 1 us per link", n->spec);
     repro_table(r, n->name, title, "algo|bytes|time_us|ratio_to_bound|busiest_link");
     for (uint64_t bytes = 65536; bytes <= 256 * MIB; bytes *= factor) {
         double us[NRIVALS], bound = bound_us(r, n->spec, bytes);
@@ -252,7 +252,7 @@ void repro_flex(struct repro_report *r)
                "Rules compared: even per rank (conventional), even per branch (the simplest rule that the abstract allows), optimal (our "
                "linear program, phases overlapped). even keeps reduce-scatter and all-gather apart. Single leader stands for Horovod on "
                "unequal hosts (sums inside by circulant steps), broke for HCCL's AHC; BlueConnect needs equal groups. The ring in "
-               "random order is a closed form, one shuffle.");
+               "random order is a closed form, one shuffle. Column busiest_link: the part of the vector on the busiest link.");
     show_hosts(r);
     show_nics(r);
     show_sizes(r);

@@ -31,6 +31,15 @@ complains 'optimal.even.branch'
 
 runs 0 repro flexreduce --quick --json --svg .
 grep -q '<svg' flexreduce-hosts_8_4_2_1.svg || bad 'no picture'
+python3 - flexreduce-slow_nic.svg <<'PROGRAM' || bad 'lines of a picture cannot be told apart'
+import re, sys
+text = open(sys.argv[1]).read()
+lines = re.findall(r'<g stroke="(#\w+)"[^>]*><path fill="none" stroke-width="([\d.]+)"([^>]*?) d="[^"]*"/>\n<(\w+)( d="M[\d.]+ [\d.]+l5.5 \d)?', text)
+assert len(lines) >= 8 and max(float(l[1]) for l in lines) <= 12, lines
+assert len({(l[0], l[2], l[3], l[4][-1:]) for l in lines}) == len(lines), lines
+assert len({(l[0], l[3], l[4][-1:]) for l in lines}) == len(lines), lines
+assert 'part of the vector' not in text
+PROGRAM
 json 'd["ok"] is True and len(d["checks"]) == 5 and all(c["ok"] for c in d["checks"])'
 json 'any("abstract" in n for n in d["notes"])'
 json 'all(r["error_percent"] <= 0.1 for r in d["tables"]["hosts"]) and len(d["tables"]["hosts"]) == 6'
