@@ -59,5 +59,16 @@ class Page:
             f.write(self.text())
 
 
+def stack(pages, title, gap=12):
+    """Pages below each other as one."""
+    whole = Page(max(p.width for p in pages) + 24, sum(p.height + gap for p in pages) + gap, title)
+    y = gap
+    for page in pages:
+        panel = '<rect x=".5" y=".5" width="%g" height="%g" rx="6" class="bg"/>' % (page.width - 1, page.height - 1)
+        whole.add('<svg x="12" y="%g" width="%g" height="%g">%s%s</svg>' % (y, page.width, page.height, panel, "\n".join(page.body)))
+        y += page.height + gap
+    return whole
+
+
 def attributes(more):
     return "".join(' %s="%s"' % (name.replace("_", "-"), escape(str(value))) for name, value in more.items())
