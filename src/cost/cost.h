@@ -43,6 +43,8 @@ tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_top
                                    uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err);
 /* In one memory: the time when all buffers are memory that the ranks map from each other; c is what tt_cost_sched said of a vector of
  * `bytes`. Elsewhere the same time. */
+/* How many segments a schedule has in this memory whose largest chunk has so many bytes, unless it is a box. */
+uint32_t tt_cost_segments_of(const struct tt_sched *s, const struct tt_memory *m, uint64_t largest_bytes);
 uint64_t tt_cost_own_memory(const struct tt_cost *c, const struct tt_topo *t, uint64_t bytes);
 /* No number of segments makes a schedule faster than this, if one segment costs `one`: a step's latency and messages are paid in the wave
  * in which the first segment does it, and the busiest link must carry everything. 0 when `one` is not exact. */

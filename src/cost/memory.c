@@ -71,10 +71,15 @@ void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const 
 
 uint32_t tt_cost_memory_segments(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, uint64_t largest_elems)
 {
-    uint64_t each = t->memory.segment_bytes, k = each ? (largest_elems * b->elem_bytes + each - 1) / each : 1;
-    if (k < 1 || tt_cost_is_box(s, t, b))
-        return 1;
-    return k < TT_MAX_SEGMENTS ? (uint32_t)k : TT_MAX_SEGMENTS;
+    return tt_cost_is_box(s, t, b) ? 1 : tt_cost_segments_of(s, &t->memory, largest_elems * b->elem_bytes);
+}
+
+/* All that a rank shows in a round of a row of exchanges is as long as two segments. */
+uint32_t tt_cost_segments_of(const struct tt_sched *s, const struct tt_memory *m, uint64_t largest_bytes)
+{
+    uint32_t places = m->box_bytes ? tt_sched_row(s) : 0;
+    uint64_t each = places ? 2 * m->segment_bytes / places : m->segment_bytes, k = each ? (largest_bytes + each - 1) / each : 1;
+    return k < 1 ? 1 : k < TT_MAX_SEGMENTS ? (uint32_t)k : TT_MAX_SEGMENTS;
 }
 
 uint64_t tt_cost_own_memory(const struct tt_cost *c, const struct tt_topo *t, uint64_t bytes)

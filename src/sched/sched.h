@@ -140,6 +140,10 @@ tutti_status tt_sched_share(const struct tt_sched *s, const struct tt_shape *mad
 /* Is it one exchange: every rank sends something of its IN to every other in the first step, one message to each, and everything else is
  * local? Asks all slices that are held; rank 0 stands for all of a symmetric schedule. False when neither suffices. */
 bool tt_sched_is_exchange(const struct tt_sched *s);
+/* Is it a row of exchanges: in every step with messages each rank sends one chunk to every other rank, and everything else is local?
+ * Returns how many places a rank shows to the others in all exchanges together (a place that goes to several in a row counts once); 0: it
+ * is none. Asks the same slices. */
+uint32_t tt_sched_row(const struct tt_sched *s);
 /* The declared route of (src, dst, channel), or NULL. */
 const struct tt_sched_route *tt_sched_route(const struct tt_sched *s, uint32_t src, uint32_t dst, uint32_t channel);
 

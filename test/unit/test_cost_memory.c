@@ -132,7 +132,7 @@ static void test_cost(void **state)
     struct tt_plan *p = plan_of(t, "direct", TUTTI_ALLREDUCE, 1 << 20);
     assert_true(near(p->cost.time_ps, 202000000));
     assert_true(near(tt_cost_own_memory(&p->cost, t, 1 << 20), 92000000));
-    assert_int_equal(segments_of(p), 2); /* chunks of 256 KiB */
+    assert_int_equal(segments_of(p), 4); /* a row: four places of 64 KiB in a round of two segments of 128 KiB */
     tt_plan_free(p);
     p = plan_of(t, "direct", TUTTI_REDUCE_SCATTER, 1 << 20);
     assert_true(near(p->cost.time_ps, 101000000));
