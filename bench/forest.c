@@ -131,13 +131,13 @@ static tutti_status examine(const struct tt_topo *t, struct figures *f, struct t
     struct tt_algo_args a = {.topo = t, .problem = {.coll = TUTTI_ALLREDUCE, .ranks = t->ranks, .count = COUNT, .dtype = TUTTI_F32}};
     struct tt_plan_options o = {.algo = "forest"};
     struct tt_algo_report rate;
-    struct tt_packing packing;
+    struct tt_forest_packing packing;
     struct tt_plan *p;
     double start = now_s();
-    tutti_status st = tt_pack_make(t, TT_PACK_BOTH, tt_pack_trees(&a), &packing, err);
+    tutti_status st = tt_forest_make(t, TT_FOREST_BOTH, tt_forest_trees(&a), &packing, err);
     f->cpu_s = now_s() - start;
     if (!st) {
-        tt_packing_free(&packing);
+        tt_forest_packing_free(&packing);
         st = tt_plan_make(t, &a.problem, &o, NULL, &p, err);
     }
     if (st)

@@ -27,32 +27,32 @@ static double now_ms(void)
 
 static double grow(const struct tt_topo *t, uint32_t *ret_steps)
 {
-    struct tt_forest_options o = {0};
-    struct tt_forest f;
+    struct tt_multitree_options o = {0};
+    struct tt_multitree_trees f;
     double start = now_ms();
-    if (tt_forest_make(t, &o, &f, NULL))
+    if (tt_multitree_make(t, &o, &f, NULL))
         return -1;
     double ms = now_ms() - start;
     *ret_steps = f.steps;
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     return ms;
 }
 
 /* Reading the trees back: the file, and the trees in it. -1: they are not kept. */
 static double load(const struct tt_topo *t)
 {
-    struct tt_forest_options o = {0};
+    struct tt_multitree_options o = {0};
     struct tt_algo_memo m = {.name = ""};
-    struct tt_forest f;
-    if (!tt_forest_worth_keeping(t))
+    struct tt_multitree_trees f;
+    if (!tt_multitree_worth_keeping(t))
         return -1;
-    tt_forest_name(t, &o, m.name, sizeof m.name);
+    tt_multitree_name(t, &o, m.name, sizeof m.name);
     double start = now_ms();
-    if (!tt_plan_disk_read(m.name, &m.known) || !tt_forest_decode(t, &o, &m.known, &f))
+    if (!tt_plan_disk_read(m.name, &m.known) || !tt_multitree_decode(t, &o, &m.known, &f))
         return -1;
     double ms = now_ms() - start;
     tt_vec_free(&m.known);
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     return ms;
 }
 

@@ -1,8 +1,9 @@
 /* algo.c - the drivers around an algorithm: may it, its shape, all ranks, some ranks.
  *
- * Everything an algorithm need not think about happens here once: is the collective offered, is the root a rank, are the options
- * known, does the topology fit; the fields of the shape that come from the problem; the loop over ranks; the sticky error.
- * An algorithm is probed before every use, so that its own functions see only problems it has accepted. */
+ * Everything an algorithm need not think about happens here once: is the collective offered, is the
+ * root a rank, are the options known, does the topology fit; the fields of the shape that come from
+ * the problem; the loop over ranks; the sticky error. An algorithm is probed before every use, so
+ * that its own functions see only problems it has accepted. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,20 +16,25 @@ static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struc
     size_t used = 0;
     for (unsigned c = 0; c < TUTTI_COLL_COUNT; c++)
         if (al->colls >> c & 1u && used < sizeof(offered))
-            used += (size_t)snprintf(offered + used, sizeof(offered) - used, "%s%s", used ? ", " : "", tt_coll_name((tutti_coll)c));
-    return tt_fail(why, TUTTI_ERR_REFUSED, "%s does not offer %s (it offers %s)", al->name, tt_coll_name(coll), offered);
+            used += (size_t)snprintf(offered + used, sizeof(offered) - used, "%s%s",
+                                     used ? ", " : "", tt_coll_name((tutti_coll)c));
+    return tt_fail(why, TUTTI_ERR_REFUSED, "%s does not offer %s (it offers %s)", al->name,
+                   tt_coll_name(coll), offered);
 }
 
 static tutti_status check_problem(const struct tt_problem *p, struct tutti_error *why)
 {
-    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop > TT_REDOP_USER)
+    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT ||
+        (unsigned)p->redop > TT_REDOP_USER)
         return tt_fail(why, TUTTI_ERR_ARG, "unknown collective, data type or reduction");
     if (p->ranks == 0)
         return tt_fail(why, TUTTI_ERR_RANGE, "0 ranks: at least one is needed");
     if (p->ranks > TT_MAX_RANKS)
-        return tt_fail(why, TUTTI_ERR_LIMIT, "%" PRIu32 " ranks: at most %d are accepted", p->ranks, (int)TT_MAX_RANKS);
+        return tt_fail(why, TUTTI_ERR_LIMIT, "%" PRIu32 " ranks: at most %d are accepted", p->ranks,
+                       (int)TT_MAX_RANKS);
     if (tt_coll_is_rooted(p->coll) && p->root >= p->ranks)
-        return tt_fail(why, TUTTI_ERR_RANGE, "root %" PRIu32 " is not a rank: there are %" PRIu32, p->root, p->ranks);
+        return tt_fail(why, TUTTI_ERR_RANGE, "root %" PRIu32 " is not a rank: there are %" PRIu32,
+                       p->root, p->ranks);
     return TUTTI_OK;
 }
 
@@ -45,34 +51,42 @@ static void name_ordered(tutti_coll coll, char *buf, size_t cap)
     const struct tt_algo *const *table = tt_algo_table(&n);
     for (size_t i = 0; i < n && used < cap; i++)
         if (table[i]->rank_order && table[i]->colls >> coll & 1u)
-            used += (size_t)snprintf(buf + used, cap - used, "%s%s", used ? ", " : "", table[i]->name);
+            used +=
+                (size_t)snprintf(buf + used, cap - used, "%s%s", used ? ", " : "", table[i]->name);
 }
 
-static tutti_status check_order(const struct tt_algo *al, const struct tt_problem *p, struct tutti_error *why)
+static tutti_status check_order(const struct tt_algo *al, const struct tt_problem *p,
+                                struct tutti_error *why)
 {
     if (al->rank_order || !tt_problem_ordered(p))
         return TUTTI_OK;
     char others[80] = "";
     name_ordered(p->coll, others, sizeof others);
     if (p->ordered)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "%s does not reduce in rank order, and the reduction does not commute (possible: %s)",
-                       al->name, others);
+        return tt_fail(
+            why, TUTTI_ERR_REFUSED,
+            "%s does not reduce in rank order, and the reduction does not commute (possible: %s)",
+            al->name, others);
     return tt_fail(why, TUTTI_ERR_REFUSED,
-                   "%s forms sums on the way, and those of %s would wrap before the average is taken (possible: %s)", al->name,
-                   tt_dtype_name(p->dtype), others);
+                   "%s forms sums on the way, and those of %s would wrap before the average is "
+                   "taken (possible: %s)",
+                   al->name, tt_dtype_name(p->dtype), others);
 }
 
-static tutti_status check_topo(const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *why)
+static tutti_status check_topo(const struct tt_algo *al, const struct tt_algo_args *a,
+                               struct tutti_error *why)
 {
     if (!a->topo && al->needs_topo)
         return tt_fail(why, TUTTI_ERR_REFUSED, "%s needs a topology (%s)", al->name, al->needs);
     if (a->topo && a->topo->ranks != a->problem.ranks)
-        return tt_fail(why, TUTTI_ERR_MISMATCH, "the topology has %" PRIu32 " ranks, the problem %" PRIu32, a->topo->ranks,
+        return tt_fail(why, TUTTI_ERR_MISMATCH,
+                       "the topology has %" PRIu32 " ranks, the problem %" PRIu32, a->topo->ranks,
                        a->problem.ranks);
     return TUTTI_OK;
 }
 
-tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *why)
+tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a,
+                           struct tutti_error *why)
 {
     tutti_status st = check_problem(&a->problem, why);
     if (st == TUTTI_OK && !(al->colls >> a->problem.coll & 1u))
@@ -80,7 +94,7 @@ tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *
     if (st == TUTTI_OK)
         st = check_order(al, &a->problem, why);
     if (st == TUTTI_OK)
-        st = tt_options_check(al, &a->options, why);
+        st = tt_algo_options_check(al, &a->options, why);
     if (st == TUTTI_OK)
         st = check_topo(al, a, why);
     if (st == TUTTI_OK && al->probe)
@@ -88,7 +102,8 @@ tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *
     return st;
 }
 
-tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_shape *ret, struct tutti_error *err)
+tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *a,
+                           struct tt_shape *ret, struct tutti_error *err)
 {
     tutti_status st = tt_algo_probe(al, a, err);
     if (st != TUTTI_OK)
@@ -117,24 +132,32 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
     return TUTTI_OK;
 }
 
-/* The other n ranks of a symmetric schedule are about as long as the one listed: what cannot fit is refused before it fills the memory. */
+/* The other n ranks of a symmetric schedule are about as long as the one listed: what cannot fit is
+ * refused before it fills the memory. */
 static void reserve_alike(struct tt_builder *b, uint32_t n)
 {
     uint64_t ops = (uint64_t)b->ops.len * n, spans = (uint64_t)b->spans.len * n, bytes;
     char need[32], limit[32];
-    if (__builtin_mul_overflow((uint64_t)b->ops.len * b->ops.elem + (uint64_t)b->spans.len * b->spans.elem, (uint64_t)n, &bytes))
+    if (__builtin_mul_overflow((uint64_t)b->ops.len * b->ops.elem +
+                                   (uint64_t)b->spans.len * b->spans.elem,
+                               (uint64_t)n, &bytes))
         bytes = UINT64_MAX;
     if (b->status == TUTTI_OK && bytes > b->max_bytes)
         b->status = tt_fail(
-            &b->err, TUTTI_ERR_LIMIT, "all %" PRIu32 " ranks with %zu operations each would need %s of memory; a schedule may have %s",
-            b->shape.ranks, b->ops.len, tt_format_size(bytes, need, sizeof(need)), tt_format_size(b->max_bytes, limit, sizeof(limit)));
-    tt_build_reserve(b, ops, spans);
+            &b->err, TUTTI_ERR_LIMIT,
+            "all %" PRIu32
+            " ranks with %zu operations each would need %s of memory; a schedule may have %s",
+            b->shape.ranks, b->ops.len, tt_format_size(bytes, need, sizeof(need)),
+            tt_format_size(b->max_bytes, limit, sizeof(limit)));
+    tt_sched_build_reserve(b, ops, spans);
 }
 
-static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t n, struct tt_builder *b)
+static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t n,
+                       struct tt_builder *b)
 {
     uint32_t first = b->first_rank;
-    /* Invariant: the builder holds complete lists of ranks first .. first+i-1, unless it has failed. */
+    /* Invariant: the builder holds complete lists of ranks first .. first+i-1, unless it has
+     * failed. */
     for (uint32_t i = 0; i < n && b->status == TUTTI_OK; i++) {
         tt_build_rank(b, first + i);
         al->slice(a, first + i, b);
@@ -143,8 +166,8 @@ static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, u
     }
 }
 
-tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first, uint32_t n, struct tt_sched **ret,
-                           struct tutti_error *err)
+tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first,
+                           uint32_t n, struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_synthesis empty = {0}; /* no memo has a name, so that build allocates nothing in it */
     struct tt_shape shape;
@@ -153,7 +176,9 @@ tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *
     if (st != TUTTI_OK)
         return st;
     if (n == 0 || first >= shape.ranks || n > shape.ranks - first) {
-        st = tt_fail(err, TUTTI_ERR_RANGE, "%" PRIu32 " ranks from rank %" PRIu32 ": there are %" PRIu32, n, first, shape.ranks);
+        st = tt_fail(err, TUTTI_ERR_RANGE,
+                     "%" PRIu32 " ranks from rank %" PRIu32 ": there are %" PRIu32, n, first,
+                     shape.ranks);
         tt_shape_free(&shape);
         return st;
     }
@@ -165,12 +190,14 @@ tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *
     return tt_build_freeze(&b, ret, err);
 }
 
-tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a,
+                           struct tt_sched **ret, struct tutti_error *err)
 {
     return tt_algo_slice(al, a, 0, a->problem.ranks, ret, err);
 }
 
-tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_sched **ret,
+tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_args *a,
+                                struct tt_synthesis *y, struct tt_sched **ret,
                                 struct tutti_error *err)
 {
     struct tt_shape shape;
@@ -184,7 +211,8 @@ tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_a
     return tt_build_freeze(&b, ret, err);
 }
 
-tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tutti_error *err)
+tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_args *a,
+                                struct tt_synthesis *y, struct tutti_error *err)
 {
     tutti_status st = al->memos ? tt_algo_probe(al, a, err) : TUTTI_OK;
     if (st == TUTTI_OK && al->memos)
@@ -192,7 +220,7 @@ tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_a
     return st;
 }
 
-void tt_synthesis_free(struct tt_synthesis *y)
+void tt_algo_synthesis_free(struct tt_synthesis *y)
 {
     for (size_t i = 0; i < TT_ALGO_MEMOS; i++) {
         tt_vec_free(&y->memo[i].known);

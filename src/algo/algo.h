@@ -1,8 +1,9 @@
-/* algo.h - algorithms: pure functions from (problem, topology, options) to a schedule, or a refusal with its reason.
+/* algo.h - algorithms: pure functions from (problem, topology, options) to a schedule, or a refusal
+ * with its reason.
  *
- * One file per algorithm, one line in the table (table.c). An algorithm with a closed form lists any single rank's operations by
- * itself (`slice`, time proportional to that rank's own operations, no topology-wide work); a synthesised one builds all ranks at once
- * (`build`). Never both. */
+ * One file per algorithm, one line in the table (table.c). An algorithm with a closed form lists
+ * any single rank's operations by itself (`slice`, time proportional to that rank's own operations,
+ * no topology-wide work); a synthesised one builds all ranks at once (`build`). Never both. */
 #ifndef TT_ALGO_H
 #define TT_ALGO_H
 
@@ -18,8 +19,8 @@ struct tt_problem {
     tutti_redop redop; /* or TT_REDOP_USER */
     bool ordered;      /* it does not commute: contributions are combined in rank order */
 };
-/* Must one operation combine all contributions of an element, in rank order? Reductions that do not commute, and averages of
- * integers: a sum that travels would have to wrap. */
+/* Must one operation combine all contributions of an element, in rank order? Reductions that do not
+ * commute, and averages of integers: a sum that travels would have to wrap. */
 bool tt_problem_ordered(const struct tt_problem *p);
 
 enum { TT_MAX_OPTIONS = 8 };
@@ -33,12 +34,14 @@ struct tt_options {
 
 struct tt_algo_args {
     struct tt_problem problem;
-    const struct tt_topo *topo; /* may be NULL unless the algorithm's `needs_topo` is set; then ranks equal the problem's */
+    /* may be NULL unless the algorithm's `needs_topo` is set; then ranks equal the problem's */
+    const struct tt_topo *topo;
     struct tt_options options;
 };
 
-/* One option an algorithm understands: `values` is "a|b|c" (first is the default) or "N" for a whole number, with min and max. A last
- * entry that ends in ".." ("auto|AxB..") stands for any text; the algorithm's probe judges it. */
+/* One option an algorithm understands: `values` is "a|b|c" (first is the default) or "N" for a
+ * whole number, with min and max. A last entry that ends in ".." ("auto|AxB..") stands for any
+ * text; the algorithm's probe judges it. */
 struct tt_algo_option {
     const char *key, *values, *desc;
     uint64_t min, max; /* for "N" */
@@ -50,14 +53,17 @@ struct tt_algo_report {
     double dual_rate; /* no schedule of its kind has more; 0: not known */
 };
 
-/* What was slow to find, as bytes that a later build can start from. Bytes are never trusted: those that are not what a build of the same
- * name has found (damaged, of another version) are as good as none. */
+/* What was slow to find, as bytes that a later build can start from. Bytes are never trusted: those
+ * that are not what a build of the same name has found (damaged, of another version) are as good as
+ * none. */
 struct tt_algo_memo {
-    char name[24];              /* 16 hexadecimal digits, '-' and a number: all that the bytes depend on; "": not wanted */
+    /* 16 hexadecimal digits, '-' and a number: all that the bytes depend on; "": not wanted */
+    char name[24];
     struct tt_vec known, found; /* bytes: given to build; given by it when it had to search */
 };
 
-/* What goes into a synthesis and comes out of it besides the schedule. All zero: nothing known, nothing asked. */
+/* What goes into a synthesis and comes out of it besides the schedule. All zero: nothing known,
+ * nothing asked. */
 enum { TT_ALGO_MEMOS = 2 };
 struct tt_synthesis {
     struct tt_algo_memo memo[TT_ALGO_MEMOS];
@@ -68,25 +74,36 @@ struct tt_algo {
     const char *name;
     const char *desc;  /* one line, printed by `tutti algos` */
     const char *needs; /* what it demands: "any number of ranks", "a torus or mesh", ... */
-    const char *home;  /* kinds of networks it was made for, "dln dln2d"; NULL: none in particular. There it is priced first */
-    unsigned colls;    /* bit set of 1u << tutti_coll */
+    /* kinds of networks it was made for, "dln dln2d"; NULL: none in particular. There it is priced
+     * first */
+    const char *home;
+    unsigned colls; /* bit set of 1u << tutti_coll */
     bool needs_topo;
-    bool uses_topo;                       /* goes without, but looks at the topology where there is one */
-    bool weighs;                          /* computes chunk weights in floating point: one rank does that for all */
-    bool pipelined;                       /* gains from segments: the planner searches K */
-    bool rank_order;                      /* sums in rank order: qualifies for `reproducible` */
-    const struct tt_algo_option *options; /* ended by key NULL; may be NULL. segments=K is understood for all and not listed here */
-    /* With these options it runs in one segment: the planner does not look for a better number. NULL: never so. */
+    /* goes without, but looks at the topology where there is one */
+    bool uses_topo;
+    /* computes chunk weights in floating point: one rank does that for all */
+    bool weighs;
+    bool pipelined;  /* gains from segments: the planner searches K */
+    bool rank_order; /* sums in rank order: qualifies for `reproducible` */
+    /* ended by key NULL; may be NULL. segments=K is understood for all and not listed here */
+    const struct tt_algo_option *options;
+    /* With these options it runs in one segment: the planner does not look for a better number.
+     * NULL: never so. */
     bool (*one_segment)(const struct tt_algo_args *a);
-    /* Can it? TUTTI_OK or TUTTI_ERR_REFUSED with the reason. Options are already checked against `options`. May be NULL: always. */
+    /* Can it? TUTTI_OK or TUTTI_ERR_REFUSED with the reason. Options are already checked against
+     * `options`. May be NULL: always. */
     tutti_status (*probe)(const struct tt_algo_args *a, struct tutti_error *why);
-    /* Chunks, weights, owners, buffers, flags. The caller has filled coll, ranks, root, segments, algo, options, count, dtype, redop;
-     * inplace = true. */
-    tutti_status (*shape)(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err);
-    void (*slice)(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b); /* b->shape is the shape */
-    /* All ranks, in order. May refine b->shape before it lists anything: fewer chunks than the shape announced, weights, buffers. */
+    /* Chunks, weights, owners, buffers, flags. The caller has filled coll, ranks, root, segments,
+     * algo, options, count, dtype, redop; inplace = true. */
+    tutti_status (*shape)(const struct tt_algo_args *a, struct tt_shape *s,
+                          struct tutti_error *err);
+    /* b->shape is the shape */
+    void (*slice)(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b);
+    /* All ranks, in order. May refine b->shape before it lists anything: fewer chunks than the
+     * shape announced, weights, buffers. */
     void (*build)(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b);
-    /* What `build` makes depends on neither count, dtype, redop nor segments=K: one schedule serves them all. */
+    /* What `build` makes depends on neither count, dtype, redop nor segments=K: one schedule serves
+     * them all. */
     bool any_size;
     /* Names the memos of such a build; NULL: it has none. */
     void (*memos)(const struct tt_algo_args *a, struct tt_synthesis *y);
@@ -96,31 +113,43 @@ struct tt_algo {
 
 const struct tt_algo *const *tt_algo_table(size_t *ret_n);
 const struct tt_algo *tt_algo_find(const char *name); /* NULL when unknown */
-/* Of everything about an algorithm that another build may have otherwise: name, collectives, options and their values. */
+/* Of everything about an algorithm that another build may have otherwise: name, collectives,
+ * options and their values. */
 uint64_t tt_algo_hash(const struct tt_algo *al);
 /* "no algorithm 'rnig'; did you mean ring?" as an error. */
 tutti_status tt_algo_unknown(const char *name, struct tutti_error *err);
 
-/* Options: parse "k=v" into o; check against the algorithm's list (and segments=K); look up with defaults. */
+/* Options: parse "k=v" into o; check against the algorithm's list (and segments=K); look up with
+ * defaults. */
 tutti_status tt_options_add(struct tt_options *o, const char *key_value, struct tutti_error *err);
-tutti_status tt_options_check(const struct tt_algo *al, const struct tt_options *o, struct tutti_error *err);
+tutti_status tt_algo_options_check(const struct tt_algo *al, const struct tt_options *o,
+                                   struct tutti_error *err);
 /* The value, or the default: that text is good until the thread's next call. */
-const char *tt_option_text(const struct tt_algo *al, const struct tt_options *o, const char *key);
-uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, const char *key, uint64_t dflt);
+const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_options *o,
+                                const char *key);
+uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, const char *key,
+                          uint64_t dflt);
 void tt_options_format(const struct tt_options *o, char *buf, size_t cap); /* sorted "k=v,k=v" */
 
-/* Whether al can do the problem: collective offered, root in range, options known, topology fits, then its own probe. */
-tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *why);
-/* The shape alone; all ranks; one rank; ranks first..first+n-1 (a synthesised algorithm builds all and ignores the range). */
-tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_shape *ret, struct tutti_error *err);
-tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_sched **ret, struct tutti_error *err);
-tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first, uint32_t n, struct tt_sched **ret,
-                           struct tutti_error *err);
-/* All ranks by a synthesised algorithm. The caller owns y: it names the memos (tt_algo_name_memos), fills in what it knows, keeps what was
- * found and frees it with tt_synthesis_free. */
-tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_sched **ret,
+/* Whether al can do the problem: collective offered, root in range, options known, topology fits,
+ * then its own probe. */
+tutti_status tt_algo_probe(const struct tt_algo *al, const struct tt_algo_args *a,
+                           struct tutti_error *why);
+/* The shape alone; all ranks; one rank; ranks first..first+n-1 (a synthesised algorithm builds all
+ * and ignores the range). */
+tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *a,
+                           struct tt_shape *ret, struct tutti_error *err);
+tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a,
+                           struct tt_sched **ret, struct tutti_error *err);
+tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *a, uint32_t first,
+                           uint32_t n, struct tt_sched **ret, struct tutti_error *err);
+/* All ranks by a synthesised algorithm. The caller owns y: it names the memos (tt_algo_name_memos),
+ * fills in what it knows, keeps what was found and frees it with tt_algo_synthesis_free. */
+tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_args *a,
+                                struct tt_synthesis *y, struct tt_sched **ret,
                                 struct tutti_error *err);
 /* Probes, then sets the names in y; none when the algorithm has no memos. */
-tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_synthesis *y, struct tutti_error *err);
-void tt_synthesis_free(struct tt_synthesis *y);
+tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_args *a,
+                                struct tt_synthesis *y, struct tutti_error *err);
+void tt_algo_synthesis_free(struct tt_synthesis *y);
 #endif

@@ -1,4 +1,5 @@
-/* algos.h - the algorithms themselves, one per file, and what the table needs of them. Internal to src/algo. */
+/* algos.h - the algorithms themselves, one per file, and what the table needs of them. Internal to
+ * src/algo. */
 #ifndef TT_ALGOS_H
 #define TT_ALGOS_H
 

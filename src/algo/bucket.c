@@ -1,26 +1,34 @@
-/* bucket.c - the k-dimensional bucket algorithm for tori: rings along every dimension, all ports busy all the time.
+/* bucket.c - the k-dimensional bucket algorithm for tori: rings along every dimension, all ports
+ * busy all the time.
  *
- * A reduce-scatter along dimension 0, then 1, ... and an all-gather in the opposite order moves the fewest bytes, but uses one
- * dimension and one direction at a time. So the vector is cut in 2D parts (D dimensions of more than one rank): part j starts with
- * dimension j mod D and goes on cyclically, parts below D run in the positive, the others in the negative direction. In stage i part j is
- * on dimension (i+j) mod D: every directed link carries exactly one part in every stage. torus:2x2, D = 2, rank = 2*x0 + x1:
+ * A reduce-scatter along dimension 0, then 1, ... and an all-gather in the opposite order moves the
+ * fewest bytes, but uses one dimension and one direction at a time. So the vector is cut in 2D
+ * parts (D dimensions of more than one rank): part j starts with dimension j mod D and goes on
+ * cyclically, parts below D run in the positive, the others in the negative direction. In stage i
+ * part j is on dimension (i+j) mod D: every directed link carries exactly one part in every stage.
+ * torus:2x2, D = 2, rank = 2*x0 + x1:
  *
- *     0 - 1     stage    part 0 and 2: along x0, then x1            part 1 and 3: along x1, then x0
- *     |   |       0      0<->2 1<->3   owners {0,1} | {2,3}         0<->1 2<->3   owners {0,2} | {1,3}
- *     2 - 3       1      0<->1 2<->3   owner 0 | 1, 2 | 3           0<->2 1<->3   owner 0 | 2, 1 | 3
- *               2, 3     all-gather: stages 1, 0 again              (a dimension of 2 is one cable: both directions fold on it)
+ *     0 - 1   stage   part 0 and 2: along x0, then x1       part 1 and 3: along x1, then x0
+ *     |   |     0     0<->2 1<->3   owners {0,1} | {2,3}    0<->1 2<->3   owners {0,2} | {1,3}
+ *     2 - 3     1     0<->1 2<->3   owner 0 | 1, 2 | 3      0<->2 1<->3   owner 0 | 2, 1 | 3
+ *             2, 3    all-gather: stages 1, 0 again
  *
- * Chunk = owner * 2D + part, so that rank r owns block r. Invariant after stage i: of its part's chunks whose owner agrees with rank r in
- * the dimensions done, r holds the sum over all ranks that agree with r in the dimensions still to come. Stages are aligned: each lasts as
- * long as the largest dimension needs, so that parts never meet on a link. Cost on n^D ranks: 2 D (n-1) steps; every directed link carries
- * 2 (p-1)/p S/(2D), the least any algorithm can reach on a torus; a rank waits for 2D neighbours per step. With unequal sizes the shorter
- * rings pause until the longest is done. Every chunk is summed along one path, hence equal bits everywhere.
+ * A dimension of 2 is one cable: both directions fold on it.
  *
- * variant=paper is the "2D-ring" that MultiTree (ISCA 2021) was compared with: the same parts and rings, but a whole all-reduce along one
- * dimension after the other (reduce-scatter and all-gather in each stage, of the whole part each time): as many steps, on n x n ranks
- * (n-1)/n S on every link instead of about S/2. All-reduce only; for comparisons, in lockstep: ranks that run ahead begin the second
- * dimension with blocks that came early, on links where other parts are still in their first, and all wait for those (8 x 8, long
- * vectors: 8/7 of the time). */
+ * Chunk = owner * 2D + part, so that rank r owns block r. Invariant after stage i: of its part's
+ * chunks whose owner agrees with rank r in the dimensions done, r holds the sum over all ranks that
+ * agree with r in the dimensions still to come. Stages are aligned: each lasts as long as the
+ * largest dimension needs, so that parts never meet on a link. Cost on n^D ranks: 2 D (n-1) steps;
+ * every directed link carries 2 (p-1)/p S/(2D), the least any algorithm can reach on a torus; a
+ * rank waits for 2D neighbours per step. With unequal sizes the shorter rings pause until the
+ * longest is done. Every chunk is summed along one path, hence equal bits everywhere.
+ *
+ * variant=paper is the "2D-ring" that MultiTree (ISCA 2021) was compared with: the same parts and
+ * rings, but a whole all-reduce along one dimension after the other (reduce-scatter and all-gather
+ * in each stage, of the whole part each time): as many steps, on n x n ranks (n-1)/n S on every
+ * link instead of about S/2. All-reduce only; for comparisons, in lockstep: ranks that run ahead
+ * begin the second dimension with blocks that came early, on links where other parts are still in
+ * their first, and all wait for those (8 x 8, long vectors: 8/7 of the time). */
 #include "algo/algos.h"
 #include "algo/phases.h"
 
@@ -62,7 +70,7 @@ static struct grid make_grid(const struct tt_topo *t)
 }
 
 /* Dimensions from .. to-1 as one digit: the owners that differ only in them are evenly spaced. */
-static struct digit join(const struct grid *g, uint32_t from, uint32_t to)
+static struct digit bucket_join(const struct grid *g, uint32_t from, uint32_t to)
 {
     struct digit r = {1, 1};
     if (from >= to)
@@ -73,8 +81,8 @@ static struct digit join(const struct grid *g, uint32_t from, uint32_t to)
     return r;
 }
 
-/* Stage i of part j is on dimension e = (i+j) mod D. Dimensions j .. e-1 (cyclically) are done; still to come are e+1 .. j-1, one run of
- * dimensions or, beyond the last one, two. */
+/* Stage i of part j is on dimension e = (i+j) mod D. Dimensions j .. e-1 (cyclically) are done;
+ * still to come are e+1 .. j-1, one run of dimensions or, beyond the last one, two. */
 static struct stage make_stage(const struct grid *g, uint32_t part, uint32_t i, uint32_t rank)
 {
     uint32_t j = part % g->n, e = (i + j) % g->n, owner = 0;
@@ -84,9 +92,10 @@ static struct stage make_stage(const struct grid *g, uint32_t part, uint32_t i, 
         owner += rank / done->weight % done->size * done->weight;
     }
     s.base = owner * s.parts + part;
-    s.run[0] = join(g, e + 1, e < j ? j : g->n);
-    s.run[1] = join(g, 0, e < j ? 0 : j);
-    if (s.run[0].size < s.run[1].size) { /* the longer run is one strided span, the other is listed */
+    s.run[0] = bucket_join(g, e + 1, e < j ? j : g->n);
+    s.run[1] = bucket_join(g, 0, e < j ? 0 : j);
+    /* the longer run is one strided span, the other is listed */
+    if (s.run[0].size < s.run[1].size) {
         struct digit keep = s.run[0];
         s.run[0] = s.run[1];
         s.run[1] = keep;
@@ -109,32 +118,40 @@ static size_t stage_block(const void *ctx, uint32_t block, struct tt_span *ret)
 
 static bool separate(const struct tt_algo_args *a)
 {
-    return tt_streq(tt_option_text(&tt_algo_bucket, &a->options, "variant"), "paper");
+    return tt_streq(tt_algo_option_text(&tt_algo_bucket, &a->options, "variant"), "paper");
 }
 
 static tutti_status bucket_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
     const struct tt_topo *t = a->topo;
     if (separate(a) && a->problem.coll != TUTTI_ALLREDUCE)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "variant=paper has only allreduce, not %s", tt_coll_name(a->problem.coll));
+        return tt_fail(why, TUTTI_ERR_REFUSED, "variant=paper has only allreduce, not %s",
+                       tt_coll_name(a->problem.coll));
     if (t->ndims == 0)
         return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus, not %s", t->kind);
     for (uint32_t d = 0; d < t->ndims; d++)
         if (!t->wrap && t->dims[d] > 2)
-            return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus: dimension %u of the mesh has %u ranks and no link that closes its ring",
+            return tt_fail(why, TUTTI_ERR_REFUSED,
+                           "needs a torus: dimension %u of the mesh has %u ranks and no link that "
+                           "closes its ring",
                            d, t->dims[d]);
     struct grid g = make_grid(t);
     if (2ull * g.n * g.ranks > UINT32_MAX)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "too many chunks: %u parts of %u ranks", 2 * g.n, g.ranks);
+        return tt_fail(why, TUTTI_ERR_REFUSED, "too many chunks: %u parts of %u ranks", 2 * g.n,
+                       g.ranks);
     for (uint32_t j = 0; j < g.n; j++) {
-        struct stage s = make_stage(&g, j, 0, 0); /* later stages have fewer owners per block, in fewer runs */
+        /* later stages have fewer owners per block, in fewer runs */
+        struct stage s = make_stage(&g, j, 0, 0);
         if (s.run[1].size > TT_GROUP_SPANS)
-            return tt_fail(why, TUTTI_ERR_REFUSED, "messages would have %u ranges of chunks, more than %d", s.run[1].size, TT_GROUP_SPANS);
+            return tt_fail(why, TUTTI_ERR_REFUSED,
+                           "messages would have %u ranges of chunks, more than %d", s.run[1].size,
+                           TT_GROUP_SPANS);
     }
     return TUTTI_OK;
 }
 
-static tutti_status bucket_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status bucket_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                                 struct tutti_error *err)
 {
     (void)err;
     struct grid g = make_grid(a->topo);
@@ -147,8 +164,12 @@ static tutti_status bucket_shape(const struct tt_algo_args *a, struct tt_shape *
 static struct tt_group stage_group(const struct stage *s, uint32_t rank)
 {
     uint32_t me = rank / s->along.weight % s->along.size;
-    return (struct tt_group){
-        .n = s->along.size, .me = me, .first = rank - me * s->along.weight, .stride = s->along.weight, .block = stage_block, .ctx = s};
+    return (struct tt_group){.n = s->along.size,
+                             .me = me,
+                             .first = rank - me * s->along.weight,
+                             .stride = s->along.weight,
+                             .block = stage_block,
+                             .ctx = s};
 }
 
 /* What is the same in all phases of a rank. */
@@ -158,7 +179,8 @@ struct frame {
     uint32_t work, stage_steps;
 };
 
-static struct tt_phase scatter_phase(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
+static struct tt_phase scatter_phase(const struct frame *f, const struct tt_group *g, uint32_t part,
+                                     uint32_t i)
 {
     uint32_t last = f->grid->n - 1;
     return (struct tt_phase){.kind = &tt_algo_ring_rs,
@@ -171,7 +193,8 @@ static struct tt_phase scatter_phase(const struct frame *f, const struct tt_grou
                              .reverse = part >= f->grid->n};
 }
 
-static struct tt_phase gather_phase(const struct frame *f, const struct tt_group *g, uint32_t part, uint32_t i)
+static struct tt_phase gather_phase(const struct frame *f, const struct tt_group *g, uint32_t part,
+                                    uint32_t i)
 {
     uint32_t last = f->grid->n - 1, before = f->rs ? f->grid->n : 0;
     return (struct tt_phase){.kind = &tt_algo_ring_ag,
@@ -183,15 +206,23 @@ static struct tt_phase gather_phase(const struct frame *f, const struct tt_group
                              .reverse = part >= f->grid->n};
 }
 
-/* variant=paper: in each stage every rank of a ring ends with all of the part, summed along the dimensions so far. Block b of a part: the
- * chunks of owners b*n/size .. (b+1)*n/size - 1, whoever they are. */
-static size_t separate_phases(const struct frame *f, uint32_t rank, uint32_t part, uint32_t i, struct tt_phase ret[2])
+/* variant=paper: in each stage every rank of a ring ends with all of the part, summed along the
+ * dimensions so far. Block b of a part: the chunks of owners b*n/size .. (b+1)*n/size - 1, whoever
+ * they are. */
+static size_t separate_phases(const struct frame *f, uint32_t rank, uint32_t part, uint32_t i,
+                              struct tt_phase ret[2])
 {
     const struct grid *g = f->grid;
     const struct digit *along = &g->dim[(i + part) % g->n];
-    uint32_t me = rank / along->weight % along->size, each = g->ranks / along->size, parts = 2 * g->n;
-    struct tt_group group = {.n = along->size, .me = me, .first = rank - me * along->weight, .stride = along->weight};
-    group.blocks = (struct tt_blocks){.first = part, .step = each * parts, .len = 1, .stride = each > 1 ? parts : 0, .reps = each};
+    uint32_t me = rank / along->weight % along->size, each = g->ranks / along->size,
+             parts = 2 * g->n;
+    struct tt_group group = {
+        .n = along->size, .me = me, .first = rank - me * along->weight, .stride = along->weight};
+    group.blocks = (struct tt_blocks){.first = part,
+                                      .step = each * parts,
+                                      .len = 1,
+                                      .stride = each > 1 ? parts : 0,
+                                      .reps = each};
     ret[0] = (struct tt_phase){.kind = &tt_algo_ring_rs,
                                .group = group,
                                .in = i == 0 ? TT_BUF_IN : TT_BUF_OUT,
@@ -208,8 +239,8 @@ static size_t separate_phases(const struct frame *f, uint32_t rank, uint32_t par
 }
 
 /* The phases of stage i of a part: what the collective has of reduce-scatter and all-gather. */
-static size_t joint_phases(const struct frame *f, const struct stage *s, uint32_t rank, const uint32_t part_stage[2],
-                           struct tt_phase ret[2])
+static size_t joint_phases(const struct frame *f, const struct stage *s, uint32_t rank,
+                           const uint32_t part_stage[2], struct tt_phase ret[2])
 {
     struct tt_group group = stage_group(s, rank);
     size_t n = 0;
@@ -223,7 +254,9 @@ static size_t joint_phases(const struct frame *f, const struct stage *s, uint32_
 static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     struct grid g = make_grid(a->topo);
-    struct frame f = {.grid = &g, .rs = tt_coll_reduces(a->problem.coll), .ag = tt_algo_coll_gathers(a->problem.coll)};
+    struct frame f = {.grid = &g,
+                      .rs = tt_sched_coll_reduces(a->problem.coll),
+                      .ag = tt_algo_coll_gathers(a->problem.coll)};
     f.work = f.ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
     f.stage_steps = g.longest - 1;
     struct stage stages[2 * MAX_DIMS * MAX_DIMS];
@@ -237,7 +270,8 @@ static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_
         const uint32_t at[2] = {k / g.n, k % g.n};
         struct tt_phase two[2];
         stages[k] = make_stage(&g, at[0], at[1], rank);
-        size_t n = paper ? separate_phases(&f, rank, at[0], at[1], two) : joint_phases(&f, &stages[k], rank, at, two);
+        size_t n = paper ? separate_phases(&f, rank, at[0], at[1], two)
+                         : joint_phases(&f, &stages[k], rank, at, two);
         ok = ok && tt_vec_push(&phases, two, n);
     }
     if (ok)
@@ -250,13 +284,15 @@ static void bucket_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_
 static const struct tt_algo_option bucket_options[] = {
     {.key = "variant",
      .values = "optimal|paper",
-     .desc = "paper: a whole all-reduce along each dimension in turn (the 2D-ring MultiTree was compared with)"},
+     .desc = "paper: a whole all-reduce along each dimension in turn (the 2D-ring MultiTree was "
+             "compared with)"},
     {.key = NULL},
 };
 
 const struct tt_algo tt_algo_bucket = {
     .name = "bucket",
-    .desc = "rings along every dimension of a torus at once, in both directions: least load on every link",
+    .desc = "rings along every dimension of a torus at once, in both directions: least load on "
+            "every link",
     .needs = "a torus (any number of dimensions, any sizes)",
     .home = "torus hypercube",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),

@@ -1,29 +1,36 @@
-/* double_tree.c - the double binary tree (NCCL's Tree; Sanders, Speck, Traeff 2009): two trees, half the vector each.
+/* double_tree.c - the double binary tree (NCCL's Tree; Sanders, Speck, Traeff 2009): two trees,
+ * half the vector each.
  *
- * Tree 0 on labels 0..n-1: with b the lowest set bit of x, the parent of x > 0 is (x^b)|2b, or x^b when that is not below n; its
- * children are x - b/2 and x + l for the largest l <= b/2 that fits. Label 0 is the root and has one child, the largest power of
- * two below n. Odd labels are leaves. A second labelling makes the ranks that are leaves in tree 0 inner in tree 1, so that
- * (almost) every rank forwards in one tree only, and all ports carry equal load. All-reduce on 5 ranks (label in tree 1: rank - 1):
+ * Tree 0 on labels 0..n-1: with b the lowest set bit of x, the parent of x > 0 is (x^b)|2b, or x^b
+ * when that is not below n; its children are x - b/2 and x + l for the largest l <= b/2 that fits.
+ * Label 0 is the root and has one child, the largest power of two below n. Odd labels are leaves. A
+ * second labelling makes the ranks that are leaves in tree 0 inner in tree 1, so that (almost)
+ * every rank forwards in one tree only, and all ports carry equal load. All-reduce on 5 ranks
+ * (label in tree 1: rank - 1):
  *
- *     tree 0, chunk 0:   0               tree 1, chunk 1:    1            up, step = level of the sender:  0: 1->2 3->2, 2->3 4->3
- *                        |                                   |                                             1: 2->4,      3->0
- *                        4                                   0                                             2: 4->0,      0->1
- *                       /                                   /             down, the same reversed:         3: 0->4,      1->0
- *                      2                                   3                                               4: 4->2,      0->3
- *                     / \                                 / \                                              5: 2->1 2->3, 3->2 3->4
- *                    1   3                               2   4
+ *     tree 0, chunk 0:   0    tree 1, chunk 1:   1    up: step = level of the sender
+ *                        |                       |      0:  1->2 3->2   2->3 4->3
+ *                        4                       0      1:  2->4        3->0
+ *                       /                       /       2:  4->0        0->1
+ *                      2                       3      down: the same reversed
+ *                     / \                     / \       3:  0->4        1->0
+ *                    1   3                   2   4      4:  4->2        0->3
+ *                                                       5:  2->1 2->3   3->2 3->4
  *
- * The level of label x is the index of b, and levels rise strictly on the way up: all messages of one level go in one step. A parent
- * with two children receives both in scratch and adds lower + own + higher label in one operation; the root's bits go to everybody.
- * A rooted collective labels from the root: it has label 0 in both trees, the others 1..n-1 in tree 0 and reversed (n odd) or turned by
- * one (n even) in tree 1, so that again odd labels become even ones.
- * Cost: all-reduce 2 ceil(log2 n) steps, at most 2 S bytes sent and received per rank (inner S/2 * 3, leaf S/2); broadcast and reduce
- * half of it; with K segments about (steps + 2K) * (alpha + S/(2K) beta). Each rank waits for its children, then for its parent. */
+ * The level of label x is the index of b, and levels rise strictly on the way up: all messages of
+ * one level go in one step. A parent with two children receives both in scratch and adds lower +
+ * own + higher label in one operation; the root's bits go to everybody. A rooted collective labels
+ * from the root: it has label 0 in both trees, the others 1..n-1 in tree 0 and reversed (n odd) or
+ * turned by one (n even) in tree 1, so that again odd labels become even ones. Cost: all-reduce 2
+ * ceil(log2 n) steps, at most 2 S bytes sent and received per rank (inner S/2 * 3, leaf S/2);
+ * broadcast and reduce half of it; with K segments about (steps + 2K) * (alpha + S/(2K) beta). Each
+ * rank waits for its children, then for its parent. */
 #include "algo/algos.h"
 #include "algo/phases.h"
 
 enum { NONE = UINT32_MAX, LOWER = 0, HIGHER = 1 };
-enum { SUM = TT_BUF_SCRATCH, FROM_CHILD }; /* scratch: partial sum where OUT may not be used; messages of two children */
+/* scratch: partial sum where OUT may not be used; messages of two children */
+enum { SUM = TT_BUF_SCRATCH, FROM_CHILD };
 
 /* One rank's place in one tree, in ranks. */
 struct seat {
@@ -31,7 +38,8 @@ struct seat {
     uint32_t level, kid_level[2]; /* index of the label's lowest set bit; the root: q */
 };
 
-/* The labelling of tree `tree`: rank of a label and back. `rooted`: label 0 is the root in both trees. */
+/* The labelling of tree `tree`: rank of a label and back. `rooted`: label 0 is the root in both
+ * trees. */
 struct naming {
     uint32_t n, root, tree;
     bool rooted;
@@ -91,7 +99,8 @@ static struct seat take_seat(const struct naming *m, uint32_t rank)
     return t;
 }
 
-/* A rank's part in one tree: where it sits and where its data are. Chunk and channel are the tree's number. */
+/* A rank's part in one tree: where it sits and where its data are. Chunk and channel are the tree's
+ * number. */
 struct part {
     struct seat seat;
     uint32_t tree;
@@ -125,7 +134,8 @@ static void receives_of_step(struct tt_builder *b, const struct part *p, uint32_
     for (uint32_t k = LOWER; p->up && k <= HIGHER; k++) {
         if (t->kid[k] == NONE || step != t->kid_level[k])
             continue;
-        struct tt_span apart = tt_span_range(FROM_CHILD + k, p->tree, 1), sum = tt_span_from(p->acc, TT_BUF_IN, p->tree, 1);
+        struct tt_span apart = tt_span_range(FROM_CHILD + k, p->tree, 1),
+                       sum = tt_span_from(p->acc, TT_BUF_IN, p->tree, 1);
         if (both)
             tt_emit_recv(b, step, t->kid[k], (uint16_t)p->tree, &apart, 1);
         else
@@ -145,13 +155,16 @@ static void locals_of_step(struct tt_builder *b, const struct part *p, uint32_t 
 {
     const struct seat *t = &p->seat;
     uint32_t c = p->tree;
-    if (p->up && t->kid[LOWER] != NONE && t->kid[HIGHER] != NONE && step == larger(t->kid_level[LOWER], t->kid_level[HIGHER])) {
-        struct tt_span sum[] = {tt_span_range(p->acc, c, 1), tt_span_from(p->acc, FROM_CHILD + LOWER, c, 1),
-                                tt_span_from(p->acc, TT_BUF_IN, c, 1), tt_span_from(p->acc, FROM_CHILD + HIGHER, c, 1)};
+    if (p->up && t->kid[LOWER] != NONE && t->kid[HIGHER] != NONE &&
+        step == larger(t->kid_level[LOWER], t->kid_level[HIGHER])) {
+        struct tt_span sum[] = {
+            tt_span_range(p->acc, c, 1), tt_span_from(p->acc, FROM_CHILD + LOWER, c, 1),
+            tt_span_from(p->acc, TT_BUF_IN, c, 1), tt_span_from(p->acc, FROM_CHILD + HIGHER, c, 1)};
         tt_emit_reduce(b, step, sum, countof(sum));
     }
     struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, c, 1);
-    if (p->root == TT_BUF_IN && t->parent == NONE && step == p->first) /* after its only message: nothing reads IN later */
+    /* after its only message: nothing reads IN later */
+    if (p->root == TT_BUF_IN && t->parent == NONE && step == p->first)
         tt_emit_copy(b, step, &own, 1);
 }
 
@@ -169,8 +182,9 @@ static struct part make_part(const struct tt_algo_args *a, uint32_t rank, uint32
     return p;
 }
 
-/* Invariant before step s: every child of a level below s has delivered (up); every rank of level q-1-(s-first) or more has the result. */
-static void slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
+/* Invariant before step s: every child of a level below s has delivered (up); every rank of level
+ * q-1-(s-first) or more has the result. */
+static void double_tree_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     if (a->problem.ranks == 1) {
         tt_algo_emit_alone(b);
@@ -188,7 +202,8 @@ static void slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder
     }
 }
 
-static tutti_status shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status double_tree_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                                      struct tutti_error *err)
 {
     (void)err;
     bool reduces = a->problem.coll != TUTTI_BROADCAST && a->problem.ranks > 1;
@@ -199,10 +214,11 @@ static tutti_status shape(const struct tt_algo_args *a, struct tt_shape *s, stru
 
 const struct tt_algo tt_algo_double_tree = {
     .name = "double-tree",
-    .desc = "double binary tree: two trees with half the vector each, pipelined; log latency at full bandwidth",
+    .desc = "double binary tree: two trees with half the vector each, pipelined; log latency at "
+            "full bandwidth",
     .needs = "any number of ranks",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(BROADCAST) | TT_COLLS(REDUCE),
     .pipelined = true,
-    .shape = shape,
-    .slice = slice,
+    .shape = double_tree_shape,
+    .slice = double_tree_slice,
 };

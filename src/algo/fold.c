@@ -1,9 +1,11 @@
-/* fold.c - which rank plays which part when the count is not a power of two; the rule is drawn in fold.h.
+/* fold.c - which rank plays which part when the count is not a power of two; the rule is drawn in
+ * fold.h.
  *
- * Both maps are monotone, so that a range of core ranks is a range of chunks and rank order is core order. */
+ * Both maps are monotone, so that a range of core ranks is a range of chunks and rank order is core
+ * order. */
 #include "algo/fold.h"
 
-struct tt_fold tt_fold_make(uint32_t ranks, uint32_t rank)
+struct tt_fold tt_algo_fold_make(uint32_t ranks, uint32_t rank)
 {
     uint32_t core = (uint32_t)tt_floor_pow2(ranks), extra = ranks - core;
     bool paired = rank < 2 * extra;
@@ -16,12 +18,12 @@ struct tt_fold tt_fold_make(uint32_t ranks, uint32_t rank)
     };
 }
 
-uint32_t tt_fold_rank(const struct tt_fold *f, uint32_t core_rank)
+uint32_t tt_algo_fold_rank(const struct tt_fold *f, uint32_t core_rank)
 {
     return core_rank < f->extra ? 2 * core_rank + 1 : core_rank + f->extra;
 }
 
-uint32_t tt_fold_chunk(const struct tt_fold *f, uint32_t core_rank)
+uint32_t tt_algo_fold_chunk(const struct tt_fold *f, uint32_t core_rank)
 {
     return core_rank + (core_rank < f->extra ? core_rank : f->extra);
 }

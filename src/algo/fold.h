@@ -1,7 +1,9 @@
-/* fold.h - rank counts that are not powers of two, for algorithms that work on 2^q ranks. Internal to src/algo.
+/* fold.h - rank counts that are not powers of two, for algorithms that work on 2^q ranks. Internal
+ * to src/algo.
  *
- * p = 2^q + x: the ranks below 2x form pairs (2i, 2i+1). The even one hands its data to the odd one, which is core rank i, and gets the
- * result back at the end; ranks from 2x on are core ranks r-x. Core rank v stands for chunks v + min(v, x) and, when v < x, the next.
+ * p = 2^q + x: the ranks below 2x form pairs (2i, 2i+1). The even one hands its data to the odd
+ * one, which is core rank i, and gets the result back at the end; ranks from 2x on are core ranks
+ * r-x. Core rank v stands for chunks v + min(v, x) and, when v < x, the next.
  *
  *     p = 5: q = 2, x = 1      rank  0  1  2  3  4       core rank   0    1  2  3
  *                              core  -  0  1  2  3       chunks     0,1   2  3  4 */
@@ -17,7 +19,9 @@ struct tt_fold {
     bool doubled;   /* this rank stands for rank-1 too */
     uint32_t me;    /* core rank; of an idle rank: its partner's */
 };
-struct tt_fold tt_fold_make(uint32_t ranks, uint32_t rank);
-uint32_t tt_fold_rank(const struct tt_fold *f, uint32_t core_rank);  /* the rank that is this core rank */
-uint32_t tt_fold_chunk(const struct tt_fold *f, uint32_t core_rank); /* the first chunk it stands for; core: the number of ranks */
+struct tt_fold tt_algo_fold_make(uint32_t ranks, uint32_t rank);
+/* the rank that is this core rank */
+uint32_t tt_algo_fold_rank(const struct tt_fold *f, uint32_t core_rank);
+/* the first chunk it stands for; core: the number of ranks */
+uint32_t tt_algo_fold_chunk(const struct tt_fold *f, uint32_t core_rank);
 #endif

@@ -1,23 +1,29 @@
-/* hierarchical.c - reduce-scatter inside, all-reduce across, all-gather inside, to any depth (BlueConnect, 2019).
+/* hierarchical.c - reduce-scatter inside, all-reduce across, all-gather inside, to any depth
+ * (BlueConnect, 2019).
  *
- * Levels l = 0 (innermost), 1, ... have sizes L0, L1, ... with product p: rank = d0 + L0 * (d1 + L1 * (d2 + ...)). The ranks that
- * differ only in digit d_l form a group of level l. Reduce-scatter at level 0 leaves a rank with the chunks whose digit d0 is its own, then
- * level 1 leaves those whose d0 and d1 are its own, ...; the all-gather does the same backwards. Chunk c belongs to rank c, so
+ * Levels l = 0 (innermost), 1, ... have sizes L0, L1, ... with product p: rank = d0 + L0 * (d1 + L1
+ * * (d2 + ...)). The ranks that differ only in digit d_l form a group of level l. Reduce-scatter at
+ * level 0 leaves a rank with the chunks whose digit d0 is its own, then level 1 leaves those whose
+ * d0 and d1 are its own, ...; the all-gather does the same backwards. Chunk c belongs to rank c, so
  * the blocks of a level are strided chunks, one span each. 4 ranks as 2 hosts of 2 (levels=2x2):
  *
- *      host 0: 0 1   host 1: 2 3      step 0  level 0 (inside)  0<->1: chunks {0,2} to rank 0, {1,3} to rank 1;   2<->3 the same
- *                                     step 1  level 1 (across)  0<->2: chunk 0 to rank 0, chunk 2 to rank 2;      1<->3: 1, 3
- *                                     step 2  level 1 gathers   0<->2, 1<->3
- *                                     step 3  level 0 gathers   0<->1, 2<->3
+ *      host 0: 0 1           step 0  level 0 (inside)  0<->1: chunks {0,2} to 0, {1,3} to 1;
+ *      host 1: 2 3                                     2<->3 the same
+ *                            step 1  level 1 (across)  0<->2: chunk 0 to 0, 2 to 2;   1<->3: 1, 3
+ *                            step 2  level 1 gathers   0<->2, 1<->3
+ *                            step 3  level 0 gathers   0<->1, 2<->3
  *
- * Invariant after the reduce-scatter of level l: rank r holds, of the chunks that agree with r in digits 0..l, the sum over all ranks
- * that agree with r in digits l+1 and above. Cost: sum of 2 (L_l - 1) steps (inner=circulant: 2 ceil(log2 L_l)), 2(p-1)/p of the
- * vector sent per rank, but only 1/(L0..L_{l-1}) of it over links of level l: the slow outer links carry the least. A rank waits for one
- * neighbour per step. Each chunk is summed along one fixed order: all ranks get the same bits.
+ * Invariant after the reduce-scatter of level l: rank r holds, of the chunks that agree with r in
+ * digits 0..l, the sum over all ranks that agree with r in digits l+1 and above. Cost: sum of 2
+ * (L_l - 1) steps (inner=circulant: 2 ceil(log2 L_l)), 2(p-1)/p of the vector sent per rank, but
+ * only 1/(L0..L_{l-1}) of it over links of level l: the slow outer links carry the least. A rank
+ * waits for one neighbour per step. Each chunk is summed along one fixed order: all ranks get the
+ * same bits.
  *
- * Levels come from the option levels=AxB.. (innermost first), else from the topology: its tree, its grid (the last dimension is the
- * innermost), or the ranks on each switch. Groups of unequal size are refused. Three or more levels with inner=circulant run rings
- * at the middle ones of more than 3 ranks, whose runs of blocks are not one strided range. */
+ * Levels come from the option levels=AxB.. (innermost first), else from the topology: its tree, its
+ * grid (the last dimension is the innermost), or the ranks on each switch. Groups of unequal size
+ * are refused. Three or more levels with inner=circulant run rings at the middle ones of more than
+ * 3 ranks, whose runs of blocks are not one strided range. */
 #include <assert.h>
 
 #include "algo/algos.h"
@@ -126,7 +132,8 @@ static bool levels_from_switches(const struct tt_topo *t, struct levels *v)
     return add_level(v, host) && add_level(v, t->ranks / host);
 }
 
-/* What the topology suggests, looking at rank 0's surroundings only: cheap enough for every slice. */
+/* What the topology suggests, looking at rank 0's surroundings only: cheap enough for every
+ * slice. */
 static bool levels_from_topo(const struct tt_topo *t, struct levels *v)
 {
     if (t->tree)
@@ -136,9 +143,11 @@ static bool levels_from_topo(const struct tt_topo *t, struct levels *v)
 
 static bool find_levels(const struct tt_algo_args *a, struct levels *ret)
 {
-    const char *text = tt_option_text(&tt_algo_hierarchical, &a->options, "levels");
+    const char *text = tt_algo_option_text(&tt_algo_hierarchical, &a->options, "levels");
     struct levels v = {0};
-    bool ok = !tt_streq(text, "auto") ? levels_from_text(text, &v) : a->topo ? levels_from_topo(a->topo, &v) : true;
+    bool ok = !tt_streq(text, "auto") ? levels_from_text(text, &v)
+              : a->topo               ? levels_from_topo(a->topo, &v)
+                                      : true;
     if (ok)
         *ret = v;
     return ok;
@@ -152,21 +161,27 @@ static tutti_status tree_is_regular(const struct tt_tree *t, struct tutti_error 
         bool hosts = t->count[t->first[lo]] == 0;
         for (uint32_t i = lo; i < hi; i++) {
             if (t->count[i] == 0)
-                return tt_fail(why, TUTTI_ERR_REFUSED, "ranks hang at different depths of the tree (rank %u is not in a group)",
-                               t->rank[i]);
+                return tt_fail(
+                    why, TUTTI_ERR_REFUSED,
+                    "ranks hang at different depths of the tree (rank %u is not in a group)",
+                    t->rank[i]);
             if (t->count[i] != t->count[lo])
                 return tt_fail(why, TUTTI_ERR_REFUSED, "%s: %u and %u",
-                               hosts ? "hosts have different numbers of ranks" : "groups of one level have different numbers of members",
+                               hosts ? "hosts have different numbers of ranks"
+                                     : "groups of one level have different numbers of members",
                                t->count[lo], t->count[i]);
         }
     }
     for (uint32_t i = lo; i < hi; i++) {
         if (t->count[i] > 0)
-            return tt_fail(why, TUTTI_ERR_REFUSED, "ranks hang at different depths of the tree (rank %u is in no inner group)",
-                           t->rank[lo]);
+            return tt_fail(
+                why, TUTTI_ERR_REFUSED,
+                "ranks hang at different depths of the tree (rank %u is in no inner group)",
+                t->rank[lo]);
         if (t->rank[i] != i - lo)
-            return tt_fail(why, TUTTI_ERR_REFUSED, "ranks are not numbered group by group (rank %u stands at place %u)", t->rank[i],
-                           i - lo);
+            return tt_fail(why, TUTTI_ERR_REFUSED,
+                           "ranks are not numbered group by group (rank %u stands at place %u)",
+                           t->rank[i], i - lo);
     }
     return TUTTI_OK;
 }
@@ -177,12 +192,14 @@ static tutti_status switches_are_regular(const struct tt_topo *t, struct tutti_e
     for (uint32_t r = 0, n; r < t->ranks; r += n) {
         n = run_on_switch(t, r);
         if (n != host)
-            return tt_fail(why, TUTTI_ERR_REFUSED, "switches have different numbers of ranks: %u and %u", host, n);
+            return tt_fail(why, TUTTI_ERR_REFUSED,
+                           "switches have different numbers of ranks: %u and %u", host, n);
     }
     return TUTTI_OK;
 }
 
-static tutti_status probe_topo(const struct tt_topo *t, const struct levels *v, struct tutti_error *why)
+static tutti_status probe_topo(const struct tt_topo *t, const struct levels *v,
+                               struct tutti_error *why)
 {
     tutti_status status = TUTTI_OK;
     if (t && t->tree)
@@ -192,33 +209,39 @@ static tutti_status probe_topo(const struct tt_topo *t, const struct levels *v, 
     if (status != TUTTI_OK)
         return status;
     if (v->n < 2)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "%s has no levels to follow; the option levels=AxB (innermost first) sets them",
-                       t ? t->kind : "a problem without topology");
+        return tt_fail(
+            why, TUTTI_ERR_REFUSED,
+            "%s has no levels to follow; the option levels=AxB (innermost first) sets them",
+            t ? t->kind : "a problem without topology");
     return TUTTI_OK;
 }
 
 static tutti_status hierarchical_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
-    const char *text = tt_option_text(&tt_algo_hierarchical, &a->options, "levels");
+    const char *text = tt_algo_option_text(&tt_algo_hierarchical, &a->options, "levels");
     bool derived = tt_streq(text, "auto");
     struct levels v;
     if (derived && a->problem.ranks == 1)
         return TUTTI_OK;
     if (!find_levels(a, &v))
-        return derived ? tt_fail(why, TUTTI_ERR_REFUSED, "the topology has more than %d levels", MAX_LEVELS)
-                       : tt_fail(why, TUTTI_ERR_REFUSED, "levels=%s is not a list of at most %d sizes such as 4x8", text, MAX_LEVELS);
+        return derived ? tt_fail(why, TUTTI_ERR_REFUSED, "the topology has more than %d levels",
+                                 MAX_LEVELS)
+                       : tt_fail(why, TUTTI_ERR_REFUSED,
+                                 "levels=%s is not a list of at most %d sizes such as 4x8", text,
+                                 MAX_LEVELS);
     if (derived) {
         tutti_status status = probe_topo(a->topo, &v, why);
         if (status != TUTTI_OK)
             return status;
     }
     if (product(&v) != a->problem.ranks)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "levels %s multiply to %llu, not to %u ranks", text, (unsigned long long)product(&v),
-                       a->problem.ranks);
+        return tt_fail(why, TUTTI_ERR_REFUSED, "levels %s multiply to %llu, not to %u ranks", text,
+                       (unsigned long long)product(&v), a->problem.ranks);
     return TUTTI_OK;
 }
 
-static tutti_status hierarchical_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status hierarchical_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                                       struct tutti_error *err)
 {
     (void)err;
     s->chunks = a->problem.ranks;
@@ -226,13 +249,16 @@ static tutti_status hierarchical_shape(const struct tt_algo_args *a, struct tt_s
     return TUTTI_OK;
 }
 
-/* The group of `rank` at the level whose digit has weight `weight`; below it the digits are the rank's own. */
+/* The group of `rank` at the level whose digit has weight `weight`; below it the digits are the
+ * rank's own. */
 static struct tt_group level_group(uint32_t p, uint32_t rank, uint32_t weight, uint32_t size)
 {
     assert(weight > 0 && size > 0);
     uint32_t me = rank / weight % size, span = weight * size;
-    struct tt_blocks blocks = {.first = rank % weight, .step = weight, .len = 1, .stride = span, .reps = p / span};
-    return (struct tt_group){.n = size, .me = me, .first = rank - me * weight, .stride = weight, .blocks = blocks};
+    struct tt_blocks blocks = {
+        .first = rank % weight, .step = weight, .len = 1, .stride = span, .reps = p / span};
+    return (struct tt_group){
+        .n = size, .me = me, .first = rank - me * weight, .stride = weight, .blocks = blocks};
 }
 
 static bool circulant_fits(const struct tt_group *g)
@@ -243,8 +269,9 @@ static bool circulant_fits(const struct tt_group *g)
 static void hierarchical_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     uint32_t p = a->problem.ranks, n = 0, step = 0, weight = 1;
-    bool rs = tt_coll_reduces(a->problem.coll), ag = tt_algo_coll_gathers(a->problem.coll);
-    bool circulant = tt_streq(tt_option_text(&tt_algo_hierarchical, &a->options, "inner"), "circulant");
+    bool rs = tt_sched_coll_reduces(a->problem.coll), ag = tt_algo_coll_gathers(a->problem.coll);
+    bool circulant =
+        tt_streq(tt_algo_option_text(&tt_algo_hierarchical, &a->options, "inner"), "circulant");
     uint32_t work = ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
     struct tt_phase up[MAX_LEVELS], all[2 * MAX_LEVELS];
     struct levels v = {0};
@@ -255,8 +282,10 @@ static void hierarchical_slice(const struct tt_algo_args *a, uint32_t rank, stru
     (void)find_levels(a, &v); /* the probe has accepted them */
     for (uint32_t l = 0; l < v.n; weight *= v.size[l++]) {
         struct tt_group g = level_group(p, rank, weight, v.size[l]);
-        up[l] =
-            (struct tt_phase){.kind = circulant && circulant_fits(&g) ? &tt_algo_circulant_rs : &tt_algo_ring_rs, .group = g, .work = work};
+        up[l] = (struct tt_phase){.kind = circulant && circulant_fits(&g) ? &tt_algo_circulant_rs
+                                                                          : &tt_algo_ring_rs,
+                                  .group = g,
+                                  .work = work};
         up[l].in = l == 0 ? TT_BUF_IN : work;
         up[l].out = l + 1 == v.n ? TT_BUF_OUT : work;
     }
@@ -267,7 +296,8 @@ static void hierarchical_slice(const struct tt_algo_args *a, uint32_t rank, stru
     }
     for (uint32_t l = v.n; ag && l-- > 0;) {
         all[n] = up[l];
-        all[n].kind = up[l].kind == &tt_algo_circulant_rs ? &tt_algo_circulant_ag : &tt_algo_ring_ag;
+        all[n].kind =
+            up[l].kind == &tt_algo_circulant_rs ? &tt_algo_circulant_ag : &tt_algo_ring_ag;
         all[n].in = rs || l + 1 < v.n ? TT_BUF_OUT : TT_BUF_IN;
         all[n].out = TT_BUF_OUT;
         all[n].step = step;
@@ -277,7 +307,9 @@ static void hierarchical_slice(const struct tt_algo_args *a, uint32_t rank, stru
 }
 
 static const struct tt_algo_option hierarchical_options[] = {
-    {.key = "levels", .values = "auto|AxB..", .desc = "group sizes, innermost first: 4x8 is 8 hosts of 4 ranks; auto: from the topology"},
+    {.key = "levels",
+     .values = "auto|AxB..",
+     .desc = "group sizes, innermost first: 4x8 is 8 hosts of 4 ranks; auto: from the topology"},
     {.key = "inner", .values = "ring|circulant", .desc = "what runs inside the groups of a level"},
     {.key = NULL},
 };

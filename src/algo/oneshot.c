@@ -1,12 +1,14 @@
-/* oneshot.c - one step: everybody tells everybody everything. For vectors so short that only the number of steps counts.
+/* oneshot.c - one step: everybody tells everybody everything. For vectors so short that only the
+ * number of steps counts.
  *
- *     p = 4 allreduce   0 -> 1,2,3   1 -> 2,3,0   2 -> 3,0,1   3 -> 0,1,2   each message the whole vector;
+ *     p = 4 allreduce   0 -> 1,2,3   1 -> 2,3,0   2 -> 3,0,1   3 -> 0,1,2   each the whole vector;
  *                       then every rank adds x0 + x1 + x2 + x3 in this order
  *     reduce to 2       0,1,3 -> 2, which adds in the same order;      broadcast from 2: 2 -> 3,0,1
  *
- * Cost: one step, p-1 messages and p-1 whole vectors sent per rank (rooted collectives: by or to the root), p-1 vectors reduced; a
- * rank waits for all others. Every rank adds the same numbers in the same order: equal bits everywhere, and the same as direct's.
- * All-gather, gather and scatter have a chunk per rank; the others one chunk, the barrier one without elements. */
+ * Cost: one step, p-1 messages and p-1 whole vectors sent per rank (rooted collectives: by or to
+ * the root), p-1 vectors reduced; a rank waits for all others. Every rank adds the same numbers in
+ * the same order: equal bits everywhere, and the same as direct's. All-gather, gather and scatter
+ * have a chunk per rank; the others one chunk, the barrier one without elements. */
 #include "algo/algos.h"
 #include "algo/flat.h"
 #include "algo/phases.h"
@@ -18,14 +20,17 @@ static bool has_chunk_per_rank(tutti_coll c)
 
 static tutti_status oneshot_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
-    return tt_coll_reduces(a->problem.coll) ? tt_algo_refuse_bufs(TT_BUF_SCRATCH + (uint64_t)a->problem.ranks, why) : TUTTI_OK;
+    return tt_sched_coll_reduces(a->problem.coll)
+               ? tt_algo_refuse_bufs(TT_BUF_SCRATCH + (uint64_t)a->problem.ranks, why)
+               : TUTTI_OK;
 }
 
-static tutti_status oneshot_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status oneshot_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                                  struct tutti_error *err)
 {
     (void)err;
     s->chunks = has_chunk_per_rank(s->coll) ? a->problem.ranks : 1;
-    s->nbufs = tt_coll_reduces(s->coll) ? TT_BUF_SCRATCH + a->problem.ranks : TT_BUF_SCRATCH;
+    s->nbufs = tt_sched_coll_reduces(s->coll) ? TT_BUF_SCRATCH + a->problem.ranks : TT_BUF_SCRATCH;
     s->symmetric = s->coll == TUTTI_ALL_GATHER;
     return TUTTI_OK;
 }
@@ -39,14 +44,14 @@ static void send_vector(struct tt_builder *b, uint32_t peer)
 static void oneshot_allreduce(struct tt_builder *b)
 {
     for (uint32_t d = 1; d < b->shape.ranks; d++)
-        send_vector(b, tt_flat_peer(b, d));
-    tt_flat_sum(b, 0, 0);
+        send_vector(b, tt_algo_flat_peer(b, d));
+    tt_algo_flat_sum(b, 0, 0);
 }
 
 static void oneshot_reduce(struct tt_builder *b)
 {
     if (b->rank == b->shape.root)
-        tt_flat_sum(b, 0, 0);
+        tt_algo_flat_sum(b, 0, 0);
     else
         send_vector(b, b->shape.root);
 }
@@ -60,19 +65,19 @@ static void oneshot_slice(const struct tt_algo_args *a, uint32_t rank, struct tt
     }
     switch (a->problem.coll) {
     case TUTTI_ALL_GATHER:
-        tt_flat_all_gather(b, 0, TT_BUF_IN);
+        tt_algo_flat_all_gather(b, 0, TT_BUF_IN);
         break;
     case TUTTI_BROADCAST:
-        tt_flat_broadcast(b, 0);
+        tt_algo_flat_broadcast(b, 0);
         break;
     case TUTTI_REDUCE:
         oneshot_reduce(b);
         break;
     case TUTTI_GATHER:
-        tt_flat_gather(b, 0);
+        tt_algo_flat_gather(b, 0);
         break;
     case TUTTI_SCATTER:
-        tt_flat_scatter(b, 0);
+        tt_algo_flat_scatter(b, 0);
         break;
     default:
         oneshot_allreduce(b);
@@ -88,10 +93,11 @@ static uint64_t oneshot_ops(const struct tt_algo_args *a)
 
 const struct tt_algo tt_algo_oneshot = {
     .name = "oneshot",
-    .desc = "one step: every rank sends its whole vector to all and sums in rank order: for tiny vectors, reproducible",
+    .desc = "one step: every rank sends its whole vector to all and sums in rank order: for tiny "
+            "vectors, reproducible",
     .needs = "any number of ranks",
-    .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(ALL_GATHER) | TT_COLLS(BROADCAST) | TT_COLLS(REDUCE) | TT_COLLS(GATHER) | TT_COLLS(SCATTER) |
-             TT_COLLS(BARRIER),
+    .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(ALL_GATHER) | TT_COLLS(BROADCAST) | TT_COLLS(REDUCE) |
+             TT_COLLS(GATHER) | TT_COLLS(SCATTER) | TT_COLLS(BARRIER),
     .rank_order = true,
     .probe = oneshot_probe,
     .shape = oneshot_shape,

@@ -1,18 +1,21 @@
-/* options.c - the options of algorithms: "key=value" texts, checked against what the algorithm lists.
+/* options.c - the options of algorithms: "key=value" texts, checked against what the algorithm
+ * lists.
  *
- * Options keep the texts people wrote; an algorithm asks for a value by name and gets the default when it was not given. Values are
- * judged once, in tt_options_check: lookups afterwards cannot fail. `segments` belongs to every algorithm. */
+ * Options keep the texts people wrote; an algorithm asks for a value by name and gets the default
+ * when it was not given. Values are judged once, in tt_algo_options_check: lookups afterwards
+ * cannot fail. `segments` belongs to every algorithm. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/algo.h"
 
-static const struct tt_algo_option segments_option = {.key = "segments",
-                                                      .values = "N",
-                                                      .desc = "segments of every chunk that run one after another (pipelining)",
-                                                      .min = 1,
-                                                      .max = TT_MAX_SEGMENTS};
+static const struct tt_algo_option segments_option = {
+    .key = "segments",
+    .values = "N",
+    .desc = "segments of every chunk that run one after another (pipelining)",
+    .min = 1,
+    .max = TT_MAX_SEGMENTS};
 
 static const struct tt_option_value *find_value(const struct tt_options *o, const char *key)
 {
@@ -81,7 +84,8 @@ static bool takes_text(const char *values)
     return n > 2 && tt_streq(values + n - 2, "..");
 }
 
-static tutti_status unknown_option(const struct tt_algo *al, const char *key, struct tutti_error *err)
+static tutti_status unknown_option(const struct tt_algo *al, const char *key,
+                                   struct tutti_error *err)
 {
     const char *names[16] = {segments_option.key};
     size_t n = 1;
@@ -93,10 +97,12 @@ static tutti_status unknown_option(const struct tt_algo *al, const char *key, st
             used += (size_t)snprintf(all + used, sizeof(all) - used, ", %s", op->key);
     }
     tt_near_matches(key, names, n, near, sizeof(near));
-    return tt_fail(err, TUTTI_ERR_ARG, "%s has no option '%s'%s%s (it knows %s)", al->name, key, *near ? "; " : "", near, all);
+    return tt_fail(err, TUTTI_ERR_ARG, "%s has no option '%s'%s%s (it knows %s)", al->name, key,
+                   *near ? "; " : "", near, all);
 }
 
-static tutti_status check_value(const struct tt_algo_option *op, const char *value, struct tutti_error *err)
+static tutti_status check_value(const struct tt_algo_option *op, const char *value,
+                                struct tutti_error *err)
 {
     uint64_t number;
     if (tt_streq(op->values, "N")) {
@@ -106,26 +112,31 @@ static tutti_status check_value(const struct tt_algo_option *op, const char *val
         return st;
     }
     if (!takes_text(op->values) && !is_listed(op->values, value))
-        return tt_fail(err, TUTTI_ERR_ARG, "option %s: '%s' is none of %s", op->key, value, op->values);
+        return tt_fail(err, TUTTI_ERR_ARG, "option %s: '%s' is none of %s", op->key, value,
+                       op->values);
     return TUTTI_OK;
 }
 
-tutti_status tt_options_check(const struct tt_algo *al, const struct tt_options *o, struct tutti_error *err)
+tutti_status tt_algo_options_check(const struct tt_algo *al, const struct tt_options *o,
+                                   struct tutti_error *err)
 {
     size_t text = 0;
     for (size_t i = 0; i < o->n; i++) {
         const struct tt_algo_option *op = find_option(al, o->item[i].key);
-        tutti_status st = op ? check_value(op, o->item[i].value, err) : unknown_option(al, o->item[i].key, err);
+        tutti_status st =
+            op ? check_value(op, o->item[i].value, err) : unknown_option(al, o->item[i].key, err);
         if (st != TUTTI_OK)
             return st;
         text += strlen(o->item[i].key) + strlen(o->item[i].value) + 2;
     }
     if (text > TT_ALGO_OPTIONS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "the options are longer than %d characters together", (int)TT_ALGO_OPTIONS);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "the options are longer than %d characters together",
+                       (int)TT_ALGO_OPTIONS);
     return TUTTI_OK;
 }
 
-const char *tt_option_text(const struct tt_algo *al, const struct tt_options *o, const char *key)
+const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_options *o,
+                                const char *key)
 {
     static _Thread_local char first[sizeof(o->item[0].value)];
     const struct tt_option_value *v = find_value(o, key);
@@ -140,7 +151,8 @@ const char *tt_option_text(const struct tt_algo *al, const struct tt_options *o,
     return first;
 }
 
-uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, const char *key, uint64_t dflt)
+uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, const char *key,
+                          uint64_t dflt)
 {
     const struct tt_option_value *v = find_value(o, key);
     const struct tt_algo_option *op = find_option(al, key);
@@ -152,7 +164,8 @@ uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, 
 
 static int by_key(const void *a, const void *b)
 {
-    return strcmp(((const struct tt_option_value *)a)->key, ((const struct tt_option_value *)b)->key);
+    return strcmp(((const struct tt_option_value *)a)->key,
+                  ((const struct tt_option_value *)b)->key);
 }
 
 void tt_options_format(const struct tt_options *o, char *buf, size_t cap)
@@ -163,5 +176,6 @@ void tt_options_format(const struct tt_options *o, char *buf, size_t cap)
     qsort(sorted.item, sorted.n, sizeof(sorted.item[0]), by_key);
     buf[0] = 0;
     for (size_t i = 0; i < sorted.n && used < cap; i++)
-        used += (size_t)snprintf(buf + used, cap - used, "%s%s=%s", i ? "," : "", sorted.item[i].key, sorted.item[i].value);
+        used += (size_t)snprintf(buf + used, cap - used, "%s%s=%s", i ? "," : "",
+                                 sorted.item[i].key, sorted.item[i].value);
 }

@@ -31,7 +31,8 @@ uint32_t tt_algo_group_before(const struct tt_group *g, uint32_t i, uint32_t d)
 /* Blocks i .. i+n-1 (no wrap) as one span. */
 static struct tt_span run_of_blocks(const struct tt_blocks *k, uint32_t i, uint32_t n)
 {
-    struct tt_span s = {.first = k->first + i * k->step, .len = k->len, .reps = k->reps ? k->reps : 1};
+    struct tt_span s = {
+        .first = k->first + i * k->step, .len = k->len, .reps = k->reps ? k->reps : 1};
     if (s.reps > 1)
         s.stride = k->stride;
     if (n == 1)
@@ -46,7 +47,8 @@ static struct tt_span run_of_blocks(const struct tt_blocks *k, uint32_t i, uint3
     return s;
 }
 
-size_t tt_algo_group_spans(const struct tt_group *g, uint32_t i, uint32_t n, uint32_t buf, uint32_t src, struct tt_span *ret)
+size_t tt_algo_group_spans(const struct tt_group *g, uint32_t i, uint32_t n, uint32_t buf,
+                           uint32_t src, struct tt_span *ret)
 {
     assert(i < g->n && n >= 1 && n <= g->n);
     size_t k = 0;
@@ -116,7 +118,8 @@ static void emit_local(struct tt_builder *b, const struct tt_phase *p, uint32_t 
 
 void tt_algo_phases_emit(struct tt_builder *b, const struct tt_phase *phases, size_t n)
 {
-    static void (*const kinds[])(struct tt_builder *, const struct tt_phase *, uint32_t) = {emit_send, emit_recv, emit_local};
+    static void (*const kinds[])(struct tt_builder *, const struct tt_phase *,
+                                 uint32_t) = {emit_send, emit_recv, emit_local};
     uint32_t first = UINT32_MAX, end = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t last = phases[i].step + tt_algo_phase_steps(&phases[i]);
@@ -129,7 +132,8 @@ void tt_algo_phases_emit(struct tt_builder *b, const struct tt_phase *phases, si
     for (uint32_t step = first; step < end; step++)
         for (size_t k = 0; k < countof(kinds); k++)
             for (size_t i = 0; i < n; i++)
-                if (step >= phases[i].step && step - phases[i].step < tt_algo_phase_steps(&phases[i]))
+                if (step >= phases[i].step &&
+                    step - phases[i].step < tt_algo_phase_steps(&phases[i]))
                     kinds[k](b, &phases[i], step - phases[i].step);
 }
 
@@ -140,10 +144,13 @@ void tt_algo_phases_shape(struct tt_shape *s)
     s->symmetric = true;
 }
 
-void tt_algo_phases_slice(struct tt_builder *b, const struct tt_phase_kind *rs, const struct tt_phase_kind *ag)
+void tt_algo_phases_slice(struct tt_builder *b, const struct tt_phase_kind *rs,
+                          const struct tt_phase_kind *ag)
 {
-    bool reduces = tt_coll_reduces(b->shape.coll), gathers = tt_algo_coll_gathers(b->shape.coll);
-    struct tt_group all = {.n = b->shape.ranks, .me = b->rank, .stride = 1, .blocks = {.step = 1, .len = 1}};
+    bool reduces = tt_sched_coll_reduces(b->shape.coll),
+         gathers = tt_algo_coll_gathers(b->shape.coll);
+    struct tt_group all = {
+        .n = b->shape.ranks, .me = b->rank, .stride = 1, .blocks = {.step = 1, .len = 1}};
     struct tt_phase scatter = {.kind = rs, .group = all, .in = TT_BUF_IN, .out = TT_BUF_OUT};
     struct tt_phase gather = {.kind = ag, .group = all, .in = TT_BUF_IN, .out = TT_BUF_OUT};
     scatter.work = gathers ? TT_BUF_OUT : TT_BUF_SCRATCH;
@@ -169,14 +176,16 @@ tutti_status tt_algo_refuse_steps(uint64_t steps, struct tutti_error *why)
 {
     if (steps <= TT_MAX_STEPS)
         return TUTTI_OK;
-    return tt_fail(why, TUTTI_ERR_REFUSED, "needs %" PRIu64 " steps; at most %d are accepted", steps, (int)TT_MAX_STEPS);
+    return tt_fail(why, TUTTI_ERR_REFUSED, "needs %" PRIu64 " steps; at most %d are accepted",
+                   steps, (int)TT_MAX_STEPS);
 }
 
 tutti_status tt_algo_refuse_bufs(uint64_t bufs, struct tutti_error *why)
 {
     if (bufs <= TT_MAX_BUFS)
         return TUTTI_OK;
-    return tt_fail(why, TUTTI_ERR_REFUSED, "needs %" PRIu64 " buffers; at most %d are accepted", bufs, (int)TT_MAX_BUFS);
+    return tt_fail(why, TUTTI_ERR_REFUSED, "needs %" PRIu64 " buffers; at most %d are accepted",
+                   bufs, (int)TT_MAX_BUFS);
 }
 
 bool tt_algo_coll_gathers(tutti_coll c)

@@ -45,9 +45,11 @@ uint32_t tt_algo_group_before(const struct tt_group *g, uint32_t i, uint32_t d);
 /* Spans of blocks i .. i+n-1 taken cyclically, each in buffer `buf` read from `src`. n = 1: any
  * group; n > 1: needs tt_blocks that are adjacent (step = len) or plain ranges (reps = 1); then at
  * most 2 spans. */
-size_t tt_algo_group_spans(const struct tt_group *g, uint32_t i, uint32_t n, uint32_t buf, uint32_t src, struct tt_span *ret);
+size_t tt_algo_group_spans(const struct tt_group *g, uint32_t i, uint32_t n, uint32_t buf,
+                           uint32_t src, struct tt_span *ret);
 
-/* One message of a phase: the peer, and the blocks it carries: `block` .. `block`+n-1, cyclically. */
+/* One message of a phase: the peer, and the blocks it carries: `block` .. `block`+n-1,
+ * cyclically. */
 struct tt_hop {
     uint32_t peer, block, n;
 };
@@ -93,18 +95,20 @@ uint32_t tt_algo_phase_steps(const struct tt_phase *p);
 void tt_algo_phases_emit(struct tt_builder *b, const struct tt_phase *phases, size_t n);
 
 /* The whole of an algorithm that is one group of all ranks with a chunk each: its shape, and a
- * rank's list for the collectives that reduce (by a phase of kind `rs`), gather (`ag`) or do both in
- * this order. */
+ * rank's list for the collectives that reduce (by a phase of kind `rs`), gather (`ag`) or do both
+ * in this order. */
 void tt_algo_phases_shape(struct tt_shape *s);
-void tt_algo_phases_slice(struct tt_builder *b, const struct tt_phase_kind *rs, const struct tt_phase_kind *ag);
+void tt_algo_phases_slice(struct tt_builder *b, const struct tt_phase_kind *rs,
+                          const struct tt_phase_kind *ag);
 
-/* One rank alone: COPY IN -> OUT of all chunks, the whole schedule of p = 1 for every collective. */
+/* One rank alone: COPY IN -> OUT of all chunks, the whole schedule of p = 1 for every
+ * collective. */
 void tt_algo_emit_alone(struct tt_builder *b);
 /* Refusals of what no schedule can hold, for probes of algorithms whose steps or scratch buffers
  * grow with the ranks. */
 tutti_status tt_algo_refuse_steps(uint64_t steps, struct tutti_error *why);
 tutti_status tt_algo_refuse_bufs(uint64_t bufs, struct tutti_error *why);
 /* Does the collective end with a gathering phase, so that all ranks have everything?
- * tt_coll_reduces asks for the phase before. */
+ * tt_sched_coll_reduces asks for the phase before. */
 bool tt_algo_coll_gathers(tutti_coll c);
 #endif

@@ -19,9 +19,9 @@
  * partial sum is the local contribution plus the message, written once.
  *
  * Cost: 2(p-1) steps, 2(p-1)/p of the vector sent per rank, (p-1)/p reduced: the fewest bytes
- * possible. In each step every rank waits for its left neighbour, so one slow rank slows all. Chunks
- * are summed in p different orders (chunk c starts at rank c+1), the same for every rank, since each
- * chunk is summed along one path only.
+ * possible. In each step every rank waits for its left neighbour, so one slow rank slows all.
+ * Chunks are summed in p different orders (chunk c starts at rank c+1), the same for every rank,
+ * since each chunk is summed along one path only.
  * Invariant: before step t of the reduce-scatter rank r holds the sum of ranks r-t .. r of chunk
  * r-1-t. */
 #include <assert.h>
@@ -41,22 +41,29 @@ static struct tt_hop ring_hop(const struct tt_phase *p, uint32_t t, bool send)
     bool up = send != p->reverse; /* the peer is member me+1 */
     assert(t < g->n - 1);
     return (struct tt_hop){
-        .peer = tt_algo_group_rank(g, up ? tt_algo_group_after(g, g->me, 1) : tt_algo_group_before(g, g->me, 1)),
-        .block = p->reverse ? tt_algo_group_after(g, g->me, back) : tt_algo_group_before(g, g->me, back),
+        .peer = tt_algo_group_rank(g, up ? tt_algo_group_after(g, g->me, 1)
+                                         : tt_algo_group_before(g, g->me, 1)),
+        .block =
+            p->reverse ? tt_algo_group_after(g, g->me, back) : tt_algo_group_before(g, g->me, back),
         .n = 1,
     };
 }
 
-const struct tt_phase_kind tt_algo_ring_rs = {
-    .reduces = true, .reversible = true, .receives_once = true, .steps = ring_steps, .hop = ring_hop};
-const struct tt_phase_kind tt_algo_ring_ag = {.reversible = true, .receives_once = true, .steps = ring_steps, .hop = ring_hop};
+const struct tt_phase_kind tt_algo_ring_rs = {.reduces = true,
+                                              .reversible = true,
+                                              .receives_once = true,
+                                              .steps = ring_steps,
+                                              .hop = ring_hop};
+const struct tt_phase_kind tt_algo_ring_ag = {
+    .reversible = true, .receives_once = true, .steps = ring_steps, .hop = ring_hop};
 
 static tutti_status ring_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
     return tt_algo_refuse_steps(2 * (uint64_t)a->problem.ranks, why);
 }
 
-static tutti_status ring_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status ring_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                               struct tutti_error *err)
 {
     (void)a;
     (void)err;

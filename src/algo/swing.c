@@ -1,26 +1,33 @@
-/* swing.c - Swing (De Sensi et al., NSDI 2024): log steps whose distances grow slowly, for rings and tori with short cables.
+/* swing.c - Swing (De Sensi et al., NSDI 2024): log steps whose distances grow slowly, for rings
+ * and tori with short cables.
  *
- * In step s rank r talks to mate(r, s) = r + rho(s) (r even) or r - rho(s) (r odd), modulo p, with rho(s) = 1 - 2 + 4 - ... +- 2^s =
- * 1, -1, 3, -5, 11, ...: the distances 1, 1, 3, 5, 11 of the log-step algorithms' 1, 2, 4, 8, 16. For even p mates are mutual.
+ * In step s rank r talks to mate(r, s) = r + rho(s) (r even) or r - rho(s) (r odd), modulo p, with
+ * rho(s) = 1 - 2 + 4 - ... +- 2^s = 1, -1, 3, -5, 11, ...: the distances 1, 1, 3, 5, 11 of the
+ * log-step algorithms' 1, 2, 4, 8, 16. For even p mates are mutual.
  *
- * Who must get block b through whom follows from first arrivals: b starts at rank b; in steps s = q-1 .. 0 every holder passes b to its
- * mate unless the mate has it already. That is a tree over all ranks (checked for every even p when the algorithm is asked for). The
- * all-gather sends along these trees, the reduce-scatter runs them backwards, so each contribution is added once, in one order:
- * all ranks get the same bits. Turning by two ranks maps even blocks' trees onto each other, and r -> 1-r maps even ones to odd ones:
- * one tree, that of block 0, is enough. The place of rank r in the tree of b is r-b (b even) or b-r (b odd). p = 4, q = 2:
+ * Who must get block b through whom follows from first arrivals: b starts at rank b; in steps s =
+ * q-1 .. 0 every holder passes b to its mate unless the mate has it already. That is a tree over
+ * all ranks (checked for every even p when the algorithm is asked for). The all-gather sends along
+ * these trees, the reduce-scatter runs them backwards, so each contribution is added once, in one
+ * order: all ranks get the same bits. Turning by two ranks maps even blocks' trees onto each other,
+ * and r -> 1-r maps even ones to odd ones: one tree, that of block 0, is enough. The place of rank
+ * r in the tree of b is r-b (b even) or b-r (b odd). p = 4, q = 2:
  *
- *     mates         s=0: 0-1, 2-3      tree of 0   0 --s=1--> 3     arrive[] = 2, 0, 0, 1   (2 = q: the root)
+ *     mates         s=0: 0-1, 2-3      tree of 0   0 --s=1--> 3     arrive[] = 2, 0, 0, 1 (2: root)
  *     (rho 1, -1)   s=1: 0-3, 1-2                  |s=0       |s=0
  *                                                  1          2
- *     reduce-scatter  step 0 (s=0)  0 sends blocks 1,2 to 1, 1 sends 0,3 to 0, 2 sends 0,3 to 3, 3 sends 1,2 to 2
+ *     reduce-scatter  step 0 (s=0)  0 sends blocks 1,2 to 1, 1 sends 0,3 to 0, 2 sends 0,3 to 3,
+ *                                   3 sends 1,2 to 2
  *                     step 1 (s=1)  0 sends 3 to 3, 1 sends 2 to 2, 2 sends 1 to 1, 3 sends 0 to 0
  *     all-gather      steps 2, 3: s = 1, 0, the same messages back
  *
- * Odd p: the last rank hands its data to rank p-2, whose block carries chunks p-2 and p-1, and is served by it at the end.
- * Cost: 2 ceil(log2 p) steps and 2(p-1)/p S sent per rank for even p (every place of the tree is taken once among a rank's blocks); odd
- * p: 2 ceil(log2 (p-1)) + 2 steps and S more each way between the last two ranks. On a ring of 256 the reduce-scatter makes 711 block-hops
- * per rank instead of 1024 with doubling distances. A rank waits for one mate per step. Listing one rank takes O(p log p); the blocks of a
- * message are even ones, then odd ones, coded as strided spans. */
+ * Odd p: the last rank hands its data to rank p-2, whose block carries chunks p-2 and p-1, and is
+ * served by it at the end. Cost: 2 ceil(log2 p) steps and 2(p-1)/p S sent per rank for even p
+ * (every place of the tree is taken once among a rank's blocks); odd p: 2 ceil(log2 (p-1)) + 2
+ * steps and S more each way between the last two ranks. On a ring of 256 the reduce-scatter makes
+ * 711 block-hops per rank instead of 1024 with doubling distances. A rank waits for one mate per
+ * step. Listing one rank takes O(p log p); the blocks of a message are even ones, then odd ones,
+ * coded as strided spans. */
 #include "algo/algos.h"
 #include "algo/phases.h"
 
@@ -51,8 +58,9 @@ static void free_tree(struct tree *t)
     free(t->holders);
 }
 
-/* Invariant: before step s holders[0..have-1] are the places that have the block. Returns how many have it in the end. */
-static uint32_t grow(struct tree *t)
+/* Invariant: before step s holders[0..have-1] are the places that have the block. Returns how many
+ * have it in the end. */
+static uint32_t swing_grow(struct tree *t)
 {
     uint32_t have = 1;
     t->holders[0] = 0;
@@ -85,7 +93,7 @@ static tutti_status make_tree(uint32_t ranks, struct tree *ret, struct tutti_err
     }
     memset(t.arrive, NEVER, t.n);
     memset(t.low, NEVER, t.n);
-    if (grow(&t) < t.n)
+    if (swing_grow(&t) < t.n)
         status = tt_fail(err, TUTTI_ERR_REFUSED, "swing's trees do not reach all of %u ranks", t.n);
 out:
     if (status == TUTTI_OK)
@@ -95,7 +103,7 @@ out:
     return status;
 }
 
-static uint32_t place(const struct tree *t, uint32_t rank, uint32_t block)
+static uint32_t swing_place(const struct tree *t, uint32_t rank, uint32_t block)
 {
     uint32_t from = block % 2 ? rank : block, to = block % 2 ? block : rank;
     return to >= from ? to - from : to + (t->n - from);
@@ -111,7 +119,8 @@ struct work {
     struct tt_vec spans;
 };
 
-/* Appends a chunk, lengthening the last span when it continues its stride. Out of memory is kept in the builder. */
+/* Appends a chunk, lengthening the last span when it continues its stride. Out of memory is kept in
+ * the builder. */
 static void add_chunk(struct work *w, uint32_t chunk, uint32_t buf, uint32_t src)
 {
     struct tt_span *last = w->spans.len ? tt_vec_at(&w->spans, w->spans.len - 1) : NULL;
@@ -151,17 +160,18 @@ static void add_scatter_recv(struct work *w, uint32_t block, uint32_t x, uint32_
         add_chunk(w, block + 1, w->acc, src); /* of the folded rank: not for this rank's OUT */
 }
 
-/* The spans of the blocks that rank `from` hands over in step s of the reduce-scatter (and gets in the all-gather), both ends alike: even
- * blocks, then odd ones, rising. `first`: the very first step, in which an all-gather reads its own block from IN. */
-static void collect(struct work *w, enum role role, uint32_t from, uint32_t s, bool first)
+/* The spans of the blocks that rank `from` hands over in step s of the reduce-scatter (and gets in
+ * the all-gather), both ends alike: even blocks, then odd ones, rising. `first`: the very first
+ * step, in which an all-gather reads its own block from IN. */
+static void swing_collect(struct work *w, enum role role, uint32_t from, uint32_t s, bool first)
 {
     const struct tree *t = w->tree;
     w->spans.len = 0;
     for (uint32_t k = 0; k < t->n; k++) {
         uint32_t block = k < t->n / 2 ? 2 * k : 2 * (k - t->n / 2) + 1;
-        if (t->arrive[place(t, from, block)] != s)
+        if (t->arrive[swing_place(t, from, block)] != s)
             continue;
-        uint32_t x = place(t, w->rank, block);
+        uint32_t x = swing_place(t, w->rank, block);
         uint32_t own = first && block == w->rank && !w->rs ? TT_BUF_IN : TT_BUF_OUT;
         uint32_t held = t->low[x] == NEVER ? w->base : w->acc;
         if (role == SCATTER_RECV)
@@ -169,7 +179,8 @@ static void collect(struct work *w, enum role role, uint32_t from, uint32_t s, b
         else if (role == SCATTER_SEND)
             add_block(w, block, held, held);
         else
-            add_block(w, block, role == GATHER_SEND ? own : TT_BUF_OUT, role == GATHER_SEND ? own : TT_BUF_OUT);
+            add_block(w, block, role == GATHER_SEND ? own : TT_BUF_OUT,
+                      role == GATHER_SEND ? own : TT_BUF_OUT);
     }
 }
 
@@ -177,9 +188,9 @@ static void collect(struct work *w, enum role role, uint32_t from, uint32_t s, b
 static void scatter_step(struct work *w, uint32_t s, uint32_t step)
 {
     uint32_t peer = mate(w->tree->n, w->rank, s);
-    collect(w, SCATTER_SEND, w->rank, s, false);
+    swing_collect(w, SCATTER_SEND, w->rank, s, false);
     tt_emit_send(w->b, step, peer, 0, w->spans.data, w->spans.len);
-    collect(w, SCATTER_RECV, peer, s, false);
+    swing_collect(w, SCATTER_RECV, peer, s, false);
     tt_emit_recv_reduce(w->b, step, peer, 0, w->spans.data, w->spans.len);
 }
 
@@ -187,9 +198,9 @@ static void scatter_step(struct work *w, uint32_t s, uint32_t step)
 static void gather_step(struct work *w, uint32_t s, uint32_t step)
 {
     uint32_t peer = mate(w->tree->n, w->rank, s);
-    collect(w, GATHER_SEND, peer, s, step == 0);
+    swing_collect(w, GATHER_SEND, peer, s, step == 0);
     tt_emit_send(w->b, step, peer, 0, w->spans.data, w->spans.len);
-    collect(w, GATHER_RECV, w->rank, s, step == 0);
+    swing_collect(w, GATHER_RECV, w->rank, s, step == 0);
     tt_emit_recv(w->b, step, peer, 0, w->spans.data, w->spans.len);
 }
 
@@ -232,7 +243,8 @@ static void list_folded(struct work *w)
     uint32_t p = w->tree->ranks, host = p - 2, q = w->tree->q;
     uint32_t last = 1 + (w->rs ? q : 0) + (w->ag ? q : 0);
     struct tt_span give = tt_span_range(TT_BUF_IN, w->rs ? 0 : p - 1, w->rs ? p : 1);
-    struct tt_span take = w->ag ? tt_span_range(TT_BUF_OUT, 0, w->rs ? p : p - 1) : tt_span_range(TT_BUF_OUT, p - 1, 1);
+    struct tt_span take = w->ag ? tt_span_range(TT_BUF_OUT, 0, w->rs ? p : p - 1)
+                                : tt_span_range(TT_BUF_OUT, p - 1, 1);
     tt_emit_send(w->b, 0, host, 0, &give, 1);
     if (!w->rs)
         copy_own(w);
@@ -243,7 +255,7 @@ static void swing_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_b
 {
     struct tree t;
     struct work w = {.tree = &t, .b = b, .rank = rank, .spans = {.elem = sizeof(struct tt_span)}};
-    w.rs = tt_coll_reduces(a->problem.coll);
+    w.rs = tt_sched_coll_reduces(a->problem.coll);
     w.ag = tt_algo_coll_gathers(a->problem.coll);
     w.acc = w.ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
     w.base = TT_BUF_IN;
@@ -275,7 +287,8 @@ static tutti_status swing_probe(const struct tt_algo_args *a, struct tutti_error
     return status;
 }
 
-static tutti_status swing_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status swing_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                                struct tutti_error *err)
 {
     (void)err;
     s->chunks = a->problem.ranks;

@@ -1,4 +1,5 @@
-/* table.c - all algorithms, one line each. The order decides ties between equally fast candidates and the order of every list. */
+/* table.c - all algorithms, one line each. The order decides ties between equally fast candidates
+ * and the order of every list. */
 #include "algo/algos.h"
 
 #include <string.h>
@@ -45,7 +46,8 @@ static uint64_t feed_text(uint64_t h, const char *text)
 
 uint64_t tt_algo_hash(const struct tt_algo *al)
 {
-    uint64_t facts[] = {al->colls, al->needs_topo, al->uses_topo, al->weighs, al->pipelined, al->rank_order, al->build != NULL};
+    uint64_t facts[] = {al->colls,     al->needs_topo, al->uses_topo,    al->weighs,
+                        al->pipelined, al->rank_order, al->build != NULL};
     uint64_t h = feed_text(tt_hash_bytes(1, facts, sizeof facts), al->name);
     for (const struct tt_algo_option *o = al->options; o && o->key; o++) {
         uint64_t range[] = {o->min, o->max};
@@ -62,7 +64,8 @@ tutti_status tt_algo_unknown(const char *name, struct tutti_error *err)
     for (size_t i = 0; i < countof(table); i++) {
         names[i] = table[i]->name;
         if (used < sizeof(all))
-            used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "", names[i]);
+            used +=
+                (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "", names[i]);
     }
     if (*tt_near_matches(name, names, countof(table), near, sizeof(near)))
         return tt_fail(err, TUTTI_ERR_ARG, "no algorithm '%.64s'; %s", name, near);

@@ -1,5 +1,6 @@
-/* base.h - what every module may use: errors, checked memory, vectors, strings, numbers with units, random numbers,
- * hashes, a clock. Nothing here knows about networks or collectives. Errors are returned; log.h is for messages to people. None is thread-aware but log.c. */
+/* base.h - what every module may use: errors, checked memory, vectors, strings, numbers with units,
+ * random numbers, hashes, a clock. Nothing here knows about networks or collectives. Errors are
+ * returned; log.h is for messages to people. None is thread-aware but log.c. */
 #ifndef TT_BASE_H
 #define TT_BASE_H
 
@@ -15,17 +16,21 @@
 
 /* ---- errors (err.c) ---- */
 
-/* Fills *err (when not NULL) with status and the formatted text (cut to fit) and returns status: `return tt_fail(...)`. */
-tutti_status tt_fail(struct tutti_error *err, tutti_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Fills *err (when not NULL) with status and the formatted text (cut to fit) and returns status:
+ * `return tt_fail(...)`. */
+tutti_status tt_fail(struct tutti_error *err, tutti_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The common case: tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (<what>)"). */
 tutti_status tt_fail_memory(struct tutti_error *err, const char *what);
 /* Puts "prefix: " in front of err->text. */
-void tt_fail_prefix(struct tutti_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tt_fail_prefix(struct tutti_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 const char *tt_status_text(tutti_status status);
 
 #if defined(__clang_analyzer__) && !defined(TT_ERR_IMPLEMENTATION)
 /* The analyser sees one file at a time: it must be told that a failure is never success. */
-#define tt_fail(err, status, ...) (tt_fail(err, status, __VA_ARGS__), (status) != TUTTI_OK ? (status) : TUTTI_ERR_ARG)
+#define tt_fail(err, status, ...) \
+    (tt_fail(err, status, __VA_ARGS__), (status) != TUTTI_OK ? (status) : TUTTI_ERR_ARG)
 #define tt_fail_memory(err, what) (tt_fail_memory(err, what), TUTTI_ERR_MEMORY)
 #endif
 
@@ -43,14 +48,17 @@ void *tt_zalloc(size_t n, size_t size);            /* zeroed */
 void *tt_resize(void *old, size_t n, size_t size); /* like reallocarray */
 char *tt_strdup(const char *s);
 
-/* A growable array of equal elements. Zero-initialise with the element size: struct tt_vec v = {.elem = sizeof(int)}. */
+/* A growable array of equal elements. Zero-initialise with the element size: struct tt_vec v =
+ * {.elem = sizeof(int)}. */
 struct tt_vec {
     void *data;
     size_t len, cap, elem;
 };
-/* Appends n elements copied from `items` (NULL: zeroed); returns the first appended, NULL when out of memory. */
+/* Appends n elements copied from `items` (NULL: zeroed); returns the first appended, NULL when out
+ * of memory. */
 void *tt_vec_push(struct tt_vec *v, const void *items, size_t n);
-/* Room for one more element, not filled; NULL when out of memory. For hot paths, which append too often for a call each. */
+/* Room for one more element, not filled; NULL when out of memory. For hot paths, which append too
+ * often for a call each. */
 static inline void *tt_vec_room(struct tt_vec *v)
 {
     if (v->len == v->cap)
@@ -62,7 +70,8 @@ void tt_vec_free(struct tt_vec *v);                /* usable again afterwards */
 
 /* ---- strings (str.c) ---- */
 
-/* A growable string; errors are sticky (`failed`) so that callers check once at the end. `s` is always terminated. */
+/* A growable string; errors are sticky (`failed`) so that callers check once at the end. `s` is
+ * always terminated. */
 struct tt_str {
     char *s;
     size_t len, cap;
@@ -74,15 +83,20 @@ void tt_str_free(struct tt_str *b);
 bool tt_streq(const char *a, const char *b);
 /* Bytes (1..4) of the valid UTF-8 character that begins the n bytes at s; 0 when there is none. */
 size_t tt_utf8_len(const char *s, size_t n);
-/* Near matches of `name` among the n names (edit distance), as "did you mean ring, bi-ring?" or "" in buf; returns buf. */
+/* Near matches of `name` among the n names (edit distance), as "did you mean ring, bi-ring?" or ""
+ * in buf; returns buf. */
 char *tt_near_matches(const char *name, const char *const *names, size_t n, char *buf, size_t cap);
 
-/* ---- numbers with units (units.c): strict, the whole text must be used, no sign, no locale ---- */
+/* ---- numbers with units (units.c): strict, the whole text must be used, no sign, no locale
+ * ---- */
 
-tutti_status tt_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err);
-/* "64M", "1.5G", "8", "100KB", "100KiB": K/M/G/T are 1024-based, with or without B / iB; the product must be whole. */
+tutti_status tt_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+                          struct tutti_error *err);
+/* "64M", "1.5G", "8", "100KB", "100KiB": K/M/G/T are 1024-based, with or without B / iB; the
+ * product must be whole. */
 tutti_status tt_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err);
-/* "10Gbps", "2.5G", "1gbit", "100Mbit" (bits/s) or "16GB/s", "125MB/s" (bytes/s), 10-based; > 0 and finite. */
+/* "10Gbps", "2.5G", "1gbit", "100Mbit" (bits/s) or "16GB/s", "125MB/s" (bytes/s), 10-based; > 0 and
+ * finite. */
 tutti_status tt_parse_rate(const char *text, double *ret_bytes_per_s, struct tutti_error *err);
 /* "150ns", "20us", "1.5ms", "30s", "500ps", "0"; to whole picoseconds. */
 tutti_status tt_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err);
@@ -107,14 +121,16 @@ uint64_t tt_now_ns(void); /* CLOCK_MONOTONIC */
 
 /* ---- fork (fork.c); these two groups may be called by any thread ---- */
 
-/* The number of this process among those forked from each other since the library was loaded; an object
- * that remembers it is foreign in a child: it must not be used there, and freeing it is the parent's
- * business. One load, also after clone(2). A child that opens objects of its own is not foreign to them. */
+/* The number of this process among those forked from each other since the library was loaded; an
+ * object that remembers it is foreign in a child: it must not be used there, and freeing it is the
+ * parent's business. One load, also after clone(2). A child that opens objects of its own is not
+ * foreign to them. */
 uint32_t tt_fork_generation(void); /* > 0 */
 bool tt_fork_foreign(uint32_t generation);
-/* Descriptors that a forked child must not keep open: sockets above all, or peers do not see our end.
- * own() returns fd and accepts -1, so that it can stand around the call that makes it. close() is for
- * owned ones and others, and accepts -1. Closing an owned socket with close(2) is only untidy. */
+/* Descriptors that a forked child must not keep open: sockets above all, or peers do not see our
+ * end. own() returns fd and accepts -1, so that it can stand around the call that makes it. close()
+ * is for owned ones and others, and accepts -1. Closing an owned socket with close(2) is only
+ * untidy. */
 int tt_fd_own(int fd);
 void tt_fd_close(int fd);
 

@@ -1,8 +1,10 @@
 /* err.c - how a failure gets its words.
  *
- * A status says what kind of thing broke, the text says what to do about it. Texts quote names, keys and arguments that may come
- * from hostile files, so control characters are replaced here, once for all: no input can drive the terminal of whoever reads
- * the message, or forge a second line. Texts are cut to fit, never overrun. The format's arguments may include err->text itself. */
+ * A status says what kind of thing broke, the text says what to do about it. Texts quote names,
+ * keys and arguments that may come from hostile files, so control characters are replaced here,
+ * once for all: no input can drive the terminal of whoever reads the message, or forge a second
+ * line. Texts are cut to fit, never overrun. The format's arguments may include err->text
+ * itself. */
 #define TT_ERR_IMPLEMENTATION
 #include "base/base.h"
 

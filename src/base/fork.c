@@ -1,12 +1,14 @@
 /* fork.c - after fork() the child owns nothing of ours: its copies of our descriptors are closed
  * before fork() returns, so that the end of the parent is seen by its peers although children live.
  *
- * Descriptors are kept by number with the inode they had. A child closes a descriptor only if it still
- * is the same file: one that was closed behind our back, and whose number the program has used again,
- * is left alone. (Event and epoll descriptors share one inode; they are only closed by tt_fd_close.)
+ * Descriptors are kept by number with the inode they had. A child closes a descriptor only if it
+ * still is the same file: one that was closed behind our back, and whose number the program has
+ * used again, is left alone. (Event and epoll descriptors share one inode; they are only closed by
+ * tt_fd_close.)
  *
- * The generation lies in a page that the kernel clears in every child, however that was made (clone(2)
- * runs no handlers): 0 there means a new process, which gets its number when it first asks. */
+ * The generation lies in a page that the kernel clears in every child, however that was made
+ * (clone(2) runs no handlers): 0 there means a new process, which gets its number when it first
+ * asks. */
 #include "base/base.h"
 
 #include <pthread.h>
@@ -48,9 +50,10 @@ static void in_child(void)
     pthread_mutex_unlock(&lock); /* this thread has taken it before the fork */
 }
 
-static void prepare(void)
+static void fork_prepare(void)
 {
-    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (page != MAP_FAILED && madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) == 0)
         number = page;
@@ -63,7 +66,7 @@ uint32_t tt_fork_generation(void)
 {
     uint32_t none = 0;
 
-    pthread_once(&once, prepare);
+    pthread_once(&once, fork_prepare);
     if (atomic_load(number) == 0)
         atomic_compare_exchange_strong(number, &none, atomic_fetch_add(&given, 1) + 1);
     return atomic_load(number);
@@ -75,7 +78,7 @@ bool tt_fork_foreign(uint32_t generation)
 }
 
 /* Room for fd; the lock is held. */
-static bool grow(size_t fd)
+static bool fork_grow(size_t fd)
 {
     size_t n = fd < 64 ? 128 : 2 * fd;
     ino_t *more = fd < cap ? inodes : tt_resize(inodes, n, sizeof *more);
@@ -95,9 +98,9 @@ int tt_fd_own(int fd)
 
     if (fd < 0 || fstat(fd, &st) != 0)
         return fd;
-    pthread_once(&once, prepare);
+    pthread_once(&once, fork_prepare);
     pthread_mutex_lock(&lock);
-    if (grow((size_t)fd)) /* else a child would keep it open, which is all */
+    if (fork_grow((size_t)fd)) /* else a child would keep it open, which is all */
         inodes[fd] = st.st_ino ? st.st_ino : 1;
     pthread_mutex_unlock(&lock);
     return fd;

@@ -1,8 +1,9 @@
 /* json_lex.c - numbers and strings of JSON.
  *
- * Both are read byte by byte across window boundaries. A number is kept as its digits, an exact magnitude while that fits 64 bits,
- * and a power of ten: integers never pass through a double, and the text given to strtod has no decimal point, so the locale does
- * not matter. Strings are decoded into the reader's one text buffer; room for a whole character beyond the limit lets the length be
+ * Both are read byte by byte across window boundaries. A number is kept as its digits, an exact
+ * magnitude while that fits 64 bits, and a power of ten: integers never pass through a double, and
+ * the text given to strtod has no decimal point, so the locale does not matter. Strings are decoded
+ * into the reader's one text buffer; room for a whole character beyond the limit lets the length be
  * checked once per character. */
 #include "base/json_reader.h"
 
@@ -23,7 +24,7 @@ struct number {
     int places, exponent;
 };
 
-static void take(struct tt_json_reader *r, struct number *n)
+static void json_lex_take(struct tt_json_reader *r, struct number *n)
 {
     r->at++;
     n->nchars++;
@@ -38,13 +39,14 @@ static tutti_status read_digits(struct tt_json_reader *r, struct number *n, bool
         return tt_json_unexpected(r, "a digit");
     for (; c >= '0' && c <= '9'; c = tt_json_peek(r)) {
         if (n->nchars >= NUMBER_MAX)
-            return tt_json_fail_here(r, TUTTI_ERR_LIMIT, "number longer than %d characters", NUMBER_MAX);
+            return tt_json_fail_here(r, TUTTI_ERR_LIMIT, "number longer than %d characters",
+                                     NUMBER_MAX);
         n->digits[n->ndigits++] = (char)c;
         uint64_t digit = (uint64_t)(c - '0');
         n->wide = n->wide || __builtin_mul_overflow(n->magnitude, 10, &n->magnitude) ||
                   __builtin_add_overflow(n->magnitude, digit, &n->magnitude);
         n->places += fraction;
-        take(r, n);
+        json_lex_take(r, n);
     }
     return TUTTI_OK;
 }
@@ -53,11 +55,11 @@ static tutti_status read_exponent(struct tt_json_reader *r, struct number *n)
 {
     struct number e = {.nchars = n->nchars};
 
-    take(r, &e); /* the letter */
+    json_lex_take(r, &e); /* the letter */
     int c = tt_json_peek(r);
     bool down = c == '-';
     if (c == '+' || c == '-')
-        take(r, &e);
+        json_lex_take(r, &e);
     tutti_status status = read_digits(r, &e, false);
     if (status)
         return status;
@@ -73,7 +75,7 @@ static tutti_status read_number(struct tt_json_reader *r, struct number *n)
 
     n->negative = tt_json_peek(r) == '-';
     if (n->negative)
-        take(r, n);
+        json_lex_take(r, n);
     bool leading_zero = tt_json_peek(r) == '0';
     if ((status = read_digits(r, n, false)))
         return status;
@@ -81,7 +83,7 @@ static tutti_status read_number(struct tt_json_reader *r, struct number *n)
         return tt_json_fail_here(r, TUTTI_ERR_PARSE, "a number must not begin with a zero");
     if (tt_json_peek(r) == '.') {
         n->is_real = true;
-        take(r, n);
+        json_lex_take(r, n);
         if ((status = read_digits(r, n, true)))
             return status;
     }
@@ -93,7 +95,8 @@ tutti_status tt_json_lex_number(struct tt_json_reader *r, struct tt_json_token *
 {
     struct number n;
 
-    memset(&n.ndigits, 0, sizeof n - offsetof(struct number, ndigits)); /* the digits stay as they are: this is the hot path */
+    /* the digits stay as they are: this is the hot path */
+    memset(&n.ndigits, 0, sizeof n - offsetof(struct number, ndigits));
     tutti_status status = read_number(r, &n);
     if (status)
         return status;
@@ -165,7 +168,8 @@ static tutti_status read_unicode(struct tt_json_reader *r, size_t *len)
             return tt_json_fail_here(r, TUTTI_ERR_PARSE, "not the second half of a surrogate pair");
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     } else if (c >= 0xdc00 && c < 0xe000)
-        return tt_json_fail_here(r, TUTTI_ERR_PARSE, "second half of a surrogate pair without the first");
+        return tt_json_fail_here(r, TUTTI_ERR_PARSE,
+                                 "second half of a surrogate pair without the first");
     *len += encode_utf8(c, r->text + *len);
     return TUTTI_OK;
 }
@@ -215,7 +219,8 @@ tutti_status tt_json_lex_string(struct tt_json_reader *r, struct tt_json_token *
         if (c == TT_JSON_END_OF_INPUT)
             return tt_json_unexpected(r, "the end of the string");
         if (c < 0x20)
-            return tt_json_fail_here(r, TUTTI_ERR_PARSE, "control character 0x%02x in a string", (unsigned)c);
+            return tt_json_fail_here(r, TUTTI_ERR_PARSE, "control character 0x%02x in a string",
+                                     (unsigned)c);
         if (c == '\\')
             status = read_escape(r, &len);
         else if (c >= 0x80)
@@ -227,7 +232,8 @@ tutti_status tt_json_lex_string(struct tt_json_reader *r, struct tt_json_token *
         if (status)
             return status;
         if (len > TT_JSON_TEXT)
-            return tt_json_fail_here(r, TUTTI_ERR_LIMIT, "string longer than %d bytes", TT_JSON_TEXT);
+            return tt_json_fail_here(r, TUTTI_ERR_LIMIT, "string longer than %d bytes",
+                                     TT_JSON_TEXT);
     }
     r->at++;
     r->text[len] = 0;

@@ -1,9 +1,11 @@
 /* json_read.c - reads JSON (RFC 8259, strictly) one token at a time.
  *
- * The reader is a state machine over a 64 KiB window: a stack of one bit per open level (object or array), and what may come next.
- * It never recurses and never allocates after opening, so a hostile file costs time linear in its length and nothing else. What it
- * refuses beyond the grammar: more than TT_JSON_DEPTH levels, strings over TT_JSON_TEXT bytes, numbers over 64 characters or beyond
- * a double, NUL in strings, bytes that are not UTF-8 (a byte order mark too). Keys may repeat; callers decide about those. */
+ * The reader is a state machine over a 64 KiB window: a stack of one bit per open level (object or
+ * array), and what may come next. It never recurses and never allocates after opening, so a hostile
+ * file costs time linear in its length and nothing else. What it refuses beyond the grammar: more
+ * than TT_JSON_DEPTH levels, strings over TT_JSON_TEXT bytes, numbers over 64 characters or beyond
+ * a double, NUL in strings, bytes that are not UTF-8 (a byte order mark too). Keys may repeat;
+ * callers decide about those. */
 #define TT_JSON_IMPLEMENTATION
 #include "base/json_reader.h"
 
@@ -13,7 +15,8 @@
 
 enum { WINDOW = 65536 };
 
-static tutti_status make(const char *name, struct tt_json_reader **ret, struct tutti_error *err)
+static tutti_status json_read_make(const char *name, struct tt_json_reader **ret,
+                                   struct tutti_error *err)
 {
     struct tt_json_reader *r = tt_zalloc(1, sizeof *r);
 
@@ -28,10 +31,11 @@ static tutti_status make(const char *name, struct tt_json_reader **ret, struct t
     return TUTTI_OK;
 }
 
-tutti_status tt_json_open_file(FILE *in, const char *name, struct tt_json_reader **ret, struct tutti_error *err)
+tutti_status tt_json_open_file(FILE *in, const char *name, struct tt_json_reader **ret,
+                               struct tutti_error *err)
 {
     struct tt_json_reader *r = NULL;
-    tutti_status status = make(name, &r, err);
+    tutti_status status = json_read_make(name, &r, err);
 
     if (status)
         return status;
@@ -45,9 +49,10 @@ tutti_status tt_json_open_file(FILE *in, const char *name, struct tt_json_reader
     return TUTTI_OK;
 }
 
-tutti_status tt_json_open_memory(const char *data, size_t len, const char *name, struct tt_json_reader **ret, struct tutti_error *err)
+tutti_status tt_json_open_memory(const char *data, size_t len, const char *name,
+                                 struct tt_json_reader **ret, struct tutti_error *err)
 {
-    tutti_status status = make(name, ret, err);
+    tutti_status status = json_read_make(name, ret, err);
 
     if (status)
         return status;
@@ -70,21 +75,23 @@ uint64_t tt_json_bytes(const struct tt_json_reader *r)
     return r->base + r->at;
 }
 
-static uint64_t column(const struct tt_json_reader *r)
+static uint64_t json_read_column(const struct tt_json_reader *r)
 {
     return tt_json_bytes(r) - r->line_start + 1;
 }
 
-static tutti_status vfail(struct tutti_error *err, const char *name, const uint64_t place[2], tutti_status status, const char *fmt,
-                          va_list ap)
+static tutti_status vfail(struct tutti_error *err, const char *name, const uint64_t place[2],
+                          tutti_status status, const char *fmt, va_list ap)
 {
     char text[sizeof err->text];
 
     vsnprintf(text, sizeof text, fmt, ap);
-    return tt_fail(err, status, "%.200s:%llu:%llu: %s", name, (unsigned long long)place[0], (unsigned long long)place[1], text);
+    return tt_fail(err, status, "%.200s:%llu:%llu: %s", name, (unsigned long long)place[0],
+                   (unsigned long long)place[1], text);
 }
 
-tutti_status tt_json_fail(struct tt_json_reader *r, struct tutti_error *err, tutti_status status, const char *fmt, ...)
+tutti_status tt_json_fail(struct tt_json_reader *r, struct tutti_error *err, tutti_status status,
+                          const char *fmt, ...)
 {
     const uint64_t place[2] = {r->token_line, r->token_column};
     va_list ap;
@@ -97,7 +104,7 @@ tutti_status tt_json_fail(struct tt_json_reader *r, struct tutti_error *err, tut
 
 tutti_status tt_json_fail_here(struct tt_json_reader *r, tutti_status status, const char *fmt, ...)
 {
-    const uint64_t place[2] = {r->line, column(r)};
+    const uint64_t place[2] = {r->line, json_read_column(r)};
     va_list ap;
 
     if (r->failed) /* reading failed below us: that is the reason */
@@ -125,10 +132,12 @@ tutti_status tt_json_unexpected(struct tt_json_reader *r, const char *expected)
     int c = tt_json_peek(r);
 
     if (c == TT_JSON_END_OF_INPUT)
-        return tt_json_fail_here(r, TUTTI_ERR_PARSE, "expected %s, found the end of the input", expected);
+        return tt_json_fail_here(r, TUTTI_ERR_PARSE, "expected %s, found the end of the input",
+                                 expected);
     if (c > 0x20 && c < 0x7f)
         return tt_json_fail_here(r, TUTTI_ERR_PARSE, "expected %s, found '%c'", expected, c);
-    return tt_json_fail_here(r, TUTTI_ERR_PARSE, "expected %s, found byte 0x%02x", expected, (unsigned)c);
+    return tt_json_fail_here(r, TUTTI_ERR_PARSE, "expected %s, found byte 0x%02x", expected,
+                             (unsigned)c);
 }
 
 static int skip_space(struct tt_json_reader *r)
@@ -148,10 +157,11 @@ static int skip_space(struct tt_json_reader *r)
 static void mark_token(struct tt_json_reader *r)
 {
     r->token_line = r->line;
-    r->token_column = column(r);
+    r->token_column = json_read_column(r);
 }
 
-static tutti_status parse_word(struct tt_json_reader *r, const char *word, enum tt_json_kind kind, struct tt_json_token *ret)
+static tutti_status parse_word(struct tt_json_reader *r, const char *word, enum tt_json_kind kind,
+                               struct tt_json_token *ret)
 {
     for (const char *p = word; *p; p++, r->at++)
         if (tt_json_peek(r) != *p)
@@ -241,7 +251,8 @@ static tutti_status parse_token(struct tt_json_reader *r, struct tt_json_token *
     mark_token(r);
     if (r->state == TT_JSON_WANT_NOTHING)
         return parse_end(r, c, ret);
-    bool may_end = r->state == TT_JSON_WANT_COMMA_OR_END || r->state == TT_JSON_WANT_FIRST_KEY || r->state == TT_JSON_WANT_FIRST_VALUE;
+    bool may_end = r->state == TT_JSON_WANT_COMMA_OR_END || r->state == TT_JSON_WANT_FIRST_KEY ||
+                   r->state == TT_JSON_WANT_FIRST_VALUE;
     if (may_end && c == (object ? '}' : ']'))
         return close_level(r, ret);
     if (r->state == TT_JSON_WANT_COMMA_OR_END) {
@@ -257,7 +268,8 @@ static tutti_status parse_token(struct tt_json_reader *r, struct tt_json_token *
     return parse_value(r, c, ret);
 }
 
-tutti_status tt_json_next(struct tt_json_reader *r, struct tt_json_token *ret, struct tutti_error *err)
+tutti_status tt_json_next(struct tt_json_reader *r, struct tt_json_token *ret,
+                          struct tutti_error *err)
 {
     struct tt_json_token token = {.kind = TT_JSON_END};
     tutti_status status = r->failed ? r->failed : parse_token(r, &token);

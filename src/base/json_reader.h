@@ -1,7 +1,9 @@
-/* json_reader.h - what the two halves of the JSON reader share: json_read.c walks the grammar, json_lex.c reads numbers and strings.
+/* json_reader.h - what the two halves of the JSON reader share: json_read.c walks the grammar,
+ * json_lex.c reads numbers and strings.
  *
- * Invariant: window[at] is the next byte; `base` counts the bytes before the window, so positions are exact. Lines end at LF,
- * columns count bytes from 1. The first error is kept in `error` and repeated by all later calls. */
+ * Invariant: window[at] is the next byte; `base` counts the bytes before the window, so positions
+ * are exact. Lines end at LF, columns count bytes from 1. The first error is kept in `error` and
+ * repeated by all later calls. */
 #ifndef TT_JSON_READER_H
 #define TT_JSON_READER_H
 
@@ -46,8 +48,10 @@ static inline int tt_json_peek(struct tt_json_reader *r)
     return TT_JSON_END_OF_INPUT;
 }
 
-/* Fails at the next byte, once and for all (an earlier failure, such as of reading, stays the reason). */
-tutti_status tt_json_fail_here(struct tt_json_reader *r, tutti_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Fails at the next byte, once and for all (an earlier failure, such as of reading, stays the
+ * reason). */
+tutti_status tt_json_fail_here(struct tt_json_reader *r, tutti_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Fails with "expected <expected>, found <the next byte>". */
 tutti_status tt_json_unexpected(struct tt_json_reader *r, const char *expected);
 

@@ -1,5 +1,6 @@
-/* json_take.c - what parsers of JSON documents ask for again and again: this kind of token next, an integer in a range or the
- * array's end, one value to skip. Everything goes through tt_json_next, and every refusal names the token's position. */
+/* json_take.c - what parsers of JSON documents ask for again and again: this kind of token next, an
+ * integer in a range or the array's end, one value to skip. Everything goes through tt_json_next,
+ * and every refusal names the token's position. */
 #include "base/json.h"
 
 static const char *kind_name(enum tt_json_kind kind)
@@ -22,7 +23,8 @@ static const char *kind_name(enum tt_json_kind kind)
     return names[kind];
 }
 
-tutti_status tt_json_expect(struct tt_json_reader *r, enum tt_json_kind kind, struct tt_json_token *ret, struct tutti_error *err)
+tutti_status tt_json_expect(struct tt_json_reader *r, enum tt_json_kind kind,
+                            struct tt_json_token *ret, struct tutti_error *err)
 {
     struct tt_json_token token;
     tutti_status status = tt_json_next(r, &token, err);
@@ -35,10 +37,12 @@ tutti_status tt_json_expect(struct tt_json_reader *r, enum tt_json_kind kind, st
     }
     if (kind == TT_JSON_INT && token.kind == TT_JSON_REAL)
         return tt_json_fail(r, err, TUTTI_ERR_PARSE, "expected an integer of at most 63 bits");
-    return tt_json_fail(r, err, TUTTI_ERR_PARSE, "expected %s, found %s", kind_name(kind), kind_name(token.kind));
+    return tt_json_fail(r, err, TUTTI_ERR_PARSE, "expected %s, found %s", kind_name(kind),
+                        kind_name(token.kind));
 }
 
-tutti_status tt_json_int_or_end(struct tt_json_reader *r, int64_t min, int64_t max, int64_t *ret, bool *ret_end, struct tutti_error *err)
+tutti_status tt_json_int_or_end(struct tt_json_reader *r, int64_t min, int64_t max, int64_t *ret,
+                                bool *ret_end, struct tutti_error *err)
 {
     struct tt_json_token token;
     tutti_status status = tt_json_next(r, &token, err);
@@ -50,9 +54,12 @@ tutti_status tt_json_int_or_end(struct tt_json_reader *r, int64_t min, int64_t m
         return TUTTI_OK;
     }
     if (token.kind != TT_JSON_INT)
-        return tt_json_fail(r, err, TUTTI_ERR_PARSE, "expected an integer of at most 63 bits, found %s", kind_name(token.kind));
+        return tt_json_fail(r, err, TUTTI_ERR_PARSE,
+                            "expected an integer of at most 63 bits, found %s",
+                            kind_name(token.kind));
     if (token.i < min || token.i > max)
-        return tt_json_fail(r, err, TUTTI_ERR_RANGE, "%lld is not from %lld to %lld", (long long)token.i, (long long)min, (long long)max);
+        return tt_json_fail(r, err, TUTTI_ERR_RANGE, "%lld is not from %lld to %lld",
+                            (long long)token.i, (long long)min, (long long)max);
     *ret = token.i;
     *ret_end = false;
     return TUTTI_OK;
@@ -71,7 +78,8 @@ tutti_status tt_json_skip(struct tt_json_reader *r, struct tutti_error *err)
         bool closes = token.kind == TT_JSON_OBJECT_END || token.kind == TT_JSON_ARRAY_END;
         bool no_value = closes || token.kind == TT_JSON_KEY || token.kind == TT_JSON_END;
         if (depth == 0 && no_value)
-            return tt_json_fail(r, err, TUTTI_ERR_PARSE, "expected a value, found %s", kind_name(token.kind));
+            return tt_json_fail(r, err, TUTTI_ERR_PARSE, "expected a value, found %s",
+                                kind_name(token.kind));
         depth += opens - closes;
     } while (depth > 0);
     return TUTTI_OK;

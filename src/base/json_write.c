@@ -1,10 +1,11 @@
 /* json_write.c - writes JSON without building it first.
  *
- * The writer holds two bits per open level: whether it is written on one line, and whether it already has a member (so that the
- * next one needs a comma). Levels on lines of their own are indented by two spaces; a compact level, and everything inside it, has
- * no white space at all. Plans hold millions of integers, so those bypass printf. Reals are written with the fewest digits that
- * read back to the same double, with a point in every locale. Text that is not UTF-8 gets U+FFFD for each bad byte, so that what
- * we write is always JSON. */
+ * The writer holds two bits per open level: whether it is written on one line, and whether it
+ * already has a member (so that the next one needs a comma). Levels on lines of their own are
+ * indented by two spaces; a compact level, and everything inside it, has no white space at all.
+ * Plans hold millions of integers, so those bypass printf. Reals are written with the fewest digits
+ * that read back to the same double, with a point in every locale. Text that is not UTF-8 gets
+ * U+FFFD for each bad byte, so that what we write is always JSON. */
 #include "base/json.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct tt_json_writer *w, char c)
+static void json_write_put(struct tt_json_writer *w, char c)
 {
     putc_unlocked(c, w->out);
 }
@@ -24,7 +25,7 @@ static void put_text(struct tt_json_writer *w, const char *s, size_t n)
 
 static void new_line(struct tt_json_writer *w)
 {
-    put(w, '\n');
+    json_write_put(w, '\n');
     for (int i = 0; i < w->depth; i++)
         put_text(w, "  ", 2);
 }
@@ -36,7 +37,7 @@ static void before_member(struct tt_json_writer *w)
         return;
     bool *any = &w->any[w->depth - 1];
     if (*any)
-        put(w, ',');
+        json_write_put(w, ',');
     *any = true;
     if (!w->compact[w->depth - 1])
         new_line(w);
@@ -53,7 +54,7 @@ static void open_level(struct tt_json_writer *w, char bracket, bool compact)
 {
     assert(w->depth < TT_JSON_DEPTH);
     before_value(w);
-    put(w, bracket);
+    json_write_put(w, bracket);
     w->compact[w->depth] = compact || (w->depth > 0 && w->compact[w->depth - 1]);
     w->any[w->depth] = false;
     w->depth++;
@@ -65,7 +66,7 @@ static void close_level(struct tt_json_writer *w, char bracket)
     w->depth--;
     if (w->any[w->depth] && !w->compact[w->depth])
         new_line(w);
-    put(w, bracket);
+    json_write_put(w, bracket);
 }
 
 void tt_json_begin(struct tt_json_writer *w, FILE *out)
@@ -110,19 +111,19 @@ static void put_escaped(struct tt_json_writer *w, char c)
     static const char hex[] = "0123456789abcdef";
     const char *at = strchr(from, c);
 
-    put(w, '\\');
+    json_write_put(w, '\\');
     if (at) {
-        put(w, to[at - from]);
+        json_write_put(w, to[at - from]);
         return;
     }
     put_text(w, "u00", 3);
-    put(w, hex[(c >> 4) & 15]);
-    put(w, hex[c & 15]);
+    json_write_put(w, hex[(c >> 4) & 15]);
+    json_write_put(w, hex[c & 15]);
 }
 
 static void put_quoted(struct tt_json_writer *w, const char *s)
 {
-    put(w, '"');
+    json_write_put(w, '"');
     for (size_t left = strlen(s), n; left; s += n, left -= n) {
         size_t valid = tt_utf8_len(s, left);
         n = valid ? valid : 1;
@@ -133,7 +134,7 @@ static void put_quoted(struct tt_json_writer *w, const char *s)
         else
             put_text(w, s, n);
     }
-    put(w, '"');
+    json_write_put(w, '"');
 }
 
 void tt_json_key(struct tt_json_writer *w, const char *key)
@@ -141,9 +142,9 @@ void tt_json_key(struct tt_json_writer *w, const char *key)
     assert(w->depth > 0 && !w->after_key);
     before_member(w);
     put_quoted(w, key);
-    put(w, ':');
+    json_write_put(w, ':');
     if (!w->compact[w->depth - 1])
-        put(w, ' ');
+        json_write_put(w, ' ');
     w->after_key = true;
 }
 
@@ -169,7 +170,8 @@ void tt_json_u64(struct tt_json_writer *w, uint64_t v)
     put_text(w, digits + at, sizeof digits - at);
 }
 
-/* %.15g drops trailing zeros and so is shortest for every normal number it can express; subnormal numbers have fewer digits. */
+/* %.15g drops trailing zeros and so is shortest for every normal number it can express; subnormal
+ * numbers have fewer digits. */
 void tt_json_real(struct tt_json_writer *w, double v)
 {
     char text[40];
@@ -184,11 +186,12 @@ void tt_json_real(struct tt_json_writer *w, double v)
             break;
     }
     before_value(w);
-    bool point = false; /* whatever the locale puts for the point, perhaps of several bytes, becomes one */
+    /* whatever the locale puts for the point, perhaps of several bytes, becomes one */
+    bool point = false;
     for (const char *p = text; *p; p++) {
         bool ours = strchr("0123456789+-e", *p) != NULL;
         if (ours || !point)
-            put(w, ours ? *p : '.');
+            json_write_put(w, ours ? *p : '.');
         point = point || !ours;
     }
 }
@@ -208,5 +211,5 @@ void tt_json_null(struct tt_json_writer *w)
 void tt_json_finish(struct tt_json_writer *w)
 {
     assert(w->depth == 0 && !w->after_key);
-    put(w, '\n');
+    json_write_put(w, '\n');
 }

@@ -1,8 +1,8 @@
 /* log.c - one line per message: "tutti 14:03:05.123456 rank 3 warn: text".
  *
- * The state is the process's: a level, a descriptor, and whether anybody asked. It is set once, under a lock, and read
- * with plain atomics afterwards. Texts may quote names from files, so control characters are replaced: a message is
- * always one line. */
+ * The state is the process's: a level, a descriptor, and whether anybody asked. It is set once,
+ * under a lock, and read with plain atomics afterwards. Texts may quote names from files, so
+ * control characters are replaced: a message is always one line. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static const char *const names[] = {
 #undef LOG_NAME
 };
 
-static const char *variable(const char *name)
+static const char *log_variable(const char *name)
 {
     const char *v = getenv(name);
     return v && *v ? v : NULL;
@@ -37,18 +37,21 @@ static const char *variable(const char *name)
 
 static tutti_status read_level(int *ret, struct tutti_error *err)
 {
-    const char *v = variable("TUTTI_LOG");
+    const char *v = log_variable("TUTTI_LOG");
     for (int i = 0; v && i < TT_LOG_LEVELS; i++) {
         if (!tt_streq(v, names[i]))
             continue;
         *ret = i;
         return TUTTI_OK;
     }
-    return v ? tt_fail(err, TUTTI_ERR_ARG, "TUTTI_LOG is '%.40s': none, error, warn, info or debug is expected", v) : TUTTI_OK;
+    return v ? tt_fail(err, TUTTI_ERR_ARG,
+                       "TUTTI_LOG is '%.40s': none, error, warn, info or debug is expected", v)
+             : TUTTI_OK;
 }
 
 /* %r, %h, %p and %% of a file's name. */
-static tutti_status name_file(const char *pattern, uint32_t rank, struct tt_str *ret, struct tutti_error *err)
+static tutti_status name_file(const char *pattern, uint32_t rank, struct tt_str *ret,
+                              struct tutti_error *err)
 {
     char host[65] = "unknown";
     gethostname(host, sizeof host - 1);
@@ -65,21 +68,24 @@ static tutti_status name_file(const char *pattern, uint32_t rank, struct tt_str 
         else if (what == '%')
             tt_str_add(ret, "%", 1);
         else
-            return tt_fail(err, TUTTI_ERR_ARG, "TUTTI_LOG_FILE is '%.200s': after %% r, h, p or %% is expected", pattern);
+            return tt_fail(err, TUTTI_ERR_ARG,
+                           "TUTTI_LOG_FILE is '%.200s': after %% r, h, p or %% is expected",
+                           pattern);
     }
     return ret->failed ? tt_fail_memory(err, "log file") : TUTTI_OK;
 }
 
 static tutti_status open_file(uint32_t rank, int *ret, struct tutti_error *err)
 {
-    const char *pattern = variable("TUTTI_LOG_FILE");
+    const char *pattern = log_variable("TUTTI_LOG_FILE");
     struct tt_str path = {0};
     if (!pattern)
         return TUTTI_OK;
     tutti_status st = name_file(pattern, rank, &path, err);
     int fd = st ? -1 : open(path.s, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (!st && fd < 0)
-        st = tt_fail(err, TUTTI_ERR_IO, "TUTTI_LOG_FILE: cannot write %.300s: %s", path.s, strerror(errno));
+        st = tt_fail(err, TUTTI_ERR_IO, "TUTTI_LOG_FILE: cannot write %.300s: %s", path.s,
+                     strerror(errno));
     tt_str_free(&path);
     if (!st)
         *ret = fd;
@@ -98,7 +104,7 @@ tutti_status tt_log_setup(uint32_t rank, struct tutti_error *err)
         if (!st) {
             written = level;
             target = fd;
-            asked = variable("TUTTI_LOG") != NULL;
+            asked = log_variable("TUTTI_LOG") != NULL;
             is_set_up = true;
         }
     }
@@ -117,8 +123,9 @@ static size_t begin_line(enum tt_log_level level, uint32_t rank, char *line)
     struct tm t = {0};
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &t);
-    int n = snprintf(line, LINE_BYTES, "tutti %02d:%02d:%02d.%06ld rank %" PRIu32 " %s: ", t.tm_hour, t.tm_min, t.tm_sec,
-                     now.tv_nsec / 1000, rank, names[level]);
+    int n =
+        snprintf(line, LINE_BYTES, "tutti %02d:%02d:%02d.%06ld rank %" PRIu32 " %s: ", t.tm_hour,
+                 t.tm_min, t.tm_sec, now.tv_nsec / 1000, rank, names[level]);
     return (size_t)n;
 }
 
@@ -136,5 +143,6 @@ void tt_log_write(enum tt_log_level level, uint32_t rank, const char *fmt, ...)
     for (size_t i = 0; i < n; i++)
         line[i] = (unsigned char)line[i] < 0x20 || line[i] == 0x7f ? '?' : line[i];
     line[n] = '\n';
-    (void)!write(target, line, n + 1); /* a message that cannot be written has nobody to be told to */
+    /* a message that cannot be written has nobody to be told to */
+    (void)!write(target, line, n + 1);
 }

@@ -1,6 +1,7 @@
 /* mem.c - allocation that cannot overflow its size, and a growable array.
  *
- * A request for nothing still yields a block, so NULL always and only means failure. The vector doubles, so n pushes cost O(n). */
+ * A request for nothing still yields a block, so NULL always and only means failure. The vector
+ * doubles, so n pushes cost O(n). */
 #include "base/base.h"
 
 #include <assert.h>

@@ -1,8 +1,9 @@
 /* rand.c - numbers that are random but the same everywhere, hashes, and a clock.
  *
- * xoshiro256** (Blackman and Vigna, 2018) seeded by splitmix64; bounded numbers by Lemire's multiplication with rejection, so they
- * are exactly uniform. Bytes are hashed as little-endian words, so a hash does not depend on the machine. Nothing here resists an
- * adversary who knows the seed: proofs that need that take their seed from tt_entropy. */
+ * xoshiro256** (Blackman and Vigna, 2018) seeded by splitmix64; bounded numbers by Lemire's
+ * multiplication with rejection, so they are exactly uniform. Bytes are hashed as little-endian
+ * words, so a hash does not depend on the machine. Nothing here resists an adversary who knows the
+ * seed: proofs that need that take their seed from tt_entropy. */
 #include "base/base.h"
 
 #include <assert.h>
@@ -60,7 +61,8 @@ uint64_t tt_rng_below(struct tt_rng *r, uint64_t n)
     return (uint64_t)(product >> 64);
 }
 
-/* getrandom fails only where the kernel lacks it; time and process id then still tell two runs apart. */
+/* getrandom fails only where the kernel lacks it; time and process id then still tell two runs
+ * apart. */
 uint64_t tt_entropy(void)
 {
     uint64_t x;
@@ -107,7 +109,8 @@ static uint64_t hash_lanes(uint64_t h, const unsigned char *b, size_t groups)
 uint64_t tt_hash_bytes(uint64_t seed, const void *p, size_t n)
 {
     const unsigned char *b = p;
-    uint64_t h = tt_mix64(seed + GOLDEN) ^ (uint64_t)n; /* the length separates a text from the same text and zeros */
+    /* the length separates a text from the same text and zeros */
+    uint64_t h = tt_mix64(seed + GOLDEN) ^ (uint64_t)n;
 
     if (n >= LANES_FROM) {
         h = hash_lanes(h, b, n / 32);

@@ -1,8 +1,9 @@
 /* str.c - growable strings, UTF-8 checking, and "did you mean".
  *
- * A tt_str begins as all zeros (s is NULL until the first addition, then always terminated). When memory runs out it keeps what it
- * had, sets `failed` and ignores later additions. Near matches use the edit distance with transpositions (optimal string
- * alignment), ignoring case: what people mistype is one letter wrong, missing, doubled or swapped, or half of a longer name. */
+ * A tt_str begins as all zeros (s is NULL until the first addition, then always terminated). When
+ * memory runs out it keeps what it had, sets `failed` and ignores later additions. Near matches use
+ * the edit distance with transpositions (optimal string alignment), ignoring case: what people
+ * mistype is one letter wrong, missing, doubled or swapped, or half of a longer name. */
 #include "base/base.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 enum { NEAR_LEN = 48, NEAR_COUNT = 3, NEAR_PART = 2 };
 
 /* Room for `more` bytes and the terminator. */
-static bool reserve(struct tt_str *b, size_t more)
+static bool str_reserve(struct tt_str *b, size_t more)
 {
     size_t need;
 
@@ -35,7 +36,7 @@ static bool reserve(struct tt_str *b, size_t more)
 
 void tt_str_add(struct tt_str *b, const char *s, size_t n)
 {
-    if (!reserve(b, n))
+    if (!str_reserve(b, n))
         return;
     if (n)
         memcpy(b->s + b->len, s, n);
@@ -53,7 +54,7 @@ void tt_str_printf(struct tt_str *b, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         b->failed = true;
-    else if (reserve(b, (size_t)n)) {
+    else if (str_reserve(b, (size_t)n)) {
         vsnprintf(b->s + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }
@@ -71,8 +72,9 @@ bool tt_streq(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
-/* RFC 3629: what the first byte says about the length and about the second byte. The narrowed second bytes exclude overlong
- * forms (E0, F0), surrogates (ED) and what lies beyond U+10FFFF (F4). */
+/* RFC 3629: what the first byte says about the length and about the second byte. The narrowed
+ * second bytes exclude overlong forms (E0, F0), surrogates (ED) and what lies beyond U+10FFFF
+ * (F4). */
 size_t tt_utf8_len(const char *s, size_t n)
 {
     static const struct {
@@ -106,7 +108,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return m < c ? m : c;
 }
 
-/* Rows of the classic table, row i for the first i letters of a; two rows back for transpositions. */
+/* Rows of the classic table, row i for the first i letters of a; two rows back for
+ * transpositions. */
 static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t rows[3][NEAR_LEN + 1];
@@ -123,7 +126,8 @@ static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
             row[j] = min3(prev[j] + 1, row[j - 1] + 1, prev[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < row[j])
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < row[j])
                 row[j] = before[j - 2] + 1;
         }
     }
@@ -157,7 +161,8 @@ static size_t nearness(const char *name, const char *other)
     return d <= shorter / 3 + 1 && d < shorter ? d : SIZE_MAX;
 }
 
-/* Adds one name to the list of *used bytes, which ends in a question mark; false when it does not fit. */
+/* Adds one name to the list of *used bytes, which ends in a question mark; false when it does not
+ * fit. */
 static bool add_match(char *buf, size_t cap, size_t *used, const char *name)
 {
     const char *before = *used ? ", " : "did you mean ";

@@ -1,20 +1,22 @@
 /* units.c - numbers as people write them, exactly.
  *
- * Grammar (the whole text must match; no sign, no exponent, no locale; one space may stand before the unit):
+ * Grammar (the whole text must match; no sign, no exponent, no locale; one space may stand before
+ * the unit):
  *
  *     number = digits [ "." digits ]            at most 24 digits that matter
- *     size   = number [ K | M | G | T | P | E ] [ "B" | "iB" ]       K = 1024 bytes, M = 1024 K, ...; a whole number of bytes
- *     rate   = number ( bits | bytes )                                10-based: K = 1000, ...; more than zero
- *     bits   = K | M | G | T | P                                      "10G": network people leave out the unit
+ *     size   = number [ K | M | G | T | P | E ] [ "B" | "iB" ]    K = 1024 bytes; a whole number
+ *     rate   = number ( bits | bytes )          10-based: K = 1000, ...; more than zero
+ *     bits   = K | M | G | T | P                "10G": network people leave out the unit
  *            | [ K | M | G | T | P ] ( "bps" | "b/s" | "b" | "bit" | "bits" | "bit/s" | "bits/s" )
  *     bytes  = [ K | M | G | T | P ] ( "B/s" | "Bps" )
- *     time   = number ( "ps" | "ns" | "us" | "µs" | "ms" | "s" ) | zero     a whole number of picoseconds
+ *     time   = number ( "ps" | "ns" | "us" | "µs" | "ms" | "s" ) | zero    whole picoseconds
  *
- * Prefix letters and "bit" may be in either case; b and B may not, because they differ by 8. "10GB" as a rate is refused for that
- * reason: bytes must say "/s" or "ps".
+ * Prefix letters and "bit" may be in either case; b and B may not, because they differ by 8. "10GB"
+ * as a rate is refused for that reason: bytes must say "/s" or "ps".
  *
- * All arithmetic is on integers: a number is digits * 10^-places with at most 24 digits (below 2^80), units are below 2^61, so
- * products are checked in 128 bits and 0.1 is one tenth. Rates become the double nearest to the exact value. */
+ * All arithmetic is on integers: a number is digits * 10^-places with at most 24 digits (below
+ * 2^80), units are below 2^61, so products are checked in 128 bits and 0.1 is one tenth. Rates
+ * become the double nearest to the exact value. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -40,7 +42,7 @@ static char lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-static tutti_status refuse(struct tutti_error *err, const char *text, const char *reason)
+static tutti_status units_refuse(struct tutti_error *err, const char *text, const char *reason)
 {
     return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\": %s", QUOTE, text, reason);
 }
@@ -57,8 +59,10 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
-/* Reads the number; `expected` completes the sentence "expected ...". Zeros that do not matter are not counted as digits. */
-static tutti_status parse_decimal(const char *text, const char *expected, struct decimal *ret, struct tutti_error *err)
+/* Reads the number; `expected` completes the sentence "expected ...". Zeros that do not matter are
+ * not counted as digits. */
+static tutti_status parse_decimal(const char *text, const char *expected, struct decimal *ret,
+                                  struct tutti_error *err)
 {
     const char *whole_end = skip_digits(text), *p = text, *end = whole_end;
 
@@ -69,7 +73,7 @@ static tutti_status parse_decimal(const char *text, const char *expected, struct
     if (*end == '.') {
         end = skip_digits(whole_end + 1);
         if (end == whole_end + 1)
-            return refuse(err, text, "no digits after the decimal point");
+            return units_refuse(err, text, "no digits after the decimal point");
     }
     ret->unit = *end == ' ' && end[1] ? end + 1 : end;
     while (end > whole_end + 1 && end[-1] == '0')
@@ -86,7 +90,7 @@ static tutti_status parse_decimal(const char *text, const char *expected, struct
     return TUTTI_OK;
 }
 
-static wide power10(unsigned n)
+static wide units_power10(unsigned n)
 {
     wide p = 1;
 
@@ -96,15 +100,16 @@ static wide power10(unsigned n)
 }
 
 /* number * unit, which must be whole and fit 64 bits. */
-static tutti_status scale(const char *text, const struct decimal *d, uint64_t unit, const char *what, uint64_t *ret,
-                          struct tutti_error *err)
+static tutti_status units_scale(const char *text, const struct decimal *d, uint64_t unit,
+                                const char *what, uint64_t *ret, struct tutti_error *err)
 {
-    wide product, divisor = power10(d->places);
+    wide product, divisor = units_power10(d->places);
 
     if (__builtin_mul_overflow(d->digits, (wide)unit, &product) || product / divisor > UINT64_MAX)
         return out_of_range(err, text, "too large");
     if (product % divisor)
-        return tt_fail(err, TUTTI_ERR_RANGE, "\"%.*s\": not a whole number of %s", QUOTE, text, what);
+        return tt_fail(err, TUTTI_ERR_RANGE, "\"%.*s\": not a whole number of %s", QUOTE, text,
+                       what);
     *ret = (uint64_t)(product / divisor);
     return TUTTI_OK;
 }
@@ -118,7 +123,8 @@ static unsigned prefix_index(char c)
     return at ? (unsigned)(at - letters) + 1 : 0;
 }
 
-tutti_status tt_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
+tutti_status tt_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+                          struct tutti_error *err)
 {
     uint64_t v = 0;
     bool over = false;
@@ -126,12 +132,13 @@ tutti_status tt_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t
     if (*text == '-' && is_digit(text[1]))
         return out_of_range(err, text, "must not be negative");
     if (!is_digit(*text) || *skip_digits(text))
-        return refuse(err, text, "expected a whole number");
+        return units_refuse(err, text, "expected a whole number");
     for (const char *p = text; *p && !over; p++)
-        over = __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v);
+        over = __builtin_mul_overflow(v, 10, &v) ||
+               __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v);
     if (over || v < min || v > max)
-        return tt_fail(err, TUTTI_ERR_RANGE, "\"%.*s\": must be from %llu to %llu", QUOTE, text, (unsigned long long)min,
-                       (unsigned long long)max);
+        return tt_fail(err, TUTTI_ERR_RANGE, "\"%.*s\": must be from %llu to %llu", QUOTE, text,
+                       (unsigned long long)min, (unsigned long long)max);
     *ret = v;
     return TUTTI_OK;
 }
@@ -146,10 +153,12 @@ tutti_status tt_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_e
         return status;
     unsigned prefix = prefix_index(*d.unit);
     const char *rest = d.unit + (prefix > 0);
-    bool known = tt_streq(rest, "B") || (prefix && tt_streq(rest, "iB")) || (*rest == 0 && (prefix || d.unit[-1] != ' '));
+    bool known = tt_streq(rest, "B") || (prefix && tt_streq(rest, "iB")) ||
+                 (*rest == 0 && (prefix || d.unit[-1] != ' '));
     if (!known)
-        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\": unknown unit \"%.*s\", expected %s", QUOTE, text, QUOTE, d.unit, expected);
-    return scale(text, &d, UINT64_C(1) << (10 * prefix), "bytes", ret_bytes, err);
+        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\": unknown unit \"%.*s\", expected %s", QUOTE,
+                       text, QUOTE, d.unit, expected);
+    return units_scale(text, &d, UINT64_C(1) << (10 * prefix), "bytes", ret_bytes, err);
 }
 
 /* What follows the prefix: 8 for bits, 1 for bytes, 0 for neither. */
@@ -173,14 +182,15 @@ static unsigned rate_unit(const char *unit)
     return 0;
 }
 
-/* digits * 10^(3 prefix - places): strtod of text without a point rounds correctly in every locale. */
+/* digits * 10^(3 prefix - places): strtod of text without a point rounds correctly in every
+ * locale. */
 static double nearest(const struct decimal *d, unsigned prefix)
 {
     char text[64];
     const uint64_t half = UINT64_C(1000000000000); /* 24 digits in two printable parts */
 
-    snprintf(text, sizeof text, "%llu%012llue%d", (unsigned long long)(d->digits / half), (unsigned long long)(d->digits % half),
-             3 * (int)prefix - (int)d->places);
+    snprintf(text, sizeof text, "%llu%012llue%d", (unsigned long long)(d->digits / half),
+             (unsigned long long)(d->digits % half), 3 * (int)prefix - (int)d->places);
     return strtod(text, NULL);
 }
 
@@ -193,14 +203,17 @@ tutti_status tt_parse_rate(const char *text, double *ret_bytes_per_s, struct tut
     if (status)
         return status;
     if (*d.unit == 0)
-        return refuse(err, text, "a rate needs a unit: write 10Gbps for bits or 16GB/s for bytes per second");
+        return units_refuse(
+            err, text, "a rate needs a unit: write 10Gbps for bits or 16GB/s for bytes per second");
     unsigned prefix = prefix_index(*d.unit);
     const char *rest = d.unit + (prefix > 0);
     unsigned divisor = prefix && *rest == 0 ? 8 : rate_unit(rest);
     if (prefix && tt_streq(rest, "B"))
-        return refuse(err, text, "bits or bytes? Write Gbps for bits or GB/s for bytes per second");
+        return units_refuse(err, text,
+                            "bits or bytes? Write Gbps for bits or GB/s for bytes per second");
     if (divisor == 0 || prefix > 5)
-        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\": unknown unit \"%.*s\", expected %s", QUOTE, text, QUOTE, d.unit, expected);
+        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\": unknown unit \"%.*s\", expected %s", QUOTE,
+                       text, QUOTE, d.unit, expected);
     if (d.digits == 0)
         return out_of_range(err, text, "a rate must be more than zero");
     *ret_bytes_per_s = nearest(&d, prefix) / divisor;
@@ -229,11 +242,12 @@ tutti_status tt_parse_time(const char *text, uint64_t *ret_ps, struct tutti_erro
         return status;
     for (size_t i = 0; i < countof(units); i++)
         if (tt_streq(d.unit, units[i].name))
-            return scale(text, &d, units[i].ps, "picoseconds", ret_ps, err);
+            return units_scale(text, &d, units[i].ps, "picoseconds", ret_ps, err);
     if (*d.unit)
-        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\": unknown unit \"%.*s\", expected %s", QUOTE, text, QUOTE, d.unit, expected);
+        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\": unknown unit \"%.*s\", expected %s", QUOTE,
+                       text, QUOTE, d.unit, expected);
     if (d.digits)
-        return refuse(err, text, "a time needs a unit: ps, ns, us, ms or s");
+        return units_refuse(err, text, "a time needs a unit: ps, ns, us, ms or s");
     *ret_ps = 0;
     return TUTTI_OK;
 }

@@ -1,8 +1,9 @@
 /* units_format.c - sizes, rates and times for people: "64 MiB", "10 Gbit/s", "1.25 us".
  *
- * At most four significant digits, trailing zeros dropped, whole parts never cut, so what is a whole number of its unit is shown
- * exactly. tt_parse_* reads the forms back, except sizes that were rounded ("1.001 KiB" is no whole number of bytes). Integer
- * arithmetic only, so the text depends on neither machine nor locale. */
+ * At most four significant digits, trailing zeros dropped, whole parts never cut, so what is a
+ * whole number of its unit is shown exactly. tt_parse_* reads the forms back, except sizes that
+ * were rounded ("1.001 KiB" is no whole number of bytes). Integer arithmetic only, so the text
+ * depends on neither machine nor locale. */
 #include "base/base.h"
 
 typedef unsigned __int128 wide;
@@ -19,7 +20,7 @@ struct rounded {
     unsigned places;
 };
 
-static wide power10(unsigned n)
+static wide units_format_power10(unsigned n)
 {
     wide p = 1;
 
@@ -34,7 +35,7 @@ static struct rounded divide(wide v, uint64_t size)
     wide whole = v / size;
     unsigned places = whole >= 1000 ? 0 : whole >= 100 ? 1 : whole >= 10 ? 2 : 3;
 
-    return (struct rounded){(v * power10(places) + size / 2) / size, places};
+    return (struct rounded){(v * units_format_power10(places) + size / 2) / size, places};
 }
 
 static char *format(wide v, const struct rung *ladder, size_t rungs, char *buf, size_t cap)
@@ -45,12 +46,13 @@ static char *format(wide v, const struct rung *ladder, size_t rungs, char *buf, 
         i++;
     struct rounded r = divide(v, ladder[i].size);
     /* rounding may reach the next rung: 1 MiB, not 1024 KiB */
-    if (i + 1 < rungs && r.digits * ladder[i].size >= ladder[i + 1].size * power10(r.places))
+    if (i + 1 < rungs &&
+        r.digits * ladder[i].size >= ladder[i + 1].size * units_format_power10(r.places))
         r = divide(v, ladder[++i].size);
     for (; r.places && r.digits % 10 == 0; r.places--)
         r.digits /= 10;
-    unsigned long long whole = (unsigned long long)(r.digits / power10(r.places));
-    unsigned long long part = (unsigned long long)(r.digits % power10(r.places));
+    unsigned long long whole = (unsigned long long)(r.digits / units_format_power10(r.places));
+    unsigned long long part = (unsigned long long)(r.digits % units_format_power10(r.places));
     if (r.places)
         snprintf(buf, cap, "%llu.%0*llu %s", whole, (int)r.places, part, ladder[i].name);
     else
@@ -73,7 +75,8 @@ char *tt_format_size(uint64_t bytes, char *buf, size_t cap)
     return format(bytes, ladder, countof(ladder), buf, cap);
 }
 
-/* In thousandths of a bit per second. No network is beyond 10^30 bit/s; what is (or is not a number) is shown as it is. */
+/* In thousandths of a bit per second. No network is beyond 10^30 bit/s; what is (or is not a
+ * number) is shown as it is. */
 char *tt_format_rate(double bytes_per_s, char *buf, size_t cap)
 {
     static const struct rung ladder[] = {

@@ -1,4 +1,5 @@
-/* variables.c - the variables of the environment: one table that warnings, doctor and the documents are made from. */
+/* variables.c - the variables of the environment: one table that warnings, doctor and the documents
+ * are made from. */
 #include "base/variables.h"
 
 #include <string.h>
@@ -11,14 +12,20 @@ static const struct tt_variable variables[] = {
     {"TUTTI_LOCAL_RANK", "unknown", "number of this rank among those of its host"},
     {"TUTTI_RENDEZVOUS", "none", "host:port of rank 0, where ranks meet"},
     {"TUTTI_KEY_FILE", "none", "file with the job's key; needed beyond loopback"},
-    {"TUTTI_VERDICT", "none", "file to which a rank appends who is to blame when a job fails; tutti run sets it"},
+    {"TUTTI_VERDICT", "none",
+     "file to which a rank appends who is to blame when a job fails; tutti run sets it"},
     {"TUTTI_INSECURE", "0", "1: go without a key beyond loopback"},
-    {"TUTTI_ENCRYPT", "0", "1: all bytes on sockets are encrypted and authenticated; needs a key beyond one host"},
-    {"TUTTI_CHECKSUM", "between hosts", "1: payloads on all sockets carry a checksum, 0: on none; encryption needs none"},
-    {"TUTTI_IFACE", "by route", "network interfaces: prefixes (eth,ib), all but (^docker), exactly (=eth0), or a network (10.0.0.0/8)"},
+    {"TUTTI_ENCRYPT", "0",
+     "1: all bytes on sockets are encrypted and authenticated; needs a key beyond one host"},
+    {"TUTTI_CHECKSUM", "between hosts",
+     "1: payloads on all sockets carry a checksum, 0: on none; encryption needs none"},
+    {"TUTTI_IFACE", "by route",
+     "network interfaces: prefixes (eth,ib), all but (^docker), exactly (=eth0), or a network "
+     "(10.0.0.0/8)"},
     {"TUTTI_PORTS", "any", "ports to listen on, lo-hi"},
     {"TUTTI_TIMEOUT", "30s", "deadline of every wait"},
-    {"TUTTI_TRANSPORT", "auto", "shm, tcp or mpi; auto: shared memory inside a host, TCP between hosts"},
+    {"TUTTI_TRANSPORT", "auto",
+     "shm, tcp or mpi; auto: shared memory inside a host, TCP between hosts"},
     {"TUTTI_ALGO", "auto", "algorithm of all-reduce"},
     {"TUTTI_TOPO", "as found", "the network to plan on: a spec or a file"},
     {"TUTTI_REPRODUCIBLE", "0", "1: only algorithms that sum in rank order"},
@@ -32,7 +39,8 @@ static const struct tt_variable variables[] = {
     {"TUTTI_MPI_TAKE", "auto", "what the MPI shim takes: auto, all or none"},
     {"TUTTI_LIBRARY", "found", "the libtutti that the Python package loads"},
     {"TUTTI_LOG", "warn", "messages of the library: none, error, warn, info or debug"},
-    {"TUTTI_LOG_FILE", "standard error", "file for them; %r is the rank, %h the host, %p the process"},
+    {"TUTTI_LOG_FILE", "standard error",
+     "file for them; %r is the rank, %h the host, %p the process"},
 };
 
 const struct tt_variable *tt_variables(size_t *ret_n)

@@ -1,8 +1,9 @@
 /* bound.c - asks for every kind of bound and names the largest.
  *
- * Each kind is proved by itself, from the schedule's point of view: how far information must travel (latency), how often it can
- * spread (rounds), how much must leave the ranks (volume), how much must pass a cut (cut) or between many parts (partition). The
- * bounds are not added: no proof allows it. */
+ * Each kind is proved by itself, from the schedule's point of view: how far information must travel
+ * (latency), how often it can spread (rounds), how much must leave the ranks (volume), how much
+ * must pass a cut (cut) or between many parts (partition). The bounds are not added: no proof
+ * allows it. */
 #include "bound/bound.h"
 
 #include <math.h>
@@ -22,16 +23,18 @@ const char *tt_bound_name(enum tt_bound_kind k)
     return (unsigned)k < countof(names) ? names[k] : "unknown";
 }
 
-tutti_status tt_ratio_time(const struct tt_ask *q, struct tt_ratio r, uint64_t *ret_ps, struct tutti_error *err)
+tutti_status tt_bound_ratio_time(const struct tt_ask *q, struct tt_ratio r, uint64_t *ret_ps,
+                                 struct tutti_error *err)
 {
-    unsigned __int128 ps = (unsigned __int128)r.bytes * PS_PER_S / ((unsigned __int128)r.cap << q->shift);
+    unsigned __int128 ps =
+        (unsigned __int128)r.bytes * PS_PER_S / ((unsigned __int128)r.cap << q->shift);
     if (ps > UINT64_MAX)
         return tt_fail(err, TUTTI_ERR_RANGE, "the bound exceeds 2^64 picoseconds (213 days)");
     *ret_ps = (uint64_t)ps;
     return TUTTI_OK;
 }
 
-double tt_ratio_capacity(const struct tt_ask *q, struct tt_ratio r)
+double tt_bound_ratio_capacity(const struct tt_ask *q, struct tt_ratio r)
 {
     return ldexp((double)r.cap, (int)q->shift);
 }
@@ -41,7 +44,8 @@ uint64_t tt_bound_cap(const struct tt_ask *q, double bytes_per_s)
     return (uint64_t)ceil(ldexp(bytes_per_s, -(int)q->shift));
 }
 
-/* Capacities as integers, in units that keep any sum of them (twice over: both directions of a rank and of its link) within 62 bits. */
+/* Capacities as integers, in units that keep any sum of them (twice over: both directions of a rank
+ * and of its link) within 62 bits. */
 static tutti_status take_links(struct tt_ask *q, struct tutti_error *err)
 {
     const struct tt_topo *t = q->t;
@@ -70,33 +74,42 @@ static tutti_status check_ask(const struct tt_ask *q, struct tutti_error *err)
 {
     if ((unsigned)q->coll >= TUTTI_COLL_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "unknown collective %d", (int)q->coll);
-    if (tt_need_root(q) && q->root >= q->p)
-        return tt_fail(err, TUTTI_ERR_RANGE, "root %u, but the topology has ranks 0 to %u", q->root, q->p - 1);
+    if (tt_bound_need_root(q) && q->root >= q->p)
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u, but the topology has ranks 0 to %u", q->root,
+                       q->p - 1);
     if (q->bytes > UINT64_MAX / 8 / q->p)
-        return tt_fail(err, TUTTI_ERR_RANGE, "a vector of %llu bytes on %u ranks is more traffic than 64 bits can count",
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "a vector of %llu bytes on %u ranks is more traffic than 64 bits can count",
                        (unsigned long long)q->bytes, q->p);
     return TUTTI_OK;
 }
 
 static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
-    static tutti_status (*const kinds[])(const struct tt_ask *, struct tt_bound *, struct tutti_error *) = {
-        [TT_BOUND_LATENCY] = tt_bound_latency, [TT_BOUND_ROUNDS] = tt_bound_rounds,       [TT_BOUND_VOLUME] = tt_bound_volume,
-        [TT_BOUND_CUT] = tt_bound_cut,         [TT_BOUND_PARTITION] = tt_bound_partition,
+    static tutti_status (*const kinds[])(const struct tt_ask *, struct tt_bound *,
+                                         struct tutti_error *) = {
+        [TT_BOUND_LATENCY] = tt_bound_latency,     [TT_BOUND_ROUNDS] = tt_bound_rounds,
+        [TT_BOUND_VOLUME] = tt_bound_volume,       [TT_BOUND_CUT] = tt_bound_cut,
+        [TT_BOUND_PARTITION] = tt_bound_partition,
     };
-    if (!tt_need_nothing(q))
+    if (!tt_bound_need_nothing(q))
         return kinds[b->kind](q, b, err);
-    snprintf(b->text, sizeof(b->text), "%s", q->p == 1 ? "one rank has nothing to send" : "no data, nothing to send");
+    snprintf(b->text, sizeof(b->text), "%s",
+             q->p == 1 ? "one rank has nothing to send" : "no data, nothing to send");
     return TUTTI_OK;
 }
 
-tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes, struct tt_bounds *ret,
-                            struct tutti_error *err)
+tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes,
+                            struct tt_bounds *ret, struct tutti_error *err)
 {
-    struct tt_ask q = {.t = t, .coll = coll, .p = t->ranks, .root = root, .bytes = coll == TUTTI_BARRIER ? 0 : bytes};
+    struct tt_ask q = {.t = t,
+                       .coll = coll,
+                       .p = t->ranks,
+                       .root = root,
+                       .bytes = coll == TUTTI_BARRIER ? 0 : bytes};
     struct tt_bounds all = {0};
     tutti_status st = check_ask(&q, err);
-    if (!tt_need_root(&q))
+    if (!tt_bound_need_root(&q))
         q.root = 0;
     if (!st)
         st = take_links(&q, err);

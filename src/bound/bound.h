@@ -1,4 +1,5 @@
-/* bound.h - lower bounds on the time of a collective on a topology, each with a certificate a person can check.
+/* bound.h - lower bounds on the time of a collective on a topology, each with a certificate a
+ * person can check.
  *
  * No schedule whatsoever (without reduction inside switches) can be faster than any of them. */
 #ifndef TT_BOUND_H
@@ -7,7 +8,9 @@
 #include "base/base.h"
 #include "topo/topo.h"
 
-#define TT_BOUND_LIST(X) X(LATENCY, "latency") X(ROUNDS, "rounds") X(VOLUME, "volume") X(CUT, "cut") X(PARTITION, "partition")
+#define TT_BOUND_LIST(X)  \
+    X(LATENCY, "latency") \
+    X(ROUNDS, "rounds") X(VOLUME, "volume") X(CUT, "cut") X(PARTITION, "partition")
 enum tt_bound_kind {
 #define TT_BOUND_ENUM(id, name) TT_BOUND_##id,
     TT_BOUND_LIST(TT_BOUND_ENUM)
@@ -19,21 +22,36 @@ const char *tt_bound_name(enum tt_bound_kind k);
 /* One bound and the facts that prove it. Numbers needed to re-do the arithmetic are all here. */
 struct tt_bound {
     enum tt_bound_kind kind;
-    bool applies;      /* false: says nothing for this collective or topology (time_ps 0) */
-    uint64_t time_ps;  /* rounded down */
-    bool complete;     /* CUT, PARTITION: all were considered; LATENCY: all pairs. false: still valid, perhaps not the best of its kind */
-    uint32_t from, to; /* LATENCY: the pair of ranks; VOLUME: the one rank whose ports it is about (UINT32_MAX: all ranks together) */
+    bool applies;     /* false: says nothing for this collective or topology (time_ps 0) */
+    uint64_t time_ps; /* rounded down */
+    /* CUT, PARTITION: all were considered; LATENCY: all pairs. false: still valid, perhaps not the
+     * best of its kind */
+    bool complete;
+    /* LATENCY: the pair of ranks; VOLUME: the one rank whose ports it is about (UINT32_MAX: all
+     * ranks together) */
+    uint32_t from, to;
     uint32_t rounds, ports; /* ROUNDS */
     uint64_t round_ps;      /* ROUNDS: the least latency of one round */
-    double bytes;           /* VOLUME: bytes that must leave (enter) all ranks together; CUT: bytes that must cross */
-    double capacity;     /* VOLUME: sum of egress (ingress); CUT: capacity of the cut in the binding direction, bytes/s, links rounded up */
-    bool both;           /* CUT, VOLUME, PARTITION: bytes and capacity are of both directions together (half-duplex links count once) */
-    uint8_t *side;       /* CUT: side[v] = 1 for the vertices the bytes leave; ranks + switches entries */
+    /* VOLUME: bytes that must leave (enter) all ranks together; CUT: bytes that must cross */
+    double bytes;
+    /* VOLUME: sum of egress (ingress); CUT: capacity of the cut in the binding direction, bytes/s,
+     * links rounded up */
+    double capacity;
+    /* CUT, VOLUME, PARTITION: bytes and capacity are of both directions together (half-duplex links
+     * count once) */
+    bool both;
+    /* CUT: side[v] = 1 for the vertices the bytes leave; ranks + switches entries */
+    uint8_t *side;
     uint32_t side_ranks; /* CUT: ranks with side 1 */
-    uint32_t parts;      /* PARTITION: how many; bytes pass between them, capacity is that of all links out of and into parts */
-    uint32_t *part;      /* PARTITION: of each vertex, from 0 (UINT32_MAX: a switch in no part); ranks + switches entries */
-    bool tight;          /* PARTITION: tree packings reach it in the limit of small segments (Tutte, Nash-Williams) */
-    char text[400];      /* the certificate in words */
+    /* PARTITION: how many; bytes pass between them, capacity is that of all links out of and into
+     * parts */
+    uint32_t parts;
+    /* PARTITION: of each vertex, from 0 (UINT32_MAX: a switch in no part); ranks + switches
+     * entries */
+    uint32_t *part;
+    /* PARTITION: tree packings reach it in the limit of small segments (Tutte, Nash-Williams) */
+    bool tight;
+    char text[400]; /* the certificate in words */
 };
 
 struct tt_bounds {
@@ -42,9 +60,9 @@ struct tt_bounds {
     uint64_t time_ps; /* of the best */
 };
 
-/* Bounds for the collective on `bytes` (the whole vector) and, where rooted, `root`. Reduce-scatter, all-gather, gather, scatter assume
- * equal blocks. */
-tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes, struct tt_bounds *ret,
-                            struct tutti_error *err);
+/* Bounds for the collective on `bytes` (the whole vector) and, where rooted, `root`.
+ * Reduce-scatter, all-gather, gather, scatter assume equal blocks. */
+tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes,
+                            struct tt_bounds *ret, struct tutti_error *err);
 void tt_bounds_free(struct tt_bounds *b);
 #endif

@@ -1,10 +1,12 @@
-/* bound_int.h - inside of bound/: the question, what must be moved to answer it, and one function per kind of bound. */
+/* bound_int.h - inside of bound/: the question, what must be moved to answer it, and one function
+ * per kind of bound. */
 #ifndef TT_BOUND_PARTS_H
 #define TT_BOUND_PARTS_H
 
 #include "bound/bound.h"
 
-/* The question, prepared. Capacities are whole multiples of 2^shift bytes/s, rounded up, so that every bound stays a bound. */
+/* The question, prepared. Capacities are whole multiples of 2^shift bytes/s, rounded up, so that
+ * every bound stays a bound. */
 struct tt_ask {
     const struct tt_topo *t;
     tutti_coll coll;
@@ -25,23 +27,30 @@ static inline bool tt_ratio_more(struct tt_ratio a, struct tt_ratio b)
     return (unsigned __int128)a.bytes * b.cap > (unsigned __int128)b.bytes * a.cap;
 }
 /* In picoseconds, rounded down. */
-tutti_status tt_ratio_time(const struct tt_ask *q, struct tt_ratio r, uint64_t *ret_ps, struct tutti_error *err);
-double tt_ratio_capacity(const struct tt_ask *q, struct tt_ratio r); /* bytes/s */
+tutti_status tt_bound_ratio_time(const struct tt_ask *q, struct tt_ratio r, uint64_t *ret_ps,
+                                 struct tutti_error *err);
+double tt_bound_ratio_capacity(const struct tt_ask *q, struct tt_ratio r); /* bytes/s */
 uint64_t tt_bound_cap(const struct tt_ask *q, double bytes_per_s);
 
 /* ---- need.c: bytes that every schedule must move ---- */
-bool tt_need_nothing(const struct tt_ask *q);                                   /* one rank, or no data and no barrier */
-bool tt_need_all_blocks(const struct tt_ask *q);                                /* every rank's block has at least one element */
-bool tt_need_root(const struct tt_ask *q);                                      /* the collective has a root */
-uint64_t tt_need_cross(const struct tt_ask *q, uint32_t ranks, bool with_root); /* out of a set of this many ranks, 0 < ranks < p */
-uint64_t tt_need_total(const struct tt_ask *q);                                 /* out of all ranks together */
+/* one rank, or no data and no barrier */
+bool tt_bound_need_nothing(const struct tt_ask *q);
+/* every rank's block has at least one element */
+bool tt_bound_need_all_blocks(const struct tt_ask *q);
+/* the collective has a root */
+bool tt_bound_need_root(const struct tt_ask *q);
+/* out of a set of this many ranks, 0 < ranks < p */
+uint64_t tt_bound_need_cross(const struct tt_ask *q, uint32_t ranks, bool with_root);
+/* out of all ranks together */
+uint64_t tt_bound_need_total(const struct tt_ask *q);
 
 /* ---- one per kind; b is zeroed but for its kind, and gets everything; side is owned by b ---- */
 tutti_status tt_bound_latency(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 tutti_status tt_bound_rounds(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 tutti_status tt_bound_volume(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
 tutti_status tt_bound_cut(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
-tutti_status tt_bound_partition(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err);
+tutti_status tt_bound_partition(const struct tt_ask *q, struct tt_bound *b,
+                                struct tutti_error *err);
 
 /* ---- cut.c and flow.c ---- */
 
@@ -59,19 +68,23 @@ struct tt_cut {
     uint32_t ranks;
 };
 /* What the cut proves, and in which form: out of the set (0), into it (1), both together (2). */
-struct tt_ratio tt_cut_score(const struct tt_ask *q, const struct tt_cut_sum *s, int *ret_form);
-struct tt_cut_sum tt_cut_measure(const struct tt_ask *q, const uint8_t *side);
+struct tt_ratio tt_bound_cut_score(const struct tt_ask *q, const struct tt_cut_sum *s,
+                                   int *ret_form);
+struct tt_cut_sum tt_bound_cut_measure(const struct tt_ask *q, const uint8_t *side);
 /* Keeps the cut when it proves more than the best so far. */
-void tt_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8_t *side);
-/* Does the network look alike from every rank, with at most one link between two ranks, all of one speed? */
-bool tt_cut_transitive(const struct tt_ask *q);
+void tt_bound_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8_t *side);
+/* Does the network look alike from every rank, with at most one link between two ranks, all of one
+ * speed? */
+bool tt_bound_cut_transitive(const struct tt_ask *q);
 /* Cuts found by maximum flow; *ret_complete: no cut proves more. */
-tutti_status tt_cut_by_flow(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete, struct tutti_error *err);
+tutti_status tt_bound_cut_by_flow(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete,
+                                  struct tutti_error *err);
 
 /* ---- words.c: the certificates ---- */
-void tt_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank, bool halved);
-void tt_words_rounds(const struct tt_ask *q, struct tt_bound *b);
-void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb);
-void tt_words_cut(const struct tt_ask *q, struct tt_bound *b);
-void tt_words_partition(const struct tt_ask *q, struct tt_bound *b);
+void tt_bound_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank,
+                            bool halved);
+void tt_bound_words_rounds(const struct tt_ask *q, struct tt_bound *b);
+void tt_bound_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb);
+void tt_bound_words_cut(const struct tt_ask *q, struct tt_bound *b);
+void tt_bound_words_partition(const struct tt_ask *q, struct tt_bound *b);
 #endif

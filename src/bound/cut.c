@@ -1,32 +1,39 @@
-/* cut.c - how much must pass a cut: for every set A of vertices with ranks inside and outside, T >= need(A) / capacity(A).
+/* cut.c - how much must pass a cut: for every set A of vertices with ranks inside and outside, T >=
+ * need(A) / capacity(A).
  *
  *   ranks 0 1 | 2 3 on two switches joined by a slow link u:      0           2
  *   allreduce of S: S must pass u in each direction,               \    u    /
  *   T >= S / bw(u); half duplex: both share u, 2 S / bw(u)     1 -- x ===== y -- 3
  *
- * Per cut, with full-duplex capacities F+ out, F- in and half-duplex capacity H: need+ / (F+ + H), need- / (F- + H), and, because H
- * serves both directions, (need+ + need-) / (F+ + F- + H).
+ * Per cut, with full-duplex capacities F+ out, F- in and half-duplex capacity H: need+ / (F+ + H),
+ * need- / (F- + H), and, because H serves both directions, (need+ + need-) / (F+ + F- + H).
  *
  * Which cuts are examined, and when that is all that matters ("complete"):
- * - trees (star, nics, hierarchies, chains): one cut per link. Complete: a cut's best connected part proves at least as much (mediant
- *   of its parts), and cutting that part off by one of its links only lowers the capacity and adds ranks inside; the same for a(p-a).
- * - networks that look alike from every rank, simple, of one speed: the cut around one rank is a smallest one (Mader 1971: connected
- *   vertex-transitive graphs are as connected as their degree), and it also has the most ranks on one side. Complete but for all-to-all.
+ * - trees (star, nics, hierarchies, chains): one cut per link. Complete: a cut's best connected
+ *   part proves at least as much (mediant of its parts), and cutting that part off by one of its
+ *   links only lowers the capacity and adds ranks inside; the same for a(p-a).
+ * - networks that look alike from every rank, simple, of one speed: the cut around one rank is a
+ *   smallest one (Mader 1971: connected vertex-transitive graphs are as connected as their degree),
+ *   and it also has the most ranks on one side. Complete but for all-to-all.
  * - all others: single ranks, then maximum flows (flow.c).
- * - prefixes {0..i} of the ranks of direct networks and the halves of grids: what all-to-all needs, candidates for the rest. */
+ * - prefixes {0..i} of the ranks of direct networks and the halves of grids: what all-to-all needs,
+ *   candidates for the rest. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bound/bound_int.h"
 
-struct tt_ratio tt_cut_score(const struct tt_ask *q, const struct tt_cut_sum *s, int *ret_form)
+struct tt_ratio tt_bound_cut_score(const struct tt_ask *q, const struct tt_cut_sum *s,
+                                   int *ret_form)
 {
     struct tt_ratio best = {0, 1};
     if (s->ranks == 0 || s->ranks == q->p)
         return best;
-    uint64_t out = tt_need_cross(q, s->ranks, s->with_root), in = tt_need_cross(q, q->p - s->ranks, !s->with_root);
-    struct tt_ratio form[3] = {{out, s->out + s->half}, {in, s->in + s->half}, {out + in, s->out + s->in + s->half}};
+    uint64_t out = tt_bound_need_cross(q, s->ranks, s->with_root),
+             in = tt_bound_need_cross(q, q->p - s->ranks, !s->with_root);
+    struct tt_ratio form[3] = {
+        {out, s->out + s->half}, {in, s->in + s->half}, {out + in, s->out + s->in + s->half}};
     for (int i = 0; i < (s->half ? 3 : 2); i++)
         if (form[i].bytes > 0 && form[i].cap > 0 && tt_ratio_more(form[i], best)) {
             best = form[i];
@@ -35,7 +42,7 @@ struct tt_ratio tt_cut_score(const struct tt_ask *q, const struct tt_cut_sum *s,
     return best;
 }
 
-struct tt_cut_sum tt_cut_measure(const struct tt_ask *q, const uint8_t *side)
+struct tt_cut_sum tt_bound_cut_measure(const struct tt_ask *q, const uint8_t *side)
 {
     struct tt_cut_sum s = {.with_root = side[q->root]};
     for (uint32_t v = 0; v < q->p; v++)
@@ -55,11 +62,11 @@ struct tt_cut_sum tt_cut_measure(const struct tt_ask *q, const uint8_t *side)
     return s;
 }
 
-void tt_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8_t *side)
+void tt_bound_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8_t *side)
 {
-    struct tt_cut_sum s = tt_cut_measure(q, side);
+    struct tt_cut_sum s = tt_bound_cut_measure(q, side);
     int form = 0;
-    struct tt_ratio r = tt_cut_score(q, &s, &form);
+    struct tt_ratio r = tt_bound_cut_score(q, &s, &form);
     if (!tt_ratio_more(r, best->ratio))
         return;
     best->ratio = r;
@@ -72,8 +79,9 @@ void tt_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8_t *si
 /* ---- trees: one cut per link, the set is what hangs below it ---- */
 
 struct tree_walk {
-    uint32_t *order, *up; /* vertices breadth-first; the directed link from a vertex to its parent */
-    uint32_t *below;      /* ranks below (and at) a vertex */
+    /* vertices breadth-first; the directed link from a vertex to its parent */
+    uint32_t *order, *up;
+    uint32_t *below; /* ranks below (and at) a vertex */
     uint8_t *root_below, *side;
 };
 
@@ -101,7 +109,8 @@ static uint32_t head_of(const struct tt_topo *t, uint32_t d)
     return d & 1 ? t->links[d / 2].a : t->links[d / 2].b;
 }
 
-/* The vertex whose link to its parent is the best cut; 0 (which has no parent): none proves anything. */
+/* The vertex whose link to its parent is the best cut; 0 (which has no parent): none proves
+ * anything. */
 static uint32_t tree_best(const struct tt_ask *q, struct tree_walk *w)
 {
     uint32_t n = q->t->g.n, best_v = 0;
@@ -118,7 +127,7 @@ static uint32_t tree_best(const struct tt_ask *q, struct tree_walk *w)
         s.out = half ? 0 : q->cap[d];
         s.in = half ? 0 : q->cap[d ^ 1];
         int form = 0;
-        struct tt_ratio r = tt_cut_score(q, &s, &form);
+        struct tt_ratio r = tt_bound_cut_score(q, &s, &form);
         if (tt_ratio_more(r, best)) {
             best = r;
             best_v = v;
@@ -132,8 +141,9 @@ static uint32_t tree_best(const struct tt_ask *q, struct tree_walk *w)
 static tutti_status tree_cuts(const struct tt_ask *q, struct tt_cut *best, struct tutti_error *err)
 {
     uint32_t n = q->t->g.n;
-    struct tree_walk w = {
-        .order = tt_alloc(n, sizeof(uint32_t)), .up = tt_alloc(n, sizeof(uint32_t)), .below = tt_alloc(n, sizeof(uint32_t))};
+    struct tree_walk w = {.order = tt_alloc(n, sizeof(uint32_t)),
+                          .up = tt_alloc(n, sizeof(uint32_t)),
+                          .below = tt_alloc(n, sizeof(uint32_t))};
     tutti_status st = TUTTI_OK;
     w.root_below = tt_alloc(n, 1);
     w.side = tt_zalloc(n, 1);
@@ -147,7 +157,7 @@ static tutti_status tree_cuts(const struct tt_ask *q, struct tt_cut *best, struc
         uint32_t v = w.order[i];
         w.side[v] = v == top || w.side[head_of(q->t, w.up[v])];
     }
-    tt_cut_offer(q, best, w.side);
+    tt_bound_cut_offer(q, best, w.side);
 out:
     free(w.order);
     free(w.up);
@@ -182,7 +192,8 @@ static void sum_join(const struct tt_ask *q, struct tt_cut_sum *s, const uint8_t
     s->with_root |= v == q->root;
 }
 
-/* Single ranks, then (in a direct network) the sets {0..i}. `side` is scratch, zero before and after. */
+/* Single ranks, then (in a direct network) the sets {0..i}. `side` is scratch, zero before and
+ * after. */
 static void rank_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side)
 {
     struct tt_ratio most = {0, 1};
@@ -192,7 +203,7 @@ static void rank_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side
     for (uint32_t v = 0; v < q->p; v++) {
         struct tt_cut_sum one = {0};
         sum_join(q, &one, best->side, v); /* best->side is still empty: v alone */
-        struct tt_ratio r = tt_cut_score(q, &one, &form);
+        struct tt_ratio r = tt_bound_cut_score(q, &one, &form);
         if (tt_ratio_more(r, most)) {
             most = r;
             first = last = v;
@@ -201,7 +212,7 @@ static void rank_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side
     for (uint32_t v = 0; q->t->switches == 0 && v + 1 < q->p; v++) {
         sum_join(q, &prefix, side, v);
         side[v] = 1;
-        struct tt_ratio r = tt_cut_score(q, &prefix, &form);
+        struct tt_ratio r = tt_bound_cut_score(q, &prefix, &form);
         if (tt_ratio_more(r, most)) {
             most = r;
             first = 0;
@@ -210,7 +221,7 @@ static void rank_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side
     }
     memset(side, 0, q->p);
     memset(side + first, 1, last - first + 1);
-    tt_cut_offer(q, best, side);
+    tt_bound_cut_offer(q, best, side);
     memset(side, 0, q->p);
 }
 
@@ -223,26 +234,29 @@ static void grid_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side
         for (uint32_t v = 0; v < q->p; v++)
             side[v] = v / inner % t->dims[d] < t->dims[d] / 2;
         inner *= t->dims[d];
-        tt_cut_offer(q, best, side);
+        tt_bound_cut_offer(q, best, side);
     }
     memset(side, 0, q->p);
 }
 
-bool tt_cut_transitive(const struct tt_ask *q)
+bool tt_bound_cut_transitive(const struct tt_ask *q)
 {
     const struct tt_topo *t = q->t;
     if (t->switches || !(t->rotational || (t->ndims > 0 && t->wrap && t->routing == TT_ROUTE_GRID)))
         return false;
     for (uint32_t i = 0; i < t->nlinks; i++)
-        if (q->cap[2 * i] != q->cap[0] || q->cap[2 * i + 1] != q->cap[0] || t->links[i].half != t->links[0].half)
+        if (q->cap[2 * i] != q->cap[0] || q->cap[2 * i + 1] != q->cap[0] ||
+            t->links[i].half != t->links[0].half)
             return false;
-    for (uint32_t k = t->g.start[0]; k + 1 < t->g.start[1]; k++) /* arcs stand in order of neighbour */
+    /* arcs stand in order of neighbour */
+    for (uint32_t k = t->g.start[0]; k + 1 < t->g.start[1]; k++)
         if (t->g.head[k] == t->g.head[k + 1])
             return false;
     return true;
 }
 
-static tutti_status find_cut(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete, struct tutti_error *err)
+static tutti_status find_cut(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete,
+                             struct tutti_error *err)
 {
     uint32_t n = q->t->ranks + q->t->switches;
     *ret_complete = true;
@@ -254,8 +268,8 @@ static tutti_status find_cut(const struct tt_ask *q, struct tt_cut *best, bool *
     rank_cuts(q, best, side);
     grid_cuts(q, best, side);
     free(side);
-    if (!tt_cut_transitive(q))
-        return tt_cut_by_flow(q, best, ret_complete, err);
+    if (!tt_bound_cut_transitive(q))
+        return tt_bound_cut_by_flow(q, best, ret_complete, err);
     *ret_complete = q->coll != TUTTI_ALL_TO_ALL;
     return TUTTI_OK;
 }
@@ -272,7 +286,7 @@ tutti_status tt_bound_cut(const struct tt_ask *q, struct tt_bound *b, struct tut
         return tt_fail_memory(err, "cut");
     tutti_status st = find_cut(q, &best, &b->complete, err);
     if (!st)
-        st = tt_ratio_time(q, best.ratio, &b->time_ps, err);
+        st = tt_bound_ratio_time(q, best.ratio, &b->time_ps, err);
     if (st || best.ratio.bytes == 0) {
         snprintf(b->text, sizeof(b->text), "too few bytes to tell");
         free(best.side);
@@ -280,10 +294,10 @@ tutti_status tt_bound_cut(const struct tt_ask *q, struct tt_bound *b, struct tut
     }
     b->applies = true;
     b->bytes = (double)best.ratio.bytes;
-    b->capacity = tt_ratio_capacity(q, best.ratio);
+    b->capacity = tt_bound_ratio_capacity(q, best.ratio);
     b->both = best.both;
     b->side = best.side;
     b->side_ranks = best.ranks;
-    tt_words_cut(q, b);
+    tt_bound_words_cut(q, b);
     return TUTTI_OK;
 }

@@ -1,27 +1,35 @@
 /* flow.c - the best cut by maximum flows on the directed network.
  *
- * Constant need (allreduce, broadcast, reduce): the smallest capacity out of a set. Every set with ranks on both sides separates rank 0 (or
- * the root) from some rank v, one way or the other, so p-1 flows there and p-1 back find it; later flows stop as soon as they exceed the
- * smallest so far. Half-duplex links share both directions: the same flows on undirected capacities for need+ + need-.
+ * Constant need (allreduce, broadcast, reduce): the smallest capacity out of a set. Every set with
+ * ranks on both sides separates rank 0 (or the root) from some rank v, one way or the other, so p-1
+ * flows there and p-1 back find it; later flows stop as soon as they exceed the smallest so far.
+ * Half-duplex links share both directions: the same flows on undirected capacities for need+ +
+ * need-.
  *
- * Need proportional to the ranks inside (all-gather; gather when root is outside): the largest a/B(A), by Newton's method. Let the best so
- * far be a/B. Join a source s to every rank with capacity B and multiply all links by a. A set A without v has
+ * Need proportional to the ranks inside (all-gather; gather when root is outside): the largest
+ * a/B(A), by Newton's method. Let the best so far be a/B. Join a source s to every rank with
+ * capacity B and multiply all links by a. A set A without v has
  *     cut = (p - ranks(A)) * B + a * B(A)  <  p * B    if and only if    ranks(A) / B(A) > a / B,
- * so maximum flow s -> v of less than p*B gives a better set; take it and ask again, else go to the next v. A v once passed needs no second
- * look, because later ratios are harder to beat: p flows and a few more. (The optimality test of ForestColl, arXiv 2402.06787, with
- * cuts in place of a binary search.) No set has more than p-1 ranks or less than the smallest capacity: where one set has both, which the
- * cheaper flows above tell, it is the best at once. Reduce-scatter and scatter are the same with all links turned round.
+ * so maximum flow s -> v of less than p*B gives a better set; take it and ask again, else go to the
+ * next v. A v once passed needs no second look, because later ratios are harder to beat: p flows
+ * and a few more. (The optimality test of ForestColl, arXiv 2402.06787, with cuts in place of a
+ * binary search.) No set has more than p-1 ranks or less than the smallest capacity: where one set
+ * has both, which the cheaper flows above tell, it is the best at once. Reduce-scatter and scatter
+ * are the same with all links turned round.
  *
- * All-to-all (a(p-a) blocks) has no such test; smallest cuts and rank prefixes with the switches placed by a flow are examined.
- * Work is limited to MAX_WORK arc visits' worth of flows; beyond, ranks v are sampled evenly and the result is not complete. */
+ * All-to-all (a(p-a) blocks) has no such test; smallest cuts and rank prefixes with the switches
+ * placed by a flow are examined. Work is limited to MAX_WORK arc visits' worth of flows; beyond,
+ * ranks v are sampled evenly and the result is not complete. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bound/bound_int.h"
 
-enum { MAX_WORK = 50000000, NEWTON_FLOW = 32 }; /* a flow from all ranks is that much more work than one from a single rank */
+/* a flow from all ranks is that much more work than one from a single rank */
+enum { MAX_WORK = 50000000, NEWTON_FLOW = 32 };
 
-/* Links as arcs, then an arc s -> rank and an arc rank -> t for every rank (capacity 0 when not wanted). */
+/* Links as arcs, then an arc s -> rank and an arc rank -> t for every rank (capacity 0 when not
+ * wanted). */
 struct flow {
     const struct tt_ask *q;
     struct tt_cut *best;
@@ -35,7 +43,7 @@ struct flow {
 
 static void flow_close(struct flow *w)
 {
-    tt_maxflow_free(w->f);
+    tt_graph_maxflow_free(w->f);
     free(w->cap);
     free(w->side);
 }
@@ -64,7 +72,7 @@ static tutti_status flow_open(struct flow *w, struct tutti_error *err)
         head[w->links + v] = tail[w->links + t->ranks + v] = v;
         head[w->links + t->ranks + v] = w->n + 1;
     }
-    st = tt_maxflow_make(w->n + 2, w->narcs, tail, head, &w->f, err);
+    st = tt_graph_maxflow_make(w->n + 2, w->narcs, tail, head, &w->f, err);
 out:
     free(tail);
     free(head);
@@ -86,7 +94,8 @@ static void set_caps(struct flow *w, enum form form, uint64_t factor)
     memset(w->cap + w->links, 0, (size_t)(w->narcs - w->links) * sizeof(*w->cap));
 }
 
-/* Flows from `base` to every other rank, or to as many as the budget allows: the smallest cut is offered. */
+/* Flows from `base` to every other rank, or to as many as the budget allows: the smallest cut is
+ * offered. */
 static bool cuts_around(struct flow *w, uint32_t base, enum form form)
 {
     uint32_t p = w->q->p, runs = p;
@@ -99,14 +108,14 @@ static bool cuts_around(struct flow *w, uint32_t base, enum form form)
         uint32_t v = (uint32_t)(i * p / runs);
         if (v == base)
             continue;
-        uint64_t flow = tt_maxflow_run(w->f, w->cap, base, v, limit);
+        uint64_t flow = tt_graph_maxflow_run(w->f, w->cap, base, v, limit);
         if (flow >= limit)
             continue;
         limit = flow;
         if (form != UNDIRECTED && flow < w->least)
             w->least = flow;
-        tt_maxflow_side(w->f, w->side);
-        tt_cut_offer(w->q, w->best, w->side);
+        tt_graph_maxflow_side(w->f, w->side);
+        tt_bound_cut_offer(w->q, w->best, w->side);
     }
     return runs == p;
 }
@@ -114,7 +123,7 @@ static bool cuts_around(struct flow *w, uint32_t base, enum form form)
 static bool smallest_cuts(struct flow *w)
 {
     const struct tt_ask *q = w->q;
-    uint32_t base = tt_need_root(q) ? q->root : 0;
+    uint32_t base = tt_bound_need_root(q) ? q->root : 0;
     bool outward = q->coll != TUTTI_REDUCE, inward = q->coll != TUTTI_BROADCAST;
     bool complete = true;
     if (outward)
@@ -129,7 +138,7 @@ struct share {
     uint64_t ranks, cap;
 };
 
-static struct share measure(const struct flow *w, enum form form)
+static struct share flow_measure(const struct flow *w, enum form form)
 {
     const struct tt_topo *t = w->q->t;
     struct share s = {0, 0};
@@ -153,7 +162,7 @@ static struct share all_but(struct flow *w, uint32_t v, enum form form)
 {
     memset(w->side, 1, w->n);
     w->side[v] = 0;
-    return measure(w, form);
+    return flow_measure(w, form);
 }
 
 static void set_newton(struct flow *w, enum form form, struct share s)
@@ -169,11 +178,11 @@ static bool newton(struct flow *w, uint32_t v, enum form form, struct share *s)
     uint64_t p = w->q->p;
     while (w->budget >= NEWTON_FLOW) {
         w->budget -= NEWTON_FLOW;
-        if (tt_maxflow_run(w->f, w->cap, w->n, v, p * s->cap) >= p * s->cap)
+        if (tt_graph_maxflow_run(w->f, w->cap, w->n, v, p * s->cap) >= p * s->cap)
             return true;
-        tt_maxflow_side(w->f, w->side);
-        *s = measure(w, form);
-        tt_cut_offer(w->q, w->best, w->side);
+        tt_graph_maxflow_side(w->f, w->side);
+        *s = flow_measure(w, form);
+        tt_bound_cut_offer(w->q, w->best, w->side);
         set_newton(w, form, *s);
     }
     return false;
@@ -184,7 +193,8 @@ static bool proportional_cuts(struct flow *w)
 {
     const struct tt_ask *q = w->q;
     enum form form = q->coll == TUTTI_ALL_GATHER || q->coll == TUTTI_GATHER ? THERE : BACK;
-    uint32_t first = tt_need_root(q) ? q->root : 0, last = tt_need_root(q) ? q->root : q->p - 1;
+    uint32_t first = tt_bound_need_root(q) ? q->root : 0,
+             last = tt_bound_need_root(q) ? q->root : q->p - 1;
     uint64_t sum = 0;
     for (uint32_t d = 0; d < w->links; d++)
         sum += q->cap[d];
@@ -204,7 +214,8 @@ static bool proportional_cuts(struct flow *w)
     return true;
 }
 
-/* Rank prefixes {0..i-1}, the switches placed where they cost least: as many as the budget allows, the half among them. */
+/* Rank prefixes {0..i-1}, the switches placed where they cost least: as many as the budget allows,
+ * the half among them. */
 static void prefix_cuts(struct flow *w)
 {
     uint32_t p = w->q->p;
@@ -219,16 +230,18 @@ static void prefix_cuts(struct flow *w)
             w->cap[w->links + v] = v < i ? sum : 0;
             w->cap[w->links + p + v] = v < i ? 0 : sum;
         }
-        tt_maxflow_run(w->f, w->cap, w->n, w->n + 1, UINT64_MAX);
-        tt_maxflow_side(w->f, w->side);
-        tt_cut_offer(w->q, w->best, w->side);
+        tt_graph_maxflow_run(w->f, w->cap, w->n, w->n + 1, UINT64_MAX);
+        tt_graph_maxflow_side(w->f, w->side);
+        tt_bound_cut_offer(w->q, w->best, w->side);
     }
 }
 
-tutti_status tt_cut_by_flow(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete, struct tutti_error *err)
+tutti_status tt_bound_cut_by_flow(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete,
+                                  struct tutti_error *err)
 {
     struct flow w = {.q = q, .best = best, .least = UINT64_MAX};
-    bool constant = q->coll == TUTTI_ALLREDUCE || q->coll == TUTTI_BROADCAST || q->coll == TUTTI_REDUCE;
+    bool constant =
+        q->coll == TUTTI_ALLREDUCE || q->coll == TUTTI_BROADCAST || q->coll == TUTTI_REDUCE;
     bool complete = false;
     tutti_status st = flow_open(&w, err);
     if (st)
@@ -241,7 +254,7 @@ tutti_status tt_cut_by_flow(const struct tt_ask *q, struct tt_cut *best, bool *r
         smallest_cuts(&w);
     if (q->coll == TUTTI_ALL_TO_ALL && q->t->switches > 0)
         prefix_cuts(&w);
-    if (q->half && !tt_need_root(q))
+    if (q->half && !tt_bound_need_root(q))
         complete = cuts_around(&w, 0, UNDIRECTED) && complete;
     *ret_complete = complete;
 out:

@@ -1,14 +1,19 @@
-/* latency.c - how far information must travel: no schedule is done before the farthest pair of dependent ranks has heard of each other.
+/* latency.c - how far information must travel: no schedule is done before the farthest pair of
+ * dependent ranks has heard of each other.
  *
- * If rank j's result depends on rank i's data, a chain of messages leads from i to j, one after the other, and each takes at least the
- * latency of a path; together they take at least the least-latency path from i to j. The bound is the largest such path over the
- * pairs that depend on each other:
+ * If rank j's result depends on rank i's data, a chain of messages leads from i to j, one after the
+ * other, and each takes at least the latency of a path; together they take at least the
+ * least-latency path from i to j. The bound is the largest such path over the pairs that depend on
+ * each other:
  *   allreduce, all-gather, reduce-scatter, all-to-all, barrier   all pairs
- *   broadcast, scatter                                           root to every rank;   reduce, gather   every rank to root
- * Where blocks may be empty (fewer elements than ranks): all-gather and reduce-scatter still have one rank that all hear from (or that
- * hears from all), so that the smallest eccentricity holds; gather, scatter and all-to-all may move nothing at all.
- * Latencies are the same each way, hence distances are symmetric. All pairs are examined when that is affordable; one source is enough
- * on a rotational network, two on a tree (the vertex farthest from anywhere is an end of the longest path). */
+ *   broadcast, scatter                                           root to every rank
+ *   reduce, gather                                               every rank to root
+ * Where blocks may be empty (fewer elements than ranks): all-gather and reduce-scatter still have
+ * one rank that all hear from (or that hears from all), so that the smallest eccentricity holds;
+ * gather, scatter and all-to-all may move nothing at all. Latencies are the same each way, hence
+ * distances are symmetric. All pairs are examined when that is affordable; one source is enough on
+ * a rotational network, two on a tree (the vertex farthest from anywhere is an end of the longest
+ * path). */
 #include <stdlib.h>
 
 #include "bound/bound_int.h"
@@ -90,8 +95,10 @@ static bool is_tree(const struct tt_topo *t)
     return t->nlinks + 1 == t->ranks + t->switches; /* topologies are connected */
 }
 
-/* Looks at all pairs; *ret_all: every source was examined; b->complete: the largest distance is known. */
-static tutti_status search_pairs(struct search *s, struct tt_bound *b, bool *ret_all, struct tutti_error *err)
+/* Looks at all pairs; *ret_all: every source was examined; b->complete: the largest distance is
+ * known. */
+static tutti_status search_pairs(struct search *s, struct tt_bound *b, bool *ret_all,
+                                 struct tutti_error *err)
 {
     const struct tt_topo *t = s->q->t;
     uint64_t work = (2 * (uint64_t)t->nlinks + t->ranks) * (s->alike ? 1 : DIJKSTRA_FACTOR);
@@ -109,7 +116,7 @@ static tutti_status search_pairs(struct search *s, struct tt_bound *b, bool *ret
     return st;
 }
 
-static void answer(struct tt_bound *b, uint32_t from, uint32_t to, uint64_t ps)
+static void latency_answer(struct tt_bound *b, uint32_t from, uint32_t to, uint64_t ps)
 {
     b->applies = true;
     b->from = from;
@@ -123,22 +130,22 @@ static tutti_status from_root(struct search *s, struct tt_bound *b, struct tutti
     tutti_status st = search_from(s, q->root, err);
     bool inward = q->coll == TUTTI_REDUCE || q->coll == TUTTI_GATHER;
     if (!st) {
-        answer(b, inward ? s->to : q->root, inward ? q->root : s->to, s->far);
-        tt_words_latency(q, b, false, false);
+        latency_answer(b, inward ? s->to : q->root, inward ? q->root : s->to, s->far);
+        tt_bound_words_latency(q, b, false, false);
     }
     return st;
 }
 
-/* Some rank, nobody knows which, hears from all or is heard by all: at least the smallest eccentricity, which is at least half of the
- * largest distance. */
+/* Some rank, nobody knows which, hears from all or is heard by all: at least the smallest
+ * eccentricity, which is at least half of the largest distance. */
 static void answer_some(struct search *s, struct tt_bound *b, bool all)
 {
     if (all)
-        answer(b, s->near_from, s->near_to, s->near);
+        latency_answer(b, s->near_from, s->near_to, s->near);
     else
-        answer(b, s->from, s->to, s->far - s->far / 2);
+        latency_answer(b, s->from, s->to, s->far - s->far / 2);
     b->complete = all;
-    tt_words_latency(s->q, b, true, !all);
+    tt_bound_words_latency(s->q, b, true, !all);
 }
 
 static tutti_status between_all(struct search *s, struct tt_bound *b, struct tutti_error *err)
@@ -148,11 +155,12 @@ static tutti_status between_all(struct search *s, struct tt_bound *b, struct tut
     tutti_status st = search_pairs(s, b, &all, err);
     if (st)
         return st;
-    if ((q->coll == TUTTI_ALL_GATHER || q->coll == TUTTI_REDUCE_SCATTER) && !tt_need_all_blocks(q)) {
+    if ((q->coll == TUTTI_ALL_GATHER || q->coll == TUTTI_REDUCE_SCATTER) &&
+        !tt_bound_need_all_blocks(q)) {
         answer_some(s, b, all);
     } else {
-        answer(b, s->from, s->to, s->far);
-        tt_words_latency(q, b, false, false);
+        latency_answer(b, s->from, s->to, s->far);
+        tt_bound_words_latency(q, b, false, false);
     }
     return TUTTI_OK;
 }
@@ -160,14 +168,16 @@ static tutti_status between_all(struct search *s, struct tt_bound *b, struct tut
 tutti_status tt_bound_latency(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
     struct search s = {.q = q};
-    bool blockwise = q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
-    if (blockwise && !tt_need_all_blocks(q)) {
-        snprintf(b->text, sizeof(b->text), "fewer elements than ranks: perhaps no block has to move");
+    bool blockwise =
+        q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
+    if (blockwise && !tt_bound_need_all_blocks(q)) {
+        snprintf(b->text, sizeof(b->text),
+                 "fewer elements than ranks: perhaps no block has to move");
         return TUTTI_OK;
     }
     tutti_status st = search_open(&s, err);
     if (!st)
-        st = tt_need_root(q) ? from_root(&s, b, err) : between_all(&s, b, err);
+        st = tt_bound_need_root(q) ? from_root(&s, b, err) : between_all(&s, b, err);
     search_close(&s);
     return st;
 }

@@ -1,19 +1,23 @@
 /* need.c - how many bytes every schedule must move, whatever it does.
  *
- * Model: a message carries, for one element, one partial result over a set of contributions; ranks combine, switches only forward.
+ * Model: a message carries, for one element, one partial result over a set of contributions; ranks
+ * combine, switches only forward.
  *
  * Across a cut (a ranks in the set A, p-a outside, S bytes, block = the S/p bytes of one rank):
  *   allreduce       S           somebody outside needs something from inside, for every element
  *   broadcast       S           if the root is inside;       reduce   S if the root is outside
- *   all-gather      a blocks    they exist only inside;      reduce-scatter   p-a blocks: their owners outside need a sum over A
- *   gather          a blocks    if the root is outside;      scatter  p-a blocks if the root is inside
+ *   all-gather      a blocks    they exist only inside
+ *   reduce-scatter  p-a blocks  their owners outside need a sum over A
+ *   gather          a blocks    if the root is outside;      scatter  p-a blocks if it is inside
  *   all-to-all      a(p-a) blocks
- * Out of all ranks together, per element: an allreduce needs 2(p-1) messages (the first rank that knows everything took p-1; at that
- * moment each of the others still misses something, p-1 more); a broadcast, reduce, all-gather, reduce-scatter p-1.
+ * Out of all ranks together, per element: an allreduce needs 2(p-1) messages (the first rank that
+ * knows everything took p-1; at that moment each of the others still misses something, p-1 more); a
+ * broadcast, reduce, all-gather, reduce-scatter p-1.
  *
- * Blocks are not exactly equal: chunk starts are aligned to 64 bytes and the last block takes the rest. So a block has at least S/p - 72
- * bytes and n blocks together at most n*(S/p + 72) + 64; a set of blocks is counted with whichever of the two gives more. Every
- * block has an element as soon as there are p elements, of 8 bytes at most. */
+ * Blocks are not exactly equal: chunk starts are aligned to 64 bytes and the last block takes the
+ * rest. So a block has at least S/p - 72 bytes and n blocks together at most n*(S/p + 72) + 64; a
+ * set of blocks is counted with whichever of the two gives more. Every block has an element as soon
+ * as there are p elements, of 8 bytes at most. */
 #include "bound/bound_int.h"
 
 #include <assert.h>
@@ -22,31 +26,32 @@
 
 enum { BLOCK_SLACK = 72, REST_SLACK = 64, MAX_ELEM = 8 };
 
-bool tt_need_nothing(const struct tt_ask *q)
+bool tt_bound_need_nothing(const struct tt_ask *q)
 {
     return q->p == 1 || (q->bytes == 0 && q->coll != TUTTI_BARRIER);
 }
 
-bool tt_need_all_blocks(const struct tt_ask *q)
+bool tt_bound_need_all_blocks(const struct tt_ask *q)
 {
     return q->bytes / MAX_ELEM >= q->p;
 }
 
-bool tt_need_root(const struct tt_ask *q)
+bool tt_bound_need_root(const struct tt_ask *q)
 {
     return tt_coll_is_rooted(q->coll);
 }
 
 /* At least this many bytes are in any n of the p blocks. */
-static uint64_t blocks(const struct tt_ask *q, uint32_t n)
+static uint64_t need_blocks(const struct tt_ask *q, uint32_t n)
 {
     uint64_t fair = (uint64_t)((unsigned __int128)q->bytes * n / q->p);
-    uint64_t inside = (uint64_t)n * BLOCK_SLACK, outside = (uint64_t)(q->p - n) * BLOCK_SLACK + REST_SLACK;
+    uint64_t inside = (uint64_t)n * BLOCK_SLACK,
+             outside = (uint64_t)(q->p - n) * BLOCK_SLACK + REST_SLACK;
     uint64_t slack = inside < outside ? inside : outside;
     return n == q->p ? q->bytes : fair > slack ? fair - slack : 0;
 }
 
-uint64_t tt_need_cross(const struct tt_ask *q, uint32_t ranks, bool with_root)
+uint64_t tt_bound_need_cross(const struct tt_ask *q, uint32_t ranks, bool with_root)
 {
     assert(ranks > 0 && ranks < q->p);
     switch (q->coll) {
@@ -57,21 +62,21 @@ uint64_t tt_need_cross(const struct tt_ask *q, uint32_t ranks, bool with_root)
     case TUTTI_REDUCE:
         return with_root ? 0 : q->bytes;
     case TUTTI_ALL_GATHER:
-        return blocks(q, ranks);
+        return need_blocks(q, ranks);
     case TUTTI_REDUCE_SCATTER:
-        return blocks(q, q->p - ranks);
+        return need_blocks(q, q->p - ranks);
     case TUTTI_GATHER:
-        return with_root ? 0 : blocks(q, ranks);
+        return with_root ? 0 : need_blocks(q, ranks);
     case TUTTI_SCATTER:
-        return with_root ? blocks(q, q->p - ranks) : 0;
+        return with_root ? need_blocks(q, q->p - ranks) : 0;
     case TUTTI_ALL_TO_ALL:
-        return blocks(q, 1) * ranks * (q->p - ranks);
+        return need_blocks(q, 1) * ranks * (q->p - ranks);
     default:
         return 0;
     }
 }
 
-uint64_t tt_need_total(const struct tt_ask *q)
+uint64_t tt_bound_need_total(const struct tt_ask *q)
 {
     switch (q->coll) {
     case TUTTI_ALLREDUCE:
@@ -83,9 +88,9 @@ uint64_t tt_need_total(const struct tt_ask *q)
         return (uint64_t)(q->p - 1) * q->bytes;
     case TUTTI_GATHER:
     case TUTTI_SCATTER:
-        return blocks(q, q->p - 1);
+        return need_blocks(q, q->p - 1);
     case TUTTI_ALL_TO_ALL:
-        return blocks(q, 1) * q->p * (q->p - 1);
+        return need_blocks(q, 1) * q->p * (q->p - 1);
     default:
         return 0;
     }

@@ -1,24 +1,31 @@
 /* partition.c - how much must pass between the parts of a partition of the ranks, for an allreduce.
  *
- * Let disjoint sets of vertices ("parts") hold all ranks, at least one each; switches may be in none. A part as a whole behaves like one
- * rank: for every element the k parts need 2(k-1) messages between each other (the first part that knows the sum took k-1, then each of the
- * other k-1 must still hear of it). Each leaves one part and enters another, so that
+ * Let disjoint sets of vertices ("parts") hold all ranks, at least one each; switches may be in
+ * none. A part as a whole behaves like one rank: for every element the k parts need 2(k-1) messages
+ * between each other (the first part that knows the sum took k-1, then each of the other k-1 must
+ * still hear of it). Each leaves one part and enters another, so that
  *
- *     T >= 4 (k-1) S / sum over parts of the capacity of its links to elsewhere, both directions together (a half-duplex link once)
+ *     T >= 4 (k-1) S / sum over parts of the capacity of its links to elsewhere,
+ *                      both directions together (a half-duplex link once)
  *
- *     ring of 4 at b per direction, four parts:   4*3 S / (4 * 4b) = 0.75 S/b       (a cut alone proves 0.5 S/b)
+ *     ring of 4 at b per direction, four parts:   4*3 S / (4 * 4b) = 0.75 S/b
+ *     (a cut alone proves 0.5 S/b)
  *
- * In a direct network of full-duplex links, equal both ways, the best partition is exactly what tree packings reach (Tutte, Nash-Williams
- * 1961): the smallest cable capacity between parts over k-1 is the tree-packing number, and T = S / that number is possible in the limit of
- * small segments.
+ * In a direct network of full-duplex links, equal both ways, the best partition is exactly what
+ * tree packings reach (Tutte, Nash-Williams 1961): the smallest cable capacity between parts over
+ * k-1 is the tree-packing number, and T = S / that number is possible in the limit of small
+ * segments.
  *
- * The best partition, exactly and in integers: with U(P) the sum above and the best ratio so far u/d = U/(k-1), look for a partition with
- * sum over parts (d * capacity - u) + u < 0; take it and ask again (Newton). That minimum over partitions is found greedily (Dilworth
- * truncation): ranks arrive one by one, x(v) = the least of d * capacity(A) - u - x(A without v) over sets A of v and earlier ranks, a
- * minimum cut in which switches go where they cost least; then v's set swallows the parts it meets. Smallest minimum cuts around the parts
- * give them their switches, and cannot overlap. Cost: ranks flows per round, a few rounds; where that is too much, or capacities are too
- * large for 64 bits, only the parts of one rank each are examined. Networks that look alike from every rank need no more: every part has at
- * least the links of one rank (Mader), so that k parts prove no more than ranks parts. */
+ * The best partition, exactly and in integers: with U(P) the sum above and the best ratio so far
+ * u/d = U/(k-1), look for a partition with sum over parts (d * capacity - u) + u < 0; take it and
+ * ask again (Newton). That minimum over partitions is found greedily (Dilworth truncation): ranks
+ * arrive one by one, x(v) = the least of d * capacity(A) - u - x(A without v) over sets A of v and
+ * earlier ranks, a minimum cut in which switches go where they cost least; then v's set swallows
+ * the parts it meets. Smallest minimum cuts around the parts give them their switches, and cannot
+ * overlap. Cost: ranks flows per round, a few rounds; where that is too much, or capacities are too
+ * large for 64 bits, only the parts of one rank each are examined. Networks that look alike from
+ * every rank need no more: every part has at least the links of one rank (Mader), so that k parts
+ * prove no more than ranks parts. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +47,7 @@ struct cutter {
 
 static void cutter_close(struct cutter *c)
 {
-    tt_maxflow_free(c->f);
+    tt_graph_maxflow_free(c->f);
     free(c->cap);
     free(c->side);
     free(c->x);
@@ -72,7 +79,7 @@ static tutti_status cutter_open(struct cutter *c, struct tutti_error *err)
         head[c->links + v] = tail[c->links + t->ranks + v] = v;
         head[c->links + t->ranks + v] = c->n + 1;
     }
-    st = tt_maxflow_make(c->n + 2, c->narcs, tail, head, &c->f, err);
+    st = tt_graph_maxflow_make(c->n + 2, c->narcs, tail, head, &c->f, err);
 out:
     free(tail);
     free(head);
@@ -104,19 +111,23 @@ static uint64_t *to_sink(struct cutter *c, uint32_t rank)
 
 enum { BEYOND = 62 }; /* 2^62: more than any sum of capacities here */
 
-/* x(v), and the set that attains it joins the parts it meets. Earlier ranks have their x as reward (or charge) for being in the set, later
- * ones must stay out. */
-static void arrive(struct cutter *c, uint32_t v, uint64_t u)
+/* x(v), and the set that attains it joins the parts it meets. Earlier ranks have their x as reward
+ * (or charge) for being in the set, later ones must stay out. */
+static void partition_arrive(struct cutter *c, uint32_t v, uint64_t u)
 {
     uint64_t reward = 0;
     for (uint32_t w = 0; w < c->q->p; w++) {
-        *from_source(c, w) = w == v ? UINT64_C(1) << BEYOND : w < v && c->x[w] > 0 ? (uint64_t)c->x[w] : 0;
-        *to_sink(c, w) = w > v ? UINT64_C(1) << BEYOND : w < v && c->x[w] < 0 ? (uint64_t)-c->x[w] : 0;
+        *from_source(c, w) = w == v                 ? UINT64_C(1) << BEYOND
+                             : w < v && c->x[w] > 0 ? (uint64_t)c->x[w]
+                                                    : 0;
+        *to_sink(c, w) = w > v                  ? UINT64_C(1) << BEYOND
+                         : w < v && c->x[w] < 0 ? (uint64_t)-c->x[w]
+                                                : 0;
         reward += w < v && c->x[w] > 0 ? (uint64_t)c->x[w] : 0;
     }
-    uint64_t cut = tt_maxflow_run(c->f, c->cap, c->n, c->n + 1, UINT64_MAX);
+    uint64_t cut = tt_graph_maxflow_run(c->f, c->cap, c->n, c->n + 1, UINT64_MAX);
     c->x[v] = (int64_t)cut - (int64_t)reward - (int64_t)u;
-    tt_maxflow_side(c->f, c->side);
+    tt_graph_maxflow_side(c->f, c->side);
     c->part[v] = v;
     for (uint32_t w = 0; w < v; w++) {
         if (!c->side[w] || c->part[w] == c->part[v])
@@ -134,14 +145,15 @@ static bool better_partition(struct cutter *c, uint64_t u, uint64_t d)
     int64_t sum = (int64_t)u;
     set_links(c, d);
     for (uint32_t v = 0; v < c->q->p; v++) {
-        arrive(c, v, u);
+        partition_arrive(c, v, u);
         sum += c->x[v];
     }
     return sum < 0;
 }
 
-/* Puts every vertex in its part, numbered from 0 (UINT32_MAX: in none), and counts: *ret_k parts, capacity U out of and into them. */
-static uint64_t measure(struct cutter *c, uint32_t *of, uint32_t *ret_k)
+/* Puts every vertex in its part, numbered from 0 (UINT32_MAX: in none), and counts: *ret_k parts,
+ * capacity U out of and into them. */
+static uint64_t partition_measure(struct cutter *c, uint32_t *of, uint32_t *ret_k)
 {
     const struct tt_topo *t = c->q->t;
     uint32_t k = 0;
@@ -155,8 +167,8 @@ static uint64_t measure(struct cutter *c, uint32_t *of, uint32_t *ret_k)
             *from_source(c, w) = c->part[w] == c->part[v] ? UINT64_C(1) << BEYOND : 0;
             *to_sink(c, w) = c->part[w] == c->part[v] ? 0 : UINT64_C(1) << BEYOND;
         }
-        tt_maxflow_run(c->f, c->cap, c->n, c->n + 1, UINT64_MAX);
-        tt_maxflow_side(c->f, c->side);
+        tt_graph_maxflow_run(c->f, c->cap, c->n, c->n + 1, UINT64_MAX);
+        tt_graph_maxflow_side(c->f, c->side);
         for (uint32_t w = 0; w < c->n; w++)
             if (c->side[w] && of[w] == UINT32_MAX)
                 of[w] = k;
@@ -179,7 +191,7 @@ struct partition {
 };
 
 /* Newton's steps from the partition into single ranks. */
-static void improve(struct cutter *c, struct partition *best)
+static void partition_improve(struct cutter *c, struct partition *best)
 {
     uint32_t k;
     best->complete = false;
@@ -188,7 +200,7 @@ static void improve(struct cutter *c, struct partition *best)
             best->complete = true;
             break;
         }
-        uint64_t sum = measure(c, best->next, &k);
+        uint64_t sum = partition_measure(c, best->next, &k);
         assert(k >= 2);
         if ((unsigned __int128)sum * (best->k - 1) >= (unsigned __int128)best->sum * (k - 1))
             break; /* cannot be, unless capacities were rounded somewhere */
@@ -212,37 +224,40 @@ static bool affordable(const struct cutter *c)
 static void whole_story(const struct tt_ask *q, struct tt_bound *b)
 {
     b->tight = b->complete && q->t->switches == 0 && q->even && !q->half;
-    for (uint32_t r = 0; r < q->p && b->tight; r++) { /* ports must not limit what links could carry */
+    /* ports must not limit what links could carry */
+    for (uint32_t r = 0; r < q->p && b->tight; r++) {
         uint64_t out = 0;
         for (uint32_t k = q->t->g.start[r]; k < q->t->g.start[r + 1]; k++)
             out += q->cap[q->t->g.id[k]];
-        b->tight = tt_bound_cap(q, tt_topo_egress(q->t, r)) >= out && tt_bound_cap(q, tt_topo_ingress(q->t, r)) >= out;
+        b->tight = tt_bound_cap(q, tt_topo_egress(q->t, r)) >= out &&
+                   tt_bound_cap(q, tt_topo_ingress(q->t, r)) >= out;
     }
 }
 
-static tutti_status prove(struct cutter *c, struct partition *best, struct tt_bound *b, struct tutti_error *err)
+static tutti_status partition_prove(struct cutter *c, struct partition *best, struct tt_bound *b,
+                                    struct tutti_error *err)
 {
     const struct tt_ask *q = c->q;
     for (uint32_t v = 0; v < q->p; v++)
         c->part[v] = v;
-    best->sum = measure(c, best->of, &best->k);
-    best->complete = tt_cut_transitive(q);
+    best->sum = partition_measure(c, best->of, &best->k);
+    best->complete = tt_bound_cut_transitive(q);
     if (!best->complete && affordable(c))
-        improve(c, best);
+        partition_improve(c, best);
     struct tt_ratio r = {4 * (uint64_t)(best->k - 1) * q->bytes, best->sum};
-    tutti_status st = tt_ratio_time(q, r, &b->time_ps, err);
+    tutti_status st = tt_bound_ratio_time(q, r, &b->time_ps, err);
     if (st)
         return st;
     b->applies = true;
     b->complete = best->complete;
     b->both = true;
     b->bytes = (double)r.bytes;
-    b->capacity = tt_ratio_capacity(q, r);
+    b->capacity = tt_bound_ratio_capacity(q, r);
     b->parts = best->k;
     b->part = best->of;
     best->of = NULL;
     whole_story(q, b);
-    tt_words_partition(q, b);
+    tt_bound_words_partition(q, b);
     return TUTTI_OK;
 }
 
@@ -262,7 +277,8 @@ tutti_status tt_bound_partition(const struct tt_ask *q, struct tt_bound *b, stru
     if (!st) {
         best.of = tt_alloc(c.n, sizeof(*best.of));
         best.next = tt_alloc(c.n, sizeof(*best.next));
-        st = best.of && best.next ? prove(&c, &best, b, err) : tt_fail_memory(err, "partitions");
+        st = best.of && best.next ? partition_prove(&c, &best, b, err)
+                                  : tt_fail_memory(err, "partitions");
     }
     free(best.of);
     free(best.next);

@@ -1,22 +1,26 @@
 /* rounds.c - how fast information can spread when a rank has k ports.
  *
- * A message occupies a port of its sender and of its receiver for at least the least latency between two ranks: one round. With k ports a
- * rank receives at most k messages per round, so the number of ranks it has heard of grows at most (k+1)-fold per round; likewise the
- * number of ranks that have heard of one rank, because everyone who knows passes it on to at most k. Hence ceil(log_{k+1} p) rounds
- * wherever some rank needs something of all ranks, or all ranks need something of one:
+ * A message occupies a port of its sender and of its receiver for at least the least latency
+ * between two ranks: one round. With k ports a rank receives at most k messages per round, so the
+ * number of ranks it has heard of grows at most (k+1)-fold per round; likewise the number of ranks
+ * that have heard of one rank, because everyone who knows passes it on to at most k. Hence
+ * ceil(log_{k+1} p) rounds wherever some rank needs something of all ranks, or all ranks need
+ * something of one:
  *
  *   k = 1, p = 5, who knows:  0 | 0 1 | 0 1 2 3 | 0 1 2 3 4      3 rounds
  *
  *   allreduce, barrier       every rank needs all
  *   broadcast, reduce        all need the root, the root needs all
- *   all-gather               all need the owner of any block that is not empty; reduce-scatter   the owner of one needs all
+ *   all-gather               all need the owner of any block that is not empty
+ *   reduce-scatter           the owner of one needs all
  *   gather, scatter,         the same as reduce and broadcast, provided no block is empty
  *   all-to-all
- * It says nothing without declared ports. Rounds need not be in step: a rank that learns at time x completes its first messages at x + 1
- * round at the earliest, which is the same recursion.
+ * It says nothing without declared ports. Rounds need not be in step: a rank that learns at time x
+ * completes its first messages at x + 1 round at the earliest, which is the same recursion.
  *
- * The least latency between two different ranks: grow regions around all ranks at once (one Dijkstra from a vertex joined to all ranks by
- * links of length 0); the closest pair meets on a link between two regions. */
+ * The least latency between two different ranks: grow regions around all ranks at once (one
+ * Dijkstra from a vertex joined to all ranks by links of length 0); the closest pair meets on a
+ * link between two regions. */
 #include <stdlib.h>
 
 #include "bound/bound_int.h"
@@ -40,7 +44,8 @@ static void regions_free(struct regions *r)
     tt_graph_free(&r->g);
 }
 
-static tutti_status regions_make(struct regions *r, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status regions_make(struct regions *r, const struct tt_topo *t,
+                                 struct tutti_error *err)
 {
     uint32_t arcs = 2 * t->nlinks + t->ranks;
     r->n = t->ranks + t->switches + 1;
@@ -67,7 +72,8 @@ static tutti_status regions_make(struct regions *r, const struct tt_topo *t, str
     return tt_graph_dijkstra(&r->g, r->n - 1, r->length, r->dist, r->via, err);
 }
 
-/* The rank whose region v is in: follow the shortest path back, then write the answer on the way. */
+/* The rank whose region v is in: follow the shortest path back, then write the answer on the
+ * way. */
 static uint32_t region_of(struct regions *r, uint32_t v)
 {
     uint32_t at = v, found;
@@ -82,7 +88,8 @@ static uint32_t region_of(struct regions *r, uint32_t v)
     return found;
 }
 
-static tutti_status least_latency(const struct tt_topo *t, uint64_t *ret_ps, struct tutti_error *err)
+static tutti_status least_latency(const struct tt_topo *t, uint64_t *ret_ps,
+                                  struct tutti_error *err)
 {
     struct regions r = {0};
     uint64_t least = UINT64_MAX;
@@ -114,8 +121,9 @@ static uint32_t count_rounds(uint32_t p, uint32_t k)
 
 tutti_status tt_bound_rounds(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
-    bool blockwise = q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
-    if (!q->t->ports || (blockwise && !tt_need_all_blocks(q))) {
+    bool blockwise =
+        q->coll == TUTTI_GATHER || q->coll == TUTTI_SCATTER || q->coll == TUTTI_ALL_TO_ALL;
+    if (!q->t->ports || (blockwise && !tt_bound_need_all_blocks(q))) {
         snprintf(b->text, sizeof(b->text), "%s",
                  q->t->ports ? "fewer elements than ranks: perhaps no block has to move"
                              : "no ports=k declared: a rank may use all its links at once");
@@ -128,6 +136,6 @@ tutti_status tt_bound_rounds(const struct tt_ask *q, struct tt_bound *b, struct 
     b->ports = q->t->ports;
     b->rounds = count_rounds(q->p, q->t->ports);
     b->time_ps = b->rounds * b->round_ps;
-    tt_words_rounds(q, b);
+    tt_bound_words_rounds(q, b);
     return TUTTI_OK;
 }

@@ -1,4 +1,5 @@
-/* words.c - the certificates as sentences: what must move, what carries it, and the division that gives the time. */
+/* words.c - the certificates as sentences: what must move, what carries it, and the division that
+ * gives the time. */
 #include <inttypes.h>
 
 #include "bound/bound_int.h"
@@ -6,7 +7,7 @@
 
 enum { WORD = 32, LIST = 200, NAME = 40 };
 
-void tt_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank, bool halved)
+void tt_bound_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank, bool halved)
 {
     char time[WORD], from[WORD * 2], to[WORD * 2];
     tt_topo_vertex_name(q->t, b->from, from, sizeof(from));
@@ -14,23 +15,30 @@ void tt_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank
     tt_format_time(b->time_ps, time, sizeof(time));
     if (halved)
         snprintf(b->text, sizeof(b->text),
-                 "some rank concerns all others; %s and %s are so far apart that it has %s or more to one of them", from, to, time);
+                 "some rank concerns all others; %s and %s are so far apart that it has %s or more "
+                 "to one of them",
+                 from, to, time);
     else if (some_rank)
-        snprintf(b->text, sizeof(b->text), "some rank concerns all others; even for %s the way to %s takes at least %s", from, to, time);
+        snprintf(b->text, sizeof(b->text),
+                 "some rank concerns all others; even for %s the way to %s takes at least %s", from,
+                 to, time);
     else
-        snprintf(b->text, sizeof(b->text), "%s must hear of %s: no path between them takes less than %s", to, from, time);
+        snprintf(b->text, sizeof(b->text),
+                 "%s must hear of %s: no path between them takes less than %s", to, from, time);
 }
 
-void tt_words_rounds(const struct tt_ask *q, struct tt_bound *b)
+void tt_bound_words_rounds(const struct tt_ask *q, struct tt_bound *b)
 {
     char time[WORD], round[WORD];
     snprintf(b->text, sizeof(b->text),
-             "with %" PRIu32 " port%s per rank news reaches %" PRIu32 " ranks in %" PRIu32 " rounds of at least %s: %s", b->ports,
-             b->ports == 1 ? "" : "s", q->p, b->rounds, tt_format_time(b->round_ps, round, sizeof(round)),
+             "with %" PRIu32 " port%s per rank news reaches %" PRIu32 " ranks in %" PRIu32
+             " rounds of at least %s: %s",
+             b->ports, b->ports == 1 ? "" : "s", q->p, b->rounds,
+             tt_format_time(b->round_ps, round, sizeof(round)),
              tt_format_time(b->time_ps, time, sizeof(time)));
 }
 
-void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb)
+void tt_bound_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb)
 {
     char size[WORD], whole[WORD], rate[WORD], time[WORD], who[WORD * 2], through[WORD];
     tt_format_size((uint64_t)b->bytes, size, sizeof(size));
@@ -42,11 +50,12 @@ void tt_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *ver
     else
         snprintf(who, sizeof(who), "the %" PRIu32 " ranks together", q->p);
     if (q->t->ports)
-        snprintf(through, sizeof(through), "%" PRIu32 " port%s per rank", q->t->ports, q->t->ports == 1 ? "" : "s");
+        snprintf(through, sizeof(through), "%" PRIu32 " port%s per rank", q->t->ports,
+                 q->t->ports == 1 ? "" : "s");
     else
         snprintf(through, sizeof(through), "links");
-    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through %s of %s: %s / %s = %s", tt_coll_name(q->coll), whole, size, verb,
-             who, through, rate, size, rate, time);
+    snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through %s of %s: %s / %s = %s",
+             tt_coll_name(q->coll), whole, size, verb, who, through, rate, size, rate, time);
 }
 
 /* A row of ranks: "0-7", "12"; by name where there are names: "web1 to web8", "ann, bob", "old". */
@@ -54,7 +63,8 @@ static size_t put_row(const struct tt_topo *t, uint32_t first, uint32_t last, ch
 {
     char from[NAME], to[NAME];
     if (!t->names)
-        return (size_t)snprintf(buf, cap, first == last ? "%" PRIu32 : "%" PRIu32 "-%" PRIu32, first, last);
+        return (size_t)snprintf(buf, cap, first == last ? "%" PRIu32 : "%" PRIu32 "-%" PRIu32,
+                                first, last);
     tt_topo_vertex_name(t, first, from, sizeof(from));
     tt_topo_vertex_name(t, last, to, sizeof(to));
     if (first == last)
@@ -69,7 +79,8 @@ static size_t row_room(const struct tt_topo *t)
 }
 
 /* "0-7, 12" of the ranks with this side, cut with "..." before `cap` is full. */
-static void list_ranks(const struct tt_ask *q, const uint8_t *side, uint8_t which, char *buf, size_t cap)
+static void list_ranks(const struct tt_ask *q, const uint8_t *side, uint8_t which, char *buf,
+                       size_t cap)
 {
     size_t len = 0;
     buf[0] = 0;
@@ -89,7 +100,7 @@ static void list_ranks(const struct tt_ask *q, const uint8_t *side, uint8_t whic
     }
 }
 
-void tt_words_cut(const struct tt_ask *q, struct tt_bound *b)
+void tt_bound_words_cut(const struct tt_ask *q, struct tt_bound *b)
 {
     char size[WORD], rate[WORD], time[WORD], list[LIST];
     bool few = b->side_ranks <= q->p - b->side_ranks; /* name the smaller side */
@@ -98,7 +109,8 @@ void tt_words_cut(const struct tt_ask *q, struct tt_bound *b)
     tt_format_size((uint64_t)b->bytes, size, sizeof(size));
     tt_format_rate(b->capacity, rate, sizeof(rate));
     tt_format_time(b->time_ps, time, sizeof(time));
-    snprintf(b->text, sizeof(b->text), "%s must %s %s%s (%" PRIu32 " of %" PRIu32 ") over links of %s: %s / %s = %s", size,
+    snprintf(b->text, sizeof(b->text),
+             "%s must %s %s%s (%" PRIu32 " of %" PRIu32 ") over links of %s: %s / %s = %s", size,
              b->both ? "leave and enter"
              : few   ? "leave"
                      : "enter",
@@ -132,7 +144,7 @@ static void list_parts(const struct tt_ask *q, const struct tt_bound *b, char *b
     }
 }
 
-void tt_words_partition(const struct tt_ask *q, struct tt_bound *b)
+void tt_bound_words_partition(const struct tt_ask *q, struct tt_bound *b)
 {
     char size[WORD], rate[WORD], time[WORD], list[LIST - 40] = "", whole[WORD];
     if (b->parts < q->p)
@@ -142,8 +154,9 @@ void tt_words_partition(const struct tt_ask *q, struct tt_bound *b)
     tt_format_rate(b->capacity, rate, sizeof(rate));
     tt_format_time(b->time_ps, time, sizeof(time));
     snprintf(b->text, sizeof(b->text),
-             "%" PRIu32 " parts (%s): each element passes 2*(%" PRIu32 "-1) times from part to part, so 4*%" PRIu32
+             "%" PRIu32 " parts (%s): each element passes 2*(%" PRIu32
+             "-1) times from part to part, so 4*%" PRIu32
              " * %s must leave and enter them over links of %s both ways: %s / %s = %s%s",
-             b->parts, b->parts < q->p ? list : "every rank by itself", b->parts, b->parts - 1, whole, rate, size, rate, time,
-             b->tight ? "; packed trees reach it" : "");
+             b->parts, b->parts < q->p ? list : "every rank by itself", b->parts, b->parts - 1,
+             whole, rate, size, rate, time, b->tight ? "; packed trees reach it" : "");
 }

@@ -1,5 +1,6 @@
-/* Command lines: options by table, usage texts from the same table. An option may be --name VALUE, --name=VALUE, -x VALUE; "--" ends them.
- * A word that begins with "-" and a letter is an option; "-" alone is a word (standard input or output). */
+/* Command lines: options by table, usage texts from the same table. An option may be --name VALUE,
+ * --name=VALUE, -x VALUE; "--" ends them. A word that begins with "-" and a letter is an option;
+ * "-" alone is a word (standard input or output). */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -15,7 +16,8 @@ static const struct cli_option *option_at(const struct cli_command *c, size_t i)
     return NULL;
 }
 
-static const struct cli_option *option_named(const struct cli_command *c, const char *name, size_t len)
+static const struct cli_option *option_named(const struct cli_command *c, const char *name,
+                                             size_t len)
 {
     const struct cli_option *o;
     for (size_t i = 0; (o = option_at(c, i)); i++)
@@ -41,9 +43,11 @@ static bool complain_unknown(const struct cli_command *c, const char *word)
     while (n < CLI_MAX_VALUES && (o = option_at(c, n)))
         names[n++] = o->name;
     char near[160], name[64];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
+             word + strspn(word, "-"));
     tutti_near_matches(name, names, n, near, sizeof near);
-    fprintf(stderr, "tutti %s: no option %s%s%s; see tutti %s --help\n", c->name, word, *near ? "; " : "", near, c->name);
+    fprintf(stderr, "tutti %s: no option %s%s%s; see tutti %s --help\n", c->name, word,
+            *near ? "; " : "", near, c->name);
     return false;
 }
 
@@ -71,7 +75,8 @@ static bool take_option(int argc, char **argv, int *i, struct cli_args *a)
     }
     if (o->arg && !eq) {
         if (*i + 1 >= argc) {
-            fprintf(stderr, "tutti %s: --%s needs a value (%s)\n", a->command->name, o->name, o->arg);
+            fprintf(stderr, "tutti %s: --%s needs a value (%s)\n", a->command->name, o->name,
+                    o->arg);
             return false;
         }
         value = argv[++*i];
@@ -107,7 +112,8 @@ static bool take_program(char **rest, struct cli_args *a)
         a->program = rest;
         return true;
     }
-    fprintf(stderr, "tutti %s: no program given; usage: tutti %s\n", a->command->name, a->command->synopsis);
+    fprintf(stderr, "tutti %s: no program given; usage: tutti %s\n", a->command->name,
+            a->command->synopsis);
     return false;
 }
 
@@ -130,7 +136,8 @@ bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_ar
         if (c->takes_program)
             return take_program(argv + i, ret);
         if (ret->nwords == c->max_words || ret->nwords == CLI_MAX_WORDS) {
-            fprintf(stderr, "tutti %s: unexpected word '%s'; see tutti %s --help\n", c->name, argv[i], c->name);
+            fprintf(stderr, "tutti %s: unexpected word '%s'; see tutti %s --help\n", c->name,
+                    argv[i], c->name);
             return false;
         }
         ret->words[ret->nwords++] = argv[i];
@@ -166,8 +173,9 @@ void cli_help(const struct cli_command *c, FILE *out)
     const struct cli_option *o;
     for (size_t i = 0; (o = option_at(c, i)); i++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : "", o->letter ? o->letter : ' ', o->letter ? ", " : "   ", o->name,
-                 o->arg ? " " : "", o->arg ? o->arg : "");
+        snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : "",
+                 o->letter ? o->letter : ' ', o->letter ? ", " : "   ", o->name, o->arg ? " " : "",
+                 o->arg ? o->arg : "");
         fprintf(out, "  %-28s %s\n", left, o->help);
     }
     fprintf(out, "  %-28s %s\n\nexamples:\n", "-h, --help", "this text");
@@ -177,9 +185,13 @@ void cli_help(const struct cli_command *c, FILE *out)
 
 void cli_usage(FILE *out, const struct cli_command *const *all, size_t n)
 {
-    fprintf(out, "tutti %s: plans, proves and prices collectives on a network\n\nusage: tutti COMMAND [options]\n\n", tutti_version());
+    fprintf(out,
+            "tutti %s: plans, proves and prices collectives on a network\n\nusage: tutti COMMAND "
+            "[options]\n\n",
+            tutti_version());
     for (size_t i = 0; i < n; i++)
         fprintf(out, "  %-9s %s\n", all[i]->name, all[i]->summary);
     fprintf(out, "\ntutti COMMAND --help explains a command and gives an example.\n"
-                 "Exit status: 0 success, 1 a negative answer (not correct, refused), 2 usage or bad input.\n");
+                 "Exit status: 0 success, 1 a negative answer (not correct, refused), 2 usage or "
+                 "bad input.\n");
 }

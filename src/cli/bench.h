@@ -1,4 +1,5 @@
-/* bench.h - what the files of tutti bench share: the run, a row of its table, how both are made and printed. */
+/* bench.h - what the files of tutti bench share: the run, a row of its table, how both are made and
+ * printed. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -34,11 +35,11 @@ struct bench_row {
 };
 
 /* bench_measure.c. Collective. */
-bool bench_runs_in_place(tutti_coll coll);
-tutti_status bench_measure(const struct bench *b, bool in_place, struct bench_row *r);
+bool cli_bench_runs_in_place(tutti_coll coll);
+tutti_status cli_bench_measure(const struct bench *b, bool in_place, struct bench_row *r);
 
 /* bench_print.c: rank 0 prints; head and ranks are collective. */
-tutti_status bench_print_head(struct bench *b);
-void bench_print_row(const struct bench *b, const struct bench_row *r);
-void bench_print_end(struct bench *b);
+tutti_status cli_bench_print_head(struct bench *b);
+void cli_bench_print_row(const struct bench *b, const struct bench_row *r);
+void cli_bench_print_end(struct bench *b);
 #endif

@@ -1,5 +1,6 @@
-/* bench's data. Element i of rank r is (i + r) mod 4 (prod: 2 where i = r mod ranks, else 1); what must come out follows by counting. f16
- * and bf16 are written bit by bit: whole numbers below 2048 (256) are exact in them. */
+/* bench's data. Element i of rank r is (i + r) mod 4 (prod: 2 where i = r mod ranks, else 1); what
+ * must come out follows by counting. f16 and bf16 are written bit by bit: whole numbers below 2048
+ * (256) are exact in them. */
 #include "cli/bench_data.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ static uint16_t half_bits(unsigned mantissa, int bias, double v)
         v *= 2;
         e--;
     }
-    return (uint16_t)((unsigned)(e + bias) << mantissa | (unsigned)((v - 1) * (double)(1u << mantissa)));
+    return (uint16_t)((unsigned)(e + bias) << mantissa |
+                      (unsigned)((v - 1) * (double)(1u << mantissa)));
 }
 
 /* An integer, modulo 2^bits; of an opaque element the first eight bytes, the others are 0. */
@@ -40,7 +42,7 @@ static void put_whole(size_t bytes, void *base, size_t i, uint64_t v)
     }
 }
 
-static void put(tutti_dtype t, void *base, size_t i, double v)
+static void bench_data_put(tutti_dtype t, void *base, size_t i, double v)
 {
     switch (t) {
     case TUTTI_F32:
@@ -87,7 +89,7 @@ static unsigned logic(tutti_redop op, unsigned a, unsigned b)
 }
 
 /* The reduction over all ranks of element i. avg divides once, integers truncate. */
-static double reduced(const struct bench_problem *p, size_t i)
+static double bench_data_reduced(const struct bench_problem *p, size_t i)
 {
     double v = input(p, 0, i);
     for (uint32_t r = 1; r < p->ranks; r++) {
@@ -116,34 +118,37 @@ static double reduced(const struct bench_problem *p, size_t i)
 
 static bool has_blocks(tutti_coll c)
 {
-    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER || c == TUTTI_SCATTER || c == TUTTI_ALL_TO_ALL;
+    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER ||
+           c == TUTTI_SCATTER || c == TUTTI_ALL_TO_ALL;
 }
 
-size_t bench_in_elems(const struct bench_problem *p)
+size_t cli_bench_in_elems(const struct bench_problem *p)
 {
-    bool whole = p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_SCATTER || p->coll == TUTTI_ALL_TO_ALL;
+    bool whole =
+        p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_SCATTER || p->coll == TUTTI_ALL_TO_ALL;
     return whole ? p->count * p->ranks : p->count;
 }
 
-size_t bench_out_elems(const struct bench_problem *p)
+size_t cli_bench_out_elems(const struct bench_problem *p)
 {
-    bool block = p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_SCATTER || !has_blocks(p->coll);
+    bool block =
+        p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_SCATTER || !has_blocks(p->coll);
     return block ? p->count : p->count * p->ranks;
 }
 
-void bench_fill(const struct bench_problem *p, void *in)
+void cli_bench_fill(const struct bench_problem *p, void *in)
 {
-    size_t n = bench_in_elems(p);
+    size_t n = cli_bench_in_elems(p);
     for (size_t i = 0; i < n; i++)
-        put(p->dtype, in, i, input(p, p->rank, i));
+        bench_data_put(p->dtype, in, i, input(p, p->rank, i));
 }
 
 /* What element i of this rank's output must be. */
-static double expected(const struct bench_problem *p, size_t i)
+static double bench_data_expected(const struct bench_problem *p, size_t i)
 {
     switch (p->coll) {
     case TUTTI_REDUCE_SCATTER:
-        return reduced(p, p->rank * p->count + i);
+        return bench_data_reduced(p, p->rank * p->count + i);
     case TUTTI_ALL_GATHER:
     case TUTTI_GATHER:
         return input(p, (uint32_t)(i / p->count), i % p->count);
@@ -154,22 +159,24 @@ static double expected(const struct bench_problem *p, size_t i)
     case TUTTI_ALL_TO_ALL:
         return input(p, (uint32_t)(i / p->count), p->rank * p->count + i % p->count);
     default:
-        return reduced(p, i);
+        return bench_data_reduced(p, i);
     }
 }
 
 static double divided(const struct bench_problem *p, double v)
 {
-    bool reduces = p->coll == TUTTI_ALLREDUCE || p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_REDUCE;
+    bool reduces =
+        p->coll == TUTTI_ALLREDUCE || p->coll == TUTTI_REDUCE_SCATTER || p->coll == TUTTI_REDUCE;
     return reduces && p->op == TUTTI_AVG ? v / p->ranks : v;
 }
 
-/* avg of a rank count that is no power of two is not exact: half a unit of the type's last place is allowed. */
+/* avg of a rank count that is no power of two is not exact: half a unit of the type's last place is
+ * allowed. */
 static bool equal(tutti_dtype t, const void *out, size_t i, double v)
 {
     uint64_t want[8];
     size_t size = tutti_dtype_bytes(t);
-    put(t, want, 0, v);
+    bench_data_put(t, want, 0, v);
     if (!memcmp(want, (const char *)out + i * size, size))
         return true;
     if (t == TUTTI_F16 || t == TUTTI_BF16) {
@@ -181,12 +188,12 @@ static bool equal(tutti_dtype t, const void *out, size_t i, double v)
     return false;
 }
 
-uint64_t bench_wrong(const struct bench_problem *p, const void *out)
+uint64_t cli_bench_wrong(const struct bench_problem *p, const void *out)
 {
     bool here = (p->coll != TUTTI_REDUCE && p->coll != TUTTI_GATHER) || p->rank == 0;
     uint64_t wrong = 0;
-    size_t n = here ? bench_out_elems(p) : 0;
+    size_t n = here ? cli_bench_out_elems(p) : 0;
     for (size_t i = 0; i < n; i++)
-        wrong += !equal(p->dtype, out, i, divided(p, expected(p, i)));
+        wrong += !equal(p->dtype, out, i, divided(p, bench_data_expected(p, i)));
     return wrong;
 }

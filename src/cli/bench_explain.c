@@ -1,5 +1,5 @@
-/* bench_explain.c - the lines of bench --explain. Each rank knows how its own operations were carried out; the counts of all ranks are
- * summed, so that they are those of the whole schedule. */
+/* bench_explain.c - the lines of bench --explain. Each rank knows how its own operations were
+ * carried out; the counts of all ranks are summed, so that they are those of the whole schedule. */
 #include "cli/bench_explain.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ static tutti_status sum_counts(struct tutti_comm *comm, struct tutti_comm_explai
     return st;
 }
 
-tutti_status bench_explain(struct tutti_comm *comm, const struct bench_problem *p, double time_us, struct bench_explained *ret,
-                           struct tutti_error *err)
+tutti_status cli_bench_explain(struct tutti_comm *comm, const struct bench_problem *p,
+                               double time_us, struct bench_explained *ret, struct tutti_error *err)
 {
     struct bench_explained e = {.plan = {.size = sizeof e.plan}};
     tutti_status st = tutti_comm_explain(comm, p->coll, p->count, p->dtype, p->op, &e.plan, err);
@@ -34,7 +34,7 @@ tutti_status bench_explain(struct tutti_comm *comm, const struct bench_problem *
     return TUTTI_OK;
 }
 
-void bench_explain_json(struct tutti_json *j, const struct bench_explained *e)
+void cli_bench_explain_json(struct tutti_json *j, const struct bench_explained *e)
 {
     tutti_json_string(j, "options", e->plan.options);
     tutti_json_string(j, "origin", e->plan.origin);
@@ -61,12 +61,15 @@ static const char *origin_words(const char *origin)
     return strcmp(origin, "named") ? "the planner's choice" : "as named";
 }
 
-void bench_explain_text(const struct bench_explained *e, double time_us)
+void cli_bench_explain_text(const struct bench_explained *e, double time_us)
 {
     const struct tutti_comm_explained *p = &e->plan;
-    printf("#   %s%s%s%s (%s), %u segment%s; operations of all ranks by message %llu, read %llu, write %llu, box %llu", p->algo,
-           *p->options ? " (" : "", p->options, *p->options ? ")" : "", origin_words(p->origin), p->segments, p->segments == 1 ? "" : "s",
-           (unsigned long long)p->message, (unsigned long long)p->read, (unsigned long long)p->write, (unsigned long long)p->box);
+    printf("#   %s%s%s%s (%s), %u segment%s; operations of all ranks by message %llu, read %llu, "
+           "write %llu, box %llu",
+           p->algo, *p->options ? " (" : "", p->options, *p->options ? ")" : "",
+           origin_words(p->origin), p->segments, p->segments == 1 ? "" : "s",
+           (unsigned long long)p->message, (unsigned long long)p->read,
+           (unsigned long long)p->write, (unsigned long long)p->box);
     printf("; predicted %.1f us, measured %.1f us", p->predicted_us, time_us);
     if (e->ratio > 0)
         printf(": %.2f x", e->ratio);

@@ -1,4 +1,5 @@
-/* bench_explain.h - bench --explain: what ran for one size, how it was carried out, and how well it was predicted. */
+/* bench_explain.h - bench --explain: what ran for one size, how it was carried out, and how well it
+ * was predicted. */
 #ifndef CLI_BENCH_EXPLAIN_H
 #define CLI_BENCH_EXPLAIN_H
 
@@ -6,12 +7,14 @@
 
 struct bench_explained {
     struct tutti_comm_explained plan; /* operations: of all ranks */
-    double ratio;                     /* measured time by predicted time; 0: nothing was predicted */
+    /* measured time by predicted time; 0: nothing was predicted */
+    double ratio;
 };
 /* After the calls of problem p, which took time_us each. Collective. */
-tutti_status bench_explain(struct tutti_comm *comm, const struct bench_problem *p, double time_us, struct bench_explained *ret,
-                           struct tutti_error *err);
+tutti_status cli_bench_explain(struct tutti_comm *comm, const struct bench_problem *p,
+                               double time_us, struct bench_explained *ret,
+                               struct tutti_error *err);
 /* The fields of a row's object; the line below a row. */
-void bench_explain_json(struct tutti_json *j, const struct bench_explained *e);
-void bench_explain_text(const struct bench_explained *e, double time_us);
+void cli_bench_explain_json(struct tutti_json *j, const struct bench_explained *e);
+void cli_bench_explain_text(const struct bench_explained *e, double time_us);
 #endif

@@ -1,7 +1,8 @@
 /* bench_measure.c - calls a collective over and over and takes the time.
  *
- * A measurement is the best of three means; a mean is over as many calls as take about 0.2 s, of the slowest rank. In place
- * means what users of MPI and NCCL know: one buffer for both, with the block of a rank at its position in the vector. */
+ * A measurement is the best of three means; a mean is over as many calls as take about 0.2 s, of
+ * the slowest rank. In place means what users of MPI and NCCL know: one buffer for both, with the
+ * block of a rank at its position in the vector. */
 #include "cli/bench.h"
 
 #include <string.h>
@@ -29,12 +30,13 @@ static double bus_factor(const struct bench_problem *p)
     }
 }
 
-bool bench_runs_in_place(tutti_coll coll)
+bool cli_bench_runs_in_place(tutti_coll coll)
 {
     return coll != TUTTI_ALL_TO_ALL && coll != TUTTI_BARRIER;
 }
 
-/* The two buffers of a call. In place the whole vector is b->out; a rank's part of it is given by its own address. */
+/* The two buffers of a call. In place the whole vector is b->out; a rank's part of it is given by
+ * its own address. */
 struct buffers {
     void *in, *out;
 };
@@ -85,7 +87,8 @@ static tutti_status call(const struct bench *b, const struct buffers *x)
 }
 
 /* n calls; *ret_us: the mean as this rank sees it. */
-static tutti_status time_calls(const struct bench *b, const struct buffers *x, uint64_t n, double *ret_us)
+static tutti_status time_calls(const struct bench *b, const struct buffers *x, uint64_t n,
+                               double *ret_us)
 {
     double t0 = now_us();
     tutti_status st = TUTTI_OK;
@@ -95,9 +98,10 @@ static tutti_status time_calls(const struct bench *b, const struct buffers *x, u
     return st;
 }
 
-/* Calls per measurement so that one takes about 0.2 s; rank 0's estimate counts for all. A single call may be luckier or unluckier than
- * the rest (who comes late to a core, first touches), so quick calls are estimated from many. These calls are also the warm-up unless
- * that is asked for in numbers. */
+/* Calls per measurement so that one takes about 0.2 s; rank 0's estimate counts for all. A single
+ * call may be luckier or unluckier than the rest (who comes late to a core, first touches), so
+ * quick calls are estimated from many. These calls are also the warm-up unless that is asked for in
+ * numbers. */
 static tutti_status choose_iters(const struct bench *b, const struct buffers *x, uint64_t *ret)
 {
     double t = 0;
@@ -117,26 +121,27 @@ static tutti_status choose_iters(const struct bench *b, const struct buffers *x,
     return st;
 }
 
-/* One call on fresh data: how many elements of all ranks are wrong? What the calls before left must not pass for its result. */
+/* One call on fresh data: how many elements of all ranks are wrong? What the calls before left must
+ * not pass for its result. */
 static tutti_status count_wrong(const struct bench *b, const struct buffers *x, uint64_t *ret)
 {
-    memset(b->out, 0x5a, bench_out_elems(&b->p) * tutti_dtype_bytes(b->p.dtype));
-    bench_fill(&b->p, x->in);
+    memset(b->out, 0x5a, cli_bench_out_elems(&b->p) * tutti_dtype_bytes(b->p.dtype));
+    cli_bench_fill(&b->p, x->in);
     tutti_status st = call(b, x);
-    int64_t all = st ? 0 : (int64_t)bench_wrong(&b->p, x->out);
+    int64_t all = st ? 0 : (int64_t)cli_bench_wrong(&b->p, x->out);
     if (!st)
         st = tutti_allreduce(b->comm, &all, &all, 1, TUTTI_I64, TUTTI_SUM);
     *ret = (uint64_t)all;
     return st;
 }
 
-tutti_status bench_measure(const struct bench *b, bool in_place, struct bench_row *r)
+tutti_status cli_bench_measure(const struct bench *b, bool in_place, struct bench_row *r)
 {
     const struct buffers x = buffers_of(b, in_place);
     struct bench_time *ret = &r->place[in_place];
     uint64_t n = 0;
     double best = 1e300;
-    bench_fill(&b->p, x.in);
+    cli_bench_fill(&b->p, x.in);
     tutti_status st = choose_iters(b, &x, &n);
     for (int round = 0; !st && round < 3; round++) {
         double t = 0;

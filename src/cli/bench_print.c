@@ -1,8 +1,9 @@
-/* bench_print.c - the table that users of nccl-tests know, or the JSON document: who ran where, a row per size, the average.
+/* bench_print.c - the table that users of nccl-tests know, or the JSON document: who ran where, a
+ * row per size, the average.
  *
  *     # rank   0 pid   4711 on node0
- *     #                                                    out of place                      in place
- *     #       size        count     type  redop        time    algbw ...    time    algbw    busbw #wrong   plan, predicted
+ *     #                                       out of place             in place
+ *     #    size   count  type redop    time  algbw ...  time  algbw  busbw #wrong   plan, predicted
  *
  * Columns keep their places whatever is measured: what is not has N/A. */
 #include "cli/bench.h"
@@ -82,7 +83,9 @@ static const char *mem_words(const struct bench *b)
 
 static const char *place_words(const struct bench *b)
 {
-    return b->places[0] && b->places[1] ? "out of place and in place" : b->places[1] ? "in place" : "out of place";
+    return b->places[0] && b->places[1] ? "out of place and in place"
+           : b->places[1]               ? "in place"
+                                        : "out of place";
 }
 
 static void json_head(struct bench *b)
@@ -110,7 +113,9 @@ static void print_columns(const struct bench *b, const char *fmt, const char *co
 
 static void print_titles(const struct bench *b)
 {
-    static const char *const names[] = {"time", "algbw", "busbw", "#wrong"}, *const units[] = {"(us)", "(GB/s)", "(GB/s)", ""};
+    static const char *const names[] = {"time", "algbw", "busbw", "#wrong"}, *const units[] = {
+                                                                                 "(us)", "(GB/s)",
+                                                                                 "(GB/s)", ""};
     static const char *const titles[] = {"out of place", "in place"};
     printf("#%11s %12s %8s %6s", "", "", "", "");
     for (int i = 0; i < 2; i++)
@@ -127,10 +132,14 @@ static void text_head(struct bench *b, const struct tutti_speeds *s)
 {
     char guard[64];
     tutti_comm_guard(b->comm, guard, sizeof guard);
-    printf("# tutti %s: %s on %u rank%s, %s buffers, %s; sockets: %s; best of 3 means, slowest rank\n", tutti_version(),
-           tutti_coll_name(b->p.coll), b->p.ranks, b->p.ranks == 1 ? "" : "s", mem_words(b), place_words(b), guard);
+    printf(
+        "# tutti %s: %s on %u rank%s, %s buffers, %s; sockets: %s; best of 3 means, slowest rank\n",
+        tutti_version(), tutti_coll_name(b->p.coll), b->p.ranks, b->p.ranks == 1 ? "" : "s",
+        mem_words(b), place_words(b), guard);
     if (s->taken > 0 && !s->steady)
-        printf("# speeds were measured while other processes used %.0f%% of the cores: predictions may be off\n", 100 * s->taken);
+        printf("# speeds were measured while other processes used %.0f%% of the cores: predictions "
+               "may be off\n",
+               100 * s->taken);
 }
 
 /* Opening measures one pair of hosts; with a third one that is an assumption about the others. */
@@ -146,7 +155,7 @@ static bool assumes_one_rate(const struct bench *b, const struct seat *seats)
     return hosts > 2 && !getenv("TUTTI_TOPO");
 }
 
-tutti_status bench_print_head(struct bench *b)
+tutti_status cli_bench_print_head(struct bench *b)
 {
     struct seat *seats = NULL;
     struct tutti_speeds speeds = {0};
@@ -163,7 +172,8 @@ tutti_status bench_print_head(struct bench *b)
     } else if (!st && b->p.rank == 0) {
         text_head(b, &speeds);
         if (assumes_one_rate(b, seats))
-            printf("# predictions take all hosts to be as fast as the two that were measured; if they are not: tutti probe -o net.json, "
+            printf("# predictions take all hosts to be as fast as the two that were measured; if "
+                   "they are not: tutti probe -o net.json, "
                    "then TUTTI_TOPO=net.json\n");
         print_seats(b, seats);
         print_titles(b);
@@ -208,7 +218,7 @@ static void json_row(const struct bench *b, const struct bench_row *r)
     tutti_json_string(b->json, "algo", r->plan.algo);
     tutti_json_real(b->json, "predicted_us", r->plan.predicted_us);
     if (b->explain)
-        bench_explain_json(b->json, &r->explained);
+        cli_bench_explain_json(b->json, &r->explained);
     tutti_json_end(b->json);
 }
 
@@ -230,18 +240,19 @@ static void print_time(const struct bench *b, const struct bench_time *t)
 
 static void text_row(const struct bench *b, const struct bench_row *r)
 {
-    printf("%12llu %12llu %8s %6s", (unsigned long long)r->bytes, (unsigned long long)(r->bytes / tutti_dtype_bytes(b->p.dtype)),
+    printf("%12llu %12llu %8s %6s", (unsigned long long)r->bytes,
+           (unsigned long long)(r->bytes / tutti_dtype_bytes(b->p.dtype)),
            is_barrier(b) ? "none" : tutti_dtype_name(b->p.dtype), redop_of(b));
     for (int i = 0; i < 2; i++)
         if (b->places[i])
             print_time(b, &r->place[i]);
     printf("   %s %.1f\n", r->plan.algo, r->plan.predicted_us);
     if (b->explain)
-        bench_explain_text(&r->explained, r->place[!r->place[0].known].time_us);
+        cli_bench_explain_text(&r->explained, r->place[!r->place[0].known].time_us);
     fflush(stdout);
 }
 
-void bench_print_row(const struct bench *b, const struct bench_row *r)
+void cli_bench_print_row(const struct bench *b, const struct bench_row *r)
 {
     if (b->json)
         json_row(b, r);
@@ -251,7 +262,7 @@ void bench_print_row(const struct bench *b, const struct bench_row *r)
 
 /* ---- the end ---- */
 
-void bench_print_end(struct bench *b)
+void cli_bench_print_end(struct bench *b)
 {
     bool average = b->measured && !is_barrier(b);
     double mean = average ? b->busbw_sum / (double)b->measured : 0;
@@ -263,7 +274,8 @@ void bench_print_end(struct bench *b)
         return;
     }
     if (b->check)
-        printf("# wrong values: %llu %s\n", (unsigned long long)b->wrong, b->wrong ? "FAILED" : "OK");
+        printf("# wrong values: %llu %s\n", (unsigned long long)b->wrong,
+               b->wrong ? "FAILED" : "OK");
     if (average)
         printf("# average bus bandwidth: %.3f GB/s\n", mean);
 }

@@ -37,20 +37,26 @@ struct cli_args {
 
 struct cli_command {
     const char *name, *synopsis, *summary;
-    const char *details;                     /* further help, may be NULL */
-    const char *examples;                    /* one per line */
-    const struct cli_option *const *options; /* lists, each ended by name NULL; the whole ended by NULL */
+    const char *details;  /* further help, may be NULL */
+    const char *examples; /* one per line */
+    /* lists, each ended by name NULL; the whole ended by NULL */
+    const struct cli_option *const *options;
     size_t min_words, max_words;
-    bool takes_program; /* everything from the first word on, or after "--", is a program with its arguments */
-    bool opens_comm;    /* its ranks open communicators, and the library warns about unknown variables */
+    /* everything from the first word on, or after "--", is a program with its arguments */
+    bool takes_program;
+    /* its ranks open communicators, and the library warns about unknown variables */
+    bool opens_comm;
     int (*run)(const struct cli_args *a);
 };
 
 /* args.c */
-bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret); /* prints what is wrong */
-const char *cli_value(const struct cli_args *a, const char *name);                        /* last one given, or NULL */
+/* prints what is wrong */
+bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret);
+/* last one given, or NULL */
+const char *cli_value(const struct cli_args *a, const char *name);
 bool cli_flag(const struct cli_args *a, const char *name);
-bool cli_asks_help(const struct cli_command *c, int argc, char **argv); /* --help or -h before "--" and before a program */
+/* --help or -h before "--" and before a program */
+bool cli_asks_help(const struct cli_command *c, int argc, char **argv);
 void cli_help(const struct cli_command *c, FILE *out);
 void cli_usage(FILE *out, const struct cli_command *const *commands, size_t n);
 
@@ -61,7 +67,8 @@ extern const struct cli_option cli_algo_options[];    /* --algo --option */
 extern const struct cli_option cli_choice_options[];  /* --reproducible --budget --tuning */
 extern const struct cli_option cli_json_options[];    /* --json */
 
-/* Prints "tutti COMMAND: text" and returns the exit code for the status: 1 for refusals and negative answers, else 2. */
+/* Prints "tutti COMMAND: text" and returns the exit code for the status: 1 for refusals and
+ * negative answers, else 2. */
 int cli_fail(const struct cli_args *a, const struct tutti_error *err);
 int cli_bad(const struct cli_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -70,19 +77,23 @@ struct cli_problem {
     uint64_t bytes;
     char options[512];
 };
-/* 0, or the exit code after the complaint was printed. --size is needed unless the collective is a barrier. */
+/* 0, or the exit code after the complaint was printed. --size is needed unless the collective is a
+ * barrier. */
 int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret);
 int cli_get_problem(const struct cli_args *a, struct cli_problem *ret);
 int cli_get_choice(const struct cli_args *a, struct cli_problem *ret); /* all of it but the size */
 /* "MIN..MAX", two sizes of at least 1 byte, as the option's value. */
-int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min, uint64_t *ret_max);
+int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min,
+                  uint64_t *ret_max);
 /* Elements of a vector of `bytes`; complains when they are not whole. */
 int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, uint64_t *ret);
 
-/* When auto has not priced all candidates for lack of budget (0: the default): a line that names them and a larger budget. */
+/* When auto has not priced all candidates for lack of budget (0: the default): a line that names
+ * them and a larger budget. */
 void cli_say_skipped(const struct tutti_plan *p, uint64_t budget_ms);
 
-/* cmd_verify.c: proves the schedule: 0, or the exit code after "not correct: ..." (text or JSON) or a complaint was printed. */
+/* cmd_verify.c: proves the schedule: 0, or the exit code after "not correct: ..." (text or JSON) or
+ * a complaint was printed. */
 int cli_prove(const struct cli_args *a, const struct tutti_schedule *s, struct tutti_verdict *ret);
 
 /* A progress line on standard error when it is a terminal and the work takes more than a second. */
@@ -97,14 +108,14 @@ void cli_progress_end(struct cli_progress *p);
 /* "about 12 s left", or min or h: when the rest goes on as before. In buf. */
 const char *cli_time_left(double elapsed_s, double fraction, char *buf, size_t cap);
 
-/* waiting.c: the same for work that cannot tell how far it is, or seldom: its seconds, and with `done` an estimate. One at a time; what is
- * printed between begin and end is lost in it. */
+/* waiting.c: the same for work that cannot tell how far it is, or seldom: its seconds, and with
+ * `done` an estimate. One at a time; what is printed between begin and end is lost in it. */
 void cli_wait_begin(const char *what);
 void cli_wait_done(double fraction);
 void cli_wait_end(void);
 /* tutti_plan_make, with such a line. */
-tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o, struct tutti_plan **ret,
-                           struct tutti_error *err);
+tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o,
+                           struct tutti_plan **ret, struct tutti_error *err);
 
 /* environment.c: warns about unknown TUTTI_* variables; known ones give defaults for options. */
 void cli_check_environment(const struct cli_command *c);
@@ -116,11 +127,13 @@ bool cli_in_job(void);
 bool cli_speaks(const char *text);
 /* Does anybody still read what rank 0 prints? Collective. Where not, all ranks end. */
 tutti_status cli_ranks_go_on(struct tutti_comm *comm, bool *ret);
-/* Runs this command again, with its options, as `--ranks` ranks on this machine (dflt: when not given) through tutti run. Does not return
- * unless that cannot be started: then the exit code after the complaint. */
+/* Runs this command again, with its options, as `--ranks` ranks on this machine (dflt: when not
+ * given) through tutti run. Does not return unless that cannot be started: then the exit code after
+ * the complaint. */
 int cli_start_ranks(const struct cli_args *a, const char *dflt);
 
-/* memory.c: from now on allocating more than the host has available fails, so that the command can say so. */
+/* memory.c: from now on allocating more than the host has available fails, so that the command can
+ * say so. */
 void cli_limit_memory(void);
 
 /* "" for one, "s" for other numbers. */
@@ -129,12 +142,13 @@ static inline const char *cli_s(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* Standard output is a pipe that nobody reads any more: the reader (head) has had enough, which is no error. Where SIGPIPE is ignored. */
+/* Standard output is a pipe that nobody reads any more: the reader (head) has had enough, which is
+ * no error. Where SIGPIPE is ignored. */
 bool cli_reader_gone(void);
 /* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
 int cli_finish(int code);
 
 /* One file each: cmd_<name>.c. */
-extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain, cli_compare, cli_sim, cli_bench,
-    cli_doctor, cli_train_sim, cli_replay, cli_probe, cli_export;
+extern const struct cli_command cli_topo, cli_algos, cli_plan, cli_verify, cli_bound, cli_explain,
+    cli_compare, cli_sim, cli_bench, cli_doctor, cli_train_sim, cli_replay, cli_probe, cli_export;
 #endif

@@ -38,10 +38,11 @@ static void print_text(const struct tutti_algo_info *al)
             printf(" %s", tutti_coll_name((tutti_coll)c));
     printf("%s\n", al->rank_order ? "; sums in rank order (reproducible)" : "");
     for (size_t i = 0; i < al->noptions; i++)
-        printf("%-19s --option %s=%s: %s\n", "", al->options[i].key, al->options[i].values, al->options[i].desc);
+        printf("%-19s --option %s=%s: %s\n", "", al->options[i].key, al->options[i].values,
+               al->options[i].desc);
 }
 
-static int run(const struct cli_args *a)
+static int algos_run(const struct cli_args *a)
 {
     struct tutti_algo_info al;
     struct tutti_json *j = cli_flag(a, "json") ? tutti_json_open(stdout) : NULL;
@@ -66,5 +67,5 @@ const struct cli_command cli_algos = {
     .summary = "list the algorithms: name, description, what each needs and offers",
     .examples = "tutti algos\ntutti algos --json | jq -r '.[].name'",
     .options = options,
-    .run = run,
+    .run = algos_run,
 };

@@ -1,30 +1,32 @@
-/* tutti bench: times a collective on real ranks. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one rank; otherwise it
- * starts its own ranks on this machine through tutti run. Here: options, sizes and buffers. */
+/* tutti bench: times a collective on real ranks. Inside a job (tutti run, tutti lab, torchrun,
+ * mpirun, srun) it is one rank; otherwise it starts its own ranks on this machine through tutti
+ * run. Here: options, sizes and buffers. */
 #include "cli/bench.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
-                                        {"begin", 'b', "SIZE", "smallest vector (default 8)"},
-                                        {"end", 'e', "SIZE", "largest vector (default 128M)"},
-                                        {"factor", 'f', "F", "from one size to the next (default 2)"},
-                                        {"iters", 'i', "N", "timed calls per size (default: by time)"},
-                                        {"warmup", 'w', "N", "calls before those that are timed (default: by time)"},
-                                        {"coll", 'c', "COLL", "collective (default allreduce)"},
-                                        {"dtype", 'd', "TYPE", "element type (default f32)"},
-                                        {"op", 0, "OP", "reduction (default sum)"},
-                                        {"algo", 'a', "NAME", "algorithm (default: the planner's choice)"},
-                                        {"plan", 0, "FILE", "run this plan (its collective is the default of --coll)"},
-                                        {"tuning", 0, "FILE", "rules that fix algorithms"},
-                                        {"transport", 0, "NAME", "shm, tcp or mpi (default: shm inside a host, tcp between hosts)"},
-                                        {"mem", 0, "KIND", "malloc (default) or tutti: buffers in our shared memory"},
-                                        {"in-place", 0, NULL, "only in place: input and output are one buffer (default: both ways)"},
-                                        {"out-of-place", 0, NULL, "only out of place"},
-                                        {"check", 0, NULL, "compare every element of the last call"},
-                                        {"explain", 0, NULL, "say what ran, how, and measured by predicted time"},
-                                        {0}};
+static const struct cli_option own[] = {
+    {"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
+    {"begin", 'b', "SIZE", "smallest vector (default 8)"},
+    {"end", 'e', "SIZE", "largest vector (default 128M)"},
+    {"factor", 'f', "F", "from one size to the next (default 2)"},
+    {"iters", 'i', "N", "timed calls per size (default: by time)"},
+    {"warmup", 'w', "N", "calls before those that are timed (default: by time)"},
+    {"coll", 'c', "COLL", "collective (default allreduce)"},
+    {"dtype", 'd', "TYPE", "element type (default f32)"},
+    {"op", 0, "OP", "reduction (default sum)"},
+    {"algo", 'a', "NAME", "algorithm (default: the planner's choice)"},
+    {"plan", 0, "FILE", "run this plan (its collective is the default of --coll)"},
+    {"tuning", 0, "FILE", "rules that fix algorithms"},
+    {"transport", 0, "NAME", "shm, tcp or mpi (default: shm inside a host, tcp between hosts)"},
+    {"mem", 0, "KIND", "malloc (default) or tutti: buffers in our shared memory"},
+    {"in-place", 0, NULL, "only in place: input and output are one buffer (default: both ways)"},
+    {"out-of-place", 0, NULL, "only out of place"},
+    {"check", 0, NULL, "compare every element of the last call"},
+    {"explain", 0, NULL, "say what ran, how, and measured by predicted time"},
+    {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
 static int get_size(const struct cli_args *a, const char *name, uint64_t dflt, uint64_t *ret)
@@ -52,7 +54,8 @@ static int parse_plan(struct bench *b)
     snprintf(b->plan_ranks, sizeof b->plan_ranks, "%u", info.ranks);
     tutti_schedule_free(s);
     if (cli_value(b->a, "coll") && b->p.coll != info.coll)
-        return cli_bad(b->a, "--coll %s: the plan is for %s", cli_value(b->a, "coll"), tutti_coll_name(info.coll));
+        return cli_bad(b->a, "--coll %s: the plan is for %s", cli_value(b->a, "coll"),
+                       tutti_coll_name(info.coll));
     b->p.coll = info.coll;
     b->plan_apart = !info.inplace;
     return 0;
@@ -60,11 +63,13 @@ static int parse_plan(struct bench *b)
 
 static int parse_places(struct bench *b)
 {
-    bool in = cli_flag(b->a, "in-place"), out = cli_flag(b->a, "out-of-place"), can = bench_runs_in_place(b->p.coll) && !b->plan_apart;
+    bool in = cli_flag(b->a, "in-place"), out = cli_flag(b->a, "out-of-place"),
+         can = cli_bench_runs_in_place(b->p.coll) && !b->plan_apart;
     if (in && out)
         return cli_bad(b->a, "--in-place and --out-of-place: without either, both are measured");
     if (in && !can)
-        return cli_bad(b->a, "--in-place: %s has no calls in place", b->plan_apart ? "the plan" : tutti_coll_name(b->p.coll));
+        return cli_bad(b->a, "--in-place: %s has no calls in place",
+                       b->plan_apart ? "the plan" : tutti_coll_name(b->p.coll));
     b->places[0] = !in;
     b->places[1] = !out && can;
     return 0;
@@ -78,13 +83,18 @@ static int check_counts(const struct bench *b)
     if (b->begin == 0)
         return cli_bad(a, "--begin 0: sizes begin at one element or more");
     if (b->begin > b->end)
-        return cli_bad(a, "--begin %s is more than --end %s", cli_value(a, "begin") ? cli_value(a, "begin") : "8",
+        return cli_bad(a, "--begin %s is more than --end %s",
+                       cli_value(a, "begin") ? cli_value(a, "begin") : "8",
                        cli_value(a, "end") ? cli_value(a, "end") : "128M");
     if (b->factor < 2)
-        return cli_bad(a, "--factor %s: each size is at least twice the one before", cli_value(a, "factor"));
+        return cli_bad(a, "--factor %s: each size is at least twice the one before",
+                       cli_value(a, "factor"));
     if (b->iters > MOST_CALLS || b->warmup > MOST_CALLS)
-        return cli_bad(a, "-%c %s: at most %d calls per size (this is not nccl-tests' -i, the step in bytes; here sizes grow by -f)",
-                       b->iters > MOST_CALLS ? 'i' : 'w', cli_value(a, b->iters > MOST_CALLS ? "iters" : "warmup"), MOST_CALLS);
+        return cli_bad(a,
+                       "-%c %s: at most %d calls per size (this is not nccl-tests' -i, the step in "
+                       "bytes; here sizes grow by -f)",
+                       b->iters > MOST_CALLS ? 'i' : 'w',
+                       cli_value(a, b->iters > MOST_CALLS ? "iters" : "warmup"), MOST_CALLS);
     return 0;
 }
 
@@ -96,16 +106,19 @@ static int check_plan_ranks(const struct bench *b)
     return 0;
 }
 
-static int parse(struct bench *b)
+static int bench_parse(struct bench *b)
 {
     const struct cli_args *a = b->a;
     struct tutti_error err;
-    const char *coll = cli_value(a, "coll"), *dtype = cli_value(a, "dtype"), *op = cli_value(a, "op"), *mem = cli_value(a, "mem");
-    int c = coll ? tutti_coll_find(coll, &err) : TUTTI_ALLREDUCE, d = dtype ? tutti_dtype_find(dtype, &err) : TUTTI_F32,
+    const char *coll = cli_value(a, "coll"), *dtype = cli_value(a, "dtype"),
+               *op = cli_value(a, "op"), *mem = cli_value(a, "mem");
+    int c = coll ? tutti_coll_find(coll, &err) : TUTTI_ALLREDUCE,
+        d = dtype ? tutti_dtype_find(dtype, &err) : TUTTI_F32,
         o = op ? tutti_redop_find(op, &err) : TUTTI_SUM;
     if (c < 0 || d < 0 || o < 0)
         return cli_fail(a, &err);
-    b->p = (struct bench_problem){.coll = (tutti_coll)c, .dtype = (tutti_dtype)d, .op = (tutti_redop)o};
+    b->p = (struct bench_problem){
+        .coll = (tutti_coll)c, .dtype = (tutti_dtype)d, .op = (tutti_redop)o};
     int planned = parse_plan(b);
     if (!planned && !cli_in_job())
         planned = check_plan_ranks(b);
@@ -129,8 +142,8 @@ static int parse(struct bench *b)
     if (!code)
         code = get_size(a, "warmup", 0, &b->warmup);
     if (!code && b->begin % tutti_dtype_bytes(b->p.dtype))
-        code = cli_bad(a, "--begin %llu: not a whole number of elements of %u bytes", (unsigned long long)b->begin,
-                       tutti_dtype_bytes(b->p.dtype));
+        code = cli_bad(a, "--begin %llu: not a whole number of elements of %u bytes",
+                       (unsigned long long)b->begin, tutti_dtype_bytes(b->p.dtype));
     return code ? code : check_counts(b);
 }
 
@@ -139,7 +152,8 @@ static bool is_whole(tutti_coll c)
     return c == TUTTI_ALLREDUCE || c == TUTTI_BROADCAST || c == TUTTI_REDUCE;
 }
 
-/* Elements of the whole vector of `bytes` to the count of the public call, rounded down to whole blocks. */
+/* Elements of the whole vector of `bytes` to the count of the public call, rounded down to whole
+ * blocks. */
 static size_t count_for(const struct bench *b, uint64_t bytes)
 {
     size_t n = bytes / tutti_dtype_bytes(b->p.dtype);
@@ -149,13 +163,15 @@ static size_t count_for(const struct bench *b, uint64_t bytes)
 /* What such a call moves: the bytes of the whole vector. */
 static uint64_t bytes_of(const struct bench *b)
 {
-    return (uint64_t)b->p.count * (is_whole(b->p.coll) ? 1 : b->p.ranks) * tutti_dtype_bytes(b->p.dtype);
+    return (uint64_t)b->p.count * (is_whole(b->p.coll) ? 1 : b->p.ranks) *
+           tutti_dtype_bytes(b->p.dtype);
 }
 
-static tutti_status buffers(struct bench *b, struct tutti_error *err)
+static tutti_status bench_buffers(struct bench *b, struct tutti_error *err)
 {
     b->p.count = count_for(b, b->end);
-    size_t each = tutti_dtype_bytes(b->p.dtype), in = (bench_in_elems(&b->p) + 16) * each, out = (bench_out_elems(&b->p) + 16) * each;
+    size_t each = tutti_dtype_bytes(b->p.dtype), in = (cli_bench_in_elems(&b->p) + 16) * each,
+           out = (cli_bench_out_elems(&b->p) + 16) * each;
     in = in > out ? in : out;
     if (b->mem_tutti) {
         tutti_status st = tutti_mem_alloc(b->comm, in, &b->in, err);
@@ -188,14 +204,14 @@ static int run_row(struct bench *b, struct bench_row *r)
     for (int i = 0; i < 2; i++) {
         if (!b->places[i])
             continue;
-        if (bench_measure(b, i, r))
+        if (cli_bench_measure(b, i, r))
             return call_failed(b);
         b->wrong += r->place[i].wrong;
         b->busbw_sum += r->place[i].busbw;
         b->measured++;
     }
     double time_us = r->place[!r->place[0].known].time_us;
-    if (b->explain && bench_explain(b->comm, &b->p, time_us, &r->explained, &err))
+    if (b->explain && cli_bench_explain(b->comm, &b->p, time_us, &r->explained, &err))
         return cli_fail(b->a, &err);
     return CLI_OK;
 }
@@ -207,16 +223,17 @@ static void raise_begin(struct bench *b)
     if (b->p.coll == TUTTI_BARRIER || is_whole(b->p.coll) || b->begin >= least)
         return;
     if (b->p.rank == 0)
-        fprintf(cli_flag(b->a, "json") ? stderr : stdout,
-                "# sizes begin at %llu B: each of the %u ranks has a block of one element or more\n", (unsigned long long)least,
-                b->p.ranks);
+        fprintf(
+            cli_flag(b->a, "json") ? stderr : stdout,
+            "# sizes begin at %llu B: each of the %u ranks has a block of one element or more\n",
+            (unsigned long long)least, b->p.ranks);
     b->begin = least;
     b->end = b->end < least ? least : b->end;
 }
 
 static int run_rows(struct bench *b)
 {
-    int code = bench_print_head(b) ? call_failed(b) : CLI_OK;
+    int code = cli_bench_print_head(b) ? call_failed(b) : CLI_OK;
     for (uint64_t bytes = b->begin; bytes <= b->end && code == CLI_OK; bytes *= b->factor) {
         bool more = false;
         code = cli_ranks_go_on(b->comm, &more) ? call_failed(b) : CLI_OK;
@@ -226,12 +243,12 @@ static int run_rows(struct bench *b)
         struct bench_row r = {.bytes = bytes_of(b)};
         code = run_row(b, &r);
         if (code == CLI_OK && b->p.rank == 0)
-            bench_print_row(b, &r);
+            cli_bench_print_row(b, &r);
         if (b->p.coll == TUTTI_BARRIER || bytes > UINT64_MAX / b->factor)
             break;
     }
     if (b->p.rank == 0 && (code == CLI_OK || b->json))
-        bench_print_end(b);
+        cli_bench_print_end(b);
     return b->wrong ? CLI_NO : code;
 }
 
@@ -253,7 +270,7 @@ static int run_rank(struct bench *b)
     bool misfit = *b->plan_ranks && strtoul(b->plan_ranks, NULL, 10) != b->p.ranks;
     if (misfit && b->p.rank == 0)
         cli_bad(b->a, "the plan is for %s ranks, the job has %u", b->plan_ranks, b->p.ranks);
-    int code = misfit ? CLI_USAGE : buffers(b, &err) ? cli_fail(b->a, &err) : run_rows(b);
+    int code = misfit ? CLI_USAGE : bench_buffers(b, &err) ? cli_fail(b->a, &err) : run_rows(b);
     if (b->mem_tutti) {
         tutti_mem_free(b->comm, b->in);
         tutti_mem_free(b->comm, b->out);
@@ -265,10 +282,10 @@ static int run_rank(struct bench *b)
     return code;
 }
 
-static int run(const struct cli_args *a)
+static int bench_run(const struct cli_args *a)
 {
     struct bench b = {.a = a};
-    int code = parse(&b);
+    int code = bench_parse(&b);
     if (code)
         return code;
     return cli_in_job() ? run_rank(&b) : cli_start_ranks(a, *b.plan_ranks ? b.plan_ranks : "2");
@@ -276,24 +293,31 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_bench = {
     .name = "bench",
-    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [-i N] [-w N] [--coll COLL] [--algo NAME | --plan FILE] [--transport shm|tcp|mpi] "
+    .synopsis = "bench [-n N] [-b 8 -e 128M -f 2] [-i N] [-w N] [--coll COLL] [--algo NAME | "
+                "--plan FILE] [--transport shm|tcp|mpi] "
                 "[--dtype T] [--op OP] [--check] "
                 "[--explain] [--json]",
     .summary = "time a collective on real ranks: the table of nccl-tests",
-    .details = "Both out of place and in place are timed, each as the best of three means over calls of about 0.2 s (or -i N calls). With "
-               "--check every\nelement of one more call is compared, and the exit status is 1 when any is wrong. The last line is the "
+    .details = "Both out of place and in place are timed, each as the best of three means over "
+               "calls of about 0.2 s (or -i N calls). With "
+               "--check every\nelement of one more call is compared, and the exit status is 1 when "
+               "any is wrong. The last line is the "
                "average bus bandwidth.\n"
-               "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, 1 "
+               "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, (n-1)/n for "
+               "reduce-scatter, all-gather and all-to-all, 1 "
                "for the others\n"
-               "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job (tutti run, tutti lab, torchrun, "
+               "(10^9 bytes/s). The last columns are the plan and its predicted time. Inside a job "
+               "(tutti run, tutti lab, torchrun, "
                "mpirun, srun) it is one rank.\n"
-               "--explain adds what ran: the schedule with its options and segments, how many pieces of all ranks' messages went as bytes "
+               "--explain adds what ran: the schedule with its options and segments, how many "
+               "pieces of all ranks' messages went as bytes "
                "(message), by\nreads, writes and boxes, and the measured by the predicted time.",
-    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench --plan plan.json -b 64K -e 64M --check\ntutti bench -n 4 --transport tcp "
+    .examples = "tutti bench -n 4 -b 8 -e 64M\ntutti bench --plan plan.json -b 64K -e 64M "
+                "--check\ntutti bench -n 4 --transport tcp "
                 "--check\ntutti bench -n 4 -b 16K -e 16M -f 4 "
                 "--explain\ntutti lab --nodes 4 --rate 1gbit -- tutti bench "
                 "-b 64K -e 64M\nmpirun -n 4 tutti bench --transport mpi -b 8 -e 64M",
     .options = options,
     .opens_comm = true,
-    .run = run,
+    .run = bench_run,
 };

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_json_options, NULL};
+static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options,
+                                                   cli_json_options, NULL};
 
 /* The members of the side of the cut that the bytes leave. */
 static void json_cut(struct tutti_json *j, const struct tutti_topo *t, const struct tutti_bound *b)
@@ -30,7 +31,8 @@ static void json_cut(struct tutti_json *j, const struct tutti_topo *t, const str
 }
 
 /* The partition: ranks and switches of each part. */
-static void json_parts(struct tutti_json *j, const struct tutti_topo *t, const struct tutti_bound *b)
+static void json_parts(struct tutti_json *j, const struct tutti_topo *t,
+                       const struct tutti_bound *b)
 {
     struct tutti_bound_partition p;
     const uint32_t *part = tutti_bound_parts(b, &p);
@@ -85,17 +87,19 @@ static void print_text(const struct tutti_bound *b)
     char buf[64];
     size_t best = tutti_bound_best(b);
     tutti_bound_get(b, best, &i);
-    printf("no schedule is faster than %s (%s)\n", tutti_format_us(i.bound_us, buf, sizeof buf), i.kind);
+    printf("no schedule is faster than %s (%s)\n", tutti_format_us(i.bound_us, buf, sizeof buf),
+           i.kind);
     for (size_t k = 0; tutti_bound_get(b, k, &i); k++) {
         if (i.applies)
-            printf("%c %-9s %12s  %s%s\n", k == best ? '*' : ' ', i.kind, tutti_format_us(i.bound_us, buf, sizeof buf), i.certificate,
+            printf("%c %-9s %12s  %s%s\n", k == best ? '*' : ' ', i.kind,
+                   tutti_format_us(i.bound_us, buf, sizeof buf), i.certificate,
                    i.complete ? "" : " [not every case was examined]");
         else
             printf("  %-9s %12s  %s\n", i.kind, "-", i.certificate);
     }
 }
 
-static int run(const struct cli_args *a)
+static int bound_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
     struct tutti_bound *b = NULL;
@@ -121,8 +125,10 @@ const struct cli_command cli_bound = {
     .name = "bound",
     .synopsis = "bound --topo SPEC --size SIZE [--coll COLL] [--json]",
     .summary = "lower bound on the time of a collective, and the certificate for it",
-    .details = "No schedule without reduction inside switches can be faster. The certificate names what must cross which links.",
-    .examples = "tutti bound --topo torus:8x8@16GB/s,150ns --size 64M --json\ntutti bound --topo nics:10G,10G,10G,2.5G --size 100M",
+    .details = "No schedule without reduction inside switches can be faster. The certificate names "
+               "what must cross which links.",
+    .examples = "tutti bound --topo torus:8x8@16GB/s,150ns --size 64M --json\ntutti bound --topo "
+                "nics:10G,10G,10G,2.5G --size 100M",
     .options = options,
-    .run = run,
+    .run = bound_run,
 };

@@ -1,5 +1,5 @@
-/* tutti compare: the best plan of each network for each size: time, ratio to the bound, and what the network costs in cables and switches.
- */
+/* tutti compare: the best plan of each network for each size: time, ratio to the bound, and what
+ * the network costs in cables and switches. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -13,15 +13,16 @@
 #define DEFAULT_SIZES "64K..256M"
 enum { MAX_SIZES = 64 };
 
-static const struct cli_option own[] = {{"sizes", 0, "MIN..MAX", "bytes of the whole vector (default " DEFAULT_SIZES ")"},
-                                        {"factor", 'f', "F", "from one size to the next (default 4)"},
-                                        {"coll", 'c', "COLL", "collective (default allreduce)"},
-                                        {"dtype", 'd', "TYPE", "element type (default f32)"},
-                                        {"op", 0, "OP", "reduction (default sum)"},
-                                        {"root", 0, "RANK", "root of a rooted collective (default 0)"},
-                                        {"cost", 0, "C,S", "what a cable and a switch cost (default 1,1)"},
-                                        {"svg", 0, "FILE", "also draw times by size"},
-                                        {0}};
+static const struct cli_option own[] = {
+    {"sizes", 0, "MIN..MAX", "bytes of the whole vector (default " DEFAULT_SIZES ")"},
+    {"factor", 'f', "F", "from one size to the next (default 4)"},
+    {"coll", 'c', "COLL", "collective (default allreduce)"},
+    {"dtype", 'd', "TYPE", "element type (default f32)"},
+    {"op", 0, "OP", "reduction (default sum)"},
+    {"root", 0, "RANK", "root of a rooted collective (default 0)"},
+    {"cost", 0, "C,S", "what a cable and a switch cost (default 1,1)"},
+    {"svg", 0, "FILE", "also draw times by size"},
+    {0}};
 static const struct cli_option *const options[] = {own, cli_choice_options, cli_json_options, NULL};
 
 struct network {
@@ -60,9 +61,10 @@ static int get_sizes(const struct cli_args *a, struct comparison *c)
     if (f && tutti_parse_u64(f, 2, 1 << 20, &factor, &err))
         return cli_bad(a, "--factor: %s", err.text);
     if (min % each || max % each)
-        return cli_bad(a, "--sizes %s: not whole numbers of %s elements (%llu bytes each)", text, tutti_dtype_name(c->problem.o.dtype),
-                       (unsigned long long)each);
-    for (uint64_t b = min; c->sizes < MAX_SIZES - 1 && b<max; b = b> max / factor ? max : b * factor)
+        return cli_bad(a, "--sizes %s: not whole numbers of %s elements (%llu bytes each)", text,
+                       tutti_dtype_name(c->problem.o.dtype), (unsigned long long)each);
+    for (uint64_t b = min;
+         c->sizes < MAX_SIZES - 1 && b<max; b = b> max / factor ? max : b * factor)
         c->bytes[c->sizes++] = b;
     c->bytes[c->sizes++] = max;
     return 0;
@@ -79,8 +81,10 @@ static int get_cost(const struct cli_args *a, struct comparison *c)
     c->cable = strtod(text, &end);
     if (end != text && *end == ',')
         c->switched = strtod(end + 1, &last);
-    if (!last || last == end + 1 || *last || !(c->cable >= 0 && c->switched >= 0) || !isfinite(c->cable + c->switched))
-        return cli_bad(a, "--cost %.80s: what a cable and a switch cost is expected, e.g. 1,10", text);
+    if (!last || last == end + 1 || *last || !(c->cable >= 0 && c->switched >= 0) ||
+        !isfinite(c->cable + c->switched))
+        return cli_bad(a, "--cost %.80s: what a cable and a switch cost is expected, e.g. 1,10",
+                       text);
     return 0;
 }
 
@@ -102,7 +106,8 @@ static int open_networks(const struct cli_args *a, struct comparison *c)
 
 /* ---- planning ---- */
 
-static int plan(const struct cli_args *a, const struct comparison *c, size_t network, uint64_t bytes, struct entry *ret)
+static int plan(const struct cli_args *a, const struct comparison *c, size_t network,
+                uint64_t bytes, struct entry *ret)
 {
     struct tutti_plan_options o = c->problem.o;
     struct tutti_plan *p = NULL;
@@ -113,7 +118,9 @@ static int plan(const struct cli_args *a, const struct comparison *c, size_t net
     if (tutti_plan_make(c->network[network].t, &o, &p, &err)) {
         ret->refused = true;
         snprintf(ret->why, sizeof ret->why, "%s", err.text);
-        return err.status == TUTTI_ERR_REFUSED || err.status == TUTTI_ERR_BUDGET ? 0 : cli_fail(a, &err);
+        return err.status == TUTTI_ERR_REFUSED || err.status == TUTTI_ERR_BUDGET
+                   ? 0
+                   : cli_fail(a, &err);
     }
     tutti_plan_info(p, NULL, &info);
     snprintf(ret->algo, sizeof ret->algo, "%s", info.algo);
@@ -131,7 +138,8 @@ static int plan_all(const struct cli_args *a, struct comparison *c)
     cli_progress_begin(&progress, "planning");
     for (size_t s = 0; s < c->sizes && !code; s++)
         for (size_t n = 0; n < c->networks && !code; n++) {
-            cli_progress_show(&progress, (double)(s * c->networks + n) / (double)(c->sizes * c->networks));
+            cli_progress_show(&progress,
+                              (double)(s * c->networks + n) / (double)(c->sizes * c->networks));
             code = plan(a, c, n, c->bytes[s], &c->entry[s][n]);
         }
     cli_progress_end(&progress);
@@ -143,7 +151,8 @@ static double time_cost(const struct comparison *c, size_t s, size_t n)
     return c->entry[s][n].us * c->network[n].cost;
 }
 
-/* The network with the least time, or time x cost, for a size; the first of equals; `networks` when all refuse. */
+/* The network with the least time, or time x cost, for a size; the first of equals; `networks` when
+ * all refuse. */
 static size_t best(const struct comparison *c, size_t s, bool by_cost)
 {
     size_t found = c->networks;
@@ -228,8 +237,9 @@ static void print_entry(const struct comparison *c, size_t s, size_t n, int widt
         snprintf(ratio, sizeof ratio, "%.3f", e->ratio);
     snprintf(slower, sizeof slower, "%.3f", e->us > 0 ? e->us / c->entry[s][quick].us : 1);
     cli_format_number(time_cost(c, s, n) / 1000, cost, sizeof cost);
-    printf("%10s  %c %-*s  %-19s %12s %8s %10s %11s %s\n", size, quick == n ? '*' : ' ', width, c->network[n].spec, e->algo,
-           tutti_format_us(e->us, time, sizeof time), ratio, slower, cost, best(c, s, true) == n ? "*" : "");
+    printf("%10s  %c %-*s  %-19s %12s %8s %10s %11s %s\n", size, quick == n ? '*' : ' ', width,
+           c->network[n].spec, e->algo, tutti_format_us(e->us, time, sizeof time), ratio, slower,
+           cost, best(c, s, true) == n ? "*" : "");
 }
 
 static bool same_ranks(const struct comparison *c)
@@ -249,21 +259,26 @@ static void print_text(const struct comparison *c)
     printf("%-*s  %8s %8s %8s %10s\n", width, "network", "ranks", "cables", "switches", "cost");
     for (size_t n = 0; n < c->networks; n++) {
         const struct network *x = &c->network[n];
-        printf("%-*s  %8u %8u %8u %10s\n", width, x->spec, x->info.ranks, x->info.links, x->info.switches,
-               cli_format_number(x->cost, cost, sizeof cost));
+        printf("%-*s  %8u %8u %8u %10s\n", width, x->spec, x->info.ranks, x->info.links,
+               x->info.switches, cli_format_number(x->cost, cost, sizeof cost));
     }
-    printf("cost: a cable %s, a switch %s, whatever their speed (--cost C,S)\n", cli_format_number(c->cable, cable, sizeof cable),
+    printf("cost: a cable %s, a switch %s, whatever their speed (--cost C,S)\n",
+           cli_format_number(c->cable, cable, sizeof cable),
            cli_format_number(c->switched, switched, sizeof switched));
     if (!same_ranks(c))
-        printf("the networks differ in their number of ranks: a vector of a size is more work on more of them\n");
-    printf("\n%s, the best plan of each; * is the least of a size\n%10s    %-*s  %-19s %12s %8s %10s %11s\n",
-           tutti_coll_name(c->problem.o.coll), "size", width, "network", "algorithm", "predicted", "x bound", "x fastest", "ms x cost");
+        printf("the networks differ in their number of ranks: a vector of a size is more work on "
+               "more of them\n");
+    printf("\n%s, the best plan of each; * is the least of a size\n%10s    %-*s  %-19s %12s %8s "
+           "%10s %11s\n",
+           tutti_coll_name(c->problem.o.coll), "size", width, "network", "algorithm", "predicted",
+           "x bound", "x fastest", "ms x cost");
     for (size_t s = 0; s < c->sizes; s++)
         for (size_t n = 0; n < c->networks; n++)
             print_entry(c, s, n, width);
 }
 
-static int draw(const struct cli_args *a, const struct comparison *c, struct cli_output *svg)
+static int compare_draw(const struct cli_args *a, const struct comparison *c,
+                        struct cli_output *svg)
 {
     size_t points = c->networks * c->sizes;
     double *xy = calloc(2 * points, sizeof *xy);
@@ -271,24 +286,29 @@ static int draw(const struct cli_args *a, const struct comparison *c, struct cli
     char(*names)[200] = calloc(c->networks, sizeof *names), title[96];
     bool ok = xy && line && names;
     for (size_t n = 0; ok && n < c->networks; n++)
-        snprintf(names[n], sizeof names[n], "%.120s: %u cable%s, %u switch%s", c->network[n].spec, c->network[n].info.links,
-                 c->network[n].info.links == 1 ? "" : "s", c->network[n].info.switches, c->network[n].info.switches == 1 ? "" : "es");
+        snprintf(names[n], sizeof names[n], "%.120s: %u cable%s, %u switch%s", c->network[n].spec,
+                 c->network[n].info.links, c->network[n].info.links == 1 ? "" : "s",
+                 c->network[n].info.switches, c->network[n].info.switches == 1 ? "" : "es");
     for (size_t i = 0; ok && i < points; i++) {
         line[i] = names[i / c->sizes];
         xy[i] = (double)c->bytes[i % c->sizes];
         xy[points + i] = c->entry[i % c->sizes][i / c->sizes].us;
     }
-    snprintf(title, sizeof title, "%s, the best plan on each network (predicted)", tutti_coll_name(c->problem.o.coll));
+    snprintf(title, sizeof title, "%s, the best plan on each network (predicted)",
+             tutti_coll_name(c->problem.o.coll));
     if (ok)
-        cli_plot_draw(svg->f, &(struct cli_plot){
-                                  title, {"size of the vector", CLI_PLOT_BYTES, xy}, {"time", CLI_PLOT_US, xy + points}, points, line});
+        cli_plot_draw(svg->f, &(struct cli_plot){title,
+                                                 {"size of the vector", CLI_PLOT_BYTES, xy},
+                                                 {"time", CLI_PLOT_US, xy + points},
+                                                 points,
+                                                 line});
     free(xy);
     free(line);
     free(names);
     return ok ? cli_output_keep(a, svg) : cli_bad(a, "out of memory");
 }
 
-static int compare(const struct cli_args *a, struct comparison *c, struct cli_output *svg)
+static int compare_compare(const struct cli_args *a, struct comparison *c, struct cli_output *svg)
 {
     int code = cli_get_choice(a, &c->problem);
     if (!code && c->problem.o.coll == TUTTI_BARRIER)
@@ -305,7 +325,7 @@ static int compare(const struct cli_args *a, struct comparison *c, struct cli_ou
         code = plan_all(a, c);
     bool alone = svg->f == stdout;
     if (!code && svg->f)
-        code = draw(a, c, svg);
+        code = compare_draw(a, c, svg);
     if (code || alone)
         return code;
     if (cli_flag(a, "json"))
@@ -315,7 +335,7 @@ static int compare(const struct cli_args *a, struct comparison *c, struct cli_ou
     return CLI_OK;
 }
 
-static int run(const struct cli_args *a)
+static int compare_run(const struct cli_args *a)
 {
     struct comparison *c = calloc(1, sizeof *c);
     struct cli_output svg = {0};
@@ -323,8 +343,9 @@ static int run(const struct cli_args *a)
     if (!c)
         return cli_bad(a, "out of memory");
     cli_output_guard();
-    int code = file && !strcmp(file, "-") && cli_flag(a, "json") ? cli_bad(a, "only one of --json and --svg - can go to standard output")
-                                                                 : compare(a, c, &svg);
+    int code = file && !strcmp(file, "-") && cli_flag(a, "json")
+                   ? cli_bad(a, "only one of --json and --svg - can go to standard output")
+                   : compare_compare(a, c, &svg);
     cli_output_drop(&svg);
     for (size_t n = 0; n < c->networks; n++)
         tutti_topo_free(c->network[n].t);
@@ -334,15 +355,20 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_compare = {
     .name = "compare",
-    .synopsis = "compare TOPO TOPO .. [--sizes MIN..MAX] [--coll COLL] [--cost C,S] [--svg FILE] [--json]",
-    .summary = "networks side by side: the best plan's time by size, cables and switches, time x cost",
-    .details =
-        "For every size and network the best plan is made as tutti plan does. Cost counts cables and switches, each at the price of\n"
-        "--cost; time x cost (in ms) is the smaller the better. FILE - is standard output (and no table).",
-    .examples = "tutti compare star:16@10Gbps,5us torus:4x4@10Gbps,1us fattree:4,2@10Gbps,1us --sizes 64K..256M --svg networks.svg\n"
-                "tutti compare nics:25G,25G,25G,10G star:4@25Gbps --coll all-gather --cost 1,20 --json",
+    .synopsis =
+        "compare TOPO TOPO .. [--sizes MIN..MAX] [--coll COLL] [--cost C,S] [--svg FILE] [--json]",
+    .summary =
+        "networks side by side: the best plan's time by size, cables and switches, time x cost",
+    .details = "For every size and network the best plan is made as tutti plan does. Cost counts "
+               "cables and switches, each at the price of\n"
+               "--cost; time x cost (in ms) is the smaller the better. FILE - is standard output "
+               "(and no table).",
+    .examples =
+        "tutti compare star:16@10Gbps,5us torus:4x4@10Gbps,1us fattree:4,2@10Gbps,1us --sizes "
+        "64K..256M --svg networks.svg\n"
+        "tutti compare nics:25G,25G,25G,10G star:4@25Gbps --coll all-gather --cost 1,20 --json",
     .options = options,
     .min_words = 1,
     .max_words = CLI_MAX_WORDS,
-    .run = run,
+    .run = compare_run,
 };

@@ -1,4 +1,5 @@
-/* tutti doctor: what is set, what works here, who reaches whom. Looks first and prints afterwards; inside a job only rank 0 prints. */
+/* tutti doctor: what is set, what works here, who reaches whom. Looks first and prints afterwards;
+ * inside a job only rank 0 prints. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,12 +7,13 @@
 
 #include "cli/doctor.h"
 
-static const struct cli_option own[] = {{"ranks", 'n', "N", "start N ranks on this machine and look at the job, too"},
-                                        {"transport", 0, "NAME", "shm or tcp (default: shm inside a host, tcp between hosts)"},
-                                        {0}};
+static const struct cli_option own[] = {
+    {"ranks", 'n', "N", "start N ranks on this machine and look at the job, too"},
+    {"transport", 0, "NAME", "shm or tcp (default: shm inside a host, tcp between hosts)"},
+    {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
-void doctor_problem(struct doctor *d, const char *fmt, ...)
+void cli_doctor_problem(struct doctor *d, const char *fmt, ...)
 {
     va_list ap;
     if (d->nproblems == DOCTOR_PROBLEMS)
@@ -24,7 +26,8 @@ void doctor_problem(struct doctor *d, const char *fmt, ...)
 /* ---- variables ---- */
 
 /* What a variable amounts to, and where from. */
-static void resolve(const struct doctor *d, const struct tutti_variable *v, char *value, size_t cap, const char **ret_origin)
+static void doctor_resolve(const struct doctor *d, const struct tutti_variable *v, char *value,
+                           size_t cap, const char **ret_origin)
 {
     const char *set = cli_environment(v->name);
     bool launched = d->me.origin && strcmp(d->me.origin, "none") && strcmp(d->me.origin, "tutti");
@@ -53,7 +56,7 @@ static void print_variables(const struct doctor *d)
     for (size_t i = 0; tutti_variable_get(i, &v); i++) {
         char value[512];
         const char *origin;
-        resolve(d, &v, value, sizeof value, &origin);
+        doctor_resolve(d, &v, value, sizeof value, &origin);
         printf("  %-19s %-22s %-9s %s\n", v.name, value, origin, v.meaning);
     }
     for (size_t i = 0; tutti_variable_unknown(i, &u); i++)
@@ -68,7 +71,7 @@ static void json_variables(const struct doctor *d, struct tutti_json *j)
     for (size_t i = 0; tutti_variable_get(i, &v); i++) {
         char value[512];
         const char *origin;
-        resolve(d, &v, value, sizeof value, &origin);
+        doctor_resolve(d, &v, value, sizeof value, &origin);
         tutti_json_object(j, NULL);
         tutti_json_string(j, "name", v.name);
         tutti_json_string(j, "value", value);
@@ -94,12 +97,13 @@ static void look_here(struct doctor *d)
 {
     struct tutti_error err;
     if (tutti_identity(&d->me, &err))
-        doctor_problem(d, "the variables do not fit together: %s", err.text);
+        cli_doctor_problem(d, "the variables do not fit together: %s", err.text);
     tutti_host(&d->host);
-    while (d->nchecks < DOCTOR_CHECKS && tutti_host_check(d->transport, d->nchecks, &d->checks[d->nchecks])) {
+    while (d->nchecks < DOCTOR_CHECKS &&
+           tutti_host_check(d->transport, d->nchecks, &d->checks[d->nchecks])) {
         const struct tutti_check *k = &d->checks[d->nchecks++];
         if (!k->ok && k->needed)
-            doctor_problem(d, "%s: %s", k->name, k->text);
+            cli_doctor_problem(d, "%s: %s", k->name, k->text);
     }
 }
 
@@ -107,12 +111,17 @@ static void print_here(const struct doctor *d)
 {
     const struct tutti_host *h = &d->host;
     char memory[32], available[32];
-    printf("\nthis host: %s, %s, %u of %u cores, memory %s (%s available), reductions with %s\n", h->name, h->kernel, h->cores, h->online,
+    printf("\nthis host: %s, %s, %u of %u cores, memory %s (%s available), reductions with %s\n",
+           h->name, h->kernel, h->cores, h->online,
            tutti_format_size(h->memory_bytes >> 20 << 20, memory, sizeof memory),
            tutti_format_size(h->available_bytes >> 20 << 20, available, sizeof available), h->isa);
     for (size_t i = 0; i < d->nchecks; i++) {
         const struct tutti_check *k = &d->checks[i];
-        printf("  %-16s %-9s %s\n", k->name, k->ok ? "works" : k->needed ? "FAILS" : "fails", k->text);
+        printf("  %-16s %-9s %s\n", k->name,
+               k->ok       ? "works"
+               : k->needed ? "FAILS"
+                           : "fails",
+               k->text);
     }
 }
 
@@ -144,7 +153,7 @@ static void print_all(const struct doctor *d)
 {
     print_variables(d);
     print_here(d);
-    doctor_job_print(d);
+    cli_doctor_job_print(d);
     printf("\n%s\n", d->nproblems ? "problems" : "everything needed works");
     for (size_t i = 0; i < d->nproblems; i++)
         printf("  %s\n", d->problems[i]);
@@ -157,7 +166,7 @@ static void json_all(const struct doctor *d)
     tutti_json_string(j, "version", tutti_version());
     json_variables(d, j);
     json_here(d, j);
-    doctor_job_json(d, j);
+    cli_doctor_job_json(d, j);
     tutti_json_array(j, "problems");
     for (size_t i = 0; i < d->nproblems; i++)
         tutti_json_string(j, NULL, d->problems[i]);
@@ -167,7 +176,7 @@ static void json_all(const struct doctor *d)
     tutti_json_close(j);
 }
 
-static int run(const struct cli_args *a)
+static int doctor_run(const struct cli_args *a)
 {
     const char *transport = cli_value(a, "transport");
     if (transport && strcmp(transport, "shm") && strcmp(transport, "tcp"))
@@ -180,7 +189,7 @@ static int run(const struct cli_args *a)
     d->transport = transport;
     look_here(d);
     if (cli_in_job() && d->me.origin)
-        doctor_job(d);
+        cli_doctor_job(d);
     bool shows = d->me.rank == 0 || !d->survey; /* a rank that met nobody speaks for itself */
     if (shows && cli_flag(a, "json"))
         json_all(d);
@@ -196,11 +205,14 @@ const struct cli_command cli_doctor = {
     .name = "doctor",
     .synopsis = "doctor [-n N] [--transport shm|tcp] [--json]",
     .summary = "what is set, which transports work here and why not, who reaches whom",
-    .details = "Prints all variables with values and origins, tries what transports need on this host, and inside a job (or with -n, which "
+    .details = "Prints all variables with values and origins, tries what transports need on this "
+               "host, and inside a job (or with -n, which "
                "starts one here)\n"
-               "shows ranks, hosts and addresses, tries a connection between all pairs, runs an all-reduce and measures. Exit 1 when "
+               "shows ranks, hosts and addresses, tries a connection between all pairs, runs an "
+               "all-reduce and measures. Exit 1 when "
                "something needed does not work.",
-    .examples = "tutti doctor\ntutti doctor -n 4\ntutti lab --nodes 3 -- tutti doctor\nmpirun -n 4 tutti doctor --json",
+    .examples = "tutti doctor\ntutti doctor -n 4\ntutti lab --nodes 3 -- tutti doctor\nmpirun -n 4 "
+                "tutti doctor --json",
     .options = options,
-    .run = run,
+    .run = doctor_run,
 };

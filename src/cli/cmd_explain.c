@@ -1,4 +1,5 @@
-/* tutti explain: every candidate with its predicted time, its ratio to the bound, or the reason why it was refused. */
+/* tutti explain: every candidate with its predicted time, its ratio to the bound, or the reason why
+ * it was refused. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -8,11 +9,17 @@
 
 #include "cli/whatif.h"
 
-static const struct cli_option own[] = {{"envelope", 0, "MIN..MAX", "also the winners for sizes MIN to MAX, by factors of two"},
-                                        {"option", 'O', "K=V", "segments=K for all candidates"},
-                                        {0}};
-static const struct cli_option *const options[] = {
-    cli_topo_options, cli_problem_options, cli_choice_options, own, cli_whatif_options, cli_json_options, NULL};
+static const struct cli_option own[] = {
+    {"envelope", 0, "MIN..MAX", "also the winners for sizes MIN to MAX, by factors of two"},
+    {"option", 'O', "K=V", "segments=K for all candidates"},
+    {0}};
+static const struct cli_option *const options[] = {cli_topo_options,
+                                                   cli_problem_options,
+                                                   cli_choice_options,
+                                                   own,
+                                                   cli_whatif_options,
+                                                   cli_json_options,
+                                                   NULL};
 
 /* What is explained, and what it is compared with when a what-if was asked. */
 struct explained {
@@ -57,14 +64,17 @@ static void print_before(const struct explained *x)
     char a[64], b[64];
     double was = tutti_plan_predicted_us(x->before), is = tutti_plan_predicted_us(x->p);
     struct tutti_candidate stay;
-    printf("without the what-if: %s, predicted %s", tutti_plan_algo(x->before), tutti_format_us(was, a, sizeof a));
+    printf("without the what-if: %s, predicted %s", tutti_plan_algo(x->before),
+           tutti_format_us(was, a, sizeof a));
     if (was > 0)
         printf("; with it %.3f times as long", is / was);
     if (strcmp(tutti_plan_algo(x->before), tutti_plan_algo(x->p)) && find_stay(x, &stay)) {
         if (stay.refused || stay.skipped)
-            printf("; %s is %s then: %s", stay.algo, stay.refused ? "refused" : "skipped", stay.why);
+            printf("; %s is %s then: %s", stay.algo, stay.refused ? "refused" : "skipped",
+                   stay.why);
         else
-            printf("; staying with %s would take %s", stay.algo, tutti_format_us(stay.predicted_us, b, sizeof b));
+            printf("; staying with %s would take %s", stay.algo,
+                   tutti_format_us(stay.predicted_us, b, sizeof b));
     }
     printf("\n");
 }
@@ -154,13 +164,14 @@ static void print_candidates(const struct tutti_plan *p, const char *winner)
         char t[64], ratio[32] = "-";
         const struct tutti_candidate *c = &all[i];
         if (c->refused || c->skipped) {
-            printf("  %-19s %12s %9s  %s\n", c->algo, c->refused ? "refused" : "skipped", "", c->why);
+            printf("  %-19s %12s %9s  %s\n", c->algo, c->refused ? "refused" : "skipped", "",
+                   c->why);
             continue;
         }
         if (c->ratio_to_bound > 0)
             snprintf(ratio, sizeof ratio, "%.3f", c->ratio_to_bound);
-        printf("%c %-19s %12s %9s  %s\n", strcmp(c->algo, winner) ? ' ' : '*', c->algo, tutti_format_us(c->predicted_us, t, sizeof t),
-               ratio, c->why);
+        printf("%c %-19s %12s %9s  %s\n", strcmp(c->algo, winner) ? ' ' : '*', c->algo,
+               tutti_format_us(c->predicted_us, t, sizeof t), ratio, c->why);
     }
 }
 
@@ -181,9 +192,11 @@ static void print_text(const struct explained *x)
     struct tutti_plan_info i;
     char a[64], b[64], c[64], d[64];
     tutti_plan_info(p, NULL, &i);
-    printf("bound %s (%s): %s\n", tutti_format_us(i.bound_us, a, sizeof a), i.bound_kind, i.certificate);
+    printf("bound %s (%s): %s\n", tutti_format_us(i.bound_us, a, sizeof a), i.bound_kind,
+           i.certificate);
     print_candidates(p, i.algo);
-    printf("winner: %s%s%s%s, predicted %s\n", i.algo, *i.options ? " " : "", i.options, i.from_tuning ? " (by the tuning file)" : "",
+    printf("winner: %s%s%s%s, predicted %s\n", i.algo, *i.options ? " " : "", i.options,
+           i.from_tuning ? " (by the tuning file)" : "",
            tutti_format_us(i.predicted_us, a, sizeof a));
     if (!i.from_tuning && beaten(p, i.predicted_us))
         printf("predictions within 2 %% are ties: the winner of those has the fewest messages\n");
@@ -191,14 +204,17 @@ static void print_text(const struct explained *x)
         print_before(x);
     cli_say_skipped(p, x->budget_ms);
     for (size_t k = 0; k < x->npieces; k++)
-        printf("%s %10s .. %-10s %-19s %s .. %s\n", k ? "        " : "envelope", tutti_format_size(e[k].from_bytes, a, sizeof a),
-               tutti_format_size(e[k].to_bytes, b, sizeof b), e[k].algo, tutti_format_us(e[k].from_us, c, sizeof c),
+        printf("%s %10s .. %-10s %-19s %s .. %s\n", k ? "        " : "envelope",
+               tutti_format_size(e[k].from_bytes, a, sizeof a),
+               tutti_format_size(e[k].to_bytes, b, sizeof b), e[k].algo,
+               tutti_format_us(e[k].from_us, c, sizeof c),
                tutti_format_us(e[k].to_us, d, sizeof d));
 }
 
 /* "MIN..MAX" of --envelope. */
-static int get_envelope(const struct cli_args *a, const struct tutti_topo *t, const struct tutti_plan_options *o,
-                        struct tutti_envelope_piece **ret, size_t *ret_n)
+static int get_envelope(const struct cli_args *a, const struct tutti_topo *t,
+                        const struct tutti_plan_options *o, struct tutti_envelope_piece **ret,
+                        size_t *ret_n)
 {
     const char *text = cli_value(a, "envelope");
     if (!text)
@@ -214,8 +230,10 @@ static int get_envelope(const struct cli_args *a, const struct tutti_topo *t, co
     return st ? cli_fail(a, &err) : 0;
 }
 
-/* *t becomes the network after the what-ifs and *ret_before the plan without them; both stay when there are none. */
-static int change(const struct cli_args *a, const struct tutti_plan_options *o, struct tutti_topo **t, struct tutti_plan **ret_before)
+/* *t becomes the network after the what-ifs and *ret_before the plan without them; both stay when
+ * there are none. */
+static int change(const struct cli_args *a, const struct tutti_plan_options *o,
+                  struct tutti_topo **t, struct tutti_plan **ret_before)
 {
     struct cli_whatif w = {0};
     struct tutti_topo *changed = NULL;
@@ -237,7 +255,7 @@ static int change(const struct cli_args *a, const struct tutti_plan_options *o, 
     return 0;
 }
 
-static int run(const struct cli_args *a)
+static int explain_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL, *before = NULL;
@@ -271,17 +289,22 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_explain = {
     .name = "explain",
-    .synopsis = "explain --topo SPEC --size SIZE [--coll COLL] [--envelope MIN..MAX] [--slow rank=R,factor=F] [--degrade "
+    .synopsis = "explain --topo SPEC --size SIZE [--coll COLL] [--envelope MIN..MAX] [--slow "
+                "rank=R,factor=F] [--degrade "
                 "link=A-B,factor=F] [--down "
                 "link=A-B] [--json]",
     .summary = "all candidates: predicted time, ratio to the bound, refusals with reasons, winner",
-    .details =
-        "--slow, --degrade and --down ask what if: bound and candidates are then those of the changed network, with what the network as\n"
-        "described would take beside them. Links are named as in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0',\n"
-        "or a cable's number. A slow rank's links are slower by its factor; tutti sim --slow also slows its overhead and reductions.",
-    .examples = "tutti explain --topo star:8@1Gbps,50us --size 64K\ntutti explain --topo torus:4x4 --size 1M --envelope 1K..256M\n"
-                "tutti explain --topo torus:4x4 --size 64M --down 'link=rank 0-rank 1' --degrade 'link=rank 5-rank 6,factor=4'\n"
+    .details = "--slow, --degrade and --down ask what if: bound and candidates are then those of "
+               "the changed network, with what the network as\n"
+               "described would take beside them. Links are named as in the reports: 'rank "
+               "3-switch 0' (both directions), 'rank 3 -> switch 0',\n"
+               "or a cable's number. A slow rank's links are slower by its factor; tutti sim "
+               "--slow also slows its overhead and reductions.",
+    .examples = "tutti explain --topo star:8@1Gbps,50us --size 64K\ntutti explain --topo torus:4x4 "
+                "--size 1M --envelope 1K..256M\n"
+                "tutti explain --topo torus:4x4 --size 64M --down 'link=rank 0-rank 1' --degrade "
+                "'link=rank 5-rank 6,factor=4'\n"
                 "tutti explain --topo star:8@1Gbps,50us --size 8M --slow rank=3,factor=2",
     .options = options,
-    .run = run,
+    .run = explain_run,
 };

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_option own[] = {{"format", 0, "FORMAT", "one of those that --list names"},
-                                        {"output", 'o', "FILE",
-                                         "write here (default standard output); formats with a file per rank\n"
-                                         "add .RANK.et"},
-                                        {"option", 0, "K=V", "an option of the format; may be repeated"},
-                                        {"list", 0, NULL, "list the formats and their options"},
-                                        {0}};
+static const struct cli_option own[] = {
+    {"format", 0, "FORMAT", "one of those that --list names"},
+    {"output", 'o', "FILE",
+     "write here (default standard output); formats with a file per rank\n"
+     "add .RANK.et"},
+    {"option", 0, "K=V", "an option of the format; may be repeated"},
+    {"list", 0, NULL, "list the formats and their options"},
+    {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
 static int list_formats(bool json)
@@ -45,7 +46,8 @@ static int join_options(const struct cli_args *a, char *list, size_t cap)
     *list = 0;
     for (size_t i = 0; i < a->nvalues; i++)
         if (!strcmp(a->values[i].option->name, "option")) {
-            len += (size_t)snprintf(list + len, cap - len, "%s%s", len ? "," : "", a->values[i].value);
+            len +=
+                (size_t)snprintf(list + len, cap - len, "%s%s", len ? "," : "", a->values[i].value);
             if (len >= cap)
                 return cli_bad(a, "the options are too long");
         }
@@ -59,10 +61,12 @@ static int run(const struct cli_args *a)
     struct tutti_error err;
     char list[512];
     if (cli_flag(a, "list"))
-        return a->nwords ? cli_bad(a, "either a FILE or --list") : list_formats(cli_flag(a, "json"));
+        return a->nwords ? cli_bad(a, "either a FILE or --list")
+                         : list_formats(cli_flag(a, "json"));
     const char *format = cli_value(a, "format"), *output = cli_value(a, "output");
     if (!a->nwords || !format)
-        return cli_bad(a, "--format FORMAT and a FILE are needed (tutti export --list has the formats; - is standard input)");
+        return cli_bad(a, "--format FORMAT and a FILE are needed (tutti export --list has the "
+                          "formats; - is standard input)");
     int code = join_options(a, list, sizeof list);
     if (code)
         return code;
@@ -79,12 +83,17 @@ const struct cli_command cli_export = {
     .name = "export",
     .synopsis = "export --format FORMAT FILE [-o FILE] [--option K=V ...] | --list [--json]",
     .summary = "write a plan for another engine or simulator, or as a picture",
-    .details = "The plan is proved first: exit status 1 when it is not correct, or when the format cannot express it or its engine has a\n"
-               "limit that the plan breaks (the sentence says which). Segments become nodes of their own in traces (goal, chakra);\n"
+    .details = "The plan is proved first: exit status 1 when it is not correct, or when the format "
+               "cannot express it or its engine has a\n"
+               "limit that the plan breaks (the sentence says which). Segments become nodes of "
+               "their own in traces (goal, chakra);\n"
                "engines (msccl-xml, msccl-json) cut messages themselves. FILE - is standard input.",
-    .examples = "tutti plan --topo torus:4x4 --algo multitree --size 16M | tutti export --format msccl-xml - -o multitree.xml\n"
-                "tutti plan --topo star:8 --algo ring --size 1M | tutti export --format goal - -o ring.goal\n"
-                "tutti plan --topo ring:6 --algo ring --size 1M | tutti export --format svg - -o ring.svg\ntutti export --list",
+    .examples = "tutti plan --topo torus:4x4 --algo multitree --size 16M | tutti export --format "
+                "msccl-xml - -o multitree.xml\n"
+                "tutti plan --topo star:8 --algo ring --size 1M | tutti export --format goal - -o "
+                "ring.goal\n"
+                "tutti plan --topo ring:6 --algo ring --size 1M | tutti export --format svg - -o "
+                "ring.svg\ntutti export --list",
     .options = options,
     .max_words = 1,
     .run = run,

@@ -1,14 +1,21 @@
-/* tutti plan: chooses or takes an algorithm and writes the schedule; with --summary only says what it would be. */
+/* tutti plan: chooses or takes an algorithm and writes the schedule; with --summary only says what
+ * it would be. */
 #include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_option own[] = {{"output", 'o', "FILE", "write the plan here (default standard output)"},
-                                        {"summary", 0, NULL, "print what the plan is instead of writing it"},
-                                        {0}};
-static const struct cli_option *const options[] = {
-    cli_topo_options, cli_problem_options, cli_algo_options, cli_choice_options, own, cli_json_options, NULL};
+static const struct cli_option own[] = {
+    {"output", 'o', "FILE", "write the plan here (default standard output)"},
+    {"summary", 0, NULL, "print what the plan is instead of writing it"},
+    {0}};
+static const struct cli_option *const options[] = {cli_topo_options,
+                                                   cli_problem_options,
+                                                   cli_algo_options,
+                                                   cli_choice_options,
+                                                   own,
+                                                   cli_json_options,
+                                                   NULL};
 
 static void print_json(const struct tutti_plan *p, const struct tutti_plan_info *i)
 {
@@ -47,18 +54,20 @@ static void print_json(const struct tutti_plan *p, const struct tutti_plan_info 
 static void print_text(const struct tutti_plan_info *i)
 {
     char a[64], b[64];
-    printf("%s%s%s%s%s: %u step%s, %llu op%s, %u chunk%s, %u segment%s\n", i->algo, *i->options ? " (" : "", i->options,
-           *i->options ? ")" : "",
+    printf("%s%s%s%s%s: %u step%s, %llu op%s, %u chunk%s, %u segment%s\n", i->algo,
+           *i->options ? " (" : "", i->options, *i->options ? ")" : "",
            i->from_tuning ? " [tuning file]"
            : i->winner    ? " [auto]"
                           : "",
-           i->steps, i->steps == 1 ? "" : "s", (unsigned long long)i->ops, i->ops == 1 ? "" : "s", i->chunks, i->chunks == 1 ? "" : "s",
-           i->segments, i->segments == 1 ? "" : "s");
-    printf("predicted %s%s, bound %s (%s)", i->exact ? "" : "at most ", tutti_format_us(i->predicted_us, a, sizeof a),
-           tutti_format_us(i->bound_us, b, sizeof b), i->bound_kind);
+           i->steps, i->steps == 1 ? "" : "s", (unsigned long long)i->ops, i->ops == 1 ? "" : "s",
+           i->chunks, i->chunks == 1 ? "" : "s", i->segments, i->segments == 1 ? "" : "s");
+    printf("predicted %s%s, bound %s (%s)", i->exact ? "" : "at most ",
+           tutti_format_us(i->predicted_us, a, sizeof a), tutti_format_us(i->bound_us, b, sizeof b),
+           i->bound_kind);
     if (i->ratio_to_bound > 0)
         printf(", %.3f x the bound", i->ratio_to_bound);
-    printf("; at most %u message%s on a link in a step\n", i->max_link_contention, i->max_link_contention == 1 ? "" : "s");
+    printf("; at most %u message%s on a link in a step\n", i->max_link_contention,
+           i->max_link_contention == 1 ? "" : "s");
 }
 
 /* What the synthesiser knows: the bound on trees holds for schedules made of trees only. */
@@ -67,14 +76,17 @@ static void print_rate(const struct tutti_plan_info *i)
     char a[64];
     if (!i->has_rate)
         return;
-    printf("rate %.4g GB/s in the limit of small segments, within %.2f%% of the best bound; ", i->rate_Bps / 1e9, 100 * i->gap);
+    printf("rate %.4g GB/s in the limit of small segments, within %.2f%% of the best bound; ",
+           i->rate_Bps / 1e9, 100 * i->gap);
     if (i->dual_bound_us > 0)
-        printf("schedules made of tree pairs: at least %s; ", tutti_format_us(i->dual_bound_us, a, sizeof a));
+        printf("schedules made of tree pairs: at least %s; ",
+               tutti_format_us(i->dual_bound_us, a, sizeof a));
     printf("any schedule: at least %s\n", tutti_format_us(i->bound_us, a, sizeof a));
 }
 
 /* Writes the schedule and tells its size. */
-static tutti_status write_schedule(const struct tutti_plan *p, const char *path, struct tutti_plan_info *info, struct tutti_error *err)
+static tutti_status write_schedule(const struct tutti_plan *p, const char *path,
+                                   struct tutti_plan_info *info, struct tutti_error *err)
 {
     struct tutti_schedule *s = NULL;
     tutti_status st = tutti_plan_schedule(p, &s, err);
@@ -86,8 +98,9 @@ static tutti_status write_schedule(const struct tutti_plan *p, const char *path,
     return st;
 }
 
-/* The plan as asked for: a summary, or the file (and the summary when that goes to a file). A summary alone needs no schedule. */
-static int deliver(const struct cli_args *a, const struct tutti_plan *p, uint64_t budget_ms)
+/* The plan as asked for: a summary, or the file (and the summary when that goes to a file). A
+ * summary alone needs no schedule. */
+static int plan_deliver(const struct cli_args *a, const struct tutti_plan *p, uint64_t budget_ms)
 {
     const char *path = cli_value(a, "output");
     struct tutti_error err;
@@ -114,14 +127,15 @@ static int deliver(const struct cli_args *a, const struct tutti_plan *p, uint64_
     return CLI_OK;
 }
 
-static int run(const struct cli_args *a)
+static int plan_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
     struct cli_problem problem;
     struct tutti_error err;
     if (cli_flag(a, "json") && !cli_flag(a, "summary") && !cli_value(a, "output"))
-        return cli_bad(a, "--json goes with --summary or -o FILE (the plan itself is JSON already)");
+        return cli_bad(a,
+                       "--json goes with --summary or -o FILE (the plan itself is JSON already)");
     int code = cli_get_problem(a, &problem);
     if (!code)
         code = cli_get_topo(a, &t);
@@ -130,7 +144,7 @@ static int run(const struct cli_args *a)
     if (cli_plan_make(t, &problem.o, &p, &err))
         code = cli_fail(a, &err);
     else
-        code = deliver(a, p, problem.o.budget_ms);
+        code = plan_deliver(a, p, problem.o.budget_ms);
     tutti_plan_free(p);
     tutti_topo_free(t);
     return code;
@@ -138,13 +152,16 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_plan = {
     .name = "plan",
-    .synopsis = "plan --topo SPEC --size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] [-o FILE | --summary [--json]]",
+    .synopsis = "plan --topo SPEC --size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] [-o "
+                "FILE | --summary [--json]]",
     .summary = "plan a collective: choose or take an algorithm and write its schedule",
-    .details = "Without --algo the fastest algorithm by the cost model is taken; tutti explain shows the alternatives.\n"
-               "Sizes are 1024-based and mean the whole vector. The plan (JSON) is what verify and sim read.",
+    .details = "Without --algo the fastest algorithm by the cost model is taken; tutti explain "
+               "shows the alternatives.\n"
+               "Sizes are 1024-based and mean the whole vector. The plan (JSON) is what verify and "
+               "sim read.",
     .examples = "tutti plan --topo star:7@10Gbps,20us --algo circulant --size 64M -o plan.json\n"
                 "tutti plan --topo star:16@1Gbps,50us --algo auto --size 1M | tutti verify -\n"
                 "tutti plan --topo torus:8x8 --size 1M --summary --json",
     .options = options,
-    .run = run,
+    .run = plan_run,
 };

@@ -1,5 +1,6 @@
-/* tutti probe: measures the network of a live job into a topology file. Inside a job it is one rank; otherwise it starts its own ranks on
- * this machine through tutti run. Rank 0 writes the file and prints. */
+/* tutti probe: measures the network of a live job into a topology file. Inside a job it is one
+ * rank; otherwise it starts its own ranks on this machine through tutti run. Rank 0 writes the file
+ * and prints. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -11,7 +12,8 @@
 
 static const struct cli_option own[] = {
     {"ranks", 'n', "N", "start N ranks on this machine (default 2; inside a job: the job's)"},
-    {"output", 'o', "FILE", "write the topology file ('-': standard output, the report to standard error)"},
+    {"output", 'o', "FILE",
+     "write the topology file ('-': standard output, the report to standard error)"},
     {"time", 0, "TIME", "about how long to measure (default 10s)"},
     {"transport", 0, "NAME", "shm, tcp or mpi (default: shm inside a host, tcp between hosts)"},
     {0}};
@@ -28,35 +30,41 @@ static void print_hosts(const struct tutti_probe *p, const struct tutti_probe_in
 {
     struct tutti_probe_host h;
     char lat[40];
-    fprintf(out, "# %-20s %6s %6s %6s  %14s  %14s  %14s  %s\n", "host", "ranks", "first", "group", "sends", "receives", "memory",
-            "latency");
+    fprintf(out, "# %-20s %6s %6s %6s  %14s  %14s  %14s  %s\n", "host", "ranks", "first", "group",
+            "sends", "receives", "memory", "latency");
     for (size_t i = 0; tutti_probe_host(p, i, &h); i++) {
         fprintf(out, "  %-20s %6u %6u %6u", h.name, h.ranks, h.first_rank, h.group);
         print_rate(out, h.up, h.up_at_least);
         print_rate(out, h.down, h.down_at_least);
         print_rate(out, h.memory, false);
-        fprintf(out, "  %s\n", h.memory > 0 ? tutti_format_us(h.memory_latency_us, lat, sizeof lat) : "-");
+        fprintf(out, "  %s\n",
+                h.memory > 0 ? tutti_format_us(h.memory_latency_us, lat, sizeof lat) : "-");
     }
     struct tutti_probe_group g;
     for (size_t i = 0; info->groups > 1 && tutti_probe_group(p, i, &g); i++) {
-        fprintf(out, "  group %-14zu %6u host%s, uplink    %s", i, g.hosts, cli_s(g.hosts), g.hosts == 1 ? " " : "");
+        fprintf(out, "  group %-14zu %6u host%s, uplink    %s", i, g.hosts, cli_s(g.hosts),
+                g.hosts == 1 ? " " : "");
         print_rate(out, g.up, false);
         print_rate(out, g.down, false);
         fputc('\n', out);
     }
 }
 
-/* Pairs are those of hosts; only what was measured with nobody else on the way can be compared with the topology. */
+/* Pairs are those of hosts; only what was measured with nobody else on the way can be compared with
+ * the topology. */
 static void print_confidence(const struct tutti_probe_info *i, FILE *out)
 {
     if (!i->pairs) {
         fprintf(out, "no pairs of hosts\n");
         return;
     }
-    fprintf(out, "%llu of %llu pair%s of hosts; ", (unsigned long long)i->pairs_measured, (unsigned long long)i->pairs, cli_s(i->pairs));
+    fprintf(out, "%llu of %llu pair%s of hosts; ", (unsigned long long)i->pairs_measured,
+            (unsigned long long)i->pairs, cli_s(i->pairs));
     if (i->pairs_judged)
-        fprintf(out, "confidence %.2f: that part of %llu pair%s measured alone is as the topology says\n", i->confidence,
-                (unsigned long long)i->pairs_judged, cli_s(i->pairs_judged));
+        fprintf(
+            out,
+            "confidence %.2f: that part of %llu pair%s measured alone is as the topology says\n",
+            i->confidence, (unsigned long long)i->pairs_judged, cli_s(i->pairs_judged));
     else
         fprintf(out, "confidence not known: no pair was measured alone\n");
 }
@@ -66,10 +74,12 @@ static void print_report(const struct tutti_probe *p, FILE *out)
     struct tutti_probe_info info;
     char lat[40];
     tutti_probe_info(p, &info);
-    fprintf(out, "# tutti %s: %u rank%s on %u host%s in %u group%s, measured in %.1f s; ", tutti_version(), info.ranks, cli_s(info.ranks),
-            info.hosts, cli_s(info.hosts), info.groups, cli_s(info.groups), info.seconds);
+    fprintf(out, "# tutti %s: %u rank%s on %u host%s in %u group%s, measured in %.1f s; ",
+            tutti_version(), info.ranks, cli_s(info.ranks), info.hosts, cli_s(info.hosts),
+            info.groups, cli_s(info.groups), info.seconds);
     print_confidence(&info, out);
-    fprintf(out, "# host time per message %s, reduction %.3g s per byte\n", tutti_format_us(info.overhead_us, lat, sizeof lat), info.gamma);
+    fprintf(out, "# host time per message %s, reduction %.3g s per byte\n",
+            tutti_format_us(info.overhead_us, lat, sizeof lat), info.gamma);
     print_hosts(p, &info, out);
     const char *text;
     for (size_t i = 0; (text = tutti_probe_finding(p, i)); i++)
@@ -172,7 +182,7 @@ static bool to_stdout(const struct cli_args *a)
     return path && !strcmp(path, "-");
 }
 
-static int answer(const struct cli_args *a, const struct tutti_probe *p)
+static int probe_answer(const struct cli_args *a, const struct tutti_probe *p)
 {
     struct tutti_topo *t = NULL;
     struct tutti_error err;
@@ -196,7 +206,8 @@ static int run_rank(const struct cli_args *a, uint64_t budget_us)
     struct tutti_comm *comm;
     struct tutti_probe *p = NULL;
     struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(a, "transport")};
-    unsetenv("TUTTI_TOPO"); /* of an earlier probe, perhaps of other ranks: nothing is planned on it here */
+    /* of an earlier probe, perhaps of other ranks: nothing is planned on it here */
+    unsetenv("TUTTI_TOPO");
     if (tutti_comm_open(&o, &comm, &err))
         return cli_fail(a, &err);
     int code = CLI_OK;
@@ -209,7 +220,7 @@ static int run_rank(const struct cli_args *a, uint64_t budget_us)
     if (st)
         code = cli_bad(a, "%s", err.text) ? CLI_NO : CLI_NO;
     else if (tutti_comm_rank(comm) == 0)
-        code = answer(a, p);
+        code = probe_answer(a, p);
     tutti_probe_free(p);
     tutti_comm_close(comm);
     return code;
@@ -227,7 +238,7 @@ static int check_folder(const struct cli_args *a)
     return access(folder, W_OK) == 0 ? 0 : cli_bad(a, "cannot write %s: %s", path, strerror(errno));
 }
 
-static int run(const struct cli_args *a)
+static int probe_run(const struct cli_args *a)
 {
     const char *time = cli_value(a, "time");
     struct tutti_error err;
@@ -246,17 +257,22 @@ const struct cli_command cli_probe = {
     .name = "probe",
     .synopsis = "probe [-n N] [-o FILE] [--time TIME] [--transport shm|tcp|mpi] [--json]",
     .summary = "measure the live network into a topology file",
-    .details =
-        "The file is for --topo of every command and for TUTTI_TOPO. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one "
-        "rank.\n"
-        "Measured: pairs of hosts (latency, rate each way), one host to several and several to one (network interfaces), all hosts at "
-        "once\n"
-        "(shared uplinks), ranks inside hosts, host time per message, reduction. \">\": at least; no flows filled it. Confidence: the part "
-        "of the\n"
-        "measured pairs that the topology predicts within 15 %. tutti-topology(5) says what this cannot see.",
-    .examples = "tutti probe -n 8 -o measured.json\ntutti explain --topo measured.json --size 100M\ntutti lab --rates "
-                "1gbit,1gbit,1gbit,250mbit -- tutti probe -o measured.json\nmpirun -n 4 tutti probe -o measured.json",
+    .details = "The file is for --topo of every command and for TUTTI_TOPO. Inside a job (tutti "
+               "run, tutti lab, torchrun, mpirun, srun) it is one "
+               "rank.\n"
+               "Measured: pairs of hosts (latency, rate each way), one host to several and several "
+               "to one (network interfaces), all hosts at "
+               "once\n"
+               "(shared uplinks), ranks inside hosts, host time per message, reduction. \">\": at "
+               "least; no flows filled it. Confidence: the part "
+               "of the\n"
+               "measured pairs that the topology predicts within 15 %. tutti-topology(5) says what "
+               "this cannot see.",
+    .examples = "tutti probe -n 8 -o measured.json\ntutti explain --topo measured.json --size "
+                "100M\ntutti lab --rates "
+                "1gbit,1gbit,1gbit,250mbit -- tutti probe -o measured.json\nmpirun -n 4 tutti "
+                "probe -o measured.json",
     .options = options,
     .opens_comm = true,
-    .run = run,
+    .run = probe_run,
 };

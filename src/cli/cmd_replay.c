@@ -1,5 +1,6 @@
-/* tutti replay: training steps with real ranks and real communication, compute replayed from a profile as timed waits. Inside a job (tutti
- * run, tutti lab, torchrun, mpirun, srun) it is one rank; otherwise it starts its own ranks on this machine. Rank 0 prints. */
+/* tutti replay: training steps with real ranks and real communication, compute replayed from a
+ * profile as timed waits. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one
+ * rank; otherwise it starts its own ranks on this machine. Rank 0 prints. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +15,17 @@ static const struct cli_option own[] = {
     {"flops", 0, "RATE", "compute rate in place of the model's: 300G, 6.2T (FLOP/s)"},
     {"policy", 'p', "NAME", "policy, or all (default all)"},
     {"steps", 'i', "N", "timed steps of each policy (default 5)"},
-    {"algo", 'a', "NAME", "auto, ring, halving-doubling or recursive-doubling; hybrid policies choose themselves (default auto)"},
+    {"algo", 'a', "NAME",
+     "auto, ring, halving-doubling or recursive-doubling; hybrid policies choose themselves "
+     "(default auto)"},
     {"fusion", 0, "HOW", "how tensors are joined to buckets (default: the policy's own)"},
     {"threshold", 0, "SIZE", "of a bucket (default 25M)"},
-    {"first", 0, "SIZE", "dear: of the group used first; bucket: of the bucket ready first (default 1M)"},
-    {"partition", 0, "SIZE", "larger tensors are cut in such parts (default: bytescheduler 4M, others none)"},
-    {"recursive-doubling", 0, NULL, "hybrid: recursive doubling for convolutions, not halving-doubling"},
+    {"first", 0, "SIZE",
+     "dear: of the group used first; bucket: of the bucket ready first (default 1M)"},
+    {"partition", 0, "SIZE",
+     "larger tensors are cut in such parts (default: bytescheduler 4M, others none)"},
+    {"recursive-doubling", 0, NULL,
+     "hybrid: recursive doubling for convolutions, not halving-doubling"},
     {"window", 0, "N", "collectives under way at the same time (default 2)"},
     {"transport", 0, "NAME", "shm or tcp (default: shm inside a host, tcp between hosts)"},
     {0}};
@@ -36,7 +42,8 @@ static int get_number(const struct cli_args *a, const char *name, uint64_t max, 
 {
     struct tutti_error err;
     const char *text = cli_value(a, name);
-    return text && tutti_parse_u64(text, 1, max, ret, &err) ? cli_bad(a, "--%s: %s", name, err.text) : 0;
+    return text && tutti_parse_u64(text, 1, max, ret, &err) ? cli_bad(a, "--%s: %s", name, err.text)
+                                                            : 0;
 }
 
 static int check_policy(const struct cli_args *a)
@@ -54,15 +61,16 @@ static int check_policy(const struct cli_args *a)
     return cli_bad(a, "no policy '%.64s'%s%s", policy, *near ? "; " : "", near);
 }
 
-static int parse(struct replay *r)
+static int replay_parse(struct replay *r)
 {
     const struct cli_args *a = r->a;
     uint64_t window = 0;
     r->steps = 5;
-    r->options = (struct tutti_trainer_options){.size = sizeof r->options,
-                                                .algo = cli_value(a, "algo"),
-                                                .fusion = cli_value(a, "fusion"),
-                                                .recursive_doubling = cli_flag(a, "recursive-doubling")};
+    r->options =
+        (struct tutti_trainer_options){.size = sizeof r->options,
+                                       .algo = cli_value(a, "algo"),
+                                       .fusion = cli_value(a, "fusion"),
+                                       .recursive_doubling = cli_flag(a, "recursive-doubling")};
     int code = check_policy(a);
     if (!code)
         code = get_number(a, "steps", 1000000, &r->steps);
@@ -131,44 +139,53 @@ static void print_head(const struct replay *r)
     tutti_model_info(r->model, &info);
     printf("# %s, batch %u, %s of gradients on %u ranks; compute: %s\n", info.name, info.batch,
            tutti_format_size(info.bytes, size, sizeof size), tutti_comm_size(r->comm), info.source);
-    printf("# forward %s, backward %s (waits); one all-reduce of everything %s (measured, best of 3)\n",
-           tutti_format_us(info.forward_us, forward, sizeof forward), tutti_format_us(info.backward_us, backward, sizeof backward),
+    printf("# forward %s, backward %s (waits); one all-reduce of everything %s (measured, best of "
+           "3)\n",
+           tutti_format_us(info.forward_us, forward, sizeof forward),
+           tutti_format_us(info.backward_us, backward, sizeof backward),
            tutti_format_us(r->comm_us, comm, sizeof comm));
-    printf("# mean of %llu steps, slowest rank; ideal: the policy's closed form; model: train-sim with the speeds measured here\n",
+    printf("# mean of %llu steps, slowest rank; ideal: the policy's closed form; model: train-sim "
+           "with the speeds measured here\n",
            (unsigned long long)r->steps);
-    printf("%-14s %11s %11s %11s %7s %11s %7s %8s\n", "policy", "step", "exposed", "ideal", "/ideal", "model", "/model", "buckets");
+    printf("%-14s %11s %11s %11s %7s %11s %7s %8s\n", "policy", "step", "exposed", "ideal",
+           "/ideal", "model", "/model", "buckets");
 }
 
 static void print_row(const struct replay_row *x)
 {
     char step[32], exposed[32], ideal[32], model[32];
-    printf("%-14s %11s %11s %11s %7.3f %11s %7.3f %8u\n", x->info.policy, tutti_format_us(x->iteration_us, step, sizeof step),
+    printf("%-14s %11s %11s %11s %7.3f %11s %7.3f %8u\n", x->info.policy,
+           tutti_format_us(x->iteration_us, step, sizeof step),
            tutti_format_us(x->exposed_us > 0 ? x->exposed_us : 0, exposed, sizeof exposed),
            tutti_format_us(x->ideal_us, ideal, sizeof ideal), x->iteration_us / x->ideal_us,
-           tutti_format_us(x->info.iteration_us, model, sizeof model), x->iteration_us / x->info.iteration_us, x->info.buckets);
+           tutti_format_us(x->info.iteration_us, model, sizeof model),
+           x->iteration_us / x->info.iteration_us, x->info.buckets);
     fflush(stdout);
 }
 
 /* An ideal is arithmetic with one measured time. */
-static void remark(const struct replay_row *rows, size_t n)
+static void replay_remark(const struct replay_row *rows, size_t n)
 {
     bool below = false;
     for (size_t i = 0; i < n; i++)
-        below = below || rows[i].iteration_us < 0.9995 * rows[i].ideal_us; /* as printed: /ideal below 1.000 */
+        /* as printed: /ideal below 1.000 */
+        below = below || rows[i].iteration_us < 0.9995 * rows[i].ideal_us;
     if (below)
-        printf("# /ideal below 1: all-reduces of buckets took less time together than the one of everything that the ideal counts with\n"
+        printf("# /ideal below 1: all-reduces of buckets took less time together than the one of "
+               "everything that the ideal counts with\n"
                "# (other plans, caches, or a machine that was busier while it was measured)\n");
 }
 
 static int run_all(struct replay *r)
 {
     const char *policy = cli_value(r->a, "policy");
-    bool all = !policy || !strcmp(policy, "all"), json = cli_flag(r->a, "json"), speak = tutti_comm_rank(r->comm) == 0;
+    bool all = !policy || !strcmp(policy, "all"), json = cli_flag(r->a, "json"),
+         speak = tutti_comm_rank(r->comm) == 0;
     struct replay_row rows[REPLAY_MOST];
     struct tutti_error err;
     struct tutti_name name;
     size_t n = 0;
-    if (replay_comm(r, &err))
+    if (cli_replay_comm(r, &err))
         return cli_fail(r->a, &err);
     if (speak && !json)
         print_head(r);
@@ -178,7 +195,7 @@ static int run_all(struct replay *r)
             return cli_fail(r->a, tutti_comm_last_error(r->comm));
         if (!more)
             return CLI_OK;
-        if (replay_policy(r, all ? name.name : policy, &rows[n], &err))
+        if (cli_replay_policy(r, all ? name.name : policy, &rows[n], &err))
             return cli_fail(r->a, &err);
         if (speak && !json)
             print_row(&rows[n]);
@@ -186,7 +203,7 @@ static int run_all(struct replay *r)
     if (speak && json)
         print_json(r, rows, n, all);
     else if (speak)
-        remark(rows, n);
+        replay_remark(rows, n);
     return CLI_OK;
 }
 
@@ -202,13 +219,13 @@ static int run_rank(struct replay *r)
     return code;
 }
 
-static int run(const struct cli_args *a)
+static int replay_run(const struct cli_args *a)
 {
     struct replay r = {.a = a};
     struct tutti_model *model = NULL;
-    int code = parse(&r);
+    int code = replay_parse(&r);
     if (!code)
-        code = train_sim_get_model(a, &model);
+        code = cli_train_sim_get_model(a, &model);
     r.model = model;
     if (!code)
         code = cli_in_job() ? run_rank(&r) : cli_start_ranks(a, "2");
@@ -218,17 +235,22 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_replay = {
     .name = "replay",
-    .synopsis = "replay [-n N] --model MODEL [--batch N] [--policy NAME|all] [--algo NAME] [--fusion HOW] [--steps N] [--json]",
+    .synopsis = "replay [-n N] --model MODEL [--batch N] [--policy NAME|all] [--algo NAME] "
+                "[--fusion HOW] [--steps N] [--json]",
     .summary = "training steps with real communication; compute is replayed as timed waits",
-    .details = "A step is from the start of a backward pass to the end of the next forward pass. Gradients are not computed and, but for\n"
-               "dear-sharded (SGD on shards), parameters are not updated: what shows is communication and the policy. The ideal is the\n"
-               "policy's closed form, c being one all-reduce of everything, as measured or as modelled, whichever is shorter: sync f+b+c; "
+    .details = "A step is from the start of a backward pass to the end of the next forward pass. "
+               "Gradients are not computed and, but for\n"
+               "dear-sharded (SGD on shards), parameters are not updated: what shows is "
+               "communication and the policy. The ideal is the\n"
+               "policy's closed form, c being one all-reduce of everything, as measured or as "
+               "modelled, whichever is shorter: sync f+b+c; "
                "wfbp, bucket, mgwfbp, hybrid f+max(b,c);\n"
                "dear max(f,c/2)+max(b,c/2); bytescheduler max(c,f+b).",
     .examples = "tutti replay -n 4 --model resnet50 --policy all\n"
-                "tutti lab --nodes 4 --rate 1gbit -- tutti replay --model alexnet --batch 128 --policy all\n"
+                "tutti lab --nodes 4 --rate 1gbit -- tutti replay --model alexnet --batch 128 "
+                "--policy all\n"
                 "tutti replay -n 2 --model profile.json --policy dear --json",
     .options = options,
     .opens_comm = true,
-    .run = run,
+    .run = replay_run,
 };

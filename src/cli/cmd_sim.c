@@ -1,5 +1,5 @@
-/* tutti sim: the time of a schedule on a network. Level "step" is the planner's own cost function; "flow" and "packet" run the schedule
- * event by event. */
+/* tutti sim: the time of a schedule on a network. Level "step" is the planner's own cost function;
+ * "flow" and "packet" run the schedule event by event. */
 #include "cli/sim.h"
 
 #include <math.h>
@@ -7,8 +7,13 @@
 #include <string.h>
 #include <time.h>
 
-static const struct cli_option *const options[] = {
-    cli_topo_options, cli_problem_options, cli_algo_options, sim_options, cli_whatif_options, cli_json_options, NULL};
+static const struct cli_option *const options[] = {cli_topo_options,
+                                                   cli_problem_options,
+                                                   cli_algo_options,
+                                                   cli_sim_options,
+                                                   cli_whatif_options,
+                                                   cli_json_options,
+                                                   NULL};
 
 struct answer {
     struct tutti_sim_result r;
@@ -23,7 +28,7 @@ static void print_json(const struct answer *x, const struct tutti_topo *t)
     struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
     tutti_json_string(j, "level", "step");
-    sim_json_believed(j, t);
+    cli_sim_json_believed(j, t);
     tutti_json_string(j, "algo", x->algo);
     tutti_json_real(j, "time_us", x->r.time_us);
     tutti_json_bool(j, "exact", x->exact);
@@ -36,10 +41,12 @@ static void print_json(const struct answer *x, const struct tutti_topo *t)
     tutti_json_u64(j, "bytes_on_busiest_link", x->r.bytes_on_busiest_link);
     tutti_json_u64(j, "busiest_link", x->r.busiest_link);
     if (x->r.messages)
-        tutti_json_string(j, "busiest_link_name", tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link));
+        tutti_json_string(j, "busiest_link_name",
+                          tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link));
     tutti_json_u64(j, "max_link_contention", x->r.max_link_contention);
     tutti_json_real(j, "bound_us", x->bound_us);
-    tutti_json_real(j, "ratio_to_bound", x->bound_us > 0 ? x->r.time_us / x->bound_us : (double)NAN);
+    tutti_json_real(j, "ratio_to_bound",
+                    x->bound_us > 0 ? x->r.time_us / x->bound_us : (double)NAN);
     tutti_json_u64(j, "events", x->r.messages);
     tutti_json_real(j, "wall_s", x->wall_s);
     tutti_json_end(j);
@@ -49,14 +56,17 @@ static void print_json(const struct answer *x, const struct tutti_topo *t)
 static void print_text(const struct answer *x, const struct tutti_topo *t)
 {
     char a[64], b[64], c[64], d[64], e[64], link[160];
-    printf("%s: %s%s in %u step%s (latency %s, links %s, reduction %s, host overhead %s)\n", x->algo, x->exact ? "" : "at most ",
-           tutti_format_us(x->r.time_us, a, sizeof a), x->r.steps, x->r.steps == 1 ? "" : "s",
-           tutti_format_us(x->r.latency_us, b, sizeof b), tutti_format_us(x->r.transfer_us, c, sizeof c),
-           tutti_format_us(x->r.reduce_us, d, sizeof d), tutti_format_us(x->r.overhead_us, e, sizeof e));
+    printf("%s: %s%s in %u step%s (latency %s, links %s, reduction %s, host overhead %s)\n",
+           x->algo, x->exact ? "" : "at most ", tutti_format_us(x->r.time_us, a, sizeof a),
+           x->r.steps, x->r.steps == 1 ? "" : "s", tutti_format_us(x->r.latency_us, b, sizeof b),
+           tutti_format_us(x->r.transfer_us, c, sizeof c),
+           tutti_format_us(x->r.reduce_us, d, sizeof d),
+           tutti_format_us(x->r.overhead_us, e, sizeof e));
     if (x->r.messages)
         printf("busiest link %s carries %s; at most %u message%s on a link in a step\n",
-               tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link), tutti_format_size(x->r.bytes_on_busiest_link, a, sizeof a),
-               x->r.max_link_contention, x->r.max_link_contention == 1 ? "" : "s");
+               tutti_topo_link_name(t, x->r.busiest_link, link, sizeof link),
+               tutti_format_size(x->r.bytes_on_busiest_link, a, sizeof a), x->r.max_link_contention,
+               x->r.max_link_contention == 1 ? "" : "s");
     if (isnan(x->bound_us)) {
         printf("bound not stated: the plan's blocks are uneven\n");
         return;
@@ -73,17 +83,18 @@ static double seconds_since(const struct timespec *t0)
     return (double)(t1.tv_sec - t0->tv_sec) + (double)(t1.tv_nsec - t0->tv_nsec) * 1e-9;
 }
 
-static void print(const struct cli_args *a, const struct tutti_topo *t, const struct answer *x)
+static void sim_print(const struct cli_args *a, const struct tutti_topo *t, const struct answer *x)
 {
     if (cli_flag(a, "json"))
         print_json(x, t);
     else {
         print_text(x, t);
-        sim_say_believed(t, SIM_STEP);
+        cli_sim_say_believed(t, SIM_STEP);
     }
 }
 
-/* The named (or chosen) algorithm: planning has priced its schedule with the same function, there is no need to build it. */
+/* The named (or chosen) algorithm: planning has priced its schedule with the same function, there
+ * is no need to build it. */
 static int simulate_planned(const struct cli_args *a, const struct tutti_topo *t)
 {
     struct cli_problem problem;
@@ -104,7 +115,7 @@ static int simulate_planned(const struct cli_args *a, const struct tutti_topo *t
     x.bound_us = info.bound_us;
     x.exact = info.exact;
     x.algo = info.algo;
-    print(a, t, &x);
+    sim_print(a, t, &x);
     tutti_plan_free(p);
     return CLI_OK;
 }
@@ -126,11 +137,13 @@ static void free_input(struct input *in)
 }
 
 /* The problem a plan file solves: its own, but for the size. */
-static int get_read_problem(const struct cli_args *a, const struct tutti_schedule_info *info, struct cli_problem *ret)
+static int get_read_problem(const struct cli_args *a, const struct tutti_schedule_info *info,
+                            struct cli_problem *ret)
 {
     struct tutti_error err;
     const char *size = cli_value(a, "size");
-    *ret = (struct cli_problem){.o = {.coll = info->coll, .root = info->root, .dtype = info->dtype, .count = info->count}};
+    *ret = (struct cli_problem){
+        .o = {.coll = info->coll, .root = info->root, .dtype = info->dtype, .count = info->count}};
     if (!size) {
         ret->bytes = info->count * tutti_dtype_bytes(info->dtype);
         return 0;
@@ -140,9 +153,10 @@ static int get_read_problem(const struct cli_args *a, const struct tutti_schedul
     return cli_get_count(a, ret->bytes, info->dtype, &ret->o.count);
 }
 
-/* Time means something only for a plan that is correct and made for as many ranks; its routes only on their own network (simulating refuses
- * others). */
-static int judge_read(const struct cli_args *a, const struct tutti_topo *t, const struct tutti_schedule *s)
+/* Time means something only for a plan that is correct and made for as many ranks; its routes only
+ * on their own network (simulating refuses others). */
+static int judge_read(const struct cli_args *a, const struct tutti_topo *t,
+                      const struct tutti_schedule *s)
 {
     struct tutti_verdict v;
     struct tutti_schedule_info info;
@@ -151,13 +165,15 @@ static int judge_read(const struct cli_args *a, const struct tutti_topo *t, cons
         return code;
     tutti_schedule_info(s, &info);
     if (info.ranks != tutti_topo_ranks(t))
-        return cli_bad(a, "the plan is for %u ranks, the network has %u", info.ranks, tutti_topo_ranks(t));
+        return cli_bad(a, "the plan is for %u ranks, the network has %u", info.ranks,
+                       tutti_topo_ranks(t));
     if (info.topo_hash && !info.nroutes && info.topo_hash != tutti_topo_hash(t))
         fprintf(stderr, "note: the plan was made for another network\n");
     return 0;
 }
 
-static int bound_read(const struct cli_args *a, const struct tutti_topo *t, const struct cli_problem *p, struct input *in)
+static int bound_read(const struct cli_args *a, const struct tutti_topo *t,
+                      const struct cli_problem *p, struct input *in)
 {
     struct tutti_error err;
     struct tutti_bound *b = NULL;
@@ -176,12 +192,14 @@ static int bound_read(const struct cli_args *a, const struct tutti_topo *t, cons
 }
 
 /* A plan file: all ranks as they are written there. */
-static int read_input(const struct cli_args *a, const struct tutti_topo *t, const char *path, struct input *in)
+static int read_input(const struct cli_args *a, const struct tutti_topo *t, const char *path,
+                      struct input *in)
 {
     struct tutti_error err;
     struct tutti_schedule_info info;
     struct cli_problem problem;
-    if (cli_value(a, "algo") || cli_value(a, "coll") || cli_value(a, "root") || cli_value(a, "option"))
+    if (cli_value(a, "algo") || cli_value(a, "coll") || cli_value(a, "root") ||
+        cli_value(a, "option"))
         return cli_bad(a, "--plan brings its own algorithm, collective, root and options");
     if (tutti_schedule_read_unchecked(path, &in->s, &err))
         return cli_fail(a, &err);
@@ -202,7 +220,8 @@ static int plan_input(const struct cli_args *a, const struct tutti_topo *t, stru
     int code = cli_get_problem(a, &problem);
     if (code)
         return code;
-    if (cli_plan_make(t, &problem.o, &in->plan, &err) || tutti_plan_schedule(in->plan, &in->s, &err))
+    if (cli_plan_make(t, &problem.o, &in->plan, &err) ||
+        tutti_plan_schedule(in->plan, &in->s, &err))
         return cli_fail(a, &err);
     tutti_plan_info(in->plan, NULL, &info);
     in->bound_us = info.bound_us;
@@ -229,7 +248,7 @@ static int price_read(const struct cli_args *a, const struct tutti_topo *t, cons
     if (!code) {
         x.bound_us = in.bound_us;
         x.algo = in.algo;
-        print(a, t, &x);
+        sim_print(a, t, &x);
     }
     free_input(&in);
     return code;
@@ -245,28 +264,29 @@ struct outputs {
     struct cli_output timeline, links;
 };
 
-/* Files first, so that a report is never seen without them. What goes to standard output stands there alone. */
-static int deliver(const struct cli_args *a, const struct sim_answer *x, struct outputs *o)
+/* Files first, so that a report is never seen without them. What goes to standard output stands
+ * there alone. */
+static int sim_deliver(const struct cli_args *a, const struct sim_answer *x, struct outputs *o)
 {
     bool alone = o->timeline.f == stdout || o->links.f == stdout;
-    if (o->timeline.f && !sim_write_timeline(x, o->timeline.f))
+    if (o->timeline.f && !cli_sim_write_timeline(x, o->timeline.f))
         return cli_bad(a, "--timeline: out of memory");
     if (o->links.f)
-        sim_write_links(x, o->links.f);
+        cli_sim_write_links(x, o->links.f);
     int code = cli_output_keep(a, &o->timeline);
     if (!code)
         code = cli_output_keep(a, &o->links);
     if (code || alone)
         return code;
     if (cli_flag(a, "json"))
-        sim_print_json(x);
+        cli_sim_print_json(x);
     else
-        sim_print_text(x);
+        cli_sim_print_text(x);
     return CLI_OK;
 }
 
-static int run_events(const struct cli_args *a, const struct tutti_topo *t, struct sim_request *q, const struct input *in,
-                      struct outputs *o)
+static int run_events(const struct cli_args *a, const struct tutti_topo *t, struct sim_request *q,
+                      const struct input *in, struct outputs *o)
 {
     struct tutti_error err;
     struct tutti_sim *sim = NULL;
@@ -284,7 +304,7 @@ static int run_events(const struct cli_args *a, const struct tutti_topo *t, stru
                            .bound_us = q->whatif.faster ? (double)NAN : in->bound_us,
                            .wall_s = seconds_since(&t0)};
     cli_progress_end(&progress);
-    int code = st ? cli_fail(a, &err) : deliver(a, &x, o);
+    int code = st ? cli_fail(a, &err) : sim_deliver(a, &x, o);
     tutti_sim_free(sim);
     return code;
 }
@@ -294,14 +314,15 @@ static int check_outputs(const struct cli_args *a)
     const char *timeline = cli_value(a, "timeline"), *links = cli_value(a, "links");
     bool first = timeline && !strcmp(timeline, "-"), second = links && !strcmp(links, "-");
     if (first + second + (cli_flag(a, "json") && (first || second)) > 1)
-        return cli_bad(a, "only one of --json, --timeline - and --links - can go to standard output");
+        return cli_bad(a,
+                       "only one of --json, --timeline - and --links - can go to standard output");
     if (timeline && links && !first && !strcmp(timeline, links))
         return cli_bad(a, "--timeline and --links are the same file");
     return 0;
 }
 
 /* Levels flow and packet. */
-static int simulate(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level)
+static int sim_simulate(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level)
 {
     const char *path = cli_value(a, "plan");
     struct sim_request q = {0};
@@ -309,7 +330,7 @@ static int simulate(const struct cli_args *a, const struct tutti_topo *t, enum s
     struct outputs o = {0};
     int code = check_outputs(a);
     if (!code)
-        code = sim_request_get(a, t, level, &q);
+        code = cli_sim_request_get(a, t, level, &q);
     if (!code) /* before the work: a name that cannot be written should not cost an hour */
         code = cli_output_open(a, "timeline", &o.timeline);
     if (!code)
@@ -321,16 +342,16 @@ static int simulate(const struct cli_args *a, const struct tutti_topo *t, enum s
     cli_output_drop(&o.timeline);
     cli_output_drop(&o.links);
     free_input(&in);
-    sim_request_free(&q);
+    cli_sim_request_free(&q);
     return code;
 }
 
-static int run(const struct cli_args *a)
+static int sim_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
     const char *path = cli_value(a, "plan");
     enum sim_level level;
-    int code = sim_level_get(a, &level);
+    int code = cli_sim_level_get(a, &level);
     if (code)
         return code;
     cli_output_guard();
@@ -339,7 +360,7 @@ static int run(const struct cli_args *a)
     if (!code)
         code = cli_whatif_down(a, &t);
     if (!code && level != SIM_STEP)
-        code = simulate(a, t, level);
+        code = sim_simulate(a, t, level);
     else if (!code)
         code = path ? price_read(a, t, path) : simulate_planned(a, t);
     tutti_topo_free(t);
@@ -348,23 +369,30 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_sim = {
     .name = "sim",
-    .synopsis =
-        "sim --topo SPEC (--size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] | --plan FILE) [--level step|flow|packet] [--json]",
+    .synopsis = "sim --topo SPEC (--size SIZE [--algo NAME|auto] [--coll COLL] [--option K=V] | "
+                "--plan FILE) [--level step|flow|packet] [--json]",
     .summary = "simulate a schedule on a network: time, link use, idle ranks, what-ifs",
-    .details =
-        "Levels: flow runs the schedule event by event, messages as fluids that share links; packet moves flits through switches with\n"
-        "virtual channels and credits; step is the planner's bulk-synchronous cost function (the only one for tens of thousands of\n"
-        "ranks). A plan read with --plan is proved first: a wrong one is answered as verify does (exit status 1) and not timed. One\n"
-        "whose routes were made for another network is refused. --slow, --degrade and --jitter ask what if; the bound stays that of\n"
-        "the network as described. --down takes the cable out of the network before anything is planned (all levels), and the bound is\n"
-        "that of what is left. Links are named as in the reports: 'rank 3-switch 0' (both directions), 'rank 3 -> switch 0', or\n"
-        "a cable's number. FILE - is standard output (and no report). An interrupted run leaves no file behind.",
-    .examples =
-        "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
-        "tutti sim --topo fattree:8,2@16GB/s,150ns --algo halving-doubling --size 1M --level packet\n"
-        "tutti sim --topo dln:65536@100Gbps,1us --algo circulant --size 100M --level step\n"
-        "tutti sim --topo star:8@1Gbps,50us --algo ring --size 8M --slow rank=5,factor=2 --degrade 'link=rank 3-switch 0,factor=4'\n"
-        "tutti sim --topo star:7 --plan plan.json --timeline out.json --links links.csv",
+    .details = "Levels: flow runs the schedule event by event, messages as fluids that share "
+               "links; packet moves flits through switches with\n"
+               "virtual channels and credits; step is the planner's bulk-synchronous cost function "
+               "(the only one for tens of thousands of\n"
+               "ranks). A plan read with --plan is proved first: a wrong one is answered as verify "
+               "does (exit status 1) and not timed. One\n"
+               "whose routes were made for another network is refused. --slow, --degrade and "
+               "--jitter ask what if; the bound stays that of\n"
+               "the network as described. --down takes the cable out of the network before "
+               "anything is planned (all levels), and the bound is\n"
+               "that of what is left. Links are named as in the reports: 'rank 3-switch 0' (both "
+               "directions), 'rank 3 -> switch 0', or\n"
+               "a cable's number. FILE - is standard output (and no report). An interrupted run "
+               "leaves no file behind.",
+    .examples = "tutti sim --topo torus:8x8@16GB/s,150ns --algo ring --size 64M --json\n"
+                "tutti sim --topo fattree:8,2@16GB/s,150ns --algo halving-doubling --size 1M "
+                "--level packet\n"
+                "tutti sim --topo dln:65536@100Gbps,1us --algo circulant --size 100M --level step\n"
+                "tutti sim --topo star:8@1Gbps,50us --algo ring --size 8M --slow rank=5,factor=2 "
+                "--degrade 'link=rank 3-switch 0,factor=4'\n"
+                "tutti sim --topo star:7 --plan plan.json --timeline out.json --links links.csv",
     .options = options,
-    .run = run,
+    .run = sim_run,
 };

@@ -8,7 +8,8 @@ static const struct cli_option own[] = {
     {"dot", 0, NULL, "as a Graphviz graph"},
     {"simgrid", 0, NULL, "as a SimGrid platform (XML)"},
     {"file", 0, NULL, "as a topology file (JSON that --topo reads)"},
-    {"per-rack", 0, "N", "ranks (or switches with their hosts) in a rack, for the length of cables (16)"},
+    {"per-rack", 0, "N",
+     "ranks (or switches with their hosts) in a rack, for the length of cables (16)"},
     {"kinds", 0, NULL, "list the kinds of networks a SPEC can name"},
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
@@ -76,20 +77,26 @@ static void print_text(const struct tutti_topo_info *i, const struct tutti_topo_
 {
     char a[64], b[64];
     printf("%s\n", i->spec);
-    printf("%-10s %u\n%-10s %u\n%-10s %u cable%s, %s duplex\n", "ranks", i->ranks, "switches", i->switches, "links", i->links,
-           i->links == 1 ? "" : "s", i->half ? "half" : "full");
+    printf("%-10s %u\n%-10s %u\n%-10s %u cable%s, %s duplex\n", "ranks", i->ranks, "switches",
+           i->switches, "links", i->links, i->links == 1 ? "" : "s", i->half ? "half" : "full");
     if (i->links) {
-        print_range("bandwidth", tutti_format_rate(i->min_bw, a, sizeof a), tutti_format_rate(i->max_bw, b, sizeof b));
-        print_range("latency", tutti_format_us(i->min_latency_us, a, sizeof a), tutti_format_us(i->max_latency_us, b, sizeof b));
+        print_range("bandwidth", tutti_format_rate(i->min_bw, a, sizeof a),
+                    tutti_format_rate(i->max_bw, b, sizeof b));
+        print_range("latency", tutti_format_us(i->min_latency_us, a, sizeof a),
+                    tutti_format_us(i->max_latency_us, b, sizeof b));
     }
     printf("%-10s %u\n", "degree", i->degree);
-    printf("%-10s %s%u link%s\n", "diameter", i->distances_exact ? "" : "at least ", i->diameter, i->diameter == 1 ? "" : "s");
-    printf("%-10s %s%.4g link%s\n", "mean path", i->distances_exact ? "" : "about ", i->mean_path, i->mean_path == 1.0 ? "" : "s");
-    printf("%-10s %s%llu cable%s\n", "bisection", i->bisection_exact ? "" : "at most ", (unsigned long long)i->bisection,
-           i->bisection == 1 ? "" : "s");
+    printf("%-10s %s%u link%s\n", "diameter", i->distances_exact ? "" : "at least ", i->diameter,
+           i->diameter == 1 ? "" : "s");
+    printf("%-10s %s%.4g link%s\n", "mean path", i->distances_exact ? "" : "about ", i->mean_path,
+           i->mean_path == 1.0 ? "" : "s");
+    printf("%-10s %s%llu cable%s\n", "bisection", i->bisection_exact ? "" : "at most ",
+           (unsigned long long)i->bisection, i->bisection == 1 ? "" : "s");
     if (f->racks)
-        printf("%-10s %.4g km, mean %.3g m, longest %.3g m, %u between racks (%u racks of %u, %u rows of %u)\n", "cable", f->total_m / 1e3,
-               f->mean_m, f->max_m, f->between_racks, f->racks, f->per_rack, f->rows, f->columns);
+        printf("%-10s %.4g km, mean %.3g m, longest %.3g m, %u between racks (%u racks of %u, %u "
+               "rows of %u)\n",
+               "cable", f->total_m / 1e3, f->mean_m, f->max_m, f->between_racks, f->racks,
+               f->per_rack, f->rows, f->columns);
     if (i->ports)
         printf("%-10s %u per rank: messages in flight each way\n", "ports", i->ports);
     else
@@ -100,7 +107,8 @@ static void print_text(const struct tutti_topo_info *i, const struct tutti_topo_
         printf("%-10s %s per message\n", "overhead", tutti_format_us(i->overhead_us, a, sizeof a));
 }
 
-static void describe(const struct cli_args *a, const struct tutti_topo *t, const struct tutti_topo_info *i, uint32_t per_rack)
+static void topo_describe(const struct cli_args *a, const struct tutti_topo *t,
+                          const struct tutti_topo_info *i, uint32_t per_rack)
 {
     struct tutti_topo_floor floor;
     if (!tutti_topo_floor(t, per_rack, &floor))
@@ -136,7 +144,7 @@ static int list_kinds(bool json)
     return CLI_OK;
 }
 
-static int run(const struct cli_args *a)
+static int topo_run(const struct cli_args *a)
 {
     if (cli_flag(a, "kinds") && a->nwords)
         return cli_bad(a, "either a SPEC or --kinds");
@@ -144,7 +152,8 @@ static int run(const struct cli_args *a)
         return list_kinds(cli_flag(a, "json"));
     const char *spec = a->nwords ? a->words[0] : cli_environment("TUTTI_TOPO");
     if (!spec)
-        return cli_bad(a, "a SPEC is needed, e.g. tutti topo torus:8x8@16GB/s,150ns; --kinds lists the kinds");
+        return cli_bad(
+            a, "a SPEC is needed, e.g. tutti topo torus:8x8@16GB/s,150ns; --kinds lists the kinds");
     if (cli_flag(a, "json") + cli_flag(a, "dot") + cli_flag(a, "simgrid") + cli_flag(a, "file") > 1)
         return cli_bad(a, "only one of --json, --dot, --simgrid and --file");
     struct tutti_topo *t = NULL;
@@ -152,7 +161,8 @@ static int run(const struct cli_args *a)
     struct tutti_error err;
     int code = CLI_OK;
     uint64_t per_rack = 16;
-    if (cli_value(a, "per-rack") && tutti_parse_u64(cli_value(a, "per-rack"), 1, 1u << 20, &per_rack, &err))
+    if (cli_value(a, "per-rack") &&
+        tutti_parse_u64(cli_value(a, "per-rack"), 1, 1u << 20, &per_rack, &err))
         return cli_fail(a, &err);
     if (tutti_topo_parse(spec, &t, &err))
         return cli_fail(a, &err);
@@ -163,7 +173,7 @@ static int run(const struct cli_args *a)
     else if (cli_flag(a, "file") ? tutti_topo_write(t, "-", &err) : tutti_topo_info(t, &info, &err))
         code = cli_fail(a, &err);
     else if (!cli_flag(a, "file"))
-        describe(a, t, &info, (uint32_t)per_rack);
+        topo_describe(a, t, &info, (uint32_t)per_rack);
     tutti_topo_free(t);
     return code;
 }
@@ -172,17 +182,22 @@ const struct cli_command cli_topo = {
     .name = "topo",
     .synopsis = "topo SPEC [--json | --dot | --simgrid | --file] [--per-rack N] | --kinds [--json]",
     .summary = "describe or convert a network",
-    .details =
-        "A SPEC is kind:parameters[@link], or the name of a topology file. A link is bandwidth[,latency[,gamma]][,half],\n"
-        "by default 10Gbps,1us,0; 10G means bits per second, 16GB/s bytes. Latency is per link: a message through a star pays two.\n"
-        "The bisection is in cables: the least, or at most those of a cut that was found. Distances on very large irregular networks are\n"
-        "those of some ranks to all. Cable is counted on a floor of racks: 2 m "
-        "inside a\n"
-        "rack; between racks 4 m, 0.6 m per column and 2.1 m per row apart (tutti-topology(5)); not for trees of switches.\n"
-        "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds lists the kinds.",
-    .examples = "tutti topo torus:8x8@16GB/s,150ns\ntutti topo 'tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps' --json\n"
+    .details = "A SPEC is kind:parameters[@link], or the name of a topology file. A link is "
+               "bandwidth[,latency[,gamma]][,half],\n"
+               "by default 10Gbps,1us,0; 10G means bits per second, 16GB/s bytes. Latency is per "
+               "link: a message through a star pays two.\n"
+               "The bisection is in cables: the least, or at most those of a cut that was found. "
+               "Distances on very large irregular networks are\n"
+               "those of some ranks to all. Cable is counted on a floor of racks: 2 m "
+               "inside a\n"
+               "rack; between racks 4 m, 0.6 m per column and 2.1 m per row apart "
+               "(tutti-topology(5)); not for trees of switches.\n"
+               "Further parameters follow as key=value: ports=N, overhead=TIME. tutti topo --kinds "
+               "lists the kinds.",
+    .examples = "tutti topo torus:8x8@16GB/s,150ns\ntutti topo 'tree:((4 4)(4 "
+                "2))@100Gbps/25Gbps/10Gbps' --json\n"
                 "tutti topo fattree:8,2 --file > cluster.json\ntutti topo --kinds",
     .options = options,
     .max_words = 1,
-    .run = run,
+    .run = topo_run,
 };

@@ -1,4 +1,5 @@
-/* tutti train-sim: a training step on a network by the model: which gradients travel when, what of it shows. */
+/* tutti train-sim: a training step on a network by the model: which gradients travel when, what of
+ * it shows. */
 #include "cli/train_sim.h"
 
 #include <math.h>
@@ -11,18 +12,24 @@ static const struct cli_option own[] = {
     {"batch", 'b', "N", "samples a rank (default: the model's)"},
     {"flops", 0, "RATE", "compute rate in place of the model's: 300G, 6.2T (FLOP/s)"},
     {"policy", 'p', "NAME", "policy, or all (default all)"},
-    {"algo", 'a', "NAME", "algorithm of all policies but the hybrid ones (default: the planner's choice for every bucket)"},
+    {"algo", 'a', "NAME",
+     "algorithm of all policies but the hybrid ones (default: the planner's choice for every "
+     "bucket)"},
     {"level", 0, "LEVEL", "prices by the planner (step, default) or by the flow simulator (flow)"},
     {"fusion", 0, "HOW", "how tensors are joined to buckets, or bayesian; see --list"},
     {"threshold", 0, "SIZE", "of a bucket (default 25M)"},
-    {"first", 0, "SIZE", "dear: of the group used first; bucket: of the bucket ready first (default 1M)"},
+    {"first", 0, "SIZE",
+     "dear: of the group used first; bucket: of the bucket ready first (default 1M)"},
     {"nearby", 0, "K", "layers a bucket (default 4)"},
     {"cycle", 0, "TIME", "of fusion by waiting (default 5ms)"},
-    {"partition", 0, "SIZE", "larger tensors are cut in such parts (default: bytescheduler 4M, others none)"},
+    {"partition", 0, "SIZE",
+     "larger tensors are cut in such parts (default: bytescheduler 4M, others none)"},
     {"order", 0, "ORDER", "dear, bytescheduler: best, next-use, patient, two-phase or published"},
     {"lookahead", 0, "N", "groups, of order published (default 1)"},
-    {"recursive-doubling", 0, NULL, "hybrid: recursive doubling for convolutions, not halving-doubling"},
-    {"update", 0, "RATE", "speed of the optimizer: parameters' bytes per second (default: takes no time)"},
+    {"recursive-doubling", 0, NULL,
+     "hybrid: recursive doubling for convolutions, not halving-doubling"},
+    {"update", 0, "RATE",
+     "speed of the optimizer: parameters' bytes per second (default: takes no time)"},
     {"trials", 0, "N", "of bayesian fusion (default 10)"},
     {"range", 0, "MIN..MAX", "thresholds of bayesian fusion (default 64K..256M)"},
     {"tuning", 0, "FILE", "use the result of an earlier bayesian fusion"},
@@ -90,7 +97,8 @@ static int get_range(const struct cli_args *a, struct tutti_trainsim_options *o)
     if (!dots || (size_t)(dots - text) >= sizeof low)
         return cli_bad(a, "--range %.60s: MIN..MAX is needed, e.g. 64K..256M", text);
     snprintf(low, sizeof low, "%.*s", (int)(dots - text), text);
-    if (tutti_parse_size(low, &o->min_threshold, &err) || tutti_parse_size(dots + 2, &o->max_threshold, &err))
+    if (tutti_parse_size(low, &o->min_threshold, &err) ||
+        tutti_parse_size(dots + 2, &o->max_threshold, &err))
         return cli_bad(a, "--range %.60s: %s", text, err.text);
     if (o->min_threshold == 0 || o->min_threshold > o->max_threshold)
         return cli_bad(a, "--range %.60s: MIN must be at least 1 and not above MAX", text);
@@ -155,8 +163,9 @@ static int check_use(const struct cli_args *a, bool all, const struct tutti_trai
     return 0;
 }
 
-static tutti_status run_policies(const char *policy, struct tutti_prices *prices, struct tutti_trainsim_options *o,
-                                 struct train_sim_answer *x, struct tutti_error *err)
+static tutti_status run_policies(const char *policy, struct tutti_prices *prices,
+                                 struct tutti_trainsim_options *o, struct train_sim_answer *x,
+                                 struct tutti_error *err)
 {
     struct tutti_name name;
     size_t policies = 1;
@@ -178,11 +187,12 @@ struct outputs {
     struct cli_output timeline, profile, tuning;
 };
 
-static int deliver(const struct cli_args *a, const struct train_sim_answer *x, struct outputs *o)
+static int train_sim_deliver(const struct cli_args *a, const struct train_sim_answer *x,
+                             struct outputs *o)
 {
     bool alone = o->timeline.f == stdout || o->profile.f == stdout || o->tuning.f == stdout;
     if (o->timeline.f)
-        train_sim_write_timeline(x, o->timeline.f);
+        cli_train_sim_write_timeline(x, o->timeline.f);
     if (o->profile.f)
         tutti_model_write(x->model, o->profile.f);
     if (o->tuning.f)
@@ -195,9 +205,9 @@ static int deliver(const struct cli_args *a, const struct train_sim_answer *x, s
     if (code || alone)
         return code;
     if (cli_flag(a, "json"))
-        train_sim_print_json(x);
+        cli_train_sim_print_json(x);
     else
-        train_sim_print_text(x);
+        cli_train_sim_print_text(x);
     return CLI_OK;
 }
 
@@ -209,7 +219,8 @@ static int open_outputs(const struct cli_args *a, struct outputs *o)
     return code ? code : cli_output_open(a, "save-tuning", &o->tuning);
 }
 
-static int simulate(const struct cli_args *a, const struct tutti_topo *t, struct train_sim_answer *x)
+static int train_sim_simulate(const struct cli_args *a, const struct tutti_topo *t,
+                              struct train_sim_answer *x)
 {
     struct tutti_trainsim_options o;
     struct tutti_prices *prices = NULL;
@@ -218,14 +229,15 @@ static int simulate(const struct cli_args *a, const struct tutti_topo *t, struct
     int code = get_options(a, &o);
     if (!code)
         code = check_use(a, x->all, &o);
-    if (!code && tutti_prices_open(t, cli_value(a, "algo"), !strcmp(x->level, "flow"), &prices, &err))
+    if (!code &&
+        tutti_prices_open(t, cli_value(a, "algo"), !strcmp(x->level, "flow"), &prices, &err))
         code = cli_fail(a, &err);
     if (!code)
         code = open_outputs(a, &out);
     if (!code && run_policies(cli_value(a, "policy"), prices, &o, x, &err))
         code = cli_fail(a, &err);
     if (!code)
-        code = deliver(a, x, &out);
+        code = train_sim_deliver(a, x, &out);
     cli_output_drop(&out.timeline);
     cli_output_drop(&out.profile);
     cli_output_drop(&out.tuning);
@@ -233,7 +245,7 @@ static int simulate(const struct cli_args *a, const struct tutti_topo *t, struct
     return code;
 }
 
-int train_sim_get_model(const struct cli_args *a, struct tutti_model **ret)
+int cli_train_sim_get_model(const struct cli_args *a, struct tutti_model **ret)
 {
     struct tutti_error err;
     uint32_t batch = 0;
@@ -249,29 +261,30 @@ int train_sim_get_model(const struct cli_args *a, struct tutti_model **ret)
     return code;
 }
 
-static int run(const struct cli_args *a)
+static int train_sim_run(const struct cli_args *a)
 {
     struct tutti_topo *t = NULL;
     struct tutti_topo_info info;
     struct tutti_error err;
     struct tutti_model *model = NULL;
-    const char *level = cli_value(a, "level"), *policy = cli_value(a, "policy"), *algo = cli_value(a, "algo");
+    const char *level = cli_value(a, "level"), *policy = cli_value(a, "policy"),
+               *algo = cli_value(a, "algo");
     struct train_sim_answer x = {.level = level ? level : "step",
                                  .algo = algo ? algo : "auto",
                                  .all = !policy || !strcmp(policy, "all"),
                                  .buckets = cli_flag(a, "buckets")};
     if (cli_flag(a, "list")) {
         if (cli_flag(a, "json"))
-            train_sim_list_json();
+            cli_train_sim_list_json();
         else
-            train_sim_list_text();
+            cli_train_sim_list_text();
         return CLI_OK;
     }
     if (strcmp(x.level, "step") && strcmp(x.level, "flow"))
         return cli_bad(a, "--level %.40s: step or flow", x.level);
     cli_output_guard();
     cli_limit_memory();
-    int code = train_sim_get_model(a, &model);
+    int code = cli_train_sim_get_model(a, &model);
     x.model = model;
     if (!code)
         code = cli_get_topo(a, &t);
@@ -279,7 +292,7 @@ static int run(const struct cli_args *a)
         code = cli_fail(a, &err);
     if (!code) {
         x.topo = info.spec;
-        code = simulate(a, t, &x);
+        code = train_sim_simulate(a, t, &x);
     }
     for (size_t i = 0; i < TRAIN_SIM_MOST; i++)
         tutti_trainsim_free(x.sims[i]);
@@ -290,19 +303,27 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_train_sim = {
     .name = "train-sim",
-    .synopsis = "train-sim --model MODEL [--batch N] --topo SPEC [--policy NAME|all] [--algo NAME] [--fusion HOW] [--json]",
+    .synopsis = "train-sim --model MODEL [--batch N] --topo SPEC [--policy NAME|all] [--algo NAME] "
+                "[--fusion HOW] [--json]",
     .summary = "a training step by the model: which gradients travel when, and what of it shows",
-    .details =
-        "The step is that of the steady state: from the start of a backward pass to the end of the next forward pass. One stream carries\n"
-        "the collectives, in a fixed order. Times of built-in models are derived from multiply-accumulates at a stated rate; a profile\n"
-        "(tutti-profile(5)) brings measured ones. exposed is what communication adds to compute; the ideal is the policy's own closed\n"
-        "form (dear's has the published barrier between its phases, which ours has not: it can be beaten). No policy beats max(c, forward "
-        "+\n"
-        "backward), c being its collectives for everything at once; x limit is over the least of these limits.",
-    .examples = "tutti train-sim --model alexnet --batch 128 --policy dear --topo star:4@1Gbps,30us --json\n"
+    .details = "The step is that of the steady state: from the start of a backward pass to the end "
+               "of the next forward pass. One stream carries\n"
+               "the collectives, in a fixed order. Times of built-in models are derived from "
+               "multiply-accumulates at a stated rate; a profile\n"
+               "(tutti-profile(5)) brings measured ones. exposed is what communication adds to "
+               "compute; the ideal is the policy's own closed\n"
+               "form (dear's has the published barrier between its phases, which ours has not: it "
+               "can be beaten). No policy beats max(c, forward "
+               "+\n"
+               "backward), c being its collectives for everything at once; x limit is over the "
+               "least of these limits.",
+    .examples = "tutti train-sim --model alexnet --batch 128 --policy dear --topo "
+                "star:4@1Gbps,30us --json\n"
                 "tutti train-sim --model resnet50 --topo star:64@10Gbps,25us --algo ring\n"
-                "tutti train-sim --model bert-base --topo star:64@10Gbps,25us --policy dear --fusion bayesian --save-tuning bert.json\n"
-                "tutti train-sim --model alexnet --topo star:4@1Gbps,30us --policy hybrid --buckets --timeline step.json",
+                "tutti train-sim --model bert-base --topo star:64@10Gbps,25us --policy dear "
+                "--fusion bayesian --save-tuning bert.json\n"
+                "tutti train-sim --model alexnet --topo star:4@1Gbps,30us --policy hybrid "
+                "--buckets --timeline step.json",
     .options = options,
-    .run = run,
+    .run = train_sim_run,
 };

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options, cli_algo_options, cli_json_options, NULL};
+static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options,
+                                                   cli_algo_options, cli_json_options, NULL};
 
 static void print_json(const struct tutti_verdict *v)
 {
@@ -40,8 +41,9 @@ static int say_wrong(const struct cli_args *a, const struct tutti_verdict *v)
 
 static void print_text(const struct tutti_verdict *v, const struct tutti_schedule_info *i)
 {
-    printf("correct: %u rank%s, %llu op%s, %u step%s; %s by %s", v->ranks, v->ranks == 1 ? "" : "s", (unsigned long long)v->ops,
-           v->ops == 1 ? "" : "s", i->steps, i->steps == 1 ? "" : "s", tutti_coll_name(i->coll), i->algo);
+    printf("correct: %u rank%s, %llu op%s, %u step%s; %s by %s", v->ranks, v->ranks == 1 ? "" : "s",
+           (unsigned long long)v->ops, v->ops == 1 ? "" : "s", i->steps, i->steps == 1 ? "" : "s",
+           tutti_coll_name(i->coll), i->algo);
     if (v->exact)
         printf("; proved exactly\n");
     else
@@ -72,7 +74,8 @@ static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
     struct cli_problem problem;
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
-    if (!cli_value(a, "topo") && !cli_value(a, "size") && !cli_value(a, "algo") && !cli_value(a, "coll"))
+    if (!cli_value(a, "topo") && !cli_value(a, "size") && !cli_value(a, "algo") &&
+        !cli_value(a, "coll"))
         return cli_bad(a, "a FILE, or --topo, --algo and --size, is needed");
     int code = cli_get_problem(a, &problem);
     if (!code)
@@ -81,7 +84,8 @@ static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
         return code;
     bool named = problem.o.algo && strcmp(problem.o.algo, "auto");
     tutti_status st =
-        named ? tutti_schedule_build(t, tutti_topo_ranks(t), &problem.o, 0, 0, ret, &err) : cli_plan_make(t, &problem.o, &p, &err);
+        named ? tutti_schedule_build(t, tutti_topo_ranks(t), &problem.o, 0, 0, ret, &err)
+              : cli_plan_make(t, &problem.o, &p, &err);
     if (!st && !named)
         st = tutti_plan_schedule(p, ret, &err);
     code = st ? cli_fail(a, &err) : 0;
@@ -90,7 +94,7 @@ static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
     return code;
 }
 
-static int run(const struct cli_args *a)
+static int verify_run(const struct cli_args *a)
 {
     struct tutti_schedule *s = NULL;
     struct tutti_schedule_info info;
@@ -110,13 +114,16 @@ static int run(const struct cli_args *a)
 
 const struct cli_command cli_verify = {
     .name = "verify",
-    .synopsis = "verify FILE | --topo SPEC --algo NAME --size SIZE [--coll COLL] [--option K=V] [--json]",
+    .synopsis =
+        "verify FILE | --topo SPEC --algo NAME --size SIZE [--coll COLL] [--option K=V] [--json]",
     .summary = "prove a plan correct, or name the rank, the operation and why not",
-    .details = "Up to 512 ranks the proof is exact (sets of contributions); beyond, random fingerprints modulo 2^61-1 are used and the\n"
-               "probability that a wrong plan passes is printed. FILE - is standard input. Exit status 1: not correct.",
+    .details = "Up to 512 ranks the proof is exact (sets of contributions); beyond, random "
+               "fingerprints modulo 2^61-1 are used and the\n"
+               "probability that a wrong plan passes is printed. FILE - is standard input. Exit "
+               "status 1: not correct.",
     .examples = "tutti verify plan.json\ntutti plan --topo star:16 --size 1M | tutti verify -\n"
                 "tutti verify --topo star:65536 --algo circulant --size 100M",
     .options = options,
     .max_words = 1,
-    .run = run,
+    .run = verify_run,
 };

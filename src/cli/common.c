@@ -10,22 +10,28 @@
 #include <unistd.h>
 
 const struct cli_option cli_topo_options[] = {
-    {"topo", 't', "SPEC", "the network: kind:parameters[@link], or a topology file; see tutti topo --help"}, {0}};
-const struct cli_option cli_problem_options[] = {{"size", 's', "SIZE", "bytes of the whole vector: 64K, 1M, 100M (1024-based)"},
-                                                 {"coll", 'c', "COLL", "collective (default allreduce)"},
-                                                 {"dtype", 'd', "TYPE", "element type (default f32)"},
-                                                 {"op", 0, "OP", "reduction (default sum)"},
-                                                 {"root", 0, "RANK", "root of a rooted collective (default 0)"},
-                                                 {0}};
-const struct cli_option cli_algo_options[] = {{"algo", 'a', "NAME", "algorithm, or auto; see tutti algos"},
-                                              {"option", 'O', "K=V", "an option of the algorithm; may be repeated"},
-                                              {0}};
+    {"topo", 't', "SPEC",
+     "the network: kind:parameters[@link], or a topology file; see tutti topo --help"},
+    {0}};
+const struct cli_option cli_problem_options[] = {
+    {"size", 's', "SIZE", "bytes of the whole vector: 64K, 1M, 100M (1024-based)"},
+    {"coll", 'c', "COLL", "collective (default allreduce)"},
+    {"dtype", 'd', "TYPE", "element type (default f32)"},
+    {"op", 0, "OP", "reduction (default sum)"},
+    {"root", 0, "RANK", "root of a rooted collective (default 0)"},
+    {0}};
+const struct cli_option cli_algo_options[] = {
+    {"algo", 'a', "NAME", "algorithm, or auto; see tutti algos"},
+    {"option", 'O', "K=V", "an option of the algorithm; may be repeated"},
+    {0}};
 const struct cli_option cli_choice_options[] = {
-    {"reproducible", 0, NULL, "only algorithms that sum in rank order (the same bits for every size)"},
+    {"reproducible", 0, NULL,
+     "only algorithms that sum in rank order (the same bits for every size)"},
     {"budget", 0, "TIME", "planning budget of auto (default 1s)"},
     {"tuning", 0, "FILE", "a tuning file whose rules override the choice"},
     {0}};
-const struct cli_option cli_json_options[] = {{"json", 'j', NULL, "one JSON document on standard output"}, {0}};
+const struct cli_option cli_json_options[] = {
+    {"json", 'j', NULL, "one JSON document on standard output"}, {0}};
 
 int cli_bad(const struct cli_args *a, const char *fmt, ...)
 {
@@ -42,7 +48,10 @@ int cli_bad(const struct cli_args *a, const char *fmt, ...)
 int cli_fail(const struct cli_args *a, const struct tutti_error *err)
 {
     cli_bad(a, "%s", err->text);
-    return err->status == TUTTI_ERR_REFUSED || err->status == TUTTI_ERR_INCORRECT || err->status == TUTTI_ERR_BUDGET ? CLI_NO : CLI_USAGE;
+    return err->status == TUTTI_ERR_REFUSED || err->status == TUTTI_ERR_INCORRECT ||
+                   err->status == TUTTI_ERR_BUDGET
+               ? CLI_NO
+               : CLI_USAGE;
 }
 
 int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret)
@@ -66,7 +75,8 @@ static int join_options(const struct cli_args *a, char *buf, size_t cap)
             continue;
         const char *v = a->values[i].value;
         if (strchr(v, ',') || len + strlen(v) + 2 > cap)
-            return cli_bad(a, "--option %s: one key=value each, %zu characters together at most", v, cap - 1);
+            return cli_bad(a, "--option %s: one key=value each, %zu characters together at most", v,
+                           cap - 1);
         len += (size_t)snprintf(buf + len, cap - len, "%s%s", len ? "," : "", v);
     }
     return 0;
@@ -76,8 +86,8 @@ int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, u
 {
     uint32_t each = tutti_dtype_bytes(dtype);
     if (bytes % each)
-        return cli_bad(a, "--size %llu is not a whole number of %s elements (%u bytes each)", (unsigned long long)bytes,
-                       tutti_dtype_name(dtype), each);
+        return cli_bad(a, "--size %llu is not a whole number of %s elements (%u bytes each)",
+                       (unsigned long long)bytes, tutti_dtype_name(dtype), each);
     *ret = bytes / each;
     return 0;
 }
@@ -86,7 +96,8 @@ int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, u
 static int get_names(const struct cli_args *a, struct tutti_plan_options *o)
 {
     struct tutti_error err;
-    const char *coll = cli_value(a, "coll"), *dtype = cli_value(a, "dtype"), *op = cli_value(a, "op");
+    const char *coll = cli_value(a, "coll"), *dtype = cli_value(a, "dtype"),
+               *op = cli_value(a, "op");
     int c = coll ? tutti_coll_find(coll, &err) : TUTTI_ALLREDUCE;
     int d = c < 0 ? -1 : dtype ? tutti_dtype_find(dtype, &err) : TUTTI_F32;
     int r = d < 0 ? -1 : op ? tutti_redop_find(op, &err) : TUTTI_SUM;
@@ -132,7 +143,8 @@ static int get_size(const struct cli_args *a, struct cli_problem *p)
     return cli_get_count(a, p->bytes, p->o.dtype, &p->o.count);
 }
 
-int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min, uint64_t *ret_max)
+int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min,
+                  uint64_t *ret_max)
 {
     const char *dots = strstr(text, "..");
     char low[64];
@@ -235,7 +247,8 @@ void cli_progress_show(void *progress, double fraction)
     int full = (int)(fraction * 40);
     if (fraction >= 0.001)
         cli_time_left((double)(now - p->start_ns) / 1e9, fraction, left, sizeof left);
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%% %-20s", p->what, full, "########################################", 40 - full,
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%% %-20s", p->what, full,
+            "########################################", 40 - full,
             "........................................", fraction * 100, left);
     p->last_ns = now;
     p->shown = true;

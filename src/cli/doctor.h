@@ -21,10 +21,11 @@ struct doctor {
     size_t nproblems;
 };
 
-void doctor_problem(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cli_doctor_problem(struct doctor *d, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* doctor_job.c */
-void doctor_job(struct doctor *d); /* collective; looks */
-void doctor_job_print(const struct doctor *d);
-void doctor_job_json(const struct doctor *d, struct tutti_json *j);
+void cli_doctor_job(struct doctor *d); /* collective; looks */
+void cli_doctor_job_print(const struct doctor *d);
+void cli_doctor_job_json(const struct doctor *d, struct tutti_json *j);
 #endif

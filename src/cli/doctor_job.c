@@ -1,5 +1,5 @@
-/* doctor_job.c - the part of tutti doctor that needs the other ranks: who is where, who reaches whom, how fast, and does a sum come out
- * right. Every rank takes part, rank 0 prints. */
+/* doctor_job.c - the part of tutti doctor that needs the other ranks: who is where, who reaches
+ * whom, how fast, and does a sum come out right. Every rank takes part, rank 0 prints. */
 #include "cli/doctor.h"
 
 #include <stdio.h>
@@ -15,7 +15,8 @@ static void failed_names(const struct doctor *d, uint32_t failed, char *buf, siz
     buf[0] = '\0';
     for (size_t i = 0; i < d->nchecks; i++)
         if (failed >> i & 1 && len < cap)
-            len += (size_t)snprintf(buf + len, cap - len, "%s%s", len ? ", " : "", d->checks[i].name);
+            len +=
+                (size_t)snprintf(buf + len, cap - len, "%s%s", len ? ", " : "", d->checks[i].name);
 }
 
 static bool needed_failed(const struct doctor *d, uint32_t failed)
@@ -32,8 +33,8 @@ static void print_ranks(const struct doctor *d)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL), hosts = 0, here = 0;
     struct tutti_survey_rank r, first = {0};
-    printf("\njob of %u rank%s\n  %6s %-16s %8s %-22s %6s %8s  %s\n", n, cli_s(n), "rank", "host", "pid", "address", "cores", "memory",
-           "kernels, problems");
+    printf("\njob of %u rank%s\n  %6s %-16s %8s %-22s %6s %8s  %s\n", n, cli_s(n), "rank", "host",
+           "pid", "address", "cores", "memory", "kernels, problems");
     for (uint32_t i = 0; i < n; i++) {
         char names[128], memory[32];
         tutti_survey_rank(d->survey, i, &r);
@@ -42,18 +43,21 @@ static void print_ranks(const struct doctor *d)
         hosts = r.host_number + 1 > hosts ? r.host_number + 1 : hosts;
         here += r.host_number == first.host_number;
         failed_names(d, r.failed, names, sizeof names);
-        printf("  %6u %-16s %8u %-22s %6u %8s  %s%s%s\n", i, r.host.name, r.pid, r.address, r.host.cores,
-               tutti_format_size(r.host.memory_bytes >> 20 << 20, memory, sizeof memory), r.host.isa, *names ? "; does not work: " : "",
-               names);
+        printf("  %6u %-16s %8u %-22s %6u %8s  %s%s%s\n", i, r.host.name, r.pid, r.address,
+               r.host.cores,
+               tutti_format_size(r.host.memory_bytes >> 20 << 20, memory, sizeof memory),
+               r.host.isa, *names ? "; does not work: " : "", names);
     }
-    printf("  %u host%s; %u rank%s on the first, which has %u core%s%s\n", hosts, hosts == 1 ? "" : "s", here, here == 1 ? "" : "s",
-           first.host.cores, first.host.cores == 1 ? "" : "s",
+    printf("  %u host%s; %u rank%s on the first, which has %u core%s%s\n", hosts,
+           hosts == 1 ? "" : "s", here, here == 1 ? "" : "s", first.host.cores,
+           first.host.cores == 1 ? "" : "s",
            here > first.host.cores ? ": ranks share cores, waits give them up at once" : "");
 }
 
 static void print_matrix(const struct doctor *d)
 {
-    uint32_t n = tutti_survey_ranks(d->survey, NULL), shown = n < MATRIX_RANKS ? n : MATRIX_RANKS, bad = 0;
+    uint32_t n = tutti_survey_ranks(d->survey, NULL), shown = n < MATRIX_RANKS ? n : MATRIX_RANKS,
+             bad = 0;
     printf("\nwho reaches whom (row to column), and by what\n        ");
     for (uint32_t to = 0; to < shown; to++)
         printf("%5u", to);
@@ -82,17 +86,21 @@ static void print_speeds(const struct doctor *d)
     char rate[32], path[4096];
     printf("\nmeasured\n");
     if (s->shm.known)
-        printf("  shm      latency %.2f us, %s, %.2f us of host time per message\n", s->shm.latency_us,
-               tutti_format_rate(s->shm.bytes_per_s, rate, sizeof rate), s->shm.overhead_us);
+        printf("  shm      latency %.2f us, %s, %.2f us of host time per message\n",
+               s->shm.latency_us, tutti_format_rate(s->shm.bytes_per_s, rate, sizeof rate),
+               s->shm.overhead_us);
     if (s->tcp.known)
-        printf("  tcp      latency %.2f us, %s, %.2f us of host time per message\n", s->tcp.latency_us,
-               tutti_format_rate(s->tcp.bytes_per_s, rate, sizeof rate), s->tcp.overhead_us);
+        printf("  tcp      latency %.2f us, %s, %.2f us of host time per message\n",
+               s->tcp.latency_us, tutti_format_rate(s->tcp.bytes_per_s, rate, sizeof rate),
+               s->tcp.overhead_us);
     printf("  sockets  %s\n", d->guard);
     printf("  reducing %.3f ns per byte\n", s->gamma_ns_per_byte);
     if (s->steady)
         printf("  steady   other processes used %.0f%% of the cores meanwhile\n", 100 * s->taken);
     else
-        printf("  BUSY     other processes used %.0f%% of the cores meanwhile: not to be relied on\n", 100 * s->taken);
+        printf(
+            "  BUSY     other processes used %.0f%% of the cores meanwhile: not to be relied on\n",
+            100 * s->taken);
     if (*tutti_speeds_path(path, sizeof path))
         printf("  kept in %s%s\n", path, s->steady ? "" : " for a minute");
 }
@@ -125,7 +133,8 @@ static void json_ranks(const struct doctor *d, struct tutti_json *j)
     tutti_json_end(j);
 }
 
-static void json_matrix(const struct doctor *d, struct tutti_json *j, const char *key, bool transports)
+static void json_matrix(const struct doctor *d, struct tutti_json *j, const char *key,
+                        bool transports)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL);
     tutti_json_array(j, key);
@@ -146,7 +155,8 @@ static void json_matrix(const struct doctor *d, struct tutti_json *j, const char
     tutti_json_end(j);
 }
 
-static void json_link(struct tutti_json *j, const char *key, bool known, double bytes_per_s, double latency_us)
+static void json_link(struct tutti_json *j, const char *key, bool known, double bytes_per_s,
+                      double latency_us)
 {
     if (!known) {
         tutti_json_null(j, key);
@@ -158,7 +168,7 @@ static void json_link(struct tutti_json *j, const char *key, bool known, double 
     tutti_json_end(j);
 }
 
-void doctor_job_json(const struct doctor *d, struct tutti_json *j)
+void cli_doctor_job_json(const struct doctor *d, struct tutti_json *j)
 {
     if (!d->survey) {
         tutti_json_null(j, "job");
@@ -169,8 +179,10 @@ void doctor_job_json(const struct doctor *d, struct tutti_json *j)
     json_matrix(d, j, "reach", false);
     json_matrix(d, j, "transport", true);
     if (d->measured) {
-        json_link(j, "shm", d->speeds.shm.known, d->speeds.shm.bytes_per_s, d->speeds.shm.latency_us);
-        json_link(j, "tcp", d->speeds.tcp.known, d->speeds.tcp.bytes_per_s, d->speeds.tcp.latency_us);
+        json_link(j, "shm", d->speeds.shm.known, d->speeds.shm.bytes_per_s,
+                  d->speeds.shm.latency_us);
+        json_link(j, "tcp", d->speeds.tcp.known, d->speeds.tcp.bytes_per_s,
+                  d->speeds.tcp.latency_us);
         tutti_json_real(j, "gamma_ns_per_byte", d->speeds.gamma_ns_per_byte);
         tutti_json_string(j, "sockets", d->guard);
         tutti_json_bool(j, "steady", d->speeds.steady);
@@ -179,7 +191,7 @@ void doctor_job_json(const struct doctor *d, struct tutti_json *j)
     tutti_json_end(j);
 }
 
-void doctor_job_print(const struct doctor *d)
+void cli_doctor_job_print(const struct doctor *d)
 {
     if (!d->survey)
         return;
@@ -202,9 +214,11 @@ static void find_problems(struct doctor *d)
             bad += tutti_survey_reach(d->survey, from, to, NULL) != 0;
     }
     if (bad)
-        doctor_problem(d, "%u of %u connections between ranks cannot be made", bad, n * (n - 1));
+        cli_doctor_problem(d, "%u of %u connections between ranks cannot be made", bad,
+                           n * (n - 1));
     if (hosts)
-        doctor_problem(d, "what is needed does not work on the host of %u rank%s", hosts, hosts == 1 ? "" : "s");
+        cli_doctor_problem(d, "what is needed does not work on the host of %u rank%s", hosts,
+                           hosts == 1 ? "" : "s");
     d->connected = !bad && !hosts;
 }
 
@@ -215,27 +229,28 @@ static void try_comm(struct doctor *d)
     struct tutti_error err;
     struct tutti_comm_options o = {.size = sizeof o, .transport = d->transport};
     if (tutti_comm_open(&o, &comm, &err)) {
-        doctor_problem(d, "a communicator cannot be opened: %s", err.text);
+        cli_doctor_problem(d, "a communicator cannot be opened: %s", err.text);
         return;
     }
     int64_t sum = tutti_comm_rank(comm) + 1, n = tutti_comm_size(comm);
     if (tutti_allreduce(comm, &sum, &sum, 1, TUTTI_I64, TUTTI_SUM))
-        doctor_problem(d, "an all-reduce failed: %s", tutti_comm_last_error(comm)->text);
+        cli_doctor_problem(d, "an all-reduce failed: %s", tutti_comm_last_error(comm)->text);
     else if (sum != n * (n + 1) / 2)
-        doctor_problem(d, "an all-reduce gave %lld instead of %lld", (long long)sum, (long long)(n * (n + 1) / 2));
+        cli_doctor_problem(d, "an all-reduce gave %lld instead of %lld", (long long)sum,
+                           (long long)(n * (n + 1) / 2));
     else if (tutti_comm_speeds(comm, true, &d->speeds, &err))
-        doctor_problem(d, "measuring failed: %s", err.text);
+        cli_doctor_problem(d, "measuring failed: %s", err.text);
     else
         d->measured = true;
     tutti_comm_guard(comm, d->guard, sizeof d->guard);
     tutti_comm_close(comm);
 }
 
-void doctor_job(struct doctor *d)
+void cli_doctor_job(struct doctor *d)
 {
     struct tutti_error err;
     if (tutti_survey_make(d->transport, &d->survey, &err)) {
-        doctor_problem(d, "the ranks cannot meet: %s", err.text);
+        cli_doctor_problem(d, "the ranks cannot meet: %s", err.text);
         return;
     }
     find_problems(d);

@@ -8,7 +8,8 @@ void cli_check_environment(const struct cli_command *c)
 {
     struct tutti_unknown_variable u;
     for (size_t i = 0; !c->opens_comm && tutti_variable_unknown(i, &u); i++)
-        fprintf(stderr, "tutti: warning: unknown variable %s%s%s\n", u.name, *u.near ? "; " : "", u.near);
+        fprintf(stderr, "tutti: warning: unknown variable %s%s%s\n", u.name, *u.near ? "; " : "",
+                u.near);
 }
 
 const char *cli_environment(const char *name)

@@ -1,5 +1,5 @@
-/* Memory that is not there: without a limit the kernel promises it and later kills the process without a word. With one, allocation fails
- * and the command says what was too large. */
+/* Memory that is not there: without a limit the kernel promises it and later kills the process
+ * without a word. With one, allocation fails and the command says what was too large. */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Files that appear whole or not at all: written under a temporary name in the same directory, renamed when complete. What a signal
- * interrupts is removed by its handler, which uses only what is safe there: the names stand in static memory before the files exist. */
+/* Files that appear whole or not at all: written under a temporary name in the same directory,
+ * renamed when complete. What a signal interrupts is removed by its handler, which uses only what
+ * is safe there: the names stand in static memory before the files exist. */
 #include "cli/output.h"
 
 #include <errno.h>
@@ -113,7 +114,7 @@ int cli_output_open(const struct cli_args *a, const char *option, struct cli_out
     return ret->f ? 0 : cli_bad(a, "--%s: cannot write %s: %s", option, path, strerror(errno));
 }
 
-static void release(struct cli_output *o)
+static void output_release(struct cli_output *o)
 {
     if (o->slot >= 0)
         temps[o->slot][0] = '\0';
@@ -136,7 +137,7 @@ int cli_output_keep(const struct cli_args *a, struct cli_output *o)
     }
     if (o->slot >= 0 && bad)
         unlink(o->temp);
-    release(o);
+    output_release(o);
     return bad ? cli_bad(a, "--%s: cannot write %s: %s", o->option, o->path, strerror(why)) : 0;
 }
 
@@ -147,7 +148,7 @@ void cli_output_drop(struct cli_output *o)
     fclose(o->f);
     if (o->slot >= 0)
         unlink(o->temp);
-    release(o);
+    output_release(o);
 }
 
 void cli_put_json_text(FILE *out, const char *text)

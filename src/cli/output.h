@@ -14,14 +14,17 @@ struct cli_output {
     int slot; /* -1: written in place (standard output, a device, a pipe) */
 };
 
-/* From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove unfinished outputs and end the process at once with 128 + the signal's number
- * (unless they are ignored). */
+/* From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE remove unfinished outputs and end the process at
+ * once with 128 + the signal's number (unless they are ignored). */
 void cli_output_guard(void);
-/* Opens a temporary file beside what the option names ("-": standard output). Nothing when the option is absent. 0, or the exit code. */
+/* Opens a temporary file beside what the option names ("-": standard output). Nothing when the
+ * option is absent. 0, or the exit code. */
 int cli_output_open(const struct cli_args *a, const char *option, struct cli_output *ret);
-/* Gives the file its name; complains (and removes it) when not all could be written. 0, or the exit code. */
+/* Gives the file its name; complains (and removes it) when not all could be written. 0, or the exit
+ * code. */
 int cli_output_keep(const struct cli_args *a, struct cli_output *o);
 /* The inside of a JSON string. */
 void cli_put_json_text(FILE *out, const char *text);
-void cli_output_drop(struct cli_output *o); /* removes an unfinished file; accepts zeroed and kept ones */
+/* removes an unfinished file; accepts zeroed and kept ones */
+void cli_output_drop(struct cli_output *o);
 #endif

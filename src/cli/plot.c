@@ -1,8 +1,10 @@
-/* plot.c - a picture of a table as SVG: lines over two logarithmic axes, one per name, in the order they first appear.
+/* plot.c - a picture of a table as SVG: lines over two logarithmic axes, one per name, in the order
+ * they first appear.
  *
- * Axes end where the points do, ticks are round numbers with units (64 KiB, 1 ms); where few of those fit, every digit of a decade, or the
- * points' own numbers (batches 128, 192, 256). No two lines have the same colour, mark and dashes; one that others cover is drawn wider
- * beneath them, but never so wide that it hides its neighbours. */
+ * Axes end where the points do, ticks are round numbers with units (64 KiB, 1 ms); where few of
+ * those fit, every digit of a decade, or the points' own numbers (batches 128, 192, 256). No two
+ * lines have the same colour, mark and dashes; one that others cover is drawn wider beneath them,
+ * but never so wide that it hides its neighbours. */
 #include "cli/plot.h"
 
 #include <math.h>
@@ -11,8 +13,19 @@
 
 #include "cli/cli.h"
 
-enum { LEFT = 96, TOP = 78, WIDTH = 720, HEIGHT = 430, FOOT = 70, LINES = 16, TICKS = 9, FEW_TICKS = 4, TITLE_CHARS = 92 };
-static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
+enum {
+    LEFT = 96,
+    TOP = 78,
+    WIDTH = 720,
+    HEIGHT = 430,
+    FOOT = 70,
+    LINES = 16,
+    TICKS = 9,
+    FEW_TICKS = 4,
+    TITLE_CHARS = 92
+};
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                      "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
 enum { COLOURS = sizeof colours / sizeof colours[0], WIDEST = 8 };
 
 struct scale {
@@ -50,7 +63,8 @@ static bool drawn(const struct cli_plot *p, size_t i)
     return p->x.v[i] > 0 && p->y.v[i] > 0 && isfinite(p->x.v[i]) && isfinite(p->y.v[i]);
 }
 
-/* From the least to the greatest value, with a twenty-fifth of it around; at least a factor of two. */
+/* From the least to the greatest value, with a twenty-fifth of it around; at least a factor of
+ * two. */
 static struct scale scale_of(const struct cli_plot *p, const double *v, double length)
 {
     struct scale s = {INFINITY, -INFINITY, length};
@@ -67,19 +81,19 @@ static struct scale scale_of(const struct cli_plot *p, const double *v, double l
     return s;
 }
 
-static double along(const struct scale *s, double v)
+static double plot_along(const struct scale *s, double v)
 {
     return (log10(v) - s->lo) / (s->hi - s->lo) * s->length;
 }
 
 static double at_x(const struct picture *pic, size_t i)
 {
-    return LEFT + along(&pic->x, pic->p->x.v[i]);
+    return LEFT + plot_along(&pic->x, pic->p->x.v[i]);
 }
 
 static double at_y(const struct picture *pic, size_t i)
 {
-    return TOP + HEIGHT - along(&pic->y, pic->p->y.v[i]);
+    return TOP + HEIGHT - plot_along(&pic->y, pic->p->y.v[i]);
 }
 
 /* ---- text ---- */
@@ -118,7 +132,8 @@ static void put_title(FILE *out, const char *title)
             cut--;
     if (!cut)
         cut = n;
-    fprintf(out, "<text x=\"%d\" y=\"%d\" font-size=\"18\" font-weight=\"bold\">", LEFT, cut < n ? 28 : 40);
+    fprintf(out, "<text x=\"%d\" y=\"%d\" font-size=\"18\" font-weight=\"bold\">", LEFT,
+            cut < n ? 28 : 40);
     put_text(out, title, cut);
     if (cut < n) {
         fprintf(out, "<tspan x=\"%d\" dy=\"24\">", LEFT);
@@ -139,7 +154,8 @@ static const char *tick_text(enum cli_plot_unit unit, double v, char *buf, size_
     return cli_format_number(v, buf, cap);
 }
 
-/* The k-th round number: powers of two in steps of `step`; or 1, 2, 5 of every decade (step 1), every decade (3), every second one (6). */
+/* The k-th round number: powers of two in steps of `step`; or 1, 2, 5 of every decade (step 1),
+ * every decade (3), every second one (6). */
 static double round_number(enum cli_plot_unit unit, int k, int step)
 {
     static const double digits[3] = {1, 2, 5};
@@ -193,13 +209,15 @@ static size_t find_own(const struct cli_plot *p, const double *v, double *ret)
 }
 
 /* As many round numbers as fit. */
-static size_t choose_ticks(const struct cli_plot *p, const struct scale *s, const struct cli_plot_axis *axis, double *ret)
+static size_t choose_ticks(const struct cli_plot *p, const struct scale *s,
+                           const struct cli_plot_axis *axis, double *ret)
 {
     static const int steps[] = {1, 2, 3, 4, 6, 9, 12, 24, 48};
     double v[TICKS + 1];
     size_t n = TICKS + 1, more = 0;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && n > TICKS; i++)
-        if (axis->unit == CLI_PLOT_BYTES || steps[i] == 1 || steps[i] % 3 == 0) /* decades have three */
+        /* decades have three */
+        if (axis->unit == CLI_PLOT_BYTES || steps[i] == 1 || steps[i] % 3 == 0)
             n = find_ticks(s, axis->unit, steps[i], ret);
     n = n < TICKS ? n : TICKS;
     if (n >= FEW_TICKS || axis->unit == CLI_PLOT_BYTES)
@@ -215,7 +233,8 @@ static size_t choose_ticks(const struct cli_plot *p, const struct scale *s, cons
 }
 
 /* Each takes a grid line and its text. */
-static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *s, const struct cli_plot_axis *axis)
+static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *s,
+                       const struct cli_plot_axis *axis)
 {
     bool vertical = axis == &p->y;
     double v[TICKS + 1];
@@ -223,13 +242,17 @@ static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *
     enum cli_plot_unit unit = axis->unit;
     char text[64];
     for (size_t i = 0; i < n; i++) {
-        double at = along(s, v[i]);
+        double at = plot_along(s, v[i]);
         if (vertical) {
-            fprintf(out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, TOP + HEIGHT - at, LEFT + WIDTH);
-            label(out, LEFT - 8, TOP + HEIGHT - at + 5, "text-anchor=\"end\"", tick_text(unit, v[i], text, sizeof text));
+            fprintf(out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, TOP + HEIGHT - at,
+                    LEFT + WIDTH);
+            label(out, LEFT - 8, TOP + HEIGHT - at + 5, "text-anchor=\"end\"",
+                  tick_text(unit, v[i], text, sizeof text));
         } else {
-            fprintf(out, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/>\n", LEFT + at, TOP, TOP + HEIGHT);
-            label(out, LEFT + at, TOP + HEIGHT + 22, "text-anchor=\"middle\"", tick_text(unit, v[i], text, sizeof text));
+            fprintf(out, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/>\n", LEFT + at, TOP,
+                    TOP + HEIGHT);
+            label(out, LEFT + at, TOP + HEIGHT + 22, "text-anchor=\"middle\"",
+                  tick_text(unit, v[i], text, sizeof text));
         }
     }
 }
@@ -258,8 +281,8 @@ static bool covers(const struct picture *pic, const char *upper, const char *low
     size_t same = 0;
     for (size_t i = 0; i < p->n; i++)
         for (size_t k = 0; k < p->n && drawn(p, i) && !strcmp(p->line[i], upper); k++)
-            same +=
-                drawn(p, k) && !strcmp(p->line[k], lower) && fabs(at_x(pic, i) - at_x(pic, k)) < 1 && fabs(at_y(pic, i) - at_y(pic, k)) < 4;
+            same += drawn(p, k) && !strcmp(p->line[k], lower) &&
+                    fabs(at_x(pic, i) - at_x(pic, k)) < 1 && fabs(at_y(pic, i) - at_y(pic, k)) < 4;
     return same > 1;
 }
 
@@ -288,8 +311,8 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
     const char *name = pic->names[which], *colour = colours[which % COLOURS];
     for (size_t k = which + 1; k < pic->nlines; k++)
         width += covers(pic, pic->names[k], name) && width < WIDEST ? 3 : 0;
-    fprintf(out, "<g stroke=\"%s\" fill=\"%s\"><path fill=\"none\" stroke-width=\"%.1f\"%s d=\"", colour, colour, width,
-            which >= COLOURS ? " stroke-dasharray=\"9 5\"" : "");
+    fprintf(out, "<g stroke=\"%s\" fill=\"%s\"><path fill=\"none\" stroke-width=\"%.1f\"%s d=\"",
+            colour, colour, width, which >= COLOURS ? " stroke-dasharray=\"9 5\"" : "");
     char move = 'M';
     for (size_t i = 0; i < p->n; i++)
         if (drawn(p, i) && !strcmp(p->line[i], name)) {
@@ -307,7 +330,8 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
 
 void cli_plot_draw(FILE *out, const struct cli_plot *p)
 {
-    struct picture pic = {.p = p, .x = scale_of(p, p->x.v, WIDTH), .y = scale_of(p, p->y.v, HEIGHT)};
+    struct picture pic = {
+        .p = p, .x = scale_of(p, p->x.v, WIDTH), .y = scale_of(p, p->y.v, HEIGHT)};
     size_t longest = 16;
     char style[96], text[64];
     find_lines(&pic);
@@ -315,15 +339,21 @@ void cli_plot_draw(FILE *out, const struct cli_plot *p)
         longest = strlen(pic.names[i]) > longest ? strlen(pic.names[i]) : longest;
     size_t width = LEFT + WIDTH + 66 + 9 * longest;
     fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%d\" viewBox=\"0 0 %zu %d\" font-family=\"sans-serif\" "
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%d\" viewBox=\"0 0 "
+            "%zu %d\" font-family=\"sans-serif\" "
             "font-size=\"15\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             width, TOP + HEIGHT + FOOT, width, TOP + HEIGHT + FOOT);
     put_title(out, p->title);
     draw_ticks(out, p, &pic.x, &p->x);
     draw_ticks(out, p, &pic.y, &p->y);
-    fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888\"/>\n", LEFT, TOP, WIDTH, HEIGHT);
-    label(out, LEFT + WIDTH / 2.0, TOP + HEIGHT + 50, "text-anchor=\"middle\" font-size=\"17\"", p->x.label);
-    snprintf(style, sizeof style, "text-anchor=\"middle\" font-size=\"17\" transform=\"rotate(-90 18 %d)\"", TOP + HEIGHT / 2);
+    fprintf(out,
+            "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888\"/>\n",
+            LEFT, TOP, WIDTH, HEIGHT);
+    label(out, LEFT + WIDTH / 2.0, TOP + HEIGHT + 50, "text-anchor=\"middle\" font-size=\"17\"",
+          p->x.label);
+    snprintf(style, sizeof style,
+             "text-anchor=\"middle\" font-size=\"17\" transform=\"rotate(-90 18 %d)\"",
+             TOP + HEIGHT / 2);
     label(out, 18, TOP + HEIGHT / 2.0, style, p->y.label);
     for (size_t i = 0; i < pic.nlines; i++)
         draw_line(out, &pic, i);

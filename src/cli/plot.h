@@ -21,6 +21,7 @@ struct cli_plot {
 };
 void cli_plot_draw(FILE *out, const struct cli_plot *p);
 
-/* A number for a table: four digits, never an exponent: 14620, 5903, 1.234, 0.00012. Not finite: "-". Returns buf. */
+/* A number for a table: four digits, never an exponent: 14620, 5903, 1.234, 0.00012. Not finite:
+ * "-". Returns buf. */
 char *cli_format_number(double v, char *buf, size_t cap);
 #endif

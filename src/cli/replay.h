@@ -17,13 +17,15 @@ struct replay {
 
 /* One policy, as measured. */
 struct replay_row {
-    struct tutti_trainer_info info; /* with what the model predicts from the communicator's speeds */
-    double iteration_us;            /* mean of the steps, slowest rank */
-    double best_us, worst_us;       /* steps, on the slowest rank */
+    /* with what the model predicts from the communicator's speeds */
+    struct tutti_trainer_info info;
+    double iteration_us;      /* mean of the steps, slowest rank */
+    double best_us, worst_us; /* steps, on the slowest rank */
     double comm_us, exposed_us, ideal_us, limit_us;
 };
 
 /* The best of a few all-reduces of as many bytes as the model has. */
-tutti_status replay_comm(struct replay *r, struct tutti_error *err);
-tutti_status replay_policy(const struct replay *r, const char *policy, struct replay_row *ret, struct tutti_error *err);
+tutti_status cli_replay_comm(struct replay *r, struct tutti_error *err);
+tutti_status cli_replay_policy(const struct replay *r, const char *policy, struct replay_row *ret,
+                               struct tutti_error *err);
 #endif

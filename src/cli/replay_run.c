@@ -1,9 +1,10 @@
 /* replay_run.c - training steps with real communication and compute that only takes its time.
  *
- * The calling thread sleeps where a model would compute. Sleeping ends late by some microseconds, a hundred times a step, which is not the
- * trainer's fault: the time that compute should end is kept as a clock of its own, moved on by each layer's time and by the time that calls
- * to the trainer took, so that one late wake-up shortens the next sleep. A step is from the start of its backward pass to the end of the
- * next forward pass. */
+ * The calling thread sleeps where a model would compute. Sleeping ends late by some microseconds, a
+ * hundred times a step, which is not the trainer's fault: the time that compute should end is kept
+ * as a clock of its own, moved on by each layer's time and by the time that calls to the trainer
+ * took, so that one late wake-up shortens the next sleep. A step is from the start of its backward
+ * pass to the end of the next forward pass. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void compute(struct stage *s, uint64_t ns)
+static void replay_run_compute(struct stage *s, uint64_t ns)
 {
     s->clock_ns += ns;
     if (s->clock_ns <= now_ns())
@@ -39,7 +40,7 @@ static void compute(struct stage *s, uint64_t ns)
 }
 
 /* The call took from `start` to now: compute is later by that. */
-static tutti_status spent(struct stage *s, uint64_t start, tutti_status st)
+static tutti_status replay_run_spent(struct stage *s, uint64_t start, tutti_status st)
 {
     s->clock_ns += now_ns() - start;
     return st;
@@ -49,23 +50,24 @@ static tutti_status one_step(struct stage *s)
 {
     tutti_status st = TUTTI_OK;
     for (size_t i = s->n; !st && i-- > 0;) {
-        compute(s, s->backward_ns[i]);
+        replay_run_compute(s, s->backward_ns[i]);
         uint64_t start = now_ns();
-        st = spent(s, start, tutti_trainer_grad_ready(s->t, i));
+        st = replay_run_spent(s, start, tutti_trainer_grad_ready(s->t, i));
     }
     uint64_t start = now_ns();
     if (!st)
-        st = spent(s, start, tutti_trainer_step(s->t));
+        st = replay_run_spent(s, start, tutti_trainer_step(s->t));
     for (size_t i = 0; !st && i < s->n; i++) {
         start = now_ns();
-        st = spent(s, start, tutti_trainer_wait_param(s->t, i));
+        st = replay_run_spent(s, start, tutti_trainer_wait_param(s->t, i));
         if (!st)
-            compute(s, s->forward_ns[i]);
+            replay_run_compute(s, s->forward_ns[i]);
     }
     return st;
 }
 
-static tutti_status measure(const struct replay *r, struct stage *s, struct replay_row *ret, struct tutti_error *err)
+static tutti_status replay_run_measure(const struct replay *r, struct stage *s,
+                                       struct replay_row *ret, struct tutti_error *err)
 {
     double sum = 0, times[3] = {0, 0, 0}; /* mean, longest, minus shortest */
     tutti_status st = TUTTI_OK;
@@ -129,11 +131,13 @@ static double longer(double a, double b)
     return a > b ? a : b;
 }
 
-/* The closed forms, with the compute of the profile. c is the shorter of what one all-reduce took and what the model says one takes at the
- * measured speeds: several small ones in a row can be quicker than a large one, and an ideal must not be beaten by that. */
-static void judge(const struct replay *r, struct replay_row *x)
+/* The closed forms, with the compute of the profile. c is the shorter of what one all-reduce took
+ * and what the model says one takes at the measured speeds: several small ones in a row can be
+ * quicker than a large one, and an ideal must not be beaten by that. */
+static void replay_run_judge(const struct replay *r, struct replay_row *x)
 {
-    double c = x->comm_us = r->comm_us < x->info.comm_us ? r->comm_us : x->info.comm_us, ff = x->info.forward_us, bp = x->info.backward_us;
+    double c = x->comm_us = r->comm_us < x->info.comm_us ? r->comm_us : x->info.comm_us,
+           ff = x->info.forward_us, bp = x->info.backward_us;
     const char *p = x->info.policy;
     x->limit_us = longer(c, ff + bp);
     if (!strcmp(p, "sync"))
@@ -145,7 +149,8 @@ static void judge(const struct replay *r, struct replay_row *x)
     x->exposed_us = x->iteration_us - ff - bp;
 }
 
-static tutti_status run(const struct replay *r, struct stage *s, struct replay_row *ret, struct tutti_error *err)
+static tutti_status replay_run_run(const struct replay *r, struct stage *s, struct replay_row *ret,
+                                   struct tutti_error *err)
 {
     tutti_status st = s->forward_ns && s->backward_ns ? add_tensors(r, s, err) : TUTTI_ERR_MEMORY;
     if (!st)
@@ -153,12 +158,13 @@ static tutti_status run(const struct replay *r, struct stage *s, struct replay_r
     if (st)
         return st;
     tutti_trainer_info(s->t, &ret->info);
-    st = measure(r, s, ret, err);
-    judge(r, ret);
+    st = replay_run_measure(r, s, ret, err);
+    replay_run_judge(r, ret);
     return st;
 }
 
-tutti_status replay_policy(const struct replay *r, const char *policy, struct replay_row *ret, struct tutti_error *err)
+tutti_status cli_replay_policy(const struct replay *r, const char *policy, struct replay_row *ret,
+                               struct tutti_error *err)
 {
     struct tutti_trainer_options o = r->options;
     struct tutti_model_info info;
@@ -176,14 +182,14 @@ tutti_status replay_policy(const struct replay *r, const char *policy, struct re
     s.forward_ns = calloc(s.n + 1, sizeof *s.forward_ns);
     s.backward_ns = calloc(s.n + 1, sizeof *s.backward_ns);
     *ret = (struct replay_row){0};
-    st = run(r, &s, ret, err);
+    st = replay_run_run(r, &s, ret, err);
     tutti_trainer_close(s.t);
     free(s.forward_ns);
     free(s.backward_ns);
     return st;
 }
 
-tutti_status replay_comm(struct replay *r, struct tutti_error *err)
+tutti_status cli_replay_comm(struct replay *r, struct tutti_error *err)
 {
     struct tutti_model_info info;
     void *buffer = NULL;

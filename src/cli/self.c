@@ -1,5 +1,6 @@
-/* self.c - commands that are themselves a job: one rank when a launcher started them, otherwise started again under tutti run, bound to
- * cores where there are enough (as mpirun does by default). */
+/* self.c - commands that are themselves a job: one rank when a launcher started them, otherwise
+ * started again under tutti run, bound to cores where there are enough (as mpirun does by
+ * default). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 
 bool cli_in_job(void)
 {
-    static const char *const names[] = {"TUTTI_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    static const char *const names[] = {"TUTTI_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (cli_environment(names[i]))
             return true;
@@ -32,8 +34,8 @@ static bool is_first(const char *path, const char *key)
     return first;
 }
 
-/* Ranks write what they say to the launcher's file, each in one piece, and find there whether they were the first to say it. A command
- * that a rank's program starts is no rank: it always speaks. */
+/* Ranks write what they say to the launcher's file, each in one piece, and find there whether they
+ * were the first to say it. A command that a rank's program starts is no rank: it always speaks. */
 bool cli_speaks(const char *text)
 {
     const char *path = cli_in_job() ? cli_environment("TUTTI_VERDICT") : NULL;
@@ -69,7 +71,8 @@ int cli_start_ranks(const struct cli_args *a, const char *dflt)
     uint64_t ranks;
     if (n && tutti_parse_u64(n, 1, CLI_MAX_RANKS, &ranks, &err))
         return cli_bad(a, "-n %s", err.text);
-    const char *argv[2 * CLI_MAX_VALUES + 9] = {"tutti", "run", "--bind", "-n", n ? n : dflt, "--", self, a->command->name};
+    const char *argv[2 * CLI_MAX_VALUES + 9] = {"tutti",      "run", "--bind", "-n",
+                                                n ? n : dflt, "--",  self,     a->command->name};
     size_t k = 8;
     char named[CLI_MAX_VALUES][64];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -25,21 +25,23 @@ struct sim_answer {
 };
 
 /* sim_options.c */
-extern const struct cli_option sim_options[];
-/* 0, or the exit code after a complaint. sim_level_get looks at --level and whether every option goes with it. */
-int sim_level_get(const struct cli_args *a, enum sim_level *ret);
-int sim_request_get(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level, struct sim_request *ret);
-void sim_request_free(struct sim_request *q); /* accepts zeroed ones */
-const char *sim_level_name(enum sim_level level);
+extern const struct cli_option cli_sim_options[];
+/* 0, or the exit code after a complaint. cli_sim_level_get looks at --level and whether every
+ * option goes with it. */
+int cli_sim_level_get(const struct cli_args *a, enum sim_level *ret);
+int cli_sim_request_get(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level,
+                        struct sim_request *ret);
+void cli_sim_request_free(struct sim_request *q); /* accepts zeroed ones */
+const char *cli_sim_level_name(enum sim_level level);
 
 /* sim_report.c */
 /* Which level is nearest to such a network: a line, or fields of an open object. */
-void sim_say_believed(const struct tutti_topo *t, enum sim_level level);
-void sim_json_believed(struct tutti_json *j, const struct tutti_topo *t);
-void sim_print_json(const struct sim_answer *x);
-void sim_print_text(const struct sim_answer *x);
+void cli_sim_say_believed(const struct tutti_topo *t, enum sim_level level);
+void cli_sim_json_believed(struct tutti_json *j, const struct tutti_topo *t);
+void cli_sim_print_json(const struct sim_answer *x);
+void cli_sim_print_text(const struct sim_answer *x);
 
 /* sim_files.c: false when memory ran out; write errors show in the stream. */
-bool sim_write_timeline(const struct sim_answer *x, FILE *out);
-void sim_write_links(const struct sim_answer *x, FILE *out);
+bool cli_sim_write_timeline(const struct sim_answer *x, FILE *out);
+void cli_sim_write_links(const struct sim_answer *x, FILE *out);
 #endif

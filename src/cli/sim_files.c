@@ -1,8 +1,10 @@
-/* The files of tutti sim: --timeline (the trace event format that Perfetto and chrome://tracing open) and --links (CSV).
+/* The files of tutti sim: --timeline (the trace event format that Perfetto and chrome://tracing
+ * open) and --links (CSV).
  *
- * Timeline: a process per rank, in it tracks "send", "receive" and "reduce". A message is shown at both ends from its first byte's leaving
- * to its last byte's arrival. Slices of a track must not overlap, so a rank with several messages at once gets "send 2", "send 3", ...: the
- * lists come ordered by start, and each slice goes to the first track that is free by then. */
+ * Timeline: a process per rank, in it tracks "send", "receive" and "reduce". A message is shown at
+ * both ends from its first byte's leaving to its last byte's arrival. Slices of a track must not
+ * overlap, so a rank with several messages at once gets "send 2", "send 3", ...: the lists come
+ * ordered by start, and each slice goes to the first track that is free by then. */
 #include "cli/sim.h"
 
 #include <stdlib.h>
@@ -68,7 +70,8 @@ static bool begin_slice(struct timeline *t, const struct slice *s)
     if (lane == SIZE_MAX)
         return false;
     comma(t);
-    fprintf(t->out, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%zu,\"ts\":", s->rank, (size_t)s->track << TRACK_SHIFT | lane);
+    fprintf(t->out, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%zu,\"ts\":", s->rank,
+            (size_t)s->track << TRACK_SHIFT | lane);
     put_us(t->out, s->start_ps);
     fputs(",\"dur\":", t->out);
     put_us(t->out, s->end_ps - s->start_ps);
@@ -84,10 +87,11 @@ static bool put_message(struct timeline *t, const struct tutti_sim_event *e, enu
     struct slice s = {sent ? e->src : e->dst, e->step, track, e->bytes, e->start_ps, e->end_ps};
     if (!begin_slice(t, &s))
         return false;
-    fprintf(t->out, ",\"peer\":%u,\"channel\":%u,\"segment\":%u,\"waited_us\":", peer, e->channel, e->segment);
+    fprintf(t->out, ",\"peer\":%u,\"channel\":%u,\"segment\":%u,\"waited_us\":", peer, e->channel,
+            e->segment);
     put_us(t->out, e->start_ps > e->ready_ps ? e->start_ps - e->ready_ps : 0);
-    fprintf(t->out, "},\"name\":\"step %u: %s %s rank %u\"}", e->step, tutti_format_size(e->bytes, size, sizeof size), sent ? "to" : "from",
-            peer);
+    fprintf(t->out, "},\"name\":\"step %u: %s %s rank %u\"}", e->step,
+            tutti_format_size(e->bytes, size, sizeof size), sent ? "to" : "from", peer);
     return true;
 }
 
@@ -97,7 +101,8 @@ static bool put_reduction(struct timeline *t, const struct tutti_sim_work *w)
     struct slice s = {w->rank, w->step, TRACK_REDUCE, w->bytes, w->start_ps, w->end_ps};
     if (!begin_slice(t, &s))
         return false;
-    fprintf(t->out, "},\"name\":\"step %u: reduce %s\"}", w->step, tutti_format_size(w->bytes, size, sizeof size));
+    fprintf(t->out, "},\"name\":\"step %u: reduce %s\"}", w->step,
+            tutti_format_size(w->bytes, size, sizeof size));
     return true;
 }
 
@@ -105,12 +110,17 @@ static void put_track(struct timeline *t, uint32_t rank, size_t track, size_t la
 {
     size_t tid = track << TRACK_SHIFT | lane;
     comma(t);
-    fprintf(t->out, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%zu,\"name\":\"thread_name\",\"args\":{\"name\":\"%s", rank, tid, track_names[track]);
+    fprintf(t->out,
+            "{\"ph\":\"M\",\"pid\":%u,\"tid\":%zu,\"name\":\"thread_name\",\"args\":{\"name\":\"%s",
+            rank, tid, track_names[track]);
     if (lane)
         fprintf(t->out, " %zu", lane + 1);
     fputs("\"}}", t->out);
     comma(t);
-    fprintf(t->out, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%zu,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%zu}}", rank, tid, tid);
+    fprintf(t->out,
+            "{\"ph\":\"M\",\"pid\":%u,\"tid\":%zu,\"name\":\"thread_sort_index\",\"args\":{\"sort_"
+            "index\":%zu}}",
+            rank, tid, tid);
 }
 
 /* Names and order of processes and tracks. */
@@ -121,7 +131,9 @@ static void put_names(struct timeline *t, uint32_t ranks)
         tutti_topo_vertex_name(t->x->t, r, name, sizeof name);
         snprintf(number, sizeof number, "rank %u", r);
         comma(t);
-        fprintf(t->out, "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s", r, number);
+        fprintf(t->out,
+                "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s", r,
+                number);
         if (strcmp(name, number)) {
             fputs(" (", t->out);
             cli_put_json_text(t->out, name);
@@ -129,17 +141,21 @@ static void put_names(struct timeline *t, uint32_t ranks)
         }
         fputs("\"}}", t->out);
         comma(t);
-        fprintf(t->out, "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", r, r);
+        fprintf(t->out,
+                "{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":"
+                "%u}}",
+                r, r);
         for (size_t track = 0; track < TRACKS; track++)
             for (size_t lane = 0; lane < t->lanes[(size_t)r * TRACKS + track].n; lane++)
                 put_track(t, r, track, lane);
     }
 }
 
-bool sim_write_timeline(const struct sim_answer *x, FILE *out)
+bool cli_sim_write_timeline(const struct sim_answer *x, FILE *out)
 {
     uint32_t ranks = tutti_topo_ranks(x->t);
-    struct timeline t = {.out = out, .x = x, .lanes = calloc((size_t)ranks * TRACKS, sizeof *t.lanes)};
+    struct timeline t = {
+        .out = out, .x = x, .lanes = calloc((size_t)ranks * TRACKS, sizeof *t.lanes)};
     struct tutti_sim_event e;
     struct tutti_sim_work w;
     bool ok = t.lanes != NULL;
@@ -172,7 +188,7 @@ static void put_field(FILE *out, const char *s)
         fputc('"', out);
 }
 
-void sim_write_links(const struct sim_answer *x, FILE *out)
+void cli_sim_write_links(const struct sim_answer *x, FILE *out)
 {
     struct tutti_sim_link l;
     char name[400];
@@ -180,6 +196,7 @@ void sim_write_links(const struct sim_answer *x, FILE *out)
     for (uint32_t i = 0; tutti_sim_link(x->sim, i, &l); i++) {
         fprintf(out, "%u,", i);
         put_field(out, tutti_topo_link_name(x->t, i, name, sizeof name));
-        fprintf(out, ",%.15g,%llu,%.6f,%.6f,%u\n", l.bytes_per_s, (unsigned long long)l.bytes, l.busy_us, l.utilisation, l.peak);
+        fprintf(out, ",%.15g,%llu,%.6f,%.6f,%u\n", l.bytes_per_s, (unsigned long long)l.bytes,
+                l.busy_us, l.utilisation, l.peak);
     }
 }

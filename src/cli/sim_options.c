@@ -1,23 +1,30 @@
-/* The options of tutti sim: which level each goes with, jitter, the parameters of the packet level. */
+/* The options of tutti sim: which level each goes with, jitter, the parameters of the packet
+ * level. */
 #include "cli/sim.h"
 
 #include <string.h>
 
-const struct cli_option sim_options[] = {
+const struct cli_option cli_sim_options[] = {
     {"plan", 'p', "FILE", "a plan written by tutti plan, in place of --algo"},
-    {"level", 'l', "LEVEL", "flow (default): messages share links; packet: flits and credits; step: the planner's cost"},
-    {"sharing", 0, "RULE", "flow: fair (default, max-min) or rtt (by route latency, as SimGrid's CM02)"},
+    {"level", 'l', "LEVEL",
+     "flow (default): messages share links; packet: flits and credits; step: the planner's cost"},
+    {"sharing", 0, "RULE",
+     "flow: fair (default, max-min) or rtt (by route latency, as SimGrid's CM02)"},
     {"flow-control", 0, "MODE", "packet: a head flit per packet (default), or per message"},
     {"flit", 0, "SIZE", "packet: bytes of a flit (default 16)"},
     {"payload", 0, "SIZE", "packet: bytes of a packet beside its head flit (default 256)"},
     {"cycles-per-flit", 0, "N", "packet: cycles a link takes per flit (default 1)"},
     {"vcs", 0, "N", "packet: virtual channels of an input (default 4, or what the routes need)"},
-    {"buffer", 0, "FLITS", "packet: buffer of a virtual channel (default: the link's round trip and a packet)"},
+    {"buffer", 0, "FLITS",
+     "packet: buffer of a virtual channel (default: the link's round trip and a packet)"},
     {"router-cycles", 0, "N", "packet: pipeline of a switch (default 1)"},
     {"interfaces", 0, "N", "packet: injection ports of a rank (default: the network's)"},
-    {"lockstep", 0, NULL, "packet: interfaces issue steps in order, waiting an estimated time for steps without work"},
-    {"aggregate", 0, "RATE", "packet: speed of reductions at the interface (default: by the network's gamma)"},
-    {"jitter", 0, "X", "what if every message's latency were stretched by a random factor 1 to 1+X"},
+    {"lockstep", 0, NULL,
+     "packet: interfaces issue steps in order, waiting an estimated time for steps without work"},
+    {"aggregate", 0, "RATE",
+     "packet: speed of reductions at the interface (default: by the network's gamma)"},
+    {"jitter", 0, "X",
+     "what if every message's latency were stretched by a random factor 1 to 1+X"},
     {"seed", 0, "N", "of the jitter (default 0)"},
     {"timeline", 0, "FILE", "write all messages for Perfetto or chrome://tracing (JSON)"},
     {"links", 0, "FILE", "write bytes, busy time and utilisation of every directed link (CSV)"},
@@ -47,12 +54,12 @@ static const struct {
 
 static const char *const level_names[] = {"step", "flow", "packet"};
 
-const char *sim_level_name(enum sim_level level)
+const char *cli_sim_level_name(enum sim_level level)
 {
     return level_names[level == SIM_STEP ? 0 : level == SIM_FLOW ? 1 : 2];
 }
 
-int sim_level_get(const struct cli_args *a, enum sim_level *ret)
+int cli_sim_level_get(const struct cli_args *a, enum sim_level *ret)
 {
     const char *text = cli_value(a, "level");
     enum sim_level level = SIM_FLOW;
@@ -62,7 +69,8 @@ int sim_level_get(const struct cli_args *a, enum sim_level *ret)
         i++;
     if (i == 3) {
         tutti_near_matches(text, level_names, 3, near, sizeof near);
-        return cli_bad(a, "no level '%.40s'%s%s (known: step, flow, packet)", text, *near ? "; " : "", near);
+        return cli_bad(a, "no level '%.40s'%s%s (known: step, flow, packet)", text,
+                       *near ? "; " : "", near);
     }
     if (text)
         level = (enum sim_level)(1u << i);
@@ -72,13 +80,14 @@ int sim_level_get(const struct cli_args *a, enum sim_level *ret)
                            goes_with[k].levels == SIM_PACKET ? "packet"
                            : goes_with[k].levels == SIM_FLOW ? "flow"
                                                              : "flow or packet",
-                           sim_level_name(level));
+                           cli_sim_level_name(level));
     *ret = level;
     return 0;
 }
 
 /* One of two words: *ret tells whether it is the second. */
-static int get_word(const struct cli_args *a, const char *option, const char *const words[2], bool *ret)
+static int get_word(const struct cli_args *a, const char *option, const char *const words[2],
+                    bool *ret)
 {
     const char *text = cli_value(a, option);
     *ret = text && !strcmp(text, words[1]);
@@ -108,7 +117,8 @@ static int get_whatif(const struct cli_args *a, const struct tutti_topo *t, stru
 }
 
 /* A whole number, or a size, from 1 to max; 0 (the default) when it is not given. */
-static int get_number(const struct cli_args *a, const char *option, bool size, uint64_t max, uint32_t *ret)
+static int get_number(const struct cli_args *a, const char *option, bool size, uint64_t max,
+                      uint32_t *ret)
 {
     struct tutti_error err;
     const char *text = cli_value(a, option);
@@ -118,7 +128,8 @@ static int get_number(const struct cli_args *a, const char *option, bool size, u
     if (size ? tutti_parse_size(text, &v, &err) : tutti_parse_u64(text, 1, max, &v, &err))
         return cli_bad(a, "--%s: %s", option, err.text);
     if (v < 1 || v > max)
-        return cli_bad(a, "--%s: %llu is not in the allowed range 1 to %llu", option, (unsigned long long)v, (unsigned long long)max);
+        return cli_bad(a, "--%s: %llu is not in the allowed range 1 to %llu", option,
+                       (unsigned long long)v, (unsigned long long)max);
     *ret = (uint32_t)v;
     return 0;
 }
@@ -145,23 +156,28 @@ static int get_packet(const struct cli_args *a, struct tutti_sim_options *o)
     if (!code && rate && tutti_parse_rate(rate, &o->aggregate_bytes_per_s, &err))
         code = cli_bad(a, "--aggregate: %s", err.text);
     o->lockstep = cli_flag(a, "lockstep");
-    return code ? code : get_word(a, "flow-control", (const char *const[2]){"packet", "message"}, &o->message_mode);
+    return code ? code
+                : get_word(a, "flow-control", (const char *const[2]){"packet", "message"},
+                           &o->message_mode);
 }
 
-int sim_request_get(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level, struct sim_request *ret)
+int cli_sim_request_get(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level,
+                        struct sim_request *ret)
 {
-    *ret = (struct sim_request){.level = level, .o = {.packet = level == SIM_PACKET, .timeline = cli_value(a, "timeline") != NULL}};
+    *ret = (struct sim_request){
+        .level = level,
+        .o = {.packet = level == SIM_PACKET, .timeline = cli_value(a, "timeline") != NULL}};
     int code = get_word(a, "sharing", (const char *const[2]){"fair", "rtt"}, &ret->o.rtt);
     if (!code)
         code = get_packet(a, &ret->o);
     if (!code)
         code = get_whatif(a, t, ret);
     if (code)
-        sim_request_free(ret);
+        cli_sim_request_free(ret);
     return code;
 }
 
-void sim_request_free(struct sim_request *q)
+void cli_sim_request_free(struct sim_request *q)
 {
     cli_whatif_free(&q->whatif);
 }

@@ -18,16 +18,17 @@ static double head_share(const struct tutti_sim_info *i)
 
 /* ---- which level to believe ---- */
 
-void sim_say_believed(const struct tutti_topo *t, enum sim_level level)
+void cli_sim_say_believed(const struct tutti_topo *t, enum sim_level level)
 {
     const char *why, *believed = tutti_topo_sim_level(t, &why);
-    if (!strcmp(believed, sim_level_name(level)))
+    if (!strcmp(believed, cli_sim_level_name(level)))
         printf("level %s is the one to believe for this network: %s\n", believed, why);
     else
-        printf("believe --level %s rather than %s for this network: %s\n", believed, sim_level_name(level), why);
+        printf("believe --level %s rather than %s for this network: %s\n", believed,
+               cli_sim_level_name(level), why);
 }
 
-void sim_json_believed(struct tutti_json *j, const struct tutti_topo *t)
+void cli_sim_json_believed(struct tutti_json *j, const struct tutti_topo *t)
 {
     const char *why, *believed = tutti_topo_sim_level(t, &why);
     tutti_json_string(j, "believed_level", believed);
@@ -36,7 +37,8 @@ void sim_json_believed(struct tutti_json *j, const struct tutti_topo *t)
 
 /* ---- JSON ---- */
 
-static void json_links(struct tutti_json *j, const struct sim_answer *x, const struct tutti_sim_info *i)
+static void json_links(struct tutti_json *j, const struct sim_answer *x,
+                       const struct tutti_sim_info *i)
 {
     struct tutti_sim_link l = {0};
     char name[400];
@@ -46,17 +48,20 @@ static void json_links(struct tutti_json *j, const struct sim_answer *x, const s
     tutti_json_real(j, "mean_utilisation", i->mean_utilisation);
     tutti_json_real(j, "max_utilisation", i->max_utilisation);
     if (tutti_sim_link(x->sim, i->peak_link, &l) && l.peak)
-        tutti_json_string(j, "peak_link", tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
+        tutti_json_string(j, "peak_link",
+                          tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
     tutti_json_u64(j, "peak_messages", l.peak);
     if (tutti_sim_link(x->sim, i->busiest_link, &l)) {
-        tutti_json_string(j, "busiest", tutti_topo_link_name(x->t, i->busiest_link, name, sizeof name));
+        tutti_json_string(j, "busiest",
+                          tutti_topo_link_name(x->t, i->busiest_link, name, sizeof name));
         tutti_json_real(j, "busiest_utilisation", l.utilisation);
         tutti_json_real(j, "busiest_busy_us", l.busy_us);
     }
     tutti_json_end(j);
 }
 
-static void json_idle(struct tutti_json *j, const struct sim_answer *x, const struct tutti_sim_info *i)
+static void json_idle(struct tutti_json *j, const struct sim_answer *x,
+                      const struct tutti_sim_info *i)
 {
     struct tutti_sim_rank r;
     tutti_json_object(j, "idle");
@@ -69,7 +74,8 @@ static void json_idle(struct tutti_json *j, const struct sim_answer *x, const st
     tutti_json_end(j);
 }
 
-static void json_packet(struct tutti_json *j, const struct sim_answer *x, const struct tutti_sim_info *i)
+static void json_packet(struct tutti_json *j, const struct sim_answer *x,
+                        const struct tutti_sim_info *i)
 {
     tutti_json_object(j, "packet");
     tutti_json_string(j, "flow_control", x->q->o.message_mode ? "message" : "packet");
@@ -83,15 +89,15 @@ static void json_packet(struct tutti_json *j, const struct sim_answer *x, const 
     tutti_json_end(j);
 }
 
-void sim_print_json(const struct sim_answer *x)
+void cli_sim_print_json(const struct sim_answer *x)
 {
     struct tutti_sim_info i;
     char link[400];
     tutti_sim_info(x->sim, &i);
     struct tutti_json *j = tutti_json_open(stdout);
     tutti_json_object(j, NULL);
-    tutti_json_string(j, "level", sim_level_name(x->q->level));
-    sim_json_believed(j, x->t);
+    tutti_json_string(j, "level", cli_sim_level_name(x->q->level));
+    cli_sim_json_believed(j, x->t);
     tutti_json_string(j, "algo", x->algo);
     tutti_json_real(j, "time_us", i.time_us);
     tutti_json_u64(j, "steps", i.steps);
@@ -99,7 +105,8 @@ void sim_print_json(const struct sim_answer *x)
     tutti_json_u64(j, "bytes_on_busiest_link", i.bytes_on_busiest_link);
     tutti_json_u64(j, "busiest_link", i.busiest_link);
     if (i.links_used)
-        tutti_json_string(j, "busiest_link_name", tutti_topo_link_name(x->t, i.busiest_link, link, sizeof link));
+        tutti_json_string(j, "busiest_link_name",
+                          tutti_topo_link_name(x->t, i.busiest_link, link, sizeof link));
     tutti_json_u64(j, "max_link_contention", i.max_link_contention);
     tutti_json_real(j, "bound_us", x->bound_us);
     tutti_json_real(j, "ratio_to_bound", ratio_of(x, i.time_us));
@@ -123,13 +130,16 @@ static void say_links(const struct sim_answer *x, const struct tutti_sim_info *i
     char name[400], size[64];
     if (!i->links_used || !tutti_sim_link(x->sim, i->busiest_link, &l))
         return;
-    printf("busiest link %s carries %s and is used to %.1f%%; %u of %u directed links carry something, %.1f%% on average\n",
-           tutti_topo_link_name(x->t, i->busiest_link, name, sizeof name), tutti_format_size(l.bytes, size, sizeof size),
-           l.utilisation * 100, i->links_used, i->links, i->mean_utilisation * 100);
+    printf("busiest link %s carries %s and is used to %.1f%%; %u of %u directed links carry "
+           "something, %.1f%% on average\n",
+           tutti_topo_link_name(x->t, i->busiest_link, name, sizeof name),
+           tutti_format_size(l.bytes, size, sizeof size), l.utilisation * 100, i->links_used,
+           i->links, i->mean_utilisation * 100);
     if (!tutti_sim_link(x->sim, i->peak_link, &l))
         return;
-    printf("contention: at most %u message%s on a link in a step; at most %u at once (%s)\n", i->max_link_contention,
-           cli_s(i->max_link_contention), l.peak, tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
+    printf("contention: at most %u message%s on a link in a step; at most %u at once (%s)\n",
+           i->max_link_contention, cli_s(i->max_link_contention), l.peak,
+           tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
 }
 
 enum { IDLEST = 3 };
@@ -168,18 +178,22 @@ static void say_idle(const struct sim_answer *x, const struct tutti_sim_info *i)
     n = find_idlest(x->sim, who, idle_us);
     printf("most idle:");
     for (size_t k = 0; k < n && idle_us[k] > 0; k++)
-        printf("%s rank %zu %s (%.1f%%)", k ? "," : "", who[k], tutti_format_us(idle_us[k], a, sizeof a), idle_us[k] / i->time_us * 100);
+        printf("%s rank %zu %s (%.1f%%)", k ? "," : "", who[k],
+               tutti_format_us(idle_us[k], a, sizeof a), idle_us[k] / i->time_us * 100);
     printf("; mean of all %s\n", tutti_format_us(i->mean_idle_us, a, sizeof a));
 }
 
 static void say_packet(const struct sim_answer *x, const struct tutti_sim_info *i)
 {
     char a[64];
-    printf("%llu cycle%s; %llu flits, %.2f%% of them heads (one per %s); %llu flits waited for a credit\n", (unsigned long long)i->cycles,
-           cli_s(i->cycles), (unsigned long long)i->flits, head_share(i) * 100, x->q->o.message_mode ? "message" : "packet",
+    printf("%llu cycle%s; %llu flits, %.2f%% of them heads (one per %s); %llu flits waited for a "
+           "credit\n",
+           (unsigned long long)i->cycles, cli_s(i->cycles), (unsigned long long)i->flits,
+           head_share(i) * 100, x->q->o.message_mode ? "message" : "packet",
            (unsigned long long)i->stalls);
     if (x->q->o.lockstep)
-        printf("lockstep: interfaces waited %s in all\n", tutti_format_us(i->lockstep_wait_us, a, sizeof a));
+        printf("lockstep: interfaces waited %s in all\n",
+               tutti_format_us(i->lockstep_wait_us, a, sizeof a));
 }
 
 static void say_bound(const struct sim_answer *x, const struct tutti_sim_info *i)
@@ -190,22 +204,24 @@ static void say_bound(const struct sim_answer *x, const struct tutti_sim_info *i
     else if (isnan(x->bound_us))
         printf("bound not stated: the plan's blocks are uneven\n");
     else if (x->bound_us > 0)
-        printf("bound %s, %.3f x\n", tutti_format_us(x->bound_us, a, sizeof a), ratio_of(x, i->time_us));
+        printf("bound %s, %.3f x\n", tutti_format_us(x->bound_us, a, sizeof a),
+               ratio_of(x, i->time_us));
     else
         printf("bound %s\n", tutti_format_us(x->bound_us, a, sizeof a));
 }
 
-void sim_print_text(const struct sim_answer *x)
+void cli_sim_print_text(const struct sim_answer *x)
 {
     struct tutti_sim_info i;
     char a[64];
     tutti_sim_info(x->sim, &i);
-    printf("%s: %s in %u step%s, %llu message%s (level %s)\n", x->algo, tutti_format_us(i.time_us, a, sizeof a), i.steps, cli_s(i.steps),
-           (unsigned long long)i.messages, cli_s(i.messages), sim_level_name(x->q->level));
+    printf("%s: %s in %u step%s, %llu message%s (level %s)\n", x->algo,
+           tutti_format_us(i.time_us, a, sizeof a), i.steps, cli_s(i.steps),
+           (unsigned long long)i.messages, cli_s(i.messages), cli_sim_level_name(x->q->level));
     say_links(x, &i);
     say_idle(x, &i);
     if (x->q->level == SIM_PACKET)
         say_packet(x, &i);
     say_bound(x, &i);
-    sim_say_believed(x->t, x->q->level);
+    cli_sim_say_believed(x->t, x->q->level);
 }

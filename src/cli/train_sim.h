@@ -17,14 +17,15 @@ struct train_sim_answer {
     bool buckets; /* list them */
 };
 
-/* --model, --batch and --flops, of this command and of replay: 0, or the exit code after a complaint. */
-int train_sim_get_model(const struct cli_args *a, struct tutti_model **ret);
+/* --model, --batch and --flops, of this command and of replay: 0, or the exit code after a
+ * complaint. */
+int cli_train_sim_get_model(const struct cli_args *a, struct tutti_model **ret);
 
-void train_sim_print_json(const struct train_sim_answer *x);
-void train_sim_print_text(const struct train_sim_answer *x);
+void cli_train_sim_print_json(const struct train_sim_answer *x);
+void cli_train_sim_print_text(const struct train_sim_answer *x);
 /* Models, policies and ways of fusion. */
-void train_sim_list_text(void);
-void train_sim_list_json(void);
+void cli_train_sim_list_text(void);
+void cli_train_sim_list_json(void);
 /* The trace event format: a track for compute, one for communication, one for updates on shards. */
-void train_sim_write_timeline(const struct train_sim_answer *x, FILE *out);
+void cli_train_sim_write_timeline(const struct train_sim_answer *x, FILE *out);
 #endif

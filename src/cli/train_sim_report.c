@@ -1,7 +1,9 @@
-/* The reports of tutti train-sim: a table or one JSON document of simulated steps, the lists of what there is, and the timeline.
+/* The reports of tutti train-sim: a table or one JSON document of simulated steps, the lists of
+ * what there is, and the timeline.
  *
- * Timeline: one process per policy, with tracks "compute", "communication" and "shard updates"; it shows one period of the steady state,
- * from the start of a backward pass to the end of the forward pass that follows. */
+ * Timeline: one process per policy, with tracks "compute", "communication" and "shard updates"; it
+ * shows one period of the steady state, from the start of a backward pass to the end of the forward
+ * pass that follows. */
 #include "cli/train_sim.h"
 
 #include <stdlib.h>
@@ -76,7 +78,7 @@ static void json_policy(struct tutti_json *j, const struct tutti_trainsim *s, bo
         json_buckets(j, s);
 }
 
-void train_sim_print_json(const struct train_sim_answer *x)
+void cli_train_sim_print_json(const struct train_sim_answer *x)
 {
     struct tutti_model_info m;
     struct tutti_json *j = tutti_json_open(stdout);
@@ -115,7 +117,8 @@ static void print_buckets(const struct tutti_trainsim *s)
     struct tutti_trainsim_bucket b;
     char size[64];
     for (size_t i = 0; tutti_trainsim_bucket(s, i, &b); i++) {
-        printf("  bucket %3zu  %10s  %-18s %s", i, tutti_format_size(b.bytes, size, sizeof size), b.algo, b.first);
+        printf("  bucket %3zu  %10s  %-18s %s", i, tutti_format_size(b.bytes, size, sizeof size),
+               b.algo, b.first);
         if (b.tensors > 1)
             printf(" .. %s (%u tensors)", b.last, b.tensors);
         if (b.offset_bytes > 0)
@@ -130,12 +133,15 @@ static void print_policy(const struct tutti_trainsim *s, double best_us, double 
     char step[64], exposed[64], ideal[64], fusion[96], size[64];
     tutti_trainsim_info(s, &i);
     if (i.threshold_bytes)
-        snprintf(fusion, sizeof fusion, "%u buckets, threshold %s", i.buckets, tutti_format_size(i.threshold_bytes, size, sizeof size));
+        snprintf(fusion, sizeof fusion, "%u buckets, threshold %s", i.buckets,
+                 tutti_format_size(i.threshold_bytes, size, sizeof size));
     else
         snprintf(fusion, sizeof fusion, "%u bucket%s", i.buckets, i.buckets == 1 ? "" : "s");
-    printf("%c %-14s %11s %11s %11s %8.3f  %s%s%s\n", i.iteration_us == best_us ? '*' : ' ', i.policy,
-           tutti_format_us(i.iteration_us, step, sizeof step), tutti_format_us(i.exposed_comm_us, exposed, sizeof exposed),
-           tutti_format_us(i.ideal_us, ideal, sizeof ideal), limit_us > 0 ? i.iteration_us / limit_us : 1, fusion,
+    printf("%c %-14s %11s %11s %11s %8.3f  %s%s%s\n", i.iteration_us == best_us ? '*' : ' ',
+           i.policy, tutti_format_us(i.iteration_us, step, sizeof step),
+           tutti_format_us(i.exposed_comm_us, exposed, sizeof exposed),
+           tutti_format_us(i.ideal_us, ideal, sizeof ideal),
+           limit_us > 0 ? i.iteration_us / limit_us : 1, fusion,
            strcmp(i.order, "ready") ? ", order " : "", strcmp(i.order, "ready") ? i.order : "");
 }
 
@@ -171,19 +177,22 @@ static void print_log(const struct tutti_trainsim *s)
     free(log);
 }
 
-void train_sim_print_text(const struct train_sim_answer *x)
+void cli_train_sim_print_text(const struct train_sim_answer *x)
 {
     struct tutti_model_info m;
     struct tutti_trainsim_info i;
     char a[64], b[64], c[64], d[64];
     tutti_model_info(x->model, &m);
     tutti_trainsim_info(x->sims[0], &i);
-    printf("%s, batch %u a rank: %llu parameters (%s) in %u tensors of %u layers; times %s\n", m.name, m.batch,
-           (unsigned long long)m.parameters, tutti_format_size(m.bytes, a, sizeof a), m.tensors, m.layers, m.source);
+    printf("%s, batch %u a rank: %llu parameters (%s) in %u tensors of %u layers; times %s\n",
+           m.name, m.batch, (unsigned long long)m.parameters,
+           tutti_format_size(m.bytes, a, sizeof a), m.tensors, m.layers, m.source);
     double limit_us = least_limit(x);
-    printf("on %s: forward %s, backward %s, one all-reduce of everything %s; none of these beats %s\n", x->topo,
-           tutti_format_us(i.forward_us, a, sizeof a), tutti_format_us(i.backward_us, b, sizeof b), tutti_format_us(i.comm_us, c, sizeof c),
-           tutti_format_us(limit_us, d, sizeof d));
+    printf(
+        "on %s: forward %s, backward %s, one all-reduce of everything %s; none of these beats %s\n",
+        x->topo, tutti_format_us(i.forward_us, a, sizeof a),
+        tutti_format_us(i.backward_us, b, sizeof b), tutti_format_us(i.comm_us, c, sizeof c),
+        tutti_format_us(limit_us, d, sizeof d));
     printf("  %-14s %11s %11s %11s %8s\n", "policy", "step", "exposed", "its ideal", "x limit");
     for (size_t k = 0; k < x->n; k++) {
         print_policy(x->sims[k], best_of(x), limit_us);
@@ -195,7 +204,7 @@ void train_sim_print_text(const struct train_sim_answer *x)
 
 /* ---- lists ---- */
 
-void train_sim_list_text(void)
+void cli_train_sim_list_text(void)
 {
     struct tutti_model_entry m;
     struct tutti_name p;
@@ -211,7 +220,8 @@ void train_sim_list_text(void)
     printf("  %-17s %s\n", "bayesian", "the threshold by Bayesian optimisation, --trials steps");
 }
 
-static void json_names(struct tutti_json *j, const char *key, bool (*get)(size_t, struct tutti_name *))
+static void json_names(struct tutti_json *j, const char *key,
+                       bool (*get)(size_t, struct tutti_name *))
 {
     struct tutti_name p;
     tutti_json_array(j, key);
@@ -224,7 +234,7 @@ static void json_names(struct tutti_json *j, const char *key, bool (*get)(size_t
     tutti_json_end(j);
 }
 
-void train_sim_list_json(void)
+void cli_train_sim_list_json(void)
 {
     struct tutti_model_entry m;
     struct tutti_json *j = tutti_json_open(stdout);
@@ -248,7 +258,8 @@ void train_sim_list_json(void)
 
 static void put_us(FILE *out, const char *key, uint64_t ps)
 {
-    fprintf(out, ",\"%s\":%llu.%06u", key, (unsigned long long)(ps / 1000000), (unsigned)(ps % 1000000));
+    fprintf(out, ",\"%s\":%llu.%06u", key, (unsigned long long)(ps / 1000000),
+            (unsigned)(ps % 1000000));
 }
 
 static void put_span(FILE *out, size_t pid, const struct tutti_trainsim_span *s)
@@ -257,7 +268,8 @@ static void put_span(FILE *out, size_t pid, const struct tutti_trainsim_span *s)
     put_us(out, "ts", s->start_ps);
     put_us(out, "dur", s->end_ps - s->start_ps);
     if (s->bucket != UINT32_MAX)
-        fprintf(out, ",\"args\":{\"bucket\":%u,\"bytes\":%llu}", s->bucket, (unsigned long long)s->bytes);
+        fprintf(out, ",\"args\":{\"bucket\":%u,\"bytes\":%llu}", s->bucket,
+                (unsigned long long)s->bytes);
     fprintf(out, ",\"name\":\"%s ", s->what);
     cli_put_json_text(out, s->name);
     fputs("\"}", out);
@@ -265,11 +277,12 @@ static void put_span(FILE *out, size_t pid, const struct tutti_trainsim_span *s)
 
 static void put_name(FILE *out, size_t pid, int tid, const char *what, const char *name)
 {
-    fprintf(out, "%s{\"ph\":\"M\",\"pid\":%zu,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", pid == 0 && tid == 0 ? "\n" : ",\n",
-            pid, tid, what, name);
+    fprintf(out,
+            "%s{\"ph\":\"M\",\"pid\":%zu,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}",
+            pid == 0 && tid == 0 ? "\n" : ",\n", pid, tid, what, name);
 }
 
-void train_sim_write_timeline(const struct train_sim_answer *x, FILE *out)
+void cli_train_sim_write_timeline(const struct train_sim_answer *x, FILE *out)
 {
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", out);
     for (size_t k = 0; k < x->n; k++) {

@@ -1,5 +1,5 @@
-/* waiting.c - a line that counts seconds on a terminal while something runs that cannot say how far it is (planning), or only in large
- * steps (the tables of an experiment): then with an estimate. */
+/* waiting.c - a line that counts seconds on a terminal while something runs that cannot say how far
+ * it is (planning), or only in large steps (the tables of an experiment): then with an estimate. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,18 +17,19 @@ static struct {
     _Atomic double done; /* fraction; 0: not known */
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
-static void say(unsigned seconds)
+static void waiting_say(unsigned seconds)
 {
     char left[48];
     double done = atomic_load(&waiting.done);
     if (done > 0 && done <= 1)
-        fprintf(stderr, "\r%s, %.0f%%, %u s, %-20s", waiting.what, 100 * done, seconds, cli_time_left(seconds, done, left, sizeof left));
+        fprintf(stderr, "\r%s, %.0f%%, %u s, %-20s", waiting.what, 100 * done, seconds,
+                cli_time_left(seconds, done, left, sizeof left));
     else
         fprintf(stderr, "\r%s, %u s", waiting.what, seconds);
 }
 
 /* Says something every second until the work is over; a second's work says nothing. */
-static void *count(void *unused)
+static void *waiting_count(void *unused)
 {
     (void)unused;
     struct timespec at;
@@ -40,7 +41,7 @@ static void *count(void *unused)
         while (!waiting.over && !pthread_cond_timedwait(&waiting.ended, &waiting.lock, &at)) {
         }
         if (!waiting.over)
-            say(++seconds);
+            waiting_say(++seconds);
     }
     if (seconds)
         fprintf(stderr, "\r%60s\r", "");
@@ -55,7 +56,7 @@ void cli_wait_begin(const char *what)
     waiting.what = what;
     waiting.over = false;
     atomic_store(&waiting.done, 0);
-    waiting.running = !pthread_create(&waiting.thread, NULL, count, NULL);
+    waiting.running = !pthread_create(&waiting.thread, NULL, waiting_count, NULL);
 }
 
 void cli_wait_done(double fraction)
@@ -75,7 +76,8 @@ void cli_wait_end(void)
     waiting.running = false;
 }
 
-tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o, struct tutti_plan **ret, struct tutti_error *err)
+tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o,
+                           struct tutti_plan **ret, struct tutti_error *err)
 {
     cli_wait_begin("planning");
     tutti_status st = tutti_plan_make(t, o, ret, err);

@@ -1,4 +1,5 @@
-/* What if? Ranks that are slow, links that are degraded or down, by the names people read in our output. */
+/* What if? Ranks that are slow, links that are degraded or down, by the names people read in our
+ * output. */
 #include "cli/whatif.h"
 
 #include <math.h>
@@ -6,9 +7,12 @@
 #include <string.h>
 
 const struct cli_option cli_whatif_options[] = {
-    {"slow", 0, "rank=R,factor=F", "what if rank R (number or name) were F times slower; may be repeated"},
-    {"degrade", 0, "link=A-B,factor=F", "what if a link had 1/F of its bandwidth (A->B: one direction); may be repeated"},
-    {"down", 0, "link=A-B", "what if a link were down: the network without that cable; may be repeated"},
+    {"slow", 0, "rank=R,factor=F",
+     "what if rank R (number or name) were F times slower; may be repeated"},
+    {"degrade", 0, "link=A-B,factor=F",
+     "what if a link had 1/F of its bandwidth (A->B: one direction); may be repeated"},
+    {"down", 0, "link=A-B",
+     "what if a link were down: the network without that cable; may be repeated"},
     {0}};
 
 bool cli_read_factor(const char *text, double max, double *ret)
@@ -24,8 +28,10 @@ bool cli_read_factor(const char *text, double max, double *ret)
 enum { WHAT_CHARS = 500 };
 #define MAX_FACTOR 1e9
 
-/* "rank=5,factor=2" in either order; what stands after "rank=" goes to what[WHAT_CHARS]. The name of a link may contain commas. */
-static int read_pair(const struct cli_args *a, const char *option, const char *key, const char *text, char *what, double *factor)
+/* "rank=5,factor=2" in either order; what stands after "rank=" goes to what[WHAT_CHARS]. The name
+ * of a link may contain commas. */
+static int read_pair(const struct cli_args *a, const char *option, const char *key,
+                     const char *text, char *what, double *factor)
 {
     size_t k = strlen(key), n = 0, len = 0;
     const char *f = NULL, *w = NULL, *next;
@@ -36,7 +42,8 @@ static int read_pair(const struct cli_args *a, const char *option, const char *k
             f = next + 8;
         n = f ? (size_t)(f - 8 - w) : 0;
         len = f ? strlen(f) : 0;
-    } else if (!strncmp(text, "factor=", 7) && (next = strchr(text, ',')) && !strncmp(next + 1, key, k) && next[k + 1] == '=') {
+    } else if (!strncmp(text, "factor=", 7) && (next = strchr(text, ',')) &&
+               !strncmp(next + 1, key, k) && next[k + 1] == '=') {
         f = text + 7;
         len = (size_t)(next - f);
         w = next + k + 2;
@@ -47,14 +54,16 @@ static int read_pair(const struct cli_args *a, const char *option, const char *k
     if (len < sizeof number)
         memcpy(number, f, len);
     if (!cli_read_factor(number, MAX_FACTOR, factor) || *factor <= 0)
-        return cli_bad(a, "--%s: factor '%.*s': a number above 0 and at most 1e9 is needed; 2 is half as fast", option,
-                       (int)(len < 40 ? len : 40), f);
+        return cli_bad(
+            a, "--%s: factor '%.*s': a number above 0 and at most 1e9 is needed; 2 is half as fast",
+            option, (int)(len < 40 ? len : 40), f);
     memcpy(what, w, n);
     what[n] = '\0';
     return 0;
 }
 
-static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const char *text, struct cli_whatif *w)
+static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const char *text,
+                    struct cli_whatif *w)
 {
     char what[WHAT_CHARS];
     struct tutti_error err;
@@ -71,8 +80,8 @@ static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const 
 }
 
 /* The links that a text names, with their factor. */
-static int add_links(const struct cli_args *a, const struct tutti_topo *t, const char *option, const char *text, double factor,
-                     struct cli_whatif *w)
+static int add_links(const struct cli_args *a, const struct tutti_topo *t, const char *option,
+                     const char *text, double factor, struct cli_whatif *w)
 {
     struct tutti_error err;
     uint32_t *links;
@@ -89,7 +98,8 @@ static int add_links(const struct cli_args *a, const struct tutti_topo *t, const
     return more ? 0 : cli_bad(a, "out of memory");
 }
 
-static int add_degrade(const struct cli_args *a, const struct tutti_topo *t, const char *text, struct cli_whatif *w)
+static int add_degrade(const struct cli_args *a, const struct tutti_topo *t, const char *text,
+                       struct cli_whatif *w)
 {
     char what[WHAT_CHARS];
     double factor = 1;
@@ -98,8 +108,10 @@ static int add_degrade(const struct cli_args *a, const struct tutti_topo *t, con
 }
 
 /* Options of that name, in the order given. */
-static int for_each(const struct cli_args *a, const char *option, const struct tutti_topo *t, struct cli_whatif *w,
-                    int (*add)(const struct cli_args *, const struct tutti_topo *, const char *, struct cli_whatif *))
+static int for_each(const struct cli_args *a, const char *option, const struct tutti_topo *t,
+                    struct cli_whatif *w,
+                    int (*add)(const struct cli_args *, const struct tutti_topo *, const char *,
+                               struct cli_whatif *))
 {
     int code = 0;
     for (size_t i = 0; i < a->nvalues && !code; i++)
@@ -125,10 +137,12 @@ void cli_whatif_free(struct cli_whatif *w)
     *w = (struct cli_whatif){0};
 }
 
-static int add_down(const struct cli_args *a, const struct tutti_topo *t, const char *text, struct cli_whatif *w)
+static int add_down(const struct cli_args *a, const struct tutti_topo *t, const char *text,
+                    struct cli_whatif *w)
 {
     bool named = !strncmp(text, "link=", 5);
-    return named ? add_links(a, t, "down", text + 5, (double)INFINITY, w) : cli_bad(a, "--down %.80s: link=A-B is expected", text);
+    return named ? add_links(a, t, "down", text + 5, (double)INFINITY, w)
+                 : cli_bad(a, "--down %.80s: link=A-B is expected", text);
 }
 
 int cli_whatif_down(const struct cli_args *a, struct tutti_topo **t)
@@ -146,7 +160,8 @@ int cli_whatif_down(const struct cli_args *a, struct tutti_topo **t)
     return 0;
 }
 
-int cli_whatif_apply(const struct cli_args *a, const struct tutti_topo *t, const struct cli_whatif *w, struct tutti_topo **ret)
+int cli_whatif_apply(const struct cli_args *a, const struct tutti_topo *t,
+                     const struct cli_whatif *w, struct tutti_topo **ret)
 {
     struct tutti_error err;
     if (!tutti_topo_change(t, w->slow, w->nslow, w->degrade, w->ndegrade, ret, &err))

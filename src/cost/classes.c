@@ -1,7 +1,9 @@
 /* classes.c - links of a rotational network by what they connect.
  *
- *   ring of 4:   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0  are the class 1;   1 -> 0, 2 -> 1, 3 -> 2, 0 -> 3  the class 3 (a jump of -1)
- *   torus 3x3:   0 -> 1, 1 -> 2, 2 -> 0, 3 -> 4, ... are the class 1, 0 -> 3, 3 -> 6, 6 -> 0, ... the class 3, backwards 8 and 6
+ *   ring of 4:   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0  are the class 1;
+ *                1 -> 0, 2 -> 1, 3 -> 2, 0 -> 3  the class 3 (a jump of -1)
+ *   torus 3x3:   0 -> 1, 1 -> 2, 2 -> 0, 3 -> 4, ... are the class 1,
+ *                0 -> 3, 3 -> 6, 6 -> 0, ... the class 3, backwards 8 and 6
  *   star of 4:   rank -> switch is the class 0,  switch -> rank the class 4
  *
  * Every rank has exactly one link of each class there is, so that (class, place) names a link. */
@@ -23,9 +25,10 @@ static uint32_t class_on_grid(const struct tt_topo *t, uint32_t from, uint32_t t
     return UINT32_MAX;
 }
 
-uint32_t tt_class_of(const struct tt_topo *t, uint32_t d)
+uint32_t tt_cost_class_of(const struct tt_topo *t, uint32_t d)
 {
-    uint32_t from = d & 1 ? t->links[d / 2].b : t->links[d / 2].a, to = d & 1 ? t->links[d / 2].a : t->links[d / 2].b, n = t->ranks;
+    uint32_t from = d & 1 ? t->links[d / 2].b : t->links[d / 2].a,
+             to = d & 1 ? t->links[d / 2].a : t->links[d / 2].b, n = t->ranks;
     if (t->toroidal && !t->rotational)
         return class_on_grid(t, from, to);
     if (from < n && to < n)
@@ -33,14 +36,14 @@ uint32_t tt_class_of(const struct tt_topo *t, uint32_t d)
     return from < n ? 0 : to < n ? n : UINT32_MAX;
 }
 
-uint32_t tt_class_place(const struct tt_topo *t, uint32_t d)
+uint32_t tt_cost_class_place(const struct tt_topo *t, uint32_t d)
 {
     const struct tt_link *link = &t->links[d / 2];
     uint32_t from = d & 1 ? link->b : link->a, to = d & 1 ? link->a : link->b;
     return from < t->ranks ? from : to;
 }
 
-uint32_t tt_class_resource(const struct tt_topo *t, uint32_t cls, bool half)
+uint32_t tt_cost_class_resource(const struct tt_topo *t, uint32_t cls, bool half)
 {
     if (!half)
         return cls;
@@ -49,10 +52,11 @@ uint32_t tt_class_resource(const struct tt_topo *t, uint32_t cls, bool half)
     return cls && cls > t->ranks - cls ? t->ranks - cls : cls;
 }
 
-static tutti_status find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate, uint32_t *links, struct tutti_error *err)
+static tutti_status classes_find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate,
+                                 uint32_t *links, struct tutti_error *err)
 {
     for (uint32_t d = 2 * t->nlinks; d-- > 0;) {
-        uint32_t cls = tt_class_of(t, d);
+        uint32_t cls = tt_cost_class_of(t, d);
         if (cls == UINT32_MAX)
             return tt_fail(err, TUTTI_ERR_MISMATCH, "cost by symmetry: links between switches");
         const struct tt_link *link = &t->links[d / 2];
@@ -66,7 +70,8 @@ static tutti_status find(const struct tt_topo *t, uint32_t *first_link, uint64_t
     return TUTTI_OK;
 }
 
-tutti_status tt_classes_find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate, struct tutti_error *err)
+tutti_status tt_cost_classes_find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate,
+                                  struct tutti_error *err)
 {
     uint32_t *links = tt_zalloc((size_t)t->ranks + 1, sizeof(*links));
     if (!links)
@@ -75,7 +80,7 @@ tutti_status tt_classes_find(const struct tt_topo *t, uint32_t *first_link, uint
         first_link[i] = UINT32_MAX;
         rate[i] = 1;
     }
-    tutti_status st = find(t, first_link, rate, links, err);
+    tutti_status st = classes_find(t, first_link, rate, links, err);
     free(links);
     return st;
 }

@@ -1,94 +1,106 @@
-/* cost.c - the entry points: check that schedule and topology fit, collect the loads, ask for the time of K segments.
+/* cost.c - the entry points: check that schedule and topology fit, collect the loads, ask for the
+ * time of K segments.
  *
- * One segment is priced while the loads are collected. For more, and for the search of the best K, the loads of every step are kept and
- * the waves are run over them (wave.c), so that a search never walks the schedule again. */
+ * One segment is priced while the loads are collected. For more, and for the search of the best K,
+ * the loads of every step are kept and the waves are run over them (wave.c), so that a search never
+ * walks the schedule again. */
 #include "cost/cost.h"
 
 #include "cost/load.h"
 
 uint64_t tt_cost_reduced(const struct tt_op *op, uint64_t bytes)
 {
-    uint64_t sums = op->kind == TT_OP_RECV_REDUCE ? 1 : op->nspans > 2 ? op->nspans - 2 : 0; /* REDUCE: destination and operands */
+    /* REDUCE: destination and operands */
+    uint64_t sums = op->kind == TT_OP_RECV_REDUCE ? 1 : op->nspans > 2 ? op->nspans - 2 : 0;
     uint64_t all;
     return __builtin_mul_overflow(bytes, sums, &all) ? UINT64_MAX : all;
 }
 
-static bool whole(const struct tt_sched *s)
+static bool cost_whole(const struct tt_sched *s)
 {
     return s->first_rank == 0 && s->nslices == s->shape.ranks;
 }
 
-static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
+                              struct tutti_error *err)
 {
     if (s->shape.ranks != t->ranks)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is for %u ranks, the topology has %u", s->shape.ranks, t->ranks);
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is for %u ranks, the topology has %u",
+                       s->shape.ranks, t->ranks);
     if (s->first_rank != 0 || s->nslices == 0)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule does not hold rank 0");
     return TUTTI_OK;
 }
 
-static tutti_status check_symmetric(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status check_symmetric(const struct tt_sched *s, const struct tt_topo *t,
+                                    struct tutti_error *err)
 {
     bool grid = s->shape.grid && t->toroidal && !t->rotational;
     if (!(s->shape.symmetric || grid) || s->shape.weights || s->shape.chunks % s->shape.ranks != 0)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is not symmetric with equal chunks");
     if (!t->rotational && !grid)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "%s looks different from different ranks", t->spec ? t->spec : t->kind);
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "%s looks different from different ranks",
+                       t->spec ? t->spec : t->kind);
     if (s->nroutes > 0 && s->shape.topo_hash == t->hash)
         return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule chooses its own routes");
     return TUTTI_OK;
 }
 
 /* Loads of the schedule, by symmetry or from all ranks. */
-static tutti_status load(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool symmetric, bool keep,
-                         struct tt_load *l, struct tutti_error *err)
+static tutti_status cost_load(const struct tt_sched *s, const struct tt_topo *t,
+                              const struct tt_bind *b, bool symmetric, bool keep, struct tt_load *l,
+                              struct tutti_error *err)
 {
-    tutti_status st = symmetric ? tt_cost_load_symmetric(s, t, b, keep, l, err) : tt_cost_load_full(s, t, b, keep, l, err);
+    tutti_status st = symmetric ? tt_cost_load_symmetric(s, t, b, keep, l, err)
+                                : tt_cost_load_full(s, t, b, keep, l, err);
     if (st)
         return st;
     l->cost.steps = s->steps;
-    st = tt_load_status(l, err);
+    st = tt_cost_load_status(l, err);
     if (st)
-        tt_load_close(l);
+        tt_cost_load_close(l);
     return st;
 }
 
-static tutti_status price(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool symmetric, struct tt_cost *ret,
-                          struct tutti_error *err)
+static tutti_status cost_price(const struct tt_sched *s, const struct tt_topo *t,
+                               const struct tt_bind *b, bool symmetric, struct tt_cost *ret,
+                               struct tutti_error *err)
 {
     struct tt_load l;
     uint32_t segments = s->shape.segments > 0 && !t->memory.npoints ? s->shape.segments : 1;
-    tutti_status st = load(s, t, b, symmetric, segments > 1, &l, err);
+    tutti_status st = cost_load(s, t, b, symmetric, segments > 1, &l, err);
     if (st)
         return st;
     if (segments > 1)
-        st = tt_waves_run(&l, segments, ret, err);
+        st = tt_cost_waves_run(&l, segments, ret, err);
     else
         *ret = l.cost;
     if (t->memory.npoints)
         tt_cost_in_memory(s, t, b, ret);
-    tt_load_close(&l);
+    tt_cost_load_close(&l);
     return st;
 }
 
-tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, struct tt_cost *ret,
-                           struct tutti_error *err)
+tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
+                           tutti_dtype dtype, struct tt_cost *ret, struct tutti_error *err)
 {
     struct tt_bind b;
     tutti_status st = check_fit(s, t, err);
-    if (!st && !whole(s))
-        st = tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule holds %u of %u ranks", s->nslices, s->shape.ranks);
+    if (!st && !cost_whole(s))
+        st = tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule holds %u of %u ranks", s->nslices,
+                     s->shape.ranks);
     if (!st)
         st = tt_bind_make(&s->shape, count, dtype, &b, err);
     if (st)
         return st;
-    st = price(s, t, &b, false, ret, err);
+    st = cost_price(s, t, &b, false, ret, err);
     tt_bind_free(&b);
     return st;
 }
 
-tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
-                               struct tt_cost *ret, struct tutti_error *err)
+tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_topo *t,
+                               uint64_t count, tutti_dtype dtype, struct tt_cost *ret,
+                               struct tutti_error *err)
 {
     struct tt_bind b;
     tutti_status st = check_fit(rank0, t, err);
@@ -98,7 +110,7 @@ tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_top
         st = tt_bind_make(&rank0->shape, count, dtype, &b, err);
     if (st)
         return st;
-    st = price(rank0, t, &b, true, ret, err);
+    st = cost_price(rank0, t, &b, true, ret, err);
     tt_bind_free(&b);
     return st;
 }
@@ -108,7 +120,7 @@ static uint64_t largest_chunk(const struct tt_bind *b)
 {
     uint64_t most = 0;
     if (!b->prefix)
-        return tt_bind_window_max(b, 1);
+        return tt_sched_bind_window_max(b, 1);
     for (uint32_t c = 0; c < b->chunks; c++) {
         uint64_t n = tt_bind_offset(b, c + 1) - tt_bind_offset(b, c);
         most = n > most ? n : most;
@@ -127,7 +139,7 @@ static tutti_status try_segments(struct search *x, uint64_t k, struct tutti_erro
     struct tt_cost c;
     if (k < 2 || k > x->max)
         return TUTTI_OK;
-    tutti_status st = tt_waves_run(x->l, (uint32_t)k, &c, err);
+    tutti_status st = tt_cost_waves_run(x->l, (uint32_t)k, &c, err);
     if (st)
         return st;
     if (c.time_ps < x->best.time_ps || (c.time_ps == x->best.time_ps && k < x->k)) {
@@ -137,7 +149,8 @@ static tutti_status try_segments(struct search *x, uint64_t k, struct tutti_erro
     return TUTTI_OK;
 }
 
-static tutti_status search(const struct tt_load *l, uint64_t max, uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err)
+static tutti_status cost_search(const struct tt_load *l, uint64_t max, uint32_t *ret_k,
+                                struct tt_cost *ret, struct tutti_error *err)
 {
     struct search x = {.l = l, .best = l->cost, .k = 1, .max = max};
     tutti_status st = TUTTI_OK;
@@ -163,15 +176,19 @@ uint64_t tt_cost_segments_floor(const struct tt_cost *one, const struct tt_topo 
     if (!one->exact)
         return 0;
     return one->latency_ps + one->overhead_ps +
-           (one->busiest_bytes ? tt_cost_transfer_floor(one->busiest_bytes, link->bw[link->half ? 0 : one->busiest_link & 1]) : 0);
+           (one->busiest_bytes
+                ? tt_cost_transfer_floor(one->busiest_bytes,
+                                         link->bw[link->half ? 0 : one->busiest_link & 1])
+                : 0);
 }
 
-tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, uint32_t max,
-                                   uint32_t *ret_k, struct tt_cost *ret, struct tutti_error *err)
+tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_topo *t,
+                                   uint64_t count, tutti_dtype dtype, uint32_t max, uint32_t *ret_k,
+                                   struct tt_cost *ret, struct tutti_error *err)
 {
     struct tt_bind b;
     struct tt_load l;
-    bool symmetric = !whole(s);
+    bool symmetric = !cost_whole(s);
     tutti_status st = check_fit(s, t, err);
     if (!st && symmetric)
         st = check_symmetric(s, t, err);
@@ -181,15 +198,15 @@ tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_top
         return st;
     uint64_t most = largest_chunk(&b);
     most = most < max ? most : max;
-    st = load(s, t, &b, symmetric, most > 1 && !t->memory.npoints, &l, err);
+    st = cost_load(s, t, &b, symmetric, most > 1 && !t->memory.npoints, &l, err);
     if (!st && t->memory.npoints) {
         *ret = l.cost;
         tt_cost_in_memory(s, t, &b, ret);
         *ret_k = tt_cost_memory_segments(s, t, &b, largest_chunk(&b));
-        tt_load_close(&l);
+        tt_cost_load_close(&l);
     } else if (!st) {
-        st = search(&l, most, ret_k, ret, err);
-        tt_load_close(&l);
+        st = cost_search(&l, most, ret_k, ret, err);
+        tt_cost_load_close(&l);
     }
     tt_bind_free(&b);
     return st;

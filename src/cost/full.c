@@ -1,9 +1,11 @@
 /* full.c - the loads of a schedule that holds all ranks.
  *
- * Ranks list their operations by step, so the steps are walked with a calendar: each step has the list of ranks whose next operation is
- * in it. A rank is taken from the calendar, its operations of the step are accounted, and it is put down at the step of its next one.
- * Walking costs O(operations + ranks + steps) whatever the schedule looks like (a chain of 65,536 ranks has as many steps).
- * Invariant: before step s every rank with operations left stands in exactly one list, of a step >= s. */
+ * Ranks list their operations by step, so the steps are walked with a calendar: each step has the
+ * list of ranks whose next operation is in it. A rank is taken from the calendar, its operations of
+ * the step are accounted, and it is put down at the step of its next one. Walking costs
+ * O(operations + ranks + steps) whatever the schedule looks like (a chain of 65,536 ranks has as
+ * many steps). Invariant: before step s every rank with operations left stands in exactly one list,
+ * of a step >= s. */
 #include "cost/load.h"
 
 #include <assert.h>
@@ -31,7 +33,8 @@ static double link_rate(const struct tt_link *link, uint32_t direction)
     return link->bw[link->half ? 0 : direction];
 }
 
-/* Declared ports limit nothing that the links do not where all links are alike and each has a port. */
+/* Declared ports limit nothing that the links do not where all links are alike and each has a
+ * port. */
 static bool ports_bind(const struct tt_topo *t)
 {
     bool alike = true;
@@ -43,8 +46,9 @@ static bool ports_bind(const struct tt_topo *t)
     return false;
 }
 
-/* A port is busy with a message as long as the slowest link of its route needs for it. So it is counted in
- * bytes of the rank's fastest link (`pace`): a message that goes at half that pace counts twice. */
+/* A port is busy with a message as long as the slowest link of its route needs for it. So it is
+ * counted in bytes of the rank's fastest link (`pace`): a message that goes at half that pace
+ * counts twice. */
 static void set_ports(struct full *f, struct tt_machine *m)
 {
     const struct tt_graph *g = &f->t->g;
@@ -65,11 +69,15 @@ static void set_ports(struct full *f, struct tt_machine *m)
 static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tutti_error *err)
 {
     const struct tt_topo *t = f->t;
-    uint64_t arcs = 2 * (uint64_t)t->nlinks, ntransfer = arcs + (f->ported ? 2 * (uint64_t)t->ranks : 0);
+    uint64_t arcs = 2 * (uint64_t)t->nlinks,
+             ntransfer = arcs + (f->ported ? 2 * (uint64_t)t->ranks : 0);
     if (ntransfer + arcs + 3 * (uint64_t)t->ranks > UINT32_MAX / 2)
         return tt_fail(err, TUTTI_ERR_LIMIT, "too many links to price");
-    *m = (struct tt_machine){.ntransfer = (uint32_t)ntransfer, .nreduce = t->ranks, .nmessage = 2 * t->ranks, .ncount = (uint32_t)arcs};
-    tt_machine_host(m, t);
+    *m = (struct tt_machine){.ntransfer = (uint32_t)ntransfer,
+                             .nreduce = t->ranks,
+                             .nmessage = 2 * t->ranks,
+                             .ncount = (uint32_t)arcs};
+    tt_cost_machine_host(m, t);
     m->rate = tt_alloc((size_t)ntransfer + 1, sizeof(*m->rate));
     f->pace = tt_alloc(2 * (size_t)t->ranks, sizeof(*f->pace));
     if (!m->rate || !f->pace) {
@@ -96,30 +104,35 @@ static tutti_status full_alloc(struct full *f, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* A route from a file is believed only if it leads from src to dst and nowhere twice. seen[vertex] is the number of the last route that
- * was there, from 1. */
-static tutti_status check_route(const struct tt_topo *t, const struct tt_sched_route *r, uint32_t number, uint32_t *seen,
-                                struct tutti_error *err)
+/* A route from a file is believed only if it leads from src to dst and nowhere twice. seen[vertex]
+ * is the number of the last route that was there, from 1. */
+static tutti_status check_route(const struct tt_topo *t, const struct tt_sched_route *r,
+                                uint32_t number, uint32_t *seen, struct tutti_error *err)
 {
     uint32_t at = r->src;
     seen[at] = number;
     for (uint32_t i = 0; i < r->nlinks; i++) {
         uint32_t d = r->links[i];
         if (d / 2 >= t->nlinks || at != (d & 1 ? t->links[d / 2].b : t->links[d / 2].a))
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u: hop %u is not a link from there", r->src, r->dst, r->channel,
-                           i);
+            return tt_fail(err, TUTTI_ERR_MISMATCH,
+                           "route %u->%u channel %u: hop %u is not a link from there", r->src,
+                           r->dst, r->channel, i);
         at = d & 1 ? t->links[d / 2].a : t->links[d / 2].b;
         if (seen[at] == number)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u: hop %u leads back to where the route has been", r->src,
-                           r->dst, r->channel, i);
+            return tt_fail(err, TUTTI_ERR_MISMATCH,
+                           "route %u->%u channel %u: hop %u leads back to where the route has been",
+                           r->src, r->dst, r->channel, i);
         seen[at] = number;
     }
     if (at != r->dst)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "route %u->%u channel %u does not end at its destination", r->src, r->dst, r->channel);
+        return tt_fail(err, TUTTI_ERR_MISMATCH,
+                       "route %u->%u channel %u does not end at its destination", r->src, r->dst,
+                       r->channel);
     return TUTTI_OK;
 }
 
-static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t,
+                                 struct tutti_error *err)
 {
     uint32_t *seen = tt_zalloc((size_t)t->ranks + t->switches, sizeof(*seen));
     tutti_status st = seen ? TUTTI_OK : tt_fail_memory(err, "routes");
@@ -130,10 +143,11 @@ static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo 
 }
 
 /* The links of a message: the schedule's own route for this network, else the network's. */
-static tutti_status find_route(struct full *f, uint32_t src, const struct tt_op *op, const uint32_t **ret, uint32_t *ret_n,
-                               struct tutti_error *err)
+static tutti_status find_route(struct full *f, uint32_t src, const struct tt_op *op,
+                               const uint32_t **ret, uint32_t *ret_n, struct tutti_error *err)
 {
-    const struct tt_sched_route *own = f->routed ? tt_sched_route(f->s, src, op->peer, op->channel) : NULL;
+    const struct tt_sched_route *own =
+        f->routed ? tt_sched_route(f->s, src, op->peer, op->channel) : NULL;
     if (own) {
         *ret = own->links;
         *ret_n = own->nlinks;
@@ -147,10 +161,12 @@ static void add_port(struct full *f, uint32_t port, uint64_t bytes, uint64_t slo
 {
     unsigned __int128 busy = ((unsigned __int128)bytes * f->pace[port] + slowest - 1) / slowest;
     f->l->overflow |= busy > UINT64_MAX;
-    tt_load_add(f->l, 2 * f->t->nlinks + port, busy > UINT64_MAX ? UINT64_MAX : (uint64_t)busy);
+    tt_cost_load_add(f->l, 2 * f->t->nlinks + port,
+                     busy > UINT64_MAX ? UINT64_MAX : (uint64_t)busy);
 }
 
-static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op *op, uint64_t bytes, struct tutti_error *err)
+static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op *op,
+                                uint64_t bytes, struct tutti_error *err)
 {
     const struct tt_topo *t = f->t;
     struct tt_load *l = f->l;
@@ -164,18 +180,18 @@ static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op
         const struct tt_link *link = &t->links[path[i] / 2];
         latency += link->latency_ps;
         slowest = l->m.rate[path[i]] < slowest ? l->m.rate[path[i]] : slowest;
-        tt_load_add(l, link->half ? path[i] & ~1u : path[i], bytes);
-        tt_load_add(l, tt_machine_count(&l->m) + path[i], 1);
+        tt_cost_load_add(l, link->half ? path[i] & ~1u : path[i], bytes);
+        tt_cost_load_add(l, tt_machine_count(&l->m) + path[i], 1);
         f->link_bytes[path[i]] += bytes;
     }
-    tt_load_latency(l, latency);
+    tt_cost_load_latency(l, latency);
     if (f->ported) {
         add_port(f, src, bytes, slowest);
         add_port(f, t->ranks + op->peer, bytes, slowest);
     }
     if (l->m.nmessage) {
-        tt_load_add(l, tt_machine_message(&l->m) + src, 1);
-        tt_load_add(l, tt_machine_message(&l->m) + t->ranks + op->peer, 1);
+        tt_cost_load_add(l, tt_machine_message(&l->m) + src, 1);
+        tt_cost_load_add(l, tt_machine_message(&l->m) + t->ranks + op->peer, 1);
     }
     l->cost.messages++;
     l->overflow |= __builtin_add_overflow(l->cost.bytes, bytes, &l->cost.bytes);
@@ -192,9 +208,10 @@ static tutti_status add_rank(struct full *f, uint32_t rank, uint32_t step, struc
     for (; i < sl.nops && sl.ops[i].step == step && !st; i++) {
         const struct tt_op *op = &sl.ops[i];
         if (op->kind == TT_OP_SEND)
-            st = add_message(f, rank, op, tt_bind_op_bytes(f->bind, &sl, op), err);
+            st = add_message(f, rank, op, tt_sched_bind_op_bytes(f->bind, &sl, op), err);
         else if (l->m.nreduce && op->kind != TT_OP_RECV && op->kind != TT_OP_COPY)
-            tt_load_add(l, tt_machine_reduce(&l->m) + rank, tt_cost_reduced(op, tt_bind_op_bytes(f->bind, &sl, op)));
+            tt_cost_load_add(l, tt_machine_reduce(&l->m) + rank,
+                             tt_cost_reduced(op, tt_sched_bind_op_bytes(f->bind, &sl, op)));
     }
     f->cursor[rank] = i;
     return st;
@@ -211,7 +228,8 @@ static void calendar_put(struct full *f, uint32_t rank)
     f->head[step] = rank;
 }
 
-/* Ranks lie far apart in memory: while one is accounted, the spans of the next and the operations of the one after it are called for. */
+/* Ranks lie far apart in memory: while one is accounted, the spans of the next and the operations
+ * of the one after it are called for. */
 static void fetch_ahead(const struct full *f, uint32_t next)
 {
     struct tt_slice sl = tt_sched_slice(f->s, next);
@@ -226,7 +244,7 @@ static void fetch_ahead(const struct full *f, uint32_t next)
         __builtin_prefetch((const char *)&sl.ops[f->cursor[after]] + 64 * i);
 }
 
-static tutti_status walk(struct full *f, struct tutti_error *err)
+static tutti_status full_walk(struct full *f, struct tutti_error *err)
 {
     memset(f->head, 0xff, ((size_t)f->s->nsteps + 1) * sizeof(*f->head));
     for (uint32_t r = f->s->shape.ranks; r-- > 0;)
@@ -241,7 +259,7 @@ static tutti_status walk(struct full *f, struct tutti_error *err)
                 return st;
             calendar_put(f, r);
         }
-        tt_load_step(f->l);
+        tt_cost_load_step(f->l);
     }
     return TUTTI_OK;
 }
@@ -259,7 +277,8 @@ static void find_busiest(struct full *f)
         }
 }
 
-tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool keep, struct tt_load *l,
+tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t,
+                               const struct tt_bind *b, bool keep, struct tt_load *l,
                                struct tutti_error *err)
 {
     struct full f = {.s = s, .t = t, .bind = b, .l = l, .ported = ports_bind(t)};
@@ -268,7 +287,7 @@ tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t
     assert(s->first_rank == 0 && s->nslices == s->shape.ranks);
     tutti_status st = make_machine(&f, &m, err);
     if (!st)
-        st = tt_load_open(l, &m, keep, err);
+        st = tt_cost_load_open(l, &m, keep, err);
     if (st) {
         free(f.pace);
         return st;
@@ -278,7 +297,7 @@ tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t
     if (!st)
         st = full_alloc(&f, err);
     if (!st)
-        st = walk(&f, err);
+        st = full_walk(&f, err);
     if (!st)
         find_busiest(&f);
     l->cost.exact = true;
@@ -289,6 +308,6 @@ tutti_status tt_cost_load_full(const struct tt_sched *s, const struct tt_topo *t
     free(f.path);
     free(f.pace);
     if (st)
-        tt_load_close(l);
+        tt_cost_load_close(l);
     return st;
 }

@@ -1,8 +1,10 @@
-/* load.c - one step becomes time: the largest latency, the slowest transfer, the most reduced bytes, the most messages.
+/* load.c - one step becomes time: the largest latency, the slowest transfer, the most reduced
+ * bytes, the most messages.
  *
- * Everything is integer arithmetic: bandwidths are whole 1/1024 bytes per second, gamma whole 2^-20 picoseconds per byte, and
- * products are 128 bits wide, so that every machine finds the same picosecond. Times are rounded up: no step is cheaper than it is.
- * Invariant: sum[] is zero outside touched[], so that a step costs what it touches and not what the network has. */
+ * Everything is integer arithmetic: bandwidths are whole 1/1024 bytes per second, gamma whole 2^-20
+ * picoseconds per byte, and products are 128 bits wide, so that every machine finds the same
+ * picosecond. Times are rounded up: no step is cheaper than it is. Invariant: sum[] is zero outside
+ * touched[], so that a step costs what it touches and not what the network has. */
 #include "cost/load.h"
 
 #include <assert.h>
@@ -28,7 +30,7 @@ uint64_t tt_cost_transfer_floor(uint64_t bytes, double bytes_per_s)
     return ps > UINT64_MAX ? UINT64_MAX : (uint64_t)ps;
 }
 
-void tt_machine_host(struct tt_machine *m, const struct tt_topo *t)
+void tt_cost_machine_host(struct tt_machine *m, const struct tt_topo *t)
 {
     double g = t->gamma * 1e12 * (double)(1 << GAMMA_SHIFT);
     m->gamma_fixed = g >= 0x1p62 ? UINT64_C(1) << 62 : g > 0 ? (uint64_t)(g + 0.5) : 0;
@@ -36,7 +38,8 @@ void tt_machine_host(struct tt_machine *m, const struct tt_topo *t)
     m->ports = t->ports;
 }
 
-tutti_status tt_load_open(struct tt_load *l, const struct tt_machine *m, bool keep, struct tutti_error *err)
+tutti_status tt_cost_load_open(struct tt_load *l, const struct tt_machine *m, bool keep,
+                               struct tutti_error *err)
 {
     *l = (struct tt_load){.m = *m, .keep = keep};
     if (!m->gamma_fixed)
@@ -51,13 +54,13 @@ tutti_status tt_load_open(struct tt_load *l, const struct tt_machine *m, bool ke
     l->touched = n <= UINT32_MAX ? tt_alloc((size_t)n + 1, sizeof(*l->touched)) : NULL;
     uint64_t zero = 0;
     if (!l->sum || !l->touched || (keep && !tt_vec_push(&l->profile.start, &zero, 1))) {
-        tt_load_close(l);
+        tt_cost_load_close(l);
         return tt_fail_memory(err, "loads of the links");
     }
     return TUTTI_OK;
 }
 
-void tt_load_close(struct tt_load *l)
+void tt_cost_load_close(struct tt_load *l)
 {
     free(l->m.rate);
     free(l->sum);
@@ -68,13 +71,13 @@ void tt_load_close(struct tt_load *l)
     tt_vec_free(&l->profile.amount);
     tt_vec_free(&l->profile.pattern);
     if (l->patterns)
-        tt_patterns_close(l->patterns);
+        tt_cost_patterns_close(l->patterns);
     free(l->patterns);
     free(l->ref);
     *l = (struct tt_load){0};
 }
 
-void tt_load_add(struct tt_load *l, uint32_t resource, uint64_t amount)
+void tt_cost_load_add(struct tt_load *l, uint32_t resource, uint64_t amount)
 {
     if (amount == 0)
         return;
@@ -86,7 +89,7 @@ void tt_load_add(struct tt_load *l, uint32_t resource, uint64_t amount)
     }
 }
 
-void tt_load_latency(struct tt_load *l, uint64_t latency_ps)
+void tt_cost_load_latency(struct tt_load *l, uint64_t latency_ps)
 {
     if (latency_ps > l->latency_ps)
         l->latency_ps = latency_ps;
@@ -128,12 +131,12 @@ static void keep_step(struct tt_load *l)
         p->nsteps++;
 }
 
-void tt_load_step(struct tt_load *l)
+void tt_cost_load_step(struct tt_load *l)
 {
     struct tt_peak p = {.rate = 1, .latency_ps = l->latency_ps};
     for (uint32_t i = 0; i < l->ntouched; i++)
         peak_raise(&p, l, l->touched[i]);
-    if (!tt_peak_add(&p, &l->m, 1, 1, &l->cost))
+    if (!tt_cost_peak_add(&p, &l->m, 1, 1, &l->cost))
         l->overflow = true;
     if (l->keep && !l->nomem)
         keep_step(l);
@@ -146,12 +149,13 @@ void tt_load_step(struct tt_load *l)
     l->latency_ps = 0;
 }
 
-tutti_status tt_load_status(const struct tt_load *l, struct tutti_error *err)
+tutti_status tt_cost_load_status(const struct tt_load *l, struct tutti_error *err)
 {
     if (l->nomem)
         return tt_fail_memory(err, "loads of the steps");
     if (l->overflow)
-        return tt_fail(err, TUTTI_ERR_RANGE, "the predicted time exceeds 2^64 picoseconds (213 days)");
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "the predicted time exceeds 2^64 picoseconds (213 days)");
     return TUTTI_OK;
 }
 
@@ -165,13 +169,18 @@ static bool add_ratio(uint64_t *sum, u128 num, u128 den, uint64_t times)
     return !__builtin_add_overflow(*sum, part, sum);
 }
 
-bool tt_peak_add(const struct tt_peak *p, const struct tt_machine *m, uint32_t segments, uint64_t times, struct tt_cost *c)
+bool tt_cost_peak_add(const struct tt_peak *p, const struct tt_machine *m, uint32_t segments,
+                      uint64_t times, struct tt_cost *c)
 {
     assert(segments > 0 && p->rate > 0);
-    uint64_t turns = m->ports && p->messages > m->ports ? (p->messages + m->ports - 1) / m->ports : 1;
+    uint64_t turns =
+        m->ports && p->messages > m->ports ? (p->messages + m->ports - 1) / m->ports : 1;
     bool ok = add_ratio(&c->latency_ps, (u128)p->latency_ps * turns, 1, times);
-    ok = ok && add_ratio(&c->transfer_ps, (u128)p->load * PS_PER_S * RATE_UNIT, (u128)p->rate * segments, times);
-    ok = ok && (p->reduced >> 62) == 0 && add_ratio(&c->reduce_ps, (u128)p->reduced * m->gamma_fixed, (u128)segments << GAMMA_SHIFT, times);
+    ok = ok && add_ratio(&c->transfer_ps, (u128)p->load * PS_PER_S * RATE_UNIT,
+                         (u128)p->rate * segments, times);
+    ok = ok && (p->reduced >> 62) == 0 &&
+         add_ratio(&c->reduce_ps, (u128)p->reduced * m->gamma_fixed, (u128)segments << GAMMA_SHIFT,
+                   times);
     ok = ok && add_ratio(&c->overhead_ps, (u128)p->messages * m->overhead_ps, 1, times);
     if (!ok)
         return false;

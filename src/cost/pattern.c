@@ -1,13 +1,18 @@
-/* pattern.c - sums of shifted windows of chunks, and their largest value over all shifts (pattern.h says what they mean).
+/* pattern.c - sums of shifted windows of chunks, and their largest value over all shifts (pattern.h
+ * says what they mean).
  *
- *   ring of 4 ranks, one chunk each; chunk 3 of rank 0 goes over the links 0->1 and 1->2: these are carried at place v:
- *       chunk 3+v (own message) and chunk 3+(v-1) = 2+v (the message of rank v-1):   the window of chunks 2 and 3, shifted by v
+ *   ring of 4 ranks, one chunk each; chunk 3 of rank 0 goes over the links 0->1 and 1->2. So a
+ *   link carries, at place v:
+ *       chunk 3+v (own message) and chunk 3+(v-1) = 2+v (the message of rank v-1):
+ *       the window of chunks 2 and 3, shifted by v
  *
- * A window [f, f+l) is offset(f+l) - offset(f), two points; over n neighbouring links each point becomes a row of n points, m apart, whose
- * sum is a difference of two values of T. Rows that continue each other cancel where they meet: the p-1 messages of `direct` behind
- * one port are a single window. Whether two patterns differ by their place only is seen after moving the first term to 0 .. m-1; then
- * they share one evaluation (pattern_max.c), and a ring of 65,536 ranks with 131,070 steps needs one.
- * Invariant: terms of a known pattern are sorted by `at`, all different, none of weight 0, the first below m. */
+ * A window [f, f+l) is offset(f+l) - offset(f), two points; over n neighbouring links each point
+ * becomes a row of n points, m apart, whose sum is a difference of two values of T. Rows that
+ * continue each other cancel where they meet: the p-1 messages of `direct` behind one port are a
+ * single window. Whether two patterns differ by their place only is seen after moving the first
+ * term to 0 .. m-1; then they share one evaluation (pattern_max.c), and a ring of 65,536 ranks with
+ * 131,070 steps needs one. Invariant: terms of a known pattern are sorted by `at`, all different,
+ * none of weight 0, the first below m. */
 #include "cost/pattern.h"
 
 #include <assert.h>
@@ -31,7 +36,8 @@ static void fill_table(struct tt_patterns *p, const struct tt_bind *b, size_t n)
     uint64_t turns = 0;
     memset(p->table, 0, p->stride * sizeof(*p->table));
     for (size_t y = 0, chunk = 0; y + p->stride < n; y++) {
-        p->table[y + p->stride] = p->table[y] + turns * b->count + tt_bind_offset(b, (uint32_t)chunk);
+        p->table[y + p->stride] =
+            p->table[y] + turns * b->count + tt_bind_offset(b, (uint32_t)chunk);
         if (++chunk == b->chunks) {
             chunk = 0;
             turns++;
@@ -39,12 +45,14 @@ static void fill_table(struct tt_patterns *p, const struct tt_bind *b, size_t n)
     }
 }
 
-tutti_status tt_patterns_open(struct tt_patterns *p, const struct tt_bind *b, uint32_t ranks, struct tutti_error *err)
+tutti_status tt_cost_patterns_open(struct tt_patterns *p, const struct tt_bind *b, uint32_t ranks,
+                                   struct tutti_error *err)
 {
     assert(!b->prefix && b->chunks % ranks == 0);
     uint32_t stride = b->chunks / ranks;
     size_t n = 4 * (size_t)b->chunks + 2 * (size_t)stride + 1;
-    *p = (struct tt_patterns){.ranks = ranks, .chunks = b->chunks, .stride = stride, .elem_bytes = b->elem_bytes};
+    *p = (struct tt_patterns){
+        .ranks = ranks, .chunks = b->chunks, .stride = stride, .elem_bytes = b->elem_bytes};
     p->quantum = b->quantum;
     p->units = b->units;
     p->rest = b->count - b->quantum * b->units;
@@ -54,7 +62,7 @@ tutti_status tt_patterns_open(struct tt_patterns *p, const struct tt_bind *b, ui
     p->slots = tt_alloc(p->nslots, sizeof(*p->slots));
     p->table = n <= UINT32_MAX ? tt_alloc(n, sizeof(*p->table)) : NULL;
     if (!p->slots || !p->table) {
-        tt_patterns_close(p);
+        tt_cost_patterns_close(p);
         return tt_fail_memory(err, "table of chunk offsets");
     }
     memset(p->slots, 0xff, p->nslots * sizeof(*p->slots));
@@ -62,7 +70,7 @@ tutti_status tt_patterns_open(struct tt_patterns *p, const struct tt_bind *b, ui
     return TUTTI_OK;
 }
 
-void tt_patterns_close(struct tt_patterns *p)
+void tt_cost_patterns_close(struct tt_patterns *p)
 {
     for (size_t i = 0; i < p->known.len; i++)
         free(((struct known *)p->known.data)[i].values);
@@ -73,30 +81,35 @@ void tt_patterns_close(struct tt_patterns *p)
     *p = (struct tt_patterns){0};
 }
 
-bool tt_patterns_over(const struct tt_patterns *p)
+bool tt_cost_patterns_over(const struct tt_patterns *p)
 {
     return p->nomem || p->work > MAX_WORK;
 }
 
-bool tt_patterns_spend(struct tt_patterns *p, uint64_t work)
+bool tt_cost_patterns_spend(struct tt_patterns *p, uint64_t work)
 {
     if (__builtin_add_overflow(p->work, work, &p->work))
         p->work = UINT64_MAX;
-    return !tt_patterns_over(p);
+    return !tt_cost_patterns_over(p);
 }
 
 /* ---- lists of terms ---- */
 
 /* Windows of one length whose starts are n points, stride apart, the first at `low`. */
-static void add_rows(struct tt_patterns *p, struct tt_vec *terms, uint32_t low, uint32_t len, const struct tt_places *at, uint64_t weight)
+static void add_rows(struct tt_patterns *p, struct tt_vec *terms, uint32_t low, uint32_t len,
+                     const struct tt_places *at, uint64_t weight)
 {
     uint32_t row = at->n * p->stride, r = at->resource;
-    struct tt_term four[] = {{r, low, weight}, {r, low + row, 0 - weight}, {r, low + len, 0 - weight}, {r, low + len + row, weight}};
+    struct tt_term four[] = {{r, low, weight},
+                             {r, low + row, 0 - weight},
+                             {r, low + len, 0 - weight},
+                             {r, low + len + row, weight}};
     if (!tt_vec_push(terms, four, countof(four)))
         p->nomem = true;
 }
 
-void tt_terms_add(struct tt_patterns *p, struct tt_vec *terms, const struct tt_places *at, const struct tt_span *s, uint64_t weight)
+void tt_cost_terms_add(struct tt_patterns *p, struct tt_vec *terms, const struct tt_places *at,
+                       const struct tt_span *s, uint64_t weight)
 {
     assert(at->n > 0 && at->n <= p->ranks);
     /* the last place sees the window farthest back; whole turns change nothing */
@@ -115,7 +128,7 @@ static int compare_terms(const void *pa, const void *pb)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-void tt_terms_join(struct tt_vec *terms)
+void tt_cost_terms_join(struct tt_vec *terms)
 {
     struct tt_term *t = terms->data;
     size_t n = 0;
@@ -131,11 +144,12 @@ void tt_terms_join(struct tt_vec *terms)
     terms->len = n;
 }
 
-void tt_terms_merge(struct tt_patterns *p, struct tt_vec *sum, struct tt_pattern_ref ref, int sign)
+void tt_cost_terms_merge(struct tt_patterns *p, struct tt_vec *sum, struct tt_pattern_ref ref,
+                         int sign)
 {
     const struct known *k = tt_vec_at(&p->known, ref.id);
     size_t i = sum->len, j = k->n, end = sum->len + k->n;
-    if (!tt_patterns_spend(p, end))
+    if (!tt_cost_patterns_spend(p, end))
         return;
     if (k->n > 0 && !tt_vec_push(sum, NULL, k->n)) {
         p->nomem = true;
@@ -144,7 +158,8 @@ void tt_terms_merge(struct tt_patterns *p, struct tt_vec *sum, struct tt_pattern
     const struct tt_term *add = (const struct tt_term *)p->terms.data + k->first;
     struct tt_term *s = sum->data;
     size_t out = end;
-    /* From behind, into the room just made: out >= i + j holds, so nothing unread is overwritten. */
+    /* From behind, into the room just made: out >= i + j holds, so nothing unread is
+     * overwritten. */
     while (i > 0 || j > 0) {
         uint32_t at = j > 0 ? add[j - 1].at + ref.shift : 0;
         struct tt_term term = {.at = at};
@@ -170,7 +185,8 @@ static uint64_t hash_terms(const struct tt_term *t, size_t n, uint32_t shift)
     return h;
 }
 
-static bool same_terms(const struct tt_patterns *p, const struct known *k, const struct tt_term *t, size_t n, uint32_t shift)
+static bool same_terms(const struct tt_patterns *p, const struct known *k, const struct tt_term *t,
+                       size_t n, uint32_t shift)
 {
     const struct tt_term *mine = (const struct tt_term *)p->terms.data + k->first;
     if (k->n != n)
@@ -208,12 +224,13 @@ static void grow_slots(struct tt_patterns *p)
     p->nslots = n;
 }
 
-static struct tt_pattern_ref learn(struct tt_patterns *p, const struct tt_term *t, size_t n, uint32_t shift, uint64_t hash)
+static struct tt_pattern_ref pattern_learn(struct tt_patterns *p, const struct tt_term *t, size_t n,
+                                           uint32_t shift, uint64_t hash)
 {
     struct known k = {.first = p->terms.len, .n = (uint32_t)n, .hash = hash};
     struct tt_pattern_ref ref = {(uint32_t)p->known.len, shift};
     grow_slots(p);
-    if (p->nomem || !tt_patterns_spend(p, n))
+    if (p->nomem || !tt_cost_patterns_spend(p, n))
         return (struct tt_pattern_ref){TT_NO_PATTERN, 0};
     struct tt_term *copy = n > 0 ? tt_vec_push(&p->terms, t, n) : NULL;
     if ((n > 0 && !copy) || !tt_vec_push(&p->known, &k, 1)) {
@@ -228,30 +245,33 @@ static struct tt_pattern_ref learn(struct tt_patterns *p, const struct tt_term *
     return ref;
 }
 
-struct tt_pattern_ref tt_patterns_find(struct tt_patterns *p, const struct tt_term *terms, size_t n)
+struct tt_pattern_ref tt_cost_patterns_find(struct tt_patterns *p, const struct tt_term *terms,
+                                            size_t n)
 {
     uint32_t shift = n > 0 ? terms[0].at / p->stride * p->stride : 0;
     uint64_t hash = hash_terms(terms, n, shift);
-    if (!tt_patterns_spend(p, n))
+    if (!tt_cost_patterns_spend(p, n))
         return (struct tt_pattern_ref){TT_NO_PATTERN, 0};
-    for (size_t i = hash & (p->nslots - 1); p->slots[i] != TT_NO_PATTERN; i = (i + 1) & (p->nslots - 1)) {
+    for (size_t i = hash & (p->nslots - 1); p->slots[i] != TT_NO_PATTERN;
+         i = (i + 1) & (p->nslots - 1)) {
         const struct known *k = tt_vec_at(&p->known, p->slots[i]);
         if (k->hash == hash && same_terms(p, k, terms, n, shift))
             return (struct tt_pattern_ref){p->slots[i], shift};
     }
-    return learn(p, terms, n, shift, hash);
+    return pattern_learn(p, terms, n, shift, hash);
 }
 
 /* ---- values ---- */
 
-bool tt_patterns_max(struct tt_patterns *p, uint32_t id, uint64_t *ret_bytes)
+bool tt_cost_patterns_max(struct tt_patterns *p, uint32_t id, uint64_t *ret_bytes)
 {
     struct known *k = id == TT_NO_PATTERN ? NULL : tt_vec_at(&p->known, id);
     if (!k)
         return false;
     if (!k->done) {
         uint64_t elems = 0;
-        k->declined = !tt_pattern_most(p, (const struct tt_term *)p->terms.data + k->first, k->n, &elems);
+        k->declined = !tt_cost_pattern_most(p, (const struct tt_term *)p->terms.data + k->first,
+                                            k->n, &elems);
         k->most = elems * p->elem_bytes;
         k->done = true;
     }
@@ -263,21 +283,23 @@ bool tt_patterns_max(struct tt_patterns *p, uint32_t id, uint64_t *ret_bytes)
 /* All values of a pattern, made when the first one is asked for. */
 static bool know_values(struct tt_patterns *p, struct known *k)
 {
-    if (k->values || tt_patterns_over(p))
+    if (k->values || tt_cost_patterns_over(p))
         return k->values != NULL;
     k->values = tt_alloc(p->ranks, sizeof(*k->values));
     if (!k->values) {
         p->nomem = true;
         return false;
     }
-    if (tt_pattern_values(p, (const struct tt_term *)p->terms.data + k->first, k->n, k->values))
+    if (tt_cost_pattern_values(p, (const struct tt_term *)p->terms.data + k->first, k->n,
+                               k->values))
         return true;
     free(k->values);
     k->values = NULL;
     return false;
 }
 
-bool tt_patterns_at(struct tt_patterns *p, struct tt_pattern_ref ref, uint32_t place, uint64_t *ret_bytes)
+bool tt_cost_patterns_at(struct tt_patterns *p, struct tt_pattern_ref ref, uint32_t place,
+                         uint64_t *ret_bytes)
 {
     struct known *k = tt_vec_at(&p->known, ref.id);
     if (!know_values(p, k))

@@ -1,22 +1,29 @@
 /* pattern_max.c - the values of a pattern at all places, and the largest of them.
  *
- * The plain way looks at every place: terms times ranks. The other uses where chunks begin (bind.c): chunk y at unit floor(U*y/C), and
- * what is left after the last unit at the end of the last chunk. Without that rest the load at place v is, with weights w of offsets,
+ * The plain way looks at every place: terms times ranks. The other uses where chunks begin
+ * (bind.c): chunk y at unit floor(U*y/C), and what is left after the last unit at the end of the
+ * last chunk. Without that rest the load at place v is, with weights w of offsets,
  *
- *     sum of w(x) * floor(U*(x + v*m)/C)  =  a constant + sum of those w(x) with  phi(x) + theta >= C,
+ *     sum of w(x) * floor(U*(x + v*m)/C)
+ *                        = a constant + sum of those w(x) with phi(x) + theta >= C
  *     phi(x) = U*x mod C,  theta = U*m*v mod C
  *
- * (whole turns of U*m*v cancel out, because the weights of a window add up to 0). So the load depends on theta only, which takes
- * exactly the multiples of g = gcd(U*m, C); as theta grows, w(x) joins at C - phi(x): sort, add up, take the largest. That is as good
- * for a million ranks as for ten. How often the rest is carried at place v is sum of w(x) * floor((x + v*m)/C), by the same trick: w(x)
- * joins where x + v*m passes C. It is rarely carried, and then its places are looked at one by one.
+ * (whole turns of U*m*v cancel out, because the weights of a window add up to 0). So the load
+ * depends on theta only, which takes exactly the multiples of g = gcd(U*m, C); as theta
+ * grows, w(x) joins at C - phi(x): sort, add up, take the largest. That is as good for a million
+ * ranks as for ten. How often the rest is carried at place v is sum of w(x) * floor((x + v*m)/C),
+ * by the same trick: w(x) joins where x + v*m passes C. It is rarely carried, and then its places
+ * are looked at one by one.
  *
- *   10 elements in 4 chunks begin at 0 2 5 7 (U = 10, C = 4, m = 1): theta is 0 2 0 2, a window of one chunk has 2, or 3 when theta = 2 */
+ *   10 elements in 4 chunks begin at 0 2 5 7 (U = 10, C = 4, m = 1): theta is 0 2 0 2, a window
+ *   of one chunk has 2 elements, or 3 when theta = 2
+ */
 #include "cost/pattern.h"
 
 #include <stdlib.h>
 
-/* No pattern may take more than this share of all work; sorting a point is worth this many values of T. */
+/* No pattern may take more than this share of all work; sorting a point is worth this many values
+ * of T. */
 #define MAX_ONE (UINT64_C(1) << 25)
 enum { BLOCK = 512, SORT_COST = 32 };
 
@@ -67,8 +74,9 @@ static void raise_places(const struct eval *e, uint64_t v, uint64_t end, uint64_
 
 /* ---- offsets, and where their weights join ---- */
 
-/* The offsets with their weights, into ret unless that is NULL; returns their number. Because offset(x) is T(x+m) - T(x), the weight of an
- * offset is that of the one m before it minus that of the term at its place. */
+/* The offsets with their weights, into ret unless that is NULL; returns their number. Because
+ * offset(x) is T(x+m) - T(x), the weight of an offset is that of the one m before it minus that of
+ * the term at its place. */
 static uint64_t unroll(const struct eval *e, struct point *ret)
 {
     uint32_t m = e->p->stride;
@@ -89,7 +97,7 @@ static uint64_t unroll(const struct eval *e, struct point *ret)
     return count;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
+static uint64_t pattern_max_gcd(uint64_t a, uint64_t b)
 {
     while (b != 0) {
         uint64_t rest = a % b;
@@ -99,16 +107,19 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* How far theta moves from one place to the next, and the g that all of its values are multiples of. */
+/* How far theta moves from one place to the next, and the g that all of its values are multiples
+ * of. */
 static uint64_t theta_step(const struct tt_patterns *p, uint64_t *ret_g)
 {
     uint64_t step = p->units % p->chunks * p->stride % p->chunks;
-    *ret_g = gcd(p->chunks, step);
+    *ret_g = pattern_max_gcd(p->chunks, step);
     return step;
 }
 
-/* Offset x as a number of units: what it is at theta 0, and the theta/g from which on it is one more. */
-static void add_units(const struct tt_patterns *p, uint64_t g, const struct point *offset, struct steps *s)
+/* Offset x as a number of units: what it is at theta 0, and the theta/g from which on it is one
+ * more. */
+static void add_units(const struct tt_patterns *p, uint64_t g, const struct point *offset,
+                      struct steps *s)
 {
     uint64_t each = p->units / p->chunks, odd = p->units % p->chunks, x = offset->from;
     uint64_t phi = odd * x % p->chunks, from = (p->chunks - phi + g - 1) / g;
@@ -183,7 +194,7 @@ static bool find_values(const struct eval *e, uint64_t *ret)
 {
     struct tt_patterns *p = e->p;
     uint64_t *level = NULL;
-    if (!tt_patterns_spend(p, 4 * ((uint64_t)p->chunks + p->ranks)))
+    if (!tt_cost_patterns_spend(p, 4 * ((uint64_t)p->chunks + p->ranks)))
         return false;
     level = tt_alloc(p->chunks, sizeof(*level));
     if (!level) {
@@ -241,7 +252,7 @@ static bool find_most(const struct eval *e, uint64_t *ret)
     *ret = e->p->quantum * most_units(e);
     if (work > 4 * ((uint64_t)e->p->chunks + e->p->ranks))
         return most_of_all(e, ret);
-    if (!tt_patterns_spend(e->p, work))
+    if (!tt_cost_patterns_spend(e->p, work))
         return false;
     if (work > 0)
         rest_places(e, ret);
@@ -252,17 +263,18 @@ static bool find_most(const struct eval *e, uint64_t *ret)
 static bool may_sort(struct eval *e)
 {
     uint64_t work = SORT_COST * e->npoints;
-    return work <= MAX_ONE && tt_patterns_spend(e->p, work);
+    return work <= MAX_ONE && tt_cost_patterns_spend(e->p, work);
 }
 
-bool tt_pattern_most(struct tt_patterns *p, const struct tt_term *terms, uint32_t n, uint64_t *ret_elems)
+bool tt_cost_pattern_most(struct tt_patterns *p, const struct tt_term *terms, uint32_t n,
+                          uint64_t *ret_elems)
 {
     struct eval e = {.p = p, .terms = terms, .nterms = n};
     uint64_t plain = (uint64_t)n * p->ranks, most = 0;
     bool ok;
     e.npoints = unroll(&e, NULL);
     if (plain <= SORT_COST * e.npoints) {
-        ok = plain <= MAX_ONE && tt_patterns_spend(p, plain);
+        ok = plain <= MAX_ONE && tt_cost_patterns_spend(p, plain);
         if (ok)
             raise_places(&e, 0, p->ranks, &most);
     } else {
@@ -274,7 +286,8 @@ bool tt_pattern_most(struct tt_patterns *p, const struct tt_term *terms, uint32_
     return ok;
 }
 
-bool tt_pattern_values(struct tt_patterns *p, const struct tt_term *terms, uint32_t n, uint64_t *ret_elems)
+bool tt_cost_pattern_values(struct tt_patterns *p, const struct tt_term *terms, uint32_t n,
+                            uint64_t *ret_elems)
 {
     struct eval e = {.p = p, .terms = terms, .nterms = n};
     e.npoints = unroll(&e, NULL);

@@ -1,20 +1,25 @@
 /* symmetric.c - the loads of a symmetric schedule on a rotational network, from rank 0 alone.
  *
- * When every rank does what rank 0 does, shifted, and the shift maps the network onto itself, the links fall into classes that the shift
- * maps into each other: links of one jump (v -> v+j) of a ring or loop network, or the links to (from) the switch of a star. The link of a
- * class at place v (where it starts; from the switch: where it ends) is used by rank r's copy of a message when rank 0's uses the link
- * at v-r:
+ * When every rank does what rank 0 does, shifted, and the shift maps the network onto itself, the
+ * links fall into classes that the shift maps into each other: links of one jump (v -> v+j) of a
+ * ring or loop network, or the links to (from) the switch of a star. The link of a class at place v
+ * (where it starts; from the switch: where it ends) is used by rank r's copy of a message when rank
+ * 0's uses the link at v-r:
  *
- *   ring of 5, every rank sends to its neighbour's neighbour:  0 -> 1 -> 2   two hops of jump +1: every link +1 carries two messages
+ *   ring of 5, every rank sends to its neighbour's neighbour:  0 -> 1 -> 2
+ *   two hops of jump +1: every link +1 carries two messages
  *
- * On a torus, where a shift is one along the dimensions (shape.grid), a class is the links of one dimension and direction.
+ * On a torus, where a shift is one along the dimensions (shape.grid), a class is the links of one
+ * dimension and direction.
  *
- * With equal chunks all links of a class carry the same and rank 0's bytes are the answer. Otherwise the copies differ in their chunks:
- * what a class carries is a pattern (pattern.h), whose largest value over all places is the load of the step. Where a pattern is too
- * large to evaluate, every message counts with the bytes of its largest copy, and the cost is an upper bound (exact is false).
- * On a torus unequal chunks always give an upper bound.
- * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its own class in both directions.
- * Cost: O(operations of rank 0 times route length + links + different patterns times ranks). */
+ * With equal chunks all links of a class carry the same and rank 0's bytes are the answer.
+ * Otherwise the copies differ in their chunks: what a class carries is a pattern (pattern.h), whose
+ * largest value over all places is the load of the step. Where a pattern is too large to evaluate,
+ * every message counts with the bytes of its largest copy, and the cost is an upper bound (exact is
+ * false). On a torus unequal chunks always give an upper bound.
+ * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its own
+ * class in both directions. Cost: O(operations of rank 0 times route length + links + different
+ * patterns times ranks). */
 #include "cost/classes.h"
 #include "cost/load.h"
 #include "cost/pattern.h"
@@ -29,13 +34,16 @@ struct symmetric {
     const struct tt_bind *bind;
     struct tt_load *l;
     bool ported;
-    bool grid;                  /* shifts are those of a torus */
-    bool patterned;             /* chunks differ, and there is no reason yet to give up on being exact */
+    bool grid; /* shifts are those of a torus */
+    /* chunks differ, and there is no reason yet to give up on being exact */
+    bool patterned;
     uint32_t *first_link;       /* per class: its lowest directed link; UINT32_MAX: no such class */
     uint64_t *class_bytes;      /* per class, on one of its links, all steps: at most */
     struct tt_vec *class_terms; /* per class: the sum of its patterns over all steps */
-    uint64_t *residue;          /* elements of the chunks c with c % m < i, i = 0 .. m (m: chunks per rank) */
-    struct tt_vec terms;        /* of the step; resources past the last of the load are classes of half-duplex links */
+    /* elements of the chunks c with c % m < i, i = 0 .. m (m: chunks per rank) */
+    uint64_t *residue;
+    /* of the step; resources past the last of the load are classes of half-duplex links */
+    struct tt_vec terms;
     uint32_t *path, path_cap;
 };
 
@@ -97,15 +105,16 @@ static tutti_status open_patterns(struct symmetric *y, struct tutti_error *err)
         y->class_terms[i].elem = sizeof(struct tt_term);
     for (uint32_t i = 0; i < n; i++)
         l->ref[i].id = TT_NO_PATTERN;
-    return tt_patterns_open(l->patterns, y->bind, y->t->ranks, err);
+    return tt_cost_patterns_open(l->patterns, y->bind, y->t->ranks, err);
 }
 
 static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error *err)
 {
     const struct tt_topo *t = y->t;
     uint32_t classes = t->ranks + 1;
-    struct tt_machine m = {.ntransfer = classes + 2, .nreduce = 1, .nmessage = 2, .ncount = classes};
-    tt_machine_host(&m, t);
+    struct tt_machine m = {
+        .ntransfer = classes + 2, .nreduce = 1, .nmessage = 2, .ncount = classes};
+    tt_cost_machine_host(&m, t);
     m.rate = tt_alloc((size_t)classes + 2, sizeof(*m.rate));
     y->first_link = tt_alloc(classes, sizeof(*y->first_link));
     y->class_bytes = tt_zalloc(classes, sizeof(*y->class_bytes));
@@ -115,7 +124,7 @@ static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error
     if (!m.rate || !y->first_link || !y->class_bytes || !y->path)
         st = tt_fail_memory(err, "link classes");
     if (!st)
-        st = tt_classes_find(t, y->first_link, m.rate, err);
+        st = tt_cost_classes_find(t, y->first_link, m.rate, err);
     if (!st)
         st = sum_residues(y, err);
     if (st) {
@@ -125,7 +134,7 @@ static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error
     y->ported = rank0_ported(t);
     m.rate[classes] = tt_cost_rate(tt_topo_egress(t, 0));
     m.rate[classes + 1] = tt_cost_rate(tt_topo_ingress(t, 0));
-    st = tt_load_open(y->l, &m, keep, err);
+    st = tt_cost_load_open(y->l, &m, keep, err);
     return st ? st : open_patterns(y, err);
 }
 
@@ -139,31 +148,37 @@ struct moved {
 };
 
 /* Two ranges that are one around the end of the vector count as one. */
-static struct moved what_moves(const struct symmetric *y, const struct tt_slice *sl, const struct tt_op *op)
+static struct moved what_moves(const struct symmetric *y, const struct tt_slice *sl,
+                               const struct tt_op *op)
 {
     const struct tt_span *sp = sl->spans + op->span;
     uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans, chunks = y->bind->chunks;
     uint64_t elems = 0;
     bool around = !y->grid && n == 2 && sp[0].reps == 1 && sp[1].reps == 1 &&
-                  ((sp[0].first + sp[0].len == chunks && sp[1].first == 0) || (sp[1].first + sp[1].len == chunks && sp[0].first == 0));
+                  ((sp[0].first + sp[0].len == chunks && sp[1].first == 0) ||
+                   (sp[1].first + sp[1].len == chunks && sp[0].first == 0));
     if (around)
-        elems = tt_bind_window_max(y->bind, (uint64_t)sp[0].len + sp[1].len);
+        elems = tt_sched_bind_window_max(y->bind, (uint64_t)sp[0].len + sp[1].len);
     for (uint32_t i = 0; i < n && !around; i++)
-        elems += y->grid ? tt_span_chunks(&sp[i]) * tt_bind_window_max(y->bind, 1) : sp[i].reps * tt_bind_window_max(y->bind, sp[i].len);
+        elems += y->grid ? tt_sched_span_chunks(&sp[i]) * tt_sched_bind_window_max(y->bind, 1)
+                         : sp[i].reps * tt_sched_bind_window_max(y->bind, sp[i].len);
     if (elems > y->bind->count)
         elems = y->bind->count;
     return (struct moved){.spans = sp, .n = n, .most = elems * y->bind->elem_bytes};
 }
 
-/* Bytes of all ranks' copies together: chunk c of rank 0 becomes every chunk with the same remainder. */
+/* Bytes of all ranks' copies together: chunk c of rank 0 becomes every chunk with the same
+ * remainder. */
 static unsigned __int128 all_bytes(const struct symmetric *y, const struct moved *w)
 {
     unsigned __int128 sum = 0;
     uint32_t m = per_rank(y);
     for (uint32_t i = 0; i < w->n; i++)
         for (uint32_t k = 0; k < w->spans[i].reps; k++) {
-            uint64_t a = w->spans[i].first + (uint64_t)k * w->spans[i].stride, b = a + w->spans[i].len;
-            sum += (unsigned __int128)(b / m - a / m) * y->bind->count + y->residue[b % m] - y->residue[a % m];
+            uint64_t a = w->spans[i].first + (uint64_t)k * w->spans[i].stride,
+                     b = a + w->spans[i].len;
+            sum += (unsigned __int128)(b / m - a / m) * y->bind->count + y->residue[b % m] -
+                   y->residue[a % m];
         }
     return sum * y->bind->elem_bytes;
 }
@@ -174,33 +189,38 @@ static void give_up(struct symmetric *y)
     y->l->cost.exact = false;
 }
 
-static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, uint32_t n, const struct moved *w, uint64_t times)
+static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, uint32_t n,
+                      const struct moved *w, uint64_t times)
 {
     struct tt_places at = {.resource = resource, .first = place, .n = n};
     if (!y->patterned)
         return;
     for (uint32_t i = 0; i < w->n; i++)
-        tt_terms_add(y->l->patterns, &y->terms, &at, &w->spans[i], times);
+        tt_cost_terms_add(y->l->patterns, &y->terms, &at, &w->spans[i], times);
     if (y->terms.len >= MAX_TERMS) {
-        tt_terms_join(&y->terms);
+        tt_cost_terms_join(&y->terms);
         if (y->terms.len >= MAX_TERMS / 2)
             give_up(y);
     }
 }
 
 /* A message on n neighbouring links of a class, the first at `place`. */
-static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t n, const struct moved *w)
+static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t n,
+                     const struct moved *w)
 {
     const struct tt_topo *t = y->t;
     struct tt_load *l = y->l;
-    bool half = t->links[y->first_link[cls] / 2].half, twice = half && cls != t->ranks && 2 * (uint64_t)cls == t->ranks;
-    uint32_t resource = tt_class_resource(t, cls, half);
+    bool half = t->links[y->first_link[cls] / 2].half,
+         twice = half && cls != t->ranks && 2 * (uint64_t)cls == t->ranks;
+    uint32_t resource = tt_cost_class_resource(t, cls, half);
     /* cables of jump j are at the place where j starts, which is where -j ends */
-    uint32_t cable = half && cls < t->ranks && cls != resource ? (uint32_t)(((uint64_t)place + cls) % t->ranks) : place;
+    uint32_t cable = half && cls < t->ranks && cls != resource
+                         ? (uint32_t)(((uint64_t)place + cls) % t->ranks)
+                         : place;
     uint64_t bytes;
     l->overflow |= __builtin_mul_overflow(w->most, (uint64_t)n * (twice ? 2 : 1), &bytes);
-    tt_load_add(l, resource, bytes);
-    tt_load_add(l, tt_machine_count(&l->m) + cls, n);
+    tt_cost_load_add(l, resource, bytes);
+    tt_cost_load_add(l, tt_machine_count(&l->m) + cls, n);
     y->class_bytes[cls] += w->most * n;
     if (!y->patterned)
         return;
@@ -217,10 +237,11 @@ static void add_route(struct symmetric *y, uint32_t n, const struct moved *w)
     const struct tt_topo *t = y->t;
     uint32_t cls = 0, first = 0, len = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t c = tt_class_of(t, y->path[i]), at = tt_class_place(t, y->path[i]);
+        uint32_t c = tt_cost_class_of(t, y->path[i]), at = tt_cost_class_place(t, y->path[i]);
         if (len > 0 && c == cls && c == 1 && (first + (uint64_t)len) % t->ranks == at) {
             len++;
-        } else if (len > 0 && c == cls && c == t->ranks - 1 && (at + UINT64_C(1)) % t->ranks == first) {
+        } else if (len > 0 && c == cls && c == t->ranks - 1 &&
+                   (at + UINT64_C(1)) % t->ranks == first) {
             first = at;
             len++;
         } else {
@@ -235,7 +256,8 @@ static void add_route(struct symmetric *y, uint32_t n, const struct moved *w)
         add_hops(y, cls, first, len, w);
 }
 
-static tutti_status add_message(struct symmetric *y, const struct tt_op *op, const struct moved *w, struct tutti_error *err)
+static tutti_status add_message(struct symmetric *y, const struct tt_op *op, const struct moved *w,
+                                struct tutti_error *err)
 {
     const struct tt_topo *t = y->t;
     struct tt_load *l = y->l;
@@ -246,16 +268,16 @@ static tutti_status add_message(struct symmetric *y, const struct tt_op *op, con
     uint64_t latency = 0;
     for (uint32_t i = 0; i < n; i++)
         latency += t->links[y->path[i] / 2].latency_ps;
-    tt_load_latency(l, latency);
+    tt_cost_load_latency(l, latency);
     add_route(y, n, w);
     if (y->ported) {
-        tt_load_add(l, ports, w->most);
-        tt_load_add(l, ports + 1, w->most);
+        tt_cost_load_add(l, ports, w->most);
+        tt_cost_load_add(l, ports + 1, w->most);
         add_terms(y, ports, 0, 1, w, 1);
         add_terms(y, ports + 1, op->peer, 1, w, 1);
     }
     if (l->m.nmessage)
-        tt_load_add(l, tt_machine_message(&l->m), 1);
+        tt_cost_load_add(l, tt_machine_message(&l->m), 1);
     l->cost.messages += t->ranks;
     unsigned __int128 sum = l->cost.bytes + all_bytes(y, w);
     l->overflow |= sum > UINT64_MAX;
@@ -263,7 +285,8 @@ static tutti_status add_message(struct symmetric *y, const struct tt_op *op, con
     return TUTTI_OK;
 }
 
-static tutti_status add_op(struct symmetric *y, const struct tt_slice *sl, const struct tt_op *op, struct tutti_error *err)
+static tutti_status add_op(struct symmetric *y, const struct tt_slice *sl, const struct tt_op *op,
+                           struct tutti_error *err)
 {
     struct tt_load *l = y->l;
     bool reduces = l->m.nreduce && (op->kind == TT_OP_RECV_REDUCE || op->kind == TT_OP_REDUCE);
@@ -272,19 +295,20 @@ static tutti_status add_op(struct symmetric *y, const struct tt_slice *sl, const
     struct moved w = what_moves(y, sl, op);
     if (op->kind == TT_OP_SEND)
         return add_message(y, op, &w, err);
-    tt_load_add(l, tt_machine_reduce(&l->m), tt_cost_reduced(op, w.most));
+    tt_cost_load_add(l, tt_machine_reduce(&l->m), tt_cost_reduced(op, w.most));
     add_terms(y, tt_machine_reduce(&l->m), 0, 1, &w, tt_cost_reduced(op, 1));
     return TUTTI_OK;
 }
 
 /* ---- one step, all steps ---- */
 
-/* The terms of one resource, n of them: what the step asks of it at most, and of the link class all in all. */
+/* The terms of one resource, n of them: what the step asks of it at most, and of the link class all
+ * in all. */
 static void settle_resource(struct symmetric *y, const struct tt_term *terms, size_t n)
 {
     struct tt_load *l = y->l;
     uint32_t resource = terms->resource, count = tt_machine_count(&l->m), classes = y->t->ranks + 1;
-    struct tt_pattern_ref ref = tt_patterns_find(l->patterns, terms, n);
+    struct tt_pattern_ref ref = tt_cost_patterns_find(l->patterns, terms, n);
     uint64_t most;
     if (ref.id == TT_NO_PATTERN) {
         give_up(y);
@@ -292,12 +316,13 @@ static void settle_resource(struct symmetric *y, const struct tt_term *terms, si
     }
     bool half = resource >= count;
     uint32_t cls = half ? resource - count : resource;
-    if (half || (cls < classes && y->first_link[cls] != UINT32_MAX && !y->t->links[y->first_link[cls] / 2].half))
-        tt_terms_merge(l->patterns, &y->class_terms[cls], ref, 1);
+    if (half || (cls < classes && y->first_link[cls] != UINT32_MAX &&
+                 !y->t->links[y->first_link[cls] / 2].half))
+        tt_cost_terms_merge(l->patterns, &y->class_terms[cls], ref, 1);
     if (half)
         return;
     l->ref[resource] = ref;
-    if (tt_patterns_max(l->patterns, ref.id, &most))
+    if (tt_cost_patterns_max(l->patterns, ref.id, &most))
         l->sum[resource] = most;
     else
         l->cost.exact = false;
@@ -306,7 +331,7 @@ static void settle_resource(struct symmetric *y, const struct tt_term *terms, si
 /* The upper bounds of the step become what is really asked for. */
 static void settle_step(struct symmetric *y)
 {
-    tt_terms_join(&y->terms);
+    tt_cost_terms_join(&y->terms);
     const struct tt_term *t = y->terms.data;
     for (size_t i = 0, next; i < y->terms.len && y->patterned; i = next) {
         for (next = i + 1; next < y->terms.len && t[next].resource == t[i].resource;)
@@ -316,7 +341,7 @@ static void settle_step(struct symmetric *y)
     y->terms.len = 0;
 }
 
-static tutti_status walk(struct symmetric *y, struct tutti_error *err)
+static tutti_status symmetric_walk(struct symmetric *y, struct tutti_error *err)
 {
     struct tt_slice sl = tt_sched_slice(y->s, 0);
     struct tt_load *l = y->l;
@@ -329,8 +354,8 @@ static tutti_status walk(struct symmetric *y, struct tutti_error *err)
         }
         if (y->patterned)
             settle_step(y);
-        tt_load_step(l);
-        if (y->patterned && tt_patterns_over(l->patterns))
+        tt_cost_load_step(l);
+        if (y->patterned && tt_cost_patterns_over(l->patterns))
             give_up(y);
     }
     return l->patterns && l->patterns->nomem ? tt_fail_memory(err, "loads of the links") : TUTTI_OK;
@@ -338,15 +363,17 @@ static tutti_status walk(struct symmetric *y, struct tutti_error *err)
 
 /* ---- the busiest link ---- */
 
-/* Per class what its busiest link carries, and the pattern of it when not all its links carry the same. */
+/* Per class what its busiest link carries, and the pattern of it when not all its links carry the
+ * same. */
 static void find_class_bytes(struct symmetric *y, struct tt_pattern_ref *ref)
 {
     for (uint32_t i = 0; i <= y->t->ranks; i++) {
         ref[i].id = TT_NO_PATTERN;
         if (!y->patterned || y->class_bytes[i] == 0)
             continue;
-        ref[i] = tt_patterns_find(y->l->patterns, y->class_terms[i].data, y->class_terms[i].len);
-        if (tt_patterns_max(y->l->patterns, ref[i].id, &y->class_bytes[i]))
+        ref[i] =
+            tt_cost_patterns_find(y->l->patterns, y->class_terms[i].data, y->class_terms[i].len);
+        if (tt_cost_patterns_max(y->l->patterns, ref[i].id, &y->class_bytes[i]))
             continue;
         ref[i].id = TT_NO_PATTERN;
         y->l->cost.exact = false;
@@ -357,7 +384,7 @@ static void find_class_bytes(struct symmetric *y, struct tt_pattern_ref *ref)
 static bool carries(struct symmetric *y, struct tt_pattern_ref ref, uint32_t d, uint64_t bytes)
 {
     uint64_t here;
-    if (tt_patterns_at(y->l->patterns, ref, tt_class_place(y->t, d), &here))
+    if (tt_cost_patterns_at(y->l->patterns, ref, tt_cost_class_place(y->t, d), &here))
         return here == bytes;
     y->l->cost.exact = false;
     return true;
@@ -377,7 +404,7 @@ static tutti_status find_busiest(struct symmetric *y, struct tutti_error *err)
         if (tt_slower(y->class_bytes[i], rate[i], y->class_bytes[best], rate[best]))
             best = i;
     for (uint32_t d = 0; y->class_bytes[best] > 0 && d < 2 * y->t->nlinks; d++) {
-        uint32_t cls = tt_class_of(y->t, d);
+        uint32_t cls = tt_cost_class_of(y->t, d);
         uint64_t bytes = y->class_bytes[cls];
         if (tt_slower(y->class_bytes[best], rate[best], bytes, rate[cls]))
             continue;
@@ -403,19 +430,20 @@ static void close_symmetric(struct symmetric *y)
     free(y->path);
 }
 
-tutti_status tt_cost_load_symmetric(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, bool keep,
-                                    struct tt_load *l, struct tutti_error *err)
+tutti_status tt_cost_load_symmetric(const struct tt_sched *s, const struct tt_topo *t,
+                                    const struct tt_bind *b, bool keep, struct tt_load *l,
+                                    struct tutti_error *err)
 {
     struct symmetric y = {.s = s, .t = t, .bind = b, .l = l, .grid = !t->rotational};
     *l = (struct tt_load){0};
     tutti_status st = open_load(&y, keep, err);
     if (!st)
-        st = walk(&y, err);
+        st = symmetric_walk(&y, err);
     if (!st)
         st = find_busiest(&y, err);
     l->cost.by_symmetry = true;
     close_symmetric(&y);
     if (st)
-        tt_load_close(l);
+        tt_cost_load_close(l);
     return st;
 }

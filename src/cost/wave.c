@@ -1,16 +1,20 @@
-/* wave.c - K segments: in wave w segment k does step w-k, so that up to K consecutive steps share the network.
+/* wave.c - K segments: in wave w segment k does step w-k, so that up to K consecutive steps share
+ * the network.
  *
  *   steps 3, K = 2:   wave      0    1    2    3
  *                     segment 0 s0   s1   s2
  *                     segment 1      s0   s1   s2
  *
- * A wave asks for the sum of what its active steps ask for, divided by K. The active steps are a window that slides by one step per
- * wave: what enters is added, what leaves is subtracted, and the slowest resource is read from the root of a tournament tree (each
- * inner node names the winner of its two children). Latencies need the maximum over the window: a queue of falling latencies.
- * Cost: O((entries of the profile) * log(resources) + waves), without building anything again for another K.
- * By symmetry a resource stands for one at every rank: what the active steps ask of it is the largest value of the sum of their
- * patterns. Only when that is declined (pattern.h) the sum of the steps' largest values must do, and the time is an upper bound.
- * Invariant: after a wave's updates, use[r] is what the active steps ask for together, and every inner node names the slower child. */
+ * A wave asks for the sum of what its active steps ask for, divided by K. The active steps are a
+ * window that slides by one step per wave: what enters is added, what leaves is subtracted, and the
+ * slowest resource is read from the root of a tournament tree (each inner node names the winner of
+ * its two children). Latencies need the maximum over the window: a queue of falling latencies.
+ * Cost: O((entries of the profile) * log(resources) + waves), without building anything again for
+ * another K. By symmetry a resource stands for one at every rank: what the active steps ask of it
+ * is the largest value of the sum of their patterns. Only when that is declined (pattern.h) the sum
+ * of the steps' largest values must do, and the time is an upper bound. Invariant: after a wave's
+ * updates, use[r] is what the active steps ask for together, and every inner node names the slower
+ * child. */
 #include "cost/load.h"
 
 #include <stdlib.h>
@@ -27,7 +31,8 @@ struct waves {
     const struct tt_load *l;
     uint64_t *use;
     uint64_t *sum; /* of the steps' amounts; without patterns the same array as use */
-    /* With patterns only: the terms of the active steps per resource, and the resources whose use is to be found again. */
+    /* With patterns only: the terms of the active steps per resource, and the resources whose use
+     * is to be found again. */
     struct tt_vec *window;
     uint32_t *todo, ntodo;
     bool *stale;
@@ -37,7 +42,8 @@ struct waves {
     uint32_t head, tail;
 };
 
-static tutti_status tourney_open(struct tourney *y, uint32_t first, uint32_t n, struct tutti_error *err)
+static tutti_status tourney_open(struct tourney *y, uint32_t first, uint32_t n,
+                                 struct tutti_error *err)
 {
     *y = (struct tourney){.first = first, .n = n, .leaves = 1};
     while (y->leaves < n)
@@ -61,7 +67,8 @@ static uint32_t winner(const struct tourney *y, const uint64_t *use, uint32_t a,
     return tt_slower(use[y->first + b], rb, use[y->first + a], ra) ? b : a;
 }
 
-/* The use of this resource changed: replay its matches towards the root, until one that it does not win and did not win before. */
+/* The use of this resource changed: replay its matches towards the root, until one that it does not
+ * win and did not win before. */
 static void tourney_update(struct tourney *y, const uint64_t *use, uint32_t resource)
 {
     uint32_t me = resource - y->first;
@@ -92,8 +99,8 @@ static struct tourney *family_of(struct waves *v, uint32_t resource)
 /* The pattern of a step joins its resource's window, or leaves it. */
 static void window_apply(struct waves *v, uint32_t resource, struct tt_pattern_ref ref, bool enter)
 {
-    if (ref.id != TT_NO_PATTERN && !tt_patterns_over(v->l->patterns))
-        tt_terms_merge(v->l->patterns, &v->window[resource], ref, enter ? 1 : -1);
+    if (ref.id != TT_NO_PATTERN && !tt_cost_patterns_over(v->l->patterns))
+        tt_cost_terms_merge(v->l->patterns, &v->window[resource], ref, enter ? 1 : -1);
     if (!v->stale[resource])
         v->todo[v->ntodo++] = resource;
     v->stale[resource] = true;
@@ -120,7 +127,8 @@ static bool step_apply(struct waves *v, uint32_t step, bool enter)
     return true;
 }
 
-/* What the active steps ask of a resource. Messages have no pattern: all ranks have the same number of them. */
+/* What the active steps ask of a resource. Messages have no pattern: all ranks have the same number
+ * of them. */
 static uint64_t window_use(struct waves *v, uint32_t resource)
 {
     struct tt_patterns *p = v->l->patterns;
@@ -128,7 +136,8 @@ static uint64_t window_use(struct waves *v, uint32_t resource)
     uint64_t most;
     if (resource >= tt_machine_message(&v->l->m))
         return v->sum[resource];
-    if (!tt_patterns_over(p) && tt_patterns_max(p, tt_patterns_find(p, terms->data, terms->len).id, &most))
+    if (!tt_cost_patterns_over(p) &&
+        tt_cost_patterns_max(p, tt_cost_patterns_find(p, terms->data, terms->len).id, &most))
         return most;
     v->exact = false;
     return v->sum[resource];
@@ -171,7 +180,8 @@ static struct tt_peak wave_peak(struct waves *v)
     return p;
 }
 
-/* All waves; while all steps are active (K > steps) nothing changes and the waves are counted at once. */
+/* All waves; while all steps are active (K > steps) nothing changes and the waves are counted at
+ * once. */
 static bool slide(struct waves *v, uint32_t segments, struct tt_cost *c)
 {
     uint32_t nsteps = v->l->profile.nsteps;
@@ -189,7 +199,7 @@ static bool slide(struct waves *v, uint32_t segments, struct tt_cost *c)
         windows_refresh(v);
         times = w + 1 == nsteps && segments > nsteps ? (uint64_t)segments - nsteps + 1 : 1;
         struct tt_peak p = wave_peak(v);
-        if (!tt_peak_add(&p, &v->l->m, segments, times, c))
+        if (!tt_cost_peak_add(&p, &v->l->m, segments, times, c))
             return false;
     }
     return true;
@@ -246,7 +256,8 @@ static void waves_close(struct waves *v)
     free(v->queue);
 }
 
-tutti_status tt_waves_run(const struct tt_load *l, uint32_t segments, struct tt_cost *c, struct tutti_error *err)
+tutti_status tt_cost_waves_run(const struct tt_load *l, uint32_t segments, struct tt_cost *c,
+                               struct tutti_error *err)
 {
     struct waves v = {.l = l, .exact = l->cost.exact};
     struct tt_cost sum = l->cost;
@@ -255,7 +266,9 @@ tutti_status tt_waves_run(const struct tt_load *l, uint32_t segments, struct tt_
     if (st)
         goto out;
     if (!slide(&v, segments, &sum)) {
-        st = tt_fail(err, TUTTI_ERR_RANGE, "the predicted time of %u segments exceeds 2^64 picoseconds (213 days)", segments);
+        st = tt_fail(err, TUTTI_ERR_RANGE,
+                     "the predicted time of %u segments exceeds 2^64 picoseconds (213 days)",
+                     segments);
         goto out;
     }
     if (l->patterns && l->patterns->nomem) {

@@ -68,7 +68,7 @@ static void print_messages(const struct tt_sched *s, const uint32_t *column, FIL
                     "chunk %u%s</title></path>\n",
                     colours[span->first % countof(colours)], colours[span->first % countof(colours)], x1, y1, x2 - 7 * (x2 - x1) / length,
                     y2 - 7 * (y2 - y1) / length, (unsigned)(span->first % countof(colours)), r, op->peer, span->first,
-                    tt_span_chunks(span) > 1 || op->nspans > 1 ? " and more" : "");
+                    tt_sched_span_chunks(span) > 1 || op->nspans > 1 ? " and more" : "");
         }
     }
 }

@@ -35,7 +35,7 @@ void tt_trace_close(struct tt_trace *t)
 static uint64_t segment_bytes(const struct tt_trace *t, const struct tt_op *op, uint32_t k)
 {
     const uint64_t element = t->bind.elem_bytes, segments = t->program.sched->shape.segments;
-    const uint64_t elements = tt_bind_op_bytes(&t->bind, &t->program.slice, op) / element;
+    const uint64_t elements = tt_sched_bind_op_bytes(&t->bind, &t->program.slice, op) / element;
     return (elements * (k + 1) / segments - elements * k / segments) * element;
 }
 

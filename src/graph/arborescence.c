@@ -1,13 +1,16 @@
-/* arborescence.c - the cheapest spanning tree directed away from a root (Chu, Liu 1965; Edmonds 1967) in a complete graph.
+/* arborescence.c - the cheapest spanning tree directed away from a root (Chu, Liu 1965; Edmonds
+ * 1967) in a complete graph.
  *
- * Every vertex but the root picks its cheapest arc in. Where the picks form cycles, each cycle becomes one vertex of a smaller graph, in
- * which an arc into the cycle costs what it adds: its own weight less that of the pick it would replace. The answer there is expanded level
- * by level: the arc that enters a cycle replaces the pick of the vertex it leads to, all others keep theirs.
+ * Every vertex but the root picks its cheapest arc in. Where the picks form cycles, each cycle
+ * becomes one vertex of a smaller graph, in which an arc into the cycle costs what it adds: its own
+ * weight less that of the pick it would replace. The answer there is expanded level by level: the
+ * arc that enters a cycle replaces the pick of the vertex it leads to, all others keep theirs.
  *
- *      root --5--> a <--1-- b      picks: b->a, a->b, a cycle; into {a,b}: root->a adds 5-1, root->b adds 3-2
+ *      root --5--> a <--1-- b      picks b->a, a->b: a cycle; root->a adds 5-1, root->b adds 3-2
  *          \--3--> b <--2-- a      the root enters at b (1 is less than 4): answer root->b->a, 3+1
  *
- * Cost: O(n^2) per level; all cycles of a level vanish at once, so that there are few. Ties go to the lower vertex. */
+ * Cost: O(n^2) per level; all cycles of a level vanish at once, so that there are few. Ties go to
+ * the lower vertex. */
 #include "graph/graph.h"
 
 #include <assert.h>
@@ -53,7 +56,8 @@ static void pick_arcs(struct level *l)
     for (uint32_t v = 0; v < l->n; v++) {
         uint32_t best = UINT32_MAX;
         for (uint32_t u = 0; u < l->n; u++)
-            if (u != v && (best == UINT32_MAX || l->arcs[(size_t)u * l->n + v].weight < l->arcs[(size_t)best * l->n + v].weight))
+            if (u != v && (best == UINT32_MAX || l->arcs[(size_t)u * l->n + v].weight <
+                                                     l->arcs[(size_t)best * l->n + v].weight))
                 best = u;
         l->pick_at[v] = v == l->root ? UINT32_MAX : best;
         if (v != l->root)
@@ -61,11 +65,13 @@ static void pick_arcs(struct level *l)
     }
 }
 
-/* Numbers the vertices of the next level in `up`: one per cycle of picks, one per vertex outside. Returns how many. */
+/* Numbers the vertices of the next level in `up`: one per cycle of picks, one per vertex outside.
+ * Returns how many. */
 static uint32_t number_cycles(struct level *l)
 {
     const uint32_t none = UINT32_MAX;
-    uint32_t *seen = l->up, next = 0; /* until numbered, `up` holds the walk that came by, from n on */
+    /* until numbered, `up` holds the walk that came by, from n on */
+    uint32_t *seen = l->up, next = 0;
     for (uint32_t v = 0; v < l->n; v++)
         seen[v] = none;
     for (uint32_t start = 0; start < l->n; start++) {
@@ -97,12 +103,14 @@ static void contract(const struct level *l, struct level *c, uint32_t vertices)
         for (uint32_t v = 0; v < l->n; v++) {
             if (l->up[u] == l->up[v] || v == l->root)
                 continue;
-            struct arc a = l->arcs[(size_t)u * l->n + v], *best = &c->arcs[(size_t)l->up[u] * c->n + l->up[v]];
+            struct arc a = l->arcs[(size_t)u * l->n + v],
+                       *best = &c->arcs[(size_t)l->up[u] * c->n + l->up[v]];
             a.weight -= l->pick[v].weight;
             if (best->from == UINT32_MAX || a.weight < best->weight)
                 *best = a;
         }
-    for (uint32_t u = 0; u < c->n; u++) /* arcs into the root are never picked, but must have a weight */
+    /* arcs into the root are never picked, but must have a weight */
+    for (uint32_t u = 0; u < c->n; u++)
         if (c->arcs[(size_t)u * c->n + c->root].from == UINT32_MAX)
             c->arcs[(size_t)u * c->n + c->root] = (struct arc){0};
 }
@@ -124,11 +132,13 @@ static void first_level(struct level *l, const double *weight, uint32_t root, bo
     for (uint32_t u = 0; u < n; u++) {
         l->of[u] = u;
         for (uint32_t v = 0; v < n; v++)
-            l->arcs[(size_t)u * n + v] = (struct arc){weight[inward ? (size_t)v * n + u : (size_t)u * n + v], u, v};
+            l->arcs[(size_t)u * n + v] =
+                (struct arc){weight[inward ? (size_t)v * n + u : (size_t)u * n + v], u, v};
     }
 }
 
-tutti_status tt_graph_arborescence(uint32_t n, uint32_t root, const double *weight, bool inward, uint32_t *parent, struct tutti_error *err)
+tutti_status tt_graph_arborescence(uint32_t n, uint32_t root, const double *weight, bool inward,
+                                   uint32_t *parent, struct tutti_error *err)
 {
     struct tt_vec levels = {.elem = sizeof(struct level)};
     struct level *l = tt_vec_push(&levels, NULL, 1);

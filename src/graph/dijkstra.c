@@ -1,15 +1,16 @@
 /* dijkstra.c - shortest paths by non-negative integer lengths (Dijkstra 1959) with a binary heap.
  *
- * The heap holds reached, unfinished vertices ordered by (distance, vertex), and place[v] says where v is, so that a shorter way
- * moves v up instead of adding it twice. Ties are settled by the vertex number and a distance only ever improves strictly, so the
- * tree `via` is the same on every machine. Sums that overflow stay at UINT64_MAX - 1: far, but reachable.
+ * The heap holds reached, unfinished vertices ordered by (distance, vertex), and place[v] says
+ * where v is, so that a shorter way moves v up instead of adding it twice. Ties are settled by the
+ * vertex number and a distance only ever improves strictly, so the tree `via` is the same on every
+ * machine. Sums that overflow stay at UINT64_MAX - 1: far, but reachable.
  *
  *          4
  *      0 -----> 1       from 0: finish 0 (0), 2 (1), 1 (3), 3 (5)
  *     1|   2    |2      1 is first reached at 4 by 0->1, then moved up to 3 by 2->1
  *      v  ,-->  v
  *      2 -----> 3       O((n + arcs) log n)
- *          6                                                                                                             */
+ *          6 */
 #include "graph/graph.h"
 
 #include <assert.h>
@@ -22,12 +23,12 @@ struct heap {
     uint32_t len;
 };
 
-static bool before(const struct heap *h, uint32_t a, uint32_t b)
+static bool dijkstra_before(const struct heap *h, uint32_t a, uint32_t b)
 {
     return h->key[a] != h->key[b] ? h->key[a] < h->key[b] : a < b;
 }
 
-static void set(struct heap *h, uint32_t i, uint32_t v)
+static void dijkstra_set(struct heap *h, uint32_t i, uint32_t v)
 {
     h->vertex[i] = v;
     h->place[v] = i;
@@ -36,23 +37,23 @@ static void set(struct heap *h, uint32_t i, uint32_t v)
 /* Moves v from slot i up to where it belongs. */
 static void sift_up(struct heap *h, uint32_t i, uint32_t v)
 {
-    while (i > 0 && before(h, v, h->vertex[(i - 1) / 2])) {
-        set(h, i, h->vertex[(i - 1) / 2]);
+    while (i > 0 && dijkstra_before(h, v, h->vertex[(i - 1) / 2])) {
+        dijkstra_set(h, i, h->vertex[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
-    set(h, i, v);
+    dijkstra_set(h, i, v);
 }
 
 static void sift_down(struct heap *h, uint32_t i, uint32_t v)
 {
     for (uint32_t child; (child = 2 * i + 1) < h->len; i = child) {
-        if (child + 1 < h->len && before(h, h->vertex[child + 1], h->vertex[child]))
+        if (child + 1 < h->len && dijkstra_before(h, h->vertex[child + 1], h->vertex[child]))
             child++;
-        if (!before(h, h->vertex[child], v))
+        if (!dijkstra_before(h, h->vertex[child], v))
             break;
-        set(h, i, h->vertex[child]);
+        dijkstra_set(h, i, h->vertex[child]);
     }
-    set(h, i, v);
+    dijkstra_set(h, i, v);
 }
 
 static uint32_t pop(struct heap *h)
@@ -69,8 +70,8 @@ static uint64_t add_far(uint64_t a, uint64_t b)
     return b < UINT64_MAX - a ? a + b : UINT64_MAX - 1;
 }
 
-tutti_status tt_graph_dijkstra(const struct tt_graph *g, uint32_t source, const uint64_t *length, uint64_t *dist, uint32_t *via,
-                               struct tutti_error *err)
+tutti_status tt_graph_dijkstra(const struct tt_graph *g, uint32_t source, const uint64_t *length,
+                               uint64_t *dist, uint32_t *via, struct tutti_error *err)
 {
     struct heap h = {.key = dist};
 

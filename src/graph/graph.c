@@ -1,7 +1,8 @@
 /* graph.c - a frozen directed graph in compressed form, and breadth-first search.
  *
- * Arcs are sorted by tail with a stable counting sort, so the arcs of a vertex keep the caller's order: whoever walks them gets the
- * same answer on every machine. Example: arcs a=(0,1) b=(2,0) c=(0,2) d=(1,2)
+ * Arcs are sorted by tail with a stable counting sort, so the arcs of a vertex keep the caller's
+ * order: whoever walks them gets the same answer on every machine. Example: arcs a=(0,1) b=(2,0)
+ * c=(0,2) d=(1,2)
  *
  *     vertex     0       1    2
  *     start      0       2    3    4
@@ -23,7 +24,8 @@ void tt_graph_free(struct tt_graph *g)
     *g = (struct tt_graph){0};
 }
 
-/* Places arc k at the next free slot of its tail. start[v + 1] is v's next slot meanwhile, so that it ends as v's end. */
+/* Places arc k at the next free slot of its tail. start[v + 1] is v's next slot meanwhile, so that
+ * it ends as v's end. */
 static void place_arcs(struct tt_graph *g, const uint32_t *tail, const uint32_t *head)
 {
     for (uint32_t k = 0; k < g->narcs; k++)
@@ -38,14 +40,15 @@ static void place_arcs(struct tt_graph *g, const uint32_t *tail, const uint32_t 
     }
 }
 
-tutti_status tt_graph_make(uint32_t n, uint32_t narcs, const uint32_t *tail, const uint32_t *head, struct tt_graph *ret,
-                           struct tutti_error *err)
+tutti_status tt_graph_make(uint32_t n, uint32_t narcs, const uint32_t *tail, const uint32_t *head,
+                           struct tt_graph *ret, struct tutti_error *err)
 {
     struct tt_graph g = {.n = n, .narcs = narcs};
 
     for (uint32_t k = 0; k < narcs; k++)
         if (tail[k] >= n || head[k] >= n)
-            return tt_fail(err, TUTTI_ERR_ARG, "arc %u joins %u and %u, but there are %u vertices", k, tail[k], head[k], n);
+            return tt_fail(err, TUTTI_ERR_ARG, "arc %u joins %u and %u, but there are %u vertices",
+                           k, tail[k], head[k], n);
     g.start = tt_zalloc((size_t)n + 1, sizeof *g.start);
     g.head = tt_alloc(narcs, sizeof *g.head);
     g.id = tt_alloc(narcs, sizeof *g.id);
@@ -58,7 +61,8 @@ tutti_status tt_graph_make(uint32_t n, uint32_t narcs, const uint32_t *tail, con
     return TUTTI_OK;
 }
 
-/* Invariant: queue[0..done) are finished, queue[done..len) are reached; distances in the queue never decrease. */
+/* Invariant: queue[0..done) are finished, queue[done..len) are reached; distances in the queue
+ * never decrease. */
 void tt_graph_bfs(const struct tt_graph *g, uint32_t source, uint32_t *dist, uint32_t *queue)
 {
     uint32_t len = 0;

@@ -1,10 +1,12 @@
 /* maxflow.c - maximum flow and minimum cut (Dinic 1970) on integer capacities.
  *
- * Each arc k becomes a pair of residual arcs, 2k forward and 2k+1 back, whose rooms always sum to cap[k]: nothing can overflow. A
- * phase finds each vertex's level (distance from s over arcs with room) and then pushes flow along arcs that climb one level until
- * no path is left (a blocking flow); each phase lengthens the shortest path, so there are at most n. The search walks one path
- * forwards and back with an explicit stack, because topologies are deeper than a thread's stack likes. When t has no level any
- * more, the vertices that have one are the source side of the minimum cut nearest to s.
+ * Each arc k becomes a pair of residual arcs, 2k forward and 2k+1 back, whose rooms always sum to
+ * cap[k]: nothing can overflow. A phase finds each vertex's level (distance from s over arcs with
+ * room) and then pushes flow along arcs that climb one level until no path is left (a blocking
+ * flow); each phase lengthens the shortest path, so there are at most n. The search walks one path
+ * forwards and back with an explicit stack, because topologies are deeper than a thread's stack
+ * likes. When t has no level any more, the vertices that have one are the source side of the
+ * minimum cut nearest to s.
  *
  *            3        2
  *       s ------> a ------> t      phase 1 (paths of two arcs): s-a-t 2, s-b-t 1
@@ -12,8 +14,9 @@
  *       1 \       v       / 1      value 3, side {s, a, b}: cut a-t (2) + b-t (1)
  *          `----> b -----'
  *
- * Cost: O(n^2 arcs) at worst; networks need few phases, because their shortest paths are short. The value is at most `limit`; a
- * maximum beyond UINT64_MAX thus gives UINT64_MAX, everything below is exact. */
+ * Cost: O(n^2 arcs) at worst; networks need few phases, because their shortest paths are short. The
+ * value is at most `limit`; a maximum beyond UINT64_MAX thus gives UINT64_MAX, everything below is
+ * exact. */
 #include "graph/graph.h"
 
 #include <assert.h>
@@ -30,7 +33,7 @@ struct tt_maxflow {
     uint32_t *path; /* slots of the arcs from s to the current vertex */
 };
 
-void tt_maxflow_free(struct tt_maxflow *f)
+void tt_graph_maxflow_free(struct tt_maxflow *f)
 {
     if (!f)
         return;
@@ -55,8 +58,9 @@ static bool alloc_work(struct tt_maxflow *f, uint32_t n, uint32_t narcs)
     return f->room && f->from && f->level && f->queue && f->next && f->path;
 }
 
-tutti_status tt_maxflow_make(uint32_t n, uint32_t narcs, const uint32_t *tail, const uint32_t *head, struct tt_maxflow **ret,
-                             struct tutti_error *err)
+tutti_status tt_graph_maxflow_make(uint32_t n, uint32_t narcs, const uint32_t *tail,
+                                   const uint32_t *head, struct tt_maxflow **ret,
+                                   struct tutti_error *err)
 {
     tutti_status status = TUTTI_ERR_MEMORY;
     uint32_t *to = NULL;
@@ -82,11 +86,12 @@ tutti_status tt_maxflow_make(uint32_t n, uint32_t narcs, const uint32_t *tail, c
     f = NULL;
 out:
     free(to);
-    tt_maxflow_free(f);
+    tt_graph_maxflow_free(f);
     return status;
 }
 
-/* Levels from s over arcs with room; true when t has one. Vertices beyond t's level may be left out: no shortest path uses them. */
+/* Levels from s over arcs with room; true when t has one. Vertices beyond t's level may be left
+ * out: no shortest path uses them. */
 static bool find_levels(struct tt_maxflow *f, uint32_t s, uint32_t t)
 {
     const struct tt_graph *g = &f->residual;
@@ -108,19 +113,23 @@ static bool find_levels(struct tt_maxflow *f, uint32_t s, uint32_t t)
     return f->level[t] != UINT32_MAX;
 }
 
-/* The first arc of v that climbs a level and has room, as a slot; the end of v's slots when there is none. */
+/* The first arc of v that climbs a level and has room, as a slot; the end of v's slots when there
+ * is none. */
 static uint32_t climb(struct tt_maxflow *f, uint32_t v)
 {
     const struct tt_graph *g = &f->residual;
     uint32_t k = f->next[v];
 
-    while (k < g->start[v + 1] && (f->room[g->id[k]] == 0 || f->level[g->head[k]] != f->level[v] + 1))
+    while (k < g->start[v + 1] &&
+           (f->room[g->id[k]] == 0 || f->level[g->head[k]] != f->level[v] + 1))
         k++;
     return f->next[v] = k;
 }
 
-/* Pushes as much as the path of `depth` arcs takes, at most `most`; *ret_depth becomes the place of the first arc now full, if any. */
-static uint64_t push(struct tt_maxflow *f, uint32_t depth, uint64_t most, uint32_t *ret_depth)
+/* Pushes as much as the path of `depth` arcs takes, at most `most`; *ret_depth becomes the place of
+ * the first arc now full, if any. */
+static uint64_t maxflow_push(struct tt_maxflow *f, uint32_t depth, uint64_t most,
+                             uint32_t *ret_depth)
 {
     const uint32_t *id = f->residual.id;
 
@@ -137,7 +146,8 @@ static uint64_t push(struct tt_maxflow *f, uint32_t depth, uint64_t most, uint32
     return most;
 }
 
-/* Flow of at most `most` until no climbing path is left. Invariant: path[0..depth) are arcs with room that climb from s to v. */
+/* Flow of at most `most` until no climbing path is left. Invariant: path[0..depth) are arcs with
+ * room that climb from s to v. */
 static uint64_t blocking_flow(struct tt_maxflow *f, uint32_t s, uint32_t t, uint64_t most)
 {
     const struct tt_graph *g = &f->residual;
@@ -148,7 +158,7 @@ static uint64_t blocking_flow(struct tt_maxflow *f, uint32_t s, uint32_t t, uint
     for (;;) {
         uint32_t k;
         if (v == t) {
-            flow += push(f, depth, most - flow, &depth);
+            flow += maxflow_push(f, depth, most - flow, &depth);
             if (flow == most)
                 break;
             v = f->from[g->id[f->path[depth]]];
@@ -164,7 +174,8 @@ static uint64_t blocking_flow(struct tt_maxflow *f, uint32_t s, uint32_t t, uint
     return flow;
 }
 
-uint64_t tt_maxflow_run(struct tt_maxflow *f, const uint64_t *cap, uint32_t s, uint32_t t, uint64_t limit)
+uint64_t tt_graph_maxflow_run(struct tt_maxflow *f, const uint64_t *cap, uint32_t s, uint32_t t,
+                              uint64_t limit)
 {
     uint64_t flow = 0;
 
@@ -178,7 +189,7 @@ uint64_t tt_maxflow_run(struct tt_maxflow *f, const uint64_t *cap, uint32_t s, u
     return flow;
 }
 
-void tt_maxflow_side(struct tt_maxflow *f, uint8_t *side)
+void tt_graph_maxflow_side(struct tt_maxflow *f, uint8_t *side)
 {
     for (uint32_t v = 0; v < f->residual.n; v++)
         side[v] = f->level[v] != UINT32_MAX;

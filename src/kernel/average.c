@@ -1,8 +1,10 @@
-/* average.c - averages of integers: the sum of all sources is exact, then divided, rounded toward zero.
+/* average.c - averages of integers: the sum of all sources is exact, then divided, rounded toward
+ * zero.
  *
- * Types of up to 32 bits are summed in 64 (2^31 sources cannot overflow them), 64-bit ones in 128. Blocks of BLOCK elements are
- * summed source by source, so that the compiler finds plain loops; all sources of a block are read before it is stored, which lets
- * a destination be a source. No instruction set divides integer vectors: this is as fast as the scalar division. */
+ * Types of up to 32 bits are summed in 64 (2^31 sources cannot overflow them), 64-bit ones in 128.
+ * Blocks of BLOCK elements are summed source by source, so that the compiler finds plain loops; all
+ * sources of a block are read before it is stored, which lets a destination be a source. No
+ * instruction set divides integer vectors: this is as fast as the scalar division. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,7 +17,8 @@ __extension__ typedef __int128 wide;
 /* Most sums fit into 64 bits, where dividing is much faster. */
 static wide wide_divide(wide sum, uint32_t divisor)
 {
-    return sum >= INT64_MIN && sum <= INT64_MAX ? (int64_t)sum / (int64_t)divisor : sum / (wide)divisor;
+    return sum >= INT64_MIN && sum <= INT64_MAX ? (int64_t)sum / (int64_t)divisor
+                                                : sum / (wide)divisor;
 }
 
 static int64_t narrow_divide(int64_t sum, uint32_t divisor)
@@ -50,9 +53,11 @@ DEFINE_BLOCK(block_u64, uint64_t, wide, wide_divide)
 
 void tt_kernel_average(const struct tt_reduce *r)
 {
-    static void (*const blocks[TUTTI_DTYPE_COUNT])(const struct tt_reduce *r, size_t first, size_t n) = {
-        [TUTTI_I8] = block_i8,   [TUTTI_U8] = block_u8,   [TUTTI_I16] = block_i16, [TUTTI_U16] = block_u16,
-        [TUTTI_I32] = block_i32, [TUTTI_U32] = block_u32, [TUTTI_I64] = block_i64, [TUTTI_U64] = block_u64};
+    static void (*const blocks[TUTTI_DTYPE_COUNT])(const struct tt_reduce *r, size_t first,
+                                                   size_t n) = {
+        [TUTTI_I8] = block_i8,   [TUTTI_U8] = block_u8,   [TUTTI_I16] = block_i16,
+        [TUTTI_U16] = block_u16, [TUTTI_I32] = block_i32, [TUTTI_U32] = block_u32,
+        [TUTTI_I64] = block_i64, [TUTTI_U64] = block_u64};
     assert(blocks[r->dtype] && (r->redop == TUTTI_SUM || r->redop == TUTTI_AVG));
     for (size_t at = 0; at < r->count; at += BLOCK)
         blocks[r->dtype](r, at, r->count - at < BLOCK ? r->count - at : BLOCK);

@@ -1,5 +1,5 @@
-/* avx2.c - the kernels for AVX2 with F16C: 32-byte vectors. Only this file is compiled for it; kernel.c asks the CPU before it calls
- * anything here. */
+/* avx2.c - the kernels for AVX2 with F16C: 32-byte vectors. Only this file is compiled for it;
+ * kernel.c asks the CPU before it calls anything here. */
 #include "kernel/level.h"
 
 #if defined(__x86_64__)
@@ -33,7 +33,8 @@ INLINE void stream_fence(void)
 /* The lower half of the elements in lo, the upper half in hi. */
 INLINE struct acc f16_widen(vec v)
 {
-    const __m128i lo = _mm256_castsi256_si128((__m256i)v), hi = _mm256_extracti128_si256((__m256i)v, 1);
+    const __m128i lo = _mm256_castsi256_si128((__m256i)v),
+                  hi = _mm256_extracti128_si256((__m256i)v, 1);
     return (struct acc){(vec)_mm256_cvtph_ps(lo), (vec)_mm256_cvtph_ps(hi)};
 }
 

@@ -1,5 +1,5 @@
-/* avx512.c - the kernels for AVX-512 (F, BW, DQ, VL): 64-byte vectors. Only this file is compiled for it; kernel.c asks the CPU before it
- * calls anything here. */
+/* avx512.c - the kernels for AVX-512 (F, BW, DQ, VL): 64-byte vectors. Only this file is compiled
+ * for it; kernel.c asks the CPU before it calls anything here. */
 #include "kernel/level.h"
 
 #if defined(__x86_64__)
@@ -7,7 +7,8 @@
 #include <string.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c"))), \
+                             apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,f16c")
@@ -45,7 +46,8 @@ INLINE void store_part(char *to, vec v, size_t n)
 /* The lower half of the elements in lo, the upper half in hi. */
 INLINE struct acc f16_widen(vec v)
 {
-    const __m256i lo = _mm512_castsi512_si256((__m512i)v), hi = _mm512_extracti64x4_epi64((__m512i)v, 1);
+    const __m256i lo = _mm512_castsi512_si256((__m512i)v),
+                  hi = _mm512_extracti64x4_epi64((__m512i)v, 1);
     return (struct acc){(vec)_mm512_cvtph_ps(lo), (vec)_mm512_cvtph_ps(hi)};
 }
 

@@ -1,4 +1,5 @@
-/* generic.c - the kernels for any CPU: 16-byte vectors, which the compiler maps to SSE2, NEON, VSX or plain registers. */
+/* generic.c - the kernels for any CPU: 16-byte vectors, which the compiler maps to SSE2, NEON, VSX
+ * or plain registers. */
 #include "kernel/level.h"
 
 #define TT_LEVEL     tt_kernel_generic

@@ -1,7 +1,8 @@
 /* kernel.c - which kernels this CPU can run, and the way into them.
  *
- * The best level is looked up at the first use and remembered in one atomic pointer; threads that race there store the same value.
- * All levels give the same bits (vec.h says how), so the choice never shows in results. */
+ * The best level is looked up at the first use and remembered in one atomic pointer; threads that
+ * race there store the same value. All levels give the same bits (vec.h says how), so the choice
+ * never shows in results. */
 #include "kernel/kernel.h"
 
 #include <assert.h>
@@ -43,8 +44,8 @@ static bool has_avx2(void)
 
 static bool has_avx512(void)
 {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 #endif
 
@@ -105,7 +106,8 @@ static bool is_source(const struct tt_reduce *r, const void *p)
     return false;
 }
 
-/* Streams need destinations that reach a cache line's start at the same element, and lines that loading has not cached anyway. */
+/* Streams need destinations that reach a cache line's start at the same element, and lines that
+ * loading has not cached anyway. */
 static bool can_stream(const struct tt_reduce *r)
 {
     const size_t elem = elem_bytes(r->dtype);
@@ -119,7 +121,8 @@ static bool can_stream(const struct tt_reduce *r)
     return true;
 }
 
-/* One source and no division: the bits move as they are, signalling NaNs too. True when nothing is left to do. */
+/* One source and no division: the bits move as they are, signalling NaNs too. True when nothing is
+ * left to do. */
 static bool copied(struct tt_reduce *r)
 {
     r->count *= elem_bytes(r->dtype);
@@ -140,7 +143,8 @@ static bool is_bitwise(tutti_redop op)
 void tt_reduce_run(const struct tt_reduce *reduce)
 {
     struct tt_reduce r = *reduce;
-    assert(r.nsrc >= 1 && r.ndst >= 1 && (unsigned)r.dtype < TUTTI_DTYPE_COUNT && (unsigned)r.redop < TUTTI_REDOP_COUNT);
+    assert(r.nsrc >= 1 && r.ndst >= 1 && (unsigned)r.dtype < TUTTI_DTYPE_COUNT &&
+           (unsigned)r.redop < TUTTI_REDOP_COUNT);
     if (r.count == 0)
         return;
     if (r.divisor > 1 && tt_dtype_is_integer(r.dtype)) {
@@ -162,10 +166,17 @@ void tt_reduce_run(const struct tt_reduce *reduce)
     current()->level->fn[r.dtype][r.redop](&r);
 }
 
-void tt_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *a, const void *b, size_t count)
+void tt_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *a, const void *b,
+                   size_t count)
 {
     const void *const src[] = {a, b};
     void *const to[] = {dst};
-    const struct tt_reduce r = {.dtype = dtype, .redop = redop, .nsrc = 2, .ndst = 1, .src = src, .dst = to, .count = count};
+    const struct tt_reduce r = {.dtype = dtype,
+                                .redop = redop,
+                                .nsrc = 2,
+                                .ndst = 1,
+                                .src = src,
+                                .dst = to,
+                                .count = count};
     tt_reduce_run(&r);
 }

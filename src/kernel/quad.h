@@ -1,4 +1,5 @@
-/* quad.h - inside src/kernel: moving vectors between memory and registers, the same for every data type. */
+/* quad.h - inside src/kernel: moving vectors between memory and registers, the same for every data
+ * type. */
 #ifndef TT_KERNEL_QUAD_H
 #define TT_KERNEL_QUAD_H
 
@@ -15,7 +16,8 @@ struct bits {
     vec a, b, c, d;
 };
 
-enum { ANY = 0, MOST = 8 }; /* the number of sources a loop is compiled for: any, or at most so many */
+/* the number of sources a loop is compiled for: any, or at most so many */
+enum { ANY = 0, MOST = 8 };
 
 /* Copies of the first pointers: the compiler must assume that stores change the caller's array. */
 struct sources {
@@ -127,8 +129,9 @@ INLINE void store_word(char *to, size_t n, size_t i, uint64_t w)
         store_few(to + 8 * i, w, n % 8);
 }
 
-/* The first n < TT_VEC_BYTES bytes of a vector, the others zero. By words in registers: a vector put together in memory would stall
- * the load behind its stores, which is most of the time of a short message. */
+/* The first n < TT_VEC_BYTES bytes of a vector, the others zero. By words in registers: a vector
+ * put together in memory would stall the load behind its stores, which is most of the time of a
+ * short message. */
 INLINE vec load_part(const char *from, size_t n)
 {
     const uint64_t few = load_few(from + n / 8 * 8, n % 8);

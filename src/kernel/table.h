@@ -1,11 +1,12 @@
 /* table.h - inside src/kernel: all kernels of one instruction set and the table of them.
  *
- * Included last by each instruction set's .c file, which names the table in TT_LEVEL and may bring vec_stream and stream_fence
- * (TT_OWN_STREAM), load_part and store_part (TT_OWN_PART) and f16 conversions (TT_OWN_F16). A new data type is three lines and a row
- * here.
+ * Included last by each instruction set's .c file, which names the table in TT_LEVEL and may bring
+ * vec_stream and stream_fence (TT_OWN_STREAM), load_part and store_part (TT_OWN_PART) and f16
+ * conversions (TT_OWN_F16). A new data type is three lines and a row here.
  *
- * Integers of one width share what does not depend on the sign: sums and products (signed ones are compiled), truth values (unsigned
- * ones). Operations on bits do not even depend on the width: kernel.c runs those of u8 on bytes, and finds no other in the table. */
+ * Integers of one width share what does not depend on the sign: sums and products (signed ones are
+ * compiled), truth values (unsigned ones). Operations on bits do not even depend on the width:
+ * kernel.c runs those of u8 on bytes, and finds no other in the table. */
 #ifndef TT_KERNEL_TABLE_H
 #define TT_KERNEL_TABLE_H
 
@@ -66,11 +67,12 @@
 #undef TRUTH_OPS
 
 /* The row of `id`, whose sums and products are those of `arith`. */
-#define FOUR(id, arith)                                                                                                             \
-    [TUTTI_SUM] = run_##arith##_SUM, [TUTTI_PROD] = run_##arith##_PROD, [TUTTI_MIN] = run_##id##_MIN, [TUTTI_MAX] = run_##id##_MAX, \
-    [TUTTI_AVG] = run_##arith##_SUM
-#define TRUTHS(unsigned_id) \
-    [TUTTI_LAND] = run_##unsigned_id##_LAND, [TUTTI_LOR] = run_##unsigned_id##_LOR, [TUTTI_LXOR] = run_##unsigned_id##_LXOR
+#define FOUR(id, arith)                                                 \
+    [TUTTI_SUM] = run_##arith##_SUM, [TUTTI_PROD] = run_##arith##_PROD, \
+    [TUTTI_MIN] = run_##id##_MIN, [TUTTI_MAX] = run_##id##_MAX, [TUTTI_AVG] = run_##arith##_SUM
+#define TRUTHS(unsigned_id)                                                         \
+    [TUTTI_LAND] = run_##unsigned_id##_LAND, [TUTTI_LOR] = run_##unsigned_id##_LOR, \
+    [TUTTI_LXOR] = run_##unsigned_id##_LXOR
 const struct tt_kernel_level TT_LEVEL = {{
     [TUTTI_F32] = {FOUR(F32, F32)},
     [TUTTI_F64] = {FOUR(F64, F64)},
@@ -80,7 +82,8 @@ const struct tt_kernel_level TT_LEVEL = {{
     [TUTTI_I16] = {FOUR(I16, I16), TRUTHS(U16)},
     [TUTTI_I32] = {FOUR(I32, I32), TRUTHS(U32)},
     [TUTTI_I64] = {FOUR(I64, I64), TRUTHS(U64)},
-    [TUTTI_U8] = {FOUR(U8, I8), TRUTHS(U8), [TUTTI_BAND] = run_U8_BAND, [TUTTI_BOR] = run_U8_BOR, [TUTTI_BXOR] = run_U8_BXOR},
+    [TUTTI_U8] = {FOUR(U8, I8), TRUTHS(U8), [TUTTI_BAND] = run_U8_BAND, [TUTTI_BOR] = run_U8_BOR,
+                  [TUTTI_BXOR] = run_U8_BXOR},
     [TUTTI_U16] = {FOUR(U16, I16), TRUTHS(U16)},
     [TUTTI_U32] = {FOUR(U32, I32), TRUTHS(U32)},
     [TUTTI_U64] = {FOUR(U64, I64), TRUTHS(U64)},

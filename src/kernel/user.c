@@ -1,12 +1,13 @@
 /* user.c - reductions that are functions of the caller's: pair by pair, from left to right.
  *
- * A destination may be any of the sources, and the function must not be asked to write what it still has
- * to read: a block of results is formed in memory of our own and stored when all sources have been read.
+ * A destination may be any of the sources, and the function must not be asked to write what it
+ * still has to read: a block of results is formed in memory of our own and stored when all sources
+ * have been read.
  *
  *     block = src[0] op src[1];  block = block op src[2];  ...;  dst[0..] = block
  *
- * The caller's code may rely on aligned elements, the engine's places are not all aligned: a source that is
- * not is copied first. */
+ * The caller's code may rely on aligned elements, the engine's places are not all aligned: a source
+ * that is not is copied first. */
 #include <assert.h>
 #include <stdalign.h>
 #include <string.h>

@@ -1,10 +1,14 @@
 /* vec.h - inside src/kernel: vectors of TT_VEC_BYTES bytes and what the data types need of them.
  *
- * Included once by each instruction set's .c file, which defines TT_VEC_BYTES first. A `vec` is bits; arithmetic casts it to lanes.
+ * Included once by each instruction set's .c file, which defines TT_VEC_BYTES first. A `vec` is
+ * bits; arithmetic casts it to lanes.
  *
- * The bits of a result must not depend on the instruction set, nor on which operand came first (ranks that combine in mirrored
- * order must agree). IEEE arithmetic gives both except for the payload of NaNs and the sign of min(-0, +0), therefore:
- *   every NaN result is the one quiet NaN (f32 0x7fc00000, f64 0x7ff8..., f16 0x7e00, bf16 0x7fc0);  -0 is less than +0. */
+ * The bits of a result must not depend on the instruction set, nor on which operand came first
+ * (ranks that combine in mirrored order must agree). IEEE arithmetic gives both except for the
+ * payload of NaNs and the sign of min(-0, +0), therefore:
+ *   every NaN result is the one quiet NaN (f32 0x7fc00000, f64 0x7ff8..., f16 0x7e00, bf16 0x7fc0);
+ *   -0 is less than +0.
+ */
 #ifndef TT_KERNEL_VEC_H
 #define TT_KERNEL_VEC_H
 
@@ -27,7 +31,8 @@ typedef int32_t i32s VECTOR_OF;
 typedef uint32_t u32s VECTOR_OF;
 typedef int64_t i64s VECTOR_OF;
 
-/* Per data type: the lanes to add and multiply (unsigned: integers wrap), and the lanes to compare. */
+/* Per data type: the lanes to add and multiply (unsigned: integers wrap), and the lanes to
+ * compare. */
 #define ARITH_F32    f32s
 #define ARITH_F64    f64s
 #define ARITH_F16    f32s
@@ -56,7 +61,8 @@ typedef int64_t i64s VECTOR_OF;
 #define IS_FLOAT(t)  ((t) == TUTTI_F32 || (t) == TUTTI_F64 || IS_HALF(t))
 #define SIGN_BITS(t) ((vec){0} + ((t) == TUTTI_F64 ? 0x8000000000000000u : 0x8000000080000000u))
 
-/* A vector of elements while it is being combined. f16 and bf16 are two vectors of f32, the others only use lo. */
+/* A vector of elements while it is being combined. f16 and bf16 are two vectors of f32, the others
+ * only use lo. */
 struct acc {
     vec lo, hi;
 };

@@ -1,13 +1,16 @@
-/* walk.h - inside src/kernel: the kernel of one data type and one reduction; a template, included once per pair (table.h).
+/* walk.h - inside src/kernel: the kernel of one data type and one reduction; a template, included
+ * once per pair (table.h).
  *
- * Given: TYPE (F32, ...), OP (SUM, PROD, MIN, ...) and ELEM_BYTES. Positions are byte offsets, the same in every buffer:
+ * Given: TYPE (F32, ...), OP (SUM, PROD, MIN, ...) and ELEM_BYTES. Positions are byte offsets, the
+ * same in every buffer:
  *
  *      0        off            4 vectors at a time              end
  *      | edge    | quad | quad | quad | quad | ...  | edge       |
  *
- * A quad is loaded from every source once, combined in registers, and stored to every destination, all loads before all stores:
- * that is what lets a destination be a source. The edges go one vector at a time, the last one in part. Every condition on TYPE and
- * OP is a constant, and so is `known` after inlining: what is left is straight code. */
+ * A quad is loaded from every source once, combined in registers, and stored to every destination,
+ * all loads before all stores: that is what lets a destination be a source. The edges go one vector
+ * at a time, the last one in part. Every condition on TYPE and OP is a constant, and so is `known`
+ * after inlining: what is left is straight code. */
 #define PASTE(f, type, op)  f##_##type##_##op
 #define EXPAND(f, type, op) PASTE(f, type, op)
 #define NAME(f)             EXPAND(f, TYPE, OP)
@@ -17,7 +20,8 @@
 #define R                   MAKE(TUTTI_, OP)
 #define ARITH               MAKE(ARITH_, TYPE)
 #define ORDER               MAKE(ORDER_, TYPE)
-/* Sums that memory bounds have straight code for 3, 4 and 8 sources too; f16 converted in software is not one. */
+/* Sums that memory bounds have straight code for 3, 4 and 8 sources too; f16 converted in software
+ * is not one. */
 #define STRAIGHT (R == TUTTI_SUM && IS_FLOAT(T) && (T != TUTTI_F16 || HAS_F16))
 
 INLINE struct acc NAME(widen)(vec v)
@@ -46,7 +50,8 @@ INLINE vec NAME(narrow)(struct acc a, uint32_t divisor)
     return T == TUTTI_F16 ? f16_narrow(a) : bf16_narrow(a);
 }
 
-/* The smaller one; where neither is smaller the bits of both, which is the value itself, -0 from two zeros, and a NaN from a NaN. */
+/* The smaller one; where neither is smaller the bits of both, which is the value itself, -0 from
+ * two zeros, and a NaN from a NaN. */
 INLINE vec NAME(lesser)(vec a, vec b)
 {
     return (a & ~(vec)((ORDER)b < (ORDER)a)) | (b & ~(vec)((ORDER)a < (ORDER)b));
@@ -117,8 +122,8 @@ INLINE struct acc NAME(load)(const char *from)
 
 INLINE struct quad NAME(quad_load)(const char *from)
 {
-    return (struct quad){NAME(load)(from), NAME(load)(from + TT_VEC_BYTES), NAME(load)(from + 2 * TT_VEC_BYTES),
-                         NAME(load)(from + 3 * TT_VEC_BYTES)};
+    return (struct quad){NAME(load)(from), NAME(load)(from + TT_VEC_BYTES),
+                         NAME(load)(from + 2 * TT_VEC_BYTES), NAME(load)(from + 3 * TT_VEC_BYTES)};
 }
 
 INLINE struct quad NAME(quad_add)(struct quad q, const char *from)
@@ -160,7 +165,8 @@ INLINE struct quad NAME(gather_any)(const struct tt_reduce *r, size_t off)
 
 INLINE struct bits NAME(quad_narrow)(struct quad q, uint32_t divisor)
 {
-    return (struct bits){NAME(narrow)(q.a, divisor), NAME(narrow)(q.b, divisor), NAME(narrow)(q.c, divisor), NAME(narrow)(q.d, divisor)};
+    return (struct bits){NAME(narrow)(q.a, divisor), NAME(narrow)(q.b, divisor),
+                         NAME(narrow)(q.c, divisor), NAME(narrow)(q.d, divisor)};
 }
 
 /* Whole quads of [off, end) from `known` sources (ANY: r->nsrc); returns where it stopped. */
@@ -171,7 +177,8 @@ INLINE size_t NAME(quads)(const struct tt_reduce *r, uint32_t known, size_t off,
     const bool stream = r->nontemporal;
     char *const first = r->dst[0];
     for (; end - off >= QUAD_BYTES; off += QUAD_BYTES) {
-        const struct quad q = known == ANY ? NAME(gather_any)(r, off) : NAME(gather_known)(&s, known, off);
+        const struct quad q =
+            known == ANY ? NAME(gather_any)(r, off) : NAME(gather_known)(&s, known, off);
         const struct bits v = NAME(quad_narrow)(q, divisor);
         quad_store(v, first + off, stream);
         for (uint32_t d = 1; d < ndst; d++)
@@ -193,7 +200,8 @@ INLINE size_t NAME(quads_by_count)(const struct tt_reduce *r, size_t off, size_t
     return NAME(quads)(r, ANY, off, end);
 }
 
-/* [off, end) one vector at a time, the last one in part; lanes beyond the end hold zeros and are dropped. */
+/* [off, end) one vector at a time, the last one in part; lanes beyond the end hold zeros and are
+ * dropped. */
 static void NAME(edge)(const struct tt_reduce *r, size_t off, size_t end)
 {
     while (off < end) {

@@ -1,10 +1,11 @@
-/* bind.c - cores for the ranks of one machine: each gets an equal share of those the launcher may use, in their order, when there is at
- * least one for each. Fewer cores than ranks: nobody is bound, for the kernel spreads the load better than a fixed place would. */
+/* bind.c - cores for the ranks of one machine: each gets an equal share of those the launcher may
+ * use, in their order, when there is at least one for each. Fewer cores than ranks: nobody is
+ * bound, for the kernel spreads the load better than a fixed place would. */
 #include <sched.h>
 
 #include "launch/job.h"
 
-int cli_bind_share(const struct cli_place *p, const char **ret_what)
+int launch_bind_share(const struct launch_place *p, const char **ret_what)
 {
     cpu_set_t all, mine;
     *ret_what = "binding to cores";

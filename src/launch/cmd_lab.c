@@ -11,13 +11,15 @@
 
 enum { PORT = 29400, TORCH_PORT = 29500 }; /* the namespaces are new: every port is free */
 
-static const struct cli_option own[] = {{"nodes", 'n', "N", "how many hosts (default: as many as --rates has)"},
-                                        {"rate", 'r', "RATE", "rate of every host's link, each way (default 1gbit)"},
-                                        {"rates", 0, "R1,R2,..", "rates host by host"},
-                                        {"groups", 'g', "N1,N2,..", "hosts in groups of these sizes, each on a switch of its own"},
-                                        {"uplink", 'u', "RATE", "rate of every group's uplink, each way (default: of all hosts together)"},
-                                        {0}};
-static const struct cli_option *const options[] = {own, cli_job_options, NULL};
+static const struct cli_option own[] = {
+    {"nodes", 'n', "N", "how many hosts (default: as many as --rates has)"},
+    {"rate", 'r', "RATE", "rate of every host's link, each way (default 1gbit)"},
+    {"rates", 0, "R1,R2,..", "rates host by host"},
+    {"groups", 'g', "N1,N2,..", "hosts in groups of these sizes, each on a switch of its own"},
+    {"uplink", 'u', "RATE",
+     "rate of every group's uplink, each way (default: of all hosts together)"},
+    {0}};
+static const struct cli_option *const options[] = {own, launch_job_options, NULL};
 
 static int read_rate(const struct cli_args *a, const char *option, const char *text, double *ret)
 {
@@ -61,7 +63,8 @@ static int read_groups(const struct cli_args *a, const char *list, struct lab_wa
         ret->groups++;
     }
     if (!code && grouped != ret->nodes)
-        code = cli_bad(a, "--groups: %u of %u hosts are in no group", ret->nodes - grouped, ret->nodes);
+        code = cli_bad(a, "--groups: %u of %u hosts are in no group", ret->nodes - grouped,
+                       ret->nodes);
     free(copy);
     return code;
 }
@@ -79,7 +82,8 @@ static int read_uplink(const struct cli_args *a, struct lab_want *ret)
 
 static int read_hosts(const struct cli_args *a, struct lab_want *ret)
 {
-    const char *nodes = cli_value(a, "nodes"), *rate = cli_value(a, "rate"), *rates = cli_value(a, "rates");
+    const char *nodes = cli_value(a, "nodes"), *rate = cli_value(a, "rate"),
+               *rates = cli_value(a, "rates");
     struct tutti_error err;
     uint64_t n = 0;
     double every;
@@ -107,81 +111,90 @@ static int read_want(const struct cli_args *a, struct lab_want *ret)
     return code ? code : read_uplink(a, ret);
 }
 
-static bool describe(const struct cli_args *a, const struct cli_job *job, const struct lab_node *node, uint32_t rank, struct sup_rank *ret)
+static bool lab_describe(const struct cli_args *a, const struct launch_job *job,
+                         const struct lab_node *node, uint32_t rank, struct sup_rank *ret)
 {
-    struct cli_place place = {.rank = rank, .local_rank = 0, .local_size = 1};
+    struct launch_place place = {.rank = rank, .local_rank = 0, .local_size = 1};
     enum sup_output others = cli_flag(a, "prefix") ? SUP_SHOWN_ON_STDERR : SUP_DISCARDED;
     *ret = (struct sup_rank){.host = node->host,
                              .argv = a->program,
-                             .env = cli_job_environment(job, &place),
+                             .env = launch_job_environment(job, &place),
                              .out = rank == 0 ? SUP_INHERITED : others,
                              .err = SUP_SHOWN_ON_STDERR,
-                             .enter = lab_enter,
+                             .enter = launch_lab_enter,
                              .ctx = node};
     return ret->env;
 }
 
-static int start(const struct cli_args *a, const struct cli_job *job, const struct lab_net *net)
+static int lab_start(const struct cli_args *a, const struct launch_job *job,
+                     const struct lab_net *net)
 {
-    struct sup_job s = {.name = a->command->name, .size = job->size, .timeout_ns = job->timeout_ns, .verdict_fd = job->verdict_fd};
+    struct sup_job s = {.name = a->command->name,
+                        .size = job->size,
+                        .timeout_ns = job->timeout_ns,
+                        .verdict_fd = job->verdict_fd};
     bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks));
     for (uint32_t r = 0; ok && r < job->size; r++)
-        ok = describe(a, job, &net->nodes[r], r, &s.ranks[r]);
-    int code = ok ? sup_run(&s) : cli_bad(a, "out of memory");
+        ok = lab_describe(a, job, &net->nodes[r], r, &s.ranks[r]);
+    int code = ok ? launch_supervise(&s) : cli_bad(a, "out of memory");
     for (uint32_t r = 0; s.ranks && r < job->size; r++)
-        cli_job_free_list(s.ranks[r].env);
+        launch_job_free_list(s.ranks[r].env);
     free(s.ranks);
     return code;
 }
 
 /* From here on namespaces exist, and go again whatever happens. */
-static int run_in_net(const struct cli_args *a, const struct lab_want *want, struct cli_job *job)
+static int run_in_net(const struct cli_args *a, const struct lab_want *want, struct launch_job *job)
 {
     struct lab_net net;
     int code = CLI_USAGE;
-    lab_sweep();
-    bool made = lab_open(&net, want);
-    if (sup_is_stopped()) {
+    launch_lab_sweep();
+    bool made = launch_lab_open(&net, want);
+    if (launch_is_stopped()) {
         code = CLI_NO;
     } else if (made) {
         snprintf(job->address, sizeof job->address, "%s", net.nodes[0].address);
         job->port = PORT;
         job->torch_port = TORCH_PORT;
-        code = start(a, job, &net);
+        code = lab_start(a, job, &net);
     }
-    lab_close(&net);
+    launch_lab_close(&net);
     return code;
 }
 
-static int run(const struct cli_args *a)
+static int lab_run(const struct cli_args *a)
 {
     struct lab_want want;
-    struct cli_job job = {0};
+    struct launch_job job = {0};
     int code = read_want(a, &want);
     if (code)
         return code;
     if (geteuid() != 0)
         return cli_bad(a, "network namespaces need root: run it with sudo");
-    sup_hold_signals();
-    code = cli_job_open(a, want.nodes, &job);
+    launch_hold_signals();
+    code = launch_job_open(a, want.nodes, &job);
     if (!code)
         code = run_in_net(a, &want, &job);
-    cli_job_close(&job);
+    launch_job_close(&job);
     return code;
 }
 
 const struct cli_command launch_lab = {
     .name = "lab",
-    .synopsis =
-        "lab --nodes N [--rate RATE | --rates R1,R2,..] [--groups N1,N2,.. [--uplink RATE]] [--prefix] [--timeout TIME] -- COMMAND ARGS...",
+    .synopsis = "lab --nodes N [--rate RATE | --rates R1,R2,..] [--groups N1,N2,.. [--uplink "
+                "RATE]] [--prefix] [--timeout TIME] -- COMMAND ARGS...",
     .summary = "run a command once on each of N emulated hosts with shaped links",
     .details =
-        "Makes N hosts (network namespaces node0, node1, .. at 10.77.0.1, ..) on one switch, each link shaped to the rate in both "
+        "Makes N hosts (network namespaces node0, node1, .. at 10.77.0.1, ..) on one switch, each "
+        "link shaped to the rate in both "
         "directions (with --groups on a switch per group, whose uplinks are shaped as well), and\n"
-        "removes them again, also after Ctrl-C or a crash; what a killed lab left the next one removes. The machine's own interfaces are "
+        "removes them again, also after Ctrl-C or a crash; what a killed lab left the next one "
+        "removes. The machine's own interfaces are "
         "not\n"
-        "touched. Each command is one rank of a job, with the variables of tutti run. Rank 0 has standard input and output; the others'\n"
-        "output is discarded, or shown on standard error with --prefix; standard error is always shown behind the rank. Latency is the "
+        "touched. Each command is one rank of a job, with the variables of tutti run. Rank 0 has "
+        "standard input and output; the others'\n"
+        "output is discarded, or shown on standard error with --prefix; standard error is always "
+        "shown behind the rank. Latency is the "
         "kernel's\n"
         "own (some 10 us); the hosts use cubic or reno. Needs root and the tools ip and tc.",
     .examples = "tutti lab --nodes 4 --rate 1gbit -- ./my_program\n"
@@ -191,5 +204,5 @@ const struct cli_command launch_lab = {
     .options = options,
     .takes_program = true,
     .opens_comm = true,
-    .run = run,
+    .run = lab_run,
 };

@@ -1,4 +1,5 @@
-/* tutti run: starts N ranks of a program, here or on several machines, and stays until the last has ended. */
+/* tutti run: starts N ranks of a program, here or on several machines, and stays until the last has
+ * ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,46 +10,53 @@
 
 static const struct cli_option own[] = {
     {"ranks", 'n', "N", "how many ranks (default: one for each slot, or host)"},
-    {"hosts", 0, "A:2,B,..", "machines with their slots, reached by ssh; localhost is this one (default)"},
-    {"hostfile", 0, "FILE", "the same, a line each: host, host:2 or host slots=2; # begins a comment"},
-    {"bind", 0, NULL, "give each rank of this machine its own share of the cores, if there are enough"},
+    {"hosts", 0, "A:2,B,..",
+     "machines with their slots, reached by ssh; localhost is this one (default)"},
+    {"hostfile", 0, "FILE",
+     "the same, a line each: host, host:2 or host slots=2; # begins a comment"},
+    {"bind", 0, NULL,
+     "give each rank of this machine its own share of the cores, if there are enough"},
     {0}};
-static const struct cli_option *const options[] = {own, cli_job_options, NULL};
+static const struct cli_option *const options[] = {own, launch_job_options, NULL};
 
-static int read_size(const struct cli_args *a, const struct run_hosts *h, uint32_t *ret)
+static int read_size(const struct cli_args *a, const struct launch_hosts *h, uint32_t *ret)
 {
     const char *text = cli_value(a, "ranks");
     struct tutti_error err;
-    uint64_t slots = run_slots(h), n = slots;
+    uint64_t slots = launch_slots(h), n = slots;
     if (!text && !cli_value(a, "hosts") && !cli_value(a, "hostfile"))
         return cli_bad(a, "-n N is needed: how many ranks? e.g. tutti run -n 4 -- ./program");
     if (text && tutti_parse_u64(text, 1, CLI_MAX_RANKS, &n, &err))
         return cli_bad(a, "-n %s", err.text);
     if (n > CLI_MAX_RANKS)
-        return cli_bad(a, "%llu slots; at most %d ranks are started", (unsigned long long)n, CLI_MAX_RANKS);
+        return cli_bad(a, "%llu slots; at most %d ranks are started", (unsigned long long)n,
+                       CLI_MAX_RANKS);
     if (h->slotted && n > slots)
-        return cli_bad(a, "-n %llu: the hosts have %llu slot%s", (unsigned long long)n, (unsigned long long)slots, slots == 1 ? "" : "s");
+        return cli_bad(a, "-n %llu: the hosts have %llu slot%s", (unsigned long long)n,
+                       (unsigned long long)slots, slots == 1 ? "" : "s");
     *ret = (uint32_t)n;
     return 0;
 }
 
 static int enter_cores(const void *place, const char **ret_what)
 {
-    return cli_bind_share(place, ret_what);
+    return launch_bind_share(place, ret_what);
 }
 
 /* *place must live until the job is over. */
-static bool describe(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job, uint32_t rank, struct cli_place *place,
-                     struct sup_rank *ret)
+static bool run_describe(const struct cli_args *a, const struct launch_hosts *h,
+                         const struct launch_job *job, uint32_t rank, struct launch_place *place,
+                         struct sup_rank *ret)
 {
     bool prefix = cli_flag(a, "prefix");
-    *place = run_place(h, rank, job->size);
-    const char *host = run_host_of(h, rank, job->size);
+    *place = launch_place_of(h, rank, job->size);
+    const char *host = launch_host_of(h, rank, job->size);
     *ret = (struct sup_rank){.host = host,
                              .remote = host != NULL,
                              .hello = host ? job->key : NULL,
-                             .argv = host ? run_remote_argv(job, place, host, a->program) : a->program,
-                             .env = cli_job_environment(job, place),
+                             .argv = host ? launch_remote_argv(job, place, host, a->program)
+                                          : a->program,
+                             .env = launch_job_environment(job, place),
                              .out = prefix ? SUP_SHOWN_ON_STDOUT : SUP_INHERITED,
                              .err = prefix ? SUP_SHOWN_ON_STDERR : SUP_INHERITED,
                              .enter = cli_flag(a, "bind") && !host ? enter_cores : NULL,
@@ -65,68 +73,78 @@ static bool is_self(const char *program)
     return !strcmp(self, program);
 }
 
-static int start(const struct cli_args *a, const struct run_hosts *h, const struct cli_job *job)
+static int run_start(const struct cli_args *a, const struct launch_hosts *h,
+                     const struct launch_job *job)
 {
     struct sup_job s = {.name = a->command->name,
                         .size = job->size,
                         .timeout_ns = job->timeout_ns,
                         .verdict_fd = job->verdict_fd,
                         .own = is_self(a->program[0])};
-    struct cli_place *places = calloc(job->size, sizeof *places);
+    struct launch_place *places = calloc(job->size, sizeof *places);
     bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks)) && places;
     for (uint32_t r = 0; ok && r < job->size; r++)
-        ok = describe(a, h, job, r, &places[r], &s.ranks[r]);
-    int code = ok ? sup_run(&s) : cli_bad(a, "out of memory");
+        ok = run_describe(a, h, job, r, &places[r], &s.ranks[r]);
+    int code = ok ? launch_supervise(&s) : cli_bad(a, "out of memory");
     for (uint32_t r = 0; s.ranks && r < job->size; r++) {
         if (s.ranks[r].remote)
-            cli_job_free_list(s.ranks[r].argv);
-        cli_job_free_list(s.ranks[r].env);
+            launch_job_free_list(s.ranks[r].argv);
+        launch_job_free_list(s.ranks[r].env);
     }
     free(s.ranks);
     free(places);
     return code;
 }
 
-static int run(const struct cli_args *a)
+static int run_run(const struct cli_args *a)
 {
-    struct run_hosts hosts;
-    struct cli_job job = {0};
+    struct launch_hosts hosts;
+    struct launch_job job = {0};
     uint32_t size = 0;
-    int code = run_hosts_open(a, &hosts);
+    int code = launch_hosts_open(a, &hosts);
     if (code)
         return code;
-    sup_hold_signals();
+    launch_hold_signals();
     code = read_size(a, &hosts, &size);
     if (!code)
-        code = cli_job_open(a, size, &job);
+        code = launch_job_open(a, size, &job);
     if (!code)
-        code = run_find_meeting(a, &hosts, &job);
+        code = launch_find_meeting(a, &hosts, &job);
     if (!code)
-        code = start(a, &hosts, &job);
-    cli_job_close(&job);
-    run_hosts_close(&hosts);
+        code = run_start(a, &hosts, &job);
+    launch_job_close(&job);
+    launch_hosts_close(&hosts);
     return code;
 }
 
 const struct cli_command launch_run = {
     .name = "run",
-    .synopsis = "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--bind] [--prefix] [--timeout TIME] [--plan FILE] [--tuning FILE] -- "
+    .synopsis = "run -n N [--hosts A:2,B,.. | --hostfile FILE] [--bind] [--prefix] [--timeout "
+                "TIME] [--plan FILE] [--tuning FILE] -- "
                 "PROGRAM ARGS...",
     .summary = "start the ranks of a program and see them through",
     .details =
-        "Every rank gets TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS and TUTTI_KEY_FILE (a key made for this job), "
+        "Every rank gets TUTTI_RANK, TUTTI_SIZE, TUTTI_LOCAL_RANK, TUTTI_RENDEZVOUS and "
+        "TUTTI_KEY_FILE (a key made for this job), "
         "and torchrun's\n"
-        "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Standard input belongs to rank 0, output "
+        "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Standard "
+        "input belongs to rank 0, output "
         "passes through.\n"
-        "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 reach all ranks; a second Ctrl-C kills them. When a rank fails it is named, "
+        "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 reach all ranks; a second Ctrl-C kills them. "
+        "When a rank fails it is named, "
         "the others\n"
-        "have the timeout and a second to report before they are ended, and the exit status is 1. No rank outlives the launcher.\n"
-        "Hosts take blocks of ranks in the order given, as many as they have slots (A:2), or equal ones when no slots are given. Other "
+        "have the timeout and a second to report before they are ended, and the exit status is 1. "
+        "No rank outlives the launcher.\n"
+        "Hosts take blocks of ranks in the order given, as many as they have slots (A:2), or equal "
+        "ones when no slots are given. Other "
         "machines need\n"
-        "ssh without a password, the program at the same path, and get no standard input; the key travels inside ssh: "
+        "ssh without a password, the program at the same path, and get no standard input; the key "
+        "travels inside ssh: "
         "tutti-hosts(7). --bind spares ranks that compute with one thread from changing places.\n"
-        "--plan FILE is proved by rank 0 and then runs every call of its collective (and root) on communicators of its number of "
-        "ranks, whatever\nthe length, type and reduction; other calls are planned as usual. A plan that is not correct ends the job "
+        "--plan FILE is proved by rank 0 and then runs every call of its collective (and root) on "
+        "communicators of its number of "
+        "ranks, whatever\nthe length, type and reduction; other calls are planned as usual. A plan "
+        "that is not correct ends the job "
         "with rank, operation and reason.",
     .examples = "tutti run -n 4 -- ./my_program\n"
                 "tutti run -n 4 --prefix --timeout 5s -- python3 train.py --epochs 3\n"
@@ -136,5 +154,5 @@ const struct cli_command launch_run = {
     .options = options,
     .takes_program = true,
     .opens_comm = true,
-    .run = run,
+    .run = run_run,
 };

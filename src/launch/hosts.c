@@ -2,13 +2,16 @@
  *
  * What runs on the other machine:
  *
- *     sshd -- login shell -> sh (outer): takes the key from standard input into a file without a name
- *                             '-- sh (inner) -> becomes PROGRAM, with its standard input from /dev/null
- *                                  '-- watcher: reads signal names from standard input and sends them on; at its end, ends PROGRAM
+ *     sshd -- login shell -> sh (outer): takes the key from standard input into an unnamed file
+ *                             '-- sh (inner) -> becomes PROGRAM, its standard input from /dev/null
+ *                                  '-- watcher: reads signal names from standard input and sends
+ *                                      them on; at its end, ends PROGRAM
  *
- * The key never stands in a command line. Standard input stays open as long as the launcher lives: whatever ends it or the connection ends
- * the program, which sshd by itself would leave running. The program is the foreground command of its shell, because shells make background
- * ones deaf to SIGINT. Only files both machines have (the program, its directory) are used; nothing is copied. */
+ * The key never stands in a command line. Standard input stays open as long as the launcher lives:
+ * whatever ends it or the connection ends the program, which sshd by itself would leave running.
+ * The program is the foreground command of its shell, because shells make background ones deaf to
+ * SIGINT. Only files both machines have (the program, its directory) are used; nothing is
+ * copied. */
 #include "launch/hosts.h"
 
 #include <arpa/inet.h>
@@ -21,20 +24,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char outer[] =
-    "IFS= read -r k && f=$(mktemp \"${TMPDIR:-/tmp}/tutti-key-XXXXXX\") && exec 4<>\"$f\" && rm -f \"$f\" || exit 255\n"
-    "printf '%s\\n' \"$k\" >&4 || exit 255\n"
-    "unset k\n"
-    "cd -- \"$1\" 2>/dev/null\n"
-    "inner=$2\n"
-    "shift 2\n"
-    "export TUTTI_KEY_FILE=/proc/$$/fd/4\n"
-    "exec 3<&0\n"
-    "sh -c \"$inner\" sh \"$@\"\n"
-    "exit $?";
-static const char inner[] =
-    "{ while read -r s; do kill -s \"$s\" $$; done; kill $$; sleep 2; kill -s KILL $$; } <&3 3<&- 4<&- >/dev/null 2>&1 &\n"
-    "exec \"$@\" </dev/null 3<&- 4<&-";
+static const char outer[] = "IFS= read -r k && f=$(mktemp \"${TMPDIR:-/tmp}/tutti-key-XXXXXX\") && "
+                            "exec 4<>\"$f\" && rm -f \"$f\" || exit 255\n"
+                            "printf '%s\\n' \"$k\" >&4 || exit 255\n"
+                            "unset k\n"
+                            "cd -- \"$1\" 2>/dev/null\n"
+                            "inner=$2\n"
+                            "shift 2\n"
+                            "export TUTTI_KEY_FILE=/proc/$$/fd/4\n"
+                            "exec 3<&0\n"
+                            "sh -c \"$inner\" sh \"$@\"\n"
+                            "exit $?";
+static const char inner[] = "{ while read -r s; do kill -s \"$s\" $$; done; kill $$; sleep 2; kill "
+                            "-s KILL $$; } <&3 3<&- 4<&- >/dev/null 2>&1 &\n"
+                            "exec \"$@\" </dev/null 3<&- 4<&-";
 
 static bool is_here(const char *name)
 {
@@ -46,11 +49,14 @@ static bool is_here(const char *name)
 /* A name ssh takes as nothing but a name. */
 static bool is_plain(const char *name)
 {
-    return *name && *name != '-' && name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_@")] == 0;
+    return *name && *name != '-' &&
+           name[strspn(name,
+                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_@")] == 0;
 }
 
 /* One host, "name" or "name:slots"; `where` is the option and its value, or the file and line. */
-static int add_host(const struct cli_args *a, const char *where, char *text, const char *slots, struct run_hosts *h)
+static int add_host(const struct cli_args *a, const char *where, char *text, const char *slots,
+                    struct launch_hosts *h)
 {
     char *colon = strchr(text, ':');
     uint64_t n = 1;
@@ -71,7 +77,7 @@ static int add_host(const struct cli_args *a, const char *where, char *text, con
     return 0;
 }
 
-static int read_list(const struct cli_args *a, const char *list, struct run_hosts *h)
+static int read_list(const struct cli_args *a, const char *list, struct launch_hosts *h)
 {
     char where[128];
     int code = 0;
@@ -85,7 +91,8 @@ static int read_list(const struct cli_args *a, const char *list, struct run_host
 }
 
 /* A line of a hostfile: "name", "name:4" or "name slots=4"; what follows # is a comment. */
-static int read_line(const struct cli_args *a, const char *where, char *line, struct run_hosts *h)
+static int read_line(const struct cli_args *a, const char *where, char *line,
+                     struct launch_hosts *h)
 {
     char *save = NULL, *name, *more, *rest;
     line[strcspn(line, "#")] = '\0';
@@ -95,11 +102,12 @@ static int read_line(const struct cli_args *a, const char *where, char *line, st
     if (!name)
         return 0;
     if (rest || (more && (strncmp(more, "slots=", 6) || strchr(name, ':'))))
-        return cli_bad(a, "%s: '%.80s': a line is a host, host:4 or host slots=4", where, rest ? rest : more);
+        return cli_bad(a, "%s: '%.80s': a line is a host, host:4 or host slots=4", where,
+                       rest ? rest : more);
     return add_host(a, where, name, more ? more + 6 : NULL, h);
 }
 
-static int read_file(const struct cli_args *a, const char *path, struct run_hosts *h)
+static int read_file(const struct cli_args *a, const char *path, struct launch_hosts *h)
 {
     char where[300];
     size_t len = 0;
@@ -120,9 +128,9 @@ static int read_file(const struct cli_args *a, const char *path, struct run_host
     return code || h->count ? code : cli_bad(a, "--hostfile %.200s names no host", path);
 }
 
-int run_hosts_open(const struct cli_args *a, struct run_hosts *ret)
+int launch_hosts_open(const struct cli_args *a, struct launch_hosts *ret)
 {
-    struct run_hosts h = {0};
+    struct launch_hosts h = {0};
     const char *list = cli_value(a, "hosts"), *file = cli_value(a, "hostfile");
     int code;
     if (list && file)
@@ -135,7 +143,7 @@ int run_hosts_open(const struct cli_args *a, struct run_hosts *ret)
     return code;
 }
 
-uint64_t run_slots(const struct run_hosts *h)
+uint64_t launch_slots(const struct launch_hosts *h)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < h->count; i++)
@@ -143,13 +151,13 @@ uint64_t run_slots(const struct run_hosts *h)
     return n;
 }
 
-void run_hosts_close(struct run_hosts *h)
+void launch_hosts_close(struct launch_hosts *h)
 {
     free(h->text);
-    *h = (struct run_hosts){0};
+    *h = (struct launch_hosts){0};
 }
 
-const char *run_host_of(const struct run_hosts *h, uint32_t rank, uint32_t size)
+const char *launch_host_of(const struct launch_hosts *h, uint32_t rank, uint32_t size)
 {
     size_t i = 0;
     if (h->slotted)
@@ -166,12 +174,12 @@ static bool same_host(const char *x, const char *y)
     return x && y ? !strcmp(x, y) : x == y;
 }
 
-struct cli_place run_place(const struct run_hosts *h, uint32_t rank, uint32_t size)
+struct launch_place launch_place_of(const struct launch_hosts *h, uint32_t rank, uint32_t size)
 {
-    struct cli_place p = {.rank = rank};
-    const char *own = run_host_of(h, rank, size);
+    struct launch_place p = {.rank = rank};
+    const char *own = launch_host_of(h, rank, size);
     for (uint32_t r = 0; r < size; r++) {
-        bool here = same_host(run_host_of(h, r, size), own);
+        bool here = same_host(launch_host_of(h, r, size), own);
         p.local_rank += here && r < rank;
         p.local_size += here;
     }
@@ -193,7 +201,8 @@ static bool find_own_address(const char *host, struct in_addr *ret)
     if (getaddrinfo(without_user(host), "9", &hints, &found))
         return false;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* connecting it sends nothing */
-    bool ok = fd >= 0 && !connect(fd, found->ai_addr, found->ai_addrlen) && !getsockname(fd, (struct sockaddr *)&own, &len);
+    bool ok = fd >= 0 && !connect(fd, found->ai_addr, found->ai_addrlen) &&
+              !getsockname(fd, (struct sockaddr *)&own, &len);
     freeaddrinfo(found);
     if (fd >= 0)
         close(fd);
@@ -202,7 +211,7 @@ static bool find_own_address(const char *host, struct in_addr *ret)
 }
 
 /* Nobody can ask another machine for a free port: any pair below those that kernels hand out. */
-static void guess_ports(struct cli_job *job)
+static void guess_ports(struct launch_job *job)
 {
     uint16_t x = 0;
     if (getrandom(&x, sizeof x, GRND_NONBLOCK) != sizeof x)
@@ -211,21 +220,23 @@ static void guess_ports(struct cli_job *job)
     job->torch_port = (uint16_t)(job->port + 1);
 }
 
-int run_find_meeting(const struct cli_args *a, const struct run_hosts *h, struct cli_job *job)
+int launch_find_meeting(const struct cli_args *a, const struct launch_hosts *h,
+                        struct launch_job *job)
 {
     struct in_addr at = {htonl(INADDR_LOOPBACK)};
-    const char *first = run_host_of(h, 0, job->size), *far = NULL;
+    const char *first = launch_host_of(h, 0, job->size), *far = NULL;
     for (uint32_t r = 0; r < job->size && !far; r++)
-        far = run_host_of(h, r, job->size);
+        far = launch_host_of(h, r, job->size);
     if (first) {
         snprintf(job->address, sizeof job->address, "%s", without_user(first));
         guess_ports(job);
         return 0;
     }
     if (far && !find_own_address(far, &at))
-        return cli_bad(a, "this machine's address towards %s cannot be found: is that name known here?", far);
+        return cli_bad(
+            a, "this machine's address towards %s cannot be found: is that name known here?", far);
     inet_ntop(AF_INET, &at, job->address, sizeof job->address);
-    return cli_job_find_ports(job, at) ? 0 : cli_bad(a, "no free port at %s", job->address);
+    return launch_job_find_ports(job, at) ? 0 : cli_bad(a, "no free port at %s", job->address);
 }
 
 /* One word of a POSIX shell. */
@@ -266,18 +277,20 @@ static char *remote_command(char *const *variables, char *const *program)
     return text;
 }
 
-char **run_remote_argv(const struct cli_job *job, const struct cli_place *place, const char *host, char *const *program)
+char **launch_remote_argv(const struct launch_job *job, const struct launch_place *place,
+                          const char *host, char *const *program)
 {
     const char *const ssh[] = {"ssh", "-T", "-o", "BatchMode=yes", host};
     enum { WORDS = sizeof ssh / sizeof ssh[0] };
-    char **variables = cli_job_variables(job, place, true), **argv = calloc(WORDS + 2, sizeof *argv);
+    char **variables = launch_job_variables(job, place, true),
+         **argv = calloc(WORDS + 2, sizeof *argv);
     bool ok = variables && argv;
     for (size_t i = 0; ok && i < WORDS; i++)
         ok = (argv[i] = strdup(ssh[i]));
     ok = ok && (argv[WORDS] = remote_command(variables, program));
-    cli_job_free_list(variables);
+    launch_job_free_list(variables);
     if (ok)
         return argv;
-    cli_job_free_list(argv);
+    launch_job_free_list(argv);
     return NULL;
 }

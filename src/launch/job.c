@@ -1,8 +1,9 @@
 /* job.c - the variables, ports and key of a started job.
  *
- * Two sets of variables say the same: ours, which boot reads first, and torchrun's, which PyTorch programs expect. The key is new for every
- * job and lives in memory of the launcher, which processes of its user can open: never in an argument or a variable, which others may
- * see, nor in a file, which a killed launcher would leave behind. */
+ * Two sets of variables say the same: ours, which boot reads first, and torchrun's, which PyTorch
+ * programs expect. The key is new for every job and lives in memory of the launcher, which
+ * processes of its user can open: never in an argument or a variable, which others may see, nor in
+ * a file, which a killed launcher would leave behind. */
 #include "launch/job.h"
 
 #include <arpa/inet.h>
@@ -22,13 +23,14 @@ extern char **environ;
 
 enum { KEY_BYTES = 32, OWN_VARIABLES = 15 };
 
-const struct cli_option cli_job_options[] = {{"prefix", 0, NULL, "put the rank in front of every line of output"},
-                                             {"timeout", 0, "TIME", "deadline of every wait: sets TUTTI_TIMEOUT (default 30s)"},
-                                             {"plan", 0, "FILE", "run this plan where it fits: sets TUTTI_PLAN (may be repeated)"},
-                                             {"tuning", 0, "FILE", "rules that fix algorithms: sets TUTTI_TUNING"},
-                                             {0}};
+const struct cli_option launch_job_options[] = {
+    {"prefix", 0, NULL, "put the rank in front of every line of output"},
+    {"timeout", 0, "TIME", "deadline of every wait: sets TUTTI_TIMEOUT (default 30s)"},
+    {"plan", 0, "FILE", "run this plan where it fits: sets TUTTI_PLAN (may be repeated)"},
+    {"tuning", 0, "FILE", "rules that fix algorithms: sets TUTTI_TUNING"},
+    {0}};
 
-static int read_timeout(const struct cli_args *a, struct cli_job *j)
+static int read_timeout(const struct cli_args *a, struct launch_job *j)
 {
     struct tutti_error err;
     uint64_t ps = UINT64_C(30000000000000);
@@ -42,8 +44,8 @@ static int read_timeout(const struct cli_args *a, struct cli_job *j)
     return 0;
 }
 
-/* Files by their whole names, since programs may change the folder. They must be there before ranks are started, unless these may be on
- * other hosts. */
+/* Files by their whole names, since programs may change the folder. They must be there before ranks
+ * are started, unless these may be on other hosts. */
 static int read_files(const struct cli_args *a, const char *option, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -54,7 +56,8 @@ static int read_files(const struct cli_args *a, const char *option, char *buf, s
         if (!elsewhere && access(a->values[i].value, R_OK))
             return cli_bad(a, "--%s %s: %s", option, a->values[i].value, strerror(errno));
         char *whole = realpath(a->values[i].value, NULL);
-        len += (size_t)snprintf(buf + len, cap - len, "%s%s", len ? ":" : "", whole ? whole : a->values[i].value);
+        len += (size_t)snprintf(buf + len, cap - len, "%s%s", len ? ":" : "",
+                                whole ? whole : a->values[i].value);
         free(whole);
         if (len >= cap)
             return cli_bad(a, "--%s: the names of the files are too long", option);
@@ -62,7 +65,8 @@ static int read_files(const struct cli_args *a, const char *option, char *buf, s
     return 0;
 }
 
-/* Memory with a name under /proc for as long as we live: no file is left wherever we are killed. -1 with errno. */
+/* Memory with a name under /proc for as long as we live: no file is left wherever we are killed. -1
+ * with errno. */
 static int make_memory(const char *what, char *path, size_t cap)
 {
     int fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -75,20 +79,22 @@ static int make_memory(const char *what, char *path, size_t cap)
     return fd;
 }
 
-static int make_files(const struct cli_args *a, const unsigned char *key, struct cli_job *j)
+static int make_files(const struct cli_args *a, const unsigned char *key, struct launch_job *j)
 {
     j->key_fd = make_memory("tutti-key", j->key_file, sizeof j->key_file);
     if (j->key_fd < 0 || write(j->key_fd, key, KEY_BYTES) != KEY_BYTES ||
         fcntl(j->key_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
         return cli_bad(a, "no place for the key of the job: %s", strerror(errno));
     j->verdict_fd = make_memory("tutti-verdict", j->verdict_file, sizeof j->verdict_file);
-    return j->verdict_fd < 0 ? cli_bad(a, "no place for the verdict on the job: %s", strerror(errno)) : 0;
+    return j->verdict_fd < 0
+               ? cli_bad(a, "no place for the verdict on the job: %s", strerror(errno))
+               : 0;
 }
 
-int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret)
+int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *ret)
 {
     unsigned char key[KEY_BYTES];
-    *ret = (struct cli_job){.size = size, .key_fd = -1, .verdict_fd = -1};
+    *ret = (struct launch_job){.size = size, .key_fd = -1, .verdict_fd = -1};
     int code = read_timeout(a, ret);
     if (!code)
         code = read_files(a, "plan", ret->plan, sizeof ret->plan);
@@ -103,11 +109,11 @@ int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret)
     code = make_files(a, key, ret);
     explicit_bzero(key, sizeof key);
     if (code)
-        cli_job_close(ret);
+        launch_job_close(ret);
     return code;
 }
 
-void cli_job_close(struct cli_job *j)
+void launch_job_close(struct launch_job *j)
 {
     if (j->key_file[0])
         close(j->key_fd);
@@ -125,7 +131,8 @@ static int take_port(struct in_addr at, uint16_t *ret)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    if (bind(fd, (struct sockaddr *)&in, sizeof in) || getsockname(fd, (struct sockaddr *)&in, &len)) {
+    if (bind(fd, (struct sockaddr *)&in, sizeof in) ||
+        getsockname(fd, (struct sockaddr *)&in, &len)) {
         close(fd);
         return -1;
     }
@@ -133,9 +140,10 @@ static int take_port(struct in_addr at, uint16_t *ret)
     return fd;
 }
 
-bool cli_job_find_ports(struct cli_job *j, struct in_addr at)
+bool launch_job_find_ports(struct launch_job *j, struct in_addr at)
 {
-    int first = take_port(at, &j->port), second = take_port(at, &j->torch_port); /* both at once: two different ones */
+    /* both at once: two different ones */
+    int first = take_port(at, &j->port), second = take_port(at, &j->torch_port);
     if (first >= 0)
         close(first);
     if (second >= 0)
@@ -158,23 +166,27 @@ __attribute__((format(printf, 2, 3))) static bool add(char **list, const char *f
     return len >= 0;
 }
 
-static bool add_own(char **v, const struct cli_job *j, const struct cli_place *p)
+static bool add_own(char **v, const struct launch_job *j, const struct launch_place *p)
 {
-    return add(v, "TUTTI_RANK=%u", p->rank) && add(v, "TUTTI_SIZE=%u", j->size) && add(v, "TUTTI_LOCAL_RANK=%u", p->local_rank) &&
-           add(v, "TUTTI_RENDEZVOUS=%s:%u", j->address, j->port) && (!j->timeout || add(v, "TUTTI_TIMEOUT=%s", j->timeout)) &&
-           (!*j->plan || add(v, "TUTTI_PLAN=%s", j->plan)) && (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning));
+    return add(v, "TUTTI_RANK=%u", p->rank) && add(v, "TUTTI_SIZE=%u", j->size) &&
+           add(v, "TUTTI_LOCAL_RANK=%u", p->local_rank) &&
+           add(v, "TUTTI_RENDEZVOUS=%s:%u", j->address, j->port) &&
+           (!j->timeout || add(v, "TUTTI_TIMEOUT=%s", j->timeout)) &&
+           (!*j->plan || add(v, "TUTTI_PLAN=%s", j->plan)) &&
+           (!*j->tuning || add(v, "TUTTI_TUNING=%s", j->tuning));
 }
 
 /* Their paths mean nothing on another host. */
-static bool add_files(char **v, const struct cli_job *j)
+static bool add_files(char **v, const struct launch_job *j)
 {
     return add(v, "TUTTI_KEY_FILE=%s", j->key_file) && add(v, "TUTTI_VERDICT=%s", j->verdict_file);
 }
 
-static bool add_torch(char **v, const struct cli_job *j, const struct cli_place *p)
+static bool add_torch(char **v, const struct launch_job *j, const struct launch_place *p)
 {
-    return add(v, "RANK=%u", p->rank) && add(v, "WORLD_SIZE=%u", j->size) && add(v, "LOCAL_RANK=%u", p->local_rank) &&
-           add(v, "LOCAL_WORLD_SIZE=%u", p->local_size) && add(v, "MASTER_ADDR=%s", j->address) && add(v, "MASTER_PORT=%u", j->torch_port);
+    return add(v, "RANK=%u", p->rank) && add(v, "WORLD_SIZE=%u", j->size) &&
+           add(v, "LOCAL_RANK=%u", p->local_rank) && add(v, "LOCAL_WORLD_SIZE=%u", p->local_size) &&
+           add(v, "MASTER_ADDR=%s", j->address) && add(v, "MASTER_PORT=%u", j->torch_port);
 }
 
 static bool is_in(char *const *list, const char *variable)
@@ -186,12 +198,15 @@ static bool is_in(char *const *list, const char *variable)
     return false;
 }
 
-/* Adds our own environment as far as `list` does not say otherwise; with `tutti_only` just what concerns the library. */
+/* Adds our own environment as far as `list` does not say otherwise; with `tutti_only` just what
+ * concerns the library. */
 static bool add_inherited(char **list, bool tutti_only)
 {
     bool ok = true;
     for (char **e = environ; *e && ok; e++) {
-        bool wanted = !tutti_only || (!strncmp(*e, "TUTTI_", 6) && strncmp(*e, "TUTTI_KEY_FILE=", 15) && strncmp(*e, "TUTTI_VERDICT=", 14));
+        bool wanted =
+            !tutti_only || (!strncmp(*e, "TUTTI_", 6) && strncmp(*e, "TUTTI_KEY_FILE=", 15) &&
+                            strncmp(*e, "TUTTI_VERDICT=", 14));
         if (wanted && !is_in(list, *e))
             ok = add(list, "%s", *e);
     }
@@ -206,26 +221,28 @@ static char **make_list(void)
     return calloc(n + OWN_VARIABLES + 1, sizeof(char *));
 }
 
-char **cli_job_variables(const struct cli_job *j, const struct cli_place *place, bool remote)
+char **launch_job_variables(const struct launch_job *j, const struct launch_place *place,
+                            bool remote)
 {
     char **v = make_list();
-    if (v && add_own(v, j, place) && add_torch(v, j, place) && (remote ? add_inherited(v, true) : add_files(v, j)))
+    if (v && add_own(v, j, place) && add_torch(v, j, place) &&
+        (remote ? add_inherited(v, true) : add_files(v, j)))
         return v;
-    cli_job_free_list(v);
+    launch_job_free_list(v);
     return NULL;
 }
 
-char **cli_job_environment(const struct cli_job *j, const struct cli_place *place)
+char **launch_job_environment(const struct launch_job *j, const struct launch_place *place)
 {
-    char **v = cli_job_variables(j, place, false);
+    char **v = launch_job_variables(j, place, false);
     if (v && !add_inherited(v, false)) {
-        cli_job_free_list(v);
+        launch_job_free_list(v);
         return NULL;
     }
     return v;
 }
 
-void cli_job_free_list(char **list)
+void launch_job_free_list(char **list)
 {
     for (size_t i = 0; list && list[i]; i++)
         free(list[i]);

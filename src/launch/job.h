@@ -1,4 +1,5 @@
-/* job.h - what every rank of a started job must know: its place, where to meet, the key. run and lab share it. */
+/* job.h - what every rank of a started job must know: its place, where to meet, the key. run and
+ * lab share it. */
 #ifndef CLI_JOB_H
 #define CLI_JOB_H
 
@@ -6,12 +7,13 @@
 
 #include "cli/cli.h"
 
-extern const struct cli_option cli_job_options[]; /* --prefix --timeout --plan --tuning */
+extern const struct cli_option launch_job_options[]; /* --prefix --timeout --plan --tuning */
 
-struct cli_job {
+struct launch_job {
     uint32_t size;
-    char address[256];         /* where rank 0 listens */
-    uint16_t port, torch_port; /* TUTTI_RENDEZVOUS and MASTER_PORT: two, so that torch and tutti can both listen */
+    char address[256]; /* where rank 0 listens */
+    /* TUTTI_RENDEZVOUS and MASTER_PORT: two, so that torch and tutti can both listen */
+    uint16_t port, torch_port;
     uint64_t timeout_ns;
     const char *timeout;           /* as it was written; NULL: not given */
     char plan[4096], tuning[4096]; /* of TUTTI_PLAN and TUTTI_TUNING; "": not given */
@@ -22,23 +24,27 @@ struct cli_job {
     char verdict_file[64];
 };
 
-/* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. 0, or the exit code after the complaint. */
-int cli_job_open(const struct cli_args *a, uint32_t size, struct cli_job *ret);
+/* Reads --timeout or TUTTI_TIMEOUT, --plan and --tuning, and makes the key and its file. 0, or the
+ * exit code after the complaint. */
+int launch_job_open(const struct cli_args *a, uint32_t size, struct launch_job *ret);
 /* Forgets the key. Accepts a zeroed job. */
-void cli_job_close(struct cli_job *j);
-/* Two free TCP ports at this address of this machine. They are free now: whoever takes one before rank 0 does makes that fail and say so.
- */
-bool cli_job_find_ports(struct cli_job *j, struct in_addr at);
+void launch_job_close(struct launch_job *j);
+/* Two free TCP ports at this address of this machine. They are free now: whoever takes one before
+ * rank 0 does makes that fail and say so. */
+bool launch_job_find_ports(struct launch_job *j, struct in_addr at);
 
-struct cli_place {
+struct launch_place {
     uint32_t rank, local_rank, local_size;
 };
-/* Binds this process to its share of the cores it may use, when there are enough for all ranks of its machine. 0, or -1 with errno. */
-int cli_bind_share(const struct cli_place *place, const char **ret_what);
-/* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. Without the files when `remote` (their paths mean nothing
- * there), but with those TUTTI_ variables of our own environment that a remote shell would not have. NULL: no memory. */
-char **cli_job_variables(const struct cli_job *j, const struct cli_place *place, bool remote);
+/* Binds this process to its share of the cores it may use, when there are enough for all ranks of
+ * its machine. 0, or -1 with errno. */
+int launch_bind_share(const struct launch_place *place, const char **ret_what);
+/* The variables of a rank, "NAME=VALUE", ended by NULL: ours and torchrun's. Without the files when
+ * `remote` (their paths mean nothing there), but with those TUTTI_ variables of our own environment
+ * that a remote shell would not have. NULL: no memory. */
+char **launch_job_variables(const struct launch_job *j, const struct launch_place *place,
+                            bool remote);
 /* Our environment with those variables. */
-char **cli_job_environment(const struct cli_job *j, const struct cli_place *place);
-void cli_job_free_list(char **list); /* accepts NULL */
+char **launch_job_environment(const struct launch_job *j, const struct launch_place *place);
+void launch_job_free_list(char **list); /* accepts NULL */
 #endif

@@ -1,9 +1,11 @@
 /* lab_enter.c - a process moves into an emulated host, just before it becomes the program.
  *
- * Beside the network it gets what else makes a host: a name of its own, an /etc/hosts that knows the others (programs look their own
- * address up by name), a /dev/shm and System V objects that other hosts do not see, and a /sys that shows its interfaces. These live in
- * namespaces of the process and vanish with it. The hosts use cubic or reno, whatever the machine uses: a host on an ordinary network does,
- * and a machine's BBR would pause every ten seconds to measure a round trip that is next to nothing here. */
+ * Beside the network it gets what else makes a host: a name of its own, an /etc/hosts that knows
+ * the others (programs look their own address up by name), a /dev/shm and System V objects that
+ * other hosts do not see, and a /sys that shows its interfaces. These live in namespaces of the
+ * process and vanish with it. The hosts use cubic or reno, whatever the machine uses: a host on an
+ * ordinary network does, and a machine's BBR would pause every ten seconds to measure a round trip
+ * that is next to nothing here. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -13,7 +15,7 @@
 
 #include "launch/lab_net.h"
 
-static int fail(const char **ret_what, const char *what)
+static int lab_enter_fail(const char **ret_what, const char *what)
 {
     *ret_what = what;
     return -1;
@@ -30,7 +32,7 @@ static bool write_file(const char *path, int flags, const char *text)
 }
 
 /* Comforts: a machine on which one of them cannot be had still has a network. */
-static void furnish(const struct lab_node *n)
+static void lab_enter_furnish(const struct lab_node *n)
 {
     static const char hosts[] = "/dev/shm/hosts";
     static const char control[] = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -44,17 +46,17 @@ static void furnish(const struct lab_node *n)
         write_file(control, 0, "reno");
 }
 
-int lab_enter(const void *node, const char **ret_what)
+int launch_lab_enter(const void *node, const char **ret_what)
 {
     const struct lab_node *n = node;
     if (setns(n->netns, CLONE_NEWNET))
-        return fail(ret_what, "enter its network namespace");
+        return lab_enter_fail(ret_what, "enter its network namespace");
     if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS))
-        return fail(ret_what, "make namespaces of its own");
+        return lab_enter_fail(ret_what, "make namespaces of its own");
     if (mount("", "/", NULL, MS_SLAVE | MS_REC, NULL))
-        return fail(ret_what, "keep its mounts to itself");
+        return lab_enter_fail(ret_what, "keep its mounts to itself");
     if (sethostname(n->host, strlen(n->host)))
-        return fail(ret_what, "set its host name");
-    furnish(n);
+        return lab_enter_fail(ret_what, "set its host name");
+    lab_enter_furnish(n);
     return 0;
 }

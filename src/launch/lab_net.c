@@ -1,19 +1,23 @@
 /* lab_net.c - builds and removes the emulated network.
  *
- *      namespace tutti-lab-7-0     namespace tutti-lab-7-net (the switch)     namespace tutti-lab-7-1
- *     +-------------------+       +--------------------------------+        +-------------------+
- *     | eth0 10.77.0.1/24 |=veth==| p0 --.      bridge      .-- p1 |==veth==| eth0 10.77.0.2/24 |
- *     |  tbf: out of host |       |  tbf: into host 0              |        |  tbf: out of host |
- *     +-------------------+       +--------------------------------+        +-------------------+
+ *    namespace tutti-lab-7-0     namespace tutti-lab-7-net (the switch)     namespace tutti-lab-7-1
+ *   +-------------------+       +--------------------------------+        +-------------------+
+ *   | eth0 10.77.0.1/24 |=veth==| p0 --.      bridge      .-- p1 |==veth==| eth0 10.77.0.2/24 |
+ *   |  tbf: out of host |       |  tbf: into host 0              |        |  tbf: out of host |
+ *   +-------------------+       +--------------------------------+        +-------------------+
  *
- * With groups every group has a bridge g0, g1, .. of its own, joined with the bridge by a cable u0 = v0 with a bucket at each end.
+ * With groups every group has a bridge g0, g1, .. of its own, joined with the bridge by a cable u0
+ * = v0 with a bucket at each end.
  *
- * The machine's own interfaces are not touched: even the bridge has a namespace of its own. A token bucket at each end of a cable limits
- * both directions. Its depth is a millisecond of the rate: small, because a full bucket passes at the speed of memory, yet from 550 Mbit/s
- * on enough for a whole 64-KiB packet of the kernel's (a shallower one cuts them, which is right and costs time) and for timers that come
- * late. Its queue holds 20 ms, as a switch with deep buffers. Like a switch the bridge does not look into packets (the kernel's default is
- * to take them through its packet filter, empty as it is). The invariant that makes cleaning simple: everything we make lives in
- * namespaces whose names begin with tutti-lab- and our process number, and goes with them. */
+ * The machine's own interfaces are not touched: even the bridge has a namespace of its own. A token
+ * bucket at each end of a cable limits both directions. Its depth is a millisecond of the rate:
+ * small, because a full bucket passes at the speed of memory, yet from 550 Mbit/s on enough for a
+ * whole 64-KiB packet of the kernel's (a shallower one cuts them, which is right and costs time)
+ * and for timers that come late. Its queue holds 20 ms, as a switch with deep buffers. Like a
+ * switch the bridge does not look into packets (the kernel's default is to take them through its
+ * packet filter, empty as it is). The invariant that makes cleaning simple: everything we make
+ * lives in namespaces whose names begin with tutti-lab- and our process number, and goes with
+ * them. */
 #include "launch/lab_net.h"
 
 #include <ctype.h>
@@ -40,7 +44,8 @@ extern char **environ;
 static const char name_start[] = "tutti-lab-", names_dir[] = "/var/run/netns";
 enum { TOOL_WORDS = 24 };
 
-/* Runs a tool to its end, in a group of its own: Ctrl-C must not interrupt building or cleaning half-way. */
+/* Runs a tool to its end, in a group of its own: Ctrl-C must not interrupt building or cleaning
+ * half-way. */
 static bool run_tool(const char *const *argv)
 {
     posix_spawnattr_t attr;
@@ -59,7 +64,8 @@ static bool run_tool(const char *const *argv)
     }
     posix_spawnattr_destroy(&attr);
     if (e) {
-        fprintf(stderr, "tutti lab: cannot start %s (package iproute2): %s\n", argv[0], strerror(e));
+        fprintf(stderr, "tutti lab: cannot start %s (package iproute2): %s\n", argv[0],
+                strerror(e));
         return false;
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -98,7 +104,8 @@ static unsigned kill_inside(const struct stat *netns)
         struct stat st;
         long pid = isdigit((unsigned char)d->d_name[0]) ? strtol(d->d_name, NULL, 10) : 0;
         snprintf(path, sizeof path, "/proc/%s/ns/net", d->d_name);
-        if (pid <= 0 || pid == getpid() || stat(path, &st) || st.st_ino != netns->st_ino || st.st_dev != netns->st_dev)
+        if (pid <= 0 || pid == getpid() || stat(path, &st) || st.st_ino != netns->st_ino ||
+            st.st_dev != netns->st_dev)
             continue;
         kill((pid_t)pid, SIGKILL);
         found++;
@@ -113,7 +120,8 @@ static void remove_namespace(const char *name)
     char path[300];
     struct stat netns, dir;
     snprintf(path, sizeof path, "%s/%s", names_dir, name);
-    bool mounted = !stat(path, &netns) && !stat(names_dir, &dir) && netns.st_dev != dir.st_dev; /* else only a name: no namespace */
+    /* else only a name: no namespace */
+    bool mounted = !stat(path, &netns) && !stat(names_dir, &dir) && netns.st_dev != dir.st_dev;
     for (int tries = 0; mounted && tries < 50 && kill_inside(&netns); tries++)
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     umount2(path, MNT_DETACH); /* what ip netns del does */
@@ -154,13 +162,13 @@ static void remove_all(int (*which)(const struct dirent *d))
     free(found);
 }
 
-void lab_sweep(void)
+void launch_lab_sweep(void)
 {
     remove_all(of_dead);
     remove_all(of_own); /* a dead one that had our number */
 }
 
-void lab_close(struct lab_net *net)
+void launch_lab_close(struct lab_net *net)
 {
     for (uint32_t i = 0; net->nodes && i < net->count; i++)
         if (net->nodes[i].netns >= 0)
@@ -173,16 +181,16 @@ void lab_close(struct lab_net *net)
 
 /* ---- building ---- */
 
-static bool shape(const char *netns, const char *dev, double rate_bytes)
+static bool lab_net_shape(const char *netns, const char *dev, double rate_bytes)
 {
     double depth = rate_bytes * 1e-3 < 8192 ? 8192 : rate_bytes * 1e-3;
     double queue = rate_bytes * 20e-3 < 131072 ? 131072 : rate_bytes * 20e-3;
-    return tool("tc -n %s qdisc add dev %s root tbf rate %.0fbit burst %.0fb limit %.0fb", netns, dev, rate_bytes * 8, depth,
-                depth + queue < 2e9 ? depth + queue : 2e9);
+    return tool("tc -n %s qdisc add dev %s root tbf rate %.0fbit burst %.0fb limit %.0fb", netns,
+                dev, rate_bytes * 8, depth, depth + queue < 2e9 ? depth + queue : 2e9);
 }
 
-/* Bridges of the namespace pass packets on unseen. A child does it, which may go there; where there is no such filter there is nothing to
- * switch off. */
+/* Bridges of the namespace pass packets on unseen. A child does it, which may go there; where there
+ * is no such filter there is nothing to switch off. */
 static void switch_filter_off(const char *net)
 {
     static const char *const which[] = {"iptables", "ip6tables", "arptables"};
@@ -208,7 +216,8 @@ static void switch_filter_off(const char *net)
 
 static bool make_bridge(const char *net, const char *name)
 {
-    return tool("ip -n %s link add %s type bridge", net, name) && tool("ip -n %s link set %s up", net, name);
+    return tool("ip -n %s link add %s type bridge", net, name) &&
+           tool("ip -n %s link set %s up", net, name);
 }
 
 /* The switch of a group and its uplink. */
@@ -218,8 +227,10 @@ static bool make_group(const char *net, uint32_t g, double uplink_bytes)
     snprintf(name, sizeof name, "g%u", g);
     snprintf(up, sizeof up, "u%u", g);
     snprintf(down, sizeof down, "v%u", g);
-    return make_bridge(net, name) && tool("ip -n %s link add %s type veth peer name %s", net, up, down) && shape(net, up, uplink_bytes) &&
-           shape(net, down, uplink_bytes) && tool("ip -n %s link set %s master %s up", net, up, name) &&
+    return make_bridge(net, name) &&
+           tool("ip -n %s link add %s type veth peer name %s", net, up, down) &&
+           lab_net_shape(net, up, uplink_bytes) && lab_net_shape(net, down, uplink_bytes) &&
+           tool("ip -n %s link set %s master %s up", net, up, name) &&
            tool("ip -n %s link set %s master bridge up", net, down);
 }
 
@@ -229,8 +240,10 @@ static bool connect_node(const struct lab_node *n, uint32_t i, const char *net, 
     char port[16];
     snprintf(port, sizeof port, "p%u", i);
     return tool("ip -n %s link add eth0 type veth peer name %s netns %s", n->name, port, net) &&
-           tool("ip -n %s address add %s/24 dev eth0", n->name, n->address) && shape(n->name, "eth0", n->rate_bytes) &&
-           shape(net, port, n->rate_bytes) && tool("ip -n %s link set %s master %s up", net, port, at) &&
+           tool("ip -n %s address add %s/24 dev eth0", n->name, n->address) &&
+           lab_net_shape(n->name, "eth0", n->rate_bytes) &&
+           lab_net_shape(net, port, n->rate_bytes) &&
+           tool("ip -n %s link set %s master %s up", net, port, at) &&
            tool("ip -n %s link set lo up", n->name) && tool("ip -n %s link set eth0 up", n->name);
 }
 
@@ -269,7 +282,7 @@ static bool name_nodes(struct lab_net *net, const double *rates)
     return true;
 }
 
-bool lab_open(struct lab_net *ret, const struct lab_want *want)
+bool launch_lab_open(struct lab_net *ret, const struct lab_want *want)
 {
     char net[48], at[16] = "bridge";
     *ret = (struct lab_net){.nodes = calloc(want->nodes, sizeof *ret->nodes), .count = want->nodes};
@@ -289,7 +302,8 @@ bool lab_open(struct lab_net *ret, const struct lab_want *want)
     for (uint32_t i = 0; i < want->nodes; i++) {
         if (want->groups)
             snprintf(at, sizeof at, "g%u", want->group_of[i]);
-        if (sup_is_stopped() || !make_node(&ret->nodes[i]) || !connect_node(&ret->nodes[i], i, net, at))
+        if (launch_is_stopped() || !make_node(&ret->nodes[i]) ||
+            !connect_node(&ret->nodes[i], i, net, at))
             return false;
     }
     return true;

@@ -1,5 +1,5 @@
-/* lab_net.h - an emulated network: hosts as network namespaces on one switch, or on a switch per group, links shaped to a rate. Needs root
- * and the ip and tc tools. */
+/* lab_net.h - an emulated network: hosts as network namespaces on one switch, or on a switch per
+ * group, links shaped to a rate. Needs root and the ip and tc tools. */
 #ifndef CLI_LAB_NET_H
 #define CLI_LAB_NET_H
 
@@ -31,14 +31,16 @@ struct lab_net {
     char *hosts; /* all names and addresses */
 };
 
-/* Removes what labs left that were killed: namespaces named after a process that no longer exists, and what runs in them. */
-void lab_sweep(void);
+/* Removes what labs left that were killed: namespaces named after a process that no longer exists,
+ * and what runs in them. */
+void launch_lab_sweep(void);
 /* Makes the network. False after the complaint was printed, or when a signal that ends jobs
- * came in between; what was made is there for lab_close in any case. */
-bool lab_open(struct lab_net *ret, const struct lab_want *want);
+ * came in between; what was made is there for launch_lab_close in any case. */
+bool launch_lab_open(struct lab_net *ret, const struct lab_want *want);
 /* Ends whatever runs in the namespaces and removes them. */
-void lab_close(struct lab_net *net);
-/* Makes the calling process one of the node's (struct sup_rank's enter): network, host name, /etc/hosts, /dev/shm and System V objects are
- * the node's own; other files and process numbers are the machine's. */
-int lab_enter(const void *node, const char **ret_what);
+void launch_lab_close(struct lab_net *net);
+/* Makes the calling process one of the node's (struct sup_rank's enter): network, host name,
+ * /etc/hosts, /dev/shm and System V objects are the node's own; other files and process numbers are
+ * the machine's. */
+int launch_lab_enter(const void *node, const char **ret_what);
 #endif

@@ -1,16 +1,17 @@
 /* supervise.c - the life of a job, as phases with a time at which the next one begins:
  *
- *     RUNNING --a rank fails--> SETTLING --0.1 s--> GRACE --timeout + 1 s--> ENDING --2 s--> KILLING --5 s--> (over)
+ *     RUNNING --a rank fails--> SETTLING --0.1 s--> GRACE --timeout + 1 s--> ENDING --2 s-->
+ *     KILLING --5 s--> (over)
  *        |                    (who was first?)   (named; the others       (SIGTERM)      (SIGKILL)
  *        '--all ended--> RESTING --2 s--> (over)  may report)
  *             (what ranks left in their groups, output still in pipes)
  *
- * From every phase the end of the last rank leads to RESTING. A rank that was killed takes its peers with it within microseconds (their
- * connections break and they exit with errors of their own), and the kernel does not tell in which order children ended; hence SETTLING: of
- * those that ended within a moment, one that was killed is named before one that exited. A rank that raises an exception often ends after
- * those that hear of it: where ranks have noted who is to blame, that one is named, and waited for a second. One loop waits for signals,
- * output and the time.
- */
+ * From every phase the end of the last rank leads to RESTING. A rank that was killed takes its
+ * peers with it within microseconds (their connections break and they exit with errors of their
+ * own), and the kernel does not tell in which order children ended; hence SETTLING: of those that
+ * ended within a moment, one that was killed is named before one that exited. A rank that raises an
+ * exception often ends after those that hear of it: where ranks have noted who is to blame, that
+ * one is named, and waited for a second. One loop waits for signals, output and the time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +27,8 @@
 #include "launch/supervise_int.h"
 
 #define SECOND UINT64_C(1000000000)
-static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND, end_ns = 2 * SECOND, kill_ns = 5 * SECOND,
-                      rest_ns = 2 * SECOND;
+static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND,
+                      end_ns = 2 * SECOND, kill_ns = 5 * SECOND, rest_ns = 2 * SECOND;
 
 enum phase { RUNNING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
 
@@ -68,7 +69,8 @@ static bool failed(const struct sup_live *l)
     return l->ended && l->status != 0;
 }
 
-/* The signal a rank died of, 0: it exited. A shell on another host tells a signal as 128 + its number. */
+/* The signal a rank died of, 0: it exited. A shell on another host tells a signal as 128 + its
+ * number. */
 static int death_of(const struct sup *s, uint32_t rank)
 {
     int status = s->live[rank].status;
@@ -78,7 +80,8 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* Whom the ranks blame, by the first such line that one of them wrote; size: nobody. What else they wrote is of any length. */
+/* Whom the ranks blame, by the first such line that one of them wrote; size: nobody. What else they
+ * wrote is of any length. */
 static uint32_t read_verdict(const struct sup *s)
 {
     char path[64], line[256];
@@ -88,7 +91,8 @@ static uint32_t read_verdict(const struct sup *s)
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->job->verdict_fd);
     FILE *in = fopen(path, "re");
     while (in && blamed == s->job->size && fgets(line, sizeof line, in)) {
-        if (begins && sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size && rank < size)
+        if (begins && sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size &&
+            rank < size)
             blamed = rank;
         begins = strchr(line, '\n');
     }
@@ -97,7 +101,8 @@ static uint32_t read_verdict(const struct sup *s)
     return blamed;
 }
 
-/* Whom the ranks blame, if it failed; the first of those that were killed, else of those that exited; of several in one turn the lowest. */
+/* Whom the ranks blame, if it failed; the first of those that were killed, else of those that
+ * exited; of several in one turn the lowest. */
 static uint32_t find_culprit(const struct sup *s)
 {
     uint32_t best = s->job->size;
@@ -123,16 +128,20 @@ static void say_culprit(const struct sup *s)
     if (rank->remote)
         snprintf(who, sizeof who, "rank %u (host %s)", r, rank->host);
     else
-        snprintf(who, sizeof who, "rank %u (%s%s%spid %d)", r, rank->host ? "host " : "", rank->host ? rank->host : "",
-                 rank->host ? ", " : "", (int)s->live[r].pid);
+        snprintf(who, sizeof who, "rank %u (%s%s%spid %d)", r, rank->host ? "host " : "",
+                 rank->host ? rank->host : "", rank->host ? ", " : "", (int)s->live[r].pid);
     if (sig)
-        fprintf(stderr, "tutti %s: %s was killed by signal %d (%s)", s->job->name, who, sig, strsignal(sig));
+        fprintf(stderr, "tutti %s: %s was killed by signal %d (%s)", s->job->name, who, sig,
+                strsignal(sig));
     else if (rank->remote && WEXITSTATUS(s->live[r].status) == 255)
-        fprintf(stderr, "tutti %s: %s exited with status 255, which may be ssh's own", s->job->name, who);
+        fprintf(stderr, "tutti %s: %s exited with status 255, which may be ssh's own", s->job->name,
+                who);
     else
-        fprintf(stderr, "tutti %s: %s exited with status %d", s->job->name, who, WEXITSTATUS(s->live[r].status));
+        fprintf(stderr, "tutti %s: %s exited with status %d", s->job->name, who,
+                WEXITSTATUS(s->live[r].status));
     if (s->blamed < s->job->size && s->blamed != r)
-        fprintf(stderr, "; the ranks blame rank %u (pid %d), which %s", s->blamed, (int)s->live[s->blamed].pid,
+        fprintf(stderr, "; the ranks blame rank %u (pid %d), which %s", s->blamed,
+                (int)s->live[s->blamed].pid,
                 s->live[s->blamed].ended ? "has ended without an error" : "is still running");
     fputc('\n', stderr);
 }
@@ -159,13 +168,15 @@ static void name_culprit(struct sup *s)
     s->blamed = read_verdict(s);
     s->culprit = find_culprit(s);
     if (s->stopped_by)
-        fprintf(stderr, "tutti %s: stopped by signal %d (%s)\n", s->job->name, s->stopped_by, strsignal(s->stopped_by));
+        fprintf(stderr, "tutti %s: stopped by signal %d (%s)\n", s->job->name, s->stopped_by,
+                strsignal(s->stopped_by));
     else if (!is_told(s))
         say_culprit(s);
 }
 
 /* "0, 1, 3 and 12 more" of the ranks for which `is` holds; false when there are none. */
-static bool list_ranks(const struct sup *s, bool (*is)(const struct sup_live *l), char *buf, size_t cap)
+static bool list_ranks(const struct sup *s, bool (*is)(const struct sup_live *l), char *buf,
+                       size_t cap)
 {
     size_t used = 0, count = 0, shown = 0;
     for (uint32_t r = 0; r < s->job->size; r++) {
@@ -208,7 +219,7 @@ static void end_all(struct sup *s, int sig)
 {
     for (uint32_t r = 0; r < s->job->size; r++) {
         s->live[r].told = s->live[r].told || !s->live[r].ended;
-        sup_signal(&s->live[r], sig, true);
+        launch_signal(&s->live[r], sig, true);
     }
 }
 
@@ -222,12 +233,12 @@ static void drop_all(struct sup *s)
 }
 
 /* The terminal's own signals have reached rank 0 already when it shares our group. */
-static void forward(struct sup *s, const struct signalfd_siginfo *info)
+static void supervise_forward(struct sup *s, const struct signalfd_siginfo *info)
 {
     int sig = (int)info->ssi_signo;
     for (uint32_t r = 0; r < s->job->size; r++)
         if (s->live[r].own_group || info->ssi_code != SI_KERNEL)
-            sup_signal(&s->live[r], sig, sig == SIGINT || sig == SIGTSTP || sig == SIGCONT);
+            launch_signal(&s->live[r], sig, sig == SIGINT || sig == SIGTSTP || sig == SIGCONT);
 }
 
 static void kill_all(struct sup *s)
@@ -248,13 +259,13 @@ static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
         kill_all(s);
         return;
     }
-    forward(s, info);
+    supervise_forward(s, info);
     if (sig == SIGTSTP)
         raise(SIGSTOP); /* SIGCONT, which wakes us, is forwarded in its turn */
 }
 
 /* A rank has ended; whoever it is that waitpid tells about may also be an orphan of one. */
-static void bury(struct sup *s, pid_t pid, int status)
+static void supervise_bury(struct sup *s, pid_t pid, int status)
 {
     for (uint32_t r = 0; r < s->job->size; r++) {
         struct sup_live *l = &s->live[r];
@@ -265,7 +276,7 @@ static void bury(struct sup *s, pid_t pid, int status)
         l->turn = s->turns;
         s->left--;
         if (WIFSIGNALED(status))
-            sup_signal_rest(l, SIGKILL);
+            launch_signal_rest(l, SIGKILL);
         if (failed(l) && s->phase == RUNNING) {
             s->failed_ns = now_ns();
             enter_phase(s, SETTLING, s->failed_ns + settle_ns);
@@ -279,7 +290,7 @@ static void reap(struct sup *s)
     pid_t pid;
     s->turns++;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        bury(s, pid, status);
+        supervise_bury(s, pid, status);
 }
 
 static void serve_signals(struct sup *s)
@@ -297,7 +308,7 @@ static bool groups_empty(const struct sup *s, int sig)
 {
     bool empty = true;
     for (uint32_t r = 0; r < s->job->size; r++)
-        empty = !sup_signal_rest(&s->live[r], sig) && empty;
+        empty = !launch_signal_rest(&s->live[r], sig) && empty;
     return empty;
 }
 
@@ -322,7 +333,8 @@ static void next_phase(struct sup *s, uint64_t now)
         end_all(s, SIGKILL);
         enter_phase(s, KILLING, now + kill_ns);
         break;
-    case KILLING: /* an ssh whose other side does not answer, at most once; beyond that nothing helps */
+    /* an ssh whose other side does not answer, at most once; beyond that nothing helps */
+    case KILLING:
         if (s->dropped)
             enter_phase(s, OVER, 0);
         else
@@ -331,7 +343,7 @@ static void next_phase(struct sup *s, uint64_t now)
         break;
     case RESTING: /* what came is still shown, however long its reader takes */
         groups_empty(s, SIGKILL);
-        sup_screen_cut(&s->screen);
+        launch_screen_cut(&s->screen);
         s->due_ns = s->rested ? 0 : now + SECOND;
         s->rested = true;
         break;
@@ -341,7 +353,7 @@ static void next_phase(struct sup *s, uint64_t now)
     }
 }
 
-static void advance(struct sup *s)
+static void supervise_advance(struct sup *s)
 {
     uint64_t now = now_ns();
     if (s->left == 0 && s->phase < RESTING) {
@@ -351,7 +363,7 @@ static void advance(struct sup *s)
     }
     if (s->due_ns && now >= s->due_ns)
         next_phase(s, now);
-    if (s->phase == RESTING && sup_screen_idle(&s->screen) && (!s->due_ns || groups_empty(s, 0)))
+    if (s->phase == RESTING && launch_screen_idle(&s->screen) && (!s->due_ns || groups_empty(s, 0)))
         enter_phase(s, OVER, 0);
 }
 
@@ -368,14 +380,14 @@ static int wait_ms(const struct sup *s)
 
 static void watch(struct sup *s)
 {
-    while (advance(s), s->phase != OVER) {
-        size_t n = sup_screen_poll(&s->screen, s->fds + 1);
+    while (supervise_advance(s), s->phase != OVER) {
+        size_t n = launch_screen_poll(&s->screen, s->fds + 1);
         s->fds[0] = (struct pollfd){.fd = s->signals, .events = POLLIN};
         if (poll(s->fds, n + 1, wait_ms(s)) < 0)
             continue;
         if (s->fds[0].revents)
             serve_signals(s);
-        sup_screen_serve(&s->screen, s->fds + 1, n);
+        launch_screen_serve(&s->screen, s->fds + 1, n);
     }
 }
 
@@ -385,14 +397,16 @@ static bool start_all(struct sup *s)
     const struct sup_job *job = s->job;
     struct sup_trouble t;
     for (uint32_t r = 0; r < job->size; r++) {
-        if (sup_start(&job->ranks[r], r, &s->screen, &s->live[r], &t)) {
+        if (launch_start(&job->ranks[r], r, &s->screen, &s->live[r], &t)) {
             s->left++;
             continue;
         }
         if (!strcmp(t.what, "start"))
-            fprintf(stderr, "tutti %s: cannot start %s: %s\n", job->name, job->ranks[r].argv[0], strerror(t.why));
+            fprintf(stderr, "tutti %s: cannot start %s: %s\n", job->name, job->ranks[r].argv[0],
+                    strerror(t.why));
         else
-            fprintf(stderr, "tutti %s: rank %u: cannot %s: %s\n", job->name, r, t.what, strerror(t.why));
+            fprintf(stderr, "tutti %s: rank %u: cannot %s: %s\n", job->name, r, t.what,
+                    strerror(t.why));
         drop_all(s);
         for (uint32_t k = 0; k < r; k++)
             waitpid(s->live[k].pid, &s->live[k].status, 0);
@@ -401,10 +415,10 @@ static bool start_all(struct sup *s)
     return true;
 }
 
-static bool prepare(struct sup *s)
+static bool supervise_prepare(struct sup *s)
 {
     size_t n = s->job->size;
-    s->signals = signalfd(-1, sup_held_signals(), SFD_CLOEXEC | SFD_NONBLOCK);
+    s->signals = signalfd(-1, launch_held_signals(), SFD_CLOEXEC | SFD_NONBLOCK);
     s->live = calloc(n, sizeof *s->live);
     s->fds = calloc(2 * n + 3, sizeof *s->fds);
     s->screen.streams = calloc(2 * n, sizeof *s->screen.streams);
@@ -415,7 +429,8 @@ static bool prepare(struct sup *s)
 static int verdict(const struct sup *s)
 {
     if (s->left)
-        fprintf(stderr, "tutti %s: %u rank%s could not be ended\n", s->job->name, s->left, cli_s(s->left));
+        fprintf(stderr, "tutti %s: %u rank%s could not be ended\n", s->job->name, s->left,
+                cli_s(s->left));
     if (s->culprit < s->job->size)
         say_rest(s);
     if (s->culprit == s->job->size && !s->left)
@@ -423,12 +438,12 @@ static int verdict(const struct sup *s)
     return is_told(s) ? WEXITSTATUS(s->live[0].status) : CLI_NO;
 }
 
-int sup_run(const struct sup_job *job)
+int launch_supervise(const struct sup_job *job)
 {
     struct sup s = {.job = job, .signals = -1, .culprit = job->size, .blamed = job->size};
     int code = CLI_USAGE;
     fflush(stdout);
-    if (!prepare(&s)) {
+    if (!supervise_prepare(&s)) {
         fprintf(stderr, "tutti %s: %s\n", job->name, strerror(errno));
     } else if (start_all(&s)) {
         watch(&s);
@@ -437,7 +452,7 @@ int sup_run(const struct sup_job *job)
     for (uint32_t r = 0; s.live && r < job->size; r++)
         if (s.live[r].control >= 0 && s.live[r].pid)
             close(s.live[r].control);
-    sup_screen_close(&s.screen);
+    launch_screen_close(&s.screen);
     if (s.signals >= 0)
         close(s.signals);
     free(s.fds);

@@ -1,9 +1,12 @@
-/* supervise.h - several processes as one job: started together, watched, signalled and ended together. run and lab share it.
+/* supervise.h - several processes as one job: started together, watched, signalled and ended
+ * together. run and lab share it.
  *
- * The rules: standard input belongs to rank 0. SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to all ranks; the second
- * SIGINT kills. A rank that exits with a status other than 0 or is killed makes the job fail and is named; the survivors may go on for
- * timeout_ns plus a second, because they have an error to report, then they get SIGTERM and two seconds later SIGKILL. No rank outlives the
- * launcher, even when that is killed. What a rank leaves running in its process group gets two seconds after the last rank. */
+ * The rules: standard input belongs to rank 0. SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and
+ * SIGUSR2 are forwarded to all ranks; the second SIGINT kills. A rank that exits with a status
+ * other than 0 or is killed makes the job fail and is named; the survivors may go on for timeout_ns
+ * plus a second, because they have an error to report, then they get SIGTERM and two seconds later
+ * SIGKILL. No rank outlives the launcher, even when that is killed. What a rank leaves running in
+ * its process group gets two seconds after the last rank. */
 #ifndef CLI_SUPERVISE_H
 #define CLI_SUPERVISE_H
 
@@ -13,16 +16,17 @@
 /* Where a rank's standard output or error goes. SHOWN: line by line behind "[rank] ". */
 enum sup_output { SUP_INHERITED, SUP_DISCARDED, SUP_SHOWN_ON_STDOUT, SUP_SHOWN_ON_STDERR };
 
-/* One rank before it starts. Everything is borrowed until sup_run returns. */
+/* One rank before it starts. Everything is borrowed until launch_supervise returns. */
 struct sup_rank {
     char **argv, **env;
     const char *host; /* for messages; NULL: not worth a word */
     enum sup_output out, err;
-    /* argv is a way to another host (ssh): its standard input takes `hello`, then names of signals, a line each; end of file ends the rank
-     */
+    /* argv is a way to another host (ssh): its standard input takes `hello`, then names of signals,
+     * a line each; end of file ends the rank */
     bool remote;
     const char *hello;
-    /* Called in the new process before the program is executed: 0, or -1 with errno and *ret_what set. May be NULL. */
+    /* Called in the new process before the program is executed: 0, or -1 with errno and *ret_what
+     * set. May be NULL. */
     int (*enter)(const void *ctx, const char **ret_what);
     const void *ctx;
 };
@@ -36,11 +40,13 @@ struct sup_job {
     bool own;       /* the program is this tool, whose exit codes are ours */
 };
 
-/* From here on the signals above wait for sup_run, so that what was made before it is always taken down. */
-void sup_hold_signals(void);
+/* From here on the signals above wait for launch_supervise, so that what was made before it is
+ * always taken down. */
+void launch_hold_signals(void);
 /* Has one of those that end a job arrived since? */
-bool sup_is_stopped(void);
-/* Runs the job to its end and says what went wrong. Returns the exit code: CLI_OK, CLI_NO when a rank failed (ranks of this tool
- * that all ended alike: their own), CLI_USAGE when the program cannot be started. Needs sup_hold_signals first. */
-int sup_run(const struct sup_job *job);
+bool launch_is_stopped(void);
+/* Runs the job to its end and says what went wrong. Returns the exit code: CLI_OK, CLI_NO when a
+ * rank failed (ranks of this tool that all ended alike: their own), CLI_USAGE when the program
+ * cannot be started. Needs launch_hold_signals first. */
+int launch_supervise(const struct sup_job *job);
 #endif

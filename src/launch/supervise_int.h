@@ -30,25 +30,28 @@ struct sup_screen {
     } outlets[2];               /* standard output, standard error */
 };
 
-/* Makes a pipe whose lines will appear on `to`; *ret_fd is the rank's end (the caller closes it). The screen has room for it. */
-bool sup_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd);
+/* Makes a pipe whose lines will appear on `to`; *ret_fd is the rank's end (the caller closes it).
+ * The screen has room for it. */
+bool launch_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd);
 /* Adds what is to be waited for to fds; returns how many (at most count + 2). */
-size_t sup_screen_poll(struct sup_screen *s, struct pollfd *fds);
-void sup_screen_serve(struct sup_screen *s, const struct pollfd *fds, size_t n);
-bool sup_screen_idle(const struct sup_screen *s); /* all streams ended, everything written */
-void sup_screen_cut(struct sup_screen *s);        /* whoever still holds a pipe is not waited for; what came is still written */
-void sup_screen_close(struct sup_screen *s);
+size_t launch_screen_poll(struct sup_screen *s, struct pollfd *fds);
+void launch_screen_serve(struct sup_screen *s, const struct pollfd *fds, size_t n);
+bool launch_screen_idle(const struct sup_screen *s); /* all streams ended, everything written */
+/* whoever still holds a pipe is not waited for; what came is still written */
+void launch_screen_cut(struct sup_screen *s);
+void launch_screen_close(struct sup_screen *s);
 
 /* ---- supervise_start.c: from struct sup_rank to a process ---- */
 
 struct sup_live {
     pid_t pid; /* 0: not started */
     bool ended;
-    bool own_group; /* pid is also the group; otherwise it shares ours, and the terminal's signals */
-    bool told;      /* we sent a signal that ends it */
-    int control;    /* remote: the pipe to its standard input; else -1 */
-    int status;     /* as of waitpid, once ended */
-    uint32_t turn;  /* ended as the how manieth; those that ended between two looks have the same */
+    /* pid is also the group; otherwise it shares ours, and the terminal's signals */
+    bool own_group;
+    bool told;     /* we sent a signal that ends it */
+    int control;   /* remote: the pipe to its standard input; else -1 */
+    int status;    /* as of waitpid, once ended */
+    uint32_t turn; /* ended as the how manieth; those that ended between two looks have the same */
 };
 
 /* errno-style failure: what could not be done, and why. */
@@ -57,11 +60,13 @@ struct sup_trouble {
     int why;
 };
 
-bool sup_start(const struct sup_rank *r, uint32_t rank, struct sup_screen *screen, struct sup_live *ret, struct sup_trouble *ret_trouble);
+bool launch_start(const struct sup_rank *r, uint32_t rank, struct sup_screen *screen,
+                  struct sup_live *ret, struct sup_trouble *ret_trouble);
 /* To the rank, and with `all` to everything it started. Safe on ranks that have ended. */
-void sup_signal(struct sup_live *l, int sig, bool all);
-/* Kills what an ended rank left in its group; false when there is nothing. With sig 0 it only looks. */
-bool sup_signal_rest(const struct sup_live *l, int sig);
+void launch_signal(struct sup_live *l, int sig, bool all);
+/* Kills what an ended rank left in its group; false when there is nothing. With sig 0 it only
+ * looks. */
+bool launch_signal_rest(const struct sup_live *l, int sig);
 
-const sigset_t *sup_held_signals(void);
+const sigset_t *launch_held_signals(void);
 #endif

@@ -4,10 +4,12 @@
  *     rank 1 stdout --pipe--> buffer ---+--> one line at a time --> standard output
  *     rank 2 stdout --pipe--> buffer --'
  *
- * An outlet takes a line from one stream and does not turn to the next before that line is out; streams get their turns in a circle. A line
- * is shown when it is complete, when its stream ends (a newline is added) or when it fills the buffer (it is broken there). Nothing blocks:
- * pipes are read only when there is room, and written only what poll promises (a page), so that signals are served while nobody reads. A
- * reader that went away (head) is passed on: the ranks' pipes are closed and they learn it as if they wrote themselves. */
+ * An outlet takes a line from one stream and does not turn to the next before that line is out;
+ * streams get their turns in a circle. A line is shown when it is complete, when its stream ends (a
+ * newline is added) or when it fills the buffer (it is broken there). Nothing blocks: pipes are
+ * read only when there is room, and written only what poll promises (a page), so that signals are
+ * served while nobody reads. A reader that went away (head) is passed on: the ranks' pipes are
+ * closed and they learn it as if they wrote themselves. */
 #include "launch/supervise_int.h"
 
 #include <assert.h>
@@ -29,7 +31,7 @@ static void end_stream(struct sup_stream *s)
     s->fd = -1;
 }
 
-bool sup_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd)
+bool launch_screen_add(struct sup_screen *s, uint32_t rank, int to, int *ret_fd)
 {
     struct sup_stream *n = &s->streams[s->count];
     int ends[2];
@@ -57,7 +59,7 @@ static size_t line_of(const struct sup_stream *s)
 }
 
 /* Looks for a line for the outlet, starting behind the stream that was last. */
-static bool choose(struct sup_screen *s, int to)
+static bool supervise_output_choose(struct sup_screen *s, int to)
 {
     for (size_t k = 1; k <= s->count; k++) {
         size_t i = (s->outlets[to - 1].turn + k) % s->count, line;
@@ -85,14 +87,17 @@ static void give_up(struct sup_screen *s, int to)
 }
 
 /* Up to a page of prefix, line and the newline it may lack, from byte `done` on. */
-static int gather(const struct sup_stream *s, size_t line, size_t done, struct iovec v[3])
+static int supervise_output_gather(const struct sup_stream *s, size_t line, size_t done,
+                                   struct iovec v[3])
 {
     bool lacks = s->buf[s->from + line - 1] != '\n';
-    const struct iovec parts[3] = {{(char *)s->prefix, strlen(s->prefix)}, {s->buf + s->from, line}, {(char *)"\n", lacks}};
+    const struct iovec parts[3] = {
+        {(char *)s->prefix, strlen(s->prefix)}, {s->buf + s->from, line}, {(char *)"\n", lacks}};
     size_t room = PIPE_BUF;
     int n = 0;
     for (int i = 0; i < 3; i++) {
-        size_t skip = done < parts[i].iov_len ? done : parts[i].iov_len, take = parts[i].iov_len - skip;
+        size_t skip = done < parts[i].iov_len ? done : parts[i].iov_len,
+               take = parts[i].iov_len - skip;
         take = take < room ? take : room;
         if (take)
             v[n++] = (struct iovec){(char *)parts[i].iov_base + skip, take};
@@ -103,12 +108,12 @@ static int gather(const struct sup_stream *s, size_t line, size_t done, struct i
 }
 
 /* One write; poll has promised that it does not block. */
-static void show(struct sup_screen *s, int to)
+static void supervise_output_show(struct sup_screen *s, int to)
 {
     struct iovec v[3];
     struct sup_stream *from = s->outlets[to - 1].now;
     size_t line = s->outlets[to - 1].line;
-    int n = gather(from, line, s->outlets[to - 1].done, v);
+    int n = supervise_output_gather(from, line, s->outlets[to - 1].done, v);
     ssize_t wrote = writev(to, v, n);
     if (wrote < 0) {
         if (errno != EINTR && errno != EAGAIN)
@@ -116,14 +121,14 @@ static void show(struct sup_screen *s, int to)
         return;
     }
     s->outlets[to - 1].done += (size_t)wrote;
-    if (gather(from, line, s->outlets[to - 1].done, v))
+    if (supervise_output_gather(from, line, s->outlets[to - 1].done, v))
         return;
     from->from += line;
     from->len -= line;
     s->outlets[to - 1].now = NULL;
 }
 
-static void fill(struct sup_stream *s)
+static void supervise_output_fill(struct sup_stream *s)
 {
     if (s->from && s->from + s->len == BUFFER) {
         memmove(s->buf, s->buf + s->from, s->len);
@@ -144,32 +149,32 @@ static bool has_room(const struct sup_screen *s, const struct sup_stream *st)
     return st->fd >= 0 && st->len < BUFFER && !(writing && st->from + st->len == BUFFER);
 }
 
-size_t sup_screen_poll(struct sup_screen *s, struct pollfd *fds)
+size_t launch_screen_poll(struct sup_screen *s, struct pollfd *fds)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->count; i++)
         if (has_room(s, &s->streams[i]))
             fds[n++] = (struct pollfd){.fd = s->streams[i].fd, .events = POLLIN};
     for (int to = STDOUT_FILENO; to <= STDERR_FILENO; to++)
-        if (s->count && (s->outlets[to - 1].now || choose(s, to)))
+        if (s->count && (s->outlets[to - 1].now || supervise_output_choose(s, to)))
             fds[n++] = (struct pollfd){.fd = to, .events = POLLOUT};
     return n;
 }
 
-void sup_screen_serve(struct sup_screen *s, const struct pollfd *fds, size_t n)
+void launch_screen_serve(struct sup_screen *s, const struct pollfd *fds, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (!fds[i].revents)
             continue;
         if (fds[i].events == POLLOUT && s->outlets[fds[i].fd - 1].now)
-            show(s, fds[i].fd);
+            supervise_output_show(s, fds[i].fd);
         for (size_t k = 0; fds[i].events == POLLIN && k < s->count; k++)
             if (s->streams[k].fd == fds[i].fd)
-                fill(&s->streams[k]);
+                supervise_output_fill(&s->streams[k]);
     }
 }
 
-bool sup_screen_idle(const struct sup_screen *s)
+bool launch_screen_idle(const struct sup_screen *s)
 {
     for (size_t i = 0; i < s->count; i++)
         if (s->streams[i].fd >= 0 || s->streams[i].len)
@@ -177,15 +182,15 @@ bool sup_screen_idle(const struct sup_screen *s)
     return true;
 }
 
-void sup_screen_cut(struct sup_screen *s)
+void launch_screen_cut(struct sup_screen *s)
 {
     for (size_t i = 0; i < s->count; i++)
         end_stream(&s->streams[i]);
 }
 
-void sup_screen_close(struct sup_screen *s)
+void launch_screen_close(struct sup_screen *s)
 {
-    sup_screen_cut(s);
+    launch_screen_cut(s);
     for (size_t i = 0; i < s->count; i++)
         free(s->streams[i].buf);
     free(s->streams);

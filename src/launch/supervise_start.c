@@ -1,12 +1,13 @@
 /* supervise_start.c - one rank: from its description to a process, and signals to it.
  *
- * Process groups. A rank leads a group of its own, so that the terminal's signals reach it once, through us, and what it starts can be
- * ended with it. The exception is rank 0 when standard input is a terminal: only the foreground group may read that, so rank 0 (a debugger,
- * a prompt) stays in ours and gets the terminal's signals directly; they are not sent to it twice. A rank behind ssh gets signals by name
- * through its standard input, and ends when that ends.
+ * Process groups. A rank leads a group of its own, so that the terminal's signals reach it once,
+ * through us, and what it starts can be ended with it. The exception is rank 0 when standard input
+ * is a terminal: only the foreground group may read that, so rank 0 (a debugger, a prompt) stays in
+ * ours and gets the terminal's signals directly; they are not sent to it twice. A rank behind ssh
+ * gets signals by name through its standard input, and ends when that ends.
  *
- * The new process says through a pipe that closes on exec what kept it from becoming the program: a failed start is our error, not a rank's
- * exit status. */
+ * The new process says through a pipe that closes on exec what kept it from becoming the program: a
+ * failed start is our error, not a rank's exit status. */
 #include "launch/supervise_int.h"
 
 #include <errno.h>
@@ -25,10 +26,12 @@ struct ends {
 
 static sigset_t held, former;
 static struct sigaction former_pipe;
-static const int forwarded[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
+                                SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-/* A signal that our parent had us ignore (nohup, a shell's background job) stays ignored: even blocked it would otherwise reach us. */
-void sup_hold_signals(void)
+/* A signal that our parent had us ignore (nohup, a shell's background job) stays ignored: even
+ * blocked it would otherwise reach us. */
+void launch_hold_signals(void)
 {
     sigemptyset(&held);
     sigaddset(&held, SIGCHLD);
@@ -42,7 +45,7 @@ void sup_hold_signals(void)
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, &former_pipe);
 }
 
-bool sup_is_stopped(void)
+bool launch_is_stopped(void)
 {
     static const int ending[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
     sigset_t waiting;
@@ -53,12 +56,12 @@ bool sup_is_stopped(void)
     return stopped;
 }
 
-const sigset_t *sup_held_signals(void)
+const sigset_t *launch_held_signals(void)
 {
     return &held;
 }
 
-static int fail(const char **ret_what, const char *what)
+static int supervise_start_fail(const char **ret_what, const char *what)
 {
     *ret_what = what;
     return -1;
@@ -73,23 +76,25 @@ static int place_descriptors(const struct ends *e)
 }
 
 /* Everything between fork and the program. Returns only on failure. */
-static int become(const struct sup_rank *r, const struct ends *e, pid_t launcher, bool own_group, const char **ret_what)
+static int become(const struct sup_rank *r, const struct ends *e, pid_t launcher, bool own_group,
+                  const char **ret_what)
 {
     if (own_group)
         setpgid(0, 0);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher)
-        return fail(ret_what, "stay with the launcher");
+        return supervise_start_fail(ret_what, "stay with the launcher");
     if (place_descriptors(e))
-        return fail(ret_what, "set up standard input and output");
+        return supervise_start_fail(ret_what, "set up standard input and output");
     if (r->enter && r->enter(r->ctx, ret_what))
         return -1;
     sigaction(SIGPIPE, &former_pipe, NULL);
     sigprocmask(SIG_SETMASK, &former, NULL);
     execvpe(r->argv[0], r->argv, r->env);
-    return fail(ret_what, "start");
+    return supervise_start_fail(ret_what, "start");
 }
 
-static void child(const struct sup_rank *r, const struct ends *e, pid_t launcher, bool own_group)
+static void supervise_start_child(const struct sup_rank *r, const struct ends *e, pid_t launcher,
+                                  bool own_group)
 {
     struct sup_trouble t = {0};
     const char *what = "";
@@ -111,9 +116,9 @@ static bool open_output(enum sup_output where, uint32_t rank, struct sup_screen 
         *ret = open("/dev/null", O_WRONLY | O_CLOEXEC);
         return *ret >= 0;
     case SUP_SHOWN_ON_STDOUT:
-        return sup_screen_add(screen, rank, STDOUT_FILENO, ret);
+        return launch_screen_add(screen, rank, STDOUT_FILENO, ret);
     case SUP_SHOWN_ON_STDERR:
-        return sup_screen_add(screen, rank, STDERR_FILENO, ret);
+        return launch_screen_add(screen, rank, STDERR_FILENO, ret);
     }
     return false;
 }
@@ -151,7 +156,8 @@ static bool hear(int fd, struct sup_trouble *ret)
     return n != sizeof *ret;
 }
 
-static bool launch(const struct sup_rank *r, const struct ends *e, int hear_fd, struct sup_live *l, struct sup_trouble *ret_trouble)
+static bool supervise_start_launch(const struct sup_rank *r, const struct ends *e, int hear_fd,
+                                   struct sup_live *l, struct sup_trouble *ret_trouble)
 {
     pid_t launcher = getpid();
     int ear = e->report;
@@ -162,7 +168,7 @@ static bool launch(const struct sup_rank *r, const struct ends *e, int hear_fd, 
         return false;
     }
     if (l->pid == 0)
-        child(r, e, launcher, l->own_group);
+        supervise_start_child(r, e, launcher, l->own_group);
     if (l->own_group)
         setpgid(l->pid, l->pid); /* both sides: whoever comes first */
     shut(&ear);
@@ -173,16 +179,19 @@ static bool launch(const struct sup_rank *r, const struct ends *e, int hear_fd, 
     return false;
 }
 
-bool sup_start(const struct sup_rank *r, uint32_t rank, struct sup_screen *screen, struct sup_live *ret, struct sup_trouble *ret_trouble)
+bool launch_start(const struct sup_rank *r, uint32_t rank, struct sup_screen *screen,
+                  struct sup_live *ret, struct sup_trouble *ret_trouble)
 {
     struct ends e = {{-1, -1, -1}, -1};
-    struct sup_live l = {.control = -1, .own_group = rank > 0 || r->remote || !isatty(STDIN_FILENO)};
+    struct sup_live l = {.control = -1,
+                         .own_group = rank > 0 || r->remote || !isatty(STDIN_FILENO)};
     int report[2] = {-1, -1};
-    bool ok = !pipe2(report, O_CLOEXEC) && open_input(r, rank, &e.std[0], &l.control) && open_output(r->out, rank, screen, &e.std[1]) &&
+    bool ok = !pipe2(report, O_CLOEXEC) && open_input(r, rank, &e.std[0], &l.control) &&
+              open_output(r->out, rank, screen, &e.std[1]) &&
               open_output(r->err, rank, screen, &e.std[2]);
     if (ok) {
         e.report = report[1];
-        ok = launch(r, &e, report[0], &l, ret_trouble);
+        ok = supervise_start_launch(r, &e, report[0], &l, ret_trouble);
     } else {
         *ret_trouble = (struct sup_trouble){"open pipes", errno};
         shut(&report[1]);
@@ -202,15 +211,16 @@ static const char *name_of(int sig)
     static const struct {
         int sig;
         const char *name;
-    } names[] = {{SIGINT, "INT"},   {SIGQUIT, "QUIT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"},   {SIGUSR1, "USR1"},
-                 {SIGUSR2, "USR2"}, {SIGTSTP, "TSTP"}, {SIGCONT, "CONT"}, {SIGKILL, "KILL"}, {0, NULL}};
+    } names[] = {{SIGINT, "INT"},   {SIGQUIT, "QUIT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"},
+                 {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGTSTP, "TSTP"}, {SIGCONT, "CONT"},
+                 {SIGKILL, "KILL"}, {0, NULL}};
     size_t i = 0;
     while (names[i].name && names[i].sig != sig)
         i++;
     return names[i].name ? names[i].name : "TERM";
 }
 
-void sup_signal(struct sup_live *l, int sig, bool all)
+void launch_signal(struct sup_live *l, int sig, bool all)
 {
     if (!l->pid || l->ended)
         return;
@@ -220,12 +230,13 @@ void sup_signal(struct sup_live *l, int sig, bool all)
         kill(all && l->own_group ? -l->pid : l->pid, sig);
 }
 
-/* Orphans of a rank are our children (we are their subreaper), so the group's number still means what it meant exactly when one of our
- * children is in it. */
-bool sup_signal_rest(const struct sup_live *l, int sig)
+/* Orphans of a rank are our children (we are their subreaper), so the group's number still means
+ * what it meant exactly when one of our children is in it. */
+bool launch_signal_rest(const struct sup_live *l, int sig)
 {
     siginfo_t info;
-    if (!l->pid || !l->ended || !l->own_group || waitid(P_PGID, (id_t)l->pid, &info, WEXITED | WNOHANG | WNOWAIT))
+    if (!l->pid || !l->ended || !l->own_group ||
+        waitid(P_PGID, (id_t)l->pid, &info, WEXITED | WNOHANG | WNOWAIT))
         return false;
     if (sig)
         kill(-l->pid, sig);

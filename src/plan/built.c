@@ -1,16 +1,19 @@
-/* built.c - schedules of synthesised algorithms: found in the cache's memory, else built, from a file's memo where there is one.
+/* built.c - schedules of synthesised algorithms: found in the cache's memory, else built, from a
+ * file's memo where there is one.
  *
- * Synthesis can take seconds, and its result depends on neither the size of the vector nor the number of segments (`any_size`). So it is
- * done once: pricing, counting and handing out share one set of operations, and so do plans of other sizes while the cache keeps it. */
+ * Synthesis can take seconds, and its result depends on neither the size of the vector nor the
+ * number of segments (`any_size`). So it is done once: pricing, counting and handing out share one
+ * set of operations, and so do plans of other sizes while the cache keeps it. */
 #include "plan/plan_int.h"
 
-void tt_built_free(struct tt_built *b)
+void tt_plan_built_free(struct tt_built *b)
 {
     tt_sched_free(b->sched);
     *b = (struct tt_built){0};
 }
 
-tutti_status tt_built_adapt(struct tt_built *b, const struct tt_algo *al, const struct tt_algo_args *a, struct tutti_error *err)
+tutti_status tt_plan_built_adapt(struct tt_built *b, const struct tt_algo *al,
+                                 const struct tt_algo_args *a, struct tutti_error *err)
 {
     struct tt_shape made_for;
     struct tt_sched *s;
@@ -41,7 +44,8 @@ static void write_memos(const struct tt_synthesis *y)
             tt_plan_disk_write(y->memo[i].name, &y->memo[i].found);
 }
 
-static tutti_status synthesise(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret, struct tutti_error *err)
+static tutti_status synthesise(const struct tt_algo *al, const struct tt_algo_args *a,
+                               struct tt_built *ret, struct tutti_error *err)
 {
     struct tt_synthesis y = {0};
     struct tt_sched *s = NULL;
@@ -55,30 +59,32 @@ static tutti_status synthesise(const struct tt_algo *al, const struct tt_algo_ar
         write_memos(&y);
         *ret = (struct tt_built){s, y.report};
     }
-    tt_synthesis_free(&y);
+    tt_algo_synthesis_free(&y);
     return st;
 }
 
-bool tt_built_find(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret)
+bool tt_plan_built_find(struct tt_plan_cache *c, const struct tt_algo *al,
+                        const struct tt_algo_args *a, struct tt_built *ret)
 {
     struct tt_built b;
 
     if (!c || !al->any_size || !tt_plan_cache_find_built(c, al, a, &b))
         return false;
-    if (tt_built_adapt(&b, al, a, NULL) != TUTTI_OK) {
-        tt_built_free(&b);
+    if (tt_plan_built_adapt(&b, al, a, NULL) != TUTTI_OK) {
+        tt_plan_built_free(&b);
         return false;
     }
     *ret = b;
     return true;
 }
 
-tutti_status tt_plan_build(const struct tt_algo *al, const struct tt_algo_args *a, struct tt_plan_cache *cache, struct tt_built *ret,
+tutti_status tt_plan_build(const struct tt_algo *al, const struct tt_algo_args *a,
+                           struct tt_plan_cache *cache, struct tt_built *ret,
                            struct tutti_error *err)
 {
     tutti_status st;
 
-    if (tt_built_find(cache, al, a, ret))
+    if (tt_plan_built_find(cache, al, a, ret))
         return TUTTI_OK;
     st = synthesise(al, a, ret, err);
     if (st == TUTTI_OK && cache && al->any_size)

@@ -1,11 +1,14 @@
-/* cache.c - what planning has found, in memory: choices by question, and built schedules by what they depend on. disk.c keeps files.
+/* cache.c - what planning has found, in memory: choices by question, and built schedules by what
+ * they depend on. disk.c keeps files.
  *
- * A question's key is the text of everything a plan depends on: network hash, problem, options, tuning rules. Keys are compared whole; the
- * hash only finds the set. 256 sets of 8 entries bound the memory of a job that keeps changing its sizes: a full set forgets
- * its oldest entry. Entries own copies, so that a plan handed out may be freed at any time.
+ * A question's key is the text of everything a plan depends on: network hash, problem, options,
+ * tuning rules. Keys are compared whole; the hash only finds the set. 256 sets of 8 entries bound
+ * the memory of a job that keeps changing its sizes: a full set forgets its oldest entry. Entries
+ * own copies, so that a plan handed out may be freed at any time.
  *
- * Schedules are those of synthesised algorithms that serve any size. At most SCHEDULES are kept, of BYTES together; those not used for the
- * longest time go first. They are shared with the plans that use them. A lock protects all of it; nothing slow happens under it. */
+ * Schedules are those of synthesised algorithms that serve any size. At most SCHEDULES are kept, of
+ * BYTES together; those not used for the longest time go first. They are shared with the plans that
+ * use them. A lock protects all of it; nothing slow happens under it. */
 #include "plan/plan_int.h"
 
 #include <inttypes.h>
@@ -70,7 +73,7 @@ static void entry_free(struct entry *e)
 static void kept_free(struct kept *k)
 {
     free(k->key);
-    tt_built_free(&k->built);
+    tt_plan_built_free(&k->built);
 }
 
 void tt_plan_cache_free(struct tt_plan_cache *c)
@@ -89,17 +92,19 @@ void tt_plan_cache_free(struct tt_plan_cache *c)
 
 /* ---- choices ---- */
 
-tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_str *ret_key,
+tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p,
+                         const struct tt_plan_options *o, struct tt_str *ret_key,
                          struct tutti_error *err)
 {
     char options[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
     struct tt_str b = {0};
 
     tt_options_format(&o->algo_options, options, sizeof(options));
-    tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %d %d %d ", t->hash, (int)p->coll, p->ranks, p->root, p->count,
-                  (int)p->dtype, (int)p->redop, p->ordered);
-    tt_str_printf(&b, "%d %" PRIu64 " %016" PRIx64 " %s %s", o->reproducible, o->budget_ms, tt_tuning_hash(o->tuning),
-                  o->algo ? o->algo : "auto", options);
+    tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %d %d %d ", t->hash,
+                  (int)p->coll, p->ranks, p->root, p->count, (int)p->dtype, (int)p->redop,
+                  p->ordered);
+    tt_str_printf(&b, "%d %" PRIu64 " %016" PRIx64 " %s %s", o->reproducible, o->budget_ms,
+                  tt_plan_tuning_hash(o->tuning), o->algo ? o->algo : "auto", options);
     if (b.failed) {
         tt_str_free(&b);
         return tt_fail_memory(err, "plan key");
@@ -113,7 +118,7 @@ static size_t set_of(const char *key)
     return (size_t)(tt_hash_bytes(0, key, strlen(key)) % SETS);
 }
 
-static const struct tt_plan *find(const struct set *s, const char *key)
+static const struct tt_plan *cache_find(const struct set *s, const char *key)
 {
     for (size_t w = 0; w < WAYS; w++)
         if (s->way[w].key && tt_streq(s->way[w].key, key))
@@ -121,8 +126,8 @@ static const struct tt_plan *find(const struct set *s, const char *key)
     return NULL;
 }
 
-tutti_status tt_plan_cache_find(struct tt_plan_cache *c, const struct tt_str *key, size_t vertices, struct tt_plan **ret,
-                                struct tutti_error *err)
+tutti_status tt_plan_cache_find(struct tt_plan_cache *c, const struct tt_str *key, size_t vertices,
+                                struct tt_plan **ret, struct tutti_error *err)
 {
     const struct tt_plan *known;
     struct tt_plan *copy = NULL;
@@ -130,7 +135,7 @@ tutti_status tt_plan_cache_find(struct tt_plan_cache *c, const struct tt_str *ke
 
     if (c->sets) {
         pthread_mutex_lock(&c->lock);
-        known = find(&c->sets[set_of(key->s)], key->s);
+        known = cache_find(&c->sets[set_of(key->s)], key->s);
         if (known)
             st = tt_plan_copy(known, vertices, &copy, err);
         pthread_mutex_unlock(&c->lock);
@@ -140,8 +145,8 @@ tutti_status tt_plan_cache_find(struct tt_plan_cache *c, const struct tt_str *ke
     return st;
 }
 
-tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key, const struct tt_plan *p, size_t vertices,
-                               struct tutti_error *err)
+tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key,
+                               const struct tt_plan *p, size_t vertices, struct tutti_error *err)
 {
     struct entry e, old;
     struct set *s;
@@ -178,8 +183,8 @@ static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
         if (!tt_streq(a->options.item[i].key, "segments"))
             o.item[o.n++] = a->options.item[i];
     tt_options_format(&o, text, sizeof(text));
-    tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %s %s", a->topo ? a->topo->hash : 0, (int)a->problem.coll, a->problem.ranks, al->name,
-                  text);
+    tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %s %s", a->topo ? a->topo->hash : 0,
+                  (int)a->problem.coll, a->problem.ranks, al->name, text);
     if (b.failed)
         tt_str_free(&b);
     return b.s;
@@ -187,7 +192,8 @@ static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
 
 static uint64_t bytes_of(const struct tt_sched *s)
 {
-    uint64_t bytes = s->nops * sizeof(*s->ops) + s->nspans * sizeof(*s->spans) + s->nroutes * sizeof(*s->routes);
+    uint64_t bytes =
+        s->nops * sizeof(*s->ops) + s->nspans * sizeof(*s->spans) + s->nroutes * sizeof(*s->routes);
 
     for (uint32_t i = 0; i < s->nroutes; i++)
         bytes += s->routes[i].nlinks * sizeof(*s->routes[i].links);
@@ -195,7 +201,7 @@ static uint64_t bytes_of(const struct tt_sched *s)
 }
 
 /* Takes item i out of the list. */
-static struct kept take(struct tt_plan_cache *c, size_t i)
+static struct kept cache_take(struct tt_plan_cache *c, size_t i)
 {
     struct kept k = c->kept[i];
 
@@ -205,24 +211,25 @@ static struct kept take(struct tt_plan_cache *c, size_t i)
     return k;
 }
 
-static void append(struct tt_plan_cache *c, struct kept k)
+static void cache_append(struct tt_plan_cache *c, struct kept k)
 {
     c->bytes += k.bytes;
     c->kept[c->nkept++] = k;
 }
 
 /* The schedule of this key becomes the last to go; false: it is not there. */
-static bool touch(struct tt_plan_cache *c, const char *key)
+static bool cache_touch(struct tt_plan_cache *c, const char *key)
 {
     for (size_t i = 0; i < c->nkept; i++)
         if (tt_streq(c->kept[i].key, key)) {
-            append(c, take(c, i));
+            cache_append(c, cache_take(c, i));
             return true;
         }
     return false;
 }
 
-bool tt_plan_cache_find_built(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, struct tt_built *ret)
+bool tt_plan_cache_find_built(struct tt_plan_cache *c, const struct tt_algo *al,
+                              const struct tt_algo_args *a, struct tt_built *ret)
 {
     char *key = built_key(al, a);
     struct tt_built b = {0};
@@ -230,7 +237,7 @@ bool tt_plan_cache_find_built(struct tt_plan_cache *c, const struct tt_algo *al,
     if (!key)
         return false;
     pthread_mutex_lock(&c->lock);
-    if (touch(c, key)) {
+    if (cache_touch(c, key)) {
         const struct kept *k = &c->kept[c->nkept - 1];
         if (tt_sched_share(k->built.sched, NULL, &b.sched, NULL) == TUTTI_OK)
             b.report = k->built.report;
@@ -242,7 +249,8 @@ bool tt_plan_cache_find_built(struct tt_plan_cache *c, const struct tt_algo *al,
     return b.sched != NULL;
 }
 
-void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al, const struct tt_algo_args *a, const struct tt_built *b)
+void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al,
+                             const struct tt_algo_args *a, const struct tt_built *b)
 {
     struct kept k = {.bytes = bytes_of(b->sched), .built.report = b->report}, old;
 
@@ -254,12 +262,12 @@ void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al, 
         return;
     }
     pthread_mutex_lock(&c->lock);
-    if (!touch(c, k.key)) { /* else another thread was faster */
+    if (!cache_touch(c, k.key)) { /* else another thread was faster */
         while (c->nkept == SCHEDULES || c->bytes + k.bytes > BYTES) {
-            old = take(c, 0);
+            old = cache_take(c, 0);
             kept_free(&old);
         }
-        append(c, k);
+        cache_append(c, k);
         k = (struct kept){0};
     }
     pthread_mutex_unlock(&c->lock);

@@ -1,18 +1,22 @@
 /* choose.c - which algorithm: the named one, the one a tuning rule fixes, or the fastest of all.
  *
- * auto probes every line of the table, sorts the possible ones by the work of pricing them, and prices cheap ones first until the
- * budget is used up; before all others what was made for this kind of network. Work is counted in operations and the budget converted with a fixed constant: the outcome depends on the
- * problem and the options alone, never on the speed of a machine, so that ranks that plan by themselves agree. What is left of the
- * budget finds better numbers of segments. The winner has the least time_ps, but what is predicted within 2 % of that is a tie, because the
- * model does not know more: it goes to the fewest messages (each of them costs a host something that a topology may not tell), then to the
- * least time, then to the first in the table. */
+ * auto probes every line of the table, sorts the possible ones by the work of pricing them, and
+ * prices cheap ones first until the budget is used up; before all others what was made for this
+ * kind of network. Work is counted in operations and the budget converted with a fixed constant:
+ * the outcome depends on the problem and the options alone, never on the speed of a machine, so
+ * that ranks that plan by themselves agree. What is left of the budget finds better numbers of
+ * segments. The winner has the least time_ps, but what is predicted within 2 % of that is a tie,
+ * because the model does not know more: it goes to the fewest messages (each of them costs a host
+ * something that a topology may not tell), then to the least time, then to the first in the
+ * table. */
 #include "plan/plan_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Measured: 12 to 65 ns per unit of work for 4096 ranks on a busy 2-core machine; the budget is kept within a factor of two. */
+/* Measured: 12 to 65 ns per unit of work for 4096 ranks on a busy 2-core machine; the budget is
+ * kept within a factor of two. */
 enum { OPS_PER_MS = 33000 };
 enum { NEAR = 50 };     /* predictions within a NEARth of the least are ties */
 enum { PATIENCE = 30 }; /* budgets that pricing a named algorithm may take */
@@ -30,8 +34,10 @@ static const struct tt_option_value *find_segments(const struct tt_options *o)
     return NULL;
 }
 
-/* The plan takes over what was decided, and the schedule that was built; K becomes an option unless it was given or is 1. */
-static tutti_status settle(struct tt_plan *plan, const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+/* The plan takes over what was decided, and the schedule that was built; K becomes an option unless
+ * it was given or is 1. */
+static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing *p,
+                                  struct tt_candidate *c, struct tutti_error *err)
 {
     struct tt_algo_args args = p->args;
     char text[40];
@@ -41,7 +47,7 @@ static tutti_status settle(struct tt_plan *plan, const struct tt_pricing *p, str
         snprintf(text, sizeof(text), "segments=%" PRIu32, c->segments);
         st = tt_options_add(&args.options, text, err);
         if (st == TUTTI_OK && c->built.sched)
-            st = tt_built_adapt(&c->built, c->algo, &args, err);
+            st = tt_plan_built_adapt(&c->built, c->algo, &args, err);
         if (st != TUTTI_OK)
             return st;
     }
@@ -72,34 +78,39 @@ static uint64_t budget_work(uint64_t budget_ms)
 static void unsearched(struct tt_candidate *c, uint64_t work)
 {
     size_t len = strlen(c->why);
-    snprintf(c->why + len, sizeof(c->why) - len, "; one segment: about %.1e operations to find a better number exceed the planning budget",
-             (double)work);
+    snprintf(
+        c->why + len, sizeof(c->why) - len,
+        "; one segment: about %.1e operations to find a better number exceed the planning budget",
+        (double)work);
 }
 
-/* The best number of segments, if `spare` work suffices to find it. What cannot be found (too long to tell) leaves one segment. */
-static tutti_status price_segments(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
-                                   struct tutti_error *err)
+/* The best number of segments, if `spare` work suffices to find it. What cannot be found (too long
+ * to tell) leaves one segment. */
+static tutti_status price_segments(const struct tt_pricing *p, const struct tt_way *way,
+                                   uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
 {
-    const uint64_t work = tt_price_search_work(way, c);
+    const uint64_t work = tt_plan_price_search_work(way, c);
     struct tutti_error why;
     tutti_status st = TUTTI_OK;
 
     if (work > spare)
         unsearched(c, work);
     else
-        st = tt_price_search(p, c, &why);
+        st = tt_plan_price_search(p, c, &why);
     if (st == TUTTI_OK || st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE)
         return TUTTI_OK;
     return tt_fail(err, st, "%s", why.text);
 }
 
-/* Probes and prices the one algorithm there is to consider; its refusal is the answer. It may take PATIENCE budgets; within one, an exact
- * price takes the place of an upper bound and the best number of segments is found. */
-static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tutti_error *err)
+/* Probes and prices the one algorithm there is to consider; its refusal is the answer. It may take
+ * PATIENCE budgets; within one, an exact price takes the place of an upper bound and the best
+ * number of segments is found. */
+static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo *al,
+                               struct tt_candidate *ret, struct tutti_error *err)
 {
     const uint64_t budget = budget_work(p->budget_ms);
     struct tt_way way;
-    tutti_status st = tt_price_probe(p, al, ret, &way, err);
+    tutti_status st = tt_plan_price_probe(p, al, ret, &way, err);
 
     if (st != TUTTI_OK)
         return st;
@@ -107,15 +118,17 @@ static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo 
         return fail_refused(ret, err);
     if (way.work / PATIENCE > budget)
         return tt_fail(err, TUTTI_ERR_BUDGET,
-                       "%s: its price takes about %.1e operations, more than %d times the planning budget of %" PRIu64 " ms", al->name,
-                       (double)way.work, (int)PATIENCE, p->budget_ms);
-    st = tt_price(p, &way, budget, ret, err);
-    if (st != TUTTI_OK || tt_price_hope(p, &way, ret) == UINT64_MAX)
+                       "%s: its price takes about %.1e operations, more than %d times the planning "
+                       "budget of %" PRIu64 " ms",
+                       al->name, (double)way.work, (int)PATIENCE, p->budget_ms);
+    st = tt_plan_price(p, &way, budget, ret, err);
+    if (st != TUTTI_OK || tt_plan_price_hope(p, &way, ret) == UINT64_MAX)
         return st;
     return price_segments(p, &way, budget, ret, err);
 }
 
-static tutti_status choose_named(const struct tt_pricing *p, const char *name, struct tt_plan *plan, struct tutti_error *err)
+static tutti_status choose_named(const struct tt_pricing *p, const char *name, struct tt_plan *plan,
+                                 struct tutti_error *err)
 {
     const struct tt_algo *al = tt_algo_find(name);
     struct tt_candidate c = {0};
@@ -125,23 +138,28 @@ static tutti_status choose_named(const struct tt_pricing *p, const char *name, s
         return tt_algo_unknown(name, err);
     st = price_only(p, al, &c, err);
     if (st == TUTTI_OK)
-        st = settle(plan, p, &c, err);
-    tt_built_free(&c.built);
+        st = choose_settle(plan, p, &c, err);
+    tt_plan_built_free(&c.built);
     return st;
 }
 
 /* ---- tuned ---- */
 
-/* The rule's options, and the user's segments where the rule has none; two different wishes are a contradiction. */
-static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_rule *rule, struct tutti_error *err)
+/* The rule's options, and the user's segments where the rule has none; two different wishes are a
+ * contradiction. */
+static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_rule *rule,
+                                 struct tutti_error *err)
 {
-    const struct tt_option_value *wished = find_segments(&p->args.options), *ruled = find_segments(&rule->options);
+    const struct tt_option_value *wished = find_segments(&p->args.options),
+                                 *ruled = find_segments(&rule->options);
     struct tt_options joined = rule->options;
     char text[80];
     tutti_status st = TUTTI_OK;
 
     if (wished && ruled && !tt_streq(wished->value, ruled->value))
-        return tt_fail(err, TUTTI_ERR_ARG, "segments=%s was asked for, but the rule says segments=%s", wished->value, ruled->value);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "segments=%s was asked for, but the rule says segments=%s", wished->value,
+                       ruled->value);
     if (wished && !ruled) {
         snprintf(text, sizeof(text), "%s=%s", wished->key, wished->value);
         st = tt_options_add(&joined, text, err);
@@ -166,8 +184,8 @@ static tutti_status list_candidates(struct tt_plan *plan, struct tutti_error *er
 }
 
 /* The rule's algorithm is the only one priced; the others say why not. */
-static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuning_rule *rule, const char *file, struct tt_plan *plan,
-                                struct tutti_error *err)
+static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuning_rule *rule,
+                                const char *file, struct tt_plan *plan, struct tutti_error *err)
 {
     tutti_status st = list_candidates(plan, err);
 
@@ -178,21 +196,22 @@ static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuni
             plan->winner = i;
         } else {
             c->skipped = true;
-            snprintf(c->why, sizeof(c->why), "not priced: rule %zu of %.200s fixes %s", rule->number, file, rule->algo->name);
+            snprintf(c->why, sizeof(c->why), "not priced: rule %zu of %.200s fixes %s",
+                     rule->number, file, rule->algo->name);
         }
     }
     return st;
 }
 
-static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_rule *rule, const char *file, struct tt_plan *plan,
-                                 struct tutti_error *err)
+static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_rule *rule,
+                                 const char *file, struct tt_plan *plan, struct tutti_error *err)
 {
     tutti_status st = join_options(p, rule, err);
 
     if (st == TUTTI_OK)
         st = price_ruled(p, rule, file, plan, err);
     if (st == TUTTI_OK)
-        st = settle(plan, p, &plan->candidates[plan->winner], err);
+        st = choose_settle(plan, p, &plan->candidates[plan->winner], err);
     if (st != TUTTI_OK && err)
         tt_fail_prefix(err, "%.200s: rule %zu", file, rule->number);
     plan->from_tuning = st == TUTTI_OK;
@@ -223,40 +242,47 @@ static bool is_home(const struct tt_algo *al, const struct tt_topo *t)
 {
     const size_t len = strlen(t->kind);
 
-    for (const char *word = al->home; word && *word; word += strcspn(word, " "), word += *word == ' ')
+    for (const char *word = al->home; word && *word;
+         word += strcspn(word, " "), word += *word == ' ')
         if (strcspn(word, " ") == len && strncmp(word, t->kind, len) == 0)
             return true;
     return false;
 }
 
-/* The possible candidates into jobs[ncandidates]: those at home here, then the others, cheapest to price first. */
-static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs, size_t *ret_n, struct tutti_error *err)
+/* The possible candidates into jobs[ncandidates]: those at home here, then the others, cheapest to
+ * price first. */
+static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs,
+                              size_t *ret_n, struct tutti_error *err)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < plan->ncandidates; i++) {
         struct tt_candidate *c = &plan->candidates[i];
         struct tt_way way;
-        tutti_status st = tt_price_probe(p, c->algo, c, &way, err);
+        tutti_status st = tt_plan_price_probe(p, c->algo, c, &way, err);
         if (st != TUTTI_OK)
             return st;
         if (!c->refused)
-            jobs[n++] = (struct job){.candidate = i, .way = way, .home = is_home(c->algo, p->args.topo)};
+            jobs[n++] =
+                (struct job){.candidate = i, .way = way, .home = is_home(c->algo, p->args.topo)};
     }
     qsort(jobs, n, sizeof(*jobs), by_work);
     *ret_n = n;
     return TUTTI_OK;
 }
 
-static void skip(struct tt_candidate *c, uint64_t work, uint64_t budget_ms, bool alone)
+static void choose_skip(struct tt_candidate *c, uint64_t work, uint64_t budget_ms, bool alone)
 {
     c->skipped = true;
-    snprintf(c->why, sizeof(c->why), "not priced: about %.1e operations exceed %sthe planning budget of %" PRIu64 " ms", (double)work,
-             alone ? "" : "what is left of ", budget_ms);
+    snprintf(c->why, sizeof(c->why),
+             "not priced: about %.1e operations exceed %sthe planning budget of %" PRIu64 " ms",
+             (double)work, alone ? "" : "what is left of ", budget_ms);
 }
 
-/* Prices while the budget lasts. What is too large for this build, or takes longer than can be told, is refused: no budget would help. */
-static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan, const struct job *jobs, size_t n, uint64_t *ret_spare,
+/* Prices while the budget lasts. What is too large for this build, or takes longer than can be
+ * told, is refused: no budget would help. */
+static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
+                              const struct job *jobs, size_t n, uint64_t *ret_spare,
                               struct tutti_error *err)
 {
     const uint64_t budget = budget_work(p->budget_ms);
@@ -269,11 +295,11 @@ static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan, 
         struct tutti_error why;
         tutti_status st;
         if (work > budget - used) {
-            skip(c, work, p->budget_ms, work > budget);
+            choose_skip(c, work, p->budget_ms, work > budget);
             continue;
         }
         used += work;
-        st = tt_price(p, way, budget - used, c, &why);
+        st = tt_plan_price(p, way, budget - used, c, &why);
         if (st == TUTTI_OK && way->by_symmetry && !c->cost.by_symmetry)
             used = way->whole > budget - used ? budget : used + way->whole;
         if (st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE) {
@@ -310,8 +336,9 @@ static uint64_t messages_of(const struct tt_candidate *c)
     return __builtin_mul_overflow(c->cost.messages, c->segments, &all) ? UINT64_MAX : all;
 }
 
-/* In one memory, whose times have all that messages cost in them: of the candidates as fast as the fastest, one that sums in rank order, if
- * there is one, so that a sum has the same bits at every length; and such reductions need no copy of their result. */
+/* In one memory, whose times have all that messages cost in them: of the candidates as fast as the
+ * fastest, one that sums in rank order, if there is one, so that a sum has the same bits at every
+ * length; and such reductions need no copy of their result. */
 static size_t best_in_order(const struct tt_plan *plan, size_t first)
 {
     size_t best = first;
@@ -319,7 +346,8 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
 
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
-        if (c->refused || c->skipped || !c->algo->rank_order || c->cost.time_ps - least > least / NEAR)
+        if (c->refused || c->skipped || !c->algo->rank_order ||
+            c->cost.time_ps - least > least / NEAR)
             continue;
         if (!b->algo->rank_order || c->cost.time_ps < b->cost.time_ps)
             best = i;
@@ -327,7 +355,8 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
     return best;
 }
 
-/* Of the candidates as fast as the fastest, as far as the model can tell, the one with the fewest messages. */
+/* Of the candidates as fast as the fastest, as far as the model can tell, the one with the fewest
+ * messages. */
 static size_t best_of_ties(const struct tt_plan *plan, bool measured)
 {
     size_t best = fastest(plan);
@@ -337,7 +366,8 @@ static size_t best_of_ties(const struct tt_plan *plan, bool measured)
         return best_in_order(plan, best);
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
-        if (c->refused || c->skipped || c->cost.time_ps - least > least / NEAR || messages_of(c) > messages_of(b))
+        if (c->refused || c->skipped || c->cost.time_ps - least > least / NEAR ||
+            messages_of(c) > messages_of(b))
             continue;
         if (messages_of(c) < messages_of(b) || c->cost.time_ps < b->cost.time_ps)
             best = i;
@@ -345,20 +375,22 @@ static size_t best_of_ties(const struct tt_plan *plan, bool measured)
     return best;
 }
 
-/* Finds the numbers of segments with what the prices have left of the budget: of those candidates that may win by it first, then of those
- * that can only come nearer. */
-static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs, size_t n, uint64_t spare,
-                               struct tutti_error *err)
+/* Finds the numbers of segments with what the prices have left of the budget: of those candidates
+ * that may win by it first, then of those that can only come nearer. */
+static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs,
+                               size_t n, uint64_t spare, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
 
     for (size_t i = 0; i < 2 * n && st == TUTTI_OK; i++) {
         struct job *j = &jobs[i % n];
         struct tt_candidate *c = &plan->candidates[j->candidate];
-        uint64_t hope = j->searched || c->refused || c->skipped ? UINT64_MAX : tt_price_hope(p, &j->way, c), work;
+        uint64_t hope = j->searched || c->refused || c->skipped ? UINT64_MAX
+                                                                : tt_plan_price_hope(p, &j->way, c),
+                 work;
         if (hope == UINT64_MAX || (i < n && hope >= plan->candidates[fastest(plan)].cost.time_ps))
             continue;
-        work = tt_price_search_work(&j->way, c);
+        work = tt_plan_price_search_work(&j->way, c);
         st = price_segments(p, &j->way, spare, c, err);
         spare -= work <= spare ? work : 0;
         j->searched = true;
@@ -366,8 +398,10 @@ static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan,
     return st;
 }
 
-/* "no algorithm for ... 8 ranks; beyond the planning budget of 1 ms: ring, direct; bucket: needs a torus, ..." as far as the text goes. */
-static tutti_status fail_none(const struct tt_pricing *p, const struct tt_plan *plan, struct tutti_error *err)
+/* "no algorithm for ... 8 ranks; beyond the planning budget of 1 ms: ring, direct; bucket: needs a
+ * torus, ..." as far as the text goes. */
+static tutti_status fail_none(const struct tt_pricing *p, const struct tt_plan *plan,
+                              struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
     struct tt_str skipped = {0}, refused = {0};
@@ -383,17 +417,20 @@ static tutti_status fail_none(const struct tt_pricing *p, const struct tt_plan *
     st = skipped.len ? TUTTI_ERR_BUDGET : TUTTI_ERR_REFUSED;
     if (skipped.len)
         tt_fail(err, st,
-                "no algorithm for %s of %" PRIu64 " elements among %" PRIu32 " ranks; beyond the planning budget of %" PRIu64 " ms: %s%s",
-                tt_coll_name(pr->coll), pr->count, pr->ranks, p->budget_ms, skipped.s, refused.len ? refused.s : "");
+                "no algorithm for %s of %" PRIu64 " elements among %" PRIu32
+                " ranks; beyond the planning budget of %" PRIu64 " ms: %s%s",
+                tt_coll_name(pr->coll), pr->count, pr->ranks, p->budget_ms, skipped.s,
+                refused.len ? refused.s : "");
     else
-        tt_fail(err, st, "no algorithm for %s of %" PRIu64 " elements among %" PRIu32 " ranks%s", tt_coll_name(pr->coll), pr->count,
-                pr->ranks, refused.len ? refused.s : "");
+        tt_fail(err, st, "no algorithm for %s of %" PRIu64 " elements among %" PRIu32 " ranks%s",
+                tt_coll_name(pr->coll), pr->count, pr->ranks, refused.len ? refused.s : "");
     tt_str_free(&skipped);
     tt_str_free(&refused);
     return st;
 }
 
-static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan, struct tutti_error *err)
+static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan,
+                                struct tutti_error *err)
 {
     struct job *jobs = NULL;
     size_t n = 0;
@@ -416,19 +453,21 @@ static tutti_status choose_auto(const struct tt_pricing *p, struct tt_plan *plan
     plan->winner = best_of_ties(plan, p->args.topo->memory.npoints > 0);
     if (plan->winner == plan->ncandidates)
         return fail_none(p, plan, err);
-    return settle(plan, p, &plan->candidates[plan->winner], err);
+    return choose_settle(plan, p, &plan->candidates[plan->winner], err);
 }
 
 static tutti_status check_auto_options(const struct tt_options *o, struct tutti_error *err)
 {
     for (size_t i = 0; i < o->n; i++)
         if (!is_segments(&o->item[i]))
-            return tt_fail(err, TUTTI_ERR_ARG, "option '%s' belongs to one algorithm; auto takes only segments=K", o->item[i].key);
+            return tt_fail(err, TUTTI_ERR_ARG,
+                           "option '%s' belongs to one algorithm; auto takes only segments=K",
+                           o->item[i].key);
     return TUTTI_OK;
 }
 
-static tutti_status choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
-                           struct tutti_error *err)
+static tutti_status choose_choose(struct tt_pricing *p, const struct tt_plan_options *o,
+                                  uint64_t bytes, struct tt_plan *plan, struct tutti_error *err)
 {
     const struct tt_tuning_rule *rule;
     tutti_status st;
@@ -438,22 +477,22 @@ static tutti_status choose(struct tt_pricing *p, const struct tt_plan_options *o
     st = check_auto_options(&o->algo_options, err);
     if (st != TUTTI_OK)
         return st;
-    rule = o->tuning ? tt_tuning_match(o->tuning, &p->args.problem, bytes) : NULL;
+    rule = o->tuning ? tt_plan_tuning_match(o->tuning, &p->args.problem, bytes) : NULL;
     if (rule && (rule->algo->rank_order || !tt_problem_ordered(&p->args.problem)))
-        return choose_tuned(p, rule, tt_tuning_name(o->tuning), plan, err);
+        return choose_tuned(p, rule, tt_plan_tuning_name(o->tuning), plan, err);
     return choose_auto(p, plan, err);
 }
 
-tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes, struct tt_plan *plan,
-                            struct tutti_error *err)
+tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *o, uint64_t bytes,
+                            struct tt_plan *plan, struct tutti_error *err)
 {
     tutti_status st;
 
     p->args.options = o->algo_options;
     p->reproducible = o->reproducible;
     p->budget_ms = o->budget_ms ? o->budget_ms : TT_PLAN_BUDGET_MS;
-    st = choose(p, o, bytes, plan, err);
+    st = choose_choose(p, o, bytes, plan, err);
     for (size_t i = 0; i < plan->ncandidates; i++) /* the losers' schedules */
-        tt_built_free(&plan->candidates[i].built);
+        tt_plan_built_free(&plan->candidates[i].built);
     return st;
 }

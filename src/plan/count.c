@@ -1,15 +1,17 @@
-/* count.c - how many operations a plan's schedule has, without building what can be counted otherwise.
+/* count.c - how many operations a plan's schedule has, without building what can be counted
+ * otherwise.
  *
- * Ranks of a symmetric schedule send and receive alike. Local operations are not part of that promise, so some more ranks are listed
- * and compared with rank 0: when all have as many operations, the total is ranks times that. Otherwise all ranks are listed, a block
- * at a time, so that memory is needed for a block only. A synthesised schedule is the plan's own. */
+ * Ranks of a symmetric schedule send and receive alike. Local operations are not part of that
+ * promise, so some more ranks are listed and compared with rank 0: when all have as many
+ * operations, the total is ranks times that. Otherwise all ranks are listed, a block at a time, so
+ * that memory is needed for a block only. A synthesised schedule is the plan's own. */
 #include "plan/plan_int.h"
 
 enum { SAMPLES = 8, BLOCK = 256 };
 
 /* Operations of ranks first .. first+n-1. */
-static tutti_status count_ranks(const struct tt_plan *p, const struct tt_algo_args *a, uint32_t first, uint32_t n, uint64_t *ret,
-                                struct tutti_error *err)
+static tutti_status count_ranks(const struct tt_plan *p, const struct tt_algo_args *a,
+                                uint32_t first, uint32_t n, uint64_t *ret, struct tutti_error *err)
 {
     struct tt_sched *s;
     tutti_status st = tt_algo_slice(p->algo, a, first, n, &s, err);
@@ -22,8 +24,8 @@ static tutti_status count_ranks(const struct tt_plan *p, const struct tt_algo_ar
 }
 
 /* *ret_alike: sampled ranks, the last among them, have as many operations as rank 0. */
-static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_args *a, bool *ret_alike, uint64_t *ret_each,
-                                struct tutti_error *err)
+static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_args *a,
+                                bool *ret_alike, uint64_t *ret_each, struct tutti_error *err)
 {
     const uint32_t ranks = p->problem.ranks;
     bool alike = true;
@@ -31,7 +33,8 @@ static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_ar
     tutti_status st = count_ranks(p, a, 0, 1, &each, err);
 
     for (unsigned i = 1; i <= SAMPLES && st == TUTTI_OK && alike; i++) {
-        st = count_ranks(p, a, i == 1 ? ranks - 1 : (uint32_t)(tt_mix64(i) % ranks), 1, &other, err);
+        st =
+            count_ranks(p, a, i == 1 ? ranks - 1 : (uint32_t)(tt_mix64(i) % ranks), 1, &other, err);
         alike = st == TUTTI_OK && other == each;
     }
     if (st != TUTTI_OK)
@@ -42,8 +45,8 @@ static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_ar
 }
 
 /* A synthesised schedule tells by itself, its chunks too. */
-static tutti_status count_built(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret, uint32_t *ret_chunks,
-                                struct tutti_error *err)
+static tutti_status count_built(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret,
+                                uint32_t *ret_chunks, struct tutti_error *err)
 {
     struct tt_sched *s;
     tutti_status st = tt_plan_schedule(p, t, &s, err);
@@ -56,7 +59,8 @@ static tutti_status count_built(const struct tt_plan *p, const struct tt_topo *t
     return TUTTI_OK;
 }
 
-static tutti_status count_listed(const struct tt_plan *p, const struct tt_algo_args *a, uint64_t *ret, struct tutti_error *err)
+static tutti_status count_listed(const struct tt_plan *p, const struct tt_algo_args *a,
+                                 uint64_t *ret, struct tutti_error *err)
 {
     uint64_t sum = 0, n;
 
@@ -71,8 +75,8 @@ static tutti_status count_listed(const struct tt_plan *p, const struct tt_algo_a
     return TUTTI_OK;
 }
 
-tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret_ops, uint32_t *ret_chunks,
-                           struct tutti_error *err)
+tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret_ops,
+                           uint32_t *ret_chunks, struct tutti_error *err)
 {
     struct tt_algo_args args = {.problem = p->problem, .topo = t, .options = p->options};
     struct tt_shape shape;

@@ -1,9 +1,11 @@
-/* disk.c - what synthesisers found (memos), kept in files: $XDG_CACHE_HOME/tutti/trees/, or ~/.cache/tutti/trees/, a file for each name.
+/* disk.c - what synthesisers found (memos), kept in files: $XDG_CACHE_HOME/tutti/trees/, or
+ * ~/.cache/tutti/trees/, a file for each name.
  *
  *     the memo's bytes   hash of them (8)
  *
- * A file that is damaged, foreign or too large is as good as none and will be written again. Files appear at once (rename), private to
- * their owner; the oldest go when all together exceed LIMIT bytes. Nothing here is worth a failure: everything may fail in silence. */
+ * A file that is damaged, foreign or too large is as good as none and will be written again. Files
+ * appear at once (rename), private to their owner; the oldest go when all together exceed LIMIT
+ * bytes. Nothing here is worth a failure: everything may fail in silence. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -81,7 +83,8 @@ static struct tt_vec list_files(int dir_fd, DIR *d)
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
         struct old_file f = {.bytes = 0};
         struct stat st;
-        if (!is_ours(e->d_name) || fstatat(dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        if (!is_ours(e->d_name) || fstatat(dir_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
             continue;
         snprintf(f.name, sizeof(f.name), "%s", e->d_name);
         f.time = st.st_mtim;
@@ -125,7 +128,8 @@ static void write_file(const char *path, const struct tt_vec *bytes)
             close(fd);
         return;
     }
-    bool ok = fwrite(bytes->data, 1, bytes->len, out) == bytes->len && fwrite(&check, 1, CHECK, out) == CHECK;
+    bool ok = fwrite(bytes->data, 1, bytes->len, out) == bytes->len &&
+              fwrite(&check, 1, CHECK, out) == CHECK;
     ok = fclose(out) == 0 && ok && rename(tmp, path) == 0;
     if (!ok)
         unlink(tmp);
@@ -134,7 +138,8 @@ static void write_file(const char *path, const struct tt_vec *bytes)
 void tt_plan_disk_write(const char *name, const struct tt_vec *bytes)
 {
     char path[TT_DISK_PATH], dir[TT_DISK_PATH];
-    if (bytes->len + CHECK > LIMIT / 2 || !tt_plan_disk_path(name, path, sizeof(path)) || !directory(dir, sizeof(dir)))
+    if (bytes->len + CHECK > LIMIT / 2 || !tt_plan_disk_path(name, path, sizeof(path)) ||
+        !directory(dir, sizeof(dir)))
         return;
     make_directories(dir);
     make_room(dir, bytes->len + CHECK);
@@ -148,7 +153,8 @@ static bool read_file(FILE *in, struct tt_vec *ret)
 {
     struct stat st;
     struct tt_vec bytes = {.elem = 1};
-    if (fstat(fileno(in), &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size <= CHECK || st.st_size > LIMIT)
+    if (fstat(fileno(in), &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        st.st_size <= CHECK || st.st_size > LIMIT)
         return false;
     size_t n = (size_t)st.st_size;
     if (!tt_vec_push(&bytes, NULL, n) || fread(bytes.data, 1, n, in) != n) {
@@ -161,7 +167,7 @@ static bool read_file(FILE *in, struct tt_vec *ret)
 }
 
 /* Takes the hash off the end; false: it is not that of the rest. */
-static bool check(struct tt_vec *bytes)
+static bool disk_check(struct tt_vec *bytes)
 {
     uint64_t hash;
     size_t n = bytes->len - CHECK;
@@ -174,14 +180,16 @@ bool tt_plan_disk_read(const char *name, struct tt_vec *ret)
 {
     char path[TT_DISK_PATH];
     struct tt_vec bytes = {.elem = 1};
-    int fd = tt_plan_disk_path(name, path, sizeof(path)) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    int fd = tt_plan_disk_path(name, path, sizeof(path))
+                 ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+                 : -1;
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
     if (!in) {
         if (fd >= 0)
             close(fd);
         return false;
     }
-    bool ok = read_file(in, &bytes) && check(&bytes);
+    bool ok = read_file(in, &bytes) && disk_check(&bytes);
     fclose(in);
     if (ok)
         *ret = bytes;

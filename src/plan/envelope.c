@@ -1,20 +1,21 @@
-/* envelope.c - who wins at which size: the lower envelope of the candidates' costs (ties as everywhere: choose.c), sampled at min, 2 min, 4
- * min, ... <= max.
+/* envelope.c - who wins at which size: the lower envelope of the candidates' costs (ties as
+ * everywhere: choose.c), sampled at min, 2 min, 4 min, ... <= max.
  *
- *     time                  .  ring
- *      |     oneshot ,'   .'
- *      |          ,'   .'         pieces: [1K..4K] oneshot, [8K..64K] halving-doubling, [128K..] ring
- *      |       ,' . '
- *      +--------------------- size
+ *   time                  .  ring
+ *    |     oneshot ,'   .'
+ *    |          ,'   .'         pieces: [1K..4K] oneshot, [8K..64K] halving-doubling, [128K..] ring
+ *    |       ,' . '
+ *    +--------------------- size
  *
- * Neighbouring sizes with the same winner are one piece. Bounds are not computed: they say nothing about the order. */
+ * Neighbouring sizes with the same winner are one piece. Bounds are not computed: they say nothing
+ * about the order. */
 #include "plan/plan_int.h"
 
 #include <stdlib.h>
 
 /* `about`: network, problem and cache. */
-static tutti_status winner_at(const struct tt_pricing *about, const struct tt_plan_options *o, uint64_t size, struct tt_envelope_piece *ret,
-                              struct tutti_error *err)
+static tutti_status winner_at(const struct tt_pricing *about, const struct tt_plan_options *o,
+                              uint64_t size, struct tt_envelope_piece *ret, struct tutti_error *err)
 {
     struct tt_pricing pricing = *about;
     struct tt_problem sized = about->args.problem;
@@ -29,12 +30,13 @@ static tutti_status winner_at(const struct tt_pricing *about, const struct tt_pl
     pricing.args.problem = plan.problem;
     st = tt_plan_choose(&pricing, o, bytes, &plan, err);
     if (st == TUTTI_OK)
-        *ret = (struct tt_envelope_piece){size, size, plan.algo, plan.cost.time_ps, plan.cost.time_ps};
+        *ret =
+            (struct tt_envelope_piece){size, size, plan.algo, plan.cost.time_ps, plan.cost.time_ps};
     tt_plan_clear(&plan);
     return st;
 }
 
-static bool join(struct tt_vec *pieces, const struct tt_envelope_piece *next)
+static bool envelope_join(struct tt_vec *pieces, const struct tt_envelope_piece *next)
 {
     struct tt_envelope_piece *last = pieces->len > 0 ? tt_vec_at(pieces, pieces->len - 1) : NULL;
 
@@ -45,8 +47,10 @@ static bool join(struct tt_vec *pieces, const struct tt_envelope_piece *next)
     return true;
 }
 
-tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, uint64_t min_bytes,
-                              uint64_t max_bytes, struct tt_envelope_piece **ret, size_t *ret_n, struct tutti_error *err)
+tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *p,
+                              const struct tt_plan_options *o, uint64_t min_bytes,
+                              uint64_t max_bytes, struct tt_envelope_piece **ret, size_t *ret_n,
+                              struct tutti_error *err)
 {
     struct tt_vec pieces = {.elem = sizeof(struct tt_envelope_piece)};
     struct tt_pricing about = {.args = {.problem = *p, .topo = t}};
@@ -57,12 +61,15 @@ tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *
     if ((unsigned)p->dtype >= TUTTI_DTYPE_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "data type %d does not exist", (int)p->dtype);
     if (min_bytes == 0 || min_bytes > max_bytes || min_bytes % tt_dtype_bytes(p->dtype) != 0)
-        return tt_fail(err, TUTTI_ERR_RANGE, "sizes must go from a positive multiple of %u bytes (one %s) upwards, not from %llu to %llu",
-                       tt_dtype_bytes(p->dtype), tt_dtype_name(p->dtype), (unsigned long long)min_bytes, (unsigned long long)max_bytes);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "sizes must go from a positive multiple of %u bytes (one %s) upwards, not "
+                       "from %llu to %llu",
+                       tt_dtype_bytes(p->dtype), tt_dtype_name(p->dtype),
+                       (unsigned long long)min_bytes, (unsigned long long)max_bytes);
     about.cache = tt_plan_cache_of_schedules(); /* NULL: schedules are built again for every size */
     for (bool more = true; st == TUTTI_OK && more; size *= 2) {
         st = winner_at(&about, o, size, &piece, err);
-        if (st == TUTTI_OK && !join(&pieces, &piece))
+        if (st == TUTTI_OK && !envelope_join(&pieces, &piece))
             st = tt_fail_memory(err, "cost envelope");
         more = size <= max_bytes / 2;
     }

@@ -1,31 +1,39 @@
-/* plan.c - a plan from question to answer: check the problem, ask the cache, bound the time, choose, remember.
+/* plan.c - a plan from question to answer: check the problem, ask the cache, bound the time,
+ * choose, remember.
  *
- * A plan owns its candidates, its bounds (the cut's side) and the schedule of a synthesised algorithm, and borrows nothing: algorithms are
- * lines of a static table. Other schedules, which can be large, are listed on demand from algorithm and options alone. */
+ * A plan owns its candidates, its bounds (the cut's side) and the schedule of a synthesised
+ * algorithm, and borrows nothing: algorithms are lines of a static table. Other schedules, which
+ * can be large, are listed on demand from algorithm and options alone. */
 #include "plan/plan_int.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p, struct tt_problem *ret, uint64_t *ret_bytes,
-                           struct tutti_error *err)
+tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p,
+                           struct tt_problem *ret, uint64_t *ret_bytes, struct tutti_error *err)
 {
     struct tt_problem checked = *p;
     uint64_t bytes;
 
-    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT || (unsigned)p->redop > TT_REDOP_USER)
-        return tt_fail(err, TUTTI_ERR_ARG, "no such collective (%d), data type (%d) or reduction (%d)", (int)p->coll, (int)p->dtype,
-                       (int)p->redop);
+    if ((unsigned)p->coll >= TUTTI_COLL_COUNT || (unsigned)p->dtype >= TUTTI_DTYPE_COUNT ||
+        (unsigned)p->redop > TT_REDOP_USER)
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "no such collective (%d), data type (%d) or reduction (%d)", (int)p->coll,
+                       (int)p->dtype, (int)p->redop);
     if (p->ranks != t->ranks)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "the problem has %u ranks, but the network %s has %u", p->ranks, t->spec, t->ranks);
+        return tt_fail(err, TUTTI_ERR_MISMATCH,
+                       "the problem has %u ranks, but the network %s has %u", p->ranks, t->spec,
+                       t->ranks);
     if (p->root >= p->ranks)
-        return tt_fail(err, TUTTI_ERR_RANGE, "root %u does not exist: ranks are 0 to %u", p->root, p->ranks - 1);
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u does not exist: ranks are 0 to %u", p->root,
+                       p->ranks - 1);
     if (p->coll == TUTTI_BARRIER)
         checked.count = 0;
     if (__builtin_mul_overflow(checked.count, (uint64_t)tt_dtype_bytes(p->dtype), &bytes))
-        return tt_fail(err, TUTTI_ERR_RANGE, "%llu elements of %s are more bytes than 64 bits can count", (unsigned long long)p->count,
-                       tt_dtype_name(p->dtype));
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "%llu elements of %s are more bytes than 64 bits can count",
+                       (unsigned long long)p->count, tt_dtype_name(p->dtype));
     *ret = checked;
     *ret_bytes = bytes;
     return TUTTI_OK;
@@ -40,8 +48,9 @@ static void cap_bound(struct tt_plan *plan)
     plan->ratio_to_bound = plan->cost.time_ps ? 1 : 0;
 }
 
-static tutti_status make(struct tt_pricing *pricing, uint64_t bytes, const struct tt_plan_options *o, struct tt_plan **ret,
-                         struct tutti_error *err)
+static tutti_status plan_make(struct tt_pricing *pricing, uint64_t bytes,
+                              const struct tt_plan_options *o, struct tt_plan **ret,
+                              struct tutti_error *err)
 {
     const struct tt_problem *p = &pricing->args.problem;
     struct tt_plan *plan = tt_zalloc(1, sizeof(*plan));
@@ -76,10 +85,11 @@ static void take_known(struct tt_plan *plan, const struct tt_topo *t, struct tt_
     struct tt_algo_args args = args_of(plan, t);
 
     plan->from_cache = true;
-    (void)tt_built_find(cache, plan->algo, &args, &plan->built);
+    (void)tt_plan_built_find(cache, plan->algo, &args, &plan->built);
 }
 
-static tutti_status make_cached(struct tt_pricing *pricing, uint64_t bytes, const struct tt_plan_options *o, struct tt_plan **ret,
+static tutti_status make_cached(struct tt_pricing *pricing, uint64_t bytes,
+                                const struct tt_plan_options *o, struct tt_plan **ret,
                                 struct tutti_error *err)
 {
     const struct tt_topo *t = pricing->args.topo;
@@ -94,7 +104,7 @@ static tutti_status make_cached(struct tt_pricing *pricing, uint64_t bytes, cons
     if (plan) {
         take_known(plan, t, pricing->cache);
     } else if (st == TUTTI_OK) {
-        st = make(pricing, bytes, o, &plan, err);
+        st = plan_make(pricing, bytes, o, &plan, err);
         if (st == TUTTI_OK)
             st = tt_plan_cache_put(pricing->cache, &key, plan, vertices, err);
     }
@@ -107,7 +117,8 @@ static tutti_status make_cached(struct tt_pricing *pricing, uint64_t bytes, cons
     return TUTTI_OK;
 }
 
-tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, struct tt_plan_cache *cache,
+tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p,
+                          const struct tt_plan_options *o, struct tt_plan_cache *cache,
                           struct tt_plan **ret, struct tutti_error *err)
 {
     struct tt_pricing pricing = {.args.topo = t, .cache = cache};
@@ -116,16 +127,17 @@ tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p, c
 
     if (st != TUTTI_OK)
         return st;
-    return cache ? make_cached(&pricing, bytes, o, ret, err) : make(&pricing, bytes, o, ret, err);
+    return cache ? make_cached(&pricing, bytes, o, ret, err)
+                 : plan_make(&pricing, bytes, o, ret, err);
 }
 
 void tt_plan_clear(struct tt_plan *p)
 {
     tt_bounds_free(&p->bounds);
     for (size_t i = 0; i < p->ncandidates; i++)
-        tt_built_free(&p->candidates[i].built);
+        tt_plan_built_free(&p->candidates[i].built);
     free(p->candidates);
-    tt_built_free(&p->built);
+    tt_plan_built_free(&p->built);
 }
 
 void tt_plan_free(struct tt_plan *p)
@@ -141,7 +153,8 @@ static void *copy_of(const void *data, size_t n, size_t size)
     return copy ? memcpy(copy, data, n * size) : NULL;
 }
 
-/* Copies the arrays behind a plan that was copied field by field; on failure the copy owns nothing of the original. */
+/* Copies the arrays behind a plan that was copied field by field; on failure the copy owns nothing
+ * of the original. */
 static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan *copy)
 {
     bool ok = true;
@@ -163,7 +176,8 @@ static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan
     return ok;
 }
 
-tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_plan **ret, struct tutti_error *err)
+tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_plan **ret,
+                          struct tutti_error *err)
 {
     struct tt_plan *copy = tt_alloc(1, sizeof(*copy));
 
@@ -184,17 +198,23 @@ tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_pl
     return TUTTI_OK;
 }
 
-static tutti_status check_network(const struct tt_plan *p, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status check_network(const struct tt_plan *p, const struct tt_topo *t,
+                                  struct tutti_error *err)
 {
     if (p->problem.ranks != t->ranks)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "the plan is for %u ranks, but the network %s has %u", p->problem.ranks, t->spec, t->ranks);
+        return tt_fail(err, TUTTI_ERR_MISMATCH,
+                       "the plan is for %u ranks, but the network %s has %u", p->problem.ranks,
+                       t->spec, t->ranks);
     if (p->built.sched && p->built.sched->shape.topo_hash != t->hash)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "the plan was made for another network than %s: plan again for this one", t->spec);
+        return tt_fail(err, TUTTI_ERR_MISMATCH,
+                       "the plan was made for another network than %s: plan again for this one",
+                       t->spec);
     return TUTTI_OK;
 }
 
 /* Once more, where the cache has forgotten it. */
-static tutti_status build_again(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
+static tutti_status build_again(const struct tt_plan *p, const struct tt_topo *t,
+                                struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = args_of(p, t);
     struct tt_built built;
@@ -205,7 +225,8 @@ static tutti_status build_again(const struct tt_plan *p, const struct tt_topo *t
     return st;
 }
 
-tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t,
+                              struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = args_of(p, t);
     tutti_status st = check_network(p, t, err);
@@ -217,7 +238,8 @@ tutti_status tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, 
     return p->algo->build ? build_again(p, t, ret, err) : tt_algo_build(p->algo, &args, ret, err);
 }
 
-tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *t,
+                                 struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = args_of(p, t);
     struct tt_sched *s = NULL;
@@ -227,7 +249,8 @@ tutti_status tt_plan_first_slice(const struct tt_plan *p, const struct tt_topo *
     if (!st)
         st = tt_algo_slice(p->algo, &args, 0, 1, &s, err);
     if (!st && !s->shape.symmetric)
-        st = tt_fail(err, TUTTI_ERR_REFUSED, "ranks of this %s do not do the same, shifted", p->algo->name);
+        st = tt_fail(err, TUTTI_ERR_REFUSED, "ranks of this %s do not do the same, shifted",
+                     p->algo->name);
     if (st)
         tt_sched_free(s);
     else

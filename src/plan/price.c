@@ -1,16 +1,20 @@
 /* price.c - one candidate: may it, what does it cost, and what decides its time.
  *
- * Two ways lead to a price (work.c decides which). The long one builds all ranks and calls tt_cost_sched. The short one needs a
- * symmetric schedule on a rotational network: rank 0's slice stands for all, so that a ring of 65,536 ranks costs no more than its own
- * 131,070 steps. Both give the same numbers, but for rare cases in which the short one has only an upper bound and says so. Unless a
- * number of segments was asked for, the best for this problem is searched: at once for pipelined algorithms, for the others when there is
- * hope (K segments overlap K steps, which helps only if they load different links) and work to spare. */
+ * Two ways lead to a price (work.c decides which). The long one builds all ranks and calls
+ * tt_cost_sched. The short one needs a symmetric schedule on a rotational network: rank 0's slice
+ * stands for all, so that a ring of 65,536 ranks costs no more than its own 131,070 steps. Both
+ * give the same numbers, but for rare cases in which the short one has only an upper bound and says
+ * so. Unless a number of segments was asked for, the best for this problem is searched: at once for
+ * pipelined algorithms, for the others when there is hope (K segments overlap K steps, which helps
+ * only if they load different links) and work to spare. */
 #include "plan/plan_int.h"
 
 #include <assert.h>
 
-/* Refusals (also "too large") become part of the candidate; everything else is the caller's problem. */
-static tutti_status as_refusal(tutti_status st, const struct tutti_error *why, struct tt_candidate *c, struct tutti_error *err)
+/* Refusals (also "too large") become part of the candidate; everything else is the caller's
+ * problem. */
+static tutti_status as_refusal(tutti_status st, const struct tutti_error *why,
+                               struct tt_candidate *c, struct tutti_error *err)
 {
     if (st != TUTTI_ERR_REFUSED && st != TUTTI_ERR_LIMIT) {
         if (err)
@@ -22,8 +26,9 @@ static tutti_status as_refusal(tutti_status st, const struct tutti_error *why, s
     return TUTTI_OK;
 }
 
-tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al, struct tt_candidate *ret, struct tt_way *ret_way,
-                            struct tutti_error *err)
+tutti_status tt_plan_price_probe(const struct tt_pricing *p, const struct tt_algo *al,
+                                 struct tt_candidate *ret, struct tt_way *ret_way,
+                                 struct tutti_error *err)
 {
     struct tt_candidate c = {.algo = al};
     struct tutti_error why;
@@ -31,9 +36,10 @@ tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al
     tutti_status st = tt_algo_probe(al, &p->args, &why);
 
     if (st == TUTTI_OK && p->reproducible && tt_coll_sums(p->args.problem.coll) && !al->rank_order)
-        st = tt_fail(&why, TUTTI_ERR_REFUSED, "sums in an order that depends on size; reproducible needs rank order");
+        st = tt_fail(&why, TUTTI_ERR_REFUSED,
+                     "sums in an order that depends on size; reproducible needs rank order");
     if (st == TUTTI_OK)
-        st = tt_way_choose(p, al, &way, &why);
+        st = tt_plan_way_choose(p, al, &way, &why);
     if (st != TUTTI_OK)
         st = as_refusal(st, &why, &c, err);
     if (st != TUTTI_OK)
@@ -44,14 +50,16 @@ tutti_status tt_price_probe(const struct tt_pricing *p, const struct tt_algo *al
 }
 
 /* A synthesised schedule is built once, and stays with its candidate. */
-static tutti_status hold_built(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status hold_built(const struct tt_pricing *p, struct tt_candidate *c,
+                               struct tutti_error *err)
 {
     if (!c->algo->build || c->built.sched)
         return TUTTI_OK;
     return tt_plan_build(c->algo, &p->args, p->cache, &c->built, err);
 }
 
-static tutti_status price_whole(const struct tt_pricing *p, bool search, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status price_whole(const struct tt_pricing *p, bool search, struct tt_candidate *c,
+                                struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
     struct tt_sched *listed = NULL;
@@ -63,14 +71,16 @@ static tutti_status price_whole(const struct tt_pricing *p, bool search, struct 
     s = s ? s : listed;
     c->segments = s->shape.segments;
     if (search)
-        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, TT_MAX_SEGMENTS, &c->segments, &c->cost, err);
+        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, TT_MAX_SEGMENTS,
+                                   &c->segments, &c->cost, err);
     else
         st = tt_cost_sched(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
     tt_sched_free(listed);
     return st;
 }
 
-static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct tt_candidate *c,
+                                struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
     struct tt_sched *s;
@@ -80,7 +90,8 @@ static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct 
         return st;
     c->segments = s->shape.segments;
     if (search)
-        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, TT_MAX_SEGMENTS, &c->segments, &c->cost, err);
+        st = tt_cost_best_segments(s, p->args.topo, pr->count, pr->dtype, TT_MAX_SEGMENTS,
+                                   &c->segments, &c->cost, err);
     else
         st = tt_cost_symmetric(s, p->args.topo, pr->count, pr->dtype, &c->cost, err);
     tt_sched_free(s);
@@ -90,11 +101,11 @@ static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct 
 /* In one memory the number of segments follows from the network, and costs nothing to find. */
 static bool has_rule(const struct tt_pricing *p, const struct tt_algo *al)
 {
-    return p->args.topo->memory.npoints && tt_way_searches(p, al);
+    return p->args.topo->memory.npoints && tt_plan_way_searches(p, al);
 }
 
-static tutti_status price_symmetric(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c,
-                                    struct tutti_error *err)
+static tutti_status price_symmetric(const struct tt_pricing *p, const struct tt_way *way,
+                                    uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
 {
     tutti_status st = price_rank0(p, has_rule(p, c->algo), c, err);
 
@@ -127,11 +138,13 @@ static void add_busiest(struct tt_str *b, const struct tt_topo *t, const struct 
         return;
     tt_topo_vertex_name(t, back ? l->b : l->a, from, sizeof(from));
     tt_topo_vertex_name(t, back ? l->a : l->b, to, sizeof(to));
-    tt_str_printf(b, "; busiest link %s->%s carries %s", from, to, tt_format_size(cost->busiest_bytes, size, sizeof(size)));
+    tt_str_printf(b, "; busiest link %s->%s carries %s", from, to,
+                  tt_format_size(cost->busiest_bytes, size, sizeof(size)));
 }
 
 /* "14 steps; latency 61%, links 39%; busiest link switch 0->rank 3 carries 96 MiB" */
-static tutti_status explain(const struct tt_topo *t, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status price_explain(const struct tt_topo *t, struct tt_candidate *c,
+                                  struct tutti_error *err)
 {
     const struct tt_cost *cost = &c->cost;
     struct tt_str b = {0};
@@ -157,9 +170,10 @@ static tutti_status explain(const struct tt_topo *t, struct tt_candidate *c, str
 }
 
 /* The priced candidate takes the place of c. */
-static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *priced, struct tt_candidate *c, struct tutti_error *err)
+static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *priced,
+                           struct tt_candidate *c, struct tutti_error *err)
 {
-    tutti_status st = explain(p->args.topo, priced, err);
+    tutti_status st = price_explain(p->args.topo, priced, err);
 
     if (st != TUTTI_OK)
         return st;
@@ -169,7 +183,8 @@ static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *pric
     return TUTTI_OK;
 }
 
-tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
+tutti_status tt_plan_price(const struct tt_pricing *p, const struct tt_way *way, uint64_t spare,
+                           struct tt_candidate *c, struct tutti_error *err)
 {
     struct tt_candidate priced;
     tutti_status st = hold_built(p, c, err);
@@ -178,32 +193,37 @@ tutti_status tt_price(const struct tt_pricing *p, const struct tt_way *way, uint
     if (st != TUTTI_OK)
         return st;
     priced = *c;
-    st = way->by_symmetry ? price_symmetric(p, way, spare, &priced, err)
-                          : price_whole(p, tt_way_searches_first(p, c->algo) || has_rule(p, c->algo), &priced, err);
+    st = way->by_symmetry
+             ? price_symmetric(p, way, spare, &priced, err)
+             : price_whole(p, tt_plan_way_searches_first(p, c->algo) || has_rule(p, c->algo),
+                           &priced, err);
     return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
 }
 
-uint64_t tt_price_hope(const struct tt_pricing *p, const struct tt_way *way, const struct tt_candidate *c)
+uint64_t tt_plan_price_hope(const struct tt_pricing *p, const struct tt_way *way,
+                            const struct tt_candidate *c)
 {
     uint64_t least;
 
-    if (!way->splits || !tt_way_searches(p, c->algo) || tt_way_searches_first(p, c->algo))
+    if (!way->splits || !tt_plan_way_searches(p, c->algo) || tt_plan_way_searches_first(p, c->algo))
         return UINT64_MAX;
     least = tt_cost_segments_floor(&c->cost, p->args.topo);
     return least < c->cost.time_ps ? least : UINT64_MAX;
 }
 
-uint64_t tt_price_search_work(const struct tt_way *way, const struct tt_candidate *c)
+uint64_t tt_plan_price_search_work(const struct tt_way *way, const struct tt_candidate *c)
 {
     uint64_t work = c->cost.by_symmetry ? way->work : way->whole;
 
     return work > UINT64_MAX / TT_SEARCH_COST ? UINT64_MAX : work * TT_SEARCH_COST;
 }
 
-tutti_status tt_price_search(const struct tt_pricing *p, struct tt_candidate *c, struct tutti_error *err)
+tutti_status tt_plan_price_search(const struct tt_pricing *p, struct tt_candidate *c,
+                                  struct tutti_error *err)
 {
     struct tt_candidate priced = *c;
-    tutti_status st = c->cost.by_symmetry ? price_rank0(p, true, &priced, err) : price_whole(p, true, &priced, err);
+    tutti_status st = c->cost.by_symmetry ? price_rank0(p, true, &priced, err)
+                                          : price_whole(p, true, &priced, err);
 
     return st == TUTTI_OK ? accept(p, &priced, c, err) : st;
 }

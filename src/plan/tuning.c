@@ -1,12 +1,14 @@
 /* tuning.c - the tuning file: what a person has measured and wants obeyed.
  *
  *     {"format": "tutti-tuning", "version": 1, "rules": [
- *       {"coll": "allreduce", "min_ranks": 2, "max_ranks": 64, "min_bytes": 0, "max_bytes": 65536, "algo": "oneshot"},
+ *       {"coll": "allreduce", "min_ranks": 2, "max_ranks": 64,
+ *        "min_bytes": 0, "max_bytes": 65536, "algo": "oneshot"},
  *       {"coll": "allreduce", "algo": "ring", "options": {"segments": "4"}}
  *     ]}
  *
- * Ranges include both ends; a missing end is open. The first rule that covers the problem wins. Nothing is ignored: unknown or
- * repeated keys, wrong types, unknown algorithms and options they do not have are errors at their position in the file. */
+ * Ranges include both ends; a missing end is open. The first rule that covers the problem wins.
+ * Nothing is ignored: unknown or repeated keys, wrong types, unknown algorithms and options they do
+ * not have are errors at their position in the file. */
 #include "base/json.h"
 #include "plan/plan_int.h"
 
@@ -31,26 +33,28 @@ void tt_tuning_free(struct tt_tuning *t)
     free(t);
 }
 
-const char *tt_tuning_name(const struct tt_tuning *t)
+const char *tt_plan_tuning_name(const struct tt_tuning *t)
 {
     return t->name;
 }
 
-const struct tt_vec *tt_tuning_list(const struct tt_tuning *t)
+const struct tt_vec *tt_plan_tuning_list(const struct tt_tuning *t)
 {
     return &t->rules;
 }
 
-uint64_t tt_tuning_hash(const struct tt_tuning *t)
+uint64_t tt_plan_tuning_hash(const struct tt_tuning *t)
 {
     return t ? t->hash : 0;
 }
 
-const struct tt_tuning_rule *tt_tuning_match(const struct tt_tuning *t, const struct tt_problem *p, uint64_t bytes)
+const struct tt_tuning_rule *tt_plan_tuning_match(const struct tt_tuning *t,
+                                                  const struct tt_problem *p, uint64_t bytes)
 {
     for (size_t i = 0; i < t->rules.len; i++) {
         const struct tt_tuning_rule *r = tt_vec_at(&t->rules, i);
-        if (r->coll == p->coll && r->min_ranks <= p->ranks && p->ranks <= r->max_ranks && r->min_bytes <= bytes && bytes <= r->max_bytes)
+        if (r->coll == p->coll && r->min_ranks <= p->ranks && p->ranks <= r->max_ranks &&
+            r->min_bytes <= bytes && bytes <= r->max_bytes)
             return r;
     }
     return NULL;
@@ -58,14 +62,16 @@ const struct tt_tuning_rule *tt_tuning_match(const struct tt_tuning *t, const st
 
 /* ---- reading ---- */
 
-/* The keys of one object: finds `name`, refuses unknown and repeated ones, remembers which were seen. */
+/* The keys of one object: finds `name`, refuses unknown and repeated ones, remembers which were
+ * seen. */
 struct keys {
     const char *const *names;
     size_t n;
     unsigned seen;
 };
 
-static tutti_status find_key(struct tt_json_reader *r, struct keys *k, const char *name, size_t *ret, struct tutti_error *err)
+static tutti_status find_key(struct tt_json_reader *r, struct keys *k, const char *name,
+                             size_t *ret, struct tutti_error *err)
 {
     char near[200];
 
@@ -79,11 +85,13 @@ static tutti_status find_key(struct tt_json_reader *r, struct keys *k, const cha
         return TUTTI_OK;
     }
     tt_near_matches(name, k->names, k->n, near, sizeof(near));
-    return tt_json_fail(r, err, TUTTI_ERR_PARSE, "unknown key \"%.60s\"%s%s", name, near[0] ? "; " : "", near);
+    return tt_json_fail(r, err, TUTTI_ERR_PARSE, "unknown key \"%.60s\"%s%s", name,
+                        near[0] ? "; " : "", near);
 }
 
 /* The next key of an object as its index, or its end. */
-static tutti_status next_key(struct tt_json_reader *r, struct keys *k, size_t *ret, bool *ret_end, struct tutti_error *err)
+static tutti_status next_key(struct tt_json_reader *r, struct keys *k, size_t *ret, bool *ret_end,
+                             struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_next(r, &tok, err);
@@ -94,7 +102,8 @@ static tutti_status next_key(struct tt_json_reader *r, struct keys *k, size_t *r
     return *ret_end ? TUTTI_OK : find_key(r, k, tok.text, ret, err);
 }
 
-static tutti_status need_keys(struct tt_json_reader *r, const struct keys *k, unsigned needed, struct tutti_error *err)
+static tutti_status need_keys(struct tt_json_reader *r, const struct keys *k, unsigned needed,
+                              struct tutti_error *err)
 {
     for (size_t i = 0; i < k->n; i++)
         if (needed & ~k->seen & 1u << i)
@@ -103,12 +112,14 @@ static tutti_status need_keys(struct tt_json_reader *r, const struct keys *k, un
 }
 
 /* Repeats a failure of another module as one at the reader's position. */
-static tutti_status fail_here(struct tt_json_reader *r, const struct tutti_error *why, struct tutti_error *err)
+static tutti_status fail_here(struct tt_json_reader *r, const struct tutti_error *why,
+                              struct tutti_error *err)
 {
     return tt_json_fail(r, err, why->status, "%s", why->text);
 }
 
-static tutti_status read_string(struct tt_json_reader *r, const char *key, struct tt_json_token *ret, struct tutti_error *err)
+static tutti_status read_string(struct tt_json_reader *r, const char *key,
+                                struct tt_json_token *ret, struct tutti_error *err)
 {
     tutti_status st = tt_json_next(r, ret, err);
 
@@ -117,7 +128,8 @@ static tutti_status read_string(struct tt_json_reader *r, const char *key, struc
     return st;
 }
 
-static tutti_status read_number(struct tt_json_reader *r, const char *key, uint64_t max, uint64_t *ret, struct tutti_error *err)
+static tutti_status read_number(struct tt_json_reader *r, const char *key, uint64_t max,
+                                uint64_t *ret, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_next(r, &tok, err);
@@ -125,7 +137,8 @@ static tutti_status read_number(struct tt_json_reader *r, const char *key, uint6
     if (st != TUTTI_OK)
         return st;
     if (tok.kind != TT_JSON_INT || tok.i < 0 || (uint64_t)tok.i > max)
-        return tt_json_fail(r, err, TUTTI_ERR_PARSE, "\"%s\" must be a whole number from 0 to %" PRIu64, key, max);
+        return tt_json_fail(r, err, TUTTI_ERR_PARSE,
+                            "\"%s\" must be a whole number from 0 to %" PRIu64, key, max);
     *ret = (uint64_t)tok.i;
     return TUTTI_OK;
 }
@@ -145,13 +158,15 @@ static tutti_status read_coll(struct tt_json_reader *r, tutti_coll *ret, struct 
     found = tt_coll_find(tok.text);
     if (found < 0) {
         tt_near_matches(tok.text, names, countof(names), near, sizeof(near));
-        return tt_json_fail(r, err, TUTTI_ERR_PARSE, "no collective '%.60s'%s%s", tok.text, near[0] ? "; " : "", near);
+        return tt_json_fail(r, err, TUTTI_ERR_PARSE, "no collective '%.60s'%s%s", tok.text,
+                            near[0] ? "; " : "", near);
     }
     *ret = (tutti_coll)found;
     return TUTTI_OK;
 }
 
-static tutti_status read_algo(struct tt_json_reader *r, const struct tt_algo **ret, struct tutti_error *err)
+static tutti_status read_algo(struct tt_json_reader *r, const struct tt_algo **ret,
+                              struct tutti_error *err)
 {
     struct tt_json_token tok;
     struct tutti_error why;
@@ -169,8 +184,10 @@ static tutti_status read_algo(struct tt_json_reader *r, const struct tt_algo **r
     return TUTTI_OK;
 }
 
-/* {"segments": "4", ...}; whether the algorithm has them is checked when the whole rule is known. */
-static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o, struct tutti_error *err)
+/* {"segments": "4", ...}; whether the algorithm has them is checked when the whole rule is
+ * known. */
+static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
+                                 struct tutti_error *err)
 {
     struct tt_json_token tok;
     struct tt_option_value key;
@@ -189,7 +206,8 @@ static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
         if (st != TUTTI_OK)
             break;
         if (tok.len >= sizeof(key.value))
-            return tt_json_fail(r, err, TUTTI_ERR_PARSE, "the value of \"%s\" is too long", key.key);
+            return tt_json_fail(r, err, TUTTI_ERR_PARSE, "the value of \"%s\" is too long",
+                                key.key);
         snprintf(text, sizeof(text), "%s=%s", key.key, tok.text);
         if (tt_options_add(o, text, &why) != TUTTI_OK)
             return fail_here(r, &why, err);
@@ -198,9 +216,11 @@ static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
 }
 
 enum rule_key { COLL, MIN_RANKS, MAX_RANKS, MIN_BYTES, MAX_BYTES, ALGO, OPTIONS };
-static const char *const rule_keys[] = {"coll", "min_ranks", "max_ranks", "min_bytes", "max_bytes", "algo", "options"};
+static const char *const rule_keys[] = {"coll",      "min_ranks", "max_ranks", "min_bytes",
+                                        "max_bytes", "algo",      "options"};
 
-static tutti_status read_member(struct tt_json_reader *r, enum rule_key key, struct tt_tuning_rule *rule, struct tutti_error *err)
+static tutti_status read_member(struct tt_json_reader *r, enum rule_key key,
+                                struct tt_tuning_rule *rule, struct tutti_error *err)
 {
     switch (key) {
     case COLL:
@@ -222,7 +242,8 @@ static tutti_status read_member(struct tt_json_reader *r, enum rule_key key, str
 }
 
 /* At the closing brace: is what was read a rule? */
-static tutti_status check_rule(struct tt_json_reader *r, const struct keys *k, const struct tt_tuning_rule *rule, struct tutti_error *err)
+static tutti_status check_rule(struct tt_json_reader *r, const struct keys *k,
+                               const struct tt_tuning_rule *rule, struct tutti_error *err)
 {
     struct tutti_error why;
     tutti_status st = need_keys(r, k, 1u << COLL | 1u << ALGO, err);
@@ -233,15 +254,17 @@ static tutti_status check_rule(struct tt_json_reader *r, const struct keys *k, c
         return tt_json_fail(r, err, TUTTI_ERR_PARSE, "\"min_ranks\" is larger than \"max_ranks\"");
     if (rule->min_bytes > rule->max_bytes)
         return tt_json_fail(r, err, TUTTI_ERR_PARSE, "\"min_bytes\" is larger than \"max_bytes\"");
-    if (tt_options_check(rule->algo, &rule->options, &why) != TUTTI_OK)
+    if (tt_algo_options_check(rule->algo, &rule->options, &why) != TUTTI_OK)
         return fail_here(r, &why, err);
     return TUTTI_OK;
 }
 
-static tutti_status read_rule(struct tt_json_reader *r, size_t number, struct tt_tuning_rule *ret, struct tutti_error *err)
+static tutti_status read_rule(struct tt_json_reader *r, size_t number, struct tt_tuning_rule *ret,
+                              struct tutti_error *err)
 {
     struct keys k = {rule_keys, countof(rule_keys), 0};
-    struct tt_tuning_rule rule = {.max_ranks = UINT32_MAX, .max_bytes = UINT64_MAX, .number = number};
+    struct tt_tuning_rule rule = {
+        .max_ranks = UINT32_MAX, .max_bytes = UINT64_MAX, .number = number};
     size_t key = 0;
     bool end = false;
     tutti_status st = TUTTI_OK;
@@ -258,7 +281,8 @@ static tutti_status read_rule(struct tt_json_reader *r, size_t number, struct tt
     return st;
 }
 
-static tutti_status read_rules(struct tt_json_reader *r, struct tt_vec *rules, struct tutti_error *err)
+static tutti_status read_rules(struct tt_json_reader *r, struct tt_vec *rules,
+                               struct tutti_error *err)
 {
     struct tt_tuning_rule rule;
     struct tt_json_token tok;
@@ -285,7 +309,9 @@ static tutti_status read_format(struct tt_json_reader *r, struct tutti_error *er
     tutti_status st = read_string(r, "format", &tok, err);
 
     if (st == TUTTI_OK && !tt_streq(tok.text, "tutti-tuning"))
-        st = tt_json_fail(r, err, TUTTI_ERR_PARSE, "this is not a tuning file: its format is \"%.60s\", not \"tutti-tuning\"", tok.text);
+        st = tt_json_fail(
+            r, err, TUTTI_ERR_PARSE,
+            "this is not a tuning file: its format is \"%.60s\", not \"tutti-tuning\"", tok.text);
     return st;
 }
 
@@ -295,11 +321,14 @@ static tutti_status read_version(struct tt_json_reader *r, struct tutti_error *e
     tutti_status st = read_number(r, "version", INT64_MAX, &version, err);
 
     if (st == TUTTI_OK && version != 1)
-        st = tt_json_fail(r, err, TUTTI_ERR_VERSION, "version %" PRIu64 " is not supported; this build reads version 1", version);
+        st = tt_json_fail(r, err, TUTTI_ERR_VERSION,
+                          "version %" PRIu64 " is not supported; this build reads version 1",
+                          version);
     return st;
 }
 
-static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules, struct tutti_error *err)
+static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules,
+                                  struct tutti_error *err)
 {
     static const char *const names[] = {"format", "version", "rules"};
     struct keys k = {names, countof(names), 0};
@@ -311,7 +340,9 @@ static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules
     while (st == TUTTI_OK && !end) {
         st = next_key(r, &k, &key, &end, err);
         if (st == TUTTI_OK && !end)
-            st = key == 0 ? read_format(r, err) : key == 1 ? read_version(r, err) : read_rules(r, rules, err);
+            st = key == 0   ? read_format(r, err)
+                 : key == 1 ? read_version(r, err)
+                            : read_rules(r, rules, err);
     }
     if (st == TUTTI_OK)
         st = need_keys(r, &k, 7, err);
@@ -320,15 +351,17 @@ static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules
     return st;
 }
 
-/* Identity of the content, for the plan cache; the name belongs to it because explanations quote it. */
-uint64_t tt_tuning_hash_rules(const char *name, const struct tt_vec *rules)
+/* Identity of the content, for the plan cache; the name belongs to it because explanations quote
+ * it. */
+uint64_t tt_plan_tuning_hash_rules(const char *name, const struct tt_vec *rules)
 {
     uint64_t h = tt_hash_bytes(rules->len, name, strlen(name));
     char options[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
 
     for (size_t i = 0; i < rules->len; i++) {
         const struct tt_tuning_rule *r = tt_vec_at(rules, i);
-        const uint64_t numbers[] = {(uint64_t)r->coll, r->min_ranks, r->max_ranks, r->min_bytes, r->max_bytes};
+        const uint64_t numbers[] = {(uint64_t)r->coll, r->min_ranks, r->max_ranks, r->min_bytes,
+                                    r->max_bytes};
         tt_options_format(&r->options, options, sizeof(options));
         h = tt_hash_bytes(h, numbers, sizeof(numbers));
         h = tt_hash_bytes(h, r->algo->name, strlen(r->algo->name));
@@ -338,7 +371,8 @@ uint64_t tt_tuning_hash_rules(const char *name, const struct tt_vec *rules)
 }
 
 /* Reads everything from r, which is closed in any case. */
-static tutti_status read_all(struct tt_json_reader *r, const char *name, struct tt_tuning **ret, struct tutti_error *err)
+static tutti_status read_all(struct tt_json_reader *r, const char *name, struct tt_tuning **ret,
+                             struct tutti_error *err)
 {
     struct tt_tuning *t = tt_zalloc(1, sizeof(*t));
     tutti_status st;
@@ -353,12 +387,13 @@ static tutti_status read_all(struct tt_json_reader *r, const char *name, struct 
         tt_tuning_free(t);
         return st;
     }
-    t->hash = tt_tuning_hash_rules(name, &t->rules);
+    t->hash = tt_plan_tuning_hash_rules(name, &t->rules);
     *ret = t;
     return TUTTI_OK;
 }
 
-tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret, struct tutti_error *err)
+tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret,
+                            struct tutti_error *err)
 {
     struct tt_json_reader *r;
     tutti_status st = tt_json_open_file(in, name, &r, err);
@@ -366,7 +401,8 @@ tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret, 
     return st == TUTTI_OK ? read_all(r, name, ret, err) : st;
 }
 
-tutti_status tt_tuning_read_memory(const char *data, size_t len, const char *name, struct tt_tuning **ret, struct tutti_error *err)
+tutti_status tt_tuning_read_memory(const char *data, size_t len, const char *name,
+                                   struct tt_tuning **ret, struct tutti_error *err)
 {
     struct tt_json_reader *r;
     tutti_status st = tt_json_open_memory(data, len, name, &r, err);

@@ -1,5 +1,5 @@
-/* tuning_rules.c - the rules of a tuning file for those who must agree on them: in words, as a hash, and whether a network
- * can keep them. */
+/* tuning_rules.c - the rules of a tuning file for those who must agree on them: in words, as a
+ * hash, and whether a network can keep them. */
 #include "plan/plan_int.h"
 
 #include <inttypes.h>
@@ -7,12 +7,12 @@
 
 static const struct tt_tuning_rule *rule_at(const struct tt_tuning *t, size_t i)
 {
-    return tt_vec_at(tt_tuning_list(t), i);
+    return tt_vec_at(tt_plan_tuning_list(t), i);
 }
 
 size_t tt_tuning_rules(const struct tt_tuning *t)
 {
-    return tt_tuning_list(t)->len;
+    return tt_plan_tuning_list(t)->len;
 }
 
 /* ", 2-64 ranks", ", from 2 ranks", ", up to 64 ranks" or nothing. */
@@ -43,23 +43,31 @@ char *tt_tuning_rule_text(const struct tt_tuning *t, size_t i, char *buf, size_t
 
 uint64_t tt_tuning_rules_hash(const struct tt_tuning *t)
 {
-    return tt_tuning_hash_rules("", tt_tuning_list(t));
+    return tt_plan_tuning_hash_rules("", tt_plan_tuning_list(t));
 }
 
-/* Rules are about every length in their range; algorithms look at the ranks, the root and the network. */
-static tutti_status check_rule(const struct tt_tuning_rule *r, const struct tt_topo *topo, bool reproducible, struct tutti_error *err)
+/* Rules are about every length in their range; algorithms look at the ranks, the root and the
+ * network. */
+static tutti_status check_rule(const struct tt_tuning_rule *r, const struct tt_topo *topo,
+                               bool reproducible, struct tutti_error *err)
 {
-    struct tt_algo_args a = {.problem = {.coll = r->coll, .ranks = topo->ranks, .count = r->min_bytes / 4 + 1, .dtype = TUTTI_F32},
+    struct tt_algo_args a = {.problem = {.coll = r->coll,
+                                         .ranks = topo->ranks,
+                                         .count = r->min_bytes / 4 + 1,
+                                         .dtype = TUTTI_F32},
                              .topo = topo,
                              .options = r->options};
     if (r->coll == TUTTI_BARRIER)
         a.problem.count = 0;
     if (reproducible && tt_coll_sums(r->coll) && !r->algo->rank_order)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "%s does not sum in rank order, and sums must be reproducible", r->algo->name);
+        return tt_fail(err, TUTTI_ERR_REFUSED,
+                       "%s does not sum in rank order, and sums must be reproducible",
+                       r->algo->name);
     return tt_algo_probe(r->algo, &a, err);
 }
 
-tutti_status tt_tuning_check(const struct tt_tuning *t, const struct tt_topo *topo, bool reproducible, struct tutti_error *err)
+tutti_status tt_tuning_check(const struct tt_tuning *t, const struct tt_topo *topo,
+                             bool reproducible, struct tutti_error *err)
 {
     char words[200];
     for (size_t i = 0; i < tt_tuning_rules(t); i++) {
@@ -68,7 +76,8 @@ tutti_status tt_tuning_check(const struct tt_tuning *t, const struct tt_topo *to
             continue;
         tutti_status st = check_rule(r, topo, reproducible, err);
         if (st) {
-            tt_fail_prefix(err, "%.200s: rule %zu (%s) cannot be kept on %" PRIu32 " ranks", tt_tuning_name(t), r->number,
+            tt_fail_prefix(err, "%.200s: rule %zu (%s) cannot be kept on %" PRIu32 " ranks",
+                           tt_plan_tuning_name(t), r->number,
                            tt_tuning_rule_text(t, i, words, sizeof words), topo->ranks);
             return st;
         }

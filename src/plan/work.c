@@ -1,7 +1,8 @@
 /* work.c - by which way a candidate is priced, and how much work that is.
  *
- * Work is counted, never timed: ranks that plan alone must skip the same candidates whatever their speed. A unit is one operation, one
- * span or one hop of a message. Some ranks are listed and stand for the others; pipelined algorithms pay for the search of K at once.
+ * Work is counted, never timed: ranks that plan alone must skip the same candidates whatever their
+ * speed. A unit is one operation, one span or one hop of a message. Some ranks are listed and stand
+ * for the others; pipelined algorithms pay for the search of K at once.
  *
  * The short way (rank 0 for all) is taken wherever there is one. */
 #include "plan/plan_int.h"
@@ -24,7 +25,7 @@ static uint64_t mul_sat(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al)
+bool tt_plan_way_searches(const struct tt_pricing *p, const struct tt_algo *al)
 {
     if (al->one_segment && al->one_segment(&p->args))
         return false;
@@ -34,9 +35,9 @@ bool tt_way_searches(const struct tt_pricing *p, const struct tt_algo *al)
     return true;
 }
 
-bool tt_way_searches_first(const struct tt_pricing *p, const struct tt_algo *al)
+bool tt_plan_way_searches_first(const struct tt_pricing *p, const struct tt_algo *al)
 {
-    return al->pipelined && tt_way_searches(p, al);
+    return al->pipelined && tt_plan_way_searches(p, al);
 }
 
 static size_t count_sends(const struct tt_slice *sl)
@@ -47,8 +48,10 @@ static size_t count_sends(const struct tt_slice *sl)
     return n;
 }
 
-/* Operations, spans and hops of the one rank that s holds. Of many messages only some are routed and stand for the others. */
-static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *s, uint64_t *ret, struct tutti_error *err)
+/* Operations, spans and hops of the one rank that s holds. Of many messages only some are routed
+ * and stand for the others. */
+static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *s, uint64_t *ret,
+                                struct tutti_error *err)
 {
     struct tt_slice sl = tt_sched_slice(s, s->first_rank);
     uint32_t cap = tt_topo_max_route(t), hops;
@@ -71,7 +74,8 @@ static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *
     return st;
 }
 
-static tutti_status count_rank(const struct tt_pricing *p, const struct tt_algo *al, uint32_t rank, uint64_t *ret, struct tutti_error *err)
+static tutti_status count_rank(const struct tt_pricing *p, const struct tt_algo *al, uint32_t rank,
+                               uint64_t *ret, struct tutti_error *err)
 {
     struct tt_sched *s;
     tutti_status st = tt_algo_slice(al, &p->args, rank, 1, &s, err);
@@ -90,8 +94,8 @@ static uint32_t sample_rank(unsigned i, uint32_t ranks)
 }
 
 /* The mean over sampled ranks, times all ranks. */
-static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo *al, unsigned samples, uint64_t *ret,
-                                struct tutti_error *err)
+static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo *al,
+                                unsigned samples, uint64_t *ret, struct tutti_error *err)
 {
     const uint32_t ranks = p->args.problem.ranks;
     uint64_t sum = 0, one;
@@ -109,12 +113,15 @@ static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo
     return TUTTI_OK;
 }
 
-/* Work of all ranks. An algorithm's own estimate counts when it is larger: listing a rank can take longer than its list.
- * Synthesised schedules cannot be listed in parts: each chunk comes and goes at every rank once on the way in and once out. */
-static tutti_status count(const struct tt_pricing *p, const struct tt_algo *al, const struct tt_shape *shape, uint64_t *ret,
-                          struct tutti_error *err)
+/* Work of all ranks. An algorithm's own estimate counts when it is larger: listing a rank can take
+ * longer than its list. Synthesised schedules cannot be listed in parts: each chunk comes and goes
+ * at every rank once on the way in and once out. */
+static tutti_status work_count(const struct tt_pricing *p, const struct tt_algo *al,
+                               const struct tt_shape *shape, uint64_t *ret, struct tutti_error *err)
 {
-    const uint64_t guess = al->estimate_ops ? al->estimate_ops(&p->args) : al->slice ? 0 : mul_sat(shape->chunks, 4);
+    const uint64_t guess = al->estimate_ops ? al->estimate_ops(&p->args)
+                           : al->slice      ? 0
+                                            : mul_sat(shape->chunks, 4);
     uint64_t whole = mul_sat(guess, shape->ranks), counted;
     tutti_status st;
 
@@ -124,7 +131,7 @@ static tutti_status count(const struct tt_pricing *p, const struct tt_algo *al, 
             return st;
         whole = counted > whole ? counted : whole;
     }
-    *ret = mul_sat(whole, tt_way_searches_first(p, al) ? TT_SEARCH_COST : 1);
+    *ret = mul_sat(whole, tt_plan_way_searches_first(p, al) ? TT_SEARCH_COST : 1);
     return TUTTI_OK;
 }
 
@@ -134,7 +141,8 @@ static uint64_t add_sat(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al, struct tt_way *ret, struct tutti_error *err)
+tutti_status tt_plan_way_choose(const struct tt_pricing *p, const struct tt_algo *al,
+                                struct tt_way *ret, struct tutti_error *err)
 {
     const struct tt_problem *pr = &p->args.problem;
     const struct tt_topo *t = p->args.topo;
@@ -144,10 +152,15 @@ tutti_status tt_way_choose(const struct tt_pricing *p, const struct tt_algo *al,
 
     if (st != TUTTI_OK)
         return st;
-    bool symmetric = (shape.symmetric && t->rotational) || (shape.grid && t->toroidal && !t->rotational);
-    way.by_symmetry = al->slice && !tt_way_searches_first(p, al) && symmetric && !shape.weights;
-    way.splits = shape.weights ? pr->count > 1 : mul_sat(pr->count, shape.coll == TUTTI_ALL_TO_ALL ? shape.ranks : 1) > shape.chunks;
-    st = count(p, al, &shape, &way.whole, err);
+    bool symmetric =
+        (shape.symmetric && t->rotational) || (shape.grid && t->toroidal && !t->rotational);
+    way.by_symmetry =
+        al->slice && !tt_plan_way_searches_first(p, al) && symmetric && !shape.weights;
+    way.splits =
+        shape.weights
+            ? pr->count > 1
+            : mul_sat(pr->count, shape.coll == TUTTI_ALL_TO_ALL ? shape.ranks : 1) > shape.chunks;
+    st = work_count(p, al, &shape, &way.whole, err);
     tt_shape_free(&shape);
     if (st != TUTTI_OK)
         return st;

@@ -1,16 +1,19 @@
 /* fuse.c - which tensors share a bucket.
  *
- * A unit is what is never taken apart by fusion: the tensors of one layer that are of one part (and, when tensors are cut in pieces, no
- * larger than a piece); only DDP's rule goes tensor by tensor. Every rule below joins neighbouring units; none joins units that must stay
- * apart (`apart`): other parts, and with hybrid policies units that travel by different algorithms.
+ * A unit is what is never taken apart by fusion: the tensors of one layer that are of one part
+ * (and, when tensors are cut in pieces, no larger than a piece); only DDP's rule goes tensor by
+ * tensor. Every rule below joins neighbouring units; none joins units that must stay apart
+ * (`apart`): other parts, and with hybrid policies units that travel by different algorithms.
  *
  *     units (forward order)   c1  c2  c3  c4  c5  |  f1  f2  f3
- *     threshold, dear         [c1][c2 c3 c4 c5]     [f1][f2 f3]      from the front, a small first group
- *     threshold, others       [c1 c2 c3 c4 c5]      [f1][f2][f3]     from the back as DDP: a bucket is closed when it reaches its size
+ *     threshold, dear         [c1][c2 c3 c4 c5]     [f1][f2 f3]      from the front, a small first
+ *     threshold, others       [c1 c2 c3 c4 c5]      [f1][f2][f3]     from the back as DDP: a bucket
+ *                                                                    is closed at its size
  *
- * Greedy is the rule of MG-WFBP: from the back, join the open bucket with the next unit when that one's gradient is ready before the bucket
- * could be sent, or so soon after that waiting costs less than another start-up. (The published code also joins everything below 8,192
- * parameters whatever the costs; that constant is left out.) */
+ * Greedy is the rule of MG-WFBP: from the back, join the open bucket with the next unit when that
+ * one's gradient is ready before the bucket could be sent, or so soon after that waiting costs less
+ * than another start-up. (The published code also joins everything below 8,192 parameters whatever
+ * the costs; that constant is left out.) */
 #include "policy/policy_int.h"
 
 #include <stdlib.h>
@@ -32,13 +35,14 @@ static bool begins_unit(const struct tt_policy_input *in, uint32_t i)
     return a->layer != b->layer || a->part != b->part || a->bytes > most || b->bytes > most;
 }
 
-bool tt_fuse_apart(const struct tt_policy_input *in, uint32_t i)
+bool tt_policy_fuse_apart(const struct tt_policy_input *in, uint32_t i)
 {
     const struct tt_policy_tensor *a = &in->t[i - 1], *b = &in->t[i];
     uint64_t most = in->o.partition_bytes;
     if (a->part != b->part || a->bytes > most || b->bytes > most)
         return true;
-    return in->o.kind == TT_POLICY_HYBRID && tt_policy_pick(in, a->kind, a->bytes) != tt_policy_pick(in, b->kind, b->bytes);
+    return in->o.kind == TT_POLICY_HYBRID &&
+           tt_policy_pick(in, a->kind, a->bytes) != tt_policy_pick(in, b->kind, b->bytes);
 }
 
 static void mark_units(const struct tt_policy_input *in, bool *begins)
@@ -66,18 +70,20 @@ static void by_threshold(const struct tt_policy_input *in, bool *begins)
     uint64_t sum = 0;
     for (uint32_t i = 0, end; i < in->n; i = end) {
         uint64_t bytes = unit_bytes(in, i, &end);
-        begins[i] = i == 0 || tt_fuse_apart(in, i) || sum + bytes > in->o.threshold_bytes;
+        begins[i] = i == 0 || tt_policy_fuse_apart(in, i) || sum + bytes > in->o.threshold_bytes;
         sum = begins[i] ? bytes : sum + bytes;
     }
 }
 
-/* From the back, as DDP: a bucket takes tensors until it has reached its size; the first to be ready is smaller. */
+/* From the back, as DDP: a bucket takes tensors until it has reached its size; the first to be
+ * ready is smaller. */
 static void as_ddp(const struct tt_policy_input *in, bool *begins)
 {
-    uint64_t sum = 0, cap = in->o.first_bytes < in->o.threshold_bytes ? in->o.first_bytes : in->o.threshold_bytes;
+    uint64_t sum = 0, cap = in->o.first_bytes < in->o.threshold_bytes ? in->o.first_bytes
+                                                                      : in->o.threshold_bytes;
     for (uint32_t i = in->n; i-- > 0;) {
         sum += in->t[i].bytes;
-        begins[i] = i == 0 || tt_fuse_apart(in, i) || sum >= cap;
+        begins[i] = i == 0 || tt_policy_fuse_apart(in, i) || sum >= cap;
         if (begins[i]) {
             sum = 0;
             cap = in->o.threshold_bytes;
@@ -90,12 +96,13 @@ static void by_number(const struct tt_policy_input *in, bool *begins)
     uint32_t in_group = 0;
     for (uint32_t i = 0, end; i < in->n; i = end) {
         unit_bytes(in, i, &end);
-        begins[i] = i == 0 || tt_fuse_apart(in, i) || in_group == in->o.nearby;
+        begins[i] = i == 0 || tt_policy_fuse_apart(in, i) || in_group == in->o.nearby;
         in_group = begins[i] ? 1 : in_group + 1;
     }
 }
 
-/* From the back: what becomes ready in the same cycle travels together, as in Horovod's fusion buffer. */
+/* From the back: what becomes ready in the same cycle travels together, as in Horovod's fusion
+ * buffer. */
 static void by_waiting(const struct tt_policy_input *in, const uint64_t *ready, bool *begins)
 {
     uint64_t sum = 0;
@@ -103,19 +110,22 @@ static void by_waiting(const struct tt_policy_input *in, const uint64_t *ready, 
         sum += in->t[i].bytes;
         bool other_cycle = i > 0 && ready[i] / in->o.cycle_ps != ready[i - 1] / in->o.cycle_ps;
         bool full = i > 0 && sum + in->t[i - 1].bytes > in->o.threshold_bytes;
-        begins[i] = i == 0 || (begins_unit(in, i) && (tt_fuse_apart(in, i) || other_cycle || full));
+        begins[i] =
+            i == 0 || (begins_unit(in, i) && (tt_policy_fuse_apart(in, i) || other_cycle || full));
         sum = begins[i] ? 0 : sum;
     }
 }
 
 /* The time an open bucket of these bytes takes on the stream, and what starting one costs. */
-static uint64_t open_cost(const struct tt_policy_input *in, const struct tt_policy_tensor *t, uint64_t bytes)
+static uint64_t open_cost(const struct tt_policy_input *in, const struct tt_policy_tensor *t,
+                          uint64_t bytes)
 {
     tutti_coll coll = tt_policy_is_dear(in->o.kind) ? TUTTI_REDUCE_SCATTER : TUTTI_ALLREDUCE;
     return in->costs->cost(in->costs->ctx, coll, tt_policy_pick(in, t->kind, bytes), bytes);
 }
 
-static tutti_status by_greed(const struct tt_policy_input *in, const uint64_t *ready, bool *begins, struct tutti_error *err)
+static tutti_status by_greed(const struct tt_policy_input *in, const uint64_t *ready, bool *begins,
+                             struct tutti_error *err)
 {
     uint64_t sum = 0, done = 0;
     for (uint32_t i = in->n; i-- > 0;) {
@@ -128,9 +138,12 @@ static tutti_status by_greed(const struct tt_policy_input *in, const uint64_t *r
         uint64_t cost = open_cost(in, t, sum), startup = open_cost(in, t, t->elem_bytes);
         uint64_t start = done > ready[i] ? done : ready[i];
         if (cost >= TT_POLICY_MOST || startup >= TT_POLICY_MOST || start >= TT_POLICY_MOST)
-            return tt_fail(err, TUTTI_ERR_REFUSED, "the model has no time for a bucket of %llu bytes", (unsigned long long)sum);
+            return tt_fail(err, TUTTI_ERR_REFUSED,
+                           "the model has no time for a bucket of %llu bytes",
+                           (unsigned long long)sum);
         uint64_t next = i > 0 ? ready[i - 1] : 0;
-        bool join = i > 0 && !tt_fuse_apart(in, i) && next < start + cost && (next < start || next - start < startup);
+        bool join = i > 0 && !tt_policy_fuse_apart(in, i) && next < start + cost &&
+                    (next < start || next - start < startup);
         begins[i] = !join;
         if (!join) {
             done = start + cost;
@@ -140,7 +153,8 @@ static tutti_status by_greed(const struct tt_policy_input *in, const uint64_t *r
     return TUTTI_OK;
 }
 
-/* The group that the next forward pass needs first is exposed whole: it ends with the last unit within first_bytes (or its first unit). */
+/* The group that the next forward pass needs first is exposed whole: it ends with the last unit
+ * within first_bytes (or its first unit). */
 static void cut_first(const struct tt_policy_input *in, bool *begins)
 {
     uint64_t sum = 0;
@@ -153,7 +167,7 @@ static void cut_first(const struct tt_policy_input *in, bool *begins)
     }
 }
 
-tutti_status tt_fuse(const struct tt_policy_input *in, bool *begins, struct tutti_error *err)
+tutti_status tt_policy_fuse(const struct tt_policy_input *in, bool *begins, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
     uint64_t *ready = tt_alloc(in->n, sizeof *ready);
@@ -172,7 +186,7 @@ tutti_status tt_fuse(const struct tt_policy_input *in, bool *begins, struct tutt
     else if (in->o.fusion == TT_FUSION_GREEDY)
         st = by_greed(in, ready, begins, err);
     else if (in->o.fusion == TT_FUSION_OPTIMAL)
-        st = tt_fuse_optimal(in, ready, begins, err);
+        st = tt_policy_fuse_optimal(in, ready, begins, err);
     if (tt_policy_is_dear(in->o.kind) && in->o.fusion != TT_FUSION_NONE)
         cut_first(in, begins);
     free(ready);

@@ -1,13 +1,16 @@
-/* fuse_optimal.c - the buckets that end communication first, when they are sent as they become ready: dynamic programming.
+/* fuse_optimal.c - the buckets that end communication first, when they are sent as they become
+ * ready: dynamic programming.
  *
- * Let E(l) be the earliest end of communication of units l, l+1, .. (the backward pass goes from the last to the first). Some bucket holds
- * units l..k-1; it starts when its last gradient is ready and what is behind it has been sent:
+ * Let E(l) be the earliest end of communication of units l, l+1, .. (the backward pass goes from
+ * the last to the first). Some bucket holds units l..k-1; it starts when its last gradient is ready
+ * and what is behind it has been sent:
  *
  *     E(l) = min over k > l of  max(E(k), ready(l)) + cost(bytes of l..k-1)
  *
- * An earlier E(k) never hurts, so the parts are independent. Costs inside the recursion are read at powers of two and taken as linear
- * between them (there are n^2/2 sizes); the policy made of the result is priced exactly. MG-WFBP's greedy rule aims at the same and can
- * miss it by far: where start-up exceeds a layer's backward time, it joins everything. */
+ * An earlier E(k) never hurts, so the parts are independent. Costs inside the recursion are read at
+ * powers of two and taken as linear between them (there are n^2/2 sizes); the policy made of the
+ * result is priced exactly. MG-WFBP's greedy rule aims at the same and can miss it by far: where
+ * start-up exceeds a layer's backward time, it joins everything. */
 #include "policy/policy_int.h"
 
 #include <stdlib.h>
@@ -50,13 +53,15 @@ static uint64_t cost_of(struct plan *p, const struct unit *u, uint64_t bytes)
     return low + (uint64_t)((double)(high - low) * ((double)(bytes - below) / (double)below));
 }
 
-static tutti_status find_units(struct plan *p, const bool *begins, const uint64_t *ready, struct tutti_error *err)
+static tutti_status find_units(struct plan *p, const bool *begins, const uint64_t *ready,
+                               struct tutti_error *err)
 {
     const struct tt_policy_input *in = p->in;
     for (uint32_t i = 0; i < in->n; i++)
         p->n += begins[i];
     if (p->n > MOST_UNITS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "optimal fusion is for up to %d layers, not %u", (int)MOST_UNITS, p->n);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "optimal fusion is for up to %d layers, not %u",
+                       (int)MOST_UNITS, p->n);
     p->units = tt_zalloc(p->n, sizeof *p->units);
     p->end = tt_zalloc((size_t)p->n + 1, sizeof *p->end);
     p->cut = tt_zalloc(p->n, sizeof *p->cut);
@@ -65,13 +70,14 @@ static tutti_status find_units(struct plan *p, const bool *begins, const uint64_
     struct unit *u = p->units - 1;
     for (uint32_t i = 0; i < in->n; i++) {
         if (begins[i])
-            *++u = (struct unit){.first = i, .ready_ps = ready[i], .apart = i > 0 && tt_fuse_apart(in, i)};
+            *++u = (struct unit){
+                .first = i, .ready_ps = ready[i], .apart = i > 0 && tt_policy_fuse_apart(in, i)};
         u->bytes += in->t[i].bytes;
     }
     return TUTTI_OK;
 }
 
-static tutti_status solve(struct plan *p, struct tutti_error *err)
+static tutti_status fuse_optimal_solve(struct plan *p, struct tutti_error *err)
 {
     for (uint32_t l = p->n; l-- > 0;) {
         uint64_t bytes = 0;
@@ -79,9 +85,12 @@ static tutti_status solve(struct plan *p, struct tutti_error *err)
         for (uint32_t k = l; k < p->n && (k == l || !p->units[k].apart); k++) {
             bytes += p->units[k].bytes;
             uint64_t cost = cost_of(p, &p->units[l], bytes);
-            uint64_t start = p->end[k + 1] > p->units[l].ready_ps ? p->end[k + 1] : p->units[l].ready_ps;
+            uint64_t start =
+                p->end[k + 1] > p->units[l].ready_ps ? p->end[k + 1] : p->units[l].ready_ps;
             if (cost >= TT_POLICY_MOST || start >= TT_POLICY_MOST)
-                return tt_fail(err, TUTTI_ERR_REFUSED, "the model has no time for a bucket of %llu bytes", (unsigned long long)bytes);
+                return tt_fail(err, TUTTI_ERR_REFUSED,
+                               "the model has no time for a bucket of %llu bytes",
+                               (unsigned long long)bytes);
             if (start + cost < p->end[l]) {
                 p->end[l] = start + cost;
                 p->cut[l] = k + 1;
@@ -91,7 +100,8 @@ static tutti_status solve(struct plan *p, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-tutti_status tt_fuse_optimal(const struct tt_policy_input *in, const uint64_t *ready, bool *begins, struct tutti_error *err)
+tutti_status tt_policy_fuse_optimal(const struct tt_policy_input *in, const uint64_t *ready,
+                                    bool *begins, struct tutti_error *err)
 {
     struct plan *p = tt_zalloc(1, sizeof *p);
     if (!p)
@@ -99,7 +109,7 @@ tutti_status tt_fuse_optimal(const struct tt_policy_input *in, const uint64_t *r
     p->in = in;
     tutti_status st = find_units(p, begins, ready, err);
     if (!st)
-        st = solve(p, err);
+        st = fuse_optimal_solve(p, err);
     for (uint32_t i = 0; !st && i < in->n; i++)
         begins[i] = false;
     for (uint32_t l = 0; !st && l < p->n; l = p->cut[l])

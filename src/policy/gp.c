@@ -1,10 +1,12 @@
-/* gp.c - regression by a Gaussian process in one dimension, as small as it can be: n <= 64 points, a Matern 5/2 kernel
+/* gp.c - regression by a Gaussian process in one dimension, as small as it can be: n <= 64 points,
+ * a Matern 5/2 kernel
  *
  *     k(d) = s (1 + a + a^2/3) exp(-a),  a = sqrt(5) d / l
  *
- * the variance s in closed form for each length l (the value of greatest likelihood given l), l from a short list by the greatest marginal
- * likelihood. Noise is a fixed small share of s: step times are means of several steps and vary by per mille. Cholesky factor L of K +
- * noise; weights = (K + noise)^-1 y; predictions follow. */
+ * the variance s in closed form for each length l (the value of greatest likelihood given l), l
+ * from a short list by the greatest marginal likelihood. Noise is a fixed small share of s: step
+ * times are means of several steps and vary by per mille. Cholesky factor L of K + noise; weights =
+ * (K + noise)^-1 y; predictions follow. */
 #include "policy/tuner.h"
 
 #include <math.h>
@@ -19,7 +21,8 @@ static double matern(double d, double length)
     return (1 + a + a * a / 3) * exp(-a);
 }
 
-/* L of the unit-variance kernel matrix with noise. Positive definite by the noise: the square roots are of positive numbers. */
+/* L of the unit-variance kernel matrix with noise. Positive definite by the noise: the square roots
+ * are of positive numbers. */
 static void factor(struct tt_gp *g)
 {
     for (uint32_t i = 0; i < g->n; i++)
@@ -51,7 +54,8 @@ static void solve_upper(const struct tt_gp *g, double *v)
     }
 }
 
-/* Factor, scale and weights for one length; the logarithm of the marginal likelihood but for constants. */
+/* Factor, scale and weights for one length; the logarithm of the marginal likelihood but for
+ * constants. */
 static double fit_length(struct tt_gp *g, const double *y, double length)
 {
     double half[TT_TUNER_TRIALS], fit = 0, det = 0;
@@ -69,7 +73,7 @@ static double fit_length(struct tt_gp *g, const double *y, double length)
     return -0.5 * g->n * log(g->scale) - det;
 }
 
-void tt_gp_fit(struct tt_gp *g, const double *x, const double *y, uint32_t n)
+void tt_policy_gp_fit(struct tt_gp *g, const double *x, const double *y, uint32_t n)
 {
     double best = 0, likelihood = -HUGE_VAL;
     g->n = n;
@@ -84,7 +88,7 @@ void tt_gp_fit(struct tt_gp *g, const double *x, const double *y, uint32_t n)
     fit_length(g, y, best);
 }
 
-void tt_gp_predict(const struct tt_gp *g, double x, double *ret_mean, double *ret_deviation)
+void tt_policy_gp_predict(const struct tt_gp *g, double x, double *ret_mean, double *ret_deviation)
 {
     double k[TT_TUNER_TRIALS], mean = 0, rest = 1;
     for (uint32_t i = 0; i < g->n; i++) {

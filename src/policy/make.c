@@ -1,10 +1,12 @@
-/* make.c - a policy from tensors, costs and options: defaults, buckets, launches, and the two choices that the model makes (threshold and
- * order: whichever gives the shortest predicted step).
+/* make.c - a policy from tensors, costs and options: defaults, buckets, launches, and the two
+ * choices that the model makes (threshold and order: whichever gives the shortest predicted step).
  *
- * Search over thresholds is over powers of two and the middles between them, from below what matters (64 KiB) to above the sum of all
- * tensors, with and without the small first group; over one bucket per layer; and over fusion `optimal`; all that with large tensors whole
- * and, unless the caller has said, in parts of 16 MiB (that may be overtaken). A step is predicted in time linear
- * in the launches, so that all of it takes milliseconds; being in integers it gives the same on all ranks. */
+ * Search over thresholds is over powers of two and the middles between them, from below what
+ * matters (64 KiB) to above the sum of all tensors, with and without the small first group; over
+ * one bucket per layer; and over fusion `optimal`; all that with large tensors whole and, unless
+ * the caller has said, in parts of 16 MiB (that may be overtaken). A step is predicted in time
+ * linear in the launches, so that all of it takes milliseconds; being in integers it gives the same
+ * on all ranks. */
 #include "policy/policy_int.h"
 
 #include <assert.h>
@@ -30,7 +32,8 @@ uint64_t tt_policy_update_ps(const struct tt_policy_costs *c, uint64_t bytes)
     return (uint64_t)((double)c->update_ps_per_mib * ((double)bytes / (double)MIB));
 }
 
-static uint64_t allreduce_cost(const struct tt_policy_costs *c, enum tt_policy_algo a, uint64_t bytes)
+static uint64_t allreduce_cost(const struct tt_policy_costs *c, enum tt_policy_algo a,
+                               uint64_t bytes)
 {
     return c->cost(c->ctx, TUTTI_ALLREDUCE, a, bytes);
 }
@@ -44,8 +47,10 @@ static enum tt_policy_algo cheapest(const struct tt_policy_costs *c, uint64_t by
     return best;
 }
 
-/* KIPS 2021 knows convolutions and fully connected layers. Embeddings are large as the latter are, the rest is small as the former. */
-enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind, uint64_t bytes)
+/* KIPS 2021 knows convolutions and fully connected layers. Embeddings are large as the latter are,
+ * the rest is small as the former. */
+enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind,
+                                   uint64_t bytes)
 {
     if (in->o.kind == TT_POLICY_HYBRID_COST)
         return cheapest(in->costs, bytes);
@@ -56,7 +61,8 @@ enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_ten
     return in->o.recursive_doubling ? TT_POLICY_RECURSIVE_DOUBLING : TT_POLICY_HALVING_DOUBLING;
 }
 
-uint64_t tt_policy_comm(const struct tt_policy_options *o, const struct tt_policy_costs *costs, uint64_t bytes)
+uint64_t tt_policy_comm(const struct tt_policy_options *o, const struct tt_policy_costs *costs,
+                        uint64_t bytes)
 {
     if (o->kind == TT_POLICY_HYBRID || o->kind == TT_POLICY_HYBRID_COST)
         return allreduce_cost(costs, cheapest(costs, bytes), bytes);
@@ -78,31 +84,38 @@ static bool has_times(const struct tt_policy_tensor *t, uint32_t n)
     return false;
 }
 
-static tutti_status check_tensor(const struct tt_policy_tensor *t, uint32_t i, struct tutti_error *err)
+static tutti_status check_tensor(const struct tt_policy_tensor *t, uint32_t i,
+                                 struct tutti_error *err)
 {
     uint32_t layer = i > 0 ? t[i - 1].layer : 0;
     if (t[i].elem_bytes == 0 || t[i].bytes == 0 || t[i].bytes % t[i].elem_bytes)
-        return tt_fail(err, TUTTI_ERR_ARG, "tensor %u: %llu bytes are not a positive whole number of elements of %u bytes", i,
-                       (unsigned long long)t[i].bytes, t[i].elem_bytes);
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "tensor %u: %llu bytes are not a positive whole number of elements of %u bytes", i,
+            (unsigned long long)t[i].bytes, t[i].elem_bytes);
     if ((unsigned)t[i].kind >= TT_KIND_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "tensor %u: unknown kind %d", i, (int)t[i].kind);
     if (t[i].layer != layer && t[i].layer != layer + 1)
-        return tt_fail(err, TUTTI_ERR_ARG, "tensor %u: layer %u does not follow layer %u", i, t[i].layer, layer);
+        return tt_fail(err, TUTTI_ERR_ARG, "tensor %u: layer %u does not follow layer %u", i,
+                       t[i].layer, layer);
     return TUTTI_OK;
 }
 
-static tutti_status check_tensors(const struct tt_policy_tensor *t, uint32_t n, struct tutti_error *err)
+static tutti_status check_tensors(const struct tt_policy_tensor *t, uint32_t n,
+                                  struct tutti_error *err)
 {
     uint64_t bytes = 0, time = 0;
     if (n == 0 || n > MOST_TENSORS)
-        return tt_fail(err, TUTTI_ERR_ARG, "%u tensors: there must be 1 to %d", n, (int)MOST_TENSORS);
+        return tt_fail(err, TUTTI_ERR_ARG, "%u tensors: there must be 1 to %d", n,
+                       (int)MOST_TENSORS);
     for (uint32_t i = 0; i < n; i++) {
         tutti_status st = check_tensor(t, i, err);
         if (st)
             return st;
         if (t[i].bytes >= TT_POLICY_MOST - bytes || t[i].forward_ps >= TT_POLICY_MOST - time ||
             t[i].backward_ps >= TT_POLICY_MOST - time - t[i].forward_ps)
-            return tt_fail(err, TUTTI_ERR_LIMIT, "tensor %u: bytes or times add up to 2^60 or more", i);
+            return tt_fail(err, TUTTI_ERR_LIMIT, "tensor %u: bytes or times add up to 2^60 or more",
+                           i);
         bytes += t[i].bytes;
         time += t[i].forward_ps + t[i].backward_ps;
     }
@@ -149,7 +162,8 @@ static void fill_defaults(struct tt_policy_input *in)
         o->partition_bytes = o->kind == TT_POLICY_BYTESCHEDULER ? 4 * MIB : UINT64_MAX;
     if (o->lookahead == 0)
         o->lookahead = 1;
-    if (o->order == TT_ORDER_BEST && !has_times(in->t, in->n)) /* by the model every gradient would be ready at once */
+    /* by the model every gradient would be ready at once */
+    if (o->order == TT_ORDER_BEST && !has_times(in->t, in->n))
         o->order = TT_ORDER_TWO_PHASE;
     if (!tt_policy_crosses(o->kind))
         o->order = TT_ORDER_TWO_PHASE;
@@ -165,15 +179,18 @@ static void fill_defaults(struct tt_policy_input *in)
 
 /* ---- buckets ---- */
 
-/* Elements of a piece when a tensor is cut in pieces of at most `most` bytes: as many pieces as needed, of equal size but the last. */
+/* Elements of a piece when a tensor is cut in pieces of at most `most` bytes: as many pieces as
+ * needed, of equal size but the last. */
 static uint64_t piece_bytes(const struct tt_policy_tensor *t, uint64_t most)
 {
-    uint64_t room = most / t->elem_bytes ? most / t->elem_bytes : 1, elems = t->bytes / t->elem_bytes;
+    uint64_t room = most / t->elem_bytes ? most / t->elem_bytes : 1,
+             elems = t->bytes / t->elem_bytes;
     uint64_t pieces = elems / room + (elems % room != 0);
     return (elems / pieces + (elems % pieces != 0)) * t->elem_bytes;
 }
 
-static tutti_status push_bucket(struct tt_vec *v, const struct tt_policy_bucket *b, struct tutti_error *err)
+static tutti_status push_bucket(struct tt_vec *v, const struct tt_policy_bucket *b,
+                                struct tutti_error *err)
 {
     if (v->len >= MOST_BUCKETS)
         return tt_fail(err, TUTTI_ERR_LIMIT, "more than %d buckets", (int)MOST_BUCKETS);
@@ -181,14 +198,18 @@ static tutti_status push_bucket(struct tt_vec *v, const struct tt_policy_bucket 
 }
 
 /* Tensors first..last as one bucket, or in pieces. */
-static tutti_status add_bucket(const struct tt_policy_input *in, struct tt_vec *v, uint32_t first, uint32_t last, struct tutti_error *err)
+static tutti_status add_bucket(const struct tt_policy_input *in, struct tt_vec *v, uint32_t first,
+                               uint32_t last, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
-    struct tt_policy_bucket b = {.first = first, .last = last, .decoupled = tt_policy_is_dear(in->o.kind)};
+    struct tt_policy_bucket b = {
+        .first = first, .last = last, .decoupled = tt_policy_is_dear(in->o.kind)};
     uint64_t all = 0;
     for (uint32_t i = first; i <= last; i++)
         all += in->t[i].bytes;
-    uint64_t piece = first == last && all > in->o.partition_bytes ? piece_bytes(&in->t[first], in->o.partition_bytes) : all;
+    uint64_t piece = first == last && all > in->o.partition_bytes
+                         ? piece_bytes(&in->t[first], in->o.partition_bytes)
+                         : all;
     for (; !st && b.offset_bytes < all; b.offset_bytes += b.bytes) {
         b.bytes = all - b.offset_bytes < piece ? all - b.offset_bytes : piece;
         b.algo = tt_policy_pick(in, in->t[first].kind, b.bytes);
@@ -197,11 +218,12 @@ static tutti_status add_bucket(const struct tt_policy_input *in, struct tt_vec *
     return st;
 }
 
-static tutti_status make_buckets(const struct tt_policy_input *in, struct tt_policy *p, struct tutti_error *err)
+static tutti_status make_buckets(const struct tt_policy_input *in, struct tt_policy *p,
+                                 struct tutti_error *err)
 {
     struct tt_vec v = {.elem = sizeof(struct tt_policy_bucket)};
     bool *begins = tt_alloc(in->n, sizeof *begins);
-    tutti_status st = begins ? tt_fuse(in, begins, err) : tt_fail_memory(err, "buckets");
+    tutti_status st = begins ? tt_policy_fuse(in, begins, err) : tt_fail_memory(err, "buckets");
     for (uint32_t i = 0, first = 0; !st && i < in->n; i++) {
         if (i + 1 < in->n && !begins[i + 1])
             continue;
@@ -229,7 +251,8 @@ static uint64_t hash_of(const struct tt_policy *p, const struct tt_policy_tensor
 {
     uint64_t h = mix(mix(p->options.kind, p->update), p->ntensors);
     for (uint32_t i = 0; i < p->ntensors; i++)
-        h = mix(mix(mix(h, t[i].bytes), t[i].elem_bytes), (uint64_t)t[i].part << 8 | (uint64_t)t[i].kind);
+        h = mix(mix(mix(h, t[i].bytes), t[i].elem_bytes),
+                (uint64_t)t[i].part << 8 | (uint64_t)t[i].kind);
     for (uint32_t i = 0; i < p->nbuckets; i++) {
         const struct tt_policy_bucket *b = &p->buckets[i];
         h = mix(mix(mix(h, (uint64_t)b->first << 32 | b->last), b->offset_bytes), b->bytes);
@@ -237,7 +260,8 @@ static uint64_t hash_of(const struct tt_policy *p, const struct tt_policy_tensor
     }
     for (uint32_t i = 0; i < p->nlaunches; i++) {
         const struct tt_policy_launch *l = &p->launches[i];
-        h = mix(mix(h, (uint64_t)l->bucket << 32 | (uint64_t)l->coll), (uint64_t)l->needs_launch << 32 | l->needs_forward);
+        h = mix(mix(h, (uint64_t)l->bucket << 32 | (uint64_t)l->coll),
+                (uint64_t)l->needs_launch << 32 | l->needs_forward);
     }
     return h;
 }
@@ -250,7 +274,8 @@ static enum tt_policy_update update_of(enum tt_policy_kind k)
 }
 
 /* With fusion and order both settled. */
-static tutti_status make_settled(const struct tt_policy_input *in, struct tt_policy **ret, struct tutti_error *err)
+static tutti_status make_settled(const struct tt_policy_input *in, struct tt_policy **ret,
+                                 struct tutti_error *err)
 {
     struct tt_policy *p = tt_zalloc(1, sizeof *p);
     if (!p)
@@ -280,11 +305,14 @@ struct contest {
 };
 
 /* Owns p from now on. Better: shorter step; of equals fewer launches; of equals the earlier. */
-static tutti_status enter(struct contest *c, struct tt_policy *p, const struct tt_policy_input *in, struct tutti_error *err)
+static tutti_status make_enter(struct contest *c, struct tt_policy *p,
+                               const struct tt_policy_input *in, struct tutti_error *err)
 {
     struct tt_policy_times times;
     tutti_status st = tt_policy_time(p, in->t, in->costs, &times, NULL, NULL, err);
-    if (st || (c->best && (times.iteration_ps > c->time_ps || (times.iteration_ps == c->time_ps && p->nlaunches >= c->best->nlaunches)))) {
+    if (st ||
+        (c->best && (times.iteration_ps > c->time_ps ||
+                     (times.iteration_ps == c->time_ps && p->nlaunches >= c->best->nlaunches)))) {
         tt_policy_free(p);
         return st;
     }
@@ -293,7 +321,8 @@ static tutti_status enter(struct contest *c, struct tt_policy *p, const struct t
     return TUTTI_OK;
 }
 
-static tutti_status make_ordered(const struct tt_policy_input *in, struct contest *c, struct tutti_error *err)
+static tutti_status make_ordered(const struct tt_policy_input *in, struct contest *c,
+                                 struct tutti_error *err)
 {
     struct tt_policy_input one = *in;
     bool best = in->o.order == TT_ORDER_BEST;
@@ -303,12 +332,13 @@ static tutti_status make_ordered(const struct tt_policy_input *in, struct contes
         struct tt_policy *p = NULL;
         st = make_settled(&one, &p, err);
         if (!st)
-            st = enter(c, p, in, err);
+            st = make_enter(c, p, in, err);
     }
     return st;
 }
 
-static tutti_status search_thresholds(const struct tt_policy_input *in, struct contest *c, struct tutti_error *err)
+static tutti_status search_thresholds(const struct tt_policy_input *in, struct contest *c,
+                                      struct tutti_error *err)
 {
     struct tt_policy_input one = *in;
     uint64_t all = 0, first = in->o.first_bytes;
@@ -325,7 +355,8 @@ static tutti_status search_thresholds(const struct tt_policy_input *in, struct c
     if (st == TUTTI_ERR_LIMIT) /* too many layers for it */
         st = TUTTI_OK;
     one.o.fusion = TT_FUSION_THRESHOLD;
-    for (uint64_t x = FIRST_THRESHOLD, odd = 0; !st && x < 2 * all; odd = !odd, x = odd ? x + x / 2 : x / 3 * 4) {
+    for (uint64_t x = FIRST_THRESHOLD, odd = 0; !st && x < 2 * all;
+         odd = !odd, x = odd ? x + x / 2 : x / 3 * 4) {
         one.o.threshold_bytes = x;
         one.o.first_bytes = first;
         st = make_ordered(&one, c, err);
@@ -336,18 +367,23 @@ static tutti_status search_thresholds(const struct tt_policy_input *in, struct c
     return st;
 }
 
-tutti_status tt_policy_make(const struct tt_policy_options *o, const struct tt_policy_tensor *tensors, uint32_t n,
-                            const struct tt_policy_costs *costs, struct tt_policy **ret, struct tutti_error *err)
+tutti_status tt_policy_make(const struct tt_policy_options *o,
+                            const struct tt_policy_tensor *tensors, uint32_t n,
+                            const struct tt_policy_costs *costs, struct tt_policy **ret,
+                            struct tutti_error *err)
 {
     struct tt_policy_input in = {.o = *o, .t = tensors, .n = n, .costs = costs};
     struct contest c = {0};
-    assert((unsigned)o->kind < TT_POLICY_COUNT && (unsigned)o->fusion < TT_FUSION_COUNT && costs->ranks > 0);
+    assert((unsigned)o->kind < TT_POLICY_COUNT && (unsigned)o->fusion < TT_FUSION_COUNT &&
+           costs->ranks > 0);
     tutti_status st = check_tensors(tensors, n, err);
     if (st)
         return st;
     fill_defaults(&in);
-    st = in.o.fusion == TT_FUSION_SEARCH ? search_thresholds(&in, &c, err) : make_ordered(&in, &c, err);
-    if (!st && in.o.fusion == TT_FUSION_SEARCH && o->partition_bytes == 0 && has_large(&in)) { /* whole, and in parts */
+    st = in.o.fusion == TT_FUSION_SEARCH ? search_thresholds(&in, &c, err)
+                                         : make_ordered(&in, &c, err);
+    /* whole, and in parts */
+    if (!st && in.o.fusion == TT_FUSION_SEARCH && o->partition_bytes == 0 && has_large(&in)) {
         in.o.partition_bytes = PART;
         st = search_thresholds(&in, &c, err);
     }

@@ -1,4 +1,5 @@
-/* Names of policies, fusion rules, tensor kinds and algorithms: all from the X-lists of policy.h. */
+/* Names of policies, fusion rules, tensor kinds and algorithms: all from the X-lists of
+ * policy.h. */
 #include "policy/policy.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static const char *const fusion_descs[] = {
 #undef DESC
 };
 
-static int find(const char *name, const char *const *names, size_t n)
+static int names_find(const char *name, const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (tt_streq(name, names[i]))
@@ -42,14 +43,16 @@ static int find(const char *name, const char *const *names, size_t n)
     return -1;
 }
 
-static int find_or_say(const char *what, const char *name, const char *const *names, size_t n, struct tutti_error *err)
+static int find_or_say(const char *what, const char *name, const char *const *names, size_t n,
+                       struct tutti_error *err)
 {
     char near[200];
-    int i = find(name, names, n);
+    int i = names_find(name, names, n);
     if (i >= 0)
         return i;
     tt_near_matches(name, names, n, near, sizeof near);
-    tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s", what, name, *near ? "; " : "; there are ", near);
+    tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s", what, name, *near ? "; " : "; there are ",
+            near);
     for (size_t k = 0; !*near && err && k < n; k++) {
         size_t at = strlen(err->text);
         snprintf(err->text + at, sizeof err->text - at, "%s%s", k ? ", " : "", names[k]);

@@ -1,20 +1,26 @@
 /* order.c - the launches of a policy and their order.
  *
- * Policies that wait at the end of the step launch buckets as they become ready: from the last to the first. The others have freedom:
+ * Policies that wait at the end of the step launch buckets as they become ready: from the last to
+ * the first. The others have freedom:
  *
- *   next use   whenever the stream is free, the ready launch whose bucket the next forward pass needs first. These are deadlines in the
- *              order of the buckets, and serving the earliest deadline first keeps the largest lateness least (exactly so if launches
- *              could be interrupted). No barrier: an all-gather may run before the last reduce-scatter.
- *   patient    the same, but no all-gather starts that would still run when the gradients of bucket 0 become ready: that bucket is waited
+ *   next use   whenever the stream is free, the ready launch whose bucket the next forward pass
+ *              needs first. These are deadlines in the
+ *              order of the buckets, and serving the earliest deadline first keeps the largest
+ *              lateness least (exactly so if launches
+ *              could be interrupted). No barrier: an all-gather may run before the last
+ *              reduce-scatter.
+ *   patient    the same, but no all-gather starts that would still run when the gradients of
+ *              bucket 0 become ready: that bucket is waited
  *              for by everything.
  *   two phase  all reduce-scatters as they become ready, then all all-gathers by next use: DeAR.
  *
- * The order is found once, from predicted times, and then fixed. Gradients become ready from the last bucket to the first, so that the most
- * urgent ready bucket is always the latest one: waiting reduce-scatters are a stack. So are waiting all-gathers, but for those whose
- * update is not done yet; these are put in by insertion.
+ * The order is found once, from predicted times, and then fixed. Gradients become ready from the
+ * last bucket to the first, so that the most urgent ready bucket is always the latest one: waiting
+ * reduce-scatters are a stack. So are waiting all-gathers, but for those whose update is not done
+ * yet; these are put in by insertion.
  *
- * Invariant of the search: `waiting` holds ready first-phase launches and `gathers` pending all-gathers, both with the most urgent on top.
- */
+ * Invariant of the search: `waiting` holds ready first-phase launches and `gathers` pending
+ * all-gathers, both with the most urgent on top. */
 #include "policy/policy_int.h"
 
 #include <assert.h>
@@ -37,7 +43,8 @@ struct search {
     uint64_t now;
 };
 
-static uint64_t cost_of(const struct tt_policy_input *in, const struct tt_policy_bucket *b, tutti_coll coll)
+static uint64_t cost_of(const struct tt_policy_input *in, const struct tt_policy_bucket *b,
+                        tutti_coll coll)
 {
     return in->costs->cost(in->costs->ctx, coll, b->algo, b->bytes);
 }
@@ -78,7 +85,9 @@ static uint64_t put_gather(struct search *s, uint32_t bucket)
                                  .needs_first = b->first,
                                  .needs_last = b->last,
                                  .needs_launch = s->scatter[bucket],
-                                 .needs_forward = bound ? p->buckets[bucket > ahead ? bucket - ahead : 0].first : TT_NO_LAUNCH,
+                                 .needs_forward =
+                                     bound ? p->buckets[bucket > ahead ? bucket - ahead : 0].first
+                                           : TT_NO_LAUNCH,
                                  .before_forward = b->first};
     l.cost_ps = cost_of(s->in, b, l.coll);
     p->launches[p->nlaunches++] = l;
@@ -130,7 +139,8 @@ static bool may_gather(const struct search *s, const struct gather *g)
     if (g->from_ps > s->now)
         return false;
     bool patient = s->p->options.order == TT_ORDER_PATIENT && s->next > 0;
-    return !patient || s->now + cost_of(s->in, &s->p->buckets[g->bucket], TUTTI_ALL_GATHER) <= s->ready[0];
+    return !patient ||
+           s->now + cost_of(s->in, &s->p->buckets[g->bucket], TUTTI_ALL_GATHER) <= s->ready[0];
 }
 
 static void by_next_use(struct search *s)
@@ -157,8 +167,10 @@ static void by_phase(struct search *s)
             put_gather(s, b);
 }
 
-/* The search works with costs, so they are looked at before it: reading each once also makes later readings cheap. */
-static tutti_status probe_costs(const struct tt_policy *p, const struct tt_policy_input *in, struct tutti_error *err)
+/* The search works with costs, so they are looked at before it: reading each once also makes later
+ * readings cheap. */
+static tutti_status probe_costs(const struct tt_policy *p, const struct tt_policy_input *in,
+                                struct tutti_error *err)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < p->nbuckets; i++) {
@@ -166,14 +178,18 @@ static tutti_status probe_costs(const struct tt_policy *p, const struct tt_polic
         uint64_t first = cost_of(in, b, b->decoupled ? TUTTI_REDUCE_SCATTER : TUTTI_ALLREDUCE);
         uint64_t second = b->decoupled ? cost_of(in, b, TUTTI_ALL_GATHER) : 0;
         if (first >= TT_POLICY_MOST - sum || second >= TT_POLICY_MOST - sum - first)
-            return tt_fail(err, TUTTI_ERR_REFUSED, "bucket %u (%llu bytes): there is no time for %s by %s", i, (unsigned long long)b->bytes,
-                           b->decoupled ? "reduce-scatter and all-gather" : "allreduce", tt_policy_algo_name(b->algo));
+            return tt_fail(err, TUTTI_ERR_REFUSED,
+                           "bucket %u (%llu bytes): there is no time for %s by %s", i,
+                           (unsigned long long)b->bytes,
+                           b->decoupled ? "reduce-scatter and all-gather" : "allreduce",
+                           tt_policy_algo_name(b->algo));
         sum += first + second;
     }
     return TUTTI_OK;
 }
 
-tutti_status tt_policy_launches(struct tt_policy *p, const struct tt_policy_input *in, struct tutti_error *err)
+tutti_status tt_policy_launches(struct tt_policy *p, const struct tt_policy_input *in,
+                                struct tutti_error *err)
 {
     uint32_t n = p->nbuckets;
     struct search s = {.p = p, .in = in, .next = n};
@@ -190,7 +206,8 @@ tutti_status tt_policy_launches(struct tt_policy *p, const struct tt_policy_inpu
         tt_policy_ready(in->t, in->n, ready);
         for (uint32_t b = 0; b < n; b++)
             s.ready[b] = ready[p->buckets[b].first];
-        if (p->wait_at_step || p->options.order == TT_ORDER_TWO_PHASE || p->options.order == TT_ORDER_PUBLISHED)
+        if (p->wait_at_step || p->options.order == TT_ORDER_TWO_PHASE ||
+            p->options.order == TT_ORDER_PUBLISHED)
             by_phase(&s);
         else
             by_next_use(&s);

@@ -4,7 +4,8 @@
 
 #include "policy/policy.h"
 
-/* No sum of times or bytes may reach this: all arithmetic stays far from overflow. 2^60 ps are 13 days. */
+/* No sum of times or bytes may reach this: all arithmetic stays far from overflow. 2^60 ps are 13
+ * days. */
 #define TT_POLICY_MOST ((uint64_t)1 << 60)
 
 /* What a policy is being made from; `o` has its defaults filled in. */
@@ -15,21 +16,27 @@ struct tt_policy_input {
     const struct tt_policy_costs *costs;
 };
 
-/* fuse.c: begins[i] becomes true where a bucket begins at tensor i (fusion as in o.fusion, not DEFAULT or SEARCH). */
-tutti_status tt_fuse(const struct tt_policy_input *in, bool *begins, struct tutti_error *err);
+/* fuse.c: begins[i] becomes true where a bucket begins at tensor i (fusion as in o.fusion, not
+ * DEFAULT or SEARCH). */
+tutti_status tt_policy_fuse(const struct tt_policy_input *in, bool *begins,
+                            struct tutti_error *err);
 /* Whether tensors i-1 and i may not share a bucket (i > 0). */
-bool tt_fuse_apart(const struct tt_policy_input *in, uint32_t i);
+bool tt_policy_fuse_apart(const struct tt_policy_input *in, uint32_t i);
 /* fuse_optimal.c: begins[] holds the units at first, the buckets at last. */
-tutti_status tt_fuse_optimal(const struct tt_policy_input *in, const uint64_t *ready, bool *begins, struct tutti_error *err);
+tutti_status tt_policy_fuse_optimal(const struct tt_policy_input *in, const uint64_t *ready,
+                                    bool *begins, struct tutti_error *err);
 /* When each gradient is ready, from the start of backward: ready[n]. */
 void tt_policy_ready(const struct tt_policy_tensor *t, uint32_t n, uint64_t *ready);
 
 /* Whether the policy's launches may run into the next forward pass. */
 /* The algorithm that carries a bucket of this kind and size. */
-enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind, uint64_t bytes);
+enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind,
+                                   uint64_t bytes);
 /* Time of the optimizer for so many bytes. */
 uint64_t tt_policy_update_ps(const struct tt_policy_costs *c, uint64_t bytes);
 
-/* order.c: fills p->launches (allocated, nlaunches of them) from p->buckets in the order that p->options.order asks for (not BEST). */
-tutti_status tt_policy_launches(struct tt_policy *p, const struct tt_policy_input *in, struct tutti_error *err);
+/* order.c: fills p->launches (allocated, nlaunches of them) from p->buckets in the order that
+ * p->options.order asks for (not BEST). */
+tutti_status tt_policy_launches(struct tt_policy *p, const struct tt_policy_input *in,
+                                struct tutti_error *err);
 #endif

@@ -1,8 +1,11 @@
-/* timeline.c - what the model says of one step: backward from 0, launches on their stream, then the next forward.
+/* timeline.c - what the model says of one step: backward from 0, launches on their stream, then the
+ * next forward.
  *
- * Invariants: launches start in their order, one at a time, never before their gradients, the launch or the forward they need; a tensor's
- * forward begins when all launches of the buckets that hold it have ended. A launch that needs the forward of some tensor is looked at only
- * when a later tensor waits for it, so that one pass over the tensors, taking launches as they are waited for, suffices. */
+ * Invariants: launches start in their order, one at a time, never before their gradients, the
+ * launch or the forward they need; a tensor's forward begins when all launches of the buckets that
+ * hold it have ended. A launch that needs the forward of some tensor is looked at only when a later
+ * tensor waits for it, so that one pass over the tensors, taking launches as they are waited for,
+ * suffices. */
 #include "policy/policy_int.h"
 
 #include <assert.h>
@@ -23,14 +26,15 @@ struct run {
     bool failed;          /* out of memory */
 };
 
-static void note(struct run *r, enum tt_span_kind kind, uint32_t index, uint64_t start_ps, uint64_t end_ps)
+static void timeline_note(struct run *r, enum tt_span_kind kind, uint32_t index, uint64_t start_ps,
+                          uint64_t end_ps)
 {
     struct tt_policy_span s = {kind, index, start_ps, end_ps};
     if (r->spans && end_ps > start_ps && !tt_vec_push(r->spans, &s, 1))
         r->failed = true;
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
+static uint64_t timeline_later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
@@ -41,7 +45,7 @@ static void run_backward(struct run *r)
         uint64_t start = r->now_ps;
         r->now_ps += r->t[i].backward_ps;
         r->ready[i] = r->now_ps;
-        note(r, TT_SPAN_BACKWARD, i, start, r->now_ps);
+        timeline_note(r, TT_SPAN_BACKWARD, i, start, r->now_ps);
     }
 }
 
@@ -53,8 +57,9 @@ static uint64_t needed_launch_end(struct run *r, const struct tt_policy_launch *
     uint64_t end = r->ended[l->needs_launch];
     if (r->p->update != TT_UPDATE_SHARD)
         return end;
-    uint64_t update = tt_policy_update_ps(r->costs, r->p->buckets[l->bucket].bytes) / r->costs->ranks;
-    note(r, TT_SPAN_UPDATE, l->bucket, end, end + update);
+    uint64_t update =
+        tt_policy_update_ps(r->costs, r->p->buckets[l->bucket].bytes) / r->costs->ranks;
+    timeline_note(r, TT_SPAN_UPDATE, l->bucket, end, end + update);
     return end + update;
 }
 
@@ -62,12 +67,12 @@ static void run_launch(struct run *r)
 {
     const struct tt_policy_launch *l = &r->p->launches[r->head];
     /* Gradients become ready from the last to the first. */
-    uint64_t start = later(r->stream_ps, r->ready[l->needs_first]);
-    start = later(start, needed_launch_end(r, l));
+    uint64_t start = timeline_later(r->stream_ps, r->ready[l->needs_first]);
+    start = timeline_later(start, needed_launch_end(r, l));
     if (l->needs_forward != TT_NO_LAUNCH)
-        start = later(start, r->begun[l->needs_forward]);
+        start = timeline_later(start, r->begun[l->needs_forward]);
     r->ended[r->head] = r->stream_ps = start + l->cost_ps;
-    note(r, TT_SPAN_LAUNCH, r->head, start, r->stream_ps);
+    timeline_note(r, TT_SPAN_LAUNCH, r->head, start, r->stream_ps);
     r->head++;
 }
 
@@ -75,15 +80,15 @@ static void wait_launch(struct run *r, uint32_t launch)
 {
     while (r->head <= launch)
         run_launch(r);
-    r->now_ps = later(r->now_ps, r->ended[launch]);
+    r->now_ps = timeline_later(r->now_ps, r->ended[launch]);
 }
 
-static void update(struct run *r, uint32_t bucket, uint64_t bytes)
+static void timeline_update(struct run *r, uint32_t bucket, uint64_t bytes)
 {
     uint64_t start = r->now_ps, took = tt_policy_update_ps(r->costs, bytes);
     r->now_ps += took;
     r->update_ps += took;
-    note(r, TT_SPAN_UPDATE, bucket, start, r->now_ps);
+    timeline_note(r, TT_SPAN_UPDATE, bucket, start, r->now_ps);
 }
 
 static void run_forward(struct run *r)
@@ -95,10 +100,10 @@ static void run_forward(struct run *r)
             wait_launch(r, r->last[b]);
         r->begun[i] = r->now_ps;
         for (uint32_t k = from; p->update == TT_UPDATE_FORWARD && k < b; k++)
-            update(r, k, p->buckets[k].bytes);
+            timeline_update(r, k, p->buckets[k].bytes);
         uint64_t start = r->now_ps;
         r->now_ps += r->t[i].forward_ps;
-        note(r, TT_SPAN_FORWARD, i, start, r->now_ps);
+        timeline_note(r, TT_SPAN_FORWARD, i, start, r->now_ps);
     }
     assert(r->head == p->nlaunches);
 }
@@ -109,8 +114,8 @@ static uint64_t ideal(enum tt_policy_kind k, const struct tt_policy_times *x)
     if (k == TT_POLICY_SYNC)
         return ff + bp + c;
     if (tt_policy_is_dear(k))
-        return later(ff, c / 2) + later(bp, c - c / 2);
-    return k == TT_POLICY_BYTESCHEDULER ? later(c, ff + bp) : ff + later(bp, c);
+        return timeline_later(ff, c / 2) + timeline_later(bp, c - c / 2);
+    return k == TT_POLICY_BYTESCHEDULER ? timeline_later(c, ff + bp) : ff + timeline_later(bp, c);
 }
 
 static void sum_up(const struct run *r, struct tt_policy_times *ret)
@@ -127,7 +132,7 @@ static void sum_up(const struct run *r, struct tt_policy_times *ret)
     ret->comm_ps = tt_policy_comm(&r->p->options, r->costs, bytes);
     ret->exposed_ps = ret->iteration_ps - ret->forward_ps - ret->backward_ps - ret->update_ps;
     ret->ideal_ps = ideal(r->p->options.kind, ret);
-    ret->limit_ps = later(ret->comm_ps, ret->forward_ps + ret->backward_ps);
+    ret->limit_ps = timeline_later(ret->comm_ps, ret->forward_ps + ret->backward_ps);
 }
 
 static tutti_status open_run(struct run *r, struct tutti_error *err)
@@ -161,13 +166,15 @@ static void run_step(struct run *r)
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < r->p->ntensors; i++)
             bytes += r->t[i].bytes;
-        update(r, TT_NO_LAUNCH, bytes);
+        timeline_update(r, TT_NO_LAUNCH, bytes);
     }
     run_forward(r);
 }
 
-tutti_status tt_policy_time(const struct tt_policy *p, const struct tt_policy_tensor *tensors, const struct tt_policy_costs *costs,
-                            struct tt_policy_times *ret, struct tt_policy_span **ret_spans, size_t *ret_nspans, struct tutti_error *err)
+tutti_status tt_policy_time(const struct tt_policy *p, const struct tt_policy_tensor *tensors,
+                            const struct tt_policy_costs *costs, struct tt_policy_times *ret,
+                            struct tt_policy_span **ret_spans, size_t *ret_nspans,
+                            struct tutti_error *err)
 {
     struct tt_vec spans = {.elem = sizeof(struct tt_policy_span)};
     struct run r = {.p = p, .t = tensors, .costs = costs, .spans = ret_spans ? &spans : NULL};

@@ -1,8 +1,10 @@
-/* tuner.c - which threshold to try next. See tuner.h for the model; here are the scaling, the acquisition and the words.
+/* tuner.c - which threshold to try next. See tuner.h for the model; here are the scaling, the
+ * acquisition and the words.
  *
- * Observations enter as y = ln(time / mean of ln-times): equal factors count equally, whatever the unit. Expected improvement of a value
- * with predicted mean m and deviation d over the best b (all logarithms): (b - m) P(z) + d p(z), z = (b - m) / d. No extra margin: the
- * noise term keeps the search from trying the same value again and again. */
+ * Observations enter as y = ln(time / mean of ln-times): equal factors count equally, whatever the
+ * unit. Expected improvement of a value with predicted mean m and deviation d over the best b (all
+ * logarithms): (b - m) P(z) + d p(z), z = (b - m) / d. No extra margin: the noise term keeps the
+ * search from trying the same value again and again. */
 #include "policy/tuner.h"
 
 #include <inttypes.h>
@@ -10,7 +12,7 @@
 
 enum { GRID = 256 };
 
-static double position(const struct tt_tuner *t, uint64_t bytes)
+static double tuner_position(const struct tt_tuner *t, uint64_t bytes)
 {
     double lo = log2((double)t->o.min_bytes), hi = log2((double)t->o.max_bytes);
     return hi > lo ? (log2((double)bytes) - lo) / (hi - lo) : 0;
@@ -26,7 +28,8 @@ static uint64_t value_at(const struct tt_tuner *t, double u)
     return bytes > t->o.max_bytes ? t->o.max_bytes : bytes;
 }
 
-tutti_status tt_tuner_init(struct tt_tuner *t, const struct tt_tuner_options *o, struct tutti_error *err)
+tutti_status tt_policy_tuner_init(struct tt_tuner *t, const struct tt_tuner_options *o,
+                                  struct tutti_error *err)
 {
     struct tt_tuner_options x = *o;
     if (x.min_bytes == 0)
@@ -38,8 +41,9 @@ tutti_status tt_tuner_init(struct tt_tuner *t, const struct tt_tuner_options *o,
     if (x.start_bytes == 0)
         x.start_bytes = (uint64_t)25 << 20;
     if (x.min_bytes > x.max_bytes)
-        return tt_fail(err, TUTTI_ERR_ARG, "thresholds: the least (%" PRIu64 ") is above the greatest (%" PRIu64 ")", x.min_bytes,
-                       x.max_bytes);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "thresholds: the least (%" PRIu64 ") is above the greatest (%" PRIu64 ")",
+                       x.min_bytes, x.max_bytes);
     if (x.trials > TT_TUNER_TRIALS)
         return tt_fail(err, TUTTI_ERR_ARG, "%u trials: at most %d", x.trials, (int)TT_TUNER_TRIALS);
     x.start_bytes = x.start_bytes < x.min_bytes ? x.min_bytes : x.start_bytes;
@@ -48,7 +52,7 @@ tutti_status tt_tuner_init(struct tt_tuner *t, const struct tt_tuner_options *o,
     return TUTTI_OK;
 }
 
-uint32_t tt_tuner_best(const struct tt_tuner *t)
+uint32_t tt_policy_tuner_best(const struct tt_tuner *t)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < t->n; i++)
@@ -57,10 +61,11 @@ uint32_t tt_tuner_best(const struct tt_tuner *t)
     return best;
 }
 
-/* The i-th of the first three: the start, then the quarters of the range, the one farther from the start first. */
+/* The i-th of the first three: the start, then the quarters of the range, the one farther from the
+ * start first. */
 static uint64_t first_values(const struct tt_tuner *t, uint32_t i)
 {
-    double start = position(t, t->o.start_bytes);
+    double start = tuner_position(t, t->o.start_bytes);
     bool high_first = start < 0.5;
     if (i == 0)
         return t->o.start_bytes;
@@ -72,10 +77,11 @@ static double improvement(double best, double mean, double deviation)
     if (deviation <= 0)
         return best > mean ? best - mean : 0;
     double z = (best - mean) / deviation;
-    return (best - mean) * 0.5 * erfc(-z * M_SQRT1_2) + deviation * exp(-0.5 * z * z) * 0.3989422804014327;
+    return (best - mean) * 0.5 * erfc(-z * M_SQRT1_2) +
+           deviation * exp(-0.5 * z * z) * 0.3989422804014327;
 }
 
-static bool tried(const struct tt_tuner *t, uint64_t bytes)
+static bool tuner_tried(const struct tt_tuner *t, uint64_t bytes)
 {
     for (uint32_t i = 0; i < t->n; i++)
         if (t->trials[i].threshold_bytes == bytes)
@@ -90,20 +96,20 @@ static struct tt_trial most_promising(const struct tt_tuner *t)
     struct tt_trial best = none;
     double x[TT_TUNER_TRIALS], y[TT_TUNER_TRIALS], mean = 0, least;
     for (uint32_t i = 0; i < t->n; i++) {
-        x[i] = position(t, t->trials[i].threshold_bytes);
+        x[i] = tuner_position(t, t->trials[i].threshold_bytes);
         y[i] = log((double)t->trials[i].time_ps);
         mean += y[i] / t->n;
     }
     for (uint32_t i = 0; i < t->n; i++)
         y[i] -= mean;
-    least = y[tt_tuner_best(t)];
-    tt_gp_fit(&g, x, y, t->n);
+    least = y[tt_policy_tuner_best(t)];
+    tt_policy_gp_fit(&g, x, y, t->n);
     for (uint32_t i = 0; i <= GRID; i++) {
         struct tt_trial c = {.threshold_bytes = value_at(t, (double)i / GRID)};
         double m, d;
-        if (tried(t, c.threshold_bytes))
+        if (tuner_tried(t, c.threshold_bytes))
             continue;
-        tt_gp_predict(&g, (double)i / GRID, &m, &d);
+        tt_policy_gp_predict(&g, (double)i / GRID, &m, &d);
         c.expected = m - least;
         c.deviation = d;
         c.improvement = improvement(least, m, d);
@@ -113,7 +119,7 @@ static struct tt_trial most_promising(const struct tt_tuner *t)
     return best;
 }
 
-bool tt_tuner_next(struct tt_tuner *t, uint64_t *ret_threshold_bytes)
+bool tt_policy_tuner_next(struct tt_tuner *t, uint64_t *ret_threshold_bytes)
 {
     if (t->n >= t->o.trials)
         return false;
@@ -128,7 +134,7 @@ bool tt_tuner_next(struct tt_tuner *t, uint64_t *ret_threshold_bytes)
     return true;
 }
 
-void tt_tuner_tell(struct tt_tuner *t, uint64_t time_ps)
+void tt_policy_tuner_tell(struct tt_tuner *t, uint64_t time_ps)
 {
     t->next.time_ps = time_ps;
     t->trials[t->n++] = t->next;
@@ -146,22 +152,27 @@ static const char *reason(const struct tt_trial *x, uint32_t i)
 void tt_tuner_explain(const struct tt_tuner *t, struct tt_str *out)
 {
     char size[64], time[64];
-    uint32_t best = tt_tuner_best(t), second = best == 0 ? 1 : 0;
+    uint32_t best = tt_policy_tuner_best(t), second = best == 0 ? 1 : 0;
     for (uint32_t i = 0; i < t->n; i++) {
         const struct tt_trial *x = &t->trials[i];
-        tt_str_printf(out, "trial %u: threshold %s, step %s (%s", i + 1, tt_format_size(x->threshold_bytes, size, sizeof size),
+        tt_str_printf(out, "trial %u: threshold %s, step %s (%s", i + 1,
+                      tt_format_size(x->threshold_bytes, size, sizeof size),
                       tt_format_time(x->time_ps, time, sizeof time), reason(x, i));
         if (x->improvement > 0)
-            tt_str_printf(out, ": expected %+.1f%% +- %.1f%% of the best so far", 100 * x->expected, 100 * x->deviation);
+            tt_str_printf(out, ": expected %+.1f%% +- %.1f%% of the best so far", 100 * x->expected,
+                          100 * x->deviation);
         tt_str_printf(out, ")%s\n", i == best ? " *" : "");
     }
     for (uint32_t i = 0; i < t->n; i++)
         if (i != best && t->trials[i].time_ps < t->trials[second].time_ps)
             second = i;
-    tt_str_printf(out, "winner: %s, %s", tt_format_size(t->trials[best].threshold_bytes, size, sizeof size),
+    tt_str_printf(out, "winner: %s, %s",
+                  tt_format_size(t->trials[best].threshold_bytes, size, sizeof size),
                   tt_format_time(t->trials[best].time_ps, time, sizeof time));
     if (second < t->n)
-        tt_str_printf(out, ", %.2f%% below the next (%s)", 100 * (1 - (double)t->trials[best].time_ps / (double)t->trials[second].time_ps),
+        tt_str_printf(out, ", %.2f%% below the next (%s)",
+                      100 *
+                          (1 - (double)t->trials[best].time_ps / (double)t->trials[second].time_ps),
                       tt_format_size(t->trials[second].threshold_bytes, size, sizeof size));
     tt_str_printf(out, "\n");
 }

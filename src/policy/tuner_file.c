@@ -1,9 +1,12 @@
-/* tuner_file.c - what a tuner has learnt, as a file. Trials are pairs of integers; expectations are not kept, they explain one search.
+/* tuner_file.c - what a tuner has learnt, as a file. Trials are pairs of integers; expectations are
+ * not kept, they explain one search.
  *
- *     {"format": "tutti-fusion", "version": 1, "model": "resnet50", "policy": "dear", "key": "00ff...", "min_bytes": 65536,
+ *     {"format": "tutti-fusion", "version": 1, "model": "resnet50", "policy": "dear",
+ *      "key": "00ff...", "min_bytes": 65536,
  *      "max_bytes": 268435456, "trials": [[26214400, 412000000000], ..]}
  *
- * Unknown or repeated keys, missing ones, values out of range and other keys (hashes) are errors with their position. */
+ * Unknown or repeated keys, missing ones, values out of range and other keys (hashes) are errors
+ * with their position. */
 #include "base/json.h"
 #include "policy/tuner.h"
 
@@ -11,7 +14,8 @@
 #include <string.h>
 
 enum key { FORMAT, VERSION, MODEL, POLICY, KEY, MIN_BYTES, MAX_BYTES, TRIALS, NKEYS };
-static const char *const names[NKEYS] = {"format", "version", "model", "policy", "key", "min_bytes", "max_bytes", "trials"};
+static const char *const names[NKEYS] = {"format", "version",   "model",     "policy",
+                                         "key",    "min_bytes", "max_bytes", "trials"};
 enum { MOST_BYTES_LOG2 = 50 };
 
 void tt_tuner_write(const struct tt_tuner *t, const struct tt_tuner_label *label, FILE *out)
@@ -55,22 +59,25 @@ struct reading {
     unsigned seen;
 };
 
-static tutti_status read_text(struct reading *x, enum key k, const char *want, struct tutti_error *err)
+static tutti_status read_text(struct reading *x, enum key k, const char *want,
+                              struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(x->r, TT_JSON_STRING, &tok, err);
     if (!st && strcmp(tok.text, want))
-        st = tt_json_fail(x->r, err, k == FORMAT ? TUTTI_ERR_PARSE : TUTTI_ERR_MISMATCH, "%s is \"%.60s\", not \"%.60s\"", names[k],
-                          tok.text, want);
+        st = tt_json_fail(x->r, err, k == FORMAT ? TUTTI_ERR_PARSE : TUTTI_ERR_MISMATCH,
+                          "%s is \"%.60s\", not \"%.60s\"", names[k], tok.text, want);
     return st;
 }
 
-static tutti_status read_number(struct reading *x, int64_t min, int64_t max, uint64_t *ret, struct tutti_error *err)
+static tutti_status read_number(struct reading *x, int64_t min, int64_t max, uint64_t *ret,
+                                struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(x->r, TT_JSON_INT, &tok, err);
     if (!st && (tok.i < min || tok.i > max))
-        st = tt_json_fail(x->r, err, TUTTI_ERR_RANGE, "%" PRId64 " is not within %" PRId64 "..%" PRId64, tok.i, min, max);
+        st = tt_json_fail(x->r, err, TUTTI_ERR_RANGE,
+                          "%" PRId64 " is not within %" PRId64 "..%" PRId64, tok.i, min, max);
     if (!st)
         *ret = (uint64_t)tok.i;
     return st;
@@ -81,7 +88,8 @@ static tutti_status read_trial(struct reading *x, struct tutti_error *err)
     struct tt_trial trial = {0};
     struct tt_json_token tok;
     if (x->t.n == TT_TUNER_TRIALS)
-        return tt_json_fail(x->r, err, TUTTI_ERR_LIMIT, "more than %d trials", (int)TT_TUNER_TRIALS);
+        return tt_json_fail(x->r, err, TUTTI_ERR_LIMIT, "more than %d trials",
+                            (int)TT_TUNER_TRIALS);
     tutti_status st = read_number(x, 1, INT64_C(1) << MOST_BYTES_LOG2, &trial.threshold_bytes, err);
     if (!st)
         st = read_number(x, 1, INT64_MAX, &trial.time_ps, err);
@@ -100,7 +108,9 @@ static tutti_status read_trials(struct reading *x, struct tutti_error *err)
         st = tt_json_next(x->r, &tok, err);
         if (st || tok.kind == TT_JSON_ARRAY_END)
             break;
-        st = tok.kind == TT_JSON_ARRAY ? read_trial(x, err) : tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "a trial is [bytes, picoseconds]");
+        st = tok.kind == TT_JSON_ARRAY
+                 ? read_trial(x, err)
+                 : tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "a trial is [bytes, picoseconds]");
     }
     return st;
 }
@@ -142,7 +152,8 @@ static tutti_status read_member(struct reading *x, const char *name, struct tutt
         return read_value(x, (enum key)k, err);
     }
     tt_near_matches(name, names, NKEYS, near, sizeof near);
-    return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "unknown key \"%.60s\"%s%s", name, near[0] ? "; " : "", near);
+    return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "unknown key \"%.60s\"%s%s", name,
+                        near[0] ? "; " : "", near);
 }
 
 static tutti_status check_whole(struct reading *x, struct tutti_error *err)
@@ -152,11 +163,13 @@ static tutti_status check_whole(struct reading *x, struct tutti_error *err)
         if (!(x->seen & 1u << k))
             return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "key \"%s\" is missing", names[k]);
     if (x->t.n == 0 || x->t.o.min_bytes > x->t.o.max_bytes)
-        return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "there are no trials, or the range is empty");
+        return tt_json_fail(x->r, err, TUTTI_ERR_PARSE,
+                            "there are no trials, or the range is empty");
     return tt_json_expect(x->r, TT_JSON_END, &tok, err);
 }
 
-tutti_status tt_tuner_read(FILE *in, const char *name, const struct tt_tuner_label *label, struct tt_tuner *ret, struct tutti_error *err)
+tutti_status tt_tuner_read(FILE *in, const char *name, const struct tt_tuner_label *label,
+                           struct tt_tuner *ret, struct tutti_error *err)
 {
     struct reading x = {.label = label};
     struct tt_json_token tok;

@@ -1,16 +1,17 @@
 /* crowds.c - everybody at once: which pairs suffer, and how much goes in and out of a group.
  *
- * A crowd is a permutation: host at place k of a shuffled circle sends to the one s places further. One shuffle with all s has every
- * ordered pair once; several shuffles put it in different company, since a pair suffers only when enough others cross the same uplink. Half
- * way round is left out: there two hosts send to each other, whose one connection would hold up requests behind data. The shuffles are the
- * same on all ranks and in every run. */
+ * A crowd is a permutation: host at place k of a shuffled circle sends to the one s places further.
+ * One shuffle with all s has every ordered pair once; several shuffles put it in different company,
+ * since a pair suffers only when enough others cross the same uplink. Half way round is left out:
+ * there two hosts send to each other, whose one connection would hold up requests behind data. The
+ * shuffles are the same on all ranks and in every run. */
 #include "probe/probe_int.h"
 
 #include <stdlib.h>
 
 enum { FEWEST_SHUFFLES = 3, SHUFFLES_FEW = 10, SHUFFLES = 6, FEW_HOSTS = 6, TRIES = 6 };
 
-static uint32_t leader(const struct tt_probe *p, uint32_t host)
+static uint32_t crowds_leader(const struct tt_probe *p, uint32_t host)
 {
     return p->list[p->host[host].first];
 }
@@ -31,15 +32,18 @@ uint32_t tt_probe_shuffles(uint32_t hosts)
     return hosts <= FEW_HOSTS ? SHUFFLES_FEW : SHUFFLES;
 }
 
-/* The rates of the last try when it was the best so far: those of different tries must not be mixed, since two flows that share a link may
- * take turns. *best is the sum of all, each as far as it would go alone. Does anybody suffer still? */
-static bool judge_try(const struct tt_probing *m, const uint32_t *order, uint32_t shift, double *best)
+/* The rates of the last try when it was the best so far: those of different tries must not be
+ * mixed, since two flows that share a link may take turns. *best is the sum of all, each as far as
+ * it would go alone. Does anybody suffer still? */
+static bool judge_try(const struct tt_probing *m, const uint32_t *order, uint32_t shift,
+                      double *best)
 {
     const struct tt_probe *p = m->p;
     bool suffers = false;
     double sum = 0;
     for (uint32_t k = 0; k < p->hosts; k++) {
-        uint64_t bw = tt_probe_last_rate(tt_probe_flow(m, k)), alone = tt_probe_alone(p, order[k], order[(k + shift) % p->hosts]);
+        uint64_t bw = tt_probe_last_rate(tt_probe_flow(m, k)),
+                 alone = tt_probe_alone(p, order[k], order[(k + shift) % p->hosts]);
         sum += (double)(bw < alone ? bw : alone);
     }
     for (uint32_t k = 0; k < p->hosts; k++) {
@@ -52,7 +56,7 @@ static bool judge_try(const struct tt_probing *m, const uint32_t *order, uint32_
     return suffers;
 }
 
-static tutti_status crowd(struct tt_probing *m, const uint32_t *order, uint32_t shift)
+static tutti_status crowds_crowd(struct tt_probing *m, const uint32_t *order, uint32_t shift)
 {
     struct tt_probe *p = m->p;
     tutti_status st = TUTTI_OK;
@@ -62,12 +66,14 @@ static tutti_status crowd(struct tt_probing *m, const uint32_t *order, uint32_t 
     for (uint32_t k = 0; k < p->hosts; k++) {
         uint32_t a = order[k], b = order[(k + shift) % p->hosts];
         m->idle_ns = tt_probe_pair(p, a, b)->lat_ps / 500;
-        struct tt_probe_flow *f = tt_probe_add(m, leader(p, a), leader(p, b), tt_probe_alone(p, a, b));
+        struct tt_probe_flow *f =
+            tt_probe_add(m, crowds_leader(p, a), crowds_leader(p, b), tt_probe_alone(p, a, b));
         if (!f)
             return tt_fail_memory(m->err, "flows");
         f->pulled = true; /* an answer would wait behind what the receiver sends itself */
     }
-    /* Hosts that were busy with something else look like a narrow network: who seems slow gets more tries. */
+    /* Hosts that were busy with something else look like a narrow network: who seems slow gets more
+     * tries. */
     for (int i = 0; !st && more && i < TRIES; i++) {
         st = i ? tt_probe_rates_again(m) : tt_probe_rates_once(m);
         more = !st && judge_try(m, order, shift, &best);
@@ -93,7 +99,7 @@ tutti_status tt_probe_crowds(struct tt_probing *m)
         tt_probe_shuffle(&rng, order, n);
         for (uint32_t s = 1; !st && s < n && (time = tt_probe_time_left(m, 95)); s++)
             if (2 * s != n)
-                st = crowd(m, order, s);
+                st = crowds_crowd(m, order, s);
         done += time;
     }
     m->p->crowded = done >= FEWEST_SHUFFLES;
@@ -106,7 +112,8 @@ static tutti_status uplink_flows(struct tt_probing *m, uint32_t group, bool in)
 {
     const struct tt_probe *p = m->p;
     uint32_t outside = p->hosts - p->group[group].hosts, o = 0;
-    uint32_t each = (p->group[group].hosts + outside - 1) / outside; /* flows that one of the others has, at most */
+    /* flows that one of the others has, at most */
+    uint32_t each = (p->group[group].hosts + outside - 1) / outside;
     m->flows.len = 0;
     for (uint32_t h = 0; h < p->hosts; h++) {
         if (p->host[h].group != group)
@@ -115,7 +122,8 @@ static tutti_status uplink_flows(struct tt_probing *m, uint32_t group, bool in)
             o = (o + 1) % p->hosts;
         uint32_t a = in ? o : h, b = in ? h : o;
         m->idle_ns = tt_probe_pair(p, a, b)->lat_ps / 500;
-        if (!tt_probe_add(m, leader(p, a), leader(p, b), tt_probe_alone(p, a, b) / each))
+        if (!tt_probe_add(m, crowds_leader(p, a), crowds_leader(p, b),
+                          tt_probe_alone(p, a, b) / each))
             return tt_fail_memory(m->err, "flows");
         o = (o + 1) % p->hosts;
     }

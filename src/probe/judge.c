@@ -1,9 +1,10 @@
 /* judge.c - how far the figures of a probe can be trusted, and what is slow or odd, by name.
  *
- * Confidence is the part of the measured pairs whose rate the topology predicts within 15 %: a pair's prediction is the narrowest of its
- * two interfaces and, between groups, of the two uplinks. A pair that misses it is named, with the rates its ends reach with others. Pairs
- * that were measured while another one crossed the same uplink (those of a round are, pairs.c) had a part of it only: they are not judged.
- */
+ * Confidence is the part of the measured pairs whose rate the topology predicts within 15 %: a
+ * pair's prediction is the narrowest of its two interfaces and, between groups, of the two uplinks.
+ * A pair that misses it is named, with the rates its ends reach with others. Pairs that were
+ * measured while another one crossed the same uplink (those of a round are, pairs.c) had a part of
+ * it only: they are not judged. */
 #include "probe/probe_int.h"
 
 #include <stdarg.h>
@@ -21,19 +22,20 @@ __attribute__((format(printf, 2, 3))) static bool say(struct tt_probe *p, const 
     return p->said.len >= MAX_FINDINGS || tt_vec_push(&p->said, text, 1);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t judge_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
 static uint64_t predicted(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
-    const struct tt_probe_group *from = &p->group[p->host[a].group], *to = &p->group[p->host[b].group];
+    const struct tt_probe_group *from = &p->group[p->host[a].group],
+                                *to = &p->group[p->host[b].group];
     uint64_t bw = tt_probe_alone(p, a, b);
     if (from == to)
         return bw;
-    bw = from->up ? least(bw, from->up) : bw;
-    return to->down ? least(bw, to->down) : bw;
+    bw = from->up ? judge_least(bw, from->up) : bw;
+    return to->down ? judge_least(bw, to->down) : bw;
 }
 
 /* Does x -> y of the same round, or its opposite, cross an uplink that a -> b crosses? */
@@ -52,7 +54,8 @@ static bool disturbed(const struct tt_probe *p, uint32_t a, uint32_t b)
     while (!tt_probe_match(p->hosts, round, a, &other) || other != b)
         round++;
     for (uint32_t x = 0; x < p->hosts; x++)
-        if (tt_probe_match(p->hosts, round, x, &y) && (x < y) == (a < b) && in_the_way(p, a, b, x, y))
+        if (tt_probe_match(p->hosts, round, x, &y) && (x < y) == (a < b) &&
+            in_the_way(p, a, b, x, y))
             return true;
     return false;
 }
@@ -63,8 +66,9 @@ static bool within(uint64_t a, uint64_t b, unsigned percent)
     return (double)apart <= (double)most * percent / 100;
 }
 
-/* Pairs that shared an uplink with others while they were measured tell nothing of what one alone would get, and are left out. */
-static void agree(struct tt_probe *p)
+/* Pairs that shared an uplink with others while they were measured tell nothing of what one alone
+ * would get, and are left out. */
+static void judge_agree(struct tt_probe *p)
 {
     uint64_t good = 0, n = 0;
     for (uint32_t a = 0; a < p->hosts; a++)
@@ -77,15 +81,15 @@ static void agree(struct tt_probe *p)
     p->confidence = n ? (double)good / (double)n : p->hosts < 2;
 }
 
-static int rising(const void *a, const void *b)
+static int judge_rising(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-static uint64_t median(uint64_t *v, uint32_t n)
+static uint64_t judge_median(uint64_t *v, uint32_t n)
 {
-    qsort(v, n, sizeof *v, rising);
+    qsort(v, n, sizeof *v, judge_rising);
     return v[n / 2];
 }
 
@@ -101,11 +105,13 @@ static bool judge_host(struct tt_probe *p, uint32_t h, uint64_t usual)
     tt_format_rate((double)x->up, up, sizeof up);
     tt_format_rate((double)x->down, down, sizeof down);
     tt_format_rate((double)usual, other, sizeof other);
-    if (least(x->up, x->down) < usual / 10 * 8)
-        return say(p, "slow link: %s (rank %u) sends %s and receives %s; half of the hosts reach %s", x->name, rank_of(p, h), up, down,
-                   other);
+    if (judge_least(x->up, x->down) < usual / 10 * 8)
+        return say(p,
+                   "slow link: %s (rank %u) sends %s and receives %s; half of the hosts reach %s",
+                   x->name, rank_of(p, h), up, down, other);
     if (!within(x->up, x->down, 20))
-        return say(p, "asymmetric link: %s (rank %u) sends %s and receives %s", x->name, rank_of(p, h), up, down);
+        return say(p, "asymmetric link: %s (rank %u) sends %s and receives %s", x->name,
+                   rank_of(p, h), up, down);
     return true;
 }
 
@@ -114,26 +120,31 @@ static bool judge_hosts(struct tt_probe *p)
     uint64_t *rates = tt_alloc(p->hosts, sizeof *rates);
     bool ok = rates;
     for (uint32_t h = 0; ok && h < p->hosts; h++)
-        rates[h] = least(p->host[h].up, p->host[h].down);
-    uint64_t usual = ok ? median(rates, p->hosts) : 0;
+        rates[h] = judge_least(p->host[h].up, p->host[h].down);
+    uint64_t usual = ok ? judge_median(rates, p->hosts) : 0;
     for (uint32_t h = 0; ok && h < p->hosts; h++)
         ok = judge_host(p, h, usual);
     free(rates);
     return ok;
 }
 
-/* Each way alone, then the two compared: a difference that the hosts' own links explain is not the pair's. */
+/* Each way alone, then the two compared: a difference that the hosts' own links explain is not the
+ * pair's. */
 static bool judge_pair(struct tt_probe *p, uint32_t a, uint32_t b)
 {
-    uint64_t there = tt_probe_pair(p, a, b)->bw, back = tt_probe_pair(p, b, a)->bw, want = predicted(p, a, b), other = predicted(p, b, a);
+    uint64_t there = tt_probe_pair(p, a, b)->bw, back = tt_probe_pair(p, b, a)->bw,
+             want = predicted(p, a, b), other = predicted(p, b, a);
     char x[32], y[32];
     const char *from = p->host[a].name, *to = p->host[b].name;
     if (there && there < want / 4 * 3)
-        return say(p, "slow pair: %s (rank %u) -> %s (rank %u) reaches %s; its ends reach %s with others", from, rank_of(p, a), to,
-                   rank_of(p, b), tt_format_rate((double)there, x, sizeof x), tt_format_rate((double)want, y, sizeof y));
+        return say(
+            p, "slow pair: %s (rank %u) -> %s (rank %u) reaches %s; its ends reach %s with others",
+            from, rank_of(p, a), to, rank_of(p, b), tt_format_rate((double)there, x, sizeof x),
+            tt_format_rate((double)want, y, sizeof y));
     if (a < b && there && back && !within(there, back, 20) && within(want, other, 20))
-        return say(p, "asymmetric pair: %s (rank %u) -> %s (rank %u) %s, back %s", from, rank_of(p, a), to, rank_of(p, b),
-                   tt_format_rate((double)there, x, sizeof x), tt_format_rate((double)back, y, sizeof y));
+        return say(p, "asymmetric pair: %s (rank %u) -> %s (rank %u) %s, back %s", from,
+                   rank_of(p, a), to, rank_of(p, b), tt_format_rate((double)there, x, sizeof x),
+                   tt_format_rate((double)back, y, sizeof y));
     return true;
 }
 
@@ -146,20 +157,22 @@ static bool judge_groups(struct tt_probe *p)
         for (uint32_t h = 0; h < p->hosts; h++)
             up += p->host[h].group == g ? p->host[h].up : 0;
         if (p->group[g].up && p->group[g].up < up / 10 * 8)
-            ok = say(p, "shared uplink: the %u hosts of group %u reach %s together; their own links %s", p->group[g].hosts, g,
-                     tt_format_rate((double)p->group[g].up, x, sizeof x), tt_format_rate((double)up, y, sizeof y));
+            ok = say(
+                p, "shared uplink: the %u hosts of group %u reach %s together; their own links %s",
+                p->group[g].hosts, g, tt_format_rate((double)p->group[g].up, x, sizeof x),
+                tt_format_rate((double)up, y, sizeof y));
     }
     if (ok && p->unsure)
-        ok = say(
-            p, "crowds are slowed down and no groups of hosts explain it: a narrow middle of the network, busy hosts, or others' traffic; "
-               "the topology does not have it");
+        ok = say(p, "crowds are slowed down and no groups of hosts explain it: a narrow middle of "
+                    "the network, busy hosts, or others' traffic; "
+                    "the topology does not have it");
     return ok;
 }
 
 tutti_status tt_probe_judge(struct tt_probe *p, struct tutti_error *err)
 {
     uint64_t all = (uint64_t)p->hosts * (p->hosts - 1);
-    agree(p);
+    judge_agree(p);
     p->said.len = 0;
     bool ok = p->hosts < 2 || judge_hosts(p);
     for (uint32_t a = 0; ok && a < p->hosts; a++)
@@ -167,7 +180,8 @@ tutti_status tt_probe_judge(struct tt_probe *p, struct tutti_error *err)
             ok = a == b || disturbed(p, a, b) || judge_pair(p, a, b);
     ok = ok && judge_groups(p);
     if (ok && p->pairs < all)
-        ok = say(p, "%u of %llu pairs were measured in the time given", p->pairs, (unsigned long long)all);
+        ok = say(p, "%u of %llu pairs were measured in the time given", p->pairs,
+                 (unsigned long long)all);
     if (ok && p->hosts >= 4 && !p->crowded)
         ok = say(p, "there was no time for crowds: shared uplinks would not have been seen");
     return ok ? TUTTI_OK : tt_fail_memory(err, "findings");

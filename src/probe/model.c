@@ -1,16 +1,17 @@
 /* model.c - the topology that the figures of a probe describe.
  *
  *     0   1   2   3     4   5     6      ranks
- *      \ /     \ /       \ /      |      memory of each host (a host with one rank has no switch of its own)
+ *      \ /     \ /       \ /      |      memory of each host (not for a host with one rank)
  *     node0   node1     node2     |
  *        \     /           \      |      network interfaces, each with its own rate out and in
  *        group 0            \     |      (when crowds have shown that hosts share an uplink)
  *            \               \    |
  *             '------------- network
  *
- * Latency was measured between ranks and is divided among the links: an uplink of a group gets half of what pairs of different groups take
- * longer than pairs inside; of the rest each host gets its part by least squares (on all pairs: l_i + l_j = L_ij). The topology's overhead
- * is the host's part of each message, which is not in the links. */
+ * Latency was measured between ranks and is divided among the links: an uplink of a group gets half
+ * of what pairs of different groups take longer than pairs inside; of the rest each host gets its
+ * part by least squares (on all pairs: l_i + l_j = L_ij). The topology's overhead is the host's
+ * part of each message, which is not in the links. */
 #include "probe/probe.h"
 
 #include <assert.h>
@@ -35,7 +36,8 @@ static bool has_switch(const struct tt_probe *p, uint32_t group)
 
 static uint64_t wire_ps(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
-    uint64_t x = tt_probe_pair(p, a, b)->lat_ps, y = tt_probe_pair(p, b, a)->lat_ps, own = p->overhead_ps / 2;
+    uint64_t x = tt_probe_pair(p, a, b)->lat_ps, y = tt_probe_pair(p, b, a)->lat_ps,
+             own = p->overhead_ps / 2;
     uint64_t both = x && y ? (x < y ? x : y) : x ? x : y;
     return both > own ? both - own : 0;
 }
@@ -66,7 +68,8 @@ static uint64_t within_ps(const struct parts *m, uint32_t a, uint32_t b)
     return ps > uplinks ? ps - uplinks : 0;
 }
 
-/* Least squares when all pairs are known: with S_i the sum of row i, (hosts - 2) l_i = S_i - sum of all l. Otherwise half the mean. */
+/* Least squares when all pairs are known: with S_i the sum of row i, (hosts - 2) l_i = S_i - sum of
+ * all l. Otherwise half the mean. */
 static void divide_latency(struct parts *m)
 {
     const struct tt_probe *p = m->p;
@@ -91,7 +94,8 @@ static void divide_latency(struct parts *m)
     }
 }
 
-static tutti_status add(struct tt_topo *t, const struct tt_link *link, struct tutti_error *err)
+static tutti_status model_add(struct tt_topo *t, const struct tt_link *link,
+                              struct tutti_error *err)
 {
     struct tt_link l = *link;
     l.bw[0] = l.bw[0] > 0 ? l.bw[0] : 1;
@@ -99,13 +103,19 @@ static tutti_status add(struct tt_topo *t, const struct tt_link *link, struct tu
     return tt_topo_add_link(t, &l, err);
 }
 
-static tutti_status add_memory(const struct parts *m, const struct tt_probe_host *h, uint32_t at, struct tutti_error *err)
+static tutti_status add_memory(const struct parts *m, const struct tt_probe_host *h, uint32_t at,
+                               struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
     double bw = (double)h->memory_bw;
-    uint64_t wire = h->memory_lat_ps > m->p->overhead_ps / 2 ? h->memory_lat_ps - m->p->overhead_ps / 2 : 0;
+    uint64_t wire =
+        h->memory_lat_ps > m->p->overhead_ps / 2 ? h->memory_lat_ps - m->p->overhead_ps / 2 : 0;
     for (uint32_t i = 0; !st && h->nranks > 1 && i < h->nranks; i++)
-        st = add(m->t, &(struct tt_link){.a = m->p->list[h->first + i], .b = at, .bw = {bw, bw}, .latency_ps = wire / 2}, err);
+        st = model_add(
+            m->t,
+            &(struct tt_link){
+                .a = m->p->list[h->first + i], .b = at, .bw = {bw, bw}, .latency_ps = wire / 2},
+            err);
     return st;
 }
 
@@ -118,21 +128,28 @@ static tutti_status add_links(const struct parts *m, struct tutti_error *err)
     for (uint32_t h = 0; !st && m->net != UINT32_MAX && h < p->hosts; h++) {
         const struct tt_probe_host *x = &p->host[h];
         uint32_t up = m->group_at[x->group] == UINT32_MAX ? m->net : m->group_at[x->group];
-        st = add(m->t, &(struct tt_link){.a = m->host_at[h], .b = up, .bw = {(double)x->up, (double)x->down}, .latency_ps = m->host_ps[h]},
-                 err);
+        st = model_add(m->t,
+                       &(struct tt_link){.a = m->host_at[h],
+                                         .b = up,
+                                         .bw = {(double)x->up, (double)x->down},
+                                         .latency_ps = m->host_ps[h]},
+                       err);
     }
     for (uint32_t g = 0; !st && g < p->groups; g++) {
         const struct tt_probe_group *x = &p->group[g];
         if (m->group_at[g] != UINT32_MAX)
-            st = add(m->t,
-                     &(struct tt_link){.a = m->group_at[g], .b = m->net, .bw = {(double)x->up, (double)x->down}, .latency_ps = m->group_ps},
-                     err);
+            st = model_add(m->t,
+                           &(struct tt_link){.a = m->group_at[g],
+                                             .b = m->net,
+                                             .bw = {(double)x->up, (double)x->down},
+                                             .latency_ps = m->group_ps},
+                           err);
     }
     return st;
 }
 
 /* Numbers the vertices; returns how many switches there are. */
-static uint32_t number(struct parts *m)
+static uint32_t model_number(struct parts *m)
 {
     const struct tt_probe *p = m->p;
     uint32_t next = p->ranks;
@@ -165,15 +182,16 @@ static tutti_status name_switches(const struct parts *m, struct tutti_error *err
     return ok ? TUTTI_OK : tt_fail_memory(err, "names");
 }
 
-static tutti_status describe(const struct parts *m, struct tutti_error *err)
+static tutti_status model_describe(const struct parts *m, struct tutti_error *err)
 {
     const struct tt_probe *p = m->p;
     char text[200], trust[80] = "";
     if (p->judged)
         snprintf(trust, sizeof trust, "; confidence %.2f by %u of them", p->confidence, p->judged);
-    snprintf(text, sizeof text, "measured: %u rank%s, %u host%s, %u group%s; %u of %llu pairs%s", p->ranks, p->ranks == 1 ? "" : "s",
-             p->hosts, p->hosts == 1 ? "" : "s", p->groups, p->groups == 1 ? "" : "s", p->pairs,
-             (unsigned long long)p->hosts * (p->hosts - 1), trust);
+    snprintf(text, sizeof text, "measured: %u rank%s, %u host%s, %u group%s; %u of %llu pairs%s",
+             p->ranks, p->ranks == 1 ? "" : "s", p->hosts, p->hosts == 1 ? "" : "s", p->groups,
+             p->groups == 1 ? "" : "s", p->pairs, (unsigned long long)p->hosts * (p->hosts - 1),
+             trust);
     free(m->t->spec);
     m->t->spec = tt_strdup(text);
     m->t->gamma = (double)p->gamma_fs * 1e-15;
@@ -181,19 +199,21 @@ static tutti_status describe(const struct parts *m, struct tutti_error *err)
     return m->t->spec ? TUTTI_OK : tt_fail_memory(err, "name");
 }
 
-tutti_status tt_probe_topology(const struct tt_probe *p, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_probe_topology(const struct tt_probe *p, struct tt_topo **ret,
+                               struct tutti_error *err)
 {
     struct parts m = {.p = p};
     m.host_at = tt_alloc(p->hosts, sizeof *m.host_at);
     m.group_at = tt_alloc(p->hosts, sizeof *m.group_at);
     m.host_ps = tt_zalloc(p->hosts, sizeof *m.host_ps);
-    tutti_status st = m.host_at && m.group_at && m.host_ps ? TUTTI_OK : tt_fail_memory(err, "topology");
+    tutti_status st =
+        m.host_at && m.group_at && m.host_ps ? TUTTI_OK : tt_fail_memory(err, "topology");
     if (!st)
-        st = tt_topo_new("custom", p->ranks, number(&m), &m.t, err);
+        st = tt_topo_new("custom", p->ranks, model_number(&m), &m.t, err);
     if (!st && p->ranks > 1)
         st = name_switches(&m, err);
     if (!st)
-        st = describe(&m, err);
+        st = model_describe(&m, err);
     if (!st) {
         divide_latency(&m);
         st = add_links(&m, err);

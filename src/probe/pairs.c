@@ -1,19 +1,23 @@
 /* pairs.c - disjoint pairs in rounds, and fans.
  *
- * A tournament of n players (the circle method, 6 players): player 5 stays, the others turn one place per round; opposite ones play.
+ * A tournament of n players (the circle method, 6 players): player 5 stays, the others turn one
+ * place per round; opposite ones play.
  *
- *     round 0: 5-0 1-4 2-3     round 1: 5-1 2-0 3-4     round 2: 5-2 3-1 4-0     ...     n-1 rounds (n odd: n, one has a pause)
+ *     round 0: 5-0 1-4 2-3     round 1: 5-1 2-0 3-4     round 2: 5-2 3-1 4-0     ...
+ *     n-1 rounds (n odd: n, one has a pause)
  *
- * Everyone meets everyone once, and n/2 pairs are measured at the same time: hosts time linear in n, not quadratic. Between hosts the
- * first rank of each plays. An interface's rate is the best of its pairs, or of its fan when that is more: a host faster than each of the
- * others shows only to several at once. */
+ * Everyone meets everyone once, and n/2 pairs are measured at the same time: hosts time linear in
+ * n, not quadratic. Between hosts the first rank of each plays. An interface's rate is the best of
+ * its pairs, or of its fan when that is more: a host faster than each of the others shows only to
+ * several at once. */
 #include "probe/probe_int.h"
 
 #include <stdlib.h>
 
 bool tt_probe_match(uint32_t n, uint32_t round, uint32_t i, uint32_t *ret)
 {
-    uint32_t odd = n % 2, m = n + odd - 1; /* those that turn; the one that stays is m, nobody when n is odd */
+    /* those that turn; the one that stays is m, nobody when n is odd */
+    uint32_t odd = n % 2, m = n + odd - 1;
     uint32_t j;
     if (i == m)
         j = round;
@@ -27,7 +31,7 @@ bool tt_probe_match(uint32_t n, uint32_t round, uint32_t i, uint32_t *ret)
     return true;
 }
 
-static uint32_t leader(const struct tt_probe *p, uint32_t host)
+static uint32_t pairs_leader(const struct tt_probe *p, uint32_t host)
 {
     return p->list[p->host[host].first];
 }
@@ -48,7 +52,8 @@ static tutti_status memory_round(struct tt_probing *m, uint32_t round)
         uint32_t rounds = x->nranks - 1 + x->nranks % 2;
         for (uint32_t i = 0, j; round < rounds && i < x->nranks; i++)
             if (tt_probe_match(x->nranks, round, i, &j) && i < j)
-                if (!tt_probe_add(m, p->list[x->first + i], p->list[x->first + j], m->speeds.shm.bw))
+                if (!tt_probe_add(m, p->list[x->first + i], p->list[x->first + j],
+                                  m->speeds.shm.bw))
                     return tt_fail_memory(m->err, "flows");
     }
     return TUTTI_OK;
@@ -102,7 +107,7 @@ static tutti_status pair_round(struct tt_probing *m, uint32_t round, bool back)
             continue;
         uint32_t a = back ? j : i, b = back ? i : j;
         m->idle_ns = tt_probe_pair(p, a, b)->lat_ps / 500;
-        if (!tt_probe_add(m, leader(p, a), leader(p, b), m->speeds.tcp.bw))
+        if (!tt_probe_add(m, pairs_leader(p, a), pairs_leader(p, b), m->speeds.tcp.bw))
             return tt_fail_memory(m->err, "flows");
     }
     return TUTTI_OK;
@@ -133,7 +138,8 @@ static tutti_status pair_latency(struct tt_probing *m, uint32_t round)
         st = tt_probe_latency(m);
     for (uint32_t i = 0, j; !st && i < p->hosts; i++)
         if (tt_probe_match(p->hosts, round, i, &j) && i < j)
-            tt_probe_pair(p, i, j)->lat_ps = tt_probe_pair(p, j, i)->lat_ps = tt_probe_flow(m, at++)->ns * 500;
+            tt_probe_pair(p, i, j)->lat_ps = tt_probe_pair(p, j, i)->lat_ps =
+                tt_probe_flow(m, at++)->ns * 500;
     return st;
 }
 
@@ -172,8 +178,8 @@ static uint32_t fan_peer(const struct tt_probe *p, uint32_t h, uint32_t k)
     return (h + 1 + k % peers * stride) % p->hosts;
 }
 
-/* Flows between host h and some others, from or to all of its ranks in turn; guesses such that all end together when h's own link is as
- * wide as the best pair showed. */
+/* Flows between host h and some others, from or to all of its ranks in turn; guesses such that all
+ * end together when h's own link is as wide as the best pair showed. */
 static tutti_status fan_flows(struct tt_probing *m, uint32_t h, bool in)
 {
     const struct tt_probe *p = m->p;
@@ -186,7 +192,8 @@ static tutti_status fan_flows(struct tt_probing *m, uint32_t h, bool in)
         uint32_t other = fan_peer(p, h, k);
         const struct tt_probe_host *y = &p->host[other];
         m->idle_ns = tt_probe_pair(p, h, other)->lat_ps / 500;
-        uint32_t mine = p->list[x->first + k % x->nranks], theirs = p->list[y->first + k / peers % y->nranks];
+        uint32_t mine = p->list[x->first + k % x->nranks],
+                 theirs = p->list[y->first + k / peers % y->nranks];
         uint64_t guess = in ? y->up : y->down;
         guess = guess < own ? guess : own;
         sum += guess;
@@ -202,15 +209,16 @@ static tutti_status fan_flows(struct tt_probing *m, uint32_t h, bool in)
     return TUTTI_OK;
 }
 
-static int rising(const void *a, const void *b)
+static int pairs_rising(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-/* The rate of an interface from its pairs and its fan. A fan well above the best pair: the interface is wider than any partner's. Otherwise
- * the middle of all figures near the best, since the best alone is the luckiest. */
-static uint64_t settle(const struct tt_probe *p, uint32_t h, bool in, uint64_t fan)
+/* The rate of an interface from its pairs and its fan. A fan well above the best pair: the
+ * interface is wider than any partner's. Otherwise the middle of all figures near the best, since
+ * the best alone is the luckiest. */
+static uint64_t pairs_settle(const struct tt_probe *p, uint32_t h, bool in, uint64_t fan)
 {
     uint64_t best = in ? p->host[h].down : p->host[h].up, near[NEAR_MAX], n = 0;
     if (fan > best / 100 * 115)
@@ -222,7 +230,7 @@ static uint64_t settle(const struct tt_probe *p, uint32_t h, bool in, uint64_t f
     }
     if (fan > best / 100 * 85)
         near[n++] = fan;
-    qsort(near, n, sizeof near[0], rising);
+    qsort(near, n, sizeof near[0], pairs_rising);
     return n ? (near[(n - 1) / 2] + near[n / 2]) / 2 : best;
 }
 
@@ -234,7 +242,7 @@ static void keep_fan(struct tt_probe *p, uint32_t h, bool in, uint64_t total)
         const struct tt_probe_host *y = &p->host[fan_peer(p, h, k)];
         reach += in ? y->up : y->down;
     }
-    *own = settle(p, h, in, total);
+    *own = pairs_settle(p, h, in, total);
     *(in ? &x->down_at_least : &x->up_at_least) = *own > reach / 100 * 85;
 }
 
@@ -242,7 +250,8 @@ tutti_status tt_probe_fans(struct tt_probing *m)
 {
     uint64_t total = 0;
     tutti_status st = TUTTI_OK;
-    for (uint32_t h = 0; !st && m->p->hosts > 2 && h < m->p->hosts && tt_probe_time_left(m, 70); h++)
+    for (uint32_t h = 0; !st && m->p->hosts > 2 && h < m->p->hosts && tt_probe_time_left(m, 70);
+         h++)
         for (int in = 0; !st && in < 2; in++) {
             st = fan_flows(m, h, in);
             if (!st)

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Hosts by first appearance; ranks squared, which is nothing beside the messages. */
-static tutti_status find_hosts(const struct tt_comm *c, struct tt_probe **ret, struct tutti_error *err)
+static tutti_status find_hosts(const struct tt_comm *c, struct tt_probe **ret,
+                               struct tutti_error *err)
 {
     uint32_t n = tt_comm_size(c), hosts = 0;
     uint32_t *of = tt_alloc(n, sizeof *of);
@@ -49,7 +50,8 @@ static tutti_status phases(struct tt_probing *m)
     return st ? st : tt_probe_judge(p, m->err);
 }
 
-tutti_status tt_probe_run(struct tt_comm *c, uint64_t budget_ns, struct tt_probe **ret, struct tutti_error *err)
+tutti_status tt_probe_run(struct tt_comm *c, uint64_t budget_ns, struct tt_probe **ret,
+                          struct tutti_error *err)
 {
     struct tt_probing m = {.c = c,
                            .budget_ns = budget_ns,
@@ -63,7 +65,8 @@ tutti_status tt_probe_run(struct tt_comm *c, uint64_t budget_ns, struct tt_probe
     if (!st && !m.data)
         st = tt_fail_memory(err, "probe");
     if (m.data)
-        memset(m.data, 1, (size_t)TT_PROBE_ROW * TT_PROBE_MAX_BYTES); /* no page is met for the first time while a clock runs */
+        /* no page is met for the first time while a clock runs */
+        memset(m.data, 1, (size_t)TT_PROBE_ROW * TT_PROBE_MAX_BYTES);
     if (!st)
         st = tt_comm_speeds(c, tt_comm_size(c) > 1, &m.speeds, err);
     if (!st)

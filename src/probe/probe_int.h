@@ -4,8 +4,15 @@
 
 #include "probe/probe.h"
 
-/* Rates: a part of a flow takes about this long; least and most bytes of a part, parts of a whole, most tries. */
-enum { TT_PROBE_PART_MS = 6, TT_PROBE_MIN_BYTES = 64 << 10, TT_PROBE_MAX_BYTES = 4 << 20, TT_PROBE_ROW = 6, TT_PROBE_TRIES = 10 };
+/* Rates: a part of a flow takes about this long; least and most bytes of a part, parts of a whole,
+ * most tries. */
+enum {
+    TT_PROBE_PART_MS = 6,
+    TT_PROBE_MIN_BYTES = 64 << 10,
+    TT_PROBE_MAX_BYTES = 4 << 20,
+    TT_PROBE_ROW = 6,
+    TT_PROBE_TRIES = 10
+};
 
 /* A flow between two ranks with what is expected and what was found. */
 struct tt_probe_flow {
@@ -36,8 +43,11 @@ struct tt_probing {
 };
 
 /* flows.c: all on the flows of the current round, at the same time. */
-struct tt_probe_flow *tt_probe_add(struct tt_probing *m, uint32_t from, uint32_t to, uint64_t guess); /* NULL: no memory */
-tutti_status tt_probe_latency(struct tt_probing *m); /* sets ns: the best round trip of a short message */
+/* NULL: no memory */
+struct tt_probe_flow *tt_probe_add(struct tt_probing *m, uint32_t from, uint32_t to,
+                                   uint64_t guess);
+/* sets ns: the best round trip of a short message */
+tutti_status tt_probe_latency(struct tt_probing *m);
 /* Sets bw. `guesses`: the guesses may be far too high, a short message corrects them. */
 tutti_status tt_probe_rates(struct tt_probing *m, bool guesses);
 /* The same a single time, and once more: better figures for the same flows. */
@@ -45,8 +55,9 @@ tutti_status tt_probe_rates_once(struct tt_probing *m);
 tutti_status tt_probe_rates_again(struct tt_probing *m);
 /* All flows as one: bytes/s of their sum, until the last has ended. */
 tutti_status tt_probe_joint(struct tt_probing *m, uint64_t *ret_bw);
-uint64_t tt_probe_last_rate(const struct tt_probe_flow *f);            /* of the last try alone */
-bool tt_probe_time_left(const struct tt_probing *m, unsigned percent); /* has less than this part of the budget been used? */
+uint64_t tt_probe_last_rate(const struct tt_probe_flow *f); /* of the last try alone */
+/* has less than this part of the budget been used? */
+bool tt_probe_time_left(const struct tt_probing *m, unsigned percent);
 struct tt_probe_flow *tt_probe_flow(const struct tt_probing *m, size_t i);
 
 /* pairs.c, crowds.c: the phases. */
@@ -59,6 +70,7 @@ tutti_status tt_probe_uplinks(struct tt_probing *m);
 enum { TT_PROBE_SEED = 7 };
 void tt_probe_shuffle(struct tt_rng *rng, uint32_t *order, uint32_t n);
 uint32_t tt_probe_shuffles(uint32_t hosts);
-/* pairs.c: who plays whom in round `round` of n players (the circle method: player n-1 stays, the others turn). False: i has a pause. */
+/* pairs.c: who plays whom in round `round` of n players (the circle method: player n-1 stays, the
+ * others turn). False: i has a pause. */
 bool tt_probe_match(uint32_t n, uint32_t round, uint32_t i, uint32_t *ret);
 #endif

@@ -4,12 +4,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static tutti_status allocate(struct tt_probe *p, struct tutti_error *err)
+static tutti_status result_allocate(struct tt_probe *p, struct tutti_error *err)
 {
     p->list = tt_alloc(p->ranks, sizeof *p->list);
     p->host = tt_zalloc(p->hosts, sizeof *p->host);
     p->group = tt_zalloc(p->hosts, sizeof *p->group);
-    p->pair = p->hosts <= UINT32_MAX / p->hosts ? tt_zalloc((size_t)p->hosts * p->hosts, sizeof *p->pair) : NULL;
+    p->pair = p->hosts <= UINT32_MAX / p->hosts
+                  ? tt_zalloc((size_t)p->hosts * p->hosts, sizeof *p->pair)
+                  : NULL;
     p->said = (struct tt_vec){.elem = TT_PROBE_TEXT};
     return p->list && p->host && p->group && p->pair ? TUTTI_OK : tt_fail_memory(err, "probe");
 }
@@ -30,7 +32,8 @@ static void sort_ranks(struct tt_probe *p, const uint32_t *host_of)
     }
 }
 
-tutti_status tt_probe_new(uint32_t ranks, const uint32_t *host_of, struct tt_probe **ret, struct tutti_error *err)
+tutti_status tt_probe_new(uint32_t ranks, const uint32_t *host_of, struct tt_probe **ret,
+                          struct tutti_error *err)
 {
     struct tt_probe *p = tt_zalloc(1, sizeof *p);
     if (!p)
@@ -38,7 +41,7 @@ tutti_status tt_probe_new(uint32_t ranks, const uint32_t *host_of, struct tt_pro
     p->ranks = ranks;
     for (uint32_t r = 0; r < ranks; r++)
         p->hosts = host_of[r] >= p->hosts ? host_of[r] + 1 : p->hosts;
-    tutti_status st = allocate(p, err);
+    tutti_status st = result_allocate(p, err);
     if (st) {
         tt_probe_free(p);
         return st;

@@ -8,22 +8,36 @@
 #include <unistd.h>
 
 static const struct repro_experiment experiments[] = {
-    {"dear", "DeAR against tuned baselines, five models on 64 workers, and its fusion tuner against a sweep", repro_dear},
-    {"dln", "distributed loop networks and shift halving-doubling against rings, tori, fat-trees and BiGraph", repro_dln},
-    {"hybrid", "hybrid all-reduce with layer overlapping: what overlap brings, what the algorithms bring", repro_hybrid},
-    {"multitree", "MultiTree and its network interface against rings, bucket, trees, HDRM and Swing; published cycles beside ours",
+    {"dear",
+     "DeAR against tuned baselines, five models on 64 workers, and its fusion tuner against a "
+     "sweep",
+     repro_dear},
+    {"dln",
+     "distributed loop networks and shift halving-doubling against rings, tori, fat-trees and "
+     "BiGraph",
+     repro_dln},
+    {"hybrid",
+     "hybrid all-reduce with layer overlapping: what overlap brings, what the algorithms bring",
+     repro_hybrid},
+    {"multitree",
+     "MultiTree and its network interface against rings, bucket, trees, HDRM and Swing; published "
+     "cycles beside ours",
      repro_multitree},
-    {"flexreduce", "uneven shares on irregular hierarchies and uneven links against rings, trees, BlueConnect and leaders", repro_flex},
+    {"flexreduce",
+     "uneven shares on irregular hierarchies and uneven links against rings, trees, BlueConnect "
+     "and leaders",
+     repro_flex},
 };
 enum { NEXPERIMENTS = sizeof experiments / sizeof experiments[0] };
 
 static const struct cli_option own[] = {
     {"quick", 0, NULL, "fewer sizes; what must hold is checked all the same"},
-    {"svg", 0, "DIR", "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg (DIR is made)"},
+    {"svg", 0, "DIR",
+     "also draw the tables that can be drawn, as DIR/EXPERIMENT-TABLE.svg (DIR is made)"},
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
-static int list(const struct cli_args *a)
+static int repro_list(const struct cli_args *a)
 {
     struct tutti_json *j = cli_flag(a, "json") ? tutti_json_open(stdout) : NULL;
     if (j)
@@ -45,21 +59,22 @@ static int list(const struct cli_args *a)
     return CLI_OK;
 }
 
-static int unknown(const struct cli_args *a, const char *name)
+static int repro_unknown(const struct cli_args *a, const char *name)
 {
     const char *names[NEXPERIMENTS];
     char near[160];
     for (size_t i = 0; i < NEXPERIMENTS; i++)
         names[i] = experiments[i].name;
     tutti_near_matches(name, names, NEXPERIMENTS, near, sizeof near);
-    return cli_bad(a, "no experiment '%.64s'%s%s; tutti repro lists them", name, *near ? "; " : "", near);
+    return cli_bad(a, "no experiment '%.64s'%s%s; tutti repro lists them", name, *near ? "; " : "",
+                   near);
 }
 
-static int run(const struct cli_args *a)
+static int repro_run_it(const struct cli_args *a)
 {
     const char *dir = cli_value(a, "svg");
     if (a->nwords == 0)
-        return list(a);
+        return repro_list(a);
     if (dir && mkdir(dir, 0777) && errno != EEXIST)
         return cli_bad(a, "cannot make the folder %.200s: %s", dir, strerror(errno));
     if (dir && access(dir, W_OK | X_OK))
@@ -70,19 +85,21 @@ static int run(const struct cli_args *a)
         struct repro_report *r = repro_run(&experiments[i], cli_flag(a, "quick"));
         return r ? repro_close(r, a) : cli_bad(a, "out of memory");
     }
-    return unknown(a, a->words[0]);
+    return repro_unknown(a, a->words[0]);
 }
 
 const struct cli_command repro_command = {
     .name = "repro",
     .synopsis = "repro [EXPERIMENT] [--quick] [--json] [--svg DIR]",
     .summary = "a paper's experiment computed again",
-    .details = "Without EXPERIMENT: lists them. Each report says at which level times were computed, which definitions and figures are the "
+    .details = "Without EXPERIMENT: lists them. Each report says at which level times were "
+               "computed, which definitions and figures are the "
                "paper's,\n"
-               "which are ours, and what must hold; exit 1 when something that must hold does not. dln and multitree without --quick take "
+               "which are ours, and what must hold; exit 1 when something that must hold does not. "
+               "dln and multitree without --quick take "
                "minutes.",
     .examples = "tutti repro dln --json\ntutti repro dln --svg .\ntutti repro multitree --quick",
     .options = options,
     .max_words = 1,
-    .run = run,
+    .run = repro_run_it,
 };

@@ -1,8 +1,10 @@
-/* A part of repro dear: Bayesian tuning of the fusion threshold (10 trials) against an exhaustive sweep, five models, 64 ranks, 10 Gbit/s.
+/* A part of repro dear: Bayesian tuning of the fusion threshold (10 trials) against an exhaustive
+ * sweep, five models, 64 ranks, 10 Gbit/s.
  *
- * With rings a start-up costs 6.3 ms and thresholds matter both ways; with the planner's algorithms (0.1 ms) only too large ones hurt. The
- * tuner is judged where the choice matters, i.e. where the worst threshold is at least 20 % slower than the best (column `matters`); the
- * other rows are shown with it. */
+ * With rings a start-up costs 6.3 ms and thresholds matter both ways; with the planner's algorithms
+ * (0.1 ms) only too large ones hurt. The tuner is judged where the choice matters, i.e. where the
+ * worst threshold is at least 20 % slower than the best (column `matters`); the other rows are
+ * shown with it. */
 #include "repro/train.h"
 
 #include <math.h>
@@ -22,9 +24,11 @@ static uint64_t threshold_at(int i)
     return (uint64_t)(65536 * exp2((double)i / STEPS_PER_OCTAVE));
 }
 
-static void try_threshold(struct repro_report *r, const struct tutti_model *m, const struct repro_net *n, uint64_t bytes, struct sweep *s)
+static void try_threshold(struct repro_report *r, const struct tutti_model *m,
+                          const struct repro_net *n, uint64_t bytes, struct sweep *s)
 {
-    struct tutti_trainsim_options o = {.policy = "dear", .fusion = "threshold", .threshold_bytes = bytes};
+    struct tutti_trainsim_options o = {
+        .policy = "dear", .fusion = "threshold", .threshold_bytes = bytes};
     double ms = repro_step_ms(r, m, n, &o);
     if (s->best_at == 0 || ms < s->best) {
         s->best = ms;
@@ -43,14 +47,16 @@ static struct sweep sweep_model(struct repro_report *r, const char *name, const 
     struct tutti_model *m = repro_model(r, name, 0);
     for (int k = 0; k <= OCTAVES * STEPS_PER_OCTAVE; k += repro_is_quick(r) ? 2 : 1)
         try_threshold(r, m, n, threshold_at(k), &s);
-    repro_step(r, m, n, &(struct tutti_trainsim_options){.policy = "dear", .fusion = "bayesian"}, &i);
+    repro_step(r, m, n, &(struct tutti_trainsim_options){.policy = "dear", .fusion = "bayesian"},
+               &i);
     s.tuned = i.iteration_us / 1e3;
     s.tuned_at = i.threshold_bytes;
     tutti_model_free(m);
     return s;
 }
 
-static void print_sweep(struct repro_report *r, const char *algo, const char *model, const struct sweep *s)
+static void print_sweep(struct repro_report *r, const char *algo, const char *model,
+                        const struct sweep *s)
 {
     repro_text(r, "%s", algo);
     repro_text(r, "%s", model);
@@ -91,13 +97,15 @@ static struct tuned tune_with(struct repro_report *r, const char *algo)
 static void plot_thresholds(struct repro_report *r)
 {
     struct repro_net n;
-    repro_table(r, "thresholds", "dear, rings, 10 Gbit/s: step by fusion threshold", "model|threshold_mib|step_ms");
+    repro_table(r, "thresholds", "dear, rings, 10 Gbit/s: step by fusion threshold",
+                "model|threshold_mib|step_ms");
     repro_net_open(r, "star:64@10Gbps,25us", "ring", &n);
     for (int i = 0; i < MODELS; i++) {
         struct tutti_model *m = repro_model(r, repro_dear_models[i], 0);
         for (int k = 0; k <= OCTAVES; k++) {
             uint64_t bytes = threshold_at(k * STEPS_PER_OCTAVE);
-            struct tutti_trainsim_options o = {.policy = "dear", .fusion = "threshold", .threshold_bytes = bytes};
+            struct tutti_trainsim_options o = {
+                .policy = "dear", .fusion = "threshold", .threshold_bytes = bytes};
             repro_text(r, "%s", repro_dear_models[i]);
             repro_real(r, (double)bytes / 1048576);
             repro_real(r, repro_step_ms(r, m, &n, &o));
@@ -111,16 +119,20 @@ static void plot_thresholds(struct repro_report *r)
 void repro_dear_fusion(struct repro_report *r)
 {
     repro_table(r, "fusion",
-                "Bayesian tuning (10 trials) against a sweep of thresholds, star:64@10Gbps,25us: steps in ms, thresholds in MiB",
-                "algo|model|best|best_mib|worst|worst_mib|worst_to_best|matters|tuned|tuned_mib|tuned_to_best");
+                "Bayesian tuning (10 trials) against a sweep of thresholds, star:64@10Gbps,25us: "
+                "steps in ms, thresholds in MiB",
+                "algo|model|best|best_mib|worst|worst_mib|worst_to_best|matters|tuned|tuned_mib|"
+                "tuned_to_best");
     struct tuned ring = tune_with(r, "ring"), free_choice = tune_with(r, NULL);
     repro_check(r, ring.excess <= 1.03 && free_choice.excess <= 1.03,
-                "after 10 trials the tuner is within %.2f %% (rings) and %.2f %% (auto) of the best threshold, for every model",
+                "after 10 trials the tuner is within %.2f %% (rings) and %.2f %% (auto) of the "
+                "best threshold, for every model",
                 100 * (ring.excess - 1), 100 * (free_choice.excess - 1));
-    repro_check(
-        r, ring.matters == MODELS,
-        "thresholds matter (worst at least 20 %% slower than best) for %d of %d models with rings (least: %.0f %%), for %d of %d with auto "
-        "(least: %.0f %%)",
-        ring.matters, MODELS, 100 * (ring.spread - 1), free_choice.matters, MODELS, 100 * (free_choice.spread - 1));
+    repro_check(r, ring.matters == MODELS,
+                "thresholds matter (worst at least 20 %% slower than best) for %d of %d models "
+                "with rings (least: %.0f %%), for %d of %d with auto "
+                "(least: %.0f %%)",
+                ring.matters, MODELS, 100 * (ring.spread - 1), free_choice.matters, MODELS,
+                100 * (free_choice.spread - 1));
     plot_thresholds(r);
 }

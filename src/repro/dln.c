@@ -1,8 +1,10 @@
-/* dln.c - distributed loop networks (DLN) with shift halving-doubling (SHD): what the networks are, the closed forms, and the
- * comparison with what others run on rings, tori, fat-trees and BiGraph at equal injection ports and at equal cable.
+/* dln.c - distributed loop networks (DLN) with shift halving-doubling (SHD): what the networks are,
+ * the closed forms, and the comparison with what others run on rings, tori, fat-trees and BiGraph
+ * at equal injection ports and at equal cable.
  *
- * The paper (CCGrid 2021) was not at hand: DLN(N,t) = ring plus jumps N/2 .. N/2^t, and SHD = cyclic shifts in place of pairs, are working
- * definitions. All links have 100 Gbit/s and 126 ns. */
+ * The paper (CCGrid 2021) was not at hand: DLN(N,t) = ring plus jumps N/2 .. N/2^t, and SHD =
+ * cyclic shifts in place of pairs, are working definitions. All links have 100 Gbit/s and 126
+ * ns. */
 #include "repro/dln.h"
 
 #include <math.h>
@@ -48,11 +50,14 @@ static void add_network(struct repro_report *r, const char *spec)
 static void show_networks(struct repro_report *r)
 {
     static const char *const specs[] = {
-        "ring:64",   "torus:8x8",   "hypercube:64",   "dln:64",   "dln:64,t=3",   "dln2d:8x8",   "dsn:64",
-        "ring:1024", "torus:32x32", "hypercube:1024", "dln:1024", "dln:1024,t=3", "dln2d:32x32", "dln2d:32x32,t=2",
-        "dsn:1024",  "torus:64x64", "hypercube:4096", "dln:4096", "dln:4096,t=5", "dln2d:64x64", "dln2d:64x64,t=2"};
-    repro_table(r, "networks", "Networks (cable on a floor of racks of 16, see tutti-topology(5))",
-                "network|ranks|degree|diameter|mean_path|cables|bisection|bisection_is|cable_km|longest_m");
+        "ring:64",        "torus:8x8",      "hypercube:64", "dln:64",          "dln:64,t=3",
+        "dln2d:8x8",      "dsn:64",         "ring:1024",    "torus:32x32",     "hypercube:1024",
+        "dln:1024",       "dln:1024,t=3",   "dln2d:32x32",  "dln2d:32x32,t=2", "dsn:1024",
+        "torus:64x64",    "hypercube:4096", "dln:4096",     "dln:4096,t=5",    "dln2d:64x64",
+        "dln2d:64x64,t=2"};
+    repro_table(
+        r, "networks", "Networks (cable on a floor of racks of 16, see tutti-topology(5))",
+        "network|ranks|degree|diameter|mean_path|cables|bisection|bisection_is|cable_km|longest_m");
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++)
         add_network(r, specs[i]);
 }
@@ -85,16 +90,21 @@ static void show_full(struct repro_report *r)
         repro_real(r, one.transfer_us / both.transfer_us);
     }
     repro_check(r, contention == 1, "full DLN: at most one message on a link in a step");
-    repro_check(r, worst < 1e-3, "full DLN: time within 0.1%% of the closed form (worst %.2g%%)", 100 * worst);
-    repro_check(r, least_gain >= 1.9, "both directions have at least 1.9 times the bandwidth of one (least %.4g)", least_gain);
+    repro_check(r, worst < 1e-3, "full DLN: time within 0.1%% of the closed form (worst %.2g%%)",
+                100 * worst);
+    repro_check(r, least_gain >= 1.9,
+                "both directions have at least 1.9 times the bandwidth of one (least %.4g)",
+                least_gain);
 }
 
 static void show_truncated(struct repro_report *r)
 {
     const uint64_t bytes = UINT64_C(64) << 20;
     double worst = 0;
-    repro_table(r, "truncated", "DLN(N,t), one segment: bandwidth factor of a phase, F(t) = 1 + (log2 N - t - 2) / 2^(t+1)",
-                "ranks|t|degree|F|measured|error_percent");
+    repro_table(
+        r, "truncated",
+        "DLN(N,t), one segment: bandwidth factor of a phase, F(t) = 1 + (log2 N - t - 2) / 2^(t+1)",
+        "ranks|t|degree|F|measured|error_percent");
     for (uint32_t log = 10; log <= 12; log += 2)
         for (uint32_t t = 0; t + 1 < log; t++) {
             struct tutti_sim_result x;
@@ -117,7 +127,8 @@ static void show_truncated(struct repro_report *r)
 
 /* ---- equal ports ---- */
 
-/* A way to all-reduce on some network. Ports that a network has not are planes of it: its rate is multiplied. */
+/* A way to all-reduce on some network. Ports that a network has not are planes of it: its rate is
+ * multiplied. */
 struct rival {
     const char *name, *kind, *algo;
     const char *options[4]; /* for 1, 2, 4 and all ports; NULL: not offered */
@@ -127,23 +138,54 @@ struct rival {
 };
 
 static const struct rival rivals[] = {
-    {"DLN+SHD", "dln:1024", "shd", {"", "direction=both", "direction=both,copies=2", "direction=both,copies=9"}, false, true, false},
+    {"DLN+SHD",
+     "dln:1024",
+     "shd",
+     {"", "direction=both", "direction=both,copies=2", "direction=both,copies=9"},
+     false,
+     true,
+     false},
     {"2D-DLN+SHD",
      "dln2d:32x32",
      "shd",
-     {"", "direction=both", "direction=both,copies=2,segments=1", "direction=both,copies=8,segments=1"},
+     {"", "direction=both", "direction=both,copies=2,segments=1",
+      "direction=both,copies=8,segments=1"},
      false,
      true,
      false},
     {"ring on ring", "ring:1024", "ring", {"", NULL, NULL, NULL}, false, false, false},
     {"bi-ring on ring", "ring:1024", "bi-ring", {NULL, "", "", ""}, false, false, false},
-    {"2D-ring on torus", "torus:32x32", "hierarchical", {"", NULL, NULL, NULL}, false, false, false},
-    {"bucket on torus", "torus:32x32", "bucket", {"segments=1", "segments=1", "segments=1", "segments=1"}, false, false, false},
+    {"2D-ring on torus",
+     "torus:32x32",
+     "hierarchical",
+     {"", NULL, NULL, NULL},
+     false,
+     false,
+     false},
+    {"bucket on torus",
+     "torus:32x32",
+     "bucket",
+     {"segments=1", "segments=1", "segments=1", "segments=1"},
+     false,
+     false,
+     false},
     {"Swing on torus", "torus:32x32", "swing", {"", NULL, NULL, ""}, false, false, false},
     {"MultiTree on torus", "torus:32x32", "multitree", {NULL, NULL, "", NULL}, false, false, false},
     {"HD on fat-tree", "fattree:32,2", "halving-doubling", {"", "", "", ""}, true, false, false},
-    {"HD on fat-tree 4:1", "fattree:32,2,over=4", "halving-doubling", {"", "", "", ""}, true, false, false},
-    {"double tree on fat-tree", "fattree:32,2", "double-tree", {"", "", "", ""}, true, false, false},
+    {"HD on fat-tree 4:1",
+     "fattree:32,2,over=4",
+     "halving-doubling",
+     {"", "", "", ""},
+     true,
+     false,
+     false},
+    {"double tree on fat-tree",
+     "fattree:32,2",
+     "double-tree",
+     {"", "", "", ""},
+     true,
+     false,
+     false},
     {"HDRM on BiGraph", "bigraph:16x64", "hdrm", {"", "", "", ""}, true, false, false},
     {"HD on hypercube", "hypercube:1024", "halving-doubling", {"", "", "", ""}, false, false, true},
 };
@@ -163,13 +205,16 @@ static double rival_us(struct repro_report *r, const struct rival *v, size_t por
     struct tutti_sim_result x;
     char spec[96];
     uint32_t k = port_counts[ports], planes = v->planes && k ? k : 1;
-    if (!v->options[ports] || !repro_has_algo(v->algo) || (repro_is_quick(r) && repro_dln_is_slow(v->kind, v->algo)))
+    if (!v->options[ports] || !repro_has_algo(v->algo) ||
+        (repro_is_quick(r) && repro_dln_is_slow(v->kind, v->algo)))
         return NAN;
     if (k && !v->planes)
         snprintf(spec, sizeof spec, "%s,ports=%u" LINK, v->kind, k);
     else
         snprintf(spec, sizeof spec, "%s@%uGbps,126ns", v->kind, 100 * planes);
-    return repro_price(r, spec, v->algo, *v->options[ports] ? v->options[ports] : NULL, bytes, &x) ? x.time_us : NAN;
+    return repro_price(r, spec, v->algo, *v->options[ports] ? v->options[ports] : NULL, bytes, &x)
+               ? x.time_us
+               : NAN;
 }
 
 /* What the comparison came to. */
@@ -179,7 +224,7 @@ struct verdict {
     char worst[96];
 };
 
-static void compare(struct repro_report *r, size_t ports, uint64_t bytes, struct verdict *v)
+static void dln_compare(struct repro_report *r, size_t ports, uint64_t bytes, struct verdict *v)
 {
     double us[NRIVALS], ours = INFINITY, best = INFINITY;
     const char *winner = "-";
@@ -207,7 +252,8 @@ static void compare(struct repro_report *r, size_t ports, uint64_t bytes, struct
     }
     if (ours / best - 1 > v->behind) {
         v->behind = ours / best - 1;
-        snprintf(v->worst, sizeof v->worst, "%s ports, %llu bytes, %s", label, (unsigned long long)bytes, winner);
+        snprintf(v->worst, sizeof v->worst, "%s ports, %llu bytes, %s", label,
+                 (unsigned long long)bytes, winner);
     }
     if (bytes < 1 << 20)
         v->ahead = fmin(v->ahead, best / ours);
@@ -216,15 +262,20 @@ static void compare(struct repro_report *r, size_t ports, uint64_t bytes, struct
 static void show_ports(struct repro_report *r)
 {
     struct verdict v = {.behind = -1, .ahead = INFINITY};
-    repro_note(r, "Equal ports: a direct network has ports=k declared; a switched one has k planes; \"all\": each network with all the "
+    repro_note(r, "Equal ports: a direct network has ports=k declared; a switched one has k "
+                  "planes; \"all\": each network with all the "
                   "links it has.");
-    repro_table(r, "ports", "1,024 ranks at equal injection ports (time_us; relative to DLN+SHD)", "ports|bytes|case|time_us|vs_dln_shd");
+    repro_table(r, "ports", "1,024 ranks at equal injection ports (time_us; relative to DLN+SHD)",
+                "ports|bytes|case|time_us|vs_dln_shd");
     for (size_t k = 0; k < 4; k++)
         for (size_t i = 0; i < NSIZES; i += repro_is_quick(r) ? NSIZES - 1 : 1)
-            compare(r, k, sizes[i], &v);
-    repro_check(r, v.behind <= 0.01, "equal ports: DLN+SHD never more than 1%% behind a baseline (most: %.2f%%, at %s)", 100 * v.behind,
-                v.worst);
-    repro_check(r, v.ahead > 1, "equal ports: DLN+SHD ahead of all baselines below 1 MiB (least: %.3f times)", v.ahead);
+            dln_compare(r, k, sizes[i], &v);
+    repro_check(r, v.behind <= 0.01,
+                "equal ports: DLN+SHD never more than 1%% behind a baseline (most: %.2f%%, at %s)",
+                100 * v.behind, v.worst);
+    repro_check(r, v.ahead > 1,
+                "equal ports: DLN+SHD ahead of all baselines below 1 MiB (least: %.3f times)",
+                v.ahead);
 }
 
 /* By size on all ports, for the picture. */
@@ -234,7 +285,8 @@ static void show_sizes(struct repro_report *r)
     repro_table(r, "sizes", "1,024 ranks, each network with all its ports", "case|bytes|time_us");
     repro_plot(r, "bytes", "time_us", "case");
     for (size_t k = 0; k < (repro_is_quick(r) ? 4 : sizeof shown / sizeof shown[0]); k++)
-        for (uint64_t bytes = 1024; bytes <= UINT64_C(256) << 20; bytes *= repro_is_quick(r) ? 16 : 4) {
+        for (uint64_t bytes = 1024; bytes <= UINT64_C(256) << 20;
+             bytes *= repro_is_quick(r) ? 16 : 4) {
             repro_text(r, "%s", rivals[shown[k]].name);
             repro_count(r, bytes);
             repro_real(r, rival_us(r, &rivals[shown[k]], 3, bytes));
@@ -249,12 +301,15 @@ struct lane {
 
 static void show_duplex(struct repro_report *r)
 {
-    static const struct lane all[] = {{"shift, n/2 last", "dln:1024", "shd", "segments=1"},
-                                      {"shift, far first", "dln:1024", "shd", "order=far-first,segments=1"},
-                                      {"shift, both directions", "dln:1024", "shd", "direction=both,segments=1"},
-                                      {"pairs (halving-doubling)", "dln:1024", "halving-doubling", "segments=1"}};
+    static const struct lane all[] = {
+        {"shift, n/2 last", "dln:1024", "shd", "segments=1"},
+        {"shift, far first", "dln:1024", "shd", "order=far-first,segments=1"},
+        {"shift, both directions", "dln:1024", "shd", "direction=both,segments=1"},
+        {"pairs (halving-doubling)", "dln:1024", "halving-doubling", "segments=1"}};
     const uint64_t bytes = UINT64_C(64) << 20;
-    repro_table(r, "duplex", "Full DLN of 1,024, one segment: transfer time of a phase in units of n beta", "case|full_duplex|half_duplex");
+    repro_table(r, "duplex",
+                "Full DLN of 1,024, one segment: transfer time of a phase in units of n beta",
+                "case|full_duplex|half_duplex");
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         repro_text(r, "%s", all[i].name);
         for (int half = 0; half < 2; half++) {
@@ -269,11 +324,13 @@ static void show_duplex(struct repro_report *r)
 
 void repro_dln(struct repro_report *r)
 {
-    repro_note(r,
-               "Working definitions: DLN(N,t) = ring plus jumps ceil(N/2) .. ceil(N/2^t); 2D-DLN = DLN along rows and columns; DSN an "
-               "approximation; "
-               "SHD = halving-doubling by cyclic shifts. The CCGrid 2021 paper's text was not available: none of its figures are quoted.");
-    repro_note(r, "Links 100 Gbit/s, 126 ns (100 ns switch, 26 ns cable, as in the authors' public simulator); times of the planner, "
+    repro_note(r, "Working definitions: DLN(N,t) = ring plus jumps ceil(N/2) .. ceil(N/2^t); "
+                  "2D-DLN = DLN along rows and columns; DSN an "
+                  "approximation; "
+                  "SHD = halving-doubling by cyclic shifts. The CCGrid 2021 paper's text was not "
+                  "available: none of its figures are quoted.");
+    repro_note(r, "Links 100 Gbit/s, 126 ns (100 ns switch, 26 ns cable, as in the authors' public "
+                  "simulator); times of the planner, "
                   "level step, but for the table of level flow.");
     show_networks(r);
     show_full(r);

@@ -1,10 +1,11 @@
 /* dln_cables.c - 1,024 ranks with as many cables: DLN with SHD against tori, fat-trees and BiGraph.
  *
- * Ports cost little, cables and the switch ports at their ends cost much, and a full DLN of 1,024 has 9,728 cables where a torus has 2,048.
- * Two fair comparisons. Equal count: all cables have 100 Gbit/s, and DLN(N,t), DLN(N/h,t) with h hosts on a switch, or 2D-DLN(X,Y;t) gets
- * the largest t with no more cables than the other network has (t = 0 is the ring, or the torus itself). Equal bandwidth: every network
- * keeps its cables, and their rates add up to the same. Options of SHD (directions, copies) are those that its own price is least with, as
- * a user would find them. */
+ * Ports cost little, cables and the switch ports at their ends cost much, and a full DLN of 1,024
+ * has 9,728 cables where a torus has 2,048. Two fair comparisons. Equal count: all cables have 100
+ * Gbit/s, and DLN(N,t), DLN(N/h,t) with h hosts on a switch, or 2D-DLN(X,Y;t) gets the largest t
+ * with no more cables than the other network has (t = 0 is the ring, or the torus itself). Equal
+ * bandwidth: every network keeps its cables, and their rates add up to the same. Options of SHD
+ * (directions, copies) are those that its own price is least with, as a user would find them. */
 #include "repro/dln.h"
 
 #include <math.h>
@@ -50,11 +51,11 @@ static void show_bandwidth(struct repro_report *r)
     };
     static const uint64_t bytes[] = {65536, 1 << 20, 100000000};
     enum { N = sizeof all / sizeof all[0] };
-    repro_note(
-        r,
-        "Equal cable bandwidth: every network has the total bandwidth of 2,048 cables of 100 Gbit/s (a 32x32 torus), spread over its own "
-        "cables; all ports.");
-    repro_table(r, "cables", "1,024 ranks at equal total cable bandwidth", "bytes|case|cables|link_Gbps|time_us|vs_best");
+    repro_note(r, "Equal cable bandwidth: every network has the total bandwidth of 2,048 cables of "
+                  "100 Gbit/s (a 32x32 torus), spread over its own "
+                  "cables; all ports.");
+    repro_table(r, "cables", "1,024 ranks at equal total cable bandwidth",
+                "bytes|case|cables|link_Gbps|time_us|vs_best");
     for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
         double us[N], best = INFINITY;
         uint32_t cables[N] = {0};
@@ -62,7 +63,8 @@ static void show_bandwidth(struct repro_report *r)
             struct tutti_sim_result x;
             char spec[96];
             us[i] = NAN;
-            if (!repro_has_algo(all[i].algo) || (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
+            if (!repro_has_algo(all[i].algo) ||
+                (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
                 !cables_of(r, all[i].kind, &cables[i]))
                 continue;
             snprintf(spec, sizeof spec, "%s@%.3fGbps,126ns", all[i].kind, 204800.0 / cables[i]);
@@ -80,7 +82,8 @@ static void show_bandwidth(struct repro_report *r)
             repro_real(r, us[i]);
             repro_real(r, us[i] / best);
             if (us[i] == best)
-                repro_note(r, "Equal cable bandwidth, %llu bytes: %s wins with %.4g us.", (unsigned long long)bytes[b], all[i].name, us[i]);
+                repro_note(r, "Equal cable bandwidth, %llu bytes: %s wins with %.4g us.",
+                           (unsigned long long)bytes[b], all[i].name, us[i]);
         }
     }
 }
@@ -129,10 +132,12 @@ struct ours {
     double us;
 };
 
-static void try_family(struct repro_report *r, const struct family *f, uint32_t cables, uint64_t bytes, struct ours *best)
+static void try_family(struct repro_report *r, const struct family *f, uint32_t cables,
+                       uint64_t bytes, struct ours *best)
 {
-    static const char *const options[] = {"segments=1", "direction=both,segments=1", "direction=both,copies=2,segments=1",
-                                          "direction=both,copies=3,segments=1", "direction=both,copies=6,segments=1"};
+    static const char *const options[] = {
+        "segments=1", "direction=both,segments=1", "direction=both,copies=2,segments=1",
+        "direction=both,copies=3,segments=1", "direction=both,copies=6,segments=1"};
     struct ours x = {.us = INFINITY};
     char spec[96];
     uint32_t t;
@@ -152,7 +157,8 @@ static void try_family(struct repro_report *r, const struct family *f, uint32_t 
         *best = x;
 }
 
-static struct ours find_ours(struct repro_report *r, const struct family *families, size_t n, uint32_t cables, uint64_t bytes)
+static struct ours find_ours(struct repro_report *r, const struct family *families, size_t n,
+                             uint32_t cables, uint64_t bytes)
 {
     struct ours best = {.us = INFINITY};
     for (size_t i = 0; i < n; i++)
@@ -160,7 +166,8 @@ static struct ours find_ours(struct repro_report *r, const struct family *famili
     return best;
 }
 
-static void add_pair(struct repro_report *r, const struct cabled *rival, uint32_t cables, uint64_t bytes, const struct ours *us)
+static void add_pair(struct repro_report *r, const struct cabled *rival, uint32_t cables,
+                     uint64_t bytes, const struct ours *us)
 {
     struct tutti_sim_result cost;
     char spec[96];
@@ -192,7 +199,8 @@ static void show_count(struct repro_report *r)
         {"BiGraph, HDRM", "bigraph:16x64", "hdrm", NULL},
         {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
     };
-    static const uint64_t bytes[] = {64 << 10, 1 << 10, 1 << 20, 16 << 20, 256 << 20}; /* quick: the first */
+    /* quick: the first */
+    static const uint64_t bytes[] = {64 << 10, 1 << 10, 1 << 20, 16 << 20, 256 << 20};
     struct family families[NFAMILIES] = {{.kind = "dln:128,h=8", .t_most = 6},
                                          {.kind = "dln:1024", .t_most = MOST_T},
                                          {.kind = "dln:256,h=4", .t_most = 7},
@@ -201,17 +209,22 @@ static void show_count(struct repro_report *r)
     const size_t nfamilies = repro_is_quick(r) ? 2 : NFAMILIES;
     for (size_t i = 0; i < nfamilies; i++)
         count_cables(r, &families[i]);
-    repro_note(r, "Equal number of cables: all of 100 Gbit/s, those to hosts included. DLN(1024,t), the same with 4, 8 or 16 hosts on a "
-                  "switch of a smaller DLN, and 2D-DLN(32x32,t) each have the largest t with no more cables than the other network; the "
-                  "fastest is shown (with --quick the first two of these are tried). Hosts on switches have one port (as in fat-tree and "
+    repro_note(r, "Equal number of cables: all of 100 Gbit/s, those to hosts included. "
+                  "DLN(1024,t), the same with 4, 8 or 16 hosts on a "
+                  "switch of a smaller DLN, and 2D-DLN(32x32,t) each have the largest t with no "
+                  "more cables than the other network; the "
+                  "fastest is shown (with --quick the first two of these are tried). Hosts on "
+                  "switches have one port (as in fat-tree and "
                   "BiGraph), others all their links.");
-    repro_table(r, "cable_count", "1,024 ranks with (at most) equal numbers of cables of equal speed",
+    repro_table(r, "cable_count",
+                "1,024 ranks with (at most) equal numbers of cables of equal speed",
                 "bytes|case|cables|time_us|ours|our_cables|our_options|our_us|winner|by_percent");
     for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
         uint32_t cables = 0, before = 0;
         struct ours us = {.us = INFINITY};
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-            if (!repro_has_algo(all[i].algo) || (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
+            if (!repro_has_algo(all[i].algo) ||
+                (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
                 !cables_of(r, all[i].kind, &cables))
                 continue;
             if (cables != before)

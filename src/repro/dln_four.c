@@ -1,13 +1,18 @@
-/* dln_four.c - four ports at level flow: DLN with SHD against MultiTree and bucket on the torus, whose ranks have four links.
+/* dln_four.c - four ports at level flow: DLN with SHD against MultiTree and bucket on the torus,
+ * whose ranks have four links.
  *
- * At level step with four declared ports SHD is ahead of MultiTree at every size. At level flow it depends on what a port is. Undeclared:
- * any number of messages at once, one after the other on each link. MultiTree then has the next message wait at every link, and latency is
- * paid once; SHD with whole chunks pays it in each of its 2 log2 N steps, since what it sends next has to arrive first:
+ * At level step with four declared ports SHD is ahead of MultiTree at every size. At level flow it
+ * depends on what a port is. Undeclared: any number of messages at once, one after the other on
+ * each link. MultiTree then has the next message wait at every link, and latency is paid once; SHD
+ * with whole chunks pays it in each of its 2 log2 N steps, since what it sends next has to arrive
+ * first:
  *
- *     N = 1024, 1 MiB, four ports: n beta 41.9 us for both, plus 20 * 126 ns = 2.5 us for SHD and about 1.2 us for MultiTree
+ *     N = 1024, 1 MiB, four ports: n beta 41.9 us for both, plus 20 * 126 ns = 2.5 us for SHD and
+ *     about 1.2 us for MultiTree
  *
- * Two segments hide the latency (one is on its way while the other is being sent), but then eight links of a rank are in use at times: that
- * row is shown, not counted as four ports. Declared (ports=4): a port has one message until it has arrived, for everybody. */
+ * Two segments hide the latency (one is on its way while the other is being sent), but then eight
+ * links of a rank are in use at times: that row is shown, not counted as four ports. Declared
+ * (ports=4): a port has one message until it has arrived, for everybody. */
 #include "repro/dln.h"
 
 #include <math.h>
@@ -19,7 +24,8 @@ static const struct {
     bool declared; /* is run with declared ports as well */
 } cases[] = {
     {"DLN+SHD", "dln:1024", "shd", "direction=both,copies=2,segments=1", true, true},
-    {"DLN+SHD, 2 segments (8 links at times)", "dln:1024", "shd", "direction=both,copies=2,segments=2", false, false},
+    {"DLN+SHD, 2 segments (8 links at times)", "dln:1024", "shd",
+     "direction=both,copies=2,segments=2", false, false},
     {"MultiTree on torus", "torus:32x32", "multitree", "segments=1", true, true},
     {"bucket on torus", "torus:32x32", "bucket", "segments=1", true, true},
 };
@@ -36,7 +42,7 @@ static double flow_us(struct repro_report *r, size_t i, bool declared, uint64_t 
     return runs && repro_simulate(r, &c, &at_flow, &info) ? info.time_us : NAN;
 }
 
-static void compare(struct repro_report *r, bool declared, uint64_t bytes)
+static void dln_four_compare(struct repro_report *r, bool declared, uint64_t bytes)
 {
     double us[NCASES];
     size_t best = 0;
@@ -55,9 +61,11 @@ static void compare(struct repro_report *r, bool declared, uint64_t bytes)
         repro_real(r, us[i] / us[0]);
     }
     if (best > 0)
-        repro_note(r, "Four ports at level flow (%s), %llu bytes: %s is %.2g%% ahead of DLN+SHD (%.4g and %.4g us).",
-                   declared ? "declared" : "as the links are", (unsigned long long)bytes, cases[best].name, 100 * (us[0] / us[best] - 1),
-                   us[best], us[0]);
+        repro_note(r,
+                   "Four ports at level flow (%s), %llu bytes: %s is %.2g%% ahead of DLN+SHD (%.4g "
+                   "and %.4g us).",
+                   declared ? "declared" : "as the links are", (unsigned long long)bytes,
+                   cases[best].name, 100 * (us[0] / us[best] - 1), us[best], us[0]);
 }
 
 void repro_dln_four(struct repro_report *r)
@@ -65,10 +73,11 @@ void repro_dln_four(struct repro_report *r)
     static const uint64_t sizes[] = {64 << 10, 1 << 20, 16 << 20};
     if (repro_is_quick(r))
         return;
-    repro_table(r, "four_ports", "1,024 ranks, four ports, level flow (relative to DLN+SHD with whole chunks)",
+    repro_table(r, "four_ports",
+                "1,024 ranks, four ports, level flow (relative to DLN+SHD with whole chunks)",
                 "ports|bytes|case|flow_us|vs_dln_shd");
     for (size_t b = 0; b < sizeof sizes / sizeof sizes[0]; b++) {
-        compare(r, false, sizes[b]);
-        compare(r, true, sizes[b]);
+        dln_four_compare(r, false, sizes[b]);
+        dln_four_compare(r, true, sizes[b]);
     }
 }

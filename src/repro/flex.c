@@ -1,8 +1,10 @@
-/* flex.c - FlexReduce: all-reduce on irregular hierarchies and uneven links, with uneven parts per rank.
+/* flex.c - FlexReduce: all-reduce on irregular hierarchies and uneven links, with uneven parts per
+ * rank.
  *
- * The paper's text was not at hand, only its abstract: which networks it measured and by how much it was faster is not known. The rule
- * (equal shares per branch), the optimum, the networks and all figures here are ours: the table of inter-host times is exact arithmetic,
- * re-computed by pricing proved schedules. Times are those of level step unless a table says flow. */
+ * The paper's text was not at hand, only its abstract: which networks it measured and by how much
+ * it was faster is not known. The rule (equal shares per branch), the optimum, the networks and all
+ * figures here are ours: the table of inter-host times is exact arithmetic, re-computed by pricing
+ * proved schedules. Times are those of level step unless a table says flow. */
 #include "repro/repro.h"
 
 #include <math.h>
@@ -31,7 +33,8 @@ static double bound_us(struct repro_report *r, const char *spec, uint64_t bytes)
     return info.bound_us;
 }
 
-static double price_us(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes)
+static double price_us(struct repro_report *r, const char *spec, const char *algo,
+                       const char *options, uint64_t bytes)
 {
     struct tutti_sim_result x;
     return repro_price(r, spec, algo, options, bytes, &x) ? x.time_us : (double)NAN;
@@ -51,20 +54,27 @@ static void show_hosts(struct repro_report *r)
         {"(8 1)", 16.0 / 9, 16.0 / 9, 16.0 / 9, 1},     {"(4 4 2)", 1.8, 4.8, 1.6, 4.0 / 3},
         {"(8 4 2 1)", 28.0 / 15, 112.0 / 15, 3.2, 1.5}, {"(4 4 4 4)", 1.875, 6, 1.5, 1.5},
     };
-    static const char *const algos[][2] = {
-        {"ring", NULL}, {"direct", "segments=1"}, {"flex", "shares=even"}, {"flex", "shares=branch"}, {"flex", NULL}};
+    static const char *const algos[][2] = {{"ring", NULL},
+                                           {"direct", "segments=1"},
+                                           {"flex", "shares=even"},
+                                           {"flex", "shares=branch"},
+                                           {"flex", NULL}};
     const uint64_t bytes = 100 * MIB;
     double worst = 0;
-    repro_table(r, "hosts", "Hosts of different sizes: time * NIC / bytes, no latency, ports inside 1000 times faster; 100 MiB",
+    repro_table(r, "hosts",
+                "Hosts of different sizes: time * NIC / bytes, no latency, ports inside 1000 times "
+                "faster; 100 MiB",
                 "hosts|ring|flat|even|branch|optimal|branch_vs_ring|branch_vs_even|error_percent");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const double want[] = {rows[i].ring, rows[i].flat, rows[i].even, rows[i].branch, rows[i].branch};
+        const double want[] = {rows[i].ring, rows[i].flat, rows[i].even, rows[i].branch,
+                               rows[i].branch};
         double got[5], error = 0;
         char spec[80];
         snprintf(spec, sizeof spec, "tree:%s@1000Gbps/1Gbps,0", rows[i].hosts);
         repro_text(r, "%s", rows[i].hosts);
         for (size_t k = 0; k < 5; k++) {
-            got[k] = price_us(r, spec, algos[k][0], algos[k][1], bytes) * 1e-6 * 1e9 / 8 / (double)bytes;
+            got[k] =
+                price_us(r, spec, algos[k][0], algos[k][1], bytes) * 1e-6 * 1e9 / 8 / (double)bytes;
             error = fmax(error, fabs(got[k] / want[k] - 1));
             repro_real(r, got[k]);
         }
@@ -73,7 +83,9 @@ static void show_hosts(struct repro_report *r)
         repro_real(r, 100 * error);
         worst = fmax(worst, error);
     }
-    repro_check(r, worst <= 1e-3, "hosts of different sizes: within 0.1%% of the closed forms (worst %.2g%%)", 100 * worst);
+    repro_check(r, worst <= 1e-3,
+                "hosts of different sizes: within 0.1%% of the closed forms (worst %.2g%%)",
+                100 * worst);
 }
 
 /* ---- uneven NICs ---- */
@@ -93,8 +105,10 @@ static void show_nics(struct repro_report *r)
     const double unit = (double)bytes * 8e-3; /* microseconds at 1 Gbit/s */
     double farthest = 0;
     bool gains = true;
-    repro_table(r, "nics", "Uneven NICs on one switch, 256 MiB, level flow: bound = max(1/slowest, 2(p-1)/sum)",
-                "nics|bound_us|closed_form_us|optimal_us|even_us|ratio_to_bound|gain");
+    repro_table(
+        r, "nics",
+        "Uneven NICs on one switch, 256 MiB, level flow: bound = max(1/slowest, 2(p-1)/sum)",
+        "nics|bound_us|closed_form_us|optimal_us|even_us|ratio_to_bound|gain");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct tutti_sim_info best = {0}, even = {0};
         struct tutti_sim_options o = {0};
@@ -105,7 +119,8 @@ static void show_nics(struct repro_report *r)
             !repro_simulate(r, &(struct repro_case){spec, "flex", "shares=even", bytes}, &o, &even))
             return;
         farthest = fmax(farthest, best.time_us / fmax(bound, rows[i].best * unit));
-        gains = gains && even.time_us / best.time_us >= rows[i].gain && fabs(even.time_us / (rows[i].even * unit) - 1) < 0.02;
+        gains = gains && even.time_us / best.time_us >= rows[i].gain &&
+                fabs(even.time_us / (rows[i].even * unit) - 1) < 0.02;
         repro_text(r, "%s", rows[i].rates);
         repro_real(r, bound);
         repro_real(r, rows[i].best * unit);
@@ -114,8 +129,12 @@ static void show_nics(struct repro_report *r)
         repro_real(r, best.time_us / bound);
         repro_real(r, even.time_us / best.time_us);
     }
-    repro_check(r, farthest <= 1.02, "uneven NICs: optimal shares within 2%% of the bound at level flow (worst %.4g)", farthest);
-    repro_check(r, gains, "uneven NICs: at least 1.4 times the even split for (4,4,4,1) and (25,25,25,10), no loss for equal ones");
+    repro_check(r, farthest <= 1.02,
+                "uneven NICs: optimal shares within 2%% of the bound at level flow (worst %.4g)",
+                farthest);
+    repro_check(r, gains,
+                "uneven NICs: at least 1.4 times the even split for (4,4,4,1) and (25,25,25,10), "
+                "no loss for equal ones");
 }
 
 /* ---- sizes ---- */
@@ -131,14 +150,78 @@ struct net {
 static const struct net nets[] = {
     {"hosts_4_2", "tree:(4 2)@100Gbps/10Gbps", false, 2, {4, 2}, {0}, 100, {10, 10}, {0}},
     {"hosts_8_1", "tree:(8 1)@100Gbps/10Gbps", false, 2, {8, 1}, {0}, 100, {10, 10}, {0}},
-    {"hosts_4_4_2", "tree:(4 4 2)@100Gbps/10Gbps", false, 3, {4, 4, 2}, {0}, 100, {10, 10, 10}, {0}},
-    {"hosts_8_4_2_1", "tree:(8 4 2 1)@100Gbps/10Gbps", false, 4, {8, 4, 2, 1}, {0}, 100, {10, 10, 10, 10}, {0}},
-    {"racks_44_42", "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps", false, 4, {4, 4, 4, 2}, {0, 0, 1, 1}, 100, {25, 25, 25, 25}, {10, 10}},
-    {"racks_888_8", "tree:((8 8 8)(8))@100Gbps/25Gbps/10Gbps", false, 4, {8, 8, 8, 8}, {0, 0, 0, 1}, 100, {25, 25, 25, 25}, {10, 10}},
-    {"slow_nic", "tree:(4:25G 4:25G 4:25G 4:10G)@100Gbps", false, 4, {4, 4, 4, 4}, {0}, 100, {25, 25, 25, 10}, {0}},
-    {"slow_rack", "tree:((4 4) (4 4):5G)@100Gbps/25Gbps/20Gbps", false, 4, {4, 4, 4, 4}, {0, 0, 1, 1}, 100, {25, 25, 25, 25}, {20, 5}},
-    {"even_4444", "tree:(4 4 4 4)@100Gbps/10Gbps", true, 4, {4, 4, 4, 4}, {0}, 100, {10, 10, 10, 10}, {0}},
-    {"even_44_44", "tree:((4 4)(4 4))@100Gbps/25Gbps/10Gbps", true, 4, {4, 4, 4, 4}, {0, 0, 1, 1}, 100, {25, 25, 25, 25}, {10, 10}},
+    {"hosts_4_4_2",
+     "tree:(4 4 2)@100Gbps/10Gbps",
+     false,
+     3,
+     {4, 4, 2},
+     {0},
+     100,
+     {10, 10, 10},
+     {0}},
+    {"hosts_8_4_2_1",
+     "tree:(8 4 2 1)@100Gbps/10Gbps",
+     false,
+     4,
+     {8, 4, 2, 1},
+     {0},
+     100,
+     {10, 10, 10, 10},
+     {0}},
+    {"racks_44_42",
+     "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps",
+     false,
+     4,
+     {4, 4, 4, 2},
+     {0, 0, 1, 1},
+     100,
+     {25, 25, 25, 25},
+     {10, 10}},
+    {"racks_888_8",
+     "tree:((8 8 8)(8))@100Gbps/25Gbps/10Gbps",
+     false,
+     4,
+     {8, 8, 8, 8},
+     {0, 0, 0, 1},
+     100,
+     {25, 25, 25, 25},
+     {10, 10}},
+    {"slow_nic",
+     "tree:(4:25G 4:25G 4:25G 4:10G)@100Gbps",
+     false,
+     4,
+     {4, 4, 4, 4},
+     {0},
+     100,
+     {25, 25, 25, 10},
+     {0}},
+    {"slow_rack",
+     "tree:((4 4) (4 4):5G)@100Gbps/25Gbps/20Gbps",
+     false,
+     4,
+     {4, 4, 4, 4},
+     {0, 0, 1, 1},
+     100,
+     {25, 25, 25, 25},
+     {20, 5}},
+    {"even_4444",
+     "tree:(4 4 4 4)@100Gbps/10Gbps",
+     true,
+     4,
+     {4, 4, 4, 4},
+     {0},
+     100,
+     {10, 10, 10, 10},
+     {0}},
+    {"even_44_44",
+     "tree:((4 4)(4 4))@100Gbps/25Gbps/10Gbps",
+     true,
+     4,
+     {4, 4, 4, 4},
+     {0, 0, 1, 1},
+     100,
+     {25, 25, 25, 25},
+     {10, 10}},
 };
 enum { NNETS = sizeof nets / sizeof nets[0], MAX_RANKS = 64 };
 
@@ -158,7 +241,8 @@ static const struct rival rivals[] = {
 };
 enum { NRIVALS = sizeof rivals / sizeof rivals[0], FLEX = 0, RING = 3, BLUECONNECT = 6 };
 
-/* Where each rank of the ring stands after a shuffle that is the same everywhere (a linear congruence decides). */
+/* Where each rank of the ring stands after a shuffle that is the same everywhere (a linear
+ * congruence decides). */
 static uint32_t shuffle(const struct net *n, uint32_t *host)
 {
     uint32_t p = 0, state = 1;
@@ -174,8 +258,8 @@ static uint32_t shuffle(const struct net *n, uint32_t *host)
     return p;
 }
 
-/* A ring of ranks in random order, one segment: 2(p-1) steps in which every uplink carries as many blocks as ring edges leave its group.
- * Latency 1 us per link, as the others have. */
+/* A ring of ranks in random order, one segment: 2(p-1) steps in which every uplink carries as many
+ * blocks as ring edges leave its group. Latency 1 us per link, as the others have. */
 static double random_ring_us(const struct net *n, uint64_t bytes)
 {
     uint32_t host[MAX_RANKS], p = shuffle(n, host), out[8] = {0}, rack[2] = {0}, links = 2;
@@ -193,7 +277,8 @@ static double random_ring_us(const struct net *n, uint64_t bytes)
     return 2 * (p - 1.0) * (links + (double)bytes / p * 8e-3 * slowest);
 }
 
-static void add_row(struct repro_report *r, const char *name, uint64_t bytes, double us, double bound, double busiest)
+static void add_row(struct repro_report *r, const char *name, uint64_t bytes, double us,
+                    double bound, double busiest)
 {
     repro_text(r, "%s", name);
     repro_count(r, bytes);
@@ -237,22 +322,31 @@ static void show_sizes(struct repro_report *r)
     for (size_t i = 0; i < NNETS; i++)
         show_net(r, &nets[i], nets[i].symmetric ? &even : &uneven);
     repro_check(r, even.ring <= 1.01 && even.blueconnect <= 1.01,
-                "symmetric trees: flex never slower than the ring (worst %.3g of its time) or BlueConnect (%.3g)", even.ring,
-                even.blueconnect);
-    repro_check(r, uneven.ring < 1, "asymmetric trees: flex faster than the ring at every size (worst %.3g of its time)", uneven.ring);
+                "symmetric trees: flex never slower than the ring (worst %.3g of its time) or "
+                "BlueConnect (%.3g)",
+                even.ring, even.blueconnect);
+    repro_check(
+        r, uneven.ring < 1,
+        "asymmetric trees: flex faster than the ring at every size (worst %.3g of its time)",
+        uneven.ring);
 }
 
 void repro_flex(struct repro_report *r)
 {
-    repro_note(r,
-               "FlexReduce (Lee, Hwang, Shah, Cho; DAC 2020): only the abstract is public. It allocates an uneven portion of the gradient "
-               "to each learner on irregular hierarchies, is faster than conventional algorithms on asymmetric networks and even or better "
-               "on symmetric ones. Its portion rule, test-beds and speed-ups are not known; no figure here is the paper's.");
-    repro_note(r,
-               "Rules compared: even per rank (conventional), even per branch (the simplest rule that the abstract allows), optimal (our "
-               "linear program, phases overlapped). even keeps reduce-scatter and all-gather apart. Single leader stands for Horovod on "
-               "unequal hosts (sums inside by circulant steps), broke for HCCL's AHC; BlueConnect needs equal groups. The ring in "
-               "random order is a closed form, one shuffle. Column busiest_link: the part of the vector on the busiest link.");
+    repro_note(r, "FlexReduce (Lee, Hwang, Shah, Cho; DAC 2020): only the abstract is public. It "
+                  "allocates an uneven portion of the gradient "
+                  "to each learner on irregular hierarchies, is faster than conventional "
+                  "algorithms on asymmetric networks and even or better "
+                  "on symmetric ones. Its portion rule, test-beds and speed-ups are not known; no "
+                  "figure here is the paper's.");
+    repro_note(r, "Rules compared: even per rank (conventional), even per branch (the simplest "
+                  "rule that the abstract allows), optimal (our "
+                  "linear program, phases overlapped). even keeps reduce-scatter and all-gather "
+                  "apart. Single leader stands for Horovod on "
+                  "unequal hosts (sums inside by circulant steps), broke for HCCL's AHC; "
+                  "BlueConnect needs equal groups. The ring in "
+                  "random order is a closed form, one shuffle. Column busiest_link: the part of "
+                  "the vector on the busiest link.");
     show_hosts(r);
     show_nics(r);
     show_sizes(r);

@@ -1,13 +1,15 @@
-/* multitree.c - MultiTree (ISCA 2021) against the baselines it was published with and against better ones, on tori, meshes,
- * fat-trees and BiGraph.
+/* multitree.c - MultiTree (ISCA 2021) against the baselines it was published with and against
+ * better ones, on tori, meshes, fat-trees and BiGraph.
  *
- * The paper's text was not at hand: its claims are those of the abstract; parameters, baselines and step counts are those of the authors'
- * public simulator. Times of this file are for the data alone (no heads of packets, no aggregation): what the packets add is in
- * multitree_packets.c. Each schedule is timed the way it is issued best (sim.c), pipelined ones at level flow only: level step
- * does not see the segments of one step wait for those of another.
+ * The paper's text was not at hand: its claims are those of the abstract; parameters, baselines and
+ * step counts are those of the authors' public simulator. Times of this file are for the data alone
+ * (no heads of packets, no aggregation): what the packets add is in multitree_packets.c. Each
+ * schedule is timed the way it is issued best (sim.c), pipelined ones at level flow only: level
+ * step does not see the segments of one step wait for those of another.
  *
- * A ring on a grid runs on a Hamiltonian cycle, as the authors' does. Such a ring has a cable of its own for every pair of neighbours, so
- * that it takes exactly the time of the same ring on the network ring:N; that is what is run. */
+ * A ring on a grid runs on a Hamiltonian cycle, as the authors' does. Such a ring has a cable of
+ * its own for every pair of neighbours, so that it takes exactly the time of the same ring on the
+ * network ring:N; that is what is run. */
 #include "repro/multitree.h"
 
 #include <math.h>
@@ -38,7 +40,8 @@ static uint32_t ranks_of(struct repro_report *r, const char *kind)
 }
 
 /* The network an algorithm is run on, with links. */
-static void put_spec(struct repro_report *r, const char *kind, const char *algo, char *buf, size_t cap)
+static void put_spec(struct repro_report *r, const char *kind, const char *algo, char *buf,
+                     size_t cap)
 {
     if (is_ring(algo) && is_grid(kind))
         snprintf(buf, cap, "ring:%u" MT_LINK, ranks_of(r, kind));
@@ -46,7 +49,8 @@ static void put_spec(struct repro_report *r, const char *kind, const char *algo,
         snprintf(buf, cap, "%s" MT_LINK, kind);
 }
 
-double mt_us(struct repro_report *r, const char *kind, const char *algo, const char *options, uint64_t bytes)
+double repro_multitree_us(struct repro_report *r, const char *kind, const char *algo,
+                          const char *options, uint64_t bytes)
 {
     char spec[96], with[96];
     put_spec(r, kind, algo, spec, sizeof spec);
@@ -62,14 +66,18 @@ static void show_steps(struct repro_report *r)
         const char *kind, *options;
         uint32_t steps;
     } golden[] = {
-        {"torus:4x4", "ending=paper", 5},    {"torus:8x8", "ending=paper", 17},    {"torus:8x8,ports=1", "ending=paper", 63},
-        {"mesh:4x4", "ending=paper", 10},    {"mesh:8x8", "ending=paper", 33},     {"mesh:8x8", "ending=paper,order=paper", 34},
-        {"mesh:4x4", "ending=fixed", 8},     {"mesh:8x8", "ending=fixed", 32},     {"fattree:8,2", "ending=paper", 63},
-        {"bigraph:4x8", "ending=paper", 31}, {"bigraph:4x16", "ending=paper", 63},
+        {"torus:4x4", "ending=paper", 5},          {"torus:8x8", "ending=paper", 17},
+        {"torus:8x8,ports=1", "ending=paper", 63}, {"mesh:4x4", "ending=paper", 10},
+        {"mesh:8x8", "ending=paper", 33},          {"mesh:8x8", "ending=paper,order=paper", 34},
+        {"mesh:4x4", "ending=fixed", 8},           {"mesh:8x8", "ending=fixed", 32},
+        {"fattree:8,2", "ending=paper", 63},       {"bigraph:4x8", "ending=paper", 31},
+        {"bigraph:4x16", "ending=paper", 63},
     };
     bool equal = true, alone = true;
-    repro_table(r, "steps", "Steps of one phase (reduce-scatter or all-gather), and what the authors' code gives",
-                "network|options|steps|expected|max_link_contention");
+    repro_table(
+        r, "steps",
+        "Steps of one phase (reduce-scatter or all-gather), and what the authors' code gives",
+        "network|options|steps|expected|max_link_contention");
     for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
         struct tutti_sim_result x;
         char spec[96], options[96];
@@ -85,13 +93,22 @@ static void show_steps(struct repro_report *r)
         repro_count(r, golden[i].steps);
         repro_count(r, x.max_link_contention);
     }
-    repro_check(r, equal, "steps are those of the authors' code (ending=paper) and the lower bound on meshes (ending=fixed)");
+    repro_check(r, equal,
+                "steps are those of the authors' code (ending=paper) and the lower bound on meshes "
+                "(ending=fixed)");
     repro_check(r, alone, "MultiTree: no link carries two messages in a step");
 }
 
 /* ---- baselines ---- */
 
-enum place { ON_TORUS = 1, ON_MESH = 2, ON_FATTREE = 4, ON_BIGRAPH = 8, ON_GRID = ON_TORUS | ON_MESH, ANYWHERE = 15 };
+enum place {
+    ON_TORUS = 1,
+    ON_MESH = 2,
+    ON_FATTREE = 4,
+    ON_BIGRAPH = 8,
+    ON_GRID = ON_TORUS | ON_MESH,
+    ANYWHERE = 15
+};
 
 struct rival {
     const char *name, *algo, *options;
@@ -123,7 +140,8 @@ static unsigned place_of(const char *kind)
 }
 
 /* Not a number: not for this network. */
-static double rival_us(struct repro_report *r, const struct rival *v, const char *kind, uint64_t bytes)
+static double rival_us(struct repro_report *r, const struct rival *v, const char *kind,
+                       uint64_t bytes)
 {
     const struct tutti_sim_options flow = {0};
     struct tutti_sim_info x;
@@ -131,9 +149,11 @@ static double rival_us(struct repro_report *r, const struct rival *v, const char
     if (!(v->places & place_of(kind)))
         return NAN;
     if (!v->pipelined)
-        return mt_us(r, kind, v->algo, v->options, bytes);
+        return repro_multitree_us(r, kind, v->algo, v->options, bytes);
     put_spec(r, kind, v->algo, spec, sizeof spec);
-    return repro_simulate(r, &(struct repro_case){spec, v->algo, v->options, bytes}, &flow, &x) ? x.time_us : NAN;
+    return repro_simulate(r, &(struct repro_case){spec, v->algo, v->options, bytes}, &flow, &x)
+               ? x.time_us
+               : NAN;
 }
 
 static double bound_of(struct repro_report *r, const char *kind, uint64_t bytes)
@@ -177,14 +197,15 @@ static struct field run_field(struct repro_report *r, const char *kind, uint64_t
 }
 
 /* About the best baseline. */
-static const char *remark(const struct field *f)
+static const char *multitree_remark(const struct field *f)
 {
     if (f->us[f->best] < f->us[f->ours])
         return "MultiTree loses to it";
     return f->us[f->best] < f->us[PLAIN] ? "MultiTree loses, pipelined wins" : "best baseline";
 }
 
-static void add_field(struct repro_report *r, const struct field *f, const char *kind, uint64_t bytes)
+static void add_field(struct repro_report *r, const struct field *f, const char *kind,
+                      uint64_t bytes)
 {
     double bound = bound_of(r, kind, bytes);
     for (size_t i = 0; i < NRIVALS; i++) {
@@ -196,7 +217,7 @@ static void add_field(struct repro_report *r, const struct field *f, const char 
         repro_real(r, f->us[i]);
         repro_real(r, f->us[i] / f->us[PLAIN]);
         repro_real(r, f->us[i] / bound);
-        repro_text(r, "%s", i == f->best ? remark(f) : "");
+        repro_text(r, "%s", i == f->best ? multitree_remark(f) : "");
     }
     repro_text(r, "%s", kind);
     repro_count(r, bytes);
@@ -209,11 +230,14 @@ static void add_field(struct repro_report *r, const struct field *f, const char 
 
 static void show_baselines(struct repro_report *r)
 {
-    static const char *const all[] = {"torus:4x4", "mesh:4x4", "bigraph:4x8", "torus:8x8", "mesh:8x8", "fattree:8,2", "bigraph:4x16"};
+    static const char *const all[] = {"torus:4x4", "mesh:4x4",    "bigraph:4x8", "torus:8x8",
+                                      "mesh:8x8",  "fattree:8,2", "bigraph:4x16"};
     static const uint64_t sizes[] = {32 << 10, 64 << 20, 512 << 10, 4 << 20};
     const size_t nkinds = repro_is_quick(r) ? 3 : 7, nsizes = repro_is_quick(r) ? 2 : 4;
     size_t cases = 0, lost = 0;
-    repro_table(r, "baselines", "All-reduce, 16 GB/s and 150 ns per link: microseconds, times MultiTree's, times the lower bound",
+    repro_table(r, "baselines",
+                "All-reduce, 16 GB/s and 150 ns per link: microseconds, times MultiTree's, times "
+                "the lower bound",
                 "network|bytes|algorithm|time_us|vs_multitree|vs_bound|remark");
     for (size_t k = 0; k < nkinds; k++)
         for (size_t i = 0; i < nsizes; i++) {
@@ -224,7 +248,10 @@ static void show_baselines(struct repro_report *r)
             lost += f.us[f.best] < f.us[f.ours];
             add_field(r, &f, all[k], sizes[i]);
         }
-    repro_note(r, "Baselines: the best of them beats MultiTree, pipelined or not, in %zu of %zu cases; the table names it.", lost, cases);
+    repro_note(r,
+               "Baselines: the best of them beats MultiTree, pipelined or not, in %zu of %zu "
+               "cases; the table names it.",
+               lost, cases);
 }
 
 /* ---- the torus of the claims ---- */
@@ -246,7 +273,8 @@ static void note_torus(struct mt_findings *f, const struct field *x)
 static void show_torus(struct repro_report *r, struct mt_findings *f)
 {
     f->ring_least = f->ring_least_best = INFINITY;
-    repro_table(r, "sizes", "torus:8x8, 32 KiB .. 64 MiB", "algorithm|bytes|time_us|vs_multitree|algbw_GBs");
+    repro_table(r, "sizes", "torus:8x8, 32 KiB .. 64 MiB",
+                "algorithm|bytes|time_us|vs_multitree|algbw_GBs");
     repro_plot(r, "bytes", "time_us", "algorithm");
     for (uint64_t bytes = 32 << 10; bytes <= 64 << 20; bytes *= 2) {
         struct field x = run_field(r, "torus:8x8", bytes);
@@ -263,32 +291,41 @@ static void show_torus(struct repro_report *r, struct mt_findings *f)
             repro_real(r, (double)bytes / x.us[i] / 1e3);
         }
     }
-    repro_check(r, f->ring_least >= 3.6, "torus:8x8, 32 KiB .. 64 MiB: at least 3.6 times as fast as the ring (least %.4g)", f->ring_least);
-    repro_check(r, f->ring2d_large >= 1.6, "torus:8x8, 64 MiB: at least 1.6 times as fast as the 2D-ring, both without heads (%.4g)",
-                f->ring2d_large);
+    repro_check(r, f->ring_least >= 3.6,
+                "torus:8x8, 32 KiB .. 64 MiB: at least 3.6 times as fast as the ring (least %.4g)",
+                f->ring_least);
+    repro_check(
+        r, f->ring2d_large >= 1.6,
+        "torus:8x8, 64 MiB: at least 1.6 times as fast as the 2D-ring, both without heads (%.4g)",
+        f->ring2d_large);
 }
 
 /* Why one of its baselines is timed in lockstep. */
 static void show_issue(struct repro_report *r)
 {
     const struct tutti_sim_options flow = {0};
-    const struct repro_case c = {"torus:8x8" MT_LINK, "bucket", "variant=paper,segments=1", 64 << 20};
+    const struct repro_case c = {"torus:8x8" MT_LINK, "bucket", "variant=paper,segments=1",
+                                 64 << 20};
     struct tutti_sim_result step;
     struct tutti_sim_info x;
-    if (!repro_price(r, c.spec, c.algo, c.options, c.bytes, &step) || !repro_simulate(r, &c, &flow, &x))
+    if (!repro_price(r, c.spec, c.algo, c.options, c.bytes, &step) ||
+        !repro_simulate(r, &c, &flow, &x))
         return;
-    repro_note(
-        r,
-        "2D-ring on torus:8x8, 64 MiB: %.5g us in lockstep (level step), %.5g us when ranks run ahead (level flow). A rank may begin "
-        "the second dimension with the blocks that its first has already given it; that message then shares a link with another part "
-        "still in its first dimension, and whoever waits for that one loses. The authors time one dimension and double it, which is "
-        "lockstep; the baseline is taken at its best.",
-        step.time_us, x.time_us);
+    repro_note(r,
+               "2D-ring on torus:8x8, 64 MiB: %.5g us in lockstep (level step), %.5g us when ranks "
+               "run ahead (level flow). A rank may begin "
+               "the second dimension with the blocks that its first has already given it; that "
+               "message then shares a link with another part "
+               "still in its first dimension, and whoever waits for that one loses. The authors "
+               "time one dimension and double it, which is "
+               "lockstep; the baseline is taken at its best.",
+               step.time_us, x.time_us);
 }
 
 /* ---- the whole ---- */
 
-static void add_claim(struct repro_report *r, const char *what, const char *paper, double same, double best)
+static void add_claim(struct repro_report *r, const char *what, const char *paper, double same,
+                      double best)
 {
     repro_text(r, "%s", what);
     repro_text(r, "%s", paper);
@@ -299,36 +336,44 @@ static void add_claim(struct repro_report *r, const char *what, const char *pape
 static void show_claims(struct repro_report *r, const struct mt_findings *f)
 {
     repro_table(r, "claims",
-                "The abstract's claims (networks and sizes not stated there), ours, and ours against the best baseline of the table",
+                "The abstract's claims (networks and sizes not stated there), ours, and ours "
+                "against the best baseline of the table",
                 "claim|paper|ours|vs_best_baseline");
-    add_claim(r, "speedup over ring: torus:8x8, least of all sizes", "2.3", f->ring_least, f->ring_least_best);
-    add_claim(r, "speedup over the 2D-ring: torus:8x8, 64 MiB", "1.56", f->ring2d_large, f->best_large);
+    add_claim(r, "speedup over ring: torus:8x8, least of all sizes", "2.3", f->ring_least,
+              f->ring_least_best);
+    add_claim(r, "speedup over the 2D-ring: torus:8x8, 64 MiB", "1.56", f->ring2d_large,
+              f->best_large);
     add_claim(r, "training time less than with ring, most, %", "81", f->train_ring, f->train_best);
-    add_claim(r, "training time less than with the 2D-ring, most, %", "30", f->train_2d, f->train_best);
-    repro_note(r, "Against the best baseline: least of all sizes is against %s; at 64 MiB %s %s.", f->ring_least_rival, f->best_large_rival,
+    add_claim(r, "training time less than with the 2D-ring, most, %", "30", f->train_2d,
+              f->train_best);
+    repro_note(r, "Against the best baseline: least of all sizes is against %s; at 64 MiB %s %s.",
+               f->ring_least_rival, f->best_large_rival,
                f->best_large < 1 ? "is faster than MultiTree" : "is the best and slower");
 }
 
 void repro_multitree(struct repro_report *r)
 {
     struct mt_findings f = {0};
-    repro_note(r,
-               "The ISCA 2021 paper's text was not available: claims are the abstract's; link speed, baselines, interfaces and step counts "
-               "are those of the authors' public simulator.");
-    repro_note(r, "Ring and bi-ring on tori and meshes run on a Hamiltonian cycle, which is the network ring:N; they use one and "
+    repro_note(r, "The ISCA 2021 paper's text was not available: claims are the abstract's; link "
+                  "speed, baselines, interfaces and step counts "
+                  "are those of the authors' public simulator.");
+    repro_note(r, "Ring and bi-ring on tori and meshes run on a Hamiltonian cycle, which is the "
+                  "network ring:N; they use one and "
                   "two of the four links of a rank, as published. Whole chunks at the faster of "
-                  "levels step and flow; pipelined schedules at level flow. No heads of packets, no aggregation, unless a table says so.");
-    repro_note(r,
-               "TTO (HPCA 2024) is not among the baselines: its three link-disjoint trees on a mesh cannot all reach the corner that is "
-               "no root, which has two links to arrive by (derived, from the public description: three roots at corners); an all-reduce of "
-               "all ranks needs that. Its published cycles stand in the mesh table.");
+                  "levels step and flow; pipelined schedules at level flow. No heads of packets, "
+                  "no aggregation, unless a table says so.");
+    repro_note(r, "TTO (HPCA 2024) is not among the baselines: its three link-disjoint trees on a "
+                  "mesh cannot all reach the corner that is "
+                  "no root, which has two links to arrive by (derived, from the public "
+                  "description: three roots at corners); an all-reduce of "
+                  "all ranks needs that. Its published cycles stand in the mesh table.");
     show_issue(r);
     show_steps(r);
     show_torus(r, &f);
     show_baselines(r);
-    mt_packets(r);
-    mt_mesh(r);
-    mt_scaling(r);
-    mt_training(r, &f);
+    repro_multitree_packets(r);
+    repro_multitree_mesh(r);
+    repro_multitree_scaling(r);
+    repro_multitree_training(r, &f);
     show_claims(r, &f);
 }

@@ -1,6 +1,8 @@
-/* report.c - the report of an experiment: notes, tables and checks, collected and then printed as text or as one JSON document.
+/* report.c - the report of an experiment: notes, tables and checks, collected and then printed as
+ * text or as one JSON document.
  *
- * JSON: {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]}, "checks": [{"ok", "text"}..]}. */
+ * JSON: {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]}, "checks":
+ * [{"ok", "text"}..]}. */
 #include "repro/repro.h"
 
 #include <assert.h>
@@ -55,7 +57,8 @@ static void clear(struct repro_report *r)
 
 struct repro_report *repro_run(const struct repro_experiment *e, bool quick)
 {
-    struct repro_report count = {.name = e->name, .quick = quick, .counting = true}, *r = malloc(sizeof *r);
+    struct repro_report count = {.name = e->name, .quick = quick, .counting = true},
+                        *r = malloc(sizeof *r);
     char what[64];
     if (!r)
         return NULL;
@@ -107,7 +110,7 @@ static void fail_memory(struct repro_report *r)
 }
 
 /* Room for one more of n elements; false when there is none. */
-static bool grow(struct repro_report *r, void **array, size_t n, size_t elem)
+static bool report_grow(struct repro_report *r, void **array, size_t n, size_t elem)
 {
     void *more = (n & (n - 1)) == 0 ? realloc(*array, (n ? 2 * n : 1) * elem) : *array;
     if (r->failed)
@@ -123,7 +126,7 @@ static bool grow(struct repro_report *r, void **array, size_t n, size_t elem)
 static void add_line(struct repro_report *r, bool check, bool ok, const char *fmt, va_list ap)
 {
     void *array = r->lines;
-    if (r->failed || !grow(r, &array, r->nlines, sizeof *r->lines))
+    if (r->failed || !report_grow(r, &array, r->nlines, sizeof *r->lines))
         return;
     r->lines = array;
     struct line *l = &r->lines[r->nlines++];
@@ -150,7 +153,7 @@ void repro_check(struct repro_report *r, bool ok, const char *fmt, ...)
 void repro_table(struct repro_report *r, const char *name, const char *title, const char *columns)
 {
     void *array = r->tables;
-    if (r->failed || !grow(r, &array, r->ntables, sizeof *r->tables))
+    if (r->failed || !report_grow(r, &array, r->ntables, sizeof *r->tables))
         return;
     r->tables = array;
     struct table *t = &r->tables[r->ntables++];
@@ -165,7 +168,8 @@ static void cut_columns(struct table *t)
 {
     char *save = NULL;
     t->ncolumns = 0;
-    for (char *c = strtok_r(t->columns, "|", &save); c && t->ncolumns < REPRO_COLUMNS; c = strtok_r(NULL, "|", &save))
+    for (char *c = strtok_r(t->columns, "|", &save); c && t->ncolumns < REPRO_COLUMNS;
+         c = strtok_r(NULL, "|", &save))
         t->column[t->ncolumns++] = c;
 }
 
@@ -175,7 +179,7 @@ static struct cell *add_cell(struct repro_report *r, enum cell_kind kind)
     if (r->failed || !t)
         return NULL;
     void *array = t->cells;
-    if (!grow(r, &array, t->ncells, sizeof *t->cells))
+    if (!report_grow(r, &array, t->ncells, sizeof *t->cells))
         return NULL;
     t->cells = array;
     struct cell *c = &t->cells[t->ncells++];
@@ -247,9 +251,11 @@ bool repro_has_algo(const char *name)
     return false;
 }
 
-bool repro_price_why(struct repro_report *r, const struct repro_case *c, struct tutti_sim_result *ret, struct repro_answer *answer)
+bool repro_price_why(struct repro_report *r, const struct repro_case *c,
+                     struct tutti_sim_result *ret, struct repro_answer *answer)
 {
-    struct tutti_plan_options o = {.size = sizeof o, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
+    struct tutti_plan_options o = {
+        .size = sizeof o, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
     struct tutti_plan_info info;
@@ -279,8 +285,8 @@ bool repro_price_why(struct repro_report *r, const struct repro_case *c, struct 
     return !st;
 }
 
-bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
-                 struct tutti_sim_result *ret)
+bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options,
+                 uint64_t bytes, struct tutti_sim_result *ret)
 {
     struct repro_answer unused;
     return repro_price_why(r, &(struct repro_case){spec, algo, options, bytes}, ret, &unused);
@@ -404,8 +410,11 @@ static bool draw_table(const struct table *t, FILE *out)
     size_t rows = t->ncolumns ? t->ncells / t->ncolumns : 0;
     double sx, sy, *xy = calloc(2 * rows + 1, sizeof *xy);
     const char **line = calloc(rows + 1, sizeof *line);
-    struct cli_plot p = {
-        .title = t->title, .x = axis_of(t->column[t->x], &sx), .y = axis_of(t->column[t->y], &sy), .n = rows, .line = line};
+    struct cli_plot p = {.title = t->title,
+                         .x = axis_of(t->column[t->x], &sx),
+                         .y = axis_of(t->column[t->y], &sy),
+                         .n = rows,
+                         .line = line};
     bool ok = line && xy;
     for (size_t i = 0; ok && i < rows; i++) {
         line[i] = t->cells[i * t->ncolumns + t->line].text;
@@ -422,7 +431,7 @@ static bool draw_table(const struct table *t, FILE *out)
 }
 
 /* DIR/<experiment>-<table>.svg of every plotted table; 0, or the exit code after a complaint. */
-static int draw(const struct repro_report *r, const struct cli_args *a, const char *dir)
+static int report_draw(const struct repro_report *r, const struct cli_args *a, const char *dir)
 {
     for (size_t i = 0; i < r->ntables; i++) {
         char path[512];
@@ -450,7 +459,7 @@ int repro_close(struct repro_report *r, const struct cli_args *a)
     if (r->failed)
         code = cli_fail(a, &r->err);
     else if (cli_value(a, "svg"))
-        code = draw(r, a, cli_value(a, "svg"));
+        code = report_draw(r, a, cli_value(a, "svg"));
     if (code == CLI_OK) {
         if (cli_flag(a, "json"))
             print_json(r, ok);

@@ -1,7 +1,9 @@
-/* repro.h - experiments of tutti repro: each fills a report with tables, notes and checks; the command prints it as text or JSON.
+/* repro.h - experiments of tutti repro: each fills a report with tables, notes and checks; the
+ * command prints it as text or JSON.
  *
- * To add one: src/repro/<name>.c with a function that fills a report, and a line in the table of cmd_repro.c. Whatever fails inside (no
- * memory, a refused plan) is kept in the report and becomes the command's complaint: experiments read as lists of what they show. */
+ * To add one: src/repro/<name>.c with a function that fills a report, and a line in the table of
+ * cmd_repro.c. Whatever fails inside (no memory, a refused plan) is kept in the report and becomes
+ * the command's complaint: experiments read as lists of what they show. */
 #ifndef CLI_REPRO_H
 #define CLI_REPRO_H
 
@@ -13,20 +15,24 @@ struct repro_report;
 
 /* A paragraph that says what was done, where definitions or figures come from, what differs. */
 void repro_note(struct repro_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Begins a table: a name (a JSON key), a title for people, the columns "a|b|c" (JSON keys as well). Cells follow row by row. */
+/* Begins a table: a name (a JSON key), a title for people, the columns "a|b|c" (JSON keys as well).
+ * Cells follow row by row. */
 void repro_table(struct repro_report *r, const char *name, const char *title, const char *columns);
 void repro_text(struct repro_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void repro_real(struct repro_report *r, double value); /* not finite: null, "-" */
 void repro_count(struct repro_report *r, uint64_t value);
 /* Something that must hold; the command exits with 1 when it does not. */
-void repro_check(struct repro_report *r, bool ok, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* A picture (for --svg): of the table begun last, lines of column y over column x (both logarithmic), a line per text of column `line`. */
+void repro_check(struct repro_report *r, bool ok, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A picture (for --svg): of the table begun last, lines of column y over column x (both
+ * logarithmic), a line per text of column `line`. */
 void repro_plot(struct repro_report *r, const char *x, const char *y, const char *line);
 
-/* What a named algorithm costs on a network, by the planner (level step): options "k=v,k=v" (NULL: none), segments chosen unless given.
- * False when it is refused (then *ret is not set), or when the report has failed already. */
-bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options, uint64_t bytes,
-                 struct tutti_sim_result *ret);
+/* What a named algorithm costs on a network, by the planner (level step): options "k=v,k=v" (NULL:
+ * none), segments chosen unless given. False when it is refused (then *ret is not set), or when the
+ * report has failed already. */
+bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options,
+                 uint64_t bytes, struct tutti_sim_result *ret);
 bool repro_has_algo(const char *name);
 struct repro_case {
     const char *spec, *algo, *options; /* options: "k=v,k=v" or NULL */
@@ -37,12 +43,16 @@ struct repro_answer {
     char why[REPRO_CELL];
     bool at_most;
 };
-bool repro_price_why(struct repro_report *r, const struct repro_case *c, struct tutti_sim_result *ret, struct repro_answer *answer);
+bool repro_price_why(struct repro_report *r, const struct repro_case *c,
+                     struct tutti_sim_result *ret, struct repro_answer *answer);
 /* sim.c. One run at level flow or packet (`o->packet`); refusals and failures as above. */
-bool repro_simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret);
+bool repro_simulate(struct repro_report *r, const struct repro_case *c,
+                    const struct tutti_sim_options *o, struct tutti_sim_info *ret);
 /* The same of rank 0 alone; false also where it cannot stand for all. */
-bool repro_simulate_one(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret);
-/* The faster of levels step and flow, in microseconds, and which it was (may be NULL); not a number when refused. */
+bool repro_simulate_one(struct repro_report *r, const struct repro_case *c,
+                        const struct tutti_sim_options *o, struct tutti_sim_info *ret);
+/* The faster of levels step and flow, in microseconds, and which it was (may be NULL); not a number
+ * when refused. */
 double repro_best_us(struct repro_report *r, const struct repro_case *c, const char **ret_level);
 bool repro_failed(const struct repro_report *r);
 /* --quick: fewer sizes and cases; everything that is checked is still checked. */
@@ -54,8 +64,9 @@ struct repro_experiment {
     const char *name, *summary;
     void (*run)(struct repro_report *r);
 };
-/* How far it is: an experiment is run twice, first only to count what it computes. At the start of every computation: true when it is only
- * counted (the result may be anything); at times during it, the fraction that is done. */
+/* How far it is: an experiment is run twice, first only to count what it computes. At the start of
+ * every computation: true when it is only counted (the result may be anything); at times during it,
+ * the fraction that is done. */
 bool repro_counts(struct repro_report *r);
 void repro_progress(struct repro_report *r, double fraction);
 

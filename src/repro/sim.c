@@ -1,24 +1,28 @@
-/* sim.c - one run of an experiment at level flow or packet, and the fairer of two ways to issue a schedule.
+/* sim.c - one run of an experiment at level flow or packet, and the fairer of two ways to issue a
+ * schedule.
  *
- * A schedule can be issued step by step (level step: nobody begins a step before all have ended the last) or as its data allow (level
- * flow). Neither is always faster: running ahead hides latency, but messages of different steps may then meet on a link. Comparisons take
- * the faster of the two for every algorithm, so that nobody is blamed for the way he was issued. */
+ * A schedule can be issued step by step (level step: nobody begins a step before all have ended the
+ * last) or as its data allow (level flow). Neither is always faster: running ahead hides latency,
+ * but messages of different steps may then meet on a link. Comparisons take the faster of the two
+ * for every algorithm, so that nobody is blamed for the way he was issued. */
 #include "repro/repro.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static bool show(void *report, double fraction)
+static bool sim_show(void *report, double fraction)
 {
     repro_progress(report, fraction);
     return true;
 }
 
 /* Who lists the ranks of a plan: all, or rank 0 to stand for all. */
-typedef tutti_status (*lister)(const struct tutti_plan *p, struct tutti_schedule **ret, struct tutti_error *err);
+typedef tutti_status (*lister)(const struct tutti_plan *p, struct tutti_schedule **ret,
+                               struct tutti_error *err);
 
-static tutti_status run_listed(const struct tutti_plan *p, lister list, const struct tutti_topo *t, uint64_t count,
-                               const struct tutti_sim_options *o, struct tutti_sim **ret, struct tutti_error *err)
+static tutti_status run_listed(const struct tutti_plan *p, lister list, const struct tutti_topo *t,
+                               uint64_t count, const struct tutti_sim_options *o,
+                               struct tutti_sim **ret, struct tutti_error *err)
 {
     struct tutti_schedule *s = NULL;
     tutti_status st = list(p, &s, err);
@@ -28,9 +32,11 @@ static tutti_status run_listed(const struct tutti_plan *p, lister list, const st
     return st;
 }
 
-/* Rank 0 alone where it can stand for all (a ring of 4,096 ranks would not fit otherwise), else, unless `one`, all ranks. */
-static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo *t, uint64_t count, const struct tutti_sim_options *o,
-                             bool one, struct tutti_sim_info *ret, struct tutti_error *err)
+/* Rank 0 alone where it can stand for all (a ring of 4,096 ranks would not fit otherwise), else,
+ * unless `one`, all ranks. */
+static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo *t, uint64_t count,
+                             const struct tutti_sim_options *o, bool one,
+                             struct tutti_sim_info *ret, struct tutti_error *err)
 {
     struct tutti_sim *sim = NULL;
     tutti_status st = run_listed(p, tutti_plan_first_slice, t, count, o, &sim, err);
@@ -44,10 +50,11 @@ static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo
     return st;
 }
 
-static bool simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, bool one,
-                     struct tutti_sim_info *ret)
+static bool sim_simulate(struct repro_report *r, const struct repro_case *c,
+                         const struct tutti_sim_options *o, bool one, struct tutti_sim_info *ret)
 {
-    struct tutti_plan_options po = {.size = sizeof po, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
+    struct tutti_plan_options po = {
+        .size = sizeof po, .count = c->bytes / 4, .algo = c->algo, .options = c->options};
     struct tutti_sim_options with = *o;
     struct tutti_topo *t = NULL;
     struct tutti_plan *p = NULL;
@@ -58,7 +65,7 @@ static bool simulate(struct repro_report *r, const struct repro_case *c, const s
         *ret = (struct tutti_sim_info){0};
         return true;
     }
-    with.progress = show;
+    with.progress = sim_show;
     with.progress_ctx = r;
     tutti_status st = tutti_topo_parse(c->spec, &t, &err);
     if (!st)
@@ -72,14 +79,16 @@ static bool simulate(struct repro_report *r, const struct repro_case *c, const s
     return !st;
 }
 
-bool repro_simulate(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret)
+bool repro_simulate(struct repro_report *r, const struct repro_case *c,
+                    const struct tutti_sim_options *o, struct tutti_sim_info *ret)
 {
-    return simulate(r, c, o, false, ret);
+    return sim_simulate(r, c, o, false, ret);
 }
 
-bool repro_simulate_one(struct repro_report *r, const struct repro_case *c, const struct tutti_sim_options *o, struct tutti_sim_info *ret)
+bool repro_simulate_one(struct repro_report *r, const struct repro_case *c,
+                        const struct tutti_sim_options *o, struct tutti_sim_info *ret)
 {
-    return simulate(r, c, o, true, ret);
+    return sim_simulate(r, c, o, true, ret);
 }
 
 double repro_best_us(struct repro_report *r, const struct repro_case *c, const char **ret_level)
@@ -87,7 +96,8 @@ double repro_best_us(struct repro_report *r, const struct repro_case *c, const c
     const struct tutti_sim_options flow = {0};
     struct tutti_sim_result step;
     struct tutti_sim_info free_running;
-    if (!repro_price(r, c->spec, c->algo, c->options, c->bytes, &step) || !repro_simulate(r, c, &flow, &free_running))
+    if (!repro_price(r, c->spec, c->algo, c->options, c->bytes, &step) ||
+        !repro_simulate(r, c, &flow, &free_running))
         return NAN;
     bool lockstep = step.time_us < free_running.time_us;
     if (ret_level)

@@ -3,11 +3,13 @@
 
 #include <math.h>
 
-void repro_net_open(struct repro_report *r, const char *spec, const char *algo, struct repro_net *ret)
+void repro_net_open(struct repro_report *r, const char *spec, const char *algo,
+                    struct repro_net *ret)
 {
     struct tutti_error err;
     *ret = (struct repro_net){0};
-    if (tutti_topo_parse(spec, &ret->topo, &err) || tutti_prices_open(ret->topo, algo, false, &ret->prices, &err))
+    if (tutti_topo_parse(spec, &ret->topo, &err) ||
+        tutti_prices_open(ret->topo, algo, false, &ret->prices, &err))
         repro_fail(r, &err);
 }
 
@@ -26,8 +28,8 @@ struct tutti_model *repro_model(struct repro_report *r, const char *name, uint32
     return m;
 }
 
-void repro_step(struct repro_report *r, const struct tutti_model *m, const struct repro_net *n, const struct tutti_trainsim_options *o,
-                struct tutti_trainsim_info *ret)
+void repro_step(struct repro_report *r, const struct tutti_model *m, const struct repro_net *n,
+                const struct tutti_trainsim_options *o, struct tutti_trainsim_info *ret)
 {
     struct tutti_error err;
     struct tutti_trainsim *s = NULL;
@@ -52,7 +54,8 @@ void repro_step(struct repro_report *r, const struct tutti_model *m, const struc
     tutti_trainsim_free(s);
 }
 
-double repro_step_ms(struct repro_report *r, const struct tutti_model *m, const struct repro_net *n, const struct tutti_trainsim_options *o)
+double repro_step_ms(struct repro_report *r, const struct tutti_model *m, const struct repro_net *n,
+                     const struct tutti_trainsim_options *o)
 {
     struct tutti_trainsim_info i;
     repro_step(r, m, n, o, &i);

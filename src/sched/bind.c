@@ -1,11 +1,13 @@
 /* bind.c - where chunks lie in a vector of `count` elements.
  *
- * With weights w, their running sums W and U whole alignment units (64 bytes each, or single elements when 64 bytes per chunk are not to
- * be had), chunk c begins at unit floor(U * W(c) / W(chunks)). That is monotone, needs no table when the weights are equal, and any
- * rank can compute any chunk alone. What is left of the vector after the last whole unit belongs to the last chunk.
+ * With weights w, their running sums W and U whole alignment units (64 bytes each, or single
+ * elements when 64 bytes per chunk are not to be had), chunk c begins at unit floor(U * W(c) /
+ * W(chunks)). That is monotone, needs no table when the weights are equal, and any rank can compute
+ * any chunk alone. What is left of the vector after the last whole unit belongs to the last chunk.
  *
- *   10 f32 elements, 4 equal chunks (40 bytes < 4 * 64: units are elements):   |0 1|2 3 4|5 6|7 8 9|
- *   70 f32 elements, 4 equal chunks (4 units of 16 elements, 6 left):          |0..15|16..31|32..47|48..69| */
+ *   10 f32 elements, 4 equal chunks (40 bytes < 4 * 64: units are elements): |0 1|2 3 4|5 6|7 8 9|
+ *   70 f32 elements, 4 equal chunks (4 units of 16, 6 elements left):  |0..15|16..31|32..47|48..69|
+ */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,19 +15,23 @@
 #include "sched/sched.h"
 
 /* All elements the chunks hold together. */
-static tutti_status total_elems(const struct tt_shape *s, uint64_t count, uint32_t elem_bytes, uint64_t *ret, struct tutti_error *err)
+static tutti_status total_elems(const struct tt_shape *s, uint64_t count, uint32_t elem_bytes,
+                                uint64_t *ret, struct tutti_error *err)
 {
     uint64_t all = count, bytes;
     if (s->coll == TUTTI_BARRIER)
         all = 0;
-    bool over = s->coll == TUTTI_ALL_TO_ALL && __builtin_mul_overflow(count, (uint64_t)s->ranks, &all);
+    bool over =
+        s->coll == TUTTI_ALL_TO_ALL && __builtin_mul_overflow(count, (uint64_t)s->ranks, &all);
     if (over || __builtin_mul_overflow(all, (uint64_t)elem_bytes, &bytes))
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu64 " elements are more bytes than 64 bits can count", count);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "%" PRIu64 " elements are more bytes than 64 bits can count", count);
     *ret = all;
     return TUTTI_OK;
 }
 
-static tutti_status sum_weights(const struct tt_shape *s, struct tt_bind *b, struct tutti_error *err)
+static tutti_status sum_weights(const struct tt_shape *s, struct tt_bind *b,
+                                struct tutti_error *err)
 {
     b->total = s->chunks;
     if (!s->weights)
@@ -43,7 +49,8 @@ static tutti_status sum_weights(const struct tt_shape *s, struct tt_bind *b, str
     return TUTTI_OK;
 }
 
-tutti_status tt_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype dtype, struct tt_bind *ret, struct tutti_error *err)
+tutti_status tt_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype dtype,
+                          struct tt_bind *ret, struct tutti_error *err)
 {
     struct tt_bind b = {.chunks = s->chunks, .elem_bytes = tt_dtype_bytes(dtype), .quantum = 1};
     if (b.elem_bytes == 0)
@@ -76,11 +83,13 @@ void tt_bind_free(struct tt_bind *b)
     b->prefix = NULL;
 }
 
-/* a * b / d, rounded down (up when `up`); the result fits because b <= d, or because the caller caps it. */
-static uint64_t scale(uint64_t a, uint64_t b, uint64_t d, bool up)
+/* a * b / d, rounded down (up when `up`); the result fits because b <= d, or because the caller
+ * caps it. */
+static uint64_t bind_scale(uint64_t a, uint64_t b, uint64_t d, bool up)
 {
     uint64_t product, extra = up ? d - 1 : 0;
-    if (!__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(product, extra, &product))
+    if (!__builtin_mul_overflow(a, b, &product) &&
+        !__builtin_add_overflow(product, extra, &product))
         return product / d;
     return (uint64_t)(((unsigned __int128)a * b + extra) / d);
 }
@@ -92,11 +101,12 @@ uint64_t tt_bind_offset(const struct tt_bind *b, uint32_t chunk)
         return b->count;
     if (b->each)
         return b->each * chunk;
-    return b->quantum * scale(b->units, b->prefix ? b->prefix[chunk] : chunk, b->total, false);
+    return b->quantum * bind_scale(b->units, b->prefix ? b->prefix[chunk] : chunk, b->total, false);
 }
 
-/* Sum of floor((a*i + b) / m) for i in 0..n-1, modulo 2^64, in O(log m) steps: whole multiples of m are taken out, and what is left
- * counts the lattice points under a line, which are the same seen from the other axis. n and m are below 2^32. */
+/* Sum of floor((a*i + b) / m) for i in 0..n-1, modulo 2^64, in O(log m) steps: whole multiples of m
+ * are taken out, and what is left counts the lattice points under a line, which are the same seen
+ * from the other axis. n and m are below 2^32. */
 static uint64_t floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b)
 {
     uint64_t sum = 0;
@@ -114,20 +124,24 @@ static uint64_t floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b)
     }
 }
 
-/* Equal weights: the units before chunks first, first+stride, .., reps of them, added up modulo 2^64. */
+/* Equal weights: the units before chunks first, first+stride, .., reps of them, added up modulo
+ * 2^64. */
 static uint64_t units_before(const struct tt_bind *b, uint64_t first, const struct tt_span *s)
 {
     uint64_t n = s->reps, each = b->units / b->chunks, rest = b->units % b->chunks;
-    return each * (n * first + s->stride * (n * (n - 1) / 2)) + floor_sum(n, b->chunks, rest * s->stride, rest * first);
+    return each * (n * first + s->stride * (n * (n - 1) / 2)) +
+           floor_sum(n, b->chunks, rest * s->stride, rest * first);
 }
 
-uint64_t tt_bind_span_elems(const struct tt_bind *b, const struct tt_span *s)
+uint64_t tt_sched_bind_span_elems(const struct tt_bind *b, const struct tt_span *s)
 {
     uint64_t sum = 0;
     if (s->reps > 1 && !b->prefix) { /* there can be 2^31 repetitions in a line of a file */
         uint64_t end = (uint64_t)s->first + (uint64_t)s->stride * (s->reps - 1) + s->len;
         uint64_t rest = end == b->chunks ? b->count - b->quantum * b->units : 0;
-        return b->quantum * (units_before(b, (uint64_t)s->first + s->len, s) - units_before(b, s->first, s)) + rest;
+        return b->quantum * (units_before(b, (uint64_t)s->first + s->len, s) -
+                             units_before(b, s->first, s)) +
+               rest;
     }
     for (uint32_t i = 0; i < s->reps; i++) {
         uint32_t first = s->first + i * s->stride;
@@ -136,19 +150,22 @@ uint64_t tt_bind_span_elems(const struct tt_bind *b, const struct tt_span *s)
     return sum;
 }
 
-uint64_t tt_bind_op_bytes(const struct tt_bind *b, const struct tt_slice *sl, const struct tt_op *op)
+uint64_t tt_sched_bind_op_bytes(const struct tt_bind *b, const struct tt_slice *sl,
+                                const struct tt_op *op)
 {
     const struct tt_span *spans = sl->spans + op->span;
-    uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans; /* operands lie on the destination's chunks */
+    /* operands lie on the destination's chunks */
+    uint32_t n = op->kind == TT_OP_REDUCE ? 1 : op->nspans;
     uint64_t elems = 0;
     for (uint32_t i = 0; i < n; i++)
-        elems += tt_bind_span_elems(b, &spans[i]);
+        elems += tt_sched_bind_span_elems(b, &spans[i]);
     return elems * b->elem_bytes;
 }
 
-/* A window of n chunks holds at most ceil(units * n / chunks) whole units, wherever it starts and also around the end, because chunk
- * starts are rounded down from one straight line; the window that has the last chunk has the rest, too. */
-uint64_t tt_bind_window_max(const struct tt_bind *b, uint64_t n)
+/* A window of n chunks holds at most ceil(units * n / chunks) whole units, wherever it starts and
+ * also around the end, because chunk starts are rounded down from one straight line; the window
+ * that has the last chunk has the rest, too. */
+uint64_t tt_sched_bind_window_max(const struct tt_bind *b, uint64_t n)
 {
     assert(!b->prefix);
     if (n == 0)
@@ -156,6 +173,6 @@ uint64_t tt_bind_window_max(const struct tt_bind *b, uint64_t n)
     if (n >= b->chunks)
         return b->count;
     uint64_t rest = b->count - b->quantum * b->units;
-    uint64_t most = b->quantum * scale(b->units, n, b->chunks, true) + rest;
+    uint64_t most = b->quantum * bind_scale(b->units, n, b->chunks, true) + rest;
     return most < b->count ? most : b->count;
 }

@@ -1,11 +1,14 @@
-/* build.c - the builder: algorithms list messages, rank by rank, and look at the error once, at the end.
+/* build.c - the builder: algorithms list messages, rank by rank, and look at the error once, at the
+ * end.
  *
- * The builder only appends; it does not judge (check.c does). What it does is bring every operation to its one canonical form, so that
- * equal programs are equal bytes: empty spans vanish, a strided span whose pieces touch becomes a range, neighbouring ranges of
- * one operation that continue each other in the same buffers are joined, unused fields are zero (or as given: `verbatim`). The spans of a
- * REDUCE are positions (destination, then operands) and are never joined or dropped.
+ * The builder only appends; it does not judge (check.c does). What it does is bring every operation
+ * to its one canonical form, so that equal programs are equal bytes: empty spans vanish, a strided
+ * span whose pieces touch becomes a range, neighbouring ranges of one operation that continue each
+ * other in the same buffers are joined, unused fields are zero (or as given: `verbatim`). The spans
+ * of a REDUCE are positions (destination, then operands) and are never joined or dropped.
  *
- * Invariant: op_start and span_start have one entry per rank begun; op.span counts from the rank's own first span. */
+ * Invariant: op_start and span_start have one entry per rank begun; op.span counts from the rank's
+ * own first span. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -41,17 +44,18 @@ static uint64_t vec_bytes(const struct tt_vec *v)
 
 static uint64_t bytes_used(const struct tt_builder *b)
 {
-    return vec_bytes(&b->ops) + vec_bytes(&b->spans) + vec_bytes(&b->op_start) + vec_bytes(&b->span_start) + vec_bytes(&b->routes) +
-           vec_bytes(&b->route_links);
+    return vec_bytes(&b->ops) + vec_bytes(&b->spans) + vec_bytes(&b->op_start) +
+           vec_bytes(&b->span_start) + vec_bytes(&b->routes) + vec_bytes(&b->route_links);
 }
 
 /* Appends n elements to v within the limit; false (and the sticky error) when that cannot be. */
-static bool push(struct tt_builder *b, struct tt_vec *v, const void *items, size_t n)
+static bool build_push(struct tt_builder *b, struct tt_vec *v, const void *items, size_t n)
 {
     uint64_t limit = b->max_bytes ? b->max_bytes : default_max_bytes;
     if (bytes_used(b) + (uint64_t)n * v->elem > limit) {
         char size[32];
-        b->status = tt_fail(&b->err, TUTTI_ERR_LIMIT, "the schedule grows beyond %s at rank %" PRIu32 " of %" PRIu32,
+        b->status = tt_fail(&b->err, TUTTI_ERR_LIMIT,
+                            "the schedule grows beyond %s at rank %" PRIu32 " of %" PRIu32,
                             tt_format_size(limit, size, sizeof size), b->rank, b->shape.ranks);
         return false;
     }
@@ -69,12 +73,12 @@ void tt_build_rank(struct tt_builder *b, uint32_t rank)
     assert(rank == b->first_rank + b->nslices && rank < b->shape.ranks);
     uint64_t op_start = b->ops.len, span_start = b->spans.len;
     b->rank = rank;
-    if (push(b, &b->op_start, &op_start, 1) && push(b, &b->span_start, &span_start, 1))
+    if (build_push(b, &b->op_start, &op_start, 1) && build_push(b, &b->span_start, &span_start, 1))
         b->nslices++;
 }
 
 /* Capacity alone; what cannot be had now is asked for again when it is needed. */
-static void reserve(struct tt_vec *v, uint64_t more, uint64_t max_bytes)
+static void build_reserve(struct tt_vec *v, uint64_t more, uint64_t max_bytes)
 {
     uint64_t want = v->len + more;
     if (want <= v->cap || want < more || want > max_bytes / v->elem)
@@ -86,19 +90,19 @@ static void reserve(struct tt_vec *v, uint64_t more, uint64_t max_bytes)
     v->cap = (size_t)want;
 }
 
-void tt_build_reserve(struct tt_builder *b, uint64_t ops, uint64_t spans)
+void tt_sched_build_reserve(struct tt_builder *b, uint64_t ops, uint64_t spans)
 {
     uint64_t limit = b->max_bytes ? b->max_bytes : default_max_bytes;
     if (b->status != TUTTI_OK)
         return;
-    reserve(&b->ops, ops, limit);
-    reserve(&b->spans, spans, limit);
+    build_reserve(&b->ops, ops, limit);
+    build_reserve(&b->spans, spans, limit);
 }
 
 /* The stride of a single range has no meaning. */
 static struct tt_span canonical(const struct tt_builder *b, struct tt_span s)
 {
-    return b->verbatim && s.reps == 1 ? s : tt_span_canonical(s);
+    return b->verbatim && s.reps == 1 ? s : tt_sched_span_canonical(s);
 }
 
 /* Appends spans[0..n-1] of a message or copy, joined where they continue each other. */
@@ -112,15 +116,17 @@ static bool push_joined(struct tt_builder *b, unsigned kind, const struct tt_spa
         struct tt_span s = canonical(b, spans[i]);
         if (!has_source && !b->verbatim)
             s.src = s.buf;
-        if (b->spans.len > from && s.stride == 0 && tt_span_extend(tt_vec_at(&b->spans, b->spans.len - 1), &s))
+        if (b->spans.len > from && s.stride == 0 &&
+            tt_sched_span_extend(tt_vec_at(&b->spans, b->spans.len - 1), &s))
             continue;
-        if (!push(b, &b->spans, &s, 1))
+        if (!build_push(b, &b->spans, &s, 1))
             return false;
     }
     return true;
 }
 
-/* Appends destination and operands as they are: an operand that is empty while the destination is not is a fault to be found. */
+/* Appends destination and operands as they are: an operand that is empty while the destination is
+ * not is a fault to be found. */
 static bool push_reduce(struct tt_builder *b, const struct tt_span *spans, size_t n)
 {
     if (n == 0 || spans[0].len == 0 || spans[0].reps == 0)
@@ -133,7 +139,7 @@ static bool push_reduce(struct tt_builder *b, const struct tt_span *spans, size_
             s.src = s.buf;
         if (!b->verbatim)
             s.buf = spans[0].buf;
-        if (!push(b, &b->spans, &s, 1))
+        if (!build_push(b, &b->spans, &s, 1))
             return false;
     }
     return true;
@@ -143,10 +149,12 @@ static bool push_reduce(struct tt_builder *b, const struct tt_span *spans, size_
 static bool within_limits(struct tt_builder *b, const struct tt_op *op, uint64_t slice_spans)
 {
     if (op->step >= TT_MAX_STEPS)
-        b->status = tt_fail(&b->err, TUTTI_ERR_LIMIT, "rank %" PRIu32 " has step %" PRIu32 ": at most %d steps are accepted", b->rank,
-                            op->step, TT_MAX_STEPS);
+        b->status = tt_fail(&b->err, TUTTI_ERR_LIMIT,
+                            "rank %" PRIu32 " has step %" PRIu32 ": at most %d steps are accepted",
+                            b->rank, op->step, TT_MAX_STEPS);
     else if (slice_spans > UINT32_MAX)
-        b->status = tt_fail(&b->err, TUTTI_ERR_LIMIT, "rank %" PRIu32 " has more than 2^32 spans", b->rank);
+        b->status =
+            tt_fail(&b->err, TUTTI_ERR_LIMIT, "rank %" PRIu32 " has more than 2^32 spans", b->rank);
     return b->status == TUTTI_OK;
 }
 
@@ -157,7 +165,8 @@ void tt_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans,
     assert(b->nslices > 0);
     size_t from = b->spans.len;
     uint64_t slice_from = *(uint64_t *)tt_vec_at(&b->span_start, b->nslices - 1);
-    bool pushed = op.kind == TT_OP_REDUCE ? push_reduce(b, spans, n) : push_joined(b, op.kind, spans, n);
+    bool pushed =
+        op.kind == TT_OP_REDUCE ? push_reduce(b, spans, n) : push_joined(b, op.kind, spans, n);
     if (!pushed || b->spans.len == from || !within_limits(b, &op, b->spans.len - slice_from))
         return;
     op.span = (uint32_t)(from - slice_from);
@@ -167,22 +176,30 @@ void tt_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans,
         op.peer = 0;
         op.channel = 0;
     }
-    push(b, &b->ops, &op, 1);
+    build_push(b, &b->ops, &op, 1);
 }
 
-void tt_emit_send(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel, const struct tt_span *spans, size_t n)
+void tt_emit_send(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                  const struct tt_span *spans, size_t n)
 {
-    tt_emit(b, (struct tt_op){.kind = TT_OP_SEND, .step = step, .peer = peer, .channel = channel}, spans, n);
+    tt_emit(b, (struct tt_op){.kind = TT_OP_SEND, .step = step, .peer = peer, .channel = channel},
+            spans, n);
 }
 
-void tt_emit_recv(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel, const struct tt_span *spans, size_t n)
+void tt_emit_recv(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                  const struct tt_span *spans, size_t n)
 {
-    tt_emit(b, (struct tt_op){.kind = TT_OP_RECV, .step = step, .peer = peer, .channel = channel}, spans, n);
+    tt_emit(b, (struct tt_op){.kind = TT_OP_RECV, .step = step, .peer = peer, .channel = channel},
+            spans, n);
 }
 
-void tt_emit_recv_reduce(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel, const struct tt_span *spans, size_t n)
+void tt_emit_recv_reduce(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                         const struct tt_span *spans, size_t n)
 {
-    tt_emit(b, (struct tt_op){.kind = TT_OP_RECV_REDUCE, .step = step, .peer = peer, .channel = channel}, spans, n);
+    tt_emit(
+        b,
+        (struct tt_op){.kind = TT_OP_RECV_REDUCE, .step = step, .peer = peer, .channel = channel},
+        spans, n);
 }
 
 void tt_emit_copy(struct tt_builder *b, uint32_t step, const struct tt_span *spans, size_t n)
@@ -196,16 +213,17 @@ void tt_emit_reduce(struct tt_builder *b, uint32_t step, const struct tt_span *s
 }
 
 /* `links` holds only the number of links until freezing gives addresses that stay. */
-void tt_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel, const uint32_t *links, uint32_t n)
+void tt_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel,
+                    const uint32_t *links, uint32_t n)
 {
     if (b->status != TUTTI_OK)
         return;
     struct tt_sched_route r = {.src = src, .dst = dst, .channel = channel, .nlinks = n};
-    if (push(b, &b->routes, &r, 1))
-        push(b, &b->route_links, links, n);
+    if (build_push(b, &b->routes, &r, 1))
+        build_push(b, &b->route_links, links, n);
 }
 
-void tt_build_abandon(struct tt_builder *b)
+void tt_sched_build_abandon(struct tt_builder *b)
 {
     tt_shape_free(&b->shape);
     tt_vec_free(&b->ops);

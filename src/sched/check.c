@@ -1,8 +1,10 @@
 /* check.c - well-formedness: what everybody who reads a schedule may rely on.
  *
- * One pass over each rank's list. Fields first (kinds, peers, spans inside the vector, places that exist), then, step by step, what the
- * operations do to each other (check_race.c). Work is per span, not per chunk: a span of 32,768 chunks costs what a span of one does.
- * Whether the messages of different ranks fit together and add up to the collective is verify's question, not this one's. */
+ * One pass over each rank's list. Fields first (kinds, peers, spans inside the vector, places that
+ * exist), then, step by step, what the operations do to each other (check_race.c). Work is per
+ * span, not per chunk: a span of 32,768 chunks costs what a span of one does. Whether the messages
+ * of different ranks fit together and add up to the collective is verify's question, not this
+ * one's. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 
 static const uint64_t MAX_RANGES = UINT64_C(1) << 28; /* of one rank */
 
-tutti_status tt_check_flaw(struct tt_checker *c, size_t op, const char *fmt, ...)
+tutti_status tt_sched_check_flaw(struct tt_checker *c, size_t op, const char *fmt, ...)
 {
     char why[sizeof((struct tt_sched_flaw *)NULL)->why - 40];
     va_list ap;
@@ -21,10 +23,12 @@ tutti_status tt_check_flaw(struct tt_checker *c, size_t op, const char *fmt, ...
     const struct tt_op *o = &c->slice.ops[op];
     if (c->where) {
         *c->where = (struct tt_sched_flaw){.rank = c->rank, .op = op};
-        snprintf(c->where->why, sizeof c->where->why, "step %" PRIu32 ", %s: %s", o->step, tt_op_name(o->kind), why);
+        snprintf(c->where->why, sizeof c->where->why, "step %" PRIu32 ", %s: %s", o->step,
+                 tt_op_name(o->kind), why);
     }
-    return tt_fail(c->err, TUTTI_ERR_INCORRECT, "rank %" PRIu32 " op %zu (%s, step %" PRIu32 "): %s", c->rank, op, tt_op_name(o->kind),
-                   o->step, why);
+    return tt_fail(c->err, TUTTI_ERR_INCORRECT,
+                   "rank %" PRIu32 " op %zu (%s, step %" PRIu32 "): %s", c->rank, op,
+                   tt_op_name(o->kind), o->step, why);
 }
 
 static bool is_message(unsigned kind)
@@ -42,15 +46,16 @@ static tutti_status check_order(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
     if (op->step >= TT_MAX_STEPS)
-        return tt_check_flaw(c, i, "at most %d steps are accepted", TT_MAX_STEPS);
+        return tt_sched_check_flaw(c, i, "at most %d steps are accepted", TT_MAX_STEPS);
     if (i == 0)
         return TUTTI_OK;
     const struct tt_op *before = op - 1;
     if (op->step < before->step)
-        return tt_check_flaw(c, i, "comes after an op of step %" PRIu32, before->step);
+        return tt_sched_check_flaw(c, i, "comes after an op of step %" PRIu32, before->step);
     if (op->step == before->step && phase(op->kind) < phase(before->kind))
-        return tt_check_flaw(c, i, "is listed after a %s: a step has sends, then receives, then local operations",
-                             tt_op_name(before->kind));
+        return tt_sched_check_flaw(
+            c, i, "is listed after a %s: a step has sends, then receives, then local operations",
+            tt_op_name(before->kind));
     return TUTTI_OK;
 }
 
@@ -58,78 +63,95 @@ static tutti_status check_fields(struct tt_checker *c, size_t i)
 {
     const struct tt_op *op = &c->slice.ops[i];
     if (op->kind >= TT_OP_KINDS)
-        return tt_check_flaw(c, i, "kind %d is none", op->kind);
+        return tt_sched_check_flaw(c, i, "kind %d is none", op->kind);
     if (op->nspans == 0 || (uint64_t)op->span + op->nspans > c->slice.nspans)
-        return tt_check_flaw(c, i, "spans %" PRIu32 "+%" PRIu32 " of %zu", op->span, op->nspans, c->slice.nspans);
+        return tt_sched_check_flaw(c, i, "spans %" PRIu32 "+%" PRIu32 " of %zu", op->span,
+                                   op->nspans, c->slice.nspans);
     if (is_message(op->kind) && op->peer >= c->shape->ranks)
-        return tt_check_flaw(c, i, "peer %" PRIu32 " of %" PRIu32 " ranks", op->peer, c->shape->ranks);
+        return tt_sched_check_flaw(c, i, "peer %" PRIu32 " of %" PRIu32 " ranks", op->peer,
+                                   c->shape->ranks);
     if (is_message(op->kind) && op->peer == c->rank)
-        return tt_check_flaw(c, i, "a message to oneself");
+        return tt_sched_check_flaw(c, i, "a message to oneself");
     if (!is_message(op->kind) && (op->peer != 0 || op->channel != 0))
-        return tt_check_flaw(c, i, "peer and channel of a local operation are 0");
+        return tt_sched_check_flaw(c, i, "peer and channel of a local operation are 0");
     return TUTTI_OK;
 }
 
 static tutti_status check_extent(struct tt_checker *c, size_t i, const struct tt_span *s)
 {
     if (s->len == 0 || s->reps == 0)
-        return tt_check_flaw(c, i, "an empty span");
+        return tt_sched_check_flaw(c, i, "an empty span");
     if (s->reps == 1 && s->stride != 0)
-        return tt_check_flaw(c, i, "a span that is not repeated has stride %" PRIu32 ", not 0", s->stride);
+        return tt_sched_check_flaw(
+            c, i, "a span that is not repeated has stride %" PRIu32 ", not 0", s->stride);
     if (s->reps > 1 && s->stride < s->len)
-        return tt_check_flaw(c, i, "a span of %" PRIu32 " chunks repeated %" PRIu32 " times has stride %" PRIu32, s->len, s->reps,
-                             s->stride);
-    if (tt_span_end(s) > c->shape->chunks)
-        return tt_check_flaw(c, i, "a span from chunk %" PRIu32 " ends at %" PRIu64 " of %" PRIu32 " chunks", s->first, tt_span_end(s),
-                             c->shape->chunks);
+        return tt_sched_check_flaw(
+            c, i, "a span of %" PRIu32 " chunks repeated %" PRIu32 " times has stride %" PRIu32,
+            s->len, s->reps, s->stride);
+    if (tt_sched_span_end(s) > c->shape->chunks)
+        return tt_sched_check_flaw(
+            c, i, "a span from chunk %" PRIu32 " ends at %" PRIu64 " of %" PRIu32 " chunks",
+            s->first, tt_sched_span_end(s), c->shape->chunks);
     if (s->buf >= c->shape->nbufs || s->src >= c->shape->nbufs)
-        return tt_check_flaw(c, i, "buffer %" PRIu32 " of %" PRIu32, s->buf >= c->shape->nbufs ? s->buf : s->src, c->shape->nbufs);
+        return tt_sched_check_flaw(c, i, "buffer %" PRIu32 " of %" PRIu32,
+                                   s->buf >= c->shape->nbufs ? s->buf : s->src, c->shape->nbufs);
     return TUTTI_OK;
 }
 
-static tutti_status check_places(struct tt_checker *c, size_t i, uint32_t k, const struct tt_span *s)
+static tutti_status check_places(struct tt_checker *c, size_t i, uint32_t k,
+                                 const struct tt_span *s)
 {
     struct tt_access a = tt_access_of(&c->slice.ops[i], k, s);
     if (a.writes && a.to == TT_BUF_IN)
-        return tt_check_flaw(c, i, "writes the input");
-    if (a.reads && a.from == TT_BUF_IN && !tt_places_input(&c->places, c->rank, s))
-        return tt_check_flaw(c, i, "reads input (chunks from %" PRIu32 ") that this rank of a %s does not have", s->first,
-                             tt_coll_name(c->shape->coll));
+        return tt_sched_check_flaw(c, i, "writes the input");
+    if (a.reads && a.from == TT_BUF_IN && !tt_sched_places_input(&c->places, c->rank, s))
+        return tt_sched_check_flaw(
+            c, i, "reads input (chunks from %" PRIu32 ") that this rank of a %s does not have",
+            s->first, tt_coll_name(c->shape->coll));
     bool output = (a.writes && a.to == TT_BUF_OUT) || (a.reads && a.from == TT_BUF_OUT);
-    if (output && !tt_places_output(&c->places, c->rank, s))
-        return tt_check_flaw(c, i, "uses output (chunks from %" PRIu32 ") that this rank of a %s does not have", s->first,
-                             tt_coll_name(c->shape->coll));
+    if (output && !tt_sched_places_output(&c->places, c->rank, s))
+        return tt_sched_check_flaw(
+            c, i, "uses output (chunks from %" PRIu32 ") that this rank of a %s does not have",
+            s->first, tt_coll_name(c->shape->coll));
     return TUTTI_OK;
 }
 
-/* src of spans whose operation does not read it; operands on the destination's chunks; no copy onto itself. */
+/* src of spans whose operation does not read it; operands on the destination's chunks; no copy onto
+ * itself. */
 static tutti_status check_roles(struct tt_checker *c, size_t i, uint32_t k, const struct tt_span *s)
 {
     const struct tt_op *op = &c->slice.ops[i];
     const struct tt_span *dst = &c->slice.spans[op->span];
-    bool source = op->kind == TT_OP_COPY || op->kind == TT_OP_RECV_REDUCE || (op->kind == TT_OP_REDUCE && k > 0);
+    bool source = op->kind == TT_OP_COPY || op->kind == TT_OP_RECV_REDUCE ||
+                  (op->kind == TT_OP_REDUCE && k > 0);
     if (!source && s->src != s->buf)
-        return tt_check_flaw(c, i, "span %" PRIu32 " names buffer %" PRIu32 " as a source, but reads none: it must equal buf, %" PRIu32, k,
-                             s->src, s->buf);
+        return tt_sched_check_flaw(c, i,
+                                   "span %" PRIu32 " names buffer %" PRIu32
+                                   " as a source, but reads none: it must equal buf, %" PRIu32,
+                                   k, s->src, s->buf);
     if (op->kind == TT_OP_COPY && s->src == s->buf)
-        return tt_check_flaw(c, i, "copies buffer %" PRIu32 " onto itself", s->buf);
+        return tt_sched_check_flaw(c, i, "copies buffer %" PRIu32 " onto itself", s->buf);
     if (op->kind != TT_OP_REDUCE)
         return TUTTI_OK;
     if (op->nspans < 2)
-        return tt_check_flaw(c, i, "has no operand");
-    if (s->first != dst->first || s->len != dst->len || s->stride != dst->stride || s->reps != dst->reps || s->buf != dst->buf)
-        return tt_check_flaw(c, i, "operand %" PRIu32 " is not on the chunks of the destination", k);
+        return tt_sched_check_flaw(c, i, "has no operand");
+    if (s->first != dst->first || s->len != dst->len || s->stride != dst->stride ||
+        s->reps != dst->reps || s->buf != dst->buf)
+        return tt_sched_check_flaw(
+            c, i, "operand %" PRIu32 " is not on the chunks of the destination", k);
     return TUTTI_OK;
 }
 
-/* Readers walk over the repetitions of a span: of a slice when they run it, of all ranks when chunks have owners or sizes of their own. */
+/* Readers walk over the repetitions of a span: of a slice when they run it, of all ranks when
+ * chunks have owners or sizes of their own. */
 static tutti_status check_ranges(struct tt_checker *c, size_t i, const struct tt_span *s)
 {
     c->ranges += s->reps;
     c->listed += c->shape->owner || c->shape->weights ? s->reps : 0;
     if (c->ranges <= MAX_RANGES && c->listed <= c->max_listed)
         return TUTTI_OK;
-    return tt_fail(c->err, TUTTI_ERR_LIMIT, "rank %" PRIu32 " op %zu: too many separate ranges of chunks", c->rank, i);
+    return tt_fail(c->err, TUTTI_ERR_LIMIT,
+                   "rank %" PRIu32 " op %zu: too many separate ranges of chunks", c->rank, i);
 }
 
 static tutti_status check_op(struct tt_checker *c, size_t i)
@@ -148,7 +170,7 @@ static tutti_status check_op(struct tt_checker *c, size_t i)
         if (st == TUTTI_OK)
             st = check_places(c, i, k, s);
     }
-    return st == TUTTI_OK ? tt_check_repeats(c, i) : st;
+    return st == TUTTI_OK ? tt_sched_check_repeats(c, i) : st;
 }
 
 /* Invariant: ops before `i` are good by themselves and against each other. */
@@ -162,39 +184,44 @@ static tutti_status check_slice(struct tt_checker *c)
             if (st != TUTTI_OK)
                 return st;
         }
-        tutti_status st = tt_check_step(c, i, end);
+        tutti_status st = tt_sched_check_step(c, i, end);
         if (st != TUTTI_OK)
             return st;
         i = end;
     }
-    return c->shape->inplace ? tt_check_inplace(c) : TUTTI_OK;
+    return c->shape->inplace ? tt_sched_check_inplace(c) : TUTTI_OK;
 }
 
 static tutti_status check_routes(const struct tt_sched *s, struct tutti_error *err)
 {
     if (s->nroutes > 0 && s->shape.topo_hash == 0)
-        return tt_fail(err, TUTTI_ERR_INCORRECT, "routes need the topology they were made for (topo_hash)");
+        return tt_fail(err, TUTTI_ERR_INCORRECT,
+                       "routes need the topology they were made for (topo_hash)");
     for (uint32_t i = 0; i < s->nroutes; i++) {
         const struct tt_sched_route *r = &s->routes[i];
-        if (r->src >= s->shape.ranks || r->dst >= s->shape.ranks || r->src == r->dst || r->channel > UINT16_MAX)
-            return tt_fail(err, TUTTI_ERR_INCORRECT, "route from rank %" PRIu32 " to rank %" PRIu32 " on channel %" PRIu32, r->src, r->dst,
-                           r->channel);
+        if (r->src >= s->shape.ranks || r->dst >= s->shape.ranks || r->src == r->dst ||
+            r->channel > UINT16_MAX)
+            return tt_fail(err, TUTTI_ERR_INCORRECT,
+                           "route from rank %" PRIu32 " to rank %" PRIu32 " on channel %" PRIu32,
+                           r->src, r->dst, r->channel);
     }
     return TUTTI_OK;
 }
 
-tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_where, struct tutti_error *err)
+tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_where,
+                            struct tutti_error *err)
 {
     struct tt_checker c = {.shape = &s->shape, .where = ret_where, .err = err};
     c.max_listed = (UINT64_C(1) << 27) + s->nspans * 16;
     c.claims.items.elem = sizeof(struct tt_claim);
-    tutti_status st = tt_shape_check(&s->shape, err);
+    tutti_status st = tt_sched_shape_check(&s->shape, err);
     if (st == TUTTI_OK)
         st = check_routes(s, err);
     if (st == TUTTI_OK && (uint64_t)s->first_rank + s->nslices > s->shape.ranks)
-        st = tt_fail(err, TUTTI_ERR_INCORRECT, "ranks %" PRIu32 "+%" PRIu32 " of %" PRIu32, s->first_rank, s->nslices, s->shape.ranks);
+        st = tt_fail(err, TUTTI_ERR_INCORRECT, "ranks %" PRIu32 "+%" PRIu32 " of %" PRIu32,
+                     s->first_rank, s->nslices, s->shape.ranks);
     if (st == TUTTI_OK)
-        st = tt_places_make(&s->shape, &c.places, err);
+        st = tt_sched_places_make(&s->shape, &c.places, err);
     if (st != TUTTI_OK && ret_where)
         *ret_where = (struct tt_sched_flaw){.header = true};
     for (uint32_t i = 0; st == TUTTI_OK && i < s->nslices; i++) {
@@ -204,7 +231,7 @@ tutti_status tt_sched_check(const struct tt_sched *s, struct tt_sched_flaw *ret_
         c.max_work = (UINT64_C(1) << 26) + (uint64_t)c.slice.nspans * 16;
         st = check_slice(&c);
     }
-    tt_places_free(&c.places);
+    tt_sched_places_free(&c.places);
     tt_vec_free(&c.claims.items);
     return st;
 }

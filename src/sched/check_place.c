@@ -1,15 +1,17 @@
-/* check_place.c - whether user data or results exist for every chunk of a span, without looking at every chunk.
+/* check_place.c - whether user data or results exist for every chunk of a span, without looking at
+ * every chunk.
  *
- * The chunks a rank may touch are all, none, its owned ones (one block, or runs of the owner list), or in all-to-all the row
- * source*ranks.. and the column ..+destination. Each answer costs O(1) per repetition. Agrees with tt_shape_has_input/has_output by test.
- */
+ * The chunks a rank may touch are all, none, its owned ones (one block, or runs of the owner list),
+ * or in all-to-all the row source*ranks.. and the column ..+destination. Each answer costs O(1) per
+ * repetition. Agrees with tt_shape_has_input/has_output by test. */
 #include <stdlib.h>
 
 #include "sched/sched_int.h"
 
 enum reach { REACH_ALL, REACH_NONE, REACH_OWNED, REACH_ROW, REACH_COLUMN };
 
-tutti_status tt_places_make(const struct tt_shape *s, struct tt_places *ret, struct tutti_error *err)
+tutti_status tt_sched_places_make(const struct tt_shape *s, struct tt_places *ret,
+                                  struct tutti_error *err)
 {
     struct tt_places p = {.shape = s};
     if (s->owner && tt_coll_has_owners(s->coll)) {
@@ -17,13 +19,14 @@ tutti_status tt_places_make(const struct tt_shape *s, struct tt_places *ret, str
         if (!p.run_end)
             return tt_fail_memory(err, "owners");
         for (uint32_t c = s->chunks; c-- > 0;)
-            p.run_end[c] = c + 1 < s->chunks && s->owner[c + 1] == s->owner[c] ? p.run_end[c + 1] : c + 1;
+            p.run_end[c] =
+                c + 1 < s->chunks && s->owner[c + 1] == s->owner[c] ? p.run_end[c + 1] : c + 1;
     }
     *ret = p;
     return TUTTI_OK;
 }
 
-void tt_places_free(struct tt_places *p)
+void tt_sched_places_free(struct tt_places *p)
 {
     free(p->run_end);
     p->run_end = NULL;
@@ -33,7 +36,8 @@ static bool owned(const struct tt_places *p, uint32_t rank, const struct tt_span
 {
     if (!p->run_end) {
         uint64_t per_rank = p->shape->chunks / p->shape->ranks;
-        return span->first >= rank * per_rank && tt_span_end(span) <= (rank + UINT64_C(1)) * per_rank;
+        return span->first >= rank * per_rank &&
+               tt_sched_span_end(span) <= (rank + UINT64_C(1)) * per_rank;
     }
     for (uint32_t i = 0; i < span->reps; i++) {
         uint32_t first = span->first + i * span->stride;
@@ -43,7 +47,8 @@ static bool owned(const struct tt_places *p, uint32_t rank, const struct tt_span
     return true;
 }
 
-static bool reachable(const struct tt_places *p, enum reach reach, uint32_t rank, const struct tt_span *span)
+static bool reachable(const struct tt_places *p, enum reach reach, uint32_t rank,
+                      const struct tt_span *span)
 {
     uint32_t n = p->shape->ranks;
     switch (reach) {
@@ -54,14 +59,15 @@ static bool reachable(const struct tt_places *p, enum reach reach, uint32_t rank
     case REACH_OWNED:
         return owned(p, rank, span);
     case REACH_ROW:
-        return span->first >= (uint64_t)rank * n && tt_span_end(span) <= (rank + UINT64_C(1)) * n;
+        return span->first >= (uint64_t)rank * n &&
+               tt_sched_span_end(span) <= (rank + UINT64_C(1)) * n;
     case REACH_COLUMN:
         return n == 1 || (span->len == 1 && span->first % n == rank && span->stride % n == 0);
     }
     return false;
 }
 
-bool tt_places_input(const struct tt_places *p, uint32_t rank, const struct tt_span *span)
+bool tt_sched_places_input(const struct tt_places *p, uint32_t rank, const struct tt_span *span)
 {
     enum reach reach = REACH_ALL;
     tutti_coll c = p->shape->coll;
@@ -74,7 +80,7 @@ bool tt_places_input(const struct tt_places *p, uint32_t rank, const struct tt_s
     return reachable(p, reach, rank, span);
 }
 
-bool tt_places_output(const struct tt_places *p, uint32_t rank, const struct tt_span *span)
+bool tt_sched_places_output(const struct tt_places *p, uint32_t rank, const struct tt_span *span)
 {
     enum reach reach = REACH_ALL;
     tutti_coll c = p->shape->coll;

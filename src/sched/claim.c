@@ -1,13 +1,16 @@
 /* claim.c - a set of spans in which one finds those that meet a given span.
  *
- * Claims are sorted by (buffer, first chunk) and each knows how far the claims up to it reach (`cover`). A search starts behind the last
- * claim that begins before the span ends and walks back while something may still reach into it. For ranges that are disjoint, as they are
- * in a correct schedule, that is one comparison; only hostile lists of interleaved strides walk far, which `work` counts. */
+ * Claims are sorted by (buffer, first chunk) and each knows how far the claims up to it reach
+ * (`cover`). A search starts behind the last claim that begins before the span ends and walks back
+ * while something may still reach into it. For ranges that are disjoint, as they are in a correct
+ * schedule, that is one comparison; only hostile lists of interleaved strides walk far, which
+ * `work` counts. */
 #include <stdlib.h>
 
 #include "sched/sched_int.h"
 
-bool tt_claims_add(struct tt_claims *c, uint32_t buf, const struct tt_span *span, uint64_t order)
+bool tt_sched_claims_add(struct tt_claims *c, uint32_t buf, const struct tt_span *span,
+                         uint64_t order)
 {
     struct tt_claim claim = {.buf = buf, .span = *span, .order = order};
     return tt_vec_push(&c->items, &claim, 1) != NULL;
@@ -23,14 +26,14 @@ static int compare_claims(const void *pa, const void *pb)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-void tt_claims_sort(struct tt_claims *c)
+void tt_sched_claims_sort(struct tt_claims *c)
 {
     struct tt_claim *items = c->items.data;
     size_t n = c->items.len;
     if (n > 1)
         qsort(items, n, sizeof *items, compare_claims);
     for (size_t i = 0; i < n; i++) {
-        items[i].cover = tt_span_end(&items[i].span);
+        items[i].cover = tt_sched_span_end(&items[i].span);
         if (i > 0 && items[i - 1].buf == items[i].buf && items[i - 1].cover > items[i].cover)
             items[i].cover = items[i - 1].cover;
     }
@@ -50,13 +53,14 @@ static size_t count_before(const struct tt_claim *items, size_t n, uint32_t buf,
     return lo;
 }
 
-const struct tt_claim *tt_claims_earlier(struct tt_claims *c, uint32_t buf, const struct tt_span *span, uint64_t order)
+const struct tt_claim *tt_sched_claims_earlier(struct tt_claims *c, uint32_t buf,
+                                               const struct tt_span *span, uint64_t order)
 {
     const struct tt_claim *items = c->items.data;
-    size_t i = count_before(items, c->items.len, buf, tt_span_end(span));
+    size_t i = count_before(items, c->items.len, buf, tt_sched_span_end(span));
     while (i-- > 0 && items[i].buf == buf && items[i].cover > span->first) {
         c->work++;
-        if (items[i].order < order && tt_span_overlap(&items[i].span, span, &c->work))
+        if (items[i].order < order && tt_sched_span_overlap(&items[i].span, span, &c->work))
             return &items[i];
     }
     return NULL;

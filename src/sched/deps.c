@@ -1,20 +1,24 @@
-/* deps.c - which operations of a rank wait for which: the live meaning of a schedule (sched.h) as edges.
+/* deps.c - which operations of a rank wait for which: the live meaning of a schedule (sched.h) as
+ * edges.
  *
- * An operation waits for the earlier listed ones that touch the same place when one of the two writes. It is enough to wait for the last
- * writer (to read) and for the readers since then or else the last writer (to write): everything else follows through them.
+ * An operation waits for the earlier listed ones that touch the same place when one of the two
+ * writes. It is enough to wait for the last writer (to read) and for the readers since then or else
+ * the last writer (to write): everything else follows through them.
  *
- * Only borders of accessed ranges matter, so the chunks are cut into cells at all borders that the operations of the slice have. A place is
- * (buffer, cell); it knows its last writer and the readers since:
+ * Only borders of accessed ranges matter, so the chunks are cut into cells at all borders that the
+ * operations of the slice have. A place is (buffer, cell); it knows its last writer and the readers
+ * since:
  *
  *     op 0 send 0..3     borders 0 4 6 8      cells  0..3 | 4..5 | 6..7
  *     op 1 recv 4..5                                   r0 |   w1 |
  *     op 2 send 4..7                                      |   r2 |   r2     waits for 1
  *     op 3 recv 0..7                                   w3 |   w3 |   w3     waits for 0 and 2
  *
- * Three stages: the uses (what operations read and write, in place as the memory of IN), the cells, the edges. Every mark carries the
- * number of its slice, so that nothing is cleared between slices: a simulator asks for thousands in a row, and each costs O(borders +
- * places touched). Invariant: after operation i the places describe operations up to i, and every conflict among them is a path of edges.
- */
+ * Three stages: the uses (what operations read and write, in place as the memory of IN), the cells,
+ * the edges. Every mark carries the number of its slice, so that nothing is cleared between slices:
+ * a simulator asks for thousands in a row, and each costs O(borders + places touched). Invariant:
+ * after operation i the places describe operations up to i, and every conflict among them is a path
+ * of edges. */
 #include "sched/deps.h"
 
 #include <assert.h>
@@ -31,7 +35,8 @@ struct tt_duse {
 };
 struct tt_dwindow { /* chunks [lo, hi) of a buffer have places */
     uint32_t epoch, lo, hi;
-    size_t at; /* the place of cell c is at + c (modulo 2^64: c counts from 0, the window's cells do not) */
+    /* the place of cell c is at + c (modulo 2^64: c counts from 0, the window's cells do not) */
+    size_t at;
 };
 struct tt_dplace {
     uint32_t epoch; /* of another slice: as if untouched */
@@ -81,7 +86,8 @@ static int by_value(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* Numbers the cells in order: a few borders are sorted, many are found again by looking at all chunks. */
+/* Numbers the cells in order: a few borders are sorted, many are found again by looking at all
+ * chunks. */
 static void number_cells(struct tt_deps *d)
 {
     uint32_t *borders = d->borders.data, ncells = 0;
@@ -98,7 +104,8 @@ static void number_cells(struct tt_deps *d)
         d->cell[borders[i]] = ncells++;
 }
 
-/* Each buffer has places only from its first cell to its last: an algorithm may use many buffers, each for one chunk. */
+/* Each buffer has places only from its first cell to its last: an algorithm may use many buffers,
+ * each for one chunk. */
 static void make_places(struct tt_deps *d)
 {
     const uint32_t *used = d->used.data;
@@ -120,12 +127,14 @@ static void make_places(struct tt_deps *d)
 
 static inline bool same_places(const struct tt_span *a, const struct tt_span *b)
 {
-    return a->first == b->first && a->len == b->len && a->stride == b->stride && a->reps == b->reps && a->buf == b->buf;
+    return a->first == b->first && a->len == b->len && a->stride == b->stride &&
+           a->reps == b->reps && a->buf == b->buf;
 }
 
-/* The span's chunks in memory `buf`, whatever buffers the span itself names. Often they are those of the use before (received, then sent
- * on): then their borders are known. */
-static inline void add_use(struct tt_deps *d, uint32_t op, bool writes, const struct tt_span *s, uint32_t buf)
+/* The span's chunks in memory `buf`, whatever buffers the span itself names. Often they are those
+ * of the use before (received, then sent on): then their borders are known. */
+static inline void add_use(struct tt_deps *d, uint32_t op, bool writes, const struct tt_span *s,
+                           uint32_t buf)
 {
     struct tt_duse *use = room(d, &d->uses);
     if (!use)
@@ -144,7 +153,8 @@ static inline void add_use(struct tt_deps *d, uint32_t op, bool writes, const st
 }
 
 /* The memory of a buffer: in place, OUT is IN, and in all-to-all its chunks lie elsewhere there. */
-static inline void use_buffer(struct tt_deps *d, uint32_t op, bool writes, const struct tt_span *s, uint32_t buf)
+static inline void use_buffer(struct tt_deps *d, uint32_t op, bool writes, const struct tt_span *s,
+                              uint32_t buf)
 {
     if (!d->inplace || buf != TT_BUF_OUT) {
         add_use(d, op, writes, s, buf);
@@ -155,13 +165,18 @@ static inline void use_buffer(struct tt_deps *d, uint32_t op, bool writes, const
         return;
     }
     for (uint32_t i = 0; i < s->reps * s->len; i++) {
-        struct tt_span one = {.len = 1, .reps = 1, .first = tt_shape_alias(d->shape, s->first + i / s->len * s->stride + i % s->len)};
+        struct tt_span one = {.len = 1,
+                              .reps = 1,
+                              .first = tt_sched_shape_alias(
+                                  d->shape, s->first + i / s->len * s->stride + i % s->len)};
         add_use(d, op, writes, &one, TT_BUF_IN);
     }
 }
 
-/* To write a place is to wait for all that reading it waits for: an operation that does both to one buffer only writes. */
-static inline void use_span(struct tt_deps *d, uint32_t op, struct tt_access a, const struct tt_span *s)
+/* To write a place is to wait for all that reading it waits for: an operation that does both to one
+ * buffer only writes. */
+static inline void use_span(struct tt_deps *d, uint32_t op, struct tt_access a,
+                            const struct tt_span *s)
 {
     if (a.reads && !(a.writes && a.from == a.to))
         use_buffer(d, op, false, s, a.from);
@@ -169,13 +184,16 @@ static inline void use_span(struct tt_deps *d, uint32_t op, struct tt_access a, 
         use_buffer(d, op, true, s, a.to);
 }
 
-/* In place, what IN and OUT of a copy share stays as it is, unless it is changed; the rest in runs of chunks. */
-static void use_inplace_copy(struct tt_deps *d, uint32_t op, struct tt_access a, const struct tt_span *s)
+/* In place, what IN and OUT of a copy share stays as it is, unless it is changed; the rest in runs
+ * of chunks. */
+static void use_inplace_copy(struct tt_deps *d, uint32_t op, struct tt_access a,
+                             const struct tt_span *s)
 {
     for (uint32_t i = 0; i < s->reps; i++) {
         struct tt_span run = {.first = s->first + i * s->stride, .reps = 1};
         for (uint32_t c = run.first, end = c + s->len; c < end; c++) {
-            bool changed = tt_shape_alias(d->shape, c) != c || (d->changed_by && d->changed_by[c] == op);
+            bool changed =
+                tt_sched_shape_alias(d->shape, c) != c || (d->changed_by && d->changed_by[c] == op);
             run.len += changed;
             if (run.len && (!changed || c + 1 == end))
                 use_span(d, op, a, &run);
@@ -211,7 +229,8 @@ static inline void add_edge(struct tt_deps *d, uint32_t from, uint32_t to, struc
         *e = (struct tt_edge){from, to};
 }
 
-static inline void wait_for(struct tt_deps *d, struct tt_dplace *p, const struct tt_duse *u, struct tt_vec *edges)
+static inline void wait_for(struct tt_deps *d, struct tt_dplace *p, const struct tt_duse *u,
+                            struct tt_vec *edges)
 {
     const struct tt_dreader *readers = d->readers.data;
     if (p->epoch != d->epoch)
@@ -222,7 +241,7 @@ static inline void wait_for(struct tt_deps *d, struct tt_dplace *p, const struct
         add_edge(d, readers[r].op, u->op, edges);
 }
 
-static inline void note(struct tt_deps *d, struct tt_dplace *p, const struct tt_duse *u)
+static inline void deps_note(struct tt_deps *d, struct tt_dplace *p, const struct tt_duse *u)
 {
     if (u->writes) {
         p->writer = u->op;
@@ -236,7 +255,8 @@ static inline void note(struct tt_deps *d, struct tt_dplace *p, const struct tt_
 }
 
 /* The places of repetition i. */
-static inline struct tt_dplace *places_of(const struct tt_deps *d, const struct tt_duse *u, uint32_t i, struct tt_dplace **ret_end)
+static inline struct tt_dplace *places_of(const struct tt_deps *d, const struct tt_duse *u,
+                                          uint32_t i, struct tt_dplace **ret_end)
 {
     uint32_t first = u->at.first + i * u->at.stride;
     struct tt_dplace *base = d->places + (d->bufs[u->at.buf].at + d->cell[first]);
@@ -247,7 +267,8 @@ static inline struct tt_dplace *places_of(const struct tt_deps *d, const struct 
 enum { WAIT = 1, NOTE = 2 };
 
 /* `what` is constant at each call, and there are millions of calls. */
-static inline __attribute__((always_inline)) void touch(struct tt_deps *d, const struct tt_duse *u, int what, struct tt_vec *edges)
+static inline __attribute__((always_inline)) void touch(struct tt_deps *d, const struct tt_duse *u,
+                                                        int what, struct tt_vec *edges)
 {
     struct tt_dplace *end;
     for (uint32_t i = 0; i < u->at.reps && !d->failed; i++)
@@ -255,11 +276,12 @@ static inline __attribute__((always_inline)) void touch(struct tt_deps *d, const
             if (what & WAIT)
                 wait_for(d, p, u, edges);
             if (what & NOTE)
-                note(d, p, u);
+                deps_note(d, p, u);
         }
 }
 
-/* All uses of an operation see the state before it. What it both reads and writes names it as writer in whatever order it is noted. */
+/* All uses of an operation see the state before it. What it both reads and writes names it as
+ * writer in whatever order it is noted. */
 static void touch_all(struct tt_deps *d, const struct tt_duse *u, size_t n, struct tt_vec *edges)
 {
     for (size_t i = 0; i < n; i++)
@@ -304,7 +326,8 @@ static bool make_room(struct tt_deps *d, size_t nops)
     return d->mark && d->cell && d->bufs && (d->seen || !nops);
 }
 
-tutti_status tt_sched_deps_find(struct tt_deps *d, const struct tt_slice *sl, struct tt_vec *ret_edges, struct tutti_error *err)
+tutti_status tt_sched_deps_find(struct tt_deps *d, const struct tt_slice *sl,
+                                struct tt_vec *ret_edges, struct tutti_error *err)
 {
     assert(sl->nops < NONE && d->epoch < NONE && ret_edges->elem == sizeof(struct tt_edge));
     d->failed = d->failed || !make_room(d, sl->nops);

@@ -1,26 +1,36 @@
-/* deps.h - the live rule of a schedule (sched.h, "Meaning (live)") as edges: which operations of a rank wait for which.
+/* deps.h - the live rule of a schedule (sched.h, "Meaning (live)") as edges: which operations of a
+ * rank wait for which.
  *
- * The executor runs these edges and the simulator predicts them: nobody else in src/ decides what waits. verify/wait.c looks for cycles of
- * waits inside a step, and test/lockstep has an implementation of its own to compare with. */
+ * The executor runs these edges and the simulator predicts them: nobody else in src/ decides what
+ * waits. verify/wait.c looks for cycles of waits inside a step, and test/lockstep has an
+ * implementation of its own to compare with. */
 #ifndef TT_SCHED_DEPS_H
 #define TT_SCHED_DEPS_H
 
 #include "sched/sched.h"
 
-/* Operation `to` waits for operation `from` < `to`, both numbers in one slice. With segments: segment k of `to` for segment k of `from`. */
+/* Operation `to` waits for operation `from` < `to`, both numbers in one slice. With segments:
+ * segment k of `to` for segment k of `from`. */
 struct tt_edge {
     uint32_t from, to;
 };
 
-/* What to find, set by the caller, then memory that is kept from slice to slice. Zero-initialise the rest; free at the end. */
+/* What to find, set by the caller, then memory that is kept from slice to slice. Zero-initialise
+ * the rest; free at the end. */
 struct tt_deps {
     const struct tt_shape *shape;
-    bool inplace; /* IN and OUT are one memory: OUT c is IN tt_shape_alias(c), and copying a chunk onto itself touches nothing, ... */
-    /* ... unless that copy changes the data (the mean is formed there): by chunk the operation that does, if it is a copy; NULL: none */
+    /* IN and OUT are one memory: OUT c is IN tt_sched_shape_alias(c), and copying a chunk onto
+     * itself touches nothing, ... */
+    bool inplace;
+    /* ... unless that copy changes the data (the mean is formed there): by chunk the operation that
+     * does, if it is a copy; NULL: none */
     const uint32_t *changed_by;
 
-    uint32_t epoch;          /* number of the slice: marks of other slices count as none, so that nothing is cleared between slices */
-    uint32_t *mark, *cell;   /* per border of chunks: epoch when it is one; the number of the cell that begins there */
+    /* number of the slice: marks of other slices count as none, so that nothing is cleared between
+     * slices */
+    uint32_t epoch;
+    /* per border of chunks: epoch when it is one; the number of the cell that begins there */
+    uint32_t *mark, *cell;
     struct tt_vec borders;   /* uint32_t: those of the slice, as they are found */
     struct tt_dwindow *bufs; /* per buffer: the chunks that are used */
     struct tt_vec used;      /* uint32_t: buffers */
@@ -32,9 +42,11 @@ struct tt_deps {
     bool failed;
 };
 
-/* Appends the edges of a slice to ret_edges (struct tt_edge), by rising `to`, each once. They are few, not all conflicts: a conflict of two
- * operations is an edge or a path of edges, and every edge is a conflict. Spans lie inside the vector and buffers below shape->nbufs;
- * nothing else of tt_sched_check is needed. */
-tutti_status tt_sched_deps_find(struct tt_deps *d, const struct tt_slice *sl, struct tt_vec *ret_edges, struct tutti_error *err);
+/* Appends the edges of a slice to ret_edges (struct tt_edge), by rising `to`, each once. They are
+ * few, not all conflicts: a conflict of two operations is an edge or a path of edges, and every
+ * edge is a conflict. Spans lie inside the vector and buffers below shape->nbufs; nothing else of
+ * tt_sched_check is needed. */
+tutti_status tt_sched_deps_find(struct tt_deps *d, const struct tt_slice *sl,
+                                struct tt_vec *ret_edges, struct tutti_error *err);
 void tt_sched_deps_free(struct tt_deps *d); /* what find has allocated */
 #endif

@@ -1,8 +1,10 @@
-/* freeze.c - the frozen schedule: handing over the builder's arrays, counting steps, hashing, comparing, looking up, sharing.
+/* freeze.c - the frozen schedule: handing over the builder's arrays, counting steps, hashing,
+ * comparing, looking up, sharing.
  *
- * Freezing moves the arrays and shrinks them in place; nothing is copied, because a ring of 2,048 ranks is 740 MB of operations and
- * must not need them twice. Each op and span is a struct of fixed-width fields without padding, so hash and equality work on bytes
- * (little-endian, like every machine that could run this; the hash of a file read elsewhere would not match). */
+ * Freezing moves the arrays and shrinks them in place; nothing is copied, because a ring of 2,048
+ * ranks is 740 MB of operations and must not need them twice. Each op and span is a struct of
+ * fixed-width fields without padding, so hash and equality work on bytes (little-endian, like every
+ * machine that could run this; the hash of a file read elsewhere would not match). */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -11,8 +13,10 @@
 
 #include "sched/sched_int.h"
 
-_Static_assert(sizeof(struct tt_op) == 20 && sizeof(struct tt_span) == 24, "hash and equality look at bytes");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plan hashes are defined on little-endian fields");
+_Static_assert(sizeof(struct tt_op) == 20 && sizeof(struct tt_span) == 24,
+               "hash and equality look at bytes");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "plan hashes are defined on little-endian fields");
 
 struct tt_slice tt_sched_slice(const struct tt_sched *s, uint32_t rank)
 {
@@ -58,7 +62,8 @@ static int compare_routes(const void *pa, const void *pb)
     return a->channel < b->channel ? -1 : a->channel > b->channel;
 }
 
-const struct tt_sched_route *tt_sched_route(const struct tt_sched *s, uint32_t src, uint32_t dst, uint32_t channel)
+const struct tt_sched_route *tt_sched_route(const struct tt_sched *s, uint32_t src, uint32_t dst,
+                                            uint32_t channel)
 {
     struct tt_sched_route key = {.src = src, .dst = dst, .channel = channel};
     if (s->nroutes == 0)
@@ -90,15 +95,18 @@ static tutti_status freeze_routes(struct tt_builder *b, struct tt_sched *s, stru
     s->nroutes = (uint32_t)n;
     for (size_t i = 1; i < n; i++)
         if (compare_routes(&routes[i - 1], &routes[i]) == 0)
-            return tt_fail(err, TUTTI_ERR_ARG, "two routes from rank %" PRIu32 " to rank %" PRIu32 " on channel %" PRIu32, routes[i].src,
-                           routes[i].dst, routes[i].channel);
+            return tt_fail(err, TUTTI_ERR_ARG,
+                           "two routes from rank %" PRIu32 " to rank %" PRIu32
+                           " on channel %" PRIu32,
+                           routes[i].src, routes[i].dst, routes[i].channel);
     return TUTTI_OK;
 }
 
 /* ---- freezing ---- */
 
-/* Moves the array out of v at its true size. Never NULL on success: slices of an empty schedule point somewhere too. */
-static void *take(struct tt_vec *v)
+/* Moves the array out of v at its true size. Never NULL on success: slices of an empty schedule
+ * point somewhere too. */
+static void *freeze_take(struct tt_vec *v)
 {
     void *data = tt_resize(v->data, v->len ? v->len : 1, v->elem);
     if (!data)
@@ -116,16 +124,17 @@ static tutti_status take_arrays(struct tt_builder *b, struct tt_sched *s, struct
     s->nspans = nspans;
     s->first_rank = b->first_rank;
     s->nslices = b->nslices;
-    s->op_start = take(&b->op_start);
-    s->span_start = take(&b->span_start);
-    s->ops = take(&b->ops);
-    s->spans = take(&b->spans);
+    s->op_start = freeze_take(&b->op_start);
+    s->span_start = freeze_take(&b->span_start);
+    s->ops = freeze_take(&b->ops);
+    s->spans = freeze_take(&b->spans);
     if (!s->op_start || !s->span_start || !s->ops || !s->spans)
         return tt_fail_memory(err, "schedule");
     return TUTTI_OK;
 }
 
-/* nsteps, and how many steps hold a message. The builder admits no step beyond TT_MAX_STEPS: the bit set is small. */
+/* nsteps, and how many steps hold a message. The builder admits no step beyond TT_MAX_STEPS: the
+ * bit set is small. */
 static tutti_status count_steps(struct tt_sched *s, struct tutti_error *err)
 {
     uint32_t last = 0;
@@ -184,7 +193,7 @@ tutti_status tt_build_freeze(struct tt_builder *b, struct tt_sched **ret, struct
     s = NULL;
 out:
     tt_sched_free(s);
-    tt_build_abandon(b);
+    tt_sched_build_abandon(b);
     return st;
 }
 
@@ -193,8 +202,11 @@ out:
 uint64_t tt_shape_hash(const struct tt_shape *s)
 {
     uint64_t facts[] = {
-        (uint64_t)s->coll, s->ranks,         s->root,      s->chunks, s->nbufs,           s->segments,        s->weights != NULL,
-        s->inplace,        s->owner != NULL, s->symmetric, s->count,  (uint64_t)s->dtype, (uint64_t)s->redop, s->topo_hash,
+        (uint64_t)s->coll,  s->ranks,     s->root,
+        s->chunks,          s->nbufs,     s->segments,
+        s->weights != NULL, s->inplace,   s->owner != NULL,
+        s->symmetric,       s->count,     (uint64_t)s->dtype,
+        (uint64_t)s->redop, s->topo_hash,
     };
     uint64_t h = tt_hash_bytes(1, facts, sizeof facts);
     if (s->weights)
@@ -232,10 +244,12 @@ static bool same_list(const uint32_t *a, const uint32_t *b, size_t n)
 
 static bool same_shape(const struct tt_shape *a, const struct tt_shape *b)
 {
-    return a->coll == b->coll && a->ranks == b->ranks && a->root == b->root && a->chunks == b->chunks && a->nbufs == b->nbufs &&
-           a->segments == b->segments && a->inplace == b->inplace && a->symmetric == b->symmetric && a->count == b->count &&
-           a->dtype == b->dtype && a->redop == b->redop && a->topo_hash == b->topo_hash && tt_streq(a->algo, b->algo) &&
-           tt_streq(a->options, b->options) && same_list(a->weights, b->weights, a->chunks) && same_list(a->owner, b->owner, a->chunks);
+    return a->coll == b->coll && a->ranks == b->ranks && a->root == b->root &&
+           a->chunks == b->chunks && a->nbufs == b->nbufs && a->segments == b->segments &&
+           a->inplace == b->inplace && a->symmetric == b->symmetric && a->count == b->count &&
+           a->dtype == b->dtype && a->redop == b->redop && a->topo_hash == b->topo_hash &&
+           tt_streq(a->algo, b->algo) && tt_streq(a->options, b->options) &&
+           same_list(a->weights, b->weights, a->chunks) && same_list(a->owner, b->owner, a->chunks);
 }
 
 static bool same_routes(const struct tt_sched *a, const struct tt_sched *b)
@@ -244,7 +258,8 @@ static bool same_routes(const struct tt_sched *a, const struct tt_sched *b)
         return false;
     for (uint32_t i = 0; i < a->nroutes; i++) {
         const struct tt_sched_route *p = &a->routes[i], *q = &b->routes[i];
-        if (compare_routes(p, q) != 0 || p->nlinks != q->nlinks || !same_bytes(p->links, q->links, p->nlinks * sizeof *p->links))
+        if (compare_routes(p, q) != 0 || p->nlinks != q->nlinks ||
+            !same_bytes(p->links, q->links, p->nlinks * sizeof *p->links))
             return false;
     }
     return true;
@@ -252,23 +267,27 @@ static bool same_routes(const struct tt_sched *a, const struct tt_sched *b)
 
 bool tt_sched_equal(const struct tt_sched *a, const struct tt_sched *b)
 {
-    if (!same_shape(&a->shape, &b->shape) || a->first_rank != b->first_rank || a->nslices != b->nslices || a->nops != b->nops ||
-        a->nspans != b->nspans)
+    if (!same_shape(&a->shape, &b->shape) || a->first_rank != b->first_rank ||
+        a->nslices != b->nslices || a->nops != b->nops || a->nspans != b->nspans)
         return false;
     size_t starts = ((size_t)a->nslices + 1) * sizeof *a->op_start;
-    return same_bytes(a->op_start, b->op_start, starts) && same_bytes(a->span_start, b->span_start, starts) &&
+    return same_bytes(a->op_start, b->op_start, starts) &&
+           same_bytes(a->span_start, b->span_start, starts) &&
            same_bytes(a->ops, b->ops, (size_t)a->nops * sizeof *a->ops) &&
-           same_bytes(a->spans, b->spans, (size_t)a->nspans * sizeof *a->spans) && same_routes(a, b);
+           same_bytes(a->spans, b->spans, (size_t)a->nspans * sizeof *a->spans) &&
+           same_routes(a, b);
 }
 
 /* ---- sharing ---- */
 
 static bool made_for_same(const struct tt_shape *a, const struct tt_shape *b)
 {
-    return a->segments == b->segments && a->count == b->count && a->dtype == b->dtype && a->redop == b->redop;
+    return a->segments == b->segments && a->count == b->count && a->dtype == b->dtype &&
+           a->redop == b->redop;
 }
 
-tutti_status tt_sched_share(const struct tt_sched *s, const struct tt_shape *made_for, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_sched_share(const struct tt_sched *s, const struct tt_shape *made_for,
+                            struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_sched *copy = tt_alloc(1, sizeof *copy);
     assert(s->users);

@@ -1,4 +1,5 @@
-/* names.c - the names of collectives, data types, reductions and operations, as the X-lists declare them. */
+/* names.c - the names of collectives, data types, reductions and operations, as the X-lists declare
+ * them. */
 #include "sched/sched.h"
 
 static const char *const op_names[] = {
@@ -85,7 +86,7 @@ int tt_redop_find(const char *name)
     return find_name(redop_names, countof(redop_names), name);
 }
 
-int tt_redop_read(const char *name)
+int tt_sched_redop_read(const char *name)
 {
     return tt_streq(name, tt_redop_name(TT_REDOP_USER)) ? (int)TT_REDOP_USER : tt_redop_find(name);
 }

@@ -1,10 +1,12 @@
-/* pack.c - one rank's slice of a schedule as bytes, for a rank that did not build the schedule itself.
+/* pack.c - one rank's slice of a schedule as bytes, for a rank that did not build the schedule
+ * itself.
  *
  *     head | weights (when there are any) | owners (when there are any) | operations | spans
  *
- * Fields are copied as they lie in memory: for ranks of one version and byte order, which have compared that. The reader believes nothing:
- * lengths are checked against the bytes there are, and the result is checked like a file. Declared routes are left out: they are for
- * prices, and a rank that only executes has no use for them. */
+ * Fields are copied as they lie in memory: for ranks of one version and byte order, which have
+ * compared that. The reader believes nothing: lengths are checked against the bytes there are, and
+ * the result is checked like a file. Declared routes are left out: they are for prices, and a rank
+ * that only executes has no use for them. */
 #include "sched/sched_int.h"
 
 #include <stdlib.h>
@@ -68,7 +70,7 @@ size_t tt_sched_packed_bytes(const struct tt_sched *s, uint32_t rank)
     return (size_t)head_of(s, rank).bytes;
 }
 
-static void put(char *out, const void *from, size_t bytes)
+static void pack_put(char *out, const void *from, size_t bytes)
 {
     if (bytes)
         memcpy(out, from, bytes);
@@ -81,11 +83,12 @@ void tt_sched_pack(const struct tt_sched *s, uint32_t rank, char *out)
     struct parts p;
     lay_out(&h, &p);
     memset(out, 0, (size_t)h.bytes);
-    put(out, &h, sizeof h);
-    put(out + p.weights, s->shape.weights, h.weights ? p.owners - p.weights : 0);
-    put(out + p.owners, s->shape.owner, h.owners ? (size_t)s->shape.chunks * sizeof(uint32_t) : 0);
-    put(out + p.ops, sl.ops, sl.nops * sizeof *sl.ops);
-    put(out + p.spans, sl.spans, sl.nspans * sizeof *sl.spans);
+    pack_put(out, &h, sizeof h);
+    pack_put(out + p.weights, s->shape.weights, h.weights ? p.owners - p.weights : 0);
+    pack_put(out + p.owners, s->shape.owner,
+             h.owners ? (size_t)s->shape.chunks * sizeof(uint32_t) : 0);
+    pack_put(out + p.ops, sl.ops, sl.nops * sizeof *sl.ops);
+    pack_put(out + p.spans, sl.spans, sl.nspans * sizeof *sl.spans);
 }
 
 static tutti_status fail_damaged(struct tutti_error *err)
@@ -97,12 +100,13 @@ static uint32_t *take_list(const char *from, uint32_t n)
 {
     uint32_t *list = tt_alloc(n, sizeof *list);
     if (list)
-        put((char *)list, from, (size_t)n * sizeof *list);
+        pack_put((char *)list, from, (size_t)n * sizeof *list);
     return list;
 }
 
 /* The shape with lists of its own. */
-static tutti_status take_shape(const char *data, const struct head *h, const struct parts *p, struct tt_shape *ret, struct tutti_error *err)
+static tutti_status take_shape(const char *data, const struct head *h, const struct parts *p,
+                               struct tt_shape *ret, struct tutti_error *err)
 {
     struct tt_shape s = h->shape;
     s.weights = h->weights ? take_list(data + p->weights, s.chunks) : NULL;
@@ -120,12 +124,13 @@ static tutti_status take_shape(const char *data, const struct head *h, const str
 }
 
 /* Operations are copied one by one: the bytes need not be aligned. */
-static tutti_status list_ops(const char *data, const struct head *h, const struct parts *p, struct tt_builder *b, struct tutti_error *err)
+static tutti_status list_ops(const char *data, const struct head *h, const struct parts *p,
+                             struct tt_builder *b, struct tutti_error *err)
 {
     struct tt_span *spans = tt_alloc((size_t)h->nspans + 1, sizeof *spans);
     if (!spans)
         return tt_fail_memory(err, "schedule");
-    put((char *)spans, data + p->spans, (size_t)h->nspans * sizeof *spans);
+    pack_put((char *)spans, data + p->spans, (size_t)h->nspans * sizeof *spans);
     tutti_status st = TUTTI_OK;
     tt_build_rank(b, h->rank);
     for (uint64_t i = 0; i < h->nops && !st; i++) {
@@ -140,7 +145,8 @@ static tutti_status list_ops(const char *data, const struct head *h, const struc
     return st;
 }
 
-tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret,
+                             struct tutti_error *err)
 {
     struct head h;
     struct parts p;
@@ -150,7 +156,8 @@ tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret
     if (len < sizeof h)
         return fail_damaged(err);
     memcpy(&h, data, sizeof h);
-    if (h.magic != MAGIC || h.bytes > len || !lay_out(&h, &p) || p.end != h.bytes || h.rank >= h.shape.ranks)
+    if (h.magic != MAGIC || h.bytes > len || !lay_out(&h, &p) || p.end != h.bytes ||
+        h.rank >= h.shape.ranks)
         return fail_damaged(err);
     tutti_status st = take_shape(data, &h, &p, &shape, err);
     if (st)
@@ -159,7 +166,7 @@ tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret
     b.verbatim = true;
     st = list_ops(data, &h, &p, &b, err);
     if (st)
-        tt_build_abandon(&b);
+        tt_sched_build_abandon(&b);
     else
         st = tt_build_freeze(&b, &s, err);
     if (!st)

@@ -1,7 +1,8 @@
-/* shape.c - which places of a collective hold user data and which may hold results: the table at the top of sched.h as code.
+/* shape.c - which places of a collective hold user data and which may hold results: the table at
+ * the top of sched.h as code.
  *
- * Everything here depends on the collective and the shape alone, never on operations, so that verify, check and the executor agree about
- * it. */
+ * Everything here depends on the collective and the shape alone, never on operations, so that
+ * verify, check and the executor agree about it. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -17,14 +18,15 @@ bool tt_coll_sums(tutti_coll c)
     return c == TUTTI_ALLREDUCE || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE;
 }
 
-bool tt_coll_reduces(tutti_coll c)
+bool tt_sched_coll_reduces(tutti_coll c)
 {
     return tt_coll_sums(c) || c == TUTTI_BARRIER;
 }
 
 bool tt_coll_has_owners(tutti_coll c)
 {
-    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER || c == TUTTI_SCATTER;
+    return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER ||
+           c == TUTTI_SCATTER;
 }
 
 void tt_shape_free(struct tt_shape *s)
@@ -44,7 +46,8 @@ uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk)
         return s->owner[chunk];
     if (s->coll == TUTTI_ALL_TO_ALL)
         return chunk % s->ranks;
-    /* A collective without owners may have any number of chunks: the answer is then only a hint, but still a rank. */
+    /* A collective without owners may have any number of chunks: the answer is then only a hint,
+     * but still a rank. */
     uint32_t per_rank = s->chunks / s->ranks;
     uint32_t owner = per_rank ? chunk / per_rank : chunk;
     return owner < s->ranks ? owner : s->ranks - 1;
@@ -105,7 +108,7 @@ bool tt_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t chunk
     }
 }
 
-uint32_t tt_shape_alias(const struct tt_shape *s, uint32_t chunk)
+uint32_t tt_sched_shape_alias(const struct tt_shape *s, uint32_t chunk)
 {
     if (s->coll != TUTTI_ALL_TO_ALL)
         return chunk;

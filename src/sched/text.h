@@ -19,8 +19,10 @@ struct tt_text_header {
     bool partial; /* first_rank was given: not all ranks need to be there */
     bool has_hash;
 };
-/* Reads the members of the document's object up to and including the key "slices". On failure, too, the header can be freed. */
-tutti_status tt_text_read_header(struct tt_json_reader *json, struct tt_text_header *ret, struct tutti_error *err);
-void tt_text_free_header(struct tt_text_header *h);
+/* Reads the members of the document's object up to and including the key "slices". On failure, too,
+ * the header can be freed. */
+tutti_status tt_sched_text_read_header(struct tt_json_reader *json, struct tt_text_header *ret,
+                                       struct tutti_error *err);
+void tt_sched_text_free_header(struct tt_text_header *h);
 
 #endif

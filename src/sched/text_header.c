@@ -1,8 +1,10 @@
-/* text_header.c - reads what stands before the operations in a schedule file: a table of keys, each with its reader.
+/* text_header.c - reads what stands before the operations in a schedule file: a table of keys, each
+ * with its reader.
  *
- * Keys may come in any order; unknown, repeated and missing ones are refused where they are noticed. Numbers are kept within what the
- * schedule's fields hold; whether they make sense together is checked once everything is read. Lists grow with the file, and only then
- * are compared with the number of chunks it claims. */
+ * Keys may come in any order; unknown, repeated and missing ones are refused where they are
+ * noticed. Numbers are kept within what the schedule's fields hold; whether they make sense
+ * together is checked once everything is read. Lists grow with the file, and only then are compared
+ * with the number of chunks it claims. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -31,7 +33,8 @@ static tutti_status read_number(struct loader *l, const struct key *k, int64_t *
     if (st != TUTTI_OK)
         return st;
     if (t.i < 0 || (uint64_t)t.i > k->max)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE, "\"%s\" must be from 0 to %" PRIu64, k->name, k->max);
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE, "\"%s\" must be from 0 to %" PRIu64,
+                            k->name, k->max);
     *ret = t.i;
     return TUTTI_OK;
 }
@@ -61,7 +64,8 @@ static tutti_status read_flag(struct loader *l, const struct key *k, void *field
     if (st != TUTTI_OK)
         return st;
     if (t.kind != TT_JSON_TRUE && t.kind != TT_JSON_FALSE)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "\"%s\" must be true or false", k->name);
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "\"%s\" must be true or false",
+                            k->name);
     *(bool *)field = t.kind == TT_JSON_TRUE;
     return TUTTI_OK;
 }
@@ -73,7 +77,8 @@ static tutti_status read_text(struct loader *l, const struct key *k, void *field
     if (st != TUTTI_OK)
         return st;
     if (t.len >= k->max)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE, "\"%s\" is longer than %" PRIu64 " bytes", k->name, k->max - 1);
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE,
+                            "\"%s\" is longer than %" PRIu64 " bytes", k->name, k->max - 1);
     memcpy(field, t.text, t.len + 1);
     return TUTTI_OK;
 }
@@ -98,13 +103,15 @@ static tutti_status read_hash(struct loader *l, const struct key *k, void *field
         v = v << 4 | (uint64_t)(hex_digit(t.text[i]) & 15);
     }
     if (!good)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "\"%s\" must be 16 hexadecimal digits (0-9, a-f)", k->name);
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
+                            "\"%s\" must be 16 hexadecimal digits (0-9, a-f)", k->name);
     *(uint64_t *)field = v;
     return TUTTI_OK;
 }
 
 /* A word of one of our lists; *ret is its index. */
-static tutti_status read_word(struct loader *l, const struct key *k, int (*find)(const char *), int *ret)
+static tutti_status read_word(struct loader *l, const struct key *k, int (*find)(const char *),
+                              int *ret)
 {
     struct tt_json_token t;
     tutti_status st = tt_json_expect(l->json, TT_JSON_STRING, &t, l->err);
@@ -112,7 +119,8 @@ static tutti_status read_word(struct loader *l, const struct key *k, int (*find)
         return st;
     *ret = find(t.text);
     if (*ret < 0)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "no \"%s\" is called '%.40s'", k->name, t.text);
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "no \"%s\" is called '%.40s'",
+                            k->name, t.text);
     return TUTTI_OK;
 }
 
@@ -135,7 +143,7 @@ static tutti_status read_dtype(struct loader *l, const struct key *k, void *fiel
 static tutti_status read_redop(struct loader *l, const struct key *k, void *field)
 {
     int i = 0;
-    tutti_status st = read_word(l, k, tt_redop_read, &i);
+    tutti_status st = read_word(l, k, tt_sched_redop_read, &i);
     *(tutti_redop *)field = (tutti_redop)i;
     return st;
 }
@@ -146,7 +154,8 @@ static tutti_status read_format(struct loader *l, const struct key *k, void *fie
     (void)field;
     tutti_status st = tt_json_expect(l->json, TT_JSON_STRING, &t, l->err);
     if (st == TUTTI_OK && !tt_streq(t.text, TT_TEXT_FORMAT))
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "\"%s\" is '%.40s', not '" TT_TEXT_FORMAT "'", k->name, t.text);
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
+                            "\"%s\" is '%.40s', not '" TT_TEXT_FORMAT "'", k->name, t.text);
     return st;
 }
 
@@ -154,7 +163,9 @@ static tutti_status read_version(struct loader *l, const struct key *k, void *fi
 {
     tutti_status st = read_u32(l, k, field);
     if (st == TUTTI_OK && l->header->version != TT_TEXT_VERSION)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_VERSION, "version %" PRIu32 " of the schedule format; this program reads version %d",
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_VERSION,
+                            "version %" PRIu32
+                            " of the schedule format; this program reads version %d",
                             l->header->version, TT_TEXT_VERSION);
     return st;
 }
@@ -190,12 +201,14 @@ static tutti_status read_route(struct loader *l, const struct key *k, struct tt_
         return st;
     size_t n = routes->len - at;
     if (n < FIXED)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "a route is [source, destination, channel, link...]");
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
+                            "a route is [source, destination, channel, link...]");
     if (!tt_vec_push(routes, NULL, 1))
         return tt_fail_memory(l->err, "routes");
     uint32_t *route = tt_vec_at(routes, at);
     if (route[2] > UINT16_MAX)
-        return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE, "channel %" PRIu32 " of a route is above %d", route[2], UINT16_MAX);
+        return tt_json_fail(l->json, l->err, TUTTI_ERR_RANGE,
+                            "channel %" PRIu32 " of a route is above %d", route[2], UINT16_MAX);
     memmove(route + FIXED + 1, route + FIXED, (n - FIXED) * sizeof *route);
     route[FIXED] = (uint32_t)(n - FIXED);
     return TUTTI_OK;
@@ -234,10 +247,26 @@ static const struct key keys[] = {
     {.name = "segments", .read = read_u32, .field = FIELD(shape.segments), .max = TT_MAX_SEGMENTS},
     {.name = "inplace", .read = read_flag, .field = FIELD(shape.inplace)},
     {.name = "symmetric", .read = read_flag, .field = FIELD(shape.symmetric)},
-    {.name = "weights", .read = read_list, .field = FIELD(weights), .max = UINT32_MAX, .optional = true},
-    {.name = "owner", .read = read_list, .field = FIELD(owner), .max = UINT32_MAX, .optional = true},
-    {.name = "routes", .read = read_routes, .field = FIELD(routes), .max = UINT32_MAX, .optional = true},
-    {.name = "first_rank", .read = read_u32, .field = FIELD(first_rank), .max = UINT32_MAX, .optional = true},
+    {.name = "weights",
+     .read = read_list,
+     .field = FIELD(weights),
+     .max = UINT32_MAX,
+     .optional = true},
+    {.name = "owner",
+     .read = read_list,
+     .field = FIELD(owner),
+     .max = UINT32_MAX,
+     .optional = true},
+    {.name = "routes",
+     .read = read_routes,
+     .field = FIELD(routes),
+     .max = UINT32_MAX,
+     .optional = true},
+    {.name = "first_rank",
+     .read = read_u32,
+     .field = FIELD(first_rank),
+     .max = UINT32_MAX,
+     .optional = true},
     {.name = "hash", .read = read_hash, .field = FIELD(hash), .optional = true},
 };
 _Static_assert(countof(keys) <= 32, "`seen` has a bit for each key");
@@ -256,7 +285,8 @@ static tutti_status read_member(struct loader *l, const char *name)
         if (!tt_streq(keys[i].name, name))
             continue;
         if (l->seen >> i & 1)
-            return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "\"%s\" stands here a second time", keys[i].name);
+            return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
+                                "\"%s\" stands here a second time", keys[i].name);
         l->seen |= UINT32_C(1) << i;
         return keys[i].read(l, &keys[i], (char *)l->header + keys[i].field);
     }
@@ -268,8 +298,9 @@ static tutti_status check_length(struct loader *l, const char *name, const struc
     uint32_t chunks = l->header->shape.chunks;
     if (!seen(l, name) || list->len == chunks)
         return TUTTI_OK;
-    return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "\"%s\" has %zu numbers, not one for each of %" PRIu32 " chunks", name, list->len,
-                        chunks);
+    return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
+                        "\"%s\" has %zu numbers, not one for each of %" PRIu32 " chunks", name,
+                        list->len, chunks);
 }
 
 static tutti_status check_complete(struct loader *l)
@@ -277,7 +308,8 @@ static tutti_status check_complete(struct loader *l)
     struct tt_text_header *h = l->header;
     for (size_t i = 0; i < countof(keys); i++)
         if (!keys[i].optional && !(l->seen >> i & 1))
-            return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE, "key \"%s\" is missing before the slices", keys[i].name);
+            return tt_json_fail(l->json, l->err, TUTTI_ERR_PARSE,
+                                "key \"%s\" is missing before the slices", keys[i].name);
     tutti_status st = check_length(l, "weights", &h->weights);
     if (st == TUTTI_OK)
         st = check_length(l, "owner", &h->owner);
@@ -286,12 +318,14 @@ static tutti_status check_complete(struct loader *l)
     return st;
 }
 
-tutti_status tt_text_read_header(struct tt_json_reader *json, struct tt_text_header *ret, struct tutti_error *err)
+tutti_status tt_sched_text_read_header(struct tt_json_reader *json, struct tt_text_header *ret,
+                                       struct tutti_error *err)
 {
     struct loader l = {.json = json, .header = ret, .err = err};
     struct tt_json_token t;
-    *ret = (struct tt_text_header){
-        .weights = {.elem = sizeof(uint32_t)}, .owner = {.elem = sizeof(uint32_t)}, .routes = {.elem = sizeof(uint32_t)}};
+    *ret = (struct tt_text_header){.weights = {.elem = sizeof(uint32_t)},
+                                   .owner = {.elem = sizeof(uint32_t)},
+                                   .routes = {.elem = sizeof(uint32_t)}};
     tutti_status st = tt_json_expect(json, TT_JSON_OBJECT, &t, err);
     while (st == TUTTI_OK) {
         st = tt_json_next(json, &t, err);
@@ -306,7 +340,7 @@ tutti_status tt_text_read_header(struct tt_json_reader *json, struct tt_text_hea
     return st;
 }
 
-void tt_text_free_header(struct tt_text_header *h)
+void tt_sched_text_free_header(struct tt_text_header *h)
 {
     tt_vec_free(&h->weights);
     tt_vec_free(&h->owner);

@@ -1,8 +1,10 @@
-/* text_read.c - reads a schedule file (its form stands in text_write.c): the header, then operation by operation into a builder.
+/* text_read.c - reads a schedule file (its form stands in text_write.c): the header, then operation
+ * by operation into a builder.
  *
- * Nothing is allocated for what the file merely claims: numbers in the header become memory only where the file goes on to list that
- * many things. What was read is frozen, compared with the hash the file declares, and checked; so whoever gets a schedule from here
- * may rely on its being well-formed. */
+ * Nothing is allocated for what the file merely claims: numbers in the header become memory only
+ * where the file goes on to list that many things. What was read is frozen, compared with the hash
+ * the file declares, and checked; so whoever gets a schedule from here may rely on its being
+ * well-formed. */
 #include <inttypes.h>
 
 #include "sched/sched_int.h"
@@ -25,7 +27,8 @@ static tutti_status read_field(struct reader *r, uint32_t max, uint32_t *ret)
     tutti_status st = tt_json_int_or_end(r->json, 0, max, &v, &end, r->err);
     if (st == TUTTI_OK && end)
         return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE,
-                            "an operation is [kind, step, peer, channel, then for each span buf, src, first, len, stride, reps]");
+                            "an operation is [kind, step, peer, channel, then for each span buf, "
+                            "src, first, len, stride, reps]");
     *ret = (uint32_t)v;
     return st;
 }
@@ -39,7 +42,8 @@ static tutti_status read_span(struct reader *r, uint32_t buf)
         if (st != TUTTI_OK)
             return st;
     }
-    struct tt_span s = {.buf = buf, .src = f[0], .first = f[1], .len = f[2], .stride = f[3], .reps = f[4]};
+    struct tt_span s = {
+        .buf = buf, .src = f[0], .first = f[1], .len = f[2], .stride = f[3], .reps = f[4]};
     if (s.len == 0 || s.reps == 0)
         return tt_json_fail(r->json, r->err, TUTTI_ERR_RANGE, "a span of no chunks");
     return tt_vec_push(&r->spans, &s, 1) ? TUTTI_OK : tt_fail_memory(r->err, "spans");
@@ -78,7 +82,8 @@ static tutti_status read_op(struct reader *r)
         st = read_spans(r);
     if (st != TUTTI_OK)
         return st;
-    struct tt_op op = {.kind = (uint8_t)kind, .step = step, .peer = peer, .channel = (uint16_t)channel};
+    struct tt_op op = {
+        .kind = (uint8_t)kind, .step = step, .peer = peer, .channel = (uint16_t)channel};
     tt_emit(&r->builder, op, r->spans.data, r->spans.len);
     if (r->builder.status != TUTTI_OK)
         return tt_json_fail(r->json, r->err, r->builder.status, "%s", r->builder.err.text);
@@ -102,7 +107,9 @@ static tutti_status read_slice(struct reader *r)
 {
     uint64_t rank = (uint64_t)r->header.first_rank + r->builder.nslices;
     if (rank >= r->builder.shape.ranks)
-        return tt_json_fail(r->json, r->err, TUTTI_ERR_RANGE, "a slice for rank %" PRIu64 " of %" PRIu32, rank, r->builder.shape.ranks);
+        return tt_json_fail(r->json, r->err, TUTTI_ERR_RANGE,
+                            "a slice for rank %" PRIu64 " of %" PRIu32, rank,
+                            r->builder.shape.ranks);
     tt_build_rank(&r->builder, (uint32_t)rank);
     if (r->builder.status != TUTTI_OK)
         return tt_json_fail(r->json, r->err, r->builder.status, "%s", r->builder.err.text);
@@ -130,7 +137,8 @@ static tutti_status read_slices(struct reader *r)
     }
     if (st == TUTTI_OK && !r->header.partial && r->builder.nslices != r->builder.shape.ranks)
         return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE,
-                            "%" PRIu32 " slices of %" PRIu32 " ranks: only a file with \"first_rank\" may hold some of them",
+                            "%" PRIu32 " slices of %" PRIu32
+                            " ranks: only a file with \"first_rank\" may hold some of them",
                             r->builder.nslices, r->builder.shape.ranks);
     return st;
 }
@@ -161,7 +169,7 @@ static void begin_build(struct reader *r)
 static tutti_status read_document(struct reader *r)
 {
     struct tt_json_token t;
-    tutti_status st = tt_text_read_header(r->json, &r->header, r->err);
+    tutti_status st = tt_sched_text_read_header(r->json, &r->header, r->err);
     if (st != TUTTI_OK)
         return st;
     begin_build(r);
@@ -169,18 +177,20 @@ static tutti_status read_document(struct reader *r)
     if (st == TUTTI_OK)
         st = tt_json_next(r->json, &t, r->err);
     if (st == TUTTI_OK && t.kind == TT_JSON_KEY)
-        return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE, "key \"%.40s\" after the slices", t.text);
+        return tt_json_fail(r->json, r->err, TUTTI_ERR_PARSE, "key \"%.40s\" after the slices",
+                            t.text);
     return st == TUTTI_OK ? tt_json_expect(r->json, TT_JSON_END, &t, r->err) : st;
 }
 
 /* Freezes what was read, and accepts it when it is what the file says it is. */
-static tutti_status finish(struct reader *r, struct tt_sched **ret)
+static tutti_status text_read_finish(struct reader *r, struct tt_sched **ret)
 {
     struct tt_sched *s = NULL;
     tutti_status st = tt_build_freeze(&r->builder, &s, r->err);
     if (st == TUTTI_OK && r->header.has_hash && s->hash != r->header.hash)
-        st = tt_fail(r->err, TUTTI_ERR_PARSE, "damaged: the contents have hash %016" PRIx64 ", the file says %016" PRIx64, s->hash,
-                     r->header.hash);
+        st = tt_fail(r->err, TUTTI_ERR_PARSE,
+                     "damaged: the contents have hash %016" PRIx64 ", the file says %016" PRIx64,
+                     s->hash, r->header.hash);
     if (st == TUTTI_OK && !r->unchecked)
         st = tt_sched_check(s, NULL, r->err);
     if (st != TUTTI_OK) {
@@ -192,41 +202,45 @@ static tutti_status finish(struct reader *r, struct tt_sched **ret)
 }
 
 /* Closes r->json and frees all that reading needed. */
-static tutti_status read_all(struct reader *r, const char *name, struct tt_sched **ret, struct tutti_error *err)
+static tutti_status read_all(struct reader *r, const char *name, struct tt_sched **ret,
+                             struct tutti_error *err)
 {
     struct tutti_error why = {.status = TUTTI_OK};
     r->err = &why;
     r->spans.elem = sizeof(struct tt_span);
     tutti_status st = read_document(r);
     if (st == TUTTI_OK) {
-        st = finish(r, ret);
+        st = text_read_finish(r, ret);
         if (st != TUTTI_OK)
             tt_fail_prefix(&why, "%s", name);
     }
     if (st != TUTTI_OK && err)
         *err = why;
-    tt_build_abandon(&r->builder);
-    tt_text_free_header(&r->header);
+    tt_sched_build_abandon(&r->builder);
+    tt_sched_text_free_header(&r->header);
     tt_vec_free(&r->spans);
     tt_json_close(r->json);
     return st;
 }
 
-tutti_status tt_sched_read(FILE *in, const char *name, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_sched_read(FILE *in, const char *name, struct tt_sched **ret,
+                           struct tutti_error *err)
 {
     struct reader r = {.unchecked = false};
     tutti_status st = tt_json_open_file(in, name, &r.json, err);
     return st == TUTTI_OK ? read_all(&r, name, ret, err) : st;
 }
 
-tutti_status tt_sched_read_unchecked(FILE *in, const char *name, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_sched_read_unchecked(FILE *in, const char *name, struct tt_sched **ret,
+                                     struct tutti_error *err)
 {
     struct reader r = {.unchecked = true};
     tutti_status st = tt_json_open_file(in, name, &r.json, err);
     return st == TUTTI_OK ? read_all(&r, name, ret, err) : st;
 }
 
-tutti_status tt_sched_read_memory(const char *data, size_t len, const char *name, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_sched_read_memory(const char *data, size_t len, const char *name,
+                                  struct tt_sched **ret, struct tutti_error *err)
 {
     struct reader r = {.unchecked = false};
     tutti_status st = tt_json_open_memory(data, len, name, &r.json, err);

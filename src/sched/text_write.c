@@ -7,13 +7,15 @@
  *     "chunks": 2, "buffers": 2, "segments": 1, "inplace": true, "symmetric": true,
  *     "slices": [                             one list per rank
  *       [
- *         [0,0,1,0, 0,0,0,1,0,1],             kind, step, peer, channel, then buf, src, first, len, stride, reps of each span
+ *         [0,0,1,0, 0,0,0,1,0,1],     kind, step, peer, channel; then of each span buf, src, first,
+ *                                     len, stride, reps
  *         ...
  *
- * Kinds are numbered send 0, recv 1, recv-reduce 2, reduce 3, copy 4. Optional keys: "weights" and "owner" (one number per chunk), "routes"
- * ([src,dst,channel,link...]), "first_rank" (when not all ranks are held), "hash" (the plan hash, read and compared but not written: a plan
- * that somebody edits is still a plan, and verify judges it). Every key has its place and every number one form, so that equal
- * schedules are equal files. */
+ * Kinds are numbered send 0, recv 1, recv-reduce 2, reduce 3, copy 4. Optional keys: "weights" and
+ * "owner" (one number per chunk), "routes" ([src,dst,channel,link...]), "first_rank" (when not all
+ * ranks are held), "hash" (the plan hash, read and compared but not written: a plan that somebody
+ * edits is still a plan, and verify judges it). Every key has its place and every number one form,
+ * so that equal schedules are equal files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -147,6 +149,7 @@ tutti_status tt_sched_write(const struct tt_sched *s, FILE *out, struct tutti_er
     tt_json_finish(&w);
     errno = 0;
     if (fflush(out) != 0 || ferror(out))
-        return tt_fail(err, TUTTI_ERR_IO, "cannot write the schedule%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+        return tt_fail(err, TUTTI_ERR_IO, "cannot write the schedule%s%s", errno ? ": " : "",
+                       errno ? strerror(errno) : "");
     return TUTTI_OK;
 }

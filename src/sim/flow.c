@@ -2,32 +2,39 @@
  *
  * The road of one message (one segment of it):
  *
- *     its send waits for nobody  -> its connection is free: it is the next there -> host overhead -> ports -> transfer (fluid.c)
- *       -> last byte has left: the send is done, the connection is free -> + latency of the route: arrived, ports free
- *       -> the receiver takes it in (overhead apart) -> the receive waits for nobody else -> reduction -> the receive is done
+ *     its send waits for nobody  -> its connection is free: it is the next there -> host overhead
+ *       -> ports -> transfer (fluid.c)
+ *       -> last byte has left: the send is done, the connection is free
+ *       -> + latency of the route: arrived, ports free
+ *       -> the receiver takes it in (overhead apart) -> the receive waits for nobody else
+ *       -> reduction -> the receive is done
  *
- * Messages are eager: they travel whether or not the receiver is ready for them, and wait there. An empty message takes its latency only.
- * The latency follows the transfer, so that a message alone takes overhead + bytes/bandwidth + latency. Events of one moment are all
- * handled before any rate is found anew. Cost: O(hops) per message while links are not shared. Invariant: left[node] counts the unfinished
- * operations (and the message) that a node waits for; it starts exactly when that becomes 0. */
+ * Messages are eager: they travel whether or not the receiver is ready for them, and wait there. An
+ * empty message takes its latency only. The latency follows the transfer, so that a message alone
+ * takes overhead + bytes/bandwidth + latency. Events of one moment are all handled before any rate
+ * is found anew. Cost: O(hops) per message while links are not shared. Invariant: left[node] counts
+ * the unfinished operations (and the message) that a node waits for; it starts exactly when that
+ * becomes 0. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "sim/engine.h"
 
-/* The kind of an event lies in the upper half of `what`, the lower half is a flow, a connection or an operation; `extra` is the version or
- * the segment. Ends of transfers are kind 0: fluid.c puts them in the queue. */
+/* The kind of an event lies in the upper half of `what`, the lower half is a flow, a connection or
+ * an operation; `extra` is the version or the segment. Ends of transfers are kind 0: fluid.c puts
+ * them in the queue. */
 enum { EV_END, EV_ISSUE, EV_ARRIVE, EV_TAKE, EV_DONE, PROGRESS_EVERY = 1 << 16 };
 
-static void put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint32_t what, uint32_t segment)
+static void flow_put(struct tt_engine *e, uint64_t time_ps, uint64_t kind, uint32_t what,
+                     uint32_t segment)
 {
-    tt_queue_push(&e->q, time_ps, kind << 32 | what, segment);
+    tt_sim_queue_push(&e->q, time_ps, kind << 32 | what, segment);
 }
 
 /* ---- operations ---- */
 
-static void finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
+static void flow_finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     struct tt_done *d = tt_vec_room(&e->done);
     if (d)
@@ -36,7 +43,7 @@ static void finish(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t 
         e->failed = true;
 }
 
-static void ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segment)
+static void flow_ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segment)
 {
     const struct tt_request x = {op, segment, kind};
     e->failed = e->failed || !tt_vec_push(&e->requests, &x, 1);
@@ -45,42 +52,43 @@ static void ask(struct tt_engine *e, uint32_t kind, uint32_t op, uint32_t segmen
 /* The message goes, at once where ports are not limited. */
 static void issue(struct tt_engine *e, uint32_t conn)
 {
-    if (tt_port_ask(e, conn))
-        tt_engine_inject(e, conn);
+    if (tt_sim_port_ask(e, conn))
+        tt_sim_engine_inject(e, conn);
 }
 
 /* The connection's next message starts when it is ready and nothing else is on its way out. */
 static void stream_try(struct tt_engine *e, uint32_t conn)
 {
     struct tt_stream *s = &e->stream[conn];
-    if (s->busy || s->next == TT_WORK_NONE || e->left[(size_t)s->next * e->w->segments + s->segment] > 0)
+    if (s->busy || s->next == TT_WORK_NONE ||
+        e->left[(size_t)s->next * e->w->segments + s->segment] > 0)
         return;
     s->busy = true;
     s->ready_ps = e->now;
     if (e->in->t->overhead_ps)
-        ask(e, EV_ISSUE, s->next, s->segment);
+        flow_ask(e, EV_ISSUE, s->next, s->segment);
     else
         issue(e, conn);
 }
 
-static void reduce(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
+static void flow_reduce(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
-    if (e->gamma_ps > 0 && tt_work_reduce_bytes(e->w, op, segment) > 0)
-        ask(e, EV_DONE, op, segment);
+    if (e->gamma_ps > 0 && tt_sim_work_reduce_bytes(e->w, op, segment) > 0)
+        flow_ask(e, EV_DONE, op, segment);
     else
-        finish(e, op, segment, rank);
+        flow_finish(e, op, segment, rank);
 }
 
 /* The operation waits for nobody. */
-static void start(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
+static void flow_start(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
 {
     const struct tt_work_op *o = &e->w->op[op];
     if (o->kind == TT_OP_SEND)
         stream_try(e, o->conn);
     else if (o->kind == TT_OP_RECV_REDUCE || o->kind == TT_OP_REDUCE)
-        reduce(e, op, segment, rank);
+        flow_reduce(e, op, segment, rank);
     else
-        finish(e, op, segment, rank);
+        flow_finish(e, op, segment, rank);
 }
 
 static void count_down(struct tt_engine *e, uint32_t op, uint32_t segment, uint32_t rank)
@@ -88,11 +96,11 @@ static void count_down(struct tt_engine *e, uint32_t op, uint32_t segment, uint3
     uint32_t *left = &e->left[(size_t)op * e->w->segments + segment];
     assert(*left > 0);
     if (--*left == 0)
-        start(e, op, segment, rank);
+        flow_start(e, op, segment, rank);
 }
 
 /* Tells those who wait for what is done, until nobody else is done by that. */
-static void tell(struct tt_engine *e)
+static void flow_tell(struct tt_engine *e)
 {
     const struct tt_work *w = e->w;
     for (size_t i = 0; i < e->done.len && !e->failed; i++) {
@@ -112,16 +120,16 @@ static uint64_t op_bytes(const struct tt_work *w, const struct tt_work_op *send,
 {
     if (w->segments == 1 && send->elems != TT_WORK_NONE)
         return (uint64_t)send->elems * w->elem_bytes;
-    return tt_work_msg_bytes(w, send->ref, segment);
+    return tt_sim_work_msg_bytes(w, send->ref, segment);
 }
 
-static void record(struct tt_engine *e, const struct tt_flow *x, uint64_t arrived_ps)
+static void flow_record(struct tt_engine *e, const struct tt_flow *x, uint64_t arrived_ps)
 {
     const struct tt_work_op *send = &e->w->op[x->op];
     const struct tt_work_conn *c = &e->w->conn[x->conn];
     tt_sim_record(e->r, &(struct tt_sim_event){.src = c->src,
                                                .dst = c->dst,
-                                               .step = tt_work_step(e->w, x->op),
+                                               .step = tt_sim_work_step(e->w, x->op),
                                                .channel = (uint16_t)c->channel,
                                                .segment = (uint16_t)x->segment,
                                                .bytes = op_bytes(e->w, send, x->segment),
@@ -136,70 +144,75 @@ static void left_sender(struct tt_engine *e, const struct tt_flow *x)
     const struct tt_work *w = e->w;
     const struct tt_work_op *send = &w->op[x->op];
     struct tt_stream *s = &e->stream[x->conn];
-    uint64_t latency = tt_sim_latency(&e->in->o->whatif, w->conn[x->conn].latency_ps, (uint64_t)send->ref * w->segments + x->segment);
-    uint64_t at = tt_engine_later(e, e->now, (double)latency);
+    uint64_t latency = tt_sim_latency(&e->in->o->whatif, w->conn[x->conn].latency_ps,
+                                      (uint64_t)send->ref * w->segments + x->segment);
+    uint64_t at = tt_sim_engine_later(e, e->now, (double)latency);
     s->arrived_ps = at = at > s->arrived_ps ? at : s->arrived_ps;
-    put(e, at, EV_ARRIVE, send->peer, x->segment);
+    flow_put(e, at, EV_ARRIVE, send->peer, x->segment);
     if (e->r->timeline)
-        record(e, x, at);
+        flow_record(e, x, at);
     s->busy = false;
     if (++s->segment == w->segments) {
         s->segment = 0;
         s->next = send->next;
     }
-    finish(e, x->op, x->segment, send->rank);
+    flow_finish(e, x->op, x->segment, send->rank);
     stream_try(e, x->conn);
 }
 
-void tt_engine_inject(struct tt_engine *e, uint32_t conn)
+void tt_sim_engine_inject(struct tt_engine *e, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
     const struct tt_work_op *send = &e->w->op[s->next];
     uint64_t bytes = op_bytes(e->w, send, s->segment);
     if (bytes == 0) {
-        left_sender(e, &(struct tt_flow){.op = s->next, .segment = s->segment, .conn = conn, .ready_ps = s->ready_ps, .start_ps = e->now});
+        left_sender(e, &(struct tt_flow){.op = s->next,
+                                         .segment = s->segment,
+                                         .conn = conn,
+                                         .ready_ps = s->ready_ps,
+                                         .start_ps = e->now});
         return;
     }
-    struct tt_flow *x = tt_fluid_begin(&e->fluid, conn, bytes, e->now);
+    struct tt_flow *x = tt_sim_fluid_begin(&e->fluid, conn, bytes, e->now);
     if (!x)
         return;
     x->op = s->next;
     x->segment = s->segment;
     x->ready_ps = s->ready_ps;
-    tt_host_busy(e, send->rank, TT_BUSY_SEND);
-    tt_host_busy(e, e->w->conn[conn].dst, TT_BUSY_RECV);
+    tt_sim_host_busy(e, send->rank, TT_BUSY_SEND);
+    tt_sim_host_busy(e, e->w->conn[conn].dst, TT_BUSY_RECV);
 }
 
 static void transferred(struct tt_engine *e, uint32_t flow, uint32_t version)
 {
-    if (!tt_fluid_due(&e->fluid, flow, version))
+    if (!tt_sim_fluid_due(&e->fluid, flow, version))
         return;
-    struct tt_flow x = tt_fluid_end(&e->fluid, flow, e->now);
-    tt_host_idle(e, e->w->conn[x.conn].src, TT_BUSY_SEND);
-    tt_host_idle(e, e->w->conn[x.conn].dst, TT_BUSY_RECV);
+    struct tt_flow x = tt_sim_fluid_end(&e->fluid, flow, e->now);
+    tt_sim_host_idle(e, e->w->conn[x.conn].src, TT_BUSY_SEND);
+    tt_sim_host_idle(e, e->w->conn[x.conn].dst, TT_BUSY_RECV);
     left_sender(e, &x);
 }
 
-static void arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
+static void flow_arrive(struct tt_engine *e, uint32_t recv, uint32_t segment)
 {
     const struct tt_work_op *o = &e->w->op[recv];
     e->arrived++;
-    tt_port_free(e, o->conn);
+    tt_sim_port_free(e, o->conn);
     if (e->in->t->overhead_ps)
-        ask(e, EV_TAKE, recv, segment);
+        flow_ask(e, EV_TAKE, recv, segment);
     else
         count_down(e, recv, segment, o->rank);
 }
 
-static void reduced(struct tt_engine *e, uint32_t op, uint32_t segment)
+static void flow_reduced(struct tt_engine *e, uint32_t op, uint32_t segment)
 {
-    tt_host_idle(e, e->w->op[op].rank, TT_BUSY_REDUCE);
-    finish(e, op, segment, e->w->op[op].rank);
+    tt_sim_host_idle(e, e->w->op[op].rank, TT_BUSY_REDUCE);
+    flow_finish(e, op, segment, e->w->op[op].rank);
 }
 
 /* ---- the run ---- */
 
-static void handle(struct tt_engine *e, struct tt_queue_item x)
+static void flow_handle(struct tt_engine *e, struct tt_queue_item x)
 {
     uint32_t what = (uint32_t)x.what;
     switch (x.what >> 32) {
@@ -210,15 +223,15 @@ static void handle(struct tt_engine *e, struct tt_queue_item x)
         issue(e, what);
         break;
     case EV_ARRIVE:
-        arrive(e, what, x.extra);
+        flow_arrive(e, what, x.extra);
         break;
     case EV_TAKE:
         count_down(e, what, x.extra, e->w->op[what].rank);
         break;
     default:
-        reduced(e, what, x.extra);
+        flow_reduced(e, what, x.extra);
     }
-    tell(e);
+    flow_tell(e);
 }
 
 /* ---- what hosts do one at a time ---- */
@@ -226,19 +239,19 @@ static void handle(struct tt_engine *e, struct tt_queue_item x)
 static void serve_reduction(struct tt_engine *e, const struct tt_request *x, uint32_t rank)
 {
     uint64_t from = e->host[rank].sum_ps > e->now ? e->host[rank].sum_ps : e->now;
-    uint64_t to = tt_host_reduce(e, rank, tt_work_reduce_bytes(e->w, x->op, x->segment));
-    tt_host_busy(e, rank, TT_BUSY_REDUCE);
-    tt_timeline_work(e->r, e->w, (uint64_t)x->op * e->w->segments + x->segment, from, to);
-    put(e, to, EV_DONE, x->op, x->segment);
+    uint64_t to = tt_sim_host_reduce(e, rank, tt_sim_work_reduce_bytes(e->w, x->op, x->segment));
+    tt_sim_host_busy(e, rank, TT_BUSY_REDUCE);
+    tt_sim_timeline_work(e->r, e->w, (uint64_t)x->op * e->w->segments + x->segment, from, to);
+    flow_put(e, to, EV_DONE, x->op, x->segment);
 }
 
-static void serve(struct tt_engine *e, const struct tt_request *x)
+static void flow_serve(struct tt_engine *e, const struct tt_request *x)
 {
     const struct tt_work_op *o = &e->w->op[x->op];
     if (x->kind == EV_ISSUE)
-        put(e, tt_host_issue(e, o->rank), EV_ISSUE, o->conn, 0);
+        flow_put(e, tt_sim_host_issue(e, o->rank), EV_ISSUE, o->conn, 0);
     else if (x->kind == EV_TAKE)
-        put(e, tt_host_take(e, o->rank), EV_TAKE, x->op, x->segment);
+        flow_put(e, tt_sim_host_take(e, o->rank), EV_TAKE, x->op, x->segment);
     else
         serve_reduction(e, x, o->rank);
 }
@@ -251,7 +264,8 @@ static int as_listed(const void *x, const void *y)
     return a->segment < b->segment ? -1 : a->segment > b->segment;
 }
 
-/* Of what became ready at one moment a host does first what is listed first, whatever the order in which the events came. */
+/* Of what became ready at one moment a host does first what is listed first, whatever the order in
+ * which the events came. */
 static void serve_all(struct tt_engine *e)
 {
     struct tt_vec swap = e->serving;
@@ -261,7 +275,7 @@ static void serve_all(struct tt_engine *e)
     if (e->serving.len > 1)
         qsort(e->serving.data, e->serving.len, sizeof(struct tt_request), as_listed);
     for (size_t i = 0; i < e->serving.len && !e->failed; i++)
-        serve(e, (const struct tt_request *)e->serving.data + i);
+        flow_serve(e, (const struct tt_request *)e->serving.data + i);
 }
 
 static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
@@ -269,31 +283,33 @@ static tutti_status trouble(const struct tt_engine *e, struct tutti_error *err)
     if (e->failed || e->fluid.failed || e->q.failed)
         return tt_fail_memory(err, "simulation");
     if (e->beyond || e->fluid.beyond)
-        return tt_fail(err, TUTTI_ERR_RANGE, "the simulated time exceeds 2^62 picoseconds (53 days)");
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "the simulated time exceeds 2^62 picoseconds (53 days)");
     return TUTTI_OK;
 }
 
-/* The end of a moment: requests, ports and rates. What happens by that at the same time is a moment of its own. */
-static void settle(struct tt_engine *e)
+/* The end of a moment: requests, ports and rates. What happens by that at the same time is a moment
+ * of its own. */
+static void flow_settle(struct tt_engine *e)
 {
     do {
-        tt_port_settle(e);
-        tell(e);
+        tt_sim_port_settle(e);
+        flow_tell(e);
     } while (e->asking.len && !e->failed);
     if (e->requests.len)
         serve_all(e);
-    tt_fluid_settle(&e->fluid, e->now, &e->q);
+    tt_sim_fluid_settle(&e->fluid, e->now, &e->q);
 }
 
-static tutti_status run(struct tt_engine *e, struct tutti_error *err)
+static tutti_status flow_run(struct tt_engine *e, struct tutti_error *err)
 {
     uint64_t all = (uint64_t)e->w->nmsgs * e->w->segments, next = PROGRESS_EVERY;
     tutti_status st = trouble(e, err);
-    while (!st && tt_queue_time(&e->q) != UINT64_MAX) {
-        e->now = tt_queue_time(&e->q);
-        for (; tt_queue_time(&e->q) == e->now; e->r->events++)
-            handle(e, tt_queue_pop(&e->q));
-        settle(e);
+    while (!st && tt_sim_queue_time(&e->q) != UINT64_MAX) {
+        e->now = tt_sim_queue_time(&e->q);
+        for (; tt_sim_queue_time(&e->q) == e->now; e->r->events++)
+            flow_handle(e, tt_sim_queue_pop(&e->q));
+        flow_settle(e);
         st = trouble(e, err);
         if (e->r->events < next)
             continue;
@@ -313,9 +329,9 @@ static void start_all(struct tt_engine *e)
             e->left[(size_t)op * w->segments + k] = w->op[op].need;
     for (uint32_t op = 0; op < w->nops && !e->failed; op++)
         for (uint32_t k = 0; k < w->segments && !w->op[op].need; k++)
-            start(e, op, k, w->op[op].rank);
-    tell(e);
-    settle(e);
+            flow_start(e, op, k, w->op[op].rank);
+    flow_tell(e);
+    flow_settle(e);
 }
 
 static void fill_report(const struct tt_engine *e)
@@ -335,12 +351,14 @@ static void fill_report(const struct tt_engine *e)
 static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
 {
     size_t nodes, ranks = e->in->t->ranks;
-    tt_queue_open(&e->q);
+    tt_sim_queue_open(&e->q);
     e->done.elem = sizeof(struct tt_done);
     e->requests.elem = e->serving.elem = sizeof(struct tt_request);
     e->gamma_ps = e->in->t->gamma * 1e12;
     if (__builtin_mul_overflow((size_t)e->w->nops, (size_t)e->w->segments, &nodes))
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%u operations of %u segments are too many to simulate", e->w->nops, e->w->segments);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "%u operations of %u segments are too many to simulate", e->w->nops,
+                       e->w->segments);
     e->left = tt_alloc(nodes + 1, sizeof *e->left);
     e->host = tt_zalloc(ranks, sizeof *e->host);
     e->stream = tt_zalloc((size_t)e->w->nconns + 1, sizeof *e->stream);
@@ -348,8 +366,8 @@ static tutti_status engine_open(struct tt_engine *e, struct tutti_error *err)
         return tt_fail_memory(err, "simulation");
     for (uint32_t i = 0; i < e->w->nconns; i++)
         e->stream[i].next = e->w->msg[e->w->conn[i].first].send;
-    tutti_status st = tt_ports_open(e, err);
-    return st ? st : tt_fluid_open(&e->fluid, e->in, e->r, err);
+    tutti_status st = tt_sim_ports_open(e, err);
+    return st ? st : tt_sim_fluid_open(&e->fluid, e->in, e->r, err);
 }
 
 static void engine_close(struct tt_engine *e)
@@ -360,21 +378,23 @@ static void engine_close(struct tt_engine *e)
     tt_vec_free(&e->done);
     tt_vec_free(&e->requests);
     tt_vec_free(&e->serving);
-    tt_ports_close(e);
-    tt_queue_close(&e->q);
-    tt_fluid_close(&e->fluid);
+    tt_sim_ports_close(e);
+    tt_sim_queue_close(&e->q);
+    tt_sim_fluid_close(&e->fluid);
 }
 
-tutti_status tt_sim_flow_run(const struct tt_sim_input *in, struct tt_sim_report *r, struct tutti_error *err)
+tutti_status tt_sim_flow_run(const struct tt_sim_input *in, struct tt_sim_report *r,
+                             struct tutti_error *err)
 {
     struct tt_engine e = {.in = in, .w = in->w, .r = r};
     tutti_status st = engine_open(&e, err);
     if (!st) {
         start_all(&e);
-        st = run(&e, err);
+        st = flow_run(&e, err);
     }
     if (!st && e.finished != (uint64_t)in->w->nops * in->w->segments)
-        st = tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule comes to a halt: %llu of %llu operations are never done",
+        st = tt_fail(err, TUTTI_ERR_MISMATCH,
+                     "the schedule comes to a halt: %llu of %llu operations are never done",
                      (unsigned long long)((uint64_t)in->w->nops * in->w->segments - e.finished),
                      (unsigned long long)in->w->nops * in->w->segments);
     if (!st)

@@ -1,22 +1,27 @@
-/* flow_host.c - what a rank itself adds to the network's time: overhead per message, reductions, ports.
+/* flow_host.c - what a rank itself adds to the network's time: overhead per message, reductions,
+ * ports.
  *
- * Overhead o: a host issues messages o apart, each o after it could be, and takes messages in at least o apart. So one message costs o, m
- * messages from (or to) one rank m*o: the same as in cost. Reductions of a rank run one after the other.
+ * Overhead o: a host issues messages o apart, each o after it could be, and takes messages in at
+ * least o apart. So one message costs o, m messages from (or to) one rank m*o: the same as in cost.
+ * Reductions of a rank run one after the other.
  *
- * Ports (declared only): a rank has at most that many messages in flight each way, from their first byte to their arrival. A message waits
- * for a port of its sender, keeps it, and waits for a port of its receiver; both queues are first come, first served, and of those that
- * come at one moment the earliest step is first. So a rank sends in the order of its program, as an interface does (packet level), and
- * rounds in which every rank sends to another one (all-to-all, direct) stay rounds, whatever the order of events. Letting a later message
- * pass one that waits for its receiver would start messages of the next round but one, which then stand in the way of that receiver's own
- * round. Decisions are made at the end of a moment, when every port that is free by then is known. No deadlock: ports of receivers are held
- * by messages in flight only, and those arrive. Invariant: a connection is in at most one queue, and once. */
+ * Ports (declared only): a rank has at most that many messages in flight each way, from their first
+ * byte to their arrival. A message waits for a port of its sender, keeps it, and waits for a port
+ * of its receiver; both queues are first come, first served, and of those that come at one moment
+ * the earliest step is first. So a rank sends in the order of its program, as an interface does
+ * (packet level), and rounds in which every rank sends to another one (all-to-all, direct) stay
+ * rounds, whatever the order of events. Letting a later message pass one that waits for its
+ * receiver would start messages of the next round but one, which then stand in the way of that
+ * receiver's own round. Decisions are made at the end of a moment, when every port that is free by
+ * then is known. No deadlock: ports of receivers are held by messages in flight only, and those
+ * arrive. Invariant: a connection is in at most one queue, and once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/engine.h"
 
-static void begin(struct tt_host *h, enum tt_busy kind, uint64_t now)
+static void flow_host_begin(struct tt_host *h, enum tt_busy kind, uint64_t now)
 {
     if (h->busy[kind]++ == 0)
         h->since[kind] = now;
@@ -28,19 +33,19 @@ static void end(struct tt_host *h, enum tt_busy kind, uint64_t now)
         h->spent[kind] += now - h->since[kind];
 }
 
-void tt_host_busy(struct tt_engine *e, uint32_t rank, enum tt_busy kind)
+void tt_sim_host_busy(struct tt_engine *e, uint32_t rank, enum tt_busy kind)
 {
-    begin(&e->host[rank], kind, e->now);
-    begin(&e->host[rank], TT_BUSY_ANY, e->now);
+    flow_host_begin(&e->host[rank], kind, e->now);
+    flow_host_begin(&e->host[rank], TT_BUSY_ANY, e->now);
 }
 
-void tt_host_idle(struct tt_engine *e, uint32_t rank, enum tt_busy kind)
+void tt_sim_host_idle(struct tt_engine *e, uint32_t rank, enum tt_busy kind)
 {
     end(&e->host[rank], kind, e->now);
     end(&e->host[rank], TT_BUSY_ANY, e->now);
 }
 
-uint64_t tt_engine_later(struct tt_engine *e, uint64_t time_ps, double ps)
+uint64_t tt_sim_engine_later(struct tt_engine *e, uint64_t time_ps, double ps)
 {
     if (ps < 0x1p62 && time_ps < UINT64_C(1) << 62)
         return time_ps + (uint64_t)ps;
@@ -48,32 +53,32 @@ uint64_t tt_engine_later(struct tt_engine *e, uint64_t time_ps, double ps)
     return time_ps;
 }
 
-static double overhead(const struct tt_engine *e, uint32_t rank)
+static double flow_host_overhead(const struct tt_engine *e, uint32_t rank)
 {
     return ceil((double)e->in->t->overhead_ps * e->in->slow[rank]);
 }
 
-uint64_t tt_host_issue(struct tt_engine *e, uint32_t rank)
+uint64_t tt_sim_host_issue(struct tt_engine *e, uint32_t rank)
 {
     struct tt_host *h = &e->host[rank];
     uint64_t from = h->issue_ps > e->now ? h->issue_ps : e->now;
-    return h->issue_ps = tt_engine_later(e, from, overhead(e, rank));
+    return h->issue_ps = tt_sim_engine_later(e, from, flow_host_overhead(e, rank));
 }
 
-uint64_t tt_host_take(struct tt_engine *e, uint32_t rank)
+uint64_t tt_sim_host_take(struct tt_engine *e, uint32_t rank)
 {
     struct tt_host *h = &e->host[rank];
     uint64_t at = h->take_ps > e->now ? h->take_ps : e->now;
-    h->take_ps = tt_engine_later(e, at, overhead(e, rank));
+    h->take_ps = tt_sim_engine_later(e, at, flow_host_overhead(e, rank));
     return at;
 }
 
-uint64_t tt_host_reduce(struct tt_engine *e, uint32_t rank, uint64_t bytes)
+uint64_t tt_sim_host_reduce(struct tt_engine *e, uint32_t rank, uint64_t bytes)
 {
     struct tt_host *h = &e->host[rank];
     double ps = e->gamma_ps * e->in->slow[rank] * (double)bytes;
     uint64_t from = h->sum_ps > e->now ? h->sum_ps : e->now;
-    return h->sum_ps = tt_engine_later(e, from, ceil(ps - 1e-3 - ps * 1e-15));
+    return h->sum_ps = tt_sim_engine_later(e, from, ceil(ps - 1e-3 - ps * 1e-15));
 }
 
 /* ---- ports ---- */
@@ -83,7 +88,7 @@ struct tt_port_queue {
     size_t first;
 };
 
-tutti_status tt_ports_open(struct tt_engine *e, struct tutti_error *err)
+tutti_status tt_sim_ports_open(struct tt_engine *e, struct tutti_error *err)
 {
     size_t ports = 2 * (size_t)e->in->t->ranks;
     e->asking.elem = e->granted.elem = sizeof(struct tt_request);
@@ -98,7 +103,7 @@ tutti_status tt_ports_open(struct tt_engine *e, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-void tt_ports_close(struct tt_engine *e)
+void tt_sim_ports_close(struct tt_engine *e)
 {
     for (size_t i = 0; e->wait && i < 2 * (size_t)e->in->t->ranks; i++)
         tt_vec_free(&e->wait[i].conn);
@@ -112,7 +117,7 @@ void tt_ports_close(struct tt_engine *e)
 static void note(struct tt_engine *e, struct tt_vec *list, uint32_t conn)
 {
     const struct tt_stream *s = &e->stream[conn];
-    const struct tt_request x = {s->next, s->segment, tt_work_step(e->w, s->next)};
+    const struct tt_request x = {s->next, s->segment, tt_sim_work_step(e->w, s->next)};
     e->failed = e->failed || !tt_vec_push(list, &x, 1);
 }
 
@@ -126,7 +131,7 @@ static int by_step(const void *x, const void *y)
     return a->segment < b->segment ? -1 : a->segment > b->segment;
 }
 
-bool tt_port_ask(struct tt_engine *e, uint32_t conn)
+bool tt_sim_port_ask(struct tt_engine *e, uint32_t conn)
 {
     if (!e->in->t->ports)
         return true;
@@ -134,7 +139,7 @@ bool tt_port_ask(struct tt_engine *e, uint32_t conn)
     return false;
 }
 
-void tt_port_free(struct tt_engine *e, uint32_t conn)
+void tt_sim_port_free(struct tt_engine *e, uint32_t conn)
 {
     const struct tt_work_conn *c = &e->w->conn[conn];
     const uint32_t ports[2] = {c->src, e->in->t->ranks + c->dst};
@@ -145,7 +150,8 @@ void tt_port_free(struct tt_engine *e, uint32_t conn)
     e->failed = e->failed || !tt_vec_push(&e->freed, ports, 2);
 }
 
-/* Those on the list join the queues of their sender's (receiver's) ports, the earliest step first. */
+/* Those on the list join the queues of their sender's (receiver's) ports, the earliest step
+ * first. */
 static void join(struct tt_engine *e, struct tt_vec *list, bool receivers)
 {
     const struct tt_request *x = list->data;
@@ -155,12 +161,14 @@ static void join(struct tt_engine *e, struct tt_vec *list, bool receivers)
         uint32_t conn = e->w->op[x[i].op].conn;
         const struct tt_work_conn *c = &e->w->conn[conn];
         uint32_t port = receivers ? e->in->t->ranks + c->dst : c->src;
-        e->failed = !tt_vec_push(&e->wait[port].conn, &conn, 1) || !tt_vec_push(&e->freed, &port, 1);
+        e->failed =
+            !tt_vec_push(&e->wait[port].conn, &conn, 1) || !tt_vec_push(&e->freed, &port, 1);
     }
     list->len = 0;
 }
 
-/* The first of the queue, or TT_WORK_NONE. What has been taken is cut off once it is the larger part. */
+/* The first of the queue, or TT_WORK_NONE. What has been taken is cut off once it is the larger
+ * part. */
 static uint32_t take(struct tt_port_queue *q)
 {
     uint32_t *conn = q->conn.data;
@@ -194,14 +202,15 @@ static void grant(struct tt_engine *e, bool receivers)
     }
 }
 
-void tt_port_settle(struct tt_engine *e)
+void tt_sim_port_settle(struct tt_engine *e)
 {
     join(e, &e->asking, false);
     grant(e, false);
     join(e, &e->granted, true);
     grant(e, true);
     e->freed.len = 0;
-    for (size_t i = 0; i < e->going.len && !e->failed; i++) /* an empty message lets the next one ask */
-        tt_engine_inject(e, ((const uint32_t *)e->going.data)[i]);
+    /* an empty message lets the next one ask */
+    for (size_t i = 0; i < e->going.len && !e->failed; i++)
+        tt_sim_engine_inject(e, ((const uint32_t *)e->going.data)[i]);
     e->going.len = 0;
 }

@@ -1,10 +1,13 @@
-/* fluid.c - flows come and go; whoever shares nothing is settled at once, the rest is calculated (fluid_share.c).
+/* fluid.c - flows come and go; whoever shares nothing is settled at once, the rest is calculated
+ * (fluid_share.c).
  *
- * A resource lists its flows, and a flow knows its position in each list, so that it leaves in O(hops). All that happens at one moment is
- * collected first: flows that begin are entered in tt_fluid_settle only, after those that end at the same moment have left, so that a link
- * that is handed over is never counted twice and rates are found once per moment. A flow that is alone on all its resources gets the
- * slowest one's rate and no calculation.
- * Invariant between moments: every flow has a rate, its end is in the queue under its version, and `dirty` and `fresh` are empty. */
+ * A resource lists its flows, and a flow knows its position in each list, so that it leaves in
+ * O(hops). All that happens at one moment is collected first: flows that begin are entered in
+ * tt_sim_fluid_settle only, after those that end at the same moment have left, so that a link that
+ * is handed over is never counted twice and rates are found once per moment. A flow that is alone
+ * on all its resources gets the slowest one's rate and no calculation.
+ * Invariant between moments: every flow has a rate, its end is in the queue under its version, and
+ * `dirty` and `fresh` are empty. */
 #include "sim/fluid.h"
 
 #include <assert.h>
@@ -28,7 +31,8 @@ static double links_rate(const struct tt_sim_input *in, uint32_t rank, bool inwa
     return sum;
 }
 
-/* Ports matter where they carry less than the links behind them; a slow rank's ports are slower. Returns whether there are any. */
+/* Ports matter where they carry less than the links behind them; a slow rank's ports are slower.
+ * Returns whether there are any. */
 static bool port_rates(struct tt_fluid *f)
 {
     const struct tt_topo *t = f->in->t;
@@ -96,7 +100,9 @@ static bool make_lanes(struct tt_fluid *f)
     const struct tt_work *w = f->in->w;
     bool plain = !port_rates(f) && !any_half(f->in->t);
     f->lane = tt_zalloc((size_t)w->nconns + 1, sizeof *f->lane);
-    f->own_hops = plain ? NULL : tt_alloc((size_t)path_length(w) + 2 * (size_t)w->nconns + 1, sizeof *f->own_hops);
+    f->own_hops =
+        plain ? NULL
+              : tt_alloc((size_t)path_length(w) + 2 * (size_t)w->nconns + 1, sizeof *f->own_hops);
     f->hops = plain ? w->path : f->own_hops;
     if (!f->lane || (!plain && !f->own_hops))
         return false;
@@ -107,14 +113,16 @@ static bool make_lanes(struct tt_fluid *f)
     return f->spare != NULL;
 }
 
-tutti_status tt_fluid_open(struct tt_fluid *f, const struct tt_sim_input *in, struct tt_sim_report *r, struct tutti_error *err)
+tutti_status tt_sim_fluid_open(struct tt_fluid *f, const struct tt_sim_input *in,
+                               struct tt_sim_report *r, struct tutti_error *err)
 {
     uint32_t arcs = 2 * in->t->nlinks;
     *f = (struct tt_fluid){.in = in, .stat = r->links, .nres = arcs + 2 * in->t->ranks};
     f->flows.elem = sizeof(struct tt_flow);
     f->rates.elem = sizeof(double);
     f->levels.elem = sizeof(struct tt_level);
-    f->fresh.elem = f->place.elem = f->spare_flows.elem = f->dirty.elem = f->reached.elem = f->near.elem = sizeof(uint32_t);
+    f->fresh.elem = f->place.elem = f->spare_flows.elem = f->dirty.elem = f->reached.elem =
+        f->near.elem = sizeof(uint32_t);
     f->res = tt_zalloc((size_t)f->nres + 1, sizeof *f->res);
     f->active = tt_zalloc((size_t)arcs + 1, sizeof *f->active);
     f->since = tt_zalloc((size_t)arcs + 1, sizeof *f->since);
@@ -125,7 +133,7 @@ tutti_status tt_fluid_open(struct tt_fluid *f, const struct tt_sim_input *in, st
     return make_lanes(f) ? TUTTI_OK : tt_fail_memory(err, "links");
 }
 
-void tt_fluid_close(struct tt_fluid *f)
+void tt_sim_fluid_close(struct tt_fluid *f)
 {
     for (uint32_t i = 0; f->res && i < f->nres; i++)
         free(f->res[i].list);
@@ -137,14 +145,15 @@ void tt_fluid_close(struct tt_fluid *f)
     free(f->own_hops);
     free(f->active);
     free(f->since);
-    struct tt_vec *vecs[] = {&f->flows, &f->fresh, &f->place, &f->spare_flows, &f->dirty, &f->reached, &f->rates, &f->near, &f->levels};
+    struct tt_vec *vecs[] = {&f->flows,   &f->fresh, &f->place, &f->spare_flows, &f->dirty,
+                             &f->reached, &f->rates, &f->near,  &f->levels};
     for (size_t i = 0; i < countof(vecs); i++)
         tt_vec_free(vecs[i]);
 }
 
 /* ---- coming and going ---- */
 
-static bool keep(struct tt_vec *v, uint32_t x)
+static bool fluid_keep(struct tt_vec *v, uint32_t x)
 {
     uint32_t *room = tt_vec_room(v);
     if (room)
@@ -160,24 +169,30 @@ static bool take_spare(struct tt_vec *v, uint32_t *ret)
     return true;
 }
 
-struct tt_flow *tt_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t bytes, uint64_t now)
+struct tt_flow *tt_sim_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t bytes, uint64_t now)
 {
     const struct tt_lane *l = &f->lane[conn];
     uint32_t i, place = (uint32_t)f->place.len;
-    if (!take_spare(&f->spare[l->n], &place) && l->n && (f->place.len + l->n > UINT32_MAX || !tt_vec_push(&f->place, NULL, l->n)))
+    if (!take_spare(&f->spare[l->n], &place) && l->n &&
+        (f->place.len + l->n > UINT32_MAX || !tt_vec_push(&f->place, NULL, l->n)))
         f->failed = true;
     if (!take_spare(&f->spare_flows, &i)) {
         i = (uint32_t)f->flows.len;
         if (!tt_vec_push(&f->flows, NULL, 1))
             f->failed = true;
     }
-    if (f->failed || !keep(&f->fresh, i)) {
+    if (f->failed || !fluid_keep(&f->fresh, i)) {
         f->failed = true;
         return NULL;
     }
     struct tt_flow *w = flow_at(f, i);
     uint64_t latency = f->in->w->conn[conn].latency_ps;
-    *w = (struct tt_flow){.conn = conn, .version = w->version, .place = place, .left = (double)bytes, .updated_ps = now, .start_ps = now};
+    *w = (struct tt_flow){.conn = conn,
+                          .version = w->version,
+                          .place = place,
+                          .left = (double)bytes,
+                          .updated_ps = now,
+                          .start_ps = now};
     w->weight = f->in->o->sharing == TT_SIM_RTT && latency ? 1e12 / (double)latency : 1;
     return w;
 }
@@ -216,7 +231,7 @@ static bool res_room(struct tt_res *r)
     return true;
 }
 
-static void enter(struct tt_fluid *f, uint32_t i)
+static void fluid_enter(struct tt_fluid *f, uint32_t i)
 {
     const struct tt_flow *w = flow_at(f, i);
     const struct tt_lane *l = &f->lane[w->conn];
@@ -232,7 +247,7 @@ static void enter(struct tt_fluid *f, uint32_t i)
     }
 }
 
-static void leave(struct tt_fluid *f, const struct tt_flow *w)
+static void fluid_leave(struct tt_fluid *f, const struct tt_flow *w)
 {
     const struct tt_lane *l = &f->lane[w->conn];
     uint32_t *places = f->place.data;
@@ -245,28 +260,30 @@ static void leave(struct tt_fluid *f, const struct tt_flow *w)
             continue;
         r->list[at] = last;
         places[flow_at(f, last.flow)->place + last.hop] = at;
-        f->failed = f->failed || !keep(&f->dirty, id);
+        f->failed = f->failed || !fluid_keep(&f->dirty, id);
     }
 }
 
-bool tt_fluid_due(const struct tt_fluid *f, uint32_t flow, uint32_t version)
+bool tt_sim_fluid_due(const struct tt_fluid *f, uint32_t flow, uint32_t version)
 {
     return flow_at(f, flow)->version == version;
 }
 
-struct tt_flow tt_fluid_end(struct tt_fluid *f, uint32_t flow, uint64_t now)
+struct tt_flow tt_sim_fluid_end(struct tt_fluid *f, uint32_t flow, uint64_t now)
 {
     struct tt_flow *w = flow_at(f, flow);
-    leave(f, w);
+    fluid_leave(f, w);
     leave_links(f, w->conn, now);
     w->version++;
-    f->failed = f->failed || !keep(&f->spare_flows, flow) || !keep(&f->spare[f->lane[w->conn].n], w->place);
+    f->failed = f->failed || !fluid_keep(&f->spare_flows, flow) ||
+                !fluid_keep(&f->spare[f->lane[w->conn].n], w->place);
     return *w;
 }
 
 /* ---- rates ---- */
 
-/* Rounded up, but not for what only the arithmetic added: equal flows must end at the same picosecond. */
+/* Rounded up, but not for what only the arithmetic added: equal flows must end at the same
+ * picosecond. */
 static uint64_t end_of(struct tt_fluid *f, const struct tt_flow *w)
 {
     double ps = w->left > 0 ? w->left / w->rate * 1e12 : 0;
@@ -286,26 +303,27 @@ static void set_rate(struct tt_fluid *f, uint32_t i, double rate, uint64_t now, 
     w->left -= w->rate * (double)(now - w->updated_ps) * 1e-12;
     w->updated_ps = now;
     w->rate = rate;
-    tt_queue_push(q, end_of(f, w), i, ++w->version);
+    tt_sim_queue_push(q, end_of(f, w), i, ++w->version);
 }
 
-/* The flow's rate when it shares nothing; else one of its shared resources becomes dirty: the others are connected with it. */
+/* The flow's rate when it shares nothing; else one of its shared resources becomes dirty: the
+ * others are connected with it. */
 static void settle_fresh(struct tt_fluid *f, uint32_t i, uint64_t now, struct tt_queue *q)
 {
     const struct tt_lane *l = &f->lane[flow_at(f, i)->conn];
     for (uint32_t k = 0; k < l->n; k++)
         if (f->res[f->hops[l->at + k]].n > 1) {
-            f->failed = f->failed || !keep(&f->dirty, f->hops[l->at + k]);
+            f->failed = f->failed || !fluid_keep(&f->dirty, f->hops[l->at + k]);
             return;
         }
     set_rate(f, i, l->rate, now, q);
 }
 
-void tt_fluid_settle(struct tt_fluid *f, uint64_t now, struct tt_queue *q)
+void tt_sim_fluid_settle(struct tt_fluid *f, uint64_t now, struct tt_queue *q)
 {
     const uint32_t *fresh = f->fresh.data;
     for (size_t i = 0; i < f->fresh.len && !f->failed; i++) {
-        enter(f, fresh[i]);
+        fluid_enter(f, fresh[i]);
         enter_links(f, flow_at(f, fresh[i])->conn, now);
     }
     for (size_t i = 0; i < f->fresh.len && !f->failed; i++)
@@ -313,7 +331,7 @@ void tt_fluid_settle(struct tt_fluid *f, uint64_t now, struct tt_queue *q)
     f->fresh.len = 0;
     if (!f->dirty.len || f->failed)
         return;
-    tt_fluid_share(f);
+    tt_sim_fluid_share(f);
     const uint32_t *reached = f->reached.data;
     const double *rates = f->rates.data;
     for (size_t i = 0; i < f->reached.len && !f->failed; i++)

@@ -1,14 +1,16 @@
-/* fluid.h - the links as pipes and the messages under way as fluids that share them: who gets how much, and when each will be through.
+/* fluid.h - the links as pipes and the messages under way as fluids that share them: who gets how
+ * much, and when each will be through.
  *
- * A resource is something flows share: a directed link, a half-duplex cable, a rank's outgoing or incoming ports where those carry less
- * than its links. Flows are weighted max-min fair: all rates grow in proportion to the weights until a resource is full; its flows keep
- * their rate, the others grow on. Equal weights are the default; with TT_SIM_RTT the weight is 1 / route latency in seconds (1 when there
- * is none), as in SimGrid. */
+ * A resource is something flows share: a directed link, a half-duplex cable, a rank's outgoing or
+ * incoming ports where those carry less than its links. Flows are weighted max-min fair: all rates
+ * grow in proportion to the weights until a resource is full; its flows keep their rate, the others
+ * grow on. Equal weights are the default; with TT_SIM_RTT the weight is 1 / route latency in
+ * seconds (1 when there is none), as in SimGrid. */
 #ifndef TT_SIM_FLUID_H
 #define TT_SIM_FLUID_H
 
-#include "sim/sim_int.h"
 #include "sim/queue.h"
+#include "sim/sim_int.h"
 
 struct tt_flow {
     uint32_t op, segment; /* the send */
@@ -63,17 +65,21 @@ struct tt_fluid {
     uint64_t *since;     /* when the first of them came */
     bool failed, beyond; /* out of memory; a time beyond 2^62 ps */
 };
-tutti_status tt_fluid_open(struct tt_fluid *f, const struct tt_sim_input *in, struct tt_sim_report *r, struct tutti_error *err);
-void tt_fluid_close(struct tt_fluid *f);
-/* A flow of bytes > 0 begins now; its end will be in the queue after tt_fluid_settle. NULL: out of memory. */
-struct tt_flow *tt_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t bytes, uint64_t now);
+tutti_status tt_sim_fluid_open(struct tt_fluid *f, const struct tt_sim_input *in,
+                               struct tt_sim_report *r, struct tutti_error *err);
+void tt_sim_fluid_close(struct tt_fluid *f);
+/* A flow of bytes > 0 begins now; its end will be in the queue after tt_sim_fluid_settle. NULL: out
+ * of memory. */
+struct tt_flow *tt_sim_fluid_begin(struct tt_fluid *f, uint32_t conn, uint64_t bytes, uint64_t now);
 /* The event `what` = flow, `extra` = version: is it still meant? */
-bool tt_fluid_due(const struct tt_fluid *f, uint32_t flow, uint32_t version);
+bool tt_sim_fluid_due(const struct tt_fluid *f, uint32_t flow, uint32_t version);
 /* The flow is through: its copy is returned, its number is free again. */
-struct tt_flow tt_fluid_end(struct tt_fluid *f, uint32_t flow, uint64_t now);
-/* After all that happens at this moment: new rates where they change, and their ends into the queue. */
-void tt_fluid_settle(struct tt_fluid *f, uint64_t now, struct tt_queue *q);
+struct tt_flow tt_sim_fluid_end(struct tt_fluid *f, uint32_t flow, uint64_t now);
+/* After all that happens at this moment: new rates where they change, and their ends into the
+ * queue. */
+void tt_sim_fluid_settle(struct tt_fluid *f, uint64_t now, struct tt_queue *q);
 
-/* fluid_share.c: the rates of everything connected with the dirty resources, into `reached` and `rates`; `dirty` is empty afterwards. */
-void tt_fluid_share(struct tt_fluid *f);
+/* fluid_share.c: the rates of everything connected with the dirty resources, into `reached` and
+ * `rates`; `dirty` is empty afterwards. */
+void tt_sim_fluid_share(struct tt_fluid *f);
 #endif

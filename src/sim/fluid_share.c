@@ -1,15 +1,17 @@
 /* fluid_share.c - weighted max-min fair rates of what is connected with the dirty resources.
  *
- * Progressive filling. A resource with room c for open flows of weights w1, w2, .. is full at the level c / (w1 + w2 + ..). The resource
- * with the lowest level settles its flows (rate = level * weight), which takes room and weight from their other resources; the level of
- * those can only rise. Therefore a heap whose entries are lower bounds: an entry that is out of date is put back with its present level.
+ * Progressive filling. A resource with room c for open flows of weights w1, w2, .. is full at the
+ * level c / (w1 + w2 + ..). The resource with the lowest level settles its flows (rate = level *
+ * weight), which takes room and weight from their other resources; the level of those can only
+ * rise. Therefore a heap whose entries are lower bounds: an entry that is out of date is put back
+ * with its present level.
  *
- *     link A 10: flows 1, 2       levels A 5, B 4      B settles 2 and 3 at 4 each; A has 6 left for flow 1
- *     link B  8: flows 2, 3
+ *    link A 10: flows 1, 2   levels A 5, B 4   B settles 2 and 3 at 4 each; A has 6 left for flow 1
+ *    link B  8: flows 2, 3
  *
- * Levels that differ by rounding alone count as equal, so that flows in equal positions get the same rate to the last bit.
- * Cost: O(hops of the flows reached * log resources reached). Flows not connected with a dirty resource cannot change and are not looked
- * at. */
+ * Levels that differ by rounding alone count as equal, so that flows in equal positions get the
+ * same rate to the last bit. Cost: O(hops of the flows reached * log resources reached). Flows not
+ * connected with a dirty resource cannot change and are not looked at. */
 #include "sim/fluid.h"
 
 #include <math.h>
@@ -133,7 +135,8 @@ static double level_of(const struct tt_res *r)
     return r->room / r->weight;
 }
 
-/* The resources at the lowest level of all, without a heap: often that is everything. Returns the level. */
+/* The resources at the lowest level of all, without a heap: often that is everything. Returns the
+ * level. */
 static double fill_lowest(struct tt_fluid *f)
 {
     const uint32_t *near = f->near.data;
@@ -148,8 +151,8 @@ static double fill_lowest(struct tt_fluid *f)
     return least;
 }
 
-/* The rest, lowest level first. Rounding may take a level below the last one or leave no weight with a flow still open: neither lowers a
- * rate. */
+/* The rest, lowest level first. Rounding may take a level below the last one or leave no weight
+ * with a flow still open: neither lowers a rate. */
 static void fill_rest(struct tt_fluid *f, double last)
 {
     while (f->levels.len && !f->failed) {
@@ -168,7 +171,7 @@ static void fill_rest(struct tt_fluid *f, double last)
     }
 }
 
-void tt_fluid_share(struct tt_fluid *f)
+void tt_sim_fluid_share(struct tt_fluid *f)
 {
     if (f->mark > UINT32_MAX - 4) { /* marks start again: forget the old ones */
         for (uint32_t i = 0; i < f->nres; i++)

@@ -1,26 +1,28 @@
-/* net.c - the network of flits as a machine: its lanes and ports, and the packets that stand in lanes and ask for ports. What a port
- * does with those who ask is in net_port.c; packet.h has the rules.
+/* net.c - the network of flits as a machine: its lanes and ports, and the packets that stand in
+ * lanes and ask for ports. What a port does with those who ask is in net_port.c; packet.h has the
+ * rules.
  *
  *     rank 0                       rank 1                        rank 2
- *     interface -> [port 0>1] ~~~> lane 0>1 -> [port 1>2] ~~~~~> lane 1>2 -> [ejection port] -> memory
+ *     interface -> [port 0>1] ~~> lane 0>1 -> [port 1>2] ~~> lane 1>2 -> [ejection port] -> memory
  *                     ^              |  one clock + latency        |
  *                     +-- credits ---+<---------- credits ---------+
  *
- * Event driven by ports: a port is looked at when something that may leave by it, or a credit it waits for, is there; in between nothing is
- * touched. Invariants: a lane asks for exactly one port while it holds a packet; credits on their way + credits at the sender + flits
- * promised into a lane and not out of it = the lane's buffer. */
+ * Event driven by ports: a port is looked at when something that may leave by it, or a credit it
+ * waits for, is there; in between nothing is touched. Invariants: a lane asks for exactly one port
+ * while it holds a packet; credits on their way + credits at the sender + flits promised into a
+ * lane and not out of it = the lane's buffer. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "sim/packet.h"
 
-uint32_t tt_net_conn(const struct tt_net *n, uint32_t msg)
+uint32_t tt_sim_net_conn(const struct tt_net *n, uint32_t msg)
 {
     return n->in->w->msg[msg / n->in->w->segments].conn;
 }
 
-uint64_t tt_net_flits(const struct tt_net_setup *set, uint64_t bytes, uint32_t *ret_packets)
+uint64_t tt_sim_net_flits(const struct tt_net_setup *set, uint64_t bytes, uint32_t *ret_packets)
 {
     uint64_t packets = set->message_mode || !bytes ? 1 : (bytes - 1) / set->payload_bytes + 1;
     if (ret_packets)
@@ -31,22 +33,23 @@ uint64_t tt_net_flits(const struct tt_net_setup *set, uint64_t bytes, uint32_t *
 
 /* ---- packets in lanes ---- */
 
-struct tt_net_packet *tt_net_first(const struct tt_net_lane *l)
+struct tt_net_packet *tt_sim_net_first(const struct tt_net_lane *l)
 {
     assert(l->len);
     return &l->packet[l->head];
 }
 
 /* The lane's first packet asks for its port: from now on it takes part in that port's decisions. */
-static void ask(struct tt_net *n, uint32_t lane)
+static void net_ask(struct tt_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
-    const struct tt_net_packet *p = tt_net_first(l);
-    const struct tt_work_conn *c = &n->in->w->conn[tt_net_conn(n, p->msg)];
+    const struct tt_net_packet *p = tt_sim_net_first(l);
+    const struct tt_work_conn *c = &n->in->w->conn[tt_sim_net_conn(n, p->msg)];
     if (p->hop < c->nlinks)
         l->port = n->link_port[n->in->w->path[c->path_at + p->hop]];
     else
-        l->port = n->nports - n->in->t->ranks * n->set.interfaces + c->dst * n->set.interfaces + n->eject[p->msg / n->in->w->segments];
+        l->port = n->nports - n->in->t->ranks * n->set.interfaces + c->dst * n->set.interfaces +
+                  n->eject[p->msg / n->in->w->segments];
     struct tt_net_port *port = &n->port[l->port];
     l->prev = TT_NET_NONE;
     l->next = port->head;
@@ -55,10 +58,10 @@ static void ask(struct tt_net *n, uint32_t lane)
     port->head = lane;
     const struct tt_train *f = tt_trains_front(&l->flits);
     if (f)
-        tt_net_wake(n, l->port, lane, f->first > l->pace ? f->first : l->pace);
+        tt_sim_net_wake(n, l->port, lane, f->first > l->pace ? f->first : l->pace);
 }
 
-bool tt_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_packet *p)
+bool tt_sim_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_packet *p)
 {
     struct tt_net_lane *l = &n->lane[lane];
     if (l->len == l->cap) {
@@ -75,11 +78,11 @@ bool tt_net_append(struct tt_net *n, uint32_t lane, const struct tt_net_packet *
     }
     l->packet[(l->head + l->len++) & (l->cap - 1)] = *p;
     if (l->len == 1)
-        ask(n, lane);
+        net_ask(n, lane);
     return true;
 }
 
-void tt_net_drop_first(struct tt_net *n, uint32_t lane)
+void tt_sim_net_drop_first(struct tt_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
     if (l->prev != TT_NET_NONE)
@@ -91,15 +94,15 @@ void tt_net_drop_first(struct tt_net *n, uint32_t lane)
     l->port = l->out = TT_NET_NONE;
     l->head = (l->head + 1) & (l->cap - 1);
     if (--l->len)
-        ask(n, lane);
+        net_ask(n, lane);
 }
 
-void tt_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t time)
+void tt_sim_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t time)
 {
     struct tt_net_port *o = &n->port[port];
     if (o->p.lane != TT_NET_NONE) { /* the next look is not later than the end of the promise */
         if (o->p.lane != lane && o->p.first + o->p.gap * (o->p.n - 1) >= time)
-            tt_net_cut(n, port, time);
+            tt_sim_net_cut(n, port, time);
         return;
     }
     if (time < o->free)
@@ -108,56 +111,61 @@ void tt_net_wake(struct tt_net *n, uint32_t port, uint32_t lane, uint64_t time)
         return;
     o->when = time;
     o->settling = false;
-    n->nomem |= !tt_agenda_push(&n->agenda, time, (UINT64_C(1) << 32) + port);
+    n->nomem |= !tt_sim_agenda_push(&n->agenda, time, (UINT64_C(1) << 32) + port);
 }
 
-void tt_net_tell(struct tt_net *n, uint32_t msg, enum tt_net_kind kind, uint64_t time)
+void tt_sim_net_tell(struct tt_net *n, uint32_t msg, enum tt_net_kind kind, uint64_t time)
 {
     struct tt_net_news news = {time, msg, kind};
     n->nomem |= !tt_vec_push(&n->news, &news, 1);
 }
 
-void tt_net_send(struct tt_net *n, uint32_t msg, uint32_t k, uint64_t time)
+void tt_sim_net_send(struct tt_net *n, uint32_t msg, uint32_t k, uint64_t time)
 {
     const struct tt_work *w = n->in->w;
-    uint32_t src = w->conn[tt_net_conn(n, msg)].src;
+    uint32_t src = w->conn[tt_sim_net_conn(n, msg)].src;
     uint32_t lane = n->nlinks2 * n->set.vcs + src * n->set.interfaces + k;
     struct tt_net_lane *l = &n->lane[lane];
     assert(l->len == 0 && k < n->set.interfaces);
-    uint64_t bytes = tt_work_msg_bytes(w, msg / w->segments, msg % w->segments);
-    n->flits += tt_net_flits(&n->set, bytes, &n->packets[msg]);
+    uint64_t bytes = tt_sim_work_msg_bytes(w, msg / w->segments, msg % w->segments);
+    n->flits += tt_sim_net_flits(&n->set, bytes, &n->packets[msg]);
     n->head_flits += n->packets[msg];
-    uint64_t now = n->set.message_mode || bytes < n->set.payload_bytes ? bytes : n->set.payload_bytes;
+    uint64_t now =
+        n->set.message_mode || bytes < n->set.payload_bytes ? bytes : n->set.payload_bytes;
     l->bytes = bytes - now;
     struct tt_train flits = {time, 0, 1 + now / n->set.flit_bytes + (now % n->set.flit_bytes != 0)};
-    struct tt_net_packet p = {.msg = msg, .flits = flits.count, .left = flits.count, .first = true, .last = l->bytes == 0};
-    n->nomem |= !tt_trains_push(&l->flits, &flits) || !tt_net_append(n, lane, &p);
+    struct tt_net_packet p = {.msg = msg,
+                              .flits = flits.count,
+                              .left = flits.count,
+                              .first = true,
+                              .last = l->bytes == 0};
+    n->nomem |= !tt_sim_trains_push(&l->flits, &flits) || !tt_sim_net_append(n, lane, &p);
 }
 
 /* ---- events ---- */
 
-uint64_t tt_net_next(struct tt_net *n)
+uint64_t tt_sim_net_next(struct tt_net *n)
 {
     while (n->agenda.len) {
         const struct tt_due *due = &n->agenda.at[0];
         const struct tt_net_port *o = &n->port[due->id & UINT32_MAX];
         if (o->when == due->time && o->settling == !(due->id >> 32))
             return due->time;
-        tt_agenda_pop(&n->agenda); /* it was put off or forward since */
+        tt_sim_agenda_pop(&n->agenda); /* it was put off or forward since */
     }
     return TT_NEVER;
 }
 
-void tt_net_step(struct tt_net *n)
+void tt_sim_net_step(struct tt_net *n)
 {
     uint32_t port = (uint32_t)n->agenda.at[0].id;
     n->now = n->agenda.at[0].time;
     n->events++;
-    tt_agenda_pop(&n->agenda);
+    tt_sim_agenda_pop(&n->agenda);
     struct tt_net_port *o = &n->port[port];
     o->when = TT_NEVER;
     if (o->settling)
-        tt_net_settle(n, port);
+        tt_sim_net_settle(n, port);
     else
-        tt_net_decide(n, port);
+        tt_sim_net_decide(n, port);
 }

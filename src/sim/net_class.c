@@ -1,19 +1,26 @@
-/* net_class.c - classes of virtual channels that keep any set of routes free of deadlock: datelines, found instead of declared.
+/* net_class.c - classes of virtual channels that keep any set of routes free of deadlock:
+ * datelines, found instead of declared.
  *
- * A packet that holds a channel of link a and waits for link b makes b depend on a; packets can block each other for good only around a
- * circle of such dependences. Collect the dependences a -> b of all routes of the schedule and cut their graph into strongly connected
- * components; search it depth first and number links as they are finished. A packet begins with class 0, goes back to class 0 when it
- * enters another component, and takes the next class when it follows a back arc inside one:
+ * A packet that holds a channel of link a and waits for link b makes b depend on a; packets can
+ * block each other for good only around a circle of such dependences. Collect the dependences a ->
+ * b of all routes of the schedule and cut their graph into strongly connected components; search it
+ * depth first and number links as they are finished. A packet begins with class 0, goes back to
+ * class 0 when it enters another component, and takes the next class when it follows a back arc
+ * inside one:
  *
- *     ring of 4, routes of two links:   0>1 -> 1>2 -> 2>3 -> 3>0 -> 0>1     one component; finished in the order 3>0, 2>3, 1>2, 0>1;
- *     the back arc is 3>0 -> 0>1: there a packet changes to class 1, as at a dateline.  Torus: every ring is a component, so two classes
- *     do for any number of dimensions. Trees, meshes in dimension order, single-link routes: no circle, one class.
+ *     ring of 4, routes of two links:   0>1 -> 1>2 -> 2>3 -> 3>0 -> 0>1
+ *     one component; finished in the order 3>0, 2>3, 1>2, 0>1;
+ *     the back arc is 3>0 -> 0>1: there a packet changes to class 1, as at a dateline.
+ *     Torus: every ring is a component, so two classes
+ *     do for any number of dimensions. Trees, meshes in dimension order, single-link routes: no
+ *     circle, one class.
  *
- * Why this suffices: every dependence goes to a later component; or within one to a higher class; or in the same class to a link that was
- * finished earlier. So (component, class, finishing number) only moves one way, and no circle exists, whatever the routes (declared
- * ones included) and however long the packets (message mode: no buffer ever has to hold a whole packet, as a bubble scheme would need).
- * With fewer channels than classes the last ones share, and a deadlock is possible; tt_net_stuck then names it.
- * Cost: linear in the lengths of all routes. */
+ * Why this suffices: every dependence goes to a later component; or within one to a higher class;
+ * or in the same class to a link that was finished earlier. So (component, class, finishing number)
+ * only moves one way, and no circle exists, whatever the routes (declared ones included) and
+ * however long the packets (message mode: no buffer ever has to hold a whole packet, as a bubble
+ * scheme would need). With fewer channels than classes the last ones share, and a deadlock is
+ * possible; tt_sim_net_stuck then names it. Cost: linear in the lengths of all routes. */
 #include <stdlib.h>
 
 #include "sim/packet.h"
@@ -30,7 +37,8 @@ struct deps {
     bool *on_stack;
 };
 
-static tutti_status deps_make(struct deps *d, const struct tt_work *w, uint32_t n, struct tutti_error *err)
+static tutti_status deps_make(struct deps *d, const struct tt_work *w, uint32_t n,
+                              struct tutti_error *err)
 {
     d->n = n;
     d->start = tt_zalloc((size_t)n + 2, sizeof *d->start);
@@ -62,7 +70,7 @@ static void deps_free(struct deps *d)
     free(d->on_stack);
 }
 
-static void enter(struct deps *d, uint32_t v)
+static void net_class_enter(struct deps *d, uint32_t v)
 {
     d->index[v] = d->low[v] = ++d->nindex;
     d->next[v] = d->start[v];
@@ -71,7 +79,7 @@ static void enter(struct deps *d, uint32_t v)
     d->on_stack[v] = true;
 }
 
-static void leave(struct deps *d, uint32_t v)
+static void net_class_leave(struct deps *d, uint32_t v)
 {
     d->finished[v] = d->nfinished++;
     d->npath--;
@@ -89,18 +97,18 @@ static void leave(struct deps *d, uint32_t v)
 }
 
 /* Tarjan's algorithm from one link, without recursion. */
-static void search(struct deps *d, uint32_t root)
+static void net_class_search(struct deps *d, uint32_t root)
 {
-    enter(d, root);
+    net_class_enter(d, root);
     while (d->npath) {
         uint32_t v = d->path[d->npath - 1];
         if (d->next[v] == d->start[v + 1]) {
-            leave(d, v);
+            net_class_leave(d, v);
             continue;
         }
         uint32_t u = d->to[d->next[v]++];
         if (!d->index[u])
-            enter(d, u);
+            net_class_enter(d, u);
         else if (d->on_stack[u] && d->low[v] > d->index[u])
             d->low[v] = d->index[u];
     }
@@ -120,11 +128,12 @@ static tutti_status components(struct deps *d, struct tutti_error *err)
     d->stack = d->path + d->n;
     for (uint32_t v = 0; v < d->n; v++)
         if (!d->index[v])
-            search(d, v);
+            net_class_search(d, v);
     return TUTTI_OK;
 }
 
-static void assign(const struct deps *d, const struct tt_work *w, uint8_t *hop_class, uint32_t *ret_classes)
+static void assign(const struct deps *d, const struct tt_work *w, uint8_t *hop_class,
+                   uint32_t *ret_classes)
 {
     uint32_t most = 0;
     for (uint32_t c = 0; c < w->nconns; c++) {
@@ -143,7 +152,8 @@ static void assign(const struct deps *d, const struct tt_work *w, uint8_t *hop_c
     *ret_classes = most + 1;
 }
 
-tutti_status tt_net_classes(const struct tt_work *w, uint32_t nlinks2, uint8_t *hop_class, uint32_t *ret_classes, struct tutti_error *err)
+tutti_status tt_sim_net_classes(const struct tt_work *w, uint32_t nlinks2, uint8_t *hop_class,
+                                uint32_t *ret_classes, struct tutti_error *err)
 {
     struct deps d = {0};
     tutti_status st = deps_make(&d, w, nlinks2, err);

@@ -1,25 +1,32 @@
-/* net_open.c - the machine of net.c made from a topology: flit times, delays, credits, ejection ports.
+/* net_open.c - the machine of net.c made from a topology: flit times, delays, credits, ejection
+ * ports.
  *
- * The clock follows from the fastest link: it moves a flit in cycles_per_flit cycles. Every link keeps its own flit time, flit_bytes / its
- * rate, to 1/1024 ps, so that links of different speed meet their bandwidth. A rank's interfaces and ejection ports are as fast as its
- * fastest link (slower by the what-if's factor). The buffer of a lane, when not given, covers the way there and back and one packet. */
+ * The clock follows from the fastest link: it moves a flit in cycles_per_flit cycles. Every link
+ * keeps its own flit time, flit_bytes / its rate, to 1/1024 ps, so that links of different speed
+ * meet their bandwidth. A rank's interfaces and ejection ports are as fast as its fastest link
+ * (slower by the what-if's factor). The buffer of a lane, when not given, covers the way there and
+ * back and one packet. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "sim/packet.h"
 
-/* Limits that keep sums of times far from overflow: 2^44 ticks are 17 ms per flit, 2^40 ps one second of latency. */
+/* Limits that keep sums of times far from overflow: 2^44 ticks are 17 ms per flit, 2^40 ps one
+ * second of latency. */
 static const double max_flit_ticks = 0x1p44;
 static const uint64_t max_latency_ps = UINT64_C(1) << 40;
 enum { MAX_LANES = 1 << 26 };
 
-static tutti_status flit_ticks(const struct tt_net *n, double bytes_per_s, uint64_t *ret, struct tutti_error *err)
+static tutti_status flit_ticks(const struct tt_net *n, double bytes_per_s, uint64_t *ret,
+                               struct tutti_error *err)
 {
     double ticks = (double)n->set.flit_bytes * 1e12 * TT_TICKS / bytes_per_s;
     if (!(ticks <= max_flit_ticks))
-        return tt_fail(err, TUTTI_ERR_LIMIT, "a link is too slow for the packet level: a flit of %u bytes takes more than 16 ms",
-                       n->set.flit_bytes);
+        return tt_fail(
+            err, TUTTI_ERR_LIMIT,
+            "a link is too slow for the packet level: a flit of %u bytes takes more than 16 ms",
+            n->set.flit_bytes);
     *ret = ticks < 1 ? 1 : (uint64_t)llround(ticks);
     return TUTTI_OK;
 }
@@ -32,7 +39,9 @@ static tutti_status open_links(struct tt_net *n, struct tutti_error *err)
     for (uint32_t link = 0; link < n->nlinks2; link++) {
         const struct tt_link *cable = &t->links[link / 2];
         if (cable->latency_ps > max_latency_ps)
-            return tt_fail(err, TUTTI_ERR_LIMIT, "link %u: a latency above one second is too long for the packet level", link / 2);
+            return tt_fail(err, TUTTI_ERR_LIMIT,
+                           "link %u: a latency above one second is too long for the packet level",
+                           link / 2);
         n->link_port[link] = cable->half ? link & ~1u : link;
         tutti_status st = flit_ticks(n, n->in->rate[n->link_port[link]], &n->port[link].flit, err);
         if (st != TUTTI_OK)
@@ -42,7 +51,9 @@ static tutti_status open_links(struct tt_net *n, struct tutti_error *err)
     }
     n->clock = n->clock / n->set.cycles_per_flit;
     if (n->clock == 0)
-        return tt_fail(err, TUTTI_ERR_RANGE, "%u cycles per flit make the clock shorter than a femtosecond", n->set.cycles_per_flit);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "%u cycles per flit make the clock shorter than a femtosecond",
+                       n->set.cycles_per_flit);
     return TUTTI_OK;
 }
 
@@ -50,7 +61,8 @@ static bool open_lane(struct tt_net *n, uint32_t lane)
 {
     struct tt_net_lane *l = &n->lane[lane];
     l->link = lane / n->set.vcs;
-    const uint64_t latency = n->in->t->links[l->link / 2].latency_ps * TT_TICKS, flit = n->port[n->link_port[l->link]].flit;
+    const uint64_t latency = n->in->t->links[l->link / 2].latency_ps * TT_TICKS,
+                   flit = n->port[n->link_port[l->link]].flit;
     l->gap = n->clock;
     l->delay = flit + latency + n->set.router_cycles * n->clock;
     l->credit_delay = latency + n->clock;
@@ -59,7 +71,7 @@ static bool open_lane(struct tt_net *n, uint32_t lane)
         uint64_t packet = 1 + n->set.payload_bytes / n->set.flit_bytes;
         room.count = (l->delay + l->credit_delay - 1) / flit + 1 + packet;
     }
-    return tt_trains_push(&l->credits, &room);
+    return tt_sim_trains_push(&l->credits, &room);
 }
 
 /* The fastest flit time of a rank's links. */
@@ -77,7 +89,9 @@ static uint64_t rank_flit(const struct tt_net *n, uint32_t rank)
 static void open_rank(struct tt_net *n, uint32_t rank)
 {
     double slowed = (double)rank_flit(n, rank) * n->in->slow[rank];
-    uint64_t flit = slowed < 1 ? 1 : slowed > max_flit_ticks ? (uint64_t)max_flit_ticks : (uint64_t)slowed;
+    uint64_t flit = slowed < 1                ? 1
+                    : slowed > max_flit_ticks ? (uint64_t)max_flit_ticks
+                                              : (uint64_t)slowed;
     for (uint32_t k = 0; k < n->set.interfaces; k++) {
         uint32_t i = rank * n->set.interfaces + k;
         struct tt_net_lane *l = &n->lane[n->nlinks2 * n->set.vcs + i];
@@ -88,7 +102,7 @@ static void open_rank(struct tt_net *n, uint32_t rank)
     }
 }
 
-uint32_t tt_net_ends(const struct tt_net *n, uint32_t rank)
+uint32_t tt_sim_net_ends(const struct tt_net *n, uint32_t rank)
 {
     uint32_t ports = n->set.own_ports ? tt_topo_ports(n->in->t, rank) : n->set.interfaces;
     return ports == 0 ? 1 : ports < n->set.interfaces ? ports : n->set.interfaces;
@@ -107,7 +121,7 @@ static int by_place(const void *x, const void *y)
     return a->op < b->op ? -1 : a->op > b->op;
 }
 
-uint32_t *tt_net_order(const struct tt_work *w, bool by_receiver, uint32_t *start)
+uint32_t *tt_sim_net_order(const struct tt_work *w, bool by_receiver, uint32_t *start)
 {
     struct place *p = tt_alloc((size_t)w->nmsgs + 1, sizeof *p);
     uint32_t *order = tt_alloc((size_t)w->nmsgs + 1, sizeof *order);
@@ -136,22 +150,25 @@ uint32_t *tt_net_order(const struct tt_work *w, bool by_receiver, uint32_t *star
 static uint32_t last_link(const struct tt_net *n, const struct tt_work_conn *c)
 {
     const struct tt_graph *g = &n->in->t->g;
-    uint32_t out = c->nlinks ? n->in->w->path[c->path_at + c->nlinks - 1] ^ 1 : 0, i = g->start[c->dst];
+    uint32_t out = c->nlinks ? n->in->w->path[c->path_at + c->nlinks - 1] ^ 1 : 0,
+             i = g->start[c->dst];
     while (i + 1 < g->start[c->dst + 1] && g->id[i] != out)
         i++;
     return i - g->start[c->dst];
 }
 
-/* Which ejection port a message uses: that of the link it comes by; of a rank with fewer ports than links, the next in turn among those
- * that the rank receives in one step (1.6 of the notes on MultiTree, where all are assigned so). */
+/* Which ejection port a message uses: that of the link it comes by; of a rank with fewer ports than
+ * links, the next in turn among those that the rank receives in one step (1.6 of the notes on
+ * MultiTree, where all are assigned so). */
 static bool open_messages(struct tt_net *n)
 {
     const struct tt_work *w = n->in->w;
-    uint32_t *order = tt_net_order(w, true, NULL);
+    uint32_t *order = tt_sim_net_order(w, true, NULL);
     uint32_t rank = TT_NET_NONE, step = 0, turn = 0;
     for (uint32_t i = 0; order && i < w->nmsgs; i++) {
         const struct tt_work_conn *c = &w->conn[w->msg[order[i]].conn];
-        uint32_t dst = c->dst, ends = tt_net_ends(n, dst), links = n->in->t->g.start[dst + 1] - n->in->t->g.start[dst];
+        uint32_t dst = c->dst, ends = tt_sim_net_ends(n, dst),
+                 links = n->in->t->g.start[dst + 1] - n->in->t->g.start[dst];
         assert(ends > 0);
         if (dst != rank || w->msg[order[i]].step != step)
             turn = 0;
@@ -163,17 +180,20 @@ static bool open_messages(struct tt_net *n)
     return order != NULL;
 }
 
-/* The classes that the routes need; virtual channels by default four, or as many as there are classes. */
+/* The classes that the routes need; virtual channels by default four, or as many as there are
+ * classes. */
 static tutti_status open_channels(struct tt_net *n, struct tutti_error *err)
 {
     const struct tt_work *w = n->in->w;
     uint64_t paths = 0;
     for (uint32_t c = 0; c < w->nconns; c++)
-        paths = w->conn[c].path_at + w->conn[c].nlinks > paths ? w->conn[c].path_at + w->conn[c].nlinks : paths;
+        paths = w->conn[c].path_at + w->conn[c].nlinks > paths
+                    ? w->conn[c].path_at + w->conn[c].nlinks
+                    : paths;
     n->hop_class = tt_zalloc(paths + 1, 1);
     if (!n->hop_class)
         return tt_fail_memory(err, "virtual channels");
-    tutti_status st = tt_net_classes(w, n->nlinks2, n->hop_class, &n->needed, err);
+    tutti_status st = tt_sim_net_classes(w, n->nlinks2, n->hop_class, &n->needed, err);
     if (st != TUTTI_OK)
         return st;
     if (!n->set.vcs)
@@ -185,7 +205,7 @@ static tutti_status open_channels(struct tt_net *n, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-static tutti_status allocate(struct tt_net *n, struct tutti_error *err)
+static tutti_status net_open_allocate(struct tt_net *n, struct tutti_error *err)
 {
     const struct tt_work *w = n->in->w;
     n->lane = tt_zalloc(n->nlanes + 1u, sizeof *n->lane);
@@ -196,7 +216,8 @@ static tutti_status allocate(struct tt_net *n, struct tutti_error *err)
     n->peak = tt_zalloc(n->nlinks2 + 1u, sizeof *n->peak);
     n->eject = tt_zalloc(w->nmsgs + 1u, sizeof *n->eject);
     n->packets = tt_zalloc((size_t)w->nmsgs * w->segments + 1, sizeof *n->packets);
-    if (!n->lane || !n->port || !n->link_port || !n->link_flits || !n->held || !n->peak || !n->eject || !n->packets)
+    if (!n->lane || !n->port || !n->link_port || !n->link_flits || !n->held || !n->peak ||
+        !n->eject || !n->packets)
         return tt_fail_memory(err, "packet network");
     for (uint32_t i = 0; i < n->nlanes; i++)
         n->lane[i].owner = n->lane[i].port = n->lane[i].out = TT_NET_NONE;
@@ -210,23 +231,29 @@ static tutti_status allocate(struct tt_net *n, struct tutti_error *err)
 /* How many lanes and ports there are. */
 static tutti_status size_up(struct tt_net *n, struct tutti_error *err)
 {
-    uint64_t ends = (uint64_t)n->in->t->ranks * n->set.interfaces, lanes = (uint64_t)n->nlinks2 * n->set.vcs + ends;
+    uint64_t ends = (uint64_t)n->in->t->ranks * n->set.interfaces,
+             lanes = (uint64_t)n->nlinks2 * n->set.vcs + ends;
     if (lanes > MAX_LANES)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "the packet level would need %llu buffers; this build has room for %u",
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "the packet level would need %llu buffers; this build has room for %u",
                        (unsigned long long)lanes, (unsigned)MAX_LANES);
     n->nlanes = (uint32_t)lanes;
     n->nports = n->nlinks2 + (uint32_t)ends;
     return TUTTI_OK;
 }
 
-tutti_status tt_net_open(struct tt_net *n, const struct tt_sim_input *in, const struct tt_net_setup *set, struct tutti_error *err)
+tutti_status tt_sim_net_open(struct tt_net *n, const struct tt_sim_input *in,
+                             const struct tt_net_setup *set, struct tutti_error *err)
 {
-    *n = (struct tt_net){.in = in, .set = *set, .nlinks2 = 2 * in->t->nlinks, .news = {.elem = sizeof(struct tt_net_news)}};
+    *n = (struct tt_net){.in = in,
+                         .set = *set,
+                         .nlinks2 = 2 * in->t->nlinks,
+                         .news = {.elem = sizeof(struct tt_net_news)}};
     tutti_status st = open_channels(n, err);
     if (st == TUTTI_OK)
         st = size_up(n, err);
     if (st == TUTTI_OK)
-        st = allocate(n, err);
+        st = net_open_allocate(n, err);
     if (st == TUTTI_OK)
         st = open_links(n, err);
     if (st != TUTTI_OK)
@@ -239,7 +266,7 @@ tutti_status tt_net_open(struct tt_net *n, const struct tt_sim_input *in, const 
     return open_messages(n) ? TUTTI_OK : tt_fail_memory(err, "packet network");
 }
 
-void tt_net_free(struct tt_net *n)
+void tt_sim_net_free(struct tt_net *n)
 {
     for (uint32_t i = 0; n->lane && i < n->nlanes; i++) {
         free(n->lane[i].flits.at);

@@ -1,23 +1,25 @@
-/* net_stuck.c - is the network empty after its last event, and if not, who waits for whom? Nothing moves any more when every packet left
- * waits for a channel that another one holds, or for room in a lane whose own first packet waits. Following those waits from any stuck lane
- * must come back to a lane seen before: that circle is the deadlock, and its links are named. */
+/* net_stuck.c - is the network empty after its last event, and if not, who waits for whom? Nothing
+ * moves any more when every packet left waits for a channel that another one holds, or for room in
+ * a lane whose own first packet waits. Following those waits from any stuck lane must come back to
+ * a lane seen before: that circle is the deadlock, and its links are named. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/packet.h"
 
-/* The lane that keeps the first packet of `lane` from moving: the holder of the channel it wants (that lane's packet must move on), or
- * the full lane it sends into. */
+/* The lane that keeps the first packet of `lane` from moving: the holder of the channel it wants
+ * (that lane's packet must move on), or the full lane it sends into. */
 static uint32_t blocker(const struct tt_net *n, uint32_t lane)
 {
     const struct tt_net_lane *l = &n->lane[lane];
-    const struct tt_net_packet *p = tt_net_first(l);
-    const struct tt_work_conn *c = &n->in->w->conn[tt_net_conn(n, p->msg)];
+    const struct tt_net_packet *p = tt_sim_net_first(l);
+    const struct tt_work_conn *c = &n->in->w->conn[tt_sim_net_conn(n, p->msg)];
     if (l->out != TT_NET_NONE)
         return n->lane[l->out].len ? l->out : TT_NET_NONE;
     if (p->hop >= c->nlinks)
         return TT_NET_NONE;
-    uint32_t out = n->in->w->path[c->path_at + p->hop] * n->set.vcs + n->hop_class[c->path_at + p->hop];
+    uint32_t out =
+        n->in->w->path[c->path_at + p->hop] * n->set.vcs + n->hop_class[c->path_at + p->hop];
     return n->lane[out].len ? out : n->lane[out].owner;
 }
 
@@ -46,7 +48,8 @@ static void add_link(const struct tt_net *n, uint32_t lane, struct tt_str *text)
 static uint32_t circle(const struct tt_net *n, uint32_t lane, struct tt_str *text)
 {
     uint32_t at = lane, length = 0;
-    for (uint32_t i = 0; i < n->nlanes && at != TT_NET_NONE; i++) /* now inside the circle, wherever it began */
+    /* now inside the circle, wherever it began */
+    for (uint32_t i = 0; i < n->nlanes && at != TT_NET_NONE; i++)
         at = blocker(n, at);
     if (at == TT_NET_NONE)
         return 0;
@@ -60,21 +63,23 @@ static uint32_t circle(const struct tt_net *n, uint32_t lane, struct tt_str *tex
     return length;
 }
 
-tutti_status tt_net_stuck(const struct tt_net *n, struct tutti_error *err)
+tutti_status tt_sim_net_stuck(const struct tt_net *n, struct tutti_error *err)
 {
     uint32_t lane = a_stuck_lane(n);
     if (lane == TT_NET_NONE)
         return TUTTI_OK;
     struct tt_str text = {0};
     uint32_t length = circle(n, lane, &text);
-    const struct tt_work_conn *c = &n->in->w->conn[tt_net_conn(n, tt_net_first(&n->lane[lane])->msg)];
+    const struct tt_work_conn *c =
+        &n->in->w->conn[tt_sim_net_conn(n, tt_sim_net_first(&n->lane[lane])->msg)];
     char when[32];
     tt_format_time(n->now / TT_TICKS, when, sizeof when);
-    tutti_status st =
-        tt_fail(err, TUTTI_ERR_INCORRECT,
-                "deadlock in the network after %s: message %u->%u stands still; %u buffers wait for each other in a circle (%s%s); "
-                "these routes need %u virtual channels, there are %u",
-                when, c->src, c->dst, length, text.s ? text.s : "", length > 6 ? ", ..." : "", n->needed, n->set.vcs);
+    tutti_status st = tt_fail(err, TUTTI_ERR_INCORRECT,
+                              "deadlock in the network after %s: message %u->%u stands still; %u "
+                              "buffers wait for each other in a circle (%s%s); "
+                              "these routes need %u virtual channels, there are %u",
+                              when, c->src, c->dst, length, text.s ? text.s : "",
+                              length > 6 ? ", ..." : "", n->needed, n->set.vcs);
     tt_str_free(&text);
     return st;
 }

@@ -1,12 +1,16 @@
-/* ni.c - the network interfaces of all ranks: which of the messages that could go takes which interface, and when.
+/* ni.c - the network interfaces of all ranks: which of the messages that could go takes which
+ * interface, and when.
  *
- * A rank has `interfaces` of them; each sends one message at a time, the lowest idle one takes the message of the earliest step (then of
- * the lowest number). With lockstep a rank works through its schedule table (ni_table.c): only messages of the head step may go, the next
- * step becomes the head when all of them have left, and a step without a send is a no-op that lasts as long as that step is *estimated* to
- * take: the longest message of the step, its flits at the pace of the slowest link of its route. So ranks stay in step without a barrier,
- * as long as the estimate is right; nothing else depends on it. Interfaces that become idle at one time do so by their messages' numbers.
- * The published interface waits one or two step times less what its queues swallow; ours has no such queue (the message leaves at the
- * link's pace), so that one step time is the whole of it. */
+ * A rank has `interfaces` of them; each sends one message at a time, the lowest idle one takes the
+ * message of the earliest step (then of the lowest number). With lockstep a rank works through its
+ * schedule table (ni_table.c): only messages of the head step may go, the next step becomes the
+ * head when all of them have left, and a step without a send is a no-op that lasts as long as that
+ * step is *estimated* to take: the longest message of the step, its flits at the pace of the
+ * slowest link of its route. So ranks stay in step without a barrier, as long as the estimate is
+ * right; nothing else depends on it. Interfaces that become idle at one time do so by their
+ * messages' numbers. The published interface waits one or two step times less what its queues
+ * swallow; ours has no such queue (the message leaves at the link's pace), so that one step time is
+ * the whole of it. */
 #include <stdlib.h>
 
 #include "sim/packet.h"
@@ -19,7 +23,7 @@ static uint32_t step_of(const struct tt_ni *ni, uint32_t number)
 
 static uint32_t sender_of(const struct tt_ni *ni, uint32_t number)
 {
-    return ni->net->in->w->conn[tt_net_conn(ni->net, number)].src;
+    return ni->net->in->w->conn[tt_sim_net_conn(ni->net, number)].src;
 }
 
 /* Messages that could go take idle interfaces. */
@@ -31,20 +35,20 @@ static void dispatch(struct tt_ni *ni, uint32_t rank, uint64_t now)
         struct tt_due due = r->queue.at[0];
         if (ni->lockstep && (r->waiting || due.time != r->head_step))
             return;
-        tt_agenda_pop(&r->queue);
+        tt_sim_agenda_pop(&r->queue);
         uint32_t k = (uint32_t)r->idle.at[0].time, number = (uint32_t)due.id;
-        tt_agenda_pop(&r->idle);
+        tt_sim_agenda_pop(&r->idle);
         ni->held[number] = k;
-        uint64_t latency = w->conn[tt_net_conn(ni->net, number)].latency_ps;
+        uint64_t latency = w->conn[tt_sim_net_conn(ni->net, number)].latency_ps;
         uint64_t jitter = tt_sim_latency(&ni->net->in->o->whatif, latency, number) - latency;
-        tt_net_send(ni->net, number, k, now + jitter * TT_TICKS);
+        tt_sim_net_send(ni->net, number, k, now + jitter * TT_TICKS);
     }
 }
 
-void tt_ni_offer(struct tt_ni *ni, uint32_t number, uint64_t now)
+void tt_sim_ni_offer(struct tt_ni *ni, uint32_t number, uint64_t now)
 {
     uint32_t rank = sender_of(ni, number);
-    ni->nomem |= !tt_agenda_push(&ni->rank[rank].queue, step_of(ni, number), number);
+    ni->nomem |= !tt_sim_agenda_push(&ni->rank[rank].queue, step_of(ni, number), number);
     dispatch(ni, rank, now);
 }
 
@@ -70,7 +74,7 @@ static uint64_t next_step(struct tt_ni *ni, uint32_t rank, uint64_t now)
     return now + ni->step_ticks[r->head_step];
 }
 
-uint64_t tt_ni_advance(struct tt_ni *ni, uint32_t rank, uint64_t now)
+uint64_t tt_sim_ni_advance(struct tt_ni *ni, uint32_t rank, uint64_t now)
 {
     if (!ni->lockstep)
         return 0;
@@ -81,13 +85,13 @@ uint64_t tt_ni_advance(struct tt_ni *ni, uint32_t rank, uint64_t now)
     return until;
 }
 
-uint64_t tt_ni_left(struct tt_ni *ni, uint32_t number, uint64_t now)
+uint64_t tt_sim_ni_left(struct tt_ni *ni, uint32_t number, uint64_t now)
 {
     uint32_t rank = sender_of(ni, number);
     struct tt_ni_rank *r = &ni->rank[rank];
-    ni->nomem |= !tt_agenda_push(&r->idle, ni->held[number], 0);
+    ni->nomem |= !tt_sim_agenda_push(&r->idle, ni->held[number], 0);
     if (ni->lockstep && --r->unsent == 0)
-        return tt_ni_advance(ni, rank, now);
+        return tt_sim_ni_advance(ni, rank, now);
     dispatch(ni, rank, now);
     return 0;
 }
@@ -104,7 +108,7 @@ static void estimate(struct tt_ni *ni)
             slowest = flit > slowest ? flit : slowest;
         }
         for (uint32_t k = 0; k < w->segments; k++)
-            flits += tt_net_flits(&ni->net->set, tt_work_msg_bytes(w, m, k), NULL);
+            flits += tt_sim_net_flits(&ni->net->set, tt_sim_work_msg_bytes(w, m, k), NULL);
         uint64_t *ticks = &ni->step_ticks[w->msg[m].step];
         *ticks = flits * slowest > *ticks ? flits * slowest : *ticks;
     }
@@ -115,16 +119,18 @@ static tutti_status open_tables(struct tt_ni *ni, struct tutti_error *err)
     const struct tt_work *w = ni->net->in->w;
     struct tt_ni_facts facts = {0};
     ni->step_ticks = tt_zalloc((size_t)w->s->nsteps + 1, sizeof *ni->step_ticks);
-    tutti_status st = ni->step_ticks ? tt_ni_facts_make(w, &facts, err) : tt_fail_memory(err, "schedule tables");
+    tutti_status st = ni->step_ticks ? tt_sim_ni_facts_make(w, &facts, err)
+                                     : tt_fail_memory(err, "schedule tables");
     if (st == TUTTI_OK)
         estimate(ni);
     for (uint32_t r = 0; st == TUTTI_OK && r < w->t->ranks; r++)
-        st = tt_ni_table_make(w, r, &facts, &ni->rank[r].table, err);
-    tt_ni_facts_free(&facts);
+        st = tt_sim_ni_table_make(w, r, &facts, &ni->rank[r].table, err);
+    tt_sim_ni_facts_free(&facts);
     return st;
 }
 
-tutti_status tt_ni_open(struct tt_ni *ni, struct tt_net *net, bool lockstep, struct tutti_error *err)
+tutti_status tt_sim_ni_open(struct tt_ni *ni, struct tt_net *net, bool lockstep,
+                            struct tutti_error *err)
 {
     const struct tt_work *w = net->in->w;
     *ni = (struct tt_ni){.net = net, .lockstep = lockstep};
@@ -133,18 +139,18 @@ tutti_status tt_ni_open(struct tt_ni *ni, struct tt_net *net, bool lockstep, str
     if (!ni->rank || !ni->held)
         return tt_fail_memory(err, "network interfaces");
     for (uint32_t r = 0; r < w->t->ranks; r++)
-        for (uint32_t k = 0; k < tt_net_ends(net, r); k++)
-            if (!tt_agenda_push(&ni->rank[r].idle, k, 0))
+        for (uint32_t k = 0; k < tt_sim_net_ends(net, r); k++)
+            if (!tt_sim_agenda_push(&ni->rank[r].idle, k, 0))
                 return tt_fail_memory(err, "network interfaces");
     return lockstep ? open_tables(ni, err) : TUTTI_OK;
 }
 
-void tt_ni_close(struct tt_ni *ni)
+void tt_sim_ni_close(struct tt_ni *ni)
 {
     for (uint32_t r = 0; ni->rank && r < ni->net->in->t->ranks; r++) {
         free(ni->rank[r].queue.at);
         free(ni->rank[r].idle.at);
-        tt_ni_table_free(&ni->rank[r].table);
+        tt_sim_ni_table_free(&ni->rank[r].table);
     }
     free(ni->rank);
     free(ni->held);

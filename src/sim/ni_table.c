@@ -1,12 +1,15 @@
-/* ni_table.c - the schedule table that a network interface works through, derived from a rank's slice. One line per send (a gather to
- * several receivers in one step is one line), and a no-op for every step in which others send and this rank does not.
+/* ni_table.c - the schedule table that a network interface works through, derived from a rank's
+ * slice. One line per send (a gather to several receivers in one step is one line), and a no-op for
+ * every step in which others send and this rank does not.
  *
- * MultiTree on a 2x2 mesh, the tree of rank 0: 0 -> 2 and 0 -> 1 in step 0, 2 -> 3 in step 1; reduce-scatter mirrors it. Rank 2's lines:
+ * MultiTree on a 2x2 mesh, the tree of rank 0: 0 -> 2 and 0 -> 1 in step 0, 2 -> 3 in step 1;
+ * reduce-scatter mirrors it. Rank 2's lines:
  *
  *     step 1   Reduce   flow 0   parent 0   children {3}     after 3's part was added
  *     step 3   Gather   flow 0   parent 0   children {3}     after 0 has sent it
  *
- * The children of a reduction are the ranks whose parts of the flow arrived before it; a flow is named by its first chunk. */
+ * The children of a reduction are the ranks whose parts of the flow arrived before it; a flow is
+ * named by its first chunk. */
 #include <stdlib.h>
 
 #include "sim/packet.h"
@@ -47,7 +50,8 @@ static bool push_child(struct maker *m, struct tt_ni_entry *e, uint32_t rank)
 
 static bool add_reduce(struct maker *m, const struct tt_op *op, uint32_t flow)
 {
-    struct tt_ni_entry e = {TT_NI_REDUCE, flow, op->peer, (uint32_t)m->t->children.len, 0, op->step, 1};
+    struct tt_ni_entry e = {TT_NI_REDUCE, flow, op->peer, (uint32_t)m->t->children.len, 0,
+                            op->step,     1};
     for (uint32_t i = m->last[flow]; i != TT_NET_NONE;) {
         const struct came *c = tt_vec_at(&m->came, i);
         if (c->kind == TT_OP_RECV_REDUCE && !push_child(m, &e, c->from))
@@ -59,13 +63,15 @@ static bool add_reduce(struct maker *m, const struct tt_op *op, uint32_t flow)
 
 static bool add_gather(struct maker *m, const struct tt_op *op, uint32_t flow)
 {
-    struct tt_ni_entry *last = m->t->entries.len ? tt_vec_at(&m->t->entries, m->t->entries.len - 1) : NULL;
+    struct tt_ni_entry *last =
+        m->t->entries.len ? tt_vec_at(&m->t->entries, m->t->entries.len - 1) : NULL;
     if (last && last->opcode == TT_NI_GATHER && last->flow == flow && last->step == op->step) {
         last->messages++;
         return push_child(m, last, op->peer);
     }
     const struct came *c = m->last[flow] != TT_NET_NONE ? tt_vec_at(&m->came, m->last[flow]) : NULL;
-    struct tt_ni_entry e = {TT_NI_GATHER, flow, TT_NET_NONE, (uint32_t)m->t->children.len, 0, op->step, 1};
+    struct tt_ni_entry e = {TT_NI_GATHER, flow, TT_NET_NONE, (uint32_t)m->t->children.len, 0,
+                            op->step,     1};
     if (c && c->kind == TT_OP_RECV)
         e.parent = c->from;
     return push_child(m, &e, op->peer) && tt_vec_push(&m->t->entries, &e, 1) != NULL;
@@ -82,7 +88,7 @@ static bool add_noops(struct maker *m, const bool *busy, uint32_t *step, uint32_
     return true;
 }
 
-static bool fill(struct maker *m, const bool *busy, const uint32_t *sent)
+static bool ni_table_fill(struct maker *m, const bool *busy, const uint32_t *sent)
 {
     const struct tt_work *w = m->w;
     uint32_t step = 0;
@@ -103,14 +109,15 @@ static bool fill(struct maker *m, const bool *busy, const uint32_t *sent)
     return true;
 }
 
-tutti_status tt_ni_facts_make(const struct tt_work *w, struct tt_ni_facts *ret, struct tutti_error *err)
+tutti_status tt_sim_ni_facts_make(const struct tt_work *w, struct tt_ni_facts *ret,
+                                  struct tutti_error *err)
 {
     struct tt_ni_facts f = {.busy = tt_zalloc((size_t)w->s->nsteps + 1, sizeof *f.busy),
                             .start = tt_zalloc(w->t->ranks + 1u, sizeof *f.start)};
     if (f.busy && f.start)
-        f.sent = tt_net_order(w, false, f.start);
+        f.sent = tt_sim_net_order(w, false, f.start);
     if (!f.sent) {
-        tt_ni_facts_free(&f);
+        tt_sim_ni_facts_free(&f);
         return tt_fail_memory(err, "schedule tables");
     }
     for (uint32_t m = 0; m < w->nmsgs; m++)
@@ -119,33 +126,39 @@ tutti_status tt_ni_facts_make(const struct tt_work *w, struct tt_ni_facts *ret, 
     return TUTTI_OK;
 }
 
-void tt_ni_facts_free(struct tt_ni_facts *f)
+void tt_sim_ni_facts_free(struct tt_ni_facts *f)
 {
     free(f->busy);
     free(f->sent);
     free(f->start);
 }
 
-tutti_status tt_ni_table_make(const struct tt_work *w, uint32_t rank, const struct tt_ni_facts *f, struct tt_ni_table *ret,
-                              struct tutti_error *err)
+tutti_status tt_sim_ni_table_make(const struct tt_work *w, uint32_t rank,
+                                  const struct tt_ni_facts *f, struct tt_ni_table *ret,
+                                  struct tutti_error *err)
 {
-    struct tt_ni_table t = {.entries = {.elem = sizeof(struct tt_ni_entry)}, .children = {.elem = sizeof(uint32_t)}};
-    struct maker m = {.w = w, .rank = rank, .slice = tt_sched_slice(w->s, rank), .came = {.elem = sizeof(struct came)}, .t = &t};
+    struct tt_ni_table t = {.entries = {.elem = sizeof(struct tt_ni_entry)},
+                            .children = {.elem = sizeof(uint32_t)}};
+    struct maker m = {.w = w,
+                      .rank = rank,
+                      .slice = tt_sched_slice(w->s, rank),
+                      .came = {.elem = sizeof(struct came)},
+                      .t = &t};
     m.last = tt_alloc((size_t)w->s->shape.chunks + 1, sizeof *m.last);
     for (uint32_t c = 0; m.last && c < w->s->shape.chunks; c++)
         m.last[c] = TT_NET_NONE;
-    bool ok = m.last && fill(&m, f->busy, f->sent + f->start[rank]);
+    bool ok = m.last && ni_table_fill(&m, f->busy, f->sent + f->start[rank]);
     free(m.last);
     tt_vec_free(&m.came);
     if (ok) {
         *ret = t;
         return TUTTI_OK;
     }
-    tt_ni_table_free(&t);
+    tt_sim_ni_table_free(&t);
     return tt_fail_memory(err, "schedule tables");
 }
 
-void tt_ni_table_free(struct tt_ni_table *t)
+void tt_sim_ni_table_free(struct tt_ni_table *t)
 {
     tt_vec_free(&t->entries);
     tt_vec_free(&t->children);

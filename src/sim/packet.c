@@ -1,20 +1,31 @@
-/* packet.c - the packet level: operations start when they may (the live rule of sched.h), messages go through interfaces (ni.c) and the
- * network of flits (net.c).
+/* packet.c - the packet level: operations start when they may (the live rule of sched.h), messages
+ * go through interfaces (ni.c) and the network of flits (net.c).
  *
- *     send waits for nobody, its connection is free -> host overhead -> an interface -> flits ... -> the last has left: send done,
- *       connection and interface free      ... -> last flit arrived (in order on a connection) -> the receiver takes it in -> reduction ->
- * done
+ *     send waits for nobody, its connection is free -> host overhead -> an interface -> flits
+ *       -> the last flit has left: the send is done, connection and interface are free
+ *       -> the last flit has arrived (in order on a connection) -> the receiver takes it in
+ *       -> reduction -> the receive is done
  *
- * Host side as at the flow level (flow_host.c): a host issues and takes in messages `overhead` apart, its reductions run one after the
- * other. Hosts act at a moment before the network does, so that a message offered now takes part in what ports decide now. Everything is
- * kept in ticks; the report rounds up to picoseconds once. */
+ * Host side as at the flow level (flow_host.c): a host issues and takes in messages `overhead`
+ * apart, its reductions run one after the other. Hosts act at a moment before the network does, so
+ * that a message offered now takes part in what ports decide now. Everything is kept in ticks; the
+ * report rounds up to picoseconds once. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "sim/packet.h"
 
-enum { EV_ISSUE, EV_LEFT, EV_ARRIVED, EV_TAKE, EV_DONE, EV_NOOP, EV_SHIFT = 56, PROGRESS_EVERY = 1 << 16 };
+enum {
+    EV_ISSUE,
+    EV_LEFT,
+    EV_ARRIVED,
+    EV_TAKE,
+    EV_DONE,
+    EV_NOOP,
+    EV_SHIFT = 56,
+    PROGRESS_EVERY = 1 << 16
+};
 enum { BUSY_SEND, BUSY_RECV, BUSY_REDUCE, BUSY_ANY, BUSY_KINDS };
 
 struct host {
@@ -49,9 +60,9 @@ struct run {
     bool nomem;
 };
 
-static void put(struct run *p, uint64_t time, uint64_t kind, uint64_t what)
+static void packet_put(struct run *p, uint64_t time, uint64_t kind, uint64_t what)
 {
-    p->nomem |= !tt_agenda_push(&p->agenda, time, kind << EV_SHIFT | what);
+    p->nomem |= !tt_sim_agenda_push(&p->agenda, time, kind << EV_SHIFT | what);
 }
 
 static void busy(struct run *p, uint32_t rank, int kind, bool begins, uint64_t now)
@@ -67,7 +78,7 @@ static void busy(struct run *p, uint32_t rank, int kind, bool begins, uint64_t n
     }
 }
 
-static uint64_t overhead(const struct run *p, uint32_t rank)
+static uint64_t packet_overhead(const struct run *p, uint32_t rank)
 {
     double ticks = (double)p->in->t->overhead_ps * TT_TICKS * p->in->slow[rank];
     return ticks < 0x1p55 ? (uint64_t)ticks : UINT64_C(1) << 55;
@@ -75,7 +86,7 @@ static uint64_t overhead(const struct run *p, uint32_t rank)
 
 /* ---- operations ---- */
 
-static void finish(struct run *p, uint32_t node)
+static void packet_finish(struct run *p, uint32_t node)
 {
     p->nomem |= !tt_vec_push(&p->done, &node, 1);
 }
@@ -94,11 +105,11 @@ static void stream_try(struct run *p, uint32_t conn)
     s->busy = true;
     p->times[number].ready = p->now;
     struct host *h = &p->host[c->src];
-    h->issue = (h->issue > p->now ? h->issue : p->now) + overhead(p, c->src);
+    h->issue = (h->issue > p->now ? h->issue : p->now) + packet_overhead(p, c->src);
     if (h->issue > p->now)
-        put(p, h->issue, EV_ISSUE, number);
+        packet_put(p, h->issue, EV_ISSUE, number);
     else
-        tt_ni_offer(&p->ni, number, p->now);
+        tt_sim_ni_offer(&p->ni, number, p->now);
 }
 
 static uint64_t to_ps(uint64_t ticks)
@@ -106,48 +117,51 @@ static uint64_t to_ps(uint64_t ticks)
     return ticks / TT_TICKS + (ticks % TT_TICKS != 0);
 }
 
-static void reduce(struct run *p, uint32_t node, uint32_t rank)
+static void packet_reduce(struct run *p, uint32_t node, uint32_t rank)
 {
-    double ticks = p->gamma * p->in->slow[rank] * (double)tt_work_reduce_bytes(p->w, node / p->w->segments, node % p->w->segments);
+    double ticks =
+        p->gamma * p->in->slow[rank] *
+        (double)tt_sim_work_reduce_bytes(p->w, node / p->w->segments, node % p->w->segments);
     if (!(ticks > 0)) {
-        finish(p, node);
+        packet_finish(p, node);
         return;
     }
     struct host *h = &p->host[rank];
     uint64_t from = h->sum > p->now ? h->sum : p->now;
     h->sum = from + (ticks < 0x1p58 ? (uint64_t)llround(ticks) : UINT64_C(1) << 58);
-    tt_timeline_work(p->r, p->w, node, to_ps(from), to_ps(h->sum));
+    tt_sim_timeline_work(p->r, p->w, node, to_ps(from), to_ps(h->sum));
     busy(p, rank, BUSY_REDUCE, true, p->now);
-    put(p, h->sum, EV_DONE, node);
+    packet_put(p, h->sum, EV_DONE, node);
 }
 
 /* The operation waits for nobody. */
-static void start(struct run *p, uint32_t node)
+static void packet_start(struct run *p, uint32_t node)
 {
     uint32_t op = node / p->w->segments;
     const struct tt_work_op *o = &p->w->op[op];
     if (o->kind == TT_OP_SEND)
         stream_try(p, p->w->msg[o->ref].conn);
     else if (o->kind == TT_OP_RECV_REDUCE || o->kind == TT_OP_REDUCE)
-        reduce(p, node, tt_work_rank(p->w, op));
+        packet_reduce(p, node, tt_sim_work_rank(p->w, op));
     else
-        finish(p, node);
+        packet_finish(p, node);
 }
 
 static void count_down(struct run *p, uint32_t node)
 {
     assert(p->left[node] > 0);
     if (--p->left[node] == 0)
-        start(p, node);
+        packet_start(p, node);
 }
 
 /* Tells those who wait for what is done, until nobody else is done by that. */
-static void tell(struct run *p)
+static void packet_tell(struct run *p)
 {
     const struct tt_work *w = p->w;
     for (size_t i = 0; i < p->done.len && !p->nomem; i++) {
-        uint32_t node = ((const uint32_t *)p->done.data)[i], op = node / w->segments, segment = node % w->segments;
-        p->host[tt_work_rank(w, op)].end = p->now;
+        uint32_t node = ((const uint32_t *)p->done.data)[i], op = node / w->segments,
+                 segment = node % w->segments;
+        p->host[tt_sim_work_rank(w, op)].end = p->now;
         p->end = p->now > p->end ? p->now : p->end;
         for (uint32_t k = w->op[op].after; k < w->op[op + 1].after; k++)
             count_down(p, w->succ[k] * w->segments + segment);
@@ -157,9 +171,9 @@ static void tell(struct run *p)
 
 /* ---- messages ---- */
 
-static void record(struct run *p, uint32_t number)
+static void packet_record(struct run *p, uint32_t number)
 {
-    const struct tt_work_conn *c = &p->w->conn[tt_net_conn(&p->net, number)];
+    const struct tt_work_conn *c = &p->w->conn[tt_sim_net_conn(&p->net, number)];
     uint32_t msg = number / p->w->segments, segment = number % p->w->segments;
     if (!p->r->timeline)
         return;
@@ -168,40 +182,42 @@ static void record(struct run *p, uint32_t number)
                                                .step = p->w->msg[msg].step,
                                                .channel = (uint16_t)c->channel,
                                                .segment = (uint16_t)segment,
-                                               .bytes = tt_work_msg_bytes(p->w, msg, segment),
+                                               .bytes = tt_sim_work_msg_bytes(p->w, msg, segment),
                                                .ready_ps = to_ps(p->times[number].ready),
                                                .start_ps = to_ps(p->times[number].start),
                                                .end_ps = to_ps(p->now)});
 }
 
 /* The last flit is there; messages of a connection are taken in in their order. */
-static void arrived(struct run *p, uint32_t number)
+static void packet_arrived(struct run *p, uint32_t number)
 {
-    const struct tt_work_conn *c = &p->w->conn[tt_net_conn(&p->net, number)];
-    struct stream *s = &p->stream[tt_net_conn(&p->net, number)];
+    const struct tt_work_conn *c = &p->w->conn[tt_sim_net_conn(&p->net, number)];
+    struct stream *s = &p->stream[tt_sim_net_conn(&p->net, number)];
     struct host *h = &p->host[c->dst];
     busy(p, c->dst, BUSY_RECV, false, p->now);
     p->there[number] = true;
     p->arrived++;
-    record(p, number);
-    for (; s->arrived < c->count * p->w->segments && p->there[c->first * p->w->segments + s->arrived]; s->arrived++) {
+    packet_record(p, number);
+    for (;
+         s->arrived < c->count * p->w->segments && p->there[c->first * p->w->segments + s->arrived];
+         s->arrived++) {
         uint64_t at = h->take > p->now ? h->take : p->now;
-        h->take = at + overhead(p, c->dst);
-        put(p, at, EV_TAKE, c->first * p->w->segments + s->arrived);
+        h->take = at + packet_overhead(p, c->dst);
+        packet_put(p, at, EV_TAKE, c->first * p->w->segments + s->arrived);
     }
 }
 
 static void left_sender(struct run *p, uint32_t number)
 {
     const struct tt_work *w = p->w;
-    uint32_t conn = tt_net_conn(&p->net, number);
+    uint32_t conn = tt_sim_net_conn(&p->net, number);
     busy(p, w->conn[conn].src, BUSY_SEND, false, p->now);
-    uint64_t until = tt_ni_left(&p->ni, number, p->now);
+    uint64_t until = tt_sim_ni_left(&p->ni, number, p->now);
     if (until)
-        put(p, until, EV_NOOP, w->conn[conn].src);
+        packet_put(p, until, EV_NOOP, w->conn[conn].src);
     p->stream[conn].busy = false;
     p->stream[conn].next++;
-    finish(p, w->msg[number / w->segments].send * w->segments + number % w->segments);
+    packet_finish(p, w->msg[number / w->segments].send * w->segments + number % w->segments);
     stream_try(p, conn);
 }
 
@@ -212,59 +228,60 @@ static void host_event(struct run *p)
     struct tt_due due = p->agenda.at[0];
     const struct tt_work *w = p->w;
     uint32_t what = (uint32_t)due.id;
-    tt_agenda_pop(&p->agenda);
+    tt_sim_agenda_pop(&p->agenda);
     p->now = due.time;
     p->events++;
     uint64_t kind = due.id >> EV_SHIFT;
     if (kind == EV_ISSUE) {
-        tt_ni_offer(&p->ni, what, p->now);
+        tt_sim_ni_offer(&p->ni, what, p->now);
     } else if (kind == EV_LEFT) {
         left_sender(p, what);
     } else if (kind == EV_ARRIVED) {
-        arrived(p, what);
+        packet_arrived(p, what);
     } else if (kind == EV_TAKE) {
         count_down(p, w->msg[what / w->segments].recv * w->segments + what % w->segments);
     } else if (kind == EV_DONE) {
-        busy(p, tt_work_rank(w, what / w->segments), BUSY_REDUCE, false, p->now);
-        finish(p, what);
+        busy(p, tt_sim_work_rank(w, what / w->segments), BUSY_REDUCE, false, p->now);
+        packet_finish(p, what);
     } else {
-        uint64_t until = tt_ni_advance(&p->ni, what, p->now);
+        uint64_t until = tt_sim_ni_advance(&p->ni, what, p->now);
         if (until)
-            put(p, until, EV_NOOP, what);
+            packet_put(p, until, EV_NOOP, what);
     }
-    tell(p);
+    packet_tell(p);
 }
 
 static void read_news(struct run *p)
 {
     const struct tt_net_news *news = p->net.news.data;
     for (size_t i = 0; i < p->net.news.len; i++) {
-        const struct tt_work_conn *c = &p->w->conn[tt_net_conn(&p->net, news[i].msg)];
+        const struct tt_work_conn *c = &p->w->conn[tt_sim_net_conn(&p->net, news[i].msg)];
         if (news[i].kind == TT_NET_LEAVES) {
             p->times[news[i].msg].start = news[i].time;
             busy(p, c->src, BUSY_SEND, true, news[i].time);
         } else if (news[i].kind == TT_NET_ENTERS) {
             busy(p, c->dst, BUSY_RECV, true, news[i].time);
         } else {
-            put(p, news[i].time, news[i].kind == TT_NET_LEFT ? EV_LEFT : EV_ARRIVED, news[i].msg);
+            packet_put(p, news[i].time, news[i].kind == TT_NET_LEFT ? EV_LEFT : EV_ARRIVED,
+                       news[i].msg);
         }
     }
     p->net.news.len = 0;
 }
 
 /* Every operation without a wait starts, every interface reads its table. */
-static void begin(struct run *p)
+static void packet_begin(struct run *p)
 {
     const struct tt_work *w = p->w;
     for (uint32_t r = 0; r < w->t->ranks; r++) {
-        uint64_t until = tt_ni_advance(&p->ni, r, 0);
+        uint64_t until = tt_sim_ni_advance(&p->ni, r, 0);
         if (until)
-            put(p, until, EV_NOOP, r);
+            packet_put(p, until, EV_NOOP, r);
     }
     for (uint32_t node = 0; node < w->nops * w->segments; node++)
         if (w->op[node / w->segments].need == 0)
-            start(p, node);
-    tell(p);
+            packet_start(p, node);
+    packet_tell(p);
 }
 
 /* Flits that links will have moved in the end, heads included. */
@@ -290,20 +307,23 @@ static bool tell_progress(const struct run *p, uint64_t all)
 static tutti_status loop(struct run *p, struct tutti_error *err)
 {
     const uint64_t all = all_flits(p), limit = UINT64_C(1) << 62;
-    begin(p);
+    packet_begin(p);
     for (uint64_t i = 0; !p->nomem && !p->net.nomem && !p->ni.nomem; i++) {
-        uint64_t net = tt_net_next(&p->net), host = p->agenda.len ? p->agenda.at[0].time : TT_NEVER;
+        uint64_t net = tt_sim_net_next(&p->net),
+                 host = p->agenda.len ? p->agenda.at[0].time : TT_NEVER;
         if (net == TT_NEVER && host == TT_NEVER)
             return TUTTI_OK;
         if ((host < net ? host : net) > limit)
-            return tt_fail(err, TUTTI_ERR_LIMIT, "the simulated time exceeds what the packet level can tell (75 minutes)");
+            return tt_fail(
+                err, TUTTI_ERR_LIMIT,
+                "the simulated time exceeds what the packet level can tell (75 minutes)");
         if (i % PROGRESS_EVERY == PROGRESS_EVERY - 1 && !tell_progress(p, all))
             return tt_fail(err, TUTTI_ERR_ABORTED, "the simulation was interrupted");
         if (host <= net) {
             host_event(p);
             continue;
         }
-        tt_net_step(&p->net);
+        tt_sim_net_step(&p->net);
         if (p->net.news.len)
             read_news(p);
     }
@@ -312,23 +332,27 @@ static tutti_status loop(struct run *p, struct tutti_error *err)
 
 /* ---- the whole ---- */
 
-static tutti_status open_run(struct run *p, const struct tt_sim_input *in, uint64_t max_promise, struct tutti_error *err)
+static tutti_status open_run(struct run *p, const struct tt_sim_input *in, uint64_t max_promise,
+                             struct tutti_error *err)
 {
     const struct tt_work *w = p->w = in->w;
     p->in = in;
     p->done.elem = sizeof(uint32_t);
     struct tt_net_setup set;
-    tutti_status st = tt_net_settings(in, &set, err);
+    tutti_status st = tt_sim_net_settings(in, &set, err);
     if (st != TUTTI_OK)
         return st;
     set.max_promise = max_promise;
-    const double nodes = (double)w->nops * w->segments, gamma_s = in->t->gamma, rate = in->o->packet.aggregate_bytes_per_s;
+    const double nodes = (double)w->nops * w->segments, gamma_s = in->t->gamma,
+                 rate = in->o->packet.aggregate_bytes_per_s;
     if (nodes >= 0x1p31)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%.0f operations (segments counted) are too many for the packet level", nodes);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "%.0f operations (segments counted) are too many for the packet level",
+                       nodes);
     p->gamma = (rate > 0 ? 1 / rate : gamma_s) * 1e12 * TT_TICKS;
-    st = tt_net_open(&p->net, in, &set, err);
+    st = tt_sim_net_open(&p->net, in, &set, err);
     if (st == TUTTI_OK)
-        st = tt_ni_open(&p->ni, &p->net, in->o->packet.lockstep, err);
+        st = tt_sim_ni_open(&p->ni, &p->net, in->o->packet.lockstep, err);
     if (st != TUTTI_OK)
         return st;
     size_t k = w->segments, nmsgs = w->nmsgs * k;
@@ -346,8 +370,8 @@ static tutti_status open_run(struct run *p, const struct tt_sim_input *in, uint6
 
 static void close_run(struct run *p)
 {
-    tt_ni_close(&p->ni);
-    tt_net_free(&p->net);
+    tt_sim_ni_close(&p->ni);
+    tt_sim_net_free(&p->net);
     free(p->agenda.at);
     free(p->host);
     free(p->stream);
@@ -382,31 +406,35 @@ static void fill_report(const struct run *p, struct tt_sim_report *r)
 }
 
 /* After the last event: did everything happen that was to happen? */
-static tutti_status complete(const struct run *p, struct tutti_error *err)
+static tutti_status packet_complete(const struct run *p, struct tutti_error *err)
 {
-    tutti_status st = tt_net_stuck(&p->net, err);
+    tutti_status st = tt_sim_net_stuck(&p->net, err);
     if (st == TUTTI_OK && p->arrived != p->r->messages)
         return tt_fail(err, TUTTI_ERR_INCORRECT,
-                       "the schedule stands still: %llu of %llu messages were never sent; their operations wait for each other",
-                       (unsigned long long)(p->r->messages - p->arrived), (unsigned long long)p->r->messages);
+                       "the schedule stands still: %llu of %llu messages were never sent; their "
+                       "operations wait for each other",
+                       (unsigned long long)(p->r->messages - p->arrived),
+                       (unsigned long long)p->r->messages);
     return st;
 }
 
-tutti_status tt_packet_run(const struct tt_sim_input *in, uint64_t max_promise, struct tt_sim_report *r, struct tutti_error *err)
+tutti_status tt_sim_packet_run_promised(const struct tt_sim_input *in, uint64_t max_promise,
+                                        struct tt_sim_report *r, struct tutti_error *err)
 {
     struct run p = {.r = r};
     tutti_status st = open_run(&p, in, max_promise, err);
     if (st == TUTTI_OK)
         st = loop(&p, err);
     if (st == TUTTI_OK)
-        st = complete(&p, err);
+        st = packet_complete(&p, err);
     if (st == TUTTI_OK)
         fill_report(&p, r);
     close_run(&p);
     return st;
 }
 
-tutti_status tt_sim_packet_run(const struct tt_sim_input *in, struct tt_sim_report *r, struct tutti_error *err)
+tutti_status tt_sim_packet_run(const struct tt_sim_input *in, struct tt_sim_report *r,
+                               struct tutti_error *err)
 {
-    return tt_packet_run(in, 0, r, err);
+    return tt_sim_packet_run_promised(in, 0, r, err);
 }

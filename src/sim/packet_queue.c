@@ -1,7 +1,9 @@
-/* packet_queue.c - the two queues of the packet level. Trains: flits and credits come in even spacing most of the time, so that a queue of
- * thousands is a handful of (first, gap, count); whoever takes from the front may have to put back (a promise that was cut), whoever
- * appended may have to take back. An agenda: a binary heap of (time, id), the id deciding among equal times so that every machine runs the
- * same order. Both grow by doubling and are never emptied by freeing: after the first moments of a run nothing is allocated. */
+/* packet_queue.c - the two queues of the packet level. Trains: flits and credits come in even
+ * spacing most of the time, so that a queue of thousands is a handful of (first, gap, count);
+ * whoever takes from the front may have to put back (a promise that was cut), whoever appended may
+ * have to take back. An agenda: a binary heap of (time, id), the id deciding among equal times so
+ * that every machine runs the same order. Both grow by doubling and are never emptied by freeing:
+ * after the first moments of a run nothing is allocated. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -12,7 +14,7 @@ static struct tt_train *slot(const struct tt_trains *q, uint32_t i)
     return &q->at[(q->head + i) & (q->cap - 1)];
 }
 
-static bool grow(struct tt_trains *q)
+static bool packet_queue_grow(struct tt_trains *q)
 {
     if (q->len < q->cap)
         return true;
@@ -29,28 +31,30 @@ static bool grow(struct tt_trains *q)
     return true;
 }
 
-/* Makes a and b one train when b continues a: the gap is a's, b's or, of two single ones, their distance. */
-static bool join(struct tt_train *a, const struct tt_train *b)
+/* Makes a and b one train when b continues a: the gap is a's, b's or, of two single ones, their
+ * distance. */
+static bool packet_queue_join(struct tt_train *a, const struct tt_train *b)
 {
     uint64_t gap = a->count > 1 ? a->gap : b->count > 1 ? b->gap : b->first - a->first;
-    if ((b->count > 1 && b->gap != gap) || b->first < a->first || b->first - a->first != gap * a->count)
+    if ((b->count > 1 && b->gap != gap) || b->first < a->first ||
+        b->first - a->first != gap * a->count)
         return false;
     a->gap = gap;
     a->count += b->count;
     return true;
 }
 
-bool tt_trains_push(struct tt_trains *q, const struct tt_train *t)
+bool tt_sim_trains_push(struct tt_trains *q, const struct tt_train *t)
 {
-    if (q->len && join(slot(q, q->len - 1), t))
+    if (q->len && packet_queue_join(slot(q, q->len - 1), t))
         return true;
-    if (!grow(q))
+    if (!packet_queue_grow(q))
         return false;
     *slot(q, q->len++) = *t;
     return true;
 }
 
-void tt_trains_unpush(struct tt_trains *q, uint64_t n)
+void tt_sim_trains_unpush(struct tt_trains *q, uint64_t n)
 {
     assert(q->len && slot(q, q->len - 1)->count >= n);
     slot(q, q->len - 1)->count -= n;
@@ -58,7 +62,7 @@ void tt_trains_unpush(struct tt_trains *q, uint64_t n)
         q->len--;
 }
 
-void tt_trains_take(struct tt_trains *q, uint64_t n)
+void tt_sim_trains_take(struct tt_trains *q, uint64_t n)
 {
     assert(q->len && q->at[q->head].count >= n);
     struct tt_train *t = &q->at[q->head];
@@ -70,14 +74,14 @@ void tt_trains_take(struct tt_trains *q, uint64_t n)
     q->len--;
 }
 
-bool tt_trains_untake(struct tt_trains *q, const struct tt_train *t)
+bool tt_sim_trains_untake(struct tt_trains *q, const struct tt_train *t)
 {
     struct tt_train joined = *t;
-    if (q->len && join(&joined, &q->at[q->head])) {
+    if (q->len && packet_queue_join(&joined, &q->at[q->head])) {
         q->at[q->head] = joined;
         return true;
     }
-    if (!grow(q))
+    if (!packet_queue_grow(q))
         return false;
     q->head = (q->head - 1) & (q->cap - 1);
     q->len++;
@@ -85,12 +89,12 @@ bool tt_trains_untake(struct tt_trains *q, const struct tt_train *t)
     return true;
 }
 
-static bool before(const struct tt_due *a, const struct tt_due *b)
+static bool packet_queue_before(const struct tt_due *a, const struct tt_due *b)
 {
     return a->time != b->time ? a->time < b->time : a->id < b->id;
 }
 
-bool tt_agenda_push(struct tt_agenda *a, uint64_t time, uint64_t id)
+bool tt_sim_agenda_push(struct tt_agenda *a, uint64_t time, uint64_t id)
 {
     if (a->len == a->cap) {
         size_t cap = a->cap ? a->cap * 2 : 64;
@@ -102,21 +106,21 @@ bool tt_agenda_push(struct tt_agenda *a, uint64_t time, uint64_t id)
     }
     struct tt_due due = {time, id};
     size_t i = a->len++;
-    for (; i > 0 && before(&due, &a->at[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && packet_queue_before(&due, &a->at[(i - 1) / 2]); i = (i - 1) / 2)
         a->at[i] = a->at[(i - 1) / 2];
     a->at[i] = due;
     return true;
 }
 
-void tt_agenda_pop(struct tt_agenda *a)
+void tt_sim_agenda_pop(struct tt_agenda *a)
 {
     assert(a->len);
     struct tt_due due = a->at[--a->len];
     size_t i = 0;
     for (size_t child = 1; child < a->len; child = 2 * i + 1) {
-        if (child + 1 < a->len && before(&a->at[child + 1], &a->at[child]))
+        if (child + 1 < a->len && packet_queue_before(&a->at[child + 1], &a->at[child]))
             child++;
-        if (!before(&a->at[child], &due))
+        if (!packet_queue_before(&a->at[child], &due))
             break;
         a->at[i] = a->at[child];
         i = child;

@@ -1,18 +1,24 @@
-/* packet_settings.c - the packet level's parameters: what a user may ask for, and what is meant by not asking. The defaults are those of
- * the published simulator (section 1.9 of the notes on MultiTree): 16-byte flits, packets of 256 bytes and a head, one cycle per flit and
- * router, four virtual channels, buffers that cover the round trip (net_open.c); a rank has as many interfaces as the topology gives it
- * ports. */
+/* packet_settings.c - the packet level's parameters: what a user may ask for, and what is meant by
+ * not asking. The defaults are those of the published simulator (section 1.9 of the notes on
+ * MultiTree): 16-byte flits, packets of 256 bytes and a head, one cycle per flit and router, four
+ * virtual channels, buffers that cover the round trip (net_open.c); a rank has as many interfaces
+ * as the topology gives it ports. */
 #include <math.h>
 
 #include "sim/packet.h"
 
-static tutti_status check(const struct tt_sim_packet *o, struct tutti_error *err)
+static tutti_status packet_settings_check(const struct tt_sim_packet *o, struct tutti_error *err)
 {
-    const uint32_t flit = o->flit_bytes ? o->flit_bytes : 16, payload = o->payload_bytes ? o->payload_bytes : 256;
+    const uint32_t flit = o->flit_bytes ? o->flit_bytes : 16,
+                   payload = o->payload_bytes ? o->payload_bytes : 256;
     if (flit > 1 << 20 || payload > 1 << 30)
-        return tt_fail(err, TUTTI_ERR_RANGE, "flits of %u and payloads of %u bytes: at most 1 MiB and 1 GiB", flit, payload);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "flits of %u and payloads of %u bytes: at most 1 MiB and 1 GiB", flit,
+                       payload);
     if (payload % flit)
-        return tt_fail(err, TUTTI_ERR_ARG, "a packet's payload of %u bytes is not a whole number of flits of %u bytes", payload, flit);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "a packet's payload of %u bytes is not a whole number of flits of %u bytes",
+                       payload, flit);
     if (o->vcs > 64)
         return tt_fail(err, TUTTI_ERR_RANGE, "%u virtual channels: at most 64", o->vcs);
     if (o->cycles_per_flit > 1000000 || o->router_cycles > 1000000)
@@ -22,14 +28,16 @@ static tutti_status check(const struct tt_sim_packet *o, struct tutti_error *err
     if (o->interfaces > 4096)
         return tt_fail(err, TUTTI_ERR_RANGE, "%u interfaces per rank: at most 4096", o->interfaces);
     if (!(o->aggregate_bytes_per_s >= 0) || isinf(o->aggregate_bytes_per_s))
-        return tt_fail(err, TUTTI_ERR_RANGE, "the aggregation rate must be a positive number of bytes per second");
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "the aggregation rate must be a positive number of bytes per second");
     return TUTTI_OK;
 }
 
-tutti_status tt_net_settings(const struct tt_sim_input *in, struct tt_net_setup *ret, struct tutti_error *err)
+tutti_status tt_sim_net_settings(const struct tt_sim_input *in, struct tt_net_setup *ret,
+                                 struct tutti_error *err)
 {
     const struct tt_sim_packet *o = &in->o->packet;
-    tutti_status st = check(o, err);
+    tutti_status st = packet_settings_check(o, err);
     if (st != TUTTI_OK)
         return st;
     struct tt_net_setup set = {.flit_bytes = o->flit_bytes ? o->flit_bytes : 16,

@@ -1,8 +1,10 @@
 /* queue.c - buckets of equal time in a 4-ary heap.
  *
- * An event looks for a bucket of its time in a small table of recent buckets; when it finds none it opens a new one. So several buckets may
- * have the same time: then the older comes first, which keeps the order of arrival. A bucket leaves the heap when its last event is taken.
- * Cost: O(1) per event when times repeat, O(log buckets) otherwise. Invariant: the heap holds exactly the buckets that have events. */
+ * An event looks for a bucket of its time in a small table of recent buckets; when it finds none it
+ * opens a new one. So several buckets may have the same time: then the older comes first, which
+ * keeps the order of arrival. A bucket leaves the heap when its last event is taken. Cost: O(1) per
+ * event when times repeat, O(log buckets) otherwise. Invariant: the heap holds exactly the buckets
+ * that have events. */
 #include "sim/queue.h"
 
 #include <assert.h>
@@ -10,7 +12,7 @@
 
 enum { NONE = UINT32_MAX };
 
-void tt_queue_open(struct tt_queue *q)
+void tt_sim_queue_open(struct tt_queue *q)
 {
     memset(q, 0, sizeof *q);
     q->items.elem = sizeof(struct tt_queue_item);
@@ -20,22 +22,23 @@ void tt_queue_open(struct tt_queue *q)
     memset(q->recent, 0xff, sizeof q->recent);
 }
 
-void tt_queue_close(struct tt_queue *q)
+void tt_sim_queue_close(struct tt_queue *q)
 {
     tt_vec_free(&q->items);
     tt_vec_free(&q->buckets);
     tt_vec_free(&q->heap);
 }
 
-static bool before(const struct tt_queue_entry *a, const struct tt_queue_entry *b)
+static bool queue_before(const struct tt_queue_entry *a, const struct tt_queue_entry *b)
 {
-    return a->time_ps != b->time_ps ? a->time_ps < b->time_ps : (int32_t)(a->serial - b->serial) < 0;
+    return a->time_ps != b->time_ps ? a->time_ps < b->time_ps
+                                    : (int32_t)(a->serial - b->serial) < 0;
 }
 
 static void heap_up(struct tt_queue *q, size_t i)
 {
     struct tt_queue_entry *h = q->heap.data, e = h[i];
-    for (; i > 0 && before(&e, &h[(i - 1) / 4]); i = (i - 1) / 4)
+    for (; i > 0 && queue_before(&e, &h[(i - 1) / 4]); i = (i - 1) / 4)
         h[i] = h[(i - 1) / 4];
     h[i] = e;
 }
@@ -47,8 +50,8 @@ static void heap_pop(struct tt_queue *q)
     for (size_t child = 1; child < n; child = 4 * i + 1) {
         size_t least = child;
         for (size_t k = child + 1; k < child + 4 && k < n; k++)
-            least = before(&h[k], &h[least]) ? k : least;
-        if (!before(&h[least], &e))
+            least = queue_before(&h[k], &h[least]) ? k : least;
+        if (!queue_before(&h[least], &e))
             break;
         h[i] = h[least];
         i = least;
@@ -98,7 +101,7 @@ static uint32_t bucket_find(struct tt_queue *q, uint64_t time_ps)
     return *recent;
 }
 
-void tt_queue_push(struct tt_queue *q, uint64_t time_ps, uint64_t what, uint32_t extra)
+void tt_sim_queue_push(struct tt_queue *q, uint64_t time_ps, uint64_t what, uint32_t extra)
 {
     uint32_t i = item_take(q), b = i == NONE ? NONE : bucket_find(q, time_ps);
     if (b == NONE) {
@@ -115,17 +118,18 @@ void tt_queue_push(struct tt_queue *q, uint64_t time_ps, uint64_t what, uint32_t
     bucket->tail = i;
 }
 
-uint64_t tt_queue_time(const struct tt_queue *q)
+uint64_t tt_sim_queue_time(const struct tt_queue *q)
 {
     return q->heap.len ? ((const struct tt_queue_entry *)q->heap.data)[0].time_ps : UINT64_MAX;
 }
 
-struct tt_queue_item tt_queue_pop(struct tt_queue *q)
+struct tt_queue_item tt_sim_queue_pop(struct tt_queue *q)
 {
     assert(q->heap.len > 0);
     uint32_t b = ((const struct tt_queue_entry *)q->heap.data)[0].bucket;
     struct tt_queue_bucket *bucket = (struct tt_queue_bucket *)q->buckets.data + b;
-    struct tt_queue_item *first = (struct tt_queue_item *)q->items.data + bucket->head, taken = *first;
+    struct tt_queue_item *first = (struct tt_queue_item *)q->items.data + bucket->head,
+                         taken = *first;
     first->next = q->free_item;
     q->free_item = bucket->head;
     bucket->head = taken.next;

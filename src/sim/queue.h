@@ -1,5 +1,6 @@
-/* queue.h - the events of a simulation in order of time. Events of equal time lie together and come out in the order in which they went in:
- * symmetric schedules have thousands of them, which then cost a list entry each instead of a place in the heap. */
+/* queue.h - the events of a simulation in order of time. Events of equal time lie together and come
+ * out in the order in which they went in: symmetric schedules have thousands of them, which then
+ * cost a list entry each instead of a place in the heap. */
 #ifndef TT_SIM_QUEUE_H
 #define TT_SIM_QUEUE_H
 
@@ -24,14 +25,15 @@ struct tt_queue {
     struct tt_vec buckets; /* struct tt_queue_bucket */
     struct tt_vec heap;    /* struct tt_queue_entry, 4-ary, least (time, serial) first */
     uint32_t free_item, free_bucket, serial;
-    uint32_t recent[TT_QUEUE_RECENT]; /* buckets by a hash of their time: where an equal time may be found, or not */
-    bool failed;                      /* out of memory: sticky */
+    /* buckets by a hash of their time: where an equal time may be found, or not */
+    uint32_t recent[TT_QUEUE_RECENT];
+    bool failed; /* out of memory: sticky */
 };
-void tt_queue_open(struct tt_queue *q);
-void tt_queue_close(struct tt_queue *q);
-void tt_queue_push(struct tt_queue *q, uint64_t time_ps, uint64_t what, uint32_t extra);
+void tt_sim_queue_open(struct tt_queue *q);
+void tt_sim_queue_close(struct tt_queue *q);
+void tt_sim_queue_push(struct tt_queue *q, uint64_t time_ps, uint64_t what, uint32_t extra);
 /* The least time, UINT64_MAX when empty. */
-uint64_t tt_queue_time(const struct tt_queue *q);
+uint64_t tt_sim_queue_time(const struct tt_queue *q);
 /* Takes the first event; the queue is not empty. */
-struct tt_queue_item tt_queue_pop(struct tt_queue *q);
+struct tt_queue_item tt_sim_queue_pop(struct tt_queue *q);
 #endif

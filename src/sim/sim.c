@@ -1,7 +1,9 @@
-/* sim.c - the entry point of the simulators: are schedule, network and what-ifs fit for each other, what both levels report alike.
+/* sim.c - the entry point of the simulators: are schedule, network and what-ifs fit for each other,
+ * what both levels report alike.
  *
- * The engines (flow.c, packet.c) get the work (work.c), the rates of all links and a report whose static part is done: bytes per link,
- * busiest link, contention. They only tell when things happened. */
+ * The engines (flow.c, packet.c) get the work (work.c), the rates of all links and a report whose
+ * static part is done: bytes per link, busiest link, contention. They only tell when things
+ * happened. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,22 +11,28 @@
 #include "cost/cost.h"
 #include "sim/sim_int.h"
 
-static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
+                              struct tutti_error *err)
 {
     if (s->shape.ranks != t->ranks)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is for %u ranks, the topology has %u", s->shape.ranks, t->ranks);
+        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule is for %u ranks, the topology has %u",
+                       s->shape.ranks, t->ranks);
     if (s->first_rank != 0 || (s->nslices != s->shape.ranks && !tt_sim_holds_one(s)))
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule holds %u of %u ranks; a simulation needs all", s->nslices, s->shape.ranks);
+        return tt_fail(err, TUTTI_ERR_MISMATCH,
+                       "the schedule holds %u of %u ranks; a simulation needs all", s->nslices,
+                       s->shape.ranks);
     if (s->nroutes > 0 && s->shape.topo_hash != t->hash)
         return tt_fail(err, TUTTI_ERR_MISMATCH,
-                       "the schedule chooses its own routes (the first is %u->%u), and they are for another network than %s",
+                       "the schedule chooses its own routes (the first is %u->%u), and they are "
+                       "for another network than %s",
                        s->routes[0].src, s->routes[0].dst, t->spec ? t->spec : t->kind);
     return TUTTI_OK;
 }
 
-/* Declared routes must lead where they say: cost refuses them otherwise, naming the route and the hop. */
-static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
-                                 struct tutti_error *err)
+/* Declared routes must lead where they say: cost refuses them otherwise, naming the route and the
+ * hop. */
+static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
+                                 tutti_dtype dtype, struct tutti_error *err)
 {
     struct tt_sched once = *s;
     struct tt_cost unused;
@@ -37,20 +45,25 @@ static bool bad_factor(double f)
     return !(f > 0) || !isfinite(f);
 }
 
-static tutti_status check_whatif(const struct tt_sim_whatif *q, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status check_whatif(const struct tt_sim_whatif *q, const struct tt_topo *t,
+                                 struct tutti_error *err)
 {
     for (size_t i = 0; i < q->nslow; i++) {
         if (q->slow[i].rank >= t->ranks)
-            return tt_fail(err, TUTTI_ERR_ARG, "slow: there is no rank %u, the topology has %u", q->slow[i].rank, t->ranks);
+            return tt_fail(err, TUTTI_ERR_ARG, "slow: there is no rank %u, the topology has %u",
+                           q->slow[i].rank, t->ranks);
         if (bad_factor(q->slow[i].factor))
-            return tt_fail(err, TUTTI_ERR_ARG, "slow: the factor of rank %u must be positive", q->slow[i].rank);
+            return tt_fail(err, TUTTI_ERR_ARG, "slow: the factor of rank %u must be positive",
+                           q->slow[i].rank);
     }
     for (size_t i = 0; i < q->ndegrade; i++) {
         if (q->degrade[i].link >= 2 * (uint64_t)t->nlinks)
-            return tt_fail(err, TUTTI_ERR_ARG, "degrade: there is no directed link %u, the topology has %llu", q->degrade[i].link,
-                           2 * (unsigned long long)t->nlinks);
+            return tt_fail(err, TUTTI_ERR_ARG,
+                           "degrade: there is no directed link %u, the topology has %llu",
+                           q->degrade[i].link, 2 * (unsigned long long)t->nlinks);
         if (bad_factor(q->degrade[i].factor))
-            return tt_fail(err, TUTTI_ERR_ARG, "degrade: the factor of link %u must be positive", q->degrade[i].link);
+            return tt_fail(err, TUTTI_ERR_ARG, "degrade: the factor of link %u must be positive",
+                           q->degrade[i].link);
     }
     if (!(q->jitter >= 0) || q->jitter > 1e6)
         return tt_fail(err, TUTTI_ERR_ARG, "jitter must be between 0 and 1000000");
@@ -79,11 +92,13 @@ bool tt_sim_progress(const struct tt_sim_options *o, uint64_t done, uint64_t all
 
 /* ---- input ---- */
 
-/* Factors about one rank or link multiply. A half-duplex cable has one rate: degrading either direction degrades it. */
-static tutti_status make_rates(const struct tt_sim_options *o, const struct tt_topo *t, double **ret_slow, double **ret_rate,
-                               struct tutti_error *err)
+/* Factors about one rank or link multiply. A half-duplex cable has one rate: degrading either
+ * direction degrades it. */
+static tutti_status make_rates(const struct tt_sim_options *o, const struct tt_topo *t,
+                               double **ret_slow, double **ret_rate, struct tutti_error *err)
 {
-    double *slow = tt_alloc(t->ranks, sizeof *slow), *rate = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *rate);
+    double *slow = tt_alloc(t->ranks, sizeof *slow),
+           *rate = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *rate);
     if (!slow || !rate) {
         free(slow);
         free(rate);
@@ -138,7 +153,8 @@ static void find_busiest(struct tt_sim_report *r, const struct tt_sim_input *in)
     }
 }
 
-static tutti_status report_make(const struct tt_sim_input *in, struct tt_sim_report **ret, struct tutti_error *err)
+static tutti_status report_make(const struct tt_sim_input *in, struct tt_sim_report **ret,
+                                struct tutti_error *err)
 {
     struct tt_sim_report *r = tt_zalloc(1, sizeof *r);
     if (!r)
@@ -151,12 +167,13 @@ static tutti_status report_make(const struct tt_sim_input *in, struct tt_sim_rep
     r->rank = tt_zalloc(r->ranks, sizeof *r->rank);
     if (in->o->timeline)
         r->timeline = tt_alloc((size_t)r->messages + 1, sizeof *r->timeline);
-    if (!r->links || !r->rank || (in->o->timeline && (!r->timeline || !tt_timeline_room(in, r)))) {
+    if (!r->links || !r->rank ||
+        (in->o->timeline && (!r->timeline || !tt_sim_timeline_room(in, r)))) {
         tt_sim_report_free(r);
         return tt_fail_memory(err, "report");
     }
     fill_links(r, in);
-    r->max_link_contention = tt_work_contention(in->w);
+    r->max_link_contention = tt_sim_work_contention(in->w);
     if (r->max_link_contention == UINT32_MAX) {
         tt_sim_report_free(r);
         return tt_fail_memory(err, "contention");
@@ -192,13 +209,15 @@ static int by_start(const void *x, const void *y)
     return a->segment < b->segment ? -1 : a->segment > b->segment;
 }
 
-static tutti_status run_level(const struct tt_sim_input *in, struct tt_sim_report **ret, struct tutti_error *err)
+static tutti_status run_level(const struct tt_sim_input *in, struct tt_sim_report **ret,
+                              struct tutti_error *err)
 {
     struct tt_sim_report *r = NULL;
     tutti_status st = report_make(in, &r, err);
     if (st)
         return st;
-    st = in->o->level == TT_SIM_PACKET ? tt_sim_packet_run(in, r, err) : tt_sim_flow_run(in, r, err);
+    st =
+        in->o->level == TT_SIM_PACKET ? tt_sim_packet_run(in, r, err) : tt_sim_flow_run(in, r, err);
     if (st) {
         tt_sim_report_free(r);
         return st;
@@ -208,13 +227,14 @@ static tutti_status run_level(const struct tt_sim_input *in, struct tt_sim_repor
     find_busiest(r, in);
     if (r->ntimeline)
         qsort(r->timeline, r->ntimeline, sizeof *r->timeline, by_start);
-    tt_timeline_sort(r);
+    tt_sim_timeline_sort(r);
     *ret = r;
     return TUTTI_OK;
 }
 
-tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
-                        const struct tt_sim_options *o, struct tt_sim_report **ret, struct tutti_error *err)
+tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
+                        tutti_dtype dtype, const struct tt_sim_options *o,
+                        struct tt_sim_report **ret, struct tutti_error *err)
 {
     struct tt_work *w = NULL;
     double *slow = NULL, *rate = NULL;
@@ -228,18 +248,22 @@ tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint6
     if (!st)
         class_link = tt_sim_symmetric(s, t, count, dtype, o);
     if (!st && !class_link && s->nslices != s->shape.ranks)
-        st = tt_fail(err, TUTTI_ERR_MISMATCH, "rank 0 cannot stand for all %u ranks here; a simulation needs them all", s->shape.ranks);
+        st = tt_fail(err, TUTTI_ERR_MISMATCH,
+                     "rank 0 cannot stand for all %u ranks here; a simulation needs them all",
+                     s->shape.ranks);
     if (!st)
-        st = tt_work_make_one(s, t, count, dtype, class_link, &w, err);
+        st = tt_sim_work_make_one(s, t, count, dtype, class_link, &w, err);
     if (!st)
         st = make_rates(o, t, &slow, &rate, err);
     if (!st)
-        st = run_level(&(struct tt_sim_input){.w = w, .s = s, .t = t, .o = o, .slow = slow, .rate = rate}, &r, err);
+        st = run_level(
+            &(struct tt_sim_input){.w = w, .s = s, .t = t, .o = o, .slow = slow, .rate = rate}, &r,
+            err);
     if (!st)
         *ret = r;
     free(slow);
     free(rate);
-    tt_work_free(w);
+    tt_sim_work_free(w);
     free(class_link);
     return st;
 }

@@ -1,12 +1,16 @@
-/* sim.h - a schedule run on a model of its network, event by event: the same operations that verify proves and ranks execute.
+/* sim.h - a schedule run on a model of its network, event by event: the same operations that verify
+ * proves and ranks execute.
  *
- * Two levels (the third, "step", is cost/). Flow: messages are fluids that share links. Packet: flits move through input-queued switches
- * with virtual channels and credits. Both start an operation by the live rule of sched.h: when the earlier conflicting operations of its
- * rank are done and it is next on its (peer, channel), segment by segment: the next message there starts when the last byte of the one
- * before it has left. Messages travel whether or not the receiver is ready and wait there; IN and OUT are two memories. Host overhead: a
- * rank issues messages that far apart and takes them in that far apart, so that one message pays it once. Of what becomes ready at the same
- * moment a rank does first what is listed first. Both levels are deterministic; times are integer picoseconds. Flow: a message alone takes
- * overhead + bytes/bandwidth + the route's latency; it occupies its links while it is transferred, not in its latency. */
+ * Two levels (the third, "step", is cost/). Flow: messages are fluids that share links. Packet:
+ * flits move through input-queued switches with virtual channels and credits. Both start an
+ * operation by the live rule of sched.h: when the earlier conflicting operations of its rank are
+ * done and it is next on its (peer, channel), segment by segment: the next message there starts
+ * when the last byte of the one before it has left. Messages travel whether or not the receiver is
+ * ready and wait there; IN and OUT are two memories. Host overhead: a rank issues messages that far
+ * apart and takes them in that far apart, so that one message pays it once. Of what becomes ready
+ * at the same moment a rank does first what is listed first. Both levels are deterministic; times
+ * are integer picoseconds. Flow: a message alone takes overhead + bytes/bandwidth + the route's
+ * latency; it occupies its links while it is transferred, not in its latency. */
 #ifndef TT_SIM_H
 #define TT_SIM_H
 
@@ -16,10 +20,12 @@
 
 enum tt_sim_level { TT_SIM_FLOW, TT_SIM_PACKET };
 
-/* What if: zero means nothing of the kind. Applied to ranks and links in the same way at both levels. */
+/* What if: zero means nothing of the kind. Applied to ranks and links in the same way at both
+ * levels. */
 struct tt_sim_slow {
     uint32_t rank;
-    double factor; /* its host overhead, its reductions and its ports' rates are this much slower; > 0 */
+    /* its host overhead, its reductions and its ports' rates are this much slower; > 0 */
+    double factor;
 };
 struct tt_sim_degrade {
     uint32_t link; /* directed link id */
@@ -30,23 +36,31 @@ struct tt_sim_whatif {
     size_t nslow;
     const struct tt_sim_degrade *degrade;
     size_t ndegrade;
-    double jitter; /* every message's latency is stretched by a factor 1 .. 1+jitter, from `seed` and the message's number alone */
+    /* every message's latency is stretched by a factor 1 .. 1+jitter, from `seed` and the message's
+     * number alone */
+    double jitter;
     uint64_t seed;
 };
 
-/* How flows share a link: max-min fair, or (as SimGrid's CM02) in inverse proportion to the latency of their routes. */
+/* How flows share a link: max-min fair, or (as SimGrid's CM02) in inverse proportion to the latency
+ * of their routes. */
 enum tt_sim_sharing { TT_SIM_FAIR, TT_SIM_RTT }; /* flow level */
 
-/* Packet level; zero means the default in brackets. Rates: a link moves flit_bytes in cycles_per_flit cycles of a clock that is chosen so
- * that the topology's bandwidth is met exactly, link by link. */
+/* Packet level; zero means the default in brackets. Rates: a link moves flit_bytes in
+ * cycles_per_flit cycles of a clock that is chosen so that the topology's bandwidth is met exactly,
+ * link by link. */
 struct tt_sim_packet {
-    bool message_mode;      /* one head flit per message, not per packet: the MultiTree co-design */
-    bool lockstep;          /* steps are issued in order by the network interface, with estimated waiting (no-op) for steps without work */
-    uint32_t flit_bytes;    /* [16] */
-    uint32_t payload_bytes; /* of a packet [256] */
-    uint32_t cycles_per_flit;     /* [1] */
-    uint32_t vcs;                 /* virtual channels of an input [4, more where routes need more to be free of deadlock] */
-    uint32_t buffer_flits;        /* per virtual channel; [covers the link's round trip plus one packet] */
+    bool message_mode; /* one head flit per message, not per packet: the MultiTree co-design */
+    /* steps are issued in order by the network interface, with estimated waiting (no-op) for steps
+     * without work */
+    bool lockstep;
+    uint32_t flit_bytes;      /* [16] */
+    uint32_t payload_bytes;   /* of a packet [256] */
+    uint32_t cycles_per_flit; /* [1] */
+    /* virtual channels of an input [4, more where routes need more to be free of deadlock] */
+    uint32_t vcs;
+    /* per virtual channel; [covers the link's round trip plus one packet] */
+    uint32_t buffer_flits;
     uint32_t router_cycles;       /* pipeline of a switch [1] */
     uint32_t interfaces;          /* injection and ejection ports per rank [the topology's ports] */
     double aggregate_bytes_per_s; /* reduction at the interface [by the topology's gamma] */
@@ -57,8 +71,9 @@ struct tt_sim_options {
     enum tt_sim_sharing sharing;
     struct tt_sim_whatif whatif;
     struct tt_sim_packet packet;
-    bool timeline;                                /* keep every message's times */
-    bool (*progress)(void *ctx, double fraction); /* may be NULL; returning false ends the simulation (TUTTI_ERR_ABORTED) */
+    bool timeline; /* keep every message's times */
+    /* may be NULL; returning false ends the simulation (TUTTI_ERR_ABORTED) */
+    bool (*progress)(void *ctx, double fraction);
     void *progress_ctx;
 };
 
@@ -87,32 +102,40 @@ struct tt_sim_link {
 struct tt_sim_rank {
     uint64_t end_ps; /* its last operation's end */
     uint64_t send_ps, recv_ps,
-        reduce_ps;    /* time in which something of / for it was being transferred (latency apart); in which it reduced */
+        /* time in which something of / for it was being transferred (latency apart); in which it
+         * reduced */
+        reduce_ps;
     uint64_t idle_ps; /* neither sending nor receiving nor reducing, from 0 to the end of all */
 };
 
 struct tt_sim_report {
     uint64_t time_ps;
     uint32_t steps;
-    uint64_t messages, events; /* messages: times segments; events: what the simulator handled (few when one rank stands for all) */
-    uint32_t nlinks2, ranks;   /* lengths: directed links, ranks */
+    /* messages: times segments; events: what the simulator handled (few when one rank stands for
+     * all) */
+    uint64_t messages, events;
+    uint32_t nlinks2, ranks; /* lengths: directed links, ranks */
     struct tt_sim_link *links;
     struct tt_sim_rank *rank;
     struct tt_sim_event *timeline; /* by start, then src, dst; NULL when not asked for */
     size_t ntimeline;
-    struct tt_sim_work *work; /* with the timeline: reductions that took time, by start, then rank; may be NULL */
+    /* with the timeline: reductions that took time, by start, then rank; may be NULL */
+    struct tt_sim_work *work;
     size_t nwork;
-    uint32_t busiest_link;        /* most bytes per bandwidth; lowest id of equals */
-    uint32_t max_link_contention; /* messages on one directed link in one step of the schedule: the same figure as cost's */
+    uint32_t busiest_link; /* most bytes per bandwidth; lowest id of equals */
+    /* messages on one directed link in one step of the schedule: the same figure as cost's */
+    uint32_t max_link_contention;
     /* packet level only */
     uint64_t cycles, flits, head_flits, credit_stalls;
     uint64_t lockstep_waits_ps;
 };
 
-/* Runs a schedule that holds all ranks, or rank 0 alone of one that is declared symmetric, where one rank can stand for all (symmetry.c)
- * and whoever built it vouches for the rest. Refuses (with a sentence naming it) other rank counts, routes made for another network,
- * what-ifs about ranks or links that do not exist. */
-tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
-                        const struct tt_sim_options *o, struct tt_sim_report **ret, struct tutti_error *err);
+/* Runs a schedule that holds all ranks, or rank 0 alone of one that is declared symmetric, where
+ * one rank can stand for all (symmetry.c) and whoever built it vouches for the rest. Refuses (with
+ * a sentence naming it) other rank counts, routes made for another network, what-ifs about ranks or
+ * links that do not exist. */
+tutti_status tt_sim_run(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
+                        tutti_dtype dtype, const struct tt_sim_options *o,
+                        struct tt_sim_report **ret, struct tutti_error *err);
 void tt_sim_report_free(struct tt_sim_report *r); /* accepts NULL */
 #endif

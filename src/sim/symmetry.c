@@ -1,15 +1,21 @@
-/* symmetry.c - one rank instead of all: when every rank does the same on a network that looks the same from every rank.
+/* symmetry.c - one rank instead of all: when every rank does the same on a network that looks the
+ * same from every rank.
  *
- * A schedule whose operations are those of rank 0 shifted, on a network that renumbering r -> r+1 maps onto itself, stays symmetric at
- * every moment: all ranks send, receive and wait together, and the links of a class (cost/classes.h) carry the same at the same rates. So
- * it is enough to run rank 0. It receives what it sends itself (what rank 0 sends to rank d, rank N-d sends to rank 0), and a route becomes
- * the classes it crosses, some of them several times: so often does a link of that class carry the message of some rank.
+ * A schedule whose operations are those of rank 0 shifted, on a network that renumbering r -> r+1
+ * maps onto itself, stays symmetric at every moment: all ranks send, receive and wait together, and
+ * the links of a class (cost/classes.h) carry the same at the same rates. So it is enough to run
+ * rank 0. It receives what it sends itself (what rank 0 sends to rank d, rank N-d sends to rank 0),
+ * and a route becomes the classes it crosses, some of them several times: so often does a link of
+ * that class carry the message of some rank.
  *
- *     ring of 8, 0 -> 2: the class "one up", twice. Every link up carries two such messages, 0 -> 2 and 7 -> 1 on the link 0 -> 1.
+ *     ring of 8, 0 -> 2: the class "one up", twice. Every link up carries two such messages:
+ *     0 -> 2 and 7 -> 1 on the link 0 -> 1.
  *
- * Only with chunks of equal length, without what-ifs, routes of its own, half-duplex cables, declared ports (who gets a
- * port first may differ) or a timeline. The declaration is not believed but checked, operation by operation; whoever is not symmetric is
- * simulated in full. Only a schedule that holds nothing but rank 0 is believed: a ring of 65,536 ranks cannot be had otherwise. */
+ * Only with chunks of equal length, without what-ifs, routes of its own, half-duplex cables,
+ * declared ports (who gets a port first may differ) or a timeline. The declaration is not believed
+ * but checked, operation by operation; whoever is not symmetric is simulated in full. Only a
+ * schedule that holds nothing but rank 0 is believed: a ring of 65,536 ranks cannot be had
+ * otherwise. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +29,8 @@ struct range {
 struct check {
     const struct tt_sched *s;
     uint32_t rank;
-    struct tt_vec mine, first; /* struct range: of an operation of this rank, turned back; of rank 0 */
+    /* struct range: of an operation of this rank, turned back; of rank 0 */
+    struct tt_vec mine, first;
     bool failed;
 };
 
@@ -44,9 +51,10 @@ static int by_first(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* The ranges of an operation with its chunks shifted back by `shift`, in order and joined. Operands of a reduction keep their order: it
- * matters. */
-static void ranges_of(struct check *c, const struct tt_op *op, const struct tt_span *spans, uint32_t shift, struct tt_vec *to)
+/* The ranges of an operation with its chunks shifted back by `shift`, in order and joined. Operands
+ * of a reduction keep their order: it matters. */
+static void ranges_of(struct check *c, const struct tt_op *op, const struct tt_span *spans,
+                      uint32_t shift, struct tt_vec *to)
 {
     uint32_t chunks = c->s->shape.chunks;
     to->len = 0;
@@ -83,17 +91,20 @@ static bool same_op(struct check *c, const struct tt_slice *a, const struct tt_s
         return false;
     const struct tt_span *p = a->spans + x->span, *q = b->spans + y->span;
     if (x->nspans == 1 && y->nspans == 1 && p->reps == 1 && q->reps == 1) /* the usual case */
-        return p->len == q->len && p->buf == q->buf && p->src == q->src && q->first == (p->first + (uint64_t)shift) % c->s->shape.chunks;
+        return p->len == q->len && p->buf == q->buf && p->src == q->src &&
+               q->first == (p->first + (uint64_t)shift) % c->s->shape.chunks;
     ranges_of(c, x, p, 0, &c->first);
     ranges_of(c, y, q, shift, &c->mine);
     return !c->failed && c->first.len == c->mine.len &&
-           (!c->first.len || memcmp(c->first.data, c->mine.data, c->first.len * sizeof(struct range)) == 0);
+           (!c->first.len ||
+            memcmp(c->first.data, c->mine.data, c->first.len * sizeof(struct range)) == 0);
 }
 
 /* Are all ranks' operations those of rank 0, shifted? Running out of memory counts as no. */
 static bool shifted(const struct tt_sched *s)
 {
-    struct check c = {.s = s, .mine = {.elem = sizeof(struct range)}, .first = {.elem = sizeof(struct range)}};
+    struct check c = {
+        .s = s, .mine = {.elem = sizeof(struct range)}, .first = {.elem = sizeof(struct range)}};
     struct tt_slice zero = tt_sched_slice(s, 0);
     bool same = true;
     for (c.rank = 1; c.rank < s->shape.ranks && same; c.rank++) {
@@ -115,12 +126,13 @@ static bool any_half(const struct tt_topo *t)
     return false;
 }
 
-/* The class's first link for every class, or NULL when links cannot be told by classes (or without memory). */
+/* The class's first link for every class, or NULL when links cannot be told by classes (or without
+ * memory). */
 static uint32_t *class_links(const struct tt_topo *t)
 {
     uint32_t *first = tt_alloc((size_t)t->ranks + 1, sizeof *first);
     uint64_t *rate = tt_alloc((size_t)t->ranks + 1, sizeof *rate);
-    if (!first || !rate || tt_classes_find(t, first, rate, NULL) != TUTTI_OK) {
+    if (!first || !rate || tt_cost_classes_find(t, first, rate, NULL) != TUTTI_OK) {
         free(first);
         first = NULL;
     }
@@ -133,13 +145,14 @@ bool tt_sim_holds_one(const struct tt_sched *s)
     return s->shape.symmetric && s->shape.ranks > 1 && s->first_rank == 0 && s->nslices == 1;
 }
 
-uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
-                           const struct tt_sim_options *o)
+uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
+                           tutti_dtype dtype, const struct tt_sim_options *o)
 {
     const struct tt_sim_whatif *q = &o->whatif;
     struct tt_bind b;
-    if (o->level != TT_SIM_FLOW || o->timeline || q->nslow || q->ndegrade || q->jitter > 0 || !s->shape.symmetric || s->shape.weights ||
-        s->shape.ranks < 2 || s->nroutes || t->ports || !t->rotational || s->shape.chunks % s->shape.ranks != 0 || any_half(t))
+    if (o->level != TT_SIM_FLOW || o->timeline || q->nslow || q->ndegrade || q->jitter > 0 ||
+        !s->shape.symmetric || s->shape.weights || s->shape.ranks < 2 || s->nroutes || t->ports ||
+        !t->rotational || s->shape.chunks % s->shape.ranks != 0 || any_half(t))
         return NULL;
     if (tt_bind_make(&s->shape, count, dtype, &b, NULL) != TUTTI_OK)
         return NULL;
@@ -151,7 +164,7 @@ uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, ui
 void tt_sim_spread(struct tt_sim_report *r, const struct tt_sim_input *in)
 {
     for (uint32_t d = 0; d < r->nlinks2; d++)
-        r->links[d] = r->links[in->w->class_link[tt_class_of(in->t, d)]];
+        r->links[d] = r->links[in->w->class_link[tt_cost_class_of(in->t, d)]];
     for (uint32_t i = 1; i < r->ranks; i++)
         r->rank[i] = r->rank[0];
 }

@@ -1,10 +1,11 @@
-/* timeline.c - the reductions of a timeline: room for all of them before the run, each noted as it begins, in order of time at the end. */
+/* timeline.c - the reductions of a timeline: room for all of them before the run, each noted as it
+ * begins, in order of time at the end. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "sim/sim_int.h"
 
-bool tt_timeline_room(const struct tt_sim_input *in, struct tt_sim_report *r)
+bool tt_sim_timeline_room(const struct tt_sim_input *in, struct tt_sim_report *r)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < in->w->nops; i++)
@@ -13,17 +14,19 @@ bool tt_timeline_room(const struct tt_sim_input *in, struct tt_sim_report *r)
     return r->work != NULL;
 }
 
-void tt_timeline_work(struct tt_sim_report *r, const struct tt_work *w, uint64_t node, uint64_t start_ps, uint64_t end_ps)
+void tt_sim_timeline_work(struct tt_sim_report *r, const struct tt_work *w, uint64_t node,
+                          uint64_t start_ps, uint64_t end_ps)
 {
     uint32_t op = (uint32_t)(node / w->segments);
     if (!r->work)
         return;
     assert(w->op[op].kind == TT_OP_RECV_REDUCE || w->op[op].kind == TT_OP_REDUCE);
-    r->work[r->nwork++] = (struct tt_sim_work){.rank = tt_work_rank(w, op),
-                                               .step = tt_work_step(w, op),
-                                               .bytes = tt_work_reduce_bytes(w, op, (uint32_t)(node % w->segments)),
-                                               .start_ps = start_ps,
-                                               .end_ps = end_ps};
+    r->work[r->nwork++] = (struct tt_sim_work){
+        .rank = tt_sim_work_rank(w, op),
+        .step = tt_sim_work_step(w, op),
+        .bytes = tt_sim_work_reduce_bytes(w, op, (uint32_t)(node % w->segments)),
+        .start_ps = start_ps,
+        .end_ps = end_ps};
 }
 
 /* A rank's reductions run one after the other, so that no two have the same rank and start. */
@@ -35,7 +38,7 @@ static int by_start(const void *x, const void *y)
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-void tt_timeline_sort(struct tt_sim_report *r)
+void tt_sim_timeline_sort(struct tt_sim_report *r)
 {
     if (r->nwork)
         qsort(r->work, r->nwork, sizeof *r->work, by_start);

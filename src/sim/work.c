@@ -1,12 +1,16 @@
-/* work.c - a schedule as a graph to run: operations by block, messages joined from their two ends, connections with routes, sizes.
+/* work.c - a schedule as a graph to run: operations by block, messages joined from their two ends,
+ * connections with routes, sizes.
  *
- * Two passes over the operations. The first finds the connections and counts their messages; then every connection has its own range of
- * message numbers. The second numbers sends and receives of each connection in listed order, which is the matching rule of sched.h:
+ * Two passes over the operations. The first finds the connections and counts their messages; then
+ * every connection has its own range of message numbers. The second numbers sends and receives of
+ * each connection in listed order, which is the matching rule of sched.h:
  *
- *     rank 0: send->1 a, send->2 b, send->1 c        connection 0->1: messages 0 (a), 1 (c)     connection 0->2: message 2 (b)
+ *     rank 0: send->1 a, send->2 b, send->1 c        connection 0->1: messages 0 (a), 1 (c)
+ *                                                    connection 0->2: message 2 (b)
  *     rank 1: recv<-0 a, recv<-0 c                   receives of rank 1 from 0: messages 0, 1
  *
- * Invariant of the second pass: the first sent[conn] (taken[conn]) messages of a connection have their send (receive). */
+ * Invariant of the second pass: the first sent[conn] (taken[conn]) messages of a connection have
+ * their send (receive). */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +20,8 @@
 
 enum { BLOCK_OPS = 64 };
 
-/* Connections by (src, dst, channel): open addressing, at most half full. Ranks have 24 bits and channels 16, so that a key is exact. */
+/* Connections by (src, dst, channel): open addressing, at most half full. Ranks have 24 bits and
+ * channels 16, so that a key is exact. */
 struct table {
     uint64_t *key; /* 0: free; else the key + 1 */
     uint32_t *value;
@@ -48,7 +53,8 @@ static uint64_t slot_of(const struct table *h, uint64_t key)
 
 static bool table_resize(struct table *h, uint64_t slots)
 {
-    struct table old = *h, new = {tt_zalloc(slots, sizeof *new.key), tt_alloc(slots, sizeof *new.value), slots - 1};
+    struct table old = *h, new = {tt_zalloc(slots, sizeof *new.key),
+                                  tt_alloc(slots, sizeof *new.value), slots - 1};
     if (!new.key || !new.value) {
         free(new.key);
         free(new.value);
@@ -90,7 +96,8 @@ static bool is_recv(uint32_t kind)
     return kind == TT_OP_RECV || kind == TT_OP_RECV_REDUCE;
 }
 
-/* First pass: connections, their counts, the size of every block. Until the second pass number[] of a send is its connection. */
+/* First pass: connections, their counts, the size of every block. Until the second pass number[] of
+ * a send is its connection. */
 static tutti_status find_conns(struct maker *m, struct tutti_error *err)
 {
     const struct tt_sched *s = m->w->s;
@@ -138,13 +145,14 @@ static tutti_status number_conns(struct maker *m, struct tutti_error *err)
     return w->msg && m->sent && m->taken ? TUTTI_OK : tt_fail_memory(err, "messages");
 }
 
-static void add_send(struct maker *m, uint32_t conn, const struct tt_slice *sl, const struct tt_op *op, uint32_t id)
+static void add_send(struct maker *m, uint32_t conn, const struct tt_slice *sl,
+                     const struct tt_op *op, uint32_t id)
 {
     struct tt_work *w = m->w;
     assert(w->conn && conn < w->nconns);
     uint32_t i = m->sent[conn]++, first = w->conn[conn].first;
     struct tt_work_msg *msg = &w->msg[first + i];
-    uint64_t elems = tt_bind_op_bytes(&w->bind, sl, op) / w->elem_bytes;
+    uint64_t elems = tt_sched_bind_op_bytes(&w->bind, sl, op) / w->elem_bytes;
     msg->send = id;
     msg->conn = conn;
     msg->step = op->step;
@@ -157,10 +165,12 @@ static void add_send(struct maker *m, uint32_t conn, const struct tt_slice *sl, 
         w->op[msg[-1].send].next = id;
 }
 
-static tutti_status add_recv(struct maker *m, uint32_t rank, const struct tt_op *op, uint32_t id, struct tutti_error *err)
+static tutti_status add_recv(struct maker *m, uint32_t rank, const struct tt_op *op, uint32_t id,
+                             struct tutti_error *err)
 {
     struct tt_work *w = m->w;
-    uint64_t key = w->class_link ? key_of(0, w->t->ranks - op->peer, op->channel) : key_of(op->peer, rank, op->channel);
+    uint64_t key = w->class_link ? key_of(0, w->t->ranks - op->peer, op->channel)
+                                 : key_of(op->peer, rank, op->channel);
     if (key != m->last_key) {
         uint64_t i = slot_of(&m->table, key);
         m->last_key = key;
@@ -169,8 +179,10 @@ static tutti_status add_recv(struct maker *m, uint32_t rank, const struct tt_op 
     uint32_t c = m->last_conn;
     assert(c == TT_WORK_NONE || w->conn);
     if (c == TT_WORK_NONE || m->taken[c] == w->conn[c].count)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "rank %u receives a message from rank %u (step %u, channel %u) that is never sent", rank,
-                       op->peer, op->step, op->channel);
+        return tt_fail(
+            err, TUTTI_ERR_MISMATCH,
+            "rank %u receives a message from rank %u (step %u, channel %u) that is never sent",
+            rank, op->peer, op->step, op->channel);
     w->op[id].ref = w->conn[c].first + m->taken[c]++;
     w->op[id].conn = c;
     w->msg[w->op[id].ref].recv = id;
@@ -178,7 +190,7 @@ static tutti_status add_recv(struct maker *m, uint32_t rank, const struct tt_op 
 }
 
 /* Second pass: numbers by block, messages with their two ends. */
-static tutti_status match(struct maker *m, struct tutti_error *err)
+static tutti_status work_match(struct maker *m, struct tutti_error *err)
 {
     struct tt_work *w = m->w;
     tutti_status st = TUTTI_OK;
@@ -201,13 +213,15 @@ static tutti_status match(struct maker *m, struct tutti_error *err)
 }
 
 /* Every send has its receive, and learns its number. */
-static tutti_status join(struct maker *m, struct tutti_error *err)
+static tutti_status work_join(struct maker *m, struct tutti_error *err)
 {
     struct tt_work *w = m->w;
     for (uint32_t c = 0; c < w->nconns; c++)
         if (m->taken[c] < w->conn[c].count)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "rank %u sends %u messages to rank %u on channel %u, which receives only %u",
-                           w->conn[c].src, w->conn[c].count, w->conn[c].dst, w->conn[c].channel, m->taken[c]);
+            return tt_fail(
+                err, TUTTI_ERR_MISMATCH,
+                "rank %u sends %u messages to rank %u on channel %u, which receives only %u",
+                w->conn[c].src, w->conn[c].count, w->conn[c].dst, w->conn[c].channel, m->taken[c]);
     for (uint32_t i = 0; i < w->nmsgs; i++) {
         w->op[w->msg[i].send].peer = w->msg[i].recv;
         w->op[w->msg[i].recv].need++;
@@ -215,7 +229,8 @@ static tutti_status join(struct maker *m, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* block_at from sizes to starts; numbering moves each start to the next one, and blocks_back undoes that. */
+/* block_at from sizes to starts; numbering moves each start to the next one, and blocks_back undoes
+ * that. */
 static void blocks_start(struct tt_work *w)
 {
     uint32_t sum = 0;
@@ -233,7 +248,8 @@ static void blocks_back(struct tt_work *w)
     w->block_at[0] = 0;
 }
 
-/* As many steps as give a rank about BLOCK_OPS operations in a row: less would scatter the writing here, more the reading there. */
+/* As many steps as give a rank about BLOCK_OPS operations in a row: less would scatter the writing
+ * here, more the reading there. */
 static void blocks_choose(struct tt_work *w)
 {
     uint64_t slots = (uint64_t)w->s->nsteps * w->ranks;
@@ -244,24 +260,31 @@ static void blocks_choose(struct tt_work *w)
 
 /* ---- routes ---- */
 
-static tutti_status find_route(struct maker *m, struct tt_work_conn *c, uint32_t *links, uint32_t cap, struct tutti_error *err)
+static tutti_status find_route(struct maker *m, struct tt_work_conn *c, uint32_t *links,
+                               uint32_t cap, struct tutti_error *err)
 {
     const struct tt_work *w = m->w;
-    const struct tt_sched_route *own = w->s->nroutes ? tt_sched_route(w->s, c->src, c->dst, c->channel) : NULL;
+    const struct tt_sched_route *own =
+        w->s->nroutes ? tt_sched_route(w->s, c->src, c->dst, c->channel) : NULL;
     const uint32_t *from = own ? own->links : links;
     c->nlinks = own ? own->nlinks : 0;
-    tutti_status st = own ? TUTTI_OK : tt_topo_route(w->t, c->src, c->dst, links, cap, &c->nlinks, err);
+    tutti_status st =
+        own ? TUTTI_OK : tt_topo_route(w->t, c->src, c->dst, links, cap, &c->nlinks, err);
     if (st)
         return st;
     c->path_at = m->path.len;
     for (uint32_t i = 0; i < c->nlinks && w->class_link; i++)
-        links[i] = w->class_link[tt_class_of(w->t, links[i])];
+        links[i] = w->class_link[tt_cost_class_of(w->t, links[i])];
     if (w->class_link)
         c->dst = 0;
     for (uint32_t i = 0; i < c->nlinks; i++)
-        if (__builtin_add_overflow(c->latency_ps, w->t->links[from[i] / 2].latency_ps, &c->latency_ps))
-            return tt_fail(err, TUTTI_ERR_RANGE, "the latency of the route %u->%u exceeds 2^64 picoseconds", c->src, c->dst);
-    return tt_vec_push(&m->path, from, c->nlinks) || !c->nlinks ? TUTTI_OK : tt_fail_memory(err, "routes");
+        if (__builtin_add_overflow(c->latency_ps, w->t->links[from[i] / 2].latency_ps,
+                                   &c->latency_ps))
+            return tt_fail(err, TUTTI_ERR_RANGE,
+                           "the latency of the route %u->%u exceeds 2^64 picoseconds", c->src,
+                           c->dst);
+    return tt_vec_push(&m->path, from, c->nlinks) || !c->nlinks ? TUTTI_OK
+                                                                : tt_fail_memory(err, "routes");
 }
 
 static tutti_status find_routes(struct maker *m, struct tutti_error *err)
@@ -294,7 +317,7 @@ static tutti_status make_room(struct maker *m, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-static tutti_status fill(struct maker *m, struct tutti_error *err)
+static tutti_status work_fill(struct maker *m, struct tutti_error *err)
 {
     tutti_status st = make_room(m, err);
     if (!st)
@@ -304,20 +327,22 @@ static tutti_status fill(struct maker *m, struct tutti_error *err)
     if (st)
         return st;
     blocks_start(m->w);
-    st = match(m, err);
+    st = work_match(m, err);
     blocks_back(m->w);
     if (!st)
         st = find_routes(m, err);
     if (!st)
-        st = tt_work_deps(m->w, m->number, err);
-    return st ? st : join(m, err);
+        st = tt_sim_work_deps(m->w, m->number, err);
+    return st ? st : work_join(m, err);
 }
 
-tutti_status tt_work_make_one(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype,
-                              const uint32_t *class_link, struct tt_work **ret, struct tutti_error *err)
+tutti_status tt_sim_work_make_one(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
+                                  tutti_dtype dtype, const uint32_t *class_link,
+                                  struct tt_work **ret, struct tutti_error *err)
 {
     struct tt_work *w = tt_zalloc(1, sizeof *w);
-    struct maker m = {.w = w, .conns = {.elem = sizeof(struct tt_work_conn)}, .path = {.elem = sizeof(uint32_t)}};
+    struct maker m = {
+        .w = w, .conns = {.elem = sizeof(struct tt_work_conn)}, .path = {.elem = sizeof(uint32_t)}};
     if (!w)
         return tt_fail_memory(err, "work");
     w->s = s;
@@ -332,7 +357,7 @@ tutti_status tt_work_make_one(const struct tt_sched *s, const struct tt_topo *t,
         st = tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu64 " operations are too many to simulate", nops);
     w->nops = (uint32_t)nops;
     if (!st)
-        st = fill(&m, err);
+        st = work_fill(&m, err);
     free(m.table.key);
     free(m.table.value);
     tt_vec_free(&m.conns);
@@ -341,19 +366,19 @@ tutti_status tt_work_make_one(const struct tt_sched *s, const struct tt_topo *t,
     free(m.taken);
     free(m.number);
     if (st)
-        tt_work_free(w);
+        tt_sim_work_free(w);
     else
         *ret = w;
     return st;
 }
 
-tutti_status tt_work_make(const struct tt_sched *s, const struct tt_topo *t, uint64_t count, tutti_dtype dtype, struct tt_work **ret,
-                          struct tutti_error *err)
+tutti_status tt_sim_work_make(const struct tt_sched *s, const struct tt_topo *t, uint64_t count,
+                              tutti_dtype dtype, struct tt_work **ret, struct tutti_error *err)
 {
-    return tt_work_make_one(s, t, count, dtype, NULL, ret, err);
+    return tt_sim_work_make_one(s, t, count, dtype, NULL, ret, err);
 }
 
-void tt_work_free(struct tt_work *w)
+void tt_sim_work_free(struct tt_work *w)
 {
     if (!w)
         return;
@@ -369,7 +394,7 @@ void tt_work_free(struct tt_work *w)
 
 /* ---- sizes ---- */
 
-static uint64_t part(uint64_t n, uint32_t k, uint32_t of)
+static uint64_t work_part(uint64_t n, uint32_t k, uint32_t of)
 {
     return (uint64_t)((unsigned __int128)n * k / of);
 }
@@ -377,33 +402,34 @@ static uint64_t part(uint64_t n, uint32_t k, uint32_t of)
 static uint64_t part_bytes(const struct tt_work *w, uint64_t elems, uint32_t segment)
 {
     if (w->segments > 1)
-        elems = part(elems, segment + 1, w->segments) - part(elems, segment, w->segments);
+        elems = work_part(elems, segment + 1, w->segments) - work_part(elems, segment, w->segments);
     return elems * w->elem_bytes;
 }
 
-uint64_t tt_work_msg_bytes(const struct tt_work *w, uint32_t msg, uint32_t segment)
+uint64_t tt_sim_work_msg_bytes(const struct tt_work *w, uint32_t msg, uint32_t segment)
 {
     return part_bytes(w, w->msg[msg].elems, segment);
 }
 
-uint64_t tt_work_reduce_bytes(const struct tt_work *w, uint32_t op, uint32_t segment)
+uint64_t tt_sim_work_reduce_bytes(const struct tt_work *w, uint32_t op, uint32_t segment)
 {
     const struct tt_work_op *o = &w->op[op];
     if (o->kind == TT_OP_RECV_REDUCE)
-        return tt_work_msg_bytes(w, o->ref, segment);
+        return tt_sim_work_msg_bytes(w, o->ref, segment);
     const struct tt_op *listed = &w->s->ops[o->ref];
     if (o->kind != TT_OP_REDUCE || listed->nspans <= 2)
         return 0;
     struct tt_slice sl = tt_sched_slice(w->s, o->rank);
-    return part_bytes(w, tt_bind_span_elems(&w->bind, &sl.spans[listed->span]), segment) * (listed->nspans - 2);
+    return part_bytes(w, tt_sched_bind_span_elems(&w->bind, &sl.spans[listed->span]), segment) *
+           (listed->nspans - 2);
 }
 
-uint32_t tt_work_rank(const struct tt_work *w, uint32_t op)
+uint32_t tt_sim_work_rank(const struct tt_work *w, uint32_t op)
 {
     return w->op[op].rank;
 }
 
-uint32_t tt_work_step(const struct tt_work *w, uint32_t op)
+uint32_t tt_sim_work_step(const struct tt_work *w, uint32_t op)
 {
     const struct tt_work_op *o = &w->op[op];
     return o->kind == TT_OP_SEND || is_recv(o->kind) ? w->msg[o->ref].step : w->s->ops[o->ref].step;

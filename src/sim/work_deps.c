@@ -1,8 +1,10 @@
-/* work_deps.c - the live rule of the schedule (sched/deps.h) as the graph that the engines run, for all ranks.
+/* work_deps.c - the live rule of the schedule (sched/deps.h) as the graph that the engines run, for
+ * all ranks.
  *
- * The edges of a rank come by rising `to`, in the schedule's numbers. Two counts are made of them on the way: how many an operation waits
- * for, and how many wait for it. With both, one array of `from` is enough to group all edges by where they come from. IN and OUT are taken
- * apart (not in place). */
+ * The edges of a rank come by rising `to`, in the schedule's numbers. Two counts are made of them
+ * on the way: how many an operation waits for, and how many wait for it. With both, one array of
+ * `from` is enough to group all edges by where they come from. IN and OUT are taken apart (not in
+ * place). */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,7 +12,8 @@
 #include "sim/sim_int.h"
 
 /* Appends where the rank's edges come from; number[] is that of the rank's operations. */
-static bool keep_edges(struct tt_work *w, const struct tt_vec *edges, const uint32_t *number, struct tt_vec *froms)
+static bool keep_edges(struct tt_work *w, const struct tt_vec *edges, const uint32_t *number,
+                       struct tt_vec *froms)
 {
     const struct tt_edge *e = edges->data;
     uint32_t *from = tt_vec_push(froms, NULL, edges->len);
@@ -27,7 +30,8 @@ static bool keep_edges(struct tt_work *w, const struct tt_vec *edges, const uint
     return true;
 }
 
-/* The edges, grouped by where they come from: op[].after holds their number and becomes the end, then the start of the group. */
+/* The edges, grouped by where they come from: op[].after holds their number and becomes the end,
+ * then the start of the group. */
 static bool group_edges(struct tt_work *w, const struct tt_vec *froms, const uint32_t *number)
 {
     const uint32_t *from = froms->data;
@@ -46,7 +50,7 @@ static bool group_edges(struct tt_work *w, const struct tt_vec *froms, const uin
     return true;
 }
 
-tutti_status tt_work_deps(struct tt_work *w, const uint32_t *number, struct tutti_error *err)
+tutti_status tt_sim_work_deps(struct tt_work *w, const uint32_t *number, struct tutti_error *err)
 {
     struct tt_deps d = {.shape = &w->s->shape};
     struct tt_vec edges = {.elem = sizeof(struct tt_edge)}, froms = {.elem = sizeof(uint32_t)};

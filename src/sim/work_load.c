@@ -1,7 +1,9 @@
-/* work_load.c - the contention of a schedule: the most messages that cross one directed link in one step.
+/* work_load.c - the contention of a schedule: the most messages that cross one directed link in one
+ * step.
  *
- * Operations are numbered by block of steps. The sends of a block are sorted by step (they are counted first); then the links of each step
- * are counted, and a count belongs to the step written beside it, so that nothing is cleared in between. O(messages * hops). */
+ * Operations are numbered by block of steps. The sends of a block are sorted by step (they are
+ * counted first); then the links of each step are counted, and a count belongs to the step written
+ * beside it, so that nothing is cleared in between. O(messages * hops). */
 #include <stdlib.h>
 
 #include "sim/sim_int.h"
@@ -53,12 +55,14 @@ static void count_block(struct walk *x, uint32_t block)
         count_step(x, i ? x->start[i - 1] : 0, x->start[i], (block << w->block_shift) + i);
 }
 
-uint32_t tt_work_contention(const struct tt_work *w)
+uint32_t tt_sim_work_contention(const struct tt_work *w)
 {
     struct walk x = {.w = w};
     uint32_t longest = 0;
     for (uint32_t b = 0; b < w->nblocks; b++)
-        longest = w->block_at[b + 1] - w->block_at[b] > longest ? w->block_at[b + 1] - w->block_at[b] : longest;
+        longest = w->block_at[b + 1] - w->block_at[b] > longest
+                      ? w->block_at[b + 1] - w->block_at[b]
+                      : longest;
     x.load = tt_zalloc(2 * (size_t)w->t->nlinks + 1, sizeof *x.load);
     x.start = tt_alloc(((size_t)1 << w->block_shift) + 1, sizeof *x.start);
     x.sorted = tt_alloc((size_t)longest + 1, sizeof *x.sorted);

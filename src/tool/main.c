@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_command *const commands[] = {&cli_topo,    &cli_algos,     &cli_plan,      &cli_verify, &cli_bound, &cli_explain,
-                                                     &cli_compare, &cli_sim,       &launch_run,    &cli_bench,  &cli_probe, &launch_lab,
-                                                     &cli_doctor,  &repro_command, &cli_train_sim, &cli_replay, &cli_export};
+static const struct cli_command *const commands[] = {
+    &cli_topo,    &cli_algos,     &cli_plan,      &cli_verify, &cli_bound, &cli_explain,
+    &cli_compare, &cli_sim,       &launch_run,    &cli_bench,  &cli_probe, &launch_lab,
+    &cli_doctor,  &repro_command, &cli_train_sim, &cli_replay, &cli_export};
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
 static const struct cli_command *find_command(const char *name)
@@ -27,7 +28,8 @@ static int unknown_command(const char *name)
     for (size_t i = 0; i < NCOMMANDS; i++)
         names[i] = commands[i]->name;
     tutti_near_matches(name, names, NCOMMANDS, near, sizeof near);
-    fprintf(stderr, "tutti: no command '%s'%s%s; see tutti --help\n", name, *near ? "; " : "", near);
+    fprintf(stderr, "tutti: no command '%s'%s%s; see tutti --help\n", name, *near ? "; " : "",
+            near);
     return CLI_USAGE;
 }
 

@@ -1,10 +1,12 @@
 /* bisection.c - how many cables join two halves of the ranks, at the least.
  *
- * Known networks have known answers (ring, full, star, hypercube; tori and meshes whose largest size is even: a cut across that dimension),
- * and up to 18 ranks without switches all halves are tried. Otherwise balanced cuts are tried in which the ranks take sides by turns of b
- * ranks, b every divisor of half the ranks: halves of the numbering, rows, columns, even and odd. On a DLN of 2^m ranks even against odd is
- * the least of them: of the jumps only 1 joins the two. Whatever the cut found, no network has more than that as its bisection; it is an
- * upper bound and says so. Switches take the side of most of their neighbours. Counted in cables, whatever their speeds. */
+ * Known networks have known answers (ring, full, star, hypercube; tori and meshes whose largest
+ * size is even: a cut across that dimension), and up to 18 ranks without switches all halves are
+ * tried. Otherwise balanced cuts are tried in which the ranks take sides by turns of b ranks, b
+ * every divisor of half the ranks: halves of the numbering, rows, columns, even and odd. On a DLN
+ * of 2^m ranks even against odd is the least of them: of the jumps only 1 joins the two. Whatever
+ * the cut found, no network has more than that as its bisection; it is an upper bound and says so.
+ * Switches take the side of most of their neighbours. Counted in cables, whatever their speeds. */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
@@ -32,7 +34,9 @@ static bool known(const struct tt_topo *t, uint64_t *ret)
         return true;
     if (tt_streq(t->kind, "torus") || tt_streq(t->kind, "mesh") || tt_streq(t->kind, "hypercube"))
         return known_grid(t, ret);
-    *ret = tt_streq(t->kind, "ring") ? (t->ranks > 2 ? 2 : 1) : tt_streq(t->kind, "full") ? small * large : small;
+    *ret = tt_streq(t->kind, "ring")   ? (t->ranks > 2 ? 2 : 1)
+           : tt_streq(t->kind, "full") ? small * large
+                                       : small;
     return tt_streq(t->kind, "ring") || tt_streq(t->kind, "full") || t->routing == TT_ROUTE_STAR;
 }
 
@@ -61,7 +65,8 @@ static uint64_t count_cut(const struct tt_topo *t, const uint8_t *side)
     return cut;
 }
 
-/* Switches near the ranks take sides first: undecided (2) neighbours do not count. Then some rounds for those that would rather change. */
+/* Switches near the ranks take sides first: undecided (2) neighbours do not count. Then some rounds
+ * for those that would rather change. */
 static void place_switches(const struct tt_topo *t, uint8_t *side)
 {
     for (uint32_t v = t->ranks; v < t->g.n; v++)
@@ -92,7 +97,7 @@ static uint64_t try_turns(const struct tt_topo *t, uint32_t turn, uint8_t *side)
 }
 
 /* An odd number of ranks: the rank in excess is on the side of the second turn. */
-static uint64_t search(const struct tt_topo *t, uint8_t *side)
+static uint64_t bisection_search(const struct tt_topo *t, uint8_t *side)
 {
     uint32_t half = t->ranks / 2;
     uint64_t best = UINT64_MAX, work = 0;
@@ -110,7 +115,8 @@ static uint64_t search(const struct tt_topo *t, uint8_t *side)
     return best;
 }
 
-tutti_status tt_topo_bisection(const struct tt_topo *t, uint64_t *ret_links, bool *ret_exact, struct tutti_error *err)
+tutti_status tt_topo_bisection(const struct tt_topo *t, uint64_t *ret_links, bool *ret_exact,
+                               struct tutti_error *err)
 {
     *ret_exact = known(t, ret_links);
     if (*ret_exact)
@@ -123,7 +129,7 @@ tutti_status tt_topo_bisection(const struct tt_topo *t, uint64_t *ret_links, boo
     uint8_t *side = tt_zalloc(t->g.n, 1);
     if (!side)
         return tt_fail_memory(err, "bisection");
-    *ret_links = search(t, side);
+    *ret_links = bisection_search(t, side);
     free(side);
     return TUTTI_OK;
 }

@@ -1,7 +1,8 @@
 /* change.c - a network as it would be with some links slower or cut, for what-ifs.
  *
- * With slower links it is still the network it was: kind, dimensions, hierarchy and routes stay. Without a cable it is just some network:
- * routes are then the shortest ones that are left, and links after the missing cable have other numbers. */
+ * With slower links it is still the network it was: kind, dimensions, hierarchy and routes stay.
+ * Without a cable it is just some network: routes are then the shortest ones that are left, and
+ * links after the missing cable have other numbers. */
 #include "topo/topo_int.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 #include <string.h>
 
 /* By link: what its bandwidths are divided by in each direction; not finite: cut. */
-static tutti_status collect(const struct tt_topo *t, const struct tt_topo_change *change, size_t n, double **ret, struct tutti_error *err)
+static tutti_status change_collect(const struct tt_topo *t, const struct tt_topo_change *change,
+                                   size_t n, double **ret, struct tutti_error *err)
 {
     double *by = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof *by);
     if (!by)
@@ -20,7 +22,8 @@ static tutti_status collect(const struct tt_topo *t, const struct tt_topo_change
         uint32_t d = change[i].link;
         if (d / 2 >= t->nlinks || !(change[i].factor > 0)) {
             free(by);
-            return tt_fail(err, TUTTI_ERR_ARG, "change %zu: there is no link %u, or its factor is not positive", i, d);
+            return tt_fail(err, TUTTI_ERR_ARG,
+                           "change %zu: there is no link %u, or its factor is not positive", i, d);
         }
         by[d] *= change[i].factor;
         if (t->links[d / 2].half || isinf(change[i].factor))
@@ -30,7 +33,8 @@ static tutti_status collect(const struct tt_topo *t, const struct tt_topo_change
     return TUTTI_OK;
 }
 
-static tutti_status copy_links(const struct tt_topo *t, const double *by, struct tt_topo *ret, struct tutti_error *err)
+static tutti_status copy_links(const struct tt_topo *t, const double *by, struct tt_topo *ret,
+                               struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
     for (uint32_t i = 0; i < t->nlinks && st == TUTTI_OK; i++) {
@@ -44,7 +48,8 @@ static tutti_status copy_links(const struct tt_topo *t, const double *by, struct
     return st;
 }
 
-static tutti_status copy_names(const struct tt_topo *t, struct tt_topo *ret, struct tutti_error *err)
+static tutti_status copy_names(const struct tt_topo *t, struct tt_topo *ret,
+                               struct tutti_error *err)
 {
     size_t n = (size_t)t->ranks + t->switches;
     if (!t->names)
@@ -57,7 +62,8 @@ static tutti_status copy_names(const struct tt_topo *t, struct tt_topo *ret, str
 }
 
 /* What only a network with all its cables has. */
-static tutti_status copy_shape(const struct tt_topo *t, struct tt_topo *ret, struct tutti_error *err)
+static tutti_status copy_shape(const struct tt_topo *t, struct tt_topo *ret,
+                               struct tutti_error *err)
 {
     ret->routing = t->routing;
     ret->ndims = t->ndims;
@@ -66,17 +72,17 @@ static tutti_status copy_shape(const struct tt_topo *t, struct tt_topo *ret, str
     if (!t->tree)
         return TUTTI_OK;
     size_t bytes = t->tree->nnodes * sizeof(uint32_t);
-    tutti_status st = tt_tree_new(t->tree->nnodes, &ret->tree, err);
+    tutti_status st = tt_topo_tree_new(t->tree->nnodes, &ret->tree, err);
     if (st != TUTTI_OK)
         return st;
     memcpy(ret->tree->parent, t->tree->parent, bytes);
     memcpy(ret->tree->rank, t->tree->rank, bytes);
     memcpy(ret->tree->uplink, t->tree->uplink, bytes);
-    return tt_tree_link(ret->tree, err);
+    return tt_topo_tree_link(ret->tree, err);
 }
 
-tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change *change, size_t n, struct tt_topo **ret,
-                            struct tutti_error *err)
+tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change *change, size_t n,
+                            struct tt_topo **ret, struct tutti_error *err)
 {
     struct tt_topo *x = NULL;
     double *by = NULL;
@@ -84,8 +90,11 @@ tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change
     for (size_t i = 0; i < n; i++)
         cut = cut || isinf(change[i].factor);
     if (t->memory.npoints)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "%s is one memory, priced by its own times: what its links do changes nothing", t->spec);
-    tutti_status st = collect(t, change, n, &by, err);
+        return tt_fail(
+            err, TUTTI_ERR_REFUSED,
+            "%s is one memory, priced by its own times: what its links do changes nothing",
+            t->spec);
+    tutti_status st = change_collect(t, change, n, &by, err);
     if (st == TUTTI_OK)
         st = tt_topo_new(cut ? "custom" : t->kind, t->ranks, t->switches, &x, err);
     if (st == TUTTI_OK)

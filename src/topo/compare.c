@@ -1,11 +1,12 @@
 /* compare.c - are two networks the same, however they were written?
  *
- * Two networks are equal when they have the same ranks and switches, the same cables between them (bandwidth each way, latency, duplex;
- * parallel cables counted) and the same ports, gamma, host overhead and shared memory. Spelling, names, kind, the order of cables and which
- * end of a cable is written first do not matter. Switches are compared by number.
+ * Two networks are equal when they have the same ranks and switches, the same cables between them
+ * (bandwidth each way, latency, duplex; parallel cables counted) and the same ports, gamma, host
+ * overhead and shared memory. Spelling, names, kind, the order of cables and which end of a cable
+ * is written first do not matter. Switches are compared by number.
  *
- * The hash is a sum over the cables, so that it needs no order. The first difference is found by sorting both lists of cables by their
- * ends:
+ * The hash is a sum over the cables, so that it needs no order. The first difference is found by
+ * sorting both lists of cables by their ends:
  *
  *     a   0-1   1-2   2-4   3-4
  *     b   0-1   1-2   3-4              ->  only a has a cable 2-4 */
@@ -31,7 +32,7 @@ static struct cable cable_of(const struct tt_link *l)
                           .half = l->half};
 }
 
-static uint64_t feed(uint64_t h, uint64_t v)
+static uint64_t compare_feed(uint64_t h, uint64_t v)
 {
     return tt_mix64((h ^ v) + UINT64_C(0x9e3779b97f4a7c15));
 }
@@ -40,34 +41,37 @@ static uint64_t feed_real(uint64_t h, double v)
 {
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
-    return feed(h, bits);
+    return compare_feed(h, bits);
 }
 
 uint64_t tt_topo_cables_hash(const struct tt_topo *t)
 {
-    uint64_t h = feed(feed(UINT64_C(0x6361626c6573), t->ranks), t->switches), sum = 0;
-    h = tt_memory_hash(&t->memory, feed(feed_real(feed(h, t->nlinks), t->gamma), t->overhead_ps));
+    uint64_t h = compare_feed(compare_feed(UINT64_C(0x6361626c6573), t->ranks), t->switches),
+             sum = 0;
+    h = tt_topo_memory_hash(
+        &t->memory, compare_feed(feed_real(compare_feed(h, t->nlinks), t->gamma), t->overhead_ps));
     for (uint32_t i = 0; i < t->nlinks; i++) {
         struct cable c = cable_of(&t->links[i]);
-        uint64_t one = feed(1, (uint64_t)c.ends[0] << 32 | c.ends[1]);
-        sum += feed(feed_real(feed_real(one, c.bw[0]), c.bw[1]), c.latency_ps << 1 | c.half);
+        uint64_t one = compare_feed(1, (uint64_t)c.ends[0] << 32 | c.ends[1]);
+        sum +=
+            compare_feed(feed_real(feed_real(one, c.bw[0]), c.bw[1]), c.latency_ps << 1 | c.half);
     }
     for (uint32_t r = 0; r < t->ranks; r++)
-        sum += feed(feed(2, r), tt_topo_ports(t, r));
-    return feed(h, sum);
+        sum += compare_feed(compare_feed(2, r), tt_topo_ports(t, r));
+    return compare_feed(h, sum);
 }
 
 /* ---- the first difference ---- */
 
-static int order(uint64_t a, uint64_t b)
+static int compare_order(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
 
 static int order_ends(const struct cable *a, const struct cable *b)
 {
-    int by_first = order(a->ends[0], b->ends[0]);
-    return by_first ? by_first : order(a->ends[1], b->ends[1]);
+    int by_first = compare_order(a->ends[0], b->ends[0]);
+    return by_first ? by_first : compare_order(a->ends[1], b->ends[1]);
 }
 
 static int order_cables(const void *x, const void *y)
@@ -77,8 +81,8 @@ static int order_cables(const void *x, const void *y)
     for (int i = 0; !by && i < 2; i++)
         by = (a->bw[i] > b->bw[i]) - (a->bw[i] < b->bw[i]);
     if (!by)
-        by = order(a->latency_ps, b->latency_ps);
-    return by ? by : order(a->half, b->half);
+        by = compare_order(a->latency_ps, b->latency_ps);
+    return by ? by : compare_order(a->half, b->half);
 }
 
 static struct cable *sorted_cables(const struct tt_topo *t)
@@ -91,7 +95,7 @@ static struct cable *sorted_cables(const struct tt_topo *t)
     return all;
 }
 
-static bool set(struct tt_topo_diff *d, const char *what, const char *a, const char *b)
+static bool compare_set(struct tt_topo_diff *d, const char *what, const char *a, const char *b)
 {
     snprintf(d->what, sizeof d->what, "%s", what);
     snprintf(d->a, sizeof d->a, "%s", a);
@@ -99,12 +103,13 @@ static bool set(struct tt_topo_diff *d, const char *what, const char *a, const c
     return true;
 }
 
-static bool set_counts(struct tt_topo_diff *d, const char *what, const char *const unit[2], const uint64_t n[2])
+static bool set_counts(struct tt_topo_diff *d, const char *what, const char *const unit[2],
+                       const uint64_t n[2])
 {
     char text[2][sizeof d->a];
     for (int i = 0; i < 2; i++)
         snprintf(text[i], sizeof text[i], "%llu %s", (unsigned long long)n[i], unit[n[i] != 1]);
-    return set(d, what, text[0], text[1]);
+    return compare_set(d, what, text[0], text[1]);
 }
 
 /* Two values in people's units, or exactly where these do not tell them apart. */
@@ -119,10 +124,11 @@ static bool set_rates(struct tt_topo_diff *d, const char *what, const char *way,
             snprintf(rate[i], sizeof rate[i], "%.17g bytes/s", bw[i]);
         snprintf(text[i], sizeof text[i], "%s%s", rate[i], way);
     }
-    return set(d, what, text[0], text[1]);
+    return compare_set(d, what, text[0], text[1]);
 }
 
-static bool set_times(struct tt_topo_diff *d, const char *what, const char *of, const uint64_t ps[2])
+static bool set_times(struct tt_topo_diff *d, const char *what, const char *of,
+                      const uint64_t ps[2])
 {
     char text[2][sizeof d->a], time[2][48];
     for (int i = 0; i < 2; i++)
@@ -133,7 +139,7 @@ static bool set_times(struct tt_topo_diff *d, const char *what, const char *of, 
             snprintf(time[i], sizeof time[i], "%llu ps", (unsigned long long)ps[i]);
         snprintf(text[i], sizeof text[i], "%s %s", of, time[i]);
     }
-    return set(d, what, text[0], text[1]);
+    return compare_set(d, what, text[0], text[1]);
 }
 
 /* "1-2" between ranks, "rank 1-switch 0" otherwise. */
@@ -147,17 +153,20 @@ static void name_ends(const struct tt_topo *t, const struct cable *c, char *buf,
         snprintf(buf, cap, "switch %u-switch %u", c->ends[0] - t->ranks, c->ends[1] - t->ranks);
 }
 
-static bool set_missing(struct tt_topo_diff *d, enum tt_topo_diff_side side, const struct tt_topo *t, const struct cable *c)
+static bool set_missing(struct tt_topo_diff *d, enum tt_topo_diff_side side,
+                        const struct tt_topo *t, const struct cable *c)
 {
     char ends[64], rate[48], what[sizeof d->what];
     name_ends(t, c, ends, sizeof ends);
-    snprintf(what, sizeof what, "a link %s of %s", ends, tt_format_rate(c->bw[0], rate, sizeof rate));
+    snprintf(what, sizeof what, "a link %s of %s", ends,
+             tt_format_rate(c->bw[0], rate, sizeof rate));
     d->side = side;
-    return set(d, what, "", "");
+    return compare_set(d, what, "", "");
 }
 
 /* Two different cables between the same two ends. */
-static bool set_values(struct tt_topo_diff *d, const struct tt_topo *t, const struct cable *a, const struct cable *b)
+static bool set_values(struct tt_topo_diff *d, const struct tt_topo *t, const struct cable *a,
+                       const struct cable *b)
 {
     char ends[64], what[sizeof d->what], way[64] = "";
     name_ends(t, a, ends, sizeof ends);
@@ -171,7 +180,8 @@ static bool set_values(struct tt_topo_diff *d, const struct tt_topo *t, const st
     }
     if (a->latency_ps != b->latency_ps)
         return set_times(d, what, "latency", (uint64_t[]){a->latency_ps, b->latency_ps});
-    return set(d, what, a->half ? "half duplex" : "full duplex", b->half ? "half duplex" : "full duplex");
+    return compare_set(d, what, a->half ? "half duplex" : "full duplex",
+                       b->half ? "half duplex" : "full duplex");
 }
 
 static uint32_t count_parallel(const struct cable *c, uint32_t n)
@@ -182,7 +192,8 @@ static uint32_t count_parallel(const struct cable *c, uint32_t n)
     return k;
 }
 
-static bool set_parallel(struct tt_topo_diff *d, const struct tt_topo *t, const struct cable *c, const uint64_t n[2])
+static bool set_parallel(struct tt_topo_diff *d, const struct tt_topo *t, const struct cable *c,
+                         const uint64_t n[2])
 {
     char ends[64], unit[2][96];
     name_ends(t, c, ends, sizeof ends);
@@ -191,8 +202,10 @@ static bool set_parallel(struct tt_topo_diff *d, const struct tt_topo *t, const 
     return set_counts(d, "the network", (const char *const[]){unit[0], unit[1]}, n);
 }
 
-/* Invariant: the first i cables of both lists are equal, and none of the others joins the same ends. */
-static bool differ_cables(const struct tt_topo *const t[2], struct cable *const all[2], struct tt_topo_diff *d)
+/* Invariant: the first i cables of both lists are equal, and none of the others joins the same
+ * ends. */
+static bool differ_cables(const struct tt_topo *const t[2], struct cable *const all[2],
+                          struct tt_topo_diff *d)
 {
     const uint32_t n[2] = {t[0]->nlinks, t[1]->nlinks};
     for (uint32_t i = 0, k; i < n[0] || i < n[1]; i += k) {
@@ -231,45 +244,53 @@ static bool differ_gamma(const struct tt_topo *a, const struct tt_topo *b, struc
         return false;
     snprintf(text[0], sizeof text[0], "gamma %.17g s per byte", a->gamma);
     snprintf(text[1], sizeof text[1], "gamma %.17g s per byte", b->gamma);
-    return set(d, "the network", text[0], text[1]);
+    return compare_set(d, "the network", text[0], text[1]);
 }
 
 static bool differ_counts(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *d)
 {
     if (a->ranks != b->ranks)
-        return set_counts(d, "the network", (const char *const[]){"rank", "ranks"}, (uint64_t[]){a->ranks, b->ranks});
+        return set_counts(d, "the network", (const char *const[]){"rank", "ranks"},
+                          (uint64_t[]){a->ranks, b->ranks});
     if (a->switches != b->switches)
-        return set_counts(d, "the network", (const char *const[]){"switch", "switches"}, (uint64_t[]){a->switches, b->switches});
+        return set_counts(d, "the network", (const char *const[]){"switch", "switches"},
+                          (uint64_t[]){a->switches, b->switches});
     return false;
 }
 
-static bool differ_overhead(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *d)
+static bool differ_overhead(const struct tt_topo *a, const struct tt_topo *b,
+                            struct tt_topo_diff *d)
 {
-    return a->overhead_ps != b->overhead_ps && set_times(d, "the network", "host overhead", (uint64_t[]){a->overhead_ps, b->overhead_ps});
+    return a->overhead_ps != b->overhead_ps &&
+           set_times(d, "the network", "host overhead",
+                     (uint64_t[]){a->overhead_ps, b->overhead_ps});
 }
 
 static bool differ_memory(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *d)
 {
-    uint64_t h[2] = {tt_memory_hash(&a->memory, 0), tt_memory_hash(&b->memory, 0)};
+    uint64_t h[2] = {tt_topo_memory_hash(&a->memory, 0), tt_topo_memory_hash(&b->memory, 0)};
     char text[2][sizeof d->a];
     if (h[0] == h[1])
         return false;
     for (int i = 0; i < 2; i++) {
         const struct tt_memory *m = i ? &b->memory : &a->memory;
-        snprintf(text[i], sizeof text[i], "%u points with hash %016llx", m->npoints, (unsigned long long)h[i]);
+        snprintf(text[i], sizeof text[i], "%u points with hash %016llx", m->npoints,
+                 (unsigned long long)h[i]);
     }
-    return set(d, "the shared memory", text[0], text[1]);
+    return compare_set(d, "the shared memory", text[0], text[1]);
 }
 
-tutti_status tt_topo_compare(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *ret, struct tutti_error *err)
+tutti_status tt_topo_compare(const struct tt_topo *a, const struct tt_topo *b,
+                             struct tt_topo_diff *ret, struct tutti_error *err)
 {
     const struct tt_topo *const t[2] = {a, b};
     struct tt_topo_diff d = {.side = TT_TOPO_BOTH};
     struct cable *all[2] = {sorted_cables(a), sorted_cables(b)};
     tutti_status st = all[0] && all[1] ? TUTTI_OK : tt_fail_memory(err, "comparing topologies");
     if (!st) {
-        d.differs = differ_counts(a, b, &d) || differ_cables(t, all, &d) || differ_ports(a, b, &d) || differ_gamma(a, b, &d) ||
-                    differ_overhead(a, b, &d) || differ_memory(a, b, &d);
+        d.differs = differ_counts(a, b, &d) || differ_cables(t, all, &d) ||
+                    differ_ports(a, b, &d) || differ_gamma(a, b, &d) || differ_overhead(a, b, &d) ||
+                    differ_memory(a, b, &d);
         *ret = d;
     }
     free(all[0]);

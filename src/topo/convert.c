@@ -1,8 +1,10 @@
-/* convert.c - pictures and other people's formats: Graphviz and SimGrid (platform XML 4.1, read by SimGrid 3.32).
+/* convert.c - pictures and other people's formats: Graphviz and SimGrid (platform XML 4.1, read by
+ * SimGrid 3.32).
  *
- * SimGrid gets what Tutti means: full-duplex cables are SPLITDUPLEX, half-duplex ones SHARED, and a cable with two different
- * bandwidths is two one-way links. Up to 1,024 ranks every route is written out (routing "Full"), so that both programs use the same
- * links; beyond that the file lists cables between hosts and routers and SimGrid searches ("Dijkstra", ties as it likes; of
+ * SimGrid gets what Tutti means: full-duplex cables are SPLITDUPLEX, half-duplex ones SHARED, and a
+ * cable with two different bandwidths is two one-way links. Up to 1,024 ranks every route is
+ * written out (routing "Full"), so that both programs use the same links; beyond that the file
+ * lists cables between hosts and routers and SimGrid searches ("Dijkstra", ties as it likes; of
  * parallel cables only the first). gamma, overhead and ports have no counterpart there. */
 #include "topo/topo_int.h"
 
@@ -55,7 +57,9 @@ void tt_topo_write_dot(const struct tt_topo *t, FILE *out)
 {
     fputs("graph \"", out);
     dot_text(t->spec, out);
-    fputs("\" {\n  layout=neato;\n  overlap=false;\n  splines=true;\n  sep=\"+12\";\n  edge [fontsize=9];\n", out);
+    fputs("\" {\n  layout=neato;\n  overlap=false;\n  splines=true;\n  sep=\"+12\";\n  edge "
+          "[fontsize=9];\n",
+          out);
     bool same = one_label(t);
     if (same) {
         fputs("  labelloc=t;\n  label=\"all links ", out);
@@ -89,8 +93,10 @@ static bool two_links(const struct tt_link *l)
 static void put_link(const char *id, uint32_t i, double bw, const struct tt_link *l, FILE *out)
 {
     const char *policy = l->half || two_links(l) ? "SHARED" : "SPLITDUPLEX";
-    fprintf(out, "    <link id=\"link-%u%s\" bandwidth=\"%.17gBps\" latency=\"%llups\" sharing_policy=\"%s\"/>\n", i, id, bw,
-            (unsigned long long)l->latency_ps, policy);
+    fprintf(out,
+            "    <link id=\"link-%u%s\" bandwidth=\"%.17gBps\" latency=\"%llups\" "
+            "sharing_policy=\"%s\"/>\n",
+            i, id, bw, (unsigned long long)l->latency_ps, policy);
 }
 
 static void put_links(const struct tt_topo *t, FILE *out)
@@ -111,11 +117,13 @@ static void put_hop(const struct tt_topo *t, uint32_t arc, FILE *out)
     else if (l->half)
         fprintf(out, "<link_ctn id=\"link-%u\"/>", arc / 2);
     else
-        fprintf(out, "<link_ctn id=\"link-%u\" direction=\"%s\"/>", arc / 2, arc & 1 ? "DOWN" : "UP");
+        fprintf(out, "<link_ctn id=\"link-%u\" direction=\"%s\"/>", arc / 2,
+                arc & 1 ? "DOWN" : "UP");
 }
 
 /* One-way route over the given directed links. */
-static void put_route(const struct tt_topo *t, const uint32_t ends[2], const uint32_t *arcs, uint32_t n, FILE *out)
+static void put_route(const struct tt_topo *t, const uint32_t ends[2], const uint32_t *arcs,
+                      uint32_t n, FILE *out)
 {
     fputs("    <route src=\"", out);
     put_vertex(t, ends[0], out);
@@ -146,9 +154,11 @@ static void put_cables(const struct tt_topo *t, FILE *out)
 
 void tt_topo_write_simgrid(const struct tt_topo *t, FILE *out)
 {
-    uint32_t *arcs = t->ranks <= MAX_FULL_RANKS ? tt_alloc(tt_topo_max_route(t) + 1u, sizeof *arcs) : NULL;
+    uint32_t *arcs =
+        t->ranks <= MAX_FULL_RANKS ? tt_alloc(tt_topo_max_route(t) + 1u, sizeof *arcs) : NULL;
     fprintf(out,
-            "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM "
+            "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
             "  <zone id=\"tutti\" routing=\"%s\">\n",
             arcs ? "Full" : "Dijkstra");
     for (uint32_t v = 0; v < t->ranks; v++)

@@ -8,7 +8,7 @@
 #define TT_TOPO_FORMAT "tutti-topology"
 enum { TT_TOPO_VERSION = 1, TT_TOPO_MAX_NAME = 4000, TT_ROUTINGS = 5 };
 
-extern const char *const tt_routing_names[TT_ROUTINGS]; /* by enum tt_routing */
+extern const char *const tt_topo_routing_names[TT_ROUTINGS]; /* by enum tt_routing */
 
 /* A file being read. */
 struct tt_file {
@@ -22,15 +22,20 @@ struct tt_file {
 };
 
 /* The next value: an integer in [min, max]. */
-tutti_status tt_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret, struct tutti_error *err);
-tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err);
-tutti_status tt_file_links(struct tt_file *rd, struct tutti_error *err);
-/* file_names.c: the named end of the link that is added next; names are looked up when all keys were read. */
-tutti_status tt_file_named_end(struct tt_file *rd, bool second, const char *name, struct tutti_error *err);
-tutti_status tt_file_set_ends(struct tt_file *rd, struct tutti_error *err);
-void tt_file_free_ends(struct tt_file *rd);
+tutti_status tt_topo_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret,
+                              struct tutti_error *err);
+tutti_status tt_topo_file_tree(struct tt_file *rd, struct tutti_error *err);
+tutti_status tt_topo_file_links(struct tt_file *rd, struct tutti_error *err);
+/* file_names.c: the named end of the link that is added next; names are looked up when all keys
+ * were read. */
+tutti_status tt_topo_file_named_end(struct tt_file *rd, bool second, const char *name,
+                                    struct tutti_error *err);
+tutti_status tt_topo_file_set_ends(struct tt_file *rd, struct tutti_error *err);
+void tt_topo_file_free_ends(struct tt_file *rd);
 
 /* Other people's formats, whole in memory. */
-tutti_status tt_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_file_astra(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_topo_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret,
+                              struct tutti_error *err);
+tutti_status tt_topo_file_astra(const char *data, size_t len, const char *name,
+                                struct tt_topo **ret, struct tutti_error *err);
 #endif

@@ -1,10 +1,11 @@
 /* file_links.c - the two long arrays of a topology file: links and nodes of the hierarchy.
  *
- * The ends of a link are vertices, by number or by name. It is [a, b, bandwidth], [a, b, bandwidth, latency] or [a, b, bandwidth there,
- * bandwidth back, latency]; `half` (true or false) may follow a latency. Bandwidths are bytes/s or text such as "10Gbps", latencies
- * picoseconds or text such as "5us". Without a latency it is 1 us, without half full duplex. A number in the fourth place can be either;
- * what follows it decides: a latency after it makes it a bandwidth, otherwise it is the latency, and is refused when it looks like a
- * bandwidth: 1250000000 would be 1.25 ms. */
+ * The ends of a link are vertices, by number or by name. It is [a, b, bandwidth], [a, b, bandwidth,
+ * latency] or [a, b, bandwidth there, bandwidth back, latency]; `half` (true or false) may follow a
+ * latency. Bandwidths are bytes/s or text such as "10Gbps", latencies picoseconds or text such as
+ * "5us". Without a latency it is 1 us, without half full duplex. A number in the fourth place can
+ * be either; what follows it decides: a latency after it makes it a bandwidth, otherwise it is the
+ * latency, and is refused when it looks like a bandwidth: 1250000000 would be 1.25 ms. */
 #include <string.h>
 
 #include "topo/topo_int.h"
@@ -18,7 +19,7 @@ static tutti_status read_node(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     uint32_t node[3] = {0, UINT32_MAX, 0};
-    tutti_status st = tt_file_u32(rd, 0, TT_TOPO_MAX_VERTICES, &node[0], err);
+    tutti_status st = tt_topo_file_u32(rd, 0, TT_TOPO_MAX_VERTICES, &node[0], err);
     if (st == TUTTI_OK)
         st = tt_json_next(rd->json, &tok, err);
     if (st != TUTTI_OK)
@@ -27,7 +28,7 @@ static tutti_status read_node(struct tt_file *rd, struct tutti_error *err)
         node[1] = (uint32_t)tok.i;
     else if (tok.kind != TT_JSON_NULL)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a rank or null expected");
-    st = tt_file_u32(rd, 0, TT_TOPO_MAX_LINKS, &node[2], err);
+    st = tt_topo_file_u32(rd, 0, TT_TOPO_MAX_LINKS, &node[2], err);
     if (st == TUTTI_OK)
         st = tt_json_expect(rd->json, TT_JSON_ARRAY_END, &tok, err);
     if (st == TUTTI_OK && !tt_vec_push(&rd->tree, node, 1))
@@ -35,15 +36,18 @@ static tutti_status read_node(struct tt_file *rd, struct tutti_error *err)
     return st;
 }
 
-tutti_status tt_file_tree(struct tt_file *rd, struct tutti_error *err)
+tutti_status tt_topo_file_tree(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
+           tok.kind != TT_JSON_ARRAY_END) {
         if (tok.kind != TT_JSON_ARRAY)
-            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "[parent, rank or null, uplink] expected");
+            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                                "[parent, rank or null, uplink] expected");
         if (rd->tree.len >= TT_TOPO_MAX_VERTICES)
-            return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d nodes", TT_TOPO_MAX_VERTICES);
+            return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d nodes",
+                                TT_TOPO_MAX_VERTICES);
         st = read_node(rd, err);
     }
     return st;
@@ -65,15 +69,16 @@ struct entries {
     struct tt_json_token number; /* FOURTH_NUMBER: it */
 };
 
-static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, bool second, struct entries *e,
-                                struct tutti_error *err)
+static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, bool second,
+                                struct entries *e, struct tutti_error *err)
 {
     if (tok->kind == TT_JSON_STRING) {
         e->named = true;
-        return tt_file_named_end(rd, second, tok->text, err);
+        return tt_topo_file_named_end(rd, second, tok->text, err);
     }
     if (tok->kind != TT_JSON_INT || tok->i < 0 || tok->i >= TT_TOPO_MAX_VERTICES)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link begins with the numbers or names of two vertices");
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                            "a link begins with the numbers or names of two vertices");
     *(second ? &e->link.b : &e->link.a) = (uint32_t)tok->i;
     return TUTTI_OK;
 }
@@ -83,7 +88,8 @@ static bool is_number(const struct tt_json_token *tok)
     return tok->kind == TT_JSON_INT || tok->kind == TT_JSON_REAL;
 }
 
-static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *tok, double *ret, struct tutti_error *err)
+static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *tok, double *ret,
+                              struct tutti_error *err)
 {
     struct tutti_error why;
     if (is_number(tok)) {
@@ -91,12 +97,14 @@ static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *to
         return TUTTI_OK;
     }
     if (tok->kind != TT_JSON_STRING)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a bandwidth expected: bytes/s, or text such as \"10Gbps\"");
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                            "a bandwidth expected: bytes/s, or text such as \"10Gbps\"");
     tutti_status st = tt_parse_rate(tok->text, ret, &why);
     return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "bandwidth: %.300s", why.text);
 }
 
-static tutti_status take_time(struct tt_file *rd, const struct tt_json_token *tok, uint64_t *ret, struct tutti_error *err)
+static tutti_status take_time(struct tt_file *rd, const struct tt_json_token *tok, uint64_t *ret,
+                              struct tutti_error *err)
 {
     struct tutti_error why;
     if (tok->kind == TT_JSON_INT && tok->i >= 0) {
@@ -104,12 +112,14 @@ static tutti_status take_time(struct tt_file *rd, const struct tt_json_token *to
         return TUTTI_OK;
     }
     if (tok->kind != TT_JSON_STRING)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a latency expected: whole picoseconds, or text such as \"5us\"");
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                            "a latency expected: whole picoseconds, or text such as \"5us\"");
     tutti_status st = tt_parse_time(tok->text, ret, &why);
     return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "latency: %.300s", why.text);
 }
 
-static tutti_status take_half(struct tt_file *rd, const struct tt_json_token *tok, bool *ret, struct tutti_error *err)
+static tutti_status take_half(struct tt_file *rd, const struct tt_json_token *tok, bool *ret,
+                              struct tutti_error *err)
 {
     if (tok->kind != TT_JSON_TRUE && tok->kind != TT_JSON_FALSE)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "true (half duplex) or false expected");
@@ -126,11 +136,12 @@ static bool ends_in(const char *text, const char *end)
 /* By its unit, so that a time that cannot be read is refused as a latency. */
 static bool is_time(const struct tt_json_token *tok)
 {
-    return tok->kind == TT_JSON_STRING && ends_in(tok->text, "s") && !ends_in(tok->text, "/s") && !ends_in(tok->text, "bps") &&
-           !ends_in(tok->text, "Bps");
+    return tok->kind == TT_JSON_STRING && ends_in(tok->text, "s") && !ends_in(tok->text, "/s") &&
+           !ends_in(tok->text, "bps") && !ends_in(tok->text, "Bps");
 }
 
-static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *tok, struct entries *e, struct tutti_error *err)
+static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *tok,
+                                struct entries *e, struct tutti_error *err)
 {
     if (is_time(tok)) {
         e->next = FIELD_HALF;
@@ -141,19 +152,23 @@ static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *
     return take_rate(rd, tok, &e->link.bw[1], err);
 }
 
-/* A bare number that was rather meant as the bandwidth back: the bandwidth there once more, or 0.1 ms and more. */
+/* A bare number that was rather meant as the bandwidth back: the bandwidth there once more, or 0.1
+ * ms and more. */
 static bool is_doubtful(const struct entries *e)
 {
-    return e->number.kind == TT_JSON_INT && e->number.i > 0 && (e->number.d == e->link.bw[0] || e->number.i >= DOUBTFUL_PS);
+    return e->number.kind == TT_JSON_INT && e->number.i > 0 &&
+           (e->number.d == e->link.bw[0] || e->number.i >= DOUBTFUL_PS);
 }
 
-static tutti_status refuse_doubtful(struct tt_file *rd, const struct entries *e, struct tutti_error *err)
+static tutti_status refuse_doubtful(struct tt_file *rd, const struct entries *e,
+                                    struct tutti_error *err)
 {
     char rate[40], time[40];
     tt_format_rate(e->number.d, rate, sizeof rate);
     tt_format_time((uint64_t)e->number.i, time, sizeof time);
     return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
-                        "link %u: %lld can be a bandwidth back of %s or a latency of %s: write [a, b, bandwidth there, bandwidth back, "
+                        "link %u: %lld can be a bandwidth back of %s or a latency of %s: write [a, "
+                        "b, bandwidth there, bandwidth back, "
                         "latency], or the latency as text (\"%s\")",
                         rd->t->nlinks, (long long)e->number.i, rate, time, time);
 }
@@ -164,10 +179,11 @@ static tutti_status settle_fourth(struct tt_file *rd, struct entries *e, struct 
     if (e->fourth == FOURTH_NONE)
         return TUTTI_OK;
     if (e->fourth == FOURTH_RATE)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
-                            "link %u: a latency expected after two bandwidths: [a, b, bandwidth, latency] or "
-                            "[a, b, bandwidth there, bandwidth back, latency]",
-                            rd->t->nlinks);
+        return tt_json_fail(
+            rd->json, err, TUTTI_ERR_PARSE,
+            "link %u: a latency expected after two bandwidths: [a, b, bandwidth, latency] or "
+            "[a, b, bandwidth there, bandwidth back, latency]",
+            rd->t->nlinks);
     if (is_doubtful(e))
         return refuse_doubtful(rd, e, err);
     e->fourth = FOURTH_NONE;
@@ -175,7 +191,8 @@ static tutti_status settle_fourth(struct tt_file *rd, struct entries *e, struct 
     return take_time(rd, &e->number, &e->link.latency_ps, err);
 }
 
-static tutti_status take_latency(struct tt_file *rd, const struct tt_json_token *tok, struct entries *e, struct tutti_error *err)
+static tutti_status take_latency(struct tt_file *rd, const struct tt_json_token *tok,
+                                 struct entries *e, struct tutti_error *err)
 {
     if (tok->kind == TT_JSON_TRUE || tok->kind == TT_JSON_FALSE) {
         tutti_status st = settle_fourth(rd, e, err);
@@ -187,7 +204,8 @@ static tutti_status take_latency(struct tt_file *rd, const struct tt_json_token 
 }
 
 /* Takes one entry of a link and moves on to the next field. */
-static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *tok, struct entries *e, struct tutti_error *err)
+static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *tok,
+                               struct entries *e, struct tutti_error *err)
 {
     tutti_status st;
     switch (e->next++) {
@@ -208,20 +226,25 @@ static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *t
     case FIELD_END:
         break;
     }
-    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link has at most 6 entries, and nothing follows half");
+    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                        "a link has at most 6 entries, and nothing follows half");
 }
 
-/* Ends are checked here, where the position is known, unless they are names, or "ranks" or "switches" come later in the file. */
+/* Ends are checked here, where the position is known, unless they are names, or "ranks" or
+ * "switches" come later in the file. */
 static tutti_status check_link(struct tt_file *rd, const struct entries *e, struct tutti_error *err)
 {
     struct tutti_error why;
     const struct tt_link *l = &e->link;
     if (l->half && l->bw[0] != l->bw[1])
-        return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "link %u is half duplex but has two bandwidths", rd->t->nlinks);
+        return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE,
+                            "link %u is half duplex but has two bandwidths", rd->t->nlinks);
     if (!rd->ranks_given || !rd->switches_given || e->named)
         return TUTTI_OK;
-    tutti_status st = tt_link_check(rd->t, l, &why);
-    return st == TUTTI_OK ? st : tt_json_fail(rd->json, err, st, "link %u: %.300s", rd->t->nlinks, why.text);
+    tutti_status st = tt_topo_link_check(rd->t, l, &why);
+    return st == TUTTI_OK
+               ? st
+               : tt_json_fail(rd->json, err, st, "link %u: %.300s", rd->t->nlinks, why.text);
 }
 
 static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
@@ -235,7 +258,8 @@ static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
             return st;
     }
     if (st == TUTTI_OK && e.next < FIELD_FOURTH)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link needs at least two vertices and a bandwidth");
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                            "a link needs at least two vertices and a bandwidth");
     if (st == TUTTI_OK)
         st = settle_fourth(rd, &e, err);
     if (st == TUTTI_OK)
@@ -243,13 +267,15 @@ static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
     return st == TUTTI_OK ? tt_topo_add_link(rd->t, &e.link, err) : st;
 }
 
-tutti_status tt_file_links(struct tt_file *rd, struct tutti_error *err)
+tutti_status tt_topo_file_links(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
+           tok.kind != TT_JSON_ARRAY_END) {
         if (tok.kind != TT_JSON_ARRAY)
-            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a link expected: [a, b, bandwidth, ...]");
+            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                                "a link expected: [a, b, bandwidth, ...]");
         st = read_link(rd, err);
     }
     return st;

@@ -1,7 +1,8 @@
 /* file_names.c - ends of links that a topology file gives by name: ["web1", "hub", "10Gbps"].
  *
- * "names" may stand before or after "links", so that names are kept until the file was read and looked up then, in a sorted list: a file of
- * many names costs no more than sorting them. "rank 3" and "switch 0", as reports call vertices without a name, are understood too. */
+ * "names" may stand before or after "links", so that names are kept until the file was read and
+ * looked up then, in a sorted list: a file of many names costs no more than sorting them. "rank 3"
+ * and "switch 0", as reports call vertices without a name, are understood too. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -20,7 +21,8 @@ struct vertex {
     uint32_t v;
 };
 
-tutti_status tt_file_named_end(struct tt_file *rd, bool second, const char *name, struct tutti_error *err)
+tutti_status tt_topo_file_named_end(struct tt_file *rd, bool second, const char *name,
+                                    struct tutti_error *err)
 {
     struct named_end e = {rd->t->nlinks, second, tt_strdup(name)};
     rd->ends.elem = sizeof e;
@@ -35,7 +37,8 @@ static int by_name(const void *x, const void *y)
     return strcmp(((const struct vertex *)x)->name, ((const struct vertex *)y)->name);
 }
 
-static tutti_status sort_names(const struct tt_topo *t, struct tt_vec *sorted, struct tutti_error *err)
+static tutti_status sort_names(const struct tt_topo *t, struct tt_vec *sorted,
+                               struct tutti_error *err)
 {
     uint32_t n = t->names ? t->ranks + t->switches : 0;
     for (uint32_t v = 0; v < n; v++)
@@ -47,22 +50,27 @@ static tutti_status sort_names(const struct tt_topo *t, struct tt_vec *sorted, s
 }
 
 /* The vertex of a name; one that two vertices have is nobody's. */
-static tutti_status look_up(const struct tt_topo *t, const struct tt_vec *sorted, const struct named_end *e, uint32_t *ret,
-                            struct tutti_error *err)
+static tutti_status look_up(const struct tt_topo *t, const struct tt_vec *sorted,
+                            const struct named_end *e, uint32_t *ret, struct tutti_error *err)
 {
-    const struct vertex key = {e->name, 0}, *first = sorted->data, *last = first ? first + sorted->len - 1 : NULL;
+    const struct vertex key = {e->name, 0}, *first = sorted->data,
+                        *last = first ? first + sorted->len - 1 : NULL;
     const struct vertex *at = first ? bsearch(&key, first, sorted->len, sizeof key, by_name) : NULL;
     if (at && ((at > first && !by_name(at - 1, at)) || (at < last && !by_name(at, at + 1))))
-        return tt_fail(err, TUTTI_ERR_RANGE, "link %u: two vertices have the name \"%.80s\"; give the number", e->link, e->name);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "link %u: two vertices have the name \"%.80s\"; give the number", e->link,
+                       e->name);
     if (at)
         *ret = at->v;
     else if (!tt_topo_plain_vertex(t, e->name, ret))
-        return tt_fail(err, TUTTI_ERR_RANGE, "link %u: there is no vertex \"%.80s\": neither in \"names\" nor \"rank N\" or \"switch N\"",
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "link %u: there is no vertex \"%.80s\": neither in \"names\" nor \"rank N\" "
+                       "or \"switch N\"",
                        e->link, e->name);
     return TUTTI_OK;
 }
 
-tutti_status tt_file_set_ends(struct tt_file *rd, struct tutti_error *err)
+tutti_status tt_topo_file_set_ends(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_vec sorted = {.elem = sizeof(struct vertex)};
     tutti_status st = rd->ends.len ? sort_names(rd->t, &sorted, err) : TUTTI_OK;
@@ -75,7 +83,7 @@ tutti_status tt_file_set_ends(struct tt_file *rd, struct tutti_error *err)
     return st;
 }
 
-void tt_file_free_ends(struct tt_file *rd)
+void tt_topo_file_free_ends(struct tt_file *rd)
 {
     for (size_t i = 0; i < rd->ends.len; i++)
         free(((struct named_end *)tt_vec_at(&rd->ends, i))->name);

@@ -1,14 +1,16 @@
 /* file_ns3.c - reads the topology text of ns-3's RDMA simulations, as ASTRA-sim and others use it:
  *
- *     9 1 8                      nodes (switches included), switches, links
- *     8                          the numbers of the switches
- *     0 8 200Gbps 0.0005ms 0     two nodes, bandwidth each way, delay, error rate; a line for each link
- *     ...
+ *    9 1 8                   nodes (switches included), switches, links
+ *    8                       the numbers of the switches
+ *    0 8 200Gbps 0.0005ms 0  two nodes, bandwidth each way, delay, error rate; a line for each link
+ *    ...
  *
- * White space separates, lines do not matter. Nodes that are no switches become ranks 0, 1, ... in the order of their numbers, and so do
- * the switches; where that changes a number, vertices get names ("node 7"). Routes are ours (fewest links), while ns-3 spreads flows over
- * equal paths by a hash. Links that lose packets have no counterpart here and are refused. Memory grows with the bytes of the file, never
- * with a number in it: n nodes need n-1 links to be connected, and every link takes MIN_LINK bytes. */
+ * White space separates, lines do not matter. Nodes that are no switches become ranks 0, 1, ... in
+ * the order of their numbers, and so do the switches; where that changes a number, vertices get
+ * names ("node 7"). Routes are ours (fewest links), while ns-3 spreads flows over equal paths by a
+ * hash. Links that lose packets have no counterpart here and are refused. Memory grows with the
+ * bytes of the file, never with a number in it: n nodes need n-1 links to be connected, and every
+ * link takes MIN_LINK bytes. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -25,8 +27,8 @@ struct text {
     char word[WORD]; /* the last one read */
 };
 
-__attribute__((format(printf, 4, 5))) static tutti_status fail(const struct text *x, struct tutti_error *err, tutti_status st,
-                                                               const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static tutti_status
+fail(const struct text *x, struct tutti_error *err, tutti_status st, const char *fmt, ...)
 {
     char why[300];
     va_list ap;
@@ -60,7 +62,8 @@ static tutti_status next_word(struct text *x, const char *what, struct tutti_err
     return TUTTI_OK;
 }
 
-static tutti_status next_number(struct text *x, const char *what, uint64_t max, uint32_t *ret, struct tutti_error *err)
+static tutti_status next_number(struct text *x, const char *what, uint64_t max, uint32_t *ret,
+                                struct tutti_error *err)
 {
     struct tutti_error why;
     uint64_t v;
@@ -89,15 +92,19 @@ static tutti_status read_counts(struct text *x, struct network *n, struct tutti_
     if (st)
         return st;
     if (n->switches >= n->nodes)
-        return fail(x, err, TUTTI_ERR_RANGE, "%u nodes of which %u are switches leave no ranks", n->nodes, n->switches);
+        return fail(x, err, TUTTI_ERR_RANGE, "%u nodes of which %u are switches leave no ranks",
+                    n->nodes, n->switches);
     if (n->nodes - 1 > n->links)
-        return fail(x, err, TUTTI_ERR_RANGE, "%u nodes cannot all be joined by %u links", n->nodes, n->links);
+        return fail(x, err, TUTTI_ERR_RANGE, "%u nodes cannot all be joined by %u links", n->nodes,
+                    n->links);
     if (n->links > (size_t)(x->end - x->at) / MIN_LINK)
-        return fail(x, err, TUTTI_ERR_PARSE, "%u links are announced, but the file is too short for them", n->links);
+        return fail(x, err, TUTTI_ERR_PARSE,
+                    "%u links are announced, but the file is too short for them", n->links);
     return TUTTI_OK;
 }
 
-/* The switches' numbers, then everybody's place: ranks and switches each in the order of their nodes' numbers. */
+/* The switches' numbers, then everybody's place: ranks and switches each in the order of their
+ * nodes' numbers. */
 static tutti_status read_switches(struct text *x, struct network *n, struct tutti_error *err)
 {
     uint32_t id = 0, rank = 0, next = n->nodes - n->switches;
@@ -114,7 +121,8 @@ static tutti_status read_switches(struct text *x, struct network *n, struct tutt
     return TUTTI_OK;
 }
 
-static tutti_status read_link(struct text *x, const struct network *n, struct tt_link *l, struct tutti_error *err)
+static tutti_status read_link(struct text *x, const struct network *n, struct tt_link *l,
+                              struct tutti_error *err)
 {
     struct tutti_error why;
     uint32_t a = 0, b = 0;
@@ -139,14 +147,17 @@ static tutti_status read_link(struct text *x, const struct network *n, struct tt
     if (st)
         return st;
     if (strspn(x->word, "0.") != strlen(x->word) || x->word[0] != '0')
-        return fail(x, err, TUTTI_ERR_RANGE, "the link %u-%u has error rate %s: links that lose packets are not modelled (0 is needed)", a,
-                    b, x->word);
+        return fail(x, err, TUTTI_ERR_RANGE,
+                    "the link %u-%u has error rate %s: links that lose packets are not modelled (0 "
+                    "is needed)",
+                    a, b, x->word);
     l->a = n->vertex[a];
     l->b = n->vertex[b];
     return TUTTI_OK;
 }
 
-static tutti_status read_links(struct text *x, const struct network *n, struct tt_topo *t, struct tutti_error *err)
+static tutti_status read_links(struct text *x, const struct network *n, struct tt_topo *t,
+                               struct tutti_error *err)
 {
     struct tutti_error why;
     for (uint32_t i = 0; i < n->links; i++) {
@@ -154,7 +165,7 @@ static tutti_status read_links(struct text *x, const struct network *n, struct t
         tutti_status st = read_link(x, n, &l, err);
         if (st)
             return st;
-        st = tt_link_check(t, &l, &why);
+        st = tt_topo_link_check(t, &l, &why);
         if (st)
             return fail(x, err, st, "%.280s", why.text);
         st = tt_topo_add_link(t, &l, err);
@@ -162,7 +173,9 @@ static tutti_status read_links(struct text *x, const struct network *n, struct t
             return st;
     }
     skip_blanks(x);
-    return x->at == x->end ? TUTTI_OK : fail(x, err, TUTTI_ERR_PARSE, "there is more than the %u links announced", n->links);
+    return x->at == x->end ? TUTTI_OK
+                           : fail(x, err, TUTTI_ERR_PARSE,
+                                  "there is more than the %u links announced", n->links);
 }
 
 /* "node 7" for all, when some number is another with us. */
@@ -184,7 +197,8 @@ static tutti_status name_nodes(const struct network *n, struct tt_topo *t, struc
     return t->names ? TUTTI_OK : tt_fail_memory(err, "names");
 }
 
-static tutti_status read_network(struct text *x, struct network *n, struct tt_topo **ret, struct tutti_error *err)
+static tutti_status read_network(struct text *x, struct network *n, struct tt_topo **ret,
+                                 struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
     tutti_status st = read_switches(x, n, err);
@@ -207,7 +221,8 @@ static tutti_status read_network(struct text *x, struct network *n, struct tt_to
     return st;
 }
 
-tutti_status tt_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     struct text x = {.name = name, .at = data, .end = data + len, .line = 1};
     struct network n = {0};

@@ -1,9 +1,12 @@
-/* file_read.c - reads topology files (file_write.c draws one). Everything is checked, nothing is believed.
+/* file_read.c - reads topology files (file_write.c draws one). Everything is checked, nothing is
+ * believed.
  *
- * Keys may come in any order and only "ranks" and "links" are needed: {"ranks":2,"switches":1,"links":[[0,2,"10Gbps"],[1,2,"10Gbps"]]}.
- * Without "switches" there are none, without "routing" it is that of the kind, without "kind" it is "custom"; file_links.c says what
- * a link may look like. Memory grows with the bytes of the file, never with a number in it. Two formats of other simulators are recognised
- * by their first character (file_ns3.c, file_astra.c). */
+ * Keys may come in any order and only "ranks" and "links" are needed:
+ * {"ranks":2,"switches":1,"links":[[0,2,"10Gbps"],[1,2,"10Gbps"]]}. Without "switches" there are
+ * none, without "routing" it is that of the kind, without "kind" it is "custom"; file_links.c says
+ * what a link may look like. Memory grows with the bytes of the file, never with a number in it.
+ * Two formats of other simulators are recognised by their first character (file_ns3.c,
+ * file_astra.c). */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -13,20 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tutti_status read_count(struct tt_file *rd, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
+static tutti_status read_count(struct tt_file *rd, uint64_t min, uint64_t max, uint64_t *ret,
+                               struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_INT, &tok, err);
     if (st != TUTTI_OK)
         return st;
     if (tok.i < 0 || (uint64_t)tok.i < min || (uint64_t)tok.i > max)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "%lld is not in the allowed range %llu to %llu", (long long)tok.i,
+        return tt_json_fail(rd->json, err, TUTTI_ERR_RANGE,
+                            "%lld is not in the allowed range %llu to %llu", (long long)tok.i,
                             (unsigned long long)min, (unsigned long long)max);
     *ret = (uint64_t)tok.i;
     return TUTTI_OK;
 }
 
-tutti_status tt_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret, struct tutti_error *err)
+tutti_status tt_topo_file_u32(struct tt_file *rd, uint32_t min, uint32_t max, uint32_t *ret,
+                              struct tutti_error *err)
 {
     uint64_t v = 0;
     tutti_status st = read_count(rd, min, max, &v, err);
@@ -64,7 +70,8 @@ static tutti_status read_format(struct tt_file *rd, struct tutti_error *err)
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
     if (st == TUTTI_OK && !tt_streq(tok.text, TT_TOPO_FORMAT))
-        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "the format is \"%.60s\"; \"%s\" expected", tok.text, TT_TOPO_FORMAT);
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                          "the format is \"%.60s\"; \"%s\" expected", tok.text, TT_TOPO_FORMAT);
     return st;
 }
 
@@ -73,7 +80,8 @@ static tutti_status read_version(struct tt_file *rd, struct tutti_error *err)
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_INT, &tok, err);
     if (st == TUTTI_OK && tok.i != TT_TOPO_VERSION)
-        st = tt_json_fail(rd->json, err, TUTTI_ERR_VERSION, "version %lld; this program reads version %d", (long long)tok.i,
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_VERSION,
+                          "version %lld; this program reads version %d", (long long)tok.i,
                           TT_TOPO_VERSION);
     return st;
 }
@@ -85,7 +93,9 @@ static tutti_status read_name(struct tt_file *rd, struct tutti_error *err)
     if (st != TUTTI_OK)
         return st;
     if (tok.len > TT_TOPO_MAX_NAME)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "a name of %zu bytes; at most %d are accepted", tok.len, TT_TOPO_MAX_NAME);
+        return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT,
+                            "a name of %zu bytes; at most %d are accepted", tok.len,
+                            TT_TOPO_MAX_NAME);
     return set_text(&rd->t->spec, tok.text, err);
 }
 
@@ -96,9 +106,10 @@ static tutti_status read_kind(struct tt_file *rd, struct tutti_error *err)
     tutti_status st = tt_json_expect(rd->json, TT_JSON_STRING, &tok, err);
     if (st != TUTTI_OK)
         return st;
-    if (tt_kind_find(tok.text) < 0 && !tt_streq(tok.text, "custom"))
-        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "unknown network kind \"%.40s\" (\"custom\" is allowed) %s", tok.text,
-                            tt_kind_near(tok.text, near, sizeof near));
+    if (tt_topo_kind_find(tok.text) < 0 && !tt_streq(tok.text, "custom"))
+        return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                            "unknown network kind \"%.40s\" (\"custom\" is allowed) %s", tok.text,
+                            tt_topo_kind_near(tok.text, near, sizeof near));
     return set_text(&rd->t->kind, tok.text, err);
 }
 
@@ -113,7 +124,8 @@ static tutti_status read_dims(struct tt_file *rd, struct tutti_error *err)
         if (st != TUTTI_OK || end)
             break;
         if (rd->t->ndims == TT_TOPO_MAX_DIMS)
-            return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d dimensions", TT_TOPO_MAX_DIMS);
+            return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d dimensions",
+                                TT_TOPO_MAX_DIMS);
         rd->t->dims[rd->t->ndims++] = (uint32_t)v;
     }
     if (st == TUTTI_OK && rd->t->ndims == 0)
@@ -130,18 +142,18 @@ static tutti_status read_wrap(struct tt_file *rd, struct tutti_error *err)
 static tutti_status read_ranks(struct tt_file *rd, struct tutti_error *err)
 {
     rd->ranks_given = true;
-    return tt_file_u32(rd, 1, TT_TOPO_MAX_RANKS, &rd->t->ranks, err);
+    return tt_topo_file_u32(rd, 1, TT_TOPO_MAX_RANKS, &rd->t->ranks, err);
 }
 
 static tutti_status read_switches(struct tt_file *rd, struct tutti_error *err)
 {
     rd->switches_given = true;
-    return tt_file_u32(rd, 0, TT_TOPO_MAX_VERTICES - TT_TOPO_MAX_RANKS, &rd->t->switches, err);
+    return tt_topo_file_u32(rd, 0, TT_TOPO_MAX_VERTICES - TT_TOPO_MAX_RANKS, &rd->t->switches, err);
 }
 
 static tutti_status read_ports(struct tt_file *rd, struct tutti_error *err)
 {
-    return tt_file_u32(rd, 0, TT_TOPO_MAX_PORTS, &rd->t->ports, err);
+    return tt_topo_file_u32(rd, 0, TT_TOPO_MAX_PORTS, &rd->t->ports, err);
 }
 
 static tutti_status read_gamma(struct tt_file *rd, struct tutti_error *err)
@@ -153,7 +165,7 @@ static tutti_status read_gamma(struct tt_file *rd, struct tutti_error *err)
         return st;
     if (tok.kind != TT_JSON_INT && tok.kind != TT_JSON_REAL)
         return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a number expected (seconds per byte)");
-    st = tt_gamma_check(tok.d, &why);
+    st = tt_topo_gamma_check(tok.d, &why);
     if (st != TUTTI_OK)
         return tt_json_fail(rd->json, err, st, "%s", why.text);
     rd->t->gamma = tok.d > 0 ? tok.d : 0; /* no negative zero: it would have another hash */
@@ -170,7 +182,8 @@ static tutti_status read_point(struct tt_file *rd, struct tt_memory *m, struct t
     struct tt_json_token tok;
     uint64_t v[4] = {0};
     if (m->npoints == TT_MEMORY_POINTS)
-        return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d points", (int)TT_MEMORY_POINTS);
+        return tt_json_fail(rd->json, err, TUTTI_ERR_LIMIT, "more than %d points",
+                            (int)TT_MEMORY_POINTS);
     tutti_status st = TUTTI_OK;
     for (int i = 0; st == TUTTI_OK && i < 4; i++)
         st = read_count(rd, 0, UINT64_C(1) << 60, &v[i], err);
@@ -185,9 +198,12 @@ static tutti_status read_points(struct tt_file *rd, struct tt_memory *m, struct 
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END)
-        st = tok.kind == TT_JSON_ARRAY ? read_point(rd, m, err)
-                                       : tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a point [bytes, move_ps, own_ps, box_ps] expected");
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
+           tok.kind != TT_JSON_ARRAY_END)
+        st = tok.kind == TT_JSON_ARRAY
+                 ? read_point(rd, m, err)
+                 : tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                                "a point [bytes, move_ps, own_ps, box_ps] expected");
     return st;
 }
 
@@ -197,7 +213,8 @@ static tutti_status read_memory(struct tt_file *rd, struct tutti_error *err)
     struct tt_json_token tok;
     struct tutti_error why;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_OBJECT, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_OBJECT_END) {
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
+           tok.kind != TT_JSON_OBJECT_END) {
         if (tt_streq(tok.text, "box_bytes"))
             st = read_count(rd, 0, UINT64_C(1) << 60, &m.box_bytes, err);
         else if (tt_streq(tok.text, "segment_bytes"))
@@ -205,9 +222,11 @@ static tutti_status read_memory(struct tt_file *rd, struct tutti_error *err)
         else if (tt_streq(tok.text, "points"))
             st = read_points(rd, &m, err);
         else
-            st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "memory has box_bytes, segment_bytes and points, not \"%.40s\"", tok.text);
+            st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                              "memory has box_bytes, segment_bytes and points, not \"%.40s\"",
+                              tok.text);
     }
-    if (st == TUTTI_OK && tt_memory_check(&m, &why) != TUTTI_OK)
+    if (st == TUTTI_OK && tt_topo_memory_check(&m, &why) != TUTTI_OK)
         st = tt_json_fail(rd->json, err, TUTTI_ERR_RANGE, "%s", why.text);
     rd->t->memory = m;
     return st;
@@ -221,20 +240,22 @@ static tutti_status read_routing(struct tt_file *rd, struct tutti_error *err)
     if (st != TUTTI_OK)
         return st;
     for (int i = 0; i < TT_ROUTINGS; i++)
-        if (tt_streq(tok.text, tt_routing_names[i])) {
+        if (tt_streq(tok.text, tt_topo_routing_names[i])) {
             rd->t->routing = (enum tt_routing)i;
             rd->routing_given = true;
             return TUTTI_OK;
         }
-    return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "unknown routing \"%.40s\" %s", tok.text,
-                        tt_near_matches(tok.text, tt_routing_names, TT_ROUTINGS, near, sizeof near));
+    return tt_json_fail(
+        rd->json, err, TUTTI_ERR_PARSE, "unknown routing \"%.40s\" %s", tok.text,
+        tt_near_matches(tok.text, tt_topo_routing_names, TT_ROUTINGS, near, sizeof near));
 }
 
 static tutti_status read_names(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_ARRAY, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_ARRAY_END) {
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
+           tok.kind != TT_JSON_ARRAY_END) {
         char *name = NULL;
         if (tok.kind != TT_JSON_STRING && tok.kind != TT_JSON_NULL)
             return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "a name or null expected");
@@ -268,11 +289,12 @@ static const struct {
     {"memory", read_memory},
     {"routing", read_routing},
     {"names", read_names},
-    {"tree", tt_file_tree},
-    {"links", tt_file_links},
+    {"tree", tt_topo_file_tree},
+    {"links", tt_topo_file_links},
 };
 
-static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok, struct tutti_error *err)
+static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok,
+                             struct tutti_error *err)
 {
     const char *names[countof(keys)];
     char near[200];
@@ -281,7 +303,8 @@ static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok
         if (!tt_streq(tok->text, keys[i].name))
             continue;
         if (rd->seen & 1u << i)
-            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"%s\" is there twice", keys[i].name);
+            return tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"%s\" is there twice",
+                                keys[i].name);
         rd->seen |= 1u << i;
         return keys[i].read(rd, err);
     }
@@ -301,12 +324,14 @@ static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(rd->json, TT_JSON_OBJECT, &tok, err);
-    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK && tok.kind != TT_JSON_OBJECT_END)
+    while (st == TUTTI_OK && (st = tt_json_next(rd->json, &tok, err)) == TUTTI_OK &&
+           tok.kind != TT_JSON_OBJECT_END)
         st = read_key(rd, &tok, err);
     if (st == TUTTI_OK && !rd->ranks_given)
         st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"ranks\" is missing");
     if (st == TUTTI_OK && rd->t->ranks > 1 && !was_read(rd, "links"))
-        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE, "\"links\" is missing: the cables, as in [[0, 1, \"10Gbps\", \"5us\"]]");
+        st = tt_json_fail(rd->json, err, TUTTI_ERR_PARSE,
+                          "\"links\" is missing: the cables, as in [[0, 1, \"10Gbps\", \"5us\"]]");
     return st == TUTTI_OK ? tt_json_expect(rd->json, TT_JSON_END, &tok, err) : st;
 }
 
@@ -316,9 +341,10 @@ static enum tt_routing routing_of(const char *kind)
         const char *kind;
         enum tt_routing routing;
     } table[] = {
-        {"star", TT_ROUTE_STAR},     {"nics", TT_ROUTE_STAR},       {"ring", TT_ROUTE_CIRCULANT}, {"full", TT_ROUTE_CIRCULANT},
-        {"dln", TT_ROUTE_CIRCULANT}, {"torus", TT_ROUTE_GRID},      {"mesh", TT_ROUTE_GRID},      {"hypercube", TT_ROUTE_GRID},
-        {"dln2d", TT_ROUTE_GRID},    {"fattree", TT_ROUTE_FATTREE},
+        {"star", TT_ROUTE_STAR},       {"nics", TT_ROUTE_STAR},      {"ring", TT_ROUTE_CIRCULANT},
+        {"full", TT_ROUTE_CIRCULANT},  {"dln", TT_ROUTE_CIRCULANT},  {"torus", TT_ROUTE_GRID},
+        {"mesh", TT_ROUTE_GRID},       {"hypercube", TT_ROUTE_GRID}, {"dln2d", TT_ROUTE_GRID},
+        {"fattree", TT_ROUTE_FATTREE},
     };
     for (size_t i = 0; i < countof(table); i++)
         if (tt_streq(kind, table[i].kind))
@@ -332,7 +358,8 @@ static tutti_status set_names(struct tt_file *rd, struct tutti_error *err)
     if (!rd->names.len)
         return TUTTI_OK;
     if (rd->names.len != n)
-        return tt_fail(err, TUTTI_ERR_RANGE, "%zu names for %llu vertices", rd->names.len, (unsigned long long)n);
+        return tt_fail(err, TUTTI_ERR_RANGE, "%zu names for %llu vertices", rd->names.len,
+                       (unsigned long long)n);
     rd->t->names = rd->names.data;
     rd->names = (struct tt_vec){.elem = sizeof(char *)};
     return TUTTI_OK;
@@ -342,7 +369,7 @@ static tutti_status set_tree(struct tt_file *rd, struct tutti_error *err)
 {
     if (!rd->tree.len)
         return TUTTI_OK;
-    tutti_status st = tt_tree_new((uint32_t)rd->tree.len + 1, &rd->t->tree, err);
+    tutti_status st = tt_topo_tree_new((uint32_t)rd->tree.len + 1, &rd->t->tree, err);
     if (st != TUTTI_OK)
         return st;
     for (uint32_t i = 0; i < rd->tree.len; i++) {
@@ -351,11 +378,12 @@ static tutti_status set_tree(struct tt_file *rd, struct tutti_error *err)
         rd->t->tree->rank[i + 1] = node[1];
         rd->t->tree->uplink[i + 1] = node[2];
     }
-    return tt_tree_link(rd->t->tree, err);
+    return tt_topo_tree_link(rd->t->tree, err);
 }
 
 /* What the keys say together. */
-static tutti_status complete(struct tt_file *rd, const char *name, struct tutti_error *err)
+static tutti_status file_read_complete(struct tt_file *rd, const char *name,
+                                       struct tutti_error *err)
 {
     struct tt_topo *t = rd->t;
     if (!rd->routing_given)
@@ -368,7 +396,7 @@ static tutti_status complete(struct tt_file *rd, const char *name, struct tutti_
         return tt_fail(err, TUTTI_ERR_RANGE, "\"dims\" are only for \"routing\": \"grid\"");
     tutti_status st = set_names(rd, err);
     if (st == TUTTI_OK)
-        st = tt_file_set_ends(rd, err);
+        st = tt_topo_file_set_ends(rd, err);
     if (st == TUTTI_OK)
         st = set_tree(rd, err);
     if (st == TUTTI_OK && !t->spec)
@@ -376,16 +404,17 @@ static tutti_status complete(struct tt_file *rd, const char *name, struct tutti_
     return st;
 }
 
-static tutti_status build(struct tt_file *rd, const char *name, struct tt_topo **ret, struct tutti_error *err)
+static tutti_status file_read_build(struct tt_file *rd, const char *name, struct tt_topo **ret,
+                                    struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
-    tutti_status st = complete(rd, name, err);
+    tutti_status st = file_read_complete(rd, name, err);
     if (st == TUTTI_OK) {
         st = tt_topo_finish(rd->t, &t, err);
         rd->t = NULL;
     }
     if (st == TUTTI_OK)
-        st = tt_kind_check(t, err);
+        st = tt_topo_kind_check(t, err);
     if (st == TUTTI_OK)
         *ret = t;
     else {
@@ -396,18 +425,20 @@ static tutti_status build(struct tt_file *rd, const char *name, struct tt_topo *
 }
 
 /* Closes the reader. */
-static tutti_status read_all(struct tt_json_reader *json, const char *name, struct tt_topo **ret, struct tutti_error *err)
+static tutti_status read_all(struct tt_json_reader *json, const char *name, struct tt_topo **ret,
+                             struct tutti_error *err)
 {
-    struct tt_file rd = {.json = json, .tree = {.elem = 3 * sizeof(uint32_t)}, .names = {.elem = sizeof(char *)}};
+    struct tt_file rd = {
+        .json = json, .tree = {.elem = 3 * sizeof(uint32_t)}, .names = {.elem = sizeof(char *)}};
     tutti_status st = tt_topo_new("custom", 1, 0, &rd.t, err);
     if (st == TUTTI_OK)
         st = read_document(&rd, err);
     if (st == TUTTI_OK)
-        st = build(&rd, name, ret, err);
+        st = file_read_build(&rd, name, ret, err);
     for (size_t i = 0; i < rd.names.len; i++)
         free(*(char **)tt_vec_at(&rd.names, i));
     tt_vec_free(&rd.names);
-    tt_file_free_ends(&rd);
+    tt_topo_file_free_ends(&rd);
     tt_vec_free(&rd.tree);
     tt_topo_free(rd.t);
     tt_json_close(json);
@@ -416,7 +447,8 @@ static tutti_status read_all(struct tt_json_reader *json, const char *name, stru
 
 /* ---- which format ---- */
 
-/* Ours begins with a brace, ns-3's text with a number, ASTRA-sim's with a word, a comment or dashes. */
+/* Ours begins with a brace, ns-3's text with a number, ASTRA-sim's with a word, a comment or
+ * dashes. */
 enum format { FORMAT_JSON, FORMAT_NS3, FORMAT_ASTRA };
 
 static enum format format_of(int first)
@@ -437,7 +469,8 @@ static tutti_status slurp(FILE *in, const char *name, struct tt_str *ret, struct
     return ret->failed ? tt_fail_memory(err, "topology file") : TUTTI_OK;
 }
 
-tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
+                                 struct tt_topo **ret, struct tutti_error *err)
 {
     struct tt_json_reader *json;
     size_t blank = 0;
@@ -445,9 +478,9 @@ tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
         blank++;
     enum format format = blank < len ? format_of((unsigned char)data[blank]) : FORMAT_JSON;
     if (format == FORMAT_NS3)
-        return tt_file_ns3(data, len, name, ret, err);
+        return tt_topo_file_ns3(data, len, name, ret, err);
     if (format == FORMAT_ASTRA)
-        return tt_file_astra(data, len, name, ret, err);
+        return tt_topo_file_astra(data, len, name, ret, err);
     tutti_status st = tt_json_open_memory(data, len, name, &json, err);
     return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
 }

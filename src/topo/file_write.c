@@ -9,12 +9,14 @@
  *       "switches": 0,
  *       "routing": "circulant",
  *       "links": [
- *         [0,1,1250000000,1250000000,1000000,false],      a, b, bytes/s a to b, bytes/s b to a, latency in ps, half duplex
+ *         [0,1,1250000000,1250000000,1000000,false],   a, b, bytes/s a to b, bytes/s b to a,
+ *                                                      latency in ps, half duplex
  *         ...
  *
- * Also "dims" and "wrap" of grids, "ports", "gamma_s_per_byte" and "overhead_ps" when not 0, "memory" of a host (topo.h), "names" of all
- * vertices or none, and "tree": [parent, rank or null, uplink] of the nodes 1, 2, ... of the hierarchy. What is written here reads back
- * (file_read.c) with the same hash and writes the same bytes. */
+ * Also "dims" and "wrap" of grids, "ports", "gamma_s_per_byte" and "overhead_ps" when not 0,
+ * "memory" of a host (topo.h), "names" of all vertices or none, and "tree": [parent, rank or null,
+ * uplink] of the nodes 1, 2, ... of the hierarchy. What is written here reads back (file_read.c)
+ * with the same hash and writes the same bytes. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -22,7 +24,8 @@
 #include <errno.h>
 #include <string.h>
 
-const char *const tt_routing_names[TT_ROUTINGS] = {"shortest", "grid", "circulant", "star", "fattree"};
+const char *const tt_topo_routing_names[TT_ROUTINGS] = {"shortest", "grid", "circulant", "star",
+                                                        "fattree"};
 
 static void write_names(struct tt_json_writer *w, const struct tt_topo *t)
 {
@@ -100,7 +103,8 @@ static void write_memory(struct tt_json_writer *w, const struct tt_memory *m)
     tt_json_key(w, "points");
     tt_json_array(w);
     for (uint32_t i = 0; i < m->npoints; i++) {
-        const uint64_t all[] = {m->point[i].bytes, m->point[i].move_ps, m->point[i].own_ps, m->point[i].box_ps};
+        const uint64_t all[] = {m->point[i].bytes, m->point[i].move_ps, m->point[i].own_ps,
+                                m->point[i].box_ps};
         tt_json_array(w);
         for (size_t k = 0; k < countof(all); k++)
             tt_json_u64(w, all[k]);
@@ -131,7 +135,7 @@ static void write_head(struct tt_json_writer *w, const struct tt_topo *t)
         write_count(w, "overhead_ps", t->overhead_ps);
     if (t->memory.npoints)
         write_memory(w, &t->memory);
-    write_text(w, "routing", tt_routing_names[t->routing]);
+    write_text(w, "routing", tt_topo_routing_names[t->routing]);
 }
 
 tutti_status tt_topo_write(const struct tt_topo *t, FILE *out, struct tutti_error *err)

@@ -1,8 +1,9 @@
-/* find.c - links by the names people read in our output: "rank 3-switch 0" (both directions), "rank 3 -> switch 0" (one), or the number of
- * a cable (both). Of parallel cables all are meant.
+/* find.c - links by the names people read in our output: "rank 3-switch 0" (both directions), "rank
+ * 3 -> switch 0" (one), or the number of a cable (both). Of parallel cables all are meant.
  *
- * A given name may itself contain "-", so that every "-" is tried as the one between the two ends; the text must have exactly one reading.
- * An end is a given name, "rank N", "switch N", or the number of a vertex (switches come after the ranks). */
+ * A given name may itself contain "-", so that every "-" is tried as the one between the two ends;
+ * the text must have exactly one reading. An end is a given name, "rank N", "switch N", or the
+ * number of a vertex (switches come after the ranks). */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static bool take_end(const char *text, size_t n, char *buf)
 static bool numbered(const char *text, const char *prefix, uint64_t limit, uint64_t *ret)
 {
     size_t n = strlen(prefix);
-    return limit && !strncmp(text, prefix, n) && tt_parse_u64(text + n, 0, limit - 1, ret, NULL) == TUTTI_OK;
+    return limit && !strncmp(text, prefix, n) &&
+           tt_parse_u64(text + n, 0, limit - 1, ret, NULL) == TUTTI_OK;
 }
 
 bool tt_topo_plain_vertex(const struct tt_topo *t, const char *text, uint32_t *ret)
@@ -61,11 +63,13 @@ static bool find_vertex(const struct tt_topo *t, const char *text, uint32_t *ret
     return tt_topo_plain_vertex(t, text, ret);
 }
 
-tutti_status tt_topo_find_rank(const struct tt_topo *t, const char *text, uint32_t *ret, struct tutti_error *err)
+tutti_status tt_topo_find_rank(const struct tt_topo *t, const char *text, uint32_t *ret,
+                               struct tutti_error *err)
 {
     uint32_t v;
     if (!find_vertex(t, text, &v) || v >= t->ranks)
-        return tt_fail(err, TUTTI_ERR_RANGE, "there is no rank \"%.*s\"; %s has %u, counted from 0", QUOTE, text, t->spec, t->ranks);
+        return tt_fail(err, TUTTI_ERR_RANGE, "there is no rank \"%.*s\"; %s has %u, counted from 0",
+                       QUOTE, text, t->spec, t->ranks);
     *ret = v;
     return TUTTI_OK;
 }
@@ -77,18 +81,24 @@ static tutti_status fail_ends(const struct tt_topo *t, const char *text, struct 
     uint32_t v;
     const char *dash = strchr(text, '-');
     if (!dash)
-        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.*s\" is no link: two ends as in \"rank 0-%s\", or a cable's number 0 to %u, are expected",
-                       QUOTE, text, t->switches ? "switch 0" : "rank 1", t->nlinks ? t->nlinks - 1 : 0);
+        return tt_fail(err, TUTTI_ERR_PARSE,
+                       "\"%.*s\" is no link: two ends as in \"rank 0-%s\", or a cable's number 0 "
+                       "to %u, are expected",
+                       QUOTE, text, t->switches ? "switch 0" : "rank 1",
+                       t->nlinks ? t->nlinks - 1 : 0);
     bool first_ok = take_end(text, (size_t)(dash - text), end) && find_vertex(t, end, &v);
     const char *bad = first_ok ? dash + 1 + (dash[1] == '>') : text;
     size_t n = first_ok ? strlen(bad) : (size_t)(dash - text);
     bad += strspn(bad, " ");
-    return tt_fail(err, TUTTI_ERR_RANGE, "link \"%.*s\": there is no \"%.*s\"; %s has %u rank%s and %u switch%s, counted from 0", QUOTE,
-                   text, (int)(n < QUOTE ? n : QUOTE), bad, t->spec, t->ranks, t->ranks == 1 ? "" : "s", t->switches,
-                   t->switches == 1 ? "" : "es");
+    return tt_fail(
+        err, TUTTI_ERR_RANGE,
+        "link \"%.*s\": there is no \"%.*s\"; %s has %u rank%s and %u switch%s, counted from 0",
+        QUOTE, text, (int)(n < QUOTE ? n : QUOTE), bad, t->spec, t->ranks, t->ranks == 1 ? "" : "s",
+        t->switches, t->switches == 1 ? "" : "es");
 }
 
-static tutti_status read_ends(const struct tt_topo *t, const char *text, struct reading *ret, struct tutti_error *err)
+static tutti_status read_ends(const struct tt_topo *t, const char *text, struct reading *ret,
+                              struct tutti_error *err)
 {
     char from[END_CHARS], to[END_CHARS];
     unsigned found = 0;
@@ -103,12 +113,16 @@ static tutti_status read_ends(const struct tt_topo *t, const char *text, struct 
         found++;
     }
     if (found > 1)
-        return tt_fail(err, TUTTI_ERR_PARSE, "link \"%.*s\" can be read in %u ways: use the numbers of the vertices", QUOTE, text, found);
+        return tt_fail(err, TUTTI_ERR_PARSE,
+                       "link \"%.*s\" can be read in %u ways: use the numbers of the vertices",
+                       QUOTE, text, found);
     return found ? TUTTI_OK : fail_ends(t, text, err);
 }
 
-/* Cable i as read from its first end (back: from its second). A half-duplex cable is one thing, named once. */
-static bool push_cable(const struct tt_topo *t, uint32_t i, bool back, bool one_way, struct tt_vec *links)
+/* Cable i as read from its first end (back: from its second). A half-duplex cable is one thing,
+ * named once. */
+static bool push_cable(const struct tt_topo *t, uint32_t i, bool back, bool one_way,
+                       struct tt_vec *links)
 {
     bool half = t->links[i].half;
     const uint32_t first = 2 * i + (back && !half), ids[2] = {first, first ^ 1};
@@ -116,11 +130,13 @@ static bool push_cable(const struct tt_topo *t, uint32_t i, bool back, bool one_
 }
 
 /* All cables between the two ends, in the order of their numbers. */
-static tutti_status collect(const struct tt_topo *t, const struct reading *r, struct tt_vec *ret, struct tutti_error *err)
+static tutti_status find_collect(const struct tt_topo *t, const struct reading *r,
+                                 struct tt_vec *ret, struct tutti_error *err)
 {
     char a[80], b[80];
     for (uint32_t i = 0; i < t->nlinks; i++) {
-        bool there = t->links[i].a == r->from && t->links[i].b == r->to, back = t->links[i].b == r->from && t->links[i].a == r->to;
+        bool there = t->links[i].a == r->from && t->links[i].b == r->to,
+             back = t->links[i].b == r->from && t->links[i].a == r->to;
         if (!there && !back)
             continue;
         if (!push_cable(t, i, back, r->one_way, ret))
@@ -128,11 +144,13 @@ static tutti_status collect(const struct tt_topo *t, const struct reading *r, st
     }
     if (ret->len)
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_RANGE, "%s: no link joins %s with %s", t->spec, tt_topo_vertex_name(t, r->from, a, sizeof a),
+    return tt_fail(err, TUTTI_ERR_RANGE, "%s: no link joins %s with %s", t->spec,
+                   tt_topo_vertex_name(t, r->from, a, sizeof a),
                    tt_topo_vertex_name(t, r->to, b, sizeof b));
 }
 
-tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struct tt_vec *ret, struct tutti_error *err)
+tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struct tt_vec *ret,
+                                struct tutti_error *err)
 {
     struct reading r = {0};
     struct tt_vec links = {.elem = sizeof(uint32_t)};
@@ -144,7 +162,7 @@ tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struc
     } else {
         st = read_ends(t, text, &r, err);
         if (st == TUTTI_OK)
-            st = collect(t, &r, &links, err);
+            st = find_collect(t, &r, &links, err);
     }
     if (st == TUTTI_OK)
         *ret = links;

@@ -1,11 +1,14 @@
 /* floor.c - how much cable a network needs on a floor of racks.
  *
- * The model: racks stand in a grid, 0.6 m apart in a row, rows 2.1 m apart (a rack and its aisle). A rack holds `per_rack` positions:
- * ranks, or the switches of a loop network with their hosts. A cable inside a rack is 2 m; one between racks runs along the rows and across
- * them and takes 2 m more at each end: 4 m + 0.6 m * columns apart + 2.1 m * rows apart. Lengths are whole millimetres.
+ * The model: racks stand in a grid, 0.6 m apart in a row, rows 2.1 m apart (a rack and its aisle).
+ * A rack holds `per_rack` positions: ranks, or the switches of a loop network with their hosts. A
+ * cable inside a rack is 2 m; one between racks runs along the rows and across them and takes 2 m
+ * more at each end: 4 m + 0.6 m * columns apart + 2.1 m * rows apart. Lengths are whole
+ * millimetres.
  *
- * Grids of two dimensions lie on the floor as they are: a rack holds a tile of positions, as square as it gets, and a row or column of the
- * grid runs straight over racks. Everything else fills the racks in the order of the numbering, which winds to and fro over the floor:
+ * Grids of two dimensions lie on the floor as they are: a rack holds a tile of positions, as square
+ * as it gets, and a row or column of the grid runs straight over racks. Everything else fills the
+ * racks in the order of the numbering, which winds to and fro over the floor:
  *
  *     rack 0  1  2         so that the ring is short; long jumps go where they go.
  *          5  4  3
@@ -39,12 +42,12 @@ static uint32_t root(uint32_t n)
     return r;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t floor_least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-static uint32_t position(const struct tt_topo *t, uint32_t vertex)
+static uint32_t floor_position(const struct tt_topo *t, uint32_t vertex)
 {
     if (!t->switches)
         return vertex;
@@ -53,7 +56,7 @@ static uint32_t position(const struct tt_topo *t, uint32_t vertex)
 
 static struct place place_of(const struct plan *p, uint32_t vertex)
 {
-    uint32_t at = position(p->t, vertex);
+    uint32_t at = floor_position(p->t, vertex);
     if (p->tile_rows) {
         uint32_t width = p->t->dims[1];
         return (struct place){at / width / p->tile_rows, at % width / p->tile_columns};
@@ -72,9 +75,9 @@ static void lay_out(struct plan *p, uint32_t positions)
     struct tt_topo_floor *f = p->f;
     const struct tt_topo *t = p->t;
     if (t->ndims == 2) {
-        p->tile_rows = least(t->dims[0], root(f->per_rack));
-        p->tile_columns = least(t->dims[1], f->per_rack / p->tile_rows);
-        p->tile_rows = least(t->dims[0], f->per_rack / p->tile_columns);
+        p->tile_rows = floor_least(t->dims[0], root(f->per_rack));
+        p->tile_columns = floor_least(t->dims[1], f->per_rack / p->tile_rows);
+        p->tile_rows = floor_least(t->dims[0], f->per_rack / p->tile_columns);
         f->rows = up(t->dims[0], p->tile_rows);
         f->columns = up(t->dims[1], p->tile_columns);
         f->racks = f->rows * f->columns;

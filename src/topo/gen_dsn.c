@@ -1,15 +1,21 @@
-/* gen_dsn.c - a network in the manner of the distributed shortcut networks (DSN): a ring and one shortcut per vertex, constant degree.
+/* gen_dsn.c - a network in the manner of the distributed shortcut networks (DSN): a ring and one
+ * shortcut per vertex, constant degree.
  *
- * The full DLN gives every vertex all of the log2 N shortcuts; here p = ceil(log2 N) neighbours on the ring share them, each has one:
- * vertex i has level l = i mod p + 1, and for l < p a shortcut to the nearest vertex at or beyond i + ceil(N/2^l) (around the ring) whose
- * level is l+1. Walking p steps along the ring finds every length. Degree: 2 for the ring, 1 for the own shortcut, and those that end here:
- * one of each vertex of the level before that finds no nearer one, at most 2 but where the levels are cut short at the end of the ring.
+ * The full DLN gives every vertex all of the log2 N shortcuts; here p = ceil(log2 N) neighbours on
+ * the ring share them, each has one: vertex i has level l = i mod p + 1, and for l < p a shortcut
+ * to the nearest vertex at or beyond i + ceil(N/2^l) (around the ring) whose level is l+1. Walking
+ * p steps along the ring finds every length. Degree: 2 for the ring, 1 for the own shortcut, and
+ * those that end here: one of each vertex of the level before that finds no nearer one, at most 2
+ * but where the levels are cut short at the end of the ring.
  *
- *     dsn:8, p = 3    vertex  0  1  2  3  4  5  6  7      shortcuts  0 (level 1, at least 4) -> 4
- *                     level   1  2  3  1  2  3  1  2                 1 (level 2, at least 2) -> 5,  3 -> 7,  4 -> 2 (6 is level 1), ...
+ *     dsn:8, p = 3    vertex  0  1  2  3  4  5  6  7
+ *                     level   1  2  3  1  2  3  1  2
+ *     shortcuts: 0 (level 1, at least 4) -> 4;  1 (level 2, at least 2) -> 5;  3 -> 7;
+ *                4 -> 2 (6 is level 1); ...
  *
- * This is our approximation: the definition is recollected, the paper (ICPP 2013) was not at hand, and its custom routing is replaced by
- * routes of fewest links. A shortcut that would repeat a cable (also of the ring) is left out. */
+ * This is our approximation: the definition is recollected, the paper (ICPP 2013) was not at hand,
+ * and its custom routing is replaced by routes of fewest links. A shortcut that would repeat a
+ * cable (also of the ring) is left out. */
 #include "topo/topo_int.h"
 
 static uint32_t level_of(uint32_t i, uint32_t p)
@@ -39,13 +45,13 @@ static bool is_known(uint32_t n, uint32_t p, uint32_t i, uint32_t j)
     return apart <= 1 || apart == n - 1 || (j < i && shortcut(n, p, j) == i);
 }
 
-tutti_status tt_gen_dsn(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_dsn(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
     uint32_t n = 0;
-    tutti_status st = tt_spec_want(s, 1, err);
+    tutti_status st = tt_topo_spec_want(s, 1, err);
     if (st == TUTTI_OK)
-        st = tt_spec_count(s, "number of ranks", tt_spec_arg(s, 0), range, &n, err);
+        st = tt_topo_spec_count(s, "number of ranks", tt_topo_spec_arg(s, 0), range, &n, err);
     if (st == TUTTI_OK)
         st = tt_topo_new(s->kind, n, 0, ret, err);
     if (st != TUTTI_OK)

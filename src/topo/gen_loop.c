@@ -1,20 +1,25 @@
-/* gen_loop.c - direct networks made of loops: ring, full mesh, torus, mesh, hypercube, DLN and 2D-DLN.
+/* gen_loop.c - direct networks made of loops: ring, full mesh, torus, mesh, hypercube, DLN and
+ * 2D-DLN.
  *
- * All are products of circulant graphs (or lines, for the mesh): along each axis every vertex has a cable to the one `jump` further.
+ * All are products of circulant graphs (or lines, for the mesh): along each axis every vertex has a
+ * cable to the one `jump` further.
  *
- *     dln:8 (jumps 1 2 4), cables of vertex 0:     0 -- 1     0 -- 2     0 -- 4     (and from 7 and 6; 4 is its own inverse)
+ *     dln:8 (jumps 1 2 4), cables of vertex 0:     0 -- 1     0 -- 2     0 -- 4
+ *                                                  (and from 7 and 6; 4 is its own inverse)
  *
- * DLN(N,t): ring plus the jumps ceil(N/2^k), k = 1..t; a jump j is the same cables as N-j, equal ones are merged. Full: every t of
- * at most ceil(log2 N)-1. Shift halving-doubling uses exactly these jumps: each of its messages is one link.
- * Numbering: axis by axis, jump by jump (ascending), vertex by vertex, so that a link's id is arithmetic (route_loop.c). */
+ * DLN(N,t): ring plus the jumps ceil(N/2^k), k = 1..t; a jump j is the same cables as N-j, equal
+ * ones are merged. Full: every t of at most ceil(log2 N)-1. Shift halving-doubling uses exactly
+ * these jumps: each of its messages is one link. Numbering: axis by axis, jump by jump (ascending),
+ * vertex by vertex, so that a link's id is arithmetic (route_loop.c). */
 #include "topo/topo_int.h"
 
-uint32_t tt_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps)
+uint32_t tt_topo_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps)
 {
     uint32_t count = 0;
     if (n > 1)
         jumps[count++] = 1;
-    for (uint32_t k = t; n > 1 && k >= 1; k--) { /* upwards in length: ceil(n/2^t) is the shortest */
+    /* upwards in length: ceil(n/2^t) is the shortest */
+    for (uint32_t k = t; n > 1 && k >= 1; k--) {
         uint64_t pow2 = UINT64_C(1) << k, j = (n + pow2 - 1) / pow2;
         uint32_t jump = (uint32_t)(j > n - j ? n - j : j);
         if (jump > jumps[count - 1])
@@ -23,27 +28,29 @@ uint32_t tt_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps)
     return count;
 }
 
-static tutti_status add_class(struct tt_topo *t, const struct tt_axis *x, uint32_t jump, const struct tt_link *like,
-                              struct tutti_error *err)
+static tutti_status add_class(struct tt_topo *t, const struct tt_axis *x, uint32_t jump,
+                              const struct tt_link *like, struct tutti_error *err)
 {
-    uint32_t n = tt_axis_cables(x, jump);
+    uint32_t n = tt_topo_axis_cables(x, jump);
     struct tt_link l = *like;
     tutti_status st = TUTTI_OK;
     for (uint32_t i = 0; i < n && st == TUTTI_OK; i++) {
-        tt_axis_ends(x, jump, i, &l.a, &l.b);
+        tt_topo_axis_ends(x, jump, i, &l.a, &l.b);
         st = tt_topo_add_link(t, &l, err);
     }
     return st;
 }
 
-/* Cables of DLN(n, levels) along every axis; levels 0 is the plain ring or line. Takes over t on failure. */
-static tutti_status add_dln(struct tt_topo *t, const struct tt_spec *s, uint32_t levels, struct tutti_error *err)
+/* Cables of DLN(n, levels) along every axis; levels 0 is the plain ring or line. Takes over t on
+ * failure. */
+static tutti_status add_dln(struct tt_topo *t, const struct tt_spec *s, uint32_t levels,
+                            struct tutti_error *err)
 {
     struct tt_axis axes[TT_TOPO_MAX_DIMS];
-    uint32_t naxes = tt_axes(t, axes), jumps[33];
+    uint32_t naxes = tt_topo_axes(t, axes), jumps[33];
     tutti_status st = TUTTI_OK;
     for (uint32_t d = 0; d < naxes; d++) {
-        uint32_t n = tt_dln_jumps(axes[d].n, levels, jumps);
+        uint32_t n = tt_topo_dln_jumps(axes[d].n, levels, jumps);
         for (uint32_t k = 0; k < n && st == TUTTI_OK; k++)
             st = add_class(t, &axes[d], jumps[k], &s->link, err);
     }
@@ -55,11 +62,14 @@ static tutti_status add_dln(struct tt_topo *t, const struct tt_spec *s, uint32_t
 static tutti_status one_count(const struct tt_spec *s, uint32_t *ret, struct tutti_error *err)
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
-    tutti_status st = tt_spec_want(s, 1, err);
-    return st == TUTTI_OK ? tt_spec_count(s, "number of ranks", tt_spec_arg(s, 0), range, ret, err) : st;
+    tutti_status st = tt_topo_spec_want(s, 1, err);
+    return st == TUTTI_OK
+               ? tt_topo_spec_count(s, "number of ranks", tt_topo_spec_arg(s, 0), range, ret, err)
+               : st;
 }
 
-tutti_status tt_gen_ring(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_ring(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     uint32_t n;
     tutti_status st = one_count(s, &n, err);
@@ -71,19 +81,20 @@ tutti_status tt_gen_ring(const struct tt_spec *s, struct tt_topo **ret, struct t
     return add_dln(*ret, s, 0, err);
 }
 
-tutti_status tt_gen_full(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_full(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     uint32_t n;
     struct tt_axis axis;
     tutti_status st = one_count(s, &n, err);
     if (st == TUTTI_OK)
-        st = tt_spec_limit(s, n, (uint64_t)n * (n - 1) / 2, err);
+        st = tt_topo_spec_limit(s, n, (uint64_t)n * (n - 1) / 2, err);
     if (st == TUTTI_OK)
         st = tt_topo_new(s->kind, n, 0, ret, err);
     if (st != TUTTI_OK)
         return st;
     (*ret)->routing = TT_ROUTE_CIRCULANT;
-    tt_axes(*ret, &axis);
+    tt_topo_axes(*ret, &axis);
     for (uint32_t j = 1; j <= n / 2 && st == TUTTI_OK; j++)
         st = add_class(*ret, &axis, j, &s->link, err);
     if (st != TUTTI_OK)
@@ -92,8 +103,8 @@ tutti_status tt_gen_full(const struct tt_spec *s, struct tt_topo **ret, struct t
 }
 
 /* A grid of the given sizes with DLN(size, levels) along each dimension. */
-static tutti_status make_grid(const struct tt_spec *s, const struct tt_topo *shape, uint32_t levels, struct tt_topo **ret,
-                              struct tutti_error *err)
+static tutti_status make_grid(const struct tt_spec *s, const struct tt_topo *shape, uint32_t levels,
+                              struct tt_topo **ret, struct tutti_error *err)
 {
     uint32_t ranks = 1;
     for (uint32_t d = 0; d < shape->ndims; d++)
@@ -110,20 +121,25 @@ static tutti_status make_grid(const struct tt_spec *s, const struct tt_topo *sha
     return add_dln(t, s, levels, err);
 }
 
-static tutti_status parse_shape(const struct tt_spec *s, struct tt_topo *shape, struct tutti_error *err)
+static tutti_status parse_shape(const struct tt_spec *s, struct tt_topo *shape,
+                                struct tutti_error *err)
 {
-    tutti_status st = tt_spec_want(s, 1, err);
-    return st == TUTTI_OK ? tt_spec_dims(s, tt_spec_arg(s, 0), shape->dims, &shape->ndims, err) : st;
+    tutti_status st = tt_topo_spec_want(s, 1, err);
+    return st == TUTTI_OK
+               ? tt_topo_spec_dims(s, tt_topo_spec_arg(s, 0), shape->dims, &shape->ndims, err)
+               : st;
 }
 
-tutti_status tt_gen_torus(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_torus(const struct tt_spec *s, struct tt_topo **ret,
+                               struct tutti_error *err)
 {
     struct tt_topo shape = {.wrap = true};
     tutti_status st = parse_shape(s, &shape, err);
     return st == TUTTI_OK ? make_grid(s, &shape, 0, ret, err) : st;
 }
 
-tutti_status tt_gen_mesh(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_mesh(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     struct tt_topo shape = {.wrap = false};
     tutti_status st = parse_shape(s, &shape, err);
@@ -131,7 +147,8 @@ tutti_status tt_gen_mesh(const struct tt_spec *s, struct tt_topo **ret, struct t
 }
 
 /* The first dimension is the highest bit. */
-tutti_status tt_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret,
+                                   struct tutti_error *err)
 {
     struct tt_topo shape = {.wrap = true};
     uint32_t n;
@@ -139,8 +156,10 @@ tutti_status tt_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret, str
     if (st != TUTTI_OK)
         return st;
     if (n & (n - 1))
-        return tt_fail(err, TUTTI_ERR_RANGE, "hypercube: number of ranks is %u; it must be a power of two, for example %llu", n,
-                       (unsigned long long)tt_floor_pow2(n));
+        return tt_fail(
+            err, TUTTI_ERR_RANGE,
+            "hypercube: number of ranks is %u; it must be a power of two, for example %llu", n,
+            (unsigned long long)tt_floor_pow2(n));
     shape.ndims = n == 1 ? 1 : tt_ceil_log2(n);
     for (uint32_t d = 0; d < shape.ndims; d++)
         shape.dims[d] = n == 1 ? 1 : 2;
@@ -148,16 +167,20 @@ tutti_status tt_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret, str
 }
 
 /* t of a DLN whose longest loop has n vertices: at most ceil(log2 n)-1, and that when not given. */
-static tutti_status parse_t(const struct tt_spec *s, uint32_t n, uint32_t *ret, struct tutti_error *err)
+static tutti_status parse_t(const struct tt_spec *s, uint32_t n, uint32_t *ret,
+                            struct tutti_error *err)
 {
     uint64_t range[2] = {0, tt_ceil_log2(n)};
     if (range[1] > 0)
         range[1]--;
     *ret = (uint32_t)range[1];
-    return s->t ? tt_spec_count(s, "t (levels of shortcuts, at most ceil(log2 N)-1)", s->t, range, ret, err) : TUTTI_OK;
+    return s->t ? tt_topo_spec_count(s, "t (levels of shortcuts, at most ceil(log2 N)-1)", s->t,
+                                     range, ret, err)
+                : TUTTI_OK;
 }
 
-/* h hosts per position: link r joins rank r with the switch of position r / h; the loops join the switches. h = 1 has no switches. */
+/* h hosts per position: link r joins rank r with the switch of position r / h; the loops join the
+ * switches. h = 1 has no switches. */
 static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
@@ -172,7 +195,7 @@ static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, struct
     return st;
 }
 
-tutti_status tt_gen_dln(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_dln(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
 {
     uint32_t n, t, h = 1;
     uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
@@ -180,9 +203,9 @@ tutti_status tt_gen_dln(const struct tt_spec *s, struct tt_topo **ret, struct tu
     if (st == TUTTI_OK)
         st = parse_t(s, n, &t, err);
     if (st == TUTTI_OK && s->h)
-        st = tt_spec_count(s, "h (hosts per position)", s->h, range, &h, err);
+        st = tt_topo_spec_count(s, "h (hosts per position)", s->h, range, &h, err);
     if (st == TUTTI_OK)
-        st = tt_spec_limit(s, (uint64_t)n * h, 0, err);
+        st = tt_topo_spec_limit(s, (uint64_t)n * h, 0, err);
     if (st == TUTTI_OK)
         st = tt_topo_new(s->kind, n * h, h > 1 ? n : 0, ret, err);
     if (st != TUTTI_OK)
@@ -192,7 +215,8 @@ tutti_status tt_gen_dln(const struct tt_spec *s, struct tt_topo **ret, struct tu
     return st == TUTTI_OK ? add_dln(*ret, s, t, err) : st;
 }
 
-tutti_status tt_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret,
+                               struct tutti_error *err)
 {
     struct tt_topo shape = {.wrap = true};
     uint32_t t;
@@ -200,8 +224,10 @@ tutti_status tt_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret, struct 
     if (st != TUTTI_OK)
         return st;
     if (shape.ndims != 2)
-        return tt_fail(err, TUTTI_ERR_RANGE, "dln2d: %u dimensions in \"%.40s\"; exactly 2 are needed, for example dln2d:32x32,t=2",
-                       shape.ndims, tt_spec_arg(s, 0));
+        return tt_fail(
+            err, TUTTI_ERR_RANGE,
+            "dln2d: %u dimensions in \"%.40s\"; exactly 2 are needed, for example dln2d:32x32,t=2",
+            shape.ndims, tt_topo_spec_arg(s, 0));
     st = parse_t(s, shape.dims[0] > shape.dims[1] ? shape.dims[0] : shape.dims[1], &t, err);
     return st == TUTTI_OK ? make_grid(s, &shape, t, ret, err) : st;
 }

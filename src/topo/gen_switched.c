@@ -1,20 +1,24 @@
 /* gen_switched.c - networks of switches with ranks at the edge: star, fat-tree, BiGraph, dragonfly.
  *
- * The rank's own cable comes first: link r joins rank r (end a) with its switch. Then the cables between switches, lower end first.
+ * The rank's own cable comes first: link r joins rank r (end a) with its switch. Then the cables
+ * between switches, lower end first.
  *
- *     fattree:2,2      root level   s2  s3        m-ary n-level: m^n ranks, n levels of m^(n-1) switches. Switch w (n-1 digits of
- *                                   | \/ |        base m) of level l has m cables to the switches of level l+1 that differ from it
- *                      leaf level   s0  s1        at most in digit l. Any leaf switch reaches any root over exactly one way up.
- *                                   /\  /\
- *                                  0 1  2 3
+ *     fattree:2,2      root level  s2  s3   m-ary, n levels: m^n ranks, m^(n-1) switches a level.
+ *                                  | \/ |   Switch w (n-1 digits of base m) of level l has m cables
+ *                      leaf level  s0  s1   to the switches of level l+1 that differ from it only
+ *                                  /\  /\   in digit l, if at all. Any leaf reaches any root over
+ *                                 0 1  2 3  exactly one way up.
  *     bigraph:1x4      s0 s1 (upper) each joined with s2 s3 (lower); rank v on switch v / hosts.
- *     dragonfly:3,2,1  groups (s0 s1) (s2 s3) (s4 s5), each fully joined; the cable between groups i and j is on the router
- *                      k mod routers of each, where k counts the other groups in order: round-robin. */
+ *     dragonfly:3,2,1  groups (s0 s1) (s2 s3) (s4 s5), each fully joined; the cable between groups
+ *                      i and j is on router k mod routers of each, where k counts the other groups
+ *                      in order: round-robin.
+ */
 #include "topo/topo_int.h"
 
 #include <assert.h>
 /* ranks 0..ranks-1, `per` of them on each switch. */
-static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, uint32_t per, struct tutti_error *err)
+static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, uint32_t per,
+                              struct tutti_error *err)
 {
     struct tt_link l = s->link;
     tutti_status st = TUTTI_OK;
@@ -26,7 +30,8 @@ static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, uint32
     return st;
 }
 
-static tutti_status join(struct tt_topo *t, const struct tt_spec *s, uint32_t a, uint32_t b, struct tutti_error *err)
+static tutti_status gen_switched_join(struct tt_topo *t, const struct tt_spec *s, uint32_t a,
+                                      uint32_t b, struct tutti_error *err)
 {
     struct tt_link l = s->link;
     l.a = t->ranks + a;
@@ -35,7 +40,7 @@ static tutti_status join(struct tt_topo *t, const struct tt_spec *s, uint32_t a,
 }
 
 /* Hands t over when st is good, frees it otherwise. */
-static tutti_status done(struct tt_topo *t, tutti_status st, struct tt_topo **ret)
+static tutti_status gen_switched_done(struct tt_topo *t, tutti_status st, struct tt_topo **ret)
 {
     if (st == TUTTI_OK)
         *ret = t;
@@ -44,25 +49,26 @@ static tutti_status done(struct tt_topo *t, tutti_status st, struct tt_topo **re
     return st;
 }
 
-tutti_status tt_gen_star(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_star(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
     uint32_t n;
     struct tt_topo *t;
-    tutti_status st = tt_spec_want(s, 1, err);
+    tutti_status st = tt_topo_spec_want(s, 1, err);
     if (st == TUTTI_OK)
-        st = tt_spec_count(s, "number of ranks", tt_spec_arg(s, 0), range, &n, err);
+        st = tt_topo_spec_count(s, "number of ranks", tt_topo_spec_arg(s, 0), range, &n, err);
     if (st == TUTTI_OK)
         st = tt_topo_new(s->kind, n, 1, &t, err);
     if (st != TUTTI_OK)
         return st;
     t->routing = TT_ROUTE_STAR;
-    return done(t, add_hosts(t, s, n, err), ret);
+    return gen_switched_done(t, add_hosts(t, s, n, err), ret);
 }
 
 /* ---- fat-tree ---- */
 
-bool tt_fattree_make(uint64_t arity, uint64_t levels, struct tt_fattree *ret)
+bool tt_topo_fattree_make(uint64_t arity, uint64_t levels, struct tt_fattree *ret)
 {
     uint64_t ranks = 1, row = 1;
     for (uint64_t l = 0; l < levels && ranks <= TT_TOPO_MAX_RANKS; l++) {
@@ -71,11 +77,12 @@ bool tt_fattree_make(uint64_t arity, uint64_t levels, struct tt_fattree *ret)
     }
     if (ranks > TT_TOPO_MAX_RANKS || levels > 20)
         return false;
-    *ret = (struct tt_fattree){(uint32_t)arity, (uint32_t)levels, (uint32_t)row, (uint32_t)ranks, (uint32_t)(levels * ranks)};
+    *ret = (struct tt_fattree){(uint32_t)arity, (uint32_t)levels, (uint32_t)row, (uint32_t)ranks,
+                               (uint32_t)(levels * ranks)};
     return true;
 }
 
-void tt_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_a, uint32_t *ret_b)
+void tt_topo_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_a, uint32_t *ret_b)
 {
     uint32_t level = i / f->ranks, at = i % f->ranks;
     if (level == 0) {
@@ -91,7 +98,8 @@ void tt_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_a, ui
     *ret_b = f->ranks + level * f->row + w - digit * pow + j * pow;
 }
 
-/* "1", "2.5": digits with at most one point, at most 15 digits, so that the quotient is exact to the last bit. */
+/* "1", "2.5": digits with at most one point, at most 15 digits, so that the quotient is exact to
+ * the last bit. */
 static bool parse_decimal(const char *text, double *ret)
 {
     uint64_t mantissa = 0, scale = 1;
@@ -111,26 +119,31 @@ static bool parse_decimal(const char *text, double *ret)
     return digits > 0;
 }
 
-static tutti_status fattree_shape(const struct tt_spec *s, struct tt_fattree *f, double *over, struct tutti_error *err)
+static tutti_status fattree_shape(const struct tt_spec *s, struct tt_fattree *f, double *over,
+                                  struct tutti_error *err)
 {
     static const uint64_t arities[2] = {2, TT_TOPO_MAX_RANKS}, levels[2] = {1, 20};
     uint32_t m, n;
-    tutti_status st = tt_spec_want(s, 2, err);
+    tutti_status st = tt_topo_spec_want(s, 2, err);
     if (st == TUTTI_OK)
-        st = tt_spec_count(s, "arity", tt_spec_arg(s, 0), arities, &m, err);
+        st = tt_topo_spec_count(s, "arity", tt_topo_spec_arg(s, 0), arities, &m, err);
     if (st == TUTTI_OK)
-        st = tt_spec_count(s, "number of levels", tt_spec_arg(s, 1), levels, &n, err);
+        st = tt_topo_spec_count(s, "number of levels", tt_topo_spec_arg(s, 1), levels, &n, err);
     if (st != TUTTI_OK)
         return st;
     *over = 1;
     if (s->over && (!parse_decimal(s->over, over) || !(*over >= 1 && *over <= 1024)))
-        return tt_fail(err, TUTTI_ERR_RANGE, "fattree: over (oversubscription) is \"%.40s\"; allowed are 1 to 1024", s->over);
-    if (!tt_fattree_make(m, n, f))
-        return tt_fail(err, TUTTI_ERR_LIMIT, "fattree: %u^%u ranks; at most %d are accepted", m, n, TT_TOPO_MAX_RANKS);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "fattree: over (oversubscription) is \"%.40s\"; allowed are 1 to 1024",
+                       s->over);
+    if (!tt_topo_fattree_make(m, n, f))
+        return tt_fail(err, TUTTI_ERR_LIMIT, "fattree: %u^%u ranks; at most %d are accepted", m, n,
+                       TT_TOPO_MAX_RANKS);
     return TUTTI_OK;
 }
 
-tutti_status tt_gen_fattree(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_fattree(const struct tt_spec *s, struct tt_topo **ret,
+                                 struct tutti_error *err)
 {
     struct tt_fattree f = {0};
     struct tt_topo *t;
@@ -143,34 +156,42 @@ tutti_status tt_gen_fattree(const struct tt_spec *s, struct tt_topo **ret, struc
     t->routing = TT_ROUTE_FATTREE;
     for (uint32_t i = 0; i < f.nlinks && st == TUTTI_OK; i++) {
         struct tt_link l = s->link;
-        tt_fattree_ends(&f, i, &l.a, &l.b);
+        tt_topo_fattree_ends(&f, i, &l.a, &l.b);
         if (i >= f.ranks)
             l.bw[0] = l.bw[1] = s->bw[0] / over;
         st = tt_topo_add_link(t, &l, err);
     }
-    return done(t, st, ret);
+    return gen_switched_done(t, st, ret);
 }
 
 /* ---- BiGraph ---- */
 
-static tutti_status bigraph_shape(const struct tt_spec *s, uint32_t *hosts, uint32_t *switches, struct tutti_error *err)
+static tutti_status bigraph_shape(const struct tt_spec *s, uint32_t *hosts, uint32_t *switches,
+                                  struct tutti_error *err)
 {
     uint32_t dims[TT_TOPO_MAX_DIMS], n;
-    tutti_status st = tt_spec_want(s, 1, err);
+    tutti_status st = tt_topo_spec_want(s, 1, err);
     if (st == TUTTI_OK)
-        st = tt_spec_dims(s, tt_spec_arg(s, 0), dims, &n, err);
+        st = tt_topo_spec_dims(s, tt_topo_spec_arg(s, 0), dims, &n, err);
     if (st != TUTTI_OK)
         return st;
     if (n != 2)
-        return tt_fail(err, TUTTI_ERR_PARSE, "bigraph: \"%.40s\" is not HOSTSxSWITCHES, for example bigraph:4x8", tt_spec_arg(s, 0));
+        return tt_fail(err, TUTTI_ERR_PARSE,
+                       "bigraph: \"%.40s\" is not HOSTSxSWITCHES, for example bigraph:4x8",
+                       tt_topo_spec_arg(s, 0));
     if (dims[1] % 2)
-        return tt_fail(err, TUTTI_ERR_RANGE, "bigraph: number of switches is %u; it must be even (an upper and a lower half)", dims[1]);
+        return tt_fail(
+            err, TUTTI_ERR_RANGE,
+            "bigraph: number of switches is %u; it must be even (an upper and a lower half)",
+            dims[1]);
     *hosts = dims[0];
     *switches = dims[1];
-    return tt_spec_limit(s, (uint64_t)dims[0] * dims[1], (uint64_t)dims[0] * dims[1] + (uint64_t)dims[1] * dims[1] / 4, err);
+    return tt_topo_spec_limit(s, (uint64_t)dims[0] * dims[1],
+                              (uint64_t)dims[0] * dims[1] + (uint64_t)dims[1] * dims[1] / 4, err);
 }
 
-tutti_status tt_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret,
+                                 struct tutti_error *err)
 {
     uint32_t hosts = 0, switches = 0;
     struct tt_topo *t;
@@ -181,29 +202,35 @@ tutti_status tt_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret, struc
         return st;
     st = add_hosts(t, s, hosts, err);
     for (uint32_t i = 0; i < switches * (switches / 2) / 2 && st == TUTTI_OK; i++)
-        st = join(t, s, i / (switches / 2), switches / 2 + i % (switches / 2), err);
-    return done(t, st, ret);
+        st = gen_switched_join(t, s, i / (switches / 2), switches / 2 + i % (switches / 2), err);
+    return gen_switched_done(t, st, ret);
 }
 
 /* ---- dragonfly ---- */
 
-static tutti_status dragonfly_shape(const struct tt_spec *s, uint32_t shape[3], struct tutti_error *err)
+static tutti_status dragonfly_shape(const struct tt_spec *s, uint32_t shape[3],
+                                    struct tutti_error *err)
 {
-    static const char *const what[3] = {"number of groups", "number of routers per group", "number of hosts per router"};
+    static const char *const what[3] = {"number of groups", "number of routers per group",
+                                        "number of hosts per router"};
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
-    tutti_status st = tt_spec_want(s, 3, err);
+    tutti_status st = tt_topo_spec_want(s, 3, err);
     for (size_t i = 0; i < 3 && st == TUTTI_OK; i++)
-        st = tt_spec_count(s, what[i], tt_spec_arg(s, i), range, &shape[i], err);
+        st = tt_topo_spec_count(s, what[i], tt_topo_spec_arg(s, i), range, &shape[i], err);
     if (st != TUTTI_OK)
         return st;
     uint64_t g = shape[0], r = shape[1], h = shape[2];
     if (g * r > TT_TOPO_MAX_RANKS) /* before the third factor: no overflow */
-        return tt_spec_limit(s, g * r, 0, err);
-    st = tt_spec_limit(s, g * r * h, 0, err);
-    return st == TUTTI_OK ? tt_spec_limit(s, g * r * h, g * r * h + g * (r * (r - 1) / 2) + g * (g - 1) / 2, err) : st;
+        return tt_topo_spec_limit(s, g * r, 0, err);
+    st = tt_topo_spec_limit(s, g * r * h, 0, err);
+    return st == TUTTI_OK
+               ? tt_topo_spec_limit(s, g * r * h,
+                                    g * r * h + g * (r * (r - 1) / 2) + g * (g - 1) / 2, err)
+               : st;
 }
 
-static tutti_status add_groups(struct tt_topo *t, const struct tt_spec *s, const uint32_t shape[3], struct tutti_error *err)
+static tutti_status add_groups(struct tt_topo *t, const struct tt_spec *s, const uint32_t shape[3],
+                               struct tutti_error *err)
 {
     uint32_t groups = shape[0], routers = shape[1];
     tutti_status st = TUTTI_OK;
@@ -211,14 +238,16 @@ static tutti_status add_groups(struct tt_topo *t, const struct tt_spec *s, const
     for (uint32_t g = 0; g < groups; g++)
         for (uint32_t i = 0; i < routers; i++)
             for (uint32_t j = i + 1; j < routers && st == TUTTI_OK; j++)
-                st = join(t, s, g * routers + i, g * routers + j, err);
+                st = gen_switched_join(t, s, g * routers + i, g * routers + j, err);
     for (uint32_t i = 0; i < groups; i++)
         for (uint32_t j = i + 1; j < groups && st == TUTTI_OK; j++)
-            st = join(t, s, i * routers + (j - 1) % routers, j * routers + i % routers, err);
+            st = gen_switched_join(t, s, i * routers + (j - 1) % routers, j * routers + i % routers,
+                                   err);
     return st;
 }
 
-tutti_status tt_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret,
+                                   struct tutti_error *err)
 {
     uint32_t shape[3];
     struct tt_topo *t;
@@ -230,5 +259,5 @@ tutti_status tt_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret, str
     st = add_hosts(t, s, shape[2], err);
     if (st == TUTTI_OK)
         st = add_groups(t, s, shape, err);
-    return done(t, st, ret);
+    return gen_switched_done(t, st, ret);
 }

@@ -1,17 +1,19 @@
 /* gen_tree.c - hierarchies: `tree:` with uneven groups, `nics:` with uneven hosts on one switch.
  *
- *     ((2 1)(2))            root                       A number n is a switch with n ranks, parentheses are a switch with the groups
- *                          /    \                      in them. Ranks are numbered from left to right. Every node but the root has
- *                      (2 1)    (2)                    one uplink; its bandwidth is the k-th of the link part, k = height of the node
- *                      /  \      |                     (rank 0, number 1, parentheses 1 + the highest inside), the last one repeated;
- *                     2    1     2                     `4:2.5G` or `(4 4):2.5G` sets the uplink of that group alone.
+ *     ((2 1)(2))    root         A number n is a switch with n ranks, parentheses are a switch with
+ *                  /    \        the groups in them. Ranks are numbered from left to right. Every
+ *              (2 1)    (2)      node but the root has one uplink; its bandwidth is the k-th of the
+ *              /  \      |       link part, k = height of the node (rank 0, number 1, parentheses
+ *             2    1     2       1 + the highest inside), the last one repeated; `4:2.5G` or
+ *                                `(4 4):2.5G` sets the uplink of that group alone.
  *                    0 1   2    3 4
  *
- * `6x25G` is six ranks on the switch of the parentheses around it, each with a link of 25 Gbit/s: `((6x25G 2x10G):40G 4)` has a switch with
- * eight ranks of two speeds behind 40 Gbit/s.
+ * `6x25G` is six ranks on the switch of the parentheses around it, each with a link of 25 Gbit/s:
+ * `((6x25G 2x10G):40G 4)` has a switch with eight ranks of two speeds behind 40 Gbit/s.
  *
- * The text is read with an explicit stack (at most 64 deep) into groups in text order; leaves are counted, not stored, until their
- * total passed the limit. Link i-1 is the uplink of tree node i; switches are numbered as the inner nodes, breadth-first. */
+ * The text is read with an explicit stack (at most 64 deep) into groups in text order; leaves are
+ * counted, not stored, until their total passed the limit. Link i-1 is the uplink of tree node i;
+ * switches are numbered as the inner nodes, breadth-first. */
 #include "topo/topo_int.h"
 
 #include <ctype.h>
@@ -19,12 +21,14 @@
 #include <string.h>
 
 struct group {
-    uint32_t parent;                     /* index of the group around it */
-    uint32_t leaves;                     /* 0: parentheses */
-    uint32_t height;                     /* 0: no switch of its own, leaves are those of the group around it */
+    uint32_t parent; /* index of the group around it */
+    uint32_t leaves; /* 0: parentheses */
+    /* 0: no switch of its own, leaves are those of the group around it */
+    uint32_t height;
     uint32_t rank;                       /* of its first leaf */
     uint32_t child, last_child, sibling; /* 0: none (the root is nobody's child) */
-    double bw;                           /* of its own uplink (height 0: of each leaf); 0: by height */
+    /* of its own uplink (height 0: of each leaf); 0: by height */
+    double bw;
 };
 
 struct parser {
@@ -45,7 +49,8 @@ static struct group *group_at(const struct parser *ps, uint32_t i)
 
 static tutti_status fail_at(const struct parser *ps, const char *why, struct tutti_error *err)
 {
-    return tt_fail(err, TUTTI_ERR_PARSE, "tree: character %zu (\"%.12s\"): %s", (size_t)(ps->p - ps->text) + 1, ps->p, why);
+    return tt_fail(err, TUTTI_ERR_PARSE, "tree: character %zu (\"%.12s\"): %s",
+                   (size_t)(ps->p - ps->text) + 1, ps->p, why);
 }
 
 static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_error *err)
@@ -53,7 +58,8 @@ static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_e
     uint32_t i = (uint32_t)ps->groups.len;
     if (i > 0 && ps->depth == 0)
         return fail_at(ps, "a second root; put parentheses around all groups", err);
-    struct group g = {.parent = UINT32_MAX, .leaves = leaves, .height = 1, .rank = (uint32_t)ps->ranks};
+    struct group g = {
+        .parent = UINT32_MAX, .leaves = leaves, .height = 1, .rank = (uint32_t)ps->ranks};
     if (ps->depth)
         g.parent = ps->stack[ps->depth - 1];
     if (!tt_vec_push(&ps->groups, &g, 1))
@@ -106,7 +112,7 @@ static tutti_status parse_number(struct parser *ps, struct tutti_error *err)
         n = n > TT_TOPO_MAX_RANKS ? n : n * 10 + (uint64_t)(*end - '0');
     if (n == 0)
         return fail_at(ps, "a group of 0 ranks; at least 1 is needed", err);
-    tutti_status st = tt_spec_limit(ps->spec, ps->ranks + n, 0, err);
+    tutti_status st = tt_topo_spec_limit(ps->spec, ps->ranks + n, 0, err);
     if (st == TUTTI_OK)
         st = add_group(ps, (uint32_t)n, err);
     ps->ranks += n;
@@ -120,7 +126,10 @@ static tutti_status parse_uplink(struct parser *ps, struct tutti_error *err)
     if (!ps->ended)
         return fail_at(ps, "no group before the ':'", err);
     if (ps->last == 0)
-        return fail_at(ps, "the root has no uplink: a group behind one is inside another, as in tree:((6x25G 2x10G):40G)", err);
+        return fail_at(ps,
+                       "the root has no uplink: a group behind one is inside another, as in "
+                       "tree:((6x25G 2x10G):40G)",
+                       err);
     if (group_at(ps, ps->last)->bw > 0)
         return fail_at(ps, "a second bandwidth for one group", err);
     ps->p++;
@@ -226,8 +235,10 @@ static tutti_status check_rates(const struct parser *ps, struct tutti_error *err
     char rate[32];
     if (ps->spec->nbw <= levels)
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_PARSE, "tree: bandwidth %u (%s) is one too many: this tree has %u level%s of links", levels + 1,
-                   tt_format_rate(ps->spec->bw[levels], rate, sizeof rate), levels, levels == 1 ? "" : "s");
+    return tt_fail(err, TUTTI_ERR_PARSE,
+                   "tree: bandwidth %u (%s) is one too many: this tree has %u level%s of links",
+                   levels + 1, tt_format_rate(ps->spec->bw[levels], rate, sizeof rate), levels,
+                   levels == 1 ? "" : "s");
 }
 
 /* Of a group's own uplink, or of the link of one of its leaves. */
@@ -239,8 +250,10 @@ static double uplink_bw(const struct parser *ps, const struct group *g, bool lea
     return ps->spec->bw[height < ps->spec->nbw ? height : ps->spec->nbw - 1];
 }
 
-/* vertex[i] overwrites group_of[i] once the latter was used: the loop runs in node order, parents first. */
-static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint32_t *group_of, struct tutti_error *err)
+/* vertex[i] overwrites group_of[i] once the latter was used: the loop runs in node order, parents
+ * first. */
+static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint32_t *group_of,
+                                struct tutti_error *err)
 {
     struct tt_tree *tree = t->tree;
     uint32_t switches = 1;
@@ -259,20 +272,22 @@ static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint
     return st;
 }
 
-static tutti_status build(const struct parser *ps, struct tt_topo **ret, struct tutti_error *err)
+static tutti_status gen_tree_build(const struct parser *ps, struct tt_topo **ret,
+                                   struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
     uint32_t groups = ps->switches, ranks = (uint32_t)ps->ranks;
     uint32_t *group_of = tt_alloc(groups + ranks, sizeof *group_of);
-    tutti_status st = group_of ? tt_topo_new("tree", ranks, groups, &t, err) : tt_fail_memory(err, "tree");
+    tutti_status st =
+        group_of ? tt_topo_new("tree", ranks, groups, &t, err) : tt_fail_memory(err, "tree");
     if (st == TUTTI_OK)
-        st = tt_tree_new(groups + ranks, &t->tree, err);
+        st = tt_topo_tree_new(groups + ranks, &t->tree, err);
     if (st == TUTTI_OK) {
         number_nodes(ps, t->tree, group_of);
         st = add_uplinks(ps, t, group_of, err);
     }
     if (st == TUTTI_OK)
-        st = tt_tree_link(t->tree, err);
+        st = tt_topo_tree_link(t->tree, err);
     free(group_of);
     if (st == TUTTI_OK)
         *ret = t;
@@ -281,18 +296,20 @@ static tutti_status build(const struct parser *ps, struct tt_topo **ret, struct 
     return st;
 }
 
-tutti_status tt_gen_tree(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_tree(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
-    tutti_status st = tt_spec_want(s, 1, err);
+    tutti_status st = tt_topo_spec_want(s, 1, err);
     if (st != TUTTI_OK)
         return st;
-    struct parser ps = {.spec = s, .text = tt_spec_arg(s, 0), .groups = {.elem = sizeof(struct group)}};
+    struct parser ps = {
+        .spec = s, .text = tt_topo_spec_arg(s, 0), .groups = {.elem = sizeof(struct group)}};
     ps.p = ps.text;
     st = parse_tree(&ps, err);
     if (st == TUTTI_OK)
         st = check_rates(&ps, err);
     if (st == TUTTI_OK)
-        st = build(&ps, ret, err);
+        st = gen_tree_build(&ps, ret, err);
     tt_vec_free(&ps.groups);
     return st;
 }
@@ -300,10 +317,11 @@ tutti_status tt_gen_tree(const struct tt_spec *s, struct tt_topo **ret, struct t
 /* ---- nics ---- */
 
 /* "25G" or "6x25G": how many ranks, and where the rate begins. */
-static tutti_status nic_count(const struct tt_spec *s, size_t arg, uint32_t *ret_n, const char **ret_rate, struct tutti_error *err)
+static tutti_status nic_count(const struct tt_spec *s, size_t arg, uint32_t *ret_n,
+                              const char **ret_rate, struct tutti_error *err)
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
-    const char *text = tt_spec_arg(s, arg);
+    const char *text = tt_topo_spec_arg(s, arg);
     size_t n = strspn(text, "0123456789");
     char number[32];
     *ret_n = 1;
@@ -311,8 +329,9 @@ static tutti_status nic_count(const struct tt_spec *s, size_t arg, uint32_t *ret
     if (!n || text[n] != 'x')
         return TUTTI_OK;
     *ret_rate = text + n + 1;
-    snprintf(number, sizeof number, "%.*s", n < sizeof number ? (int)n : (int)sizeof number - 1, text);
-    return tt_spec_count(s, "number of ranks", number, range, ret_n, err);
+    snprintf(number, sizeof number, "%.*s", n < sizeof number ? (int)n : (int)sizeof number - 1,
+             text);
+    return tt_topo_spec_count(s, "number of ranks", number, range, ret_n, err);
 }
 
 static tutti_status count_nics(const struct tt_spec *s, uint32_t *ret, struct tutti_error *err)
@@ -324,14 +343,15 @@ static tutti_status count_nics(const struct tt_spec *s, uint32_t *ret, struct tu
         const char *rate;
         st = nic_count(s, i, &n, &rate, err);
         if (st == TUTTI_OK)
-            st = tt_spec_limit(s, ranks += n, 0, err);
+            st = tt_topo_spec_limit(s, ranks += n, 0, err);
     }
     *ret = (uint32_t)ranks;
     return st;
 }
 
 /* The ranks of one parameter, from rank *next on. */
-static tutti_status add_nics(struct tt_topo *t, const struct tt_spec *s, size_t arg, uint32_t *next, struct tutti_error *err)
+static tutti_status add_nics(struct tt_topo *t, const struct tt_spec *s, size_t arg, uint32_t *next,
+                             struct tutti_error *err)
 {
     struct tt_link l = s->link;
     uint32_t n;
@@ -352,7 +372,8 @@ static tutti_status add_nics(struct tt_topo *t, const struct tt_spec *s, size_t 
 }
 
 /* Every rank has its own rate; the bandwidth of the link part is not used. */
-tutti_status tt_gen_nics(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_gen_nics(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
     uint32_t n = 0, next = 0;
@@ -362,11 +383,11 @@ tutti_status tt_gen_nics(const struct tt_spec *s, struct tt_topo **ret, struct t
     if (st != TUTTI_OK)
         return st;
     t->routing = TT_ROUTE_STAR;
-    st = tt_tree_new(n + 1, &t->tree, err);
+    st = tt_topo_tree_new(n + 1, &t->tree, err);
     for (size_t i = 0; i < s->args.len && st == TUTTI_OK; i++)
         st = add_nics(t, s, i, &next, err);
     if (st == TUTTI_OK)
-        st = tt_tree_link(t->tree, err);
+        st = tt_topo_tree_link(t->tree, err);
     if (st == TUTTI_OK)
         *ret = t;
     else

@@ -4,33 +4,44 @@
 #include <string.h>
 
 /* name, form, example, description, keys, generator */
-#define KINDS(X)                                                                                                                           \
-    X("star", "star:N", "star:8@1Gbps,50us", "N ranks on one switch", "", tt_gen_star)                                                     \
-    X("ring", "ring:N", "ring:16", "N ranks in a ring", "", tt_gen_ring)                                                                   \
-    X("full", "full:N", "full:8", "a cable between every two of N ranks", "", tt_gen_full)                                                 \
-    X("torus", "torus:AxBx...", "torus:8x8@16GB/s,150ns", "grid with wrap-around, any number of dimensions; a size of 2 is one cable", "", \
-      tt_gen_torus)                                                                                                                        \
-    X("mesh", "mesh:AxBx...", "mesh:4x4", "grid without wrap-around", "", tt_gen_mesh)                                                     \
-    X("hypercube", "hypercube:N", "hypercube:64", "N = 2^k ranks, cables between numbers that differ in one bit", "", tt_gen_hypercube)    \
-    X("fattree", "fattree:ARITY,LEVELS[,over=F]", "fattree:8,2",                                                                           \
-      "ARITY^LEVELS ranks under LEVELS levels of switches; over: links between switches have bandwidth/F", "over", tt_gen_fattree)         \
-    X("bigraph", "bigraph:HOSTSxSWITCHES", "bigraph:4x8", "two halves of switches, every upper one joined with every lower one", "",       \
-      tt_gen_bigraph)                                                                                                                      \
-    X("dln", "dln:N[,t=T][,h=H]", "dln:1024,t=3",                                                                                          \
-      "distributed loop network: ring plus T levels of shortcuts of ceil(N/2), ceil(N/4), ... (all without t); h: H hosts on a switch "    \
-      "per position",                                                                                                                      \
-      "t h", tt_gen_dln)                                                                                                                   \
-    X("dln2d", "dln2d:XxY[,t=T]", "dln2d:32x32,t=2", "a distributed loop network along each of two dimensions", "t", tt_gen_dln2d)         \
-    X("dsn", "dsn:N", "dsn:1024",                                                                                                          \
-      "ring plus one shortcut per vertex, lengths N/2, N/4, ... taken in turn: an approximation of distributed shortcut networks", "",     \
-      tt_gen_dsn)                                                                                                                          \
-    X("tree", "tree:(GROUP GROUP...)", "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps",                                                          \
-      "hierarchy: a number is a switch with that many ranks; bandwidths from the ranks upwards, GROUP:RATE sets one uplink, NxRATE is N "  \
-      "ranks of that rate on the switch around them: tree:((6x25G 2x10G):40G 8)",                                                          \
-      "", tt_gen_tree)                                                                                                                     \
-    X("nics", "nics:RATE,NxRATE,...", "nics:10G,10G,10G,2.5G", "a rank per rate (NxRATE: N ranks) on one switch", "", tt_gen_nics)         \
-    X("dragonfly", "dragonfly:GROUPS,ROUTERS,HOSTS", "dragonfly:9,4,2",                                                                    \
-      "groups of fully joined routers with HOSTS ranks each, one cable between every two groups", "", tt_gen_dragonfly)
+#define KINDS(X)                                                                                  \
+    X("star", "star:N", "star:8@1Gbps,50us", "N ranks on one switch", "", tt_topo_gen_star)       \
+    X("ring", "ring:N", "ring:16", "N ranks in a ring", "", tt_topo_gen_ring)                     \
+    X("full", "full:N", "full:8", "a cable between every two of N ranks", "", tt_topo_gen_full)   \
+    X("torus", "torus:AxBx...", "torus:8x8@16GB/s,150ns",                                         \
+      "grid with wrap-around, any number of dimensions; a size of 2 is one cable", "",            \
+      tt_topo_gen_torus)                                                                          \
+    X("mesh", "mesh:AxBx...", "mesh:4x4", "grid without wrap-around", "", tt_topo_gen_mesh)       \
+    X("hypercube", "hypercube:N", "hypercube:64",                                                 \
+      "N = 2^k ranks, cables between numbers that differ in one bit", "", tt_topo_gen_hypercube)  \
+    X("fattree", "fattree:ARITY,LEVELS[,over=F]", "fattree:8,2",                                  \
+      "ARITY^LEVELS ranks under LEVELS levels of switches; over: links between switches have "    \
+      "bandwidth/F",                                                                              \
+      "over", tt_topo_gen_fattree)                                                                \
+    X("bigraph", "bigraph:HOSTSxSWITCHES", "bigraph:4x8",                                         \
+      "two halves of switches, every upper one joined with every lower one", "",                  \
+      tt_topo_gen_bigraph)                                                                        \
+    X("dln", "dln:N[,t=T][,h=H]", "dln:1024,t=3",                                                 \
+      "distributed loop network: ring plus T levels of shortcuts of ceil(N/2), ceil(N/4), ... "   \
+      "(all without t); h: H hosts on a switch "                                                  \
+      "per position",                                                                             \
+      "t h", tt_topo_gen_dln)                                                                     \
+    X("dln2d", "dln2d:XxY[,t=T]", "dln2d:32x32,t=2",                                              \
+      "a distributed loop network along each of two dimensions", "t", tt_topo_gen_dln2d)          \
+    X("dsn", "dsn:N", "dsn:1024",                                                                 \
+      "ring plus one shortcut per vertex, lengths N/2, N/4, ... taken in turn: an approximation " \
+      "of distributed shortcut networks",                                                         \
+      "", tt_topo_gen_dsn)                                                                        \
+    X("tree", "tree:(GROUP GROUP...)", "tree:((4 4)(4 2))@100Gbps/25Gbps/10Gbps",                 \
+      "hierarchy: a number is a switch with that many ranks; bandwidths from the ranks upwards, " \
+      "GROUP:RATE sets one uplink, NxRATE is N "                                                  \
+      "ranks of that rate on the switch around them: tree:((6x25G 2x10G):40G 8)",                 \
+      "", tt_topo_gen_tree)                                                                       \
+    X("nics", "nics:RATE,NxRATE,...", "nics:10G,10G,10G,2.5G",                                    \
+      "a rank per rate (NxRATE: N ranks) on one switch", "", tt_topo_gen_nics)                    \
+    X("dragonfly", "dragonfly:GROUPS,ROUTERS,HOSTS", "dragonfly:9,4,2",                           \
+      "groups of fully joined routers with HOSTS ranks each, one cable between every two groups", \
+      "", tt_topo_gen_dragonfly)
 
 #define KIND_PUBLIC(name, form, example, desc, keys, make) {name, form, example, desc},
 #define KIND_MAKER(name, form, example, desc, keys, make)  {keys, make},
@@ -44,7 +55,7 @@ const struct tt_topo_kind *tt_topo_kinds(size_t *ret_n)
     return kinds;
 }
 
-int tt_kind_find(const char *name)
+int tt_topo_kind_find(const char *name)
 {
     for (size_t i = 0; i < countof(kinds); i++)
         if (tt_streq(kinds[i].name, name))
@@ -52,12 +63,12 @@ int tt_kind_find(const char *name)
     return -1;
 }
 
-const struct tt_maker *tt_kind_maker(int kind)
+const struct tt_maker *tt_topo_kind_maker(int kind)
 {
     return &makers[kind];
 }
 
-char *tt_kind_near(const char *name, char *buf, size_t cap)
+char *tt_topo_kind_near(const char *name, char *buf, size_t cap)
 {
     const char *names[countof(kinds)];
     for (size_t i = 0; i < countof(kinds); i++)
@@ -94,7 +105,7 @@ static bool is_dln(const struct tt_topo *t)
     for (uint32_t levels = 0; levels < 32; levels++) {
         bool fits = true;
         for (uint32_t d = 0; d < t->routes->nloops && fits; d++) {
-            uint32_t jumps[33], n = tt_dln_jumps(t->routes->loop[d].axis.n, levels, jumps);
+            uint32_t jumps[33], n = tt_topo_dln_jumps(t->routes->loop[d].axis.n, levels, jumps);
             fits = has_jumps(&t->routes->loop[d], jumps, n);
         }
         if (fits)
@@ -143,10 +154,12 @@ static bool has_links_of(const struct tt_topo *t, const char *kind)
     return !tt_streq(kind, "tree") || t->tree;
 }
 
-tutti_status tt_kind_check(const struct tt_topo *t, struct tutti_error *err)
+tutti_status tt_topo_kind_check(const struct tt_topo *t, struct tutti_error *err)
 {
     if (has_links_of(t, t->kind))
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_MISMATCH, "this is no %s: its \"routing\", \"dims\", \"tree\" or links are not those of that kind",
-                   t->kind);
+    return tt_fail(
+        err, TUTTI_ERR_MISMATCH,
+        "this is no %s: its \"routing\", \"dims\", \"tree\" or links are not those of that kind",
+        t->kind);
 }

@@ -1,9 +1,10 @@
 /* measure.c - counts and distances of a finished network, and what a rank can inject.
  *
- * Distances are in links, ranks to ranks: closed forms for stars, fat-trees and loops (each dimension alone, then added
- * up: in a product of loops distances add), one pass over a tree, and otherwise a search from every vertex that holds ranks. Where that
- * would be too much work (a file of a few bytes can describe a very large network) from every k-th of them: then the mean is one over
- * their pairs, and the diameter a distance that was found.
+ * Distances are in links, ranks to ranks: closed forms for stars, fat-trees and loops (each
+ * dimension alone, then added up: in a product of loops distances add), one pass over a tree, and
+ * otherwise a search from every vertex that holds ranks. Where that would be too much work (a file
+ * of a few bytes can describe a very large network) from every k-th of them: then the mean is one
+ * over their pairs, and the diameter a distance that was found.
  * All totals fit 64 bits: at most 2^40 pairs with distances below 2^21. */
 #include "topo/topo_int.h"
 
@@ -71,8 +72,9 @@ static uint64_t loop_total(const struct tt_loop *l, uint32_t *ret_max)
     return sum * n;
 }
 
-/* Every pair of coordinates of one loop stands for (positions / n)^2 pairs of positions. With h hosts per position a pair of positions is
- * h^2 pairs of ranks, two links longer; ranks of the same position are two links apart. */
+/* Every pair of coordinates of one loop stands for (positions / n)^2 pairs of positions. With h
+ * hosts per position a pair of positions is h^2 pairs of ranks, two links longer; ranks of the same
+ * position are two links apart. */
 static void measure_loops(const struct tt_topo *t, struct distances *d)
 {
     uint64_t positions = t->switches ? t->switches : t->ranks, hosts = t->ranks / positions;
@@ -91,9 +93,11 @@ static void measure_loops(const struct tt_topo *t, struct distances *d)
 
 /* ---- trees ---- */
 
-/* Leaves first: below[v] ranks stand at or under v, the deepest of them deep[v] links down (UINT32_MAX: none). A link is on the way of
- * below * (ranks - below) pairs each way; the longest way turns at some vertex and joins its two deepest branches. */
-static tutti_status measure_tree(const struct tt_topo *t, struct distances *d, struct tutti_error *err)
+/* Leaves first: below[v] ranks stand at or under v, the deepest of them deep[v] links down
+ * (UINT32_MAX: none). A link is on the way of below * (ranks - below) pairs each way; the longest
+ * way turns at some vertex and joins its two deepest branches. */
+static tutti_status measure_tree(const struct tt_topo *t, struct distances *d,
+                                 struct tutti_error *err)
 {
     const struct tt_routes *r = t->routes;
     uint32_t *below = tt_zalloc(t->g.n, sizeof *below), *deep = tt_zalloc(t->g.n, sizeof *deep);
@@ -149,7 +153,7 @@ static void measure_from(const struct search *s, uint32_t vertex, struct distanc
     const struct tt_topo *t = s->t;
     const uint32_t *index = t->routes->index;
     uint64_t here = s->held[index[vertex]];
-    tt_core_bfs(&t->routes->core, index[vertex], s->dist, s->queue);
+    tt_topo_core_bfs(&t->routes->core, index[vertex], s->dist, s->queue);
     for (uint32_t u = 0; u < t->g.n; u++) {
         uint64_t there = index[u] == UINT32_MAX ? 0 : s->held[index[u]];
         uint64_t pairs = u == vertex ? here * (here - 1) : here * there;
@@ -161,10 +165,12 @@ static void measure_from(const struct search *s, uint32_t vertex, struct distanc
     }
 }
 
-static tutti_status measure_search(const struct tt_topo *t, struct distances *d, struct tutti_error *err)
+static tutti_status measure_search(const struct tt_topo *t, struct distances *d,
+                                   struct tutti_error *err)
 {
     uint32_t n = t->routes->core.n;
-    struct search s = {t, tt_zalloc(n, sizeof(uint32_t)), tt_alloc(n, sizeof(uint32_t)), tt_alloc(n, sizeof(uint32_t))};
+    struct search s = {t, tt_zalloc(n, sizeof(uint32_t)), tt_alloc(n, sizeof(uint32_t)),
+                       tt_alloc(n, sizeof(uint32_t))};
     tutti_status st = s.held && s.dist && s.queue ? TUTTI_OK : tt_fail_memory(err, "distances");
     for (uint32_t r = 0; st == TUTTI_OK && r < t->ranks; r++)
         s.held[t->routes->index[tt_topo_anchor(t, r)]]++;
@@ -180,7 +186,8 @@ static tutti_status measure_search(const struct tt_topo *t, struct distances *d,
     return st;
 }
 
-tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret, struct tutti_error *err)
+tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret,
+                             struct tutti_error *err)
 {
     struct distances d = {0};
     tutti_status st = TUTTI_OK;
@@ -219,7 +226,8 @@ uint32_t tt_topo_ports(const struct tt_topo *t, uint32_t rank)
     return n ? n : 1;
 }
 
-/* Sum of the `ports` fastest of the rank's links, outwards (side 0) or inwards (side 1): each round takes the next lower speed. */
+/* Sum of the `ports` fastest of the rank's links, outwards (side 0) or inwards (side 1): each round
+ * takes the next lower speed. */
 static double port_rate(const struct tt_topo *t, uint32_t rank, uint32_t side)
 {
     uint32_t left = tt_topo_ports(t, rank);

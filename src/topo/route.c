@@ -1,30 +1,35 @@
-/* route.c - which links a message takes. Closed forms where the network has one; each checks first that the links really are
- * those the form assumes, so that a file cannot claim what it does not have.
+/* route.c - which links a message takes. Closed forms where the network has one; each checks first
+ * that the links really are those the form assumes, so that a file cannot claim what it does not
+ * have.
  *
- *     star       up the sender's link, down the receiver's                                     O(1), no table
- *     fat-tree   up to the nearest common ancestor, then down: at level l the way up sets digit l of the switch number to digit l of
- *                the destination, so each root serves few destinations and a permutation spreads over all of them   O(levels)
+ *     star       up the sender's link, down the receiver's: O(1), no table
+ *     fat-tree   up to the nearest common ancestor, then down: at level l the way up sets digit l
+ *                of the switch number to digit l of the destination, so that each root serves few
+ *                destinations and a permutation spreads over all of them: O(levels)
  *     loops      ring, dln, full (circulant) and torus, mesh, hypercube, dln2d (grid): route_loop.c
  *     shortest   everything else: route_shortest.c */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
 
-void tt_routes_free(struct tt_routes *r)
+void tt_topo_routes_free(struct tt_routes *r)
 {
     if (!r)
         return;
-    tt_loops_free(r);
-    tt_shortest_free(r);
+    tt_topo_loops_free(r);
+    tt_topo_shortest_free(r);
     free(r);
 }
 
-static tutti_status fail_link(const struct tt_topo *t, const char *shape, uint32_t i, const uint32_t want[2], struct tutti_error *err)
+static tutti_status fail_link(const struct tt_topo *t, const char *shape, uint32_t i,
+                              const uint32_t want[2], struct tutti_error *err)
 {
     char a[80], b[80], c[80], d[80];
-    return tt_fail(err, TUTTI_ERR_MISMATCH, "link %u joins %s and %s, but link %u of a %s joins %s and %s", i,
-                   tt_topo_vertex_name(t, t->links[i].a, a, sizeof a), tt_topo_vertex_name(t, t->links[i].b, b, sizeof b), i, shape,
-                   tt_topo_vertex_name(t, want[0], c, sizeof c), tt_topo_vertex_name(t, want[1], d, sizeof d));
+    return tt_fail(
+        err, TUTTI_ERR_MISMATCH, "link %u joins %s and %s, but link %u of a %s joins %s and %s", i,
+        tt_topo_vertex_name(t, t->links[i].a, a, sizeof a),
+        tt_topo_vertex_name(t, t->links[i].b, b, sizeof b), i, shape,
+        tt_topo_vertex_name(t, want[0], c, sizeof c), tt_topo_vertex_name(t, want[1], d, sizeof d));
 }
 
 /* ---- star ---- */
@@ -32,8 +37,10 @@ static tutti_status fail_link(const struct tt_topo *t, const char *shape, uint32
 static tutti_status make_star(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
 {
     if (t->switches != 1 || t->nlinks != t->ranks)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "%u switches and %u links for %u ranks; a star has one switch and a link per rank",
-                       t->switches, t->nlinks, t->ranks);
+        return tt_fail(
+            err, TUTTI_ERR_MISMATCH,
+            "%u switches and %u links for %u ranks; a star has one switch and a link per rank",
+            t->switches, t->nlinks, t->ranks);
     for (uint32_t i = 0; i < t->nlinks; i++) {
         uint32_t want[2] = {i, t->ranks};
         if (t->links[i].a != want[0] || t->links[i].b != want[1])
@@ -45,27 +52,30 @@ static tutti_status make_star(const struct tt_topo *t, struct tt_routes *r, stru
 
 /* ---- fat-tree ---- */
 
-/* The arity is the only one with arity^levels ranks and levels * arity^(levels-1) switches: their quotient levels/arity grows with
- * the levels. */
+/* The arity is the only one with arity^levels ranks and levels * arity^(levels-1) switches: their
+ * quotient levels/arity grows with the levels. */
 static bool find_fattree(const struct tt_topo *t, struct tt_fattree *ret)
 {
     for (uint32_t levels = 1; levels <= 20; levels++) {
         uint64_t arity = (uint64_t)levels * t->ranks / t->switches;
-        if (arity >= 2 && tt_fattree_make(arity, levels, ret) && ret->ranks == t->ranks && ret->levels * ret->row == t->switches)
+        if (arity >= 2 && tt_topo_fattree_make(arity, levels, ret) && ret->ranks == t->ranks &&
+            ret->levels * ret->row == t->switches)
             return true;
     }
     return false;
 }
 
-static tutti_status make_fattree(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
+static tutti_status make_fattree(const struct tt_topo *t, struct tt_routes *r,
+                                 struct tutti_error *err)
 {
     if (t->switches == 0 || !find_fattree(t, &r->fattree) || t->nlinks != r->fattree.nlinks)
         return tt_fail(err, TUTTI_ERR_MISMATCH,
-                       "no m-ary n-level fat-tree has %u ranks (m^n), %u switches (n m^(n-1)) and %u links (n m^n)", t->ranks, t->switches,
-                       t->nlinks);
+                       "no m-ary n-level fat-tree has %u ranks (m^n), %u switches (n m^(n-1)) and "
+                       "%u links (n m^n)",
+                       t->ranks, t->switches, t->nlinks);
     for (uint32_t i = 0; i < t->nlinks; i++) {
         uint32_t want[2];
-        tt_fattree_ends(&r->fattree, i, &want[0], &want[1]);
+        tt_topo_fattree_ends(&r->fattree, i, &want[0], &want[1]);
         if (t->links[i].a != want[0] || t->links[i].b != want[1])
             return fail_link(t, "fat-tree", i, want, err);
     }
@@ -73,10 +83,12 @@ static tutti_status make_fattree(const struct tt_topo *t, struct tt_routes *r, s
     return TUTTI_OK;
 }
 
-/* w is the switch's number in its level. Going up from level l replaces its digit l (of weight pow) by that of `dst`; the ways down
- * from level l+1 to dst are the cables of the switch of level l on dst's side. The loop keeps: `w` is the switch of this level above src,
- * `below` the one above dst, both with the lower digits of dst; they are the same at the nearest common ancestor. */
-static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t dst, uint32_t *links)
+/* w is the switch's number in its level. Going up from level l replaces its digit l (of weight pow)
+ * by that of `dst`; the ways down from level l+1 to dst are the cables of the switch of level l on
+ * dst's side. The loop keeps: `w` is the switch of this level above src, `below` the one above dst,
+ * both with the lower digits of dst; they are the same at the nearest common ancestor. */
+static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t dst,
+                              uint32_t *links)
 {
     uint32_t m = f->arity, level = 0, w = src / m, below = dst / m, down[20];
     links[0] = 2 * src;
@@ -96,7 +108,7 @@ static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t
 
 /* ---- all ---- */
 
-tutti_status tt_routes_make(struct tt_topo *t, struct tutti_error *err)
+tutti_status tt_topo_routes_make(struct tt_topo *t, struct tutti_error *err)
 {
     t->routes = tt_zalloc(1, sizeof *t->routes);
     if (!t->routes)
@@ -108,11 +120,11 @@ tutti_status tt_routes_make(struct tt_topo *t, struct tutti_error *err)
         return make_fattree(t, t->routes, err);
     case TT_ROUTE_GRID:
     case TT_ROUTE_CIRCULANT:
-        return tt_loops_make(t, t->routes, err);
+        return tt_topo_loops_make(t, t->routes, err);
     case TT_ROUTE_SHORTEST:
         break;
     }
-    return tt_shortest_make(t, t->routes, err);
+    return tt_topo_shortest_make(t, t->routes, err);
 }
 
 uint32_t tt_topo_max_route(const struct tt_topo *t)
@@ -120,13 +132,15 @@ uint32_t tt_topo_max_route(const struct tt_topo *t)
     return t->routes->max;
 }
 
-tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links, uint32_t cap, uint32_t *ret_len,
-                           struct tutti_error *err)
+tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links,
+                           uint32_t cap, uint32_t *ret_len, struct tutti_error *err)
 {
     if (src >= t->ranks || dst >= t->ranks || src == dst)
-        return tt_fail(err, TUTTI_ERR_ARG, "no route from rank %u to rank %u of %u ranks", src, dst, t->ranks);
+        return tt_fail(err, TUTTI_ERR_ARG, "no route from rank %u to rank %u of %u ranks", src, dst,
+                       t->ranks);
     if (cap < t->routes->max)
-        return tt_fail(err, TUTTI_ERR_ARG, "room for %u links of a route; up to %u are needed", cap, t->routes->max);
+        return tt_fail(err, TUTTI_ERR_ARG, "room for %u links of a route; up to %u are needed", cap,
+                       t->routes->max);
     switch (t->routing) {
     case TT_ROUTE_STAR:
         links[0] = 2 * src;
@@ -138,10 +152,10 @@ tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, 
         return TUTTI_OK;
     case TT_ROUTE_GRID:
     case TT_ROUTE_CIRCULANT:
-        *ret_len = tt_loops_route(t, src, dst, links);
+        *ret_len = tt_topo_loops_route(t, src, dst, links);
         return TUTTI_OK;
     case TT_ROUTE_SHORTEST:
         break;
     }
-    return tt_shortest_route(t, src, dst, links, ret_len, err);
+    return tt_topo_shortest_route(t, src, dst, links, ret_len, err);
 }

@@ -1,14 +1,18 @@
-/* route_loop.c - routes on products of loops: dimension order, and inside a dimension the fewest links.
+/* route_loop.c - routes on products of loops: dimension order, and inside a dimension the fewest
+ * links.
  *
- * A route corrects the first dimension, then the second, and so on. Inside one loop of n vertices the route depends only on the
- * offset to go, so a breadth-first search from 0 serves all vertices. Ties: a positive jump before a negative one, then the neighbour
- * that is lower as seen from vertex 0 (the shorter positive, the longer negative jump). The jump n/2 counts as positive.
+ * A route corrects the first dimension, then the second, and so on. Inside one loop of n vertices
+ * the route depends only on the offset to go, so a breadth-first search from 0 serves all vertices.
+ * Ties: a positive jump before a negative one, then the neighbour that is lower as seen from vertex
+ * 0 (the shorter positive, the longer negative jump). The jump n/2 counts as positive.
  *
- *     ring of 5: 0 -> 2 is +1 +1, 0 -> 3 is -1 -1.   ring of 4: 0 -> 2 is +1 +1 (tie).   dln:8 (1 2 4): 0 -> 3 is +1 +2, 0 -> 7 is -1.
+ *     ring of 5: 0 -> 2 is +1 +1, 0 -> 3 is -1 -1.   ring of 4: 0 -> 2 is +1 +1 (tie).
+ *     dln:8 (1 2 4): 0 -> 3 is +1 +2, 0 -> 7 is -1.
  *
- * Cables stand axis by axis, class by class (ascending jump), each class in vertex order: a link's id is arithmetic and needs no table.
- * That order is also what is checked: the jumps are read off the first cable of each class and every other cable must follow.
- * Memory: n entries per dimension. Time: search n * jumps once, then O(1) per link of a route. */
+ * Cables stand axis by axis, class by class (ascending jump), each class in vertex order: a link's
+ * id is arithmetic and needs no table. That order is also what is checked: the jumps are read off
+ * the first cable of each class and every other cable must follow. Memory: n entries per dimension.
+ * Time: search n * jumps once, then O(1) per link of a route. */
 #include "topo/topo_int.h"
 
 #include <assert.h>
@@ -23,7 +27,7 @@ static uint32_t first_cable(const struct tt_topo *t)
     return t->switches ? t->ranks : 0;
 }
 
-uint32_t tt_axes(const struct tt_topo *t, struct tt_axis *axes)
+uint32_t tt_topo_axes(const struct tt_topo *t, struct tt_axis *axes)
 {
     if (t->routing == TT_ROUTE_CIRCULANT) {
         uint32_t n = t->switches ? t->switches : t->ranks;
@@ -38,7 +42,8 @@ uint32_t tt_axes(const struct tt_topo *t, struct tt_axis *axes)
     return t->ndims;
 }
 
-/* Coordinates that begin a cable of this class: 0..limit-1. A mesh of 2 and a torus of 2 are the same single cable. */
+/* Coordinates that begin a cable of this class: 0..limit-1. A mesh of 2 and a torus of 2 are the
+ * same single cable. */
 static uint32_t limit_of(const struct tt_axis *x, uint32_t jump)
 {
     if (!x->wrap)
@@ -46,14 +51,16 @@ static uint32_t limit_of(const struct tt_axis *x, uint32_t jump)
     return 2 * jump == x->n ? x->n / 2 : x->n;
 }
 
-uint32_t tt_axis_cables(const struct tt_axis *x, uint32_t jump)
+uint32_t tt_topo_axis_cables(const struct tt_axis *x, uint32_t jump)
 {
     return x->total / x->n * limit_of(x, jump);
 }
 
-void tt_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint32_t *ret_a, uint32_t *ret_b)
+void tt_topo_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint32_t *ret_a,
+                       uint32_t *ret_b)
 {
-    uint32_t limit = limit_of(x, jump), inner = i % x->stride, c = i / x->stride % limit, outer = i / x->stride / limit;
+    uint32_t limit = limit_of(x, jump), inner = i % x->stride, c = i / x->stride % limit,
+             outer = i / x->stride / limit;
     uint32_t base = x->origin + outer * x->n * x->stride + inner;
     *ret_a = base + c * x->stride;
     *ret_b = base + (c + jump) % x->n * x->stride;
@@ -63,7 +70,8 @@ void tt_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint32_t *
 static uint32_t link_from(const struct tt_loop *l, uint32_t v, uint32_t k, bool back)
 {
     const struct tt_axis *x = &l->axis;
-    uint32_t jump = l->jump[k], limit = limit_of(x, jump), c = v / x->stride % x->n, outer = v / x->stride / x->n;
+    uint32_t jump = l->jump[k], limit = limit_of(x, jump), c = v / x->stride % x->n,
+             outer = v / x->stride / x->n;
     uint32_t begin = back ? (c + x->n - jump) % x->n : c;
     bool reverse = back;
     if (begin >= limit) { /* the class n/2: the cable begins at the other end */
@@ -78,8 +86,10 @@ static uint32_t link_from(const struct tt_loop *l, uint32_t v, uint32_t k, bool 
 static tutti_status fail_cable(const struct tt_topo *t, uint32_t i, struct tutti_error *err)
 {
     char a[80], b[80];
-    return tt_fail(err, TUTTI_ERR_MISMATCH, "link %u (%s to %s) does not fit: %s, jump by ascending jump, vertex by vertex", i,
-                   tt_topo_vertex_name(t, t->links[i].a, a, sizeof a), tt_topo_vertex_name(t, t->links[i].b, b, sizeof b),
+    return tt_fail(err, TUTTI_ERR_MISMATCH,
+                   "link %u (%s to %s) does not fit: %s, jump by ascending jump, vertex by vertex",
+                   i, tt_topo_vertex_name(t, t->links[i].a, a, sizeof a),
+                   tt_topo_vertex_name(t, t->links[i].b, b, sizeof b),
                    t->routing == TT_ROUTE_GRID ? "the links of a grid stand dimension by dimension"
                                                : "the links of a circulant network stand");
 }
@@ -89,14 +99,19 @@ static tutti_status check_shape(const struct tt_topo *t, struct tutti_error *err
     uint64_t product = 1;
     if (t->routing == TT_ROUTE_CIRCULANT) {
         if (t->switches && t->ranks % t->switches)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "%u ranks cannot be spread evenly on %u switches of a loop", t->ranks, t->switches);
+            return tt_fail(err, TUTTI_ERR_MISMATCH,
+                           "%u ranks cannot be spread evenly on %u switches of a loop", t->ranks,
+                           t->switches);
         return TUTTI_OK;
     }
     for (uint32_t d = 0; d < t->ndims; d++)
         if (t->dims[d] == 0 || (product *= t->dims[d]) > t->ranks)
             break;
     if (t->ndims == 0 || product != t->ranks || t->switches)
-        return tt_fail(err, TUTTI_ERR_MISMATCH, "a grid needs dims whose product is the number of ranks (%u), and no switches", t->ranks);
+        return tt_fail(
+            err, TUTTI_ERR_MISMATCH,
+            "a grid needs dims whose product is the number of ranks (%u), and no switches",
+            t->ranks);
     return TUTTI_OK;
 }
 
@@ -104,15 +119,17 @@ static tutti_status check_hosts(const struct tt_topo *t, struct tutti_error *err
 {
     for (uint32_t r = 0; t->switches && r < t->ranks; r++) {
         if (r >= t->nlinks)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "%u links for %u ranks; a loop of switches begins with a link per rank", t->nlinks,
-                           t->ranks);
+            return tt_fail(err, TUTTI_ERR_MISMATCH,
+                           "%u links for %u ranks; a loop of switches begins with a link per rank",
+                           t->nlinks, t->ranks);
         if (t->links[r].a != r || t->links[r].b != t->ranks + r / (t->ranks / t->switches))
             return fail_cable(t, r, err);
     }
     return TUTTI_OK;
 }
 
-static tutti_status add_class(struct tt_loop *l, uint32_t jump, uint32_t base, struct tutti_error *err)
+static tutti_status add_class(struct tt_loop *l, uint32_t jump, uint32_t base,
+                              struct tutti_error *err)
 {
     if (l->njumps == l->capacity) {
         uint32_t cap = l->capacity ? 2 * l->capacity : 4;
@@ -129,8 +146,10 @@ static tutti_status add_class(struct tt_loop *l, uint32_t jump, uint32_t base, s
     return TUTTI_OK;
 }
 
-/* Reads the class that begins with link i: the axis (not before *d) and the jump; false when there is none. */
-static bool read_class(const struct tt_topo *t, const struct tt_routes *r, uint32_t i, uint32_t *d, uint32_t *jump)
+/* Reads the class that begins with link i: the axis (not before *d) and the jump; false when there
+ * is none. */
+static bool read_class(const struct tt_topo *t, const struct tt_routes *r, uint32_t i, uint32_t *d,
+                       uint32_t *jump)
 {
     const struct tt_link *link = &t->links[i];
     uint32_t origin = r->loop[0].axis.origin;
@@ -143,24 +162,27 @@ static bool read_class(const struct tt_topo *t, const struct tt_routes *r, uint3
         if (b < x->stride || b / x->stride >= x->n || b % x->stride)
             continue;
         *jump = b / x->stride;
-        return (x->wrap ? *jump <= x->n / 2 : *jump == 1) && (l->njumps == 0 || *jump > l->jump[l->njumps - 1]);
+        return (x->wrap ? *jump <= x->n / 2 : *jump == 1) &&
+               (l->njumps == 0 || *jump > l->jump[l->njumps - 1]);
     }
     return false;
 }
 
-static tutti_status read_cables(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
+static tutti_status read_cables(const struct tt_topo *t, struct tt_routes *r,
+                                struct tutti_error *err)
 {
     uint32_t d = 0, jump;
     for (uint32_t i = first_cable(t); i < t->nlinks;) {
         if (!read_class(t, r, i, &d, &jump))
             return fail_cable(t, i, err);
         const struct tt_axis *x = &r->loop[d].axis;
-        uint32_t count = tt_axis_cables(x, jump);
+        uint32_t count = tt_topo_axis_cables(x, jump);
         for (uint32_t k = 0; k < count; k++) {
             uint32_t a, b;
-            tt_axis_ends(x, jump, k, &a, &b);
+            tt_topo_axis_ends(x, jump, k, &a, &b);
             if (i + k >= t->nlinks)
-                return tt_fail(err, TUTTI_ERR_MISMATCH, "the link between vertices %u and %u is missing", a, b);
+                return tt_fail(err, TUTTI_ERR_MISMATCH,
+                               "the link between vertices %u and %u is missing", a, b);
             if (t->links[i + k].a != a || t->links[i + k].b != b)
                 return fail_cable(t, i + k, err);
         }
@@ -192,7 +214,8 @@ static void search_loop(struct tt_loop *l, uint32_t *queue)
     assert(tail == n); /* connectivity was checked */
 }
 
-/* The first hop towards `offset`: positive jumps upwards, then negative ones downwards in length. */
+/* The first hop towards `offset`: positive jumps upwards, then negative ones downwards in
+ * length. */
 static uint16_t first_hop(const struct tt_loop *l, uint32_t offset)
 {
     uint32_t n = l->axis.n, want = l->dist[offset] - 1;
@@ -219,7 +242,8 @@ static tutti_status make_tables(struct tt_loop *l, struct tutti_error *err)
         free(queue);
         return tt_fail_memory(err, "routes");
     }
-    assert(l->njumps <= UINT16_MAX / 2); /* n/2 jumps of n cables: the limit on links allows about 5800 */
+    /* n/2 jumps of n cables: the limit on links allows about 5800 */
+    assert(l->njumps <= UINT16_MAX / 2);
     search_loop(l, queue);
     for (uint32_t o = 1; o < n; o++)
         l->next[o] = first_hop(l, o);
@@ -235,7 +259,8 @@ static uint32_t longest(const struct tt_loop *l)
     return max;
 }
 
-tutti_status tt_loops_make(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
+tutti_status tt_topo_loops_make(const struct tt_topo *t, struct tt_routes *r,
+                                struct tutti_error *err)
 {
     struct tt_axis axes[TT_TOPO_MAX_DIMS];
     tutti_status st = check_shape(t, err);
@@ -243,7 +268,7 @@ tutti_status tt_loops_make(const struct tt_topo *t, struct tt_routes *r, struct 
         st = check_hosts(t, err);
     if (st != TUTTI_OK)
         return st;
-    r->nloops = tt_axes(t, axes);
+    r->nloops = tt_topo_axes(t, axes);
     for (uint32_t d = 0; d < r->nloops; d++)
         r->loop[d].axis = axes[d];
     st = read_cables(t, r, err);
@@ -256,7 +281,7 @@ tutti_status tt_loops_make(const struct tt_topo *t, struct tt_routes *r, struct 
     return st;
 }
 
-void tt_loops_free(struct tt_routes *r)
+void tt_topo_loops_free(struct tt_routes *r)
 {
     for (uint32_t d = 0; d < r->nloops; d++) {
         free(r->loop[d].jump);
@@ -268,7 +293,7 @@ void tt_loops_free(struct tt_routes *r)
 
 /* ---- routes ---- */
 
-uint32_t tt_loop_distance(const struct tt_loop *l, uint32_t from, uint32_t to)
+uint32_t tt_topo_loop_distance(const struct tt_loop *l, uint32_t from, uint32_t to)
 {
     if (l->axis.wrap)
         return l->dist[(to + l->axis.n - from) % l->axis.n];
@@ -276,7 +301,7 @@ uint32_t tt_loop_distance(const struct tt_loop *l, uint32_t from, uint32_t to)
 }
 
 /* Moves *v along this loop until its coordinate is that of `to`. */
-static uint32_t along(const struct tt_loop *l, uint32_t *v, uint32_t to, uint32_t *links)
+static uint32_t route_loop_along(const struct tt_loop *l, uint32_t *v, uint32_t to, uint32_t *links)
 {
     const struct tt_axis *x = &l->axis;
     uint32_t c = *v / x->stride % x->n, end = to / x->stride % x->n, len = 0;
@@ -291,13 +316,13 @@ static uint32_t along(const struct tt_loop *l, uint32_t *v, uint32_t to, uint32_
     return len;
 }
 
-uint32_t tt_loops_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links)
+uint32_t tt_topo_loops_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links)
 {
     uint32_t len = 0, per = t->switches ? t->ranks / t->switches : 1, v = src / per, to = dst / per;
     if (t->switches)
         links[len++] = 2 * src;
     for (uint32_t d = 0; d < t->routes->nloops; d++)
-        len += along(&t->routes->loop[d], &v, to, links + len);
+        len += route_loop_along(&t->routes->loop[d], &v, to, links + len);
     if (t->switches)
         links[len++] = 2 * dst + 1;
     return len;

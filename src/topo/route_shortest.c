@@ -1,13 +1,16 @@
-/* route_shortest.c - routes on any network: fewest links, then at each hop the lowest neighbour; among parallel links number
- * (destination mod count) in id order, so that different destinations spread over them. Ranks with links to several vertices forward.
+/* route_shortest.c - routes on any network: fewest links, then at each hop the lowest neighbour;
+ * among parallel links number (destination mod count) in id order, so that different destinations
+ * spread over them. Ranks with links to several vertices forward.
  *
- * A rank that hangs on a single switch needs no table: its routes are those of the switch, plus its own link. What remains is the core.
+ * A rank that hangs on a single switch needs no table: its routes are those of the switch, plus its
+ * own link. What remains is the core.
  *
- *     0 1   2 3        core: a b c        a network that is a tree: parents and depths, nothing else           memory V, O(length)
- *      \|   |/                            else next hop for every (core vertex, destination in the core)       memory A*C, O(length)
- *       a - b                             else (A*C or the work A*arcs beyond the limits below) a search       no memory,
- *        \ /                              from the destination per query, which stops at the source            O(searched) per query
- *         c - 4
+ *     0 1   2 3     core: a b c. Three ways, in this order:
+ *      \|   |/      1. a tree: parents and depths only; memory V, O(length)
+ *       a - b       2. the next hop for every (core vertex, destination in the core); memory A*C,
+ *        \ /           O(length)
+ *         c - 4     3. where A*C or the work A*arcs is beyond the limits below: a search from the
+ *                      destination per query, which stops at the source; no memory
  *
  * A: core vertices with ranks, C: core vertices. All three give the same routes. */
 #include "topo/topo_int.h"
@@ -18,7 +21,7 @@
 #define MAX_ENTRIES (UINT64_C(1) << 26)
 #define MAX_WORK    (UINT64_C(1) << 29) /* arcs looked at while filling the table: about a second */
 
-void tt_shortest_free(struct tt_routes *r)
+void tt_topo_shortest_free(struct tt_routes *r)
 {
     free(r->order);
     free(r->up);
@@ -31,7 +34,8 @@ void tt_shortest_free(struct tt_routes *r)
 
 static bool hangs(const struct tt_topo *t, uint32_t v)
 {
-    return v < t->ranks && t->g.start[v + 1] - t->g.start[v] == 1 && t->g.head[t->g.start[v]] >= t->ranks;
+    return v < t->ranks && t->g.start[v + 1] - t->g.start[v] == 1 &&
+           t->g.head[t->g.start[v]] >= t->ranks;
 }
 
 uint32_t tt_topo_anchor(const struct tt_topo *t, uint32_t rank)
@@ -92,7 +96,8 @@ static uint32_t route_tree(const struct tt_topo *t, uint32_t src, uint32_t dst, 
 
 /* ---- the core ---- */
 
-static void number_core(const struct tt_topo *t, struct tt_routes *r, uint32_t *ret_n, uint32_t *ret_arcs)
+static void number_core(const struct tt_topo *t, struct tt_routes *r, uint32_t *ret_n,
+                        uint32_t *ret_arcs)
 {
     uint32_t n = 0, arcs = 0;
     for (uint32_t v = 0; v < t->g.n; v++)
@@ -104,7 +109,8 @@ static void number_core(const struct tt_topo *t, struct tt_routes *r, uint32_t *
     *ret_arcs = arcs;
 }
 
-/* The core keeps the order of the arcs (by neighbour); its arc ids are made the positions in t->g. */
+/* The core keeps the order of the arcs (by neighbour); its arc ids are made the positions in
+ * t->g. */
 static tutti_status make_core(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
 {
     const struct tt_graph *g = &t->g;
@@ -141,7 +147,8 @@ out:
 /* ---- the table ---- */
 
 /* Vertices of the core that are or hold ranks get a row each. */
-static tutti_status number_rows(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
+static tutti_status number_rows(const struct tt_topo *t, struct tt_routes *r,
+                                struct tutti_error *err)
 {
     r->row = tt_alloc(r->core.n, sizeof *r->row);
     if (!r->row)
@@ -155,7 +162,7 @@ static tutti_status number_rows(const struct tt_topo *t, struct tt_routes *r, st
     return TUTTI_OK;
 }
 
-void tt_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *dist, uint32_t *queue)
+void tt_topo_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *dist, uint32_t *queue)
 {
     uint32_t head = 0, tail = 1;
     memset(dist, 0xff, core->n * sizeof *dist);
@@ -194,7 +201,7 @@ static tutti_status fill_table(struct tt_routes *r, struct tutti_error *err)
         if (r->row[w] == UINT32_MAX)
             continue;
         uint32_t *next = r->next + (size_t)r->row[w] * n;
-        tt_core_bfs(&r->core, w, dist, queue);
+        tt_topo_core_bfs(&r->core, w, dist, queue);
         for (uint32_t v = 0; v < n; v++) {
             next[v] = v == w ? UINT32_MAX : best_arc(&r->core, dist, v);
             r->max = dist[v] > r->max ? dist[v] : r->max;
@@ -208,9 +215,11 @@ out:
 }
 
 /* No two ranks are farther apart than twice the distance of the farthest vertex from rank 0. */
-static tutti_status bound_routes(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
+static tutti_status bound_routes(const struct tt_topo *t, struct tt_routes *r,
+                                 struct tutti_error *err)
 {
-    uint32_t *dist = tt_alloc(t->g.n, sizeof *dist), *queue = tt_alloc(t->g.n, sizeof *queue), far = 0;
+    uint32_t *dist = tt_alloc(t->g.n, sizeof *dist), *queue = tt_alloc(t->g.n, sizeof *queue),
+             far = 0;
     tutti_status st = dist && queue ? TUTTI_OK : tt_fail_memory(err, "routes");
     if (st == TUTTI_OK)
         tt_graph_bfs(&t->g, 0, dist, queue);
@@ -222,7 +231,8 @@ static tutti_status bound_routes(const struct tt_topo *t, struct tt_routes *r, s
     return st;
 }
 
-tutti_status tt_shortest_make(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
+tutti_status tt_topo_shortest_make(const struct tt_topo *t, struct tt_routes *r,
+                                   struct tutti_error *err)
 {
     r->search = TT_SEARCH_TREE;
     if (t->nlinks + 1 == t->g.n)
@@ -232,15 +242,18 @@ tutti_status tt_shortest_make(const struct tt_topo *t, struct tt_routes *r, stru
         st = number_rows(t, r, err);
     if (st != TUTTI_OK)
         return st;
-    bool fits = (uint64_t)r->nrows * r->core.n <= MAX_ENTRIES && (uint64_t)r->nrows * r->core.narcs <= MAX_WORK;
+    bool fits = (uint64_t)r->nrows * r->core.n <= MAX_ENTRIES &&
+                (uint64_t)r->nrows * r->core.narcs <= MAX_WORK;
     r->search = fits ? TT_SEARCH_TABLE : TT_SEARCH_QUERY;
     return fits ? fill_table(r, err) : bound_routes(t, r, err);
 }
 
 /* ---- routes ---- */
 
-/* Distances to `to` of the vertices that a shortest way from `from` may use: when `from` is discovered, all nearer ones are known. */
-static void search_back(const struct tt_graph *core, uint32_t from, uint32_t to, uint32_t *dist, uint32_t *queue)
+/* Distances to `to` of the vertices that a shortest way from `from` may use: when `from` is
+ * discovered, all nearer ones are known. */
+static void search_back(const struct tt_graph *core, uint32_t from, uint32_t to, uint32_t *dist,
+                        uint32_t *queue)
 {
     uint32_t head = 0, tail = 1;
     memset(dist, 0xff, core->n * sizeof *dist);
@@ -259,7 +272,8 @@ static void search_back(const struct tt_graph *core, uint32_t from, uint32_t to,
 }
 
 /* Arc k is the first of its parallel ones. */
-static uint32_t spread(const struct tt_graph *g, uint32_t v, uint32_t k, uint32_t dst)
+static uint32_t route_shortest_spread(const struct tt_graph *g, uint32_t v, uint32_t k,
+                                      uint32_t dst)
 {
     uint32_t count = 1;
     while (k + count < g->start[v + 1] && g->head[k + count] == g->head[k])
@@ -268,22 +282,24 @@ static uint32_t spread(const struct tt_graph *g, uint32_t v, uint32_t k, uint32_
 }
 
 /* From core vertex to core vertex (both as vertices of t); dist NULL: by the table. */
-static uint32_t walk(const struct tt_topo *t, uint32_t v, uint32_t to, uint32_t dst, const uint32_t *dist, uint32_t *links)
+static uint32_t route_shortest_walk(const struct tt_topo *t, uint32_t v, uint32_t to, uint32_t dst,
+                                    const uint32_t *dist, uint32_t *links)
 {
     const struct tt_routes *r = t->routes;
     uint32_t len = 0;
     while (v != to) {
         uint32_t at = r->index[v];
-        uint32_t k = dist ? best_arc(&r->core, dist, at) : r->next[(size_t)r->row[r->index[to]] * r->core.n + at];
-        k = spread(&t->g, v, k, dst);
+        uint32_t k = dist ? best_arc(&r->core, dist, at)
+                          : r->next[(size_t)r->row[r->index[to]] * r->core.n + at];
+        k = route_shortest_spread(&t->g, v, k, dst);
         links[len++] = t->g.id[k];
         v = t->g.head[k];
     }
     return len;
 }
 
-tutti_status tt_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links, uint32_t *ret_len,
-                               struct tutti_error *err)
+tutti_status tt_topo_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t dst,
+                                    uint32_t *links, uint32_t *ret_len, struct tutti_error *err)
 {
     const struct tt_routes *r = t->routes;
     uint32_t from = tt_topo_anchor(t, src), to = tt_topo_anchor(t, dst), len = 0, *dist = NULL;
@@ -299,7 +315,7 @@ tutti_status tt_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t d
     }
     if (from != src)
         links[len++] = t->g.id[t->g.start[src]];
-    len += walk(t, from, to, dst, dist, links + len);
+    len += route_shortest_walk(t, from, to, dst, dist, links + len);
     if (to != dst)
         links[len++] = t->g.id[t->g.start[dst]] ^ 1;
     free(dist);

@@ -1,11 +1,14 @@
 /* spec.c - the one-line description of a network: kind:parameters[@link].
  *
- *     star:8@1Gbps,50us          dln:1024,t=3,ports=2@16GB/s,150ns,0.1ns,half          tree:((4 4:2.5G)(4 2))@100Gbps/25Gbps/10Gbps
+ *     star:8@1Gbps,50us          dln:1024,t=3,ports=2@16GB/s,150ns,0.1ns,half
+ *     tree:((4 4:2.5G)(4 2))@100Gbps/25Gbps/10Gbps
  *
- * Both parts are lists separated by commas. A piece with '=' is a key=value parameter, the word `half` makes all links half duplex; the
- * other pieces are, in order, the kind's own parameters, and bandwidth, latency, gamma in the link part. A link part may begin
- * with the latency (`star:8@5us`: default bandwidth). Only a tree takes several bandwidths (a '/' that begins "/s" belongs to the unit).
- * Nothing is allocated from a number in the text before it was checked against the limits. */
+ * Both parts are lists separated by commas. A piece with '=' is a key=value parameter, the word
+ * `half` makes all links half duplex; the other pieces are, in order, the kind's own parameters,
+ * and bandwidth, latency, gamma in the link part. A link part may begin with the latency
+ * (`star:8@5us`: default bandwidth). Only a tree takes several bandwidths (a '/' that begins "/s"
+ * belongs to the unit). Nothing is allocated from a number in the text before it was checked
+ * against the limits. */
 #include "topo/topo_int.h"
 
 #include <ctype.h>
@@ -13,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *trim(char *s)
+static char *spec_trim(char *s)
 {
     while (isspace((unsigned char)*s))
         s++;
@@ -23,54 +26,58 @@ static char *trim(char *s)
     return s;
 }
 
-char *tt_spec_cut(char **rest, char sep)
+char *tt_topo_spec_cut(char **rest, char sep)
 {
     char *piece = *rest, *end = strchr(piece, sep);
     if (end)
         *end = 0;
     *rest = end ? end + 1 : NULL;
-    return trim(piece);
+    return spec_trim(piece);
 }
 
-const char *tt_spec_arg(const struct tt_spec *s, size_t i)
+const char *tt_topo_spec_arg(const struct tt_spec *s, size_t i)
 {
     return *(const char **)tt_vec_at(&s->args, i);
 }
 
-tutti_status tt_spec_want(const struct tt_spec *s, size_t n, struct tutti_error *err)
+tutti_status tt_topo_spec_want(const struct tt_spec *s, size_t n, struct tutti_error *err)
 {
-    const struct tt_topo_kind *k = &tt_topo_kinds(NULL)[tt_kind_find(s->kind)];
+    const struct tt_topo_kind *k = &tt_topo_kinds(NULL)[tt_topo_kind_find(s->kind)];
     if (s->args.len == n)
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_PARSE, "%s: %zu parameter%s given, %zu expected: %s, for example %s", s->kind, s->args.len,
-                   s->args.len == 1 ? "" : "s", n, k->form, k->example);
+    return tt_fail(err, TUTTI_ERR_PARSE,
+                   "%s: %zu parameter%s given, %zu expected: %s, for example %s", s->kind,
+                   s->args.len, s->args.len == 1 ? "" : "s", n, k->form, k->example);
 }
 
-tutti_status tt_spec_count(const struct tt_spec *s, const char *what, const char *text, const uint64_t range[2], uint32_t *ret,
-                           struct tutti_error *err)
+tutti_status tt_topo_spec_count(const struct tt_spec *s, const char *what, const char *text,
+                                const uint64_t range[2], uint32_t *ret, struct tutti_error *err)
 {
     uint64_t v;
     struct tutti_error why;
     if (tt_parse_u64(text, range[0], range[1], &v, &why) != TUTTI_OK)
-        return tt_fail(err, TUTTI_ERR_RANGE, "%s: %s is \"%.40s\"; allowed are whole numbers from %llu to %llu", s->kind, what, text,
-                       (unsigned long long)range[0], (unsigned long long)range[1]);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "%s: %s is \"%.40s\"; allowed are whole numbers from %llu to %llu", s->kind,
+                       what, text, (unsigned long long)range[0], (unsigned long long)range[1]);
     *ret = (uint32_t)v;
     return TUTTI_OK;
 }
 
-tutti_status tt_spec_limit(const struct tt_spec *s, uint64_t ranks, uint64_t links, struct tutti_error *err)
+tutti_status tt_topo_spec_limit(const struct tt_spec *s, uint64_t ranks, uint64_t links,
+                                struct tutti_error *err)
 {
     if (ranks > TT_TOPO_MAX_RANKS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%s: %llu ranks; at most %d are accepted", s->kind, (unsigned long long)ranks,
-                       TT_TOPO_MAX_RANKS);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%s: %llu ranks; at most %d are accepted", s->kind,
+                       (unsigned long long)ranks, TT_TOPO_MAX_RANKS);
     if (links > TT_TOPO_MAX_LINKS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%s: %llu links; at most %d are accepted", s->kind, (unsigned long long)links,
-                       TT_TOPO_MAX_LINKS);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%s: %llu links; at most %d are accepted", s->kind,
+                       (unsigned long long)links, TT_TOPO_MAX_LINKS);
     return TUTTI_OK;
 }
 
 /* The product stays below 2^40: each factor is at most 2^20 and it is compared after every one. */
-tutti_status tt_spec_dims(const struct tt_spec *s, const char *text, uint32_t *dims, uint32_t *ret_ndims, struct tutti_error *err)
+tutti_status tt_topo_spec_dims(const struct tt_spec *s, const char *text, uint32_t *dims,
+                               uint32_t *ret_ndims, struct tutti_error *err)
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
     uint32_t n = 0;
@@ -82,13 +89,14 @@ tutti_status tt_spec_dims(const struct tt_spec *s, const char *text, uint32_t *d
     while (rest && st == TUTTI_OK) {
         char what[32];
         snprintf(what, sizeof what, "size of dimension %u", n + 1);
-        char *piece = tt_spec_cut(&rest, 'x');
+        char *piece = tt_topo_spec_cut(&rest, 'x');
         if (n == TT_TOPO_MAX_DIMS)
-            st = tt_fail(err, TUTTI_ERR_LIMIT, "%s: more than %d dimensions", s->kind, TT_TOPO_MAX_DIMS);
+            st = tt_fail(err, TUTTI_ERR_LIMIT, "%s: more than %d dimensions", s->kind,
+                         TT_TOPO_MAX_DIMS);
         else
-            st = tt_spec_count(s, what, piece, range, &dims[n], err);
+            st = tt_topo_spec_count(s, what, piece, range, &dims[n], err);
         if (st == TUTTI_OK)
-            st = tt_spec_limit(s, product *= dims[n++], 0, err);
+            st = tt_topo_spec_limit(s, product *= dims[n++], 0, err);
     }
     free(copy);
     if (st == TUTTI_OK)
@@ -96,7 +104,8 @@ tutti_status tt_spec_dims(const struct tt_spec *s, const char *text, uint32_t *d
     return st;
 }
 
-static tutti_status parse_rate(const char *what, const char *text, double *ret, struct tutti_error *err)
+static tutti_status parse_rate(const char *what, const char *text, double *ret,
+                               struct tutti_error *err)
 {
     tutti_status st = tt_parse_rate(text, ret, err);
     if (st != TUTTI_OK)
@@ -104,7 +113,8 @@ static tutti_status parse_rate(const char *what, const char *text, double *ret, 
     return st;
 }
 
-static tutti_status parse_time(const char *what, const char *text, uint64_t *ret, struct tutti_error *err)
+static tutti_status parse_time(const char *what, const char *text, uint64_t *ret,
+                               struct tutti_error *err)
 {
     tutti_status st = tt_parse_time(text, ret, err);
     if (st != TUTTI_OK)
@@ -116,28 +126,30 @@ static tutti_status parse_time(const char *what, const char *text, uint64_t *ret
 
 static bool takes_key(const struct tt_spec *s, const char *key)
 {
-    const char *keys = tt_kind_maker(tt_kind_find(s->kind))->keys, *at = strstr(keys, key);
+    const char *keys = tt_topo_kind_maker(tt_topo_kind_find(s->kind))->keys,
+               *at = strstr(keys, key);
     size_t n = strlen(key);
     return n > 0 && at && (at == keys || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ');
 }
 
 static tutti_status fail_key(const struct tt_spec *s, const char *key, struct tutti_error *err)
 {
-    const char *keys = tt_kind_maker(tt_kind_find(s->kind))->keys;
-    return tt_fail(err, TUTTI_ERR_PARSE, "%s: unknown parameter \"%.40s\"; it takes %s%sports, overhead", s->kind, key, keys,
-                   *keys ? ", " : "");
+    const char *keys = tt_topo_kind_maker(tt_topo_kind_find(s->kind))->keys;
+    return tt_fail(err, TUTTI_ERR_PARSE,
+                   "%s: unknown parameter \"%.40s\"; it takes %s%sports, overhead", s->kind, key,
+                   keys, *keys ? ", " : "");
 }
 
 static tutti_status parse_ports(struct tt_spec *s, const char *value, struct tutti_error *err)
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_PORTS};
-    return tt_spec_count(s, "ports", value, range, &s->ports, err);
+    return tt_topo_spec_count(s, "ports", value, range, &s->ports, err);
 }
 
 static tutti_status parse_key(struct tt_spec *s, char *piece, struct tutti_error *err)
 {
-    char *value = piece, *key = tt_spec_cut(&value, '=');
-    value = trim(value);
+    char *value = piece, *key = tt_topo_spec_cut(&value, '=');
+    value = spec_trim(value);
     if (tt_streq(key, "ports"))
         return parse_ports(s, value, err);
     if (tt_streq(key, "overhead"))
@@ -154,11 +166,13 @@ static tutti_status parse_key(struct tt_spec *s, char *piece, struct tutti_error
 /* ---- the two lists ---- */
 
 /* Handles what both lists share; *ret_plain says that the piece is none of that. */
-static tutti_status parse_piece(struct tt_spec *s, char *piece, bool *ret_plain, struct tutti_error *err)
+static tutti_status parse_piece(struct tt_spec *s, char *piece, bool *ret_plain,
+                                struct tutti_error *err)
 {
     *ret_plain = false;
     if (!*piece)
-        return tt_fail(err, TUTTI_ERR_PARSE, "%s: empty parameter (two commas, or one at an end)", s->kind);
+        return tt_fail(err, TUTTI_ERR_PARSE, "%s: empty parameter (two commas, or one at an end)",
+                       s->kind);
     if (strchr(piece, '='))
         return parse_key(s, piece, err);
     *ret_plain = !tt_streq(piece, "half");
@@ -174,7 +188,7 @@ static tutti_status parse_params(struct tt_spec *s, char *rest, struct tutti_err
 {
     while (rest) {
         bool plain;
-        char *piece = tt_spec_cut(&rest, ',');
+        char *piece = tt_topo_spec_cut(&rest, ',');
         tutti_status st = parse_piece(s, piece, &plain, err);
         if (st != TUTTI_OK)
             return st;
@@ -192,7 +206,7 @@ static char *cut_rate(char **rest)
         p++;
     *rest = *p ? p + 1 : NULL;
     *p = 0;
-    return trim(piece);
+    return spec_trim(piece);
 }
 
 static tutti_status parse_rates(struct tt_spec *s, char *rest, struct tutti_error *err)
@@ -200,14 +214,16 @@ static tutti_status parse_rates(struct tt_spec *s, char *rest, struct tutti_erro
     s->nbw = 0;
     while (rest) {
         if (s->nbw == TT_SPEC_LEVELS)
-            return tt_fail(err, TUTTI_ERR_LIMIT, "%s: more than %d bandwidths", s->kind, TT_SPEC_LEVELS);
+            return tt_fail(err, TUTTI_ERR_LIMIT, "%s: more than %d bandwidths", s->kind,
+                           TT_SPEC_LEVELS);
         tutti_status st = parse_rate("bandwidth", cut_rate(&rest), &s->bw[s->nbw], err);
         if (st != TUTTI_OK)
             return st;
         s->nbw++;
     }
     if (s->nbw > 1 && !tt_streq(s->kind, "tree"))
-        return tt_fail(err, TUTTI_ERR_PARSE, "%s: %u bandwidths given; only tree takes several", s->kind, s->nbw);
+        return tt_fail(err, TUTTI_ERR_PARSE, "%s: %u bandwidths given; only tree takes several",
+                       s->kind, s->nbw);
     return TUTTI_OK;
 }
 
@@ -219,7 +235,9 @@ static tutti_status parse_field(struct tt_spec *s, int field, char *piece, struc
     if (field == 1)
         return parse_time("latency", piece, &s->link.latency_ps, err);
     if (field > 2)
-        return tt_fail(err, TUTTI_ERR_PARSE, "%s: \"%.40s\" is too much: a link is bandwidth,latency,gamma", s->kind, piece);
+        return tt_fail(err, TUTTI_ERR_PARSE,
+                       "%s: \"%.40s\" is too much: a link is bandwidth,latency,gamma", s->kind,
+                       piece);
     uint64_t ps;
     tutti_status st = parse_time("gamma (reduction time per byte)", piece, &ps, err);
     if (st == TUTTI_OK)
@@ -233,11 +251,12 @@ static tutti_status parse_link(struct tt_spec *s, char *rest, struct tutti_error
     while (rest) {
         bool plain;
         uint64_t ps;
-        char *piece = tt_spec_cut(&rest, ',');
+        char *piece = tt_topo_spec_cut(&rest, ',');
         tutti_status st = parse_piece(s, piece, &plain, err);
         if (st == TUTTI_OK && plain) {
             double rate;
-            if (field == 0 && tt_parse_rate(piece, &rate, NULL) != TUTTI_OK && tt_parse_time(piece, &ps, NULL) == TUTTI_OK)
+            if (field == 0 && tt_parse_rate(piece, &rate, NULL) != TUTTI_OK &&
+                tt_parse_time(piece, &ps, NULL) == TUTTI_OK)
                 field = 1;
             st = parse_field(s, field++, piece, err);
         }
@@ -247,21 +266,21 @@ static tutti_status parse_link(struct tt_spec *s, char *rest, struct tutti_error
     return TUTTI_OK;
 }
 
-static tutti_status parse(struct tt_spec *s, struct tutti_error *err)
+static tutti_status spec_parse(struct tt_spec *s, struct tutti_error *err)
 {
     char buf[200], *rest = s->text, *link;
     s->args.elem = sizeof(const char *);
     s->link.latency_ps = 1000000;
     s->bw[0] = 1.25e9;
     s->nbw = 1;
-    s->kind = tt_spec_cut(&rest, ':');
-    int kind = tt_kind_find(s->kind);
+    s->kind = tt_topo_spec_cut(&rest, ':');
+    int kind = tt_topo_kind_find(s->kind);
     if (kind < 0)
         return tt_fail(err, TUTTI_ERR_PARSE, "unknown network kind \"%.40s\"%s%s", s->kind,
-                       *tt_kind_near(s->kind, buf, sizeof buf) ? "; " : "", buf);
+                       *tt_topo_kind_near(s->kind, buf, sizeof buf) ? "; " : "", buf);
     if (!rest)
-        return tt_fail(err, TUTTI_ERR_PARSE, "%s needs parameters: %s, for example %s", s->kind, tt_topo_kinds(NULL)[kind].form,
-                       tt_topo_kinds(NULL)[kind].example);
+        return tt_fail(err, TUTTI_ERR_PARSE, "%s needs parameters: %s, for example %s", s->kind,
+                       tt_topo_kinds(NULL)[kind].form, tt_topo_kinds(NULL)[kind].example);
     link = strchr(rest, '@');
     if (link)
         *link++ = 0;
@@ -272,10 +291,11 @@ static tutti_status parse(struct tt_spec *s, struct tutti_error *err)
     return st;
 }
 
-static tutti_status make(const struct tt_spec *s, const char *text, struct tt_topo **ret, struct tutti_error *err)
+static tutti_status spec_make(const struct tt_spec *s, const char *text, struct tt_topo **ret,
+                              struct tutti_error *err)
 {
     struct tt_topo *t;
-    tutti_status st = tt_kind_maker(tt_kind_find(s->kind))->make(s, &t, err);
+    tutti_status st = tt_topo_kind_maker(tt_topo_kind_find(s->kind))->make(s, &t, err);
     if (st != TUTTI_OK)
         return st;
     t->ports = s->ports;
@@ -286,7 +306,7 @@ static tutti_status make(const struct tt_spec *s, const char *text, struct tt_to
         tt_topo_free(t);
         return tt_fail_memory(err, "spec");
     }
-    trim(t->spec);
+    spec_trim(t->spec);
     st = tt_topo_finish(t, ret, err);
     if (st != TUTTI_OK)
         tt_fail_prefix(err, "%s", s->kind);
@@ -296,15 +316,16 @@ static tutti_status make(const struct tt_spec *s, const char *text, struct tt_to
 tutti_status tt_topo_parse(const char *spec, struct tt_topo **ret, struct tutti_error *err)
 {
     if (strnlen(spec, TT_SPEC_MAX_TEXT + 1) > TT_SPEC_MAX_TEXT)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "the network description is longer than %d characters", TT_SPEC_MAX_TEXT);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "the network description is longer than %d characters",
+                       TT_SPEC_MAX_TEXT);
     while (isspace((unsigned char)*spec))
         spec++;
     struct tt_spec s = {.text = tt_strdup(spec)};
     if (!s.text)
         return tt_fail_memory(err, "spec");
-    tutti_status st = parse(&s, err);
+    tutti_status st = spec_parse(&s, err);
     if (st == TUTTI_OK)
-        st = make(&s, spec, ret, err);
+        st = spec_make(&s, spec, ret, err);
     tt_vec_free(&s.args);
     free(s.text);
     return st;
@@ -321,21 +342,22 @@ static bool names_kind(const char *text)
         return false;
     memcpy(kind, text, n);
     kind[n] = 0;
-    return tt_kind_find(trim(kind)) >= 0;
+    return tt_topo_kind_find(spec_trim(kind)) >= 0;
 }
 
 static tutti_status fail_neither(const char *text, int why, struct tutti_error *err)
 {
     char kind[40], buf[200];
     snprintf(kind, sizeof kind, "%.*s", (int)strcspn(text, ":/"), text);
-    int k = tt_kind_find(kind);
+    int k = tt_topo_kind_find(kind);
     if (k >= 0)
-        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.60s\" needs parameters: %s, for example %s", text, tt_topo_kinds(NULL)[k].form,
-                       tt_topo_kinds(NULL)[k].example);
-    tt_kind_near(kind, buf, sizeof buf);
+        return tt_fail(err, TUTTI_ERR_PARSE, "\"%.60s\" needs parameters: %s, for example %s", text,
+                       tt_topo_kinds(NULL)[k].form, tt_topo_kinds(NULL)[k].example);
+    tt_topo_kind_near(kind, buf, sizeof buf);
     return tt_fail(err, TUTTI_ERR_PARSE,
-                   "\"%.120s\" is neither a network kind:parameters (no kind \"%s\"%s%s) nor a file that can be read: %s", text, kind,
-                   *buf ? "; " : "", buf, strerror(why));
+                   "\"%.120s\" is neither a network kind:parameters (no kind \"%s\"%s%s) nor a "
+                   "file that can be read: %s",
+                   text, kind, *buf ? "; " : "", buf, strerror(why));
 }
 
 tutti_status tt_topo_open(const char *spec, struct tt_topo **ret, struct tutti_error *err)

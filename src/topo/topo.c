@@ -1,24 +1,28 @@
 /* topo.c - the life of a network: an empty one, links appended, finished, freed.
  *
- * Finishing is the only gate: whatever a generator or a file says is checked here (ends, bandwidths, every vertex connected, the
- * hierarchy, the regular structure that a closed-form routing claims), then the adjacency, the routes and the hash are made.
- * Invariant of a finished topology: the arcs of a vertex in t->g stand in ascending order of neighbour, then link id; so "the lower
- * neighbour first" is "the first arc" everywhere. */
+ * Finishing is the only gate: whatever a generator or a file says is checked here (ends,
+ * bandwidths, every vertex connected, the hierarchy, the regular structure that a closed-form
+ * routing claims), then the adjacency, the routes and the hash are made. Invariant of a finished
+ * topology: the arcs of a vertex in t->g stand in ascending order of neighbour, then link id; so
+ * "the lower neighbour first" is "the first arc" everywhere. */
 #include "topo/topo_int.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-tutti_status tt_topo_new(const char *kind, uint32_t ranks, uint32_t switches, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_topo_new(const char *kind, uint32_t ranks, uint32_t switches, struct tt_topo **ret,
+                         struct tutti_error *err)
 {
     if (ranks == 0)
         return tt_fail(err, TUTTI_ERR_RANGE, "%s: 0 ranks; at least 1 is needed", kind);
     if (ranks > TT_TOPO_MAX_RANKS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%s: %u ranks; at most %d are accepted", kind, ranks, TT_TOPO_MAX_RANKS);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%s: %u ranks; at most %d are accepted", kind, ranks,
+                       TT_TOPO_MAX_RANKS);
     if (switches > TT_TOPO_MAX_VERTICES - ranks)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%s: %u switches; ranks and switches together are at most %d", kind, switches,
-                       TT_TOPO_MAX_VERTICES);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "%s: %u switches; ranks and switches together are at most %d", kind,
+                       switches, TT_TOPO_MAX_VERTICES);
     struct tt_topo *t = tt_zalloc(1, sizeof *t);
     if (!t)
         return tt_fail_memory(err, "topology");
@@ -45,13 +49,15 @@ void tt_topo_free(struct tt_topo *t)
     free(t->kind);
     free(t->links);
     tt_graph_free(&t->g);
-    tt_tree_free(t->tree);
-    tt_routes_free(t->routes);
+    tt_topo_tree_free(t->tree);
+    tt_topo_routes_free(t->routes);
     free(t);
 }
 
-/* The array holds the next power of two (at least 16) of nlinks, so that no capacity has to be kept. */
-tutti_status tt_topo_add_link(struct tt_topo *t, const struct tt_link *link, struct tutti_error *err)
+/* The array holds the next power of two (at least 16) of nlinks, so that no capacity has to be
+ * kept. */
+tutti_status tt_topo_add_link(struct tt_topo *t, const struct tt_link *link,
+                              struct tutti_error *err)
 {
     uint32_t n = t->nlinks;
     if (n >= TT_TOPO_MAX_LINKS)
@@ -85,51 +91,59 @@ static tutti_status check_bw(double bw, struct tutti_error *err)
     if (!(bw > 0))
         return tt_fail(err, TUTTI_ERR_RANGE, "bandwidth %g bytes/s is not positive", bw);
     if (!(bw >= TT_TOPO_MIN_BW && bw <= TT_TOPO_MAX_BW))
-        return tt_fail(err, TUTTI_ERR_RANGE, "bandwidth %g bytes/s; allowed are %g to %g", bw, TT_TOPO_MIN_BW, TT_TOPO_MAX_BW);
+        return tt_fail(err, TUTTI_ERR_RANGE, "bandwidth %g bytes/s; allowed are %g to %g", bw,
+                       TT_TOPO_MIN_BW, TT_TOPO_MAX_BW);
     return TUTTI_OK;
 }
 
-tutti_status tt_link_check(const struct tt_topo *t, const struct tt_link *link, struct tutti_error *err)
+tutti_status tt_topo_link_check(const struct tt_topo *t, const struct tt_link *link,
+                                struct tutti_error *err)
 {
     uint32_t n = t->ranks + t->switches;
     uint32_t top = link->a > link->b ? link->a : link->b;
     if (top >= n)
-        return tt_fail(err, TUTTI_ERR_RANGE, "vertex %u does not exist: %u rank%s and %u switch%s are 0 to %u", top, t->ranks,
-                       t->ranks == 1 ? "" : "s", t->switches, t->switches == 1 ? "" : "es", n - 1);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "vertex %u does not exist: %u rank%s and %u switch%s are 0 to %u", top,
+                       t->ranks, t->ranks == 1 ? "" : "s", t->switches,
+                       t->switches == 1 ? "" : "es", n - 1);
     if (link->a == link->b)
         return tt_fail(err, TUTTI_ERR_RANGE, "vertex %u is joined with itself", link->a);
     tutti_status st = check_bw(link->bw[0], err);
     if (st == TUTTI_OK)
         st = check_bw(link->bw[1], err);
     if (st == TUTTI_OK && link->latency_ps > TT_TOPO_MAX_LATENCY_PS)
-        st = tt_fail(err, TUTTI_ERR_RANGE, "latency %llu ps; at most 10 s is allowed", (unsigned long long)link->latency_ps);
+        st = tt_fail(err, TUTTI_ERR_RANGE, "latency %llu ps; at most 10 s is allowed",
+                     (unsigned long long)link->latency_ps);
     return st;
 }
 
-tutti_status tt_gamma_check(double gamma, struct tutti_error *err)
+tutti_status tt_topo_gamma_check(double gamma, struct tutti_error *err)
 {
     if (!(gamma >= 0 && gamma <= 1))
-        return tt_fail(err, TUTTI_ERR_RANGE, "gamma (reduction time per byte) is %g s; allowed are 0 to 1 s", gamma);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "gamma (reduction time per byte) is %g s; allowed are 0 to 1 s", gamma);
     return TUTTI_OK;
 }
 
 static tutti_status check_values(const struct tt_topo *t, struct tutti_error *err)
 {
     for (uint32_t i = 0; i < t->nlinks; i++) {
-        tutti_status st = tt_link_check(t, &t->links[i], err);
+        tutti_status st = tt_topo_link_check(t, &t->links[i], err);
         if (st != TUTTI_OK) {
             tt_fail_prefix(err, "link %u", i);
             return st;
         }
     }
     if (t->ports > TT_TOPO_MAX_PORTS)
-        return tt_fail(err, TUTTI_ERR_RANGE, "ports is %u; allowed are 1 to %d", t->ports, TT_TOPO_MAX_PORTS);
+        return tt_fail(err, TUTTI_ERR_RANGE, "ports is %u; allowed are 1 to %d", t->ports,
+                       TT_TOPO_MAX_PORTS);
     if (t->overhead_ps > TT_TOPO_MAX_LATENCY_PS)
-        return tt_fail(err, TUTTI_ERR_RANGE, "overhead is %llu ps; at most 10 s is allowed", (unsigned long long)t->overhead_ps);
+        return tt_fail(err, TUTTI_ERR_RANGE, "overhead is %llu ps; at most 10 s is allowed",
+                       (unsigned long long)t->overhead_ps);
     if (t->memory.npoints && t->ranks < 2)
         return tt_fail(err, TUTTI_ERR_RANGE, "memory: a network of one rank has none");
-    tutti_status st = tt_memory_check(&t->memory, err);
-    return st ? st : tt_gamma_check(t->gamma, err);
+    tutti_status st = tt_topo_memory_check(&t->memory, err);
+    return st ? st : tt_topo_gamma_check(t->gamma, err);
 }
 
 static tutti_status fail_lonely(const struct tt_topo *t, uint32_t v, struct tutti_error *err)
@@ -137,11 +151,13 @@ static tutti_status fail_lonely(const struct tt_topo *t, uint32_t v, struct tutt
     char a[80], b[80];
     tt_topo_vertex_name(t, v, a, sizeof a);
     tt_topo_vertex_name(t, v == 0 ? 1 : 0, b, sizeof b);
-    return tt_fail(err, TUTTI_ERR_RANGE, "%s cannot reach %s: no links lead from one to the other", b, a);
+    return tt_fail(err, TUTTI_ERR_RANGE, "%s cannot reach %s: no links lead from one to the other",
+                   b, a);
 }
 
-/* Every vertex needs a link (unless it is the only one). L links touch at most 2L vertices, so that looking at the first 2L+1 finds
- * a lonely one without memory for what a file merely claims to have. */
+/* Every vertex needs a link (unless it is the only one). L links touch at most 2L vertices, so that
+ * looking at the first 2L+1 finds a lonely one without memory for what a file merely claims to
+ * have. */
 static tutti_status check_lonely(const struct tt_topo *t, struct tutti_error *err)
 {
     uint64_t n = (uint64_t)t->ranks + t->switches, touched = 2 * (uint64_t)t->nlinks + 1;
@@ -163,12 +179,13 @@ static tutti_status check_lonely(const struct tt_topo *t, struct tutti_error *er
     return st;
 }
 
-/* Sorts the arcs of every vertex by neighbour: going through all u in order and appending u to the lists of its neighbours leaves every
- * list sorted. The arc back of arc e is e ^ 1. */
+/* Sorts the arcs of every vertex by neighbour: going through all u in order and appending u to the
+ * lists of its neighbours leaves every list sorted. The arc back of arc e is e ^ 1. */
 static tutti_status sort_arcs(struct tt_graph *g, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
-    uint32_t *at = tt_alloc(g->n, sizeof *at), *head = tt_alloc(g->narcs + 1u, sizeof *head), *id = tt_alloc(g->narcs + 1u, sizeof *id);
+    uint32_t *at = tt_alloc(g->n, sizeof *at), *head = tt_alloc(g->narcs + 1u, sizeof *head),
+             *id = tt_alloc(g->narcs + 1u, sizeof *id);
     if (!at || !head || !id) {
         st = tt_fail_memory(err, "adjacency");
         goto out;
@@ -231,14 +248,15 @@ static bool uniform(const struct tt_topo *t)
 {
     for (uint32_t i = 1; i < t->nlinks; i++) {
         const struct tt_link *x = &t->links[0], *y = &t->links[i];
-        if (x->bw[0] != y->bw[0] || x->bw[1] != y->bw[1] || x->latency_ps != y->latency_ps || x->half != y->half)
+        if (x->bw[0] != y->bw[0] || x->bw[1] != y->bw[1] || x->latency_ps != y->latency_ps ||
+            x->half != y->half)
             return false;
     }
     return true;
 }
 
-/* Stars may have different speeds up and down (the rank's end is always a); loops must be the same both ways, because the cable of
- * jump n/2 is used in both directions. */
+/* Stars may have different speeds up and down (the rank's end is always a); loops must be the same
+ * both ways, because the cable of jump n/2 is used in both directions. */
 static bool is_rotational(const struct tt_topo *t)
 {
     if (t->routing == TT_ROUTE_STAR)
@@ -248,7 +266,8 @@ static bool is_rotational(const struct tt_topo *t)
     return uniform(t) && (t->nlinks == 0 || t->links[0].bw[0] == t->links[0].bw[1]);
 }
 
-/* A cable from every rank to the next one along every dimension, and no other; half-duplex ones would need both directions at once. */
+/* A cable from every rank to the next one along every dimension, and no other; half-duplex ones
+ * would need both directions at once. */
 static bool is_toroidal(const struct tt_topo *t)
 {
     uint64_t links = 0;
@@ -259,10 +278,11 @@ static bool is_toroidal(const struct tt_topo *t)
             return false;
         links += t->dims[d] > 2 ? t->ranks : t->dims[d] == 2 ? t->ranks / 2 : 0;
     }
-    return links == t->nlinks && (!links || (t->links[0].bw[0] == t->links[0].bw[1] && !t->links[0].half));
+    return links == t->nlinks &&
+           (!links || (t->links[0].bw[0] == t->links[0].bw[1] && !t->links[0].half));
 }
 
-static uint64_t feed(uint64_t h, uint64_t v)
+static uint64_t topo_feed(uint64_t h, uint64_t v)
 {
     return tt_mix64((h ^ v) + UINT64_C(0x9e3779b97f4a7c15));
 }
@@ -271,42 +291,48 @@ static uint64_t feed_real(uint64_t h, double v)
 {
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
-    return feed(h, bits);
+    return topo_feed(h, bits);
 }
 
-uint64_t tt_memory_hash(const struct tt_memory *m, uint64_t h)
+uint64_t tt_topo_memory_hash(const struct tt_memory *m, uint64_t h)
 {
     if (!m->npoints)
         return h;
-    h = feed(feed(feed(h, m->npoints), m->box_bytes), m->segment_bytes);
+    h = topo_feed(topo_feed(topo_feed(h, m->npoints), m->box_bytes), m->segment_bytes);
     for (uint32_t i = 0; i < m->npoints; i++)
-        h = feed(feed(feed(feed(h, m->point[i].bytes), m->point[i].move_ps), m->point[i].own_ps), m->point[i].box_ps);
+        h = topo_feed(topo_feed(topo_feed(topo_feed(h, m->point[i].bytes), m->point[i].move_ps),
+                                m->point[i].own_ps),
+                      m->point[i].box_ps);
     return h;
 }
 
-/* Integers are mixed by value, so that byte order does not matter. The kind, the names and `wrap` (the links show it) are left out;
- * the hierarchy is in, because it decides which schedules exist. Never 0, which elsewhere means "any topology". */
+/* Integers are mixed by value, so that byte order does not matter. The kind, the names and `wrap`
+ * (the links show it) are left out; the hierarchy is in, because it decides which schedules exist.
+ * Never 0, which elsewhere means "any topology". */
 static uint64_t hash_of(const struct tt_topo *t)
 {
-    uint64_t h = feed(feed(feed(UINT64_C(0x7475747469), t->ranks), t->switches), t->nlinks);
-    h = feed(feed(feed_real(feed(h, t->ports), t->gamma), t->overhead_ps), t->routing);
-    h = tt_memory_hash(&t->memory, h);
-    h = feed(h, t->ndims);
+    uint64_t h =
+        topo_feed(topo_feed(topo_feed(UINT64_C(0x7475747469), t->ranks), t->switches), t->nlinks);
+    h = topo_feed(topo_feed(feed_real(topo_feed(h, t->ports), t->gamma), t->overhead_ps),
+                  t->routing);
+    h = tt_topo_memory_hash(&t->memory, h);
+    h = topo_feed(h, t->ndims);
     for (uint32_t d = 0; d < t->ndims; d++)
-        h = feed(h, t->dims[d]);
+        h = topo_feed(h, t->dims[d]);
     for (uint32_t i = 0; i < t->nlinks; i++) {
         const struct tt_link *l = &t->links[i];
-        h = feed(h, (uint64_t)l->a << 32 | l->b);
+        h = topo_feed(h, (uint64_t)l->a << 32 | l->b);
         h = feed_real(feed_real(h, l->bw[0]), l->bw[1]);
-        h = feed(h, l->latency_ps << 1 | l->half);
+        h = topo_feed(h, l->latency_ps << 1 | l->half);
     }
-    h = feed(h, t->tree ? t->tree->nnodes : 0);
+    h = topo_feed(h, t->tree ? t->tree->nnodes : 0);
     for (uint32_t i = 1; t->tree && i < t->tree->nnodes; i++)
-        h = feed(feed(h, (uint64_t)t->tree->parent[i] << 32 | t->tree->rank[i]), t->tree->uplink[i]);
+        h = topo_feed(topo_feed(h, (uint64_t)t->tree->parent[i] << 32 | t->tree->rank[i]),
+                      t->tree->uplink[i]);
     return h ? h : 1;
 }
 
-static tutti_status finish(struct tt_topo *t, struct tutti_error *err)
+static tutti_status topo_finish(struct tt_topo *t, struct tutti_error *err)
 {
     tutti_status st = check_values(t, err);
     if (st == TUTTI_OK)
@@ -316,9 +342,9 @@ static tutti_status finish(struct tt_topo *t, struct tutti_error *err)
     if (st == TUTTI_OK)
         st = check_connected(t, err);
     if (st == TUTTI_OK && t->tree)
-        st = tt_tree_check(t, err);
+        st = tt_topo_tree_check(t, err);
     if (st == TUTTI_OK)
-        st = tt_routes_make(t, err);
+        st = tt_topo_routes_make(t, err);
     if (st == TUTTI_OK && !t->spec && !(t->spec = tt_strdup(t->kind)))
         st = tt_fail_memory(err, "topology");
     return st;
@@ -326,7 +352,7 @@ static tutti_status finish(struct tt_topo *t, struct tutti_error *err)
 
 tutti_status tt_topo_finish(struct tt_topo *t, struct tt_topo **ret, struct tutti_error *err)
 {
-    tutti_status st = finish(t, err);
+    tutti_status st = topo_finish(t, err);
     if (st != TUTTI_OK) {
         tt_topo_free(t);
         return st;

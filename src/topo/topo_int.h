@@ -1,4 +1,5 @@
-/* topo_int.h - what the files of topo/ share and nobody else sees: the parsed spec, the layout of regular cables, the routing tables. */
+/* topo_int.h - what the files of topo/ share and nobody else sees: the parsed spec, the layout of
+ * regular cables, the routing tables. */
 #ifndef TT_TOPO_INTERNAL_H
 #define TT_TOPO_INTERNAL_H
 
@@ -10,26 +11,31 @@ enum {
     TT_SPEC_MAX_TEXT = 1 << 20, /* characters */
     TT_SPEC_LEVELS = 64,        /* nesting of a tree, and bandwidths in its link part */
 };
-#define TT_TOPO_MAX_LATENCY_PS UINT64_C(10000000000000) /* 10 s: a route of 2^20 links still fits 64 bits */
-#define TT_TOPO_MIN_BW         1.0                      /* bytes/s */
-#define TT_TOPO_MAX_BW         1e18
+#define TT_TOPO_MAX_LATENCY_PS \
+    UINT64_C(10000000000000) /* 10 s: a route of 2^20 links still fits 64 bits */
+#define TT_TOPO_MIN_BW 1.0   /* bytes/s */
+#define TT_TOPO_MAX_BW 1e18
 
 /* ---- topo.c ---- */
 /* Ends, bandwidths and latency of a link of t; the reason does not name the link. */
-tutti_status tt_link_check(const struct tt_topo *t, const struct tt_link *link, struct tutti_error *err);
-tutti_status tt_gamma_check(double gamma, struct tutti_error *err);
+tutti_status tt_topo_link_check(const struct tt_topo *t, const struct tt_link *link,
+                                struct tutti_error *err);
+tutti_status tt_topo_gamma_check(double gamma, struct tutti_error *err);
 
 /* ---- find.c ---- */
 /* "rank N", "switch N" or a vertex's number; false: none of these. */
 bool tt_topo_plain_vertex(const struct tt_topo *t, const char *text, uint32_t *ret);
 
 /* ---- tree.c ---- */
-tutti_status tt_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_error *err); /* parent, uplink, rank all UINT32_MAX */
-void tt_tree_free(struct tt_tree *tree);                                                  /* accepts NULL */
+/* parent, uplink, rank all UINT32_MAX */
+tutti_status tt_topo_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_error *err);
+/* accepts NULL */
+void tt_topo_tree_free(struct tt_tree *tree);
 /* Fills first and count from parent (which must not decrease). */
-tutti_status tt_tree_link(struct tt_tree *tree, struct tutti_error *err);
-/* Every rank is a leaf once, inner nodes have children and are switches, uplinks join a node with its parent. */
-tutti_status tt_tree_check(const struct tt_topo *t, struct tutti_error *err);
+tutti_status tt_topo_tree_link(struct tt_tree *tree, struct tutti_error *err);
+/* Every rank is a leaf once, inner nodes have children and are switches, uplinks join a node with
+ * its parent. */
+tutti_status tt_topo_tree_check(const struct tt_topo *t, struct tutti_error *err);
 
 /* ---- the parsed spec (spec.c) ---- */
 struct tt_spec {
@@ -44,51 +50,71 @@ struct tt_spec {
     double gamma;
     uint64_t overhead_ps;
 };
-const char *tt_spec_arg(const struct tt_spec *s, size_t i);
+const char *tt_topo_spec_arg(const struct tt_spec *s, size_t i);
 /* Exactly n positional parameters. */
-tutti_status tt_spec_want(const struct tt_spec *s, size_t n, struct tutti_error *err);
+tutti_status tt_topo_spec_want(const struct tt_spec *s, size_t n, struct tutti_error *err);
 /* Parameter `what` given as `text`: a whole number in [min, max]; the error names all of these. */
-tutti_status tt_spec_count(const struct tt_spec *s, const char *what, const char *text, const uint64_t range[2], uint32_t *ret,
-                           struct tutti_error *err);
+tutti_status tt_topo_spec_count(const struct tt_spec *s, const char *what, const char *text,
+                                const uint64_t range[2], uint32_t *ret, struct tutti_error *err);
 /* "8x8x4" into dims[TT_TOPO_MAX_DIMS]; each at least 1, the product at most TT_TOPO_MAX_RANKS. */
-tutti_status tt_spec_dims(const struct tt_spec *s, const char *text, uint32_t *dims, uint32_t *ret_ndims, struct tutti_error *err);
+tutti_status tt_topo_spec_dims(const struct tt_spec *s, const char *text, uint32_t *dims,
+                               uint32_t *ret_ndims, struct tutti_error *err);
 /* Refuses more than TT_TOPO_MAX_RANKS / TT_TOPO_MAX_LINKS with the number. */
-tutti_status tt_spec_limit(const struct tt_spec *s, uint64_t ranks, uint64_t links, struct tutti_error *err);
-/* Cuts text at `sep`, returns the piece without blanks around it and advances *rest (NULL at the end). */
-char *tt_spec_cut(char **rest, char sep);
+tutti_status tt_topo_spec_limit(const struct tt_spec *s, uint64_t ranks, uint64_t links,
+                                struct tutti_error *err);
+/* Cuts text at `sep`, returns the piece without blanks around it and advances *rest (NULL at the
+ * end). */
+char *tt_topo_spec_cut(char **rest, char sep);
 
 /* ---- kinds (kinds.c) and their generators (gen_*.c) ---- */
 struct tt_maker {
     const char *keys; /* which of "t", "h", "over" it takes, as "t h" */
-    tutti_status (*make)(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err); /* not finished yet */
+    /* not finished yet */
+    tutti_status (*make)(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
 };
 /* Index of a kind, or -1. */
-int tt_kind_find(const char *name);
-const struct tt_maker *tt_kind_maker(int kind);
+int tt_topo_kind_find(const char *name);
+const struct tt_maker *tt_topo_kind_maker(int kind);
 /* "did you mean ...?" for an unknown kind. */
-char *tt_kind_near(const char *name, char *buf, size_t cap);
-/* Whether a finished topology read from a file has the links of the kind it claims (loops, grids, stars, fat-trees). */
-tutti_status tt_kind_check(const struct tt_topo *t, struct tutti_error *err);
+char *tt_topo_kind_near(const char *name, char *buf, size_t cap);
+/* Whether a finished topology read from a file has the links of the kind it claims (loops, grids,
+ * stars, fat-trees). */
+tutti_status tt_topo_kind_check(const struct tt_topo *t, struct tutti_error *err);
 
-tutti_status tt_gen_star(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_ring(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_full(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_torus(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_mesh(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_dln(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_dsn(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_fattree(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_tree(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
-tutti_status tt_gen_nics(const struct tt_spec *s, struct tt_topo **ret, struct tutti_error *err);
+tutti_status tt_topo_gen_star(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err);
+tutti_status tt_topo_gen_ring(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err);
+tutti_status tt_topo_gen_full(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err);
+tutti_status tt_topo_gen_torus(const struct tt_spec *s, struct tt_topo **ret,
+                               struct tutti_error *err);
+tutti_status tt_topo_gen_mesh(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err);
+tutti_status tt_topo_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret,
+                                   struct tutti_error *err);
+tutti_status tt_topo_gen_dln(const struct tt_spec *s, struct tt_topo **ret,
+                             struct tutti_error *err);
+tutti_status tt_topo_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret,
+                               struct tutti_error *err);
+tutti_status tt_topo_gen_dsn(const struct tt_spec *s, struct tt_topo **ret,
+                             struct tutti_error *err);
+tutti_status tt_topo_gen_fattree(const struct tt_spec *s, struct tt_topo **ret,
+                                 struct tutti_error *err);
+tutti_status tt_topo_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret,
+                                 struct tutti_error *err);
+tutti_status tt_topo_gen_dragonfly(const struct tt_spec *s, struct tt_topo **ret,
+                                   struct tutti_error *err);
+tutti_status tt_topo_gen_tree(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err);
+tutti_status tt_topo_gen_nics(const struct tt_spec *s, struct tt_topo **ret,
+                              struct tutti_error *err);
 
 /* The jumps of DLN(n, t), ascending, each at most n/2; returns how many (at most 33). */
-uint32_t tt_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps);
+uint32_t tt_topo_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps);
 
-/* Ends of link i of an m-ary fat-tree of `levels` levels (fattree.c's numbering): ranks first, then level by level upwards. */
+/* Ends of link i of an m-ary fat-tree of `levels` levels (fattree.c's numbering): ranks first, then
+ * level by level upwards. */
 struct tt_fattree {
     uint32_t arity, levels;
     uint32_t row;    /* switches per level: arity^(levels-1) */
@@ -96,20 +122,23 @@ struct tt_fattree {
     uint32_t nlinks; /* levels * ranks */
 };
 /* false: larger than TT_TOPO_MAX_RANKS */
-bool tt_fattree_make(uint64_t arity, uint64_t levels, struct tt_fattree *ret);
-void tt_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_a, uint32_t *ret_b);
+bool tt_topo_fattree_make(uint64_t arity, uint64_t levels, struct tt_fattree *ret);
+void tt_topo_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_a, uint32_t *ret_b);
 
-/* ---- regular cables (route_loop.c) ----
- * An axis is a set of parallel loops (or lines) of n vertices: vertex = origin + (outer * n + c) * stride + inner. A class of
- * cables joins every c with c+jump. It has n cables per loop, n/2 when 2*jump = n (the jump is its own inverse), n-1 on a line. */
+/* ---- regular cables (route_loop.c) ---- An axis is a set of parallel loops (or lines) of n
+ * vertices: vertex = origin + (outer * n + c) * stride + inner. A class of cables joins every c
+ * with c+jump. It has n cables per loop, n/2 when 2*jump = n (the jump is its own inverse), n-1 on
+ * a line. */
 struct tt_axis {
     uint32_t origin, total, n, stride;
     bool wrap;
 };
-/* The axes of a grid or circulant topology, first dimension first; returns how many. `axes` has TT_TOPO_MAX_DIMS entries. */
-uint32_t tt_axes(const struct tt_topo *t, struct tt_axis *axes);
-uint32_t tt_axis_cables(const struct tt_axis *x, uint32_t jump);
-void tt_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint32_t *ret_a, uint32_t *ret_b);
+/* The axes of a grid or circulant topology, first dimension first; returns how many. `axes` has
+ * TT_TOPO_MAX_DIMS entries. */
+uint32_t tt_topo_axes(const struct tt_topo *t, struct tt_axis *axes);
+uint32_t tt_topo_axis_cables(const struct tt_axis *x, uint32_t jump);
+void tt_topo_axis_ends(const struct tt_axis *x, uint32_t jump, uint32_t i, uint32_t *ret_a,
+                       uint32_t *ret_b);
 
 /* ---- routing tables (route.c and friends) ---- */
 struct tt_loop {
@@ -127,29 +156,38 @@ struct tt_routes {
     uint32_t nloops;
     struct tt_loop loop[TT_TOPO_MAX_DIMS];
     struct tt_fattree fattree;
-    enum tt_search search;        /* TT_ROUTE_SHORTEST */
-    uint32_t *order, *up, *depth; /* TREE: vertices breadth-first from rank 0; CSR arc to the parent; distance to rank 0 */
-    struct tt_graph core;         /* TABLE, QUERY: the network without ranks that hang on one switch; arc id = CSR arc of t->g */
-    uint32_t *index;              /* by vertex: its number in the core, UINT32_MAX for hanging ranks */
-    uint32_t nrows, *row, *next;  /* TABLE: by core vertex its row, UINT32_MAX: no destination; next[row * core.n + at]: CSR arc */
+    enum tt_search search; /* TT_ROUTE_SHORTEST */
+    /* TREE: vertices breadth-first from rank 0; CSR arc to the parent; distance to rank 0 */
+    uint32_t *order, *up, *depth;
+    /* TABLE, QUERY: the network without ranks that hang on one switch; arc id = CSR arc of t->g */
+    struct tt_graph core;
+    /* by vertex: its number in the core, UINT32_MAX for hanging ranks */
+    uint32_t *index;
+    /* TABLE: by core vertex its row, UINT32_MAX: no destination; next[row * core.n + at]: CSR
+     * arc */
+    uint32_t nrows, *row, *next;
 };
-tutti_status tt_routes_make(struct tt_topo *t, struct tutti_error *err);
-void tt_routes_free(struct tt_routes *r); /* accepts NULL */
+tutti_status tt_topo_routes_make(struct tt_topo *t, struct tutti_error *err);
+void tt_topo_routes_free(struct tt_routes *r); /* accepts NULL */
 
-tutti_status tt_loops_make(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err);
-void tt_loops_free(struct tt_routes *r);
+tutti_status tt_topo_loops_make(const struct tt_topo *t, struct tt_routes *r,
+                                struct tutti_error *err);
+void tt_topo_loops_free(struct tt_routes *r);
 /* Appends the route to links[0..]; returns its length, at most r->max. */
-uint32_t tt_loops_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links);
-uint32_t tt_loop_distance(const struct tt_loop *l, uint32_t from, uint32_t to);
+uint32_t tt_topo_loops_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links);
+uint32_t tt_topo_loop_distance(const struct tt_loop *l, uint32_t from, uint32_t to);
 
-tutti_status tt_shortest_make(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err);
-void tt_shortest_free(struct tt_routes *r);
-tutti_status tt_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links, uint32_t *ret_len,
-                               struct tutti_error *err);
-/* Like tt_graph_bfs, but stops once every vertex is known: in dense cores long before every arc was looked at. */
-void tt_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *dist, uint32_t *queue);
+tutti_status tt_topo_shortest_make(const struct tt_topo *t, struct tt_routes *r,
+                                   struct tutti_error *err);
+void tt_topo_shortest_free(struct tt_routes *r);
+tutti_status tt_topo_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t dst,
+                                    uint32_t *links, uint32_t *ret_len, struct tutti_error *err);
+/* Like tt_graph_bfs, but stops once every vertex is known: in dense cores long before every arc was
+ * looked at. */
+void tt_topo_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *dist,
+                      uint32_t *queue);
 /* Where a rank's routes enter the core: its only switch, or the rank itself. */
 uint32_t tt_topo_anchor(const struct tt_topo *t, uint32_t rank);
 /* topo.c: h with all of m mixed in; h itself when there is no memory. */
-uint64_t tt_memory_hash(const struct tt_memory *m, uint64_t h);
+uint64_t tt_topo_memory_hash(const struct tt_memory *m, uint64_t h);
 #endif

@@ -1,19 +1,21 @@
 /* tree.c - the hierarchy of a network: which ranks stand behind which switch, as a rooted tree.
  *
- * Nodes are numbered breadth-first, so that the children of a node are consecutive and parents never decrease:
+ * Nodes are numbered breadth-first, so that the children of a node are consecutive and parents
+ * never decrease:
  *
  *     (2 1)            node 0           parent -  0 0  1 1 2
  *                     /      \          first  1  3 5
  *                    1        2         count  2  2 1  0 0 0
  *                   3 4       5         rank   -  - -  0 1 2
  *
- * Leaves are ranks, inner nodes are switches; the switch of an inner node is the other end of its children's uplinks. */
+ * Leaves are ranks, inner nodes are switches; the switch of an inner node is the other end of its
+ * children's uplinks. */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-tutti_status tt_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_error *err)
+tutti_status tt_topo_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_error *err)
 {
     struct tt_tree *t = tt_zalloc(1, sizeof *t);
     if (!t)
@@ -25,7 +27,7 @@ tutti_status tt_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_err
     t->parent = tt_alloc(nnodes, sizeof *t->parent);
     t->uplink = tt_alloc(nnodes, sizeof *t->uplink);
     if (!t->first || !t->count || !t->rank || !t->parent || !t->uplink) {
-        tt_tree_free(t);
+        tt_topo_tree_free(t);
         return tt_fail_memory(err, "hierarchy");
     }
     memset(t->rank, 0xff, nnodes * sizeof *t->rank);
@@ -35,7 +37,7 @@ tutti_status tt_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_err
     return TUTTI_OK;
 }
 
-void tt_tree_free(struct tt_tree *t)
+void tt_topo_tree_free(struct tt_tree *t)
 {
     if (!t)
         return;
@@ -47,13 +49,16 @@ void tt_tree_free(struct tt_tree *t)
     free(t);
 }
 
-tutti_status tt_tree_link(struct tt_tree *t, struct tutti_error *err)
+tutti_status tt_topo_tree_link(struct tt_tree *t, struct tutti_error *err)
 {
     uint32_t last = 0;
     for (uint32_t i = 1; i < t->nnodes; i++) {
         uint32_t p = t->parent[i];
         if (p >= i || p < last)
-            return tt_fail(err, TUTTI_ERR_RANGE, "tree node %u has parent %u; parents must be earlier nodes and never decrease", i, p);
+            return tt_fail(
+                err, TUTTI_ERR_RANGE,
+                "tree node %u has parent %u; parents must be earlier nodes and never decrease", i,
+                p);
         if (t->count[p]++ == 0)
             t->first[p] = i;
         last = p;
@@ -61,19 +66,26 @@ tutti_status tt_tree_link(struct tt_tree *t, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* vertex[i] of an inner node is known once its last child was seen; children have higher numbers than their parent. */
-static tutti_status check_node(const struct tt_topo *t, uint32_t i, uint32_t *vertex, struct tutti_error *err)
+/* vertex[i] of an inner node is known once its last child was seen; children have higher numbers
+ * than their parent. */
+static tutti_status check_node(const struct tt_topo *t, uint32_t i, uint32_t *vertex,
+                               struct tutti_error *err)
 {
     const struct tt_tree *tree = t->tree;
     uint32_t p = tree->parent[i], up = tree->uplink[i];
     if (up >= t->nlinks)
-        return tt_fail(err, TUTTI_ERR_RANGE, "tree node %u has uplink %u, but there are only %u links", i, up, t->nlinks);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "tree node %u has uplink %u, but there are only %u links", i, up, t->nlinks);
     const struct tt_link *l = &t->links[up];
     if (l->a != vertex[i] && l->b != vertex[i])
-        return tt_fail(err, TUTTI_ERR_RANGE, "uplink %u of tree node %u does not end at the node's own rank or switch", up, i);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "uplink %u of tree node %u does not end at the node's own rank or switch",
+                       up, i);
     uint32_t other = l->a == vertex[i] ? l->b : l->a;
     if (other < t->ranks || (vertex[p] != UINT32_MAX && vertex[p] != other))
-        return tt_fail(err, TUTTI_ERR_RANGE, "uplink %u of tree node %u does not lead to the switch of its parent %u", up, i, p);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "uplink %u of tree node %u does not lead to the switch of its parent %u", up,
+                       i, p);
     vertex[p] = other;
     return TUTTI_OK;
 }
@@ -90,7 +102,8 @@ static tutti_status check_leaves(const struct tt_topo *t, uint32_t *vertex, stru
         uint32_t r = tree->rank[i];
         vertex[i] = r;
         if ((tree->count[i] == 0) != (r != UINT32_MAX))
-            st = tt_fail(err, TUTTI_ERR_RANGE, "tree node %u must have either children or a rank", i);
+            st = tt_fail(err, TUTTI_ERR_RANGE, "tree node %u must have either children or a rank",
+                         i);
         else if (r != UINT32_MAX && (r >= t->ranks || seen[r]++))
             st = tt_fail(err, TUTTI_ERR_RANGE, "tree node %u has rank %u, which %s", i, r,
                          r >= t->ranks ? "does not exist" : "is there twice");
@@ -102,7 +115,8 @@ static tutti_status check_leaves(const struct tt_topo *t, uint32_t *vertex, stru
     return st;
 }
 
-static tutti_status check_switches(const struct tt_topo *t, const uint32_t *vertex, struct tutti_error *err)
+static tutti_status check_switches(const struct tt_topo *t, const uint32_t *vertex,
+                                   struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
     uint8_t *seen = tt_zalloc(t->switches + 1u, 1);
@@ -110,12 +124,13 @@ static tutti_status check_switches(const struct tt_topo *t, const uint32_t *vert
         return tt_fail_memory(err, "hierarchy");
     for (uint32_t i = 0; i < t->tree->nnodes && st == TUTTI_OK; i++)
         if (t->tree->count[i] && seen[vertex[i] - t->ranks]++)
-            st = tt_fail(err, TUTTI_ERR_RANGE, "switch %u stands for two nodes of the tree", vertex[i] - t->ranks);
+            st = tt_fail(err, TUTTI_ERR_RANGE, "switch %u stands for two nodes of the tree",
+                         vertex[i] - t->ranks);
     free(seen);
     return st;
 }
 
-tutti_status tt_tree_check(const struct tt_topo *t, struct tutti_error *err)
+tutti_status tt_topo_tree_check(const struct tt_topo *t, struct tutti_error *err)
 {
     uint32_t *vertex = tt_alloc(t->tree->nnodes, sizeof *vertex);
     if (!vertex)

@@ -1,8 +1,10 @@
-/* agree.c - before anything is communicated, the ranks make sure that they train the same model in the same way.
+/* agree.c - before anything is communicated, the ranks make sure that they train the same model in
+ * the same way.
  *
- * First one number per rank is compared: a hash of options and tensors. Only when these differ more is exchanged, step by step, until
- * the first difference can be named: options, number of tensors, or the first tensor that is not as on rank 0. Every rank comes to the same
- * decision from the same bytes, so that all refuse together. */
+ * First one number per rank is compared: a hash of options and tensors. Only when these differ more
+ * is exchanged, step by step, until the first difference can be named: options, number of tensors,
+ * or the first tensor that is not as on rank 0. Every rank comes to the same decision from the same
+ * bytes, so that all refuse together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +17,15 @@ struct card {
     uint32_t dtype, kind, layer, group, uses, wide;
 };
 
-tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all,
+                               struct tutti_error *err)
 {
-    struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8, .why = TT_WHY_TRAINER};
+    struct tt_call call = {.coll = TUTTI_ALL_GATHER,
+                           .in = mine,
+                           .out = ret_all,
+                           .count = bytes,
+                           .dtype = TUTTI_U8,
+                           .why = TT_WHY_TRAINER};
     tutti_status st = tt_comm_run(t->comm, &call);
     if (st && err)
         *err = *tt_comm_last_error(t->comm);
@@ -46,8 +54,9 @@ static char *describe_card(const struct card *c, char *buf, size_t cap)
     if (c->count == 0)
         snprintf(buf, cap, "none");
     else
-        snprintf(buf, cap, "%.48s (%llu x %s, %s, layer %u, group %u, %u uses%s)", c->name, (unsigned long long)c->count,
-                 tt_dtype_name((tutti_dtype)c->dtype), tt_kind_name((enum tt_tensor_kind)c->kind), c->layer, c->group, c->uses,
+        snprintf(buf, cap, "%.48s (%llu x %s, %s, layer %u, group %u, %u uses%s)", c->name,
+                 (unsigned long long)c->count, tt_dtype_name((tutti_dtype)c->dtype),
+                 tt_kind_name((enum tt_tensor_kind)c->kind), c->layer, c->group, c->uses,
                  c->wide ? ", wide parameter" : "");
     return buf;
 }
@@ -60,12 +69,15 @@ static void describe_options(const struct tt_trainer *t, char *buf, size_t cap)
     const struct tt_policy_options *p = &o->policy;
     memset(buf, 0, cap);
     snprintf(buf, cap,
-             "policy %s, algo %s%s, fusion %s, threshold %llu, first %llu, nearby %u, cycle %llu ps, partition %llu, order %d/%u, "
+             "policy %s, algo %s%s, fusion %s, threshold %llu, first %llu, nearby %u, cycle %llu "
+             "ps, partition %llu, order %d/%u, "
              "optimizer %s, clip %g, unused %s, window %u",
-             tt_policy_name(p->kind), tt_policy_algo_name(p->algo), p->recursive_doubling ? " (recursive doubling)" : "",
-             tt_fusion_name(p->fusion), (unsigned long long)p->threshold_bytes, (unsigned long long)p->first_bytes, p->nearby,
-             (unsigned long long)p->cycle_ps, (unsigned long long)p->partition_bytes, (int)p->order, p->lookahead, optimizers[o->optimizer],
-             o->clip_norm, o->allow_unused ? "allowed" : "refused", o->window);
+             tt_policy_name(p->kind), tt_policy_algo_name(p->algo),
+             p->recursive_doubling ? " (recursive doubling)" : "", tt_fusion_name(p->fusion),
+             (unsigned long long)p->threshold_bytes, (unsigned long long)p->first_bytes, p->nearby,
+             (unsigned long long)p->cycle_ps, (unsigned long long)p->partition_bytes, (int)p->order,
+             p->lookahead, optimizers[o->optimizer], o->clip_norm,
+             o->allow_unused ? "allowed" : "refused", o->window);
 }
 
 /* The first rank whose `bytes` bytes are not those of rank 0; ranks: none. */
@@ -82,24 +94,27 @@ static tutti_status compare_options(struct tt_trainer *t, struct tutti_error *er
     char mine[400];
     char *all = tt_alloc(t->ranks, sizeof mine);
     describe_options(t, mine, sizeof mine);
-    tutti_status st = all ? tt_train_exchange(t, mine, sizeof mine, all, err) : tt_fail_memory(err, "options");
+    tutti_status st =
+        all ? tt_train_exchange(t, mine, sizeof mine, all, err) : tt_fail_memory(err, "options");
     uint32_t r = st ? t->ranks : first_other(t, all, sizeof mine);
     if (!st && r < t->ranks) {
         const char *a = all, *b = all + r * sizeof mine;
         size_t at = 0;
         for (size_t i = 0; a[i] && a[i] == b[i]; i++) /* from the last comma on */
             at = a[i] == ',' ? i + 2 : at;
-        st = tt_fail(err, TUTTI_ERR_DIFFERS, "options differ: rank 0 has %.*s, rank %u has %.*s", (int)strcspn(a + at, ","), a + at, r,
-                     (int)strcspn(b + at, ","), b + at);
+        st = tt_fail(err, TUTTI_ERR_DIFFERS, "options differ: rank 0 has %.*s, rank %u has %.*s",
+                     (int)strcspn(a + at, ","), a + at, r, (int)strcspn(b + at, ","), b + at);
     }
     free(all);
     return st;
 }
 
 /* Index of the first tensor that some rank has otherwise than rank 0, from everybody's hashes. */
-static tutti_status find_tensor(struct tt_trainer *t, uint32_t most, uint32_t *ret, struct tutti_error *err)
+static tutti_status find_tensor(struct tt_trainer *t, uint32_t most, uint32_t *ret,
+                                struct tutti_error *err)
 {
-    uint64_t *mine = tt_alloc(most, sizeof *mine), *all = tt_alloc((size_t)most * t->ranks, sizeof *all);
+    uint64_t *mine = tt_alloc(most, sizeof *mine),
+             *all = tt_alloc((size_t)most * t->ranks, sizeof *all);
     tutti_status st = mine && all ? TUTTI_OK : tt_fail_memory(err, "hashes of tensors");
     for (uint32_t i = 0; !st && i < most; i++) {
         struct card c = card_of(t, i);
@@ -123,11 +138,12 @@ static tutti_status compare_tensor(struct tt_trainer *t, uint32_t i, struct tutt
 {
     struct card mine = card_of(t, i), *all = tt_alloc(t->ranks, sizeof *all);
     char a[200], b[200];
-    tutti_status st = all ? tt_train_exchange(t, &mine, sizeof mine, all, err) : tt_fail_memory(err, "tensors");
+    tutti_status st =
+        all ? tt_train_exchange(t, &mine, sizeof mine, all, err) : tt_fail_memory(err, "tensors");
     uint32_t r = st ? t->ranks : first_other(t, (const char *)all, sizeof mine);
     if (!st && r < t->ranks)
-        st = tt_fail(err, TUTTI_ERR_DIFFERS, "tensor %u differs: rank 0 has %s, rank %u has %s", i, describe_card(&all[0], a, sizeof a), r,
-                     describe_card(&all[r], b, sizeof b));
+        st = tt_fail(err, TUTTI_ERR_DIFFERS, "tensor %u differs: rank 0 has %s, rank %u has %s", i,
+                     describe_card(&all[0], a, sizeof a), r, describe_card(&all[r], b, sizeof b));
     free(all);
     return st;
 }
@@ -135,7 +151,8 @@ static tutti_status compare_tensor(struct tt_trainer *t, uint32_t i, struct tutt
 static tutti_status compare_tensors(struct tt_trainer *t, struct tutti_error *err)
 {
     uint32_t most = 0, first = 0, *all = tt_alloc(t->ranks, sizeof *all);
-    tutti_status st = all ? tt_train_exchange(t, &t->ntensors, sizeof t->ntensors, all, err) : tt_fail_memory(err, "tensors");
+    tutti_status st = all ? tt_train_exchange(t, &t->ntensors, sizeof t->ntensors, all, err)
+                          : tt_fail_memory(err, "tensors");
     for (uint32_t r = 0; !st && r < t->ranks; r++)
         most = all[r] > most ? all[r] : most;
     free(all);
@@ -147,11 +164,14 @@ static tutti_status compare_tensors(struct tt_trainer *t, struct tutti_error *er
 tutti_status tt_train_agree_hash(struct tt_trainer *t, uint64_t hash, struct tutti_error *err)
 {
     uint64_t *all = tt_alloc(t->ranks, sizeof *all);
-    tutti_status st = all ? tt_train_exchange(t, &hash, sizeof hash, all, err) : tt_fail_memory(err, "hashes");
+    tutti_status st =
+        all ? tt_train_exchange(t, &hash, sizeof hash, all, err) : tt_fail_memory(err, "hashes");
     for (uint32_t r = 1; !st && r < t->ranks; r++)
         if (all[r] != all[0])
-            st = tt_fail(err, TUTTI_ERR_DIFFERS, "rank %u has another launch order than rank 0 (hashes %016llx and %016llx)", r,
-                         (unsigned long long)all[r], (unsigned long long)all[0]);
+            st =
+                tt_fail(err, TUTTI_ERR_DIFFERS,
+                        "rank %u has another launch order than rank 0 (hashes %016llx and %016llx)",
+                        r, (unsigned long long)all[r], (unsigned long long)all[0]);
     free(all);
     return st;
 }

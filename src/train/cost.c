@@ -1,20 +1,26 @@
 /* cost.c - what the policy asks: the predicted time of a collective on the trainer's communicator.
  *
- * Planning takes milliseconds and the policy asks for thousands of sizes. So plans are priced at powers of two only, and the time of a size
- * between two of them is on the line that joins them: exact where time is latency + bytes / bandwidth, and the same on all ranks, since
- * it is computed in integers from speeds that are the same on all ranks. */
+ * Planning takes milliseconds and the policy asks for thousands of sizes. So plans are priced at
+ * powers of two only, and the time of a size between two of them is on the line that joins them:
+ * exact where time is latency + bytes / bandwidth, and the same on all ranks, since it is computed
+ * in integers from speeds that are the same on all ranks. */
 #include "train/train_int.h"
 
 enum { SMALLEST = 6 }; /* 64 bytes: below that time is latency */
 
-static uint64_t ask(struct tt_train_costs *x, tutti_coll coll, enum tt_policy_algo algo, unsigned power)
+static uint64_t cost_ask(struct tt_train_costs *x, tutti_coll coll, enum tt_policy_algo algo,
+                         unsigned power)
 {
-    uint64_t *kept = &x->grid[coll == TUTTI_ALLREDUCE ? 0 : coll == TUTTI_REDUCE_SCATTER ? 1 : 2][algo][power];
+    uint64_t *kept = &x->grid[coll == TUTTI_ALLREDUCE        ? 0
+                              : coll == TUTTI_REDUCE_SCATTER ? 1
+                                                             : 2][algo][power];
     struct tutti_error err;
     if (*kept)
         return *kept;
     size_t elems = ((size_t)1 << power) / 4, ranks = tt_comm_size(x->comm);
-    struct tt_call call = {.coll = coll, .dtype = TUTTI_F32, .algo = algo == TT_POLICY_AUTO ? NULL : tt_policy_algo_name(algo)};
+    struct tt_call call = {.coll = coll,
+                           .dtype = TUTTI_F32,
+                           .algo = algo == TT_POLICY_AUTO ? NULL : tt_policy_algo_name(algo)};
     call.count = coll == TUTTI_ALLREDUCE ? elems : (elems + ranks - 1) / ranks;
     if (tt_comm_predict(x->comm, &call, kept, &err))
         *kept = UINT64_MAX;
@@ -26,11 +32,11 @@ uint64_t tt_train_cost(void *costs, tutti_coll coll, enum tt_policy_algo algo, u
 {
     unsigned power = bytes > 1 ? 63 - (unsigned)__builtin_clzll(bytes) : 0;
     if (power < SMALLEST)
-        return ask(costs, coll, algo, SMALLEST);
-    uint64_t low = ask(costs, coll, algo, power), from = (uint64_t)1 << power;
+        return cost_ask(costs, coll, algo, SMALLEST);
+    uint64_t low = cost_ask(costs, coll, algo, power), from = (uint64_t)1 << power;
     if (bytes == from || low == UINT64_MAX)
         return low;
-    uint64_t high = ask(costs, coll, algo, power + 1);
+    uint64_t high = cost_ask(costs, coll, algo, power + 1);
     if (high == UINT64_MAX || high < low)
         return high == UINT64_MAX ? high : low;
     return low + (uint64_t)((__uint128_t)(high - low) * (bytes - from) / from);

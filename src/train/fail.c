@@ -1,5 +1,6 @@
-/* fail.c - errors stay: the first one is what every later call answers. What this rank did wrong is told to all others by an abort that
- * names the tensor, so that nobody waits for a gradient that will not come. */
+/* fail.c - errors stay: the first one is what every later call answers. What this rank did wrong is
+ * told to all others by an abort that names the tensor, so that nobody waits for a gradient that
+ * will not come. */
 #include <stdarg.h>
 
 #include "train/train_int.h"

@@ -1,9 +1,11 @@
-/* half.c - f16 and bf16 to f32 and back, rounding to nearest even, without an instruction set of its own: every machine gets the same bits.
+/* half.c - f16 and bf16 to f32 and back, rounding to nearest even, without an instruction set of
+ * its own: every machine gets the same bits.
  *
  *     bf16   the upper half of f32
- *     f16    sign 1, exponent 5 (bias 15), fraction 10: the fields move by 13 places and the exponent by 112
+ *     f16    sign 1, exponent 5 (bias 15), fraction 10: the fields move by 13, the exponent by 112
  *
- * Subnormal f16 are rounded by the adder: 0.5 has its last bit at 2^-24, which is where theirs is. A NaN stays one, quiet. */
+ * Subnormal f16 are rounded by the adder: 0.5 has its last bit at 2^-24, which is where theirs is.
+ * A NaN stays one, quiet. */
 #include <assert.h>
 #include <string.h>
 
@@ -91,19 +93,20 @@ bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void
     if (!tt_half(dtype))
         return false;
     if (lost)
-        tt_half_narrow_keep(dtype, from, lost, to, n);
+        tt_train_half_narrow_keep(dtype, from, lost, to, n);
     else
         tt_half_narrow(dtype, from, to, n);
     return true;
 }
 
-static float difference(float exact, float rounded)
+static float half_difference(float exact, float rounded)
 {
     float d = exact - rounded;
     return d - d == 0 ? d : 0;
 }
 
-void tt_half_narrow_keep(tutti_dtype dtype, const float *restrict from, float *restrict lost, void *restrict to, size_t n)
+void tt_train_half_narrow_keep(tutti_dtype dtype, const float *restrict from, float *restrict lost,
+                               void *restrict to, size_t n)
 {
     uint16_t *restrict h = to;
     assert(tt_half(dtype));
@@ -111,12 +114,12 @@ void tt_half_narrow_keep(tutti_dtype dtype, const float *restrict from, float *r
         for (size_t i = 0; i < n; i++) {
             float x = from[i] + lost[i];
             h[i] = f16_narrow(x);
-            lost[i] = difference(x, f16_widen(h[i]));
+            lost[i] = half_difference(x, f16_widen(h[i]));
         }
     else
         for (size_t i = 0; i < n; i++) {
             float x = from[i] + lost[i];
             h[i] = bf16_narrow(x);
-            lost[i] = difference(x, as_float((uint32_t)h[i] << 16));
+            lost[i] = half_difference(x, as_float((uint32_t)h[i] << 16));
         }
 }

@@ -1,8 +1,10 @@
-/* launches.c - the policy's launches as persistent requests, and for every tensor the launches that wait for it.
+/* launches.c - the policy's launches as persistent requests, and for every tensor the launches that
+ * wait for it.
  *
- * Where the update needs something of all gradients (their norm, or which of them any rank used) one more launch, the gate, is put after
- * the last one that reduces: a sum over all ranks of one number for the norm and one per tensor. It starts when everything before it is
- * complete, and no update happens before it is. */
+ * Where the update needs something of all gradients (their norm, or which of them any rank used)
+ * one more launch, the gate, is put after the last one that reduces: a sum over all ranks of one
+ * number for the norm and one per tensor. It starts when everything before it is complete, and no
+ * update happens before it is. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -22,14 +24,15 @@ static uint32_t gate_place(const struct tt_policy *p)
     return at;
 }
 
-static void list(struct tt_trainer *t)
+static void launches_list(struct tt_trainer *t)
 {
     const struct tt_policy *p = t->policy;
     uint32_t n = 0, gate = wants_gate(t) ? gate_place(p) : TT_NO_LAUNCH;
     t->gate = gate;
     for (uint32_t k = 0; k <= p->nlaunches; k++) {
         if (k == gate)
-            t->launches[n++] = (struct tt_launch){.gate = true, .l = {.coll = TUTTI_ALLREDUCE, .needs_launch = TT_NO_LAUNCH}};
+            t->launches[n++] = (struct tt_launch){
+                .gate = true, .l = {.coll = TUTTI_ALLREDUCE, .needs_launch = TT_NO_LAUNCH}};
         if (k == p->nlaunches)
             break;
         struct tt_launch *x = &t->launches[n];
@@ -45,7 +48,8 @@ static void list(struct tt_trainer *t)
     t->nlaunches = n;
 }
 
-/* users[first_user..first_user + nusers) of each tensor; in two rounds over the launches: count, fill. */
+/* users[first_user..first_user + nusers) of each tensor; in two rounds over the launches: count,
+ * fill. */
 static tutti_status invert(struct tt_trainer *t, struct tutti_error *err)
 {
     size_t all = 0;
@@ -79,8 +83,10 @@ static struct tt_call call_of(struct tt_trainer *t, const struct tt_launch *x)
                                 .redop = TUTTI_SUM};
     const struct tt_bucket *b = &t->buckets[x->l.bucket];
     enum tt_policy_algo algo = t->policy->buckets[x->l.bucket].algo;
-    char *at = (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) ? t->params : t->grads) + b->at;
-    struct tt_call c = {.coll = x->l.coll, .in = at, .out = at, .dtype = b->dtype, .redop = TUTTI_AVG};
+    char *at =
+        (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) ? t->params : t->grads) + b->at;
+    struct tt_call c = {
+        .coll = x->l.coll, .in = at, .out = at, .dtype = b->dtype, .redop = TUTTI_AVG};
     c.algo = algo == TT_POLICY_AUTO ? NULL : tt_policy_algo_name(algo);
     c.count = b->elems; /* with counts: for messages only */
     if (c.coll != TUTTI_ALLREDUCE)
@@ -94,7 +100,7 @@ tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err)
     t->gate_data = tt_zalloc((size_t)t->ntensors + 1, sizeof *t->gate_data);
     if (!t->launches || !t->gate_data)
         return tt_fail_memory(err, "launches");
-    list(t);
+    launches_list(t);
     tutti_status st = invert(t, err);
     for (uint32_t k = 0; !st && k < t->nlaunches; k++) {
         struct tt_call c = call_of(t, &t->launches[k]);

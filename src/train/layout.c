@@ -1,15 +1,18 @@
 /* layout.c - where gradients, parameters and the optimizer's state lie.
  *
- * Tensors lie in forward order in one flat buffer; buckets are ranges of it, so that a gradient is a view and no byte is copied. Inside a
- * bucket tensors touch; a bucket that begins with a tensor begins at a cache line.
+ * Tensors lie in forward order in one flat buffer; buckets are ranges of it, so that a gradient is
+ * a view and no byte is copied. Inside a bucket tensors touch; a bucket that begins with a tensor
+ * begins at a cache line.
  *
  *     tensors    | conv1.w |b| conv2.w      |b|..| fc1.w                |b|
- *     buckets    | 0                          |  | 1         | 2          |      (a tensor may be cut: buckets 1 and 2 then touch)
+ *     buckets    | 0                          |  | 1         | 2          |  (1 and 2 cut a tensor)
  *     blocks     |r0    |r1    |r2    |r3     |
  *
- * Block r of a bucket is rank r's in reduce-scatter and all-gather: what it updates when updates are sharded, and what it sums the squares
- * of. Blocks are equal, in whole cache lines, the last ones perhaps shorter or empty. Parameters lie as gradients do. The state of an
- * optimizer lies likewise (in elements of its own size), or, sharded, is the own blocks of all buckets one after the other. */
+ * Block r of a bucket is rank r's in reduce-scatter and all-gather: what it updates when updates
+ * are sharded, and what it sums the squares of. Blocks are equal, in whole cache lines, the last
+ * ones perhaps shorter or empty. Parameters lie as gradients do. The state of an optimizer lies
+ * likewise (in elements of its own size), or, sharded, is the own blocks of all buckets one after
+ * the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +27,8 @@ static size_t round_up(size_t n, size_t to)
 
 static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
 {
-    size_t block = round_up((b->elems + t->ranks - 1) / t->ranks, LINE / b->elem_bytes), left = b->elems;
+    size_t block = round_up((b->elems + t->ranks - 1) / t->ranks, LINE / b->elem_bytes),
+           left = b->elems;
     b->mine = 0;
     for (uint32_t r = 0; r < t->ranks; r++) {
         b->counts[r] = left < block ? left : block;
@@ -34,7 +38,7 @@ static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
 }
 
 /* Places of buckets and of the tensors that begin in them. */
-static tutti_status place(struct tt_trainer *t, struct tutti_error *err)
+static tutti_status layout_place(struct tt_trainer *t, struct tutti_error *err)
 {
     size_t at = 0, state = 0, shard = 0;
     for (uint32_t k = 0; k < t->policy->nbuckets; k++) {
@@ -64,7 +68,8 @@ static tutti_status place(struct tt_trainer *t, struct tutti_error *err)
         shard += round_up(b->counts[t->rank] * state_each, LINE);
         at = b->at + p->bytes;
         if (at > PTRDIFF_MAX / 4)
-            return tt_fail(err, TUTTI_ERR_LIMIT, "gradients of more than %td bytes", (ptrdiff_t)PTRDIFF_MAX / 4);
+            return tt_fail(err, TUTTI_ERR_LIMIT, "gradients of more than %td bytes",
+                           (ptrdiff_t)PTRDIFF_MAX / 4);
     }
     t->bytes = round_up(at, LINE);
     t->state_bytes = tt_train_sharded(t) ? shard : state;
@@ -72,7 +77,7 @@ static tutti_status place(struct tt_trainer *t, struct tutti_error *err)
 }
 
 /* Zeroed memory, where the ranks of the host can reach it if there is enough of that. */
-static char *take(struct tt_trainer *t, size_t bytes, bool *ret_shared)
+static char *layout_take(struct tt_trainer *t, size_t bytes, bool *ret_shared)
 {
     struct tutti_error err;
     void *p = NULL;
@@ -110,18 +115,22 @@ static bool wants_masters(const struct tt_trainer *t)
 static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
 {
     bool ok;
-    t->grads = take(t, t->bytes, &t->grads_shared);
+    t->grads = layout_take(t, t->bytes, &t->grads_shared);
     ok = t->grads;
     if (ok && wants_params(t))
-        ok = (t->params = take(t, t->bytes, &t->params_shared)) != NULL;
+        ok = (t->params = layout_take(t, t->bytes, &t->params_shared)) != NULL;
     for (uint32_t s = 0; ok && s < tt_optim_states(t->options.optimizer); s++)
-        ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) == 0 &&
+        ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) ==
+                 0 &&
              (memset(t->state[s], 0, t->state_bytes), true);
     if (ok && wants_masters(t)) /* pages that only f32 tensors would use are never touched */
-        ok = (t->state[TT_STATE_MASTER] = calloc(t->state_bytes ? t->state_bytes : LINE, 1)) != NULL;
+        ok =
+            (t->state[TT_STATE_MASTER] = calloc(t->state_bytes ? t->state_bytes : LINE, 1)) != NULL;
     for (uint32_t i = 0; ok && i < t->ntensors; i++)
-        ok = !t->tensors[i].v.wide || (t->tensors[i].lost = tt_zalloc(t->tensors[i].v.count, sizeof(float))) != NULL;
-    return ok ? TUTTI_OK : tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
+        ok = !t->tensors[i].v.wide ||
+             (t->tensors[i].lost = tt_zalloc(t->tensors[i].v.count, sizeof(float))) != NULL;
+    return ok ? TUTTI_OK
+              : tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
 }
 
 static void point(struct tt_trainer *t)
@@ -129,18 +138,24 @@ static void point(struct tt_trainer *t)
     for (uint32_t i = 0; i < t->ntensors; i++) {
         struct tt_tensor *x = &t->tensors[i];
         x->grad = t->grads + x->at;
-        x->param = t->params && (tt_train_sharded(t) || !x->v.param) ? t->params + x->at : x->v.param;
+        x->param =
+            t->params && (tt_train_sharded(t) || !x->v.param) ? t->params + x->at : x->v.param;
         if (x->v.param && x->param != x->v.param)
             memcpy(x->param, x->v.param, x->v.count * tt_dtype_bytes(x->v.dtype));
     }
 }
 
 /* Rank 0's parameters, for all. */
-static tutti_status spread(struct tt_trainer *t, struct tutti_error *err)
+static tutti_status layout_spread(struct tt_trainer *t, struct tutti_error *err)
 {
-    for (uint32_t i = 0; i < t->ntensors && !t->options.no_broadcast && t->options.optimizer != TT_OPT_NONE; i++) {
+    for (uint32_t i = 0;
+         i < t->ntensors && !t->options.no_broadcast && t->options.optimizer != TT_OPT_NONE; i++) {
         struct tt_tensor *x = &t->tensors[i];
-        struct tt_call call = {.coll = TUTTI_BROADCAST, .in = x->param, .out = x->param, .count = x->v.count, .dtype = x->v.dtype};
+        struct tt_call call = {.coll = TUTTI_BROADCAST,
+                               .in = x->param,
+                               .out = x->param,
+                               .count = x->v.count,
+                               .dtype = x->v.dtype};
         call.dtype = x->v.wide ? TUTTI_F32 : call.dtype;
         tutti_status st = tt_comm_run(t->comm, &call);
         if (st) {
@@ -157,13 +172,14 @@ tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err)
 {
     t->buckets = tt_zalloc(t->policy->nbuckets, sizeof *t->buckets);
     t->counts = tt_zalloc((size_t)t->policy->nbuckets * t->ranks, sizeof *t->counts);
-    tutti_status st = t->buckets && t->counts ? place(t, err) : tt_fail_memory(err, "buckets");
+    tutti_status st =
+        t->buckets && t->counts ? layout_place(t, err) : tt_fail_memory(err, "buckets");
     if (!st)
         st = take_all(t, err);
     if (st)
         return st;
     point(t);
-    st = spread(t, err);
+    st = layout_spread(t, err);
     if (!st)
         tt_train_masters(t);
     return st;

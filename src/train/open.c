@@ -1,5 +1,5 @@
-/* open.c - a trainer's life: opened on a twin of the communicator (so that the caller's collectives and the trainer's never mix), filled,
- * frozen, closed. */
+/* open.c - a trainer's life: opened on a twin of the communicator (so that the caller's collectives
+ * and the trainer's never mix), filled, frozen, closed. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,13 +16,16 @@ static tutti_status check_options(const struct tt_train_options *o, struct tutti
     if ((unsigned)o->optimizer >= TT_OPT_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "there is no optimizer %d", (int)o->optimizer);
     if (!(o->clip_norm >= 0 && o->clip_norm < 1e300))
-        return tt_fail(err, TUTTI_ERR_RANGE, "gradients cannot be clipped to a norm of %g", o->clip_norm);
+        return tt_fail(err, TUTTI_ERR_RANGE, "gradients cannot be clipped to a norm of %g",
+                       o->clip_norm);
     if (o->clip_norm > 0 && o->optimizer == TT_OPT_NONE)
         return tt_fail(err, TUTTI_ERR_ARG, "clipping is part of the update: it needs an optimizer");
     if (o->policy.kind == TT_POLICY_DEAR_SHARDED && o->optimizer == TT_OPT_NONE)
-        return tt_fail(err, TUTTI_ERR_ARG, "policy dear-sharded updates parameters on shards: it needs an optimizer");
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "policy dear-sharded updates parameters on shards: it needs an optimizer");
     if (o->window > TT_TRAIN_WINDOW_MAX)
-        return tt_fail(err, TUTTI_ERR_RANGE, "a window of %u: at most %d", o->window, (int)TT_TRAIN_WINDOW_MAX);
+        return tt_fail(err, TUTTI_ERR_RANGE, "a window of %u: at most %d", o->window,
+                       (int)TT_TRAIN_WINDOW_MAX);
     return TUTTI_OK;
 }
 
@@ -31,14 +34,16 @@ static bool make_locks(struct tt_trainer *t)
     pthread_condattr_t clock;
     if (pthread_condattr_init(&clock))
         return false;
-    t->locks_made = !pthread_mutex_init(&t->lock, NULL) && !pthread_mutex_init(&t->begin_lock, NULL) &&
-                    !pthread_mutex_init(&t->settle_lock, NULL) && !pthread_condattr_setclock(&clock, CLOCK_MONOTONIC) &&
-                    !pthread_cond_init(&t->news, &clock);
+    t->locks_made =
+        !pthread_mutex_init(&t->lock, NULL) && !pthread_mutex_init(&t->begin_lock, NULL) &&
+        !pthread_mutex_init(&t->settle_lock, NULL) &&
+        !pthread_condattr_setclock(&clock, CLOCK_MONOTONIC) && !pthread_cond_init(&t->news, &clock);
     pthread_condattr_destroy(&clock);
     return t->locks_made;
 }
 
-tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o, struct tt_trainer **ret, struct tutti_error *err)
+tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o,
+                             struct tt_trainer **ret, struct tutti_error *err)
 {
     tutti_status st = check_options(o, err);
     struct tt_trainer *t = st ? NULL : tt_zalloc(1, sizeof *t);
@@ -50,8 +55,9 @@ tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o
     t->clip = t->scale = t->next_scale = 1;
     t->gate = TT_NO_LAUNCH;
     atomic_store(&t->sync, true);
-    /* Norm and use must be known before the first update: all reductions come before the first all-gather. With dear it is so anyway: real
-     * layers do not keep to a profile's times, and any other order stalls when a gradient is late that the profile had promised. */
+    /* Norm and use must be known before the first update: all reductions come before the first
+     * all-gather. With dear it is so anyway: real layers do not keep to a profile's times, and any
+     * other order stalls when a gradient is late that the profile had promised. */
     if (o->clip_norm > 0 || o->allow_unused || tt_policy_is_dear(o->policy.kind))
         t->options.policy.order = TT_ORDER_TWO_PHASE;
     if (tt_policy_is_dear(o->policy.kind) && o->policy.partition_bytes == 0)
@@ -68,32 +74,39 @@ tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o
     return st;
 }
 
-static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_train_tensor *x, struct tutti_error *err)
+static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_train_tensor *x,
+                                 struct tutti_error *err)
 {
     size_t bytes;
     if (t->policy)
         return tt_fail(err, TUTTI_ERR_ARG, "the trainer is frozen");
     if (!x->name || !*x->name || strlen(x->name) >= TT_TRAIN_NAME)
-        return tt_fail(err, TUTTI_ERR_ARG, "tensor %u: a name of 1 to %d characters is needed", t->ntensors, TT_TRAIN_NAME - 1);
+        return tt_fail(err, TUTTI_ERR_ARG, "tensor %u: a name of 1 to %d characters is needed",
+                       t->ntensors, TT_TRAIN_NAME - 1);
     if ((unsigned)x->dtype >= TUTTI_DTYPE_COUNT || (unsigned)x->kind >= TT_KIND_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "tensor %s: there is no such type or kind", x->name);
     if (x->count == 0 || __builtin_mul_overflow(x->count, tt_dtype_bytes(x->dtype), &bytes))
         return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: %zu elements", x->name, x->count);
-    if (t->options.optimizer != TT_OPT_NONE && x->dtype != TUTTI_F32 && x->dtype != TUTTI_F64 && !tt_half(x->dtype))
+    if (t->options.optimizer != TT_OPT_NONE && x->dtype != TUTTI_F32 && x->dtype != TUTTI_F64 &&
+        !tt_half(x->dtype))
         return tt_fail(err, TUTTI_ERR_ARG,
-                       "tensor %s: optimizers are for f32, f64, f16 and bf16, not %s; without one any type can be averaged", x->name,
-                       tt_dtype_name(x->dtype));
-    if (x->wide && (!tt_half(x->dtype) || !x->param || t->options.optimizer == TT_OPT_NONE || tt_train_sharded(t)))
-        return tt_fail(
-            err, TUTTI_ERR_ARG,
-            "tensor %s: a wide parameter needs gradients of f16 or bf16, the caller's memory and an optimizer that is not sharded",
-            x->name);
+                       "tensor %s: optimizers are for f32, f64, f16 and bf16, not %s; without one "
+                       "any type can be averaged",
+                       x->name, tt_dtype_name(x->dtype));
+    if (x->wide && (!tt_half(x->dtype) || !x->param || t->options.optimizer == TT_OPT_NONE ||
+                    tt_train_sharded(t)))
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "tensor %s: a wide parameter needs gradients of f16 or bf16, the caller's "
+                       "memory and an optimizer that is not sharded",
+                       x->name);
     if (x->group >= TT_TRAIN_GROUPS)
-        return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: group %u, at most %d", x->name, x->group, TT_TRAIN_GROUPS - 1);
+        return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: group %u, at most %d", x->name, x->group,
+                       TT_TRAIN_GROUPS - 1);
     return TUTTI_OK;
 }
 
-tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x, uint32_t *ret_index, struct tutti_error *err)
+tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x,
+                            uint32_t *ret_index, struct tutti_error *err)
 {
     tutti_status st = check_tensor(t, x, err);
     char *name = st ? NULL : tt_strdup(x->name);
@@ -120,7 +133,8 @@ tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *
 
 static tutti_status grow_groups(struct tt_trainer *t, uint32_t n, struct tutti_error *err)
 {
-    static const struct tt_train_group unset = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    static const struct tt_train_group unset = {
+        .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
     struct tt_train_group *a = tt_resize(t->groups, n, sizeof *a), *b;
     t->groups = a ? a : t->groups;
     b = a ? tt_resize(t->next_groups, n, sizeof *b) : NULL;
@@ -132,14 +146,17 @@ static tutti_status grow_groups(struct tt_trainer *t, uint32_t n, struct tutti_e
     return TUTTI_OK;
 }
 
-tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v, struct tutti_error *err)
+tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
+                              struct tutti_error *err)
 {
     if (g >= TT_TRAIN_GROUPS || (t->policy && g >= t->ngroups))
         return tt_fail(err, TUTTI_ERR_RANGE, "there is no parameter group %u", g);
-    bool ok = v->lr >= 0 && v->weight_decay >= 0 && v->momentum >= 0 && v->beta1 >= 0 && v->beta1 < 1 && v->beta2 >= 0 && v->beta2 < 1 &&
-              v->eps >= 0;
+    bool ok = v->lr >= 0 && v->weight_decay >= 0 && v->momentum >= 0 && v->beta1 >= 0 &&
+              v->beta1 < 1 && v->beta2 >= 0 && v->beta2 < 1 && v->eps >= 0;
     if (!ok || (v->nesterov && v->momentum == 0))
-        return tt_fail(err, TUTTI_ERR_RANGE, "parameter group %u: a rate is negative, a beta is not below 1, or nesterov without momentum",
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "parameter group %u: a rate is negative, a beta is not below 1, or nesterov "
+                       "without momentum",
                        g);
     tutti_status st = g >= t->ngroups ? grow_groups(t, g + 1, err) : TUTTI_OK;
     if (st)
@@ -174,8 +191,11 @@ static tutti_status share_times(struct tt_trainer *t, struct tutti_error *err)
         times[2 * i] = t->tensors[i].v.forward_ps;
         times[2 * i + 1] = t->tensors[i].v.backward_ps;
     }
-    struct tt_call call = {
-        .coll = TUTTI_BROADCAST, .in = times, .out = times, .count = 2 * (size_t)t->ntensors * sizeof *times, .dtype = TUTTI_U8};
+    struct tt_call call = {.coll = TUTTI_BROADCAST,
+                           .in = times,
+                           .out = times,
+                           .count = 2 * (size_t)t->ntensors * sizeof *times,
+                           .dtype = TUTTI_U8};
     tutti_status st = tt_comm_run(t->comm, &call);
     if (st)
         *err = *tt_comm_last_error(t->comm);
@@ -230,7 +250,8 @@ tutti_status tt_trainer_freeze(struct tt_trainer *t, struct tutti_error *err)
     struct tutti_error mine;
     err = err ? err : &mine;
     if (t->policy || t->ntensors == 0)
-        return tt_fail(err, TUTTI_ERR_ARG, t->policy ? "the trainer is frozen already" : "a trainer needs tensors");
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       t->policy ? "the trainer is frozen already" : "a trainer needs tensors");
     number_layers(t);
     tutti_status st = grow_groups(t, most_groups(t), err);
     if (!st)
@@ -292,15 +313,16 @@ bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_l
         return false;
     const struct tt_launch *x = &t->launches[k];
     const struct tt_policy_bucket *b = &t->policy->buckets[x->l.bucket];
-    *ret = (struct tt_train_launch){.coll = x->l.coll,
-                                    .gate = x->gate,
-                                    .bucket = x->l.bucket,
-                                    .first = x->gate ? "" : t->tensors[b->first].v.name,
-                                    .last = x->gate ? "" : t->tensors[b->last].v.name,
-                                    .algo = tt_request_algo(x->request),
-                                    .bytes = x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data : b->bytes,
-                                    .start_ns = atomic_load(&x->start_ns),
-                                    .end_ns = atomic_load(&x->end_ns)};
+    *ret = (struct tt_train_launch){
+        .coll = x->l.coll,
+        .gate = x->gate,
+        .bucket = x->l.bucket,
+        .first = x->gate ? "" : t->tensors[b->first].v.name,
+        .last = x->gate ? "" : t->tensors[b->last].v.name,
+        .algo = tt_request_algo(x->request),
+        .bytes = x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data : b->bytes,
+        .start_ns = atomic_load(&x->start_ns),
+        .end_ns = atomic_load(&x->end_ns)};
     return true;
 }
 

@@ -1,11 +1,14 @@
-/* optim.c - the optimizers, element by element: SGD with momentum (Nesterov's too), Adam, AdamW. The formulas are PyTorch's, in its order
- * of operations: coefficients in double precision, elements in their own type.
+/* optim.c - the optimizers, element by element: SGD with momentum (Nesterov's too), Adam, AdamW.
+ * The formulas are PyTorch's, in its order of operations: coefficients in double precision,
+ * elements in their own type.
  *
  *     SGD     g += wd p;  b = mu b + g;  p -= lr (nesterov ? g + mu b : b)
- *     Adam    g += wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g g;  p -= lr/(1-b1^t) m / (sqrt v / sqrt(1-b2^t) + eps)
+ *     Adam    g += wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g g;
+ *             p -= lr/(1-b1^t) m / (sqrt v / sqrt(1-b2^t) + eps)
  *     AdamW   p *= 1 - lr wd, then as Adam without weight decay
  *
- * f16 and bf16: the same in f32, on a copy of the parameter in f32 that is part of the state; the parameter is the copy, rounded.
+ * f16 and bf16: the same in f32, on a copy of the parameter in f32 that is part of the state; the
+ * parameter is the copy, rounded.
  *
  * Powers are products, not pow(3): every machine gets the same bits. */
 #include "train/train_int.h"
@@ -45,7 +48,7 @@ size_t tt_train_state_each(tutti_dtype dtype)
     return dtype == TUTTI_F64 ? 8 : 4;
 }
 
-static double power(double x, uint64_t n)
+static double optim_power(double x, uint64_t n)
 {
     double r = 1;
     for (; n; n >>= 1, x *= x)
@@ -53,7 +56,7 @@ static double power(double x, uint64_t n)
     return r;
 }
 
-static void run(enum tt_optimizer kind, const struct coeffs *c, const struct tt_optim_data *d)
+static void optim_run(enum tt_optimizer kind, const struct coeffs *c, const struct tt_optim_data *d)
 {
     assert(d->dtype == TUTTI_F32 || d->dtype == TUTTI_F64);
     if (kind == TT_OPT_SGD && d->dtype == TUTTI_F32)
@@ -71,11 +74,12 @@ static void run_half(enum tt_optimizer kind, const struct coeffs *c, const struc
     float grad[WIDE], *master = d->state[TT_STATE_MASTER];
     for (size_t at = 0; at < d->n; at += WIDE) {
         size_t n = d->n - at < WIDE ? d->n - at : WIDE;
-        struct tt_optim_data wide = {.dtype = TUTTI_F32, .param = master + at, .grad = grad, .n = n};
+        struct tt_optim_data wide = {
+            .dtype = TUTTI_F32, .param = master + at, .grad = grad, .n = n};
         for (uint32_t s = 0; s < TT_STATE_MASTER; s++)
             wide.state[s] = d->state[s] ? (float *)d->state[s] + at : NULL;
         tt_half_widen(d->dtype, (const uint16_t *)d->grad + at, grad, n);
-        run(kind, c, &wide);
+        optim_run(kind, c, &wide);
         if (d->param)
             tt_half_narrow(d->dtype, master + at, (uint16_t *)d->param + at, n);
     }
@@ -94,11 +98,11 @@ void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
                        .nesterov = g->nesterov,
                        .adamw = o->kind == TT_OPT_ADAMW};
     if (o->kind != TT_OPT_SGD) {
-        c.step_size = g->lr / (1 - power(g->beta1, o->step));
-        c.root = sqrt(1 - power(g->beta2, o->step));
+        c.step_size = g->lr / (1 - optim_power(g->beta1, o->step));
+        c.root = sqrt(1 - optim_power(g->beta2, o->step));
     }
     if (tt_half(d->dtype))
         run_half(o->kind, &c, d);
     else
-        run(o->kind, &c, d);
+        optim_run(o->kind, &c, d);
 }

@@ -3,7 +3,8 @@ static void NAME(sgd)(const struct coeffs *c, const struct tt_optim_data *d)
 {
     REAL *restrict p = d->param, *restrict b = d->state[0];
     const REAL *restrict grad = d->grad;
-    REAL scale = (REAL)c->scale, lr = (REAL)c->lr, decay = (REAL)c->decay, mu = (REAL)c->momentum, look = c->nesterov ? mu : 0;
+    REAL scale = (REAL)c->scale, lr = (REAL)c->lr, decay = (REAL)c->decay, mu = (REAL)c->momentum,
+         look = c->nesterov ? mu : 0;
     if (mu == 0) {
         for (size_t i = 0; i < d->n; i++)
             p[i] -= lr * (grad[i] * scale + decay * p[i]);
@@ -20,8 +21,10 @@ static void NAME(adam)(const struct coeffs *c, const struct tt_optim_data *d)
 {
     REAL *restrict p = d->param, *restrict m = d->state[0], *restrict v = d->state[1];
     const REAL *restrict grad = d->grad;
-    REAL scale = (REAL)c->scale, keep = c->adamw ? (REAL)(1 - c->lr * c->decay) : 1, decay = c->adamw ? 0 : (REAL)c->decay;
-    REAL b1 = (REAL)c->beta1, b2 = (REAL)c->beta2, n1 = (REAL)(1 - c->beta1), n2 = (REAL)(1 - c->beta2);
+    REAL scale = (REAL)c->scale, keep = c->adamw ? (REAL)(1 - c->lr * c->decay) : 1,
+         decay = c->adamw ? 0 : (REAL)c->decay;
+    REAL b1 = (REAL)c->beta1, b2 = (REAL)c->beta2, n1 = (REAL)(1 - c->beta1),
+         n2 = (REAL)(1 - c->beta2);
     REAL size = (REAL)c->step_size, root = (REAL)c->root, eps = (REAL)c->eps;
     for (size_t i = 0; i < d->n; i++) {
         REAL x = p[i] * keep, g = grad[i] * scale + decay * x;

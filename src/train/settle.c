@@ -1,10 +1,10 @@
-/* settle.c - to settle a tensor: wait for the last launch of each of its buckets and update what came (unless that happened on shards),
- * copy it to where the caller wants it, zero its gradient.
+/* settle.c - to settle a tensor: wait for the last launch of each of its buckets and update what
+ * came (unless that happened on shards), copy it to where the caller wants it, zero its gradient.
  *
- *     parts   | 0 updated | 1 updated | 2 arrives | 3        |      next_bucket = 2; pending until the last is done
+ *     parts   | 0 updated | 1 updated | 2 arrives | 3        |   next_bucket = 2, still pending
  *
- * One bucket after the other, so that the next arrives while one is updated; and as far as asked, so that a layer may begin with the
- * first rows of its parameter before the last have come. */
+ * One bucket after the other, so that the next arrives while one is updated; and as far as asked,
+ * so that a layer may begin with the first rows of its parameter before the last have come. */
 #include <string.h>
 
 #include "train/train_int.h"
@@ -40,7 +40,7 @@ static void settle_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *
         memcpy((char *)x->v.param + at, (char *)x->param + at, s.count * b->elem_bytes);
 }
 
-static void deliver(struct tt_trainer *t, uint32_t i)
+static void settle_deliver(struct tt_trainer *t, uint32_t i)
 {
     struct tt_tensor *x = &t->tensors[i];
     if (t->options.optimizer == TT_OPT_NONE && x->v.grad)
@@ -62,7 +62,7 @@ static tutti_status settle_to(struct tt_trainer *t, uint32_t i, uint32_t bucket)
         x->next_bucket++;
     }
     if (!st && x->next_bucket > x->last_bucket) {
-        deliver(t, i);
+        settle_deliver(t, i);
         atomic_store_explicit(&x->pending, false, memory_order_release);
     }
     return st;

@@ -1,13 +1,16 @@
-/* state.c - what the optimizer keeps of a tensor, whole, for checkpoints: read from wherever it lies, and put back there.
+/* state.c - what the optimizer keeps of a tensor, whole, for checkpoints: read from wherever it
+ * lies, and put back there.
  *
- * Sharded, a tensor's state is spread over the ranks: it is the intersection of the tensor with every rank's block of every bucket it lies
- * in. Blocks follow each other in rank order, so that per bucket one all-gather with counts makes it whole:
+ * Sharded, a tensor's state is spread over the ranks: it is the intersection of the tensor with
+ * every rank's block of every bucket it lies in. Blocks follow each other in rank order, so that
+ * per bucket one all-gather with counts makes it whole:
  *
  *     bucket     |r0        |r1        |r2        |
  *     tensor          [=================)            counts 5, 10, 3
  *
- * What is read is complete and the same on all ranks, and says nothing about ranks or policy: another number of ranks, or another policy,
- * goes on from it. f16 and bf16 tensors have one array more, the f32 copy that the updates are added to. */
+ * What is read is complete and the same on all ranks, and says nothing about ranks or policy:
+ * another number of ranks, or another policy, goes on from it. f16 and bf16 tensors have one array
+ * more, the f32 copy that the updates are added to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +23,8 @@ static size_t state_each(const struct tt_tensor *x)
     return tt_train_state_each(x->v.dtype);
 }
 
-/* Elements [from, from + n) of a tensor are in rank r's block of bucket b; the first of them is element `skip` of the block. */
+/* Elements [from, from + n) of a tensor are in rank r's block of bucket b; the first of them is
+ * element `skip` of the block. */
 struct piece {
     size_t from, n, skip;
 };
@@ -30,14 +34,17 @@ static struct piece piece_of(const struct tt_tensor *x, const struct tt_bucket *
     size_t each = b->elem_bytes, low = b->at, end = x->at + x->v.count * each;
     for (uint32_t q = 0; q < r; q++)
         low += b->counts[q] * each;
-    size_t high = low + b->counts[r] * each, from = x->at > low ? x->at : low, to = end < high ? end : high;
+    size_t high = low + b->counts[r] * each, from = x->at > low ? x->at : low,
+           to = end < high ? end : high;
     if (from >= to)
         return (struct piece){0};
-    return (struct piece){.from = (from - x->at) / each, .n = (to - from) / each, .skip = (from - low) / each};
+    return (struct piece){
+        .from = (from - x->at) / each, .n = (to - from) / each, .skip = (from - low) / each};
 }
 
 /* Where the state of the own piece begins. */
-static char *mine(struct tt_trainer *t, uint32_t slot, const struct tt_bucket *b, const struct piece *p)
+static char *mine(struct tt_trainer *t, uint32_t slot, const struct tt_bucket *b,
+                  const struct piece *p)
 {
     return t->state[slot] + b->shard + p->skip * tt_train_state_each(b->dtype);
 }
@@ -62,14 +69,15 @@ static void widen(struct tt_trainer *t, uint32_t i)
 {
     const struct tt_tensor *x = &t->tensors[i];
     if (!tt_train_sharded(t)) {
-        tt_train_widen(x->v.dtype, x->param, (float *)(void *)(t->state[TT_STATE_MASTER] + x->state_at), x->v.count);
+        tt_train_widen(x->v.dtype, x->param,
+                       (float *)(void *)(t->state[TT_STATE_MASTER] + x->state_at), x->v.count);
         return;
     }
     for (uint32_t k = x->first_bucket; k <= x->last_bucket; k++) {
         struct piece p = piece_of(x, &t->buckets[k], t->rank);
         if (p.n)
-            tt_train_widen(x->v.dtype, (const uint16_t *)x->param + p.from, (float *)(void *)mine(t, TT_STATE_MASTER, &t->buckets[k], &p),
-                           p.n);
+            tt_train_widen(x->v.dtype, (const uint16_t *)x->param + p.from,
+                           (float *)(void *)mine(t, TT_STATE_MASTER, &t->buckets[k], &p), p.n);
     }
 }
 
@@ -90,7 +98,8 @@ static uint32_t slot_of(const struct tt_trainer *t, uint32_t i, uint32_t k)
         return TT_STATES;
     if (k < own)
         return k;
-    return k == own && tt_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide ? TT_STATE_MASTER : TT_STATES;
+    return k == own && tt_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide ? TT_STATE_MASTER
+                                                                               : TT_STATES;
 }
 
 const char *tt_trainer_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k)
@@ -105,10 +114,13 @@ size_t tt_trainer_state_bytes(const struct tt_trainer *t, uint32_t i)
     return slot_of(t, i, 0) == TT_STATES ? 0 : t->tensors[i].v.count * state_each(&t->tensors[i]);
 }
 
-static tutti_status check(struct tt_trainer *t, uint32_t i, uint32_t k, struct tutti_error *err)
+static tutti_status state_check(struct tt_trainer *t, uint32_t i, uint32_t k,
+                                struct tutti_error *err)
 {
     if (slot_of(t, i, k) == TT_STATES)
-        return tt_fail(err, TUTTI_ERR_RANGE, "%s", !t->policy ? "the trainer is not frozen" : "there is no such state of such a tensor");
+        return tt_fail(err, TUTTI_ERR_RANGE, "%s",
+                       !t->policy ? "the trainer is not frozen"
+                                  : "there is no such state of such a tensor");
     tutti_status st = tt_trainer_flush(t);
     if (st)
         *err = tt_trainer_error(t);
@@ -117,7 +129,8 @@ static tutti_status check(struct tt_trainer *t, uint32_t i, uint32_t k, struct t
 
 /* ---- reading ---- */
 
-static tutti_status gather(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b, const void *in, char *out)
+static tutti_status state_gather(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b,
+                                 const void *in, char *out)
 {
     const struct tt_tensor *x = &t->tensors[i];
     size_t *counts = tt_alloc(t->ranks, sizeof *counts), from = SIZE_MAX, all = 0;
@@ -132,7 +145,11 @@ static tutti_status gather(struct tt_trainer *t, uint32_t i, const struct tt_buc
         all += p.n;
         from = p.n && p.from < from ? p.from : from;
     }
-    struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = in, .out = out + from * state_each(x), .count = all, .counts = counts};
+    struct tt_call call = {.coll = TUTTI_ALL_GATHER,
+                           .in = in,
+                           .out = out + from * state_each(x),
+                           .count = all,
+                           .counts = counts};
     call.dtype = b->dtype == TUTTI_F64 ? TUTTI_F64 : TUTTI_F32;
     tutti_status st = tt_comm_run(t->comm, &call);
     if (st)
@@ -148,16 +165,17 @@ static tutti_status read_shards(struct tt_trainer *t, uint32_t i, uint32_t slot,
     for (uint32_t k = x->first_bucket; !st && k <= x->last_bucket; k++) {
         const struct tt_bucket *b = &t->buckets[k];
         struct piece p = piece_of(x, b, t->rank);
-        st = gather(t, i, b, mine(t, slot, b, &p), out);
+        st = state_gather(t, i, b, mine(t, slot, b, &p), out);
     }
     return st;
 }
 
-tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data, struct tutti_error *err)
+tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data,
+                                  struct tutti_error *err)
 {
     struct tutti_error unread;
     err = err ? err : &unread;
-    tutti_status st = check(t, i, k, err);
+    tutti_status st = state_check(t, i, k, err);
     if (st)
         return st;
     size_t bytes = tt_trainer_state_bytes(t, i);
@@ -180,7 +198,7 @@ tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, 
 /* ---- writing ---- */
 
 /* The parameter is what its f32 copy rounds to. */
-static void narrow(struct tt_trainer *t, uint32_t i, const float *data)
+static void state_narrow(struct tt_trainer *t, uint32_t i, const float *data)
 {
     struct tt_tensor *x = &t->tensors[i];
     tt_half_narrow(x->v.dtype, data, x->param, x->v.count);
@@ -188,11 +206,12 @@ static void narrow(struct tt_trainer *t, uint32_t i, const float *data)
         memcpy(x->v.param, x->param, x->v.count * tt_dtype_bytes(x->v.dtype));
 }
 
-tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data, struct tutti_error *err)
+tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data,
+                                  struct tutti_error *err)
 {
     struct tutti_error unread;
     err = err ? err : &unread;
-    tutti_status st = check(t, i, k, err);
+    tutti_status st = state_check(t, i, k, err);
     if (st)
         return st;
     const struct tt_tensor *x = &t->tensors[i];
@@ -202,14 +221,16 @@ tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, 
     for (uint32_t b = x->first_bucket; tt_train_sharded(t) && b <= x->last_bucket; b++) {
         struct piece p = piece_of(x, &t->buckets[b], t->rank);
         if (p.n)
-            memcpy(mine(t, slot, &t->buckets[b], &p), (const char *)data + p.from * state_each(x), p.n * state_each(x));
+            memcpy(mine(t, slot, &t->buckets[b], &p), (const char *)data + p.from * state_each(x),
+                   p.n * state_each(x));
     }
     if (slot == TT_STATE_MASTER)
-        narrow(t, i, data);
+        state_narrow(t, i, data);
     return TUTTI_OK;
 }
 
-/* An open step of which nothing has been handed over is counted already, and so is one whose gradients are averaged but not used yet. */
+/* An open step of which nothing has been handed over is counted already, and so is one whose
+ * gradients are averaged but not used yet. */
 static bool counted(struct tt_trainer *t, uint32_t i)
 {
     return atomic_load(&t->active) || (t->averaged && t->tensors[i].used);
@@ -222,10 +243,11 @@ uint64_t tt_trainer_updates(struct tt_trainer *t, uint32_t i)
     return t->tensors[i].updates - (counted(t, i) ? 1 : 0);
 }
 
-tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n, struct tutti_error *err)
+tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n,
+                                    struct tutti_error *err)
 {
     struct tutti_error unread;
-    tutti_status st = check(t, i, 0, err ? err : &unread);
+    tutti_status st = state_check(t, i, 0, err ? err : &unread);
     if (!st)
         t->tensors[i].updates = n + (counted(t, i) ? 1 : 0);
     return st;

@@ -1,12 +1,14 @@
-/* step.c - a step as the training loop sees it: gradients become ready, step, parameters are waited for, flush.
+/* step.c - a step as the training loop sees it: gradients become ready, step, parameters are waited
+ * for, flush.
  *
- *     grad_ready (first)   begin: what the last step left is settled, values set since then are taken
+ *     grad_ready (first)   begin: what the last step left is settled, values set since are taken
  *     grad_ready           counts; the thread hears of it when a launch has all it needs
- *     step                 unused tensors are given a zero gradient; with wait_at_step everything is settled
+ *     step                 unused tensors get a zero gradient; wait_at_step settles everything
  *     wait_param           settles one tensor
  *
- * Tensors that are cut in parts (a bucket each) may be handed over part by part, and waited for so too (settle.c). Invariant: between two
- * steps every tensor is either pending or as a synchronous step would have left it. */
+ * Tensors that are cut in parts (a bucket each) may be handed over part by part, and waited for so
+ * too (settle.c). Invariant: between two steps every tensor is either pending or as a synchronous
+ * step would have left it. */
 #include <assert.h>
 #include <string.h>
 
@@ -30,7 +32,7 @@ static void drop_averages(struct tt_trainer *t)
     t->averaged = false;
 }
 
-static void reset(struct tt_trainer *t)
+static void step_reset(struct tt_trainer *t)
 {
     drop_averages(t);
     t->steps++;
@@ -41,7 +43,8 @@ static void reset(struct tt_trainer *t)
         t->tensors[i].used = true;
         t->tensors[i].updates++;
         atomic_store_explicit(&t->tensors[i].left, t->tensors[i].v.uses, memory_order_relaxed);
-        atomic_store_explicit(&t->tensors[i].parts_left, tt_train_parts(&t->tensors[i]), memory_order_relaxed);
+        atomic_store_explicit(&t->tensors[i].parts_left, tt_train_parts(&t->tensors[i]),
+                              memory_order_relaxed);
     }
     for (uint32_t b = 0; b < t->policy->nbuckets; b++)
         t->buckets[b].updated = false;
@@ -64,7 +67,7 @@ tutti_status tt_train_begin(struct tt_trainer *t)
     if (!atomic_load(&t->active)) {
         st = tt_train_settle_all(t);
         if (!st) {
-            reset(t);
+            step_reset(t);
             atomic_store_explicit(&t->active, true, memory_order_release);
         }
     }
@@ -77,7 +80,8 @@ void tt_train_count(struct tt_trainer *t, uint32_t i)
     const struct tt_tensor *x = &t->tensors[i];
     bool full = false;
     for (uint32_t u = 0; u < x->nusers; u++)
-        full |= atomic_fetch_sub_explicit(&t->launches[t->users[x->first_user + u]].missing, 1, memory_order_acq_rel) == 1;
+        full |= atomic_fetch_sub_explicit(&t->launches[t->users[x->first_user + u]].missing, 1,
+                                          memory_order_acq_rel) == 1;
     if (full)
         tt_train_ring(t);
 }
@@ -88,10 +92,13 @@ static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *wh
 {
     if (!t->policy)
         return TUTTI_ERR_ARG;
-    return i < t->ntensors ? tt_train_failed(t) : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
+    return i < t->ntensors
+               ? tt_train_failed(t)
+               : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
 }
 
-tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n, const float *grad)
+tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
+                            const float *grad)
 {
     tutti_status st = check_index(t, i, "put_grad");
     if (st)
@@ -102,10 +109,12 @@ tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size
     if (n == SIZE_MAX && first <= x->v.count)
         n = x->v.count - first;
     if (first > x->v.count || n > x->v.count - first)
-        return tt_train_blame(t, "put_grad of %zu elements from %zu of tensor %s, which has %zu", n, first, x->v.name, x->v.count);
+        return tt_train_blame(t, "put_grad of %zu elements from %zu of tensor %s, which has %zu", n,
+                              first, x->v.name, x->v.count);
     st = tt_train_begin(t);
     if (!st)
-        tt_half_narrow_keep(x->v.dtype, grad, x->lost + first, (char *)x->grad + first * tt_dtype_bytes(x->v.dtype), n);
+        tt_train_half_narrow_keep(x->v.dtype, grad, x->lost + first,
+                                  (char *)x->grad + first * tt_dtype_bytes(x->v.dtype), n);
     return st;
 }
 
@@ -126,7 +135,8 @@ tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i)
     uint32_t left = atomic_fetch_sub_explicit(&x->left, 1, memory_order_acq_rel);
     if (left == 0 || left > x->v.uses || atomic_load(&x->parts_left) != tt_train_parts(x))
         return tt_train_blame(t,
-                              "tensor %s is ready once more than its %u uses in step %llu: backward ran twice before step() "
+                              "tensor %s is ready once more than its %u uses in step %llu: "
+                              "backward ran twice before step() "
                               "(accumulate with sync off, in Python under opt.no_sync())",
                               x->v.name, x->v.uses, (unsigned long long)t->steps);
     if (left > 1)
@@ -147,7 +157,8 @@ tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t pa
     if (tt_train_parts(x) == 1 && part == 0)
         return tt_trainer_ready(t, i);
     if (part >= tt_train_parts(x) || x->v.uses > 1 || x->v.grad || !atomic_load(&t->sync))
-        return tt_train_blame(t, "part %u of tensor %s: it has %u, used %u times%s%s", part, x->v.name, tt_train_parts(x), x->v.uses,
+        return tt_train_blame(t, "part %u of tensor %s: it has %u, used %u times%s%s", part,
+                              x->v.name, tt_train_parts(x), x->v.uses,
                               x->v.grad ? ", with a gradient of the caller's" : "",
                               atomic_load(&t->sync) ? "" : ", and nothing is synchronised");
     st = tt_train_begin(t);
@@ -156,15 +167,17 @@ tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t pa
     struct tt_launch *l = &t->launches[t->buckets[x->first_bucket + part].reduce];
     assert(l->needs == 1);
     if (atomic_load(&x->left) == 0 || atomic_exchange(&l->missing, 0) == 0)
-        return tt_train_blame(t, "part %u of tensor %s is ready twice in step %llu", part, x->v.name, (unsigned long long)t->steps);
+        return tt_train_blame(t, "part %u of tensor %s is ready twice in step %llu", part,
+                              x->v.name, (unsigned long long)t->steps);
     if (atomic_fetch_sub_explicit(&x->parts_left, 1, memory_order_acq_rel) == 1)
         atomic_store(&x->left, 0);
     tt_train_ring(t);
     return TUTTI_OK;
 }
 
-/* A tensor that was not ready as often as it should: used less, or in earlier micro-batches only, or not at all. */
-static void complete(struct tt_trainer *t, uint32_t i)
+/* A tensor that was not ready as often as it should: used less, or in earlier micro-batches only,
+ * or not at all. */
+static void step_complete(struct tt_trainer *t, uint32_t i)
 {
     struct tt_tensor *x = &t->tensors[i];
     uint32_t left = atomic_exchange(&x->left, 0);
@@ -198,7 +211,8 @@ static uint32_t first_torn(struct tt_trainer *t)
     return i;
 }
 
-/* The backward pass is over: what is missing is completed, and every tensor has a result to come. */
+/* The backward pass is over: what is missing is completed, and every tensor has a result to
+ * come. */
 static tutti_status end_backward(struct tt_trainer *t)
 {
     if (!atomic_load(&t->sync))
@@ -208,14 +222,16 @@ static tutti_status end_backward(struct tt_trainer *t)
         return st;
     uint32_t missing = first_missing(t), torn = first_torn(t);
     if (torn < t->ntensors)
-        return tt_train_blame(t, "tensor %s: %u of its %u parts were not ready in step %llu", t->tensors[torn].v.name,
-                              atomic_load(&t->tensors[torn].parts_left), tt_train_parts(&t->tensors[torn]), (unsigned long long)t->steps);
+        return tt_train_blame(t, "tensor %s: %u of its %u parts were not ready in step %llu",
+                              t->tensors[torn].v.name, atomic_load(&t->tensors[torn].parts_left),
+                              tt_train_parts(&t->tensors[torn]), (unsigned long long)t->steps);
     if (missing < t->ntensors && !t->options.allow_unused)
-        return tt_train_blame(
-            t, "tensor %s was not ready in step %llu: it got no gradient (allow_unused, in Python find_unused_parameters, permits that)",
-            t->tensors[missing].v.name, (unsigned long long)t->steps);
+        return tt_train_blame(t,
+                              "tensor %s was not ready in step %llu: it got no gradient "
+                              "(allow_unused, in Python find_unused_parameters, permits that)",
+                              t->tensors[missing].v.name, (unsigned long long)t->steps);
     for (uint32_t i = 0; i < t->ntensors; i++) {
-        complete(t, i);
+        step_complete(t, i);
         atomic_store(&t->tensors[i].touched, false);
     }
     atomic_store(&t->stepped, true);
@@ -229,7 +245,8 @@ tutti_status tt_trainer_average(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "average");
     if (!st && tt_train_sharded(t))
-        return tt_train_blame(t, "average: with dear-sharded no rank ever has all averaged gradients");
+        return tt_train_blame(t,
+                              "average: with dear-sharded no rank ever has all averaged gradients");
     if (!st && !t->averaged)
         st = end_backward(t);
     for (uint32_t k = 0; !st && k < t->nlaunches; k++)
@@ -278,21 +295,25 @@ tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t par
 {
     tutti_status st = check_index(t, i, "wait_part");
     if (!st && part >= tt_train_parts(&t->tensors[i]))
-        return tt_train_blame(t, "wait for part %u of tensor %s, which has %u", part, t->tensors[i].v.name, tt_train_parts(&t->tensors[i]));
+        return tt_train_blame(t, "wait for part %u of tensor %s, which has %u", part,
+                              t->tensors[i].v.name, tt_train_parts(&t->tensors[i]));
     return st ? st : tt_train_settle(t, i, part);
 }
 
-bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first, size_t *ret_count)
+bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first,
+                     size_t *ret_count)
 {
     if (!t->policy || i >= t->ntensors || part >= tt_train_parts(&t->tensors[i]))
         return false;
-    struct tt_stretch s = tt_train_stretch(&t->tensors[i], &t->buckets[t->tensors[i].first_bucket + part]);
+    struct tt_stretch s =
+        tt_train_stretch(&t->tensors[i], &t->buckets[t->tensors[i].first_bucket + part]);
     *ret_first = s.first;
     *ret_count = s.count;
     return true;
 }
 
-/* Has any gradient of this step been handed over? Micro-batches that are not synchronised hand over nothing. */
+/* Has any gradient of this step been handed over? Micro-batches that are not synchronised hand over
+ * nothing. */
 static bool handed_over(struct tt_trainer *t)
 {
     bool some = false;
@@ -306,7 +327,8 @@ tutti_status tt_trainer_flush(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "flush");
     if (!st && handed_over(t))
-        st = tt_train_blame(t, "flush in step %llu, between its gradients and step()", (unsigned long long)t->steps);
+        st = tt_train_blame(t, "flush in step %llu, between its gradients and step()",
+                            (unsigned long long)t->steps);
     return st ? st : tt_train_settle_all(t);
 }
 

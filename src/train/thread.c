@@ -1,11 +1,13 @@
-/* thread.c - the thread that communicates: starts the launches in their order, each as soon as it is first in line and what it needs is
- * there, at most `window` under way; updates shards; tells who waits.
+/* thread.c - the thread that communicates: starts the launches in their order, each as soon as it
+ * is first in line and what it needs is there, at most `window` under way; updates shards; tells
+ * who waits.
  *
- *     grad_ready ---missing = 0, bell---> start ... test: done -> (update shard) -> news -> wait_param
+ *     grad_ready -missing = 0, bell-> start ... test: done -> (update shard) -> news -> wait_param
  *                                           ^ next in line
  *
- * Nothing is decided by who is first: two ranks whose hooks fire in different orders start the same launches in the same order. Invariant:
- * launches before `head` are started, `running` lists those of them that are not done, and only this thread touches requests. */
+ * Nothing is decided by who is first: two ranks whose hooks fire in different orders start the same
+ * launches in the same order. Invariant: launches before `head` are started, `running` lists those
+ * of them that are not done, and only this thread touches requests. */
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -62,10 +64,11 @@ static bool may_start(struct tt_trainer *t, const struct tt_launch *x)
     if (x->l.needs_launch == TT_NO_LAUNCH)
         return true;
     bool update = tt_train_sharded(t) && t->gate != TT_NO_LAUNCH;
-    return atomic_load(&t->launches[x->l.needs_launch].done) && (!update || atomic_load(&t->launches[t->gate].done));
+    return atomic_load(&t->launches[x->l.needs_launch].done) &&
+           (!update || atomic_load(&t->launches[t->gate].done));
 }
 
-static tutti_status start(struct tt_trainer *t, uint32_t k)
+static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
 {
     struct tt_launch *x = &t->launches[k];
     if (x->gate)
@@ -82,7 +85,7 @@ static tutti_status start(struct tt_trainer *t, uint32_t k)
     return TUTTI_OK;
 }
 
-static void finish(struct tt_trainer *t, uint32_t k)
+static void thread_finish(struct tt_trainer *t, uint32_t k)
 {
     struct tt_launch *x = &t->launches[k];
     atomic_store_explicit(&x->end_ns, tt_now_ns(), memory_order_relaxed);
@@ -108,7 +111,7 @@ static tutti_status start_all(struct tt_trainer *t, bool *ret_moved)
 {
     tutti_status st = TUTTI_OK;
     while (!st && t->nrunning < t->options.window && next_may_start(t)) {
-        st = start(t, atomic_load(&t->head));
+        st = thread_start(t, atomic_load(&t->head));
         *ret_moved = true;
     }
     return st;
@@ -128,7 +131,7 @@ static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
         t->nrunning--;
         for (uint32_t q = r; q < t->nrunning; q++)
             t->running[q] = t->running[q + 1];
-        finish(t, k);
+        thread_finish(t, k);
         atomic_store(&t->under_way, t->nrunning);
         *ret_moved = true;
     }
@@ -144,10 +147,12 @@ static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
     return over && t->nrunning ? tt_request_overdue(t->launches[t->running[0]].request) : TUTTI_OK;
 }
 
-/* A step that is dropped is communicated as far as its gradients allow, so that ranks that close together agree. */
-static bool ended(struct tt_trainer *t)
+/* A step that is dropped is communicated as far as its gradients allow, so that ranks that close
+ * together agree. */
+static bool thread_ended(struct tt_trainer *t)
 {
-    return atomic_load(&t->closing) && (atomic_load(&t->failed) || (t->nrunning == 0 && !next_may_start(t)));
+    return atomic_load(&t->closing) &&
+           (atomic_load(&t->failed) || (t->nrunning == 0 && !next_may_start(t)));
 }
 
 /* The communicator's words, and in front what was being communicated. */
@@ -157,13 +162,15 @@ static void give_up(struct tt_trainer *t)
     const struct tt_launch *x = t->nrunning ? &t->launches[t->running[0]] : NULL;
     if (x && !x->gate) {
         const struct tt_policy_bucket *b = &t->policy->buckets[x->l.bucket];
-        tt_fail_prefix(&err, "step %llu, %s of %s%s%s", (unsigned long long)t->steps, tt_coll_name(x->l.coll), t->tensors[b->first].v.name,
-                       b->last > b->first ? " to " : "", b->last > b->first ? t->tensors[b->last].v.name : "");
+        tt_fail_prefix(&err, "step %llu, %s of %s%s%s", (unsigned long long)t->steps,
+                       tt_coll_name(x->l.coll), t->tensors[b->first].v.name,
+                       b->last > b->first ? " to " : "",
+                       b->last > b->first ? t->tensors[b->last].v.name : "");
     }
     tt_train_fail(t, &err);
 }
 
-static void *work(void *arg)
+static void *thread_work(void *arg)
 {
     struct tt_trainer *t = arg;
     struct tt_waiting w;
@@ -171,7 +178,7 @@ static void *work(void *arg)
     pthread_setname_np(pthread_self(), "tutti-train");
     tt_comm_thread_begin();
     tt_waiting_begin(t->comm, t->bell, &w);
-    while (!st && !ended(t)) {
+    while (!st && !thread_ended(t)) {
         bool moved = false;
         st = tt_comm_round(t->comm, &w);
         if (!st)
@@ -197,9 +204,10 @@ tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err
         return tt_fail(err, TUTTI_ERR_IO, "no event descriptor for the trainer's thread");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    t->thread_made = pthread_create(&t->thread, NULL, work, t) == 0;
+    t->thread_made = pthread_create(&t->thread, NULL, thread_work, t) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return t->thread_made ? TUTTI_OK : tt_fail(err, TUTTI_ERR_IO, "the trainer's thread cannot be started");
+    return t->thread_made ? TUTTI_OK
+                          : tt_fail(err, TUTTI_ERR_IO, "the trainer's thread cannot be started");
 }
 
 void tt_train_thread_end(struct tt_trainer *t)
@@ -218,7 +226,8 @@ void tt_train_thread_end(struct tt_trainer *t)
     t->bell = -1;
 }
 
-/* Sleeps for news, at most until the deadline of this rank's own: while requests are under way the thread watches over theirs. */
+/* Sleeps for news, at most until the deadline of this rank's own: while requests are under way the
+ * thread watches over theirs. */
 static tutti_status sleep_on(struct tt_trainer *t, uint64_t since)
 {
     uint64_t now = tt_now_ns(), end = tt_comm_deadline(t->comm, since, t->moved_ns);
@@ -246,5 +255,7 @@ tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch)
     if (atomic_load(&t->failed))
         st = t->error.status;
     pthread_mutex_unlock(&t->lock);
-    return st == TUTTI_ERR_TIMEOUT ? tt_train_blame(t, "launch %u has not begun within the deadline", launch) : st;
+    return st == TUTTI_ERR_TIMEOUT
+               ? tt_train_blame(t, "launch %u has not begun within the deadline", launch)
+               : st;
 }

@@ -1,22 +1,29 @@
-/* train.h - the trainer: a policy (policy/policy.h) on a communicator. Gradients become ready in any order; they are communicated in the
- * one order that all ranks agreed on when the trainer was frozen, by a thread of the trainer's own; parameters are updated by a built-in
- * optimizer, or not at all (averaged gradients only).
+/* train.h - the trainer: a policy (policy/policy.h) on a communicator. Gradients become ready in
+ * any order; they are communicated in the one order that all ranks agreed on when the trainer was
+ * frozen, by a thread of the trainer's own; parameters are updated by a built-in optimizer, or not
+ * at all (averaged gradients only).
  *
- * Life: open (collective: a twin of the communicator, on its wires), add tensors in forward order, freeze (collective: everything the ranks
- * must agree on is compared, buckets and requests are made), then steps, close.
+ * Life: open (collective: a twin of the communicator, on its wires), add tensors in forward order,
+ * freeze (collective: everything the ranks must agree on is compared, buckets and requests are
+ * made), then steps, close.
  *
- * One step: grad_ready of every tensor (or, with allow_unused, of some), step, wait_param of each tensor before its next use. What was
- * deferred is done by wait_param, by flush, and at the latest by the first grad_ready of the next step: no update is ever lost.
+ * One step: grad_ready of every tensor (or, with allow_unused, of some), step, wait_param of each
+ * tensor before its next use. What was deferred is done by wait_param, by flush, and at the latest
+ * by the first grad_ready of the next step: no update is ever lost.
  *
- * Memory: gradients live in buckets, `grad` of a tensor is a view into one. A tensor that was added with a gradient pointer of its own is
- * copied from there at grad_ready and, without optimizer, back when it is settled: the named fallback. Parameters are where the caller
- * said, or in the trainer's memory; dear-sharded gathers parameters, so that theirs is always the trainer's and the caller's a copy.
+ * Memory: gradients live in buckets, `grad` of a tensor is a view into one. A tensor that was added
+ * with a gradient pointer of its own is copied from there at grad_ready and, without optimizer,
+ * back when it is settled: the named fallback. Parameters are where the caller said, or in the
+ * trainer's memory; dear-sharded gathers parameters, so that theirs is always the trainer's and the
+ * caller's a copy.
  *
- * Between grad_ready(i) and the moment tensor i is settled (step, wait_param or flush, by policy) its gradient belongs to the trainer; with
- * dear-sharded its parameter too. Settling zeroes the gradient unless keep_grads is set or there is no optimizer.
+ * Between grad_ready(i) and the moment tensor i is settled (step, wait_param or flush, by policy)
+ * its gradient belongs to the trainer; with dear-sharded its parameter too. Settling zeroes the
+ * gradient unless keep_grads is set or there is no optimizer.
  *
- * Errors are sticky: the first one is what every later call returns. One that is this rank's fault (a tensor ready twice or never) aborts
- * the trainer's communicator with a reason that names tensor and rank, so that every rank learns of it. */
+ * Errors are sticky: the first one is what every later call returns. One that is this rank's fault
+ * (a tensor ready twice or never) aborts the trainer's communicator with a reason that names tensor
+ * and rank, so that every rank learns of it. */
 #ifndef TT_TRAIN_H
 #define TT_TRAIN_H
 
@@ -51,7 +58,8 @@ struct tt_train_tensor {
     void *param;                      /* NULL: the trainer's memory */
     void *grad;                       /* NULL: a view */
     uint64_t forward_ps, backward_ps; /* of a profile; rank 0's count */
-    bool wide;                        /* param is f32 and the only copy, gradients are f16 or bf16 */
+    /* param is f32 and the only copy, gradients are f16 or bf16 */
+    bool wide;
 };
 
 struct tt_train_info {
@@ -59,44 +67,63 @@ struct tt_train_info {
     uint64_t bytes, hash;
     const char *policy;
     struct tt_policy_options used; /* as found */
-    struct tt_policy_times times;  /* by the model, with the communicator's speeds and the profile's times */
+    /* by the model, with the communicator's speeds and the profile's times */
+    struct tt_policy_times times;
 };
 
 struct tt_trainer;
-tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o, struct tt_trainer **ret, struct tutti_error *err);
-tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x, uint32_t *ret_index, struct tutti_error *err);
-/* Any time; holds from the next step whose first gradient is not ready yet. Groups 0..n without gaps. */
-tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v, struct tutti_error *err);
+tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o,
+                             struct tt_trainer **ret, struct tutti_error *err);
+tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x,
+                            uint32_t *ret_index, struct tutti_error *err);
+/* Any time; holds from the next step whose first gradient is not ready yet. Groups 0..n without
+ * gaps. */
+tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
+                              struct tutti_error *err);
 tutti_status tt_trainer_freeze(struct tt_trainer *t, struct tutti_error *err);
-void *tt_trainer_grad(struct tt_trainer *t, uint32_t i);  /* NULL before freeze and past the end */
-void *tt_trainer_param(struct tt_trainer *t, uint32_t i); /* the same; NULL without optimizer unless the caller gave one */
+void *tt_trainer_grad(struct tt_trainer *t, uint32_t i); /* NULL before freeze and past the end */
+/* the same; NULL without optimizer unless the caller gave one */
+void *tt_trainer_param(struct tt_trainer *t, uint32_t i);
 tutti_status tt_trainer_sync(struct tt_trainer *t, bool on);
 tutti_status tt_trainer_scale(struct tt_trainer *t, double scale);
 tutti_status tt_trainer_reload(struct tt_trainer *t);
-/* wide: rounds elements first..first + n (SIZE_MAX: all that follow); what is lost is added next time */
-tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n, const float *grad);
+/* wide: rounds elements first..first + n (SIZE_MAX: all that follow); what is lost is added next
+ * time */
+tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
+                            const float *grad);
 tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i);
 tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i);
-/* By parts: a tensor's stretches that travel by themselves (one, unless it was cut); part_ready of each is grad_ready, wait of the last
- * wait_param. */
-bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first, size_t *ret_count); /* false past the last */
+/* By parts: a tensor's stretches that travel by themselves (one, unless it was cut); part_ready of
+ * each is grad_ready, wait of the last wait_param. */
+/* false past the last */
+bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first,
+                     size_t *ret_count);
 tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part);
-tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part); /* parts 0 to `part` */
-tutti_status tt_trainer_average(struct tt_trainer *t); /* before step: waits for the gradients, updates nothing; not on shards */
+/* parts 0 to `part` */
+tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part);
+/* before step: waits for the gradients, updates nothing; not on shards */
+tutti_status tt_trainer_average(struct tt_trainer *t);
 /* Between average and step: whether the step updates tensor i, whatever the ranks used. */
 tutti_status tt_trainer_use(struct tt_trainer *t, uint32_t i, bool use);
 tutti_status tt_trainer_step(struct tt_trainer *t);
 tutti_status tt_trainer_flush(struct tt_trainer *t);
-/* What the optimizer keeps of tensor i (state.c): arrays 0, 1, ... with names, whole on every rank. get is collective and flushes; data may
- * be NULL. set is local: every rank gives the same. */
-const char *tt_trainer_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k); /* NULL past the last */
-size_t tt_trainer_state_bytes(const struct tt_trainer *t, uint32_t i);                 /* of each array */
-tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data, struct tutti_error *err);
-tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data, struct tutti_error *err);
+/* What the optimizer keeps of tensor i (state.c): arrays 0, 1, ... with names, whole on every rank.
+ * get is collective and flushes; data may be NULL. set is local: every rank gives the same. */
+/* NULL past the last */
+const char *tt_trainer_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k);
+/* of each array */
+size_t tt_trainer_state_bytes(const struct tt_trainer *t, uint32_t i);
+tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data,
+                                  struct tutti_error *err);
+tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data,
+                                  struct tutti_error *err);
 uint64_t tt_trainer_updates(struct tt_trainer *t, uint32_t i);
-tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n, struct tutti_error *err);
-double tt_trainer_norm(const struct tt_trainer *t);           /* of the last settled step, before clipping; 0: not asked for */
-bool tt_trainer_used(const struct tt_trainer *t, uint32_t i); /* by any rank in the last settled step */
+tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n,
+                                    struct tutti_error *err);
+/* of the last settled step, before clipping; 0: not asked for */
+double tt_trainer_norm(const struct tt_trainer *t);
+/* by any rank in the last settled step */
+bool tt_trainer_used(const struct tt_trainer *t, uint32_t i);
 void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret); /* frozen */
 /* Launch k of the last step; false past the last. Texts live as long as the trainer. */
 struct tt_train_launch {
@@ -109,6 +136,7 @@ struct tt_train_launch {
 };
 bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret);
 struct tutti_error tt_trainer_error(struct tt_trainer *t);
-bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n); /* false: not f16, bf16 */
+/* false: not f16, bf16 */
+bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n);
 void tt_trainer_close(struct tt_trainer *t);
 #endif

@@ -1,7 +1,8 @@
 /* train_int.h - what the files of train share.
  *
- * Who writes what: `tensors[].left`, `launches[].missing` by whoever calls grad_ready; `head`, `running`, requests by the thread; the rest
- * of a step's state by begin_step, when nothing is under way, and by who settles (under settle_lock). */
+ * Who writes what: `tensors[].left`, `launches[].missing` by whoever calls grad_ready; `head`,
+ * `running`, requests by the thread; the rest of a step's state by begin_step, when nothing is
+ * under way, and by who settles (under settle_lock). */
 #ifndef TT_TRAIN_PARTS_H
 #define TT_TRAIN_PARTS_H
 
@@ -10,39 +11,56 @@
 
 #include "train/train.h"
 
-enum { TT_STATE_MASTER = 2, TT_STATES = 3 }; /* arrays of the optimizer: at most two of its own, then f32 copies of f16 and bf16 */
-enum { TT_TRAIN_WINDOW = 2, TT_TRAIN_WINDOW_MAX = 64, TT_TRAIN_NAME = 128, TT_TRAIN_GROUPS = 1024, TT_TRAIN_PART = 8 << 20 };
+/* arrays of the optimizer: at most two of its own, then f32 copies of f16 and bf16 */
+enum { TT_STATE_MASTER = 2, TT_STATES = 3 };
+enum {
+    TT_TRAIN_WINDOW = 2,
+    TT_TRAIN_WINDOW_MAX = 64,
+    TT_TRAIN_NAME = 128,
+    TT_TRAIN_GROUPS = 1024,
+    TT_TRAIN_PART = 8 << 20
+};
 
 struct tt_tensor {
-    struct tt_train_tensor v;           /* as added; name owned; uses at least 1; layer renumbered by freeze */
-    void *param, *grad;                 /* where the truth is */
-    size_t at;                          /* bytes into the flat buffers */
-    size_t state_at;                    /* bytes into the optimizer's state, unless that is sharded */
-    float *lost;                        /* wide: what rounding took from the last gradient; else NULL */
-    uint32_t first_bucket, last_bucket; /* more than one: each holds a part of this tensor and nothing else */
-    uint32_t next_bucket;               /* the first that is not settled (under settle_lock) */
-    uint32_t first_user, nusers;        /* launches whose gradients this tensor is among: users[first_user..] */
-    uint64_t updates;                   /* steps in which some rank used it, this one included */
-    bool used;                          /* by any rank, this step */
-    _Atomic uint32_t left;              /* uses to come in this step */
-    _Atomic uint32_t parts_left;        /* not ready yet; all of them, when the tensor is handed over whole */
-    _Atomic bool touched;               /* ready in a micro-batch of this step that was not synchronised */
-    _Atomic bool pending;               /* the step's result is not settled yet */
+    /* as added; name owned; uses at least 1; layer renumbered by freeze */
+    struct tt_train_tensor v;
+    void *param, *grad; /* where the truth is */
+    size_t at;          /* bytes into the flat buffers */
+    /* bytes into the optimizer's state, unless that is sharded */
+    size_t state_at;
+    /* wide: what rounding took from the last gradient; else NULL */
+    float *lost;
+    /* more than one: each holds a part of this tensor and nothing else */
+    uint32_t first_bucket, last_bucket;
+    uint32_t next_bucket; /* the first that is not settled (under settle_lock) */
+    /* launches whose gradients this tensor is among: users[first_user..] */
+    uint32_t first_user, nusers;
+    uint64_t updates;      /* steps in which some rank used it, this one included */
+    bool used;             /* by any rank, this step */
+    _Atomic uint32_t left; /* uses to come in this step */
+    /* not ready yet; all of them, when the tensor is handed over whole */
+    _Atomic uint32_t parts_left;
+    /* ready in a micro-batch of this step that was not synchronised */
+    _Atomic bool touched;
+    _Atomic bool pending; /* the step's result is not settled yet */
 };
 
 struct tt_bucket {
     size_t at, elems; /* bytes into the flat buffers; elements */
     tutti_dtype dtype;
     uint32_t elem_bytes;
-    size_t *counts;        /* block of each rank */
-    size_t mine, shard;    /* own block: first element; bytes into the optimizer's state when that is sharded */
-    uint32_t reduce, last; /* launches: the one with the gradients; the one after which it is complete */
-    bool updated;          /* its shard, this step */
+    size_t *counts; /* block of each rank */
+    /* own block: first element; bytes into the optimizer's state when that is sharded */
+    size_t mine, shard;
+    /* launches: the one with the gradients; the one after which it is complete */
+    uint32_t reduce, last;
+    bool updated; /* its shard, this step */
 };
 
 struct tt_launch {
     struct tt_policy_launch l; /* needs_launch in terms of our own list */
-    bool gate;                 /* not the policy's: norm and use of all gradients, after the last one that reduces */
+    /* not the policy's: norm and use of all gradients, after the last one that reduces */
+    bool gate;
     struct tt_request *request;
     uint32_t needs; /* tensors */
     _Atomic uint32_t missing;
@@ -99,16 +117,19 @@ struct tt_trainer {
 
 bool tt_train_sharded(const struct tt_trainer *t); /* the update happens on shards */
 
-/* agree.c: compares what must be equal; TUTTI_ERR_DIFFERS on all ranks, with the first difference. */
+/* agree.c: compares what must be equal; TUTTI_ERR_DIFFERS on all ranks, with the first
+ * difference. */
 tutti_status tt_train_agree(struct tt_trainer *t, struct tutti_error *err);
 tutti_status tt_train_agree_hash(struct tt_trainer *t, uint64_t hash, struct tutti_error *err);
 /* Everybody's `bytes` bytes. */
-tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
+tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all,
+                               struct tutti_error *err);
 
 /* cost.c */
 struct tt_train_costs {
     struct tt_comm *comm;
-    uint64_t grid[3][TT_POLICY_ALGO_COUNT][64]; /* by collective, algorithm and power of two; 0: not asked yet */
+    /* by collective, algorithm and power of two; 0: not asked yet */
+    uint64_t grid[3][TT_POLICY_ALGO_COUNT][64];
 };
 uint64_t tt_train_cost(void *costs, tutti_coll coll, enum tt_policy_algo algo, uint64_t bytes);
 
@@ -119,12 +140,17 @@ void tt_train_layout_free(struct tt_trainer *t);
 void tt_train_launches_free(struct tt_trainer *t);
 
 /* update.c */
-void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);                /* by the thread */
-void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b); /* what of tensor i lies in b */
-double tt_train_squares(struct tt_trainer *t);                                        /* of the own blocks */
-double tt_train_squares_whole(const struct tt_trainer *t);                            /* of all gradients that will be used */
+/* by the thread */
+void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);
+/* what of tensor i lies in b */
+void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b);
+/* of the own blocks */
+double tt_train_squares(struct tt_trainer *t);
+/* of all gradients that will be used */
+double tt_train_squares_whole(const struct tt_trainer *t);
 
-/* state.c: the f32 copies of f16 and bf16 parameters are taken anew where they do not round to the parameter: all; n elements. */
+/* state.c: the f32 copies of f16 and bf16 parameters are taken anew where they do not round to the
+ * parameter: all; n elements. */
 void tt_train_masters(struct tt_trainer *t);
 void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n);
 
@@ -132,8 +158,10 @@ void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_
 bool tt_half(tutti_dtype dtype); /* f16 or bf16: n elements of them to f32 and back */
 void tt_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n);
 void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n);
-/* The sum of `from` and `lost` narrowed; `lost` becomes the difference (zero where that is not finite). */
-void tt_half_narrow_keep(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n);
+/* The sum of `from` and `lost` narrowed; `lost` becomes the difference (zero where that is not
+ * finite). */
+void tt_train_half_narrow_keep(tutti_dtype dtype, const float *from, float *lost, void *to,
+                               size_t n);
 
 /* optim.c: n elements from `at`. step: from 1. */
 struct tt_optim {
@@ -164,18 +192,23 @@ tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch);
 struct tt_stretch { /* elements of a tensor */
     size_t first, count;
 };
-struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b); /* what of x lies in b */
+/* what of x lies in b */
+struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b);
 size_t tt_train_bytes(const struct tt_tensor *x);
 uint32_t tt_train_parts(const struct tt_tensor *x);
-tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part); /* parts 0 to `part` of tensor i */
-tutti_status tt_train_settle_all(struct tt_trainer *t);                        /* everything of the last step */
+/* parts 0 to `part` of tensor i */
+tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part);
+/* everything of the last step */
+tutti_status tt_train_settle_all(struct tt_trainer *t);
 
 /* step.c */
-tutti_status tt_train_begin(struct tt_trainer *t);     /* a new step; does nothing within one */
-void tt_train_count(struct tt_trainer *t, uint32_t i); /* tensor i is complete: one less is missing */
+tutti_status tt_train_begin(struct tt_trainer *t); /* a new step; does nothing within one */
+/* tensor i is complete: one less is missing */
+void tt_train_count(struct tt_trainer *t, uint32_t i);
 
 /* fail.c: the first error stays. blame: one of this rank, all others are told. */
 tutti_status tt_train_fail(struct tt_trainer *t, const struct tutti_error *err);
-tutti_status tt_train_blame(struct tt_trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+tutti_status tt_train_blame(struct tt_trainer *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 tutti_status tt_train_failed(struct tt_trainer *t); /* TUTTI_OK: not */
 #endif

@@ -1,7 +1,9 @@
-/* update.c - who is updated when: whole tensors, when they are settled, or the own block of a bucket, between reduce-scatter and
- * all-gather. A block crosses tensors; each stretch of one tensor is updated with its group's values.
+/* update.c - who is updated when: whole tensors, when they are settled, or the own block of a
+ * bucket, between reduce-scatter and all-gather. A block crosses tensors; each stretch of one
+ * tensor is updated with its group's values.
  *
- * The thread that updates blocks is the one that communicates: it looks at the network between two pieces of work. */
+ * The thread that updates blocks is the one that communicates: it looks at the network between two
+ * pieces of work. */
 #include <string.h>
 
 #include "train/train_int.h"
@@ -24,16 +26,23 @@ static void refresh(struct tt_trainer *t, uint32_t i, size_t from, size_t n, siz
     if (x->v.param && x->v.param != x->param)
         memcpy(param, (char *)x->v.param + from * each, n * each);
     if (tt_half(x->v.dtype))
-        tt_train_widen(x->v.dtype, (const uint16_t *)(void *)param, (float *)(void *)(t->state[TT_STATE_MASTER] + state_at), n);
+        tt_train_widen(x->v.dtype, (const uint16_t *)(void *)param,
+                       (float *)(void *)(t->state[TT_STATE_MASTER] + state_at), n);
 }
 
 /* Elements from..from+n of tensor i. */
-static void update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size_t state_at)
+static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size_t state_at)
 {
     const struct tt_tensor *x = &t->tensors[i];
     size_t each = tt_dtype_bytes(x->v.dtype);
-    struct tt_optim o = {.kind = t->options.optimizer, .g = &t->groups[x->v.group], .scale = coefficient(t), .step = x->updates};
-    struct tt_optim_data d = {.dtype = x->v.dtype, .param = (char *)x->param + from * each, .grad = (char *)x->grad + from * each, .n = n};
+    struct tt_optim o = {.kind = t->options.optimizer,
+                         .g = &t->groups[x->v.group],
+                         .scale = coefficient(t),
+                         .step = x->updates};
+    struct tt_optim_data d = {.dtype = x->v.dtype,
+                              .param = (char *)x->param + from * each,
+                              .grad = (char *)x->grad + from * each,
+                              .n = n};
     for (uint32_t s = 0; s < TT_STATES; s++)
         d.state[s] = t->state[s] ? t->state[s] + state_at : NULL;
     if (x->v.wide) {
@@ -48,11 +57,12 @@ static void update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b)
 {
     struct tt_stretch s = tt_train_stretch(&t->tensors[i], b);
-    update(t, i, s.first, s.count, t->tensors[i].state_at + s.first * tt_train_state_each(b->dtype));
+    update_update(t, i, s.first, s.count,
+                  t->tensors[i].state_at + s.first * tt_train_state_each(b->dtype));
 }
 
 /* The tensor that byte `at` of the flat buffers belongs to, from tensor i on. */
-static uint32_t find(const struct tt_trainer *t, uint32_t i, size_t at)
+static uint32_t update_find(const struct tt_trainer *t, uint32_t i, size_t at)
 {
     while (t->tensors[i].at + t->tensors[i].v.count * tt_dtype_bytes(t->tensors[i].v.dtype) <= at)
         i++;
@@ -61,15 +71,16 @@ static uint32_t find(const struct tt_trainer *t, uint32_t i, size_t at)
 
 void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
 {
-    size_t each = b->elem_bytes, at = b->at + b->mine * each, end = at + b->counts[t->rank] * each, state = b->shard;
+    size_t each = b->elem_bytes, at = b->at + b->mine * each, end = at + b->counts[t->rank] * each,
+           state = b->shard;
     uint32_t i = t->policy->buckets[b - t->buckets].first;
     b->updated = true;
     while (at < end) {
-        i = find(t, i, at);
+        i = update_find(t, i, at);
         const struct tt_tensor *x = &t->tensors[i];
         size_t stop = x->at + x->v.count * each, n = ((stop < end ? stop : end) - at) / each;
         n = n < PIECE ? n : PIECE;
-        update(t, i, (at - x->at) / each, n, state);
+        update_update(t, i, (at - x->at) / each, n, state);
         at += n * each;
         state += n * tt_train_state_each(b->dtype);
         tt_comm_pump(t->comm);

@@ -1,9 +1,11 @@
-/* build.c - the pieces that models are built from: each appends a layer, counts its parameters and its multiply-accumulates. */
+/* build.c - the pieces that models are built from: each appends a layer, counts its parameters and
+ * its multiply-accumulates. */
 #include "trainsim/model.h"
 
 #include <assert.h>
 
-void tt_build_layer(struct tt_model_builder *b, const char *name, enum tt_tensor_kind kind, double macs)
+void tt_trainsim_build_layer(struct tt_model_builder *b, const char *name, enum tt_tensor_kind kind,
+                             double macs)
 {
     struct tt_model_layer l = {.kind = kind, .first = (uint32_t)b->m->tensors.len, .macs = macs};
     int len = snprintf(l.name, sizeof l.name, "%s%s", b->prefix, name);
@@ -12,7 +14,7 @@ void tt_build_layer(struct tt_model_builder *b, const char *name, enum tt_tensor
         b->failed = true;
 }
 
-void tt_build_tensor(struct tt_model_builder *b, const char *name, uint64_t count)
+void tt_trainsim_build_tensor(struct tt_model_builder *b, const char *name, uint64_t count)
 {
     if (b->failed)
         return;
@@ -26,33 +28,35 @@ void tt_build_tensor(struct tt_model_builder *b, const char *name, uint64_t coun
         l->ntensors++;
 }
 
-void tt_build_pool(struct tt_model_builder *b, uint32_t kernel, uint32_t stride, uint32_t pad)
+void tt_trainsim_build_pool(struct tt_model_builder *b, uint32_t kernel, uint32_t stride,
+                            uint32_t pad)
 {
     b->height = (b->height + 2 * pad - kernel) / stride + 1;
     b->width = (b->width + 2 * pad - kernel) / stride + 1;
 }
 
-void tt_build_conv(struct tt_model_builder *b, const char *name, const struct tt_conv *c)
+void tt_trainsim_build_conv(struct tt_model_builder *b, const char *name, const struct tt_conv *c)
 {
     b->height = (b->height + 2 * c->pad_h - c->kh) / c->stride + 1;
     b->width = (b->width + 2 * c->pad_w - c->kw) / c->stride + 1;
     uint64_t weight = (uint64_t)c->out * c->in * c->kh * c->kw;
-    tt_build_layer(b, name, TT_KIND_CONV, (double)weight * b->height * b->width);
-    tt_build_tensor(b, "weight", weight);
+    tt_trainsim_build_layer(b, name, TT_KIND_CONV, (double)weight * b->height * b->width);
+    tt_trainsim_build_tensor(b, "weight", weight);
     if (c->bias)
-        tt_build_tensor(b, "bias", c->out);
+        tt_trainsim_build_tensor(b, "bias", c->out);
 }
 
-void tt_build_norm(struct tt_model_builder *b, const char *name, uint32_t channels)
+void tt_trainsim_build_norm(struct tt_model_builder *b, const char *name, uint32_t channels)
 {
-    tt_build_layer(b, name, TT_KIND_NORM, (double)channels * b->height * b->width);
-    tt_build_tensor(b, "weight", channels);
-    tt_build_tensor(b, "bias", channels);
+    tt_trainsim_build_layer(b, name, TT_KIND_NORM, (double)channels * b->height * b->width);
+    tt_trainsim_build_tensor(b, "weight", channels);
+    tt_trainsim_build_tensor(b, "bias", channels);
 }
 
-void tt_build_fc(struct tt_model_builder *b, const char *name, uint32_t in, uint32_t out, uint32_t times)
+void tt_trainsim_build_fc(struct tt_model_builder *b, const char *name, uint32_t in, uint32_t out,
+                          uint32_t times)
 {
-    tt_build_layer(b, name, TT_KIND_FC, (double)in * out * times);
-    tt_build_tensor(b, "weight", (uint64_t)in * out);
-    tt_build_tensor(b, "bias", out);
+    tt_trainsim_build_layer(b, name, TT_KIND_FC, (double)in * out * times);
+    tt_trainsim_build_tensor(b, "weight", (uint64_t)in * out);
+    tt_trainsim_build_tensor(b, "bias", out);
 }

@@ -1,8 +1,9 @@
 /* model.c - the table of built-in models, and times from multiply-accumulates.
  *
- * Times are derived, never measured layer by layer. Where the throughput of a whole model on one device is known (samples_per_s: figures
- * of the HKBU-HPML ddl-benchmarks, 2020, on one GPU; which is not confirmed), the step takes batch / throughput and is shared out by
- * multiply-accumulates; otherwise a stated rate counts. A third is forward, two thirds backward. */
+ * Times are derived, never measured layer by layer. Where the throughput of a whole model on one
+ * device is known (samples_per_s: figures of the HKBU-HPML ddl-benchmarks, 2020, on one GPU; which
+ * is not confirmed), the step takes batch / throughput and is shared out by multiply-accumulates;
+ * otherwise a stated rate counts. A third is forward, two thirds backward. */
 #include "trainsim/model.h"
 
 #include <errno.h>
@@ -21,14 +22,26 @@ struct entry {
 #define GPU_RATE 6.2e12 /* what ResNet-50's measured throughput comes to */
 
 static const struct entry entries[] = {
-    {{"alexnet", "AlexNet as in torchvision, 61.1 M parameters", 128}, tt_build_alexnet, 0, CPU_RATE},
-    {{"alexnet-onetower", "the original AlexNet ungrouped, in one tower, 62.4 M", 128}, tt_build_alexnet_onetower, 0, CPU_RATE},
-    {{"vgg16", "VGG-16, 138.4 M", 64}, tt_build_vgg16, 0, GPU_RATE},
-    {{"resnet50", "ResNet-50, 25.6 M", 64}, tt_build_resnet50, 253.1, 0},
-    {{"densenet201", "DenseNet-201, 20.0 M", 32}, tt_build_densenet201, 0, GPU_RATE},
-    {{"inceptionv4", "Inception-v4, 42.7 M", 64}, tt_build_inceptionv4, 0, GPU_RATE},
-    {{"bert-base", "BERT-Base for pre-training, 64 tokens, 110.1 M", 64}, tt_build_bert_base, 212.8, 0},
-    {{"bert-large", "BERT-Large for pre-training, 64 tokens, 336.2 M", 32}, tt_build_bert_large, 49, 0},
+    {{"alexnet", "AlexNet as in torchvision, 61.1 M parameters", 128},
+     tt_trainsim_build_alexnet,
+     0,
+     CPU_RATE},
+    {{"alexnet-onetower", "the original AlexNet ungrouped, in one tower, 62.4 M", 128},
+     tt_trainsim_build_alexnet_onetower,
+     0,
+     CPU_RATE},
+    {{"vgg16", "VGG-16, 138.4 M", 64}, tt_trainsim_build_vgg16, 0, GPU_RATE},
+    {{"resnet50", "ResNet-50, 25.6 M", 64}, tt_trainsim_build_resnet50, 253.1, 0},
+    {{"densenet201", "DenseNet-201, 20.0 M", 32}, tt_trainsim_build_densenet201, 0, GPU_RATE},
+    {{"inceptionv4", "Inception-v4, 42.7 M", 64}, tt_trainsim_build_inceptionv4, 0, GPU_RATE},
+    {{"bert-base", "BERT-Base for pre-training, 64 tokens, 110.1 M", 64},
+     tt_trainsim_build_bert_base,
+     212.8,
+     0},
+    {{"bert-large", "BERT-Large for pre-training, 64 tokens, 336.2 M", 32},
+     tt_trainsim_build_bert_large,
+     49,
+     0},
 };
 
 bool tt_model_get(size_t i, struct tt_model_info *ret)
@@ -76,7 +89,8 @@ uint64_t tt_model_bytes(const struct tt_model *m)
     return sum;
 }
 
-tutti_status tt_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret, struct tutti_error *err)
+tutti_status tt_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret,
+                              struct tutti_error *err)
 {
     struct tt_policy_tensor *out = tt_zalloc(m->tensors.len, sizeof *out);
     if (!out)
@@ -99,7 +113,7 @@ tutti_status tt_model_tensors(const struct tt_model *m, struct tt_policy_tensor 
 
 /* ---- built-in ---- */
 
-static const struct entry *find(const char *name)
+static const struct entry *model_find(const char *name)
 {
     for (size_t i = 0; i < countof(entries); i++)
         if (tt_streq(name, entries[i].info.name))
@@ -107,15 +121,16 @@ static const struct entry *find(const char *name)
     return NULL;
 }
 
-static tutti_status unknown(const char *name, struct tutti_error *err)
+static tutti_status model_unknown(const char *name, struct tutti_error *err)
 {
     const char *names[countof(entries)];
     char near[200];
     for (size_t i = 0; i < countof(entries); i++)
         names[i] = entries[i].info.name;
     tt_near_matches(name, names, countof(names), near, sizeof near);
-    return tt_fail(err, TUTTI_ERR_ARG, "no model '%.64s'%s%s (a profile is named by a path that ends in .json)", name, *near ? "; " : "",
-                   near);
+    return tt_fail(err, TUTTI_ERR_ARG,
+                   "no model '%.64s'%s%s (a profile is named by a path that ends in .json)", name,
+                   *near ? "; " : "", near);
 }
 
 static void set_times(struct tt_model *m, const struct entry *e, double flops)
@@ -126,13 +141,15 @@ static void set_times(struct tt_model *m, const struct entry *e, double flops)
     if (flops == 0 && e->samples_per_s > 0) {
         ps_per_mac = 1e12 / (3 * macs * e->samples_per_s);
         snprintf(m->source, sizeof m->source,
-                 "derived: %.4g samples/s measured elsewhere for the whole model, shared out by multiply-accumulates, backward = 2 forward",
+                 "derived: %.4g samples/s measured elsewhere for the whole model, shared out by "
+                 "multiply-accumulates, backward = 2 forward",
                  e->samples_per_s);
     } else {
         double rate = flops > 0 ? flops : e->flops;
         ps_per_mac = 2e12 / rate;
-        snprintf(m->source, sizeof m->source, "derived: %.4g GMAC forward a sample at %.4g GFLOP/s, backward = 2 forward", macs * 1e-9,
-                 rate * 1e-9);
+        snprintf(m->source, sizeof m->source,
+                 "derived: %.4g GMAC forward a sample at %.4g GFLOP/s, backward = 2 forward",
+                 macs * 1e-9, rate * 1e-9);
     }
     for (size_t i = 0; i < m->layers.len; i++) {
         struct tt_model_layer *l = tt_vec_at(&m->layers, i);
@@ -141,7 +158,8 @@ static void set_times(struct tt_model *m, const struct entry *e, double flops)
     }
 }
 
-static tutti_status build(const struct entry *e, uint32_t batch, double flops, struct tt_model **ret, struct tutti_error *err)
+static tutti_status model_build(const struct entry *e, uint32_t batch, double flops,
+                                struct tt_model **ret, struct tutti_error *err)
 {
     struct tt_model *m = tt_zalloc(1, sizeof *m);
     if (!m)
@@ -166,24 +184,27 @@ static tutti_status open_profile(const char *path, struct tt_model **ret, struct
     FILE *in = fopen(path, "r");
     if (!in)
         return tt_fail(err, TUTTI_ERR_IO, "cannot open %.200s: %s", path, strerror(errno));
-    tutti_status st = tt_profile_read(in, path, ret, err);
+    tutti_status st = tt_trainsim_profile_read(in, path, ret, err);
     fclose(in);
     return st;
 }
 
-tutti_status tt_model_open(const char *name, uint32_t batch, double flops, struct tt_model **ret, struct tutti_error *err)
+tutti_status tt_model_open(const char *name, uint32_t batch, double flops, struct tt_model **ret,
+                           struct tutti_error *err)
 {
-    const struct entry *e = find(name);
+    const struct entry *e = model_find(name);
     size_t len = strlen(name);
     if (batch > 1u << 20)
         return tt_fail(err, TUTTI_ERR_RANGE, "batch %u: at most %u", batch, 1u << 20);
     if (flops < 0 || (flops > 0 && (flops < 1e6 || flops > 1e18)))
-        return tt_fail(err, TUTTI_ERR_RANGE, "compute rate %.4g FLOP/s: 1e6 to 1e18 are meaningful", flops);
+        return tt_fail(err, TUTTI_ERR_RANGE, "compute rate %.4g FLOP/s: 1e6 to 1e18 are meaningful",
+                       flops);
     if (e)
-        return build(e, batch, flops, ret, err);
+        return model_build(e, batch, flops, ret, err);
     if (!strchr(name, '/') && !(len > 5 && tt_streq(name + len - 5, ".json")))
-        return unknown(name, err);
+        return model_unknown(name, err);
     if (batch || flops > 0)
-        return tt_fail(err, TUTTI_ERR_ARG, "%.200s is a profile: its times are for its own batch and machine", name);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "%.200s is a profile: its times are for its own batch and machine", name);
     return open_profile(name, ret, err);
 }

@@ -1,9 +1,12 @@
-/* prices.c - predicted times of collectives on a topology, for policies to ask for thousands of them.
+/* prices.c - predicted times of collectives on a topology, for policies to ask for thousands of
+ * them.
  *
- * Every price is that of a plan for exactly so many bytes: `tutti sim` of that size says the same. Where the planner chooses, whole choices
- * are made at powers of two only; between two of them that chose the same algorithm, that algorithm is priced. (Costs are minima of
- * functions that grow linearly with the size, as far as segments are fixed: what is best at both ends is best between.) Between two that
- * differ the planner is asked again. Answers are kept in a hash table with open addresses. */
+ * Every price is that of a plan for exactly so many bytes: `tutti sim` of that size says the same.
+ * Where the planner chooses, whole choices are made at powers of two only; between two of them that
+ * chose the same algorithm, that algorithm is priced. (Costs are minima of functions that grow
+ * linearly with the size, as far as segments are fixed: what is best at both ends is best between.)
+ * Between two that differ the planner is asked again. Answers are kept in a hash table with open
+ * addresses. */
 #include "trainsim/trainsim.h"
 
 #include <stdlib.h>
@@ -27,7 +30,8 @@ struct tt_prices {
     struct tutti_error failure;  /* status 0: none */
 };
 
-tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_options *o, struct tt_prices **ret, struct tutti_error *err)
+tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
+                            struct tt_prices **ret, struct tutti_error *err)
 {
     bool named = o->algo && !tt_streq(o->algo, "auto");
     if (named && !tt_algo_find(o->algo))
@@ -59,12 +63,12 @@ void tt_prices_close(struct tt_prices *p)
     free(p);
 }
 
-const struct tutti_error *tt_prices_failure(const struct tt_prices *p)
+const struct tutti_error *tt_trainsim_prices_failure(const struct tt_prices *p)
 {
     return p->failure.status ? &p->failure : NULL;
 }
 
-uint64_t tt_prices_hash(const struct tt_prices *p)
+uint64_t tt_trainsim_prices_hash(const struct tt_prices *p)
 {
     return tt_hash_bytes(p->t->hash + (p->flow ? 1 : 0), p->algo, sizeof p->algo);
 }
@@ -76,12 +80,13 @@ static struct price *slot_of(struct price *table, size_t cap, const struct price
     uint64_t h = tt_mix64(key->bytes * 64 + key->coll * 8u + key->carrier);
     for (size_t i = h & (cap - 1);; i = (i + 1) & (cap - 1)) {
         struct price *x = &table[i];
-        if (!x->used || (x->bytes == key->bytes && x->coll == key->coll && x->carrier == key->carrier))
+        if (!x->used ||
+            (x->bytes == key->bytes && x->coll == key->coll && x->carrier == key->carrier))
             return x;
     }
 }
 
-static bool grow(struct tt_prices *p)
+static bool prices_grow(struct tt_prices *p)
 {
     struct price *more = tt_zalloc(p->cap * 2, sizeof *more);
     if (!more)
@@ -95,9 +100,9 @@ static bool grow(struct tt_prices *p)
     return true;
 }
 
-static void keep(struct tt_prices *p, const struct price *x)
+static void prices_keep(struct tt_prices *p, const struct price *x)
 {
-    if (2 * (p->n + 1) > p->cap && !grow(p))
+    if (2 * (p->n + 1) > p->cap && !prices_grow(p))
         return; /* it will be computed again */
     struct price *slot = slot_of(p->table, p->cap, x);
     p->n += !slot->used;
@@ -106,7 +111,8 @@ static void keep(struct tt_prices *p, const struct price *x)
 
 /* ---- asking the planner ---- */
 
-static tutti_status simulate(const struct tt_prices *p, const struct tt_plan *plan, uint64_t *ret_ps, struct tutti_error *err)
+static tutti_status prices_simulate(const struct tt_prices *p, const struct tt_plan *plan,
+                                    uint64_t *ret_ps, struct tutti_error *err)
 {
     struct tt_sched *s = NULL;
     struct tt_sim_report *r = NULL;
@@ -122,9 +128,13 @@ static tutti_status simulate(const struct tt_prices *p, const struct tt_plan *pl
 }
 
 /* The plan's time for one size; algo NULL: the planner chooses. */
-static tutti_status ask(struct tt_prices *p, const char *algo, struct price *x, struct tutti_error *err)
+static tutti_status prices_ask(struct tt_prices *p, const char *algo, struct price *x,
+                               struct tutti_error *err)
 {
-    struct tt_problem problem = {.coll = (tutti_coll)x->coll, .ranks = p->t->ranks, .count = (x->bytes + 3) / 4, .dtype = TUTTI_F32};
+    struct tt_problem problem = {.coll = (tutti_coll)x->coll,
+                                 .ranks = p->t->ranks,
+                                 .count = (x->bytes + 3) / 4,
+                                 .dtype = TUTTI_F32};
     struct tt_plan_options o = {.algo = algo};
     struct tt_plan *plan = NULL;
     tutti_status st = tt_plan_make(p->t, &problem, &o, p->plans, &plan, err);
@@ -133,12 +143,13 @@ static tutti_status ask(struct tt_prices *p, const char *algo, struct price *x, 
     x->algo = plan->algo;
     x->ps = plan->cost.time_ps;
     if (p->flow)
-        st = simulate(p, plan, &x->ps, err);
+        st = prices_simulate(p, plan, &x->ps, err);
     tt_plan_free(plan);
     return st;
 }
 
-static const struct price *price_of(struct tt_prices *p, tutti_coll coll, uint8_t carrier, uint64_t bytes);
+static const struct price *price_of(struct tt_prices *p, tutti_coll coll, uint8_t carrier,
+                                    uint64_t bytes);
 
 /* What the planner chooses for a power of two. */
 static const struct tt_algo *chosen_at(struct tt_prices *p, tutti_coll coll, uint64_t bytes)
@@ -164,19 +175,21 @@ static const char *algo_for(struct tt_prices *p, tutti_coll coll, uint8_t carrie
     return p->algo[0] ? p->algo : chosen_around(p, coll, bytes);
 }
 
-static const struct price *price_of(struct tt_prices *p, tutti_coll coll, uint8_t carrier, uint64_t bytes)
+static const struct price *price_of(struct tt_prices *p, tutti_coll coll, uint8_t carrier,
+                                    uint64_t bytes)
 {
-    struct price x = {.bytes = bytes, .ps = UINT64_MAX, .coll = (uint8_t)coll, .carrier = carrier, .used = 1};
+    struct price x = {
+        .bytes = bytes, .ps = UINT64_MAX, .coll = (uint8_t)coll, .carrier = carrier, .used = 1};
     struct tutti_error err;
     const struct price *slot = slot_of(p->table, p->cap, &x);
     if (slot->used)
         return slot;
-    if (ask(p, algo_for(p, coll, carrier, bytes), &x, &err)) {
+    if (prices_ask(p, algo_for(p, coll, carrier, bytes), &x, &err)) {
         p->failure = err;
         x.ps = UINT64_MAX;
         x.algo = NULL;
     }
-    keep(p, &x);
+    prices_keep(p, &x);
     slot = slot_of(p->table, p->cap, &x);
     return slot->used ? slot : NULL;
 }
@@ -187,7 +200,7 @@ static uint64_t cost(void *ctx, tutti_coll coll, enum tt_policy_algo algo, uint6
     return x ? x->ps : UINT64_MAX;
 }
 
-struct tt_policy_costs tt_prices_costs(struct tt_prices *p)
+struct tt_policy_costs tt_trainsim_prices_costs(struct tt_prices *p)
 {
     return (struct tt_policy_costs){.cost = cost, .ctx = p, .ranks = p->t->ranks};
 }

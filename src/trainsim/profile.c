@@ -1,12 +1,14 @@
 /* profile.c - a model and its measured times as a file, tutti-profile(5):
  *
- *     {"format": "tutti-profile", "version": 1, "model": "resnet50", "batch": 64, "times": "measured",
+ *     {"format": "tutti-profile", "version": 1, "model": "resnet50", "batch": 64,
+ *      "times": "measured",
  *      "layers": [{"name": "conv1", "kind": "conv", "forward_us": 812.5, "backward_us": 1630.1,
  *                  "tensors": [{"name": "conv1.weight", "count": 9408, "dtype": "f32"}]}, ..]}
  *
- * Layers stand in forward order and have at least one tensor; "times" is "measured" or "derived"; "dtype" may be left out (f32), "kind" too
- * (other), "source" is a text for people. Nothing is ignored: unknown or repeated keys, wrong types and values out of range are errors at
- * their position. What was written reads back identical. */
+ * Layers stand in forward order and have at least one tensor; "times" is "measured" or "derived";
+ * "dtype" may be left out (f32), "kind" too (other), "source" is a text for people. Nothing is
+ * ignored: unknown or repeated keys, wrong types and values out of range are errors at their
+ * position. What was written reads back identical. */
 #include "base/json.h"
 #include "trainsim/model.h"
 
@@ -27,7 +29,8 @@ static const char *const dtype_names[] = {
 
 /* ---- writing ---- */
 
-static void write_layer(struct tt_json_writer *w, const struct tt_model *m, const struct tt_model_layer *l)
+static void write_layer(struct tt_json_writer *w, const struct tt_model *m,
+                        const struct tt_model_layer *l)
 {
     tt_json_object(w);
     tt_json_key(w, "name");
@@ -94,8 +97,10 @@ struct reading {
     struct tt_model *m;
 };
 
-/* The next key's index, or *ret_end at the object's end, when all that is needed must have been seen. */
-static tutti_status next_key(struct reading *x, struct keys *k, unsigned *ret, bool *ret_end, struct tutti_error *err)
+/* The next key's index, or *ret_end at the object's end, when all that is needed must have been
+ * seen. */
+static tutti_status next_key(struct reading *x, struct keys *k, unsigned *ret, bool *ret_end,
+                             struct tutti_error *err)
 {
     struct tt_json_token tok;
     char near[200];
@@ -112,13 +117,15 @@ static tutti_status next_key(struct reading *x, struct keys *k, unsigned *ret, b
         if (!tt_streq(tok.text, k->names[i]))
             continue;
         if (k->seen & 1u << i)
-            return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "key \"%s\" is given twice", k->names[i]);
+            return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "key \"%s\" is given twice",
+                                k->names[i]);
         k->seen |= 1u << i;
         *ret = i;
         return TUTTI_OK;
     }
     tt_near_matches(tok.text, k->names, k->n, near, sizeof near);
-    return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "unknown key \"%.60s\"%s%s", tok.text, near[0] ? "; " : "", near);
+    return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "unknown key \"%.60s\"%s%s", tok.text,
+                        near[0] ? "; " : "", near);
 }
 
 static tutti_status read_name(struct reading *x, char *ret, size_t cap, struct tutti_error *err)
@@ -126,7 +133,8 @@ static tutti_status read_name(struct reading *x, char *ret, size_t cap, struct t
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(x->r, TT_JSON_STRING, &tok, err);
     if (!st && (tok.len == 0 || tok.len >= cap))
-        st = tt_json_fail(x->r, err, TUTTI_ERR_LIMIT, "a text of %zu bytes: 1 to %zu are accepted here", tok.len, cap - 1);
+        st = tt_json_fail(x->r, err, TUTTI_ERR_LIMIT,
+                          "a text of %zu bytes: 1 to %zu are accepted here", tok.len, cap - 1);
     if (!st)
         memcpy(ret, tok.text, tok.len + 1);
     return st;
@@ -137,7 +145,8 @@ static tutti_status read_int(struct reading *x, int64_t max, uint64_t *ret, stru
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(x->r, TT_JSON_INT, &tok, err);
     if (!st && (tok.i < 1 || tok.i > max))
-        st = tt_json_fail(x->r, err, TUTTI_ERR_RANGE, "%" PRId64 " is not within 1..%" PRId64, tok.i, max);
+        st = tt_json_fail(x->r, err, TUTTI_ERR_RANGE, "%" PRId64 " is not within 1..%" PRId64,
+                          tok.i, max);
     if (!st)
         *ret = (uint64_t)tok.i;
     return st;
@@ -152,13 +161,15 @@ static tutti_status read_time(struct reading *x, uint64_t *ret_ps, struct tutti_
     if (tok.kind != TT_JSON_INT && tok.kind != TT_JSON_REAL)
         return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "a time in microseconds is needed");
     if (!(tok.d >= 0 && tok.d <= MOST_US))
-        return tt_json_fail(x->r, err, TUTTI_ERR_RANGE, "%g us is not within 0..%g", tok.d, MOST_US);
+        return tt_json_fail(x->r, err, TUTTI_ERR_RANGE, "%g us is not within 0..%g", tok.d,
+                            MOST_US);
     *ret_ps = (uint64_t)llround(tok.d * 1e6);
     return TUTTI_OK;
 }
 
 /* One of the names, as its index. */
-static tutti_status read_choice(struct reading *x, const char *const *names, size_t n, unsigned *ret, struct tutti_error *err)
+static tutti_status read_choice(struct reading *x, const char *const *names, size_t n,
+                                unsigned *ret, struct tutti_error *err)
 {
     struct tt_json_token tok;
     char near[200];
@@ -171,7 +182,8 @@ static tutti_status read_choice(struct reading *x, const char *const *names, siz
     if (st)
         return st;
     tt_near_matches(tok.text, names, n, near, sizeof near);
-    return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "\"%.60s\" is not known here%s%s", tok.text, near[0] ? "; " : "", near);
+    return tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "\"%.60s\" is not known here%s%s", tok.text,
+                        near[0] ? "; " : "", near);
 }
 
 static tutti_status read_tensor(struct reading *x, uint32_t layer, struct tutti_error *err)
@@ -203,8 +215,9 @@ static tutti_status read_tensor(struct reading *x, uint32_t layer, struct tutti_
 }
 
 /* A list of objects; `each` reads one, whose brace has been seen. */
-static tutti_status read_list(struct reading *x, tutti_status (*each)(struct reading *, uint32_t, struct tutti_error *), uint32_t arg,
-                              struct tutti_error *err)
+static tutti_status
+read_list(struct reading *x, tutti_status (*each)(struct reading *, uint32_t, struct tutti_error *),
+          uint32_t arg, struct tutti_error *err)
 {
     struct tt_json_token tok;
     tutti_status st = tt_json_expect(x->r, TT_JSON_ARRAY, &tok, err);
@@ -212,14 +225,17 @@ static tutti_status read_list(struct reading *x, tutti_status (*each)(struct rea
         st = tt_json_next(x->r, &tok, err);
         if (st || tok.kind == TT_JSON_ARRAY_END)
             break;
-        st = tok.kind == TT_JSON_OBJECT ? each(x, arg, err) : tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "an object is needed");
+        st = tok.kind == TT_JSON_OBJECT
+                 ? each(x, arg, err)
+                 : tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "an object is needed");
     }
     return st;
 }
 
 enum layer_key { L_NAME, L_FORWARD, L_BACKWARD, L_TENSORS, L_KIND };
 
-static tutti_status read_layer_value(struct reading *x, enum layer_key key, struct tt_model_layer *l, struct tutti_error *err)
+static tutti_status read_layer_value(struct reading *x, enum layer_key key,
+                                     struct tt_model_layer *l, struct tutti_error *err)
 {
     const char *kinds[TT_KIND_COUNT];
     unsigned kind = 0;
@@ -299,7 +315,8 @@ static tutti_status read_top_value(struct reading *x, enum top_key key, struct t
 
 static tutti_status read_all(struct reading *x, struct tutti_error *err)
 {
-    static const char *const names[] = {"format", "version", "model", "batch", "times", "layers", "source"};
+    static const char *const names[] = {"format", "version", "model", "batch",
+                                        "times",  "layers",  "source"};
     struct keys k = {names, 7, 63, 0};
     struct tt_json_token tok;
     bool end = false;
@@ -317,7 +334,8 @@ static tutti_status read_all(struct reading *x, struct tutti_error *err)
 }
 
 /* Takes the reader over. */
-static tutti_status read_with(struct tt_json_reader *r, const char *name, struct tt_model **ret, struct tutti_error *err)
+static tutti_status read_with(struct tt_json_reader *r, const char *name, struct tt_model **ret,
+                              struct tutti_error *err)
 {
     struct reading x = {.r = r, .m = tt_zalloc(1, sizeof *x.m)};
     tutti_status st = x.m ? TUTTI_OK : tt_fail_memory(err, "profile");
@@ -336,14 +354,16 @@ static tutti_status read_with(struct tt_json_reader *r, const char *name, struct
     return TUTTI_OK;
 }
 
-tutti_status tt_profile_read(FILE *in, const char *name, struct tt_model **ret, struct tutti_error *err)
+tutti_status tt_trainsim_profile_read(FILE *in, const char *name, struct tt_model **ret,
+                                      struct tutti_error *err)
 {
     struct tt_json_reader *r = NULL;
     tutti_status st = tt_json_open_file(in, name, &r, err);
     return st ? st : read_with(r, name, ret, err);
 }
 
-tutti_status tt_profile_read_memory(const char *data, size_t len, const char *name, struct tt_model **ret, struct tutti_error *err)
+tutti_status tt_profile_read_memory(const char *data, size_t len, const char *name,
+                                    struct tt_model **ret, struct tutti_error *err)
 {
     struct tt_json_reader *r = NULL;
     tutti_status st = tt_json_open_memory(data, len, name, &r, err);

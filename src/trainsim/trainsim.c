@@ -1,5 +1,6 @@
-/* trainsim.c - one simulated training step: tensors of a model, a policy made for them with the planner's prices, its timeline. With
- * `tune`, the threshold is found as a job would find it: steps are "measured" by the model, the tuner says what to try next. */
+/* trainsim.c - one simulated training step: tensors of a model, a policy made for them with the
+ * planner's prices, its timeline. With `tune`, the threshold is found as a job would find it: steps
+ * are "measured" by the model, the tuner says what to try next. */
 #include "trainsim/trainsim.h"
 
 #include <stdlib.h>
@@ -19,9 +20,10 @@ void tt_trainsim_free(struct tt_trainsim *s)
     free(s);
 }
 
-uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *prices, const struct tt_trainsim_options *o)
+uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *prices,
+                         const struct tt_trainsim_options *o)
 {
-    uint64_t h = tt_mix64(tt_prices_hash(prices) ^ o->policy.kind);
+    uint64_t h = tt_mix64(tt_trainsim_prices_hash(prices) ^ o->policy.kind);
     h = tt_mix64(h ^ m->batch);
     for (size_t i = 0; i < m->tensors.len; i++)
         h = tt_mix64(h ^ ((const struct tt_model_tensor *)tt_vec_at(&m->tensors, i))->count);
@@ -32,7 +34,8 @@ uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *price
     return h;
 }
 
-static tutti_status step(const struct task *k, const struct tt_policy_options *o, uint64_t *ret_ps, struct tutti_error *err)
+static tutti_status trainsim_step(const struct task *k, const struct tt_policy_options *o,
+                                  uint64_t *ret_ps, struct tutti_error *err)
 {
     struct tt_policy *p = NULL;
     struct tt_policy_times times;
@@ -46,64 +49,69 @@ static tutti_status step(const struct task *k, const struct tt_policy_options *o
 }
 
 /* Trials until the tuner is content; o ends with the best threshold. */
-static tutti_status tune(const struct task *k, struct tt_policy_options *o, struct tt_tuner *tuner, struct tutti_error *err)
+static tutti_status tune(const struct task *k, struct tt_policy_options *o, struct tt_tuner *tuner,
+                         struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
     uint64_t bytes, ps = 0;
     o->fusion = TT_FUSION_THRESHOLD;
-    while (!st && tt_tuner_next(tuner, &bytes)) {
+    while (!st && tt_policy_tuner_next(tuner, &bytes)) {
         o->threshold_bytes = bytes;
-        st = step(k, o, &ps, err);
+        st = trainsim_step(k, o, &ps, err);
         if (!st)
-            tt_tuner_tell(tuner, ps);
+            tt_policy_tuner_tell(tuner, ps);
     }
     if (!st)
-        o->threshold_bytes = tuner->trials[tt_tuner_best(tuner)].threshold_bytes;
+        o->threshold_bytes = tuner->trials[tt_policy_tuner_best(tuner)].threshold_bytes;
     return st;
 }
 
-static tutti_status settle(const struct task *k, const struct tt_trainsim_options *o, struct tt_policy_options *policy,
-                           struct tt_tuner *tuner, struct tutti_error *err)
+static tutti_status trainsim_settle(const struct task *k, const struct tt_trainsim_options *o,
+                                    struct tt_policy_options *policy, struct tt_tuner *tuner,
+                                    struct tutti_error *err)
 {
     *policy = o->policy;
     if (o->tuned) {
         *tuner = *o->tuned;
         policy->fusion = TT_FUSION_THRESHOLD;
-        policy->threshold_bytes = tuner->trials[tt_tuner_best(tuner)].threshold_bytes;
+        policy->threshold_bytes = tuner->trials[tt_policy_tuner_best(tuner)].threshold_bytes;
         return TUTTI_OK;
     }
     if (!o->tune)
         return TUTTI_OK;
-    tutti_status st = tt_tuner_init(tuner, &o->tuner, err);
+    tutti_status st = tt_policy_tuner_init(tuner, &o->tuner, err);
     return st ? st : tune(k, policy, tuner, err);
 }
 
-static tutti_status simulate(const struct task *k, const struct tt_trainsim_options *o, struct tt_trainsim *s, struct tutti_error *err)
+static tutti_status trainsim_simulate(const struct task *k, const struct tt_trainsim_options *o,
+                                      struct tt_trainsim *s, struct tutti_error *err)
 {
     struct tt_policy_options policy;
-    tutti_status st = settle(k, o, &policy, &s->tuner, err);
+    tutti_status st = trainsim_settle(k, o, &policy, &s->tuner, err);
     if (!st)
         st = tt_policy_make(&policy, k->t, k->n, &k->costs, &s->policy, err);
     if (!st)
-        st = tt_policy_time(s->policy, k->t, &k->costs, &s->times, o->spans ? &s->spans : NULL, &s->nspans, err);
+        st = tt_policy_time(s->policy, k->t, &k->costs, &s->times, o->spans ? &s->spans : NULL,
+                            &s->nspans, err);
     return st;
 }
 
-tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices, const struct tt_trainsim_options *o,
-                             struct tt_trainsim **ret, struct tutti_error *err)
+tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices,
+                             const struct tt_trainsim_options *o, struct tt_trainsim **ret,
+                             struct tutti_error *err)
 {
     struct tt_policy_tensor *tensors = NULL;
     struct tt_trainsim *s = tt_zalloc(1, sizeof *s);
     tutti_status st = s ? tt_model_tensors(m, &tensors, err) : tt_fail_memory(err, "simulation");
     if (!st) {
-        struct task k = {tensors, (uint32_t)m->tensors.len, tt_prices_costs(prices)};
+        struct task k = {tensors, (uint32_t)m->tensors.len, tt_trainsim_prices_costs(prices)};
         if (o->update_bytes_per_s > 0)
             k.costs.update_ps_per_mib = (uint64_t)(1048576e12 / o->update_bytes_per_s);
-        st = simulate(&k, o, s, err);
-        const struct tutti_error *why = tt_prices_failure(prices);
+        st = trainsim_simulate(&k, o, s, err);
+        const struct tutti_error *why = tt_trainsim_prices_failure(prices);
         if (st == TUTTI_ERR_REFUSED && why)
-            st = tt_fail(err, why->status == TUTTI_ERR_MEMORY ? TUTTI_ERR_MEMORY : st, "%s: %.400s", tt_policy_name(o->policy.kind),
-                         why->text);
+            st = tt_fail(err, why->status == TUTTI_ERR_MEMORY ? TUTTI_ERR_MEMORY : st, "%s: %.400s",
+                         tt_policy_name(o->policy.kind), why->text);
     }
     free(tensors);
     if (st) {

@@ -1,4 +1,5 @@
-/* trainsim.h - a policy (policy/) on the planner's prices: how long a training step takes on a network, without running one. */
+/* trainsim.h - a policy (policy/) on the planner's prices: how long a training step takes on a
+ * network, without running one. */
 #ifndef TT_TRAINSIM_H
 #define TT_TRAINSIM_H
 
@@ -8,28 +9,34 @@
 #include "topo/topo.h"
 #include "trainsim/model.h"
 
-/* What collectives take on a network, by size: the planner's cost of the named algorithm (or of the one it chooses), exactly, or what the
- * flow simulator says of that schedule. Remembered; not thread-safe. */
+/* What collectives take on a network, by size: the planner's cost of the named algorithm (or of the
+ * one it chooses), exactly, or what the flow simulator says of that schedule. Remembered; not
+ * thread-safe. */
 struct tt_prices;
 struct tt_prices_options {
-    const char *algo; /* that carries buckets for which the policy says "auto"; NULL: the planner chooses, size by size */
-    bool flow;        /* by the flow simulator */
+    /* that carries buckets for which the policy says "auto"; NULL: the planner chooses, size by
+     * size */
+    const char *algo;
+    bool flow; /* by the flow simulator */
 };
 /* Borrows the topology. */
-tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_options *o, struct tt_prices **ret, struct tutti_error *err);
+tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
+                            struct tt_prices **ret, struct tutti_error *err);
 void tt_prices_close(struct tt_prices *p); /* accepts NULL */
 /* For policies; valid as long as the prices are. */
-struct tt_policy_costs tt_prices_costs(struct tt_prices *p);
+struct tt_policy_costs tt_trainsim_prices_costs(struct tt_prices *p);
 /* Why a price was UINT64_MAX last, NULL when none was. */
-const struct tutti_error *tt_prices_failure(const struct tt_prices *p);
-uint64_t tt_prices_hash(const struct tt_prices *p); /* of network, algorithm and level */
+const struct tutti_error *tt_trainsim_prices_failure(const struct tt_prices *p);
+uint64_t tt_trainsim_prices_hash(const struct tt_prices *p); /* of network, algorithm and level */
 
 struct tt_trainsim_options {
     struct tt_policy_options policy;
     double update_bytes_per_s; /* the optimizer's speed; 0: free */
-    bool tune;                 /* Bayesian optimisation of the threshold; policy.fusion is then threshold */
+    /* Bayesian optimisation of the threshold; policy.fusion is then threshold */
+    bool tune;
     struct tt_tuner_options tuner;
-    const struct tt_tuner *tuned; /* results of an earlier tuning, used in place of trials; may be NULL */
+    /* results of an earlier tuning, used in place of trials; may be NULL */
+    const struct tt_tuner *tuned;
     bool spans;
 };
 struct tt_trainsim {
@@ -39,9 +46,11 @@ struct tt_trainsim {
     size_t nspans;
     struct tt_tuner tuner; /* n > 0: the threshold comes from these trials */
 };
-tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices, const struct tt_trainsim_options *o,
-                             struct tt_trainsim **ret, struct tutti_error *err);
+tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices,
+                             const struct tt_trainsim_options *o, struct tt_trainsim **ret,
+                             struct tutti_error *err);
 void tt_trainsim_free(struct tt_trainsim *s); /* accepts NULL */
 /* What tuning results belong to: model, prices and policy. */
-uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *prices, const struct tt_trainsim_options *o);
+uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *prices,
+                         const struct tt_trainsim_options *o);
 #endif

@@ -1,8 +1,11 @@
-/* exec.c - carries out one step on values: first what all messages carry is read, then receives write, then local operations run.
+/* exec.c - carries out one step on values: first what all messages carry is read, then receives
+ * write, then local operations run.
  *
- * Reading all messages before any receive writes is "messages read the state at the start of the step". The receives of a rank can then be
- * applied one after the other, because no message may read what an earlier message of its step writes (tt_sched_check).
- * Work is per run of equal chunks, not per chunk. Invariant: a list of pieces covers the chunks it was made for without gaps. */
+ * Reading all messages before any receive writes is "messages read the state at the start of the
+ * step". The receives of a rank can then be applied one after the other, because no message may
+ * read what an earlier message of its step writes (tt_sched_check). Work is per run of equal
+ * chunks, not per chunk. Invariant: a list of pieces covers the chunks it was made for without
+ * gaps. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -20,20 +23,25 @@ enum { MAX_SENT = 1 << 28 }; /* pieces under way in one step */
 
 static tutti_status no_memory(const struct acting *x)
 {
-    return tt_vstate_fail(&x->v->state, "contributions", x->v->err);
+    return tt_verify_state_fail(&x->v->state, "contributions", x->v->err);
 }
 
 /* Appends what `len` chunks of a buffer hold; all of them must hold something. */
-static tutti_status take(const struct acting *x, uint32_t buf, uint32_t first, uint32_t len, struct tt_vec *pieces)
+static tutti_status exec_take(const struct acting *x, uint32_t buf, uint32_t first, uint32_t len,
+                              struct tt_vec *pieces)
 {
     size_t from = pieces->len;
-    if (from >= MAX_SENT || !tt_vstate_read(&x->v->state, (struct tt_vplaces){x->rank, buf, first, len}, pieces))
+    if (from >= MAX_SENT ||
+        !tt_verify_state_read(&x->v->state, (struct tt_vplaces){x->rank, buf, first, len}, pieces))
         return no_memory(x);
     for (size_t i = from; i < pieces->len; i++) {
         const struct tt_vpiece *p = tt_vec_at(pieces, i);
         if (p->value == TT_VNOTHING)
-            return tt_vfault(x->v, x->rank, x->index, "step %" PRIu32 ": %s reads chunk %" PRIu32 " of %s, which holds nothing yet",
-                             x->op->step, tt_vsay_op(x->op).s, tt_vfold_chunk(&x->v->fold, p->first), tt_vsay_buf(buf).s);
+            return tt_verify_fault(x->v, x->rank, x->index,
+                                   "step %" PRIu32 ": %s reads chunk %" PRIu32
+                                   " of %s, which holds nothing yet",
+                                   x->op->step, tt_verify_say_op(x->op).s,
+                                   tt_vfold_chunk(&x->v->fold, p->first), tt_verify_say_buf(buf).s);
     }
     return TUTTI_OK;
 }
@@ -43,27 +51,31 @@ static tutti_status twice(const struct acting *x, uint32_t chunk, uint32_t left,
 {
     struct tt_verifier *v = x->v;
     if (!v->domain.exact)
-        return tt_vtrace(v, chunk, x->rank, x->index);
-    uint32_t who = tt_vexact_shared(&v->domain, left, right);
-    if (!tt_coll_reduces(v->shape->coll))
-        who = tt_vsource(v->shape, chunk);
-    return tt_vfault(v, x->rank, x->index, "step %" PRIu32 ": %s counts the contribution of rank %" PRIu32 " to chunk %" PRIu32 " twice",
-                     x->op->step, tt_vsay_op(x->op).s, who, chunk);
+        return tt_verify_trace(v, chunk, x->rank, x->index);
+    uint32_t who = tt_verify_exact_shared(&v->domain, left, right);
+    if (!tt_sched_coll_reduces(v->shape->coll))
+        who = tt_verify_source(v->shape, chunk);
+    return tt_verify_fault(v, x->rank, x->index,
+                           "step %" PRIu32 ": %s counts the contribution of rank %" PRIu32
+                           " to chunk %" PRIu32 " twice",
+                           x->op->step, tt_verify_say_op(x->op).s, who, chunk);
 }
 
 /* Adds two lists that cover the same chunks. */
-static tutti_status add(const struct acting *x, const struct tt_vpiece *left, const struct tt_vpiece *right, uint32_t len,
-                        struct tt_vec *sum)
+static tutti_status exec_add(const struct acting *x, const struct tt_vpiece *left,
+                             const struct tt_vpiece *right, uint32_t len, struct tt_vec *sum)
 {
     struct tt_vdomain *d = &x->v->domain;
     uint32_t done_left = 0, done_right = 0; /* of the current pieces */
     while (len > 0) {
-        uint32_t n = left->len - done_left < right->len - done_right ? left->len - done_left : right->len - done_right;
+        uint32_t n = left->len - done_left < right->len - done_right ? left->len - done_left
+                                                                     : right->len - done_right;
         n = n < len ? n : len;
         struct tt_vpiece p = {.first = left->first + done_left, .len = n};
         assert(p.first == right->first + done_right);
-        enum tt_vcombined c = d->exact ? tt_vexact_combine(d, left->value, right->value, &p.value)
-                                       : tt_vfinger_combine(d, left->value, right->value, &p.value);
+        enum tt_vcombined c =
+            d->exact ? tt_verify_exact_combine(d, left->value, right->value, &p.value)
+                     : tt_verify_finger_combine(d, left->value, right->value, &p.value);
         if (c == TT_VTWICE)
             return twice(x, tt_vfold_chunk(&x->v->fold, p.first), left->value, right->value);
         if (c == TT_VNO_MEMORY || !tt_vec_push(sum, &p, 1))
@@ -83,13 +95,17 @@ static tutti_status add(const struct acting *x, const struct tt_vpiece *left, co
     return TUTTI_OK;
 }
 
-static tutti_status put(const struct acting *x, uint32_t buf, const struct tt_vec *pieces)
+static tutti_status exec_put(const struct acting *x, uint32_t buf, const struct tt_vec *pieces)
 {
-    return tt_vstate_write(&x->v->state, x->rank, buf, pieces->data, pieces->len) ? TUTTI_OK : no_memory(x);
+    return tt_verify_state_write(&x->v->state, x->rank, buf, pieces->data, pieces->len)
+               ? TUTTI_OK
+               : no_memory(x);
 }
 
-/* Cuts the first `len` chunks off a message: *piece and *done (chunks of it used) move on, the cut is in `part`. */
-static bool cut(const struct tt_vpiece **piece, uint32_t *done, uint32_t len, struct tt_vec *part)
+/* Cuts the first `len` chunks off a message: *piece and *done (chunks of it used) move on, the cut
+ * is in `part`. */
+static bool exec_cut(const struct tt_vpiece **piece, uint32_t *done, uint32_t len,
+                     struct tt_vec *part)
 {
     part->len = 0;
     while (len > 0) {
@@ -107,7 +123,7 @@ static bool cut(const struct tt_vpiece **piece, uint32_t *done, uint32_t len, st
     return true;
 }
 
-static tutti_status receive(const struct acting *x, const struct tt_vmsg *m)
+static tutti_status exec_receive(const struct acting *x, const struct tt_vmsg *m)
 {
     struct tt_verifier *v = x->v;
     struct tt_vwalk w = tt_vwalk_folded(&x->slice, x->op, &x->v->fold);
@@ -117,17 +133,17 @@ static tutti_status receive(const struct acting *x, const struct tt_vmsg *m)
     tutti_status st = TUTTI_OK;
     while (st == TUTTI_OK && tt_vwalk_next(&w, &r)) {
         v->b.len = v->c.len = 0;
-        if (!cut(&piece, &done, r.len, &v->a))
+        if (!exec_cut(&piece, &done, r.len, &v->a))
             return no_memory(x);
         if (x->op->kind == TT_OP_RECV) {
-            st = put(x, r.buf, &v->a);
+            st = exec_put(x, r.buf, &v->a);
             continue;
         }
-        st = take(x, r.src, r.first, r.len, &v->b);
+        st = exec_take(x, r.src, r.first, r.len, &v->b);
         if (st == TUTTI_OK)
-            st = add(x, v->b.data, v->a.data, r.len, &v->c);
+            st = exec_add(x, v->b.data, v->a.data, r.len, &v->c);
         if (st == TUTTI_OK)
-            st = put(x, r.buf, &v->c);
+            st = exec_put(x, r.buf, &v->c);
     }
     return st;
 }
@@ -138,17 +154,17 @@ static tutti_status reduce_range(const struct acting *x, const struct tt_vrange 
     struct tt_verifier *v = x->v;
     const struct tt_span *operand = x->slice.spans + x->op->span + 1;
     v->a.len = 0;
-    tutti_status st = take(x, operand[0].src, r->first, r->len, &v->a);
+    tutti_status st = exec_take(x, operand[0].src, r->first, r->len, &v->a);
     for (uint32_t k = 1; st == TUTTI_OK && k + 1 < x->op->nspans; k++) {
         v->b.len = v->c.len = 0;
-        st = take(x, operand[k].src, r->first, r->len, &v->b);
+        st = exec_take(x, operand[k].src, r->first, r->len, &v->b);
         if (st == TUTTI_OK)
-            st = add(x, v->a.data, v->b.data, r->len, &v->c);
+            st = exec_add(x, v->a.data, v->b.data, r->len, &v->c);
         struct tt_vec sum = v->c;
         v->c = v->a;
         v->a = sum;
     }
-    return st == TUTTI_OK ? put(x, r->buf, &v->a) : st;
+    return st == TUTTI_OK ? exec_put(x, r->buf, &v->a) : st;
 }
 
 static tutti_status act_locally(const struct acting *x)
@@ -164,16 +180,17 @@ static tutti_status act_locally(const struct acting *x)
             continue;
         }
         x->v->a.len = 0;
-        st = take(x, r.src, r.first, r.len, &x->v->a);
+        st = exec_take(x, r.src, r.first, r.len, &x->v->a);
         if (st == TUTTI_OK)
-            st = put(x, r.buf, &x->v->a);
+            st = exec_put(x, r.buf, &x->v->a);
     }
     return st;
 }
 
 static struct acting acting(struct tt_verifier *v, uint32_t rank, uint32_t index)
 {
-    struct acting x = {.v = v, .rank = rank, .index = index, .slice = tt_sched_slice(v->sched, rank)};
+    struct acting x = {
+        .v = v, .rank = rank, .index = index, .slice = tt_sched_slice(v->sched, rank)};
     x.op = &x.slice.ops[index];
     return x;
 }
@@ -186,11 +203,11 @@ static tutti_status load_message(struct tt_verifier *v, struct tt_vmsg *m)
     tutti_status st = TUTTI_OK;
     m->piece = v->sent.len;
     while (st == TUTTI_OK && tt_vwalk_next(&w, &r))
-        st = take(&x, r.buf, r.first, r.len, &v->sent);
+        st = exec_take(&x, r.buf, r.first, r.len, &v->sent);
     return st;
 }
 
-tutti_status tt_vexec_step(struct tt_verifier *v)
+tutti_status tt_verify_exec_step(struct tt_verifier *v)
 {
     const struct tt_vfront *f = &v->front;
     tutti_status st = TUTTI_OK;
@@ -202,7 +219,7 @@ tutti_status tt_vexec_step(struct tt_verifier *v)
         const uint32_t *msg = (const uint32_t *)v->recv_msg.data + a->recv_base;
         for (uint32_t i = a->recvs; i < a->locals && st == TUTTI_OK; i++) {
             struct acting x = acting(v, a->rank, i);
-            st = receive(&x, tt_vec_at(&v->msgs, msg[i - a->recvs]));
+            st = exec_receive(&x, tt_vec_at(&v->msgs, msg[i - a->recvs]));
         }
         for (uint32_t i = a->locals; i < a->end && st == TUTTI_OK; i++) {
             struct acting x = acting(v, a->rank, i);

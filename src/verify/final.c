@@ -1,29 +1,33 @@
 /* final.c - after the last step: is every result complete, and where the collective promises it?
  *
- * A result is right when its place holds every contributor once. Whole rows are compared run by run. */
+ * A result is right when its place holds every contributor once. Whole rows are compared run by
+ * run. */
 #include "verify/verify_int.h"
 
 /* Chunks by their numbers in the fold. */
 static tutti_status expect_full(struct tt_verifier *v, uint32_t rank, uint32_t first, uint32_t len)
 {
     v->a.len = 0;
-    if (!tt_vstate_read(&v->state, (struct tt_vplaces){rank, TT_BUF_OUT, first, len}, &v->a))
-        return tt_vstate_fail(&v->state, "results", v->err);
+    if (!tt_verify_state_read(&v->state, (struct tt_vplaces){rank, TT_BUF_OUT, first, len}, &v->a))
+        return tt_verify_state_fail(&v->state, "results", v->err);
     for (size_t i = 0; i < v->a.len; i++) {
         const struct tt_vpiece *p = tt_vec_at(&v->a, i);
         if (p->value != v->domain.full)
-            return tt_vtrace(v, tt_vfold_chunk(&v->fold, p->first), rank, tt_sched_slice(v->sched, rank).nops);
+            return tt_verify_trace(v, tt_vfold_chunk(&v->fold, p->first), rank,
+                                   tt_sched_slice(v->sched, rank).nops);
     }
     return TUTTI_OK;
 }
 
-/* The chunks from `first` on that are neighbours and known to have one owner: a block, or with a list of owners, in all-to-all or where
- * the fold parts them, one chunk. */
+/* The chunks from `first` on that are neighbours and known to have one owner: a block, or with a
+ * list of owners, in all-to-all or where the fold parts them, one chunk. */
 static uint32_t owned_together(const struct tt_verifier *v, uint32_t first)
 {
     const struct tt_shape *s = v->shape;
     uint32_t per_rank = s->chunks / s->ranks;
-    return s->owner || s->coll == TUTTI_ALL_TO_ALL || v->fold.every > 1 ? 1 : per_rank - first % per_rank;
+    return s->owner || s->coll == TUTTI_ALL_TO_ALL || v->fold.every > 1
+               ? 1
+               : per_rank - first % per_rank;
 }
 
 static tutti_status expect_at_owners(struct tt_verifier *v)
@@ -37,7 +41,7 @@ static tutti_status expect_at_owners(struct tt_verifier *v)
     return st;
 }
 
-tutti_status tt_vfinal(struct tt_verifier *v, uint64_t *ret_comparisons)
+tutti_status tt_verify_final(struct tt_verifier *v, uint64_t *ret_comparisons)
 {
     const struct tt_shape *s = v->shape;
     tutti_status st = TUTTI_OK;

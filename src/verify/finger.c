@@ -1,23 +1,25 @@
-/* finger.c - fingerprints: the value of a place is the sum of random numbers of its contributors, modulo the prime P = 2^61-1, together
- * with how many contributions went into it.
+/* finger.c - fingerprints: the value of a place is the sum of random numbers of its contributors,
+ * modulo the prime P = 2^61-1, together with how many contributions went into it.
  *
- * Let contributor i be counted k_i times. A place passes when the k_i add up to n and sum (k_i - 1) h_i = 0 modulo P. If some k_i is
- * not 1, then |k_i - 1| < P (the count never exceeds n: what would exceed it holds a contribution twice and is refused at once), so that
- * exactly one value of the random h_i passes: probability 1/P for each place that is compared. Without the count, adding a place to
- * itself 61 times would multiply by 2^61 = 1 and pass. */
+ * Let contributor i be counted k_i times. A place passes when the k_i add up to n and sum (k_i - 1)
+ * h_i = 0 modulo P. If some k_i is not 1, then |k_i - 1| < P (the count never exceeds n: what would
+ * exceed it holds a contribution twice and is refused at once), so that exactly one value of the
+ * random h_i passes: probability 1/P for each place that is compared. Without the count, adding a
+ * place to itself 61 times would multiply by 2^61 = 1 and pass. */
 #include <assert.h>
 
 #include "verify/verify_int.h"
 
 static const uint64_t P = (UINT64_C(1) << 61) - 1;
 
-uint64_t tt_vfinger_add(uint64_t a, uint64_t b)
+uint64_t tt_verify_finger_add(uint64_t a, uint64_t b)
 {
     uint64_t sum = a + b; /* both below 2^61 */
     return sum >= P ? sum - P : sum;
 }
 
-tutti_status tt_vfinger_init(struct tt_vdomain *d, uint32_t contributors, uint64_t seed, struct tutti_error *err)
+tutti_status tt_verify_finger_init(struct tt_vdomain *d, uint32_t contributors, uint64_t seed,
+                                   struct tutti_error *err)
 {
     struct tt_rng rng;
     uint64_t all[2] = {0, contributors};
@@ -29,31 +31,34 @@ tutti_status tt_vfinger_init(struct tt_vdomain *d, uint32_t contributors, uint64
     tt_rng_seed(&rng, seed);
     for (uint32_t i = 0; i < contributors; i++) {
         uint64_t one[2] = {tt_rng_below(&rng, P), 1};
-        all[0] = tt_vfinger_add(all[0], one[0]);
-        d->single[i] = tt_vintern_add(&d->values, one);
+        all[0] = tt_verify_finger_add(all[0], one[0]);
+        d->single[i] = tt_verify_intern_add(&d->values, one);
         if (!d->single[i])
             return tt_fail_memory(err, "fingerprints");
     }
-    d->full = tt_vintern_add(&d->values, all);
+    d->full = tt_verify_intern_add(&d->values, all);
     return d->full ? TUTTI_OK : tt_fail_memory(err, "fingerprints");
 }
 
-enum tt_vcombined tt_vfinger_combine(struct tt_vdomain *d, uint32_t a, uint32_t b, uint32_t *ret)
+enum tt_vcombined tt_verify_finger_combine(struct tt_vdomain *d, uint32_t a, uint32_t b,
+                                           uint32_t *ret)
 {
     assert(a != TT_VNOTHING && b != TT_VNOTHING);
-    const uint64_t *x = tt_vintern_words(&d->values, a), *y = tt_vintern_words(&d->values, b);
-    uint64_t sum[2] = {tt_vfinger_add(x[0], y[0]), x[1] + y[1]};
+    const uint64_t *x = tt_verify_intern_words(&d->values, a),
+                   *y = tt_verify_intern_words(&d->values, b);
+    uint64_t sum[2] = {tt_verify_finger_add(x[0], y[0]), x[1] + y[1]};
     if (sum[1] > d->contributors)
         return TT_VTWICE;
-    uint32_t joined = tt_vintern_add(&d->values, sum);
+    uint32_t joined = tt_verify_intern_add(&d->values, sum);
     if (!joined)
         return TT_VNO_MEMORY;
     *ret = joined;
     return TT_VJOINED;
 }
 
-double tt_vfinger_error(uint64_t comparisons)
+double tt_verify_finger_error(uint64_t comparisons)
 {
-    double bound = (double)comparisons * 0x1p-61 * (1 + 0x1p-40); /* the last factor covers 2^61-1 and every rounding */
+    /* the last factor covers 2^61-1 and every rounding */
+    double bound = (double)comparisons * 0x1p-61 * (1 + 0x1p-40);
     return bound < 1 ? bound : 1;
 }

@@ -1,13 +1,15 @@
 /* fold.c - the numbering of chunks in which a schedule's spans are few ranges.
  *
- * Every range of chunks costs a proof some work, whatever its length. A schedule that cuts each rank's block in q parts which go different
- * ways moves chunks q apart, every one a range of its own; one on rows and columns moves columns. Numbered every q-th chunk after the
- * other, they are neighbours:
+ * Every range of chunks costs a proof some work, whatever its length. A schedule that cuts each
+ * rank's block in q parts which go different ways moves chunks q apart, every one a range of its
+ * own; one on rows and columns moves columns. Numbered every q-th chunk after the other, they are
+ * neighbours:
  *
- *     q = 2, chunks 0..7      0 2 4 6 | 1 3 5 7      a span of chunks 1, 3, 5 has numbers 4, 5, 6: one range
+ *    q = 2, chunks 0..7  0 2 4 6 | 1 3 5 7  a span of chunks 1, 3, 5 has numbers 4, 5, 6: one range
  *
- * The proof only asks which chunks are the same, so that any numbering that is one to one, used everywhere, proves the same. What is torn
- * apart by it (a span of touching chunks) is walked chunk by chunk, in the order in which a message carries it. */
+ * The proof only asks which chunks are the same, so that any numbering that is one to one, used
+ * everywhere, proves the same. What is torn apart by it (a span of touching chunks) is walked chunk
+ * by chunk, in the order in which a message carries it. */
 #include "verify/verify_int.h"
 
 enum { CANDIDATES = 16 };
@@ -24,7 +26,7 @@ static bool is_folded(const struct tt_span *s, uint32_t every)
     return s->len == 1 && (s->reps == 1 || s->stride == every);
 }
 
-uint64_t tt_vfold_ranges(const struct tt_sched *s, uint32_t every)
+uint64_t tt_verify_fold_ranges(const struct tt_sched *s, uint32_t every)
 {
     uint64_t n = 0;
     for (uint64_t i = 0; i < s->nspans; i++) {
@@ -61,20 +63,23 @@ static uint32_t commonest_stride(const struct tt_sched *s)
     return k.n ? k.stride[best] : 1;
 }
 
-struct tt_vfold tt_vfold_choose(const struct tt_sched *s)
+struct tt_vfold tt_verify_fold_choose(const struct tt_sched *s)
 {
     uint32_t every = commonest_stride(s);
-    if (every > 1 && tt_vfold_ranges(s, every) > tt_vfold_ranges(s, 1) / 2)
+    if (every > 1 && tt_verify_fold_ranges(s, every) > tt_verify_fold_ranges(s, 1) / 2)
         every = 1;
     return (struct tt_vfold){.every = every, .rows = s->shape.chunks / every};
 }
 
-void tt_vwalk_fold(struct tt_vwalk *w, struct tt_vrange *ret)
+void tt_verify_walk_fold(struct tt_vwalk *w, struct tt_vrange *ret)
 {
     const struct tt_span *s = w->span;
     bool whole = is_folded(s, w->fold.every);
     uint32_t chunk = whole ? s->first : s->first + w->rep / s->len * s->stride + w->rep % s->len;
-    *ret = (struct tt_vrange){.first = tt_vfold_number(&w->fold, chunk), .len = whole ? s->reps : 1, .buf = s->buf, .src = s->src};
+    *ret = (struct tt_vrange){.first = tt_vfold_number(&w->fold, chunk),
+                              .len = whole ? s->reps : 1,
+                              .buf = s->buf,
+                              .src = s->src};
     if (whole || ++w->rep == s->len * s->reps) {
         w->rep = 0;
         w->span++;

@@ -1,9 +1,12 @@
-/* front.c - walks through the schedule step by step and finds which ranks do something in the step, and which of their operations.
+/* front.c - walks through the schedule step by step and finds which ranks do something in the step,
+ * and which of their operations.
  *
- * Operations of a rank are listed by step, so a cursor per rank suffices and no message is stored twice. Ranks that go on with the
- * next step wait in a list, others in a heap by (step, rank): a ring costs nothing to follow, and a chain through 65,536 ranks,
- * where each step has two busy ranks, does not touch the other 65,534.
- * Invariant: a rank with operations left is in exactly one of `next` (its step is the current one plus 1) and the heap. */
+ * Operations of a rank are listed by step, so a cursor per rank suffices and no message is stored
+ * twice. Ranks that go on with the next step wait in a list, others in a heap by (step, rank): a
+ * ring costs nothing to follow, and a chain through 65,536 ranks, where each step has two busy
+ * ranks, does not touch the other 65,534.
+ * Invariant: a rank with operations left is in exactly one of `next` (its step is the current one
+ * plus 1) and the heap. */
 #include <stdlib.h>
 
 #include "verify/verify_int.h"
@@ -37,7 +40,8 @@ static uint64_t heap_pop(struct tt_vfront *f)
     return top;
 }
 
-tutti_status tt_vfront_init(struct tt_vfront *f, const struct tt_sched *s, struct tutti_error *err)
+tutti_status tt_verify_front_init(struct tt_vfront *f, const struct tt_sched *s,
+                                  struct tutti_error *err)
 {
     uint32_t ranks = s->shape.ranks;
     *f = (struct tt_vfront){.sched = s};
@@ -57,7 +61,7 @@ tutti_status tt_vfront_init(struct tt_vfront *f, const struct tt_sched *s, struc
     return TUTTI_OK;
 }
 
-void tt_vfront_free(struct tt_vfront *f)
+void tt_verify_front_free(struct tt_vfront *f)
 {
     free(f->active);
     free(f->slot);
@@ -69,7 +73,7 @@ void tt_vfront_free(struct tt_vfront *f)
 }
 
 /* Takes the rank's operations of this step and says where the rank waits afterwards. */
-static void activate(struct tt_vfront *f, uint32_t rank)
+static void front_activate(struct tt_vfront *f, uint32_t rank)
 {
     struct tt_slice sl = tt_sched_slice(f->sched, rank);
     uint32_t i = f->cursor[rank];
@@ -77,7 +81,8 @@ static void activate(struct tt_vfront *f, uint32_t rank)
     while (i < sl.nops && sl.ops[i].step == f->step && sl.ops[i].kind == TT_OP_SEND)
         i++;
     a.recvs = i;
-    while (i < sl.nops && sl.ops[i].step == f->step && (sl.ops[i].kind == TT_OP_RECV || sl.ops[i].kind == TT_OP_RECV_REDUCE))
+    while (i < sl.nops && sl.ops[i].step == f->step &&
+           (sl.ops[i].kind == TT_OP_RECV || sl.ops[i].kind == TT_OP_RECV_REDUCE))
         i++;
     a.locals = i;
     while (i < sl.nops && sl.ops[i].step == f->step)
@@ -95,7 +100,7 @@ static void activate(struct tt_vfront *f, uint32_t rank)
         heap_push(f, (uint64_t)sl.ops[i].step << 32 | rank);
 }
 
-bool tt_vfront_next(struct tt_vfront *f)
+bool tt_verify_front_next(struct tt_vfront *f)
 {
     uint32_t waiting = f->nnext, taken = 0;
     if (waiting == 0 && f->nheap == 0)
@@ -111,12 +116,12 @@ bool tt_vfront_next(struct tt_vfront *f)
         bool from_heap = f->nheap > 0 && f->heap[0] >> 32 == f->step;
         if (from_heap && taken < waiting)
             from_heap = (uint32_t)f->heap[0] < now[taken];
-        activate(f, from_heap ? (uint32_t)heap_pop(f) : now[taken++]);
+        front_activate(f, from_heap ? (uint32_t)heap_pop(f) : now[taken++]);
     }
     return true;
 }
 
-const struct tt_vactive *tt_vfront_find(const struct tt_vfront *f, uint32_t rank)
+const struct tt_vactive *tt_verify_front_find(const struct tt_vfront *f, uint32_t rank)
 {
     uint32_t slot = f->slot[rank];
     return slot < f->n && f->active[slot].rank == rank ? &f->active[slot] : NULL;

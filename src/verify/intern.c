@@ -1,7 +1,8 @@
 /* intern.c - hash consing: every different tuple of words is stored once and known by a number.
  *
- * Contribution sets and fingerprints are both tuples of words, so that both kinds of proof compare and store 32-bit names. Names count
- * from 1 in order of first appearance: the same run gives the same names on every machine. Invariant: slots hold every name once. */
+ * Contribution sets and fingerprints are both tuples of words, so that both kinds of proof compare
+ * and store 32-bit names. Names count from 1 in order of first appearance: the same run gives the
+ * same names on every machine. Invariant: slots hold every name once. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 enum { FIRST_CAP = 1024 };
 
-static size_t home(const struct tt_vintern *t, const uint64_t *words)
+static size_t intern_home(const struct tt_vintern *t, const uint64_t *words)
 {
     uint64_t h = t->width;
     for (size_t i = 0; i < t->width; i++)
@@ -18,22 +19,23 @@ static size_t home(const struct tt_vintern *t, const uint64_t *words)
     return (size_t)(h ^ h >> 32) & (t->cap - 1);
 }
 
-const uint64_t *tt_vintern_words(const struct tt_vintern *t, uint32_t name)
+const uint64_t *tt_verify_intern_words(const struct tt_vintern *t, uint32_t name)
 {
     assert(name > 0 && name <= t->len);
     return (const uint64_t *)t->words.data + (size_t)(name - 1) * t->width;
 }
 
 /* The slot that holds the tuple, or the free one where it belongs. */
-static uint32_t *find(const struct tt_vintern *t, const uint64_t *words)
+static uint32_t *intern_find(const struct tt_vintern *t, const uint64_t *words)
 {
-    size_t i = home(t, words);
-    while (t->slots[i] != 0 && memcmp(tt_vintern_words(t, t->slots[i]), words, t->width * sizeof *words) != 0)
+    size_t i = intern_home(t, words);
+    while (t->slots[i] != 0 &&
+           memcmp(tt_verify_intern_words(t, t->slots[i]), words, t->width * sizeof *words) != 0)
         i = (i + 1) & (t->cap - 1);
     return &t->slots[i];
 }
 
-static bool grow(struct tt_vintern *t)
+static bool intern_grow(struct tt_vintern *t)
 {
     size_t cap = t->cap ? t->cap * 2 : FIRST_CAP;
     uint32_t *slots = tt_zalloc(cap, sizeof *slots);
@@ -43,15 +45,15 @@ static bool grow(struct tt_vintern *t)
     t->slots = slots;
     t->cap = cap;
     for (size_t name = 1; name <= t->len; name++)
-        *find(t, tt_vintern_words(t, (uint32_t)name)) = (uint32_t)name;
+        *intern_find(t, tt_verify_intern_words(t, (uint32_t)name)) = (uint32_t)name;
     return true;
 }
 
-uint32_t tt_vintern_add(struct tt_vintern *t, const uint64_t *words)
+uint32_t tt_verify_intern_add(struct tt_vintern *t, const uint64_t *words)
 {
-    if (t->len + 1 > t->cap / 4 * 3 && !grow(t))
+    if (t->len + 1 > t->cap / 4 * 3 && !intern_grow(t))
         return 0;
-    uint32_t *slot = find(t, words);
+    uint32_t *slot = intern_find(t, words);
     if (*slot != 0)
         return *slot;
     if (t->len >= UINT32_MAX - 1 || !tt_vec_push(&t->words, words, t->width))
@@ -60,7 +62,7 @@ uint32_t tt_vintern_add(struct tt_vintern *t, const uint64_t *words)
     return *slot;
 }
 
-void tt_vintern_free(struct tt_vintern *t)
+void tt_verify_intern_free(struct tt_vintern *t)
 {
     tt_vec_free(&t->words);
     free(t->slots);

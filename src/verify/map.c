@@ -1,31 +1,32 @@
-/* map.c - a hash map from 64-bit keys to small numbers: rows of places, and unions already computed.
+/* map.c - a hash map from 64-bit keys to small numbers: rows of places, and unions already
+ * computed.
  *
- * Open addressing with linear probing, at most 3/4 full, never deletes. Invariant: from the home slot of a stored key up to its slot no
- * slot is free. */
+ * Open addressing with linear probing, at most 3/4 full, never deletes. Invariant: from the home
+ * slot of a stored key up to its slot no slot is free. */
 #include <stdlib.h>
 
 #include "verify/verify_int.h"
 
 enum { FIRST_CAP = 64 };
 
-static size_t home(const struct tt_vmap *m, uint64_t key)
+static size_t map_home(const struct tt_vmap *m, uint64_t key)
 {
     return (size_t)tt_mix64(key) & (m->cap - 1);
 }
 
-uint32_t tt_vmap_get(const struct tt_vmap *m, uint64_t key)
+uint32_t tt_verify_map_get(const struct tt_vmap *m, uint64_t key)
 {
     if (m->cap == 0)
         return 0;
-    size_t i = home(m, key);
+    size_t i = map_home(m, key);
     while (m->values[i] != 0 && m->keys[i] != key)
         i = (i + 1) & (m->cap - 1);
     return m->values[i];
 }
 
-static void place(struct tt_vmap *m, uint64_t key, uint32_t value)
+static void map_place(struct tt_vmap *m, uint64_t key, uint32_t value)
 {
-    size_t i = home(m, key);
+    size_t i = map_home(m, key);
     while (m->values[i] != 0 && m->keys[i] != key)
         i = (i + 1) & (m->cap - 1);
     m->len += m->values[i] == 0;
@@ -33,32 +34,32 @@ static void place(struct tt_vmap *m, uint64_t key, uint32_t value)
     m->values[i] = value;
 }
 
-static bool grow(struct tt_vmap *m)
+static bool map_grow(struct tt_vmap *m)
 {
     struct tt_vmap bigger = {.cap = m->cap ? m->cap * 2 : FIRST_CAP};
     bigger.keys = tt_alloc(bigger.cap, sizeof *bigger.keys);
     bigger.values = tt_zalloc(bigger.cap, sizeof *bigger.values);
     if (!bigger.keys || !bigger.values) {
-        tt_vmap_free(&bigger);
+        tt_verify_map_free(&bigger);
         return false;
     }
     for (size_t i = 0; i < m->cap; i++)
         if (m->values[i] != 0)
-            place(&bigger, m->keys[i], m->values[i]);
-    tt_vmap_free(m);
+            map_place(&bigger, m->keys[i], m->values[i]);
+    tt_verify_map_free(m);
     *m = bigger;
     return true;
 }
 
-bool tt_vmap_put(struct tt_vmap *m, uint64_t key, uint32_t value)
+bool tt_verify_map_put(struct tt_vmap *m, uint64_t key, uint32_t value)
 {
-    if (m->len + 1 > m->cap / 4 * 3 && !grow(m))
+    if (m->len + 1 > m->cap / 4 * 3 && !map_grow(m))
         return false;
-    place(m, key, value);
+    map_place(m, key, value);
     return true;
 }
 
-void tt_vmap_free(struct tt_vmap *m)
+void tt_verify_map_free(struct tt_vmap *m)
 {
     free(m->keys);
     free(m->values);

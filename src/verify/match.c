@@ -1,9 +1,12 @@
-/* match.c - finds for every send of a step its receive: same pair of ranks, same channel, same place in line, same chunks.
+/* match.c - finds for every send of a step its receive: same pair of ranks, same channel, same
+ * place in line, same chunks.
  *
- * Messages on one (sender, receiver, channel) match in order. When all earlier steps matched, the lines of both ends are equally far, so
- * each step can be matched by itself: sends are dealt into the inboxes of their receivers (counting sort), inbox and receive list are
- * ordered by (sender, channel), and must then agree entry by entry. That costs O(m log m) for the m messages of a rank, also when all
- * pairs talk. Only when something does not fit are the whole lines looked at, to say what is missing. */
+ * Messages on one (sender, receiver, channel) match in order. When all earlier steps matched, the
+ * lines of both ends are equally far, so each step can be matched by itself: sends are dealt into
+ * the inboxes of their receivers (counting sort), inbox and receive list are ordered by (sender,
+ * channel), and must then agree entry by entry. That costs O(m log m) for the m messages of a rank,
+ * also when all pairs talk. Only when something does not fit are the whole lines looked at, to say
+ * what is missing. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,10 +30,11 @@ static void sort_keyed(struct tt_vkeyed *k, size_t n)
         qsort(k, n, sizeof *k, by_key);
 }
 
-/* The n-th operation (from 0) of the line src -> dst on a channel, seen from the sender or from the receiver; its index, or the number
- * of operations of the slice. *ret_total: how many the line has. */
-static size_t find_in_line(const struct tt_sched *s, const struct tt_op *like, uint32_t at, uint32_t peer, uint64_t nth,
-                           uint64_t *ret_total)
+/* The n-th operation (from 0) of the line src -> dst on a channel, seen from the sender or from the
+ * receiver; its index, or the number of operations of the slice. *ret_total: how many the line
+ * has. */
+static size_t find_in_line(const struct tt_sched *s, const struct tt_op *like, uint32_t at,
+                           uint32_t peer, uint64_t nth, uint64_t *ret_total)
 {
     struct tt_slice sl = tt_sched_slice(s, at);
     size_t found = sl.nops;
@@ -38,54 +42,67 @@ static size_t find_in_line(const struct tt_sched *s, const struct tt_op *like, u
     *ret_total = 0;
     for (size_t i = 0; i < sl.nops; i++) {
         const struct tt_op *op = &sl.ops[i];
-        bool same = op->kind <= TT_OP_RECV_REDUCE && (op->kind == TT_OP_SEND) == sends && op->peer == peer && op->channel == like->channel;
+        bool same = op->kind <= TT_OP_RECV_REDUCE && (op->kind == TT_OP_SEND) == sends &&
+                    op->peer == peer && op->channel == like->channel;
         if (same && (*ret_total)++ == nth)
             found = i;
     }
     return found;
 }
 
-/* Operation `i` of `rank` has no partner in its step: is the partner elsewhere, or are there too few? Then `odd`, which is in the same
- * line and step (or `i` itself), is the one that is too many. */
+/* Operation `i` of `rank` has no partner in its step: is the partner elsewhere, or are there too
+ * few? Then `odd`, which is in the same line and step (or `i` itself), is the one that is too
+ * many. */
 static tutti_status unmatched(struct tt_verifier *v, uint32_t rank, size_t i, size_t odd)
 {
     struct tt_slice sl = tt_sched_slice(v->sched, rank);
     const struct tt_op *op = &sl.ops[i];
-    struct tt_op other = {.kind = op->kind == TT_OP_SEND ? TT_OP_RECV : TT_OP_SEND, .channel = op->channel};
+    struct tt_op other = {.kind = op->kind == TT_OP_SEND ? TT_OP_RECV : TT_OP_SEND,
+                          .channel = op->channel};
     uint64_t nth = 0, here, there;
     for (size_t j = 0; j < i; j++)
-        nth += sl.ops[j].kind <= TT_OP_RECV_REDUCE && (sl.ops[j].kind == TT_OP_SEND) == (op->kind == TT_OP_SEND) &&
+        nth += sl.ops[j].kind <= TT_OP_RECV_REDUCE &&
+               (sl.ops[j].kind == TT_OP_SEND) == (op->kind == TT_OP_SEND) &&
                sl.ops[j].peer == op->peer && sl.ops[j].channel == op->channel;
     find_in_line(v->sched, op, rank, op->peer, nth, &here);
     size_t partner = find_in_line(v->sched, &other, op->peer, rank, nth, &there);
-    const char *sends = op->kind == TT_OP_SEND ? "sends" : "receives", *receives = op->kind == TT_OP_SEND ? "receives" : "sends";
+    const char *sends = op->kind == TT_OP_SEND ? "sends" : "receives",
+               *receives = op->kind == TT_OP_SEND ? "receives" : "sends";
     if (here != there)
-        return tt_vfault(v, rank, odd,
-                         "step %" PRIu32 ": %s (%s) has no partner: on channel %d rank %" PRIu32 " %s %" PRIu64
-                         " message%s %s rank %" PRIu32 " and rank %" PRIu32 " %s %" PRIu64,
-                         op->step, tt_vsay_op(op).s, tt_vsay_chunks(&sl, &sl.ops[odd]).s, op->channel, rank, sends, here,
-                         here == 1 ? "" : "s", op->kind == TT_OP_SEND ? "to" : "from", op->peer, op->peer, receives, there);
+        return tt_verify_fault(
+            v, rank, odd,
+            "step %" PRIu32 ": %s (%s) has no partner: on channel %d rank %" PRIu32 " %s %" PRIu64
+            " message%s %s rank %" PRIu32 " and rank %" PRIu32 " %s %" PRIu64,
+            op->step, tt_verify_say_op(op).s, tt_verify_say_chunks(&sl, &sl.ops[odd]).s,
+            op->channel, rank, sends, here, here == 1 ? "" : "s",
+            op->kind == TT_OP_SEND ? "to" : "from", op->peer, op->peer, receives, there);
     struct tt_slice peer = tt_sched_slice(v->sched, op->peer);
     assert(partner < peer.nops);
-    return tt_vfault(v, rank, i,
-                     "step %" PRIu32 ": %s (%s) meets op %zu of rank %" PRIu32 ", which is of step %" PRIu32
-                     ": both ends of a message must be in the same step",
-                     op->step, tt_vsay_op(op).s, tt_vsay_chunks(&sl, op).s, partner, op->peer, peer.ops[partner].step);
+    return tt_verify_fault(v, rank, i,
+                           "step %" PRIu32 ": %s (%s) meets op %zu of rank %" PRIu32
+                           ", which is of step %" PRIu32
+                           ": both ends of a message must be in the same step",
+                           op->step, tt_verify_say_op(op).s, tt_verify_say_chunks(&sl, op).s,
+                           partner, op->peer, peer.ops[partner].step);
 }
 
-static tutti_status other_chunks(struct tt_verifier *v, const struct tt_vmsg *m, uint32_t sent, uint32_t expected)
+static tutti_status other_chunks(struct tt_verifier *v, const struct tt_vmsg *m, uint32_t sent,
+                                 uint32_t expected)
 {
     struct tt_slice from = tt_sched_slice(v->sched, m->src), to = tt_sched_slice(v->sched, m->dst);
     const struct tt_op *recv = &to.ops[m->recv];
     char first[64] = "";
     if (sent != TT_VNO_CHUNK && expected != TT_VNO_CHUNK)
         snprintf(first, sizeof first, ": first %" PRIu32 " in place of %" PRIu32, sent, expected);
-    return tt_vfault(v, m->dst, m->recv, "step %" PRIu32 ": %s expects %s, but rank %" PRIu32 " (its op %" PRIu32 ") sends %s%s",
-                     recv->step, tt_vsay_op(recv).s, tt_vsay_chunks(&to, recv).s, m->src, m->send,
-                     tt_vsay_chunks(&from, &from.ops[m->send]).s, first);
+    return tt_verify_fault(
+        v, m->dst, m->recv,
+        "step %" PRIu32 ": %s expects %s, but rank %" PRIu32 " (its op %" PRIu32 ") sends %s%s",
+        recv->step, tt_verify_say_op(recv).s, tt_verify_say_chunks(&to, recv).s, m->src, m->send,
+        tt_verify_say_chunks(&from, &from.ops[m->send]).s, first);
 }
 
-/* All sends of the step become messages; inbox_end[k + 1]: how many go to the first k + 1 active ranks. */
+/* All sends of the step become messages; inbox_end[k + 1]: how many go to the first k + 1 active
+ * ranks. */
 static tutti_status list_sends(struct tt_verifier *v, const struct tt_vfront *f)
 {
     v->msgs.len = v->inbox_end.len = 0;
@@ -96,8 +113,9 @@ static tutti_status list_sends(struct tt_verifier *v, const struct tt_vfront *f)
         const struct tt_vactive *a = &f->active[k];
         struct tt_slice sl = tt_sched_slice(f->sched, a->rank);
         for (uint32_t i = a->begin; i < a->recvs; i++) {
-            const struct tt_vactive *to = tt_vfront_find(f, sl.ops[i].peer);
-            struct tt_vmsg m = {.src = a->rank, .dst = sl.ops[i].peer, .send = i, .channel = sl.ops[i].channel};
+            const struct tt_vactive *to = tt_verify_front_find(f, sl.ops[i].peer);
+            struct tt_vmsg m = {
+                .src = a->rank, .dst = sl.ops[i].peer, .send = i, .channel = sl.ops[i].channel};
             if (!to || to->locals == to->recvs)
                 return unmatched(v, a->rank, i, i);
             if (!tt_vec_push(&v->msgs, &m, 1))
@@ -110,7 +128,8 @@ static tutti_status list_sends(struct tt_verifier *v, const struct tt_vfront *f)
     return TUTTI_OK;
 }
 
-/* Deals the messages into the inboxes, keeping their order. Afterwards inbox_end[k] is the end of inbox k. */
+/* Deals the messages into the inboxes, keeping their order. Afterwards inbox_end[k] is the end of
+ * inbox k. */
 static tutti_status deal(struct tt_verifier *v, const struct tt_vfront *f)
 {
     v->inbox.len = 0;
@@ -126,16 +145,19 @@ static tutti_status deal(struct tt_verifier *v, const struct tt_vfront *f)
     return TUTTI_OK;
 }
 
-static bool same_chunks(const struct tt_verifier *v, const struct tt_vmsg *m, uint32_t *ret_sent, uint32_t *ret_wanted)
+static bool same_chunks(const struct tt_verifier *v, const struct tt_vmsg *m, uint32_t *ret_sent,
+                        uint32_t *ret_wanted)
 {
     struct tt_slice from = tt_sched_slice(v->sched, m->src), to = tt_sched_slice(v->sched, m->dst);
-    return tt_vwalk_same_chunks(tt_vwalk_folded(&from, &from.ops[m->send], &v->fold), tt_vwalk_folded(&to, &to.ops[m->recv], &v->fold),
-                                ret_sent, ret_wanted);
+    return tt_verify_walk_same_chunks(tt_vwalk_folded(&from, &from.ops[m->send], &v->fold),
+                                      tt_vwalk_folded(&to, &to.ops[m->recv], &v->fold), ret_sent,
+                                      ret_wanted);
 }
 
-/* Entry `i` is one too many for its (sender, channel). Of those before it in the line, the first that does not fit its partner is rather
- * the odd one: returns its position. */
-static size_t odd_one(const struct tt_verifier *v, const struct tt_vkeyed *inbox, const struct tt_vkeyed *line, size_t i)
+/* Entry `i` is one too many for its (sender, channel). Of those before it in the line, the first
+ * that does not fit its partner is rather the odd one: returns its position. */
+static size_t odd_one(const struct tt_verifier *v, const struct tt_vkeyed *inbox,
+                      const struct tt_vkeyed *line, size_t i)
 {
     uint32_t sent, wanted;
     size_t k = i;
@@ -147,7 +169,8 @@ static size_t odd_one(const struct tt_verifier *v, const struct tt_vkeyed *inbox
 }
 
 /* Joins the inbox of one rank with its receives. */
-static tutti_status join(struct tt_verifier *v, const struct tt_vactive *a, struct tt_vkeyed *inbox, size_t n)
+static tutti_status match_join(struct tt_verifier *v, const struct tt_vactive *a,
+                               struct tt_vkeyed *inbox, size_t n)
 {
     struct tt_slice sl = tt_sched_slice(v->sched, a->rank);
     struct tt_vkeyed *expected = v->expected.data;
@@ -163,17 +186,20 @@ static tutti_status join(struct tt_verifier *v, const struct tt_vactive *a, stru
         bool no_send = i >= n || (i < nrecv && expected[i].key < inbox[i].key);
         bool no_recv = i >= nrecv || (i < n && inbox[i].key < expected[i].key);
         if (no_send)
-            return unmatched(v, a->rank, expected[i].item, expected[odd_one(v, inbox, expected, i)].item);
+            return unmatched(v, a->rank, expected[i].item,
+                             expected[odd_one(v, inbox, expected, i)].item);
         struct tt_vmsg *m = &msgs[inbox[i].item];
         if (no_recv)
-            return unmatched(v, m->src, m->send, msgs[inbox[odd_one(v, inbox, inbox, i)].item].send);
+            return unmatched(v, m->src, m->send,
+                             msgs[inbox[odd_one(v, inbox, inbox, i)].item].send);
         m->recv = expected[i].item;
         recv_msg[a->recv_base + m->recv - a->recvs] = inbox[i].item;
     }
     return TUTTI_OK;
 }
 
-/* After joining, so that a missing message is called missing and does not show as wrong chunks in the next one. */
+/* After joining, so that a missing message is called missing and does not show as wrong chunks in
+ * the next one. */
 static tutti_status compare_chunks(struct tt_verifier *v)
 {
     for (size_t i = 0; i < v->msgs.len; i++) {
@@ -185,7 +211,7 @@ static tutti_status compare_chunks(struct tt_verifier *v)
     return TUTTI_OK;
 }
 
-tutti_status tt_vmatch_step(struct tt_verifier *v, const struct tt_vfront *f)
+tutti_status tt_verify_match_step(struct tt_verifier *v, const struct tt_vfront *f)
 {
     tutti_status st = list_sends(v, f);
     if (st == TUTTI_OK)
@@ -198,7 +224,8 @@ tutti_status tt_vmatch_step(struct tt_verifier *v, const struct tt_vfront *f)
     const uint32_t *end = v->inbox_end.data;
     for (uint32_t k = 0; k < f->n && st == TUTTI_OK; k++) {
         uint32_t begin = k ? end[k - 1] : 0;
-        st = join(v, &f->active[k], (struct tt_vkeyed *)v->inbox.data + begin, end[k] - begin);
+        st =
+            match_join(v, &f->active[k], (struct tt_vkeyed *)v->inbox.data + begin, end[k] - begin);
     }
     return st == TUTTI_OK ? compare_chunks(v) : st;
 }

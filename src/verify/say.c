@@ -6,7 +6,8 @@
 
 #include "verify/verify_int.h"
 
-tutti_status tt_vfault(struct tt_verifier *v, uint32_t rank, uint64_t op, const char *fmt, ...)
+tutti_status tt_verify_fault(struct tt_verifier *v, uint32_t rank, uint64_t op, const char *fmt,
+                             ...)
 {
     struct tt_verify_result *r = v->result;
     va_list ap;
@@ -19,7 +20,7 @@ tutti_status tt_vfault(struct tt_verifier *v, uint32_t rank, uint64_t op, const 
     return TUTTI_ERR_INCORRECT;
 }
 
-struct tt_vtext tt_vsay_buf(uint32_t buf)
+struct tt_vtext tt_verify_say_buf(uint32_t buf)
 {
     struct tt_vtext t;
     if (buf < TT_BUF_SCRATCH)
@@ -29,20 +30,22 @@ struct tt_vtext tt_vsay_buf(uint32_t buf)
     return t;
 }
 
-struct tt_vtext tt_vsay_op(const struct tt_op *op)
+struct tt_vtext tt_verify_say_op(const struct tt_op *op)
 {
-    static const char *const words[TT_OP_KINDS] = {"send to", "receive from", "receive-reduce from", "reduce", "copy"};
+    static const char *const words[TT_OP_KINDS] = {"send to", "receive from", "receive-reduce from",
+                                                   "reduce", "copy"};
     struct tt_vtext t;
     if (op->kind > TT_OP_RECV_REDUCE)
         snprintf(t.s, sizeof t.s, "%s", words[op->kind]);
     else if (op->channel == 0)
         snprintf(t.s, sizeof t.s, "%s rank %" PRIu32, words[op->kind], op->peer);
     else
-        snprintf(t.s, sizeof t.s, "%s rank %" PRIu32 " on channel %d", words[op->kind], op->peer, op->channel);
+        snprintf(t.s, sizeof t.s, "%s rank %" PRIu32 " on channel %d", words[op->kind], op->peer,
+                 op->channel);
     return t;
 }
 
-struct tt_vtext tt_vsay_chunks(const struct tt_slice *sl, const struct tt_op *op)
+struct tt_vtext tt_verify_say_chunks(const struct tt_slice *sl, const struct tt_op *op)
 {
     enum { ENOUGH = 48 };
     struct tt_vtext t;

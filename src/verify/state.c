@@ -1,8 +1,9 @@
 /* state.c - what every place holds, row by row: a row is one buffer of one rank.
  *
- * Inputs never change and are computed. A written row starts as runs of equal values (a window of 32,768 chunks with one
- * partial sum is one run) and becomes a plain array when runs stop paying: when there are so many that shifting them costs more than
- * one word per chunk, and only while the budget for plain rows lasts.
+ * Inputs never change and are computed. A written row starts as runs of equal values (a window of
+ * 32,768 chunks with one partial sum is one run) and becomes a plain array when runs stop paying:
+ * when there are so many that shifting them costs more than one word per chunk, and only while the
+ * budget for plain rows lasts.
  *
  *     chunks    0 1 2 3 4 5 6 7        runs {0,nothing} {2,A} {5,B}
  *               - - A A A B B B        writing C to 4..5 gives {0,nothing} {2,A} {4,C} {6,B}
@@ -18,7 +19,8 @@ static const uint64_t DENSE_BYTES = UINT64_C(1) << 30, RUN_BYTES = UINT64_C(1) <
 enum {
     FEW_RUNS = 16,
     CHUNKS_PER_RUN = 16,
-    DENSE_PER_WORK = 8, /* chunks of a plain row that are compared or written in the time of a piece */
+    /* chunks of a plain row that are compared or written in the time of a piece */
+    DENSE_PER_WORK = 8,
     RUNS_PER_WORK = 64, /* runs that are shifted in that time */
 };
 
@@ -31,22 +33,27 @@ struct row {
     uint32_t *dense; /* when not NULL, it alone counts */
 };
 
-uint32_t tt_vsource(const struct tt_shape *s, uint32_t chunk)
+uint32_t tt_verify_source(const struct tt_shape *s, uint32_t chunk)
 {
-    assert(!tt_coll_reduces(s->coll));
+    assert(!tt_sched_coll_reduces(s->coll));
     if (s->coll == TUTTI_BROADCAST || s->coll == TUTTI_SCATTER)
         return s->root;
     return s->coll == TUTTI_ALL_TO_ALL ? chunk / s->ranks : tt_shape_owner(s, chunk);
 }
 
-void tt_vstate_init(struct tt_vstate *st, const struct tt_shape *shape, const struct tt_vdomain *domain, uint64_t work)
+void tt_verify_state_init(struct tt_vstate *st, const struct tt_shape *shape,
+                          const struct tt_vdomain *domain, uint64_t work)
 {
-    *st = (struct tt_vstate){.shape = shape, .domain = domain, .dense_left = DENSE_BYTES, .runs_left = RUN_BYTES, .work_left = work};
+    *st = (struct tt_vstate){.shape = shape,
+                             .domain = domain,
+                             .dense_left = DENSE_BYTES,
+                             .runs_left = RUN_BYTES,
+                             .work_left = work};
     st->rows.elem = sizeof(struct row);
     st->splice.elem = sizeof(struct run);
 }
 
-void tt_vstate_free(struct tt_vstate *st)
+void tt_verify_state_free(struct tt_vstate *st)
 {
     for (size_t i = 0; i < st->rows.len; i++) {
         struct row *row = tt_vec_at(&st->rows, i);
@@ -55,27 +62,31 @@ void tt_vstate_free(struct tt_vstate *st)
     }
     tt_vec_free(&st->rows);
     tt_vec_free(&st->splice);
-    tt_vmap_free(&st->index);
+    tt_verify_map_free(&st->index);
 }
 
-bool tt_vstate_charge(struct tt_vstate *st, uint64_t work)
+bool tt_verify_state_charge(struct tt_vstate *st, uint64_t work)
 {
     st->over = st->over || work > st->work_left;
     st->work_left -= st->over ? 0 : work;
     return !st->over;
 }
 
-tutti_status tt_vstate_fail(const struct tt_vstate *st, const char *what, struct tutti_error *err)
+tutti_status tt_verify_state_fail(const struct tt_vstate *st, const char *what,
+                                  struct tutti_error *err)
 {
     if (!st->over)
         return tt_fail_memory(err, what);
-    return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: chunks that lie next to each other hold too many different things");
+    return tt_fail(
+        err, TUTTI_ERR_LIMIT,
+        "cannot verify: chunks that lie next to each other hold too many different things");
 }
 
 /* Inputs: all chunks of the rank hold its own contribution, or those of which it is the source. */
-static bool read_input(const struct tt_vstate *st, uint32_t rank, uint32_t first, uint32_t len, struct tt_vec *pieces)
+static bool read_input(const struct tt_vstate *st, uint32_t rank, uint32_t first, uint32_t len,
+                       struct tt_vec *pieces)
 {
-    uint32_t contributor = tt_coll_reduces(st->shape->coll) ? rank : 0;
+    uint32_t contributor = tt_sched_coll_reduces(st->shape->coll) ? rank : 0;
     struct tt_vpiece p = {first, len, st->domain->single[contributor]};
     return tt_vec_push(pieces, &p, 1) != NULL;
 }
@@ -98,7 +109,8 @@ static bool read_runs(const struct row *row, uint32_t first, uint32_t len, struc
 {
     uint32_t end = first + len;
     for (uint32_t i = find_run(row, first); first < end; i++) {
-        uint32_t stop = i + 1 < row->n && row->runs[i + 1].first < end ? row->runs[i + 1].first : end;
+        uint32_t stop =
+            i + 1 < row->n && row->runs[i + 1].first < end ? row->runs[i + 1].first : end;
         struct tt_vpiece p = {first, stop - first, row->runs[i].value};
         if (!tt_vec_push(pieces, &p, 1))
             return false;
@@ -122,26 +134,28 @@ static bool read_dense(const struct row *row, uint32_t first, uint32_t len, stru
     return true;
 }
 
-bool tt_vstate_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces)
+bool tt_verify_state_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces)
 {
     size_t before = pieces->len;
     assert(at.len > 0 && at.first < st->shape->chunks && at.len <= st->shape->chunks - at.first);
     if (at.buf == TT_BUF_IN)
         return read_input(st, at.rank, at.first, at.len, pieces);
-    uint32_t index = tt_vmap_get(&st->index, (uint64_t)at.rank << 32 | at.buf);
+    uint32_t index = tt_verify_map_get(&st->index, (uint64_t)at.rank << 32 | at.buf);
     if (index == 0) {
         struct tt_vpiece nothing = {at.first, at.len, TT_VNOTHING};
         return tt_vec_push(pieces, &nothing, 1) != NULL;
     }
     const struct row *row = tt_vec_at(&st->rows, index - 1);
-    bool ok = row->dense ? read_dense(row, at.first, at.len, pieces) : read_runs(row, at.first, at.len, pieces);
-    return ok && tt_vstate_charge(st, pieces->len - before + (row->dense ? at.len / DENSE_PER_WORK : 0));
+    bool ok = row->dense ? read_dense(row, at.first, at.len, pieces)
+                         : read_runs(row, at.first, at.len, pieces);
+    return ok && tt_verify_state_charge(st, pieces->len - before +
+                                                (row->dense ? at.len / DENSE_PER_WORK : 0));
 }
 
 static struct row *row_for_writing(struct tt_vstate *st, uint32_t rank, uint32_t buf)
 {
     uint64_t key = (uint64_t)rank << 32 | buf;
-    uint32_t index = tt_vmap_get(&st->index, key);
+    uint32_t index = tt_verify_map_get(&st->index, key);
     if (index)
         return tt_vec_at(&st->rows, index - 1);
     struct row fresh = {.n = 1, .cap = 4};
@@ -152,7 +166,7 @@ static struct row *row_for_writing(struct tt_vstate *st, uint32_t rank, uint32_t
         return NULL;
     fresh.runs[0] = (struct run){0, TT_VNOTHING};
     struct row *row = tt_vec_push(&st->rows, &fresh, 1);
-    if (!row || !tt_vmap_put(&st->index, key, (uint32_t)st->rows.len)) {
+    if (!row || !tt_verify_map_put(&st->index, key, (uint32_t)st->rows.len)) {
         st->rows.len -= row != NULL;
         free(fresh.runs);
         return NULL;
@@ -180,7 +194,7 @@ static bool replace_runs(struct tt_vstate *st, struct row *row, uint32_t lo, uin
     uint32_t n = (uint32_t)st->splice.len, total = row->n - (hi - lo) + n;
     if (total > row->cap && !grow_runs(st, row, total))
         return false;
-    if (!tt_vstate_charge(st, (row->n - hi) / RUNS_PER_WORK))
+    if (!tt_verify_state_charge(st, (row->n - hi) / RUNS_PER_WORK))
         return false;
     memmove(row->runs + lo + n, row->runs + hi, (row->n - hi) * sizeof *row->runs);
     if (n)
@@ -189,11 +203,13 @@ static bool replace_runs(struct tt_vstate *st, struct row *row, uint32_t lo, uin
     return true;
 }
 
-static bool write_runs(struct tt_vstate *st, struct row *row, const struct tt_vpiece *pieces, size_t n)
+static bool write_runs(struct tt_vstate *st, struct row *row, const struct tt_vpiece *pieces,
+                       size_t n)
 {
     uint32_t first = pieces[0].first, end = pieces[n - 1].first + pieces[n - 1].len;
     uint32_t lo = find_run(row, first), hi = find_run(row, end - 1) + 1;
-    uint32_t rest = row->runs[hi - 1].value; /* holds from `end` on, if the last touched run goes further */
+    /* holds from `end` on, if the last touched run goes further */
+    uint32_t rest = row->runs[hi - 1].value;
     uint32_t rest_end = hi < row->n ? row->runs[hi].first : st->shape->chunks;
     bool any = lo > 0;
     if (row->runs[lo].first < first) {
@@ -241,11 +257,12 @@ static void consider_dense(struct tt_vstate *st, struct row *row)
     row->cap = 0;
 }
 
-bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const struct tt_vpiece *pieces, size_t n)
+bool tt_verify_state_write(struct tt_vstate *st, uint32_t rank, uint32_t buf,
+                           const struct tt_vpiece *pieces, size_t n)
 {
     assert(n > 0 && buf != TT_BUF_IN);
     struct row *row = row_for_writing(st, rank, buf);
-    if (!row || !tt_vstate_charge(st, n))
+    if (!row || !tt_verify_state_charge(st, n))
         return false;
     if (!row->dense) {
         if (!write_runs(st, row, pieces, n))
@@ -259,5 +276,5 @@ bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const st
             row->dense[pieces[i].first + c] = pieces[i].value;
         len += pieces[i].len;
     }
-    return tt_vstate_charge(st, len / DENSE_PER_WORK);
+    return tt_verify_state_charge(st, len / DENSE_PER_WORK);
 }

@@ -1,8 +1,10 @@
 /* symmetry.c - does every rank really do what rank 0 does, shifted?
  *
- * shape.symmetric declares that the messages of rank r are those of rank 0 with peers shifted by r and chunks by r*chunks/ranks. Cost
- * and others then look at one rank only, so the claim is proved for all. Compared are, per message, step, direction, peer, channel,
- * kind, and the set of chunks with the kinds of buffers; order within a step, numbers of scratch buffers and local operations are not.
+ * shape.symmetric declares that the messages of rank r are those of rank 0 with peers shifted by r
+ * and chunks by r*chunks/ranks. Cost and others then look at one rank only, so the claim is proved
+ * for all. Compared are, per message, step, direction, peer, channel, kind, and the set of chunks
+ * with the kinds of buffers; order within a step, numbers of scratch buffers and local operations
+ * are not.
  *
  *     p = 4 ring: rank 0 sends chunk 3 to 1; rank 2 must send chunk (3+2) mod 4 = 1 to 3. */
 #include <assert.h>
@@ -67,7 +69,7 @@ static void sort(struct tt_vec *v, size_t from, int (*compare)(const void *, con
         qsort(p + from * v->elem, v->len - from, v->elem, compare);
 }
 
-static bool look(struct view *w, const struct tt_sched *s, uint32_t rank)
+static bool symmetry_look(struct view *w, const struct tt_sched *s, uint32_t rank)
 {
     uint32_t ranks = s->shape.ranks;
     w->rank = rank;
@@ -76,7 +78,10 @@ static bool look(struct view *w, const struct tt_sched *s, uint32_t rank)
     w->messages.len = 0;
     for (uint32_t i = 0; i < w->slice.nops; i++) {
         const struct tt_op *op = &w->slice.ops[i];
-        struct message m = {.step = op->step, .peer = (op->peer + ranks - rank) % ranks, .op = i, .channel = op->channel};
+        struct message m = {.step = op->step,
+                            .peer = (op->peer + ranks - rank) % ranks,
+                            .op = i,
+                            .channel = op->channel};
         m.receives = op->kind != TT_OP_SEND;
         if (op->kind <= TT_OP_RECV_REDUCE && !tt_vec_push(&w->messages, &m, 1))
             return false;
@@ -92,12 +97,13 @@ static uint32_t kind_of(uint32_t buf)
 }
 
 /* Joins parts that touch, after the first `from`. */
-static void join(struct tt_vec *parts, size_t from)
+static void symmetry_join(struct tt_vec *parts, size_t from)
 {
     struct part *p = parts->data;
     size_t n = from;
     for (size_t i = from; i < parts->len; i++) {
-        if (n > from && p[n - 1].buffers == p[i].buffers && p[n - 1].first + p[n - 1].len == p[i].first)
+        if (n > from && p[n - 1].buffers == p[i].buffers &&
+            p[n - 1].first + p[n - 1].len == p[i].first)
             p[n - 1].len += p[i].len;
         else
             p[n++] = p[i];
@@ -105,7 +111,8 @@ static void join(struct tt_vec *parts, size_t from)
     parts->len = n;
 }
 
-/* Appends the chunks of an operation, shifted back; a range that wraps is cut. No range leaves the rows of its column of the fold. */
+/* Appends the chunks of an operation, shifted back; a range that wraps is cut. No range leaves the
+ * rows of its column of the fold. */
 static bool list_parts(struct view *w, uint32_t op)
 {
     uint32_t rows = w->fold.rows;
@@ -113,15 +120,17 @@ static bool list_parts(struct view *w, uint32_t op)
     struct tt_vrange r;
     size_t from = w->parts.len;
     while (tt_vwalk_next(&walk, &r)) {
-        uint32_t row = r.first % rows, column = r.first - row, first = row >= w->shift ? row - w->shift : row + rows - w->shift;
+        uint32_t row = r.first % rows, column = r.first - row,
+                 first = row >= w->shift ? row - w->shift : row + rows - w->shift;
         uint32_t head = r.len <= rows - first ? r.len : rows - first;
-        struct part p[2] = {{.buffers = kind_of(r.buf) * 4 + kind_of(r.src), .first = column + first, .len = head}};
+        struct part p[2] = {
+            {.buffers = kind_of(r.buf) * 4 + kind_of(r.src), .first = column + first, .len = head}};
         p[1] = (struct part){.buffers = p[0].buffers, .first = column, .len = r.len - head};
         if (!tt_vec_push(&w->parts, p, p[1].len > 0 ? 2 : 1))
             return false;
     }
     sort(&w->parts, from, by_part);
-    join(&w->parts, from);
+    symmetry_join(&w->parts, from);
     return true;
 }
 
@@ -147,8 +156,10 @@ static bool same_parts(const struct view *zero, size_t i, const struct tt_vec *p
     return same;
 }
 
-/* Message `i` of both: what differs, or NULL. Spans that may differ only in where they wrap are compared as sets. */
-static const char *difference(const struct view *zero, struct view *w, size_t i, bool *failed)
+/* Message `i` of both: what differs, or NULL. Spans that may differ only in where they wrap are
+ * compared as sets. */
+static const char *symmetry_difference(const struct view *zero, struct view *w, size_t i,
+                                       bool *failed)
 {
     const struct message *x = tt_vec_at(&zero->messages, i), *y = tt_vec_at(&w->messages, i);
     if (x->step != y->step)
@@ -164,28 +175,34 @@ static const char *difference(const struct view *zero, struct view *w, size_t i,
     return *failed || same_parts(zero, i, &w->parts) ? NULL : "chunks or buffers";
 }
 
-static tutti_status compare(struct tt_verifier *v, const struct view *zero, struct view *w)
+static tutti_status symmetry_compare(struct tt_verifier *v, const struct view *zero, struct view *w)
 {
     size_t n = zero->messages.len, m = w->messages.len;
     for (size_t i = 0; i < n && i < m; i++) {
         bool failed = false;
-        const char *what = difference(zero, w, i, &failed);
+        const char *what = symmetry_difference(zero, w, i, &failed);
         const struct message *x = tt_vec_at(&zero->messages, i), *y = tt_vec_at(&w->messages, i);
         if (failed)
             return tt_fail_memory(v->err, "symmetry");
         if (what)
-            return tt_vfault(
+            return tt_verify_fault(
                 v, w->rank, y->op,
-                "step %" PRIu32 ": not symmetric as declared: %s of %s (%s) is not that of op %" PRIu32 " of rank 0 shifted by %" PRIu32,
-                y->step, what, tt_vsay_op(&w->slice.ops[y->op]).s, tt_vsay_chunks(&w->slice, &w->slice.ops[y->op]).s, x->op, w->rank);
+                "step %" PRIu32
+                ": not symmetric as declared: %s of %s (%s) is not that of op %" PRIu32
+                " of rank 0 shifted by %" PRIu32,
+                y->step, what, tt_verify_say_op(&w->slice.ops[y->op]).s,
+                tt_verify_say_chunks(&w->slice, &w->slice.ops[y->op]).s, x->op, w->rank);
     }
     if (n == m)
         return TUTTI_OK;
     uint64_t op = m > n ? ((const struct message *)tt_vec_at(&w->messages, n))->op : w->slice.nops;
-    return tt_vfault(v, w->rank, op, "not symmetric as declared: rank %" PRIu32 " has %zu messages, rank 0 has %zu", w->rank, m, n);
+    return tt_verify_fault(v, w->rank, op,
+                           "not symmetric as declared: rank %" PRIu32
+                           " has %zu messages, rank 0 has %zu",
+                           w->rank, m, n);
 }
 
-tutti_status tt_vsymmetry(struct tt_verifier *v)
+tutti_status tt_verify_symmetry(struct tt_verifier *v)
 {
     struct tt_vfold plain = {.every = 1, .rows = v->shape->chunks};
     uint32_t each = v->shape->chunks / v->shape->ranks;
@@ -197,11 +214,11 @@ tutti_status tt_vsymmetry(struct tt_verifier *v)
     zero.messages.elem = w.messages.elem = sizeof(struct message);
     zero.parts.elem = w.parts.elem = sizeof(struct part);
     zero.start.elem = sizeof(size_t);
-    bool ok = look(&zero, v->sched, 0) && list_all_parts(&zero);
+    bool ok = symmetry_look(&zero, v->sched, 0) && list_all_parts(&zero);
     for (uint32_t r = 1; r < v->shape->ranks && ok && st == TUTTI_OK; r++) {
-        ok = look(&w, v->sched, r);
+        ok = symmetry_look(&w, v->sched, r);
         if (ok)
-            st = compare(v, &zero, &w);
+            st = symmetry_compare(v, &zero, &w);
     }
     tt_vec_free(&zero.messages);
     tt_vec_free(&zero.parts);

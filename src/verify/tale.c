@@ -1,16 +1,22 @@
-/* tale.c - picks the operations that touch one chunk out of the schedule and lists them as moves between places.
+/* tale.c - picks the operations that touch one chunk out of the schedule and lists them as moves
+ * between places.
  *
- *     step 3:  0 sends chunk 7 of OUT to 1,  1 receive-reduces it into OUT       m1 = 0.OUT;   1.OUT = 1.OUT + m1
+ *     step 3:  0 sends chunk 7 of OUT to 1,  1 receive-reduces it into OUT    m1 = 0.OUT
+ *                                                                          1.OUT = 1.OUT + m1
  *
- * In lockstep order, all sends of a step before its receives, so that playing the list from front to back is the schedule's meaning. */
+ * In lockstep order, all sends of a step before its receives, so that playing the list from front
+ * to back is the schedule's meaning. */
 #include "verify/trace.h"
 
-/* The span of the operation that has the chunk; no operation has a chunk twice. For a reduction the destination. */
-static const struct tt_span *span_with(const struct tt_slice *sl, const struct tt_op *op, uint32_t chunk)
+/* The span of the operation that has the chunk; no operation has a chunk twice. For a reduction the
+ * destination. */
+static const struct tt_span *span_with(const struct tt_slice *sl, const struct tt_op *op,
+                                       uint32_t chunk)
 {
     for (uint32_t k = 0; k < op->nspans; k++) {
         const struct tt_span *s = &sl->spans[op->span + k];
-        uint32_t past = chunk - s->first, rep = s->reps > 1 && chunk >= s->first ? past / s->stride : 0;
+        uint32_t past = chunk - s->first,
+                 rep = s->reps > 1 && chunk >= s->first ? past / s->stride : 0;
         if (chunk >= s->first && rep < s->reps && past - rep * s->stride < s->len)
             return s;
     }
@@ -30,16 +36,16 @@ static uint32_t new_spot(struct tt_vtale *t, uint32_t rank, uint32_t buf)
 static uint32_t spot_of(struct tt_vtale *t, uint32_t rank, uint32_t buf)
 {
     uint64_t key = (uint64_t)rank << 32 | buf;
-    uint32_t known = tt_vmap_get(&t->index, key);
+    uint32_t known = tt_verify_map_get(&t->index, key);
     if (known)
         return known - 1;
     uint32_t spot = new_spot(t, rank, buf);
-    if (!t->failed && !tt_vmap_put(&t->index, key, spot + 1))
+    if (!t->failed && !tt_verify_map_put(&t->index, key, spot + 1))
         t->failed = true;
     return spot;
 }
 
-static void move(struct tt_vtale *t, struct tt_vmove m)
+static void tale_move(struct tt_vtale *t, struct tt_vmove m)
 {
     if (!tt_vec_push(&t->moves, &m, 1))
         t->failed = true;
@@ -54,15 +60,16 @@ static void tell_local(struct tt_vtale *t, uint32_t rank, uint32_t i)
         return;
     uint32_t dst = spot_of(t, rank, s->buf);
     if (op->kind == TT_OP_COPY) {
-        move(t, (struct tt_vmove){dst, spot_of(t, rank, s->src), TT_VNO_PLACE, rank, i});
+        tale_move(t, (struct tt_vmove){dst, spot_of(t, rank, s->src), TT_VNO_PLACE, rank, i});
         return;
     }
     uint32_t sum = new_spot(t, rank, TT_VNO_PLACE);
     for (uint32_t k = 1; k < op->nspans; k++) {
         uint32_t operand = spot_of(t, rank, sl.spans[op->span + k].src);
-        move(t, k == 1 ? (struct tt_vmove){sum, operand, TT_VNO_PLACE, rank, i} : (struct tt_vmove){sum, sum, operand, rank, i});
+        tale_move(t, k == 1 ? (struct tt_vmove){sum, operand, TT_VNO_PLACE, rank, i}
+                            : (struct tt_vmove){sum, sum, operand, rank, i});
     }
-    move(t, (struct tt_vmove){dst, sum, TT_VNO_PLACE, rank, i});
+    tale_move(t, (struct tt_vmove){dst, sum, TT_VNO_PLACE, rank, i});
 }
 
 static void tell_receive(struct tt_vtale *t, uint32_t rank, uint32_t i, uint32_t carried)
@@ -74,9 +81,9 @@ static void tell_receive(struct tt_vtale *t, uint32_t rank, uint32_t i, uint32_t
         return;
     uint32_t dst = spot_of(t, rank, s->buf);
     if (op->kind == TT_OP_RECV)
-        move(t, (struct tt_vmove){dst, carried, TT_VNO_PLACE, rank, i});
+        tale_move(t, (struct tt_vmove){dst, carried, TT_VNO_PLACE, rank, i});
     else
-        move(t, (struct tt_vmove){dst, spot_of(t, rank, s->src), carried, rank, i});
+        tale_move(t, (struct tt_vmove){dst, spot_of(t, rank, s->src), carried, rank, i});
 }
 
 static void tell_sends(struct tt_vtale *t, const struct tt_vec *msgs)
@@ -90,7 +97,8 @@ static void tell_sends(struct tt_vtale *t, const struct tt_vec *msgs)
         if (!tt_vec_push(&t->carried, &spot, 1))
             t->failed = true;
         if (s)
-            move(t, (struct tt_vmove){spot, spot_of(t, m->src, s->buf), TT_VNO_PLACE, m->src, m->send});
+            tale_move(t, (struct tt_vmove){spot, spot_of(t, m->src, s->buf), TT_VNO_PLACE, m->src,
+                                           m->send});
     }
 }
 
@@ -99,7 +107,8 @@ static void tell_step(struct tt_vtale *t, const struct tt_verifier *v, const str
     tell_sends(t, &v->msgs);
     for (uint32_t k = 0; k < f->n && !t->failed; k++) {
         const struct tt_vactive *a = &f->active[k];
-        const uint32_t *msg = (const uint32_t *)v->recv_msg.data + a->recv_base, *carried = t->carried.data;
+        const uint32_t *msg = (const uint32_t *)v->recv_msg.data + a->recv_base,
+                       *carried = t->carried.data;
         for (uint32_t i = a->recvs; i < a->locals; i++)
             tell_receive(t, a->rank, i, carried[msg[i - a->recvs]]);
         for (uint32_t i = a->locals; i < a->end; i++)
@@ -107,32 +116,33 @@ static void tell_step(struct tt_vtale *t, const struct tt_verifier *v, const str
     }
 }
 
-tutti_status tt_vtale_make(struct tt_verifier *v, uint32_t chunk, uint32_t last_step, struct tt_vtale *ret)
+tutti_status tt_verify_tale_make(struct tt_verifier *v, uint32_t chunk, uint32_t last_step,
+                                 struct tt_vtale *ret)
 {
     struct tt_vtale t = {.sched = v->sched, .chunk = chunk};
     struct tt_vfront f;
     t.spots.elem = sizeof(struct tt_vspot);
     t.moves.elem = sizeof(struct tt_vmove);
     t.carried.elem = sizeof(uint32_t);
-    tutti_status st = tt_vfront_init(&f, v->sched, v->err);
-    while (st == TUTTI_OK && !t.failed && tt_vfront_next(&f) && f.step <= last_step) {
-        st = tt_vmatch_step(v, &f);
+    tutti_status st = tt_verify_front_init(&f, v->sched, v->err);
+    while (st == TUTTI_OK && !t.failed && tt_verify_front_next(&f) && f.step <= last_step) {
+        st = tt_verify_match_step(v, &f);
         if (st == TUTTI_OK)
             tell_step(&t, v, &f);
     }
     if (st == TUTTI_OK && t.failed)
         st = tt_fail_memory(v->err, "tracing a chunk");
-    tt_vfront_free(&f);
+    tt_verify_front_free(&f);
     if (st == TUTTI_OK)
         *ret = t;
     else
-        tt_vtale_free(&t);
+        tt_verify_tale_free(&t);
     return st;
 }
 
-void tt_vtale_free(struct tt_vtale *t)
+void tt_verify_tale_free(struct tt_vtale *t)
 {
-    tt_vmap_free(&t->index);
+    tt_verify_map_free(&t->index);
     tt_vec_free(&t->spots);
     tt_vec_free(&t->moves);
     tt_vec_free(&t->carried);

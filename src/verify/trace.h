@@ -1,4 +1,5 @@
-/* trace.h - the story of one chunk as a straight list of moves (tale.c), and who is to blame when it ends badly (trace.c). */
+/* trace.h - the story of one chunk as a straight list of moves (tale.c), and who is to blame when
+ * it ends badly (trace.c). */
 #ifndef TT_VERIFY_TRACE_H
 #define TT_VERIFY_TRACE_H
 
@@ -24,6 +25,7 @@ struct tt_vtale {
     bool failed;           /* out of memory */
 };
 /* All moves up to the end of `last_step`, which is known to match. */
-tutti_status tt_vtale_make(struct tt_verifier *v, uint32_t chunk, uint32_t last_step, struct tt_vtale *ret);
-void tt_vtale_free(struct tt_vtale *t);
+tutti_status tt_verify_tale_make(struct tt_verifier *v, uint32_t chunk, uint32_t last_step,
+                                 struct tt_vtale *ret);
+void tt_verify_tale_free(struct tt_vtale *t);
 #endif

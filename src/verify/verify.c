@@ -1,31 +1,39 @@
 /* verify.c - the proof from beginning to end.
  *
- *     well-formed (sched)  ->  each step: match -> wait (deadlock) -> exec (contributions)  ->  results -> declared symmetry
+ *     well-formed (sched)  ->  each step: match -> wait (deadlock) -> exec (contributions)
+ *                          ->  results -> declared symmetry
  *
- * The first fault ends it. Invariant of the loop: before a step, `state` holds what the lockstep meaning puts in every place after all
- * earlier steps, and all their messages had partners and could be brought through. */
+ * The first fault ends it. Invariant of the loop: before a step, `state` holds what the lockstep
+ * meaning puts in every place after all earlier steps, and all their messages had partners and
+ * could be brought through. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "verify/verify_int.h"
 
-static const uint64_t MAX_RANGES = UINT64_C(1) << 27; /* of neighbouring chunks (fold.c): each is looked at by itself */
-/* What places hold is read and written in pieces. Honest schedules have few per range: a few seconds, and some more for long lists. */
+/* of neighbouring chunks (fold.c): each is looked at by itself */
+static const uint64_t MAX_RANGES = UINT64_C(1) << 27;
+/* What places hold is read and written in pieces. Honest schedules have few per range: a few
+ * seconds, and some more for long lists. */
 static const uint64_t BASE_WORK = UINT64_C(1) << 28;
 enum { WORK_PER_RANGE = 8, WORK_PER_SPAN = 64 };
 
 static tutti_status check_whole(const struct tt_sched *s, struct tutti_error *err)
 {
     if (s->first_rank != 0 || s->nslices != s->shape.ranks)
-        return tt_fail(err, TUTTI_ERR_ARG, "cannot verify: ranks %" PRIu32 "..%" PRIu32 " of %" PRIu32 " are here, all are needed",
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "cannot verify: ranks %" PRIu32 "..%" PRIu32 " of %" PRIu32
+                       " are here, all are needed",
                        s->first_rank, s->first_rank + s->nslices - 1, s->shape.ranks);
     if (s->nops >= UINT32_MAX)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " operations are too many", s->nops);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " operations are too many",
+                       s->nops);
     return TUTTI_OK;
 }
 
-/* A flaw in the form is a fault of the schedule; anything else (memory, limits) means that nothing can be said. */
+/* A flaw in the form is a fault of the schedule; anything else (memory, limits) means that nothing
+ * can be said. */
 static tutti_status check_form(struct tt_verifier *v)
 {
     struct tt_sched_flaw where = {0};
@@ -35,17 +43,18 @@ static tutti_status check_form(struct tt_verifier *v)
         return TUTTI_OK;
     v->result->header = st == TUTTI_ERR_INCORRECT && where.header;
     if (st == TUTTI_ERR_INCORRECT)
-        return tt_vfault(v, where.rank, where.op, "%s", where.header ? why.text : where.why);
+        return tt_verify_fault(v, where.rank, where.op, "%s", where.header ? why.text : where.why);
     return tt_fail(v->err, st, "%s", why.text);
 }
 
 /* Who contributes: every rank, or, when nothing is added up, the one source of each chunk. */
 static uint32_t contributors(const struct tt_shape *s)
 {
-    return tt_coll_reduces(s->coll) ? s->ranks : 1;
+    return tt_sched_coll_reduces(s->coll) ? s->ranks : 1;
 }
 
-static enum tt_verify_method choose_method(const struct tt_shape *s, const struct tt_verify_options *o)
+static enum tt_verify_method choose_method(const struct tt_shape *s,
+                                           const struct tt_verify_options *o)
 {
     if (o && o->method != TT_VERIFY_AUTO)
         return o->method;
@@ -55,8 +64,9 @@ static enum tt_verify_method choose_method(const struct tt_shape *s, const struc
 static tutti_status init_domain(struct tt_verifier *v, const struct tt_verify_options *o)
 {
     if (v->result->method == TT_VERIFY_EXACT)
-        return tt_vexact_init(&v->domain, contributors(v->shape), v->err);
-    return tt_vfinger_init(&v->domain, contributors(v->shape), o && o->seed ? o->seed : tt_entropy(), v->err);
+        return tt_verify_exact_init(&v->domain, contributors(v->shape), v->err);
+    return tt_verify_finger_init(&v->domain, contributors(v->shape),
+                                 o && o->seed ? o->seed : tt_entropy(), v->err);
 }
 
 static void verifier_init(struct tt_verifier *v)
@@ -67,30 +77,35 @@ static void verifier_init(struct tt_verifier *v)
     v->msgs.elem = sizeof(struct tt_vmsg);
     v->recv_msg.elem = v->inbox_end.elem = sizeof(uint32_t);
     v->inbox.elem = v->expected.elem = sizeof(struct tt_vkeyed);
-    tt_vwait_init(v);
+    tt_verify_wait_init(v);
 }
 
-/* How chunks are numbered, and how much work the proof may take: by the ranges of the spans as they are, whatever a fold makes of them. */
-static tutti_status begin(struct tt_verifier *v)
+/* How chunks are numbered, and how much work the proof may take: by the ranges of the spans as they
+ * are, whatever a fold makes of them. */
+static tutti_status verify_begin(struct tt_verifier *v)
 {
-    v->fold = tt_vfold_choose(v->sched);
-    uint64_t listed = tt_vfold_ranges(v->sched, 1), ranges = tt_vfold_ranges(v->sched, v->fold.every);
+    v->fold = tt_verify_fold_choose(v->sched);
+    uint64_t listed = tt_verify_fold_ranges(v->sched, 1),
+             ranges = tt_verify_fold_ranges(v->sched, v->fold.every);
     if (ranges > MAX_RANGES)
-        return tt_fail(v->err, TUTTI_ERR_LIMIT, "cannot verify: %" PRIu64 " separate ranges of chunks are too many", ranges);
-    uint64_t work = BASE_WORK + WORK_PER_RANGE * (listed < MAX_RANGES ? listed : MAX_RANGES) + WORK_PER_SPAN * v->sched->nspans;
-    tt_vstate_init(&v->state, v->shape, &v->domain, work);
+        return tt_fail(v->err, TUTTI_ERR_LIMIT,
+                       "cannot verify: %" PRIu64 " separate ranges of chunks are too many", ranges);
+    uint64_t work = BASE_WORK + WORK_PER_RANGE * (listed < MAX_RANGES ? listed : MAX_RANGES) +
+                    WORK_PER_SPAN * v->sched->nspans;
+    tt_verify_state_init(&v->state, v->shape, &v->domain, work);
     return TUTTI_OK;
 }
 
 static void verifier_free(struct tt_verifier *v)
 {
-    struct tt_vec *all[] = {&v->msgs,   &v->recv_msg, &v->inbox, &v->inbox_end, &v->expected, &v->reads,
-                            &v->writes, &v->edges,    &v->sent,  &v->a,         &v->b,        &v->c};
+    struct tt_vec *all[] = {&v->msgs,     &v->recv_msg, &v->inbox,  &v->inbox_end,
+                            &v->expected, &v->reads,    &v->writes, &v->edges,
+                            &v->sent,     &v->a,        &v->b,      &v->c};
     for (size_t i = 0; i < countof(all); i++)
         tt_vec_free(all[i]);
-    tt_vstate_free(&v->state);
-    tt_vdomain_free(&v->domain);
-    tt_vfront_free(&v->front);
+    tt_verify_state_free(&v->state);
+    tt_verify_domain_free(&v->domain);
+    tt_verify_front_free(&v->front);
 }
 
 /* Tells about every hundredth of the operations. */
@@ -105,13 +120,13 @@ static void report(const struct tt_verify_options *o, uint64_t done, uint64_t al
 static tutti_status run_steps(struct tt_verifier *v, const struct tt_verify_options *o)
 {
     uint64_t done = 0, told = 0;
-    tutti_status st = tt_vfront_init(&v->front, v->sched, v->err);
-    while (st == TUTTI_OK && tt_vfront_next(&v->front)) {
-        st = tt_vmatch_step(v, &v->front);
+    tutti_status st = tt_verify_front_init(&v->front, v->sched, v->err);
+    while (st == TUTTI_OK && tt_verify_front_next(&v->front)) {
+        st = tt_verify_match_step(v, &v->front);
         if (st == TUTTI_OK)
-            st = tt_vwait_step(v);
+            st = tt_verify_wait_step(v);
         if (st == TUTTI_OK)
-            st = tt_vexec_step(v);
+            st = tt_verify_exec_step(v);
         for (uint32_t k = 0; k < v->front.n; k++)
             done += v->front.active[k].end - v->front.active[k].begin;
         report(o, done, v->sched->nops, &told);
@@ -119,23 +134,23 @@ static tutti_status run_steps(struct tt_verifier *v, const struct tt_verify_opti
     return st;
 }
 
-static tutti_status prove(struct tt_verifier *v, const struct tt_verify_options *o)
+static tutti_status verify_prove(struct tt_verifier *v, const struct tt_verify_options *o)
 {
     uint64_t comparisons = 0;
     v->result->method = choose_method(v->shape, o);
     tutti_status st = check_form(v);
     if (st == TUTTI_OK)
-        st = begin(v);
+        st = verify_begin(v);
     if (st == TUTTI_OK)
         st = init_domain(v, o);
     if (st == TUTTI_OK)
         st = run_steps(v, o);
     if (st == TUTTI_OK)
-        st = tt_vfinal(v, &comparisons);
+        st = tt_verify_final(v, &comparisons);
     if (st == TUTTI_OK)
-        st = tt_vsymmetry(v);
+        st = tt_verify_symmetry(v);
     if (v->result->method == TT_VERIFY_FINGERPRINT)
-        v->result->error_probability = tt_vfinger_error(comparisons);
+        v->result->error_probability = tt_verify_finger_error(comparisons);
     return st;
 }
 
@@ -147,15 +162,17 @@ static uint64_t count_messages(const struct tt_sched *s)
     return n;
 }
 
-tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options *o, struct tt_verify_result *ret, struct tutti_error *err)
+tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options *o,
+                       struct tt_verify_result *ret, struct tutti_error *err)
 {
     tutti_status st = check_whole(s, err);
     if (st != TUTTI_OK)
         return st;
-    struct tt_verify_result result = {.ok = true, .ranks = s->shape.ranks, .ops = s->nops, .messages = count_messages(s)};
+    struct tt_verify_result result = {
+        .ok = true, .ranks = s->shape.ranks, .ops = s->nops, .messages = count_messages(s)};
     struct tt_verifier v = {.sched = s, .shape = &s->shape, .result = &result, .err = err};
     verifier_init(&v);
-    st = prove(&v, o);
+    st = verify_prove(&v, o);
     verifier_free(&v);
     if (st != TUTTI_OK && st != TUTTI_ERR_INCORRECT)
         return st;

@@ -1,8 +1,10 @@
-/* verify.h - proof that a schedule does what its collective promises, or the rank, the operation and why not.
+/* verify.h - proof that a schedule does what its collective promises, or the rank, the operation
+ * and why not.
  *
- * The lockstep meaning is executed on contributions instead of numbers: a place holds the multiset of ranks whose input went into
- * it. Up to 512 ranks the sets are exact; beyond, each rank gets a random number modulo 2^61-1 and a place holds the sum: a wrong set
- * passes with the stated probability. Equal neighbouring chunks share one entry, so that 65,536 ranks fit. */
+ * The lockstep meaning is executed on contributions instead of numbers: a place holds the multiset
+ * of ranks whose input went into it. Up to 512 ranks the sets are exact; beyond, each rank gets a
+ * random number modulo 2^61-1 and a place holds the sum: a wrong set passes with the stated
+ * probability. Equal neighbouring chunks share one entry, so that 65,536 ranks fit. */
 #ifndef TT_VERIFY_H
 #define TT_VERIFY_H
 
@@ -14,8 +16,10 @@ enum { TT_VERIFY_EXACT_RANKS = 512 };
 enum tt_verify_method { TT_VERIFY_AUTO, TT_VERIFY_EXACT, TT_VERIFY_FINGERPRINT };
 
 struct tt_verify_options {
-    enum tt_verify_method method;                 /* AUTO: exact up to TT_VERIFY_EXACT_RANKS, and when nothing is reduced */
-    uint64_t seed;                                /* 0: from the kernel; a fixed seed is for tests only */
+    /* AUTO: exact up to TT_VERIFY_EXACT_RANKS, and when nothing is reduced */
+    enum tt_verify_method method;
+    /* 0: from the kernel; a fixed seed is for tests only */
+    uint64_t seed;
     void (*progress)(void *ctx, double fraction); /* may be NULL */
     void *ctx;
 };
@@ -26,12 +30,16 @@ struct tt_verify_result {
     double error_probability;     /* upper bound that an incorrect schedule passes; 0 when exact */
     uint32_t ranks;
     uint64_t ops, messages;
-    bool header;   /* when not ok: no operation is at fault, but what is said before them; rank and op are 0 */
+    /* when not ok: no operation is at fault, but what is said before them; rank and op are 0 */
+    bool header;
     uint32_t rank; /* when not ok: where, ... */
-    uint64_t op;   /* ... index in the rank's slice; the slice's length: the fault shows only at the end */
+    /* ... index in the rank's slice; the slice's length: the fault shows only at the end */
+    uint64_t op;
     char why[400];
 };
 
-/* Fails only when it cannot judge (out of memory, not all ranks held); "not correct" is TUTTI_OK with ret->ok false. */
-tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options *o, struct tt_verify_result *ret, struct tutti_error *err);
+/* Fails only when it cannot judge (out of memory, not all ranks held); "not correct" is TUTTI_OK
+ * with ret->ok false. */
+tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options *o,
+                       struct tt_verify_result *ret, struct tutti_error *err);
 #endif

@@ -1,11 +1,13 @@
 /* verify_int.h - what the files of verify/ share among themselves; nobody else includes it.
  *
- * A value is a 32-bit name of what a place holds: 0 nothing, otherwise an interned contribution set (exact.c) or fingerprint (finger.c).
- * Equal contents have equal names, so that rows of places compress to runs and the final comparison is one of integers. Who may
- * contribute: all ranks when the collective reduces; otherwise every chunk has exactly one source, and a single contributor stands for
- * "the source of this chunk": a whole all-gather then needs one value.
+ * A value is a 32-bit name of what a place holds: 0 nothing, otherwise an interned contribution set
+ * (exact.c) or fingerprint (finger.c). Equal contents have equal names, so that rows of places
+ * compress to runs and the final comparison is one of integers. Who may contribute: all ranks when
+ * the collective reduces; otherwise every chunk has exactly one source, and a single contributor
+ * stands for "the source of this chunk": a whole all-gather then needs one value.
  *
- * Functions return TUTTI_ERR_INCORRECT once the fault is written to the result: the run ends there, verify itself succeeds. */
+ * Functions return TUTTI_ERR_INCORRECT once the fault is written to the result: the run ends there,
+ * verify itself succeeds. */
 #ifndef TT_VERIFY_PARTS_H
 #define TT_VERIFY_PARTS_H
 
@@ -19,9 +21,9 @@ struct tt_vmap {
     uint32_t *values; /* 0: free slot */
     size_t cap, len;
 };
-uint32_t tt_vmap_get(const struct tt_vmap *m, uint64_t key); /* 0: absent */
-bool tt_vmap_put(struct tt_vmap *m, uint64_t key, uint32_t value);
-void tt_vmap_free(struct tt_vmap *m);
+uint32_t tt_verify_map_get(const struct tt_vmap *m, uint64_t key); /* 0: absent */
+bool tt_verify_map_put(struct tt_vmap *m, uint64_t key, uint32_t value);
+void tt_verify_map_free(struct tt_vmap *m);
 
 /* ---- intern.c: equal tuples of `width` words get one name, counted from 1 ---- */
 struct tt_vintern {
@@ -30,9 +32,9 @@ struct tt_vintern {
     uint32_t *slots;
     size_t cap, len;
 };
-uint32_t tt_vintern_add(struct tt_vintern *t, const uint64_t *words); /* 0: out of memory */
-const uint64_t *tt_vintern_words(const struct tt_vintern *t, uint32_t name);
-void tt_vintern_free(struct tt_vintern *t);
+uint32_t tt_verify_intern_add(struct tt_vintern *t, const uint64_t *words); /* 0: out of memory */
+const uint64_t *tt_verify_intern_words(const struct tt_vintern *t, uint32_t name);
+void tt_verify_intern_free(struct tt_vintern *t);
 
 /* ---- exact.c, finger.c: the two kinds of values ---- */
 struct tt_vdomain {
@@ -45,14 +47,19 @@ struct tt_vdomain {
     uint64_t *scratch;   /* one value's words */
 };
 enum tt_vcombined { TT_VJOINED, TT_VTWICE, TT_VNO_MEMORY };
-tutti_status tt_vexact_init(struct tt_vdomain *d, uint32_t contributors, struct tutti_error *err);
-enum tt_vcombined tt_vexact_combine(struct tt_vdomain *d, uint32_t a, uint32_t b, uint32_t *ret);
-uint32_t tt_vexact_shared(const struct tt_vdomain *d, uint32_t a, uint32_t b); /* a contributor of both; asserts there is one */
-tutti_status tt_vfinger_init(struct tt_vdomain *d, uint32_t contributors, uint64_t seed, struct tutti_error *err);
-enum tt_vcombined tt_vfinger_combine(struct tt_vdomain *d, uint32_t a, uint32_t b, uint32_t *ret);
-uint64_t tt_vfinger_add(uint64_t a, uint64_t b); /* modulo 2^61-1 */
-double tt_vfinger_error(uint64_t comparisons);   /* upper bound that one of them errs */
-void tt_vdomain_free(struct tt_vdomain *d);
+tutti_status tt_verify_exact_init(struct tt_vdomain *d, uint32_t contributors,
+                                  struct tutti_error *err);
+enum tt_vcombined tt_verify_exact_combine(struct tt_vdomain *d, uint32_t a, uint32_t b,
+                                          uint32_t *ret);
+/* a contributor of both; asserts there is one */
+uint32_t tt_verify_exact_shared(const struct tt_vdomain *d, uint32_t a, uint32_t b);
+tutti_status tt_verify_finger_init(struct tt_vdomain *d, uint32_t contributors, uint64_t seed,
+                                   struct tutti_error *err);
+enum tt_vcombined tt_verify_finger_combine(struct tt_vdomain *d, uint32_t a, uint32_t b,
+                                           uint32_t *ret);
+uint64_t tt_verify_finger_add(uint64_t a, uint64_t b); /* modulo 2^61-1 */
+double tt_verify_finger_error(uint64_t comparisons);   /* upper bound that one of them errs */
+void tt_verify_domain_free(struct tt_vdomain *d);
 
 /* ---- state.c: what every place holds; chunks by their numbers in the fold ---- */
 struct tt_vpiece {
@@ -67,33 +74,39 @@ struct tt_vstate {
     struct tt_vmap index; /* (rank, buffer) -> row + 1 */
     struct tt_vec rows, splice;
     uint64_t dense_left; /* bytes that may still become plain rows */
-    uint64_t runs_left;  /* bytes that runs may still take: a small hostile file must not eat the machine */
-    uint64_t work_left;  /* pieces that may still be read and written, ... */
-    bool over;           /* ... and were not enough */
+    /* bytes that runs may still take: a small hostile file must not eat the machine */
+    uint64_t runs_left;
+    uint64_t work_left; /* pieces that may still be read and written, ... */
+    bool over;          /* ... and were not enough */
 };
 /* `work`: more than any honest schedule of its length needs. */
-void tt_vstate_init(struct tt_vstate *st, const struct tt_shape *shape, const struct tt_vdomain *domain, uint64_t work);
-void tt_vstate_free(struct tt_vstate *st);
+void tt_verify_state_init(struct tt_vstate *st, const struct tt_shape *shape,
+                          const struct tt_vdomain *domain, uint64_t work);
+void tt_verify_state_free(struct tt_vstate *st);
 /* Takes work off the budget; false: there is not enough left. */
-bool tt_vstate_charge(struct tt_vstate *st, uint64_t work);
+bool tt_verify_state_charge(struct tt_vstate *st, uint64_t work);
 /* What a false answer of these functions means: too much work, or out of memory for `what`. */
-tutti_status tt_vstate_fail(const struct tt_vstate *st, const char *what, struct tutti_error *err);
-/* Appends what the places hold as touching pieces. Inputs are read only where tt_sched_check has found that they exist. */
-bool tt_vstate_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces);
+tutti_status tt_verify_state_fail(const struct tt_vstate *st, const char *what,
+                                  struct tutti_error *err);
+/* Appends what the places hold as touching pieces. Inputs are read only where tt_sched_check has
+ * found that they exist. */
+bool tt_verify_state_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_vec *pieces);
 /* Writes n > 0 touching pieces. */
-bool tt_vstate_write(struct tt_vstate *st, uint32_t rank, uint32_t buf, const struct tt_vpiece *pieces, size_t n);
+bool tt_verify_state_write(struct tt_vstate *st, uint32_t rank, uint32_t buf,
+                           const struct tt_vpiece *pieces, size_t n);
 /* A collective that does not reduce: each chunk has one source. Which rank is that? */
-uint32_t tt_vsource(const struct tt_shape *s, uint32_t chunk);
+uint32_t tt_verify_source(const struct tt_shape *s, uint32_t chunk);
 
 /* ---- fold.c: chunks that schedules move together lie together ---- */
-/* Chunk c is known to the proof by the number (c % every) * rows + c / every: one to one, and chunks `every` apart become neighbours. */
+/* Chunk c is known to the proof by the number (c % every) * rows + c / every: one to one, and
+ * chunks `every` apart become neighbours. */
 struct tt_vfold {
     uint32_t every, rows; /* every * rows: all chunks; every 1: numbers are chunks */
 };
 /* The fold that leaves the fewest separate ranges of a well-formed schedule's spans. */
-struct tt_vfold tt_vfold_choose(const struct tt_sched *s);
+struct tt_vfold tt_verify_fold_choose(const struct tt_sched *s);
 /* How many separate ranges the spans have; every 1: as they are. */
-uint64_t tt_vfold_ranges(const struct tt_sched *s, uint32_t every);
+uint64_t tt_verify_fold_ranges(const struct tt_sched *s, uint32_t every);
 static inline uint32_t tt_vfold_number(const struct tt_vfold *f, uint32_t chunk)
 {
     return f->every == 1 ? chunk : chunk % f->every * f->rows + chunk / f->every;
@@ -106,14 +119,16 @@ static inline uint32_t tt_vfold_chunk(const struct tt_vfold *f, uint32_t number)
 /* ---- walk.c: the plain ranges of spans, in the order in which a message carries them ---- */
 struct tt_vwalk {
     const struct tt_span *span, *end;
-    uint32_t rep;         /* of the span; where a fold tears its ranges apart, the chunk of the span */
+    /* of the span; where a fold tears its ranges apart, the chunk of the span */
+    uint32_t rep;
     struct tt_vfold fold; /* ranges are of its numbers */
 };
 struct tt_vrange {
     uint32_t first, len, buf, src;
 };
 enum { TT_VNO_CHUNK = UINT32_MAX };
-static inline struct tt_vwalk tt_vwalk_folded(const struct tt_slice *sl, const struct tt_op *op, const struct tt_vfold *f)
+static inline struct tt_vwalk tt_vwalk_folded(const struct tt_slice *sl, const struct tt_op *op,
+                                              const struct tt_vfold *f)
 {
     const struct tt_span *spans = sl->spans + op->span;
     return (struct tt_vwalk){.span = spans, .end = spans + op->nspans, .fold = *f};
@@ -124,7 +139,7 @@ static inline struct tt_vwalk tt_vwalk_op(const struct tt_slice *sl, const struc
     return tt_vwalk_folded(sl, op, &(struct tt_vfold){.every = 1});
 }
 /* The next of a fold that is one. */
-void tt_vwalk_fold(struct tt_vwalk *w, struct tt_vrange *ret);
+void tt_verify_walk_fold(struct tt_vwalk *w, struct tt_vrange *ret);
 /* false: at the end */
 static inline bool tt_vwalk_next(struct tt_vwalk *w, struct tt_vrange *ret)
 {
@@ -132,31 +147,36 @@ static inline bool tt_vwalk_next(struct tt_vwalk *w, struct tt_vrange *ret)
     if (s == w->end)
         return false;
     if (w->fold.every > 1) {
-        tt_vwalk_fold(w, ret);
+        tt_verify_walk_fold(w, ret);
         return true;
     }
-    *ret = (struct tt_vrange){.first = s->first + w->rep * s->stride, .len = s->len, .buf = s->buf, .src = s->src};
+    *ret = (struct tt_vrange){
+        .first = s->first + w->rep * s->stride, .len = s->len, .buf = s->buf, .src = s->src};
     if (++w->rep == s->reps) {
         w->rep = 0;
         w->span++;
     }
     return true;
 }
-/* Do both, of one fold, name the same chunks in the same order? If not, the first chunks that differ (TT_VNO_CHUNK: at the end). */
-bool tt_vwalk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a, uint32_t *ret_b);
+/* Do both, of one fold, name the same chunks in the same order? If not, the first chunks that
+ * differ (TT_VNO_CHUNK: at the end). */
+bool tt_verify_walk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a,
+                                uint32_t *ret_b);
 
 /* ---- front.c: the operations of one step, rank by rank ---- */
 struct tt_vactive {
     uint32_t rank;
-    uint32_t begin, recvs, locals, end; /* sends, receives and local operations in the rank's slice */
-    uint32_t recv_base;                 /* number of its first receive among all of the step */
+    /* sends, receives and local operations in the rank's slice */
+    uint32_t begin, recvs, locals, end;
+    uint32_t recv_base; /* number of its first receive among all of the step */
 };
 struct tt_vfront {
     const struct tt_sched *sched;
     uint32_t step;
     struct tt_vactive *active; /* by rising rank */
     uint32_t n, recvs;
-    uint32_t *slot;   /* rank -> position in active; valid where active[slot].rank is the rank and slot < n */
+    /* rank -> position in active; valid where active[slot].rank is the rank and slot < n */
+    uint32_t *slot;
     uint32_t *cursor; /* rank -> first operation not yet done */
     uint32_t *next;   /* ranks that go on with the very next step */
     uint32_t *now;    /* what `next` was one step ago */
@@ -164,10 +184,13 @@ struct tt_vfront {
     uint64_t *heap; /* step << 32 | rank of the others that still have something to do */
     size_t nheap;
 };
-tutti_status tt_vfront_init(struct tt_vfront *f, const struct tt_sched *s, struct tutti_error *err);
-bool tt_vfront_next(struct tt_vfront *f);                                          /* false: no step left */
-const struct tt_vactive *tt_vfront_find(const struct tt_vfront *f, uint32_t rank); /* NULL: nothing in this step */
-void tt_vfront_free(struct tt_vfront *f);
+tutti_status tt_verify_front_init(struct tt_vfront *f, const struct tt_sched *s,
+                                  struct tutti_error *err);
+/* false: no step left */
+bool tt_verify_front_next(struct tt_vfront *f);
+/* NULL: nothing in this step */
+const struct tt_vactive *tt_verify_front_find(const struct tt_vfront *f, uint32_t rank);
+void tt_verify_front_free(struct tt_vfront *f);
 
 /* ---- the run ---- */
 struct tt_vmsg {
@@ -189,35 +212,43 @@ struct tt_verifier {
     struct tt_vdomain domain;
     struct tt_vstate state;
     struct tt_vfront front;
-    struct tt_vec msgs;                 /* struct tt_vmsg of the step, by sender and listed order */
-    struct tt_vec recv_msg;             /* uint32_t: receive of the step -> message */
-    struct tt_vec inbox;                /* struct tt_vkeyed: messages by receiver, sender, channel and listed order */
+    struct tt_vec msgs;     /* struct tt_vmsg of the step, by sender and listed order */
+    struct tt_vec recv_msg; /* uint32_t: receive of the step -> message */
+    /* struct tt_vkeyed: messages by receiver, sender, channel and listed order */
+    struct tt_vec inbox;
     struct tt_vec inbox_end;            /* uint32_t: of each active rank's part */
     struct tt_vec expected;             /* match.c */
     struct tt_vec reads, writes, edges; /* wait.c */
     struct tt_vec sent;                 /* struct tt_vpiece: what the step's messages carry */
-    struct tt_vec a, b, c;              /* struct tt_vpiece: operands and results of one operation */
+    /* struct tt_vpiece: operands and results of one operation */
+    struct tt_vec a, b, c;
 };
 
 /* ---- say.c: faults in words ---- */
 /* Writes the fault; returns TUTTI_ERR_INCORRECT. */
-tutti_status tt_vfault(struct tt_verifier *v, uint32_t rank, uint64_t op, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+tutti_status tt_verify_fault(struct tt_verifier *v, uint32_t rank, uint64_t op, const char *fmt,
+                             ...) __attribute__((format(printf, 4, 5)));
 struct tt_vtext {
     char s[96];
 };
-struct tt_vtext tt_vsay_buf(uint32_t buf);                                         /* "scratch 0" */
-struct tt_vtext tt_vsay_op(const struct tt_op *op);                                /* "receive from rank 2 on channel 1" */
-struct tt_vtext tt_vsay_chunks(const struct tt_slice *sl, const struct tt_op *op); /* "chunks 0-3, 7" */
+/* "scratch 0" */
+struct tt_vtext tt_verify_say_buf(uint32_t buf);
+/* "receive from rank 2 on channel 1" */
+struct tt_vtext tt_verify_say_op(const struct tt_op *op);
+/* "chunks 0-3, 7" */
+struct tt_vtext tt_verify_say_chunks(const struct tt_slice *sl, const struct tt_op *op);
 
 /* ---- the parts of a step ---- */
-tutti_status tt_vmatch_step(struct tt_verifier *v, const struct tt_vfront *f); /* fills msgs and recv_msg */
-void tt_vwait_init(struct tt_verifier *v);
-tutti_status tt_vwait_step(struct tt_verifier *v); /* no deadlock among msgs */
-tutti_status tt_vexec_step(struct tt_verifier *v);
+/* fills msgs and recv_msg */
+tutti_status tt_verify_match_step(struct tt_verifier *v, const struct tt_vfront *f);
+void tt_verify_wait_init(struct tt_verifier *v);
+tutti_status tt_verify_wait_step(struct tt_verifier *v); /* no deadlock among msgs */
+tutti_status tt_verify_exec_step(struct tt_verifier *v);
 /* ---- after the last step ---- */
-tutti_status tt_vfinal(struct tt_verifier *v, uint64_t *ret_comparisons);
-tutti_status tt_vsymmetry(struct tt_verifier *v);
-/* Finds and writes the fault of one chunk when it is known that this operation counts a contribution twice, or (op is the slice's
- * length) that the chunk's result at the rank is wrong in the end. */
-tutti_status tt_vtrace(struct tt_verifier *v, uint32_t chunk, uint32_t rank, uint64_t op);
+tutti_status tt_verify_final(struct tt_verifier *v, uint64_t *ret_comparisons);
+tutti_status tt_verify_symmetry(struct tt_verifier *v);
+/* Finds and writes the fault of one chunk when it is known that this operation counts a
+ * contribution twice, or (op is the slice's length) that the chunk's result at the rank is wrong in
+ * the end. */
+tutti_status tt_verify_trace(struct tt_verifier *v, uint32_t chunk, uint32_t rank, uint64_t op);
 #endif

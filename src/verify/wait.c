@@ -1,14 +1,17 @@
-/* wait.c - can the messages of a step wait for each other in a circle when a send ends only with its receive (rendezvous)?
+/* wait.c - can the messages of a step wait for each other in a circle when a send ends only with
+ * its receive (rendezvous)?
  *
- * An operation waits for earlier listed ones of its rank that it conflicts with and for its turn on (peer, channel). Both ends of
- * a message are in the same step and every rank lists its steps in order, so a circle lies within one step; and there only
- * receives wait: for an earlier send or receive-reduce that still reads what the receive will write.
+ * An operation waits for earlier listed ones of its rank that it conflicts with and for its turn on
+ * (peer, channel). Both ends of a message are in the same step and every rank lists its steps in
+ * order, so a circle lies within one step; and there only receives wait: for an earlier send or
+ * receive-reduce that still reads what the receive will write.
  *
- *     0: send x -> 1, receive x <- 1        message 1->0 waits until 0->1 is through (rank 0 still has to send x),
- *     1: send x -> 0, receive x <- 0        0->1 waits until 1->0 is through: a circle, nobody ever starts
+ *     0: send x -> 1, receive x <- 1     message 1->0 waits until 0->1 is through (0 must send x)
+ *     1: send x -> 0, receive x <- 0     0->1 waits until 1->0 is through: a circle, nobody starts
  *
- * With IN and OUT in one memory (shape.inplace) reading IN and writing OUT of a chunk conflict too. The graph "before -> after"
- * over the step's messages is peeled from its sources (Kahn); what cannot be peeled contains a circle. */
+ * With IN and OUT in one memory (shape.inplace) reading IN and writing OUT of a chunk conflict too.
+ * The graph "before -> after" over the step's messages is peeled from its sources (Kahn); what
+ * cannot be peeled contains a circle. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +32,7 @@ struct edge {
     uint32_t chunk; /* its number in the fold; TT_VNO_CHUNK: they share a channel */
 };
 
-void tt_vwait_init(struct tt_verifier *v)
+void tt_verify_wait_init(struct tt_verifier *v)
 {
     v->reads.elem = v->writes.elem = sizeof(struct use);
     v->edges.elem = sizeof(struct edge);
@@ -54,7 +57,8 @@ static bool add_use(const struct tt_verifier *v, struct tt_vec *uses, struct use
         return tt_vec_push(uses, &u, 1) != NULL;
     for (uint32_t i = 0; i < u.len; i++) {
         struct use one = u;
-        one.first = tt_vfold_number(&v->fold, tt_shape_alias(s, tt_vfold_chunk(&v->fold, u.first + i)));
+        one.first = tt_vfold_number(&v->fold,
+                                    tt_sched_shape_alias(s, tt_vfold_chunk(&v->fold, u.first + i)));
         one.len = 1;
         if (!tt_vec_push(uses, &one, 1))
             return false;
@@ -99,10 +103,12 @@ static size_t first_meeting(const struct use *writes, size_t n, const struct use
 static tutti_status add_edge(struct tt_verifier *v, struct edge e)
 {
     if (v->edges.len >= MAX_EDGES)
-        return tt_fail(v->err, TUTTI_ERR_LIMIT, "step %" PRIu32 ": too many messages read what others write to judge deadlock",
+        return tt_fail(v->err, TUTTI_ERR_LIMIT,
+                       "step %" PRIu32
+                       ": too many messages read what others write to judge deadlock",
                        v->front.step);
-    bool ok = tt_vstate_charge(&v->state, 1) && tt_vec_push(&v->edges, &e, 1);
-    return ok ? TUTTI_OK : tt_vstate_fail(&v->state, "waiting messages", v->err);
+    bool ok = tt_verify_state_charge(&v->state, 1) && tt_vec_push(&v->edges, &e, 1);
+    return ok ? TUTTI_OK : tt_verify_state_fail(&v->state, "waiting messages", v->err);
 }
 
 /* The waits at one rank: `msg` is its first send's message. */
@@ -126,9 +132,13 @@ static tutti_status rank_waits(struct tt_verifier *v, const struct tt_vactive *a
     for (size_t i = 0; i < v->reads.len; i++) {
         const struct use *r = tt_vec_at(&v->reads, i);
         size_t j = first_meeting(writes, v->writes.len, r);
-        for (; st == TUTTI_OK && j < v->writes.len && writes[j].buf == r->buf && writes[j].first < r->first + r->len; j++)
+        for (; st == TUTTI_OK && j < v->writes.len && writes[j].buf == r->buf &&
+               writes[j].first < r->first + r->len;
+             j++)
             if (writes[j].op > r->op)
-                st = add_edge(v, (struct edge){r->msg, writes[j].msg, writes[j].first > r->first ? writes[j].first : r->first});
+                st = add_edge(
+                    v, (struct edge){r->msg, writes[j].msg,
+                                     writes[j].first > r->first ? writes[j].first : r->first});
     }
     return st;
 }
@@ -149,17 +159,23 @@ static tutti_status channel_waits(struct tt_verifier *v)
 /* Appends " m waits for its predecessor because ..." */
 static void say_wait(struct tt_verifier *v, struct tt_str *text, const struct edge *e)
 {
-    const struct tt_vmsg *after = tt_vec_at(&v->msgs, e->after), *before = tt_vec_at(&v->msgs, e->before);
-    tt_str_printf(text, "; %" PRIu32 "->%" PRIu32 " waits for %" PRIu32 "->%" PRIu32, after->src, after->dst, before->src, before->dst);
+    const struct tt_vmsg *after = tt_vec_at(&v->msgs, e->after),
+                         *before = tt_vec_at(&v->msgs, e->before);
+    tt_str_printf(text, "; %" PRIu32 "->%" PRIu32 " waits for %" PRIu32 "->%" PRIu32, after->src,
+                  after->dst, before->src, before->dst);
     if (e->chunk == TT_VNO_CHUNK)
         tt_str_printf(text, " (earlier on the channel)");
     else
-        tt_str_printf(text, " (rank %" PRIu32 " receives chunk %" PRIu32 " where it still has to %s it)", after->dst,
-                      tt_vfold_chunk(&v->fold, e->chunk), before->src == after->dst ? "send" : "read");
+        tt_str_printf(text,
+                      " (rank %" PRIu32 " receives chunk %" PRIu32 " where it still has to %s it)",
+                      after->dst, tt_vfold_chunk(&v->fold, e->chunk),
+                      before->src == after->dst ? "send" : "read");
 }
 
-/* `wait[m]`: an edge from a message that is never through to m, which is not either. Following it ends in a circle. */
-static tutti_status report_circle(struct tt_verifier *v, const struct edge *const *wait, uint32_t start)
+/* `wait[m]`: an edge from a message that is never through to m, which is not either. Following it
+ * ends in a circle. */
+static tutti_status report_circle(struct tt_verifier *v, const struct edge *const *wait,
+                                  uint32_t start)
 {
     enum { SHOWN = 4 };
     struct tt_str text = {0};
@@ -176,15 +192,18 @@ static tutti_status report_circle(struct tt_verifier *v, const struct edge *cons
     } while (m != start);
     assert(blamed); /* turns alone are in listed order */
     const struct tt_vmsg *msg = tt_vec_at(&v->msgs, blamed->after);
-    tutti_status st = text.failed ? tt_fail_memory(v->err, "words")
-                                  : tt_vfault(v, msg->dst, msg->recv,
-                                              "step %" PRIu32 ": deadlock of %" PRIu32 " messages when sends wait for their receives%s%s",
-                                              v->front.step, n, text.s, n > SHOWN ? "; ..." : "");
+    tutti_status st = text.failed
+                          ? tt_fail_memory(v->err, "words")
+                          : tt_verify_fault(v, msg->dst, msg->recv,
+                                            "step %" PRIu32 ": deadlock of %" PRIu32
+                                            " messages when sends wait for their receives%s%s",
+                                            v->front.step, n, text.s, n > SHOWN ? "; ..." : "");
     tt_str_free(&text);
     return st;
 }
 
-/* Working memory of the peeling: edges by their first message, and how many predecessors each message still has. */
+/* Working memory of the peeling: edges by their first message, and how many predecessors each
+ * message still has. */
 struct peel {
     uint32_t *start, *out, *pending, *queue;
     const struct edge **wait;
@@ -217,7 +236,8 @@ static uint32_t peel(struct peel *p, const struct edge *edges, size_t nedges, ui
         p->start[edges[i].before]++;
         p->pending[edges[i].after]++;
     }
-    for (uint32_t m = 0, sum = 0; m <= nodes; m++) { /* start[m]: end of m's edges, counted down while filling */
+    /* start[m]: end of m's edges, counted down while filling */
+    for (uint32_t m = 0, sum = 0; m <= nodes; m++) {
         sum += p->start[m];
         p->start[m] = sum;
     }
@@ -255,7 +275,7 @@ static tutti_status find_circle(struct tt_verifier *v)
     return st;
 }
 
-tutti_status tt_vwait_step(struct tt_verifier *v)
+tutti_status tt_verify_wait_step(struct tt_verifier *v)
 {
     const struct tt_vfront *f = &v->front;
     tutti_status st = TUTTI_OK;

@@ -1,7 +1,9 @@
-/* walk.c - do two lists of spans name the same chunks in the same order, however they are cut into ranges? */
+/* walk.c - do two lists of spans name the same chunks in the same order, however they are cut into
+ * ranges? */
 #include "verify/verify_int.h"
 
-bool tt_vwalk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a, uint32_t *ret_b)
+bool tt_verify_walk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a,
+                                uint32_t *ret_b)
 {
     struct tt_vrange x = {0}, y = {0};
     for (;;) {

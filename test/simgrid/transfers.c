@@ -49,7 +49,7 @@ static void put_conns(const struct tt_work *w, FILE *out)
 static void put_ops(const struct tt_work *w, FILE *out)
 {
     for (uint32_t i = 0; i < w->nmsgs; i++)
-        fprintf(out, "msg %u %" PRIu64 " %u %u\n", w->msg[i].conn, tt_work_msg_bytes(w, i, 0), w->msg[i].send, w->msg[i].recv);
+        fprintf(out, "msg %u %" PRIu64 " %u %u\n", w->msg[i].conn, tt_sim_work_msg_bytes(w, i, 0), w->msg[i].send, w->msg[i].recv);
     for (uint32_t i = 0; i < w->nops; i++) {
         fprintf(out, "op %u %u", w->op[i].need, w->op[i + 1].after - w->op[i].after);
         for (uint32_t k = w->op[i].after; k < w->op[i + 1].after; k++)
@@ -63,13 +63,13 @@ static void write_file(const char *name, const struct tt_sched *s, const struct 
     struct tutti_error err = {0};
     struct tt_work *w = NULL;
     FILE *out = fopen(name, "w");
-    if (!out || tt_work_make(s, t, count, TUTTI_F32, &w, &err))
+    if (!out || tt_sim_work_make(s, t, count, TUTTI_F32, &w, &err))
         die(name, &err);
     fprintf(out, "tutti-transfers 1\n%u %u %u %u %u\n", t->ranks, 2 * t->nlinks, w->nconns, w->nmsgs, w->nops);
     put_links(t, out);
     put_conns(w, out);
     put_ops(w, out);
-    tt_work_free(w);
+    tt_sim_work_free(w);
     if (fclose(out) != 0)
         die(name, &err);
 }

@@ -66,7 +66,7 @@ uint64_t op_chunks(const struct tt_slice *sl, const struct tt_op *op)
 {
     uint64_t n = 0;
     for (uint32_t k = 0; k < op->nspans; k++)
-        n += tt_span_chunks(&sl->spans[op->span + k]);
+        n += tt_sched_span_chunks(&sl->spans[op->span + k]);
     return n;
 }
 

@@ -263,7 +263,7 @@ static void expect_loads(const char *spec, const char *options)
         struct tt_slice sl = tt_sched_slice(s, r);
         for (size_t i = 0; i < sl.nops; i++) {
             uint32_t x = leaf[r], y = leaf[sl.ops[i].peer];
-            uint64_t bytes = tt_bind_op_bytes(&bind, &sl, &sl.ops[i]);
+            uint64_t bytes = tt_sched_bind_op_bytes(&bind, &sl, &sl.ops[i]);
             while (sl.ops[i].kind == TT_OP_SEND && x != y) { /* parents have lower numbers */
                 if (x > y) {
                     up[x] += bytes;

@@ -7,17 +7,17 @@
 #include "algo/multitree/multitree.h"
 #include "plan/plan.h"
 
-static struct tt_forest forest_of(const struct tt_topo *t, bool paper_ending, bool paper_order)
+static struct tt_multitree_trees forest_of(const struct tt_topo *t, bool paper_ending, bool paper_order)
 {
-    struct tt_forest_options o = {.paper_ending = paper_ending, .paper_order = paper_order};
-    struct tt_forest f;
+    struct tt_multitree_options o = {.paper_ending = paper_ending, .paper_order = paper_order};
+    struct tt_multitree_trees f;
     struct tutti_error err;
-    if (tt_forest_make(t, &o, &f, &err) != TUTTI_OK)
+    if (tt_multitree_make(t, &o, &f, &err) != TUTTI_OK)
         fail_msg("%s: %s", t->spec, err.text);
     return f;
 }
 
-static uint32_t depth_of(const struct tt_forest *f)
+static uint32_t depth_of(const struct tt_multitree_trees *f)
 {
     uint32_t *depth = calloc((size_t)f->ranks * f->ranks, sizeof *depth), most = 0;
     for (uint32_t i = 0; i < f->nedges; i++) {
@@ -52,13 +52,13 @@ static void test_golden_steps(void **state)
     (void)state;
     for (size_t i = 0; i < countof(golden_steps); i++) {
         struct tt_topo *t = topo_of(golden_steps[i].spec);
-        struct tt_forest f = forest_of(t, golden_steps[i].paper_ending, golden_steps[i].paper_order);
+        struct tt_multitree_trees f = forest_of(t, golden_steps[i].paper_ending, golden_steps[i].paper_order);
         if (f.steps != golden_steps[i].steps)
             fail_msg("%s case %zu: %u steps, not %u", t->spec, i, f.steps, golden_steps[i].steps);
         assert_int_equal(f.nedges, t->ranks * (t->ranks - 1));
         if (golden_steps[i].depth)
             assert_int_equal(depth_of(&f), golden_steps[i].depth);
-        tt_forest_free(&f);
+        tt_multitree_free(&f);
         tt_topo_free(t);
     }
 }
@@ -66,7 +66,7 @@ static void test_golden_steps(void **state)
 static void expect_per_step(const char *spec, bool paper_order, const uint32_t *want, uint32_t n)
 {
     struct tt_topo *t = topo_of(spec);
-    struct tt_forest f = forest_of(t, true, paper_order);
+    struct tt_multitree_trees f = forest_of(t, true, paper_order);
     uint32_t *count = calloc(f.steps, sizeof *count);
     assert_int_equal(f.steps, n);
     for (uint32_t i = 0; i < f.nedges; i++)
@@ -74,7 +74,7 @@ static void expect_per_step(const char *spec, bool paper_order, const uint32_t *
     for (uint32_t s = 0; s < n; s++)
         assert_int_equal(count[s], want[s]);
     free(count);
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     tt_topo_free(t);
 }
 
@@ -92,7 +92,7 @@ static void test_golden_edges_per_step(void **state)
 }
 
 /* "0:2,0,0 1,0,0 3,2,1;" for each tree: child, parent, step in the order of growing. */
-static char *trees_as_text(const struct tt_forest *f)
+static char *trees_as_text(const struct tt_multitree_trees *f)
 {
     struct tt_str s = {0};
     for (uint32_t r = 0; r < f->ranks; r++) {
@@ -111,20 +111,20 @@ static void test_golden_trees(void **state)
     (void)state;
     struct tt_topo *t = topo_of("mesh:2x2");
     for (int paper = 0; paper < 2; paper++) {
-        struct tt_forest f = forest_of(t, paper, false);
+        struct tt_multitree_trees f = forest_of(t, paper, false);
         char *text = trees_as_text(&f);
         assert_string_equal(text, "0: (2,0,0) (1,0,0) (3,2,1);1: (3,1,0) (0,1,0) (2,3,1);"
                                   "2: (0,2,0) (3,2,0) (1,0,1);3: (1,3,0) (2,3,0) (0,1,1);");
         free(text);
-        tt_forest_free(&f);
+        tt_multitree_free(&f);
     }
     tt_topo_free(t);
     t = topo_of("torus:8x8");
-    struct tt_forest f = forest_of(t, true, false);
+    struct tt_multitree_trees f = forest_of(t, true, false);
     char *text = trees_as_text(&f);
     expect_says(text, "0: (56,0,0) (8,0,0) (7,0,0) (1,0,0) (48,56,1) (63,56,1)");
     free(text);
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     tt_topo_free(t);
 }
 
@@ -137,10 +137,10 @@ static void test_bound_on_switches(void **state)
                                         "fattree:8,2", "bigraph:4x8", "bigraph:2x4", "full:9,ports=1", "dragonfly:3,2,2"};
     for (size_t i = 0; i < countof(specs); i++) {
         struct tt_topo *t = topo_of(specs[i]);
-        struct tt_forest f = forest_of(t, false, false);
+        struct tt_multitree_trees f = forest_of(t, false, false);
         if (f.steps != t->ranks - 1)
             fail_msg("%s: %u steps, the least is %u", specs[i], f.steps, t->ranks - 1);
-        tt_forest_free(&f);
+        tt_multitree_free(&f);
         tt_topo_free(t);
     }
 }
@@ -256,16 +256,17 @@ static void test_schedules(void **state)
     (void)state;
     for (size_t i = 0; i < countof(networks); i++) {
         struct tt_topo *t = topo_of(networks[i]);
-        struct tt_forest fixed = forest_of(t, false, false), paper = forest_of(t, true, false), ordered = forest_of(t, false, true);
+        struct tt_multitree_trees fixed = forest_of(t, false, false), paper = forest_of(t, true, false),
+                                  ordered = forest_of(t, false, true);
         for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++) {
             prove_on(t, c, NULL, fixed.steps);
             prove_on(t, c, "ending=paper", paper.steps);
             prove_on(t, c, "order=paper", ordered.steps);
             prove_on(t, c, "segments=3", fixed.steps);
         }
-        tt_forest_free(&fixed);
-        tt_forest_free(&paper);
-        tt_forest_free(&ordered);
+        tt_multitree_free(&fixed);
+        tt_multitree_free(&paper);
+        tt_multitree_free(&ordered);
         tt_topo_free(t);
     }
 }
@@ -324,11 +325,11 @@ static void test_slow_link_is_left_out(void **state)
             links[n] = (struct tt_link){.a = a, .b = b, .bw = {1e9, 1e9}};
     links[0].bw[0] = links[0].bw[1] = 1e8;
     struct tt_topo *t = custom(4, 0, links, n);
-    struct tt_forest f = forest_of(t, false, false);
+    struct tt_multitree_trees f = forest_of(t, false, false);
     assert_int_equal(f.steps, 2);
     for (uint32_t i = 0; i < f.edges[f.nedges].path; i++)
         assert_true(f.links[i] / 2 != 0);
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     tt_topo_free(t);
 }
 
@@ -338,16 +339,16 @@ static void test_fast_link_has_slots(void **state)
     (void)state;
     const struct tt_link links[] = {{.a = 0, .b = 2, .bw = {3e9, 3e9}}, {.a = 1, .b = 2, .bw = {1e9, 1e9}}};
     struct tt_topo *t = custom(3, 0, links, 2);
-    struct tt_forest f = forest_of(t, false, false);
+    struct tt_multitree_trees f = forest_of(t, false, false);
     assert_int_equal(f.steps, 2); /* 1 needs the chunks of 0 and 2 over its slow cable: 2->1 in step 0, 0's in step 1 */
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     tt_topo_free(t);
     const struct tt_link near[] = {
         {.a = 0, .b = 1, .bw = {1e9, 1.01e9}}, {.a = 1, .b = 2, .bw = {0.99e9, 1e9}}, {.a = 2, .b = 0, .bw = {1.98e9, 1e9}}};
     t = custom(3, 0, near, 3);
     f = forest_of(t, false, false);
     assert_int_equal(f.steps, 1);
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     tt_topo_free(t);
 }
 
@@ -401,10 +402,10 @@ static void test_unequal_directions(void **state)
         links[r] = (struct tt_link){.a = r, .b = 6, .bw = {r % 2 ? 4e9 : 1e9, r % 3 ? 1e9 : 2e9}};
     links[6] = (struct tt_link){.a = 0, .b = 1, .bw = {5e9, 5e8}};
     struct tt_topo *t = custom(6, 1, links, 7);
-    assert_false(tt_forest_symmetric(t));
-    struct tt_forest_options o = {.inward = true};
-    struct tt_forest sums, hands = forest_of(t, false, false);
-    assert_int_equal(tt_forest_make(t, &o, &sums, NULL), TUTTI_OK);
+    assert_false(tt_multitree_symmetric(t));
+    struct tt_multitree_options o = {.inward = true};
+    struct tt_multitree_trees sums, hands = forest_of(t, false, false);
+    assert_int_equal(tt_multitree_make(t, &o, &sums, NULL), TUTTI_OK);
     struct tt_algo_args a = args_on(t, TUTTI_ALLREDUCE, NULL);
     struct tt_sched *s = build_of(&tt_algo_multitree, &a);
     assert_int_equal(s->steps, sums.steps + hands.steps);
@@ -412,8 +413,8 @@ static void test_unequal_directions(void **state)
     expect_within_slots(s, t, 0, sums.steps);
     expect_within_slots(s, t, sums.steps, s->nsteps);
     tt_sched_free(s);
-    tt_forest_free(&sums);
-    tt_forest_free(&hands);
+    tt_multitree_free(&sums);
+    tt_multitree_free(&hands);
     tt_topo_free(t);
 }
 

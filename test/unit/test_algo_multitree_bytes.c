@@ -56,7 +56,7 @@ static void md5(const char *text, size_t n, char hex[33])
 }
 
 /* As the notes have it: the repr of [(root, ((child, parent, step), ...)), ...]. */
-static char *repr_of(const struct tt_forest *f)
+static char *repr_of(const struct tt_multitree_trees *f)
 {
     struct tt_str s = {0};
     for (uint32_t r = 0; r < f->ranks; r++) {
@@ -86,23 +86,23 @@ static void test_checksums(void **state)
     assert_string_equal(hex, "900150983cd24fb0d6963f7d28e17f72");
     for (size_t i = 0; i < countof(golden); i++) {
         struct tt_topo *t = topo_of(golden[i].spec);
-        struct tt_forest_options o = {.paper_ending = true, .paper_order = golden[i].paper_order};
-        struct tt_forest f;
-        assert_int_equal(tt_forest_make(t, &o, &f, NULL), TUTTI_OK);
+        struct tt_multitree_options o = {.paper_ending = true, .paper_order = golden[i].paper_order};
+        struct tt_multitree_trees f;
+        assert_int_equal(tt_multitree_make(t, &o, &f, NULL), TUTTI_OK);
         char *text = repr_of(&f);
         md5(text, strlen(text), hex);
         hex[10] = 0;
         if (strcmp(hex, golden[i].md5))
             fail_msg("%s order %d: md5 %s, not %s", golden[i].spec, golden[i].paper_order, hex, golden[i].md5);
         free(text);
-        tt_forest_free(&f);
+        tt_multitree_free(&f);
         tt_topo_free(t);
     }
 }
 
 /* ---- as bytes ---- */
 
-static void expect_same(const struct tt_forest *a, const struct tt_forest *b)
+static void expect_same(const struct tt_multitree_trees *a, const struct tt_multitree_trees *b)
 {
     assert_int_equal(a->ranks, b->ranks);
     assert_int_equal(a->steps, b->steps);
@@ -118,17 +118,17 @@ static void test_there_and_back(void **state)
     struct tt_topo *foreign = topo_of("torus:12x12@1Gbps,1us");
     for (size_t i = 0; i < countof(specs); i++) {
         struct tt_topo *t = topo_of(specs[i]);
-        struct tt_forest_options o = {0}, other = {.paper_ending = true};
-        struct tt_forest made, got;
+        struct tt_multitree_options o = {0}, other = {.paper_ending = true};
+        struct tt_multitree_trees made, got;
         struct tt_vec bytes;
-        assert_int_equal(tt_forest_make(t, &o, &made, NULL), TUTTI_OK);
-        assert_true(tt_forest_encode(t, &o, &made, &bytes));
-        assert_true(tt_forest_decode(t, &o, &bytes, &got));
+        assert_int_equal(tt_multitree_make(t, &o, &made, NULL), TUTTI_OK);
+        assert_true(tt_multitree_encode(t, &o, &made, &bytes));
+        assert_true(tt_multitree_decode(t, &o, &bytes, &got));
         expect_same(&made, &got);
-        assert_false(tt_forest_decode(t, &other, &bytes, &got));
-        assert_false(tt_forest_decode(foreign, &o, &bytes, &got));
-        tt_forest_free(&got);
-        tt_forest_free(&made);
+        assert_false(tt_multitree_decode(t, &other, &bytes, &got));
+        assert_false(tt_multitree_decode(foreign, &o, &bytes, &got));
+        tt_multitree_free(&got);
+        tt_multitree_free(&made);
         tt_vec_free(&bytes);
         tt_topo_free(t);
     }
@@ -140,26 +140,26 @@ static void test_memo(void **state)
 {
     (void)state;
     struct tt_topo *t = topo_of("torus:8x8");
-    struct tt_forest_options o = {0};
+    struct tt_multitree_options o = {0};
     struct tt_algo_memo silent = {.name = ""}, asked = {.name = "x"}, known;
-    struct tt_forest f[4];
-    assert_int_equal(tt_forest_get(t, &o, &silent, &f[0], NULL), TUTTI_OK);
+    struct tt_multitree_trees f[4];
+    assert_int_equal(tt_multitree_get(t, &o, &silent, &f[0], NULL), TUTTI_OK);
     assert_int_equal(silent.found.len, 0);
-    assert_int_equal(tt_forest_get(t, &o, &asked, &f[1], NULL), TUTTI_OK);
+    assert_int_equal(tt_multitree_get(t, &o, &asked, &f[1], NULL), TUTTI_OK);
     assert_true(asked.found.len > 64 * 63);
     known = (struct tt_algo_memo){.name = "x", .known = asked.found};
-    assert_int_equal(tt_forest_get(t, &o, &known, &f[2], NULL), TUTTI_OK);
+    assert_int_equal(tt_multitree_get(t, &o, &known, &f[2], NULL), TUTTI_OK);
     assert_int_equal(known.found.len, 0); /* nothing had to be searched */
     known.known.len--;
-    assert_int_equal(tt_forest_get(t, &o, &known, &f[3], NULL), TUTTI_OK);
+    assert_int_equal(tt_multitree_get(t, &o, &known, &f[3], NULL), TUTTI_OK);
     assert_int_equal(known.found.len, asked.found.len); /* damaged: grown again */
     assert_memory_equal(known.found.data, asked.found.data, asked.found.len);
     for (size_t i = 0; i < countof(f); i++) {
         expect_same(&f[0], &f[i]);
         if (i > 0)
-            tt_forest_free(&f[i]);
+            tt_multitree_free(&f[i]);
     }
-    tt_forest_free(&f[0]);
+    tt_multitree_free(&f[0]);
     tt_vec_free(&asked.found);
     tt_vec_free(&known.found);
     tt_topo_free(t);
@@ -185,7 +185,7 @@ static void test_names(void **state)
         assert_int_equal(tt_algo_name_memos(&tt_algo_multitree, &a, &y, NULL), TUTTI_OK);
         assert_int_equal(y.memo[0].name[0] != 0, want[i].sum);
         assert_int_equal(y.memo[1].name[0] != 0, want[i].hand);
-        tt_forest_name(t, &(struct tt_forest_options){0}, name, sizeof name);
+        tt_multitree_name(t, &(struct tt_multitree_options){0}, name, sizeof name);
         assert_string_equal(y.memo[1].name, want[i].hand ? name : "");
         assert_int_equal(tt_options_add(&a.options, "ending=paper", NULL), TUTTI_OK);
         assert_int_equal(tt_algo_name_memos(&tt_algo_multitree, &a, &paper, NULL), TUTTI_OK);
@@ -199,22 +199,22 @@ static void test_wrong_trees(void **state)
 {
     (void)state;
     struct tt_topo *t = topo_of("mesh:2x70");
-    struct tt_forest_options o = {0};
-    struct tt_forest made, got;
+    struct tt_multitree_options o = {0};
+    struct tt_multitree_trees made, got;
     struct tt_vec good, bad = {.elem = 1};
     struct tt_rng rng;
     tt_rng_seed(&rng, 7);
-    assert_int_equal(tt_forest_make(t, &o, &made, NULL), TUTTI_OK);
-    assert_true(tt_forest_encode(t, &o, &made, &good));
+    assert_int_equal(tt_multitree_make(t, &o, &made, NULL), TUTTI_OK);
+    assert_true(tt_multitree_encode(t, &o, &made, &good));
     unsigned refused = 0;
     for (unsigned i = 0; i < 300; i++) {
         assert_non_null(tt_vec_push(&bad, good.data, good.len));
         size_t where = i < 38 ? i : 38 + (size_t)tt_rng_below(&rng, good.len - 38);
         ((unsigned char *)bad.data)[where] ^= (unsigned char)(1 + tt_rng_below(&rng, 255));
-        if (tt_forest_decode(t, &o, &bad, &got)) { /* another tree that is one: as many edges, all sound */
+        if (tt_multitree_decode(t, &o, &bad, &got)) { /* another tree that is one: as many edges, all sound */
             assert_true(i >= 38);
             assert_int_equal(got.nedges, made.nedges);
-            tt_forest_free(&got);
+            tt_multitree_free(&got);
         } else {
             refused++;
         }
@@ -223,10 +223,10 @@ static void test_wrong_trees(void **state)
     assert_true(refused > 200);
     for (size_t n = 0; n < good.len; n += n < 64 ? 1 : 997) {
         struct tt_vec cut = {.data = good.data, .len = n, .elem = 1};
-        assert_false(tt_forest_decode(t, &o, &cut, &got));
+        assert_false(tt_multitree_decode(t, &o, &cut, &got));
     }
     tt_vec_free(&good);
-    tt_forest_free(&made);
+    tt_multitree_free(&made);
     tt_topo_free(t);
 }
 

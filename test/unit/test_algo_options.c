@@ -33,13 +33,13 @@ static void test_values_and_defaults(void **state)
 {
     (void)state;
     struct tt_options none = {0}, o = options_of("ending=paper", "levels=7");
-    assert_string_equal(tt_option_text(&some_algo, &none, "ending"), "fixed");
-    assert_string_equal(tt_option_text(&some_algo, &o, "ending"), "paper");
+    assert_string_equal(tt_algo_option_text(&some_algo, &none, "ending"), "fixed");
+    assert_string_equal(tt_algo_option_text(&some_algo, &o, "ending"), "paper");
     assert_int_equal(tt_option_number(&some_algo, &none, "levels", 3), 3);
     assert_int_equal(tt_option_number(&some_algo, &o, "levels", 3), 7);
     assert_int_equal(tt_option_number(&some_algo, &none, "segments", 0), 0);
-    assert_int_equal(tt_options_check(&some_algo, &o, NULL), TUTTI_OK);
-    assert_int_equal(tt_options_check(&some_algo, &none, NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_check(&some_algo, &o, NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_check(&some_algo, &none, NULL), TUTTI_OK);
 }
 
 static void expect_add(const char *text, tutti_status status)
@@ -84,8 +84,8 @@ static void expect_refusal(const char *option, tutti_status status, const char *
 {
     struct tt_options o = options_of(option, NULL);
     struct tutti_error err = {0};
-    assert_int_equal(tt_options_check(&some_algo, &o, &err), status);
-    assert_int_equal(tt_options_check(&some_algo, &o, NULL), status);
+    assert_int_equal(tt_algo_options_check(&some_algo, &o, &err), status);
+    assert_int_equal(tt_algo_options_check(&some_algo, &o, NULL), status);
     expect_says(err.text, words);
 }
 

@@ -195,7 +195,7 @@ static uint64_t fastest(const struct tt_topo *t, uint32_t r, uint32_t side)
 
 static void naive_op(struct naive *n, uint32_t r, const struct tt_slice *sl, const struct tt_op *op)
 {
-    uint64_t bytes = tt_bind_op_bytes(&n->bind, sl, op);
+    uint64_t bytes = tt_sched_bind_op_bytes(&n->bind, sl, op);
     uint32_t path[256], len;
     if (op->kind == TT_OP_RECV_REDUCE)
         n->reduce[r] += bytes;
@@ -467,7 +467,8 @@ static struct tt_sched *around_the_end(void)
     tt_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < 5; r++) {
         struct tt_span send[2], recv[2];
-        size_t ns = tt_span_cyclic(TT_BUF_IN, TT_BUF_IN, r + 4, 2, 5, send), nr = tt_span_cyclic(TT_BUF_OUT, TT_BUF_IN, r + 3, 2, 5, recv);
+        size_t ns = tt_sched_span_cyclic(TT_BUF_IN, TT_BUF_IN, r + 4, 2, 5, send),
+               nr = tt_sched_span_cyclic(TT_BUF_OUT, TT_BUF_IN, r + 3, 2, 5, recv);
         tt_build_rank(&b, r);
         tt_emit_send(&b, 0, (r + 1) % 5, 0, send, ns);
         tt_emit_recv_reduce(&b, 0, (r + 4) % 5, 0, recv, nr);

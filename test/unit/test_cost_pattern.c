@@ -63,32 +63,32 @@ static void check_parts(const struct tt_bind *b, uint32_t ranks, const struct pa
     struct tt_patterns p;
     struct tt_vec terms = {.elem = sizeof(struct tt_term)};
     uint64_t most = 0, got = 0;
-    assert_int_equal(tt_patterns_open(&p, b, ranks, NULL), TUTTI_OK);
+    assert_int_equal(tt_cost_patterns_open(&p, b, ranks, NULL), TUTTI_OK);
     for (size_t i = 0; i < n; i++)
-        tt_terms_add(&p, &terms, &part[i].at, &part[i].span, part[i].weight);
-    tt_terms_join(&terms);
-    struct tt_pattern_ref ref = tt_patterns_find(&p, terms.data, terms.len), again;
+        tt_cost_terms_add(&p, &terms, &part[i].at, &part[i].span, part[i].weight);
+    tt_cost_terms_join(&terms);
+    struct tt_pattern_ref ref = tt_cost_patterns_find(&p, terms.data, terms.len), again;
     for (uint32_t v = 0; v < ranks; v++) {
         uint64_t bytes = naive(b, ranks, part, n, v);
-        assert_true(tt_patterns_at(&p, ref, v, &got));
+        assert_true(tt_cost_patterns_at(&p, ref, v, &got));
         assert_int_equal(got, bytes);
         most = bytes > most ? bytes : most;
     }
-    assert_true(tt_patterns_max(&p, ref.id, &got));
+    assert_true(tt_cost_patterns_max(&p, ref.id, &got));
     assert_int_equal(got, most);
 
     /* one and the same pattern, twice and taken away again */
     terms.len = 0;
-    tt_terms_merge(&p, &terms, ref, 1);
-    tt_terms_merge(&p, &terms, ref, 1);
-    tt_terms_merge(&p, &terms, ref, -1);
-    again = tt_patterns_find(&p, terms.data, terms.len);
+    tt_cost_terms_merge(&p, &terms, ref, 1);
+    tt_cost_terms_merge(&p, &terms, ref, 1);
+    tt_cost_terms_merge(&p, &terms, ref, -1);
+    again = tt_cost_patterns_find(&p, terms.data, terms.len);
     assert_int_equal(again.id, ref.id);
     assert_int_equal(again.shift, ref.shift);
-    tt_terms_merge(&p, &terms, ref, -1);
+    tt_cost_terms_merge(&p, &terms, ref, -1);
     assert_int_equal(terms.len, 0);
     tt_vec_free(&terms);
-    tt_patterns_close(&p);
+    tt_cost_patterns_close(&p);
 }
 
 static void test_random(void **state)
@@ -133,20 +133,20 @@ static void test_places_share(void **state)
     struct tt_vec terms = {.elem = sizeof(struct tt_term)};
     struct tt_span first = {.first = 0, .len = 1, .reps = 1}, fourth = {.first = 3, .len = 1, .reps = 1};
     struct tt_places here = {.n = 1}, there = {.first = 2, .n = 1};
-    assert_int_equal(tt_patterns_open(&p, &b, 3, NULL), TUTTI_OK);
-    tt_terms_add(&p, &terms, &here, &first, 1);
-    uint32_t a = tt_patterns_find(&p, terms.data, terms.len).id;
+    assert_int_equal(tt_cost_patterns_open(&p, &b, 3, NULL), TUTTI_OK);
+    tt_cost_terms_add(&p, &terms, &here, &first, 1);
+    uint32_t a = tt_cost_patterns_find(&p, terms.data, terms.len).id;
     terms.len = 0;
-    tt_terms_add(&p, &terms, &there, &first, 1);
-    assert_int_equal(tt_patterns_find(&p, terms.data, terms.len).id, a);
+    tt_cost_terms_add(&p, &terms, &there, &first, 1);
+    assert_int_equal(tt_cost_patterns_find(&p, terms.data, terms.len).id, a);
     terms.len = 0;
-    tt_terms_add(&p, &terms, &here, &fourth, 1); /* the second chunk of its rank */
-    assert_int_not_equal(tt_patterns_find(&p, terms.data, terms.len).id, a);
+    tt_cost_terms_add(&p, &terms, &here, &fourth, 1); /* the second chunk of its rank */
+    assert_int_not_equal(tt_cost_patterns_find(&p, terms.data, terms.len).id, a);
     terms.len = 0;
-    tt_terms_add(&p, &terms, &here, &first, 2);
-    assert_int_not_equal(tt_patterns_find(&p, terms.data, terms.len).id, a);
+    tt_cost_terms_add(&p, &terms, &here, &first, 2);
+    assert_int_not_equal(tt_cost_patterns_find(&p, terms.data, terms.len).id, a);
     tt_vec_free(&terms);
-    tt_patterns_close(&p);
+    tt_cost_patterns_close(&p);
     tt_bind_free(&b);
 }
 
@@ -157,17 +157,17 @@ static void test_declines(void **state)
     struct tt_patterns p;
     struct tt_term term = {0, 0, 1};
     uint64_t most = 17;
-    assert_int_equal(tt_patterns_open(&p, &b, 6, NULL), TUTTI_OK);
-    struct tt_pattern_ref ref = tt_patterns_find(&p, &term, 1);
-    assert_false(tt_patterns_over(&p));
-    assert_false(tt_patterns_spend(&p, UINT64_MAX));
-    assert_true(tt_patterns_over(&p));
-    assert_false(tt_patterns_max(&p, ref.id, &most));
-    assert_false(tt_patterns_max(&p, TT_NO_PATTERN, &most));
+    assert_int_equal(tt_cost_patterns_open(&p, &b, 6, NULL), TUTTI_OK);
+    struct tt_pattern_ref ref = tt_cost_patterns_find(&p, &term, 1);
+    assert_false(tt_cost_patterns_over(&p));
+    assert_false(tt_cost_patterns_spend(&p, UINT64_MAX));
+    assert_true(tt_cost_patterns_over(&p));
+    assert_false(tt_cost_patterns_max(&p, ref.id, &most));
+    assert_false(tt_cost_patterns_max(&p, TT_NO_PATTERN, &most));
     assert_int_equal(most, 17);
     term.weight = 2;
-    assert_int_equal(tt_patterns_find(&p, &term, 1).id, TT_NO_PATTERN);
-    tt_patterns_close(&p);
+    assert_int_equal(tt_cost_patterns_find(&p, &term, 1).id, TT_NO_PATTERN);
+    tt_cost_patterns_close(&p);
     tt_bind_free(&b);
 }
 

@@ -174,17 +174,17 @@ static void check_flow(const struct sample *s, struct tt_maxflow *f, uint32_t so
     uint32_t want = 0, members = 0;
     uint8_t side[8];
     uint64_t best = brute_cut(s, source, sink, &want);
-    uint64_t value = tt_maxflow_run(f, s->weight, source, sink, UINT64_MAX);
+    uint64_t value = tt_graph_maxflow_run(f, s->weight, source, sink, UINT64_MAX);
 
-    tt_maxflow_side(f, side);
+    tt_graph_maxflow_side(f, side);
     for (uint32_t v = 0; v < s->n; v++)
         members |= (uint32_t)side[v] << v;
     assert_true(value == best);
     assert_int_equal(members, want);
     assert_true(cut_capacity(s, members) == value);
-    assert_true(tt_maxflow_run(f, s->weight, source, sink, value + 1) == value);
+    assert_true(tt_graph_maxflow_run(f, s->weight, source, sink, value + 1) == value);
     if (value)
-        assert_true(tt_maxflow_run(f, s->weight, source, sink, value - 1) == value - 1);
+        assert_true(tt_graph_maxflow_run(f, s->weight, source, sink, value - 1) == value - 1);
 }
 
 static void flows_are_cuts(void **state)
@@ -197,13 +197,13 @@ static void flows_are_cuts(void **state)
     for (int i = 0; i < 400; i++) {
         struct tt_maxflow *f;
         random_sample(&r, 8, i % 2 ? 24 : 60, i % 3 == 0 ? 1 : i % 3 == 1 ? 20 : UINT64_C(1) << 56, &s);
-        assert_int_equal(tt_maxflow_make(s.n, s.narcs, s.tail, s.head, &f, NULL), TUTTI_OK);
+        assert_int_equal(tt_graph_maxflow_make(s.n, s.narcs, s.tail, s.head, &f, NULL), TUTTI_OK);
         for (int pair = 0; pair < 3; pair++) { /* one object, many runs */
             uint32_t source = (uint32_t)tt_rng_below(&r, s.n);
             uint32_t sink = (source + 1 + (uint32_t)tt_rng_below(&r, s.n - 1)) % s.n;
             check_flow(&s, f, source, sink);
         }
-        tt_maxflow_free(f);
+        tt_graph_maxflow_free(f);
     }
 }
 
@@ -216,14 +216,14 @@ static void large_capacities(void **state)
     struct tt_maxflow *f;
 
     (void)state;
-    assert_int_equal(tt_maxflow_make(4, 4, tail, head, &f, NULL), TUTTI_OK);
-    assert_true(tt_maxflow_run(f, near, 0, 3, UINT64_MAX) == UINT64_C(1) << 62);
-    assert_true(tt_maxflow_run(f, over, 0, 3, UINT64_MAX) == UINT64_MAX);
-    assert_true(tt_maxflow_run(f, beyond, 0, 3, UINT64_MAX) == UINT64_MAX);
-    assert_true(tt_maxflow_run(f, near, 0, 3, 0) == 0);
-    assert_true(tt_maxflow_run(f, near, 3, 0, UINT64_MAX) == 0);
-    tt_maxflow_free(f);
-    tt_maxflow_free(NULL);
+    assert_int_equal(tt_graph_maxflow_make(4, 4, tail, head, &f, NULL), TUTTI_OK);
+    assert_true(tt_graph_maxflow_run(f, near, 0, 3, UINT64_MAX) == UINT64_C(1) << 62);
+    assert_true(tt_graph_maxflow_run(f, over, 0, 3, UINT64_MAX) == UINT64_MAX);
+    assert_true(tt_graph_maxflow_run(f, beyond, 0, 3, UINT64_MAX) == UINT64_MAX);
+    assert_true(tt_graph_maxflow_run(f, near, 0, 3, 0) == 0);
+    assert_true(tt_graph_maxflow_run(f, near, 3, 0, UINT64_MAX) == 0);
+    tt_graph_maxflow_free(f);
+    tt_graph_maxflow_free(NULL);
 }
 
 static void bad_arcs(void **state)
@@ -233,9 +233,9 @@ static void bad_arcs(void **state)
     struct tutti_error err = {0};
 
     (void)state;
-    assert_int_equal(tt_maxflow_make(4, 1, tail, head, &f, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_graph_maxflow_make(4, 1, tail, head, &f, &err), TUTTI_ERR_ARG);
     assert_null(f);
-    assert_int_equal(tt_maxflow_make(4, UINT32_MAX, tail, head, &f, &err), TUTTI_ERR_LIMIT);
+    assert_int_equal(tt_graph_maxflow_make(4, UINT32_MAX, tail, head, &f, &err), TUTTI_ERR_LIMIT);
 }
 
 /* 64 ranks on 8 leaves, each leaf linked to 8 spines, so bisection is full: a pair is cut at a rank's own link, the halves at
@@ -260,21 +260,21 @@ static void fat_tree(void **state)
         }
     for (uint32_t k = 0; k < n; k++)
         cap[k] = UINT64_C(10000000000);
-    assert_int_equal(tt_maxflow_make(N, n, tail, head, &f, NULL), TUTTI_OK);
+    assert_int_equal(tt_graph_maxflow_make(N, n, tail, head, &f, NULL), TUTTI_OK);
     for (uint32_t r = 1; r < RANKS; r++) {
-        assert_true(tt_maxflow_run(f, cap, 0, r, UINT64_MAX) == cap[0]);
-        assert_true(tt_maxflow_run(f, cap, r, 0, UINT64_MAX) == cap[0]);
+        assert_true(tt_graph_maxflow_run(f, cap, 0, r, UINT64_MAX) == cap[0]);
+        assert_true(tt_graph_maxflow_run(f, cap, r, 0, UINT64_MAX) == cap[0]);
     }
-    tt_maxflow_free(f);
+    tt_graph_maxflow_free(f);
     /* one super source behind the first half of the ranks, one super sink behind the second */
     for (uint32_t r = 0; r < RANKS; r++, n++) {
         tail[n] = r < RANKS / 2 ? N : r;
         head[n] = r < RANKS / 2 ? r : N + 1;
         cap[n] = UINT64_MAX / 256;
     }
-    assert_int_equal(tt_maxflow_make(N + 2, n, tail, head, &f, NULL), TUTTI_OK);
-    assert_true(tt_maxflow_run(f, cap, N, N + 1, UINT64_MAX) == cap[0] * RANKS / 2);
-    tt_maxflow_free(f);
+    assert_int_equal(tt_graph_maxflow_make(N + 2, n, tail, head, &f, NULL), TUTTI_OK);
+    assert_true(tt_graph_maxflow_run(f, cap, N, N + 1, UINT64_MAX) == cap[0] * RANKS / 2);
+    tt_graph_maxflow_free(f);
 }
 
 /* A path of 200,000 arcs: recursion would exhaust the stack. */
@@ -292,9 +292,9 @@ static void deep(void **state)
         ends[v] = v;
     for (uint32_t k = 0; k < N; k++)
         cap[k] = 7 + k % 5;
-    assert_int_equal(tt_maxflow_make(N + 1, N, ends, ends + 1, &f, NULL), TUTTI_OK);
-    assert_int_equal(tt_maxflow_run(f, cap, 0, N, UINT64_MAX), 7);
-    tt_maxflow_free(f);
+    assert_int_equal(tt_graph_maxflow_make(N + 1, N, ends, ends + 1, &f, NULL), TUTTI_OK);
+    assert_int_equal(tt_graph_maxflow_run(f, cap, 0, N, UINT64_MAX), 7);
+    tt_graph_maxflow_free(f);
     free(ends);
     free(cap);
 }

@@ -165,9 +165,9 @@ static struct tt_algo_args gather_of(const struct tt_topo *t, tutti_coll coll)
 static bool remembered(struct tt_plan_cache *c, const struct tt_algo_args *a)
 {
     struct tt_built found;
-    bool known = tt_built_find(c, &tt_algo_multitree, a, &found);
+    bool known = tt_plan_built_find(c, &tt_algo_multitree, a, &found);
     if (known)
-        tt_built_free(&found);
+        tt_plan_built_free(&found);
     return known;
 }
 
@@ -177,7 +177,7 @@ static uint64_t built_bytes(struct tt_plan_cache *c, const struct tt_algo_args *
     struct tt_built b;
     assert_int_equal(tt_plan_build(&tt_algo_multitree, a, c, &b, NULL), TUTTI_OK);
     uint64_t bytes = b.sched->nops * sizeof *b.sched->ops + b.sched->nspans * sizeof *b.sched->spans;
-    tt_built_free(&b);
+    tt_plan_built_free(&b);
     return bytes;
 }
 

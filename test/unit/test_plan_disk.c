@@ -115,12 +115,12 @@ static void test_file_is_used(void **state)
     (void)state;
     struct tt_topo *t = topo_of("mesh:8x18");
     struct tt_algo_args a = args_of(t), paper = a;
-    struct tt_forest_options o = {0}, other = {.paper_order = true};
-    struct tt_forest trees;
+    struct tt_multitree_options o = {0}, other = {.paper_order = true};
+    struct tt_multitree_trees trees;
     struct tt_vec bytes;
     char path[TT_DISK_PATH];
-    assert_int_equal(tt_forest_make(t, &other, &trees, NULL), TUTTI_OK);
-    assert_true(tt_forest_encode(t, &o, &trees, &bytes)); /* passed off as the usual ones */
+    assert_int_equal(tt_multitree_make(t, &other, &trees, NULL), TUTTI_OK);
+    assert_true(tt_multitree_encode(t, &o, &trees, &bytes)); /* passed off as the usual ones */
     path_of(&a, path);
     tt_plan_disk_write(strrchr(path, '/') + 1, &bytes);
     assert_int_equal(tt_options_add(&paper.options, "order=paper", NULL), TUTTI_OK);
@@ -131,7 +131,7 @@ static void test_file_is_used(void **state)
     tt_sched_free(own);
     tt_sched_free(want);
     tt_vec_free(&bytes);
-    tt_forest_free(&trees);
+    tt_multitree_free(&trees);
     assert_int_equal(unlink(path), 0);
     tt_topo_free(t);
 }

@@ -24,13 +24,13 @@ static double found(double valley, double left, double right, double unit)
     struct tt_tuner t;
     struct tutti_error err = {0};
     uint64_t bytes;
-    assert_int_equal(tt_tuner_init(&t, &(struct tt_tuner_options){0}, &err), TUTTI_OK);
-    while (tt_tuner_next(&t, &bytes)) {
+    assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){0}, &err), TUTTI_OK);
+    while (tt_policy_tuner_next(&t, &bytes)) {
         assert_true(bytes >= 65536 && bytes <= (uint64_t)256 << 20);
-        tt_tuner_tell(&t, curve(bytes, valley, left, right, unit));
+        tt_policy_tuner_tell(&t, curve(bytes, valley, left, right, unit));
     }
     assert_int_equal(t.n, 10);
-    return (double)t.trials[tt_tuner_best(&t)].time_ps / unit;
+    return (double)t.trials[tt_policy_tuner_best(&t)].time_ps / unit;
 }
 
 /* Wherever the valley is, and whatever the unit: seconds or microseconds must not matter. */
@@ -52,13 +52,13 @@ static void test_regression(void **state)
     struct tt_gp g;
     double mean, deviation, far;
     (void)state;
-    tt_gp_fit(&g, x, y, 5);
+    tt_policy_gp_fit(&g, x, y, 5);
     for (int i = 0; i < 5; i++) {
-        tt_gp_predict(&g, x[i], &mean, &deviation);
+        tt_policy_gp_predict(&g, x[i], &mean, &deviation);
         assert_true(fabs(mean - y[i]) < 5e-3);
         assert_true(deviation < 0.02);
     }
-    tt_gp_predict(&g, 0.35, &mean, &far);
+    tt_policy_gp_predict(&g, 0.35, &mean, &far);
     assert_true(mean < -0.1 && mean > -0.45);
     assert_true(far > 0.02);
 }
@@ -70,12 +70,12 @@ static void test_no_value_twice(void **state)
     uint64_t bytes, seen[64];
     uint32_t n = 0;
     (void)state;
-    assert_int_equal(tt_tuner_init(&t, &(struct tt_tuner_options){.trials = 40}, &err), TUTTI_OK);
-    while (tt_tuner_next(&t, &bytes)) {
+    assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){.trials = 40}, &err), TUTTI_OK);
+    while (tt_policy_tuner_next(&t, &bytes)) {
         for (uint32_t i = 0; i < n; i++)
             assert_int_not_equal(seen[i], bytes);
         seen[n++] = bytes;
-        tt_tuner_tell(&t, 1000); /* flat: nothing to learn */
+        tt_policy_tuner_tell(&t, 1000); /* flat: nothing to learn */
     }
     assert_int_equal(n, 40);
 }
@@ -86,16 +86,16 @@ static void test_limits(void **state)
     struct tutti_error err = {0};
     uint64_t bytes;
     (void)state;
-    assert_int_equal(tt_tuner_init(&t, &(struct tt_tuner_options){.min_bytes = 9, .max_bytes = 8}, &err), TUTTI_ERR_ARG);
-    assert_int_equal(tt_tuner_init(&t, &(struct tt_tuner_options){.trials = 65}, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){.min_bytes = 9, .max_bytes = 8}, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){.trials = 65}, &err), TUTTI_ERR_ARG);
     /* a range of one value */
-    assert_int_equal(tt_tuner_init(&t, &(struct tt_tuner_options){.min_bytes = 1 << 20, .max_bytes = 1 << 20}, &err), TUTTI_OK);
+    assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){.min_bytes = 1 << 20, .max_bytes = 1 << 20}, &err), TUTTI_OK);
     for (int i = 0; i < 3; i++) {
-        assert_true(tt_tuner_next(&t, &bytes));
+        assert_true(tt_policy_tuner_next(&t, &bytes));
         assert_int_equal(bytes, 1 << 20);
-        tt_tuner_tell(&t, 5);
+        tt_policy_tuner_tell(&t, 5);
     }
-    assert_false(tt_tuner_next(&t, &bytes));
+    assert_false(tt_policy_tuner_next(&t, &bytes));
 }
 
 static void test_explains(void **state)
@@ -105,9 +105,9 @@ static void test_explains(void **state)
     struct tt_str out = {0};
     uint64_t bytes;
     (void)state;
-    assert_int_equal(tt_tuner_init(&t, &(struct tt_tuner_options){.trials = 5}, &err), TUTTI_OK);
-    while (tt_tuner_next(&t, &bytes))
-        tt_tuner_tell(&t, curve(bytes, 22, 0.2, 0.2, 1e11));
+    assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){.trials = 5}, &err), TUTTI_OK);
+    while (tt_policy_tuner_next(&t, &bytes))
+        tt_policy_tuner_tell(&t, curve(bytes, 22, 0.2, 0.2, 1e11));
     tt_tuner_explain(&t, &out);
     assert_non_null(strstr(out.s, "trial 1: threshold 25 MiB, step "));
     assert_non_null(strstr(out.s, "trial 5: "));
@@ -136,20 +136,20 @@ static void test_file(void **state)
     uint64_t bytes;
     FILE *f = open_memstream(&text, &len);
     (void)state;
-    assert_int_equal(tt_tuner_init(&t, &(struct tt_tuner_options){0}, &err), TUTTI_OK);
-    while (tt_tuner_next(&t, &bytes))
-        tt_tuner_tell(&t, curve(bytes, 20, 0.2, 0.1, 1e11));
+    assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){0}, &err), TUTTI_OK);
+    while (tt_policy_tuner_next(&t, &bytes))
+        tt_policy_tuner_tell(&t, curve(bytes, 20, 0.2, 0.1, 1e11));
     tt_tuner_write(&t, &label, f);
     fclose(f);
     if (read_text(text, &back, &err))
         fail_msg("%s", err.text);
     assert_int_equal(back.n, t.n);
-    assert_int_equal(tt_tuner_best(&back), tt_tuner_best(&t));
+    assert_int_equal(tt_policy_tuner_best(&back), tt_policy_tuner_best(&t));
     for (uint32_t i = 0; i < t.n; i++) {
         assert_int_equal(back.trials[i].threshold_bytes, t.trials[i].threshold_bytes);
         assert_int_equal(back.trials[i].time_ps, t.trials[i].time_ps);
     }
-    assert_false(tt_tuner_next(&back, &bytes));
+    assert_false(tt_policy_tuner_next(&back, &bytes));
     free(text);
 }
 

@@ -53,16 +53,16 @@ static void test_huge(void **state)
         assert_true(tt_bind_offset(&b, at[i]) == 16 * (uint64_t)((unsigned __int128)units * at[i] / chunks));
     assert_true(tt_bind_offset(&b, chunks) == count);
     struct tt_span all = tt_span_range(0, 0, chunks);
-    assert_true(tt_bind_span_elems(&b, &all) == count);
+    assert_true(tt_sched_bind_span_elems(&b, &all) == count);
     /* Two billion repetitions: every second chunk and the ones between are everything. */
     struct tt_span odd = {.first = 1, .len = 1, .stride = 2, .reps = chunks / 2},
                    even = {.first = 0, .len = 1, .stride = 2, .reps = chunks / 2 + 1};
-    assert_true(tt_bind_span_elems(&b, &odd) + tt_bind_span_elems(&b, &even) == count);
+    assert_true(tt_sched_bind_span_elems(&b, &odd) + tt_sched_bind_span_elems(&b, &even) == count);
     odd.reps = even.reps = 1000;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < 1000; i++)
         sum += tt_bind_offset(&b, 2 * i + 2) - tt_bind_offset(&b, 2 * i + 1);
-    assert_true(tt_bind_span_elems(&b, &odd) == sum);
+    assert_true(tt_sched_bind_span_elems(&b, &odd) == sum);
     tt_bind_free(&b);
     (void)state;
 }
@@ -106,7 +106,7 @@ static void check_random_span(struct tt_rng *rng, const struct tt_bind *b)
     if (extent > b->chunks)
         return;
     s.first = (uint32_t)tt_rng_below(rng, b->chunks - extent + 1);
-    assert_int_equal(tt_bind_span_elems(b, &s), count_elems(b, &s));
+    assert_int_equal(tt_sched_bind_span_elems(b, &s), count_elems(b, &s));
 }
 
 static void check_layout(const struct tt_bind *b)
@@ -129,11 +129,11 @@ static void check_windows(const struct tt_bind *b)
         uint64_t most = 0;
         for (uint32_t first = 0; first < b->chunks; first++) {
             struct tt_span w[2];
-            size_t k = tt_span_cyclic(0, 0, first, n, b->chunks, w);
-            uint64_t elems = tt_bind_span_elems(b, &w[0]) + (k == 2 ? tt_bind_span_elems(b, &w[1]) : 0);
+            size_t k = tt_sched_span_cyclic(0, 0, first, n, b->chunks, w);
+            uint64_t elems = tt_sched_bind_span_elems(b, &w[0]) + (k == 2 ? tt_sched_bind_span_elems(b, &w[1]) : 0);
             most = elems > most ? elems : most;
         }
-        uint64_t bound = tt_bind_window_max(b, n);
+        uint64_t bound = tt_sched_bind_window_max(b, n);
         assert_true(bound >= most);
         assert_true(bound <= most + rest);
     }
@@ -168,8 +168,8 @@ static void test_op_bytes(void **state)
     struct tt_span spans[] = {tt_span_range(1, 0, 1), tt_span_range(1, 2, 2), tt_span_range(2, 2, 2)};
     struct tt_slice sl = {.spans = spans, .nspans = 3};
     struct tt_op send = {.kind = TT_OP_SEND, .span = 0, .nspans = 2}, reduce = {.kind = TT_OP_REDUCE, .span = 1, .nspans = 2};
-    assert_int_equal(tt_bind_op_bytes(&b, &sl, &send), 8 * (2 + 5));
-    assert_int_equal(tt_bind_op_bytes(&b, &sl, &reduce), 8 * 5);
+    assert_int_equal(tt_sched_bind_op_bytes(&b, &sl, &send), 8 * (2 + 5));
+    assert_int_equal(tt_sched_bind_op_bytes(&b, &sl, &reduce), 8 * 5);
     tt_bind_free(&b);
     tt_bind_free(NULL);
     (void)state;

@@ -137,7 +137,7 @@ static void test_slices_and_steps(void **state)
     struct tt_builder b;
     struct tt_shape shape = shape_of(10, 8);
     tt_build_begin(&b, &shape, 4);
-    tt_build_reserve(&b, 100, UINT64_MAX);
+    tt_sched_build_reserve(&b, 100, UINT64_MAX);
     struct tt_span x = tt_span_range(1, 0, 1), y = tt_span_from(1, 0, 2, 1);
     for (uint32_t r = 4; r < 7; r++) {
         tt_build_rank(&b, r);
@@ -260,18 +260,18 @@ static void test_hash_and_equal(void **state)
 static void test_cyclic(void **state)
 {
     struct tt_span out[2];
-    assert_int_equal(tt_span_cyclic(1, 2, 13, 3, 10, out), 1);
+    assert_int_equal(tt_sched_span_cyclic(1, 2, 13, 3, 10, out), 1);
     assert_span(&out[0], 3, 3, 0, 1);
     assert_int_equal(out[0].src, 2);
-    assert_int_equal(tt_span_cyclic(1, 1, 7, 3, 10, out), 1);
+    assert_int_equal(tt_sched_span_cyclic(1, 1, 7, 3, 10, out), 1);
     assert_span(&out[0], 7, 3, 0, 1);
-    assert_int_equal(tt_span_cyclic(1, 1, 28, 5, 10, out), 2);
+    assert_int_equal(tt_sched_span_cyclic(1, 1, 28, 5, 10, out), 2);
     assert_span(&out[0], 8, 2, 0, 1);
     assert_span(&out[1], 0, 3, 0, 1);
-    assert_int_equal(tt_span_cyclic(1, 1, 4, 10, 10, out), 2);
+    assert_int_equal(tt_sched_span_cyclic(1, 1, 4, 10, 10, out), 2);
     assert_int_equal(out[0].len + out[1].len, 10);
     struct tt_span wide = {.len = UINT32_MAX, .reps = UINT32_MAX};
-    assert_true(tt_span_chunks(&wide) == (uint64_t)UINT32_MAX * UINT32_MAX);
+    assert_true(tt_sched_span_chunks(&wide) == (uint64_t)UINT32_MAX * UINT32_MAX);
     (void)state;
 }
 

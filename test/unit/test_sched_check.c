@@ -322,7 +322,7 @@ static void test_inplace(void **state)
 
     /* All-to-all, 4 ranks, rank 1: OUT 0*4+1 (from 0) lies where IN 1*4+0 (to 0) lies, and OUT 3*4+1 where IN 1*4+3. */
     shape = shape_of(TUTTI_ALL_TO_ALL);
-    assert_int_equal(tt_shape_alias(&shape, 13), 7);
+    assert_int_equal(tt_sched_shape_alias(&shape, 13), 7);
     for (int bad = 0; bad < 2; bad++) {
         shape.inplace = true;
         start(&b, shape);
@@ -366,16 +366,16 @@ static void compare_places(struct tt_rng *rng, const struct tt_shape *s)
 {
     struct tt_places p;
     struct tutti_error err;
-    assert_int_equal(tt_places_make(s, &p, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_places_make(s, &p, &err), TUTTI_OK);
     for (int i = 0; i < 400; i++) {
         struct tt_span span;
         uint32_t rank = (uint32_t)tt_rng_below(rng, RANKS);
         if (!random_span(rng, s->chunks, &span))
             continue;
-        assert_int_equal(tt_places_input(&p, rank, &span), oracle_places(s, rank, &span, true));
-        assert_int_equal(tt_places_output(&p, rank, &span), oracle_places(s, rank, &span, false));
+        assert_int_equal(tt_sched_places_input(&p, rank, &span), oracle_places(s, rank, &span, true));
+        assert_int_equal(tt_sched_places_output(&p, rank, &span), oracle_places(s, rank, &span, false));
     }
-    tt_places_free(&p);
+    tt_sched_places_free(&p);
 }
 
 static void test_places(void **state)
@@ -410,7 +410,7 @@ static void test_places(void **state)
 static void assert_shape(const struct tt_shape *s, tutti_status status, const char *part)
 {
     struct tutti_error err = {0};
-    assert_int_equal(tt_shape_check(s, &err), status);
+    assert_int_equal(tt_sched_shape_check(s, &err), status);
     if (!strstr(err.text, part))
         fail_msg("expected '%s', got '%s'", part, err.text);
 }
@@ -419,7 +419,7 @@ static void test_shapes(void **state)
 {
     struct tt_shape good = shape_of(TUTTI_ALLREDUCE), s;
     uint32_t zeros[CHUNKS] = {0}, owner[CHUNKS] = {0, 1, 2, 3, 4};
-    assert_int_equal(tt_shape_check(&good, NULL), TUTTI_OK);
+    assert_int_equal(tt_sched_shape_check(&good, NULL), TUTTI_OK);
     s = good, s.ranks = 0, assert_shape(&s, TUTTI_ERR_INCORRECT, "ranks is 0");
     s = good, s.chunks = 0, assert_shape(&s, TUTTI_ERR_INCORRECT, "chunks is 0");
     s = good, s.ranks = UINT32_MAX, assert_shape(&s, TUTTI_ERR_LIMIT, "4294967295 ranks");
@@ -474,7 +474,7 @@ static void test_overlap_oracle(void **state)
             in_a |= UINT64_C(1) << (a.first + k / a.len * a.stride + k % a.len);
         for (uint32_t k = 0; k < b.reps * b.len; k++)
             in_b |= UINT64_C(1) << (b.first + k / b.len * b.stride + k % b.len);
-        assert_int_equal(tt_span_overlap(&a, &b, &work), (in_a & in_b) != 0);
+        assert_int_equal(tt_sched_span_overlap(&a, &b, &work), (in_a & in_b) != 0);
         met += (in_a & in_b) != 0;
     }
     assert_in_range(met, 1000, 19000);
@@ -644,7 +644,7 @@ static void test_hostile_strides(void **state)
     uint64_t work = 0;
     struct tt_span odd = {.first = 1, .len = 1, .stride = 2, .reps = 1u << 30},
                    even = {.first = 0, .len = 1, .stride = 4, .reps = 1u << 29};
-    assert_false(tt_span_overlap(&odd, &even, &work));
+    assert_false(tt_sched_span_overlap(&odd, &even, &work));
     assert_in_range(work, 1, 10);
     (void)state;
 }

@@ -174,8 +174,8 @@ static void test_random_round_trips(void **state)
             tt_build_rank(&b, r);
             for (uint32_t step = 0; step < 10; step++) {
                 struct tt_span s[2];
-                size_t n =
-                    tt_span_cyclic(1 + step % 8, 1 + step % 8, tt_rng_next(&rng) >> 1, 1 + (uint32_t)tt_rng_below(&rng, 64), chunks, s);
+                size_t n = tt_sched_span_cyclic(1 + step % 8, 1 + step % 8, tt_rng_next(&rng) >> 1, 1 + (uint32_t)tt_rng_below(&rng, 64),
+                                                chunks, s);
                 tt_emit_send(&b, step * 7, (r + 1) % ranks, (uint16_t)tt_rng_below(&rng, 65536), s, n);
                 tt_emit_recv(&b, step * 7, (r + 1) % ranks, 0, s, n);
             }

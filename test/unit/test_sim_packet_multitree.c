@@ -64,7 +64,7 @@ static struct run run_multitree(const char *spec, uint64_t chunk_bytes, bool mes
     struct tutti_error err = {0};
     x.s = sim_algo("multitree", x.t, count);
     x.r = sim_run(x.s, x.t, count, &o);
-    if (tt_work_make(x.s, x.t, count, TUTTI_F32, &x.w, &err) != TUTTI_OK)
+    if (tt_sim_work_make(x.s, x.t, count, TUTTI_F32, &x.w, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return x;
 }
@@ -72,7 +72,7 @@ static struct run run_multitree(const char *spec, uint64_t chunk_bytes, bool mes
 static void end_run(struct run *x)
 {
     tt_sim_report_free(x->r);
-    tt_work_free(x->w);
+    tt_sim_work_free(x->w);
     tt_sched_free(x->s);
     tt_topo_free(x->t);
 }
@@ -81,7 +81,7 @@ static void end_run(struct run *x)
 static uint64_t alone_ps(const struct run *x, const struct tt_sim_event *e, uint32_t links)
 {
     struct tt_net_setup set = {.flit_bytes = 16, .payload_bytes = 256, .message_mode = x->message};
-    return tt_net_flits(&set, e->bytes, NULL) * FLIT_PS + (uint64_t)links * HOP_PS;
+    return tt_sim_net_flits(&set, e->bytes, NULL) * FLIT_PS + (uint64_t)links * HOP_PS;
 }
 
 static uint32_t peak_of(const struct run *x)

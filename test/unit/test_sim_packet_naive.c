@@ -38,7 +38,7 @@ static const struct tt_work_conn *conn(const struct naive *n, uint32_t msg)
 static void queue_message(struct naive *n, uint32_t msg, uint32_t lane, uint64_t now, bool message_mode)
 {
     struct lane *l = &n->lane[lane];
-    uint64_t bytes = tt_work_msg_bytes(n->w, msg, 0), payload = message_mode ? bytes + 1 : 256;
+    uint64_t bytes = tt_sim_work_msg_bytes(n->w, msg, 0), payload = message_mode ? bytes + 1 : 256;
     n->on[msg] = (int)lane;
     n->packets[msg] = 0;
     do {
@@ -239,7 +239,7 @@ static void one(uint64_t seed, struct lane *lanes)
     o.packet.buffer_flits = 1 + (uint32_t)tt_rng_below(&rng, 60);
     o.packet.vcs = 2 + (uint32_t)tt_rng_below(&rng, 3);
     struct tt_work *w = NULL;
-    assert_int_equal(tt_work_make(s, t, count, TUTTI_F32, &w, &err), TUTTI_OK);
+    assert_int_equal(tt_sim_work_make(s, t, count, TUTTI_F32, &w, &err), TUTTI_OK);
     static uint8_t class[1 << 16];
     struct naive n = {.w = w, .class = class, .vcs = o.packet.vcs, .buffer = o.packet.buffer_flits, .latency = latency, .lane = lanes};
     n.nlinks2 = 2 * t->nlinks;
@@ -248,7 +248,7 @@ static void one(uint64_t seed, struct lane *lanes)
     o.packet.interfaces = n.ends;
     n.nlanes = n.nlinks2 * n.vcs + t->ranks * n.ends;
     assert_true(n.nlanes <= MAX_LANES);
-    assert_int_equal(tt_net_classes(w, n.nlinks2, class, &n.classes, &err), TUTTI_OK);
+    assert_int_equal(tt_sim_net_classes(w, n.nlinks2, class, &n.classes, &err), TUTTI_OK);
     assert_true(n.classes <= n.vcs);
     for (uint32_t m = 0; m < w->nmsgs; m++)
         n.on[m] = -1;
@@ -257,7 +257,7 @@ static void one(uint64_t seed, struct lane *lanes)
     assert_int_equal(r->ntimeline, w->nmsgs);
     compare(&n, r, seed);
     tt_sim_report_free(r);
-    tt_work_free(w);
+    tt_sim_work_free(w);
     tt_sched_free(s);
     tt_topo_free(t);
 }

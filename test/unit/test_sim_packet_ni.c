@@ -58,9 +58,9 @@ static void test_table(void **state)
     struct tt_work *w = NULL;
     struct tt_ni_facts facts = {0};
     struct tt_ni_table table = {0};
-    assert_int_equal(tt_work_make(s, t, 4096, TUTTI_F32, &w, &err), TUTTI_OK);
-    assert_int_equal(tt_ni_facts_make(w, &facts, &err), TUTTI_OK);
-    assert_int_equal(tt_ni_table_make(w, 2, &facts, &table, &err), TUTTI_OK);
+    assert_int_equal(tt_sim_work_make(s, t, 4096, TUTTI_F32, &w, &err), TUTTI_OK);
+    assert_int_equal(tt_sim_ni_facts_make(w, &facts, &err), TUTTI_OK);
+    assert_int_equal(tt_sim_ni_table_make(w, 2, &facts, &table, &err), TUTTI_OK);
     /* rank 2: flow 0 has child 3 and parent 0; flow 1 has no child and parent 3; flow 2 is its own */
     const struct tt_ni_entry *e = line(&table, TT_NI_REDUCE, 0);
     assert_int_equal(e->parent, 0);
@@ -81,9 +81,9 @@ static void test_table(void **state)
     assert_int_equal(e->nchildren, 1);
     assert_int_equal(*(uint32_t *)tt_vec_at(&table.children, e->child), 3);
     assert_int_equal(e->step, 3);
-    tt_ni_table_free(&table);
-    tt_ni_facts_free(&facts);
-    tt_work_free(w);
+    tt_sim_ni_table_free(&table);
+    tt_sim_ni_facts_free(&facts);
+    tt_sim_work_free(w);
     tt_sched_free(s);
     tt_topo_free(t);
 }

@@ -12,7 +12,7 @@ static struct tt_sim_report *run(const struct tt_sim_input *in, uint64_t max_pro
     r->links = tt_zalloc(r->nlinks2 + 1u, sizeof *r->links);
     r->rank = tt_zalloc(r->ranks, sizeof *r->rank);
     r->timeline = tt_zalloc(r->messages + 1, sizeof *r->timeline);
-    if (tt_packet_run(in, max_promise, r, err) == TUTTI_OK)
+    if (tt_sim_packet_run_promised(in, max_promise, r, err) == TUTTI_OK)
         return r;
     tt_sim_report_free(r);
     return NULL;
@@ -108,7 +108,7 @@ static bool one(uint64_t seed)
         rate[i] = t->links[i / 2].bw[i % 2] / (tt_rng_below(&rng, 10) || t->links[i / 2].half ? 1 : 3);
     struct tt_work *w = NULL;
     struct tutti_error err = {0}, err1 = {0};
-    if (tt_work_make(s, t, 200 + tt_rng_below(&rng, 20000), TUTTI_F32, &w, &err) != TUTTI_OK)
+    if (tt_sim_work_make(s, t, 200 + tt_rng_below(&rng, 20000), TUTTI_F32, &w, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     struct tt_sim_input in = {.w = w, .s = s, .t = t, .o = &o, .slow = slow, .rate = rate};
     struct tt_sim_report *trains = run(&in, 0, &err), *single = run(&in, 1, &err1);
@@ -125,7 +125,7 @@ static bool one(uint64_t seed)
         assert_true(trains->events <= single->events);
     tt_sim_report_free(trains);
     tt_sim_report_free(single);
-    tt_work_free(w);
+    tt_sim_work_free(w);
     tt_sched_free(s);
     tt_topo_free(t);
     return ran;

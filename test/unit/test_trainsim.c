@@ -109,7 +109,7 @@ static void test_prices(void **state)
     (void)state;
     assert_int_equal(tt_topo_parse("star:12@1Gbps,30us", &t, &err), TUTTI_OK);
     assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){0}, &prices, &err), TUTTI_OK);
-    struct tt_policy_costs c = tt_prices_costs(prices);
+    struct tt_policy_costs c = tt_trainsim_prices_costs(prices);
     for (size_t i = 0; i < countof(sizes); i++)
         for (tutti_coll coll = TUTTI_ALLREDUCE; coll <= TUTTI_ALL_GATHER; coll++) {
             struct tt_plan *p = NULL;
@@ -124,8 +124,8 @@ static void test_prices(void **state)
     uint64_t bytes = 12u << 20, ring = c.cost(c.ctx, TUTTI_ALLREDUCE, TT_POLICY_RING, bytes);
     assert_int_equal(ring, 22 * (UINT64_C(60000000) + 8000 * (bytes / 12)));
     assert_int_equal(c.cost(c.ctx, TUTTI_REDUCE_SCATTER, TT_POLICY_RECURSIVE_DOUBLING, bytes), UINT64_MAX);
-    assert_non_null(tt_prices_failure(prices));
-    assert_non_null(strstr(tt_prices_failure(prices)->text, "reduce-scatter"));
+    assert_non_null(tt_trainsim_prices_failure(prices));
+    assert_non_null(strstr(tt_trainsim_prices_failure(prices)->text, "reduce-scatter"));
     tt_prices_close(prices);
     assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "rnig"}, &prices, &err), TUTTI_ERR_ARG);
     tt_topo_free(t);
@@ -140,11 +140,11 @@ static void test_flow_prices(void **state)
     assert_int_equal(tt_topo_parse("star:4@1Gbps,30us", &t, &err), TUTTI_OK);
     assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &step, &err), TUTTI_OK);
     assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "ring", .flow = true}, &flow, &err), TUTTI_OK);
-    struct tt_policy_costs a = tt_prices_costs(step), b = tt_prices_costs(flow);
+    struct tt_policy_costs a = tt_trainsim_prices_costs(step), b = tt_trainsim_prices_costs(flow);
     double x = (double)a.cost(a.ctx, TUTTI_ALLREDUCE, TT_POLICY_AUTO, 8 << 20),
            y = (double)b.cost(b.ctx, TUTTI_ALLREDUCE, TT_POLICY_AUTO, 8 << 20);
     assert_true(fabs(x / y - 1) < 0.01); /* a ring on a star has no contention: both levels agree */
-    assert_int_not_equal(tt_prices_hash(step), tt_prices_hash(flow));
+    assert_int_not_equal(tt_trainsim_prices_hash(step), tt_trainsim_prices_hash(flow));
     tt_prices_close(step);
     tt_prices_close(flow);
     tt_topo_free(t);
@@ -277,7 +277,7 @@ static void tune_model(struct tt_prices *prices, const char *name)
     struct tt_trainsim_options o = {.policy = {.kind = TT_POLICY_DEAR}, .tune = true};
     assert_int_equal(tt_trainsim_run(m, prices, &o, &s, &err), TUTTI_OK);
     assert_int_equal(s->tuner.n, 10);
-    assert_int_equal(s->times.iteration_ps, s->tuner.trials[tt_tuner_best(&s->tuner)].time_ps);
+    assert_int_equal(s->times.iteration_ps, s->tuner.trials[tt_policy_tuner_best(&s->tuner)].time_ps);
     if ((double)s->times.iteration_ps > 1.03 * (double)best || (double)worst < 1.2 * (double)best)
         fail_msg("%s: best %g, worst %g, tuned %g ps", name, (double)best, (double)worst, (double)s->times.iteration_ps);
     tt_trainsim_free(s);

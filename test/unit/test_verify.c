@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "sched/sched.h"
-#include "verify/verify_int.h"
 #include "verify/verify.h"
+#include "verify/verify_int.h"
 
 enum { IN = TT_BUF_IN, OUT = TT_BUF_OUT, S0 = TT_BUF_SCRATCH, S1 = TT_BUF_SCRATCH + 1 };
 
@@ -671,7 +671,7 @@ static void rows_hold_what_was_written(void **state)
         struct tt_vec pieces = {.elem = sizeof(struct tt_vpiece)};
         struct tt_rng rng;
         tt_rng_seed(&rng, longest);
-        tt_vstate_init(&st, &shape, &d, UINT64_MAX);
+        tt_verify_state_init(&st, &shape, &d, UINT64_MAX);
         for (int i = 0; i < 2000; i++) {
             uint32_t first = (uint32_t)tt_rng_below(&rng, CHUNKS), room = CHUNKS - first;
             uint32_t len = 1 + (uint32_t)tt_rng_below(&rng, room < longest ? room : longest), cut = (uint32_t)tt_rng_below(&rng, len);
@@ -679,11 +679,11 @@ static void rows_hold_what_was_written(void **state)
             p[1].value = (uint32_t)tt_rng_below(&rng, 3);
             for (uint32_t c = first; c < first + len; c++)
                 model[c] = c < first + cut ? p[0].value : p[1].value;
-            assert_true(tt_vstate_write(&st, 0, OUT, cut ? p : p + 1, cut ? 2 : 1));
+            assert_true(tt_verify_state_write(&st, 0, OUT, cut ? p : p + 1, cut ? 2 : 1));
             pieces.len = 0;
             first = (uint32_t)tt_rng_below(&rng, CHUNKS);
             len = 1 + (uint32_t)tt_rng_below(&rng, CHUNKS - first);
-            assert_true(tt_vstate_read(&st, (struct tt_vplaces){0, OUT, first, len}, &pieces));
+            assert_true(tt_verify_state_read(&st, (struct tt_vplaces){0, OUT, first, len}, &pieces));
             for (size_t k = 0; k < pieces.len; k++) {
                 const struct tt_vpiece *q = tt_vec_at(&pieces, k);
                 assert_int_equal(q->first, first);
@@ -696,7 +696,7 @@ static void rows_hold_what_was_written(void **state)
             assert_int_equal(len, 0);
         }
         tt_vec_free(&pieces);
-        tt_vstate_free(&st);
+        tt_verify_state_free(&st);
     }
 }
 

@@ -405,7 +405,7 @@ static void mutants_in_parts(void **state)
             a.problem = (struct tt_problem){.coll = (tutti_coll)c, .ranks = topo->ranks, .count = 1000};
             assert_int_equal(tt_options_add(&a.options, options[k % countof(options)], NULL), TUTTI_OK);
             struct tt_sched *s = build_of(&tt_algo_shd, &a);
-            folded += tt_vfold_choose(s).every > 1;
+            folded += tt_verify_fold_choose(s).every > 1;
             some_mutants(s, 4 * CHANGES, k * 100 + (uint64_t)c);
             tt_sched_free(s);
             tt_topo_free(topo);

@@ -1,15 +1,17 @@
 /* cells.c - where the vector is cut, so that every cell has one representative in every group.
  *
- * A leaf has the whole vector in one cell. To join the children of a node their cuts are laid over each other; then the vector of the node
- * has, for each child in turn, a copy of that picture shrunk to the child's share: there the child's representative keeps what the others
- * send. Groups (2 1) with equal shares per branch:
+ * A leaf has the whole vector in one cell. To join the children of a node their cuts are laid over
+ * each other; then the vector of the node has, for each child in turn, a copy of that picture
+ * shrunk to the child's share: there the child's representative keeps what the others send. Groups
+ * (2 1) with equal shares per branch:
  *
- *     child 0   |  rank 0   |  rank 1   |        node   |rank 0|rank 1|    rank 2    |     kept by   0      0       1
- *     child 1   |        rank 2         |        child 0|rank 0|rank 1|rank 0|rank 1 |
- *                                                child 1|  rank 2     |   rank 2     |
+ *    child 0   |  rank 0   |  rank 1   |   node   |rank 0|rank 1|    rank 2    |   kept by  0  0  1
+ *    child 1   |        rank 2         |   child 0|rank 0|rank 1|rank 0|rank 1 |
+ *                                          child 1|  rank 2     |   rank 2     |
  *
- * Since children come one after the other, what a rank ends with is one range, and ranges follow the order of the leaves. Cuts that
- * differ by less than a billionth of the vector are one cut: sums of shares are only as exact as doubles are. */
+ * Since children come one after the other, what a rank ends with is one range, and ranges follow
+ * the order of the leaves. Cuts that differ by less than a billionth of the vector are one cut:
+ * sums of shares are only as exact as doubles are. */
 #include "algo/flex/flex.h"
 
 #include <assert.h>
@@ -20,13 +22,15 @@ static const double same_cut = 1e-9;
 
 enum { MAX_DENOMINATOR = 1 << 20, MAX_WEIGHTS = 1 << 30 };
 
-/* The cuts of all children together: cell i ends at end[i] and is cell index[i * children + k] of child k. */
+/* The cuts of all children together: cell i ends at end[i] and is cell index[i * children + k] of
+ * child k. */
 struct overlay {
     uint32_t n;
     struct tt_vec end, index;
 };
 
-static tutti_status overlay_make(const struct tt_flex_cells *child, uint32_t children, struct overlay *o, struct tutti_error *err)
+static tutti_status overlay_make(const struct tt_flex_cells *child, uint32_t children,
+                                 struct overlay *o, struct tutti_error *err)
 {
     uint32_t *at = tt_zalloc(children, sizeof *at);
     bool more = true, ok = at != NULL;
@@ -47,7 +51,8 @@ static tutti_status overlay_make(const struct tt_flex_cells *child, uint32_t chi
     return ok ? TUTTI_OK : tt_fail_memory(err, "cells");
 }
 
-static tutti_status cells_alloc(struct tt_flex_cells *c, uint32_t n, bool inner, struct tutti_error *err)
+static tutti_status cells_alloc(struct tt_flex_cells *c, uint32_t n, bool inner,
+                                struct tutti_error *err)
 {
     c->n = n;
     c->end = tt_alloc(n, sizeof *c->end);
@@ -63,8 +68,8 @@ static bool keeps(const struct tt_flex_node *v)
 }
 
 /* One cell of the node: cell i of the overlay, kept by child k. */
-static void set_cell(struct tt_flex_cells *node, struct tt_flex_cells *child, uint32_t children, uint32_t cell, uint32_t k,
-                     const uint32_t *index)
+static void set_cell(struct tt_flex_cells *node, struct tt_flex_cells *child, uint32_t children,
+                     uint32_t cell, uint32_t k, const uint32_t *index)
 {
     node->rep[cell] = child[k].rep[index[k]];
     node->kept[cell] = k;
@@ -72,8 +77,8 @@ static void set_cell(struct tt_flex_cells *node, struct tt_flex_cells *child, ui
         child[w].lower[cell] = index[w];
 }
 
-static tutti_status join(const struct tt_flex_tree *t, uint32_t v, const struct overlay *o, struct tt_flex_cells *all,
-                         struct tutti_error *err)
+static tutti_status cells_join(const struct tt_flex_tree *t, uint32_t v, const struct overlay *o,
+                               struct tt_flex_cells *all, struct tutti_error *err)
 {
     const struct tt_flex_node *node = &t->node[v];
     struct tt_flex_cells *child = &all[node->first];
@@ -83,8 +88,10 @@ static tutti_status join(const struct tt_flex_tree *t, uint32_t v, const struct 
     for (uint32_t k = 0; k < node->count; k++)
         n += keeps(&t->node[node->first + k]) ? o->n : 0;
     if (n > TT_FLEX_MAX_CELLS)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "groups of such different sizes cut the vector in %llu pieces; at most %d are listed",
-                       (unsigned long long)n, (int)TT_FLEX_MAX_CELLS);
+        return tt_fail(
+            err, TUTTI_ERR_REFUSED,
+            "groups of such different sizes cut the vector in %llu pieces; at most %d are listed",
+            (unsigned long long)n, (int)TT_FLEX_MAX_CELLS);
     tutti_status st = cells_alloc(&all[v], (uint32_t)n, true, err);
     for (uint32_t k = 0; k < node->count && st == TUTTI_OK; k++) {
         child[k].lower = tt_alloc((size_t)n, sizeof *child[k].lower);
@@ -93,7 +100,8 @@ static tutti_status join(const struct tt_flex_tree *t, uint32_t v, const struct 
     for (uint32_t k = 0; k < node->count && st == TUTTI_OK; k++) {
         double share = t->node[node->first + k].share;
         for (uint32_t i = 0; keeps(&t->node[node->first + k]) && i < o->n; i++, cell++) {
-            set_cell(&all[v], child, node->count, cell, k, (const uint32_t *)o->index.data + (size_t)i * node->count);
+            set_cell(&all[v], child, node->count, cell, k,
+                     (const uint32_t *)o->index.data + (size_t)i * node->count);
             all[v].end[cell] = begin + share * ((const double *)o->end.data)[i];
         }
         begin += share;
@@ -103,7 +111,8 @@ static tutti_status join(const struct tt_flex_tree *t, uint32_t v, const struct 
     return st;
 }
 
-static tutti_status make_node(const struct tt_flex_tree *t, uint32_t v, struct tt_flex_cells *all, struct tutti_error *err)
+static tutti_status make_node(const struct tt_flex_tree *t, uint32_t v, struct tt_flex_cells *all,
+                              struct tutti_error *err)
 {
     const struct tt_flex_node *node = &t->node[v];
     struct overlay o;
@@ -118,13 +127,14 @@ static tutti_status make_node(const struct tt_flex_tree *t, uint32_t v, struct t
     }
     st = overlay_make(&all[node->first], node->count, &o, err);
     if (st == TUTTI_OK)
-        st = join(t, v, &o, all, err);
+        st = cells_join(t, v, &o, all, err);
     tt_vec_free(&o.end);
     tt_vec_free(&o.index);
     return st;
 }
 
-tutti_status tt_flex_cells_make(const struct tt_flex_tree *t, struct tt_flex_cells **ret, struct tutti_error *why)
+tutti_status tt_flex_cells_make(const struct tt_flex_tree *t, struct tt_flex_cells **ret,
+                                struct tutti_error *why)
 {
     struct tt_flex_cells *all = tt_zalloc(t->nnodes, sizeof *all);
     tutti_status st = all ? TUTTI_OK : tt_fail_memory(why, "cells");
@@ -150,7 +160,7 @@ void tt_flex_cells_free(const struct tt_flex_tree *t, struct tt_flex_cells *cell
 
 /* ---- weights ---- */
 
-static uint64_t gcd(uint64_t a, uint64_t b)
+static uint64_t cells_gcd(uint64_t a, uint64_t b)
 {
     while (b) {
         uint64_t r = a % b;
@@ -160,7 +170,8 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The smallest denominator of a fraction that is x as far as doubles can tell, by continued fractions; 0: none that is small. */
+/* The smallest denominator of a fraction that is x as far as doubles can tell, by continued
+ * fractions; 0: none that is small. */
 static uint64_t denominator(double x)
 {
     uint64_t before = 0, q = 1;
@@ -189,14 +200,15 @@ static uint64_t common_denominator(const struct tt_flex_cells *c)
     uint64_t all = 1;
     for (uint32_t i = 0; i < c->n && all; i++) {
         uint64_t q = denominator(c->end[i]);
-        all = q ? all / gcd(all, q) * q : 0;
+        all = q ? all / cells_gcd(all, q) * q : 0;
         if (all > MAX_WEIGHTS)
             return 0;
     }
     return all;
 }
 
-tutti_status tt_flex_weights(const struct tt_flex_cells *root, uint32_t **ret, struct tutti_error *err)
+tutti_status tt_flex_weights(const struct tt_flex_cells *root, uint32_t **ret,
+                             struct tutti_error *err)
 {
     uint64_t exact = common_denominator(root), total = exact ? exact : MAX_WEIGHTS, before = 0;
     uint32_t *w = tt_alloc(root->n, sizeof *w);

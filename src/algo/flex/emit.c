@@ -1,10 +1,12 @@
 /* emit.c - runs of chunks become the ranks' lists of operations.
  *
- * The runs are sorted twice: by sender and by receiver, each by step and then by how far the peer is ahead, so that in every round each
- * rank is the target of one sender. A rank's reduce-scatter is its part of both lists forwards (sends, receives, sums of each step); the
- * all-gather is the same parts backwards in mirrored time, with senders and receivers exchanged. All chunks that go the same way in one
- * step are one message. Results that cross the top of a hierarchy of several levels have a channel of their own: on one channel those of
- * the first segments would wait for the sums of the last ones, and the levels below for them. Invariant: before a step is listed the
+ * The runs are sorted twice: by sender and by receiver, each by step and then by how far the peer
+ * is ahead, so that in every round each rank is the target of one sender. A rank's reduce-scatter
+ * is its part of both lists forwards (sends, receives, sums of each step); the all-gather is the
+ * same parts backwards in mirrored time, with senders and receivers exchanged. All chunks that go
+ * the same way in one step are one message. Results that cross the top of a hierarchy of several
+ * levels have a channel of their own: on one channel those of the first segments would wait for the
+ * sums of the last ones, and the levels below for them. Invariant: before a step is listed the
  * cursors stand at the first run of that step or a later one. */
 #include "algo/flex/flex.h"
 #include "algo/phases.h"
@@ -25,36 +27,37 @@ struct lister {
     struct tt_vec spans;
 };
 
-static int order(uint64_t a, uint64_t b)
+static int emit_order(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
 
-/* The peer's distance ahead of the rank, without knowing how many ranks there are: 2^32 stands for them. */
+/* The peer's distance ahead of the rank, without knowing how many ranks there are: 2^32 stands for
+ * them. */
 static int by_sender(const void *a, const void *b)
 {
     const struct tt_flex_run *x = a, *y = b;
-    int d = order(x->src, y->src);
-    d = d ? d : order(x->step, y->step);
-    d = d ? d : order((uint32_t)(x->dst - x->src), (uint32_t)(y->dst - y->src));
-    return d ? d : order(x->first, y->first);
+    int d = emit_order(x->src, y->src);
+    d = d ? d : emit_order(x->step, y->step);
+    d = d ? d : emit_order((uint32_t)(x->dst - x->src), (uint32_t)(y->dst - y->src));
+    return d ? d : emit_order(x->first, y->first);
 }
 
 static int by_receiver(const void *a, const void *b)
 {
     const struct tt_flex_run *x = a, *y = b;
-    int d = order(x->dst, y->dst);
-    d = d ? d : order(x->step, y->step);
-    d = d ? d : order((uint32_t)(x->dst - x->src), (uint32_t)(y->dst - y->src));
-    return d ? d : order(x->first, y->first);
+    int d = emit_order(x->dst, y->dst);
+    d = d ? d : emit_order(x->step, y->step);
+    d = d ? d : emit_order((uint32_t)(x->dst - x->src), (uint32_t)(y->dst - y->src));
+    return d ? d : emit_order(x->first, y->first);
 }
 
 static int by_rank(const void *a, const void *b)
 {
     const struct tt_flex_sum *x = a, *y = b;
-    int d = order(x->rank, y->rank);
-    d = d ? d : order(x->step, y->step);
-    return d ? d : order(x->first, y->first);
+    int d = emit_order(x->rank, y->rank);
+    d = d ? d : emit_order(x->step, y->step);
+    return d ? d : emit_order(x->first, y->first);
 }
 
 static struct tt_span span_of(const struct tt_flex_run *run, enum act act, bool from_input)
@@ -63,7 +66,8 @@ static struct tt_span span_of(const struct tt_flex_run *run, enum act act, bool 
     case SUM_SEND:
         return tt_span_range(run->from, run->first, run->len);
     case SUM_RECV:
-        return tt_span_from(run->to, run->add == TT_FLEX_APART ? run->to : run->add, run->first, run->len);
+        return tt_span_from(run->to, run->add == TT_FLEX_APART ? run->to : run->add, run->first,
+                            run->len);
     case HAND_SEND:
         return tt_span_range(from_input ? TT_BUF_IN : TT_BUF_OUT, run->first, run->len);
     default:
@@ -76,13 +80,15 @@ static uint32_t peer_of(const struct tt_flex_run *run, enum act act)
     return act == SUM_SEND || act == HAND_RECV ? run->dst : run->src;
 }
 
-static uint16_t channel_of(const struct tt_flex_plan *p, const struct tt_flex_run *run, enum act act)
+static uint16_t channel_of(const struct tt_flex_plan *p, const struct tt_flex_run *run,
+                           enum act act)
 {
     return (act == HAND_SEND || act == HAND_RECV) && p->top > 0 && run->step >= p->top;
 }
 
 /* Runs from .. to-1 are those of one rank and step: a message for each peer. */
-static void emit_messages(struct lister *l, const struct tt_flex_run *runs, size_t from, size_t to, enum act act, uint32_t step)
+static void emit_messages(struct lister *l, const struct tt_flex_run *runs, size_t from, size_t to,
+                          enum act act, uint32_t step)
 {
     bool from_input = act == HAND_SEND && step == 0; /* an all-gather alone */
     uint16_t channel = from < to ? channel_of(l->p, &runs[from], act) : 0;
@@ -139,7 +145,8 @@ static void list_scatter(struct lister *l)
 {
     size_t s = l->src0, d = l->dst0, sum = l->sum0;
     for (uint32_t step = 0; step < l->p->steps; step++) {
-        size_t s_end = run_end(l->by_src, s, l->src1, step), d_end = run_end(l->by_dst, d, l->dst1, step);
+        size_t s_end = run_end(l->by_src, s, l->src1, step),
+               d_end = run_end(l->by_dst, d, l->dst1, step);
         emit_messages(l, l->by_src, s, s_end, SUM_SEND, step);
         emit_messages(l, l->by_dst, d, d_end, SUM_RECV, step);
         for (; sum < l->sum1 && l->sums[sum].step == step; sum++)
@@ -149,7 +156,8 @@ static void list_scatter(struct lister *l)
     }
 }
 
-/* The chunks that the rank ends with, from the input to the output, after the step that reads them there. */
+/* The chunks that the rank ends with, from the input to the output, after the step that reads them
+ * there. */
 static void emit_own(struct lister *l)
 {
     const struct tt_flex_cells *root = &l->p->cells[0];
@@ -168,7 +176,8 @@ static void list_gather(struct lister *l, uint32_t first)
     size_t s = l->src1, d = l->dst1;
     for (uint32_t i = 0; i < l->p->steps; i++) {
         uint32_t mirrored = l->p->steps - 1 - i;
-        size_t s_begin = run_begin(l->by_src, l->src0, s, mirrored), d_begin = run_begin(l->by_dst, l->dst0, d, mirrored);
+        size_t s_begin = run_begin(l->by_src, l->src0, s, mirrored),
+               d_begin = run_begin(l->by_dst, l->dst0, d, mirrored);
         emit_messages(l, l->by_dst, d_begin, d, HAND_SEND, first + i);
         emit_messages(l, l->by_src, s_begin, s, HAND_RECV, first + i);
         if (first + i == 0)
@@ -191,15 +200,19 @@ static void list_rank(struct lister *l, uint32_t rank)
     while (l->sum1 < l->nsums && l->sums[l->sum1].rank == rank)
         l->sum1++;
     tt_build_rank(l->b, rank);
-    if (tt_coll_reduces(coll))
+    if (tt_sched_coll_reduces(coll))
         list_scatter(l);
     if (tt_algo_coll_gathers(coll))
-        list_gather(l, tt_coll_reduces(coll) ? l->p->steps : 0);
+        list_gather(l, tt_sched_coll_reduces(coll) ? l->p->steps : 0);
 }
 
 void tt_flex_emit(struct tt_flex_plan *p, struct tt_builder *b)
 {
-    struct lister l = {.p = p, .b = b, .nruns = p->run.len, .nsums = p->sum.len, .spans = {.elem = sizeof(struct tt_span)}};
+    struct lister l = {.p = p,
+                       .b = b,
+                       .nruns = p->run.len,
+                       .nsums = p->sum.len,
+                       .spans = {.elem = sizeof(struct tt_span)}};
     struct tt_flex_run *sorted = tt_alloc(l.nruns + 1, sizeof *sorted);
     if (!sorted) {
         b->status = tt_fail_memory(&b->err, "messages");

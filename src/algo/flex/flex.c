@@ -1,32 +1,42 @@
-/* flex.c - reduce-scatter up a hierarchy and all-gather down again, with groups of any sizes and uneven parts per rank (after FlexReduce,
- * DAC 2020).
+/* flex.c - reduce-scatter up a hierarchy and all-gather down again, with groups of any sizes and
+ * uneven parts per rank (after FlexReduce, DAC 2020).
  *
- * From the ranks up, the children of every node become one group: they hold the whole vector each, spread over their ranks, and exchange
- * so that each child keeps a share of it, summed. BlueConnect does this with equal groups only; here the cuts of the children are laid
- * over each other, so that every cell has one representative in every child. Hosts (2 1) of ranks 0 1 and 2, shares equal per branch:
+ * From the ranks up, the children of every node become one group: they hold the whole vector each,
+ * spread over their ranks, and exchange so that each child keeps a share of it, summed. BlueConnect
+ * does this with equal groups only; here the cuts of the children are laid over each other, so that
+ * every cell has one representative in every child. Hosts (2 1) of ranks 0 1 and 2, shares equal
+ * per branch:
  *
- *     step 0  inside     0 <-> 1: each keeps half of the vector         chunks a b | c d      (rank 2 alone has the whole)
- *     step 1  across     halves of both: 0 keeps a, 1 keeps c, 2 keeps b and d:   0 -b-> 2  2 -a-> 0   1 -d-> 2  2 -c-> 1
- *     step 2  across     the same backwards                             shares 1/4, 1/4, 1/2: a host keeps half, whatever its size
+ *     step 0  inside     0 <-> 1: each keeps half of the vector, chunks a b | c d
+ *                        (rank 2 alone has the whole)
+ *     step 1  across     halves of both: 0 keeps a, 1 keeps c, 2 keeps b and d:
+ *                        0 -b-> 2   2 -a-> 0   1 -d-> 2   2 -c-> 1
+ *     step 2  across     the same backwards; shares 1/4, 1/4, 1/2: every host keeps half
  *     step 3  inside     0 <-> 1
  *
- * Only the abstract of FlexReduce is public: uneven portions per learner for irregular hierarchies. The rules here are ours.
- * shares=even: every rank ends with the same (the conventional way). branch: every child of a node keeps the same. optimal: the shares that
- * need the least time when reduce-scatter and all-gather overlap (shares.c has the linear program and its solution); where links are
- * equal these are those of branch. Segments make the overlap: the planner finds their number, and K of them come within a few waves of K of
- * the optimum. With shares=even the phases stay apart unless segments=K is given; there the vector runs in two blocks, the second one step
- * behind, so that the inner phase of one hides behind the outer phase of the other.
- * leader (all on the first rank of a host: what Horovod does with unequal hosts) and broke (on as many ranks as the smallest host has:
- * HCCL's "broke" way) are there to be compared with.
- * A reduce-scatter or all-gather alone has blocks of equal size unless shares=branch is asked for: optimal means even then.
+ * Only the abstract of FlexReduce is public: uneven portions per learner for irregular hierarchies.
+ * The rules here are ours. shares=even: every rank ends with the same (the conventional way).
+ * branch: every child of a node keeps the same. optimal: the shares that need the least time when
+ * reduce-scatter and all-gather overlap (shares.c has the linear program and its solution); where
+ * links are equal these are those of branch. Segments make the overlap: the planner finds their
+ * number, and K of them come within a few waves of K of the optimum. With shares=even the phases
+ * stay apart unless segments=K is given; there the vector runs in two blocks, the second one step
+ * behind, so that the inner phase of one hides behind the outer phase of the other. leader (all on
+ * the first rank of a host: what Horovod does with unequal hosts) and broke (on as many ranks as
+ * the smallest host has: HCCL's "broke" way) are there to be compared with. A reduce-scatter or
+ * all-gather alone has blocks of equal size unless shares=branch is asked for: optimal means even
+ * then.
  *
- * phases=direct: one step per level, c - 1 messages per rank at least. circulant: ceil(log2 c) steps of one message, for small vectors on
- * hosts that pay per message; its links carry what they should only with equal shares, so that optimal means branch there. auto compares
- * the time of messages (latency, overhead, ports) and bytes of the two.
+ * phases=direct: one step per level, c - 1 messages per rank at least. circulant: ceil(log2 c)
+ * steps of one message, for small vectors on hosts that pay per message; its links carry what they
+ * should only with equal shares, so that optimal means branch there. auto compares the time of
+ * messages (latency, overhead, ports) and bytes of the two.
  *
- * Cost: 2 steps per level, all-reduce of S bytes in S * max over uplinks of load / bandwidth (tt_flex_time) plus the levels' latencies; a
- * rank waits for one representative in each sibling. Sums are in the order of the children, level by level (direct): all ranks get the same
- * bits. Invariant after the reduce-scatter of a node: for every chunk one rank of its group has the sum over the group. */
+ * Cost: 2 steps per level, all-reduce of S bytes in S * max over uplinks of load / bandwidth
+ * (tt_flex_time) plus the levels' latencies; a rank waits for one representative in each sibling.
+ * Sums are in the order of the children, level by level (direct): all ranks get the same bits.
+ * Invariant after the reduce-scatter of a node: for every chunk one rank of its group has the sum
+ * over the group. */
 #include "algo/flex/flex.h"
 #include "algo/algos.h"
 #include "algo/phases.h"
@@ -51,17 +61,19 @@ static enum tt_flex_shares wanted_shares(const struct tt_algo_args *a)
                                         [TT_FLEX_BRANCH] = "branch",
                                         [TT_FLEX_LEADER] = "leader",
                                         [TT_FLEX_BROKE] = "broke"};
-    const char *text = tt_option_text(&tt_algo_flex, &a->options, "shares");
+    const char *text = tt_algo_option_text(&tt_algo_flex, &a->options, "shares");
     enum tt_flex_shares shares = TT_FLEX_OPTIMAL;
     for (size_t i = 0; i < countof(names); i++)
         shares = tt_streq(text, names[i]) ? (enum tt_flex_shares)i : shares;
     return shares == TT_FLEX_OPTIMAL && a->problem.coll != TUTTI_ALLREDUCE ? TT_FLEX_EVEN : shares;
 }
 
-/* All-reduce with even shares: overlapping is what makes uneven ones better, and was not asked for. */
+/* All-reduce with even shares: overlapping is what makes uneven ones better, and was not asked
+ * for. */
 static bool phases_apart(const struct tt_algo_args *a)
 {
-    return a->problem.coll == TUTTI_ALLREDUCE && wanted_shares(a) == TT_FLEX_EVEN && !has_option(&a->options, "segments");
+    return a->problem.coll == TUTTI_ALLREDUCE && wanted_shares(a) == TT_FLEX_EVEN &&
+           !has_option(&a->options, "segments");
 }
 
 /* ---- direct or circulant ---- */
@@ -90,7 +102,8 @@ static double message_time(const struct tt_topo *topo, const struct tt_flex_tree
     for (uint32_t h = 1; h <= t->node[0].height; h++) {
         uint32_t width = widest(t, h), messages = width - 1, steps = tt_ceil_log2(width);
         double waits = topo->ports && !circulant ? ceil((double)messages / topo->ports) : 1;
-        double one = 2.0 * h * link * waits + (double)topo->overhead_ps * (circulant ? 1 : messages);
+        double one =
+            2.0 * h * link * waits + (double)topo->overhead_ps * (circulant ? 1 : messages);
         sum += circulant ? one * steps : one;
     }
     return sum;
@@ -101,10 +114,13 @@ static double bytes_of(const struct tt_problem *p)
     return (double)p->count * tt_dtype_bytes(p->dtype);
 }
 
-/* The best that direct phases can do against what circulant ones will do. Leaves the shares of the winner. */
-static bool circulant_wins(const struct tt_algo_args *a, struct tt_flex_tree *t, enum tt_flex_shares shares)
+/* The best that direct phases can do against what circulant ones will do. Leaves the shares of the
+ * winner. */
+static bool circulant_wins(const struct tt_algo_args *a, struct tt_flex_tree *t,
+                           enum tt_flex_shares shares)
 {
-    double direct = 2 * message_time(a->topo, t, false), circulant = 2 * message_time(a->topo, t, true);
+    double direct = 2 * message_time(a->topo, t, false),
+           circulant = 2 * message_time(a->topo, t, true);
     if (circulant >= direct)
         return false;
     tt_flex_share(t, shares);
@@ -116,7 +132,7 @@ static bool circulant_wins(const struct tt_algo_args *a, struct tt_flex_tree *t,
 
 static void set_phases(const struct tt_algo_args *a, struct tt_flex_plan *p)
 {
-    const char *text = tt_option_text(&tt_algo_flex, &a->options, "phases");
+    const char *text = tt_algo_option_text(&tt_algo_flex, &a->options, "phases");
     bool automatic = tt_streq(text, "auto"), asked = tt_streq(text, "circulant");
     enum tt_flex_shares shares = wanted_shares(a);
     p->circulant = automatic ? circulant_wins(a, &p->tree, shares) : asked;
@@ -137,19 +153,22 @@ static tutti_status check_size(const struct tt_flex_plan *p, struct tutti_error 
 {
     uint64_t chunks = (uint64_t)p->cells[0].n * p->blocks;
     if (chunks * p->tree.nnodes > max_work)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "%llu chunks on a hierarchy of %u nodes are more messages than a schedule should list",
-                       (unsigned long long)chunks, p->tree.nnodes);
+        return tt_fail(
+            why, TUTTI_ERR_REFUSED,
+            "%llu chunks on a hierarchy of %u nodes are more messages than a schedule should list",
+            (unsigned long long)chunks, p->tree.nnodes);
     return TUTTI_OK;
 }
 
 /* All but the runs. */
-static tutti_status plan_make(const struct tt_algo_args *a, struct tt_flex_plan *ret, struct tutti_error *why)
+static tutti_status plan_make(const struct tt_algo_args *a, struct tt_flex_plan *ret,
+                              struct tutti_error *why)
 {
     struct tt_flex_plan p = {.blocks = 1, .scatter = a->problem.coll == TUTTI_REDUCE_SCATTER};
     tutti_status st = tt_flex_tree_make(a->topo, &p.tree, why);
     if (st == TUTTI_OK && p.tree.node[0].height > MAX_HEIGHT)
-        st =
-            tt_fail(why, TUTTI_ERR_REFUSED, "the hierarchy has %u levels; at most %d are followed", p.tree.node[0].height, (int)MAX_HEIGHT);
+        st = tt_fail(why, TUTTI_ERR_REFUSED, "the hierarchy has %u levels; at most %d are followed",
+                     p.tree.node[0].height, (int)MAX_HEIGHT);
     if (st == TUTTI_OK) {
         set_phases(a, &p);
         p.blocks = phases_apart(a) && p.tree.node[0].height > 1 ? 2 : 1;
@@ -164,13 +183,14 @@ static tutti_status plan_make(const struct tt_algo_args *a, struct tt_flex_plan 
     return st;
 }
 
-static tutti_status probe(const struct tt_algo_args *a, struct tutti_error *why)
+static tutti_status flex_probe(const struct tt_algo_args *a, struct tutti_error *why)
 {
     struct tt_flex_plan p;
     if (a->problem.ranks == 1)
         return TUTTI_OK;
     if (a->problem.ranks > MAX_RANKS)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "%u ranks are too many to list together: at most %d", a->problem.ranks, (int)MAX_RANKS);
+        return tt_fail(why, TUTTI_ERR_REFUSED, "%u ranks are too many to list together: at most %d",
+                       a->problem.ranks, (int)MAX_RANKS);
     tutti_status st = plan_make(a, &p, why);
     if (st == TUTTI_OK)
         plan_free(&p);
@@ -179,12 +199,12 @@ static tutti_status probe(const struct tt_algo_args *a, struct tutti_error *why)
 
 /* ---- shape ---- */
 
-static uint32_t buffers(const struct tt_flex_plan *p, tutti_coll coll)
+static uint32_t flex_buffers(const struct tt_flex_plan *p, tutti_coll coll)
 {
     uint32_t most = 2;
     for (uint32_t v = 0; v < p->tree.nnodes; v++)
         most = p->tree.node[v].count > most ? p->tree.node[v].count : most;
-    if (!tt_coll_reduces(coll))
+    if (!tt_sched_coll_reduces(coll))
         return TT_BUF_SCRATCH;
     if (!p->circulant && most > 2)
         return TT_FLEX_ARRIVALS + most;
@@ -192,7 +212,8 @@ static uint32_t buffers(const struct tt_flex_plan *p, tutti_coll coll)
 }
 
 /* The weights of one block, repeated. */
-static tutti_status set_weights(const struct tt_flex_plan *p, struct tt_shape *s, struct tutti_error *err)
+static tutti_status set_weights(const struct tt_flex_plan *p, struct tt_shape *s,
+                                struct tutti_error *err)
 {
     uint32_t n = p->cells[0].n, *one = NULL;
     tutti_status st = tt_flex_weights(&p->cells[0], &one, err);
@@ -209,7 +230,8 @@ static tutti_status set_weights(const struct tt_flex_plan *p, struct tt_shape *s
 }
 
 /* Owners are declared unless they are those of the block rule. */
-static tutti_status set_owners(const struct tt_flex_plan *p, struct tt_shape *s, struct tutti_error *err)
+static tutti_status set_owners(const struct tt_flex_plan *p, struct tt_shape *s,
+                               struct tutti_error *err)
 {
     bool by_rule = s->chunks % s->ranks == 0;
     if (!tt_coll_has_owners(s->coll))
@@ -226,7 +248,8 @@ static tutti_status set_owners(const struct tt_flex_plan *p, struct tt_shape *s,
     return TUTTI_OK;
 }
 
-static tutti_status shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status flex_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                               struct tutti_error *err)
 {
     struct tt_flex_plan p;
     s->chunks = 1;
@@ -236,7 +259,7 @@ static tutti_status shape(const struct tt_algo_args *a, struct tt_shape *s, stru
     if (st != TUTTI_OK)
         return st;
     s->chunks = p.cells[0].n * p.blocks;
-    s->nbufs = buffers(&p, s->coll);
+    s->nbufs = flex_buffers(&p, s->coll);
     st = set_weights(&p, s, err);
     if (st == TUTTI_OK)
         st = set_owners(&p, s, err);
@@ -244,7 +267,7 @@ static tutti_status shape(const struct tt_algo_args *a, struct tt_shape *s, stru
     return st;
 }
 
-static void build(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b)
+static void flex_build(const struct tt_algo_args *a, struct tt_synthesis *y, struct tt_builder *b)
 {
     struct tt_flex_plan p;
     (void)y;
@@ -277,17 +300,21 @@ static uint64_t estimate_ops(const struct tt_algo_args *a)
 static const struct tt_algo_option options[] = {
     {.key = "shares",
      .values = "optimal|even|branch|leader|broke",
-     .desc = "who keeps how much: least time with both phases overlapped; the same per rank; per branch; one or few ranks of each host"},
+     .desc = "who keeps how much: least time with both phases overlapped; the same per rank; per "
+             "branch; one or few ranks of each host"},
     {.key = "phases",
      .values = "auto|direct|circulant",
-     .desc = "inside a group: one step, everybody with everybody; ceil(log2 c) steps with one partner each, for small vectors"},
+     .desc = "inside a group: one step, everybody with everybody; ceil(log2 c) steps with one "
+             "partner each, for small vectors"},
     {.key = NULL},
 };
 
 const struct tt_algo tt_algo_flex = {
     .name = "flex",
-    .desc = "reduce-scatter and all-gather along a hierarchy with uneven groups, links and shares (after FlexReduce, DAC 2020)",
-    .needs = "a hierarchy: a tree, nics or star, or a file whose network is a tree; at most 4096 ranks",
+    .desc = "reduce-scatter and all-gather along a hierarchy with uneven groups, links and shares "
+            "(after FlexReduce, DAC 2020)",
+    .needs =
+        "a hierarchy: a tree, nics or star, or a file whose network is a tree; at most 4096 ranks",
     .home = "tree nics",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
     .needs_topo = true,
@@ -295,8 +322,8 @@ const struct tt_algo tt_algo_flex = {
     .pipelined = true,
     .options = options,
     .one_segment = phases_apart,
-    .probe = probe,
-    .shape = shape,
-    .build = build,
+    .probe = flex_probe,
+    .shape = flex_shape,
+    .build = flex_build,
     .estimate_ops = estimate_ops,
 };

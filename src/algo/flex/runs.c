@@ -1,16 +1,20 @@
 /* runs.c - the messages of the reduce-scatter, group by group.
  *
- * All groups of one height work in the same steps, from the leaves up. In a group of c children every chunk has one representative in each
- * child, and the one of the child that keeps the chunk gets the sum.
+ * All groups of one height work in the same steps, from the leaves up. In a group of c children
+ * every chunk has one representative in each child, and the one of the child that keeps the chunk
+ * gets the sum.
  *
- *     direct      one step: all the others send to it. With two children it adds at once; with more it puts the parts aside and adds them
- * in the order of the children, so that the sum does not depend on who keeps it. circulant   ceil(log2 c) steps (Traeff 2024): child i
- * names a chunk kept by child d by its offset d - i (mod c). With q offsets left, s = ceil(q/2), offsets s .. q-1 go to child i + s, where
- * they are 0 .. q-1-s. One message in, one out, in each step.
+ *     direct      one step: all the others send to it. With two children it adds at once; with
+ *                 more it puts the parts aside and adds them in the order of the children, so that
+ *                 the sum does not depend on who keeps it.
+ *     circulant   ceil(log2 c) steps (Traeff 2024): child i names a chunk kept by child d by its
+ *                 offset d - i (mod c). With q offsets left, s = ceil(q/2), offsets s .. q-1 go to
+ *                 child i + s, where they are 0 .. q-1-s. One message in, one out, in each step.
  *
- * What a representative has of its child is its input, when the child is a leaf, or the sum it has made (in OUT, or in scratch when OUT is
- * only for what the rank ends with). A chunk is sent exactly once by each child that does not keep it: therefore the same runs
- * backwards hand it out again. */
+ * What a representative has of its child is its input, when the child is a leaf, or the sum it has
+ * made (in OUT, or in scratch when OUT is only for what the rank ends with). A chunk is sent
+ * exactly once by each child that does not keep it: therefore the same runs backwards hand it out
+ * again. */
 #include "algo/flex/flex.h"
 
 #include <stdlib.h>
@@ -73,13 +77,15 @@ static uint32_t kept_by(const struct group *g, uint32_t chunk)
     return g->p->cells[g->v].kept[g->at[chunk]];
 }
 
-/* Appends a run to the list, or makes the last one longer; once per block. `since`: where the runs of this loop began. */
+/* Appends a run to the list, or makes the last one longer; once per block. `since`: where the runs
+ * of this loop began. */
 static void push_run(struct group *g, size_t since, struct tt_flex_run run)
 {
     struct tt_vec *list = &g->p->run;
     struct tt_flex_run *last = list->len > since ? tt_vec_at(list, list->len - 1) : NULL;
-    if (last && last->first + last->len == run.first && last->src == run.src && last->dst == run.dst && last->from == run.from &&
-        last->to == run.to && last->add == run.add)
+    if (last && last->first + last->len == run.first && last->src == run.src &&
+        last->dst == run.dst && last->from == run.from && last->to == run.to &&
+        last->add == run.add)
         last->len++;
     else if (!tt_vec_push(list, &run, 1))
         g->nomem = true;
@@ -89,7 +95,8 @@ static void push_sum(struct group *g, size_t since, struct tt_flex_sum sum)
 {
     struct tt_vec *list = &g->p->sum;
     struct tt_flex_sum *last = list->len > since ? tt_vec_at(list, list->len - 1) : NULL;
-    if (last && last->first + last->len == sum.first && last->rank == sum.rank && last->own == sum.own)
+    if (last && last->first + last->len == sum.first && last->rank == sum.rank &&
+        last->own == sum.own)
         last->len++;
     else if (!tt_vec_push(list, &sum, 1))
         g->nomem = true;
@@ -103,7 +110,8 @@ static void direct_from(struct group *g, uint32_t block, uint32_t w)
         uint32_t k = kept_by(g, c);
         if (k == w)
             continue;
-        struct tt_flex_run run = {.step = g->step + block, .first = block * chunks + c, .len = 1, .from = part_of(g, w)};
+        struct tt_flex_run run = {
+            .step = g->step + block, .first = block * chunks + c, .len = 1, .from = part_of(g, w)};
         run.src = rep_of(g, w, c);
         run.dst = rep_of(g, k, c);
         run.to = children == 2 ? result(g) : TT_FLEX_ARRIVALS + w;
@@ -118,7 +126,10 @@ static void direct_sums(struct group *g, uint32_t block)
     size_t since = g->p->sum.len;
     for (uint32_t c = 0; c < chunks && children > 2 && !g->nomem; c++) {
         uint32_t k = kept_by(g, c);
-        struct tt_flex_sum sum = {.step = g->step + block, .rank = rep_of(g, k, c), .first = block * chunks + c, .len = 1};
+        struct tt_flex_sum sum = {.step = g->step + block,
+                                  .rank = rep_of(g, k, c),
+                                  .first = block * chunks + c,
+                                  .len = 1};
         sum.to = result(g);
         sum.add = part_of(g, k);
         sum.own = k;
@@ -127,7 +138,8 @@ static void direct_sums(struct group *g, uint32_t block)
     }
 }
 
-/* Where child k has offset `offset` at the beginning of round t: it was added to in round 0 if ever (later rounds reach fewer offsets). */
+/* Where child k has offset `offset` at the beginning of round t: it was added to in round 0 if ever
+ * (later rounds reach fewer offsets). */
 static uint32_t circulant_part(const struct group *g, uint32_t k, uint32_t offset, uint32_t t)
 {
     bool added = t > 0 && offset < g->p->tree.node[g->v].count / 2;
@@ -139,13 +151,15 @@ static uint32_t circulant_part(const struct group *g, uint32_t k, uint32_t offse
 static void circulant_from(struct group *g, uint32_t block, uint32_t w, uint32_t t)
 {
     uint32_t n = g->p->tree.node[g->v].count, chunks = g->p->cells[0].n;
-    uint32_t left = (uint32_t)(((uint64_t)n + (1ull << t) - 1) >> t), s = left - left / 2, to = (w + s) % n;
+    uint32_t left = (uint32_t)(((uint64_t)n + (1ull << t) - 1) >> t), s = left - left / 2,
+             to = (w + s) % n;
     size_t since = g->p->run.len;
     for (uint32_t c = 0; c < chunks && !g->nomem; c++) {
         uint32_t offset = (kept_by(g, c) + n - w) % n;
         if (offset < s || offset >= left)
             continue;
-        struct tt_flex_run run = {.step = g->step + t + block, .first = block * chunks + c, .len = 1};
+        struct tt_flex_run run = {
+            .step = g->step + t + block, .first = block * chunks + c, .len = 1};
         run.src = rep_of(g, w, c);
         run.dst = rep_of(g, to, c);
         run.from = circulant_part(g, w, offset, t);
@@ -171,7 +185,8 @@ static void list_group(struct group *g)
 }
 
 /* v and everything below; at[chunk] is the chunk's cell of v's parent. */
-static tutti_status list_below(struct tt_flex_plan *p, uint32_t v, const uint32_t *parent_at, const uint32_t *base, struct tutti_error *err)
+static tutti_status list_below(struct tt_flex_plan *p, uint32_t v, const uint32_t *parent_at,
+                               const uint32_t *base, struct tutti_error *err)
 {
     uint32_t chunks = p->cells[0].n;
     uint32_t *at = tt_alloc(chunks, sizeof *at);

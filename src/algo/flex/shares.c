@@ -1,22 +1,27 @@
 /* shares.c - which part of the vector each branch of the hierarchy keeps.
  *
- * A node v keeps the part `share` of what its parent's group has, so that a rank ends with the product of the shares on its way up. With
- * direct messages between the representatives of siblings (c of them) a reduce-scatter sends out of v everything but what stays there,
- * and brings in, at every level above, c-1 copies of what the part of v keeps there (derived in the project's notes, after FlexReduce, DAC
- * 2020, whose text is not public):
+ * A node v keeps the part `share` of what its parent's group has, so that a rank ends with the
+ * product of the shares on its way up. With direct messages between the representatives of siblings
+ * (c of them) a reduce-scatter sends out of v everything but what stays there, and brings in, at
+ * every level above, c-1 copies of what the part of v keeps there (derived in the project's notes,
+ * after FlexReduce, DAC 2020, whose text is not public):
  *
- *     out(v) = 1 - X(v),  X the product of shares from v up;     in(v) = sum over levels of (c-1) * product of shares from v up to there
+ *     out(v) = 1 - X(v),  X the product of shares from v up
+ *     in(v)  = sum over levels of (c-1) * product of shares from v up to there
  *
- * The all-gather is the mirror image. Cut in segments the two overlap, and an uplink carries out + in each way: load(v) = 1 + L(v) with
- * L(v) = in(v) - X(v). Over the children of one node, L adds up to L(node) + c - 1, and to c - 2 at the root, whatever the shares are. So
- * with time T (seconds per byte) the room below and above gives caps
+ * The all-gather is the mirror image. Cut in segments the two overlap, and an uplink carries out +
+ * in each way: load(v) = 1 + L(v) with L(v) = in(v) - X(v). Over the children of one node, L adds
+ * up to L(node) + c - 1, and to c - 2 at the root, whatever the shares are. So with time T (seconds
+ * per byte) the room below and above gives caps
  *
- *     cap(leaf) = T bw - 1       cap(v) = min(T bw - 1, sum of caps of its children - (c-1))       L(v) <= cap(v), all >= 0
+ *     cap(leaf) = T bw - 1
+ *     cap(v)    = min(T bw - 1, sum of caps of its children - (c-1))       L(v) <= cap(v), all >= 0
  *
- * and T is possible if and only if the caps of the root's children add up to c - 2 and no cap is negative: shares in proportion to the
- * caps keep to all of them. That is the exact optimum of the linear program of all such schedules, by bisection on T, for any depth. On a
- * star it is T = max(1/min bw, 2(c-1)/sum bw), which no schedule beats. Where T leaves a choice, shares are as equal as the caps allow:
- * equal shares of siblings are the best when the phases do not overlap. */
+ * and T is possible if and only if the caps of the root's children add up to c - 2 and no cap is
+ * negative: shares in proportion to the caps keep to all of them. That is the exact optimum of the
+ * linear program of all such schedules, by bisection on T, for any depth. On a star it is T =
+ * max(1/min bw, 2(c-1)/sum bw), which no schedule beats. Where T leaves a choice, shares are as
+ * equal as the caps allow: equal shares of siblings are the best when the phases do not overlap. */
 #include "algo/flex/flex.h"
 
 #include <assert.h>
@@ -93,7 +98,8 @@ static double least_time(struct tt_flex_tree *t)
     double low = 0, high = 1 / slowest;
     while (!set_caps(t, high))
         high *= 2;
-    for (double mid = low + (high - low) / 2; mid > low && mid < high; mid = low + (high - low) / 2) {
+    for (double mid = low + (high - low) / 2; mid > low && mid < high;
+         mid = low + (high - low) / 2) {
         if (set_caps(t, mid))
             high = mid;
         else
@@ -102,8 +108,8 @@ static double least_time(struct tt_flex_tree *t)
     return high;
 }
 
-/* Shares of the children of v as equal as they can be with share * load <= cap. Each round gives the children that cannot have an equal
- * part of the rest what they can have. */
+/* Shares of the children of v as equal as they can be with share * load <= cap. Each round gives
+ * the children that cannot have an equal part of the rest what they can have. */
 static void share_capped(struct tt_flex_tree *t, const struct tt_flex_node *v, double load)
 {
     struct tt_flex_node *child = &t->node[v->first];
@@ -132,7 +138,8 @@ static void share_capped(struct tt_flex_tree *t, const struct tt_flex_node *v, d
         child[k].share /= sum;
 }
 
-/* From the top: load(v), here kept in place of the cap once v's own share is known, is what the children's L adds up to. */
+/* From the top: load(v), here kept in place of the cap once v's own share is known, is what the
+ * children's L adds up to. */
 static void share_optimal(struct tt_flex_tree *t)
 {
     bool possible = set_caps(t, least_time(t));

@@ -1,16 +1,17 @@
 /* tree.c - the hierarchy that flex works on.
  *
- * It comes from the topology's own tree (tree:, nics:, files that have one), or from a network that happens to be a tree: switches joined
- * without loops and every rank on one switch, as a star is, or what a file describes. Such a network is rooted in the middle of its longest
- * path, so that there are as few levels as possible. Nodes with one child add no choice: they are left out, and the slower of the links
- * above and below counts.
+ * It comes from the topology's own tree (tree:, nics:, files that have one), or from a network that
+ * happens to be a tree: switches joined without loops and every rank on one switch, as a star is,
+ * or what a file describes. Such a network is rooted in the middle of its longest path, so that
+ * there are as few levels as possible. Nodes with one child add no choice: they are left out, and
+ * the slower of the links above and below counts.
  *
- *     switches  s0 - s1 - s2        root s1      s0 has one child: 0 hangs on s1 by the slower of its two links
+ *     switches  s0 - s1 - s2        root s1; s0 has one child: 0 hangs on s1, by its slower link
  *                |    |   |\                     (0 1 (2 3))
  *                0    1   2 3
  *
- * Vertices are walked breadth-first from the root with the children of each in a fixed order: nodes come out with parents before children
- * and children consecutive. */
+ * Vertices are walked breadth-first from the root with the children of each in a fixed order: nodes
+ * come out with parents before children and children consecutive. */
 #include "algo/flex/flex.h"
 
 #include <math.h>
@@ -70,9 +71,9 @@ static tutti_status raw_from_tree(const struct tt_topo *t, struct raw *r, struct
 /* Values of up[] that are no arcs: of the first vertex, and of those not reached. */
 static const uint32_t first_arc = UINT32_MAX, unseen = UINT32_MAX - 1;
 
-/* Breadth-first from `from`; up[v] is the CSR arc that led to v. Returns how many vertices were reached: the last one in the queue is one
- * of the farthest. */
-static uint32_t walk(const struct tt_topo *t, uint32_t from, uint32_t *up, uint32_t *queue)
+/* Breadth-first from `from`; up[v] is the CSR arc that led to v. Returns how many vertices were
+ * reached: the last one in the queue is one of the farthest. */
+static uint32_t tree_walk(const struct tt_topo *t, uint32_t from, uint32_t *up, uint32_t *queue)
 {
     uint32_t tail = 0;
     for (uint32_t v = 0; v < t->ranks + t->switches; v++)
@@ -97,12 +98,13 @@ static uint32_t tail_of(const struct tt_topo *t, uint32_t arc)
     return t->g.id[arc] & 1 ? l->b : l->a;
 }
 
-/* The middle of the longest path, the one of two nearer to its second end. All n vertices can be reached. */
+/* The middle of the longest path, the one of two nearer to its second end. All n vertices can be
+ * reached. */
 static uint32_t middle(const struct tt_topo *t, uint32_t n, uint32_t *up, uint32_t *queue)
 {
     uint32_t v, length = 0;
-    (void)walk(t, 0, up, queue);
-    (void)walk(t, queue[n - 1], up, queue);
+    (void)tree_walk(t, 0, up, queue);
+    (void)tree_walk(t, queue[n - 1], up, queue);
     v = queue[n - 1];
     for (uint32_t w = v; up[w] != first_arc; w = tail_of(t, up[w]))
         length++;
@@ -111,7 +113,8 @@ static uint32_t middle(const struct tt_topo *t, uint32_t n, uint32_t *up, uint32
     return v;
 }
 
-/* As many links as a tree has, and ranks that do not forward; whether it hangs together is seen when it is walked. */
+/* As many links as a tree has, and ranks that do not forward; whether it hangs together is seen
+ * when it is walked. */
 static bool counts_as_tree(const struct tt_topo *t)
 {
     if (t->ranks < 2 || t->nlinks + 1 != t->ranks + t->switches)
@@ -124,7 +127,9 @@ static bool counts_as_tree(const struct tt_topo *t)
 
 static tutti_status no_hierarchy(const struct tt_topo *t, struct tutti_error *why)
 {
-    return tt_fail(why, TUTTI_ERR_REFUSED, "%s has no hierarchy: it is not a tree of switches with the ranks as leaves", t->kind);
+    return tt_fail(why, TUTTI_ERR_REFUSED,
+                   "%s has no hierarchy: it is not a tree of switches with the ranks as leaves",
+                   t->kind);
 }
 
 static tutti_status raw_from_graph(const struct tt_topo *t, struct raw *r, struct tutti_error *err)
@@ -134,12 +139,12 @@ static tutti_status raw_from_graph(const struct tt_topo *t, struct raw *r, struc
     tutti_status st = raw_alloc(n, r, err);
     if (!up || !queue)
         st = tt_fail_memory(err, "hierarchy");
-    else if (st == TUTTI_OK && walk(t, 0, up, queue) < n)
+    else if (st == TUTTI_OK && tree_walk(t, 0, up, queue) < n)
         st = no_hierarchy(t, err);
     if (st != TUTTI_OK)
         goto out;
     r->root = middle(t, n, up, queue);
-    (void)walk(t, r->root, up, queue);
+    (void)tree_walk(t, r->root, up, queue);
     for (uint32_t v = 0; v < n; v++) {
         r->start[v] = k;
         r->rank[v] = v < t->ranks ? v : UINT32_MAX;
@@ -155,8 +160,9 @@ out:
     return st;
 }
 
-/* Down through nodes with one child; the slowest link on the way. Switches without ranks were seen to have no leaves below. */
-static uint32_t skip(const struct raw *r, const uint32_t *leaves, uint32_t v, double *bw)
+/* Down through nodes with one child; the slowest link on the way. Switches without ranks were seen
+ * to have no leaves below. */
+static uint32_t tree_skip(const struct raw *r, const uint32_t *leaves, uint32_t v, double *bw)
 {
     *bw = r->bw[v];
     for (uint32_t only = v; only != UINT32_MAX;) {
@@ -191,11 +197,12 @@ static void count_leaves(const struct raw *r, uint32_t *leaves, uint32_t *queue,
 }
 
 /* Invariant: node i stands for vertex queue[i]; nodes before `i` have their children. */
-static void number(const struct raw *r, const uint32_t *leaves, uint32_t *queue, struct tt_flex_tree *t)
+static void tree_number(const struct raw *r, const uint32_t *leaves, uint32_t *queue,
+                        struct tt_flex_tree *t)
 {
     double bw;
     t->nnodes = 1;
-    queue[0] = skip(r, leaves, r->root, &bw);
+    queue[0] = tree_skip(r, leaves, r->root, &bw);
     t->node[0] = (struct tt_flex_node){.parent = UINT32_MAX, .bw = (double)INFINITY};
     for (uint32_t i = 0; i < t->nnodes; i++) {
         struct tt_flex_node *v = &t->node[i];
@@ -205,7 +212,7 @@ static void number(const struct raw *r, const uint32_t *leaves, uint32_t *queue,
         for (uint32_t k = r->start[queue[i]]; k < r->start[queue[i] + 1]; k++) {
             if (leaves[r->child[k]] == 0)
                 continue;
-            queue[t->nnodes] = skip(r, leaves, r->child[k], &bw);
+            queue[t->nnodes] = tree_skip(r, leaves, r->child[k], &bw);
             t->node[t->nnodes++] = (struct tt_flex_node){.parent = i, .bw = bw};
             v->count++;
         }
@@ -218,12 +225,14 @@ static void number(const struct raw *r, const uint32_t *leaves, uint32_t *queue,
 
 static tutti_status collapse(const struct raw *r, struct tt_flex_tree *ret, struct tutti_error *err)
 {
-    uint32_t *leaves = tt_zalloc(r->n, sizeof *leaves), *queue = tt_alloc(r->n, sizeof *queue), *parent = tt_alloc(r->n, sizeof *parent);
+    uint32_t *leaves = tt_zalloc(r->n, sizeof *leaves), *queue = tt_alloc(r->n, sizeof *queue),
+             *parent = tt_alloc(r->n, sizeof *parent);
     struct tt_flex_tree t = {.node = tt_zalloc(r->n, sizeof *t.node)};
-    tutti_status st = leaves && queue && parent && t.node ? TUTTI_OK : tt_fail_memory(err, "hierarchy");
+    tutti_status st =
+        leaves && queue && parent && t.node ? TUTTI_OK : tt_fail_memory(err, "hierarchy");
     if (st == TUTTI_OK) {
         count_leaves(r, leaves, queue, parent);
-        number(r, leaves, queue, &t);
+        tree_number(r, leaves, queue, &t);
         *ret = t;
     } else {
         free(t.node);
@@ -234,7 +243,8 @@ static tutti_status collapse(const struct raw *r, struct tt_flex_tree *ret, stru
     return st;
 }
 
-tutti_status tt_flex_tree_make(const struct tt_topo *t, struct tt_flex_tree *ret, struct tutti_error *why)
+tutti_status tt_flex_tree_make(const struct tt_topo *t, struct tt_flex_tree *ret,
+                               struct tutti_error *why)
 {
     struct raw r = {0};
     tutti_status st;

@@ -1,9 +1,11 @@
 /* list.c - the operations of a forest: each tree pair moves its chunk, leaves first.
  *
- * On the way up a rank sends in the step of its height (leaves in step 0), so that it has heard from all its children; several that come in
- * one step are received apart and added in one operation. On the way down a tree of height H (up) starts at step H. Every message of a pair
- * of ranks has a channel of its own: no tree waits for another; a channel whose way is not the network's own declares its route.
- * Invariant: an operation reads its chunk only in steps after those that wrote it. */
+ * On the way up a rank sends in the step of its height (leaves in step 0), so that it has heard
+ * from all its children; several that come in one step are received apart and added in one
+ * operation. On the way down a tree of height H (up) starts at step H. Every message of a pair of
+ * ranks has a channel of its own: no tree waits for another; a channel whose way is not the
+ * network's own declares its route. Invariant: an operation reads its chunk only in steps after
+ * those that wrote it. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,8 @@
 #include "algo/forest/forest.h"
 #include "algo/phases.h"
 
-/* Scratch: partial sums where OUT may not be used; then messages of children that arrive together. */
+/* Scratch: partial sums where OUT may not be used; then messages of children that arrive
+ * together. */
 enum { SUM = TT_BUF_SCRATCH, FROM_CHILD };
 
 struct message {
@@ -41,7 +44,7 @@ struct lister {
 
 /* ---- one tree: who is above whom ---- */
 
-static void join_arcs(struct lister *l, const struct tt_pack_tree *t)
+static void join_arcs(struct lister *l, const struct tt_forest_tree *t)
 {
     uint32_t p = l->t->ranks;
     memset(l->start, 0, ((size_t)p + 2) * sizeof(*l->start));
@@ -51,14 +54,16 @@ static void join_arcs(struct lister *l, const struct tt_pack_tree *t)
     }
     for (uint32_t v = 2; v < p + 2; v++)
         l->start[v] += l->start[v - 1];
-    for (uint32_t i = 0; i < t->nedges; i++) { /* start[v+1] moves from the first of v to the first of v+1 */
+    /* start[v+1] moves from the first of v to the first of v+1 */
+    for (uint32_t i = 0; i < t->nedges; i++) {
         l->arc[l->start[t->edges[i].a + 1]++] = i;
         l->arc[l->start[t->edges[i].b + 1]++] = i;
     }
 }
 
-/* Parents, edges to them and depths, breadth-first from root; returns the last (a farthest) rank. */
-static uint32_t walk(struct lister *l, const struct tt_pack_tree *t, uint32_t root)
+/* Parents, edges to them and depths, breadth-first from root; returns the last (a farthest)
+ * rank. */
+static uint32_t list_walk(struct lister *l, const struct tt_forest_tree *t, uint32_t root)
 {
     uint32_t len = 1;
     l->order[0] = root;
@@ -68,7 +73,7 @@ static uint32_t walk(struct lister *l, const struct tt_pack_tree *t, uint32_t ro
     for (uint32_t i = 0; i < len; i++) {
         uint32_t v = l->order[i];
         for (uint32_t k = l->start[v]; k < l->start[v + 1]; k++) {
-            const struct tt_pack_edge *e = &t->edges[l->arc[k]];
+            const struct tt_forest_edge *e = &t->edges[l->arc[k]];
             uint32_t w = e->a == v ? e->b : e->a;
             if (l->arc[k] == l->edge[v])
                 continue;
@@ -93,15 +98,16 @@ static void find_heights(struct lister *l)
 }
 
 /* The middle of a longest path: the root with the least height. */
-static uint32_t centre(struct lister *l, const struct tt_pack_tree *t)
+static uint32_t centre(struct lister *l, const struct tt_forest_tree *t)
 {
-    uint32_t end = walk(l, t, walk(l, t, 0)), far = l->depth[end];
+    uint32_t end = list_walk(l, t, list_walk(l, t, 0)), far = l->depth[end];
     for (uint32_t i = 0; i < far / 2; i++)
         end = l->parent[end];
     return end;
 }
 
-static bool push_message(struct lister *l, const struct tt_pack_tree *t, const struct tt_pack_edge *e, struct message m)
+static bool push_message(struct lister *l, const struct tt_forest_tree *t,
+                         const struct tt_forest_edge *e, struct message m)
 {
     m.links = t->links + e->first;
     m.nlinks = e->n;
@@ -116,13 +122,15 @@ static bool push_message(struct lister *l, const struct tt_pack_tree *t, const s
 }
 
 /* Messages of a walked tree; on the way down from step `first` on. */
-static bool push_tree(struct lister *l, const struct tt_pack_tree *t, uint32_t chunk, bool up, uint32_t first)
+static bool push_tree(struct lister *l, const struct tt_forest_tree *t, uint32_t chunk, bool up,
+                      uint32_t first)
 {
     bool ok = true;
     for (uint32_t v = 0; v < l->t->ranks && ok; v++) {
         if (l->parent[v] == UINT32_MAX)
             continue;
-        struct message m = {.step = up ? l->height[v] : first + l->depth[v] - 1, .chunk = chunk, .up = up};
+        struct message m = {
+            .step = up ? l->height[v] : first + l->depth[v] - 1, .chunk = chunk, .up = up};
         m.src = up ? v : l->parent[v];
         m.dst = up ? l->parent[v] : v;
         ok = push_message(l, t, &t->edges[l->edge[v]], m);
@@ -130,15 +138,15 @@ static bool push_tree(struct lister *l, const struct tt_pack_tree *t, uint32_t c
     return ok;
 }
 
-static bool push_pair(struct lister *l, const struct tt_pack_pair *p, bool even, uint32_t chunk)
+static bool push_pair(struct lister *l, const struct tt_forest_pair *p, bool even, uint32_t chunk)
 {
-    bool sums = tt_coll_reduces(l->coll), hands = tt_algo_coll_gathers(l->coll), ok = true;
-    const struct tt_pack_tree *up = even ? &p->down : &p->up;
+    bool sums = tt_sched_coll_reduces(l->coll), hands = tt_algo_coll_gathers(l->coll), ok = true;
+    const struct tt_forest_tree *up = even ? &p->down : &p->up;
     uint32_t first = 0;
     if (sums) {
         join_arcs(l, up);
         uint32_t root = even ? centre(l, up) : up->root;
-        walk(l, up, root);
+        list_walk(l, up, root);
         find_heights(l);
         first = l->height[root];
         ok = push_tree(l, up, chunk, true, 0);
@@ -146,7 +154,7 @@ static bool push_pair(struct lister *l, const struct tt_pack_pair *p, bool even,
     if (hands && ok) {
         if (!even) {
             join_arcs(l, &p->down);
-            walk(l, &p->down, p->down.root);
+            list_walk(l, &p->down, p->down.root);
         }
         ok = push_tree(l, &p->down, chunk, false, first);
     }
@@ -167,10 +175,11 @@ static int by_ends(const void *a, const void *b)
     return (int)y->up - (int)x->up;
 }
 
-static void declare(struct lister *l, const struct message *m, uint32_t *own)
+static void list_declare(struct lister *l, const struct message *m, uint32_t *own)
 {
     uint32_t n = 0;
-    tutti_status st = tt_topo_route(l->t, m->src, m->dst, own, tt_topo_max_route(l->t), &n, &l->b->err);
+    tutti_status st =
+        tt_topo_route(l->t, m->src, m->dst, own, tt_topo_max_route(l->t), &n, &l->b->err);
     if (st != TUTTI_OK)
         l->b->status = st;
     else if (n != m->nlinks || memcmp(own, m->links, n * sizeof(*own)) != 0)
@@ -187,7 +196,7 @@ static void number_channels(struct lister *l)
     for (size_t i = 0; i < l->messages.len && l->b->status == TUTTI_OK; i++) {
         if (i > 0 && m[i - 1].src == m[i].src && m[i - 1].dst == m[i].dst)
             m[i].channel = (uint16_t)(m[i - 1].channel + 1);
-        declare(l, &m[i], own);
+        list_declare(l, &m[i], own);
     }
     free(own);
 }
@@ -222,7 +231,8 @@ static struct event *list_events(const struct lister *l)
 /* Where a rank's partial sums of a chunk are. */
 static uint32_t sum_buffer(const struct lister *l, uint32_t chunk)
 {
-    bool foreign = l->coll == TUTTI_REDUCE_SCATTER && tt_shape_owner(&l->b->shape, chunk) != l->b->rank;
+    bool foreign =
+        l->coll == TUTTI_REDUCE_SCATTER && tt_shape_owner(&l->b->shape, chunk) != l->b->rank;
     return foreign ? (uint32_t)SUM : TT_BUF_OUT;
 }
 
@@ -238,11 +248,12 @@ static uint32_t source(const struct lister *l, const struct state *s, uint32_t c
     return s[chunk].stamp == l->b->rank + 1 ? sum_buffer(l, chunk) : TT_BUF_IN;
 }
 
-static void receive(struct lister *l, const struct message *m, struct state *s)
+static void list_receive(struct lister *l, const struct message *m, struct state *s)
 {
     struct state *c = &s[m->chunk];
     uint32_t sum = sum_buffer(l, m->chunk);
-    struct tt_span plain = tt_span_range(TT_BUF_OUT, m->chunk, 1), apart = tt_span_range(FROM_CHILD + c->first, m->chunk, 1);
+    struct tt_span plain = tt_span_range(TT_BUF_OUT, m->chunk, 1),
+                   apart = tt_span_range(FROM_CHILD + c->first, m->chunk, 1);
     struct tt_span added = tt_span_from(sum, source(l, s, m->chunk), m->chunk, 1);
     if (!m->up)
         tt_emit_recv(l->b, m->step, m->src, m->channel, &plain, 1);
@@ -254,7 +265,8 @@ static void receive(struct lister *l, const struct message *m, struct state *s)
 }
 
 /* What came apart is added: own sum so far (or the input), then the children in order. */
-static void add_up(struct lister *l, const struct message *m, struct state *s, struct tt_span *spans)
+static void add_up(struct lister *l, const struct message *m, struct state *s,
+                   struct tt_span *spans)
 {
     struct state *c = &s[m->chunk];
     uint32_t sum = sum_buffer(l, m->chunk), n = c->first;
@@ -269,7 +281,8 @@ static void add_up(struct lister *l, const struct message *m, struct state *s, s
 }
 
 /* Events of one rank and step: e[0..n). */
-static void list_step(struct lister *l, const struct event *e, size_t n, struct state *s, struct tt_span *spans)
+static void list_step(struct lister *l, const struct event *e, size_t n, struct state *s,
+                      struct tt_span *spans)
 {
     const struct message *m = l->messages.data;
     for (size_t i = 0; i < n; i++)
@@ -278,7 +291,7 @@ static void list_step(struct lister *l, const struct event *e, size_t n, struct 
         const struct message *x = &m[e[i].message];
         struct tt_span out = tt_span_range(source(l, s, x->chunk), x->chunk, 1);
         if (e[i].receive)
-            receive(l, x, s);
+            list_receive(l, x, s);
         else
             tt_emit_send(l->b, x->step, x->dst, x->channel, &out, 1);
     }
@@ -296,7 +309,8 @@ static void copy_own(struct lister *l, uint32_t step)
         tt_emit_copy(l->b, step, &own, 1);
 }
 
-static void list_ranks(struct lister *l, const struct event *e, struct state *s, struct tt_span *spans)
+static void list_ranks(struct lister *l, const struct event *e, struct state *s,
+                       struct tt_span *spans)
 {
     size_t total = 2 * l->messages.len, i = 0;
     for (uint32_t r = 0; r < l->t->ranks && l->b->status == TUTTI_OK; r++) {
@@ -320,7 +334,9 @@ static uint32_t most_together(const struct lister *l, const struct event *e)
     const struct message *m = l->messages.data;
     uint32_t most = 0, *now = tt_zalloc(l->b->shape.chunks, sizeof(*now));
     for (size_t i = 0, end; now && i < 2 * l->messages.len; i = end) {
-        for (end = i; end < 2 * l->messages.len && e[end].rank == e[i].rank && e[end].step == e[i].step; end++)
+        for (end = i;
+             end < 2 * l->messages.len && e[end].rank == e[i].rank && e[end].step == e[i].step;
+             end++)
             if (e[end].receive && m[e[end].message].up && ++now[m[e[end].message].chunk] > most)
                 most = now[m[e[end].message].chunk];
         for (size_t k = i; k < end; k++)
@@ -336,8 +352,9 @@ static void list_all(struct lister *l)
     struct state *s = tt_zalloc(l->b->shape.chunks, sizeof(*s));
     struct tt_span *spans = tt_alloc((size_t)l->t->ranks + 2, sizeof(*spans));
     if (e && s && spans) {
-        l->b->shape.nbufs = tt_coll_reduces(l->coll) ? FROM_CHILD + most_together(l, e) : (uint32_t)TT_BUF_SCRATCH;
-        tt_build_reserve(l->b, 3 * l->messages.len, 3 * l->messages.len);
+        l->b->shape.nbufs = tt_sched_coll_reduces(l->coll) ? FROM_CHILD + most_together(l, e)
+                                                           : (uint32_t)TT_BUF_SCRATCH;
+        tt_sched_build_reserve(l->b, 3 * l->messages.len, 3 * l->messages.len);
         list_ranks(l, e, s, spans);
     } else {
         l->b->status = tt_fail_memory(&l->b->err, "forest");
@@ -358,7 +375,7 @@ static void lister_close(struct lister *l)
     free(l->arc);
 }
 
-static bool lister_open(struct lister *l, const struct tt_packing *p)
+static bool lister_open(struct lister *l, const struct tt_forest_packing *p)
 {
     size_t n = l->t->ranks, links = 1;
     for (uint32_t i = 0; p->even && i < p->npairs; i++)
@@ -376,9 +393,13 @@ static bool lister_open(struct lister *l, const struct tt_packing *p)
     return true;
 }
 
-void tt_pack_list(const struct tt_packing *p, const struct tt_algo_args *a, struct tt_builder *b)
+void tt_forest_list(const struct tt_forest_packing *p, const struct tt_algo_args *a,
+                    struct tt_builder *b)
 {
-    struct lister l = {.t = a->topo, .b = b, .coll = a->problem.coll, .messages = {.elem = sizeof(struct message)}};
+    struct lister l = {.t = a->topo,
+                       .b = b,
+                       .coll = a->problem.coll,
+                       .messages = {.elem = sizeof(struct message)}};
     bool ok = lister_open(&l, p);
     for (uint32_t i = 0, chunk = 0; i < p->npairs && ok; i++)
         for (uint32_t c = 0; c < p->pairs[i].copies && ok; c++)

@@ -1,29 +1,32 @@
-/* lp.c - weights of trees: maximise the sum of the weights so that no resource is used beyond 1. Columns may be added later.
+/* lp.c - weights of trees: maximise the sum of the weights so that no resource is used beyond 1.
+ * Columns may be added later.
  *
- * Primal simplex on the condensed tableau: of the rows + columns variables (a slack per row, a weight per column) `rows` are basic, and
- * the table holds how each of them depends on the others,
+ * Primal simplex on the condensed tableau: of the rows + columns variables (a slack per row, a
+ * weight per column) `rows` are basic, and the table holds how each of them depends on the others,
  *
- *     basic[i] = rhs[i] - sum over j of table[i][j] * other[j]         sum of weights = value + sum over j of gain[j] * other[j]
+ *     basic[i]       = rhs[i] - sum over j of table[i][j] * other[j]
+ *     sum of weights = value + sum over j of gain[j] * other[j]
  *
- * A pivot exchanges one basic variable with one other. A new column needs no factorisation: what it asks of row i stands in the table as
- * the column of slack i, or as a unit where that slack is still basic. Limits get tiny distinct surcharges (below 1.3e-4), so that no two
- * ratios tie and the method cannot go round in circles; who uses the weights scales them to the true limits. Plain IEEE arithmetic in a
- * fixed order: every machine takes the same pivots.
- * Invariant: rhs >= 0 up to rounding; the weights are feasible between pivots. */
+ * A pivot exchanges one basic variable with one other. A new column needs no factorisation: what it
+ * asks of row i stands in the table as the column of slack i, or as a unit where that slack is
+ * still basic. Limits get tiny distinct surcharges (below 1.3e-4), so that no two ratios tie and
+ * the method cannot go round in circles; who uses the weights scales them to the true limits. Plain
+ * IEEE arithmetic in a fixed order: every machine takes the same pivots. Invariant: rhs >= 0 up to
+ * rounding; the weights are feasible between pivots. */
 #include <stdlib.h>
 
 #include "algo/forest/forest.h"
 
 static const double TINY = 1e-9;
 
-struct tt_pack_lp {
+struct tt_forest_lp {
     uint32_t rows, cols, most;
     double *table; /* column by column */
     double *rhs, *gain;
     uint32_t *basic, *other; /* variables: below rows a slack, else rows + column */
 };
 
-void tt_pack_lp_free(struct tt_pack_lp *lp)
+void tt_forest_lp_free(struct tt_forest_lp *lp)
 {
     if (!lp)
         return;
@@ -35,9 +38,9 @@ void tt_pack_lp_free(struct tt_pack_lp *lp)
     free(lp);
 }
 
-struct tt_pack_lp *tt_pack_lp_make(uint32_t rows, uint32_t most)
+struct tt_forest_lp *tt_forest_lp_make(uint32_t rows, uint32_t most)
 {
-    struct tt_pack_lp *lp = tt_zalloc(1, sizeof(*lp));
+    struct tt_forest_lp *lp = tt_zalloc(1, sizeof(*lp));
     if (!lp)
         return NULL;
     lp->rows = rows;
@@ -48,7 +51,7 @@ struct tt_pack_lp *tt_pack_lp_make(uint32_t rows, uint32_t most)
     lp->basic = tt_alloc(rows, sizeof(*lp->basic));
     lp->other = tt_alloc(most, sizeof(*lp->other));
     if (!lp->table || !lp->rhs || !lp->gain || !lp->basic || !lp->other) {
-        tt_pack_lp_free(lp);
+        tt_forest_lp_free(lp);
         return NULL;
     }
     for (uint32_t i = 0; i < rows; i++) {
@@ -58,21 +61,21 @@ struct tt_pack_lp *tt_pack_lp_make(uint32_t rows, uint32_t most)
     return lp;
 }
 
-static double *column(const struct tt_pack_lp *lp, uint32_t j)
+static double *lp_column(const struct tt_forest_lp *lp, uint32_t j)
 {
     return lp->table + (size_t)j * lp->rows;
 }
 
-bool tt_pack_lp_add(struct tt_pack_lp *lp, const double *use)
+bool tt_forest_lp_add(struct tt_forest_lp *lp, const double *use)
 {
     if (lp->cols == lp->most)
         return false;
-    double *col = column(lp, lp->cols), gain = 1;
+    double *col = lp_column(lp, lp->cols), gain = 1;
     for (uint32_t i = 0; i < lp->rows; i++)
         col[i] = lp->basic[i] < lp->rows ? use[lp->basic[i]] : 0;
     for (uint32_t j = 0; j < lp->cols; j++) {
         double u = lp->other[j] < lp->rows ? use[lp->other[j]] : 0;
-        const double *slack = column(lp, j);
+        const double *slack = lp_column(lp, j);
         if (u == 0)
             continue;
         for (uint32_t i = 0; i < lp->rows; i++)
@@ -86,11 +89,11 @@ bool tt_pack_lp_add(struct tt_pack_lp *lp, const double *use)
 }
 
 /* Row r leaves the basis for column s. */
-static void pivot(struct tt_pack_lp *lp, uint32_t r, uint32_t s)
+static void pivot(struct tt_forest_lp *lp, uint32_t r, uint32_t s)
 {
-    double *enter = column(lp, s), p = enter[r], g = lp->gain[s], b = lp->rhs[r] / p;
+    double *enter = lp_column(lp, s), p = enter[r], g = lp->gain[s], b = lp->rhs[r] / p;
     for (uint32_t j = 0; j < lp->cols; j++) {
-        double *col = column(lp, j), t = col[r] / p;
+        double *col = lp_column(lp, j), t = col[r] / p;
         if (j == s || t == 0)
             continue;
         for (uint32_t i = 0; i < lp->rows; i++)
@@ -114,7 +117,7 @@ static void pivot(struct tt_pack_lp *lp, uint32_t r, uint32_t s)
 }
 
 /* The variable that gains most per unit, cols when none does. */
-static uint32_t entering(const struct tt_pack_lp *lp)
+static uint32_t entering(const struct tt_forest_lp *lp)
 {
     uint32_t best = lp->cols;
     double most = TINY;
@@ -126,9 +129,9 @@ static uint32_t entering(const struct tt_pack_lp *lp)
     return best;
 }
 
-static uint32_t leaving_row(const struct tt_pack_lp *lp, uint32_t s)
+static uint32_t leaving_row(const struct tt_forest_lp *lp, uint32_t s)
 {
-    const double *enter = column(lp, s);
+    const double *enter = lp_column(lp, s);
     uint32_t best = lp->rows;
     double least = 0;
     for (uint32_t i = 0; i < lp->rows; i++) {
@@ -143,7 +146,7 @@ static uint32_t leaving_row(const struct tt_pack_lp *lp, uint32_t s)
     return best;
 }
 
-bool tt_pack_lp_solve(struct tt_pack_lp *lp, uint64_t *work)
+bool tt_forest_lp_solve(struct tt_forest_lp *lp, uint64_t *work)
 {
     uint64_t each = (uint64_t)lp->rows * lp->cols + 1;
     for (uint32_t s; (s = entering(lp)) < lp->cols; *work -= each) {
@@ -155,7 +158,7 @@ bool tt_pack_lp_solve(struct tt_pack_lp *lp, uint64_t *work)
     return true;
 }
 
-double tt_pack_lp_weights(const struct tt_pack_lp *lp, double *weight)
+double tt_forest_lp_weights(const struct tt_forest_lp *lp, double *weight)
 {
     double sum = 0;
     for (uint32_t j = 0; j < lp->cols; j++)
@@ -168,7 +171,7 @@ double tt_pack_lp_weights(const struct tt_pack_lp *lp, double *weight)
     return sum;
 }
 
-void tt_pack_lp_prices(const struct tt_pack_lp *lp, double *price)
+void tt_forest_lp_prices(const struct tt_forest_lp *lp, double *price)
 {
     for (uint32_t i = 0; i < lp->rows; i++)
         price[i] = 0;

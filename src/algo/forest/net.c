@@ -1,27 +1,30 @@
 /* net.c - the network as limited resources, and what trees ask of them.
  *
- * Even networks have one resource per cable: a tree uses both directions alike. Others have one per direction. A rank whose ports carry
- * less than its links adds one for its ports (each side its own where directions differ).
+ * Even networks have one resource per cable: a tree uses both directions alike. Others have one per
+ * direction. A rank whose ports carry less than its links adds one for its ports (each side its own
+ * where directions differ).
  *
  *     ring of 4:                 4 resources, one per cable; tree 0-1-2-3 asks 1 of three of them
- *     star of 3 with ports of half the cables' speed:   3 cables and 3 ports; tree 1-0-2 asks 2 of cable 0 and of port 0, 1 of the others
+ *     star of 3 with ports of half the cables' speed:
+ *                                3 cables and 3 ports; tree 1-0-2 asks 2 of cable 0 and of port 0,
+ *                                1 of the others
  */
 #include <stdlib.h>
 
 #include "algo/forest/forest.h"
 
-void tt_pack_net_close(struct tt_pack_net *n)
+void tt_forest_net_close(struct tt_forest_net *n)
 {
     free(n->cap);
     free(n->port[0]);
     if (n->port[1] != n->port[0])
         free(n->port[1]);
     free(n->of_link);
-    tt_pack_work_free(n->w);
-    *n = (struct tt_pack_net){0};
+    tt_forest_work_free(n->w);
+    *n = (struct tt_forest_net){0};
 }
 
-bool tt_pack_is_even(const struct tt_topo *t)
+bool tt_forest_is_even(const struct tt_topo *t)
 {
     for (uint32_t i = 0; i < t->nlinks; i++)
         if (!t->links[i].half && t->links[i].bw[0] != t->links[i].bw[1])
@@ -30,7 +33,7 @@ bool tt_pack_is_even(const struct tt_topo *t)
 }
 
 /* Numbers the resources of the links. */
-static void number_links(struct tt_pack_net *n)
+static void number_links(struct tt_forest_net *n)
 {
     for (uint32_t i = 0; i < n->t->nlinks; i++) {
         const struct tt_link *l = &n->t->links[i];
@@ -43,11 +46,12 @@ static void number_links(struct tt_pack_net *n)
     }
 }
 
-static void number_ports(struct tt_pack_net *n)
+static void number_ports(struct tt_forest_net *n)
 {
     const struct tt_graph *g = &n->t->g;
     for (uint32_t r = 0; r < n->t->ranks; r++) {
-        double out = 0, in = 0, egress = tt_topo_egress(n->t, r), ingress = tt_topo_ingress(n->t, r);
+        double out = 0, in = 0, egress = tt_topo_egress(n->t, r),
+               ingress = tt_topo_ingress(n->t, r);
         for (uint32_t k = g->start[r]; k < g->start[r + 1]; k++) {
             const struct tt_link *l = &n->t->links[g->id[k] / 2];
             out += l->bw[l->half ? 0 : g->id[k] & 1];
@@ -70,15 +74,16 @@ static void number_ports(struct tt_pack_net *n)
     }
 }
 
-tutti_status tt_pack_net_open(const struct tt_topo *t, bool even, struct tt_pack_net *ret, struct tutti_error *err)
+tutti_status tt_forest_net_open(const struct tt_topo *t, bool even, struct tt_forest_net *ret,
+                                struct tutti_error *err)
 {
-    struct tt_pack_net n = {.t = t, .even = even};
+    struct tt_forest_net n = {.t = t, .even = even};
     n.cap = tt_alloc(2 * (size_t)t->nlinks + 2 * (size_t)t->ranks + 1, sizeof(*n.cap));
     n.of_link = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.of_link));
     n.port[0] = tt_alloc(t->ranks, sizeof(uint32_t));
     n.port[1] = even ? n.port[0] : tt_alloc(t->ranks, sizeof(uint32_t));
-    if (!n.cap || !n.of_link || !n.port[0] || !n.port[1] || !tt_pack_work_make(&n)) {
-        tt_pack_net_close(&n);
+    if (!n.cap || !n.of_link || !n.port[0] || !n.port[1] || !tt_forest_work_make(&n)) {
+        tt_forest_net_close(&n);
         return tt_fail_memory(err, "forest");
     }
     number_links(&n);
@@ -93,20 +98,21 @@ tutti_status tt_pack_net_open(const struct tt_topo *t, bool even, struct tt_pack
 
 /* ---- trees ---- */
 
-void tt_pack_tree_free(struct tt_pack_tree *t)
+void tt_forest_tree_free(struct tt_forest_tree *t)
 {
     free(t->edges);
     free(t->links);
-    *t = (struct tt_pack_tree){0};
+    *t = (struct tt_forest_tree){0};
 }
 
-void tt_pack_pair_free(struct tt_pack_pair *p)
+void tt_forest_pair_free(struct tt_forest_pair *p)
 {
-    tt_pack_tree_free(&p->up);
-    tt_pack_tree_free(&p->down);
+    tt_forest_tree_free(&p->up);
+    tt_forest_tree_free(&p->down);
 }
 
-static void load_tree(const struct tt_pack_net *n, const struct tt_pack_tree *t, double by, double *load)
+static void load_tree(const struct tt_forest_net *n, const struct tt_forest_tree *t, double by,
+                      double *load)
 {
     for (uint32_t i = 0; i < t->nlinks; i++)
         load[n->of_link[t->links[i]]] += by;
@@ -119,7 +125,8 @@ static void load_tree(const struct tt_pack_net *n, const struct tt_pack_tree *t,
     }
 }
 
-void tt_pack_load(const struct tt_pack_net *n, const struct tt_pack_pair *p, double by, double *load)
+void tt_forest_load(const struct tt_forest_net *n, const struct tt_forest_pair *p, double by,
+                    double *load)
 {
     load_tree(n, &p->up, by, load);
     load_tree(n, &p->down, by, load);

@@ -1,10 +1,11 @@
 /* oracle.c - the cheapest tree over all ranks when every resource has a length.
  *
- * Even networks: a minimum spanning tree of the ranks' distances through switches, found without computing all distances (Mehlhorn 1988):
- * grow the region of what is nearest to each rank, then take the cables between two regions by rising length (Kruskal).
- * Others: distances from every rank through switches, then the cheapest arborescence on them; for pairs the root with the least sum.
+ * Even networks: a minimum spanning tree of the ranks' distances through switches, found without
+ * computing all distances (Mehlhorn 1988): grow the region of what is nearest to each rank, then
+ * take the cables between two regions by rising length (Kruskal). Others: distances from every rank
+ * through switches, then the cheapest arborescence on them; for pairs the root with the least sum.
  *
- *     0 -1- x -1- 1        regions {0,x}, {1}, {2}: cable x-1 joins 0 and 1 at length 2, x-2 joins 0 and 2 at length 3
+ *     0 -1- x -1- 1        regions {0,x}, {1}, {2}: x-1 joins 0 and 1 at length 2, x-2 0 and 2 at 3
  *           |2             tree: 0-x-1 and 0-x-2 (cable 0-x is used twice)
  *           2
  *
@@ -24,7 +25,7 @@ struct cable {
     uint32_t link;
 };
 
-struct tt_pack_work {
+struct tt_forest_work {
     double *dist;              /* even: n; else ranks * n */
     uint32_t *via;             /* the directed link by which a vertex is reached */
     uint32_t *owner;           /* whose region */
@@ -37,7 +38,7 @@ struct tt_pack_work {
     uint32_t *parent; /* 4 * ranks: arborescences being compared, and the best */
 };
 
-void tt_pack_work_free(struct tt_pack_work *w)
+void tt_forest_work_free(struct tt_forest_work *w)
 {
     if (!w)
         return;
@@ -53,10 +54,10 @@ void tt_pack_work_free(struct tt_pack_work *w)
     free(w);
 }
 
-bool tt_pack_work_make(struct tt_pack_net *n)
+bool tt_forest_work_make(struct tt_forest_net *n)
 {
     size_t p = n->t->ranks, v = p + n->t->switches, m = n->even ? v : p * v;
-    struct tt_pack_work *w = n->w = tt_zalloc(1, sizeof(*w));
+    struct tt_forest_work *w = n->w = tt_zalloc(1, sizeof(*w));
     if (!w)
         return false;
     w->heap_cap = 2 * (size_t)n->t->nlinks + v + 1;
@@ -69,7 +70,8 @@ bool tt_pack_work_make(struct tt_pack_net *n)
     w->cables = tt_alloc((size_t)n->t->nlinks + 1, sizeof(*w->cables));
     w->set = tt_alloc(p, sizeof(*w->set));
     w->parent = tt_alloc(4 * p, sizeof(*w->parent));
-    return w->dist && w->via && w->owner && w->between && w->charged && w->heap && w->cables && w->set && w->parent;
+    return w->dist && w->via && w->owner && w->between && w->charged && w->heap && w->cables &&
+           w->set && w->parent;
 }
 
 /* ---- distances ---- */
@@ -79,7 +81,7 @@ static bool nearer(struct heap_item a, struct heap_item b)
     return a.dist < b.dist || (a.dist == b.dist && a.vertex < b.vertex);
 }
 
-static void heap_push(struct tt_pack_work *w, double dist, uint32_t vertex)
+static void heap_push(struct tt_forest_work *w, double dist, uint32_t vertex)
 {
     size_t i = w->nheap;
     struct heap_item x = {dist, vertex}, *more = w->heap;
@@ -97,7 +99,7 @@ static void heap_push(struct tt_pack_work *w, double dist, uint32_t vertex)
     w->heap[i] = x;
 }
 
-static struct heap_item heap_pop(struct tt_pack_work *w)
+static struct heap_item heap_pop(struct tt_forest_work *w)
 {
     struct heap_item top = w->heap[0], x = w->heap[--w->nheap];
     size_t i = 0;
@@ -114,10 +116,11 @@ static struct heap_item heap_pop(struct tt_pack_work *w)
 }
 
 /* Goes on from v at distance d over its links; `ends`: ranks are reached too (but never left). */
-static void relax(const struct tt_pack_net *n, const double *length, uint32_t v, bool ends, double *dist, uint32_t *via)
+static void relax(const struct tt_forest_net *n, const double *length, uint32_t v, bool ends,
+                  double *dist, uint32_t *via)
 {
     const struct tt_graph *g = &n->t->g;
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
         uint32_t x = g->head[k];
         double d = dist[v] + length[n->of_link[g->id[k]]];
@@ -131,16 +134,17 @@ static void relax(const struct tt_pack_net *n, const double *length, uint32_t v,
     }
 }
 
-static double port_length(const struct tt_pack_net *n, const double *length, int side, uint32_t r)
+static double port_length(const struct tt_forest_net *n, const double *length, int side, uint32_t r)
 {
     return n->port[side][r] == UINT32_MAX ? 0 : length[n->port[side][r]];
 }
 
 /* Distances from the ranks first..last, all at once, through switches. */
-static void spread(const struct tt_pack_net *n, const double *length, uint32_t first, uint32_t last, double *dist, uint32_t *via)
+static void oracle_spread(const struct tt_forest_net *n, const double *length, uint32_t first,
+                          uint32_t last, double *dist, uint32_t *via)
 {
     uint32_t vertices = n->t->ranks + n->t->switches;
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     bool ends = first == last;
     w->nheap = 0;
     for (uint32_t v = 0; v < vertices; v++) {
@@ -168,7 +172,8 @@ static uint32_t tail_of(const struct tt_topo *t, uint32_t d)
 }
 
 /* Appends the way from where `via` begins to v: links in order of travel. */
-static void append_way(const struct tt_topo *t, const uint32_t *via, uint32_t v, struct tt_vec *links, bool *ok)
+static void append_way(const struct tt_topo *t, const uint32_t *via, uint32_t v,
+                       struct tt_vec *links, bool *ok)
 {
     size_t from = links->len;
     for (; via[v] != UINT32_MAX && *ok; v = tail_of(t, via[v]))
@@ -181,7 +186,8 @@ static void append_way(const struct tt_topo *t, const uint32_t *via, uint32_t v,
     }
 }
 
-static tutti_status tree_done(struct tt_vec *edges, struct tt_vec *links, bool ok, struct tt_pack_tree *ret, struct tutti_error *err)
+static tutti_status tree_done(struct tt_vec *edges, struct tt_vec *links, bool ok,
+                              struct tt_forest_tree *ret, struct tutti_error *err)
 {
     if (!ok) {
         tt_vec_free(edges);
@@ -211,25 +217,28 @@ static uint32_t set_of(uint32_t *set, uint32_t v)
 }
 
 /* Cables between two regions, by rising length. */
-static size_t list_cables(const struct tt_pack_net *n, const double *length)
+static size_t list_cables(const struct tt_forest_net *n, const double *length)
 {
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     size_t count = 0;
     for (uint32_t i = 0; i < n->t->nlinks; i++) {
         const struct tt_link *l = &n->t->links[i];
         if (w->dist[l->a] < 1e300 && w->dist[l->b] < 1e300 && w->owner[l->a] != w->owner[l->b])
-            w->cables[count++] = (struct cable){w->dist[l->a] + w->dist[l->b] + length[n->of_link[2 * i]], i};
+            w->cables[count++] =
+                (struct cable){w->dist[l->a] + w->dist[l->b] + length[n->of_link[2 * i]], i};
     }
     qsort(w->cables, count, sizeof(*w->cables), by_length);
     return count;
 }
 
 /* The way owner(a) .. a - b .. owner(b) over the cable a-b. */
-static bool add_cable(const struct tt_pack_net *n, uint32_t cable, struct tt_vec *edges, struct tt_vec *links)
+static bool add_cable(const struct tt_forest_net *n, uint32_t cable, struct tt_vec *edges,
+                      struct tt_vec *links)
 {
     const struct tt_link *l = &n->t->links[cable];
-    struct tt_pack_work *w = n->w;
-    struct tt_pack_edge e = {.a = w->owner[l->a], .b = w->owner[l->b], .first = (uint32_t)links->len};
+    struct tt_forest_work *w = n->w;
+    struct tt_forest_edge e = {
+        .a = w->owner[l->a], .b = w->owner[l->b], .first = (uint32_t)links->len};
     uint32_t across = 2 * cable;
     bool ok = true;
     append_way(n->t, w->via, l->a, links, &ok);
@@ -242,14 +251,16 @@ static bool add_cable(const struct tt_pack_net *n, uint32_t cable, struct tt_vec
     return ok && tt_vec_push(edges, &e, 1);
 }
 
-static tutti_status spanning_tree(const struct tt_pack_net *n, const double *length, struct tt_pack_tree *ret, double *ret_cost,
+static tutti_status spanning_tree(const struct tt_forest_net *n, const double *length,
+                                  struct tt_forest_tree *ret, double *ret_cost,
                                   struct tutti_error *err)
 {
-    struct tt_vec edges = {.elem = sizeof(struct tt_pack_edge)}, links = {.elem = sizeof(uint32_t)};
-    struct tt_pack_work *w = n->w;
+    struct tt_vec edges = {.elem = sizeof(struct tt_forest_edge)},
+                  links = {.elem = sizeof(uint32_t)};
+    struct tt_forest_work *w = n->w;
     uint32_t p = n->t->ranks, joined = 1;
     bool ok = true;
-    spread(n, length, 0, p - 1, w->dist, w->via);
+    oracle_spread(n, length, 0, p - 1, w->dist, w->via);
     size_t count = list_cables(n, length);
     *ret_cost = 0;
     for (uint32_t r = 0; r < p; r++)
@@ -268,11 +279,14 @@ static tutti_status spanning_tree(const struct tt_pack_net *n, const double *len
     return ret ? tree_done(&edges, &links, ok, ret, err) : TUTTI_OK;
 }
 
-/* ---- shallow trees: each rank joins where its way plus a charge for every step to the root is least (Prim; without a charge the
- * cheapest tree). Ranks that join become sources of further ways, so that distances may fall again while the search goes on. ---- */
+/* ---- shallow trees: each rank joins where its way plus a charge for every step to the root is
+ * least (Prim; without a charge the cheapest tree). Ranks that join become sources of further ways,
+ * so that distances may fall again while the search goes on. ---- */
 
-/* The rank with the cheapest link; *ret_typical the mean of that over all ranks, both ends counted. */
-static uint32_t cheapest_rank(const struct tt_pack_net *n, const double *length, double *ret_typical)
+/* The rank with the cheapest link; *ret_typical the mean of that over all ranks, both ends
+ * counted. */
+static uint32_t cheapest_rank(const struct tt_forest_net *n, const double *length,
+                              double *ret_typical)
 {
     const struct tt_graph *g = &n->t->g;
     uint32_t best = 0;
@@ -293,10 +307,10 @@ static uint32_t cheapest_rank(const struct tt_pack_net *n, const double *length,
 }
 
 /* From v on: switches, and ranks that have not joined (set[] is their depth). */
-static void reach(const struct tt_pack_net *n, const double *length, uint32_t v)
+static void oracle_reach(const struct tt_forest_net *n, const double *length, uint32_t v)
 {
     const struct tt_graph *g = &n->t->g;
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
         uint32_t x = g->head[k];
         double d = w->dist[v] + length[n->of_link[g->id[k]]];
@@ -311,11 +325,13 @@ static void reach(const struct tt_pack_net *n, const double *length, uint32_t v)
     }
 }
 
-/* v joins at the end of its way: since v was reached, that may have become the way to another, nearer rank. */
-static bool join(const struct tt_pack_net *n, uint32_t v, struct tt_vec *edges, struct tt_vec *links)
+/* v joins at the end of its way: since v was reached, that may have become the way to another,
+ * nearer rank. */
+static bool oracle_join(const struct tt_forest_net *n, uint32_t v, struct tt_vec *edges,
+                        struct tt_vec *links)
 {
-    struct tt_pack_work *w = n->w;
-    struct tt_pack_edge e = {.b = v, .first = (uint32_t)links->len};
+    struct tt_forest_work *w = n->w;
+    struct tt_forest_edge e = {.b = v, .first = (uint32_t)links->len};
     bool ok = true;
     append_way(n->t, w->via, v, links, &ok);
     if (!ok)
@@ -326,19 +342,21 @@ static bool join(const struct tt_pack_net *n, uint32_t v, struct tt_vec *edges, 
     return tt_vec_push(edges, &e, 1);
 }
 
-static void become_source(const struct tt_pack_net *n, const struct tt_pack_query *q, uint32_t v, double charge)
+static void become_source(const struct tt_forest_net *n, const struct tt_forest_query *q,
+                          uint32_t v, double charge)
 {
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     w->dist[v] = charge * w->set[v] + port_length(n, q->length, 0, v);
     w->via[v] = UINT32_MAX;
-    reach(n, q->length, v);
+    oracle_reach(n, q->length, v);
 }
 
-static tutti_status shallow_tree(const struct tt_pack_net *n, const struct tt_pack_query *q, struct tt_pack_tree *ret,
-                                 struct tutti_error *err)
+static tutti_status shallow_tree(const struct tt_forest_net *n, const struct tt_forest_query *q,
+                                 struct tt_forest_tree *ret, struct tutti_error *err)
 {
-    struct tt_vec edges = {.elem = sizeof(struct tt_pack_edge)}, links = {.elem = sizeof(uint32_t)};
-    struct tt_pack_work *w = n->w;
+    struct tt_vec edges = {.elem = sizeof(struct tt_forest_edge)},
+                  links = {.elem = sizeof(uint32_t)};
+    struct tt_forest_work *w = n->w;
     double typical;
     uint32_t root = cheapest_rank(n, q->length, &typical);
     bool ok = true;
@@ -354,10 +372,10 @@ static tutti_status shallow_tree(const struct tt_pack_net *n, const struct tt_pa
         if (x.dist != w->dist[x.vertex] || (rank && w->set[x.vertex] != UINT32_MAX))
             continue;
         if (rank) {
-            ok = join(n, x.vertex, &edges, &links);
+            ok = oracle_join(n, x.vertex, &edges, &links);
             become_source(n, q, x.vertex, q->shallow * typical);
         } else {
-            reach(n, q->length, x.vertex);
+            oracle_reach(n, q->length, x.vertex);
         }
     }
     return tree_done(&edges, &links, ok && !w->nomem, ret, err);
@@ -365,14 +383,15 @@ static tutti_status shallow_tree(const struct tt_pack_net *n, const struct tt_pa
 
 /* ---- one way ---- */
 
-static void go_on(const struct tt_pack_net *n, const double *length, uint32_t v, const uint8_t *role)
+static void go_on(const struct tt_forest_net *n, const double *length, uint32_t v,
+                  const uint8_t *role)
 {
     const struct tt_graph *g = &n->t->g;
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
         uint32_t x = g->head[k];
         double d = w->dist[v] + length[n->of_link[g->id[k]]];
-        if (x < n->t->ranks && role[x] != TT_PACK_TARGET)
+        if (x < n->t->ranks && role[x] != TT_FOREST_TARGET)
             continue;
         d += x < n->t->ranks ? port_length(n, length, 1, x) : 0;
         if (d >= w->dist[x])
@@ -383,18 +402,20 @@ static void go_on(const struct tt_pack_net *n, const double *length, uint32_t v,
     }
 }
 
-bool tt_pack_way(const struct tt_pack_net *n, const double *length, const uint8_t *role, struct tt_pack_edge *ret, struct tt_vec *links)
+bool tt_forest_way(const struct tt_forest_net *n, const double *length, const uint8_t *role,
+                   struct tt_forest_edge *ret, struct tt_vec *links)
 {
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     uint32_t end = UINT32_MAX;
     bool ok = true;
     w->nheap = 0;
     for (uint32_t v = 0; v < n->t->ranks + n->t->switches; v++) {
-        w->dist[v] = v < n->t->ranks && role[v] == TT_PACK_SOURCE ? port_length(n, length, 0, v) : 1e300;
+        w->dist[v] =
+            v < n->t->ranks && role[v] == TT_FOREST_SOURCE ? port_length(n, length, 0, v) : 1e300;
         w->via[v] = UINT32_MAX;
     }
     for (uint32_t r = 0; r < n->t->ranks; r++)
-        if (role[r] == TT_PACK_SOURCE)
+        if (role[r] == TT_FOREST_SOURCE)
             go_on(n, length, r, role);
     while (w->nheap > 0 && end == UINT32_MAX) {
         struct heap_item x = heap_pop(w);
@@ -405,7 +426,7 @@ bool tt_pack_way(const struct tt_pack_net *n, const double *length, const uint8_
         else
             go_on(n, length, x.vertex, role);
     }
-    *ret = (struct tt_pack_edge){.b = end, .first = (uint32_t)links->len};
+    *ret = (struct tt_forest_edge){.b = end, .first = (uint32_t)links->len};
     if (end == UINT32_MAX || w->nomem)
         return false;
     append_way(n->t, w->via, end, links, &ok);
@@ -415,19 +436,20 @@ bool tt_pack_way(const struct tt_pack_net *n, const double *length, const uint8_
     return ok;
 }
 
-tutti_status tt_pack_star(const struct tt_pack_net *n, uint32_t hub, const double *length, struct tt_pack_tree *ret,
-                          struct tutti_error *err)
+tutti_status tt_forest_star(const struct tt_forest_net *n, uint32_t hub, const double *length,
+                            struct tt_forest_tree *ret, struct tutti_error *err)
 {
-    struct tt_vec edges = {.elem = sizeof(struct tt_pack_edge)}, links = {.elem = sizeof(uint32_t)};
+    struct tt_vec edges = {.elem = sizeof(struct tt_forest_edge)},
+                  links = {.elem = sizeof(uint32_t)};
     bool ok = true;
     assert(n->even);
-    *ret = (struct tt_pack_tree){.root = hub};
-    spread(n, length, hub, hub, n->w->dist, n->w->via);
+    *ret = (struct tt_forest_tree){.root = hub};
+    oracle_spread(n, length, hub, hub, n->w->dist, n->w->via);
     for (uint32_t v = 0; v < n->t->ranks; v++)
         if (v != hub && n->w->via[v] == UINT32_MAX)
             return TUTTI_OK;
     for (uint32_t v = 0; v < n->t->ranks && ok; v++) {
-        struct tt_pack_edge e = {.a = hub, .b = v, .first = (uint32_t)links.len};
+        struct tt_forest_edge e = {.a = hub, .b = v, .first = (uint32_t)links.len};
         if (v == hub)
             continue;
         append_way(n->t, n->w->via, v, &links, &ok);
@@ -439,28 +461,31 @@ tutti_status tt_pack_star(const struct tt_pack_net *n, uint32_t hub, const doubl
 
 /* ---- directed ---- */
 
-static void all_distances(const struct tt_pack_net *n, const double *length)
+static void all_distances(const struct tt_forest_net *n, const double *length)
 {
     uint32_t p = n->t->ranks, vertices = p + n->t->switches;
-    struct tt_pack_work *w = n->w;
+    struct tt_forest_work *w = n->w;
     for (uint32_t r = 0; r < p; r++) {
         double *dist = w->dist + (size_t)r * vertices;
-        spread(n, length, r, r, dist, w->via + (size_t)r * vertices);
+        oracle_spread(n, length, r, r, dist, w->via + (size_t)r * vertices);
         for (uint32_t v = 0; v < p; v++)
             w->between[(size_t)r * p + v] = dist[v] + port_length(n, length, 1, v);
     }
 }
 
-/* Distances, with a charge on all arcs whose upper end is not the root: its own children come first. */
-static void charge_others(const struct tt_pack_net *n, uint32_t root, bool inward, double charge)
+/* Distances, with a charge on all arcs whose upper end is not the root: its own children come
+ * first. */
+static void charge_others(const struct tt_forest_net *n, uint32_t root, bool inward, double charge)
 {
     uint32_t p = n->t->ranks;
     for (uint32_t u = 0; u < p; u++)
         for (uint32_t v = 0; v < p; v++)
-            n->w->charged[(size_t)u * p + v] = n->w->between[(size_t)u * p + v] + ((inward ? v : u) == root ? 0 : charge);
+            n->w->charged[(size_t)u * p + v] =
+                n->w->between[(size_t)u * p + v] + ((inward ? v : u) == root ? 0 : charge);
 }
 
-static tutti_status arborescence(const struct tt_pack_net *n, uint32_t root, bool inward, double charge, uint32_t *parent, double *ret_cost,
+static tutti_status arborescence(const struct tt_forest_net *n, uint32_t root, bool inward,
+                                 double charge, uint32_t *parent, double *ret_cost,
                                  struct tutti_error *err)
 {
     uint32_t p = n->t->ranks;
@@ -475,16 +500,19 @@ static tutti_status arborescence(const struct tt_pack_net *n, uint32_t root, boo
     return st;
 }
 
-static tutti_status take_tree(const struct tt_pack_net *n, uint32_t root, bool inward, const uint32_t *parent, struct tt_pack_tree *ret,
+static tutti_status take_tree(const struct tt_forest_net *n, uint32_t root, bool inward,
+                              const uint32_t *parent, struct tt_forest_tree *ret,
                               struct tutti_error *err)
 {
-    struct tt_vec edges = {.elem = sizeof(struct tt_pack_edge)}, links = {.elem = sizeof(uint32_t)};
+    struct tt_vec edges = {.elem = sizeof(struct tt_forest_edge)},
+                  links = {.elem = sizeof(uint32_t)};
     uint32_t p = n->t->ranks, vertices = p + n->t->switches;
     bool ok = true;
     for (uint32_t v = 0; v < p && ok; v++) {
         if (v == root)
             continue;
-        struct tt_pack_edge e = {.a = inward ? v : parent[v], .b = inward ? parent[v] : v, .first = (uint32_t)links.len};
+        struct tt_forest_edge e = {
+            .a = inward ? v : parent[v], .b = inward ? parent[v] : v, .first = (uint32_t)links.len};
         append_way(n->t, n->w->via + (size_t)e.a * vertices, e.b, &links, &ok);
         e.n = (uint32_t)links.len - e.first;
         ok = ok && tt_vec_push(&edges, &e, 1);
@@ -493,9 +521,10 @@ static tutti_status take_tree(const struct tt_pack_net *n, uint32_t root, bool i
     return tree_done(&edges, &links, ok, ret, err);
 }
 
-/* Cheapest of the roots root, root + p/roots, ..: the trees' parents into w->parent[2p ..] (up) and [3p ..] (down). */
-static tutti_status best_root(const struct tt_pack_net *n, const struct tt_pack_query *q, uint32_t *ret_root, double *ret_cost,
-                              struct tutti_error *err)
+/* Cheapest of the roots root, root + p/roots, ..: the trees' parents into w->parent[2p ..] (up) and
+ * [3p ..] (down). */
+static tutti_status best_root(const struct tt_forest_net *n, const struct tt_forest_query *q,
+                              uint32_t *ret_root, double *ret_cost, struct tutti_error *err)
 {
     uint32_t p = n->t->ranks, *now = n->w->parent, *best = n->w->parent + 2 * (size_t)p;
     double least = 1e300, charge;
@@ -505,9 +534,9 @@ static tutti_status best_root(const struct tt_pack_net *n, const struct tt_pack_
     for (uint32_t i = 0; i < q->roots && st == TUTTI_OK; i++) {
         uint32_t r = (uint32_t)((q->root + (uint64_t)i * p / q->roots) % p);
         double up = 0, down = 0;
-        if (q->kind != TT_PACK_DOWN)
+        if (q->kind != TT_FOREST_DOWN)
             st = arborescence(n, r, true, charge, now, &up, err);
-        if (st == TUTTI_OK && q->kind != TT_PACK_UP)
+        if (st == TUTTI_OK && q->kind != TT_FOREST_UP)
             st = arborescence(n, r, false, charge, now + p, &down, err);
         if (st != TUTTI_OK || up + down >= least)
             continue;
@@ -519,11 +548,12 @@ static tutti_status best_root(const struct tt_pack_net *n, const struct tt_pack_
     return st;
 }
 
-tutti_status tt_pack_cheapest(const struct tt_pack_net *n, const struct tt_pack_query *q, struct tt_pack_pair *ret, double *ret_cost,
-                              struct tutti_error *err)
+tutti_status tt_forest_cheapest(const struct tt_forest_net *n, const struct tt_forest_query *q,
+                                struct tt_forest_pair *ret, double *ret_cost,
+                                struct tutti_error *err)
 {
     uint32_t p = n->t->ranks, root = q->root;
-    struct tt_pack_pair pair = {0};
+    struct tt_forest_pair pair = {0};
     tutti_status st;
     if (n->even && q->shallow > 0) {
         st = shallow_tree(n, q, &pair.down, err);
@@ -533,13 +563,13 @@ tutti_status tt_pack_cheapest(const struct tt_pack_net *n, const struct tt_pack_
     } else {
         all_distances(n, q->length);
         st = best_root(n, q, &root, ret_cost, err);
-        if (st == TUTTI_OK && ret && q->kind != TT_PACK_DOWN)
+        if (st == TUTTI_OK && ret && q->kind != TT_FOREST_DOWN)
             st = take_tree(n, root, true, n->w->parent + 2 * (size_t)p, &pair.up, err);
-        if (st == TUTTI_OK && ret && q->kind != TT_PACK_UP)
+        if (st == TUTTI_OK && ret && q->kind != TT_FOREST_UP)
             st = take_tree(n, root, false, n->w->parent + 3 * (size_t)p, &pair.down, err);
     }
     if (st != TUTTI_OK) {
-        tt_pack_pair_free(&pair);
+        tt_forest_pair_free(&pair);
         return st;
     }
     if (ret)

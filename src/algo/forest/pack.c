@@ -1,40 +1,49 @@
-/* pack.c - which trees carry which share of the vector: a packing close to the best one, and a proof of how close.
+/* pack.c - which trees carry which share of the vector: a packing close to the best one, and a
+ * proof of how close.
  *
- * 1. `trees` trees of equal weight are laid one after the other, each the cheapest under lengths that grow exponentially with the load of a
- *    resource (multiplicative weights), then taken out and laid again while that spreads the load better, with ever steeper lengths.
- * 2. The best weights of these trees are a linear program (lp.c). Its prices are lengths again: a tree cheaper than they allow
- *    improves the packing and joins it (column generation, with prices pulled towards the best ones so far, which keeps them from
- *    jumping).
- * 3. The heaviest `trees` trees are kept and their weights found anew, for as long as more than that many are in use.
+ * 1. `trees` trees of equal weight are laid one after the other, each the cheapest under lengths
+ *    that grow exponentially with the load of a resource (multiplicative weights), then taken out
+ *    and laid again while that spreads the load better, with ever steeper lengths.
+ * 2. The best weights of these trees are a linear program (lp.c). Its prices are lengths again: a
+ *    tree cheaper than they allow improves the packing and joins it (column generation, with prices
+ *    pulled towards the best ones so far, which keeps them from jumping).
+ * 3. The heaviest `trees` trees are kept and their weights found anew, for as long as more than
+ *    that many are in use.
  *
- * Every set of lengths l proves a bound on the way: a pair that serves a share f of the vector uses at least f * cheapest(l) of
- * the network's sum of capacity * l, so that no schedule made of tree pairs has a rate beyond that sum / cheapest(l). (Others may exist:
- * a schedule need not be made of trees. What holds for all is in src/bound.)
+ * Every set of lengths l proves a bound on the way: a pair that serves a share f of the vector uses
+ * at least f * cheapest(l) of the network's sum of capacity * l, so that no schedule made of tree
+ * pairs has a rate beyond that sum / cheapest(l). (Others may exist: a schedule need not be made of
+ * trees. What holds for all is in src/bound.)
  *
- * Trees for reduce-scatter or all-gather alone have given roots and equal weights, the same number for each root: step 1 alone, and the
- * optimum is known exactly by maximum flow (src/bound/flow.c).
+ * Trees for reduce-scatter or all-gather alone have given roots and equal weights, the same number
+ * for each root: step 1 alone, and the optimum is known exactly by maximum flow (src/bound/flow.c).
  *
- *     ring of 4, each cable 1 per direction:   trees 0-1-2-3, 1-2-3-0, 2-3-0-1, 3-0-1-2 of weight 1/3: every cable is in three of them,
+ *     ring of 4, each cable 1 per direction:   trees 0-1-2-3, 1-2-3-0, 2-3-0-1, 3-0-1-2 of weight
+ *                                              1/3: every cable is in three of them,
  *     rate 4/3; lengths 1 on all cables:       sum 4, cheapest tree 3, no more than 4/3
  *
- * All arithmetic is plain IEEE in a fixed order and the amount of work is counted: every machine finds the same packing. */
+ * All arithmetic is plain IEEE in a fixed order and the amount of work is counted: every machine
+ * finds the same packing. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/forest/pack.h"
 
 enum { GENERATED = 600 };
-/* Work is counted in about nanoseconds: of all, of pruning, and of what the planner calls an operation. */
+/* Work is counted in about nanoseconds: of all, of pruning, and of what the planner calls an
+ * operation. */
 enum { MOST_WORK = 1500000000, PRUNING = 200000000, PER_OPERATION = 250 };
-static const double ENOUGH = 0.9965, PREFERRED = 0.988, CLOSER = 0.999; /* trees of equal weight: of the bound, of uneven ones */
-static const double CLOSE = 0.0005;                                     /* rate and bound this close: enough */
+/* trees of equal weight: of the bound, of uneven ones */
+static const double ENOUGH = 0.9965, PREFERRED = 0.988, CLOSER = 0.999;
+/* rate and bound this close: enough */
+static const double CLOSE = 0.0005;
 
-struct tt_pack_pair *tt_packer_pair(const struct tt_packer *k, size_t i)
+struct tt_forest_pair *tt_forest_packer_pair(const struct tt_forest_packer *k, size_t i)
 {
     return tt_vec_at(&k->pairs, i);
 }
 
-double tt_packer_busiest(const struct tt_packer *k, const double *load)
+double tt_forest_packer_busiest(const struct tt_forest_packer *k, const double *load)
 {
     double top = 0;
     for (uint32_t e = 0; e < k->net.nres; e++)
@@ -42,29 +51,30 @@ double tt_packer_busiest(const struct tt_packer *k, const double *load)
     return top;
 }
 
-void tt_packer_free_pairs(struct tt_vec *pairs)
+void tt_forest_packer_free_pairs(struct tt_vec *pairs)
 {
     for (size_t i = 0; i < pairs->len; i++)
-        tt_pack_pair_free(tt_vec_at(pairs, i));
+        tt_forest_pair_free(tt_vec_at(pairs, i));
     tt_vec_free(pairs);
 }
 
-void tt_packer_reload(struct tt_packer *k)
+void tt_forest_packer_reload(struct tt_forest_packer *k)
 {
     memset(k->load, 0, k->net.nres * sizeof(*k->load));
     for (size_t i = 0; i < k->pairs.len; i++)
-        tt_pack_load(&k->net, tt_packer_pair(k, i), tt_packer_pair(k, i)->copies, k->load);
+        tt_forest_load(&k->net, tt_forest_packer_pair(k, i), tt_forest_packer_pair(k, i)->copies,
+                       k->load);
 }
 
 /* Work of one oracle call. */
-uint64_t tt_packer_query_work(const struct tt_packer *k, uint32_t roots)
+uint64_t tt_forest_packer_query_work(const struct tt_forest_packer *k, uint32_t roots)
 {
     const struct tt_topo *t = k->net.t;
     uint64_t links = 8 * (uint64_t)t->nlinks, p = t->ranks;
     return k->net.even ? links : p * links / 4 + roots * p * p * 4;
 }
 
-bool tt_packer_spend(struct tt_packer *k, uint64_t work)
+bool tt_forest_packer_spend(struct tt_forest_packer *k, uint64_t work)
 {
     bool ok = k->work >= work;
     k->work -= ok ? work : k->work;
@@ -72,12 +82,14 @@ bool tt_packer_spend(struct tt_packer *k, uint64_t work)
 }
 
 /* The cheapest pair under `length`; what that proves is remembered. */
-tutti_status tt_packer_ask(struct tt_packer *k, const struct tt_pack_query *q, struct tt_pack_pair *ret, double *ret_cost,
-                           struct tutti_error *err)
+tutti_status tt_forest_packer_ask(struct tt_forest_packer *k, const struct tt_forest_query *q,
+                                  struct tt_forest_pair *ret, double *ret_cost,
+                                  struct tutti_error *err)
 {
-    tutti_status st = tt_pack_cheapest(&k->net, q, ret, ret_cost, err);
+    tutti_status st = tt_forest_cheapest(&k->net, q, ret, ret_cost, err);
     double sum = 0;
-    if (st != TUTTI_OK || k->kind != TT_PACK_BOTH || q->shallow > 0 || (!k->net.even && q->roots < k->net.t->ranks))
+    if (st != TUTTI_OK || k->kind != TT_FOREST_BOTH || q->shallow > 0 ||
+        (!k->net.even && q->roots < k->net.t->ranks))
         return st;
     for (uint32_t e = 0; e < k->net.nres; e++)
         sum += k->net.cap[e] * q->length[e];
@@ -91,32 +103,34 @@ tutti_status tt_packer_ask(struct tt_packer *k, const struct tt_pack_query *q, s
 
 /* ---- 2: weights ---- */
 
-static bool add_column(struct tt_packer *k, struct tt_pack_lp *lp, const struct tt_pack_pair *p)
+static bool add_column(struct tt_forest_packer *k, struct tt_forest_lp *lp,
+                       const struct tt_forest_pair *p)
 {
     memset(k->use, 0, k->net.nres * sizeof(*k->use));
-    tt_pack_load(&k->net, p, 1, k->use);
+    tt_forest_load(&k->net, p, 1, k->use);
     for (uint32_t e = 0; e < k->net.nres; e++)
         k->use[e] /= k->net.cap[e];
-    return tt_pack_lp_add(lp, k->use);
+    return tt_forest_lp_add(lp, k->use);
 }
 
 /* Weights onto the pairs, scaled so that the busiest resource is just full; returns the rate. */
-static double take_weights(struct tt_packer *k, const struct tt_pack_lp *lp, double *weight)
+static double take_weights(struct tt_forest_packer *k, const struct tt_forest_lp *lp,
+                           double *weight)
 {
-    double sum = tt_pack_lp_weights(lp, weight);
+    double sum = tt_forest_lp_weights(lp, weight);
     memset(k->load, 0, k->net.nres * sizeof(*k->load));
     for (size_t i = 0; i < k->pairs.len; i++) {
-        tt_packer_pair(k, i)->weight = weight[i];
-        tt_pack_load(&k->net, tt_packer_pair(k, i), weight[i], k->load);
+        tt_forest_packer_pair(k, i)->weight = weight[i];
+        tt_forest_load(&k->net, tt_forest_packer_pair(k, i), weight[i], k->load);
     }
-    return sum / tt_packer_busiest(k, k->load);
+    return sum / tt_forest_packer_busiest(k, k->load);
 }
 
 /* Prices of the program as lengths, pulled towards the best lengths so far. */
-static void smooth(struct tt_packer *k, const struct tt_pack_lp *lp, double pull)
+static void smooth(struct tt_forest_packer *k, const struct tt_forest_lp *lp, double pull)
 {
     double sum = 0;
-    tt_pack_lp_prices(lp, k->use);
+    tt_forest_lp_prices(lp, k->use);
     for (uint32_t e = 0; e < k->net.nres; e++)
         sum += k->use[e];
     for (uint32_t e = 0; e < k->net.nres; e++)
@@ -124,22 +138,24 @@ static void smooth(struct tt_packer *k, const struct tt_pack_lp *lp, double pull
 }
 
 /* One round of column generation: false when nothing more is to be gained. */
-static tutti_status generate(struct tt_packer *k, struct tt_pack_lp *lp, double *pull, bool *ret_more, struct tutti_error *err)
+static tutti_status generate(struct tt_forest_packer *k, struct tt_forest_lp *lp, double *pull,
+                             bool *ret_more, struct tutti_error *err)
 {
-    struct tt_pack_pair fresh;
-    struct tt_pack_query q = {.kind = TT_PACK_BOTH, .roots = k->net.t->ranks, .length = k->length};
+    struct tt_forest_pair fresh;
+    struct tt_forest_query q = {
+        .kind = TT_FOREST_BOTH, .roots = k->net.t->ranks, .length = k->length};
     double cost, reduced = 1;
     smooth(k, lp, *pull);
-    tutti_status st = tt_packer_ask(k, &q, &fresh, &cost, err);
+    tutti_status st = tt_forest_packer_ask(k, &q, &fresh, &cost, err);
     if (st != TUTTI_OK)
         return st;
     memset(k->load, 0, k->net.nres * sizeof(*k->load));
-    tt_pack_load(&k->net, &fresh, 1, k->load);
+    tt_forest_load(&k->net, &fresh, 1, k->load);
     for (uint32_t e = 0; e < k->net.nres; e++) /* use[] still holds the prices */
         reduced -= k->load[e] / k->net.cap[e] * k->use[e];
     *ret_more = true;
     if (reduced <= 1e-7) { /* not cheaper by the true prices */
-        tt_pack_pair_free(&fresh);
+        tt_forest_pair_free(&fresh);
         *ret_more = *pull > 0.01;
         *pull = *pull > 0.01 ? *pull / 2 : 0;
         return TUTTI_OK;
@@ -148,21 +164,23 @@ static tutti_status generate(struct tt_packer *k, struct tt_pack_lp *lp, double 
     *ret_more = add_column(k, lp, &fresh);
     if (*ret_more && tt_vec_push(&k->pairs, &fresh, 1))
         return TUTTI_OK;
-    tt_pack_pair_free(&fresh);
+    tt_forest_pair_free(&fresh);
     return *ret_more ? tt_fail_memory(err, "trees") : TUTTI_OK;
 }
 
-static tutti_status improve(struct tt_packer *k, struct tt_pack_lp *lp, double *weight, struct tutti_error *err)
+static tutti_status pack_improve(struct tt_forest_packer *k, struct tt_forest_lp *lp,
+                                 double *weight, struct tutti_error *err)
 {
     double pull = 0.7;
     bool more = true;
     tutti_status st = TUTTI_OK;
-    tt_pack_lp_solve(lp, &k->work);
-    while (more && st == TUTTI_OK && tt_packer_spend(k, tt_packer_query_work(k, k->net.t->ranks))) {
-        if (tt_pack_lp_weights(lp, weight) * (1 + CLOSE) >= k->dual)
+    tt_forest_lp_solve(lp, &k->work);
+    while (more && st == TUTTI_OK &&
+           tt_forest_packer_spend(k, tt_forest_packer_query_work(k, k->net.t->ranks))) {
+        if (tt_forest_lp_weights(lp, weight) * (1 + CLOSE) >= k->dual)
             break;
         st = generate(k, lp, &pull, &more, err);
-        if (st == TUTTI_OK && !tt_pack_lp_solve(lp, &k->work))
+        if (st == TUTTI_OK && !tt_forest_lp_solve(lp, &k->work))
             more = false;
     }
     return st;
@@ -170,46 +188,49 @@ static tutti_status improve(struct tt_packer *k, struct tt_pack_lp *lp, double *
 
 static int by_weight(const void *a, const void *b)
 {
-    double x = ((const struct tt_pack_pair *)a)->weight, y = ((const struct tt_pack_pair *)b)->weight;
+    double x = ((const struct tt_forest_pair *)a)->weight,
+           y = ((const struct tt_forest_pair *)b)->weight;
     return x > y ? -1 : x < y;
 }
 
 /* Keeps the heaviest `most` pairs that have a weight at all. */
-static void keep_heaviest(struct tt_packer *k, size_t most)
+static void keep_heaviest(struct tt_forest_packer *k, size_t most)
 {
     size_t n = 0;
-    qsort(k->pairs.data, k->pairs.len, sizeof(struct tt_pack_pair), by_weight);
-    while (n < k->pairs.len && n < most && tt_packer_pair(k, n)->weight > 1e-9)
+    qsort(k->pairs.data, k->pairs.len, sizeof(struct tt_forest_pair), by_weight);
+    while (n < k->pairs.len && n < most && tt_forest_packer_pair(k, n)->weight > 1e-9)
         n++;
     for (size_t i = n; i < k->pairs.len; i++)
-        tt_pack_pair_free(tt_packer_pair(k, i));
+        tt_forest_pair_free(tt_forest_packer_pair(k, i));
     k->pairs.len = n;
 }
 
-static tutti_status solve(struct tt_packer *k, bool more, double *ret_rate, struct tutti_error *err)
+static tutti_status pack_solve(struct tt_forest_packer *k, bool more, double *ret_rate,
+                               struct tutti_error *err)
 {
     uint32_t most = (uint32_t)k->pairs.len + (more ? GENERATED : 0);
-    struct tt_pack_lp *lp = tt_pack_lp_make(k->net.nres, most);
+    struct tt_forest_lp *lp = tt_forest_lp_make(k->net.nres, most);
     double *weight = tt_zalloc(most, sizeof(*weight));
     tutti_status st = lp && weight ? TUTTI_OK : tt_fail_memory(err, "weights of trees");
     for (size_t i = 0; i < k->pairs.len && st == TUTTI_OK; i++)
-        add_column(k, lp, tt_packer_pair(k, i));
+        add_column(k, lp, tt_forest_packer_pair(k, i));
     if (st == TUTTI_OK && more)
-        st = improve(k, lp, weight, err);
+        st = pack_improve(k, lp, weight, err);
     else if (st == TUTTI_OK)
-        tt_pack_lp_solve(lp, &k->work);
+        tt_forest_lp_solve(lp, &k->work);
     if (st == TUTTI_OK)
         *ret_rate = take_weights(k, lp, weight);
-    tt_pack_lp_free(lp);
+    tt_forest_lp_free(lp);
     free(weight);
     return st;
 }
 
 /* Weights from the program, then fewer and fewer trees until there are at most `trees`. */
-static tutti_status weigh(struct tt_packer *k, uint32_t trees, double *ret_rate, struct tutti_error *err)
+static tutti_status pack_weigh(struct tt_forest_packer *k, uint32_t trees, double *ret_rate,
+                               struct tutti_error *err)
 {
     size_t used = SIZE_MAX;
-    tutti_status st = solve(k, true, ret_rate, err);
+    tutti_status st = pack_solve(k, true, ret_rate, err);
     k->work += PRUNING; /* a packing of too many trees is of no use: these programs are small */
     while (st == TUTTI_OK) {
         keep_heaviest(k, used);
@@ -218,29 +239,32 @@ static tutti_status weigh(struct tt_packer *k, uint32_t trees, double *ret_rate,
             break;
         used = used * 3 / 4 > trees ? used * 3 / 4 : trees;
         keep_heaviest(k, used);
-        st = solve(k, false, ret_rate, err);
+        st = pack_solve(k, false, ret_rate, err);
     }
     return st;
 }
 
-/* Trees of different weights are cut in copies of about equal weight: who shares a link fairly then gets a share by weight. */
-static void make_copies(struct tt_packer *k)
+/* Trees of different weights are cut in copies of about equal weight: who shares a link fairly then
+ * gets a share by weight. */
+static void make_copies(struct tt_forest_packer *k)
 {
     double sum = 0;
     for (size_t i = 0; i < k->pairs.len; i++)
-        sum += tt_packer_pair(k, i)->weight;
+        sum += tt_forest_packer_pair(k, i)->weight;
     for (size_t i = 0; i < k->pairs.len; i++) {
-        double n = tt_packer_pair(k, i)->weight / sum * TT_PACK_COPIES;
-        tt_packer_pair(k, i)->copies = n < 1.5 ? 1 : (uint32_t)n;
+        double n = tt_forest_packer_pair(k, i)->weight / sum * TT_FOREST_COPIES;
+        tt_forest_packer_pair(k, i)->copies = n < 1.5 ? 1 : (uint32_t)n;
     }
 }
 
-/* What simple lengths prove, so that there is a bound whatever work is left: the loads' own, all cables alike, the ranks' cables alone. */
-static tutti_status first_bounds(struct tt_packer *k, struct tutti_error *err)
+/* What simple lengths prove, so that there is a bound whatever work is left: the loads' own, all
+ * cables alike, the ranks' cables alone. */
+static tutti_status first_bounds(struct tt_forest_packer *k, struct tutti_error *err)
 {
-    struct tt_pack_query q = {.kind = TT_PACK_BOTH, .roots = k->net.t->ranks, .length = k->length};
+    struct tt_forest_query q = {
+        .kind = TT_FOREST_BOTH, .roots = k->net.t->ranks, .length = k->length};
     const struct tt_topo *t = k->net.t;
-    double cost, top = tt_packer_busiest(k, k->load);
+    double cost, top = tt_forest_packer_busiest(k, k->load);
     tutti_status st = TUTTI_OK;
     for (int way = 0; way < 3 && st == TUTTI_OK; way++) {
         for (uint32_t e = 0; e < k->net.nres; e++)
@@ -248,24 +272,25 @@ static tutti_status first_bounds(struct tt_packer *k, struct tutti_error *err)
         for (uint32_t i = 0; way == 2 && i < t->nlinks; i++)
             if (t->links[i].a < t->ranks || t->links[i].b < t->ranks)
                 k->length[k->net.of_link[2 * i]] = k->length[k->net.of_link[2 * i + 1]] = 1;
-        st = tt_packer_ask(k, &q, NULL, &cost, err);
+        st = tt_forest_packer_ask(k, &q, NULL, &cost, err);
     }
     return st;
 }
 
-static void use_pairs(struct tt_packer *k, struct tt_vec *pairs)
+static void use_pairs(struct tt_forest_packer *k, struct tt_vec *pairs)
 {
     k->pairs = *pairs;
-    *pairs = (struct tt_vec){.elem = sizeof(struct tt_pack_pair)};
+    *pairs = (struct tt_vec){.elem = sizeof(struct tt_forest_pair)};
 }
 
-/* Allreduce. Trees of equal weight are taken when they come near the bound; otherwise the program says what is possible, they get another
- * chance with the better bound, and are still preferred when they come near that. */
-static tutti_status pack_pairs(struct tt_packer *k, uint32_t trees, struct tutti_error *err)
+/* Allreduce. Trees of equal weight are taken when they come near the bound; otherwise the program
+ * says what is possible, they get another chance with the better bound, and are still preferred
+ * when they come near that. */
+static tutti_status pack_pairs(struct tt_forest_packer *k, uint32_t trees, struct tutti_error *err)
 {
-    struct tt_vec uneven = {.elem = sizeof(struct tt_pack_pair)}, equal = uneven, none = uneven;
+    struct tt_vec uneven = {.elem = sizeof(struct tt_forest_pair)}, equal = uneven, none = uneven;
     double rate = 0, equal_rate = 0;
-    tutti_status st = tt_pack_lay(k, trees, err);
+    tutti_status st = tt_forest_lay(k, trees, err);
     if (st == TUTTI_OK)
         st = first_bounds(k, err);
     uneven = k->pairs;
@@ -273,64 +298,69 @@ static tutti_status pack_pairs(struct tt_packer *k, uint32_t trees, struct tutti
     uint64_t later = k->work / 2;
     k->work -= later;
     if (st == TUTTI_OK)
-        st = tt_pack_equal(k, trees, &equal, &equal_rate, err);
+        st = tt_forest_equal(k, trees, &equal, &equal_rate, err);
     k->work += later;
     if (st == TUTTI_OK && equal_rate < ENOUGH * k->dual) {
         double before = k->dual;
         use_pairs(k, &uneven);
-        st = weigh(k, trees, &rate, err);
+        st = pack_weigh(k, trees, &rate, err);
         make_copies(k);
         uneven = k->pairs;
         k->pairs = none;
         if (st == TUTTI_OK && k->dual < before * CLOSER && equal_rate < PREFERRED * rate)
-            st = tt_pack_equal(k, trees, &equal, &equal_rate, err);
+            st = tt_forest_equal(k, trees, &equal, &equal_rate, err);
     }
     bool even_out = st == TUTTI_OK && equal_rate >= rate * PREFERRED;
     k->pairs = even_out ? equal : uneven;
-    tt_packer_free_pairs(even_out ? &uneven : &equal);
+    tt_forest_packer_free_pairs(even_out ? &uneven : &equal);
     return st;
 }
 
 /* ---- all together ---- */
 
-uint32_t tt_pack_per_root(uint32_t trees, uint32_t ranks)
+uint32_t tt_forest_per_root(uint32_t trees, uint32_t ranks)
 {
     uint32_t n = trees / ranks;
     return n < 1 ? 1 : n;
 }
 
 /* Work that packing may take: laying trees a few times over, and generating columns. */
-static uint64_t allowance(const struct tt_packer *k, uint32_t trees)
+static uint64_t allowance(const struct tt_forest_packer *k, uint32_t trees)
 {
-    uint32_t p = k->net.t->ranks, roots = k->kind == TT_PACK_BOTH ? 2 : 1;
-    uint64_t lays = k->kind == TT_PACK_BOTH ? 5 * (uint64_t)trees : 3 * (uint64_t)p * tt_pack_per_root(trees, p);
-    uint64_t work = lays * (TT_PACK_ROUNDS + 1) * tt_packer_query_work(k, roots);
-    if (k->kind == TT_PACK_BOTH)
-        work += GENERATED * (tt_packer_query_work(k, p) + 8 * (uint64_t)k->net.nres * (trees + GENERATED / 2));
+    uint32_t p = k->net.t->ranks, roots = k->kind == TT_FOREST_BOTH ? 2 : 1;
+    uint64_t lays = k->kind == TT_FOREST_BOTH ? 5 * (uint64_t)trees
+                                              : 3 * (uint64_t)p * tt_forest_per_root(trees, p);
+    uint64_t work = lays * (TT_FOREST_ROUNDS + 1) * tt_forest_packer_query_work(k, roots);
+    if (k->kind == TT_FOREST_BOTH)
+        work += GENERATED * (tt_forest_packer_query_work(k, p) +
+                             8 * (uint64_t)k->net.nres * (trees + GENERATED / 2));
     return work < MOST_WORK ? work : MOST_WORK;
 }
 
-uint64_t tt_pack_work_guess(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees)
+uint64_t tt_forest_work_guess(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees)
 {
-    struct tt_packer k = {.kind = kind, .net = {.t = t, .even = kind == TT_PACK_BOTH && tt_pack_is_even(t)}};
+    struct tt_forest_packer k = {
+        .kind = kind, .net = {.t = t, .even = kind == TT_FOREST_BOTH && tt_forest_is_even(t)}};
     k.net.nres = k.net.even ? t->nlinks : 2 * t->nlinks;
     return allowance(&k, trees) / PER_OPERATION;
 }
 
-static void packer_close(struct tt_packer *k)
+static void packer_close(struct tt_forest_packer *k)
 {
-    tt_packer_free_pairs(&k->pairs);
+    tt_forest_packer_free_pairs(&k->pairs);
     free(k->load);
     free(k->length);
     free(k->best_length);
     free(k->use);
     free(k->limit);
-    tt_pack_net_close(&k->net);
+    tt_forest_net_close(&k->net);
 }
 
-static tutti_status packer_open(struct tt_packer *k, const struct tt_topo *t, struct tutti_error *err)
+static tutti_status packer_open(struct tt_forest_packer *k, const struct tt_topo *t,
+                                struct tutti_error *err)
 {
-    tutti_status st = tt_pack_net_open(t, k->kind == TT_PACK_BOTH && tt_pack_is_even(t), &k->net, err);
+    tutti_status st =
+        tt_forest_net_open(t, k->kind == TT_FOREST_BOTH && tt_forest_is_even(t), &k->net, err);
     if (st != TUTTI_OK)
         return st;
     size_t n = (size_t)k->net.nres + 1;
@@ -339,53 +369,58 @@ static tutti_status packer_open(struct tt_packer *k, const struct tt_topo *t, st
     k->best_length = tt_zalloc(n, sizeof(*k->best_length));
     k->use = tt_zalloc(n, sizeof(*k->use));
     k->limit = tt_zalloc(n, sizeof(*k->limit));
-    return k->load && k->length && k->best_length && k->use && k->limit ? TUTTI_OK : tt_fail_memory(err, "forest");
+    return k->load && k->length && k->best_length && k->use && k->limit
+               ? TUTTI_OK
+               : tt_fail_memory(err, "forest");
 }
 
-static double copy_weight(const struct tt_pack_pair *p)
+static double copy_weight(const struct tt_forest_pair *p)
 {
     return p->weight / p->copies;
 }
 
 /* Integer weights of the copies, in proportion; the heaviest gets 2^20. */
-static void round_weights(struct tt_packer *k)
+static void round_weights(struct tt_forest_packer *k)
 {
     double most = 0;
     for (size_t i = 0; i < k->pairs.len; i++)
-        most = copy_weight(tt_packer_pair(k, i)) > most ? copy_weight(tt_packer_pair(k, i)) : most;
+        most = copy_weight(tt_forest_packer_pair(k, i)) > most
+                   ? copy_weight(tt_forest_packer_pair(k, i))
+                   : most;
     for (size_t i = 0; i < k->pairs.len; i++) {
-        double w = copy_weight(tt_packer_pair(k, i)) / most * 0x1p20 + 0.5;
-        tt_packer_pair(k, i)->parts = w < 1 ? 1 : (uint32_t)w;
+        double w = copy_weight(tt_forest_packer_pair(k, i)) / most * 0x1p20 + 0.5;
+        tt_forest_packer_pair(k, i)->parts = w < 1 ? 1 : (uint32_t)w;
     }
 }
 
 /* The rate that the integer weights allow. */
-static double rounded_rate(struct tt_packer *k)
+static double rounded_rate(struct tt_forest_packer *k)
 {
     double sum = 0;
     memset(k->load, 0, k->net.nres * sizeof(*k->load));
     for (size_t i = 0; i < k->pairs.len; i++) {
-        double parts = (double)tt_packer_pair(k, i)->parts * tt_packer_pair(k, i)->copies;
+        double parts =
+            (double)tt_forest_packer_pair(k, i)->parts * tt_forest_packer_pair(k, i)->copies;
         sum += parts;
-        tt_pack_load(&k->net, tt_packer_pair(k, i), parts, k->load);
+        tt_forest_load(&k->net, tt_forest_packer_pair(k, i), parts, k->load);
     }
-    return sum / tt_packer_busiest(k, k->load);
+    return sum / tt_forest_packer_busiest(k, k->load);
 }
 
-void tt_packing_free(struct tt_packing *p)
+void tt_forest_packing_free(struct tt_forest_packing *p)
 {
     for (uint32_t i = 0; i < p->npairs; i++)
-        tt_pack_pair_free(&p->pairs[i]);
+        tt_forest_pair_free(&p->pairs[i]);
     free(p->pairs);
-    *p = (struct tt_packing){0};
+    *p = (struct tt_forest_packing){0};
 }
 
 /* An out-tree used backwards is an in-tree. */
-static void turn_round(struct tt_pack_pair *p)
+static void turn_round(struct tt_forest_pair *p)
 {
-    struct tt_pack_tree *t = &p->down;
+    struct tt_forest_tree *t = &p->down;
     for (uint32_t i = 0; i < t->nedges; i++) {
-        struct tt_pack_edge *e = &t->edges[i];
+        struct tt_forest_edge *e = &t->edges[i];
         uint32_t *l = t->links + e->first, a = e->a;
         e->a = e->b;
         e->b = a;
@@ -396,26 +431,33 @@ static void turn_round(struct tt_pack_pair *p)
         }
     }
     p->up = p->down;
-    p->down = (struct tt_pack_tree){0};
+    p->down = (struct tt_forest_tree){0};
 }
 
-tutti_status tt_pack_make(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees, struct tt_packing *ret, struct tutti_error *err)
+tutti_status tt_forest_make(const struct tt_topo *t, enum tt_pack_kind kind, uint32_t trees,
+                            struct tt_forest_packing *ret, struct tutti_error *err)
 {
-    bool turned = kind == TT_PACK_UP && tt_pack_is_even(t); /* the same trees both ways: found once, equally good */
-    struct tt_packer k = {.kind = turned ? TT_PACK_DOWN : kind, .pairs = {.elem = sizeof(struct tt_pack_pair)}, .dual = 1e300};
+    /* the same trees both ways: found once, equally good */
+    bool turned = kind == TT_FOREST_UP && tt_forest_is_even(t);
+    struct tt_forest_packer k = {.kind = turned ? TT_FOREST_DOWN : kind,
+                                 .pairs = {.elem = sizeof(struct tt_forest_pair)},
+                                 .dual = 1e300};
     tutti_status st = packer_open(&k, t, err);
     if (st == TUTTI_OK) {
         k.work = allowance(&k, trees);
-        st = kind == TT_PACK_BOTH ? pack_pairs(&k, trees, err) : tt_pack_equal_rooted(&k, tt_pack_per_root(trees, t->ranks), err);
+        st = kind == TT_FOREST_BOTH
+                 ? pack_pairs(&k, trees, err)
+                 : tt_forest_equal_rooted(&k, tt_forest_per_root(trees, t->ranks), err);
     }
     if (st == TUTTI_OK) {
         round_weights(&k);
         for (size_t i = 0; i < k.pairs.len && turned; i++)
-            turn_round(tt_packer_pair(&k, i));
-        *ret = (struct tt_packing){.npairs = (uint32_t)k.pairs.len, .pairs = k.pairs.data, .even = k.net.even};
+            turn_round(tt_forest_packer_pair(&k, i));
+        *ret = (struct tt_forest_packing){
+            .npairs = (uint32_t)k.pairs.len, .pairs = k.pairs.data, .even = k.net.even};
         ret->rate = rounded_rate(&k) * k.net.unit;
-        ret->dual_rate = kind == TT_PACK_BOTH ? k.dual * k.net.unit : 0;
-        k.pairs = (struct tt_vec){.elem = sizeof(struct tt_pack_pair)};
+        ret->dual_rate = kind == TT_FOREST_BOTH ? k.dual * k.net.unit : 0;
+        k.pairs = (struct tt_vec){.elem = sizeof(struct tt_forest_pair)};
     }
     packer_close(&k);
     return st;

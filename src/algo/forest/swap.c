@@ -1,28 +1,36 @@
-/* swap.c - trees of equal weight are changed edge by edge until no resource is asked for more than its limit.
+/* swap.c - trees of equal weight are changed edge by edge until no resource is asked for more than
+ * its limit.
  *
- * Whole trees laid by lengths (equal.c) end with a few resources used once too often and as many with room. An edge of a tree that
- * uses such a resource is taken out; the two halves of the tree are joined again by the cheapest way, where a resource with room is cheap,
- * a full one costs 1 and the one just left is out of the question. The surplus thereby moves to another resource, where another tree moves
- * it on, until it meets one with room. Ties are broken by a seeded generator, so that the surplus wanders instead of going to and fro.
+ * Whole trees laid by lengths (equal.c) end with a few resources used once too often and as many
+ * with room. An edge of a tree that uses such a resource is taken out; the two halves of the tree
+ * are joined again by the cheapest way, where a resource with room is cheap, a full one costs 1 and
+ * the one just left is out of the question. The surplus thereby moves to another resource, where
+ * another tree moves it on, until it meets one with room. Ties are broken by a seeded generator, so
+ * that the surplus wanders instead of going to and fro.
  *
- *     two trees on a square of cables that carry one each:  tree A 0-1-2-3, tree B 1-2-3-0: cables 1-2 and 2-3 have a surplus
+ *     two trees on a square of cables that carry one each:
+ *     tree A 0-1-2-3, tree B 1-2-3-0: cables 1-2 and 2-3 have a surplus
  *     (three edges each on four cables cannot fit; limits 2 on cables 1-2, 2-3 would do)
  *
- * In a direct network this walks the exchange graph of the spanning trees' matroid, in which a chain of exchanges exists whenever a packing
- * does (Edmonds 1965); elsewhere it is a search. Undirected trees: any way between the halves. Out-trees: the lower half gets another
- * parent; in-trees likewise. Cost of a move: O(edges of all trees + links of the network). Invariant: load[] is what the trees use. */
+ * In a direct network this walks the exchange graph of the spanning trees' matroid, in which a
+ * chain of exchanges exists whenever a packing does (Edmonds 1965); elsewhere it is a search.
+ * Undirected trees: any way between the halves. Out-trees: the lower half gets another parent;
+ * in-trees likewise. Cost of a move: O(edges of all trees + links of the network). Invariant:
+ * load[] is what the trees use. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/forest/forest.h"
 
-enum { WORSE_ONE_IN = 64, PATIENCE = 1000 };        /* moves that add to the surplus, now and then */
-static const double FORBIDDEN = 1e6, NOISE = 0.001; /* lengths of a resource; a full one has length 1 */
+/* moves that add to the surplus, now and then */
+enum { WORSE_ONE_IN = 64, PATIENCE = 1000 };
+/* lengths of a resource; a full one has length 1 */
+static const double FORBIDDEN = 1e6, NOISE = 0.001;
 
 struct swapper {
-    const struct tt_pack_net *net;
-    struct tt_pack_pair *pairs;
+    const struct tt_forest_net *net;
+    struct tt_forest_pair *pairs;
     size_t npairs;
     const uint32_t *limit;
     uint32_t *load;
@@ -36,51 +44,53 @@ struct swapper {
 
 /* An edge of one of the trees. */
 struct place {
-    struct tt_pack_tree *tree;
+    struct tt_forest_tree *tree;
     uint32_t edge;
     bool inward;
 };
 
 /* ---- loads ---- */
 
-static void use(struct swapper *s, uint32_t resource, uint32_t by)
+static void swap_use(struct swapper *s, uint32_t resource, uint32_t by)
 {
     for (uint32_t i = 0; i < by; i++)
         s->excess += s->load[resource]++ >= s->limit[resource];
 }
 
-static void use_edge(struct swapper *s, const struct tt_pack_tree *t, const struct tt_pack_edge *e, uint32_t by)
+static void use_edge(struct swapper *s, const struct tt_forest_tree *t,
+                     const struct tt_forest_edge *e, uint32_t by)
 {
     uint32_t out = s->net->port[0][e->a], in = s->net->port[1][e->b];
     for (uint32_t i = 0; i < e->n; i++)
-        use(s, s->net->of_link[t->links[e->first + i]], by);
+        swap_use(s, s->net->of_link[t->links[e->first + i]], by);
     if (out != UINT32_MAX)
-        use(s, out, by);
+        swap_use(s, out, by);
     if (in != UINT32_MAX)
-        use(s, in, by);
+        swap_use(s, in, by);
 }
 
-static void leave(struct swapper *s, uint32_t resource)
+static void swap_leave(struct swapper *s, uint32_t resource)
 {
     assert(s->load[resource] > 0);
     s->excess -= s->load[resource]-- > s->limit[resource];
 }
 
-static void leave_edge(struct swapper *s, const struct tt_pack_tree *t, const struct tt_pack_edge *e)
+static void leave_edge(struct swapper *s, const struct tt_forest_tree *t,
+                       const struct tt_forest_edge *e)
 {
     uint32_t out = s->net->port[0][e->a], in = s->net->port[1][e->b];
     for (uint32_t i = 0; i < e->n; i++)
-        leave(s, s->net->of_link[t->links[e->first + i]]);
+        swap_leave(s, s->net->of_link[t->links[e->first + i]]);
     if (out != UINT32_MAX)
-        leave(s, out);
+        swap_leave(s, out);
     if (in != UINT32_MAX)
-        leave(s, in);
+        swap_leave(s, in);
 }
 
 static void use_trees(struct swapper *s)
 {
     for (size_t i = 0; i < s->npairs; i++) {
-        const struct tt_pack_tree *both[] = {&s->pairs[i].up, &s->pairs[i].down};
+        const struct tt_forest_tree *both[] = {&s->pairs[i].up, &s->pairs[i].down};
         for (size_t k = 0; k < countof(both); k++)
             for (uint32_t e = 0; e < both[k]->nedges; e++)
                 use_edge(s, both[k], &both[k]->edges[e], s->pairs[i].copies);
@@ -89,7 +99,8 @@ static void use_trees(struct swapper *s)
 
 /* ---- what to take out ---- */
 
-static bool edge_uses(const struct swapper *s, const struct tt_pack_tree *t, const struct tt_pack_edge *e, uint32_t resource)
+static bool edge_uses(const struct swapper *s, const struct tt_forest_tree *t,
+                      const struct tt_forest_edge *e, uint32_t resource)
 {
     bool uses = s->net->port[0][e->a] == resource || s->net->port[1][e->b] == resource;
     for (uint32_t i = 0; i < e->n && !uses; i++)
@@ -98,13 +109,15 @@ static bool edge_uses(const struct swapper *s, const struct tt_pack_tree *t, con
 }
 
 /* Whether every edge at this end of e uses the resource: the rank's port, or its only cable. */
-static bool is_only_way(const struct swapper *s, uint32_t rank, int side, uint32_t link, uint32_t resource)
+static bool is_only_way(const struct swapper *s, uint32_t rank, int side, uint32_t link,
+                        uint32_t resource)
 {
     const struct tt_graph *g = &s->net->t->g;
-    return s->net->port[side][rank] == resource || (g->start[rank + 1] - g->start[rank] == 1 && s->net->of_link[link] == resource);
+    return s->net->port[side][rank] == resource ||
+           (g->start[rank + 1] - g->start[rank] == 1 && s->net->of_link[link] == resource);
 }
 
-static bool is_leaf(const struct tt_pack_tree *t, uint32_t rank)
+static bool is_leaf(const struct tt_forest_tree *t, uint32_t rank)
 {
     uint32_t degree = 0;
     for (uint32_t i = 0; i < t->nedges; i++)
@@ -112,12 +125,14 @@ static bool is_leaf(const struct tt_pack_tree *t, uint32_t rank)
     return degree == 1;
 }
 
-/* Whether the tree would have to use the resource again: a leaf must be joined, and so must the lower half where trees are directed. */
+/* Whether the tree would have to use the resource again: a leaf must be joined, and so must the
+ * lower half where trees are directed. */
 static bool is_needed(const struct swapper *s, const struct place *at, uint32_t resource)
 {
-    const struct tt_pack_tree *t = at->tree;
-    const struct tt_pack_edge *e = &t->edges[at->edge];
-    bool a = is_only_way(s, e->a, 0, t->links[e->first], resource), b = is_only_way(s, e->b, 1, t->links[e->first + e->n - 1], resource);
+    const struct tt_forest_tree *t = at->tree;
+    const struct tt_forest_edge *e = &t->edges[at->edge];
+    bool a = is_only_way(s, e->a, 0, t->links[e->first], resource),
+         b = is_only_way(s, e->b, 1, t->links[e->first + e->n - 1], resource);
     if (s->net->even)
         return (a && is_leaf(t, e->a)) || (b && is_leaf(t, e->b));
     return at->inward ? a : b;
@@ -138,8 +153,8 @@ static bool pick_edge(struct swapper *s, uint32_t resource, struct place *ret)
 {
     size_t n = 2 * s->npairs, from = (size_t)tt_rng_below(&s->rng, n);
     for (size_t i = 0; i < n; i++) {
-        struct tt_pack_pair *p = &s->pairs[(from + i) % n / 2];
-        struct tt_pack_tree *t = (from + i) % 2 ? &p->up : &p->down;
+        struct tt_forest_pair *p = &s->pairs[(from + i) % n / 2];
+        struct tt_forest_tree *t = (from + i) % 2 ? &p->up : &p->down;
         if (t->nedges == 0 || p->copies != 1)
             continue;
         uint32_t first = (uint32_t)tt_rng_below(&s->rng, t->nedges);
@@ -166,8 +181,8 @@ static uint32_t set_of(uint32_t *set, uint32_t v)
 /* Where the new way may begin and end, once the edge is gone. */
 static void set_roles(struct swapper *s, const struct place *at)
 {
-    const struct tt_pack_tree *t = at->tree;
-    const struct tt_pack_edge *gone = &t->edges[at->edge];
+    const struct tt_forest_tree *t = at->tree;
+    const struct tt_forest_edge *gone = &t->edges[at->edge];
     uint32_t p = s->net->t->ranks;
     for (uint32_t v = 0; v < p; v++)
         s->set[v] = v;
@@ -176,11 +191,11 @@ static void set_roles(struct swapper *s, const struct place *at)
             s->set[set_of(s->set, t->edges[i].a)] = set_of(s->set, t->edges[i].b);
     uint32_t from = set_of(s->set, gone->a);
     for (uint32_t v = 0; v < p; v++)
-        s->role[v] = set_of(s->set, v) == from ? TT_PACK_SOURCE : TT_PACK_TARGET;
+        s->role[v] = set_of(s->set, v) == from ? TT_FOREST_SOURCE : TT_FOREST_TARGET;
     for (uint32_t v = 0; v < p && !s->net->even; v++) { /* the lower half is joined where it was */
-        bool lower = at->inward ? s->role[v] == TT_PACK_SOURCE : s->role[v] == TT_PACK_TARGET;
+        bool lower = at->inward ? s->role[v] == TT_FOREST_SOURCE : s->role[v] == TT_FOREST_TARGET;
         if (lower && v != (at->inward ? gone->a : gone->b))
-            s->role[v] = TT_PACK_NEITHER;
+            s->role[v] = TT_FOREST_NEITHER;
     }
 }
 
@@ -188,14 +203,16 @@ static void set_lengths(struct swapper *s, uint32_t avoid)
 {
     for (uint32_t r = 0; r < s->net->nres; r++) {
         uint32_t load = s->load[r], limit = s->limit[r];
-        double full = limit ? (double)load / limit : 1, noise = (double)(tt_rng_next(&s->rng) >> 11) * 0x1p-53 * NOISE;
+        double full = limit ? (double)load / limit : 1,
+               noise = (double)(tt_rng_next(&s->rng) >> 11) * 0x1p-53 * NOISE;
         s->length[r] = noise + (load < limit ? 0.1 * full * full : 1 + 4.0 * (load - limit));
     }
     s->length[avoid] = FORBIDDEN;
 }
 
 /* The edge's place is taken by another way; its links lie behind the tree's others (tidy). */
-static bool put_in(struct tt_pack_tree *t, uint32_t edge, struct tt_pack_edge e, const struct tt_vec *links)
+static bool put_in(struct tt_forest_tree *t, uint32_t edge, struct tt_forest_edge e,
+                   const struct tt_vec *links)
 {
     uint32_t *more = tt_resize(t->links, (size_t)t->nlinks + links->len, sizeof(*more));
     if (!more)
@@ -209,23 +226,25 @@ static bool put_in(struct tt_pack_tree *t, uint32_t edge, struct tt_pack_edge e,
 }
 
 /* One exchange; kept unless it adds to the surplus. */
-static tutti_status move(struct swapper *s, uint32_t resource, const struct place *at, struct tt_vec *links, struct tutti_error *err)
+static tutti_status swap_move(struct swapper *s, uint32_t resource, const struct place *at,
+                              struct tt_vec *links, struct tutti_error *err)
 {
-    struct tt_pack_tree *t = at->tree;
-    struct tt_pack_edge old = t->edges[at->edge], fresh;
+    struct tt_forest_tree *t = at->tree;
+    struct tt_forest_edge old = t->edges[at->edge], fresh;
     uint64_t before = s->excess;
     leave_edge(s, t, &old);
     set_roles(s, at);
     set_lengths(s, resource);
     links->len = 0;
-    if (!tt_pack_way(s->net, s->length, s->role, &fresh, links)) {
+    if (!tt_forest_way(s->net, s->length, s->role, &fresh, links)) {
         use_edge(s, t, &old, 1);
         return TUTTI_OK;
     }
     if (!put_in(t, at->edge, fresh, links))
         return tt_fail_memory(err, "trees");
     use_edge(s, t, &t->edges[at->edge], 1);
-    if (s->excess <= before || (s->excess == before + 1 && tt_rng_below(&s->rng, WORSE_ONE_IN) == 0))
+    if (s->excess <= before ||
+        (s->excess == before + 1 && tt_rng_below(&s->rng, WORSE_ONE_IN) == 0))
         return TUTTI_OK;
     leave_edge(s, t, &t->edges[at->edge]);
     t->nlinks -= (uint32_t)links->len;
@@ -235,7 +254,7 @@ static tutti_status move(struct swapper *s, uint32_t resource, const struct plac
 }
 
 /* Drops the links that no edge uses any more. */
-static bool tidy(struct tt_pack_tree *t)
+static bool swap_tidy(struct tt_forest_tree *t)
 {
     if (t->nedges == 0)
         return true;
@@ -254,17 +273,21 @@ static bool tidy(struct tt_pack_tree *t)
 }
 
 /* Until nothing is in surplus, work runs out, or the surplus has not become smaller for long. */
-static tutti_status run(struct swapper *s, uint64_t *work, struct tutti_error *err)
+static tutti_status swap_run(struct swapper *s, uint64_t *work, struct tutti_error *err)
 {
-    uint64_t each = 16 * (uint64_t)s->net->t->nlinks + 8 * (uint64_t)(s->net->nres + s->net->t->ranks), least = s->excess, waited = 0;
+    uint64_t each =
+                 16 * (uint64_t)s->net->t->nlinks + 8 * (uint64_t)(s->net->nres + s->net->t->ranks),
+             least = s->excess, waited = 0;
     struct tt_vec links = {.elem = sizeof(uint32_t)};
     tutti_status st = TUTTI_OK;
-    for (; s->excess > 0 && *work > 0 && waited < PATIENCE + 16 * (uint64_t)s->net->nres && st == TUTTI_OK; waited++) {
+    for (; s->excess > 0 && *work > 0 && waited < PATIENCE + 16 * (uint64_t)s->net->nres &&
+           st == TUTTI_OK;
+         waited++) {
         uint32_t r = pick_resource(s);
         struct place at;
         s->looked = 0;
         if (pick_edge(s, r, &at))
-            st = move(s, r, &at, &links, err);
+            st = swap_move(s, r, &at, &links, err);
         waited = s->excess < least ? 0 : waited;
         least = s->excess < least ? s->excess : least;
         *work -= *work < each + s->looked ? *work : each + s->looked;
@@ -273,8 +296,9 @@ static tutti_status run(struct swapper *s, uint64_t *work, struct tutti_error *e
     return st;
 }
 
-tutti_status tt_pack_swap(const struct tt_pack_net *n, struct tt_pack_pair *pairs, size_t npairs, const uint32_t *limit, uint64_t *work,
-                          uint64_t *ret_excess, struct tutti_error *err)
+tutti_status tt_forest_swap(const struct tt_forest_net *n, struct tt_forest_pair *pairs,
+                            size_t npairs, const uint32_t *limit, uint64_t *work,
+                            uint64_t *ret_excess, struct tutti_error *err)
 {
     struct swapper s = {.net = n, .pairs = pairs, .npairs = npairs, .limit = limit};
     s.load = tt_zalloc(n->nres, sizeof(*s.load));
@@ -286,10 +310,10 @@ tutti_status tt_pack_swap(const struct tt_pack_net *n, struct tt_pack_pair *pair
     tt_rng_seed(&s.rng, npairs);
     if (ok) {
         use_trees(&s);
-        st = run(&s, work, err);
+        st = swap_run(&s, work, err);
     }
     for (size_t i = 0; i < npairs && ok; i++)
-        ok = tidy(&pairs[i].up) && tidy(&pairs[i].down);
+        ok = swap_tidy(&pairs[i].up) && swap_tidy(&pairs[i].down);
     if (st == TUTTI_OK && !ok)
         st = tt_fail_memory(err, "trees");
     if (st == TUTTI_OK)

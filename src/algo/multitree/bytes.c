@@ -1,32 +1,38 @@
-/* bytes.c - grown trees as bytes, so that they need not be grown again. Pure functions on memory: plan/ keeps the bytes in files.
+/* bytes.c - grown trees as bytes, so that they need not be grown again. Pure functions on memory:
+ * plan/ keeps the bytes in files.
  *
  *     "tutti trees 1\n"  hash of the network (8)  ranks (4)  steps (4)  edges (4)  options (4)
- *     step after step:   number of edges, then for each the tree as distance from the one before, and its links
+ *     step after step:   number of edges, then for each edge its tree (as distance from the one
+ *                        before) and its links
  *
- * Numbers of the second line are variable: 7 bits a byte, the lowest first, the top bit set when more follow; a link is 2 id + 1 when
- * another one of its edge follows, else 2 id. About 4 bytes an edge: 4 MB for 1,024 ranks. Parents, children and steps follow from the
- * links, and are checked while reading: only whole trees of this very network are taken, whatever the bytes are. The number in the first
- * line changes with the construction. Small forests are not worth keeping: they grow faster than a file opens. */
+ * Numbers of the second line are variable: 7 bits a byte, the lowest first, the top bit set when
+ * more follow; a link is 2 id + 1 when another one of its edge follows, else 2 id. About 4 bytes an
+ * edge: 4 MB for 1,024 ranks. Parents, children and steps follow from the links, and are checked
+ * while reading: only whole trees of this very network are taken, whatever the bytes are. The
+ * number in the first line changes with the construction. Small forests are not worth keeping: they
+ * grow faster than a file opens. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/multitree/multitree.h"
 
-static const char HEAD[14] = {'t', 'u', 't', 't', 'i', ' ', 't', 'r', 'e', 'e', 's', ' ', '1', '\n'};
+static const char HEAD[14] = {'t', 'u', 't', 't', 'i', ' ', 't',
+                              'r', 'e', 'e', 's', ' ', '1', '\n'};
 enum { KEPT_EDGES = 128 * 127, HEADER = sizeof(HEAD) + 8 + 4 * 4 };
 
-static uint32_t option_bits(const struct tt_forest_options *o)
+static uint32_t option_bits(const struct tt_multitree_options *o)
 {
     return (uint32_t)o->paper_ending | (uint32_t)o->paper_order << 1 | (uint32_t)o->inward << 2;
 }
 
-void tt_forest_name(const struct tt_topo *t, const struct tt_forest_options *o, char *buf, size_t cap)
+void tt_multitree_name(const struct tt_topo *t, const struct tt_multitree_options *o, char *buf,
+                       size_t cap)
 {
     snprintf(buf, cap, "%016" PRIx64 "-%" PRIu32, t->hash, option_bits(o));
 }
 
-bool tt_forest_worth_keeping(const struct tt_topo *t)
+bool tt_multitree_worth_keeping(const struct tt_topo *t)
 {
     return (uint64_t)t->ranks * (t->ranks - 1) >= KEPT_EDGES;
 }
@@ -38,7 +44,7 @@ struct text {
     bool failed;
 };
 
-static void put(struct text *x, const void *p, size_t n)
+static void bytes_put(struct text *x, const void *p, size_t n)
 {
     x->failed = x->failed || !tt_vec_push(&x->bytes, p, n);
 }
@@ -50,18 +56,19 @@ static void put_number(struct text *x, uint32_t v)
     for (; v >= 128; v >>= 7)
         b[n++] = (unsigned char)(v | 128);
     b[n++] = (unsigned char)v;
-    put(x, b, n);
+    bytes_put(x, b, n);
 }
 
-static void put_header(struct text *x, const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_forest *f)
+static void put_header(struct text *x, const struct tt_topo *t,
+                       const struct tt_multitree_options *o, const struct tt_multitree_trees *f)
 {
     uint32_t numbers[4] = {f->ranks, f->steps, f->nedges, option_bits(o)};
-    put(x, HEAD, sizeof(HEAD));
-    put(x, &t->hash, sizeof(t->hash));
-    put(x, numbers, sizeof(numbers));
+    bytes_put(x, HEAD, sizeof(HEAD));
+    bytes_put(x, &t->hash, sizeof(t->hash));
+    bytes_put(x, numbers, sizeof(numbers));
 }
 
-static void put_edges(struct text *x, const struct tt_forest *f)
+static void put_edges(struct text *x, const struct tt_multitree_trees *f)
 {
     uint32_t tree = 0;
     for (uint32_t i = 0, end; i < f->nedges; i = end) {
@@ -77,7 +84,8 @@ static void put_edges(struct text *x, const struct tt_forest *f)
     }
 }
 
-bool tt_forest_encode(const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_forest *f, struct tt_vec *ret)
+bool tt_multitree_encode(const struct tt_topo *t, const struct tt_multitree_options *o,
+                         const struct tt_multitree_trees *f, struct tt_vec *ret)
 {
     struct text x = {.bytes.elem = 1};
     put_header(&x, t, o, f);
@@ -94,7 +102,7 @@ bool tt_forest_encode(const struct tt_topo *t, const struct tt_forest_options *o
 struct reader {
     const unsigned char *at, *end;
     const struct tt_topo *t;
-    struct tt_forest f;
+    struct tt_multitree_trees f;
     struct tt_vec links;
     uint32_t *joined; /* per tree and rank: step + 2; the root: 1; 0: not a member */
 };
@@ -113,7 +121,7 @@ static bool get_number(struct reader *r, uint32_t *ret)
 }
 
 /* The links of an edge: from a rank through switches to a rank. Sets parent and child. */
-static bool get_path(struct reader *r, struct tt_forest_edge *e)
+static bool get_path(struct reader *r, struct tt_multitree_edge *e)
 {
     const struct tt_topo *t = r->t;
     uint32_t v, at = UINT32_MAX;
@@ -121,7 +129,8 @@ static bool get_path(struct reader *r, struct tt_forest_edge *e)
     do {
         if (!get_number(r, &v) || v / 4 >= t->nlinks)
             return false;
-        uint32_t link = v / 2, a = t->links[link / 2].a, b = t->links[link / 2].b, tail = link & 1 ? b : a;
+        uint32_t link = v / 2, a = t->links[link / 2].a, b = t->links[link / 2].b,
+                 tail = link & 1 ? b : a;
         bool first = at == UINT32_MAX;
         if (first ? tail >= t->ranks : tail != at || tail < t->ranks)
             return false;
@@ -134,7 +143,7 @@ static bool get_path(struct reader *r, struct tt_forest_edge *e)
     return at < t->ranks;
 }
 
-static bool get_edge(struct reader *r, uint32_t step, uint32_t *tree, struct tt_forest_edge *e)
+static bool get_edge(struct reader *r, uint32_t step, uint32_t *tree, struct tt_multitree_edge *e)
 {
     uint32_t n = r->f.ranks, turn;
     if (!get_number(r, &turn) || turn >= n || !get_path(r, e))
@@ -161,23 +170,25 @@ static bool get_edges(struct reader *r)
             if (!get_edge(r, step, &tree, &r->f.edges[done]))
                 return false;
     }
-    r->f.edges[done] = (struct tt_forest_edge){.path = (uint32_t)r->links.len};
+    r->f.edges[done] = (struct tt_multitree_edge){.path = (uint32_t)r->links.len};
     return done == r->f.nedges && r->at == r->end;
 }
 
-static bool get_header(struct reader *r, const struct tt_forest_options *o)
+static bool get_header(struct reader *r, const struct tt_multitree_options *o)
 {
     uint64_t hash;
     uint32_t numbers[4];
     memcpy(&hash, r->at + sizeof(HEAD), sizeof(hash));
     memcpy(numbers, r->at + sizeof(HEAD) + sizeof(hash), sizeof(numbers));
-    r->f = (struct tt_forest){.ranks = numbers[0], .steps = numbers[1], .nedges = numbers[2]};
-    bool ok = memcmp(r->at, HEAD, sizeof(HEAD)) == 0 && hash == r->t->hash && numbers[0] == r->t->ranks && numbers[3] == option_bits(o);
+    r->f =
+        (struct tt_multitree_trees){.ranks = numbers[0], .steps = numbers[1], .nedges = numbers[2]};
+    bool ok = memcmp(r->at, HEAD, sizeof(HEAD)) == 0 && hash == r->t->hash &&
+              numbers[0] == r->t->ranks && numbers[3] == option_bits(o);
     r->at += HEADER;
     return ok && numbers[0] > 1 && (uint64_t)numbers[0] * (numbers[0] - 1) == numbers[2];
 }
 
-static bool decode(struct reader *r, const struct tt_forest_options *o)
+static bool decode(struct reader *r, const struct tt_multitree_options *o)
 {
     if (!get_header(r, o))
         return false;
@@ -191,7 +202,8 @@ static bool decode(struct reader *r, const struct tt_forest_options *o)
     return get_edges(r);
 }
 
-bool tt_forest_decode(const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_vec *bytes, struct tt_forest *ret)
+bool tt_multitree_decode(const struct tt_topo *t, const struct tt_multitree_options *o,
+                         const struct tt_vec *bytes, struct tt_multitree_trees *ret)
 {
     struct reader r = {.at = bytes->data, .t = t, .links.elem = sizeof(uint32_t)};
     bool ok = bytes->len >= HEADER;
@@ -210,13 +222,15 @@ bool tt_forest_decode(const struct tt_topo *t, const struct tt_forest_options *o
     return false;
 }
 
-tutti_status tt_forest_get(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_algo_memo *m, struct tt_forest *ret,
-                           struct tutti_error *err)
+tutti_status tt_multitree_get(const struct tt_topo *t, const struct tt_multitree_options *o,
+                              struct tt_algo_memo *m, struct tt_multitree_trees *ret,
+                              struct tutti_error *err)
 {
-    if (tt_forest_decode(t, o, &m->known, ret))
+    if (tt_multitree_decode(t, o, &m->known, ret))
         return TUTTI_OK;
-    tutti_status st = tt_forest_make(t, o, ret, err);
+    tutti_status st = tt_multitree_make(t, o, ret, err);
     if (st == TUTTI_OK && m->name[0])
-        (void)tt_forest_encode(t, o, ret, &m->found); /* without memory they will be grown again */
+        /* without memory they will be grown again */
+        (void)tt_multitree_encode(t, o, ret, &m->found);
     return st;
 }

@@ -1,19 +1,24 @@
 /* grow.c - all trees grow together, one edge per turn, step after step (MultiTree, ISCA 2021).
  *
- * In a step every link, and every rank's ports, have their slots anew. The roots take turns; in its turn a tree adds one edge: from the
- * first of its members (in the order they joined, and only those of earlier steps: they have the chunk by now) that can reach a rank
- * outside the tree over free links. The step is over when no tree can add an edge. On a mesh of 2x2 (0 1 / 2 3), three turns each:
+ * In a step every link, and every rank's ports, have their slots anew. The roots take turns; in its
+ * turn a tree adds one edge: from the first of its members (in the order they joined, and only
+ * those of earlier steps: they have the chunk by now) that can reach a rank outside the tree over
+ * free links. The step is over when no tree can add an edge. On a mesh of 2x2 (0 1 / 2 3), three
+ * turns each:
  *
- *     step 0:  0->2  1->3  2->0  3->1     then  0->1  1->0  2->3  3->2      all 8 directed links are used
+ *     step 0:  0->2  1->3  2->0  3->1   then  0->1  1->0  2->3  3->2    all 8 directed links used
  *     step 1:  tree 0: 2->3   tree 1: 3->2   tree 2: 0->1   tree 3: 1->0    all trees are complete
  *
- * Two endings: the published code looks only at the last root of a round, so that a step may end while other trees could go on (and from
- * when that root's tree is complete, every step has one round): 10 steps on a 4x4 mesh. The fixed ending waits for all: 8, the lower bound.
- * Two orders of turns: by number; or as published: after the very first round by falling eccentricity, on meshes with a mistaken distance
- * (|row - row'| + |row' - column'| to a corner), elsewhere all 0, equals by falling number.
+ * Two endings: the published code looks only at the last root of a round, so that a step may end
+ * while other trees could go on (and from when that root's tree is complete, every step has one
+ * round): 10 steps on a 4x4 mesh. The fixed ending waits for all: 8, the lower bound. Two orders of
+ * turns: by number; or as published: after the very first round by falling eccentricity, on meshes
+ * with a mistaken distance (|row - row'| + |row' - column'| to a corner), elsewhere all 0, equals
+ * by falling number.
  *
- * What makes it fast: a tree that found nothing is out for the step; so is a member, and the next turn goes on behind it; members
- * surrounded by members are dropped. 1,024 trees on a 32x32 torus take about 0.1 s. */
+ * What makes it fast: a tree that found nothing is out for the step; so is a member, and the next
+ * turn goes on behind it; members surrounded by members are dropped. 1,024 trees on a 32x32 torus
+ * take about 0.1 s. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +27,9 @@
 
 enum { NONE = UINT32_MAX };
 
-/* A tree's members that may have something to offer, in joining order: live[0..kept) were tried in this step in vain, live[next..known)
- * come from earlier steps and are still to be tried, live[known..len) joined in this step. */
+/* A tree's members that may have something to offer, in joining order: live[0..kept) were tried in
+ * this step in vain, live[next..known) come from earlier steps and are still to be tried,
+ * live[known..len) joined in this step. */
 struct tree {
     uint32_t *live;
     uint32_t kept, next, known, len;
@@ -32,7 +38,7 @@ struct tree {
 };
 
 struct grower {
-    struct tt_forest_step step;
+    struct tt_multitree_step step;
     struct tree *trees;
     uint32_t *store; /* of live */
     uint32_t *order; /* of turns */
@@ -41,23 +47,28 @@ struct grower {
     size_t first_link; /* of this step */
 };
 
-static tutti_status open_grower(const struct tt_forest_net *n, struct grower *g, struct tutti_error *err)
+static tutti_status open_grower(const struct tt_multitree_net *n, struct grower *g,
+                                struct tutti_error *err)
 {
-    *g = (struct grower){.ranks = n->ranks, .edges.elem = sizeof(struct tt_forest_edge), .links.elem = sizeof(uint32_t)};
-    tutti_status st = tt_forest_step_open(n, &g->step, err);
+    *g = (struct grower){.ranks = n->ranks,
+                         .edges.elem = sizeof(struct tt_multitree_edge),
+                         .links.elem = sizeof(uint32_t)};
+    tutti_status st = tt_multitree_step_open(n, &g->step, err);
     if (st != TUTTI_OK)
         return st;
     g->trees = tt_zalloc(n->ranks, sizeof(*g->trees));
     g->store = tt_alloc((size_t)n->ranks * n->ranks, sizeof(*g->store));
     g->order = tt_alloc(n->ranks, sizeof(*g->order));
-    g->edges.cap = g->links.cap = (size_t)n->ranks * n->ranks; /* of edges as many as there will be, of links the least */
+    /* of edges as many as there will be, of links the least */
+    g->edges.cap = g->links.cap = (size_t)n->ranks * n->ranks;
     g->edges.data = tt_alloc(g->edges.cap, g->edges.elem);
     g->links.data = tt_alloc(g->links.cap, g->links.elem);
     if (!g->trees || !g->store || !g->order || !g->edges.data || !g->links.data)
         return tt_fail_memory(err, "growing trees");
     for (uint32_t r = 0; r < n->ranks; r++) {
         g->order[r] = r;
-        g->trees[r] = (struct tree){.live = g->store + (size_t)r * n->ranks, .len = 1, .members = 1};
+        g->trees[r] =
+            (struct tree){.live = g->store + (size_t)r * n->ranks, .len = 1, .members = 1};
         g->trees[r].live[0] = r;
     }
     g->complete = n->ranks == 1;
@@ -66,7 +77,7 @@ static tutti_status open_grower(const struct tt_forest_net *n, struct grower *g,
 
 static void close_grower(struct grower *g)
 {
-    tt_forest_step_close(&g->step);
+    tt_multitree_step_close(&g->step);
     free(g->trees);
     free(g->store);
     free(g->order);
@@ -76,7 +87,8 @@ static void close_grower(struct grower *g)
 
 /* ---- the order of turns ---- */
 
-/* The published eccentricity of a rank: the farthest corner of a square mesh by the published distance; other networks: 0. */
+/* The published eccentricity of a rank: the farthest corner of a square mesh by the published
+ * distance; other networks: 0. */
 static uint32_t published_depth(const struct tt_topo *t, uint32_t rank)
 {
     if (t->ndims != 2 || t->wrap)
@@ -129,7 +141,7 @@ static void begin_step(struct grower *g, uint32_t number)
 {
     const uint32_t *links = g->links.data;
     size_t used = g->links.len - g->first_link;
-    tt_forest_step_begin(&g->step, number, used ? links + g->first_link : NULL, used);
+    tt_multitree_step_begin(&g->step, number, used ? links + g->first_link : NULL, used);
     g->first_link = g->links.len;
     for (uint32_t r = 0; r < g->ranks; r++) {
         rewind_tree(g, &g->trees[r]);
@@ -139,11 +151,16 @@ static void begin_step(struct grower *g, uint32_t number)
 
 static bool add_edge(struct grower *g, uint32_t tree, uint32_t parent, uint32_t child)
 {
-    struct tt_forest_edge e = {.tree = tree, .parent = parent, .child = child, .step = g->step.number, .path = (uint32_t)g->links.len};
+    struct tt_multitree_edge e = {.tree = tree,
+                                  .parent = parent,
+                                  .child = child,
+                                  .step = g->step.number,
+                                  .path = (uint32_t)g->links.len};
     struct tree *t = &g->trees[tree];
-    if (g->links.len > UINT32_MAX - g->step.npath || !tt_vec_push(&g->edges, &e, 1) || !tt_vec_push(&g->links, g->step.path, g->step.npath))
+    if (g->links.len > UINT32_MAX - g->step.npath || !tt_vec_push(&g->edges, &e, 1) ||
+        !tt_vec_push(&g->links, g->step.path, g->step.npath))
         return false;
-    tt_forest_take(&g->step, tree, parent, child);
+    tt_multitree_take(&g->step, tree, parent, child);
     t->live[t->len++] = child;
     g->complete += ++t->members == g->ranks;
     return true;
@@ -152,7 +169,7 @@ static bool add_edge(struct grower *g, uint32_t tree, uint32_t parent, uint32_t 
 /* Is there a member that may still send at all? */
 static bool can_send(const struct grower *g, uint32_t tree)
 {
-    const struct tt_forest_step *s = &g->step;
+    const struct tt_multitree_step *s = &g->step;
     const uint64_t *in = s->members + (size_t)tree * s->n->words;
     for (uint32_t w = 0; w < s->n->words; w++)
         if (in[w] & s->may_put[w])
@@ -169,7 +186,7 @@ static bool take_turn(struct grower *g, uint32_t tree, bool *ret_added)
     while (!t->out && t->next < t->known) {
         uint32_t parent = t->live[t->next];
         bool able = g->step.inject[parent] > 0;
-        uint32_t child = able ? tt_forest_find(&g->step, tree, parent) : NONE;
+        uint32_t child = able ? tt_multitree_find(&g->step, tree, parent) : NONE;
         if (child != NONE) {
             *ret_added = add_edge(g, tree, parent, child);
             t->out = t->members == g->ranks;
@@ -197,8 +214,9 @@ static bool take_round(struct grower *g, bool *ret_any, bool *ret_last)
     return true;
 }
 
-/* Is another round worth while? When nothing is found any more, what was not allowed before may be. */
-static bool go_on(struct grower *g, const struct tt_forest_options *o, bool any, bool last)
+/* Is another round worth while? When nothing is found any more, what was not allowed before may
+ * be. */
+static bool go_on(struct grower *g, const struct tt_multitree_options *o, bool any, bool last)
 {
     if (o->paper_ending)
         return last;
@@ -206,14 +224,15 @@ static bool go_on(struct grower *g, const struct tt_forest_options *o, bool any,
         return false;
     if (any || g->step.reach == TT_REACH_ANY)
         return any;
-    tt_forest_step_widen(&g->step);
+    tt_multitree_step_widen(&g->step);
     for (uint32_t r = 0; r < g->ranks; r++)
         rewind_tree(g, &g->trees[r]);
     return true;
 }
 
 /* *ret_grown: the step has edges. */
-static tutti_status grow_step(struct grower *g, uint32_t number, const struct tt_forest_options *o, bool *ret_grown,
+static tutti_status grow_step(struct grower *g, uint32_t number,
+                              const struct tt_multitree_options *o, bool *ret_grown,
                               struct tutti_error *err)
 {
     bool any = true, last = true, grown = false;
@@ -233,57 +252,65 @@ static tutti_status grow_step(struct grower *g, uint32_t number, const struct tt
     return TUTTI_OK;
 }
 
-static tutti_status finish(struct grower *g, uint32_t steps, struct tt_forest *ret, struct tutti_error *err)
+static tutti_status grow_finish(struct grower *g, uint32_t steps, struct tt_multitree_trees *ret,
+                                struct tutti_error *err)
 {
-    struct tt_forest_edge end = {.path = (uint32_t)g->links.len};
+    struct tt_multitree_edge end = {.path = (uint32_t)g->links.len};
     uint32_t nedges = (uint32_t)g->edges.len;
     if (!tt_vec_push(&g->edges, &end, 1))
         return tt_fail_memory(err, "trees");
-    *ret = (struct tt_forest){.ranks = g->ranks, .steps = steps, .nedges = nedges, .edges = g->edges.data, .links = g->links.data};
+    *ret = (struct tt_multitree_trees){.ranks = g->ranks,
+                                       .steps = steps,
+                                       .nedges = nedges,
+                                       .edges = g->edges.data,
+                                       .links = g->links.data};
     g->edges = g->links = (struct tt_vec){0};
     return TUTTI_OK;
 }
 
-tutti_status tt_forest_grow(const struct tt_forest_net *n, const struct tt_forest_options *o, struct tt_forest *ret, bool *ret_stuck,
-                            struct tutti_error *err)
+tutti_status tt_multitree_grow(const struct tt_multitree_net *n,
+                               const struct tt_multitree_options *o, struct tt_multitree_trees *ret,
+                               bool *ret_stuck, struct tutti_error *err)
 {
     struct grower g;
     bool grown = true;
     uint32_t steps = 0;
-    assert(n->ranks > 0 && n->ranks <= TT_FOREST_RANKS);
+    assert(n->ranks > 0 && n->ranks <= TT_MULTITREE_RANKS);
     tutti_status st = open_grower(n, &g, err);
     while (st == TUTTI_OK && g.complete < g.ranks && grown)
         st = grow_step(&g, steps++, o, &grown, err);
     if (st == TUTTI_OK && grown)
-        st = finish(&g, steps, ret, err);
+        st = grow_finish(&g, steps, ret, err);
     if (st == TUTTI_OK)
         *ret_stuck = !grown;
     close_grower(&g);
     return st;
 }
 
-void tt_forest_free(struct tt_forest *f)
+void tt_multitree_free(struct tt_multitree_trees *f)
 {
     free(f->edges);
     free(f->links);
-    *f = (struct tt_forest){0};
+    *f = (struct tt_multitree_trees){0};
 }
 
 /* The best so far, and the speed that its steps are measured by; 0: none yet. */
 struct pick {
-    struct tt_forest forest;
+    struct tt_multitree_trees forest;
     double base;
 };
 
-/* Is a, with steps of one message at speed wa, faster than b? Equal times: the one with fewer steps. */
-static bool better(const struct tt_forest *a, double wa, const struct tt_forest *b, double wb)
+/* Is a, with steps of one message at speed wa, faster than b? Equal times: the one with fewer
+ * steps. */
+static bool better(const struct tt_multitree_trees *a, double wa,
+                   const struct tt_multitree_trees *b, double wb)
 {
     double ta = a->steps * wb, tb = b->steps * wa;
     return ta < tb || (!(ta > tb) && a->steps < b->steps);
 }
 
 /* The least steps there can be: every rank gets the chunks of all others through its ports. */
-static uint32_t least_steps(const struct tt_forest_net *n)
+static uint32_t least_steps(const struct tt_multitree_net *n)
 {
     uint32_t most = 0;
     for (uint32_t r = 0; r < n->ranks && n->ranks > 1; r++) {
@@ -294,51 +321,56 @@ static uint32_t least_steps(const struct tt_forest_net *n)
 }
 
 /* The better of f and what grows on n takes the place of f. */
-static tutti_status grow_better(const struct tt_forest_net *n, const struct tt_forest_options *o, double base, struct pick *p,
+static tutti_status grow_better(const struct tt_multitree_net *n,
+                                const struct tt_multitree_options *o, double base, struct pick *p,
                                 struct tutti_error *err)
 {
-    struct tt_forest f = {0};
+    struct tt_multitree_trees f = {0};
     bool stuck = true;
-    tutti_status st = tt_forest_grow(n, o, &f, &stuck, err);
+    tutti_status st = tt_multitree_grow(n, o, &f, &stuck, err);
     if (st == TUTTI_OK && !stuck && (p->base == 0 || better(&f, base, &p->forest, p->base))) {
-        tt_forest_free(&p->forest);
+        tt_multitree_free(&p->forest);
         *p = (struct pick){f, base};
         return st;
     }
-    tt_forest_free(&f);
+    tt_multitree_free(&f);
     return st;
 }
 
-/* Two ways on a network with switches: from the root straight to everybody (few hops), or, when that takes more steps than it must, once
- * to each switch and on from there (less load between switches). */
-static tutti_status try_base(const struct tt_topo *t, const struct tt_forest_options *o, double base, struct pick *p,
-                             struct tutti_error *err)
+/* Two ways on a network with switches: from the root straight to everybody (few hops), or, when
+ * that takes more steps than it must, once to each switch and on from there (less load between
+ * switches). */
+static tutti_status try_base(const struct tt_topo *t, const struct tt_multitree_options *o,
+                             double base, struct pick *p, struct tutti_error *err)
 {
-    struct tt_forest_net n;
-    tutti_status st = tt_forest_net_make(t, o, base, &n, err);
+    struct tt_multitree_net n;
+    tutti_status st = tt_multitree_net_make(t, o, base, &n, err);
     if (st != TUTTI_OK)
         return st;
     st = grow_better(&n, o, base, p, err);
     n.once = t->switches > 1 && !o->paper_ending;
-    if (st == TUTTI_OK && n.once && (p->base < base || p->base > base || p->forest.steps > least_steps(&n)))
+    if (st == TUTTI_OK && n.once &&
+        (p->base < base || p->base > base || p->forest.steps > least_steps(&n)))
         st = grow_better(&n, o, base, p, err);
-    tt_forest_net_free(&n);
+    tt_multitree_net_free(&n);
     return st;
 }
 
-tutti_status tt_forest_make(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_forest *ret, struct tutti_error *err)
+tutti_status tt_multitree_make(const struct tt_topo *t, const struct tt_multitree_options *o,
+                               struct tt_multitree_trees *ret, struct tutti_error *err)
 {
-    double bases[TT_FOREST_BASES] = {1};
-    size_t n = t->nlinks ? tt_forest_bases(t, bases) : 1;
+    double bases[TT_MULTITREE_BASES] = {1};
+    size_t n = t->nlinks ? tt_multitree_bases(t, bases) : 1;
     struct pick best = {0};
     tutti_status st = TUTTI_OK;
     for (size_t i = 0; i < n && st == TUTTI_OK; i++)
         st = try_base(t, o, bases[i], &best, err);
     if (st != TUTTI_OK) {
-        tt_forest_free(&best.forest);
+        tt_multitree_free(&best.forest);
         return st;
     }
-    assert(best.base > 0); /* with the slowest speed every link has a slot, and the topology is connected */
+    /* with the slowest speed every link has a slot, and the topology is connected */
+    assert(best.base > 0);
     *ret = best.forest;
     return TUTTI_OK;
 }

@@ -1,81 +1,103 @@
-/* multitree.h - the trees of MultiTree: one per rank, grown together over a network, step by step. Internal to src/algo.
+/* multitree.h - the trees of MultiTree: one per rank, grown together over a network, step by step.
+ * Internal to src/algo.
  *
- * An edge hands chunk `tree` from `parent` to `child` in step `step`, over links that no other edge of the step uses beyond their slots.
- * Edges stand in the order they were made, so that steps never fall. Everything is deterministic: equal topologies (by hash) and options
- * give equal forests on every machine. */
+ * An edge hands chunk `tree` from `parent` to `child` in step `step`, over links that no other edge
+ * of the step uses beyond their slots. Edges stand in the order they were made, so that steps never
+ * fall. Everything is deterministic: equal topologies (by hash) and options give equal forests on
+ * every machine. */
 #ifndef TT_MULTITREE_H
 #define TT_MULTITREE_H
 
 #include "algo/algo.h"
 
-/* More ranks have more pairs than a schedule can hold: 16.7 million edges make 67 million operations. */
-enum { TT_FOREST_RANKS = 4096 };
+/* More ranks have more pairs than a schedule can hold: 16.7 million edges make 67 million
+ * operations. */
+enum { TT_MULTITREE_RANKS = 4096 };
 
-struct tt_forest_options {
-    bool paper_ending; /* a step ends as in the published code: when the last root in turn finds nothing */
-    bool paper_order;  /* roots take turns as in the published code with its mesh distance, not by number */
-    bool inward;       /* for the reversed trees of a reduce-scatter: a link has the speed of its other direction */
+struct tt_multitree_options {
+    /* a step ends as in the published code: when the last root in turn finds nothing */
+    bool paper_ending;
+    /* roots take turns as in the published code with its mesh distance, not by number */
+    bool paper_order;
+    /* for the reversed trees of a reduce-scatter: a link has the speed of its other direction */
+    bool inward;
 };
 
-struct tt_forest_edge {
+struct tt_multitree_edge {
     uint32_t tree, parent, child, step;
     uint32_t path; /* its first directed link in links[]; the next edge's path ends it */
 };
 
-struct tt_forest {
+struct tt_multitree_trees {
     uint32_t ranks, steps, nedges;
-    struct tt_forest_edge *edges; /* nedges + 1: the last has only `path` */
-    uint32_t *links;              /* directed link ids, parent to child */
+    struct tt_multitree_edge *edges; /* nedges + 1: the last has only `path` */
+    uint32_t *links;                 /* directed link ids, parent to child */
 };
 
-tutti_status tt_forest_make(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_forest *ret, struct tutti_error *err);
-void tt_forest_free(struct tt_forest *f); /* accepts an empty one */
+tutti_status tt_multitree_make(const struct tt_topo *t, const struct tt_multitree_options *o,
+                               struct tt_multitree_trees *ret, struct tutti_error *err);
+void tt_multitree_free(struct tt_multitree_trees *f); /* accepts an empty one */
 /* Are trees for both directions the same: is every link as fast one way as the other? */
-bool tt_forest_symmetric(const struct tt_topo *t);
+bool tt_multitree_symmetric(const struct tt_topo *t);
 
 /* ---- bytes.c: trees as bytes, for those who keep them ---- */
 /* All that the trees depend on, as a memo's name. */
-void tt_forest_name(const struct tt_topo *t, const struct tt_forest_options *o, char *buf, size_t cap);
+void tt_multitree_name(const struct tt_topo *t, const struct tt_multitree_options *o, char *buf,
+                       size_t cap);
 /* Are these trees slower to grow than a file is to read? */
-bool tt_forest_worth_keeping(const struct tt_topo *t);
-bool tt_forest_encode(const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_forest *f, struct tt_vec *ret);
+bool tt_multitree_worth_keeping(const struct tt_topo *t);
+bool tt_multitree_encode(const struct tt_topo *t, const struct tt_multitree_options *o,
+                         const struct tt_multitree_trees *f, struct tt_vec *ret);
 /* True, and *ret, when the bytes are whole trees of this network. */
-bool tt_forest_decode(const struct tt_topo *t, const struct tt_forest_options *o, const struct tt_vec *bytes, struct tt_forest *ret);
+bool tt_multitree_decode(const struct tt_topo *t, const struct tt_multitree_options *o,
+                         const struct tt_vec *bytes, struct tt_multitree_trees *ret);
 /* What the memo knows, else grown; then a memo with a name has found it. */
-tutti_status tt_forest_get(const struct tt_topo *t, const struct tt_forest_options *o, struct tt_algo_memo *m, struct tt_forest *ret,
-                           struct tutti_error *err);
+tutti_status tt_multitree_get(const struct tt_topo *t, const struct tt_multitree_options *o,
+                              struct tt_algo_memo *m, struct tt_multitree_trees *ret,
+                              struct tutti_error *err);
 
 /* ---- net.c: what a network offers in one step ---- */
 
-/* Slots: how many messages of the step's length a link can carry in one step; 0: too slow to be used. A step lasts as long as one message
- * on a link of `base` bytes/s. Neighbours of a vertex stand in the order in which they are tried. */
-struct tt_forest_net {
+/* Slots: how many messages of the step's length a link can carry in one step; 0: too slow to be
+ * used. A step lasts as long as one message on a link of `base` bytes/s. Neighbours of a vertex
+ * stand in the order in which they are tried. */
+struct tt_multitree_net {
     const struct tt_topo *t;
     uint32_t ranks, vertices, words; /* words: of a bit set of ranks */
     uint32_t *start, *head, *link;   /* start[v] .. start[v+1]-1: neighbour and directed link */
     uint32_t *slot;                  /* the same link's place in slots[] */
-    uint32_t *inner;                 /* start[v] .. inner[v]-1 lead to ranks, the others to switches */
-    uint32_t *slots;                 /* per directed link; of a half-duplex cable the even one counts for both */
-    uint32_t *inject, *eject;        /* per rank: messages of a step */
-    uint64_t *hosts;                 /* wide vertices: bit set of neighbouring ranks, words each */
-    uint32_t *wide;                  /* which bit set; UINT32_MAX: none, neighbours are tried in their own order */
-    bool rank_order;                 /* neighbours of switches from the first on, as published; else from the sender on */
-    bool once;                       /* a step first reaches for new switches, then for the own ones, then for any; else any at once */
+    /* start[v] .. inner[v]-1 lead to ranks, the others to switches */
+    uint32_t *inner;
+    /* per directed link; of a half-duplex cable the even one counts for both */
+    uint32_t *slots;
+    uint32_t *inject, *eject; /* per rank: messages of a step */
+    uint64_t *hosts;          /* wide vertices: bit set of neighbouring ranks, words each */
+    /* which bit set; UINT32_MAX: none, neighbours are tried in their own order */
+    uint32_t *wide;
+    /* neighbours of switches from the first on, as published; else from the sender on */
+    bool rank_order;
+    /* a step first reaches for new switches, then for the own ones, then for any; else any at
+     * once */
+    bool once;
 };
-/* The speeds that a step may be measured by, at most TT_FOREST_BASES, falling; at least the slowest is among them. */
-enum { TT_FOREST_BASES = 6 };
-size_t tt_forest_bases(const struct tt_topo *t, double ret[TT_FOREST_BASES]);
-tutti_status tt_forest_net_make(const struct tt_topo *t, const struct tt_forest_options *o, double base, struct tt_forest_net *ret,
-                                struct tutti_error *err);
-void tt_forest_net_free(struct tt_forest_net *n);
+/* The speeds that a step may be measured by, at most TT_MULTITREE_BASES, falling; at least the
+ * slowest is among them. */
+enum { TT_MULTITREE_BASES = 6 };
+size_t tt_multitree_bases(const struct tt_topo *t, double ret[TT_MULTITREE_BASES]);
+tutti_status tt_multitree_net_make(const struct tt_topo *t, const struct tt_multitree_options *o,
+                                   double base, struct tt_multitree_net *ret,
+                                   struct tutti_error *err);
+void tt_multitree_net_free(struct tt_multitree_net *n);
 /* The index of a directed link's slots. */
-uint32_t tt_forest_slot(const struct tt_topo *t, uint32_t link);
+uint32_t tt_multitree_slot(const struct tt_topo *t, uint32_t link);
 
 /* ---- grow.c ---- */
 
-/* The trees on this network. *ret_stuck: some rank cannot be reached by links that have slots; then there are none, and no error. */
-tutti_status tt_forest_grow(const struct tt_forest_net *n, const struct tt_forest_options *o, struct tt_forest *ret, bool *ret_stuck,
-                            struct tutti_error *err);
+/* The trees on this network. *ret_stuck: some rank cannot be reached by links that have slots; then
+ * there are none, and no error. */
+tutti_status tt_multitree_grow(const struct tt_multitree_net *n,
+                               const struct tt_multitree_options *o, struct tt_multitree_trees *ret,
+                               bool *ret_stuck, struct tutti_error *err);
 
 /* ---- search.c: the next edge of one tree ---- */
 
@@ -83,8 +105,8 @@ tutti_status tt_forest_grow(const struct tt_forest_net *n, const struct tt_fores
 enum tt_forest_reach { TT_REACH_NEW, TT_REACH_OWN, TT_REACH_ANY };
 
 /* What is left of the step, and who is in which tree. */
-struct tt_forest_step {
-    const struct tt_forest_net *n;
+struct tt_multitree_step {
+    const struct tt_multitree_net *n;
     uint32_t number;
     enum tt_forest_reach reach;
     uint32_t *slots, *inject, *eject;
@@ -92,25 +114,30 @@ struct tt_forest_step {
     uint64_t *may_get; /* bit set of ranks that may still receive */
     uint64_t *may_put; /* bit set of ranks that may still send */
     uint64_t *members; /* per tree a bit set of ranks */
-    uint32_t *spent;   /* per tree and switch: `era` when its ranks have nothing to offer any more, +1: nor has anything beyond */
-    uint32_t era;      /* 2, 4, ...: changes when more is allowed than before */
+    /* per tree and switch: `era` when its ranks have nothing to offer any more, +1: nor has
+     * anything beyond */
+    uint32_t *spent;
+    uint32_t era;                        /* 2, 4, ...: changes when more is allowed than before */
     uint32_t *queue, *via, *seen, stamp; /* of a search */
     uint32_t *path, npath;               /* the edge found: its links */
-    bool surrounded;                     /* nothing found, and nothing ever will be: all around the parent are members */
+    /* nothing found, and nothing ever will be: all around the parent are members */
+    bool surrounded;
 };
-tutti_status tt_forest_step_open(const struct tt_forest_net *n, struct tt_forest_step *ret, struct tutti_error *err);
-void tt_forest_step_close(struct tt_forest_step *s);
+tutti_status tt_multitree_step_open(const struct tt_multitree_net *n, struct tt_multitree_step *ret,
+                                    struct tutti_error *err);
+void tt_multitree_step_close(struct tt_multitree_step *s);
 /* `used`: the links of the step before, whose slots are free again. */
-void tt_forest_step_begin(struct tt_forest_step *s, uint32_t number, const uint32_t *used, size_t nused);
+void tt_multitree_step_begin(struct tt_multitree_step *s, uint32_t number, const uint32_t *used,
+                             size_t nused);
 /* The next reach, as far as slots are left. */
-void tt_forest_step_widen(struct tt_forest_step *s);
-static inline bool tt_forest_has(const struct tt_forest_step *s, uint32_t tree, uint32_t rank)
+void tt_multitree_step_widen(struct tt_multitree_step *s);
+static inline bool tt_forest_has(const struct tt_multitree_step *s, uint32_t tree, uint32_t rank)
 {
     return s->members[(size_t)tree * s->n->words + rank / 64] >> (rank % 64) & 1;
 }
-/* The rank to which `parent` can hand the chunk of `tree` now, by s->path; UINT32_MAX: none, in this step any more (s->surrounded: ever).
- */
-uint32_t tt_forest_find(struct tt_forest_step *s, uint32_t tree, uint32_t parent);
+/* The rank to which `parent` can hand the chunk of `tree` now, by s->path; UINT32_MAX: none, in
+ * this step any more (s->surrounded: ever). */
+uint32_t tt_multitree_find(struct tt_multitree_step *s, uint32_t tree, uint32_t parent);
 /* Uses up what the edge found needs, and makes `child` a member. */
-void tt_forest_take(struct tt_forest_step *s, uint32_t tree, uint32_t parent, uint32_t child);
+void tt_multitree_take(struct tt_multitree_step *s, uint32_t tree, uint32_t parent, uint32_t child);
 #endif

@@ -1,16 +1,19 @@
-/* net.c - what a network offers to MultiTree in one step: slots of links, ports of ranks, neighbours in the order of trial.
+/* net.c - what a network offers to MultiTree in one step: slots of links, ports of ranks,
+ * neighbours in the order of trial.
  *
- * The published construction knows equal links: each carries one message per step. Here a step is as long as a message takes on a link of
- * a chosen speed, the base; a link k times as fast has k slots, one slower than the base has none. Which base is best depends on the
- * network (leave slow links out, or wait for them), so the few speeds there are get tried (multitree_make). Speeds less than 1/32 apart
- * count as equal: measured links are never exactly so.
+ * The published construction knows equal links: each carries one message per step. Here a step is
+ * as long as a message takes on a link of a chosen speed, the base; a link k times as fast has k
+ * slots, one slower than the base has none. Which base is best depends on the network (leave slow
+ * links out, or wait for them), so the few speeds there are get tried (multitree_make). Speeds less
+ * than 1/32 apart count as equal: measured links are never exactly so.
  *
- *     mesh, v in the middle:  1       a switch with ranks 4..7, asked by 5: first 6, 7, 4 (turning on from the sender, so that all ranks
- *                           3 v 4     of a star find partners in every step whatever their number; the published code begins with 4)
+ *     mesh, v in the middle:  1       a switch with ranks 4..7, asked by 5: first 6, 7, 4 (turning
+ *                           3 v 4     on from the sender, so that all ranks of a star find partners
+ *                                     in every step; the published code begins with 4)
  *                             2       then its neighbouring switches
  *
- * Grids: dimension by dimension, first the lower neighbour (north, south, west, east in two dimensions: the published order). Other
- * networks: from the own number on, around. */
+ * Grids: dimension by dimension, first the lower neighbour (north, south, west, east in two
+ * dimensions: the published order). Other networks: from the own number on, around. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -19,7 +22,7 @@
 enum { NONE = UINT32_MAX, NARROW = 64 }; /* NARROW: so many neighbours are tried one by one */
 static const double NEAR = 1.0 + 1.0 / 32;
 
-uint32_t tt_forest_slot(const struct tt_topo *t, uint32_t link)
+uint32_t tt_multitree_slot(const struct tt_topo *t, uint32_t link)
 {
     return t->links[link / 2].half ? link & ~1u : link;
 }
@@ -30,10 +33,11 @@ static double speed(const struct tt_topo *t, uint32_t link)
     return l->bw[l->half ? 0 : link & 1];
 }
 
-bool tt_forest_symmetric(const struct tt_topo *t)
+bool tt_multitree_symmetric(const struct tt_topo *t)
 {
     for (uint32_t i = 0; i < t->nlinks; i++)
-        if (!t->links[i].half && (t->links[i].bw[0] < t->links[i].bw[1] || t->links[i].bw[0] > t->links[i].bw[1]))
+        if (!t->links[i].half &&
+            (t->links[i].bw[0] < t->links[i].bw[1] || t->links[i].bw[0] > t->links[i].bw[1]))
             return false;
     return true;
 }
@@ -64,14 +68,15 @@ static double bottom_of(const struct tt_topo *t, double top)
     return low;
 }
 
-/* When there are more speeds than places, the last place is the slowest's: with it no link is left out. */
-size_t tt_forest_bases(const struct tt_topo *t, double ret[TT_FOREST_BASES])
+/* When there are more speeds than places, the last place is the slowest's: with it no link is left
+ * out. */
+size_t tt_multitree_bases(const struct tt_topo *t, double ret[TT_MULTITREE_BASES])
 {
     size_t n = 0;
     double top = next_speed(t, 0);
     while (top > 0) {
         double last = bottom_of(t, top);
-        n += n < TT_FOREST_BASES;
+        n += n < TT_MULTITREE_BASES;
         ret[n - 1] = last;
         top = next_speed(t, last);
     }
@@ -85,13 +90,14 @@ static uint32_t slots_of(double bw, double base, uint32_t most)
 }
 
 /* No link needs more slots than there are trees. */
-static void set_slots(struct tt_forest_net *n, bool inward, double base)
+static void set_slots(struct tt_multitree_net *n, bool inward, double base)
 {
     const struct tt_topo *t = n->t;
     for (uint32_t d = 0; d < 2 * t->nlinks; d++)
         n->slots[d] = slots_of(speed(t, inward ? d ^ 1u : d), base, t->ranks);
     for (uint32_t r = 0; r < t->ranks; r++) {
-        uint32_t out = slots_of(tt_topo_egress(t, r), base, t->ranks), in = slots_of(tt_topo_ingress(t, r), base, t->ranks);
+        uint32_t out = slots_of(tt_topo_egress(t, r), base, t->ranks),
+                 in = slots_of(tt_topo_ingress(t, r), base, t->ranks);
         n->inject[r] = inward ? in : out;
         n->eject[r] = inward ? out : in;
     }
@@ -99,7 +105,8 @@ static void set_slots(struct tt_forest_net *n, bool inward, double base)
 
 /* ---- neighbours ---- */
 
-/* Where neighbour h of rank v stands: by dimension, below before above, near before far; outside grids by the distance going up. */
+/* Where neighbour h of rank v stands: by dimension, below before above, near before far; outside
+ * grids by the distance going up. */
 static uint64_t place_of(const struct tt_topo *t, uint32_t v, uint32_t h)
 {
     uint32_t weight = 1;
@@ -117,7 +124,7 @@ static uint64_t place_of(const struct tt_topo *t, uint32_t v, uint32_t h)
 }
 
 /* Insertion sort, stable: parallel cables keep their order. Ranks come before switches. */
-static void sort_narrow(struct tt_forest_net *n, uint32_t v)
+static void sort_narrow(struct tt_multitree_net *n, uint32_t v)
 {
     uint32_t from = n->start[v], to = n->inner[v];
     for (uint32_t i = from + 1; i < to; i++) {
@@ -134,7 +141,7 @@ static void sort_narrow(struct tt_forest_net *n, uint32_t v)
 }
 
 /* The topology lists neighbours by ascending number: ranks, then switches. */
-static void list_neighbours(struct tt_forest_net *n)
+static void list_neighbours(struct tt_multitree_net *n)
 {
     const struct tt_graph *g = &n->t->g;
     for (uint32_t v = 0; v < n->vertices; v++) {
@@ -143,7 +150,7 @@ static void list_neighbours(struct tt_forest_net *n)
         for (uint32_t k = g->start[v]; k < g->start[v + 1]; k++) {
             n->head[k] = g->head[k];
             n->link[k] = g->id[k];
-            n->slot[k] = tt_forest_slot(n->t, g->id[k]);
+            n->slot[k] = tt_multitree_slot(n->t, g->id[k]);
             if (k < n->inner[v] && g->head[k] >= n->ranks)
                 n->inner[v] = k;
         }
@@ -154,7 +161,7 @@ static void list_neighbours(struct tt_forest_net *n)
 }
 
 /* Switches and ranks with many neighbours are searched by words of 64 ranks. */
-static bool make_hosts(struct tt_forest_net *n)
+static bool make_hosts(struct tt_multitree_net *n)
 {
     uint32_t nwide = 0;
     for (uint32_t v = 0; v < n->vertices; v++) {
@@ -164,14 +171,19 @@ static bool make_hosts(struct tt_forest_net *n)
     n->hosts = tt_zalloc((size_t)nwide * n->words + 1, sizeof(*n->hosts));
     for (uint32_t v = 0; n->hosts && v < n->vertices; v++)
         for (uint32_t k = n->start[v]; n->wide[v] != NONE && k < n->inner[v]; k++)
-            n->hosts[(size_t)n->wide[v] * n->words + n->head[k] / 64] |= UINT64_C(1) << n->head[k] % 64;
+            n->hosts[(size_t)n->wide[v] * n->words + n->head[k] / 64] |= UINT64_C(1)
+                                                                         << n->head[k] % 64;
     return n->hosts != NULL;
 }
 
-tutti_status tt_forest_net_make(const struct tt_topo *t, const struct tt_forest_options *o, double base, struct tt_forest_net *ret,
-                                struct tutti_error *err)
+tutti_status tt_multitree_net_make(const struct tt_topo *t, const struct tt_multitree_options *o,
+                                   double base, struct tt_multitree_net *ret,
+                                   struct tutti_error *err)
 {
-    struct tt_forest_net n = {.t = t, .ranks = t->ranks, .vertices = t->ranks + t->switches, .words = (t->ranks + 63) / 64};
+    struct tt_multitree_net n = {.t = t,
+                                 .ranks = t->ranks,
+                                 .vertices = t->ranks + t->switches,
+                                 .words = (t->ranks + 63) / 64};
     assert(base > 0);
     n.rank_order = o->paper_ending;
     n.start = tt_alloc((size_t)n.vertices + 1, sizeof(*n.start));
@@ -183,21 +195,22 @@ tutti_status tt_forest_net_make(const struct tt_topo *t, const struct tt_forest_
     n.slots = tt_alloc(2 * (size_t)t->nlinks + 1, sizeof(*n.slots));
     n.inject = tt_alloc(t->ranks, sizeof(*n.inject));
     n.eject = tt_alloc(t->ranks, sizeof(*n.eject));
-    bool ok = n.start && n.inner && n.wide && n.head && n.link && n.slot && n.slots && n.inject && n.eject;
+    bool ok = n.start && n.inner && n.wide && n.head && n.link && n.slot && n.slots && n.inject &&
+              n.eject;
     if (ok) {
         list_neighbours(&n);
         set_slots(&n, o->inward, base);
         ok = make_hosts(&n);
     }
     if (!ok) {
-        tt_forest_net_free(&n);
+        tt_multitree_net_free(&n);
         return tt_fail_memory(err, "network of the trees");
     }
     *ret = n;
     return TUTTI_OK;
 }
 
-void tt_forest_net_free(struct tt_forest_net *n)
+void tt_multitree_net_free(struct tt_multitree_net *n)
 {
     free(n->start);
     free(n->inner);
@@ -209,5 +222,5 @@ void tt_forest_net_free(struct tt_forest_net *n)
     free(n->inject);
     free(n->eject);
     free(n->hosts);
-    *n = (struct tt_forest_net){0};
+    *n = (struct tt_multitree_net){0};
 }

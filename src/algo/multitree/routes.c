@@ -1,9 +1,12 @@
-/* routes.c - the channels of MultiTree's messages: one for each way that messages of a pair of ranks take.
+/* routes.c - the channels of MultiTree's messages: one for each way that messages of a pair of
+ * ranks take.
  *
- * A schedule names a route by (sender, receiver, channel). Between two ranks there may be several ways (spines, parallel cables), each
- * tree may use another one, and sums travel the ways of a tree backwards. So the ways of a pair are numbered: channel k is the k-th of
- * them, and is declared unless it is the way the network would choose by itself. Where a message can only take one cable nothing needs
- * to be said. Example, fattree:2,2, messages from 0 to 2: over spine x on channel 0, over spine y on channel 1. */
+ * A schedule names a route by (sender, receiver, channel). Between two ranks there may be several
+ * ways (spines, parallel cables), each tree may use another one, and sums travel the ways of a tree
+ * backwards. So the ways of a pair are numbered: channel k is the k-th of them, and is declared
+ * unless it is the way the network would choose by itself. Where a message can only take one cable
+ * nothing needs to be said. Example, fattree:2,2, messages from 0 to 2: over spine x on channel 0,
+ * over spine y on channel 1. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +47,7 @@ static bool several_ways(const struct tt_topo *t)
 /* The links of an edge as its message takes them: parent to child, or (phase SUM) back. */
 static void write_links(const struct tt_multitree *m, int phase, uint32_t edge, uint32_t *to)
 {
-    const struct tt_forest *f = m->forest[phase];
+    const struct tt_multitree_trees *f = m->forest[phase];
     const uint32_t *links = f->links + f->edges[edge].path;
     uint32_t n = f->edges[edge + 1].path - f->edges[edge].path;
     for (uint32_t i = 0; i < n; i++)
@@ -52,15 +55,18 @@ static void write_links(const struct tt_multitree *m, int phase, uint32_t edge, 
 }
 
 /* The messages that `rank` sends: to children when handing out, to parents when summing. */
-static size_t collect(const struct tt_multitree *m, uint32_t rank, struct way *ways, uint32_t *pool)
+static size_t routes_collect(const struct tt_multitree *m, uint32_t rank, struct way *ways,
+                             uint32_t *pool)
 {
     size_t n = 0;
     for (int phase = 0; phase < 2; phase++) {
-        const struct tt_forest *f = m->forest[phase];
-        const struct tt_multitree_lists *l = f ? (phase == TT_MULTITREE_SUM ? &m->up[phase] : &m->down[phase]) : NULL;
+        const struct tt_multitree_trees *f = m->forest[phase];
+        const struct tt_multitree_lists *l =
+            f ? (phase == TT_MULTITREE_SUM ? &m->up[phase] : &m->down[phase]) : NULL;
         for (uint32_t i = f ? l->start[rank] : 0; f && i < l->start[rank + 1]; i++) {
-            const struct tt_forest_edge *e = &f->edges[l->edge[i]];
-            struct way w = {.edge = l->edge[i], .phase = (uint32_t)phase, .at = pool, .n = e[1].path - e->path};
+            const struct tt_multitree_edge *e = &f->edges[l->edge[i]];
+            struct way w = {
+                .edge = l->edge[i], .phase = (uint32_t)phase, .at = pool, .n = e[1].path - e->path};
             w.peer = phase == TT_MULTITREE_SUM ? e->parent : e->child;
             write_links(m, phase, l->edge[i], pool);
             w.hash = tt_hash_bytes(0, pool, w.n * sizeof(*pool));
@@ -76,8 +82,9 @@ static uint64_t links_sent(const struct tt_multitree *m, uint32_t rank, size_t *
     uint64_t sum = 0;
     *ret_messages = 0;
     for (int phase = 0; phase < 2; phase++) {
-        const struct tt_forest *f = m->forest[phase];
-        const struct tt_multitree_lists *l = f ? (phase == TT_MULTITREE_SUM ? &m->up[phase] : &m->down[phase]) : NULL;
+        const struct tt_multitree_trees *f = m->forest[phase];
+        const struct tt_multitree_lists *l =
+            f ? (phase == TT_MULTITREE_SUM ? &m->up[phase] : &m->down[phase]) : NULL;
         for (uint32_t i = f ? l->start[rank] : 0; f && i < l->start[rank + 1]; i++) {
             sum += f->edges[l->edge[i] + 1].path - f->edges[l->edge[i]].path;
             (*ret_messages)++;
@@ -86,8 +93,10 @@ static uint64_t links_sent(const struct tt_multitree *m, uint32_t rank, size_t *
     return sum;
 }
 
-/* Declares way w on the channel when the network's own route is another. own[] has room for the longest. */
-static void declare(const struct tt_multitree *m, uint32_t rank, const struct way *w, uint32_t channel, uint32_t *own, struct tt_builder *b)
+/* Declares way w on the channel when the network's own route is another. own[] has room for the
+ * longest. */
+static void routes_declare(const struct tt_multitree *m, uint32_t rank, const struct way *w,
+                           uint32_t channel, uint32_t *own, struct tt_builder *b)
 {
     uint32_t n = 0;
     tutti_status st = tt_topo_route(m->t, rank, w->peer, own, tt_topo_max_route(m->t), &n, &b->err);
@@ -97,7 +106,8 @@ static void declare(const struct tt_multitree *m, uint32_t rank, const struct wa
         tt_build_route(b, rank, w->peer, (uint16_t)channel, w->at, w->n);
 }
 
-static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way *ways, size_t n, uint32_t *own, struct tt_builder *b)
+static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way *ways, size_t n,
+                        uint32_t *own, struct tt_builder *b)
 {
     uint32_t channel = 0;
     qsort(ways, n, sizeof(*ways), by_way);
@@ -106,11 +116,12 @@ static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way 
         if (!same)
             channel = i > 0 && ways[i - 1].peer == ways[i].peer ? channel + 1 : 0;
         if (channel > UINT16_MAX) {
-            b->status = tt_fail(&b->err, TUTTI_ERR_LIMIT, "more than 65536 ways from rank %u to rank %u", rank, ways[i].peer);
+            b->status = tt_fail(&b->err, TUTTI_ERR_LIMIT,
+                                "more than 65536 ways from rank %u to rank %u", rank, ways[i].peer);
             return;
         }
         if (!same)
-            declare(m, rank, &ways[i], channel, own, b);
+            routes_declare(m, rank, &ways[i], channel, own, b);
         m->channel[ways[i].phase][ways[i].edge] = (uint16_t)channel;
     }
 }
@@ -126,7 +137,7 @@ void tt_multitree_routes(struct tt_multitree *m, struct tt_builder *b)
         struct way *ways = tt_alloc(messages + 1, sizeof(*ways));
         uint32_t *pool = tt_alloc((size_t)links + 1, sizeof(*pool));
         if (ways && pool)
-            number_ways(m, r, ways, collect(m, r, ways, pool), own, b);
+            number_ways(m, r, ways, routes_collect(m, r, ways, pool), own, b);
         else
             b->status = tt_fail_memory(&b->err, "routes");
         free(ways);

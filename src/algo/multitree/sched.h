@@ -1,4 +1,5 @@
-/* sched.h - between the files that make a schedule of MultiTree's trees; nobody else includes it. */
+/* sched.h - between the files that make a schedule of MultiTree's trees; nobody else includes
+ * it. */
 #ifndef TT_MULTITREE_SCHED_H
 #define TT_MULTITREE_SCHED_H
 
@@ -6,15 +7,17 @@
 
 enum { TT_MULTITREE_SUM, TT_MULTITREE_HAND }; /* phases: reduce-scatter, all-gather */
 
-/* Edges by rank: those of rank r are edge[start[r]] .. edge[start[r+1]-1], in the forest's order. */
+/* Edges by rank: those of rank r are edge[start[r]] .. edge[start[r+1]-1], in the forest's
+ * order. */
 struct tt_multitree_lists {
     uint32_t *start, *edge;
 };
 
 struct tt_multitree {
     const struct tt_topo *t;
-    struct tt_forest own[2];
-    const struct tt_forest *forest[2]; /* of each phase; NULL: the collective has no such phase. Both may be one */
+    struct tt_multitree_trees own[2];
+    /* of each phase; NULL: the collective has no such phase. Both may be one */
+    const struct tt_multitree_trees *forest[2];
     struct tt_multitree_lists down[2]; /* per phase, by parent, ... */
     struct tt_multitree_lists up[2];   /* ... and by child */
     uint16_t *channel[2];              /* per phase and edge */

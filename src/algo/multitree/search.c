@@ -1,14 +1,18 @@
 /* search.c - one turn of one tree: whom can this member reach now, and over which free links?
  *
- * In a direct network the answer is the first neighbour with a free link that is not in the tree. Through switches it is a breadth-first
- * search over free links: first the ranks on the sender's own switch, then those of the nearest switches. A switch with ranks is not
- * passed (its own ranks will be members soon and go on from there, which keeps its links free for them); one without is.
+ * In a direct network the answer is the first neighbour with a free link that is not in the tree.
+ * Through switches it is a breadth-first search over free links: first the ranks on the sender's
+ * own switch, then those of the nearest switches. A switch with ranks is not passed (its own ranks
+ * will be members soon and go on from there, which keeps its links free for them); one without is.
  *
- *     0 1   2 3       0 asks, 1 is a member: s0 has nobody left -> spine x -> s1: rank 2, by 0-s0 s0-x x-s1 s1-2.
+ *     0 1   2 3       0 asks, 1 is a member: s0 has nobody left -> spine x -> s1: rank 2,
+ *                     by 0-s0 s0-x x-s1 s1-2.
  *      s0   s1        s0-x is used up now: 1 takes spine y.
  *       |\ /|
- *       |/ \|         Within a step slots only get fewer and trees only larger: what a search did not find no later one of the tree and
- *       x   y         the step will. So a switch that had nothing to offer is remembered (`spent`), and not searched again. */
+ *       |/ \|         Within a step slots only get fewer and trees only larger: an exhausted switch
+ *       x   y         stays exhausted for this tree and step. It is remembered (`spent`) and not
+ *                     searched again.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +20,11 @@
 
 enum { NONE = UINT32_MAX };
 
-tutti_status tt_forest_step_open(const struct tt_forest_net *n, struct tt_forest_step *ret, struct tutti_error *err)
+tutti_status tt_multitree_step_open(const struct tt_multitree_net *n, struct tt_multitree_step *ret,
+                                    struct tutti_error *err)
 {
     size_t arcs = 2 * (size_t)n->t->nlinks + 1, switches = n->t->switches;
-    struct tt_forest_step s = {.n = n};
+    struct tt_multitree_step s = {.n = n};
     s.slots = tt_alloc(arcs, sizeof(*s.slots));
     s.inject = tt_alloc(n->ranks, sizeof(*s.inject));
     s.eject = tt_alloc(n->ranks, sizeof(*s.eject));
@@ -32,17 +37,18 @@ tutti_status tt_forest_step_open(const struct tt_forest_net *n, struct tt_forest
     s.seen = tt_zalloc(switches + 1, sizeof(*s.seen));
     s.path = tt_alloc(switches + 2, sizeof(*s.path));
     *ret = s;
-    if (s.slots && s.inject && s.eject && s.may_get && s.may_put && s.members && s.spent && s.queue && s.via && s.seen && s.path) {
+    if (s.slots && s.inject && s.eject && s.may_get && s.may_put && s.members && s.spent &&
+        s.queue && s.via && s.seen && s.path) {
         memcpy(s.slots, n->slots, 2 * (size_t)n->t->nlinks * sizeof(*s.slots));
         for (uint32_t r = 0; r < n->ranks; r++)
             s.members[(size_t)r * n->words + r / 64] |= UINT64_C(1) << r % 64;
         return TUTTI_OK;
     }
-    tt_forest_step_close(ret);
+    tt_multitree_step_close(ret);
     return tt_fail_memory(err, "growing trees");
 }
 
-void tt_forest_step_close(struct tt_forest_step *s)
+void tt_multitree_step_close(struct tt_multitree_step *s)
 {
     free(s->slots);
     free(s->inject);
@@ -55,45 +61,47 @@ void tt_forest_step_close(struct tt_forest_step *s)
     free(s->via);
     free(s->seen);
     free(s->path);
-    *s = (struct tt_forest_step){0};
+    *s = (struct tt_multitree_step){0};
 }
 
-static void fill(uint64_t *set, const uint32_t *amount, uint32_t n)
+static void search_fill(uint64_t *set, const uint32_t *amount, uint32_t n)
 {
     memset(set, 0, (n + 63) / 64 * sizeof(*set));
     for (uint32_t r = 0; r < n; r++)
         set[r / 64] |= (uint64_t)(amount[r] > 0) << r % 64;
 }
 
-void tt_forest_step_begin(struct tt_forest_step *s, uint32_t number, const uint32_t *used, size_t nused)
+void tt_multitree_step_begin(struct tt_multitree_step *s, uint32_t number, const uint32_t *used,
+                             size_t nused)
 {
-    const struct tt_forest_net *n = s->n;
+    const struct tt_multitree_net *n = s->n;
     s->number = number;
     s->reach = n->once ? TT_REACH_NEW : TT_REACH_ANY;
     s->era += 2;
     for (size_t i = 0; i < nused; i++) {
-        uint32_t slot = tt_forest_slot(n->t, used[i]);
+        uint32_t slot = tt_multitree_slot(n->t, used[i]);
         s->slots[slot] = n->slots[slot];
     }
     memcpy(s->inject, n->inject, n->ranks * sizeof(*s->inject));
     memcpy(s->eject, n->eject, n->ranks * sizeof(*s->eject));
-    fill(s->may_get, s->eject, n->ranks);
-    fill(s->may_put, s->inject, n->ranks);
+    search_fill(s->may_get, s->eject, n->ranks);
+    search_fill(s->may_put, s->inject, n->ranks);
     s->senders = 0;
     for (uint32_t w = 0; w < n->words; w++)
         s->senders += (uint32_t)__builtin_popcountll(s->may_put[w]);
 }
 
-void tt_forest_step_widen(struct tt_forest_step *s)
+void tt_multitree_step_widen(struct tt_multitree_step *s)
 {
     s->reach++;
     s->era += 2;
 }
 
-/* A free link from v to neighbour h (neighbours of wide vertices stand in ascending order); NONE when all are used up. */
-static uint32_t link_to(const struct tt_forest_step *s, uint32_t v, uint32_t h)
+/* A free link from v to neighbour h (neighbours of wide vertices stand in ascending order); NONE
+ * when all are used up. */
+static uint32_t link_to(const struct tt_multitree_step *s, uint32_t v, uint32_t h)
 {
-    const struct tt_forest_net *n = s->n;
+    const struct tt_multitree_net *n = s->n;
     uint32_t lo = n->start[v], hi = n->inner[v];
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -109,7 +117,8 @@ static uint32_t link_to(const struct tt_forest_step *s, uint32_t v, uint32_t h)
 }
 
 /* The first rank among bits `set` of word w that v has a free link to. */
-static uint32_t pick(const struct tt_forest_step *s, uint32_t v, uint32_t w, uint64_t set, uint32_t *ret_link)
+static uint32_t search_pick(const struct tt_multitree_step *s, uint32_t v, uint32_t w, uint64_t set,
+                            uint32_t *ret_link)
 {
     for (; set; set &= set - 1) {
         uint32_t h = 64 * w + (uint32_t)__builtin_ctzll(set);
@@ -120,18 +129,22 @@ static uint32_t pick(const struct tt_forest_step *s, uint32_t v, uint32_t w, uin
     return NONE;
 }
 
-/* A neighbouring rank of the wide vertex v that is not in the tree, from number `from` on, around. */
-static uint32_t find_wide(const struct tt_forest_step *s, uint32_t tree, uint32_t v, uint32_t from, uint32_t *ret_link)
+/* A neighbouring rank of the wide vertex v that is not in the tree, from number `from` on,
+ * around. */
+static uint32_t find_wide(const struct tt_multitree_step *s, uint32_t tree, uint32_t v,
+                          uint32_t from, uint32_t *ret_link)
 {
-    const struct tt_forest_net *n = s->n;
-    const uint64_t *hosts = n->hosts + (size_t)n->wide[v] * n->words, *in = s->members + (size_t)tree * n->words;
-    uint32_t first = n->head[n->start[v]] / 64, last = n->head[n->inner[v] - 1] / 64, words = last - first + 1;
+    const struct tt_multitree_net *n = s->n;
+    const uint64_t *hosts = n->hosts + (size_t)n->wide[v] * n->words,
+                   *in = s->members + (size_t)tree * n->words;
+    uint32_t first = n->head[n->start[v]] / 64, last = n->head[n->inner[v] - 1] / 64,
+             words = last - first + 1;
     uint32_t at = from / 64 >= first && from / 64 <= last ? from / 64 : first;
     uint64_t above = at == from / 64 ? ~UINT64_C(0) << from % 64 : ~UINT64_C(0);
     for (uint32_t i = 0; i <= words; i++) {
         uint32_t w = first + (at - first + i) % words;
         uint64_t part = i == 0 ? above : i == words ? ~above : ~UINT64_C(0);
-        uint32_t h = pick(s, v, w, hosts[w] & s->may_get[w] & ~in[w] & part, ret_link);
+        uint32_t h = search_pick(s, v, w, hosts[w] & s->may_get[w] & ~in[w] & part, ret_link);
         if (h != NONE)
             return h;
     }
@@ -139,9 +152,10 @@ static uint32_t find_wide(const struct tt_forest_step *s, uint32_t tree, uint32_
 }
 
 /* The same for a rank with few neighbours, in their own order. */
-static uint32_t find_narrow(struct tt_forest_step *s, uint32_t tree, uint32_t v, uint32_t *ret_link)
+static uint32_t find_narrow(struct tt_multitree_step *s, uint32_t tree, uint32_t v,
+                            uint32_t *ret_link)
 {
-    const struct tt_forest_net *n = s->n;
+    const struct tt_multitree_net *n = s->n;
     bool around = true;
     for (uint32_t k = n->start[v]; k < n->inner[v]; k++) {
         uint32_t h = n->head[k];
@@ -159,23 +173,24 @@ static uint32_t find_narrow(struct tt_forest_step *s, uint32_t tree, uint32_t v,
 
 /* ---- through switches ---- */
 
-static uint32_t *spent(struct tt_forest_step *s, uint32_t tree, uint32_t sw)
+static uint32_t *search_spent(struct tt_multitree_step *s, uint32_t tree, uint32_t sw)
 {
     return &s->spent[(size_t)tree * s->n->t->switches + sw];
 }
 
 /* Is it known that the switch leads nowhere: whole, or only as far as its own ranks go? */
-static bool is_spent(struct tt_forest_step *s, uint32_t tree, uint32_t sw, bool own)
+static bool is_spent(struct tt_multitree_step *s, uint32_t tree, uint32_t sw, bool own)
 {
-    uint32_t mark = *spent(s, tree, sw);
+    uint32_t mark = *search_spent(s, tree, sw);
     bool passed = own || s->n->wide[s->n->ranks + sw] == NONE;
     return passed ? mark == s->era + 1 : mark >= s->era;
 }
 
-/* The first of v's switches that comes after the one the search began at: so senders of different switches turn to different ones. */
-static uint32_t turned(const struct tt_forest_step *s, uint32_t v)
+/* The first of v's switches that comes after the one the search began at: so senders of different
+ * switches turn to different ones. */
+static uint32_t turned(const struct tt_multitree_step *s, uint32_t v)
 {
-    const struct tt_forest_net *n = s->n;
+    const struct tt_multitree_net *n = s->n;
     uint32_t k = n->inner[v];
     if (n->rank_order || v < n->ranks)
         return k;
@@ -184,15 +199,17 @@ static uint32_t turned(const struct tt_forest_step *s, uint32_t v)
     return k < n->start[v + 1] ? k : n->inner[v];
 }
 
-/* Puts the switches that v has free links to at the end of the queue, which has `len`; returns the new length. */
-static uint32_t enqueue(struct tt_forest_step *s, uint32_t tree, uint32_t v, uint32_t len)
+/* Puts the switches that v has free links to at the end of the queue, which has `len`; returns the
+ * new length. */
+static uint32_t search_enqueue(struct tt_multitree_step *s, uint32_t tree, uint32_t v, uint32_t len)
 {
-    const struct tt_forest_net *n = s->n;
+    const struct tt_multitree_net *n = s->n;
     uint32_t first = turned(s, v), from = n->inner[v], many = n->start[v + 1] - from;
     for (uint32_t i = 0; i < many; i++) {
         uint32_t k = first + i < n->start[v + 1] ? first + i : first + i - many;
         uint32_t sw = n->head[k] - n->ranks;
-        if (s->seen[sw] == s->stamp || s->slots[n->slot[k]] == 0 || is_spent(s, tree, sw, v < n->ranks))
+        if (s->seen[sw] == s->stamp || s->slots[n->slot[k]] == 0 ||
+            is_spent(s, tree, sw, v < n->ranks))
             continue;
         s->seen[sw] = s->stamp;
         s->via[sw] = n->link[k];
@@ -202,7 +219,7 @@ static uint32_t enqueue(struct tt_forest_step *s, uint32_t tree, uint32_t v, uin
 }
 
 /* Writes the path: back from the last link, then turned around. */
-static void trace(struct tt_forest_step *s, uint32_t link)
+static void trace(struct tt_multitree_step *s, uint32_t link)
 {
     const struct tt_topo *t = s->n->t;
     uint32_t len = 0;
@@ -222,10 +239,11 @@ static void trace(struct tt_forest_step *s, uint32_t link)
 }
 
 /* Has the switch a rank that is in the tree? */
-static bool entered(const struct tt_forest_step *s, uint32_t tree, uint32_t v)
+static bool search_entered(const struct tt_multitree_step *s, uint32_t tree, uint32_t v)
 {
-    const struct tt_forest_net *n = s->n;
-    const uint64_t *hosts = n->hosts + (size_t)n->wide[v] * n->words, *in = s->members + (size_t)tree * n->words;
+    const struct tt_multitree_net *n = s->n;
+    const uint64_t *hosts = n->hosts + (size_t)n->wide[v] * n->words,
+                   *in = s->members + (size_t)tree * n->words;
     for (uint32_t w = n->head[n->start[v]] / 64; w <= n->head[n->inner[v] - 1] / 64; w++)
         if (hosts[w] & in[w])
             return true;
@@ -233,20 +251,21 @@ static bool entered(const struct tt_forest_step *s, uint32_t tree, uint32_t v)
 }
 
 /* May a child be on this switch? */
-static bool reaches(const struct tt_forest_step *s, uint32_t tree, uint32_t v, bool own)
+static bool reaches(const struct tt_multitree_step *s, uint32_t tree, uint32_t v, bool own)
 {
     if (s->n->wide[v] == NONE || s->reach == TT_REACH_ANY)
         return s->n->wide[v] != NONE;
-    return s->reach == TT_REACH_OWN ? own : !own && !entered(s, tree, v);
+    return s->reach == TT_REACH_OWN ? own : !own && !search_entered(s, tree, v);
 }
 
-/* Invariant: no switch before queue[i] has a rank to offer; the first `own` of the queue are the parent's own switches. */
-static uint32_t find_switched(struct tt_forest_step *s, uint32_t tree, uint32_t parent)
+/* Invariant: no switch before queue[i] has a rank to offer; the first `own` of the queue are the
+ * parent's own switches. */
+static uint32_t find_switched(struct tt_multitree_step *s, uint32_t tree, uint32_t parent)
 {
-    const struct tt_forest_net *n = s->n;
+    const struct tt_multitree_net *n = s->n;
     uint32_t from = n->rank_order || parent + 1 == n->ranks ? 0 : parent + 1, link = NONE;
     s->stamp++;
-    uint32_t own = enqueue(s, tree, parent, 0), len = own;
+    uint32_t own = search_enqueue(s, tree, parent, 0), len = own;
     for (uint32_t i = 0; i < len; i++) {
         uint32_t sw = s->queue[i], v = n->ranks + sw, child = NONE;
         if (reaches(s, tree, v, i < own))
@@ -256,21 +275,23 @@ static uint32_t find_switched(struct tt_forest_step *s, uint32_t tree, uint32_t 
             return child;
         }
         if (s->reach != TT_REACH_OWN && (i < own || n->wide[v] == NONE))
-            len = enqueue(s, tree, v, len);
+            len = search_enqueue(s, tree, v, len);
     }
     for (uint32_t i = 0; i < len; i++)
-        *spent(s, tree, s->queue[i]) = s->era + (i < own || n->wide[n->ranks + s->queue[i]] == NONE);
+        *search_spent(s, tree, s->queue[i]) =
+            s->era + (i < own || n->wide[n->ranks + s->queue[i]] == NONE);
     return NONE;
 }
 
-uint32_t tt_forest_find(struct tt_forest_step *s, uint32_t tree, uint32_t parent)
+uint32_t tt_multitree_find(struct tt_multitree_step *s, uint32_t tree, uint32_t parent)
 {
-    const struct tt_forest_net *n = s->n;
+    const struct tt_multitree_net *n = s->n;
     uint32_t link = NONE, child = NONE;
     s->surrounded = false;
     if (n->inner[parent] > n->start[parent])
-        child = n->wide[parent] == NONE ? find_narrow(s, tree, parent, &link)
-                                        : find_wide(s, tree, parent, parent + 1 == n->ranks ? 0 : parent + 1, &link);
+        child = n->wide[parent] == NONE
+                    ? find_narrow(s, tree, parent, &link)
+                    : find_wide(s, tree, parent, parent + 1 == n->ranks ? 0 : parent + 1, &link);
     if (child != NONE) {
         s->path[0] = link;
         s->npath = 1;
@@ -279,10 +300,10 @@ uint32_t tt_forest_find(struct tt_forest_step *s, uint32_t tree, uint32_t parent
     return n->inner[parent] < n->start[parent + 1] ? find_switched(s, tree, parent) : NONE;
 }
 
-void tt_forest_take(struct tt_forest_step *s, uint32_t tree, uint32_t parent, uint32_t child)
+void tt_multitree_take(struct tt_multitree_step *s, uint32_t tree, uint32_t parent, uint32_t child)
 {
     for (uint32_t i = 0; i < s->npath; i++)
-        s->slots[tt_forest_slot(s->n->t, s->path[i])]--;
+        s->slots[tt_multitree_slot(s->n->t, s->path[i])]--;
     if (--s->inject[parent] == 0) {
         s->may_put[parent / 64] &= ~(UINT64_C(1) << parent % 64);
         s->senders--;

@@ -1,16 +1,20 @@
-/* plan.c - what all ranks of a shift halving-doubling agree on: the grid, and the order of the distances in every dimension.
+/* plan.c - what all ranks of a shift halving-doubling agree on: the grid, and the order of the
+ * distances in every dimension.
  *
- * The order: message i of a reduce-scatter carries about 2^-i of the vector, so the distances that cost the network least come first. What
- * a distance costs is how many messages a link carries when every member sends that far at once. On a loop network that is exact: the route
- * of one member, its links counted by jump. Elsewhere the length of rank 0's route stands for it. The distance n/2 is its own inverse: its
- * cable carries both ends' messages, so where both directions are used anyhow (direction=both) or a cable is half duplex it counts double.
- * Equal ones: the farthest first, whose messages are the fewest ranges of chunks.
+ * The order: message i of a reduce-scatter carries about 2^-i of the vector, so the distances that
+ * cost the network least come first. What a distance costs is how many messages a link carries when
+ * every member sends that far at once. On a loop network that is exact: the route of one member,
+ * its links counted by jump. Elsewhere the length of rank 0's route stands for it. The distance n/2
+ * is its own inverse: its cable carries both ends' messages, so where both directions are used
+ * anyhow (direction=both) or a cable is half duplex it counts double. Equal ones: the farthest
+ * first, whose messages are the fewest ranges of chunks.
  *
- *     dln:16,t=2 (cables 1, 4, 8), one direction: 8 and 4 and 1 cost 1, 2 costs two hops     ->  8 4 1 2
- *     dln:16 with direction=both: 8 costs 2                                                   ->  4 2 1 8
- *     ring:16: a distance costs itself                                                        ->  1 2 4 8
+ *     dln:16,t=2 (cables 1, 4, 8), one direction: 8, 4 and 1 cost 1, 2 costs 2    ->  8 4 1 2
+ *     dln:16 with direction=both: 8 costs 2                                       ->  4 2 1 8
+ *     ring:16: a distance costs itself                                            ->  1 2 4 8
  *
- * Copy c begins with another of the cheapest distances, so that copies are on different cables in every step. */
+ * Copy c begins with another of the cheapest distances, so that copies are on different cables in
+ * every step. */
 #include "algo/algos.h"
 #include "algo/shd/shd.h"
 
@@ -22,7 +26,8 @@
 static void add_dim(struct tt_shd *h, uint32_t size, uint32_t weight)
 {
     if (size > 1)
-        h->dim[h->ndims++] = (struct tt_shd_dim){.size = size, .weight = weight, .loop = tt_shd_loop_make(size)};
+        h->dim[h->ndims++] =
+            (struct tt_shd_dim){.size = size, .weight = weight, .loop = tt_shd_loop_make(size)};
 }
 
 /* "AxB": A hosts of B ranks, or rows of B. */
@@ -41,7 +46,8 @@ static bool parse_grid(const char *text, uint32_t ranks, uint32_t *ret_inner)
     return true;
 }
 
-/* Ranks that vary fastest, 1: flat. A grid of two dimensions turns; several hosts on a position of a loop network begin inside. */
+/* Ranks that vary fastest, 1: flat. A grid of two dimensions turns; several hosts on a position of
+ * a loop network begin inside. */
 static uint32_t inner_of(const struct tt_topo *t, bool *ret_turns)
 {
     *ret_turns = t && t->ndims == 2;
@@ -51,14 +57,16 @@ static uint32_t inner_of(const struct tt_topo *t, bool *ret_turns)
     return hosts ? t->ranks / t->switches : 1;
 }
 
-static tutti_status make_grid(const struct tt_algo_args *a, struct tt_shd *h, struct tutti_error *err)
+static tutti_status make_grid(const struct tt_algo_args *a, struct tt_shd *h,
+                              struct tutti_error *err)
 {
-    const char *text = tt_option_text(&tt_algo_shd, &a->options, "grid");
+    const char *text = tt_algo_option_text(&tt_algo_shd, &a->options, "grid");
     uint32_t inner = 1;
     if (tt_streq(text, "auto"))
         inner = inner_of(a->topo, &h->turns);
     else if (!tt_streq(text, "flat") && !parse_grid(text, h->ranks, &inner))
-        return tt_fail(err, TUTTI_ERR_REFUSED, "grid '%s' is not AxB (or auto, flat) with A*B = %u ranks", text, h->ranks);
+        return tt_fail(err, TUTTI_ERR_REFUSED,
+                       "grid '%s' is not AxB (or auto, flat) with A*B = %u ranks", text, h->ranks);
     add_dim(h, inner, 1);
     add_dim(h, h->ranks / inner, inner);
     return TUTTI_OK;
@@ -66,8 +74,10 @@ static tutti_status make_grid(const struct tt_algo_args *a, struct tt_shd *h, st
 
 /* ---- the order ---- */
 
-/* Coordinate of a vertex along a dimension, in which switches stand for all their hosts; false for vertices that have none. */
-static bool coordinate(const struct tt_topo *t, const struct tt_shd_dim *d, uint32_t v, uint32_t *ret)
+/* Coordinate of a vertex along a dimension, in which switches stand for all their hosts; false for
+ * vertices that have none. */
+static bool coordinate(const struct tt_topo *t, const struct tt_shd_dim *d, uint32_t v,
+                       uint32_t *ret)
 {
     uint32_t hosts = t->switches ? t->ranks / t->switches : 1;
     if (t->switches && (v < t->ranks || d->weight % hosts))
@@ -76,15 +86,19 @@ static bool coordinate(const struct tt_topo *t, const struct tt_shd_dim *d, uint
     return true;
 }
 
-/* The most links of a route that have the same jump: as many messages a link carries when all members send along. */
-static uint32_t most_of_a_jump(const struct tt_topo *t, const struct tt_shd_dim *d, const uint32_t *route, uint32_t n)
+/* The most links of a route that have the same jump: as many messages a link carries when all
+ * members send along. */
+static uint32_t most_of_a_jump(const struct tt_topo *t, const struct tt_shd_dim *d,
+                               const uint32_t *route, uint32_t n)
 {
-    uint32_t best = 1, jumps[2 * TT_SHD_LEVELS + 2] = {0}, counts[2 * TT_SHD_LEVELS + 2] = {0}, known = 0;
+    uint32_t best = 1, jumps[2 * TT_SHD_LEVELS + 2] = {0}, counts[2 * TT_SHD_LEVELS + 2] = {0},
+             known = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct tt_link *link = &t->links[route[i] / 2];
         bool back = route[i] & 1;
         uint32_t from, to, k = 0;
-        if (!coordinate(t, d, back ? link->b : link->a, &from) || !coordinate(t, d, back ? link->a : link->b, &to))
+        if (!coordinate(t, d, back ? link->b : link->a, &from) ||
+            !coordinate(t, d, back ? link->a : link->b, &to))
             continue;
         uint32_t jump = to >= from ? to - from : to + (d->size - from);
         while (k < known && jumps[k] != jump)
@@ -99,12 +113,14 @@ static uint32_t most_of_a_jump(const struct tt_topo *t, const struct tt_shd_dim 
 }
 
 /* What each distance costs. Whoever does not know the network takes them for equal. */
-static tutti_status weigh(const struct tt_topo *t, const struct tt_shd *h, const struct tt_shd_dim *d, uint32_t *weight,
-                          struct tutti_error *err)
+static tutti_status plan_weigh(const struct tt_topo *t, const struct tt_shd *h,
+                               const struct tt_shd_dim *d, uint32_t *weight,
+                               struct tutti_error *err)
 {
     uint32_t *route = t ? tt_alloc((size_t)tt_topo_max_route(t) + 1, sizeof(*route)) : NULL;
     tutti_status st = t && !route ? tt_fail_memory(err, "shd") : TUTTI_OK;
-    bool half = t && t->nlinks > 0 && t->links[0].half, loops = t && (t->routing == TT_ROUTE_CIRCULANT || t->routing == TT_ROUTE_GRID);
+    bool half = t && t->nlinks > 0 && t->links[0].half,
+         loops = t && (t->routing == TT_ROUTE_CIRCULANT || t->routing == TT_ROUTE_GRID);
     for (uint32_t k = 0; k < d->loop.levels && !st; k++) {
         uint32_t n = 1, jump = d->loop.jump[k];
         if (t)
@@ -128,20 +144,22 @@ static void sort_steps(struct tt_shd_dim *d, const uint32_t *weight)
         d->order.step[j] = level;
     }
     d->cheapest = 1;
-    while (d->cheapest < d->loop.levels && weight[d->order.step[d->cheapest]] == weight[d->order.step[0]])
+    while (d->cheapest < d->loop.levels &&
+           weight[d->order.step[d->cheapest]] == weight[d->order.step[0]])
         d->cheapest++;
 }
 
-static tutti_status make_order(const struct tt_algo_args *a, const struct tt_shd *h, struct tt_shd_dim *d, struct tutti_error *err)
+static tutti_status make_order(const struct tt_algo_args *a, const struct tt_shd *h,
+                               struct tt_shd_dim *d, struct tutti_error *err)
 {
-    char first = tt_option_text(&tt_algo_shd, &a->options, "order")[0];
+    char first = tt_algo_option_text(&tt_algo_shd, &a->options, "order")[0];
     uint32_t weight[TT_SHD_LEVELS], levels = d->loop.levels;
     for (uint32_t i = 0; i < levels; i++)
         d->order.step[i] = (uint8_t)(first == 'n' ? levels - 1 - i : i);
     d->cheapest = levels;
     if (first != 'a')
         return TUTTI_OK;
-    tutti_status st = weigh(a->topo, h, d, weight, err);
+    tutti_status st = plan_weigh(a->topo, h, d, weight, err);
     if (st == TUTTI_OK)
         sort_steps(d, weight);
     return st;
@@ -150,11 +168,13 @@ static tutti_status make_order(const struct tt_algo_args *a, const struct tt_shd
 tutti_status tt_shd_make(const struct tt_algo_args *a, struct tt_shd *ret, struct tutti_error *err)
 {
     struct tt_shd h = {.ranks = a->problem.ranks};
-    h.directions = tt_streq(tt_option_text(&tt_algo_shd, &a->options, "direction"), "both") ? 2 : 1;
+    h.directions =
+        tt_streq(tt_algo_option_text(&tt_algo_shd, &a->options, "direction"), "both") ? 2 : 1;
     h.copies = (uint32_t)tt_option_number(&tt_algo_shd, &a->options, "copies", 1);
     h.parts = h.directions * h.copies;
     if ((uint64_t)h.parts * h.ranks > UINT32_MAX)
-        return tt_fail(err, TUTTI_ERR_REFUSED, "too many chunks: %u parts of %u ranks", h.parts, h.ranks);
+        return tt_fail(err, TUTTI_ERR_REFUSED, "too many chunks: %u parts of %u ranks", h.parts,
+                       h.ranks);
     tutti_status st = make_grid(a, &h, err);
     for (uint32_t i = 0; i < h.ndims && !st; i++)
         st = make_order(a, &h, &h.dim[i], err);
@@ -163,9 +183,11 @@ tutti_status tt_shd_make(const struct tt_algo_args *a, struct tt_shd *ret, struc
     return st;
 }
 
-const struct tt_shd_dim *tt_shd_phase(const struct tt_shd *h, uint32_t part, uint32_t i, struct tt_shd_order *ret)
+const struct tt_shd_dim *tt_shd_phase(const struct tt_shd *h, uint32_t part, uint32_t i,
+                                      struct tt_shd_order *ret)
 {
-    uint32_t copy = part / h->directions, turn = h->turns ? copy % h->ndims : 0, by = h->turns ? copy / h->ndims : copy;
+    uint32_t copy = part / h->directions, turn = h->turns ? copy % h->ndims : 0,
+             by = h->turns ? copy / h->ndims : copy;
     const struct tt_shd_dim *d = &h->dim[(turn + i) % h->ndims];
     *ret = d->order;
     for (uint32_t k = 0; k < d->cheapest; k++)

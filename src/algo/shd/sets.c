@@ -1,13 +1,15 @@
 /* sets.c - the offsets that move in a step of shift halving-doubling, as few runs.
  *
- * In a step every level is free (its digit may be 0 or 1), done (0) or the one being taken away (1). The offsets are listed by going down
- * the levels: at level k the numbers below m (m <= c, the distance of the level before) are still open; those with digit 0 are the numbers
- * below min(m, d), those with digit 1 are d + the numbers below m - d.
+ * In a step every level is free (its digit may be 0 or 1), done (0) or the one being taken away
+ * (1). The offsets are listed by going down the levels: at level k the numbers below m (m <= c, the
+ * distance of the level before) are still open; those with digit 0 are the numbers below min(m, d),
+ * those with digit 1 are d + the numbers below m - d.
  *
- *     n = 12: distances 6 3 2 1.   6 first: 6..11 leave.   then 1: of 0..5 = 0, 1, 2, 3, 3+1, 3+2 those with the 1: 1 and 4 leave
+ *     n = 12: distances 6 3 2 1.   6 first: 6..11 leave.
+ *             then 1: of 0..5 = 0, 1, 2, 3, 3+1, 3+2 those with the 1: 1 and 4 leave
  *
- * As soon as all lower levels are free, what is left is one run; where c is a power of two and m = c, digits are bits, and free levels
- * above fixed ones above free ones are one strided run. */
+ * As soon as all lower levels are free, what is left is one run; where c is a power of two and m =
+ * c, digits are bits, and free levels above fixed ones above free ones are one strided run. */
 #include "algo/shd/shd.h"
 
 #include <assert.h>
@@ -31,7 +33,8 @@ struct tt_shd_loop tt_shd_loop_make(uint32_t n)
     return l;
 }
 
-static void give(const struct listing *x, uint32_t first, uint32_t len, uint32_t stride, uint32_t reps)
+static void sets_give(const struct listing *x, uint32_t first, uint32_t len, uint32_t stride,
+                      uint32_t reps)
 {
     struct tt_shd_run run = {first, len, reps > 1 ? stride : 0, reps};
     if (len > 0)
@@ -61,18 +64,18 @@ static void give_striped(const struct listing *x, uint32_t k, uint32_t base, uin
         c /= 2;
         value += x->digit[k] == ONE ? c : 0;
     }
-    give(x, base + value, c, stride, reps);
+    sets_give(x, base + value, c, stride, reps);
 }
 
 /* The numbers base + [0,m) whose digits from level k on are as demanded. */
-static void list(const struct listing *x, uint32_t k, uint32_t base, uint32_t m)
+static void sets_list(const struct listing *x, uint32_t k, uint32_t base, uint32_t m)
 {
     uint32_t c = k == 0 ? x->l->n : x->l->jump[k - 1];
     assert(m <= c);
     if (m == 0)
         return;
     if (k >= x->fixed_end) {
-        give(x, base, m, 0, 1);
+        sets_give(x, base, m, 0, 1);
         return;
     }
     if (m == c && (c & (c - 1)) == 0 && is_striped(x, k)) {
@@ -81,12 +84,13 @@ static void list(const struct listing *x, uint32_t k, uint32_t base, uint32_t m)
     }
     uint32_t d = x->l->jump[k];
     if (x->digit[k] != ONE)
-        list(x, k + 1, base, m < d ? m : d);
+        sets_list(x, k + 1, base, m < d ? m : d);
     if (x->digit[k] != ZERO && m > d)
-        list(x, k + 1, base + d, m - d);
+        sets_list(x, k + 1, base + d, m - d);
 }
 
-void tt_shd_leaving(const struct tt_shd_loop *l, const struct tt_shd_order *o, uint32_t step, tt_shd_sink sink, void *ctx)
+void tt_shd_leaving(const struct tt_shd_loop *l, const struct tt_shd_order *o, uint32_t step,
+                    tt_shd_sink sink, void *ctx)
 {
     struct listing x = {.l = l, .sink = sink, .ctx = ctx};
     assert(step < l->levels);
@@ -95,15 +99,17 @@ void tt_shd_leaving(const struct tt_shd_loop *l, const struct tt_shd_order *o, u
         x.digit[k] = i == step ? ONE : ZERO;
         x.fixed_end = k + 1 > x.fixed_end ? k + 1 : x.fixed_end;
     }
-    list(&x, 0, 0, l->n);
+    sets_list(&x, 0, 0, l->n);
 }
 
-/* Level k is taken away first: of the numbers below m with digit 0, those below m - d have a partner with digit 1. */
+/* Level k is taken away first: of the numbers below m with digit 0, those below m - d have a
+ * partner with digit 1. */
 static void list_untouched(const struct listing *x, uint32_t level, uint32_t base, uint32_t m)
 {
-    uint32_t k = x->fixed_end - 1, d = x->l->jump[level], has = m > d ? m - d : 0, zero = m < d ? m : d;
+    uint32_t k = x->fixed_end - 1, d = x->l->jump[level], has = m > d ? m - d : 0,
+             zero = m < d ? m : d;
     if (level == k) {
-        give(x, base + has, zero - has, 0, 1);
+        sets_give(x, base + has, zero - has, 0, 1);
         return;
     }
     list_untouched(x, level + 1, base, zero);
@@ -111,7 +117,8 @@ static void list_untouched(const struct listing *x, uint32_t level, uint32_t bas
         list_untouched(x, level + 1, base + d, has);
 }
 
-void tt_shd_untouched(const struct tt_shd_loop *l, const struct tt_shd_order *o, tt_shd_sink sink, void *ctx)
+void tt_shd_untouched(const struct tt_shd_loop *l, const struct tt_shd_order *o, tt_shd_sink sink,
+                      void *ctx)
 {
     struct listing x = {.l = l, .sink = sink, .ctx = ctx, .fixed_end = o->step[0] + 1u};
     if ((l->n & (l->n - 1)) != 0) /* powers of two: every digit can be set */

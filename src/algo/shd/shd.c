@@ -1,24 +1,29 @@
-/* shd.c - shift halving-doubling, for distributed loop networks: every message goes the same cyclic distance, so that on a network with
- * these cables each directed link carries one message per step.
+/* shd.c - shift halving-doubling, for distributed loop networks: every message goes the same cyclic
+ * distance, so that on a network with these cables each directed link carries one message per step.
  *
- * Halving-doubling pairs ranks r and r^d; here rank r sends to r+d and receives from r-d, d = ceil(p/2), ceil(p/4), .., 1 in any order
- * (shd.h says why any order is right for any p). Chunk c belongs to rank c; the chunks that leave rank r in a step are r + the offsets
- * whose digit of this distance is set. p = 4 with the order 1, 2 (far-first would be circulant.c):
+ * Halving-doubling pairs ranks r and r^d; here rank r sends to r+d and receives from r-d, d =
+ * ceil(p/2), ceil(p/4), .., 1 in any order (shd.h says why any order is right for any p). Chunk c
+ * belongs to rank c; the chunks that leave rank r in a step are r + the offsets whose digit of this
+ * distance is set. p = 4 with the order 1, 2 (far-first would be circulant.c):
  *
- *     reduce-scatter   step 0, d = 1   rank r sends r+1, r+3 to r+1      the rest, r and r+2, has two contributions each
+ *     reduce-scatter   step 0, d = 1   rank r sends r+1, r+3 to r+1      r and r+2 have two each
  *                      step 1, d = 2   rank r sends r+2 to r+2           r is complete
  *     all-gather       step 2, d = 2   rank r sends r to r-2
  *                      step 3, d = 1   rank r sends r-1, r+1 (mod 4) to r-1
  *
- * Invariant before step i of the reduce-scatter: the offsets with the digits of steps 0..i-1 at 0 hold partial sums that together have
- * every contribution once; of the all-gather before it undoes step i: offsets with the digits of steps 0..i at 0 are complete.
- * Cost: 2 ceil(log2 p) steps, 2(p-1)/p of the vector sent per rank, (p-1)/p reduced. A rank waits for one other per step. On the full
- * DLN every message is one link long and alone on it: T = 2 L alpha + 2 (1-1/p) n beta + (1-1/p) n gamma.
+ * Invariant before step i of the reduce-scatter: the offsets with the digits of steps 0..i-1 at 0
+ * hold partial sums that together have every contribution once; of the all-gather before it undoes
+ * step i: offsets with the digits of steps 0..i at 0 are complete. Cost: 2 ceil(log2 p) steps,
+ * 2(p-1)/p of the vector sent per rank, (p-1)/p reduced. A rank waits for one other per step. On
+ * the full DLN every message is one link long and alone on it: T = 2 L alpha + 2 (1-1/p) n beta +
+ * (1-1/p) n gamma.
  *
- * Variants. direction=both: half of the vector by +d, half by -d, in the same steps: both directions of every cable, half the time; the
- * distance p/2 is its own inverse and comes last. copies=C: C parts that begin with different distances, each alone on its cables. A
- * grid of two dimensions: reduce-scatter along one, then along the other (copies begin with either); several ranks per host: inside the
- * host first, then every rank of it is a leader for its share. Parts that have the same peer in a step share one message. */
+ * Variants. direction=both: half of the vector by +d, half by -d, in the same steps: both
+ * directions of every cable, half the time; the distance p/2 is its own inverse and comes last.
+ * copies=C: C parts that begin with different distances, each alone on its cables. A grid of two
+ * dimensions: reduce-scatter along one, then along the other (copies begin with either); several
+ * ranks per host: inside the host first, then every rank of it is a leader for its share. Parts
+ * that have the same peer in a step share one message. */
 #include "algo/shd/shd.h"
 #include "algo/algos.h"
 #include "algo/phases.h"
@@ -36,11 +41,13 @@ struct work {
     struct tt_builder *b;
     uint32_t rank;
     bool rs, ag;
-    uint32_t acc;                        /* where partial sums live */
-    uint32_t phase_steps[TT_SHD_DIMS];   /* of the part that takes longest */
-    struct tt_vec spans;                 /* of the message being made */
-    uint32_t peers[2 * TT_SHD_COPIES];   /* per part in this step; UINT32_MAX: it has no message */
-    uint32_t phase, step_in_phase, step; /* where the list is: reduce-scatter steps of the phase are undone backwards by the all-gather */
+    uint32_t acc;                      /* where partial sums live */
+    uint32_t phase_steps[TT_SHD_DIMS]; /* of the part that takes longest */
+    struct tt_vec spans;               /* of the message being made */
+    uint32_t peers[2 * TT_SHD_COPIES]; /* per part in this step; UINT32_MAX: it has no message */
+    /* where the list is: reduce-scatter steps of the phase are undone backwards by the
+     * all-gather */
+    uint32_t phase, step_in_phase, step;
 };
 
 /* ---- chunks ---- */
@@ -67,7 +74,7 @@ static void push_span(struct work *w, const struct tt_span *s)
 }
 
 /* Sorts nests by step, joins those that continue each other; returns how many are left. */
-static uint32_t tidy(struct nest *v, uint32_t n)
+static uint32_t shd_tidy(struct nest *v, uint32_t n)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -87,13 +94,13 @@ static uint32_t tidy(struct nest *v, uint32_t n)
     return k;
 }
 
-/* The chunks first + i*v0.step + j*v1.step + ..: the longest nest is the repetition of a span, a nest of neighbours its length, and the
- * others are listed. */
+/* The chunks first + i*v0.step + j*v1.step + ..: the longest nest is the repetition of a span, a
+ * nest of neighbours its length, and the others are listed. */
 static void push_nests(struct blocks *k, uint32_t first, struct nest *v, uint32_t n)
 {
     struct tt_span s = {.first = first, .len = 1, .reps = 1, .buf = k->buf, .src = k->src};
     uint32_t others[2] = {1, 1}, steps[2] = {0, 0}, nothers = 0, longest = 0, from;
-    n = tidy(v, n);
+    n = shd_tidy(v, n);
     from = n > 0 && v[0].step == 1;
     if (from)
         s.len = v[0].count;
@@ -119,17 +126,20 @@ static void push_nests(struct blocks *k, uint32_t first, struct nest *v, uint32_
 static void push_members(struct blocks *k, const struct tt_shd_run *m)
 {
     uint32_t parts = k->w->h.parts, weight = k->d->weight * parts;
-    struct nest v[3] = {{m->len, weight}, {m->reps, m->stride * weight}, {k->run.size, k->run.weight * parts}};
+    struct nest v[3] = {
+        {m->len, weight}, {m->reps, m->stride * weight}, {k->run.size, k->run.weight * parts}};
     push_nests(k, k->base + m->first * weight, v, 3);
 }
 
-/* Offsets of k->origin become members, counted forwards or backwards and around the end of the loop. */
+/* Offsets of k->origin become members, counted forwards or backwards and around the end of the
+ * loop. */
 static void push_run(void *ctx, const struct tt_shd_run *run)
 {
     struct blocks *k = ctx;
     uint32_t n = k->d->size, extent = run->len + (run->reps - 1) * run->stride;
     bool back = k->part % k->w->h.directions == 1;
-    uint32_t at = back ? ahead(k->origin, n - (run->first + extent - 1), n) : ahead(k->origin, run->first, n);
+    uint32_t at =
+        back ? ahead(k->origin, n - (run->first + extent - 1), n) : ahead(k->origin, run->first, n);
     uint32_t left = run->reps;
     while (left > 0) {
         uint32_t fit = n - at >= run->len ? 1 : 0;
@@ -150,7 +160,8 @@ static void push_run(void *ctx, const struct tt_shd_run *run)
 
 /* ---- one message ---- */
 
-/* The blocks of a part as the phase sees them: those that agree with this rank in the dimensions done. */
+/* The blocks of a part as the phase sees them: those that agree with this rank in the dimensions
+ * done. */
 static struct blocks blocks_of(struct work *w, uint32_t part, struct tt_shd_order *ret_order)
 {
     struct tt_shd_order unused;
@@ -165,7 +176,8 @@ static struct blocks blocks_of(struct work *w, uint32_t part, struct tt_shd_orde
     return k;
 }
 
-/* Which step of the reduce-scatter a part does or undoes now; false: none, it waits for parts on a longer loop. */
+/* Which step of the reduce-scatter a part does or undoes now; false: none, it waits for parts on a
+ * longer loop. */
 static bool step_of(const struct work *w, const struct tt_shd_dim *d, bool scatter, uint32_t *ret)
 {
     uint32_t t = w->step_in_phase;
@@ -180,7 +192,8 @@ struct ends {
     uint32_t me, to, from;
 };
 
-static struct ends ends_of(const struct work *w, const struct blocks *k, uint32_t jump, bool scatter)
+static struct ends ends_of(const struct work *w, const struct blocks *k, uint32_t jump,
+                           bool scatter)
 {
     uint32_t n = k->d->size, me = w->rank / k->d->weight % n;
     bool back = k->part % w->h.directions == 1, up = scatter != back;
@@ -220,7 +233,8 @@ static void add_part(struct work *w, uint32_t part, bool scatter, bool send)
     (void)active;
     struct ends e = ends_of(w, &k, k.d->loop.jump[order.step[t]], scatter);
     bool first = w->step == 0, last = w->phase + 1 == w->h.ndims && t + 1 == k.d->loop.levels;
-    /* The offsets are those of whoever lacks (all-gather) or gives away (reduce-scatter) the blocks. */
+    /* The offsets are those of whoever lacks (all-gather) or gives away (reduce-scatter) the
+     * blocks. */
     k.origin = scatter ? (send ? e.me : e.from) : (send ? e.to : e.me);
     if (scatter) {
         k.src = first ? TT_BUF_IN : w->acc;
@@ -257,8 +271,9 @@ static void list_messages(struct work *w, bool scatter, bool send)
 
 /* ---- all steps ---- */
 
-/* Step 0: an all-gather puts its own chunks in the output; in a reduce-scatter the offsets that received nothing join the others in
- * the buffer of partial sums, so that later steps need not ask where a chunk is. */
+/* Step 0: an all-gather puts its own chunks in the output; in a reduce-scatter the offsets that
+ * received nothing join the others in the buffer of partial sums, so that later steps need not ask
+ * where a chunk is. */
 static void list_copies(struct work *w)
 {
     struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, w->rank * w->h.parts, w->h.parts);
@@ -282,7 +297,8 @@ static void list_copies(struct work *w)
 static void list_phase(struct work *w, uint32_t phase, bool scatter)
 {
     w->phase = phase;
-    for (w->step_in_phase = 0; w->step_in_phase < w->phase_steps[phase]; w->step_in_phase++, w->step++) {
+    for (w->step_in_phase = 0; w->step_in_phase < w->phase_steps[phase];
+         w->step_in_phase++, w->step++) {
         list_messages(w, scatter, true);
         list_messages(w, scatter, false);
         if (w->step == 0)
@@ -303,7 +319,7 @@ static void measure_phases(struct work *w)
 static void shd_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
 {
     struct work w = {.b = b, .rank = rank, .spans = {.elem = sizeof(struct tt_span)}};
-    w.rs = tt_coll_reduces(a->problem.coll);
+    w.rs = tt_sched_coll_reduces(a->problem.coll);
     w.ag = tt_algo_coll_gathers(a->problem.coll);
     w.acc = w.ag ? TT_BUF_OUT : TT_BUF_SCRATCH;
     tutti_status st = tt_shd_make(a, &w.h, &b->err);
@@ -329,7 +345,8 @@ static tutti_status shd_probe(const struct tt_algo_args *a, struct tutti_error *
     return tt_shd_make(a, &h, why);
 }
 
-static tutti_status shd_shape(const struct tt_algo_args *a, struct tt_shape *s, struct tutti_error *err)
+static tutti_status shd_shape(const struct tt_algo_args *a, struct tt_shape *s,
+                              struct tutti_error *err)
 {
     struct tt_shd h;
     tutti_status st = tt_shd_make(a, &h, err);
@@ -341,7 +358,8 @@ static tutti_status shd_shape(const struct tt_algo_args *a, struct tt_shape *s, 
     return TUTTI_OK;
 }
 
-/* Messages and their ranges: on numbers of ranks that are not powers of two some orders have many. */
+/* Messages and their ranges: on numbers of ranks that are not powers of two some orders have
+ * many. */
 static uint64_t shd_ops(const struct tt_algo_args *a)
 {
     struct tt_shd h;
@@ -358,7 +376,9 @@ static uint64_t shd_ops(const struct tt_algo_args *a)
 }
 
 static const struct tt_algo_option shd_options[] = {
-    {.key = "direction", .values = "one|both", .desc = "both: half of the vector each way round, twice the bandwidth of one port"},
+    {.key = "direction",
+     .values = "one|both",
+     .desc = "both: half of the vector each way round, twice the bandwidth of one port"},
     {.key = "order",
      .values = "auto|far-first|near-first",
      .desc = "of the distances; auto: what costs the network least carries the largest messages"},
@@ -369,13 +389,15 @@ static const struct tt_algo_option shd_options[] = {
      .max = TT_SHD_COPIES},
     {.key = "grid",
      .values = "auto|flat|AxB..",
-     .desc = "A hosts (or rows) of B ranks: B first, then A; auto: by the network's grid or hosts per switch"},
+     .desc = "A hosts (or rows) of B ranks: B first, then A; auto: by the network's grid or hosts "
+             "per switch"},
     {0},
 };
 
 const struct tt_algo tt_algo_shd = {
     .name = "shd",
-    .desc = "shift halving-doubling: cyclic distances p/2 .. 1 in the order that suits the network, both ways round if asked",
+    .desc = "shift halving-doubling: cyclic distances p/2 .. 1 in the order that suits the "
+            "network, both ways round if asked",
     .needs = "any number of ranks; direct on a distributed loop network",
     .home = "dln dln2d dsn",
     .colls = TT_COLLS(ALLREDUCE) | TT_COLLS(REDUCE_SCATTER) | TT_COLLS(ALL_GATHER),
