@@ -256,14 +256,14 @@ static uint64_t last_bytes(const struct tt_comm *c)
 static tutti_status host(struct measure *m, struct tt_memory *ret)
 {
     static const uint64_t lengths[] = {8, 2 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
-    struct tt_memory mem = {.box_bytes = tt_boxes_max(m->c->wire.direct), .segment_bytes = TT_SEGMENT_BYTES};
+    struct tt_memory mem = {.box_bytes = TT_BOX_BYTES, .segment_bytes = TT_SEGMENT_BYTES};
     tutti_status st = TUTTI_OK;
     uint64_t begin = tt_now_ns();
     for (size_t i = 0; !st && i <= countof(lengths); i++) {
         struct tt_memory_point p = {.bytes = i < countof(lengths) ? lengths[i] : last_bytes(m->c)};
         uint64_t *ps[] = {&p.move_ps, &p.own_ps, &p.box_ps};
         for (uint32_t kind = TT_HOST_MOVE; !st && kind <= TT_HOST_BOX; kind++) {
-            if (kind == TT_HOST_BOX && !tt_host_boxes(m->c, p.bytes))
+            if (kind == TT_HOST_BOX && p.bytes > TT_BOX_BYTES)
                 continue;
             uint64_t ns = tt_now_ns() - begin;
             st = step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes, ns > HOST_END_NS ? 0 : ns > HOST_LATE_NS ? 1 : HOST_GROUPS);

@@ -21,29 +21,23 @@ struct host_run {
     bool own;
 };
 
-bool tt_host_boxes(const struct tt_comm *c, uint64_t bytes)
-{
-    return bytes <= tt_boxes_max(c->wire.direct);
-}
-
 static tutti_status make_program(struct host_run *h, const char *algo, struct tutti_error *err)
 {
     struct tt_comm *c = h->c;
     struct tt_algo_args args = {.problem = {.coll = TUTTI_ALLREDUCE, .ranks = c->size, .count = h->bytes / 4, .dtype = TUTTI_F32}};
-    char segments[40];
-    uint64_t k = (h->bytes / c->size + TT_SEGMENT_BYTES - 1) / TT_SEGMENT_BYTES;
-    snprintf(segments, sizeof segments, "segments=%llu", (unsigned long long)(k > 1 ? k : 1));
-    tutti_status st = tt_streq(algo, "direct") ? tt_options_add(&args.options, segments, err) : TUTTI_OK;
-    if (!st)
-        st = tt_algo_slice(tt_algo_find(algo), &args, 0, c->size, &h->sched, err);
+    struct tt_memory m = {.box_bytes = TT_BOX_BYTES, .segment_bytes = TT_SEGMENT_BYTES};
+    tutti_status st = tt_algo_slice(tt_algo_find(algo), &args, 0, c->size, &h->sched, err);
+    if (st)
+        return st;
     struct tt_program_config pc = {.sched = h->sched,
+                                   .segments = tt_streq(algo, "direct") ? tt_cost_segments_of(h->sched, &m, h->bytes / c->size) : 1,
                                    .rank = c->rank,
                                    .count = args.problem.count,
                                    .dtype = TUTTI_F32,
                                    .redop = TUTTI_SUM,
                                    .places = c->wire.places,
                                    .box_bytes = tt_boxes_max(c->wire.direct)};
-    return st ? st : tt_program_make(&pc, &h->program, err);
+    return tt_program_make(&pc, &h->program, err);
 }
 
 /* Touched: pages that were never written are all one page, which is always in the cache. */

@@ -15,9 +15,10 @@
 
 enum {
     TT_RING_BYTES = 1 << 20,
-    TT_STAGE_BYTES = 64 << 10,
     TT_SEGMENT_BYTES = 128 << 10, /* of segments inside a host: a piece, which stays in a second-level cache on its way */
-    TT_WHOLE_RANKS = 128,         /* inside a host schedules are built whole up to so many ranks: boxes need all slices */
+    TT_BOX_BYTES = 64 << 10,      /* the longest input of a box that is measured, and planned with */
+    TT_STAGE_BYTES = 2 * TT_SEGMENT_BYTES + TT_BOX_BYTES, /* of a box: a round of a row (cost/memory.c), and what it says of addresses */
+    TT_WHOLE_RANKS = 128, /* inside a host schedules are built whole up to so many ranks: boxes need all slices */
     TT_PROGRAMS = 64 /* kept without a request */,
     TT_RUNNING = 1024 /* requests at the same time */,
     TT_BELLS = 8 /* kept for calls that sleep */
@@ -310,7 +311,6 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, st
 enum tt_host_kind { TT_HOST_MOVE, TT_HOST_OWN, TT_HOST_BOX };
 tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint32_t groups, uint64_t *ret_ps,
                              struct tutti_error *err);
-bool tt_host_boxes(const struct tt_comm *c, uint64_t bytes);
 /* busy.c: what the machine was used for; now, then since then; per mille of the cores that ranks wanted and others had,
  * on the machine where that was most. */
 struct tt_busy { /* travels */

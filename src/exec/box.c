@@ -136,9 +136,10 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
     const struct tt_sched *all = x->config->sched;
-    if (!x->config->box_bytes || !x->config->places || p->segments > 1 || all->nslices != all->shape.ranks || !tt_sched_is_exchange(all) ||
-        !parts_touch(x) || divides_received(x) || box_bytes(x) > x->config->box_bytes)
+    if (!x->config->box_bytes || !x->config->places || all->nslices != all->shape.ranks)
         return TUTTI_OK;
+    if (p->segments > 1 || !tt_sched_is_exchange(all) || !parts_touch(x) || divides_received(x) || box_bytes(x) > x->config->box_bytes)
+        return tt_exec_row_make(x);
     struct tt_vec taken = {.elem = sizeof(struct tt_xboxed)};
     bool ok = true;
     for (uint32_t i = 0; i < p->nops && ok; i++) {
@@ -166,6 +167,7 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
 void tt_exec_box_free(struct tt_xbox *b)
 {
     if (b) {
+        tt_exec_row_free(b->row);
         free(b->taken);
         free(b->padded);
     }
@@ -174,10 +176,14 @@ void tt_exec_box_free(struct tt_xbox *b)
 
 /* ---- running ---- */
 
-static void put(struct tt_program *p)
+static void put(struct tt_engine *e, struct tt_program *p)
 {
     const struct tt_xbox *b = p->box;
     const void *from = b->padded;
+    if (b->row) {
+        tt_exec_row_put(e, p);
+        return;
+    }
     if (b->padded && b->mine)
         memcpy(b->padded, p->base[b->base], b->mine);
     else if (!b->padded && b->bytes)
@@ -189,6 +195,8 @@ void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_context *x = p->context;
     p->box_next = NULL;
+    if (p->box->row)
+        p->box->row->round = p->box->row->segment = 0; /* the last run may have failed */
     if (!x->box_first) {
         x->box_last = &x->box_first;
         x->boxing = e->boxing;
@@ -197,13 +205,12 @@ void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
     *x->box_last = p;
     x->box_last = &p->box_next;
     if (x->box_first == p)
-        put(p);
+        put(e, p);
 }
 
-static void finish(struct tt_engine *e, struct tt_program *p, const void *const *all)
+static void use(struct tt_program *p, const void *const *all)
 {
     const struct tt_xbox *b = p->box;
-    struct tt_context *x = p->context;
     for (uint32_t i = 0; i < b->n; i++) {
         const struct tt_xboxed *t = &b->taken[i];
         const char *from = (const char *)all[t->rank] + t->from;
@@ -215,13 +222,30 @@ static void finish(struct tt_engine *e, struct tt_program *p, const void *const 
     for (uint32_t i = 0; i < p->nops; i++)
         if (p->ops[i].kind > TT_OP_RECV_REDUCE)
             tt_exec_local(p, i, 0);
-    x->box_first = p->box_next;
-    x->moved++;
     p->carried.box = p->nlinks;
+}
+
+static void finish(struct tt_engine *e, struct tt_program *p)
+{
+    struct tt_context *x = p->context;
+    x->box_first = p->box_next;
     p->state = TT_XDONE;
     tt_xleave(e, p);
     if (x->box_first)
-        put(x->box_first);
+        put(e, x->box_first);
+}
+
+/* What everybody has put is here. */
+static void take(struct tt_engine *e, struct tt_program *p, const void *const *all)
+{
+    bool done = true;
+    p->context->moved++;
+    if (p->box->row)
+        done = tt_exec_row_take(e, p, all);
+    else
+        use(p, all);
+    if (done && !e->failed)
+        finish(e, p);
 }
 
 bool tt_exec_box_ready(void *engine)
@@ -257,7 +281,10 @@ static bool take_boxes(struct tt_context *x)
         else {
             if (e->idle_since)
                 tt_xstats_boxed(x);
-            finish(e, x->box_first, all);
+            struct tt_program *p = x->box_first;
+            take(e, p, all);
+            if (x->box_first == p) /* a row goes on: others may want to look at something else */
+                break;
         }
     }
     return any;

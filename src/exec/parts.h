@@ -3,7 +3,7 @@
  * Cold: layout.c (where chunks lie), compile.c (operations to memory), lower.c (patterns for shared memory),
  * program.c (the whole), print.c (its text).
  * Hot: engine.c (start, test), context.c (who belongs to a context, introductions), progress.c (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
- * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory), box.c (exchanges of small vectors),
+ * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory), box.c (exchanges of small vectors), row.c (rows of exchanges),
  * credit.c (who may send how much ahead), stash.c (what came too early), stats.c.
  *
  * Words: a task is one segment of one operation (number op * segments + segment); a piece is what one transport message carries of a task;
@@ -578,9 +578,10 @@ struct tt_xboxed {           /* a received fragment: of operation `op`, at `from
     uint64_t ref; /* destination */
 };
 struct tt_xbox {
-    size_t bytes;  /* in the box */
-    size_t mine;   /* of them this rank's own */
-    uint32_t base; /* where its input is: TT_XBASE_ */
+    struct tt_xrow *row; /* the program is a row of exchanges, and only this counts; NULL: it is one exchange */
+    size_t bytes;        /* in the box */
+    size_t mine;         /* of them this rank's own */
+    uint32_t base;       /* where its input is: TT_XBASE_ */
     uint32_t n;
     struct tt_xboxed *taken;
     char *padded; /* when the own part is shorter than the box */
@@ -590,6 +591,37 @@ void tt_exec_box_free(struct tt_xbox *b);
 void tt_exec_box_start(struct tt_engine *e, struct tt_program *p);
 bool tt_exec_box_progress(struct tt_engine *e); /* true: something was finished */
 bool tt_exec_box_ready(void *engine);           /* is there something to do? */
+
+/* ---- row.c: a program that is a row of exchanges ---- */
+struct tt_xrowop {
+    uint32_t exchange; /* the operation belongs to it, or follows it */
+    uint32_t filled;   /* SEND: the reduction that puts its result into the box; REDUCE: the send it does that for; TT_XNO */
+    uint32_t hold;     /* RECV: the entry of tt_program.holds that takes it where it lies; TT_XNO: it is copied */
+    uint64_t at;       /* where in the sender's box */
+    bool copies[2];    /* SEND, by mode: its place is written in the same exchange, so that peers must not read it there */
+    /* of the run: */
+    bool heap;    /* SEND: peers read it in this rank's heap */
+    bool written; /* RECV: its sender has put it into its place; SEND: this rank does that */
+    char *peer;   /* RECV: where it lies in its sender's heap, NULL: in the box, at `at`; SEND: where the receiver's heap wants it */
+};
+struct tt_xrow {
+    uint32_t nexchanges, nranks;
+    uint32_t *first; /* nexchanges + 1: operations of each */
+    size_t head;     /* bytes of a box before the places */
+    size_t bytes;    /* of a box */
+    struct tt_xrowop *ops;
+    bool writes; /* every send behind the first exchange may be written by its reduction */
+    /* of the run: */
+    uint32_t round, segment; /* segment: the next of a round of all segments */
+    bool whole;              /* nothing goes through boxes: an exchange is one round of all segments */
+    bool last;               /* one more meeting: peers read heaps in the last exchange */
+};
+/* Makes p->box if the program is a row that boxes have room for. */
+tutti_status tt_exec_row_make(struct tt_xcompile *x);
+void tt_exec_row_free(struct tt_xrow *r);
+void tt_exec_row_put(struct tt_engine *e, struct tt_program *p);
+/* Everybody has put: does the work of the round, or a part of it; true: the program is done. Then, or after a fault, nothing was put. */
+bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *const *all);
 
 /* ---- send.c ---- */
 void tt_xsend(struct tt_engine *e, struct tt_program *p, uint32_t task); /* a send task is ready */

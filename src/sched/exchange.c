@@ -1,43 +1,121 @@
-/* exchange.c - the pattern of a schedule in which nobody waits for anything but everybody else's
- * input: one step, in which every rank sends something of its IN to every other rank. Executors may
- * carry it out by showing the inputs to each other; the planner prices it so. */
+/* exchange.c - schedules in which every rank sends to every other. Executors may carry them out by showing places to each other; the planner
+ * prices them so.
+ *
+ *     exchange    nobody waits for anything but everybody else's input: one step, in which every rank sends something of its IN
+ *     row         every step with messages is such an exchange, of one chunk in each message, from any place */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sched/sched.h"
 
-/* `seen` has a byte for each rank: 1 sent to, 2 received from. */
-static bool is_exchange(const struct tt_sched *s, uint32_t rank, uint8_t *seen)
+/* Messages of one step: `seen` has a byte for each rank, 1 sent to, 2 received from. */
+struct step {
+    const struct tt_sched *s;
+    uint8_t *seen;
+    size_t messages;
+    uint32_t step;
+};
+
+/* False: a second message between two ranks in a step, or one that reduces. */
+static bool note(struct step *x, const struct tt_op *op)
 {
-    struct tt_slice slice = tt_sched_slice(s, rank);
-    size_t messages = 0;
-    memset(seen, 0, s->shape.ranks);
-    for (size_t i = 0; i < slice.nops; i++) {
-        const struct tt_op *op = &slice.ops[i];
+    uint8_t bit = op->kind == TT_OP_SEND ? 1 : 2;
+    if (op->kind == TT_OP_RECV_REDUCE || x->seen[op->peer] & bit)
+        return false;
+    x->seen[op->peer] |= bit;
+    x->messages++;
+    return true;
+}
+
+static bool is_full(const struct step *x)
+{
+    return x->messages == 2 * ((size_t)x->s->shape.ranks - 1);
+}
+
+static void begin(struct step *x, uint32_t step)
+{
+    memset(x->seen, 0, x->s->shape.ranks);
+    x->messages = 0;
+    x->step = step;
+}
+
+/* 1 or 0. */
+static uint32_t rank_exchange(struct step *x, const struct tt_slice *slice)
+{
+    begin(x, slice->nops ? slice->ops[0].step : 0);
+    for (size_t i = 0; i < slice->nops; i++) {
+        const struct tt_op *op = &slice->ops[i];
         if (op->kind > TT_OP_RECV_REDUCE)
             continue;
-        uint8_t bit = op->kind == TT_OP_SEND ? 1 : 2;
-        if (op->kind == TT_OP_RECV_REDUCE || op->step != slice.ops[0].step || seen[op->peer] & bit)
-            return false;
-        seen[op->peer] |= bit;
-        messages++;
+        if (op->step != x->step || !note(x, op))
+            return 0;
         for (uint32_t k = 0; k < op->nspans; k++)
-            if (op->kind == TT_OP_SEND && slice.spans[op->span + k].buf != TT_BUF_IN)
-                return false;
+            if (op->kind == TT_OP_SEND && slice->spans[op->span + k].buf != TT_BUF_IN)
+                return 0;
     }
-    return messages == 2 * ((size_t)s->shape.ranks - 1);
+    return is_full(x);
+}
+
+/* The places that the rank shows; 0: no row. */
+static uint32_t rank_row(struct step *x, const struct tt_slice *slice)
+{
+    const struct tt_span *last = NULL; /* sent in this step */
+    uint32_t places = 0;
+    begin(x, 0);
+    for (size_t i = 0; i < slice->nops; i++) {
+        const struct tt_op *op = &slice->ops[i];
+        const struct tt_span *s = &slice->spans[op->span];
+        if (op->kind > TT_OP_RECV_REDUCE) {
+            if (!x->messages)
+                return 0;
+            continue;
+        }
+        if (op->step != x->step && x->messages) {
+            if (!is_full(x))
+                return 0;
+            last = NULL;
+            x->messages = 0;
+        }
+        if (!x->messages)
+            begin(x, op->step);
+        if (!note(x, op) || op->nspans != 1 || s->len * s->reps != 1)
+            return 0;
+        if (op->kind == TT_OP_SEND) {
+            places += !last || last->buf != s->buf || last->first != s->first;
+            last = s;
+        }
+    }
+    return is_full(x) ? places : 0;
+}
+
+/* The largest answer of the slices that are held; 0 when one says so, or when they do not stand for all. */
+static uint32_t ask_all(const struct tt_sched *s, uint32_t (*ask)(struct step *x, const struct tt_slice *slice))
+{
+    bool whole = s->first_rank == 0 && s->nslices == s->shape.ranks;
+    struct step x = {.s = s};
+    uint32_t most = 0;
+    if (s->shape.ranks < 2 || s->nslices == 0 || !(whole || s->shape.symmetric))
+        return 0;
+    x.seen = tt_zalloc(s->shape.ranks, 1);
+    for (uint32_t r = s->first_rank; x.seen && r - s->first_rank < s->nslices; r++) {
+        struct tt_slice slice = tt_sched_slice(s, r);
+        uint32_t n = ask(&x, &slice);
+        if (n == 0) {
+            most = 0;
+            break;
+        }
+        most = n > most ? n : most;
+    }
+    free(x.seen);
+    return most;
 }
 
 bool tt_sched_is_exchange(const struct tt_sched *s)
 {
-    bool whole = s->first_rank == 0 && s->nslices == s->shape.ranks;
-    if (s->shape.ranks < 2 || s->shape.segments > 1 || s->nslices == 0 ||
-        !(whole || s->shape.symmetric))
-        return false;
-    uint8_t *seen = tt_zalloc(s->shape.ranks, 1);
-    bool all = seen != NULL;
-    for (uint32_t r = s->first_rank; r - s->first_rank < s->nslices && all; r++)
-        all = is_exchange(s, r, seen);
-    free(seen);
-    return all;
+    return s->shape.segments <= 1 && ask_all(s, rank_exchange);
+}
+
+uint32_t tt_sched_row(const struct tt_sched *s)
+{
+    return ask_all(s, rank_row);
 }

@@ -86,7 +86,10 @@ struct tt_boxes_config {
 };
 tutti_status tt_boxes_open(struct tt_direct *d, const struct tt_boxes_config *c, struct tt_boxes **ret, struct tutti_error *err);
 void tt_boxes_close(struct tt_boxes *b); /* accepts NULL */
-/* Publishes `bytes` <= tt_boxes_max bytes of this rank; all ranks of the group call it in the same order with the same size. */
+/* Where the next put of more than TT_DIRECT_TINY bytes will lie. May be filled before, once this rank has got what was put last. */
+void *tt_boxes_next(const struct tt_boxes *b);
+/* Publishes `bytes` <= tt_boxes_max bytes of this rank (in == tt_boxes_next: they are there already); all ranks of the group call it in the
+ * same order with the same size. */
 void tt_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint);
 /* Why there is nothing to get yet, or never. */
 struct tt_boxes_blame {

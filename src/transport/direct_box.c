@@ -134,6 +134,11 @@ uint32_t tt_boxes_free_sets(struct tt_direct *d)
 
 /* ---- exchanging ---- */
 
+void *tt_boxes_next(const struct tt_boxes *b)
+{
+    return stage_of(b->direct, b->set, b->direct->me, (b->seq + 1) & 1);
+}
+
 void tt_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint)
 {
     unsigned which = ++b->seq & 1;
@@ -142,7 +147,7 @@ void tt_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fin
     assert(bytes <= tt_boxes_max(b->direct));
     b->staged = bytes > TT_DIRECT_TINY;
     b->fingerprint = fingerprint;
-    if (bytes)
+    if (bytes && !(b->staged && in == stage_of(b->direct, b->set, b->direct->me, which)))
         memcpy(b->staged ? stage_of(b->direct, b->set, b->direct->me, which) : box->data, in, bytes);
     box->fingerprint = fingerprint;
     atomic_store(&box->seq, b->seq);

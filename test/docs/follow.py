@@ -22,19 +22,30 @@ import sys
 import tempfile
 
 PYTHON = "/usr/bin/python3"
-LIMIT = 400  # seconds for a page: a reader needs ten minutes, a busy machine longer than a quiet one
+LIMIT = (
+    400  # seconds for a page: a reader needs ten minutes, a busy machine longer than a quiet one
+)
 NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:ns|us|ms|s|KiB|MiB|GiB|B)\b)?")
-FENCE = re.compile(r"^(?:<!-- test: (?P<test>.*?) -->\n)?```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
+FENCE = re.compile(
+    r"^(?:<!-- test: (?P<test>.*?) -->\n)?```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.M | re.S
+)
 
 
 def has(what):
     if what in ("numpy", "torch"):
-        return subprocess.run([PYTHON, "-c", "import numpy" if what == "numpy" else "import torch.distributed"],
-                              capture_output=True).returncode == 0
+        return (
+            subprocess.run(
+                [PYTHON, "-c", "import numpy" if what == "numpy" else "import torch.distributed"],
+                capture_output=True,
+            ).returncode
+            == 0
+        )
     if what == "root":
         return os.geteuid() == 0 and shutil.which("ip") is not None
     if what == "openmpi":
-        return shutil.which("mpirun.openmpi") is not None and shutil.which("mpicc.openmpi") is not None
+        return (
+            shutil.which("mpirun.openmpi") is not None and shutil.which("mpicc.openmpi") is not None
+        )
     sys.exit("follow: needs %s is not known" % what)
 
 
@@ -67,11 +78,17 @@ def read_page(path):
         if words[:1] == ["skip"]:
             continue
         if words[:1] == ["needs"] and not has(words[1]):
-            print("%s: skipped: a block needs %s, which is not here" % (os.path.basename(path), words[1]))
+            print(
+                "%s: skipped: a block needs %s, which is not here"
+                % (os.path.basename(path), words[1])
+            )
             continue
         if "file" in words:
             if "`%s`" % words[words.index("file") + 1] not in above:
-                sys.exit("FAILED: %s does not tell the reader to save %s" % (path, words[words.index("file") + 1]))
+                sys.exit(
+                    "FAILED: %s does not tell the reader to save %s"
+                    % (path, words[words.index("file") + 1])
+                )
             steps.append((words[words.index("file") + 1], m.group("body")))
         elif m.group("kind") == "console":
             steps += commands_of(m.group("body"), words)
@@ -92,7 +109,11 @@ def matches(shown, got, numbers):
     if not got:
         return False
     want, have = plain(shown[0], numbers), plain(got[0], numbers)
-    fits = have.startswith(plain(shown[0].rstrip()[:-3], numbers).rstrip()) if want.endswith("...") else want == have
+    fits = (
+        have.startswith(plain(shown[0].rstrip()[:-3], numbers).rstrip())
+        if want.endswith("...")
+        else want == have
+    )
     return fits and matches(shown[1:], got[1:], numbers)
 
 
@@ -121,13 +142,26 @@ def script_of(steps):
 
 def run(steps, tree, folder):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TUTTI_", "PYTHONPATH"))}
-    env.update(PATH=os.path.join(folder, "bin") + ":" + env["PATH"], PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1",
-               TUTTI_TIMEOUT="120s", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    env.update(
+        PATH=os.path.join(folder, "bin") + ":" + env["PATH"],
+        PYTHONDONTWRITEBYTECODE="1",
+        OMP_NUM_THREADS="1",
+        TUTTI_TIMEOUT="120s",
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+    )
     out = os.path.join(folder, "out")
     with open(out, "wb") as f:
         try:
-            subprocess.run(["bash", "-c", script_of(steps)], cwd=tree, env=env, stdin=subprocess.DEVNULL,
-                           stdout=f, stderr=subprocess.STDOUT, timeout=LIMIT)
+            subprocess.run(
+                ["bash", "-c", script_of(steps)],
+                cwd=tree,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=f,
+                stderr=subprocess.STDOUT,
+                timeout=LIMIT,
+            )
         except subprocess.TimeoutExpired:
             print("FAILED: the page takes more than %d s" % LIMIT)
     with open(out, encoding="utf-8", errors="replace") as f:
@@ -148,7 +182,10 @@ def judge(steps, text):
             print("FAILED: status %d: $ %s\n%s" % (status, step.text, m.group(1)[-1500:]))
             bad += 1
         elif not matches(step.shown, got, step.numbers):
-            print("FAILED: $ %s\nthe page shows:\n%s\nprinted:\n%s" % (step.text, "\n".join(step.shown), "\n".join(got)))
+            print(
+                "FAILED: $ %s\nthe page shows:\n%s\nprinted:\n%s"
+                % (step.text, "\n".join(step.shown), "\n".join(got))
+            )
             bad += 1
     return bad
 
@@ -165,7 +202,9 @@ def main(build, source, pages):
             wrong = judge(steps, run(steps, workspace(build, source, folder), folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        print("%s: %d commands, %d wrong" % (page, sum(isinstance(s, Command) for s in steps), wrong))
+        print(
+            "%s: %d commands, %d wrong" % (page, sum(isinstance(s, Command) for s in steps), wrong)
+        )
         bad += wrong
     return 1 if bad else 0
 

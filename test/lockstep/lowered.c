@@ -112,6 +112,8 @@ static void start_arrivals(struct lw *l, uint32_t rank)
         }
 }
 
+static bool put(struct lw *l, uint32_t rank);
+
 static bool start(struct lw *l, const struct lw_action *a)
 {
     struct lw_rank *k = &l->rank[a->rank];
@@ -121,11 +123,26 @@ static bool start(struct lw *l, const struct lw_action *a)
         start_tasks(l, a->rank);
         return true;
     }
-    lw_put(l, a->rank);
-    l->boxed++;
-    for (uint32_t r = 0; l->boxed == l->s->shape.ranks && r < l->s->shape.ranks; r++)
-        enable(l, LW_FINISH_BOX, r, 0, 0);
-    return true;
+    return put(l, a->rank);
+}
+
+/* When all have put, all may take. */
+static bool put(struct lw *l, uint32_t rank)
+{
+    bool ok = l->rank[rank].p->box->row ? lw_row_put(l, rank) : lw_put(l, rank);
+    if (++l->boxed < l->s->shape.ranks)
+        return ok;
+    l->boxed = 0;
+    for (uint32_t r = 0; r < l->s->shape.ranks; r++)
+        enable(l, LW_TAKE_BOX, r, 0, 0);
+    return ok;
+}
+
+static bool take_box(struct lw *l, uint32_t rank)
+{
+    if (!l->rank[rank].p->box->row)
+        return lw_get(l, rank);
+    return lw_row_take(l, rank) ? put(l, rank) : l->result.verdict == LS_CORRECT;
 }
 
 /* The senders of operands that a reduction has read where they lay. */
@@ -195,7 +212,7 @@ static bool act(struct lw *l, enum lw_action_kind kind, const struct lw_action *
         incoming(l, a->rank, a->op, a->segment)->offered = true;
         return true;
     default:
-        return lw_get(l, a->rank);
+        return take_box(l, a->rank);
     }
 }
 
@@ -257,10 +274,13 @@ static bool run_all(struct lw *l)
         if (!act(l, kind, &a) || l->result.verdict != LS_CORRECT)
             return false;
     }
-    for (uint32_t r = 0; r < l->s->shape.ranks; r++)
+    for (uint32_t r = 0; r < l->s->shape.ranks; r++) {
+        if (l->rank[r].p->box && l->rank[r].p->box->row && !l->rank[r].finished)
+            return ls_fault(&l->result, LS_STUCK, r, 0, "waits for a meeting");
         for (uint32_t t = 0; !l->rank[r].p->box && t < l->rank[r].p->nops * l->segments; t++)
             if (!l->rank[r].done[t])
                 return ls_fault(&l->result, LS_STUCK, r, t / l->segments, "never happens");
+    }
     return true;
 }
 
@@ -292,6 +312,7 @@ struct ls_result lw_run(struct lw *l, const struct lw_options *o)
     struct ls_result flaw = l->result;
     for (uint32_t r = 0; r < l->s->shape.ranks; r++)
         rewind_rank(l, r);
+    lw_row_begin(l);
     if (flaw.verdict == LS_CORRECT && run_all(l))
         lw_check_results(l);
     for (uint32_t r = 0; r < l->s->shape.ranks; r++)

@@ -8,6 +8,7 @@
  *     may be written  the reduction writes the places that have been offered, at once
  *     offered         the offer is made when the rank starts
  *     box             the input is taken when the rank starts, the rest is done when all ranks have started
+ *     row             the same round by round (lowered_row.c); memory of peers is read, and written, as soon as it may be
  * The order of everything else is random: starts, arrivals, uses, messages of completion.
  *
  * Each cell remembers which operation wrote it. A read must find what the listed order of the rank's operations says: anything else is a
@@ -32,7 +33,7 @@ struct lw_options {
 
 /* What happened in all runs. Stalls: nothing could happen but to copy held operands to where their receives would have put them. */
 struct lw_counts {
-    uint64_t tasks, held, shared, written, boxes, stalls;
+    uint64_t tasks, held, shared, written, boxes, rows, stalls;
 };
 
 struct lw;

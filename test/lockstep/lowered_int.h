@@ -39,7 +39,7 @@ struct lw_boxed {
     uint64_t n;               /* cells to the end of the box */
 };
 
-enum lw_action_kind { LW_START, LW_RUN, LW_POST, LW_ARRIVE, LW_USE, LW_BACK, LW_OFFER, LW_FINISH_BOX, LW_ACTIONS };
+enum lw_action_kind { LW_START, LW_RUN, LW_POST, LW_ARRIVE, LW_USE, LW_BACK, LW_OFFER, LW_TAKE_BOX, LW_ACTIONS };
 struct lw_action { /* operation op of the rank; ARRIVE, BACK: a send; USE, OFFER: a receive */
     uint32_t rank, op, segment;
 };
@@ -59,6 +59,9 @@ struct lw_rank {
     uint64_t nbox;
     uint32_t mode;
     bool started;
+    uint32_t round; /* rows: that it is in */
+    bool heap;      /* its buffers are where peers can read them */
+    bool finished;
 };
 
 struct lw {
@@ -75,6 +78,7 @@ struct lw {
     struct tt_vec actions[LW_ACTIONS]; /* struct lw_action that can happen now */
     uint8_t order[LW_ACTIONS];         /* of this run: which kinds go first as a rule */
     uint32_t boxed;                    /* ranks that have put */
+    bool whole, again;                 /* rows: no box is needed; one more meeting at the end */
 };
 
 /* ---- lowered_memory.c ---- */
@@ -90,6 +94,16 @@ bool lw_post(struct lw *l, uint32_t rank, uint32_t op, uint32_t segment); /* cho
 bool lw_use(struct lw *l, uint32_t rank, uint32_t op, uint32_t segment);
 bool lw_local(struct lw *l, uint32_t rank, uint32_t op, uint32_t segment);
 bool lw_can_offer(const struct lw *l, uint32_t rank, uint32_t op, uint32_t segment);
-void lw_put(struct lw *l, uint32_t rank);
+bool lw_put(struct lw *l, uint32_t rank);
 bool lw_get(struct lw *l, uint32_t rank);
+/* Is `c` what the operation must find? */
+bool lw_judge(struct lw *l, uint32_t rank, uint32_t op, const struct lw_cell *c, uint32_t want);
+bool lw_write(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, const struct lw_cell *value);
+
+/* ---- lowered_row.c ---- */
+void lw_row_begin(struct lw *l);
+bool lw_row_put(struct lw *l, uint32_t rank);
+bool lw_row_take(struct lw *l, uint32_t rank); /* true: it goes on */
+bool lw_row_read(struct lw *l, uint32_t rank, uint32_t recv, uint64_t i, struct lw_cell *ret);
+bool lw_row_result(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, const struct lw_cell *value);
 #endif

@@ -24,8 +24,7 @@ bool lw_is_empty(const struct lw *l, uint32_t rank, uint32_t op, uint32_t segmen
 
 /* ---- cells ---- */
 
-/* Is `c` what the operation must find? */
-static bool judge(struct lw *l, uint32_t rank, uint32_t op, const struct lw_cell *c, uint32_t want)
+bool lw_judge(struct lw *l, uint32_t rank, uint32_t op, const struct lw_cell *c, uint32_t want)
 {
     char what[100];
     if (c->tag != want) {
@@ -40,7 +39,7 @@ static bool read_own(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, uint3
 {
     const struct lw_op *o = &l->rank[rank].ops[op];
     *ret = l->rank[rank].cells[o->at[i * o->width + w]];
-    return judge(l, rank, op, ret, o->want[i * o->width + w]);
+    return lw_judge(l, rank, op, ret, o->want[i * o->width + w]);
 }
 
 static bool read_message(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, struct lw_cell *ret)
@@ -53,10 +52,10 @@ static bool read_message(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, s
     if (form == LW_REFS)
         return read_own(l, rank, op, i, 0, ret);
     *ret = form == LW_BYTES ? k->data[op][i] : k->copy[k->p->ops[op].group][i];
-    return judge(l, rank, op, ret, o->want[i]);
+    return lw_judge(l, rank, op, ret, o->want[i]);
 }
 
-static bool write_cell(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, const struct lw_cell *value)
+bool lw_write(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, const struct lw_cell *value)
 {
     const struct lw_op *o = &l->rank[rank].ops[op];
     struct lw_cell *c = &l->rank[rank].cells[o->at[i * o->width]];
@@ -125,7 +124,7 @@ bool lw_use(struct lw *l, uint32_t rank, uint32_t op, uint32_t segment)
         sum = got;
         if (o->width == 2 && !(read_own(l, rank, op, i, 1, &sum) && add_to(l, rank, op, &sum, &got)))
             return false;
-        if (!write_cell(l, rank, op, i, &sum))
+        if (!lw_write(l, rank, op, i, &sum))
             return false;
     }
     return true;
@@ -158,12 +157,14 @@ static bool read_operand(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, u
     const struct tt_xop *x = &k->p->ops[op];
     uint32_t recv = x->holds == TT_XNO ? TT_XNO : k->p->holds[x->holds + w - 1];
     const struct lw_op *r = recv == TT_XNO ? NULL : &k->ops[recv];
+    if (r && k->p->box && k->p->box->row)
+        return lw_row_read(l, rank, recv, i, ret);
     const struct lw_boxed *b = r && k->p->box ? &k->from[x->holds + w - 1] : NULL;
     if (b && b->at) {
         if (i >= b->n)
             return ls_fault(&l->result, LS_UNMATCHED, rank, op, "takes more than is in the box");
         *ret = b->at[i];
-        return judge(l, rank, op, ret, LW_INPUT);
+        return lw_judge(l, rank, op, ret, LW_INPUT);
     }
     if (!r || k->p->box || !message_of(l, r->peer, r->partner, k->ops[op].segment[i])->held)
         return read_own(l, rank, op, i, w, ret);
@@ -176,9 +177,11 @@ static bool write_result(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, c
 {
     const struct lw_rank *k = &l->rank[rank];
     const struct tt_xop *x = &k->p->ops[op];
-    if (!write_cell(l, rank, op, i, value))
+    if (!lw_write(l, rank, op, i, value))
         return false;
     struct lw_cell result = k->cells[k->ops[op].at[i * x->width]];
+    if (k->p->box && k->p->box->row)
+        return lw_row_result(l, rank, op, i, &result);
     for (uint32_t n = 0; !k->p->box && n < x->nsucc[k->mode]; n++) {
         uint32_t send = k->p->succ[x->succ[k->mode] + n];
         const struct lw_op *s = &k->ops[send];
@@ -187,7 +190,7 @@ static bool write_result(struct lw *l, uint32_t rank, uint32_t op, uint64_t i, c
             continue;
         l->counts.written += !m->written;
         m->written = true;
-        if (!write_cell(l, s->peer, s->partner, i, &result))
+        if (!lw_write(l, s->peer, s->partner, i, &result))
             return false;
     }
     return true;
@@ -219,7 +222,7 @@ bool lw_local(struct lw *l, uint32_t rank, uint32_t op, uint32_t segment)
 
 /* ---- boxes ---- */
 
-void lw_put(struct lw *l, uint32_t rank)
+bool lw_put(struct lw *l, uint32_t rank)
 {
     struct lw_rank *k = &l->rank[rank];
     const struct tt_xbox *b = k->p->box;
@@ -228,6 +231,7 @@ void lw_put(struct lw *l, uint32_t rank)
     k->box = ls_alloc(k->nbox, sizeof *k->box);
     for (uint64_t i = 0; i < k->nbox; i++)
         k->box[i] = i < mine ? k->cells[at + i] : (struct lw_cell){.tag = LW_NOTHING};
+    return true;
 }
 
 static bool take_boxed(struct lw *l, uint32_t rank, const struct tt_xboxed *t)
@@ -242,7 +246,7 @@ static bool take_boxed(struct lw *l, uint32_t rank, const struct tt_xboxed *t)
     }
     for (uint64_t i = 0; i < n; i++) {
         struct lw_cell *c = &k->cells[lw_cell_at(k, t->ref) + i];
-        if (!judge(l, rank, t->op, &peer->box[from + i], LW_INPUT))
+        if (!lw_judge(l, rank, t->op, &peer->box[from + i], LW_INPUT))
             return false;
         *c = peer->box[from + i];
         c->tag = t->op;

@@ -292,6 +292,10 @@ static void test_memory(size_t n)
     ok(tutti_allreduce(comm, a, a, n, TUTTI_I64, TUTTI_SUM), "in place in shared memory");
     for (size_t i = 0; i < n; i++)
         expect(a[i] == reduced(TUTTI_SUM, i, ranks), "result in place in shared memory");
+    fill(own, n, rank, 0); /* the same program, whose last run needed no copies */
+    ok(tutti_allreduce(comm, own, own, n, TUTTI_I64, TUTTI_SUM), "in ordinary memory after shared memory");
+    for (size_t i = 0; i < n; i++)
+        expect(own[i] == reduced(TUTTI_SUM, i, ranks), "result in ordinary memory after shared memory");
     free(own);
     tutti_barrier(comm);
     tutti_mem_free(comm, p);

@@ -20,6 +20,7 @@ struct one {
     uint64_t count;
     uint32_t segments;
     tutti_redop redop;
+    bool messages; /* no boxes */
 };
 
 static void compile(struct one *o)
@@ -35,7 +36,7 @@ static void compile(struct one *o)
                                       .redop = o->redop,
                                       .segments = o->segments,
                                       .places = places,
-                                      .box_bytes = 1 << 20};
+                                      .box_bytes = o->messages ? 0 : 1 << 20};
         if (tt_program_make(&c, &p, &err) != TUTTI_OK)
             fail_msg("%s", err.text);
         o->program[r] = p;
@@ -81,17 +82,23 @@ static void add_counts(struct lw_counts *sum, const struct lw_counts *c)
     sum->shared += c->shared;
     sum->written += c->written;
     sum->boxes += c->boxes;
+    sum->rows += c->rows;
     sum->stalls += c->stalls;
 }
 
+/* Rows are run as messages too. */
 static void check_program(struct one *o, struct totals *t)
 {
     compile(o);
+    bool row = tt_sched_row(o->s) && !o->messages;
     struct lw *l = lw_open(o->s, o->program, o->count);
     check_orders(o, l, t);
     add_counts(&t->counts, lw_counts(l));
     lw_close(l);
     discard(o);
+    o->messages = true;
+    if (row)
+        check_program(o, t);
 }
 
 /* Chunks of about two elements, and of one or none; all-to-all in place has blocks of one size. */
@@ -186,11 +193,11 @@ static void test_matrix(void **state)
                     check_networks(table[i], &p, &t);
             }
     printf("%lu schedules, %lu runs: %llu tasks, %llu operands taken where they lay, %llu sends of a shared copy, %llu places written by "
-           "a reduction, %llu boxes\n",
+           "a reduction, %llu boxes, %llu of rows\n",
            t.schedules, t.runs, (unsigned long long)t.counts.tasks, (unsigned long long)t.counts.held, (unsigned long long)t.counts.shared,
-           (unsigned long long)t.counts.written, (unsigned long long)t.counts.boxes);
+           (unsigned long long)t.counts.written, (unsigned long long)t.counts.boxes, (unsigned long long)t.counts.rows);
     assert_int_equal(t.counts.stalls, 0);
-    assert_true(t.schedules > 300 && t.counts.held && t.counts.shared && t.counts.written && t.counts.boxes);
+    assert_true(t.schedules > 300 && t.counts.held && t.counts.shared && t.counts.written && t.counts.boxes && t.counts.rows);
 }
 
 int main(void)

@@ -71,16 +71,16 @@ static struct tt_sched *gather(struct variant v)
     return end(&b);
 }
 
-/* Everybody sends everything to everybody: a box. */
-static struct tt_sched *exchange(void)
+/* Everybody sends everything to everybody: a box; of one chunk, in several segments, a row. */
+static struct tt_sched *exchange_of(uint32_t chunks)
 {
-    struct tt_builder b = begin(2);
+    struct tt_builder b = begin(chunks);
     for (uint32_t r = 0; r < RANKS; r++) {
-        struct tt_span in = tt_span_range(TT_BUF_IN, 0, 2), got[RANKS], sum[1 + RANKS] = {tt_span_range(TT_BUF_OUT, 0, 2)};
+        struct tt_span in = tt_span_range(TT_BUF_IN, 0, chunks), got[RANKS], sum[1 + RANKS] = {tt_span_range(TT_BUF_OUT, 0, chunks)};
         tt_build_rank(&b, r);
         for (uint32_t q = 0; q < RANKS; q++) {
-            got[q] = tt_span_range(2 + q, 0, 2);
-            sum[1 + q] = tt_span_from(0, q == r ? TT_BUF_IN : 2 + q, 0, 2);
+            got[q] = tt_span_range(2 + q, 0, chunks);
+            sum[1 + q] = tt_span_from(0, q == r ? TT_BUF_IN : 2 + q, 0, chunks);
             if (q != r)
                 tt_emit_send(&b, 0, q, 0, &in, 1);
         }
@@ -90,6 +90,11 @@ static struct tt_sched *exchange(void)
         tt_emit_reduce(&b, 0, sum, 1 + RANKS);
     }
     return end(&b);
+}
+
+static struct tt_sched *exchange(void)
+{
+    return exchange_of(2);
 }
 
 /* Rank 0 holds what rank 1 sent it until rank 2's message comes; rank 2 waits for a second message of rank 1, which must not overwrite the
@@ -125,7 +130,7 @@ struct job {
     struct tt_program *p[RANKS];
 };
 
-static struct job compile(struct tt_sched *s, bool box)
+static struct job compile_in(struct tt_sched *s, bool box, uint32_t segments)
 {
     static const uint32_t places[RANKS] = {0, 1, 2};
     struct job j = {.s = s};
@@ -133,10 +138,15 @@ static struct job compile(struct tt_sched *s, bool box)
     for (uint32_t r = 0; r < RANKS; r++) {
         struct tutti_error err;
         struct tt_program_config c = {
-            .sched = s, .rank = r, .count = 6, .segments = 1, .places = places, .box_bytes = box ? 1 << 16 : 0, .dtype = TUTTI_F32};
+            .sched = s, .rank = r, .count = 6, .segments = segments, .places = places, .box_bytes = box ? 1 << 16 : 0, .dtype = TUTTI_F32};
         assert_int_equal(tt_program_make(&c, &j.p[r], &err), TUTTI_OK);
     }
     return j;
+}
+
+static struct job compile(struct tt_sched *s, bool box)
+{
+    return compile_in(s, box, 1);
 }
 
 /* How many of all runs object; *ret is the last objection. */
@@ -341,6 +351,22 @@ static void test_box(void **state)
     expect_wrong(&j, false, LS_MALFORMED);
 }
 
+/* In place the sums of a rank that is ahead go where its vector was, which others still read: it must be copied. */
+static void test_row(void **state)
+{
+    (void)state;
+    struct job j = compile_in(exchange_of(1), true, 2);
+    assert_true(j.p[0]->box && j.p[0]->box->row);
+    assert_true(expect_right(&j).rows > 0);
+    struct tt_xrowop *send = &j.p[1]->box->row->ops[find(j.p[1], TT_OP_SEND, 0)];
+    assert_true(send->copies[1] && !send->copies[0]);
+    send->copies[1] = false;
+    expect_wrong(&j, true, LS_RACE);
+    j = compile_in(exchange_of(1), true, 2);
+    j.p[2]->box->row->ops[find(j.p[2], TT_OP_SEND, 0)].at += 4; /* what goes to another rank lies there, too */
+    expect_wrong(&j, false, LS_WRONG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_wait_forgotten),
         cmocka_unit_test(test_stuck),
         cmocka_unit_test(test_box),
+        cmocka_unit_test(test_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

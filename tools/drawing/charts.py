@@ -17,7 +17,9 @@ WIDTH = 760
 def source(page, data, y):
     """Note and origin, below the picture."""
     m = data["measured"]
-    lines = wrap(data.get("note", ""), 118) + wrap("%s, %s: %s" % (m["date"], m["machine"], m["command"]), 118)
+    lines = wrap(data.get("note", ""), 118) + wrap(
+        "%s, %s: %s" % (m["date"], m["machine"], m["command"]), 118
+    )
     for i, words in enumerate(lines):
         page.label(16, y + 15 * i, words, "soft", 11)
 
@@ -34,7 +36,10 @@ def wrap(words, columns):
 
 def foot(data):
     m = data["measured"]
-    return 15 * (len(wrap(data.get("note", ""), 118)) + len(wrap("%s, %s: %s" % (m["date"], m["machine"], m["command"]), 118)))
+    return 15 * (
+        len(wrap(data.get("note", ""), 118))
+        + len(wrap("%s, %s: %s" % (m["date"], m["machine"], m["command"]), 118))
+    )
 
 
 def head(page, data):
@@ -66,7 +71,11 @@ def bars(data):
     room, y = WIDTH - left - 86, 92
     mark = data.get("line_at")
     if mark is not None:
-        page.line([(left + room * mark / most, 84), (left + room * mark / most, 84 + tall)], "axis", stroke_dasharray="4 3")
+        page.line(
+            [(left + room * mark / most, 84), (left + room * mark / most, 84 + tall)],
+            "axis",
+            stroke_dasharray="4 3",
+        )
     for g in groups:
         used = [(i, v) for i, v in enumerate(g["values"]) if v is not None]
         page.label(left - 10, y + len(used) * high / 2 + 3, g["name"], "ink", 12.5, "end")
@@ -96,7 +105,9 @@ class Axes:
     def __init__(self, data, left, top, width, height):
         points = [p for s in data["series"] for p in s["points"]]
         self.left, self.top, self.width, self.height = left, top, width, height
-        self.x0, self.x1 = math.log2(min(p[0] for p in points)), math.log2(max(p[0] for p in points))
+        self.x0, self.x1 = math.log2(min(p[0] for p in points)), math.log2(
+            max(p[0] for p in points)
+        )
         low, high = min(p[1] for p in points), max(p[1] for p in points)
         if data["y"] == "ratio":
             self.y0, self.y1 = math.log10(min(low, 1) / 1.05), math.log10(high * 1.1)
@@ -118,10 +129,14 @@ def lines(data):
     head(page, data)
     axes = Axes(data, left, top, width, height)
     if data["y"] == "ratio":
-        ticks = [t for t in (0.5, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 7, 10, 20, 50, 100) if axes.y0 <= math.log10(t) <= axes.y1]
+        ticks = [
+            t
+            for t in (0.5, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 7, 10, 20, 50, 100)
+            if axes.y0 <= math.log10(t) <= axes.y1
+        ]
         texts = ["%gx" % t for t in ticks]
     else:
-        ticks = [10.0 ** k for k in range(int(axes.y0), int(axes.y1) + 1)]
+        ticks = [10.0**k for k in range(int(axes.y0), int(axes.y1) + 1)]
         texts = [nice_time(t) for t in ticks]
     for t, words in zip(ticks, texts):
         page.line([(left, axes.y(t)), (left + width, axes.y(t))], "rule")
@@ -133,16 +148,31 @@ def lines(data):
     ends = []
     for i, s in enumerate(data["series"]):
         place = [(axes.x(p[0]), axes.y(p[1])) for p in s["points"]]
-        page.line(place, "s%d" % (i % 5), stroke_width="3" if s.get("ours") else "1.8", stroke_linejoin="round")
+        page.line(
+            place,
+            "s%d" % (i % 5),
+            stroke_width="3" if s.get("ours") else "1.8",
+            stroke_linejoin="round",
+        )
         for x, y in place:
-            page.add('<circle cx="%.1f" cy="%.1f" r="%s" class="c%d"/>' % (x, y, "3.4" if s.get("ours") else "2.4", i % 5))
+            page.add(
+                '<circle cx="%.1f" cy="%.1f" r="%s" class="c%d"/>'
+                % (x, y, "3.4" if s.get("ours") else "2.4", i % 5)
+            )
         ends.append([place[-1][1], i, s["name"], place[-1][0]])
     ends.sort()
     for a, b in zip(ends, ends[1:]):
         b[0] = max(b[0], a[0] + 16)
     for y, i, name, _ in ends:
         page.label(left + width + 10, y + 4, name, "c%d" % (i % 5), 12.5, font_weight="600")
-    page.label(left + width / 2, top + height + 35, data.get("x_label", "size of the vector"), "soft", 12, "middle")
+    page.label(
+        left + width / 2,
+        top + height + 35,
+        data.get("x_label", "size of the vector"),
+        "soft",
+        12,
+        "middle",
+    )
     source(page, data, top + height + 58)
     return page
 

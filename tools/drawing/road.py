@@ -5,13 +5,25 @@ from .svg import Page
 
 def box(page, x, y, w, h, words, under="", cls="box"):
     page.rect(x, y, w, h, cls, rx=6)
-    page.label(x + w / 2, y + (h / 2 + 5 if not under else h / 2 - 3), words, "ink", 14, "middle", font_weight="600")
+    page.label(
+        x + w / 2,
+        y + (h / 2 + 5 if not under else h / 2 - 3),
+        words,
+        "ink",
+        14,
+        "middle",
+        font_weight="600",
+    )
     if under:
         page.label(x + w / 2, y + h / 2 + 15, under, "soft", 11.5, "middle")
 
 
 def draw():
-    page = Page(880, 262, "A network and a collective become one schedule, which is proved, priced, simulated, written and run")
+    page = Page(
+        880,
+        262,
+        "A network and a collective become one schedule, which is proved, priced, simulated, written and run",
+    )
     box(page, 18, 34, 190, 62, "network", "a spec, a file, or measured")
     box(page, 18, 150, 190, 62, "collective", "all-reduce of 64 MiB")
     box(page, 256, 88, 180, 70, "18 algorithms", "each plans, or says why not")
@@ -22,8 +34,13 @@ def draw():
     page.label(554, 128, "schedule", "ink", 15, "middle", font_weight="600")
     page.label(554, 151, "sends, receives, sums", "soft", 11.5, "middle")
     page.arrow(436, 123, 484, 123, 4)
-    ends = (("verify", "a proof, or who, where and why", 2), ("bound", "what no schedule can beat", 3), ("sim", "its time: step, flow, packet", 3),
-            ("file", "JSON, reads back identical", 4), ("run", "shared memory, TCP, MPI", 0))
+    ends = (
+        ("verify", "a proof, or who, where and why", 2),
+        ("bound", "what no schedule can beat", 3),
+        ("sim", "its time: step, flow, packet", 3),
+        ("file", "JSON, reads back identical", 4),
+        ("run", "shared memory, TCP, MPI", 0),
+    )
     for i, (name, words, cls) in enumerate(ends):
         y = 26 + 50 * i
         page.arrow(624, 123, 668, y + 8, cls)

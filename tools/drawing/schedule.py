@@ -53,9 +53,15 @@ class Story:
         if coll in REDUCING:
             return {(IN, c): frozenset([rank]) for c in range(self.chunks)}
         if coll in ("broadcast", "scatter"):
-            return {(IN, c): frozenset([rank]) for c in range(self.chunks) if rank == plan.get("root", 0)}
+            return {
+                (IN, c): frozenset([rank])
+                for c in range(self.chunks)
+                if rank == plan.get("root", 0)
+            }
         if coll == "all-to-all":
-            return {(IN, c): frozenset([rank]) for c in range(self.chunks) if c // self.ranks == rank}
+            return {
+                (IN, c): frozenset([rank]) for c in range(self.chunks) if c // self.ranks == rank
+            }
         return {(IN, c): frozenset([rank]) for c in range(self.chunks) if owner[c] == rank}
 
     def whole(self, value):
@@ -70,7 +76,9 @@ class Story:
                     values = [self.state[rank].get(p, frozenset()) for p in places]
                     wires[rank, op.peer, op.channel].append(values)
                     finished = all(self.whole(v) for v in values)
-                    self.messages.append(Message(rank, op.peer, step, [c for _, c in places], finished))
+                    self.messages.append(
+                        Message(rank, op.peer, step, [c for _, c in places], finished)
+                    )
         for rank, mine in enumerate(ops):
             for op in mine:
                 if op.kind != SEND:
@@ -84,7 +92,10 @@ class Story:
         state = self.state[rank]
         if op.kind in (RECV, RECV_REDUCE):
             values = wires[op.peer, rank, op.channel].pop(0)
-            own = [state.get(p, frozenset()) if op.kind == RECV_REDUCE else frozenset() for p in op.places(1)]
+            own = [
+                state.get(p, frozenset()) if op.kind == RECV_REDUCE else frozenset()
+                for p in op.places(1)
+            ]
             for place, a, b in zip(op.places(0), own, values):
                 state[place] = a | b
         elif op.kind == COPY:
@@ -121,7 +132,14 @@ def draw_cells(page, x, y, shares, width):
         while w < 4 and j < len(shares) and shares[j] == shares[i]:
             j += 1
         full = shares[i] >= 0.999
-        page.rect(x + i * w, y - 7, (j - i) * w, 14, "c2 cell" if full else "c1 cell", fill_opacity="%.2f" % (1 if full else 0.05 + shares[i] * 0.7))
+        page.rect(
+            x + i * w,
+            y - 7,
+            (j - i) * w,
+            14,
+            "c2 cell" if full else "c1 cell",
+            fill_opacity="%.2f" % (1 if full else 0.05 + shares[i] * 0.7),
+        )
         i = j
 
 
@@ -138,7 +156,9 @@ def names(chunks):
 
 
 def draw_step(page, messages, chunks, x0, x1):
-    alone = max([sum(1 for m in messages if m.src == r) for r in {m.src for m in messages}] + [0]) == 1
+    alone = (
+        max([sum(1 for m in messages if m.src == r) for r in {m.src for m in messages}] + [0]) == 1
+    )
     for m in messages:
         y0, y1 = TOP + ROW * m.src, TOP + ROW * m.dst
         page.arrow(x0, y0, x1, y1, 2 if m.finished else 1)
@@ -155,9 +175,18 @@ def draw(plan):
     bar = min(max(story.chunks * 9, 40), 76)
     gap = 74 if len(steps) <= 6 else 56 if len(steps) <= 10 else 44
     width = max(LEFT + (bar + gap) * len(steps) + bar + 20, 560)
-    page = Page(width, TOP + ROW * story.ranks + FOOT, "%s on %d ranks" % (plan["algo"], story.ranks))
+    page = Page(
+        width, TOP + ROW * story.ranks + FOOT, "%s on %d ranks" % (plan["algo"], story.ranks)
+    )
     options = " (%s)" % plan["options"] if plan.get("options") else ""
-    words = "%s%s: %s among %d ranks in %d step%s" % (plan["algo"], options, plan["coll"].replace("allreduce", "all-reduce"), story.ranks, len(steps), "s" if len(steps) != 1 else "")
+    words = "%s%s: %s among %d ranks in %d step%s" % (
+        plan["algo"],
+        options,
+        plan["coll"].replace("allreduce", "all-reduce"),
+        story.ranks,
+        len(steps),
+        "s" if len(steps) != 1 else "",
+    )
     page.label(16, 26, words, "ink", 15, font_weight="600")
     for r in range(story.ranks):
         page.label(16, TOP + ROW * r + 4, "rank %d" % r, "soft", 12)
@@ -167,7 +196,13 @@ def draw(plan):
             draw_cells(page, x, TOP + ROW * r, shares, bar)
         if i < len(steps):
             page.label(x + bar + gap / 2, TOP - 18, "step %d" % (i + 1), "soft", 11, "middle")
-            draw_step(page, [m for m in story.messages if m.step == steps[i]], story.chunks, x + bar + 3, x + bar + gap - 3)
+            draw_step(
+                page,
+                [m for m in story.messages if m.step == steps[i]],
+                story.chunks,
+                x + bar + 3,
+                x + bar + gap - 3,
+            )
     legend(page, TOP + ROW * story.ranks + 12, story)
     return page
 

@@ -1,5 +1,6 @@
 """svg.py - a page to draw on. Colours are classes, so that one file is right on light and dark pages:
-the panel behind everything follows the reader's preference, and what is drawn on it follows the panel."""
+the panel behind everything follows the reader's preference, and what is drawn on it follows the panel.
+"""
 
 from xml.sax.saxutils import escape
 
@@ -31,27 +32,43 @@ class Page:
         self.body.append(element)
 
     def rect(self, x, y, w, h, cls, **more):
-        self.add('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="%s"%s/>' % (x, y, w, h, cls, attributes(more)))
+        self.add(
+            '<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="%s"%s/>'
+            % (x, y, w, h, cls, attributes(more))
+        )
 
     def line(self, points, cls, **more):
         path = "M" + "L".join("%.1f %.1f" % p for p in points)
         self.add('<path d="%s" class="%s"%s/>' % (path, cls, attributes(more)))
 
     def label(self, x, y, words, cls="ink", size=13, anchor="start", **more):
-        self.add('<text x="%.1f" y="%.1f" class="%s" font-size="%g" text-anchor="%s"%s>%s</text>'
-                 % (x, y, cls, size, anchor, attributes(more), escape(str(words))))
+        self.add(
+            '<text x="%.1f" y="%.1f" class="%s" font-size="%g" text-anchor="%s"%s>%s</text>'
+            % (x, y, cls, size, anchor, attributes(more), escape(str(words)))
+        )
 
     def arrow(self, x0, y0, x1, y1, cls, head=5.0):
         """A line that leaves and arrives level, with a head."""
         bend = (x1 - x0) * 0.45
-        self.add('<path d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f" class="s%s" stroke-width="1.5"/>'
-                 % (x0, y0, x0 + bend, y0, x1 - bend - head, y1, x1 - head, y1, cls))
-        self.add('<path d="M%.1f %.1fl%.1f %.1fv%.1fz" class="c%s"/>' % (x1, y1, -head - 1, -head / 2 - 0.5, head + 1, cls))
+        self.add(
+            '<path d="M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f" class="s%s" stroke-width="1.5"/>'
+            % (x0, y0, x0 + bend, y0, x1 - bend - head, y1, x1 - head, y1, cls)
+        )
+        self.add(
+            '<path d="M%.1f %.1fl%.1f %.1fv%.1fz" class="c%s"/>'
+            % (x1, y1, -head - 1, -head / 2 - 0.5, head + 1, cls)
+        )
 
     def text(self):
-        head = ('<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %g %g" role="img">\n'
-                "<title>%s</title>\n<style>%s</style>\n" % (self.width, self.height, self.width, self.height, escape(self.title), STYLE))
-        panel = '<rect x=".5" y=".5" width="%g" height="%g" rx="6" class="bg"/>\n' % (self.width - 1, self.height - 1)
+        head = (
+            '<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %g %g" role="img">\n'
+            "<title>%s</title>\n<style>%s</style>\n"
+            % (self.width, self.height, self.width, self.height, escape(self.title), STYLE)
+        )
+        panel = '<rect x=".5" y=".5" width="%g" height="%g" rx="6" class="bg"/>\n' % (
+            self.width - 1,
+            self.height - 1,
+        )
         return head + panel + "\n".join(self.body) + "\n</svg>\n"
 
     def save(self, path):
@@ -64,11 +81,19 @@ def stack(pages, title, gap=12):
     whole = Page(max(p.width for p in pages) + 24, sum(p.height + gap for p in pages) + gap, title)
     y = gap
     for page in pages:
-        panel = '<rect x=".5" y=".5" width="%g" height="%g" rx="6" class="bg"/>' % (page.width - 1, page.height - 1)
-        whole.add('<svg x="12" y="%g" width="%g" height="%g">%s%s</svg>' % (y, page.width, page.height, panel, "\n".join(page.body)))
+        panel = '<rect x=".5" y=".5" width="%g" height="%g" rx="6" class="bg"/>' % (
+            page.width - 1,
+            page.height - 1,
+        )
+        whole.add(
+            '<svg x="12" y="%g" width="%g" height="%g">%s%s</svg>'
+            % (y, page.width, page.height, panel, "\n".join(page.body))
+        )
         y += page.height + gap
     return whole
 
 
 def attributes(more):
-    return "".join(' %s="%s"' % (name.replace("_", "-"), escape(str(value))) for name, value in more.items())
+    return "".join(
+        ' %s="%s"' % (name.replace("_", "-"), escape(str(value))) for name, value in more.items()
+    )
