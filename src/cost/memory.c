@@ -1,16 +1,20 @@
-/* memory.c - schedules inside one memory (topo.h's struct tt_memory), priced by what was measured there.
+/* memory.c - schedules inside one memory (topo.h's struct tt_memory), priced by what was measured
+ * there.
  *
- * The loads are those of the network of ranks around the memory; only what a byte and a step take differs:
+ * The loads are those of the network of ranks around the memory; only what a byte and a step take
+ * differs:
  *
  *     F(S) = T(S) - T(least point)      what moving 2(n-1)/n S takes each rank, T the measured all-reduce in two steps
  *     time = steps * T(least) / 2 + F(S) * (largest load of the steps, summed) / (2(n-1)/n S)
  *
- * Reductions are part of T, since they read their operands where they lie, as far as T's all-reduce has them ((n-1)/n S at each rank);
- * what a schedule reduces beyond that costs gamma. The work of messages is part of T too. Segments change nothing here: T was
- * measured with the segments that are chosen.
+ * Reductions are part of T, since they read their operands where they lie, as far as T's all-reduce
+ * has them ((n-1)/n S at each rank); what a schedule reduces beyond that costs gamma. The work of
+ * messages is part of T too. Segments change nothing here: T was measured with the segments that
+ * are chosen.
  *
- * An exchange (sched/exchange.c) that fits is a box. Boxes were measured by an all-reduce of S, in which a rank puts S and reads
- * n S; another collective takes the time of the all-reduce that touches as many bytes:
+ * An exchange (sched/exchange.c) that fits is a box. Boxes were measured by an all-reduce of S, in
+ * which a rank puts S and reads n S; another collective takes the time of the all-reduce that
+ * touches as many bytes:
  *
  *     collective       puts    reads    as an all-reduce of
  *     all-reduce       S       n S      S
@@ -20,23 +24,25 @@
 
 #include "cost/load.h"
 
-static uint64_t scale(uint64_t ps, uint64_t num, uint64_t den)
+static uint64_t memory_scale(uint64_t ps, uint64_t num, uint64_t den)
 {
     unsigned __int128 v = ((unsigned __int128)ps * num + den - 1) / den;
     return v > (unsigned __int128)INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)v;
 }
 
 /* F(S) of this sort of memory. */
-static uint64_t moving(const struct tt_memory *m, enum tt_memory_time which, uint64_t bytes)
+static uint64_t moving(const struct tt_memory *m, enum tt_topo_memory_time which, uint64_t bytes)
 {
-    uint64_t least = m->point[0].move_ps, t = tt_memory_time(m, which, bytes);
+    uint64_t least = m->point[0].move_ps, t = tt_topo_memory_time(m, which, bytes);
     return t > least ? t - least : 1;
 }
 
 static uint64_t box_input(const struct tt_shape *s, const struct tt_bind *b)
 {
     uint64_t all = b->count * b->elem_bytes;
-    return s->coll == TUTTI_ALL_GATHER || s->coll == TUTTI_ALL_TO_ALL ? (all + s->ranks - 1) / s->ranks : all;
+    return s->coll == TUTTI_ALL_GATHER || s->coll == TUTTI_ALL_TO_ALL
+               ? (all + s->ranks - 1) / s->ranks
+               : all;
 }
 
 static uint64_t box_as_allreduce(const struct tt_shape *s, const struct tt_bind *b)
@@ -48,37 +54,47 @@ static uint64_t box_as_allreduce(const struct tt_shape *s, const struct tt_bind 
 bool tt_cost_is_box(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b)
 {
     const struct tt_memory *m = &t->memory;
-    return m->npoints && m->point[0].box_ps && box_input(&s->shape, b) <= m->box_bytes && tt_sched_is_exchange(s);
+    return m->npoints && m->point[0].box_ps && box_input(&s->shape, b) <= m->box_bytes &&
+           tt_sched_is_exchange(s);
 }
 
-void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, struct tt_cost *c)
+void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b,
+                       struct tt_cost *c)
 {
     const struct tt_memory *m = &t->memory;
     uint64_t n = t->ranks, bytes = b->count * b->elem_bytes;
-    uint64_t reduced = (uint64_t)((double)(n - 1) * (double)(bytes / n) * t->gamma * 1e12); /* what T has in it */
+    /* what T has in it */
+    uint64_t reduced = (uint64_t)((double)(n - 1) * (double)(bytes / n) * t->gamma * 1e12);
     c->reduce_ps = c->reduce_ps > reduced ? c->reduce_ps - reduced : 0;
     c->overhead_ps = 0;
     if (tt_cost_is_box(s, t, b)) {
-        c->latency_ps = tt_memory_time(m, TT_MEMORY_BOX, box_as_allreduce(&s->shape, b));
+        c->latency_ps = tt_topo_memory_time(m, TT_MEMORY_BOX, box_as_allreduce(&s->shape, b));
         c->transfer_ps = c->reduce_ps = 0;
     } else {
         uint64_t at_link = tt_cost_transfer_floor(2 * (n - 1) * (bytes / n + 1), t->links[0].bw[0]);
         c->latency_ps = m->point[0].move_ps / 2 * c->steps;
-        c->transfer_ps = bytes ? scale(c->transfer_ps, moving(m, TT_MEMORY_MOVE, bytes), at_link ? at_link : 1) : 0;
+        c->transfer_ps = bytes ? memory_scale(c->transfer_ps, moving(m, TT_MEMORY_MOVE, bytes),
+                                              at_link ? at_link : 1)
+                               : 0;
     }
     c->time_ps = c->latency_ps + c->transfer_ps + c->reduce_ps;
 }
 
-uint32_t tt_cost_memory_segments(const struct tt_sched *s, const struct tt_topo *t, const struct tt_bind *b, uint64_t largest_elems)
+uint32_t tt_cost_memory_segments(const struct tt_sched *s, const struct tt_topo *t,
+                                 const struct tt_bind *b, uint64_t largest_elems)
 {
-    return tt_cost_is_box(s, t, b) ? 1 : tt_cost_segments_of(s, &t->memory, largest_elems * b->elem_bytes);
+    return tt_cost_is_box(s, t, b)
+               ? 1
+               : tt_cost_segments_of(s, &t->memory, largest_elems * b->elem_bytes);
 }
 
 /* All that a rank shows in a round of a row of exchanges is as long as two segments. */
-uint32_t tt_cost_segments_of(const struct tt_sched *s, const struct tt_memory *m, uint64_t largest_bytes)
+uint32_t tt_cost_segments_of(const struct tt_sched *s, const struct tt_memory *m,
+                             uint64_t largest_bytes)
 {
     uint32_t places = m->box_bytes ? tt_sched_row(s) : 0;
-    uint64_t each = places ? 2 * m->segment_bytes / places : m->segment_bytes, k = each ? (largest_bytes + each - 1) / each : 1;
+    uint64_t each = places ? 2 * m->segment_bytes / places : m->segment_bytes,
+             k = each ? (largest_bytes + each - 1) / each : 1;
     return k < 1 ? 1 : k < TT_MAX_SEGMENTS ? (uint32_t)k : TT_MAX_SEGMENTS;
 }
 
@@ -87,5 +103,6 @@ uint64_t tt_cost_own_memory(const struct tt_cost *c, const struct tt_topo *t, ui
     if (!t->memory.npoints || !c->transfer_ps)
         return c->time_ps;
     return c->latency_ps + c->reduce_ps +
-           scale(c->transfer_ps, moving(&t->memory, TT_MEMORY_OWN, bytes), moving(&t->memory, TT_MEMORY_MOVE, bytes));
+           memory_scale(c->transfer_ps, moving(&t->memory, TT_MEMORY_OWN, bytes),
+                        moving(&t->memory, TT_MEMORY_MOVE, bytes));
 }

@@ -1,8 +1,9 @@
-/* exchange.c - schedules in which every rank sends to every other. Executors may carry them out by showing places to each other; the planner
- * prices them so.
+/* exchange.c - schedules in which every rank sends to every other. Executors may carry them out by
+ * showing places to each other; the planner prices them so.
  *
  *     exchange    nobody waits for anything but everybody else's input: one step, in which every rank sends something of its IN
- *     row         every step with messages is such an exchange, of one chunk in each message, from any place */
+ *     row         every step with messages is such an exchange, of one chunk in each message, from any place
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,8 +89,10 @@ static uint32_t rank_row(struct step *x, const struct tt_slice *slice)
     return is_full(x) ? places : 0;
 }
 
-/* The largest answer of the slices that are held; 0 when one says so, or when they do not stand for all. */
-static uint32_t ask_all(const struct tt_sched *s, uint32_t (*ask)(struct step *x, const struct tt_slice *slice))
+/* The largest answer of the slices that are held; 0 when one says so, or when they do not stand for
+ * all. */
+static uint32_t ask_all(const struct tt_sched *s,
+                        uint32_t (*ask)(struct step *x, const struct tt_slice *slice))
 {
     bool whole = s->first_rank == 0 && s->nslices == s->shape.ranks;
     struct step x = {.s = s};

@@ -42,11 +42,11 @@ static void test_times(void **state)
     struct tt_topo *t = host(4);
     const struct tt_memory *m = &t->memory;
     (void)state;
-    assert_int_equal(tt_memory_time(m, TT_MEMORY_MOVE, 0), 2000000);
-    assert_int_equal(tt_memory_time(m, TT_MEMORY_MOVE, 65536), 12000000);
-    assert_int_equal(tt_memory_time(m, TT_MEMORY_OWN, 1048576), 92000000);
-    assert_int_equal(tt_memory_time(m, TT_MEMORY_MOVE, (65536 + 1048576) / 2), 107000000);          /* half way */
-    assert_int_equal(tt_memory_time(m, TT_MEMORY_MOVE, 16777216 + 15728640), UINT64_C(7002000000)); /* beyond: the last slope */
+    assert_int_equal(tt_topo_memory_time(m, TT_MEMORY_MOVE, 0), 2000000);
+    assert_int_equal(tt_topo_memory_time(m, TT_MEMORY_MOVE, 65536), 12000000);
+    assert_int_equal(tt_topo_memory_time(m, TT_MEMORY_OWN, 1048576), 92000000);
+    assert_int_equal(tt_topo_memory_time(m, TT_MEMORY_MOVE, (65536 + 1048576) / 2), 107000000);          /* half way */
+    assert_int_equal(tt_topo_memory_time(m, TT_MEMORY_MOVE, 16777216 + 15728640), UINT64_C(7002000000)); /* beyond: the last slope */
     tt_topo_free(t);
 }
 
@@ -142,7 +142,7 @@ static void test_cost(void **state)
     assert_int_equal(segments_of(p), 1);
     tt_plan_free(p);
     p = plan_of(t, "direct", TUTTI_REDUCE_SCATTER, 65536); /* a box in which each rank reads S, not n S */
-    assert_int_equal(p->cost.time_ps, tt_memory_time(&t->memory, TT_MEMORY_BOX, 2 * 65536 / 5 + 1));
+    assert_int_equal(p->cost.time_ps, tt_topo_memory_time(&t->memory, TT_MEMORY_BOX, 2 * 65536 / 5 + 1));
     tt_plan_free(p);
     p = plan_of(t, "ring", TUTTI_ALLREDUCE, 1 << 20); /* as many bytes, more steps */
     assert_true(p->cost.time_ps > 202000000 && p->cost.latency_ps == 6 * 1000000);
