@@ -4,7 +4,8 @@
  * The loads are those of the network of ranks around the memory; only what a byte and a step take
  * differs:
  *
- *     F(S) = T(S) - T(least point)      what moving 2(n-1)/n S takes each rank, T the measured all-reduce in two steps
+ *     F(S) = T(S) - T(least point)      what moving 2(n-1)/n S takes each rank,
+ *                                       T the measured all-reduce in two steps
  *     time = steps * T(least) / 2 + F(S) * (largest load of the steps, summed) / (2(n-1)/n S)
  *
  * Reductions are part of T, since they read their operands where they lie, as far as T's all-reduce

@@ -171,6 +171,7 @@ void tt_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans,
         return;
     op.span = (uint32_t)(from - slice_from);
     op.nspans = (uint32_t)(b->spans.len - from);
+    assert(from >= slice_from && op.nspans > 0);
     op.pad = 0;
     if (!is_message(op.kind) && !b->verbatim) {
         op.peer = 0;

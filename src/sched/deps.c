@@ -69,6 +69,7 @@ static inline void add_border(struct tt_deps *d, uint32_t chunk)
 static inline void widen_window(struct tt_deps *d, uint32_t buf, uint32_t lo, uint32_t hi)
 {
     struct tt_dwindow *w = &d->bufs[buf];
+    assert(buf < d->shape->nbufs && lo < hi && hi <= d->shape->chunks);
     if (w->epoch == d->epoch) {
         w->lo = lo < w->lo ? lo : w->lo;
         w->hi = hi > w->hi ? hi : w->hi;
@@ -112,6 +113,7 @@ static void make_places(struct tt_deps *d)
     size_t n = 0;
     for (size_t i = 0; i < d->used.len; i++) {
         struct tt_dwindow *w = &d->bufs[used[i]];
+        assert(d->cell[w->lo] < d->cell[w->hi]); /* both are borders, in order */
         w->at = n - d->cell[w->lo];
         n += d->cell[w->hi] - d->cell[w->lo];
     }
@@ -223,6 +225,7 @@ static inline void add_edge(struct tt_deps *d, uint32_t from, uint32_t to, struc
 {
     if (from == NONE || from == to || d->seen[from] == to + 1)
         return;
+    assert(from < to); /* operations wait for earlier ones only: no circles */
     d->seen[from] = to + 1;
     struct tt_edge *e = room(d, edges);
     if (e)
@@ -296,6 +299,7 @@ static void find_edges(struct tt_deps *d, struct tt_vec *edges)
     for (size_t i = 0, end; i < d->uses.len && !d->failed; i = end) {
         for (end = i + 1; end < d->uses.len && u[end].op == u[i].op;)
             end++;
+        assert(end == d->uses.len || u[end].op > u[i].op); /* uses are listed by operation */
         if (end == i + 1)
             touch(d, &u[i], WAIT | NOTE, edges);
         else

@@ -1,8 +1,10 @@
 /* exchange.c - schedules in which every rank sends to every other. Executors may carry them out by
  * showing places to each other; the planner prices them so.
  *
- *     exchange    nobody waits for anything but everybody else's input: one step, in which every rank sends something of its IN
- *     row         every step with messages is such an exchange, of one chunk in each message, from any place
+ *     exchange    nobody waits for anything but everybody else's input: one step, in which every
+ *                 rank sends something of its IN
+ *     row         every step with messages is such an exchange, of one chunk in each message, from
+ *                 any place
  */
 #include <stdlib.h>
 #include <string.h>

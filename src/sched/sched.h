@@ -11,7 +11,8 @@
  *   SEND        reads  `buf` of its spans                                     -> peer
  *   RECV        writes `buf`                                                  <- peer
  *   RECV_REDUCE buf = src (local operand) + message                           <- peer
- *   REDUCE      span 0: destination `buf`; spans 1..n: operands `src`, same chunks, combined left to right (the destination may be one)
+ *   REDUCE      span 0: destination `buf`; spans 1..n: operands `src`, same chunks, combined left
+ *               to right (the destination may be one)
  *   COPY        buf = src
  * Meaning (lockstep): messages of a step read the state at its start; local operations follow in
  * listed order. Meaning (live): an operation starts when all earlier listed operations of its rank
@@ -23,14 +24,15 @@
  * Which places hold user data, and where results must be, depends on the collective (n ranks,
  * owner[c] of each chunk):
  *   allreduce       IN all chunks everywhere               -> OUT all chunks everywhere
- *   reduce-scatter  IN all chunks everywhere               -> OUT c at owner[c]         (OUT of other chunks does not exist)
+ *   reduce-scatter  IN all chunks everywhere               -> OUT c at owner[c], no other OUT
  *   all-gather      IN c at owner[c]                       -> OUT all everywhere
  *   broadcast       IN all at root                         -> OUT all everywhere
  *   reduce          IN all everywhere                      -> OUT all at root only
  *   gather          IN c at owner[c]                       -> OUT all at root only
  *   scatter         IN all at root                         -> OUT c at owner[c]
- *   all-to-all      chunk c = source*ranks + destination: IN c at source -> OUT c at destination (owner[c])
- *   barrier         one chunk of zero elements, as allreduce: whoever is done has heard of everybody
+ *   all-to-all      chunk c = source*ranks + destination:
+ *                   IN c at source                         -> OUT c at destination (owner[c])
+ *   barrier         one chunk of zero elements, as allreduce: a rank that is done has heard of all
  * In place means IN and OUT are one memory: `inplace` declares that this is allowed (no read of IN
  * c listed after a write of OUT c; copying IN c to OUT c writes nothing then). In all-to-all the
  * memory of OUT c is that of IN tt_sched_shape_alias(c), because user data to rank d and user data

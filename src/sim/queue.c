@@ -45,6 +45,7 @@ static void heap_up(struct tt_queue *q, size_t i)
 
 static void heap_pop(struct tt_queue *q)
 {
+    assert(q->heap.len > 0);
     struct tt_queue_entry *h = q->heap.data, e = h[--q->heap.len];
     size_t n = q->heap.len, i = 0;
     for (size_t child = 1; child < n; child = 4 * i + 1) {
@@ -110,6 +111,7 @@ void tt_sim_queue_push(struct tt_queue *q, uint64_t time_ps, uint64_t what, uint
     }
     struct tt_queue_item *items = q->items.data;
     struct tt_queue_bucket *bucket = (struct tt_queue_bucket *)q->buckets.data + b;
+    assert(bucket->time_ps == time_ps);
     items[i] = (struct tt_queue_item){what, extra, NONE};
     if (bucket->head == NONE)
         bucket->head = i;
@@ -128,6 +130,7 @@ struct tt_queue_item tt_sim_queue_pop(struct tt_queue *q)
     assert(q->heap.len > 0);
     uint32_t b = ((const struct tt_queue_entry *)q->heap.data)[0].bucket;
     struct tt_queue_bucket *bucket = (struct tt_queue_bucket *)q->buckets.data + b;
+    assert(bucket->head != NONE); /* a bucket leaves the heap with its last item */
     struct tt_queue_item *first = (struct tt_queue_item *)q->items.data + bucket->head,
                          taken = *first;
     first->next = q->free_item;
