@@ -26,6 +26,17 @@ static void plan_free(struct api_plan *plan)
     free(plan);
 }
 
+static _Thread_local struct {
+    tutti_plan_watch *watch;
+    void *ctx;
+} watched;
+
+void tutti_plan_watched(tutti_plan_watch *watch, void *ctx)
+{
+    watched.watch = watch;
+    watched.ctx = ctx;
+}
+
 static tutti_status plan_make(const struct api_topo *topo, const struct tutti_plan_options *options, struct api_plan *plan,
                               struct tutti_error *err)
 {
@@ -40,6 +51,8 @@ static tutti_status plan_make(const struct api_topo *topo, const struct tutti_pl
         return st;
     plan->topo = api_topo_hold(topo);
     o.tuning = plan->tuning;
+    o.watch = watched.watch;
+    o.watch_ctx = watched.ctx;
     return tt_plan_make(topo->t, &problem, &o, topo->plans, &plan->p, err);
 }
 

@@ -146,6 +146,11 @@ tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops, 
  * time_us is predicted_us. */
 void tutti_plan_simulate(const struct tutti_plan *plan, struct tutti_sim_result *ret);
 
+/* Planning in this thread tells `watch` (NULL: nobody) which candidate is next and which part of
+ * the work is done (0: not known). */
+typedef void tutti_plan_watch(void *ctx, const char *algo, double done);
+void tutti_plan_watched(tutti_plan_watch *watch, void *ctx);
+
 struct tutti_envelope_piece {
     uint64_t from_bytes, to_bytes;
     const char *algo;

@@ -279,13 +279,28 @@ static void choose_skip(struct tt_candidate *c, uint64_t work, uint64_t budget_m
              (double)work, alone ? "" : "what is left of ", budget_ms);
 }
 
+static void tell_next(const struct tt_pricing *p, const struct tt_candidate *c, double done)
+{
+    if (p->watch)
+        p->watch(p->watch_ctx, c->algo->name, done);
+}
+
+/* The work that the budget lasts for. */
+static uint64_t affordable(const struct job *jobs, size_t n, uint64_t budget)
+{
+    uint64_t used = 0;
+    for (size_t i = 0; i < n; i++)
+        used += jobs[i].way.work <= budget - used ? jobs[i].way.work : 0;
+    return used;
+}
+
 /* Prices while the budget lasts. What is too large for this build, or takes longer than can be
  * told, is refused: no budget would help. */
 static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
                               const struct job *jobs, size_t n, uint64_t *ret_spare,
                               struct tutti_error *err)
 {
-    const uint64_t budget = budget_work(p->budget_ms);
+    const uint64_t budget = budget_work(p->budget_ms), all = affordable(jobs, n, budget);
     uint64_t used = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -298,6 +313,7 @@ static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
             choose_skip(c, work, p->budget_ms, work > budget);
             continue;
         }
+        tell_next(p, c, (double)used / ((double)all + 1));
         used += work;
         st = tt_plan_price(p, way, budget - used, c, &why);
         if (st == TUTTI_OK && way->by_symmetry && !c->cost.by_symmetry)
@@ -390,6 +406,7 @@ static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan,
                  work;
         if (hope == UINT64_MAX || (i < n && hope >= plan->candidates[fastest(plan)].cost.time_ps))
             continue;
+        tell_next(p, c, 0);
         work = tt_plan_price_search_work(&j->way, c);
         st = price_segments(p, &j->way, spare, c, err);
         spare -= work <= spare ? work : 0;
@@ -490,6 +507,8 @@ tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *
 
     p->args.options = o->algo_options;
     p->reproducible = o->reproducible;
+    p->watch = o->watch;
+    p->watch_ctx = o->watch_ctx;
     p->budget_ms = o->budget_ms ? o->budget_ms : TT_PLAN_BUDGET_MS;
     st = choose_choose(p, o, bytes, plan, err);
     for (size_t i = 0; i < plan->ncandidates; i++) /* the losers' schedules */

@@ -30,6 +30,10 @@ struct tt_candidate {
     struct tt_built built; /* while the choice is made; empty in a finished plan */
 };
 
+/* Told what auto turns to next: a candidate, and the part of the work of pricing that is done (0:
+ * its number of segments is searched, and how long that takes is not known). */
+typedef void tt_plan_watch(void *ctx, const char *algo, double done);
+
 struct tt_plan_options {
     const char *algo;               /* NULL or "auto": choose */
     struct tt_options algo_options; /* for a named algorithm; segments=K also for auto */
@@ -40,6 +44,8 @@ struct tt_plan_options {
      * exact price beyond the budget, and with one segment where finding a better number is */
     uint64_t budget_ms;
     const struct tt_tuning *tuning; /* for auto; a named algorithm is taken as named. May be NULL */
+    tt_plan_watch *watch;           /* may be NULL */
+    void *watch_ctx;
 };
 
 struct tt_plan {

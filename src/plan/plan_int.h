@@ -16,6 +16,8 @@ struct tt_pricing {
     uint64_t budget_ms;
     uint64_t bound_ps;
     struct tt_plan_cache *cache; /* of schedules; may be NULL */
+    tt_plan_watch *watch;        /* may be NULL */
+    void *watch_ctx;
 };
 /* How a candidate will be priced, and the work of doing so: a count that is the same on every
  * machine. */

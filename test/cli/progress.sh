@@ -28,7 +28,7 @@ PROGRAM
 
 # Long messages arrive in the end, all at once: the line moves all the same.
 watched 'simulating \[.*\] +([1-9]|[0-9]{2,})% about [0-9]+ (s|min|h) left' sim --topo torus:8x8@16GB/s,150ns --algo direct --size 4M --level packet
-watched 'planning, 1 s' explain --topo dln:16384,t=5 --size 64M --budget 600s
+watched 'planning: [a-z-]+, [0-9]+%, [0-9]+ s, about [0-9]+ (s|min|h) left' explain --topo dln:16384,t=5 --size 64M --budget 600s
 watched 'repro multitree, [0-9]+%, [0-9]+ s, about [0-9]+ (s|min|h) left' repro multitree
 watched 'simulating, [0-9]+%, [0-9]+ s, about [0-9]+ (s|min|h) left' train-sim --model bert-large --topo torus:16x16 --level flow
 runs 0 explain --topo torus:16x16 --size 16M
