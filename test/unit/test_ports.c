@@ -97,14 +97,15 @@ static void test_rails(void **state)
     }
 }
 
-/* Every interface of a rank works at packet level too. */
+/* Every interface of a rank works at packet level too. By multitree, whose steps use both rails: interfaces serve
+ * the earliest step first, and forest's reduce-scatter leaves one of a rank's rails to its all-gather. */
 static void test_rails_packets(void **state)
 {
     (void)state;
     struct tt_topo *one = sim_topo("star:4@1GB/s,1us"), *two = from_text("{" RAILS "}");
-    struct tt_plan *a = plan_of(one, "forest"), *b = plan_of(two, "forest");
+    struct tt_plan *a = plan_of(one, "multitree"), *b = plan_of(two, "multitree");
     uint64_t slow = simulated(a, one, TT_SIM_PACKET), fast = simulated(b, two, TT_SIM_PACKET);
-    assert_true(fast < slow / 10 * 7);
+    assert_true(fast < slow / 10 * 9);
     tt_plan_free(a);
     tt_plan_free(b);
     tt_topo_free(one);

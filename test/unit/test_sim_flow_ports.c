@@ -139,7 +139,9 @@ static void test_levels_agree(void **state)
                                              {"full", "direct", 0, 1, TUTTI_ALL_TO_ALL},
                                              {"full", "direct", 0, 1, TUTTI_ALLREDUCE},
                                              {"full", "halving-doubling", 0, 1, TUTTI_ALLREDUCE},
-                                             {"ring", "ring", 0, 1, TUTTI_ALLREDUCE}};
+                                             {"ring", "ring", 0, 1, TUTTI_ALLREDUCE},
+                                             {"star", "forest", 0, 1, TUTTI_ALLREDUCE},
+                                             {"star", "flex", 0, 1, TUTTI_ALLREDUCE}};
     for (size_t i = 0; i < countof(cases); i++)
         for (uint32_t ranks = 4; ranks <= 16; ranks *= 2) {
             struct port_case x = cases[i];
