@@ -37,7 +37,7 @@ struct levels {
     uint32_t n, size[MAX_LEVELS]; /* innermost first; every size is at least 2 */
 };
 
-/* False when there are too many levels. Levels of one member are no levels. */
+/* False when there are too many levels. Single-member levels are dropped. */
 static bool add_level(struct levels *v, uint32_t size)
 {
     if (size == 1)

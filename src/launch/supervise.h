@@ -19,7 +19,7 @@ enum sup_output { SUP_INHERITED, SUP_DISCARDED, SUP_SHOWN_ON_STDOUT, SUP_SHOWN_O
 /* One rank before it starts. Everything is borrowed until launch_supervise returns. */
 struct sup_rank {
     char **argv, **env;
-    const char *host; /* for messages; NULL: not worth a word */
+    const char *host; /* for messages; NULL: omit from messages */
     enum sup_output out, err;
     /* argv is a way to another host (ssh): its standard input takes `hello`, then names of signals,
      * a line each; end of file ends the rank */

@@ -26,7 +26,7 @@ struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bu
     return (struct tt_stretch){from / each, (to - from) / each};
 }
 
-/* What of tensor i lies in b has come. */
+/* Tensor i's part of bucket b has arrived. */
 static void settle_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b)
 {
     const struct tt_tensor *x = &t->tensors[i];

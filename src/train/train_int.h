@@ -24,7 +24,7 @@ enum {
 struct tt_tensor {
     /* as added; name owned; uses at least 1; layer renumbered by freeze */
     struct tt_train_tensor v;
-    void *param, *grad; /* where the truth is */
+    void *param, *grad; /* authoritative copy */
     size_t at;          /* bytes into the flat buffers */
     /* bytes into the optimizer's state, unless that is sharded */
     size_t state_at;

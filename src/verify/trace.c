@@ -31,7 +31,7 @@ static uint64_t trace_sum(const struct play *p, uint64_t a, uint64_t b)
 {
     if (!p->counts)
         return tt_verify_finger_add(a, b);
-    return a + b < UINT32_MAX ? a + b : UINT32_MAX; /* enough is enough */
+    return a + b < UINT32_MAX ? a + b : UINT32_MAX; /* saturate */
 }
 
 static void trace_begin(const struct play *p, uint32_t lo, uint32_t hi)
