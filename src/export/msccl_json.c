@@ -106,7 +106,7 @@ static uint64_t connection_of(const struct plan *p, const struct tt_op *op)
         if (c->peer == op->peer && c->channel == op->channel)
             return k;
     }
-    assert(!"a message has a connection");
+    assert(false); /* every message has a connection */
     return 0;
 }
 
