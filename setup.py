@@ -5,7 +5,9 @@ import glob
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+from importlib.util import find_spec
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
@@ -55,4 +57,12 @@ class PlatformDistribution(Distribution):
         return True
 
 
+def check_wheel() -> None:
+    """Without build isolation pip uses what is installed, and old versions of setuptools cannot make wheels by themselves."""
+    makes = "bdist_wheel" in sys.argv or "dist_info" in sys.argv
+    if makes and not find_spec("setuptools.command.bdist_wheel") and not find_spec("wheel"):
+        raise SystemExit("the Python package 'wheel' is not installed, which setuptools needs to build tutti (pip install wheel; Debian, Ubuntu: apt install python3-wheel)")
+
+
+check_wheel()
 setup(cmdclass={"build_py": BuildWithLibrary}, distclass=PlatformDistribution)

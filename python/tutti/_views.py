@@ -88,7 +88,7 @@ def place(x: Any, name: str) -> Array:
     _check_kind(a)
     if not a.flags.writeable:
         raise ValueError(f"{name} is read-only and would be written into: pass a copy, {name}.copy()")
-    if a.itemsize and any(step == 0 and n > 1 for step, n in zip(a.strides, a.shape)):
+    if a.nbytes and any(step == 0 and n > 1 for step, n in zip(a.strides, a.shape)):
         raise ValueError(f"{name} has several elements in one place, which would overwrite each other: pass a copy, {name}.copy()")
     return a
 

@@ -8,6 +8,16 @@ for module in pip setuptools numpy; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# what pip cannot install without a network is said in a sentence
+said=$(cd "$root" && "$python" -c 'import sys
+for name in ("wheel", "setuptools.command.bdist_wheel"):
+    sys.modules[name] = None
+import importlib.util as u
+found = u.find_spec
+u.find_spec = lambda name, *more: None if sys.modules.get(name, 1) is None else found(name, *more)
+sys.argv = ["setup.py", "bdist_wheel"]
+exec(compile(open("setup.py").read(), "setup.py", "exec"), {"__name__": "__main__", "__file__": "setup.py"})' 2>&1) && { echo "FAILED: built without wheel"; exit 1; }
+case $said in *"'wheel' is not installed"*) ;; *) echo "FAILED: without wheel: $said"; exit 1 ;; esac
 mkdir "$work/source"
 cp -r "$root/python" "$root/pyproject.toml" "$root/setup.py" "$root/README.md" "$work/source"
 "$python" -m pip install --quiet --no-deps --no-build-isolation --root-user-action ignore --target "$work/site" "$work/source" || exit 1

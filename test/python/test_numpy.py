@@ -65,6 +65,14 @@ def test_in_place_and_out() -> None:
     assert np.array_equal(y[10:], want[:-10])
 
 
+def test_empty() -> None:
+    for shape in ((0,), (0, 5), (5, 0), (2, 0, 3)):
+        out = np.zeros(shape)
+        assert comm.allreduce(np.zeros(shape), out=out) is out
+        assert comm.broadcast(np.zeros(shape), root=0).shape == shape
+        assert comm.reduce(np.zeros(shape), root=N - 1) is None or ME == N - 1
+
+
 def test_blocks() -> None:
     for count in (0, 1, 33):
         x = data(ME, N * count, "f4")
