@@ -128,7 +128,7 @@ static tutti_status bucket_probe(const struct tt_algo_args *a, struct tutti_erro
         return tt_fail(why, TUTTI_ERR_REFUSED, "variant=paper has only allreduce, not %s",
                        tt_coll_name(a->problem.coll));
     if (t->ndims == 0)
-        return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus, not %s", t->kind);
+        return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus, not %s", tt_topo_words(t));
     for (uint32_t d = 0; d < t->ndims; d++)
         if (!t->wrap && t->dims[d] > 2)
             return tt_fail(why, TUTTI_ERR_REFUSED,

@@ -48,7 +48,7 @@ static tutti_status hdrm_probe(const struct tt_algo_args *a, struct tutti_error 
 {
     const struct tt_topo *t = a->topo;
     if (!tt_streq(t->kind, "bigraph"))
-        return tt_fail(why, TUTTI_ERR_REFUSED, "needs a bigraph, not %s", t->kind);
+        return tt_fail(why, TUTTI_ERR_REFUSED, "needs a bigraph, not %s", tt_topo_words(t));
     if (t->ranks & (t->ranks - 1) || t->switches & (t->switches - 1))
         return tt_fail(why, TUTTI_ERR_REFUSED, "needs powers of two, not %u switches of %u ranks",
                        t->switches, t->ranks / t->switches);

@@ -163,3 +163,8 @@ tutti_status tt_topo_kind_check(const struct tt_topo *t, struct tutti_error *err
         "this is no %s: its \"routing\", \"dims\", \"tree\" or links are not those of that kind",
         t->kind);
 }
+
+const char *tt_topo_words(const struct tt_topo *t)
+{
+    return tt_streq(t->kind, "custom") ? "a network without a named form" : t->kind;
+}

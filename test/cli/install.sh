@@ -9,6 +9,7 @@ list() { (cd "$prefix" && find . -printf '%p %y\n' | sort); }
 list >before
 "$source_dir/tools/install" "$build" "$prefix" >out 2>err || bad "install: $(cat err)"
 says "not in PATH"
+says " and $(($(find "$prefix" ! -type d | wc -l) - 2)) more files below " # but for the tool and other.5
 answer=$(env -i PATH=/usr/bin:/bin "$prefix/bin/tutti" topo ring:5 --json) || bad "the installed tool does not run"
 case $answer in *'"ranks":5'* | *'"ranks": 5'*) ;; *) bad "the installed tool says: $answer" ;; esac
 env -i ldd "$prefix/bin/tutti" | grep -q libtutti && bad "the installed tool needs a library: $(ldd "$prefix/bin/tutti")"

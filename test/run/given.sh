@@ -124,7 +124,7 @@ tuning wrong.json '{"coll": "allreduce", "algo": "chian"}'
 runs 2 bench -n 3 -b 4K -e 4K -i 2 --tuning wrong.json
 [ "$(cat err)" = "tutti bench: wrong.json:1:82: no algorithm 'chian'; did you mean chain?" ] || bad "bad tuning: $(cat err)"
 runs 1 bench -n 3 -b 4K -e 4K -i 2 --algo bucket
-[ "$(grep -v ' warn: ' err)" = 'tutti bench: bucket: needs a torus, not custom' ] || bad "refused algorithm: $(cat err)"
+[ "$(grep -v ' warn: ' err)" = 'tutti bench: bucket: needs a torus, not a network without a named form' ] || bad "refused algorithm: $(cat err)"
 for option in plan tuning; do
     runs 2 run -n 2 --$option none.json -- true
     complains "^tutti run: --$option none.json: No such file"
