@@ -10,10 +10,11 @@
  * read-only once made: any number of threads may read one object at the same time; one thread frees it, and may do so before what was made
  * from it. No function prints, but
  * tutti_comm_close on rank 0 when TUTTI_REPORT=1 asks it to, and what TUTTI_LOG asks for: without it warnings only (unknown
- * TUTTI_ variables, plans that never ran, files that cannot be written), of rank 0 only.
+ * TUTTI_ variables, plans that never ran, files that cannot be written) of rank 0, and of any rank what was found too late for a call to
+ * return it, when a communicator was closed.
  *
  * Handles are checked. NULL, a handle that was freed or closed, one of another kind, or any other pointer is TUTTI_ERR_ARG with a sentence
- * (in *err; where there is none, tutti_comm_last_error(NULL) has it); a function that returns no status prints the sentence and aborts. So
+ * (in *err; where there is none, tutti_comm_last_error(NULL) has it, and that of the communicator for its other arguments); a function that returns no status prints the sentence and aborts. So
  * do NULL outputs. After fork() communicators, requests and trainers belong to the parent: in the child calls on them are errors, closing
  * them does nothing there, and the child may open its own.
  *
@@ -264,6 +265,11 @@ void tutti_redop_free(tutti_redop op);
  * All ranks of the communicator call the same collective with the same arguments but the buffers. A call returns when this rank's part is
  * done: its `out` is complete and its `in` may be changed.
  *
+ * Calls that differ between ranks are TUTTI_ERR_DIFFERS (or a deadline) on all ranks, in the call where a rank needs something of the
+ * others. A rank that only sends (the root of broadcast or scatter, all but the root of reduce or gather) does not wait for an answer:
+ * it hears of the mismatch in its next call, or, when there is none, when the communicator is closed. Closing cannot return it, so that
+ * it is logged as a warning and tutti run exits with 1. A tutti_barrier behind such calls returns it.
+ *
  * Threads: see tutti_comm. */
 
 /* `in` and `out` may be the same memory (in place), otherwise they must not overlap. Counts are elements: of the
@@ -299,7 +305,8 @@ tutti_status tutti_all_to_all_v(struct tutti_comm *comm, const void *in, const s
  * are received in the order they were sent, among those with the tag that is asked for. Both sides must say the same count and dtype;
  * otherwise all ranks get an error that names both. A send of at most 16 KiB usually returns at once, a longer one when its receive has
  * begun and all bytes are on their way: two ranks that both send first must not rely on either. These three have tag 0. recv_any takes a
- * message from any other rank and says from which. */
+ * message from any other rank and says from which. A message that is not received before the communicator is closed is lost; the rank it
+ * was sent to logs a warning. */
 tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer);
 tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t *ret_source);
@@ -351,7 +358,8 @@ tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, vo
 tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs,
                                      void *out, const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype,
                                      struct tutti_request **ret);
-/* Requests of all sorts. test: TUTTI_OK done, TUTTI_IN_PROGRESS, or the error (deadlines too). free accepts NULL; one that is started is
+/* Requests of all sorts. test: TUTTI_OK done, TUTTI_IN_PROGRESS, or the error (deadlines too). Of a request that is not started, test and
+ * wait say at once how it ended last time, TUTTI_OK before the first. free accepts NULL; one that is started is
  * waited for, but a receive of a message that nothing has come for is taken back. */
 tutti_status tutti_request_start(struct tutti_request *request);
 tutti_status tutti_request_test(struct tutti_request *request);

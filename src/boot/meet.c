@@ -6,6 +6,7 @@
  * size, a rank that is here already: a second job on this port) is told why and sent away, and the job goes on. When all seats are taken
  * their versions and settings are compared; a difference is told to all. At the deadline, which is that of the least patient rank here,
  * everybody who came is told who did not. */
+#include "base/blame.h"
 #include "boot/parts.h"
 
 #include <sodium.h>
@@ -369,6 +370,19 @@ static tutti_status collect(struct meeting *m, struct tutti_error *err)
     return st;
 }
 
+/* Tells the launcher which rank was started otherwise than the others. */
+static void note_odd(const struct meeting *m, const char *text)
+{
+    uint32_t size = m->b->config.size;
+    uint64_t *prints = tt_alloc(size, sizeof(*prints));
+
+    for (uint32_t r = 0; prints && r < size; r++)
+        prints[r] = tt_hash_bytes(0, m->settings[r], strlen(m->settings[r]));
+    if (prints)
+        tt_blame_note(TT_NOTED_HINT, tt_odd_rank(prints, size), size, text);
+    free(prints);
+}
+
 /* All are here: can they reach each other, and do they agree? */
 static tutti_status compare(const struct meeting *m, struct tutti_error *err)
 {
@@ -385,8 +399,10 @@ static tutti_status compare(const struct meeting *m, struct tutti_error *err)
                     "rank %u (host %s) listens on loopback %s, which rank %u (host %s) cannot reach: give the rendezvous an address "
                     "of the network, or set TUTTI_IFACE",
                     r, m->b->peers[r].host, tt_net_text(m->b->peers[r].addr_be, 0, ip), q, m->b->peers[q].host);
-    if (tt_settings_differ((const char *const *)m->settings, size, &diff))
+    if (tt_settings_differ((const char *const *)m->settings, size, &diff)) {
         st = tt_fail(err, TUTTI_ERR_DIFFERS, "the ranks disagree: %s", diff.s ? diff.s : "settings differ");
+        note_odd(m, err->text);
+    }
     tt_str_free(&diff);
     return st;
 }

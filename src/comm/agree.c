@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/blame.h"
 #include "comm/parts.h"
 
 enum { SENTENCES = 3, RULES = 8 };
@@ -45,7 +46,8 @@ struct meeting {
 static void add_rules(const struct tt_tuning *t, struct tt_str *s)
 {
     char rule[200];
-    tt_str_printf(s, "tuning=%zu rules, %016llx\n", tt_tuning_rules(t), (unsigned long long)tt_tuning_rules_hash(t));
+    tt_str_printf(s, "tuning=%zu rule%s, %016llx\n", tt_tuning_rules(t), tt_tuning_rules(t) == 1 ? "" : "s",
+                  (unsigned long long)tt_tuning_rules_hash(t));
     for (size_t i = 0; i < tt_tuning_rules(t) && i < RULES; i++)
         tt_str_printf(s, "tuning rule %zu=%s\n", i + 1, tt_tuning_rule_text(t, i, rule, sizeof rule));
 }
@@ -75,6 +77,13 @@ static const char *ranks_of(const struct meeting *m, char *buf, size_t cap)
     return tt_ranks_text(m->set, m->c->size, buf, cap);
 }
 
+/* One of the ranks, all of which come to the same end, tells the launcher. */
+static void note(const struct meeting *m, uint32_t rank, const struct tutti_error *err)
+{
+    if (m->c->rank == 0)
+        tt_blame_note(TT_NOTED_HINT, rank, m->c->size, err->text);
+}
+
 /* The ranks that could not make their network, by the reason of the lowest one. */
 static tutti_status fail_unmade(const struct meeting *m, uint32_t first, struct tutti_error *err)
 {
@@ -84,8 +93,11 @@ static tutti_status fail_unmade(const struct meeting *m, uint32_t first, struct 
     for (uint32_t r = 0; r < m->c->size; r++)
         n += m->set[r] = m->stances[r].status == s->status && tt_streq(m->stances[r].text, s->text);
     if (n == m->c->size)
-        return tt_fail(err, (tutti_status)s->status, "%s", s->text);
-    return tt_fail(err, (tutti_status)s->status, "%s: %s", ranks_of(m, ranks, sizeof ranks), s->text);
+        tt_fail(err, (tutti_status)s->status, "%s", s->text);
+    else
+        tt_fail(err, (tutti_status)s->status, "%s: %s", ranks_of(m, ranks, sizeof ranks), s->text);
+    note(m, n == m->c->size ? n : first, err);
+    return err->status;
 }
 
 static void say_difference(const struct meeting *m, const struct tt_topo_diff *d, struct tt_str *out)
@@ -112,6 +124,17 @@ static void set_like(struct meeting *m, const struct finding *f)
         m->set[r] = same_finding(&m->findings[r], f);
 }
 
+/* The rank whose cables are not those of the others; rank 1 when there is no memory to count. */
+static uint32_t find_odd(const struct meeting *m)
+{
+    uint64_t *cables = tt_alloc(m->c->size, sizeof *cables);
+    for (uint32_t r = 0; cables && r < m->c->size; r++)
+        cables[r] = m->stances[r].cables;
+    uint32_t odd = cables ? tt_odd_rank(cables, m->c->size) : 1;
+    free(cables);
+    return odd;
+}
+
 /* Each difference once, with the ranks that have it: the first few. */
 static tutti_status fail_different(struct meeting *m, struct tutti_error *err)
 {
@@ -134,6 +157,7 @@ static tutti_status fail_different(struct meeting *m, struct tutti_error *err)
     tt_fail(err, TUTTI_ERR_DIFFERS, "%s %s another network than rank 0: %s", ranks, strncmp(ranks, "ranks", 5) == 0 ? "have" : "has",
             out.s ? out.s : "its cables differ");
     tt_str_free(&out);
+    note(m, find_odd(m), err);
     return TUTTI_ERR_DIFFERS;
 }
 

@@ -100,6 +100,8 @@ uint32_t tt_comm_rank(const struct tt_comm *c);
 uint32_t tt_comm_size(const struct tt_comm *c);
 uint32_t tt_comm_local(const struct tt_comm *c); /* ranks on this host, this one included */
 const struct tutti_error *tt_comm_last_error(const struct tt_comm *c);
+/* A call that was refused before it reached this module: err becomes the last error, unless there is a verdict. Returns the status to answer. */
+tutti_status tt_comm_refuse(struct tt_comm *c, const struct tutti_error *err);
 /* What protects the bytes on its sockets, in words: "encrypted (AES-256-GCM)". */
 void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap);
 tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_error *err);

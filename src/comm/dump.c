@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/blame.h"
 #include "comm/parts.h"
 
 /* About 40 bytes of text and of memory each. */
@@ -111,8 +112,11 @@ tutti_status tt_dump_open(struct tt_comm *c, tt_exchange_fn *exchange, void *ctx
     if (c->rank == 0 && (mine.status = begin(c, &why)) != TUTTI_OK)
         snprintf(mine.text, sizeof mine.text, "%.*s", (int)sizeof mine.text - 1, why.text);
     tutti_status st = exchange(ctx, &mine, sizeof mine, all, err);
-    if (!st && all[0].status)
+    if (!st && all[0].status) {
         st = tt_fail(err, (tutti_status)all[0].status, "rank 0: %.*s", (int)sizeof mine.text - 1, all[0].text);
+        if (c->rank == 0)
+            tt_blame_note(TT_NOTED_HINT, c->members[0], tt_boot_config(c->world->boot)->size, err->text);
+    }
     free(all);
     return st;
 }

@@ -194,6 +194,8 @@ static tutti_status take(struct tt_comm *c, bool first, const struct tt_agreemen
         return tt_fail_memory(err, "plans");
     if (c->rank == 0)
         answer(c, first, &mine);
+    if (mine.status)
+        tt_tell_refusal(c->world, "plan", c->config.plan);
     tutti_status st = how->exchange(how->ctx, &mine, sizeof mine, all, err);
     if (!st && all[0].status)
         st = tt_fail(err, (tutti_status)all[0].status, "%.*s", (int)sizeof mine.text - 1, all[0].text);
@@ -225,6 +227,8 @@ tutti_status tt_given_open(struct tt_comm *c, const struct tt_agreement *how, st
     bool first = !c->world->given;
     const struct tt_tuning *rules = c->world->tuning;
     tutti_status st = rules ? tt_tuning_check(rules, c->topo, c->config.reproducible, err) : TUTTI_OK;
+    if (st && c->rank == 0)
+        tt_tell_refusal(c->world, "tuning file", c->config.tuning);
     if (!st && first && c->config.plan)
         st = list_paths(c->config.plan, &c->world->given, err);
     if (!st && c->world->given && (first || concerns(c)))

@@ -45,11 +45,11 @@ static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct t
                                .dump = variable("TUTTI_DUMP"),
                                .plan = variable("TUTTI_PLAN"),
                                .tuning = variable("TUTTI_TUNING")};
-    const char *report = variable("TUTTI_REPORT");
-    c.report = report && !tt_streq(report, "0");
     tutti_status st = flag("TUTTI_REPRODUCIBLE", &c.reproducible, err);
     if (!st)
         st = flag("TUTTI_VERIFY", &c.verify, err);
+    if (!st)
+        st = flag("TUTTI_REPORT", &c.report, err);
     if (!st)
         st = read_checksum(&c.checksum, err);
     if (!st)
@@ -122,8 +122,11 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, 
     tt_agree_settings(c, w->tuning, &settings);
     boot.settings = settings.s;
     st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
-    if (!st && tuned)
+    if (!st && tuned) {
         st = tt_fail(err, tuned, "%s", unread.text);
+        if (boot.rank == 0)
+            tt_tell_refusal(w, "tuning file", c->tuning);
+    }
     if (!st)
         st = tt_watch_open(w->boot, w->timeout_ns, &w->watch, err);
     tt_str_free(&settings);
@@ -336,16 +339,33 @@ static void take_down(struct tt_comm *c, bool leaves)
     free(c);
 }
 
+/* Waits for the others, and says what the program cannot hear of any more. */
+static void part_company(struct tt_comm *c)
+{
+    c->closing = true;
+    if (c->failed || c->size < 2)
+        return;
+    tutti_status st = tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER, .why = TT_WHY_CLOSE});
+    if (st && !atomic_load(&c->world->heard))
+        tt_tell_close(c);
+    if (st)
+        return;
+    tt_comm_lock(c);
+    tt_engine_progress(c->engine); /* what was sent before the others came here has arrived */
+    tt_comm_unlock(c);
+    tt_tell_unread(c);
+}
+
 void tt_comm_close(struct tt_comm *c)
 {
     if (!c)
         return;
     tt_helper_end(c);
     tt_report_end(c);
-    if (c->plans)
+    if (c->plans) {
         tt_given_close(c);
-    if (c->plans && !c->failed && c->size > 1 && tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER, .why = TT_WHY_CLOSE}))
-        tt_tell_close(c);
+        part_company(c);
+    }
     take_down(c, false);
 }
 

@@ -36,6 +36,7 @@ struct tt_world {
     int checksum;           /* as configured */
     _Atomic uint32_t refs;  /* communicators of one world may be closed by different threads */
     _Atomic uint32_t parts; /* that this rank has taken part in making (tt_comm_part) */
+    _Atomic bool heard;     /* the verdict was an answer to some call: closing need not tell it */
 };
 
 /* Links of one group of ranks: shared memory inside the host, TCP to others. */
@@ -178,6 +179,7 @@ struct tt_comm {
     void (*idle)(void *ctx); /* called by waits that find nothing to do; NULL: none */
     void *idle_ctx;
     bool failed;          /* a verdict was given: every call answers it */
+    bool closing;         /* what is found now, no call can answer */
     struct tt_log *log;   /* notes for the report; NULL: none is wanted */
     char *dump;           /* rank 0: the folder for plan files; NULL: none is wanted */
     struct tt_vec passed; /* keys of the plans that were proved and written */
@@ -292,8 +294,11 @@ void tt_given_free(struct tt_given *g);       /* accepts NULL */
 void tt_tell_open(const struct tt_comm *c);
 void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a);
 void tt_tell_close(const struct tt_comm *c);
+void tt_tell_unread(const struct tt_comm *c); /* messages that nobody has asked for */
 void tt_tell_failure(const struct tt_comm *c);
-void tt_tell_verdict(const struct tt_world *w, const struct tt_verdict *v); /* to the launcher */
+/* To the launcher: who is to blame; that all ranks refuse the same. */
+void tt_tell_verdict(const struct tt_comm *c, const struct tt_verdict *v);
+void tt_tell_refusal(const struct tt_world *w, const char *what, const char *name);
 /* message.c: one message pair[0] -> pair[1] as a schedule that holds only `rank` (nothing for the others). */
 tutti_status tt_message_sched(uint32_t ranks, uint32_t rank, const uint32_t pair[2], struct tt_sched **ret, struct tutti_error *err);
 /* Starts l; fills op, as which the watch knows it. */

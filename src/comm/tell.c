@@ -1,12 +1,11 @@
 /* tell.c - what a communicator writes to the log: warnings of variables that nobody knows, how it was opened, which plan a
  * kind of call got, why it failed. Once each; nothing is formatted unless its level is wanted. And to the launcher: who is to blame. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/blame.h"
 #include "base/variables.h"
 #include "comm/parts.h"
 
@@ -67,13 +66,33 @@ void tt_tell_plan(const struct tt_comm *c, const struct tt_agreed *a)
                  tt_format_time(a->bound_ps, bound, sizeof bound), a->hash);
 }
 
-/* The program hears of it nowhere else, unless it has ended the job itself. */
+/* The program hears of it nowhere else, unless it has ended the job itself. Calls that did not match have left wrong results,
+ * with which the job must not end as if all were well. */
 void tt_tell_close(const struct tt_comm *c)
 {
     struct tt_verdict v;
-    if (tt_watch_verdict(c->world->watch, &v) && v.blame == TT_BLAME_ABORTED && v.culprit == world_rank(c))
+    bool judged = tt_watch_verdict(c->world->watch, &v);
+    if (judged && v.blame == TT_BLAME_ABORTED && v.culprit == world_rank(c))
         return;
+    if (judged && v.blame == TT_BLAME_MISMATCHED)
+        tt_blame_note(TT_NOTED_UNHEARD, v.culprit, tt_boot_config(c->world->boot)->size, v.text);
     tt_log_write(TT_LOG_WARN, world_rank(c), "found when the communicator was closed: %s", c->last.text);
+}
+
+void tt_tell_unread(const struct tt_comm *c)
+{
+    struct tt_letter l;
+    uint32_t n = tt_letter_unread(c->context, &l);
+    char more[32] = "", tag[32] = "";
+    if (!n || l.kind >= TUTTI_DTYPE_COUNT)
+        return;
+    if (n > 1)
+        snprintf(more, sizeof more, "; and %" PRIu32 " more", n - 1);
+    if (l.from_tag)
+        snprintf(tag, sizeof tag, " (tag %" PRIu32 ")", l.from_tag);
+    tt_log_write(TT_LOG_WARN, world_rank(c),
+                 "found when the communicator was closed: a message of %" PRIu64 " %s from rank %" PRIu32 "%s was never received%s",
+                 l.got / tt_dtype_bytes((tutti_dtype)l.kind), tt_dtype_name((tutti_dtype)l.kind), c->members[l.from], tag, more);
 }
 
 void tt_tell_failure(const struct tt_comm *c)
@@ -81,16 +100,16 @@ void tt_tell_failure(const struct tt_comm *c)
     tt_log_write(TT_LOG_ERROR, world_rank(c), "%s", c->last.text);
 }
 
-/* "2 of 4: rank 2 (host a, pid 4711) is dead ...": a line in one piece. The launcher sees processes end in any order and cannot know it. */
-void tt_tell_verdict(const struct tt_world *w, const struct tt_verdict *v)
+void tt_tell_verdict(const struct tt_comm *c, const struct tt_verdict *v)
 {
-    const char *path = getenv("TUTTI_VERDICT");
-    char line[sizeof v->text + 40];
-    int fd = path && *path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return;
-    int n = snprintf(line, sizeof line, "%" PRIu32 " of %" PRIu32 ": %s\n", v->culprit, tt_boot_config(w->boot)->size, v->text);
-    if (write(fd, line, (size_t)n) != n)
-        tt_log_write(TT_LOG_INFO, v->culprit, "TUTTI_VERDICT: %.200s cannot be written", path);
-    close(fd);
+    tt_blame_note(c->closing ? TT_NOTED_HINT : TT_NOTED_VERDICT, v->culprit, tt_boot_config(c->world->boot)->size, v->text);
+}
+
+/* Short: every rank has the reason and says it. */
+void tt_tell_refusal(const struct tt_world *w, const char *what, const char *name)
+{
+    uint32_t size = tt_boot_config(w->boot)->size;
+    char text[400];
+    snprintf(text, sizeof text, "%s %.300s was refused", what, name ? name : "");
+    tt_blame_note(TT_NOTED_HINT, size, size, text);
 }

@@ -17,6 +17,14 @@ tutti_status tt_comm_fail(struct tt_comm *c, const struct tutti_error *err)
     return c->last.status;
 }
 
+tutti_status tt_comm_refuse(struct tt_comm *c, const struct tutti_error *err)
+{
+    tt_comm_lock(c);
+    tutti_status st = tt_comm_fail(c, err);
+    tt_comm_unlock(c);
+    return st;
+}
+
 static tutti_status status_of(const struct tt_verdict *v)
 {
     return v->blame == TT_BLAME_ABORTED ? TUTTI_ERR_ABORTED : v->blame == TT_BLAME_MISMATCHED ? TUTTI_ERR_DIFFERS : TUTTI_ERR_PEER;
@@ -27,7 +35,9 @@ static tutti_status judged(struct tt_comm *c, const struct tt_verdict *v)
     c->failed = true;
     tt_fail(&c->last, status_of(v), "%s", v->text);
     tt_tell_failure(c);
-    tt_tell_verdict(c->world, v);
+    tt_tell_verdict(c, v);
+    if (!c->closing)
+        atomic_store(&c->world->heard, true);
     if (c->wire.direct)
         tt_direct_quit(c->wire.direct);
     if (c->engine)
@@ -107,7 +117,8 @@ tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_statu
     snprintf(t.text, sizeof t.text, "%.*s", (int)sizeof t.text - 1, err->text);
     tt_watch_report(w, &t);
     tt_watch_await(w, tt_now_ns() + grace_ns, &v);
-    tt_tell_verdict(s->through->world, &v);
+    tt_tell_verdict(s->through, &v);
+    atomic_store(&s->through->world->heard, true);
     if (!late && v.blame == TT_BLAME_UNABLE && v.culprit == tt_boot_config(s->through->world->boot)->rank)
         return st; /* its own words are better */
     return tt_fail(err, status_of(&v), "%s", v.text);

@@ -452,12 +452,16 @@ static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by, c
 {
     uint32_t known = op->busy < TT_OP_SENDING ? last_known(w, rank, op->comm) : 0;
     char request[TT_WORDS], heard[48] = "";
+    if (op->comm == TT_COMM_OPENING) { /* faster than heartbeats tell: the rank may be well beyond, even in its first call */
+        snprintf(ret_when, TT_WORDS, "during or right after the opening of the communicator");
+        return;
+    }
     if (op->seq == 0 || known >= op->seq) {
         tt_words_during(op, true, ret_when);
         return;
     }
     if (known)
-        snprintf(heard, sizeof heard, "; it was last heard in %s %" PRIu32, op->comm == TT_COMM_OPENING ? "step" : "request", known);
+        snprintf(heard, sizeof heard, "; it was last heard in request %" PRIu32, known);
     snprintf(ret_when, TT_WORDS, "while rank %" PRIu32 " was in %.80s%s", by, tt_words_request(op, request), heard);
 }
 

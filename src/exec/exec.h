@@ -143,6 +143,9 @@ bool tt_letter_cancel(struct tt_letter *l);
 /* Whom it waits for, as a rank of the transport; UINT32_MAX: nobody in particular. */
 uint32_t tt_letter_waiting(const struct tt_letter *l);
 
+/* How many have come that nobody has asked for; the first of them: from, from_tag, got and kind. */
+uint32_t tt_letter_unread(const struct tt_context *x, struct tt_letter *ret_first);
+
 /* Polls once and does all that has become possible; true when anything happened. */
 bool tt_engine_progress(struct tt_engine *e);
 /* TUTTI_OK done (the program may be started again), TUTTI_IN_PROGRESS, or the error of the engine. */

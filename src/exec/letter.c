@@ -559,6 +559,16 @@ void tt_letter_forsaken(const struct tt_xpeer *pe)
         }
 }
 
+uint32_t tt_letter_unread(const struct tt_context *x, struct tt_letter *ret_first)
+{
+    uint32_t n = 0;
+    for (const struct tt_xblock *b = x->letters; b; b = b->later, n++)
+        if (n == 0)
+            *ret_first = (struct tt_letter){
+                .from = b->pe->rank, .from_tag = b->tag.message, .got = b->tag.fingerprint, .kind = b->tag.segment & KIND};
+    return n;
+}
+
 void tt_letter_drop(struct tt_context *x)
 {
     while (x->posted && tt_letter_cancel(x->posted))

@@ -76,11 +76,13 @@ static bool is_self(const char *program)
 static int run_start(const struct cli_args *a, const struct launch_hosts *h,
                      const struct launch_job *job)
 {
-    struct sup_job s = {.name = a->command->name,
+    bool self =
+        is_self(a->program[0]); /* a user who typed "tutti bench" knows of no other command */
+    struct sup_job s = {.name = self && a->program[1] ? a->program[1] : a->command->name,
                         .size = job->size,
                         .timeout_ns = job->timeout_ns,
                         .verdict_fd = job->verdict_fd,
-                        .own = is_self(a->program[0])};
+                        .own = self};
     struct launch_place *places = calloc(job->size, sizeof *places);
     bool ok = (s.ranks = calloc(job->size, sizeof *s.ranks)) && places;
     for (uint32_t r = 0; ok && r < job->size; r++)
@@ -130,10 +132,13 @@ const struct cli_command launch_run = {
         "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Standard "
         "input belongs to rank 0, output "
         "passes through.\n"
-        "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 reach all ranks; a second Ctrl-C kills them. "
-        "When a rank fails it is named, "
-        "the others\n"
-        "have the timeout and a second to report before they are ended, and the exit status is 1. "
+        "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 reach all ranks; a second Ctrl-C or SIGTERM "
+        "kills them, and so does the timeout "
+        "and a second\n"
+        "after SIGTERM. When a rank fails it is named, the others have the timeout and a second to "
+        "report before they are ended, and "
+        "the exit\n"
+        "status is 1; so does a rank that the others blame and that goes on when they have ended. "
         "No rank outlives the launcher.\n"
         "Hosts take blocks of ranks in the order given, as many as they have slots (A:2), or equal "
         "ones when no slots are given. Other "

@@ -186,19 +186,15 @@ struct launch_place launch_place_of(const struct launch_hosts *h, uint32_t rank,
     return p;
 }
 
-static const char *without_user(const char *name)
-{
-    const char *at = strrchr(name, '@');
-    return at ? at + 1 : name;
-}
-
 /* Our address on the way to that host. */
 static bool find_own_address(const char *host, struct in_addr *ret)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM}, *found = NULL;
     struct sockaddr_in own = {0};
     socklen_t len = sizeof own;
-    if (getaddrinfo(without_user(host), "9", &hints, &found))
+    char name[256];
+    launch_host_name(host, name, sizeof name);
+    if (getaddrinfo(name, "9", &hints, &found))
         return false;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* connecting it sends nothing */
     bool ok = fd >= 0 && !connect(fd, found->ai_addr, found->ai_addrlen) &&
@@ -228,7 +224,7 @@ int launch_find_meeting(const struct cli_args *a, const struct launch_hosts *h,
     for (uint32_t r = 0; r < job->size && !far; r++)
         far = launch_host_of(h, r, job->size);
     if (first) {
-        snprintf(job->address, sizeof job->address, "%s", without_user(first));
+        launch_host_name(first, job->address, sizeof job->address);
         guess_ports(job);
         return 0;
     }

@@ -25,6 +25,8 @@ uint64_t launch_slots(const struct launch_hosts *h);
  * as they have slots, or, when none were given, as equal as they can be. */
 const char *launch_host_of(const struct launch_hosts *h, uint32_t rank, uint32_t size);
 struct launch_place launch_place_of(const struct launch_hosts *h, uint32_t rank, uint32_t size);
+/* What ssh connects to for `host` (user@name, an alias of ~/.ssh/config): a name or an address. */
+void launch_host_name(const char *host, char *ret, size_t cap);
 /* Address and ports at which the job's ranks meet. */
 int launch_find_meeting(const struct cli_args *a, const struct launch_hosts *h,
                         struct launch_job *job);

@@ -1,9 +1,12 @@
 /* supervise.c - the life of a job, as phases with a time at which the next one begins:
  *
- *     RUNNING --a rank fails--> SETTLING --0.1 s--> GRACE --timeout + 1 s--> ENDING --2 s-->
- *     KILLING --5 s--> (over)
- *        |                    (who was first?)   (named; the others       (SIGTERM)      (SIGKILL)
- *        '--all ended--> RESTING --2 s--> (over)  may report)
+ *     RUNNING --a rank fails--> SETTLING --0.1 s--> GRACE --timeout + 1 s--> ENDING
+ *      | | |                  (who was first?)   (named; the others        (SIGTERM)
+ *      | | |                                      may report)                  ^ |
+ *      | | '--a rank has ended, the ranks blame                                | '--2 s--> KILLING
+ *      | |    one that still runs--> AWAITING --timeout + 1 s------------------'         (SIGKILL)
+ *      | '--SIGTERM came--> STOPPING --timeout + 1 s--> KILLING --5 s--> (over)
+ *      '--all ended--> RESTING --2 s--> (over)
  *             (what ranks left in their groups, output still in pipes)
  *
  * From every phase the end of the last rank leads to RESTING. A rank that was killed takes its
@@ -30,7 +33,16 @@
 static const uint64_t settle_ns = SECOND / 10, blame_ns = SECOND, report_ns = SECOND,
                       end_ns = 2 * SECOND, kill_ns = 5 * SECOND, rest_ns = 2 * SECOND;
 
-enum phase { RUNNING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
+enum phase { RUNNING, AWAITING, STOPPING, SETTLING, GRACE, ENDING, KILLING, RESTING, OVER };
+
+/* What the ranks have noted first (base/blame.h). */
+struct blame {
+    uint32_t rank; /* size: nobody */
+    bool verdict;  /* calls returned it: who is blamed should end */
+    bool unheard;  /* noted by some rank: results are wrong, and no call could say so */
+    bool all;      /* all ranks have the same reason */
+    char text[512];
+};
 
 struct sup {
     const struct sup_job *job;
@@ -40,14 +52,15 @@ struct sup {
     int signals;
     enum phase phase;
     uint64_t due_ns, failed_ns;
-    uint32_t left;    /* ranks that have not ended */
-    uint32_t turns;   /* looks at those that have */
-    uint32_t culprit; /* once named; else size */
-    uint32_t blamed;  /* by the ranks; size: nobody, so far */
-    int stopped_by;   /* the signal that asked the job to end; 0: none */
-    bool rested;      /* what the ranks left was killed */
-    bool dropped;     /* everything was killed as hard as we can */
-    bool ended_by_us; /* the survivors did not end in time */
+    uint32_t left;      /* ranks that have not ended */
+    uint32_t turns;     /* looks at those that have */
+    uint32_t culprit;   /* once named; else size */
+    struct blame blame; /* as it was when the culprit was named */
+    int stopped_by;     /* the signal that asked the job to end; 0: none */
+    bool rested;        /* what the ranks left was killed */
+    bool dropped;       /* everything was killed as hard as we can */
+    bool ended_by_us;   /* ranks did not end in time */
+    bool terminated;    /* SIGTERM came */
     unsigned interrupts;
 };
 
@@ -62,6 +75,12 @@ static void enter_phase(struct sup *s, enum phase phase, uint64_t due_ns)
 {
     s->phase = phase;
     s->due_ns = due_ns;
+}
+
+/* How long ranks have to end by themselves, in seconds. */
+static double patience(const struct sup *s)
+{
+    return (double)(s->job->timeout_ns + report_ns) / (double)SECOND;
 }
 
 static bool failed(const struct sup_live *l)
@@ -80,25 +99,48 @@ static int death_of(const struct sup *s, uint32_t rank)
     return s->job->ranks[rank].remote && code > 128 && code <= 128 + SIGRTMAX ? code - 128 : 0;
 }
 
-/* Whom the ranks blame, by the first such line that one of them wrote; size: nobody. What else they
- * wrote is of any length. */
-static uint32_t read_verdict(const struct sup *s)
+/* A line of theirs, "[hint |unheard ]2 of 4: sentence"; false: it says something else. */
+static bool read_note(const char *line, uint32_t job_size, struct blame *ret)
 {
-    char path[64], line[256];
-    unsigned rank, size;
-    uint32_t blamed = s->job->size;
+    static const char *const words[] = {"", "hint ", "unheard "};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t skip = strlen(words[i]);
+        unsigned rank = job_size, size = 0;
+        int text = 0;
+        if (strncmp(line, words[i], skip) != 0)
+            continue;
+        bool all = sscanf(line + skip, "all of %u: %n", &size, &text) == 1 && text;
+        if (!all && (sscanf(line + skip, "%u of %u: %n", &rank, &size, &text) != 2 || !text ||
+                     rank >= job_size))
+            continue;
+        if (size != job_size)
+            continue;
+        *ret = (struct blame){.rank = rank, .verdict = i == 0, .unheard = i == 2, .all = all};
+        line += skip + (size_t)text;
+        snprintf(ret->text, sizeof ret->text, "%.*s", (int)strcspn(line, "\n"), line);
+        return true;
+    }
+    return false;
+}
+
+static struct blame read_blame(const struct sup *s)
+{
+    char path[64], line[640];
+    struct blame best = {.rank = s->job->size}, b;
     bool begins = true; /* a line, not the rest of a long one */
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->job->verdict_fd);
     FILE *in = fopen(path, "re");
-    while (in && blamed == s->job->size && fgets(line, sizeof line, in)) {
-        if (begins && sscanf(line, "%u of %u:", &rank, &size) == 2 && size == s->job->size &&
-            rank < size)
-            blamed = rank;
+    while (in && fgets(line, sizeof line, in)) {
+        if (begins && read_note(line, s->job->size, &b)) {
+            bool unheard = best.unheard || b.unheard;
+            best = *best.text ? best : b;
+            best.unheard = unheard;
+        }
         begins = strchr(line, '\n');
     }
     if (in)
         fclose(in);
-    return blamed;
+    return best;
 }
 
 /* Whom the ranks blame, if it failed; the first of those that were killed, else of those that
@@ -106,8 +148,8 @@ static uint32_t read_verdict(const struct sup *s)
 static uint32_t find_culprit(const struct sup *s)
 {
     uint32_t best = s->job->size;
-    if (s->blamed < s->job->size && failed(&s->live[s->blamed]))
-        return s->blamed;
+    if (s->blame.rank < s->job->size && failed(&s->live[s->blame.rank]))
+        return s->blame.rank;
     for (uint32_t r = 0; r < s->job->size; r++) {
         if (!failed(&s->live[r]))
             continue;
@@ -119,38 +161,78 @@ static uint32_t find_culprit(const struct sup *s)
     return best;
 }
 
+/* "rank 2 (host a, pid 4711)" */
+static const char *name_rank(const struct sup *s, uint32_t r, char who[160])
+{
+    const struct sup_rank *rank = &s->job->ranks[r];
+    if (rank->remote)
+        snprintf(who, 160, "rank %u (host %s)", r, rank->host);
+    else
+        snprintf(who, 160, "rank %u (%s%s%spid %d)", r, rank->host ? "host " : "",
+                 rank->host ? rank->host : "", rank->host ? ", " : "", (int)s->live[r].pid);
+    return who;
+}
+
 static void say_culprit(const struct sup *s)
 {
-    uint32_t r = s->culprit;
-    const struct sup_rank *rank = &s->job->ranks[r];
+    uint32_t r = s->culprit, blamed = s->blame.rank;
     int sig = death_of(s, r);
     char who[160];
-    if (rank->remote)
-        snprintf(who, sizeof who, "rank %u (host %s)", r, rank->host);
-    else
-        snprintf(who, sizeof who, "rank %u (%s%s%spid %d)", r, rank->host ? "host " : "",
-                 rank->host ? rank->host : "", rank->host ? ", " : "", (int)s->live[r].pid);
+    name_rank(s, r, who);
+    if (s->blame.all && !sig) {
+        fprintf(stderr, "tutti %s: the ranks failed together: %s\n", s->job->name, s->blame.text);
+        return;
+    }
     if (sig)
         fprintf(stderr, "tutti %s: %s was killed by signal %d (%s)", s->job->name, who, sig,
                 strsignal(sig));
-    else if (rank->remote && WEXITSTATUS(s->live[r].status) == 255)
+    else if (s->job->ranks[r].remote && WEXITSTATUS(s->live[r].status) == 255)
         fprintf(stderr, "tutti %s: %s exited with status 255, which may be ssh's own", s->job->name,
                 who);
     else
         fprintf(stderr, "tutti %s: %s exited with status %d", s->job->name, who,
                 WEXITSTATUS(s->live[r].status));
-    if (s->blamed < s->job->size && s->blamed != r)
-        fprintf(stderr, "; the ranks blame rank %u (pid %d), which %s", s->blamed,
-                (int)s->live[s->blamed].pid,
-                s->live[s->blamed].ended ? "has ended without an error" : "is still running");
+    if (blamed < s->job->size && blamed != r)
+        fprintf(stderr, "; the ranks blame %s, which %s", name_rank(s, blamed, who),
+                s->live[blamed].ended ? "has ended without an error" : "is still running");
     fputc('\n', stderr);
 }
 
 /* The one to blame has not ended yet. */
 static bool awaits_blamed(const struct sup *s)
 {
-    uint32_t r = read_verdict(s);
-    return r < s->job->size && !s->live[r].ended;
+    struct blame b = read_blame(s);
+    return b.rank < s->job->size && !s->live[b.rank].ended;
+}
+
+/* Calls have failed by a rank that still runs. */
+static bool blames_running(const struct sup *s)
+{
+    struct blame b = read_blame(s);
+    return b.verdict && b.rank < s->job->size && !s->live[b.rank].ended;
+}
+
+/* Whoever the ranks blame should have ended by now. */
+static void name_hanging(struct sup *s)
+{
+    char who[160];
+    s->blame = read_blame(s);
+    s->culprit = s->blame.rank;
+    fprintf(stderr,
+            "tutti %s: %s, which the other ranks blame, is still running %.3g s after the first of "
+            "them has ended: %s\n",
+            s->job->name, name_rank(s, s->culprit, who), patience(s), s->blame.text);
+}
+
+/* All ranks have ended well, as far as they know. */
+static void name_unheard(struct sup *s)
+{
+    s->blame = read_blame(s);
+    if (!s->blame.unheard)
+        return;
+    s->culprit = s->blame.rank;
+    fprintf(stderr, "tutti %s: the ranks exited with status 0, but results are wrong: %s\n",
+            s->job->name, s->blame.text);
 }
 
 /* Ranks of this tool that all ended alike have said why. */
@@ -165,7 +247,7 @@ static bool is_told(const struct sup *s)
 
 static void name_culprit(struct sup *s)
 {
-    s->blamed = read_verdict(s);
+    s->blame = read_blame(s);
     s->culprit = find_culprit(s);
     if (s->stopped_by)
         fprintf(stderr, "tutti %s: stopped by signal %d (%s)\n", s->job->name, s->stopped_by,
@@ -174,7 +256,8 @@ static void name_culprit(struct sup *s)
         say_culprit(s);
 }
 
-/* "0, 1, 3 and 12 more" of the ranks for which `is` holds; false when there are none. */
+/* "0, 1, 3 and 12 more" of the ranks other than the culprit for which `is` holds; false when there
+ * are none. */
 static bool list_ranks(const struct sup *s, bool (*is)(const struct sup_live *l), char *buf,
                        size_t cap)
 {
@@ -203,16 +286,18 @@ static bool was_told(const struct sup_live *l)
 }
 
 /* What became of the others. */
-static void say_rest(const struct sup *s)
+static void say_rest(struct sup *s)
 {
     char which[160];
-    if (s->stopped_by || is_told(s))
+    if (s->stopped_by)
+        s->culprit = s->job->size; /* nobody is left out below */
+    else if (is_told(s) || (s->blame.all && !death_of(s, s->culprit)))
         return;
-    if (list_ranks(s, failed_too, which, sizeof which))
+    if (!s->stopped_by && list_ranks(s, failed_too, which, sizeof which))
         fprintf(stderr, "tutti %s: failed too: %s\n", s->job->name, which);
     if (s->ended_by_us && list_ranks(s, was_told, which, sizeof which))
         fprintf(stderr, "tutti %s: still running %.3g s later and ended: %s\n", s->job->name,
-                (double)(s->job->timeout_ns + report_ns) / (double)SECOND, which);
+                patience(s), which);
 }
 
 static void end_all(struct sup *s, int sig)
@@ -255,11 +340,15 @@ static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
     int sig = (int)info->ssi_signo;
     if (sig == SIGINT || sig == SIGQUIT || sig == SIGTERM || sig == SIGHUP)
         s->stopped_by = s->culprit == s->job->size && !s->stopped_by ? sig : s->stopped_by;
-    if (sig == SIGINT && (++s->interrupts > 1 || s->phase == RESTING)) {
+    if ((sig == SIGINT && (++s->interrupts > 1 || s->phase == RESTING)) ||
+        (sig == SIGTERM && s->terminated)) {
         kill_all(s);
         return;
     }
     supervise_forward(s, info);
+    s->terminated = s->terminated || sig == SIGTERM;
+    if (sig == SIGTERM && s->phase < STOPPING)
+        enter_phase(s, STOPPING, now_ns() + s->job->timeout_ns + report_ns);
     if (sig == SIGTSTP)
         raise(SIGSTOP); /* SIGCONT, which wakes us, is forwarded in its turn */
 }
@@ -267,6 +356,7 @@ static void take_signal(struct sup *s, const struct signalfd_siginfo *info)
 /* A rank has ended; whoever it is that waitpid tells about may also be an orphan of one. */
 static void supervise_bury(struct sup *s, pid_t pid, int status)
 {
+    bool ended_well = false;
     for (uint32_t r = 0; r < s->job->size; r++) {
         struct sup_live *l = &s->live[r];
         if (l->pid != pid || l->ended)
@@ -277,11 +367,14 @@ static void supervise_bury(struct sup *s, pid_t pid, int status)
         s->left--;
         if (WIFSIGNALED(status))
             launch_signal_rest(l, SIGKILL);
-        if (failed(l) && s->phase == RUNNING) {
+        if (failed(l) && s->phase < SETTLING) {
             s->failed_ns = now_ns();
             enter_phase(s, SETTLING, s->failed_ns + settle_ns);
         }
+        ended_well = ended_well || !failed(l);
     }
+    if (ended_well && s->phase == RUNNING && s->left && blames_running(s))
+        enter_phase(s, AWAITING, now_ns() + s->job->timeout_ns + report_ns);
 }
 
 static void reap(struct sup *s)
@@ -316,6 +409,21 @@ static bool groups_empty(const struct sup *s, int sig)
 static void next_phase(struct sup *s, uint64_t now)
 {
     switch (s->phase) {
+    case AWAITING:
+        if (!blames_running(s)) { /* it has ended well, so that nobody is waited for in vain */
+            enter_phase(s, RUNNING, 0);
+            break;
+        }
+        name_hanging(s);
+        s->ended_by_us = true;
+        end_all(s, SIGTERM);
+        enter_phase(s, ENDING, now + end_ns);
+        break;
+    case STOPPING:
+        s->ended_by_us = true;
+        end_all(s, SIGKILL);
+        enter_phase(s, KILLING, now + kill_ns);
+        break;
     case SETTLING:
         if (now < s->failed_ns + blame_ns && awaits_blamed(s)) {
             s->due_ns = now + settle_ns;
@@ -357,8 +465,10 @@ static void supervise_advance(struct sup *s)
 {
     uint64_t now = now_ns();
     if (s->left == 0 && s->phase < RESTING) {
-        if (s->phase == SETTLING || (s->phase != RUNNING && s->culprit == s->job->size))
+        if (s->phase >= SETTLING && s->culprit == s->job->size)
             name_culprit(s);
+        else if (s->phase < SETTLING)
+            name_unheard(s);
         enter_phase(s, RESTING, now + rest_ns);
     }
     if (s->due_ns && now >= s->due_ns)
@@ -426,21 +536,23 @@ static bool supervise_prepare(struct sup *s)
     return s->signals >= 0 && s->live && s->fds && s->screen.streams;
 }
 
-static int verdict(const struct sup *s)
+static int verdict(struct sup *s)
 {
+    bool well = s->culprit == s->job->size && !s->left;
+    int code = well                              ? CLI_OK
+               : is_told(s) && !s->blame.unheard ? WEXITSTATUS(s->live[0].status)
+                                                 : CLI_NO;
     if (s->left)
         fprintf(stderr, "tutti %s: %u rank%s could not be ended\n", s->job->name, s->left,
                 cli_s(s->left));
     if (s->culprit < s->job->size)
         say_rest(s);
-    if (s->culprit == s->job->size && !s->left)
-        return CLI_OK;
-    return is_told(s) ? WEXITSTATUS(s->live[0].status) : CLI_NO;
+    return code;
 }
 
 int launch_supervise(const struct sup_job *job)
 {
-    struct sup s = {.job = job, .signals = -1, .culprit = job->size, .blamed = job->size};
+    struct sup s = {.job = job, .signals = -1, .culprit = job->size, .blame = {.rank = job->size}};
     int code = CLI_USAGE;
     fflush(stdout);
     if (!supervise_prepare(&s)) {

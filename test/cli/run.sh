@@ -149,6 +149,18 @@ kill -s INT $pid
 wait $pid
 [ $? = 1 ] || bad "exit after the second SIGINT"
 within 20 "the second SIGINT"
+rm -f ready.*
+began=$SECONDS # a rank that traps SIGTERM has its time, and no more
+"$tutti" run -n 2 --timeout 300ms -- sh -c 'trap "echo deaf >&2" TERM; : >ready.$RANK; while :; do sleep 0.1; done' "$mark" >out 2>err &
+pid=$!
+ready 2
+kill -s TERM $pid
+wait $pid
+[ $? = 1 ] || bad "exit after SIGTERM that ranks trap"
+[ "$(grep -c deaf err)" = 2 ] || bad "SIGTERM did not reach both ranks: $(cat err)"
+grep -q '^tutti run: stopped by signal 15 (Terminated)$' err || bad "SIGTERM is not told: $(cat err)"
+grep -q '^tutti run: still running 1.3 s later and ended: 0, 1$' err || bad "the end of deaf ranks is not told: $(cat err)"
+within 20 "SIGTERM that ranks trap"
 gone signals
 rm -f ready.*
 "$tutti" run -n 3 -- sh -c ': >ready.$RANK; exec ./$0 1000' "$mark" >out 2>err &
@@ -195,6 +207,11 @@ mkdir bin
 cat >bin/ssh <<'SSH'
 #!/bin/sh
 echo "$*" >>"$SSH_LOG"
+if [ "$1" = -G ]; then # names that only ~/.ssh/config knows
+    case ${2#me@} in alpha) set -- -G 127.0.0.3 ;; esac
+    printf 'user me\nhostname %s\nport 22\n' "$2"
+    exit
+fi
 while [ "${1#-}" != "$1" ]; do
     [ "$1" = -o ] && shift
     shift
@@ -217,6 +234,10 @@ PATH=$work/bin:$PATH runs 0 run -n 4 --hosts localhost,127.0.0.2 -- sh -c 'f=$TU
 gone hosts
 PATH=$work/bin:$PATH runs 1 run -n 2 --hosts localhost,127.0.0.2 -- sh -c '[ "$RANK" = 1 ] && kill -9 $$; exit 0'
 complains '^tutti run: rank 1 \(host 127.0.0.2\) was killed by signal 9 \(Killed\)$'
+for hosts in localhost,alpha alpha,localhost me@alpha; do
+    PATH=$work/bin:$PATH runs 0 run -n 2 --hosts $hosts -- sh -c 'echo "$TUTTI_RANK $TUTTI_RENDEZVOUS"'
+    [ "$(grep -Ec '^[01] 127\.[0-9.]*:[0-9]+$' out)" = 2 ] || bad "names of ~/.ssh/config: $(cat out err)"
+done
 rm -f ready.*
 PATH=$work/bin:$PATH env --default-signal=INT "$tutti" run -n 2 --hosts 127.0.0.2 -- sh -c "$trapping" "$mark" >out 2>err &
 pid=$!

@@ -93,7 +93,7 @@ refused 'plan is "(given|none)" on ranks? .* but "(given|none)" on' 2 bash -c '[
 runs 2 bench --plan ring.json --coll all-gather
 complains 'the plan is for allreduce'
 runs 2 bench -n 3 --plan ring.json
-grep -q 'tutti bench: the plan is for 4 ranks, the job has 3' err || bad "a plan for 4 ranks on 3: $(cat err)"
+grep -q 'tutti bench: -n 3: the plan is for 4 ranks' err || bad "a plan for 4 ranks on 3: $(cat err)"
 runs 2 bench --plan ring.json --algo ring
 complains 'give one of them'
 
@@ -117,7 +117,7 @@ tuning odd.json '{"coll": "allreduce", "min_bytes": 4096, "algo": "ring"}'
 refused 'tuning rule 1 is "allreduce, from 4096 bytes: chain" on rank 0 but "allreduce, from 4096 bytes: ring" on rank 1' 2 bash -c "exec $program - $work/\$([ \$TUTTI_RANK = 0 ] && echo t || echo odd).json"
 cp t.json other.json
 runs 0 run -n 2 -- bash -c "exec $program - $work/\$([ \$TUTTI_RANK = 0 ] && echo t || echo other).json"
-refused 'tuning is "1 rules, .*" on rank 0 but "cannot be read" on rank 1' 2 bash -c "exec $program - $work/\$([ \$TUTTI_RANK = 0 ] && echo t || echo none).json"
+refused 'tuning is "1 rule, .*" on rank 0 but "cannot be read" on rank 1' 2 bash -c "exec $program - $work/\$([ \$TUTTI_RANK = 0 ] && echo t || echo none).json"
 refused 'tuning file .*none.json: No such file' 2 "$program" - "$work/none.json"
 # The tool's own ranks: bad input is 2, said once. What cannot be read is found before ranks are started.
 tuning wrong.json '{"coll": "allreduce", "algo": "chian"}'

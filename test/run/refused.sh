@@ -13,12 +13,16 @@ bad() {
     echo "FAILED: $*"
     failures=$((failures + 1))
 }
-# refused PATTERN SETTING: a job of 3 in whose rank 1 SETTING is evaluated first exits 1 and says PATTERN
+# refused PATTERN SETTING: a job of 3 in whose rank 1 SETTING is evaluated first exits 1 and says PATTERN; the launcher names
+# rank 1, unless all ranks are alike
 refused() {
     timeout 60 "$tutti" run -n 3 --timeout 2s --prefix -- sh -c '[ "$RANK" != 1 ] || eval "$1"; exec "$2"' sh "$2" "$opens" >out 2>err </dev/null
     local code=$?
     [ $code = 1 ] || bad "$2: exit $code"
     grep -Eq -- "$1" err || bad "$2: not '$1' but: $(cat err)"
+    local named='rank 1 \(pid [0-9]+\) exited with status'
+    [ "$2" != : ] || named='the ranks failed together: topology star:5'
+    grep -Eq -- "^tutti run: $named" err || bad "$2: not '$named' but: $(grep '^tutti run' err)"
 }
 
 TUTTI_TOPO=star:5 refused 'topology star:5 has 5 ranks, the job has 3' :
@@ -27,6 +31,10 @@ TUTTI_TOPO=ring:3 refused '^\[0\] .*rank 1 has another network than rank 0: the 
 TUTTI_TOPO=ring:3 refused '^\[2\] .*rank 1: .*no-such-file' 'export TUTTI_TOPO=./no-such-file'
 refused '^\[0\] .*the ranks disagree: algo is "auto" on ranks 0, 2 but "ring" on rank 1' 'export TUTTI_ALGO=ring'
 refused '^\[1\] .*no transport .pigeons.' 'export TUTTI_TRANSPORT=pigeons'
+refused '^\[0\] .*the ranks disagree: .*encrypt' 'export TUTTI_ENCRYPT=1'
+refused '^\[1\] .*TUTTI_REPORT is .yes.: 0 or 1 is expected' 'export TUTTI_REPORT=yes'
+echo '{"format": "tutti-tuning", "version": 1, "rules": [{"coll": "allreduce", "algo": "ring"}]}' >rules.json
+refused '^\[0\] .*the ranks disagree: tuning is "none" on ranks 0, 2 but "1 rule, ' 'export TUTTI_TUNING=$PWD/rules.json'
 head -c 32 /dev/urandom >other.key
 chmod 600 other.key
 refused '^\[1\] .*did not accept our key' "export TUTTI_KEY_FILE=$work/other.key"

@@ -623,7 +623,7 @@ static void test_gather_fails(void **state)
         struct plan killed = {.n = 4, .odd = odd, .act = act_gather, .wait_ns = 20 * SECOND};
         run_with_signal(&killed, SIGKILL);
         check_same(&killed, false, TT_BLAME_DEAD, odd);
-        assert_non_null(strstr(text_of(0), "of the opening of the communicator"));
+        assert_non_null(strstr(text_of(0), "the opening of the communicator"));
     }
     struct plan stopped = {.n = 4, .odd = 2, .act = act_gather, .wait_ns = 20 * SECOND};
     run_with_signal(&stopped, SIGSTOP);
