@@ -28,7 +28,14 @@ tutti_status api_schedule_wrap(struct tt_sched *s, struct tutti_schedule **ret, 
 
 /* A handle for a request of comm, which is freed on failure. */
 struct tt_request;
-tutti_status api_request_wrap(struct tt_request *r, const struct tutti_comm *comm, struct tutti_request **ret);
+tutti_status api_request_wrap(const char *function, struct tt_request *r, const struct tutti_comm *comm, struct tutti_request **ret);
+
+/* Functions without `err` say why they failed through their communicator: what api_bad said last in this thread becomes its
+ * last error, if st says that there is one. Returns the status to answer (after a verdict, the verdict's). */
+struct tt_comm;
+tutti_status api_comm_refused(struct tt_comm *c, tutti_status st);
+/* api_given for these: finds the communicator first. Pairs of name and pointer, then NULL. */
+tutti_status api_comm_given(const char *function, const struct tutti_comm *comm, ...) __attribute__((sentinel));
 
 struct api_plan {
     struct api_topo *topo; /* held */

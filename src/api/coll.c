@@ -24,15 +24,27 @@ static tutti_status run(const char *function, struct tutti_comm *comm, const str
     return c ? tt_comm_run(c, resolve(call, &own)) : TUTTI_ERR_ARG;
 }
 
+/* The same where call->counts are needed. */
+static tutti_status run_v(const char *function, struct tutti_comm *comm, const struct tt_call *call)
+{
+    tutti_status st = api_comm_given(function, comm, "counts", call->counts, NULL);
+    return st ? st : run(function, comm, call);
+}
+
 static tutti_status make(const char *function, struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **ret)
 {
-    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
     struct tt_request *r = NULL;
     struct tt_call own;
-    tutti_status st = c ? api_given_all(function, NULL, "ret", ret, NULL) : TUTTI_ERR_ARG;
+    tutti_status st = api_comm_given(function, comm, "ret", ret, NULL);
     if (!st)
-        st = tt_request_make(c, resolve(call, &own), &r);
-    return st ? st : api_request_wrap(r, comm, ret);
+        st = tt_request_make(api_found(API_COMM, comm, function, NULL), resolve(call, &own), &r);
+    return st ? st : api_request_wrap(function, r, comm, ret);
+}
+
+static tutti_status make_v(const char *function, struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **ret)
+{
+    tutti_status st = api_comm_given(function, comm, "counts", call->counts, NULL);
+    return st ? st : make(function, comm, call, ret);
 }
 
 tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op)
@@ -149,33 +161,27 @@ tutti_status tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **
 tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
                                     tutti_redop op)
 {
-    tutti_status st = api_given(NULL, "counts", counts);
-    return st ? st
-              : run(__func__, comm,
-                    &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op});
+    return run_v(__func__, comm,
+                 &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op});
 }
 
 tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype)
 {
-    tutti_status st = api_given(NULL, "counts", counts);
-    return st ? st
-              : run(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype});
+    return run_v(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype});
 }
 
 tutti_status tutti_reduce_scatter_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
                                          tutti_redop op, struct tutti_request **ret)
 {
-    const struct tt_call call = {.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op};
-    tutti_status st = api_given(NULL, "counts", counts);
-    return st ? st : make(__func__, comm, &call, ret);
+    return make_v(__func__, comm,
+                  &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op},
+                  ret);
 }
 
 tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
                                      struct tutti_request **ret)
 {
-    const struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype};
-    tutti_status st = api_given(NULL, "counts", counts);
-    return st ? st : make(__func__, comm, &call, ret);
+    return make_v(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype}, ret);
 }
 
 /* ---- blocks of any length ---- */
@@ -195,14 +201,13 @@ static const size_t *packed(const size_t *counts, const size_t *displs, size_t n
 static tutti_status exchange(const char *function, struct tutti_comm *comm, struct tt_call *call, const struct tt_blocks *given,
                              struct tutti_request **ret)
 {
-    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
-    tutti_status st =
-        c ? api_given_all(function, NULL, "send_counts", given->send_counts, "recv_counts", given->recv_counts, NULL) : TUTTI_ERR_ARG;
+    tutti_status st = api_comm_given(function, comm, "send_counts", given->send_counts, "recv_counts", given->recv_counts, NULL);
     if (st)
         return st;
+    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
     size_t n = tt_comm_size(c), *room = given->send_at && given->recv_at ? NULL : tt_alloc(2 * n, sizeof *room);
     if (!room && (!given->send_at || !given->recv_at))
-        return api_bad(function, NULL, TUTTI_ERR_MEMORY, "out of memory (displacements)");
+        return api_comm_refused(c, api_bad(function, NULL, TUTTI_ERR_MEMORY, "out of memory (displacements)"));
     struct tt_blocks blocks = {.send_counts = given->send_counts,
                                .send_at = packed(given->send_counts, given->send_at, n, room),
                                .recv_counts = given->recv_counts,
@@ -227,6 +232,6 @@ tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in, co
 {
     const struct tt_blocks blocks = {send_counts, send_displs, recv_counts, recv_displs};
     struct tt_call call = {.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .dtype = dtype};
-    tutti_status st = api_given(NULL, "ret", ret);
+    tutti_status st = api_comm_given(__func__, comm, "ret", ret, NULL);
     return st ? st : exchange(__func__, comm, &call, &blocks, ret);
 }

@@ -1,6 +1,7 @@
 /* Public communicator functions over comm/. */
 #include "api/api.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,12 +262,30 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
     return TUTTI_OK;
 }
 
-tutti_status api_request_wrap(struct tt_request *r, const struct tutti_comm *comm, struct tutti_request **ret)
+tutti_status api_comm_refused(struct tt_comm *c, tutti_status st)
 {
-    void *handle = api_make(API_REQUEST, r, comm, NULL);
+    return st ? tt_comm_refuse(c, api_refusal()) : TUTTI_OK;
+}
+
+tutti_status api_comm_given(const char *function, const struct tutti_comm *comm, ...)
+{
+    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
+    va_list ap;
+    if (!c)
+        return TUTTI_ERR_ARG;
+    va_start(ap, comm);
+    tutti_status st = api_given_list(function, NULL, ap);
+    va_end(ap);
+    return api_comm_refused(c, st);
+}
+
+tutti_status api_request_wrap(const char *function, struct tt_request *r, const struct tutti_comm *comm, struct tutti_request **ret)
+{
+    struct tutti_error err;
+    void *handle = api_make(API_REQUEST, r, comm, &err);
     if (!handle) {
         tt_request_free(r);
-        return TUTTI_ERR_LIMIT;
+        return api_comm_refused(api_peek(API_COMM, comm), api_bad(function, NULL, TUTTI_ERR_LIMIT, "%s", err.text));
     }
     *ret = handle;
     return TUTTI_OK;

@@ -71,13 +71,19 @@ static const char *find_null(va_list ap)
     return NULL;
 }
 
+tutti_status api_given_list(const char *function, struct tutti_error *err, va_list ap)
+{
+    const char *name = find_null(ap);
+    return name ? api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name) : TUTTI_OK;
+}
+
 tutti_status api_given_all(const char *function, struct tutti_error *err, ...)
 {
     va_list ap;
     va_start(ap, err);
-    const char *name = find_null(ap);
+    tutti_status st = api_given_list(function, err, ap);
     va_end(ap);
-    return name ? api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name) : TUTTI_OK;
+    return st;
 }
 
 void api_must_all(const char *function, ...)

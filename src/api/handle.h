@@ -16,6 +16,8 @@
 #ifndef TT_API_HANDLE_H
 #define TT_API_HANDLE_H
 
+#include <stdarg.h>
+
 #include "base/base.h"
 
 /* kind, what it is called, what its end is called, whether it works in a forked child too */
@@ -72,6 +74,7 @@ const struct tutti_error *api_refusal(void);
 
 /* Pairs of name and pointer: TUTTI_ERR_ARG with a sentence when a pointer is NULL; must: aborts. */
 tutti_status api_given_all(const char *function, struct tutti_error *err, ...);
+tutti_status api_given_list(const char *function, struct tutti_error *err, va_list ap);
 void api_must_all(const char *function, ...);
 #define api_given(err, ...) api_given_all(__func__, (err), __VA_ARGS__, (const char *)NULL)
 #define api_must(...)       api_must_all(__func__, __VA_ARGS__, (const char *)NULL)

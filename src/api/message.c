@@ -24,18 +24,17 @@ tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti
 
 tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t *ret_source)
 {
-    tutti_status st = api_given(NULL, "ret_source", ret_source);
+    tutti_status st = api_comm_given(__func__, comm, "ret_source", ret_source, NULL);
     return st ? st : pass(__func__, comm, &(struct tt_message){.data = data, .count = count, .dtype = dtype, .peer = TT_ANY}, ret_source);
 }
 
 static tutti_status make(const char *function, struct tutti_comm *comm, const struct tt_message *m, struct tutti_request **ret)
 {
-    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
     struct tt_request *r = NULL;
-    tutti_status st = c ? api_given_all(function, NULL, "ret", ret, NULL) : TUTTI_ERR_ARG;
+    tutti_status st = api_comm_given(function, comm, "ret", ret, NULL);
     if (!st)
-        st = tt_request_message(c, m, &r);
-    return st ? st : api_request_wrap(r, comm, ret);
+        st = tt_request_message(api_found(API_COMM, comm, function, NULL), m, &r);
+    return st ? st : api_request_wrap(function, r, comm, ret);
 }
 
 tutti_status tutti_send_init(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,

@@ -88,13 +88,20 @@ void tt_train_count(struct tt_trainer *t, uint32_t i)
 
 /* ---- what the training loop calls ---- */
 
+/* Not the end of the trainer: it may still be frozen. */
+static tutti_status fail_early(struct tt_trainer *t, const char *what)
+{
+    pthread_mutex_lock(&t->lock);
+    tt_fail(&t->error, TUTTI_ERR_ARG, "%s: the trainer is not frozen (tutti_trainer_freeze)", what);
+    pthread_mutex_unlock(&t->lock);
+    return TUTTI_ERR_ARG;
+}
+
 static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *what)
 {
     if (!t->policy)
-        return TUTTI_ERR_ARG;
-    return i < t->ntensors
-               ? tt_train_failed(t)
-               : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
+        return atomic_load(&t->failed) ? tt_train_failed(t) : fail_early(t, what);
+    return i < t->ntensors ? tt_train_failed(t) : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
 }
 
 tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,

@@ -24,6 +24,7 @@ struct walk_case {
     const char *function, *parameter;
     enum mode mode;
     bool has_status, has_err;
+    enum { OF_NONE, OF_COMM, OF_TRAINER } of; /* a good handle that keeps the last error */
     void (*run)(void);
 };
 
@@ -224,6 +225,28 @@ static bool begins_with_name(const char *text, const char *function)
     return !strncmp(text, function, n) && text[n] == ':' && text[n + 1] == ' ';
 }
 
+static const struct tutti_error *last_error(const struct walk_case *c)
+{
+    return c->of == OF_TRAINER ? tutti_trainer_last_error(trainer) : tutti_comm_last_error(comm);
+}
+
+/* Functions without `err` keep their error where it was kept before: an earlier failure must not be mistaken for it. */
+static struct tutti_error stale;
+static void fail_before(const struct walk_case *c)
+{
+    if (c->of == OF_COMM && !c->has_err)
+        tutti_recv(good_comm(), counts, 1, TUTTI_F64, 777);
+    stale = c->of == OF_COMM && !c->has_err ? *last_error(c) : (struct tutti_error){0}; /* trainers keep their first error */
+}
+
+static const char *judge_last(const struct walk_case *c)
+{
+    const struct tutti_error *last = last_error(c);
+    if (!strcmp(last->text, stale.text))
+        return "the last error is none, or that of an earlier call";
+    return last->status != status ? "the last error has another status" : NULL;
+}
+
 /* What is wrong with how a case returned; NULL: nothing. */
 static const char *judge(const struct walk_case *c)
 {
@@ -237,14 +260,17 @@ static const char *judge(const struct walk_case *c)
         return text;
     if (c->mode == AN_ENUM && status >= 0)
         return "no error";
+    if (status < 0 && c->of && !c->has_err && strcmp(c->parameter, "err") != 0)
+        return judge_last(c);
     return status < 0 && c->has_err && !*err.text ? "an error without a sentence" : NULL;
 }
 
 static void run_case(const struct walk_case *c)
 {
+    alarm(30);
+    fail_before(c);
     err = (struct tutti_error){0};
     status = 0;
-    alarm(30);
     c->run();
     const char *wrong = judge(c);
     if (wrong)

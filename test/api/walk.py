@@ -143,6 +143,8 @@ def emit(result, name, parameters):
                 body = f"(void){call};"
             where = f'"{name}", "{p.name}", {mode}, {str(result == "tutti_status").lower()}, '
             where += str(any(q.name == "err" for q in parameters) and p.name != "err").lower()
+            of = parameters[0].handle if k > 0 else None
+            where += f', {"OF_" + of.upper() if of in ("comm", "trainer") else "OF_NONE"}'
             yield f"static void FN(void)\n{{\n    {body}\n}}\n", where
 
 
