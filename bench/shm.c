@@ -64,8 +64,8 @@ static const void *const *exchange(struct rank *k, const void *in, size_t bytes)
     struct tt_boxes_blame blame;
     tutti_status status;
 
-    tt_boxes_put(k->boxes, in, bytes, bytes);
-    while ((status = tt_boxes_get(k->boxes, &all, &blame)) == TUTTI_IN_PROGRESS)
+    tt_direct_boxes_put(k->boxes, in, bytes, bytes);
+    while ((status = tt_direct_boxes_get(k->boxes, &all, &blame)) == TUTTI_IN_PROGRESS)
         if (k->oversubscribed)
             sched_yield();
     if (status)
@@ -209,7 +209,7 @@ static void run_rank(struct rank *k, void *direct_region, void *shm_region)
                                .ring_bytes = RING,
                                .oversubscribed = k->oversubscribed};
     struct tt_boxes_config bc = {.n = k->n, .me = k->me, .places = local, .key = 1};
-    if (tt_direct_open(&dc, &k->direct, &err) || tt_shm_open(&sc, &k->shm, &err) || tt_boxes_open(k->direct, &bc, &k->boxes, &err))
+    if (tt_direct_open(&dc, &k->direct, &err) || tt_shm_open(&sc, &k->shm, &err) || tt_direct_boxes_open(k->direct, &bc, &k->boxes, &err))
         die(err.text);
     heap = tt_direct_heap_alloc(k->direct, BIG);
     if (heap)

@@ -17,9 +17,9 @@ static tutti_status not_offered(const struct tt_algo *al, tutti_coll coll, struc
     for (unsigned c = 0; c < TUTTI_COLL_COUNT; c++)
         if (al->colls >> c & 1u && used < sizeof(offered))
             used += (size_t)snprintf(offered + used, sizeof(offered) - used, "%s%s",
-                                     used ? ", " : "", tt_coll_name((tutti_coll)c));
+                                     used ? ", " : "", tt_sched_coll_name((tutti_coll)c));
     return tt_fail(why, TUTTI_ERR_REFUSED, "%s does not offer %s (it offers %s)", al->name,
-                   tt_coll_name(coll), offered);
+                   tt_sched_coll_name(coll), offered);
 }
 
 static tutti_status check_problem(const struct tt_problem *p, struct tutti_error *why)
@@ -32,16 +32,16 @@ static tutti_status check_problem(const struct tt_problem *p, struct tutti_error
     if (p->ranks > TT_MAX_RANKS)
         return tt_fail(why, TUTTI_ERR_LIMIT, "%" PRIu32 " ranks: at most %d are accepted", p->ranks,
                        (int)TT_MAX_RANKS);
-    if (tt_coll_is_rooted(p->coll) && p->root >= p->ranks)
+    if (tt_sched_coll_is_rooted(p->coll) && p->root >= p->ranks)
         return tt_fail(why, TUTTI_ERR_RANGE, "root %" PRIu32 " is not a rank: there are %" PRIu32,
                        p->root, p->ranks);
     return TUTTI_OK;
 }
 
-bool tt_problem_ordered(const struct tt_problem *p)
+bool tt_algo_problem_ordered(const struct tt_problem *p)
 {
     bool average = p->redop == TUTTI_AVG && tt_dtype_is_integer(p->dtype);
-    return tt_coll_sums(p->coll) && p->ranks > 1 && (p->ordered || average);
+    return tt_sched_coll_sums(p->coll) && p->ranks > 1 && (p->ordered || average);
 }
 
 /* "direct, oneshot": those that sum an element in one place, in rank order. */
@@ -58,7 +58,7 @@ static void name_ordered(tutti_coll coll, char *buf, size_t cap)
 static tutti_status check_order(const struct tt_algo *al, const struct tt_problem *p,
                                 struct tutti_error *why)
 {
-    if (al->rank_order || !tt_problem_ordered(p))
+    if (al->rank_order || !tt_algo_problem_ordered(p))
         return TUTTI_OK;
     char others[80] = "";
     name_ordered(p->coll, others, sizeof others);
@@ -70,7 +70,7 @@ static tutti_status check_order(const struct tt_algo *al, const struct tt_proble
     return tt_fail(why, TUTTI_ERR_REFUSED,
                    "%s forms sums on the way, and those of %s would wrap before the average is "
                    "taken (possible: %s)",
-                   al->name, tt_dtype_name(p->dtype), others);
+                   al->name, tt_sched_dtype_name(p->dtype), others);
 }
 
 static tutti_status check_topo(const struct tt_algo *al, const struct tt_algo_args *a,
@@ -111,9 +111,9 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
     struct tt_shape s = {
         .coll = a->problem.coll,
         .ranks = a->problem.ranks,
-        .root = tt_coll_is_rooted(a->problem.coll) ? a->problem.root : 0,
+        .root = tt_sched_coll_is_rooted(a->problem.coll) ? a->problem.root : 0,
         .nbufs = TT_BUF_SCRATCH,
-        .segments = (uint32_t)tt_option_number(al, &a->options, "segments", 1),
+        .segments = (uint32_t)tt_algo_option_number(al, &a->options, "segments", 1),
         .inplace = true,
         .count = a->problem.coll == TUTTI_BARRIER ? 0 : a->problem.count,
         .dtype = a->problem.dtype,
@@ -121,10 +121,10 @@ tutti_status tt_algo_shape(const struct tt_algo *al, const struct tt_algo_args *
         .topo_hash = a->topo && (al->needs_topo || al->uses_topo || al->build) ? a->topo->hash : 0,
     };
     snprintf(s.algo, sizeof(s.algo), "%s", al->name);
-    tt_options_format(&a->options, s.options, sizeof(s.options));
+    tt_algo_options_format(&a->options, s.options, sizeof(s.options));
     st = al->shape(a, &s, err);
     if (st != TUTTI_OK) {
-        tt_shape_free(&s);
+        tt_sched_shape_free(&s);
         return st;
     }
     assert(s.chunks > 0 && s.nbufs >= TT_BUF_SCRATCH);
@@ -159,7 +159,7 @@ static void list_ranks(const struct tt_algo *al, const struct tt_algo_args *a, u
     /* Invariant: the builder holds complete lists of ranks first .. first+i-1, unless it has
      * failed. */
     for (uint32_t i = 0; i < n && b->status == TUTTI_OK; i++) {
-        tt_build_rank(b, first + i);
+        tt_sched_build_rank(b, first + i);
         al->slice(a, first + i, b);
         if (i == 0 && b->shape.symmetric)
             reserve_alike(b, n - 1);
@@ -179,15 +179,15 @@ tutti_status tt_algo_slice(const struct tt_algo *al, const struct tt_algo_args *
         st = tt_fail(err, TUTTI_ERR_RANGE,
                      "%" PRIu32 " ranks from rank %" PRIu32 ": there are %" PRIu32, n, first,
                      shape.ranks);
-        tt_shape_free(&shape);
+        tt_sched_shape_free(&shape);
         return st;
     }
-    tt_build_begin(&b, &shape, al->slice ? first : 0);
+    tt_sched_build_begin(&b, &shape, al->slice ? first : 0);
     if (al->slice)
         list_ranks(al, a, n, &b);
     else
         al->build(a, &empty, &b);
-    return tt_build_freeze(&b, ret, err);
+    return tt_sched_build_freeze(&b, ret, err);
 }
 
 tutti_status tt_algo_build(const struct tt_algo *al, const struct tt_algo_args *a,
@@ -206,9 +206,9 @@ tutti_status tt_algo_synthesise(const struct tt_algo *al, const struct tt_algo_a
     assert(al->build);
     if (st != TUTTI_OK)
         return st;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     al->build(a, y, &b);
-    return tt_build_freeze(&b, ret, err);
+    return tt_sched_build_freeze(&b, ret, err);
 }
 
 tutti_status tt_algo_name_memos(const struct tt_algo *al, const struct tt_algo_args *a,

@@ -21,7 +21,7 @@ struct tt_problem {
 };
 /* Must one operation combine all contributions of an element, in rank order? Reductions that do not
  * commute, and averages of integers: a sum that travels would have to wrap. */
-bool tt_problem_ordered(const struct tt_problem *p);
+bool tt_algo_problem_ordered(const struct tt_problem *p);
 
 enum { TT_MAX_OPTIONS = 8 };
 struct tt_option_value {
@@ -121,15 +121,17 @@ tutti_status tt_algo_unknown(const char *name, struct tutti_error *err);
 
 /* Options: parse "k=v" into o; check against the algorithm's list (and segments=K); look up with
  * defaults. */
-tutti_status tt_options_add(struct tt_options *o, const char *key_value, struct tutti_error *err);
+tutti_status tt_algo_options_add(struct tt_options *o, const char *key_value,
+                                 struct tutti_error *err);
 tutti_status tt_algo_options_check(const struct tt_algo *al, const struct tt_options *o,
                                    struct tutti_error *err);
 /* The value, or the default: that text is good until the thread's next call. */
 const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_options *o,
                                 const char *key);
-uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, const char *key,
-                          uint64_t dflt);
-void tt_options_format(const struct tt_options *o, char *buf, size_t cap); /* sorted "k=v,k=v" */
+uint64_t tt_algo_option_number(const struct tt_algo *al, const struct tt_options *o,
+                               const char *key, uint64_t dflt);
+/* sorted "k=v,k=v" */
+void tt_algo_options_format(const struct tt_options *o, char *buf, size_t cap);
 
 /* Whether al can do the problem: collective offered, root in range, options known, topology fits,
  * then its own probe. */

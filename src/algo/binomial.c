@@ -63,28 +63,28 @@ static void reduce_up(struct tt_builder *b, const struct seat *t, uint32_t acc)
     for (uint32_t s = 0; s < t->level; s++) {
         if (!has_child(t, s))
             continue;
-        struct tt_span sum = tt_span_from(acc, held, 0, 1);
-        tt_emit_recv_reduce(b, s, binomial_child(t, s), 0, &sum, 1);
+        struct tt_span sum = tt_sched_span_from(acc, held, 0, 1);
+        tt_sched_emit_recv_reduce(b, s, binomial_child(t, s), 0, &sum, 1);
         held = acc;
     }
-    struct tt_span up = tt_span_range(held, 0, 1);
+    struct tt_span up = tt_sched_span_range(held, 0, 1);
     if (t->v)
-        tt_emit_send(b, t->level, parent(t), 0, &up, 1);
+        tt_sched_emit_send(b, t->level, parent(t), 0, &up, 1);
 }
 
 /* Spreads the only chunk from `held` of v = 0 to OUT of all, from step `first` on; the message to
  * level s goes in step q-1-s. */
 static void spread_down(struct tt_builder *b, const struct seat *t, uint32_t held, uint32_t first)
 {
-    struct tt_span out = tt_span_range(TT_BUF_OUT, 0, 1);
+    struct tt_span out = tt_sched_span_range(TT_BUF_OUT, 0, 1);
     if (t->v) {
-        tt_emit_recv(b, first + t->q - 1 - t->level, parent(t), 0, &out, 1);
+        tt_sched_emit_recv(b, first + t->q - 1 - t->level, parent(t), 0, &out, 1);
         held = TT_BUF_OUT;
     }
-    struct tt_span down = tt_span_range(held, 0, 1);
+    struct tt_span down = tt_sched_span_range(held, 0, 1);
     for (uint32_t s = t->level; s-- > 0;)
         if (has_child(t, s))
-            tt_emit_send(b, first + t->q - 1 - s, binomial_child(t, s), 0, &down, 1);
+            tt_sched_emit_send(b, first + t->q - 1 - s, binomial_child(t, s), 0, &down, 1);
 }
 
 /* Chunks of the subtree of the child at level s (v + 2^s, 2^s of them, cut at p) in buffer `buf`: 1
@@ -100,7 +100,7 @@ static size_t child_range(const struct seat *t, uint32_t s, uint32_t buf, struct
 static size_t subtree_range(const struct seat *t, uint32_t own, struct tt_span out[3])
 {
     uint32_t room = t->p - t->v, len = 1u << t->level < room ? 1u << t->level : room;
-    out[0] = tt_span_range(own, rank_of(t, t->v), 1);
+    out[0] = tt_sched_span_range(own, rank_of(t, t->v), 1);
     return 1 + (len > 1 ? tt_sched_span_cyclic(TT_BUF_SCRATCH, TT_BUF_SCRATCH, rank_of(t, t->v + 1),
                                                len - 1, t->p, out + 1)
                         : 0);
@@ -114,13 +114,13 @@ static void binomial_gather(struct tt_builder *b, const struct seat *t)
     uint32_t store = t->v ? TT_BUF_SCRATCH : TT_BUF_OUT;
     for (uint32_t s = 0; s < t->level; s++)
         if (has_child(t, s))
-            tt_emit_recv(b, s, binomial_child(t, s), 0, r, child_range(t, s, store, r));
+            tt_sched_emit_recv(b, s, binomial_child(t, s), 0, r, child_range(t, s, store, r));
     if (t->v) {
-        tt_emit_send(b, t->level, parent(t), 0, r, subtree_range(t, TT_BUF_IN, r));
+        tt_sched_emit_send(b, t->level, parent(t), 0, r, subtree_range(t, TT_BUF_IN, r));
         return;
     }
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, t->root, 1);
-    tt_emit_copy(b, t->q - 1, &own, 1);
+    struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, t->root, 1);
+    tt_sched_emit_copy(b, t->q - 1, &own, 1);
 }
 
 static void binomial_scatter(struct tt_builder *b, const struct seat *t)
@@ -128,23 +128,25 @@ static void binomial_scatter(struct tt_builder *b, const struct seat *t)
     struct tt_span r[3];
     uint32_t store = t->v ? TT_BUF_SCRATCH : TT_BUF_IN;
     if (t->v)
-        tt_emit_recv(b, t->q - 1 - t->level, parent(t), 0, r, subtree_range(t, TT_BUF_OUT, r));
+        tt_sched_emit_recv(b, t->q - 1 - t->level, parent(t), 0, r,
+                           subtree_range(t, TT_BUF_OUT, r));
     for (uint32_t s = t->level; s-- > 0;)
         if (has_child(t, s))
-            tt_emit_send(b, t->q - 1 - s, binomial_child(t, s), 0, r, child_range(t, s, store, r));
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, t->root, 1);
+            tt_sched_emit_send(b, t->q - 1 - s, binomial_child(t, s), 0, r,
+                               child_range(t, s, store, r));
+    struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, t->root, 1);
     if (!t->v)
-        tt_emit_copy(b, t->q - 1, &own, 1);
+        tt_sched_emit_copy(b, t->q - 1, &own, 1);
 }
 
 /* The root keeps sending from IN and copies last: the copy delays nobody, and in place nothing is
  * read after it. */
 static void broadcast(struct tt_builder *b, const struct seat *t)
 {
-    struct tt_span all = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
+    struct tt_span all = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
     spread_down(b, t, TT_BUF_IN, 0);
     if (!t->v)
-        tt_emit_copy(b, t->q - 1, &all, 1);
+        tt_sched_emit_copy(b, t->q - 1, &all, 1);
 }
 
 static void binomial_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)

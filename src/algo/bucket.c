@@ -126,7 +126,7 @@ static tutti_status bucket_probe(const struct tt_algo_args *a, struct tutti_erro
     const struct tt_topo *t = a->topo;
     if (separate(a) && a->problem.coll != TUTTI_ALLREDUCE)
         return tt_fail(why, TUTTI_ERR_REFUSED, "variant=paper has only allreduce, not %s",
-                       tt_coll_name(a->problem.coll));
+                       tt_sched_coll_name(a->problem.coll));
     if (t->ndims == 0)
         return tt_fail(why, TUTTI_ERR_REFUSED, "needs a torus, not %s", tt_topo_words(t));
     for (uint32_t d = 0; d < t->ndims; d++)

@@ -32,23 +32,23 @@ static struct seat take_seat(uint32_t p, uint32_t root, uint32_t rank)
 static void reduce_to_front(struct tt_builder *b, const struct seat *t, uint32_t acc)
 {
     bool last = t->v == t->p - 1;
-    struct tt_span sum = tt_span_from(acc, TT_BUF_IN, 0, 1),
-                   held = tt_span_range(last ? TT_BUF_IN : acc, 0, 1);
+    struct tt_span sum = tt_sched_span_from(acc, TT_BUF_IN, 0, 1),
+                   held = tt_sched_span_range(last ? TT_BUF_IN : acc, 0, 1);
     if (!last)
-        tt_emit_recv_reduce(b, t->p - 2 - t->v, t->after, 0, &sum, 1);
+        tt_sched_emit_recv_reduce(b, t->p - 2 - t->v, t->after, 0, &sum, 1);
     if (t->v)
-        tt_emit_send(b, t->p - 1 - t->v, t->before, 0, &held, 1);
+        tt_sched_emit_send(b, t->p - 1 - t->v, t->before, 0, &held, 1);
 }
 
 static void spread_to_back(struct tt_builder *b, const struct seat *t, uint32_t root_buf,
                            uint32_t first)
 {
-    struct tt_span out = tt_span_range(TT_BUF_OUT, 0, 1),
-                   held = tt_span_range(t->v ? TT_BUF_OUT : root_buf, 0, 1);
+    struct tt_span out = tt_sched_span_range(TT_BUF_OUT, 0, 1),
+                   held = tt_sched_span_range(t->v ? TT_BUF_OUT : root_buf, 0, 1);
     if (t->v)
-        tt_emit_recv(b, first + t->v - 1, t->before, 0, &out, 1);
+        tt_sched_emit_recv(b, first + t->v - 1, t->before, 0, &out, 1);
     if (t->v < t->p - 1)
-        tt_emit_send(b, first + t->v, t->after, 0, &held, 1);
+        tt_sched_emit_send(b, first + t->v, t->after, 0, &held, 1);
 }
 
 static void chain_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
@@ -66,10 +66,10 @@ static void chain_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_b
         reduce_to_front(b, &t, TT_BUF_OUT);
         spread_to_back(b, &t, TT_BUF_OUT, t.p - 1);
     } else {
-        struct tt_span all = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
+        struct tt_span all = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
         spread_to_back(b, &t, TT_BUF_IN, 0);
         if (!t.v)
-            tt_emit_copy(b, 0, &all, 1);
+            tt_sched_emit_copy(b, 0, &all, 1);
     }
 }
 

@@ -46,8 +46,8 @@ static tutti_status direct_shape(const struct tt_algo_args *a, struct tt_shape *
 static void direct_reduce_scatter(struct tt_builder *b)
 {
     for (uint32_t d = 1; d < b->shape.ranks; d++) {
-        struct tt_span theirs = tt_span_range(TT_BUF_IN, tt_algo_flat_peer(b, d), 1);
-        tt_emit_send(b, 0, tt_algo_flat_peer(b, d), 0, &theirs, 1);
+        struct tt_span theirs = tt_sched_span_range(TT_BUF_IN, tt_algo_flat_peer(b, d), 1);
+        tt_sched_emit_send(b, 0, tt_algo_flat_peer(b, d), 0, &theirs, 1);
     }
     tt_algo_flat_sum(b, 0, b->rank);
 }

@@ -118,13 +118,13 @@ static bool leaf(const struct seat *t)
 static void sends_of_step(struct tt_builder *b, const struct part *p, uint32_t step)
 {
     const struct seat *t = &p->seat;
-    struct tt_span up = tt_span_range(leaf(t) ? TT_BUF_IN : p->acc, p->tree, 1);
-    struct tt_span down = tt_span_range(t->parent == NONE ? p->root : TT_BUF_OUT, p->tree, 1);
+    struct tt_span up = tt_sched_span_range(leaf(t) ? TT_BUF_IN : p->acc, p->tree, 1);
+    struct tt_span down = tt_sched_span_range(t->parent == NONE ? p->root : TT_BUF_OUT, p->tree, 1);
     if (p->up && t->parent != NONE && step == t->level)
-        tt_emit_send(b, step, t->parent, (uint16_t)p->tree, &up, 1);
+        tt_sched_emit_send(b, step, t->parent, (uint16_t)p->tree, &up, 1);
     for (int k = LOWER; p->down && k <= HIGHER; k++)
         if (t->kid[k] != NONE && step == p->first + p->q - 1 - t->kid_level[k])
-            tt_emit_send(b, step, t->kid[k], (uint16_t)p->tree, &down, 1);
+            tt_sched_emit_send(b, step, t->kid[k], (uint16_t)p->tree, &down, 1);
 }
 
 static void receives_of_step(struct tt_builder *b, const struct part *p, uint32_t step)
@@ -134,16 +134,16 @@ static void receives_of_step(struct tt_builder *b, const struct part *p, uint32_
     for (uint32_t k = LOWER; p->up && k <= HIGHER; k++) {
         if (t->kid[k] == NONE || step != t->kid_level[k])
             continue;
-        struct tt_span apart = tt_span_range(FROM_CHILD + k, p->tree, 1),
-                       sum = tt_span_from(p->acc, TT_BUF_IN, p->tree, 1);
+        struct tt_span apart = tt_sched_span_range(FROM_CHILD + k, p->tree, 1),
+                       sum = tt_sched_span_from(p->acc, TT_BUF_IN, p->tree, 1);
         if (both)
-            tt_emit_recv(b, step, t->kid[k], (uint16_t)p->tree, &apart, 1);
+            tt_sched_emit_recv(b, step, t->kid[k], (uint16_t)p->tree, &apart, 1);
         else
-            tt_emit_recv_reduce(b, step, t->kid[k], (uint16_t)p->tree, &sum, 1);
+            tt_sched_emit_recv_reduce(b, step, t->kid[k], (uint16_t)p->tree, &sum, 1);
     }
-    struct tt_span out = tt_span_range(TT_BUF_OUT, p->tree, 1);
+    struct tt_span out = tt_sched_span_range(TT_BUF_OUT, p->tree, 1);
     if (p->down && t->parent != NONE && step == p->first + p->q - 1 - t->level)
-        tt_emit_recv(b, step, t->parent, (uint16_t)p->tree, &out, 1);
+        tt_sched_emit_recv(b, step, t->parent, (uint16_t)p->tree, &out, 1);
 }
 
 static uint32_t larger(uint32_t x, uint32_t y)
@@ -157,15 +157,16 @@ static void locals_of_step(struct tt_builder *b, const struct part *p, uint32_t 
     uint32_t c = p->tree;
     if (p->up && t->kid[LOWER] != NONE && t->kid[HIGHER] != NONE &&
         step == larger(t->kid_level[LOWER], t->kid_level[HIGHER])) {
-        struct tt_span sum[] = {
-            tt_span_range(p->acc, c, 1), tt_span_from(p->acc, FROM_CHILD + LOWER, c, 1),
-            tt_span_from(p->acc, TT_BUF_IN, c, 1), tt_span_from(p->acc, FROM_CHILD + HIGHER, c, 1)};
-        tt_emit_reduce(b, step, sum, countof(sum));
+        struct tt_span sum[] = {tt_sched_span_range(p->acc, c, 1),
+                                tt_sched_span_from(p->acc, FROM_CHILD + LOWER, c, 1),
+                                tt_sched_span_from(p->acc, TT_BUF_IN, c, 1),
+                                tt_sched_span_from(p->acc, FROM_CHILD + HIGHER, c, 1)};
+        tt_sched_emit_reduce(b, step, sum, countof(sum));
     }
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, c, 1);
+    struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, c, 1);
     /* after its only message: nothing reads IN later */
     if (p->root == TT_BUF_IN && t->parent == NONE && step == p->first)
-        tt_emit_copy(b, step, &own, 1);
+        tt_sched_emit_copy(b, step, &own, 1);
 }
 
 static struct part make_part(const struct tt_algo_args *a, uint32_t rank, uint32_t tree)

@@ -19,21 +19,21 @@ uint32_t tt_algo_flat_peer(const struct tt_builder *b, uint32_t d)
 static void send_chunk(struct tt_builder *b, uint32_t step, uint32_t peer, uint32_t buf,
                        uint32_t chunk)
 {
-    struct tt_span s = tt_span_range(buf, chunk, 1);
-    tt_emit_send(b, step, peer, 0, &s, 1);
+    struct tt_span s = tt_sched_span_range(buf, chunk, 1);
+    tt_sched_emit_send(b, step, peer, 0, &s, 1);
 }
 
 static void recv_chunk(struct tt_builder *b, uint32_t step, uint32_t peer, uint32_t buf,
                        uint32_t chunk)
 {
-    struct tt_span s = tt_span_range(buf, chunk, 1);
-    tt_emit_recv(b, step, peer, 0, &s, 1);
+    struct tt_span s = tt_sched_span_range(buf, chunk, 1);
+    tt_sched_emit_recv(b, step, peer, 0, &s, 1);
 }
 
 static void copy_chunk(struct tt_builder *b, uint32_t step, uint32_t src, uint32_t chunk)
 {
-    struct tt_span s = tt_span_from(TT_BUF_OUT, src, chunk, 1);
-    tt_emit_copy(b, step, &s, 1);
+    struct tt_span s = tt_sched_span_from(TT_BUF_OUT, src, chunk, 1);
+    tt_sched_emit_copy(b, step, &s, 1);
 }
 
 void tt_algo_flat_all_gather(struct tt_builder *b, uint32_t step, uint32_t in)
@@ -74,16 +74,16 @@ void tt_algo_flat_scatter(struct tt_builder *b, uint32_t step)
 void tt_algo_flat_broadcast(struct tt_builder *b, uint32_t step)
 {
     uint32_t p = b->shape.ranks;
-    struct tt_span in = tt_span_range(TT_BUF_IN, 0, b->shape.chunks),
-                   out = tt_span_range(TT_BUF_OUT, 0, b->shape.chunks);
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, b->shape.chunks);
+    struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, b->shape.chunks),
+                   out = tt_sched_span_range(TT_BUF_OUT, 0, b->shape.chunks);
+    struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, b->shape.chunks);
     if (b->rank != b->shape.root) {
-        tt_emit_recv(b, step, b->shape.root, 0, &out, 1);
+        tt_sched_emit_recv(b, step, b->shape.root, 0, &out, 1);
         return;
     }
     for (uint32_t d = 1; d < p; d++)
-        tt_emit_send(b, step, tt_algo_flat_peer(b, d), 0, &in, 1);
-    tt_emit_copy(b, step, &own, 1);
+        tt_sched_emit_send(b, step, tt_algo_flat_peer(b, d), 0, &in, 1);
+    tt_sched_emit_copy(b, step, &own, 1);
 }
 
 void tt_algo_flat_all_to_all(struct tt_builder *b, uint32_t step)
@@ -109,10 +109,10 @@ void tt_algo_flat_sum(struct tt_builder *b, uint32_t step, uint32_t chunk)
             b->status = tt_fail_memory(&b->err, "operands of a sum");
         return;
     }
-    spans[0] = tt_span_range(TT_BUF_OUT, chunk, 1);
+    spans[0] = tt_sched_span_range(TT_BUF_OUT, chunk, 1);
     for (uint32_t j = 0; j < p; j++)
         spans[j + 1] =
-            tt_span_from(TT_BUF_OUT, j == b->rank ? TT_BUF_IN : TT_BUF_SCRATCH + j, chunk, 1);
-    tt_emit_reduce(b, step, spans, (size_t)p + 1);
+            tt_sched_span_from(TT_BUF_OUT, j == b->rank ? TT_BUF_IN : TT_BUF_SCRATCH + j, chunk, 1);
+    tt_sched_emit_reduce(b, step, spans, (size_t)p + 1);
     free(spans);
 }

@@ -41,7 +41,7 @@ static struct tt_span window(const struct tt_fold *f, uint32_t v, uint32_t m, ui
                              uint32_t src)
 {
     uint32_t lo = v & ~(m - 1), first = tt_algo_fold_chunk(f, lo);
-    return tt_span_from(buf, src, first, tt_algo_fold_chunk(f, lo + m) - first);
+    return tt_sched_span_from(buf, src, first, tt_algo_fold_chunk(f, lo + m) - first);
 }
 
 /* What one rank's list needs in every step. */
@@ -62,13 +62,13 @@ static uint32_t halve(const struct halving *h, struct tt_builder *b, uint32_t st
         uint32_t peer = tt_algo_fold_rank(f, f->me ^ m);
         struct tt_span give = window(f, f->me ^ m, m, src, src),
                        keep[2] = {window(f, f->me, m, h->work, src)};
-        keep[1] = tt_span_from(TT_BUF_OUT, src, keep[0].first + keep[0].len - 1, 0);
+        keep[1] = tt_sched_span_from(TT_BUF_OUT, src, keep[0].first + keep[0].len - 1, 0);
         if (m == 1) {
             keep[0].len--;
             keep[1].len = 1;
         }
-        tt_emit_send(b, step, peer, 0, &give, 1);
-        tt_emit_recv_reduce(b, step, peer, 0, keep, 2);
+        tt_sched_emit_send(b, step, peer, 0, &give, 1);
+        tt_sched_emit_recv_reduce(b, step, peer, 0, keep, 2);
         src = h->work;
     }
     return step;
@@ -84,12 +84,12 @@ static uint32_t double_up(const struct halving *h, struct tt_builder *b, uint32_
         uint32_t peer = tt_algo_fold_rank(f, f->me ^ m);
         struct tt_span give = window(f, f->me, m, src, src),
                        take = window(f, f->me ^ m, m, TT_BUF_OUT, TT_BUF_OUT);
-        tt_emit_send(b, step, peer, 0, &give, 1);
-        tt_emit_recv(b, step, peer, 0, &take, 1);
+        tt_sched_emit_send(b, step, peer, 0, &give, 1);
+        tt_sched_emit_recv(b, step, peer, 0, &take, 1);
         /* An all-gather without a fold begins here: its own chunk joins the others. */
-        struct tt_span own = tt_span_from(TT_BUF_OUT, src, give.first, give.len);
+        struct tt_span own = tt_sched_span_from(TT_BUF_OUT, src, give.first, give.len);
         if (src != TT_BUF_OUT)
-            tt_emit_copy(b, step, &own, 1);
+            tt_sched_emit_copy(b, step, &own, 1);
         src = TT_BUF_OUT;
     }
     return step;
@@ -101,29 +101,29 @@ static size_t returned(const struct halving *h, uint32_t idle_rank, uint32_t buf
                        struct tt_span ret[2])
 {
     if (h->scatters && !h->gathers) {
-        ret[0] = tt_span_range(buf, idle_rank, 1);
+        ret[0] = tt_sched_span_range(buf, idle_rank, 1);
         return 1;
     }
     if (h->scatters) {
-        ret[0] = tt_span_range(buf, 0, h->chunks);
+        ret[0] = tt_sched_span_range(buf, 0, h->chunks);
         return 1;
     }
-    ret[0] = tt_span_range(buf, 0, idle_rank);
-    ret[1] = tt_span_range(buf, idle_rank + 1, h->chunks - idle_rank - 1);
+    ret[0] = tt_sched_span_range(buf, 0, idle_rank);
+    ret[1] = tt_sched_span_range(buf, idle_rank + 1, h->chunks - idle_rank - 1);
     return 2;
 }
 
 static void idle_slice(const struct halving *h, uint32_t rank, struct tt_builder *b)
 {
-    struct tt_span all = tt_span_range(TT_BUF_IN, 0, h->chunks),
-                   own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, rank, 1);
-    struct tt_span mine = tt_span_range(TT_BUF_IN, rank, 1), back[2];
+    struct tt_span all = tt_sched_span_range(TT_BUF_IN, 0, h->chunks),
+                   own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, rank, 1);
+    struct tt_span mine = tt_sched_span_range(TT_BUF_IN, rank, 1), back[2];
     uint32_t phases = h->scatters && h->gathers ? 2 : 1;
-    tt_emit_send(b, 0, rank + 1, 0, h->scatters ? &all : &mine, 1);
+    tt_sched_emit_send(b, 0, rank + 1, 0, h->scatters ? &all : &mine, 1);
     if (!h->scatters)
-        tt_emit_copy(b, 0, &own, 1);
+        tt_sched_emit_copy(b, 0, &own, 1);
     size_t n = returned(h, rank, TT_BUF_OUT, back);
-    tt_emit_recv(b, 1 + phases * tt_ceil_log2(h->f.core), rank + 1, 0, back, n);
+    tt_sched_emit_recv(b, 1 + phases * tt_ceil_log2(h->f.core), rank + 1, 0, back, n);
 }
 
 /* Step 0 of a count that is not a power of two, for the ranks that stay. Afterwards a doubled rank
@@ -131,15 +131,15 @@ static void idle_slice(const struct halving *h, uint32_t rank, struct tt_builder
  * the data are. */
 static uint32_t fold_in(const struct halving *h, uint32_t rank, struct tt_builder *b)
 {
-    struct tt_span sum = tt_span_from(h->work, TT_BUF_IN, 0, h->chunks),
-                   own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, rank, 1);
-    struct tt_span partners = tt_span_range(TT_BUF_OUT, rank - 1, 1);
+    struct tt_span sum = tt_sched_span_from(h->work, TT_BUF_IN, 0, h->chunks),
+                   own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, rank, 1);
+    struct tt_span partners = tt_sched_span_range(TT_BUF_OUT, rank - 1, 1);
     if (h->f.doubled && h->scatters)
-        tt_emit_recv_reduce(b, 0, rank - 1, 0, &sum, 1);
+        tt_sched_emit_recv_reduce(b, 0, rank - 1, 0, &sum, 1);
     if (h->f.doubled && !h->scatters)
-        tt_emit_recv(b, 0, rank - 1, 0, &partners, 1);
+        tt_sched_emit_recv(b, 0, rank - 1, 0, &partners, 1);
     if (!h->scatters)
-        tt_emit_copy(b, 0, &own, 1);
+        tt_sched_emit_copy(b, 0, &own, 1);
     return !h->scatters ? TT_BUF_OUT : h->f.doubled ? h->work : TT_BUF_IN;
 }
 
@@ -165,7 +165,7 @@ static void halving_slice(const struct tt_algo_args *a, uint32_t rank, struct tt
     struct tt_span back[2];
     if (h.f.doubled) {
         size_t n = returned(&h, rank - 1, h.work, back);
-        tt_emit_send(b, step, rank - 1, 0, back, n);
+        tt_sched_emit_send(b, step, rank - 1, 0, back, n);
     }
 }
 

@@ -82,8 +82,8 @@ static void hdrm_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_bu
                                .reps = p / (2 * d),
                                .buf = TT_BUF_OUT,
                                .src = src};
-        tt_emit_send(b, step, peer, 0, &give, 1);
-        tt_emit_recv_reduce(b, step, peer, 0, &keep, 1);
+        tt_sched_emit_send(b, step, peer, 0, &give, 1);
+        tt_sched_emit_recv_reduce(b, step, peer, 0, &keep, 1);
     }
     for (uint32_t d = p / 2; d > 0; d /= 2, step++) {
         uint32_t peer = rank_of(&g, v ^ d);
@@ -95,8 +95,8 @@ static void hdrm_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_bu
                                .src = TT_BUF_OUT};
         struct tt_span take = give;
         take.first = (v ^ d) % (2 * d);
-        tt_emit_send(b, step, peer, 0, &give, 1);
-        tt_emit_recv(b, step, peer, 0, &take, 1);
+        tt_sched_emit_send(b, step, peer, 0, &give, 1);
+        tt_sched_emit_recv(b, step, peer, 0, &take, 1);
     }
 }
 

@@ -37,8 +37,8 @@ static tutti_status oneshot_shape(const struct tt_algo_args *a, struct tt_shape 
 
 static void send_vector(struct tt_builder *b, uint32_t peer)
 {
-    struct tt_span whole = tt_span_range(TT_BUF_IN, 0, 1);
-    tt_emit_send(b, 0, peer, 0, &whole, 1);
+    struct tt_span whole = tt_sched_span_range(TT_BUF_IN, 0, 1);
+    tt_sched_emit_send(b, 0, peer, 0, &whole, 1);
 }
 
 static void oneshot_allreduce(struct tt_builder *b)

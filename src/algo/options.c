@@ -44,7 +44,8 @@ static bool is_plain(const char *s, size_t n)
     return n > 0;
 }
 
-tutti_status tt_options_add(struct tt_options *o, const char *key_value, struct tutti_error *err)
+tutti_status tt_algo_options_add(struct tt_options *o, const char *key_value,
+                                 struct tutti_error *err)
 {
     const char *eq = strchr(key_value, '=');
     size_t nkey = eq ? (size_t)(eq - key_value) : 0, nvalue = eq ? strlen(eq + 1) : 0;
@@ -151,8 +152,8 @@ const char *tt_algo_option_text(const struct tt_algo *al, const struct tt_option
     return first;
 }
 
-uint64_t tt_option_number(const struct tt_algo *al, const struct tt_options *o, const char *key,
-                          uint64_t dflt)
+uint64_t tt_algo_option_number(const struct tt_algo *al, const struct tt_options *o,
+                               const char *key, uint64_t dflt)
 {
     const struct tt_option_value *v = find_value(o, key);
     const struct tt_algo_option *op = find_option(al, key);
@@ -168,7 +169,7 @@ static int by_key(const void *a, const void *b)
                   ((const struct tt_option_value *)b)->key);
 }
 
-void tt_options_format(const struct tt_options *o, char *buf, size_t cap)
+void tt_algo_options_format(const struct tt_options *o, char *buf, size_t cap)
 {
     struct tt_options sorted = *o;
     size_t used = 0;

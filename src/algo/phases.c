@@ -80,7 +80,7 @@ static void emit_send(struct tt_builder *b, const struct tt_phase *p, uint32_t t
     struct tt_hop h = p->kind->hop(p, t, true);
     uint32_t buf = t == 0 ? p->in : p->kind->reduces ? p->work : p->out;
     size_t n = tt_algo_group_spans(&p->group, h.block, h.n, buf, buf, spans);
-    tt_emit_send(b, p->step + t, h.peer, p->channel, spans, n);
+    tt_sched_emit_send(b, p->step + t, h.peer, p->channel, spans, n);
 }
 
 static void emit_recv(struct tt_builder *b, const struct tt_phase *p, uint32_t t)
@@ -89,13 +89,13 @@ static void emit_recv(struct tt_builder *b, const struct tt_phase *p, uint32_t t
     struct tt_hop h = p->kind->hop(p, t, false);
     if (!p->kind->reduces) {
         size_t n = tt_algo_group_spans(&p->group, h.block, h.n, p->out, p->out, spans);
-        tt_emit_recv(b, p->step + t, h.peer, p->channel, spans, n);
+        tt_sched_emit_recv(b, p->step + t, h.peer, p->channel, spans, n);
         return;
     }
     uint32_t src = p->kind->receives_once || t == 0 ? p->in : p->work;
     uint32_t buf = t + 1 == tt_algo_phase_steps(p) ? p->out : p->work;
     size_t n = tt_algo_group_spans(&p->group, h.block, h.n, buf, src, spans);
-    tt_emit_recv_reduce(b, p->step + t, h.peer, p->channel, spans, n);
+    tt_sched_emit_recv_reduce(b, p->step + t, h.peer, p->channel, spans, n);
 }
 
 /* The all-gather's own block goes to the output; a block that the reduce-scatter carries joins the
@@ -113,7 +113,7 @@ static void emit_local(struct tt_builder *b, const struct tt_phase *p, uint32_t 
     if (p->kind->carried && p->in != p->work && p->kind->carried(g, &carried))
         n = tt_algo_group_spans(g, carried, 1, p->work, p->in, spans);
     if (n > 0)
-        tt_emit_copy(b, p->step, spans, n);
+        tt_sched_emit_copy(b, p->step, spans, n);
 }
 
 void tt_algo_phases_emit(struct tt_builder *b, const struct tt_phase *phases, size_t n)
@@ -168,8 +168,8 @@ void tt_algo_phases_slice(struct tt_builder *b, const struct tt_phase_kind *rs,
 
 void tt_algo_emit_alone(struct tt_builder *b)
 {
-    struct tt_span all = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, b->shape.chunks);
-    tt_emit_copy(b, 0, &all, 1);
+    struct tt_span all = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, b->shape.chunks);
+    tt_sched_emit_copy(b, 0, &all, 1);
 }
 
 tutti_status tt_algo_refuse_steps(uint64_t steps, struct tutti_error *why)

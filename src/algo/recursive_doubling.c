@@ -33,7 +33,7 @@ static tutti_status doubling_shape(const struct tt_algo_args *a, struct tt_shape
 
 static struct tt_span recursive_doubling_whole(uint32_t buf, uint32_t src)
 {
-    return tt_span_from(buf, src, 0, 1);
+    return tt_sched_span_from(buf, src, 0, 1);
 }
 
 /* OUT = own + theirs, lower rank first. */
@@ -43,7 +43,7 @@ static void add_in_rank_order(struct tt_builder *b, uint32_t step, uint32_t own_
                    theirs = recursive_doubling_whole(TT_BUF_OUT, TT_BUF_SCRATCH);
     struct tt_span spans[3] = {recursive_doubling_whole(TT_BUF_OUT, TT_BUF_OUT),
                                own_first ? own : theirs, own_first ? theirs : own};
-    tt_emit_reduce(b, step, spans, 3);
+    tt_sched_emit_reduce(b, step, spans, 3);
 }
 
 static void recursive_doubling_exchange(struct tt_builder *b, uint32_t step, uint32_t peer,
@@ -51,8 +51,8 @@ static void recursive_doubling_exchange(struct tt_builder *b, uint32_t step, uin
 {
     struct tt_span own = recursive_doubling_whole(own_buf, own_buf),
                    theirs = recursive_doubling_whole(TT_BUF_SCRATCH, TT_BUF_SCRATCH);
-    tt_emit_send(b, step, peer, 0, &own, 1);
-    tt_emit_recv(b, step, peer, 0, &theirs, 1);
+    tt_sched_emit_send(b, step, peer, 0, &own, 1);
+    tt_sched_emit_recv(b, step, peer, 0, &theirs, 1);
     add_in_rank_order(b, step, own_buf, b->rank < peer);
 }
 
@@ -61,8 +61,8 @@ static void idle_slice(uint32_t rank, uint32_t last, struct tt_builder *b)
 {
     struct tt_span in = recursive_doubling_whole(TT_BUF_IN, TT_BUF_IN),
                    out = recursive_doubling_whole(TT_BUF_OUT, TT_BUF_OUT);
-    tt_emit_send(b, 0, rank + 1, 0, &in, 1);
-    tt_emit_recv(b, last, rank + 1, 0, &out, 1);
+    tt_sched_emit_send(b, 0, rank + 1, 0, &in, 1);
+    tt_sched_emit_recv(b, last, rank + 1, 0, &out, 1);
 }
 
 static void doubling_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)
@@ -80,7 +80,7 @@ static void doubling_slice(const struct tt_algo_args *a, uint32_t rank, struct t
         return;
     }
     if (f.doubled) {
-        tt_emit_recv_reduce(b, 0, rank - 1, 0, &sum, 1);
+        tt_sched_emit_recv_reduce(b, 0, rank - 1, 0, &sum, 1);
         own_buf = TT_BUF_OUT;
     }
     for (uint32_t m = f.core / 2; m > 0; m /= 2) {
@@ -88,7 +88,7 @@ static void doubling_slice(const struct tt_algo_args *a, uint32_t rank, struct t
         own_buf = TT_BUF_OUT;
     }
     if (f.doubled)
-        tt_emit_send(b, last, rank - 1, 0, &out, 1);
+        tt_sched_emit_send(b, last, rank - 1, 0, &out, 1);
 }
 
 const struct tt_algo tt_algo_recursive_doubling = {

@@ -132,7 +132,7 @@ static void add_chunk(struct work *w, uint32_t chunk, uint32_t buf, uint32_t src
             return;
         }
     }
-    struct tt_span one = tt_span_from(buf, src, chunk, 1);
+    struct tt_span one = tt_sched_span_from(buf, src, chunk, 1);
     if (!tt_vec_push(&w->spans, &one, 1))
         w->b->status = tt_fail_memory(&w->b->err, "swing");
 }
@@ -189,9 +189,9 @@ static void scatter_step(struct work *w, uint32_t s, uint32_t step)
 {
     uint32_t peer = mate(w->tree->n, w->rank, s);
     swing_collect(w, SCATTER_SEND, w->rank, s, false);
-    tt_emit_send(w->b, step, peer, 0, w->spans.data, w->spans.len);
+    tt_sched_emit_send(w->b, step, peer, 0, w->spans.data, w->spans.len);
     swing_collect(w, SCATTER_RECV, peer, s, false);
-    tt_emit_recv_reduce(w->b, step, peer, 0, w->spans.data, w->spans.len);
+    tt_sched_emit_recv_reduce(w->b, step, peer, 0, w->spans.data, w->spans.len);
 }
 
 /* Invariant before s: exactly the places of a tree that arrive in steps above s have the block. */
@@ -199,15 +199,15 @@ static void gather_step(struct work *w, uint32_t s, uint32_t step)
 {
     uint32_t peer = mate(w->tree->n, w->rank, s);
     swing_collect(w, GATHER_SEND, peer, s, step == 0);
-    tt_emit_send(w->b, step, peer, 0, w->spans.data, w->spans.len);
+    tt_sched_emit_send(w->b, step, peer, 0, w->spans.data, w->spans.len);
     swing_collect(w, GATHER_RECV, w->rank, s, step == 0);
-    tt_emit_recv(w->b, step, peer, 0, w->spans.data, w->spans.len);
+    tt_sched_emit_recv(w->b, step, peer, 0, w->spans.data, w->spans.len);
 }
 
 static void copy_own(struct work *w)
 {
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, w->rank, 1);
-    tt_emit_copy(w->b, 0, &own, 1);
+    struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, w->rank, 1);
+    tt_sched_emit_copy(w->b, 0, &own, 1);
 }
 
 /* The steps of a rank that swings. `host`: it also stands for the folded rank `extra`. */
@@ -216,14 +216,14 @@ static void list_swinging(struct work *w, bool fold)
     const struct tree *t = w->tree;
     uint32_t p = t->ranks, extra = t->n, step = fold ? 1 : 0;
     bool host = fold && w->rank == t->n - 1;
-    struct tt_span sum = tt_span_from(w->acc, TT_BUF_IN, 0, p);
-    struct tt_span theirs = tt_span_range(w->rs ? w->acc : TT_BUF_OUT, extra, 1);
-    struct tt_span result = tt_span_range(TT_BUF_OUT, 0, w->rs ? p : extra);
+    struct tt_span sum = tt_sched_span_from(w->acc, TT_BUF_IN, 0, p);
+    struct tt_span theirs = tt_sched_span_range(w->rs ? w->acc : TT_BUF_OUT, extra, 1);
+    struct tt_span result = tt_sched_span_range(TT_BUF_OUT, 0, w->rs ? p : extra);
     if (host && w->rs) {
-        tt_emit_recv_reduce(w->b, 0, extra, 0, &sum, 1);
+        tt_sched_emit_recv_reduce(w->b, 0, extra, 0, &sum, 1);
         w->base = w->acc;
     } else if (host) {
-        tt_emit_recv(w->b, 0, extra, 0, &theirs, 1);
+        tt_sched_emit_recv(w->b, 0, extra, 0, &theirs, 1);
     }
     if (fold && !w->rs)
         copy_own(w);
@@ -235,20 +235,20 @@ static void list_swinging(struct work *w, bool fold)
             copy_own(w); /* an all-gather of even p: the first step sent the own block from IN */
     }
     if (host)
-        tt_emit_send(w->b, step, extra, 0, w->ag ? &result : &theirs, 1);
+        tt_sched_emit_send(w->b, step, extra, 0, w->ag ? &result : &theirs, 1);
 }
 
 static void list_folded(struct work *w)
 {
     uint32_t p = w->tree->ranks, host = p - 2, q = w->tree->q;
     uint32_t last = 1 + (w->rs ? q : 0) + (w->ag ? q : 0);
-    struct tt_span give = tt_span_range(TT_BUF_IN, w->rs ? 0 : p - 1, w->rs ? p : 1);
-    struct tt_span take = w->ag ? tt_span_range(TT_BUF_OUT, 0, w->rs ? p : p - 1)
-                                : tt_span_range(TT_BUF_OUT, p - 1, 1);
-    tt_emit_send(w->b, 0, host, 0, &give, 1);
+    struct tt_span give = tt_sched_span_range(TT_BUF_IN, w->rs ? 0 : p - 1, w->rs ? p : 1);
+    struct tt_span take = w->ag ? tt_sched_span_range(TT_BUF_OUT, 0, w->rs ? p : p - 1)
+                                : tt_sched_span_range(TT_BUF_OUT, p - 1, 1);
+    tt_sched_emit_send(w->b, 0, host, 0, &give, 1);
     if (!w->rs)
         copy_own(w);
-    tt_emit_recv(w->b, last, host, 0, &take, 1);
+    tt_sched_emit_recv(w->b, last, host, 0, &take, 1);
 }
 
 static void swing_slice(const struct tt_algo_args *a, uint32_t rank, struct tt_builder *b)

@@ -8,7 +8,8 @@
 /* The same call with the caller's own reduction, if that is what is asked for. */
 static const struct tt_call *resolve(const struct tt_call *call, struct tt_call *own)
 {
-    const struct tt_userop *user = (unsigned)call->redop < TUTTI_REDOP_COUNT ? NULL : api_userop(call->redop);
+    const struct tt_userop *user =
+        (unsigned)call->redop < TUTTI_REDOP_COUNT ? NULL : tt_api_userop(call->redop);
     if (!user)
         return call;
     *own = *call;
@@ -17,10 +18,11 @@ static const struct tt_call *resolve(const struct tt_call *call, struct tt_call 
     return own;
 }
 
-static tutti_status run(const char *function, struct tutti_comm *comm, const struct tt_call *call)
+static tutti_status coll_run(const char *function, struct tutti_comm *comm,
+                             const struct tt_call *call)
 {
     struct tt_call own;
-    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
+    struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
     return c ? tt_comm_run(c, resolve(call, &own)) : TUTTI_ERR_ARG;
 }
 
@@ -28,160 +30,274 @@ static tutti_status run(const char *function, struct tutti_comm *comm, const str
 static tutti_status run_v(const char *function, struct tutti_comm *comm, const struct tt_call *call)
 {
     tutti_status st = api_comm_given(function, comm, "counts", call->counts, NULL);
-    return st ? st : run(function, comm, call);
+    return st ? st : coll_run(function, comm, call);
 }
 
-static tutti_status make(const char *function, struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **ret)
+static tutti_status coll_make(const char *function, struct tutti_comm *comm,
+                              const struct tt_call *call, struct tutti_request **ret)
 {
     struct tt_request *r = NULL;
     struct tt_call own;
     tutti_status st = api_comm_given(function, comm, "ret", ret, NULL);
     if (!st)
-        st = tt_request_make(api_found(API_COMM, comm, function, NULL), resolve(call, &own), &r);
-    return st ? st : api_request_wrap(function, r, comm, ret);
+        st = tt_comm_request_make(tt_api_found(API_COMM, comm, function, NULL), resolve(call, &own),
+                                  &r);
+    return st ? st : tt_api_request_wrap(function, r, comm, ret);
 }
 
-static tutti_status make_v(const char *function, struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **ret)
+static tutti_status make_v(const char *function, struct tutti_comm *comm,
+                           const struct tt_call *call, struct tutti_request **ret)
 {
     tutti_status st = api_comm_given(function, comm, "counts", call->counts, NULL);
-    return st ? st : make(function, comm, call, ret);
+    return st ? st : coll_make(function, comm, call, ret);
 }
 
-tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op)
+tutti_status tutti_allreduce(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                             tutti_dtype dtype, tutti_redop op)
 {
-    return run(__func__, comm,
-               &(struct tt_call){.coll = TUTTI_ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op});
+    return coll_run(__func__, comm,
+                    &(struct tt_call){.coll = TUTTI_ALLREDUCE,
+                                      .in = in,
+                                      .out = out,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .redop = op});
 }
 
-tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
-                                  struct tutti_request **ret)
+tutti_status tutti_allreduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                                  tutti_dtype dtype, tutti_redop op, struct tutti_request **ret)
 {
-    return make(__func__, comm,
-                &(struct tt_call){.coll = TUTTI_ALLREDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op}, ret);
+    return coll_make(__func__, comm,
+                     &(struct tt_call){.coll = TUTTI_ALLREDUCE,
+                                       .in = in,
+                                       .out = out,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .redop = op},
+                     ret);
 }
 
-tutti_status tutti_reduce_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op)
+tutti_status tutti_reduce_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                                  tutti_dtype dtype, tutti_redop op)
 {
-    return run(__func__, comm,
-               &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op});
+    return coll_run(__func__, comm,
+                    &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
+                                      .in = in,
+                                      .out = out,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .redop = op});
 }
 
-tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
+tutti_status tutti_reduce_scatter_init(struct tutti_comm *comm, const void *in, void *out,
+                                       size_t count, tutti_dtype dtype, tutti_redop op,
                                        struct tutti_request **ret)
 {
-    return make(__func__, comm,
-                &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op}, ret);
+    return coll_make(__func__, comm,
+                     &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
+                                       .in = in,
+                                       .out = out,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .redop = op},
+                     ret);
 }
 
-tutti_status tutti_all_gather(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype)
+tutti_status tutti_all_gather(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                              tutti_dtype dtype)
 {
-    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
+    return coll_run(
+        __func__, comm,
+        &(struct tt_call){
+            .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype});
 }
 
-tutti_status tutti_all_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype,
-                                   struct tutti_request **ret)
+tutti_status tutti_all_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                                   tutti_dtype dtype, struct tutti_request **ret)
 {
-    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype}, ret);
+    return coll_make(
+        __func__, comm,
+        &(struct tt_call){
+            .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .count = count, .dtype = dtype},
+        ret);
 }
 
-tutti_status tutti_broadcast(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root)
+tutti_status tutti_broadcast(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                             tutti_dtype dtype, uint32_t root)
 {
-    return run(__func__, comm,
-               &(struct tt_call){.coll = TUTTI_BROADCAST, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
+    return coll_run(__func__, comm,
+                    &(struct tt_call){.coll = TUTTI_BROADCAST,
+                                      .in = in,
+                                      .out = out,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .root = root});
 }
 
-tutti_status tutti_broadcast_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
-                                  struct tutti_request **ret)
+tutti_status tutti_broadcast_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                                  tutti_dtype dtype, uint32_t root, struct tutti_request **ret)
 {
-    return make(__func__, comm,
-                &(struct tt_call){.coll = TUTTI_BROADCAST, .in = in, .out = out, .count = count, .dtype = dtype, .root = root}, ret);
+    return coll_make(__func__, comm,
+                     &(struct tt_call){.coll = TUTTI_BROADCAST,
+                                       .in = in,
+                                       .out = out,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .root = root},
+                     ret);
 }
 
-tutti_status tutti_reduce(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
-                          uint32_t root)
+tutti_status tutti_reduce(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                          tutti_dtype dtype, tutti_redop op, uint32_t root)
 {
-    return run(__func__, comm,
-               &(struct tt_call){.coll = TUTTI_REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op, .root = root});
+    return coll_run(__func__, comm,
+                    &(struct tt_call){.coll = TUTTI_REDUCE,
+                                      .in = in,
+                                      .out = out,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .redop = op,
+                                      .root = root});
 }
 
-tutti_status tutti_reduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, tutti_redop op,
-                               uint32_t root, struct tutti_request **ret)
-{
-    return make(__func__, comm,
-                &(struct tt_call){.coll = TUTTI_REDUCE, .in = in, .out = out, .count = count, .dtype = dtype, .redop = op, .root = root},
-                ret);
-}
-
-tutti_status tutti_gather(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root)
-{
-    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
-}
-
-tutti_status tutti_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
+tutti_status tutti_reduce_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                               tutti_dtype dtype, tutti_redop op, uint32_t root,
                                struct tutti_request **ret)
 {
-    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_GATHER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root},
-                ret);
+    return coll_make(__func__, comm,
+                     &(struct tt_call){.coll = TUTTI_REDUCE,
+                                       .in = in,
+                                       .out = out,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .redop = op,
+                                       .root = root},
+                     ret);
 }
 
-tutti_status tutti_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root)
+tutti_status tutti_gather(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                          tutti_dtype dtype, uint32_t root)
 {
-    return run(__func__, comm,
-               &(struct tt_call){.coll = TUTTI_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root});
+    return coll_run(__func__, comm,
+                    &(struct tt_call){.coll = TUTTI_GATHER,
+                                      .in = in,
+                                      .out = out,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .root = root});
 }
 
-tutti_status tutti_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype, uint32_t root,
-                                struct tutti_request **ret)
+tutti_status tutti_gather_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                               tutti_dtype dtype, uint32_t root, struct tutti_request **ret)
 {
-    return make(__func__, comm,
-                &(struct tt_call){.coll = TUTTI_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .root = root}, ret);
+    return coll_make(__func__, comm,
+                     &(struct tt_call){.coll = TUTTI_GATHER,
+                                       .in = in,
+                                       .out = out,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .root = root},
+                     ret);
 }
 
-tutti_status tutti_all_to_all(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype)
+tutti_status tutti_scatter(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                           tutti_dtype dtype, uint32_t root)
 {
-    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype});
+    return coll_run(__func__, comm,
+                    &(struct tt_call){.coll = TUTTI_SCATTER,
+                                      .in = in,
+                                      .out = out,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .root = root});
 }
 
-tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void *out, size_t count, tutti_dtype dtype,
-                                   struct tutti_request **ret)
+tutti_status tutti_scatter_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                                tutti_dtype dtype, uint32_t root, struct tutti_request **ret)
 {
-    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype}, ret);
+    return coll_make(__func__, comm,
+                     &(struct tt_call){.coll = TUTTI_SCATTER,
+                                       .in = in,
+                                       .out = out,
+                                       .count = count,
+                                       .dtype = dtype,
+                                       .root = root},
+                     ret);
+}
+
+tutti_status tutti_all_to_all(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                              tutti_dtype dtype)
+{
+    return coll_run(
+        __func__, comm,
+        &(struct tt_call){
+            .coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype});
+}
+
+tutti_status tutti_all_to_all_init(struct tutti_comm *comm, const void *in, void *out, size_t count,
+                                   tutti_dtype dtype, struct tutti_request **ret)
+{
+    return coll_make(
+        __func__, comm,
+        &(struct tt_call){
+            .coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .count = count, .dtype = dtype},
+        ret);
 }
 
 tutti_status tutti_barrier(struct tutti_comm *comm)
 {
-    return run(__func__, comm, &(struct tt_call){.coll = TUTTI_BARRIER});
+    return coll_run(__func__, comm, &(struct tt_call){.coll = TUTTI_BARRIER});
 }
 
 tutti_status tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **ret)
 {
-    return make(__func__, comm, &(struct tt_call){.coll = TUTTI_BARRIER}, ret);
+    return coll_make(__func__, comm, &(struct tt_call){.coll = TUTTI_BARRIER}, ret);
 }
 
-tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
-                                    tutti_redop op)
+tutti_status tutti_reduce_scatter_v(struct tutti_comm *comm, const void *in, void *out,
+                                    const size_t *counts, tutti_dtype dtype, tutti_redop op)
 {
     return run_v(__func__, comm,
-                 &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op});
+                 &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
+                                   .in = in,
+                                   .out = out,
+                                   .counts = counts,
+                                   .dtype = dtype,
+                                   .redop = op});
 }
 
-tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype)
+tutti_status tutti_all_gather_v(struct tutti_comm *comm, const void *in, void *out,
+                                const size_t *counts, tutti_dtype dtype)
 {
-    return run_v(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype});
+    return run_v(
+        __func__, comm,
+        &(struct tt_call){
+            .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype});
 }
 
-tutti_status tutti_reduce_scatter_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
-                                         tutti_redop op, struct tutti_request **ret)
+tutti_status tutti_reduce_scatter_v_init(struct tutti_comm *comm, const void *in, void *out,
+                                         const size_t *counts, tutti_dtype dtype, tutti_redop op,
+                                         struct tutti_request **ret)
 {
     return make_v(__func__, comm,
-                  &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER, .in = in, .out = out, .counts = counts, .dtype = dtype, .redop = op},
+                  &(struct tt_call){.coll = TUTTI_REDUCE_SCATTER,
+                                    .in = in,
+                                    .out = out,
+                                    .counts = counts,
+                                    .dtype = dtype,
+                                    .redop = op},
                   ret);
 }
 
-tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, void *out, const size_t *counts, tutti_dtype dtype,
+tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, void *out,
+                                     const size_t *counts, tutti_dtype dtype,
                                      struct tutti_request **ret)
 {
-    return make_v(__func__, comm, &(struct tt_call){.coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype}, ret);
+    return make_v(
+        __func__, comm,
+        &(struct tt_call){
+            .coll = TUTTI_ALL_GATHER, .in = in, .out = out, .counts = counts, .dtype = dtype},
+        ret);
 }
 
 /* ---- blocks of any length ---- */
@@ -192,46 +308,55 @@ static const size_t *packed(const size_t *counts, const size_t *displs, size_t n
     size_t at = 0;
     for (size_t i = 0; !displs && i < n; i++) {
         room[i] = at;
-        at += counts[i]; /* where this wraps, all blocks together are too many, which the engine refuses */
+        /* where this wraps, all blocks together are too many, which the engine refuses */
+        at += counts[i];
     }
     return displs ? displs : room;
 }
 
 /* Runs the call (ret NULL) or makes a request of it. */
-static tutti_status exchange(const char *function, struct tutti_comm *comm, struct tt_call *call, const struct tt_blocks *given,
-                             struct tutti_request **ret)
+static tutti_status coll_exchange(const char *function, struct tutti_comm *comm,
+                                  struct tt_call *call, const struct tt_blocks *given,
+                                  struct tutti_request **ret)
 {
-    tutti_status st = api_comm_given(function, comm, "send_counts", given->send_counts, "recv_counts", given->recv_counts, NULL);
+    tutti_status st = api_comm_given(function, comm, "send_counts", given->send_counts,
+                                     "recv_counts", given->recv_counts, NULL);
     if (st)
         return st;
-    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
-    size_t n = tt_comm_size(c), *room = given->send_at && given->recv_at ? NULL : tt_alloc(2 * n, sizeof *room);
+    struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
+    size_t n = tt_comm_size(c),
+           *room = given->send_at && given->recv_at ? NULL : tt_alloc(2 * n, sizeof *room);
     if (!room && (!given->send_at || !given->recv_at))
-        return api_comm_refused(c, api_bad(function, NULL, TUTTI_ERR_MEMORY, "out of memory (displacements)"));
-    struct tt_blocks blocks = {.send_counts = given->send_counts,
-                               .send_at = packed(given->send_counts, given->send_at, n, room),
-                               .recv_counts = given->recv_counts,
-                               .recv_at = packed(given->recv_counts, given->recv_at, n, room ? room + n : NULL)};
+        return api_comm_refused(
+            c, tt_api_bad(function, NULL, TUTTI_ERR_MEMORY, "out of memory (displacements)"));
+    struct tt_blocks blocks = {
+        .send_counts = given->send_counts,
+        .send_at = packed(given->send_counts, given->send_at, n, room),
+        .recv_counts = given->recv_counts,
+        .recv_at = packed(given->recv_counts, given->recv_at, n, room ? room + n : NULL)};
     call->blocks = &blocks;
-    st = ret ? make(function, comm, call, ret) : run(function, comm, call);
+    st = ret ? coll_make(function, comm, call, ret) : coll_run(function, comm, call);
     free(room);
     return st;
 }
 
-tutti_status tutti_all_to_all_v(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs, void *out,
-                                const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype)
+tutti_status tutti_all_to_all_v(struct tutti_comm *comm, const void *in, const size_t *send_counts,
+                                const size_t *send_displs, void *out, const size_t *recv_counts,
+                                const size_t *recv_displs, tutti_dtype dtype)
 {
     const struct tt_blocks blocks = {send_counts, send_displs, recv_counts, recv_displs};
     struct tt_call call = {.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .dtype = dtype};
-    return exchange(__func__, comm, &call, &blocks, NULL);
+    return coll_exchange(__func__, comm, &call, &blocks, NULL);
 }
 
-tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in, const size_t *send_counts, const size_t *send_displs,
-                                     void *out, const size_t *recv_counts, const size_t *recv_displs, tutti_dtype dtype,
+tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in,
+                                     const size_t *send_counts, const size_t *send_displs,
+                                     void *out, const size_t *recv_counts,
+                                     const size_t *recv_displs, tutti_dtype dtype,
                                      struct tutti_request **ret)
 {
     const struct tt_blocks blocks = {send_counts, send_displs, recv_counts, recv_displs};
     struct tt_call call = {.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .dtype = dtype};
     tutti_status st = api_comm_given(__func__, comm, "ret", ret, NULL);
-    return st ? st : exchange(__func__, comm, &call, &blocks, ret);
+    return st ? st : coll_exchange(__func__, comm, &call, &blocks, ret);
 }

@@ -8,25 +8,32 @@
 
 #include "comm/comm.h"
 
-static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_config *c, struct tutti_error *err)
+static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_config *c,
+                             struct tutti_error *err)
 {
     if (!o->given)
         return TUTTI_OK;
     if (o->ranks == 0 || o->rank >= o->ranks)
-        return tt_fail(err, TUTTI_ERR_RANGE, "rank %u of %u ranks does not exist", o->rank, o->ranks);
+        return tt_fail(err, TUTTI_ERR_RANGE, "rank %u of %u ranks does not exist", o->rank,
+                       o->ranks);
     if (o->ranks > 1 && (!o->rendezvous || strlen(o->rendezvous) >= sizeof c->boot.rendezvous))
-        return tt_fail(err, TUTTI_ERR_ARG, "a rendezvous host:port of at most %zu characters is needed", sizeof c->boot.rendezvous - 1);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "a rendezvous host:port of at most %zu characters is needed",
+                       sizeof c->boot.rendezvous - 1);
     c->boot.rank = o->rank;
     c->boot.size = o->ranks;
     c->boot.local_rank = o->local_rank;
-    snprintf(c->boot.rendezvous, sizeof c->boot.rendezvous, "%s", o->rendezvous ? o->rendezvous : "");
+    snprintf(c->boot.rendezvous, sizeof c->boot.rendezvous, "%s",
+             o->rendezvous ? o->rendezvous : "");
     return TUTTI_OK;
 }
 
-static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_config *c, struct tutti_error *err)
+static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_config *c,
+                          struct tutti_error *err)
 {
     if (o->iface && strlen(o->iface) >= sizeof c->boot.iface)
-        return tt_fail(err, TUTTI_ERR_ARG, "interface filter is longer than %zu characters", sizeof c->boot.iface - 1);
+        return tt_fail(err, TUTTI_ERR_ARG, "interface filter is longer than %zu characters",
+                       sizeof c->boot.iface - 1);
     if (o->iface)
         snprintf(c->boot.iface, sizeof c->boot.iface, "%s", o->iface);
     c->boot.insecure = c->boot.insecure || o->insecure;
@@ -39,7 +46,8 @@ static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_con
     c->boot.encrypt = c->boot.encrypt || o->encrypt;
     c->checksum = o->checksum ? o->checksum : c->checksum;
     if (o->timeout_us)
-        c->timeout_ns = c->boot.timeout_ns = o->timeout_us < UINT64_MAX / 1000 ? o->timeout_us * 1000 : UINT64_MAX;
+        c->timeout_ns = c->boot.timeout_ns =
+            o->timeout_us < UINT64_MAX / 1000 ? o->timeout_us * 1000 : UINT64_MAX;
     tutti_status st = o->key_file ? tt_boot_key(&c->boot, o->key_file, err) : TUTTI_OK;
     return st ? st : identity(o, c, err);
 }
@@ -47,7 +55,7 @@ static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_con
 /* A handle for a communicator, which is closed on failure. NULL stays NULL: this rank has none. */
 static tutti_status wrap(struct tt_comm *c, struct tutti_comm **ret, struct tutti_error *err)
 {
-    void *handle = c ? api_make(API_COMM, c, NULL, err) : NULL;
+    void *handle = c ? tt_api_make(API_COMM, c, NULL, err) : NULL;
     if (c && !handle) {
         tt_comm_close(c);
         return TUTTI_ERR_LIMIT;
@@ -56,7 +64,8 @@ static tutti_status wrap(struct tt_comm *c, struct tutti_comm **ret, struct tutt
     return TUTTI_OK;
 }
 
-tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm, struct tutti_error *err)
+tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tutti_comm **ret_comm,
+                             struct tutti_error *err)
 {
     struct tutti_comm_options given = {0};
     struct tt_comm_config c;
@@ -75,11 +84,13 @@ tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tu
     return st ? st : wrap(comm, ret_comm, err);
 }
 
-static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, void *ret_all,
+                                  struct tutti_error *err)
 {
     const struct tutti_parent *p = ctx;
-    return p->gather(p->ctx, mine, bytes, ret_all) ? tt_fail(err, TUTTI_ERR_CONNECT, "the ranks cannot exchange %zu bytes", bytes)
-                                                   : TUTTI_OK;
+    return p->gather(p->ctx, mine, bytes, ret_all)
+               ? tt_fail(err, TUTTI_ERR_CONNECT, "the ranks cannot exchange %zu bytes", bytes)
+               : TUTTI_OK;
 }
 
 bool tutti_mpi_strayed(struct tutti_error *ret)
@@ -87,15 +98,17 @@ bool tutti_mpi_strayed(struct tutti_error *ret)
     return tt_boot_strayed(ret);
 }
 
-tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, const struct tutti_parent *parent,
-                                   struct tutti_comm **ret_comm, struct tutti_error *err)
+tutti_status tutti_comm_open_among(const struct tutti_comm_options *options,
+                                   const struct tutti_parent *parent, struct tutti_comm **ret_comm,
+                                   struct tutti_error *err)
 {
     struct tutti_comm_options given = {0};
     struct tt_comm_config c;
     struct tt_comm *comm;
     tutti_status st = api_given(err, "parent", parent, "ret_comm", ret_comm);
     if (!st && (parent->rank >= parent->ranks || !parent->gather))
-        st = api_bad(__func__, err, TUTTI_ERR_ARG, "rank %u of %u, %s gather", parent->rank, parent->ranks, parent->gather ? "with" : "no");
+        st = tt_api_bad(__func__, err, TUTTI_ERR_ARG, "rank %u of %u, %s gather", parent->rank,
+                        parent->ranks, parent->gather ? "with" : "no");
     if (!st && options)
         st = api_struct("tutti_comm_options", options, &given, err);
     if (!st)
@@ -116,17 +129,23 @@ tutti_status tutti_comm_open_among(const struct tutti_comm_options *options, con
     return st ? st : wrap(comm, ret_comm, err);
 }
 
-tutti_status tutti_comm_part(struct tutti_comm *comm, const uint32_t *ranks, const struct tutti_parent *parent,
-                             struct tutti_comm **ret_comm, struct tutti_error *err)
+tutti_status tutti_comm_part(struct tutti_comm *comm, const uint32_t *ranks,
+                             const struct tutti_parent *parent, struct tutti_comm **ret_comm,
+                             struct tutti_error *err)
 {
     struct tt_comm *part = NULL, *c = api_find(COMM, comm, err);
-    tutti_status st = c ? api_given(err, "ranks", ranks, "parent", parent, "ret_comm", ret_comm) : TUTTI_ERR_ARG;
+    tutti_status st =
+        c ? api_given(err, "ranks", ranks, "parent", parent, "ret_comm", ret_comm) : TUTTI_ERR_ARG;
     if (!st && (parent->rank >= parent->ranks || !parent->gather))
-        st = api_bad(__func__, err, TUTTI_ERR_ARG, "rank %u of %u, %s gather", parent->rank, parent->ranks, parent->gather ? "with" : "no");
+        st = tt_api_bad(__func__, err, TUTTI_ERR_ARG, "rank %u of %u, %s gather", parent->rank,
+                        parent->ranks, parent->gather ? "with" : "no");
     if (st)
         return st;
-    struct tt_comm_group g = {
-        .members = ranks, .n = parent->ranks, .me = parent->rank, .exchange = parent_gather, .ctx = (void *)(uintptr_t)parent};
+    struct tt_comm_group g = {.members = ranks,
+                              .n = parent->ranks,
+                              .me = parent->rank,
+                              .exchange = parent_gather,
+                              .ctx = (void *)(uintptr_t)parent};
     st = tt_comm_part(c, &g, &part, err);
     return st ? st : wrap(part, ret_comm, err);
 }
@@ -135,7 +154,7 @@ void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll)
 {
     struct tt_comm *c = api_need(COMM, comm);
     if ((unsigned)coll >= TUTTI_COLL_COUNT)
-        api_stop(__func__, "there is no collective %d", (int)coll);
+        tt_api_stop(__func__, "there is no collective %d", (int)coll);
     tt_comm_algo_of(c, coll);
 }
 
@@ -159,7 +178,8 @@ uint32_t tutti_comm_local(const struct tutti_comm *comm)
     return tt_comm_local(api_need(COMM, comm));
 }
 
-tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **ret_comm, struct tutti_error *err)
+tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key,
+                              struct tutti_comm **ret_comm, struct tutti_error *err)
 {
     struct tt_comm *child = NULL, *c = api_find(COMM, comm, err);
     tutti_status st = c ? api_given(err, "ret_comm", ret_comm) : TUTTI_ERR_ARG;
@@ -175,8 +195,8 @@ void tutti_comm_abort(struct tutti_comm *comm, const char *reason)
 
 const struct tutti_error *tutti_comm_last_error(const struct tutti_comm *comm)
 {
-    const struct tt_comm *c = api_peek(API_COMM, comm);
-    return c ? tt_comm_last_error(c) : api_refusal();
+    const struct tt_comm *c = tt_api_peek(API_COMM, comm);
+    return c ? tt_comm_last_error(c) : tt_api_refusal();
 }
 
 tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct tutti_error *err)
@@ -188,52 +208,59 @@ tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct 
 
 static void end_request(void *request)
 {
-    tt_request_end(request); /* its error, if any, is the communicator's, and closing says nothing of errors */
+    /* its error, if any, is the communicator's, and closing says nothing of errors */
+    tt_comm_request_end(request);
 }
 
 void tutti_comm_close(struct tutti_comm *comm)
 {
-    if (api_peek(API_COMM, comm))
-        api_each(API_REQUEST, comm, end_request);
+    if (tt_api_peek(API_COMM, comm))
+        tt_api_each(API_REQUEST, comm, end_request);
     struct tt_comm *c = api_end(COMM, comm);
     if (!c)
         return;
-    api_memory_drop(c);
+    tt_api_memory_drop(c);
     tt_comm_close(c);
 }
 
 static void must_not_run(void *request)
 {
-    if (tt_request_started(request))
-        api_stop("tutti_comm_leave", "a request of the communicator is started: wait for it first");
+    if (tt_comm_request_started(request))
+        tt_api_stop("tutti_comm_leave",
+                    "a request of the communicator is started: wait for it first");
 }
 
 void tutti_comm_leave(struct tutti_comm *comm)
 {
-    if (api_peek(API_COMM, comm))
-        api_each(API_REQUEST, comm, must_not_run);
+    if (tt_api_peek(API_COMM, comm))
+        tt_api_each(API_REQUEST, comm, must_not_run);
     struct tt_comm *c = api_end(COMM, comm);
     if (!c)
         return;
-    api_memory_drop(c);
+    tt_api_memory_drop(c);
     tt_comm_leave(c);
 }
 
-tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
-                             struct tutti_comm_plan_info *ret, struct tutti_error *err)
+tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count,
+                             tutti_dtype dtype, tutti_redop op, struct tutti_comm_plan_info *ret,
+                             struct tutti_error *err)
 {
     struct tt_comm_plan_info info;
     struct tt_comm *c = api_find(COMM, comm, err);
     tutti_status st = c ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
     if (!st)
-        st = tt_comm_plan(c, &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &info, err);
+        st = tt_comm_plan(
+            c, &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &info,
+            err);
     if (!st)
-        *ret = (struct tutti_comm_plan_info){info.algo, info.predicted_us, info.bound_us, info.fused, info.own_us};
+        *ret = (struct tutti_comm_plan_info){info.algo, info.predicted_us, info.bound_us,
+                                             info.fused, info.own_us};
     return st;
 }
 
-tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
-                                struct tutti_comm_explained *ret, struct tutti_error *err)
+tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count,
+                                tutti_dtype dtype, tutti_redop op, struct tutti_comm_explained *ret,
+                                struct tutti_error *err)
 {
     struct tt_comm_explained e;
     struct tt_comm *c = api_find(COMM, comm, err);
@@ -243,7 +270,8 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
     size_t size = ret->size < sizeof *ret ? ret->size : sizeof *ret;
     if (size < offsetof(struct tutti_comm_explained, segments))
         return tt_fail(err, TUTTI_ERR_ARG, "explain: the size field is not set");
-    st = tt_comm_explain(c, &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &e, err);
+    st = tt_comm_explain(
+        c, &(struct tt_call){.coll = coll, .count = count, .dtype = dtype, .redop = op}, &e, err);
     if (st)
         return st;
     struct tutti_comm_explained all = {.size = ret->size,
@@ -264,12 +292,12 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
 
 tutti_status api_comm_refused(struct tt_comm *c, tutti_status st)
 {
-    return st ? tt_comm_refuse(c, api_refusal()) : TUTTI_OK;
+    return st ? tt_comm_refuse(c, tt_api_refusal()) : TUTTI_OK;
 }
 
 tutti_status api_comm_given(const char *function, const struct tutti_comm *comm, ...)
 {
-    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
+    struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
     va_list ap;
     if (!c)
         return TUTTI_ERR_ARG;
@@ -279,13 +307,15 @@ tutti_status api_comm_given(const char *function, const struct tutti_comm *comm,
     return api_comm_refused(c, st);
 }
 
-tutti_status api_request_wrap(const char *function, struct tt_request *r, const struct tutti_comm *comm, struct tutti_request **ret)
+tutti_status tt_api_request_wrap(const char *function, struct tt_request *r,
+                                 const struct tutti_comm *comm, struct tutti_request **ret)
 {
     struct tutti_error err;
-    void *handle = api_make(API_REQUEST, r, comm, &err);
+    void *handle = tt_api_make(API_REQUEST, r, comm, &err);
     if (!handle) {
-        tt_request_free(r);
-        return api_comm_refused(api_peek(API_COMM, comm), api_bad(function, NULL, TUTTI_ERR_LIMIT, "%s", err.text));
+        tt_comm_request_free(r);
+        return api_comm_refused(tt_api_peek(API_COMM, comm),
+                                tt_api_bad(function, NULL, TUTTI_ERR_LIMIT, "%s", err.text));
     }
     *ret = handle;
     return TUTTI_OK;
@@ -294,40 +324,40 @@ tutti_status api_request_wrap(const char *function, struct tt_request *r, const 
 tutti_status tutti_request_start(struct tutti_request *request)
 {
     struct tt_request *r = api_find(REQUEST, request, NULL);
-    return r ? tt_request_start(r) : TUTTI_ERR_ARG;
+    return r ? tt_comm_request_start(r) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_request_test(struct tutti_request *request)
 {
     struct tt_request *r = api_find(REQUEST, request, NULL);
-    return r ? tt_request_test(r) : TUTTI_ERR_ARG;
+    return r ? tt_comm_request_test(r) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_request_wait(struct tutti_request *request)
 {
     struct tt_request *r = api_find(REQUEST, request, NULL);
-    return r ? tt_request_wait(r) : TUTTI_ERR_ARG;
+    return r ? tt_comm_request_wait(r) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_request_join(struct tutti_request *request)
 {
     struct tt_request *r = api_find(REQUEST, request, NULL);
-    return r ? tt_request_join(r) : TUTTI_ERR_ARG;
+    return r ? tt_comm_request_join(r) : TUTTI_ERR_ARG;
 }
 
 const char *tutti_request_algo(const struct tutti_request *request)
 {
-    return tt_request_algo(api_need(REQUEST, request));
+    return tt_comm_request_algo(api_need(REQUEST, request));
 }
 
 void tutti_request_free(struct tutti_request *request)
 {
-    bool orphan = api_orphan(request);
+    bool orphan = tt_api_orphan(request);
     struct tt_request *r = api_end(REQUEST, request);
     if (orphan) {
-        tt_request_drop(r);
+        tt_comm_request_drop(r);
     } else if (r) {
-        tt_request_end(r);
-        tt_request_free(r);
+        tt_comm_request_end(r);
+        tt_comm_request_free(r);
     }
 }

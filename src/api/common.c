@@ -1,5 +1,5 @@
-/* What the public functions share: status texts, files, options. Every public function is a thin shell over a module; this module
- * decides nothing. */
+/* What the public functions share: status texts, files, options. Every public function is a thin
+ * shell over a module; this module decides nothing. */
 #include "api/api.h"
 
 #include <errno.h>
@@ -16,12 +16,13 @@ const char *tutti_strerror(tutti_status status)
     return tt_status_text(status);
 }
 
-double api_us(uint64_t ps)
+double tt_api_us(uint64_t ps)
 {
     return (double)ps / 1e6;
 }
 
-tutti_status api_open(const char *path, const char *mode, FILE **ret, const char **ret_name, struct tutti_error *err)
+tutti_status tt_api_open(const char *path, const char *mode, FILE **ret, const char **ret_name,
+                         struct tutti_error *err)
 {
     bool reading = mode[0] == 'r';
     if (tt_streq(path, "-")) {
@@ -31,13 +32,14 @@ tutti_status api_open(const char *path, const char *mode, FILE **ret, const char
     }
     FILE *f = fopen(path, mode);
     if (!f)
-        return tt_fail(err, TUTTI_ERR_IO, "cannot open %s for %s: %s", path, reading ? "reading" : "writing", strerror(errno));
+        return tt_fail(err, TUTTI_ERR_IO, "cannot open %s for %s: %s", path,
+                       reading ? "reading" : "writing", strerror(errno));
     *ret = f;
     *ret_name = path;
     return TUTTI_OK;
 }
 
-tutti_status api_close(FILE *f, const char *name, bool written, struct tutti_error *err)
+tutti_status tt_api_close(FILE *f, const char *name, bool written, struct tutti_error *err)
 {
     bool standard = f == stdin || f == stdout;
     bool bad = written && (fflush(f) != 0 || ferror(f));
@@ -46,41 +48,58 @@ tutti_status api_close(FILE *f, const char *name, bool written, struct tutti_err
         bad = true;
         saved = errno;
     }
-    return bad ? tt_fail(err, TUTTI_ERR_IO, "cannot write %s: %s", name, strerror(saved)) : TUTTI_OK;
+    return bad ? tt_fail(err, TUTTI_ERR_IO, "cannot write %s: %s", name, strerror(saved))
+               : TUTTI_OK;
 }
 
-tutti_status api_struct_of(const char *function, const char *name, const void *given, void *own, size_t bytes, struct tutti_error *err)
+tutti_status tt_api_struct_of(const char *function, const char *name, const void *given, void *own,
+                              size_t bytes, struct tutti_error *err)
 {
     enum { MOST = 4096 }; /* a size that is larger was never set */
     size_t size;
     if (!given)
-        return api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name);
     memcpy(&size, given, sizeof size);
     if (size < sizeof size || size > MOST)
-        return api_bad(function, err, TUTTI_ERR_ARG, "%s: set all of it to zero and `size` to its sizeof; size is %zu", name, size);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG,
+                          "%s: set all of it to zero and `size` to its sizeof; size is %zu", name,
+                          size);
     for (size_t i = bytes; i < size; i++)
         if (((const char *)given)[i])
-            return api_bad(function, err, TUTTI_ERR_ARG, "%s: a field is set that version " TUTTI_VERSION " does not know", name);
+            return tt_api_bad(function, err, TUTTI_ERR_ARG,
+                              "%s: a field is set that version " TUTTI_VERSION " does not know",
+                              name);
     memset(own, 0, bytes);
     memcpy(own, given, size < bytes ? size : bytes);
     memcpy(own, &bytes, sizeof bytes);
     return TUTTI_OK;
 }
 
-tutti_status api_dtype(const char *function, tutti_dtype dtype, struct tutti_error *err)
+tutti_status tt_api_dtype(const char *function, tutti_dtype dtype, struct tutti_error *err)
 {
-    return (unsigned)dtype < TUTTI_DTYPE_COUNT ? TUTTI_OK : api_bad(function, err, TUTTI_ERR_ARG, "there is no data type %d", (int)dtype);
+    return (unsigned)dtype < TUTTI_DTYPE_COUNT
+               ? TUTTI_OK
+               : tt_api_bad(function, err, TUTTI_ERR_ARG, "there is no data type %d", (int)dtype);
 }
 
-tutti_status api_problem(const struct tutti_plan_options *o, uint32_t ranks, struct tt_problem *ret, struct tutti_error *err)
+tutti_status tt_api_problem(const struct tutti_plan_options *o, uint32_t ranks,
+                            struct tt_problem *ret, struct tutti_error *err)
 {
-    if ((unsigned)o->coll >= TUTTI_COLL_COUNT || (unsigned)o->dtype >= TUTTI_DTYPE_COUNT || (unsigned)o->redop >= TUTTI_REDOP_COUNT)
+    if ((unsigned)o->coll >= TUTTI_COLL_COUNT || (unsigned)o->dtype >= TUTTI_DTYPE_COUNT ||
+        (unsigned)o->redop >= TUTTI_REDOP_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "options: unknown collective, data type or reduction");
-    if (tt_coll_sums(o->coll) && !tt_redop_fits(o->redop, o->dtype))
-        return tt_fail(err, TUTTI_ERR_ARG, "options: there is no %s of %s", tt_redop_name(o->redop), tt_dtype_name(o->dtype));
+    if (tt_sched_coll_sums(o->coll) && !tt_redop_fits(o->redop, o->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG, "options: there is no %s of %s",
+                       tt_sched_redop_name(o->redop), tt_sched_dtype_name(o->dtype));
     if (o->root >= ranks)
-        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks (0..%u)", o->root, ranks, ranks - 1);
-    *ret = (struct tt_problem){.coll = o->coll, .ranks = ranks, .root = o->root, .count = o->count, .dtype = o->dtype, .redop = o->redop};
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks (0..%u)", o->root,
+                       ranks, ranks - 1);
+    *ret = (struct tt_problem){.coll = o->coll,
+                               .ranks = ranks,
+                               .root = o->root,
+                               .count = o->count,
+                               .dtype = o->dtype,
+                               .redop = o->redop};
     return TUTTI_OK;
 }
 
@@ -94,14 +113,16 @@ static tutti_status add_options(const char *text, struct tt_options *ret, struct
     tutti_status st = TUTTI_OK;
     while (!st && (item = strsep(&rest, ",")))
         if (*item)
-            st = tt_options_add(ret, item, err);
+            st = tt_algo_options_add(ret, item, err);
     free(copy);
     return st;
 }
 
-tutti_status api_options(const struct tutti_plan_options *o, struct tt_plan_options *ret, struct tutti_error *err)
+tutti_status tt_api_options(const struct tutti_plan_options *o, struct tt_plan_options *ret,
+                            struct tutti_error *err)
 {
-    struct tt_plan_options out = {.algo = o->algo, .reproducible = o->reproducible, .budget_ms = o->budget_ms};
+    struct tt_plan_options out = {
+        .algo = o->algo, .reproducible = o->reproducible, .budget_ms = o->budget_ms};
     if (o->options) {
         tutti_status st = add_options(o->options, &out.algo_options, err);
         if (st)

@@ -1,4 +1,5 @@
-/* Diagnosis over boot, transport and comm: who am I, what works here, who reaches whom, how fast. */
+/* Diagnosis over boot, transport and comm: who am I, what works here, who reaches whom, how
+ * fast. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -8,8 +9,10 @@
 
 static void host_out(const struct tt_host *h, struct tutti_host *ret)
 {
-    *ret =
-        (struct tutti_host){.cores = h->cores, .online = h->online, .memory_bytes = h->memory_bytes, .available_bytes = h->available_bytes};
+    *ret = (struct tutti_host){.cores = h->cores,
+                               .online = h->online,
+                               .memory_bytes = h->memory_bytes,
+                               .available_bytes = h->available_bytes};
     memcpy(ret->name, h->name, sizeof ret->name);
     memcpy(ret->kernel, h->kernel, sizeof ret->kernel);
     memcpy(ret->isa, h->isa, sizeof ret->isa);
@@ -24,7 +27,8 @@ tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err)
         st = tt_boot_from_env(&c, &origin, err);
     if (st)
         return st;
-    *ret = (struct tutti_identity){.rank = c.rank, .ranks = c.size, .local_rank = c.local_rank, .origin = origin};
+    *ret = (struct tutti_identity){
+        .rank = c.rank, .ranks = c.size, .local_rank = c.local_rank, .origin = origin};
     memcpy(ret->rendezvous, c.rendezvous, sizeof ret->rendezvous);
     return TUTTI_OK;
 }
@@ -33,7 +37,7 @@ void tutti_host(struct tutti_host *ret)
 {
     struct tt_host h;
     api_must("ret", ret);
-    tt_host_look(&h);
+    tt_comm_host_look(&h);
     host_out(&h, ret);
 }
 
@@ -42,10 +46,11 @@ bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
     struct tt_comm_config c;
     struct tt_check k;
     api_must("ret", ret);
-    if (tt_comm_from_env(&c, NULL)) /* what is wrong with the variables is somebody else's finding */
+    /* what is wrong with the variables is somebody else's finding */
+    if (tt_comm_from_env(&c, NULL))
         c = (struct tt_comm_config){.boot = {.size = 1, .local_rank = -1}};
     c.transport = transport ? transport : c.transport;
-    if (!tt_host_check(&c, i, &k))
+    if (!tt_comm_host_check(&c, i, &k))
         return false;
     *ret = (struct tutti_check){.name = k.name, .ok = k.ok, .needed = k.needed};
     memcpy(ret->text, k.text, sizeof ret->text);
@@ -54,7 +59,8 @@ bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
 
 /* ---- the survey ---- */
 
-tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret, struct tutti_error *err)
+tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret,
+                               struct tutti_error *err)
 {
     struct tt_comm_config c;
     struct tt_survey *s = NULL;
@@ -64,10 +70,10 @@ tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret,
     if (st)
         return st;
     c.transport = transport ? transport : c.transport;
-    st = tt_survey_make(&c, &s, err);
-    void *handle = st ? NULL : api_make(API_SURVEY, s, NULL, err);
+    st = tt_comm_survey_make(&c, &s, err);
+    void *handle = st ? NULL : tt_api_make(API_SURVEY, s, NULL, err);
     if (!handle) {
-        tt_survey_free(s);
+        tt_comm_survey_free(s);
         return st ? st : TUTTI_ERR_LIMIT;
     }
     *ret = handle;
@@ -103,33 +109,36 @@ void tutti_survey_rank(const struct tutti_survey *s, uint32_t rank, struct tutti
     char ip[INET_ADDRSTRLEN] = "";
     api_must("ret", ret);
     if (rank >= survey->ranks)
-        api_stop(__func__, "there is no rank %u", rank);
+        tt_api_stop(__func__, "there is no rank %u", rank);
     const struct tt_survey_rank *r = &survey->at[rank];
-    *ret = (struct tutti_survey_rank){.pid = r->peer.pid, .failed = r->failed, .host_number = host_number(survey, rank)};
+    *ret = (struct tutti_survey_rank){
+        .pid = r->peer.pid, .failed = r->failed, .host_number = host_number(survey, rank)};
     host_out(&r->host, &ret->host);
     memcpy(ret->host.name, r->peer.host, sizeof ret->host.name);
     inet_ntop(AF_INET, &r->peer.addr_be, ip, sizeof ip);
     snprintf(ret->address, sizeof ret->address, "%s:%u", ip, r->peer.port);
 }
 
-int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to, const char **ret_transport)
+int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to,
+                       const char **ret_transport)
 {
     const struct tt_survey *survey = api_need(SURVEY, s);
     if (from >= survey->ranks || to >= survey->ranks)
-        api_stop(__func__, "there is no rank %u", from >= survey->ranks ? from : to);
+        tt_api_stop(__func__, "there is no rank %u", from >= survey->ranks ? from : to);
     if (ret_transport)
-        *ret_transport = tt_survey_transport(survey, from, to);
+        *ret_transport = tt_comm_survey_transport(survey, from, to);
     return survey->reach[(size_t)from * survey->ranks + to];
 }
 
 void tutti_survey_free(struct tutti_survey *s)
 {
-    tt_survey_free(api_end(SURVEY, s));
+    tt_comm_survey_free(api_end(SURVEY, s));
 }
 
 /* ---- speeds ---- */
 
-tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret, struct tutti_error *err)
+tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret,
+                               struct tutti_error *err)
 {
     struct tt_speeds s;
     struct tt_comm *c = api_find(COMM, comm, err);
@@ -138,16 +147,17 @@ tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti
         st = tt_comm_speeds(c, again, &s, err);
     if (st)
         return st;
-    struct tutti_speeds out = {.gamma_ns_per_byte = (double)s.gamma_fs / 1e6, .taken = (double)s.taken / 1000};
+    struct tutti_speeds out = {.gamma_ns_per_byte = (double)s.gamma_fs / 1e6,
+                               .taken = (double)s.taken / 1000};
     out.steady = s.taken <= TT_TAKEN_MOST;
     out.shm.known = s.shm.bw > 0;
     out.shm.bytes_per_s = (double)s.shm.bw;
-    out.shm.latency_us = api_us(s.shm.latency_ps);
-    out.shm.overhead_us = api_us(s.shm.overhead_ps);
+    out.shm.latency_us = tt_api_us(s.shm.latency_ps);
+    out.shm.overhead_us = tt_api_us(s.shm.overhead_ps);
     out.tcp.known = s.tcp.bw > 0;
     out.tcp.bytes_per_s = (double)s.tcp.bw;
-    out.tcp.latency_us = api_us(s.tcp.latency_ps);
-    out.tcp.overhead_us = api_us(s.tcp.overhead_ps);
+    out.tcp.latency_us = tt_api_us(s.tcp.latency_ps);
+    out.tcp.overhead_us = tt_api_us(s.tcp.overhead_ps);
     *ret = out;
     return TUTTI_OK;
 }
@@ -161,7 +171,7 @@ void tutti_comm_guard(const struct tutti_comm *comm, char *buf, size_t cap)
 char *tutti_speeds_path(char *buf, size_t cap)
 {
     api_must("buf", buf);
-    if (!tt_speeds_path(buf, cap) && cap)
+    if (!tt_comm_speeds_path(buf, cap) && cap)
         buf[0] = '\0';
     return buf;
 }

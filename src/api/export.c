@@ -7,7 +7,8 @@
 #include "api/api.h"
 
 /* The options of a list "key=value,key=value", which is cut in place. */
-static tutti_status read_options(const struct tt_export_format *f, char *list, struct tt_export_options *o, struct tutti_error *err)
+static tutti_status read_options(const struct tt_export_format *f, char *list,
+                                 struct tt_export_options *o, struct tutti_error *err)
 {
     char *rest = list;
     for (char *one = strtok_r(list, ",", &rest); one; one = strtok_r(NULL, ",", &rest)) {
@@ -18,29 +19,34 @@ static tutti_status read_options(const struct tt_export_format *f, char *list, s
     return TUTTI_OK;
 }
 
-static tutti_status write_one(const struct tt_sched *s, const struct tt_export_format *f, const struct tt_export_options *o, uint32_t rank,
-                              const char *path, struct tutti_error *err)
+static tutti_status write_one(const struct tt_sched *s, const struct tt_export_format *f,
+                              const struct tt_export_options *o, uint32_t rank, const char *path,
+                              struct tutti_error *err)
 {
     FILE *out;
     const char *name;
-    tutti_status st = api_open(path, "w", &out, &name, err);
+    tutti_status st = tt_api_open(path, "w", &out, &name, err);
     if (st)
         return st;
     st = f->write(s, o, rank, out, err);
-    tutti_status closed = api_close(out, name, true, st ? NULL : err);
+    tutti_status closed = tt_api_close(out, name, true, st ? NULL : err);
     if (st && strcmp(path, "-"))
         remove(path); /* half a file would be taken for a whole one */
     return st ? st : closed;
 }
 
-static tutti_status write_all(const struct tt_sched *s, const struct tt_export_format *f, const struct tt_export_options *o,
-                              const char *path, struct tutti_error *err)
+static tutti_status write_all(const struct tt_sched *s, const struct tt_export_format *f,
+                              const struct tt_export_options *o, const char *path,
+                              struct tutti_error *err)
 {
     char file[4096];
     if (!f->per_rank)
         return write_one(s, f, o, 0, path, err);
     if (tt_streq(path, "-"))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s writes a file for each rank: a path is needed, to which .<rank>.et is added", f->name);
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "%s writes a file for each rank: a path is needed, to which .<rank>.et is added",
+            f->name);
     tutti_status st = TUTTI_OK;
     for (uint32_t r = 0; !st && r < s->shape.ranks; r++) {
         if ((size_t)snprintf(file, sizeof file, "%s.%u.et", path, r) >= sizeof file)
@@ -50,8 +56,8 @@ static tutti_status write_all(const struct tt_sched *s, const struct tt_export_f
     return st;
 }
 
-tutti_status tutti_schedule_export(const struct tutti_schedule *schedule, const char *format, const char *options, const char *path,
-                                   struct tutti_error *err)
+tutti_status tutti_schedule_export(const struct tutti_schedule *schedule, const char *format,
+                                   const char *options, const char *path, struct tutti_error *err)
 {
     struct tt_export_options o = {0};
     const struct tt_sched *s = api_find(SCHEDULE, schedule, err);
@@ -74,6 +80,7 @@ bool tutti_export_get(size_t i, struct tutti_export_info *ret)
     const struct tt_export_format *f = tt_export_get(i);
     api_must("ret", ret);
     if (f)
-        *ret = (struct tutti_export_info){.name = f->name, .desc = f->desc, .options = f->options, .per_rank = f->per_rank};
+        *ret = (struct tutti_export_info){
+            .name = f->name, .desc = f->desc, .options = f->options, .per_rank = f->per_rank};
     return f;
 }

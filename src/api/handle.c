@@ -1,9 +1,10 @@
-/* handle.c - the table of handles (handle.h): slots are taken from a list of free ones, or the next that was
- * never used.
+/* handle.c - the table of handles (handle.h): slots are taken from a list of free ones, or the next
+ * that was never used.
  *
- * The list is a stack of slot numbers with a counter beside its head, so that a head that was popped and
- * pushed again meanwhile is not taken for the same (no lock: a fork in another thread must not leave one
- * behind). Invariant: a slot is on the stack, or beyond `used`, or holds a handle, never two of these. */
+ * The list is a stack of slot numbers with a counter beside its head, so that a head that was
+ * popped and pushed again meanwhile is not taken for the same (no lock: a fork in another thread
+ * must not leave one behind). Invariant: a slot is on the stack, or beyond `used`, or holds a
+ * handle, never two of these. */
 #include "api/handle.h"
 
 #include <stdatomic.h>
@@ -36,12 +37,13 @@ static const struct {
 
 /* ---- sentences ---- */
 
-const struct tutti_error *api_refusal(void)
+const struct tutti_error *tt_api_refusal(void)
 {
     return &refusal;
 }
 
-tutti_status api_bad(const char *function, struct tutti_error *err, tutti_status st, const char *fmt, ...)
+tutti_status tt_api_bad(const char *function, struct tutti_error *err, tutti_status st,
+                        const char *fmt, ...)
 {
     char text[sizeof refusal.text];
     va_list ap;
@@ -52,7 +54,7 @@ tutti_status api_bad(const char *function, struct tutti_error *err, tutti_status
     return tt_fail(err, st, "%s", refusal.text);
 }
 
-void api_stop(const char *function, const char *fmt, ...)
+void tt_api_stop(const char *function, const char *fmt, ...)
 {
     char text[sizeof refusal.text];
     va_list ap;
@@ -74,10 +76,10 @@ static const char *find_null(va_list ap)
 tutti_status api_given_list(const char *function, struct tutti_error *err, va_list ap)
 {
     const char *name = find_null(ap);
-    return name ? api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name) : TUTTI_OK;
+    return name ? tt_api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name) : TUTTI_OK;
 }
 
-tutti_status api_given_all(const char *function, struct tutti_error *err, ...)
+tutti_status tt_api_given_all(const char *function, struct tutti_error *err, ...)
 {
     va_list ap;
     va_start(ap, err);
@@ -86,14 +88,14 @@ tutti_status api_given_all(const char *function, struct tutti_error *err, ...)
     return st;
 }
 
-void api_must_all(const char *function, ...)
+void tt_api_must_all(const char *function, ...)
 {
     va_list ap;
     va_start(ap, function);
     const char *name = find_null(ap);
     va_end(ap);
     if (name)
-        api_stop(function, "%s is NULL", name);
+        tt_api_stop(function, "%s is NULL", name);
 }
 
 /* ---- the table ---- */
@@ -134,7 +136,7 @@ static void give_slot(struct slot *s)
     } while (!atomic_compare_exchange_weak(&free_slots, &head, next));
 }
 
-void *api_make(enum api_kind kind, void *object, const void *of, struct tutti_error *err)
+void *tt_api_make(enum api_kind kind, void *object, const void *of, struct tutti_error *err)
 {
     struct slot *s = take_slot();
     if (!s) {
@@ -142,7 +144,8 @@ void *api_make(enum api_kind kind, void *object, const void *of, struct tutti_er
         return NULL;
     }
     s->generation = (s->generation + 1) % GENERATIONS;
-    uintptr_t h = MARK | (uintptr_t)s->generation << 26 | (uintptr_t)(s - slots) << 8 | (uintptr_t)kind;
+    uintptr_t h =
+        MARK | (uintptr_t)s->generation << 26 | (uintptr_t)(s - slots) << 8 | (uintptr_t)kind;
     s->of = (uintptr_t)of;
     s->process = tt_fork_generation();
     atomic_store_explicit(&s->object, object, memory_order_relaxed);
@@ -155,7 +158,7 @@ static bool is_foreign(const struct slot *s, enum api_kind kind)
     return !kinds[kind].forks && tt_fork_foreign(s->process);
 }
 
-bool api_orphan(const void *handle)
+bool tt_api_orphan(const void *handle)
 {
     uintptr_t h = (uintptr_t)handle;
     return live(h) && slot_of(h)->of && !live(slot_of(h)->of);
@@ -169,22 +172,28 @@ static enum api_kind former(uintptr_t h)
 }
 
 /* Why it is not a live handle of this kind that can be used here. */
-static tutti_status refuse(enum api_kind kind, const void *handle, const char *function, struct tutti_error *err)
+static tutti_status handle_refuse(enum api_kind kind, const void *handle, const char *function,
+                                  struct tutti_error *err)
 {
     const char *name = kinds[kind].name;
     uintptr_t h = (uintptr_t)handle;
     enum api_kind was = former(h);
     if (!h)
-        return api_bad(function, err, TUTTI_ERR_ARG, "the %s is NULL", name);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "the %s is NULL", name);
     if (was == API_NOTHING)
-        return api_bad(function, err, TUTTI_ERR_ARG, "a %s is needed, %p is none", name, handle);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "a %s is needed, %p is none", name, handle);
     if (was != kind)
-        return api_bad(function, err, TUTTI_ERR_ARG, "a %s is needed, this is a %s", name, kinds[was].name);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "a %s is needed, this is a %s", name,
+                          kinds[was].name);
     if (!live(h))
-        return api_bad(function, err, TUTTI_ERR_ARG, "the %s was %s already", name, kinds[kind].end);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "the %s was %s already", name,
+                          kinds[kind].end);
     if (is_foreign(slot_of(h), kind))
-        return api_bad(function, err, TUTTI_ERR_ARG, "the %s belongs to the process that this one was forked from; open one here", name);
-    return api_bad(function, err, TUTTI_ERR_ARG, "the %s that the %s belongs to was closed", kinds[slot_of(h)->of & 0xff].name, name);
+        return tt_api_bad(
+            function, err, TUTTI_ERR_ARG,
+            "the %s belongs to the process that this one was forked from; open one here", name);
+    return tt_api_bad(function, err, TUTTI_ERR_ARG, "the %s that the %s belongs to was closed",
+                      kinds[slot_of(h)->of & 0xff].name, name);
 }
 
 static void *object_of(enum api_kind kind, uintptr_t h)
@@ -202,32 +211,33 @@ static void *usable(enum api_kind kind, uintptr_t h)
     return object && !is_foreign(s, kind) && (!s->of || live(s->of)) ? object : NULL;
 }
 
-void *api_peek(enum api_kind kind, const void *handle)
+void *tt_api_peek(enum api_kind kind, const void *handle)
 {
     return usable(kind, (uintptr_t)handle);
 }
 
-void *api_found(enum api_kind kind, const void *handle, const char *function, struct tutti_error *err)
+void *tt_api_found(enum api_kind kind, const void *handle, const char *function,
+                   struct tutti_error *err)
 {
     void *object = usable(kind, (uintptr_t)handle);
     if (!object)
-        refuse(kind, handle, function, err);
+        handle_refuse(kind, handle, function, err);
     return object;
 }
 
-void *api_needed(enum api_kind kind, const void *handle, const char *function)
+void *tt_api_needed(enum api_kind kind, const void *handle, const char *function)
 {
     struct tutti_error err;
     void *object = usable(kind, (uintptr_t)handle);
     if (!object) {
-        refuse(kind, handle, function, &err);
+        handle_refuse(kind, handle, function, &err);
         fprintf(stderr, "tutti: %s\n", err.text);
         abort();
     }
     return object;
 }
 
-void *api_ended(enum api_kind kind, const void *handle, const char *function)
+void *tt_api_ended(enum api_kind kind, const void *handle, const char *function)
 {
     uintptr_t h = (uintptr_t)handle, expected = h;
     if (!handle)
@@ -235,13 +245,13 @@ void *api_ended(enum api_kind kind, const void *handle, const char *function)
     void *object = object_of(kind, h);
     bool foreign = object && is_foreign(slot_of(h), kind);
     if (!object || !atomic_compare_exchange_strong(&slot_of(h)->handle, &expected, 0))
-        api_needed(kind, handle, function);
+        tt_api_needed(kind, handle, function);
     else
         give_slot(slot_of(h));
     return foreign ? NULL : object;
 }
 
-void api_each(enum api_kind kind, const void *of, void (*fn)(void *object))
+void tt_api_each(enum api_kind kind, const void *of, void (*fn)(void *object))
 {
     uint32_t n = atomic_load(&used);
     for (uint32_t i = 0; i < n; i++) {

@@ -1,18 +1,18 @@
 /* handle.h - what callers hold: handles, and the table behind them.
  *
- * A handle looks like a pointer but is a number: the slot of a table, which tenant of that slot is meant, and
- * the kind of object. The slot holds the handle it was given out as, so that one comparison tells a live
- * handle from NULL, from one that was closed, from one of another kind and from any other pointer, without
- * touching memory that may be gone:
+ * A handle looks like a pointer but is a number: the slot of a table, which tenant of that slot is
+ * meant, and the kind of object. The slot holds the handle it was given out as, so that one
+ * comparison tells a live handle from NULL, from one that was closed, from one of another kind and
+ * from any other pointer, without touching memory that may be gone:
  *
- *     63    56 55           26 25       8 7    0
- *     | 0x54  | generation    | slot     | kind |      no address: the first byte makes it non-canonical
+ *    63    56 55           26 25      8 7    0
+ *    | 0x54  | generation    | slot    | kind |   no address: the first byte makes it non-canonical
  *
- * Finding an object takes no lock and may be done by any number of threads; so may making and ending handles.
- * Using an object while another thread ends it stays the caller's mistake.
+ * Finding an object takes no lock and may be done by any number of threads; so may making and
+ * ending handles. Using an object while another thread ends it stays the caller's mistake.
  *
- * Functions that return a status report a bad argument as TUTTI_ERR_ARG with a sentence; the others print the
- * sentence and abort, since a caller that got a made-up answer could not tell. */
+ * Functions that return a status report a bad argument as TUTTI_ERR_ARG with a sentence; the others
+ * print the sentence and abort, since a caller that got a made-up answer could not tell. */
 #ifndef TT_API_HANDLE_H
 #define TT_API_HANDLE_H
 
@@ -46,41 +46,46 @@ enum api_kind {
 
 enum { API_HANDLES = 1 << 18 }; /* at the same time */
 
-/* A handle for `object`, which needs the handle `of` to live (NULL: none). NULL, with *err: the table is full. */
-void *api_make(enum api_kind kind, void *object, const void *of, struct tutti_error *err);
+/* A handle for `object`, which needs the handle `of` to live (NULL: none). NULL, with *err: the
+ * table is full. */
+void *tt_api_make(enum api_kind kind, void *object, const void *of, struct tutti_error *err);
 
 /* Is it a live handle of something whose `of` has ended? */
-bool api_orphan(const void *handle);
+bool tt_api_orphan(const void *handle);
 
-/* The object. `found` is NULL with a sentence when there is none, `need` aborts. Communicators, requests and
- * trainers of a parent process are not found. */
-void *api_found(enum api_kind kind, const void *handle, const char *function, struct tutti_error *err);
-void *api_needed(enum api_kind kind, const void *handle, const char *function);
-void *api_peek(enum api_kind kind, const void *handle); /* NULL without a word */
-#define api_find(kind, handle, err) api_found(API_##kind, (handle), __func__, (err))
-#define api_need(kind, handle)      api_needed(API_##kind, (handle), __func__)
+/* The object. `found` is NULL with a sentence when there is none, `need` aborts. Communicators,
+ * requests and trainers of a parent process are not found. */
+void *tt_api_found(enum api_kind kind, const void *handle, const char *function,
+                   struct tutti_error *err);
+void *tt_api_needed(enum api_kind kind, const void *handle, const char *function);
+void *tt_api_peek(enum api_kind kind, const void *handle); /* NULL without a word */
+#define api_find(kind, handle, err) tt_api_found(API_##kind, (handle), __func__, (err))
+#define api_need(kind, handle)      tt_api_needed(API_##kind, (handle), __func__)
 
-/* Ends a handle: its object is the caller's to free. NULL when there is nothing to do: the handle is NULL, or
- * of a parent process. Aborts when it is no live handle of this kind; of two threads one does. */
-void *api_ended(enum api_kind kind, const void *handle, const char *function);
-#define api_end(kind, handle) api_ended(API_##kind, (handle), __func__)
+/* Ends a handle: its object is the caller's to free. NULL when there is nothing to do: the handle
+ * is NULL, or of a parent process. Aborts when it is no live handle of this kind; of two threads
+ * one does. */
+void *tt_api_ended(enum api_kind kind, const void *handle, const char *function);
+#define api_end(kind, handle) tt_api_ended(API_##kind, (handle), __func__)
 
 /* Calls fn with the object of every live handle of this kind that needs `of`. */
-void api_each(enum api_kind kind, const void *of, void (*fn)(void *object));
+void tt_api_each(enum api_kind kind, const void *of, void (*fn)(void *object));
 
-/* The thread's last refusal by these functions: what tutti_comm_last_error says of something that is no
- * communicator. */
-const struct tutti_error *api_refusal(void);
+/* The thread's last refusal by these functions: what tutti_comm_last_error says of something that
+ * is no communicator. */
+const struct tutti_error *tt_api_refusal(void);
 
 /* Pairs of name and pointer: TUTTI_ERR_ARG with a sentence when a pointer is NULL; must: aborts. */
-tutti_status api_given_all(const char *function, struct tutti_error *err, ...);
+tutti_status tt_api_given_all(const char *function, struct tutti_error *err, ...);
 tutti_status api_given_list(const char *function, struct tutti_error *err, va_list ap);
-void api_must_all(const char *function, ...);
-#define api_given(err, ...) api_given_all(__func__, (err), __VA_ARGS__, (const char *)NULL)
-#define api_must(...)       api_must_all(__func__, __VA_ARGS__, (const char *)NULL)
+void tt_api_must_all(const char *function, ...);
+#define api_given(err, ...) tt_api_given_all(__func__, (err), __VA_ARGS__, (const char *)NULL)
+#define api_must(...)       tt_api_must_all(__func__, __VA_ARGS__, (const char *)NULL)
 
-/* TUTTI_ERR_ARG (or what st says) with "function: sentence", remembered for api_refusal; stop: aborts with it. */
-tutti_status api_bad(const char *function, struct tutti_error *err, tutti_status st, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-_Noreturn void api_stop(const char *function, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* TUTTI_ERR_ARG (or what st says) with "function: sentence", remembered for tt_api_refusal; stop:
+ * aborts with it. */
+tutti_status tt_api_bad(const char *function, struct tutti_error *err, tutti_status st,
+                        const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+_Noreturn void tt_api_stop(const char *function, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 #endif

@@ -16,7 +16,7 @@ struct tutti_json *tutti_json_open(FILE *out)
 {
     api_must("out", out);
     struct api_json *j = tt_zalloc(1, sizeof *j);
-    void *handle = j ? api_make(API_JSON, j, NULL, NULL) : NULL;
+    void *handle = j ? tt_api_make(API_JSON, j, NULL, NULL) : NULL;
     if (!handle) {
         free(j);
         return NULL;
@@ -26,25 +26,28 @@ struct tutti_json *tutti_json_open(FILE *out)
 }
 
 /* The document, where a value with this key (NULL: without one) comes next. */
-static struct api_json *next(struct tutti_json *document, const char *key, const char *function)
+static struct api_json *json_next(struct tutti_json *document, const char *key,
+                                  const char *function)
 {
-    struct api_json *j = api_needed(API_JSON, document, function);
+    struct api_json *j = tt_api_needed(API_JSON, document, function);
     bool needs_key = j->depth && !j->array[j->depth - 1];
     if (needs_key != (key != NULL))
-        api_stop(function, needs_key ? "a value of an object needs a key" : "a value outside of objects has no key");
+        tt_api_stop(function, needs_key ? "a value of an object needs a key"
+                                        : "a value outside of objects has no key");
     if (!j->depth && j->whole)
-        api_stop(function, "the document has its value already");
+        tt_api_stop(function, "the document has its value already");
     if (key)
         tt_json_key(&j->w, key);
     j->whole = true;
     return j;
 }
 
-static void open_level(struct tutti_json *document, const char *key, bool array, const char *function)
+static void open_level(struct tutti_json *document, const char *key, bool array,
+                       const char *function)
 {
-    struct api_json *j = next(document, key, function);
+    struct api_json *j = json_next(document, key, function);
     if (j->depth == TT_JSON_DEPTH)
-        api_stop(function, "more than %d levels", (int)TT_JSON_DEPTH);
+        tt_api_stop(function, "more than %d levels", (int)TT_JSON_DEPTH);
     if (array)
         tt_json_array(&j->w);
     else
@@ -66,7 +69,7 @@ void tutti_json_end(struct tutti_json *j)
 {
     struct api_json *document = api_need(JSON, j);
     if (!document->depth)
-        api_stop(__func__, "no object or array is open");
+        tt_api_stop(__func__, "no object or array is open");
     if (document->array[--document->depth])
         tt_json_array_end(&document->w);
     else
@@ -75,27 +78,27 @@ void tutti_json_end(struct tutti_json *j)
 
 void tutti_json_string(struct tutti_json *j, const char *key, const char *value)
 {
-    tt_json_string(&next(j, key, __func__)->w, value);
+    tt_json_string(&json_next(j, key, __func__)->w, value);
 }
 
 void tutti_json_u64(struct tutti_json *j, const char *key, uint64_t value)
 {
-    tt_json_u64(&next(j, key, __func__)->w, value);
+    tt_json_u64(&json_next(j, key, __func__)->w, value);
 }
 
 void tutti_json_real(struct tutti_json *j, const char *key, double value)
 {
-    tt_json_real(&next(j, key, __func__)->w, value);
+    tt_json_real(&json_next(j, key, __func__)->w, value);
 }
 
 void tutti_json_bool(struct tutti_json *j, const char *key, bool value)
 {
-    tt_json_bool(&next(j, key, __func__)->w, value);
+    tt_json_bool(&json_next(j, key, __func__)->w, value);
 }
 
 void tutti_json_null(struct tutti_json *j, const char *key)
 {
-    tt_json_null(&next(j, key, __func__)->w);
+    tt_json_null(&json_next(j, key, __func__)->w);
 }
 
 void tutti_json_close(struct tutti_json *j)
@@ -104,7 +107,7 @@ void tutti_json_close(struct tutti_json *j)
     if (!document)
         return;
     if (document->depth)
-        api_stop(__func__, "%d objects or arrays are still open", document->depth);
+        tt_api_stop(__func__, "%d objects or arrays are still open", document->depth);
     tt_json_finish(&document->w);
     free(document);
 }

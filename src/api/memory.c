@@ -1,7 +1,7 @@
-/* Memory of communicators: every block is noted with its owner, so that what was never allocated, or by
- * another communicator, or freed already, is told before an allocator is damaged. Few blocks live at a time
- * and none is allocated on a hot path: a list is enough. Blocks that outlive their communicator have no owner
- * any more; the last one of a heap unmaps it. */
+/* Memory of communicators: every block is noted with its owner, so that what was never allocated,
+ * or by another communicator, or freed already, is told before an allocator is damaged. Few blocks
+ * live at a time and none is allocated on a hot path: a list is enough. Blocks that outlive their
+ * communicator have no owner any more; the last one of a heap unmaps it. */
 #include "api/api.h"
 
 #include <pthread.h>
@@ -14,13 +14,14 @@ struct block {
     void *at;
     const struct tt_comm *owner; /* NULL: it was closed */
     bool keep;                   /* beyond closing */
-    bool stays;                  /* the heap of one without owner is a trainer's too: it is never unmapped */
-    struct tt_region heap;       /* of one without owner; base NULL: it is malloc's */
+    /* the heap of one without owner is a trainer's too: it is never unmapped */
+    bool stays;
+    struct tt_region heap; /* of one without owner; base NULL: it is malloc's */
 };
 static struct tt_vec blocks = {.elem = sizeof(struct block)};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool note(const struct block *b)
+static bool memory_note(const struct block *b)
 {
     pthread_mutex_lock(&lock);
     bool ok = tt_vec_push(&blocks, b, 1);
@@ -28,8 +29,8 @@ static bool note(const struct block *b)
     return ok;
 }
 
-/* Removes the last block of c that is not kept, or the one that begins at `at`. *ret_last: no other block of a closed communicator lies
- * in its heap. */
+/* Removes the last block of c that is not kept, or the one that begins at `at`. *ret_last: no other
+ * block of a closed communicator lies in its heap. */
 static bool forget(const struct tt_comm *c, const void *at, struct block *ret, bool *ret_last)
 {
     bool found = false;
@@ -54,10 +55,11 @@ static void free_kept(struct block *b, bool last)
     if (!b->heap.base)
         free(b->at);
     else if (last && !b->stays)
-        tt_region_free(&b->heap);
+        tt_shm_region_free(&b->heap);
 }
 
-tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory, struct tutti_error *err)
+tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_memory,
+                             struct tutti_error *err)
 {
     void *p = NULL;
     struct tt_comm *c = api_find(COMM, comm, err);
@@ -66,7 +68,7 @@ tutti_status tutti_mem_alloc(struct tutti_comm *comm, size_t bytes, void **ret_m
         st = tt_comm_mem_alloc(c, bytes, &p, err);
     if (st)
         return st;
-    if (!note(&(struct block){.at = p, .owner = c})) {
+    if (!memory_note(&(struct block){.at = p, .owner = c})) {
         tt_comm_mem_free(c, p);
         return tt_fail_memory(err, "list of blocks");
     }
@@ -82,8 +84,9 @@ void tutti_mem_free(struct tutti_comm *comm, void *memory)
     bool last;
     struct tt_comm *c = comm ? api_need(COMM, comm) : NULL;
     if (!forget(c, memory, &b, &last))
-        api_stop(__func__, "%p was not allocated by tutti_mem_alloc on %s, or was freed already", memory,
-                 c ? "this communicator" : "a communicator that was closed after tutti_mem_keep");
+        tt_api_stop(
+            __func__, "%p was not allocated by tutti_mem_alloc on %s, or was freed already", memory,
+            c ? "this communicator" : "a communicator that was closed after tutti_mem_keep");
     if (c)
         tt_comm_mem_free(c, memory);
     else
@@ -100,7 +103,7 @@ void tutti_mem_keep(struct tutti_comm *comm)
     pthread_mutex_unlock(&lock);
 }
 
-void api_memory_drop(struct tt_comm *c)
+void tt_api_memory_drop(struct tt_comm *c)
 {
     struct block b;
     bool last;

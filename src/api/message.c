@@ -5,60 +5,85 @@
 
 _Static_assert(TUTTI_ANY_SOURCE == TT_ANY && TUTTI_ANY_TAG == TT_ANY, "the engine's word for both");
 
-static tutti_status pass(const char *function, struct tutti_comm *comm, const struct tt_message *m, uint32_t *ret_source)
+static tutti_status message_pass(const char *function, struct tutti_comm *comm,
+                                 const struct tt_message *m, uint32_t *ret_source)
 {
-    struct tt_comm *c = api_found(API_COMM, comm, function, NULL);
+    struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
     return c ? tt_comm_pass(c, m, ret_source) : TUTTI_ERR_ARG;
 }
 
-tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer)
+tutti_status tutti_send(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype,
+                        uint32_t peer)
 {
-    return pass(__func__, comm,
-                &(struct tt_message){.data = (void *)(uintptr_t)data, .count = count, .dtype = dtype, .peer = peer, .sends = true}, NULL);
+    return message_pass(__func__, comm,
+                        &(struct tt_message){.data = (void *)(uintptr_t)data,
+                                             .count = count,
+                                             .dtype = dtype,
+                                             .peer = peer,
+                                             .sends = true},
+                        NULL);
 }
 
-tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer)
+tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype,
+                        uint32_t peer)
 {
-    return pass(__func__, comm, &(struct tt_message){.data = data, .count = count, .dtype = dtype, .peer = peer}, NULL);
+    return message_pass(
+        __func__, comm,
+        &(struct tt_message){.data = data, .count = count, .dtype = dtype, .peer = peer}, NULL);
 }
 
-tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t *ret_source)
+tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype,
+                            uint32_t *ret_source)
 {
     tutti_status st = api_comm_given(__func__, comm, "ret_source", ret_source, NULL);
-    return st ? st : pass(__func__, comm, &(struct tt_message){.data = data, .count = count, .dtype = dtype, .peer = TT_ANY}, ret_source);
+    return st ? st
+              : message_pass(__func__, comm,
+                             &(struct tt_message){
+                                 .data = data, .count = count, .dtype = dtype, .peer = TT_ANY},
+                             ret_source);
 }
 
-static tutti_status make(const char *function, struct tutti_comm *comm, const struct tt_message *m, struct tutti_request **ret)
+static tutti_status message_make(const char *function, struct tutti_comm *comm,
+                                 const struct tt_message *m, struct tutti_request **ret)
 {
     struct tt_request *r = NULL;
     tutti_status st = api_comm_given(function, comm, "ret", ret, NULL);
     if (!st)
-        st = tt_request_message(api_found(API_COMM, comm, function, NULL), m, &r);
-    return st ? st : api_request_wrap(function, r, comm, ret);
+        st = tt_comm_request_message(tt_api_found(API_COMM, comm, function, NULL), m, &r);
+    return st ? st : tt_api_request_wrap(function, r, comm, ret);
 }
 
-tutti_status tutti_send_init(struct tutti_comm *comm, const void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
+tutti_status tutti_send_init(struct tutti_comm *comm, const void *data, size_t count,
+                             tutti_dtype dtype, uint32_t peer, uint32_t tag,
                              struct tutti_request **ret)
 {
-    return make(
-        __func__, comm,
-        &(struct tt_message){.data = (void *)(uintptr_t)data, .count = count, .dtype = dtype, .peer = peer, .tag = tag, .sends = true},
-        ret);
+    return message_make(__func__, comm,
+                        &(struct tt_message){.data = (void *)(uintptr_t)data,
+                                             .count = count,
+                                             .dtype = dtype,
+                                             .peer = peer,
+                                             .tag = tag,
+                                             .sends = true},
+                        ret);
 }
 
-tutti_status tutti_recv_init(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype, uint32_t peer, uint32_t tag,
-                             struct tutti_request **ret)
+tutti_status tutti_recv_init(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype,
+                             uint32_t peer, uint32_t tag, struct tutti_request **ret)
 {
-    return make(__func__, comm, &(struct tt_message){.data = data, .count = count, .dtype = dtype, .peer = peer, .tag = tag}, ret);
+    return message_make(__func__, comm,
+                        &(struct tt_message){
+                            .data = data, .count = count, .dtype = dtype, .peer = peer, .tag = tag},
+                        ret);
 }
 
-tutti_status tutti_request_source(struct tutti_request *request, uint32_t *ret_source, uint32_t *ret_tag, struct tutti_error *err)
+tutti_status tutti_request_source(struct tutti_request *request, uint32_t *ret_source,
+                                  uint32_t *ret_tag, struct tutti_error *err)
 {
     struct tt_request *r = api_find(REQUEST, request, err);
     uint32_t source, tag;
     tutti_status st = r ? api_given(err, "ret_source", ret_source) : TUTTI_ERR_ARG;
     if (!st)
-        st = tt_request_source(r, &source, &tag, err);
+        st = tt_comm_request_source(r, &source, &tag, err);
     if (!st)
         *ret_source = source;
     if (!st && ret_tag)

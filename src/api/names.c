@@ -1,4 +1,5 @@
-/* Public tables, names, numbers with units: what the tool prints and parses, from the modules' own lists. */
+/* Public tables, names, numbers with units: what the tool prints and parses, from the modules' own
+ * lists. */
 #include "api/api.h"
 
 #include <string.h>
@@ -10,7 +11,8 @@ enum { MAX_OPTIONS = 16 };
 
 bool tutti_algo_get(size_t i, struct tutti_algo_info *ret)
 {
-    static const struct tutti_algo_option_info segments = {"segments", "K", "cut every chunk in K parts and pipeline them"};
+    static const struct tutti_algo_option_info segments = {
+        "segments", "K", "cut every chunk in K parts and pipeline them"};
     static _Thread_local struct tutti_algo_option_info options[MAX_OPTIONS];
     size_t n;
     api_must("ret", ret);
@@ -35,22 +37,22 @@ bool tutti_algo_get(size_t i, struct tutti_algo_info *ret)
 
 const char *tutti_coll_name(tutti_coll c)
 {
-    return tt_coll_name(c);
+    return tt_sched_coll_name(c);
 }
 
 const char *tutti_dtype_name(tutti_dtype d)
 {
-    return tt_dtype_name(d);
+    return tt_sched_dtype_name(d);
 }
 
 const char *tutti_redop_name(tutti_redop r)
 {
-    return tt_redop_name(r);
+    return tt_sched_redop_name(r);
 }
 
 uint32_t tutti_dtype_bytes(tutti_dtype d)
 {
-    return tt_dtype_bytes(d);
+    return tt_sched_dtype_bytes(d);
 }
 
 /* Are its letters those of the name in that order, some left out, as in "bcast"? */
@@ -64,7 +66,8 @@ static bool abbreviates(const char *text, const char *name)
 }
 
 /* -1 with an error that lists all names (they are few) and the near ones. */
-static int unknown(const char *what, const char *name, const char *const *names, size_t n, struct tutti_error *err)
+static int names_unknown(const char *what, const char *name, const char *const *names, size_t n,
+                         struct tutti_error *err)
 {
     struct tt_str all = {0};
     char near[160];
@@ -74,7 +77,8 @@ static int unknown(const char *what, const char *name, const char *const *names,
     for (size_t i = 0; i < n && !*near; i++)
         if (abbreviates(name, names[i]))
             snprintf(near, sizeof near, "did you mean %s?", names[i]);
-    tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s (known: %s)", what, name, *near ? "; " : "", near, all.s ? all.s : "");
+    tt_fail(err, TUTTI_ERR_ARG, "no %s '%.64s'%s%s (known: %s)", what, name, *near ? "; " : "",
+            near, all.s ? all.s : "");
     tt_str_free(&all);
     return -1;
 }
@@ -89,24 +93,24 @@ int tutti_coll_find(const char *name, struct tutti_error *err)
 {
     if (api_given(err, "name", name))
         return -1;
-    int i = tt_coll_find(name);
-    return i >= 0 ? i : unknown("collective", name, coll_names, countof(coll_names), err);
+    int i = tt_sched_coll_find(name);
+    return i >= 0 ? i : names_unknown("collective", name, coll_names, countof(coll_names), err);
 }
 
 int tutti_dtype_find(const char *name, struct tutti_error *err)
 {
     if (api_given(err, "name", name))
         return -1;
-    int i = tt_dtype_find(name);
-    return i >= 0 ? i : unknown("data type", name, dtype_names, countof(dtype_names), err);
+    int i = tt_sched_dtype_find(name);
+    return i >= 0 ? i : names_unknown("data type", name, dtype_names, countof(dtype_names), err);
 }
 
 int tutti_redop_find(const char *name, struct tutti_error *err)
 {
     if (api_given(err, "name", name))
         return -1;
-    int i = tt_redop_find(name);
-    return i >= 0 ? i : unknown("reduction", name, redop_names, countof(redop_names), err);
+    int i = tt_sched_redop_find(name);
+    return i >= 0 ? i : names_unknown("reduction", name, redop_names, countof(redop_names), err);
 }
 
 tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err)
@@ -127,7 +131,8 @@ tutti_status tutti_parse_time(const char *text, uint64_t *ret_ps, struct tutti_e
     return st ? st : tt_parse_time(text, ret_ps, err);
 }
 
-tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
+tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+                             struct tutti_error *err)
 {
     tutti_status st = api_given(err, "text", text, "ret", ret);
     return st ? st : tt_parse_u64(text, min, max, ret, err);
@@ -151,11 +156,12 @@ char *tutti_format_us(double us, char *buf, size_t cap)
     return tt_format_time((uint64_t)(us * 1e6 + 0.5), buf, cap);
 }
 
-char *tutti_near_matches(const char *name, const char *const *names, size_t n, char *buf, size_t cap)
+char *tutti_near_matches(const char *name, const char *const *names, size_t n, char *buf,
+                         size_t cap)
 {
     api_must("name", name, "buf", buf);
     if (n && !names)
-        api_stop(__func__, "names is NULL");
+        tt_api_stop(__func__, "names is NULL");
     return tt_near_matches(name, names, n, buf, cap);
 }
 

@@ -6,19 +6,21 @@
 /* What the functions without a status look at. */
 static const struct tt_probe *must_see(const struct tutti_probe *probe, const char *function)
 {
-    return api_needed(API_PROBE, probe, function);
+    return tt_api_needed(API_PROBE, probe, function);
 }
 
-tutti_status tutti_probe_run(struct tutti_comm *comm, uint64_t budget_us, struct tutti_probe **ret, struct tutti_error *err)
+tutti_status tutti_probe_run(struct tutti_comm *comm, uint64_t budget_us, struct tutti_probe **ret,
+                             struct tutti_error *err)
 {
     struct tt_probe *p = NULL;
     struct tt_comm *c = api_find(COMM, comm, err);
     tutti_status st = c ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
     if (!st && budget_us > UINT64_MAX / 1000)
-        st = api_bad(__func__, err, TUTTI_ERR_RANGE, "a budget of %llu us", (unsigned long long)budget_us);
+        st = tt_api_bad(__func__, err, TUTTI_ERR_RANGE, "a budget of %llu us",
+                        (unsigned long long)budget_us);
     if (!st)
         st = tt_probe_run(c, budget_us * 1000, &p, err);
-    void *handle = st ? NULL : api_make(API_PROBE, p, NULL, err);
+    void *handle = st ? NULL : tt_api_make(API_PROBE, p, NULL, err);
     if (!handle) {
         tt_probe_free(p);
         return st ? st : TUTTI_ERR_LIMIT;
@@ -32,14 +34,15 @@ void tutti_probe_free(struct tutti_probe *probe)
     tt_probe_free(api_end(PROBE, probe));
 }
 
-tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret, struct tutti_error *err)
+tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret,
+                              struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
     const struct tt_probe *p = api_find(PROBE, probe, err);
     tutti_status st = p ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
     if (!st)
         st = tt_probe_topology(p, &t, err);
-    return st ? st : api_topo_wrap(t, false, ret, err);
+    return st ? st : tt_api_topo_wrap(t, false, ret, err);
 }
 
 void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *ret)
@@ -56,7 +59,7 @@ void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *
                                      .unsure = p->unsure,
                                      .seconds = (double)p->ns / 1e9,
                                      .confidence = p->confidence,
-                                     .overhead_us = api_us(p->overhead_ps),
+                                     .overhead_us = tt_api_us(p->overhead_ps),
                                      .gamma = (double)p->gamma_fs * 1e-15};
 }
 
@@ -76,7 +79,7 @@ bool tutti_probe_host(const struct tutti_probe *probe, size_t i, struct tutti_pr
                                      .up_at_least = h->up_at_least,
                                      .down_at_least = h->down_at_least,
                                      .memory = (double)h->memory_bw,
-                                     .memory_latency_us = api_us(h->memory_lat_ps)};
+                                     .memory_latency_us = tt_api_us(h->memory_lat_ps)};
     return true;
 }
 
@@ -86,7 +89,8 @@ bool tutti_probe_group(const struct tutti_probe *probe, size_t i, struct tutti_p
     api_must("ret", ret);
     if (i >= p->groups)
         return false;
-    *ret = (struct tutti_probe_group){.hosts = p->group[i].hosts, .up = (double)p->group[i].up, .down = (double)p->group[i].down};
+    *ret = (struct tutti_probe_group){
+        .hosts = p->group[i].hosts, .up = (double)p->group[i].up, .down = (double)p->group[i].down};
     return true;
 }
 
@@ -96,10 +100,14 @@ bool tutti_probe_pair(const struct tutti_probe *probe, size_t i, struct tutti_pr
     api_must("ret", ret);
     if (i >= (uint64_t)p->hosts * (p->hosts - 1))
         return false;
-    uint32_t a = (uint32_t)(i / (p->hosts - 1)), k = (uint32_t)(i % (p->hosts - 1)), b = k + (k >= a);
+    uint32_t a = (uint32_t)(i / (p->hosts - 1)), k = (uint32_t)(i % (p->hosts - 1)),
+             b = k + (k >= a);
     const struct tt_probe_pair *x = tt_probe_pair(p, a, b);
-    *ret = (struct tutti_probe_pair){
-        .from = a, .to = b, .rate = (double)x->bw, .crowd_rate = (double)x->crowd, .latency_us = api_us(x->lat_ps)};
+    *ret = (struct tutti_probe_pair){.from = a,
+                                     .to = b,
+                                     .rate = (double)x->bw,
+                                     .crowd_rate = (double)x->crowd,
+                                     .latency_us = tt_api_us(x->lat_ps)};
     return true;
 }
 

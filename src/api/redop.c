@@ -1,10 +1,11 @@
-/* Reductions of the caller's own. A tutti_redop of theirs is, like a handle, a slot and which of its tenants
- * is meant, so that one that was freed is not taken for the next:
+/* Reductions of the caller's own. A tutti_redop of theirs is, like a handle, a slot and which of
+ * its tenants is meant, so that one that was freed is not taken for the next:
  *
  *     30   29        10 9     0
  *     | 1 | generation | slot |
  *
- * Programs keep copies of what a slot holds: a reduction may be freed when no call that uses it is under way. */
+ * Programs keep copies of what a slot holds: a reduction may be freed when no call that uses it is
+ * under way. */
 #include "api/api.h"
 
 #include <pthread.h>
@@ -20,34 +21,38 @@ static struct {
 } slots[SLOTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for making and freeing */
 
-const struct tt_userop *api_userop(tutti_redop op)
+const struct tt_userop *tt_api_userop(tutti_redop op)
 {
     uint32_t value = (uint32_t)op;
     uint32_t held = atomic_load_explicit(&slots[value % SLOTS].value, memory_order_acquire);
     return value & MARK && held == value ? &slots[value % SLOTS].op : NULL;
 }
 
-static tutti_status check(const char *function, const struct tutti_redop_options *o, struct tutti_error *err)
+static tutti_status redop_check(const char *function, const struct tutti_redop_options *o,
+                                struct tutti_error *err)
 {
     size_t len = o->name ? strnlen(o->name, NAME_MOST + 1) : 0;
     if (!o->fn)
-        return api_bad(function, err, TUTTI_ERR_ARG, "the function is NULL");
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "the function is NULL");
     if (!len || len > NAME_MOST)
-        return api_bad(function, err, TUTTI_ERR_ARG, "a name of 1 to %d characters is needed", NAME_MOST);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "a name of 1 to %d characters is needed",
+                          NAME_MOST);
     if (o->elem_bytes == 0 || o->elem_bytes > ELEM_MOST || (o->elem_bytes & (o->elem_bytes - 1)))
-        return api_bad(function, err, TUTTI_ERR_RANGE, "elements of %zu bytes: 1, 2, 4, 8, 16, 32 or 64 are possible, pad them",
-                       o->elem_bytes);
+        return tt_api_bad(function, err, TUTTI_ERR_RANGE,
+                          "elements of %zu bytes: 1, 2, 4, 8, 16, 32 or 64 are possible, pad them",
+                          o->elem_bytes);
     return TUTTI_OK;
 }
 
-static struct tt_userop describe(const struct tutti_redop_options *o)
+static struct tt_userop redop_describe(const struct tutti_redop_options *o)
 {
     const uint64_t facts[] = {o->elem_bytes, o->commutative};
-    struct tt_userop op = {.fn = o->fn,
-                           .ctx = o->ctx,
-                           .elem_bytes = (uint32_t)o->elem_bytes,
-                           .commutative = o->commutative,
-                           .hash = tt_hash_bytes(tt_hash_bytes(0, facts, sizeof facts), o->name, strlen(o->name))};
+    struct tt_userop op = {
+        .fn = o->fn,
+        .ctx = o->ctx,
+        .elem_bytes = (uint32_t)o->elem_bytes,
+        .commutative = o->commutative,
+        .hash = tt_hash_bytes(tt_hash_bytes(0, facts, sizeof facts), o->name, strlen(o->name))};
     if (strlen(o->name) < sizeof op.name)
         snprintf(op.name, sizeof op.name, "%s", o->name);
     else
@@ -56,7 +61,7 @@ static struct tt_userop describe(const struct tutti_redop_options *o)
 }
 
 /* The reduction's number; 0: no slot is free. */
-static uint32_t place(const struct tt_userop *op)
+static uint32_t redop_place(const struct tt_userop *op)
 {
     uint32_t value = 0;
     pthread_mutex_lock(&lock);
@@ -72,20 +77,22 @@ static uint32_t place(const struct tt_userop *op)
     return value;
 }
 
-tutti_status tutti_redop_create(const struct tutti_redop_options *options, tutti_redop *ret_op, struct tutti_error *err)
+tutti_status tutti_redop_create(const struct tutti_redop_options *options, tutti_redop *ret_op,
+                                struct tutti_error *err)
 {
     struct tutti_redop_options o;
     tutti_status st = api_given(err, "ret_op", ret_op);
     if (!st)
         st = api_struct("tutti_redop_options", options, &o, err);
     if (!st)
-        st = check(__func__, &o, err);
+        st = redop_check(__func__, &o, err);
     if (st)
         return st;
-    struct tt_userop op = describe(&o);
-    uint32_t value = place(&op);
+    struct tt_userop op = redop_describe(&o);
+    uint32_t value = redop_place(&op);
     if (!value)
-        return api_bad(__func__, err, TUTTI_ERR_LIMIT, "more than %d reductions at the same time", SLOTS);
+        return tt_api_bad(__func__, err, TUTTI_ERR_LIMIT,
+                          "more than %d reductions at the same time", SLOTS);
     *ret_op = (tutti_redop)value;
     return TUTTI_OK;
 }
@@ -96,10 +103,10 @@ void tutti_redop_free(tutti_redop op)
     if (value < TUTTI_REDOP_COUNT)
         return;
     pthread_mutex_lock(&lock);
-    bool there = api_userop(op);
+    bool there = tt_api_userop(op);
     if (there)
         atomic_store(&slots[value % SLOTS].value, 0);
     pthread_mutex_unlock(&lock);
     if (!there)
-        api_stop(__func__, "there is no reduction %u, or it was freed already", value);
+        tt_api_stop(__func__, "there is no reduction %u, or it was freed already", value);
 }

@@ -1,5 +1,6 @@
-/* Public simulation functions over sim/: options translated, the report's integers turned into the units of the public interface, and the
- * few sums that every reader of a report wants (utilisation, idle time). */
+/* Public simulation functions over sim/: options translated, the report's integers turned into the
+ * units of the public interface, and the few sums that every reader of a report wants (utilisation,
+ * idle time). */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -9,14 +10,18 @@
 struct api_sim {
     struct api_topo *topo; /* held */
     struct tt_sim_report *r;
-    double *factor; /* by directed link: what its bandwidth was divided by; NULL: nothing degraded */
+    /* by directed link: what its bandwidth was divided by; NULL: nothing degraded */
+    double *factor;
 };
 
-static struct tt_sim_options translate(const struct tutti_sim_options *o)
+static struct tt_sim_options sim_translate(const struct tutti_sim_options *o)
 {
     return (struct tt_sim_options){.level = o->packet ? TT_SIM_PACKET : TT_SIM_FLOW,
                                    .sharing = o->rtt ? TT_SIM_RTT : TT_SIM_FAIR,
-                                   .whatif = {.nslow = o->nslow, .ndegrade = o->ndegrade, .jitter = o->jitter, .seed = o->seed},
+                                   .whatif = {.nslow = o->nslow,
+                                              .ndegrade = o->ndegrade,
+                                              .jitter = o->jitter,
+                                              .seed = o->seed},
                                    .packet = {.message_mode = o->message_mode,
                                               .lockstep = o->lockstep,
                                               .flit_bytes = o->flit_bytes,
@@ -33,8 +38,8 @@ static struct tt_sim_options translate(const struct tutti_sim_options *o)
 }
 
 /* The what-ifs as sim/ spells them; both arrays are the caller's to free. */
-static tutti_status copy_whatif(const struct tutti_sim_options *o, struct tt_sim_slow **ret_slow, struct tt_sim_degrade **ret_degrade,
-                                struct tutti_error *err)
+static tutti_status copy_whatif(const struct tutti_sim_options *o, struct tt_sim_slow **ret_slow,
+                                struct tt_sim_degrade **ret_degrade, struct tutti_error *err)
 {
     struct tt_sim_slow *slow = tt_alloc(o->nslow + 1, sizeof *slow);
     struct tt_sim_degrade *degrade = tt_alloc(o->ndegrade + 1, sizeof *degrade);
@@ -52,7 +57,8 @@ static tutti_status copy_whatif(const struct tutti_sim_options *o, struct tt_sim
     return TUTTI_OK;
 }
 
-static tutti_status note_factors(struct api_sim *sim, const struct tutti_sim_options *o, struct tutti_error *err)
+static tutti_status note_factors(struct api_sim *sim, const struct tutti_sim_options *o,
+                                 struct tutti_error *err)
 {
     if (!o->ndegrade)
         return TUTTI_OK;
@@ -75,7 +81,7 @@ static void sim_free(struct api_sim *sim)
     if (!sim)
         return;
     tt_sim_report_free(sim->r);
-    api_topo_release(sim->topo);
+    tt_api_topo_release(sim->topo);
     free(sim->factor);
     free(sim);
 }
@@ -88,13 +94,13 @@ struct job {
     const struct tutti_sim_options *options;
 };
 
-static tutti_status run(const struct job *j, struct api_sim *sim, struct tutti_error *err)
+static tutti_status sim_run(const struct job *j, struct api_sim *sim, struct tutti_error *err)
 {
-    struct tt_sim_options o = translate(j->options);
+    struct tt_sim_options o = sim_translate(j->options);
     struct tt_sim_slow *slow = NULL;
     struct tt_sim_degrade *degrade = NULL;
     tutti_status st = copy_whatif(j->options, &slow, &degrade, err);
-    sim->topo = api_topo_hold(j->topo);
+    sim->topo = tt_api_topo_hold(j->topo);
     if (!st) {
         o.whatif.slow = slow;
         o.whatif.degrade = degrade;
@@ -107,28 +113,31 @@ static tutti_status run(const struct job *j, struct api_sim *sim, struct tutti_e
     return st;
 }
 
-static tutti_status check(const char *function, const struct job *j, struct tutti_error *err)
+static tutti_status sim_check(const char *function, const struct job *j, struct tutti_error *err)
 {
     const struct tutti_sim_options *o = j->options;
     if ((o->nslow && !o->slow) || (o->ndegrade && !o->degrade))
-        return api_bad(function, err, TUTTI_ERR_ARG, "options: %s is NULL", o->nslow && !o->slow ? "slow" : "degrade");
-    return api_dtype(function, j->dtype, err);
+        return tt_api_bad(function, err, TUTTI_ERR_ARG, "options: %s is NULL",
+                          o->nslow && !o->slow ? "slow" : "degrade");
+    return tt_api_dtype(function, j->dtype, err);
 }
 
-tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count, tutti_dtype dtype,
-                           const struct tutti_sim_options *options, struct tutti_sim **ret, struct tutti_error *err)
+tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo,
+                           uint64_t count, tutti_dtype dtype,
+                           const struct tutti_sim_options *options, struct tutti_sim **ret,
+                           struct tutti_error *err)
 {
     struct job j = {.count = count, .dtype = dtype, .options = options};
     j.schedule = api_find(SCHEDULE, schedule, err);
     j.topo = j.schedule ? api_find(TOPO, topo, err) : NULL;
     tutti_status st = j.topo ? api_given(err, "options", options, "ret", ret) : TUTTI_ERR_ARG;
     if (!st)
-        st = check(__func__, &j, err);
+        st = sim_check(__func__, &j, err);
     if (st)
         return st;
     struct api_sim *sim = tt_zalloc(1, sizeof *sim);
-    st = sim ? run(&j, sim, err) : tt_fail_memory(err, "simulation");
-    void *handle = st ? NULL : api_make(API_SIM, sim, NULL, err);
+    st = sim ? sim_run(&j, sim, err) : tt_fail_memory(err, "simulation");
+    void *handle = st ? NULL : tt_api_make(API_SIM, sim, NULL, err);
     if (!handle) {
         sim_free(sim);
         return st ? st : TUTTI_ERR_LIMIT;
@@ -151,7 +160,7 @@ static bool link_at(const struct api_sim *sim, size_t i, struct tutti_sim_link *
     double could = bw * (double)sim->r->time_ps * 1e-12;
     *ret = (struct tutti_sim_link){.bytes_per_s = bw,
                                    .bytes = l->bytes,
-                                   .busy_us = api_us(l->busy_ps),
+                                   .busy_us = tt_api_us(l->busy_ps),
                                    .utilisation = could > 0 ? (double)l->bytes / could : 0,
                                    .peak = l->peak};
     return true;
@@ -169,11 +178,11 @@ static bool rank_at(const struct api_sim *sim, size_t i, struct tutti_sim_rank *
     if (i >= sim->r->ranks)
         return false;
     const struct tt_sim_rank *r = &sim->r->rank[i];
-    *ret = (struct tutti_sim_rank){.end_us = api_us(r->end_ps),
-                                   .send_us = api_us(r->send_ps),
-                                   .receive_us = api_us(r->recv_ps),
-                                   .reduce_us = api_us(r->reduce_ps),
-                                   .idle_us = api_us(r->idle_ps)};
+    *ret = (struct tutti_sim_rank){.end_us = tt_api_us(r->end_ps),
+                                   .send_us = tt_api_us(r->send_ps),
+                                   .receive_us = tt_api_us(r->recv_ps),
+                                   .reduce_us = tt_api_us(r->reduce_ps),
+                                   .idle_us = tt_api_us(r->idle_ps)};
     return true;
 }
 
@@ -210,7 +219,11 @@ bool tutti_sim_work(const struct tutti_sim *sim, size_t i, struct tutti_sim_work
     if (!r->work || i >= r->nwork)
         return false;
     const struct tt_sim_work *w = &r->work[i];
-    *ret = (struct tutti_sim_work){.rank = w->rank, .step = w->step, .bytes = w->bytes, .start_ps = w->start_ps, .end_ps = w->end_ps};
+    *ret = (struct tutti_sim_work){.rank = w->rank,
+                                   .step = w->step,
+                                   .bytes = w->bytes,
+                                   .start_ps = w->start_ps,
+                                   .end_ps = w->end_ps};
     return true;
 }
 
@@ -249,20 +262,21 @@ void tutti_sim_info(const struct tutti_sim *sim, struct tutti_sim_info *ret)
     const struct api_sim *object = api_need(SIM, sim);
     const struct tt_sim_report *r = object->r;
     api_must("ret", ret);
-    *ret = (struct tutti_sim_info){.time_us = api_us(r->time_ps),
+    *ret = (struct tutti_sim_info){.time_us = tt_api_us(r->time_ps),
                                    .steps = r->steps,
                                    .ranks = r->ranks,
                                    .links = r->nlinks2,
                                    .messages = r->messages,
                                    .events = r->events,
-                                   .bytes_on_busiest_link = r->nlinks2 ? r->links[r->busiest_link].bytes : 0,
+                                   .bytes_on_busiest_link =
+                                       r->nlinks2 ? r->links[r->busiest_link].bytes : 0,
                                    .busiest_link = r->busiest_link,
                                    .max_link_contention = r->max_link_contention,
                                    .cycles = r->cycles,
                                    .flits = r->flits,
                                    .head_flits = r->head_flits,
                                    .stalls = r->credit_stalls,
-                                   .lockstep_wait_us = api_us(r->lockstep_waits_ps)};
+                                   .lockstep_wait_us = tt_api_us(r->lockstep_waits_ps)};
     sum_links(object, ret);
     sum_ranks(object, ret);
 }

@@ -1,6 +1,6 @@
-/* tool.h - what the tutti tool needs beyond the installed interface. The tool links the library's modules
- * statically, so that nothing of this is exported from libtutti.so, and it may change with every version. Handles,
- * errors and lifetimes follow the rules of tutti.h. */
+/* tool.h - what the tutti tool needs beyond the installed interface. The tool links the library's
+ * modules statically, so that nothing of this is exported from libtutti.so, and it may change with
+ * every version. Handles, errors and lifetimes follow the rules of tutti.h. */
 #ifndef TT_API_TOOL_H
 #define TT_API_TOOL_H
 
@@ -26,7 +26,8 @@ struct tutti_topo_kind_info {
 };
 bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret);
 
-/* The variables of the environment that Tutti knows; and the i-th TUTTI_ variable that is set and not known. */
+/* The variables of the environment that Tutti knows; and the i-th TUTTI_ variable that is set and
+ * not known. */
 struct tutti_variable {
     const char *name, *dflt, *meaning;
 };
@@ -36,7 +37,8 @@ struct tutti_unknown_variable {
 };
 bool tutti_variable_unknown(size_t i, struct tutti_unknown_variable *ret);
 
-/* Names of the enumerations; find returns -1 and an error with near matches when there is no such name. */
+/* Names of the enumerations; find returns -1 and an error with near matches when there is no such
+ * name. */
 const char *tutti_coll_name(tutti_coll c);
 const char *tutti_dtype_name(tutti_dtype d);
 const char *tutti_redop_name(tutti_redop r);
@@ -58,28 +60,37 @@ struct tutti_topo_info {
     uint64_t hash;
     uint64_t bisection;   /* cables between two halves of the ranks: the least, ... */
     bool bisection_exact; /* ... or (false) an upper bound: those of a cut that was found */
-    bool distances_exact; /* false: the network is too large; diameter and mean path are those of some ranks to all */
+    /* false: the network is too large; diameter and mean path are those of some ranks to all */
+    bool distances_exact;
 };
-tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err);
+tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret,
+                             struct tutti_error *err);
 uint64_t tutti_topo_hash(const struct tutti_topo *topo); /* without measuring anything */
-/* Cable on a floor of racks in a grid (tutti-topology(5) has the model). False when the network is not laid out so. */
+/* Cable on a floor of racks in a grid (tutti-topology(5) has the model). False when the network is
+ * not laid out so. */
 struct tutti_topo_floor {
     uint32_t per_rack, racks, rows, columns;
     uint32_t between_racks; /* cables that leave their rack */
     double total_m, mean_m, max_m;
 };
-bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack, struct tutti_topo_floor *ret);
+bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack,
+                      struct tutti_topo_floor *ret);
 void tutti_topo_write_dot(const struct tutti_topo *topo, FILE *out);
 void tutti_topo_write_simgrid(const struct tutti_topo *topo, FILE *out);
 /* "rank 3", "switch 0" (counted after the ranks) or the name it was given. Returns buf. */
 char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, char *buf, size_t cap);
 /* "rank 3 -> switch 0" of a directed link. Returns buf. */
-char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap);
-/* Directed links that a text names: "rank 3-switch 0" (both ways), "rank 3 -> switch 0", or the number of a cable (both ways). free(3). */
-tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret, size_t *ret_n, struct tutti_error *err);
+char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf,
+                           size_t cap);
+/* Directed links that a text names: "rank 3-switch 0" (both ways), "rank 3 -> switch 0", or the
+ * number of a cable (both ways). free(3). */
+tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret,
+                                   size_t *ret_n, struct tutti_error *err);
 /* The rank that a text names: its number, "rank N", or the name it was given. */
-tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret, struct tutti_error *err);
-/* The level of simulation ("step", "flow", "packet") that is nearest to what a network like this does, and why, for a sentence. */
+tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret,
+                                  struct tutti_error *err);
+/* The level of simulation ("step", "flow", "packet") that is nearest to what a network like this
+ * does, and why, for a sentence. */
 const char *tutti_topo_sim_level(const struct tutti_topo *topo, const char **ret_why);
 /* What ifs about ranks and links, of simulations and of networks. */
 struct tutti_sim_slow {
@@ -88,11 +99,14 @@ struct tutti_sim_slow {
 };
 struct tutti_sim_degrade {
     uint32_t link; /* directed */
-    double factor; /* its bandwidth is divided by this; INFINITY (networks only): the cable is down */
+    /* its bandwidth is divided by this; INFINITY (networks only): the cable is down */
+    double factor;
 };
-/* The network as it would be then; a slow rank's links are slower, its overhead and reductions stay. TUTTI_ERR_RANGE: ranks are cut off. */
-tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti_sim_slow *slow, size_t nslow,
-                               const struct tutti_sim_degrade *degrade, size_t ndegrade, struct tutti_topo **ret, struct tutti_error *err);
+/* The network as it would be then; a slow rank's links are slower, its overhead and reductions
+ * stay. TUTTI_ERR_RANGE: ranks are cut off. */
+tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti_sim_slow *slow,
+                               size_t nslow, const struct tutti_sim_degrade *degrade,
+                               size_t ndegrade, struct tutti_topo **ret, struct tutti_error *err);
 
 /* ---- bounds ---- */
 struct tutti_bound_info {
@@ -101,22 +115,27 @@ struct tutti_bound_info {
     double bound_us;
     char certificate[400];
 };
-/* The i-th kind of bound; ret_best (may be NULL) tells which index is the greatest. False past the last kind. */
+/* The i-th kind of bound; ret_best (may be NULL) tells which index is the greatest. False past the
+ * last kind. */
 struct tutti_bound;
-tutti_status tutti_bound_make(const struct tutti_topo *topo, tutti_coll coll, uint32_t root, uint64_t bytes, struct tutti_bound **ret,
-                              struct tutti_error *err);
+tutti_status tutti_bound_make(const struct tutti_topo *topo, tutti_coll coll, uint32_t root,
+                              uint64_t bytes, struct tutti_bound **ret, struct tutti_error *err);
 bool tutti_bound_get(const struct tutti_bound *bound, size_t i, struct tutti_bound_info *ret);
 size_t tutti_bound_best(const struct tutti_bound *bound);
-/* Members of the cut that proves the cut bound: side[v] for ranks, then switches; NULL when there is none. */
-const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_bytes, double *ret_capacity);
-/* The partition that proves the partition bound: the part of each vertex (ranks, then switches; UINT32_MAX: in none), NULL when there is
- * none. tight: packed trees reach the bound in the limit of small segments. */
+/* Members of the cut that proves the cut bound: side[v] for ranks, then switches; NULL when there
+ * is none. */
+const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_bytes,
+                               double *ret_capacity);
+/* The partition that proves the partition bound: the part of each vertex (ranks, then switches;
+ * UINT32_MAX: in none), NULL when there is none. tight: packed trees reach the bound in the limit
+ * of small segments. */
 struct tutti_bound_partition {
     uint32_t parts;
     double bytes, capacity; /* out of and into the parts together */
     bool tight;
 };
-const uint32_t *tutti_bound_parts(const struct tutti_bound *bound, struct tutti_bound_partition *ret);
+const uint32_t *tutti_bound_parts(const struct tutti_bound *bound,
+                                  struct tutti_bound_partition *ret);
 void tutti_bound_free(struct tutti_bound *bound);
 
 /* ---- plans and schedules ---- */
@@ -131,19 +150,23 @@ struct tutti_plan_info {
     bool exact; /* false: predicted_us is an upper bound of what tutti_schedule_simulate says */
     bool from_tuning;
     const char *winner; /* of an automatic choice; NULL otherwise */
-    /* Of a synthesised schedule (has_rate), in the limit of many segments: bytes of the vector per second, the least time of any schedule
-     * of its kind (0: not known), and how far the rate is from the better of that and bound_us, as a fraction. */
+    /* Of a synthesised schedule (has_rate), in the limit of many segments: bytes of the vector per
+     * second, the least time of any schedule of its kind (0: not known), and how far the rate is
+     * from the better of that and bound_us, as a fraction. */
     bool has_rate;
     double rate_Bps, dual_bound_us, gap;
 };
 /* `schedule` may be NULL (ops and chunks are then 0). Texts live as long as the plan. */
-void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule, struct tutti_plan_info *ret);
+void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule *schedule,
+                     struct tutti_plan_info *ret);
 /* Fills the last fields of info where the algorithm knows them. */
 void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info);
-/* Operations and chunks of the plan's schedule; builds it only when there is no other way to count them. */
-tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops, uint32_t *ret_chunks, struct tutti_error *err);
-/* What tutti_schedule_simulate says of the plan's schedule on its topology (see `exact` above), which planning has found out already:
- * time_us is predicted_us. */
+/* Operations and chunks of the plan's schedule; builds it only when there is no other way to count
+ * them. */
+tutti_status tutti_plan_count(const struct tutti_plan *plan, uint64_t *ret_ops,
+                              uint32_t *ret_chunks, struct tutti_error *err);
+/* What tutti_schedule_simulate says of the plan's schedule on its topology (see `exact` above),
+ * which planning has found out already: time_us is predicted_us. */
 void tutti_plan_simulate(const struct tutti_plan *plan, struct tutti_sim_result *ret);
 
 /* Planning in this thread tells `watch` (NULL: nobody) which candidate is next and which part of
@@ -157,8 +180,10 @@ struct tutti_envelope_piece {
     double from_us, to_us;
 };
 /* Winners by size, min..max by factors of two; free(3) the array. */
-tutti_status tutti_plan_envelope(const struct tutti_topo *topo, const struct tutti_plan_options *options, uint64_t min_bytes,
-                                 uint64_t max_bytes, struct tutti_envelope_piece **ret, size_t *ret_n, struct tutti_error *err);
+tutti_status tutti_plan_envelope(const struct tutti_topo *topo,
+                                 const struct tutti_plan_options *options, uint64_t min_bytes,
+                                 uint64_t max_bytes, struct tutti_envelope_piece **ret,
+                                 size_t *ret_n, struct tutti_error *err);
 
 struct tutti_schedule_info {
     tutti_coll coll;
@@ -170,18 +195,27 @@ struct tutti_schedule_info {
     uint64_t topo_hash; /* the network it was made for; 0: any */
     uint32_t nroutes;   /* paths it fixes on that network */
     bool symmetric, inplace;
-    bool uneven; /* the collective gives each rank a block, and these are not the equal ones that bounds are about */
+    /* the collective gives each rank a block, and these are not the equal ones that bounds are
+     * about */
+    bool uneven;
 };
 void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_schedule_info *ret);
-/* Named algorithm straight to the schedule of ranks first..first+n-1 (n 0: all), without a topology unless the algorithm needs one. */
-tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks, const struct tutti_plan_options *options, uint32_t first,
+/* Named algorithm straight to the schedule of ranks first..first+n-1 (n 0: all), without a topology
+ * unless the algorithm needs one. */
+tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks,
+                                  const struct tutti_plan_options *options, uint32_t first,
                                   uint32_t n, struct tutti_schedule **ret, struct tutti_error *err);
-/* Rank 0's part of the plan's schedule, where all ranks do the same, shifted: tutti_sim_run takes it where one rank can stand for all. */
-tutti_status tutti_plan_first_slice(const struct tutti_plan *plan, struct tutti_schedule **ret, struct tutti_error *err);
-/* Reads without judging: whatever is wrong with the operations is left for verify to point at. For nothing but verify, or after it. */
-tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedule **ret, struct tutti_error *err);
+/* Rank 0's part of the plan's schedule, where all ranks do the same, shifted: tutti_sim_run takes
+ * it where one rank can stand for all. */
+tutti_status tutti_plan_first_slice(const struct tutti_plan *plan, struct tutti_schedule **ret,
+                                    struct tutti_error *err);
+/* Reads without judging: whatever is wrong with the operations is left for verify to point at. For
+ * nothing but verify, or after it. */
+tutti_status tutti_schedule_read_unchecked(const char *path, struct tutti_schedule **ret,
+                                           struct tutti_error *err);
 /* Like tutti_schedule_verify, with a progress report (fraction 0..1) now and then. */
-tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule, void (*progress)(void *ctx, double fraction), void *ctx,
+tutti_status tutti_schedule_verify_progress(const struct tutti_schedule *schedule,
+                                            void (*progress)(void *ctx, double fraction), void *ctx,
                                             struct tutti_verdict *ret, struct tutti_error *err);
 
 /* The i-th format of tutti_schedule_export. */
@@ -192,29 +226,38 @@ struct tutti_export_info {
 };
 bool tutti_export_get(size_t i, struct tutti_export_info *ret);
 
-/* ---- simulation event by event: levels "flow" and "packet" ("step" is tutti_schedule_simulate) ---- */
+/* ---- simulation event by event: levels "flow" and "packet" ("step" is tutti_schedule_simulate)
+ * ---- */
 /* Zero means the default everywhere. */
 struct tutti_sim_options {
-    bool packet;       /* level packet, otherwise flow */
-    bool rtt;          /* flow: links are shared in inverse proportion to route latency, otherwise max-min fairly */
+    bool packet; /* level packet, otherwise flow */
+    /* flow: links are shared in inverse proportion to route latency, otherwise max-min fairly */
+    bool rtt;
     bool message_mode; /* packet: one head flit per message instead of one per packet */
     bool lockstep;     /* packet: interfaces issue steps in order, with estimated waiting */
-    uint32_t flit_bytes, payload_bytes, cycles_per_flit, vcs, buffer_flits, router_cycles, interfaces; /* packet */
-    double aggregate_bytes_per_s; /* packet: reduction at the interface; 0: by the topology's gamma */
+    /* packet */
+    uint32_t flit_bytes, payload_bytes, cycles_per_flit, vcs, buffer_flits, router_cycles,
+        interfaces;
+    /* packet: reduction at the interface; 0: by the topology's gamma */
+    double aggregate_bytes_per_s;
     const struct tutti_sim_slow *slow;
     size_t nslow;
     const struct tutti_sim_degrade *degrade;
     size_t ndegrade;
     double jitter; /* every message's latency is stretched by a factor 1 .. 1+jitter, from `seed` */
     uint64_t seed;
-    bool timeline;                                /* keep what tutti_sim_event and tutti_sim_work give */
-    bool (*progress)(void *ctx, double fraction); /* may be NULL; false ends the simulation with TUTTI_ERR_ABORTED */
+    /* keep what tutti_sim_event and tutti_sim_work give */
+    bool timeline;
+    /* may be NULL; false ends the simulation with TUTTI_ERR_ABORTED */
+    bool (*progress)(void *ctx, double fraction);
     void *progress_ctx;
 };
 struct tutti_sim;
 /* `schedule` must hold all ranks. The result stands alone afterwards. */
-tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo, uint64_t count, tutti_dtype dtype,
-                           const struct tutti_sim_options *options, struct tutti_sim **ret, struct tutti_error *err);
+tutti_status tutti_sim_run(const struct tutti_schedule *schedule, const struct tutti_topo *topo,
+                           uint64_t count, tutti_dtype dtype,
+                           const struct tutti_sim_options *options, struct tutti_sim **ret,
+                           struct tutti_error *err);
 void tutti_sim_free(struct tutti_sim *sim); /* accepts NULL */
 
 struct tutti_sim_info {
@@ -224,10 +267,13 @@ struct tutti_sim_info {
     uint64_t bytes_on_busiest_link;
     uint32_t busiest_link, max_link_contention;
     uint32_t links_used;
-    uint32_t peak_link;                         /* the link with the most messages in flight at once */
-    double mean_utilisation, max_utilisation;   /* bytes / (bandwidth * time): mean over the links that carry something, largest */
-    double mean_idle_us, max_idle_us;           /* over ranks */
-    uint64_t cycles, flits, head_flits, stalls; /* packet level, else 0; stalls: cycles a flit waited for credits */
+    /* the link with the most messages in flight at once */
+    uint32_t peak_link;
+    /* bytes / (bandwidth * time): mean over the links that carry something, largest */
+    double mean_utilisation, max_utilisation;
+    double mean_idle_us, max_idle_us; /* over ranks */
+    /* packet level, else 0; stalls: cycles a flit waited for credits */
+    uint64_t cycles, flits, head_flits, stalls;
     double lockstep_wait_us;
 };
 void tutti_sim_info(const struct tutti_sim *sim, struct tutti_sim_info *ret);
@@ -245,7 +291,8 @@ struct tutti_sim_rank {
 struct tutti_sim_event {
     uint32_t src, dst, step, channel, segment;
     uint64_t bytes;
-    uint64_t ready_ps, start_ps, end_ps; /* could have started; first byte left; last byte arrived */
+    /* could have started; first byte left; last byte arrived */
+    uint64_t ready_ps, start_ps, end_ps;
 };
 struct tutti_sim_work {
     uint32_t rank, step;
@@ -261,21 +308,26 @@ bool tutti_sim_work(const struct tutti_sim *sim, size_t i, struct tutti_sim_work
 /* ---- measuring a live network (tutti probe) ---- */
 struct tutti_probe;
 /* Collective on all ranks of comm, about budget_us long; the same result on all of them. */
-tutti_status tutti_probe_run(struct tutti_comm *comm, uint64_t budget_us, struct tutti_probe **ret, struct tutti_error *err);
+tutti_status tutti_probe_run(struct tutti_comm *comm, uint64_t budget_us, struct tutti_probe **ret,
+                             struct tutti_error *err);
 void tutti_probe_free(struct tutti_probe *probe); /* accepts NULL */
 /* What was measured as a network that plans can be made for; tutti_topo_free. */
-tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret, struct tutti_error *err);
+tutti_status tutti_probe_topo(const struct tutti_probe *probe, struct tutti_topo **ret,
+                              struct tutti_error *err);
 struct tutti_probe_info {
     uint32_t ranks, hosts, groups;
     uint64_t pairs, pairs_measured; /* of hosts, each way */
-    uint64_t pairs_judged;          /* with nobody else on the way: those that confidence is about */
-    bool crowded;                   /* there was time to look for shared uplinks */
-    bool unsure;                    /* crowds are slow and no groups explain it */
-    double seconds, confidence;     /* confidence: the part of the judged pairs that the network predicts within 15 % */
-    double overhead_us, gamma;      /* host time per message; seconds per reduced byte */
+    /* with nobody else on the way: those that confidence is about */
+    uint64_t pairs_judged;
+    bool crowded; /* there was time to look for shared uplinks */
+    bool unsure;  /* crowds are slow and no groups explain it */
+    /* confidence: the part of the judged pairs that the network predicts within 15 % */
+    double seconds, confidence;
+    double overhead_us, gamma; /* host time per message; seconds per reduced byte */
 };
 void tutti_probe_info(const struct tutti_probe *probe, struct tutti_probe_info *ret);
-/* The i-th host, group, pair of hosts (each way) and finding; false past the last. Rates in bytes/s; 0: not measured, or there is none. */
+/* The i-th host, group, pair of hosts (each way) and finding; false past the last. Rates in
+ * bytes/s; 0: not measured, or there is none. */
 struct tutti_probe_host {
     const char *name;
     uint32_t first_rank, ranks, group;
@@ -310,8 +362,10 @@ struct tutti_model_entry {
     uint32_t batch; /* default */
 };
 bool tutti_model_get(size_t i, struct tutti_model_entry *ret); /* the i-th built-in model */
-/* A built-in model, or a profile file when the name has a '/' or ends in ".json" (then batch must be 0 and flops 0). */
-tutti_status tutti_model_open(const char *name, uint32_t batch, double flops, struct tutti_model **ret, struct tutti_error *err);
+/* A built-in model, or a profile file when the name has a '/' or ends in ".json" (then batch must
+ * be 0 and flops 0). */
+tutti_status tutti_model_open(const char *name, uint32_t batch, double flops,
+                              struct tutti_model **ret, struct tutti_error *err);
 void tutti_model_free(struct tutti_model *model); /* accepts NULL */
 struct tutti_model_info {
     const char *name, *source; /* source: where the times come from */
@@ -321,7 +375,8 @@ struct tutti_model_info {
     double forward_us, backward_us;
 };
 void tutti_model_info(const struct tutti_model *model, struct tutti_model_info *ret);
-/* The i-th tensor in forward order; false past the last. A layer's times stand at its last tensor. */
+/* The i-th tensor in forward order; false past the last. A layer's times stand at its last
+ * tensor. */
 struct tutti_model_tensor {
     const char *name, *layer, *kind;
     uint32_t layer_number;
@@ -332,17 +387,19 @@ struct tutti_model_tensor {
 bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_model_tensor *ret);
 void tutti_model_write(const struct tutti_model *model, FILE *out); /* as a profile */
 
-/* Predicted times of collectives on a network, remembered. algo NULL: the planner chooses for every size. */
+/* Predicted times of collectives on a network, remembered. algo NULL: the planner chooses for every
+ * size. */
 struct tutti_prices;
-tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow, struct tutti_prices **ret,
-                               struct tutti_error *err);
+tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow,
+                               struct tutti_prices **ret, struct tutti_error *err);
 void tutti_prices_close(struct tutti_prices *prices); /* accepts NULL */
 
 /* Zero means the default everywhere. */
 struct tutti_trainsim_options {
     const char *policy;
     const char *fusion; /* a name of tutti_fusion_get, or "bayesian" */
-    const char *order;  /* dear, bytescheduler: "best", "next-use", "patient", "two-phase", "published" */
+    /* dear, bytescheduler: "best", "next-use", "patient", "two-phase", "published" */
+    const char *order;
     bool recursive_doubling;
     uint64_t threshold_bytes, first_bytes, partition_bytes, cycle_ps;
     uint32_t nearby, lookahead;
@@ -353,12 +410,14 @@ struct tutti_trainsim_options {
     bool spans;
 };
 struct tutti_trainsim;
-tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices, const struct tutti_trainsim_options *options,
+tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices,
+                                const struct tutti_trainsim_options *options,
                                 struct tutti_trainsim **ret, struct tutti_error *err);
 void tutti_trainsim_free(struct tutti_trainsim *sim); /* accepts NULL */
 struct tutti_trainsim_info {
     const char *policy, *fusion, *order;
-    double iteration_us, forward_us, backward_us, update_us, comm_us, stream_us, exposed_comm_us, ideal_us, limit_us;
+    double iteration_us, forward_us, backward_us, update_us, comm_us, stream_us, exposed_comm_us,
+        ideal_us, limit_us;
     uint32_t buckets, launches, trials;
     uint64_t threshold_bytes, first_bytes; /* 0: fusion is by other means */
     uint64_t hash;
@@ -371,25 +430,31 @@ struct tutti_trainsim_bucket {
     const char *algo;
     bool decoupled;
 };
-bool tutti_trainsim_bucket(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_bucket *ret);
+bool tutti_trainsim_bucket(const struct tutti_trainsim *sim, size_t i,
+                           struct tutti_trainsim_bucket *ret);
 /* What happened, by start, with `spans`. */
 struct tutti_trainsim_span {
     const char *what; /* "backward", "forward", "update", or a collective's name */
     const char *name; /* tensor or the bucket's first tensor; "" for an update of everything */
-    bool stream;      /* on the communication stream, otherwise on the compute stream (shard updates: neither, beside) */
+    /* on the communication stream, otherwise on the compute stream (shard updates: neither,
+     * beside) */
+    bool stream;
     bool beside;
     uint32_t bucket; /* UINT32_MAX: none */
     uint64_t bytes, start_ps, end_ps;
 };
-bool tutti_trainsim_span(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_span *ret);
+bool tutti_trainsim_span(const struct tutti_trainsim *sim, size_t i,
+                         struct tutti_trainsim_span *ret);
 struct tutti_trainsim_trial {
     uint64_t threshold_bytes;
     double time_us;
 };
-bool tutti_trainsim_trial(const struct tutti_trainsim *sim, size_t i, struct tutti_trainsim_trial *ret);
+bool tutti_trainsim_trial(const struct tutti_trainsim *sim, size_t i,
+                          struct tutti_trainsim_trial *ret);
 /* What was tried and why the winner won; NULL: out of memory. free(3). */
 char *tutti_trainsim_log(const struct tutti_trainsim *sim);
-void tutti_trainsim_save(const struct tutti_trainsim *sim, FILE *out); /* a tuning's results, for `tuning` */
+/* a tuning's results, for `tuning` */
+void tutti_trainsim_save(const struct tutti_trainsim *sim, FILE *out);
 
 /* ---- communicators ---- */
 struct tutti_comm_plan_info {
@@ -399,28 +464,34 @@ struct tutti_comm_plan_info {
     double own_us; /* predicted_us when all buffers are memory of tutti_mem_alloc */
 };
 /* The plan such a call would take (root 0). Collective, like the call. */
-tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
-                             struct tutti_comm_plan_info *ret, struct tutti_error *err);
-/* What ran for such a call, asked after it: the schedule, and how the messages that this rank sent in the last run were carried out, in
- * pieces of at most 128 KiB: as bytes (message), by reference, so that the receiver read this rank's memory or a copy in shared memory
- * (read), written into the receiver's place by this rank's reduction (write), through a box in shared memory (box). */
+tutti_status tutti_comm_plan(struct tutti_comm *comm, tutti_coll coll, size_t count,
+                             tutti_dtype dtype, tutti_redop op, struct tutti_comm_plan_info *ret,
+                             struct tutti_error *err);
+/* What ran for such a call, asked after it: the schedule, and how the messages that this rank sent
+ * in the last run were carried out, in pieces of at most 128 KiB: as bytes (message), by reference,
+ * so that the receiver read this rank's memory or a copy in shared memory (read), written into the
+ * receiver's place by this rank's reduction (write), through a box in shared memory (box). */
 struct tutti_comm_explained {
-    size_t size;       /* set by the caller: sizeof of this struct as it knows it; as much is filled */
+    /* set by the caller: sizeof of this struct as it knows it; as much is filled */
+    size_t size;
     const char *algo;  /* lives as long as the communicator */
     char options[160]; /* "k=v,k=v" */
     uint32_t segments;
     uint64_t message, read, write, box;
     double predicted_us, bound_us;
-    double own_us;      /* predicted_us when all buffers are memory of tutti_mem_alloc */
-    const char *origin; /* what decided: "planner", "named", "tuning" or "plan" (a file of the user) */
+    double own_us; /* predicted_us when all buffers are memory of tutti_mem_alloc */
+    /* what decided: "planner", "named", "tuning" or "plan" (a file of the user) */
+    const char *origin;
 };
-tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count, tutti_dtype dtype, tutti_redop op,
-                                struct tutti_comm_explained *ret, struct tutti_error *err);
-/* The algorithm named in the options (or TUTTI_ALGO) is that of `coll` and not of all-reduce: for measuring. The same on all ranks, before
- * the first call on comm. */
+tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t count,
+                                tutti_dtype dtype, tutti_redop op, struct tutti_comm_explained *ret,
+                                struct tutti_error *err);
+/* The algorithm named in the options (or TUTTI_ALGO) is that of `coll` and not of all-reduce: for
+ * measuring. The same on all ranks, before the first call on comm. */
 void tutti_comm_algo_of(struct tutti_comm *comm, tutti_coll coll);
-/* What the communicator plans with: measured when it was opened or kept from an earlier opening, the same on all ranks. `again`: measured
- * now, and kept for communicators opened from now on; collective, then, and nothing else may run on the communicator. */
+/* What the communicator plans with: measured when it was opened or kept from an earlier opening,
+ * the same on all ranks. `again`: measured now, and kept for communicators opened from now on;
+ * collective, then, and nothing else may run on the communicator. */
 struct tutti_speeds {
     struct {
         bool known; /* there are such links */
@@ -428,10 +499,13 @@ struct tutti_speeds {
     } shm, tcp;
     double gamma_ns_per_byte;
     double taken; /* the part of the cores that other processes used while this was measured ... */
-    bool steady;  /* ... is small: kept for a day; else kept for a minute, and predictions may be off */
+    /* ... is small: kept for a day; else kept for a minute, and predictions may be off */
+    bool steady;
 };
-tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret, struct tutti_error *err);
-/* What protects the bytes on its sockets, in words: "encrypted (AES-256-GCM)"; "no sockets" inside a host. */
+tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti_speeds *ret,
+                               struct tutti_error *err);
+/* What protects the bytes on its sockets, in words: "encrypted (AES-256-GCM)"; "no sockets" inside
+ * a host. */
 void tutti_comm_guard(const struct tutti_comm *comm, char *buf, size_t cap);
 /* Where speeds are kept; "" for nowhere. Returns buf. */
 char *tutti_speeds_path(char *buf, size_t cap);
@@ -444,14 +518,17 @@ struct tutti_trainer_info {
     /* By the model, with the speeds that the communicator plans with and the profile's times: */
     double iteration_us, forward_us, backward_us, comm_us, ideal_us, limit_us;
 };
-void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_trainer_info *ret); /* frozen */
+/* frozen */
+void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_trainer_info *ret);
 /* ---- what works here (tutti doctor) ---- */
 /* Rank, size and rendezvous as a communicator would take them from the environment. */
 struct tutti_identity {
     uint32_t rank, ranks;
     int local_rank;       /* -1: unknown */
     char rendezvous[128]; /* "" with one rank */
-    const char *origin;   /* whose variables: "tutti", "torchrun", "Open MPI", "MPICH", "Slurm"; "none": a rank of its own */
+    /* whose variables: "tutti", "torchrun", "Open MPI", "MPICH", "Slurm"; "none": a rank of its
+     * own */
+    const char *origin;
 };
 tutti_status tutti_identity(struct tutti_identity *ret, struct tutti_error *err);
 
@@ -466,7 +543,8 @@ struct tutti_check {
     bool ok, needed; /* needed: a job cannot run without it */
     char text[512];  /* what was seen, or why not */
 };
-/* The i-th check of this host; false past the last one. transport: NULL, "shm" or "tcp". May start child processes. */
+/* The i-th check of this host; false past the last one. transport: NULL, "shm" or "tcp". May start
+ * child processes. */
 bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret);
 
 /* All ranks of the job, each seen from each. */
@@ -478,31 +556,39 @@ struct tutti_survey_rank {
     uint32_t failed;           /* bit i: check i of its host */
 };
 /* Collective. The ranks meet and part again: a communicator can be opened afterwards. */
-tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret, struct tutti_error *err);
+tutti_status tutti_survey_make(const char *transport, struct tutti_survey **ret,
+                               struct tutti_error *err);
 uint32_t tutti_survey_ranks(const struct tutti_survey *s, uint32_t *ret_mine);
 void tutti_survey_rank(const struct tutti_survey *s, uint32_t rank, struct tutti_survey_rank *ret);
-/* 0, or the errno of connecting from one to the other; *ret_transport (may be NULL) is what a communicator uses between them. */
-int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to, const char **ret_transport);
+/* 0, or the errno of connecting from one to the other; *ret_transport (may be NULL) is what a
+ * communicator uses between them. */
+int tutti_survey_reach(const struct tutti_survey *s, uint32_t from, uint32_t to,
+                       const char **ret_transport);
 void tutti_survey_free(struct tutti_survey *s); /* accepts NULL */
 
 /* ---- numbers as people write them ---- */
 tutti_status tutti_parse_size(const char *text, uint64_t *ret_bytes, struct tutti_error *err);
 tutti_status tutti_parse_rate(const char *text, double *ret_bytes_per_s, struct tutti_error *err);
 tutti_status tutti_parse_time(const char *text, uint64_t *ret_ps, struct tutti_error *err);
-tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err);
+tutti_status tutti_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+                             struct tutti_error *err);
 char *tutti_format_size(uint64_t bytes, char *buf, size_t cap);
 char *tutti_format_rate(double bytes_per_s, char *buf, size_t cap);
 char *tutti_format_us(double us, char *buf, size_t cap);
 /* "did you mean ...?" or "". Returns buf. */
-char *tutti_near_matches(const char *name, const char *const *names, size_t n, char *buf, size_t cap);
+char *tutti_near_matches(const char *name, const char *const *names, size_t n, char *buf,
+                         size_t cap);
 
 /* ---- one JSON document on a stream ---- */
 struct tutti_json;
 struct tutti_json *tutti_json_open(FILE *out);
-void tutti_json_object(struct tutti_json *j, const char *key); /* key NULL: in an array or at the top */
+/* key NULL: in an array or at the top */
+void tutti_json_object(struct tutti_json *j, const char *key);
 void tutti_json_array(struct tutti_json *j, const char *key);
-void tutti_json_end(struct tutti_json *j);                                        /* the innermost open object or array */
-void tutti_json_string(struct tutti_json *j, const char *key, const char *value); /* NULL value: null */
+/* the innermost open object or array */
+void tutti_json_end(struct tutti_json *j);
+/* NULL value: null */
+void tutti_json_string(struct tutti_json *j, const char *key, const char *value);
 void tutti_json_u64(struct tutti_json *j, const char *key, uint64_t value);
 void tutti_json_real(struct tutti_json *j, const char *key, double value); /* not finite: null */
 void tutti_json_bool(struct tutti_json *j, const char *key, bool value);

@@ -3,14 +3,14 @@
 
 #include <stdlib.h>
 
-struct api_topo *api_topo_hold(const struct api_topo *t)
+struct api_topo *tt_api_topo_hold(const struct api_topo *t)
 {
     struct api_topo *held = (struct api_topo *)(uintptr_t)t;
     atomic_fetch_add(&held->holders, 1);
     return held;
 }
 
-void api_topo_release(struct api_topo *t)
+void tt_api_topo_release(struct api_topo *t)
 {
     if (!t || atomic_fetch_sub(&t->holders, 1) > 1)
         return;
@@ -19,7 +19,8 @@ void api_topo_release(struct api_topo *t)
     free(t);
 }
 
-tutti_status api_topo_wrap(struct tt_topo *t, bool plans, struct tutti_topo **ret, struct tutti_error *err)
+tutti_status tt_api_topo_wrap(struct tt_topo *t, bool plans, struct tutti_topo **ret,
+                              struct tutti_error *err)
 {
     struct api_topo *topo = tt_zalloc(1, sizeof *topo);
     if (!topo) {
@@ -29,41 +30,43 @@ tutti_status api_topo_wrap(struct tt_topo *t, bool plans, struct tutti_topo **re
     topo->t = t;
     topo->plans = plans ? tt_plan_cache_of_schedules() : NULL;
     topo->holders = 1;
-    void *handle = api_make(API_TOPO, topo, NULL, err);
+    void *handle = tt_api_make(API_TOPO, topo, NULL, err);
     if (!handle) {
-        api_topo_release(topo);
+        tt_api_topo_release(topo);
         return TUTTI_ERR_LIMIT;
     }
     *ret = handle;
     return TUTTI_OK;
 }
 
-tutti_status tutti_topo_parse(const char *spec, struct tutti_topo **ret_topo, struct tutti_error *err)
+tutti_status tutti_topo_parse(const char *spec, struct tutti_topo **ret_topo,
+                              struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
     tutti_status st = api_given(err, "spec", spec, "ret_topo", ret_topo);
     if (!st)
         st = tt_topo_open(spec, &t, err);
-    return st ? st : api_topo_wrap(t, true, ret_topo, err);
+    return st ? st : tt_api_topo_wrap(t, true, ret_topo, err);
 }
 
-tutti_status tutti_topo_load(const char *path, struct tutti_topo **ret_topo, struct tutti_error *err)
+tutti_status tutti_topo_load(const char *path, struct tutti_topo **ret_topo,
+                             struct tutti_error *err)
 {
     FILE *in;
     const char *name;
     struct tt_topo *t = NULL;
     tutti_status st = api_given(err, "path", path, "ret_topo", ret_topo);
     if (!st)
-        st = api_open(path, "r", &in, &name, err);
+        st = tt_api_open(path, "r", &in, &name, err);
     if (st)
         return st;
     st = tt_topo_read(in, name, &t, err);
-    api_close(in, name, false, NULL);
-    return st ? st : api_topo_wrap(t, true, ret_topo, err);
+    tt_api_close(in, name, false, NULL);
+    return st ? st : tt_api_topo_wrap(t, true, ret_topo, err);
 }
 
-tutti_status tutti_topo_generate(const char *kind, const char *params, const char *link, struct tutti_topo **ret_topo,
-                                 struct tutti_error *err)
+tutti_status tutti_topo_generate(const char *kind, const char *params, const char *link,
+                                 struct tutti_topo **ret_topo, struct tutti_error *err)
 {
     struct tt_topo *t = NULL;
     struct tt_str spec = {0};
@@ -73,28 +76,29 @@ tutti_status tutti_topo_generate(const char *kind, const char *params, const cha
     tt_str_printf(&spec, "%s:%s%s%s", kind, params, link ? "@" : "", link ? link : "");
     st = spec.failed ? tt_fail_memory(err, "spec") : tt_topo_parse(spec.s, &t, err);
     tt_str_free(&spec);
-    return st ? st : api_topo_wrap(t, true, ret_topo, err);
+    return st ? st : tt_api_topo_wrap(t, true, ret_topo, err);
 }
 
-tutti_status tutti_topo_write(const struct tutti_topo *topo, const char *path, struct tutti_error *err)
+tutti_status tutti_topo_write(const struct tutti_topo *topo, const char *path,
+                              struct tutti_error *err)
 {
     FILE *out;
     const char *name;
     const struct api_topo *t = api_find(TOPO, topo, err);
     tutti_status st = t ? api_given(err, "path", path) : TUTTI_ERR_ARG;
     if (!st)
-        st = api_open(path, "w", &out, &name, err);
+        st = tt_api_open(path, "w", &out, &name, err);
     if (st)
         return st;
     st = tt_topo_write(t->t, out, err);
-    tutti_status closed = api_close(out, name, true, st ? NULL : err);
+    tutti_status closed = tt_api_close(out, name, true, st ? NULL : err);
     return st ? st : closed;
 }
 
 /* What the functions without a status look at. */
 static const struct tt_topo *must_see(const struct tutti_topo *topo, const char *function)
 {
-    return ((const struct api_topo *)api_needed(API_TOPO, topo, function))->t;
+    return ((const struct api_topo *)tt_api_needed(API_TOPO, topo, function))->t;
 }
 
 uint32_t tutti_topo_ranks(const struct tutti_topo *topo)
@@ -104,7 +108,7 @@ uint32_t tutti_topo_ranks(const struct tutti_topo *topo)
 
 void tutti_topo_free(struct tutti_topo *topo)
 {
-    api_topo_release(api_end(TOPO, topo));
+    tt_api_topo_release(api_end(TOPO, topo));
 }
 
 bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret)
@@ -114,7 +118,8 @@ bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret)
     const struct tt_topo_kind *kinds = tt_topo_kinds(&n);
     if (i >= n)
         return false;
-    *ret = (struct tutti_topo_kind_info){kinds[i].name, kinds[i].form, kinds[i].example, kinds[i].desc};
+    *ret = (struct tutti_topo_kind_info){kinds[i].name, kinds[i].form, kinds[i].example,
+                                         kinds[i].desc};
     return true;
 }
 
@@ -123,8 +128,9 @@ static void link_ranges(const struct tt_topo *t, struct tutti_topo_info *ret)
 {
     for (uint32_t i = 0; i < t->nlinks; i++) {
         const struct tt_link *l = &t->links[i];
-        double lo = l->bw[0] < l->bw[1] ? l->bw[0] : l->bw[1], hi = l->bw[0] < l->bw[1] ? l->bw[1] : l->bw[0];
-        double lat = api_us(l->latency_ps);
+        double lo = l->bw[0] < l->bw[1] ? l->bw[0] : l->bw[1],
+               hi = l->bw[0] < l->bw[1] ? l->bw[1] : l->bw[0];
+        double lat = tt_api_us(l->latency_ps);
         ret->min_bw = i && ret->min_bw < lo ? ret->min_bw : lo;
         ret->max_bw = i && ret->max_bw > hi ? ret->max_bw : hi;
         ret->min_latency_us = i && ret->min_latency_us < lat ? ret->min_latency_us : lat;
@@ -133,7 +139,8 @@ static void link_ranges(const struct tt_topo *t, struct tutti_topo_info *ret)
     }
 }
 
-tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret, struct tutti_error *err)
+tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_info *ret,
+                             struct tutti_error *err)
 {
     const struct api_topo *object = api_find(TOPO, topo, err);
     struct tt_topo_metrics m;
@@ -158,7 +165,7 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
                                     .mean_path = m.mean_path,
                                     .ports = t->ports,
                                     .gamma = t->gamma,
-                                    .overhead_us = api_us(t->overhead_ps),
+                                    .overhead_us = tt_api_us(t->overhead_ps),
                                     .hash = t->hash,
                                     .bisection = bisection,
                                     .bisection_exact = exact,
@@ -167,7 +174,8 @@ tutti_status tutti_topo_info(const struct tutti_topo *topo, struct tutti_topo_in
     return TUTTI_OK;
 }
 
-bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack, struct tutti_topo_floor *ret)
+bool tutti_topo_floor(const struct tutti_topo *topo, uint32_t per_rack,
+                      struct tutti_topo_floor *ret)
 {
     struct tt_topo_floor f;
     const struct tt_topo *t = must_see(topo, __func__);
@@ -212,14 +220,15 @@ char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, cha
     return tt_topo_vertex_name(t, vertex, buf, cap);
 }
 
-char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf, size_t cap)
+char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf,
+                           size_t cap)
 {
     const struct tt_topo *t = must_see(topo, __func__);
     bool back = directed_link & 1;
     char from[64], to[64];
     api_must("buf", buf);
     if (directed_link / 2 >= t->nlinks)
-        api_stop(__func__, "there is no link %u", directed_link);
+        tt_api_stop(__func__, "there is no link %u", directed_link);
     const struct tt_link *l = &t->links[directed_link / 2];
     tt_topo_vertex_name(t, back ? l->b : l->a, from, sizeof from);
     tt_topo_vertex_name(t, back ? l->a : l->b, to, sizeof to);
@@ -227,7 +236,8 @@ char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link
     return buf;
 }
 
-tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret, size_t *ret_n, struct tutti_error *err)
+tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *text, uint32_t **ret,
+                                   size_t *ret_n, struct tutti_error *err)
 {
     struct tt_vec links;
     const struct api_topo *t = api_find(TOPO, topo, err);
@@ -241,8 +251,9 @@ tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *te
     return TUTTI_OK;
 }
 
-/* Latency tells networks apart: transports of hosts on Ethernet share links by congestion control and buffer deeply, which fluids resemble;
- * under a microsecond a link there are credits and short buffers. */
+/* Latency tells networks apart: transports of hosts on Ethernet share links by congestion control
+ * and buffer deeply, which fluids resemble; under a microsecond a link there are credits and short
+ * buffers. */
 const char *tutti_topo_sim_level(const struct tutti_topo *topo, const char **ret_why)
 {
     const struct tt_topo *t = must_see(topo, __func__);
@@ -255,14 +266,17 @@ const char *tutti_topo_sim_level(const struct tutti_topo *topo, const char **ret
         return "step";
     }
     if (slowest >= 1000000) {
-        *ret_why = "links of 1 us or more are those of hosts on Ethernet, whose transports share links fairly";
+        *ret_why = "links of 1 us or more are those of hosts on Ethernet, whose transports share "
+                   "links fairly";
         return "flow";
     }
-    *ret_why = "links under 1 us are those of interconnects with credits and short buffers (on a chip or board, InfiniBand)";
+    *ret_why = "links under 1 us are those of interconnects with credits and short buffers (on a "
+               "chip or board, InfiniBand)";
     return "packet";
 }
 
-tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret, struct tutti_error *err)
+tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *text, uint32_t *ret,
+                                  struct tutti_error *err)
 {
     const struct api_topo *t = api_find(TOPO, topo, err);
     tutti_status st = t ? api_given(err, "text", text, "ret", ret) : TUTTI_ERR_ARG;
@@ -270,19 +284,22 @@ tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *tex
 }
 
 /* Every link of the rank, both ways. */
-static bool add_rank(const struct tt_topo *t, const struct tutti_sim_slow *slow, struct tt_vec *changes)
+static bool add_rank(const struct tt_topo *t, const struct tutti_sim_slow *slow,
+                     struct tt_vec *changes)
 {
     bool ok = true;
     for (uint32_t i = 0; i < t->nlinks && ok; i++)
         if (t->links[i].a == slow->rank || t->links[i].b == slow->rank) {
-            const struct tt_topo_change both[2] = {{2 * i, slow->factor}, {2 * i + 1, slow->factor}};
+            const struct tt_topo_change both[2] = {{2 * i, slow->factor},
+                                                   {2 * i + 1, slow->factor}};
             ok = tt_vec_push(changes, both, t->links[i].half ? 1 : 2) != NULL;
         }
     return ok;
 }
 
-tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti_sim_slow *slow, size_t nslow,
-                               const struct tutti_sim_degrade *degrade, size_t ndegrade, struct tutti_topo **ret, struct tutti_error *err)
+tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti_sim_slow *slow,
+                               size_t nslow, const struct tutti_sim_degrade *degrade,
+                               size_t ndegrade, struct tutti_topo **ret, struct tutti_error *err)
 {
     const struct api_topo *t = api_find(TOPO, topo, err);
     struct tt_vec changes = {.elem = sizeof(struct tt_topo_change)};
@@ -298,8 +315,10 @@ tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti
     for (size_t i = 0; i < nslow && ok; i++)
         ok = add_rank(t->t, &slow[i], &changes);
     for (size_t i = 0; i < ndegrade && ok; i++)
-        ok = tt_vec_push(&changes, &(struct tt_topo_change){degrade[i].link, degrade[i].factor}, 1) != NULL;
-    st = ok ? tt_topo_change(t->t, changes.data, changes.len, &changed, err) : tt_fail_memory(err, "changes");
+        ok = tt_vec_push(&changes, &(struct tt_topo_change){degrade[i].link, degrade[i].factor},
+                         1) != NULL;
+    st = ok ? tt_topo_change(t->t, changes.data, changes.len, &changed, err)
+            : tt_fail_memory(err, "changes");
     tt_vec_free(&changes);
-    return st ? st : api_topo_wrap(changed, true, ret, err);
+    return st ? st : tt_api_topo_wrap(changed, true, ret, err);
 }

@@ -24,15 +24,20 @@ static tutti_status find_algo(const char *name, enum tt_policy_algo *ret, struct
         }
     }
     tt_near_matches(name, names, TT_POLICY_ALGO_COUNT, near, sizeof near);
-    return tt_fail(err, TUTTI_ERR_ARG, "trainers do not offer algorithm '%.64s'%s%s", name, *near ? "; " : "", near);
+    return tt_fail(err, TUTTI_ERR_ARG, "trainers do not offer algorithm '%.64s'%s%s", name,
+                   *near ? "; " : "", near);
 }
 
-static tutti_status translate(const struct tutti_trainer_options *o, struct tt_train_options *ret, struct tutti_error *err)
+static tutti_status trainer_translate(const struct tutti_trainer_options *o,
+                                      struct tt_train_options *ret, struct tutti_error *err)
 {
     if ((unsigned)o->optimizer > TUTTI_OPTIMIZER_ADAMW)
         return tt_fail(err, TUTTI_ERR_ARG, "there is no optimizer %d", (int)o->optimizer);
-    const char *name = o->policy ? o->policy : o->optimizer == TUTTI_OPTIMIZER_NONE ? "dear" : "dear-sharded";
-    int policy = tt_policy_find(name, err), fusion = o->fusion ? tt_fusion_find(o->fusion, err) : TT_FUSION_DEFAULT;
+    const char *name = o->policy                              ? o->policy
+                       : o->optimizer == TUTTI_OPTIMIZER_NONE ? "dear"
+                                                              : "dear-sharded";
+    int policy = tt_policy_find(name, err),
+        fusion = o->fusion ? tt_policy_fusion_find(o->fusion, err) : TT_FUSION_DEFAULT;
     if (policy < 0 || fusion < 0)
         return TUTTI_ERR_ARG;
     *ret = (struct tt_train_options){.policy = {.kind = (enum tt_policy_kind)policy,
@@ -41,7 +46,9 @@ static tutti_status translate(const struct tutti_trainer_options *o, struct tt_t
                                                 .threshold_bytes = o->threshold_bytes,
                                                 .first_bytes = o->first_bytes,
                                                 .nearby = o->nearby,
-                                                .cycle_ps = o->cycle_us < UINT64_MAX / 1000000 ? o->cycle_us * 1000000 : UINT64_MAX,
+                                                .cycle_ps = o->cycle_us < UINT64_MAX / 1000000
+                                                                ? o->cycle_us * 1000000
+                                                                : UINT64_MAX,
                                                 .partition_bytes = o->partition_bytes},
                                      .optimizer = (enum tt_optimizer)o->optimizer,
                                      .clip_norm = o->clip_norm,
@@ -52,8 +59,9 @@ static tutti_status translate(const struct tutti_trainer_options *o, struct tt_t
     return o->algo ? find_algo(o->algo, &ret->policy.algo, err) : TUTTI_OK;
 }
 
-tutti_status tutti_trainer_open(struct tutti_comm *comm, const struct tutti_trainer_options *options, struct tutti_trainer **ret_trainer,
-                                struct tutti_error *err)
+tutti_status tutti_trainer_open(struct tutti_comm *comm,
+                                const struct tutti_trainer_options *options,
+                                struct tutti_trainer **ret_trainer, struct tutti_error *err)
 {
     struct tutti_trainer_options given = {0};
     struct tt_train_options o;
@@ -62,14 +70,14 @@ tutti_status tutti_trainer_open(struct tutti_comm *comm, const struct tutti_trai
     if (!st && options)
         st = api_struct("tutti_trainer_options", options, &given, err);
     if (!st)
-        st = translate(&given, &o, err);
+        st = trainer_translate(&given, &o, err);
     struct api_trainer *t = st ? NULL : tt_zalloc(1, sizeof *t);
     if (!t)
         return st ? st : tt_fail_memory(err, "trainer");
-    st = tt_trainer_open(c, &o, &t->t, err);
-    void *handle = st ? NULL : api_make(API_TRAINER, t, NULL, err);
+    st = tt_train_open(c, &o, &t->t, err);
+    void *handle = st ? NULL : tt_api_make(API_TRAINER, t, NULL, err);
     if (!handle) {
-        tt_trainer_close(t->t);
+        tt_train_close(t->t);
         free(t);
         return st ? st : TUTTI_ERR_LIMIT;
     }
@@ -100,19 +108,21 @@ static uint32_t narrow(size_t index)
     return index < UINT32_MAX ? (uint32_t)index : UINT32_MAX;
 }
 
-static struct tt_trainer *find(struct tutti_trainer *trainer, const char *function, struct tutti_error *err)
+static struct tt_trainer *trainer_find(struct tutti_trainer *trainer, const char *function,
+                                       struct tutti_error *err)
 {
-    struct api_trainer *t = api_found(API_TRAINER, trainer, function, err);
+    struct api_trainer *t = tt_api_found(API_TRAINER, trainer, function, err);
     return t ? t->t : NULL;
 }
 
 /* What the functions without a status look at. */
 static struct tt_trainer *must_see(const struct tutti_trainer *trainer, const char *function)
 {
-    return ((const struct api_trainer *)api_needed(API_TRAINER, trainer, function))->t;
+    return ((const struct api_trainer *)tt_api_needed(API_TRAINER, trainer, function))->t;
 }
 
-tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti_tensor *caller, size_t *ret_index, struct tutti_error *err)
+tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti_tensor *caller,
+                               size_t *ret_index, struct tutti_error *err)
 {
     uint32_t index;
     struct tutti_tensor given;
@@ -123,8 +133,10 @@ tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti
         st = api_given(err, "the tensor's name", tensor->name);
     if (st)
         return st;
-    if (!(tensor->forward_us >= 0 && tensor->forward_us < 1e12 && tensor->backward_us >= 0 && tensor->backward_us < 1e12))
-        return tt_fail(err, TUTTI_ERR_RANGE, "tensor: times of %g and %g us", tensor->forward_us, tensor->backward_us);
+    if (!(tensor->forward_us >= 0 && tensor->forward_us < 1e12 && tensor->backward_us >= 0 &&
+          tensor->backward_us < 1e12))
+        return tt_fail(err, TUTTI_ERR_RANGE, "tensor: times of %g and %g us", tensor->forward_us,
+                       tensor->backward_us);
     struct tt_train_tensor x = {.name = tensor->name,
                                 .count = tensor->count,
                                 .dtype = tensor->dtype,
@@ -137,13 +149,14 @@ tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti
                                 .forward_ps = (uint64_t)(tensor->forward_us * 1e6),
                                 .backward_ps = (uint64_t)(tensor->backward_us * 1e6),
                                 .wide = tensor->wide_param};
-    st = tt_trainer_add(t->t, &x, &index, err);
+    st = tt_train_add(t->t, &x, &index, err);
     if (!st && ret_index)
         *ret_index = index;
     return st;
 }
 
-tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group, const struct tutti_group *values, struct tutti_error *err)
+tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group,
+                                     const struct tutti_group *values, struct tutti_error *err)
 {
     struct tutti_group given, *v = &given;
     const struct api_trainer *t = api_find(TRAINER, trainer, err);
@@ -157,179 +170,190 @@ tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group
                                .beta1 = v->beta1 != 0 ? v->beta1 : 0.9,
                                .beta2 = v->beta2 != 0 ? v->beta2 : 0.999,
                                .eps = v->eps != 0 ? v->eps : 1e-8};
-    return tt_trainer_group(t->t, narrow(group), &g, err);
+    return tt_train_set_group(t->t, narrow(group), &g, err);
 }
 
 tutti_status tutti_trainer_freeze(struct tutti_trainer *trainer, struct tutti_error *err)
 {
-    struct tt_trainer *t = find(trainer, __func__, err);
-    return t ? tt_trainer_freeze(t, err) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, err);
+    return t ? tt_train_freeze(t, err) : TUTTI_ERR_ARG;
 }
 
 void *tutti_trainer_grad(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_grad(must_see(trainer, __func__), narrow(index));
+    return tt_train_grad(must_see(trainer, __func__), narrow(index));
 }
 
 void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_param(must_see(trainer, __func__), narrow(index));
+    return tt_train_param(must_see(trainer, __func__), narrow(index));
 }
 
 tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_put(t, narrow(index), 0, SIZE_MAX, grad) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_put(t, narrow(index), 0, SIZE_MAX, grad) : TUTTI_ERR_ARG;
 }
 
-tutti_status tutti_trainer_put_range(struct tutti_trainer *trainer, size_t index, size_t first, size_t count, const float *grad)
+tutti_status tutti_trainer_put_range(struct tutti_trainer *trainer, size_t index, size_t first,
+                                     size_t count, const float *grad)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_put(t, narrow(index), first, count < SIZE_MAX ? count : SIZE_MAX - 1, grad) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_put(t, narrow(index), first, count < SIZE_MAX ? count : SIZE_MAX - 1, grad)
+             : TUTTI_ERR_ARG;
 }
 
-bool tutti_trainer_part(const struct tutti_trainer *trainer, size_t index, size_t part, size_t *ret_first, size_t *ret_count)
+bool tutti_trainer_part(const struct tutti_trainer *trainer, size_t index, size_t part,
+                        size_t *ret_first, size_t *ret_count)
 {
     api_must("ret_first", ret_first, "ret_count", ret_count);
-    return tt_trainer_part(must_see(trainer, __func__), narrow(index), narrow(part), ret_first, ret_count);
+    return tt_train_part(must_see(trainer, __func__), narrow(index), narrow(part), ret_first,
+                         ret_count);
 }
 
 tutti_status tutti_trainer_part_ready(struct tutti_trainer *trainer, size_t index, size_t part)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_part_ready(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_part_ready(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_wait_part(struct tutti_trainer *trainer, size_t index, size_t part)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_wait_part(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_wait_part(t, narrow(index), narrow(part)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_grad_ready(struct tutti_trainer *trainer, size_t index)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_ready(t, narrow(index)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_ready(t, narrow(index)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_sync(struct tutti_trainer *trainer, bool on)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_sync(t, on) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_sync(t, on) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_set_scale(struct tutti_trainer *trainer, double scale)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_scale(t, scale) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_scale(t, scale) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_average(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_average(t) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_average(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_step(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_step(t) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_step(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_wait_param(struct tutti_trainer *trainer, size_t index)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_wait(t, narrow(index)) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_wait(t, narrow(index)) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_flush(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_flush(t) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_flush(t) : TUTTI_ERR_ARG;
 }
 
 tutti_status tutti_trainer_reload(struct tutti_trainer *trainer)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_reload(t) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_reload(t) : TUTTI_ERR_ARG;
 }
 
 const char *tutti_trainer_state_name(const struct tutti_trainer *trainer, size_t index, size_t k)
 {
-    return tt_trainer_state_name(must_see(trainer, __func__), narrow(index), narrow(k));
+    return tt_train_state_name(must_see(trainer, __func__), narrow(index), narrow(k));
 }
 
 size_t tutti_trainer_state_bytes(const struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_state_bytes(must_see(trainer, __func__), narrow(index));
+    return tt_train_state_bytes(must_see(trainer, __func__), narrow(index));
 }
 
-tutti_status tutti_trainer_state_get(struct tutti_trainer *trainer, size_t index, size_t k, void *data, struct tutti_error *err)
+tutti_status tutti_trainer_state_get(struct tutti_trainer *trainer, size_t index, size_t k,
+                                     void *data, struct tutti_error *err)
 {
-    struct tt_trainer *t = find(trainer, __func__, err);
-    return t ? tt_trainer_state_get(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, err);
+    return t ? tt_train_state_get(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
 }
 
-tutti_status tutti_trainer_state_set(struct tutti_trainer *trainer, size_t index, size_t k, const void *data, struct tutti_error *err)
+tutti_status tutti_trainer_state_set(struct tutti_trainer *trainer, size_t index, size_t k,
+                                     const void *data, struct tutti_error *err)
 {
-    struct tt_trainer *t = find(trainer, __func__, err);
-    return t ? tt_trainer_state_set(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, err);
+    return t ? tt_train_state_set(t, narrow(index), narrow(k), data, err) : TUTTI_ERR_ARG;
 }
 
 uint64_t tutti_trainer_updates(struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_updates(must_see(trainer, __func__), narrow(index));
+    return tt_train_updates(must_see(trainer, __func__), narrow(index));
 }
 
-tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t index, uint64_t updates, struct tutti_error *err)
+tutti_status tutti_trainer_set_updates(struct tutti_trainer *trainer, size_t index,
+                                       uint64_t updates, struct tutti_error *err)
 {
-    struct tt_trainer *t = find(trainer, __func__, err);
-    return t ? tt_trainer_set_updates(t, narrow(index), updates, err) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, err);
+    return t ? tt_train_set_updates(t, narrow(index), updates, err) : TUTTI_ERR_ARG;
 }
 
 double tutti_trainer_norm(const struct tutti_trainer *trainer)
 {
-    return tt_trainer_norm(must_see(trainer, __func__));
+    return tt_train_norm(must_see(trainer, __func__));
 }
 
 bool tutti_trainer_used(const struct tutti_trainer *trainer, size_t index)
 {
-    return tt_trainer_used(must_see(trainer, __func__), narrow(index));
+    return tt_train_used(must_see(trainer, __func__), narrow(index));
 }
 
 tutti_status tutti_trainer_use(struct tutti_trainer *trainer, size_t index, bool use)
 {
-    struct tt_trainer *t = find(trainer, __func__, NULL);
-    return t ? tt_trainer_use(t, narrow(index), use) : TUTTI_ERR_ARG;
+    struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    return t ? tt_train_use(t, narrow(index), use) : TUTTI_ERR_ARG;
 }
 
-tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info *ret_info, struct tutti_error *err)
+tutti_status tutti_policy_describe(const char *policy, struct tutti_policy_info *ret_info,
+                                   struct tutti_error *err)
 {
     tutti_status st = api_given(err, "ret_info", ret_info);
     int kind = policy && !st ? tt_policy_find(policy, err) : (int)TT_POLICY_DEAR;
     if (st || kind < 0)
         return TUTTI_ERR_ARG;
-    *ret_info =
-        (struct tutti_policy_info){.deferred = tt_policy_crosses((enum tt_policy_kind)kind), .sharded = kind == TT_POLICY_DEAR_SHARDED};
+    *ret_info = (struct tutti_policy_info){.deferred = tt_policy_crosses((enum tt_policy_kind)kind),
+                                           .sharded = kind == TT_POLICY_DEAR_SHARDED};
     return TUTTI_OK;
 }
 
-tutti_status tutti_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t count)
+tutti_status tutti_half_round(tutti_dtype dtype, const float *from, float *lost, void *to,
+                              size_t count)
 {
     tutti_status st = count ? api_given(NULL, "from", from, "to", to) : TUTTI_OK;
     if (!st && count > PTRDIFF_MAX / sizeof *from)
-        st = api_bad(__func__, NULL, TUTTI_ERR_RANGE, "%zu elements are more than memory can hold", count);
+        st = tt_api_bad(__func__, NULL, TUTTI_ERR_RANGE,
+                        "%zu elements are more than memory can hold", count);
     if (!st && !tt_train_half_round(dtype, from, lost, to, count))
-        st = api_bad(__func__, NULL, TUTTI_ERR_ARG, "f16 or bf16 is needed, not data type %d", (int)dtype);
+        st = tt_api_bad(__func__, NULL, TUTTI_ERR_ARG, "f16 or bf16 is needed, not data type %d",
+                        (int)dtype);
     return st;
 }
 
 const struct tutti_error *tutti_trainer_last_error(struct tutti_trainer *trainer)
 {
-    struct api_trainer *t = api_peek(API_TRAINER, trainer);
+    struct api_trainer *t = tt_api_peek(API_TRAINER, trainer);
     if (!t)
-        return api_refusal();
-    t->last = tt_trainer_error(t->t);
+        return tt_api_refusal();
+    t->last = tt_train_error(t->t);
     return &t->last;
 }
 
@@ -339,9 +363,9 @@ void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_traine
     struct tt_train_info i;
     const struct tt_trainer *t = must_see(trainer, __func__);
     api_must("ret", ret);
-    tt_trainer_info(t, &i);
+    tt_train_get_info(t, &i);
     *ret = (struct tutti_trainer_info){.policy = i.policy,
-                                       .fusion = tt_fusion_name(i.used.fusion),
+                                       .fusion = tt_policy_fusion_name(i.used.fusion),
                                        .order = orders[i.used.order],
                                        .tensors = i.ntensors,
                                        .buckets = i.nbuckets,
@@ -349,20 +373,21 @@ void tutti_trainer_info(const struct tutti_trainer *trainer, struct tutti_traine
                                        .bytes = i.bytes,
                                        .threshold_bytes = i.used.threshold_bytes,
                                        .hash = i.hash,
-                                       .iteration_us = api_us(i.times.iteration_ps),
-                                       .forward_us = api_us(i.times.forward_ps),
-                                       .backward_us = api_us(i.times.backward_ps),
-                                       .comm_us = api_us(i.times.comm_ps),
-                                       .ideal_us = api_us(i.times.ideal_ps),
-                                       .limit_us = api_us(i.times.limit_ps)};
+                                       .iteration_us = tt_api_us(i.times.iteration_ps),
+                                       .forward_us = tt_api_us(i.times.forward_ps),
+                                       .backward_us = tt_api_us(i.times.backward_ps),
+                                       .comm_us = tt_api_us(i.times.comm_ps),
+                                       .ideal_us = tt_api_us(i.times.ideal_ps),
+                                       .limit_us = tt_api_us(i.times.limit_ps)};
 }
 
-bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i, struct tutti_trainer_launch *ret)
+bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i,
+                          struct tutti_trainer_launch *ret)
 {
     struct tt_train_launch l;
     const struct tt_trainer *t = must_see(trainer, __func__);
     api_must("ret", ret);
-    if (!tt_trainer_launch(t, narrow(i), &l))
+    if (!tt_train_start_launch(t, narrow(i), &l))
         return false;
     const struct tutti_trainer_launch all = {.size = ret->size,
                                              .coll = tutti_coll_name(l.coll),
@@ -381,6 +406,6 @@ void tutti_trainer_close(struct tutti_trainer *trainer)
 {
     struct api_trainer *t = api_end(TRAINER, trainer);
     if (t)
-        tt_trainer_close(t->t);
+        tt_train_close(t->t);
     free(t);
 }

@@ -28,7 +28,8 @@ bool tutti_policy_get(size_t i, struct tutti_name *ret)
     api_must("ret", ret);
     if (i >= TT_POLICY_COUNT)
         return false;
-    *ret = (struct tutti_name){tt_policy_name((enum tt_policy_kind)i), tt_policy_desc((enum tt_policy_kind)i)};
+    *ret = (struct tutti_name){tt_policy_name((enum tt_policy_kind)i),
+                               tt_policy_desc((enum tt_policy_kind)i)};
     return true;
 }
 
@@ -37,7 +38,8 @@ bool tutti_fusion_get(size_t i, struct tutti_name *ret)
     api_must("ret", ret);
     if (i >= TT_FUSION_COUNT)
         return false;
-    *ret = (struct tutti_name){tt_fusion_name((enum tt_fusion)i), tt_fusion_desc((enum tt_fusion)i)};
+    *ret = (struct tutti_name){tt_policy_fusion_name((enum tt_fusion)i),
+                               tt_policy_fusion_desc((enum tt_fusion)i)};
     return true;
 }
 
@@ -47,7 +49,7 @@ bool tutti_model_get(size_t i, struct tutti_model_entry *ret)
 {
     struct tt_model_info info;
     api_must("ret", ret);
-    if (!tt_model_get(i, &info))
+    if (!tt_trainsim_model_get(i, &info))
         return false;
     *ret = (struct tutti_model_entry){info.name, info.desc, info.batch};
     return true;
@@ -57,19 +59,20 @@ static void model_release(struct api_model *model)
 {
     if (!model || atomic_fetch_sub(&model->holders, 1) > 1)
         return;
-    tt_model_free(model->m);
+    tt_trainsim_model_free(model->m);
     free(model);
 }
 
-tutti_status tutti_model_open(const char *name, uint32_t batch, double flops, struct tutti_model **ret, struct tutti_error *err)
+tutti_status tutti_model_open(const char *name, uint32_t batch, double flops,
+                              struct tutti_model **ret, struct tutti_error *err)
 {
     tutti_status st = api_given(err, "name", name, "ret", ret);
     struct api_model *m = st ? NULL : tt_zalloc(1, sizeof *m);
     if (!m)
         return st ? st : tt_fail_memory(err, "model");
     m->holders = 1;
-    st = tt_model_open(name, batch, flops, &m->m, err);
-    void *handle = st ? NULL : api_make(API_MODEL, m, NULL, err);
+    st = tt_trainsim_model_open(name, batch, flops, &m->m, err);
+    void *handle = st ? NULL : tt_api_make(API_MODEL, m, NULL, err);
     if (!handle) {
         model_release(m);
         return st ? st : TUTTI_ERR_LIMIT;
@@ -86,7 +89,7 @@ void tutti_model_free(struct tutti_model *model)
 /* What the functions without a status look at. */
 static const struct tt_model *must_see_model(const struct tutti_model *model, const char *function)
 {
-    return ((const struct api_model *)api_needed(API_MODEL, model, function))->m;
+    return ((const struct api_model *)tt_api_needed(API_MODEL, model, function))->m;
 }
 
 void tutti_model_info(const struct tutti_model *model, struct tutti_model_info *ret)
@@ -105,10 +108,10 @@ void tutti_model_info(const struct tutti_model *model, struct tutti_model_info *
                                      .batch = m->batch,
                                      .layers = (uint32_t)m->layers.len,
                                      .tensors = (uint32_t)m->tensors.len,
-                                     .parameters = tt_model_count(m),
-                                     .bytes = tt_model_bytes(m),
-                                     .forward_us = api_us(forward),
-                                     .backward_us = api_us(backward)};
+                                     .parameters = tt_trainsim_model_count(m),
+                                     .bytes = tt_trainsim_model_bytes(m),
+                                     .forward_us = tt_api_us(forward),
+                                     .backward_us = tt_api_us(backward)};
 }
 
 bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_model_tensor *ret)
@@ -122,7 +125,7 @@ bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_
     bool last = i + 1 == (size_t)l->first + l->ntensors;
     *ret = (struct tutti_model_tensor){.name = t->name,
                                        .layer = l->name,
-                                       .kind = tt_kind_name(l->kind),
+                                       .kind = tt_policy_kind_name(l->kind),
                                        .layer_number = t->layer,
                                        .count = t->count,
                                        .dtype = t->dtype,
@@ -135,7 +138,7 @@ void tutti_model_write(const struct tutti_model *model, FILE *out)
 {
     const struct tt_model *m = must_see_model(model, __func__);
     api_must("out", out);
-    tt_profile_write(m, out);
+    tt_trainsim_profile_write(m, out);
 }
 
 /* ---- prices ---- */
@@ -144,13 +147,13 @@ static void prices_close(struct api_prices *p)
 {
     if (!p)
         return;
-    tt_prices_close(p->p);
-    api_topo_release(p->topo);
+    tt_trainsim_prices_close(p->p);
+    tt_api_topo_release(p->topo);
     free(p);
 }
 
-tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow, struct tutti_prices **ret,
-                               struct tutti_error *err)
+tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, bool flow,
+                               struct tutti_prices **ret, struct tutti_error *err)
 {
     struct tt_prices_options o = {.algo = algo, .flow = flow};
     const struct api_topo *t = api_find(TOPO, topo, err);
@@ -158,9 +161,9 @@ tutti_status tutti_prices_open(const struct tutti_topo *topo, const char *algo, 
     struct api_prices *p = st ? NULL : tt_zalloc(1, sizeof *p);
     if (!p)
         return st ? st : tt_fail_memory(err, "prices");
-    p->topo = api_topo_hold(t);
-    st = tt_prices_open(t->t, &o, &p->p, err);
-    void *handle = st ? NULL : api_make(API_PRICES, p, NULL, err);
+    p->topo = tt_api_topo_hold(t);
+    st = tt_trainsim_prices_open(t->t, &o, &p->p, err);
+    void *handle = st ? NULL : tt_api_make(API_PRICES, p, NULL, err);
     if (!handle) {
         prices_close(p);
         return st ? st : TUTTI_ERR_LIMIT;
@@ -188,11 +191,12 @@ static tutti_status find_order(const char *name, enum tt_policy_order *ret, stru
     return tt_fail(err, TUTTI_ERR_ARG, "no order '%.64s'%s%s", name, *near ? "; " : "", near);
 }
 
-static tutti_status translate(const struct tutti_trainsim_options *o, struct tt_trainsim_options *ret, struct tutti_error *err)
+static tutti_status trainsim_translate(const struct tutti_trainsim_options *o,
+                                       struct tt_trainsim_options *ret, struct tutti_error *err)
 {
     int policy = tt_policy_find(o->policy ? o->policy : "dear", err);
     bool bayes = o->fusion && tt_streq(o->fusion, "bayesian");
-    int fusion = o->fusion && !bayes ? tt_fusion_find(o->fusion, err) : TT_FUSION_DEFAULT;
+    int fusion = o->fusion && !bayes ? tt_policy_fusion_find(o->fusion, err) : TT_FUSION_DEFAULT;
     if (policy < 0 || fusion < 0)
         return TUTTI_ERR_ARG;
     struct tt_policy_options p = {.kind = (enum tt_policy_kind)policy,
@@ -206,24 +210,27 @@ static tutti_status translate(const struct tutti_trainsim_options *o, struct tt_
                                   .lookahead = o->lookahead};
     tutti_status st = o->order ? find_order(o->order, &p.order, err) : TUTTI_OK;
     if (!st)
-        *ret = (struct tt_trainsim_options){
-            .policy = p,
-            .update_bytes_per_s = o->update_bytes_per_s,
-            .tune = bayes,
-            .tuner = {.min_bytes = o->min_threshold, .max_bytes = o->max_threshold, .start_bytes = o->threshold_bytes, .trials = o->trials},
-            .spans = o->spans};
+        *ret = (struct tt_trainsim_options){.policy = p,
+                                            .update_bytes_per_s = o->update_bytes_per_s,
+                                            .tune = bayes,
+                                            .tuner = {.min_bytes = o->min_threshold,
+                                                      .max_bytes = o->max_threshold,
+                                                      .start_bytes = o->threshold_bytes,
+                                                      .trials = o->trials},
+                                            .spans = o->spans};
     return st;
 }
 
-static tutti_status load(const char *path, const struct tt_tuner_label *label, struct tt_tuner *ret, struct tutti_error *err)
+static tutti_status trainsim_load(const char *path, const struct tt_tuner_label *label,
+                                  struct tt_tuner *ret, struct tutti_error *err)
 {
     FILE *in;
     const char *name;
-    tutti_status st = api_open(path, "r", &in, &name, err);
+    tutti_status st = tt_api_open(path, "r", &in, &name, err);
     if (st)
         return st;
-    st = tt_tuner_read(in, name, label, ret, err);
-    api_close(in, name, false, NULL);
+    st = tt_policy_tuner_read(in, name, label, ret, err);
+    tt_api_close(in, name, false, NULL);
     return st;
 }
 
@@ -236,18 +243,19 @@ static void trainsim_free(struct api_trainsim *sim)
     free(sim);
 }
 
-static tutti_status run(struct api_model *model, struct tt_prices *prices, const struct tutti_trainsim_options *options,
-                        struct api_trainsim *s, struct tutti_error *err)
+static tutti_status trainsim_run(struct api_model *model, struct tt_prices *prices,
+                                 const struct tutti_trainsim_options *options,
+                                 struct api_trainsim *s, struct tutti_error *err)
 {
     struct tt_trainsim_options o;
     struct tt_tuner tuned;
-    tutti_status st = translate(options, &o, err);
+    tutti_status st = trainsim_translate(options, &o, err);
     if (st)
         return st;
     s->key = tt_trainsim_key(model->m, prices, &o);
     if (options->tuning) {
         struct tt_tuner_label label = {model->m->name, tt_policy_name(o.policy.kind), s->key};
-        st = load(options->tuning, &label, &tuned, err);
+        st = trainsim_load(options->tuning, &label, &tuned, err);
         o.tuned = &tuned;
     }
     if (st)
@@ -257,7 +265,8 @@ static tutti_status run(struct api_model *model, struct tt_prices *prices, const
     return tt_trainsim_run(model->m, prices, &o, &s->s, err);
 }
 
-tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices, const struct tutti_trainsim_options *options,
+tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_prices *prices,
+                                const struct tutti_trainsim_options *options,
                                 struct tutti_trainsim **ret, struct tutti_error *err)
 {
     struct api_model *m = api_find(MODEL, model, err);
@@ -266,8 +275,8 @@ tutti_status tutti_trainsim_run(const struct tutti_model *model, struct tutti_pr
     struct api_trainsim *s = st ? NULL : tt_zalloc(1, sizeof *s);
     if (!s)
         return st ? st : tt_fail_memory(err, "simulation");
-    st = run(m, p->p, options, s, err);
-    void *handle = st ? NULL : api_make(API_TRAINSIM, s, NULL, err);
+    st = trainsim_run(m, p->p, options, s, err);
+    void *handle = st ? NULL : tt_api_make(API_TRAINSIM, s, NULL, err);
     if (!handle) {
         trainsim_free(s);
         return st ? st : TUTTI_ERR_LIMIT;
@@ -288,24 +297,26 @@ void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim
     const struct tt_policy_times *t = &s->times;
     api_must("ret", ret);
     bool threshold = p->options.fusion == TT_FUSION_THRESHOLD && p->options.kind != TT_POLICY_SYNC;
-    *ret = (struct tutti_trainsim_info){.policy = tt_policy_name(p->options.kind),
-                                        .fusion = p->options.kind == TT_POLICY_SYNC ? "one" : tt_fusion_name(p->options.fusion),
-                                        .order = p->wait_at_step ? "ready" : order_names[p->options.order],
-                                        .iteration_us = api_us(t->iteration_ps),
-                                        .forward_us = api_us(t->forward_ps),
-                                        .backward_us = api_us(t->backward_ps),
-                                        .update_us = api_us(t->update_ps),
-                                        .comm_us = api_us(t->comm_ps),
-                                        .stream_us = api_us(t->stream_ps),
-                                        .exposed_comm_us = api_us(t->exposed_ps),
-                                        .ideal_us = api_us(t->ideal_ps),
-                                        .limit_us = api_us(t->limit_ps),
-                                        .buckets = p->nbuckets,
-                                        .launches = p->nlaunches,
-                                        .trials = s->tuner.n,
-                                        .threshold_bytes = threshold ? p->options.threshold_bytes : 0,
-                                        .first_bytes = threshold ? p->options.first_bytes : 0,
-                                        .hash = p->hash};
+    *ret = (struct tutti_trainsim_info){
+        .policy = tt_policy_name(p->options.kind),
+        .fusion =
+            p->options.kind == TT_POLICY_SYNC ? "one" : tt_policy_fusion_name(p->options.fusion),
+        .order = p->wait_at_step ? "ready" : order_names[p->options.order],
+        .iteration_us = tt_api_us(t->iteration_ps),
+        .forward_us = tt_api_us(t->forward_ps),
+        .backward_us = tt_api_us(t->backward_ps),
+        .update_us = tt_api_us(t->update_ps),
+        .comm_us = tt_api_us(t->comm_ps),
+        .stream_us = tt_api_us(t->stream_ps),
+        .exposed_comm_us = tt_api_us(t->exposed_ps),
+        .ideal_us = tt_api_us(t->ideal_ps),
+        .limit_us = tt_api_us(t->limit_ps),
+        .buckets = p->nbuckets,
+        .launches = p->nlaunches,
+        .trials = s->tuner.n,
+        .threshold_bytes = threshold ? p->options.threshold_bytes : 0,
+        .first_bytes = threshold ? p->options.first_bytes : 0,
+        .hash = p->hash};
 }
 
 static const struct tt_model_tensor *tensor(const struct api_trainsim *sim, uint32_t i)
@@ -313,7 +324,8 @@ static const struct tt_model_tensor *tensor(const struct api_trainsim *sim, uint
     return tt_vec_at(&sim->model->m->tensors, i);
 }
 
-bool tutti_trainsim_bucket(const struct tutti_trainsim *handle, size_t i, struct tutti_trainsim_bucket *ret)
+bool tutti_trainsim_bucket(const struct tutti_trainsim *handle, size_t i,
+                           struct tutti_trainsim_bucket *ret)
 {
     const struct api_trainsim *sim = api_need(TRAINSIM, handle);
     api_must("ret", ret);
@@ -330,7 +342,8 @@ bool tutti_trainsim_bucket(const struct tutti_trainsim *handle, size_t i, struct
     return true;
 }
 
-static void describe_bucket(const struct api_trainsim *sim, uint32_t bucket, struct tutti_trainsim_span *ret)
+static void describe_bucket(const struct api_trainsim *sim, uint32_t bucket,
+                            struct tutti_trainsim_span *ret)
 {
     const struct tt_policy_bucket *b = &sim->s->policy->buckets[bucket];
     ret->bucket = bucket;
@@ -338,7 +351,8 @@ static void describe_bucket(const struct api_trainsim *sim, uint32_t bucket, str
     ret->name = tensor(sim, b->first)->name;
 }
 
-bool tutti_trainsim_span(const struct tutti_trainsim *handle, size_t i, struct tutti_trainsim_span *ret)
+bool tutti_trainsim_span(const struct tutti_trainsim *handle, size_t i,
+                         struct tutti_trainsim_span *ret)
 {
     const struct api_trainsim *sim = api_need(TRAINSIM, handle);
     api_must("ret", ret);
@@ -346,7 +360,8 @@ bool tutti_trainsim_span(const struct tutti_trainsim *handle, size_t i, struct t
         return false;
     const struct tt_policy *p = sim->s->policy;
     const struct tt_policy_span *s = &sim->s->spans[i];
-    *ret = (struct tutti_trainsim_span){.name = "", .bucket = UINT32_MAX, .start_ps = s->start_ps, .end_ps = s->end_ps};
+    *ret = (struct tutti_trainsim_span){
+        .name = "", .bucket = UINT32_MAX, .start_ps = s->start_ps, .end_ps = s->end_ps};
     if (s->kind == TT_SPAN_LAUNCH) {
         ret->what = tutti_coll_name(p->launches[s->index].coll);
         ret->stream = true;
@@ -363,14 +378,15 @@ bool tutti_trainsim_span(const struct tutti_trainsim *handle, size_t i, struct t
     return true;
 }
 
-bool tutti_trainsim_trial(const struct tutti_trainsim *handle, size_t i, struct tutti_trainsim_trial *ret)
+bool tutti_trainsim_trial(const struct tutti_trainsim *handle, size_t i,
+                          struct tutti_trainsim_trial *ret)
 {
     const struct api_trainsim *sim = api_need(TRAINSIM, handle);
     api_must("ret", ret);
     if (i >= sim->s->tuner.n)
         return false;
     const struct tt_trial *t = &sim->s->tuner.trials[i];
-    *ret = (struct tutti_trainsim_trial){t->threshold_bytes, api_us(t->time_ps)};
+    *ret = (struct tutti_trainsim_trial){t->threshold_bytes, tt_api_us(t->time_ps)};
     return true;
 }
 
@@ -379,7 +395,7 @@ char *tutti_trainsim_log(const struct tutti_trainsim *handle)
     const struct api_trainsim *sim = api_need(TRAINSIM, handle);
     struct tt_str out = {0};
     if (sim->s->tuner.n > 0)
-        tt_tuner_explain(&sim->s->tuner, &out);
+        tt_policy_tuner_explain(&sim->s->tuner, &out);
     else
         tt_str_add(&out, "", 0);
     if (out.failed) {
@@ -393,6 +409,7 @@ void tutti_trainsim_save(const struct tutti_trainsim *handle, FILE *out)
 {
     const struct api_trainsim *sim = api_need(TRAINSIM, handle);
     api_must("out", out);
-    struct tt_tuner_label label = {sim->model->m->name, tt_policy_name(sim->s->policy->options.kind), sim->key};
-    tt_tuner_write(&sim->s->tuner, &label, out);
+    struct tt_tuner_label label = {sim->model->m->name,
+                                   tt_policy_name(sim->s->policy->options.kind), sim->key};
+    tt_policy_tuner_write(&sim->s->tuner, &label, out);
 }

@@ -1,4 +1,5 @@
-/* blame.c - notes to the launcher (blame.h). Ranks append to one file; each line is one write, so that lines never mix. */
+/* blame.c - notes to the launcher (blame.h). Ranks append to one file; each line is one write, so
+ * that lines never mix. */
 #include "base/blame.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* blame.h - notes of a rank to the launcher (the file TUTTI_VERDICT): which rank is to blame when a job fails. The launcher
- * sees processes end in any order and cannot know it. */
+/* blame.h - notes of a rank to the launcher (the file TUTTI_VERDICT): which rank is to blame when a
+ * job fails. The launcher sees processes end in any order and cannot know it. */
 #ifndef TT_BASE_BLAME_H
 #define TT_BASE_BLAME_H
 
@@ -16,11 +16,11 @@ enum tt_blame_note {
 #undef TT_BLAME_NOTE_ENUM
 };
 
-/* "2 of 4: rank 2 (host a, pid 4711) is dead ...", a line in one piece. Rank `size`: all ranks have the same reason ("all of
- * 4: ..."). Nothing happens without a launcher. */
+/* "2 of 4: rank 2 (host a, pid 4711) is dead ...", a line in one piece. Rank `size`: all ranks have
+ * the same reason ("all of 4: ..."). Nothing happens without a launcher. */
 void tt_blame_note(enum tt_blame_note kind, uint32_t rank, uint32_t size, const char *text);
 
-/* The rank that is not like the others: the lowest of the smallest group of equal prints; of two groups of one size the one
- * without rank 0. */
+/* The rank that is not like the others: the lowest of the smallest group of equal prints; of two
+ * groups of one size the one without rank 0. */
 uint32_t tt_odd_rank(const uint64_t *prints, uint32_t n);
 #endif

@@ -1,10 +1,13 @@
-/* adopt.c - the place to meet, and a key, when somebody else has already brought the ranks together (MPI): nothing need be configured.
+/* adopt.c - the place to meet, and a key, when somebody else has already brought the ranks together
+ * (MPI): nothing need be configured.
  *
- * One exchange, in which every rank tells its host and rank 0 where it will listen and a key made for this job. Ranks of one host meet on
- * loopback; otherwise rank 0 listens on one of the addresses that its interface filter leaves: the default route's, else the first. The
- * port is one that was free a moment ago: who takes it in between makes opening fail with words that say so. A key that the user gave is
- * never sent: then everybody needs its own copy, and boot says who has none. */
-#include "boot/parts.h"
+ * One exchange, in which every rank tells its host and rank 0 where it will listen and a key made
+ * for this job. Ranks of one host meet on loopback; otherwise rank 0 listens on one of the
+ * addresses that its interface filter leaves: the default route's, else the first. The port is one
+ * that was free a moment ago: who takes it in between makes opening fail with words that say so. A
+ * key that the user gave is never sent: then everybody needs its own copy, and boot says who has
+ * none. */
+#include "boot/boot_int.h"
 
 #include <arpa/inet.h>
 #include <sodium.h>
@@ -20,26 +23,28 @@ struct offer {
     uint8_t key[TT_BOOT_KEY];
 };
 
-static tutti_status free_port(const struct tt_boot_config *c, uint32_t addr_be, uint16_t *ret, struct tutti_error *err)
+static tutti_status free_port(const struct tt_boot_config *c, uint32_t addr_be, uint16_t *ret,
+                              struct tutti_error *err)
 {
     struct tt_listen l = {.addr_be = addr_be, .lo = c->port_lo, .hi = c->port_hi};
     int fd = -1;
-    tutti_status st = tt_listen_open(&l, &fd, ret, err);
+    tutti_status st = tt_boot_listen_open(&l, &fd, ret, err);
     if (st == TUTTI_OK)
-        tt_net_close(&fd);
+        tt_boot_net_close(&fd);
     return st;
 }
 
 /* No way outward is an error only when it turns out to be needed. */
-static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o, struct tutti_error *err)
+static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o,
+                               struct tutti_error *err)
 {
     struct tt_boot_peer self;
     uint64_t net;
-    tt_host_self(&self, &net);
+    tt_boot_host_self(&self, &net);
     *o = (struct offer){.host_id = self.host_id};
     if (c->rank != 0)
         return TUTTI_OK;
-    o->addr_be = tt_iface_outward(c->iface);
+    o->addr_be = tt_boot_iface_outward(c->iface);
     if (o->addr_be && free_port(c, o->addr_be, &o->port, NULL) != TUTTI_OK)
         o->addr_be = 0;
     o->has_key = !c->has_key && !c->key_file;
@@ -48,7 +53,8 @@ static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o, 
     return free_port(c, htonl(INADDR_LOOPBACK), &o->inside_port, err);
 }
 
-static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all, struct tutti_error *err)
+static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all,
+                               struct tutti_error *err)
 {
     bool inside = true;
     char where[TT_NET_TEXT];
@@ -57,9 +63,11 @@ static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all
     if (!all[0].inside_port)
         return tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 has no port to listen on");
     if (!inside && !all[0].addr_be)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 has no address that other hosts can reach: set TUTTI_IFACE there");
+        return tt_fail(err, TUTTI_ERR_CONNECT,
+                       "rank 0 has no address that other hosts can reach: set TUTTI_IFACE there");
     snprintf(c->rendezvous, sizeof(c->rendezvous), "%s",
-             inside ? tt_net_text(htonl(INADDR_LOOPBACK), all[0].inside_port, where) : tt_net_text(all[0].addr_be, all[0].port, where));
+             inside ? tt_boot_net_text(htonl(INADDR_LOOPBACK), all[0].inside_port, where)
+                    : tt_boot_net_text(all[0].addr_be, all[0].port, where));
     if (!c->has_key && !c->key_file && all[0].has_key) {
         memcpy(c->key, all[0].key, sizeof(c->key));
         c->has_key = true;
@@ -67,7 +75,8 @@ static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all
     return TUTTI_OK;
 }
 
-tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent *p, struct tutti_error *err)
+tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent *p,
+                           struct tutti_error *err)
 {
     struct offer mine, *all = NULL;
     tutti_status st = TUTTI_OK, own;

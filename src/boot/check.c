@@ -1,4 +1,5 @@
-/* check.c - does what boot needs work on this host? Everything is tried, nothing is guessed from settings. */
+/* check.c - does what boot needs work on this host? Everything is tried, nothing is guessed from
+ * settings. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -7,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 static const uint64_t PATIENCE_NS = 2000000000;
 
@@ -15,16 +16,16 @@ static const uint64_t PATIENCE_NS = 2000000000;
 static int send_byte(int listener, uint32_t addr_be, uint16_t port)
 {
     struct pollfd fd = {.fd = -1, .events = POLLOUT};
-    uint64_t until = tt_net_deadline(PATIENCE_NS);
+    uint64_t until = tt_boot_net_deadline(PATIENCE_NS);
     char sent = 't', got = 0;
-    int error = tt_net_connect(addr_be, port, 0, &fd.fd), other = -1;
+    int error = tt_boot_net_connect(addr_be, port, 0, &fd.fd), other = -1;
     if (!error) {
-        tt_net_poll(&fd, 1, until);
-        error = fd.revents ? tt_net_connected(fd.fd) : ETIMEDOUT;
+        tt_boot_net_poll(&fd, 1, until);
+        error = fd.revents ? tt_boot_net_connected(fd.fd) : ETIMEDOUT;
     }
     struct pollfd in = {.fd = listener, .events = POLLIN};
     if (!error) {
-        tt_net_poll(&in, 1, until);
+        tt_boot_net_poll(&in, 1, until);
         other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         error = other < 0 ? errno : 0;
     }
@@ -32,11 +33,11 @@ static int send_byte(int listener, uint32_t addr_be, uint16_t port)
         error = errno;
     in.fd = other;
     if (!error) {
-        tt_net_poll(&in, 1, until);
+        tt_boot_net_poll(&in, 1, until);
         error = recv(other, &got, 1, MSG_DONTWAIT) == 1 && got == sent ? 0 : ETIMEDOUT;
     }
-    tt_net_close(&fd.fd);
-    tt_net_close(&other);
+    tt_boot_net_close(&fd.fd);
+    tt_boot_net_close(&other);
     return error;
 }
 
@@ -46,14 +47,15 @@ static void check_loopback(const struct tt_boot_config *c, struct tt_check *ret)
     struct tutti_error err;
     uint16_t port = 0;
     int fd = -1;
-    tutti_status st = tt_listen_open(&l, &fd, &port, &err);
+    tutti_status st = tt_boot_listen_open(&l, &fd, &port, &err);
     int error = st ? 0 : send_byte(fd, l.addr_be, port);
-    tt_net_close(&fd);
+    tt_boot_net_close(&fd);
     ret->ok = !st && !error;
     if (st)
         snprintf(ret->text, sizeof ret->text, "%s", err.text);
     else if (error)
-        snprintf(ret->text, sizeof ret->text, "a byte through 127.0.0.1:%u: %s", port, strerror(error));
+        snprintf(ret->text, sizeof ret->text, "a byte through 127.0.0.1:%u: %s", port,
+                 strerror(error));
     else
         snprintf(ret->text, sizeof ret->text, "a byte went through 127.0.0.1:%u", port);
 }
@@ -63,11 +65,11 @@ static void check_interfaces(const struct tt_boot_config *c, struct tt_check *re
     struct tutti_error err;
     struct tt_str have = {0};
     uint32_t addr_be;
-    ret->ok = tt_iface_choose(c->iface, htonl(INADDR_LOOPBACK), &addr_be, &err) == TUTTI_OK;
-    tt_iface_list(&have);
+    ret->ok = tt_boot_iface_choose(c->iface, htonl(INADDR_LOOPBACK), &addr_be, &err) == TUTTI_OK;
+    tt_boot_iface_list(&have);
     if (ret->ok)
-        snprintf(ret->text, sizeof ret->text, "%s%s%s", have.s ? have.s : "none", c->iface[0] ? "; the filter leaves some: " : "",
-                 c->iface);
+        snprintf(ret->text, sizeof ret->text, "%s%s%s", have.s ? have.s : "none",
+                 c->iface[0] ? "; the filter leaves some: " : "", c->iface);
     else
         snprintf(ret->text, sizeof ret->text, "%s", err.text);
     tt_str_free(&have);

@@ -1,15 +1,17 @@
 /* dial.c - one outgoing connection with its handshake, begun again when it fails.
  *
- * Ranks start in any order, and a crowded acceptor may drop us before we are done: both are cured by trying again, after 10 ms at first and
- * a quarter of a second later. Once connected there is no limit but the caller's deadline: the acceptor may still be busy with something
- * else. What can never get better (another protocol version, a wrong key) is for the caller to see in `last` and `rejections`. */
-#include "boot/parts.h"
+ * Ranks start in any order, and a crowded acceptor may drop us before we are done: both are cured
+ * by trying again, after 10 ms at first and a quarter of a second later. Once connected there is no
+ * limit but the caller's deadline: the acceptor may still be busy with something else. What can
+ * never get better (another protocol version, a wrong key) is for the caller to see in `last` and
+ * `rejections`. */
+#include "boot/boot_int.h"
 
 #include <string.h>
 
 enum { RETRY_MS = 10, RETRY_MAX_MS = 250 };
 
-void tt_dial_begin(struct tt_dial *d, uint64_t now_ns)
+void tt_boot_dial_begin(struct tt_dial *d, uint64_t now_ns)
 {
     d->state = TT_DIAL_WAITING;
     d->shake.fd = -1;
@@ -19,13 +21,13 @@ void tt_dial_begin(struct tt_dial *d, uint64_t now_ns)
     d->error = 0;
 }
 
-void tt_dial_abort(struct tt_dial *d)
+void tt_boot_dial_abort(struct tt_dial *d)
 {
-    tt_net_unwatch(d->epoll, d->shake.fd);
-    tt_net_close(&d->shake.fd);
+    tt_boot_net_unwatch(d->epoll, d->shake.fd);
+    tt_boot_net_close(&d->shake.fd);
 }
 
-struct pollfd tt_dial_fd(const struct tt_dial *d)
+struct pollfd tt_boot_dial_fd(const struct tt_dial *d)
 {
     if (d->state == TT_DIAL_CONNECTING)
         return (struct pollfd){.fd = d->shake.fd, .events = POLLOUT};
@@ -34,7 +36,7 @@ struct pollfd tt_dial_fd(const struct tt_dial *d)
     return (struct pollfd){.fd = -1};
 }
 
-uint64_t tt_dial_wake(const struct tt_dial *d)
+uint64_t tt_boot_dial_wake(const struct tt_dial *d)
 {
     return d->state == TT_DIAL_WAITING ? d->retry_ns : UINT64_MAX;
 }
@@ -43,7 +45,7 @@ static void try_again(struct tt_dial *d, enum tt_shake_end why, int error)
 {
     uint64_t ms = (uint64_t)RETRY_MS << (d->tries < 6 ? d->tries : 6);
 
-    tt_dial_abort(d);
+    tt_boot_dial_abort(d);
     d->tries++;
     d->rejections += why == TT_SHAKE_REJECTED;
     d->last = why;
@@ -54,38 +56,38 @@ static void try_again(struct tt_dial *d, enum tt_shake_end why, int error)
 
 static void connected(struct tt_dial *d, const struct tt_trust *t)
 {
-    int error = tt_net_connected(d->shake.fd);
+    int error = tt_boot_net_connected(d->shake.fd);
 
     if (error)
         try_again(d, TT_SHAKE_MORE, error);
-    else if (tt_shake_connect(&d->shake, d->shake.fd, t, d->rank, d->role) != TT_SHAKE_MORE)
+    else if (tt_boot_shake_connect(&d->shake, d->shake.fd, t, d->rank, d->role) != TT_SHAKE_MORE)
         try_again(d, TT_SHAKE_GONE, 0);
     else {
-        tt_net_watch(d->epoll, d->shake.fd, POLLIN, d->watcher);
+        tt_boot_net_watch(d->epoll, d->shake.fd, POLLIN, d->watcher);
         d->state = TT_DIAL_SHAKING;
         d->last = TT_SHAKE_MORE;
         d->error = 0;
     }
 }
 
-void tt_dial_serve(struct tt_dial *d, const struct tt_trust *t, short revents)
+void tt_boot_dial_serve(struct tt_dial *d, const struct tt_trust *t, short revents)
 {
     enum tt_shake_end end;
 
     if (d->state == TT_DIAL_WAITING && tt_now_ns() >= d->retry_ns) {
-        int error = tt_net_connect(d->addr_be, d->port, d->source_be, &d->shake.fd);
+        int error = tt_boot_net_connect(d->addr_be, d->port, d->source_be, &d->shake.fd);
         if (error) {
             try_again(d, TT_SHAKE_MORE, error);
         } else {
-            tt_net_watch(d->epoll, d->shake.fd, POLLOUT, d->watcher);
+            tt_boot_net_watch(d->epoll, d->shake.fd, POLLOUT, d->watcher);
             d->state = TT_DIAL_CONNECTING;
         }
     } else if (d->state == TT_DIAL_CONNECTING && revents) {
         connected(d, t);
     } else if (d->state == TT_DIAL_SHAKING && revents) {
-        end = tt_shake_step(&d->shake, t);
+        end = tt_boot_shake_step(&d->shake, t);
         if (end == TT_SHAKE_DONE) {
-            tt_net_unwatch(d->epoll, d->shake.fd);
+            tt_boot_net_unwatch(d->epoll, d->shake.fd);
             d->state = TT_DIAL_DONE;
         } else if (end != TT_SHAKE_MORE) {
             try_again(d, end, 0);
@@ -93,7 +95,7 @@ void tt_dial_serve(struct tt_dial *d, const struct tt_trust *t, short revents)
     }
 }
 
-const char *tt_dial_why(const struct tt_dial *d)
+const char *tt_boot_dial_why(const struct tt_dial *d)
 {
     if (d->error)
         return strerror(d->error);
@@ -109,6 +111,7 @@ const char *tt_dial_why(const struct tt_dial *d)
     case TT_SHAKE_REJECTED:
         return "it did not accept our key";
     default:
-        return d->state == TT_DIAL_SHAKING ? "connected, but it does not answer" : "no answer to our connection";
+        return d->state == TT_DIAL_SHAKING ? "connected, but it does not answer"
+                                           : "no answer to our connection";
     }
 }

@@ -1,10 +1,11 @@
 /* early.c - links that come before their desk is open, and whether ranks can be reached at all.
  *
- * Ranks are not in step: a peer may need a link to a communicator that this rank has yet to open. It is proved at once and kept until the
- * desk takes it (porter.c). The keep is bounded; beyond that new ones wait in the kernel's queue. */
+ * Ranks are not in step: a peer may need a link to a communicator that this rank has yet to open.
+ * It is proved at once and kept until the desk takes it (porter.c). The keep is bounded; beyond
+ * that new ones wait in the kernel's queue. */
 #include <poll.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 enum { EARLY_PER_RANK = 16, EARLY_MORE = 64 };
 
@@ -24,20 +25,20 @@ static bool make_room(struct tt_boot *b, const struct tt_arrival *a)
 
     for (size_t i = 0; i < b->early.len; i++)
         if (outlived(&list[i], a, full))
-            tt_net_close(&list[i].fd);
+            tt_boot_net_close(&list[i].fd);
         else
             list[kept++] = list[i];
     b->early.len = kept;
     return kept < max;
 }
 
-bool tt_early_keep(struct tt_boot *b, const struct tt_arrival *a)
+bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a)
 {
     struct tt_early e = {.fd = a->fd, .rank = a->rank, .role = a->role, .keys = a->keys};
 
     if (!make_room(b, a) || !tt_vec_push(&b->early, &e, 1))
         return false;
-    if (tt_arrival_admit(a))
+    if (tt_boot_arrival_admit(a))
         return true;
     b->early.len--;
     return false;
@@ -47,10 +48,12 @@ int tt_boot_probe(const struct tt_boot *b, uint32_t rank, uint64_t timeout_ns)
 {
     const struct tt_boot_peer *p = &b->peers[rank];
 
-    return rank == b->config.rank ? 0 : tt_net_probe(p->addr_be, p->port, b->source_be, timeout_ns);
+    return rank == b->config.rank
+               ? 0
+               : tt_boot_net_probe(p->addr_be, p->port, b->source_be, timeout_ns);
 }
 
 bool tt_boot_link_down(const struct tt_boot *b)
 {
-    return tt_iface_down(b->peers[b->config.rank].addr_be);
+    return tt_boot_iface_down(b->peers[b->config.rank].addr_be);
 }

@@ -1,10 +1,12 @@
 /* env.c - rank, size and rendezvous from the variables of whatever launched us.
  *
- * One table of launchers, most specific first: torchrun inside a Slurm job is torchrun. The first launcher whose rank and size are both set
- * wins. When none is complete, half a set is an error rather than a lonely rank 0 of 1. Our own variables are never ignored: half of them
- * is always an error. The place to meet is TUTTI_RENDEZVOUS, else torch's MASTER_ADDR with the port after MASTER_PORT, else what can be
- * known: MPI launchers on one host (all ranks are local) meet on loopback, Slurm on its first node, at a port derived from the job. */
-#include "boot/parts.h"
+ * One table of launchers, most specific first: torchrun inside a Slurm job is torchrun. The first
+ * launcher whose rank and size are both set wins. When none is complete, half a set is an error
+ * rather than a lonely rank 0 of 1. Our own variables are never ignored: half of them is always an
+ * error. The place to meet is TUTTI_RENDEZVOUS, else torch's MASTER_ADDR with the port after
+ * MASTER_PORT, else what can be known: MPI launchers on one host (all ranks are local) meet on
+ * loopback, Slurm on its first node, at a port derived from the job. */
+#include "boot/boot_int.h"
 
 #include <inttypes.h>
 #include <sodium.h>
@@ -12,12 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DERIVED_PORT = 20000, DERIVED_PORTS = 10000 }; /* below what kernels give out by themselves */
+/* below what kernels give out by themselves */
+enum { DERIVED_PORT = 20000, DERIVED_PORTS = 10000 };
 
 struct launcher {
     const char *name;
     const char *rank, *size, *local_rank, *local_size;
-    tutti_status (*place)(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err);
+    tutti_status (*place)(const struct launcher *l, struct tt_boot_config *c,
+                          struct tutti_error *err);
 };
 
 /* An empty variable is as good as none. */
@@ -28,7 +32,8 @@ static const char *var(const char *name)
     return v && v[0] ? v : NULL;
 }
 
-static tutti_status number(const char *name, uint64_t min, uint64_t max, uint64_t *ret, struct tutti_error *err)
+static tutti_status env_number(const char *name, uint64_t min, uint64_t max, uint64_t *ret,
+                               struct tutti_error *err)
 {
     tutti_status st = tt_parse_u64(var(name), min, max, ret, err);
 
@@ -37,7 +42,8 @@ static tutti_status number(const char *name, uint64_t min, uint64_t max, uint64_
     return st;
 }
 
-static tutti_status set_place(struct tt_boot_config *c, const char *host, uint16_t port, struct tutti_error *err)
+static tutti_status set_place(struct tt_boot_config *c, const char *host, uint16_t port,
+                              struct tutti_error *err)
 {
     int n = snprintf(c->rendezvous, sizeof(c->rendezvous), "%s:%u", host, port);
 
@@ -47,17 +53,21 @@ static tutti_status set_place(struct tt_boot_config *c, const char *host, uint16
 }
 
 /* The port itself belongs to torch's store; its neighbour is ours. */
-static tutti_status place_master(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)
+static tutti_status place_master(const struct launcher *l, struct tt_boot_config *c,
+                                 struct tutti_error *err)
 {
     const char *host = var("MASTER_ADDR");
     uint64_t port;
     tutti_status st;
 
     if (!host || !var("MASTER_PORT"))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s: %s is not set (or set TUTTI_RENDEZVOUS to rank 0's host:port)", l->name,
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "%s: %s is not set (or set TUTTI_RENDEZVOUS to rank 0's host:port)", l->name,
                        host ? "MASTER_PORT" : "MASTER_ADDR");
-    st = number("MASTER_PORT", 1, UINT16_MAX, &port, err);
-    return st == TUTTI_OK ? set_place(c, host, (uint16_t)(port < UINT16_MAX ? port + 1 : port - 1), err) : st;
+    st = env_number("MASTER_PORT", 1, UINT16_MAX, &port, err);
+    return st == TUTTI_OK
+               ? set_place(c, host, (uint16_t)(port < UINT16_MAX ? port + 1 : port - 1), err)
+               : st;
 }
 
 static uint16_t derived_port(uint64_t seed, const char *text)
@@ -65,11 +75,14 @@ static uint16_t derived_port(uint64_t seed, const char *text)
     return (uint16_t)(DERIVED_PORT + tt_hash_bytes(seed, text, strlen(text)) % DERIVED_PORTS);
 }
 
-static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err);
+static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config *c,
+                                struct tutti_error *err);
 
-/* mpirun says nothing about where rank 0 is; when all ranks are on this host it need not. Ranks of one launch share its name space
- * (PMIx) or their parent. srun with PMI-2 sets MPICH's variables but those about the host, and knows the place. */
-static tutti_status place_one_host(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)
+/* mpirun says nothing about where rank 0 is; when all ranks are on this host it need not. Ranks of
+ * one launch share its name space (PMIx) or their parent. srun with PMI-2 sets MPICH's variables
+ * but those about the host, and knows the place. */
+static tutti_status place_one_host(const struct launcher *l, struct tt_boot_config *c,
+                                   struct tutti_error *err)
 {
     const char *job = var("PMIX_NAMESPACE");
     uint64_t local = 0;
@@ -79,19 +92,23 @@ static tutti_status place_one_host(const struct launcher *l, struct tt_boot_conf
     if (!var(l->local_size) && var("SLURM_PROCID"))
         return place_slurm(l, c, err);
     if (!var(l->local_size))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s does not say where rank 0 is (%s is not set): set TUTTI_RENDEZVOUS to rank 0's host:port",
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "%s does not say where rank 0 is (%s is not set): set TUTTI_RENDEZVOUS to "
+                       "rank 0's host:port",
                        l->name, l->local_size);
-    st = number(l->local_size, 1, TT_BOOT_SIZE_MAX, &local, err);
+    st = env_number(l->local_size, 1, TT_BOOT_SIZE_MAX, &local, err);
     if (st != TUTTI_OK)
         return st;
     if (local != c->size)
-        return tt_fail(err, TUTTI_ERR_ARG, "%s on several hosts does not say where rank 0 is: set TUTTI_RENDEZVOUS to rank 0's host:port",
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "%s on several hosts does not say where rank 0 is: set TUTTI_RENDEZVOUS to "
+                       "rank 0's host:port",
                        l->name);
     snprintf(parent, sizeof(parent), "%ld", (long)getppid());
     return set_place(c, "127.0.0.1", derived_port(0, job ? job : parent), err);
 }
 
-bool tt_nodelist_first(const char *list, char *ret, size_t cap)
+bool tt_boot_nodelist_first(const char *list, char *ret, size_t cap)
 {
     size_t n = 0;
     bool inside = false, skip = false;
@@ -115,32 +132,42 @@ bool tt_nodelist_first(const char *list, char *ret, size_t cap)
     return n > 0 && !inside;
 }
 
-static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)
+static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config *c,
+                                struct tutti_error *err)
 {
-    static const char *const lists[] = {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"};
+    static const char *const lists[] = {"SLURM_STEP_NODELIST", "SLURM_NODELIST",
+                                        "SLURM_JOB_NODELIST"};
     const char *list = NULL, *job = var("SLURM_JOB_ID"), *step = var("SLURM_STEP_ID");
     char host[TT_BOOT_HOST * 2];
 
     for (size_t i = 0; i < countof(lists) && !list; i++)
         list = var(lists[i]);
     if (!list)
-        return tt_fail(err, TUTTI_ERR_ARG, "%s: SLURM_NODELIST is not set (or set TUTTI_RENDEZVOUS to rank 0's host:port)", l->name);
-    if (!tt_nodelist_first(list, host, sizeof(host)))
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "%s: SLURM_NODELIST is not set (or set TUTTI_RENDEZVOUS to rank 0's host:port)",
+            l->name);
+    if (!tt_boot_nodelist_first(list, host, sizeof(host)))
         return tt_fail(err, TUTTI_ERR_PARSE, "%s: no host in node list %s", l->name, list);
-    return set_place(c, host, derived_port(tt_hash_bytes(0, step ? step : "", step ? strlen(step) : 0), job ? job : ""), err);
+    return set_place(
+        c, host,
+        derived_port(tt_hash_bytes(0, step ? step : "", step ? strlen(step) : 0), job ? job : ""),
+        err);
 }
 
-static tutti_status place_ours(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)
+static tutti_status place_ours(const struct launcher *l, struct tt_boot_config *c,
+                               struct tutti_error *err)
 {
     (void)l;
-    return tt_fail(err, TUTTI_ERR_ARG, "TUTTI_RENDEZVOUS is not set: %u ranks need rank 0's host:port", c->size);
+    return tt_fail(err, TUTTI_ERR_ARG,
+                   "TUTTI_RENDEZVOUS is not set: %u ranks need rank 0's host:port", c->size);
 }
 
 static const struct launcher launchers[] = {
     {"tutti", "TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK", NULL, place_ours},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, place_master},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     place_one_host},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", place_one_host},
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", place_one_host},
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, place_slurm},
 };
@@ -161,7 +188,8 @@ static tutti_status find_launcher(const struct launcher **ret, struct tutti_erro
             break;
     }
     if (!whole && half)
-        return tt_fail(err, TUTTI_ERR_ARG, "%s: %s is set but %s is not", half->name, var(half->rank) ? half->rank : half->size,
+        return tt_fail(err, TUTTI_ERR_ARG, "%s: %s is set but %s is not", half->name,
+                       var(half->rank) ? half->rank : half->size,
                        var(half->rank) ? half->size : half->rank);
     if (!whole && (var("TUTTI_RENDEZVOUS") || var("TUTTI_LOCAL_RANK")))
         return tt_fail(err, TUTTI_ERR_ARG, "%s is set but TUTTI_RANK and TUTTI_SIZE are not",
@@ -175,19 +203,22 @@ bool tt_boot_strayed(struct tutti_error *ret)
     for (size_t i = 0; i < countof(launchers); i++) {
         const struct launcher *l = &launchers[i];
         uint64_t rank, size;
-        if (l->place != place_one_host || !var(l->rank) || !var(l->size) || number(l->rank, 0, 0, &rank, NULL) ||
-            number(l->size, 2, UINT32_MAX, &size, NULL))
+        if (l->place != place_one_host || !var(l->rank) || !var(l->size) ||
+            env_number(l->rank, 0, 0, &rank, NULL) ||
+            env_number(l->size, 2, UINT32_MAX, &size, NULL))
             continue;
         tt_fail(ret, TUTTI_ERR_CONNECT,
                 "MPI sees this process alone, but mpirun of %s started %" PRIu64
-                ": these are jobs of one rank each. Start them with the mpirun of the MPI that they load",
+                ": these are jobs of one rank each. Start them with the mpirun of the MPI that "
+                "they load",
                 l->name, size);
         return true;
     }
     return false;
 }
 
-static tutti_status read_place(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)
+static tutti_status read_place(const struct launcher *l, struct tt_boot_config *c,
+                               struct tutti_error *err)
 {
     const char *place = var("TUTTI_RENDEZVOUS");
     char host[TT_BOOT_HOST * 2];
@@ -197,25 +228,27 @@ static tutti_status read_place(const struct launcher *l, struct tt_boot_config *
     if (c->size == 1)
         return TUTTI_OK;
     if (place && strlen(place) >= sizeof(c->rendezvous))
-        return tt_fail(err, TUTTI_ERR_LIMIT, "TUTTI_RENDEZVOUS is longer than %zu characters", sizeof(c->rendezvous) - 1);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "TUTTI_RENDEZVOUS is longer than %zu characters",
+                       sizeof(c->rendezvous) - 1);
     if (place)
         snprintf(c->rendezvous, sizeof(c->rendezvous), "%s", place);
     else if (l != &launchers[0] && var("MASTER_ADDR") && var("MASTER_PORT"))
         st = place_master(l, c, err);
     else
         st = l->place(l, c, err);
-    return st == TUTTI_OK ? tt_rendezvous_parse(c->rendezvous, host, &port, err) : st;
+    return st == TUTTI_OK ? tt_boot_rendezvous_parse(c->rendezvous, host, &port, err) : st;
 }
 
-static tutti_status read_ranks(const struct launcher *l, struct tt_boot_config *c, struct tutti_error *err)
+static tutti_status read_ranks(const struct launcher *l, struct tt_boot_config *c,
+                               struct tutti_error *err)
 {
     uint64_t rank, size, local = 0;
-    tutti_status st = number(l->size, 1, TT_BOOT_SIZE_MAX, &size, err);
+    tutti_status st = env_number(l->size, 1, TT_BOOT_SIZE_MAX, &size, err);
 
     if (st == TUTTI_OK)
-        st = number(l->rank, 0, size - 1, &rank, err);
+        st = env_number(l->rank, 0, size - 1, &rank, err);
     if (st == TUTTI_OK && var(l->local_rank))
-        st = number(l->local_rank, 0, TT_BOOT_SIZE_MAX, &local, err);
+        st = env_number(l->local_rank, 0, TT_BOOT_SIZE_MAX, &local, err);
     if (st != TUTTI_OK)
         return st;
     c->rank = (uint32_t)rank;
@@ -233,14 +266,17 @@ static tutti_status read_ports(const char *text, struct tt_boot_config *c, struc
 
     if (strlen(text) < sizeof(lo))
         snprintf(lo, sizeof(lo), "%.*s", (int)strcspn(text, "-"), text);
-    if (tt_parse_u64(lo, 1, UINT16_MAX, &a, NULL) != TUTTI_OK || tt_parse_u64(dash ? dash + 1 : lo, a, UINT16_MAX, &b, NULL) != TUTTI_OK)
-        return tt_fail(err, TUTTI_ERR_PARSE, "TUTTI_PORTS: \"%s\" is not a range of ports like 5000-5099", text);
+    if (tt_parse_u64(lo, 1, UINT16_MAX, &a, NULL) != TUTTI_OK ||
+        tt_parse_u64(dash ? dash + 1 : lo, a, UINT16_MAX, &b, NULL) != TUTTI_OK)
+        return tt_fail(err, TUTTI_ERR_PARSE,
+                       "TUTTI_PORTS: \"%s\" is not a range of ports like 5000-5099", text);
     c->port_lo = (uint16_t)a;
     c->port_hi = (uint16_t)b;
     return TUTTI_OK;
 }
 
-static tutti_status read_timeout(const char *text, struct tt_boot_config *c, struct tutti_error *err)
+static tutti_status read_timeout(const char *text, struct tt_boot_config *c,
+                                 struct tutti_error *err)
 {
     uint64_t ps;
     tutti_status st = tt_parse_time(text, &ps, err);
@@ -255,7 +291,8 @@ static tutti_status read_timeout(const char *text, struct tt_boot_config *c, str
     return TUTTI_OK;
 }
 
-static tutti_status read_insecure(const char *text, struct tt_boot_config *c, struct tutti_error *err)
+static tutti_status read_insecure(const char *text, struct tt_boot_config *c,
+                                  struct tutti_error *err)
 {
     if (!tt_streq(text, "0") && !tt_streq(text, "1"))
         return tt_fail(err, TUTTI_ERR_PARSE, "TUTTI_INSECURE: \"%s\" is neither 0 nor 1", text);
@@ -266,7 +303,7 @@ static tutti_status read_insecure(const char *text, struct tt_boot_config *c, st
 tutti_status tt_boot_key(struct tt_boot_config *c, const char *path, struct tutti_error *err)
 {
     uint8_t key[TT_BOOT_KEY];
-    tutti_status st = tt_key_load(path, key, err);
+    tutti_status st = tt_boot_key_load(path, key, err);
 
     sodium_memzero(key, sizeof(key));
     c->key_file = path;
@@ -276,12 +313,14 @@ tutti_status tt_boot_key(struct tt_boot_config *c, const char *path, struct tutt
 /* What does not depend on the launcher. */
 static tutti_status read_options(struct tt_boot_config *c, struct tutti_error *err)
 {
-    const char *iface = var("TUTTI_IFACE"), *ports = var("TUTTI_PORTS"), *timeout = var("TUTTI_TIMEOUT"), *key = var("TUTTI_KEY_FILE");
+    const char *iface = var("TUTTI_IFACE"), *ports = var("TUTTI_PORTS"),
+               *timeout = var("TUTTI_TIMEOUT"), *key = var("TUTTI_KEY_FILE");
     const char *insecure = var("TUTTI_INSECURE");
     tutti_status st = TUTTI_OK;
 
     if (iface && strlen(iface) >= sizeof(c->iface))
-        return tt_fail(err, TUTTI_ERR_LIMIT, "TUTTI_IFACE is longer than %zu characters", sizeof(c->iface) - 1);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "TUTTI_IFACE is longer than %zu characters",
+                       sizeof(c->iface) - 1);
     if (iface)
         snprintf(c->iface, sizeof(c->iface), "%s", iface);
     if (ports)
@@ -295,7 +334,8 @@ static tutti_status read_options(struct tt_boot_config *c, struct tutti_error *e
     return st;
 }
 
-tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origin, struct tutti_error *err)
+tutti_status tt_boot_from_env(struct tt_boot_config *ret, const char **ret_origin,
+                              struct tutti_error *err)
 {
     struct tt_boot_config c = {.size = 1, .local_rank = -1};
     const struct launcher *l = NULL;

@@ -3,10 +3,12 @@
  *     rank 1 --give--> rank 0 <--give-- rank 2        every rank: one frame up, one frame down; rank 0: size of each
  *     rank 1 <--all--- rank 0 ---all--> rank 2
  *
- * For opening things, not for speed. Frames carry the number of the exchange and their length, so ranks that are not in the same one find
- * out. Rank 0 waits for all together, gives up at the deadline of the least patient rank that has come, and tells everybody why; the others
- * wait a moment longer for that reason. After a failure the streams are out of step, so the object refuses further exchanges. */
-#include "boot/parts.h"
+ * For opening things, not for speed. Frames carry the number of the exchange and their length, so
+ * ranks that are not in the same one find out. Rank 0 waits for all together, gives up at the
+ * deadline of the least patient rank that has come, and tells everybody why; the others wait a
+ * moment longer for that reason. After a failure the streams are out of step, so the object refuses
+ * further exchanges. */
+#include "boot/boot_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,19 +25,25 @@ struct gathering {
     uint32_t left;
 };
 
-static void write_head(uint8_t out[TT_FRAME], enum tt_frame_kind kind, const struct gathering *g, size_t length)
+static void write_head(uint8_t out[TT_FRAME], enum tt_frame_kind kind, const struct gathering *g,
+                       size_t length)
 {
     uint64_t now = tt_now_ns(), ms = g->deadline_ns > now ? (g->deadline_ns - now) / 1000000 : 0;
 
-    tt_frame_write(
-        &(struct tt_frame){.kind = kind, .seq = g->b->seq, .remaining_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX, .length = length},
+    tt_boot_frame_write(
+        &(struct tt_frame){.kind = kind,
+                           .seq = g->b->seq,
+                           .remaining_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
+                           .length = length},
         out);
 }
 
-static tutti_status fail_left(const struct tt_boot *b, uint32_t r, int error, struct tutti_error *err)
+static tutti_status fail_left(const struct tt_boot *b, uint32_t r, int error,
+                              struct tutti_error *err)
 {
-    return tt_fail(err, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) ended its control connection: %s", r, b->peers[r].host, b->peers[r].pid,
-                   error ? strerror(error) : "it died or closed");
+    return tt_fail(
+        err, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) ended its control connection: %s", r,
+        b->peers[r].host, b->peers[r].pid, error ? strerror(error) : "it died or closed");
 }
 
 /* A whole frame of rank r is here, or its head says that it cannot be right. */
@@ -45,10 +53,13 @@ static tutti_status check_give(struct gathering *g, uint32_t r, struct tutti_err
     uint64_t limit = tt_now_ns() + (uint64_t)f->remaining_ms * 1000000;
 
     if (f->kind != TT_FRAME_GIVE || f->seq != g->b->seq)
-        return tt_fail(err, TUTTI_ERR_DIFFERS, "rank %u is in exchange %u while rank 0 is in exchange %u", r, f->seq, g->b->seq);
+        return tt_fail(err, TUTTI_ERR_DIFFERS,
+                       "rank %u is in exchange %u while rank 0 is in exchange %u", r, f->seq,
+                       g->b->seq);
     if (f->length != g->bytes)
-        return tt_fail(err, TUTTI_ERR_DIFFERS, "rank %u gives %llu bytes to the exchange, rank 0 %zu", r, (unsigned long long)f->length,
-                       g->bytes);
+        return tt_fail(err, TUTTI_ERR_DIFFERS,
+                       "rank %u gives %llu bytes to the exchange, rank 0 %zu", r,
+                       (unsigned long long)f->length, g->bytes);
     if (limit < g->deadline_ns)
         g->deadline_ns = limit;
     g->missing[r] = false;
@@ -58,7 +69,7 @@ static tutti_status check_give(struct gathering *g, uint32_t r, struct tutti_err
 
 static tutti_status take_from(struct gathering *g, uint32_t r, struct tutti_error *err)
 {
-    enum tt_net went = tt_frame_fill(&g->b->control[r], &g->in[r]);
+    enum tt_net went = tt_boot_frame_fill(&g->b->control[r], &g->in[r]);
     int error = errno;
 
     if (went == TT_NET_AGAIN)
@@ -73,11 +84,11 @@ static tutti_status fail_missing(const struct gathering *g, struct tutti_error *
     char ranks[160], span[32];
 
     return tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not enter exchange %u within %s",
-                   tt_ranks_text(g->missing, g->b->config.size, ranks, sizeof(ranks)), g->b->seq,
-                   tt_net_span(g->timeout_ns, span, sizeof(span)));
+                   tt_boot_ranks_text(g->missing, g->b->config.size, ranks, sizeof(ranks)),
+                   g->b->seq, tt_boot_net_span(g->timeout_ns, span, sizeof(span)));
 }
 
-static tutti_status collect(struct gathering *g, struct tutti_error *err)
+static tutti_status exchange_collect(struct gathering *g, struct tutti_error *err)
 {
     uint32_t size = g->b->config.size;
     tutti_status st = TUTTI_OK;
@@ -86,8 +97,9 @@ static tutti_status collect(struct gathering *g, struct tutti_error *err)
         if (tt_now_ns() >= g->deadline_ns)
             return fail_missing(g, err);
         for (uint32_t r = 0; r < size; r++)
-            g->fds[r] = (struct pollfd){.fd = g->missing[r] ? g->b->control[r].fd : -1, .events = POLLIN};
-        tt_net_poll(g->fds, size, g->deadline_ns);
+            g->fds[r] =
+                (struct pollfd){.fd = g->missing[r] ? g->b->control[r].fd : -1, .events = POLLIN};
+        tt_boot_net_poll(g->fds, size, g->deadline_ns);
         for (uint32_t r = 0; r < size && st == TUTTI_OK; r++)
             if (g->fds[r].revents)
                 st = take_from(g, r, err);
@@ -97,19 +109,22 @@ static tutti_status collect(struct gathering *g, struct tutti_error *err)
     return st;
 }
 
-static tutti_status spread(const struct gathering *g, struct tutti_error *err)
+static tutti_status exchange_spread(const struct gathering *g, struct tutti_error *err)
 {
     uint8_t head[TT_FRAME];
-    struct tt_notice n = {.head = head, .head_len = sizeof(head), .body = g->all, .body_len = g->bytes * g->b->config.size};
+    struct tt_notice n = {.head = head,
+                          .head_len = sizeof(head),
+                          .body = g->all,
+                          .body_len = g->bytes * g->b->config.size};
     uint32_t bad = g->b->config.size;
     tutti_status st;
 
     write_head(head, TT_FRAME_ALL, g, n.body_len);
-    st = tt_notify(g->b, &n, g->deadline_ns, &bad, err);
+    st = tt_boot_notify(g->b, &n, g->deadline_ns, &bad, err);
     return st == TUTTI_OK && bad < g->b->config.size ? fail_left(g->b, bad, 0, err) : st;
 }
 
-static tutti_status serve(struct gathering *g, const void *mine, struct tutti_error *err)
+static tutti_status exchange_serve(struct gathering *g, const void *mine, struct tutti_error *err)
 {
     uint32_t size = g->b->config.size;
     tutti_status st;
@@ -127,11 +142,11 @@ static tutti_status serve(struct gathering *g, const void *mine, struct tutti_er
     g->left = size - 1;
     if (g->bytes)
         memcpy(g->all, mine, g->bytes);
-    st = collect(g, err);
+    st = exchange_collect(g, err);
     if (st == TUTTI_OK)
-        st = spread(g, err);
+        st = exchange_spread(g, err);
     if (st != TUTTI_OK)
-        tt_refuse_all(g->b, err);
+        tt_boot_refuse_all(g->b, err);
     return st;
 }
 
@@ -143,27 +158,32 @@ static tutti_status take_all(struct gathering *g, size_t cap, struct tutti_error
     char span[32];
     enum tt_net went;
 
-    while ((went = tt_frame_fill(&g->b->control[0], &in)) == TT_NET_AGAIN) {
+    while ((went = tt_boot_frame_fill(&g->b->control[0], &in)) == TT_NET_AGAIN) {
         struct pollfd p = {.fd = g->b->control[0].fd, .events = POLLIN};
         if (tt_now_ns() >= until)
             return tt_fail(err, TUTTI_ERR_TIMEOUT,
-                           "rank 0 (host %s, pid %u) did not answer exchange %u within %s: it is stopped, late or unreachable",
-                           g->b->peers[0].host, g->b->peers[0].pid, g->b->seq, tt_net_span(g->timeout_ns, span, sizeof(span)));
-        tt_net_poll(&p, 1, until);
+                           "rank 0 (host %s, pid %u) did not answer exchange %u within %s: it is "
+                           "stopped, late or unreachable",
+                           g->b->peers[0].host, g->b->peers[0].pid, g->b->seq,
+                           tt_boot_net_span(g->timeout_ns, span, sizeof(span)));
+        tt_boot_net_poll(&p, 1, until);
     }
     if (went == TT_NET_END && errno != EMSGSIZE)
         return fail_left(g->b, 0, errno, err);
     if (in.frame.kind == TT_FRAME_REFUSAL && went == TT_NET_OK) {
-        tt_refusal_parse(g->all, (size_t)in.frame.length, err);
+        tt_boot_refusal_parse(g->all, (size_t)in.frame.length, err);
         return err->status;
     }
-    if (in.frame.kind != TT_FRAME_ALL || in.frame.seq != g->b->seq || in.frame.length != g->bytes * g->b->config.size)
-        return tt_fail(err, TUTTI_ERR_DIFFERS, "rank 0 answered exchange %u with something else", g->b->seq);
+    if (in.frame.kind != TT_FRAME_ALL || in.frame.seq != g->b->seq ||
+        in.frame.length != g->bytes * g->b->config.size)
+        return tt_fail(err, TUTTI_ERR_DIFFERS, "rank 0 answered exchange %u with something else",
+                       g->b->seq);
     return TUTTI_OK;
 }
 
 /* A write that fails is not the news: rank 0 may have said why before it hung up. */
-static tutti_status give(struct gathering *g, const void *mine, size_t cap, struct tutti_error *err)
+static tutti_status exchange_give(struct gathering *g, const void *mine, size_t cap,
+                                  struct tutti_error *err)
 {
     uint8_t head[TT_FRAME];
     int error;
@@ -175,10 +195,11 @@ static tutti_status give(struct gathering *g, const void *mine, size_t cap, stru
     return take_all(g, cap, err);
 }
 
-tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes, void *ret_all, uint64_t timeout_ns,
-                              struct tutti_error *err)
+tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes, void *ret_all,
+                              uint64_t timeout_ns, struct tutti_error *err)
 {
-    struct gathering g = {.b = b, .bytes = bytes, .timeout_ns = timeout_ns ? timeout_ns : b->config.timeout_ns};
+    struct gathering g = {
+        .b = b, .bytes = bytes, .timeout_ns = timeout_ns ? timeout_ns : b->config.timeout_ns};
     struct tutti_error why = {0};
     size_t total, cap;
     tutti_status st;
@@ -186,14 +207,15 @@ tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes,
     if (b->broken)
         return tt_fail(err, TUTTI_ERR_CONNECT, "an earlier exchange failed");
     if (__builtin_mul_overflow(bytes, (size_t)b->config.size, &total))
-        return tt_fail(err, TUTTI_ERR_RANGE, "%zu bytes from each of %u ranks are too many", bytes, b->config.size);
-    g.deadline_ns = tt_net_deadline(g.timeout_ns);
+        return tt_fail(err, TUTTI_ERR_RANGE, "%zu bytes from each of %u ranks are too many", bytes,
+                       b->config.size);
+    g.deadline_ns = tt_boot_net_deadline(g.timeout_ns);
     cap = total > TT_REFUSAL_MAX ? total : TT_REFUSAL_MAX;
     b->broken = true; /* until it has gone well */
     g.all = tt_alloc(cap, 1);
     if (!g.all)
         return tt_fail_memory(err, "exchange");
-    st = b->config.rank == 0 ? serve(&g, mine, &why) : give(&g, mine, cap, &why);
+    st = b->config.rank == 0 ? exchange_serve(&g, mine, &why) : exchange_give(&g, mine, cap, &why);
     b->seq++;
     b->broken = st != TUTTI_OK;
     if (st == TUTTI_OK && total)

@@ -1,13 +1,16 @@
 /* gate.c - the listener and the handshakes behind it: strangers come in here, ranks come out.
  *
- * All unproved connections are served together, so that one that says nothing delays nobody; each lives two seconds at most. There are
- * 1024 places. When all are taken and more connections are waiting, the oldest of the address that holds the most places go, but none
- * before it had a twentieth of a second: honest ranks are through the handshake by then, a flood from one address cannot push out those
- * of another, and 20,000 silent connections a second do not close the gate. The rest waits in the kernel's queue. Places are given up too
- * when descriptors run out, by the same rule: the last descriptor serves one connection after the other (accept(2) fails for want of a
- * descriptor also when nobody waits, so the one that has just come in must not go). Once the ranks have met, connections from addresses where no
- * rank lives are closed as soon as they are accepted. */
-#include "boot/parts.h"
+ * All unproved connections are served together, so that one that says nothing delays nobody; each
+ * lives two seconds at most. There are 1024 places. When all are taken and more connections are
+ * waiting, the oldest of the address that holds the most places go, but none before it had a
+ * twentieth of a second: honest ranks are through the handshake by then, a flood from one address
+ * cannot push out those of another, and 20,000 silent connections a second do not close the gate.
+ * The rest waits in the kernel's queue. Places are given up too when descriptors run out, by the
+ * same rule: the last descriptor serves one connection after the other (accept(2) fails for want of
+ * a descriptor also when nobody waits, so the one that has just come in must not go). Once the
+ * ranks have met, connections from addresses where no rank lives are closed as soon as they are
+ * accepted. */
+#include "boot/boot_int.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -24,19 +27,21 @@ enum { BATCH = 64, COUNTS = 2 * TT_UNPROVED_MAX };
 #define FULL_NS  UINT64_C(5000000)   /* look again for a place to free */
 #define LIMIT_NS UINT64_C(100000000) /* look again for descriptors */
 
-tutti_status tt_gate_open(struct tt_gate *g, int listener, const struct tt_trust *trust, struct tutti_error *err)
+tutti_status tt_boot_gate_open(struct tt_gate *g, int listener, const struct tt_trust *trust,
+                               struct tutti_error *err)
 {
-    *g = (struct tt_gate){.listener = listener, .trust = *trust, .epoll = tt_fd_own(epoll_create1(EPOLL_CLOEXEC))};
+    *g = (struct tt_gate){
+        .listener = listener, .trust = *trust, .epoll = tt_fd_own(epoll_create1(EPOLL_CLOEXEC))};
     if (g->epoll < 0)
         return tt_fail(err, TUTTI_ERR_IO, "descriptors for the handshakes: %s", strerror(errno));
-    tt_net_watch(g->epoll, listener, POLLIN, g);
+    tt_boot_net_watch(g->epoll, listener, POLLIN, g);
     return TUTTI_OK;
 }
 
-static void drop(struct tt_gate *g, struct tt_shake *s)
+static void gate_drop(struct tt_gate *g, struct tt_shake *s)
 {
-    tt_net_unwatch(g->epoll, s->fd);
-    tt_net_close(&s->fd);
+    tt_boot_net_unwatch(g->epoll, s->fd);
+    tt_boot_net_close(&s->fd);
 }
 
 /* Removes the pending that were dropped. */
@@ -61,7 +66,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-size_t tt_known_addresses(const struct tt_boot_peer *peers, uint32_t size, uint32_t *ret_be)
+size_t tt_boot_known_addresses(const struct tt_boot_peer *peers, uint32_t size, uint32_t *ret_be)
 {
     size_t n = 0, kept = 0;
 
@@ -77,15 +82,15 @@ size_t tt_known_addresses(const struct tt_boot_peer *peers, uint32_t size, uint3
     return kept;
 }
 
-void tt_gate_close(struct tt_gate *g)
+void tt_boot_gate_close(struct tt_gate *g)
 {
     for (size_t i = 0; i < g->n; i++)
-        drop(g, g->pending[i]);
+        gate_drop(g, g->pending[i]);
     compact(g);
-    tt_net_close(&g->epoll);
+    tt_boot_net_close(&g->epoll);
 }
 
-uint64_t tt_gate_wake(const struct tt_gate *g)
+uint64_t tt_boot_gate_wake(const struct tt_gate *g)
 {
     uint64_t late = g->n ? g->pending[0]->since_ns + TT_HANDSHAKE_NS : UINT64_MAX;
 
@@ -97,38 +102,40 @@ uint64_t tt_gate_wake(const struct tt_gate *g)
 /* One step of one handshake; when it is over, an arrival if somebody is to know. */
 static void serve_one(struct tt_gate *g, struct tt_shake *s, struct tt_arrival *ret, size_t *n)
 {
-    enum tt_shake_end end = tt_shake_step(s, &g->trust);
+    enum tt_shake_end end = tt_boot_shake_step(s, &g->trust);
 
     if (end == TT_SHAKE_MORE)
         return;
     if (end == TT_SHAKE_DONE || end == TT_SHAKE_KEY) {
         struct tt_arrival *a = &ret[(*n)++];
-        *a = (struct tt_arrival){.fd = -1, .rank = s->peer.from, .role = s->peer.role, .from_be = s->from_be};
+        *a = (struct tt_arrival){
+            .fd = -1, .rank = s->peer.from, .role = s->peer.role, .from_be = s->from_be};
         if (end == TT_SHAKE_DONE) {
-            tt_shake_answer(s, &g->trust, a->answer);
+            tt_boot_shake_answer(s, &g->trust, a->answer);
             a->keys = s->keys;
-            tt_net_unwatch(g->epoll, s->fd);
+            tt_boot_net_unwatch(g->epoll, s->fd);
             a->fd = s->fd;
             s->fd = -1;
         }
     }
-    drop(g, s);
+    gate_drop(g, s);
 }
 
-bool tt_arrival_admit(const struct tt_arrival *a)
+bool tt_boot_arrival_admit(const struct tt_arrival *a)
 {
     size_t sent = 0;
 
-    return tt_net_drain(a->fd, a->answer, sizeof(a->answer), &sent) == TT_NET_OK;
+    return tt_boot_net_drain(a->fd, a->answer, sizeof(a->answer), &sent) == TT_NET_OK;
 }
 
-/* After those that are ready were served, or a proof that came while nobody looked would be lost. */
+/* After those that are ready were served, or a proof that came while nobody looked would be
+ * lost. */
 static void drop_late(struct tt_gate *g)
 {
     uint64_t now = tt_now_ns();
 
     for (size_t i = 0; i < g->n && now >= g->pending[i]->since_ns + TT_HANDSHAKE_NS; i++)
-        drop(g, g->pending[i]);
+        gate_drop(g, g->pending[i]);
 }
 
 /* ---- places ---- */
@@ -154,7 +161,8 @@ static uint32_t crowd(const struct tt_gate *g)
     return ret;
 }
 
-/* Frees some places, those of the oldest of the largest crowd that have had their time; false: none. */
+/* Frees some places, those of the oldest of the largest crowd that have had their time; false:
+ * none. */
 static bool make_room(struct tt_gate *g, uint64_t fair_ns)
 {
     uint32_t addr = crowd(g), dropped = 0;
@@ -162,7 +170,7 @@ static bool make_room(struct tt_gate *g, uint64_t fair_ns)
 
     for (size_t i = 0; i < g->n && dropped < BATCH && now >= g->pending[i]->since_ns + fair_ns; i++)
         if (g->pending[i]->from_be == addr) {
-            drop(g, g->pending[i]);
+            gate_drop(g, g->pending[i]);
             dropped++;
         }
     compact(g);
@@ -170,11 +178,11 @@ static bool make_room(struct tt_gate *g, uint64_t fair_ns)
 }
 
 /* The listener is not looked at before then. */
-static void rest(struct tt_gate *g, uint64_t ns)
+static void gate_rest(struct tt_gate *g, uint64_t ns)
 {
     g->full = true;
     g->retry_ns = tt_now_ns() + ns;
-    tt_net_watch(g->epoll, g->listener, 0, g);
+    tt_boot_net_watch(g->epoll, g->listener, 0, g);
 }
 
 static void go_on(struct tt_gate *g)
@@ -182,34 +190,39 @@ static void go_on(struct tt_gate *g)
     if (!g->full || tt_now_ns() < g->retry_ns)
         return;
     g->full = false;
-    tt_net_watch(g->epoll, g->listener, POLLIN, g);
+    tt_boot_net_watch(g->epoll, g->listener, POLLIN, g);
 }
 
 /* ---- accepting ---- */
 
-/* Errors of the connection that was waiting, not of the listener (accept(2)): the next one may be better. */
+/* Errors of the connection that was waiting, not of the listener (accept(2)): the next one may be
+ * better. */
 static bool passing(int error)
 {
-    return error == EINTR || error == ECONNABORTED || error == EPROTO || error == ENETDOWN || error == EHOSTUNREACH ||
-           error == ENETUNREACH || error == ENOPROTOOPT || error == EHOSTDOWN || error == ENONET || error == EOPNOTSUPP || error == EPERM;
+    return error == EINTR || error == ECONNABORTED || error == EPROTO || error == ENETDOWN ||
+           error == EHOSTUNREACH || error == ENETUNREACH || error == ENOPROTOOPT ||
+           error == EHOSTDOWN || error == ENONET || error == EOPNOTSUPP || error == EPERM;
 }
 
-tutti_status tt_fail_descriptors(uint32_t rank, struct tutti_error *err)
+tutti_status tt_boot_fail_descriptors(uint32_t rank, struct tutti_error *err)
 {
     struct rlimit l = {0};
 
     getrlimit(RLIMIT_NOFILE, &l);
-    return tt_fail(err, TUTTI_ERR_LIMIT, "rank %u (pid %d) has used up the %llu file descriptors it may have: raise ulimit -n", rank,
-                   (int)getpid(), (unsigned long long)l.rlim_cur);
+    return tt_fail(
+        err, TUTTI_ERR_LIMIT,
+        "rank %u (pid %d) has used up the %llu file descriptors it may have: raise ulimit -n", rank,
+        (int)getpid(), (unsigned long long)l.rlim_cur);
 }
 
 /* Loopback comes from this host only. */
 static bool is_known(const struct tt_gate *g, uint32_t from_be)
 {
-    return !g->known_be || tt_net_loopback(from_be) || bsearch(&from_be, g->known_be, g->nknown, sizeof(from_be), by_number);
+    return !g->known_be || tt_boot_net_loopback(from_be) ||
+           bsearch(&from_be, g->known_be, g->nknown, sizeof(from_be), by_number);
 }
 
-static void enter(struct tt_gate *g, int fd, uint32_t from_be)
+static void gate_enter(struct tt_gate *g, int fd, uint32_t from_be)
 {
     struct tt_shake *s = tt_zalloc(1, sizeof(*s));
     int yes = 1;
@@ -220,9 +233,9 @@ static void enter(struct tt_gate *g, int fd, uint32_t from_be)
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    tt_shake_accept(s, fd);
+    tt_boot_shake_accept(s, fd);
     s->from_be = from_be;
-    tt_net_watch(g->epoll, fd, POLLIN, s);
+    tt_boot_net_watch(g->epoll, fd, POLLIN, s);
     g->pending[g->n++] = s;
 }
 
@@ -235,11 +248,13 @@ static tutti_status refused(struct tt_gate *g, int error, struct tutti_error *er
         if (make_room(g, TT_HANDSHAKE_FAIR_NS))
             return TUTTI_OK;
         uint64_t now = tt_now_ns();
-        rest(g, g->n ? FULL_NS : LIMIT_NS);
+        gate_rest(g, g->n ? FULL_NS : LIMIT_NS);
         g->short_ns = g->short_ns ? g->short_ns : now;
-        return g->n || now - g->short_ns < g->patience_ns ? TUTTI_OK : tt_fail_descriptors(g->trust.rank, err);
+        return g->n || now - g->short_ns < g->patience_ns
+                   ? TUTTI_OK
+                   : tt_boot_fail_descriptors(g->trust.rank, err);
     }
-    rest(g, LIMIT_NS);
+    gate_rest(g, LIMIT_NS);
     return tt_fail(err, TUTTI_ERR_IO, "cannot accept connections: %s", strerror(error));
 }
 
@@ -251,15 +266,16 @@ static tutti_status accept_new(struct tt_gate *g, struct tutti_error *err)
         struct sockaddr_in from = {0};
         socklen_t len = sizeof(from);
         if (g->n == TT_UNPROVED_MAX && !make_room(g, TT_HANDSHAKE_FAIR_NS)) {
-            rest(g, FULL_NS);
+            gate_rest(g, FULL_NS);
             break;
         }
-        int fd = tt_fd_own(accept4(g->listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        int fd = tt_fd_own(
+            accept4(g->listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC));
         int error = fd >= 0 ? 0 : errno;
         if (!error || error == EAGAIN || error == EWOULDBLOCK)
             g->short_ns = 0;
         if (!error)
-            enter(g, fd, from.sin_addr.s_addr);
+            gate_enter(g, fd, from.sin_addr.s_addr);
         else if (error == EAGAIN || error == EWOULDBLOCK)
             break;
         else
@@ -268,7 +284,8 @@ static tutti_status accept_new(struct tt_gate *g, struct tutti_error *err)
     return st;
 }
 
-tutti_status tt_gate_serve(struct tt_gate *g, struct tt_arrival ret[TT_GATE_TURN], size_t *ret_n, struct tutti_error *err)
+tutti_status tt_boot_gate_serve(struct tt_gate *g, struct tt_arrival ret[TT_GATE_TURN],
+                                size_t *ret_n, struct tutti_error *err)
 {
     struct epoll_event ev[TT_GATE_TURN];
     int n = epoll_wait(g->epoll, ev, TT_GATE_TURN, 0);

@@ -1,10 +1,11 @@
 /* host.c - who we are: host name, process id, and what tells whether two ranks can share memory.
  *
- * Two processes share memory when they run on one kernel (its boot id, new at every boot) and see the same IPC objects, process numbers and
- * files (namespaces). The network namespace counts too: ranks of one machine in different ones are hosts of an emulated network, and must
- * talk through it. Loopback needs the kernel and the network namespace only: ranks in two containers with the host's network reach each
- * other. */
-#include "boot/parts.h"
+ * Two processes share memory when they run on one kernel (its boot id, new at every boot) and see
+ * the same IPC objects, process numbers and files (namespaces). The network namespace counts too:
+ * ranks of one machine in different ones are hosts of an emulated network, and must talk through
+ * it. Loopback needs the kernel and the network namespace only: ranks in two containers with the
+ * host's network reach each other. */
+#include "boot/boot_int.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static uint64_t hash_boot_id(const char *host)
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, id, sizeof(id)) : -1;
 
-    tt_net_close(&fd);
+    tt_boot_net_close(&fd);
     return n > 0 ? tt_hash_bytes(1, id, (size_t)n) : tt_hash_bytes(2, host, strlen(host));
 }
 
@@ -33,7 +34,7 @@ static uint64_t hash_namespace(uint64_t seed, const char *name)
     return tt_hash_bytes(seed, &st.st_ino, sizeof(st.st_ino));
 }
 
-void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
+void tt_boot_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
 {
     static const char *const shared[] = {"ipc", "pid", "mnt"};
     struct tt_boot_peer p = {.pid = (uint32_t)getpid()};
@@ -47,11 +48,11 @@ void tt_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
     p.host_id = *ret_net_id;
     for (size_t i = 0; i < countof(shared); i++)
         p.host_id = hash_namespace(p.host_id, shared[i]);
-    tt_iface_sources(p.sources_be);
+    tt_boot_iface_sources(p.sources_be);
     *ret = p;
 }
 
-const char *tt_busy_text(char buf[TT_BUSY_TEXT])
+const char *tt_boot_busy_text(char buf[TT_BUSY_TEXT])
 {
     double load = 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);

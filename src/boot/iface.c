@@ -1,10 +1,11 @@
 /* iface.c - which of this host's addresses the other ranks are told.
  *
- * Default: the source address the kernel itself would use towards the rendezvous, asked with a connected UDP socket, which sends nothing.
- * That is what people otherwise find out with `ip route get`, and it is never loopback unless the rendezvous is. A filter in NCCL's syntax
- * narrows the choice: "eth,ib" (names that begin so), "=eth0" (exactly), "^docker,lo" (all but these), "^=eth0"; or networks,
- * "10.0.0.0/8,192.168.1.7", with "^" for all but these. */
-#include "boot/parts.h"
+ * Default: the source address the kernel itself would use towards the rendezvous, asked with a
+ * connected UDP socket, which sends nothing. That is what people otherwise find out with `ip route
+ * get`, and it is never loopback unless the rendezvous is. A filter in NCCL's syntax narrows the
+ * choice: "eth,ib" (names that begin so), "=eth0" (exactly), "^docker,lo" (all but these),
+ * "^=eth0"; or networks, "10.0.0.0/8,192.168.1.7", with "^" for all but these. */
+#include "boot/boot_int.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -40,8 +41,10 @@ static bool parse_network(const char *text, size_t n, uint32_t *ret_net_be, uint
     return true;
 }
 
-/* Does one item of the list name the interface? An item with a slash must be a network; a plain address is one. */
-static tutti_status match_item(const char *item, size_t n, bool exact, const struct tt_iface *i, bool *ret, struct tutti_error *err)
+/* Does one item of the list name the interface? An item with a slash must be a network; a plain
+ * address is one. */
+static tutti_status match_item(const char *item, size_t n, bool exact, const struct tt_iface *i,
+                               bool *ret, struct tutti_error *err)
 {
     uint32_t net, mask;
 
@@ -50,12 +53,14 @@ static tutti_status match_item(const char *item, size_t n, bool exact, const str
         return TUTTI_OK;
     }
     if (memchr(item, '/', n))
-        return tt_fail(err, TUTTI_ERR_PARSE, "interface filter: \"%.*s\" is not a network like 10.0.0.0/8", (int)n, item);
+        return tt_fail(err, TUTTI_ERR_PARSE,
+                       "interface filter: \"%.*s\" is not a network like 10.0.0.0/8", (int)n, item);
     *ret = n > 0 && strncmp(item, i->name, n) == 0 && (!exact || strlen(i->name) == n);
     return TUTTI_OK;
 }
 
-tutti_status tt_iface_match(const char *filter, const struct tt_iface *i, bool *ret, struct tutti_error *err)
+tutti_status tt_boot_iface_match(const char *filter, const struct tt_iface *i, bool *ret,
+                                 struct tutti_error *err)
 {
     const char *item = filter;
     bool except = item[0] == '^', exact, any = false;
@@ -91,7 +96,8 @@ static tutti_status list_all(struct tt_vec *ret, struct tutti_error *err)
     struct ifaddrs *all = NULL;
 
     if (getifaddrs(&all) != 0)
-        return tt_fail(err, TUTTI_ERR_IO, "cannot list the network interfaces: %s", strerror(errno));
+        return tt_fail(err, TUTTI_ERR_IO, "cannot list the network interfaces: %s",
+                       strerror(errno));
     for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
         struct tt_iface i = {0};
         struct sockaddr_in in;
@@ -115,26 +121,27 @@ static tutti_status list_all(struct tt_vec *ret, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-static void describe(const struct tt_vec *list, struct tt_str *out)
+static void iface_describe(const struct tt_vec *list, struct tt_str *out)
 {
     for (size_t k = 0; k < list->len; k++) {
         const struct tt_iface *i = tt_vec_at(list, k);
         char ip[TT_NET_TEXT];
-        tt_str_printf(out, "%s%s %s/%d", k ? ", " : "", i->name, tt_net_text(i->addr_be, 0, ip), __builtin_popcount(i->mask_be));
+        tt_str_printf(out, "%s%s %s/%d", k ? ", " : "", i->name,
+                      tt_boot_net_text(i->addr_be, 0, ip), __builtin_popcount(i->mask_be));
     }
 }
 
-void tt_iface_list(struct tt_str *out)
+void tt_boot_iface_list(struct tt_str *out)
 {
     struct tt_vec list = {0};
 
     if (list_all(&list, NULL) != TUTTI_OK)
         return;
-    describe(&list, out);
+    iface_describe(&list, out);
     tt_vec_free(&list);
 }
 
-bool tt_iface_down(uint32_t addr_be)
+bool tt_boot_iface_down(uint32_t addr_be)
 {
     struct ifaddrs *all = NULL;
     bool down = false;
@@ -153,7 +160,8 @@ bool tt_iface_down(uint32_t addr_be)
     return down;
 }
 
-#define OUTWARD_BE htonl(0xc0000201) /* 192.0.2.1, reserved for documents: any address that only the default route can reach */
+/* 192.0.2.1, reserved for documents: any address that only the default route can reach */
+#define OUTWARD_BE htonl(0xc0000201)
 
 /* The source address of packets to dst. */
 static tutti_status route_source(uint32_t dst_be, uint32_t *ret, struct tutti_error *err)
@@ -165,25 +173,29 @@ static tutti_status route_source(uint32_t dst_be, uint32_t *ret, struct tutti_er
     bool ok;
 
     a.sin_addr.s_addr = dst_be;
-    ok = fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && getsockname(fd, (struct sockaddr *)&a, &len) == 0;
+    ok = fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
+         getsockname(fd, (struct sockaddr *)&a, &len) == 0;
     if (!ok)
-        tt_fail(err, TUTTI_ERR_CONNECT, "no route to the rendezvous %s: %s", tt_net_text(dst_be, 0, ip), strerror(errno));
-    tt_net_close(&fd);
+        tt_fail(err, TUTTI_ERR_CONNECT, "no route to the rendezvous %s: %s",
+                tt_boot_net_text(dst_be, 0, ip), strerror(errno));
+    tt_boot_net_close(&fd);
     if (!ok)
         return TUTTI_ERR_CONNECT;
     *ret = a.sin_addr.s_addr;
     return TUTTI_OK;
 }
 
-/* The best of the admitted addresses, 0 when there is none: the routed one, else the first that leaves the host, else the first. */
-static tutti_status best_of(const struct tt_vec *list, const char *filter, uint32_t routed, uint32_t *ret, struct tutti_error *err)
+/* The best of the admitted addresses, 0 when there is none: the routed one, else the first that
+ * leaves the host, else the first. */
+static tutti_status best_of(const struct tt_vec *list, const char *filter, uint32_t routed,
+                            uint32_t *ret, struct tutti_error *err)
 {
     uint32_t best = 0;
 
     for (size_t k = 0; k < list->len; k++) {
         const struct tt_iface *i = tt_vec_at(list, k);
         bool admitted = false;
-        tutti_status st = tt_iface_match(filter, i, &admitted, err);
+        tutti_status st = tt_boot_iface_match(filter, i, &admitted, err);
         if (st != TUTTI_OK)
             return st;
         if (!admitted)
@@ -192,24 +204,27 @@ static tutti_status best_of(const struct tt_vec *list, const char *filter, uint3
             best = routed;
             break;
         }
-        if (!best || (tt_net_loopback(best) && !tt_net_loopback(i->addr_be)))
+        if (!best || (tt_boot_net_loopback(best) && !tt_boot_net_loopback(i->addr_be)))
             best = i->addr_be;
     }
     *ret = best;
     return TUTTI_OK;
 }
 
-static tutti_status fail_nothing(const char *filter, const struct tt_vec *list, struct tutti_error *err)
+static tutti_status fail_nothing(const char *filter, const struct tt_vec *list,
+                                 struct tutti_error *err)
 {
     struct tt_str have = {0};
 
-    describe(list, &have);
-    tt_fail(err, TUTTI_ERR_ARG, "no network interface matches \"%s\"; this host has %s", filter, have.s ? have.s : "none");
+    iface_describe(list, &have);
+    tt_fail(err, TUTTI_ERR_ARG, "no network interface matches \"%s\"; this host has %s", filter,
+            have.s ? have.s : "none");
     tt_str_free(&have);
     return TUTTI_ERR_ARG;
 }
 
-tutti_status tt_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_addr_be, struct tutti_error *err)
+tutti_status tt_boot_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_addr_be,
+                                  struct tutti_error *err)
 {
     struct tt_vec list = {0};
     uint32_t routed = 0, best = 0;
@@ -226,23 +241,24 @@ tutti_status tt_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_
         tt_vec_free(&list);
     }
     if (st == TUTTI_OK)
-        *ret_addr_be = filter[0] && !tt_net_loopback(dst_be) ? best : routed;
+        *ret_addr_be = filter[0] && !tt_boot_net_loopback(dst_be) ? best : routed;
     return st;
 }
 
-uint32_t tt_iface_outward(const char *filter)
+uint32_t tt_boot_iface_outward(const char *filter)
 {
     struct tt_vec list = {0};
     uint32_t routed = 0, best = 0;
 
     (void)route_source(OUTWARD_BE, &routed, NULL); /* a private network may have no default route */
-    if (list_all(&list, NULL) != TUTTI_OK || best_of(&list, filter, routed, &best, NULL) != TUTTI_OK)
+    if (list_all(&list, NULL) != TUTTI_OK ||
+        best_of(&list, filter, routed, &best, NULL) != TUTTI_OK)
         best = 0;
     tt_vec_free(&list);
-    return tt_net_loopback(best) ? 0 : best;
+    return tt_boot_net_loopback(best) ? 0 : best;
 }
 
-void tt_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES])
+void tt_boot_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES])
 {
     struct tt_vec list = {.elem = sizeof(struct tt_iface)};
     uint32_t first = 0;
@@ -255,7 +271,7 @@ void tt_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES])
         return;
     for (size_t k = 0; k < list.len && n < TT_BOOT_SOURCES; k++) {
         const struct tt_iface *i = tt_vec_at(&list, k);
-        if (!tt_net_loopback(i->addr_be) && i->addr_be != first)
+        if (!tt_boot_net_loopback(i->addr_be) && i->addr_be != first)
             ret_be[n++] = i->addr_be;
     }
     tt_vec_free(&list);

@@ -1,10 +1,11 @@
 /* join.c - every rank but 0 at the rendezvous.
  *
- * Connects to rank 0 (again and again until the deadline: ranks start in any order), proves itself, opens its own listener, says who it is
- * and waits for the table or the reason why there is none. The listener comes after the connection, because a port chosen by the kernel
- * could otherwise be the very port that rank 0 is about to bind. The wait for the answer ends a little after the deadline: rank 0 knows our
- * deadline and uses the moment to say who is missing. */
-#include "boot/parts.h"
+ * Connects to rank 0 (again and again until the deadline: ranks start in any order), proves itself,
+ * opens its own listener, says who it is and waits for the table or the reason why there is none.
+ * The listener comes after the connection, because a port chosen by the kernel could otherwise be
+ * the very port that rank 0 is about to bind. The wait for the answer ends a little after the
+ * deadline: rank 0 knows our deadline and uses the moment to say who is missing. */
+#include "boot/boot_int.h"
 
 #include <errno.h>
 #include <sodium.h>
@@ -15,59 +16,67 @@ enum { REJECTIONS = 3 }; /* one or two may come from a crowd at the gate */
 #define PROBE_NS UINT64_C(150000000)
 
 /* What will not get better by trying again. */
-static tutti_status hopeless(const struct tt_boot *b, const struct tt_dial *d, struct tutti_error *err)
+static tutti_status join_hopeless(const struct tt_boot *b, const struct tt_dial *d,
+                                  struct tutti_error *err)
 {
     const char *at = b->config.rendezvous, *hint = "";
 
     if (d->last == TT_SHAKE_VERSION)
         return tt_fail(err, TUTTI_ERR_DIFFERS,
-                       "rank 0 (%s) speaks version %u of the protocol, we speak %d: install the same tutti everywhere", at,
-                       d->shake.peer.version, TT_BOOT_PROTOCOL);
+                       "rank 0 (%s) speaks version %u of the protocol, we speak %d: install the "
+                       "same tutti everywhere",
+                       at, d->shake.peer.version, TT_BOOT_PROTOCOL);
     if (d->last == TT_SHAKE_KEY)
         return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) proved itself with another key", at);
     if (d->rejections < REJECTIONS)
         return TUTTI_OK;
     if (d->shake.peer.keyed && !b->config.has_key)
-        hint = b->config.insecure ? ": it has a key and we have none, set TUTTI_KEY_FILE in place of TUTTI_INSECURE"
-                                  : ": it has a key and we have none, set TUTTI_KEY_FILE";
+        hint =
+            b->config.insecure
+                ? ": it has a key and we have none, set TUTTI_KEY_FILE in place of TUTTI_INSECURE"
+                : ": it has a key and we have none, set TUTTI_KEY_FILE";
     else if (!d->shake.peer.keyed && b->config.has_key)
         hint = ": we have one and it has none, set TUTTI_KEY_FILE there";
     return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) did not accept our key%s", at, hint);
 }
 
-static tutti_status fail_unreached(const struct tt_boot *b, const struct tt_place *at, const struct tt_dial *d, struct tutti_error *err)
+static tutti_status fail_unreached(const struct tt_boot *b, const struct tt_place *at,
+                                   const struct tt_dial *d, struct tutti_error *err)
 {
-    bool answered = d->last == TT_SHAKE_KEY || d->last == TT_SHAKE_REJECTED || d->last == TT_SHAKE_VERSION || d->last == TT_SHAKE_STRANGER;
+    bool answered = d->last == TT_SHAKE_KEY || d->last == TT_SHAKE_REJECTED ||
+                    d->last == TT_SHAKE_VERSION || d->last == TT_SHAKE_STRANGER;
     char span[32], where[TT_NET_TEXT], busy[TT_BUSY_TEXT];
 
-    tt_net_span(b->config.timeout_ns, span, sizeof(span));
+    tt_boot_net_span(b->config.timeout_ns, span, sizeof(span));
     if (tt_boot_link_down(b))
-        return tt_fail_own_link(b, span, err);
-    return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s%s", b->config.rendezvous,
-                   tt_net_text(at->addr_be, at->port, where), span, tt_dial_why(d), answered ? "" : tt_busy_text(busy));
+        return tt_boot_fail_own_link(b, span, err);
+    return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s (%s) within %s: %s%s",
+                   b->config.rendezvous, tt_boot_net_text(at->addr_be, at->port, where), span,
+                   tt_boot_dial_why(d), answered ? "" : tt_boot_busy_text(busy));
 }
 
 /* Makes the control line. */
-static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job, struct tutti_error *err)
+static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job,
+                          struct tutti_error *err)
 {
     struct tt_trust trust = tt_boot_trust(b, TT_CONN_MEET);
     struct tt_dial d = {.addr_be = at->addr_be, .port = at->port, .epoll = -1};
     tutti_status st = TUTTI_OK;
 
-    tt_dial_begin(&d, tt_now_ns());
+    tt_boot_dial_begin(&d, tt_now_ns());
     while (st == TUTTI_OK && d.state != TT_DIAL_DONE) {
-        struct pollfd p = tt_dial_fd(&d);
-        uint64_t wake = tt_dial_wake(&d);
+        struct pollfd p = tt_boot_dial_fd(&d);
+        uint64_t wake = tt_boot_dial_wake(&d);
         if (tt_now_ns() >= at->deadline_ns) {
             st = fail_unreached(b, at, &d, err);
             break;
         }
-        tt_net_poll(&p, 1, wake < at->deadline_ns ? wake : at->deadline_ns);
-        tt_dial_serve(&d, &trust, p.revents);
-        st = hopeless(b, &d, err);
+        tt_boot_net_poll(&p, 1, wake < at->deadline_ns ? wake : at->deadline_ns);
+        tt_boot_dial_serve(&d, &trust, p.revents);
+        st = join_hopeless(b, &d, err);
     }
     if (st != TUTTI_OK) {
-        tt_dial_abort(&d);
+        tt_boot_dial_abort(&d);
         return st;
     }
     *ret_job = d.shake.peer.job;
@@ -77,107 +86,126 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
     return st;
 }
 
-static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at,
+                                  struct tutti_error *err)
 {
     struct tt_boot_peer *me = &b->peers[b->config.rank];
-    struct tt_listen l = {
-        .addr_be = me->addr_be, .lo = b->config.port_lo, .hi = b->config.port_hi, .avoid = at->port, .start = b->config.rank};
+    struct tt_listen l = {.addr_be = me->addr_be,
+                          .lo = b->config.port_lo,
+                          .hi = b->config.port_hi,
+                          .avoid = at->port,
+                          .start = b->config.rank};
 
-    if (b->config.iface[0] && !tt_net_loopback(me->addr_be))
+    if (b->config.iface[0] && !tt_boot_net_loopback(me->addr_be))
         b->source_be = me->addr_be;
-    return tt_listen_open(&l, &b->listener, &me->port, err);
+    return tt_boot_listen_open(&l, &b->listener, &me->port, err);
 }
 
 static tutti_status fail_gone(const struct tt_boot *b, int error, struct tutti_error *err)
 {
     bool ended = error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG;
 
-    return tt_fail(err, TUTTI_ERR_PEER, "rank 0 (%s) is %s: its connection ended while the ranks met%s%s", b->config.rendezvous,
-                   ended ? "gone" : "unreachable", error ? ": " : "", error ? strerror(error) : "");
+    return tt_fail(err, TUTTI_ERR_PEER,
+                   "rank 0 (%s) is %s: its connection ended while the ranks met%s%s",
+                   b->config.rendezvous, ended ? "gone" : "unreachable", error ? ": " : "",
+                   error ? strerror(error) : "");
 }
 
 /* Nothing came: a stopped process's host still takes connections. */
-static tutti_status fail_silent(const struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+static tutti_status fail_silent(const struct tt_boot *b, const struct tt_place *at,
+                                struct tutti_error *err)
 {
     char span[32], busy[TT_BUSY_TEXT];
 
-    tt_net_span(b->config.timeout_ns, span, sizeof(span));
+    tt_boot_net_span(b->config.timeout_ns, span, sizeof(span));
     if (tt_boot_link_down(b))
-        return tt_fail_own_link(b, span, err);
-    int error = tt_net_probe(at->addr_be, at->port, b->source_be, PROBE_NS);
+        return tt_boot_fail_own_link(b, span, err);
+    int error = tt_boot_net_probe(at->addr_be, at->port, b->source_be, PROBE_NS);
     if (error == 0 || error == ECONNREFUSED)
-        return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 (%s) took us in but sent nothing within %s: %s%s", b->config.rendezvous, span,
-                       error ? "nobody listens there any more" : "its host answers, it is stopped", error ? "" : tt_busy_text(busy));
+        return tt_fail(err, TUTTI_ERR_TIMEOUT,
+                       "rank 0 (%s) took us in but sent nothing within %s: %s%s",
+                       b->config.rendezvous, span,
+                       error ? "nobody listens there any more" : "its host answers, it is stopped",
+                       error ? "" : tt_boot_busy_text(busy));
     return tt_fail(err, TUTTI_ERR_TIMEOUT,
-                   "rank 0 (%s) is unreachable: it took us in but sent nothing within %s, and its host does not answer",
+                   "rank 0 (%s) is unreachable: it took us in but sent nothing within %s, and its "
+                   "host does not answer",
                    b->config.rendezvous, span);
 }
 
-static tutti_status say(const struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
+static tutti_status join_say(const struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
 {
     uint8_t text[TT_FRAME + TT_JOIN_MAX];
     uint64_t now = tt_now_ns(), left_ms = deadline_ns > now ? (deadline_ns - now) / 1000000 : 0;
-    struct tt_join j;
+    struct tt_boot_join j;
     tutti_status st = tt_boot_self_join(b, &j, err);
     size_t n;
     int error;
 
     if (st != TUTTI_OK)
         return st;
-    n = tt_join_write(&j, text + TT_FRAME);
-    tt_frame_write(
-        &(struct tt_frame){.kind = TT_FRAME_JOIN, .remaining_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX, .length = n},
+    n = tt_boot_join_write(&j, text + TT_FRAME);
+    tt_boot_frame_write(
+        &(struct tt_frame){.kind = TT_FRAME_JOIN,
+                           .remaining_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX,
+                           .length = n},
         text);
     error = tt_boot_line_send(&b->control[0], text, TT_FRAME + n, deadline_ns);
     return error ? fail_gone(b, error, err) : TUTTI_OK;
 }
 
 /* Reads rank 0's answer into in. */
-static tutti_status await(const struct tt_boot *b, struct tt_frame_in *in, const struct tt_place *at, struct tutti_error *err)
+static tutti_status join_await(const struct tt_boot *b, struct tt_frame_in *in,
+                               const struct tt_place *at, struct tutti_error *err)
 {
     uint64_t until = at->deadline_ns + TT_GRACE_NS;
     enum tt_net went;
 
-    while ((went = tt_frame_fill(&b->control[0], in)) == TT_NET_AGAIN) {
+    while ((went = tt_boot_frame_fill(&b->control[0], in)) == TT_NET_AGAIN) {
         struct pollfd p = {.fd = b->control[0].fd, .events = POLLIN};
         if (tt_now_ns() >= until)
             return fail_silent(b, at, err);
-        tt_net_poll(&p, 1, until);
+        tt_boot_net_poll(&p, 1, until);
     }
     return went == TT_NET_OK ? TUTTI_OK : fail_gone(b, errno, err);
 }
 
-static tutti_status take_table(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+static tutti_status take_table(struct tt_boot *b, const struct tt_place *at,
+                               struct tutti_error *err)
 {
-    size_t table = (size_t)b->config.size * TT_PEER_BYTES, cap = table > TT_REFUSAL_MAX ? table : TT_REFUSAL_MAX;
+    size_t table = (size_t)b->config.size * TT_PEER_BYTES,
+           cap = table > TT_REFUSAL_MAX ? table : TT_REFUSAL_MAX;
     struct tt_frame_in in = {.body = tt_alloc(cap, 1), .cap = cap};
     tutti_status st;
 
     if (!in.body)
         return tt_fail_memory(err, "rendezvous");
-    st = await(b, &in, at, err);
+    st = join_await(b, &in, at, err);
     if (st == TUTTI_OK && in.frame.kind == TT_FRAME_REFUSAL) {
-        tt_refusal_parse(in.body, (size_t)in.frame.length, err);
+        tt_boot_refusal_parse(in.body, (size_t)in.frame.length, err);
         st = err->status;
     } else if (st == TUTTI_OK &&
-               (in.frame.kind != TT_FRAME_TABLE || !tt_table_parse(in.body, (size_t)in.frame.length, b->config.size, b->peers))) {
-        st = tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 (%s) sent a table that makes no sense", b->config.rendezvous);
+               (in.frame.kind != TT_FRAME_TABLE ||
+                !tt_boot_table_parse(in.body, (size_t)in.frame.length, b->config.size, b->peers))) {
+        st = tt_fail(err, TUTTI_ERR_CONNECT, "rank 0 (%s) sent a table that makes no sense",
+                     b->config.rendezvous);
     }
     free(in.body);
     return st;
 }
 
-tutti_status tt_join(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+tutti_status tt_boot_join(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
 {
     uint64_t job = 0;
-    tutti_status st = tt_iface_choose(b->config.iface, at->addr_be, &b->peers[b->config.rank].addr_be, err);
+    tutti_status st =
+        tt_boot_iface_choose(b->config.iface, at->addr_be, &b->peers[b->config.rank].addr_be, err);
 
     if (st == TUTTI_OK)
         st = reach(b, at, &job, err);
     if (st == TUTTI_OK)
         st = open_listener(b, at, err);
     if (st == TUTTI_OK)
-        st = say(b, at->deadline_ns, err);
+        st = join_say(b, at->deadline_ns, err);
     if (st == TUTTI_OK)
         st = take_table(b, at, err);
     if (st == TUTTI_OK)

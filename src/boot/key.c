@@ -1,9 +1,9 @@
 /* key.c - the job key from its file.
  *
- * A file of 32 random bytes, raw or as 64 hex digits, that its owner alone can read. 32 bytes are the key itself; longer secrets are hashed
- * to 32. Whoever can read the key can join the job, so a file that others can read is refused, as ssh does. The key never appears in
- * messages. */
-#include "boot/parts.h"
+ * A file of 32 random bytes, raw or as 64 hex digits, that its owner alone can read. 32 bytes are
+ * the key itself; longer secrets are hashed to 32. Whoever can read the key can join the job, so a
+ * file that others can read is refused, as ssh does. The key never appears in messages. */
+#include "boot/boot_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,10 +32,12 @@ static bool all_hex(const uint8_t *text, size_t n)
     return n > 0;
 }
 
-static tutti_status condense(const uint8_t *secret, size_t n, uint8_t ret_key[TT_BOOT_KEY], struct tutti_error *err)
+static tutti_status condense(const uint8_t *secret, size_t n, uint8_t ret_key[TT_BOOT_KEY],
+                             struct tutti_error *err)
 {
     if (n < TT_BOOT_KEY)
-        return tt_fail(err, TUTTI_ERR_ARG, "holds %zu bytes, a key has at least %d; " HOW_TO_MAKE, n, TT_BOOT_KEY);
+        return tt_fail(err, TUTTI_ERR_ARG, "holds %zu bytes, a key has at least %d; " HOW_TO_MAKE,
+                       n, TT_BOOT_KEY);
     if (sodium_is_zero(secret, n))
         return tt_fail(err, TUTTI_ERR_ARG, "is all zeros; " HOW_TO_MAKE);
     if (n == TT_BOOT_KEY)
@@ -45,7 +47,8 @@ static tutti_status condense(const uint8_t *secret, size_t n, uint8_t ret_key[TT
     return TUTTI_OK;
 }
 
-tutti_status tt_key_parse(const uint8_t *text, size_t n, uint8_t ret_key[TT_BOOT_KEY], struct tutti_error *err)
+tutti_status tt_boot_key_parse(const uint8_t *text, size_t n, uint8_t ret_key[TT_BOOT_KEY],
+                               struct tutti_error *err)
 {
     uint8_t secret[KEY_FILE_MAX / 2];
     size_t digits = trimmed(text, n), bytes = 0;
@@ -56,8 +59,10 @@ tutti_status tt_key_parse(const uint8_t *text, size_t n, uint8_t ret_key[TT_BOOT
     if (!all_hex(text, digits))
         return condense(text, n, ret_key, err);
     if (digits < 2 * TT_BOOT_KEY || digits % 2 != 0)
-        return tt_fail(err, TUTTI_ERR_ARG, "holds %zu hex digits, a key has at least %d and an even number; " HOW_TO_MAKE, digits,
-                       2 * TT_BOOT_KEY);
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "holds %zu hex digits, a key has at least %d and an even number; " HOW_TO_MAKE, digits,
+            2 * TT_BOOT_KEY);
     sodium_hex2bin(secret, sizeof(secret), (const char *)text, digits, NULL, &bytes, NULL);
     st = condense(secret, bytes, ret_key, err);
     sodium_memzero(secret, sizeof(secret));
@@ -76,11 +81,13 @@ static tutti_status check_owner(int fd, struct tutti_error *err)
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return tt_fail(err, TUTTI_ERR_ARG, "belongs to another user (uid %u)", (unsigned)st.st_uid);
     if (st.st_mode & 077)
-        return tt_fail(err, TUTTI_ERR_ARG, "is readable by others (mode %04o): chmod 600 it", (unsigned)(st.st_mode & 07777));
+        return tt_fail(err, TUTTI_ERR_ARG, "is readable by others (mode %04o): chmod 600 it",
+                       (unsigned)(st.st_mode & 07777));
     return TUTTI_OK;
 }
 
-static tutti_status read_all(int fd, uint8_t *text, size_t cap, size_t *ret_n, struct tutti_error *err)
+static tutti_status read_all(int fd, uint8_t *text, size_t cap, size_t *ret_n,
+                             struct tutti_error *err)
 {
     size_t n = 0;
 
@@ -98,7 +105,8 @@ static tutti_status read_all(int fd, uint8_t *text, size_t cap, size_t *ret_n, s
     return TUTTI_OK;
 }
 
-tutti_status tt_key_load(const char *path, uint8_t ret_key[TT_BOOT_KEY], struct tutti_error *err)
+tutti_status tt_boot_key_load(const char *path, uint8_t ret_key[TT_BOOT_KEY],
+                              struct tutti_error *err)
 {
     uint8_t text[KEY_FILE_MAX + 1];
     size_t n = 0;
@@ -114,10 +122,10 @@ tutti_status tt_key_load(const char *path, uint8_t ret_key[TT_BOOT_KEY], struct 
     if (st == TUTTI_OK)
         st = read_all(fd, text, sizeof(text), &n, err);
     if (st == TUTTI_OK)
-        st = tt_key_parse(text, n, ret_key, err);
+        st = tt_boot_key_parse(text, n, ret_key, err);
     if (st != TUTTI_OK)
         tt_fail_prefix(err, "key file %s", path);
     sodium_memzero(text, sizeof(text));
-    tt_net_close(&fd);
+    tt_boot_net_close(&fd);
     return st;
 }

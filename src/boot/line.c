@@ -12,7 +12,7 @@
  * A record never holds bytes of two writes, and reading stops at the end of a record, so a reader
  * that has taken a whole message leaves nothing here that poll(2) on the socket would not announce.
  */
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -32,7 +32,8 @@ struct tt_line_parts {
     size_t out_bytes;         /* of the caller's in it */
     uint8_t in[RECORD_MAX + TT_SEAL_TAG];
     size_t in_got, in_at, in_len; /* bytes so far; [in_at, in_len): opened, not read yet */
-    size_t body;                  /* bytes of the record whose length has come; 0: a length comes next */
+    /* bytes of the record whose length has come; 0: a length comes next */
+    size_t body;
 };
 
 bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys *keys)
@@ -52,7 +53,7 @@ bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys
 
 void tt_boot_line_close(struct tt_boot_line *l)
 {
-    tt_net_close(&l->fd);
+    tt_boot_net_close(&l->fd);
     tt_seal_forget(l->state, sizeof(*l->state));
     l->state = NULL;
 }
@@ -66,12 +67,12 @@ static void sum(uint64_t number, const uint8_t *p, size_t n, uint8_t ret[SUM])
 
     for (size_t i = 0; i < sizeof(count); i++)
         count[i] = (uint8_t)(number >> (8 * i));
-    crc = tt_crc32c(tt_crc32c(0, count, sizeof(count)), p, n);
+    crc = tt_seal_crc32c(tt_seal_crc32c(0, count, sizeof(count)), p, n);
     for (size_t i = 0; i < SUM; i++)
         ret[i] = (uint8_t)(crc >> (8 * i));
 }
 
-static void put(struct tt_seal *s, const uint8_t *in, size_t n, uint8_t *out)
+static void line_put(struct tt_seal *s, const uint8_t *in, size_t n, uint8_t *out)
 {
     if (s->cipher != TT_CIPHER_NONE) {
         tt_seal_put(s, in, n, out);
@@ -82,7 +83,7 @@ static void put(struct tt_seal *s, const uint8_t *in, size_t n, uint8_t *out)
 }
 
 /* In place. */
-static bool take(struct tt_seal *s, uint8_t *p, size_t n)
+static bool line_take(struct tt_seal *s, uint8_t *p, size_t n)
 {
     uint8_t want[SUM];
 
@@ -101,22 +102,23 @@ static void put_next(struct tt_line_parts *s, const uint8_t *buf, size_t n)
     n = n < RECORD_MAX ? n : RECORD_MAX;
     for (size_t i = 0; i < LENGTH; i++)
         length[i] = (uint8_t)(n >> (8 * i));
-    put(&s->tx, length, LENGTH, s->out);
-    put(&s->tx, buf, n, s->out + LENGTH + s->tag);
+    line_put(&s->tx, length, LENGTH, s->out);
+    line_put(&s->tx, buf, n, s->out + LENGTH + s->tag);
     s->out_bytes = n;
     s->out_len = LENGTH + n + 2 * s->tag;
     s->out_sent = 0;
 }
 
 /* Bytes count as sent when all of their record is. */
-enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, size_t want, size_t *sent)
+enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, size_t want,
+                               size_t *sent)
 {
     struct tt_line_parts *s = l->state;
 
     while (*sent < want) {
         if (!s->out_len)
             put_next(s, (const uint8_t *)buf + *sent, want - *sent);
-        enum tt_net went = tt_net_drain(l->fd, s->out, s->out_len, &s->out_sent);
+        enum tt_net went = tt_boot_net_drain(l->fd, s->out, s->out_len, &s->out_sent);
         if (went != TT_NET_OK)
             return went;
         s->out_len = 0;
@@ -138,12 +140,12 @@ static enum tt_net take_next(const struct tt_boot_line *l)
 {
     struct tt_line_parts *s = l->state;
     size_t n = s->body ? s->body : LENGTH;
-    enum tt_net went = tt_net_fill(l->fd, s->in, n + s->tag, &s->in_got);
+    enum tt_net went = tt_boot_net_fill(l->fd, s->in, n + s->tag, &s->in_got);
 
     if (went != TT_NET_OK)
         return went;
     s->in_got = 0;
-    if (!take(&s->rx, s->in, n))
+    if (!line_take(&s->rx, s->in, n))
         return altered();
     s->in_at = 0;
     s->in_len = s->body;
@@ -181,7 +183,7 @@ int tt_boot_line_send(const struct tt_boot_line *l, const uint8_t *buf, size_t n
         struct pollfd p = {.fd = l->fd, .events = POLLOUT};
         if (tt_now_ns() >= until_ns)
             return ETIMEDOUT;
-        tt_net_poll(&p, 1, until_ns);
+        tt_boot_net_poll(&p, 1, until_ns);
     }
     return went == TT_NET_OK ? 0 : errno;
 }

@@ -1,9 +1,9 @@
 /* listen.c - the one listening socket of a process, on the chosen address only.
  *
- * A range is searched from a place that depends on the rank, so that ranks of one host seldom collide; the port of the rendezvous is left
- * alone for rank 0, who may come later. A bound but not yet listening socket of somebody else shows only at listen(), so both calls are
- * asked. */
-#include "boot/parts.h"
+ * A range is searched from a place that depends on the rank, so that ranks of one host seldom
+ * collide; the port of the rendezvous is left alone for rank 0, who may come later. A bound but not
+ * yet listening socket of somebody else shows only at listen(), so both calls are asked. */
+#include "boot/boot_int.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,13 +19,15 @@ static int try_port(uint32_t addr_be, uint16_t port, int *ret_fd, uint16_t *ret_
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
     socklen_t len = sizeof(a);
-    int fd = tt_fd_own(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), yes = 1, error;
+    int fd = tt_fd_own(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), yes = 1,
+        error;
 
     if (fd < 0)
         return errno;
     a.sin_addr.s_addr = addr_be;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
-        listen(fd, BACKLOG) == 0 && getsockname(fd, (struct sockaddr *)&a, &len) == 0) {
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+        bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, BACKLOG) == 0 &&
+        getsockname(fd, (struct sockaddr *)&a, &len) == 0) {
         *ret_fd = fd;
         *ret_port = ntohs(a.sin_port);
         return 0;
@@ -40,9 +42,11 @@ static tutti_status fail_not_ours(const struct tt_listen *l, struct tutti_error 
     struct tt_str have = {0};
     char ip[TT_NET_TEXT];
 
-    tt_iface_list(&have);
-    tt_fail(err, TUTTI_ERR_ARG, "%s is not an address of this host, which has %s (rank 0 must run on the host of the rendezvous)",
-            tt_net_text(l->addr_be, 0, ip), have.s ? have.s : "none");
+    tt_boot_iface_list(&have);
+    tt_fail(err, TUTTI_ERR_ARG,
+            "%s is not an address of this host, which has %s (rank 0 must run on the host of the "
+            "rendezvous)",
+            tt_boot_net_text(l->addr_be, 0, ip), have.s ? have.s : "none");
     tt_str_free(&have);
     return TUTTI_ERR_ARG;
 }
@@ -52,17 +56,22 @@ static tutti_status fail_in_use(const struct tt_listen *l, struct tutti_error *e
     char at[TT_NET_TEXT], user[64];
     uid_t uid;
 
-    if (l->lo == l->hi && tt_listener_user(l->addr_be, l->lo, &uid) && uid != geteuid())
-        return tt_fail(err, TUTTI_ERR_ARG, "port %u on %s is in use by a process of %s: choose another port", l->lo,
-                       tt_net_text(l->addr_be, 0, at), tt_user_text(uid, user, sizeof(user)));
+    if (l->lo == l->hi && tt_boot_listener_user(l->addr_be, l->lo, &uid) && uid != geteuid())
+        return tt_fail(
+            err, TUTTI_ERR_ARG, "port %u on %s is in use by a process of %s: choose another port",
+            l->lo, tt_boot_net_text(l->addr_be, 0, at), tt_boot_user_text(uid, user, sizeof(user)));
     if (l->lo == l->hi)
-        return tt_fail(err, TUTTI_ERR_ARG, "port %u on %s is in use by another process (another job?): choose another port", l->lo,
-                       tt_net_text(l->addr_be, 0, at));
-    return tt_fail(err, TUTTI_ERR_LIMIT, "all ports %u-%u on %s are in use: widen the range (TUTTI_PORTS)", l->lo, l->hi,
-                   tt_net_text(l->addr_be, 0, at));
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "port %u on %s is in use by another process (another job?): choose another port", l->lo,
+            tt_boot_net_text(l->addr_be, 0, at));
+    return tt_fail(err, TUTTI_ERR_LIMIT,
+                   "all ports %u-%u on %s are in use: widen the range (TUTTI_PORTS)", l->lo, l->hi,
+                   tt_boot_net_text(l->addr_be, 0, at));
 }
 
-tutti_status tt_listen_open(const struct tt_listen *l, int *ret_fd, uint16_t *ret_port, struct tutti_error *err)
+tutti_status tt_boot_listen_open(const struct tt_listen *l, int *ret_fd, uint16_t *ret_port,
+                                 struct tutti_error *err)
 {
     uint32_t ports = (uint32_t)(l->hi - l->lo) + 1;
     int error = EADDRINUSE;
@@ -81,5 +90,6 @@ tutti_status tt_listen_open(const struct tt_listen *l, int *ret_fd, uint16_t *re
         return fail_not_ours(l, err);
     if (error == EADDRINUSE && l->lo)
         return fail_in_use(l, err);
-    return tt_fail(err, TUTTI_ERR_IO, "cannot listen on %s: %s", tt_net_text(l->addr_be, l->lo, at), strerror(error));
+    return tt_fail(err, TUTTI_ERR_IO, "cannot listen on %s: %s",
+                   tt_boot_net_text(l->addr_be, l->lo, at), strerror(error));
 }

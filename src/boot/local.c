@@ -1,19 +1,20 @@
 /* local.c - the key of a job on one host that was given none: only processes of one user get it.
  *
- * Loopback reaches every user of the host, so that a rendezvous there proves nothing. Rank 0 therefore
- * makes a key and hands it out over a Unix socket, where the kernel says whose process is at the other
- * end (SO_PEERCRED); both ends look. From then on all connections authenticate with that key, as if it
- * had come from a file.
+ * Loopback reaches every user of the host, so that a rendezvous there proves nothing. Rank 0
+ * therefore makes a key and hands it out over a Unix socket, where the kernel says whose process is
+ * at the other end (SO_PEERCRED); both ends look. From then on all connections authenticate with
+ * that key, as if it had come from a file.
  *
  *     rank 0                                              rank r
  *     listens as @tutti/<uid>/<rendezvous>  <-- connects, compares the user ids
  *     compares the user ids  -- offer: the key, or why there is none -->
  *
- * The name is abstract: it lives in the network namespace, as loopback does, and ends with its process.
- * Another user can take the name first. That stops the job, with a sentence that says who it was, and
- * gains nothing else. The socket is there while the ranks meet, also when the job has a key of its own
- * or wants none: a rank that was told something else then hears what is different. */
-#include "boot/parts.h"
+ * The name is abstract: it lives in the network namespace, as loopback does, and ends with its
+ * process. Another user can take the name first. That stops the job, with a sentence that says who
+ * it was, and gains nothing else. The socket is there while the ranks meet, also when the job has a
+ * key of its own or wants none: a rank that was told something else then hears what is
+ * different. */
+#include "boot/boot_int.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -31,7 +32,7 @@ static const char MAGIC[8] = "ttlocal";
 /* ---- pure: offers ---- */
 
 /* 0 magic[8] | 8 version u16 | 10 mode u8 | 11 zeros[5] | 16 key[32] */
-void tt_offer_write(const struct tt_offer *o, uint8_t out[TT_OFFER])
+void tt_boot_offer_write(const struct tt_offer *o, uint8_t out[TT_OFFER])
 {
     memset(out, 0, TT_OFFER);
     memcpy(out, MAGIC, sizeof(MAGIC));
@@ -42,7 +43,7 @@ void tt_offer_write(const struct tt_offer *o, uint8_t out[TT_OFFER])
         memcpy(out + 16, o->key, TT_BOOT_KEY);
 }
 
-bool tt_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret)
+bool tt_boot_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret)
 {
     struct tt_offer o = {0};
     uint8_t again[TT_OFFER];
@@ -51,8 +52,9 @@ bool tt_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret)
         return false;
     o.mode = in[10];
     memcpy(o.key, in + 16, TT_BOOT_KEY);
-    tt_offer_write(&o, again);
-    bool ok = sodium_memcmp(again, in, TT_OFFER) == 0 && (o.mode != TT_OFFER_KEY || !sodium_is_zero(o.key, sizeof(o.key)));
+    tt_boot_offer_write(&o, again);
+    bool ok = sodium_memcmp(again, in, TT_OFFER) == 0 &&
+              (o.mode != TT_OFFER_KEY || !sodium_is_zero(o.key, sizeof(o.key)));
     if (ok)
         *ret = o;
     sodium_memzero(again, sizeof(again));
@@ -62,7 +64,7 @@ bool tt_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret)
 
 /* ---- users ---- */
 
-char *tt_user_text(uid_t uid, char *buf, size_t cap)
+char *tt_boot_user_text(uid_t uid, char *buf, size_t cap)
 {
     char space[1024];
     struct passwd entry, *found = NULL;
@@ -86,7 +88,7 @@ static bool user_at(int fd, uid_t *ret)
 }
 
 /* Whose socket listens at the address? The kernel lists them all. */
-bool tt_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret)
+bool tt_boot_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret)
 {
     FILE *f = fopen("/proc/self/net/tcp", "re");
     char line[256];
@@ -94,7 +96,9 @@ bool tt_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret)
 
     while (f && !found && fgets(line, sizeof(line), f)) {
         unsigned addr, at, state, uid;
-        if (sscanf(line, " %*u: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %u", &addr, &at, &state, &uid) != 4 || state != 10)
+        if (sscanf(line, " %*u: %x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %u", &addr, &at, &state,
+                   &uid) != 4 ||
+            state != 10)
             continue;
         found = at == port && (addr == addr_be || addr == 0);
         if (found)
@@ -112,8 +116,8 @@ static socklen_t name_of(const struct tt_place *at, struct sockaddr_un *ret)
     char place[TT_NET_TEXT];
 
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "tutti/%u/%s", (unsigned)geteuid(),
-                     tt_net_text(at->addr_be, at->port, place));
+    int n = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "tutti/%u/%s",
+                     (unsigned)geteuid(), tt_boot_net_text(at->addr_be, at->port, place));
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -133,16 +137,18 @@ static tutti_status fail_taken(const struct tt_place *at, struct tutti_error *er
 
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, len) == 0)
         user_at(fd, &uid);
-    tt_net_close(&fd);
-    tt_net_text(at->addr_be, at->port, where);
+    tt_boot_net_close(&fd);
+    tt_boot_net_text(at->addr_be, at->port, where);
     if (uid != geteuid())
         return tt_fail(err, TUTTI_ERR_AUTH,
-                       "a process of %s, not of yours, pretends to be rank 0 at %s: choose another port, or set TUTTI_KEY_FILE",
-                       tt_user_text(uid, user, sizeof(user)), where);
-    return tt_fail(err, TUTTI_ERR_ARG, "another job of yours meets at %s: choose another port", where);
+                       "a process of %s, not of yours, pretends to be rank 0 at %s: choose another "
+                       "port, or set TUTTI_KEY_FILE",
+                       tt_boot_user_text(uid, user, sizeof(user)), where);
+    return tt_fail(err, TUTTI_ERR_ARG, "another job of yours meets at %s: choose another port",
+                   where);
 }
 
-tutti_status tt_local_listen(const struct tt_place *at, int *ret_fd, struct tutti_error *err)
+tutti_status tt_boot_local_listen(const struct tt_place *at, int *ret_fd, struct tutti_error *err)
 {
     struct sockaddr_un a;
     socklen_t len = name_of(at, &a);
@@ -153,17 +159,17 @@ tutti_status tt_local_listen(const struct tt_place *at, int *ret_fd, struct tutt
         return TUTTI_OK;
     }
     int error = errno;
-    tt_net_close(&fd);
+    tt_boot_net_close(&fd);
     if (error == EADDRINUSE)
         return fail_taken(at, err);
     return tt_fail(err, TUTTI_ERR_IO, "a local socket cannot be made: %s", strerror(error));
 }
 
-void tt_local_serve(int listener, const struct tt_offer *o)
+void tt_boot_local_serve(int listener, const struct tt_offer *o)
 {
     uint8_t offer[TT_OFFER];
 
-    tt_offer_write(o, offer);
+    tt_boot_offer_write(o, offer);
     for (int k = 0; k < TURN; k++) {
         int fd = tt_fd_own(accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
         uid_t uid;
@@ -171,7 +177,7 @@ void tt_local_serve(int listener, const struct tt_offer *o)
             break;
         if (user_at(fd, &uid) && uid == geteuid())
             (void)!send(fd, offer, sizeof(offer), MSG_DONTWAIT | MSG_NOSIGNAL);
-        tt_net_close(&fd);
+        tt_boot_net_close(&fd);
     }
     sodium_memzero(offer, sizeof(offer));
 }
@@ -193,13 +199,13 @@ static enum attempt attempt(const struct tt_place *at, struct tt_offer *ret, uid
         ssize_t n = -1;
         end = *ret_uid == geteuid() ? AGAIN : FOREIGN;
         if (end == AGAIN) {
-            tt_net_poll(&p, 1, at->deadline_ns);
+            tt_boot_net_poll(&p, 1, at->deadline_ns);
             n = recv(p.fd, offer, sizeof(offer), MSG_DONTWAIT);
         }
-        if (n > 0 && tt_offer_parse(offer, (size_t)n, ret))
+        if (n > 0 && tt_boot_offer_parse(offer, (size_t)n, ret))
             end = GOT_IT;
     }
-    tt_net_close(&p.fd);
+    tt_boot_net_close(&p.fd);
     sodium_memzero(offer, sizeof(offer));
     return end;
 }
@@ -209,9 +215,11 @@ static tutti_status fail_foreign(const char *rendezvous, uid_t uid, struct tutti
     char theirs[64], mine[64];
 
     return tt_fail(err, TUTTI_ERR_AUTH,
-                   "what is at %s belongs to %s, and this rank to %s: without a job key only processes of one user trust each "
+                   "what is at %s belongs to %s, and this rank to %s: without a job key only "
+                   "processes of one user trust each "
                    "other; choose another port, or set TUTTI_KEY_FILE on all ranks",
-                   rendezvous, tt_user_text(uid, theirs, sizeof(theirs)), tt_user_text(geteuid(), mine, sizeof(mine)));
+                   rendezvous, tt_boot_user_text(uid, theirs, sizeof(theirs)),
+                   tt_boot_user_text(geteuid(), mine, sizeof(mine)));
 }
 
 static tutti_status use_offer(struct tt_boot *b, const struct tt_offer *o, struct tutti_error *err)
@@ -219,14 +227,17 @@ static tutti_status use_offer(struct tt_boot *b, const struct tt_offer *o, struc
     if (o->mode == TT_OFFER_FILE)
         return TUTTI_OK; /* rank 0 will refuse us, and know whom it refused */
     if (o->mode == TT_OFFER_NONE)
-        return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) runs with TUTTI_INSECURE=1 and this rank without: set it on all ranks or on none",
+        return tt_fail(err, TUTTI_ERR_AUTH,
+                       "rank 0 (%s) runs with TUTTI_INSECURE=1 and this rank without: set it on "
+                       "all ranks or on none",
                        b->config.rendezvous);
     memcpy(b->config.key, o->key, TT_BOOT_KEY);
     b->config.has_key = true;
     return TUTTI_OK;
 }
 
-tutti_status tt_local_fetch(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+tutti_status tt_boot_local_fetch(struct tt_boot *b, const struct tt_place *at,
+                                 struct tutti_error *err)
 {
     uint64_t from = tt_now_ns(), wait_ms = RETRY_MS;
     struct tt_offer o = {0};
@@ -237,16 +248,19 @@ tutti_status tt_local_fetch(struct tt_boot *b, const struct tt_place *at, struct
 
     while ((end = attempt(at, &o, &uid)) == AGAIN && tt_now_ns() < at->deadline_ns) {
         uint64_t until = tt_now_ns() + wait_ms * 1000000;
-        tt_net_poll(NULL, 0, until < at->deadline_ns ? until : at->deadline_ns);
+        tt_boot_net_poll(NULL, 0, until < at->deadline_ns ? until : at->deadline_ns);
         wait_ms = 2 * wait_ms < RETRY_MAX_MS ? 2 * wait_ms : RETRY_MAX_MS;
-        if (tt_now_ns() > from + STRANGER_NS && tt_listener_user(at->addr_be, at->port, &uid) && uid != geteuid())
+        if (tt_now_ns() > from + STRANGER_NS &&
+            tt_boot_listener_user(at->addr_be, at->port, &uid) && uid != geteuid())
             return fail_foreign(b->config.rendezvous, uid, err);
     }
     if (end == FOREIGN)
         return fail_foreign(b->config.rendezvous, uid, err);
     if (end == AGAIN)
-        return tt_fail(err, TUTTI_ERR_TIMEOUT, "rank 0 could not be reached at %s within %s: no process of yours meets others there",
-                       b->config.rendezvous, tt_net_span(b->config.timeout_ns, span, sizeof(span)));
+        return tt_fail(
+            err, TUTTI_ERR_TIMEOUT,
+            "rank 0 could not be reached at %s within %s: no process of yours meets others there",
+            b->config.rendezvous, tt_boot_net_span(b->config.timeout_ns, span, sizeof(span)));
     st = use_offer(b, &o, err);
     sodium_memzero(&o, sizeof(o));
     return st;

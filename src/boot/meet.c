@@ -2,20 +2,23 @@
  *
  *     stranger --> gate (unproved) --> guest (proved, reading its join) --> seat (joined, control connection)
  *
- * One loop polls the listener, the handshakes, the guests and the seats; nothing is served in turn. A guest that does not fit (another
- * size, a rank that is here already: a second job on this port) is told why and sent away, and the job goes on. When all seats are taken
- * their versions and settings are compared; a difference is told to all. At the deadline, which is that of the least patient rank here,
- * everybody who came is told who did not. */
+ * One loop polls the listener, the handshakes, the guests and the seats; nothing is served in turn.
+ * A guest that does not fit (another size, a rank that is here already: a second job on this port)
+ * is told why and sent away, and the job goes on. When all seats are taken their versions and
+ * settings are compared; a difference is told to all. At the deadline, which is that of the least
+ * patient rank here, everybody who came is told who did not. */
 #include "base/blame.h"
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUESTS_MAX = 256, GATE = 2 };    /* proved but not joined, at a time; descriptors before theirs in the poll array */
-#define GUEST_NS  UINT64_C(10000000000) /* from proof to join */
-#define LINGER_NS UINT64_C(300000000)   /* for those that have yet to hear that the meeting failed */
+/* proved but not joined, at a time; descriptors before theirs in the poll array */
+enum { GUESTS_MAX = 256, GATE = 2 };
+#define GUEST_NS UINT64_C(10000000000) /* from proof to join */
+/* for those that have yet to hear that the meeting failed */
+#define LINGER_NS UINT64_C(300000000)
 #define GONE      "rank %u (host %s, pid %u) is gone: its connection ended while the ranks met"
 
 /* What is known of a rank that has not joined. */
@@ -65,7 +68,8 @@ static void meeting_free(struct meeting *m)
 }
 
 /* Takes a rank's seat. */
-static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_join *j, struct tutti_error *err)
+static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_boot_join *j,
+                         struct tutti_error *err)
 {
     struct tt_str s = {0};
 
@@ -86,7 +90,7 @@ static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_join 
 static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
 {
     size_t size = m->b->config.size;
-    struct tt_join mine;
+    struct tt_boot_join mine;
     tutti_status st;
 
     m->fds = tt_alloc(GATE + GUESTS_MAX + size, sizeof(*m->fds));
@@ -100,25 +104,30 @@ static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
 }
 
 /* Why this join cannot have a seat, in *ret; false when it can. */
-static bool unfit(const struct meeting *m, uint32_t rank, const struct tt_join *j, struct tutti_error *ret)
+static bool unfit(const struct meeting *m, uint32_t rank, const struct tt_boot_join *j,
+                  struct tutti_error *ret)
 {
     uint32_t size = m->b->config.size;
 
     if (j->size != size || rank >= size) {
-        tt_fail(ret, TUTTI_ERR_DIFFERS, "rank %u was told that the job has %u ranks, rank 0 was told %u (or two jobs use this rendezvous)",
+        tt_fail(ret, TUTTI_ERR_DIFFERS,
+                "rank %u was told that the job has %u ranks, rank 0 was told %u (or two jobs use "
+                "this rendezvous)",
                 rank, j->size, size);
         return true;
     }
     if (m->settings[rank]) {
         tt_fail(ret, TUTTI_ERR_DIFFERS,
-                "a rank %u has joined already (host %s, pid %u): two jobs use this rendezvous, or two processes have one rank", rank,
-                m->b->peers[rank].host, m->b->peers[rank].pid);
+                "a rank %u has joined already (host %s, pid %u): two jobs use this rendezvous, or "
+                "two processes have one rank",
+                rank, m->b->peers[rank].host, m->b->peers[rank].pid);
         return true;
     }
     return false;
 }
 
-/* A rank's other connections will come from where this one came from, whatever the rank itself sees (NAT). */
+/* A rank's other connections will come from where this one came from, whatever the rank itself sees
+ * (NAT). */
 static void add_source(struct tt_boot_peer *p, uint32_t from_be)
 {
     size_t i = 0;
@@ -130,17 +139,18 @@ static void add_source(struct tt_boot_peer *p, uint32_t from_be)
 }
 
 /* The guest's join is complete: seats or refuses it. */
-static tutti_status judge(struct meeting *m, struct guest *g, struct tutti_error *err)
+static tutti_status meet_judge(struct meeting *m, struct guest *g, struct tutti_error *err)
 {
     struct tutti_error why;
-    struct tt_join j;
+    struct tt_boot_join j;
     uint64_t limit = tt_now_ns() + (uint64_t)g->in.frame.remaining_ms * 1000000;
     tutti_status st;
 
-    if (g->in.frame.kind != TT_FRAME_JOIN || !tt_join_parse(g->body, (size_t)g->in.frame.length, &j))
+    if (g->in.frame.kind != TT_FRAME_JOIN ||
+        !tt_boot_join_parse(g->body, (size_t)g->in.frame.length, &j))
         return TUTTI_OK;
     if (unfit(m, g->rank, &j, &why)) {
-        tt_refuse_one(&g->line, &why);
+        tt_boot_refuse_one(&g->line, &why);
         if (g->rank < m->b->config.size && !m->settings[g->rank])
             m->notes[g->rank] = NOTE_SIZE;
         return TUTTI_OK;
@@ -157,20 +167,22 @@ static tutti_status judge(struct meeting *m, struct guest *g, struct tutti_error
 }
 
 /* Goes on with one guest; *ret_over when it has been seated or is gone. */
-static tutti_status serve_guest(struct meeting *m, struct guest *g, bool ready, bool *ret_over, struct tutti_error *err)
+static tutti_status serve_guest(struct meeting *m, struct guest *g, bool ready, bool *ret_over,
+                                struct tutti_error *err)
 {
-    enum tt_net went = ready ? tt_frame_fill(&g->line, &g->in) : TT_NET_AGAIN;
+    enum tt_net went = ready ? tt_boot_frame_fill(&g->line, &g->in) : TT_NET_AGAIN;
 
     *ret_over = went != TT_NET_AGAIN || tt_now_ns() >= g->since_ns + GUEST_NS;
     if (went == TT_NET_OK)
-        return judge(m, g, err);
+        return meet_judge(m, g, err);
     if (*ret_over && g->rank < m->b->config.size && !m->settings[g->rank])
         m->notes[g->rank] = NOTE_LEFT;
     return TUTTI_OK;
 }
 
 /* From the last to the first, so that the one that fills a gap has been served. */
-static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds, struct tutti_error *err)
+static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds,
+                                 struct tutti_error *err)
 {
     struct guest **list = m->guests.data;
 
@@ -211,13 +223,13 @@ static tutti_status welcome(struct meeting *m, struct tt_arrival *a)
     }
     if (m->guests.len == GUESTS_MAX)
         dismiss_oldest(m);
-    g = tt_arrival_admit(a) ? tt_zalloc(1, sizeof(*g)) : NULL;
+    g = tt_boot_arrival_admit(a) ? tt_zalloc(1, sizeof(*g)) : NULL;
     if (!g || !tt_boot_line_open(&g->line, a->fd, &a->keys) || !tt_vec_push(&m->guests, &g, 1)) {
         if (g) {
             g->line.fd = -1;
             tt_boot_line_close(&g->line);
         }
-        tt_net_close(&a->fd);
+        tt_boot_net_close(&a->fd);
         free(g);
         return TUTTI_OK; /* it will come again */
     }
@@ -232,7 +244,7 @@ static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
 {
     struct tt_arrival come[TT_GATE_TURN];
     size_t n = 0;
-    tutti_status st = tt_gate_serve(&m->gate, come, &n, err), one;
+    tutti_status st = tt_boot_gate_serve(&m->gate, come, &n, err), one;
 
     for (size_t i = 0; i < n; i++) {
         one = welcome(m, &come[i]);
@@ -242,7 +254,8 @@ static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
 }
 
 /* A seated rank has nothing to say until it has the table: whatever comes means that it left. */
-static tutti_status check_seats(const struct meeting *m, const struct pollfd *fds, struct tutti_error *err)
+static tutti_status check_seats(const struct meeting *m, const struct pollfd *fds,
+                                struct tutti_error *err)
 {
     for (uint32_t r = 0; r < m->b->config.size; r++) {
         const struct tt_boot_peer *p = &m->b->peers[r];
@@ -258,7 +271,9 @@ static const char *loopback_hint(const struct meeting *m)
     const char *text = m->b->config.rendezvous;
     bool plain = strncmp(text, "127.", 4) == 0 || strncmp(text, "localhost:", 10) == 0;
 
-    return tt_net_loopback(m->at->addr_be) && !plain ? "; the rendezvous is a loopback address here, which other hosts cannot reach" : "";
+    return tt_boot_net_loopback(m->at->addr_be) && !plain
+               ? "; the rendezvous is a loopback address here, which other hosts cannot reach"
+               : "";
 }
 
 /* "; ranks 1-3 came with another key than rank 0" */
@@ -271,7 +286,7 @@ static void add_note(const struct meeting *m, enum note note, const char *said, 
     for (uint32_t r = 0; set && r < size; r++)
         n += set[r] = !m->settings[r] && m->notes[r] == note;
     if (n)
-        tt_str_printf(out, "; %s %s", tt_ranks_text(set, size, ranks, sizeof(ranks)), said);
+        tt_str_printf(out, "; %s %s", tt_boot_ranks_text(set, size, ranks, sizeof(ranks)), said);
     free(set);
 }
 
@@ -281,9 +296,9 @@ static tutti_status fail_missing(const struct meeting *m, struct tutti_error *er
     struct tt_str more = {0};
     char ranks[160], span[32], busy[TT_BUSY_TEXT];
 
-    tt_net_span(m->b->config.timeout_ns, span, sizeof(span));
+    tt_boot_net_span(m->b->config.timeout_ns, span, sizeof(span));
     if (tt_boot_link_down(m->b))
-        return tt_fail_own_link(m->b, span, err);
+        return tt_boot_fail_own_link(m->b, span, err);
     bool *missing = tt_zalloc(size, sizeof(*missing));
     for (uint32_t r = 0; missing && r < size; r++)
         missing[r] = !m->settings[r];
@@ -291,15 +306,16 @@ static tutti_status fail_missing(const struct meeting *m, struct tutti_error *er
     add_note(m, NOTE_SIZE, "came with another number of ranks than rank 0", &more);
     add_note(m, NOTE_LEFT, "came but left", &more);
     tt_fail(err, TUTTI_ERR_TIMEOUT, "%s did not come within %s%s%s%s",
-            missing ? tt_ranks_text(missing, size, ranks, sizeof(ranks)) : "some ranks", span, more.s ? more.s : "", loopback_hint(m),
-            more.len ? "" : tt_busy_text(busy));
+            missing ? tt_boot_ranks_text(missing, size, ranks, sizeof(ranks)) : "some ranks", span,
+            more.s ? more.s : "", loopback_hint(m), more.len ? "" : tt_boot_busy_text(busy));
     free(missing);
     tt_str_free(&more);
     return TUTTI_ERR_TIMEOUT;
 }
 
-/* Tells those that were not seated yet, and those that come within a moment, why there will be no job: otherwise they would find rank 0
- * gone. Their connections stay open meanwhile, so that the reason is not lost with what they said. */
+/* Tells those that were not seated yet, and those that come within a moment, why there will be no
+ * job: otherwise they would find rank 0 gone. Their connections stay open meanwhile, so that the
+ * reason is not lost with what they said. */
 static void tell_guests(struct meeting *m, const struct tutti_error *why)
 {
     uint64_t until = tt_now_ns() + LINGER_NS;
@@ -309,21 +325,21 @@ static void tell_guests(struct meeting *m, const struct tutti_error *why)
         struct pollfd p = {.fd = m->gate.epoll, .events = POLLIN};
         struct tutti_error unused;
         for (; told < m->guests.len; told++)
-            tt_refuse_one(&(*(struct guest **)tt_vec_at(&m->guests, told))->line, why);
+            tt_boot_refuse_one(&(*(struct guest **)tt_vec_at(&m->guests, told))->line, why);
         if (m->joined + told >= m->b->config.size || told >= GUESTS_MAX / 2 || tt_now_ns() >= until)
             return;
-        uint64_t wake = tt_gate_wake(&m->gate);
-        tt_net_poll(&p, 1, wake < until ? wake : until);
+        uint64_t wake = tt_boot_gate_wake(&m->gate);
+        tt_boot_net_poll(&p, 1, wake < until ? wake : until);
         if (serve_gate(m, &unused) != TUTTI_OK)
             return;
     }
 }
 
 /* Fills the poll array and says when to wake up at the latest. */
-static uint64_t prepare(struct meeting *m)
+static uint64_t meet_prepare(struct meeting *m)
 {
     struct pollfd *guests = m->fds + GATE, *seats = guests + m->guests.len;
-    uint64_t wake = tt_gate_wake(&m->gate);
+    uint64_t wake = tt_boot_gate_wake(&m->gate);
 
     m->fds[0] = (struct pollfd){.fd = m->gate.epoll, .events = POLLIN};
     m->fds[1] = (struct pollfd){.fd = m->local, .events = POLLIN};
@@ -342,21 +358,21 @@ static void serve_local(const struct meeting *m)
     struct tt_offer o = {.mode = m->b->offer};
 
     memcpy(o.key, m->b->config.key, TT_BOOT_KEY);
-    tt_local_serve(m->local, &o);
+    tt_boot_local_serve(m->local, &o);
     sodium_memzero(&o, sizeof(o));
 }
 
-static tutti_status collect(struct meeting *m, struct tutti_error *err)
+static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
 {
     uint32_t size = m->b->config.size;
     tutti_status st = TUTTI_OK;
 
     while (st == TUTTI_OK && m->joined < size) {
         struct pollfd *guests = m->fds + GATE, *seats = guests + m->guests.len;
-        uint64_t wake = prepare(m);
+        uint64_t wake = meet_prepare(m);
         if (tt_now_ns() >= m->deadline_ns)
             return fail_missing(m, err);
-        tt_net_poll(m->fds, GATE + m->guests.len + size, wake);
+        tt_boot_net_poll(m->fds, GATE + m->guests.len + size, wake);
         if (tt_now_ns() >= m->deadline_ns) /* whoever left now has run out of patience as well */
             return fail_missing(m, err);
         st = check_seats(m, seats, err);
@@ -392,15 +408,18 @@ static tutti_status compare(const struct meeting *m, struct tutti_error *err)
     char ip[TT_NET_TEXT];
 
     for (uint32_t r = 0; r < size; r++)
-        for (uint32_t q = 0; tt_net_loopback(m->b->peers[r].addr_be) && q < size; q++)
+        for (uint32_t q = 0; tt_boot_net_loopback(m->b->peers[r].addr_be) && q < size; q++)
             if (m->net_ids[q] != m->net_ids[r])
-                return tt_fail(
-                    err, TUTTI_ERR_ARG,
-                    "rank %u (host %s) listens on loopback %s, which rank %u (host %s) cannot reach: give the rendezvous an address "
-                    "of the network, or set TUTTI_IFACE",
-                    r, m->b->peers[r].host, tt_net_text(m->b->peers[r].addr_be, 0, ip), q, m->b->peers[q].host);
-    if (tt_settings_differ((const char *const *)m->settings, size, &diff)) {
-        st = tt_fail(err, TUTTI_ERR_DIFFERS, "the ranks disagree: %s", diff.s ? diff.s : "settings differ");
+                return tt_fail(err, TUTTI_ERR_ARG,
+                               "rank %u (host %s) listens on loopback %s, which rank %u (host %s) "
+                               "cannot reach: give the rendezvous an address "
+                               "of the network, or set TUTTI_IFACE",
+                               r, m->b->peers[r].host,
+                               tt_boot_net_text(m->b->peers[r].addr_be, 0, ip), q,
+                               m->b->peers[q].host);
+    if (tt_boot_settings_differ((const char *const *)m->settings, size, &diff)) {
+        st = tt_fail(err, TUTTI_ERR_DIFFERS, "the ranks disagree: %s",
+                     diff.s ? diff.s : "settings differ");
         note_odd(m, err->text);
     }
     tt_str_free(&diff);
@@ -418,40 +437,45 @@ static tutti_status hand_out_table(struct meeting *m, struct tutti_error *err)
     if (!table)
         return tt_fail_memory(err, "rendezvous");
     for (uint32_t r = 0; r < size; r++)
-        tt_peer_write(&m->b->peers[r], table + (size_t)r * TT_PEER_BYTES);
-    tt_frame_write(&(struct tt_frame){.kind = TT_FRAME_TABLE, .length = bytes}, head);
-    st = tt_notify(m->b, &n, m->deadline_ns, &bad, err);
+        tt_boot_peer_write(&m->b->peers[r], table + (size_t)r * TT_PEER_BYTES);
+    tt_boot_frame_write(&(struct tt_frame){.kind = TT_FRAME_TABLE, .length = bytes}, head);
+    st = tt_boot_notify(m->b, &n, m->deadline_ns, &bad, err);
     free(table);
     if (st == TUTTI_OK && bad < size)
         st = tt_fail(err, TUTTI_ERR_PEER, GONE, bad, m->b->peers[bad].host, m->b->peers[bad].pid);
     return st;
 }
 
-/* Where peers will connect to rank 0: the rendezvous itself, unless another interface was asked for. */
-static tutti_status open_listeners(struct tt_boot *b, const struct tt_place *at, int *ret_meet, struct tutti_error *err)
+/* Where peers will connect to rank 0: the rendezvous itself, unless another interface was asked
+ * for. */
+static tutti_status open_listeners(struct tt_boot *b, const struct tt_place *at, int *ret_meet,
+                                   struct tutti_error *err)
 {
     struct tt_listen meet = {.addr_be = at->addr_be, .lo = at->port, .hi = at->port};
     struct tt_listen data = {.lo = b->config.port_lo, .hi = b->config.port_hi, .avoid = at->port};
     uint16_t port;
-    tutti_status st = tt_listen_open(&meet, ret_meet, &port, err);
+    tutti_status st = tt_boot_listen_open(&meet, ret_meet, &port, err);
 
     if (st == TUTTI_OK)
-        st = tt_iface_choose(b->config.iface, at->addr_be, &data.addr_be, err);
+        st = tt_boot_iface_choose(b->config.iface, at->addr_be, &data.addr_be, err);
     if (st != TUTTI_OK)
         return st;
     b->peers[0].addr_be = at->addr_be;
     b->peers[0].port = port;
     b->listener = *ret_meet;
-    if (!b->config.iface[0] || data.addr_be == at->addr_be || tt_net_loopback(at->addr_be))
+    if (!b->config.iface[0] || data.addr_be == at->addr_be || tt_boot_net_loopback(at->addr_be))
         return TUTTI_OK;
     b->listener = -1;
     b->source_be = b->peers[0].addr_be = data.addr_be;
-    return tt_listen_open(&data, &b->listener, &b->peers[0].port, err);
+    return tt_boot_listen_open(&data, &b->listener, &b->peers[0].port, err);
 }
 
-tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
+tutti_status tt_boot_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
 {
-    struct meeting m = {.b = b, .at = at, .deadline_ns = at->deadline_ns, .guests = {.elem = sizeof(struct guest *)}};
+    struct meeting m = {.b = b,
+                        .at = at,
+                        .deadline_ns = at->deadline_ns,
+                        .guests = {.elem = sizeof(struct guest *)}};
     struct tt_trust trust;
     int meet = -1;
     tutti_status st;
@@ -462,26 +486,26 @@ tutti_status tt_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_
     trust = tt_boot_trust(b, TT_CONN_MEET);
     m.gate.epoll = m.local = -1;
     st = open_listeners(b, at, &meet, err);
-    if (st == TUTTI_OK && tt_net_loopback(at->addr_be))
-        st = tt_local_listen(at, &m.local, err);
+    if (st == TUTTI_OK && tt_boot_net_loopback(at->addr_be))
+        st = tt_boot_local_listen(at, &m.local, err);
     if (st == TUTTI_OK)
-        st = tt_gate_open(&m.gate, meet, &trust, err);
+        st = tt_boot_gate_open(&m.gate, meet, &trust, err);
     if (st == TUTTI_OK)
         st = meeting_open(&m, err);
     if (st == TUTTI_OK)
-        st = collect(&m, err);
+        st = meet_collect(&m, err);
     if (st == TUTTI_OK)
         st = compare(&m, err);
     if (st == TUTTI_OK)
         st = hand_out_table(&m, err);
     if (st != TUTTI_OK)
-        tt_refuse_all(b, err);
+        tt_boot_refuse_all(b, err);
     if (st != TUTTI_OK && m.gate.epoll >= 0)
         tell_guests(&m, err);
-    tt_gate_close(&m.gate);
-    tt_net_close(&m.local);
+    tt_boot_gate_close(&m.gate);
+    tt_boot_net_close(&m.local);
     if (meet != b->listener)
-        tt_net_close(&meet);
+        tt_boot_net_close(&meet);
     meeting_free(&m);
     return st;
 }

@@ -1,9 +1,9 @@
 /* net.c - IPv4 stream sockets that never make anybody wait longer than told.
  *
- * Reads and writes take what goes at once (MSG_DONTWAIT, whatever the mode of the socket) and count; whoever needs the rest polls for
- * it, together with everything else it waits for, up to an absolute deadline of tt_now_ns. No call raises SIGPIPE, no descriptor
- * survives exec. */
-#include "boot/parts.h"
+ * Reads and writes take what goes at once (MSG_DONTWAIT, whatever the mode of the socket) and
+ * count; whoever needs the rest polls for it, together with everything else it waits for, up to an
+ * absolute deadline of tt_now_ns. No call raises SIGPIPE, no descriptor survives exec. */
+#include "boot/boot_int.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum tt_net tt_net_fill(int fd, uint8_t *buf, size_t want, size_t *got)
+enum tt_net tt_boot_net_fill(int fd, uint8_t *buf, size_t want, size_t *got)
 {
     while (*got < want) {
         ssize_t n = recv(fd, buf + *got, want - *got, MSG_DONTWAIT);
@@ -35,7 +35,7 @@ enum tt_net tt_net_fill(int fd, uint8_t *buf, size_t want, size_t *got)
     return TT_NET_OK;
 }
 
-enum tt_net tt_net_drain(int fd, const uint8_t *buf, size_t want, size_t *sent)
+enum tt_net tt_boot_net_drain(int fd, const uint8_t *buf, size_t want, size_t *sent)
 {
     while (*sent < want) {
         ssize_t n = send(fd, buf + *sent, want - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -50,7 +50,7 @@ enum tt_net tt_net_drain(int fd, const uint8_t *buf, size_t want, size_t *sent)
     return TT_NET_OK;
 }
 
-uint64_t tt_net_deadline(uint64_t timeout_ns)
+uint64_t tt_boot_net_deadline(uint64_t timeout_ns)
 {
     uint64_t far = UINT64_MAX / 2;
 
@@ -66,7 +66,7 @@ static int sleep_ms(uint64_t until_ns)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-void tt_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns)
+void tt_boot_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns)
 {
     int ready = poll(fds, n, sleep_ms(until_ns));
 
@@ -78,7 +78,7 @@ void tt_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns)
         fds[i].revents = 0;
 }
 
-static struct sockaddr_in address(uint32_t addr_be, uint16_t port)
+static struct sockaddr_in net_address(uint32_t addr_be, uint16_t port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
 
@@ -86,9 +86,9 @@ static struct sockaddr_in address(uint32_t addr_be, uint16_t port)
     return a;
 }
 
-int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret_fd)
+int tt_boot_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret_fd)
 {
-    struct sockaddr_in to = address(addr_be, port), from = address(source_be, 0);
+    struct sockaddr_in to = net_address(addr_be, port), from = net_address(source_be, 0);
     int fd = tt_fd_own(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     int error = 0, yes = 1;
 
@@ -96,12 +96,14 @@ int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret
         return errno;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     if (source_be) {
-        /* The port is chosen at connect, per destination: many connections do not use up the range. */
+        /* The port is chosen at connect, per destination: many connections do not use up the
+         * range. */
         setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
         if (bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0)
             error = errno;
     }
-    if (!error && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS && errno != EINTR)
+    if (!error && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS &&
+        errno != EINTR)
         error = errno;
     if (error) {
         tt_fd_close(fd);
@@ -111,7 +113,7 @@ int tt_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret
     return 0;
 }
 
-int tt_net_connected(int fd)
+int tt_boot_net_connected(int fd)
 {
     struct sockaddr_in me = {0}, peer = {0};
     socklen_t len = sizeof(int);
@@ -127,26 +129,27 @@ int tt_net_connected(int fd)
     len = sizeof(me);
     if (getsockname(fd, (struct sockaddr *)&me, &len) != 0)
         return errno;
-    return me.sin_port == peer.sin_port && me.sin_addr.s_addr == peer.sin_addr.s_addr ? ECONNREFUSED : 0;
+    return me.sin_port == peer.sin_port && me.sin_addr.s_addr == peer.sin_addr.s_addr ? ECONNREFUSED
+                                                                                      : 0;
 }
 
-int tt_net_probe(uint32_t addr_be, uint16_t port, uint32_t source_be, uint64_t timeout_ns)
+int tt_boot_net_probe(uint32_t addr_be, uint16_t port, uint32_t source_be, uint64_t timeout_ns)
 {
-    uint64_t until = tt_net_deadline(timeout_ns);
+    uint64_t until = tt_boot_net_deadline(timeout_ns);
     struct pollfd fd = {.fd = -1, .events = POLLOUT};
-    int error = tt_net_connect(addr_be, port, source_be, &fd.fd);
+    int error = tt_boot_net_connect(addr_be, port, source_be, &fd.fd);
 
     if (error)
         return error;
     do
-        tt_net_poll(&fd, 1, until);
+        tt_boot_net_poll(&fd, 1, until);
     while (!fd.revents && tt_now_ns() < until);
-    error = fd.revents ? tt_net_connected(fd.fd) : ETIMEDOUT;
-    tt_net_close(&fd.fd);
+    error = fd.revents ? tt_boot_net_connected(fd.fd) : ETIMEDOUT;
+    tt_boot_net_close(&fd.fd);
     return error;
 }
 
-void tt_net_hand_out(int fd)
+void tt_boot_net_hand_out(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
@@ -154,13 +157,13 @@ void tt_net_hand_out(int fd)
         fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-void tt_net_close(int *fd)
+void tt_boot_net_close(int *fd)
 {
     tt_fd_close(*fd);
     *fd = -1;
 }
 
-void tt_net_watch(int epoll, int fd, uint32_t events, void *watcher)
+void tt_boot_net_watch(int epoll, int fd, uint32_t events, void *watcher)
 {
     struct epoll_event e = {.events = events, .data.ptr = watcher};
 
@@ -168,18 +171,18 @@ void tt_net_watch(int epoll, int fd, uint32_t events, void *watcher)
         epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
-void tt_net_unwatch(int epoll, int fd)
+void tt_boot_net_unwatch(int epoll, int fd)
 {
     if (epoll >= 0 && fd >= 0)
         epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-bool tt_net_loopback(uint32_t addr_be)
+bool tt_boot_net_loopback(uint32_t addr_be)
 {
     return ntohl(addr_be) >> 24 == 127;
 }
 
-char *tt_net_text(uint32_t addr_be, uint16_t port, char buf[TT_NET_TEXT])
+char *tt_boot_net_text(uint32_t addr_be, uint16_t port, char buf[TT_NET_TEXT])
 {
     struct in_addr a = {.s_addr = addr_be};
     char ip[INET_ADDRSTRLEN] = "";
@@ -192,12 +195,12 @@ char *tt_net_text(uint32_t addr_be, uint16_t port, char buf[TT_NET_TEXT])
     return buf;
 }
 
-char *tt_net_span(uint64_t ns, char *buf, size_t cap)
+char *tt_boot_net_span(uint64_t ns, char *buf, size_t cap)
 {
     return tt_format_time(ns > UINT64_MAX / 1000 ? UINT64_MAX : ns * 1000, buf, cap);
 }
 
-enum tt_net tt_frame_fill(const struct tt_boot_line *l, struct tt_frame_in *in)
+enum tt_net tt_boot_frame_fill(const struct tt_boot_line *l, struct tt_frame_in *in)
 {
     size_t body;
     enum tt_net went;
@@ -206,7 +209,7 @@ enum tt_net tt_frame_fill(const struct tt_boot_line *l, struct tt_frame_in *in)
         went = tt_boot_line_read(l, in->head, TT_FRAME, &in->got);
         if (went != TT_NET_OK)
             return went;
-        if (!tt_frame_parse(in->head, &in->frame)) {
+        if (!tt_boot_frame_parse(in->head, &in->frame)) {
             errno = EBADMSG;
             return TT_NET_END;
         }

@@ -1,16 +1,18 @@
 /* notify.c - rank 0 tells all others something on the control connections.
  *
- * To all at once: each gets as much as its socket takes, then everybody who is not done is waited for together. One that has stopped
- * reading costs the others nothing and rank 0 no more than the deadline. Refusals are short and fit any idle connection; half a second is
- * for those that are not idle. */
-#include "boot/parts.h"
+ * To all at once: each gets as much as its socket takes, then everybody who is not done is waited
+ * for together. One that has stopped reading costs the others nothing and rank 0 no more than the
+ * deadline. Refusals are short and fit any idle connection; half a second is for those that are not
+ * idle. */
+#include "boot/boot_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define REFUSE_NS UINT64_C(500000000)
 
-static enum tt_net push(const struct tt_boot_line *l, const struct tt_notice *n, size_t *sent)
+static enum tt_net notify_push(const struct tt_boot_line *l, const struct tt_notice *n,
+                               size_t *sent)
 {
     enum tt_net went = TT_NET_OK;
     size_t body;
@@ -26,7 +28,8 @@ static enum tt_net push(const struct tt_boot_line *l, const struct tt_notice *n,
 }
 
 /* One round; fds says who is not done. The number of those. */
-static uint32_t push_all(const struct tt_boot *b, const struct tt_notice *n, size_t *sent, struct pollfd *fds, uint32_t *bad)
+static uint32_t push_all(const struct tt_boot *b, const struct tt_notice *n, size_t *sent,
+                         struct pollfd *fds, uint32_t *bad)
 {
     uint32_t left = 0;
 
@@ -34,7 +37,7 @@ static uint32_t push_all(const struct tt_boot *b, const struct tt_notice *n, siz
         fds[r] = (struct pollfd){.fd = -1, .events = POLLOUT};
         if (b->control[r].fd < 0 || sent[r] == SIZE_MAX)
             continue;
-        enum tt_net went = push(&b->control[r], n, &sent[r]);
+        enum tt_net went = notify_push(&b->control[r], n, &sent[r]);
         if (went == TT_NET_AGAIN) {
             fds[r].fd = b->control[r].fd;
             left++;
@@ -47,7 +50,8 @@ static uint32_t push_all(const struct tt_boot *b, const struct tt_notice *n, siz
     return left;
 }
 
-tutti_status tt_notify(const struct tt_boot *b, const struct tt_notice *n, uint64_t until_ns, uint32_t *ret_bad, struct tutti_error *err)
+tutti_status tt_boot_notify(const struct tt_boot *b, const struct tt_notice *n, uint64_t until_ns,
+                            uint32_t *ret_bad, struct tutti_error *err)
 {
     uint32_t size = b->config.size, bad = size;
     size_t *sent = tt_zalloc(size, sizeof(*sent));
@@ -65,7 +69,7 @@ tutti_status tt_notify(const struct tt_boot *b, const struct tt_notice *n, uint6
                     bad = r;
             break;
         }
-        tt_net_poll(fds, size, until_ns);
+        tt_boot_net_poll(fds, size, until_ns);
     }
     if (ret_bad)
         *ret_bad = bad;
@@ -78,21 +82,21 @@ out:
 /* The refusal as bytes: head in out, its body behind. */
 static size_t write_refusal(const struct tutti_error *why, uint8_t out[TT_FRAME + TT_REFUSAL_MAX])
 {
-    size_t n = tt_refusal_write(why, out + TT_FRAME);
+    size_t n = tt_boot_refusal_write(why, out + TT_FRAME);
 
-    tt_frame_write(&(struct tt_frame){.kind = TT_FRAME_REFUSAL, .length = n}, out);
+    tt_boot_frame_write(&(struct tt_frame){.kind = TT_FRAME_REFUSAL, .length = n}, out);
     return TT_FRAME + n;
 }
 
-void tt_refuse_all(const struct tt_boot *b, const struct tutti_error *why)
+void tt_boot_refuse_all(const struct tt_boot *b, const struct tutti_error *why)
 {
     uint8_t text[TT_FRAME + TT_REFUSAL_MAX];
     struct tt_notice n = {.head = text, .head_len = write_refusal(why, text), .body = text};
 
-    tt_notify(b, &n, tt_now_ns() + REFUSE_NS, NULL, NULL);
+    tt_boot_notify(b, &n, tt_now_ns() + REFUSE_NS, NULL, NULL);
 }
 
-void tt_refuse_one(const struct tt_boot_line *l, const struct tutti_error *why)
+void tt_boot_refuse_one(const struct tt_boot_line *l, const struct tutti_error *why)
 {
     uint8_t text[TT_FRAME + TT_REFUSAL_MAX];
     size_t sent = 0, n = write_refusal(why, text);

@@ -1,9 +1,10 @@
 /* open.c - the object of a job's ranks: checks what it is told, meets, closes.
  *
- * Everything that can be wrong with the configuration is refused before any socket is opened. The rule of trust stands here: a rendezvous
- * on loopback needs nothing, since the processes of the user agree on a key there (local.c; all listeners are on loopback then), any other
- * needs a key or the explicit word `insecure`. */
-#include "boot/parts.h"
+ * Everything that can be wrong with the configuration is refused before any socket is opened. The
+ * rule of trust stands here: a rendezvous on loopback needs nothing, since the processes of the
+ * user agree on a key there (local.c; all listeners are on loopback then), any other needs a key or
+ * the explicit word `insecure`. */
+#include "boot/boot_int.h"
 
 #include <assert.h>
 #include <sodium.h>
@@ -22,33 +23,40 @@ static tutti_status check_config(const struct tt_boot_config *c, struct tutti_er
     size_t n = c->settings ? strnlen(c->settings, TT_BOOT_SETTINGS + 1) : 0;
 
     if (c->size == 0 || c->size > TT_BOOT_SIZE_MAX)
-        return tt_fail(err, TUTTI_ERR_RANGE, "a job of %u ranks: must be 1 to %d", c->size, TT_BOOT_SIZE_MAX);
+        return tt_fail(err, TUTTI_ERR_RANGE, "a job of %u ranks: must be 1 to %d", c->size,
+                       TT_BOOT_SIZE_MAX);
     if (c->rank >= c->size)
-        return tt_fail(err, TUTTI_ERR_RANGE, "rank %u of %u ranks: must be 0 to %u", c->rank, c->size, c->size - 1);
+        return tt_fail(err, TUTTI_ERR_RANGE, "rank %u of %u ranks: must be 0 to %u", c->rank,
+                       c->size, c->size - 1);
     if (c->size > 1 && !c->rendezvous[0])
-        return tt_fail(err, TUTTI_ERR_ARG, "%u ranks and no rendezvous: set TUTTI_RENDEZVOUS to rank 0's host:port", c->size);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "%u ranks and no rendezvous: set TUTTI_RENDEZVOUS to rank 0's host:port",
+                       c->size);
     if ((c->port_lo == 0) != (c->port_hi == 0) || c->port_lo > c->port_hi)
         return tt_fail(err, TUTTI_ERR_RANGE, "port range %u-%u is empty", c->port_lo, c->port_hi);
     if (n > TT_BOOT_SETTINGS - OWN_SETTINGS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "settings are longer than %d bytes", TT_BOOT_SETTINGS - OWN_SETTINGS);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "settings are longer than %d bytes",
+                       TT_BOOT_SETTINGS - OWN_SETTINGS);
     if (c->has_key && sodium_is_zero(c->key, sizeof(c->key)))
         return tt_fail(err, TUTTI_ERR_ARG, "the job key is all zeros");
     return TUTTI_OK;
 }
 
-static tutti_status check_trust(const struct tt_boot_config *c, uint32_t addr_be, struct tutti_error *err)
+static tutti_status check_trust(const struct tt_boot_config *c, uint32_t addr_be,
+                                struct tutti_error *err)
 {
-    if (c->has_key || c->insecure || tt_net_loopback(addr_be))
+    if (c->has_key || c->insecure || tt_boot_net_loopback(addr_be))
         return TUTTI_OK;
-    return tt_fail(
-        err, TUTTI_ERR_AUTH,
-        "the rendezvous %s is not loopback and there is no job key: make one with (umask 077; head -c 32 /dev/urandom > key), copy it to "
-        "every host and set TUTTI_KEY_FILE, or set TUTTI_INSECURE=1 to let everybody in",
-        c->rendezvous);
+    return tt_fail(err, TUTTI_ERR_AUTH,
+                   "the rendezvous %s is not loopback and there is no job key: make one with "
+                   "(umask 077; head -c 32 /dev/urandom > key), copy it to "
+                   "every host and set TUTTI_KEY_FILE, or set TUTTI_INSECURE=1 to let everybody in",
+                   c->rendezvous);
 }
 
-/* How many connections a rank needs depends on its schedules: as many descriptors as it may have. Rank 0 holds one connection per rank,
- * the listener and those who are not in yet; poll(2) also counts. */
+/* How many connections a rank needs depends on its schedules: as many descriptors as it may have.
+ * Rank 0 holds one connection per rank, the listener and those who are not in yet; poll(2) also
+ * counts. */
 static tutti_status raise_descriptors(uint32_t rank, uint32_t size, struct tutti_error *err)
 {
     struct rlimit l;
@@ -56,12 +64,15 @@ static tutti_status raise_descriptors(uint32_t rank, uint32_t size, struct tutti
 
     if (getrlimit(RLIMIT_NOFILE, &l) != 0)
         return TUTTI_OK;
-    if (l.rlim_cur < l.rlim_max && setrlimit(RLIMIT_NOFILE, &(struct rlimit){l.rlim_max, l.rlim_max}) == 0)
+    if (l.rlim_cur < l.rlim_max &&
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){l.rlim_max, l.rlim_max}) == 0)
         l.rlim_cur = l.rlim_max;
     if (l.rlim_cur >= need)
         return TUTTI_OK;
-    return tt_fail(err, TUTTI_ERR_LIMIT, "rank 0 of %u ranks needs %llu file descriptors and may have %llu: raise ulimit -n", size,
-                   (unsigned long long)need, (unsigned long long)l.rlim_cur);
+    return tt_fail(
+        err, TUTTI_ERR_LIMIT,
+        "rank 0 of %u ranks needs %llu file descriptors and may have %llu: raise ulimit -n", size,
+        (unsigned long long)need, (unsigned long long)l.rlim_cur);
 }
 
 /* What is compared: the caller's lines and our own. NULL: out of memory. */
@@ -106,7 +117,7 @@ static struct tt_boot *boot_make(const struct tt_boot_config *c)
     }
     for (uint32_t r = 0; r < c->size; r++)
         b->control[r] = (struct tt_boot_line){.fd = -1};
-    tt_host_self(&b->peers[c->rank], &b->net_id);
+    tt_boot_host_self(&b->peers[c->rank], &b->net_id);
     return b;
 }
 
@@ -120,13 +131,14 @@ struct tt_trust tt_boot_trust(const struct tt_boot *b, enum tt_conn_kind kind)
                              .pair = b->config.encrypt ? &b->pair : NULL};
 }
 
-tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_join *ret, struct tutti_error *err)
+tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_boot_join *ret,
+                               struct tutti_error *err)
 {
-    struct tt_join j = {.size = b->config.size,
-                        .net_id = b->net_id,
-                        .peer = b->peers[b->config.rank],
-                        .settings = b->config.settings,
-                        .settings_len = strlen(b->config.settings)};
+    struct tt_boot_join j = {.size = b->config.size,
+                             .net_id = b->net_id,
+                             .peer = b->peers[b->config.rank],
+                             .settings = b->config.settings,
+                             .settings_len = strlen(b->config.settings)};
     int n = snprintf(j.version, sizeof(j.version), "%s", TUTTI_VERSION);
 
     if (n < 0 || (size_t)n >= sizeof(j.version))
@@ -135,13 +147,15 @@ tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_join *ret, str
     return TUTTI_OK;
 }
 
-tutti_status tt_fail_own_link(const struct tt_boot *b, const char *span, struct tutti_error *err)
+tutti_status tt_boot_fail_own_link(const struct tt_boot *b, const char *span,
+                                   struct tutti_error *err)
 {
     const struct tt_boot_peer *me = &b->peers[b->config.rank];
 
     return tt_fail(err, TUTTI_ERR_TIMEOUT,
-                   "rank %u (host %s, pid %u) is unreachable: its own link is cut, the ranks did not meet within %s", b->config.rank,
-                   me->host, me->pid, span);
+                   "rank %u (host %s, pid %u) is unreachable: its own link is cut, the ranks did "
+                   "not meet within %s",
+                   b->config.rank, me->host, me->pid, span);
 }
 
 /* A job on loopback without a key makes one that only processes of this user get. */
@@ -152,28 +166,30 @@ static tutti_status find_key(struct tt_boot *b, const struct tt_place *at, struc
     b->offer = c->has_key ? TT_OFFER_FILE : TT_OFFER_NONE;
     if (c->has_key || c->insecure) {
         if (c->encrypt && !c->has_key)
-            return tt_fail(err, TUTTI_ERR_AUTH,
-                           "encryption is asked for (TUTTI_ENCRYPT=1) and there is no job key to begin with: make one with (umask 077; "
-                           "head -c 32 /dev/urandom > key), copy it to every host and set TUTTI_KEY_FILE");
+            return tt_fail(
+                err, TUTTI_ERR_AUTH,
+                "encryption is asked for (TUTTI_ENCRYPT=1) and there is no job key to begin with: "
+                "make one with (umask 077; "
+                "head -c 32 /dev/urandom > key), copy it to every host and set TUTTI_KEY_FILE");
         return TUTTI_OK;
     }
     b->offer = TT_OFFER_KEY;
     if (c->rank != 0)
-        return tt_local_fetch(b, at, err);
+        return tt_boot_local_fetch(b, at, err);
     randombytes_buf(c->key, sizeof(c->key));
     c->has_key = true;
     return TUTTI_OK;
 }
 
 /* Finds the place and meets the others there. */
-static tutti_status gather(struct tt_boot *b, struct tutti_error *err)
+static tutti_status open_gather(struct tt_boot *b, struct tutti_error *err)
 {
-    struct tt_place at = {.deadline_ns = tt_net_deadline(b->config.timeout_ns)};
+    struct tt_place at = {.deadline_ns = tt_boot_net_deadline(b->config.timeout_ns)};
     char host[TT_BOOT_HOST * 2];
-    tutti_status st = tt_rendezvous_parse(b->config.rendezvous, host, &at.port, err);
+    tutti_status st = tt_boot_rendezvous_parse(b->config.rendezvous, host, &at.port, err);
 
     if (st == TUTTI_OK)
-        st = tt_resolve(host, at.deadline_ns, &at.addr_be, err);
+        st = tt_boot_resolve(host, at.deadline_ns, &at.addr_be, err);
     if (st == TUTTI_OK)
         st = check_trust(&b->config, at.addr_be, err);
     if (st == TUTTI_OK)
@@ -181,16 +197,17 @@ static tutti_status gather(struct tt_boot *b, struct tutti_error *err)
     if (st == TUTTI_OK)
         st = find_key(b, &at, err);
     if (st == TUTTI_OK)
-        st = b->config.rank == 0 ? tt_meet(b, &at, err) : tt_join(b, &at, err);
+        st = b->config.rank == 0 ? tt_boot_meet(b, &at, err) : tt_boot_join(b, &at, err);
     if (st != TUTTI_OK)
         return st;
     for (uint32_t r = 0; r < b->config.size; r++)
         if (b->control[r].fd >= 0)
-            tt_net_hand_out(b->control[r].fd);
-    return tt_porter_open(b, err);
+            tt_boot_net_hand_out(b->control[r].fd);
+    return tt_boot_porter_open(b, err);
 }
 
-tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret, struct tutti_error *err)
+tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret,
+                          struct tutti_error *err)
 {
     struct tutti_error why = {0};
     struct tt_boot *b;
@@ -205,12 +222,12 @@ tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret, 
     if (!b)
         return tt_fail_memory(err, "rendezvous");
     if (c->key_file)
-        st = tt_key_load(c->key_file, b->config.key, &why);
+        st = tt_boot_key_load(c->key_file, b->config.key, &why);
     b->config.has_key |= c->key_file != NULL;
     if (c->size == 1)
         b->job = tt_entropy() | 1;
     else if (st == TUTTI_OK)
-        st = gather(b, &why);
+        st = open_gather(b, &why);
     if (st != TUTTI_OK) {
         tt_boot_close(b);
         return tt_fail(err, st, "%s", why.text);
@@ -223,13 +240,13 @@ void tt_boot_close(struct tt_boot *b)
 {
     if (!b)
         return;
-    tt_porter_close(b);
+    tt_boot_porter_close(b);
     for (size_t i = 0; i < b->early.len; i++)
-        tt_net_close(&((struct tt_early *)tt_vec_at(&b->early, i))->fd);
+        tt_boot_net_close(&((struct tt_early *)tt_vec_at(&b->early, i))->fd);
     tt_vec_free(&b->early);
     for (uint32_t r = 0; b->control && r < b->config.size; r++)
         tt_boot_line_close(&b->control[r]);
-    tt_net_close(&b->listener);
+    tt_boot_net_close(&b->listener);
     free(b->control);
     free(b->peers);
     free((char *)(uintptr_t)b->config.settings);

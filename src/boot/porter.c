@@ -6,17 +6,18 @@
  *      |                 '-------refused, late-----> FAILED --take--> NONE
  *      '---------------admitted--------------------> READY
  *
- * Two dials at once: the higher rank's counts from the moment its greeting is sent. Until then it may
- * still admit the lower rank's dial and drop its own, since nobody can have accepted that; from then
- * on it turns the lower rank's dial away. The lower rank always admits, and drops its own dial: the
- * higher rank cannot have admitted that one, because it was dialling itself. So at most one of the two
- * is admitted. A dial that is turned away tries again, and finds the state READY or its peer's dial. A
- * dial that the lower rank has dropped may still lie at the higher one's gate when its own was admitted:
- * a link that the own dial made stands.
+ * Two dials at once: the higher rank's counts from the moment its greeting is sent. Until then it
+ * may still admit the lower rank's dial and drop its own, since nobody can have accepted that; from
+ * then on it turns the lower rank's dial away. The lower rank always admits, and drops its own
+ * dial: the higher rank cannot have admitted that one, because it was dialling itself. So at most
+ * one of the two is admitted. A dial that is turned away tries again, and finds the state READY or
+ * its peer's dial. A dial that the lower rank has dropped may still lie at the higher one's gate
+ * when its own was admitted: a link that the own dial made stands.
  *
- * Communicators are opened and closed at different times by different ranks. A link that comes before
- * its desk is open is admitted and kept (early.c); one that comes after it was closed is kept too,
- * since the two cannot be told apart, until its other end hangs up and the room is needed.
+ * Communicators are opened and closed at different times by different ranks. A link that comes
+ * before its desk is open is admitted and kept (early.c); one that comes after it was closed is
+ * kept too, since the two cannot be told apart, until its other end hangs up and the room is
+ * needed.
  *
  * Everything is under one lock; nothing that is done under it waits. */
 #include "boot/porter.h"
@@ -31,7 +32,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 enum { EVENTS = 64 };
 enum pair_state { NONE, DIALLING, READY, FAILED, TAKEN };
@@ -87,7 +88,7 @@ static void visit_free(struct visit *v)
 
 /* ---- the queue ---- */
 
-static void enqueue(struct tt_desk *d, struct visit *v, enum pair_state state)
+static void porter_enqueue(struct tt_desk *d, struct visit *v, enum pair_state state)
 {
     v->next = NULL;
     *d->ready_end = v;
@@ -131,7 +132,7 @@ static struct visit *unlink_dial(struct tt_desk *d, uint32_t peer)
     return v;
 }
 
-bool tt_desk_take(struct tt_desk *d, struct tt_porter_link *ret)
+bool tt_boot_desk_take(struct tt_desk *d, struct tt_porter_link *ret)
 {
     struct tt_porter *p = d->boot->porter;
     struct visit *v;
@@ -155,34 +156,38 @@ bool tt_desk_take(struct tt_desk *d, struct tt_porter_link *ret)
 static void fail_visit(struct tt_desk *d, struct visit *v)
 {
     assert(v->link.why.status != TUTTI_OK);
-    tt_dial_abort(&v->dial);
+    tt_boot_dial_abort(&v->dial);
     v->link.fd = -1;
-    enqueue(d, v, FAILED);
+    porter_enqueue(d, v, FAILED);
 }
 
-/* When to give up. A host that has accepted may be slow to answer; one that has not is not reached. */
+/* When to give up. A host that has accepted may be slow to answer; one that has not is not
+ * reached. */
 static uint64_t limit_of(const struct visit *v)
 {
     return v->dial.state == TT_DIAL_SHAKING ? v->deadline_ns : v->early_ns;
 }
 
 /* True, with the reason, when the dial will not get better. */
-static bool hopeless(const struct tt_desk *desk, const struct visit *v, struct tutti_error *why)
+static bool porter_hopeless(const struct tt_desk *desk, const struct visit *v,
+                            struct tutti_error *why)
 {
     const struct tt_boot *b = desk->boot;
     const struct tt_dial *d = &v->dial;
     const struct tt_boot_peer *peer = &b->peers[d->rank];
     char at[TT_NET_TEXT], span[32];
 
-    tt_net_text(d->addr_be, d->port, at);
+    tt_boot_net_text(d->addr_be, d->port, at);
     if (d->error == EMFILE || d->error == ENFILE)
-        tt_fail_descriptors(b->config.rank, why);
+        tt_boot_fail_descriptors(b->config.rank, why);
     else if (d->error == ECONNREFUSED)
-        tt_fail(why, TUTTI_ERR_PEER, "rank %u (host %s, pid %u) is gone: nobody listens at %s any more", d->rank, peer->host, peer->pid,
-                at);
+        tt_fail(why, TUTTI_ERR_PEER,
+                "rank %u (host %s, pid %u) is gone: nobody listens at %s any more", d->rank,
+                peer->host, peer->pid, at);
     else if (tt_now_ns() >= limit_of(v))
-        tt_fail(why, TUTTI_ERR_TIMEOUT, "rank %u (host %s, %s) cannot be reached within %s: %s", d->rank, peer->host, at,
-                tt_net_span(desk->timeout_ns, span, sizeof(span)), tt_dial_why(d));
+        tt_fail(why, TUTTI_ERR_TIMEOUT, "rank %u (host %s, %s) cannot be reached within %s: %s",
+                d->rank, peer->host, at, tt_boot_net_span(desk->timeout_ns, span, sizeof(span)),
+                tt_boot_dial_why(d));
     else
         return false;
     return true;
@@ -193,8 +198,8 @@ static void finish_dial(struct tt_desk *d, struct visit *v)
     v->link.keys = v->dial.shake.keys;
     v->link.fd = v->dial.shake.fd;
     v->dial.shake.fd = -1;
-    tt_net_hand_out(v->link.fd);
-    enqueue(d, v, READY);
+    tt_boot_net_hand_out(v->link.fd);
+    porter_enqueue(d, v, READY);
 }
 
 static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
@@ -203,10 +208,10 @@ static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
 
     while (*at) {
         struct visit *v = *at;
-        tt_dial_serve(&v->dial, trust, (short)(v->revents != 0));
+        tt_boot_dial_serve(&v->dial, trust, (short)(v->revents != 0));
         v->revents = 0;
         bool done = v->dial.state == TT_DIAL_DONE;
-        bool lost = !done && hopeless(d, v, &v->link.why);
+        bool lost = !done && porter_hopeless(d, v, &v->link.why);
         if (!done && !lost) {
             at = &v->next;
             continue;
@@ -227,8 +232,8 @@ static struct visit *visit_make(const struct tt_desk *d, uint32_t peer)
     if (!v)
         return NULL;
     v->link = (struct tt_porter_link){.peer = peer, .fd = -1};
-    v->deadline_ns = tt_net_deadline(d->timeout_ns);
-    v->early_ns = tt_net_deadline(d->timeout_ns - d->timeout_ns / 8);
+    v->deadline_ns = tt_boot_net_deadline(d->timeout_ns);
+    v->early_ns = tt_boot_net_deadline(d->timeout_ns - d->timeout_ns / 8);
     v->dial = (struct tt_dial){.rank = peer,
                                .role = d->role,
                                .addr_be = b->peers[peer].addr_be,
@@ -240,19 +245,20 @@ static struct visit *visit_make(const struct tt_desk *d, uint32_t peer)
     return v;
 }
 
-tutti_status tt_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *err)
+tutti_status tt_boot_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *err)
 {
     const struct tt_boot_config *c = &d->boot->config;
     struct tt_porter *p = d->boot->porter;
     tutti_status st = TUTTI_OK;
 
     if (peer >= c->size || peer == c->rank)
-        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u cannot have a link to rank %u", c->rank, c->size, peer);
+        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u cannot have a link to rank %u", c->rank,
+                       c->size, peer);
     pthread_mutex_lock(&p->lock);
     if (d->states[peer] == NONE) {
         struct visit *v = visit_make(d, peer);
         if (v) {
-            tt_dial_begin(&v->dial, tt_now_ns());
+            tt_boot_dial_begin(&v->dial, tt_now_ns());
             v->next = d->dials;
             d->dials = v;
             d->states[peer] = DIALLING;
@@ -287,8 +293,8 @@ static bool admissible(struct tt_desk *d, uint32_t peer)
             return false;
         v = unlink_ready(d, peer); /* a failure, or a link that its maker has given up */
     }
-    tt_dial_abort(&v->dial);
-    tt_net_close(&v->link.fd);
+    tt_boot_dial_abort(&v->dial);
+    tt_boot_net_close(&v->link.fd);
     visit_free(v);
     d->states[peer] = NONE;
     return true;
@@ -298,16 +304,16 @@ static void stand(struct tt_desk *d, struct visit *v, int fd, const struct tt_se
 {
     v->link.fd = fd;
     v->link.keys = *keys;
-    tt_net_hand_out(fd);
-    enqueue(d, v, READY);
+    tt_boot_net_hand_out(fd);
+    porter_enqueue(d, v, READY);
 }
 
 static void place_link(struct tt_desk *d, struct tt_arrival *a)
 {
     struct visit *v = visit_make(d, a->rank);
 
-    if (!v || !admissible(d, a->rank) || !tt_arrival_admit(a)) {
-        tt_net_close(&a->fd);
+    if (!v || !admissible(d, a->rank) || !tt_boot_arrival_admit(a)) {
+        tt_boot_net_close(&a->fd);
         free(v);
         return;
     }
@@ -323,18 +329,18 @@ static struct tt_desk *desk_of(const struct tt_porter *p, uint64_t role)
     return d;
 }
 
-static void place(struct tt_boot *b, struct tt_arrival *a)
+static void porter_place(struct tt_boot *b, struct tt_arrival *a)
 {
     struct tt_desk *d = desk_of(b->porter, a->role);
 
     if (a->fd < 0)
         return;
     if (a->rank >= b->config.size || a->rank == b->config.rank)
-        tt_net_close(&a->fd);
+        tt_boot_net_close(&a->fd);
     else if (d)
         place_link(d, a);
-    else if (!tt_early_keep(b, a))
-        tt_net_close(&a->fd);
+    else if (!tt_boot_early_keep(b, a))
+        tt_boot_net_close(&a->fd);
 }
 
 /* This rank cannot accept: its peers can only wait, so it has to say so itself. */
@@ -358,10 +364,10 @@ static void serve_gate(struct tt_boot *b)
     struct tutti_error err = {0};
     size_t n = 0;
 
-    if (tt_gate_serve(&p->gate, come, &n, &err) != TUTTI_OK)
+    if (tt_boot_gate_serve(&p->gate, come, &n, &err) != TUTTI_OK)
         tell_limit(b, &err);
     for (size_t i = 0; i < n; i++)
-        place(b, &come[i]);
+        porter_place(b, &come[i]);
     sodium_memzero(come, sizeof(come));
 }
 
@@ -384,7 +390,8 @@ static void seat_early(struct tt_desk *d)
     early->len = kept;
 }
 
-tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns, struct tt_desk **ret, struct tutti_error *err)
+tutti_status tt_boot_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns,
+                               struct tt_desk **ret, struct tutti_error *err)
 {
     struct tt_porter *p = b->porter;
     struct tt_desk *d = tt_zalloc(1, sizeof(*d));
@@ -392,13 +399,15 @@ tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns,
     int bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 
     if (!d || !states || bell < 0) {
-        tutti_status st = bell < 0 ? tt_fail_descriptors(b->config.rank, err) : tt_fail_memory(err, "links");
-        tt_net_close(&bell);
+        tutti_status st =
+            bell < 0 ? tt_boot_fail_descriptors(b->config.rank, err) : tt_fail_memory(err, "links");
+        tt_boot_net_close(&bell);
         free(d);
         free(states);
         return st;
     }
-    *d = (struct tt_desk){.boot = b, .role = role, .timeout_ns = timeout_ns, .bell = bell, .states = states};
+    *d = (struct tt_desk){
+        .boot = b, .role = role, .timeout_ns = timeout_ns, .bell = bell, .states = states};
     d->ready_end = &d->ready;
     pthread_mutex_lock(&p->lock);
     assert(!desk_of(p, d->role));
@@ -414,14 +423,14 @@ static void visits_free(struct visit *v)
 {
     while (v) {
         struct visit *next = v->next;
-        tt_dial_abort(&v->dial);
-        tt_net_close(&v->link.fd);
+        tt_boot_dial_abort(&v->dial);
+        tt_boot_net_close(&v->link.fd);
         visit_free(v);
         v = next;
     }
 }
 
-void tt_desk_close(struct tt_desk *d)
+void tt_boot_desk_close(struct tt_desk *d)
 {
     if (!d)
         return;
@@ -435,12 +444,12 @@ void tt_desk_close(struct tt_desk *d)
     visits_free(d->dials);
     visits_free(d->ready);
     pthread_mutex_unlock(&p->lock);
-    tt_net_close(&d->bell);
+    tt_boot_net_close(&d->bell);
     free(d->states);
     free(d);
 }
 
-int tt_desk_bell(const struct tt_desk *d)
+int tt_boot_desk_bell(const struct tt_desk *d)
 {
     return d->bell;
 }
@@ -449,11 +458,11 @@ int tt_desk_bell(const struct tt_desk *d)
 
 static uint64_t due(const struct tt_porter *p)
 {
-    uint64_t due_ns = tt_gate_wake(&p->gate);
+    uint64_t due_ns = tt_boot_gate_wake(&p->gate);
 
     for (const struct tt_desk *d = p->desks; d; d = d->next)
         for (const struct visit *v = d->dials; v; v = v->next) {
-            uint64_t wake = tt_dial_wake(&v->dial), limit = limit_of(v);
+            uint64_t wake = tt_boot_dial_wake(&v->dial), limit = limit_of(v);
             wake = wake < limit ? wake : limit;
             due_ns = wake < due_ns ? wake : due_ns;
         }
@@ -472,7 +481,7 @@ static void note_events(struct tt_porter *p)
             ((struct visit *)ev[i].data.ptr)->revents = ev[i].events;
 }
 
-void tt_porter_serve(struct tt_boot *b)
+void tt_boot_porter_serve(struct tt_boot *b)
 {
     struct tt_porter *p = b->porter;
 
@@ -488,12 +497,12 @@ void tt_porter_serve(struct tt_boot *b)
     pthread_mutex_unlock(&p->lock);
 }
 
-int tt_porter_fd(const struct tt_boot *b)
+int tt_boot_porter_fd(const struct tt_boot *b)
 {
     return b->porter ? b->porter->epoll : -1;
 }
 
-uint64_t tt_porter_due(struct tt_boot *b)
+uint64_t tt_boot_porter_due(struct tt_boot *b)
 {
     uint64_t due_ns;
 
@@ -505,19 +514,19 @@ uint64_t tt_porter_due(struct tt_boot *b)
     return due_ns;
 }
 
-void tt_porter_lock(struct tt_boot *b)
+void tt_boot_porter_lock(struct tt_boot *b)
 {
     pthread_mutex_lock(&b->porter->lock);
 }
 
-void tt_porter_unlock(struct tt_boot *b)
+void tt_boot_porter_unlock(struct tt_boot *b)
 {
     pthread_mutex_unlock(&b->porter->lock);
 }
 
 /* ---- opening and closing ---- */
 
-tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err)
+tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err)
 {
     struct tt_porter *p = tt_zalloc(1, sizeof(*p));
     struct tt_trust trust = tt_boot_trust(b, TT_CONN_DATA);
@@ -536,27 +545,27 @@ tutti_status tt_porter_open(struct tt_boot *b, struct tutti_error *err)
     p->known_be = tt_alloc((size_t)b->config.size * (1 + TT_BOOT_SOURCES), sizeof(*p->known_be));
     if (!p->known_be)
         return tt_fail_memory(err, "links");
-    st = tt_gate_open(&p->gate, b->listener, &trust, err);
+    st = tt_boot_gate_open(&p->gate, b->listener, &trust, err);
     if (st != TUTTI_OK)
         return st;
-    p->gate.nknown = tt_known_addresses(b->peers, b->config.size, p->known_be);
+    p->gate.nknown = tt_boot_known_addresses(b->peers, b->config.size, p->known_be);
     p->gate.known_be = p->known_be;
     p->gate.patience_ns = b->config.timeout_ns / 2;
-    tt_net_watch(p->epoll, p->gate.epoll, POLLIN, &p->gate);
-    tt_net_watch(p->epoll, p->kick, POLLIN, &p->kick);
+    tt_boot_net_watch(p->epoll, p->gate.epoll, POLLIN, &p->gate);
+    tt_boot_net_watch(p->epoll, p->kick, POLLIN, &p->kick);
     return TUTTI_OK;
 }
 
-void tt_porter_close(struct tt_boot *b)
+void tt_boot_porter_close(struct tt_boot *b)
 {
     struct tt_porter *p = b->porter;
 
     if (!p)
         return;
     assert(!p->desks);
-    tt_gate_close(&p->gate);
-    tt_net_close(&p->epoll);
-    tt_net_close(&p->kick);
+    tt_boot_gate_close(&p->gate);
+    tt_boot_net_close(&p->epoll);
+    tt_boot_net_close(&p->kick);
     pthread_mutex_destroy(&p->lock);
     free(p->known_be);
     free(p);

@@ -1,9 +1,9 @@
 /* porter.h - links between pairs of ranks, made when somebody asks for them.
  *
  * The porter owns the listener of its process from the end of the meeting on, and dials for links.
- * Both ends prove themselves as everywhere in boot/. A communicator has a desk; its role is the same
- * number at all its members, and of no other communicator. There is one link for each pair of ranks
- * and role:
+ * Both ends prove themselves as everywhere in boot/. A communicator has a desk; its role is the
+ * same number at all its members, and of no other communicator. There is one link for each pair of
+ * ranks and role:
  *
  *     want(peer) ----> dial --------> handshake ---+
  *                                                  +---> desk ----> take()      bell: not empty
@@ -13,9 +13,9 @@
  * Either end may want a link, or both; take() then gives it to both. When both dial at the same
  * time the dial of the higher rank counts: the acceptor decides before it sends its proof, so that
  * no payload is ever on the link that goes. Nothing here waits. One thread has to serve: while a
- * world lives that is the watch's (comm/watch_thread.c), which polls tt_porter_fd and calls
- * tt_porter_serve when it is readable, and at tt_porter_due at the latest. Any thread may call any
- * of these functions at any time, but nobody may use a desk that is being closed. */
+ * world lives that is the watch's (comm/watch_thread.c), which polls tt_boot_porter_fd and calls
+ * tt_boot_porter_serve when it is readable, and at tt_boot_porter_due at the latest. Any thread may
+ * call any of these functions at any time, but nobody may use a desk that is being closed. */
 #ifndef TT_PORTER_H
 #define TT_PORTER_H
 
@@ -24,31 +24,36 @@
 /* What take() gives: a link, or the reason why there is none. */
 struct tt_porter_link {
     uint32_t peer;
-    int fd;                   /* TCP, TCP_NODELAY, blocking; the taker's. -1: it cannot be made, `why` says it */
-    struct tt_seal_keys keys; /* whoever sends on it must seal with them unless their cipher is NONE */
+    /* TCP, TCP_NODELAY, blocking; the taker's. -1: it cannot be made, `why` says it */
+    int fd;
+    /* whoever sends on it must seal with them unless their cipher is NONE */
+    struct tt_seal_keys keys;
     struct tutti_error why;
 };
 
 struct tt_desk;
-/* Takes over the links that have come for this role. b has at least two ranks and must outlive it. */
-tutti_status tt_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns, struct tt_desk **ret, struct tutti_error *err);
+/* Takes over the links that have come for this role. b has at least two ranks and must outlive
+ * it. */
+tutti_status tt_boot_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeout_ns,
+                               struct tt_desk **ret, struct tutti_error *err);
 /* Links that were not taken are closed, dials given up. Accepts NULL. */
-void tt_desk_close(struct tt_desk *d);
+void tt_boot_desk_close(struct tt_desk *d);
 /* Asks for a link to peer. Does nothing when there is one, or one is being made; begins again after
  * a failure. An error only when peer is no other rank, or memory runs out. */
-tutti_status tt_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *err);
-/* The next link that stands, whoever asked for it, or the next failure: TUTTI_ERR_PEER (gone: nobody
- * listens there any more), TUTTI_ERR_TIMEOUT (its host does not answer: after 7/8 of the job's timeout,
- * so that a call which waits for the link hears of it before its own deadline; it has accepted and says
- * nothing: after all of it), TUTTI_ERR_LIMIT (this rank itself is out of descriptors; peer is the one
- * dialled, or this rank when it cannot accept). False: nothing now. */
-bool tt_desk_take(struct tt_desk *d, struct tt_porter_link *ret);
+tutti_status tt_boot_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_error *err);
+/* The next link that stands, whoever asked for it, or the next failure: TUTTI_ERR_PEER (gone:
+ * nobody listens there any more), TUTTI_ERR_TIMEOUT (its host does not answer: after 7/8 of the
+ * job's timeout, so that a call which waits for the link hears of it before its own deadline; it
+ * has accepted and says nothing: after all of it), TUTTI_ERR_LIMIT (this rank itself is out of
+ * descriptors; peer is the one dialled, or this rank when it cannot accept). False: nothing now. */
+bool tt_boot_desk_take(struct tt_desk *d, struct tt_porter_link *ret);
 /* Readable while take() has something to give. Not to be read. */
-int tt_desk_bell(const struct tt_desk *d);
+int tt_boot_desk_bell(const struct tt_desk *d);
 
 /* For the thread that serves: poll this for reading (-1 with one rank). */
-int tt_porter_fd(const struct tt_boot *b);
-uint64_t tt_porter_due(struct tt_boot *b); /* on the clock of tt_now_ns; UINT64_MAX: nothing due */
+int tt_boot_porter_fd(const struct tt_boot *b);
+/* on the clock of tt_now_ns; UINT64_MAX: nothing due */
+uint64_t tt_boot_porter_due(struct tt_boot *b);
 /* Goes on with everything that is ready; a bounded amount of work. */
-void tt_porter_serve(struct tt_boot *b);
+void tt_boot_porter_serve(struct tt_boot *b);
 #endif

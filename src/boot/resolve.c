@@ -1,10 +1,11 @@
 /* resolve.c - the rendezvous text to an address.
  *
- * Names are looked up by glibc's asynchronous resolver, because the plain one waits for a silent name server as long as resolv.conf says.
- * Many distributions map a host's own name to 127.0.1.1, where no other host can come: an address that is not loopback is preferred. A
- * server that does not answer (a pod whose name is not published yet) is asked again until the deadline; a name that does not exist is not.
- */
-#include "boot/parts.h"
+ * Names are looked up by glibc's asynchronous resolver, because the plain one waits for a silent
+ * name server as long as resolv.conf says. Many distributions map a host's own name to 127.0.1.1,
+ * where no other host can come: an address that is not loopback is preferred. A server that does
+ * not answer (a pod whose name is not published yet) is asked again until the deadline; a name that
+ * does not exist is not. */
+#include "boot/boot_int.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -23,14 +24,18 @@ struct lookup {
     char host[TT_BOOT_HOST * 2];
 };
 
-tutti_status tt_rendezvous_parse(const char *text, char host[TT_BOOT_HOST * 2], uint16_t *ret_port, struct tutti_error *err)
+tutti_status tt_boot_rendezvous_parse(const char *text, char host[TT_BOOT_HOST * 2],
+                                      uint16_t *ret_port, struct tutti_error *err)
 {
     const char *colon = strrchr(text, ':');
     size_t len = colon ? (size_t)(colon - text) : 0;
     uint64_t port;
 
     if (text[0] == '[' || (colon && memchr(text, ':', len)))
-        return tt_fail(err, TUTTI_ERR_PARSE, "rendezvous %s: IPv6 is not supported yet, give an IPv4 address or a name and a port", text);
+        return tt_fail(
+            err, TUTTI_ERR_PARSE,
+            "rendezvous %s: IPv6 is not supported yet, give an IPv4 address or a name and a port",
+            text);
     if (len == 0 || len >= TT_BOOT_HOST * 2)
         return tt_fail(err, TUTTI_ERR_PARSE, "rendezvous \"%s\" is not host:port", text);
     if (tt_parse_u64(colon + 1, 1, UINT16_MAX, &port, err) != TUTTI_OK) {
@@ -45,11 +50,12 @@ tutti_status tt_rendezvous_parse(const char *text, char host[TT_BOOT_HOST * 2], 
 
 static struct timespec span(uint64_t ns)
 {
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
 }
 
 /* Waits until the lookup is over; false at the deadline. */
-static bool await(struct lookup *l, uint64_t deadline_ns)
+static bool resolve_await(struct lookup *l, uint64_t deadline_ns)
 {
     const struct gaicb *list[1] = {&l->cb};
 
@@ -72,7 +78,7 @@ static uint32_t pick(const struct addrinfo *found)
         if (a->ai_family != AF_INET || a->ai_addrlen < sizeof(in))
             continue;
         memcpy(&in, a->ai_addr, sizeof(in));
-        if (!tt_net_loopback(in.sin_addr.s_addr))
+        if (!tt_boot_net_loopback(in.sin_addr.s_addr))
             return in.sin_addr.s_addr;
         if (!first)
             first = in.sin_addr.s_addr;
@@ -81,7 +87,7 @@ static uint32_t pick(const struct addrinfo *found)
 }
 
 /* One question; the resolver's answer code, EAI_INPROGRESS when it did not come in time. */
-static int ask(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be)
+static int resolve_ask(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be)
 {
     struct lookup *l = tt_zalloc(1, sizeof(*l));
     struct gaicb *list[1];
@@ -95,8 +101,9 @@ static int ask(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be)
     l->cb = (struct gaicb){.ar_name = l->host, .ar_request = &l->hints};
     list[0] = &l->cb;
     answer = getaddrinfo_a(GAI_NOWAIT, list, 1, NULL);
-    if (answer == 0 && !await(l, deadline_ns) && gai_cancel(&l->cb) == EAI_NOTCANCELED)
-        return EAI_INPROGRESS; /* the resolver's thread still uses l: better lost than used after free */
+    if (answer == 0 && !resolve_await(l, deadline_ns) && gai_cancel(&l->cb) == EAI_NOTCANCELED)
+        /* the resolver's thread still uses l: better lost than used after free */
+        return EAI_INPROGRESS;
     if (answer == 0)
         answer = gai_error(&l->cb);
     if (answer == 0)
@@ -107,7 +114,8 @@ static int ask(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be)
     return answer;
 }
 
-tutti_status tt_resolve(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be, struct tutti_error *err)
+tutti_status tt_boot_resolve(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be,
+                             struct tutti_error *err)
 {
     struct in_addr a;
     uint32_t found = 0;
@@ -117,16 +125,20 @@ tutti_status tt_resolve(const char *host, uint64_t deadline_ns, uint32_t *ret_ad
         host = "127.0.0.1";
     if (inet_pton(AF_INET, host, &a) == 1) {
         if (a.s_addr == INADDR_ANY || a.s_addr == INADDR_BROADCAST || ntohl(a.s_addr) >> 28 == 14)
-            return tt_fail(err, TUTTI_ERR_ARG, "rendezvous %s: give the address of rank 0's host", host);
+            return tt_fail(err, TUTTI_ERR_ARG, "rendezvous %s: give the address of rank 0's host",
+                           host);
         *ret_addr_be = a.s_addr;
         return TUTTI_OK;
     }
-    while ((answer = ask(host, deadline_ns, &found)) == EAI_AGAIN && tt_now_ns() + ASK_AGAIN_NS < deadline_ns)
+    while ((answer = resolve_ask(host, deadline_ns, &found)) == EAI_AGAIN &&
+           tt_now_ns() + ASK_AGAIN_NS < deadline_ns)
         nanosleep(&(struct timespec){.tv_nsec = ASK_AGAIN_NS}, NULL);
     if (answer == EAI_INPROGRESS || answer == EAI_CANCELED || answer == EAI_AGAIN)
-        return tt_fail(err, TUTTI_ERR_TIMEOUT, "the name server did not answer where %s (the rendezvous) is", host);
+        return tt_fail(err, TUTTI_ERR_TIMEOUT,
+                       "the name server did not answer where %s (the rendezvous) is", host);
     if (answer != 0)
-        return tt_fail(err, TUTTI_ERR_ARG, "host %s of the rendezvous: %s", host, gai_strerror(answer));
+        return tt_fail(err, TUTTI_ERR_ARG, "host %s of the rendezvous: %s", host,
+                       gai_strerror(answer));
     if (!found)
         return tt_fail(err, TUTTI_ERR_ARG, "host %s of the rendezvous has no IPv4 address", host);
     *ret_addr_be = found;

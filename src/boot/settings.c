@@ -1,9 +1,10 @@
 /* settings.c - in words: which ranks, and where their settings differ.
  *
- * Settings are "name=value" lines that must be equal on all ranks; the order of lines does not matter. Ranks usually agree, which costs one
- * comparison each. Otherwise every name whose value differs from rank 0's somewhere is told, each with its values and the ranks that have
- * them, the first few of both: enough to see which rank was started wrongly. */
-#include "boot/parts.h"
+ * Settings are "name=value" lines that must be equal on all ranks; the order of lines does not
+ * matter. Ranks usually agree, which costs one comparison each. Otherwise every name whose value
+ * differs from rank 0's somewhere is told, each with its values and the ranks that have them, the
+ * first few of both: enough to see which rank was started wrongly. */
+#include "boot/boot_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static bool add_run(char *buf, size_t cap, size_t *used, uint32_t a, uint32_t b)
 {
     char text[32];
     int n = a == b ? snprintf(text, sizeof(text), "%s%u", *used ? ", " : "", a)
-                   : snprintf(text, sizeof(text), "%s%u%s%u", *used ? ", " : "", a, b == a + 1 ? ", " : "-", b);
+                   : snprintf(text, sizeof(text), "%s%u%s%u", *used ? ", " : "", a,
+                              b == a + 1 ? ", " : "-", b);
 
     if (*used + (size_t)n + 1 > cap)
         return false;
@@ -38,7 +40,7 @@ static uint32_t count_set(const bool *set, uint32_t from, uint32_t size)
     return n;
 }
 
-char *tt_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap)
+char *tt_boot_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap)
 {
     enum { HEAD = 6, TAIL = 24 }; /* "ranks ", " and 1048576 more" */
     char *list = buf + HEAD;
@@ -85,7 +87,7 @@ static bool next_line(const char **at, struct piece *ret_name, struct piece *ret
     return true;
 }
 
-static bool same(struct piece a, struct piece b)
+static bool settings_same(struct piece a, struct piece b)
 {
     if (!a.s || !b.s)
         return a.s == b.s;
@@ -98,7 +100,7 @@ static struct piece value_of(const char *settings, struct piece name)
     struct piece n, v;
 
     while (next_line(&settings, &n, &v))
-        if (same(n, name))
+        if (settings_same(n, name))
             return v;
     return (struct piece){NULL, 0};
 }
@@ -106,13 +108,15 @@ static struct piece value_of(const char *settings, struct piece name)
 static void add_value(struct tt_str *out, struct piece v)
 {
     if (v.s)
-        tt_str_printf(out, "\"%.*s\"%s", (int)(v.n < VALUE_TEXT ? v.n : VALUE_TEXT), v.s, v.n > VALUE_TEXT ? "..." : "");
+        tt_str_printf(out, "\"%.*s\"%s", (int)(v.n < VALUE_TEXT ? v.n : VALUE_TEXT), v.s,
+                      v.n > VALUE_TEXT ? "..." : "");
     else
         tt_str_printf(out, "not set");
 }
 
 /* algo is "ring" on rank 0 but "direct" on ranks 1-3 */
-static void describe(const char *const *settings, uint32_t size, struct piece name, bool *left, struct tt_str *out)
+static void settings_describe(const char *const *settings, uint32_t size, struct piece name,
+                              bool *left, struct tt_str *out)
 {
     bool *have = left + size;
     char ranks[96];
@@ -124,28 +128,30 @@ static void describe(const char *const *settings, uint32_t size, struct piece na
     for (unsigned k = 0; k < VALUES && first < size; k++) {
         struct piece v = value_of(settings[first], name);
         for (uint32_t r = 0; r < size; r++) {
-            have[r] = left[r] && same(value_of(settings[r], name), v);
+            have[r] = left[r] && settings_same(value_of(settings[r], name), v);
             left[r] = left[r] && !have[r];
         }
         tt_str_printf(out, "%s", k == 0 ? "" : k == 1 ? " but " : " and ");
         add_value(out, v);
-        tt_str_printf(out, " on %s", tt_ranks_text(have, size, ranks, sizeof(ranks)));
+        tt_str_printf(out, " on %s", tt_boot_ranks_text(have, size, ranks, sizeof(ranks)));
         while (first < size && !left[first])
             first++;
     }
     if (first < size)
-        tt_str_printf(out, " and else on %s", tt_ranks_text(left, size, ranks, sizeof(ranks)));
+        tt_str_printf(out, " and else on %s", tt_boot_ranks_text(left, size, ranks, sizeof(ranks)));
 }
 
-/* Appends to names those lines of `from` whose value is another in `other`; counts those for which there is no room. */
-static void collect(const char *from, const char *other, struct piece names[NAMES], size_t *n, bool *more)
+/* Appends to names those lines of `from` whose value is another in `other`; counts those for which
+ * there is no room. */
+static void settings_collect(const char *from, const char *other, struct piece names[NAMES],
+                             size_t *n, bool *more)
 {
     struct piece name, value;
 
     while (next_line(&from, &name, &value)) {
-        bool known = same(value, value_of(other, name));
+        bool known = settings_same(value, value_of(other, name));
         for (size_t k = 0; k < *n; k++)
-            known = known || same(names[k], name);
+            known = known || settings_same(names[k], name);
         if (known)
             continue;
         if (*n == NAMES) {
@@ -156,7 +162,7 @@ static void collect(const char *from, const char *other, struct piece names[NAME
     }
 }
 
-bool tt_settings_differ(const char *const *settings, uint32_t size, struct tt_str *out)
+bool tt_boot_settings_differ(const char *const *settings, uint32_t size, struct tt_str *out)
 {
     struct piece names[NAMES];
     size_t n = 0;
@@ -165,14 +171,14 @@ bool tt_settings_differ(const char *const *settings, uint32_t size, struct tt_st
     for (uint32_t r = 1; r < size; r++) {
         if (tt_streq(settings[r], settings[0]))
             continue;
-        collect(settings[0], settings[r], names, &n, &more);
-        collect(settings[r], settings[0], names, &n, &more);
+        settings_collect(settings[0], settings[r], names, &n, &more);
+        settings_collect(settings[r], settings[0], names, &n, &more);
     }
     if (n == 0)
         return false;
     room = tt_zalloc(2 * (size_t)size, sizeof(*room));
     for (size_t k = 0; room && k < n; k++)
-        describe(settings, size, names[k], room, out);
+        settings_describe(settings, size, names[k], room, out);
     if (more)
         tt_str_printf(out, "; and more");
     free(room);

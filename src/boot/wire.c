@@ -1,23 +1,26 @@
-/* wire.c - the bytes that ranks exchange while they meet: greetings, frames, joins, the table, refusals.
+/* wire.c - the bytes that ranks exchange while they meet: greetings, frames, joins, the table,
+ * refusals.
  *
- * Pure functions between structs and little-endian bytes, so that a fuzzer can reach them and machines of different kinds can meet. The
- * only lengths in here come after both ends have proved themselves (frames), and every parser checks them against what is really there.
- * Texts must be terminated and free of control characters: they end up in error messages. */
-#include "boot/parts.h"
+ * Pure functions between structs and little-endian bytes, so that a fuzzer can reach them and
+ * machines of different kinds can meet. The only lengths in here come after both ends have proved
+ * themselves (frames), and every parser checks them against what is really there. Texts must be
+ * terminated and free of control characters: they end up in error messages. */
+#include "boot/boot_int.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define GREETING_MAGIC "tutti\r\n" /* 8 bytes with the terminator; a line end that text protocols mangle */
+/* 8 bytes with the terminator; a line end that text protocols mangle */
+#define GREETING_MAGIC "tutti\r\n"
 #define FRAME_MAGIC    UINT32_C(0x7463746c)
 
-static void put(uint8_t *p, uint64_t v, unsigned bytes)
+static void wire_put(uint8_t *p, uint64_t v, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++)
         p[i] = (uint8_t)(v >> (8 * i));
 }
 
-static uint64_t get(const uint8_t *p, unsigned bytes)
+static uint64_t wire_get(const uint8_t *p, unsigned bytes)
 {
     uint64_t v = 0;
 
@@ -48,23 +51,23 @@ static void put_text(uint8_t *out, size_t n, const char *text)
     memcpy(out, text, len);
 }
 
-void tt_greeting_write(const struct tt_greeting *g, uint8_t out[TT_GREETING])
+void tt_boot_greeting_write(const struct tt_greeting *g, uint8_t out[TT_GREETING])
 {
     memcpy(out, GREETING_MAGIC, 8);
-    put(out + 8, g->version, 2);
+    wire_put(out + 8, g->version, 2);
     out[10] = (uint8_t)(g->keyed | g->encrypt << 1 | g->aes << 2);
     out[11] = (uint8_t)g->kind;
-    put(out + 12, g->role, 8);
-    put(out + 20, g->from, 4);
-    put(out + 24, g->to, 4);
-    put(out + 28, g->job, 8);
+    wire_put(out + 12, g->role, 8);
+    wire_put(out + 20, g->from, 4);
+    wire_put(out + 24, g->to, 4);
+    wire_put(out + 28, g->job, 8);
     memcpy(out + 36, g->challenge, TT_CHALLENGE);
     memcpy(out + 68, g->share, TT_SHARE);
 }
 
-bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
+bool tt_boot_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
 {
-    struct tt_greeting g = {.version = (uint16_t)get(in + 8, 2)};
+    struct tt_greeting g = {.version = (uint16_t)wire_get(in + 8, 2)};
 
     if (memcmp(in, GREETING_MAGIC, 8) != 0)
         return false;
@@ -75,10 +78,10 @@ bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
         g.encrypt = in[10] & 2;
         g.aes = in[10] & 4;
         g.kind = in[11];
-        g.role = get(in + 12, 8);
-        g.from = (uint32_t)get(in + 20, 4);
-        g.to = (uint32_t)get(in + 24, 4);
-        g.job = get(in + 28, 8);
+        g.role = wire_get(in + 12, 8);
+        g.from = (uint32_t)wire_get(in + 20, 4);
+        g.to = (uint32_t)wire_get(in + 24, 4);
+        g.job = wire_get(in + 28, 8);
         memcpy(g.challenge, in + 36, TT_CHALLENGE);
         memcpy(g.share, in + 68, TT_SHARE);
     }
@@ -86,104 +89,110 @@ bool tt_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret)
     return true;
 }
 
-void tt_frame_write(const struct tt_frame *f, uint8_t out[TT_FRAME])
+void tt_boot_frame_write(const struct tt_frame *f, uint8_t out[TT_FRAME])
 {
-    put(out, FRAME_MAGIC, 4);
-    put(out + 4, f->kind, 4);
-    put(out + 8, f->seq, 4);
-    put(out + 12, f->remaining_ms, 4);
-    put(out + 16, f->length, 8);
+    wire_put(out, FRAME_MAGIC, 4);
+    wire_put(out + 4, f->kind, 4);
+    wire_put(out + 8, f->seq, 4);
+    wire_put(out + 12, f->remaining_ms, 4);
+    wire_put(out + 16, f->length, 8);
 }
 
-bool tt_frame_parse(const uint8_t in[TT_FRAME], struct tt_frame *ret)
+bool tt_boot_frame_parse(const uint8_t in[TT_FRAME], struct tt_frame *ret)
 {
-    uint32_t kind = (uint32_t)get(in + 4, 4);
+    uint32_t kind = (uint32_t)wire_get(in + 4, 4);
 
-    if (get(in, 4) != FRAME_MAGIC || kind < TT_FRAME_JOIN || kind >= TT_FRAME_KINDS)
+    if (wire_get(in, 4) != FRAME_MAGIC || kind < TT_FRAME_JOIN || kind >= TT_FRAME_KINDS)
         return false;
-    *ret = (struct tt_frame){
-        .kind = kind, .seq = (uint32_t)get(in + 8, 4), .remaining_ms = (uint32_t)get(in + 12, 4), .length = get(in + 16, 8)};
+    *ret = (struct tt_frame){.kind = kind,
+                             .seq = (uint32_t)wire_get(in + 8, 4),
+                             .remaining_ms = (uint32_t)wire_get(in + 12, 4),
+                             .length = wire_get(in + 16, 8)};
     return true;
 }
 
-void tt_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES])
+void tt_boot_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES])
 {
     memset(out, 0, TT_PEER_BYTES);
     put_text(out, TT_BOOT_HOST, p->host);
-    put(out + 64, p->host_id, 8);
-    put(out + 72, p->pid, 4);
+    wire_put(out + 64, p->host_id, 8);
+    wire_put(out + 72, p->pid, 4);
     memcpy(out + 76, &p->addr_be, 4);
-    put(out + 80, p->port, 2);
+    wire_put(out + 80, p->port, 2);
     memcpy(out + 84, p->sources_be, sizeof(p->sources_be));
 }
 
-bool tt_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret)
+bool tt_boot_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret)
 {
-    struct tt_boot_peer p = {.host_id = get(in + 64, 8), .pid = (uint32_t)get(in + 72, 4), .port = (uint16_t)get(in + 80, 2)};
+    struct tt_boot_peer p = {.host_id = wire_get(in + 64, 8),
+                             .pid = (uint32_t)wire_get(in + 72, 4),
+                             .port = (uint16_t)wire_get(in + 80, 2)};
 
     memcpy(&p.addr_be, in + 76, 4);
     memcpy(p.sources_be, in + 84, sizeof(p.sources_be));
-    if (!get_text(in, TT_BOOT_HOST, p.host) || p.addr_be == 0 || p.port == 0 || get(in + 82, 2) != 0)
+    if (!get_text(in, TT_BOOT_HOST, p.host) || p.addr_be == 0 || p.port == 0 ||
+        wire_get(in + 82, 2) != 0)
         return false;
     *ret = p;
     return true;
 }
 
-bool tt_table_parse(const uint8_t *in, size_t n, uint32_t size, struct tt_boot_peer *ret)
+bool tt_boot_table_parse(const uint8_t *in, size_t n, uint32_t size, struct tt_boot_peer *ret)
 {
     if (n / TT_PEER_BYTES != size || n % TT_PEER_BYTES != 0)
         return false;
     for (uint32_t r = 0; r < size; r++)
-        if (!tt_peer_parse(in + (size_t)r * TT_PEER_BYTES, &ret[r]))
+        if (!tt_boot_peer_parse(in + (size_t)r * TT_PEER_BYTES, &ret[r]))
             return false;
     return true;
 }
 
-size_t tt_join_write(const struct tt_join *j, uint8_t out[TT_JOIN_MAX])
+size_t tt_boot_join_write(const struct tt_boot_join *j, uint8_t out[TT_JOIN_MAX])
 {
     uint8_t *rest = out + TT_PEER_BYTES + TT_VERSION_TEXT;
 
     assert(j->settings_len <= TT_BOOT_SETTINGS);
-    tt_peer_write(&j->peer, out);
+    tt_boot_peer_write(&j->peer, out);
     put_text(out + TT_PEER_BYTES, TT_VERSION_TEXT, j->version);
-    put(rest, j->size, 4);
-    put(rest + 4, j->settings_len, 4);
-    put(rest + 8, j->net_id, 8);
+    wire_put(rest, j->size, 4);
+    wire_put(rest + 4, j->settings_len, 4);
+    wire_put(rest + 8, j->net_id, 8);
     if (j->settings_len)
         memcpy(out + TT_JOIN_FIXED, j->settings, j->settings_len);
     return TT_JOIN_FIXED + j->settings_len;
 }
 
-bool tt_join_parse(const uint8_t *in, size_t n, struct tt_join *ret)
+bool tt_boot_join_parse(const uint8_t *in, size_t n, struct tt_boot_join *ret)
 {
     const uint8_t *rest = in + TT_PEER_BYTES + TT_VERSION_TEXT;
-    struct tt_join j = {.settings = (const char *)in + TT_JOIN_FIXED};
+    struct tt_boot_join j = {.settings = (const char *)in + TT_JOIN_FIXED};
 
     if (n < TT_JOIN_FIXED || n > TT_JOIN_MAX)
         return false;
-    j.size = (uint32_t)get(rest, 4);
-    j.settings_len = (size_t)get(rest + 4, 4);
-    j.net_id = get(rest + 8, 8);
+    j.size = (uint32_t)wire_get(rest, 4);
+    j.settings_len = (size_t)wire_get(rest + 4, 4);
+    j.net_id = wire_get(rest + 8, 8);
     if (j.settings_len != n - TT_JOIN_FIXED || memchr(j.settings, 0, j.settings_len))
         return false;
-    if (!tt_peer_parse(in, &j.peer) || !get_text(in + TT_PEER_BYTES, TT_VERSION_TEXT, j.version))
+    if (!tt_boot_peer_parse(in, &j.peer) ||
+        !get_text(in + TT_PEER_BYTES, TT_VERSION_TEXT, j.version))
         return false;
     *ret = j;
     return true;
 }
 
-size_t tt_refusal_write(const struct tutti_error *e, uint8_t out[TT_REFUSAL_MAX])
+size_t tt_boot_refusal_write(const struct tutti_error *e, uint8_t out[TT_REFUSAL_MAX])
 {
     size_t len = strnlen(e->text, sizeof(e->text) - 1);
 
-    put(out, (uint32_t)e->status, 4);
+    wire_put(out, (uint32_t)e->status, 4);
     memcpy(out + 4, e->text, len);
     return 4 + len;
 }
 
-void tt_refusal_parse(const uint8_t *in, size_t n, struct tutti_error *ret)
+void tt_boot_refusal_parse(const uint8_t *in, size_t n, struct tutti_error *ret)
 {
-    int32_t status = n >= 4 ? (int32_t)(uint32_t)get(in, 4) : 0;
+    int32_t status = n >= 4 ? (int32_t)(uint32_t)wire_get(in, 4) : 0;
     size_t len = n > 4 ? strnlen((const char *)in + 4, n - 4) : 0;
 
     if (len > sizeof(ret->text) - 1)

@@ -99,8 +99,8 @@ static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct 
     return TUTTI_OK;
 }
 
-tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes,
-                            struct tt_bounds *ret, struct tutti_error *err)
+tutti_status tt_bound_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes,
+                           struct tt_bounds *ret, struct tutti_error *err)
 {
     struct tt_ask q = {.t = t,
                        .coll = coll,
@@ -124,14 +124,14 @@ tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t r
     }
     free(q.cap);
     if (st) {
-        tt_bounds_free(&all);
+        tt_bound_free(&all);
         return st;
     }
     *ret = all;
     return TUTTI_OK;
 }
 
-void tt_bounds_free(struct tt_bounds *b)
+void tt_bound_free(struct tt_bounds *b)
 {
     if (!b)
         return;

@@ -62,7 +62,7 @@ struct tt_bounds {
 
 /* Bounds for the collective on `bytes` (the whole vector) and, where rooted, `root`.
  * Reduce-scatter, all-gather, gather, scatter assume equal blocks. */
-tutti_status tt_bounds_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes,
-                            struct tt_bounds *ret, struct tutti_error *err);
-void tt_bounds_free(struct tt_bounds *b);
+tutti_status tt_bound_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes,
+                           struct tt_bounds *ret, struct tutti_error *err);
+void tt_bound_free(struct tt_bounds *b);
 #endif

@@ -1,7 +1,7 @@
 /* bound_int.h - inside of bound/: the question, what must be moved to answer it, and one function
  * per kind of bound. */
-#ifndef TT_BOUND_PARTS_H
-#define TT_BOUND_PARTS_H
+#ifndef TT_BOUND_INT_H
+#define TT_BOUND_INT_H
 
 #include "bound/bound.h"
 

@@ -38,7 +38,7 @@ bool tt_bound_need_all_blocks(const struct tt_ask *q)
 
 bool tt_bound_need_root(const struct tt_ask *q)
 {
-    return tt_coll_is_rooted(q->coll);
+    return tt_sched_coll_is_rooted(q->coll);
 }
 
 /* At least this many bytes are in any n of the p blocks. */

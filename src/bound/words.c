@@ -55,7 +55,7 @@ void tt_bound_words_volume(const struct tt_ask *q, struct tt_bound *b, const cha
     else
         snprintf(through, sizeof(through), "links");
     snprintf(b->text, sizeof(b->text), "%s of %s: %s must %s %s through %s of %s: %s / %s = %s",
-             tt_coll_name(q->coll), whole, size, verb, who, through, rate, size, rate, time);
+             tt_sched_coll_name(q->coll), whole, size, verb, who, through, rate, size, rate, time);
 }
 
 /* A row of ranks: "0-7", "12"; by name where there are names: "web1 to web8", "ann, bob", "old". */

@@ -1,8 +1,9 @@
-/* adopt.c - ranks that somebody else has brought together: MPI, or a caller who knows them (the MPI shim).
+/* adopt.c - ranks that somebody else has brought together: MPI, or a caller who knows them (the MPI
+ * shim).
  *
- * Only who is who and where to meet comes from there; the ranks then meet as always, so that the watch has its control connections and
- * names who died whatever carries the data. */
-#include "comm/parts.h"
+ * Only who is who and where to meet comes from there; the ranks then meet as always, so that the
+ * watch has its control connections and names who died whatever carries the data. */
+#include "comm/comm_int.h"
 
 bool tt_comm_apart(const struct tt_comm_config *c)
 {
@@ -14,18 +15,22 @@ bool tt_comm_shares(const struct tt_comm_config *c)
     return c->transport && tt_streq(c->transport, "shm");
 }
 
-static tutti_status gather(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+static tutti_status adopt_gather(void *ctx, const void *mine, size_t bytes, void *ret_all,
+                                 struct tutti_error *err)
 {
     struct tt_mpi *m = ctx;
     return m->ops->gather(m, mine, bytes, ret_all, err);
 }
 
-tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi, struct tutti_error *err)
+tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi,
+                           struct tutti_error *err)
 {
     struct tt_mpi *m = NULL;
     bool mpi = c->transport && tt_streq(c->transport, "mpi");
     if (mpi && c->parent)
-        return tt_fail(err, TUTTI_ERR_ARG, "transport mpi is for whole jobs: ranks that were given by a caller use shm and tcp");
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "transport mpi is for whole jobs: ranks that were given by a caller use shm and tcp");
     if (c->parent)
         return tt_boot_adopt(&c->boot, c->parent, err);
     if (!mpi)
@@ -36,7 +41,11 @@ tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi, st
     struct tutti_error strayed;
     if (m->size == 1 && tt_boot_strayed(&strayed))
         tt_log_write(TT_LOG_WARN, 0, "transport mpi: %s", strayed.text);
-    struct tt_boot_parent parent = {.rank = m->rank, .size = m->size, .local_rank = m->local_rank, .gather = gather, .ctx = m};
+    struct tt_boot_parent parent = {.rank = m->rank,
+                                    .size = m->size,
+                                    .local_rank = m->local_rank,
+                                    .gather = adopt_gather,
+                                    .ctx = m};
     st = tt_boot_adopt(&c->boot, &parent, err);
     if (!st)
         *ret_mpi = m;

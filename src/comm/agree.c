@@ -1,7 +1,9 @@
-/* agree.c - what all ranks must have alike before they plan: library, algorithms, settings and the network.
+/* agree.c - what all ranks must have alike before they plan: library, algorithms, settings and the
+ * network.
  *
- * Settings are compared as text while the ranks meet (boot). The network is compared by content once all can talk: each rank makes its own
- * from what it was given and tells two hashes of it, that of its cables and the exact one (order of links, routing, hierarchy).
+ * Settings are compared as text while the ranks meet (boot). The network is compared by content
+ * once all can talk: each rank makes its own from what it was given and tells two hashes of it,
+ * that of its cables and the exact one (order of links, routing, hierarchy).
  *
  *     a rank could not make it            every rank fails with that rank's reason
  *     all exact hashes are equal          nothing more to do
@@ -9,12 +11,13 @@
  *                                         routes and levels are literally the same everywhere
  *     cables differ                       rank 0's network travels; who differs looks for the first difference; every rank fails with it
  *
- * Communicators made by a split plan on the agreed network, or on one computed from values that rank 0 gave to all. */
+ * Communicators made by a split plan on the agreed network, or on one computed from values that
+ * rank 0 gave to all. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/blame.h"
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 enum { SENTENCES = 3, RULES = 8 };
 
@@ -46,19 +49,25 @@ struct meeting {
 static void add_rules(const struct tt_tuning *t, struct tt_str *s)
 {
     char rule[200];
-    tt_str_printf(s, "tuning=%zu rule%s, %016llx\n", tt_tuning_rules(t), tt_tuning_rules(t) == 1 ? "" : "s",
-                  (unsigned long long)tt_tuning_rules_hash(t));
-    for (size_t i = 0; i < tt_tuning_rules(t) && i < RULES; i++)
-        tt_str_printf(s, "tuning rule %zu=%s\n", i + 1, tt_tuning_rule_text(t, i, rule, sizeof rule));
+    tt_str_printf(s, "tuning=%zu rule%s, %016llx\n", tt_plan_tuning_rules(t),
+                  tt_plan_tuning_rules(t) == 1 ? "" : "s",
+                  (unsigned long long)tt_plan_tuning_rules_hash(t));
+    for (size_t i = 0; i < tt_plan_tuning_rules(t) && i < RULES; i++)
+        tt_str_printf(s, "tuning rule %zu=%s\n", i + 1,
+                      tt_plan_tuning_rule_text(t, i, rule, sizeof rule));
 }
 
-void tt_agree_settings(const struct tt_comm_config *c, const struct tt_tuning *tuning, struct tt_str *s)
+void tt_comm_agree_settings(const struct tt_comm_config *c, const struct tt_tuning *tuning,
+                            struct tt_str *s)
 {
     size_t n;
     const struct tt_algo *const *table = tt_algo_table(&n);
-    tt_str_printf(s, "libtutti=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\nverify=%d\ndump=%d\nplan=%s\nchecksum=%s\n",
-                  TUTTI_VERSION, c->transport ? c->transport : "auto", c->algo ? c->algo : "auto", c->topo ? "given" : "as found",
-                  c->reproducible, c->verify, c->dump != NULL, c->plan ? "given" : "none",
+    tt_str_printf(s,
+                  "libtutti=%s\ntransport=%s\nalgo=%s\ntopo=%s\nreproducible=%d\nverify=%d\ndump=%"
+                  "d\nplan=%s\nchecksum=%s\n",
+                  TUTTI_VERSION, c->transport ? c->transport : "auto", c->algo ? c->algo : "auto",
+                  c->topo ? "given" : "as found", c->reproducible, c->verify, c->dump != NULL,
+                  c->plan ? "given" : "none",
                   c->checksum > 0   ? "1"
                   : c->checksum < 0 ? "0"
                                     : "between hosts");
@@ -67,18 +76,19 @@ void tt_agree_settings(const struct tt_comm_config *c, const struct tt_tuning *t
     else
         tt_str_printf(s, "tuning=%s\n", c->tuning ? "cannot be read" : "none");
     for (size_t i = 0; i < n; i++)
-        tt_str_printf(s, "algorithm %s=%016llx\n", table[i]->name, (unsigned long long)tt_algo_hash(table[i]));
+        tt_str_printf(s, "algorithm %s=%016llx\n", table[i]->name,
+                      (unsigned long long)tt_algo_hash(table[i]));
 }
 
 /* ---- in words ---- */
 
 static const char *ranks_of(const struct meeting *m, char *buf, size_t cap)
 {
-    return tt_ranks_text(m->set, m->c->size, buf, cap);
+    return tt_boot_ranks_text(m->set, m->c->size, buf, cap);
 }
 
 /* One of the ranks, all of which come to the same end, tells the launcher. */
-static void note(const struct meeting *m, uint32_t rank, const struct tutti_error *err)
+static void agree_note(const struct meeting *m, uint32_t rank, const struct tutti_error *err)
 {
     if (m->c->rank == 0)
         tt_blame_note(TT_NOTED_HINT, rank, m->c->size, err->text);
@@ -96,11 +106,12 @@ static tutti_status fail_unmade(const struct meeting *m, uint32_t first, struct 
         tt_fail(err, (tutti_status)s->status, "%s", s->text);
     else
         tt_fail(err, (tutti_status)s->status, "%s: %s", ranks_of(m, ranks, sizeof ranks), s->text);
-    note(m, n == m->c->size ? n : first, err);
+    agree_note(m, n == m->c->size ? n : first, err);
     return err->status;
 }
 
-static void say_difference(const struct meeting *m, const struct tt_topo_diff *d, struct tt_str *out)
+static void say_difference(const struct meeting *m, const struct tt_topo_diff *d,
+                           struct tt_str *out)
 {
     char ranks[120];
     ranks_of(m, ranks, sizeof ranks);
@@ -154,16 +165,17 @@ static tutti_status fail_different(struct meeting *m, struct tutti_error *err)
     for (uint32_t r = 0; r < m->c->size; r++)
         m->set[r] = m->stances[r].cables != m->stances[0].cables;
     ranks_of(m, ranks, sizeof ranks);
-    tt_fail(err, TUTTI_ERR_DIFFERS, "%s %s another network than rank 0: %s", ranks, strncmp(ranks, "ranks", 5) == 0 ? "have" : "has",
-            out.s ? out.s : "its cables differ");
+    tt_fail(err, TUTTI_ERR_DIFFERS, "%s %s another network than rank 0: %s", ranks,
+            strncmp(ranks, "ranks", 5) == 0 ? "have" : "has", out.s ? out.s : "its cables differ");
     tt_str_free(&out);
-    note(m, find_odd(m), err);
+    agree_note(m, find_odd(m), err);
     return TUTTI_ERR_DIFFERS;
 }
 
 /* ---- the network that travels ---- */
 
-static tutti_status write_text(const struct tt_topo *t, char **ret, size_t *ret_bytes, struct tutti_error *err)
+static tutti_status write_text(const struct tt_topo *t, char **ret, size_t *ret_bytes,
+                               struct tutti_error *err)
 {
     FILE *out = open_memstream(ret, ret_bytes);
     if (!out)
@@ -175,11 +187,13 @@ static tutti_status write_text(const struct tt_topo *t, char **ret, size_t *ret_
 }
 
 /* Rank 0's network as this rank reads it, and how its own differs. */
-static tutti_status inspect(struct meeting *m, struct tt_topo *own, const char *text, struct tt_topo **ret, struct finding *f)
+static tutti_status inspect(struct meeting *m, struct tt_topo *own, const char *text,
+                            struct tt_topo **ret, struct finding *f)
 {
     struct tutti_error why = {0};
     struct tt_topo *t = NULL;
-    tutti_status st = tt_topo_read_memory(text, (size_t)m->stances[0].bytes, "rank 0's topology", &t, &why);
+    tutti_status st =
+        tt_topo_read_memory(text, (size_t)m->stances[0].bytes, "rank 0's topology", &t, &why);
     if (!st)
         st = tt_topo_compare(t, own, &f->diff, &why);
     if (st)
@@ -190,21 +204,24 @@ static tutti_status inspect(struct meeting *m, struct tt_topo *own, const char *
 }
 
 /* Takes over `own`; all ranks get rank 0's, or the same error. */
-static tutti_status adopt(struct meeting *m, struct tt_topo *own, char *text, struct tt_topo **ret, struct tutti_error *err)
+static tutti_status adopt(struct meeting *m, struct tt_topo *own, char *text, struct tt_topo **ret,
+                          struct tutti_error *err)
 {
     struct tt_comm *c = m->c;
     struct finding mine = {0};
     struct tt_topo *theirs = NULL;
-    struct tt_hand h = {.op = tt_setup_op(&(struct tt_setup){.through = c, .why = TT_WHY_OPEN})};
+    struct tt_hand h = {.op =
+                            tt_comm_setup_op(&(struct tt_setup){.through = c, .why = TT_WHY_OPEN})};
     h.op.print = m->stances[0].exact;
-    tutti_status st = tt_hand_all(c, &h, text, (size_t)m->stances[0].bytes, err);
+    tutti_status st = tt_comm_hand_all(c, &h, text, (size_t)m->stances[0].bytes, err);
     if (!st && c->rank != 0)
         inspect(m, own, text, &theirs, &mine);
     if (!st)
         st = m->how->exchange(m->how->ctx, &mine, sizeof mine, m->findings, err);
     for (uint32_t r = 0; !st && r < c->size; r++)
         if (m->findings[r].status)
-            st = tt_fail(err, (tutti_status)m->findings[r].status, "rank %u: %s", r, m->findings[r].text);
+            st = tt_fail(err, (tutti_status)m->findings[r].status, "rank %u: %s", r,
+                         m->findings[r].text);
     for (uint32_t r = 0; !st && r < c->size; r++)
         if (m->findings[r].diff.differs || m->stances[r].cables != m->stances[0].cables)
             st = fail_different(m, err);
@@ -221,7 +238,8 @@ static tutti_status adopt(struct meeting *m, struct tt_topo *own, char *text, st
     return st;
 }
 
-static tutti_status settle(struct meeting *m, struct tt_topo *own, char *text, struct tt_topo **ret, struct tutti_error *err)
+static tutti_status agree_settle(struct meeting *m, struct tt_topo *own, char *text,
+                                 struct tt_topo **ret, struct tutti_error *err)
 {
     struct tt_comm *c = m->c;
     bool same = true;
@@ -246,7 +264,8 @@ static tutti_status settle(struct meeting *m, struct tt_topo *own, char *text, s
     return st;
 }
 
-tutti_status tt_agree_topology(struct tt_comm *c, const struct tt_agreement *how, struct tt_topo **ret, struct tutti_error *err)
+tutti_status tt_comm_agree_topology(struct tt_comm *c, const struct tt_agreement *how,
+                                    struct tt_topo **ret, struct tutti_error *err)
 {
     struct meeting m = {.c = c, .how = how};
     struct tutti_error why = {0};
@@ -266,11 +285,12 @@ tutti_status tt_agree_topology(struct tt_comm *c, const struct tt_agreement *how
     m.stances = tt_zalloc(c->size, sizeof *m.stances);
     m.findings = tt_zalloc(c->size, sizeof *m.findings);
     m.set = tt_zalloc(c->size, sizeof *m.set);
-    tutti_status st = m.stances && m.findings && m.set ? TUTTI_OK : tt_fail_memory(err, "agreement");
+    tutti_status st =
+        m.stances && m.findings && m.set ? TUTTI_OK : tt_fail_memory(err, "agreement");
     if (!st)
         st = how->exchange(how->ctx, &mine, sizeof mine, m.stances, err);
     if (!st)
-        st = settle(&m, own, text, ret, err);
+        st = agree_settle(&m, own, text, ret, err);
     else
         tt_topo_free(own);
     free(text);

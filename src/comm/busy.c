@@ -1,18 +1,19 @@
 /* busy.c - did others use the cores while speeds were measured?
  *
- * A machine's kernel counts what all processes use, a process what it uses itself. What is left when the ranks' own use is
- * taken away is that of others, and it hurts as far as it takes cores that the ranks want:
+ * A machine's kernel counts what all processes use, a process what it uses itself. What is left
+ * when the ranks' own use is taken away is that of others, and it hurts as far as it takes cores
+ * that the ranks want:
  *
- *     4 cores, 2 ranks, others use 1.5     |rank|rank|others|oth.|     none of it: taken 0
- *     2 cores, 4 ranks, others use 0.5     |ranks         |others|     a quarter: taken 250 per mille
+ *     4 cores, 2 ranks, others use 1.5    |rank|rank|others|oth.|    none of it: taken 0
+ *     2 cores, 4 ranks, others use 0.5    |ranks         |others|    a quarter: taken 250 per mille
  *
- * The kernel counts in ticks of 10 ms: over the 100 ms and more of a measurement that is near enough. Without /proc/stat
- * nothing is known, and nothing is said to be taken. */
+ * The kernel counts in ticks of 10 ms: over the 100 ms and more of a measurement that is near
+ * enough. Without /proc/stat nothing is known, and nothing is said to be taken. */
 #include <inttypes.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 /* User, nice and system time of all cores together; 0: not known. */
 static uint64_t used_by_all(void)
@@ -33,11 +34,11 @@ static uint64_t used_by_us(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void tt_busy_now(struct tt_busy *ret)
+void tt_comm_busy_now(struct tt_busy *ret)
 {
     struct tt_cores cores;
     long n = sysconf(_SC_NPROCESSORS_ONLN);
-    tt_cores_self(&cores);
+    tt_comm_cores_self(&cores);
     *ret = (struct tt_busy){.machine = cores.machine,
                             .wall_ns = tt_now_ns(),
                             .own_ns = used_by_us(),
@@ -45,10 +46,10 @@ void tt_busy_now(struct tt_busy *ret)
                             .cores = n > 0 ? (uint32_t)n : 1};
 }
 
-void tt_busy_since(struct tt_busy *b)
+void tt_comm_busy_since(struct tt_busy *b)
 {
     struct tt_busy now;
-    tt_busy_now(&now);
+    tt_comm_busy_now(&now);
     b->wall_ns = now.wall_ns - b->wall_ns;
     b->own_ns = now.own_ns - b->own_ns;
     b->all_ns = b->all_ns && now.all_ns > b->all_ns ? now.all_ns - b->all_ns : 0;
@@ -63,13 +64,14 @@ static uint64_t taken_at(const struct tt_busy *all, uint32_t n, uint32_t r)
         own += all[i].machine == b->machine ? all[i].own_ns : 0;
         ranks += all[i].machine == b->machine;
     }
-    uint64_t have = b->cores * b->wall_ns, want = (ranks < b->cores ? ranks : b->cores) * b->wall_ns;
+    uint64_t have = b->cores * b->wall_ns,
+             want = (ranks < b->cores ? ranks : b->cores) * b->wall_ns;
     uint64_t others = b->all_ns > own ? b->all_ns - own : 0;
     uint64_t lost = others + want > have ? others + want - have : 0;
     return !want ? 0 : lost > want ? 1000 : lost * 1000 / want;
 }
 
-uint32_t tt_busy_taken(const struct tt_busy *all, uint32_t n)
+uint32_t tt_comm_busy_taken(const struct tt_busy *all, uint32_t n)
 {
     uint64_t most = 0;
     for (uint32_t r = 0; r < n; r++) {

@@ -1,11 +1,13 @@
-/* call.c - blocking calls and persistent requests. Blocking calls progress themselves. A started request is progressed by whoever waits, by
- * every other call on the communicator, and by a background thread that sleeps whenever nothing is started. */
+/* call.c - blocking calls and persistent requests. Blocking calls progress themselves. A started
+ * request is progressed by whoever waits, by every other call on the communicator, and by a
+ * background thread that sleeps whenever nothing is started. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
-static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call, const struct tt_kept *k)
+static struct tt_op_desc call_describe(struct tt_comm *c, const struct tt_call *call,
+                                       const struct tt_kept *k)
 {
     struct tt_op_desc op = {.comm = c->tag,
                             .seq = ++c->calls,
@@ -16,16 +18,19 @@ static struct tt_op_desc describe(struct tt_comm *c, const struct tt_call *call,
                             .print = k->fingerprint,
                             .why = (uint8_t)call->why,
                             .busy = TT_OP_COLL};
-    tt_call_reduction(call, &op);
+    tt_comm_call_reduction(call, &op);
     return op;
 }
 
-/* NULL buffers where data are, and overlaps that are not "in place", are the caller's mistakes: this rank alone gets the error. */
-static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k, struct tutti_error *err)
+/* NULL buffers where data are, and overlaps that are not "in place", are the caller's mistakes:
+ * this rank alone gets the error. */
+static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k,
+                                  struct tutti_error *err)
 {
-    uint64_t in = tt_program_in_elems(k->program), out = tt_program_out_elems(k->program);
+    uint64_t in = tt_exec_program_in_elems(k->program), out = tt_exec_program_out_elems(k->program);
     if ((in && !call->in) || (out && !call->out))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s: the %s buffer is NULL", tt_coll_name(call->coll), in && !call->in ? "input" : "output");
+        return tt_fail(err, TUTTI_ERR_ARG, "%s: the %s buffer is NULL",
+                       tt_sched_coll_name(call->coll), in && !call->in ? "input" : "output");
     return TUTTI_OK;
 }
 
@@ -40,28 +45,30 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     if (st && !c->failed)
         tt_comm_fail(c, &err);
     if (!st) {
-        struct tt_op_desc op = describe(c, call, k);
+        struct tt_op_desc op = call_describe(c, call, k);
         tt_watch_enter(c->world->watch, &op);
-        tt_log_enter(c->log, op.seq);
+        tt_comm_log_enter(c->log, op.seq);
         st = tt_comm_begin(c, k, call, &op);
         if (!st)
             st = tt_comm_finish(c, k->program, &op);
         k->running = false;
-        tt_log_leave(c->log, op.seq);
+        tt_comm_log_leave(c->log, op.seq);
         tt_watch_leave(c->world->watch, c->tag);
     }
     tt_comm_unlock(c);
     return st;
 }
 
-tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, struct tt_request **ret)
+tutti_status tt_comm_request_make(struct tt_comm *c, const struct tt_call *call,
+                                  struct tt_request **ret)
 {
     struct tutti_error err = {0};
     struct tt_request *r = tt_zalloc(1, sizeof *r);
     tt_comm_lock(c);
     tutti_status st = r ? TUTTI_OK : tt_fail_memory(&err, "request");
     if (!st)
-        st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text) : tt_comm_program(c, call, &r->kept, &err);
+        st = c->failed ? tt_fail(&err, c->last.status, "%s", c->last.text)
+                       : tt_comm_program(c, call, &r->kept, &err);
     if (!st)
         st = check_buffers(call, r->kept, &err);
     if (st) {
@@ -82,41 +89,43 @@ tutti_status tt_request_make(struct tt_comm *c, const struct tt_call *call, stru
     return st;
 }
 
-static tutti_status begin(struct tt_request *r)
+static tutti_status call_begin(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     if (!r->kept)
-        return tt_message_begin(c, &r->letter, &r->op);
-    r->op = describe(c, &r->call, r->kept);
+        return tt_comm_message_begin(c, &r->letter, &r->op);
+    r->op = call_describe(c, &r->call, r->kept);
     tt_watch_enter(c->world->watch, &r->op);
-    tt_log_enter(c->log, r->op.seq);
+    tt_comm_log_enter(c->log, r->op.seq);
     return tt_comm_begin(c, r->kept, &r->call, &r->op);
 }
 
-tutti_status tt_request_start(struct tt_request *r)
+tutti_status tt_comm_request_start(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     struct tutti_error err = {0};
     tt_comm_lock(c);
-    tutti_status st = r->started ? tt_fail(&err, TUTTI_ERR_ARG, "the request is started already") : TUTTI_OK;
+    tutti_status st =
+        r->started ? tt_fail(&err, TUTTI_ERR_ARG, "the request is started already") : TUTTI_OK;
     if (st) {
         tt_comm_fail(c, &err);
     } else {
         r->asked_ns = 0;
-        st = begin(r);
+        st = call_begin(r);
         r->started = !st;
         r->last = st;
         if (r->started) {
             atomic_fetch_add(&c->started, 1);
-            tt_helper_wake(c);
+            tt_comm_helper_wake(c);
         }
     }
     tt_comm_unlock(c);
     return st;
 }
 
-/* A request that is done (or failed) may be started again; until then tests and waits repeat how it ended. */
-static tutti_status settle(struct tt_request *r, tutti_status st)
+/* A request that is done (or failed) may be started again; until then tests and waits repeat how it
+ * ended. */
+static tutti_status call_settle(struct tt_request *r, tutti_status st)
 {
     if (st == TUTTI_IN_PROGRESS)
         return st;
@@ -125,15 +134,15 @@ static tutti_status settle(struct tt_request *r, tutti_status st)
     atomic_fetch_sub(&r->comm->started, 1);
     if (r->kept) {
         r->kept->running = false;
-        tt_log_leave(r->comm->log, r->op.seq);
+        tt_comm_log_leave(r->comm->log, r->op.seq);
         tt_watch_leave(r->comm->world->watch, r->comm->tag);
     }
     return st;
 }
 
-/* Not done: has the watch a verdict, or has nothing moved for as long as the deadline allows? A caller that only tests must hear of it too.
- */
-static tutti_status check(struct tt_request *r)
+/* Not done: has the watch a verdict, or has nothing moved for as long as the deadline allows? A
+ * caller that only tests must hear of it too. */
+static tutti_status call_check(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     uint64_t now = tt_now_ns();
@@ -145,21 +154,23 @@ static tutti_status check(struct tt_request *r)
 }
 
 /* One look at a started request. */
-static tutti_status look(struct tt_request *r)
+static tutti_status call_look(struct tt_request *r)
 {
     tutti_status st = tt_comm_test(r->comm, &r->work, &r->op);
-    return st == TUTTI_IN_PROGRESS && !r->comm->pumped ? check(r) : st;
+    return st == TUTTI_IN_PROGRESS && !r->comm->pumped ? call_check(r) : st;
 }
 
-/* The same, progress left to the helper. An error moves nothing: it is found by the look that is due when nothing has moved for a while. */
+/* The same, progress left to the helper. An error moves nothing: it is found by the look that is
+ * due when nothing has moved for a while. */
 static tutti_status look_quietly(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
-    bool quiet = tt_now_ns() - c->moved_ns < TT_GLANCE_NS && tt_comm_ask(c, &r->work) == TUTTI_IN_PROGRESS;
-    return quiet ? check(r) : look(r);
+    bool quiet =
+        tt_now_ns() - c->moved_ns < TT_GLANCE_NS && tt_comm_ask(c, &r->work) == TUTTI_IN_PROGRESS;
+    return quiet ? call_check(r) : call_look(r);
 }
 
-static tutti_status finish(struct tt_request *r)
+static tutti_status call_finish(struct tt_request *r)
 {
     return tt_comm_await(r->comm, &r->work, &r->op);
 }
@@ -172,63 +183,63 @@ static tutti_status look_last(struct tt_request *r)
 }
 
 /* Asks a started request in one of these ways; of another one, how it ended is known. */
-static tutti_status ask(struct tt_request *r, tutti_status (*how)(struct tt_request *r))
+static tutti_status call_ask(struct tt_request *r, tutti_status (*how)(struct tt_request *r))
 {
     tt_comm_lock(r->comm);
     tutti_status st = r->last;
     if (r->started) {
         if (r->kept)
-            tt_log_wait(r->comm->log, r->op.seq);
-        st = settle(r, how(r));
+            tt_comm_log_wait(r->comm->log, r->op.seq);
+        st = call_settle(r, how(r));
     }
     tt_comm_unlock(r->comm);
     return st;
 }
 
-bool tt_request_started(const struct tt_request *r)
+bool tt_comm_request_started(const struct tt_request *r)
 {
     return r->started;
 }
 
-tutti_status tt_request_test(struct tt_request *r)
+tutti_status tt_comm_request_test(struct tt_request *r)
 {
-    return ask(r, look);
+    return call_ask(r, call_look);
 }
 
-tutti_status tt_request_wait(struct tt_request *r)
+tutti_status tt_comm_request_wait(struct tt_request *r)
 {
-    return ask(r, finish);
+    return call_ask(r, call_finish);
 }
 
-tutti_status tt_request_overdue(struct tt_request *r)
+tutti_status tt_comm_request_overdue(struct tt_request *r)
 {
-    return ask(r, look_last);
+    return call_ask(r, look_last);
 }
 
-tutti_status tt_request_join(struct tt_request *r)
+tutti_status tt_comm_request_join(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
     if (!atomic_load_explicit(&c->helper, memory_order_acquire))
-        return tt_request_wait(r);
+        return tt_comm_request_wait(r);
     for (;;) {
-        uint64_t seen = tt_news_told(c);
-        tutti_status st = ask(r, look_quietly);
+        uint64_t seen = tt_comm_news_told(c);
+        tutti_status st = call_ask(r, look_quietly);
         if (st != TUTTI_IN_PROGRESS)
             return st;
-        tt_news_await(c, seen, tt_now_ns() + TT_GLANCE_NS);
+        tt_comm_news_await(c, seen, tt_now_ns() + TT_GLANCE_NS);
     }
 }
 
-void tt_request_end(struct tt_request *r)
+void tt_comm_request_end(struct tt_request *r)
 {
     tt_comm_lock(r->comm);
-    if (r->started && !r->kept && tt_letter_cancel(&r->letter))
-        settle(r, TUTTI_ERR_ABORTED);
+    if (r->started && !r->kept && tt_exec_letter_cancel(&r->letter))
+        call_settle(r, TUTTI_ERR_ABORTED);
     tt_comm_unlock(r->comm);
-    tt_request_wait(r); /* one that is not started returns at once */
+    tt_comm_request_wait(r); /* one that is not started returns at once */
 }
 
-void tt_request_free(struct tt_request *r)
+void tt_comm_request_free(struct tt_request *r)
 {
     if (!r)
         return;
@@ -236,22 +247,23 @@ void tt_request_free(struct tt_request *r)
     if (r->kept)
         r->kept->holders--;
     else
-        tt_letter_forget(r->comm->context);
+        tt_exec_letter_forget(r->comm->context);
     tt_comm_unlock(r->comm);
     free(r);
 }
 
-void tt_request_drop(struct tt_request *r)
+void tt_comm_request_drop(struct tt_request *r)
 {
     free(r);
 }
 
-const char *tt_request_algo(const struct tt_request *r)
+const char *tt_comm_request_algo(const struct tt_request *r)
 {
     return r->kept ? r->kept->info.algo : "";
 }
 
-tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call, struct tt_comm_plan_info *ret, struct tutti_error *err)
+tutti_status tt_comm_plan(struct tt_comm *c, const struct tt_call *call,
+                          struct tt_comm_plan_info *ret, struct tutti_error *err)
 {
     struct tt_kept *k;
     tt_comm_lock(c);

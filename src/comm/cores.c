@@ -1,15 +1,16 @@
-/* cores.c - do ranks have to share cores? Waiting differs: with a core of one's own a short spin is the fastest wait, on a shared core it
- * keeps the awaited rank from running.
+/* cores.c - do ranks have to share cores? Waiting differs: with a core of one's own a short spin is
+ * the fastest wait, on a shared core it keeps the awaited rank from running.
  *
- * Ranks of one kernel share its cores, whatever network or container they are in, so machines are told apart by the kernel's boot id alone.
- * A launcher may have bound every rank to a core: the cores of a machine are the union of what its ranks may use, and a rank is crowded
- * when the ranks whose cores touch its own, taken together, are more than those cores. */
+ * Ranks of one kernel share its cores, whatever network or container they are in, so machines are
+ * told apart by the kernel's boot id alone. A launcher may have bound every rank to a core: the
+ * cores of a machine are the union of what its ranks may use, and a rank is crowded when the ranks
+ * whose cores touch its own, taken together, are more than those cores. */
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static uint64_t machine_id(void)
 {
@@ -23,7 +24,7 @@ static uint64_t machine_id(void)
     return tt_hash_bytes(3, id, (size_t)n);
 }
 
-void tt_cores_self(struct tt_cores *ret)
+void tt_comm_cores_self(struct tt_cores *ret)
 {
     cpu_set_t set;
     *ret = (struct tt_cores){.machine = machine_id()};
@@ -42,8 +43,10 @@ static bool touch(const struct tt_cores *a, const uint64_t *mask)
     return both != 0;
 }
 
-/* Adds the cores of every rank that shares one with `mask`, until none is new; the ranks counted. */
-static uint32_t gather(const struct tt_cores *all, uint32_t n, uint64_t machine, uint64_t *mask)
+/* Adds the cores of every rank that shares one with `mask`, until none is new; the ranks
+ * counted. */
+static uint32_t cores_gather(const struct tt_cores *all, uint32_t n, uint64_t machine,
+                             uint64_t *mask)
 {
     uint32_t ranks = 0, before;
     do {
@@ -60,12 +63,12 @@ static uint32_t gather(const struct tt_cores *all, uint32_t n, uint64_t machine,
     return ranks;
 }
 
-bool tt_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me)
+bool tt_comm_cores_crowded(const struct tt_cores *all, uint32_t n, uint32_t me)
 {
     uint64_t mask[countof(all->mask)];
     uint32_t cores = 0;
     memcpy(mask, all[me].mask, sizeof mask);
-    uint32_t ranks = gather(all, n, all[me].machine, mask);
+    uint32_t ranks = cores_gather(all, n, all[me].machine, mask);
     for (size_t i = 0; i < countof(mask); i++)
         cores += (uint32_t)__builtin_popcountll(mask[i]);
     return ranks > cores;

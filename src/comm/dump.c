@@ -4,11 +4,14 @@
  *     DIR/allreduce-ring-4-1048576-c0-<hash>.json          collective, algorithm, ranks, bytes of the vector, communicator, plan hash
  *     DIR/allreduce-ring-4-1048576-c0-<hash>-rank0.txt     what the executor makes of rank 0's part (exec/print.c), for people to read
  *
- * c0 is the world; the communicators of a split have a number of their own. Rank 0 of the communicator is the only writer. A file appears
- * whole (written beside, then renamed), and equal names have equal contents, so that runs may share a folder. A plan file is the schedule:
- * operations on chunks. The lengths of the caller's blocks (the _v calls, and blocks that are not multiples of 64 bytes) belong to the
- * call and are not in it; verify does not need them, sim prices the schedule's own layout. A folder that cannot be written is an error on
- * all ranks when the communicator opens; what cannot be written later is told on standard error and the job goes on. */
+ * c0 is the world; the communicators of a split have a number of their own. Rank 0 of the
+ * communicator is the only writer. A file appears whole (written beside, then renamed), and equal
+ * names have equal contents, so that runs may share a folder. A plan file is the schedule:
+ * operations on chunks. The lengths of the caller's blocks (the _v calls, and blocks that are not
+ * multiples of 64 bytes) belong to the call and are not in it; verify does not need them, sim
+ * prices the schedule's own layout. A folder that cannot be written is an error on all ranks when
+ * the communicator opens; what cannot be written later is told on standard error and the job goes
+ * on. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/blame.h"
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 /* About 40 bytes of text and of memory each. */
 enum { DUMP_OPS_MAX = 1 << 22, NAME_BYTES = 192 };
@@ -39,7 +42,7 @@ static tutti_status write_topo(const void *what, FILE *out, struct tutti_error *
 static tutti_status write_program(const void *what, FILE *out, struct tutti_error *err)
 {
     (void)err;
-    tt_program_print(what, out);
+    tt_exec_program_print(what, out);
     return TUTTI_OK;
 }
 
@@ -49,7 +52,8 @@ static tutti_status cannot(const char *path, int error, struct tutti_error *err)
 }
 
 /* Fills `temp`, which is new. */
-static tutti_status write_new(const char *temp, write_fn *write, const void *what, struct tutti_error *err)
+static tutti_status write_new(const char *temp, write_fn *write, const void *what,
+                              struct tutti_error *err)
 {
     int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
@@ -65,12 +69,14 @@ static tutti_status write_new(const char *temp, write_fn *write, const void *wha
     return st;
 }
 
-static tutti_status write_file(const struct tt_comm *c, const char *name, write_fn *write, const void *what, struct tutti_error *err)
+static tutti_status write_file(const struct tt_comm *c, const char *name, write_fn *write,
+                               const void *what, struct tutti_error *err)
 {
     struct tt_str path = {0}, temp = {0};
     tt_str_printf(&path, "%s/%s", c->dump, name);
     tt_str_printf(&temp, "%s/.%s.%ld", c->dump, name, (long)getpid());
-    tutti_status st = path.failed || temp.failed ? tt_fail_memory(err, "file name") : write_new(temp.s, write, what, err);
+    tutti_status st = path.failed || temp.failed ? tt_fail_memory(err, "file name")
+                                                 : write_new(temp.s, write, what, err);
     if (!st && rename(temp.s, path.s) != 0)
         st = cannot(path.s, errno, err);
     if (st && temp.s)
@@ -83,7 +89,7 @@ static tutti_status write_file(const struct tt_comm *c, const char *name, write_
 /* ---- opening ---- */
 
 /* Rank 0: the folder, made when it is missing, and the topology in it. */
-static tutti_status begin(struct tt_comm *c, struct tutti_error *err)
+static tutti_status dump_begin(struct tt_comm *c, struct tutti_error *err)
 {
     char name[NAME_BYTES];
     if (mkdir(c->config.dump, 0777) != 0 && errno != EEXIST)
@@ -101,7 +107,8 @@ struct answer {
     char text[380];
 };
 
-tutti_status tt_dump_open(struct tt_comm *c, tt_exchange_fn *exchange, void *ctx, struct tutti_error *err)
+tutti_status tt_comm_dump_open(struct tt_comm *c, tt_exchange_fn *exchange, void *ctx,
+                               struct tutti_error *err)
 {
     if (!c->config.dump)
         return TUTTI_OK;
@@ -109,19 +116,21 @@ tutti_status tt_dump_open(struct tt_comm *c, tt_exchange_fn *exchange, void *ctx
     struct tutti_error why;
     if (!all)
         return tt_fail_memory(err, "TUTTI_DUMP");
-    if (c->rank == 0 && (mine.status = begin(c, &why)) != TUTTI_OK)
+    if (c->rank == 0 && (mine.status = dump_begin(c, &why)) != TUTTI_OK)
         snprintf(mine.text, sizeof mine.text, "%.*s", (int)sizeof mine.text - 1, why.text);
     tutti_status st = exchange(ctx, &mine, sizeof mine, all, err);
     if (!st && all[0].status) {
-        st = tt_fail(err, (tutti_status)all[0].status, "rank 0: %.*s", (int)sizeof mine.text - 1, all[0].text);
+        st = tt_fail(err, (tutti_status)all[0].status, "rank 0: %.*s", (int)sizeof mine.text - 1,
+                     all[0].text);
         if (c->rank == 0)
-            tt_blame_note(TT_NOTED_HINT, c->members[0], tt_boot_config(c->world->boot)->size, err->text);
+            tt_blame_note(TT_NOTED_HINT, c->members[0], tt_boot_config(c->world->boot)->size,
+                          err->text);
     }
     free(all);
     return st;
 }
 
-void tt_dump_close(struct tt_comm *c)
+void tt_comm_dump_close(struct tt_comm *c)
 {
     free(c->dump);
     c->dump = NULL;
@@ -131,11 +140,12 @@ void tt_dump_close(struct tt_comm *c)
 
 static void skip(const struct tt_shape *s, const char *why)
 {
-    tt_log_write(TT_LOG_WARN, 0, "TUTTI_DUMP: %s by %s on %" PRIu32 " ranks is not written: %s", tt_coll_name(s->coll), s->algo, s->ranks,
-                 why);
+    tt_log_write(TT_LOG_WARN, 0, "TUTTI_DUMP: %s by %s on %" PRIu32 " ranks is not written: %s",
+                 tt_sched_coll_name(s->coll), s->algo, s->ranks, why);
 }
 
-bool tt_dump_wants(const struct tt_comm *c, const struct tt_plan *plan, const struct tt_sched *mine)
+bool tt_comm_dump_wants(const struct tt_comm *c, const struct tt_plan *plan,
+                        const struct tt_sched *mine)
 {
     uint64_t ops = mine->nops;
     uint32_t chunks;
@@ -155,7 +165,8 @@ bool tt_dump_wants(const struct tt_comm *c, const struct tt_plan *plan, const st
 }
 
 /* Rank 0's program, in the schedule's own layout. */
-static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched *whole, const char *name, struct tutti_error *err)
+static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched *whole,
+                                  const char *name, struct tutti_error *err)
 {
     const struct tt_shape *s = &whole->shape;
     struct tt_program *p = NULL;
@@ -166,10 +177,10 @@ static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched
                                    .redop = s->redop,
                                    .places = c->wire.places,
                                    .box_bytes = c->box_bytes};
-    tutti_status st = tt_program_make(&pc, &p, err);
+    tutti_status st = tt_exec_program_make(&pc, &p, err);
     if (!st)
         st = write_file(c, name, write_program, p, err);
-    tt_program_free(p);
+    tt_exec_program_free(p);
     return st;
 }
 
@@ -182,14 +193,15 @@ static void plain_name(const char *algo, char *buf, size_t cap)
     buf[n] = 0;
 }
 
-void tt_dump_write(struct tt_comm *c, const struct tt_sched *whole)
+void tt_comm_dump_write(struct tt_comm *c, const struct tt_sched *whole)
 {
     const struct tt_shape *s = &whole->shape;
     char name[NAME_BYTES], file[NAME_BYTES + 16], algo[TT_ALGO_NAME];
     struct tutti_error err;
     plain_name(s->algo, algo, sizeof algo);
-    snprintf(name, sizeof name, "%s-%s-%" PRIu32 "-%" PRIu64 "-c%" PRIx32 "-%016" PRIx64, tt_coll_name(s->coll), algo, s->ranks,
-             s->count * tt_dtype_bytes(s->dtype), c->tag, whole->hash);
+    snprintf(name, sizeof name, "%s-%s-%" PRIu32 "-%" PRIu64 "-c%" PRIx32 "-%016" PRIx64,
+             tt_sched_coll_name(s->coll), algo, s->ranks, s->count * tt_sched_dtype_bytes(s->dtype),
+             c->tag, whole->hash);
     snprintf(file, sizeof file, "%s.json", name);
     tutti_status st = write_file(c, file, write_sched, whole, &err);
     snprintf(file, sizeof file, "%s-rank0.txt", name);

@@ -1,8 +1,8 @@
-/* explain.c - what ran for a kind of call: the kept program's schedule, its segments, how its operations were carried out, and what was
- * predicted. */
+/* explain.c - what ran for a kind of call: the kept program's schedule, its segments, how its
+ * operations were carried out, and what was predicted. */
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static const char *origin_name(enum tt_origin o)
 {
@@ -14,19 +14,20 @@ static const char *origin_name(enum tt_origin o)
 
 static void explain(const struct tt_kept *k, struct tt_comm_explained *ret)
 {
-    const struct tt_shape *s = &tt_kept_sched(k)->shape;
+    const struct tt_shape *s = &tt_comm_kept_sched(k)->shape;
     struct tt_comm_explained e = {.algo = k->info.algo,
                                   .origin = origin_name(k->plan->origin),
-                                  .segments = tt_program_segments(k->program),
+                                  .segments = tt_exec_program_segments(k->program),
                                   .predicted_us = k->info.predicted_us,
                                   .own_us = k->info.own_us,
                                   .bound_us = k->info.bound_us};
     memcpy(e.options, s->options, sizeof e.options);
-    tt_program_carried(k->program, &e.carried);
+    tt_exec_program_carried(k->program, &e.carried);
     *ret = e;
 }
 
-tutti_status tt_comm_explain(struct tt_comm *c, const struct tt_call *call, struct tt_comm_explained *ret, struct tutti_error *err)
+tutti_status tt_comm_explain(struct tt_comm *c, const struct tt_call *call,
+                             struct tt_comm_explained *ret, struct tutti_error *err)
 {
     struct tt_kept *k;
     tt_comm_lock(c);

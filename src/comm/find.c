@@ -1,21 +1,24 @@
-/* find.c - the slowest rank and link from the notes of all ranks, and why: pure arithmetic on tables.
+/* find.c - the slowest rank and link from the notes of all ranks, and why: pure arithmetic on
+ * tables.
  *
- * Arrived late. Rank q waits in a call from wait_q to end_q; until start_r rank r had not even entered it. Three ranks, rank 1 working
- * longer (=) than the others before the call:
+ * Arrived late. Rank q waits in a call from wait_q to end_q; until start_r rank r had not even
+ * entered it. Three ranks, rank 1 working longer (=) than the others before the call:
  *
  *     rank 0   ==|--------------|-->        waits (-) for rank 1 from its own entry to rank 1's
  *     rank 1   =================|-->        entered last: awaited by 0 and 2, and that is its own work's fault
  *     rank 2   ====|------------|-->
  *
- * A rank may also enter late because the call before ended late for it (a slow link): that is counted as awaited, but as late only as far
- * as it worked longer between the calls than the median rank.
+ * A rank may also enter late because the call before ended late for it (a slow link): that is
+ * counted as awaited, but as late only as far as it worked longer between the calls than the median
+ * rank.
  *
- * Sent slowly. A link's rate is that of payloads under way (tcp_link.c), so that one slow host does not make the links behind it look
- * slow. A rank whose fastest link, in or out, is slower than what is usual sits on a slow link; otherwise a slow link is its sender's. What
- * it cost is counted for the worst of its links only, since all may have been used at the same time.
+ * Sent slowly. A link's rate is that of payloads under way (tcp_link.c), so that one slow host does
+ * not make the links behind it look slow. A rank whose fastest link, in or out, is slower than what
+ * is usual sits on a slow link; otherwise a slow link is its sender's. What it cost is counted for
+ * the worst of its links only, since all may have been used at the same time.
  *
- * Both are times the job lost, so the larger one decides. Nobody is named for less than a fiftieth of the time in calls, or for being
- * late when the median rank is nearly as late. */
+ * Both are times the job lost, so the larger one decides. Nobody is named for less than a fiftieth
+ * of the time in calls, or for being late when the median rank is nearly as late. */
 #include "comm/report.h"
 
 #include <assert.h>
@@ -23,12 +26,14 @@
 #include <string.h>
 
 static const uint64_t MIN_BYTES = 256 << 10, MIN_LOST_NS = 1000000;
-static const uint64_t MIN_SHARE = 50;                         /* one in */
-static const double SLOW_RANK = 2.0 / 3, SLOW_LINK = 1.0 / 3; /* of what is usual; a single link differs more by chance */
+static const uint64_t MIN_SHARE = 50; /* one in */
+/* of what is usual; a single link differs more by chance */
+static const double SLOW_RANK = 2.0 / 3, SLOW_LINK = 1.0 / 3;
 
 /* ---- clocks ---- */
 
-/* What to add to r's clock to get rank 0's: no barrier ends before all have begun it, seen from both sides. */
+/* What to add to r's clock to get rank 0's: no barrier ends before all have begun it, seen from
+ * both sides. */
 static int64_t offset(const struct tt_log_beat *zero, const struct tt_log_beat *r)
 {
     int64_t low = INT64_MIN, high = INT64_MAX;
@@ -72,7 +77,8 @@ static int64_t median(int64_t *x, uint32_t n)
     return x[(n - 1) / 2];
 }
 
-/* The upper one of two: a slow link slows its neighbours' in a ring, so of four ranks two may look slow where one is. */
+/* The upper one of two: a slow link slows its neighbours' in a ring, so of four ranks two may look
+ * slow where one is. */
 static int64_t upper_median(int64_t *x, uint32_t n)
 {
     qsort(x, n, sizeof *x, by_value);
@@ -98,7 +104,8 @@ static int64_t wait_for(const struct tt_log_call *q, const struct tt_log_call *r
     return waited ? r->start_ns - q->wait_ns : 0;
 }
 
-static void judge_call(const struct tt_evidence *e, uint32_t k, int64_t usual_work, struct tt_rank_finding *f)
+static void judge_call(const struct tt_evidence *e, uint32_t k, int64_t usual_work,
+                       struct tt_rank_finding *f)
 {
     assert(e->ranks > 1); /* with one nobody waits */
     for (uint32_t r = 0; r < e->ranks; r++) {
@@ -127,7 +134,7 @@ static void find_late(const struct tt_evidence *e, int64_t *scratch, struct tt_r
 
 /* ---- slow links ---- */
 
-double tt_link_rate(const struct tt_link_stats *s)
+double tt_comm_link_rate(const struct tt_link_stats *s)
 {
     return s->bytes >= MIN_BYTES ? (double)s->rate : 0;
 }
@@ -137,13 +144,14 @@ static const struct tt_link_stats *link_of(const struct tt_evidence *e, uint32_t
     return &e->links[(size_t)to * e->ranks + from];
 }
 
-/* The fastest link of every rank, the slowest of all links, and what is usual: the upper median of the former. */
+/* The fastest link of every rank, the slowest of all links, and what is usual: the upper median of
+ * the former. */
 static void find_rates(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *f)
 {
     uint32_t known = 0;
     for (uint32_t a = 0; a < e->ranks; a++)
         for (uint32_t b = 0; b < e->ranks; b++) {
-            double rate = a == b ? 0 : tt_link_rate(link_of(e, a, b));
+            double rate = a == b ? 0 : tt_comm_link_rate(link_of(e, a, b));
             f->rank[a].rate = rate > f->rank[a].rate ? rate : f->rank[a].rate;
             f->rank[b].rate = rate > f->rank[b].rate ? rate : f->rank[b].rate;
             if (rate > 0 && (f->link_rate <= 0 || rate < f->link_rate)) {
@@ -166,12 +174,13 @@ static bool is_slow(const struct tt_findings *f, uint32_t r)
 /* Time beyond what a usual link would have taken, if it is slower than `share` of that. */
 static uint64_t excess(const struct tt_findings *f, const struct tt_link_stats *s, double share)
 {
-    double rate = tt_link_rate(s);
+    double rate = tt_comm_link_rate(s);
     bool slow = rate > 0 && rate < share * f->usual_rate;
     return slow ? (uint64_t)((double)s->bytes * 1e9 * (1 / rate - 1 / f->usual_rate)) : 0;
 }
 
-/* Of a rank that is slow all its links count; of another one those that it sends on, but not to a slow rank. */
+/* Of a rank that is slow all its links count; of another one those that it sends on, but not to a
+ * slow rank. */
 static void find_sending(const struct tt_evidence *e, struct tt_findings *f)
 {
     for (uint32_t r = 0; r < e->ranks; r++)
@@ -179,7 +188,8 @@ static void find_sending(const struct tt_evidence *e, struct tt_findings *f)
             bool host = is_slow(f, r);
             if (q == r || (is_slow(f, q) && !host))
                 continue;
-            uint64_t out = excess(f, link_of(e, r, q), host ? 1 : SLOW_LINK), in = host ? excess(f, link_of(e, q, r), 1) : 0;
+            uint64_t out = excess(f, link_of(e, r, q), host ? 1 : SLOW_LINK),
+                     in = host ? excess(f, link_of(e, q, r), 1) : 0;
             uint64_t worst = out > in ? out : in;
             f->rank[r].slow_ns = worst > f->rank[r].slow_ns ? worst : f->rank[r].slow_ns;
         }
@@ -187,7 +197,8 @@ static void find_sending(const struct tt_evidence *e, struct tt_findings *f)
 
 /* ---- the verdict ---- */
 
-/* Whose links? The rank whose fastest one is slowest; if every rank has a usual one, the sender on the worst of the others. */
+/* Whose links? The rank whose fastest one is slowest; if every rank has a usual one, the sender on
+ * the worst of the others. */
 static uint32_t slowest_sender(const struct tt_evidence *e, const struct tt_findings *f)
 {
     uint32_t worst = 0;
@@ -210,7 +221,7 @@ static uint32_t latest(const struct tt_evidence *e, const struct tt_findings *f)
     return worst;
 }
 
-static void decide(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *f)
+static void find_decide(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *f)
 {
     uint64_t in_calls = 0;
     for (uint32_t r = 0; r < e->ranks; r++) {
@@ -219,14 +230,15 @@ static void decide(const struct tt_evidence *e, int64_t *scratch, struct tt_find
     }
     uint64_t usual = (uint64_t)median(scratch, e->ranks), least = in_calls / MIN_SHARE;
     uint32_t a = latest(e, f), b = slowest_sender(e, f);
-    uint64_t late = f->rank[a].late_ns > 2 * usual ? f->rank[a].late_ns : 0, slow = f->rank[b].slow_ns;
+    uint64_t late = f->rank[a].late_ns > 2 * usual ? f->rank[a].late_ns : 0,
+             slow = f->rank[b].slow_ns;
     if ((late > slow ? late : slow) < (least > MIN_LOST_NS ? least : MIN_LOST_NS))
         return;
     f->slowest = late >= slow ? a : b;
     f->why = late >= slow ? TT_SLOW_LATE : TT_SLOW_SENDING;
 }
 
-void tt_find_slow(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *ret)
+void tt_comm_find_slow(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *ret)
 {
     struct tt_rank_finding *rank = ret->rank;
     *ret = (struct tt_findings){.rank = rank};
@@ -237,5 +249,5 @@ void tt_find_slow(const struct tt_evidence *e, int64_t *scratch, struct tt_findi
     find_late(e, scratch, rank);
     find_rates(e, scratch, ret);
     find_sending(e, ret);
-    decide(e, scratch, ret);
+    find_decide(e, scratch, ret);
 }

@@ -1,4 +1,5 @@
-/* flows.c - messages between chosen ranks at the same time, each timed at one end: what probe measures networks with.
+/* flows.c - messages between chosen ranks at the same time, each timed at one end: what probe
+ * measures networks with.
  *
  *     flows 0 -> 1 and 2 -> 3, one round:
  *     rank 0  data ------------->            ... answer: stop the clock
@@ -6,15 +7,17 @@
  *     rank 2  data ----->                    ... answer: stop the clock
  *     rank 3       data --> answer --------->
  *
- * A flow is a schedule of two messages: the vector there, its last part back (a short vector as a whole), which the receiver cannot send
- * before it has everything. Pulled, it is the other way round: the last part there as a request, the vector back. All flows are requests of
- * the communicator's own engine, over the wires its collectives use. Every rank starts all of them in the same order, empty ones where it
- * has no part, since all must number their requests alike; after that each goes its own pace, so that a flow's time does not depend on when
- * its rank got round to the others. */
+ * A flow is a schedule of two messages: the vector there, its last part back (a short vector as a
+ * whole), which the receiver cannot send before it has everything. Pulled, it is the other way
+ * round: the last part there as a request, the vector back. All flows are requests of the
+ * communicator's own engine, over the wires its collectives use. Every rank starts all of them in
+ * the same order, empty ones where it has no part, since all must number their requests alike;
+ * after that each goes its own pace, so that a flow's time does not depend on when its rank got
+ * round to the others. */
 #include <assert.h>
 #include <stdlib.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 enum { ANSWER_PART = 4096 };
 
@@ -31,7 +34,8 @@ static uint32_t starter(const struct tt_flow *f)
     return f->pulled ? f->to : f->from;
 }
 
-static tutti_status flow_sched(const struct tt_comm *c, const struct tt_flow *f, struct tt_sched **ret, struct tutti_error *err)
+static tutti_status flow_sched(const struct tt_comm *c, const struct tt_flow *f,
+                               struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_builder b;
     bool whole = f->bytes <= ANSWER_PART;
@@ -50,22 +54,24 @@ static tutti_status flow_sched(const struct tt_comm *c, const struct tt_flow *f,
                              .segments = 1,
                              .weights = weights,
                              .inplace = true};
-    struct tt_span last_in = tt_span_range(TT_BUF_IN, shape.chunks - 1, 1), all_in = tt_span_range(TT_BUF_IN, 0, shape.chunks);
-    struct tt_span last = tt_span_range(TT_BUF_OUT, shape.chunks - 1, 1), all = tt_span_range(TT_BUF_OUT, 0, shape.chunks);
+    struct tt_span last_in = tt_sched_span_range(TT_BUF_IN, shape.chunks - 1, 1),
+                   all_in = tt_sched_span_range(TT_BUF_IN, 0, shape.chunks);
+    struct tt_span last = tt_sched_span_range(TT_BUF_OUT, shape.chunks - 1, 1),
+                   all = tt_sched_span_range(TT_BUF_OUT, 0, shape.chunks);
     uint32_t other = shape.root == f->from ? f->to : f->from;
-    tt_build_begin(&b, &shape, c->rank);
-    tt_build_rank(&b, c->rank);
+    tt_sched_build_begin(&b, &shape, c->rank);
+    tt_sched_build_rank(&b, c->rank);
     if (c->rank == shape.root) {
-        tt_emit_send(&b, 0, other, 0, f->pulled ? &last_in : &all_in, 1);
-        tt_emit_recv(&b, 1, other, 0, f->pulled ? &all : &last, 1);
+        tt_sched_emit_send(&b, 0, other, 0, f->pulled ? &last_in : &all_in, 1);
+        tt_sched_emit_recv(&b, 1, other, 0, f->pulled ? &all : &last, 1);
     } else if (c->rank == other) {
-        tt_emit_recv(&b, 0, shape.root, 0, f->pulled ? &last : &all, 1);
-        tt_emit_send(&b, 1, shape.root, 0, f->pulled ? &all : &last, 1);
+        tt_sched_emit_recv(&b, 0, shape.root, 0, f->pulled ? &last : &all, 1);
+        tt_sched_emit_send(&b, 1, shape.root, 0, f->pulled ? &all : &last, 1);
     }
-    return tt_build_freeze(&b, ret, err);
+    return tt_sched_build_freeze(&b, ret, err);
 }
 
-static tutti_status prepare(const struct tt_comm *c, struct run *r, struct tutti_error *err)
+static tutti_status flows_prepare(const struct tt_comm *c, struct run *r, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
     uint32_t n = r->set->n;
@@ -79,19 +85,21 @@ static tutti_status prepare(const struct tt_comm *c, struct run *r, struct tutti
         assert(f->from != f->to && f->from < c->size && f->to < c->size);
         st = flow_sched(c, f, &r->scheds[i], err);
         if (!st)
-            st = tt_program_make(
-                &(struct tt_program_config){
-                    .sched = r->scheds[i], .rank = c->rank, .count = f->bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM},
-                &r->programs[i], err);
+            st = tt_exec_program_make(&(struct tt_program_config){.sched = r->scheds[i],
+                                                                  .rank = c->rank,
+                                                                  .count = f->bytes,
+                                                                  .dtype = TUTTI_U8,
+                                                                  .redop = TUTTI_SUM},
+                                      &r->programs[i], err);
     }
     return st;
 }
 
-static void release(struct run *r)
+static void flows_release(struct run *r)
 {
     for (uint32_t i = 0; i < r->set->n; i++) {
         if (r->programs)
-            tt_program_free(r->programs[i]);
+            tt_exec_program_free(r->programs[i]);
         if (r->scheds)
             tt_sched_free(r->scheds[i]);
     }
@@ -100,10 +108,14 @@ static void release(struct run *r)
     free(r->since);
 }
 
-static struct tt_op_desc describe(const struct tt_comm *c, const struct tt_flow *f)
+static struct tt_op_desc flows_describe(const struct tt_comm *c, const struct tt_flow *f)
 {
-    return (struct tt_op_desc){
-        .comm = c->tag, .seq = c->seq, .coll = TUTTI_BROADCAST, .count = f->bytes, .root = starter(f), .busy = TT_OP_COLL};
+    return (struct tt_op_desc){.comm = c->tag,
+                               .seq = c->seq,
+                               .coll = TUTTI_BROADCAST,
+                               .count = f->bytes,
+                               .root = starter(f),
+                               .busy = TT_OP_COLL};
 }
 
 /* One clock for all: starting a flow already sends, and may take a while. */
@@ -113,7 +125,7 @@ static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_err
     uint64_t now = tt_now_ns();
     for (uint32_t i = 0; !st && i < r->set->n; i++) {
         const struct tt_flow *f = &r->set->flows[i];
-        struct tt_op_desc op = describe(c, f);
+        struct tt_op_desc op = flows_describe(c, f);
         struct tt_start s = {.program = r->programs[i],
                              .in = r->set->data,
                              .out = r->set->data,
@@ -124,7 +136,8 @@ static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_err
     return st ? tt_fail(err, st, "%s", c->last.text) : TUTTI_OK;
 }
 
-/* Notes the flows that have ended; how many still run. *ret_bad: one that failed, or the set's n. */
+/* Notes the flows that have ended; how many still run. *ret_bad: one that failed, or the set's
+ * n. */
 static uint32_t sweep(struct tt_comm *c, struct run *r, uint64_t *best, uint32_t *ret_bad)
 {
     struct tutti_error err;
@@ -132,7 +145,7 @@ static uint32_t sweep(struct tt_comm *c, struct run *r, uint64_t *best, uint32_t
     for (uint32_t i = 0; i < r->set->n; i++) {
         if (!r->since[i])
             continue;
-        tutti_status st = tt_engine_test(c->engine, r->programs[i], &err);
+        tutti_status st = tt_exec_engine_test(c->engine, r->programs[i], &err);
         if (st != TUTTI_OK) {
             left++;
             *ret_bad = st == TUTTI_IN_PROGRESS ? *ret_bad : i;
@@ -154,17 +167,19 @@ static uint32_t first_running(const struct run *r)
     return i;
 }
 
-/* Until all have ended. The ordinary wait finds out who is to blame for one that fails, or takes too long. */
-static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best, struct tutti_error *err)
+/* Until all have ended. The ordinary wait finds out who is to blame for one that fails, or takes
+ * too long. */
+static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best,
+                               struct tutti_error *err)
 {
     struct tt_waiting w;
     uint32_t bad = r->set->n;
-    tt_waiting_call(c, 0, &w);
+    tt_comm_waiting_call(c, 0, &w);
     while (sweep(c, r, best, &bad)) {
         tutti_status st = bad < r->set->n ? TUTTI_ERR_TIMEOUT : tt_comm_round(c, &w);
         if (st == TUTTI_ERR_TIMEOUT) {
             uint32_t i = bad < r->set->n ? bad : first_running(r);
-            struct tt_op_desc op = describe(c, &r->set->flows[i]);
+            struct tt_op_desc op = flows_describe(c, &r->set->flows[i]);
             st = tt_comm_finish(c, r->programs[i], &op);
             w.since_ns = w.idle = 0;
         }
@@ -174,7 +189,8 @@ static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best,
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_flows(struct tt_comm *c, const struct tt_flow_set *set, uint64_t *ret_ns, struct tutti_error *err)
+tutti_status tt_comm_flows(struct tt_comm *c, const struct tt_flow_set *set, uint64_t *ret_ns,
+                           struct tutti_error *err)
 {
     struct run r = {.set = set};
     tt_comm_lock(c);
@@ -184,13 +200,13 @@ tutti_status tt_comm_flows(struct tt_comm *c, const struct tt_flow_set *set, uin
     if (st)
         tt_fail(err, st, "%s", c->last.text);
     if (!st)
-        st = prepare(c, &r, err);
+        st = flows_prepare(c, &r, err);
     for (uint32_t k = 0; !st && k < set->rounds; k++) {
         st = start_all(c, &r, err);
         if (!st)
             st = finish_all(c, &r, ret_ns, err);
     }
-    release(&r);
+    flows_release(&r);
     tt_comm_unlock(c);
     return st;
 }
@@ -199,5 +215,6 @@ void tt_comm_place(const struct tt_comm *c, uint32_t rank, struct tt_comm_place 
 {
     const struct tt_boot_peer *peer = &tt_boot_peers(c->world->boot)[c->members[rank]];
     assert(rank < c->size);
-    *ret = (struct tt_comm_place){.host_id = tt_comm_apart(&c->config) ? rank : peer->host_id, .host = peer->host};
+    *ret = (struct tt_comm_place){.host_id = tt_comm_apart(&c->config) ? rank : peer->host_id,
+                                  .host = peer->host};
 }

@@ -1,20 +1,23 @@
-/* given.c - plans and rules that the user brings: TUTTI_PLAN (schedules in files) and TUTTI_TUNING (rules that fix algorithms).
+/* given.c - plans and rules that the user brings: TUTTI_PLAN (schedules in files) and TUTTI_TUNING
+ * (rules that fix algorithms).
  *
  *     rank 0    reads the files, checks and proves each schedule     says what they are for, or why not     keeps them
  *     others                                                          take that over
  *     later     a call that a plan fits asks rank 0 for its slice (plans.c), as for a synthesised plan
  *
- * A plan fits the calls of its collective (and root) on every communicator of its number of ranks; the length, type and
- * reduction may be any, since a schedule names chunks. Rank 0 of the communicator reads the file; for a communicator of a
- * split that is a process of its own, which must find the very plan that the job's rank 0 has proved.
+ * A plan fits the calls of its collective (and root) on every communicator of its number of ranks;
+ * the length, type and reduction may be any, since a schedule names chunks. Rank 0 of the
+ * communicator reads the file; for a communicator of a split that is a process of its own, which
+ * must find the very plan that the job's rank 0 has proved.
  *
- * Tuning files are read by every rank while the ranks meet. Their rules are settings, compared like the others (agree.c). */
+ * Tuning files are read by every rank while the ranks meet. Their rules are settings, compared like
+ * the others (agree.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 #include "verify/verify.h"
 
 /* What rank 0 tells about one plan. Travels. */
@@ -46,12 +49,12 @@ struct tt_given {
 
 /* ---- tuning ---- */
 
-tutti_status tt_given_tuning(const char *path, struct tt_tuning **ret, struct tutti_error *err)
+tutti_status tt_comm_given_tuning(const char *path, struct tt_tuning **ret, struct tutti_error *err)
 {
     FILE *in = fopen(path, "re");
     if (!in)
         return tt_fail(err, TUTTI_ERR_IO, "tuning file %.300s: %s", path, strerror(errno));
-    tutti_status st = tt_tuning_read(in, path, ret, err);
+    tutti_status st = tt_plan_tuning_read(in, path, ret, err);
     fclose(in);
     return st;
 }
@@ -69,22 +72,29 @@ static tutti_status read_plan(const char *path, struct tt_sched **ret, struct tu
 }
 
 /* What the proof leaves open: can the public calls run it? */
-static tutti_status check_use(const struct tt_comm *c, const struct tt_sched *s, struct tutti_error *err)
+static tutti_status check_use(const struct tt_comm *c, const struct tt_sched *s,
+                              struct tutti_error *err)
 {
     const struct tt_shape *h = &s->shape;
-    const char *coll = tt_coll_name(h->coll);
-    if (c->config.reproducible && tt_coll_sums(h->coll))
+    const char *coll = tt_sched_coll_name(h->coll);
+    if (c->config.reproducible && tt_sched_coll_sums(h->coll))
         return tt_fail(err, TUTTI_ERR_REFUSED,
-                       "%s by a plan of one's own cannot be reproducible: nothing proves that it sums in rank order", coll);
+                       "%s by a plan of one's own cannot be reproducible: nothing proves that it "
+                       "sums in rank order",
+                       coll);
     if (h->coll == TUTTI_ALLREDUCE && c->algo && !tt_streq(c->algo, "auto"))
-        return tt_fail(err, TUTTI_ERR_ARG, "the algorithm %s is named for allreduce, and a plan is given: only one of them can run",
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "the algorithm %s is named for allreduce, and a plan is given: only one of "
+                       "them can run",
                        c->algo);
-    for (uint32_t r = 0; tt_coll_has_owners(h->coll) && r < h->ranks; r++) {
+    for (uint32_t r = 0; tt_sched_coll_has_owners(h->coll) && r < h->ranks; r++) {
         bool owns = false;
         for (uint32_t k = 0; !owns && k < h->chunks; k++)
-            owns = tt_shape_owner(h, k) == r;
+            owns = tt_sched_shape_owner(h, k) == r;
         if (!owns)
-            return tt_fail(err, TUTTI_ERR_REFUSED, "rank %" PRIu32 " owns no chunk, but %s has a block for every rank", r, coll);
+            return tt_fail(err, TUTTI_ERR_REFUSED,
+                           "rank %" PRIu32 " owns no chunk, but %s has a block for every rank", r,
+                           coll);
     }
     return TUTTI_OK;
 }
@@ -92,20 +102,26 @@ static tutti_status check_use(const struct tt_comm *c, const struct tt_sched *s,
 static struct facts facts_of(const struct tt_sched *s)
 {
     const struct tt_shape *h = &s->shape;
-    return (struct facts){.coll = (uint32_t)h->coll, .ranks = h->ranks, .root = h->root, .hash = s->hash};
+    return (struct facts){
+        .coll = (uint32_t)h->coll, .ranks = h->ranks, .root = h->root, .hash = s->hash};
 }
 
-/* The first communicator of the job judges the plan; later ones only see that it is still the same. */
-static tutti_status admit_plan(const struct tt_comm *c, struct given_plan *p, struct tt_sched *s, struct tutti_error *err)
+/* The first communicator of the job judges the plan; later ones only see that it is still the
+ * same. */
+static tutti_status admit_plan(const struct tt_comm *c, struct given_plan *p, struct tt_sched *s,
+                               struct tutti_error *err)
 {
     if (p->facts.ranks)
-        return s->hash == p->facts.hash ? TUTTI_OK
-                                        : tt_fail(err, TUTTI_ERR_DIFFERS, "this is not the plan that rank 0 of the job has proved");
+        return s->hash == p->facts.hash
+                   ? TUTTI_OK
+                   : tt_fail(err, TUTTI_ERR_DIFFERS,
+                             "this is not the plan that rank 0 of the job has proved");
     tutti_status st = tt_comm_prove(s, s, 0, err);
     return st ? st : check_use(c, s, err);
 }
 
-static tutti_status load(const struct tt_comm *c, struct given_plan *p, struct tutti_error *err)
+static tutti_status given_load(const struct tt_comm *c, struct given_plan *p,
+                               struct tutti_error *err)
 {
     struct tt_sched *s = NULL;
     tutti_status st = p->whole ? TUTTI_OK : read_plan(p->path, &s, err);
@@ -124,7 +140,7 @@ static tutti_status load(const struct tt_comm *c, struct given_plan *p, struct t
 
 /* ---- all ranks ---- */
 
-void tt_given_free(struct tt_given *g)
+void tt_comm_given_free(struct tt_given *g)
 {
     for (size_t i = 0; g && i < g->n; i++) {
         free(g->plans[i].path);
@@ -144,12 +160,12 @@ static tutti_status list_paths(const char *text, struct tt_given **ret, struct t
         if (!len)
             continue;
         if (g->n == TT_GIVEN_MAX) {
-            tt_given_free(g);
+            tt_comm_given_free(g);
             return tt_fail(err, TUTTI_ERR_LIMIT, "more than %d plans are given", TT_GIVEN_MAX);
         }
         char *path = strndup(text, len);
         if (!path) {
-            tt_given_free(g);
+            tt_comm_given_free(g);
             return tt_fail_memory(err, "plans");
         }
         g->plans[g->n++].path = path;
@@ -164,13 +180,13 @@ static bool fits_size(const struct given_plan *p, const struct tt_comm *c)
 }
 
 /* What rank 0 of c says: the world's judges all plans, another one needs those that fit it. */
-static void answer(struct tt_comm *c, bool first, struct answer *ret)
+static void given_answer(struct tt_comm *c, bool first, struct answer *ret)
 {
     struct tt_given *g = c->world->given;
     struct tutti_error why = {0};
     for (size_t i = 0; i < g->n && !ret->status; i++) {
         if (first || fits_size(&g->plans[i], c))
-            ret->status = load(c, &g->plans[i], &why);
+            ret->status = given_load(c, &g->plans[i], &why);
         ret->facts[i] = g->plans[i].facts;
     }
     if (ret->status)
@@ -186,53 +202,59 @@ static bool concerns(const struct tt_comm *c)
     return false;
 }
 
-static tutti_status take(struct tt_comm *c, bool first, const struct tt_agreement *how, struct tutti_error *err)
+static tutti_status given_take(struct tt_comm *c, bool first, const struct tt_agreement *how,
+                               struct tutti_error *err)
 {
     struct answer mine = {0}, *all = tt_alloc(c->size, sizeof *all);
     struct tt_given *g = c->world->given;
     if (!all)
         return tt_fail_memory(err, "plans");
     if (c->rank == 0)
-        answer(c, first, &mine);
+        given_answer(c, first, &mine);
     if (mine.status)
-        tt_tell_refusal(c->world, "plan", c->config.plan);
+        tt_comm_tell_refusal(c->world, "plan", c->config.plan);
     tutti_status st = how->exchange(how->ctx, &mine, sizeof mine, all, err);
     if (!st && all[0].status)
-        st = tt_fail(err, (tutti_status)all[0].status, "%.*s", (int)sizeof mine.text - 1, all[0].text);
+        st = tt_fail(err, (tutti_status)all[0].status, "%.*s", (int)sizeof mine.text - 1,
+                     all[0].text);
     for (size_t i = 0; !st && i < g->n; i++)
         g->plans[i].facts = all[0].facts[i];
     free(all);
     return st;
 }
 
-/* A plan that is for another number of ranks than the job has is a mistake more often than meant for a split. */
+/* A plan that is for another number of ranks than the job has is a mistake more often than meant
+ * for a split. */
 static void say_sizes(const struct tt_comm *c)
 {
     const struct tt_given *g = c->world->given;
     for (size_t i = 0; c->rank == 0 && i < g->n; i++) {
         const struct given_plan *p = &g->plans[i];
-        const char *coll = tt_coll_name((tutti_coll)p->facts.coll);
+        const char *coll = tt_sched_coll_name((tutti_coll)p->facts.coll);
         if (fits_size(p, c))
-            tt_log_write(TT_LOG_INFO, 0, "plan %s is proved and runs every %s on %" PRIu32 " ranks", p->path, coll, c->size);
+            tt_log_write(TT_LOG_INFO, 0, "plan %s is proved and runs every %s on %" PRIu32 " ranks",
+                         p->path, coll, c->size);
         else
             tt_log_write(TT_LOG_WARN, 0,
-                         "plan %s is for %s on %" PRIu32 " ranks and the job has %" PRIu32 ": it runs on communicators of %" PRIu32
-                         " ranks only",
+                         "plan %s is for %s on %" PRIu32 " ranks and the job has %" PRIu32
+                         ": it runs on communicators of %" PRIu32 " ranks only",
                          p->path, coll, p->facts.ranks, c->size, p->facts.ranks);
     }
 }
 
-tutti_status tt_given_open(struct tt_comm *c, const struct tt_agreement *how, struct tutti_error *err)
+tutti_status tt_comm_given_open(struct tt_comm *c, const struct tt_agreement *how,
+                                struct tutti_error *err)
 {
     bool first = !c->world->given;
     const struct tt_tuning *rules = c->world->tuning;
-    tutti_status st = rules ? tt_tuning_check(rules, c->topo, c->config.reproducible, err) : TUTTI_OK;
+    tutti_status st =
+        rules ? tt_plan_tuning_check(rules, c->topo, c->config.reproducible, err) : TUTTI_OK;
     if (st && c->rank == 0)
-        tt_tell_refusal(c->world, "tuning file", c->config.tuning);
+        tt_comm_tell_refusal(c->world, "tuning file", c->config.tuning);
     if (!st && first && c->config.plan)
         st = list_paths(c->config.plan, &c->world->given, err);
     if (!st && c->world->given && (first || concerns(c)))
-        st = take(c, first, how, err);
+        st = given_take(c, first, how, err);
     if (!st && first && c->world->given)
         say_sizes(c);
     return st;
@@ -240,18 +262,21 @@ tutti_status tt_given_open(struct tt_comm *c, const struct tt_agreement *how, st
 
 static void say_unused(const struct given_plan *p)
 {
-    const char *coll = tt_coll_name((tutti_coll)p->facts.coll);
+    const char *coll = tt_sched_coll_name((tutti_coll)p->facts.coll);
     if (p->passed)
-        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: the calls of %s %s", p->path, coll, p->passed);
-    else if (tt_coll_is_rooted((tutti_coll)p->facts.coll))
-        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: no call was the %s with root %" PRIu32 " that it is for", p->path, coll,
-                     p->facts.root);
+        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: the calls of %s %s", p->path, coll,
+                     p->passed);
+    else if (tt_sched_coll_is_rooted((tutti_coll)p->facts.coll))
+        tt_log_write(TT_LOG_WARN, 0,
+                     "plan %s never ran: no call was the %s with root %" PRIu32 " that it is for",
+                     p->path, coll, p->facts.root);
     else
-        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: no call was the %s that it is for", p->path, coll);
+        tt_log_write(TT_LOG_WARN, 0, "plan %s never ran: no call was the %s that it is for",
+                     p->path, coll);
 }
 
 /* Those for a part of the ranks may have run without this process. */
-void tt_given_close(const struct tt_comm *c)
+void tt_comm_given_close(const struct tt_comm *c)
 {
     const struct tt_given *g = c->world->given;
     if (c->rank != 0 || c->tag || c->failed)
@@ -261,9 +286,11 @@ void tt_given_close(const struct tt_comm *c)
             say_unused(&g->plans[i]);
 }
 
-static bool fits(const struct given_plan *p, const struct tt_comm *c, const struct tt_problem *q)
+static bool given_fits(const struct given_plan *p, const struct tt_comm *c,
+                       const struct tt_problem *q)
 {
-    return fits_size(p, c) && p->facts.coll == (uint32_t)q->coll && (!tt_coll_is_rooted(q->coll) || p->facts.root == q->root);
+    return fits_size(p, c) && p->facts.coll == (uint32_t)q->coll &&
+           (!tt_sched_coll_is_rooted(q->coll) || p->facts.root == q->root);
 }
 
 /* Why the call cannot be run by a plan of the user; NULL: it can. */
@@ -271,16 +298,18 @@ static const char *hindrance(const struct tt_ask *ask)
 {
     if (ask->algo && !tt_streq(ask->algo, "auto"))
         return "named their algorithm";
-    return tt_problem_ordered(&ask->problem) ? "had to be summed in rank order (an avg of integers, or a reduction that does not commute), "
-                                               "which no plan of one's own is proved to do"
-                                             : NULL;
+    return tt_algo_problem_ordered(&ask->problem)
+               ? "had to be summed in rank order (an avg of integers, or a reduction that does not "
+                 "commute), "
+                 "which no plan of one's own is proved to do"
+               : NULL;
 }
 
-bool tt_given_runs(struct tt_comm *c, const struct tt_ask *ask)
+bool tt_comm_given_runs(struct tt_comm *c, const struct tt_ask *ask)
 {
     struct tt_given *g = c->world->given;
     for (size_t i = 0; g && i < g->n; i++)
-        if (fits(&g->plans[i], c, &ask->problem)) {
+        if (given_fits(&g->plans[i], c, &ask->problem)) {
             const char *why = hindrance(ask);
             g->plans[i].used = g->plans[i].used || !why;
             if (!ask->why.op.why) /* the user's own call, not a part of opening something */
@@ -290,11 +319,12 @@ bool tt_given_runs(struct tt_comm *c, const struct tt_ask *ask)
     return false;
 }
 
-tutti_status tt_given_plan(struct tt_comm *c, const struct tt_problem *p, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_comm_given_plan(struct tt_comm *c, const struct tt_problem *p,
+                                struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_given *g = c->world->given;
     size_t i = 0;
-    while (!fits(&g->plans[i], c, p))
+    while (!given_fits(&g->plans[i], c, p))
         i++;
     struct tt_shape made_for = g->plans[i].whole->shape;
     made_for.count = p->count;

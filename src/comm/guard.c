@@ -5,7 +5,7 @@
  * 16-bit sum does not notice; on loopback bytes never leave the memory of one machine, and there
  * the checksum is for those who ask. Both ends come to the same answer: hosts are in the table that
  * all ranks have, the two settings are compared when the ranks meet. */
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static bool sums(const struct tt_world *w, uint32_t peer)
 {
@@ -14,9 +14,11 @@ static bool sums(const struct tt_world *w, uint32_t peer)
     return w->checksum > 0 || (w->checksum == 0 && all[peer].host_id != all[me].host_id);
 }
 
-struct tt_tcp_guard tt_guard_of(const struct tt_world *w, uint32_t peer, const struct tt_seal_keys *keys)
+struct tt_tcp_guard tt_comm_guard_of(const struct tt_world *w, uint32_t peer,
+                                     const struct tt_seal_keys *keys)
 {
-    return (struct tt_tcp_guard){.checksum = keys->cipher == TT_CIPHER_NONE && sums(w, peer), .keys = *keys};
+    return (struct tt_tcp_guard){.checksum = keys->cipher == TT_CIPHER_NONE && sums(w, peer),
+                                 .keys = *keys};
 }
 
 void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap)
@@ -30,19 +32,24 @@ void tt_comm_guard(const struct tt_comm *c, char *buf, size_t cap)
     else if (w->mpi)
         snprintf(buf, cap, "MPI carries the bytes");
     else if (tt_boot_config(w->boot)->encrypt)
-        snprintf(buf, cap, "encrypted (%s)", tt_seal_cipher_name(tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA));
+        snprintf(buf, cap, "encrypted (%s)",
+                 tt_seal_cipher_name(tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA));
     else
-        snprintf(buf, cap, some ? "checksums (CRC-32C by %s)" : "no checksums", tt_crc32c_way());
+        snprintf(buf, cap, some ? "checksums (CRC-32C by %s)" : "no checksums",
+                 tt_seal_crc32c_way());
 }
 
-void tt_guard_check(const struct tt_comm_config *c, struct tt_check *ret)
+void tt_comm_guard_check(const struct tt_comm_config *c, struct tt_check *ret)
 {
     const char *cipher = tt_seal_cipher_name(tt_seal_has_aes() ? TT_CIPHER_AES : TT_CIPHER_CHACHA);
-    const char *where = c->checksum > 0 ? "on all sockets" : c->checksum < 0 ? "switched off" : "between hosts";
+    const char *where = c->checksum > 0   ? "on all sockets"
+                        : c->checksum < 0 ? "switched off"
+                                          : "between hosts";
     *ret = (struct tt_check){.name = "protection", .ok = true};
     if (c->boot.encrypt)
         snprintf(ret->text, sizeof ret->text, "encrypted with %s on all sockets", cipher);
     else
-        snprintf(ret->text, sizeof ret->text, "not encrypted (TUTTI_ENCRYPT=1 would use %s); checksums %s, by %s", cipher, where,
-                 tt_crc32c_way());
+        snprintf(ret->text, sizeof ret->text,
+                 "not encrypted (TUTTI_ENCRYPT=1 would use %s); checksums %s, by %s", cipher, where,
+                 tt_seal_crc32c_way());
 }

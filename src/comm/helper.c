@@ -1,8 +1,9 @@
 /* helper.c - a thread that progresses started requests while their owner computes.
  *
- * The thread is made by the first request that is started, and runs rounds (progress.c). It never spins, and it sleeps whenever no request
- * is under way. Everything is under the communicator's lock, which the helper leaves to everybody else (shared.c). A caller that waits for
- * the end of a request without helping (tt_request_join) sleeps until the helper has finished something.
+ * The thread is made by the first request that is started, and runs rounds (progress.c). It never
+ * spins, and it sleeps whenever no request is under way. Everything is under the communicator's
+ * lock, which the helper leaves to everybody else (shared.c). A caller that waits for the end of a
+ * request without helping (tt_comm_request_join) sleeps until the helper has finished something.
  *
  * The helper decides nothing: what fails stays in the engine for the next test or wait. */
 #include <errno.h>
@@ -16,14 +17,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 enum { SLACK = 1000, SLICE = 100000 }; /* ns */
 
 struct tt_helper {
     struct tt_comm *comm;
     pthread_t thread;
-    struct tt_waiting waiting; /* its bell is the helper's: rung when there is a new request, or the end */
+    /* its bell is the helper's: rung when there is a new request, or the end */
+    struct tt_waiting waiting;
 };
 
 /* The kernel's struct sched_attr, first version. */
@@ -42,10 +44,11 @@ void tt_comm_thread_begin(void)
     errno = 0;
     a.nice = getpriority(PRIO_PROCESS, 0);
     if (errno == 0 && sched_getscheduler(0) == SCHED_OTHER)
-        syscall(SYS_sched_setattr, 0, &a, 0); /* kernels before 6.12 ignore the slice, and nothing depends on it */
+        /* kernels before 6.12 ignore the slice, and nothing depends on it */
+        syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
-static void *work(void *arg)
+static void *helper_work(void *arg)
 {
     struct tt_helper *h = arg;
     pthread_setname_np(pthread_self(), "tutti-comm");
@@ -56,12 +59,12 @@ static void *work(void *arg)
 }
 
 /* The thread takes no signals: they are the program's. */
-static bool launch(struct tt_helper *h)
+static bool helper_launch(struct tt_helper *h)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = pthread_create(&h->thread, NULL, work, h) == 0;
+    bool ok = pthread_create(&h->thread, NULL, helper_work, h) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ok;
 }
@@ -73,43 +76,44 @@ static void discard(struct tt_helper *h)
     free(h);
 }
 
-/* Without a thread requests progress in the calls of their owner, as they did before: not an error. */
-static void make(struct tt_comm *c)
+/* Without a thread requests progress in the calls of their owner, as they did before: not an
+ * error. */
+static void helper_make(struct tt_comm *c)
 {
     struct tt_helper *h = tt_zalloc(1, sizeof *h);
     if (!h)
         return;
     h->comm = c;
-    tt_waiting_thread(c, tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), &h->waiting);
-    if (h->waiting.bell >= 0 && launch(h)) {
-        tt_sleepers_add(c, &h->waiting);
+    tt_comm_waiting_thread(c, tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), &h->waiting);
+    if (h->waiting.bell >= 0 && helper_launch(h)) {
+        tt_comm_sleepers_add(c, &h->waiting);
         atomic_store_explicit(&c->helper, h, memory_order_release);
         return;
     }
     discard(h);
 }
 
-void tt_helper_wake(struct tt_comm *c)
+void tt_comm_helper_wake(struct tt_comm *c)
 {
     if (c->size < 2 || c->pumped || c->wire.lent_threads)
         return;
     if (!c->helper)
-        make(c);
+        helper_make(c);
     struct tt_helper *h = c->helper;
     if (h)
-        tt_waiting_wake(c, &h->waiting);
+        tt_comm_waiting_wake(c, &h->waiting);
 }
 
-void tt_helper_end(struct tt_comm *c)
+void tt_comm_helper_end(struct tt_comm *c)
 {
     struct tt_helper *h = c->helper;
     if (!h)
         return;
     atomic_store(&h->waiting.stop, true);
-    tt_waiting_wake(c, &h->waiting);
+    tt_comm_waiting_wake(c, &h->waiting);
     pthread_join(h->thread, NULL);
     tt_comm_enter(c);
-    tt_sleepers_remove(c, &h->waiting);
+    tt_comm_sleepers_remove(c, &h->waiting);
     c->helper = NULL;
     tt_comm_unlock(c);
     discard(h);

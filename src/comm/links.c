@@ -1,14 +1,16 @@
-/* links.c - the sockets of a communicator, made by boot's porter when a schedule first needs them: what the tcp transport calls its source.
+/* links.c - the sockets of a communicator, made by boot's porter when a schedule first needs them:
+ * what the tcp transport calls its source.
  *
- * Ranks of the group and of the world meet here, and so do the words of the porter and the classes of the watch: a peer that is gone or
- * not reached ends like one whose connection broke, and its calls ask for a verdict as ever. A rank that is out of descriptors is the only
- * one that knows, and tells all. */
+ * Ranks of the group and of the world meet here, and so do the words of the porter and the classes
+ * of the watch: a peer that is gone or not reached ends like one whose connection broke, and its
+ * calls ask for a verdict as ever. A rank that is out of descriptors is the only one that knows,
+ * and tells all. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "boot/porter.h"
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 struct links {
     struct tt_world *world;
@@ -20,7 +22,7 @@ struct links {
 static bool links_want(void *ctx, uint32_t peer)
 {
     struct links *l = ctx;
-    return tt_desk_want(l->desk, l->members[peer], NULL) == TUTTI_OK;
+    return tt_boot_desk_want(l->desk, l->members[peer], NULL) == TUTTI_OK;
 }
 
 static int error_of(const struct links *l, const struct tutti_error *why)
@@ -39,12 +41,12 @@ static bool links_take(void *ctx, struct tt_tcp_link *ret)
 {
     struct links *l = ctx;
     struct tt_porter_link got;
-    while (tt_desk_take(l->desk, &got)) {
+    while (tt_boot_desk_take(l->desk, &got)) {
         uint32_t peer = l->group_of[got.peer];
         int error = got.fd < 0 ? error_of(l, &got.why) : 0;
         *ret = (struct tt_tcp_link){.peer = peer, .fd = got.fd, .error = error};
         if (got.fd >= 0)
-            ret->guard = tt_guard_of(l->world, got.peer, &got.keys);
+            ret->guard = tt_comm_guard_of(l->world, got.peer, &got.keys);
         explicit_bzero(&got.keys, sizeof got.keys);
         if (peer != UINT32_MAX)
             return true;
@@ -57,12 +59,13 @@ static bool links_take(void *ctx, struct tt_tcp_link *ret)
 static void links_close(void *ctx)
 {
     struct links *l = ctx;
-    tt_desk_close(l->desk);
+    tt_boot_desk_close(l->desk);
     free(l->group_of);
     free(l);
 }
 
-tutti_status tt_links_open(const struct tt_wire_config *c, const struct tt_wire *w, struct tt_tcp_source *ret, struct tutti_error *err)
+tutti_status tt_comm_links_open(const struct tt_wire_config *c, const struct tt_wire *w,
+                                struct tt_tcp_source *ret, struct tutti_error *err)
 {
     uint32_t world = tt_boot_config(c->world->boot)->size;
     struct links *l = tt_zalloc(1, sizeof *l);
@@ -79,13 +82,18 @@ tutti_status tt_links_open(const struct tt_wire_config *c, const struct tt_wire 
         group_of[c->members[r]] = r;
     for (uint32_t k = 0; k < w->nlocal; k++)
         group_of[c->members[w->local[k]]] = UINT32_MAX;
-    tutti_status st = tt_desk_open(c->world->boot, c->role, c->world->timeout_ns, &l->desk, err);
+    tutti_status st =
+        tt_boot_desk_open(c->world->boot, c->role, c->world->timeout_ns, &l->desk, err);
     if (st) {
         free(l);
         free(group_of);
         return st;
     }
-    *ret = (struct tt_tcp_source){
-        .ctx = l, .peers = c->n - w->nlocal, .bell = tt_desk_bell(l->desk), .want = links_want, .take = links_take, .close = links_close};
+    *ret = (struct tt_tcp_source){.ctx = l,
+                                  .peers = c->n - w->nlocal,
+                                  .bell = tt_boot_desk_bell(l->desk),
+                                  .want = links_want,
+                                  .take = links_take,
+                                  .close = links_close};
     return TUTTI_OK;
 }

@@ -1,31 +1,32 @@
-/* log.c - what a rank notes about its calls when a report is wanted: entering, beginning to wait, leaving. A clock reading each, no
- * allocation, the last TT_LOG_CALLS calls. */
+/* log.c - what a rank notes about its calls when a report is wanted: entering, beginning to wait,
+ * leaving. A clock reading each, no allocation, the last TT_LOG_CALLS calls. */
 #include "comm/report.h"
 
-static struct tt_log_call *at(struct tt_log *l, uint32_t call)
+static struct tt_log_call *log_at(struct tt_log *l, uint32_t call)
 {
     return &l->calls[call % TT_LOG_CALLS];
 }
 
-void tt_log_enter(struct tt_log *l, uint32_t call)
+void tt_comm_log_enter(struct tt_log *l, uint32_t call)
 {
     if (!l)
         return;
     int64_t now = (int64_t)tt_now_ns();
-    *at(l, call) = (struct tt_log_call){.start_ns = now, .wait_ns = now, .end_ns = now, .blocked_ns = l->blocked_ns};
+    *log_at(l, call) = (struct tt_log_call){
+        .start_ns = now, .wait_ns = now, .end_ns = now, .blocked_ns = l->blocked_ns};
 }
 
-void tt_log_wait(struct tt_log *l, uint32_t call)
+void tt_comm_log_wait(struct tt_log *l, uint32_t call)
 {
     if (l)
-        at(l, call)->wait_ns = (int64_t)tt_now_ns();
+        log_at(l, call)->wait_ns = (int64_t)tt_now_ns();
 }
 
-void tt_log_leave(struct tt_log *l, uint32_t call)
+void tt_comm_log_leave(struct tt_log *l, uint32_t call)
 {
     if (!l)
         return;
-    struct tt_log_call *c = at(l, call);
+    struct tt_log_call *c = log_at(l, call);
     c->end_ns = (int64_t)tt_now_ns();
     l->blocked_ns += c->end_ns - c->wait_ns;
 }

@@ -1,20 +1,23 @@
-/* measure.c - alpha, beta and gamma: ping-pong between two ranks of one host and between rank 0 and a rank of another host.
+/* measure.c - alpha, beta and gamma: ping-pong between two ranks of one host and between rank 0 and
+ * a rank of another host.
  *
- * Rank 0 directs: it tells all ranks the next step (rounds and bytes), all run it, and what it took decides about the following one, so
- * that a slow network is not measured longer than a fast one: each sort of link may take SHARE_NS, after a first round of whatever length.
- * Ranks that do not play run the same requests, empty for them, since all must number their requests alike.
+ * Rank 0 directs: it tells all ranks the next step (rounds and bytes), all run it, and what it took
+ * decides about the following one, so that a slow network is not measured longer than a fast one:
+ * each sort of link may take SHARE_NS, after a first round of whatever length. Ranks that do not
+ * play run the same requests, empty for them, since all must number their requests alike.
  *
  *     rank 0   step 8 B x 1     there/back   step 8 B x 19   there/back ...   step 1 MiB x 2   ...   end: the figures
  *     partner  ask              there/back   ask             there/back ...   ask              ...   ask
  *     others   ask              (empty)      ask             (empty)    ...   ask              ...   ask
  *
- * The figures are kept for the next opening (speeds.c); what was kept is used unless the first rounds show that it was measured on a
- * machine that was busy then. At the end all ranks say what they and their machines did meanwhile (busy.c): figures of a busy machine are
- * marked, and soon measured again. Nothing is compiled in but the amount of work. */
+ * The figures are kept for the next opening (speeds.c); what was kept is used unless the first
+ * rounds show that it was measured on a machine that was busy then. At the end all ranks say what
+ * they and their machines did meanwhile (busy.c): figures of a busy machine are marked, and soon
+ * measured again. Nothing is compiled in but the amount of work. */
 #include <assert.h>
 #include <stdlib.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 enum {
     SMALL_BYTES = 8,
@@ -32,7 +35,8 @@ enum {
     HOST_GROUPS = 4
 };
 static const uint64_t SHARE_NS = 90000000;
-/* A busy machine may take many times as long over the rounds inside a host: after that time their number falls, and then to one. */
+/* A busy machine may take many times as long over the rounds inside a host: after that time their
+ * number falls, and then to one. */
 static const uint64_t HOST_LATE_NS = 400000000, HOST_END_NS = 1000000000;
 
 enum step_kind { STEP_RALLY, STEP_BURST, STEP_HOST, STEP_BUSY, STEP_END };
@@ -60,21 +64,25 @@ struct measure {
     struct tutti_error *err;
 };
 
-static tutti_status pass(struct measure *m, const struct tt_sched *s, uint64_t bytes)
+static tutti_status measure_pass(struct measure *m, const struct tt_sched *s, uint64_t bytes)
 {
     struct tt_comm *c = m->c;
     struct tt_program *p = NULL;
-    struct tt_op_desc op = tt_setup_op(&(struct tt_setup){.through = c, .why = m->how->why});
-    struct tt_program_config pc = {.sched = s, .rank = c->rank, .count = bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM};
-    tutti_status st = tt_program_make(&pc, &p, m->err);
+    struct tt_op_desc op = tt_comm_setup_op(&(struct tt_setup){.through = c, .why = m->how->why});
+    struct tt_program_config pc = {
+        .sched = s, .rank = c->rank, .count = bytes, .dtype = TUTTI_U8, .redop = TUTTI_SUM};
+    tutti_status st = tt_exec_program_make(&pc, &p, m->err);
     if (!st) {
-        st = tt_comm_start(c, &(struct tt_start){.program = p, .in = m->data, .out = m->data, .fingerprint = bytes}, &op);
+        st = tt_comm_start(
+            c,
+            &(struct tt_start){.program = p, .in = m->data, .out = m->data, .fingerprint = bytes},
+            &op);
         if (!st)
             st = tt_comm_finish(c, p, &op);
         if (st)
             tt_fail(m->err, st, "%s", c->last.text);
     }
-    tt_program_free(p);
+    tt_exec_program_free(p);
     return st;
 }
 
@@ -93,8 +101,11 @@ static tutti_status know_pair(struct measure *m, const struct step *s)
     forget_pair(m);
     m->from = s->from;
     m->peer = s->peer;
-    tutti_status st = tt_message_sched(c->size, c->rank, (uint32_t[]){s->from, s->peer}, &m->there, m->err);
-    return st ? st : tt_message_sched(c->size, c->rank, (uint32_t[]){s->peer, s->from}, &m->back, m->err);
+    tutti_status st =
+        tt_comm_message_sched(c->size, c->rank, (uint32_t[]){s->from, s->peer}, &m->there, m->err);
+    return st ? st
+              : tt_comm_message_sched(c->size, c->rank, (uint32_t[]){s->peer, s->from}, &m->back,
+                                      m->err);
 }
 
 /* RALLY: there and back, `rounds` times. BURST: `rounds` messages there, one back. */
@@ -104,22 +115,22 @@ static tutti_status perform(struct measure *m, const struct step *s)
     assert(s->rounds > 0);
     uint64_t t0 = tt_now_ns(), best = UINT64_MAX;
     for (uint32_t i = 0; !st && i < s->rounds; i++) {
-        st = pass(m, m->there, s->bytes);
+        st = measure_pass(m, m->there, s->bytes);
         if (!st && s->kind == STEP_RALLY)
-            st = pass(m, m->back, s->bytes);
+            st = measure_pass(m, m->back, s->bytes);
         uint64_t t = tt_now_ns();
         best = t - t0 < best ? t - t0 : best;
         t0 = s->kind == STEP_RALLY ? t : t0;
     }
     if (!st && s->kind == STEP_BURST) {
-        st = pass(m, m->back, s->bytes);
+        st = measure_pass(m, m->back, s->bytes);
         best = (tt_now_ns() - t0) / s->rounds;
     }
     m->ns = best;
     return st;
 }
 
-static tutti_status exchange(struct measure *m, const struct step *mine)
+static tutti_status measure_exchange(struct measure *m, const struct step *mine)
 {
     return m->how->exchange(m->how->ctx, mine, sizeof *mine, m->all, m->err);
 }
@@ -127,15 +138,16 @@ static tutti_status exchange(struct measure *m, const struct step *mine)
 static tutti_status tell_busy(struct measure *m)
 {
     struct tt_busy mine = m->since;
-    tt_busy_since(&mine);
+    tt_comm_busy_since(&mine);
     return m->how->exchange(m->how->ctx, &mine, sizeof mine, m->busy, m->err);
 }
 
 /* Rank 0's figures to all. */
-static tutti_status conclude(struct measure *m)
+static tutti_status measure_conclude(struct measure *m)
 {
     struct figures *all = tt_zalloc(m->c->size, sizeof *all);
-    tutti_status st = all ? m->how->exchange(m->how->ctx, &m->end, sizeof m->end, all, m->err) : tt_fail_memory(m->err, "measuring");
+    tutti_status st = all ? m->how->exchange(m->how->ctx, &m->end, sizeof m->end, all, m->err)
+                          : tt_fail_memory(m->err, "measuring");
     if (!st)
         m->end = all[0];
     free(all);
@@ -148,12 +160,13 @@ static tutti_status run_step(struct measure *m, const struct step *s)
     if (s->kind == STEP_BUSY)
         return tell_busy(m);
     if (s->kind == STEP_HOST)
-        return tt_host_measure(m->c, (enum tt_host_kind)s->peer, s->bytes, s->rounds, &m->ns, m->err);
+        return tt_comm_host_measure(m->c, (enum tt_host_kind)s->peer, s->bytes, s->rounds, &m->ns,
+                                    m->err);
     tutti_status st = perform(m, s);
     if (st || s->from == 0)
         return st;
     struct step answer = {.ns = m->ns};
-    st = exchange(m, &answer);
+    st = measure_exchange(m, &answer);
     m->ns = m->all[s->from].ns;
     return st;
 }
@@ -164,10 +177,15 @@ struct pair {
     uint32_t from, peer;
 };
 
-static tutti_status step(struct measure *m, enum step_kind kind, struct pair with, uint64_t bytes, uint64_t rounds)
+static tutti_status measure_step(struct measure *m, enum step_kind kind, struct pair with,
+                                 uint64_t bytes, uint64_t rounds)
 {
-    struct step s = {.kind = kind, .from = with.from, .peer = with.peer, .bytes = bytes, .rounds = (uint32_t)rounds};
-    tutti_status st = exchange(m, &s);
+    struct step s = {.kind = kind,
+                     .from = with.from,
+                     .peer = with.peer,
+                     .bytes = bytes,
+                     .rounds = (uint32_t)rounds};
+    tutti_status st = measure_exchange(m, &s);
     return st ? st : run_step(m, &s);
 }
 
@@ -179,26 +197,29 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 /* Round trip of a short message: a first round tells how many more there is time for. */
 static tutti_status small(struct measure *m, struct pair with, uint64_t *ret_ns)
 {
-    tutti_status st = step(m, STEP_RALLY, with, SMALL_BYTES, 1);
+    tutti_status st = measure_step(m, STEP_RALLY, with, SMALL_BYTES, 1);
     uint64_t first = m->ns, more = st ? 0 : at_most(SMALL_ROUNDS, SHARE_NS / 4 / (first + 1));
     if (more)
-        st = step(m, STEP_RALLY, with, SMALL_BYTES, more);
+        st = measure_step(m, STEP_RALLY, with, SMALL_BYTES, more);
     *ret_ns = st ? 0 : at_most(first, m->ns);
     return st;
 }
 
-/* Messages of this length in a row, one and several: what each further one takes. A shaped link lets a burst through at once, which makes
- * a single message look too fast; the difference does not have it. The best of some tries, as time allows: others may have had the core
- * meanwhile. Zero: there was no time for any. */
-static tutti_status row(struct measure *m, struct pair with, uint64_t bytes, uint64_t round_ns, uint64_t *ret_ns)
+/* Messages of this length in a row, one and several: what each further one takes. A shaped link
+ * lets a burst through at once, which makes a single message look too fast; the difference does not
+ * have it. The best of some tries, as time allows: others may have had the core meanwhile. Zero:
+ * there was no time for any. */
+static tutti_status row(struct measure *m, struct pair with, uint64_t bytes, uint64_t round_ns,
+                        uint64_t *ret_ns)
 {
-    uint64_t more = at_most(ROW, SHARE_NS / (round_ns + 1)), best = UINT64_MAX, end = tt_now_ns() + SHARE_NS / 2;
+    uint64_t more = at_most(ROW, SHARE_NS / (round_ns + 1)), best = UINT64_MAX,
+             end = tt_now_ns() + SHARE_NS / 2;
     tutti_status st = TUTTI_OK;
     for (int i = 0; !st && more >= 2 && i < TRIES && (!i || tt_now_ns() < end); i++) {
-        st = step(m, STEP_BURST, with, bytes, 1);
+        st = measure_step(m, STEP_BURST, with, bytes, 1);
         uint64_t one = m->ns;
         if (!st)
-            st = step(m, STEP_BURST, with, bytes, more);
+            st = measure_step(m, STEP_BURST, with, bytes, more);
         if (!st && m->ns * more > one)
             best = at_most(best, (m->ns * more - one) / (more - 1));
     }
@@ -206,19 +227,20 @@ static tutti_status row(struct measure *m, struct pair with, uint64_t bytes, uin
     return st;
 }
 
-/* Longer messages as long as the next length would not take too long; *ret_bytes per *ret_ns one way, the short message's time
- * subtracted. */
-static tutti_status large(struct measure *m, struct pair with, uint64_t small_ns, uint64_t *ret_bytes, uint64_t *ret_ns)
+/* Longer messages as long as the next length would not take too long; *ret_bytes per *ret_ns one
+ * way, the short message's time subtracted. */
+static tutti_status large(struct measure *m, struct pair with, uint64_t small_ns,
+                          uint64_t *ret_bytes, uint64_t *ret_ns)
 {
     uint64_t bytes = FIRST_BYTES, net = 1, further = 0;
-    tutti_status st = step(m, STEP_RALLY, with, bytes, 1);
+    tutti_status st = measure_step(m, STEP_RALLY, with, bytes, 1);
     while (!st) {
         net = m->ns > small_ns ? m->ns - small_ns : 1;
         uint64_t next = small_ns + net * GROWTH;
         if (bytes == LARGE_BYTES || next > SHARE_NS / 2)
             break;
         bytes *= GROWTH;
-        st = step(m, STEP_RALLY, with, bytes, next > SHARE_NS / 4 ? 1 : 2);
+        st = measure_step(m, STEP_RALLY, with, bytes, next > SHARE_NS / 4 ? 1 : 2);
     }
     if (!st)
         st = row(m, with, bytes, small_ns + net, &further);
@@ -232,7 +254,7 @@ static tutti_status play(struct measure *m, struct pair with, struct tt_speed *r
     uint64_t small_ns = 0, each_ns = 0, bytes = 0, ns = 1;
     tutti_status st = small(m, with, &small_ns);
     if (!st)
-        st = step(m, STEP_BURST, with, SMALL_BYTES, BURST);
+        st = measure_step(m, STEP_BURST, with, SMALL_BYTES, BURST);
     each_ns = m->ns;
     if (!st)
         st = large(m, with, small_ns, &bytes, &ns);
@@ -266,7 +288,10 @@ static tutti_status host(struct measure *m, struct tt_memory *ret)
             if (kind == TT_HOST_BOX && p.bytes > TT_BOX_BYTES)
                 continue;
             uint64_t ns = tt_now_ns() - begin;
-            st = step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes, ns > HOST_END_NS ? 0 : ns > HOST_LATE_NS ? 1 : HOST_GROUPS);
+            st = measure_step(m, STEP_HOST, (struct pair){.peer = kind}, p.bytes,
+                              ns > HOST_END_NS    ? 0
+                              : ns > HOST_LATE_NS ? 1
+                                                  : HOST_GROUPS);
             *ps[kind] = m->ns;
         }
         mem.point[mem.npoints++] = p;
@@ -282,7 +307,7 @@ static uint64_t measure_gamma(void)
     uint64_t best = UINT64_MAX;
     for (int i = 0; a && b && i < 3; i++) {
         uint64_t t0 = tt_now_ns();
-        tt_reduce_two(TUTTI_F32, TUTTI_SUM, a, a, b, N);
+        tt_kernel_reduce_two(TUTTI_F32, TUTTI_SUM, a, a, b, N);
         best = at_most(tt_now_ns() - t0, best);
     }
     free(a);
@@ -320,21 +345,23 @@ static bool remote_pair(const struct tt_comm *c, struct pair *ret)
     return false;
 }
 
-/* Is a short message now at least twice as fast as it was then? (Slower proves nothing: this may be the busy moment.) */
-static tutti_status outdated(struct measure *m, struct pair with, const struct tt_speed *kept, bool *ret)
+/* Is a short message now at least twice as fast as it was then? (Slower proves nothing: this may be
+ * the busy moment.) */
+static tutti_status outdated(struct measure *m, struct pair with, const struct tt_speed *kept,
+                             bool *ret)
 {
-    tutti_status st = step(m, STEP_RALLY, with, SMALL_BYTES, CHECK_ROUNDS);
+    tutti_status st = measure_step(m, STEP_RALLY, with, SMALL_BYTES, CHECK_ROUNDS);
     if (!st && m->ns * 1000 < kept->latency_ps + kept->overhead_ps / 2)
         *ret = true;
     return st;
 }
 
 /* How much of the cores others had since the measurement began. */
-static tutti_status judge(struct measure *m, uint64_t *ret_taken)
+static tutti_status measure_judge(struct measure *m, uint64_t *ret_taken)
 {
-    tutti_status st = step(m, STEP_BUSY, (struct pair){0, 0}, 0, 1);
+    tutti_status st = measure_step(m, STEP_BUSY, (struct pair){0, 0}, 0, 1);
     if (!st)
-        *ret_taken = tt_busy_taken(m->busy, m->c->size);
+        *ret_taken = tt_comm_busy_taken(m->busy, m->c->size);
     return st;
 }
 
@@ -346,8 +373,8 @@ static tutti_status lead(struct measure *m)
     struct pair with[2] = {{0}};
     bool there_is[2] = {local_pair(c, &with[0]), remote_pair(c, &with[1])};
     struct tt_speed *of[2] = {&s->shm, &s->tcp};
-    uint64_t key = tt_speeds_key(c);
-    bool fresh = m->how->again || !tt_speeds_load(key, s);
+    uint64_t key = tt_comm_speeds_key(c);
+    bool fresh = m->how->again || !tt_comm_speeds_load(key, s);
     tutti_status st = TUTTI_OK;
     for (int i = 0; !st && !fresh && i < 2; i++)
         if (there_is[i])
@@ -360,10 +387,10 @@ static tutti_status lead(struct measure *m)
     if (!st && fresh && c->size > 1 && c->wire.one_host && c->size <= TT_WHOLE_RANKS)
         st = host(m, &s->memory);
     if (!st && fresh && c->size > 1)
-        st = judge(m, &s->taken);
+        st = measure_judge(m, &s->taken);
     if (!st && fresh && c->size > 1)
-        tt_speeds_save(key, s);
-    return st ? st : exchange(m, &end);
+        tt_comm_speeds_save(key, s);
+    return st ? st : measure_exchange(m, &end);
 }
 
 /* ---- the others ---- */
@@ -371,20 +398,21 @@ static tutti_status lead(struct measure *m)
 static tutti_status follow(struct measure *m)
 {
     struct step none = {.kind = STEP_END};
-    tutti_status st = exchange(m, &none);
+    tutti_status st = measure_exchange(m, &none);
     while (!st && m->all[0].kind != STEP_END) {
         struct step s = m->all[0];
         st = run_step(m, &s);
         if (!st)
-            st = exchange(m, &none);
+            st = measure_exchange(m, &none);
     }
     return st;
 }
 
-tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, struct tutti_error *err)
+tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how,
+                             struct tutti_error *err)
 {
     struct measure m = {.how = how, .c = c, .err = err};
-    tt_busy_now(&m.since);
+    tt_comm_busy_now(&m.since);
     m.all = tt_zalloc(c->size, sizeof *m.all);
     m.busy = tt_zalloc(c->size, sizeof *m.busy);
     m.end.report = c->config.report;
@@ -393,7 +421,7 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, st
     if (!st)
         st = c->rank == 0 ? lead(&m) : follow(&m);
     if (!st)
-        st = conclude(&m);
+        st = measure_conclude(&m);
     if (!st) {
         c->speeds = m.end.speeds;
         c->config.report = m.end.report;
@@ -405,10 +433,12 @@ tutti_status tt_comm_measure(struct tt_comm *c, const struct tt_measure *how, st
     return st;
 }
 
-tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret, struct tutti_error *err)
+tutti_status tt_comm_speeds(struct tt_comm *c, bool again, struct tt_speeds *ret,
+                            struct tutti_error *err)
 {
     struct tt_setup setup = {.through = c, .why = TT_WHY_MEASURE};
-    struct tt_measure how = {.exchange = tt_comm_exchange, .ctx = &setup, .again = true, .why = TT_WHY_MEASURE};
+    struct tt_measure how = {
+        .exchange = tt_comm_exchange, .ctx = &setup, .again = true, .why = TT_WHY_MEASURE};
     tutti_status st = again ? tt_comm_measure(c, &how, err) : TUTTI_OK;
     if (!st)
         *ret = c->speeds;

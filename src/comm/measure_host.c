@@ -1,13 +1,16 @@
-/* measure_host.c - what collectives cost among the ranks of one host, for the planner (topo.h's struct tt_memory).
+/* measure_host.c - what collectives cost among the ranks of one host, for the planner (topo.h's
+ * struct tt_memory).
  *
- * There is no pair whose speed would tell it: caches, and more ranks than cores, make the time depend on the length and on everybody's
- * being at work. So what is measured is an all-reduce of all ranks at a few lengths: by `direct`, of ordinary memory and of the shared
- * heap, and by `oneshot` where that is a box. Collective; all ranks take the same number of rounds, since each round ends for nobody
- * before everybody has taken part; the first one, which touches the memory, does not count. */
+ * There is no pair whose speed would tell it: caches, and more ranks than cores, make the time
+ * depend on the length and on everybody's being at work. So what is measured is an all-reduce of
+ * all ranks at a few lengths: by `direct`, of ordinary memory and of the shared heap, and by
+ * `oneshot` where that is a box. Collective; all ranks take the same number of rounds, since each
+ * round ends for nobody before everybody has taken part; the first one, which touches the memory,
+ * does not count. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 enum { ROUNDS_MAX = 256 };
 static const uint64_t GROUP_NS = 2000000;
@@ -24,20 +27,24 @@ struct host_run {
 static tutti_status make_program(struct host_run *h, const char *algo, struct tutti_error *err)
 {
     struct tt_comm *c = h->c;
-    struct tt_algo_args args = {.problem = {.coll = TUTTI_ALLREDUCE, .ranks = c->size, .count = h->bytes / 4, .dtype = TUTTI_F32}};
+    struct tt_algo_args args = {
+        .problem = {
+            .coll = TUTTI_ALLREDUCE, .ranks = c->size, .count = h->bytes / 4, .dtype = TUTTI_F32}};
     struct tt_memory m = {.box_bytes = TT_BOX_BYTES, .segment_bytes = TT_SEGMENT_BYTES};
     tutti_status st = tt_algo_slice(tt_algo_find(algo), &args, 0, c->size, &h->sched, err);
     if (st)
         return st;
-    struct tt_program_config pc = {.sched = h->sched,
-                                   .segments = tt_streq(algo, "direct") ? tt_cost_segments_of(h->sched, &m, h->bytes / c->size) : 1,
-                                   .rank = c->rank,
-                                   .count = args.problem.count,
-                                   .dtype = TUTTI_F32,
-                                   .redop = TUTTI_SUM,
-                                   .places = c->wire.places,
-                                   .box_bytes = tt_boxes_max(c->wire.direct)};
-    return tt_program_make(&pc, &h->program, err);
+    struct tt_program_config pc = {
+        .sched = h->sched,
+        .segments =
+            tt_streq(algo, "direct") ? tt_cost_segments_of(h->sched, &m, h->bytes / c->size) : 1,
+        .rank = c->rank,
+        .count = args.problem.count,
+        .dtype = TUTTI_F32,
+        .redop = TUTTI_SUM,
+        .places = c->wire.places,
+        .box_bytes = tt_direct_boxes_max(c->wire.direct)};
+    return tt_exec_program_make(&pc, &h->program, err);
 }
 
 /* Touched: pages that were never written are all one page, which is always in the cache. */
@@ -55,14 +62,19 @@ static void give_back(const struct host_run *h, void *p)
         free(p);
 }
 
-static tutti_status run(struct host_run *h, uint64_t rounds, struct tutti_error *err)
+static tutti_status measure_host_run(struct host_run *h, uint64_t rounds, struct tutti_error *err)
 {
     struct tt_comm *c = h->c;
-    struct tt_op_desc op = tt_setup_op(
-        &(struct tt_setup){.through = c, .why = c->plans ? TT_WHY_MEASURE : TT_WHY_OPEN}); /* no plans yet: it is being opened */
+    struct tt_op_desc op = tt_comm_setup_op(
+        /* no plans yet: it is being opened */
+        &(struct tt_setup){.through = c, .why = c->plans ? TT_WHY_MEASURE : TT_WHY_OPEN});
     tutti_status st = TUTTI_OK;
     for (uint64_t i = 0; !st && i < rounds; i++) {
-        st = tt_comm_start(c, &(struct tt_start){.program = h->program, .in = h->in, .out = h->out, .fingerprint = h->bytes}, &op);
+        st = tt_comm_start(
+            c,
+            &(struct tt_start){
+                .program = h->program, .in = h->in, .out = h->out, .fingerprint = h->bytes},
+            &op);
         if (!st)
             st = tt_comm_finish(c, h->program, &op);
         if (st)
@@ -71,21 +83,24 @@ static tutti_status run(struct host_run *h, uint64_t rounds, struct tutti_error 
     return st;
 }
 
-/* Rounds of a group: the same on all ranks, from a guess that depends on the length only, so that nothing must be agreed on. */
+/* Rounds of a group: the same on all ranks, from a guess that depends on the length only, so that
+ * nothing must be agreed on. */
 static uint64_t rounds_for(const struct tt_comm *c, uint64_t bytes)
 {
-    uint64_t guess_ns = 2000 * (uint64_t)c->size + bytes * c->size / 16; /* 16 bytes/ns in all: the right order of magnitude will do */
+    /* 16 bytes/ns in all: the right order of magnitude will do */
+    uint64_t guess_ns = 2000 * (uint64_t)c->size + bytes * c->size / 16;
     uint64_t n = GROUP_NS / guess_ns;
     return n < 1 ? 1 : n > ROUNDS_MAX ? ROUNDS_MAX : n;
 }
 
-static tutti_status time_groups(struct host_run *h, uint32_t groups, uint64_t *ret_ps, struct tutti_error *err)
+static tutti_status time_groups(struct host_run *h, uint32_t groups, uint64_t *ret_ps,
+                                struct tutti_error *err)
 {
     uint64_t rounds = groups ? rounds_for(h->c, h->bytes) : 1, best = UINT64_MAX;
-    tutti_status st = run(h, groups ? 2 : 1, err);
+    tutti_status st = measure_host_run(h, groups ? 2 : 1, err);
     for (uint32_t i = 0; !st && i < (groups ? groups : 1); i++) {
         uint64_t t0 = tt_now_ns();
-        st = run(h, rounds, err);
+        st = measure_host_run(h, rounds, err);
         uint64_t ns = tt_now_ns() - t0;
         best = ns < best ? ns : best;
     }
@@ -93,10 +108,11 @@ static tutti_status time_groups(struct host_run *h, uint32_t groups, uint64_t *r
     return st;
 }
 
-tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes, uint32_t groups, uint64_t *ret_ps,
-                             struct tutti_error *err)
+tutti_status tt_comm_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t bytes,
+                                  uint32_t groups, uint64_t *ret_ps, struct tutti_error *err)
 {
-    struct host_run h = {.c = c, .bytes = bytes, .own = kind == TT_HOST_OWN && tt_direct_has_heap(c->wire.direct)};
+    struct host_run h = {
+        .c = c, .bytes = bytes, .own = kind == TT_HOST_OWN && tt_direct_has_heap(c->wire.direct)};
     tutti_status st = make_program(&h, kind == TT_HOST_BOX ? "oneshot" : "direct", err);
     h.in = memory(&h);
     h.out = memory(&h);
@@ -106,7 +122,7 @@ tutti_status tt_host_measure(struct tt_comm *c, enum tt_host_kind kind, uint64_t
         st = time_groups(&h, groups, ret_ps, err);
     give_back(&h, h.out);
     give_back(&h, h.in);
-    tt_program_free(h.program);
+    tt_exec_program_free(h.program);
     tt_sched_free(h.sched);
     return st;
 }

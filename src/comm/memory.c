@@ -1,7 +1,8 @@
-/* memory.c - buffers that the other ranks of the host can reach: from the shared heap where there is one, else ordinary memory. */
+/* memory.c - buffers that the other ranks of the host can reach: from the shared heap where there
+ * is one, else ordinary memory. */
 #include <stdlib.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 tutti_status tt_comm_mem_alloc(struct tt_comm *c, size_t bytes, void **ret, struct tutti_error *err)
 {

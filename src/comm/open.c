@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
-const char *tt_blame_name(enum tt_blame b)
+const char *tt_comm_blame_name(enum tt_blame b)
 {
 #define BLAME_NAME(id, name) name,
     static const char *const names[] = {TT_BLAME_LIST(BLAME_NAME)};
@@ -53,7 +53,8 @@ static tutti_status from_env(bool launched, struct tt_comm_config *ret, struct t
     if (!st)
         st = read_checksum(&c.checksum, err);
     if (!st)
-        st = launched ? tt_boot_from_env(&c.boot, NULL, err) : tt_boot_options_from_env(&c.boot, err);
+        st = launched ? tt_boot_from_env(&c.boot, NULL, err)
+                      : tt_boot_options_from_env(&c.boot, err);
     if (!st)
         st = flag("TUTTI_ENCRYPT", &c.boot.encrypt, err);
     if (st)
@@ -74,7 +75,7 @@ tutti_status tt_comm_options_from_env(struct tt_comm_config *ret, struct tutti_e
     return from_env(false, ret, err);
 }
 
-static tutti_status check(const struct tt_comm_config *c, struct tutti_error *err)
+static tutti_status open_check(const struct tt_comm_config *c, struct tutti_error *err)
 {
     if (c->transport && !tt_comm_shares(c) && !tt_comm_apart(c))
         return tt_fail(err, TUTTI_ERR_ARG, "no transport '%s': shm, tcp or mpi", c->transport);
@@ -82,7 +83,8 @@ static tutti_status check(const struct tt_comm_config *c, struct tutti_error *er
         return tt_algo_unknown(c->algo, err);
     if (c->boot.encrypt && c->transport && tt_streq(c->transport, "mpi"))
         return tt_fail(err, TUTTI_ERR_ARG,
-                       "encryption is asked for (TUTTI_ENCRYPT=1), but transport mpi gives the bytes to MPI, which sends them as they "
+                       "encryption is asked for (TUTTI_ENCRYPT=1), but transport mpi gives the "
+                       "bytes to MPI, which sends them as they "
                        "are: use transport tcp");
     return TUTTI_OK;
 }
@@ -94,12 +96,13 @@ static void world_release(struct tt_world *w)
     tt_watch_close(w->watch);
     tt_boot_close(w->boot);
     tt_topo_free(w->topo);
-    tt_given_free(w->given);
-    tt_tuning_free(w->tuning);
+    tt_comm_given_free(w->given);
+    tt_plan_tuning_free(w->tuning);
     free(w);
 }
 
-static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, struct tutti_error *err)
+static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret,
+                               struct tutti_error *err)
 {
     struct tt_mpi *mpi = NULL;
     struct tutti_error unread;
@@ -118,14 +121,15 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, 
     w->checksum = c->checksum;
     w->timeout_ns = c->timeout_ns ? c->timeout_ns : 30000000000u;
     /* A rank that cannot read its rules still meets the others, so that all fail and say why. */
-    tutti_status tuned = c->tuning ? tt_given_tuning(c->tuning, &w->tuning, &unread) : TUTTI_OK;
-    tt_agree_settings(c, w->tuning, &settings);
+    tutti_status tuned =
+        c->tuning ? tt_comm_given_tuning(c->tuning, &w->tuning, &unread) : TUTTI_OK;
+    tt_comm_agree_settings(c, w->tuning, &settings);
     boot.settings = settings.s;
     st = settings.failed ? tt_fail_memory(err, "settings") : tt_boot_open(&boot, &w->boot, err);
     if (!st && tuned) {
         st = tt_fail(err, tuned, "%s", unread.text);
         if (boot.rank == 0)
-            tt_tell_refusal(w, "tuning file", c->tuning);
+            tt_comm_tell_refusal(w, "tuning file", c->tuning);
     }
     if (!st)
         st = tt_watch_open(w->boot, w->timeout_ns, &w->watch, err);
@@ -141,10 +145,11 @@ static tutti_status world_open(struct tt_comm_config *c, struct tt_world **ret, 
 }
 
 /* While the first communicator opens, which is the context: by the watch. */
-static tutti_status watch_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+static tutti_status watch_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all,
+                                   struct tutti_error *err)
 {
     struct tt_comm *c = ctx;
-    struct tt_op_desc op = tt_setup_op(&(struct tt_setup){.through = c, .why = TT_WHY_OPEN});
+    struct tt_op_desc op = tt_comm_setup_op(&(struct tt_setup){.through = c, .why = TT_WHY_OPEN});
     op.seq = ++c->steps;
     op.count = bytes;
     if (tt_watch_gather(c->world->watch, &op, mine, bytes, ret_all))
@@ -158,72 +163,78 @@ static tutti_status find_topology(struct tt_comm *c, struct tutti_error *err)
     struct tt_world *w = c->world;
     if (w->topo)
         return tt_comm_topology(c, &c->topo, err);
-    tutti_status st = tt_agree_topology(c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, &w->topo, err);
+    tutti_status st = tt_comm_agree_topology(
+        c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, &w->topo, err);
     c->topo = w->topo;
     return st;
 }
 
 /* set: of boxes, where all share memory; TT_BOX_SETS: none is free. */
-static tutti_status open_context(struct tt_comm *c, uint64_t key, uint32_t set, struct tutti_error *err)
+static tutti_status open_context(struct tt_comm *c, uint64_t key, uint32_t set,
+                                 struct tutti_error *err)
 {
     struct tt_context_config x = {.key = key, .n = c->size, .rank = c->rank};
-    struct tt_boxes_config b = {.set = set, .n = c->size, .me = c->rank, .places = c->wire.places, .key = key ? key : 1};
+    struct tt_boxes_config b = {
+        .set = set, .n = c->size, .me = c->rank, .places = c->wire.places, .key = key ? key : 1};
     bool boxes = c->wire.one_host && set < TT_BOX_SETS;
-    tutti_status st = boxes ? tt_boxes_open(c->wire.direct, &b, &x.boxes, err) : TUTTI_OK;
+    tutti_status st = boxes ? tt_direct_boxes_open(c->wire.direct, &b, &x.boxes, err) : TUTTI_OK;
     if (!st)
-        st = tt_context_open(c->engine, &x, &c->context, err);
+        st = tt_exec_context_open(c->engine, &x, &c->context, err);
     if (st)
-        tt_boxes_close(x.boxes);
+        tt_direct_boxes_close(x.boxes);
     else
-        c->box_bytes = boxes ? tt_boxes_max(c->wire.direct) : 0;
+        c->box_bytes = boxes ? tt_direct_boxes_max(c->wire.direct) : 0;
     return st;
 }
 
 /* Links and engine of its own. */
-static tutti_status connect_all(struct tt_comm *c, const struct tt_wire_config *wire, struct tutti_error *err)
+static tutti_status connect_all(struct tt_comm *c, const struct tt_wire_config *wire,
+                                struct tutti_error *err)
 {
-    tutti_status st = tt_wire_open(wire, &c->wire, err), own = TUTTI_OK;
+    tutti_status st = tt_comm_wire_open(wire, &c->wire, err), own = TUTTI_OK;
     if (!st && c->wire.apart)
         c->config.transport = "tcp";
     if (!st)
-        own = tt_engine_make(&(struct tt_engine_config){.transport = c->wire.transport,
-                                                        .max_requests = TT_RUNNING,
-                                                        .direct = c->wire.direct,
-                                                        .places = c->wire.places,
-                                                        .ref_bytes = 4096},
-                             &c->engine, err);
+        own = tt_exec_engine_make(&(struct tt_engine_config){.transport = c->wire.transport,
+                                                             .max_requests = TT_RUNNING,
+                                                             .direct = c->wire.direct,
+                                                             .places = c->wire.places,
+                                                             .ref_bytes = 4096},
+                                  &c->engine, err);
     if (!st && !own)
         own = open_context(c, 0, 0, err);
     if (!st)
         st = tt_comm_unable(&wire->setup, UINT32_MAX, own, err);
     if (!st && wire->exchange == watch_exchange)
-        st = tt_comm_measure(c, &(struct tt_measure){.exchange = watch_exchange, .ctx = c, .why = TT_WHY_OPEN}, err);
+        st = tt_comm_measure(
+            c, &(struct tt_measure){.exchange = watch_exchange, .ctx = c, .why = TT_WHY_OPEN}, err);
     return st;
 }
 
 /* The rest of a communicator that is connected: topology, plans, what the settings ask for. */
-static tutti_status furnish(struct tt_comm *c, const struct tt_agreement *how, struct tutti_error *err)
+static tutti_status open_furnish(struct tt_comm *c, const struct tt_agreement *how,
+                                 struct tutti_error *err)
 {
     tutti_status st = find_topology(c, err);
     if (!st)
-        st = tt_given_open(c, how, err);
+        st = tt_comm_given_open(c, how, err);
     if (!st) {
-        c->plans = tt_plans_make();
+        c->plans = tt_comm_plans_make();
         st = c->plans ? TUTTI_OK : tt_fail_memory(err, "plans");
     }
     if (!st)
-        st = tt_dump_open(c, how->exchange, how->ctx, err);
-    return st ? st : tt_report_begin(c, err);
+        st = tt_comm_dump_open(c, how->exchange, how->ctx, err);
+    return st ? st : tt_comm_report_begin(c, err);
 }
 
 /* An empty communicator of n members, with a lock of its own; *c->members is to be filled. */
-static tutti_status blank(struct tt_world *w, const struct tt_comm_config *config, uint32_t n, struct tt_comm **ret,
-                          struct tutti_error *err)
+static tutti_status blank(struct tt_world *w, const struct tt_comm_config *config, uint32_t n,
+                          struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_comm *c = tt_zalloc(1, sizeof *c);
-    struct tt_shared *shared = tt_shared_make();
+    struct tt_shared *shared = tt_comm_shared_make();
     if (!c || !shared) {
-        tt_shared_free(shared);
+        tt_comm_shared_free(shared);
         free(c);
         return tt_fail_memory(err, "communicator");
     }
@@ -242,12 +253,13 @@ static tutti_status blank(struct tt_world *w, const struct tt_comm_config *confi
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **ret, struct tutti_error *err)
+tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **ret,
+                          struct tutti_error *err)
 {
     struct tt_world *w = NULL;
     struct tt_comm *c = NULL;
     struct tt_comm_config own = *given, *config = &own;
-    tutti_status st = check(config, err);
+    tutti_status st = open_check(config, err);
     if (!st)
         st = world_open(config, &w, err);
     if (!st)
@@ -267,14 +279,14 @@ tutti_status tt_comm_open(const struct tt_comm_config *given, struct tt_comm **r
                                       .setup = {.through = c, .why = TT_WHY_OPEN}};
         st = connect_all(c, &wire, err);
         if (!st)
-            st = furnish(c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, err);
+            st = open_furnish(c, &(struct tt_agreement){.exchange = watch_exchange, .ctx = c}, err);
     }
     world_release(w); /* the communicator holds its own reference */
     if (st) {
         tt_comm_close(c);
         return st;
     }
-    tt_tell_open(c);
+    tt_comm_tell_open(c);
     *ret = c;
     return TUTTI_OK;
 }
@@ -288,21 +300,22 @@ void tt_comm_abort(struct tt_comm *c, const char *reason)
         tt_direct_abort(c->wire.direct);
 }
 
-/* Ends what this communicator has on the engine; true: it was the last one there. A program still runs only when the trainer gave up:
- * others are told then, and nothing on the engine goes on. */
+/* Ends what this communicator has on the engine; true: it was the last one there. A program still
+ * runs only when the trainer gave up: others are told then, and nothing on the engine goes on. */
 static bool end_context(struct tt_comm *c, bool leaves)
 {
     struct tt_shared *s = c->shared;
     tt_comm_enter(c);
     bool last = --s->users == 0;
     s->left = s->left || leaves;
-    if (!last && c->context && tt_context_running(c->context))
-        tt_engine_kill(c->engine, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = UINT32_MAX});
+    if (!last && c->context && tt_exec_context_running(c->context))
+        tt_exec_engine_kill(
+            c->engine, &(struct tt_exec_engine_fault){.kind = TT_FAULT_CLOSED, .peer = UINT32_MAX});
     for (size_t i = 0; i < c->nkept; i++)
-        tt_kept_free(c->kept[i]);
+        tt_comm_kept_free(c->kept[i]);
     free(c->kept);
     if (!last)
-        tt_context_close(c->context);
+        tt_exec_context_close(c->context);
     tt_comm_unlock(c);
     return last;
 }
@@ -318,18 +331,18 @@ static bool has_failed(const struct tt_comm *c)
 static void take_down(struct tt_comm *c, bool leaves)
 {
     if (end_context(c, leaves)) {
-        tt_engine_free(c->engine);
+        tt_exec_engine_free(c->engine);
         if (c->wire.transport && (c->shared->left || has_failed(c))) {
             (c->shared->left ? tt_transport_leave : tt_transport_abandon)(c->wire.transport);
             c->wire.transport = NULL;
         }
-        tt_wire_close(&c->wire);
-        tt_shared_free(c->shared);
+        tt_comm_wire_close(&c->wire);
+        tt_comm_shared_free(c->shared);
     }
     if (c->topo != c->world->topo)
         tt_topo_free(c->topo);
-    tt_plans_free(c->plans);
-    tt_dump_close(c);
+    tt_comm_plans_free(c->plans);
+    tt_comm_dump_close(c);
     tt_vec_free(&c->passed);
     if (c->tag)
         tt_watch_part(c->world->watch, c->tag);
@@ -347,23 +360,23 @@ static void part_company(struct tt_comm *c)
         return;
     tutti_status st = tt_comm_run(c, &(struct tt_call){.coll = TUTTI_BARRIER, .why = TT_WHY_CLOSE});
     if (st && !atomic_load(&c->world->heard))
-        tt_tell_close(c);
+        tt_comm_tell_close(c);
     if (st)
         return;
     tt_comm_lock(c);
-    tt_engine_progress(c->engine); /* what was sent before the others came here has arrived */
+    tt_exec_engine_progress(c->engine); /* what was sent before the others came here has arrived */
     tt_comm_unlock(c);
-    tt_tell_unread(c);
+    tt_comm_tell_unread(c);
 }
 
 void tt_comm_close(struct tt_comm *c)
 {
     if (!c)
         return;
-    tt_helper_end(c);
-    tt_report_end(c);
+    tt_comm_helper_end(c);
+    tt_comm_report_end(c);
     if (c->plans) {
-        tt_given_close(c);
+        tt_comm_given_close(c);
         part_company(c);
     }
     take_down(c, false);
@@ -373,9 +386,9 @@ void tt_comm_leave(struct tt_comm *c)
 {
     if (!c)
         return;
-    tt_helper_end(c);
-    tt_report_drop(c);
-    tt_given_close(c);
+    tt_comm_helper_end(c);
+    tt_comm_report_drop(c);
+    tt_comm_given_close(c);
     take_down(c, !c->failed); /* after an error nothing of the caller's is sent any more */
 }
 
@@ -405,10 +418,16 @@ struct vote {
     int32_t color, key;
 };
 
-tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+tutti_status tt_comm_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all,
+                              struct tutti_error *err)
 {
     const struct tt_setup *s = ctx;
-    struct tt_call call = {.coll = TUTTI_ALL_GATHER, .in = mine, .out = ret_all, .count = bytes, .dtype = TUTTI_U8, .why = s->why};
+    struct tt_call call = {.coll = TUTTI_ALL_GATHER,
+                           .in = mine,
+                           .out = ret_all,
+                           .count = bytes,
+                           .dtype = TUTTI_U8,
+                           .why = s->why};
     tutti_status st = tt_comm_run(s->through, &call);
     return st ? tt_fail(err, st, "%s", s->through->last.text) : TUTTI_OK;
 }
@@ -428,18 +447,21 @@ static uint32_t members_of(const struct vote *votes, uint32_t n, int32_t color, 
     return k;
 }
 
-/* The exchange of a child group goes through its parent: every rank of the parent takes part, each group picks its own answers. */
+/* The exchange of a child group goes through its parent: every rank of the parent takes part, each
+ * group picks its own answers. */
 struct child_exchange {
     struct tt_setup setup;   /* through the parent */
     const uint32_t *members; /* parent ranks of the group */
     uint32_t n;
 };
 
-static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, void *ret_all,
+                                   struct tutti_error *err)
 {
     struct child_exchange *x = ctx;
     char *all = tt_alloc(x->setup.through->size, bytes);
-    tutti_status st = all ? tt_comm_exchange(&x->setup, mine, bytes, all, err) : tt_fail_memory(err, "exchange");
+    tutti_status st =
+        all ? tt_comm_exchange(&x->setup, mine, bytes, all, err) : tt_fail_memory(err, "exchange");
     for (uint32_t i = 0; !st && i < x->n; i++)
         memcpy((char *)ret_all + i * bytes, all + x->members[i] * bytes, bytes);
     free(all);
@@ -447,8 +469,8 @@ static tutti_status child_exchange(void *ctx, const void *mine, size_t bytes, vo
 }
 
 /* The communicator `id` of a group, without wires and engine. */
-static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, struct tt_comm **ret,
-                                struct tutti_error *err)
+static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id,
+                                struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_comm *child = NULL;
     tutti_status st = blank(c->world, &c->config, g->n, &child, err);
@@ -458,7 +480,8 @@ static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g
         child->members[i] = c->members[g->members[i]];
     child->rank = g->me;
     child->id = id;
-    child->tag = (uint32_t)tt_hash_bytes(child->id, child->members, g->n * sizeof *child->members) | 1;
+    child->tag =
+        (uint32_t)tt_hash_bytes(child->id, child->members, g->n * sizeof *child->members) | 1;
     tt_watch_join(c->world->watch, child->tag);
     child->speeds = c->speeds;
     *ret = child;
@@ -466,8 +489,9 @@ static tutti_status make_member(struct tt_comm *c, const struct tt_comm_group *g
 }
 
 /* The communicator `id` of a group. Without `setup` its exchange hears no verdict. */
-static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id, const struct tt_setup *setup,
-                               struct tt_comm **ret, struct tutti_error *err)
+static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g, uint64_t id,
+                               const struct tt_setup *setup, struct tt_comm **ret,
+                               struct tutti_error *err)
 {
     struct tt_comm *child = NULL;
     tutti_status st = make_member(c, g, id, &child, err);
@@ -485,7 +509,8 @@ static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g,
                                   .setup = setup ? *setup : (struct tt_setup){0}};
     st = connect_all(child, &wire, err);
     if (!st)
-        st = furnish(child, &(struct tt_agreement){.exchange = g->exchange, .ctx = g->ctx}, err);
+        st = open_furnish(child, &(struct tt_agreement){.exchange = g->exchange, .ctx = g->ctx},
+                          err);
     if (st) {
         tt_comm_close(child);
         return st;
@@ -494,17 +519,23 @@ static tutti_status make_child(struct tt_comm *c, const struct tt_comm_group *g,
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret, struct tutti_error *err)
+tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm **ret,
+                           struct tutti_error *err)
 {
-    struct vote mine = {.color = color < 0 ? -1 : color, .key = key}, *votes = tt_alloc(c->size, sizeof *votes);
+    struct vote mine = {.color = color < 0 ? -1 : color, .key = key},
+                *votes = tt_alloc(c->size, sizeof *votes);
     uint32_t *members = tt_alloc(c->size, sizeof *members);
     struct tt_comm *child = NULL;
     struct tt_setup setup = {.through = c, .why = TT_WHY_SPLIT};
-    tutti_status st = votes && members ? tt_comm_exchange(&setup, &mine, sizeof mine, votes, err) : tt_fail_memory(err, "split");
+    tutti_status st = votes && members ? tt_comm_exchange(&setup, &mine, sizeof mine, votes, err)
+                                       : tt_fail_memory(err, "split");
     if (!st) {
         c->splits++;
-        struct child_exchange x = {.setup = setup, .members = members, .n = members_of(votes, c->size, mine.color, members)};
-        struct tt_comm_group g = {.members = members, .n = x.n, .exchange = child_exchange, .ctx = &x};
+        struct child_exchange x = {.setup = setup,
+                                   .members = members,
+                                   .n = members_of(votes, c->size, mine.color, members)};
+        struct tt_comm_group g = {
+            .members = members, .n = x.n, .exchange = child_exchange, .ctx = &x};
         while (members[g.me] != c->rank)
             g.me++;
         st = make_child(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &setup, &child, err);
@@ -525,18 +556,20 @@ tutti_status tt_comm_split(struct tt_comm *c, int color, int key, struct tt_comm
 /* Calls sleep at bells, not in the transport, from the first twin on: there is at least one. */
 static tutti_status make_bell(struct tt_comm *c, struct tutti_error *err)
 {
-    int bell = tt_bell_take(c->shared);
-    tt_bell_give(c->shared, bell);
-    return bell >= 0 ? TUTTI_OK : tt_fail(err, TUTTI_ERR_IO, "no event descriptor for a communicator");
+    int bell = tt_comm_bell_take(c->shared);
+    tt_comm_bell_give(c->shared, bell);
+    return bell >= 0 ? TUTTI_OK
+                     : tt_fail(err, TUTTI_ERR_IO, "no event descriptor for a communicator");
 }
 
 /* Wires and engine of c, a context of its own. */
-static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t set, struct tutti_error *err)
+static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t set,
+                              struct tutti_error *err)
 {
     tt_comm_lock(c);
     tutti_status st = make_bell(c, err);
     if (!st) {
-        tt_shared_free(twin->shared);
+        tt_comm_shared_free(twin->shared);
         twin->shared = c->shared;
         twin->shared->users++;
         twin->wire = c->wire;
@@ -547,7 +580,8 @@ static tutti_status join_twin(struct tt_comm *twin, struct tt_comm *c, uint32_t 
     return st;
 }
 
-/* The ranks tell each other which sets of boxes they have free; afterwards `all` are their numbers. */
+/* The ranks tell each other which sets of boxes they have free; afterwards `all` are their
+ * numbers. */
 tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_error *err)
 {
     struct tt_setup setup = {.through = c, .why = TT_WHY_SPLIT};
@@ -555,9 +589,10 @@ tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_
     uint32_t mine = 0, sets = UINT32_MAX, *all = tt_alloc(c->size, sizeof *all);
     tt_comm_lock(c);
     if (c->wire.one_host)
-        mine = tt_boxes_free_sets(c->wire.direct);
+        mine = tt_direct_boxes_free_sets(c->wire.direct);
     tt_comm_unlock(c);
-    tutti_status st = all ? tt_comm_exchange(&setup, &mine, sizeof mine, all, err) : tt_fail_memory(err, "twin");
+    tutti_status st =
+        all ? tt_comm_exchange(&setup, &mine, sizeof mine, all, err) : tt_fail_memory(err, "twin");
     for (uint32_t r = 0; !st && r < c->size; r++) {
         sets &= all[r];
         all[r] = r;
@@ -565,13 +600,15 @@ tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_
     if (!st) {
         c->splits++;
         struct tt_comm_group g = {.members = all, .n = c->size, .me = c->rank};
-        tutti_status own = make_member(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &twin, err);
+        tutti_status own =
+            make_member(c, &g, tt_mix64(c->id ^ tt_mix64(c->splits)) >> 2, &twin, err);
         if (!own)
             own = join_twin(twin, c, sets ? (uint32_t)__builtin_ctz(sets) : TT_BOX_SETS, err);
         st = tt_comm_unable(&setup, UINT32_MAX, own, err);
     }
     if (!st)
-        st = furnish(twin, &(struct tt_agreement){.exchange = tt_comm_exchange, .ctx = &setup}, err);
+        st = open_furnish(twin, &(struct tt_agreement){.exchange = tt_comm_exchange, .ctx = &setup},
+                          err);
     free(all);
     if (st) {
         tt_comm_close(twin);
@@ -585,14 +622,16 @@ tutti_status tt_comm_twin(struct tt_comm *c, struct tt_comm **ret, struct tutti_
 
 #define PART_IDS (UINT64_C(1) << 62) /* ids of parts; those of splits are below */
 
-static tutti_status check_group(const struct tt_comm *c, const struct tt_comm_group *g, struct tutti_error *err)
+static tutti_status check_group(const struct tt_comm *c, const struct tt_comm_group *g,
+                                struct tutti_error *err)
 {
     bool *seen = tt_zalloc(c->size, sizeof *seen);
     tutti_status st = seen ? TUTTI_OK : tt_fail_memory(err, "group");
     for (uint32_t i = 0; !st && i < g->n; i++) {
         uint32_t r = g->members[i];
         if (r >= c->size || seen[r])
-            st = tt_fail(err, TUTTI_ERR_ARG, "member %u is rank %u: %s", i, r, r < c->size ? "named twice" : "there is no such rank");
+            st = tt_fail(err, TUTTI_ERR_ARG, "member %u is rank %u: %s", i, r,
+                         r < c->size ? "named twice" : "there is no such rank");
         else
             seen[r] = true;
     }
@@ -603,14 +642,16 @@ static tutti_status check_group(const struct tt_comm *c, const struct tt_comm_gr
 }
 
 /* The id is given by the first member, whose number of parts no other first member shares. */
-tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret, struct tutti_error *err)
+tutti_status tt_comm_part(struct tt_comm *c, const struct tt_comm_group *g, struct tt_comm **ret,
+                          struct tutti_error *err)
 {
     uint32_t mine = atomic_fetch_add(&c->world->parts, 1), *all = tt_alloc(g->n, sizeof *all);
     tutti_status st = all ? check_group(c, g, err) : tt_fail_memory(err, "group");
     if (!st)
         st = g->exchange(g->ctx, &mine, sizeof mine, all, err);
     if (!st)
-        st = make_child(c, g, PART_IDS | (uint64_t)c->members[g->members[0]] << 32 | all[0], NULL, ret, err);
+        st = make_child(c, g, PART_IDS | (uint64_t)c->members[g->members[0]] << 32 | all[0], NULL,
+                        ret, err);
     free(all);
     return st;
 }

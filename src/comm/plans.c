@@ -1,23 +1,28 @@
-/* plans.c - from a problem to the plan that all ranks run: algorithm, options, predicted time, and the hash of the whole plan.
+/* plans.c - from a problem to the plan that all ranks run: algorithm, options, predicted time, and
+ * the hash of the whole plan.
  *
- * Closed forms are planned by each rank alone, without a word to anybody: the network is the same object everywhere (agree.c), the planner
- * counts work instead of timing it and uses only arithmetic that IEEE 754 fixes to the last bit, so that all ranks come to the same plan.
- * That they did is checked: the hash (shape with weights, owners and segments, algorithm, options, network) is in the fingerprint of every
- * call. Nothing is exchanged, so non-blocking calls stay non-blocking.
+ * Closed forms are planned by each rank alone, without a word to anybody: the network is the same
+ * object everywhere (agree.c), the planner counts work instead of timing it and uses only
+ * arithmetic that IEEE 754 fixes to the last bit, so that all ranks come to the same plan. That
+ * they did is checked: the hash (shape with weights, owners and segments, algorithm, options,
+ * network) is in the fingerprint of every call. Nothing is exchanged, so non-blocking calls stay
+ * non-blocking.
  *
- * Synthesised plans (searches, linear programs, floating-point weights) are made by rank 0 only and handed out:
+ * Synthesised plans (searches, linear programs, floating-point weights) are made by rank 0 only and
+ * handed out:
  *
  *     rank 0   plan, build     note to all: algorithm, options, times, hash       all meet     to each its own slice
  *     others                   take the note                                      all meet     check the slice
  *
- * A plan of the user (given.c) that fits is handed out in the same way: rank 0 has it, and prices it for the call.
+ * A plan of the user (given.c) that fits is handed out in the same way: rank 0 has it, and prices
+ * it for the call.
  *
- * A plan is kept as long as the communicator: whether a call needs a hand-over depends only on the calls before it, which are the same
- * on all ranks, and on nothing that a rank may forget. */
+ * A plan is kept as long as the communicator: whether a call needs a hand-over depends only on the
+ * calls before it, which are the same on all ranks, and on nothing that a rank may forget. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 /* What rank 0 tells. Travels. */
 struct note {
@@ -46,7 +51,7 @@ struct tt_plans {
 
 /* ---- kept ---- */
 
-struct tt_plans *tt_plans_make(void)
+struct tt_plans *tt_comm_plans_make(void)
 {
     return tt_zalloc(1, sizeof(struct tt_plans));
 }
@@ -60,7 +65,7 @@ static void agreed_free(struct tt_agreed *a)
     free(a);
 }
 
-void tt_plans_free(struct tt_plans *p)
+void tt_comm_plans_free(struct tt_plans *p)
 {
     for (size_t i = 0; p && i < p->cap; i++)
         agreed_free(p->slots[i]);
@@ -71,19 +76,22 @@ void tt_plans_free(struct tt_plans *p)
 
 static uint64_t key_hash(const struct tt_problem *p, const char *asked)
 {
-    uint64_t facts[] = {(uint64_t)p->coll, p->ranks, p->root, p->count, (uint64_t)p->dtype, (uint64_t)p->redop, p->ordered};
+    uint64_t facts[] = {(uint64_t)p->coll,  p->ranks,           p->root,   p->count,
+                        (uint64_t)p->dtype, (uint64_t)p->redop, p->ordered};
     return tt_hash_bytes(tt_hash_bytes(0, facts, sizeof facts), asked, strlen(asked));
 }
 
 static bool is_for(const struct tt_agreed *a, const struct tt_problem *p, const char *asked)
 {
     const struct tt_problem *q = &a->problem;
-    return q->coll == p->coll && q->ranks == p->ranks && q->root == p->root && q->count == p->count && q->dtype == p->dtype &&
-           q->redop == p->redop && q->ordered == p->ordered && tt_streq(a->asked, asked);
+    return q->coll == p->coll && q->ranks == p->ranks && q->root == p->root &&
+           q->count == p->count && q->dtype == p->dtype && q->redop == p->redop &&
+           q->ordered == p->ordered && tt_streq(a->asked, asked);
 }
 
 /* The slot that holds the plan, or where it belongs. There is an empty slot. */
-static struct tt_agreed **slot_of(const struct tt_plans *t, const struct tt_problem *p, const char *asked)
+static struct tt_agreed **slot_of(const struct tt_plans *t, const struct tt_problem *p,
+                                  const char *asked)
 {
     size_t i = (size_t)key_hash(p, asked) & (t->cap - 1);
     while (t->slots[i] && !is_for(t->slots[i], p, asked))
@@ -114,9 +122,11 @@ static bool synthesised(const struct tt_algo *al)
     return al->build || al->weighs;
 }
 
-static tutti_status plan_of(const struct tt_comm *c, const struct tt_ask *ask, struct tt_plan **ret, struct tutti_error *err)
+static tutti_status plan_of(const struct tt_comm *c, const struct tt_ask *ask, struct tt_plan **ret,
+                            struct tutti_error *err)
 {
-    struct tt_plan_options o = {.reproducible = c->config.reproducible, .algo = ask->algo, .tuning = c->world->tuning};
+    struct tt_plan_options o = {
+        .reproducible = c->config.reproducible, .algo = ask->algo, .tuning = c->world->tuning};
     return tt_plan_make(c->topo, &ask->problem, &o, NULL, ret, err);
 }
 
@@ -125,13 +135,14 @@ static struct tt_algo_args args_of(const struct tt_comm *c, const struct tt_agre
     return (struct tt_algo_args){.problem = a->problem, .topo = c->topo, .options = a->options};
 }
 
-/* `content` stands for what depends on the algorithm: the shape of a closed form, all operations of a synthesised one or
- * of a plan of the user, which has no algorithm of ours (NULL). */
-static uint64_t plan_hash(const struct tt_comm *c, const struct tt_algo *al, const struct tt_options *o, uint64_t content)
+/* `content` stands for what depends on the algorithm: the shape of a closed form, all operations of
+ * a synthesised one or of a plan of the user, which has no algorithm of ours (NULL). */
+static uint64_t plan_hash(const struct tt_comm *c, const struct tt_algo *al,
+                          const struct tt_options *o, uint64_t content)
 {
     char options[TT_ALGO_OPTIONS] = "";
     uint64_t facts[] = {content, al ? tt_algo_hash(al) : 0, c->topo->hash};
-    tt_options_format(o, options, sizeof options);
+    tt_algo_options_format(o, options, sizeof options);
     return tt_hash_bytes(tt_hash_bytes(2, facts, sizeof facts), options, strlen(options));
 }
 
@@ -141,27 +152,30 @@ static enum tt_origin origin_of(const struct tt_ask *ask, const struct tt_plan *
     return named ? TT_ORIGIN_NAMED : plan->from_tuning ? TT_ORIGIN_TUNING : TT_ORIGIN_PLANNER;
 }
 
-static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *plan, struct tt_agreed *a, struct tutti_error *err)
+static tutti_status take_closed(const struct tt_comm *c, const struct tt_plan *plan,
+                                struct tt_agreed *a, struct tutti_error *err)
 {
     struct tt_shape shape;
     a->algo = plan->algo;
     snprintf(a->name, sizeof a->name, "%s", plan->algo->name);
     a->options = plan->options;
     a->predicted_ps = plan->cost.time_ps;
-    a->own_ps = tt_cost_own_memory(&plan->cost, c->topo, plan->problem.count * tt_dtype_bytes(plan->problem.dtype));
+    a->own_ps = tt_cost_own_memory(&plan->cost, c->topo,
+                                   plan->problem.count * tt_sched_dtype_bytes(plan->problem.dtype));
     a->bound_ps = plan->bounds.time_ps;
     struct tt_algo_args args = args_of(c, a);
     tutti_status st = tt_algo_shape(a->algo, &args, &shape, err);
     if (st)
         return st;
-    a->hash = plan_hash(c, a->algo, &a->options, tt_shape_hash(&shape));
-    tt_shape_free(&shape);
+    a->hash = plan_hash(c, a->algo, &a->options, tt_sched_shape_hash(&shape));
+    tt_sched_shape_free(&shape);
     return TUTTI_OK;
 }
 
 /* ---- rank 0: the note and the slices ---- */
 
-static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **ret, struct tutti_error *err)
+static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **ret,
+                             struct tutti_error *err)
 {
     size_t most = 0;
     for (uint32_t r = 0; r < s->nslices; r++) {
@@ -179,8 +193,8 @@ static tutti_status pack_all(const struct tt_sched *s, struct note *n, char **re
 }
 
 /* The planner's schedule for all ranks, and what to tell of it. */
-static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *ask, struct note *n, struct tt_sched **ret,
-                                 struct tutti_error *err)
+static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *ask, struct note *n,
+                                 struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_plan *plan = NULL;
     tutti_status st = plan_of(c, ask, &plan, err);
@@ -199,44 +213,50 @@ static tutti_status find_planned(const struct tt_comm *c, const struct tt_ask *a
 }
 
 /* The same for a plan of the user. */
-static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, struct note *n, struct tt_sched **ret, struct tutti_error *err)
+static tutti_status find_given(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
+                               struct tt_sched **ret, struct tutti_error *err)
 {
     const struct tt_problem *p = &ask->problem;
     struct tt_sched *s = NULL;
     struct tt_cost cost = {0};
     struct tt_bounds bounds = {0};
-    tutti_status st = tt_given_plan(c, p, &s, err);
+    tutti_status st = tt_comm_given_plan(c, p, &s, err);
     if (!st)
         st = tt_cost_sched(s, c->topo, p->count, p->dtype, &cost, err);
     if (!st)
-        st = tt_bounds_make(c->topo, p->coll, p->root, p->count * tt_dtype_bytes(p->dtype), &bounds, err);
+        st = tt_bound_make(c->topo, p->coll, p->root, p->count * tt_sched_dtype_bytes(p->dtype),
+                           &bounds, err);
     if (st) {
         tt_sched_free(s);
         return st;
     }
     n->predicted_ps = cost.time_ps;
-    n->bound_ps = bounds.time_ps < cost.time_ps ? bounds.time_ps : cost.time_ps; /* see cap_bound of plan.c */
+    /* see cap_bound of plan.c */
+    n->bound_ps = bounds.time_ps < cost.time_ps ? bounds.time_ps : cost.time_ps;
     n->origin = TT_ORIGIN_GIVEN;
     n->hash = plan_hash(c, NULL, &n->options, s->hash);
     snprintf(n->algo, sizeof n->algo, "%s", s->shape.algo);
-    tt_bounds_free(&bounds);
+    tt_bound_free(&bounds);
     *ret = s;
     return TUTTI_OK;
 }
 
 /* Proved before anybody gets it. */
-static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const struct note *n, const struct tt_sched *whole,
-                          struct tutti_error *err)
+static tutti_status admit(struct tt_comm *c, const struct tt_ask *ask, const struct note *n,
+                          const struct tt_sched *whole, struct tutti_error *err)
 {
-    struct tt_agreed a = {.problem = ask->problem, .algo = tt_algo_find(n->algo), .options = n->options};
+    struct tt_agreed a = {
+        .problem = ask->problem, .algo = tt_algo_find(n->algo), .options = n->options};
     snprintf(a.name, sizeof a.name, "%s", n->algo);
     return tt_comm_admit(c, &a, whole, err);
 }
 
-static tutti_status prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n, char **ret_all, struct tutti_error *err)
+static tutti_status plans_prepare(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
+                                  char **ret_all, struct tutti_error *err)
 {
     struct tt_sched *whole = NULL;
-    tutti_status st = tt_given_runs(c, ask) ? find_given(c, ask, n, &whole, err) : find_planned(c, ask, n, &whole, err);
+    tutti_status st = tt_comm_given_runs(c, ask) ? find_given(c, ask, n, &whole, err)
+                                                 : find_planned(c, ask, n, &whole, err);
     if (!st)
         st = admit(c, ask, n, whole, err);
     if (!st)
@@ -255,7 +275,8 @@ static void note_failure(struct note *n, tutti_status st, const struct tutti_err
 /* ---- all ranks ---- */
 
 /* The note is here: the plan's fields, and this rank's slice. */
-static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct tt_agreed *a, struct tutti_error *err)
+static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct tt_agreed *a,
+                               struct tutti_error *err)
 {
     const struct note *n = &x->note;
     char *mine = tt_alloc((size_t)n->block_bytes, 1);
@@ -271,7 +292,7 @@ static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct
     if (!st && !a->algo && a->origin != TT_ORIGIN_GIVEN)
         st = tt_algo_unknown(n->algo, err);
     if (!st)
-        st = tt_hand_each(c, &x->hand, &b, err);
+        st = tt_comm_hand_each(c, &x->hand, &b, err);
     if (!st)
         st = tt_sched_unpack(mine, b.bytes, &a->slice, err);
     free(mine);
@@ -279,38 +300,40 @@ static tutti_status take_slice(struct tt_comm *c, const struct handed *x, struct
 }
 
 /* The note goes to all, and all have come for the same one; a refusal of rank 0 is everybody's. */
-static tutti_status spread(struct tt_comm *c, struct handed *x, struct tutti_error *err)
+static tutti_status plans_spread(struct tt_comm *c, struct handed *x, struct tutti_error *err)
 {
     struct note *n = &x->note;
-    tutti_status st = tt_hand_all(c, &x->hand, n, sizeof *n, err);
+    tutti_status st = tt_comm_hand_all(c, &x->hand, n, sizeof *n, err);
     if (!st)
-        st = tt_hand_meet(c, &x->hand, err);
+        st = tt_comm_hand_meet(c, &x->hand, err);
     if (!st && n->status)
         st = tt_fail(err, (tutti_status)n->status, "%.*s", (int)sizeof n->why - 1, n->why);
     return st;
 }
 
-static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a, struct tutti_error *err)
+static tutti_status take_handed(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a,
+                                struct tutti_error *err)
 {
     struct handed x = {.hand = ask->why};
     struct tutti_error why = {0};
-    tt_hand_begin(c, &x.hand);
+    tt_comm_hand_begin(c, &x.hand);
     if (c->rank == 0)
-        note_failure(&x.note, prepare(c, ask, &x.note, &x.all, &why), &why);
-    tutti_status st = spread(c, &x, err);
+        note_failure(&x.note, plans_prepare(c, ask, &x.note, &x.all, &why), &why);
+    tutti_status st = plans_spread(c, &x, err);
     if (!st)
         st = take_slice(c, &x, a, err);
-    tt_hand_end(c, &x.hand);
+    tt_comm_hand_end(c, &x.hand);
     free(x.all);
     return st;
 }
 
 /* A named algorithm says by itself whether it is synthesised: then only rank 0 plans. */
-static tutti_status decide(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a, struct tutti_error *err)
+static tutti_status plans_decide(struct tt_comm *c, const struct tt_ask *ask, struct tt_agreed *a,
+                                 struct tutti_error *err)
 {
     const struct tt_algo *named = ask->algo ? tt_algo_find(ask->algo) : NULL;
     struct tt_plan *plan = NULL;
-    if ((named && synthesised(named)) || tt_given_runs(c, ask))
+    if ((named && synthesised(named)) || tt_comm_given_runs(c, ask))
         return take_handed(c, ask, a, err);
     tutti_status st = plan_of(c, ask, &plan, err);
     if (!st)
@@ -321,7 +344,8 @@ static tutti_status decide(struct tt_comm *c, const struct tt_ask *ask, struct t
     return st;
 }
 
-tutti_status tt_plans_get(struct tt_comm *c, const struct tt_ask *ask, const struct tt_agreed **ret, struct tutti_error *err)
+tutti_status tt_comm_plans_get(struct tt_comm *c, const struct tt_ask *ask,
+                               const struct tt_agreed **ret, struct tutti_error *err)
 {
     const char *asked = ask->algo ? ask->algo : "auto";
     tutti_status st = make_room(c->plans, err);
@@ -334,20 +358,21 @@ tutti_status tt_plans_get(struct tt_comm *c, const struct tt_ask *ask, const str
         if (a)
             a->problem = ask->problem;
         if (!st)
-            st = decide(c, ask, a, err);
+            st = plans_decide(c, ask, a, err);
         if (st) {
             agreed_free(a);
             return st;
         }
         *slot = a;
         c->plans->n++;
-        tt_tell_plan(c, a);
+        tt_comm_tell_plan(c, a);
     }
     *ret = a;
     return TUTTI_OK;
 }
 
-tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_comm_plans_slice(const struct tt_comm *c, const struct tt_agreed *a,
+                                 struct tt_sched **ret, struct tutti_error *err)
 {
     struct tt_algo_args args = args_of(c, a);
     bool whole = c->wire.one_host && c->size <= TT_WHOLE_RANKS;
@@ -355,11 +380,12 @@ tutti_status tt_plans_slice(const struct tt_comm *c, const struct tt_agreed *a, 
 }
 
 /* Rank 0's prediction in the note. */
-static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct note *n, struct tutti_error *err)
+static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct note *n,
+                          struct tutti_error *err)
 {
     struct tt_plan *plan = NULL;
     struct tt_sched *whole = NULL;
-    bool given = tt_given_runs(c, ask);
+    bool given = tt_comm_given_runs(c, ask);
     tutti_status st = given ? find_given(c, ask, n, &whole, err) : plan_of(c, ask, &plan, err);
     if (!st && !given)
         n->predicted_ps = plan->cost.time_ps;
@@ -368,15 +394,16 @@ static tutti_status price(struct tt_comm *c, const struct tt_ask *ask, struct no
     return st;
 }
 
-tutti_status tt_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps, struct tutti_error *err)
+tutti_status tt_comm_plans_predict(struct tt_comm *c, const struct tt_ask *ask, uint64_t *ret_ps,
+                                   struct tutti_error *err)
 {
     struct handed x = {.hand = ask->why};
     struct tutti_error why = {0};
-    tt_hand_begin(c, &x.hand);
+    tt_comm_hand_begin(c, &x.hand);
     if (c->rank == 0)
         note_failure(&x.note, price(c, ask, &x.note, &why), &why);
-    tutti_status st = spread(c, &x, err);
-    tt_hand_end(c, &x.hand);
+    tutti_status st = plans_spread(c, &x, err);
+    tt_comm_hand_end(c, &x.hand);
     if (!st)
         *ret_ps = x.note.predicted_ps;
     return st;

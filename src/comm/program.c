@@ -1,9 +1,10 @@
-/* program.c - from a call to a program: this rank's slice of the plan that all agree on (plans.c), compiled, and kept for the next call of
- * the same kind. The least recently used one that nobody holds is replaced. */
+/* program.c - from a call to a program: this rank's slice of the plan that all agree on (plans.c),
+ * compiled, and kept for the next call of the same kind. The least recently used one that nobody
+ * holds is replaced. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static bool blocks(tutti_coll c)
 {
@@ -22,14 +23,17 @@ static bool same_blocks(const struct tt_blocks *a, const struct tt_blocks *b, si
     size_t bytes = n * sizeof *a->send_counts;
     if (!a || !b)
         return !a && !b;
-    return !memcmp(a->send_counts, b->send_counts, bytes) && !memcmp(a->send_at, b->send_at, bytes) &&
+    return !memcmp(a->send_counts, b->send_counts, bytes) &&
+           !memcmp(a->send_at, b->send_at, bytes) &&
            !memcmp(a->recv_counts, b->recv_counts, bytes) && !memcmp(a->recv_at, b->recv_at, bytes);
 }
 
-static bool same(const struct tt_comm *c, const struct tt_kept *k, const struct tt_call *call)
+static bool program_same(const struct tt_comm *c, const struct tt_kept *k,
+                         const struct tt_call *call)
 {
     const struct tt_call *a = &k->key;
-    if (a->coll != call->coll || a->count != call->count || a->dtype != call->dtype || a->redop != call->redop || a->root != call->root)
+    if (a->coll != call->coll || a->count != call->count || a->dtype != call->dtype ||
+        a->redop != call->redop || a->root != call->root)
         return false;
     if (!same_user(a->user, call->user) || !same_blocks(a->blocks, call->blocks, c->size))
         return false;
@@ -46,7 +50,8 @@ void tt_comm_algo_of(struct tt_comm *c, tutti_coll coll)
 }
 
 /* What the call names, or the communicator for this collective. */
-static const char *named_algo(const struct tt_comm *c, const struct tt_problem *p, const char *named)
+static const char *named_algo(const struct tt_comm *c, const struct tt_problem *p,
+                              const char *named)
 {
     return named ? named : p->coll == c->algo_coll ? c->algo : NULL;
 }
@@ -56,7 +61,8 @@ static tutti_redop redop_of(const struct tt_call *call)
     return call->user ? TT_REDOP_USER : call->redop;
 }
 
-static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call, struct tt_problem *ret, struct tutti_error *err)
+static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *call,
+                               struct tt_problem *ret, struct tutti_error *err)
 {
     uint64_t total = call->count;
     if ((unsigned)call->coll >= TUTTI_COLL_COUNT)
@@ -65,27 +71,37 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
         return tt_fail(err, TUTTI_ERR_ARG, "there is no data type %d", (int)call->dtype);
     if ((unsigned)call->redop >= TUTTI_REDOP_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "there is no reduction %d", (int)call->redop);
-    if (call->user && call->user->elem_bytes != tt_dtype_bytes(call->dtype))
-        return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %u bytes, %s has %u", call->user->elem_bytes,
-                       tt_dtype_name(call->dtype), tt_dtype_bytes(call->dtype));
-    if (tt_coll_sums(call->coll) && !call->user && !tt_redop_fits(call->redop, call->dtype))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s of %s: %s", tt_redop_name(call->redop), tt_dtype_name(call->dtype),
-                       tt_dtype_is_opaque(call->dtype) ? "a reduction of the caller's own is needed" : "integers are needed");
+    if (call->user && call->user->elem_bytes != tt_sched_dtype_bytes(call->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %u bytes, %s has %u",
+                       call->user->elem_bytes, tt_sched_dtype_name(call->dtype),
+                       tt_sched_dtype_bytes(call->dtype));
+    if (tt_sched_coll_sums(call->coll) && !call->user && !tt_redop_fits(call->redop, call->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG, "%s of %s: %s", tt_sched_redop_name(call->redop),
+                       tt_sched_dtype_name(call->dtype),
+                       tt_dtype_is_opaque(call->dtype) ? "a reduction of the caller's own is needed"
+                                                       : "integers are needed");
     if (call->root >= c->size)
-        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks", call->root, c->size);
+        return tt_fail(err, TUTTI_ERR_RANGE, "root %u is not one of the %u ranks", call->root,
+                       c->size);
     if (call->counts) {
         total = 0;
         for (uint32_t r = 0; r < c->size; r++)
             if (__builtin_add_overflow(total, call->counts[r], &total))
                 return tt_fail(err, TUTTI_ERR_RANGE, "the counts of all ranks together overflow");
-    } else if (blocks(call->coll) && call->coll != TUTTI_ALL_TO_ALL && __builtin_mul_overflow(total, c->size, &total)) {
-        return tt_fail(err, TUTTI_ERR_RANGE, "count %zu times %u ranks overflows", call->count, c->size);
+    } else if (blocks(call->coll) && call->coll != TUTTI_ALL_TO_ALL &&
+               __builtin_mul_overflow(total, c->size, &total)) {
+        return tt_fail(err, TUTTI_ERR_RANGE, "count %zu times %u ranks overflows", call->count,
+                       c->size);
     }
     if (call->coll == TUTTI_ALL_TO_ALL && __builtin_mul_overflow(total, c->size, &total))
-        return tt_fail(err, TUTTI_ERR_RANGE, "count %zu times %u ranks overflows", call->count, c->size);
+        return tt_fail(err, TUTTI_ERR_RANGE, "count %zu times %u ranks overflows", call->count,
+                       c->size);
     uint64_t bytes;
-    if (__builtin_mul_overflow(total, (uint64_t)tt_dtype_bytes(call->dtype) * c->size, &bytes) || bytes > SIZE_MAX / 2)
-        return tt_fail(err, TUTTI_ERR_RANGE, "%llu elements are more than memory can hold", (unsigned long long)total);
+    if (__builtin_mul_overflow(total, (uint64_t)tt_sched_dtype_bytes(call->dtype) * c->size,
+                               &bytes) ||
+        bytes > SIZE_MAX / 2)
+        return tt_fail(err, TUTTI_ERR_RANGE, "%llu elements are more than memory can hold",
+                       (unsigned long long)total);
     *ret = (struct tt_problem){.coll = call->coll,
                                .ranks = c->size,
                                .root = call->root,
@@ -96,13 +112,14 @@ static tutti_status problem_of(const struct tt_comm *c, const struct tt_call *ca
     return TUTTI_OK;
 }
 
-const struct tt_sched *tt_kept_sched(const struct tt_kept *k)
+const struct tt_sched *tt_comm_kept_sched(const struct tt_kept *k)
 {
     return k->own ? k->own : k->plan->slice;
 }
 
-static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const struct tt_problem *p, struct tt_kept *k,
-                            struct tutti_error *err)
+static tutti_status program_compile(struct tt_comm *c, const struct tt_call *call,
+                                    const struct tt_problem *p, struct tt_kept *k,
+                                    struct tutti_error *err)
 {
     uint64_t *counts = NULL;
     if (blocks(call->coll) && !call->blocks) {
@@ -112,7 +129,7 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
         for (uint32_t r = 0; r < c->size; r++)
             counts[r] = call->counts ? call->counts[r] : call->count;
     }
-    struct tt_program_config pc = {.sched = tt_kept_sched(k),
+    struct tt_program_config pc = {.sched = tt_comm_kept_sched(k),
                                    .rank = c->rank,
                                    .count = p->count,
                                    .dtype = call->dtype,
@@ -122,12 +139,12 @@ static tutti_status compile(struct tt_comm *c, const struct tt_call *call, const
                                    .blocks = call->blocks,
                                    .places = c->wire.places,
                                    .box_bytes = call->blocks ? 0 : c->box_bytes};
-    tutti_status st = tt_program_make(&pc, &k->program, err);
+    tutti_status st = tt_exec_program_make(&pc, &k->program, err);
     free(counts);
     return st;
 }
 
-void tt_call_reduction(const struct tt_call *call, struct tt_op_desc *op)
+void tt_comm_call_reduction(const struct tt_call *call, struct tt_op_desc *op)
 {
     op->redop = (uint8_t)redop_of(call);
     if (call->user)
@@ -145,12 +162,16 @@ static uint64_t print_of(const struct tt_comm *c, const struct tt_call *call)
                         call->root,
                         0,
                         call->user ? call->user->hash : 0};
-    facts[6] = call->blocks ? 1 : call->counts ? tt_hash_bytes(1, call->counts, c->size * sizeof *call->counts) : 0;
+    facts[6] = call->blocks   ? 1
+               : call->counts ? tt_hash_bytes(1, call->counts, c->size * sizeof *call->counts)
+                              : 0;
     return tt_hash_bytes(0, facts, sizeof facts);
 }
 
-/* The question that a call puts to the planner: the one that the call or the communicator names, else its choice. */
-static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, struct tt_ask *ret, struct tutti_error *err)
+/* The question that a call puts to the planner: the one that the call or the communicator names,
+ * else its choice. */
+static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, struct tt_ask *ret,
+                           struct tutti_error *err)
 {
     struct tt_ask ask = {.why.op = {.comm = c->tag,
                                     .coll = (uint8_t)call->coll,
@@ -159,18 +180,20 @@ static tutti_status ask_of(const struct tt_comm *c, const struct tt_call *call, 
                                     .print = print_of(c, call),
                                     .why = (uint8_t)call->why,
                                     .busy = TT_OP_COLL}};
-    tt_call_reduction(call, &ask.why.op);
+    tt_comm_call_reduction(call, &ask.why.op);
     tutti_status st = problem_of(c, call, &ask.problem, err);
     if (st)
         return st;
     ask.why.op.count = call->blocks ? UINT64_MAX : call->counts ? ask.problem.count : call->count;
-    /* Lengths differ between ranks, so that nothing may depend on them: the one algorithm that carries blocks straight. */
+    /* Lengths differ between ranks, so that nothing may depend on them: the one algorithm that
+     * carries blocks straight. */
     ask.algo = call->blocks ? "direct" : named_algo(c, &ask.problem, call->algo);
     *ret = ask;
     return TUTTI_OK;
 }
 
-static tutti_status copy_counts(const struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
+static tutti_status copy_counts(const struct tt_comm *c, const struct tt_call *call,
+                                struct tt_kept *k, struct tutti_error *err)
 {
     if (!call->counts)
         return TUTTI_OK;
@@ -181,7 +204,8 @@ static tutti_status copy_counts(const struct tt_comm *c, const struct tt_call *c
     return TUTTI_OK;
 }
 
-static tutti_status copy_blocks(const struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
+static tutti_status copy_blocks(const struct tt_comm *c, const struct tt_call *call,
+                                struct tt_kept *k, struct tutti_error *err)
 {
     size_t n = c->size, *all = call->blocks ? tt_alloc(4 * n, sizeof *all) : NULL;
     const struct tt_blocks *b = call->blocks;
@@ -197,22 +221,23 @@ static tutti_status copy_blocks(const struct tt_comm *c, const struct tt_call *c
     return TUTTI_OK;
 }
 
-static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct tt_kept *k, struct tutti_error *err)
+static tutti_status program_make(struct tt_comm *c, const struct tt_call *call, struct tt_kept *k,
+                                 struct tutti_error *err)
 {
     struct tt_ask ask;
     tutti_status st = ask_of(c, call, &ask, err);
     if (!st)
-        st = tt_plans_get(c, &ask, &k->plan, err);
+        st = tt_comm_plans_get(c, &ask, &k->plan, err);
     if (!st)
         st = copy_counts(c, call, k, err);
     if (!st)
         st = copy_blocks(c, call, k, err);
     if (!st && !k->plan->slice)
-        st = tt_plans_slice(c, k->plan, &k->own, err);
+        st = tt_comm_plans_slice(c, k->plan, &k->own, err);
     if (!st && k->own)
         st = tt_comm_admit(c, k->plan, k->own, err);
     if (!st)
-        st = compile(c, call, &ask.problem, k, err);
+        st = program_compile(c, call, &ask.problem, k, err);
     if (st)
         return st;
     k->told = ask.why.op.count;
@@ -233,18 +258,19 @@ static tutti_status make(struct tt_comm *c, const struct tt_call *call, struct t
     return TUTTI_OK;
 }
 
-void tt_kept_free(struct tt_kept *k)
+void tt_comm_kept_free(struct tt_kept *k)
 {
     if (!k)
         return;
-    tt_program_free(k->program);
+    tt_exec_program_free(k->program);
     tt_sched_free(k->own);
     free(k->counts);
     free((void *)(uintptr_t)k->blocks.send_counts);
     free(k);
 }
 
-/* A free slot, or the one that was used longest ago and is not held. Grows while fewer than TT_PROGRAMS are not held. */
+/* A free slot, or the one that was used longest ago and is not held. Grows while fewer than
+ * TT_PROGRAMS are not held. */
 static tutti_status find_slot(struct tt_comm *c, size_t *ret, struct tutti_error *err)
 {
     size_t best = SIZE_MAX, idle = 0;
@@ -260,7 +286,8 @@ static tutti_status find_slot(struct tt_comm *c, size_t *ret, struct tutti_error
             best = i;
     }
     if (idle < TT_PROGRAMS) {
-        struct tt_kept **grown = realloc(c->kept, (c->nkept + TT_PROGRAMS) * sizeof(struct tt_kept *));
+        struct tt_kept **grown =
+            realloc(c->kept, (c->nkept + TT_PROGRAMS) * sizeof(struct tt_kept *));
         if (!grown)
             return tt_fail_memory(err, "programs");
         memset(grown + c->nkept, 0, TT_PROGRAMS * sizeof(struct tt_kept *));
@@ -272,42 +299,44 @@ static tutti_status find_slot(struct tt_comm *c, size_t *ret, struct tutti_error
     return TUTTI_OK;
 }
 
-static bool fits(const struct tt_comm *c, size_t i, const struct tt_call *call)
+static bool program_fits(const struct tt_comm *c, size_t i, const struct tt_call *call)
 {
     const struct tt_kept *k = i < c->nkept ? c->kept[i] : NULL;
-    return k && !k->holders && !k->running && same(c, k, call);
+    return k && !k->holders && !k->running && program_same(c, k, call);
 }
 
 /* The slot with a program for this call that nobody uses; nkept when there is none. */
-static size_t find(const struct tt_comm *c, const struct tt_call *call)
+static size_t program_find(const struct tt_comm *c, const struct tt_call *call)
 {
-    if (fits(c, c->recent, call))
+    if (program_fits(c, c->recent, call))
         return c->recent;
     for (size_t i = 0; i < c->nkept; i++)
-        if (fits(c, i, call))
+        if (program_fits(c, i, call))
             return i;
     return c->nkept;
 }
 
-static tutti_status add(struct tt_comm *c, const struct tt_call *call, size_t *ret, struct tutti_error *err)
+static tutti_status program_add(struct tt_comm *c, const struct tt_call *call, size_t *ret,
+                                struct tutti_error *err)
 {
     struct tt_kept *k = tt_zalloc(1, sizeof *k);
-    tutti_status st = k ? make(c, call, k, err) : tt_fail_memory(err, "program");
+    tutti_status st = k ? program_make(c, call, k, err) : tt_fail_memory(err, "program");
     if (!st)
         st = find_slot(c, ret, err);
     if (st) {
-        tt_kept_free(k);
+        tt_comm_kept_free(k);
         return st;
     }
-    tt_kept_free(c->kept[*ret]);
+    tt_comm_kept_free(c->kept[*ret]);
     c->kept[*ret] = k;
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret, struct tutti_error *err)
+tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, struct tt_kept **ret,
+                             struct tutti_error *err)
 {
-    size_t i = find(c, call);
-    tutti_status st = i < c->nkept ? TUTTI_OK : add(c, call, &i, err);
+    size_t i = program_find(c, call);
+    tutti_status st = i < c->nkept ? TUTTI_OK : program_add(c, call, &i, err);
     if (st)
         return st;
     c->recent = i;
@@ -316,13 +345,14 @@ tutti_status tt_comm_program(struct tt_comm *c, const struct tt_call *call, stru
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps, struct tutti_error *err)
+tutti_status tt_comm_predict(struct tt_comm *c, const struct tt_call *call, uint64_t *ret_ps,
+                             struct tutti_error *err)
 {
     struct tt_ask ask;
     tt_comm_lock(c);
     tutti_status st = ask_of(c, call, &ask, err);
     if (!st)
-        st = tt_plans_predict(c, &ask, ret_ps, err);
+        st = tt_comm_plans_predict(c, &ask, ret_ps, err);
     tt_comm_unlock(c);
     return st;
 }

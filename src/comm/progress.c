@@ -1,12 +1,13 @@
-/* progress.c - the one way to make progress: rounds, and one description of how to wait between them.
+/* progress.c - the one way to make progress: rounds, and one description of how to wait between
+ * them.
  *
  *     round:  looks in a row found nothing?  --no--> look (the engine does all that has become possible)
  *                      | yes                            ^
  *                      v                                |
  *             spin, yield or sleep, as described -------+
  *
- * Three sorts of threads wait. They differ in their description (struct tt_waiting), which is made here from what is known of the
- * communicator, and in nothing else:
+ * Three sorts of threads wait. They differ in their description (struct tt_waiting), which is made
+ * here from what is known of the communicator, and in nothing else:
  *
  *                      before it sleeps    sleeps                                          lock
  *     blocking call    spins or yields     in the transport, short naps                    held all the time
@@ -14,23 +15,34 @@
  *     helper           -                   at the door (one host), else bell and socket    held while it looks
  *     trainer's thread yields a moment     bell and socket                                 held while it looks
  *
- * Looking pays where the answer is microseconds away. Much data through a descriptor is a long row of waits, each as long as a piece is
- * under way: there a call sleeps at once when cores are shared, and soon when they are not. Nothing is lost, because the kernel receives
- * meanwhile. Where there is neither a descriptor nor a door (both at once, MPI, a door that is taken) the naps double up to a millisecond.
+ * Looking pays where the answer is microseconds away. Much data through a descriptor is a long row
+ * of waits, each as long as a piece is under way: there a call sleeps at once when cores are
+ * shared, and soon when they are not. Nothing is lost, because the kernel receives meanwhile. Where
+ * there is neither a descriptor nor a door (both at once, MPI, a door that is taken) the naps
+ * double up to a millisecond.
  *
- * What moves for others is work, and keeps a thread awake; deadlines are about what moves for the own communicator, and of messages
- * about what moves for messages: one that never comes is overdue although a collective goes on. */
+ * What moves for others is work, and keeps a thread awake; deadlines are about what moves for the
+ * own communicator, and of messages about what moves for messages: one that never comes is overdue
+ * although a collective goes on. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
-enum { SPINS = 2000, YIELDS = 100, MUCH_BYTES = 1 << 20, MUCH_SPINS = 300, MUCH_YIELDS = 1, STILL = 64 };
-/* In ns. A call's sleeps when it has an idle callback. How long those yield that have no descriptor: the trainer's thread; a call with a
- * twin, as long as it would in the transport. Naps without descriptor. The longest sleep. */
+enum {
+    SPINS = 2000,
+    YIELDS = 100,
+    MUCH_BYTES = 1 << 20,
+    MUCH_SPINS = 300,
+    MUCH_YIELDS = 1,
+    STILL = 64
+};
+/* In ns. A call's sleeps when it has an idle callback. How long those yield that have no
+ * descriptor: the trainer's thread; a call with a twin, as long as it would in the transport. Naps
+ * without descriptor. The longest sleep. */
 enum { IDLE_WAIT = 200000, PUMP_AWAKE = 100000, CALL_AWAKE = 1000000, CALL_AWAKE_OVER = 200000 };
 enum { NAP_MIN = 40000, NAP_MAX = 1000000, HEAR = 500000000 };
 
@@ -41,10 +53,14 @@ static void describe_naps(const struct tt_comm *c, struct tt_waiting *w)
     w->nap_max_ns = fd ? TT_GLANCE_NS : NAP_MAX;
 }
 
-void tt_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret)
+void tt_comm_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting *ret)
 {
     bool fd = c->wire.fd >= 0, much = fd && bytes >= MUCH_BYTES;
-    *ret = (struct tt_waiting){.call = true, .yield = c->wire.oversubscribed, .door = c->wire.one_host, .bell = -1, .working = true};
+    *ret = (struct tt_waiting){.call = true,
+                               .yield = c->wire.oversubscribed,
+                               .door = c->wire.one_host,
+                               .bell = -1,
+                               .working = true};
     ret->looks = ret->yield ? (much ? MUCH_YIELDS : YIELDS) : (much ? MUCH_SPINS : SPINS);
     ret->wait_ns = c->idle ? IDLE_WAIT : TT_GLANCE_NS;
     describe_naps(c, ret);
@@ -53,7 +69,7 @@ void tt_waiting_call(const struct tt_comm *c, uint64_t bytes, struct tt_waiting 
         ret->awake_ns = ret->yield ? CALL_AWAKE_OVER : CALL_AWAKE;
 }
 
-void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret)
+void tt_comm_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret)
 {
     *ret = (struct tt_waiting){.looks = 1, .bell = bell, .beside = c->pumped};
     describe_naps(c, ret);
@@ -62,18 +78,18 @@ void tt_waiting_thread(const struct tt_comm *c, int bell, struct tt_waiting *ret
     ret->quiet_ns = c->pumped ? HEAR : 0;
 }
 
-void tt_waiting_begin(struct tt_comm *c, int bell, struct tt_waiting *w)
+void tt_comm_waiting_begin(struct tt_comm *c, int bell, struct tt_waiting *w)
 {
-    tt_waiting_thread(c, bell, w);
+    tt_comm_waiting_thread(c, bell, w);
     tt_comm_enter(c);
-    tt_sleepers_add(c, w);
+    tt_comm_sleepers_add(c, w);
     tt_comm_unlock(c);
 }
 
-void tt_waiting_end(struct tt_comm *c, struct tt_waiting *w)
+void tt_comm_waiting_end(struct tt_comm *c, struct tt_waiting *w)
 {
     tt_comm_enter(c);
-    tt_sleepers_remove(c, w);
+    tt_comm_sleepers_remove(c, w);
     tt_comm_unlock(c);
 }
 
@@ -89,21 +105,24 @@ void tt_comm_on_idle(struct tt_comm *c, void (*idle)(void *ctx), void *ctx)
     c->idle_ctx = ctx;
 }
 
-/* After a verdict buffers are their owners' again: the transport must not write what still comes for them. */
+/* After a verdict buffers are their owners' again: the transport must not write what still comes
+ * for them. */
 bool tt_comm_progress(struct tt_comm *c)
 {
-    bool moved = !c->failed && tt_engine_progress(c->engine);
-    uint64_t at = tt_context_moved(c->context);
+    bool moved = !c->failed && tt_exec_engine_progress(c->engine);
+    uint64_t at = tt_exec_context_moved(c->context);
     if (at != c->moved)
         c->moved_ns = tt_now_ns();
     c->moved = at;
     return moved;
 }
 
-/* A wait that spins reads the clock when it is about to sleep. One that yields reads it at once: others may have the core for long. */
-static void count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
+/* A wait that spins reads the clock when it is about to sleep. One that yields reads it at once:
+ * others may have the core for long. */
+static void progress_count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 {
-    uint64_t at = w->message ? tt_context_mailed(c->context) : tt_context_moved(c->context);
+    uint64_t at =
+        w->message ? tt_exec_context_mailed(c->context) : tt_exec_context_moved(c->context);
     w->idle = moved ? 0 : w->idle + 1;
     w->naps = moved ? 0 : w->naps;
     w->still = at == w->moved ? w->still + 1 : 0;
@@ -118,7 +137,7 @@ static void count(const struct tt_comm *c, struct tt_waiting *w, bool moved)
 }
 
 /* The trainer's thread takes turns with calls. The helper comes after them: they do its work. */
-static void enter(struct tt_comm *c)
+static void progress_enter(struct tt_comm *c)
 {
     if (!c->pumped) {
         tt_comm_enter_last(c);
@@ -129,8 +148,9 @@ static void enter(struct tt_comm *c)
     tt_comm_enter(c);
 }
 
-/* A call lets go of the lock when a twin's thread may want it: whoever gets the core may be that one. */
-static void yield(struct tt_comm *c, const struct tt_waiting *w)
+/* A call lets go of the lock when a twin's thread may want it: whoever gets the core may be that
+ * one. */
+static void progress_yield(struct tt_comm *c, const struct tt_waiting *w)
 {
     bool apart = w->call && c->shared->users > 1;
     if (apart)
@@ -140,29 +160,29 @@ static void yield(struct tt_comm *c, const struct tt_waiting *w)
         tt_comm_apart_end(c, w->collective);
 }
 
-static void look(struct tt_comm *c, struct tt_waiting *w)
+static void progress_look(struct tt_comm *c, struct tt_waiting *w)
 {
     if (w->call) {
-        count(c, w, tt_engine_progress(c->engine));
+        progress_count(c, w, tt_exec_engine_progress(c->engine));
         return;
     }
-    enter(c);
+    progress_enter(c);
     w->failed = c->failed;
     w->working = atomic_load(&c->started) > 0 && !c->failed;
-    count(c, w, w->working && tt_comm_progress(c));
-    tt_sleepers_tell(c);
-    w->heard = tt_news_told(c);
+    progress_count(c, w, w->working && tt_comm_progress(c));
+    tt_comm_sleepers_tell(c);
+    w->heard = tt_comm_news_told(c);
     tt_comm_unlock(c);
 }
 
 /* Nothing was finished since its last look: it may sleep. After it has said that it does. */
 static bool nothing_new(struct tt_comm *c, const struct tt_waiting *w)
 {
-    return !atomic_load(&w->stop) && tt_news_told(c) == w->heard;
+    return !atomic_load(&w->stop) && tt_comm_news_told(c) == w->heard;
 }
 
-/* Until a peer rings the door, with the lock, which is given back. Peers ring only after this rank has said that it sleeps, so it looks
- * once more after saying so. */
+/* Until a peer rings the door, with the lock, which is given back. Peers ring only after this rank
+ * has said that it sleeps, so it looks once more after saying so. */
 static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
 {
     atomic_store(&w->sleep, TT_AT_DOOR);
@@ -180,7 +200,8 @@ static void sleep_at_door(struct tt_comm *c, struct tt_waiting *w, uint64_t ns)
 /* Until the bell rings or the network has news; without the lock. */
 static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
 {
-    struct pollfd p[2] = {{.fd = w->bell, .events = POLLIN}, {.fd = w->working ? c->wire.fd : -1, .events = POLLIN}};
+    struct pollfd p[2] = {{.fd = w->bell, .events = POLLIN},
+                          {.fd = w->working ? c->wire.fd : -1, .events = POLLIN}};
     uint64_t nap = w->naps < 16 ? w->nap_ns << w->naps : w->nap_max_ns, rings;
     uint64_t ns = !w->working ? w->quiet_ns : nap < w->nap_max_ns ? nap : w->nap_max_ns;
     ns = w->call && ns > w->wait_ns ? w->wait_ns : ns;
@@ -189,8 +210,8 @@ static void sleep_at_bell(struct tt_comm *c, struct tt_waiting *w)
     atomic_store(&w->sleep, TT_AT_BELL);
     bool same = w->working || w->failed || !atomic_load(&c->started);
     w->naps += w->working;
-    if (nothing_new(c, w) && same && ppoll(p, 2, ns ? &ts : NULL, NULL) > 0 && (p[0].revents & POLLIN) &&
-        read(w->bell, &rings, sizeof rings) < 0)
+    if (nothing_new(c, w) && same && ppoll(p, 2, ns ? &ts : NULL, NULL) > 0 &&
+        (p[0].revents & POLLIN) && read(w->bell, &rings, sizeof rings) < 0)
         assert(errno == EAGAIN || errno == EINTR);
     atomic_store(&w->sleep, TT_AWAKE);
 }
@@ -201,8 +222,9 @@ static uint64_t deadline_of(const struct tt_comm *c, const struct tt_waiting *w)
     return w->call && w->since_ns ? tt_comm_deadline(c, 0, w->since_ns) : UINT64_MAX;
 }
 
-/* Before a sleep: is there a verdict, has the deadline passed? The helper does not ask: what fails stays for the next test or wait. */
-static tutti_status check(struct tt_comm *c, const struct tt_waiting *w)
+/* Before a sleep: is there a verdict, has the deadline passed? The helper does not ask: what fails
+ * stays for the next test or wait. */
+static tutti_status progress_check(struct tt_comm *c, const struct tt_waiting *w)
 {
     if (!w->call && !c->pumped)
         return TUTTI_OK;
@@ -218,20 +240,21 @@ static tutti_status check(struct tt_comm *c, const struct tt_waiting *w)
 static void sleep_thread(struct tt_comm *c, struct tt_waiting *w)
 {
     if (w->working && w->door && !atomic_exchange(&c->shared->dozing, true)) {
-        enter(c);
+        progress_enter(c);
         sleep_at_door(c, w, HEAR);
     } else {
         sleep_at_bell(c, w);
     }
 }
 
-/* A call with a twin, whose threads must be able to start their requests meanwhile, and may finish this one. */
+/* A call with a twin, whose threads must be able to start their requests meanwhile, and may finish
+ * this one. */
 static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
 {
-    tt_sleepers_tell(c);
-    tt_sleepers_add(c, w);
-    w->bell = tt_bell_take(c->shared);
-    w->heard = tt_news_told(c);
+    tt_comm_sleepers_tell(c);
+    tt_comm_sleepers_add(c, w);
+    w->bell = tt_comm_bell_take(c->shared);
+    w->heard = tt_comm_news_told(c);
     if (w->door && !atomic_exchange(&c->shared->dozing, true)) {
         sleep_at_door(c, w, w->wait_ns);
     } else {
@@ -239,14 +262,14 @@ static void sleep_apart(struct tt_comm *c, struct tt_waiting *w)
         sleep_at_bell(c, w);
     }
     tt_comm_apart_end(c, w->collective);
-    tt_sleepers_remove(c, w);
-    tt_bell_give(c->shared, w->bell);
+    tt_comm_sleepers_remove(c, w);
+    tt_comm_bell_give(c->shared, w->bell);
 }
 
-static tutti_status rest(struct tt_comm *c, struct tt_waiting *w)
+static tutti_status progress_rest(struct tt_comm *c, struct tt_waiting *w)
 {
     uint64_t deadline = deadline_of(c, w), until;
-    tutti_status st = check(c, w);
+    tutti_status st = progress_check(c, w);
     if (st)
         return st;
     if (w->call && c->idle)
@@ -265,24 +288,25 @@ static tutti_status rest(struct tt_comm *c, struct tt_waiting *w)
 /* Has it looked often and long enough? */
 static bool tired(const struct tt_waiting *w)
 {
-    return w->idle >= w->looks && (!w->awake_ns || !w->working || tt_now_ns() - w->idle_ns >= w->awake_ns);
+    return w->idle >= w->looks &&
+           (!w->awake_ns || !w->working || tt_now_ns() - w->idle_ns >= w->awake_ns);
 }
 
 tutti_status tt_comm_round(struct tt_comm *c, struct tt_waiting *w)
 {
     tutti_status st = TUTTI_OK;
     if (tired(w))
-        st = rest(c, w);
+        st = progress_rest(c, w);
     else if (w->beside && w->still && w->still % STILL == 0) /* others may keep it awake */
-        st = check(c, w);
+        st = progress_check(c, w);
     else if (w->idle && (w->yield || w->idle >= w->looks))
-        yield(c, w);
+        progress_yield(c, w);
     if (!st)
-        look(c, w);
+        progress_look(c, w);
     return st;
 }
 
-void tt_waiting_wake(struct tt_comm *c, struct tt_waiting *w)
+void tt_comm_waiting_wake(struct tt_comm *c, struct tt_waiting *w)
 {
     uint64_t one = 1;
     uint32_t sleep = atomic_load(&w->sleep);

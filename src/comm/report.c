@@ -1,7 +1,8 @@
-/* report.c - who is slow: what this rank saw of each peer, in words. "Arrived late" is time before anything of a request came from a peer
- * (it was computing); "sent slowly" is the rate at which what it had sent came in, beside what the planner assumed. report_all.c does
- * better: it has everybody's notes. */
-#include "comm/parts.h"
+/* report.c - who is slow: what this rank saw of each peer, in words. "Arrived late" is time before
+ * anything of a request came from a peer (it was computing); "sent slowly" is the rate at which
+ * what it had sent came in, beside what the planner assumed. report_all.c does better: it has
+ * everybody's notes. */
+#include "comm/comm_int.h"
 
 struct worst {
     uint32_t late, slow;
@@ -13,10 +14,10 @@ struct worst {
 static void seen_of(struct tt_comm *c, uint32_t r, struct tt_peer_stats *ret, double *ret_rate)
 {
     struct tt_link_stats link;
-    tt_context_stats(c->context, r, ret);
+    tt_exec_context_stats(c->context, r, ret);
     *ret_rate = ret->recv_ns ? (double)ret->recv_bytes * 1e9 / (double)ret->recv_ns : 0;
     if (tt_transport_link(c->wire.transport, r, &link))
-        *ret_rate = tt_link_rate(&link);
+        *ret_rate = tt_comm_link_rate(&link);
 }
 
 static void line(struct tt_comm *c, uint32_t r, struct tt_str *s, struct worst *w)
@@ -27,9 +28,11 @@ static void line(struct tt_comm *c, uint32_t r, struct tt_str *s, struct worst *
     seen_of(c, r, &p, &measured);
     if (measured > 0)
         tt_format_rate(measured, rate, sizeof rate);
-    tt_str_printf(s, "  rank %-4u %-16s waited %9.3f ms, arrived late %9.3f ms, in %s, out %s, rate %s\n", r,
-                  tt_boot_peers(c->world->boot)[c->members[r]].host, (double)p.wait_ns / 1e6, (double)p.late_ns / 1e6,
-                  tt_format_size(p.bytes_in, in, sizeof in), tt_format_size(p.bytes_out, out, sizeof out), rate);
+    tt_str_printf(
+        s, "  rank %-4u %-16s waited %9.3f ms, arrived late %9.3f ms, in %s, out %s, rate %s\n", r,
+        tt_boot_peers(c->world->boot)[c->members[r]].host, (double)p.wait_ns / 1e6,
+        (double)p.late_ns / 1e6, tt_format_size(p.bytes_in, in, sizeof in),
+        tt_format_size(p.bytes_out, out, sizeof out), rate);
     if (p.late_ns > w->late_ns) {
         w->late_ns = p.late_ns;
         w->late = r;
@@ -52,11 +55,13 @@ tutti_status tt_comm_report(struct tt_comm *c, char **ret_text, struct tutti_err
         if (r != c->rank)
             line(c, r, &s, &w);
     if (w.late != UINT32_MAX)
-        tt_str_printf(&s, "  slowest rank: %u (arrived late by %.3f ms in all)\n", w.late, (double)w.late_ns / 1e6);
+        tt_str_printf(&s, "  slowest rank: %u (arrived late by %.3f ms in all)\n", w.late,
+                      (double)w.late_ns / 1e6);
     if (w.slow != UINT32_MAX)
-        tt_str_printf(&s, "  slowest link: from rank %u (sent at %s; the plan assumes %s)\n", w.slow,
-                      tt_format_rate(w.slow_rate, rate, sizeof rate),
-                      tt_format_rate((double)(c->wire.direct ? c->speeds.shm.bw : c->speeds.tcp.bw), plan, sizeof plan));
+        tt_str_printf(&s, "  slowest link: from rank %u (sent at %s; the plan assumes %s)\n",
+                      w.slow, tt_format_rate(w.slow_rate, rate, sizeof rate),
+                      tt_format_rate((double)(c->wire.direct ? c->speeds.shm.bw : c->speeds.tcp.bw),
+                                     plan, sizeof plan));
     tt_comm_unlock(c);
     if (s.failed) {
         tt_str_free(&s);

@@ -1,5 +1,6 @@
-/* report.h - who was slow: what every rank writes down while it runs (only when a report is wanted), and what follows from all notes
- * together. The notes are times of each rank's own clock; barriers at both ends tell how the clocks differ. */
+/* report.h - who was slow: what every rank writes down while it runs (only when a report is
+ * wanted), and what follows from all notes together. The notes are times of each rank's own clock;
+ * barriers at both ends tell how the clocks differ. */
 #ifndef TT_REPORT_H
 #define TT_REPORT_H
 
@@ -8,7 +9,8 @@
 
 enum { TT_LOG_CALLS = 4096, TT_LOG_BEATS = 8 };
 
-/* One call. blocked_ns is all time spent in waits before it: what lies between two calls and is not in it is the rank's own work. */
+/* One call. blocked_ns is all time spent in waits before it: what lies between two calls and is not
+ * in it is the rank's own work. */
 struct tt_log_call {
     int64_t start_ns, wait_ns, end_ns, blocked_ns;
 };
@@ -17,21 +19,23 @@ struct tt_log_beat {
 };
 struct tt_log {
     struct tt_log_beat beats[2][TT_LOG_BEATS]; /* barriers when it began and when it ended */
-    uint32_t first;                            /* number of the first call that counts; an entry before it says when that was possible */
+    /* number of the first call that counts; an entry before it says when that was possible */
+    uint32_t first;
     int64_t blocked_ns;
     uint64_t *before_bytes;                 /* [peer]: what its link had seen before */
     struct tt_log_call calls[TT_LOG_CALLS]; /* call number modulo TT_LOG_CALLS */
 };
 
 /* log.c; all accept NULL: nothing is noted. */
-void tt_log_enter(struct tt_log *l, uint32_t call);
-void tt_log_wait(struct tt_log *l, uint32_t call);
-void tt_log_leave(struct tt_log *l, uint32_t call);
+void tt_comm_log_enter(struct tt_log *l, uint32_t call);
+void tt_comm_log_wait(struct tt_log *l, uint32_t call);
+void tt_comm_log_leave(struct tt_log *l, uint32_t call);
 
 /* find.c: the notes of all ranks. */
 struct tt_evidence {
     uint32_t ranks;
-    uint32_t calls;                               /* the last ones, of each rank; one more entry stands before them */
+    /* the last ones, of each rank; one more entry stands before them */
+    uint32_t calls;
     const bool *same_clock;                       /* [rank]: as rank 0 */
     struct tt_log_beat (*beats)[2][TT_LOG_BEATS]; /* [rank] */
     struct tt_log_call *log;                      /* [rank][calls + 1]; changed to rank 0's clock */
@@ -39,7 +43,8 @@ struct tt_evidence {
 };
 struct tt_rank_finding {
     uint64_t in_calls_ns;
-    uint64_t awaited_ns; /* the mean over the other ranks of the time they waited before it entered */
+    /* the mean over the other ranks of the time they waited before it entered */
+    uint64_t awaited_ns;
     uint64_t late_ns;    /* of that: while it did its own work, more of it than others */
     uint32_t late_calls; /* in which it was late by its own work */
     uint64_t slow_ns;    /* what the worst of its links took longer than a usual one would have */
@@ -55,7 +60,7 @@ struct tt_findings {
     double link_rate;            /* 0: not known */
 };
 /* scratch: ranks entries. */
-void tt_find_slow(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *ret);
+void tt_comm_find_slow(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *ret);
 /* Bytes/s; 0 when too little went over it to tell. */
-double tt_link_rate(const struct tt_link_stats *s);
+double tt_comm_link_rate(const struct tt_link_stats *s);
 #endif

@@ -1,12 +1,13 @@
-/* report_all.c - TUTTI_REPORT=1: who was slow, from everybody's notes, printed by rank 0 on standard error when a communicator closes. This
- * is the one place where the library prints, because the variable asks it to.
+/* report_all.c - TUTTI_REPORT=1: who was slow, from everybody's notes, printed by rank 0 on
+ * standard error when a communicator closes. This is the one place where the library prints,
+ * because the variable asks it to.
  *
- * Beginning and ending are collective: some barriers to compare the clocks, at the end a gather of the notes. The notes themselves cost
- * three clock readings per call and nothing on the wire. */
+ * Beginning and ending are collective: some barriers to compare the clocks, at the end a gather of
+ * the notes. The notes themselves cost three clock readings per call and nothing on the wire. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 #include "comm/report.h"
 
 enum { ROWS = 64, MIN_CALLS = 16 };
@@ -14,7 +15,7 @@ static const uint64_t WORK = 1 << 26; /* rank x rank x call, at most */
 
 /* ---- notes ---- */
 
-static tutti_status beat(struct tt_comm *c, struct tt_log_beat *beats)
+static tutti_status report_all_beat(struct tt_comm *c, struct tt_log_beat *beats)
 {
     tutti_status st = TUTTI_OK;
     for (int i = 0; !st && i < TT_LOG_BEATS; i++) {
@@ -38,7 +39,7 @@ static struct tt_link_stats link_of(const struct tt_comm *c, uint32_t peer)
     return tt_transport_link(c->wire.transport, peer, &s) ? s : (struct tt_link_stats){0};
 }
 
-tutti_status tt_report_begin(struct tt_comm *c, struct tutti_error *err)
+tutti_status tt_comm_report_begin(struct tt_comm *c, struct tutti_error *err)
 {
     if (!c->config.report || c->size < 2)
         return TUTTI_OK;
@@ -46,7 +47,7 @@ tutti_status tt_report_begin(struct tt_comm *c, struct tutti_error *err)
     if (l)
         l->before_bytes = tt_zalloc(c->size, sizeof *l->before_bytes);
     tutti_status st = l && l->before_bytes ? TUTTI_OK : tt_fail_memory(err, "report");
-    if (!st && (st = beat(c, l->beats[0])))
+    if (!st && (st = report_all_beat(c, l->beats[0])))
         tt_fail(err, st, "%s", c->last.text);
     if (st) {
         log_free(l);
@@ -54,7 +55,7 @@ tutti_status tt_report_begin(struct tt_comm *c, struct tutti_error *err)
     }
     for (uint32_t r = 0; r < c->size; r++)
         l->before_bytes[r] = link_of(c, r).bytes;
-    tt_log_enter(l, c->calls);
+    tt_comm_log_enter(l, c->calls);
     l->first = c->calls + 1;
     c->log = l;
     return TUTTI_OK;
@@ -80,7 +81,8 @@ static struct parts parts_of(const struct tt_comm *c, uint32_t seen)
     return p;
 }
 
-static void fill(struct tt_comm *c, const struct tt_log *l, uint32_t last, const struct parts *p, char *mine)
+static void report_all_fill(struct tt_comm *c, const struct tt_log *l, uint32_t last,
+                            const struct parts *p, char *mine)
 {
     struct tt_log_call *calls = (struct tt_log_call *)(void *)(mine + p->calls_at);
     struct tt_link_stats *links = (struct tt_link_stats *)(void *)(mine + p->links_at);
@@ -101,17 +103,20 @@ static void say_rank(const struct tt_comm *c, uint32_t r, struct tt_str *s)
     tt_str_printf(s, "rank %u (host %s, pid %u)", c->members[r], p->host, p->pid);
 }
 
-static void say_row(const struct tt_comm *c, uint32_t r, const struct tt_rank_finding *f, struct tt_str *s)
+static void say_row(const struct tt_comm *c, uint32_t r, const struct tt_rank_finding *f,
+                    struct tt_str *s)
 {
     const struct tt_boot_peer *p = &tt_boot_peers(c->world->boot)[c->members[r]];
     char rate[32] = "-";
     if (f->rate > 0)
         tt_format_rate(f->rate, rate, sizeof rate);
-    tt_str_printf(s, "tutti: %6u %-16s %8u %12.3f %12.3f %12.3f   %s\n", c->members[r], p->host, p->pid, (double)f->in_calls_ns / 1e6,
-                  (double)f->awaited_ns / 1e6, (double)f->late_ns / 1e6, rate);
+    tt_str_printf(s, "tutti: %6u %-16s %8u %12.3f %12.3f %12.3f   %s\n", c->members[r], p->host,
+                  p->pid, (double)f->in_calls_ns / 1e6, (double)f->awaited_ns / 1e6,
+                  (double)f->late_ns / 1e6, rate);
 }
 
-static void say_slowest(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls, struct tt_str *s)
+static void say_slowest(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls,
+                        struct tt_str *s)
 {
     const struct tt_rank_finding *x = &f->rank[f->slowest];
     char a[32], b[32];
@@ -122,14 +127,20 @@ static void say_slowest(const struct tt_comm *c, const struct tt_findings *f, ui
     }
     say_rank(c, f->slowest, s);
     if (f->why == TT_SLOW_LATE)
-        tt_str_printf(s, " arrived late in %u of %u calls: it was still working while the others waited %.3f ms each\n", x->late_calls,
-                      calls, (double)x->late_ns / 1e6);
+        tt_str_printf(s,
+                      " arrived late in %u of %u calls: it was still working while the others "
+                      "waited %.3f ms each\n",
+                      x->late_calls, calls, (double)x->late_ns / 1e6);
     else if (x->rate < f->usual_rate)
-        tt_str_printf(s, " sent slowly: its fastest link reaches %s where %s are usual, which cost at least %.3f ms\n",
-                      tt_format_rate(x->rate, a, sizeof a), tt_format_rate(f->usual_rate, b, sizeof b), (double)x->slow_ns / 1e6);
-    else
-        tt_str_printf(s, " sent slowly: not all its links reach the usual %s, which cost at least %.3f ms\n",
+        tt_str_printf(s,
+                      " sent slowly: its fastest link reaches %s where %s are usual, which cost at "
+                      "least %.3f ms\n",
+                      tt_format_rate(x->rate, a, sizeof a),
                       tt_format_rate(f->usual_rate, b, sizeof b), (double)x->slow_ns / 1e6);
+    else
+        tt_str_printf(
+            s, " sent slowly: not all its links reach the usual %s, which cost at least %.3f ms\n",
+            tt_format_rate(f->usual_rate, b, sizeof b), (double)x->slow_ns / 1e6);
 }
 
 static void say_link(const struct tt_comm *c, const struct tt_findings *f, struct tt_str *s)
@@ -137,23 +148,30 @@ static void say_link(const struct tt_comm *c, const struct tt_findings *f, struc
     char a[32], b[32], u[32];
     if (f->link_rate <= 0) {
         tt_str_printf(s, "tutti: slowest link: not known (%s)\n",
-                      c->wire.nlocal == c->size ? "all is shared memory" : "no rank had to wait for much of it");
+                      c->wire.nlocal == c->size ? "all is shared memory"
+                                                : "no rank had to wait for much of it");
         return;
     }
-    tt_str_printf(s, "tutti: slowest link: from rank %u to rank %u: %s measured (usual: %s; predicted for one alone: %s)\n",
-                  c->members[f->link_from], c->members[f->link_to], tt_format_rate(f->link_rate, a, sizeof a),
-                  tt_format_rate(f->usual_rate, u, sizeof u), tt_format_rate((double)c->speeds.tcp.bw, b, sizeof b));
+    tt_str_printf(s,
+                  "tutti: slowest link: from rank %u to rank %u: %s measured (usual: %s; predicted "
+                  "for one alone: %s)\n",
+                  c->members[f->link_from], c->members[f->link_to],
+                  tt_format_rate(f->link_rate, a, sizeof a),
+                  tt_format_rate(f->usual_rate, u, sizeof u),
+                  tt_format_rate((double)c->speeds.tcp.bw, b, sizeof b));
 }
 
-static void print(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls, uint32_t seen)
+static void print(const struct tt_comm *c, const struct tt_findings *f, uint32_t calls,
+                  uint32_t seen)
 {
     struct tt_str s = {0};
     char guard[TT_GUARD_WORDS];
     tt_comm_guard(c, guard, sizeof guard);
-    tt_str_printf(&s, "tutti: report of %u ranks%s, the last %u of %u calls; sockets: %s; times in ms\n", c->size,
-                  c->id ? " (a split)" : "", calls, seen, guard);
-    tt_str_printf(&s, "tutti: %6s %-16s %8s %12s %12s %12s   %s\n", "rank", "host", "pid", "in calls", "awaited", "of it late",
-                  "fastest link");
+    tt_str_printf(
+        &s, "tutti: report of %u ranks%s, the last %u of %u calls; sockets: %s; times in ms\n",
+        c->size, c->id ? " (a split)" : "", calls, seen, guard);
+    tt_str_printf(&s, "tutti: %6s %-16s %8s %12s %12s %12s   %s\n", "rank", "host", "pid",
+                  "in calls", "awaited", "of it late", "fastest link");
     for (uint32_t r = 0; r < c->size && r < ROWS; r++)
         say_row(c, r, &f->rank[r], &s);
     if (c->size > ROWS)
@@ -197,7 +215,8 @@ static bool tables_make(uint32_t n, const struct parts *p, struct tables *t)
     return t->beats && t->log && t->links && t->same_clock && t->rank && t->scratch;
 }
 
-static void conclude(const struct tt_comm *c, const struct parts *p, const char *all, uint32_t seen)
+static void report_all_conclude(const struct tt_comm *c, const struct parts *p, const char *all,
+                                uint32_t seen)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
     struct tables t = {0};
@@ -205,26 +224,31 @@ static void conclude(const struct tt_comm *c, const struct parts *p, const char 
         for (uint32_t r = 0; r < c->size; r++) {
             const char *from = all + r * p->bytes;
             memcpy(t.beats[r], from, sizeof t.beats[r]);
-            memcpy(t.log + (size_t)r * (p->calls + 1), from + p->calls_at, (p->calls + 1) * sizeof *t.log);
+            memcpy(t.log + (size_t)r * (p->calls + 1), from + p->calls_at,
+                   (p->calls + 1) * sizeof *t.log);
             memcpy(t.links + (size_t)r * c->size, from + p->links_at, c->size * sizeof *t.links);
             t.same_clock[r] = peers[c->members[r]].host_id == peers[c->members[0]].host_id;
         }
-        struct tt_evidence e = {
-            .ranks = c->size, .calls = p->calls, .same_clock = t.same_clock, .beats = t.beats, .log = t.log, .links = t.links};
+        struct tt_evidence e = {.ranks = c->size,
+                                .calls = p->calls,
+                                .same_clock = t.same_clock,
+                                .beats = t.beats,
+                                .log = t.log,
+                                .links = t.links};
         struct tt_findings f = {.rank = t.rank};
-        tt_find_slow(&e, t.scratch, &f);
+        tt_comm_find_slow(&e, t.scratch, &f);
         print(c, &f, p->calls, seen);
     }
     tables_free(&t);
 }
 
-void tt_report_drop(struct tt_comm *c)
+void tt_comm_report_drop(struct tt_comm *c)
 {
     log_free(c->log);
     c->log = NULL;
 }
 
-void tt_report_end(struct tt_comm *c)
+void tt_comm_report_end(struct tt_comm *c)
 {
     struct tt_log *l = c->log;
     uint32_t last = c->calls, seen = l ? last + 1 - l->first : 0;
@@ -232,12 +256,13 @@ void tt_report_end(struct tt_comm *c)
     if (seen && !c->failed) {
         struct parts p = parts_of(c, seen);
         char *mine = tt_zalloc(1, p.bytes), *all = c->rank == 0 ? tt_alloc(c->size, p.bytes) : NULL;
-        struct tt_call gather = {.coll = TUTTI_GATHER, .in = mine, .out = all, .count = p.bytes, .dtype = TUTTI_U8};
-        bool ok = mine && (all || c->rank != 0) && beat(c, l->beats[1]) == TUTTI_OK;
+        struct tt_call gather = {
+            .coll = TUTTI_GATHER, .in = mine, .out = all, .count = p.bytes, .dtype = TUTTI_U8};
+        bool ok = mine && (all || c->rank != 0) && report_all_beat(c, l->beats[1]) == TUTTI_OK;
         if (ok)
-            fill(c, l, last, &p, mine);
+            report_all_fill(c, l, last, &p, mine);
         if (ok && tt_comm_run(c, &gather) == TUTTI_OK && all)
-            conclude(c, &p, all, seen);
+            report_all_conclude(c, &p, all, seen);
         free(mine);
         free(all);
     }

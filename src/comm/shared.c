@@ -1,24 +1,26 @@
 /* shared.c - the one lock of the communicators that share wires and engine, and who is woken.
  *
- * A communicator and its twins have one engine, which one thread at a time uses. Whoever looks at it does what has become possible for
- * all of them, so that a thread which sleeps may find its request done by another one:
+ * A communicator and its twins have one engine, which one thread at a time uses. Whoever looks at
+ * it does what has become possible for all of them, so that a thread which sleeps may find its
+ * request done by another one:
  *
  *     trainer's thread   start |...sleeps....................| test: done
  *     a caller's thread         call | look, look: both done | unlock: wakes the other
  *
- * The lock is not a communicator's own any more, so that a collective call cannot keep it until it ends: another rank may be in its
- * trainer first. It leaves the lock to whoever wants it, and sleeps without it, but no other call on its communicator begins meanwhile.
- * A communicator without twins keeps the lock: nobody could want it but other calls on it, and its helper.
+ * The lock is not a communicator's own any more, so that a collective call cannot keep it until it
+ * ends: another rank may be in its trainer first. It leaves the lock to whoever wants it, and
+ * sleeps without it, but no other call on its communicator begins meanwhile. A communicator without
+ * twins keeps the lock: nobody could want it but other calls on it, and its helper.
  *
- * Invariant: a sleeper says that it sleeps, then looks whether anything was finished since its last look (`told`); whoever has finished
- * something says so, then looks who sleeps. */
+ * Invariant: a sleeper says that it sleeps, then looks whether anything was finished since its last
+ * look (`told`); whoever has finished something says so, then looks who sleeps. */
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
-struct tt_shared *tt_shared_make(void)
+struct tt_shared *tt_comm_shared_make(void)
 {
     struct tt_shared *s = tt_zalloc(1, sizeof *s);
     if (!s)
@@ -31,7 +33,7 @@ struct tt_shared *tt_shared_make(void)
     return s;
 }
 
-void tt_shared_free(struct tt_shared *s)
+void tt_comm_shared_free(struct tt_shared *s)
 {
     if (!s)
         return;
@@ -92,7 +94,7 @@ void tt_comm_unlock(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
     if (s->sleepers)
-        tt_sleepers_tell(c);
+        tt_comm_sleepers_tell(c);
     if (s->queued && !c->calling)
         pthread_cond_broadcast(&s->turn);
     pthread_mutex_unlock(&s->lock);
@@ -122,13 +124,13 @@ void tt_comm_give_way(struct tt_comm *c, bool collective)
 
 /* ---- who is woken ---- */
 
-void tt_sleepers_add(struct tt_comm *c, struct tt_waiting *w)
+void tt_comm_sleepers_add(struct tt_comm *c, struct tt_waiting *w)
 {
     w->next = c->shared->sleepers;
     c->shared->sleepers = w;
 }
 
-void tt_sleepers_remove(struct tt_comm *c, struct tt_waiting *w)
+void tt_comm_sleepers_remove(struct tt_comm *c, struct tt_waiting *w)
 {
     struct tt_waiting **at = &c->shared->sleepers;
     while (*at != w)
@@ -136,12 +138,12 @@ void tt_sleepers_remove(struct tt_comm *c, struct tt_waiting *w)
     *at = w->next;
 }
 
-int tt_bell_take(struct tt_shared *s)
+int tt_comm_bell_take(struct tt_shared *s)
 {
     return s->nbells ? s->bells[--s->nbells] : tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
-void tt_bell_give(struct tt_shared *s, int bell)
+void tt_comm_bell_give(struct tt_shared *s, int bell)
 {
     if (bell >= 0 && s->nbells < TT_BELLS)
         s->bells[s->nbells++] = bell;
@@ -149,12 +151,13 @@ void tt_bell_give(struct tt_shared *s, int bell)
         tt_fd_close(bell);
 }
 
-/* Without twins the helper hears of what comes through a descriptor. In shared memory what a caller has finished may have been what the
- * next operation in the queue, which is the helper's, waited for. */
-void tt_sleepers_tell(struct tt_comm *c)
+/* Without twins the helper hears of what comes through a descriptor. In shared memory what a caller
+ * has finished may have been what the next operation in the queue, which is the helper's, waited
+ * for. */
+void tt_comm_sleepers_tell(struct tt_comm *c)
 {
     struct tt_shared *s = c->shared;
-    uint64_t finished = tt_engine_finished(c->engine);
+    uint64_t finished = tt_exec_engine_finished(c->engine);
     if (finished == atomic_load_explicit(&s->told, memory_order_relaxed))
         return;
     pthread_mutex_lock(&s->news_lock);
@@ -164,15 +167,15 @@ void tt_sleepers_tell(struct tt_comm *c)
     pthread_mutex_unlock(&s->news_lock);
     for (struct tt_waiting *w = s->sleepers; w && (s->users > 1 || c->wire.one_host); w = w->next)
         if (w->working)
-            tt_waiting_wake(c, w);
+            tt_comm_waiting_wake(c, w);
 }
 
-uint64_t tt_news_told(struct tt_comm *c)
+uint64_t tt_comm_news_told(struct tt_comm *c)
 {
     return atomic_load(&c->shared->told);
 }
 
-void tt_news_await(struct tt_comm *c, uint64_t seen, uint64_t until_ns)
+void tt_comm_news_await(struct tt_comm *c, uint64_t seen, uint64_t until_ns)
 {
     struct tt_shared *s = c->shared;
     struct timespec t = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};

@@ -1,12 +1,15 @@
-/* speeds.c - the figures of earlier openings: $XDG_CACHE_HOME/tutti/speeds, or ~/.cache/tutti/speeds. Rank 0 reads and writes it.
+/* speeds.c - the figures of earlier openings: $XDG_CACHE_HOME/tutti/speeds, or
+ * ~/.cache/tutti/speeds. Rank 0 reads and writes it.
  *
  *     tutti speeds 3
  *     <key> <time> <shm: bandwidth latency overhead> <tcp: the same> <gamma> <taken> <memory: box, segment, each point; unused ones are 0> <check>
  *
- * One line for each network met lately, the newest first; bytes/s, picoseconds, femtoseconds per byte. The key is a hash of all that the
- * figures depend on: rank by rank the host and its address, the transport, the cores, the network namespace. A line that is damaged (its
- * check is a hash of the rest), older than a day (a minute, if others used the machine meanwhile) or of another user is as good as none; writers replace the whole file at once, and lose at
- * worst what another one wrote at the same moment. No figure is worth a failure: everything here may fail in silence. */
+ * One line for each network met lately, the newest first; bytes/s, picoseconds, femtoseconds per
+ * byte. The key is a hash of all that the figures depend on: rank by rank the host and its address,
+ * the transport, the cores, the network namespace. A line that is damaged (its check is a hash of
+ * the rest), older than a day (a minute, if others used the machine meanwhile) or of another user
+ * is as good as none; writers replace the whole file at once, and lose at worst what another one
+ * wrote at the same moment. No figure is worth a failure: everything here may fail in silence. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,18 +22,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 enum { ENTRIES = 64, LINE = 1024, FILE_BYTES = 96 << 10, FIGURES = 10 + 4 * TT_MEMORY_POINTS };
 static const char HEAD[] = "tutti speeds 3\n";
 static const uint64_t DAY_S = 86400, MINUTE_S = 60;
-static const uint64_t LARGEST = 1000000000000000; /* no figure is beyond this: sums with them cannot overflow */
+/* no figure is beyond this: sums with them cannot overflow */
+static const uint64_t LARGEST = 1000000000000000;
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
 
-/* Namespaces come and go (containers, the lab) and their inode numbers with them; this number is never used twice. 0: an older kernel. */
+/* Namespaces come and go (containers, the lab) and their inode numbers with them; this number is
+ * never used twice. 0: an older kernel. */
 static uint64_t network(void)
 {
     uint64_t cookie = 0;
@@ -44,12 +49,13 @@ static uint64_t network(void)
     return cookie;
 }
 
-uint64_t tt_speeds_key(const struct tt_comm *c)
+uint64_t tt_comm_speeds_key(const struct tt_comm *c)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
     bool apart = tt_comm_apart(&c->config);
     cpu_set_t cores;
-    uint64_t head[5] = {c->size, (uint64_t)apart + (c->world->mpi ? 1 : 0), network(), peers[c->members[0]].host_id};
+    uint64_t head[5] = {c->size, (uint64_t)apart + (c->world->mpi ? 1 : 0), network(),
+                        peers[c->members[0]].host_id};
     head[4] = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint64_t)CPU_COUNT(&cores) : 0;
     uint64_t h = tt_hash_bytes(1, head, sizeof head);
     char guard[TT_GUARD_WORDS];
@@ -66,7 +72,7 @@ uint64_t tt_speeds_key(const struct tt_comm *c)
 
 /* ---- where ---- */
 
-bool tt_speeds_path(char *buf, size_t cap)
+bool tt_comm_speeds_path(char *buf, size_t cap)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = -1;
@@ -102,8 +108,10 @@ struct entry {
 
 static void figures(struct tt_speeds *s, uint64_t *ret[FIGURES])
 {
-    uint64_t *all[] = {&s->shm.bw,          &s->shm.latency_ps, &s->shm.overhead_ps, &s->tcp.bw,           &s->tcp.latency_ps,
-                       &s->tcp.overhead_ps, &s->gamma_fs,       &s->taken,           &s->memory.box_bytes, &s->memory.segment_bytes};
+    uint64_t *all[] = {
+        &s->shm.bw,           &s->shm.latency_ps,      &s->shm.overhead_ps, &s->tcp.bw,
+        &s->tcp.latency_ps,   &s->tcp.overhead_ps,     &s->gamma_fs,        &s->taken,
+        &s->memory.box_bytes, &s->memory.segment_bytes};
     size_t n = 0;
     for (size_t i = 0; i < countof(all); i++)
         ret[n++] = all[i];
@@ -143,7 +151,8 @@ static bool read_line(const char *line, struct entry *ret)
     write_line(&e, again);
     if (strncmp(line, again, strlen(again)))
         return false;
-    while (e.speeds.memory.npoints < TT_MEMORY_POINTS && e.speeds.memory.point[e.speeds.memory.npoints].bytes)
+    while (e.speeds.memory.npoints < TT_MEMORY_POINTS &&
+           e.speeds.memory.point[e.speeds.memory.npoints].bytes)
         e.speeds.memory.npoints++;
     *ret = e;
     return true;
@@ -186,11 +195,11 @@ static size_t read_entries(const char *path, struct entry *ret)
     return n;
 }
 
-bool tt_speeds_load(uint64_t key, struct tt_speeds *ret)
+bool tt_comm_speeds_load(uint64_t key, struct tt_speeds *ret)
 {
     char path[TT_SPEEDS_PATH];
     struct entry all[ENTRIES];
-    size_t n = tt_speeds_path(path, sizeof path) ? read_entries(path, all) : 0;
+    size_t n = tt_comm_speeds_path(path, sizeof path) ? read_entries(path, all) : 0;
     for (size_t i = 0; i < n; i++)
         if (all[i].key == key) {
             *ret = all[i].speeds;
@@ -221,11 +230,11 @@ static bool write_file(const char *path, const struct entry *all, size_t n)
     return ok;
 }
 
-void tt_speeds_save(uint64_t key, const struct tt_speeds *s)
+void tt_comm_speeds_save(uint64_t key, const struct tt_speeds *s)
 {
     char path[TT_SPEEDS_PATH];
     struct entry all[ENTRIES + 1] = {{.key = key, .time_s = (uint64_t)time(NULL), .speeds = *s}};
-    if (!tt_speeds_path(path, sizeof path))
+    if (!tt_comm_speeds_path(path, sizeof path))
         return;
     size_t n = read_entries(path, all + 1), kept = 1;
     for (size_t i = 1; i <= n; i++)

@@ -1,8 +1,10 @@
-/* survey.c - hosts and ranks, looked at without opening a communicator, whose opening would fail at the first thing that does not work.
+/* survey.c - hosts and ranks, looked at without opening a communicator, whose opening would fail at
+ * the first thing that does not work.
  *
- * The ranks meet as usual (boot) and stay connected to rank 0 only. Each tries to reach every other one's listener, beginning behind
- * itself so that not all knock at one door; the errno of each attempt goes into a table that all get. Every attempt has its share of the
- * deadline: the whole ends in time also when a firewall swallows everything. */
+ * The ranks meet as usual (boot) and stay connected to rank 0 only. Each tries to reach every other
+ * one's listener, beginning behind itself so that not all knock at one door; the errno of each
+ * attempt goes into a table that all get. Every attempt has its share of the deadline: the whole
+ * ends in time also when a firewall swallows everything. */
 #include "comm/survey.h"
 
 #include <sched.h>
@@ -11,10 +13,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 #include "transport/check.h"
 
-bool tt_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret)
+bool tt_comm_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *ret)
 {
     struct tt_check skipped;
     size_t own = 0;
@@ -29,7 +31,7 @@ bool tt_host_check(const struct tt_comm_config *c, size_t i, struct tt_check *re
         return true;
     if (i > own && !tt_boot_check(&c->boot, i - own - 1, &skipped))
         return false;
-    tt_guard_check(c, ret);
+    tt_comm_guard_check(c, ret);
     return true;
 }
 
@@ -48,7 +50,7 @@ static uint64_t meminfo(const char *name)
     return kib * 1024;
 }
 
-void tt_host_look(struct tt_host *ret)
+void tt_comm_host_look(struct tt_host *ret)
 {
     struct utsname u;
     cpu_set_t set;
@@ -69,7 +71,7 @@ static uint32_t failed_checks(const struct tt_comm_config *c)
 {
     struct tt_check k;
     uint32_t failed = 0;
-    for (size_t i = 0; i < TT_HOST_CHECKS_MAX && tt_host_check(c, i, &k); i++)
+    for (size_t i = 0; i < TT_HOST_CHECKS_MAX && tt_comm_host_check(c, i, &k); i++)
         failed |= (uint32_t)!k.ok << i;
     return failed;
 }
@@ -86,8 +88,8 @@ static void knock(struct tt_boot *b, uint64_t timeout_ns, int32_t *row)
     }
 }
 
-static tutti_status learn(struct tt_boot *b, const struct tt_survey_rank *me, struct tt_survey *s, uint64_t timeout_ns,
-                          struct tutti_error *err)
+static tutti_status survey_learn(struct tt_boot *b, const struct tt_survey_rank *me,
+                                 struct tt_survey *s, uint64_t timeout_ns, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
     int32_t *row = tt_zalloc(s->ranks, sizeof *row);
@@ -103,7 +105,8 @@ static tutti_status learn(struct tt_boot *b, const struct tt_survey_rank *me, st
     return st;
 }
 
-tutti_status tt_survey_make(const struct tt_comm_config *c, struct tt_survey **ret, struct tutti_error *err)
+tutti_status tt_comm_survey_make(const struct tt_comm_config *c, struct tt_survey **ret,
+                                 struct tutti_error *err)
 {
     struct tt_survey *s = tt_zalloc(1, sizeof *s);
     struct tt_survey_rank me = {.failed = failed_checks(c)};
@@ -111,25 +114,26 @@ tutti_status tt_survey_make(const struct tt_comm_config *c, struct tt_survey **r
     struct tt_boot *b = NULL;
     if (!s)
         return tt_fail_memory(err, "survey");
-    tt_host_look(&me.host);
+    tt_comm_host_look(&me.host);
     s->ranks = c->boot.size;
     s->rank = c->boot.rank;
     s->tcp_only = tt_comm_apart(c);
     s->at = tt_zalloc(s->ranks, sizeof *s->at);
     s->reach = tt_zalloc((size_t)s->ranks * s->ranks, sizeof *s->reach);
-    tutti_status st = s->at && s->reach ? tt_boot_open(&c->boot, &b, err) : tt_fail_memory(err, "survey");
+    tutti_status st =
+        s->at && s->reach ? tt_boot_open(&c->boot, &b, err) : tt_fail_memory(err, "survey");
     if (!st)
-        st = learn(b, &me, s, timeout_ns, err);
+        st = survey_learn(b, &me, s, timeout_ns, err);
     tt_boot_close(b);
     if (st) {
-        tt_survey_free(s);
+        tt_comm_survey_free(s);
         return st;
     }
     *ret = s;
     return TUTTI_OK;
 }
 
-void tt_survey_free(struct tt_survey *s)
+void tt_comm_survey_free(struct tt_survey *s)
 {
     if (!s)
         return;
@@ -138,7 +142,7 @@ void tt_survey_free(struct tt_survey *s)
     free(s);
 }
 
-const char *tt_survey_transport(const struct tt_survey *s, uint32_t a, uint32_t b)
+const char *tt_comm_survey_transport(const struct tt_survey *s, uint32_t a, uint32_t b)
 {
     bool here = s->at[a].peer.host_id == s->at[b].peer.host_id && !s->tcp_only;
     return a == b ? "self" : here ? "shm" : "tcp";

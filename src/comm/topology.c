@@ -1,6 +1,7 @@
-/* topology.c - the network a communicator plans on: the file or spec it was given, else hosts as found with measured speeds. The first
- * communicator of a job compares it (agree.c); splits that hold all ranks in the same order use the same object, so that no file is read
- * twice, and other splits use hosts as found.
+/* topology.c - the network a communicator plans on: the file or spec it was given, else hosts as
+ * found with measured speeds. The first communicator of a job compares it (agree.c); splits that
+ * hold all ranks in the same order use the same object, so that no file is read twice, and other
+ * splits use hosts as found.
  *
  *     one host                 several hosts
  *     0  1  2  3               0  1    2  3       ranks
@@ -9,10 +10,11 @@
  *                                 \    /          network
  *                                 switch
  *
- * Latency is measured between ranks; a message crosses two links inside a host and up to four between hosts, so each link gets its part. */
+ * Latency is measured between ranks; a message crosses two links inside a host and up to four
+ * between hosts, so each link gets its part. */
 #include <stdlib.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 struct hosts {
     uint32_t n;
@@ -39,7 +41,8 @@ static tutti_status find_hosts(const struct tt_comm *c, struct hosts *h, struct 
     return TUTTI_OK;
 }
 
-static tutti_status add(struct tt_topo *t, uint32_t a, uint32_t b, const struct tt_speed *s, struct tutti_error *err)
+static tutti_status topology_add(struct tt_topo *t, uint32_t a, uint32_t b,
+                                 const struct tt_speed *s, struct tutti_error *err)
 {
     double bw = (double)(s->bw ? s->bw : 1);
     struct tt_link link = {.a = a, .b = b, .bw = {bw, bw}, .latency_ps = s->latency_ps / 2};
@@ -47,7 +50,8 @@ static tutti_status add(struct tt_topo *t, uint32_t a, uint32_t b, const struct 
 }
 
 /* Vertices: ranks, then a switch per host with several ranks, then the network's. */
-static tutti_status add_links(const struct tt_comm *c, const struct hosts *h, struct tt_topo *t, struct tutti_error *err)
+static tutti_status add_links(const struct tt_comm *c, const struct hosts *h, struct tt_topo *t,
+                              struct tutti_error *err)
 {
     uint32_t next = c->size, net = c->size + t->switches - 1;
     uint32_t *top = tt_alloc(h->n, sizeof *top); /* what stands for the host towards the network */
@@ -59,10 +63,10 @@ static tutti_status add_links(const struct tt_comm *c, const struct hosts *h, st
         if (*host == UINT32_MAX)
             *host = r;
         else
-            st = add(t, r, *host, &c->speeds.shm, err);
+            st = topology_add(t, r, *host, &c->speeds.shm, err);
     }
     for (uint32_t i = 0; !st && h->n > 1 && i < h->n; i++)
-        st = add(t, top[i], net, &c->speeds.tcp, err);
+        st = topology_add(t, top[i], net, &c->speeds.tcp, err);
     free(top);
     return st;
 }
@@ -113,7 +117,8 @@ static tutti_status as_given(const struct tt_comm *c, struct tt_topo **ret, stru
     if (st)
         return st;
     if (t->ranks != c->size) {
-        st = tt_fail(err, TUTTI_ERR_MISMATCH, "topology %s has %u ranks, the job has %u", c->config.topo, t->ranks, c->size);
+        st = tt_fail(err, TUTTI_ERR_MISMATCH, "topology %s has %u ranks, the job has %u",
+                     c->config.topo, t->ranks, c->size);
         tt_topo_free(t);
         return st;
     }

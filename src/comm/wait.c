@@ -1,12 +1,12 @@
-/* wait.c - starting, waiting in a call (by rounds: progress.c), and failing. At the deadline a wait asks the watch which rank is to blame
- * and takes its answer, a second later at the latest. After a verdict the communicator is condemned: every later call answers the same
- * error at once. */
+/* wait.c - starting, waiting in a call (by rounds: progress.c), and failing. At the deadline a wait
+ * asks the watch which rank is to blame and takes its answer, a second later at the latest. After a
+ * verdict the communicator is condemned: every later call answers the same error at once. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static const uint64_t grace_ns = 900000000;
 
@@ -27,21 +27,24 @@ tutti_status tt_comm_refuse(struct tt_comm *c, const struct tutti_error *err)
 
 static tutti_status status_of(const struct tt_verdict *v)
 {
-    return v->blame == TT_BLAME_ABORTED ? TUTTI_ERR_ABORTED : v->blame == TT_BLAME_MISMATCHED ? TUTTI_ERR_DIFFERS : TUTTI_ERR_PEER;
+    return v->blame == TT_BLAME_ABORTED      ? TUTTI_ERR_ABORTED
+           : v->blame == TT_BLAME_MISMATCHED ? TUTTI_ERR_DIFFERS
+                                             : TUTTI_ERR_PEER;
 }
 
-static tutti_status judged(struct tt_comm *c, const struct tt_verdict *v)
+static tutti_status wait_judged(struct tt_comm *c, const struct tt_verdict *v)
 {
     c->failed = true;
     tt_fail(&c->last, status_of(v), "%s", v->text);
-    tt_tell_failure(c);
-    tt_tell_verdict(c, v);
+    tt_comm_tell_failure(c);
+    tt_comm_tell_verdict(c, v);
     if (!c->closing)
         atomic_store(&c->world->heard, true);
     if (c->wire.direct)
         tt_direct_quit(c->wire.direct);
     if (c->engine)
-        tt_engine_kill(c->engine, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = v->culprit});
+        tt_exec_engine_kill(
+            c->engine, &(struct tt_exec_engine_fault){.kind = TT_FAULT_CLOSED, .peer = v->culprit});
     return c->last.status;
 }
 
@@ -50,7 +53,7 @@ tutti_status tt_comm_condemn(struct tt_comm *c, const struct tt_trouble *t)
     struct tt_verdict v;
     tt_watch_report(c->world->watch, t);
     tt_watch_await(c->world->watch, tt_now_ns() + grace_ns, &v);
-    return judged(c, &v);
+    return wait_judged(c, &v);
 }
 
 /* The world rank of an engine's peer. */
@@ -64,67 +67,77 @@ tutti_status tt_comm_verdict(struct tt_comm *c)
     struct tt_verdict v;
     if (c->failed)
         return c->last.status;
-    return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : TUTTI_OK;
+    return tt_watch_verdict(c->world->watch, &v) ? wait_judged(c, &v) : TUTTI_OK;
 }
 
-/* Two sides of a message differ, which may be found in any call: what the peer does, and what this rank does. */
-static void describe_mismatch(const struct tt_comm *c, const struct tt_engine_fault *f, struct tt_trouble *t)
+/* Two sides of a message differ, which may be found in any call: what the peer does, and what this
+ * rank does. */
+static void describe_mismatch(const struct tt_comm *c, const struct tt_exec_engine_fault *f,
+                              struct tt_trouble *t)
 {
     bool in = f->letter == TT_LETTER_IN;
     tutti_dtype mine = (tutti_dtype)(f->mine >> 48), theirs = (tutti_dtype)(f->theirs >> 48);
     const uint64_t length = (UINT64_C(1) << 48) - 1;
-    uint64_t my_count = (f->mine & length) / tt_dtype_bytes(mine), their_count = (f->theirs & length) / tt_dtype_bytes(theirs);
+    uint64_t my_count = (f->mine & length) / tt_sched_dtype_bytes(mine),
+             their_count = (f->theirs & length) / tt_sched_dtype_bytes(theirs);
     t->op = (struct tt_op_desc){.comm = c->tag,
                                 .count = my_count,
                                 .dtype = (uint8_t)mine,
                                 .root = t->peer,
                                 .print = f->seq,
                                 .busy = in ? TT_OP_RECEIVING : TT_OP_SENDING};
-    snprintf(t->text, sizeof t->text, "%s %" PRIu64 " %s where rank %" PRIu32 " %s %" PRIu64 " %s (tag %" PRIu32 ")",
-             in ? "sends" : "receives", their_count, tt_dtype_name(theirs), c->members[c->rank], in ? "receives" : "sends", my_count,
-             tt_dtype_name(mine), f->seq);
+    snprintf(t->text, sizeof t->text,
+             "%s %" PRIu64 " %s where rank %" PRIu32 " %s %" PRIu64 " %s (tag %" PRIu32 ")",
+             in ? "sends" : "receives", their_count, tt_sched_dtype_name(theirs),
+             c->members[c->rank], in ? "receives" : "sends", my_count, tt_sched_dtype_name(mine),
+             f->seq);
 }
 
 tutti_status tt_comm_broken(struct tt_comm *c, const struct tt_op_desc *op)
 {
-    const struct tt_engine_fault *f = tt_engine_fault(c->engine);
+    const struct tt_exec_engine_fault *f = tt_exec_engine_fault(c->engine);
     if (c->failed)
         return c->last.status;
     uint32_t kind = f->kind == TT_FAULT_CLOSED ? TT_TROUBLE_CLOSED : TT_TROUBLE_MISMATCH;
     struct tt_trouble t = {.kind = kind, .op = *op, .peer = world_rank(c, f->peer)};
     struct tt_verdict v;
-    if (f->context && f->context != c->context) { /* a twin's request: only its own thread can say what that was */
+    /* a twin's request: only its own thread can say what that was */
+    if (f->context && f->context != c->context) {
         tt_comm_apart_begin(c, true);
         tt_watch_await(c->world->watch, tt_now_ns() + grace_ns, &v);
         tt_comm_apart_end(c, true);
-        return judged(c, &v);
+        return wait_judged(c, &v);
     }
     if (f->letter && (f->mine >> 48) < TUTTI_DTYPE_COUNT && (f->theirs >> 48) < TUTTI_DTYPE_COUNT)
         describe_mismatch(c, f, &t);
     if (f->kind == TT_FAULT_CLOSED && f->error == EBADMSG)
         snprintf(t.text, sizeof t.text, "bytes were altered on the way");
-    return tt_watch_verdict(c->world->watch, &v) ? judged(c, &v) : tt_comm_condemn(c, &t);
+    return tt_watch_verdict(c->world->watch, &v) ? wait_judged(c, &v) : tt_comm_condemn(c, &t);
 }
 
-tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_status st, struct tutti_error *err)
+tutti_status tt_comm_unable(const struct tt_setup *s, uint32_t peer, tutti_status st,
+                            struct tutti_error *err)
 {
     if (!st || !s->through)
         return st;
     bool late = st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_PEER || st == TUTTI_ERR_ABORTED;
     struct tt_watch *w = s->through->world->watch;
-    struct tt_trouble t = {.kind = late ? TT_TROUBLE_DEADLINE : TT_TROUBLE_UNABLE, .peer = peer, .op = tt_setup_op(s)};
+    struct tt_trouble t = {.kind = late ? TT_TROUBLE_DEADLINE : TT_TROUBLE_UNABLE,
+                           .peer = peer,
+                           .op = tt_comm_setup_op(s)};
     struct tt_verdict v;
     snprintf(t.text, sizeof t.text, "%.*s", (int)sizeof t.text - 1, err->text);
     tt_watch_report(w, &t);
     tt_watch_await(w, tt_now_ns() + grace_ns, &v);
-    tt_tell_verdict(s->through, &v);
+    tt_comm_tell_verdict(s->through, &v);
     atomic_store(&s->through->world->heard, true);
-    if (!late && v.blame == TT_BLAME_UNABLE && v.culprit == tt_boot_config(s->through->world->boot)->rank)
+    if (!late && v.blame == TT_BLAME_UNABLE &&
+        v.culprit == tt_boot_config(s->through->world->boot)->rank)
         return st; /* its own words are better */
     return tt_fail(err, status_of(&v), "%s", v.text);
 }
 
-struct tt_op_desc tt_setup_op(const struct tt_setup *s)
+struct tt_op_desc tt_comm_setup_op(const struct tt_setup *s)
 {
     bool opening = s->why == TT_WHY_OPEN;
     return (struct tt_op_desc){.comm = opening ? TT_COMM_OPENING : s->through->tag,
@@ -137,7 +150,8 @@ struct tt_op_desc tt_setup_op(const struct tt_setup *s)
 
 tutti_status tt_comm_late(struct tt_comm *c, const struct tt_work *w, const struct tt_op_desc *op)
 {
-    uint32_t peer = w->letter ? tt_letter_waiting(w->letter) : tt_program_waiting(w->program);
+    uint32_t peer =
+        w->letter ? tt_exec_letter_waiting(w->letter) : tt_exec_program_waiting(w->program);
     struct tt_trouble t = {.kind = TT_TROUBLE_DEADLINE, .op = *op, .peer = world_rank(c, peer)};
     return tt_comm_condemn(c, &t);
 }
@@ -150,16 +164,19 @@ tutti_status tt_comm_start(struct tt_comm *c, struct tt_start *s, const struct t
         return st;
     s->seq = c->seq + 1;
     s->fingerprint = tt_mix64(s->fingerprint ^ tt_mix64(s->seq + ((uint64_t)op->why << 32)));
-    st = tt_context_start(c->context, s, &err);
+    st = tt_exec_context_start(c->context, s, &err);
     if (st)
-        return tt_engine_fault(c->engine)->kind != TT_FAULT_NONE ? tt_comm_broken(c, op) : tt_comm_fail(c, &err);
+        return tt_exec_engine_fault(c->engine)->kind != TT_FAULT_NONE ? tt_comm_broken(c, op)
+                                                                      : tt_comm_fail(c, &err);
     c->seq++;
     return TUTTI_OK;
 }
 
-tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call, const struct tt_op_desc *op)
+tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt_call *call,
+                           const struct tt_op_desc *op)
 {
-    struct tt_start s = {.program = k->program, .in = call->in, .out = call->out, .fingerprint = k->fingerprint};
+    struct tt_start s = {
+        .program = k->program, .in = call->in, .out = call->out, .fingerprint = k->fingerprint};
     tutti_status st = tt_comm_start(c, &s, op);
     if (!st)
         k->running = true;
@@ -171,18 +188,21 @@ tutti_status tt_comm_begin(struct tt_comm *c, struct tt_kept *k, const struct tt
 tutti_status tt_comm_ask(const struct tt_comm *c, const struct tt_work *w)
 {
     struct tutti_error err;
-    return w->letter ? tt_letter_test(w->letter, &err) : tt_engine_test(c->engine, w->program, &err);
+    return w->letter ? tt_exec_letter_test(w->letter, &err)
+                     : tt_exec_engine_test(c->engine, w->program, &err);
 }
 
 /* Until the deadline; the lock is held. */
-tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work, const struct tt_op_desc *op)
+tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work,
+                           const struct tt_op_desc *op)
 {
     struct tt_waiting w;
     bool blocks = op->count == UINT64_MAX; /* of any length */
-    tt_waiting_call(c, blocks ? 0 : op->count * tt_dtype_bytes(op->dtype), &w);
+    tt_comm_waiting_call(c, blocks ? 0 : op->count * tt_sched_dtype_bytes(op->dtype), &w);
     w.message = work->letter;
     w.beside = w.beside || w.message;
-    w.collective = !w.message; /* others may call while a message is waited for: one of them may have to answer first */
+    /* others may call while a message is waited for: one of them may have to answer first */
+    w.collective = !w.message;
     for (;;) {
         tutti_status st = tt_comm_ask(c, work);
         if (st == TUTTI_OK)
@@ -197,7 +217,8 @@ tutti_status tt_comm_await(struct tt_comm *c, const struct tt_work *work, const 
     }
 }
 
-tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p, const struct tt_op_desc *op)
+tutti_status tt_comm_finish(struct tt_comm *c, const struct tt_program *p,
+                            const struct tt_op_desc *op)
 {
     return tt_comm_await(c, &(struct tt_work){.program = p}, op);
 }

@@ -1,8 +1,9 @@
 /* watch.c - the watch as others call it.
  *
- * A monitor: everything but the posts and the flag of the verdict is under one lock, which is never held while waiting, so that a call that
- * reports can itself put the note on the wire and goes on at once. When there is a case there will be a verdict: from rank 0, from this
- * rank's thread, or at the latest from whoever awaits it. */
+ * A monitor: everything but the posts and the flag of the verdict is under one lock, which is never
+ * held while waiting, so that a call that reports can itself put the note on the wire and goes on
+ * at once. When there is a case there will be a verdict: from rank 0, from this rank's thread, or
+ * at the latest from whoever awaits it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/watch_parts.h"
+#include "comm/watch_int.h"
 
 #define STALL_NS UINT64_C(50000000)
 #define EXTRA_NS UINT64_C(300000000)
@@ -35,7 +36,7 @@ static void make_lock(struct tt_watch *w)
     pthread_mutex_init(&w->lock, NULL);
 }
 
-static tutti_status start(struct tt_watch *w, struct tutti_error *err)
+static tutti_status watch_start(struct tt_watch *w, struct tutti_error *err)
 {
     sigset_t all, old;
     int error;
@@ -46,10 +47,12 @@ static tutti_status start(struct tt_watch *w, struct tutti_error *err)
     w->running = error == 0;
     pthread_mutex_unlock(&w->lock);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error ? tt_fail(err, TUTTI_ERR_IO, "a thread cannot be started: %s", strerror(error)) : TUTTI_OK;
+    return error ? tt_fail(err, TUTTI_ERR_IO, "a thread cannot be started: %s", strerror(error))
+                 : TUTTI_OK;
 }
 
-tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret, struct tutti_error *err)
+tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_watch **ret,
+                           struct tutti_error *err)
 {
     const struct tt_boot_config *c = tt_boot_config(b);
     struct tt_watch *w = tt_zalloc(1, sizeof *w);
@@ -68,15 +71,17 @@ tutti_status tt_watch_open(struct tt_boot *b, uint64_t timeout_ns, struct tt_wat
     w->wake = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     w->seats = tt_zalloc(w->nseats, sizeof *w->seats);
     w->fds = tt_alloc((size_t)w->nseats + 3, sizeof *w->fds);
-    w->pids = w->size > 1 ? tt_pids_open(w->peers, w->rank, w->size) : NULL;
+    w->pids = w->size > 1 ? tt_watch_pids_open(w->peers, w->rank, w->size) : NULL;
     if (!w->seats || !w->fds || w->wake < 0)
-        st = w->wake < 0 ? tt_fail(err, TUTTI_ERR_IO, "eventfd: %s", strerror(errno)) : tt_fail_memory(err, "watch");
+        st = w->wake < 0 ? tt_fail(err, TUTTI_ERR_IO, "eventfd: %s", strerror(errno))
+                         : tt_fail_memory(err, "watch");
     for (uint32_t r = 0; !st && r < w->nseats; r++)
-        w->seats[r].line = (struct tt_line){.io = tt_boot_line(b, r), .fd = tt_boot_line(b, r)->fd, .read_ns = tt_now_ns()};
-    tt_posts_join(&w->posts, 0);
-    tt_posts_join(&w->posts, TT_COMM_OPENING);
+        w->seats[r].line = (struct tt_line){
+            .io = tt_boot_line(b, r), .fd = tt_boot_line(b, r)->fd, .read_ns = tt_now_ns()};
+    tt_watch_posts_join(&w->posts, 0);
+    tt_watch_posts_join(&w->posts, TT_COMM_OPENING);
     if (!st && w->size > 1)
-        st = start(w, err);
+        st = watch_start(w, err);
     if (st) {
         tt_watch_close(w);
         return st;
@@ -97,7 +102,7 @@ void tt_watch_close(struct tt_watch *w)
         pthread_join(w->thread, NULL);
     }
     tt_fd_close(w->wake);
-    tt_pids_close(w->pids);
+    tt_watch_pids_close(w->pids);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     for (uint32_t r = 0; w->seats && r < w->nseats; r++)
@@ -113,7 +118,7 @@ void tt_watch_join(struct tt_watch *w, uint32_t comm)
 {
     pthread_mutex_lock(&w->lock);
     if (comm)
-        tt_posts_join(&w->posts, comm);
+        tt_watch_posts_join(&w->posts, comm);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -121,23 +126,23 @@ void tt_watch_part(struct tt_watch *w, uint32_t comm)
 {
     pthread_mutex_lock(&w->lock);
     if (comm)
-        tt_posts_part(&w->posts, comm);
+        tt_watch_posts_part(&w->posts, comm);
     pthread_mutex_unlock(&w->lock);
 }
 
 void tt_watch_enter(struct tt_watch *w, const struct tt_op_desc *op)
 {
-    tt_posts_enter(&w->posts, op);
+    tt_watch_posts_enter(&w->posts, op);
 }
 
 void tt_watch_leave(struct tt_watch *w, uint32_t comm)
 {
-    tt_posts_leave(&w->posts, comm);
+    tt_watch_posts_leave(&w->posts, comm);
 }
 
 void tt_watch_talk(struct tt_watch *w, bool begins)
 {
-    tt_posts_talk(&w->posts, begins);
+    tt_watch_posts_talk(&w->posts, begins);
 }
 
 /* The own trouble of a rank; the lock is held. */
@@ -160,7 +165,7 @@ static void raise_word(struct tt_watch *w, const struct tt_trouble *t)
 {
     struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = *t};
     struct tt_verdict v;
-    tt_judge_word(w, w->rank, t, &v);
+    tt_watch_judge_word(w, w->rank, t, &v);
     tt_watch_settle(w, &v);
     if (w->rank != 0)
         tt_watch_tell(w, &n);
@@ -171,7 +176,7 @@ void tt_watch_report(struct tt_watch *w, const struct tt_trouble *t)
     pthread_mutex_lock(&w->lock);
     if (atomic_load_explicit(&w->judged, memory_order_relaxed))
         ;
-    else if (tt_judge_is_word(t))
+    else if (tt_watch_judge_is_word(t))
         raise_word(w, t);
     else
         raise_trouble(w, t);
@@ -189,7 +194,8 @@ bool tt_watch_verdict(const struct tt_watch *w, struct tt_verdict *ret)
 
 static void sleep_for_verdict(struct tt_watch *w, uint64_t until_ns)
 {
-    struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
+    struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000),
+                         .tv_nsec = (long)(until_ns % 1000000000)};
     while (!w->judged && tt_now_ns() < until_ns)
         pthread_cond_timedwait(&w->changed, &w->lock, &t);
 }
@@ -200,9 +206,10 @@ void tt_watch_await(struct tt_watch *w, uint64_t deadline_ns, struct tt_verdict 
     pthread_mutex_lock(&w->lock);
     sleep_for_verdict(w, deadline_ns);
     uint64_t now = tt_now_ns();
-    if (w->asking || (w->running && now > deadline_ns + STALL_NS)) /* a machine that had no time for us had none for the thread */
+    /* a machine that had no time for us had none for the thread */
+    if (w->asking || (w->running && now > deadline_ns + STALL_NS))
         sleep_for_verdict(w, now + EXTRA_NS);
-    if (!w->judged && w->rank == 0 && tt_watch_has_case(w) && tt_judge_case(w, true, &v))
+    if (!w->judged && w->rank == 0 && tt_watch_has_case(w) && tt_watch_judge_case(w, true, &v))
         tt_watch_settle(w, &v);
     else if (!w->judged)
         tt_watch_settle_alone(w);

@@ -1,12 +1,14 @@
-/* watch_case.c - what happens to a case: it is opened, everybody is asked, it is settled. The lock is held throughout.
+/* watch_case.c - what happens to a case: it is opened, everybody is asked, it is settled. The lock
+ * is held throughout.
  *
- * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it is telling it. */
-#include "comm/watch_parts.h"
+ * Invariants: the verdict is set once and never changes afterwards; at rank 0 setting it is telling
+ * it. */
+#include "comm/watch_int.h"
 
 void tt_watch_tell(struct tt_watch *w, struct tt_note *n)
 {
     for (uint32_t r = 0; r < w->nseats; r++)
-        tt_line_put(&w->seats[r].line, n);
+        tt_watch_line_put(&w->seats[r].line, n);
 }
 
 void tt_watch_settle(struct tt_watch *w, const struct tt_verdict *v)
@@ -43,15 +45,16 @@ void tt_watch_open_case(struct tt_watch *w, uint32_t reporter, const struct tt_t
 void tt_watch_ask_all(struct tt_watch *w)
 {
     w->asked_ns = tt_now_ns();
-    struct tt_note n = {.type = TT_NOTE_ASK, .u.answer = {.comm = w->trouble.op.comm, .seq = w->asked_seq}};
-    w->seats[0].answer = tt_posts_answer(&w->posts, n.u.answer.comm, n.u.answer.seq);
+    struct tt_note n = {.type = TT_NOTE_ASK,
+                        .u.answer = {.comm = w->trouble.op.comm, .seq = w->asked_seq}};
+    w->seats[0].answer = tt_watch_posts_answer(&w->posts, n.u.answer.comm, n.u.answer.seq);
     w->seats[0].answered = true;
     tt_watch_tell(w, &n);
 }
 
 bool tt_watch_ask_further(struct tt_watch *w)
 {
-    if (!tt_judge_wants(w, &w->asked_seq))
+    if (!tt_watch_judge_wants(w, &w->asked_seq))
         return false;
     w->looked_back = true;
     tt_watch_ask_all(w);
@@ -61,7 +64,8 @@ bool tt_watch_ask_further(struct tt_watch *w)
 /* Rank 0 is connected and has said nothing since the report. */
 static bool root_is_silent(const struct tt_watch *w)
 {
-    return w->rank != 0 && w->running && w->seats[0].line.fd >= 0 && w->seats[0].line.read_ns < w->case_ns;
+    return w->rank != 0 && w->running && w->seats[0].line.fd >= 0 &&
+           w->seats[0].line.read_ns < w->case_ns;
 }
 
 /* The thread may have had no time to read what has come, a verdict before an end for one. */
@@ -72,8 +76,9 @@ void tt_watch_settle_alone(struct tt_watch *w)
     if (w->reporter != UINT32_MAX && r < w->nseats)
         tt_watch_read(w, r);
     if (w->reporter != UINT32_MAX && root_is_silent(w))
-        tt_judge_silent_root(w, tt_line_cut(w->seats[0].line.fd), tt_boot_link_down(w->boot), &v);
+        tt_watch_judge_silent_root(w, tt_watch_line_cut(w->seats[0].line.fd),
+                                   tt_boot_link_down(w->boot), &v);
     else
-        tt_judge_alone(w, &v);
+        tt_watch_judge_alone(w, &v);
     tt_watch_settle(w, &v);
 }

@@ -1,16 +1,19 @@
-/* watch_gather.c - an all-gather of a few bytes through rank 0, on the control connections, while the watch watches.
+/* watch_gather.c - an all-gather of a few bytes through rank 0, on the control connections, while
+ * the watch watches.
  *
- *     rank 1 --parcel--> rank 0 <--parcel-- rank 2        every rank: its bytes up, everybody's down
+ *     rank 1 --parcel--> rank 0 <--parcel-- rank 2       every rank: its bytes up, everybody's down
  *     rank 1 <--parcel-- rank 0 ---parcel-> rank 2
  *
- * For opening things, not for speed. It is a request of all ranks like any other: entered, left, and whatever goes wrong with it gets the
- * verdict that a call would get, so that whoever dies, stops or stays away while things are opened is named as everywhere else. One at a
- * time: a rank gives again only when it has got the last answer, so that each line has at most one parcel in each direction. */
+ * For opening things, not for speed. It is a request of all ranks like any other: entered, left,
+ * and whatever goes wrong with it gets the verdict that a call would get, so that whoever dies,
+ * stops or stays away while things are opened is named as everywhere else. One at a time: a rank
+ * gives again only when it has got the last answer, so that each line has at most one parcel in
+ * each direction. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "comm/watch_parts.h"
+#include "comm/watch_int.h"
 
 enum { PARCEL_MAX = 1 << 30 };
 #define VERDICT_NS UINT64_C(900000000)
@@ -23,11 +26,12 @@ struct gathering {
     uint64_t deadline_ns;
 };
 
-bool tt_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p)
+bool tt_watch_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p)
 {
     struct tt_seat *s = &w->seats[r];
     uint64_t n = p->total - p->at < TT_PIECE ? p->total - p->at : TT_PIECE;
-    if (p->at == 0 && (p->total > PARCEL_MAX || s->parcel.data || !(s->parcel.data = tt_alloc(p->total + 1, 1))))
+    if (p->at == 0 &&
+        (p->total > PARCEL_MAX || s->parcel.data || !(s->parcel.data = tt_alloc(p->total + 1, 1))))
         return false;
     if (p->at == 0) {
         s->parcel.total = p->total;
@@ -35,7 +39,8 @@ bool tt_gather_take(struct tt_watch *w, uint32_t r, const struct tt_piece *p)
         s->parcel.got = 0;
         s->parcel.whole = false;
     }
-    if (!s->parcel.data || s->parcel.whole || p->at != s->parcel.got || p->total != s->parcel.total || p->seq != s->parcel.seq)
+    if (!s->parcel.data || s->parcel.whole || p->at != s->parcel.got ||
+        p->total != s->parcel.total || p->seq != s->parcel.seq)
         return false;
     memcpy(s->parcel.data + p->at, p->data, n);
     s->parcel.got += n;
@@ -52,7 +57,7 @@ static void consume(struct tt_seat *s)
     s->parcel.whole = false;
 }
 
-static bool judged(const struct tt_watch *w)
+static bool watch_gather_judged(const struct tt_watch *w)
 {
     return atomic_load_explicit(&w->judged, memory_order_acquire);
 }
@@ -73,26 +78,28 @@ static void complain(const struct gathering *g, enum tt_trouble_kind kind, uint3
 /* Sleeps until something has changed; false: the deadline has passed. */
 static bool doze(const struct gathering *g)
 {
-    struct timespec t = {.tv_sec = (time_t)(g->deadline_ns / 1000000000), .tv_nsec = (long)(g->deadline_ns % 1000000000)};
+    struct timespec t = {.tv_sec = (time_t)(g->deadline_ns / 1000000000),
+                         .tv_nsec = (long)(g->deadline_ns % 1000000000)};
     if (tt_now_ns() >= g->deadline_ns)
         return false;
     pthread_cond_timedwait(&g->w->changed, &g->w->lock, &t);
     return true;
 }
 
-/* Waits until rank r's parcel is here; false: there is a verdict instead. A verdict that comes after the parcel is for the next call. */
+/* Waits until rank r's parcel is here; false: there is a verdict instead. A verdict that comes
+ * after the parcel is for the next call. */
 static bool await_parcel(const struct gathering *g, uint32_t r, uint64_t bytes)
 {
     struct tt_watch *w = g->w;
     const struct tt_seat *s = &w->seats[r];
-    while (!judged(w) && !s->parcel.whole) {
+    while (!watch_gather_judged(w) && !s->parcel.whole) {
         if (s->left) /* nothing more will come */
             complain(g, TT_TROUBLE_CLOSED, r);
         else if (!doze(g))
             complain(g, TT_TROUBLE_DEADLINE, r);
     }
     bool fits = s->parcel.whole && s->parcel.seq == g->op->seq && s->parcel.total == bytes;
-    if (!fits && !judged(w))
+    if (!fits && !watch_gather_judged(w))
         complain(g, TT_TROUBLE_MISMATCH, r);
     return fits;
 }
@@ -103,7 +110,7 @@ static bool await_gone(const struct gathering *g)
     struct tt_watch *w = g->w;
     for (uint32_t r = 0; r < w->nseats; r++)
         while (w->seats[r].line.fd >= 0 && w->seats[r].line.parcel.here) {
-            if (judged(w))
+            if (watch_gather_judged(w))
                 return false;
             if (!doze(g))
                 complain(g, TT_TROUBLE_DEADLINE, r);
@@ -114,12 +121,12 @@ static bool await_gone(const struct gathering *g)
 /* What does not go at once is the thread's. */
 static void send(const struct gathering *g, uint32_t r, const uint8_t *data, uint64_t bytes)
 {
-    tt_line_send(&g->w->seats[r].line, g->op->seq, data, bytes);
-    if (tt_line_busy(&g->w->seats[r].line))
+    tt_watch_line_send(&g->w->seats[r].line, g->op->seq, data, bytes);
+    if (tt_watch_line_busy(&g->w->seats[r].line))
         tt_watch_wake(g->w);
 }
 
-static bool serve(const struct gathering *g)
+static bool watch_gather_serve(const struct gathering *g)
 {
     struct tt_watch *w = g->w;
     for (uint32_t r = 1; r < w->size; r++) {
@@ -134,7 +141,7 @@ static bool serve(const struct gathering *g)
     return await_gone(g);
 }
 
-static bool give(const struct gathering *g)
+static bool watch_gather_give(const struct gathering *g)
 {
     struct tt_watch *w = g->w;
     send(g, 0, g->all + w->rank * g->bytes, g->bytes);
@@ -145,7 +152,8 @@ static bool give(const struct gathering *g)
     return true;
 }
 
-bool tt_watch_gather(struct tt_watch *w, const struct tt_op_desc *op, const void *mine, size_t bytes, void *ret_all)
+bool tt_watch_gather(struct tt_watch *w, const struct tt_op_desc *op, const void *mine,
+                     size_t bytes, void *ret_all)
 {
     struct gathering g = {.w = w, .op = op, .bytes = bytes, .deadline_ns = UINT64_MAX};
     uint64_t now = tt_now_ns();
@@ -159,10 +167,10 @@ bool tt_watch_gather(struct tt_watch *w, const struct tt_op_desc *op, const void
         complain(&g, TT_TROUBLE_UNABLE, w->rank);
     else if (bytes)
         memcpy(g.all + w->rank * bytes, mine, bytes);
-    if (judged(w))
+    if (watch_gather_judged(w))
         well = false;
     else if (w->size > 1)
-        well = w->rank == 0 ? serve(&g) : give(&g);
+        well = w->rank == 0 ? watch_gather_serve(&g) : watch_gather_give(&g);
     for (uint32_t r = 0; r < w->nseats; r++)
         w->seats[r].line.parcel.here = false; /* what it would send goes */
     pthread_mutex_unlock(&w->lock);

@@ -1,32 +1,39 @@
 /* watch_judge.c - the rules. They look at the board and write a verdict; they change nothing.
  *
- * A case is one rank's trouble with one request. By the time rank 0 judges, everybody who lives has been asked about that request, so
- * silence means something and what the ranks say is fresh. The order of the rules is the order of certainty: who does not speak at all, who
- * called something else, who has not come, and only then whom the reporter happens to wait for; since that one may itself be waiting, the
- * reports of the others are followed to the end of the chain:
+ * A case is one rank's trouble with one request. By the time rank 0 judges, everybody who lives has
+ * been asked about that request, so silence means something and what the ranks say is fresh. The
+ * order of the rules is the order of certainty: who does not speak at all, who called something
+ * else, who has not come, and only then whom the reporter happens to wait for; since that one may
+ * itself be waiting, the reports of the others are followed to the end of the chain:
  *
  *     rank 1 waits for 0, rank 0 waits for 3, rank 3 waits for nobody      ->  rank 3
- *     1 -> 0 -> 3 -> 2 -> 1: a ring of waiting ranks has no first one      ->  the peer of the first report */
+ *     1 -> 0 -> 3 -> 2 -> 1: a ring of waiting ranks has no first one      ->  the peer of the first report
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "comm/watch_parts.h"
+#include "comm/watch_int.h"
 
 /* Time that was lost while things were opened is often the machine's. */
 static void add_busy(struct tt_verdict *v)
 {
     char busy[TT_BUSY_TEXT];
     size_t at = strlen(v->text);
-    snprintf(v->text + at, sizeof v->text - at, "%s", tt_busy_text(busy));
+    snprintf(v->text + at, sizeof v->text - at, "%s", tt_boot_busy_text(busy));
 }
 
-static void __attribute__((format(printf, 6, 7))) say(const struct tt_watch *w, struct tt_verdict *v, enum tt_blame blame, uint32_t culprit,
-                                                      const struct tt_op_desc *op, const char *fmt, ...)
+static void __attribute__((format(printf, 6, 7)))
+say(const struct tt_watch *w, struct tt_verdict *v, enum tt_blame blame, uint32_t culprit,
+    const struct tt_op_desc *op, const char *fmt, ...)
 {
     va_list ap;
-    *v = (struct tt_verdict){.blame = (uint32_t)blame, .culprit = culprit, .seq = op->seq, .coll = op->coll, .pid = w->peers[culprit].pid};
+    *v = (struct tt_verdict){.blame = (uint32_t)blame,
+                             .culprit = culprit,
+                             .seq = op->seq,
+                             .coll = op->coll,
+                             .pid = w->peers[culprit].pid};
     memcpy(v->host, w->peers[culprit].host, sizeof v->host);
     va_start(ap, fmt);
     vsnprintf(v->text, sizeof v->text, fmt, ap);
@@ -44,7 +51,9 @@ static bool about_message(const struct tt_watch *w)
 static struct tt_op_desc case_op(const struct tt_watch *w)
 {
     const struct tt_seat *s = w->rank == 0 && w->reporter < w->size ? &w->seats[w->reporter] : NULL;
-    const struct tt_op_desc *at = s && s->answered && !about_message(w) ? tt_answer_at(&s->answer, w->trouble.op.seq) : NULL;
+    const struct tt_op_desc *at = s && s->answered && !about_message(w)
+                                      ? tt_comm_answer_at(&s->answer, w->trouble.op.seq)
+                                      : NULL;
     return at ? *at : w->trouble.op;
 }
 
@@ -69,12 +78,14 @@ static bool silent(const struct tt_seat *s)
 static bool everybody_answered(const struct tt_watch *w)
 {
     for (uint32_t r = 1; r < w->size; r++)
-        if (silent(&w->seats[r]) || (w->seats[r].line.fd >= 0 && w->seats[r].answer.seq != w->asked_seq))
+        if (silent(&w->seats[r]) ||
+            (w->seats[r].line.fd >= 0 && w->seats[r].answer.seq != w->asked_seq))
             return false;
     return true;
 }
 
-/* Is it rank 0's own link? Nobody on any other host can be reached, and there are two of those, or the interface itself says so. */
+/* Is it rank 0's own link? Nobody on any other host can be reached, and there are two of those, or
+ * the interface itself says so. */
 static bool cut_off(const struct tt_watch *w)
 {
     uint64_t mine = w->peers[0].host_id, first = mine;
@@ -83,7 +94,8 @@ static bool cut_off(const struct tt_watch *w)
         const struct tt_seat *s = &w->seats[r];
         if (w->peers[r].host_id == mine || s->left)
             continue;
-        if (s->line.fd >= 0 && (s->answered || !tt_line_cut(s->line.fd))) /* one that has ended is why we ask */
+        /* one that has ended is why we ask */
+        if (s->line.fd >= 0 && (s->answered || !tt_watch_line_cut(s->line.fd)))
             return false;
         two = two || (first != mine && first != w->peers[r].host_id);
         first = w->peers[r].host_id;
@@ -91,20 +103,25 @@ static bool cut_off(const struct tt_watch *w)
     return two || (first != mine && tt_boot_link_down(w->boot));
 }
 
-static void say_own_link(const struct tt_watch *w, const struct tt_op_desc *op, const char *when, struct tt_verdict *ret)
+static void say_own_link(const struct tt_watch *w, const struct tt_op_desc *op, const char *when,
+                         struct tt_verdict *ret)
 {
     char who[TT_WORDS];
-    say(w, ret, TT_BLAME_UNREACHABLE, w->rank, op, "%s is unreachable: its own link is cut, no other host answers it, %s",
-        tt_words_rank(w, w->rank, who), when);
+    say(w, ret, TT_BLAME_UNREACHABLE, w->rank, op,
+        "%s is unreachable: its own link is cut, no other host answers it, %s",
+        tt_watch_words_rank(w, w->rank, who), when);
 }
 
-static void say_silent(const struct tt_watch *w, uint32_t r, bool cut, const struct tt_op_desc *op, struct tt_verdict *ret)
+static void say_silent(const struct tt_watch *w, uint32_t r, bool cut, const struct tt_op_desc *op,
+                       struct tt_verdict *ret)
 {
     const struct tt_line *l = &w->seats[r].line;
     char who[TT_WORDS], when[TT_WORDS];
-    say(w, ret, cut ? TT_BLAME_UNREACHABLE : TT_BLAME_STUCK, r, op, "%s is %s: %s for %.1f s, %s", tt_words_rank(w, r, who),
-        cut ? "unreachable" : "stuck", cut ? "its host has not answered" : "its host answers, but the process has shown no life (stopped?)",
-        seconds(tt_now_ns() - l->read_ns), tt_words_during(op, true, when));
+    say(w, ret, cut ? TT_BLAME_UNREACHABLE : TT_BLAME_STUCK, r, op, "%s is %s: %s for %.1f s, %s",
+        tt_watch_words_rank(w, r, who), cut ? "unreachable" : "stuck",
+        cut ? "its host has not answered"
+            : "its host answers, but the process has shown no life (stopped?)",
+        seconds(tt_now_ns() - l->read_ns), tt_watch_words_during(op, true, when));
 }
 
 /* The silent rank: the peer waited for when it is one, else the lowest. */
@@ -119,9 +136,12 @@ static bool judge_silent(const struct tt_watch *w, struct tt_verdict *ret)
     if (r >= w->size)
         return false;
     if (cut_off(w))
-        say_own_link(w, &op, tt_words_during(&op, true, when), ret);
+        say_own_link(w, &op, tt_watch_words_during(&op, true, when), ret);
     else
-        say_silent(w, r, tt_line_cut(w->seats[r].line.fd) || tt_line_lossy(w->seats[r].line.fd), &op, ret);
+        say_silent(w, r,
+                   tt_watch_line_cut(w->seats[r].line.fd) ||
+                       tt_watch_line_lossy(w->seats[r].line.fd),
+                   &op, ret);
     return true;
 }
 
@@ -129,21 +149,24 @@ static bool judge_silent(const struct tt_watch *w, struct tt_verdict *ret)
 
 static bool same_call(const struct tt_op_desc *a, const struct tt_op_desc *b)
 {
-    return a->count == b->count && a->print == b->print && a->root == b->root && a->coll == b->coll && a->dtype == b->dtype &&
-           a->redop == b->redop && a->why == b->why;
+    return a->count == b->count && a->print == b->print && a->root == b->root &&
+           a->coll == b->coll && a->dtype == b->dtype && a->redop == b->redop && a->why == b->why;
 }
 
-/* Request `seq` of the communicator in question as rank r has entered it; NULL: it has not, or does not know any more. */
+/* Request `seq` of the communicator in question as rank r has entered it; NULL: it has not, or does
+ * not know any more. */
 static const struct tt_op_desc *entered(const struct tt_watch *w, uint32_t r, uint32_t seq)
 {
     const struct tt_seat *s = &w->seats[r];
-    return s->answered && s->answer.member ? tt_answer_at(&s->answer, seq) : NULL;
+    return s->answered && s->answer.member ? tt_comm_answer_at(&s->answer, seq) : NULL;
 }
 
 /* Who called what in one request. */
 struct census {
-    uint32_t usual; /* a rank that called what most did; without a majority the lowest that knows; size: nobody knows */
-    uint32_t odd;   /* the lowest that called something else; size: nobody */
+    /* a rank that called what most did; without a majority the lowest that knows; size: nobody
+     * knows */
+    uint32_t usual;
+    uint32_t odd; /* the lowest that called something else; size: nobody */
     uint32_t known;
     bool sure; /* whoever has not come yet cannot change the majority */
 };
@@ -172,9 +195,11 @@ static struct census count_calls(const struct tt_watch *w, uint32_t seq)
     return c;
 }
 
-/* Of the requests that were asked about, the first that ranks have entered in different ways: what follows from it shows later only, in the
- * request of somebody who waits for the wrong rank. Not `final`: only when it is clear who the odd one is. */
-static bool find_mismatch(const struct tt_watch *w, bool final, uint32_t *ret_seq, struct census *ret)
+/* Of the requests that were asked about, the first that ranks have entered in different ways: what
+ * follows from it shows later only, in the request of somebody who waits for the wrong rank. Not
+ * `final`: only when it is clear who the odd one is. */
+static bool find_mismatch(const struct tt_watch *w, bool final, uint32_t *ret_seq,
+                          struct census *ret)
 {
     uint32_t last = w->asked_seq, first = last > TT_ANSWER_PAST ? last - TT_ANSWER_PAST + 1 : 1;
     for (uint32_t s = first; s <= last; s++) {
@@ -204,15 +229,17 @@ static uint32_t least_advanced(const struct tt_watch *w)
     return least;
 }
 
-/* A rank that waits because of a difference has not got past it, while others may have gone on for long before one of them reports: what
- * was asked first goes back from the report, the next question from the least advanced rank, and further ones up to the report again:
+/* A rank that waits because of a difference has not got past it, while others may have gone on for
+ * long before one of them reports: what was asked first goes back from the report, the next
+ * question from the least advanced rank, and further ones up to the report again:
  *
- *     rank 0   8                                      least advanced: asked about 1 .. 32, 33 .. 64, 65
- *     rank 1   8 9 10 ... 65                          reports request 65: asked about 34 .. 65 */
-bool tt_judge_wants(const struct tt_watch *w, uint32_t *ret_seq)
+ *     rank 0   8                                  least advanced: asked about 1 .. 32, 33 .. 64, 65
+ *     rank 1   8 9 10 ... 65                      reports request 65: asked about 34 .. 65 */
+bool tt_watch_judge_wants(const struct tt_watch *w, uint32_t *ret_seq)
 {
     uint32_t seq = w->trouble.op.seq, next = w->asked_seq + TT_ANSWER_PAST;
-    if (about_message(w) || w->trouble.kind == TT_TROUBLE_CLOSED || seq <= TT_ANSWER_PAST || !everybody_answered(w))
+    if (about_message(w) || w->trouble.kind == TT_TROUBLE_CLOSED || seq <= TT_ANSWER_PAST ||
+        !everybody_answered(w))
         return false;
     if (!w->looked_back) {
         uint32_t least = least_advanced(w);
@@ -233,7 +260,8 @@ static bool judge_mismatch(const struct tt_watch *w, bool final, struct tt_verdi
     char who[TT_WORDS], theirs[TT_WORDS], ours[TT_WORDS], others[TT_WORDS] = "the others";
     if (!find_mismatch(w, final, &seq, &c))
         return false;
-    if (c.known == 2 && entered(w, c.usual, seq)->why == TT_WHY_CLOSE) { /* of two, the one that leaves is the odd one */
+    /* of two, the one that leaves is the odd one */
+    if (c.known == 2 && entered(w, c.usual, seq)->why == TT_WHY_CLOSE) {
         uint32_t other = c.odd;
         c.odd = c.usual;
         c.usual = other;
@@ -242,21 +270,24 @@ static bool judge_mismatch(const struct tt_watch *w, bool final, struct tt_verdi
     const struct tt_op_desc *op = entered(w, r, seq);
     if (op->why == TT_WHY_CLOSE) {
         op = entered(w, c.usual, seq);
-        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s has not entered %s: it has closed the communicator", tt_words_rank(w, r, who),
-            tt_words_request(op, ours));
+        say(w, ret, TT_BLAME_NOT_ENTERED, r, op,
+            "%s has not entered %s: it has closed the communicator", tt_watch_words_rank(w, r, who),
+            tt_watch_words_request(op, ours));
         return true;
     }
-    tt_words_call(op, theirs);
-    tt_words_call(entered(w, c.usual, seq), ours);
+    tt_watch_words_call(op, theirs);
+    tt_watch_words_call(entered(w, c.usual, seq), ours);
     if (c.known == 2)
         snprintf(others, sizeof others, "rank %" PRIu32, c.usual);
     if (tt_streq(theirs, ours))
         say(w, ret, TT_BLAME_MISMATCHED, r, op,
-            "calls are mismatched: %s called %s as request %" PRIu32 " with another plan, or with other block lengths, than %s",
-            tt_words_rank(w, r, who), theirs, op->seq, others);
+            "calls are mismatched: %s called %s as request %" PRIu32
+            " with another plan, or with other block lengths, than %s",
+            tt_watch_words_rank(w, r, who), theirs, op->seq, others);
     else
-        say(w, ret, TT_BLAME_MISMATCHED, r, op, "calls are mismatched: %s called %s as request %" PRIu32 " while %s called %s",
-            tt_words_rank(w, r, who), theirs, op->seq, others, ours);
+        say(w, ret, TT_BLAME_MISMATCHED, r, op,
+            "calls are mismatched: %s called %s as request %" PRIu32 " while %s called %s",
+            tt_watch_words_rank(w, r, who), theirs, op->seq, others, ours);
     return true;
 }
 
@@ -267,15 +298,18 @@ static void say_peer_differs(const struct tt_watch *w, struct tt_verdict *ret)
     uint32_t r = peer_or(w, w->reporter);
     char who[TT_WORDS], request[TT_WORDS];
     if (about_message(w) && w->trouble.text[0])
-        say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s %.127s", tt_words_rank(w, r, who), w->trouble.text);
+        say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s %.127s",
+            tt_watch_words_rank(w, r, who), w->trouble.text);
     else
-        say(w, ret, TT_BLAME_MISMATCHED, r, &op, "calls are mismatched: %s called something else than rank %" PRIu32 " in %s",
-            tt_words_rank(w, r, who), w->reporter, tt_words_request(&op, request));
+        say(w, ret, TT_BLAME_MISMATCHED, r, &op,
+            "calls are mismatched: %s called something else than rank %" PRIu32 " in %s",
+            tt_watch_words_rank(w, r, who), w->reporter, tt_watch_words_request(&op, request));
 }
 
 /* ---- not entered ---- */
 
-static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more, struct tt_verdict *ret)
+static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more,
+                            struct tt_verdict *ret)
 {
     const struct tt_seat *s = &w->seats[r];
     const struct tt_op_desc *last = &s->answer.last;
@@ -288,15 +322,18 @@ static void say_not_entered(const struct tt_watch *w, uint32_t r, uint32_t more,
     else if (last->seq == 0)
         snprintf(its, sizeof its, "it has not called anything yet");
     else
-        snprintf(its, sizeof its, "it is %s request %" PRIu32, last->busy ? "in" : "past", last->seq);
+        snprintf(its, sizeof its, "it is %s request %" PRIu32, last->busy ? "in" : "past",
+                 last->seq);
     if (more)
-        snprintf(others, sizeof others, more == 1 ? "; nor has 1 other rank" : "; nor have %" PRIu32 " other ranks", more);
-    say(w, ret, TT_BLAME_NOT_ENTERED, r, &op, "%s has not entered %s: %s%s", tt_words_rank(w, r, who), tt_words_request(&op, request), its,
-        others);
+        snprintf(others, sizeof others,
+                 more == 1 ? "; nor has 1 other rank" : "; nor have %" PRIu32 " other ranks", more);
+    say(w, ret, TT_BLAME_NOT_ENTERED, r, &op, "%s has not entered %s: %s%s",
+        tt_watch_words_rank(w, r, who), tt_watch_words_request(&op, request), its, others);
 }
 
-/* Of the communicator's members the one that has come least far; one that is in something else waits itself, perhaps for one that is in
- * nothing. A rank that is no member counts only when the reporter waits for it: it was one. */
+/* Of the communicator's members the one that has come least far; one that is in something else
+ * waits itself, perhaps for one that is in nothing. A rank that is no member counts only when the
+ * reporter waits for it: it was one. */
 static bool judge_not_entered(const struct tt_watch *w, struct tt_verdict *ret)
 {
     const struct tt_op_desc *op = &w->trouble.op;
@@ -329,8 +366,8 @@ static uint32_t end_of_chain(const struct tt_watch *w)
     uint32_t first = peer_or(w, w->reporter), r = first;
     for (uint32_t steps = 0; steps < w->size; steps++) {
         const struct tt_seat *s = &w->seats[r];
-        if (!s->troubled || s->trouble.kind != TT_TROUBLE_DEADLINE || s->trouble.op.comm != w->trouble.op.comm ||
-            s->trouble.peer >= w->size)
+        if (!s->troubled || s->trouble.kind != TT_TROUBLE_DEADLINE ||
+            s->trouble.op.comm != w->trouble.op.comm || s->trouble.peer >= w->size)
             return r;
         r = s->trouble.peer;
     }
@@ -341,12 +378,13 @@ static void say_stuck(const struct tt_watch *w, uint32_t r, struct tt_verdict *r
 {
     struct tt_op_desc op = case_op(w);
     char who[TT_WORDS], request[TT_WORDS];
-    say(w, ret, TT_BLAME_STUCK, r, &op, "%s is stuck in %s: nothing came from it within %.3g s", tt_words_rank(w, r, who),
-        tt_words_request(&op, request), seconds(w->timeout_ns));
+    say(w, ret, TT_BLAME_STUCK, r, &op, "%s is stuck in %s: nothing came from it within %.3g s",
+        tt_watch_words_rank(w, r, who), tt_watch_words_request(&op, request),
+        seconds(w->timeout_ns));
 }
 
-/* Nobody is at fault that anybody could see, but a way loses what is sent: that to the end of the chain, or else the first such one. All
- * ways of rank 0 to several hosts: its own link. */
+/* Nobody is at fault that anybody could see, but a way loses what is sent: that to the end of the
+ * chain, or else the first such one. All ways of rank 0 to several hosts: its own link. */
 static bool judge_lossy(const struct tt_watch *w, uint32_t first, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);
@@ -357,7 +395,7 @@ static bool judge_lossy(const struct tt_watch *w, uint32_t first, struct tt_verd
     for (uint32_t r = 1; r < w->size; r++) {
         if (w->peers[r].host_id == mine || w->seats[r].line.fd < 0)
             continue;
-        bool bad = tt_line_lossy(w->seats[r].line.fd);
+        bool bad = tt_watch_line_lossy(w->seats[r].line.fd);
         two = two || (other != mine && other != w->peers[r].host_id);
         other = w->peers[r].host_id;
         apart++;
@@ -368,8 +406,10 @@ static bool judge_lossy(const struct tt_watch *w, uint32_t first, struct tt_verd
     if (!lossy)
         return false;
     culprit = two && lossy == apart ? 0 : culprit;
-    say(w, ret, TT_BLAME_UNREACHABLE, culprit, &op, "%s is unreachable: %s loses much of what is sent, %s", tt_words_rank(w, culprit, who),
-        culprit ? "the way to its host" : "its own link", tt_words_during(&op, true, when));
+    say(w, ret, TT_BLAME_UNREACHABLE, culprit, &op,
+        "%s is unreachable: %s loses much of what is sent, %s",
+        tt_watch_words_rank(w, culprit, who), culprit ? "the way to its host" : "its own link",
+        tt_watch_words_during(&op, true, when));
     return true;
 }
 
@@ -379,27 +419,33 @@ static void say_message_late(const struct tt_watch *w, struct tt_verdict *ret)
     uint32_t r = peer_or(w, w->reporter);
     char who[TT_WORDS], request[TT_WORDS];
     if (w->trouble.peer >= w->size)
-        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s waited %.3g s for %s: no rank has sent it", tt_words_rank(w, r, who),
-            seconds(w->timeout_ns), tt_words_request(op, request));
+        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s waited %.3g s for %s: no rank has sent it",
+            tt_watch_words_rank(w, r, who), seconds(w->timeout_ns),
+            tt_watch_words_request(op, request));
     else
-        say(w, ret, TT_BLAME_NOT_ENTERED, r, op, "%s has not entered the other side of %s of rank %" PRIu32 " within %.3g s",
-            tt_words_rank(w, r, who), tt_words_request(op, request), w->reporter, seconds(w->timeout_ns));
+        say(w, ret, TT_BLAME_NOT_ENTERED, r, op,
+            "%s has not entered the other side of %s of rank %" PRIu32 " within %.3g s",
+            tt_watch_words_rank(w, r, who), tt_watch_words_request(op, request), w->reporter,
+            seconds(w->timeout_ns));
 }
 
 /* ---- closed connections ---- */
 
-static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_desc *op, const char *when, struct tt_verdict *ret)
+static void say_dead(const struct tt_watch *w, uint32_t r, const struct tt_op_desc *op,
+                     const char *when, struct tt_verdict *ret)
 {
     char who[TT_WORDS];
-    say(w, ret, TT_BLAME_DEAD, r, op, "%s is dead: its connection closed %s", tt_words_rank(w, r, who), when);
+    say(w, ret, TT_BLAME_DEAD, r, op, "%s is dead: its connection closed %s",
+        tt_watch_words_rank(w, r, who), when);
 }
 
-/* Whoever found what came over a connection altered has ended it; the other end knows of the end only. size: nobody has. */
+/* Whoever found what came over a connection altered has ended it; the other end knows of the end
+ * only. size: nobody has. */
 static uint32_t who_found_altered(const struct tt_watch *w)
 {
     uint32_t r = 0;
-    while (r < w->size && !(w->seats[r].troubled && w->seats[r].trouble.kind == TT_TROUBLE_CLOSED && w->seats[r].trouble.text[0] &&
-                            w->seats[r].trouble.peer < w->size))
+    while (r < w->size && !(w->seats[r].troubled && w->seats[r].trouble.kind == TT_TROUBLE_CLOSED &&
+                            w->seats[r].trouble.text[0] && w->seats[r].trouble.peer < w->size))
         r++;
     return r;
 }
@@ -411,13 +457,15 @@ static bool judge_altered(const struct tt_watch *w, struct tt_verdict *ret)
     if (by == w->size)
         return false;
     const struct tt_trouble *t = &w->seats[by].trouble;
-    say(w, ret, TT_BLAME_UNREACHABLE, t->peer, &t->op, "%s is unreachable from rank %" PRIu32 ": %s between them %s",
-        tt_words_rank(w, t->peer, who), by, t->text, tt_words_during(&t->op, true, when));
+    say(w, ret, TT_BLAME_UNREACHABLE, t->peer, &t->op,
+        "%s is unreachable from rank %" PRIu32 ": %s between them %s",
+        tt_watch_words_rank(w, t->peer, who), by, t->text,
+        tt_watch_words_during(&t->op, true, when));
     return true;
 }
 
-/* A data connection broke. When the process ended, its control connection ends in the same moment and the case is over; otherwise the two
- * live and the way between them does not. */
+/* A data connection broke. When the process ended, its control connection ends in the same moment
+ * and the case is over; otherwise the two live and the way between them does not. */
 static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 {
     struct tt_op_desc op = case_op(w);
@@ -432,13 +480,14 @@ static bool judge_closed(const struct tt_watch *w, bool final, struct tt_verdict
     if (!final)
         return false;
     if (!judge_silent(w, ret))
-        say(w, ret, TT_BLAME_UNREACHABLE, r, &op, "%s is unreachable from rank %" PRIu32 ": the connection between them broke %s",
-            tt_words_rank(w, r, who), w->reporter, tt_words_during(&op, true, when));
+        say(w, ret, TT_BLAME_UNREACHABLE, r, &op,
+            "%s is unreachable from rank %" PRIu32 ": the connection between them broke %s",
+            tt_watch_words_rank(w, r, who), w->reporter, tt_watch_words_during(&op, true, when));
     return true;
 }
 
-/* The last request of a communicator that a rank is known to have entered: by its answer, or by its last heartbeat, which may be a quarter
- * of a second old. 0: none is known. */
+/* The last request of a communicator that a rank is known to have entered: by its answer, or by its
+ * last heartbeat, which may be a quarter of a second old. 0: none is known. */
 static uint32_t last_known(const struct tt_watch *w, uint32_t rank, uint32_t comm)
 {
     const struct tt_seat *s = rank < w->nseats ? &w->seats[rank] : NULL;
@@ -447,51 +496,57 @@ static uint32_t last_known(const struct tt_watch *w, uint32_t rank, uint32_t com
     return beat > told ? beat : told;
 }
 
-/* "during request 17 (..)" of a rank that is known to have entered it, else what `by` did and what is known. */
-static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by, const struct tt_op_desc *op, char ret_when[TT_WORDS])
+/* "during request 17 (..)" of a rank that is known to have entered it, else what `by` did and what
+ * is known. */
+static void describe_end(const struct tt_watch *w, uint32_t rank, uint32_t by,
+                         const struct tt_op_desc *op, char ret_when[TT_WORDS])
 {
     uint32_t known = op->busy < TT_OP_SENDING ? last_known(w, rank, op->comm) : 0;
     char request[TT_WORDS], heard[48] = "";
-    if (op->comm == TT_COMM_OPENING) { /* faster than heartbeats tell: the rank may be well beyond, even in its first call */
+    /* faster than heartbeats tell: the rank may be well beyond, even in its first call */
+    if (op->comm == TT_COMM_OPENING) {
         snprintf(ret_when, TT_WORDS, "during or right after the opening of the communicator");
         return;
     }
     if (op->seq == 0 || known >= op->seq) {
-        tt_words_during(op, true, ret_when);
+        tt_watch_words_during(op, true, ret_when);
         return;
     }
     if (known)
         snprintf(heard, sizeof heard, "; it was last heard in request %" PRIu32, known);
-    snprintf(ret_when, TT_WORDS, "while rank %" PRIu32 " was in %.80s%s", by, tt_words_request(op, request), heard);
+    snprintf(ret_when, TT_WORDS, "while rank %" PRIu32 " was in %.80s%s", by,
+             tt_watch_words_request(op, request), heard);
 }
 
-/* What was going on when `rank` ended: the case's request; else this rank's own one on the same communicator; else what the last heartbeat
- * said. */
+/* What was going on when `rank` ended: the case's request; else this rank's own one on the same
+ * communicator; else what the last heartbeat said. */
 static struct tt_op_desc scene(const struct tt_watch *w, uint32_t rank, char ret_when[TT_WORDS])
 {
     struct tt_op_desc op = w->seats[rank].doing;
-    struct tt_answer mine = tt_posts_answer(&w->posts, op.comm == TT_COMM_OPENING ? 0 : op.comm, 0);
+    struct tt_answer mine =
+        tt_watch_posts_answer(&w->posts, op.comm == TT_COMM_OPENING ? 0 : op.comm, 0);
     char request[TT_WORDS];
     if (mine.member && mine.comm == 0 && mine.last.seq == 0)
-        mine = tt_posts_answer(&w->posts, TT_COMM_OPENING, 0);
+        mine = tt_watch_posts_answer(&w->posts, TT_COMM_OPENING, 0);
     if (w->reporter != UINT32_MAX) {
         op = case_op(w);
         describe_end(w, rank, w->reporter, &op, ret_when);
     } else if (mine.member && (mine.comm != op.comm || mine.last.seq >= op.seq)) {
         op = mine.last;
         if (op.busy == TT_OP_IDLE)
-            tt_words_during(&op, false, ret_when);
+            tt_watch_words_during(&op, false, ret_when);
         else
             describe_end(w, rank, w->rank, &op, ret_when);
     } else {
-        snprintf(ret_when, TT_WORDS, "(last heard in %.130s)", tt_words_request(&op, request));
+        snprintf(ret_when, TT_WORDS, "(last heard in %.130s)",
+                 tt_watch_words_request(&op, request));
     }
     return op;
 }
 
 /* ---- the entrances ---- */
 
-bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
+bool tt_watch_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
 {
     if (!final && !everybody_answered(w))
         return false;
@@ -517,41 +572,45 @@ bool tt_judge_case(const struct tt_watch *w, bool final, struct tt_verdict *ret)
         if (!final)
             return false;
         if (w->trouble.peer >= w->size && w->trouble.text[0])
-            tt_judge_word(w, w->reporter, &w->trouble, ret); /* it does not know either whom it waits for */
+            /* it does not know either whom it waits for */
+            tt_watch_judge_word(w, w->reporter, &w->trouble, ret);
         else if (!judge_lossy(w, end_of_chain(w), ret))
             say_stuck(w, end_of_chain(w), ret);
     }
     return true;
 }
 
-bool tt_judge_is_death(int error)
+bool tt_watch_judge_is_death(int error)
 {
     return error == 0 || error == ECONNRESET || error == EPIPE || error == EBADMSG;
 }
 
-void tt_judge_end(const struct tt_watch *w, uint32_t rank, int error, bool lonely, struct tt_verdict *ret)
+void tt_watch_judge_end(const struct tt_watch *w, uint32_t rank, int error, bool lonely,
+                        struct tt_verdict *ret)
 {
     char who[TT_WORDS], when[TT_WORDS];
     struct tt_op_desc op = scene(w, rank, when);
-    if (tt_judge_is_death(error))
+    if (tt_watch_judge_is_death(error))
         say_dead(w, rank, &op, when, ret);
     else if (lonely || (w->rank == 0 && cut_off(w)))
         say_own_link(w, &op, when, ret);
     else
-        say(w, ret, TT_BLAME_UNREACHABLE, rank, &op, "%s is unreachable: %s %s", tt_words_rank(w, rank, who), strerror(error), when);
+        say(w, ret, TT_BLAME_UNREACHABLE, rank, &op, "%s is unreachable: %s %s",
+            tt_watch_words_rank(w, rank, who), strerror(error), when);
 }
 
-void tt_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely, struct tt_verdict *ret)
+void tt_watch_judge_silent_root(const struct tt_watch *w, bool cut, bool lonely,
+                                struct tt_verdict *ret)
 {
     struct tt_op_desc op = w->trouble.op;
     char when[TT_WORDS];
     if (lonely)
-        say_own_link(w, &op, tt_words_during(&op, true, when), ret);
+        say_own_link(w, &op, tt_watch_words_during(&op, true, when), ret);
     else
         say_silent(w, 0, cut, &op, ret);
 }
 
-void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
+void tt_watch_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
 {
     struct tt_op_desc op = w->trouble.op;
     uint32_t r = peer_or(w, w->rank);
@@ -567,20 +626,24 @@ void tt_judge_alone(const struct tt_watch *w, struct tt_verdict *ret)
         say_stuck(w, r, ret);
 }
 
-bool tt_judge_is_word(const struct tt_trouble *t)
+bool tt_watch_judge_is_word(const struct tt_trouble *t)
 {
-    return t->kind == TT_TROUBLE_ABORT || t->kind == TT_TROUBLE_UNABLE || t->kind == TT_TROUBLE_LINK;
+    return t->kind == TT_TROUBLE_ABORT || t->kind == TT_TROUBLE_UNABLE ||
+           t->kind == TT_TROUBLE_LINK;
 }
 
-void tt_judge_word(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t, struct tt_verdict *ret)
+void tt_watch_judge_word(const struct tt_watch *w, uint32_t rank, const struct tt_trouble *t,
+                         struct tt_verdict *ret)
 {
     char who[TT_WORDS], call[TT_WORDS];
-    tt_words_rank(w, rank, who);
+    tt_watch_words_rank(w, rank, who);
     if (t->kind == TT_TROUBLE_LINK)
-        say(w, ret, TT_BLAME_UNREACHABLE, rank, &t->op, "%s is unreachable: its own link is cut, it says, %s", who,
-            tt_words_during(&t->op, true, call));
+        say(w, ret, TT_BLAME_UNREACHABLE, rank, &t->op,
+            "%s is unreachable: its own link is cut, it says, %s", who,
+            tt_watch_words_during(&t->op, true, call));
     else if (t->kind == TT_TROUBLE_ABORT)
         say(w, ret, TT_BLAME_ABORTED, rank, &t->op, "%s aborted: %s", who, t->text);
     else
-        say(w, ret, TT_BLAME_UNABLE, rank, &t->op, "%s cannot go on with %s: %s", who, tt_words_call(&t->op, call), t->text);
+        say(w, ret, TT_BLAME_UNABLE, rank, &t->op, "%s cannot go on with %s: %s", who,
+            tt_watch_words_call(&t->op, call), t->text);
 }

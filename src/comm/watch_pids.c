@@ -7,9 +7,9 @@
  *
  *     host of rank 0:  0 --> 1 --> 2 --> 0, 1 --> 0          other host:  4 --> 5 --> 6 --> 4
  *
- * so that every end is seen as long as one rank of the host lives, with two descriptors at most. What an end means is not decided
- * here: a rank that said farewell may end. */
-#include "comm/watch_parts.h"
+ * so that every end is seen as long as one rank of the host lives, with two descriptors at most.
+ * What an end means is not decided here: a rank that said farewell may end. */
+#include "comm/watch_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ static bool is_local(const struct tt_pids *p, uint32_t rank)
     return p->peers[rank].host_id == p->peers[p->me].host_id;
 }
 
-/* Begins to watch a rank. Without pidfds (before Linux 5.3, or forbidden) nothing is watched here. */
+/* Begins to watch a rank. Without pidfds (before Linux 5.3, or forbidden) nothing is watched
+ * here. */
 static void attend(struct tt_pids *p, uint32_t rank)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u32 = rank};
@@ -65,7 +66,7 @@ static void attend_next(struct tt_pids *p, uint32_t from)
         attend(p, r);
 }
 
-struct tt_pids *tt_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint32_t size)
+struct tt_pids *tt_watch_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint32_t size)
 {
     struct tt_pids *p = tt_zalloc(1, sizeof *p);
     int *fds = tt_alloc(size, sizeof *fds);
@@ -85,7 +86,7 @@ struct tt_pids *tt_pids_open(const struct tt_boot_peer *peers, uint32_t me, uint
     return p;
 }
 
-void tt_pids_close(struct tt_pids *p)
+void tt_watch_pids_close(struct tt_pids *p)
 {
     if (!p)
         return;
@@ -96,12 +97,12 @@ void tt_pids_close(struct tt_pids *p)
     free(p);
 }
 
-int tt_pids_fd(const struct tt_pids *p)
+int tt_watch_pids_fd(const struct tt_pids *p)
 {
     return p ? p->epoll : -1;
 }
 
-bool tt_pids_take(struct tt_pids *p, uint32_t *ret_rank)
+bool tt_watch_pids_take(struct tt_pids *p, uint32_t *ret_rank)
 {
     struct epoll_event e;
     uint32_t rank = 0;

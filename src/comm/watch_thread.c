@@ -3,10 +3,12 @@
  *     rank 1 ---beat, trouble, answer--->  rank 0  <---beat, trouble, answer--- rank 2
  *     rank 1 <---beat, ask, verdict------  (board) ----beat, ask, verdict-----> rank 2
  *
- * It also serves boot's porter (links that ranks ask for, strangers at the listener). It sleeps in poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like this: a rank reports its
- * deadline; rank 0 asks all; a living thread answers at once, whatever its rank computes; when all have answered, or half a second later,
- * rank 0 judges and tells all. A rank that hears nothing at all from rank 0 meanwhile judges by itself. So every rank has a verdict within
- * about 0.8 s of its own deadline.
+ * It also serves boot's porter (links that ranks ask for, strangers at the listener). It sleeps in
+ * poll, without the lock, at most until the next heartbeat or the end of a case. A case runs like
+ * this: a rank reports its deadline; rank 0 asks all; a living thread answers at once, whatever its
+ * rank computes; when all have answered, or half a second later, rank 0 judges and tells all. A
+ * rank that hears nothing at all from rank 0 meanwhile judges by itself. So every rank has a
+ * verdict within about 0.8 s of its own deadline.
  *
  * Invariant: a rank that has said farewell is never dead. */
 #include <errno.h>
@@ -15,7 +17,7 @@
 #include <unistd.h>
 
 #include "boot/porter.h"
-#include "comm/watch_parts.h"
+#include "comm/watch_int.h"
 
 #define BEAT_NS     UINT64_C(250000000)
 #define ANSWER_NS   UINT64_C(500000000) /* rank 0 waits so long for answers */
@@ -24,14 +26,16 @@
 #define PROBE_NS    UINT64_C(120000000) /* for each of at most ... */
 #define PROBES      2
 #define FAREWELL_NS UINT64_C(300000000)
-#define ENDED_NS    UINT64_C(100000000) /* a farewell may still be on its way when the process has ended */
+/* a farewell may still be on its way when the process has ended */
+#define ENDED_NS UINT64_C(100000000)
 
 /* ---- what comes in; the lock is held ---- */
 
 static void take_answer(struct tt_watch *w, uint32_t r, const struct tt_answer *a)
 {
     struct tt_seat *s = &w->seats[r];
-    if (w->rank != 0 || !tt_watch_has_case(w) || a->comm != w->trouble.op.comm || a->seq != w->asked_seq)
+    if (w->rank != 0 || !tt_watch_has_case(w) || a->comm != w->trouble.op.comm ||
+        a->seq != w->asked_seq)
         return;
     s->answer = *a;
     s->answered = true;
@@ -43,8 +47,8 @@ static void take_trouble(struct tt_watch *w, uint32_t r, const struct tt_trouble
     bool fresh = w->reporter == UINT32_MAX;
     if (w->rank != 0 || t->kind >= TT_TROUBLES)
         return;
-    if (tt_judge_is_word(t)) {
-        tt_judge_word(w, r, t, &v);
+    if (tt_watch_judge_is_word(t)) {
+        tt_watch_judge_word(w, r, t, &v);
         tt_watch_settle(w, &v);
         return;
     }
@@ -75,7 +79,7 @@ static void take_ended(struct tt_watch *w, uint32_t r)
 }
 
 /* False: what came makes no sense. */
-static bool take(struct tt_watch *w, uint32_t r, struct tt_note *n)
+static bool watch_thread_take(struct tt_watch *w, uint32_t r, struct tt_note *n)
 {
     struct tt_note reply = {.type = TT_NOTE_ANSWER};
     switch ((enum tt_note_type)n->type) {
@@ -83,8 +87,8 @@ static bool take(struct tt_watch *w, uint32_t r, struct tt_note *n)
         w->seats[r].doing = n->u.beat;
         break;
     case TT_NOTE_ASK:
-        reply.u.answer = tt_posts_answer(&w->posts, n->u.answer.comm, n->u.answer.seq);
-        tt_line_put(&w->seats[r].line, &reply);
+        reply.u.answer = tt_watch_posts_answer(&w->posts, n->u.answer.comm, n->u.answer.seq);
+        tt_watch_line_put(&w->seats[r].line, &reply);
         break;
     case TT_NOTE_ANSWER:
         take_answer(w, r, &n->u.answer);
@@ -101,7 +105,7 @@ static bool take(struct tt_watch *w, uint32_t r, struct tt_note *n)
             take_ended(w, n->u.ended);
         break;
     case TT_NOTE_PIECE:
-        return tt_gather_take(w, r, &n->u.piece);
+        return tt_watch_gather_take(w, r, &n->u.piece);
     default:
         take_farewell(w, r);
     }
@@ -110,8 +114,9 @@ static bool take(struct tt_watch *w, uint32_t r, struct tt_note *n)
 
 /* ---- whose link is it? ---- */
 
-/* Can no host but this one be reached? Looks at the interface, then asks two others that are not rank 0's, each rank those that follow it,
- * so that not all ask the same ones; false when there are none to ask. */
+/* Can no host but this one be reached? Looks at the interface, then asks two others that are not
+ * rank 0's, each rank those that follow it, so that not all ask the same ones; false when there are
+ * none to ask. */
 static bool ask_around(const struct tt_watch *w)
 {
     const struct tt_boot_peer *me = &w->peers[w->rank];
@@ -121,7 +126,8 @@ static bool ask_around(const struct tt_watch *w)
         return true;
     for (uint32_t i = 1; i < w->size && asked < PROBES; i++) {
         uint32_t r = (w->rank + i) % w->size;
-        if (w->peers[r].host_id == me->host_id || w->peers[r].host_id == w->peers[0].host_id || w->peers[r].host_id == seen)
+        if (w->peers[r].host_id == me->host_id || w->peers[r].host_id == w->peers[0].host_id ||
+            w->peers[r].host_id == seen)
             continue;
         seen = w->peers[r].host_id;
         asked++;
@@ -147,9 +153,11 @@ static bool lonely(struct tt_watch *w)
 static void judge_root(struct tt_watch *w)
 {
     struct tt_verdict v;
-    bool cut = tt_line_cut(w->seats[0].line.fd), alone = cut && lonely(w);
-    struct tt_note n = {.type = TT_NOTE_TROUBLE, .u.trouble = {.kind = TT_TROUBLE_LINK, .peer = UINT32_MAX, .op = w->trouble.op}};
-    tt_judge_silent_root(w, cut, alone, &v);
+    bool cut = tt_watch_line_cut(w->seats[0].line.fd), alone = cut && lonely(w);
+    struct tt_note n = {
+        .type = TT_NOTE_TROUBLE,
+        .u.trouble = {.kind = TT_TROUBLE_LINK, .peer = UINT32_MAX, .op = w->trouble.op}};
+    tt_watch_judge_silent_root(w, cut, alone, &v);
     tt_watch_settle(w, &v);
     if (alone)
         tt_watch_tell(w, &n); /* it may be cut in one direction only */
@@ -161,32 +169,32 @@ void tt_watch_read(struct tt_watch *w, uint32_t r)
     struct tt_verdict v;
     enum tt_line_state s;
     int error = 0;
-    while ((s = tt_line_take(l, &error)) == TT_LINE_NOTE)
-        if (!take(w, r, &l->in)) {
+    while ((s = tt_watch_line_take(l, &error)) == TT_LINE_NOTE)
+        if (!watch_thread_take(w, r, &l->in)) {
             s = TT_LINE_END;
             error = EBADMSG;
             break;
         }
     if (s != TT_LINE_END)
         return;
-    bool alone = w->rank != 0 && !tt_judge_is_death(error) && lonely(w);
+    bool alone = w->rank != 0 && !tt_watch_judge_is_death(error) && lonely(w);
     l->fd = -1;
-    tt_judge_end(w, r, error, alone, &v);
+    tt_watch_judge_end(w, r, error, alone, &v);
     tt_watch_settle(w, &v);
 }
 
 /* ---- what is due; the lock is held ---- */
 
-static void beat(struct tt_watch *w)
+static void watch_thread_beat(struct tt_watch *w)
 {
-    struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_posts_latest(&w->posts)};
+    struct tt_note n = {.type = TT_NOTE_BEAT, .u.beat = tt_watch_posts_latest(&w->posts)};
     for (uint32_t r = 0; r < w->nseats; r++)
         if (w->seats[r].line.out_len == 0)
-            tt_line_put(&w->seats[r].line, &n);
+            tt_watch_line_put(&w->seats[r].line, &n);
 }
 
 /* Judges ranks whose processes have ended without farewell although their connections have not. */
-static uint64_t bury(struct tt_watch *w)
+static uint64_t watch_thread_bury(struct tt_watch *w)
 {
     uint64_t due = UINT64_MAX, now = tt_now_ns();
     struct tt_verdict v;
@@ -196,7 +204,7 @@ static uint64_t bury(struct tt_watch *w)
             continue;
         if (now >= s->ended_ns + ENDED_NS) {
             s->line.fd = -1;
-            tt_judge_end(w, r, 0, false, &v);
+            tt_watch_judge_end(w, r, 0, false, &v);
             tt_watch_settle(w, &v);
         } else if (s->ended_ns + ENDED_NS < due) {
             due = s->ended_ns + ENDED_NS;
@@ -213,7 +221,8 @@ static uint64_t go_on(struct tt_watch *w)
     uint64_t end = w->case_ns + (w->rank == 0 ? ANSWER_NS : ROOT_NS), now = tt_now_ns();
     if (!tt_watch_has_case(w))
         return UINT64_MAX;
-    if (w->rank == 0 && (now >= end || !tt_watch_ask_further(w)) && tt_judge_case(w, now >= end, &v))
+    if (w->rank == 0 && (now >= end || !tt_watch_ask_further(w)) &&
+        tt_watch_judge_case(w, now >= end, &v))
         tt_watch_settle(w, &v);
     else if (w->rank != 0 && w->seats[0].line.read_ns >= w->case_ns)
         return UINT64_MAX; /* it lives: its verdict will come */
@@ -230,22 +239,26 @@ static uint64_t go_on(struct tt_watch *w)
 
 static void sleep_until(struct tt_watch *w, struct pollfd *fds, uint64_t until)
 {
-    uint64_t now = tt_now_ns(), due = tt_porter_due(w->boot), end = due < until ? due : until, left = end > now ? end - now : 0;
-    struct timespec t = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    uint64_t now = tt_now_ns(), due = tt_boot_porter_due(w->boot), end = due < until ? due : until,
+             left = end > now ? end - now : 0;
+    struct timespec t = {.tv_sec = (time_t)(left / 1000000000),
+                         .tv_nsec = (long)(left % 1000000000)};
     for (uint32_t r = 0; r < w->nseats; r++)
-        fds[r] = (struct pollfd){.fd = w->seats[r].line.fd, .events = (short)(POLLIN | (tt_line_busy(&w->seats[r].line) ? POLLOUT : 0))};
+        fds[r] = (struct pollfd){
+            .fd = w->seats[r].line.fd,
+            .events = (short)(POLLIN | (tt_watch_line_busy(&w->seats[r].line) ? POLLOUT : 0))};
     fds[w->nseats] = (struct pollfd){.fd = w->wake, .events = POLLIN};
-    fds[w->nseats + 1] = (struct pollfd){.fd = tt_porter_fd(w->boot), .events = POLLIN};
-    fds[w->nseats + 2] = (struct pollfd){.fd = tt_pids_fd(w->pids), .events = POLLIN};
+    fds[w->nseats + 1] = (struct pollfd){.fd = tt_boot_porter_fd(w->boot), .events = POLLIN};
+    fds[w->nseats + 2] = (struct pollfd){.fd = tt_watch_pids_fd(w->pids), .events = POLLIN};
     pthread_mutex_unlock(&w->lock);
     if (ppoll(fds, w->nseats + 3, &t, NULL) < 0)
         for (uint32_t r = 0; r < w->nseats + 3; r++)
             fds[r].revents = 0;
-    tt_porter_serve(w->boot);
+    tt_boot_porter_serve(w->boot);
     pthread_mutex_lock(&w->lock);
 }
 
-static void serve(struct tt_watch *w, const struct pollfd *fds)
+static void watch_thread_serve(struct tt_watch *w, const struct pollfd *fds)
 {
     uint64_t count;
     uint32_t ended;
@@ -253,13 +266,13 @@ static void serve(struct tt_watch *w, const struct pollfd *fds)
         count = 0; /* another wake-up took it */
     for (uint32_t r = 0; r < w->nseats; r++) {
         if (fds[r].revents & POLLOUT) {
-            tt_line_push(&w->seats[r].line);
+            tt_watch_line_push(&w->seats[r].line);
             pthread_cond_broadcast(&w->changed); /* a parcel may have gone */
         }
         if (fds[r].revents & ~POLLOUT)
             tt_watch_read(w, r);
     }
-    while (tt_pids_take(w->pids, &ended))
+    while (tt_watch_pids_take(w->pids, &ended))
         take_ended(w, ended);
 }
 
@@ -273,10 +286,11 @@ static void take_leave(struct tt_watch *w, struct pollfd *fds)
     while (waiting && tt_now_ns() < until) {
         waiting = false;
         for (uint32_t r = 0; r < w->nseats; r++)
-            waiting = waiting || (w->seats[r].line.fd >= 0 && tt_line_busy(&w->seats[r].line));
+            waiting =
+                waiting || (w->seats[r].line.fd >= 0 && tt_watch_line_busy(&w->seats[r].line));
         if (waiting) {
             sleep_until(w, fds, until);
-            serve(w, fds);
+            watch_thread_serve(w, fds);
         }
     }
     for (uint32_t r = 0; r < w->nseats; r++)
@@ -292,16 +306,16 @@ void *tt_watch_run(void *arg)
     pthread_setname_np(pthread_self(), "tutti-watch");
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
-        uint64_t now = tt_now_ns(), due = bury(w), later = go_on(w);
+        uint64_t now = tt_now_ns(), due = watch_thread_bury(w), later = go_on(w);
         due = later < due ? later : due;
         if (now >= next) {
-            beat(w);
+            watch_thread_beat(w);
             next = now + BEAT_NS;
         }
         if (w->stop)
             break;
         sleep_until(w, fds, due < next ? due : next);
-        serve(w, fds);
+        watch_thread_serve(w, fds);
     }
     take_leave(w, fds);
     pthread_mutex_unlock(&w->lock);

@@ -1,17 +1,19 @@
 /* watch_wire.c - notes on one control connection.
  *
- * A note is a head and a body whose length follows from the type, so that nothing that was sent decides how much is read. Nothing here
- * waits: what does not go at once stays in a small buffer, and a note without room is dropped: heartbeats to a rank that has stopped
- * reading, and a second long answer, which is asked for again. Longer things (parcels) go in pieces when the buffer is empty, so that they keep no
- * other note waiting. Both ends run the same build on machines of one byte order; another one would not
- * know the magic number and be treated as an end of the connection. */
+ * A note is a head and a body whose length follows from the type, so that nothing that was sent
+ * decides how much is read. Nothing here waits: what does not go at once stays in a small buffer,
+ * and a note without room is dropped: heartbeats to a rank that has stopped reading, and a second
+ * long answer, which is asked for again. Longer things (parcels) go in pieces when the buffer is
+ * empty, so that they keep no other note waiting. Both ends run the same build on machines of one
+ * byte order; another one would not know the magic number and be treated as an end of the
+ * connection. */
 #include <errno.h>
 #include <linux/tcp.h> /* the C library's tcp_info lacks tcpi_segs_out */
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "comm/watch_parts.h"
+#include "comm/watch_int.h"
 
 enum {
     MAGIC = 0x54745761,
@@ -33,7 +35,7 @@ static const size_t sizes[TT_NOTE_TYPES] = {
     [TT_NOTE_PIECE] = HEAD + sizeof(struct tt_piece),
 };
 
-static enum tt_net push(struct tt_line *l)
+static enum tt_net watch_wire_push(struct tt_line *l)
 {
     size_t sent = 0;
     enum tt_net went = tt_boot_line_write(l->io, l->out, l->out_len, &sent);
@@ -45,8 +47,11 @@ static enum tt_net push(struct tt_line *l)
 /* The next piece of the parcel into the empty buffer. */
 static void cut_piece(struct tt_line *l)
 {
-    uint64_t at = l->parcel.done, left = l->parcel.total - at, n = left < TT_PIECE ? left : TT_PIECE;
-    struct tt_note note = {.magic = MAGIC, .type = TT_NOTE_PIECE, .u.piece = {.seq = l->parcel.seq, .at = at, .total = l->parcel.total}};
+    uint64_t at = l->parcel.done, left = l->parcel.total - at,
+             n = left < TT_PIECE ? left : TT_PIECE;
+    struct tt_note note = {.magic = MAGIC,
+                           .type = TT_NOTE_PIECE,
+                           .u.piece = {.seq = l->parcel.seq, .at = at, .total = l->parcel.total}};
     if (n)
         memcpy(note.u.piece.data, l->parcel.data + at, n);
     memcpy(l->out, &note, sizes[TT_NOTE_PIECE]);
@@ -55,37 +60,38 @@ static void cut_piece(struct tt_line *l)
     l->parcel.here = l->parcel.done < l->parcel.total;
 }
 
-void tt_line_push(struct tt_line *l)
+void tt_watch_line_push(struct tt_line *l)
 {
     enum tt_net went = TT_NET_OK;
-    while (l->fd >= 0 && went == TT_NET_OK && tt_line_busy(l)) {
+    while (l->fd >= 0 && went == TT_NET_OK && tt_watch_line_busy(l)) {
         if (!l->out_len)
             cut_piece(l);
-        went = push(l);
+        went = watch_wire_push(l);
     }
     if (went != TT_NET_END)
         return;
     l->error = l->error ? l->error : errno;
-    l->out_len = 0; /* the reader of this line will find the end, and before it what the other side still said */
+    /* the reader of this line will find the end, and before it what the other side still said */
+    l->out_len = 0;
     l->parcel.here = false;
 }
 
-void tt_line_send(struct tt_line *l, uint32_t seq, const void *data, uint64_t bytes)
+void tt_watch_line_send(struct tt_line *l, uint32_t seq, const void *data, uint64_t bytes)
 {
     l->parcel.data = data;
     l->parcel.seq = seq;
     l->parcel.done = 0;
     l->parcel.total = bytes;
     l->parcel.here = true;
-    tt_line_push(l);
+    tt_watch_line_push(l);
 }
 
-bool tt_line_busy(const struct tt_line *l)
+bool tt_watch_line_busy(const struct tt_line *l)
 {
     return l->out_len || l->parcel.here;
 }
 
-void tt_line_put(struct tt_line *l, struct tt_note *n)
+void tt_watch_line_put(struct tt_line *l, struct tt_note *n)
 {
     size_t bytes = sizes[n->type];
     n->magic = MAGIC;
@@ -93,11 +99,11 @@ void tt_line_put(struct tt_line *l, struct tt_note *n)
         return;
     memcpy(l->out + l->out_len, n, bytes);
     l->out_len += bytes;
-    tt_line_push(l);
+    tt_watch_line_push(l);
 }
 
 /* Reads up to `want` bytes of the note altogether. */
-static enum tt_line_state fill(struct tt_line *l, size_t want, int *ret_errno)
+static enum tt_line_state watch_wire_fill(struct tt_line *l, size_t want, int *ret_errno)
 {
     enum tt_net went = tt_boot_line_read(l->io, &l->in, want, &l->in_got);
     if (went == TT_NET_OK)
@@ -119,18 +125,19 @@ static void seal(struct tt_note *n)
     }
 }
 
-enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno)
+enum tt_line_state tt_watch_line_take(struct tt_line *l, int *ret_errno)
 {
     enum tt_line_state s;
     if (l->fd < 0)
         return TT_LINE_EMPTY;
-    s = fill(l, HEAD, ret_errno);
-    if (s == TT_LINE_NOTE && (l->in.magic != MAGIC || l->in.type < TT_NOTE_BEAT || l->in.type >= TT_NOTE_TYPES)) {
+    s = watch_wire_fill(l, HEAD, ret_errno);
+    if (s == TT_LINE_NOTE &&
+        (l->in.magic != MAGIC || l->in.type < TT_NOTE_BEAT || l->in.type >= TT_NOTE_TYPES)) {
         *ret_errno = EBADMSG;
         s = TT_LINE_END;
     }
     if (s == TT_LINE_NOTE)
-        s = fill(l, sizes[l->in.type], ret_errno);
+        s = watch_wire_fill(l, sizes[l->in.type], ret_errno);
     if (s != TT_LINE_NOTE)
         return s;
     l->in_got = 0;
@@ -139,22 +146,24 @@ enum tt_line_state tt_line_take(struct tt_line *l, int *ret_errno)
     return s;
 }
 
-bool tt_line_cut(int fd)
+bool tt_watch_line_cut(int fd)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
         return false;
-    /* What comes from there carries acknowledgements too, also when nothing of ours arrives: then the kernel sends it again. */
+    /* What comes from there carries acknowledgements too, also when nothing of ours arrives: then
+     * the kernel sends it again. */
     bool waiting = info.tcpi_last_ack_recv >= CUT_MS || info.tcpi_retransmits > 0;
     return info.tcpi_state == TCP_CLOSED || (info.tcpi_unacked > 0 && waiting);
 }
 
-bool tt_line_lossy(int fd)
+bool tt_watch_line_lossy(int fd)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
         return false;
-    return info.tcpi_total_retrans >= LOST_MIN && (uint64_t)info.tcpi_total_retrans * LOST_OF > info.tcpi_segs_out;
+    return info.tcpi_total_retrans >= LOST_MIN &&
+           (uint64_t)info.tcpi_total_retrans * LOST_OF > info.tcpi_segs_out;
 }

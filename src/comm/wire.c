@@ -1,20 +1,23 @@
-/* wire.c - the links of a group of ranks: one shared region among the ranks of a host, authenticated sockets to the others, joined behind
- * one transport. The region is anonymous memory (memfd) of the lowest local rank that the others open through /proc while it waits for
- * them: no name exists that a killed process could leave behind. */
+/* wire.c - the links of a group of ranks: one shared region among the ranks of a host,
+ * authenticated sockets to the others, joined behind one transport. The region is anonymous memory
+ * (memfd) of the lowest local rank that the others open through /proc while it waits for them: no
+ * name exists that a killed process could leave behind. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
-/* What the lowest rank of each host tells about its region (others: zeros), and everybody about its cores. */
+/* What the lowest rank of each host tells about its region (others: zeros), and everybody about its
+ * cores. */
 struct offer {
     struct tt_region_key region;
     struct tt_cores cores;
 };
 
 /* Group ranks on my host, rising, me included. */
-static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
+static tutti_status find_local(const struct tt_wire_config *c, struct tt_wire *w,
+                               struct tutti_error *err)
 {
     const struct tt_boot_peer *peers = tt_boot_peers(c->world->boot);
     w->local = tt_alloc(c->n, sizeof *w->local);
@@ -33,7 +36,8 @@ static size_t shm_bytes(const struct tt_wire *w)
     return (tt_shm_bytes(w->nlocal, TT_RING_BYTES) + 4095) & ~(size_t)4095;
 }
 
-/* Windows: each of the others has a segment under way, and as many again are for copies that several read. */
+/* Windows: each of the others has a segment under way, and as many again are for copies that
+ * several read. */
 static size_t stream_bytes(uint32_t nlocal)
 {
     return (size_t)3 * TT_SEGMENT_BYTES * (nlocal > 4 ? nlocal - 1 : 3);
@@ -45,29 +49,35 @@ static size_t region_bytes(const struct tt_wire *w)
 }
 
 /* Creates the region when I am the lowest local rank; *ret_offer is what the others need. */
-static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w, struct offer *ret_offer, struct tutti_error *err)
+static tutti_status create_region(const struct tt_wire_config *c, struct tt_wire *w,
+                                  struct offer *ret_offer, struct tutti_error *err)
 {
     *ret_offer = (struct offer){0};
-    tt_cores_self(&ret_offer->cores);
+    tt_comm_cores_self(&ret_offer->cores);
     if (w->nlocal < 2 || w->local[0] != c->me)
         return TUTTI_OK;
-    tutti_status st = tt_region_make(region_bytes(w), &w->region, err);
-    return st ? st : tt_region_describe(&w->region, &ret_offer->region, err);
+    tutti_status st = tt_shm_region_make(region_bytes(w), &w->region, err);
+    return st ? st : tt_shm_region_describe(&w->region, &ret_offer->region, err);
 }
 
-/* Opens the region of the lowest local rank: only what is the sealed memory of this user that it should be. */
-static tutti_status map_region(struct tt_wire *w, const struct tt_region_key *theirs, struct tutti_error *err)
+/* Opens the region of the lowest local rank: only what is the sealed memory of this user that it
+ * should be. */
+static tutti_status map_region(struct tt_wire *w, const struct tt_region_key *theirs,
+                               struct tutti_error *err)
 {
     size_t bytes = region_bytes(w), page = (size_t)sysconf(_SC_PAGESIZE);
     if (w->region.base)
         return TUTTI_OK;
     if (theirs->bytes != (bytes + page - 1) / page * page)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "shared memory: the lowest rank of this host offers %llu bytes, %zu expected",
-                       (unsigned long long)theirs->bytes, bytes);
-    return tt_region_join(theirs, &w->region, err);
+        return tt_fail(
+            err, TUTTI_ERR_CONNECT,
+            "shared memory: the lowest rank of this host offers %llu bytes, %zu expected",
+            (unsigned long long)theirs->bytes, bytes);
+    return tt_shm_region_join(theirs, &w->region, err);
 }
 
-static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w, const struct offer *all, struct tutti_error *err)
+static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w,
+                               const struct offer *all, struct tutti_error *err)
 {
     struct tt_cores *cores = tt_alloc(c->n, sizeof *cores);
     if (!cores)
@@ -75,51 +85,64 @@ static tutti_status find_crowd(const struct tt_wire_config *c, struct tt_wire *w
     for (uint32_t r = 0; r < c->n; r++)
         cores[r] = all[r].cores;
     for (uint32_t r = 0; r < c->n; r++)
-        w->oversubscribed |= tt_cores_crowded(cores, c->n, r);
+        w->oversubscribed |= tt_comm_cores_crowded(cores, c->n, r);
     free(cores);
     return TUTTI_OK;
 }
 
-/* Some rank may not open the region of its host. Without shared memory everything works as well, only slower. */
-static tutti_status do_without(const struct tt_wire_config *c, struct tt_wire *w, uint32_t who, struct tutti_error *err)
+/* Some rank may not open the region of its host. Without shared memory everything works as well,
+ * only slower. */
+static tutti_status do_without(const struct tt_wire_config *c, struct tt_wire *w, uint32_t who,
+                               struct tutti_error *err)
 {
     if (c->share)
         return tt_fail(err, TUTTI_ERR_CONNECT,
-                       "rank %u may not open the shared memory of its host (processes that are not dumpable, or hidden in /proc): use "
+                       "rank %u may not open the shared memory of its host (processes that are not "
+                       "dumpable, or hidden in /proc): use "
                        "transport tcp",
                        who);
     if (c->members[c->me] == 0)
-        tt_log_write(
-            TT_LOG_WARN, 0,
-            "rank %u may not open the shared memory of its host (processes that are not dumpable, or hidden in /proc): all use TCP", who);
-    tt_region_free(&w->region);
+        tt_log_write(TT_LOG_WARN, 0,
+                     "rank %u may not open the shared memory of its host (processes that are not "
+                     "dumpable, or hidden in /proc): all use TCP",
+                     who);
+    tt_shm_region_free(&w->region);
     w->apart = true;
     w->nlocal = 1;
     w->local[0] = c->me;
     return TUTTI_OK;
 }
 
-enum share { SHARED, REFUSED, UNABLE }; /* what became of the region, as each rank tells the others */
+/* what became of the region, as each rank tells the others */
+enum share { SHARED, REFUSED, UNABLE };
 
-static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire *w, const uint8_t *shares, struct tutti_error *err)
+static tutti_status judge_shares(const struct tt_wire_config *c, struct tt_wire *w,
+                                 const uint8_t *shares, struct tutti_error *err)
 {
     const uint8_t *refused = memchr(shares, REFUSED, c->n), *unable = memchr(shares, UNABLE, c->n);
     if (unable)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "rank %u could not make or map the shared memory of its host", c->members[unable - shares]);
+        return tt_fail(err, TUTTI_ERR_CONNECT,
+                       "rank %u could not make or map the shared memory of its host",
+                       c->members[unable - shares]);
     return refused ? do_without(c, w, c->members[refused - shares], err) : TUTTI_OK;
 }
 
-/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second exchange). A region cannot be opened either
- * when its creator has ended after it gave to the second exchange: a rank that gives to the third one lived when others were refused. All
- * groups of a split take part in each other's exchanges, so that none may be left out. Where the exchange hears of verdicts, a rank that
- * fails is told to all by one; a part's exchange does not (MPI's), so every rank takes part in all. */
-static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w, struct tutti_error *err)
+/* Offers, maps, and lets the creator close its descriptor once all have mapped (the second
+ * exchange). A region cannot be opened either when its creator has ended after it gave to the
+ * second exchange: a rank that gives to the third one lived when others were refused. All groups of
+ * a split take part in each other's exchanges, so that none may be left out. Where the exchange
+ * hears of verdicts, a rank that fails is told to all by one; a part's exchange does not (MPI's),
+ * so every rank takes part in all. */
+static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire *w,
+                                 struct tutti_error *err)
 {
     struct offer mine = {0}, *all = tt_zalloc(c->n, sizeof *all);
     uint8_t share, *shares = tt_zalloc(c->n, 1);
     bool hears = c->setup.through != NULL;
-    tutti_status own = all && shares ? create_region(c, w, &mine, err) : tt_fail_memory(err, "shared memory");
-    tutti_status st = hears || !all || !shares ? tt_comm_unable(&c->setup, UINT32_MAX, own, err) : TUTTI_OK;
+    tutti_status own =
+        all && shares ? create_region(c, w, &mine, err) : tt_fail_memory(err, "shared memory");
+    tutti_status st =
+        hears || !all || !shares ? tt_comm_unable(&c->setup, UINT32_MAX, own, err) : TUTTI_OK;
     if (!st)
         st = c->exchange(c->ctx, &mine, sizeof mine, all, own ? NULL : err);
     if (!st && !own)
@@ -131,7 +154,7 @@ static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire 
         st = tt_comm_unable(&c->setup, UINT32_MAX, own, err);
     for (int i = 0; !st && i < (c->apart ? 1 : 2); i++)
         st = c->exchange(c->ctx, &share, 1, shares, share == UNABLE ? NULL : err);
-    tt_region_seal(&w->region);
+    tt_shm_region_seal(&w->region);
     if (!st)
         st = share == UNABLE ? own : judge_shares(c, w, shares, err);
     free(all);
@@ -139,15 +162,15 @@ static tutti_status share_region(const struct tt_wire_config *c, struct tt_wire 
     return st;
 }
 
-static bool judged(void *watch)
+static bool wire_judged(void *watch)
 {
     struct tt_verdict v;
     return tt_watch_verdict(watch, &v);
 }
 
 /* *ret_late: the world rank that did not come in time, if known. */
-static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport **ret, uint32_t *ret_late,
-                             struct tutti_error *err)
+static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w,
+                             struct tt_transport **ret, uint32_t *ret_late, struct tutti_error *err)
 {
     uint32_t me = 0;
     while (w->local[me] != c->me)
@@ -180,7 +203,7 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
                                  .stream_bytes = stream_bytes(w->nlocal),
                                  .oversubscribed = w->oversubscribed,
                                  .deadline_ns = tt_now_ns() + c->world->timeout_ns,
-                                 .stop = judged,
+                                 .stop = wire_judged,
                                  .stop_arg = c->world->watch,
                                  .ret_late = &late};
     st = tt_direct_open(&d, &w->direct, err);
@@ -189,29 +212,38 @@ static tutti_status open_shm(const struct tt_wire_config *c, struct tt_wire *w, 
 }
 
 /* Sockets to ranks that are not local, made when they are first needed (links.c). */
-static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wire *w, struct tt_transport **ret, struct tutti_error *err)
+static tutti_status open_tcp(const struct tt_wire_config *c, const struct tt_wire *w,
+                             struct tt_transport **ret, struct tutti_error *err)
 {
     struct tt_tcp_source source;
-    tutti_status st = tt_links_open(c, w, &source, err);
+    tutti_status st = tt_comm_links_open(c, w, &source, err);
     if (st)
         return st;
-    st = tt_tcp_open(&(struct tt_tcp_config){.rank = c->me, .size = c->n, .stripes = 1, .source = &source}, ret, err);
+    st = tt_tcp_open(
+        &(struct tt_tcp_config){.rank = c->me, .size = c->n, .stripes = 1, .source = &source}, ret,
+        err);
     if (st)
         source.close(source.ctx);
     return st;
 }
 
 /* Through MPI to everybody, on a communicator of its own. */
-static tutti_status open_mpi(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport **ret, struct tutti_error *err)
+static tutti_status open_mpi(const struct tt_wire_config *c, struct tt_wire *w,
+                             struct tt_transport **ret, struct tutti_error *err)
 {
     struct tt_mpi *mpi = c->world->mpi;
     w->lent_threads = !mpi->threads;
-    return mpi->ops->open(mpi, &(struct tt_mpi_group){.members = c->members, .n = c->n, .me = c->me, .role = (uint32_t)c->role}, ret, err);
+    return mpi->ops->open(
+        mpi,
+        &(struct tt_mpi_group){
+            .members = c->members, .n = c->n, .me = c->me, .role = (uint32_t)c->role},
+        ret, err);
 }
 
 /* One transport from the parts there are. */
-static tutti_status join(const struct tt_wire_config *c, struct tt_wire *w, struct tt_transport *shm, struct tt_transport *tcp,
-                         struct tutti_error *err)
+static tutti_status wire_join(const struct tt_wire_config *c, struct tt_wire *w,
+                              struct tt_transport *shm, struct tt_transport *tcp,
+                              struct tutti_error *err)
 {
     if (!shm || !tcp) {
         w->transport = shm ? shm : tcp;
@@ -223,12 +255,14 @@ static tutti_status join(const struct tt_wire_config *c, struct tt_wire *w, stru
     memset(route, 1, c->n);
     for (uint32_t l = 0; l < w->nlocal; l++)
         route[w->local[l]] = 0;
-    tutti_status st = tt_mux_open(c->me, c->n, (struct tt_transport *[]){shm, tcp}, 2, route, &w->transport, err);
+    tutti_status st =
+        tt_mux_open(c->me, c->n, (struct tt_transport *[]){shm, tcp}, 2, route, &w->transport, err);
     free(route);
     return st;
 }
 
-tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, struct tutti_error *err)
+tutti_status tt_comm_wire_open(const struct tt_wire_config *c, struct tt_wire *ret,
+                               struct tutti_error *err)
 {
     struct tt_wire w = {.region.fd = -1};
     struct tt_transport *shm = NULL, *tcp = NULL;
@@ -241,7 +275,7 @@ tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, s
     if (!st && !own && w.nlocal < c->n)
         own = c->world->mpi ? open_mpi(c, &w, &tcp, err) : open_tcp(c, &w, &tcp, err);
     if (!st && !own)
-        own = join(c, &w, shm, tcp, err);
+        own = wire_join(c, &w, shm, tcp, err);
     if (!st)
         st = tt_comm_unable(&c->setup, late, own, err);
     if (st) {
@@ -249,7 +283,7 @@ tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, s
             shm->ops->close(shm);
         if (tcp && !w.transport)
             tcp->ops->close(tcp);
-        tt_wire_close(&w);
+        tt_comm_wire_close(&w);
         return st;
     }
     w.fd = tt_transport_fd(w.transport);
@@ -257,12 +291,12 @@ tutti_status tt_wire_open(const struct tt_wire_config *c, struct tt_wire *ret, s
     return TUTTI_OK;
 }
 
-void tt_wire_close(struct tt_wire *w)
+void tt_comm_wire_close(struct tt_wire *w)
 {
     if (w->transport)
         w->transport->ops->close(w->transport);
     tt_direct_close(w->direct);
-    tt_region_free(&w->region);
+    tt_shm_region_free(&w->region);
     free(w->local);
     free(w->places);
     *w = (struct tt_wire){.region.fd = -1};

@@ -90,11 +90,11 @@ tutti_status tt_cost_sched(const struct tt_sched *s, const struct tt_topo *t, ui
         st = tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule holds %u of %u ranks", s->nslices,
                      s->shape.ranks);
     if (!st)
-        st = tt_bind_make(&s->shape, count, dtype, &b, err);
+        st = tt_sched_bind_make(&s->shape, count, dtype, &b, err);
     if (st)
         return st;
     st = cost_price(s, t, &b, false, ret, err);
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
     return st;
 }
 
@@ -107,11 +107,11 @@ tutti_status tt_cost_symmetric(const struct tt_sched *rank0, const struct tt_top
     if (!st)
         st = check_symmetric(rank0, t, err);
     if (!st)
-        st = tt_bind_make(&rank0->shape, count, dtype, &b, err);
+        st = tt_sched_bind_make(&rank0->shape, count, dtype, &b, err);
     if (st)
         return st;
     st = cost_price(rank0, t, &b, true, ret, err);
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
     return st;
 }
 
@@ -122,7 +122,7 @@ static uint64_t largest_chunk(const struct tt_bind *b)
     if (!b->prefix)
         return tt_sched_bind_window_max(b, 1);
     for (uint32_t c = 0; c < b->chunks; c++) {
-        uint64_t n = tt_bind_offset(b, c + 1) - tt_bind_offset(b, c);
+        uint64_t n = tt_sched_bind_offset(b, c + 1) - tt_sched_bind_offset(b, c);
         most = n > most ? n : most;
     }
     return most;
@@ -193,7 +193,7 @@ tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_top
     if (!st && symmetric)
         st = check_symmetric(s, t, err);
     if (!st)
-        st = tt_bind_make(&s->shape, count, dtype, &b, err);
+        st = tt_sched_bind_make(&s->shape, count, dtype, &b, err);
     if (st)
         return st;
     uint64_t most = largest_chunk(&b);
@@ -208,6 +208,6 @@ tutti_status tt_cost_best_segments(const struct tt_sched *s, const struct tt_top
         st = cost_search(&l, most, ret_k, ret, err);
         tt_cost_load_close(&l);
     }
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
     return st;
 }

@@ -37,7 +37,7 @@ static void fill_table(struct tt_patterns *p, const struct tt_bind *b, size_t n)
     memset(p->table, 0, p->stride * sizeof(*p->table));
     for (size_t y = 0, chunk = 0; y + p->stride < n; y++) {
         p->table[y + p->stride] =
-            p->table[y] + turns * b->count + tt_bind_offset(b, (uint32_t)chunk);
+            p->table[y] + turns * b->count + tt_sched_bind_offset(b, (uint32_t)chunk);
         if (++chunk == b->chunks) {
             chunk = 0;
             turns++;

@@ -72,7 +72,8 @@ static tutti_status sum_residues(struct symmetric *y, struct tutti_error *err)
     if (!y->residue)
         return tt_fail_memory(err, "chunk sizes");
     for (uint32_t c = 0; m > 1 && c < y->bind->chunks; c++)
-        y->residue[c % m + 1] += tt_bind_offset(y->bind, c + 1) - tt_bind_offset(y->bind, c);
+        y->residue[c % m + 1] +=
+            tt_sched_bind_offset(y->bind, c + 1) - tt_sched_bind_offset(y->bind, c);
     for (uint32_t i = 1; m > 1 && i < m; i++)
         y->residue[i + 1] += y->residue[i];
     y->residue[m] = y->bind->count;

@@ -1,26 +1,30 @@
-/* box.c - a program that is one exchange: in one step every rank of the host sends something of its short input to every other. Then
- * nobody sends: each rank puts its input into its box (direct.h), and takes what it needs from everybody's.
+/* box.c - a program that is one exchange: in one step every rank of the host sends something of its
+ * short input to every other. Then nobody sends: each rank puts its input into its box (direct.h),
+ * and takes what it needs from everybody's.
  *
  *     all-reduce    box r: all of rank r's vector         rank q: reduces the boxes in the order its schedule says
  *     all-gather    box r: rank r's block (padded)        rank q: copies from each box
  *     all-to-all    box r: rank r's row                   rank q: copies its column
  *
- * The pattern (sched/exchange.c) is looked for in the slices of all ranks, since all must take part. What a message would have brought is
- * found in the sender's box by where its chunks lie in the sender's input, which every rank can compute.
+ * The pattern (sched/exchange.c) is looked for in the slices of all ranks, since all must take
+ * part. What a message would have brought is found in the sender's box by where its chunks lie in
+ * the sender's input, which every rank can compute.
  *
  * Boxes are used in the order of the requests; the next one is put when the one before is taken. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 /* ---- where chunks lie in a sender's input ---- */
 
 static bool is_in_part(const struct tt_xcompile *x, uint32_t sender, uint32_t chunk)
 {
     const struct tt_shape *s = x->shape;
-    return s->coll == TUTTI_ALL_TO_ALL ? chunk / s->ranks == sender : !x->layout.part_in || tt_shape_owner(s, chunk) == sender;
+    return s->coll == TUTTI_ALL_TO_ALL
+               ? chunk / s->ranks == sender
+               : !x->layout.part_in || tt_sched_shape_owner(s, chunk) == sender;
 }
 
 /* Elements of the sender's input before the chunk, or all of it (chunk == chunks). */
@@ -42,7 +46,8 @@ static uint32_t hold_of(const struct tt_xcompile *x, uint32_t op)
     uint32_t reduce = p->ops[op].held_by;
     for (uint32_t w = 0; reduce != TT_XNO && w + 1 < p->ops[reduce].width; w++)
         if (p->holds[p->ops[reduce].holds + w] == op)
-            return p->ops[op].nfrags == 1 && p->ops[reduce].nfrags == 1 ? p->ops[reduce].holds + w : TT_XNO;
+            return p->ops[op].nfrags == 1 && p->ops[reduce].nfrags == 1 ? p->ops[reduce].holds + w
+                                                                        : TT_XNO;
     return TT_XNO;
 }
 
@@ -98,8 +103,8 @@ static bool parts_touch(const struct tt_xcompile *x)
     uint8_t *seen = x->layout.part_in && !x->config->block_counts ? tt_zalloc(s->ranks, 1) : NULL;
     bool touch = true;
     for (uint32_t c = 0; seen && touch && c < s->chunks; c++) {
-        uint32_t r = tt_shape_owner(s, c);
-        touch = !seen[r] || tt_shape_owner(s, c - 1) == r;
+        uint32_t r = tt_sched_shape_owner(s, c);
+        touch = !seen[r] || tt_sched_shape_owner(s, c - 1) == r;
         seen[r] = 1;
     }
     touch = touch && (seen || !x->layout.part_in || x->config->block_counts);
@@ -111,7 +116,8 @@ static bool parts_touch(const struct tt_xcompile *x)
 static bool divides_received(const struct tt_xcompile *x)
 {
     const struct tt_sched *s = x->config->sched;
-    if (x->p->divisor == 1 || (s->shape.coll != TUTTI_REDUCE_SCATTER && s->shape.coll != TUTTI_REDUCE))
+    if (x->p->divisor == 1 ||
+        (s->shape.coll != TUTTI_REDUCE_SCATTER && s->shape.coll != TUTTI_REDUCE))
         return false;
     for (uint32_t r = 0; r < s->shape.ranks; r++) {
         struct tt_slice slice = tt_sched_slice(s, r);
@@ -138,7 +144,8 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
     const struct tt_sched *all = x->config->sched;
     if (!x->config->box_bytes || !x->config->places || all->nslices != all->shape.ranks)
         return TUTTI_OK;
-    if (p->segments > 1 || !tt_sched_is_exchange(all) || !parts_touch(x) || divides_received(x) || box_bytes(x) > x->config->box_bytes)
+    if (p->segments > 1 || !tt_sched_is_exchange(all) || !parts_touch(x) || divides_received(x) ||
+        box_bytes(x) > x->config->box_bytes)
         return tt_exec_row_make(x);
     struct tt_vec taken = {.elem = sizeof(struct tt_xboxed)};
     bool ok = true;
@@ -154,11 +161,12 @@ tutti_status tt_exec_box_make(struct tt_xcompile *x)
         tt_vec_free(&taken);
         return tt_fail_memory(x->err, "box");
     }
-    *p->box = (struct tt_xbox){.bytes = box_bytes(x),
-                               .mine = (size_t)(elems_before(x, x->config->rank, x->shape->chunks) * p->elem_bytes),
-                               .base = x->layout.part_in ? TT_XBASE_RUNS : TT_XBASE_IN,
-                               .n = (uint32_t)taken.len,
-                               .taken = taken.data};
+    *p->box = (struct tt_xbox){
+        .bytes = box_bytes(x),
+        .mine = (size_t)(elems_before(x, x->config->rank, x->shape->chunks) * p->elem_bytes),
+        .base = x->layout.part_in ? TT_XBASE_RUNS : TT_XBASE_IN,
+        .n = (uint32_t)taken.len,
+        .taken = taken.data};
     if (p->box->mine < p->box->bytes && !(p->box->padded = tt_zalloc(p->box->bytes, 1)))
         return tt_fail_memory(x->err, "box");
     return TUTTI_OK;
@@ -176,7 +184,7 @@ void tt_exec_box_free(struct tt_xbox *b)
 
 /* ---- running ---- */
 
-static void put(struct tt_engine *e, struct tt_program *p)
+static void box_put(struct tt_engine *e, struct tt_program *p)
 {
     const struct tt_xbox *b = p->box;
     const void *from = b->padded;
@@ -188,7 +196,7 @@ static void put(struct tt_engine *e, struct tt_program *p)
         memcpy(b->padded, p->base[b->base], b->mine);
     else if (!b->padded && b->bytes)
         from = p->base[b->base];
-    tt_boxes_put(p->context->boxes, from, b->bytes, p->fingerprint);
+    tt_direct_boxes_put(p->context->boxes, from, b->bytes, p->fingerprint);
 }
 
 void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
@@ -205,10 +213,10 @@ void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
     *x->box_last = p;
     x->box_last = &p->box_next;
     if (x->box_first == p)
-        put(e, p);
+        box_put(e, p);
 }
 
-static void use(struct tt_program *p, const void *const *all)
+static void box_use(struct tt_program *p, const void *const *all)
 {
     const struct tt_xbox *b = p->box;
     for (uint32_t i = 0; i < b->n; i++) {
@@ -225,34 +233,34 @@ static void use(struct tt_program *p, const void *const *all)
     p->carried.box = p->nlinks;
 }
 
-static void finish(struct tt_engine *e, struct tt_program *p)
+static void box_finish(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_context *x = p->context;
     x->box_first = p->box_next;
     p->state = TT_XDONE;
-    tt_xleave(e, p);
+    tt_exec_leave(e, p);
     if (x->box_first)
-        put(e, x->box_first);
+        box_put(e, x->box_first);
 }
 
 /* What everybody has put is here. */
-static void take(struct tt_engine *e, struct tt_program *p, const void *const *all)
+static void box_take(struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     bool done = true;
     p->context->moved++;
     if (p->box->row)
         done = tt_exec_row_take(e, p, all);
     else
-        use(p, all);
+        box_use(p, all);
     if (done && !e->failed)
-        finish(e, p);
+        box_finish(e, p);
 }
 
 bool tt_exec_box_ready(void *engine)
 {
     const struct tt_engine *e = engine;
     const struct tt_context *x = e->boxing;
-    while (x && !tt_boxes_ready(x->boxes))
+    while (x && !tt_direct_boxes_ready(x->boxes))
         x = x->boxing;
     return x != NULL;
 }
@@ -265,7 +273,7 @@ static bool take_boxes(struct tt_context *x)
     struct tt_boxes_blame blame = {0};
     bool any = false;
     while (x->box_first && !e->failed) {
-        tutti_status st = tt_boxes_get(x->boxes, &all, &blame);
+        tutti_status st = tt_direct_boxes_get(x->boxes, &all, &blame);
         if (st == TUTTI_IN_PROGRESS) {
             uint32_t missing = tt_context_world(x, x->box_missing = blame.peer);
             if (e->gone[missing])
@@ -273,16 +281,16 @@ static bool take_boxes(struct tt_context *x)
             break;
         }
         any = true;
-        struct tt_xpeer *pe = st == TUTTI_ERR_DIFFERS ? tt_context_peer(x, blame.peer) : NULL;
+        struct tt_xpeer *pe = st == TUTTI_ERR_DIFFERS ? tt_exec_context_peer(x, blame.peer) : NULL;
         if (pe)
-            tt_xmismatch(e, pe, x->box_first, blame.theirs);
+            tt_exec_mismatch(e, pe, x->box_first, blame.theirs);
         else if (st)
             tt_exec_lost(e, UINT32_MAX);
         else {
             if (e->idle_since)
-                tt_xstats_boxed(x);
+                tt_exec_stats_boxed(x);
             struct tt_program *p = x->box_first;
-            take(e, p, all);
+            box_take(e, p, all);
             if (x->box_first == p) /* a row goes on: others may want to look at something else */
                 break;
         }

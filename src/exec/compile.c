@@ -1,25 +1,27 @@
 /* compile.c - a rank's operations as runs of memory.
  *
- * Every operation becomes fragments: so many elements, and for each buffer involved where they begin. With one segment, chunks that touch
- * in all buffers involved are one fragment; with more, each chunk is its own, because each chunk is cut in segments by itself (tt_xpart).
- * Both ends of a message list the same chunks in the same order, so that its bytes are the same sequence at both, however many fragments
- * each end has.
+ * Every operation becomes fragments: so many elements, and for each buffer involved where they
+ * begin. With one segment, chunks that touch in all buffers involved are one fragment; with more,
+ * each chunk is its own, because each chunk is cut in segments by itself (tt_xpart). Both ends of a
+ * message list the same chunks in the same order, so that its bytes are the same sequence at both,
+ * however many fragments each end has.
  *
- *     receive-reduce of chunks 2,3 into OUT from IN + message, 8 f32 each:   code  16 | OUT+64 | IN+64
+ *   receive-reduce of chunks 2,3 into OUT from IN + message, 8 f32 each:  code  16 | OUT+64 | IN+64
  *
- * Scratch: only places that some operation touches get memory; touching chunks of one buffer lie side by side. Messages that may come
- * before they can be used get a landing place behind it. Own memory is one block: scratch | landing and packing.
+ * Scratch: only places that some operation touches get memory; touching chunks of one buffer lie
+ * side by side. Messages that may come before they can be used get a landing place behind it. Own
+ * memory is one block: scratch | landing and packing.
  *
- * AVG: the last operation that writes a chunk of OUT divides, when it is a reducing one. In collectives whose result exists only once
- * (reduce-scatter, reduce) it divides whatever it is: a folded rank gets its finished sum from its partner, who had no place in OUT for it.
- */
+ * AVG: the last operation that writes a chunk of OUT divides, when it is a reducing one. In
+ * collectives whose result exists only once (reduce-scatter, reduce) it divides whatever it is: a
+ * folded rank gets its finished sum from its partner, who had no place in OUT for it. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
-static bool reduces(uint8_t kind)
+static bool compile_reduces(uint8_t kind)
 {
     return kind == TT_OP_RECV_REDUCE || kind == TT_OP_REDUCE;
 }
@@ -50,10 +52,12 @@ static tutti_status find_last_writers(struct tt_xcompile *x)
     return TUTTI_OK;
 }
 
-static bool divides(const struct tt_xcompile *x, uint32_t op, const struct tt_span *s, uint32_t chunk)
+static bool divides(const struct tt_xcompile *x, uint32_t op, const struct tt_span *s,
+                    uint32_t chunk)
 {
     bool single = x->shape->coll == TUTTI_REDUCE_SCATTER || x->shape->coll == TUTTI_REDUCE;
-    return x->p->divisor > 1 && s->buf == TT_BUF_OUT && x->last_writer[chunk] == op && (single || reduces(x->slice.ops[op].kind));
+    return x->p->divisor > 1 && s->buf == TT_BUF_OUT && x->last_writer[chunk] == op &&
+           (single || compile_reduces(x->slice.ops[op].kind));
 }
 
 /* ---- scratch ---- */
@@ -84,11 +88,12 @@ static bool collect_scratch(struct tt_xcompile *x)
 }
 
 /* Bytes for whoever needs them, on a cache line of their own. */
-static tutti_status reserve(struct tt_xcompile *x, uint64_t bytes, uint64_t *ret_at)
+static tutti_status compile_reserve(struct tt_xcompile *x, uint64_t bytes, uint64_t *ret_at)
 {
     uint64_t at = x->own_bytes, end;
     if (__builtin_add_overflow(at, bytes, &end) || end > TT_XREF_OFFSET - 64)
-        return tt_fail(x->err, TUTTI_ERR_LIMIT, "the operations need more than 2^48 bytes of memory");
+        return tt_fail(x->err, TUTTI_ERR_LIMIT,
+                       "the operations need more than 2^48 bytes of memory");
     *ret_at = at;
     x->own_bytes = (end + 63) / 64 * 64;
     return TUTTI_OK;
@@ -111,7 +116,8 @@ static tutti_status place_scratch(struct tt_xcompile *x)
     }
     x->scratch.len = n;
     for (size_t i = 0; i < n && st == TUTTI_OK; i++)
-        st = reserve(x, (x->layout.sum[p[i].end] - x->layout.sum[p[i].first]) * x->p->elem_bytes, &p[i].at);
+        st = compile_reserve(
+            x, (x->layout.sum[p[i].end] - x->layout.sum[p[i].first]) * x->p->elem_bytes, &p[i].at);
     return st;
 }
 
@@ -143,7 +149,9 @@ static uint64_t ref_of(const struct tt_xcompile *x, uint32_t buf, uint32_t chunk
     bool part = buf == TT_BUF_IN ? l->part_in : l->part_out;
     if (at == TT_XNOWHERE)
         return at;
-    uint64_t base = part ? TT_XBASE_RUNS + l->run[chunk] : buf == TT_BUF_IN ? TT_XBASE_IN : TT_XBASE_OUT;
+    uint64_t base = part               ? TT_XBASE_RUNS + l->run[chunk]
+                    : buf == TT_BUF_IN ? TT_XBASE_IN
+                                       : TT_XBASE_OUT;
     return base << 48 | at * x->p->elem_bytes;
 }
 
@@ -164,7 +172,8 @@ static bool extends(const struct tt_xcompile *x, const struct tt_xop *o, const u
 }
 
 /* Chunk c of span k as a fragment of op i. `frag` has room for 1 + width words. */
-static tutti_status add_chunk(struct tt_xcompile *x, uint32_t i, uint32_t k, uint32_t chunk, uint64_t *frag)
+static tutti_status add_chunk(struct tt_xcompile *x, uint32_t i, uint32_t k, uint32_t chunk,
+                              uint64_t *frag)
 {
     const struct tt_op *op = &x->slice.ops[i];
     const struct tt_span *s = &x->slice.spans[op->span + k];
@@ -181,12 +190,15 @@ static tutti_status add_chunk(struct tt_xcompile *x, uint32_t i, uint32_t k, uin
         frag[w] = ref_of(x, op->kind == TT_OP_REDUCE ? s[w - 1].src : s->src, chunk);
     for (uint32_t w = 1; w <= o->width; w++)
         if (frag[w] == TT_XNOWHERE)
-            return tt_fail(x->err, TUTTI_ERR_INCORRECT, "op %" PRIu32 " of rank %" PRIu32 " uses chunk %" PRIu32 ", which is not there", i,
-                           x->config->rank, chunk);
+            return tt_fail(x->err, TUTTI_ERR_INCORRECT,
+                           "op %" PRIu32 " of rank %" PRIu32 " uses chunk %" PRIu32
+                           ", which is not there",
+                           i, x->config->rank, chunk);
     if (extends(x, o, frag))
         return TUTTI_OK;
     o->nfrags++;
-    return tt_vec_push(&x->code, frag, 1 + (size_t)o->width) ? TUTTI_OK : tt_fail_memory(x->err, "program");
+    return tt_vec_push(&x->code, frag, 1 + (size_t)o->width) ? TUTTI_OK
+                                                             : tt_fail_memory(x->err, "program");
 }
 
 static uint32_t width_of(const struct tt_op *op)
@@ -240,7 +252,7 @@ static tutti_status compile_fragments(struct tt_xcompile *x)
 
 /* ---- pieces and landing places ---- */
 
-uint64_t tt_xop_bytes(const struct tt_program *p, const struct tt_xop *op, uint32_t segment)
+uint64_t tt_exec_op_bytes(const struct tt_program *p, const struct tt_xop *op, uint32_t segment)
 {
     const uint64_t *word = p->code + op->code;
     uint64_t elems = 0;
@@ -253,7 +265,8 @@ uint64_t tt_xop_bytes(const struct tt_program *p, const struct tt_xop *op, uint3
     return elems * p->elem_bytes;
 }
 
-/* Sends of many fragments are put together first; messages whose bytes cannot always go straight to their place get a landing place. */
+/* Sends of many fragments are put together first; messages whose bytes cannot always go straight to
+ * their place get a landing place. */
 static bool needs_memory(const struct tt_xcompile *x, const struct tt_xop *o, bool waits)
 {
     bool scattered = o->nfrags > TT_IOV_MAX;
@@ -263,18 +276,19 @@ static bool needs_memory(const struct tt_xcompile *x, const struct tt_xop *o, bo
            (scattered || waits || o->divides || o->kind == TT_OP_RECV_REDUCE);
 }
 
-tutti_status tt_xcompile_room(struct tt_xcompile *x, uint32_t i, bool waits)
+tutti_status tt_exec_compile_room(struct tt_xcompile *x, uint32_t i, bool waits)
 {
     struct tt_program *p = x->p;
     struct tt_xop *o = &p->ops[i];
     uint64_t longest = 0, total;
     for (uint32_t k = 0; k < p->segments; k++) {
-        uint64_t bytes = tt_xop_bytes(p, o, k);
+        uint64_t bytes = tt_exec_op_bytes(p, o, k);
         longest = bytes > longest ? bytes : longest;
     }
     uint64_t pieces = (longest + TT_XPIECE - 1) / TT_XPIECE;
     if (pieces > UINT16_MAX)
-        return tt_fail(x->err, TUTTI_ERR_LIMIT, "a message of %" PRIu64 " bytes needs more segments", longest);
+        return tt_fail(x->err, TUTTI_ERR_LIMIT,
+                       "a message of %" PRIu64 " bytes needs more segments", longest);
     o->npieces = pieces ? (uint32_t)pieces : 1;
     o->stride = (longest + 63) / 64 * 64;
     if (receives(o->kind)) {
@@ -285,10 +299,10 @@ tutti_status tt_xcompile_room(struct tt_xcompile *x, uint32_t i, bool waits)
         return TUTTI_OK;
     if (__builtin_mul_overflow(o->stride, (uint64_t)p->segments, &total))
         total = UINT64_MAX;
-    return reserve(x, total, &o->land);
+    return compile_reserve(x, total, &o->land);
 }
 
-tutti_status tt_xcompile_ops(struct tt_xcompile *x)
+tutti_status tt_exec_compile_ops(struct tt_xcompile *x)
 {
     tutti_status st = find_last_writers(x);
     if (st == TUTTI_OK)

@@ -1,23 +1,27 @@
-/* context.c - contexts: which ranks belong to one, what it is called, and how its members come to know that.
+/* context.c - contexts: which ranks belong to one, what it is called, and how its members come to
+ * know that.
  *
- * Each rank numbers the contexts it has open by itself, so that an arriving tag is found in a table. The number of a context
- * at a peer is learnt from the peer. Both sides say HELLO when they first have a program that needs the other one:
+ * Each rank numbers the contexts it has open by itself, so that an arriving tag is found in a
+ * table. The number of a context at a peer is learnt from the peer. Both sides say HELLO when they
+ * first have a program that needs the other one:
  *
  *     rank 1   open key 77 as 3   program with 2: HELLO 77 is 3  ------.   data for 5 ->        close: BYE 77 ->
  *     rank 2                              open key 77 as 5; program with 1: HELLO 77 is 5 ->    BYE: ends programs that need 1
  *
- * Data go when the peer has introduced itself, so that nothing ever comes for a context that is not open. A HELLO that
- * comes early is kept (a few bytes) and answered when the context is opened, unless its BYE comes first. The context of all ranks has
- * number 0 everywhere and needs no words.
+ * Data go when the peer has introduced itself, so that nothing ever comes for a context that is not
+ * open. A HELLO that comes early is kept (a few bytes) and answered when the context is opened,
+ * unless its BYE comes first. The context of all ranks has number 0 everywhere and needs no words.
  *
- * Closing is local. What still comes for a closed context has its old number, is known by that and dropped: a place of the table is given
- * out again only after all others, and with another generation.
+ * Closing is local. What still comes for a closed context has its old number, is known by that and
+ * dropped: a place of the table is given out again only after all others, and with another
+ * generation.
  *
- * What a context knows about a member is made when it is first needed: a rank that never talks to another one keeps a pointer for it. */
+ * What a context knows about a member is made when it is first needed: a rank that never talks to
+ * another one keeps a pointer for it. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { PLACES = 1 << 12, GENERATIONS = 1 << 4, FIRST_PLACES = 64, HELLOS = 1 << 20 };
 static_assert(PLACES * GENERATIONS == UINT16_MAX + 1, "a number fills the tag's field");
@@ -27,7 +31,7 @@ static uint32_t place_of(uint16_t comm)
     return comm % PLACES;
 }
 
-struct tt_context *tt_context_find(const struct tt_engine *e, uint16_t comm)
+struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm)
 {
     struct tt_context *x = place_of(comm) < e->ncontexts ? e->contexts[place_of(comm)] : NULL;
     return x && x->comm == comm && !x->closing ? x : NULL;
@@ -51,56 +55,64 @@ static struct tt_xpeer *make_peer(struct tt_context *x, uint32_t rank)
     return pe;
 }
 
-struct tt_xpeer *tt_context_peer(struct tt_context *x, uint32_t rank)
+struct tt_xpeer *tt_exec_context_peer(struct tt_context *x, uint32_t rank)
 {
     if (rank >= x->n)
         return NULL;
     return x->peers[rank] ? x->peers[rank] : make_peer(x, rank);
 }
 
-struct tt_xpeer *tt_context_sender(struct tt_context *x, uint32_t world)
+struct tt_xpeer *tt_exec_context_sender(struct tt_context *x, uint32_t world)
 {
-    return tt_context_peer(x, x->group_of ? x->group_of[world] : world);
+    return tt_exec_context_peer(x, x->group_of ? x->group_of[world] : world);
 }
 
-tutti_status tt_context_prepare(struct tt_context *x, const struct tt_program *p, struct tutti_error *err)
+tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_program *p,
+                                     struct tutti_error *err)
 {
     for (uint32_t i = 0; p->context != x && i < p->nlinks; i++) {
         uint32_t rank = p->links[i].peer;
-        struct tt_xpeer *pe = tt_context_peer(x, rank);
+        struct tt_xpeer *pe = tt_exec_context_peer(x, rank);
         if (rank >= x->n)
-            return tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule has a rank %u, the communicator has %u", rank, x->n);
+            return tt_fail(err, TUTTI_ERR_MISMATCH,
+                           "the schedule has a rank %u, the communicator has %u", rank, x->n);
         if (!pe)
             return tt_fail_memory(err, "peer");
         if (!pe->greeted && !p->box)
-            tt_context_owe(pe, TT_XDUE_HELLO);
+            tt_exec_context_owe(pe, TT_XDUE_HELLO);
     }
-    return p->box || tt_xcredit_prepare(x, p) ? TUTTI_OK : tt_fail_memory(err, "promises");
+    return p->box || tt_exec_credit_prepare(x, p) ? TUTTI_OK : tt_fail_memory(err, "promises");
 }
 
 /* ---- words that are due ---- */
 
-static tutti_status say(struct tt_xpeer *pe, uint8_t word)
+static tutti_status context_say(struct tt_xpeer *pe, uint8_t word)
 {
     struct tt_context *x = pe->context;
-    struct tt_tag tag = {.fingerprint = x->fingerprint, .request = x->seq, .comm = pe->comm, .channel = TT_XCH_STARTED};
+    struct tt_tag tag = {.fingerprint = x->fingerprint,
+                         .request = x->seq,
+                         .comm = pe->comm,
+                         .channel = TT_XCH_STARTED};
     if (word == TT_XDUE_CREDIT) {
         tag.request = pe->letters_in;
         tag.channel = TT_XCH_CREDIT;
     }
     if (word == TT_XDUE_STARTED || word == TT_XDUE_CREDIT)
-        return tt_xsend_control(pe, &tag, NULL, 0);
-    tag = (struct tt_tag){.request = x->comm, .comm = TT_XCOMM_NONE, .channel = word == TT_XDUE_HELLO ? TT_XCH_HELLO : TT_XCH_BYE};
-    return tt_xsend_control(pe, &tag, &x->key, sizeof x->key);
+        return tt_exec_send_control(pe, &tag, NULL, 0);
+    tag = (struct tt_tag){.request = x->comm,
+                          .comm = TT_XCOMM_NONE,
+                          .channel = word == TT_XDUE_HELLO ? TT_XCH_HELLO : TT_XCH_BYE};
+    return tt_exec_send_control(pe, &tag, &x->key, sizeof x->key);
 }
 
-/* HELLO first, BYE last. False: the transport has no room. What waits for the peer's HELLO stays due. */
+/* HELLO first, BYE last. False: the transport has no room. What waits for the peer's HELLO stays
+ * due. */
 static bool say_due(struct tt_xpeer *pe)
 {
     for (uint8_t word = TT_XDUE_HELLO; word <= TT_XDUE_BYE; word = (uint8_t)(word << 1)) {
         if (!(pe->due_words & word) || (word != TT_XDUE_HELLO && word != TT_XDUE_BYE && !pe->met))
             continue;
-        if (!pe->closed && say(pe, word) == TUTTI_IN_PROGRESS)
+        if (!pe->closed && context_say(pe, word) == TUTTI_IN_PROGRESS)
             return false;
         pe->due_words &= (uint8_t)~word;
         pe->greeted = pe->greeted || word == TT_XDUE_HELLO;
@@ -112,7 +124,7 @@ static bool say_due(struct tt_xpeer *pe)
     return true;
 }
 
-void tt_context_owe(struct tt_xpeer *pe, uint8_t word)
+void tt_exec_context_owe(struct tt_xpeer *pe, uint8_t word)
 {
     struct tt_engine *e = pe->context->engine;
     pe->due_words |= word;
@@ -146,7 +158,7 @@ static void forget_closed(struct tt_context *x)
     free_context(x);
 }
 
-bool tt_context_pay(struct tt_engine *e)
+bool tt_exec_context_pay(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_xpeer **at = &e->due, *pe = *at; pe; pe = *at) {
@@ -165,19 +177,20 @@ bool tt_context_pay(struct tt_engine *e)
 
 /* ---- introductions ---- */
 
-static void meet(struct tt_xpeer *pe, uint16_t comm)
+static void context_meet(struct tt_xpeer *pe, uint16_t comm)
 {
     pe->met = true;
     pe->comm = comm;
-    tt_context_owe(pe, pe->greeted ? 0 : TT_XDUE_HELLO);
+    tt_exec_context_owe(pe, pe->greeted ? 0 : TT_XDUE_HELLO);
 }
 
-/* The member of the open context with this key; NULL: it is not open, or the rank does not belong to it. */
+/* The member of the open context with this key; NULL: it is not open, or the rank does not belong
+ * to it. */
 static struct tt_xpeer *member(const struct tt_engine *e, uint64_t key, uint32_t world)
 {
     for (uint32_t i = 0; i < e->ncontexts; i++)
         if (e->contexts[i] && e->contexts[i]->key == key && !e->contexts[i]->closing)
-            return tt_context_sender(e->contexts[i], world);
+            return tt_exec_context_sender(e->contexts[i], world);
     return NULL;
 }
 
@@ -189,7 +202,7 @@ static void forget_hello(struct tt_engine *e, const struct tt_xhello *h)
             all[i--] = all[--e->hellos.len];
 }
 
-void tt_context_heard(struct tt_engine *e, const struct tt_event *ev)
+void tt_exec_context_heard(struct tt_engine *e, const struct tt_event *ev)
 {
     struct tt_xhello h = {.world = ev->peer, .comm = (uint16_t)ev->tag.request};
     bool ok = ev->bytes == sizeof h.key && ev->tag.request <= UINT16_MAX;
@@ -197,32 +210,33 @@ void tt_context_heard(struct tt_engine *e, const struct tt_event *ev)
         memcpy(&h.key, ev->data, sizeof h.key);
     struct tt_xpeer *pe = ok && h.key ? member(e, h.key, h.world) : NULL;
     if (pe && ev->tag.channel == TT_XCH_BYE)
-        tt_context_end(pe, 0);
+        tt_exec_context_end(pe, 0);
     else if (pe)
-        meet(pe, h.comm);
+        context_meet(pe, h.comm);
     else if (ok && ev->tag.channel == TT_XCH_BYE)
         forget_hello(e, &h);
     else if (!ok || !h.key || e->hellos.len >= HELLOS || !tt_vec_push(&e->hellos, &h, 1))
-        tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer});
+        tt_exec_fault(e,
+                      &(struct tt_exec_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer});
 }
 
 /* Those who have opened it before. */
-static void answer(struct tt_context *x)
+static void context_answer(struct tt_context *x)
 {
     struct tt_vec *v = &x->engine->hellos;
     struct tt_xhello *all = v->data;
     size_t kept = 0;
     for (size_t i = 0; i < v->len; i++) {
-        struct tt_xpeer *pe = all[i].key == x->key ? tt_context_sender(x, all[i].world) : NULL;
+        struct tt_xpeer *pe = all[i].key == x->key ? tt_exec_context_sender(x, all[i].world) : NULL;
         if (pe)
-            meet(pe, all[i].comm);
+            context_meet(pe, all[i].comm);
         else
             all[kept++] = all[i];
     }
     v->len = kept;
 }
 
-void tt_context_end(struct tt_xpeer *pe, int error)
+void tt_exec_context_end(struct tt_xpeer *pe, int error)
 {
     struct tt_context *x = pe->context;
     struct tt_engine *e = x->engine;
@@ -232,14 +246,14 @@ void tt_context_end(struct tt_xpeer *pe, int error)
         return; /* what it has sent is still coming: looked at again then */
     for (uint32_t i = 0; x->nrunning && i < e->max_requests; i++)
         if (e->slots[i] && e->slots[i]->context == x)
-            tt_xmissing(e, e->slots[i]);
-    tt_letter_forsaken(pe);
+            tt_exec_missing(e, e->slots[i]);
+    tt_exec_letter_forsaken(pe);
 }
 
 /* ---- opening and closing ---- */
 
-/* A free place, the one that has been free for long: search goes round, and leaves out the first one, whose number is that of the context
- * of all ranks. UINT32_MAX: there is none. */
+/* A free place, the one that has been free for long: search goes round, and leaves out the first
+ * one, whose number is that of the context of all ranks. UINT32_MAX: there is none. */
 static uint32_t take_place(struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->ncontexts; i++) {
@@ -250,7 +264,8 @@ static uint32_t take_place(struct tt_engine *e)
         return at;
     }
     uint32_t n = e->ncontexts ? 2 * e->ncontexts : FIRST_PLACES;
-    struct tt_context **contexts = n <= PLACES ? realloc(e->contexts, n * sizeof(struct tt_context *)) : NULL;
+    struct tt_context **contexts =
+        n <= PLACES ? realloc(e->contexts, n * sizeof(struct tt_context *)) : NULL;
     uint8_t *generations = contexts ? realloc(e->generations, n) : NULL;
     e->contexts = contexts ? contexts : e->contexts;
     e->generations = generations ? generations : e->generations;
@@ -289,11 +304,13 @@ static uint16_t number_of(struct tt_engine *e, uint32_t place, uint64_t key)
     return (uint16_t)(place + PLACES * generation);
 }
 
-tutti_status tt_context_open(struct tt_engine *e, const struct tt_context_config *c, struct tt_context **ret, struct tutti_error *err)
+tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_config *c,
+                                  struct tt_context **ret, struct tutti_error *err)
 {
     uint32_t place = take_place(e);
     if (place == UINT32_MAX)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%d communicators are open: there can be no more", PLACES);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%d communicators are open: there can be no more",
+                       PLACES);
     struct tt_context *x = tt_zalloc(1, sizeof *x);
     if (x)
         x->peers = tt_zalloc(c->n, sizeof(struct tt_xpeer *));
@@ -314,7 +331,7 @@ tutti_status tt_context_open(struct tt_engine *e, const struct tt_context_config
     x->boxes = c->boxes;
     x->comm = number_of(e, place, c->key);
     e->contexts[place] = x;
-    answer(x);
+    context_answer(x);
     *ret = x;
     return TUTTI_OK;
 }
@@ -326,20 +343,20 @@ static void leave_members(struct tt_context *x)
         struct tt_xpeer *pe = x->peers[r];
         if (!pe)
             continue;
-        tt_xstash_drop(pe);
+        tt_exec_stash_drop(pe);
         pe->due_words = 0;
         if (x->key && pe->greeted && !x->engine->failed)
-            tt_context_owe(pe, TT_XDUE_BYE);
+            tt_exec_context_owe(pe, TT_XDUE_BYE);
     }
 }
 
-void tt_context_close(struct tt_context *x)
+void tt_exec_context_close(struct tt_context *x)
 {
     if (!x)
         return;
     assert(x->nrunning == 0);
-    tt_letter_drop(x);
-    tt_boxes_close(x->boxes);
+    tt_exec_letter_drop(x);
+    tt_direct_boxes_close(x->boxes);
     x->boxes = NULL;
     x->closing = true;
     if (x->engine->report == x)
@@ -348,7 +365,7 @@ void tt_context_close(struct tt_context *x)
     forget_closed(x);
 }
 
-void tt_context_free_all(struct tt_engine *e)
+void tt_exec_context_free_all(struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->ncontexts; i++)
         if (e->contexts[i])
@@ -357,7 +374,7 @@ void tt_context_free_all(struct tt_engine *e)
     free(e->generations);
 }
 
-void tt_context_gone(struct tt_engine *e, uint32_t world, int error)
+void tt_exec_context_gone(struct tt_engine *e, uint32_t world, int error)
 {
     e->gone[world] = error + 1;
     for (uint32_t i = 0; i < e->ncontexts && !e->failed; i++) {
@@ -366,21 +383,21 @@ void tt_context_gone(struct tt_engine *e, uint32_t world, int error)
         if (rank == TT_XNO || !x->peers[rank])
             continue;
         x->peers[rank]->filling = 0;
-        tt_context_end(x->peers[rank], error);
+        tt_exec_context_end(x->peers[rank], error);
     }
 }
 
-bool tt_context_running(const struct tt_context *x)
+bool tt_exec_context_running(const struct tt_context *x)
 {
     return x->nrunning > 0;
 }
 
-uint64_t tt_context_moved(const struct tt_context *x)
+uint64_t tt_exec_context_moved(const struct tt_context *x)
 {
     return x->moved;
 }
 
-uint64_t tt_context_mailed(const struct tt_context *x)
+uint64_t tt_exec_context_mailed(const struct tt_context *x)
 {
     return x->mailed;
 }

@@ -1,27 +1,31 @@
-/* credit.c - how far a rank may send ahead of a peer that has not started a request yet; in each context by itself.
+/* credit.c - how far a rank may send ahead of a peer that has not started a request yet; in each
+ * context by itself.
  *
- * All ranks start the requests of a context in one order, and both ends know what each request will send from one to
- * the other. So the bytes from here to a peer, request after request, form one line that both ends measure alike (in
- * blocks of TT_XBLOCK bytes):
+ * All ranks start the requests of a context in one order, and both ends know what each request will
+ * send from one to the other. So the bytes from here to a peer, request after request, form one
+ * line that both ends measure alike (in blocks of TT_XBLOCK bytes):
  *
  *     request   4      5          6      7              known: end of the requests the peer is known to have started
  *             |------|----------|------|------...       a piece may go when its place in the line is at most known + budget
  *                    ^ known           ^ known + budget
  *
- * A request keeps its place also while it has not sent: later requests can never take the credit an earlier one needs. What is in flight
- * for requests the peer has not started is at most the budget, which is what its stash holds.
+ * A request keeps its place also while it has not sent: later requests can never take the credit an
+ * earlier one needs. What is in flight for requests the peer has not started is at most the budget,
+ * which is what its stash holds.
  *
- * A peer is known to have started request s when anything of s comes from it. Who receives much and sends nothing would never be heard of:
- * when a peer has not been told of a quarter of the budget, a notice is sent. Hence a request its receiver has started lies within
- * a quarter of the budget from `known`, and is never held up: no deadlock, and no notices where data flow both ways or little flows. */
+ * A peer is known to have started request s when anything of s comes from it. Who receives much and
+ * sends nothing would never be heard of: when a peer has not been told of a quarter of the budget,
+ * a notice is sent. Hence a request its receiver has started lies within a quarter of the budget
+ * from `known`, and is never held up: no deadlock, and no notices where data flow both ways or
+ * little flows. */
 #include <assert.h>
 #include <stdlib.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { FIRST = 64 };
 
-void tt_xhear(struct tt_xpeer *pe, uint32_t seq)
+void tt_exec_hear(struct tt_xpeer *pe, uint32_t seq)
 {
     if (pe->heard && !tt_xlater(seq, pe->latest))
         return;
@@ -44,7 +48,8 @@ static bool has_started(const struct tt_xpeer *pe, uint32_t seq)
 /* Rings begin small: most peers are never more than a few requests behind. */
 static bool make_room(struct tt_xpeer *pe)
 {
-    uint32_t n = pe->promises ? pe->promise_mask + 1 : 0, count = pe->promise_tail - pe->promise_head;
+    uint32_t n = pe->promises ? pe->promise_mask + 1 : 0,
+             count = pe->promise_tail - pe->promise_head;
     if (count < n)
         return true;
     struct tt_xpromise *larger = tt_alloc(n ? 2 * n : FIRST, sizeof *larger);
@@ -60,7 +65,7 @@ static bool make_room(struct tt_xpeer *pe)
     return true;
 }
 
-bool tt_xcredit_prepare(const struct tt_context *x, const struct tt_program *p)
+bool tt_exec_credit_prepare(const struct tt_context *x, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++)
         if (p->links[i].out_cost && !make_room(x->peers[p->links[i].peer]))
@@ -79,7 +84,7 @@ static void promise(struct tt_xpeer *pe, uint32_t seq, uint64_t cost)
     pe->promises[pe->promise_tail++ & pe->promise_mask] = (struct tt_xpromise){seq, pe->out_cost};
 }
 
-void tt_xcredit_start(struct tt_program *p)
+void tt_exec_credit_start(struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {
         struct tt_xlink *l = &p->links[i];
@@ -92,24 +97,25 @@ void tt_xcredit_start(struct tt_program *p)
     }
 }
 
-bool tt_xcredit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost)
+bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost)
 {
     const struct tt_xpeer *pe = l->pe;
-    return pe->met && (has_started(pe, l->program->seq) || l->spent + cost - pe->known <= e->budget);
+    return pe->met &&
+           (has_started(pe, l->program->seq) || l->spent + cost - pe->known <= e->budget);
 }
 
-void tt_xcredit_spend(struct tt_xlink *l, uint32_t cost)
+void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost)
 {
     l->spent += cost;
     if (l->pe->told < l->due)
         l->pe->told = l->due;
 }
 
-void tt_xcredit_tell(const struct tt_engine *e, const struct tt_program *p)
+void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {
         struct tt_xpeer *pe = p->links[i].pe;
         if (pe->due - pe->told >= e->quarter && !(pe->due_words & TT_XDUE_STARTED))
-            tt_context_owe(pe, TT_XDUE_STARTED);
+            tt_exec_context_owe(pe, TT_XDUE_STARTED);
     }
 }

@@ -1,17 +1,18 @@
 /* engine.c - starts programs, knows which run, and ends them all when something does not fit.
  *
- * Running programs stand in a small hash table by context and sequence number (arriving pieces) and in slots (completions of sends). A start copies the
- * program's initial task states, gives its references their addresses, does everything that is possible at once - a program whose sends
+ * Running programs stand in a small hash table by context and sequence number (arriving pieces) and
+ * in slots (completions of sends). A start copies the program's initial task states, gives its
+ * references their addresses, does everything that is possible at once - a program whose sends
  * depend on nothing has sent them when start returns - and takes what came early from the stash.
  *
- * Invariant: a program is in the table exactly while its state is RUNNING; the engine has failed exactly when no program runs any more
- * because of a fault or a kill, and stays so. */
+ * Invariant: a program is in the table exactly while its state is RUNNING; the engine has failed
+ * exactly when no program runs any more because of a fault or a kill, and stays so. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { REQUESTS = 64, EAGER_BYTES = 256 << 10, STREAMS = 8 };
 
@@ -32,7 +33,8 @@ static tutti_status make_engine(struct tt_engine *e, struct tutti_error *err)
     e->stages = aligned_alloc(64, (TT_XSTAGES + 1) * (size_t)TT_XPIECE);
     e->near = tt_zalloc(nlocal, sizeof *e->near);
     e->gone = tt_zalloc(e->size, sizeof *e->gone);
-    if (!e->slots || !e->free_slots || !e->stages || !e->gone || (nlocal && !e->near) || !tt_xstash_grow(e))
+    if (!e->slots || !e->free_slots || !e->stages || !e->gone || (nlocal && !e->near) ||
+        !tt_exec_stash_grow(e))
         return tt_fail_memory(err, "engine");
     if (nlocal)
         make_near(e);
@@ -44,11 +46,13 @@ static tutti_status make_engine(struct tt_engine *e, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine **ret, struct tutti_error *err)
+tutti_status tt_exec_engine_make(const struct tt_engine_config *c, struct tt_engine **ret,
+                                 struct tutti_error *err)
 {
     uint32_t eager = c->eager_bytes ? c->eager_bytes : EAGER_BYTES;
     if (c->max_requests > 1 << 16)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " requests at the same time: at most 65536", c->max_requests);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " requests at the same time: at most 65536",
+                       c->max_requests);
     struct tt_engine *e = tt_zalloc(1, sizeof *e);
     if (!e)
         return tt_fail_memory(err, "engine");
@@ -70,18 +74,18 @@ tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine *
     if (st == TUTTI_OK)
         *ret = e;
     else
-        tt_engine_free(e);
+        tt_exec_engine_free(e);
     return st;
 }
 
-void tt_engine_free(struct tt_engine *e)
+void tt_exec_engine_free(struct tt_engine *e)
 {
     if (!e)
         return;
     if (e->direct && e->transport->ops->watch)
         e->transport->ops->watch(e->transport, NULL, NULL);
-    tt_context_free_all(e);
-    tt_xstash_free(e);
+    tt_exec_context_free_all(e);
+    tt_exec_stash_free(e);
     tt_vec_free(&e->hellos);
     free(e->near);
     free(e->by_id);
@@ -99,7 +103,7 @@ static uint32_t bucket_of(const struct tt_context *x, uint32_t seq)
     return (seq + x->comm * 7u) % TT_XBUCKETS;
 }
 
-struct tt_program *tt_xfind(const struct tt_context *x, uint32_t seq)
+struct tt_program *tt_exec_find(const struct tt_context *x, uint32_t seq)
 {
     struct tt_program *p = x->engine->buckets[bucket_of(x, seq)];
     while (p && (p->seq != seq || p->context != x))
@@ -107,7 +111,7 @@ struct tt_program *tt_xfind(const struct tt_context *x, uint32_t seq)
     return p;
 }
 
-static void enter(struct tt_engine *e, struct tt_program *p)
+static void engine_enter(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_program **bucket = &e->buckets[bucket_of(p->context, p->seq)];
     p->slot = e->free_slots[e->max_requests - 1 - e->nrunning++];
@@ -118,7 +122,7 @@ static void enter(struct tt_engine *e, struct tt_program *p)
     e->links_running += p->nlinks;
 }
 
-void tt_xleave(struct tt_engine *e, struct tt_program *p)
+void tt_exec_leave(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_program **at = &e->buckets[bucket_of(p->context, p->seq)];
     while (*at != p)
@@ -131,14 +135,14 @@ void tt_xleave(struct tt_engine *e, struct tt_program *p)
     p->context->nrunning--;
 }
 
-uint64_t tt_engine_finished(const struct tt_engine *e)
+uint64_t tt_exec_engine_finished(const struct tt_engine *e)
 {
     return e->finished;
 }
 
 /* ---- faults ---- */
 
-static void fail_all(struct tt_engine *e, const struct tt_engine_fault *f)
+static void fail_all(struct tt_engine *e, const struct tt_exec_engine_fault *f)
 {
     e->failed = true;
     e->fault = *f;
@@ -150,66 +154,79 @@ static void fail_all(struct tt_engine *e, const struct tt_engine_fault *f)
         if (!p)
             continue;
         p->state = TT_XFAILED;
-        tt_xleave(e, p);
+        tt_exec_leave(e, p);
     }
-    tt_letter_fail_all(e);
+    tt_exec_letter_fail_all(e);
 }
 
-void tt_xfault(struct tt_engine *e, const struct tt_engine_fault *f)
+void tt_exec_fault(struct tt_engine *e, const struct tt_exec_engine_fault *f)
 {
     if (!e->failed)
         fail_all(e, f);
 }
 
-void tt_xprotocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq)
+void tt_exec_protocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq)
 {
-    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = pe->world, .seq = seq});
+    tt_exec_fault(e, &(struct tt_exec_engine_fault){
+                         .kind = TT_FAULT_PROTOCOL, .peer = pe->world, .seq = seq});
 }
 
-void tt_xmismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p, uint64_t theirs)
+void tt_exec_mismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p,
+                      uint64_t theirs)
 {
-    const struct tt_engine_fault f = {
-        .kind = TT_FAULT_MISMATCH, .peer = pe->world, .seq = p->seq, .mine = p->fingerprint, .theirs = theirs, .context = p->context};
+    const struct tt_exec_engine_fault f = {.kind = TT_FAULT_MISMATCH,
+                                           .peer = pe->world,
+                                           .seq = p->seq,
+                                           .mine = p->fingerprint,
+                                           .theirs = theirs,
+                                           .context = p->context};
     e->report = e->failed ? e->report : p->context;
-    tt_xfault(e, &f);
+    tt_exec_fault(e, &f);
 }
 
-void tt_xmissing(struct tt_engine *e, const struct tt_program *p)
+void tt_exec_missing(struct tt_engine *e, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks && !p->box && p->state == TT_XRUNNING; i++) {
         const struct tt_xlink *l = &p->links[i];
         const struct tt_xpeer *pe = l->pe;
         if (pe->closed && (l->in_left || l->out_left))
-            tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = pe->world, .seq = p->seq, .error = pe->error});
+            tt_exec_fault(e, &(struct tt_exec_engine_fault){.kind = TT_FAULT_CLOSED,
+                                                            .peer = pe->world,
+                                                            .seq = p->seq,
+                                                            .error = pe->error});
     }
 }
 
-const struct tt_engine_fault *tt_engine_fault(const struct tt_engine *e)
+const struct tt_exec_engine_fault *tt_exec_engine_fault(const struct tt_engine *e)
 {
     return &e->fault;
 }
 
-void tt_engine_kill(struct tt_engine *e, const struct tt_engine_fault *why)
+void tt_exec_engine_kill(struct tt_engine *e, const struct tt_exec_engine_fault *why)
 {
-    tt_xfault(e, why);
+    tt_exec_fault(e, why);
 }
 
-tutti_status tt_engine_failure(const struct tt_engine *e, struct tutti_error *err)
+tutti_status tt_exec_engine_failure(const struct tt_engine *e, struct tutti_error *err)
 {
-    const struct tt_engine_fault *f = &e->fault;
+    const struct tt_exec_engine_fault *f = &e->fault;
     switch (f->kind) {
     case TT_FAULT_MISMATCH:
         if (f->letter)
-            return tt_fail(err, TUTTI_ERR_DIFFERS, "rank %" PRIu32 " %s something else with tag %" PRIu32, f->peer,
+            return tt_fail(err, TUTTI_ERR_DIFFERS,
+                           "rank %" PRIu32 " %s something else with tag %" PRIu32, f->peer,
                            f->letter == TT_LETTER_IN ? "sends" : "receives", f->seq);
         return tt_fail(err, TUTTI_ERR_DIFFERS,
-                       "rank %" PRIu32 " calls something else as request %" PRIu32 " (fingerprint %016" PRIx64 ", ours is %016" PRIx64 ")",
+                       "rank %" PRIu32 " calls something else as request %" PRIu32
+                       " (fingerprint %016" PRIx64 ", ours is %016" PRIx64 ")",
                        f->peer, f->seq, f->theirs, f->mine);
     case TT_FAULT_CLOSED:
-        return tt_fail(err, TUTTI_ERR_PEER, "rank %" PRIu32 " closed its connection during request %" PRIu32 "%s%s", f->peer, f->seq,
-                       f->error ? ": " : "", f->error ? strerror(f->error) : "");
+        return tt_fail(err, TUTTI_ERR_PEER,
+                       "rank %" PRIu32 " closed its connection during request %" PRIu32 "%s%s",
+                       f->peer, f->seq, f->error ? ": " : "", f->error ? strerror(f->error) : "");
     case TT_FAULT_PROTOCOL:
-        return tt_fail(err, TUTTI_ERR_PEER, "rank %" PRIu32 " broke the protocol in request %" PRIu32, f->peer, f->seq);
+        return tt_fail(err, TUTTI_ERR_PEER,
+                       "rank %" PRIu32 " broke the protocol in request %" PRIu32, f->peer, f->seq);
     default:
         return tt_fail(err, TUTTI_ERR_ABORTED, "the communicator was aborted");
     }
@@ -223,7 +240,8 @@ static bool overlap(const void *a, uint64_t na, const void *b, uint64_t nb)
     return na && nb && x < y + nb && y < x + na;
 }
 
-/* Addresses of all references, and whether IN and OUT are one memory (exec.h says when); false: they overlap otherwise. */
+/* Addresses of all references, and whether IN and OUT are one memory (exec.h says when); false:
+ * they overlap otherwise. */
 static bool bind_buffers(struct tt_program *p, const struct tt_start *s)
 {
     uint64_t in_bytes = p->in_elems << p->elem_shift, out_bytes = p->out_elems << p->elem_shift;
@@ -242,29 +260,34 @@ static bool bind_buffers(struct tt_program *p, const struct tt_start *s)
     return same ? p->inplace : !overlap(s->in, in_bytes, s->out, out_bytes);
 }
 
-static tutti_status check_start(const struct tt_context *x, const struct tt_start *s, struct tutti_error *err)
+static tutti_status check_start(const struct tt_context *x, const struct tt_start *s,
+                                struct tutti_error *err)
 {
     const struct tt_program *p = s->program;
     const struct tt_engine *e = x->engine;
     if (e->failed)
-        return tt_engine_failure(e, err);
+        return tt_exec_engine_failure(e, err);
     if (p->state == TT_XRUNNING)
         return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " is still running", p->seq);
     if (x->any && s->seq != x->seq + 1)
-        return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " follows request %" PRIu32, s->seq, x->seq);
+        return tt_fail(err, TUTTI_ERR_ARG, "request %" PRIu32 " follows request %" PRIu32, s->seq,
+                       x->seq);
     if (e->nrunning == e->max_requests)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " requests are running: no more were asked for", e->max_requests);
+        return tt_fail(err, TUTTI_ERR_LIMIT,
+                       "%" PRIu32 " requests are running: no more were asked for", e->max_requests);
     if ((p->in_elems && !s->in) || (p->out_elems && !s->out))
         return tt_fail(err, TUTTI_ERR_ARG, "no buffer");
     return TUTTI_OK;
 }
 
 /* The program's links lead to the peers of its context. */
-static tutti_status connect_links(struct tt_context *x, struct tt_program *p, struct tutti_error *err)
+static tutti_status connect_links(struct tt_context *x, struct tt_program *p,
+                                  struct tutti_error *err)
 {
-    tutti_status st = tt_context_prepare(x, p, err);
+    tutti_status st = tt_exec_context_prepare(x, p, err);
     if (p->box && !x->boxes)
-        return tt_fail(err, TUTTI_ERR_ARG, "the program needs boxes, and the communicator has none");
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "the program needs boxes, and the communicator has none");
     for (uint32_t i = 0; !st && p->context != x && i < p->nlinks; i++)
         p->links[i].pe = x->peers[p->links[i].peer];
     if (!st)
@@ -291,21 +314,22 @@ static void reset(struct tt_program *p)
     }
 }
 
-static void launch(struct tt_engine *e, struct tt_program *p)
+static void engine_launch(struct tt_engine *e, struct tt_program *p)
 {
-    enter(e, p);
-    tt_xstats_start(e, p);
+    engine_enter(e, p);
+    tt_exec_stats_start(e, p);
     if (p->box) {
         tt_exec_box_start(e, p);
         return;
     }
-    tt_xcredit_start(p);
+    tt_exec_credit_start(p);
     if (p->refs)
         tt_exec_offers_clear(p);
-    tt_xwork(e, p);
+    tt_exec_work(e, p);
 }
 
-tutti_status tt_context_start(struct tt_context *x, const struct tt_start *s, struct tutti_error *err)
+tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *s,
+                                   struct tutti_error *err)
 {
     struct tt_engine *e = x->engine;
     struct tt_program *p = s->program;
@@ -315,7 +339,8 @@ tutti_status tt_context_start(struct tt_context *x, const struct tt_start *s, st
     if (st != TUTTI_OK)
         return st;
     if (!bind_buffers(p, s))
-        return tt_fail(err, TUTTI_ERR_ARG, "%s", p->mode ? "this schedule cannot run in place" : "input and output overlap");
+        return tt_fail(err, TUTTI_ERR_ARG, "%s",
+                       p->mode ? "this schedule cannot run in place" : "input and output overlap");
     if (!p->box)
         reset(p);
     p->carried = (struct tt_carried){0};
@@ -323,41 +348,44 @@ tutti_status tt_context_start(struct tt_context *x, const struct tt_start *s, st
     p->fingerprint = x->fingerprint = s->fingerprint;
     p->state = TT_XRUNNING;
     x->any = true;
-    launch(e, p);
+    engine_launch(e, p);
     if (x->stashed)
-        tt_xstash_take(p);
+        tt_exec_stash_take(p);
     if (e->ndeferred)
-        tt_xretry_deferred(e);
+        tt_exec_retry_deferred(e);
     if (x->any_closed)
-        tt_xmissing(e, p);
+        tt_exec_missing(e, p);
     if (e->failed)
-        return tt_engine_failure(e, err);
+        return tt_exec_engine_failure(e, err);
     if (!p->box)
-        tt_xcredit_tell(e, p);
+        tt_exec_credit_tell(e, p);
     return TUTTI_OK;
 }
 
 /* ---- asking ---- */
 
-tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, struct tutti_error *err)
+tutti_status tt_exec_engine_test(struct tt_engine *e, const struct tt_program *p,
+                                 struct tutti_error *err)
 {
     if (p->state == TT_XFAILED)
-        return tt_engine_failure(e, err);
+        return tt_exec_engine_failure(e, err);
     return p->state == TT_XRUNNING ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
-/* The first message task that waits for nothing but its peer: receives first: a peer that stops receiving has usually stopped sending. */
+/* The first message task that waits for nothing but its peer: receives first: a peer that stops
+ * receiving has usually stopped sending. */
 static uint32_t first_waiting(const struct tt_program *p, bool sends)
 {
     for (uint32_t t = 0; t < p->ntasks; t++) {
         uint8_t kind = p->ops[tt_xtask_op(p, t)].kind;
-        if (kind <= TT_OP_RECV_REDUCE && (kind == TT_OP_SEND) == sends && p->tasks[t].waits == 0 && p->tasks[t].left)
+        if (kind <= TT_OP_RECV_REDUCE && (kind == TT_OP_SEND) == sends && p->tasks[t].waits == 0 &&
+            p->tasks[t].left)
             return t;
     }
     return TT_XNO;
 }
 
-uint32_t tt_program_waiting(const struct tt_program *p)
+uint32_t tt_exec_program_waiting(const struct tt_program *p)
 {
     const struct tt_context *x = p->context;
     if (p->state != TT_XRUNNING)

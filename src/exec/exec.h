@@ -1,21 +1,25 @@
 /* exec.h - runs one rank's slice of a schedule on real memory over a transport.
  *
- * A program is a slice bound to element count, type and reduction: all memory it will ever need (dependency counters, scratch and landing
- * places) is made with it. An engine drives any number of started programs over one transport; their requests are ordered by context (a communicator each).
+ * A program is a slice bound to element count, type and reduction: all memory it will ever need
+ * (dependency counters, scratch and landing places) is made with it. An engine drives any number of
+ * started programs over one transport; their requests are ordered by context (a communicator each).
  * Nothing allocates, looks up or formats between start and completion.
  *
- * Live meaning (sched.h): segment k of an operation runs when segment k of the earlier conflicting operations of its rank is done. A
- * message segment is sent in pieces of at most TT_PIECE_MAX bytes; a piece's tag carries request, channel, message number and piece number,
- * so that arrival order does not matter. A payload that arrives before its operation may run goes to the program's landing place; one whose
- * request is not started yet goes to the engine's stash, which is bounded: a sender keeps at most `eager_bytes` per peer and context in
- * flight for requests its peer has not started (start notices give credit).
+ * Live meaning (sched.h): segment k of an operation runs when segment k of the earlier conflicting
+ * operations of its rank is done. A message segment is sent in pieces of at most TT_PIECE_MAX
+ * bytes; a piece's tag carries request, channel, message number and piece number, so that arrival
+ * order does not matter. A payload that arrives before its operation may run goes to the program's
+ * landing place; one whose request is not started yet goes to the engine's stash, which is bounded:
+ * a sender keeps at most `eager_bytes` per peer and context in flight for requests its peer has not
+ * started (start notices give credit).
  *
- * Where ranks share a host, an operation is carried out without a message's copies if its memory can be reached (lower.c says which
- * patterns, refs.c how): a receive reads the sender's memory, a reduction takes operands where they lie and writes the places of peers.
+ * Where ranks share a host, an operation is carried out without a message's copies if its memory
+ * can be reached (lower.c says which patterns, refs.c how): a receive reads the sender's memory, a
+ * reduction takes operands where they lie and writes the places of peers.
  *
- * AVG: the division happens once per chunk, in the last operation that writes OUT of that chunk when that is a reducing one (the owner, or
- * the root); where a result exists only once (reduce-scatter, reduce) in the last one of any kind, since a rank may get its sum finished.
- */
+ * AVG: the division happens once per chunk, in the last operation that writes OUT of that chunk
+ * when that is a reducing one (the owner, or the root); where a result exists only once
+ * (reduce-scatter, reduce) in the last one of any kind, since a rank may get its sum finished. */
 #ifndef TT_EXEC_H
 #define TT_EXEC_H
 
@@ -25,10 +29,11 @@
 #include "transport/direct.h"
 #include "transport/transport.h"
 
-/* All-to-all with blocks of any length at any place: by rank, elements that this rank sends to it and gets from
- * it, and where they lie in IN and OUT. Blocks of OUT do not overlap. No rank knows the lengths of others: the
- * schedule must carry every block straight from its source to its destination, and every message names the
- * length that its sender has in mind, empty ones too, so that ranks which do not agree are told. */
+/* All-to-all with blocks of any length at any place: by rank, elements that this rank sends to it
+ * and gets from it, and where they lie in IN and OUT. Blocks of OUT do not overlap. No rank knows
+ * the lengths of others: the schedule must carry every block straight from its source to its
+ * destination, and every message names the length that its sender has in mind, empty ones too, so
+ * that ranks which do not agree are told. */
 struct tt_blocks {
     const size_t *send_counts, *send_at, *recv_counts, *recv_at;
 };
@@ -39,30 +44,39 @@ struct tt_program_config {
     uint32_t rank;
     uint64_t count;
     tutti_dtype dtype;
-    tutti_redop redop;            /* TT_REDOP_USER without `user`: the program is for reading only */
+    /* TT_REDOP_USER without `user`: the program is for reading only */
+    tutti_redop redop;
     const struct tt_userop *user; /* in place of redop; copied; NULL: none */
     uint32_t segments;            /* 0: the schedule's own */
-    const uint64_t *block_counts; /* reduce-scatter, all-gather, gather, scatter, all-to-all: exact elements of each rank's block (rank r =
-                                     block r); NULL: the schedule's own layout */
-    const struct tt_blocks *blocks; /* all-to-all: in place of block_counts; count is 0 then, and boxes are not used; NULL: none */
-    const uint32_t *places;         /* by rank: its place among the ranks whose memory can be reached (direct.h), TT_NO_PLACE; NULL: none */
-    size_t box_bytes;               /* all ranks share boxes of this size, and sched holds all ranks; 0: no boxes */
+    /* reduce-scatter, all-gather, gather, scatter, all-to-all: exact elements of each rank's block
+     * (rank r = block r); NULL: the schedule's own layout */
+    const uint64_t *block_counts;
+    /* all-to-all: in place of block_counts; count is 0 then, and boxes are not used; NULL: none */
+    const struct tt_blocks *blocks;
+    /* by rank: its place among the ranks whose memory can be reached (direct.h), TT_NO_PLACE; NULL:
+     * none */
+    const uint32_t *places;
+    /* all ranks share boxes of this size, and sched holds all ranks; 0: no boxes */
+    size_t box_bytes;
 };
 #define TT_NO_PLACE UINT32_MAX
-tutti_status tt_program_make(const struct tt_program_config *c, struct tt_program **ret, struct tutti_error *err);
-void tt_program_free(struct tt_program *p); /* not while started */
-/* Spans of IN / OUT this rank reads / writes, in elements of the whole vector (what the caller's buffers must cover). */
-uint64_t tt_program_in_elems(const struct tt_program *p);
-uint64_t tt_program_out_elems(const struct tt_program *p);
+tutti_status tt_exec_program_make(const struct tt_program_config *c, struct tt_program **ret,
+                                  struct tutti_error *err);
+void tt_exec_program_free(struct tt_program *p); /* not while started */
+/* Spans of IN / OUT this rank reads / writes, in elements of the whole vector (what the caller's
+ * buffers must cover). */
+uint64_t tt_exec_program_in_elems(const struct tt_program *p);
+uint64_t tt_exec_program_out_elems(const struct tt_program *p);
 
-/* How the messages of the last run were carried out at this rank, in pieces: as bytes, read where they lay, written by their sender's
- * reduction, or in a box. */
+/* How the messages of the last run were carried out at this rank, in pieces: as bytes, read where
+ * they lay, written by their sender's reduction, or in a box. */
 struct tt_carried {
     uint64_t message, read, write, box;
 };
-void tt_program_carried(const struct tt_program *p, struct tt_carried *ret);
-uint32_t tt_program_segments(const struct tt_program *p);     /* that it runs with */
-void tt_program_print(const struct tt_program *p, FILE *out); /* one line per operation (print.c says what is in it) */
+void tt_exec_program_carried(const struct tt_program *p, struct tt_carried *ret);
+uint32_t tt_exec_program_segments(const struct tt_program *p); /* that it runs with */
+/* one line per operation (print.c says what is in it) */
+void tt_exec_program_print(const struct tt_program *p, FILE *out);
 
 /* One engine drives one transport. Everything of it is used by one thread at a time. */
 struct tt_engine;
@@ -71,34 +85,44 @@ struct tt_engine_config {
     uint32_t max_requests;          /* started at the same time, of all contexts; 0: 64 */
     uint32_t eager_bytes;           /* per peer and context; 0: 256 KiB */
     struct tt_direct *direct;       /* borrowed; NULL: all messages are bytes */
-    const uint32_t *places;         /* by rank of the transport: place in `direct`, TT_NO_PLACE; borrowed */
-    size_t ref_bytes;               /* pieces from this length on go by reference */
+    /* by rank of the transport: place in `direct`, TT_NO_PLACE; borrowed */
+    const uint32_t *places;
+    size_t ref_bytes; /* pieces from this length on go by reference */
 };
-tutti_status tt_engine_make(const struct tt_engine_config *c, struct tt_engine **ret, struct tutti_error *err);
-void tt_engine_free(struct tt_engine *e); /* contexts that are still open too */
+tutti_status tt_exec_engine_make(const struct tt_engine_config *c, struct tt_engine **ret,
+                                 struct tutti_error *err);
+void tt_exec_engine_free(struct tt_engine *e); /* contexts that are still open too */
 
-/* A context is some ranks of the transport with an order of requests of their own. Programs name ranks by their number in the context.
- * Opening and closing are local and send nothing that anybody waits for: two ranks introduce a context to each other when both have a
- * program that needs the other one (context.c). */
+/* A context is some ranks of the transport with an order of requests of their own. Programs name
+ * ranks by their number in the context. Opening and closing are local and send nothing that anybody
+ * waits for: two ranks introduce a context to each other when both have a program that needs the
+ * other one (context.c). */
 struct tt_context;
 struct tt_context_config {
-    uint64_t key;            /* the same on all members, and of no other context of theirs; 0: the one of all ranks, which needs no
-                                introduction */
+    /* the same on all members, and of no other context of theirs; 0: the one of all ranks, which
+     * needs no introduction */
+    uint64_t key;
     const uint32_t *members; /* ranks of the transport, copied; NULL: all, in their order */
     uint32_t n, rank;
     struct tt_boxes *boxes; /* of all members; from success on the context's; NULL: none */
 };
-tutti_status tt_context_open(struct tt_engine *e, const struct tt_context_config *c, struct tt_context **ret, struct tutti_error *err);
-/* No program of it runs. Tells the members that know it; late traffic for it is dropped. Accepts NULL. */
-void tt_context_close(struct tt_context *x);
-bool tt_context_running(const struct tt_context *x); /* some program of it */
-/* The program will be started: what needs memory or a peer's word is asked for now. Not necessary: starting does the same. */
-tutti_status tt_context_prepare(struct tt_context *x, const struct tt_program *p, struct tutti_error *err);
+tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_config *c,
+                                  struct tt_context **ret, struct tutti_error *err);
+/* No program of it runs. Tells the members that know it; late traffic for it is dropped. Accepts
+ * NULL. */
+void tt_exec_context_close(struct tt_context *x);
+bool tt_exec_context_running(const struct tt_context *x); /* some program of it */
+/* The program will be started: what needs memory or a peer's word is asked for now. Not necessary:
+ * starting does the same. */
+tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_program *p,
+                                     struct tutti_error *err);
 
-/* Starts request number `seq` (the same on all ranks, rising by one). in == out: in place. The buffers belong to the engine until it is
- * done. Buffers hold the rank's own part for collectives with parts: reduce-scatter OUT and all-gather IN are the own block only, and so
- * on. In place with parts: the part lies at its own place in the whole vector, said either as the address of the part (out == in + own
- * offset) or, with in == out, as that of the whole vector (the only way when the own chunks do not touch). Any other overlap is refused. */
+/* Starts request number `seq` (the same on all ranks, rising by one). in == out: in place. The
+ * buffers belong to the engine until it is done. Buffers hold the rank's own part for collectives
+ * with parts: reduce-scatter OUT and all-gather IN are the own block only, and so on. In place with
+ * parts: the part lies at its own place in the whole vector, said either as the address of the part
+ * (out == in + own offset) or, with in == out, as that of the whole vector (the only way when the
+ * own chunks do not touch). Any other overlap is refused. */
 struct tt_start {
     struct tt_program *program;
     const void *in;
@@ -106,10 +130,12 @@ struct tt_start {
     uint32_t seq;
     uint64_t fingerprint;
 };
-tutti_status tt_context_start(struct tt_context *x, const struct tt_start *s, struct tutti_error *err);
+tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *s,
+                                   struct tutti_error *err);
 
-/* A message between two ranks of a context, outside the order of its requests (letter.c). Messages from one rank to another are received
- * in the order they were sent, among those whose tag is asked for. The structure is the caller's and must not move until it is done. */
+/* A message between two ranks of a context, outside the order of its requests (letter.c). Messages
+ * from one rank to another are received in the order they were sent, among those whose tag is asked
+ * for. The structure is the caller's and must not move until it is done. */
 #define TT_ANY UINT32_MAX
 struct tt_letter {
     /* said before the start */
@@ -131,54 +157,66 @@ struct tt_letter {
     struct tt_xpeer *pe;
     struct tt_letter *before, *after, *behind;
 };
-/* Room for one more letter, so that starting it needs no memory; given back with tt_letter_forget. peer: the one it will name; refused
- * when that is no other rank. */
-tutti_status tt_letter_prepare(struct tt_context *x, uint32_t peer, struct tutti_error *err);
-void tt_letter_forget(struct tt_context *x);
-tutti_status tt_letter_start(struct tt_context *x, struct tt_letter *l, struct tutti_error *err);
-/* Like tt_engine_test. */
-tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err);
+/* Room for one more letter, so that starting it needs no memory; given back with
+ * tt_exec_letter_forget. peer: the one it will name; refused when that is no other rank. */
+tutti_status tt_exec_letter_prepare(struct tt_context *x, uint32_t peer, struct tutti_error *err);
+void tt_exec_letter_forget(struct tt_context *x);
+tutti_status tt_exec_letter_start(struct tt_context *x, struct tt_letter *l,
+                                  struct tutti_error *err);
+/* Like tt_exec_engine_test. */
+tutti_status tt_exec_letter_test(const struct tt_letter *l, struct tutti_error *err);
 /* Takes a receive back that nothing has come for; false: something has, or it is done. */
-bool tt_letter_cancel(struct tt_letter *l);
+bool tt_exec_letter_cancel(struct tt_letter *l);
 /* Whom it waits for, as a rank of the transport; UINT32_MAX: nobody in particular. */
-uint32_t tt_letter_waiting(const struct tt_letter *l);
+uint32_t tt_exec_letter_waiting(const struct tt_letter *l);
 
 /* How many have come that nobody has asked for; the first of them: from, from_tag, got and kind. */
-uint32_t tt_letter_unread(const struct tt_context *x, struct tt_letter *ret_first);
+uint32_t tt_exec_letter_unread(const struct tt_context *x, struct tt_letter *ret_first);
 
 /* Polls once and does all that has become possible; true when anything happened. */
-bool tt_engine_progress(struct tt_engine *e);
-/* TUTTI_OK done (the program may be started again), TUTTI_IN_PROGRESS, or the error of the engine. */
-tutti_status tt_engine_test(struct tt_engine *e, const struct tt_program *p, struct tutti_error *err);
+bool tt_exec_engine_progress(struct tt_engine *e);
+/* TUTTI_OK done (the program may be started again), TUTTI_IN_PROGRESS, or the error of the
+ * engine. */
+tutti_status tt_exec_engine_test(struct tt_engine *e, const struct tt_program *p,
+                                 struct tutti_error *err);
 
-uint64_t tt_engine_finished(const struct tt_engine *e); /* programs that are done or failed, since the engine was made */
-uint64_t tt_context_moved(const struct tt_context *x);  /* a counter that changes when something of the context comes or has gone */
-uint64_t tt_context_mailed(const struct tt_context *x); /* of that, what happened to letters */
+/* programs that are done or failed, since the engine was made */
+uint64_t tt_exec_engine_finished(const struct tt_engine *e);
+/* a counter that changes when something of the context comes or has gone */
+uint64_t tt_exec_context_moved(const struct tt_context *x);
+uint64_t tt_exec_context_mailed(const struct tt_context *x); /* of that, what happened to letters */
 
-/* The first peer that this program, once started, waits for; UINT32_MAX: none. A rank of the transport, like all peers below. */
-uint32_t tt_program_waiting(const struct tt_program *p);
+/* The first peer that this program, once started, waits for; UINT32_MAX: none. A rank of the
+ * transport, like all peers below. */
+uint32_t tt_exec_program_waiting(const struct tt_program *p);
 
 enum tt_letter_side { TT_LETTER_IN = 1, TT_LETTER_OUT = 2 };
 /* A peer sent something that does not fit: set once, all programs fail. */
 enum tt_fault_kind { TT_FAULT_NONE, TT_FAULT_MISMATCH, TT_FAULT_CLOSED, TT_FAULT_PROTOCOL };
-struct tt_engine_fault {
+struct tt_exec_engine_fault {
     enum tt_fault_kind kind;
     uint32_t peer, seq;
     uint64_t mine, theirs;            /* MISMATCH: fingerprints; of letters kind << 48 | bytes */
     int error;                        /* CLOSED: errno */
     const struct tt_context *context; /* MISMATCH: whose request or letter it is; only compared */
-    uint8_t letter; /* MISMATCH of a letter, whose tag is seq: enum tt_letter_side, what this rank does; 0: of a request */
+    /* MISMATCH of a letter, whose tag is seq: enum tt_letter_side, what this rank does; 0: of a
+     * request */
+    uint8_t letter;
 };
-const struct tt_engine_fault *tt_engine_fault(const struct tt_engine *e);
+const struct tt_exec_engine_fault *tt_exec_engine_fault(const struct tt_engine *e);
 /* Fails every started program now with this fault (abort; a verdict from the watch). */
-void tt_engine_kill(struct tt_engine *e, const struct tt_engine_fault *why);
+void tt_exec_engine_kill(struct tt_engine *e, const struct tt_exec_engine_fault *why);
 
-/* Per rank of the context, since it was opened. Times are from a look (tt_engine_progress) that found nothing to the next arrival. */
+/* Per rank of the context, since it was opened. Times are from a look (tt_exec_engine_progress)
+ * that found nothing to the next arrival. */
 struct tt_peer_stats {
-    uint64_t wait_ns;             /* all that ended with something from or for this peer */
-    uint64_t late_ns;             /* first-arrival skew: idle time of requests before anything of them came from this peer */
-    uint64_t recv_ns, recv_bytes; /* from the first to the last piece of a request of several pieces, and what came in that time */
+    uint64_t wait_ns; /* all that ended with something from or for this peer */
+    /* first-arrival skew: idle time of requests before anything of them came from this peer */
+    uint64_t late_ns;
+    /* from the first to the last piece of a request of several pieces, and what came in that
+     * time */
+    uint64_t recv_ns, recv_bytes;
     uint64_t bytes_in, bytes_out;
 };
-void tt_context_stats(const struct tt_context *x, uint32_t rank, struct tt_peer_stats *ret);
+void tt_exec_context_stats(const struct tt_context *x, uint32_t rank, struct tt_peer_stats *ret);
 #endif

@@ -1,34 +1,40 @@
 /* layout.c - where each chunk lies in the caller's buffers.
  *
- * Two ways to cut the vector: the schedule's own (tt_bind), or exact blocks, rank r having block r of block_counts[r] elements, which the
- * chunks that rank r owns divide among themselves by weight. All-to-all: chunk source*p + destination has block_counts[destination]
- * elements.
+ * Two ways to cut the vector: the schedule's own (tt_bind), or exact blocks, rank r having block r
+ * of block_counts[r] elements, which the chunks that rank r owns divide among themselves by weight.
+ * All-to-all: chunk source*p + destination has block_counts[destination] elements.
  *
  *     reduce-scatter, 3 ranks, counts 4 1 2, two chunks per rank
  *         whole vector   |0 0 1 1|3|4 5|        chunk 2 is empty, chunk 3 has the one element of rank 1
  *         part of rank 2 |4 5|                  one run: whole 5, packed 0
  *
- * All-to-all of blocks of any length: only the own row and column have lengths; places are the caller's.
+ * All-to-all of blocks of any length: only the own row and column have lengths; places are the
+ * caller's.
  *
- * A buffer that is a part holds the rank's own chunks one after the other. Chunks that touch in the whole vector form a run; runs are what
- * tt_engine_start gives addresses to, because a caller may also hand over the whole vector in place of the part.
- * Invariant: places are elements, never overlap, and depend on shape, count and block_counts only: all ranks agree about lengths. */
+ * A buffer that is a part holds the rank's own chunks one after the other. Chunks that touch in the
+ * whole vector form a run; runs are what tt_engine_start gives addresses to, because a caller may
+ * also hand over the whole vector in place of the part. Invariant: places are elements, never
+ * overlap, and depend on shape, count and block_counts only: all ranks agree about lengths. */
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 static tutti_status check_blocks(const struct tt_program_config *c, struct tutti_error *err)
 {
     const struct tt_shape *s = &c->sched->shape;
     uint64_t sum = 0;
-    if (!tt_coll_has_owners(s->coll) && s->coll != TUTTI_ALL_TO_ALL)
-        return tt_fail(err, TUTTI_ERR_ARG, "%s has no blocks to count", tt_coll_name(s->coll));
+    if (!tt_sched_coll_has_owners(s->coll) && s->coll != TUTTI_ALL_TO_ALL)
+        return tt_fail(err, TUTTI_ERR_ARG, "%s has no blocks to count",
+                       tt_sched_coll_name(s->coll));
     for (uint32_t r = 0; r < s->ranks; r++)
         if (__builtin_add_overflow(sum, c->block_counts[r], &sum))
-            return tt_fail(err, TUTTI_ERR_LIMIT, "the blocks have more elements than 64 bits can count");
+            return tt_fail(err, TUTTI_ERR_LIMIT,
+                           "the blocks have more elements than 64 bits can count");
     if (sum != c->count)
-        return tt_fail(err, TUTTI_ERR_ARG, "the blocks have %" PRIu64 " elements, the vector has %" PRIu64, sum, c->count);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "the blocks have %" PRIu64 " elements, the vector has %" PRIu64, sum,
+                       c->count);
     return TUTTI_OK;
 }
 
@@ -36,7 +42,7 @@ static tutti_status check_blocks(const struct tt_program_config *c, struct tutti
 static void cut_by_bind(const struct tt_bind *b, struct tt_xlayout *l, uint64_t *whole)
 {
     for (uint32_t c = 0; c < l->chunks; c++)
-        whole[c] = l->sum[c] = tt_bind_offset(b, c);
+        whole[c] = l->sum[c] = tt_sched_bind_offset(b, c);
     l->sum[l->chunks] = b->count;
 }
 
@@ -56,7 +62,9 @@ static void cut_row_and_column(const struct tt_program_config *c, struct tt_xlay
     uint32_t p = c->sched->shape.ranks, me = c->rank;
     l->sum[0] = 0;
     for (uint32_t i = 0; i < l->chunks; i++) {
-        uint64_t elems = i / p == me ? c->blocks->send_counts[i % p] : i % p == me ? c->blocks->recv_counts[i / p] : 0;
+        uint64_t elems = i / p == me   ? c->blocks->send_counts[i % p]
+                         : i % p == me ? c->blocks->recv_counts[i / p]
+                                       : 0;
         l->sum[i + 1] = l->sum[i] + elems;
     }
 }
@@ -72,13 +80,16 @@ static int by_place(const void *x, const void *y)
 }
 
 /* The end of the last block; *total grows by all of them. */
-static tutti_status measure(const size_t *counts, const size_t *at, uint32_t n, uint64_t *ret_end, uint64_t *total, struct tutti_error *err)
+static tutti_status measure(const size_t *counts, const size_t *at, uint32_t n, uint64_t *ret_end,
+                            uint64_t *total, struct tutti_error *err)
 {
     uint64_t end = 0, here;
     for (uint32_t i = 0; i < n; i++) {
-        if (__builtin_add_overflow(at[i], counts[i], &here) || __builtin_add_overflow(*total, counts[i], total))
-            return tt_fail(err, TUTTI_ERR_RANGE, "block %" PRIu32 " of %zu elements at %zu: more than 64 bits can count", i, counts[i],
-                           at[i]);
+        if (__builtin_add_overflow(at[i], counts[i], &here) ||
+            __builtin_add_overflow(*total, counts[i], total))
+            return tt_fail(err, TUTTI_ERR_RANGE,
+                           "block %" PRIu32 " of %zu elements at %zu: more than 64 bits can count",
+                           i, counts[i], at[i]);
         end = counts[i] && here > end ? here : end;
     }
     *ret_end = end;
@@ -98,21 +109,25 @@ static tutti_status check_apart(const struct tt_blocks *b, uint32_t n, struct tu
         qsort(blocks, used, sizeof *blocks, by_place);
     for (uint32_t i = 1; !st && i < used; i++)
         if (blocks[i].at - blocks[i - 1].at < blocks[i - 1].elems)
-            st = tt_fail(err, TUTTI_ERR_ARG, "two blocks are received at element %" PRIu64, blocks[i].at);
+            st = tt_fail(err, TUTTI_ERR_ARG, "two blocks are received at element %" PRIu64,
+                         blocks[i].at);
     free(blocks);
     return st;
 }
 
-static tutti_status check_any(const struct tt_program_config *c, struct tt_xlayout *l, struct tutti_error *err)
+static tutti_status check_any(const struct tt_program_config *c, struct tt_xlayout *l,
+                              struct tutti_error *err)
 {
     const struct tt_blocks *b = c->blocks;
     uint32_t p = c->sched->shape.ranks, me = c->rank;
     uint64_t total = 0;
     if (c->sched->shape.coll != TUTTI_ALL_TO_ALL)
-        return tt_fail(err, TUTTI_ERR_ARG, "%s has no blocks to and from every rank", tt_coll_name(c->sched->shape.coll));
+        return tt_fail(err, TUTTI_ERR_ARG, "%s has no blocks to and from every rank",
+                       tt_sched_coll_name(c->sched->shape.coll));
     if (b->send_counts[me] != b->recv_counts[me])
-        return tt_fail(err, TUTTI_ERR_ARG, "rank %" PRIu32 " sends %zu elements to itself and expects %zu", me, b->send_counts[me],
-                       b->recv_counts[me]);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "rank %" PRIu32 " sends %zu elements to itself and expects %zu", me,
+                       b->send_counts[me], b->recv_counts[me]);
     tutti_status st = measure(b->send_counts, b->send_at, p, &l->in_elems, &total, err);
     if (!st)
         st = measure(b->recv_counts, b->recv_at, p, &l->out_elems, &total, err);
@@ -134,36 +149,40 @@ static uint64_t weight_of(const struct tt_shape *s, uint32_t chunk)
 }
 
 /* elems * before / all */
-static uint64_t share(uint64_t elems, uint64_t before, uint64_t all)
+static uint64_t layout_share(uint64_t elems, uint64_t before, uint64_t all)
 {
     return (uint64_t)((unsigned __int128)elems * before / all);
 }
 
-/* Exact blocks: begin[r] is where block r begins, all[r] the weight of its chunks, before[r] that of those already placed. */
-static tutti_status cut_blocks(const struct tt_program_config *c, struct tt_xlayout *l, uint64_t *whole, struct tutti_error *err)
+/* Exact blocks: begin[r] is where block r begins, all[r] the weight of its chunks, before[r] that
+ * of those already placed. */
+static tutti_status cut_blocks(const struct tt_program_config *c, struct tt_xlayout *l,
+                               uint64_t *whole, struct tutti_error *err)
 {
     const struct tt_shape *s = &c->sched->shape;
-    uint64_t *begin = tt_zalloc(3 * (size_t)s->ranks, sizeof *begin), *all = begin + s->ranks, *before = all + s->ranks;
+    uint64_t *begin = tt_zalloc(3 * (size_t)s->ranks, sizeof *begin), *all = begin + s->ranks,
+             *before = all + s->ranks;
     tutti_status st = TUTTI_OK;
     if (!begin)
         return tt_fail_memory(err, "blocks");
     for (uint32_t k = 0; k < l->chunks; k++)
-        all[tt_shape_owner(s, k)] += weight_of(s, k);
+        all[tt_sched_shape_owner(s, k)] += weight_of(s, k);
     for (uint32_t r = 0; r < s->ranks; r++) {
         if (r)
             begin[r] = begin[r - 1] + c->block_counts[r - 1];
         if (!all[r] && c->block_counts[r]) {
-            st = tt_fail(err, TUTTI_ERR_MISMATCH, "the schedule gives rank %" PRIu32 " no chunk for its block", r);
+            st = tt_fail(err, TUTTI_ERR_MISMATCH,
+                         "the schedule gives rank %" PRIu32 " no chunk for its block", r);
             goto out;
         }
     }
     l->sum[0] = 0;
     /* Invariant: block r is placed up to before[r] of its weight all[r]. */
     for (uint32_t k = 0; k < l->chunks; k++) {
-        uint32_t r = tt_shape_owner(s, k);
-        uint64_t at = all[r] ? share(c->block_counts[r], before[r], all[r]) : 0;
+        uint32_t r = tt_sched_shape_owner(s, k);
+        uint64_t at = all[r] ? layout_share(c->block_counts[r], before[r], all[r]) : 0;
         before[r] += weight_of(s, k);
-        uint64_t end = all[r] ? share(c->block_counts[r], before[r], all[r]) : 0;
+        uint64_t end = all[r] ? layout_share(c->block_counts[r], before[r], all[r]) : 0;
         whole[k] = begin[r] + at;
         l->sum[k + 1] = l->sum[k] + (end - at);
     }
@@ -172,7 +191,8 @@ out:
     return st;
 }
 
-static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l, uint64_t *whole, struct tutti_error *err)
+static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l, uint64_t *whole,
+                        struct tutti_error *err)
 {
     struct tt_bind bind;
     if (c->blocks) {
@@ -181,7 +201,7 @@ static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l,
             cut_row_and_column(c, l);
         return bad;
     }
-    tutti_status st = tt_bind_make(&c->sched->shape, c->count, c->dtype, &bind, err);
+    tutti_status st = tt_sched_bind_make(&c->sched->shape, c->count, c->dtype, &bind, err);
     if (st != TUTTI_OK)
         return st;
     if (!c->block_counts)
@@ -190,7 +210,7 @@ static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l,
         cut_all_to_all(c, l);
     else if (st == TUTTI_OK)
         st = cut_blocks(c, l, whole, err);
-    tt_bind_free(&bind);
+    tt_sched_bind_free(&bind);
     return st;
 }
 
@@ -213,18 +233,19 @@ static void place_all_to_all(const struct tt_program_config *c, struct tt_xlayou
 }
 
 /* The own chunks, one after the other. */
-static tutti_status place_part(const struct tt_program_config *c, struct tt_xlayout *l, const uint64_t *whole, uint64_t *part,
-                               struct tutti_error *err)
+static tutti_status place_part(const struct tt_program_config *c, struct tt_xlayout *l,
+                               const uint64_t *whole, uint64_t *part, struct tutti_error *err)
 {
     struct tt_xrun run = {0};
     uint64_t packed = 0, end = TT_XNOWHERE;
     for (uint32_t k = 0; k < l->chunks; k++) {
-        if (tt_shape_owner(&c->sched->shape, k) != c->rank)
+        if (tt_sched_shape_owner(&c->sched->shape, k) != c->rank)
             continue;
         if (whole[k] != end) {
             run = (struct tt_xrun){.whole = whole[k], .packed = packed};
             if (l->runs.len + TT_XBASE_RUNS >= TT_XBASE_MAX)
-                return tt_fail(err, TUTTI_ERR_LIMIT, "a rank's part is in more than %d pieces", TT_XBASE_MAX - TT_XBASE_RUNS - 1);
+                return tt_fail(err, TUTTI_ERR_LIMIT, "a rank's part is in more than %d pieces",
+                               TT_XBASE_MAX - TT_XBASE_RUNS - 1);
             if (!tt_vec_push(&l->runs, &run, 1))
                 return tt_fail_memory(err, "own part");
         }
@@ -237,22 +258,24 @@ static tutti_status place_part(const struct tt_program_config *c, struct tt_xlay
     return TUTTI_OK;
 }
 
-static void place_whole(const struct tt_program_config *c, struct tt_xlayout *l, const uint64_t *whole)
+static void place_whole(const struct tt_program_config *c, struct tt_xlayout *l,
+                        const uint64_t *whole)
 {
     const struct tt_shape *s = &c->sched->shape;
     for (uint32_t k = 0; k < l->chunks; k++) {
-        if (!l->part_in && tt_shape_has_input(s, c->rank, k)) {
+        if (!l->part_in && tt_sched_shape_has_input(s, c->rank, k)) {
             l->in[k] = whole[k];
             l->in_elems = l->sum[l->chunks];
         }
-        if (!l->part_out && tt_shape_has_output(s, c->rank, k)) {
+        if (!l->part_out && tt_sched_shape_has_output(s, c->rank, k)) {
             l->out[k] = whole[k];
             l->out_elems = l->sum[l->chunks];
         }
     }
 }
 
-static tutti_status place(const struct tt_program_config *c, struct tt_xlayout *l, const uint64_t *whole, struct tutti_error *err)
+static tutti_status layout_place(const struct tt_program_config *c, struct tt_xlayout *l,
+                                 const uint64_t *whole, struct tutti_error *err)
 {
     tutti_coll coll = c->sched->shape.coll;
     l->part_in = coll == TUTTI_ALL_GATHER || coll == TUTTI_GATHER;
@@ -268,10 +291,13 @@ static tutti_status place(const struct tt_program_config *c, struct tt_xlayout *
         return TUTTI_OK;
     }
     place_whole(c, l, whole);
-    return tt_coll_has_owners(coll) ? place_part(c, l, whole, l->part_in ? l->in : l->out, err) : TUTTI_OK;
+    return tt_sched_coll_has_owners(coll)
+               ? place_part(c, l, whole, l->part_in ? l->in : l->out, err)
+               : TUTTI_OK;
 }
 
-tutti_status tt_xlayout_make(const struct tt_program_config *c, struct tt_xlayout *ret, struct tutti_error *err)
+tutti_status tt_exec_layout_make(const struct tt_program_config *c, struct tt_xlayout *ret,
+                                 struct tutti_error *err)
 {
     uint32_t n = c->sched->shape.chunks;
     struct tt_xlayout l = {.chunks = n, .runs = {.elem = sizeof(struct tt_xrun)}};
@@ -286,16 +312,16 @@ tutti_status tt_xlayout_make(const struct tt_program_config *c, struct tt_xlayou
     if (st == TUTTI_OK)
         st = cut(c, &l, whole, err);
     if (st == TUTTI_OK)
-        st = place(c, &l, whole, err);
+        st = layout_place(c, &l, whole, err);
     free(whole);
     if (st == TUTTI_OK)
         *ret = l;
     else
-        tt_xlayout_free(&l);
+        tt_exec_layout_free(&l);
     return st;
 }
 
-void tt_xlayout_free(struct tt_xlayout *l)
+void tt_exec_layout_free(struct tt_xlayout *l)
 {
     free(l->sum);
     free(l->in);

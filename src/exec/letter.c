@@ -5,29 +5,32 @@
  *     long     sender   LETTER ---------------------->  a receive is asked for: <--- GO
  *              BODY, BODY, ... pieces --------------->  straight to their place
  *
- * Short ones may take LETTERS blocks of the receiver's memory; when that is used up, short ones go like long ones. An envelope that nobody
- * has asked for takes one block whatever happens: otherwise a letter that is asked for could wait behind letters that are not.
+ * Short ones may take LETTERS blocks of the receiver's memory; when that is used up, short ones go
+ * like long ones. An envelope that nobody has asked for takes one block whatever happens: otherwise
+ * a letter that is asked for could wait behind letters that are not.
  *
- * Everything that one rank sends to another stands in one queue (the peer's mail): envelopes stay in order, and what finds no room in the
- * transport, or no peer that knows the context yet, waits there. A receive takes the first letter that fits, a letter the first receive
- * that fits; so at any time no letter that is kept fits a receive that is posted. */
+ * Everything that one rank sends to another stands in one queue (the peer's mail): envelopes stay
+ * in order, and what finds no room in the transport, or no peer that knows the context yet, waits
+ * there. A receive takes the first letter that fits, a letter the first receive that fits; so at
+ * any time no letter that is kept fits a receive that is posted. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { LETTERS = 64, CREDIT = LETTERS / 4, FIRST_IDS = 16, PIECE = TT_XPIECE };
-enum state { NEW, POSTED, ASKED, MOVING, DONE, FAILED }; /* ASKED: an envelope has gone, or is about to; MOVING: in pieces */
-enum next { NOTHING, ENVELOPE, GO, BODY };               /* what it has to send */
+/* ASKED: an envelope has gone, or is about to; MOVING: in pieces */
+enum state { NEW, POSTED, ASKED, MOVING, DONE, FAILED };
+enum next { NOTHING, ENVELOPE, GO, BODY }; /* what it has to send */
 
 /* Of an envelope, in tag.segment: kind, and whether its bytes follow in pieces. */
 enum { LONG = 1 << 16, KIND = LONG - 1 };
 
 /* ---- under way ---- */
 
-static void enlist(struct tt_engine *e, struct tt_letter *l)
+static void letter_enlist(struct tt_engine *e, struct tt_letter *l)
 {
     l->before = NULL;
     l->after = e->letters;
@@ -36,7 +39,7 @@ static void enlist(struct tt_engine *e, struct tt_letter *l)
     e->letters = l;
 }
 
-static void finish(struct tt_engine *e, struct tt_letter *l, enum state how)
+static void letter_finish(struct tt_engine *e, struct tt_letter *l, enum state how)
 {
     if (l->before)
         l->before->after = l->after;
@@ -65,7 +68,8 @@ static bool more_ids(struct tt_engine *e)
     return true;
 }
 
-/* A number by which the peer names it. The search goes on where the last one ended: those before it are mostly in use. */
+/* A number by which the peer names it. The search goes on where the last one ended: those before it
+ * are mostly in use. */
 static bool give_id(struct tt_engine *e, struct tt_letter *l)
 {
     uint32_t i = 0, at = e->next_id;
@@ -83,16 +87,16 @@ static bool give_id(struct tt_engine *e, struct tt_letter *l)
     return true;
 }
 
-static void protocol(struct tt_xpeer *pe)
+static void letter_protocol(struct tt_xpeer *pe)
 {
-    tt_xprotocol(pe->context->engine, pe, 0);
+    tt_exec_protocol(pe->context->engine, pe, 0);
 }
 
-void tt_letter_fail_all(struct tt_engine *e)
+void tt_exec_letter_fail_all(struct tt_engine *e)
 {
     while (e->letters) {
         e->letters->context->posted = e->letters->context->posted_last = NULL;
-        finish(e, e->letters, FAILED);
+        letter_finish(e, e->letters, FAILED);
     }
     for (; e->mail; e->mail = e->mail->mail_next) {
         e->mail->mail = NULL;
@@ -102,7 +106,8 @@ void tt_letter_fail_all(struct tt_engine *e)
 
 /* ---- sending ---- */
 
-static tutti_status put(struct tt_letter *l, const struct tt_tag *tag, uint64_t from, size_t bytes, uint64_t cookie)
+static tutti_status letter_put(struct tt_letter *l, const struct tt_tag *tag, uint64_t from,
+                               size_t bytes, uint64_t cookie)
 {
     struct tt_transport *t = l->context->engine->transport;
     const struct iovec iov = {.iov_base = (char *)l->data + from, .iov_len = bytes};
@@ -114,51 +119,58 @@ static tutti_status send_envelope(struct tt_letter *l)
     struct tt_xpeer *pe = l->pe;
     uint32_t cost = tt_xcost(l->bytes);
     bool whole = l->bytes <= TT_INLINE_MAX && pe->letters_out + cost <= LETTERS;
-    struct tt_tag tag = {.fingerprint = l->bytes, .message = l->tag, .segment = l->kind, .comm = pe->comm, .channel = TT_XCH_LETTER};
+    struct tt_tag tag = {.fingerprint = l->bytes,
+                         .message = l->tag,
+                         .segment = l->kind,
+                         .comm = pe->comm,
+                         .channel = TT_XCH_LETTER};
     if (!whole) {
         if (l->id == TT_XNO && !give_id(l->context->engine, l))
             return TUTTI_IN_PROGRESS;
         tag.segment |= LONG;
         tag.request = l->id;
     }
-    tutti_status st = put(l, &tag, 0, whole ? (size_t)l->bytes : 0, 0);
+    tutti_status st = letter_put(l, &tag, 0, whole ? (size_t)l->bytes : 0, 0);
     if (st)
         return st;
     l->next = NOTHING;
     pe->stats.bytes_out += whole ? l->bytes : 0;
     if (whole) {
         pe->letters_out += cost;
-        finish(l->context->engine, l, DONE);
+        letter_finish(l->context->engine, l, DONE);
     }
     return TUTTI_OK;
 }
 
 static tutti_status send_go(struct tt_letter *l)
 {
-    const struct tt_tag tag = {.request = l->other, .message = l->id, .comm = l->pe->comm, .channel = TT_XCH_GO};
-    tutti_status st = tt_xsend_control(l->pe, &tag, NULL, 0);
+    const struct tt_tag tag = {
+        .request = l->other, .message = l->id, .comm = l->pe->comm, .channel = TT_XCH_GO};
+    tutti_status st = tt_exec_send_control(l->pe, &tag, NULL, 0);
     if (st)
         return st;
     l->next = NOTHING;
     if (!l->got)
-        finish(l->context->engine, l, DONE);
+        letter_finish(l->context->engine, l, DONE);
     return TUTTI_OK;
 }
 
 static void settle_body(struct tt_letter *l)
 {
     if (l->next == NOTHING && !l->under_way && l->done == l->bytes)
-        finish(l->context->engine, l, DONE);
+        letter_finish(l->context->engine, l, DONE);
 }
 
 static tutti_status send_body(struct tt_letter *l)
 {
     while (l->done < l->bytes) {
         uint64_t left = l->bytes - l->done, bytes = left < PIECE ? left : PIECE;
-        const struct tt_tag tag = {
-            .request = l->other, .message = (uint32_t)(l->done / PIECE), .comm = l->pe->comm, .channel = TT_XCH_BODY};
+        const struct tt_tag tag = {.request = l->other,
+                                   .message = (uint32_t)(l->done / PIECE),
+                                   .comm = l->pe->comm,
+                                   .channel = TT_XCH_BODY};
         uint64_t cookie = bytes <= TT_INLINE_MAX ? 0 : TT_XCOOKIE_LETTER | l->id;
-        tutti_status st = put(l, &tag, l->done, (size_t)bytes, cookie);
+        tutti_status st = letter_put(l, &tag, l->done, (size_t)bytes, cookie);
         if (st)
             return st;
         l->under_way += cookie != 0;
@@ -171,13 +183,16 @@ static tutti_status send_body(struct tt_letter *l)
 }
 
 /* Sends what goes of a peer's mail; true: all of it. */
-static bool flush(struct tt_xpeer *pe)
+static bool letter_flush(struct tt_xpeer *pe)
 {
     while (pe->mail && pe->met) {
         struct tt_letter *l = pe->mail, *behind = l->behind;
-        tutti_status st = l->next == ENVELOPE ? send_envelope(l) : l->next == GO ? send_go(l) : send_body(l);
-        if (st && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO) /* an ending peer: TT_EV_CLOSED follows */
-            protocol(pe);
+        tutti_status st = l->next == ENVELOPE ? send_envelope(l)
+                          : l->next == GO     ? send_go(l)
+                                              : send_body(l);
+        /* an ending peer: TT_EV_CLOSED follows */
+        if (st && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)
+            letter_protocol(pe);
         if (st)
             return pe->context->engine->failed;
         pe->mail = behind;
@@ -185,7 +200,7 @@ static bool flush(struct tt_xpeer *pe)
     return !pe->mail;
 }
 
-static void queue(struct tt_letter *l, enum next what)
+static void letter_queue(struct tt_letter *l, enum next what)
 {
     struct tt_xpeer *pe = l->pe;
     struct tt_engine *e = l->context->engine;
@@ -196,19 +211,19 @@ static void queue(struct tt_letter *l, enum next what)
     else
         pe->mail = l;
     pe->mail_last = l;
-    if (pe->mail_listed || flush(pe))
+    if (pe->mail_listed || letter_flush(pe))
         return;
     pe->mail_listed = true;
     pe->mail_next = e->mail;
     e->mail = pe;
 }
 
-bool tt_letter_deliver(struct tt_engine *e)
+bool tt_exec_letter_deliver(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_xpeer **at = &e->mail, *pe = *at; pe && !e->failed; pe = *at) {
         const struct tt_letter *first = pe->mail;
-        bool all = flush(pe);
+        bool all = letter_flush(pe);
         if (e->failed)
             return true;
         any = any || pe->mail != first;
@@ -222,7 +237,7 @@ bool tt_letter_deliver(struct tt_engine *e)
     return any;
 }
 
-void tt_letter_sent(struct tt_engine *e, uint32_t id)
+void tt_exec_letter_sent(struct tt_engine *e, uint32_t id)
 {
     struct tt_letter *l = id < e->nids ? e->by_id[id] : NULL;
     assert(l && l->under_way);
@@ -235,9 +250,11 @@ void tt_letter_sent(struct tt_engine *e, uint32_t id)
 /* ---- receiving ---- */
 
 /* Is the letter with this envelope what the receive asks for? */
-static bool fits(const struct tt_letter *l, const struct tt_xpeer *pe, const struct tt_tag *tag)
+static bool letter_fits(const struct tt_letter *l, const struct tt_xpeer *pe,
+                        const struct tt_tag *tag)
 {
-    return (l->peer == TT_ANY || l->peer == pe->rank) && (l->tag == TT_ANY || l->tag == tag->message);
+    return (l->peer == TT_ANY || l->peer == pe->rank) &&
+           (l->tag == TT_ANY || l->tag == tag->message);
 }
 
 /* They belong together: is the room right? */
@@ -253,13 +270,13 @@ static bool match(struct tt_letter *l, struct tt_xpeer *pe, const struct tt_tag 
         return true;
     struct tt_engine *e = pe->context->engine;
     e->report = e->failed ? e->report : pe->context;
-    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_MISMATCH,
-                                           .peer = pe->world,
-                                           .seq = tag->message,
-                                           .mine = (uint64_t)l->kind << 48 | l->bytes,
-                                           .theirs = (uint64_t)kind << 48 | theirs,
-                                           .context = pe->context,
-                                           .letter = TT_LETTER_IN});
+    tt_exec_fault(e, &(struct tt_exec_engine_fault){.kind = TT_FAULT_MISMATCH,
+                                                    .peer = pe->world,
+                                                    .seq = tag->message,
+                                                    .mine = (uint64_t)l->kind << 48 | l->bytes,
+                                                    .theirs = (uint64_t)kind << 48 | theirs,
+                                                    .context = pe->context,
+                                                    .letter = TT_LETTER_IN});
     return false;
 }
 
@@ -267,7 +284,7 @@ static void note_taken(struct tt_xpeer *pe, uint64_t bytes)
 {
     pe->letters_in += tt_xcost(bytes);
     if (pe->letters_in >= CREDIT)
-        tt_context_owe(pe, TT_XDUE_CREDIT);
+        tt_exec_context_owe(pe, TT_XDUE_CREDIT);
 }
 
 /* The bytes of a short one are in their place. */
@@ -275,7 +292,7 @@ static void take_short(struct tt_letter *l)
 {
     l->pe->stats.bytes_in += l->got;
     note_taken(l->pe, l->got);
-    finish(l->context->engine, l, DONE);
+    letter_finish(l->context->engine, l, DONE);
 }
 
 /* A long one is asked for; it has its number. */
@@ -283,14 +300,14 @@ static void ask_long(struct tt_letter *l, uint32_t other)
 {
     l->other = other;
     l->state = MOVING;
-    queue(l, GO);
+    letter_queue(l, GO);
 }
 
-static struct tt_letter *find_posted(struct tt_context *x, const struct tt_xpeer *pe, const struct tt_tag *tag,
-                                     struct tt_letter **ret_before)
+static struct tt_letter *find_posted(struct tt_context *x, const struct tt_xpeer *pe,
+                                     const struct tt_tag *tag, struct tt_letter **ret_before)
 {
     struct tt_letter *l = x->posted;
-    for (*ret_before = NULL; l && !fits(l, pe, tag); l = l->behind)
+    for (*ret_before = NULL; l && !letter_fits(l, pe, tag); l = l->behind)
         *ret_before = l;
     return l;
 }
@@ -311,7 +328,7 @@ static void unpost(struct tt_letter *l, struct tt_letter *before)
 static bool keep(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_context *x = pe->context;
-    struct tt_xblock *b = tt_xstash_keep(x->engine, ev);
+    struct tt_xblock *b = tt_exec_stash_keep(x->engine, ev);
     if (!b)
         return false;
     b->pe = pe;
@@ -328,7 +345,7 @@ static bool envelope_came(struct tt_xpeer *pe, const struct tt_event *ev)
     struct tt_letter *before, *l = find_posted(pe->context, pe, &ev->tag, &before);
     bool whole = !(ev->tag.segment & LONG);
     if ((whole && ev->bytes != ev->tag.fingerprint) || (!whole && ev->bytes)) {
-        protocol(pe);
+        letter_protocol(pe);
         return true;
     }
     if (!l)
@@ -348,7 +365,8 @@ static bool envelope_came(struct tt_xpeer *pe, const struct tt_event *ev)
 }
 
 /* The letter under way that the peer names; NULL: there is none like that. */
-static struct tt_letter *named(const struct tt_xpeer *pe, const struct tt_event *ev, bool sends, enum state state)
+static struct tt_letter *named(const struct tt_xpeer *pe, const struct tt_event *ev, bool sends,
+                               enum state state)
 {
     uint32_t id = ev->tag.request;
     struct tt_letter *l = id < pe->context->engine->nids ? pe->context->engine->by_id[id] : NULL;
@@ -359,18 +377,19 @@ static void go_came(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_letter *l = named(pe, ev, true, ASKED);
     if (!l || l->next != NOTHING) {
-        protocol(pe);
+        letter_protocol(pe);
         return;
     }
     l->other = ev->tag.message;
     l->state = MOVING;
-    queue(l, BODY);
+    letter_queue(l, BODY);
 }
 
 /* Where a piece of the receive belongs; NULL: nowhere. */
 static char *place_of(const struct tt_letter *l, const struct tt_event *ev)
 {
-    uint64_t from = (uint64_t)ev->tag.message * PIECE, left = l && from < l->got ? l->got - from : 0;
+    uint64_t from = (uint64_t)ev->tag.message * PIECE,
+             left = l && from < l->got ? l->got - from : 0;
     return left && ev->bytes == (left < PIECE ? left : PIECE) ? (char *)l->data + from : NULL;
 }
 
@@ -379,7 +398,7 @@ static void piece_done(struct tt_letter *l, uint32_t bytes)
     l->done += bytes;
     l->pe->stats.bytes_in += bytes;
     if (l->done == l->got)
-        finish(l->context->engine, l, DONE);
+        letter_finish(l->context->engine, l, DONE);
 }
 
 static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
@@ -388,7 +407,7 @@ static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
     struct tt_letter *l = named(pe, ev, false, MOVING);
     char *at = place_of(l, ev);
     if (!at) {
-        protocol(pe);
+        letter_protocol(pe);
     } else if (ev->kind == TT_EV_DATA) {
         memcpy(at, ev->data, ev->bytes);
         piece_done(l, ev->bytes);
@@ -398,14 +417,14 @@ static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
     }
 }
 
-bool tt_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
+bool tt_exec_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
     bool taken = true;
     if (ev->tag.channel == TT_XCH_BODY)
         body_came(pe, ev);
     else if (ev->kind != TT_EV_DATA)
-        protocol(pe);
+        letter_protocol(pe);
     else if (ev->tag.channel == TT_XCH_LETTER)
         taken = envelope_came(pe, ev);
     else if (ev->tag.channel == TT_XCH_GO)
@@ -417,14 +436,14 @@ bool tt_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
     return taken;
 }
 
-void tt_letter_received(struct tt_xpeer *pe, const struct tt_event *ev)
+void tt_exec_letter_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_letter *l = named(pe, ev, false, MOVING);
     pe->filling--;
     if (l)
         piece_done(l, ev->bytes);
     else
-        protocol(pe);
+        letter_protocol(pe);
 }
 
 /* ---- starting and asking ---- */
@@ -434,7 +453,7 @@ static tutti_status start_receive(struct tt_letter *l, struct tutti_error *err)
 {
     struct tt_context *x = l->context;
     struct tt_xblock *before = NULL, *b = x->letters;
-    while (b && !fits(l, b->pe, &b->tag)) {
+    while (b && !letter_fits(l, b->pe, &b->tag)) {
         before = b;
         b = b->later;
     }
@@ -459,12 +478,12 @@ static tutti_status start_receive(struct tt_letter *l, struct tutti_error *err)
         x->letters = b->later;
     if (x->letters_last == b)
         x->letters_last = before;
-    tt_xstash_copy(b, l->data);
+    tt_exec_stash_copy(b, l->data);
     if (whole)
         take_short(l);
     else
         ask_long(l, b->tag.request);
-    tt_xstash_give(x->engine, b);
+    tt_exec_stash_give(x->engine, b);
     return TUTTI_OK;
 }
 
@@ -473,26 +492,30 @@ static tutti_status check_peer(const struct tt_context *x, uint32_t peer, struct
     if (peer == TT_ANY && x->n == 1)
         return tt_fail(err, TUTTI_ERR_RANGE, "a message from any other rank: there is none");
     if (peer != TT_ANY && (peer >= x->n || peer == x->rank))
-        return tt_fail(err, TUTTI_ERR_RANGE, "peer %" PRIu32 ": another one of the %" PRIu32 " ranks is needed", peer, x->n);
+        return tt_fail(err, TUTTI_ERR_RANGE,
+                       "peer %" PRIu32 ": another one of the %" PRIu32 " ranks is needed", peer,
+                       x->n);
     return TUTTI_OK;
 }
 
-tutti_status tt_letter_prepare(struct tt_context *x, uint32_t peer, struct tutti_error *err)
+tutti_status tt_exec_letter_prepare(struct tt_context *x, uint32_t peer, struct tutti_error *err)
 {
     struct tt_engine *e = x->engine;
     tutti_status st = check_peer(x, peer, err);
-    if (!st && ((peer != TT_ANY && !tt_context_peer(x, peer)) || (e->prepared == e->nids && !more_ids(e))))
+    if (!st && ((peer != TT_ANY && !tt_exec_context_peer(x, peer)) ||
+                (e->prepared == e->nids && !more_ids(e))))
         st = tt_fail_memory(err, "message");
     e->prepared += !st;
     return st;
 }
 
-void tt_letter_forget(struct tt_context *x)
+void tt_exec_letter_forget(struct tt_context *x)
 {
     x->engine->prepared--;
 }
 
-tutti_status tt_letter_start(struct tt_context *x, struct tt_letter *l, struct tutti_error *err)
+tutti_status tt_exec_letter_start(struct tt_context *x, struct tt_letter *l,
+                                  struct tutti_error *err)
 {
     struct tt_engine *e = x->engine;
     tutti_status st = check_peer(x, l->peer, err);
@@ -506,38 +529,38 @@ tutti_status tt_letter_start(struct tt_context *x, struct tt_letter *l, struct t
     l->next = NOTHING;
     l->state = FAILED;
     if (e->failed)
-        return tt_letter_test(l, err);
-    l->pe = l->peer == TT_ANY ? NULL : tt_context_peer(x, l->peer);
+        return tt_exec_letter_test(l, err);
+    l->pe = l->peer == TT_ANY ? NULL : tt_exec_context_peer(x, l->peer);
     if (l->peer != TT_ANY && !l->pe)
         return tt_fail_memory(err, "peer");
     if (l->pe && !l->pe->greeted)
-        tt_context_owe(l->pe, TT_XDUE_HELLO);
-    enlist(e, l);
+        tt_exec_context_owe(l->pe, TT_XDUE_HELLO);
+    letter_enlist(e, l);
     l->state = ASKED;
     if (l->sends)
-        queue(l, ENVELOPE);
+        letter_queue(l, ENVELOPE);
     else
         st = start_receive(l, err);
     if (st)
-        finish(e, l, FAILED);
+        letter_finish(e, l, FAILED);
     else if (l->pe && l->pe->closed)
-        tt_letter_forsaken(l->pe);
-    return st ? st : e->failed ? tt_letter_test(l, err) : TUTTI_OK;
+        tt_exec_letter_forsaken(l->pe);
+    return st ? st : e->failed ? tt_exec_letter_test(l, err) : TUTTI_OK;
 }
 
-tutti_status tt_letter_test(const struct tt_letter *l, struct tutti_error *err)
+tutti_status tt_exec_letter_test(const struct tt_letter *l, struct tutti_error *err)
 {
     if (l->state == FAILED)
-        return tt_engine_failure(l->context->engine, err);
+        return tt_exec_engine_failure(l->context->engine, err);
     return l->state == DONE ? TUTTI_OK : TUTTI_IN_PROGRESS;
 }
 
-uint32_t tt_letter_waiting(const struct tt_letter *l)
+uint32_t tt_exec_letter_waiting(const struct tt_letter *l)
 {
     return l->pe ? l->pe->world : UINT32_MAX;
 }
 
-bool tt_letter_cancel(struct tt_letter *l)
+bool tt_exec_letter_cancel(struct tt_letter *l)
 {
     struct tt_letter *before = NULL;
     if (l->state != POSTED)
@@ -545,38 +568,41 @@ bool tt_letter_cancel(struct tt_letter *l)
     for (struct tt_letter *at = l->context->posted; at != l; at = at->behind)
         before = at;
     unpost(l, before);
-    finish(l->context->engine, l, NEW);
+    letter_finish(l->context->engine, l, NEW);
     return true;
 }
 
-void tt_letter_forsaken(const struct tt_xpeer *pe)
+void tt_exec_letter_forsaken(const struct tt_xpeer *pe)
 {
     struct tt_engine *e = pe->context->engine;
     for (const struct tt_letter *l = e->letters; l; l = l->after)
         if (l->pe == pe) {
-            tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = pe->world, .error = pe->error});
+            tt_exec_fault(e, &(struct tt_exec_engine_fault){
+                                 .kind = TT_FAULT_CLOSED, .peer = pe->world, .error = pe->error});
             return;
         }
 }
 
-uint32_t tt_letter_unread(const struct tt_context *x, struct tt_letter *ret_first)
+uint32_t tt_exec_letter_unread(const struct tt_context *x, struct tt_letter *ret_first)
 {
     uint32_t n = 0;
     for (const struct tt_xblock *b = x->letters; b; b = b->later, n++)
         if (n == 0)
-            *ret_first = (struct tt_letter){
-                .from = b->pe->rank, .from_tag = b->tag.message, .got = b->tag.fingerprint, .kind = b->tag.segment & KIND};
+            *ret_first = (struct tt_letter){.from = b->pe->rank,
+                                            .from_tag = b->tag.message,
+                                            .got = b->tag.fingerprint,
+                                            .kind = b->tag.segment & KIND};
     return n;
 }
 
-void tt_letter_drop(struct tt_context *x)
+void tt_exec_letter_drop(struct tt_context *x)
 {
-    while (x->posted && tt_letter_cancel(x->posted))
+    while (x->posted && tt_exec_letter_cancel(x->posted))
         ;
     x->posted = NULL;
     for (struct tt_xblock *b = x->letters, *later; b; b = later) {
         later = b->later;
-        tt_xstash_give(x->engine, b);
+        tt_exec_stash_give(x->engine, b);
     }
     x->letters = NULL;
 }

@@ -1,6 +1,7 @@
-/* lower.c - patterns of operations that need no copies where peers' memory can be reached. What is marked here is a pattern of
- * operations and their dependencies, never an algorithm; how a marked operation is carried out is decided piece by piece (refs.c,
- * reduce.c), because it depends on where the caller's buffers lie.
+/* lower.c - patterns of operations that need no copies where peers' memory can be reached. What is
+ * marked here is a pattern of operations and their dependencies, never an algorithm; how a marked
+ * operation is carried out is decided piece by piece (refs.c, reduce.c), because it depends on
+ * where the caller's buffers lie.
  *
  *     recv S1 <- 1 --.                                  held: the reduction takes the operand where it lies,
  *     recv S2 <- 2 --+-> reduce OUT = IN + S1 + S2      if nothing else uses the place
@@ -11,16 +12,18 @@
  *     send IN -> 0                                      offered: with the operand goes the place where the result of the same chunks
  *     recv OUT <- 0 (waits at most for that send)       may be written
  *
- * A reduction writes for a send only if it also takes an operand from the send's peer, and that operand came with the offer: then the
- * peer's place has been read before it is written, whether or not the peer works in place. Invariant: an operation that is marked behaves
- * the same without its mark. */
+ * A reduction writes for a send only if it also takes an operand from the send's peer, and that
+ * operand came with the offer: then the peer's place has been read before it is written, whether or
+ * not the peer works in place. Invariant: an operation that is marked behaves the same without its
+ * mark. */
 #include <stdlib.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 static bool same_chunks(const struct tt_span *a, const struct tt_span *b)
 {
-    return a->first == b->first && a->len == b->len && a->reps == b->reps && (a->reps == 1 || a->stride == b->stride);
+    return a->first == b->first && a->len == b->len && a->reps == b->reps &&
+           (a->reps == 1 || a->stride == b->stride);
 }
 
 /* The only span of a message; NULL: it has several. */
@@ -71,7 +74,8 @@ static bool list_operands(const struct tt_xcompile *x, struct tt_vec *ret)
 {
     const struct tt_program *p = x->p;
     for (uint32_t i = 0; i < p->nops; i++) {
-        const struct tt_span *s = p->ops[i].kind == TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
+        const struct tt_span *s =
+            p->ops[i].kind == TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
         if (!s || s->buf < TT_BUF_SCRATCH)
             continue;
         struct operand o = {.reduce = only_successor(p, i), .buf = s->buf, .recv = i};
@@ -84,7 +88,8 @@ static bool list_operands(const struct tt_xcompile *x, struct tt_vec *ret)
 }
 
 /* Operands of reduction i among all[from ..]: which of its spans each is. */
-static bool hold_operands(struct tt_xcompile *x, uint32_t i, const struct operand *all, size_t n, struct tt_vec *holds)
+static bool hold_operands(struct tt_xcompile *x, uint32_t i, const struct operand *all, size_t n,
+                          struct tt_vec *holds)
 {
     struct tt_program *p = x->p;
     const struct tt_op *op = &x->slice.ops[i];
@@ -96,7 +101,10 @@ static bool hold_operands(struct tt_xcompile *x, uint32_t i, const struct operan
         const struct tt_span *s = &x->slice.spans[op->span + w];
         struct operand key = {.reduce = i, .buf = s->src};
         const struct operand *o = bsearch(&key, all, n, sizeof key, by_reduce);
-        hold[w - 1] = o && same_chunks(s, single_span(x, o->recv)) && p->ops[o->recv].held_by == TT_XNO ? o->recv : TT_XNO;
+        hold[w - 1] =
+            o && same_chunks(s, single_span(x, o->recv)) && p->ops[o->recv].held_by == TT_XNO
+                ? o->recv
+                : TT_XNO;
         if (hold[w - 1] != TT_XNO)
             p->ops[o->recv].held_by = i;
     }
@@ -119,8 +127,9 @@ static bool find_holds(struct tt_xcompile *x)
     return ok;
 }
 
-/* A sender is not done while its memory is borrowed. A reduction that waits for sends of its own rank (in place: they read what it writes)
- * would keep peers waiting that keep it waiting: its operands are copied. */
+/* A sender is not done while its memory is borrowed. A reduction that waits for sends of its own
+ * rank (in place: they read what it writes) would keep peers waiting that keep it waiting: its
+ * operands are copied. */
 static void find_borrowers(struct tt_program *p, uint32_t mode)
 {
     for (uint32_t i = 0; i < p->nops; i++)
@@ -140,8 +149,10 @@ struct sent {
 static int by_place(const void *x, const void *y)
 {
     const struct sent *a = x, *b = y;
-    const uint32_t ka[] = {a->step, a->span.buf, a->span.first, a->span.len, a->span.reps, a->span.stride, a->op};
-    const uint32_t kb[] = {b->step, b->span.buf, b->span.first, b->span.len, b->span.reps, b->span.stride, b->op};
+    const uint32_t ka[] = {a->step,      a->span.buf,    a->span.first, a->span.len,
+                           a->span.reps, a->span.stride, a->op};
+    const uint32_t kb[] = {b->step,      b->span.buf,    b->span.first, b->span.len,
+                           b->span.reps, b->span.stride, b->op};
     for (size_t i = 0; i < countof(ka); i++)
         if (ka[i] != kb[i])
             return ka[i] < kb[i] ? -1 : 1;
@@ -154,7 +165,8 @@ static bool find_groups(struct tt_xcompile *x)
     struct tt_vec all = {.elem = sizeof(struct sent)};
     bool ok = true;
     for (uint32_t i = 0; i < p->nops && ok; i++) {
-        const struct tt_span *s = p->ops[i].kind == TT_OP_SEND && is_local(x, i) ? single_span(x, i) : NULL;
+        const struct tt_span *s =
+            p->ops[i].kind == TT_OP_SEND && is_local(x, i) ? single_span(x, i) : NULL;
         struct sent sent = {.step = x->slice.ops[i].step, .op = i};
         if (!s)
             continue;
@@ -165,7 +177,8 @@ static bool find_groups(struct tt_xcompile *x)
     if (all.len)
         qsort(s, all.len, sizeof *s, by_place);
     for (size_t i = 0, first = 0; ok && i < all.len; i++) {
-        if (s[i].step != s[first].step || s[i].span.buf != s[first].span.buf || !same_chunks(&s[i].span, &s[first].span))
+        if (s[i].step != s[first].step || s[i].span.buf != s[first].span.buf ||
+            !same_chunks(&s[i].span, &s[first].span))
             first = i;
         p->ops[s[i].op].group = s[first].op;
         p->ops[s[first].op].nsends++;
@@ -190,11 +203,13 @@ static bool waits_only_for(const struct tt_program *p, uint32_t op, uint32_t fro
 }
 
 /* The operand that the reduction takes from this peer, on the same channel as the send; TT_XNO. */
-static uint32_t operand_from(const struct tt_program *p, const struct tt_xop *reduce, const struct tt_xop *send)
+static uint32_t operand_from(const struct tt_program *p, const struct tt_xop *reduce,
+                             const struct tt_xop *send)
 {
     for (uint32_t w = 0; w + 1 < reduce->width; w++) {
         uint32_t recv = p->holds[reduce->holds + w];
-        if (recv != TT_XNO && p->ops[recv].link == send->link && p->ops[recv].channel == send->channel && p->ops[recv].answer == TT_XNO)
+        if (recv != TT_XNO && p->ops[recv].link == send->link &&
+            p->ops[recv].channel == send->channel && p->ops[recv].answer == TT_XNO)
             return recv;
     }
     return TT_XNO;
@@ -212,7 +227,8 @@ static void find_results(struct tt_xcompile *x, uint32_t i)
         if (send->kind != TT_OP_SEND || send->group == TT_XNO || !waits_only_for(p, s, i))
             continue;
         const struct tt_span *span = single_span(x, s);
-        if (span->buf != dst->buf || !same_chunks(span, dst) || (o->group != TT_XNO && o->group != send->group))
+        if (span->buf != dst->buf || !same_chunks(span, dst) ||
+            (o->group != TT_XNO && o->group != send->group))
             continue;
         o->group = send->group;
         uint32_t recv = operand_from(p, o, send);
@@ -235,8 +251,10 @@ struct got {
 static int by_link(const void *x, const void *y)
 {
     const struct got *a = x, *b = y;
-    const uint32_t ka[] = {a->link, a->channel, a->span.first, a->span.len, a->span.reps, a->span.reps > 1 ? a->span.stride : 0};
-    const uint32_t kb[] = {b->link, b->channel, b->span.first, b->span.len, b->span.reps, b->span.reps > 1 ? b->span.stride : 0};
+    const uint32_t ka[] = {a->link,     a->channel,   a->span.first,
+                           a->span.len, a->span.reps, a->span.reps > 1 ? a->span.stride : 0};
+    const uint32_t kb[] = {b->link,     b->channel,   b->span.first,
+                           b->span.len, b->span.reps, b->span.reps > 1 ? b->span.stride : 0};
     for (size_t i = 0; i < countof(ka); i++)
         if (ka[i] != kb[i])
             return ka[i] < kb[i] ? -1 : 1;
@@ -248,7 +266,8 @@ static bool list_got(const struct tt_xcompile *x, struct tt_vec *ret)
     const struct tt_program *p = x->p;
     for (uint32_t i = 0; i < p->nops; i++) {
         const struct tt_xop *o = &p->ops[i];
-        const struct tt_span *s = o->kind == TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
+        const struct tt_span *s =
+            o->kind == TT_OP_RECV && is_local(x, i) ? single_span(x, i) : NULL;
         if (!s || s->buf != TT_BUF_OUT || o->divides)
             continue;
         struct got g = {.link = o->link, .channel = o->channel, .span = *s, .op = i};
@@ -279,7 +298,8 @@ static bool find_offers(struct tt_xcompile *x)
     bool ok = list_got(x, &got);
     for (uint32_t i = 0; i < p->nops && ok; i++) {
         struct tt_xop *o = &p->ops[i];
-        const struct tt_span *s = o->kind == TT_OP_SEND && is_local(x, i) ? single_span(x, i) : NULL;
+        const struct tt_span *s =
+            o->kind == TT_OP_SEND && is_local(x, i) ? single_span(x, i) : NULL;
         if (!s || !got.len)
             continue;
         struct got key = {.link = o->link, .channel = o->channel, .span = *s};
@@ -305,11 +325,12 @@ tutti_status tt_exec_lower(struct tt_xcompile *x)
             find_results(x, i);
     for (uint32_t m = 0; ok && m < (p->inplace ? 2u : 1u); m++)
         find_borrowers(p, m);
-    if (ok && tt_coll_sums(x->shape->coll))
+    if (ok && tt_sched_coll_sums(x->shape->coll))
         ok = find_offers(x);
     for (uint32_t i = 0; i < p->nops; i++) {
         struct tt_xop *o = &p->ops[i];
-        if (o->kind == TT_OP_SEND && o->nsends > 1 && o->npieces <= UINT32_MAX / 2 / p->segments - p->nsent) {
+        if (o->kind == TT_OP_SEND && o->nsends > 1 &&
+            o->npieces <= UINT32_MAX / 2 / p->segments - p->nsent) {
             o->sent = p->nsent;
             p->nsent += o->npieces * p->segments;
         }

@@ -1,12 +1,12 @@
-/* messages.c - the peers of a program: message numbers, the table that finds the operation of an arriving message, and what each peer
- * will send and get.
+/* messages.c - the peers of a program: message numbers, the table that finds the operation of an
+ * arriving message, and what each peer will send and get.
  *
- * Messages on one (sender, receiver, channel) are numbered in listed order at both ends; a number is all an arriving piece needs to find
- * its operation: lane (peer, channel) -> operation number n of the lane. Sorting the messages by (direction, peer, channel, op) makes every
- * lane a range. */
+ * Messages on one (sender, receiver, channel) are numbered in listed order at both ends; a number
+ * is all an arriving piece needs to find its operation: lane (peer, channel) -> operation number n
+ * of the lane. Sorting the messages by (direction, peer, channel, op) makes every lane a range. */
 #include <stdlib.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 struct message {
     uint32_t peer, channel, op;
@@ -34,7 +34,8 @@ static bool list_messages(const struct tt_xcompile *x, struct tt_vec *ret)
 {
     for (uint32_t i = 0; i < x->slice.nops; i++) {
         const struct tt_op *op = &x->slice.ops[i];
-        struct message m = {.peer = op->peer, .channel = op->channel, .op = i, .receives = op->kind != TT_OP_SEND};
+        struct message m = {
+            .peer = op->peer, .channel = op->channel, .op = i, .receives = op->kind != TT_OP_SEND};
         if (op->kind <= TT_OP_RECV_REDUCE && !tt_vec_push(ret, &m, 1))
             return false;
     }
@@ -84,7 +85,8 @@ static bool make_links(const struct tt_xcompile *x, const struct tt_vec *message
     p->links = tt_zalloc(messages->len, sizeof *p->links);
     for (size_t i = 0; p->links && i < messages->len; i++)
         if (i == 0 || peers[i] != peers[i - 1])
-            p->links[p->nlinks++] = (struct tt_xlink){.peer = peers[i], .place = places ? places[peers[i]] : TT_NO_PLACE, .program = p};
+            p->links[p->nlinks++] = (struct tt_xlink){
+                .peer = peers[i], .place = places ? places[peers[i]] : TT_NO_PLACE, .program = p};
     for (uint32_t i = 0; b && i < p->nlinks; i++) {
         p->links[i].in_salt = salt_of(b->recv_counts, p->links[i].peer);
         p->links[i].out_salt = salt_of(b->send_counts, p->links[i].peer);
@@ -106,7 +108,8 @@ static void add_lane(struct tt_program *p, const struct tt_xlane *lane)
     p->lanes[i] = *lane;
 }
 
-const struct tt_xlane *tt_xlane_find(const struct tt_program *p, uint32_t peer, uint32_t channel)
+const struct tt_xlane *tt_exec_lane_find(const struct tt_program *p, uint32_t peer,
+                                         uint32_t channel)
 {
     uint32_t i = slot_of(p, peer, channel);
     for (; p->lanes[i].n; i = (i + 1) & p->lane_mask)
@@ -128,7 +131,10 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
     if (!p->lanes || !p->lane_ops)
         return false;
     for (size_t i = 0, end; i < messages->len; i = end) {
-        struct tt_xlane lane = {.peer = m[i].peer, .channel = m[i].channel, .link = find_link(p, m[i].peer), .first = (uint32_t)i};
+        struct tt_xlane lane = {.peer = m[i].peer,
+                                .channel = m[i].channel,
+                                .link = find_link(p, m[i].peer),
+                                .first = (uint32_t)i};
         for (end = i; end < messages->len && same_lane(&m[i], &m[end]); end++) {
             p->lane_ops[end] = m[end].op;
             p->ops[m[end].op].link = lane.link;
@@ -140,10 +146,11 @@ static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
     return true;
 }
 
-tutti_status tt_xmessages(struct tt_xcompile *x)
+tutti_status tt_exec_messages(struct tt_xcompile *x)
 {
     struct tt_vec messages = {.elem = sizeof(struct message)};
-    bool ok = list_messages(x, &messages) && make_links(x, &messages) && make_lanes(x->p, &messages);
+    bool ok =
+        list_messages(x, &messages) && make_links(x, &messages) && make_lanes(x->p, &messages);
     tt_vec_free(&messages);
     return ok ? TUTTI_OK : tt_fail_memory(x->err, "messages");
 }
@@ -154,11 +161,11 @@ static uint64_t cost_of(uint64_t bytes, uint32_t pieces)
     return (uint64_t)(pieces - 1) * tt_xcost(TT_XPIECE) + tt_xcost(last);
 }
 
-void tt_xmessages_count(struct tt_program *p, const struct tt_xtask *tasks)
+void tt_exec_messages_count(struct tt_program *p, const struct tt_xtask *tasks)
 {
     for (uint32_t t = 0; t < p->ntasks; t++) {
         const struct tt_xop *op = &p->ops[t / p->segments];
-        uint64_t bytes = tt_xop_bytes(p, op, t % p->segments);
+        uint64_t bytes = tt_exec_op_bytes(p, op, t % p->segments);
         if (op->kind > TT_OP_RECV_REDUCE || tasks[t].left == 0)
             continue;
         struct tt_xlink *l = &p->links[op->link];

@@ -1,16 +1,18 @@
-/* print.c - a compiled program as text: what each operation moves, what it waits for, and how lower.c marked it.
+/* print.c - a compiled program as text: what each operation moves, what it waits for, and how
+ * lower.c marked it.
  *
- *     5 operations in 1 segment, f32 sum, 64 bytes of own memory, may run in place
- *     0    send        -> 1 channel 0 message 0  IN+64 x 16  waits 0/0  group 0 of 1
- *     1    recv        <- 1 channel 0 message 0  OWN+0 x 16  waits 0/0  held by 2
- *     2    reduce        OUT+0 = IN+0, OWN+0 x 16  waits 1/1  holds -, 1  result of group 3
- *     3    send        -> 1 channel 0 message 1  OUT+0 x 16  waits 1/1  group 3 of 1  may be written
- *     4    recv        <- 1 channel 0 message 1  OUT+64 x 16  waits 0/1  offered 1/1
+ *    5 operations in 1 segment, f32 sum, 64 bytes of own memory, may run in place
+ *    0    send        -> 1 channel 0 message 0  IN+64 x 16  waits 0/0  group 0 of 1
+ *    1    recv        <- 1 channel 0 message 0  OWN+0 x 16  waits 0/0  held by 2
+ *    2    reduce        OUT+0 = IN+0, OWN+0 x 16  waits 1/1  holds -, 1  result of group 3
+ *    3    send        -> 1 channel 0 message 1  OUT+0 x 16  waits 1/1  group 3 of 1  may be written
+ *    4    recv        <- 1 channel 0 message 1  OUT+64 x 16  waits 0/1  offered 1/1
  *
- * Places are a base and a byte; numbers after x are elements. Pairs a/b are the modes: IN and OUT apart, and in place. */
+ * Places are a base and a byte; numbers after x are elements. Pairs a/b are the modes: IN and OUT
+ * apart, and in place. */
 #include <inttypes.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { FRAGS_SHOWN = 4 };
 
@@ -34,16 +36,19 @@ static void print_fragments(const struct tt_program *p, const struct tt_xop *op,
             fputs(w == 0 ? "" : w == 1 ? " = " : ", ", out);
             print_place(word[1 + w], out);
         }
-        fprintf(out, " x %" PRIu64 "%s", word[0] & ~TT_XDIVIDE, word[0] & TT_XDIVIDE ? " mean" : "");
+        fprintf(out, " x %" PRIu64 "%s", word[0] & ~TT_XDIVIDE,
+                word[0] & TT_XDIVIDE ? " mean" : "");
     }
     if (shown < op->nfrags)
-        fprintf(out, "; and %" PRIu32 " more, %" PRIu64 " elements in all", op->nfrags - shown, op->elems);
+        fprintf(out, "; and %" PRIu32 " more, %" PRIu64 " elements in all", op->nfrags - shown,
+                op->elems);
 }
 
 static void print_peer(const struct tt_program *p, const struct tt_xop *op, FILE *out)
 {
     const struct tt_xlink *l = &p->links[op->link];
-    fprintf(out, "%s %" PRIu32 " channel %u message %" PRIu32 "%s", op->kind == TT_OP_SEND ? "->" : "<-", l->peer, op->channel, op->message,
+    fprintf(out, "%s %" PRIu32 " channel %u message %" PRIu32 "%s",
+            op->kind == TT_OP_SEND ? "->" : "<-", l->peer, op->channel, op->message,
             l->place == TT_NO_PLACE ? " (another host)" : "");
 }
 
@@ -87,7 +92,7 @@ static void print_marks(const struct tt_program *p, const struct tt_xop *op, FIL
 static void print_op(const struct tt_program *p, uint32_t i, FILE *out)
 {
     const struct tt_xop *op = &p->ops[i];
-    fprintf(out, "%-4" PRIu32 " %-11s ", i, tt_op_name(op->kind));
+    fprintf(out, "%-4" PRIu32 " %-11s ", i, tt_sched_op_name(op->kind));
     if (op->kind <= TT_OP_RECV_REDUCE)
         print_peer(p, op, out);
     print_fragments(p, op, out);
@@ -96,11 +101,13 @@ static void print_op(const struct tt_program *p, uint32_t i, FILE *out)
     fputc('\n', out);
 }
 
-void tt_program_print(const struct tt_program *p, FILE *out)
+void tt_exec_program_print(const struct tt_program *p, FILE *out)
 {
-    fprintf(out, "%" PRIu32 " operations in %" PRIu32 " segment%s, %s %s, %zu bytes of own memory%s%s\n", p->nops, p->segments,
-            p->segments > 1 ? "s" : "", tt_dtype_name(p->dtype), tt_redop_name(p->redop), p->own_bytes,
-            p->inplace ? ", may run in place" : "", p->box ? ", all in one box" : "");
+    fprintf(out,
+            "%" PRIu32 " operations in %" PRIu32 " segment%s, %s %s, %zu bytes of own memory%s%s\n",
+            p->nops, p->segments, p->segments > 1 ? "s" : "", tt_sched_dtype_name(p->dtype),
+            tt_sched_redop_name(p->redop), p->own_bytes, p->inplace ? ", may run in place" : "",
+            p->box ? ", all in one box" : "");
     for (uint32_t i = 0; i < p->nops; i++)
         print_op(p, i, out);
 }

@@ -1,26 +1,29 @@
-/* program.c - a rank's slice bound to count, type and reduction: everything made once, so that running it needs no memory.
+/* program.c - a rank's slice bound to count, type and reduction: everything made once, so that
+ * running it needs no memory.
  *
  *     layout (where chunks lie) -> fragments (operations as memory) -> messages (numbers, peers) -> dependencies -> tasks
  *
- * A task is one segment of one operation. What tasks begin with is kept twice, for IN and OUT apart (mode 0) and for one memory (mode 1),
- * and copied at every start. Own memory (scratch, landing places) is mapped, not touched: what never lands costs no page. */
+ * A task is one segment of one operation. What tasks begin with is kept twice, for IN and OUT apart
+ * (mode 0) and for one memory (mode 1), and copied at every start. Own memory (scratch, landing
+ * places) is mapped, not touched: what never lands costs no page. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 #include "sched/deps.h"
 
 enum { MAP_FROM = 256 << 10 };
 
-void *tt_xmap(size_t bytes)
+void *tt_exec_map(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-void tt_xunmap(void *p, size_t bytes)
+void tt_exec_unmap(void *p, size_t bytes)
 {
     if (p)
         munmap(p, bytes);
@@ -30,7 +33,7 @@ void tt_xunmap(void *p, size_t bytes)
 
 static uint32_t work_of(const struct tt_xcompile *x, const struct tt_xop *op, uint32_t segment)
 {
-    uint64_t bytes = tt_xop_bytes(x->p, op, segment);
+    uint64_t bytes = tt_exec_op_bytes(x->p, op, segment);
     if (x->shape->coll == TUTTI_BARRIER && op->kind <= TT_OP_RECV_REDUCE)
         return 1; /* nothing to say, but to be heard */
     if (x->config->blocks && op->kind <= TT_OP_RECV_REDUCE && op->elems == 0)
@@ -49,13 +52,16 @@ static void fill_tasks(struct tt_xcompile *x, const struct tt_vec *edges, struct
     for (uint32_t i = 0; i < p->nops; i++)
         for (uint32_t k = 0; k < p->segments; k++) {
             size_t t = (size_t)i * p->segments + k;
-            tasks[t] = (struct tt_xtask){tasks[(size_t)i * p->segments].waits, work_of(x, &p->ops[i], k)};
+            tasks[t] =
+                (struct tt_xtask){tasks[(size_t)i * p->segments].waits, work_of(x, &p->ops[i], k)};
         }
 }
 
-/* Receives wait for their message, so that only those that expect none begin by themselves. Segment after segment: what the peers need
- * to finish a segment goes before what they need for the next. */
-static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *tasks, uint32_t *first)
+/* Receives wait for their message, so that only those that expect none begin by themselves. Segment
+ * after segment: what the peers need to finish a segment goes before what they need for the
+ * next. */
+static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *tasks,
+                           uint32_t *first)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < p->segments; k++)
@@ -70,7 +76,8 @@ static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *ta
 }
 
 /* Edges come by `to`; successors are kept by `from`. */
-static bool keep_successors(struct tt_program *p, const struct tt_vec *edges, uint32_t mode, struct tt_vec *succ)
+static bool keep_successors(struct tt_program *p, const struct tt_vec *edges, uint32_t mode,
+                            struct tt_vec *succ)
 {
     const struct tt_edge *e = edges->data;
     uint32_t end = (uint32_t)succ->len;
@@ -89,7 +96,8 @@ static tutti_status make_mode(struct tt_xcompile *x, uint32_t mode, struct tt_ve
 {
     struct tt_program *p = x->p;
     struct tt_vec edges = {.elem = sizeof(struct tt_edge)};
-    struct tt_deps deps = {.shape = x->shape, .inplace = mode, .changed_by = p->divisor > 1 ? x->last_writer : NULL};
+    struct tt_deps deps = {
+        .shape = x->shape, .inplace = mode, .changed_by = p->divisor > 1 ? x->last_writer : NULL};
     struct tt_xtask *tasks = tt_zalloc(p->ntasks, sizeof *tasks);
     uint32_t *first = tt_alloc(p->ntasks, sizeof *first);
     p->fresh[mode] = tasks;
@@ -117,7 +125,7 @@ static tutti_status make_tasks(struct tt_xcompile *x)
     for (uint32_t i = 0; i < p->nops && st == TUTTI_OK; i++) {
         const struct tt_xtask *t0 = &p->fresh[0][(size_t)i * p->segments];
         const struct tt_xtask *t1 = p->inplace ? &p->fresh[1][(size_t)i * p->segments] : t0;
-        st = tt_xcompile_room(x, i, t0->waits || t1->waits);
+        st = tt_exec_compile_room(x, i, t0->waits || t1->waits);
     }
     if (st == TUTTI_OK)
         st = tt_exec_lower(x);
@@ -131,13 +139,15 @@ static tutti_status check_config(const struct tt_program_config *c, struct tutti
     const struct tt_sched *s = c->sched;
     if ((unsigned)c->dtype >= TUTTI_DTYPE_COUNT || (unsigned)c->redop > TT_REDOP_USER)
         return tt_fail(err, TUTTI_ERR_ARG, "unknown data type or reduction");
-    if (c->user && c->user->elem_bytes != tt_dtype_bytes(c->dtype))
-        return tt_fail(err, TUTTI_ERR_ARG, "the reduction is for elements of %" PRIu32 " bytes, not for %s", c->user->elem_bytes,
-                       tt_dtype_name(c->dtype));
+    if (c->user && c->user->elem_bytes != tt_sched_dtype_bytes(c->dtype))
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "the reduction is for elements of %" PRIu32 " bytes, not for %s",
+                       c->user->elem_bytes, tt_sched_dtype_name(c->dtype));
     if (c->rank < s->first_rank || c->rank - s->first_rank >= s->nslices)
         return tt_fail(err, TUTTI_ERR_ARG, "the schedule does not hold rank %" PRIu32, c->rank);
     if (c->segments > TT_MAX_SEGMENTS)
-        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " segments: at most %d", c->segments, (int)TT_MAX_SEGMENTS);
+        return tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu32 " segments: at most %d", c->segments,
+                       (int)TT_MAX_SEGMENTS);
     return TUTTI_OK;
 }
 
@@ -149,10 +159,13 @@ static tutti_status bind_sizes(struct tt_xcompile *x)
     p->segments = x->config->segments ? x->config->segments : x->shape->segments;
     p->nops = (uint32_t)x->slice.nops;
     if (x->slice.nops > UINT32_MAX / 2 / p->segments)
-        return tt_fail(x->err, TUTTI_ERR_LIMIT, "%zu operations of %" PRIu32 " segments", x->slice.nops, p->segments);
+        return tt_fail(x->err, TUTTI_ERR_LIMIT, "%zu operations of %" PRIu32 " segments",
+                       x->slice.nops, p->segments);
     p->ntasks = p->nops * p->segments;
-    if (__builtin_mul_overflow(l->sum[l->chunks], (uint64_t)p->elem_bytes, &bytes) || bytes > TT_XREF_OFFSET / 2)
-        return tt_fail(x->err, TUTTI_ERR_LIMIT, "%" PRIu64 " elements: at most 2^47 bytes", l->sum[l->chunks]);
+    if (__builtin_mul_overflow(l->sum[l->chunks], (uint64_t)p->elem_bytes, &bytes) ||
+        bytes > TT_XREF_OFFSET / 2)
+        return tt_fail(x->err, TUTTI_ERR_LIMIT, "%" PRIu64 " elements: at most 2^47 bytes",
+                       l->sum[l->chunks]);
     p->in_elems = l->in_elems;
     p->out_elems = l->out_elems;
     p->part_in = l->part_in;
@@ -168,9 +181,10 @@ static tutti_status make_own(struct tt_xcompile *x)
     struct tt_program *p = x->p;
     p->own_bytes = x->own_bytes ? (size_t)x->own_bytes : 64;
     p->own_mapped = p->own_bytes >= MAP_FROM;
-    p->own = p->own_mapped ? tt_xmap(p->own_bytes) : aligned_alloc(64, p->own_bytes);
+    p->own = p->own_mapped ? tt_exec_map(p->own_bytes) : aligned_alloc(64, p->own_bytes);
     if (!p->own)
-        return tt_fail(x->err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of scratch)", p->own_bytes);
+        return tt_fail(x->err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of scratch)",
+                       p->own_bytes);
     return TUTTI_OK;
 }
 
@@ -188,19 +202,19 @@ static tutti_status make_state(struct tt_xcompile *x)
     x->layout.runs.data = NULL; /* the program's from now on */
     if (!p->tasks || !p->next || !p->work || !p->pieces || !p->base || !p->to)
         return tt_fail_memory(x->err, "program");
-    tt_xmessages_count(p, p->fresh[0]);
+    tt_exec_messages_count(p, p->fresh[0]);
     return make_own(x);
 }
 
-static tutti_status compile(struct tt_xcompile *x)
+static tutti_status program_compile(struct tt_xcompile *x)
 {
-    tutti_status st = tt_xlayout_make(x->config, &x->layout, x->err);
+    tutti_status st = tt_exec_layout_make(x->config, &x->layout, x->err);
     if (st == TUTTI_OK)
         st = bind_sizes(x);
     if (st == TUTTI_OK)
-        st = tt_xcompile_ops(x);
+        st = tt_exec_compile_ops(x);
     if (st == TUTTI_OK)
-        st = tt_xmessages(x);
+        st = tt_exec_messages(x);
     if (st == TUTTI_OK)
         st = make_tasks(x);
     if (st == TUTTI_OK)
@@ -210,7 +224,8 @@ static tutti_status compile(struct tt_xcompile *x)
     return st;
 }
 
-tutti_status tt_program_make(const struct tt_program_config *c, struct tt_program **ret, struct tutti_error *err)
+tutti_status tt_exec_program_make(const struct tt_program_config *c, struct tt_program **ret,
+                                  struct tutti_error *err)
 {
     tutti_status st = check_config(c, err);
     if (st != TUTTI_OK)
@@ -229,22 +244,22 @@ tutti_status tt_program_make(const struct tt_program_config *c, struct tt_progra
     p->redop = c->redop;
     if (c->user)
         p->user = *c->user;
-    p->elem_bytes = tt_dtype_bytes(c->dtype);
+    p->elem_bytes = tt_sched_dtype_bytes(c->dtype);
     p->elem_shift = (uint32_t)__builtin_ctz(p->elem_bytes);
     p->divisor = c->redop == TUTTI_AVG && !c->user ? x.shape->ranks : 1;
-    st = compile(&x);
-    tt_xlayout_free(&x.layout);
+    st = program_compile(&x);
+    tt_exec_layout_free(&x.layout);
     tt_vec_free(&x.code);
     tt_vec_free(&x.scratch);
     free(x.last_writer);
     if (st == TUTTI_OK)
         *ret = p;
     else
-        tt_program_free(p);
+        tt_exec_program_free(p);
     return st;
 }
 
-void tt_program_free(struct tt_program *p)
+void tt_exec_program_free(struct tt_program *p)
 {
     if (!p)
         return;
@@ -254,7 +269,7 @@ void tt_program_free(struct tt_program *p)
         free((void *)(uintptr_t)p->first[m]);
     }
     if (p->own_mapped)
-        tt_xunmap(p->own, p->own_bytes);
+        tt_exec_unmap(p->own, p->own_bytes);
     else
         free(p->own);
     free(p->runs);
@@ -281,22 +296,22 @@ void tt_program_free(struct tt_program *p)
     free(p);
 }
 
-void tt_program_carried(const struct tt_program *p, struct tt_carried *ret)
+void tt_exec_program_carried(const struct tt_program *p, struct tt_carried *ret)
 {
     *ret = p->carried;
 }
 
-uint32_t tt_program_segments(const struct tt_program *p)
+uint32_t tt_exec_program_segments(const struct tt_program *p)
 {
     return p->segments;
 }
 
-uint64_t tt_program_in_elems(const struct tt_program *p)
+uint64_t tt_exec_program_in_elems(const struct tt_program *p)
 {
     return p->in_elems;
 }
 
-uint64_t tt_program_out_elems(const struct tt_program *p)
+uint64_t tt_exec_program_out_elems(const struct tt_program *p)
 {
     return p->out_elems;
 }

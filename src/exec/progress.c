@@ -1,27 +1,29 @@
 /* progress.c - one look at the transport, and everything that follows from it.
  *
- * Events are handled in the order the transport gives them; whatever one makes possible (a reduction, the next send) is done before the
- * next is looked at. What could not be done for lack of room (a full queue, no credit, a full stash) stands in lists that are tried once
- * more. After a fault nothing is used any more: events are given back, and the peer of a mismatch is told. */
+ * Events are handled in the order the transport gives them; whatever one makes possible (a
+ * reduction, the next send) is done before the next is looked at. What could not be done for lack
+ * of room (a full queue, no credit, a full stash) stands in lists that are tried once more. After a
+ * fault nothing is used any more: events are given back, and the peer of a mismatch is told. */
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 static void handle_closed(struct tt_engine *e, const struct tt_event *ev)
 {
-    tt_xstash_bereave(e, ev->peer);
-    tt_context_gone(e, ev->peer, ev->error);
+    tt_exec_stash_bereave(e, ev->peer);
+    tt_exec_context_gone(e, ev->peer, ev->error);
 }
 
-static void release(struct tt_engine *e, const struct tt_event *ev)
+static void progress_release(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->kind == TT_EV_DATA)
         e->transport->ops->release(e->transport, ev);
 }
 
-static void protocol(struct tt_engine *e, const struct tt_event *ev)
+static void progress_protocol(struct tt_engine *e, const struct tt_event *ev)
 {
-    tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
+    tt_exec_fault(e, &(struct tt_exec_engine_fault){
+                         .kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
 }
 
 static struct tt_xref reference(const struct tt_event *ev)
@@ -35,41 +37,43 @@ static struct tt_xref reference(const struct tt_event *ev)
 /* Of no context. */
 static void handle_word(struct tt_engine *e, const struct tt_event *ev)
 {
-    if (ev->kind == TT_EV_DATA && (ev->tag.channel == TT_XCH_HELLO || ev->tag.channel == TT_XCH_BYE))
-        tt_context_heard(e, ev);
+    if (ev->kind == TT_EV_DATA &&
+        (ev->tag.channel == TT_XCH_HELLO || ev->tag.channel == TT_XCH_BYE))
+        tt_exec_context_heard(e, ev);
     else if (ev->kind == TT_EV_DATA && ev->tag.channel == TT_XCH_TAKEN)
         tt_exec_taken_slots(e, ev->peer, reference(ev).extra);
     else
-        protocol(e, ev);
-    release(e, ev);
+        progress_protocol(e, ev);
+    progress_release(e, ev);
 }
 
 static void handle_control(struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev)
 {
-    const struct tt_program *p = tt_xfind(pe->context, ev->tag.request);
+    const struct tt_program *p = tt_exec_find(pe->context, ev->tag.request);
     uint64_t mine = 0;
     bool known = ev->kind == TT_EV_DATA && ev->tag.channel <= TT_XCH_TAKEN;
     if (!known || (ev->tag.channel == TT_XCH_MISMATCH && ev->bytes != sizeof mine)) {
-        protocol(e, ev);
+        progress_protocol(e, ev);
     } else if (ev->tag.channel == TT_XCH_TAKEN) {
         const struct tt_xref taken = reference(ev);
-        release(e, ev); /* before what it makes possible */
+        progress_release(e, ev); /* before what it makes possible */
         tt_exec_taken(e, pe, ev->tag.request, &taken);
         return;
     } else if (ev->tag.channel == TT_XCH_MISMATCH) {
         memcpy(&mine, ev->data, sizeof mine);
         bool letter = ev->tag.message == TT_LETTER_IN; /* what the peer does */
-        tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_MISMATCH,
-                                               .peer = ev->peer,
-                                               .seq = letter ? ev->tag.segment : ev->tag.request,
-                                               .mine = mine,
-                                               .theirs = ev->tag.fingerprint,
-                                               .context = pe->context,
-                                               .letter = letter ? TT_LETTER_OUT : 0});
+        tt_exec_fault(
+            e, &(struct tt_exec_engine_fault){.kind = TT_FAULT_MISMATCH,
+                                              .peer = ev->peer,
+                                              .seq = letter ? ev->tag.segment : ev->tag.request,
+                                              .mine = mine,
+                                              .theirs = ev->tag.fingerprint,
+                                              .context = pe->context,
+                                              .letter = letter ? TT_LETTER_OUT : 0});
     } else if (p && p->fingerprint != ev->tag.fingerprint) {
-        tt_xmismatch(e, pe, p, ev->tag.fingerprint);
+        tt_exec_mismatch(e, pe, p, ev->tag.fingerprint);
     }
-    release(e, ev);
+    progress_release(e, ev);
 }
 
 static void defer(struct tt_engine *e, const struct tt_event *ev)
@@ -77,38 +81,38 @@ static void defer(struct tt_engine *e, const struct tt_event *ev)
     if (e->ndeferred < TT_XDEFERRED)
         e->deferred[e->ndeferred++] = *ev;
     else
-        protocol(e, ev);
+        progress_protocol(e, ev);
 }
 
 /* Who sent it, as its context knows it; NULL: the context has been closed. */
 static struct tt_xpeer *sender(struct tt_engine *e, const struct tt_event *ev)
 {
-    struct tt_context *x = tt_context_find(e, ev->tag.comm);
-    return x ? tt_context_sender(x, ev->peer) : NULL;
+    struct tt_context *x = tt_exec_context_find(e, ev->tag.comm);
+    return x ? tt_exec_context_sender(x, ev->peer) : NULL;
 }
 
 /* The last piece of a peer that has said BYE. */
 static void settle_end(struct tt_xpeer *pe)
 {
     if (pe->closed && pe->filling == 0 && !pe->context->engine->failed)
-        tt_context_end(pe, pe->error);
+        tt_exec_context_end(pe, pe->error);
 }
 
 static void handle_letter(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
     if (ev->kind != TT_EV_RECEIVED) {
-        if (!tt_letter_arrived(pe, ev))
+        if (!tt_exec_letter_arrived(pe, ev))
             defer(e, ev);
         return;
     }
-    tt_letter_received(pe, ev);
+    tt_exec_letter_received(pe, ev);
     settle_end(pe);
 }
 
 static void handle_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
-    tt_xreceived(pe, ev);
+    tt_exec_received(pe, ev);
     settle_end(pe);
 }
 
@@ -121,14 +125,14 @@ static void handle_arrival(struct tt_engine *e, const struct tt_event *ev)
     struct tt_xpeer *pe = sender(e, ev);
     if (!pe) {
         if (ev->kind == TT_EV_RECEIVED)
-            tt_xstash_discarded(e, ev);
-        else if (!tt_xstash_discard(e, ev))
+            tt_exec_stash_discarded(e, ev);
+        else if (!tt_exec_stash_discard(e, ev))
             defer(e, ev);
         return;
     }
     pe->context->moved++;
     if (ev->tag.channel < TT_XCH_LETTER)
-        tt_xhear(pe, ev->tag.request);
+        tt_exec_hear(pe, ev->tag.request);
     bool letter = ev->tag.channel >= TT_XCH_LETTER && ev->tag.channel <= TT_XCH_CREDIT;
     pe->context->mailed += letter;
     if (letter)
@@ -137,37 +141,38 @@ static void handle_arrival(struct tt_engine *e, const struct tt_event *ev)
         handle_control(e, pe, ev);
     else if (ev->kind == TT_EV_RECEIVED)
         handle_received(pe, ev);
-    else if (!tt_xreceive(pe, ev))
+    else if (!tt_exec_receive(pe, ev))
         defer(e, ev);
 }
 
 static void handle(struct tt_engine *e, const struct tt_event *ev)
 {
     if (e->failed)
-        release(e, ev);
+        progress_release(e, ev);
     else if (ev->kind == TT_EV_SENT)
-        tt_xsent(e, ev);
+        tt_exec_sent(e, ev);
     else if (ev->kind == TT_EV_CLOSED)
         handle_closed(e, ev);
     else
         handle_arrival(e, ev);
 }
 
-static bool receive(struct tt_xpeer *pe, const struct tt_event *ev)
+static bool progress_receive(struct tt_xpeer *pe, const struct tt_event *ev)
 {
-    return ev->tag.channel >= TT_XCH_LETTER ? tt_letter_arrived(pe, ev) : tt_xreceive(pe, ev);
+    return ev->tag.channel >= TT_XCH_LETTER ? tt_exec_letter_arrived(pe, ev)
+                                            : tt_exec_receive(pe, ev);
 }
 
 /* Events that found the stash full; their requests may have been started since. */
-bool tt_xretry_deferred(struct tt_engine *e)
+bool tt_exec_retry_deferred(struct tt_engine *e)
 {
     uint32_t n = e->ndeferred, kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct tt_event ev = e->deferred[i];
         struct tt_xpeer *pe = e->failed ? NULL : sender(e, &ev);
         if (e->failed)
-            release(e, &ev);
-        else if (!(pe ? receive(pe, &ev) : tt_xstash_discard(e, &ev)))
+            progress_release(e, &ev);
+        else if (!(pe ? progress_receive(pe, &ev) : tt_exec_stash_discard(e, &ev)))
             e->deferred[kept++] = ev;
     }
     e->ndeferred = kept;
@@ -177,14 +182,18 @@ bool tt_xretry_deferred(struct tt_engine *e)
 /* Tells the peer of a mismatch what we have. */
 static void report_mismatch(struct tt_engine *e)
 {
-    struct tt_xpeer *pe = tt_context_sender(e->report, e->fault.peer);
-    struct tt_tag tag = {.fingerprint = e->fault.mine, .request = e->fault.seq, .comm = pe->comm, .channel = TT_XCH_MISMATCH};
+    struct tt_xpeer *pe = tt_exec_context_sender(e->report, e->fault.peer);
+    struct tt_tag tag = {.fingerprint = e->fault.mine,
+                         .request = e->fault.seq,
+                         .comm = pe->comm,
+                         .channel = TT_XCH_MISMATCH};
     if (e->fault.letter) {
         tag.request = e->report->seq;
         tag.message = e->fault.letter;
         tag.segment = e->fault.seq;
     }
-    if (tt_xsend_control(pe, &tag, &e->fault.theirs, sizeof e->fault.theirs) != TUTTI_IN_PROGRESS)
+    if (tt_exec_send_control(pe, &tag, &e->fault.theirs, sizeof e->fault.theirs) !=
+        TUTTI_IN_PROGRESS)
         e->report = NULL;
 }
 
@@ -192,27 +201,27 @@ static bool retry(struct tt_engine *e)
 {
     bool any = false;
     if (e->ndeferred)
-        any = tt_xretry_deferred(e);
+        any = tt_exec_retry_deferred(e);
     if (e->report)
         report_mismatch(e);
     if (e->failed)
         return any;
     if (e->due)
-        any = tt_context_pay(e) || any;
+        any = tt_exec_context_pay(e) || any;
     if (e->mail)
-        any = tt_letter_deliver(e) || any;
+        any = tt_exec_letter_deliver(e) || any;
     if (e->owing)
         any = tt_exec_pay(e) || any;
     if (e->waiting)
-        any = tt_xsend_waiting(e) || any;
+        any = tt_exec_send_waiting(e) || any;
     if (e->held)
         any = tt_exec_let_go(e) || any;
     return any;
 }
 
-/* Boxes come first and alone: an exchange of short vectors takes less time than a look at the transport. What the transport has can wait,
- * since everything that waits for it looks again. */
-bool tt_engine_progress(struct tt_engine *e)
+/* Boxes come first and alone: an exchange of short vectors takes less time than a look at the
+ * transport. What the transport has can wait, since everything that waits for it looks again. */
+bool tt_exec_engine_progress(struct tt_engine *e)
 {
     if (e->boxing && tt_exec_box_progress(e))
         return true;
@@ -224,6 +233,6 @@ bool tt_engine_progress(struct tt_engine *e)
         tt_exec_tell_slots(e);
     if (e->waiting || e->ndeferred || e->due || e->mail || e->report || e->owing || e->held)
         any = retry(e) || any;
-    tt_xstats_looked(e, n);
+    tt_exec_stats_looked(e, n);
     return any;
 }

@@ -9,12 +9,13 @@
  *     an operand that a reduction takes              held where it lies: reference or transport memory (lower.c)
  *     the request is not running yet                 the stash (stash.c)
  *
- * Every piece has a state, so that each is used exactly once whatever the order of arrival; one that fits nowhere, has another length or
- * comes twice is a fault of the protocol. Transport memory is given back before anything that the piece made possible is done. */
+ * Every piece has a state, so that each is used exactly once whatever the order of arrival; one
+ * that fits nowhere, has another length or comes twice is a fault of the protocol. Transport memory
+ * is given back before anything that the piece made possible is done. */
 #include <assert.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 struct target {
     const struct tt_xop *op;
@@ -26,9 +27,12 @@ struct target {
     struct tt_xwalk walk;
 };
 
-static char *landing(const struct tt_program *p, const struct tt_xop *op, uint32_t segment, uint32_t piece)
+static char *landing(const struct tt_program *p, const struct tt_xop *op, uint32_t segment,
+                     uint32_t piece)
 {
-    return op->land == TT_XNOWHERE ? NULL : p->own + op->land + op->stride * segment + (uint64_t)piece * TT_XPIECE;
+    return op->land == TT_XNOWHERE
+               ? NULL
+               : p->own + op->land + op->stride * segment + (uint64_t)piece * TT_XPIECE;
 }
 
 static uint32_t form_of(const struct tt_event *ev)
@@ -37,9 +41,10 @@ static uint32_t form_of(const struct tt_event *ev)
 }
 
 /* Which piece the tag means; false when there is no such one. */
-static bool locate(const struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev, struct target *ret)
+static bool locate(const struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev,
+                   struct target *ret)
 {
-    const struct tt_xlane *lane = tt_xlane_find(p, pe->rank, ev->tag.channel);
+    const struct tt_xlane *lane = tt_exec_lane_find(p, pe->rank, ev->tag.channel);
     uint32_t segment = ev->tag.segment & 0xffff, piece = ev->tag.segment >> 16;
     uint32_t message = ev->tag.message & TT_XMESSAGE;
     if (!lane || message >= lane->n || segment >= p->segments)
@@ -63,11 +68,13 @@ static bool is_ready(const struct tt_program *p, const struct target *t)
     return p->tasks[t->task].waits == 0;
 }
 
-/* The bytes are at `data`: uses them, or keeps them for later. True when that completed the task. */
-static bool put(struct tt_program *p, const struct target *t, const void *data, uint32_t bytes)
+/* The bytes are at `data`: uses them, or keeps them for later. True when that completed the
+ * task. */
+static bool receive_put(struct tt_program *p, const struct target *t, const void *data,
+                        uint32_t bytes)
 {
     if (is_ready(p, t)) {
-        tt_xconsume(p, t->op, &t->walk, data);
+        tt_exec_consume(p, t->op, &t->walk, data);
         *t->state = TT_XTAKEN;
         return --p->tasks[t->task].left == 0;
     }
@@ -78,34 +85,38 @@ static bool put(struct tt_program *p, const struct target *t, const void *data, 
     return false;
 }
 
-static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t, uint64_t bytes, bool complete)
+static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t,
+                    uint64_t bytes, bool complete)
 {
     t->link->in_left--;
-    tt_xstats_arrived(e, t->link, (uint32_t)bytes);
+    tt_exec_stats_arrived(e, t->link, (uint32_t)bytes);
     if (!complete)
         return;
-    tt_xfinish(p, t->task);
-    tt_xwork(e, p);
+    tt_exec_finish(p, t->task);
+    tt_exec_work(e, p);
 }
 
-static bool fits(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev, struct target *ret)
+static bool receive_fits(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev,
+                         struct target *ret)
 {
     struct tt_engine *e = pe->context->engine;
-    const struct tt_xlane *lane = tt_xlane_find(p, pe->rank, ev->tag.channel);
-    if (ev->tag.fingerprint != (lane ? p->fingerprint ^ p->links[lane->link].in_salt : p->fingerprint)) {
-        tt_xmismatch(e, pe, p, ev->tag.fingerprint);
+    const struct tt_xlane *lane = tt_exec_lane_find(p, pe->rank, ev->tag.channel);
+    if (ev->tag.fingerprint !=
+        (lane ? p->fingerprint ^ p->links[lane->link].in_salt : p->fingerprint)) {
+        tt_exec_mismatch(e, pe, p, ev->tag.fingerprint);
         return false;
     }
     if (locate(pe, p, ev, ret) && *ret->state == TT_XMISSING)
         return true;
-    tt_xprotocol(e, pe, p->seq);
+    tt_exec_protocol(e, pe, p->seq);
     return false;
 }
 
 /* ---- pieces that stay where they are ---- */
 
 /* True when that completed the task. */
-static bool hold(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_xkept *k)
+static bool receive_hold(struct tt_engine *e, struct tt_program *p, const struct target *t,
+                         const struct tt_xkept *k)
 {
     p->refs[t->piece] = *k;
     e->held++;
@@ -113,7 +124,7 @@ static bool hold(struct tt_engine *e, struct tt_program *p, const struct target 
     return --p->tasks[t->task].left == 0;
 }
 
-static bool use(struct tt_engine *e, struct tt_program *p, const struct target *t)
+static bool receive_use(struct tt_engine *e, struct tt_program *p, const struct target *t)
 {
     if (!tt_exec_use(e, p, t->op, &t->walk, &p->refs[t->piece]))
         return false;
@@ -121,9 +132,10 @@ static bool use(struct tt_engine *e, struct tt_program *p, const struct target *
     return --p->tasks[t->task].left == 0;
 }
 
-/* May the piece stay where it is until the reduction runs? In a window only if the rest of its message finds room behind it: the reduction
- * waits for all of it. */
-static bool may_stay(const struct tt_engine *e, const struct tt_program *p, const struct target *t, const struct tt_xkept *k)
+/* May the piece stay where it is until the reduction runs? In a window only if the rest of its
+ * message finds room behind it: the reduction waits for all of it. */
+static bool may_stay(const struct tt_engine *e, const struct tt_program *p, const struct target *t,
+                     const struct tt_xkept *k)
 {
     if (t->op->held_by == TT_XNO)
         return false;
@@ -132,20 +144,21 @@ static bool may_stay(const struct tt_engine *e, const struct tt_program *p, cons
     return p->ops[t->op->held_by].borrows >> p->mode & 1;
 }
 
-static bool put_reference(struct tt_engine *e, struct tt_program *p, const struct target *t, const struct tt_event *ev)
+static bool put_reference(struct tt_engine *e, struct tt_program *p, const struct target *t,
+                          const struct tt_event *ev)
 {
     struct tt_xkept k;
     if (!tt_exec_resolve(e, t->link->pe, ev, tt_xwalk_bytes(&t->walk), &k)) {
-        tt_xprotocol(e, t->link->pe, p->seq);
+        tt_exec_protocol(e, t->link->pe, p->seq);
         return false;
     }
     if (may_stay(e, p, t, &k)) {
         tt_exec_offered(e, p, t->op, t->walk.segment, &k);
-        return hold(e, p, t, &k);
+        return receive_hold(e, p, t, &k);
     }
     p->refs[t->piece] = k;
     *t->state = TT_XKEPT;
-    return is_ready(p, t) && use(e, p, t);
+    return is_ready(p, t) && receive_use(e, p, t);
 }
 
 static bool put_written(struct tt_program *p, const struct target *t)
@@ -154,42 +167,44 @@ static bool put_written(struct tt_program *p, const struct target *t)
     return is_ready(p, t) && --p->tasks[t->task].left == 0;
 }
 
-/* Of a piece that is not bytes; ev->data is not in transport memory. What it says of this rank's own piece comes first: in place a result
- * may be written where that was. */
+/* Of a piece that is not bytes; ev->data is not in transport memory. What it says of this rank's
+ * own piece comes first: in place a result may be written where that was. */
 static void receive_form(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
     struct target t;
     const struct tt_xref *ref = ev->data;
-    if (!fits(pe, p, ev, &t))
+    if (!receive_fits(pe, p, ev, &t))
         return;
     if (ev->bytes != sizeof *ref || !p->refs) {
-        tt_xprotocol(e, pe, p->seq);
+        tt_exec_protocol(e, pe, p->seq);
         return;
     }
     if (ref->taken_kind != TT_XKIND_NONE)
         tt_exec_taken(e, pe, p->seq, ref);
     if (p->state != TT_XRUNNING)
         return;
-    bool complete = form_of(ev) == TT_XFORM_WRITTEN ? put_written(p, &t) : put_reference(e, p, &t, ev);
+    bool complete =
+        form_of(ev) == TT_XFORM_WRITTEN ? put_written(p, &t) : put_reference(e, p, &t, ev);
     if (p->state == TT_XRUNNING)
         arrived(e, p, &t, tt_xwalk_bytes(&t.walk), complete);
 }
 
-/* Transport memory may be held for a reduction while enough of it is left for everything else. It comes free in order: a message of many
- * pieces would stop behind its own first ones. */
+/* Transport memory may be held for a reduction while enough of it is left for everything else. It
+ * comes free in order: a message of many pieces would stop behind its own first ones. */
 static bool may_hold(struct tt_engine *e, const struct target *t, const struct tt_event *ev)
 {
-    return t->op->held_by != TT_XNO && t->op->npieces == 1 && ev->bytes && e->held_bytes + ev->bytes <= TT_XHOLD;
+    return t->op->held_by != TT_XNO && t->op->npieces == 1 && ev->bytes &&
+           e->held_bytes + ev->bytes <= TT_XHOLD;
 }
 
-void tt_xreceive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
+void tt_exec_receive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
     struct target t;
     if (form_of(ev) != TT_XFORM_BYTES)
         receive_form(pe, p, ev);
-    else if (fits(pe, p, ev, &t))
-        arrived(pe->context->engine, p, &t, ev->bytes, put(p, &t, ev->data, ev->bytes));
+    else if (receive_fits(pe, p, ev, &t))
+        arrived(pe->context->engine, p, &t, ev->bytes, receive_put(p, &t, ev->data, ev->bytes));
 }
 
 static void receive_data(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
@@ -206,13 +221,16 @@ static void receive_data(struct tt_xpeer *pe, struct tt_program *p, const struct
         receive_form(pe, p, &copy);
         return;
     }
-    bool ok = fits(pe, p, ev, &t);
+    bool ok = receive_fits(pe, p, ev, &t);
     if (ok && may_hold(e, &t, ev)) {
         e->held_bytes += ev->bytes;
-        arrived(e, p, &t, ev->bytes, hold(e, p, &t, &(struct tt_xkept){.data = ev->data, .pe = pe, .bytes = ev->bytes, .frame = true}));
+        arrived(e, p, &t, ev->bytes,
+                receive_hold(e, p, &t,
+                             &(struct tt_xkept){
+                                 .data = ev->data, .pe = pe, .bytes = ev->bytes, .frame = true}));
         return;
     }
-    bool complete = ok && put(p, &t, ev->data, ev->bytes);
+    bool complete = ok && receive_put(p, &t, ev->data, ev->bytes);
     e->transport->ops->release(e->transport, ev);
     if (ok)
         arrived(e, p, &t, ev->bytes, complete);
@@ -220,7 +238,8 @@ static void receive_data(struct tt_xpeer *pe, struct tt_program *p, const struct
 
 /* ---- large payloads on sockets ---- */
 
-/* The destination itself, when the bytes need no work and are few enough fragments; 0: not possible. */
+/* The destination itself, when the bytes need no work and are few enough fragments; 0: not
+ * possible. */
 static int direct_places(struct tt_program *p, const struct target *t, struct iovec *iov)
 {
     struct tt_xwalk w = t->walk;
@@ -231,13 +250,15 @@ static int direct_places(struct tt_program *p, const struct target *t, struct io
     while (tt_xwalk_next(&w, &f)) {
         if (n == TT_IOV_MAX)
             return 0;
-        iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0), .iov_len = (size_t)f.elems << p->elem_shift};
+        iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0),
+                                  .iov_len = (size_t)f.elems << p->elem_shift};
     }
     *t->state = TT_XDIRECT;
     return n;
 }
 
-static int buffer_place(struct tt_engine *e, struct tt_program *p, const struct target *t, uint32_t bytes, struct iovec *iov)
+static int buffer_place(struct tt_engine *e, struct tt_program *p, const struct target *t,
+                        uint32_t bytes, struct iovec *iov)
 {
     void *to = t->land;
     *t->state = TT_XLANDING;
@@ -256,25 +277,25 @@ static void receive_header(struct tt_xpeer *pe, struct tt_program *p, const stru
     struct tt_engine *e = pe->context->engine;
     struct iovec iov[TT_IOV_MAX];
     struct target t;
-    if (!fits(pe, p, ev, &t))
+    if (!receive_fits(pe, p, ev, &t))
         return;
     int n = direct_places(p, &t, iov);
     if (n == 0)
         n = buffer_place(e, p, &t, ev->bytes, iov);
     tutti_status st = e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, n);
     if (st != TUTTI_OK && st != TUTTI_ERR_IO)
-        tt_xprotocol(e, pe, p->seq);
+        tt_exec_protocol(e, pe, p->seq);
     pe->filling += st == TUTTI_OK;
 }
 
-void tt_xreceived(struct tt_xpeer *pe, const struct tt_event *ev)
+void tt_exec_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
-    struct tt_program *p = tt_xfind(pe->context, ev->tag.request);
+    struct tt_program *p = tt_exec_find(pe->context, ev->tag.request);
     struct target t;
     pe->filling--;
     if (!p || !locate(pe, p, ev, &t) || *t.state == TT_XMISSING) {
-        tt_xstash_received(pe, ev);
+        tt_exec_stash_received(pe, ev);
         return;
     }
     bool complete = false;
@@ -282,11 +303,11 @@ void tt_xreceived(struct tt_xpeer *pe, const struct tt_event *ev)
         *t.state = TT_XTAKEN;
         complete = --p->tasks[t.task].left == 0;
     } else if (*t.state == TT_XLANDING) {
-        complete = put(p, &t, t.land, ev->bytes);
+        complete = receive_put(p, &t, t.land, ev->bytes);
     } else {
         assert(*t.state >= TT_XSTAGED);
         uint8_t stage = (uint8_t)(*t.state - TT_XSTAGED);
-        complete = put(p, &t, e->stages + (size_t)stage * TT_XPIECE, ev->bytes);
+        complete = receive_put(p, &t, e->stages + (size_t)stage * TT_XPIECE, ev->bytes);
         e->free_stage[e->nfree_stages++] = stage;
     }
     arrived(e, p, &t, ev->bytes, complete);
@@ -294,11 +315,11 @@ void tt_xreceived(struct tt_xpeer *pe, const struct tt_event *ev)
 
 /* ---- */
 
-bool tt_xreceive(struct tt_xpeer *pe, const struct tt_event *ev)
+bool tt_exec_receive(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     const struct tt_context *x = pe->context;
     struct tt_engine *e = x->engine;
-    struct tt_program *p = tt_xfind(x, ev->tag.request);
+    struct tt_program *p = tt_exec_find(x, ev->tag.request);
     bool data = ev->kind == TT_EV_DATA;
     if (p) {
         if (data)
@@ -308,20 +329,20 @@ bool tt_xreceive(struct tt_xpeer *pe, const struct tt_event *ev)
         return true;
     }
     if (x->any && !tt_xlater(ev->tag.request, x->seq)) { /* of a request that has got everything */
-        tt_xprotocol(e, pe, ev->tag.request);
+        tt_exec_protocol(e, pe, ev->tag.request);
         if (data)
             e->transport->ops->release(e->transport, ev);
         return true;
     }
     if (!data)
-        return tt_xstash_accept(pe, ev);
-    if (!tt_xstash_data(pe, ev))
+        return tt_exec_stash_accept(pe, ev);
+    if (!tt_exec_stash_data(pe, ev))
         return false;
     e->transport->ops->release(e->transport, ev);
     return true;
 }
 
-bool tt_xreceive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task)
+bool tt_exec_receive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
     const struct tt_xop *op = &p->ops[i];
@@ -337,7 +358,7 @@ bool tt_xreceive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task
             tt_exec_give_back(e, p, piece);
         } else {
             if (state[k] == TT_XLANDED)
-                tt_xconsume(p, op, &w, landing(p, op, segment, k));
+                tt_exec_consume(p, op, &w, landing(p, op, segment, k));
             state[k] = TT_XTAKEN;
         }
         p->tasks[task].left--;

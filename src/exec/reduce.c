@@ -6,21 +6,25 @@
  *     3 ranks, rank 0, all in the heap:   in[0] + in[1] + in[2] -> out[0], out[1], out[2]      one pass, then WRITTEN to 1 and 2
  *                      ordinary memory:   in[0] + w[1]  + w[2]  -> out[0], window              one pass, then references to 1 and 2
  *
- * An offer comes with the operand (lower.c); a peer that makes none gets a reference, which costs a copy and nothing else.
+ * An offer comes with the operand (lower.c); a peer that makes none gets a reference, which costs a
+ * copy and nothing else.
  *
- * Writing into a peer's memory is a lease (direct_quit.c). Operands are given back when the whole segment is reduced. */
+ * Writing into a peer's memory is a lease (direct_quit.c). Operands are given back when the whole
+ * segment is reduced. */
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 /* ---- offers ---- */
 
 /* Where a receive's segment lies, when that is one place; NULL. */
-static char *place_of(const struct tt_program *p, const struct tt_xop *op, uint32_t segment, uint64_t *ret_bytes)
+static char *place_of(const struct tt_program *p, const struct tt_xop *op, uint32_t segment,
+                      uint64_t *ret_bytes)
 {
-    struct tt_xwalk w = {.p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    struct tt_xwalk w = {
+        .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
     struct tt_xfrag f;
-    *ret_bytes = tt_xop_bytes(p, op, segment);
+    *ret_bytes = tt_exec_op_bytes(p, op, segment);
     w.want = *ret_bytes >> p->elem_shift;
     if (!w.want || !tt_xwalk_next(&w, &f) || w.want)
         return NULL;
@@ -35,7 +39,8 @@ void tt_exec_offers_clear(struct tt_program *p)
         memset(p->sent, 0, p->nsent * sizeof *p->sent);
 }
 
-void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send, uint32_t segment, struct tt_xref *ref)
+void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send,
+                   uint32_t segment, struct tt_xref *ref)
 {
     if (send->answer == TT_XNO || !(p->ops[send->answer].offers >> p->mode & 1))
         return;
@@ -48,13 +53,15 @@ void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const 
     ref->message = recv->message;
 }
 
-void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv, uint32_t segment, const struct tt_xkept *k)
+void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv,
+                     uint32_t segment, const struct tt_xkept *k)
 {
     const struct tt_xop *send = recv->answer == TT_XNO ? NULL : &p->ops[recv->answer];
-    if (!send || !k->ref.extra || k->ref.taken_kind != TT_XKIND_NONE || send->message != k->ref.message)
+    if (!send || !k->ref.extra || k->ref.taken_kind != TT_XKIND_NONE ||
+        send->message != k->ref.message)
         return;
-    p->offers[send->offer + segment].to =
-        tt_direct_resolve(e->direct, e->places[k->pe->world], k->ref.extra, tt_xop_bytes(p, send, segment));
+    p->offers[send->offer + segment].to = tt_direct_resolve(
+        e->direct, e->places[k->pe->world], k->ref.extra, tt_exec_op_bytes(p, send, segment));
 }
 
 /* ---- one reduction ---- */
@@ -119,7 +126,8 @@ static void give_back(struct job *j, bool single)
     }
 }
 
-/* Sends of the result that peers' offers answer: their places are further destinations. Returns how many. */
+/* Sends of the result that peers' offers answer: their places are further destinations. Returns how
+ * many. */
 static uint32_t add_offers(const struct job *j, uint32_t ndst, bool *ret_leased)
 {
     struct tt_program *p = j->p;
@@ -127,7 +135,8 @@ static uint32_t add_offers(const struct job *j, uint32_t ndst, bool *ret_leased)
     uint32_t n = 0;
     for (uint32_t i = 0; i < j->op->nsucc[p->mode]; i++) {
         const struct tt_xop *s = &p->ops[succ[i]];
-        struct tt_xoffer *o = s->kind == TT_OP_SEND && s->offer != TT_XNO ? &p->offers[s->offer + j->segment] : NULL;
+        struct tt_xoffer *o =
+            s->kind == TT_OP_SEND && s->offer != TT_XNO ? &p->offers[s->offer + j->segment] : NULL;
         if (!o || !o->to)
             continue;
         o->written = true;
@@ -145,14 +154,19 @@ static uint32_t add_window(const struct job *j, uint32_t ndst, uint32_t offered,
         return 0;
     if (tt_direct_owns(j->e->direct, p->to[0], (size_t)bytes))
         return 0;
-    struct tt_xslot key = {.program = p, .seq = p->seq, .group = j->op->group, .piece = j->piece << 16 | j->segment, .near = TT_XNO};
+    struct tt_xslot key = {.program = p,
+                           .seq = p->seq,
+                           .group = j->op->group,
+                           .piece = j->piece << 16 | j->segment,
+                           .near = TT_XNO};
     struct tt_xslot *s = tt_exec_window_take(j->e, &key, bytes, p->ops[j->op->group].nsends);
     if (s)
         p->to[ndst] = tt_exec_window_at(j->e, s);
     return s != NULL;
 }
 
-static void combine(const struct job *j, const struct tt_xfrag *f, uint64_t at, uint32_t ndst)
+static void reduce_combine(const struct job *j, const struct tt_xfrag *f, uint64_t at,
+                           uint32_t ndst)
 {
     struct tt_program *p = j->p;
     void *first = p->to[0];
@@ -170,7 +184,7 @@ static void combine(const struct job *j, const struct tt_xfrag *f, uint64_t at, 
                                 .dst = p->to,
                                 .count = (size_t)f->elems,
                                 .divisor = f->divide ? p->divisor : 1};
-    tt_reduce_run(&r);
+    tt_kernel_reduce_run(&r);
     for (uint32_t i = 1; i < ndst; i++)
         p->to[i] = (char *)p->to[i] - at;
     p->to[0] = first;
@@ -188,7 +202,8 @@ static bool reduce_piece(struct job *j)
         return true;
     p->to[0] = tt_xat(p, &f, 0);
     uint32_t offered = add_offers(j, 1, &leased), ndst = 1 + offered;
-    uint32_t window = first.want ? 0 : add_window(j, ndst, offered, bytes); /* of several fragments it is sent as bytes */
+    /* of several fragments it is sent as bytes */
+    uint32_t window = first.want ? 0 : add_window(j, ndst, offered, bytes);
     ndst += window;
     j->copied = window || (!first.want && tt_direct_owns(j->e->direct, p->to[0], (size_t)bytes));
     if (leased && !tt_direct_lease(j->e->direct)) {
@@ -196,7 +211,7 @@ static bool reduce_piece(struct job *j)
         return false;
     }
     while (tt_xwalk_next(&w, &f)) {
-        combine(j, &f, at, ndst);
+        reduce_combine(j, &f, at, ndst);
         at += f.elems << p->elem_shift;
     }
     if (leased)
@@ -208,7 +223,7 @@ void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task);
     struct job j = {.e = e, .p = p, .op = &p->ops[i], .segment = task - i * p->segments};
-    uint64_t bytes = tt_xop_bytes(p, j.op, j.segment);
+    uint64_t bytes = tt_exec_op_bytes(p, j.op, j.segment);
     for (; (uint64_t)j.piece * TT_XPIECE < bytes; j.piece++)
         if (!reduce_piece(&j))
             return;

@@ -1,5 +1,6 @@
-/* row.c - a program that is a row of exchanges: in every step with messages each rank of the host sends to every other. Then nobody sends:
- * a rank shows in its box (direct.h) what it would have sent, and all meet once where each pair would have exchanged a message.
+/* row.c - a program that is a row of exchanges: in every step with messages each rank of the host
+ * sends to every other. Then nobody sends: a rank shows in its box (direct.h) what it would have
+ * sent, and all meet once where each pair would have exchanged a message.
  *
  *     all-reduce by owners, 3 segments: exchange A the operands, B the results. A round is one meeting; segments follow each other
  *
@@ -7,23 +8,24 @@
  *     shown      A0      B0 A1      B1 A2      B2        then all meet, and each rank takes what it needs of the others' boxes:
  *     taken      A0      B0 A1      B1 A2      B2        operands are reduced where they lie, results copied
  *
- * A reduction puts its result into the box of the next round itself, since everybody has left that box: whoever is in this round has taken
- * the one before. What lies in a heap that all ranks map is not copied: the first box says where the messages are, and where
- * results of the next exchange may be written. A rank changes such a place only behind the next meeting (`copies` is about those for
- * which that does not hold). If no message goes through a box, each exchange is one round of all segments. A rank whose heap is read in the
- * last exchange waits for one more meeting.
+ * A reduction puts its result into the box of the next round itself, since everybody has left that
+ * box: whoever is in this round has taken the one before. What lies in a heap that all ranks map is
+ * not copied: the first box says where the messages are, and where results of the next exchange may
+ * be written. A rank changes such a place only behind the next meeting (`copies` is about those for
+ * which that does not hold). If no message goes through a box, each exchange is one round of all
+ * segments. A rank whose heap is read in the last exchange waits for one more meeting.
  *
  *     first box    flags | by exchange and rank: where the message to it is, where the message from it may be written | places
  *
- * Invariant: what a rank decides for itself (copies, places) it says in its first box; what all must decide alike (rounds, the last
- * meeting) follows from the flags of all. */
+ * Invariant: what a rank decides for itself (copies, places) it says in its first box; what all
+ * must decide alike (rounds, the last meeting) follows from the flags of all. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { LINE = 64 };
-enum { WRITES = 1, OFFERS = 2, HEAPS = 4, LAST = 8 }; /* flags: see say() */
+enum { WRITES = 1, OFFERS = 2, HEAPS = 4, LAST = 8 }; /* flags: see row_say() */
 
 /* What a rank says to one other about one exchange. */
 struct word {
@@ -58,7 +60,8 @@ static uint64_t longest_slot(const struct tt_xcompile *x)
 
 static bool same_place(const struct tt_xcompile *x, uint32_t a, uint32_t b)
 {
-    const struct tt_span *s = &x->slice.spans[x->slice.ops[a].span], *t = &x->slice.spans[x->slice.ops[b].span];
+    const struct tt_span *s = &x->slice.spans[x->slice.ops[a].span],
+                         *t = &x->slice.spans[x->slice.ops[b].span];
     return s->buf == t->buf && s->first == t->first;
 }
 
@@ -70,7 +73,8 @@ static void divide_operations(const struct tt_xcompile *x, struct tt_xrow *r, ui
     uint64_t at = r->head;
     for (uint32_t i = 0; i < p->nops; i++) {
         bool message = p->ops[i].kind <= TT_OP_RECV_REDUCE;
-        if (message && (r->nexchanges == 0 || x->slice.ops[i].step != x->slice.ops[r->first[r->nexchanges - 1]].step)) {
+        if (message && (r->nexchanges == 0 ||
+                        x->slice.ops[i].step != x->slice.ops[r->first[r->nexchanges - 1]].step)) {
             r->first[r->nexchanges++] = i;
             last = TT_XNO;
         }
@@ -95,7 +99,8 @@ static void find_copies(const struct tt_program *p, struct tt_xrow *r)
                     r->ops[i].copies[m] = true;
 }
 
-/* Reductions whose results are shown in the next exchange, and whether all that is sent there is such a result. */
+/* Reductions whose results are shown in the next exchange, and whether all that is sent there is
+ * such a result. */
 static void find_filled(const struct tt_program *p, struct tt_xrow *r)
 {
     r->writes = r->nexchanges > 1;
@@ -111,7 +116,8 @@ static void find_filled(const struct tt_program *p, struct tt_xrow *r)
             if (p->ops[k].kind == TT_OP_SEND && r->ops[k].at == r->ops[send].at)
                 r->ops[k].filled = i;
     }
-    for (uint32_t i = 0; i < p->nops; i++) /* written by a reduction of the exchange before, or not at all */
+    /* written by a reduction of the exchange before, or not at all */
+    for (uint32_t i = 0; i < p->nops; i++)
         if (p->ops[i].kind == TT_OP_SEND && r->ops[i].exchange && r->ops[i].filled == TT_XNO)
             r->writes = false;
 }
@@ -125,7 +131,8 @@ static void settle_holds(struct tt_program *p, struct tt_xrow *r)
             if (*recv == TT_XNO)
                 continue;
             r->ops[*recv].hold = p->ops[i].holds + w;
-            if (r->ops[*recv].exchange != r->ops[i].exchange || p->ops[*recv].nfrags != 1 || p->ops[i].nfrags != 1) {
+            if (r->ops[*recv].exchange != r->ops[i].exchange || p->ops[*recv].nfrags != 1 ||
+                p->ops[i].nfrags != 1) {
                 r->ops[*recv].hold = p->ops[*recv].held_by = TT_XNO;
                 *recv = TT_XNO;
             }
@@ -135,10 +142,13 @@ static void settle_holds(struct tt_program *p, struct tt_xrow *r)
 tutti_status tt_exec_row_make(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
-    uint32_t places = tt_sched_row(x->config->sched), n = x->shape->ranks, steps = x->config->sched->nsteps;
-    uint64_t each = longest_slot(x), head = sizeof(struct head) + (uint64_t)steps * n * sizeof(struct word);
+    uint32_t places = tt_sched_row(x->config->sched), n = x->shape->ranks,
+             steps = x->config->sched->nsteps;
+    uint64_t each = longest_slot(x),
+             head = sizeof(struct head) + (uint64_t)steps * n * sizeof(struct word);
     head = (head + LINE - 1) / LINE * LINE;
-    if (!places || each > x->config->box_bytes || head > x->config->box_bytes || places * each > x->config->box_bytes - head)
+    if (!places || each > x->config->box_bytes || head > x->config->box_bytes ||
+        places * each > x->config->box_bytes - head)
         return TUTTI_OK;
     struct tt_xrow *r = tt_zalloc(1, sizeof *r);
     p->box = tt_zalloc(1, sizeof *p->box);
@@ -182,8 +192,9 @@ static uint32_t peer_of(const struct tt_program *p, uint32_t i)
 static bool part_of(const struct tt_program *p, uint32_t i, uint32_t segment, struct tt_xfrag *ret)
 {
     const struct tt_xop *op = &p->ops[i];
-    struct tt_xwalk w = {.p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
-    w.want = tt_xop_bytes(p, op, segment) >> p->elem_shift;
+    struct tt_xwalk w = {
+        .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    w.want = tt_exec_op_bytes(p, op, segment) >> p->elem_shift;
     return tt_xwalk_next(&w, ret);
 }
 
@@ -197,7 +208,7 @@ static char *heap_place(const struct tt_engine *e, const struct tt_program *p, u
     return tt_direct_owns(e->direct, at, (size_t)(p->ops[i].elems << p->elem_shift)) ? at : NULL;
 }
 
-static void say(const struct tt_engine *e, struct tt_program *p, struct head *h)
+static void row_say(const struct tt_engine *e, struct tt_program *p, struct head *h)
 {
     struct tt_xrow *r = p->box->row;
     h->flags = OFFERS | HEAPS | (r->writes ? WRITES : 0);
@@ -222,7 +233,8 @@ static void say(const struct tt_engine *e, struct tt_program *p, struct head *h)
 }
 
 /* A peer's word about an operation's message. False: it makes no sense. */
-static bool hear(const struct tt_engine *e, struct tt_program *p, uint32_t i, const struct head *mine, const struct head *theirs)
+static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i,
+                     const struct head *mine, const struct head *theirs)
 {
     const struct tt_xrow *r = p->box->row;
     const struct tt_xop *op = &p->ops[i];
@@ -236,13 +248,14 @@ static bool hear(const struct tt_engine *e, struct tt_program *p, uint32_t i, co
         o->peer = o->written ? tt_direct_resolve(e->direct, l->place, w->to, bytes) : NULL;
         return o->peer || !o->written;
     }
-    o->written = o->exchange && theirs->flags & WRITES && mine->word[o->exchange * r->nranks + l->peer].to;
+    o->written =
+        o->exchange && theirs->flags & WRITES && mine->word[o->exchange * r->nranks + l->peer].to;
     if (!(w->from & 1) && bytes && !o->written) {
         o->peer = tt_direct_resolve(e->direct, l->place, w->from, bytes);
         return o->peer;
     }
     o->at = w->from / 2;
-    return o->written || o->at <= tt_boxes_max(e->direct) - slot_bytes(p, op->elems);
+    return o->written || o->at <= tt_direct_boxes_max(e->direct) - slot_bytes(p, op->elems);
 }
 
 /* Of the first round. */
@@ -259,7 +272,7 @@ static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void
     r->whole = every & HEAPS;
     r->last = any & LAST && !(every & OFFERS && every & WRITES);
     for (uint32_t i = 0; i < p->nops; i++)
-        if (p->ops[i].kind <= TT_OP_RECV && !hear(e, p, i, mine, all[peer_of(p, i)]))
+        if (p->ops[i].kind <= TT_OP_RECV && !row_hear(e, p, i, mine, all[peer_of(p, i)]))
             return false;
     return true;
 }
@@ -283,7 +296,8 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
     const struct tt_xrow *r = p->box->row;
     uint64_t done = 0;
     struct tt_xfrag f;
-    for (uint32_t i = r->first[exchange]; i < r->first[exchange + 1] && p->ops[i].kind == TT_OP_SEND; i++) {
+    for (uint32_t i = r->first[exchange];
+         i < r->first[exchange + 1] && p->ops[i].kind == TT_OP_SEND; i++) {
         const struct tt_xrowop *o = &r->ops[i];
         if (o->heap || o->filled != TT_XNO || o->at == done || !part_of(p, i, segment, &f))
             continue;
@@ -295,24 +309,26 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
 void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_xrow *r = p->box->row;
-    char *box = tt_boxes_next(p->context->boxes);
+    char *box = tt_direct_boxes_next(p->context->boxes);
     if (r->round == 0) {
         r->whole = r->last = false; /* not known yet */
-        say(e, p, (struct head *)(void *)box);
+        row_say(e, p, (struct head *)(void *)box);
     }
     for (uint32_t x = 0; x < r->nexchanges && !r->whole; x++)
         if (segment_in(p, x, r->round) != TT_XNO)
             show(p, x, segment_in(p, x, r->round), box);
-    tt_boxes_put(p->context->boxes, box, r->bytes, p->fingerprint);
+    tt_direct_boxes_put(p->context->boxes, box, r->bytes, p->fingerprint);
 }
 
-/* Where the result of a reduction goes besides its own place: to those who offered theirs, which needs a lease; into the next box. */
+/* Where the result of a reduction goes besides its own place: to those who offered theirs, which
+ * needs a lease; into the next box. */
 static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *ret_leased)
 {
     const struct tt_xrow *r = p->box->row;
     uint32_t send = r->ops[i].filled, n = 1;
     bool shown = false;
-    for (uint32_t k = send; k < r->first[r->ops[send].exchange + 1] && p->ops[k].kind == TT_OP_SEND; k++) {
+    for (uint32_t k = send; k < r->first[r->ops[send].exchange + 1] && p->ops[k].kind == TT_OP_SEND;
+         k++) {
         const struct tt_xrowop *o = &r->ops[k];
         if (o->filled != i)
             continue;
@@ -322,7 +338,7 @@ static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *
     }
     *ret_leased = n > 1;
     if (shown)
-        p->to[n++] = (char *)tt_boxes_next(p->context->boxes) + r->ops[send].at;
+        p->to[n++] = (char *)tt_direct_boxes_next(p->context->boxes) + r->ops[send].at;
     return n;
 }
 
@@ -347,13 +363,13 @@ static bool reduce(struct tt_engine *e, struct tt_program *p, uint32_t i, const 
                                 .divisor = f->divide ? p->divisor : 1};
     if (leased && !tt_direct_lease(e->direct))
         return false;
-    tt_reduce_run(&r);
+    tt_kernel_reduce_run(&r);
     if (leased)
         tt_direct_release(e->direct);
     return true;
 }
 
-static void receive(struct tt_program *p, uint32_t i, uint32_t segment, const char *from)
+static void row_receive(struct tt_program *p, uint32_t i, uint32_t segment, const char *from)
 {
     const struct tt_xop *op = &p->ops[i];
     uint32_t hold = p->box->row->ops[i].hold;
@@ -361,13 +377,15 @@ static void receive(struct tt_program *p, uint32_t i, uint32_t segment, const ch
         p->box_from[hold] = from;
         return;
     }
-    struct tt_xwalk w = {.p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
-    w.want = tt_xop_bytes(p, op, segment) >> p->elem_shift;
-    tt_xconsume(p, op, &w, from);
+    struct tt_xwalk w = {
+        .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    w.want = tt_exec_op_bytes(p, op, segment) >> p->elem_shift;
+    tt_exec_consume(p, op, &w, from);
 }
 
 /* One segment of an exchange. False: a peer has aborted. */
-static bool take(struct tt_engine *e, struct tt_program *p, uint32_t exchange, uint32_t segment, const void *const *all)
+static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchange, uint32_t segment,
+                     const void *const *all)
 {
     const struct tt_xrow *r = p->box->row;
     bool reads = false;
@@ -379,7 +397,8 @@ static bool take(struct tt_engine *e, struct tt_program *p, uint32_t exchange, u
             continue;
         if (kind == TT_OP_RECV) {
             reads = reads || o->peer;
-            receive(p, i, segment, o->peer ? o->peer + f.from : (const char *)all[peer_of(p, i)] + o->at);
+            row_receive(p, i, segment,
+                        o->peer ? o->peer + f.from : (const char *)all[peer_of(p, i)] + o->at);
         } else if (o->filled == TT_XNO) {
             tt_exec_local(p, i, segment);
         } else if (!reduce(e, p, i, &f)) {
@@ -395,15 +414,15 @@ static bool take_round(struct tt_engine *e, struct tt_program *p, const void *co
     struct tt_xrow *r = p->box->row;
     bool ok = true;
     if (r->whole)
-        return take(e, p, r->round, r->segment++, all);
+        return row_take(e, p, r->round, r->segment++, all);
     for (uint32_t x = 0; x < r->nexchanges && ok; x++)
         if (segment_in(p, x, r->round) != TT_XNO)
-            ok = take(e, p, x, segment_in(p, x, r->round), all);
+            ok = row_take(e, p, x, segment_in(p, x, r->round), all);
     r->segment = p->segments;
     return ok;
 }
 
-static void count(struct tt_program *p)
+static void row_count(struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nops; i++) {
         bool written = p->box->row->ops[i].written;
@@ -416,7 +435,8 @@ bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *con
 {
     struct tt_xrow *r = p->box->row;
     if (r->round == 0 && r->segment == 0 && !hear_all(e, p, all)) {
-        tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = UINT32_MAX, .seq = p->seq});
+        tt_exec_fault(e, &(struct tt_exec_engine_fault){
+                             .kind = TT_FAULT_PROTOCOL, .peer = UINT32_MAX, .seq = p->seq});
         return false;
     }
     uint32_t rounds = rounds_of(p);
@@ -432,6 +452,6 @@ bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *con
         return false;
     }
     r->round = 0;
-    count(p);
+    row_count(p);
     return true;
 }

@@ -1,19 +1,21 @@
 /* run.c - what operations do to memory, and who becomes ready by it.
  *
- * A task is ready when it waits for nobody. Finishing one counts down its successors of the same segment; those that reach zero are put in
- * the program's work list, which each task enters at most once, so that it never wraps and nothing is ever searched. tt_xwork empties the
- * list:
+ * A task is ready when it waits for nobody. Finishing one counts down its successors of the same
+ * segment; those that reach zero are put in the program's work list, which each task enters at most
+ * once, so that it never wraps and nothing is ever searched. tt_exec_work empties the list:
  *
  *     receive of step 0 done -> reduce ready -> run, done -> send of step 1 ready -> handed to the transport
  *
- * Invariant: outside tt_xwork the list is empty, and every unfinished task waits for another task, a message, or the transport. */
+ * Invariant: outside tt_exec_work the list is empty, and every unfinished task waits for another
+ * task, a message, or the transport. */
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 /* ---- bytes ---- */
 
-static void combine(const struct tt_program *p, const struct tt_xfrag *f, const void *const *src, uint32_t nsrc)
+static void run_combine(const struct tt_program *p, const struct tt_xfrag *f,
+                        const void *const *src, uint32_t nsrc)
 {
     void *const dst[] = {tt_xat(p, f, 0)};
     const struct tt_reduce r = {.dtype = p->dtype,
@@ -25,10 +27,11 @@ static void combine(const struct tt_program *p, const struct tt_xfrag *f, const 
                                 .dst = dst,
                                 .count = (size_t)f->elems,
                                 .divisor = f->divide ? p->divisor : 1};
-    tt_reduce_run(&r);
+    tt_kernel_reduce_run(&r);
 }
 
-void tt_xconsume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, const void *data)
+void tt_exec_consume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
+                     const void *data)
 {
     struct tt_xwalk w = *piece;
     const char *from = data;
@@ -38,14 +41,15 @@ void tt_xconsume(struct tt_program *p, const struct tt_xop *op, const struct tt_
         if (op->kind == TT_OP_RECV_REDUCE)
             src[0] = tt_xat(p, &f, 1);
         if (op->kind == TT_OP_RECV_REDUCE || f.divide)
-            combine(p, &f, src, op->kind == TT_OP_RECV_REDUCE ? 2 : 1);
+            run_combine(p, &f, src, op->kind == TT_OP_RECV_REDUCE ? 2 : 1);
         else
             memcpy(tt_xat(p, &f, 0), from, (size_t)f.elems << p->elem_shift);
         from += f.elems << p->elem_shift;
     }
 }
 
-static const void *operand(const struct tt_program *p, const struct tt_xop *op, const struct tt_xfrag *f, uint32_t i)
+static const void *operand(const struct tt_program *p, const struct tt_xop *op,
+                           const struct tt_xfrag *f, uint32_t i)
 {
     const void *boxed = p->box && op->holds != TT_XNO ? p->box_from[op->holds + i - 1] : NULL;
     return boxed ? boxed : tt_xat(p, f, i);
@@ -54,14 +58,15 @@ static const void *operand(const struct tt_program *p, const struct tt_xop *op, 
 void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
 {
     const struct tt_xop *op = &p->ops[i];
-    struct tt_xwalk w = {.p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
+    struct tt_xwalk w = {
+        .p = p, .word = p->code + op->code, .width = op->width, .segment = segment};
     struct tt_xfrag f;
-    w.want = tt_xop_bytes(p, op, segment) >> p->elem_shift;
+    w.want = tt_exec_op_bytes(p, op, segment) >> p->elem_shift;
     while (tt_xwalk_next(&w, &f)) {
         for (uint32_t k = 1; k < op->width; k++)
             p->operands[k - 1] = operand(p, op, &f, k);
         if (op->kind == TT_OP_REDUCE || f.divide)
-            combine(p, &f, p->operands, op->width - 1);
+            run_combine(p, &f, p->operands, op->width - 1);
         else if (tt_xat(p, &f, 0) != p->operands[0]) /* in place: already there */
             memcpy(tt_xat(p, &f, 0), p->operands[0], (size_t)f.elems << p->elem_shift);
     }
@@ -69,7 +74,7 @@ void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
 
 /* ---- readiness ---- */
 
-void tt_xfinish(struct tt_program *p, uint32_t task)
+void tt_exec_finish(struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
     const struct tt_xop *op = &p->ops[i];
@@ -87,17 +92,17 @@ static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
     const uint32_t i = tt_xtask_op(p, task);
     struct tt_xop *op = &p->ops[i];
     if (p->tasks[task].left == 0) {
-        tt_xfinish(p, task);
+        tt_exec_finish(p, task);
         return;
     }
     switch (op->kind) {
     case TT_OP_SEND:
-        tt_xsend(e, p, task);
+        tt_exec_send(e, p, task);
         break;
     case TT_OP_RECV:
     case TT_OP_RECV_REDUCE:
-        if (tt_xreceive_landed(e, p, task))
-            tt_xfinish(p, task);
+        if (tt_exec_receive_landed(e, p, task))
+            tt_exec_finish(p, task);
         break;
     default:
         if (op->holds != TT_XNO || op->group != TT_XNO)
@@ -107,16 +112,16 @@ static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
         if (p->state != TT_XRUNNING)
             return;
         p->tasks[task].left = 0;
-        tt_xfinish(p, task);
+        tt_exec_finish(p, task);
     }
 }
 
-void tt_xwork(struct tt_engine *e, struct tt_program *p)
+void tt_exec_work(struct tt_engine *e, struct tt_program *p)
 {
     while (p->work_head < p->work_tail && p->state == TT_XRUNNING)
         run_task(e, p, p->work[p->work_head++]);
     if (p->tasks_left > 0 || p->owed || p->state != TT_XRUNNING)
         return;
     p->state = TT_XDONE;
-    tt_xleave(e, p);
+    tt_exec_leave(e, p);
 }

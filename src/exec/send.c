@@ -1,20 +1,22 @@
 /* send.c - ready send tasks on their way into the transport.
  *
- * A link (one peer of one program) has a queue of ready send tasks, by segment, and the next piece of the first one. Pieces go out at once
- * while credit (credit.c) and the transport's queue allow it; a link that had to stop stands in the engine's list and is tried again at
- * every progress. Each program has links of its own, so that one request that may not send never stands before another.
+ * A link (one peer of one program) has a queue of ready send tasks, by segment, and the next piece
+ * of the first one. Pieces go out at once while credit (credit.c) and the transport's queue allow
+ * it; a link that had to stop stands in the engine's list and is tried again at every progress.
+ * Each program has links of its own, so that one request that may not send never stands before
+ * another.
  *
- * A piece of at most TT_INLINE_MAX bytes is copied by the transport and done at once; a larger one is done with its TT_EV_SENT, whose
- * cookie names program slot and task. A piece of more fragments than a transport takes is put together in the operation's packing place
- * first. */
+ * A piece of at most TT_INLINE_MAX bytes is copied by the transport and done at once; a larger one
+ * is done with its TT_EV_SENT, whose cookie names program slot and task. A piece of more fragments
+ * than a transport takes is put together in the operation's packing place first. */
 #include <assert.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 /* ---- the list of links that have something left to send ---- */
 
-static void enlist(struct tt_engine *e, struct tt_xlink *l)
+static void send_enlist(struct tt_engine *e, struct tt_xlink *l)
 {
     l->waiting = true;
     l->after = NULL;
@@ -42,18 +44,20 @@ static void delist(struct tt_engine *e, struct tt_xlink *l)
 /* ---- one piece ---- */
 
 /* The piece's memory; returns the number of entries. */
-static int gather(struct tt_program *p, const struct tt_xwalk *piece, struct iovec *iov)
+static int send_gather(struct tt_program *p, const struct tt_xwalk *piece, struct iovec *iov)
 {
     struct tt_xwalk w = *piece;
     struct tt_xfrag f;
     int n = 0;
     while (tt_xwalk_next(&w, &f))
-        iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0), .iov_len = (size_t)f.elems << p->elem_shift};
+        iov[n++] = (struct iovec){.iov_base = tt_xat(p, &f, 0),
+                                  .iov_len = (size_t)f.elems << p->elem_shift};
     assert(n <= TT_IOV_MAX);
     return n;
 }
 
-static int pack(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece, uint32_t number, struct iovec *iov)
+static int send_pack(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
+                     uint32_t number, struct iovec *iov)
 {
     char *to = p->own + op->land + op->stride * piece->segment + (uint64_t)number * TT_XPIECE;
     struct tt_xwalk w = *piece;
@@ -70,7 +74,7 @@ static void piece_done(struct tt_program *p, struct tt_xlink *l, uint32_t task)
 {
     l->out_left--;
     if (--p->tasks[task].left == 0)
-        tt_xfinish(p, task);
+        tt_exec_finish(p, task);
 }
 
 /* Has the reduction of this segment written the peer's place? */
@@ -79,7 +83,7 @@ static bool is_written(const struct tt_program *p, const struct tt_xop *op, uint
     return op->offer != TT_XNO && p->offers[op->offer + segment].written;
 }
 
-static void count(struct tt_program *p, uint32_t form)
+static void send_count(struct tt_program *p, uint32_t form)
 {
     p->carried.message += form == TT_XFORM_BYTES;
     p->carried.read += form == TT_XFORM_REF;
@@ -95,14 +99,14 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     struct tt_xwalk w = tt_xwalk_piece(p, op, segment, piece);
     uint64_t bytes = tt_xwalk_bytes(&w);
     uint32_t cost = tt_xcost(bytes);
-    if (!tt_xcredit_allows(e, l, cost))
+    if (!tt_exec_credit_allows(e, l, cost))
         return TUTTI_IN_PROGRESS;
     struct iovec iov[TT_IOV_MAX];
     struct tt_xref ref = {0};
     int n = 0;
     uint32_t form = TT_XFORM_WRITTEN;
     if (!is_written(p, op, segment)) {
-        n = op->land == TT_XNOWHERE ? gather(p, &w, iov) : pack(p, op, &w, piece, iov);
+        n = op->land == TT_XNOWHERE ? send_gather(p, &w, iov) : send_pack(p, op, &w, piece, iov);
         tutti_status by_ref = n == 1 ? tt_exec_refer(e, l, task, iov, &ref) : TUTTI_ERR_REFUSED;
         if (by_ref == TUTTI_IN_PROGRESS)
             return by_ref;
@@ -120,14 +124,15 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
                                .segment = piece << 16 | segment,
                                .comm = l->pe->comm,
                                .channel = op->channel};
-    uint64_t cookie = form != TT_XFORM_BYTES || bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
+    uint64_t cookie =
+        form != TT_XFORM_BYTES || bytes <= TT_INLINE_MAX ? 0 : (uint64_t)(p->slot + 1) << 32 | task;
     tutti_status st = e->transport->ops->send(e->transport, l->pe->world, &tag, iov, n, cookie);
     if (st != TUTTI_OK)
         return st;
-    tt_xcredit_spend(l, cost);
+    tt_exec_credit_spend(l, cost);
     p->context->moved++; /* what goes into a window has no event of its own */
     l->pe->stats.bytes_out += bytes;
-    count(p, form);
+    send_count(p, form);
     if (l->place != TT_NO_PLACE) {
         tt_exec_referred(e, l, task, form == TT_XFORM_REF ? &ref : NULL);
         tt_exec_settled(e, l, task, form == TT_XFORM_BYTES ? NULL : &ref);
@@ -137,8 +142,9 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     return TUTTI_OK;
 }
 
-/* Sends what can be sent; true when nothing is left. An ending peer (TUTTI_ERR_IO) keeps its pieces waiting: TT_EV_CLOSED follows. */
-static bool flush(struct tt_engine *e, struct tt_xlink *l)
+/* Sends what can be sent; true when nothing is left. An ending peer (TUTTI_ERR_IO) keeps its pieces
+ * waiting: TT_EV_CLOSED follows. */
+static bool send_flush(struct tt_engine *e, struct tt_xlink *l)
 {
     struct tt_program *p = l->program;
     while (l->head != TT_XNO) {
@@ -146,7 +152,7 @@ static bool flush(struct tt_engine *e, struct tt_xlink *l)
         while (l->piece < n) {
             tutti_status st = send_piece(e, l, task);
             if (st != TUTTI_OK && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)
-                tt_xprotocol(e, l->pe, p->seq);
+                tt_exec_protocol(e, l->pe, p->seq);
             if (st != TUTTI_OK)
                 return false;
             l->piece++;
@@ -162,9 +168,9 @@ static uint32_t segment_of(const struct tt_program *p, uint32_t task)
     return p->segments == 1 ? 0 : task % p->segments;
 }
 
-/* By segment, behind what is being sent: the result of a segment goes before what the next one needs, so that what is kept for it
- * (a window, a peer's operands) comes free. */
-static void queue(struct tt_program *p, struct tt_xlink *l, uint32_t task)
+/* By segment, behind what is being sent: the result of a segment goes before what the next one
+ * needs, so that what is kept for it (a window, a peer's operands) comes free. */
+static void send_queue(struct tt_program *p, struct tt_xlink *l, uint32_t task)
 {
     uint32_t segment = segment_of(p, task), at = l->head;
     p->next[task] = TT_XNO;
@@ -185,35 +191,35 @@ static void queue(struct tt_program *p, struct tt_xlink *l, uint32_t task)
     }
 }
 
-void tt_xsend(struct tt_engine *e, struct tt_program *p, uint32_t task)
+void tt_exec_send(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     struct tt_xlink *l = &p->links[p->ops[tt_xtask_op(p, task)].link];
-    queue(p, l, task);
-    if (!l->waiting && !flush(e, l) && !e->failed)
-        enlist(e, l);
+    send_queue(p, l, task);
+    if (!l->waiting && !send_flush(e, l) && !e->failed)
+        send_enlist(e, l);
 }
 
-bool tt_xsend_waiting(struct tt_engine *e)
+bool tt_exec_send_waiting(struct tt_engine *e)
 {
     bool any = false;
     for (struct tt_xlink *l = e->waiting, *after; l && !e->failed; l = after) {
         uint32_t head = l->head, piece = l->piece;
-        bool all = flush(e, l);
+        bool all = send_flush(e, l);
         if (e->failed)
             return true;
         after = l->after;
         any = any || l->head != head || l->piece != piece;
         if (all)
             delist(e, l);
-        tt_xwork(e, l->program);
+        tt_exec_work(e, l->program);
     }
     return any;
 }
 
-void tt_xsent(struct tt_engine *e, const struct tt_event *ev)
+void tt_exec_sent(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->cookie & TT_XCOOKIE_LETTER) {
-        tt_letter_sent(e, (uint32_t)ev->cookie);
+        tt_exec_letter_sent(e, (uint32_t)ev->cookie);
         return;
     }
     uint64_t slot = (ev->cookie >> 32) - 1;
@@ -222,10 +228,11 @@ void tt_xsent(struct tt_engine *e, const struct tt_event *ev)
     assert(p && task < p->ntasks && p->tasks[task].left);
     p->context->moved++;
     piece_done(p, &p->links[p->ops[tt_xtask_op(p, task)].link], task);
-    tt_xwork(e, p);
+    tt_exec_work(e, p);
 }
 
-tutti_status tt_xsend_control(struct tt_xpeer *pe, const struct tt_tag *tag, const void *payload, size_t bytes)
+tutti_status tt_exec_send_control(struct tt_xpeer *pe, const struct tt_tag *tag,
+                                  const void *payload, size_t bytes)
 {
     struct tt_transport *t = pe->context->engine->transport;
     const struct iovec iov = {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes};

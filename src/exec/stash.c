@@ -1,19 +1,21 @@
 /* stash.c - pieces of requests that this rank has not started yet.
  *
- * A piece takes as many blocks as it costs (credit.c), chained; the first one says what it is. A sender keeps to its budget, so that what
- * a peer may have here is bounded; the slack of one piece, and the engine's deferring of events, cover the moment in which
- * a piece is still being filled although its request has just been started (the credit is given back by then).
+ * A piece takes as many blocks as it costs (credit.c), chained; the first one says what it is. A
+ * sender keeps to its budget, so that what a peer may have here is bounded; the slack of one piece,
+ * and the engine's deferring of events, cover the moment in which a piece is still being filled
+ * although its request has just been started (the credit is given back by then).
  *
- * All peers of all contexts take from one store, which grows when it must and is kept: peers that are never early cost nothing. */
+ * All peers of all contexts take from one store, which grows when it must and is kept: peers that
+ * are never early cost nothing. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { SLAB = 64 }; /* blocks: a piece of the largest length fits into one */
 static_assert(SLAB * TT_XBLOCK >= TT_XPIECE, "growing once makes room");
 
-bool tt_xstash_grow(struct tt_engine *e)
+bool tt_exec_stash_grow(struct tt_engine *e)
 {
     struct tt_xblock *slab = aligned_alloc(64, SLAB * sizeof *slab);
     if (!slab || !tt_vec_push(&e->slabs, &slab, 1)) {
@@ -28,7 +30,7 @@ bool tt_xstash_grow(struct tt_engine *e)
     return true;
 }
 
-void tt_xstash_free(struct tt_engine *e)
+void tt_exec_stash_free(struct tt_engine *e)
 {
     struct tt_xblock **slabs = e->slabs.data;
     for (size_t i = 0; i < e->slabs.len; i++)
@@ -40,7 +42,7 @@ void tt_xstash_free(struct tt_engine *e)
 static struct tt_xblock *take_blocks(struct tt_engine *e, uint32_t n)
 {
     struct tt_xblock *first = NULL;
-    if (e->nblocks < n && !tt_xstash_grow(e))
+    if (e->nblocks < n && !tt_exec_stash_grow(e))
         return NULL;
     e->nblocks -= n;
     while (n-- > 0) {
@@ -85,7 +87,7 @@ static void copy_in(struct tt_xblock *b, const char *from)
     }
 }
 
-void tt_xstash_copy(struct tt_xblock *b, char *to)
+void tt_exec_stash_copy(struct tt_xblock *b, char *to)
 {
     struct iovec iov[TT_IOV_MAX];
     int n = chain_places(b, iov);
@@ -96,7 +98,7 @@ void tt_xstash_copy(struct tt_xblock *b, char *to)
 }
 
 /* Blocks for the piece that came; NULL: there are none. */
-static struct tt_xblock *begin(struct tt_engine *e, const struct tt_event *ev)
+static struct tt_xblock *stash_begin(struct tt_engine *e, const struct tt_event *ev)
 {
     struct tt_xblock *b = take_blocks(e, tt_xcost(ev->bytes));
     if (!b)
@@ -114,7 +116,7 @@ static struct tt_xblock *append(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
     uint32_t cost = tt_xcost(ev->bytes);
-    struct tt_xblock *b = pe->blocks_used + cost > e->stash_blocks ? NULL : begin(e, ev);
+    struct tt_xblock *b = pe->blocks_used + cost > e->stash_blocks ? NULL : stash_begin(e, ev);
     if (!b)
         return NULL;
     pe->blocks_used += cost;
@@ -140,10 +142,10 @@ static void unlink_piece(struct tt_xpeer *pe, struct tt_xblock *before, struct t
     pe->context->stashed--;
 }
 
-bool tt_xstash_data(struct tt_xpeer *pe, const struct tt_event *ev)
+bool tt_exec_stash_data(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     if (ev->bytes > TT_XPIECE) {
-        tt_xprotocol(pe->context->engine, pe, ev->tag.request);
+        tt_exec_protocol(pe->context->engine, pe, ev->tag.request);
         return true;
     }
     struct tt_xblock *b = append(pe, ev);
@@ -152,58 +154,64 @@ bool tt_xstash_data(struct tt_xpeer *pe, const struct tt_event *ev)
     return b != NULL;
 }
 
-static void fill(struct tt_engine *e, const struct tt_event *ev, struct tt_xblock *b)
+static void stash_fill(struct tt_engine *e, const struct tt_event *ev, struct tt_xblock *b)
 {
     struct iovec iov[TT_IOV_MAX];
-    tutti_status st = e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, chain_places(b, iov));
+    tutti_status st =
+        e->transport->ops->accept(e->transport, ev->peer, ev->stream, iov, chain_places(b, iov));
     if (st != TUTTI_OK && st != TUTTI_ERR_IO)
-        tt_xfault(e, &(struct tt_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
+        tt_exec_fault(e, &(struct tt_exec_engine_fault){
+                             .kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
 }
 
-bool tt_xstash_accept(struct tt_xpeer *pe, const struct tt_event *ev)
+bool tt_exec_stash_accept(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
     if (ev->bytes > TT_XPIECE) {
-        tt_xprotocol(e, pe, ev->tag.request);
+        tt_exec_protocol(e, pe, ev->tag.request);
         return true;
     }
     struct tt_xblock *b = append(pe, ev);
     if (b) {
         pe->filling++;
-        fill(e, ev, b);
+        stash_fill(e, ev, b);
     }
     return b != NULL;
 }
 
 /* The program gets the piece as if it came now. */
-static void deliver(struct tt_xpeer *pe, struct tt_program *p, struct tt_xblock *b)
+static void stash_deliver(struct tt_xpeer *pe, struct tt_program *p, struct tt_xblock *b)
 {
     struct tt_engine *e = pe->context->engine;
-    struct tt_event ev = {.kind = TT_EV_DATA, .peer = pe->world, .stream = b->stream, .bytes = b->bytes, .tag = b->tag};
+    struct tt_event ev = {.kind = TT_EV_DATA,
+                          .peer = pe->world,
+                          .stream = b->stream,
+                          .bytes = b->bytes,
+                          .tag = b->tag};
     ev.data = b->bytes <= TT_XBLOCK ? b->data : e->gather;
     if (b->bytes > TT_XBLOCK)
-        tt_xstash_copy(b, e->gather);
-    tt_xreceive_bytes(pe, p, &ev);
+        tt_exec_stash_copy(b, e->gather);
+    tt_exec_receive_bytes(pe, p, &ev);
     free_blocks(e, b);
 }
 
-void tt_xstash_received(struct tt_xpeer *pe, const struct tt_event *ev)
+void tt_exec_stash_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
-    struct tt_program *p = tt_xfind(pe->context, ev->tag.request);
+    struct tt_program *p = tt_exec_find(pe->context, ev->tag.request);
     struct tt_xblock *before = NULL, *b = pe->stash;
     while (b && !(b->filling && b->stream == ev->stream)) {
         before = b;
         b = b->later;
     }
     if (!b) {
-        tt_xprotocol(pe->context->engine, pe, ev->tag.request);
+        tt_exec_protocol(pe->context->engine, pe, ev->tag.request);
         return;
     }
     b->filling = false;
     if (!p)
         return;
     unlink_piece(pe, before, b);
-    deliver(pe, p, b);
+    stash_deliver(pe, p, b);
 }
 
 static void take_from(struct tt_xpeer *pe, struct tt_program *p)
@@ -216,11 +224,11 @@ static void take_from(struct tt_xpeer *pe, struct tt_program *p)
             continue;
         }
         unlink_piece(pe, before, b);
-        deliver(pe, p, b);
+        stash_deliver(pe, p, b);
     }
 }
 
-void tt_xstash_take(struct tt_program *p)
+void tt_exec_stash_take(struct tt_program *p)
 {
     const struct tt_context *x = p->context;
     for (uint32_t r = 0; r < x->n && x->stashed && !x->engine->failed; r++)
@@ -230,15 +238,15 @@ void tt_xstash_take(struct tt_program *p)
 
 /* ---- letters ---- */
 
-struct tt_xblock *tt_xstash_keep(struct tt_engine *e, const struct tt_event *ev)
+struct tt_xblock *tt_exec_stash_keep(struct tt_engine *e, const struct tt_event *ev)
 {
-    struct tt_xblock *b = begin(e, ev);
+    struct tt_xblock *b = stash_begin(e, ev);
     if (b)
         copy_in(b, ev->data);
     return b;
 }
 
-void tt_xstash_give(struct tt_engine *e, struct tt_xblock *b)
+void tt_exec_stash_give(struct tt_engine *e, struct tt_xblock *b)
 {
     free_blocks(e, b);
 }
@@ -252,7 +260,7 @@ static void orphan(struct tt_engine *e, uint32_t world, struct tt_xblock *b)
     e->orphans = b;
 }
 
-void tt_xstash_drop(struct tt_xpeer *pe)
+void tt_exec_stash_drop(struct tt_xpeer *pe)
 {
     struct tt_engine *e = pe->context->engine;
     for (struct tt_xblock *b = pe->stash, *later; b; b = later) {
@@ -267,22 +275,22 @@ void tt_xstash_drop(struct tt_xpeer *pe)
     pe->blocks_used = 0;
 }
 
-bool tt_xstash_discard(struct tt_engine *e, const struct tt_event *ev)
+bool tt_exec_stash_discard(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->kind == TT_EV_DATA) {
         e->transport->ops->release(e->transport, ev);
         return true;
     }
-    struct tt_xblock *b = ev->bytes > TT_XPIECE ? NULL : begin(e, ev);
+    struct tt_xblock *b = ev->bytes > TT_XPIECE ? NULL : stash_begin(e, ev);
     if (!b)
         return false;
-    fill(e, ev, b);
+    stash_fill(e, ev, b);
     orphan(e, ev->peer, b);
     return true;
 }
 
 /* Frees what is being filled by a rank on one stream, or on all. */
-static void bury(struct tt_engine *e, uint32_t world, bool all, uint32_t stream)
+static void stash_bury(struct tt_engine *e, uint32_t world, bool all, uint32_t stream)
 {
     for (struct tt_xblock **at = &e->orphans, *b = *at; b; b = *at) {
         if (b->tag.request != world || (!all && b->stream != stream)) {
@@ -294,12 +302,12 @@ static void bury(struct tt_engine *e, uint32_t world, bool all, uint32_t stream)
     }
 }
 
-void tt_xstash_discarded(struct tt_engine *e, const struct tt_event *ev)
+void tt_exec_stash_discarded(struct tt_engine *e, const struct tt_event *ev)
 {
-    bury(e, ev->peer, false, ev->stream);
+    stash_bury(e, ev->peer, false, ev->stream);
 }
 
-void tt_xstash_bereave(struct tt_engine *e, uint32_t world)
+void tt_exec_stash_bereave(struct tt_engine *e, uint32_t world)
 {
-    bury(e, world, true, 0);
+    stash_bury(e, world, true, 0);
 }

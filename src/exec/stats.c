@@ -1,12 +1,13 @@
 /* stats.c - who is waited for, who comes late, who sends slowly.
  *
- * The clock is read only when there is nothing to do: an idle time begins with a look that finds nothing and ends after the next look that
- * finds something, whose first event names who was waited for. `late` is the idle time of a request before anything of it came from a peer:
- * a peer that computes longer. `recv` is the time from the first to the last piece of a request of several pieces: a peer, or a network,
- * that sends slowly. */
-#include "exec/parts.h"
+ * The clock is read only when there is nothing to do: an idle time begins with a look that finds
+ * nothing and ends after the next look that finds something, whose first event names who was waited
+ * for. `late` is the idle time of a request before anything of it came from a peer: a peer that
+ * computes longer. `recv` is the time from the first to the last piece of a request of several
+ * pieces: a peer, or a network, that sends slowly. */
+#include "exec/exec_int.h"
 
-void tt_xstats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes)
+void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes)
 {
     struct tt_peer_stats *s = &l->pe->stats;
     s->bytes_in += bytes;
@@ -32,7 +33,7 @@ static uint64_t end_idle(struct tt_engine *e)
     return ns;
 }
 
-void tt_xstats_looked(struct tt_engine *e, size_t nevents)
+void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
 {
     if (nevents == 0) {
         if (e->idle_since == 0 && e->nrunning)
@@ -42,18 +43,18 @@ void tt_xstats_looked(struct tt_engine *e, size_t nevents)
     if (e->idle_since == 0)
         return;
     uint64_t ns = end_idle(e);
-    struct tt_context *x = tt_context_find(e, e->events[0].tag.comm);
-    struct tt_xpeer *pe = x ? tt_context_sender(x, e->events[0].peer) : NULL;
+    struct tt_context *x = tt_exec_context_find(e, e->events[0].tag.comm);
+    struct tt_xpeer *pe = x ? tt_exec_context_sender(x, e->events[0].peer) : NULL;
     if (pe)
         pe->stats.wait_ns += ns;
     while (e->nlate > 0)
         e->late[--e->nlate]->late_ns += ns;
 }
 
-void tt_xstats_boxed(struct tt_context *x)
+void tt_exec_stats_boxed(struct tt_context *x)
 {
     uint64_t ns = end_idle(x->engine);
-    struct tt_xpeer *pe = tt_context_peer(x, x->box_missing);
+    struct tt_xpeer *pe = tt_exec_context_peer(x, x->box_missing);
     if (!pe)
         return;
     pe->stats.wait_ns += ns;
@@ -61,14 +62,14 @@ void tt_xstats_boxed(struct tt_context *x)
 }
 
 /* What went before a start is no wait for what is started. */
-void tt_xstats_start(struct tt_engine *e, struct tt_program *p)
+void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p)
 {
     end_idle(e);
     p->idle_ns = e->idle_ns;
     p->context->still_ns = 0;
 }
 
-void tt_context_stats(const struct tt_context *x, uint32_t rank, struct tt_peer_stats *ret)
+void tt_exec_context_stats(const struct tt_context *x, uint32_t rank, struct tt_peer_stats *ret)
 {
     assert(rank < x->n);
     *ret = x->peers[rank] ? x->peers[rank]->stats : (struct tt_peer_stats){0};

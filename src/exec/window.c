@@ -1,19 +1,23 @@
-/* window.c - copies of pieces in memory that all local ranks map, for peers to read: the way of ordinary memory.
+/* window.c - copies of pieces in memory that all local ranks map, for peers to read: the way of
+ * ordinary memory.
  *
- * A rank's window area is given out in TT_XUNITS parts. With a core per rank they are used in turn: a part that a peer has just read is
- * still in that peer's cache, from which writing it again would have to take it. Ranks that share cores share caches too: they use the
- * fewest parts. One copy serves all sends of a place (lower.c's groups):
+ * A rank's window area is given out in TT_XUNITS parts. With a core per rank they are used in turn:
+ * a part that a peer has just read is still in that peer's cache, from which writing it again would
+ * have to take it. Ranks that share cores share caches too: they use the fewest parts. One copy
+ * serves all sends of a place (lower.c's groups):
  *
  *     taken: unsent 3, users 0  -> sent to 1: 2, 1 -> sent to 2: 1, 2 -> TAKEN from 1: 1, 1 -> sent to 3: 0, 2 -> TAKEN, TAKEN: free
  *
  * Room comes back with TAKEN. */
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
-enum { TURN = 1 << 20 }; /* bytes after which a turn is over: the rest of the area is for when these are in use */
+/* bytes after which a turn is over: the rest of the area is for when these are in use */
+enum { TURN = 1 << 20 };
 
 void tt_exec_window_make(struct tt_engine *e)
 {
-    bool enough = e->direct && tt_direct_nlocal(e->direct) - 1 <= TT_XUNITS / 2; /* one for each peer */
+    /* one for each peer */
+    bool enough = e->direct && tt_direct_nlocal(e->direct) - 1 <= TT_XUNITS / 2;
     e->unit_bytes = enough ? tt_direct_stream_bytes(e->direct) / TT_XUNITS / 64 * 64 : 0;
     e->units = e->unit_bytes ? UINT64_MAX : 0;
     e->turn = e->units && !tt_direct_crowded(e->direct) ? TURN : 0;
@@ -28,7 +32,8 @@ struct tt_xslot *tt_exec_window_find(struct tt_engine *e, const struct tt_xslot 
 {
     for (uint64_t busy = ~e->units; busy; busy &= busy - 1) {
         struct tt_xslot *s = &e->slots_out[__builtin_ctzll(busy)];
-        if (s->unsent && s->program == key->program && s->seq == key->seq && s->group == key->group && s->piece == key->piece)
+        if (s->unsent && s->program == key->program && s->seq == key->seq &&
+            s->group == key->group && s->piece == key->piece)
             return s;
     }
     return NULL;
@@ -48,9 +53,10 @@ static uint64_t mask_of(const struct tt_xslot *s)
     return (UINT64_MAX >> (TT_XUNITS - s->units)) << s->unit;
 }
 
-/* What a slot counts against, and how much that may have: one half for copies that several peers read, the other in equal parts for each
- * peer alone that running programs have. A peer that waits for the others' operands cannot keep those others from getting theirs. What a
- * program that started before had more of comes back without help of those that follow. */
+/* What a slot counts against, and how much that may have: one half for copies that several peers
+ * read, the other in equal parts for each peer alone that running programs have. A peer that waits
+ * for the others' operands cannot keep those others from getting theirs. What a program that
+ * started before had more of comes back without help of those that follow. */
 static uint32_t *used_by(struct tt_engine *e, const struct tt_xslot *s, uint32_t *ret_most)
 {
     uint64_t peers = tt_direct_nlocal(e->direct) - 1;
@@ -62,11 +68,13 @@ static uint32_t *used_by(struct tt_engine *e, const struct tt_xslot *s, uint32_t
 /* By the least share of a peer: the sender's other links are not known here. */
 bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t bytes)
 {
-    uint64_t units = e->unit_bytes ? npieces * ((bytes + e->unit_bytes - 1) / e->unit_bytes) : TT_XUNITS;
+    uint64_t units =
+        e->unit_bytes ? npieces * ((bytes + e->unit_bytes - 1) / e->unit_bytes) : TT_XUNITS;
     return npieces == 1 || units * (tt_direct_nlocal(e->direct) - 1) <= TT_XUNITS / 2;
 }
 
-struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key, uint64_t bytes, uint32_t nsends)
+struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key,
+                                     uint64_t bytes, uint32_t nsends)
 {
     if (!e->units)
         return NULL;
@@ -74,7 +82,9 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     uint32_t most, *used = used_by(e, key, &most);
     if (*used && *used + units > most)
         return NULL;
-    uint32_t at = units <= TT_XUNITS ? find_units(e->units & UINT64_MAX << e->cursor, (uint32_t)units) : TT_XNO;
+    uint32_t at = units <= TT_XUNITS
+                      ? find_units(e->units & UINT64_MAX << e->cursor, (uint32_t)units)
+                      : TT_XNO;
     if (at == TT_XNO && units <= TT_XUNITS)
         at = find_units(e->units, (uint32_t)units);
     if (at == TT_XNO)

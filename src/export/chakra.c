@@ -1,7 +1,8 @@
-/* chakra.c - Chakra execution traces, one file per rank, as ASTRA-sim reads them (also as a custom collective).
+/* chakra.c - Chakra execution traces, one file per rank, as ASTRA-sim reads them (also as a custom
+ * collective).
  *
- * A file is a row of protobuf messages, each after its length as a varint: GlobalMetadata, then one Node per operation.
- * The few fields that are used are written by hand:
+ * A file is a row of protobuf messages, each after its length as a varint: GlobalMetadata, then one
+ * Node per operation. The few fields that are used are written by hand:
  *
  *     GlobalMetadata  1 version
  *     Node            1 id, 2 name, 3 type, 5 data_deps (packed), 10 attr ...
@@ -109,10 +110,10 @@ static tutti_status write_chakra(const struct tt_sched *s, const struct tt_expor
     struct tt_trace t;
     struct bytes b = {.v = {.elem = 1}}, part = {.v = {.elem = 1}};
     (void)o;
-    tutti_status st = tt_trace_open(s, &t, err);
+    tutti_status st = tt_export_trace_open(s, &t, err);
     if (st)
         return st;
-    st = tt_trace_rank(&t, rank, err);
+    st = tt_export_trace_rank(&t, rank, err);
     if (!st) {
         put_bytes(&b, 1, "0.0.4", 5);
         print_message(&b, out);
@@ -126,7 +127,7 @@ static tutti_status write_chakra(const struct tt_sched *s, const struct tt_expor
     }
     tt_vec_free(&b.v);
     tt_vec_free(&part.v);
-    tt_trace_close(&t);
+    tt_export_trace_close(&t);
     return st;
 }
 

@@ -13,7 +13,7 @@ static void print_rank(const struct tt_export_program *p, FILE *out)
     for (uint32_t i = 0; i < p->slice.nops; i++) {
         const struct tt_op *op = &p->slice.ops[i];
         const struct tt_span *s = &p->slice.spans[op->span];
-        fprintf(out, "    r%u_%u [label=\"%s %u%s\\nstep %u\"];\n", rank, i, tt_op_name(op->kind), s->first,
+        fprintf(out, "    r%u_%u [label=\"%s %u%s\\nstep %u\"];\n", rank, i, tt_sched_op_name(op->kind), s->first,
                 s->len * s->reps > 1 || op->nspans > 1 ? ".." : "", op->step);
     }
     fprintf(out, "  }\n");

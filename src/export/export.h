@@ -1,8 +1,9 @@
 /* export.h - schedules in the formats of other engines and simulators, and as pictures.
  *
- * Every format is a const struct in table.c. A writer gets the schedule as a *program* (program.h): lists of acts with
- * whole ranges of chunks, the waits between them, and the partner of every message. A schedule that a format cannot
- * express, or that breaks a limit of the engine behind it, is refused with the reason. */
+ * Every format is a const struct in table.c. A writer gets the schedule as a *program* (program.h):
+ * lists of acts with whole ranges of chunks, the waits between them, and the partner of every
+ * message. A schedule that a format cannot express, or that breaks a limit of the engine behind it,
+ * is refused with the reason. */
 #ifndef TT_EXPORT_H
 #define TT_EXPORT_H
 
@@ -10,9 +11,11 @@
 #include "sched/sched.h"
 #include "topo/topo.h"
 
-/* What can be chosen; zero is the default everywhere. A format refuses an option that it does not have. */
+/* What can be chosen; zero is the default everywhere. A format refuses an option that it does not
+ * have. */
 struct tt_export_options {
-    uint32_t instances;   /* msccl-xml: copies of the program on channels of their own, each on its part of the vector */
+    /* msccl-xml: copies of the program on channels of their own, each on its part of the vector */
+    uint32_t instances;
     const char *protocol; /* msccl-xml, msccl-json: Simple, LL, LL128 */
     const char *target;   /* msccl-xml: whose limits hold: msccl, azure or rccl */
     const char *channel;  /* msccl-json: memory or port */
@@ -30,7 +33,7 @@ struct tt_export_format {
 /* The i-th format; NULL past the last. */
 const struct tt_export_format *tt_export_get(size_t i);
 const struct tt_export_format *tt_export_find(const char *name, struct tutti_error *err);
-/* Reads "key=value" into o: TUTTI_ERR_ARG when the format has no such option or the value makes no sense. Texts of
- * `option` must live as long as o. */
+/* Reads "key=value" into o: TUTTI_ERR_ARG when the format has no such option or the value makes no
+ * sense. Texts of `option` must live as long as o. */
 tutti_status tt_export_option(const struct tt_export_format *f, const char *option, struct tt_export_options *o, struct tutti_error *err);
 #endif

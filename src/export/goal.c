@@ -8,7 +8,8 @@
  *     l2 requires l1
  *     }
  *
- * Reductions and copies are `calc` of no length: how long they take is the simulator's machine, not the schedule's. */
+ * Reductions and copies are `calc` of no length: how long they take is the simulator's machine, not
+ * the schedule's. */
 #include <assert.h>
 
 #include "export/export.h"
@@ -33,18 +34,18 @@ static tutti_status write_goal(const struct tt_sched *s, const struct tt_export_
     struct tt_trace t;
     (void)o;
     assert(rank == 0);
-    tutti_status st = tt_trace_open(s, &t, err);
+    tutti_status st = tt_export_trace_open(s, &t, err);
     if (st)
         return st;
     fprintf(out, "num_ranks %u\n", s->shape.ranks);
     for (uint32_t r = 0; !st && r < s->shape.ranks; r++) {
-        st = tt_trace_rank(&t, r, err);
+        st = tt_export_trace_rank(&t, r, err);
         fprintf(out, "\nrank %u {\n", r);
         for (uint64_t i = 0; !st && i < t.nodes.len; i++)
             print_node(&t, i, out);
         fprintf(out, "}\n");
     }
-    tt_trace_close(&t);
+    tt_export_trace_close(&t);
     return st;
 }
 

@@ -22,12 +22,12 @@ static tutti_status refuse(const struct tt_shape *s, const char *format, struct 
         return TUTTI_OK;
     case TUTTI_REDUCE_SCATTER:
     case TUTTI_ALL_GATHER:
-        if (tt_shape_equal_blocks(s))
+        if (tt_sched_shape_equal_blocks(s))
             return TUTTI_OK;
         return tt_fail(err, TUTTI_ERR_REFUSED, "%s: the ranks' blocks are not equal and in rank order, as this format wants them", format);
     default:
         return tt_fail(err, TUTTI_ERR_REFUSED, "%s: takes allreduce, reduce-scatter, all-gather and broadcast, not %s", format,
-                       tt_coll_name(s->coll));
+                       tt_sched_coll_name(s->coll));
     }
 }
 

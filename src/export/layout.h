@@ -1,8 +1,9 @@
 /* layout.h - where a chunk lies in the buffers of engines that count in equal units.
  *
- * Chunks with weights become as many units as their weight says (divided by what all weights share). The vector is
- * `units` long; scratch buffer k begins at unit k * units of the engine's one scratch buffer. In reduce-scatter and
- * all-gather the short side of a rank (OUT and IN) holds its own block only. */
+ * Chunks with weights become as many units as their weight says (divided by what all weights
+ * share). The vector is `units` long; scratch buffer k begins at unit k * units of the engine's one
+ * scratch buffer. In reduce-scatter and all-gather the short side of a rank (OUT and IN) holds its
+ * own block only. */
 #ifndef TT_EXPORT_LAYOUT_H
 #define TT_EXPORT_LAYOUT_H
 

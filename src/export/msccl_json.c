@@ -1,14 +1,16 @@
 /* msccl_json.c - execution plans of MSCCL++.
  *
- * A message is a put into a place of its own in the receiver's scratch buffer, and a signal; the receiver waits, then
- * copies or adds from there. No place is used twice, so that nobody waits until a place is free again. Every channel
- * begins with a handshake, because a put must not arrive before the receiver has entered the collective.
+ * A message is a put into a place of its own in the receiver's scratch buffer, and a signal; the
+ * receiver waits, then copies or adds from there. No place is used twice, so that nobody waits
+ * until a place is free again. Every channel begins with a handshake, because a put must not arrive
+ * before the receiver has entered the collective.
  *
  *     sender    put own chunk -> receiver's scratch, signal
  *     receiver  wait, reduce(own chunk, scratch) -> own chunk
  *
- * A thread block takes 64 operations. Longer programs go on in the next block, which waits for a semaphore of the one
- * before: in order, and never wrong, but without overlap inside a GPU. Written from descriptions of the format. */
+ * A thread block takes 64 operations. Longer programs go on in the next block, which waits for a
+ * semaphore of the one before: in order, and never wrong, but without overlap inside a GPU. Written
+ * from descriptions of the format. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -28,7 +30,8 @@ struct plan {
     const char *type; /* of channels */
     struct tt_export_program program;
     struct tt_export_layout layout;
-    uint64_t *slot;     /* by operation of the schedule: receives: first unit of the message's place in scratch */
+    /* by operation of the schedule: receives: first unit of the message's place in scratch */
+    uint64_t *slot;
     uint64_t *scratch;  /* by rank: units of scratch in use */
     struct tt_vec open; /* struct connection, of the present rank */
     struct tt_json_writer *w;
@@ -185,7 +188,8 @@ static void semaphore_op(struct plan *p, const char *name, uint64_t id)
     p->ops++;
 }
 
-/* Begins an operation; first goes on in the next block when this one has no room for it and for what ends a block. */
+/* Begins an operation; first goes on in the next block when this one has no room for it and for
+ * what ends a block. */
 static void begin_op(struct plan *p, const char *name)
 {
     if (p->ops + 2 > OPS_MAX) {

@@ -1,15 +1,16 @@
 /* msccl_xml.c - MSCCL's XML, as microsoft/msccl, Azure's executor and RCCL read it.
  *
- * A thread block has one connection: a peer to send to or to receive from, and a channel; it runs its steps in order.
- * One more block has the local acts. A step waits for at most one step of another block of its GPU; further waits ride
- * on nops before it. So the order on a connection is ours, and every wait of the live rule (sched/deps.h) is either the
- * order inside a block or such a wait:
+ * A thread block has one connection: a peer to send to or to receive from, and a channel; it runs
+ * its steps in order. One more block has the local acts. A step waits for at most one step of
+ * another block of its GPU; further waits ride on nops before it. So the order on a connection is
+ * ours, and every wait of the live rule (sched/deps.h) is either the order inside a block or such a
+ * wait:
  *
  *     rank 1   block 0: recv <- 0   r   chunk 0                     (awaited: hasdep)
  *              block 1: send -> 2   s   chunk 0   depid 0, deps 0
  *
- * Written from descriptions of the format; no step is fused (rcs, rrs, rrcs), so that converters for simulators can
- * read it too. */
+ * Written from descriptions of the format; no step is fused (rcs, rrs, rrcs), so that converters
+ * for simulators can read it too. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -63,7 +64,8 @@ static void drop_blocks(struct xml *x)
     x->blocks.len = 0;
 }
 
-/* The number of the block that has this connection; made when it is new. UINT32_MAX: out of memory. */
+/* The number of the block that has this connection; made when it is new. UINT32_MAX: out of
+ * memory. */
 static uint32_t block_of(struct xml *x, const struct tt_op *op)
 {
     const bool message = op->kind != TT_OP_COPY && op->kind != TT_OP_REDUCE;
@@ -79,7 +81,8 @@ static uint32_t block_of(struct xml *x, const struct tt_op *op)
     return tt_vec_push(&x->blocks, &want, 1) ? (uint32_t)x->blocks.len - 1 : UINT32_MAX;
 }
 
-/* What operation i waits for in other blocks, each block once and the latest step of it. e: its first edge. */
+/* What operation i waits for in other blocks, each block once and the latest step of it. e: its
+ * first edge. */
 static tutti_status find_waits(struct xml *x, uint32_t i, uint32_t own, size_t *e, struct tutti_error *err)
 {
     x->waits.len = 0;
@@ -128,7 +131,8 @@ static struct step step_of(const struct xml *x, const struct tt_act *a, uint32_t
     return s;
 }
 
-/* Chunks from `chunk` on that one step can take: both ends cut alike, because both hold the same chunks. At least one. */
+/* Chunks from `chunk` on that one step can take: both ends cut alike, because both hold the same
+ * chunks. At least one. */
 static uint32_t fit(const struct xml *x, const struct tt_act *a, uint32_t chunk)
 {
     uint32_t len = a->chunk + a->len - chunk;
@@ -295,9 +299,9 @@ static tutti_status prepare(struct xml *x, const struct tt_sched *s, struct tutt
             x->limits = &targets[i];
     if (!x->limits)
         return tt_fail(err, TUTTI_ERR_ARG, "target=%.40s: msccl, azure or rccl is expected", target);
-    if (x->o->instances > 1 && tt_coll_has_owners(s->shape.coll))
+    if (x->o->instances > 1 && tt_sched_coll_has_owners(s->shape.coll))
         return tt_fail(err, TUTTI_ERR_REFUSED, "msccl-xml: instances cut the vector, and %s gives each rank a block of it",
-                       tt_coll_name(s->shape.coll));
+                       tt_sched_coll_name(s->shape.coll));
     tutti_status st = tt_export_layout_open(&s->shape, "msccl-xml", &x->layout, err);
     return st ? st : tt_export_program_open(s, &x->program, err);
 }

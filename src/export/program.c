@@ -1,4 +1,5 @@
-/* program.c - messages matched with their partners, operations cut into acts (program.h has an example). */
+/* program.c - messages matched with their partners, operations cut into acts (program.h has an
+ * example). */
 #include "export/program.h"
 
 #include <assert.h>
@@ -46,7 +47,8 @@ static bool collect_ends(const struct tt_sched *s, struct tt_vec *sends, struct 
     return true;
 }
 
-/* Messages of one connection match in order, so that both lists sorted by connection and place pair up. */
+/* Messages of one connection match in order, so that both lists sorted by connection and place pair
+ * up. */
 static tutti_status pair_ends(struct tt_export_program *p, struct tt_vec *sends, struct tt_vec *receives, struct tutti_error *err)
 {
     if (sends->len)
@@ -198,8 +200,8 @@ static tutti_status copy_acts(struct tt_export_program *p, uint32_t i, struct tu
     return st;
 }
 
-/* The operand that the sum begins with: one that is there already needs no copy; IN comes before others where the
- * destination is OUT, which may be the same memory. */
+/* The operand that the sum begins with: one that is there already needs no copy; IN comes before
+ * others where the destination is OUT, which may be the same memory. */
 static uint32_t first_operand(const struct tt_span *to, uint32_t n)
 {
     for (uint32_t k = 1; k < n; k++)
@@ -211,8 +213,8 @@ static uint32_t first_operand(const struct tt_span *to, uint32_t n)
     return 1;
 }
 
-/* Destination = sum of the operands: a copy of one and additions of the others. Addition commutes; an engine that rounds
- * may round otherwise than we do. */
+/* Destination = sum of the operands: a copy of one and additions of the others. Addition commutes;
+ * an engine that rounds may round otherwise than we do. */
 static tutti_status reduce_acts(struct tt_export_program *p, uint32_t i, struct tutti_error *err)
 {
     const struct tt_op *op = &p->slice.ops[i];
@@ -235,7 +237,8 @@ static int compare_edges(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* An engine decides by the call whether IN and OUT are one memory: where both are allowed, the waits of both hold. */
+/* An engine decides by the call whether IN and OUT are one memory: where both are allowed, the
+ * waits of both hold. */
 static tutti_status find_edges(struct tt_export_program *p, struct tutti_error *err)
 {
     p->deps.inplace = false;

@@ -1,13 +1,12 @@
 /* program.h - a schedule as writers of other formats want it.
  *
- * An act is one engine-level action on one run of consecutive chunks in one pair of buffers. An operation of the
- * schedule becomes one act per run, in rising order of chunks; a reduction of n operands becomes a copy and additions.
- * The two ends of a message are cut at the same chunks, so that the k-th act of a send is received by the k-th act of
- * its partner.
+ * An act is one engine-level action on one run of consecutive chunks in one pair of buffers. An
+ * operation of the schedule becomes one act per run, in rising order of chunks; a reduction of n
+ * operands becomes a copy and additions. The two ends of a message are cut at the same chunks, so
+ * that the k-th act of a send is received by the k-th act of its partner.
  *
  *     op 3  send  IN 0-1, OUT 2   -> rank 1        acts  send IN 0-1, send OUT 2
- *     op 0  recv  SCRATCH 0-2     <- rank 0        acts  recv SCRATCH 0-1, recv SCRATCH 2
- */
+ *     op 0  recv  SCRATCH 0-2     <- rank 0        acts  recv SCRATCH 0-1, recv SCRATCH 2 */
 #ifndef TT_EXPORT_PROGRAM_H
 #define TT_EXPORT_PROGRAM_H
 
@@ -17,7 +16,8 @@
 enum tt_act_kind { TT_ACT_SEND, TT_ACT_RECV, TT_ACT_RECV_ADD, TT_ACT_COPY, TT_ACT_ADD };
 
 struct tt_act {
-    uint8_t kind; /* enum tt_act_kind; RECV_ADD: buf = src + message, COPY: buf = src, ADD: buf = buf + src */
+    /* enum tt_act_kind; RECV_ADD: buf = src + message, COPY: buf = src, ADD: buf = buf + src */
+    uint8_t kind;
     uint32_t chunk, len;
     uint32_t buf, src;
     uint32_t op; /* of its slice */
@@ -25,13 +25,15 @@ struct tt_act {
 
 struct tt_export_program {
     const struct tt_sched *sched;
-    uint64_t *partner; /* by number of the operation in the schedule: that of the other end; UINT64_MAX: local */
+    /* by number of the operation in the schedule: that of the other end; UINT64_MAX: local */
+    uint64_t *partner;
     /* Of the rank that tt_export_program_rank was called for: */
     uint32_t rank;
     struct tt_slice slice;
     struct tt_vec acts;  /* struct tt_act, those of an operation in a row */
     uint32_t *first_act; /* by operation, and the end */
-    struct tt_vec edges; /* struct tt_edge, by rising `to`: for IN and OUT apart, and in place where that is allowed */
+    /* struct tt_edge, by rising `to`: for IN and OUT apart, and in place where that is allowed */
+    struct tt_vec edges;
     struct tt_deps deps;
     struct tt_vec mine, theirs; /* runs of the two ends of a message, while it is cut */
 };

@@ -1,12 +1,13 @@
-/* svg.c - a schedule as a picture: ranks are rows, steps are columns, messages are arrows coloured by their chunk.
+/* svg.c - a schedule as a picture: ranks are rows, steps are columns, messages are arrows coloured
+ * by their chunk.
  *
  *     rank 0  o---.     .---o
  *                  \   /
  *     rank 1  o-----`-x-----o
  *              step 0   step 1
  *
- * Colours are those of Okabe and Ito, which people with colour blindness can tell apart; text and grid follow the page's
- * scheme, light or dark. */
+ * Colours are those of Okabe and Ito, which people with colour blindness can tell apart; text and
+ * grid follow the page's scheme, light or dark. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static void print_head(const struct tt_sched *s, uint32_t columns, FILE *out)
     const double width = fmax(x_of(columns) + RIGHT, WIDTH_MIN), height = y_of(s->shape.ranks - 1) + BOTTOM;
     fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n",
             width, height, width, height);
-    fprintf(out, "<title>%s by %s on %u ranks</title>\n<style>\n", tt_coll_name(s->shape.coll), s->shape.algo, s->shape.ranks);
+    fprintf(out, "<title>%s by %s on %u ranks</title>\n<style>\n", tt_sched_coll_name(s->shape.coll), s->shape.algo, s->shape.ranks);
     fprintf(out, "text{font:13px sans-serif;fill:#222}.grid{stroke:#bbb}path{stroke-width:2;fill-opacity:1}\n"
                  "@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#555}}\n</style>\n<defs>\n");
     for (unsigned i = 0; i < countof(colours); i++)
@@ -87,7 +88,7 @@ static void print_head(const struct tt_sched *s, uint32_t columns, FILE *out)
                 "markerUnits=\"userSpaceOnUse\"><path stroke=\"none\" fill=\"%s\" d=\"M0 0L8 4L0 8z\"/></marker>\n",
                 i, colours[i]);
     fprintf(out, "</defs>\n<text x=\"12\" y=\"24\" font-weight=\"bold\">%s by %s: %u ranks, %u step%s</text>\n",
-            tt_coll_name(s->shape.coll), s->shape.algo, s->shape.ranks, s->steps, s->steps == 1 ? "" : "s");
+            tt_sched_coll_name(s->shape.coll), s->shape.algo, s->shape.ranks, s->steps, s->steps == 1 ? "" : "s");
     fprintf(out, "<text x=\"12\" y=\"44\">%u chunks; colour: first chunk of a message</text>\n", s->shape.chunks);
 }
 

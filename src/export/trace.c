@@ -6,25 +6,25 @@
 
 enum { NODES_MAX = 1 << 27 };
 
-tutti_status tt_trace_open(const struct tt_sched *s, struct tt_trace *ret, struct tutti_error *err)
+tutti_status tt_export_trace_open(const struct tt_sched *s, struct tt_trace *ret, struct tutti_error *err)
 {
     *ret = (struct tt_trace){.nodes = {.elem = sizeof(struct tt_node)}, .waits = {.elem = sizeof(uint64_t)}};
     const uint64_t nodes = s->nops * s->shape.segments;
     if (nodes > NODES_MAX)
         return tt_fail(err, TUTTI_ERR_LIMIT, "%llu operations in %u segments are too many for a trace (at most %d nodes)",
                        (unsigned long long)s->nops, s->shape.segments, NODES_MAX);
-    tutti_status st = tt_bind_make(&s->shape, s->shape.count, s->shape.dtype, &ret->bind, err);
+    tutti_status st = tt_sched_bind_make(&s->shape, s->shape.count, s->shape.dtype, &ret->bind, err);
     if (!st)
         st = tt_export_program_open(s, &ret->program, err);
     if (st)
-        tt_trace_close(ret);
+        tt_export_trace_close(ret);
     return st;
 }
 
-void tt_trace_close(struct tt_trace *t)
+void tt_export_trace_close(struct tt_trace *t)
 {
     tt_export_program_close(&t->program);
-    tt_bind_free(&t->bind);
+    tt_sched_bind_free(&t->bind);
     tt_vec_free(&t->nodes);
     tt_vec_free(&t->waits);
     free(t->done);
@@ -103,7 +103,7 @@ static tutti_status add_nodes(struct tt_trace *t, uint32_t i, uint32_t k, size_t
     return ok ? TUTTI_OK : tt_fail_memory(err, "nodes");
 }
 
-tutti_status tt_trace_rank(struct tt_trace *t, uint32_t rank, struct tutti_error *err)
+tutti_status tt_export_trace_rank(struct tt_trace *t, uint32_t rank, struct tutti_error *err)
 {
     const uint32_t segments = t->program.sched->shape.segments;
     tutti_status st = tt_export_program_rank(&t->program, rank, err);

@@ -140,7 +140,7 @@ static bool is_bitwise(tutti_redop op)
     return op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
 }
 
-void tt_reduce_run(const struct tt_reduce *reduce)
+void tt_kernel_reduce_run(const struct tt_reduce *reduce)
 {
     struct tt_reduce r = *reduce;
     assert(r.nsrc >= 1 && r.ndst >= 1 && (unsigned)r.dtype < TUTTI_DTYPE_COUNT &&
@@ -166,8 +166,8 @@ void tt_reduce_run(const struct tt_reduce *reduce)
     current()->level->fn[r.dtype][r.redop](&r);
 }
 
-void tt_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *a, const void *b,
-                   size_t count)
+void tt_kernel_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *a,
+                          const void *b, size_t count)
 {
     const void *const src[] = {a, b};
     void *const to[] = {dst};
@@ -178,5 +178,5 @@ void tt_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *
                                 .src = src,
                                 .dst = to,
                                 .count = count};
-    tt_reduce_run(&r);
+    tt_kernel_reduce_run(&r);
 }

@@ -47,10 +47,10 @@ struct tt_reduce {
      * source) */
     bool nontemporal;
 };
-void tt_reduce_run(const struct tt_reduce *r);
+void tt_kernel_reduce_run(const struct tt_reduce *r);
 /* The common case: dst = a op b. */
-void tt_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *a, const void *b,
-                   size_t count);
+void tt_kernel_reduce_two(tutti_dtype dtype, tutti_redop redop, void *dst, const void *a,
+                          const void *b, size_t count);
 
 /* "generic", "avx2", "avx512", "neon": what run uses. For tests: force a level (false when this CPU
  * lacks it). */

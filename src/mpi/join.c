@@ -1,10 +1,11 @@
 /* join.c - the process's place in MPI, and the one symbol that libtutti looks up.
  *
- * MPI can be initialised once in the life of a process, so who initialises it finalises it at exit and not before: communicators may be
- * closed and opened again. Everything runs on communicators of our own, where errors return instead of ending the program. */
+ * MPI can be initialised once in the life of a process, so who initialises it finalises it at exit
+ * and not before: communicators may be closed and opened again. Everything runs on communicators of
+ * our own, where errors return instead of ending the program. */
 #include <stdlib.h>
 
-#include "mpi/parts.h"
+#include "mpi/mpi_int.h"
 
 _Atomic bool tt_mpi_unfinished;
 
@@ -12,7 +13,8 @@ extern const struct tt_mpi_ops tutti_transport_mpi;
 static struct tt_mpi self;
 static MPI_Comm world = MPI_COMM_NULL; /* ours; for gather and for making groups */
 
-/* A job that lost a rank does not finalise: that waits for everybody. The launcher sees to the rest. */
+/* A job that lost a rank does not finalise: that waits for everybody. The launcher sees to the
+ * rest. */
 static void finalise(void)
 {
     int done = 1;
@@ -38,7 +40,9 @@ static tutti_status initialise(int *ret_level, struct tutti_error *err)
     PMPI_Query_thread(ret_level);
     PMPI_Is_thread_main(&main_thread);
     if (*ret_level < MPI_THREAD_SERIALIZED && !main_thread)
-        return tt_fail(err, TUTTI_ERR_ARG, "transport mpi: MPI was initialised for its main thread only, and this is another one");
+        return tt_fail(
+            err, TUTTI_ERR_ARG,
+            "transport mpi: MPI was initialised for its main thread only, and this is another one");
     return TUTTI_OK;
 }
 
@@ -47,11 +51,13 @@ static tutti_status look_around(struct tutti_error *err)
     MPI_Comm host = MPI_COMM_NULL;
     int rank = 0, size = 1, local = -1;
     if (PMPI_Comm_dup(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "transport mpi: MPI_COMM_WORLD cannot be duplicated");
+        return tt_fail(err, TUTTI_ERR_CONNECT,
+                       "transport mpi: MPI_COMM_WORLD cannot be duplicated");
     PMPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     PMPI_Comm_rank(world, &rank);
     PMPI_Comm_size(world, &size);
-    if (PMPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host) == MPI_SUCCESS) {
+    if (PMPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host) ==
+        MPI_SUCCESS) {
         PMPI_Comm_rank(host, &local);
         PMPI_Comm_free(&host);
     }
@@ -61,7 +67,7 @@ static tutti_status look_around(struct tutti_error *err)
     return TUTTI_OK;
 }
 
-static tutti_status join(struct tt_mpi **ret, struct tutti_error *err)
+static tutti_status join_join(struct tt_mpi **ret, struct tutti_error *err)
 {
     int level = MPI_THREAD_SINGLE;
     tutti_status st = initialise(&level, err);
@@ -75,11 +81,14 @@ static tutti_status join(struct tt_mpi **ret, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-static tutti_status gather(struct tt_mpi *m, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err)
+static tutti_status join_gather(struct tt_mpi *m, const void *mine, size_t bytes, void *ret_all,
+                                struct tutti_error *err)
 {
     (void)m;
-    if (PMPI_Allgather(mine, (int)bytes, MPI_BYTE, ret_all, (int)bytes, MPI_BYTE, world) != MPI_SUCCESS)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "transport mpi: the ranks cannot exchange %zu bytes over MPI", bytes);
+    if (PMPI_Allgather(mine, (int)bytes, MPI_BYTE, ret_all, (int)bytes, MPI_BYTE, world) !=
+        MPI_SUCCESS)
+        return tt_fail(err, TUTTI_ERR_CONNECT,
+                       "transport mpi: the ranks cannot exchange %zu bytes over MPI", bytes);
     return TUTTI_OK;
 }
 
@@ -103,7 +112,8 @@ static int make_comm(const struct tt_mpi_group *g, MPI_Comm *ret)
     return rc;
 }
 
-static tutti_status open(struct tt_mpi *m, const struct tt_mpi_group *g, struct tt_transport **ret, struct tutti_error *err)
+static tutti_status join_open(struct tt_mpi *m, const struct tt_mpi_group *g,
+                              struct tt_transport **ret, struct tutti_error *err)
 {
     (void)m;
     MPI_Comm comm = MPI_COMM_NULL;
@@ -119,7 +129,7 @@ static tutti_status open(struct tt_mpi *m, const struct tt_mpi_group *g, struct 
 __attribute__((visibility("default"))) const struct tt_mpi_ops tutti_transport_mpi = {
     .abi = TT_MPI_ABI,
     .version = TUTTI_VERSION,
-    .join = join,
-    .gather = gather,
-    .open = open,
+    .join = join_join,
+    .gather = join_gather,
+    .open = join_open,
 };

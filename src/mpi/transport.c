@@ -1,20 +1,23 @@
-/* transport.c - pieces as MPI messages. Small ones travel behind their header in one message; large ones are announced by the header and
- * follow in a message of their own.
+/* transport.c - pieces as MPI messages. Small ones travel behind their header in one message; large
+ * ones are announced by the header and follow in a message of their own.
  *
  *     tag 0        header [payload up to TT_INLINE_MAX]     taken in order by SLOTS_IN posted receives per peer
  *     tag 1 + s    payload of the piece announced on stream s, s = 0 .. STREAMS-1 in turn
  *
- * MPI only ever gets memory of the transport, a slot's or a stream's own: what MPI has been given it may use until it says otherwise, and
- * that can be long after an error, when the memory of the caller must not be touched any more (MPI_Cancel does not help: a message that has
- * been matched, or one that is sent, is not cancelled). So what is sent is copied first, pieces of 128 KiB that are in a cache, and what has
- * come is used where it is.
+ * MPI only ever gets memory of the transport, a slot's or a stream's own: what MPI has been given
+ * it may use until it says otherwise, and that can be long after an error, when the memory of the
+ * caller must not be touched any more (MPI_Cancel does not help: a message that has been matched,
+ * or one that is sent, is not cancelled). So what is sent is copied first, pieces of 128 KiB that
+ * are in a cache, and what has come is used where it is.
  *
- * MPI keeps the order of messages of one tag between two ranks, so the k-th payload on a stream is that of the k-th announcement on it. A
- * stream is busy from its announcement until its payload is released; an announcement on a busy stream waits, and what comes after it
- * from that peer. Receives are matched in the order they were posted: `posted` is that queue, and only its front is asked about.
+ * MPI keeps the order of messages of one tag between two ranks, so the k-th payload on a stream is
+ * that of the k-th announcement on it. A stream is busy from its announcement until its payload is
+ * released; an announcement on a busy stream waits, and what comes after it from that peer.
+ * Receives are matched in the order they were posted: `posted` is that queue, and only its front is
+ * asked about.
  *
- * MPI does not tell who died: the watch does. An orderly end is a header of its own (BYE), so that every rank knows when nothing more will
- * come and can close without losing a message. */
+ * MPI does not tell who died: the watch does. An orderly end is a header of its own (BYE), so that
+ * every rank knows when nothing more will come and can close without losing a message. */
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -23,9 +26,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "mpi/parts.h"
+#include "mpi/mpi_int.h"
 
-/* Twice as many streams as the executor may keep busy with pieces that wait for a reduction (TT_XHOLD): a peer can always go on. */
+/* Twice as many streams as the executor may keep busy with pieces that wait for a reduction
+ * (TT_XHOLD): a peer can always go on. */
 enum { SLOTS_IN = 8, SLOTS_OUT = 16, STREAMS = 8, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
 enum { LOOKS = 64, NAP_MIN_NS = 10000, NAP_MAX_NS = 500000 };
 static const uint64_t farewell_ns = 1000000000, farewell_after_fault_ns = 100000000;
@@ -87,7 +91,7 @@ struct mpi {
 
 static const size_t PEER_BODIES = (size_t)(SLOTS_OUT + STREAMS) * TT_PIECE_MAX;
 
-static bool total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
+static bool transport_total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
 {
     size_t sum = 0;
     if (niov < 0 || niov > TT_IOV_MAX)
@@ -112,7 +116,8 @@ static void look_at_front(struct mpi *t, uint32_t r)
 static void post(struct mpi *t, uint32_t r, uint8_t slot)
 {
     struct peer *p = &t->peer[r];
-    if (PMPI_Irecv(p->in + (size_t)slot * SLOT, SLOT, MPI_BYTE, (int)r, 0, t->comm, &p->in_request[slot]) != MPI_SUCCESS) {
+    if (PMPI_Irecv(p->in + (size_t)slot * SLOT, SLOT, MPI_BYTE, (int)r, 0, t->comm,
+                   &p->in_request[slot]) != MPI_SUCCESS) {
         t->failed = true;
         return;
     }
@@ -144,13 +149,15 @@ static void copy_in(char *to, const struct iovec *iov, int niov)
     }
 }
 
-static tutti_status send_slot(struct mpi *t, uint32_t r, uint8_t slot, const struct header *h, size_t inline_bytes)
+static tutti_status send_slot(struct mpi *t, uint32_t r, uint8_t slot, const struct header *h,
+                              size_t inline_bytes)
 {
     struct peer *p = &t->peer[r];
     char *at = p->out + (size_t)slot * SLOT;
     MPI_Request request;
     memcpy(at, h, sizeof *h);
-    if (PMPI_Isend(at, (int)(HEAD + inline_bytes), MPI_BYTE, (int)r, 0, t->comm, &request) != MPI_SUCCESS)
+    if (PMPI_Isend(at, (int)(HEAD + inline_bytes), MPI_BYTE, (int)r, 0, t->comm, &request) !=
+        MPI_SUCCESS)
         return broken(t);
     p->left[slot]++;
     remember(t, request, (struct under_way){.peer = r, .what = slot});
@@ -167,19 +174,21 @@ static tutti_status send_large(struct mpi *t, uint32_t r, uint8_t slot, struct h
     tutti_status st = send_slot(t, r, slot, h, 0);
     if (st)
         return st;
-    if (PMPI_Isend(p->body + (size_t)slot * TT_PIECE_MAX, (int)h->bytes, MPI_BYTE, (int)r, 1 + stream, t->comm, &request) != MPI_SUCCESS)
+    if (PMPI_Isend(p->body + (size_t)slot * TT_PIECE_MAX, (int)h->bytes, MPI_BYTE, (int)r,
+                   1 + stream, t->comm, &request) != MPI_SUCCESS)
         return broken(t);
     p->left[slot]++;
     remember(t, request, (struct under_way){.peer = r, .what = slot});
     return TUTTI_OK;
 }
 
-static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct tt_tag *tag, const struct iovec *iov, int niov,
-                             uint64_t cookie)
+static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct tt_tag *tag,
+                             const struct iovec *iov, int niov, uint64_t cookie)
 {
     struct mpi *t = (struct mpi *)base;
     size_t bytes;
-    if (r >= base->size || r == base->rank || !total(iov, niov, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
+    if (r >= base->size || r == base->rank ||
+        !transport_total(iov, niov, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
         return TUTTI_ERR_ARG;
     struct peer *p = &t->peer[r];
     if (p->closed || t->failed)
@@ -201,7 +210,8 @@ static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct
 /* ---- receiving ---- */
 
 /* Payloads always come with their data: there is never a header to answer. */
-static tutti_status mpi_accept(struct tt_transport *t, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+static tutti_status mpi_accept(struct tt_transport *t, uint32_t peer, uint32_t stream,
+                               const struct iovec *iov, int niov)
 {
     (void)t, (void)peer, (void)stream, (void)iov, (void)niov;
     return TUTTI_ERR_ARG;
@@ -221,28 +231,33 @@ static void mpi_release(struct tt_transport *base, const struct tt_event *ev)
 }
 
 /* The payload on a stream is here. */
-static void deliver(struct mpi *t, uint32_t r, uint8_t stream)
+static void transport_deliver(struct mpi *t, uint32_t r, uint8_t stream)
 {
     struct peer *p = &t->peer[r];
     struct stream *s = &p->stream[stream];
     s->busy = !p->closed && !t->closing;
     if (s->busy)
-        t->news[t->nnews++] =
-            (struct tt_event){.kind = TT_EV_DATA, .peer = r, .stream = stream, .bytes = s->head.bytes, .tag = s->head.tag, .data = s->body};
+        t->news[t->nnews++] = (struct tt_event){.kind = TT_EV_DATA,
+                                                .peer = r,
+                                                .stream = stream,
+                                                .bytes = s->head.bytes,
+                                                .tag = s->head.tag,
+                                                .data = s->body};
 }
 
 static void finished(struct mpi *t, const struct under_way *w)
 {
     struct peer *p = &t->peer[w->peer];
     if (w->incoming) {
-        deliver(t, w->peer, w->what);
+        transport_deliver(t, w->peer, w->what);
         return;
     }
     if (--p->left[w->what])
         return;
     p->free_out[p->nfree_out++] = w->what;
     if (!p->closed && p->cookie[w->what])
-        t->news[t->nnews++] = (struct tt_event){.kind = TT_EV_SENT, .peer = w->peer, .cookie = p->cookie[w->what]};
+        t->news[t->nnews++] =
+            (struct tt_event){.kind = TT_EV_SENT, .peer = w->peer, .cookie = p->cookie[w->what]};
 }
 
 /* The header of a peer's oldest message, which is there. */
@@ -254,7 +269,7 @@ static struct header front_header(const struct peer *p)
 }
 
 /* Takes the oldest message out of the queue; returns its slot. */
-static uint8_t next(struct mpi *t, uint32_t r)
+static uint8_t transport_next(struct mpi *t, uint32_t r)
 {
     struct peer *p = &t->peer[r];
     uint8_t slot = p->posted[p->front];
@@ -267,7 +282,8 @@ static uint8_t next(struct mpi *t, uint32_t r)
 
 static bool is_announcement(const struct header *h)
 {
-    return h->kind == ANNOUNCE && h->stream < STREAMS && h->bytes > TT_INLINE_MAX && h->bytes <= TT_PIECE_MAX;
+    return h->kind == ANNOUNCE && h->stream < STREAMS && h->bytes > TT_INLINE_MAX &&
+           h->bytes <= TT_PIECE_MAX;
 }
 
 /* A payload is announced and its stream is free: it can come. */
@@ -281,15 +297,16 @@ static void expect(struct mpi *t, uint32_t r)
     struct stream *s = &p->stream[h.stream];
     s->busy = true;
     s->head = h;
-    post(t, r, next(t, r));
-    if (PMPI_Irecv(s->body, (int)h.bytes, MPI_BYTE, (int)r, 1 + h.stream, t->comm, &request) != MPI_SUCCESS)
+    post(t, r, transport_next(t, r));
+    if (PMPI_Irecv(s->body, (int)h.bytes, MPI_BYTE, (int)r, 1 + h.stream, t->comm, &request) !=
+        MPI_SUCCESS)
         t->failed = true;
     else
         remember(t, request, (struct under_way){.peer = r, .what = h.stream, .incoming = true});
 }
 
 /* Asks MPI: what has been sent or received since? */
-static void look(struct mpi *t)
+static void transport_look(struct mpi *t)
 {
     int n = 0;
     if (t->failed || t->nnews) /* room for news is room for one look's */
@@ -317,13 +334,14 @@ static void look(struct mpi *t)
 }
 
 /* Takes a peer's oldest message, which is no announcement. */
-static void take(struct mpi *t, uint32_t r, struct tt_event *ev)
+static void transport_take(struct mpi *t, uint32_t r, struct tt_event *ev)
 {
     struct peer *p = &t->peer[r];
     struct header h = front_header(p);
-    const char *at = p->in + (size_t)next(t, r) * SLOT;
+    const char *at = p->in + (size_t)transport_next(t, r) * SLOT;
     if (h.kind == DATA && h.bytes <= TT_INLINE_MAX) {
-        *ev = (struct tt_event){.kind = TT_EV_DATA, .peer = r, .bytes = h.bytes, .tag = h.tag, .data = at + HEAD};
+        *ev = (struct tt_event){
+            .kind = TT_EV_DATA, .peer = r, .bytes = h.bytes, .tag = h.tag, .data = at + HEAD};
         return;
     }
     p->closed = true;
@@ -369,7 +387,7 @@ static size_t tell_failure(struct mpi *t, struct tt_event *ev, size_t max)
 static size_t mpi_poll(struct tt_transport *base, struct tt_event *ev, size_t max)
 {
     struct mpi *t = (struct mpi *)base;
-    look(t);
+    transport_look(t);
     size_t n = tell_news(t, ev, max);
     if (t->failed)
         return n + (t->told ? 0 : tell_failure(t, ev + n, max - n));
@@ -378,7 +396,7 @@ static size_t mpi_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     for (uint32_t k = 0; k < base->size && n < max; k++) {
         uint32_t r = (first + k) % base->size;
         if (has_message(&t->peer[r]))
-            take(t, r, &ev[n++]);
+            transport_take(t, r, &ev[n++]);
     }
     return n;
 }
@@ -408,7 +426,7 @@ static void mpi_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct mpi *t = (struct mpi *)base;
     for (unsigned looks = 0; !has_events(t); looks++) {
-        look(t);
+        transport_look(t);
         if (has_events(t) || tt_now_ns() >= deadline_ns)
             return;
         nap(looks);
@@ -479,7 +497,7 @@ static void free_parts(struct mpi *t)
 }
 
 /* What is still under way keeps its memory, and the communicator. */
-static void end(struct mpi *t, uint64_t patience_ns)
+static void transport_end(struct mpi *t, uint64_t patience_ns)
 {
     if (!part(t, patience_ns)) {
         tt_mpi_unfinished = true;
@@ -492,12 +510,12 @@ static void end(struct mpi *t, uint64_t patience_ns)
 
 static void mpi_close(struct tt_transport *base)
 {
-    end((struct mpi *)base, farewell_ns);
+    transport_end((struct mpi *)base, farewell_ns);
 }
 
 static void mpi_abandon(struct tt_transport *base)
 {
-    end((struct mpi *)base, farewell_after_fault_ns);
+    transport_end((struct mpi *)base, farewell_after_fault_ns);
 }
 
 static const struct tt_transport_ops mpi_ops = {
@@ -514,7 +532,8 @@ static const struct tt_transport_ops mpi_ops = {
 
 static bool make_room(struct mpi *t, uint32_t size)
 {
-    size_t slots = (size_t)size * (SLOTS_IN + SLOTS_OUT), busy = (size_t)size * (2 * SLOTS_OUT + STREAMS);
+    size_t slots = (size_t)size * (SLOTS_IN + SLOTS_OUT),
+           busy = (size_t)size * (2 * SLOTS_OUT + STREAMS);
     t->peer = tt_zalloc(size, sizeof *t->peer);
     t->front = tt_alloc(size, sizeof *t->front);
     t->busy = tt_alloc(busy, sizeof *t->busy);
@@ -523,9 +542,11 @@ static bool make_room(struct mpi *t, uint32_t size)
     t->status = tt_alloc(busy, sizeof *t->status);
     t->news = tt_alloc(busy, sizeof *t->news);
     t->store = tt_zalloc(slots, SLOT);
-    void *bodies = mmap(NULL, size * PEER_BODIES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *bodies = mmap(NULL, size * PEER_BODIES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     t->bodies = bodies == MAP_FAILED ? NULL : bodies;
-    return t->bodies && t->peer && t->front && t->busy && t->way && t->done && t->status && t->news && t->store;
+    return t->bodies && t->peer && t->front && t->busy && t->way && t->done && t->status &&
+           t->news && t->store;
 }
 
 static void prepare_peer(struct mpi *t, uint32_t r)
@@ -545,7 +566,8 @@ static void prepare_peer(struct mpi *t, uint32_t r)
         post(t, r, i);
 }
 
-tutti_status tt_mpi_transport(MPI_Comm comm, uint32_t rank, uint32_t size, struct tt_transport **ret, struct tutti_error *err)
+tutti_status tt_mpi_transport(MPI_Comm comm, uint32_t rank, uint32_t size,
+                              struct tt_transport **ret, struct tutti_error *err)
 {
     struct mpi *t = tt_zalloc(1, sizeof *t);
     if (t)

@@ -22,7 +22,7 @@ tutti_status tt_plan_built_adapt(struct tt_built *b, const struct tt_algo *al,
     if (st != TUTTI_OK)
         return st;
     st = tt_sched_share(b->sched, &made_for, &s, err);
-    tt_shape_free(&made_for);
+    tt_sched_shape_free(&made_for);
     if (st != TUTTI_OK)
         return st;
     tt_sched_free(b->sched);

@@ -99,7 +99,7 @@ tutti_status tt_plan_key(const struct tt_topo *t, const struct tt_problem *p,
     char options[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
     struct tt_str b = {0};
 
-    tt_options_format(&o->algo_options, options, sizeof(options));
+    tt_algo_options_format(&o->algo_options, options, sizeof(options));
     tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %d %d %d ", t->hash,
                   (int)p->coll, p->ranks, p->root, p->count, (int)p->dtype, (int)p->redop,
                   p->ordered);
@@ -182,7 +182,7 @@ static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
     for (size_t i = 0; i < a->options.n; i++)
         if (!tt_streq(a->options.item[i].key, "segments"))
             o.item[o.n++] = a->options.item[i];
-    tt_options_format(&o, text, sizeof(text));
+    tt_algo_options_format(&o, text, sizeof(text));
     tt_str_printf(&b, "%016" PRIx64 " %d %" PRIu32 " %s %s", a->topo ? a->topo->hash : 0,
                   (int)a->problem.coll, a->problem.ranks, al->name, text);
     if (b.failed)

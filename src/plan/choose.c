@@ -45,7 +45,7 @@ static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing 
 
     if (c->segments > 1 && !find_segments(&args.options)) {
         snprintf(text, sizeof(text), "segments=%" PRIu32, c->segments);
-        st = tt_options_add(&args.options, text, err);
+        st = tt_algo_options_add(&args.options, text, err);
         if (st == TUTTI_OK && c->built.sched)
             st = tt_plan_built_adapt(&c->built, c->algo, &args, err);
         if (st != TUTTI_OK)
@@ -162,7 +162,7 @@ static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_ru
                        ruled->value);
     if (wished && !ruled) {
         snprintf(text, sizeof(text), "%s=%s", wished->key, wished->value);
-        st = tt_options_add(&joined, text, err);
+        st = tt_algo_options_add(&joined, text, err);
     }
     if (st == TUTTI_OK)
         p->args.options = joined;
@@ -436,11 +436,11 @@ static tutti_status fail_none(const struct tt_pricing *p, const struct tt_plan *
         tt_fail(err, st,
                 "no algorithm for %s of %" PRIu64 " elements among %" PRIu32
                 " ranks; beyond the planning budget of %" PRIu64 " ms: %s%s",
-                tt_coll_name(pr->coll), pr->count, pr->ranks, p->budget_ms, skipped.s,
+                tt_sched_coll_name(pr->coll), pr->count, pr->ranks, p->budget_ms, skipped.s,
                 refused.len ? refused.s : "");
     else
         tt_fail(err, st, "no algorithm for %s of %" PRIu64 " elements among %" PRIu32 " ranks%s",
-                tt_coll_name(pr->coll), pr->count, pr->ranks, refused.len ? refused.s : "");
+                tt_sched_coll_name(pr->coll), pr->count, pr->ranks, refused.len ? refused.s : "");
     tt_str_free(&skipped);
     tt_str_free(&refused);
     return st;
@@ -495,7 +495,7 @@ static tutti_status choose_choose(struct tt_pricing *p, const struct tt_plan_opt
     if (st != TUTTI_OK)
         return st;
     rule = o->tuning ? tt_plan_tuning_match(o->tuning, &p->args.problem, bytes) : NULL;
-    if (rule && (rule->algo->rank_order || !tt_problem_ordered(&p->args.problem)))
+    if (rule && (rule->algo->rank_order || !tt_algo_problem_ordered(&p->args.problem)))
         return choose_tuned(p, rule, tt_plan_tuning_name(o->tuning), plan, err);
     return choose_auto(p, plan, err);
 }

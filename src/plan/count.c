@@ -99,6 +99,6 @@ tutti_status tt_plan_count(const struct tt_plan *p, const struct tt_topo *t, uin
         *ret_ops = ops;
         *ret_chunks = shape.chunks;
     }
-    tt_shape_free(&shape);
+    tt_sched_shape_free(&shape);
     return st;
 }

@@ -23,7 +23,7 @@ static tutti_status winner_at(const struct tt_pricing *about, const struct tt_pl
     uint64_t bytes;
     tutti_status st;
 
-    sized.count = size / tt_dtype_bytes(sized.dtype);
+    sized.count = size / tt_sched_dtype_bytes(sized.dtype);
     st = tt_plan_check(about->args.topo, &sized, &plan.problem, &bytes, err);
     if (st != TUTTI_OK)
         return st;
@@ -60,11 +60,11 @@ tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *
 
     if ((unsigned)p->dtype >= TUTTI_DTYPE_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "data type %d does not exist", (int)p->dtype);
-    if (min_bytes == 0 || min_bytes > max_bytes || min_bytes % tt_dtype_bytes(p->dtype) != 0)
+    if (min_bytes == 0 || min_bytes > max_bytes || min_bytes % tt_sched_dtype_bytes(p->dtype) != 0)
         return tt_fail(err, TUTTI_ERR_RANGE,
                        "sizes must go from a positive multiple of %u bytes (one %s) upwards, not "
                        "from %llu to %llu",
-                       tt_dtype_bytes(p->dtype), tt_dtype_name(p->dtype),
+                       tt_sched_dtype_bytes(p->dtype), tt_sched_dtype_name(p->dtype),
                        (unsigned long long)min_bytes, (unsigned long long)max_bytes);
     about.cache = tt_plan_cache_of_schedules(); /* NULL: schedules are built again for every size */
     for (bool more = true; st == TUTTI_OK && more; size *= 2) {

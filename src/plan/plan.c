@@ -30,10 +30,10 @@ tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p,
                        p->ranks - 1);
     if (p->coll == TUTTI_BARRIER)
         checked.count = 0;
-    if (__builtin_mul_overflow(checked.count, (uint64_t)tt_dtype_bytes(p->dtype), &bytes))
+    if (__builtin_mul_overflow(checked.count, (uint64_t)tt_sched_dtype_bytes(p->dtype), &bytes))
         return tt_fail(err, TUTTI_ERR_RANGE,
                        "%llu elements of %s are more bytes than 64 bits can count",
-                       (unsigned long long)p->count, tt_dtype_name(p->dtype));
+                       (unsigned long long)p->count, tt_sched_dtype_name(p->dtype));
     *ret = checked;
     *ret_bytes = bytes;
     return TUTTI_OK;
@@ -59,7 +59,7 @@ static tutti_status plan_make(struct tt_pricing *pricing, uint64_t bytes,
     if (!plan)
         return tt_fail_memory(err, "plan");
     plan->problem = *p;
-    st = tt_bounds_make(pricing->args.topo, p->coll, p->root, bytes, &plan->bounds, err);
+    st = tt_bound_make(pricing->args.topo, p->coll, p->root, bytes, &plan->bounds, err);
     if (st == TUTTI_OK) {
         pricing->bound_ps = plan->bounds.time_ps;
         st = tt_plan_choose(pricing, o, bytes, plan, err);
@@ -133,7 +133,7 @@ tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p,
 
 void tt_plan_clear(struct tt_plan *p)
 {
-    tt_bounds_free(&p->bounds);
+    tt_bound_free(&p->bounds);
     for (size_t i = 0; i < p->ncandidates; i++)
         tt_plan_built_free(&p->candidates[i].built);
     free(p->candidates);

@@ -80,20 +80,20 @@ void tt_plan_cache_free(struct tt_plan_cache *c);
 /* A tuning file: rules by collective, rank and byte ranges that fix the algorithm. Honoured or
  * refused loudly, never ignored. */
 struct tt_tuning;
-tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret,
-                            struct tutti_error *err);
-tutti_status tt_tuning_read_memory(const char *data, size_t len, const char *name,
-                                   struct tt_tuning **ret, struct tutti_error *err);
-void tt_tuning_free(struct tt_tuning *t);
+tutti_status tt_plan_tuning_read(FILE *in, const char *name, struct tt_tuning **ret,
+                                 struct tutti_error *err);
+tutti_status tt_plan_tuning_read_memory(const char *data, size_t len, const char *name,
+                                        struct tt_tuning **ret, struct tutti_error *err);
+void tt_plan_tuning_free(struct tt_tuning *t);
 /* For ranks that must have the same rules (tuning_rules.c): how many, a hash of them whatever the
  * file is called, rule i in words ("allreduce, from 32 ranks: circulant"; returns buf). */
-size_t tt_tuning_rules(const struct tt_tuning *t);
-uint64_t tt_tuning_rules_hash(const struct tt_tuning *t);
-char *tt_tuning_rule_text(const struct tt_tuning *t, size_t i, char *buf, size_t cap);
+size_t tt_plan_tuning_rules(const struct tt_tuning *t);
+uint64_t tt_plan_tuning_rules_hash(const struct tt_tuning *t);
+char *tt_plan_tuning_rule_text(const struct tt_tuning *t, size_t i, char *buf, size_t cap);
 /* Can every rule for this number of ranks be kept on this network? Else the rule and the reason of
  * the algorithm. */
-tutti_status tt_tuning_check(const struct tt_tuning *t, const struct tt_topo *topo,
-                             bool reproducible, struct tutti_error *err);
+tutti_status tt_plan_tuning_check(const struct tt_tuning *t, const struct tt_topo *topo,
+                                  bool reproducible, struct tutti_error *err);
 
 /* Chooses (or prices the named algorithm). auto never returns a candidate that another priced one
  * beats by more than 2 % of its time; within that it takes the fewest messages (all ranks' and

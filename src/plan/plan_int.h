@@ -1,6 +1,6 @@
 /* plan_int.h - what the files of plan/ share among themselves; nobody else includes it. */
-#ifndef TT_PLAN_PARTS_H
-#define TT_PLAN_PARTS_H
+#ifndef TT_PLAN_INT_H
+#define TT_PLAN_INT_H
 
 #include "plan/plan.h"
 

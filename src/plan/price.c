@@ -35,7 +35,8 @@ tutti_status tt_plan_price_probe(const struct tt_pricing *p, const struct tt_alg
     struct tt_way way = {0};
     tutti_status st = tt_algo_probe(al, &p->args, &why);
 
-    if (st == TUTTI_OK && p->reproducible && tt_coll_sums(p->args.problem.coll) && !al->rank_order)
+    if (st == TUTTI_OK && p->reproducible && tt_sched_coll_sums(p->args.problem.coll) &&
+        !al->rank_order)
         st = tt_fail(&why, TUTTI_ERR_REFUSED,
                      "sums in an order that depends on size; reproducible needs rank order");
     if (st == TUTTI_OK)

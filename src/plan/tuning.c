@@ -24,7 +24,7 @@ struct tt_tuning {
     uint64_t hash;
 };
 
-void tt_tuning_free(struct tt_tuning *t)
+void tt_plan_tuning_free(struct tt_tuning *t)
 {
     if (!t)
         return;
@@ -155,7 +155,7 @@ static tutti_status read_coll(struct tt_json_reader *r, tutti_coll *ret, struct 
 
     if (st != TUTTI_OK)
         return st;
-    found = tt_coll_find(tok.text);
+    found = tt_sched_coll_find(tok.text);
     if (found < 0) {
         tt_near_matches(tok.text, names, countof(names), near, sizeof(near));
         return tt_json_fail(r, err, TUTTI_ERR_PARSE, "no collective '%.60s'%s%s", tok.text,
@@ -209,7 +209,7 @@ static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
             return tt_json_fail(r, err, TUTTI_ERR_PARSE, "the value of \"%s\" is too long",
                                 key.key);
         snprintf(text, sizeof(text), "%s=%s", key.key, tok.text);
-        if (tt_options_add(o, text, &why) != TUTTI_OK)
+        if (tt_algo_options_add(o, text, &why) != TUTTI_OK)
             return fail_here(r, &why, err);
     }
     return st;
@@ -362,7 +362,7 @@ uint64_t tt_plan_tuning_hash_rules(const char *name, const struct tt_vec *rules)
         const struct tt_tuning_rule *r = tt_vec_at(rules, i);
         const uint64_t numbers[] = {(uint64_t)r->coll, r->min_ranks, r->max_ranks, r->min_bytes,
                                     r->max_bytes};
-        tt_options_format(&r->options, options, sizeof(options));
+        tt_algo_options_format(&r->options, options, sizeof(options));
         h = tt_hash_bytes(h, numbers, sizeof(numbers));
         h = tt_hash_bytes(h, r->algo->name, strlen(r->algo->name));
         h = tt_hash_bytes(h, options, strlen(options));
@@ -384,7 +384,7 @@ static tutti_status read_all(struct tt_json_reader *r, const char *name, struct 
     st = t && t->name ? read_document(r, &t->rules, err) : tt_fail_memory(err, "tuning file");
     tt_json_close(r);
     if (st != TUTTI_OK) {
-        tt_tuning_free(t);
+        tt_plan_tuning_free(t);
         return st;
     }
     t->hash = tt_plan_tuning_hash_rules(name, &t->rules);
@@ -392,8 +392,8 @@ static tutti_status read_all(struct tt_json_reader *r, const char *name, struct 
     return TUTTI_OK;
 }
 
-tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret,
-                            struct tutti_error *err)
+tutti_status tt_plan_tuning_read(FILE *in, const char *name, struct tt_tuning **ret,
+                                 struct tutti_error *err)
 {
     struct tt_json_reader *r;
     tutti_status st = tt_json_open_file(in, name, &r, err);
@@ -401,8 +401,8 @@ tutti_status tt_tuning_read(FILE *in, const char *name, struct tt_tuning **ret,
     return st == TUTTI_OK ? read_all(r, name, ret, err) : st;
 }
 
-tutti_status tt_tuning_read_memory(const char *data, size_t len, const char *name,
-                                   struct tt_tuning **ret, struct tutti_error *err)
+tutti_status tt_plan_tuning_read_memory(const char *data, size_t len, const char *name,
+                                        struct tt_tuning **ret, struct tutti_error *err)
 {
     struct tt_json_reader *r;
     tutti_status st = tt_json_open_memory(data, len, name, &r, err);

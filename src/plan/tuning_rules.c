@@ -10,7 +10,7 @@ static const struct tt_tuning_rule *rule_at(const struct tt_tuning *t, size_t i)
     return tt_vec_at(tt_plan_tuning_list(t), i);
 }
 
-size_t tt_tuning_rules(const struct tt_tuning *t)
+size_t tt_plan_tuning_rules(const struct tt_tuning *t)
 {
     return tt_plan_tuning_list(t)->len;
 }
@@ -26,13 +26,13 @@ static void add_range(struct tt_str *s, uint64_t min, uint64_t max, uint64_t mos
         tt_str_printf(s, ", up to %" PRIu64 " %s", max, unit);
 }
 
-char *tt_tuning_rule_text(const struct tt_tuning *t, size_t i, char *buf, size_t cap)
+char *tt_plan_tuning_rule_text(const struct tt_tuning *t, size_t i, char *buf, size_t cap)
 {
     const struct tt_tuning_rule *r = rule_at(t, i);
     char options[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
     struct tt_str s = {0};
-    tt_options_format(&r->options, options, sizeof options);
-    tt_str_printf(&s, "%s", tt_coll_name(r->coll));
+    tt_algo_options_format(&r->options, options, sizeof options);
+    tt_str_printf(&s, "%s", tt_sched_coll_name(r->coll));
     add_range(&s, r->min_ranks, r->max_ranks, UINT32_MAX, "ranks");
     add_range(&s, r->min_bytes, r->max_bytes, INT64_MAX, "bytes");
     tt_str_printf(&s, ": %s%s%s", r->algo->name, *options ? " " : "", options);
@@ -41,7 +41,7 @@ char *tt_tuning_rule_text(const struct tt_tuning *t, size_t i, char *buf, size_t
     return buf;
 }
 
-uint64_t tt_tuning_rules_hash(const struct tt_tuning *t)
+uint64_t tt_plan_tuning_rules_hash(const struct tt_tuning *t)
 {
     return tt_plan_tuning_hash_rules("", tt_plan_tuning_list(t));
 }
@@ -59,18 +59,18 @@ static tutti_status check_rule(const struct tt_tuning_rule *r, const struct tt_t
                              .options = r->options};
     if (r->coll == TUTTI_BARRIER)
         a.problem.count = 0;
-    if (reproducible && tt_coll_sums(r->coll) && !r->algo->rank_order)
+    if (reproducible && tt_sched_coll_sums(r->coll) && !r->algo->rank_order)
         return tt_fail(err, TUTTI_ERR_REFUSED,
                        "%s does not sum in rank order, and sums must be reproducible",
                        r->algo->name);
     return tt_algo_probe(r->algo, &a, err);
 }
 
-tutti_status tt_tuning_check(const struct tt_tuning *t, const struct tt_topo *topo,
-                             bool reproducible, struct tutti_error *err)
+tutti_status tt_plan_tuning_check(const struct tt_tuning *t, const struct tt_topo *topo,
+                                  bool reproducible, struct tutti_error *err)
 {
     char words[200];
-    for (size_t i = 0; i < tt_tuning_rules(t); i++) {
+    for (size_t i = 0; i < tt_plan_tuning_rules(t); i++) {
         const struct tt_tuning_rule *r = rule_at(t, i);
         if (topo->ranks < r->min_ranks || topo->ranks > r->max_ranks)
             continue;
@@ -78,7 +78,7 @@ tutti_status tt_tuning_check(const struct tt_tuning *t, const struct tt_topo *to
         if (st) {
             tt_fail_prefix(err, "%.200s: rule %zu (%s) cannot be kept on %" PRIu32 " ranks",
                            tt_plan_tuning_name(t), r->number,
-                           tt_tuning_rule_text(t, i, words, sizeof words), topo->ranks);
+                           tt_plan_tuning_rule_text(t, i, words, sizeof words), topo->ranks);
             return st;
         }
     }

@@ -161,7 +161,7 @@ tutti_status tt_plan_way_choose(const struct tt_pricing *p, const struct tt_algo
             ? pr->count > 1
             : mul_sat(pr->count, shape.coll == TUTTI_ALL_TO_ALL ? shape.ranks : 1) > shape.chunks;
     st = work_count(p, al, &shape, &way.whole, err);
-    tt_shape_free(&shape);
+    tt_sched_shape_free(&shape);
     if (st != TUTTI_OK)
         return st;
     way.work = way.by_symmetry ? mul_sat(way.whole / pr->ranks, SYMMETRY_COST) : way.whole;

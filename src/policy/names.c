@@ -60,7 +60,7 @@ static int find_or_say(const char *what, const char *name, const char *const *na
     return -1;
 }
 
-const char *tt_kind_name(enum tt_tensor_kind k)
+const char *tt_policy_kind_name(enum tt_tensor_kind k)
 {
     return kinds[k];
 }
@@ -85,17 +85,17 @@ int tt_policy_find(const char *name, struct tutti_error *err)
     return find_or_say("policy", name, policies, countof(policies), err);
 }
 
-const char *tt_fusion_name(enum tt_fusion f)
+const char *tt_policy_fusion_name(enum tt_fusion f)
 {
     return fusions[f];
 }
 
-const char *tt_fusion_desc(enum tt_fusion f)
+const char *tt_policy_fusion_desc(enum tt_fusion f)
 {
     return fusion_descs[f];
 }
 
-int tt_fusion_find(const char *name, struct tutti_error *err)
+int tt_policy_fusion_find(const char *name, struct tutti_error *err)
 {
     return find_or_say("fusion", name, fusions, countof(fusions), err);
 }

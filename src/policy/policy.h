@@ -53,7 +53,7 @@ enum tt_tensor_kind {
 #undef TT_KIND_ENUM
         TT_KIND_COUNT
 };
-const char *tt_kind_name(enum tt_tensor_kind k);
+const char *tt_policy_kind_name(enum tt_tensor_kind k);
 
 struct tt_policy_tensor {
     uint64_t bytes;
@@ -146,9 +146,9 @@ enum tt_fusion {
 #undef TT_FUSION_ENUM
         TT_FUSION_COUNT
 };
-const char *tt_fusion_name(enum tt_fusion f);
-const char *tt_fusion_desc(enum tt_fusion f);
-int tt_fusion_find(const char *name, struct tutti_error *err);
+const char *tt_policy_fusion_name(enum tt_fusion f);
+const char *tt_policy_fusion_desc(enum tt_fusion f);
+int tt_policy_fusion_find(const char *name, struct tutti_error *err);
 
 /* Order of launches that are not bound to the end of the step (bytescheduler, dear). */
 enum tt_policy_order {

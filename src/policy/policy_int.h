@@ -1,6 +1,6 @@
 /* policy_int.h - what the files of policy/ share. */
-#ifndef TT_POLICY_PARTS_H
-#define TT_POLICY_PARTS_H
+#ifndef TT_POLICY_INT_H
+#define TT_POLICY_INT_H
 
 #include "policy/policy.h"
 

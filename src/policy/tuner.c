@@ -149,7 +149,7 @@ static const char *reason(const struct tt_trial *x, uint32_t i)
     return x->deviation > x->expected ? "little known here" : "near the best";
 }
 
-void tt_tuner_explain(const struct tt_tuner *t, struct tt_str *out)
+void tt_policy_tuner_explain(const struct tt_tuner *t, struct tt_str *out)
 {
     char size[64], time[64];
     uint32_t best = tt_policy_tuner_best(t), second = best == 0 ? 1 : 0;

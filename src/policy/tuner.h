@@ -47,7 +47,7 @@ void tt_policy_tuner_tell(struct tt_tuner *t, uint64_t time_ps);
 /* Index of the best trial (the first of equals); n > 0. */
 uint32_t tt_policy_tuner_best(const struct tt_tuner *t);
 /* What was tried, one line each, and why the winner won. */
-void tt_tuner_explain(const struct tt_tuner *t, struct tt_str *out);
+void tt_policy_tuner_explain(const struct tt_tuner *t, struct tt_str *out);
 
 /* Saving: {"format": "tutti-fusion", "version": 1, "model": .., "policy": .., "key": "hex",
  * "min_bytes", "max_bytes", "trials": [[threshold_bytes, time_ps], ..]}. `key` stands for
@@ -57,9 +57,9 @@ struct tt_tuner_label {
     const char *model, *policy;
     uint64_t key;
 };
-void tt_tuner_write(const struct tt_tuner *t, const struct tt_tuner_label *label, FILE *out);
-tutti_status tt_tuner_read(FILE *in, const char *name, const struct tt_tuner_label *label,
-                           struct tt_tuner *ret, struct tutti_error *err);
+void tt_policy_tuner_write(const struct tt_tuner *t, const struct tt_tuner_label *label, FILE *out);
+tutti_status tt_policy_tuner_read(FILE *in, const char *name, const struct tt_tuner_label *label,
+                                  struct tt_tuner *ret, struct tutti_error *err);
 
 /* gp.c: a Gaussian process of unit prior mean 0 through n points (x in 0..1). */
 struct tt_gp {

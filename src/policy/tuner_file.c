@@ -18,7 +18,7 @@ static const char *const names[NKEYS] = {"format", "version",   "model",     "po
                                          "key",    "min_bytes", "max_bytes", "trials"};
 enum { MOST_BYTES_LOG2 = 50 };
 
-void tt_tuner_write(const struct tt_tuner *t, const struct tt_tuner_label *label, FILE *out)
+void tt_policy_tuner_write(const struct tt_tuner *t, const struct tt_tuner_label *label, FILE *out)
 {
     struct tt_json_writer w;
     char key[20];
@@ -168,8 +168,8 @@ static tutti_status check_whole(struct reading *x, struct tutti_error *err)
     return tt_json_expect(x->r, TT_JSON_END, &tok, err);
 }
 
-tutti_status tt_tuner_read(FILE *in, const char *name, const struct tt_tuner_label *label,
-                           struct tt_tuner *ret, struct tutti_error *err)
+tutti_status tt_policy_tuner_read(FILE *in, const char *name, const struct tt_tuner_label *label,
+                                  struct tt_tuner *ret, struct tutti_error *err)
 {
     struct reading x = {.label = label};
     struct tt_json_token tok;

@@ -1,6 +1,6 @@
 /* probe_int.h - what the measuring files of probe share. */
-#ifndef TT_PROBE_PARTS_H
-#define TT_PROBE_PARTS_H
+#ifndef TT_PROBE_INT_H
+#define TT_PROBE_INT_H
 
 #include "probe/probe.h"
 

@@ -49,10 +49,11 @@ static tutti_status sum_weights(const struct tt_shape *s, struct tt_bind *b,
     return TUTTI_OK;
 }
 
-tutti_status tt_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype dtype,
-                          struct tt_bind *ret, struct tutti_error *err)
+tutti_status tt_sched_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype dtype,
+                                struct tt_bind *ret, struct tutti_error *err)
 {
-    struct tt_bind b = {.chunks = s->chunks, .elem_bytes = tt_dtype_bytes(dtype), .quantum = 1};
+    struct tt_bind b = {
+        .chunks = s->chunks, .elem_bytes = tt_sched_dtype_bytes(dtype), .quantum = 1};
     if (b.elem_bytes == 0)
         return tt_fail(err, TUTTI_ERR_ARG, "unknown data type %d", (int)dtype);
     if (s->chunks == 0)
@@ -63,7 +64,7 @@ tutti_status tt_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype 
     if (st != TUTTI_OK)
         return st;
     if (b.total == 0) {
-        tt_bind_free(&b);
+        tt_sched_bind_free(&b);
         return tt_fail(err, TUTTI_ERR_ARG, "all chunk weights are zero");
     }
     uint64_t aligned = 64 / b.elem_bytes;
@@ -75,7 +76,7 @@ tutti_status tt_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype 
     return TUTTI_OK;
 }
 
-void tt_bind_free(struct tt_bind *b)
+void tt_sched_bind_free(struct tt_bind *b)
 {
     if (!b)
         return;
@@ -94,7 +95,7 @@ static uint64_t bind_scale(uint64_t a, uint64_t b, uint64_t d, bool up)
     return (uint64_t)(((unsigned __int128)a * b + extra) / d);
 }
 
-uint64_t tt_bind_offset(const struct tt_bind *b, uint32_t chunk)
+uint64_t tt_sched_bind_offset(const struct tt_bind *b, uint32_t chunk)
 {
     assert(chunk <= b->chunks);
     if (chunk == b->chunks)
@@ -145,7 +146,7 @@ uint64_t tt_sched_bind_span_elems(const struct tt_bind *b, const struct tt_span 
     }
     for (uint32_t i = 0; i < s->reps; i++) {
         uint32_t first = s->first + i * s->stride;
-        sum += tt_bind_offset(b, first + s->len) - tt_bind_offset(b, first);
+        sum += tt_sched_bind_offset(b, first + s->len) - tt_sched_bind_offset(b, first);
     }
     return sum;
 }

@@ -21,7 +21,7 @@ static bool is_message(unsigned kind)
     return kind == TT_OP_SEND || kind == TT_OP_RECV || kind == TT_OP_RECV_REDUCE;
 }
 
-void tt_build_begin(struct tt_builder *b, const struct tt_shape *shape, uint32_t first_rank)
+void tt_sched_build_begin(struct tt_builder *b, const struct tt_shape *shape, uint32_t first_rank)
 {
     *b = (struct tt_builder){
         .shape = *shape,
@@ -66,7 +66,7 @@ static bool build_push(struct tt_builder *b, struct tt_vec *v, const void *items
     return true;
 }
 
-void tt_build_rank(struct tt_builder *b, uint32_t rank)
+void tt_sched_build_rank(struct tt_builder *b, uint32_t rank)
 {
     if (b->status != TUTTI_OK)
         return;
@@ -158,7 +158,7 @@ static bool within_limits(struct tt_builder *b, const struct tt_op *op, uint64_t
     return b->status == TUTTI_OK;
 }
 
-void tt_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans, size_t n)
+void tt_sched_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans, size_t n)
 {
     if (b->status != TUTTI_OK)
         return;
@@ -180,42 +180,45 @@ void tt_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans,
     build_push(b, &b->ops, &op, 1);
 }
 
-void tt_emit_send(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
-                  const struct tt_span *spans, size_t n)
+void tt_sched_emit_send(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                        const struct tt_span *spans, size_t n)
 {
-    tt_emit(b, (struct tt_op){.kind = TT_OP_SEND, .step = step, .peer = peer, .channel = channel},
-            spans, n);
+    tt_sched_emit(
+        b, (struct tt_op){.kind = TT_OP_SEND, .step = step, .peer = peer, .channel = channel},
+        spans, n);
 }
 
-void tt_emit_recv(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
-                  const struct tt_span *spans, size_t n)
+void tt_sched_emit_recv(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                        const struct tt_span *spans, size_t n)
 {
-    tt_emit(b, (struct tt_op){.kind = TT_OP_RECV, .step = step, .peer = peer, .channel = channel},
-            spans, n);
+    tt_sched_emit(
+        b, (struct tt_op){.kind = TT_OP_RECV, .step = step, .peer = peer, .channel = channel},
+        spans, n);
 }
 
-void tt_emit_recv_reduce(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
-                         const struct tt_span *spans, size_t n)
+void tt_sched_emit_recv_reduce(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                               const struct tt_span *spans, size_t n)
 {
-    tt_emit(
+    tt_sched_emit(
         b,
         (struct tt_op){.kind = TT_OP_RECV_REDUCE, .step = step, .peer = peer, .channel = channel},
         spans, n);
 }
 
-void tt_emit_copy(struct tt_builder *b, uint32_t step, const struct tt_span *spans, size_t n)
+void tt_sched_emit_copy(struct tt_builder *b, uint32_t step, const struct tt_span *spans, size_t n)
 {
-    tt_emit(b, (struct tt_op){.kind = TT_OP_COPY, .step = step}, spans, n);
+    tt_sched_emit(b, (struct tt_op){.kind = TT_OP_COPY, .step = step}, spans, n);
 }
 
-void tt_emit_reduce(struct tt_builder *b, uint32_t step, const struct tt_span *spans, size_t n)
+void tt_sched_emit_reduce(struct tt_builder *b, uint32_t step, const struct tt_span *spans,
+                          size_t n)
 {
-    tt_emit(b, (struct tt_op){.kind = TT_OP_REDUCE, .step = step}, spans, n);
+    tt_sched_emit(b, (struct tt_op){.kind = TT_OP_REDUCE, .step = step}, spans, n);
 }
 
 /* `links` holds only the number of links until freezing gives addresses that stay. */
-void tt_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel,
-                    const uint32_t *links, uint32_t n)
+void tt_sched_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel,
+                          const uint32_t *links, uint32_t n)
 {
     if (b->status != TUTTI_OK)
         return;
@@ -226,7 +229,7 @@ void tt_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t c
 
 void tt_sched_build_abandon(struct tt_builder *b)
 {
-    tt_shape_free(&b->shape);
+    tt_sched_shape_free(&b->shape);
     tt_vec_free(&b->ops);
     tt_vec_free(&b->spans);
     tt_vec_free(&b->op_start);

@@ -24,11 +24,11 @@ tutti_status tt_sched_check_flaw(struct tt_checker *c, size_t op, const char *fm
     if (c->where) {
         *c->where = (struct tt_sched_flaw){.rank = c->rank, .op = op};
         snprintf(c->where->why, sizeof c->where->why, "step %" PRIu32 ", %s: %s", o->step,
-                 tt_op_name(o->kind), why);
+                 tt_sched_op_name(o->kind), why);
     }
     return tt_fail(c->err, TUTTI_ERR_INCORRECT,
                    "rank %" PRIu32 " op %zu (%s, step %" PRIu32 "): %s", c->rank, op,
-                   tt_op_name(o->kind), o->step, why);
+                   tt_sched_op_name(o->kind), o->step, why);
 }
 
 static bool is_message(unsigned kind)
@@ -55,7 +55,7 @@ static tutti_status check_order(struct tt_checker *c, size_t i)
     if (op->step == before->step && phase(op->kind) < phase(before->kind))
         return tt_sched_check_flaw(
             c, i, "is listed after a %s: a step has sends, then receives, then local operations",
-            tt_op_name(before->kind));
+            tt_sched_op_name(before->kind));
     return TUTTI_OK;
 }
 
@@ -107,12 +107,12 @@ static tutti_status check_places(struct tt_checker *c, size_t i, uint32_t k,
     if (a.reads && a.from == TT_BUF_IN && !tt_sched_places_input(&c->places, c->rank, s))
         return tt_sched_check_flaw(
             c, i, "reads input (chunks from %" PRIu32 ") that this rank of a %s does not have",
-            s->first, tt_coll_name(c->shape->coll));
+            s->first, tt_sched_coll_name(c->shape->coll));
     bool output = (a.writes && a.to == TT_BUF_OUT) || (a.reads && a.from == TT_BUF_OUT);
     if (output && !tt_sched_places_output(&c->places, c->rank, s))
         return tt_sched_check_flaw(
             c, i, "uses output (chunks from %" PRIu32 ") that this rank of a %s does not have",
-            s->first, tt_coll_name(c->shape->coll));
+            s->first, tt_sched_coll_name(c->shape->coll));
     return TUTTI_OK;
 }
 

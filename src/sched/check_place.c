@@ -3,7 +3,7 @@
  *
  * The chunks a rank may touch are all, none, its owned ones (one block, or runs of the owner list),
  * or in all-to-all the row source*ranks.. and the column ..+destination. Each answer costs O(1) per
- * repetition. Agrees with tt_shape_has_input/has_output by test. */
+ * repetition. Agrees with tt_sched_shape_has_input/has_output by test. */
 #include <stdlib.h>
 
 #include "sched/sched_int.h"
@@ -14,7 +14,7 @@ tutti_status tt_sched_places_make(const struct tt_shape *s, struct tt_places *re
                                   struct tutti_error *err)
 {
     struct tt_places p = {.shape = s};
-    if (s->owner && tt_coll_has_owners(s->coll)) {
+    if (s->owner && tt_sched_coll_has_owners(s->coll)) {
         p.run_end = tt_alloc(s->chunks, sizeof *p.run_end);
         if (!p.run_end)
             return tt_fail_memory(err, "owners");

@@ -64,11 +64,11 @@ static tutti_status check_lists(const struct tt_shape *s, struct tutti_error *er
 static tutti_status check_chunks(const struct tt_shape *s, struct tutti_error *err)
 {
     bool divisible = s->chunks % s->ranks == 0;
-    if (tt_coll_has_owners(s->coll) && !s->owner && !divisible)
+    if (tt_sched_coll_has_owners(s->coll) && !s->owner && !divisible)
         return tt_fail(err, TUTTI_ERR_INCORRECT,
                        "%s without owners needs a multiple of %" PRIu32
                        " (ranks) as number of chunks, not %" PRIu32,
-                       tt_coll_name(s->coll), s->ranks, s->chunks);
+                       tt_sched_coll_name(s->coll), s->ranks, s->chunks);
     if (s->coll == TUTTI_ALL_TO_ALL &&
         (s->chunks != (uint64_t)s->ranks * s->ranks || s->owner || s->weights))
         return tt_fail(err, TUTTI_ERR_INCORRECT,

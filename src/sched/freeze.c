@@ -32,7 +32,7 @@ struct tt_slice tt_sched_slice(const struct tt_sched *s, uint32_t rank)
 
 static void free_arrays(struct tt_sched *s)
 {
-    tt_shape_free(&s->shape);
+    tt_sched_shape_free(&s->shape);
     free((void *)s->op_start);
     free((void *)s->span_start);
     free((void *)s->ops);
@@ -163,7 +163,8 @@ static _Atomic uint32_t *alone(void)
     return users;
 }
 
-tutti_status tt_build_freeze(struct tt_builder *b, struct tt_sched **ret, struct tutti_error *err)
+tutti_status tt_sched_build_freeze(struct tt_builder *b, struct tt_sched **ret,
+                                   struct tutti_error *err)
 {
     tutti_status st = b->status;
     struct tt_sched *s = NULL;
@@ -199,7 +200,7 @@ out:
 
 /* ---- hash and equality ---- */
 
-uint64_t tt_shape_hash(const struct tt_shape *s)
+uint64_t tt_sched_shape_hash(const struct tt_shape *s)
 {
     uint64_t facts[] = {
         (uint64_t)s->coll,  s->ranks,     s->root,
@@ -219,7 +220,7 @@ uint64_t tt_shape_hash(const struct tt_shape *s)
 uint64_t tt_sched_hash(const struct tt_sched *s)
 {
     uint64_t held[] = {s->first_rank, s->nslices, s->nroutes};
-    uint64_t h = tt_hash_bytes(tt_shape_hash(&s->shape), held, sizeof held);
+    uint64_t h = tt_hash_bytes(tt_sched_shape_hash(&s->shape), held, sizeof held);
     h = tt_hash_bytes(h, s->op_start, ((size_t)s->nslices + 1) * sizeof *s->op_start);
     h = tt_hash_bytes(h, s->ops, (size_t)s->nops * sizeof *s->ops);
     h = tt_hash_bytes(h, s->spans, (size_t)s->nspans * sizeof *s->spans);

@@ -45,48 +45,49 @@ static int find_name(const char *const *names, size_t n, const char *name)
     return -1;
 }
 
-const char *tt_op_name(enum tt_op_kind kind)
+const char *tt_sched_op_name(enum tt_op_kind kind)
 {
     return name_at(op_names, countof(op_names), (size_t)kind);
 }
 
-const char *tt_coll_name(tutti_coll c)
+const char *tt_sched_coll_name(tutti_coll c)
 {
     return name_at(coll_names, countof(coll_names), (size_t)c);
 }
 
-const char *tt_dtype_name(tutti_dtype d)
+const char *tt_sched_dtype_name(tutti_dtype d)
 {
     return name_at(dtype_names, countof(dtype_names), (size_t)d);
 }
 
-const char *tt_redop_name(tutti_redop r)
+const char *tt_sched_redop_name(tutti_redop r)
 {
     return r == TT_REDOP_USER ? "user" : name_at(redop_names, countof(redop_names), (size_t)r);
 }
 
 /* 0 for what is not a data type. */
-uint32_t tt_dtype_bytes(tutti_dtype d)
+uint32_t tt_sched_dtype_bytes(tutti_dtype d)
 {
     return (size_t)d < countof(dtype_bytes) ? dtype_bytes[(size_t)d] : 0;
 }
 
-int tt_coll_find(const char *name)
+int tt_sched_coll_find(const char *name)
 {
     return find_name(coll_names, countof(coll_names), name);
 }
 
-int tt_dtype_find(const char *name)
+int tt_sched_dtype_find(const char *name)
 {
     return find_name(dtype_names, countof(dtype_names), name);
 }
 
-int tt_redop_find(const char *name)
+int tt_sched_redop_find(const char *name)
 {
     return find_name(redop_names, countof(redop_names), name);
 }
 
 int tt_sched_redop_read(const char *name)
 {
-    return tt_streq(name, tt_redop_name(TT_REDOP_USER)) ? (int)TT_REDOP_USER : tt_redop_find(name);
+    return tt_streq(name, tt_sched_redop_name(TT_REDOP_USER)) ? (int)TT_REDOP_USER
+                                                              : tt_sched_redop_find(name);
 }

@@ -116,7 +116,7 @@ static tutti_status take_shape(const char *data, const struct head *h, const str
     s.grid = false;
     s.algo[sizeof s.algo - 1] = s.options[sizeof s.options - 1] = 0;
     if ((h->weights && !s.weights) || (h->owners && !s.owner)) {
-        tt_shape_free(&s);
+        tt_sched_shape_free(&s);
         return tt_fail_memory(err, "schedule");
     }
     *ret = s;
@@ -132,14 +132,14 @@ static tutti_status list_ops(const char *data, const struct head *h, const struc
         return tt_fail_memory(err, "schedule");
     pack_put((char *)spans, data + p->spans, (size_t)h->nspans * sizeof *spans);
     tutti_status st = TUTTI_OK;
-    tt_build_rank(b, h->rank);
+    tt_sched_build_rank(b, h->rank);
     for (uint64_t i = 0; i < h->nops && !st; i++) {
         struct tt_op op;
         memcpy(&op, data + p->ops + i * sizeof op, sizeof op);
         if (op.span > h->nspans || op.nspans > h->nspans - op.span)
             st = fail_damaged(err);
         else
-            tt_emit(b, op, spans + op.span, op.nspans);
+            tt_sched_emit(b, op, spans + op.span, op.nspans);
     }
     free(spans);
     return st;
@@ -162,13 +162,13 @@ tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret
     tutti_status st = take_shape(data, &h, &p, &shape, err);
     if (st)
         return st;
-    tt_build_begin(&b, &shape, h.rank);
+    tt_sched_build_begin(&b, &shape, h.rank);
     b.verbatim = true;
     st = list_ops(data, &h, &p, &b, err);
     if (st)
         tt_sched_build_abandon(&b);
     else
-        st = tt_build_freeze(&b, &s, err);
+        st = tt_sched_build_freeze(&b, &s, err);
     if (!st)
         st = tt_sched_check(s, NULL, err);
     if (st)

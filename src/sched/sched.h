@@ -57,7 +57,7 @@ enum tt_op_kind {
 #undef TT_OP_ENUM
         TT_OP_KINDS
 };
-const char *tt_op_name(enum tt_op_kind kind);
+const char *tt_sched_op_name(enum tt_op_kind kind);
 
 /* Chunks first+i*stride .. first+i*stride+len-1 for i in 0..reps-1 (reps 1: a plain range, stride
  * 0). */
@@ -97,7 +97,7 @@ struct tt_shape {
     uint32_t nbufs;    /* 2 + scratch buffers */
     uint32_t segments; /* K >= 1 */
     uint32_t *weights; /* chunk weights; NULL: all equal */
-    uint32_t *owner;   /* owner[chunk]; NULL: block rule, see tt_shape_owner */
+    uint32_t *owner;   /* owner[chunk]; NULL: block rule, see tt_sched_shape_owner */
     bool inplace;      /* IN and OUT may be one memory */
     /* messages of rank r are those of rank 0 with ranks shifted by r and chunks by
      * r*chunks/ranks */
@@ -113,19 +113,19 @@ struct tt_shape {
     tutti_redop redop;
     uint64_t topo_hash; /* ... on this topology (0: any) */
 };
-void tt_shape_free(struct tt_shape *s); /* frees weights and owner only */
+void tt_sched_shape_free(struct tt_shape *s); /* frees weights and owner only */
 /* of everything but the texts of algo and options */
-uint64_t tt_shape_hash(const struct tt_shape *s);
+uint64_t tt_sched_shape_hash(const struct tt_shape *s);
 /* Block rule: chunk c belongs to rank c / (chunks/ranks) (chunks is then a multiple of ranks);
  * all-to-all: c % ranks. */
-uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk);
+uint32_t tt_sched_shape_owner(const struct tt_shape *s, uint32_t chunk);
 /* Has every rank, in rank order, one block of the same weight? Then block r is rank r's equal part,
  * whatever the chunks are. */
-bool tt_shape_equal_blocks(const struct tt_shape *s);
+bool tt_sched_shape_equal_blocks(const struct tt_shape *s);
 /* Does place (buf, chunk) exist at rank: IN that holds data at the start, OUT that may be written,
  * any scratch below nbufs? */
-bool tt_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk);
-bool tt_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t chunk);
+bool tt_sched_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk);
+bool tt_sched_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t chunk);
 /* In place: the chunk of IN that shares memory with OUT `chunk` (itself, but in all-to-all the
  * transposed one). */
 uint32_t tt_sched_shape_alias(const struct tt_shape *s, uint32_t chunk);
@@ -199,32 +199,34 @@ struct tt_builder {
     bool verbatim;
 };
 /* Takes over shape's arrays (also on failure). Ranks are listed in rising order from first_rank. */
-void tt_build_begin(struct tt_builder *b, const struct tt_shape *shape, uint32_t first_rank);
-void tt_build_rank(struct tt_builder *b, uint32_t rank); /* the next rank's list begins */
+void tt_sched_build_begin(struct tt_builder *b, const struct tt_shape *shape, uint32_t first_rank);
+void tt_sched_build_rank(struct tt_builder *b, uint32_t rank); /* the next rank's list begins */
 /* Makes room before a large build (hint). */
 void tt_sched_build_reserve(struct tt_builder *b, uint64_t ops, uint64_t spans);
 /* Appends an operation. Spans with len 0 or reps 0 are dropped; an operation left without spans is
  * not emitted. */
-void tt_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans, size_t n);
-void tt_emit_send(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
-                  const struct tt_span *spans, size_t n);
-void tt_emit_recv(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
-                  const struct tt_span *spans, size_t n);
-void tt_emit_recv_reduce(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
-                         const struct tt_span *spans, size_t n);
-void tt_emit_copy(struct tt_builder *b, uint32_t step, const struct tt_span *spans, size_t n);
+void tt_sched_emit(struct tt_builder *b, struct tt_op op, const struct tt_span *spans, size_t n);
+void tt_sched_emit_send(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                        const struct tt_span *spans, size_t n);
+void tt_sched_emit_recv(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                        const struct tt_span *spans, size_t n);
+void tt_sched_emit_recv_reduce(struct tt_builder *b, uint32_t step, uint32_t peer, uint16_t channel,
+                               const struct tt_span *spans, size_t n);
+void tt_sched_emit_copy(struct tt_builder *b, uint32_t step, const struct tt_span *spans, size_t n);
 /* dst range of spans[0].buf = operands spans[1..n-1].src left to right, all on the same chunks. */
-void tt_emit_reduce(struct tt_builder *b, uint32_t step, const struct tt_span *spans, size_t n);
-void tt_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel,
-                    const uint32_t *links, uint32_t n);
+void tt_sched_emit_reduce(struct tt_builder *b, uint32_t step, const struct tt_span *spans,
+                          size_t n);
+void tt_sched_build_route(struct tt_builder *b, uint32_t src, uint32_t dst, uint16_t channel,
+                          const uint32_t *links, uint32_t n);
 /* Freezes and empties the builder; on failure the sticky error. Does not check well-formedness
  * (tt_sched_check does). */
-tutti_status tt_build_freeze(struct tt_builder *b, struct tt_sched **ret, struct tutti_error *err);
+tutti_status tt_sched_build_freeze(struct tt_builder *b, struct tt_sched **ret,
+                                   struct tutti_error *err);
 void tt_sched_build_abandon(struct tt_builder *b);
 /* Span helpers: a plain range in one buffer; the same with another source; a cyclic range (wraps at
  * `chunks`), 1 or 2 spans. */
-struct tt_span tt_span_range(uint32_t buf, uint32_t first, uint32_t len);
-struct tt_span tt_span_from(uint32_t buf, uint32_t src, uint32_t first, uint32_t len);
+struct tt_span tt_sched_span_range(uint32_t buf, uint32_t first, uint32_t len);
+struct tt_span tt_sched_span_from(uint32_t buf, uint32_t src, uint32_t first, uint32_t len);
 size_t tt_sched_span_cyclic(uint32_t buf, uint32_t src, uint64_t first, uint32_t len,
                             uint32_t chunks, struct tt_span out[2]);
 uint64_t tt_sched_span_chunks(const struct tt_span *s); /* len * reps */
@@ -251,7 +253,8 @@ bool tt_sched_equal(const struct tt_sched *a, const struct tt_sched *b);
 /* Where chunks lie when the vector has `count` elements: deterministic, monotone, chunk starts
  * aligned to 64 bytes when every chunk can have 64 bytes (all-to-all: never, its blocks are the
  * user's), else to elements; the last chunk takes the rest. All-to-all has ranks*count elements in
- * this numbering (`count` being one rank's vector; tt_bind_make multiplies), a barrier none. */
+ * this numbering (`count` being one rank's vector; tt_sched_bind_make multiplies), a barrier
+ * none. */
 struct tt_bind {
     uint64_t count;   /* elements of all chunks together */
     uint64_t quantum; /* elements per alignment unit */
@@ -263,11 +266,11 @@ struct tt_bind {
     uint32_t chunks;
     uint32_t elem_bytes;
 };
-tutti_status tt_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype dtype,
-                          struct tt_bind *ret, struct tutti_error *err);
-void tt_bind_free(struct tt_bind *b);
+tutti_status tt_sched_bind_make(const struct tt_shape *s, uint64_t count, tutti_dtype dtype,
+                                struct tt_bind *ret, struct tutti_error *err);
+void tt_sched_bind_free(struct tt_bind *b);
 /* elements before chunk (chunk <= chunks) */
-uint64_t tt_bind_offset(const struct tt_bind *b, uint32_t chunk);
+uint64_t tt_sched_bind_offset(const struct tt_bind *b, uint32_t chunk);
 uint64_t tt_sched_bind_span_elems(const struct tt_bind *b, const struct tt_span *s);
 uint64_t tt_sched_bind_op_bytes(const struct tt_bind *b, const struct tt_slice *sl,
                                 const struct tt_op *op); /* bytes of a message / of a destination */
@@ -276,7 +279,7 @@ tt_sched_bind_window_max(const struct tt_bind *b,
                          /* equal weights: the most elements n cyclically consecutive chunks can
                              * have */
                          uint64_t n);
-uint32_t tt_dtype_bytes(tutti_dtype d);
+uint32_t tt_sched_dtype_bytes(tutti_dtype d);
 
 /* ---- text form (text_write.c describes it): versioned JSON, streamed ---- */
 tutti_status tt_sched_write(const struct tt_sched *s, FILE *out, struct tutti_error *err);
@@ -300,19 +303,19 @@ tutti_status tt_sched_unpack(const char *data, size_t len, struct tt_sched **ret
                              struct tutti_error *err);
 
 /* ---- facts about collectives (shape.c) ---- */
-bool tt_coll_is_rooted(tutti_coll c); /* broadcast, reduce, gather, scatter */
-bool tt_coll_sums(tutti_coll c);      /* the result has sums of all ranks' elements */
+bool tt_sched_coll_is_rooted(tutti_coll c); /* broadcast, reduce, gather, scatter */
+bool tt_sched_coll_sums(tutti_coll c);      /* the result has sums of all ranks' elements */
 /* something of every rank goes into each result: those that sum, and the barrier */
 bool tt_sched_coll_reduces(tutti_coll c);
 /* each rank has a block of the vector by itself: its chunks have owners */
-bool tt_coll_has_owners(tutti_coll c);
+bool tt_sched_coll_has_owners(tutti_coll c);
 
-const char *tt_coll_name(tutti_coll c);
-const char *tt_dtype_name(tutti_dtype d);
-const char *tt_redop_name(tutti_redop r);
+const char *tt_sched_coll_name(tutti_coll c);
+const char *tt_sched_dtype_name(tutti_dtype d);
+const char *tt_sched_redop_name(tutti_redop r);
 /* -1 when unknown. */
-int tt_coll_find(const char *name);
-int tt_dtype_find(const char *name);
-int tt_redop_find(const char *name);       /* one of ours */
+int tt_sched_coll_find(const char *name);
+int tt_sched_dtype_find(const char *name);
+int tt_sched_redop_find(const char *name); /* one of ours */
 int tt_sched_redop_read(const char *name); /* or TT_REDOP_USER */
 #endif

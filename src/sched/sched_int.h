@@ -1,6 +1,6 @@
 /* sched_int.h - what the files of sched/ share among themselves; nobody else includes it. */
-#ifndef TT_SCHED_PARTS_H
-#define TT_SCHED_PARTS_H
+#ifndef TT_SCHED_INT_H
+#define TT_SCHED_INT_H
 
 #include "sched/sched.h"
 

@@ -8,28 +8,28 @@
 
 #include "sched/sched.h"
 
-bool tt_coll_is_rooted(tutti_coll c)
+bool tt_sched_coll_is_rooted(tutti_coll c)
 {
     return c == TUTTI_BROADCAST || c == TUTTI_REDUCE || c == TUTTI_GATHER || c == TUTTI_SCATTER;
 }
 
-bool tt_coll_sums(tutti_coll c)
+bool tt_sched_coll_sums(tutti_coll c)
 {
     return c == TUTTI_ALLREDUCE || c == TUTTI_REDUCE_SCATTER || c == TUTTI_REDUCE;
 }
 
 bool tt_sched_coll_reduces(tutti_coll c)
 {
-    return tt_coll_sums(c) || c == TUTTI_BARRIER;
+    return tt_sched_coll_sums(c) || c == TUTTI_BARRIER;
 }
 
-bool tt_coll_has_owners(tutti_coll c)
+bool tt_sched_coll_has_owners(tutti_coll c)
 {
     return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER ||
            c == TUTTI_SCATTER;
 }
 
-void tt_shape_free(struct tt_shape *s)
+void tt_sched_shape_free(struct tt_shape *s)
 {
     if (!s)
         return;
@@ -39,7 +39,7 @@ void tt_shape_free(struct tt_shape *s)
     s->owner = NULL;
 }
 
-uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk)
+uint32_t tt_sched_shape_owner(const struct tt_shape *s, uint32_t chunk)
 {
     assert(chunk < s->chunks && s->ranks > 0);
     if (s->owner)
@@ -53,7 +53,7 @@ uint32_t tt_shape_owner(const struct tt_shape *s, uint32_t chunk)
     return owner < s->ranks ? owner : s->ranks - 1;
 }
 
-bool tt_shape_equal_blocks(const struct tt_shape *s)
+bool tt_sched_shape_equal_blocks(const struct tt_shape *s)
 {
     uint64_t total = 0, sum = 0, each;
     uint32_t rank = 0;
@@ -71,18 +71,18 @@ bool tt_shape_equal_blocks(const struct tt_shape *s)
             sum = 0;
         }
         sum += s->weights ? s->weights[c] : 1;
-        if (sum > each || tt_shape_owner(s, c) != rank)
+        if (sum > each || tt_sched_shape_owner(s, c) != rank)
             return false;
     }
     return true;
 }
 
-bool tt_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
+bool tt_sched_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
 {
     switch (s->coll) {
     case TUTTI_ALL_GATHER:
     case TUTTI_GATHER:
-        return tt_shape_owner(s, chunk) == rank;
+        return tt_sched_shape_owner(s, chunk) == rank;
     case TUTTI_BROADCAST:
     case TUTTI_SCATTER:
         return rank == s->root;
@@ -93,13 +93,13 @@ bool tt_shape_has_input(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
     }
 }
 
-bool tt_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
+bool tt_sched_shape_has_output(const struct tt_shape *s, uint32_t rank, uint32_t chunk)
 {
     switch (s->coll) {
     case TUTTI_REDUCE_SCATTER:
     case TUTTI_SCATTER:
     case TUTTI_ALL_TO_ALL:
-        return tt_shape_owner(s, chunk) == rank;
+        return tt_sched_shape_owner(s, chunk) == rank;
     case TUTTI_REDUCE:
     case TUTTI_GATHER:
         return rank == s->root;

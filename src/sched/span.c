@@ -7,12 +7,12 @@
 
 #include "sched/sched_int.h"
 
-struct tt_span tt_span_range(uint32_t buf, uint32_t first, uint32_t len)
+struct tt_span tt_sched_span_range(uint32_t buf, uint32_t first, uint32_t len)
 {
-    return tt_span_from(buf, buf, first, len);
+    return tt_sched_span_from(buf, buf, first, len);
 }
 
-struct tt_span tt_span_from(uint32_t buf, uint32_t src, uint32_t first, uint32_t len)
+struct tt_span tt_sched_span_from(uint32_t buf, uint32_t src, uint32_t first, uint32_t len)
 {
     return (struct tt_span){
         .first = first, .len = len, .stride = 0, .reps = 1, .buf = buf, .src = src};
@@ -24,11 +24,11 @@ size_t tt_sched_span_cyclic(uint32_t buf, uint32_t src, uint64_t first, uint32_t
     assert(chunks > 0 && len <= chunks);
     uint32_t start = (uint32_t)(first % chunks);
     if (len <= chunks - start) {
-        out[0] = tt_span_from(buf, src, start, len);
+        out[0] = tt_sched_span_from(buf, src, start, len);
         return 1;
     }
-    out[0] = tt_span_from(buf, src, start, chunks - start);
-    out[1] = tt_span_from(buf, src, 0, len - (chunks - start));
+    out[0] = tt_sched_span_from(buf, src, start, chunks - start);
+    out[1] = tt_sched_span_from(buf, src, 0, len - (chunks - start));
     return 2;
 }
 

@@ -127,7 +127,7 @@ static tutti_status read_word(struct loader *l, const struct key *k, int (*find)
 static tutti_status read_coll(struct loader *l, const struct key *k, void *field)
 {
     int i = 0;
-    tutti_status st = read_word(l, k, tt_coll_find, &i);
+    tutti_status st = read_word(l, k, tt_sched_coll_find, &i);
     *(tutti_coll *)field = (tutti_coll)i;
     return st;
 }
@@ -135,7 +135,7 @@ static tutti_status read_coll(struct loader *l, const struct key *k, void *field
 static tutti_status read_dtype(struct loader *l, const struct key *k, void *field)
 {
     int i = 0;
-    tutti_status st = read_word(l, k, tt_dtype_find, &i);
+    tutti_status st = read_word(l, k, tt_sched_dtype_find, &i);
     *(tutti_dtype *)field = (tutti_dtype)i;
     return st;
 }

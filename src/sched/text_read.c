@@ -84,7 +84,7 @@ static tutti_status read_op(struct reader *r)
         return st;
     struct tt_op op = {
         .kind = (uint8_t)kind, .step = step, .peer = peer, .channel = (uint16_t)channel};
-    tt_emit(&r->builder, op, r->spans.data, r->spans.len);
+    tt_sched_emit(&r->builder, op, r->spans.data, r->spans.len);
     if (r->builder.status != TUTTI_OK)
         return tt_json_fail(r->json, r->err, r->builder.status, "%s", r->builder.err.text);
     return TUTTI_OK;
@@ -110,7 +110,7 @@ static tutti_status read_slice(struct reader *r)
         return tt_json_fail(r->json, r->err, TUTTI_ERR_RANGE,
                             "a slice for rank %" PRIu64 " of %" PRIu32, rank,
                             r->builder.shape.ranks);
-    tt_build_rank(&r->builder, (uint32_t)rank);
+    tt_sched_build_rank(&r->builder, (uint32_t)rank);
     if (r->builder.status != TUTTI_OK)
         return tt_json_fail(r->json, r->err, r->builder.status, "%s", r->builder.err.text);
     for (;;) {
@@ -157,11 +157,12 @@ static void begin_build(struct reader *r)
     struct tt_text_header *h = &r->header;
     h->shape.weights = take_list(&h->weights);
     h->shape.owner = take_list(&h->owner);
-    tt_build_begin(&r->builder, &h->shape, h->first_rank);
+    tt_sched_build_begin(&r->builder, &h->shape, h->first_rank);
     r->builder.verbatim = true;
     for (size_t at = 0; at < h->routes.len;) {
         const uint32_t *route = tt_vec_at(&h->routes, at);
-        tt_build_route(&r->builder, route[0], route[1], (uint16_t)route[2], route + 4, route[3]);
+        tt_sched_build_route(&r->builder, route[0], route[1], (uint16_t)route[2], route + 4,
+                             route[3]);
         at += 4 + (size_t)route[3];
     }
 }
@@ -186,7 +187,7 @@ static tutti_status read_document(struct reader *r)
 static tutti_status text_read_finish(struct reader *r, struct tt_sched **ret)
 {
     struct tt_sched *s = NULL;
-    tutti_status st = tt_build_freeze(&r->builder, &s, r->err);
+    tutti_status st = tt_sched_build_freeze(&r->builder, &s, r->err);
     if (st == TUTTI_OK && r->header.has_hash && s->hash != r->header.hash)
         st = tt_fail(r->err, TUTTI_ERR_PARSE,
                      "damaged: the contents have hash %016" PRIx64 ", the file says %016" PRIx64,

@@ -65,14 +65,14 @@ static void write_shape(struct tt_json_writer *w, const struct tt_shape *s)
 {
     write_text(w, "format", TT_TEXT_FORMAT);
     write_number(w, "version", TT_TEXT_VERSION);
-    write_text(w, "coll", tt_coll_name(s->coll));
+    write_text(w, "coll", tt_sched_coll_name(s->coll));
     write_number(w, "ranks", s->ranks);
     write_number(w, "root", s->root);
     write_text(w, "algo", s->algo);
     write_text(w, "options", s->options);
     write_number(w, "count", s->count);
-    write_text(w, "dtype", tt_dtype_name(s->dtype));
-    write_text(w, "op", tt_redop_name(s->redop));
+    write_text(w, "dtype", tt_sched_dtype_name(s->dtype));
+    write_text(w, "op", tt_sched_redop_name(s->redop));
     write_hash(w, "topo_hash", s->topo_hash);
     write_number(w, "chunks", s->chunks);
     write_number(w, "buffers", s->nbufs);

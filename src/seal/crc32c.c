@@ -20,7 +20,7 @@
 #define POLY UINT32_C(0x82f63b78) /* bit-reversed: bit 31 is x^0 */
 enum { BLOCK = 1024, SLICES = 8 };
 
-static uint64_t load(const uint8_t *p)
+static uint64_t crc32c_load(const uint8_t *p)
 {
     uint64_t v;
     memcpy(&v, p, sizeof v);
@@ -45,13 +45,13 @@ static void fill_table(void)
             table[s][i] = table[s - 1][i] >> 8 ^ table[0][table[s - 1][i] & 255];
 }
 
-uint32_t tt_crc32c_tables(uint32_t crc, const void *data, size_t n)
+uint32_t tt_seal_crc32c_tables(uint32_t crc, const void *data, size_t n)
 {
     const uint8_t *p = data;
     uint32_t c = ~crc;
     pthread_once(&table_once, fill_table);
     for (; n >= 8; n -= 8, p += 8) {
-        uint64_t v = le64toh(load(p)) ^ c;
+        uint64_t v = le64toh(crc32c_load(p)) ^ c;
         c = 0;
         for (int s = 0; s < SLICES; s++)
             c ^= table[SLICES - 1 - s][v >> (8 * s) & 255];
@@ -87,7 +87,8 @@ static void fill_shifts(void)
 
 SSE42 static uint32_t shift(uint64_t crc, uint32_t by)
 {
-    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi32_si128((int)by), 0);
+    __m128i product =
+        _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi32_si128((int)by), 0);
     return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
@@ -98,14 +99,14 @@ SSE42 static uint32_t with_sse42(uint32_t crc, const void *data, size_t n)
     for (; n >= 3 * BLOCK; n -= 3 * BLOCK, p += 3 * BLOCK) {
         uint64_t b = 0, c = 0;
         for (size_t i = 0; i < BLOCK; i += 8) {
-            a = _mm_crc32_u64(a, load(p + i));
-            b = _mm_crc32_u64(b, load(p + BLOCK + i));
-            c = _mm_crc32_u64(c, load(p + 2 * BLOCK + i));
+            a = _mm_crc32_u64(a, crc32c_load(p + i));
+            b = _mm_crc32_u64(b, crc32c_load(p + BLOCK + i));
+            c = _mm_crc32_u64(c, crc32c_load(p + 2 * BLOCK + i));
         }
         a = shift(a, over_two) ^ shift(b, over_one) ^ (uint32_t)c;
     }
     for (; n >= 8; n -= 8, p += 8)
-        a = _mm_crc32_u64(a, load(p));
+        a = _mm_crc32_u64(a, crc32c_load(p));
     while (n--)
         a = _mm_crc32_u8((uint32_t)a, *p++);
     return ~(uint32_t)a;
@@ -117,9 +118,9 @@ SSE42 static uint32_t with_sse42(uint32_t crc, const void *data, size_t n)
 typedef uint32_t way_fn(uint32_t crc, const void *p, size_t n);
 static _Atomic(way_fn *) way;
 
-static way_fn *choose(void)
+static way_fn *crc32c_choose(void)
 {
-    way_fn *f = tt_crc32c_tables;
+    way_fn *f = tt_seal_crc32c_tables;
 #ifdef __x86_64__
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
         pthread_once(&shift_once, fill_shifts);
@@ -133,15 +134,15 @@ static way_fn *choose(void)
 static way_fn *chosen(void)
 {
     way_fn *f = atomic_load_explicit(&way, memory_order_acquire);
-    return f ? f : choose();
+    return f ? f : crc32c_choose();
 }
 
-uint32_t tt_crc32c(uint32_t crc, const void *p, size_t n)
+uint32_t tt_seal_crc32c(uint32_t crc, const void *p, size_t n)
 {
     return chosen()(crc, p, n);
 }
 
-const char *tt_crc32c_way(void)
+const char *tt_seal_crc32c_way(void)
 {
-    return chosen() == tt_crc32c_tables ? "tables" : "sse4.2";
+    return chosen() == tt_seal_crc32c_tables ? "tables" : "sse4.2";
 }

@@ -23,11 +23,16 @@
 #include <string.h>
 
 _Static_assert(sizeof(crypto_aead_aes256gcm_state) <= TT_SEAL_STATE, "the state of AES fits");
-_Static_assert(crypto_aead_aes256gcm_ABYTES == TT_SEAL_TAG && crypto_aead_chacha20poly1305_ietf_ABYTES == TT_SEAL_TAG,
+_Static_assert(crypto_aead_aes256gcm_ABYTES == TT_SEAL_TAG &&
+                   crypto_aead_chacha20poly1305_ietf_ABYTES == TT_SEAL_TAG,
                "both ciphers have one size of tag");
-_Static_assert(crypto_aead_aes256gcm_KEYBYTES == TT_SEAL_KEY && crypto_aead_chacha20poly1305_ietf_KEYBYTES == TT_SEAL_KEY, "and of key");
+_Static_assert(crypto_aead_aes256gcm_KEYBYTES == TT_SEAL_KEY &&
+                   crypto_aead_chacha20poly1305_ietf_KEYBYTES == TT_SEAL_KEY,
+               "and of key");
 enum { NONCE = 12 };
-_Static_assert(crypto_aead_aes256gcm_NPUBBYTES == NONCE && crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE, "and of nonce");
+_Static_assert(crypto_aead_aes256gcm_NPUBBYTES == NONCE &&
+                   crypto_aead_chacha20poly1305_ietf_NPUBBYTES == NONCE,
+               "and of nonce");
 
 bool tt_seal_has_aes(void)
 {
@@ -36,7 +41,9 @@ bool tt_seal_has_aes(void)
 
 const char *tt_seal_cipher_name(enum tt_cipher c)
 {
-    return c == TT_CIPHER_AES ? "AES-256-GCM" : c == TT_CIPHER_CHACHA ? "ChaCha20-Poly1305" : "none";
+    return c == TT_CIPHER_AES      ? "AES-256-GCM"
+           : c == TT_CIPHER_CHACHA ? "ChaCha20-Poly1305"
+                                   : "none";
 }
 
 void tt_seal_derive(const struct tt_seal_origin *o, enum tt_cipher cipher, struct tt_seal_keys *ret)
@@ -90,7 +97,8 @@ static void next_key(struct tt_seal *s)
     static const char label[] = "tutti next key v1";
     uint8_t next[TT_SEAL_KEY];
 
-    crypto_generichash(next, sizeof next, (const uint8_t *)label, sizeof label - 1, s->key, TT_SEAL_KEY);
+    crypto_generichash(next, sizeof next, (const uint8_t *)label, sizeof label - 1, s->key,
+                       TT_SEAL_KEY);
     memcpy(s->key, next, TT_SEAL_KEY);
     sodium_memzero(next, sizeof next);
     use_key(s);
@@ -114,10 +122,12 @@ void tt_seal_put(struct tt_seal *s, const void *in, size_t n, uint8_t *out)
 
     advance(s, nonce);
     if (s->cipher == TT_CIPHER_AES)
-        crypto_aead_aes256gcm_encrypt_detached_afternm(out, out + n, NULL, in, n, NULL, 0, NULL, nonce,
-                                                       (const crypto_aead_aes256gcm_state *)s->state);
+        crypto_aead_aes256gcm_encrypt_detached_afternm(
+            out, out + n, NULL, in, n, NULL, 0, NULL, nonce,
+            (const crypto_aead_aes256gcm_state *)s->state);
     else
-        crypto_aead_chacha20poly1305_ietf_encrypt_detached(out, out + n, NULL, in, n, NULL, 0, NULL, nonce, s->key);
+        crypto_aead_chacha20poly1305_ietf_encrypt_detached(out, out + n, NULL, in, n, NULL, 0, NULL,
+                                                           nonce, s->key);
 }
 
 bool tt_seal_take(struct tt_seal *s, const uint8_t *in, size_t n, void *out)
@@ -126,7 +136,9 @@ bool tt_seal_take(struct tt_seal *s, const uint8_t *in, size_t n, void *out)
 
     advance(s, nonce);
     if (s->cipher == TT_CIPHER_AES)
-        return !crypto_aead_aes256gcm_decrypt_detached_afternm(out, NULL, in, n, in + n, NULL, 0, nonce,
-                                                               (const crypto_aead_aes256gcm_state *)s->state);
-    return !crypto_aead_chacha20poly1305_ietf_decrypt_detached(out, NULL, in, n, in + n, NULL, 0, nonce, s->key);
+        return !crypto_aead_aes256gcm_decrypt_detached_afternm(
+            out, NULL, in, n, in + n, NULL, 0, nonce,
+            (const crypto_aead_aes256gcm_state *)s->state);
+    return !crypto_aead_chacha20poly1305_ietf_decrypt_detached(out, NULL, in, n, in + n, NULL, 0,
+                                                               nonce, s->key);
 }

@@ -45,7 +45,8 @@ struct tt_seal_origin {
     size_t hello_bytes;
     bool accepting;
 };
-void tt_seal_derive(const struct tt_seal_origin *o, enum tt_cipher cipher, struct tt_seal_keys *ret);
+void tt_seal_derive(const struct tt_seal_origin *o, enum tt_cipher cipher,
+                    struct tt_seal_keys *ret);
 
 /* One direction at one end. */
 struct tt_seal {
@@ -69,10 +70,10 @@ void tt_seal_put(struct tt_seal *s, const void *in, size_t n, uint8_t *out);
  * the connection is over. */
 bool tt_seal_take(struct tt_seal *s, const uint8_t *in, size_t n, void *out);
 
-/* CRC-32C of n bytes, going on from `crc` (0 to begin with): tt_crc32c(tt_crc32c(0, a), b) is that
- * of a and b joined. */
-uint32_t tt_crc32c(uint32_t crc, const void *p, size_t n);
+/* CRC-32C of n bytes, going on from `crc` (0 to begin with): tt_seal_crc32c(tt_seal_crc32c(0, a),
+ * b) is that of a and b joined. */
+uint32_t tt_seal_crc32c(uint32_t crc, const void *p, size_t n);
 /* Without the CPU's instruction; for tests. */
-uint32_t tt_crc32c_tables(uint32_t crc, const void *p, size_t n);
-const char *tt_crc32c_way(void); /* "sse4.2" or "tables" */
+uint32_t tt_seal_crc32c_tables(uint32_t crc, const void *p, size_t n);
+const char *tt_seal_crc32c_way(void); /* "sse4.2" or "tables" */
 #endif

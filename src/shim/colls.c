@@ -1,9 +1,10 @@
 /* colls.c - the blocking collectives.
  *
- * Where there is a choice both sides are tried on the program's own calls: of each sort and size (power of two) on a communicator the first
- * TRIALS calls go to Tutti and to MPI in turn, then the ranks agree, by the slowest rank's best times, who gets the rest. An all-reduce
- * inside a host is Tutti's without a trial, so that its bits do not depend on time; TUTTI_REPRODUCIBLE=1 and TUTTI_MPI_TAKE=all extend that
- * to everything. */
+ * Where there is a choice both sides are tried on the program's own calls: of each sort and size
+ * (power of two) on a communicator the first TRIALS calls go to Tutti and to MPI in turn, then the
+ * ranks agree, by the slowest rank's best times, who gets the rest. An all-reduce inside a host is
+ * Tutti's without a trial, so that its bits do not depend on time; TUTTI_REPRODUCIBLE=1 and
+ * TUTTI_MPI_TAKE=all extend that to everything. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ struct attempt {
     tutti_redop op;
 };
 
-static enum shim_why choose(struct attempt *a)
+static enum shim_why colls_choose(struct attempt *a)
 {
     const struct shim_trial *t = &a->c->trial[a->call][a->class];
     if (a->c->take == SHIM_TAKE_ALL || (a->c->one_host && a->call == SHIM_ALLREDUCE))
@@ -39,7 +40,7 @@ static enum shim_why choose(struct attempt *a)
 }
 
 /* True: ours. Whatever it is, leave or done must follow. */
-static bool begin(struct attempt *a)
+static bool colls_begin(struct attempt *a)
 {
     a->class = shim_size_class(a->bytes);
     if (a->why == SHIM_TAKEN) {
@@ -51,41 +52,42 @@ static bool begin(struct attempt *a)
     if (a->why == SHIM_TAKEN)
         a->why = shim_comm_ready(a->c, a->comm);
     if (a->why == SHIM_TAKEN)
-        a->why = choose(a);
+        a->why = colls_choose(a);
     return a->why == SHIM_TAKEN;
 }
 
-static void agree(struct shim_trial *t, MPI_Comm comm)
+static void colls_agree(struct shim_trial *t, MPI_Comm comm)
 {
     float mine[2] = {t->ours_us, t->mpi_us}, all[2] = {0, 0};
     if (PMPI_Allreduce(mine, all, 2, MPI_FLOAT, MPI_MAX, comm) == MPI_SUCCESS)
         t->verdict = all[0] <= all[1] ? 1 : -1;
 }
 
-static void learn(const struct attempt *a)
+static void colls_learn(const struct attempt *a)
 {
     struct shim_trial *t = &a->c->trial[a->call][a->class];
-    float us = (float)(shim_now_us() - a->t0), *best = a->why == SHIM_TAKEN ? &t->ours_us : &t->mpi_us;
+    float us = (float)(shim_now_us() - a->t0),
+          *best = a->why == SHIM_TAKEN ? &t->ours_us : &t->mpi_us;
     *best = *best > 0 && *best < us ? *best : us;
     if (++t->calls == TRIALS)
-        agree(t, a->comm);
+        colls_agree(t, a->comm);
 }
 
 static int leave(const struct attempt *a, int rc)
 {
     if (a->on_trial)
-        learn(a);
+        colls_learn(a);
     shim_count(a->call, a->why, 0);
     return rc;
 }
 
-static int done(const struct attempt *a, tutti_status st)
+static int colls_done(const struct attempt *a, tutti_status st)
 {
     if (st)
         return shim_failed(a->call, a->comm, tutti_comm_last_error(a->c->tutti));
     a->c->taken[a->call][a->class]++;
     if (a->on_trial)
-        learn(a);
+        colls_learn(a);
     shim_count(a->call, SHIM_TAKEN, a->bytes);
     return MPI_SUCCESS;
 }
@@ -95,7 +97,8 @@ static int out_of_memory(const struct attempt *a)
     return shim_no_memory(a->call, a->comm, a->c);
 }
 
-static struct attempt reduction(enum shim_call call, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+static struct attempt colls_reduction(enum shim_call call, int count, MPI_Datatype type, MPI_Op op,
+                                      MPI_Comm comm)
 {
     struct attempt a = {.call = call, .comm = comm};
     if (!shim_reduction(type, op, &a.type, &a.op))
@@ -105,24 +108,28 @@ static struct attempt reduction(enum shim_call call, int count, MPI_Datatype typ
     return a;
 }
 
-SHIM_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+SHIM_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type,
+                           MPI_Op op, MPI_Comm comm)
 {
-    struct attempt a = reduction(SHIM_ALLREDUCE, count, type, op, comm);
-    if (!begin(&a))
+    struct attempt a = colls_reduction(SHIM_ALLREDUCE, count, type, op, comm);
+    if (!colls_begin(&a))
         return leave(&a, PMPI_Allreduce(sendbuf, recvbuf, count, type, op, comm));
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    return done(&a, tutti_allreduce(a.c->tutti, in, recvbuf, (size_t)count * a.type.each, a.type.dtype, a.op));
+    return colls_done(&a, tutti_allreduce(a.c->tutti, in, recvbuf, (size_t)count * a.type.each,
+                                          a.type.dtype, a.op));
 }
 
-SHIM_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
+SHIM_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op,
+                        int root, MPI_Comm comm)
 {
-    struct attempt a = reduction(SHIM_REDUCE, count, type, op, comm);
+    struct attempt a = colls_reduction(SHIM_REDUCE, count, type, op, comm);
     if (a.why == SHIM_TAKEN && !shim_is_root(root, comm))
         a.why = SHIM_ARGUMENT;
-    if (!begin(&a))
+    if (!colls_begin(&a))
         return leave(&a, PMPI_Reduce(sendbuf, recvbuf, count, type, op, root, comm));
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    return done(&a, tutti_reduce(a.c->tutti, in, recvbuf, (size_t)count * a.type.each, a.type.dtype, a.op, (uint32_t)root));
+    return colls_done(&a, tutti_reduce(a.c->tutti, in, recvbuf, (size_t)count * a.type.each,
+                                       a.type.dtype, a.op, (uint32_t)root));
 }
 
 /* In place the result goes to the beginning of the input: through memory of our own. */
@@ -133,20 +140,23 @@ static int scatter_block(const struct attempt *a, const void *sendbuf, void *rec
     if (in_place && !shim_detour_front(&d, recvbuf, a->bytes))
         return out_of_memory(a);
     tutti_status st =
-        tutti_reduce_scatter(a->c->tutti, in_place ? recvbuf : sendbuf, in_place ? (void *)d.result : recvbuf, count, a->type.dtype, a->op);
+        tutti_reduce_scatter(a->c->tutti, in_place ? recvbuf : sendbuf,
+                             in_place ? (void *)d.result : recvbuf, count, a->type.dtype, a->op);
     shim_detour_end(&d, !st);
-    return done(a, st);
+    return colls_done(a, st);
 }
 
-SHIM_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+SHIM_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int count,
+                                      MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-    struct attempt a = reduction(SHIM_REDUCE_SCATTER_BLOCK, count, type, op, comm);
-    if (!begin(&a))
+    struct attempt a = colls_reduction(SHIM_REDUCE_SCATTER_BLOCK, count, type, op, comm);
+    if (!colls_begin(&a))
         return leave(&a, PMPI_Reduce_scatter_block(sendbuf, recvbuf, count, type, op, comm));
     return scatter_block(&a, sendbuf, recvbuf, (size_t)count * a.type.each);
 }
 
-static int scatter_counts(const struct attempt *a, const void *sendbuf, void *recvbuf, const int *counts)
+static int scatter_counts(const struct attempt *a, const void *sendbuf, void *recvbuf,
+                          const int *counts)
 {
     size_t few[FEW], n = (size_t)a->c->size, *c = n <= FEW ? few : calloc(n, sizeof *c);
     struct shim_detour d = {0};
@@ -157,12 +167,12 @@ static int scatter_counts(const struct attempt *a, const void *sendbuf, void *re
     if (ready && in_place)
         ready = shim_detour_front(&d, recvbuf, (size_t)counts[a->c->rank] * a->type.bytes);
     if (ready)
-        st = tutti_reduce_scatter_v(a->c->tutti, in_place ? recvbuf : sendbuf, in_place ? (void *)d.result : recvbuf, c, a->type.dtype,
-                                    a->op);
+        st = tutti_reduce_scatter_v(a->c->tutti, in_place ? recvbuf : sendbuf,
+                                    in_place ? (void *)d.result : recvbuf, c, a->type.dtype, a->op);
     shim_detour_end(&d, !st);
     if (c != few)
         free(c);
-    return ready ? done(a, st) : out_of_memory(a);
+    return ready ? colls_done(a, st) : out_of_memory(a);
 }
 
 /* Bytes of all blocks. The counts are the same on all ranks, so an absurd one is seen by all. */
@@ -179,12 +189,13 @@ static void sum_counts(struct attempt *a, const int *counts)
     }
 }
 
-SHIM_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+SHIM_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int counts[],
+                                MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-    struct attempt a = reduction(SHIM_REDUCE_SCATTER, 0, type, op, comm);
+    struct attempt a = colls_reduction(SHIM_REDUCE_SCATTER, 0, type, op, comm);
     if (a.why == SHIM_TAKEN)
         sum_counts(&a, counts);
-    if (!begin(&a))
+    if (!colls_begin(&a))
         return leave(&a, PMPI_Reduce_scatter(sendbuf, recvbuf, counts, type, op, comm));
     return scatter_counts(&a, sendbuf, recvbuf, counts);
 }
@@ -192,9 +203,9 @@ SHIM_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int co
 SHIM_API int MPI_Barrier(MPI_Comm comm)
 {
     struct attempt a = {.call = SHIM_BARRIER, .comm = comm};
-    if (!begin(&a))
+    if (!colls_begin(&a))
         return leave(&a, PMPI_Barrier(comm));
-    return done(&a, tutti_barrier(a.c->tutti));
+    return colls_done(&a, tutti_barrier(a.c->tutti));
 }
 
 /* ---- bytes ---- */
@@ -204,9 +215,10 @@ static int broadcast_packed(const struct attempt *a, const struct shim_side *s, 
     struct shim_detour d;
     if (!shim_detour_broadcast(&d, s, a->bytes, a->c->rank == root))
         return out_of_memory(a);
-    tutti_status st = tutti_broadcast(a->c->tutti, d.result, d.result, a->bytes, TUTTI_U8, (uint32_t)root);
+    tutti_status st =
+        tutti_broadcast(a->c->tutti, d.result, d.result, a->bytes, TUTTI_U8, (uint32_t)root);
     shim_detour_end(&d, !st);
-    return done(a, st);
+    return colls_done(a, st);
 }
 
 SHIM_API int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
@@ -214,35 +226,38 @@ SHIM_API int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Co
     struct attempt a = {.call = SHIM_BCAST, .comm = comm};
     if (!shim_bytes(count, type, &a.bytes) || a.bytes > INT_MAX || !shim_is_root(root, comm))
         a.why = SHIM_ARGUMENT;
-    if (!begin(&a))
+    if (!colls_begin(&a))
         return leave(&a, PMPI_Bcast(buf, count, type, root, comm));
     if (!shim_is_plain(type))
         return broadcast_packed(&a, &(struct shim_side){buf, count, type}, root);
-    return done(&a, tutti_broadcast(a.c->tutti, buf, buf, a.bytes, TUTTI_U8, (uint32_t)root));
+    return colls_done(&a, tutti_broadcast(a.c->tutti, buf, buf, a.bytes, TUTTI_U8, (uint32_t)root));
 }
 
-static int gather_packed(const struct attempt *a, const struct shim_side *from, const struct shim_side *to)
+static int gather_packed(const struct attempt *a, const struct shim_side *from,
+                         const struct shim_side *to)
 {
     struct shim_detour d;
     if (!shim_detour_gather(&d, from, to, a->bytes, a->c->size))
         return out_of_memory(a);
     tutti_status st = tutti_all_gather(a->c->tutti, d.memory, d.result, a->bytes, TUTTI_U8);
     shim_detour_end(&d, !st);
-    return done(a, st);
+    return colls_done(a, st);
 }
 
-SHIM_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
-                           MPI_Comm comm)
+SHIM_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                           int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct attempt a = {.call = SHIM_ALLGATHER, .comm = comm};
-    struct shim_side to = {recvbuf, recvcount, recvtype}, from = {(void *)(uintptr_t)sendbuf, sendcount, sendtype};
+    struct shim_side to = {recvbuf, recvcount, recvtype},
+                     from = {(void *)(uintptr_t)sendbuf, sendcount, sendtype};
     if (!shim_bytes(recvcount, recvtype, &a.bytes) || a.bytes > INT_MAX)
         a.why = SHIM_ARGUMENT;
-    if (!begin(&a))
-        return leave(&a, PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm));
+    if (!colls_begin(&a))
+        return leave(
+            &a, PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm));
     if (sendbuf == MPI_IN_PLACE)
         from = shim_own_block(&to, a.c->rank);
     if (!shim_is_plain(from.type) || !shim_is_plain(recvtype))
         return gather_packed(&a, &from, &to);
-    return done(&a, tutti_all_gather(a.c->tutti, from.buf, recvbuf, a.bytes, TUTTI_U8));
+    return colls_done(&a, tutti_all_gather(a.c->tutti, from.buf, recvbuf, a.bytes, TUTTI_U8));
 }

@@ -1,15 +1,19 @@
 /* comms.c - the communicator of ours that belongs to one of MPI's, as an attribute of that.
  *
- * It is opened by the first blocking call that could be taken (on communicators other than the world by the PATIENCE-th: many are made,
- * used once and freed), because such a call may wait for the others. All ranks of it make the same calls in the same order, so they open
- * it at the same one; whether all succeeded is agreed upon, and otherwise nothing is ever taken there. What is exchanged goes through MPI's
- * collectives on that communicator: who arrives early waits in MPI, which drives its messages; from then on everybody is here. No
- * communicator of MPI's is made on the way: the program may have an MPI_Comm_idup under way, and MPI may not bear another one meanwhile.
+ * It is opened by the first blocking call that could be taken (on communicators other than the
+ * world by the PATIENCE-th: many are made, used once and freed), because such a call may wait for
+ * the others. All ranks of it make the same calls in the same order, so they open it at the same
+ * one; whether all succeeded is agreed upon, and otherwise nothing is ever taken there. What is
+ * exchanged goes through MPI's collectives on that communicator: who arrives early waits in MPI,
+ * which drives its messages; from then on everybody is here. No communicator of MPI's is made on
+ * the way: the program may have an MPI_Comm_idup under way, and MPI may not bear another one
+ * meanwhile.
  *
  *     family.c    the first communicator of some ranks: sockets, a thread.  Later ones of these ranks, or fewer, are parts of it.
  *
- * MPI_Comm_free deletes the attribute. That is local: ours is left as soon as no request is on it, and waits for nobody. What there is at
- * the end is closed when MPI_Finalize deletes the attributes of MPI_COMM_SELF, which it does first, in whatever language it was called. */
+ * MPI_Comm_free deletes the attribute. That is local: ours is left as soon as no request is on it,
+ * and waits for nobody. What there is at the end is closed when MPI_Finalize deletes the attributes
+ * of MPI_COMM_SELF, which it does first, in whatever language it was called. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +33,8 @@ static int own_rank, last_tag;               /* in MPI_COMM_WORLD */
 static _Atomic(struct shim_comm *) of_world; /* the most frequent one, without asking MPI */
 enum { BEFORE, DURING, AFTER };
 static _Atomic int phase; /* MPI_Init, MPI_Finalize */
-/* Outside of those (sessions) there is neither MPI_COMM_SELF nor a last moment to close anything at. */
+/* Outside of those (sessions) there is neither MPI_COMM_SELF nor a last moment to close anything
+ * at. */
 static struct shim_comm of_sessions = {.never = SHIM_SESSION};
 
 static void unlist(const struct shim_comm *c)
@@ -43,7 +48,7 @@ static void unlist(const struct shim_comm *c)
     pthread_mutex_unlock(&list_lock);
 }
 
-static void enlist(struct shim_comm *c)
+static void comms_enlist(struct shim_comm *c)
 {
     pthread_mutex_lock(&list_lock);
     struct shim_comm **at = &opened;
@@ -80,8 +85,9 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* MPI_Finalize begins. When the families are closed, all ranks of them have ended all their calls. */
-static int finish(MPI_Comm comm, int keyval, void *value, void *extra)
+/* MPI_Finalize begins. When the families are closed, all ranks of them have ended all their
+ * calls. */
+static int comms_finish(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm;
     (void)keyval;
@@ -104,8 +110,8 @@ static int finish(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* When it is loaded: the other MPI's handles are of another type, and every call would go wrong. MPI's version may be asked for before
- * MPI_Init. */
+/* When it is loaded: the other MPI's handles are of another type, and every call would go wrong.
+ * MPI's version may be asked for before MPI_Init. */
 __attribute__((constructor)) static void check_flavour(void)
 {
 #ifdef OPEN_MPI
@@ -118,17 +124,21 @@ __attribute__((constructor)) static void check_flavour(void)
     if (PMPI_Get_library_version(version, &n) != MPI_SUCCESS || strstr(version, words))
         return;
     version[strcspn(version, "\n")] = 0;
-    fprintf(stderr, "tutti-mpi: libtutti-mpi-%s.so is for %s, and this program runs on %.40s: preload libtutti-mpi-%s.so\n", mine, words,
-            version, other);
+    fprintf(stderr,
+            "tutti-mpi: libtutti-mpi-%s.so is for %s, and this program runs on %.40s: preload "
+            "libtutti-mpi-%s.so\n",
+            mine, words, version, other);
     _exit(1);
 }
 
-/* A program started with another MPI's mpirun is as many jobs as processes: MPI says nothing, and nothing would be taken. */
+/* A program started with another MPI's mpirun is as many jobs as processes: MPI says nothing, and
+ * nothing would be taken. */
 static void warn_if_strayed(void)
 {
     struct tutti_error why;
     int size = 0;
-    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1 && tutti_mpi_strayed(&why))
+    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1 &&
+        tutti_mpi_strayed(&why))
         shim_note("%s", why.text);
 }
 
@@ -140,11 +150,11 @@ static void find_last_tag(void)
         last_tag = *most;
 }
 
-static void prepare(void)
+static void comms_prepare(void)
 {
     warn_if_strayed();
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &of_comm, NULL);
-    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finish, &of_self, NULL);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, comms_finish, &of_self, NULL);
     PMPI_Comm_dup(MPI_COMM_SELF, &self);
     find_last_tag();
     PMPI_Comm_set_attr(MPI_COMM_SELF, of_self, NULL);
@@ -153,7 +163,7 @@ static void prepare(void)
 
 void shim_begin(void)
 {
-    pthread_once(&once, prepare);
+    pthread_once(&once, comms_prepare);
 }
 
 SHIM_API int MPI_Init(int *argc, char ***argv)
@@ -172,7 +182,8 @@ SHIM_API int MPI_Init_thread(int *argc, char ***argv, int required, int *provide
     return rc;
 }
 
-/* Between MPI_Init and MPI_Finalize? MPI_Init may have been called where we do not see it: from Fortran's mpi_f08. */
+/* Between MPI_Init and MPI_Finalize? MPI_Init may have been called where we do not see it: from
+ * Fortran's mpi_f08. */
 static bool in_world(void)
 {
     int flag = 0;
@@ -186,8 +197,8 @@ MPI_Comm shim_self(void)
     return self;
 }
 
-/* On MPI_COMM_WORLD: MPICH looks for messages to oneself without driving the others. For a message that hardly anybody sends: one that is
- * found drives nothing. */
+/* On MPI_COMM_WORLD: MPICH looks for messages to oneself without driving the others. For a message
+ * that hardly anybody sends: one that is found drives nothing. */
 void shim_poke(void *unused)
 {
     int flag;
@@ -195,7 +206,7 @@ void shim_poke(void *unused)
     PMPI_Iprobe(own_rank, last_tag, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-static struct shim_comm *make(MPI_Comm comm)
+static struct shim_comm *comms_make(MPI_Comm comm)
 {
     struct shim_comm *c = calloc(1, sizeof *c);
     int inter = 0;
@@ -218,14 +229,15 @@ struct shim_comm *shim_comm_of(MPI_Comm comm)
 {
     void *value = NULL;
     int found = 0;
-    struct shim_comm *c = comm == MPI_COMM_WORLD ? atomic_load_explicit(&of_world, memory_order_acquire) : NULL;
+    struct shim_comm *c =
+        comm == MPI_COMM_WORLD ? atomic_load_explicit(&of_world, memory_order_acquire) : NULL;
     if (c || comm == MPI_COMM_NULL)
         return c;
     if (!in_world())
         return &of_sessions;
     if (PMPI_Comm_get_attr(comm, of_comm, &value, &found) != MPI_SUCCESS)
         return NULL;
-    c = found ? value : make(comm);
+    c = found ? value : comms_make(comm);
     if (comm == MPI_COMM_WORLD)
         atomic_store_explicit(&of_world, c, memory_order_release);
     return c;
@@ -253,7 +265,7 @@ static void open_now(struct shim_comm *c, MPI_Comm comm)
         c->one_host = tutti_comm_local(c->tutti) == (uint32_t)c->size;
         tutti_comm_on_idle(c->tutti, shim_poke, NULL);
         c->founder = c->founder && shim_family_found(c, comm);
-        enlist(c);
+        comms_enlist(c);
         return;
     }
     c->never = SHIM_FAILED;
@@ -273,7 +285,8 @@ enum shim_why shim_comm_ready(struct shim_comm *c, MPI_Comm comm)
 int shim_no_memory(enum shim_call call, MPI_Comm comm, struct shim_comm *c)
 {
     tutti_comm_abort(c->tutti, "out of memory");
-    return shim_failed(call, comm, &(struct tutti_error){.status = TUTTI_ERR_MEMORY, .text = "out of memory"});
+    return shim_failed(call, comm,
+                       &(struct tutti_error){.status = TUTTI_ERR_MEMORY, .text = "out of memory"});
 }
 
 int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *why)

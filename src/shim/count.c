@@ -1,8 +1,9 @@
 /* count.c - settings, what was taken and forwarded, and the report at MPI_Finalize.
  *
- * The time saved is (MPI's time - ours) for every call taken, by size: both were timed on the program's own calls where there was a choice
- * to make (colls.c); an all-reduce inside a host is taken without one, so for those both are timed when the report is asked for, on buffers
- * of the report's own. Best times are used on both sides, so waiting for late ranks is in neither. */
+ * The time saved is (MPI's time - ours) for every call taken, by size: both were timed on the
+ * program's own calls where there was a choice to make (colls.c); an all-reduce inside a host is
+ * taken without one, so for those both are timed when the report is asked for, on buffers of the
+ * report's own. Best times are used on both sides, so waiting for late ranks is in neither. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +44,11 @@ const struct shim_settings *shim_settings(void)
     if (!atomic_load_explicit(&known, memory_order_acquire)) {
         const char *take = getenv("TUTTI_MPI_TAKE");
         s.report = is_one("TUTTI_MPI_REPORT");
-        bool all = (take && !strcmp(take, "all")) || is_one("TUTTI_REPRODUCIBLE"); /* then nothing may depend on time */
-        s.take = take && !strcmp(take, "none") ? SHIM_TAKE_NONE : all ? SHIM_TAKE_ALL : SHIM_TAKE_AUTO;
+        /* then nothing may depend on time */
+        bool all = (take && !strcmp(take, "all")) || is_one("TUTTI_REPRODUCIBLE");
+        s.take = take && !strcmp(take, "none") ? SHIM_TAKE_NONE
+                 : all                         ? SHIM_TAKE_ALL
+                                               : SHIM_TAKE_AUTO;
         atomic_store_explicit(&known, true, memory_order_release);
     }
     return &s;
@@ -102,7 +106,8 @@ static void time_both(struct shim_comm *c, MPI_Comm comm, size_t bytes, struct s
     free(out);
 }
 
-/* Only what was counted on MPI_COMM_WORLD can be timed at the end: other communicators are not known to be alive. */
+/* Only what was counted on MPI_COMM_WORLD can be timed at the end: other communicators are not
+ * known to be alive. */
 static void time_rest(struct shim_comm *world)
 {
     for (unsigned k = 2; world && k <= TIMED_MAX; k++) {
@@ -136,11 +141,13 @@ static void print_call(enum shim_call call, uint64_t *taken, uint64_t *forwarded
     *forwarded += others;
     if (counts[call][SHIM_TAKEN] + others == 0)
         return;
-    shim_note("%-24s %10llu taken (%llu bytes), %llu forwarded", shim_call_name(call), (unsigned long long)counts[call][SHIM_TAKEN],
-              (unsigned long long)bytes_taken[call], (unsigned long long)others);
+    shim_note("%-24s %10llu taken (%llu bytes), %llu forwarded", shim_call_name(call),
+              (unsigned long long)counts[call][SHIM_TAKEN], (unsigned long long)bytes_taken[call],
+              (unsigned long long)others);
     for (int why = 1; why < SHIM_WHYS; why++)
         if (counts[call][why])
-            shim_note("    %llu: %s", (unsigned long long)counts[call][why], why_text((enum shim_why)why));
+            shim_note("    %llu: %s", (unsigned long long)counts[call][why],
+                      why_text((enum shim_why)why));
 }
 
 void shim_report(void)
@@ -157,6 +164,8 @@ void shim_report(void)
     for (int call = 0; call < SHIM_CALLS; call++)
         print_call((enum shim_call)call, &taken, &forwarded);
     double us = saved_us(shim_comms_opened(), &timed);
-    shim_note("taken %llu, forwarded %llu on rank 0; time saved about %.3f s (%llu calls that were timed both ways)",
-              (unsigned long long)taken, (unsigned long long)forwarded, us / 1e6, (unsigned long long)timed);
+    shim_note("taken %llu, forwarded %llu on rank 0; time saved about %.3f s (%llu calls that were "
+              "timed both ways)",
+              (unsigned long long)taken, (unsigned long long)forwarded, us / 1e6,
+              (unsigned long long)timed);
 }

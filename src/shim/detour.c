@@ -1,18 +1,20 @@
-/* detour.c - data that go through memory of our own: because a rank's type is not plain bytes, or because MPI wants the result of an
- * MPI_IN_PLACE reduce-scatter at the beginning of the input.
+/* detour.c - data that go through memory of our own: because a rank's type is not plain bytes, or
+ * because MPI wants the result of an MPI_IN_PLACE reduce-scatter at the beginning of the input.
  *
  *     begin   memory is made and, where data come from the caller, filled      Tutti runs on it      end   the result goes where it belongs
  *
- * The end may come long after the call (requests.c), when the caller's type is freed already: it has a duplicate. */
+ * The end may come long after the call (requests.c), when the caller's type is freed already: it
+ * has a duplicate. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/shim.h"
 
-static bool pack(const struct shim_side *s, size_t bytes, char *to, int room)
+static bool detour_pack(const struct shim_side *s, size_t bytes, char *to, int room)
 {
     int at = 0;
-    return PMPI_Pack(s->buf, s->count, s->type, to, room, &at, MPI_COMM_SELF) == MPI_SUCCESS && (size_t)at == bytes;
+    return PMPI_Pack(s->buf, s->count, s->type, to, room, &at, MPI_COMM_SELF) == MPI_SUCCESS &&
+           (size_t)at == bytes;
 }
 
 /* Memory for `more` bytes after those that packing one side may need. */
@@ -43,24 +45,28 @@ bool shim_detour_front(struct shim_detour *d, void *to, size_t bytes)
     return d->memory != NULL;
 }
 
-bool shim_detour_broadcast(struct shim_detour *d, const struct shim_side *s, size_t bytes, bool root)
+bool shim_detour_broadcast(struct shim_detour *d, const struct shim_side *s, size_t bytes,
+                           bool root)
 {
     int room;
     *d = (struct shim_detour){0};
-    bool good = make_room(d, s, bytes, &room) && (root ? pack(s, bytes, d->memory, room) : set_target(d, s, bytes, 1));
+    bool good = make_room(d, s, bytes, &room) &&
+                (root ? detour_pack(s, bytes, d->memory, room) : set_target(d, s, bytes, 1));
     d->result = d->memory;
     if (!good)
         shim_detour_end(d, false);
     return good;
 }
 
-bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from, const struct shim_side *to, size_t bytes, int ranks)
+bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from,
+                        const struct shim_side *to, size_t bytes, int ranks)
 {
     size_t all;
     int room;
     *d = (struct shim_detour){0};
-    bool good = !__builtin_mul_overflow(bytes, (size_t)ranks, &all) && make_room(d, from, all, &room) &&
-                pack(from, bytes, d->memory, room) && set_target(d, to, bytes, ranks);
+    bool good = !__builtin_mul_overflow(bytes, (size_t)ranks, &all) &&
+                make_room(d, from, all, &room) && detour_pack(from, bytes, d->memory, room) &&
+                set_target(d, to, bytes, ranks);
     if (good)
         d->result = d->memory + room;
     else
@@ -68,7 +74,7 @@ bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from, con
     return good;
 }
 
-static void deliver(const struct shim_detour *d)
+static void detour_deliver(const struct shim_detour *d)
 {
     MPI_Aint lb = 0, extent = 0;
     if (d->to.type == MPI_DATATYPE_NULL) {
@@ -78,15 +84,16 @@ static void deliver(const struct shim_detour *d)
     PMPI_Type_get_extent(d->to.type, &lb, &extent);
     for (int i = 0; i < d->blocks; i++) {
         int at = 0;
-        PMPI_Unpack(d->result + (size_t)i * d->bytes, (int)d->bytes, &at, (char *)d->to.buf + (MPI_Aint)i * d->to.count * extent,
-                    d->to.count, d->to.type, MPI_COMM_SELF);
+        PMPI_Unpack(d->result + (size_t)i * d->bytes, (int)d->bytes, &at,
+                    (char *)d->to.buf + (MPI_Aint)i * d->to.count * extent, d->to.count, d->to.type,
+                    MPI_COMM_SELF);
     }
 }
 
 void shim_detour_end(struct shim_detour *d, bool good)
 {
     if (good && d->blocks > 0)
-        deliver(d);
+        detour_deliver(d);
     if (d->blocks > 0 && d->to.type != MPI_DATATYPE_NULL)
         PMPI_Type_free(&d->to.type);
     free(d->memory);
@@ -97,5 +104,6 @@ struct shim_side shim_own_block(const struct shim_side *all, int rank)
 {
     MPI_Aint lb = 0, extent = 0;
     PMPI_Type_get_extent(all->type, &lb, &extent);
-    return (struct shim_side){(char *)all->buf + (MPI_Aint)rank * all->count * extent, all->count, all->type};
+    return (struct shim_side){(char *)all->buf + (MPI_Aint)rank * all->count * extent, all->count,
+                              all->type};
 }

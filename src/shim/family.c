@@ -1,18 +1,22 @@
 /* family.c - communicators of ours that share sockets and a thread.
  *
- * The first communicator of some ranks founds a family: it is opened by meeting the others (tutti_comm_open_among). A later one of the same
- * ranks, or of some of them, in any order, becomes a part of that (tutti_comm_part), if all its ranks find the same family to be the
- * largest that has them all. It need not be: a rank's threads may open communicators in any order. Then it founds one of its own.
+ * The first communicator of some ranks founds a family: it is opened by meeting the others
+ * (tutti_comm_open_among). A later one of the same ranks, or of some of them, in any order, becomes
+ * a part of that (tutti_comm_part), if all its ranks find the same family to be the largest that
+ * has them all. It need not be: a rank's threads may open communicators in any order. Then it
+ * founds one of its own.
  *
- * A family lives until MPI_Finalize, also when the communicator that founded it is freed. There all are closed, in an order that is the
- * same on all ranks; closing one waits until all its ranks do, which drives MPI. */
+ * A family lives until MPI_Finalize, also when the communicator that founded it is freed. There all
+ * are closed, in an order that is the same on all ranks; closing one waits until all its ranks do,
+ * which drives MPI. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "shim/shim.h"
 
-/* The deadline is for ranks that live and do not come, and MPI has none: rank 0 may read files for hours while the others wait in a
- * broadcast. A rank that dies is found by its control connection, at once. */
+/* The deadline is for ranks that live and do not come, and MPI has none: rank 0 may read files for
+ * hours while the others wait in a broadcast. A rank that dies is found by its control connection,
+ * at once. */
 static const uint64_t a_day_us = UINT64_C(86400000000);
 
 struct family {
@@ -27,9 +31,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct family *families;
 static _Atomic uint32_t founded;
 
-static int gather(void *ctx, const void *mine, size_t bytes, void *ret_all)
+static int family_gather(void *ctx, const void *mine, size_t bytes, void *ret_all)
 {
-    return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, ret_all, (int)bytes, MPI_BYTE, *(MPI_Comm *)ctx) != MPI_SUCCESS;
+    return PMPI_Allgather(mine, (int)bytes, MPI_BYTE, ret_all, (int)bytes, MPI_BYTE,
+                          *(MPI_Comm *)ctx) != MPI_SUCCESS;
 }
 
 /* An id of this rank's making. */
@@ -40,10 +45,12 @@ static uint64_t new_id(void)
     return (uint64_t)(world + 1) << 32 | atomic_fetch_add(&founded, 1);
 }
 
-/* Are all n ranks of the group in the family? Then ranks[n .. 2n) are their numbers there. ranks[0 .. n) are 0 to n - 1. */
+/* Are all n ranks of the group in the family? Then ranks[n .. 2n) are their numbers there. ranks[0
+ * .. n) are 0 to n - 1. */
 static bool has_all(const struct family *f, MPI_Group group, int n, int *ranks)
 {
-    if (f->size < n || PMPI_Group_translate_ranks(group, n, ranks, f->group, ranks + n) != MPI_SUCCESS)
+    if (f->size < n ||
+        PMPI_Group_translate_ranks(group, n, ranks, f->group, ranks + n) != MPI_SUCCESS)
         return false;
     for (int i = 0; i < n; i++)
         if (ranks[n + i] == MPI_UNDEFINED)
@@ -51,8 +58,9 @@ static bool has_all(const struct family *f, MPI_Group group, int n, int *ranks)
     return true;
 }
 
-/* The largest family with all ranks of comm, the oldest of several; NULL: none. Those that are found stay until the end. */
-static struct family *find(MPI_Comm comm, int n, int *ranks)
+/* The largest family with all ranks of comm, the oldest of several; NULL: none. Those that are
+ * found stay until the end. */
+static struct family *family_find(MPI_Comm comm, int n, int *ranks)
 {
     struct family *best = NULL;
     MPI_Group group;
@@ -72,7 +80,7 @@ static struct family *find(MPI_Comm comm, int n, int *ranks)
 }
 
 /* Do all ranks give the same number? *id becomes rank 0's. */
-static bool agree(uint64_t number, uint64_t *id, const struct shim_comm *c, MPI_Comm comm)
+static bool family_agree(uint64_t number, uint64_t *id, const struct shim_comm *c, MPI_Comm comm)
 {
     uint64_t mine[3] = {number, ~number, c->rank == 0 ? *id : 0}, all[3] = {0};
     if (PMPI_Allreduce(mine, all, 3, MPI_UINT64_T, MPI_MAX, comm) != MPI_SUCCESS)
@@ -84,12 +92,17 @@ static bool agree(uint64_t number, uint64_t *id, const struct shim_comm *c, MPI_
 bool shim_family_open(struct shim_comm *c, MPI_Comm comm, struct tutti_error *err)
 {
     int n = c->size, *ranks = calloc((size_t)n, 2 * sizeof *ranks);
-    struct family *f = ranks ? find(comm, n, ranks) : NULL;
-    struct tutti_parent parent = {.rank = (uint32_t)c->rank, .ranks = (uint32_t)n, .local_rank = -1, .gather = gather, .ctx = &comm};
-    struct tutti_comm_options o = {.size = sizeof o, .timeout_us = getenv("TUTTI_TIMEOUT") ? 0 : a_day_us};
+    struct family *f = ranks ? family_find(comm, n, ranks) : NULL;
+    struct tutti_parent parent = {.rank = (uint32_t)c->rank,
+                                  .ranks = (uint32_t)n,
+                                  .local_rank = -1,
+                                  .gather = family_gather,
+                                  .ctx = &comm};
+    struct tutti_comm_options o = {.size = sizeof o,
+                                   .timeout_us = getenv("TUTTI_TIMEOUT") ? 0 : a_day_us};
     tutti_status st;
     c->family = c->rank == 0 ? new_id() : 0;
-    bool same = agree(f ? f->id : 0, &c->family, c, comm);
+    bool same = family_agree(f ? f->id : 0, &c->family, c, comm);
     c->founder = !same || !f;
     if (c->founder)
         st = tutti_comm_open_among(&o, &parent, &c->tutti, err);

@@ -1,9 +1,10 @@
-/* fortran.c - the same calls from Fortran, for Open MPI, whose Fortran functions call the profiling names (MPICH's call ours by
- * themselves).
+/* fortran.c - the same calls from Fortran, for Open MPI, whose Fortran functions call the profiling
+ * names (MPICH's call ours by themselves).
  *
- * Handles are translated as MPI defines; MPI_IN_PLACE is an address of Open MPI's, MPI_BOTTOM another. Non-blocking and persistent calls of
- * Fortran stay MPI's, but a Fortran program may wait for a request that C code has started: its waits drive ours too. From `use mpi_f08`
- * nothing arrives here: those calls are MPI's. */
+ * Handles are translated as MPI defines; MPI_IN_PLACE is an address of Open MPI's, MPI_BOTTOM
+ * another. Non-blocking and persistent calls of Fortran stay MPI's, but a Fortran program may wait
+ * for a request that C code has started: its waits drive ours too. From `use mpi_f08` nothing
+ * arrives here: those calls are MPI's. */
 #include "shim/shim.h"
 
 #ifdef OPEN_MPI
@@ -11,9 +12,11 @@
 
 extern int mpi_fortran_in_place_, mpi_fortran_bottom_;
 
-static void *address(void *buf)
+static void *fortran_address(void *buf)
 {
-    return buf == (void *)&mpi_fortran_in_place_ ? MPI_IN_PLACE : buf == (void *)&mpi_fortran_bottom_ ? MPI_BOTTOM : buf;
+    return buf == (void *)&mpi_fortran_in_place_ ? MPI_IN_PLACE
+           : buf == (void *)&mpi_fortran_bottom_ ? MPI_BOTTOM
+                                                 : buf;
 }
 
 #define COMM(c) PMPI_Comm_f2c(*(c))
@@ -26,37 +29,50 @@ typedef MPI_Fint fint;
 void mpi_allreduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr);
 void mpi_allreduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr)
 {
-    *ierr = MPI_Allreduce(address(in), address(out), *n, TYPE(type), OP(op), COMM(comm));
+    *ierr = MPI_Allreduce(fortran_address(in), fortran_address(out), *n, TYPE(type), OP(op),
+                          COMM(comm));
 }
 
-void mpi_reduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *root, fint *comm, fint *ierr);
-void mpi_reduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *root, fint *comm, fint *ierr)
+void mpi_reduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *root, fint *comm,
+                 fint *ierr);
+void mpi_reduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *root, fint *comm,
+                 fint *ierr)
 {
-    *ierr = MPI_Reduce(address(in), address(out), *n, TYPE(type), OP(op), *root, COMM(comm));
+    *ierr = MPI_Reduce(fortran_address(in), fortran_address(out), *n, TYPE(type), OP(op), *root,
+                       COMM(comm));
 }
 
-void mpi_reduce_scatter_(void *in, void *out, fint *counts, fint *type, fint *op, fint *comm, fint *ierr);
-void mpi_reduce_scatter_(void *in, void *out, fint *counts, fint *type, fint *op, fint *comm, fint *ierr)
+void mpi_reduce_scatter_(void *in, void *out, fint *counts, fint *type, fint *op, fint *comm,
+                         fint *ierr);
+void mpi_reduce_scatter_(void *in, void *out, fint *counts, fint *type, fint *op, fint *comm,
+                         fint *ierr)
 {
-    *ierr = MPI_Reduce_scatter(address(in), address(out), counts, TYPE(type), OP(op), COMM(comm));
+    *ierr = MPI_Reduce_scatter(fortran_address(in), fortran_address(out), counts, TYPE(type),
+                               OP(op), COMM(comm));
 }
 
-void mpi_reduce_scatter_block_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr);
-void mpi_reduce_scatter_block_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr)
+void mpi_reduce_scatter_block_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm,
+                               fint *ierr);
+void mpi_reduce_scatter_block_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm,
+                               fint *ierr)
 {
-    *ierr = MPI_Reduce_scatter_block(address(in), address(out), *n, TYPE(type), OP(op), COMM(comm));
+    *ierr = MPI_Reduce_scatter_block(fortran_address(in), fortran_address(out), *n, TYPE(type),
+                                     OP(op), COMM(comm));
 }
 
-void mpi_allgather_(void *in, fint *n, fint *type, void *out, fint *outn, fint *outtype, fint *comm, fint *ierr);
-void mpi_allgather_(void *in, fint *n, fint *type, void *out, fint *outn, fint *outtype, fint *comm, fint *ierr)
+void mpi_allgather_(void *in, fint *n, fint *type, void *out, fint *outn, fint *outtype, fint *comm,
+                    fint *ierr);
+void mpi_allgather_(void *in, fint *n, fint *type, void *out, fint *outn, fint *outtype, fint *comm,
+                    fint *ierr)
 {
-    *ierr = MPI_Allgather(address(in), *n, TYPE(type), address(out), *outn, TYPE(outtype), COMM(comm));
+    *ierr = MPI_Allgather(fortran_address(in), *n, TYPE(type), fortran_address(out), *outn,
+                          TYPE(outtype), COMM(comm));
 }
 
 void mpi_bcast_(void *buf, fint *n, fint *type, fint *root, fint *comm, fint *ierr);
 void mpi_bcast_(void *buf, fint *n, fint *type, fint *root, fint *comm, fint *ierr)
 {
-    *ierr = MPI_Bcast(address(buf), *n, TYPE(type), *root, COMM(comm));
+    *ierr = MPI_Bcast(fortran_address(buf), *n, TYPE(type), *root, COMM(comm));
 }
 
 void mpi_barrier_(fint *comm, fint *ierr);

@@ -1,8 +1,9 @@
 /* icolls.c - the non-blocking collectives, and the persistent all-reduce.
  *
- * A non-blocking call must not wait for anybody, so that it cannot open a communicator: a blocking call (or the making of a persistent one)
- * has to come first. Nor is it timed: it ends while its caller does something else. What was found about its blocking form (colls.c) holds
- * for it too; where nothing was found it is taken. Both are the same on all ranks. */
+ * A non-blocking call must not wait for anybody, so that it cannot open a communicator: a blocking
+ * call (or the making of a persistent one) has to come first. Nor is it timed: it ends while its
+ * caller does something else. What was found about its blocking form (colls.c) holds for it too;
+ * where nothing was found it is taken. Both are the same on all ranks. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -22,7 +23,8 @@ struct start {
     size_t count; /* of ours */
 };
 
-static struct start reduction(enum shim_call call, enum shim_call like, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+static struct start icolls_reduction(enum shim_call call, enum shim_call like, int count,
+                                     MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
     struct start s = {.call = call, .like = like, .comm = comm};
     if (!shim_reduction(type, op, &s.type, &s.op))
@@ -34,7 +36,7 @@ static struct start reduction(enum shim_call call, enum shim_call like, int coun
     return s;
 }
 
-static enum shim_why decide(struct start *s, bool may_open)
+static enum shim_why icolls_decide(struct start *s, bool may_open)
 {
     if (!(s->c = shim_comm_of(s->comm)))
         return SHIM_ARGUMENT;
@@ -53,10 +55,10 @@ static enum shim_why decide(struct start *s, bool may_open)
 }
 
 /* True: ours, launch must follow. */
-static bool begin(struct start *s, bool may_open)
+static bool icolls_begin(struct start *s, bool may_open)
 {
     if (s->why == SHIM_TAKEN)
-        s->why = decide(s, may_open);
+        s->why = icolls_decide(s, may_open);
     shim_count(s->call, s->why, s->bytes);
     return s->why == SHIM_TAKEN;
 }
@@ -71,10 +73,11 @@ static int give_up(struct start *s, int rc, MPI_Request *request)
     *request = MPI_REQUEST_NULL;
     shim_detour_end(&s->detour, false);
     tutti_request_free(s->request);
-    return rc == MPI_ERR_NO_MEM ? out_of_memory(s) : shim_failed(s->call, s->comm, tutti_comm_last_error(s->c->tutti));
+    return rc == MPI_ERR_NO_MEM ? out_of_memory(s)
+                                : shim_failed(s->call, s->comm, tutti_comm_last_error(s->c->tutti));
 }
 
-static int launch(struct start *s, tutti_status made, MPI_Request *request)
+static int icolls_launch(struct start *s, tutti_status made, MPI_Request *request)
 {
     const struct shim_request r = {s->request, s->c, s->comm, s->call, s->detour};
     int rc = made ? MPI_ERR_OTHER : shim_request_start(&r, request);
@@ -83,29 +86,34 @@ static int launch(struct start *s, tutti_status made, MPI_Request *request)
 
 /* ---- reductions ---- */
 
-SHIM_API int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                            MPI_Request *request)
+SHIM_API int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type,
+                            MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
-    struct start s = reduction(SHIM_IALLREDUCE, SHIM_ALLREDUCE, count, type, op, comm);
-    if (!begin(&s, false))
+    struct start s = icolls_reduction(SHIM_IALLREDUCE, SHIM_ALLREDUCE, count, type, op, comm);
+    if (!icolls_begin(&s, false))
         return PMPI_Iallreduce(sendbuf, recvbuf, count, type, op, comm, request);
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    return launch(&s, tutti_allreduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, &s.request), request);
+    return icolls_launch(
+        &s, tutti_allreduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, &s.request),
+        request);
 }
 
-SHIM_API int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
-                         MPI_Request *request)
+SHIM_API int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type,
+                         MPI_Op op, int root, MPI_Comm comm, MPI_Request *request)
 {
-    struct start s = reduction(SHIM_IREDUCE, SHIM_REDUCE, count, type, op, comm);
+    struct start s = icolls_reduction(SHIM_IREDUCE, SHIM_REDUCE, count, type, op, comm);
     if (s.why == SHIM_TAKEN && !shim_is_root(root, comm))
         s.why = SHIM_ARGUMENT;
-    if (!begin(&s, false))
+    if (!icolls_begin(&s, false))
         return PMPI_Ireduce(sendbuf, recvbuf, count, type, op, root, comm, request);
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    return launch(&s, tutti_reduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, (uint32_t)root, &s.request), request);
+    return icolls_launch(&s,
+                         tutti_reduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op,
+                                           (uint32_t)root, &s.request),
+                         request);
 }
 
-static int scatter(struct start *s, const void *sendbuf, void *recvbuf, MPI_Request *request)
+static int icolls_scatter(struct start *s, const void *sendbuf, void *recvbuf, MPI_Request *request)
 {
     void *out = recvbuf;
     if (sendbuf == MPI_IN_PLACE) {
@@ -114,16 +122,21 @@ static int scatter(struct start *s, const void *sendbuf, void *recvbuf, MPI_Requ
         sendbuf = recvbuf;
         out = s->detour.result;
     }
-    return launch(s, tutti_reduce_scatter_init(s->c->tutti, sendbuf, out, s->count, s->type.dtype, s->op, &s->request), request);
+    return icolls_launch(s,
+                         tutti_reduce_scatter_init(s->c->tutti, sendbuf, out, s->count,
+                                                   s->type.dtype, s->op, &s->request),
+                         request);
 }
 
-SHIM_API int MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+SHIM_API int MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int count,
+                                       MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                                        MPI_Request *request)
 {
-    struct start s = reduction(SHIM_IREDUCE_SCATTER_BLOCK, SHIM_REDUCE_SCATTER_BLOCK, count, type, op, comm);
-    if (!begin(&s, false))
+    struct start s = icolls_reduction(SHIM_IREDUCE_SCATTER_BLOCK, SHIM_REDUCE_SCATTER_BLOCK, count,
+                                      type, op, comm);
+    if (!icolls_begin(&s, false))
         return PMPI_Ireduce_scatter_block(sendbuf, recvbuf, count, type, op, comm, request);
-    return scatter(&s, sendbuf, recvbuf, request);
+    return icolls_scatter(&s, sendbuf, recvbuf, request);
 }
 
 /* Tutti's requests have blocks of one length. The counts are the same on all ranks. */
@@ -142,52 +155,61 @@ static bool is_even(const int *counts, MPI_Comm comm)
 static void count_all_blocks(struct start *s)
 {
     int size = 0;
-    if (PMPI_Comm_size(s->comm, &size) != MPI_SUCCESS || __builtin_mul_overflow(s->bytes, (size_t)size, &s->bytes))
+    if (PMPI_Comm_size(s->comm, &size) != MPI_SUCCESS ||
+        __builtin_mul_overflow(s->bytes, (size_t)size, &s->bytes))
         s->why = SHIM_ARGUMENT;
 }
 
-SHIM_API int MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                                 MPI_Request *request)
+SHIM_API int MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int counts[],
+                                 MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 {
     bool even = is_even(counts, comm);
-    struct start s = reduction(SHIM_IREDUCE_SCATTER, SHIM_REDUCE_SCATTER, even ? counts[0] : 0, type, op, comm);
+    struct start s = icolls_reduction(SHIM_IREDUCE_SCATTER, SHIM_REDUCE_SCATTER,
+                                      even ? counts[0] : 0, type, op, comm);
     if (s.why == SHIM_TAKEN && !even)
         s.why = SHIM_UNEVEN;
     if (s.why == SHIM_TAKEN)
         count_all_blocks(&s);
-    if (!begin(&s, false))
+    if (!icolls_begin(&s, false))
         return PMPI_Ireduce_scatter(sendbuf, recvbuf, counts, type, op, comm, request);
-    return scatter(&s, sendbuf, recvbuf, request);
+    return icolls_scatter(&s, sendbuf, recvbuf, request);
 }
 
 /* ---- bytes ---- */
 
-SHIM_API int MPI_Ibcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request)
+SHIM_API int MPI_Ibcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm,
+                        MPI_Request *request)
 {
     struct start s = {.call = SHIM_IBCAST, .like = SHIM_BCAST, .comm = comm};
     struct shim_side side = {buf, count, type};
     void *data = buf;
     if (!shim_bytes(count, type, &s.bytes) || s.bytes > INT_MAX || !shim_is_root(root, comm))
         s.why = SHIM_ARGUMENT;
-    if (!begin(&s, false))
+    if (!icolls_begin(&s, false))
         return PMPI_Ibcast(buf, count, type, root, comm, request);
     if (!shim_is_plain(type)) {
         if (!shim_detour_broadcast(&s.detour, &side, s.bytes, s.c->rank == root))
             return out_of_memory(&s);
         data = s.detour.result;
     }
-    return launch(&s, tutti_broadcast_init(s.c->tutti, data, data, s.bytes, TUTTI_U8, (uint32_t)root, &s.request), request);
+    return icolls_launch(
+        &s,
+        tutti_broadcast_init(s.c->tutti, data, data, s.bytes, TUTTI_U8, (uint32_t)root, &s.request),
+        request);
 }
 
-SHIM_API int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
-                            MPI_Comm comm, MPI_Request *request)
+SHIM_API int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                            void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                            MPI_Request *request)
 {
     struct start s = {.call = SHIM_IALLGATHER, .like = SHIM_ALLGATHER, .comm = comm};
     if (!shim_bytes(recvcount, recvtype, &s.bytes) || s.bytes > INT_MAX)
         s.why = SHIM_ARGUMENT;
-    if (!begin(&s, false))
-        return PMPI_Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-    struct shim_side to = {recvbuf, recvcount, recvtype}, from = {(void *)(uintptr_t)sendbuf, sendcount, sendtype};
+    if (!icolls_begin(&s, false))
+        return PMPI_Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+                               request);
+    struct shim_side to = {recvbuf, recvcount, recvtype},
+                     from = {(void *)(uintptr_t)sendbuf, sendcount, sendtype};
     if (sendbuf == MPI_IN_PLACE)
         from = shim_own_block(&to, s.c->rank);
     const void *in = from.buf;
@@ -198,15 +220,16 @@ SHIM_API int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sen
         in = s.detour.memory;
         out = s.detour.result;
     }
-    return launch(&s, tutti_all_gather_init(s.c->tutti, in, out, s.bytes, TUTTI_U8, &s.request), request);
+    return icolls_launch(
+        &s, tutti_all_gather_init(s.c->tutti, in, out, s.bytes, TUTTI_U8, &s.request), request);
 }
 
 SHIM_API int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 {
     struct start s = {.call = SHIM_IBARRIER, .like = SHIM_BARRIER, .comm = comm};
-    if (!begin(&s, false))
+    if (!icolls_begin(&s, false))
         return PMPI_Ibarrier(comm, request);
-    return launch(&s, tutti_barrier_init(s.c->tutti, &s.request), request);
+    return icolls_launch(&s, tutti_barrier_init(s.c->tutti, &s.request), request);
 }
 
 /* ---- persistent: Open MPI 4 has it as an extension, MPICH 4 as the standard's ---- */
@@ -216,20 +239,23 @@ SHIM_API int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 #else
 #define ALLREDUCE_INIT  MPIX_Allreduce_init
 #define PALLREDUCE_INIT PMPIX_Allreduce_init
-int PMPIX_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                         MPI_Request *request);
-int MPIX_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                        MPI_Request *request);
+int PMPIX_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type,
+                         MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int MPIX_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op,
+                        MPI_Comm comm, MPI_Info info, MPI_Request *request);
 #endif
 
-SHIM_API int ALLREDUCE_INIT(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Info info,
-                            MPI_Request *request)
+SHIM_API int ALLREDUCE_INIT(const void *sendbuf, void *recvbuf, int count, MPI_Datatype type,
+                            MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
-    struct start s = reduction(SHIM_ALLREDUCE_INIT, SHIM_ALLREDUCE, count, type, op, comm);
-    if (!begin(&s, true))
+    struct start s = icolls_reduction(SHIM_ALLREDUCE_INIT, SHIM_ALLREDUCE, count, type, op, comm);
+    if (!icolls_begin(&s, true))
         return PALLREDUCE_INIT(sendbuf, recvbuf, count, type, op, comm, info, request);
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
-    tutti_status st = tutti_allreduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, &s.request);
-    int rc = st ? MPI_ERR_OTHER : shim_request_keep(&(struct shim_request){s.request, s.c, comm, s.call, s.detour}, request);
+    tutti_status st =
+        tutti_allreduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, &s.request);
+    int rc = st ? MPI_ERR_OTHER
+                : shim_request_keep(&(struct shim_request){s.request, s.c, comm, s.call, s.detour},
+                                    request);
     return rc == MPI_SUCCESS ? rc : give_up(&s, rc, request);
 }

@@ -1,13 +1,16 @@
 /* requests.c - our requests in the clothes of MPI's.
  *
- * The program holds an MPI_Request and may give it to any function that takes one. Ours therefore is a real one: a receive, from this rank
- * itself, of an empty message on a communicator of our own, with a tag that no other active request has. When Tutti's request is done, that
- * message is sent. A persistent all-reduce is a persistent receive. Nothing else in MPI need know; only MPI_Cancel must not.
+ * The program holds an MPI_Request and may give it to any function that takes one. Ours therefore
+ * is a real one: a receive, from this rank itself, of an empty message on a communicator of our
+ * own, with a tag that no other active request has. When Tutti's request is done, that message is
+ * sent. A persistent all-reduce is a persistent receive. Nothing else in MPI need know; only
+ * MPI_Cancel must not.
  *
  *     Iallreduce:  tutti_request_start, Irecv(self, tag)      drive: tutti_request_test says done -> Send(self, tag)      Wait: MPI's own
  *
- * Tutti's requests progress by its own thread, which never calls MPI; who tests or waits drives (waits.c). When one has
- * failed its message is sent too, but not before the program asks for it: the function that then completes it returns the error. */
+ * Tutti's requests progress by its own thread, which never calls MPI; who tests or waits drives
+ * (waits.c). When one has failed its message is sent too, but not before the program asks for it:
+ * the function that then completes it returns the error. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -21,7 +24,8 @@ enum {
     GROW = 64
 };
 
-/* Free, or of a request until MPI's side of it has ended; of a persistent one until that is freed. */
+/* Free, or of a request until MPI's side of it has ended; of a persistent one until that is
+ * freed. */
 struct slot {
     bool taken;
     struct shim_request of; /* of.tutti NULL: all is over */
@@ -39,10 +43,11 @@ static _Atomic unsigned nactive, nkept, nfailed;
 
 bool shim_requests_active(void)
 {
-    return atomic_load_explicit(&nactive, memory_order_relaxed) > 0 || atomic_load_explicit(&nfailed, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&nactive, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&nfailed, memory_order_relaxed) > 0;
 }
 
-static void release(struct slot *s)
+static void requests_release(struct slot *s)
 {
     tutti_request_free(s->of.tutti);
     shim_comm_drop(s->of.c);
@@ -56,7 +61,7 @@ static void complete(struct slot *s)
     s->active = false;
     atomic_fetch_sub(&nactive, 1);
     if (!s->persistent && !s->failed)
-        release(s);
+        requests_release(s);
 }
 
 /* A failed one is completed when somebody asks for it (shim_failed_find), who can then be told. */
@@ -87,7 +92,9 @@ static void say_failures(void)
         struct slot s = slots[i];
         slots[i].said = true;
         pthread_mutex_unlock(&lock);
-        shim_failed(s.of.call, s.of.comm, &(struct tutti_error){.text = "a rank of it failed (its other calls say which)"});
+        shim_failed(
+            s.of.call, s.of.comm,
+            &(struct tutti_error){.text = "a rank of it failed (its other calls say which)"});
         pthread_mutex_lock(&lock);
     }
     pthread_mutex_unlock(&lock);
@@ -121,7 +128,8 @@ static void drive_to_end(struct slot *s)
     }
 }
 
-/* A free slot; there are more when there is none, as many as MPI has tags. NULL: no memory. The lock is held. */
+/* A free slot; there are more when there is none, as many as MPI has tags. NULL: no memory. The
+ * lock is held. */
 static struct slot *find_slot(void)
 {
     int *most = NULL, found = 0;
@@ -140,7 +148,8 @@ static struct slot *find_slot(void)
     return &slots[nslots - GROW];
 }
 
-/* Waits while too many run, which ends because requests of a communicator run in the order of their starts. The lock is held. */
+/* Waits while too many run, which ends because requests of a communicator run in the order of their
+ * starts. The lock is held. */
 static int activate(struct slot *s)
 {
     for (unsigned looks = 0; nrunning >= RUNNING; looks++) {
@@ -165,7 +174,7 @@ static void withdraw(MPI_Request *request)
 }
 
 /* The slot is filled, MPI's receive is posted. */
-static int launch(struct slot *s, MPI_Request *ret)
+static int requests_launch(struct slot *s, MPI_Request *ret)
 {
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self(), ret);
     if (rc != MPI_SUCCESS)
@@ -184,7 +193,7 @@ int shim_request_start(const struct shim_request *r, MPI_Request *ret)
     struct slot *s = find_slot();
     if (s) {
         *s = (struct slot){.taken = true, .of = *r};
-        rc = launch(s, ret);
+        rc = requests_launch(s, ret);
     }
     if (rc == MPI_SUCCESS)
         shim_comm_hold(r->c);
@@ -253,7 +262,8 @@ void shim_failed_find(int count, const MPI_Request *requests)
     for (unsigned i = 0; i < nslots; i++) {
         struct slot *s = &slots[i];
         const MPI_Request *at = s->failed ? place_of(s->handle, count, requests) : NULL;
-        if (at || (s->at >= requests && s->at < requests + count)) /* seen, or something else is there now */
+        /* seen, or something else is there now */
+        if (at || (s->at >= requests && s->at < requests + count))
             s->at = at;
         if (at && s->active)
             complete(s);
@@ -276,7 +286,7 @@ bool shim_failed_take(const MPI_Request *at)
         s->failed = s->said = false;
         s->at = NULL;
         if (!s->persistent)
-            release(s);
+            requests_release(s);
     }
     pthread_mutex_unlock(&lock);
     return found;
@@ -284,8 +294,9 @@ bool shim_failed_take(const MPI_Request *at)
 
 /* ---- functions of MPI that take requests, but those that complete them (waits.c) ---- */
 
-/* The slot of a request of ours; NULL: not ours. A slot is free before MPI can give its handle to somebody else. The lock is held. */
-static struct slot *find(MPI_Request handle)
+/* The slot of a request of ours; NULL: not ours. A slot is free before MPI can give its handle to
+ * somebody else. The lock is held. */
+static struct slot *requests_find(MPI_Request handle)
 {
     for (unsigned i = 0; i < nslots; i++)
         if (slots[i].taken && slots[i].handle == handle)
@@ -296,7 +307,7 @@ static struct slot *find(MPI_Request handle)
 /* ... of a persistent one. */
 static struct slot *kept(MPI_Request handle)
 {
-    struct slot *s = find(handle);
+    struct slot *s = requests_find(handle);
     return s && s->persistent ? s : NULL;
 }
 
@@ -337,7 +348,7 @@ SHIM_API int MPI_Request_free(MPI_Request *request)
                 complete(s);
             if (s->failed)
                 atomic_fetch_sub(&nfailed, 1);
-            release(s);
+            requests_release(s);
             atomic_fetch_sub(&nkept, 1);
         }
         pthread_mutex_unlock(&lock);
@@ -345,13 +356,14 @@ SHIM_API int MPI_Request_free(MPI_Request *request)
     return PMPI_Request_free(request);
 }
 
-/* MPI forbids it for collectives. As it is a receive for MPI it would succeed, and the message that completes it meet another one. */
+/* MPI forbids it for collectives. As it is a receive for MPI it would succeed, and the message that
+ * completes it meet another one. */
 SHIM_API int MPI_Cancel(MPI_Request *request)
 {
     MPI_Comm comm = MPI_COMM_NULL;
     if (request && (shim_requests_active() || atomic_load(&nkept))) {
         pthread_mutex_lock(&lock);
-        struct slot *s = find(*request);
+        struct slot *s = requests_find(*request);
         comm = !s ? comm : s->of.comm != MPI_COMM_NULL ? s->of.comm : MPI_COMM_WORLD;
         pthread_mutex_unlock(&lock);
     }

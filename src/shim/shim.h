@@ -1,15 +1,18 @@
-/* shim.h - MPI programs through Tutti without a rebuild: this library is preloaded, defines some of MPI's functions, and calls the real
- * ones by their profiling names (PMPI_).
+/* shim.h - MPI programs through Tutti without a rebuild: this library is preloaded, defines some of
+ * MPI's functions, and calls the real ones by their profiling names (PMPI_).
  *
  *     MPI_Allreduce(...) -> colls.c: is it ours? --yes--> tutti_allreduce        types.c: MPI's types and operations in ours
  *                                     '---no, and why---> PMPI_Allreduce         comms.c, family.c: the communicator that belongs to MPI's
  *     MPI_Iallreduce ... -> icolls.c, requests.c     MPI_Wait ... -> waits.c     count.c: what was taken and forwarded, the report
  *
- * The law: whether a call is taken depends only on values that are equal on all ranks of its communicator: the order of calls on it, the
- * number of bytes, type and operation of a reduction, what was agreed on it before. The type of a broadcast or a gather is not among them
- * (MPI demands equal signatures, not equal types), so these are taken as bytes, and packed where a rank's type is not contiguous.
+ * The law: whether a call is taken depends only on values that are equal on all ranks of its
+ * communicator: the order of calls on it, the number of bytes, type and operation of a reduction,
+ * what was agreed on it before. The type of a broadcast or a gather is not among them (MPI demands
+ * equal signatures, not equal types), so these are taken as bytes, and packed where a rank's type
+ * is not contiguous.
  *
- * Waits inside Tutti drive MPI (comms.c, poke): a peer may be waiting in MPI for a message of this rank before it joins the call. */
+ * Waits inside Tutti drive MPI (comms.c, poke): a peer may be waiting in MPI for a message of this
+ * rank before it joins the call. */
 #ifndef TT_SHIM_H
 #define TT_SHIM_H
 
@@ -100,8 +103,10 @@ struct shim_detour {
 };
 /* False: no memory, nothing was begun. */
 bool shim_detour_front(struct shim_detour *d, void *to, size_t bytes);
-bool shim_detour_broadcast(struct shim_detour *d, const struct shim_side *s, size_t bytes, bool root);
-bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from, const struct shim_side *to, size_t bytes, int ranks);
+bool shim_detour_broadcast(struct shim_detour *d, const struct shim_side *s, size_t bytes,
+                           bool root);
+bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from,
+                        const struct shim_side *to, size_t bytes, int ranks);
 /* Delivers the result if good; frees everything. */
 void shim_detour_end(struct shim_detour *d, bool good);
 /* Rank's block of what is gathered. */
@@ -110,7 +115,8 @@ struct shim_side shim_own_block(const struct shim_side *all, int rank);
 /* ---- comms.c ---- */
 void shim_begin(void); /* after MPI_Init, at once: nothing of the program is under way then */
 enum { SHIM_SIZES = 48 };
-/* What is known about calls of one sort and size (power of two) on a communicator: the same on all ranks once `verdict` stands. */
+/* What is known about calls of one sort and size (power of two) on a communicator: the same on all
+ * ranks once `verdict` stands. */
 struct shim_trial {
     float ours_us, mpi_us; /* the best; 0: none */
     uint8_t calls;
@@ -141,19 +147,21 @@ static inline struct shim_comm *shim_comm_hold(struct shim_comm *c)
     return c;
 }
 void shim_comm_drop(struct shim_comm *c); /* accepts NULL */
-/* Opened already, or now that it has been used often enough; collective in `comm`. Why not, otherwise. */
+/* Opened already, or now that it has been used often enough; collective in `comm`. Why not,
+ * otherwise. */
 enum shim_why shim_comm_ready(struct shim_comm *c, MPI_Comm comm);
 struct shim_comm *shim_comms_opened(void); /* the first one */
 void shim_poke(void *unused);              /* MPI's own progress */
-MPI_Comm shim_self(void);                  /* a duplicate of MPI_COMM_SELF for messages to oneself */
+/* a duplicate of MPI_COMM_SELF for messages to oneself */
+MPI_Comm shim_self(void);
 /* Only this rank cannot go on: the others must hear of it. */
 int shim_no_memory(enum shim_call call, MPI_Comm comm, struct shim_comm *c);
 /* A call of ours failed: says so and asks MPI's error handler, which usually ends the job. */
 int shim_failed(enum shim_call call, MPI_Comm comm, const struct tutti_error *why);
 
 /* ---- family.c ---- */
-/* Opens c->tutti, or says why not; collective in `comm`. When all ranks have it and c is a founder: others may join, and c->tutti is the
- * family's from now on; false: it is c's still. */
+/* Opens c->tutti, or says why not; collective in `comm`. When all ranks have it and c is a founder:
+ * others may join, and c->tutti is the family's from now on; false: it is c's still. */
 bool shim_family_open(struct shim_comm *c, MPI_Comm comm, struct tutti_error *err);
 bool shim_family_found(const struct shim_comm *c, MPI_Comm comm);
 void shim_families_close(void); /* waits for their other ranks */
@@ -166,14 +174,15 @@ struct shim_settings {
 const struct shim_settings *shim_settings(void);
 void shim_count(enum shim_call call, enum shim_why why, size_t bytes);
 void shim_report(void);
-void shim_note(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* one line on standard error */
+/* one line on standard error */
+void shim_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 unsigned shim_size_class(size_t bytes);
 double shim_now_us(void);
 const char *shim_call_name(enum shim_call call);
 
 /* ---- requests.c ---- */
-/* Starts one; *ret is a request of MPI's own kind that completes when ours does. On success request and detour are no longer the caller's;
- * MPI_ERR_NO_MEM: nothing was tried. */
+/* Starts one; *ret is a request of MPI's own kind that completes when ours does. On success request
+ * and detour are no longer the caller's; MPI_ERR_NO_MEM: nothing was tried. */
 struct shim_request {
     struct tutti_request *tutti;
     struct shim_comm *c;
@@ -187,9 +196,10 @@ int shim_request_keep(const struct shim_request *r, MPI_Request *ret);
 bool shim_requests_active(void);          /* or failed, and nobody was told */
 void shim_requests_drive(void);           /* completes MPI's side of what is done */
 void shim_requests_forget(MPI_Comm comm); /* it is being freed; what is on it goes on */
-void shim_requests_end(void);             /* waits for all; persistent ones can no longer be started */
-/* Which of these have failed? MPI's side of them is completed; for each one that MPI then says is done, in its place, ask shim_failed_take.
- */
+/* waits for all; persistent ones can no longer be started */
+void shim_requests_end(void);
+/* Which of these have failed? MPI's side of them is completed; for each one that MPI then says is
+ * done, in its place, ask shim_failed_take. */
 void shim_failed_find(int count, const MPI_Request *requests);
 bool shim_failed_take(const MPI_Request *at);
 void shim_pause(unsigned looks);

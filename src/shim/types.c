@@ -1,5 +1,5 @@
-/* types.c - MPI's predefined types and operations in ours. Complex numbers add like twice as many real ones. What is not in the table is
- * MPI's. */
+/* types.c - MPI's predefined types and operations in ours. Complex numbers add like twice as many
+ * real ones. What is not in the table is MPI's. */
 #include "shim/shim.h"
 
 enum {
@@ -21,8 +21,9 @@ struct entry {
     uint16_t ops;
 };
 
-/* Handles are not constants in every MPI: the table is filled when it is first asked. The order is that of likely use. */
-static size_t fill(struct entry *e)
+/* Handles are not constants in every MPI: the table is filled when it is first asked. The order is
+ * that of likely use. */
+static size_t types_fill(struct entry *e)
 {
     size_t n = 0;
     const bool long64 = sizeof(long) == 8;
@@ -63,7 +64,8 @@ static size_t fill(struct entry *e)
     };
     for (size_t i = 0; i < MOST && all[i].each; i++) {
         int size = 0;
-        bool there = all[i].mpi != MPI_DATATYPE_NULL && PMPI_Type_size(all[i].mpi, &size) == MPI_SUCCESS;
+        bool there =
+            all[i].mpi != MPI_DATATYPE_NULL && PMPI_Type_size(all[i].mpi, &size) == MPI_SUCCESS;
         if (there && (size_t)size == all[i].each * tutti_dtype_bytes(all[i].dtype))
             e[n++] = all[i];
     }
@@ -76,7 +78,7 @@ static bool find_type(MPI_Datatype type, struct entry *ret)
     static _Atomic size_t filled;
     size_t n = atomic_load_explicit(&filled, memory_order_acquire);
     if (n == 0) { /* two threads may fill it at the same time, with the same values */
-        n = fill(table);
+        n = types_fill(table);
         atomic_store_explicit(&filled, n, memory_order_release);
     }
     for (size_t i = 0; i < n; i++)
@@ -92,8 +94,10 @@ static int find_op(MPI_Op op)
     const struct {
         MPI_Op mpi;
         tutti_redop ours;
-    } all[] = {{MPI_SUM, TUTTI_SUM}, {MPI_MAX, TUTTI_MAX},   {MPI_MIN, TUTTI_MIN},   {MPI_PROD, TUTTI_PROD}, {MPI_LAND, TUTTI_LAND},
-               {MPI_LOR, TUTTI_LOR}, {MPI_LXOR, TUTTI_LXOR}, {MPI_BAND, TUTTI_BAND}, {MPI_BOR, TUTTI_BOR},   {MPI_BXOR, TUTTI_BXOR}};
+    } all[] = {{MPI_SUM, TUTTI_SUM},   {MPI_MAX, TUTTI_MAX},   {MPI_MIN, TUTTI_MIN},
+               {MPI_PROD, TUTTI_PROD}, {MPI_LAND, TUTTI_LAND}, {MPI_LOR, TUTTI_LOR},
+               {MPI_LXOR, TUTTI_LXOR}, {MPI_BAND, TUTTI_BAND}, {MPI_BOR, TUTTI_BOR},
+               {MPI_BXOR, TUTTI_BXOR}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i].mpi == op)
             return (int)all[i].ours;
@@ -114,7 +118,8 @@ bool shim_reduction(MPI_Datatype type, MPI_Op op, struct shim_type *ret_type, tu
 bool shim_bytes(int count, MPI_Datatype type, size_t *ret)
 {
     MPI_Count each = 0;
-    if (count < 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &each) != MPI_SUCCESS || each < 0)
+    if (count < 0 || type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &each) != MPI_SUCCESS ||
+        each < 0)
         return false;
     return !__builtin_mul_overflow((size_t)count, (size_t)each, ret);
 }
@@ -126,14 +131,16 @@ bool shim_is_plain(MPI_Datatype type)
     MPI_Aint lb, extent;
     if (type == MPI_BYTE || type == MPI_CHAR || find_type(type, &e))
         return true;
-    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS || combiner != MPI_COMBINER_NAMED)
+    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS ||
+        combiner != MPI_COMBINER_NAMED)
         return false;
-    return PMPI_Type_size(type, &size) == MPI_SUCCESS && PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 &&
-           extent == size;
+    return PMPI_Type_size(type, &size) == MPI_SUCCESS &&
+           PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 && extent == size;
 }
 
 bool shim_is_root(int root, MPI_Comm comm)
 {
     int size = 0;
-    return comm != MPI_COMM_NULL && PMPI_Comm_size(comm, &size) == MPI_SUCCESS && root >= 0 && root < size;
+    return comm != MPI_COMM_NULL && PMPI_Comm_size(comm, &size) == MPI_SUCCESS && root >= 0 &&
+           root < size;
 }

@@ -1,10 +1,12 @@
-/* waits.c - every way to complete a request. While none of ours is active they are MPI's own; otherwise waiting is testing, and between two
- * looks what Tutti has finished is completed on MPI's side (requests.c). Whose requests are given makes no difference.
+/* waits.c - every way to complete a request. While none of ours is active they are MPI's own;
+ * otherwise waiting is testing, and between two looks what Tutti has finished is completed on MPI's
+ * side (requests.c). Whose requests are given makes no difference.
  *
- * A request of ours that failed is done for MPI; here the error is added, as MPI would return it. Its error handler was called already. */
+ * A request of ours that failed is done for MPI; here the error is added, as MPI would return it.
+ * Its error handler was called already. */
 #include "shim/shim.h"
 
-static void look(int count, const MPI_Request *requests)
+static void waits_look(int count, const MPI_Request *requests)
 {
     shim_requests_drive();
     shim_failed_find(count, requests);
@@ -23,7 +25,8 @@ static void all_good(int n, MPI_Status *statuses)
 }
 
 /* MPI has completed n requests; which: NULL, or their places. */
-static int with_errors(int rc, int n, const int *which, const MPI_Request *requests, MPI_Status *statuses)
+static int with_errors(int rc, int n, const int *which, const MPI_Request *requests,
+                       MPI_Status *statuses)
 {
     for (int i = 0; i < n; i++) {
         if (!shim_failed_take(&requests[which ? which[i] : i]))
@@ -41,37 +44,42 @@ static int with_errors(int rc, int n, const int *which, const MPI_Request *reque
 static bool was_each(int rc)
 {
     int class = rc;
-    return rc == MPI_SUCCESS || (PMPI_Error_class(rc, &class) == MPI_SUCCESS && class == MPI_ERR_IN_STATUS);
+    return rc == MPI_SUCCESS ||
+           (PMPI_Error_class(rc, &class) == MPI_SUCCESS && class == MPI_ERR_IN_STATUS);
 }
 
 /* ---- tests ---- */
 
 static int test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-    look(1, request);
+    waits_look(1, request);
     int rc = PMPI_Test(request, flag, status);
     return rc == MPI_SUCCESS && *flag ? with_error(rc, request) : rc;
 }
 
 static int test_all(int count, MPI_Request *requests, int *flag, MPI_Status *statuses)
 {
-    look(count, requests);
+    waits_look(count, requests);
     int rc = PMPI_Testall(count, requests, flag, statuses);
     return was_each(rc) && *flag ? with_errors(rc, count, NULL, requests, statuses) : rc;
 }
 
 static int test_any(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status)
 {
-    look(count, requests);
+    waits_look(count, requests);
     int rc = PMPI_Testany(count, requests, index, flag, status);
-    return rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? with_error(rc, &requests[*index]) : rc;
+    return rc == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? with_error(rc, &requests[*index])
+                                                                 : rc;
 }
 
-static int test_some(int count, MPI_Request *requests, int *outcount, int *indices, MPI_Status *statuses)
+static int test_some(int count, MPI_Request *requests, int *outcount, int *indices,
+                     MPI_Status *statuses)
 {
-    look(count, requests);
+    waits_look(count, requests);
     int rc = PMPI_Testsome(count, requests, outcount, indices, statuses);
-    return was_each(rc) && *outcount != MPI_UNDEFINED ? with_errors(rc, *outcount, indices, requests, statuses) : rc;
+    return was_each(rc) && *outcount != MPI_UNDEFINED
+               ? with_errors(rc, *outcount, indices, requests, statuses)
+               : rc;
 }
 
 SHIM_API int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
@@ -84,12 +92,14 @@ SHIM_API int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Statu
     return test_all(count, requests, flag, statuses);
 }
 
-SHIM_API int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+SHIM_API int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag,
+                         MPI_Status *status)
 {
     return test_any(count, requests, index, flag, status);
 }
 
-SHIM_API int MPI_Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+SHIM_API int MPI_Testsome(int count, MPI_Request requests[], int *outcount, int indices[],
+                          MPI_Status statuses[])
 {
     return test_some(count, requests, outcount, indices, statuses);
 }
@@ -97,7 +107,7 @@ SHIM_API int MPI_Testsome(int count, MPI_Request requests[], int *outcount, int 
 /* It completes nothing: who does hears of an error. */
 SHIM_API int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
-    look(1, &request);
+    waits_look(1, &request);
     return PMPI_Request_get_status(request, flag, status);
 }
 
@@ -136,7 +146,8 @@ SHIM_API int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Stat
     return PMPI_Waitany(count, requests, index, status);
 }
 
-SHIM_API int MPI_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+SHIM_API int MPI_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[],
+                          MPI_Status statuses[])
 {
     for (unsigned looks = 0; shim_requests_active(); looks++) {
         int rc = test_some(count, requests, outcount, indices, statuses);

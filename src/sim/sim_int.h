@@ -12,8 +12,8 @@
  * Segments: each of the K segments runs through the same graph by itself; a node is (operation,
  * segment), numbered op*K + segment. On a connection the order is message by message, segment 0 ..
  * K-1 of each: the next may start when the last byte of the one before it has left. */
-#ifndef TT_SIM_PARTS_H
-#define TT_SIM_PARTS_H
+#ifndef TT_SIM_INT_H
+#define TT_SIM_INT_H
 
 #include "sim/sim.h"
 

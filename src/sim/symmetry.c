@@ -154,10 +154,10 @@ uint32_t *tt_sim_symmetric(const struct tt_sched *s, const struct tt_topo *t, ui
         !s->shape.symmetric || s->shape.weights || s->shape.ranks < 2 || s->nroutes || t->ports ||
         !t->rotational || s->shape.chunks % s->shape.ranks != 0 || any_half(t))
         return NULL;
-    if (tt_bind_make(&s->shape, count, dtype, &b, NULL) != TUTTI_OK)
+    if (tt_sched_bind_make(&s->shape, count, dtype, &b, NULL) != TUTTI_OK)
         return NULL;
     bool equal = b.each * b.chunks == b.count && b.each > 0;
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
     return equal && (tt_sim_holds_one(s) || shifted(s)) ? class_links(t) : NULL;
 }
 

@@ -350,9 +350,9 @@ tutti_status tt_sim_work_make_one(const struct tt_sched *s, const struct tt_topo
     w->class_link = class_link;
     w->ranks = class_link ? 1 : s->shape.ranks;
     w->segments = s->shape.segments ? s->shape.segments : 1;
-    w->elem_bytes = tt_dtype_bytes(dtype);
+    w->elem_bytes = tt_sched_dtype_bytes(dtype);
     uint64_t nops = class_link ? tt_sched_slice(s, 0).nops : s->nops;
-    tutti_status st = tt_bind_make(&s->shape, count, dtype, &w->bind, err);
+    tutti_status st = tt_sched_bind_make(&s->shape, count, dtype, &w->bind, err);
     if (!st && nops >= UINT32_MAX)
         st = tt_fail(err, TUTTI_ERR_LIMIT, "%" PRIu64 " operations are too many to simulate", nops);
     w->nops = (uint32_t)nops;
@@ -382,7 +382,7 @@ void tt_sim_work_free(struct tt_work *w)
 {
     if (!w)
         return;
-    tt_bind_free(&w->bind);
+    tt_sched_bind_free(&w->bind);
     free(w->op);
     free(w->block_at);
     free(w->succ);

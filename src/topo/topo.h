@@ -202,6 +202,7 @@ struct tt_topo_kind {
     const char *name, *form, *example, *desc;
 };
 const struct tt_topo_kind *tt_topo_kinds(size_t *ret_n);
-/* Its kind for a sentence: "star"; "a network without a named form" when it was measured or read from a file that names none. */
+/* Its kind for a sentence: "star"; "a network without a named form" when it was measured or read
+ * from a file that names none. */
 const char *tt_topo_words(const struct tt_topo *t);
 #endif

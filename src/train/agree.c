@@ -55,8 +55,8 @@ static char *describe_card(const struct card *c, char *buf, size_t cap)
         snprintf(buf, cap, "none");
     else
         snprintf(buf, cap, "%.48s (%llu x %s, %s, layer %u, group %u, %u uses%s)", c->name,
-                 (unsigned long long)c->count, tt_dtype_name((tutti_dtype)c->dtype),
-                 tt_kind_name((enum tt_tensor_kind)c->kind), c->layer, c->group, c->uses,
+                 (unsigned long long)c->count, tt_sched_dtype_name((tutti_dtype)c->dtype),
+                 tt_policy_kind_name((enum tt_tensor_kind)c->kind), c->layer, c->group, c->uses,
                  c->wide ? ", wide parameter" : "");
     return buf;
 }
@@ -73,7 +73,7 @@ static void describe_options(const struct tt_trainer *t, char *buf, size_t cap)
              "ps, partition %llu, order %d/%u, "
              "optimizer %s, clip %g, unused %s, window %u",
              tt_policy_name(p->kind), tt_policy_algo_name(p->algo),
-             p->recursive_doubling ? " (recursive doubling)" : "", tt_fusion_name(p->fusion),
+             p->recursive_doubling ? " (recursive doubling)" : "", tt_policy_fusion_name(p->fusion),
              (unsigned long long)p->threshold_bytes, (unsigned long long)p->first_bytes, p->nearby,
              (unsigned long long)p->cycle_ps, (unsigned long long)p->partition_bytes, (int)p->order,
              p->lookahead, optimizers[o->optimizer], o->clip_norm,

@@ -38,7 +38,7 @@ tutti_status tt_train_failed(struct tt_trainer *t)
     return atomic_load_explicit(&t->failed, memory_order_acquire) ? t->error.status : TUTTI_OK;
 }
 
-struct tutti_error tt_trainer_error(struct tt_trainer *t)
+struct tutti_error tt_train_error(struct tt_trainer *t)
 {
     pthread_mutex_lock(&t->lock);
     struct tutti_error e = t->error;

@@ -59,15 +59,15 @@ static uint16_t bf16_narrow(float f)
     return (uint16_t)(nan ? w >> 16 | 0x40u : (w + 0x7fffu + (w >> 16 & 1u)) >> 16);
 }
 
-bool tt_half(tutti_dtype dtype)
+bool tt_train_half(tutti_dtype dtype)
 {
     return dtype == TUTTI_F16 || dtype == TUTTI_BF16;
 }
 
-void tt_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n)
+void tt_train_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n)
 {
     const uint16_t *h = from;
-    assert(tt_half(dtype));
+    assert(tt_train_half(dtype));
     if (dtype == TUTTI_F16)
         for (size_t i = 0; i < n; i++)
             to[i] = f16_widen(h[i]);
@@ -76,10 +76,10 @@ void tt_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n)
             to[i] = as_float((uint32_t)h[i] << 16);
 }
 
-void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n)
+void tt_train_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n)
 {
     uint16_t *h = to;
-    assert(tt_half(dtype));
+    assert(tt_train_half(dtype));
     if (dtype == TUTTI_F16)
         for (size_t i = 0; i < n; i++)
             h[i] = f16_narrow(from[i]);
@@ -90,12 +90,12 @@ void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n)
 
 bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n)
 {
-    if (!tt_half(dtype))
+    if (!tt_train_half(dtype))
         return false;
     if (lost)
         tt_train_half_narrow_keep(dtype, from, lost, to, n);
     else
-        tt_half_narrow(dtype, from, to, n);
+        tt_train_half_narrow(dtype, from, to, n);
     return true;
 }
 
@@ -109,7 +109,7 @@ void tt_train_half_narrow_keep(tutti_dtype dtype, const float *restrict from, fl
                                void *restrict to, size_t n)
 {
     uint16_t *restrict h = to;
-    assert(tt_half(dtype));
+    assert(tt_train_half(dtype));
     if (dtype == TUTTI_F16)
         for (size_t i = 0; i < n; i++) {
             float x = from[i] + lost[i];

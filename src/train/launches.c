@@ -104,7 +104,7 @@ tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err)
     tutti_status st = invert(t, err);
     for (uint32_t k = 0; !st && k < t->nlaunches; k++) {
         struct tt_call c = call_of(t, &t->launches[k]);
-        st = tt_request_make(t->comm, &c, &t->launches[k].request);
+        st = tt_comm_request_make(t->comm, &c, &t->launches[k].request);
         if (st)
             *err = *tt_comm_last_error(t->comm);
         atomic_store(&t->launches[k].done, true);
@@ -115,7 +115,7 @@ tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err)
 void tt_train_launches_free(struct tt_trainer *t)
 {
     for (uint32_t k = 0; t->launches && k < t->nlaunches; k++)
-        tt_request_free(t->launches[k].request);
+        tt_comm_request_free(t->launches[k].request);
     free(t->launches);
     free(t->gate_data);
     free(t->users);

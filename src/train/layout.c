@@ -45,7 +45,7 @@ static tutti_status layout_place(struct tt_trainer *t, struct tutti_error *err)
         const struct tt_policy_bucket *p = &t->policy->buckets[k];
         struct tt_bucket *b = &t->buckets[k];
         b->dtype = t->tensors[p->first].v.dtype;
-        b->elem_bytes = tt_dtype_bytes(b->dtype);
+        b->elem_bytes = tt_sched_dtype_bytes(b->dtype);
         size_t state_each = tt_train_state_each(b->dtype);
         b->elems = p->bytes / b->elem_bytes;
         b->counts = t->counts + (size_t)k * t->ranks;
@@ -108,7 +108,7 @@ static bool wants_masters(const struct tt_trainer *t)
 {
     bool some = false;
     for (uint32_t i = 0; i < t->ntensors; i++)
-        some |= tt_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide;
+        some |= tt_train_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide;
     return some && t->options.optimizer != TT_OPT_NONE;
 }
 
@@ -119,7 +119,7 @@ static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
     ok = t->grads;
     if (ok && wants_params(t))
         ok = (t->params = layout_take(t, t->bytes, &t->params_shared)) != NULL;
-    for (uint32_t s = 0; ok && s < tt_optim_states(t->options.optimizer); s++)
+    for (uint32_t s = 0; ok && s < tt_train_optim_states(t->options.optimizer); s++)
         ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) ==
                  0 &&
              (memset(t->state[s], 0, t->state_bytes), true);
@@ -141,7 +141,7 @@ static void point(struct tt_trainer *t)
         x->param =
             t->params && (tt_train_sharded(t) || !x->v.param) ? t->params + x->at : x->v.param;
         if (x->v.param && x->param != x->v.param)
-            memcpy(x->param, x->v.param, x->v.count * tt_dtype_bytes(x->v.dtype));
+            memcpy(x->param, x->v.param, x->v.count * tt_sched_dtype_bytes(x->v.dtype));
     }
 }
 
@@ -163,7 +163,7 @@ static tutti_status layout_spread(struct tt_trainer *t, struct tutti_error *err)
             return st;
         }
         if (x->v.param && x->param != x->v.param)
-            memcpy(x->v.param, x->param, x->v.count * tt_dtype_bytes(x->v.dtype));
+            memcpy(x->v.param, x->param, x->v.count * tt_sched_dtype_bytes(x->v.dtype));
     }
     return TUTTI_OK;
 }

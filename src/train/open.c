@@ -42,8 +42,8 @@ static bool make_locks(struct tt_trainer *t)
     return t->locks_made;
 }
 
-tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o,
-                             struct tt_trainer **ret, struct tutti_error *err)
+tutti_status tt_train_open(struct tt_comm *c, const struct tt_train_options *o,
+                           struct tt_trainer **ret, struct tutti_error *err)
 {
     tutti_status st = check_options(o, err);
     struct tt_trainer *t = st ? NULL : tt_zalloc(1, sizeof *t);
@@ -69,7 +69,7 @@ tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o
         t->ranks = tt_comm_size(t->comm);
         *ret = t;
     } else {
-        tt_trainer_close(t);
+        tt_train_close(t);
     }
     return st;
 }
@@ -85,15 +85,15 @@ static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_tra
                        t->ntensors, TT_TRAIN_NAME - 1);
     if ((unsigned)x->dtype >= TUTTI_DTYPE_COUNT || (unsigned)x->kind >= TT_KIND_COUNT)
         return tt_fail(err, TUTTI_ERR_ARG, "tensor %s: there is no such type or kind", x->name);
-    if (x->count == 0 || __builtin_mul_overflow(x->count, tt_dtype_bytes(x->dtype), &bytes))
+    if (x->count == 0 || __builtin_mul_overflow(x->count, tt_sched_dtype_bytes(x->dtype), &bytes))
         return tt_fail(err, TUTTI_ERR_RANGE, "tensor %s: %zu elements", x->name, x->count);
     if (t->options.optimizer != TT_OPT_NONE && x->dtype != TUTTI_F32 && x->dtype != TUTTI_F64 &&
-        !tt_half(x->dtype))
+        !tt_train_half(x->dtype))
         return tt_fail(err, TUTTI_ERR_ARG,
                        "tensor %s: optimizers are for f32, f64, f16 and bf16, not %s; without one "
                        "any type can be averaged",
-                       x->name, tt_dtype_name(x->dtype));
-    if (x->wide && (!tt_half(x->dtype) || !x->param || t->options.optimizer == TT_OPT_NONE ||
+                       x->name, tt_sched_dtype_name(x->dtype));
+    if (x->wide && (!tt_train_half(x->dtype) || !x->param || t->options.optimizer == TT_OPT_NONE ||
                     tt_train_sharded(t)))
         return tt_fail(err, TUTTI_ERR_ARG,
                        "tensor %s: a wide parameter needs gradients of f16 or bf16, the caller's "
@@ -105,8 +105,8 @@ static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_tra
     return TUTTI_OK;
 }
 
-tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x,
-                            uint32_t *ret_index, struct tutti_error *err)
+tutti_status tt_train_add(struct tt_trainer *t, const struct tt_train_tensor *x,
+                          uint32_t *ret_index, struct tutti_error *err)
 {
     tutti_status st = check_tensor(t, x, err);
     char *name = st ? NULL : tt_strdup(x->name);
@@ -146,8 +146,8 @@ static tutti_status grow_groups(struct tt_trainer *t, uint32_t n, struct tutti_e
     return TUTTI_OK;
 }
 
-tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
-                              struct tutti_error *err)
+tutti_status tt_train_set_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
+                                struct tutti_error *err)
 {
     if (g >= TT_TRAIN_GROUPS || (t->policy && g >= t->ngroups))
         return tt_fail(err, TUTTI_ERR_RANGE, "there is no parameter group %u", g);
@@ -214,7 +214,7 @@ static tutti_status make_policy(struct tt_trainer *t, struct tutti_error *err)
     tutti_status st = x && costs ? TUTTI_OK : tt_fail_memory(err, "policy");
     for (uint32_t i = 0; !st && i < t->ntensors; i++) {
         const struct tt_train_tensor *v = &t->tensors[i].v;
-        uint32_t each = tt_dtype_bytes(v->dtype);
+        uint32_t each = tt_sched_dtype_bytes(v->dtype);
         x[i] = (struct tt_policy_tensor){.bytes = v->count * each,
                                          .elem_bytes = each,
                                          .kind = v->kind,
@@ -245,7 +245,7 @@ static uint32_t most_groups(const struct tt_trainer *t)
     return n;
 }
 
-tutti_status tt_trainer_freeze(struct tt_trainer *t, struct tutti_error *err)
+tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err)
 {
     struct tutti_error mine;
     err = err ? err : &mine;
@@ -274,27 +274,27 @@ tutti_status tt_trainer_freeze(struct tt_trainer *t, struct tutti_error *err)
 
 /* ---- questions ---- */
 
-void *tt_trainer_grad(struct tt_trainer *t, uint32_t i)
+void *tt_train_grad(struct tt_trainer *t, uint32_t i)
 {
     return t->policy && i < t->ntensors ? t->tensors[i].grad : NULL;
 }
 
-void *tt_trainer_param(struct tt_trainer *t, uint32_t i)
+void *tt_train_param(struct tt_trainer *t, uint32_t i)
 {
     return t->policy && i < t->ntensors ? t->tensors[i].param : NULL;
 }
 
-double tt_trainer_norm(const struct tt_trainer *t)
+double tt_train_norm(const struct tt_trainer *t)
 {
     return t->norm;
 }
 
-bool tt_trainer_used(const struct tt_trainer *t, uint32_t i)
+bool tt_train_used(const struct tt_trainer *t, uint32_t i)
 {
     return i < t->ntensors && t->tensors[i].used;
 }
 
-void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret)
+void tt_train_get_info(const struct tt_trainer *t, struct tt_train_info *ret)
 {
     *ret = (struct tt_train_info){.ntensors = t->ntensors,
                                   .nbuckets = t->policy->nbuckets,
@@ -307,7 +307,7 @@ void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret)
         ret->bytes += t->policy->buckets[b].bytes;
 }
 
-bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret)
+bool tt_train_start_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret)
 {
     if (k >= t->nlaunches)
         return false;
@@ -319,14 +319,14 @@ bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_l
         .bucket = x->l.bucket,
         .first = x->gate ? "" : t->tensors[b->first].v.name,
         .last = x->gate ? "" : t->tensors[b->last].v.name,
-        .algo = tt_request_algo(x->request),
+        .algo = tt_comm_request_algo(x->request),
         .bytes = x->gate ? ((uint64_t)t->ntensors + 1) * sizeof *t->gate_data : b->bytes,
         .start_ns = atomic_load(&x->start_ns),
         .end_ns = atomic_load(&x->end_ns)};
     return true;
 }
 
-void tt_trainer_close(struct tt_trainer *t)
+void tt_train_close(struct tt_trainer *t)
 {
     if (!t)
         return;

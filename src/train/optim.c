@@ -38,7 +38,7 @@ struct coeffs {
 #undef NAME
 #undef ROOT
 
-uint32_t tt_optim_states(enum tt_optimizer kind)
+uint32_t tt_train_optim_states(enum tt_optimizer kind)
 {
     return kind == TT_OPT_NONE ? 0 : kind == TT_OPT_SGD ? 1 : 2;
 }
@@ -78,14 +78,14 @@ static void run_half(enum tt_optimizer kind, const struct coeffs *c, const struc
             .dtype = TUTTI_F32, .param = master + at, .grad = grad, .n = n};
         for (uint32_t s = 0; s < TT_STATE_MASTER; s++)
             wide.state[s] = d->state[s] ? (float *)d->state[s] + at : NULL;
-        tt_half_widen(d->dtype, (const uint16_t *)d->grad + at, grad, n);
+        tt_train_half_widen(d->dtype, (const uint16_t *)d->grad + at, grad, n);
         optim_run(kind, c, &wide);
         if (d->param)
-            tt_half_narrow(d->dtype, master + at, (uint16_t *)d->param + at, n);
+            tt_train_half_narrow(d->dtype, master + at, (uint16_t *)d->param + at, n);
     }
 }
 
-void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
+void tt_train_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
 {
     const struct tt_train_group *g = o->g;
     struct coeffs c = {.scale = o->scale,
@@ -101,7 +101,7 @@ void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
         c.step_size = g->lr / (1 - optim_power(g->beta1, o->step));
         c.root = sqrt(1 - optim_power(g->beta2, o->step));
     }
-    if (tt_half(d->dtype))
+    if (tt_train_half(d->dtype))
         run_half(o->kind, &c, d);
     else
         optim_run(o->kind, &c, d);

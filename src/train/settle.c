@@ -11,7 +11,7 @@
 
 size_t tt_train_bytes(const struct tt_tensor *x)
 {
-    return x->v.count * tt_dtype_bytes(x->v.dtype);
+    return x->v.count * tt_sched_dtype_bytes(x->v.dtype);
 }
 
 uint32_t tt_train_parts(const struct tt_tensor *x)

@@ -58,8 +58,8 @@ void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_
     float wide[WIDE];
     for (size_t at = 0; at < n; at += WIDE) {
         size_t m = n - at < WIDE ? n - at : WIDE;
-        tt_half_narrow(dtype, copy + at, rounded, m);
-        tt_half_widen(dtype, param + at, wide, m);
+        tt_train_half_narrow(dtype, copy + at, rounded, m);
+        tt_train_half_widen(dtype, param + at, wide, m);
         for (size_t k = 0; k < m; k++)
             copy[at + k] = rounded[k] == param[at + k] ? copy[at + k] : wide[k];
     }
@@ -84,7 +84,7 @@ static void widen(struct tt_trainer *t, uint32_t i)
 void tt_train_masters(struct tt_trainer *t)
 {
     for (uint32_t i = 0; t->state[TT_STATE_MASTER] && i < t->ntensors; i++)
-        if (tt_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide)
+        if (tt_train_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide)
             widen(t, i);
 }
 
@@ -93,23 +93,24 @@ void tt_train_masters(struct tt_trainer *t)
 /* The array of the trainer's that array k of the tensor lies in; TT_STATES: there is none. */
 static uint32_t slot_of(const struct tt_trainer *t, uint32_t i, uint32_t k)
 {
-    uint32_t own = tt_optim_states(t->options.optimizer);
+    uint32_t own = tt_train_optim_states(t->options.optimizer);
     if (!t->policy || i >= t->ntensors || t->options.optimizer == TT_OPT_NONE)
         return TT_STATES;
     if (k < own)
         return k;
-    return k == own && tt_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide ? TT_STATE_MASTER
-                                                                               : TT_STATES;
+    return k == own && tt_train_half(t->tensors[i].v.dtype) && !t->tensors[i].v.wide
+               ? TT_STATE_MASTER
+               : TT_STATES;
 }
 
-const char *tt_trainer_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k)
+const char *tt_train_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k)
 {
     static const char *const adam[] = {"exp_avg", "exp_avg_sq", "master_param", NULL};
     static const char *const sgd[] = {"momentum_buffer", NULL, "master_param", NULL};
     return (t->options.optimizer == TT_OPT_SGD ? sgd : adam)[slot_of(t, i, k)];
 }
 
-size_t tt_trainer_state_bytes(const struct tt_trainer *t, uint32_t i)
+size_t tt_train_state_bytes(const struct tt_trainer *t, uint32_t i)
 {
     return slot_of(t, i, 0) == TT_STATES ? 0 : t->tensors[i].v.count * state_each(&t->tensors[i]);
 }
@@ -121,9 +122,9 @@ static tutti_status state_check(struct tt_trainer *t, uint32_t i, uint32_t k,
         return tt_fail(err, TUTTI_ERR_RANGE, "%s",
                        !t->policy ? "the trainer is not frozen"
                                   : "there is no such state of such a tensor");
-    tutti_status st = tt_trainer_flush(t);
+    tutti_status st = tt_train_flush(t);
     if (st)
-        *err = tt_trainer_error(t);
+        *err = tt_train_error(t);
     return st;
 }
 
@@ -170,15 +171,15 @@ static tutti_status read_shards(struct tt_trainer *t, uint32_t i, uint32_t slot,
     return st;
 }
 
-tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data,
-                                  struct tutti_error *err)
+tutti_status tt_train_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data,
+                                struct tutti_error *err)
 {
     struct tutti_error unread;
     err = err ? err : &unread;
     tutti_status st = state_check(t, i, k, err);
     if (st)
         return st;
-    size_t bytes = tt_trainer_state_bytes(t, i);
+    size_t bytes = tt_train_state_bytes(t, i);
     uint32_t slot = slot_of(t, i, k);
     if (!tt_train_sharded(t)) {
         if (data)
@@ -190,7 +191,7 @@ tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, 
         return tt_fail_memory(err, "state");
     st = read_shards(t, i, slot, data ? data : own);
     if (st)
-        *err = tt_trainer_error(t);
+        *err = tt_train_error(t);
     free(own);
     return st;
 }
@@ -201,13 +202,13 @@ tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, 
 static void state_narrow(struct tt_trainer *t, uint32_t i, const float *data)
 {
     struct tt_tensor *x = &t->tensors[i];
-    tt_half_narrow(x->v.dtype, data, x->param, x->v.count);
+    tt_train_half_narrow(x->v.dtype, data, x->param, x->v.count);
     if (x->v.param && x->param != x->v.param)
-        memcpy(x->v.param, x->param, x->v.count * tt_dtype_bytes(x->v.dtype));
+        memcpy(x->v.param, x->param, x->v.count * tt_sched_dtype_bytes(x->v.dtype));
 }
 
-tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data,
-                                  struct tutti_error *err)
+tutti_status tt_train_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data,
+                                struct tutti_error *err)
 {
     struct tutti_error unread;
     err = err ? err : &unread;
@@ -217,7 +218,7 @@ tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, 
     const struct tt_tensor *x = &t->tensors[i];
     uint32_t slot = slot_of(t, i, k);
     if (!tt_train_sharded(t))
-        memcpy(t->state[slot] + x->state_at, data, tt_trainer_state_bytes(t, i));
+        memcpy(t->state[slot] + x->state_at, data, tt_train_state_bytes(t, i));
     for (uint32_t b = x->first_bucket; tt_train_sharded(t) && b <= x->last_bucket; b++) {
         struct piece p = piece_of(x, &t->buckets[b], t->rank);
         if (p.n)
@@ -236,15 +237,15 @@ static bool counted(struct tt_trainer *t, uint32_t i)
     return atomic_load(&t->active) || (t->averaged && t->tensors[i].used);
 }
 
-uint64_t tt_trainer_updates(struct tt_trainer *t, uint32_t i)
+uint64_t tt_train_updates(struct tt_trainer *t, uint32_t i)
 {
-    if (slot_of(t, i, 0) == TT_STATES || tt_trainer_flush(t))
+    if (slot_of(t, i, 0) == TT_STATES || tt_train_flush(t))
         return 0;
     return t->tensors[i].updates - (counted(t, i) ? 1 : 0);
 }
 
-tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n,
-                                    struct tutti_error *err)
+tutti_status tt_train_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n,
+                                  struct tutti_error *err)
 {
     struct tutti_error unread;
     tutti_status st = state_check(t, i, 0, err ? err : &unread);

@@ -101,11 +101,13 @@ static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *wh
 {
     if (!t->policy)
         return atomic_load(&t->failed) ? tt_train_failed(t) : fail_early(t, what);
-    return i < t->ntensors ? tt_train_failed(t) : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
+    return i < t->ntensors
+               ? tt_train_failed(t)
+               : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
 }
 
-tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
-                            const float *grad)
+tutti_status tt_train_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
+                          const float *grad)
 {
     tutti_status st = check_index(t, i, "put_grad");
     if (st)
@@ -121,11 +123,11 @@ tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size
     st = tt_train_begin(t);
     if (!st)
         tt_train_half_narrow_keep(x->v.dtype, grad, x->lost + first,
-                                  (char *)x->grad + first * tt_dtype_bytes(x->v.dtype), n);
+                                  (char *)x->grad + first * tt_sched_dtype_bytes(x->v.dtype), n);
     return st;
 }
 
-tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i)
+tutti_status tt_train_ready(struct tt_trainer *t, uint32_t i)
 {
     tutti_status st = check_index(t, i, "grad_ready");
     if (st)
@@ -155,14 +157,14 @@ tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i)
 }
 
 /* A bucket that holds part of one tensor only is launched as soon as that part is there. */
-tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part)
+tutti_status tt_train_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part)
 {
     tutti_status st = check_index(t, i, "part_ready");
     if (st)
         return st;
     struct tt_tensor *x = &t->tensors[i];
     if (tt_train_parts(x) == 1 && part == 0)
-        return tt_trainer_ready(t, i);
+        return tt_train_ready(t, i);
     if (part >= tt_train_parts(x) || x->v.uses > 1 || x->v.grad || !atomic_load(&t->sync))
         return tt_train_blame(t, "part %u of tensor %s: it has %u, used %u times%s%s", part,
                               x->v.name, tt_train_parts(x), x->v.uses,
@@ -248,7 +250,7 @@ static tutti_status end_backward(struct tt_trainer *t)
     return TUTTI_OK;
 }
 
-tutti_status tt_trainer_average(struct tt_trainer *t)
+tutti_status tt_train_average(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "average");
     if (!st && tt_train_sharded(t))
@@ -262,7 +264,7 @@ tutti_status tt_trainer_average(struct tt_trainer *t)
     return st;
 }
 
-tutti_status tt_trainer_use(struct tt_trainer *t, uint32_t i, bool use)
+tutti_status tt_train_use(struct tt_trainer *t, uint32_t i, bool use)
 {
     tutti_status st = check_index(t, i, "use");
     if (st)
@@ -275,7 +277,7 @@ tutti_status tt_trainer_use(struct tt_trainer *t, uint32_t i, bool use)
     return TUTTI_OK;
 }
 
-tutti_status tt_trainer_step(struct tt_trainer *t)
+tutti_status tt_train_step(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "step");
     if (!st && !t->averaged)
@@ -292,13 +294,13 @@ tutti_status tt_trainer_step(struct tt_trainer *t)
     return !st && t->policy->wait_at_step ? tt_train_settle_all(t) : st;
 }
 
-tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i)
+tutti_status tt_train_wait(struct tt_trainer *t, uint32_t i)
 {
     tutti_status st = check_index(t, i, "wait_param");
     return st ? st : tt_train_settle(t, i, tt_train_parts(&t->tensors[i]) - 1);
 }
 
-tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part)
+tutti_status tt_train_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part)
 {
     tutti_status st = check_index(t, i, "wait_part");
     if (!st && part >= tt_train_parts(&t->tensors[i]))
@@ -307,8 +309,8 @@ tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t par
     return st ? st : tt_train_settle(t, i, part);
 }
 
-bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first,
-                     size_t *ret_count)
+bool tt_train_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first,
+                   size_t *ret_count)
 {
     if (!t->policy || i >= t->ntensors || part >= tt_train_parts(&t->tensors[i]))
         return false;
@@ -330,7 +332,7 @@ static bool handed_over(struct tt_trainer *t)
     return some;
 }
 
-tutti_status tt_trainer_flush(struct tt_trainer *t)
+tutti_status tt_train_flush(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "flush");
     if (!st && handed_over(t))
@@ -339,7 +341,7 @@ tutti_status tt_trainer_flush(struct tt_trainer *t)
     return st ? st : tt_train_settle_all(t);
 }
 
-tutti_status tt_trainer_sync(struct tt_trainer *t, bool on)
+tutti_status tt_train_sync(struct tt_trainer *t, bool on)
 {
     tutti_status st = check_index(t, 0, "sync");
     if (!st)
@@ -347,7 +349,7 @@ tutti_status tt_trainer_sync(struct tt_trainer *t, bool on)
     return st;
 }
 
-tutti_status tt_trainer_scale(struct tt_trainer *t, double scale)
+tutti_status tt_train_scale(struct tt_trainer *t, double scale)
 {
     tutti_status st = check_index(t, 0, "scale");
     if (!st && !(scale > 0 && scale < 1e300))
@@ -356,9 +358,9 @@ tutti_status tt_trainer_scale(struct tt_trainer *t, double scale)
     return st;
 }
 
-tutti_status tt_trainer_reload(struct tt_trainer *t)
+tutti_status tt_train_reload(struct tt_trainer *t)
 {
-    tutti_status st = tt_trainer_flush(t);
+    tutti_status st = tt_train_flush(t);
     for (uint32_t i = 0; !st && i < t->ntensors; i++) {
         struct tt_tensor *x = &t->tensors[i];
         if (x->v.param && x->param != x->v.param)

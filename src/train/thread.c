@@ -76,7 +76,7 @@ static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
     if (x->l.coll == TUTTI_ALL_GATHER && tt_train_sharded(t) && !t->buckets[x->l.bucket].updated)
         tt_train_update_shard(t, &t->buckets[x->l.bucket]);
     atomic_store_explicit(&x->start_ns, tt_now_ns(), memory_order_relaxed);
-    tutti_status st = tt_request_start(x->request);
+    tutti_status st = tt_comm_request_start(x->request);
     if (st)
         return st;
     t->running[t->nrunning++] = k;
@@ -121,7 +121,7 @@ static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
 {
     for (uint32_t r = 0; r < t->nrunning;) {
         uint32_t k = t->running[r];
-        tutti_status st = tt_request_test(t->launches[k].request);
+        tutti_status st = tt_comm_request_test(t->launches[k].request);
         if (st < 0)
             return st;
         if (st == TUTTI_IN_PROGRESS) {
@@ -144,7 +144,8 @@ static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
     pthread_mutex_lock(&t->lock);
     bool over = t->waiters && tt_now_ns() > tt_comm_deadline(t->comm, t->waiting_ns, moved_ns);
     pthread_mutex_unlock(&t->lock);
-    return over && t->nrunning ? tt_request_overdue(t->launches[t->running[0]].request) : TUTTI_OK;
+    return over && t->nrunning ? tt_comm_request_overdue(t->launches[t->running[0]].request)
+                               : TUTTI_OK;
 }
 
 /* A step that is dropped is communicated as far as its gradients allow, so that ranks that close
@@ -163,7 +164,7 @@ static void give_up(struct tt_trainer *t)
     if (x && !x->gate) {
         const struct tt_policy_bucket *b = &t->policy->buckets[x->l.bucket];
         tt_fail_prefix(&err, "step %llu, %s of %s%s%s", (unsigned long long)t->steps,
-                       tt_coll_name(x->l.coll), t->tensors[b->first].v.name,
+                       tt_sched_coll_name(x->l.coll), t->tensors[b->first].v.name,
                        b->last > b->first ? " to " : "",
                        b->last > b->first ? t->tensors[b->last].v.name : "");
     }
@@ -177,7 +178,7 @@ static void *thread_work(void *arg)
     tutti_status st = TUTTI_OK;
     pthread_setname_np(pthread_self(), "tutti-train");
     tt_comm_thread_begin();
-    tt_waiting_begin(t->comm, t->bell, &w);
+    tt_comm_waiting_begin(t->comm, t->bell, &w);
     while (!st && !thread_ended(t)) {
         bool moved = false;
         st = tt_comm_round(t->comm, &w);
@@ -190,7 +191,7 @@ static void *thread_work(void *arg)
         else if (!st && w.since_ns)
             st = check_deadline(t, w.since_ns);
     }
-    tt_waiting_end(t->comm, &w);
+    tt_comm_waiting_end(t->comm, &w);
     if (st)
         give_up(t);
     return NULL;

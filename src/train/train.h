@@ -72,59 +72,59 @@ struct tt_train_info {
 };
 
 struct tt_trainer;
-tutti_status tt_trainer_open(struct tt_comm *c, const struct tt_train_options *o,
-                             struct tt_trainer **ret, struct tutti_error *err);
-tutti_status tt_trainer_add(struct tt_trainer *t, const struct tt_train_tensor *x,
-                            uint32_t *ret_index, struct tutti_error *err);
+tutti_status tt_train_open(struct tt_comm *c, const struct tt_train_options *o,
+                           struct tt_trainer **ret, struct tutti_error *err);
+tutti_status tt_train_add(struct tt_trainer *t, const struct tt_train_tensor *x,
+                          uint32_t *ret_index, struct tutti_error *err);
 /* Any time; holds from the next step whose first gradient is not ready yet. Groups 0..n without
  * gaps. */
-tutti_status tt_trainer_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
-                              struct tutti_error *err);
-tutti_status tt_trainer_freeze(struct tt_trainer *t, struct tutti_error *err);
-void *tt_trainer_grad(struct tt_trainer *t, uint32_t i); /* NULL before freeze and past the end */
+tutti_status tt_train_set_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
+                                struct tutti_error *err);
+tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err);
+void *tt_train_grad(struct tt_trainer *t, uint32_t i); /* NULL before freeze and past the end */
 /* the same; NULL without optimizer unless the caller gave one */
-void *tt_trainer_param(struct tt_trainer *t, uint32_t i);
-tutti_status tt_trainer_sync(struct tt_trainer *t, bool on);
-tutti_status tt_trainer_scale(struct tt_trainer *t, double scale);
-tutti_status tt_trainer_reload(struct tt_trainer *t);
+void *tt_train_param(struct tt_trainer *t, uint32_t i);
+tutti_status tt_train_sync(struct tt_trainer *t, bool on);
+tutti_status tt_train_scale(struct tt_trainer *t, double scale);
+tutti_status tt_train_reload(struct tt_trainer *t);
 /* wide: rounds elements first..first + n (SIZE_MAX: all that follow); what is lost is added next
  * time */
-tutti_status tt_trainer_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
-                            const float *grad);
-tutti_status tt_trainer_ready(struct tt_trainer *t, uint32_t i);
-tutti_status tt_trainer_wait(struct tt_trainer *t, uint32_t i);
+tutti_status tt_train_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
+                          const float *grad);
+tutti_status tt_train_ready(struct tt_trainer *t, uint32_t i);
+tutti_status tt_train_wait(struct tt_trainer *t, uint32_t i);
 /* By parts: a tensor's stretches that travel by themselves (one, unless it was cut); part_ready of
  * each is grad_ready, wait of the last wait_param. */
 /* false past the last */
-bool tt_trainer_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first,
-                     size_t *ret_count);
-tutti_status tt_trainer_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part);
+bool tt_train_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first,
+                   size_t *ret_count);
+tutti_status tt_train_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part);
 /* parts 0 to `part` */
-tutti_status tt_trainer_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part);
+tutti_status tt_train_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part);
 /* before step: waits for the gradients, updates nothing; not on shards */
-tutti_status tt_trainer_average(struct tt_trainer *t);
+tutti_status tt_train_average(struct tt_trainer *t);
 /* Between average and step: whether the step updates tensor i, whatever the ranks used. */
-tutti_status tt_trainer_use(struct tt_trainer *t, uint32_t i, bool use);
-tutti_status tt_trainer_step(struct tt_trainer *t);
-tutti_status tt_trainer_flush(struct tt_trainer *t);
+tutti_status tt_train_use(struct tt_trainer *t, uint32_t i, bool use);
+tutti_status tt_train_step(struct tt_trainer *t);
+tutti_status tt_train_flush(struct tt_trainer *t);
 /* What the optimizer keeps of tensor i (state.c): arrays 0, 1, ... with names, whole on every rank.
  * get is collective and flushes; data may be NULL. set is local: every rank gives the same. */
 /* NULL past the last */
-const char *tt_trainer_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k);
+const char *tt_train_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k);
 /* of each array */
-size_t tt_trainer_state_bytes(const struct tt_trainer *t, uint32_t i);
-tutti_status tt_trainer_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data,
+size_t tt_train_state_bytes(const struct tt_trainer *t, uint32_t i);
+tutti_status tt_train_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data,
+                                struct tutti_error *err);
+tutti_status tt_train_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data,
+                                struct tutti_error *err);
+uint64_t tt_train_updates(struct tt_trainer *t, uint32_t i);
+tutti_status tt_train_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n,
                                   struct tutti_error *err);
-tutti_status tt_trainer_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, const void *data,
-                                  struct tutti_error *err);
-uint64_t tt_trainer_updates(struct tt_trainer *t, uint32_t i);
-tutti_status tt_trainer_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n,
-                                    struct tutti_error *err);
 /* of the last settled step, before clipping; 0: not asked for */
-double tt_trainer_norm(const struct tt_trainer *t);
+double tt_train_norm(const struct tt_trainer *t);
 /* by any rank in the last settled step */
-bool tt_trainer_used(const struct tt_trainer *t, uint32_t i);
-void tt_trainer_info(const struct tt_trainer *t, struct tt_train_info *ret); /* frozen */
+bool tt_train_used(const struct tt_trainer *t, uint32_t i);
+void tt_train_get_info(const struct tt_trainer *t, struct tt_train_info *ret); /* frozen */
 /* Launch k of the last step; false past the last. Texts live as long as the trainer. */
 struct tt_train_launch {
     tutti_coll coll;
@@ -134,9 +134,9 @@ struct tt_train_launch {
     const char *algo;
     uint64_t bytes, start_ns, end_ns; /* CLOCK_MONOTONIC, 0: not */
 };
-bool tt_trainer_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret);
-struct tutti_error tt_trainer_error(struct tt_trainer *t);
+bool tt_train_start_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret);
+struct tutti_error tt_train_error(struct tt_trainer *t);
 /* false: not f16, bf16 */
 bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n);
-void tt_trainer_close(struct tt_trainer *t);
+void tt_train_close(struct tt_trainer *t);
 #endif

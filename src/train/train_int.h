@@ -3,8 +3,8 @@
  * Who writes what: `tensors[].left`, `launches[].missing` by whoever calls grad_ready; `head`,
  * `running`, requests by the thread; the rest of a step's state by begin_step, when nothing is
  * under way, and by who settles (under settle_lock). */
-#ifndef TT_TRAIN_PARTS_H
-#define TT_TRAIN_PARTS_H
+#ifndef TT_TRAIN_INT_H
+#define TT_TRAIN_INT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -155,9 +155,9 @@ void tt_train_masters(struct tt_trainer *t);
 void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n);
 
 /* half.c */
-bool tt_half(tutti_dtype dtype); /* f16 or bf16: n elements of them to f32 and back */
-void tt_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n);
-void tt_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n);
+bool tt_train_half(tutti_dtype dtype); /* f16 or bf16: n elements of them to f32 and back */
+void tt_train_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n);
+void tt_train_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n);
 /* The sum of `from` and `lost` narrowed; `lost` becomes the difference (zero where that is not
  * finite). */
 void tt_train_half_narrow_keep(tutti_dtype dtype, const float *from, float *lost, void *to,
@@ -177,8 +177,8 @@ struct tt_optim_data {
     void *state[TT_STATES]; /* f64 for f64, else f32 */
     size_t n;
 };
-void tt_optim_run(const struct tt_optim *o, const struct tt_optim_data *d);
-uint32_t tt_optim_states(enum tt_optimizer kind);
+void tt_train_optim_run(const struct tt_optim *o, const struct tt_optim_data *d);
+uint32_t tt_train_optim_states(enum tt_optimizer kind);
 size_t tt_train_state_each(tutti_dtype dtype); /* bytes of an element of state */
 
 /* thread.c */

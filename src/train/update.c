@@ -19,13 +19,13 @@ static double coefficient(const struct tt_trainer *t)
 static void refresh(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size_t state_at)
 {
     const struct tt_tensor *x = &t->tensors[i];
-    size_t each = tt_dtype_bytes(x->v.dtype);
+    size_t each = tt_sched_dtype_bytes(x->v.dtype);
     char *param = (char *)x->param + from * each;
     if (x->v.wide)
         return;
     if (x->v.param && x->v.param != x->param)
         memcpy(param, (char *)x->v.param + from * each, n * each);
-    if (tt_half(x->v.dtype))
+    if (tt_train_half(x->v.dtype))
         tt_train_widen(x->v.dtype, (const uint16_t *)(void *)param,
                        (float *)(void *)(t->state[TT_STATE_MASTER] + state_at), n);
 }
@@ -34,7 +34,7 @@ static void refresh(struct tt_trainer *t, uint32_t i, size_t from, size_t n, siz
 static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size_t state_at)
 {
     const struct tt_tensor *x = &t->tensors[i];
-    size_t each = tt_dtype_bytes(x->v.dtype);
+    size_t each = tt_sched_dtype_bytes(x->v.dtype);
     struct tt_optim o = {.kind = t->options.optimizer,
                          .g = &t->groups[x->v.group],
                          .scale = coefficient(t),
@@ -51,7 +51,7 @@ static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t 
     }
     refresh(t, i, from, n, state_at);
     if (x->used)
-        tt_optim_run(&o, &d);
+        tt_train_optim_run(&o, &d);
 }
 
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b)
@@ -64,7 +64,8 @@ void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket
 /* The tensor that byte `at` of the flat buffers belongs to, from tensor i on. */
 static uint32_t update_find(const struct tt_trainer *t, uint32_t i, size_t at)
 {
-    while (t->tensors[i].at + t->tensors[i].v.count * tt_dtype_bytes(t->tensors[i].v.dtype) <= at)
+    while (t->tensors[i].at + t->tensors[i].v.count * tt_sched_dtype_bytes(t->tensors[i].v.dtype) <=
+           at)
         i++;
     return i;
 }
@@ -93,7 +94,7 @@ static double half_squares(tutti_dtype dtype, const char *data, size_t n)
     double sum = 0;
     for (size_t at = 0; at < n; at += WIDE) {
         size_t m = n - at < WIDE ? n - at : WIDE;
-        tt_half_widen(dtype, data + at * 2, f, m);
+        tt_train_half_widen(dtype, data + at * 2, f, m);
         for (size_t i = 0; i < m; i++)
             sum += (double)f[i] * f[i];
     }
@@ -104,7 +105,7 @@ static double squares(tutti_dtype dtype, const char *data, size_t n)
 {
     const float *f = (const void *)data;
     const double *d = (const void *)data;
-    double sum = tt_half(dtype) ? half_squares(dtype, data, n) : 0;
+    double sum = tt_train_half(dtype) ? half_squares(dtype, data, n) : 0;
     if (dtype == TUTTI_F32)
         for (size_t i = 0; i < n; i++)
             sum += (double)f[i] * f[i];

@@ -44,7 +44,7 @@ static const struct entry entries[] = {
      0},
 };
 
-bool tt_model_get(size_t i, struct tt_model_info *ret)
+bool tt_trainsim_model_get(size_t i, struct tt_model_info *ret)
 {
     if (i >= countof(entries))
         return false;
@@ -52,7 +52,7 @@ bool tt_model_get(size_t i, struct tt_model_info *ret)
     return true;
 }
 
-void tt_model_free(struct tt_model *m)
+void tt_trainsim_model_free(struct tt_model *m)
 {
     if (!m)
         return;
@@ -61,7 +61,7 @@ void tt_model_free(struct tt_model *m)
     free(m);
 }
 
-uint64_t tt_model_count(const struct tt_model *m)
+uint64_t tt_trainsim_model_count(const struct tt_model *m)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < m->tensors.len; i++)
@@ -79,7 +79,7 @@ static uint32_t elem_bytes(tutti_dtype d)
     return bytes[d];
 }
 
-uint64_t tt_model_bytes(const struct tt_model *m)
+uint64_t tt_trainsim_model_bytes(const struct tt_model *m)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < m->tensors.len; i++) {
@@ -89,8 +89,8 @@ uint64_t tt_model_bytes(const struct tt_model *m)
     return sum;
 }
 
-tutti_status tt_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret,
-                              struct tutti_error *err)
+tutti_status tt_trainsim_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret,
+                                       struct tutti_error *err)
 {
     struct tt_policy_tensor *out = tt_zalloc(m->tensors.len, sizeof *out);
     if (!out)
@@ -171,7 +171,7 @@ static tutti_status model_build(const struct entry *e, uint32_t batch, double fl
     struct tt_model_builder b = {.m = m};
     e->build(&b);
     if (b.failed) {
-        tt_model_free(m);
+        tt_trainsim_model_free(m);
         return tt_fail_memory(err, "model");
     }
     set_times(m, e, flops);
@@ -189,8 +189,8 @@ static tutti_status open_profile(const char *path, struct tt_model **ret, struct
     return st;
 }
 
-tutti_status tt_model_open(const char *name, uint32_t batch, double flops, struct tt_model **ret,
-                           struct tutti_error *err)
+tutti_status tt_trainsim_model_open(const char *name, uint32_t batch, double flops,
+                                    struct tt_model **ret, struct tutti_error *err)
 {
     const struct entry *e = model_find(name);
     size_t len = strlen(name);

@@ -38,25 +38,25 @@ struct tt_model_info {
     uint32_t batch; /* default */
 };
 /* The i-th built-in model; false past the last. */
-bool tt_model_get(size_t i, struct tt_model_info *ret);
+bool tt_trainsim_model_get(size_t i, struct tt_model_info *ret);
 /* A built-in model, or a profile when the name has a '/' or ends in ".json". batch 0: the default.
  * flops > 0: compute rate in FLOP/s in place of the model's own. Profiles have their own batch and
  * times: giving either is refused. */
-tutti_status tt_model_open(const char *name, uint32_t batch, double flops, struct tt_model **ret,
-                           struct tutti_error *err);
-void tt_model_free(struct tt_model *m); /* accepts NULL */
-uint64_t tt_model_bytes(const struct tt_model *m);
-uint64_t tt_model_count(const struct tt_model *m); /* parameters */
+tutti_status tt_trainsim_model_open(const char *name, uint32_t batch, double flops,
+                                    struct tt_model **ret, struct tutti_error *err);
+void tt_trainsim_model_free(struct tt_model *m); /* accepts NULL */
+uint64_t tt_trainsim_model_bytes(const struct tt_model *m);
+uint64_t tt_trainsim_model_count(const struct tt_model *m); /* parameters */
 /* As policies want them: tensors.len of them, free(3). */
-tutti_status tt_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret,
-                              struct tutti_error *err);
+tutti_status tt_trainsim_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret,
+                                       struct tutti_error *err);
 
 /* profile.c: tutti-profile(5) */
 tutti_status tt_trainsim_profile_read(FILE *in, const char *name, struct tt_model **ret,
                                       struct tutti_error *err);
-tutti_status tt_profile_read_memory(const char *data, size_t len, const char *name,
-                                    struct tt_model **ret, struct tutti_error *err);
-void tt_profile_write(const struct tt_model *m, FILE *out);
+tutti_status tt_trainsim_profile_read_memory(const char *data, size_t len, const char *name,
+                                             struct tt_model **ret, struct tutti_error *err);
+void tt_trainsim_profile_write(const struct tt_model *m, FILE *out);
 
 /* ---- building (model_*.c) ---- */
 

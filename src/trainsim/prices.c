@@ -30,8 +30,8 @@ struct tt_prices {
     struct tutti_error failure;  /* status 0: none */
 };
 
-tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
-                            struct tt_prices **ret, struct tutti_error *err)
+tutti_status tt_trainsim_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
+                                     struct tt_prices **ret, struct tutti_error *err)
 {
     bool named = o->algo && !tt_streq(o->algo, "auto");
     if (named && !tt_algo_find(o->algo))
@@ -47,14 +47,14 @@ tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_opti
         snprintf(p->algo, sizeof p->algo, "%s", o->algo);
     p->plans = tt_plan_cache_of_schedules();
     if (!p->table || !p->plans) {
-        tt_prices_close(p);
+        tt_trainsim_prices_close(p);
         return tt_fail_memory(err, "prices");
     }
     *ret = p;
     return TUTTI_OK;
 }
 
-void tt_prices_close(struct tt_prices *p)
+void tt_trainsim_prices_close(struct tt_prices *p)
 {
     if (p) {
         free(p->table);

@@ -36,7 +36,7 @@ static void write_layer(struct tt_json_writer *w, const struct tt_model *m,
     tt_json_key(w, "name");
     tt_json_string(w, l->name);
     tt_json_key(w, "kind");
-    tt_json_string(w, tt_kind_name(l->kind));
+    tt_json_string(w, tt_policy_kind_name(l->kind));
     tt_json_key(w, "forward_us");
     tt_json_real(w, (double)l->forward_ps / 1e6);
     tt_json_key(w, "backward_us");
@@ -58,7 +58,7 @@ static void write_layer(struct tt_json_writer *w, const struct tt_model *m,
     tt_json_object_end(w);
 }
 
-void tt_profile_write(const struct tt_model *m, FILE *out)
+void tt_trainsim_profile_write(const struct tt_model *m, FILE *out)
 {
     struct tt_json_writer w;
     tt_json_begin(&w, out);
@@ -251,7 +251,7 @@ static tutti_status read_layer_value(struct reading *x, enum layer_key key,
         return read_list(x, read_tensor, (uint32_t)x->m->layers.len, err);
     default:
         for (unsigned i = 0; i < TT_KIND_COUNT; i++)
-            kinds[i] = tt_kind_name((enum tt_tensor_kind)i);
+            kinds[i] = tt_policy_kind_name((enum tt_tensor_kind)i);
         st = read_choice(x, kinds, TT_KIND_COUNT, &kind, err);
         l->kind = (enum tt_tensor_kind)kind;
         return st;
@@ -347,7 +347,7 @@ static tutti_status read_with(struct tt_json_reader *r, const char *name, struct
     }
     tt_json_close(r);
     if (st) {
-        tt_model_free(x.m);
+        tt_trainsim_model_free(x.m);
         return st;
     }
     *ret = x.m;
@@ -362,8 +362,8 @@ tutti_status tt_trainsim_profile_read(FILE *in, const char *name, struct tt_mode
     return st ? st : read_with(r, name, ret, err);
 }
 
-tutti_status tt_profile_read_memory(const char *data, size_t len, const char *name,
-                                    struct tt_model **ret, struct tutti_error *err)
+tutti_status tt_trainsim_profile_read_memory(const char *data, size_t len, const char *name,
+                                             struct tt_model **ret, struct tutti_error *err)
 {
     struct tt_json_reader *r = NULL;
     tutti_status st = tt_json_open_memory(data, len, name, &r, err);

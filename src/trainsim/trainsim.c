@@ -102,7 +102,8 @@ tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices,
 {
     struct tt_policy_tensor *tensors = NULL;
     struct tt_trainsim *s = tt_zalloc(1, sizeof *s);
-    tutti_status st = s ? tt_model_tensors(m, &tensors, err) : tt_fail_memory(err, "simulation");
+    tutti_status st =
+        s ? tt_trainsim_model_tensors(m, &tensors, err) : tt_fail_memory(err, "simulation");
     if (!st) {
         struct task k = {tensors, (uint32_t)m->tensors.len, tt_trainsim_prices_costs(prices)};
         if (o->update_bytes_per_s > 0)

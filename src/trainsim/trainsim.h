@@ -20,9 +20,9 @@ struct tt_prices_options {
     bool flow; /* by the flow simulator */
 };
 /* Borrows the topology. */
-tutti_status tt_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
-                            struct tt_prices **ret, struct tutti_error *err);
-void tt_prices_close(struct tt_prices *p); /* accepts NULL */
+tutti_status tt_trainsim_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
+                                     struct tt_prices **ret, struct tutti_error *err);
+void tt_trainsim_prices_close(struct tt_prices *p); /* accepts NULL */
 /* For policies; valid as long as the prices are. */
 struct tt_policy_costs tt_trainsim_prices_costs(struct tt_prices *p);
 /* Why a price was UINT64_MAX last, NULL when none was. */

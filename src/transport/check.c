@@ -1,5 +1,5 @@
-/* check.c - which ways between processes of this host the kernel allows, and why not. Each is tried with a child process in the part of a
- * second rank, with the same user and namespaces. */
+/* check.c - which ways between processes of this host the kernel allows, and why not. Each is tried
+ * with a child process in the part of a second rank, with the same user and namespaces. */
 #include "transport/check.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "transport/direct_parts.h"
+#include "transport/direct_int.h"
 #include "transport/shm_region.h"
 
 enum { SMALL = 1 << 16, WORD = 0x7574 };
@@ -37,42 +37,44 @@ static const char *why(int error)
 }
 
 /* Maps the region as another rank would, and looks for the word. */
-static int join(const void *arg)
+static int check_join(const void *arg)
 {
     struct tt_region r = {.fd = -1};
     errno = 0;
-    if (tt_region_join(arg, &r, NULL))
+    if (tt_shm_region_join(arg, &r, NULL))
         return errno ? errno : EIO;
     return *(const volatile uint32_t *)r.base == WORD ? 0 : EIO;
 }
 
 /* Shared memory of `bytes` between two processes; false with the reason. */
-static bool share(size_t bytes, struct tt_check *ret)
+static bool check_share(size_t bytes, struct tt_check *ret)
 {
     struct tt_region r = {.fd = -1};
     struct tt_region_key key;
     struct tutti_error err;
-    tutti_status st = tt_region_make(bytes, &r, &err);
+    tutti_status st = tt_shm_region_make(bytes, &r, &err);
     int error = 0;
     if (!st)
-        st = tt_region_describe(&r, &key, &err);
+        st = tt_shm_region_describe(&r, &key, &err);
     if (!st) {
         *(volatile uint32_t *)r.base = WORD;
-        error = in_child(join, &key);
+        error = in_child(check_join, &key);
     }
-    tt_region_free(&r);
+    tt_shm_region_free(&r);
     if (st)
         snprintf(ret->text, sizeof ret->text, "%s", err.text);
     else if (error)
-        snprintf(ret->text, sizeof ret->text, "/proc/<pid>/fd cannot be opened by another process: %s", why(error));
+        snprintf(ret->text, sizeof ret->text,
+                 "/proc/<pid>/fd cannot be opened by another process: %s", why(error));
     return !st && !error;
 }
 
 static void check_shm(struct tt_check *ret)
 {
-    ret->ok = share(SMALL, ret);
+    ret->ok = check_share(SMALL, ret);
     if (ret->ok)
-        snprintf(ret->text, sizeof ret->text, "memfd_create works, and other processes map it through /proc/<pid>/fd");
+        snprintf(ret->text, sizeof ret->text,
+                 "memfd_create works, and other processes map it through /proc/<pid>/fd");
 }
 
 /* ---- the heap of tutti_mem_alloc ---- */
@@ -85,9 +87,10 @@ static void check_heap(struct tt_check *ret)
     size_t bytes = sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : SMALL;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur / 4 < bytes) /* as opening does */
         bytes = limit.rlim_cur / 4;
-    ret->ok = share(bytes, ret);
+    ret->ok = check_share(bytes, ret);
     if (ret->ok)
-        snprintf(ret->text, sizeof ret->text, "a process can map %s of another one", tt_format_size(bytes, size, sizeof size));
+        snprintf(ret->text, sizeof ret->text, "a process can map %s of another one",
+                 tt_format_size(bytes, size, sizeof size));
 }
 
 bool tt_transport_check(size_t i, struct tt_check *ret)

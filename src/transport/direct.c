@@ -1,10 +1,13 @@
-/* direct.c - opening direct access: the layout of the region, and finding out together what the kernel allows.
+/* direct.c - opening direct access: the layout of the region, and finding out together what the
+ * kernel allows.
  *
  *     region   abort line | rank 0: door, card, lease | rank 1: ... | lanes of set 0, 1, ... | stages: set 0: rank 0 first, second, ...
  *              | streams
  *
- * Opening is two rounds of cards. In the first each rank says who it is and shows the key of its heap; in the second,
- * having tried to map every other rank's, whether it could. What counts is what all can do, so that all choose the same ways. After the second round nobody opens a heap any more: its descriptor is closed, and only mappings keep it alive. */
+ * Opening is two rounds of cards. In the first each rank says who it is and shows the key of its
+ * heap; in the second, having tried to map every other rank's, whether it could. What counts is
+ * what all can do, so that all choose the same ways. After the second round nobody opens a heap any
+ * more: its descriptor is closed, and only mappings keep it alive. */
 #include "transport/direct.h"
 
 #include <assert.h>
@@ -13,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "transport/direct_parts.h"
+#include "transport/direct_int.h"
 
 enum { PAGE = 4096, STAGE_LINES = 5, LOCAL_MAX = 4096 };
 static const size_t STAGE_MAX = (size_t)1 << 30;
@@ -21,12 +24,15 @@ static const uint64_t PROBE = 0x7475747469703162;
 
 static size_t control_bytes(uint32_t nlocal)
 {
-    size_t bytes = sizeof(struct tt_direct_shared) + nlocal * (sizeof(struct tt_direct_rank) + TT_BOX_SETS * sizeof(struct tt_direct_lane));
+    size_t bytes =
+        sizeof(struct tt_direct_shared) +
+        nlocal * (sizeof(struct tt_direct_rank) + TT_BOX_SETS * sizeof(struct tt_direct_lane));
 
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* An odd number of pages and an odd number of lines: equal offsets of different stages fall in different cache sets. */
+/* An odd number of pages and an odd number of lines: equal offsets of different stages fall in
+ * different cache sets. */
 static size_t stage_stride(size_t stage_bytes)
 {
     size_t pages = (stage_bytes + PAGE - 1) / PAGE | 1;
@@ -38,7 +44,8 @@ size_t tt_direct_bytes(uint32_t nlocal, size_t stage_bytes, size_t stream_bytes)
 {
     if (!nlocal || nlocal > LOCAL_MAX || stage_bytes > STAGE_MAX || stream_bytes > STAGE_MAX)
         return 0;
-    return control_bytes(nlocal) + (size_t)nlocal * (2 * TT_BOX_SETS * stage_stride(stage_bytes) + stage_stride(stream_bytes));
+    return control_bytes(nlocal) + (size_t)nlocal * (2 * TT_BOX_SETS * stage_stride(stage_bytes) +
+                                                     stage_stride(stream_bytes));
 }
 
 void *tt_direct_stream(const struct tt_direct *d, uint32_t rank)
@@ -52,11 +59,12 @@ size_t tt_direct_stream_bytes(const struct tt_direct *d)
     return d->stream_bytes;
 }
 
-static tutti_status check(const struct tt_direct_config *c, struct tutti_error *err)
+static tutti_status direct_check(const struct tt_direct_config *c, struct tutti_error *err)
 {
     if (!tt_direct_bytes(c->nlocal, c->stage_bytes, c->stream_bytes) || c->me >= c->nlocal)
-        return tt_fail(err, TUTTI_ERR_ARG, "direct access: rank %u of %u with stages of %zu bytes is out of range", c->me, c->nlocal,
-                       c->stage_bytes);
+        return tt_fail(err, TUTTI_ERR_ARG,
+                       "direct access: rank %u of %u with stages of %zu bytes is out of range",
+                       c->me, c->nlocal, c->stage_bytes);
     if (!c->region || (uintptr_t)c->region % PAGE)
         return tt_fail(err, TUTTI_ERR_ARG, "direct access: the region is not aligned to pages");
     return TUTTI_OK;
@@ -94,17 +102,17 @@ void tt_direct_ring_all(struct tt_direct *d)
 
 uint32_t tt_direct_doze_begin(struct tt_direct *d)
 {
-    return tt_door_doze_begin(tt_direct_door(d, d->me));
+    return tt_shm_door_doze_begin(tt_direct_door(d, d->me));
 }
 
 void tt_direct_doze(struct tt_direct *d, uint32_t ticket, uint64_t deadline_ns)
 {
-    tt_door_doze(tt_direct_door(d, d->me), ticket, deadline_ns);
+    tt_shm_door_doze(tt_direct_door(d, d->me), ticket, deadline_ns);
 }
 
 void tt_direct_doze_end(struct tt_direct *d)
 {
-    tt_door_doze_end(tt_direct_door(d, d->me));
+    tt_shm_door_doze_end(tt_direct_door(d, d->me));
 }
 
 void tt_direct_rouse(struct tt_direct *d)
@@ -124,7 +132,8 @@ static void introduce(struct tt_direct *d)
 
     card->pid = (uint32_t)getpid();
     card->probe = d->probe;
-    if (d->heap[d->me].base && tt_region_describe(&d->heap[d->me], &card->heap, NULL) == TUTTI_OK) {
+    if (d->heap[d->me].base &&
+        tt_shm_region_describe(&d->heap[d->me], &card->heap, NULL) == TUTTI_OK) {
         memcpy(d->heap[d->me].base, &d->probe, sizeof d->probe);
         card->heap_base = (uintptr_t)d->heap[d->me].base;
     }
@@ -153,7 +162,7 @@ static bool stopped(const struct tt_direct_config *c)
 }
 
 /* True: it is there, or nobody should wait for it any more. */
-static bool await(struct awaited *a)
+static bool direct_await(struct awaited *a)
 {
     uint64_t idle_since_ns = 0;
     struct tt_wait w = {.door = tt_direct_door(a->direct, a->direct->me),
@@ -165,31 +174,35 @@ static bool await(struct awaited *a)
     uint64_t deadline = a->config->deadline_ns, now = tt_now_ns();
 
     while (!stopped(a->config) && now < deadline) {
-        if (tt_wait_until(&w, deadline - now < STOP_NS ? deadline : now + STOP_NS))
+        if (tt_shm_wait_until(&w, deadline - now < STOP_NS ? deadline : now + STOP_NS))
             return true;
         now = tt_now_ns();
     }
-    return stopped(a->config) || tt_wait_until(&w, 0);
+    return stopped(a->config) || tt_shm_wait_until(&w, 0);
 }
 
-static tutti_status meet(struct tt_direct *d, uint64_t phase, const struct tt_direct_config *c, struct tutti_error *err)
+static tutti_status direct_meet(struct tt_direct *d, uint64_t phase,
+                                const struct tt_direct_config *c, struct tutti_error *err)
 {
     for (uint32_t r = 0; r < d->n; r++) {
-        struct awaited a = {.direct = d, .config = c, .counter = &d->shared->rank[r].card.phase, .value = phase};
-        if (!await(&a)) {
+        struct awaited a = {
+            .direct = d, .config = c, .counter = &d->shared->rank[r].card.phase, .value = phase};
+        if (!direct_await(&a)) {
             if (c->ret_late)
                 *c->ret_late = r;
-            return tt_fail(err, TUTTI_ERR_TIMEOUT, "direct access: local rank %u of %u did not come in time", r, d->n);
+            return tt_fail(err, TUTTI_ERR_TIMEOUT,
+                           "direct access: local rank %u of %u did not come in time", r, d->n);
         }
         if (atomic_load(a.counter) < phase)
-            return tt_fail(err, TUTTI_ERR_ABORTED, "direct access: another rank gave up opening it");
+            return tt_fail(err, TUTTI_ERR_ABORTED,
+                           "direct access: another rank gave up opening it");
     }
     return TUTTI_OK;
 }
 
 static bool try_map(const struct tt_direct_card *peer, struct tt_region *ret)
 {
-    if (!peer->heap_base || tt_region_join(&peer->heap, ret, NULL))
+    if (!peer->heap_base || tt_shm_region_join(&peer->heap, ret, NULL))
         return false;
     madvise(ret->base, ret->bytes, MADV_DONTDUMP); /* the owner's core file has it */
     madvise(ret->base, ret->bytes, MADV_HUGEPAGE);
@@ -213,26 +226,27 @@ static bool map_peers(struct tt_direct *d)
 static void free_heaps(struct tt_direct *d)
 {
     for (uint32_t r = 0; d->heap && r < d->n; r++)
-        tt_region_free(&d->heap[r]);
+        tt_shm_region_free(&d->heap[r]);
 }
 
-static tutti_status agree(struct tt_direct *d, const struct tt_direct_config *c, struct tutti_error *err)
+static tutti_status direct_agree(struct tt_direct *d, const struct tt_direct_config *c,
+                                 struct tutti_error *err)
 {
     tutti_status status;
 
     introduce(d);
-    status = meet(d, 1, c, err);
+    status = direct_meet(d, 1, c, err);
     if (status)
         return status;
     d->shared->rank[d->me].card.maps = map_peers(d);
     publish_card(d, 2);
-    status = meet(d, 2, c, err);
+    status = direct_meet(d, 2, c, err);
     if (status)
         return status;
     d->has_heap = true;
     for (uint32_t r = 0; r < d->n; r++)
         d->has_heap = d->has_heap && d->shared->rank[r].card.maps;
-    tt_region_seal(&d->heap[d->me]);
+    tt_shm_region_seal(&d->heap[d->me]);
     if (!d->has_heap)
         free_heaps(d);
     return TUTTI_OK;
@@ -252,9 +266,10 @@ static void tear_down(struct tt_direct *d)
     free(d);
 }
 
-tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct **ret, struct tutti_error *err)
+tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct **ret,
+                            struct tutti_error *err)
 {
-    tutti_status status = check(c, err);
+    tutti_status status = direct_check(c, err);
     struct tt_direct *d;
 
     if (status)
@@ -265,7 +280,7 @@ tutti_status tt_direct_open(const struct tt_direct_config *c, struct tt_direct *
         goto out;
     }
     tt_direct_heap_make(d, c->heap_bytes);
-    status = agree(d, c, err);
+    status = direct_agree(d, c, err);
     if (status)
         tt_direct_abort(d); /* the others need not wait for us */
 out:

@@ -1,23 +1,27 @@
-/* direct_box.c - boxes: how local ranks exchange small payloads. Four ranks, put number 7 (odd: pair 1), rank 2 late:
+/* direct_box.c - boxes: how local ranks exchange small payloads. Four ranks, put number 7 (odd:
+ * pair 1), rank 2 late:
  *
  *     pair 1   rank 0: 7 a    rank 1: 7 b    rank 2: 5 .    rank 3: 7 d        everybody waits for rank 2's line to say 7
  *     pair 0   rank 0: 6 .    rank 1: 6 .    rank 2: 6 .    rank 3: 6 .        nobody writes here before it has seen all of pair 1
  *
- * A rank writes put s+2 into the lines of put s only after it has seen all puts s+1, and a rank puts s+1 only when it has finished reading
- * s: so no line is overwritten while it is read, without a barrier at the end. Cost for p ranks: one line written, p-1 lines read, and
- * the latest is waited for.
+ * A rank writes put s+2 into the lines of put s only after it has seen all puts s+1, and a rank
+ * puts s+1 only when it has finished reading s: so no line is overwritten while it is read, without
+ * a barrier at the end. Cost for p ranks: one line written, p-1 lines read, and the latest is
+ * waited for.
  *
- * Publishing is a seq_cst store: that is what the doors need (shm_wait.h), and the exchange it compiles to on x86 also sends the line off
- * at once instead of leaving it in the store buffer behind a loop of loads.
+ * Publishing is a seq_cst store: that is what the doors need (shm_wait.h), and the exchange it
+ * compiles to on x86 also sends the line off at once instead of leaving it in the store buffer
+ * behind a loop of loads.
  *
- * Leaving. Others may still read the last put of a rank that has closed its boxes. Its lane is free when every other rank has closed too:
- * its lane has another key then. A rank that has seen a put has seen the key before it; a rank that never put has nothing to protect.
- * Invariant: the lane of a free set says put 0, so that nobody takes an old put for one of the next group. */
+ * Leaving. Others may still read the last put of a rank that has closed its boxes. Its lane is free
+ * when every other rank has closed too: its lane has another key then. A rank that has seen a put
+ * has seen the key before it; a rank that never put has nothing to protect. Invariant: the lane of
+ * a free set says put 0, so that nobody takes an old put for one of the next group. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/direct_parts.h"
+#include "transport/direct_int.h"
 
 enum { LOOKS = 256 };
 
@@ -45,7 +49,7 @@ static void *stage_of(const struct tt_direct *d, uint32_t set, uint32_t place, u
     return d->stages + (2 * ((size_t)set * d->n + place) + which) * d->stage_stride;
 }
 
-size_t tt_boxes_max(const struct tt_direct *d)
+size_t tt_direct_boxes_max(const struct tt_direct *d)
 {
     return d->stage_bytes > TT_DIRECT_TINY ? d->stage_bytes : TT_DIRECT_TINY;
 }
@@ -53,9 +57,10 @@ size_t tt_boxes_max(const struct tt_direct *d)
 /* ---- opening and closing ---- */
 
 /* One block: the structure and its tables. */
-static struct tt_boxes *make(uint32_t n)
+static struct tt_boxes *direct_box_make(uint32_t n)
 {
-    struct tt_boxes *b = tt_zalloc(1, sizeof *b + (size_t)n * (7 * sizeof(void *) + sizeof(uint32_t)));
+    struct tt_boxes *b =
+        tt_zalloc(1, sizeof *b + (size_t)n * (7 * sizeof(void *) + sizeof(uint32_t)));
     if (!b)
         return NULL;
     char *at = (char *)(b + 1);
@@ -68,10 +73,11 @@ static struct tt_boxes *make(uint32_t n)
     return b;
 }
 
-tutti_status tt_boxes_open(struct tt_direct *d, const struct tt_boxes_config *c, struct tt_boxes **ret, struct tutti_error *err)
+tutti_status tt_direct_boxes_open(struct tt_direct *d, const struct tt_boxes_config *c,
+                                  struct tt_boxes **ret, struct tutti_error *err)
 {
     assert(c->set < TT_BOX_SETS && c->me < c->n && c->key && !d->boxes[c->set]);
-    struct tt_boxes *b = make(c->n);
+    struct tt_boxes *b = direct_box_make(c->n);
     if (!b)
         return tt_fail_memory(err, "boxes");
     b->direct = d;
@@ -112,7 +118,7 @@ static void reclaim(struct tt_boxes *b)
     free(b);
 }
 
-void tt_boxes_close(struct tt_boxes *b)
+void tt_direct_boxes_close(struct tt_boxes *b)
 {
     if (!b)
         return;
@@ -120,7 +126,7 @@ void tt_boxes_close(struct tt_boxes *b)
     atomic_store(&lane_of(b->direct, b->set, b->direct->me)->key, 0);
 }
 
-uint32_t tt_boxes_free_sets(struct tt_direct *d)
+uint32_t tt_direct_boxes_free_sets(struct tt_direct *d)
 {
     uint32_t bits = 0;
     for (uint32_t set = 0; set < TT_BOX_SETS; set++) {
@@ -134,29 +140,30 @@ uint32_t tt_boxes_free_sets(struct tt_direct *d)
 
 /* ---- exchanging ---- */
 
-void *tt_boxes_next(const struct tt_boxes *b)
+void *tt_direct_boxes_next(const struct tt_boxes *b)
 {
     return stage_of(b->direct, b->set, b->direct->me, (b->seq + 1) & 1);
 }
 
-void tt_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint)
+void tt_direct_boxes_put(struct tt_boxes *b, const void *in, size_t bytes, uint64_t fingerprint)
 {
     unsigned which = ++b->seq & 1;
     struct tt_direct_box *box = b->box[which][b->me];
 
-    assert(bytes <= tt_boxes_max(b->direct));
+    assert(bytes <= tt_direct_boxes_max(b->direct));
     b->staged = bytes > TT_DIRECT_TINY;
     b->fingerprint = fingerprint;
     if (bytes && !(b->staged && in == stage_of(b->direct, b->set, b->direct->me, which)))
-        memcpy(b->staged ? stage_of(b->direct, b->set, b->direct->me, which) : box->data, in, bytes);
+        memcpy(b->staged ? stage_of(b->direct, b->set, b->direct->me, which) : box->data, in,
+               bytes);
     box->fingerprint = fingerprint;
     atomic_store(&box->seq, b->seq);
     for (uint32_t r = 0; r < b->n; r++)
         tt_door_ring(b->doors[r], TT_WAKE_DATA);
 }
 
-/* Has rank r put? With a core per rank the answer is usually nanoseconds away: look some times in a row, as looking at anything else in
- * between would delay it. */
+/* Has rank r put? With a core per rank the answer is usually nanoseconds away: look some times in a
+ * row, as looking at anything else in between would delay it. */
 static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
 {
     int looks = b->direct->oversubscribed ? 1 : LOOKS;
@@ -166,7 +173,8 @@ static bool has_put(const struct tt_boxes *b, const struct tt_direct_box *box)
     return there;
 }
 
-tutti_status tt_boxes_get(const struct tt_boxes *b, const void *const **ret_all, struct tt_boxes_blame *ret_blame)
+tutti_status tt_direct_boxes_get(const struct tt_boxes *b, const void *const **ret_all,
+                                 struct tt_boxes_blame *ret_blame)
 {
     for (uint32_t r = 0; r < b->n; r++) {
         const struct tt_direct_box *box = b->box[b->seq & 1][r];
@@ -182,7 +190,7 @@ tutti_status tt_boxes_get(const struct tt_boxes *b, const void *const **ret_all,
     return TUTTI_OK;
 }
 
-bool tt_boxes_ready(const struct tt_boxes *b)
+bool tt_direct_boxes_ready(const struct tt_boxes *b)
 {
     uint32_t r = 0;
 

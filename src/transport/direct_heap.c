@@ -1,27 +1,28 @@
 /* direct_heap.c - memory of this rank that all local ranks can reach.
  *
- * One rank's heap is one anonymous file, as large as the host's memory but backed only where touched, that every local rank maps when
- * direct access is opened. A peer's buffer is then base plus offset: no registry, no mapping on first use, no descriptor per buffer. Spans
- * are whole grains, found first-fit among the live ones (few, and allocation is no hot path); freed pages go back to the system at once,
- * for all mappings.
+ * One rank's heap is one anonymous file, as large as the host's memory but backed only where
+ * touched, that every local rank maps when direct access is opened. A peer's buffer is then base
+ * plus offset: no registry, no mapping on first use, no descriptor per buffer. Spans are whole
+ * grains, found first-fit among the live ones (few, and allocation is no hot path); freed pages go
+ * back to the system at once, for all mappings.
  *
  *     grain 0    probe word         rank r's buffer = span + r * (1 page + 9 lines)
  *     grain 1..  spans
  *
- * Programs tend to allocate alike on all ranks; the shift keeps equal offsets of different ranks out of the same cache sets. Invariant:
- * spans are sorted, disjoint and inside the heap. */
+ * Programs tend to allocate alike on all ranks; the shift keeps equal offsets of different ranks
+ * out of the same cache sets. Invariant: spans are sorted, disjoint and inside the heap. */
 #include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 
-#include "transport/direct_parts.h"
+#include "transport/direct_int.h"
 
 enum { GRAIN = 1 << 16, SHIFT = 4096 + 9 * 64 };     /* a grain is whole pages of any size in use */
 static const size_t ALL_HEAPS_MAX = (size_t)1 << 44; /* address space; processors have 2^47 */
 
-static size_t reserve(const struct tt_direct *d)
+static size_t direct_heap_reserve(const struct tt_direct *d)
 {
     struct sysinfo info;
     struct rlimit limit;
@@ -29,7 +30,8 @@ static size_t reserve(const struct tt_direct *d)
 
     if (sysinfo(&info) == 0 && (uint64_t)info.totalram * info.mem_unit < bytes)
         bytes = (size_t)info.totalram * info.mem_unit;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur / 4 / d->n < bytes)
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur / 4 / d->n < bytes)
         bytes = limit.rlim_cur / 4 / d->n;
     return bytes;
 }
@@ -38,9 +40,11 @@ void tt_direct_heap_make(struct tt_direct *d, size_t heap_bytes)
 {
     struct tt_region *mine = &d->heap[d->me];
 
-    if (heap_bytes == SIZE_MAX || tt_region_make(heap_bytes ? heap_bytes : reserve(d), mine, NULL))
+    if (heap_bytes == SIZE_MAX ||
+        tt_shm_region_make(heap_bytes ? heap_bytes : direct_heap_reserve(d), mine, NULL))
         return;
-    madvise(mine->base, mine->bytes, MADV_HUGEPAGE); /* a wish: most kernels have it off for shared memory */
+    /* a wish: most kernels have it off for shared memory */
+    madvise(mine->base, mine->bytes, MADV_HUGEPAGE);
 }
 
 static size_t shift(const struct tt_direct *d)
@@ -49,7 +53,8 @@ static size_t shift(const struct tt_direct *d)
 }
 
 /* The first gap of `bytes`: where it begins, and the number of spans before it. */
-static bool find_gap(const struct tt_direct *d, size_t bytes, struct tt_direct_span *ret, size_t *ret_index)
+static bool find_gap(const struct tt_direct *d, size_t bytes, struct tt_direct_span *ret,
+                     size_t *ret_index)
 {
     const struct tt_direct_span *spans = d->heap_spans.data;
     size_t at = GRAIN, n = d->heap_spans.len, i = 0;
@@ -93,7 +98,8 @@ void tt_direct_heap_free(struct tt_direct *d, void *p)
     while (i < d->heap_spans.len && base + spans[i].at + shift(d) != (char *)p)
         i++;
     assert(i < d->heap_spans.len);
-    /* A kernel that cannot give it back leaves old bytes: then they must at least be zeroed for the next owner. */
+    /* A kernel that cannot give it back leaves old bytes: then they must at least be zeroed for the
+     * next owner. */
     if (madvise(base + spans[i].at, spans[i].bytes, MADV_REMOVE))
         memset(base + spans[i].at, 0, spans[i].bytes);
     d->heap_spans.len--;

@@ -1,8 +1,9 @@
-/* direct_mem.c - reaching a peer's heap through its mapping here. Ranks that are threads of one process see each other's memory as it is.
- * Invariant: resolve is pure arithmetic on what was learnt when opening, so it can be asked per operation. */
+/* direct_mem.c - reaching a peer's heap through its mapping here. Ranks that are threads of one
+ * process see each other's memory as it is. Invariant: resolve is pure arithmetic on what was
+ * learnt when opening, so it can be asked per operation. */
 #include <assert.h>
 
-#include "transport/direct_parts.h"
+#include "transport/direct_int.h"
 
 static bool same_process(const struct tt_direct *d, uint32_t peer)
 {
@@ -14,7 +15,8 @@ static bool in_heap(const struct tt_direct *d, uint32_t rank, uint64_t at, size_
     uint64_t offset = at - d->heap_base[rank];
     size_t size = d->heap[rank].bytes;
 
-    return tt_direct_has_heap(d) && at >= d->heap_base[rank] && offset <= size && bytes <= size - offset;
+    return tt_direct_has_heap(d) && at >= d->heap_base[rank] && offset <= size &&
+           bytes <= size - offset;
 }
 
 void *tt_direct_resolve(const struct tt_direct *d, uint32_t peer, uint64_t remote, size_t bytes)
@@ -22,7 +24,9 @@ void *tt_direct_resolve(const struct tt_direct *d, uint32_t peer, uint64_t remot
     assert(peer < d->n);
     if (same_process(d, peer))
         return (void *)(uintptr_t)remote;
-    return in_heap(d, peer, remote, bytes) ? (char *)d->heap[peer].base + (remote - d->heap_base[peer]) : NULL;
+    return in_heap(d, peer, remote, bytes)
+               ? (char *)d->heap[peer].base + (remote - d->heap_base[peer])
+               : NULL;
 }
 
 const struct tt_region *tt_direct_heap(const struct tt_direct *d)

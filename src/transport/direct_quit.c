@@ -1,28 +1,32 @@
-/* direct_quit.c - leaving an operation in the middle, without a peer that writes into what is no longer ours to lend.
+/* direct_quit.c - leaving an operation in the middle, without a peer that writes into what is no
+ * longer ours to lend.
  *
- * A rank that returns an error gives its buffers back to the program while others may still be in the operation. What they read from it
- * then is worthless, which they find out by themselves (they look for the abort after reading). What they write would destroy what the
- * program puts there next, so writing is a lease:
+ * A rank that returns an error gives its buffers back to the program while others may still be in
+ * the operation. What they read from it then is worthless, which they find out by themselves (they
+ * look for the abort after reading). What they write would destroy what the program puts there
+ * next, so writing is a lease:
  *
  *     writer    lease = 1; aborted? ------> write a block; aborted? -> write a block; ..; lease = 0
  *     leaver    aborted = 1; lease == 0? -> return
  *
- * Both sides store, then look (seq_cst): either the writer sees the abort before it writes, or the leaver sees the lease and waits, a block
- * at most. A writer that does not end its lease has been killed, or was stopped and may go on in an hour: then the leaver takes its buffers
- * out of the shared heap, by putting copies of the pages at the same addresses. The heap is not shared afterwards; nobody needs it, since
- * an abort is for good. */
+ * Both sides store, then look (seq_cst): either the writer sees the abort before it writes, or the
+ * leaver sees the lease and waits, a block at most. A writer that does not end its lease has been
+ * killed, or was stopped and may go on in an hour: then the leaver takes its buffers out of the
+ * shared heap, by putting copies of the pages at the same addresses. The heap is not shared
+ * afterwards; nobody needs it, since an abort is for good. */
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "transport/direct_parts.h"
+#include "transport/direct_int.h"
 
 static const uint64_t PATIENCE_NS = 20000000;
 
 void tt_direct_abort(struct tt_direct *d)
 {
     atomic_store(&d->shared->aborted, 1);
-    atomic_thread_fence(memory_order_seq_cst); /* before anything this rank does to its buffers from now on */
+    /* before anything this rank does to its buffers from now on */
+    atomic_thread_fence(memory_order_seq_cst);
     tt_direct_ring_all(d);
 }
 

@@ -1,10 +1,12 @@
-/* fault.c - a transport that misbehaves on purpose, for tests: it stands between the caller and another one and harms pieces on their way
- * out.
+/* fault.c - a transport that misbehaves on purpose, for tests: it stands between the caller and
+ * another one and harms pieces on their way out.
  *
- * What happens to piece number i follows from (seed, i) alone, so a run can be repeated and a piece that found a full queue meets the same
- * fate when it is tried again. Per piece, in this order: dropped (the sender is told it was sent), corrupted (a bit of the fingerprint
- * flips, or the last byte is missing), delayed (held for delay_ns while later pieces overtake it). After `close_after` pieces every
- * connection breaks: the caller gets the end of every peer, and the peers see this rank go. */
+ * What happens to piece number i follows from (seed, i) alone, so a run can be repeated and a piece
+ * that found a full queue meets the same fate when it is tried again. Per piece, in this order:
+ * dropped (the sender is told it was sent), corrupted (a bit of the fingerprint flips, or the last
+ * byte is missing), delayed (held for delay_ns while later pieces overtake it). After `close_after`
+ * pieces every connection breaks: the caller gets the end of every peer, and the peers see this
+ * rank go. */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -54,17 +56,21 @@ static struct fate fate_of(const struct fault *f, uint64_t piece)
     bool corrupt = tt_rng_below(&r, 1000) < f->c.corrupt_permille;
     bool delay = tt_rng_below(&r, 1000) < f->c.delay_permille;
     uint64_t how = tt_rng_below(&r, 128);
-    return (struct fate){.drop = drop, .flip = corrupt && how < 64, .cut = corrupt && how >= 64, .delay = delay, .bit = how & 63};
+    return (struct fate){.drop = drop,
+                         .flip = corrupt && how < 64,
+                         .cut = corrupt && how >= 64,
+                         .delay = delay,
+                         .bit = how & 63};
 }
 
-static void say(struct fault *f, struct tt_event ev)
+static void fault_say(struct fault *f, struct tt_event ev)
 {
     f->told[f->told_tail++ % TOLD] = ev;
 }
 
 /* ---- a piece on its way ---- */
 
-static size_t total(const struct iovec *iov, int niov)
+static size_t fault_total(const struct iovec *iov, int niov)
 {
     size_t sum = 0;
     for (int i = 0; i < niov; i++)
@@ -90,7 +96,7 @@ static struct held *free_place(struct fault *f)
     return NULL;
 }
 
-static void gather(uint8_t *to, const struct iovec *iov, int niov)
+static void fault_gather(uint8_t *to, const struct iovec *iov, int niov)
 {
     for (int i = 0; i < niov; i++) {
         if (iov[i].iov_len)
@@ -100,7 +106,7 @@ static void gather(uint8_t *to, const struct iovec *iov, int niov)
 }
 
 /* Keeps *p (whose lists still belong to the caller) for later. */
-static bool hold(struct fault *f, const struct held *p)
+static bool fault_hold(struct fault *f, const struct held *p)
 {
     struct held *h = free_place(f);
     if (!h)
@@ -112,8 +118,8 @@ static bool hold(struct fault *f, const struct held *p)
     h->due_ns = tt_now_ns() + f->c.delay_ns;
     if (p->cookie)
         return true;
-    gather(copy, p->iov, p->niov);
-    h->iov[0] = (struct iovec){copy, total(p->iov, p->niov)};
+    fault_gather(copy, p->iov, p->niov);
+    h->iov[0] = (struct iovec){copy, fault_total(p->iov, p->niov)};
     h->niov = 1;
     return true;
 }
@@ -123,12 +129,12 @@ static tutti_status forward(struct fault *f, const struct held *p)
     return f->inner->ops->send(f->inner, p->peer, &p->tag, p->iov, p->niov, p->cookie);
 }
 
-static tutti_status drop(struct fault *f, const struct held *p)
+static tutti_status fault_drop(struct fault *f, const struct held *p)
 {
     if (f->told_tail - f->told_head == TOLD)
         return TUTTI_IN_PROGRESS;
     if (p->cookie)
-        say(f, (struct tt_event){.kind = TT_EV_SENT, .peer = p->peer, .cookie = p->cookie});
+        fault_say(f, (struct tt_event){.kind = TT_EV_SENT, .peer = p->peer, .cookie = p->cookie});
     return TUTTI_OK;
 }
 
@@ -144,15 +150,16 @@ static void break_all(struct fault *f)
     f->inner = NULL;
 }
 
-static tutti_status fault_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
-                               uint64_t cookie)
+static tutti_status fault_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
+                               const struct iovec *iov, int niov, uint64_t cookie)
 {
     struct fault *f = (struct fault *)base;
     struct held p = {.peer = peer, .niov = niov, .tag = *tag, .cookie = cookie};
     struct fate fate = fate_of(f, f->pieces);
     tutti_status status;
 
-    if (peer >= base->size || niov < 0 || niov > TT_IOV_MAX || total(iov, niov) > (cookie ? TT_PIECE_MAX : TT_INLINE_MAX))
+    if (peer >= base->size || niov < 0 || niov > TT_IOV_MAX ||
+        fault_total(iov, niov) > (cookie ? TT_PIECE_MAX : TT_INLINE_MAX))
         return TUTTI_ERR_ARG;
     if (f->broken || f->closed[peer])
         return TUTTI_ERR_IO;
@@ -163,9 +170,9 @@ static tutti_status fault_send(struct tt_transport *base, uint32_t peer, const s
     if (fate.cut)
         cut_last(p.iov, niov);
     if (fate.drop)
-        status = drop(f, &p);
+        status = fault_drop(f, &p);
     else if (fate.delay)
-        status = hold(f, &p) ? TUTTI_OK : TUTTI_IN_PROGRESS;
+        status = fault_hold(f, &p) ? TUTTI_OK : TUTTI_IN_PROGRESS;
     else
         status = forward(f, &p);
     if (!status && ++f->pieces == f->c.close_after)
@@ -175,7 +182,8 @@ static tutti_status fault_send(struct tt_transport *base, uint32_t peer, const s
 
 /* ---- the way in ---- */
 
-static tutti_status fault_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+static tutti_status fault_accept(struct tt_transport *base, uint32_t peer, uint32_t stream,
+                                 const struct iovec *iov, int niov)
 {
     struct fault *f = (struct fault *)base;
     return f->broken ? TUTTI_ERR_IO : f->inner->ops->accept(f->inner, peer, stream, iov, niov);
@@ -302,10 +310,12 @@ static const struct tt_transport_ops fault_ops = {
     .close = fault_close,
 };
 
-tutti_status tt_fault_open(struct tt_transport *inner, const struct tt_fault_config *c, struct tt_transport **ret, struct tutti_error *err)
+tutti_status tt_fault_open(struct tt_transport *inner, const struct tt_fault_config *c,
+                           struct tt_transport **ret, struct tutti_error *err)
 {
     struct fault *f = tt_zalloc(1, sizeof *f);
-    if (!f || !(f->store = tt_alloc(HELD, TT_INLINE_MAX)) || !(f->closed = tt_zalloc(inner->size, sizeof *f->closed))) {
+    if (!f || !(f->store = tt_alloc(HELD, TT_INLINE_MAX)) ||
+        !(f->closed = tt_zalloc(inner->size, sizeof *f->closed))) {
         fault_free(f);
         return tt_fail_memory(err, "fault transport");
     }

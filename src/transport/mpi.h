@@ -1,11 +1,15 @@
-/* mpi.h - the transport over an MPI library, which lives in a shared object of its own: libtutti needs no MPI.
+/* mpi.h - the transport over an MPI library, which lives in a shared object of its own: libtutti
+ * needs no MPI.
  *
- * There is one such object for each MPI the build found (libtutti-transport-openmpi.so, libtutti-transport-mpich.so; src/mpi/transport.c).
- * It is loaded when a communicator with transport "mpi" is opened, from where libtutti.so lies or where the loader looks, and never
- * unloaded. Which one: TUTTI_MPI=openmpi|mpich, else the MPI that the process has loaded already, else the one whose launcher started it.
+ * There is one such object for each MPI the build found (libtutti-transport-openmpi.so,
+ * libtutti-transport-mpich.so; src/mpi/transport.c). It is loaded when a communicator with
+ * transport "mpi" is opened, from where libtutti.so lies or where the loader looks, and never
+ * unloaded. Which one: TUTTI_MPI=openmpi|mpich, else the MPI that the process has loaded already,
+ * else the one whose launcher started it.
  *
- * Threads: MPI is initialised with MPI_THREAD_MULTIPLE when the program has not initialised it; with what it has otherwise. Below MULTIPLE
- * `threads` is false: then only threads that the caller lends may drive the transport. */
+ * Threads: MPI is initialised with MPI_THREAD_MULTIPLE when the program has not initialised it;
+ * with what it has otherwise. Below MULTIPLE `threads` is false: then only threads that the caller
+ * lends may drive the transport. */
 #ifndef TT_TRANSPORT_MPI_H
 #define TT_TRANSPORT_MPI_H
 
@@ -31,12 +35,15 @@ struct tt_mpi_group {
 struct tt_mpi_ops {
     uint32_t abi;
     const char *version; /* of tutti; must be libtutti's own */
-    /* The one object of the process; initialises MPI when nobody has, and then finalises it when the process exits. */
+    /* The one object of the process; initialises MPI when nobody has, and then finalises it when
+     * the process exits. */
     tutti_status (*join)(struct tt_mpi **ret, struct tutti_error *err);
     /* Everybody's bytes in rank order, among all ranks of MPI_COMM_WORLD. Collective. */
-    tutti_status (*gather)(struct tt_mpi *m, const void *mine, size_t bytes, void *ret_all, struct tutti_error *err);
+    tutti_status (*gather)(struct tt_mpi *m, const void *mine, size_t bytes, void *ret_all,
+                           struct tutti_error *err);
     /* A transport among the group on a communicator of its own. Collective in the group. */
-    tutti_status (*open)(struct tt_mpi *m, const struct tt_mpi_group *g, struct tt_transport **ret, struct tutti_error *err);
+    tutti_status (*open)(struct tt_mpi *m, const struct tt_mpi_group *g, struct tt_transport **ret,
+                         struct tutti_error *err);
 };
 #define TT_MPI_SYMBOL "tutti_transport_mpi" /* const struct tt_mpi_ops */
 

@@ -1,7 +1,8 @@
 /* mpi_load.c - finds and loads the shared object with the MPI transport.
  *
- * With RTLD_GLOBAL: Open MPI loads its own parts at run time, and those look for the symbols of libmpi. Under an MPI program libmpi is
- * there already and the same one is used; two MPIs in one process are never mixed. */
+ * With RTLD_GLOBAL: Open MPI loads its own parts at run time, and those look for the symbols of
+ * libmpi. Under an MPI program libmpi is there already and the same one is used; two MPIs in one
+ * process are never mixed. */
 #include "transport/mpi.h"
 
 #include <dlfcn.h>
@@ -26,14 +27,15 @@ static const struct flavour *by_name(const char *name)
     return NULL;
 }
 
-static tutti_status choose(const struct flavour **ret, struct tutti_error *err)
+static tutti_status mpi_load_choose(const struct flavour **ret, struct tutti_error *err)
 {
     const char *named = getenv("TUTTI_MPI");
     const struct flavour *found = NULL;
     if (named && *named) {
         found = by_name(named);
         if (!found)
-            return tt_fail(err, TUTTI_ERR_ARG, "TUTTI_MPI is '%.40s': openmpi or mpich is expected", named);
+            return tt_fail(err, TUTTI_ERR_ARG, "TUTTI_MPI is '%.40s': openmpi or mpich is expected",
+                           named);
     }
     for (size_t i = 0; !found && i < countof(flavours); i++)
         found = dlsym(RTLD_DEFAULT, flavours[i].symbol) ? &flavours[i] : NULL;
@@ -41,18 +43,22 @@ static tutti_status choose(const struct flavour **ret, struct tutti_error *err)
         found = getenv(flavours[i].launched) ? &flavours[i] : NULL;
     if (!found)
         return tt_fail(err, TUTTI_ERR_ARG,
-                       "transport mpi: not started by mpirun of Open MPI or MPICH (TUTTI_MPI=openmpi|mpich says which one otherwise)");
+                       "transport mpi: not started by mpirun of Open MPI or MPICH "
+                       "(TUTTI_MPI=openmpi|mpich says which one otherwise)");
     *ret = found;
     return TUTTI_OK;
 }
 
 /* Beside libtutti itself; where there is none, wherever the loader looks. */
-static void *load(const char *file)
+static void *mpi_load_load(const char *file)
 {
     Dl_info self;
     char path[4096];
-    const char *slash = dladdr(flavours, &self) && self.dli_fname ? strrchr(self.dli_fname, '/') : NULL;
-    if (slash && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, file) < sizeof path &&
+    const char *slash =
+        dladdr(flavours, &self) && self.dli_fname ? strrchr(self.dli_fname, '/') : NULL;
+    if (slash &&
+        (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname),
+                         self.dli_fname, file) < sizeof path &&
         access(path, R_OK) == 0)
         return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     return dlopen(file, RTLD_NOW | RTLD_GLOBAL);
@@ -62,16 +68,18 @@ tutti_status tt_mpi_join(struct tt_mpi **ret, struct tutti_error *err)
 {
     const struct flavour *f = NULL;
     char file[64];
-    tutti_status st = choose(&f, err);
+    tutti_status st = mpi_load_choose(&f, err);
     if (st)
         return st;
     snprintf(file, sizeof file, "libtutti-transport-%s.so", f->name);
-    void *lib = load(file);
+    void *lib = mpi_load_load(file);
     const char *why = lib ? NULL : dlerror();
     if (!lib)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "transport mpi: %s cannot be loaded: %.300s", file, why ? why : "it is not there");
+        return tt_fail(err, TUTTI_ERR_CONNECT, "transport mpi: %s cannot be loaded: %.300s", file,
+                       why ? why : "it is not there");
     const struct tt_mpi_ops *ops = dlsym(lib, TT_MPI_SYMBOL);
     if (!ops || ops->abi != TT_MPI_ABI || !tt_streq(ops->version, TUTTI_VERSION))
-        return tt_fail(err, TUTTI_ERR_VERSION, "transport mpi: %s belongs to another version of tutti", file);
+        return tt_fail(err, TUTTI_ERR_VERSION,
+                       "transport mpi: %s belongs to another version of tutti", file);
     return ops->join(ret, err);
 }

@@ -1,9 +1,11 @@
-/* mux.c - several transports as one: every peer has one part that carries it (shared memory inside a host, TCP between hosts).
+/* mux.c - several transports as one: every peer has one part that carries it (shared memory inside
+ * a host, TCP between hosts).
  *
- * Everything but waiting is a table lookup. A wait on one part does not notice another, so with two or more parts that reach other ranks
- * each is waited for in turn, in slices that double from SLICE_MIN to SLICE_MAX: short while an answer is likely soon, then a thousand
- * wake-ups a second, which is far below a hundredth of a core. With one such part its own wait is used. A part that carries only this rank
- * itself (self) can have news only after a call from here. */
+ * Everything but waiting is a table lookup. A wait on one part does not notice another, so with two
+ * or more parts that reach other ranks each is waited for in turn, in slices that double from
+ * SLICE_MIN to SLICE_MAX: short while an answer is likely soon, then a thousand wake-ups a second,
+ * which is far below a hundredth of a core. With one such part its own wait is used. A part that
+ * carries only this rank itself (self) can have news only after a call from here. */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -32,8 +34,8 @@ static struct part *part_of(struct mux *m, uint32_t peer)
     return &m->part[m->route[peer]];
 }
 
-static tutti_status mux_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
-                             uint64_t cookie)
+static tutti_status mux_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
+                             const struct iovec *iov, int niov, uint64_t cookie)
 {
     struct mux *m = (struct mux *)base;
     if (peer >= base->size)
@@ -45,7 +47,8 @@ static tutti_status mux_send(struct tt_transport *base, uint32_t peer, const str
     return p->t->ops->send(p->t, peer, tag, iov, niov, cookie);
 }
 
-static tutti_status mux_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+static tutti_status mux_accept(struct tt_transport *base, uint32_t peer, uint32_t stream,
+                               const struct iovec *iov, int niov)
 {
     if (peer >= base->size)
         return TUTTI_ERR_ARG;
@@ -61,8 +64,8 @@ static void mux_release(struct tt_transport *base, const struct tt_event *ev)
     p->t->ops->release(p->t, ev);
 }
 
-/* Keeps the events of peers that p carries. Data of others comes from a rank that sees the routes differently: it becomes that rank's end,
- * for no answer could reach the right part. */
+/* Keeps the events of peers that p carries. Data of others comes from a rank that sees the routes
+ * differently: it becomes that rank's end, for no answer could reach the right part. */
 static size_t keep_routed(struct mux *m, struct part *p, struct tt_event *ev, size_t n)
 {
     size_t kept = 0;
@@ -133,7 +136,8 @@ static void mux_wait(struct tt_transport *base, uint64_t deadline_ns)
         only->t->ops->wait(only->t, deadline_ns);
         return;
     }
-    for (uint64_t slice = SLICE_MIN; tt_now_ns() < deadline_ns; slice = slice < SLICE_MAX / 2 ? 2 * slice : SLICE_MAX)
+    for (uint64_t slice = SLICE_MIN; tt_now_ns() < deadline_ns;
+         slice = slice < SLICE_MAX / 2 ? 2 * slice : SLICE_MAX)
         if (wait_slices(m, slice, deadline_ns))
             return;
 }
@@ -200,23 +204,25 @@ static const struct tt_transport_ops mux_ops = {
     .link = mux_link,
 };
 
-static tutti_status check(const struct mux *m, const uint8_t *route, struct tutti_error *err)
+static tutti_status mux_check(const struct mux *m, const uint8_t *route, struct tutti_error *err)
 {
     if (!m->nparts || m->base.rank >= m->base.size)
-        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u on %u transports", (unsigned)m->base.rank, (unsigned)m->base.size,
-                       (unsigned)m->nparts);
+        return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u on %u transports", (unsigned)m->base.rank,
+                       (unsigned)m->base.size, (unsigned)m->nparts);
     for (uint32_t r = 0; r < m->base.size; r++)
         if (route[r] >= m->nparts)
-            return tt_fail(err, TUTTI_ERR_ARG, "rank %u is routed to transport %u of %u", (unsigned)r, (unsigned)route[r],
-                           (unsigned)m->nparts);
+            return tt_fail(err, TUTTI_ERR_ARG, "rank %u is routed to transport %u of %u",
+                           (unsigned)r, (unsigned)route[r], (unsigned)m->nparts);
     return TUTTI_OK;
 }
 
-tutti_status tt_mux_open(uint32_t rank, uint32_t size, struct tt_transport *const *part, uint32_t nparts, const uint8_t *route,
-                         struct tt_transport **ret, struct tutti_error *err)
+tutti_status tt_mux_open(uint32_t rank, uint32_t size, struct tt_transport *const *part,
+                         uint32_t nparts, const uint8_t *route, struct tt_transport **ret,
+                         struct tutti_error *err)
 {
-    struct mux tmp = {.base = {&mux_ops, rank, size}, .nparts = nparts}, *m = tt_alloc(1, sizeof *m);
-    tutti_status status = check(&tmp, route, err);
+    struct mux tmp = {.base = {&mux_ops, rank, size}, .nparts = nparts},
+               *m = tt_alloc(1, sizeof *m);
+    tutti_status status = mux_check(&tmp, route, err);
 
     if (status || !m) {
         free(m);

@@ -1,7 +1,9 @@
-/* self.c - a rank talking to itself: a queue of pieces in memory, so that callers need no special case.
+/* self.c - a rank talking to itself: a queue of pieces in memory, so that callers need no special
+ * case.
  *
- * The same rules as for sockets: small pieces are copied and come as data, large ones are announced and copied once, by accept, from the
- * sender's memory to the receiver's places. Pieces are delivered in order.
+ * The same rules as for sockets: small pieces are copied and come as data, large ones are announced
+ * and copied once, by accept, from the sender's memory to the receiver's places. Pieces are
+ * delivered in order.
  *
  *     told .. given .. tail     [told, given): delivered, waiting for release, accept or the event that says sent     [given, tail): queued
  */
@@ -31,12 +33,12 @@ struct self {
     struct slot slot[SLOTS];
 };
 
-static struct slot *at(struct self *t, uint32_t i)
+static struct slot *self_at(struct self *t, uint32_t i)
 {
     return &t->slot[i % SLOTS];
 }
 
-static bool total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
+static bool self_total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
 {
     size_t sum = 0;
     if (niov < 0 || niov > TT_IOV_MAX)
@@ -68,17 +70,17 @@ static void copy_list(const struct iovec *to, const struct iovec *from, size_t b
     }
 }
 
-static tutti_status self_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
-                              uint64_t cookie)
+static tutti_status self_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
+                              const struct iovec *iov, int niov, uint64_t cookie)
 {
     struct self *t = (struct self *)base;
     size_t bytes;
 
-    if (peer != base->rank || !total(iov, niov, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
+    if (peer != base->rank || !self_total(iov, niov, cookie ? TT_PIECE_MAX : TT_INLINE_MAX, &bytes))
         return TUTTI_ERR_ARG;
     if (t->tail - t->told == SLOTS)
         return TUTTI_IN_PROGRESS;
-    struct slot *s = at(t, t->tail++);
+    struct slot *s = self_at(t, t->tail++);
     s->state = QUEUED;
     s->tag = *tag;
     s->cookie = cookie;
@@ -95,17 +97,19 @@ static tutti_status self_send(struct tt_transport *base, uint32_t peer, const st
 /* The announced piece, if one waits for its answer: always the last one given. */
 static struct slot *announced(struct self *t)
 {
-    struct slot *s = t->given != t->told ? at(t, t->given - 1) : NULL;
+    struct slot *s = t->given != t->told ? self_at(t, t->given - 1) : NULL;
     return s && s->bytes > TT_INLINE_MAX && s->state == WITH_RECEIVER ? s : NULL;
 }
 
-static tutti_status self_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+static tutti_status self_accept(struct tt_transport *base, uint32_t peer, uint32_t stream,
+                                const struct iovec *iov, int niov)
 {
     struct self *t = (struct self *)base;
     struct slot *s = announced(t);
     size_t bytes;
 
-    if (peer != base->rank || stream || !s || !total(iov, niov, s->bytes, &bytes) || bytes != s->bytes)
+    if (peer != base->rank || stream || !s || !self_total(iov, niov, s->bytes, &bytes) ||
+        bytes != s->bytes)
         return TUTTI_ERR_ARG;
     copy_list(iov, s->iov, bytes);
     s->state = ACCEPTED;
@@ -116,10 +120,12 @@ static void self_release(struct tt_transport *base, const struct tt_event *ev)
 {
     struct self *t = (struct self *)base;
     if (ev->kind == TT_EV_DATA)
-        at(t, (uint32_t)(((const uint8_t *)ev->data - t->store) / TT_INLINE_MAX))->state = DONE;
+        self_at(t, (uint32_t)(((const uint8_t *)ev->data - t->store) / TT_INLINE_MAX))->state =
+            DONE;
 }
 
-static struct tt_event event(const struct self *t, const struct slot *s, enum tt_event_kind kind)
+static struct tt_event self_event(const struct self *t, const struct slot *s,
+                                  enum tt_event_kind kind)
 {
     return (struct tt_event){.kind = kind,
                              .peer = t->base.rank,
@@ -133,10 +139,10 @@ static struct tt_event event(const struct self *t, const struct slot *s, enum tt
 static size_t tell_sent(struct self *t, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
-    while (t->told != t->given && at(t, t->told)->state == DONE && n < max) {
-        const struct slot *s = at(t, t->told++);
+    while (t->told != t->given && self_at(t, t->told)->state == DONE && n < max) {
+        const struct slot *s = self_at(t, t->told++);
         if (s->cookie)
-            ev[n++] = event(t, s, TT_EV_SENT);
+            ev[n++] = self_event(t, s, TT_EV_SENT);
     }
     return n;
 }
@@ -145,26 +151,26 @@ static size_t self_poll(struct tt_transport *base, struct tt_event *ev, size_t m
 {
     struct self *t = (struct self *)base;
     size_t n = 0;
-    struct slot *last = t->given != t->told ? at(t, t->given - 1) : NULL;
+    struct slot *last = t->given != t->told ? self_at(t, t->given - 1) : NULL;
 
     if (last && last->state == ACCEPTED && n < max) {
-        ev[n++] = event(t, last, TT_EV_RECEIVED);
+        ev[n++] = self_event(t, last, TT_EV_RECEIVED);
         last->state = DONE;
     }
     n += tell_sent(t, ev + n, max - n);
     while (n < max && t->given != t->tail && !announced(t)) {
-        struct slot *s = at(t, t->given++);
+        struct slot *s = self_at(t, t->given++);
         s->state = WITH_RECEIVER;
-        ev[n++] = event(t, s, s->bytes > TT_INLINE_MAX ? TT_EV_HEADER : TT_EV_DATA);
+        ev[n++] = self_event(t, s, s->bytes > TT_INLINE_MAX ? TT_EV_HEADER : TT_EV_DATA);
     }
     return n;
 }
 
 static bool has_events(struct self *t)
 {
-    const struct slot *last = t->given != t->told ? at(t, t->given - 1) : NULL;
-    return (t->told != t->given && at(t, t->told)->state == DONE) || (last && last->state == ACCEPTED) ||
-           (t->given != t->tail && !announced(t));
+    const struct slot *last = t->given != t->told ? self_at(t, t->given - 1) : NULL;
+    return (t->told != t->given && self_at(t, t->told)->state == DONE) ||
+           (last && last->state == ACCEPTED) || (t->given != t->tail && !announced(t));
 }
 
 static void self_wait(struct tt_transport *base, uint64_t deadline_ns)
@@ -192,7 +198,8 @@ static const struct tt_transport_ops self_ops = {
     .close = self_close,
 };
 
-tutti_status tt_self_open(uint32_t rank, uint32_t size, struct tt_transport **ret, struct tutti_error *err)
+tutti_status tt_self_open(uint32_t rank, uint32_t size, struct tt_transport **ret,
+                          struct tutti_error *err)
 {
     if (rank >= size)
         return tt_fail(err, TUTTI_ERR_ARG, "rank %u of %u", (unsigned)rank, (unsigned)size);

@@ -1,14 +1,16 @@
 /* shm.c - the shared-memory transport: one ring per ordered pair of local ranks.
  *
  *     region   door of local rank 0, 1, ...            one line each
- *              ring 0 -> 1, 0 -> 2, ..., 1 -> 0, ...    tt_ring_bytes each, in the order sender * (n-1) + place among the others
+ *              ring 0 -> 1, 0 -> 2, ..., 1 -> 0, ...    tt_shm_ring_bytes each, in the order sender * (n-1) + place among the others
  *
- * A send copies into the ring and is done: the memory of the caller is free at once, its SENT event waits for the next poll. A receive is
- * read in place. A peer that ends leaves an end mark in each of its rings (CLOSED, error 0); memory that makes no sense closes the stream
- * with EPROTO. A killed peer is silent here: it is the caller's deadline, and its watch, that notice. The region belongs to the caller, who
- * unmaps it after closing. One thread at a time uses a transport.
+ * A send copies into the ring and is done: the memory of the caller is free at once, its SENT event
+ * waits for the next poll. A receive is read in place. A peer that ends leaves an end mark in each
+ * of its rings (CLOSED, error 0); memory that makes no sense closes the stream with EPROTO. A
+ * killed peer is silent here: it is the caller's deadline, and its watch, that notice. The region
+ * belongs to the caller, who unmaps it after closing. One thread at a time uses a transport.
  *
- * Invariant: whoever moves a ring (a frame put, a tail moved) rings the other end's door afterwards. */
+ * Invariant: whoever moves a ring (a frame put, a tail moved) rings the other end's door
+ * afterwards. */
 #include "transport/transport.h"
 
 #include <assert.h>
@@ -57,8 +59,8 @@ static struct link *link_of(struct shm *s, uint32_t peer)
     return place == NOT_LOCAL ? NULL : &s->links[place];
 }
 
-static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
-                             uint64_t cookie)
+static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct tt_tag *tag,
+                             const struct iovec *iov, int niov, uint64_t cookie)
 {
     struct shm *s = shm_of(t);
     struct link *l = link_of(s, peer);
@@ -73,7 +75,7 @@ static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct
         return TUTTI_ERR_IO;
     if (cookie && s->sent_tail - s->sent_head == SENT_MAX)
         return TUTTI_IN_PROGRESS;
-    if (!tt_ring_put(&l->out, tag, iov, niov, (uint32_t)bytes))
+    if (!tt_shm_ring_put(&l->out, tag, iov, niov, (uint32_t)bytes))
         return TUTTI_IN_PROGRESS;
     tt_door_ring(l->door, TT_WAKE_DATA);
     if (cookie)
@@ -82,7 +84,8 @@ static tutti_status shm_send(struct tt_transport *t, uint32_t peer, const struct
 }
 
 /* Payloads always come with their data: there is never a header to answer. */
-static tutti_status shm_accept(struct tt_transport *t, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+static tutti_status shm_accept(struct tt_transport *t, uint32_t peer, uint32_t stream,
+                               const struct iovec *iov, int niov)
 {
     (void)t, (void)peer, (void)stream, (void)iov, (void)niov;
     return TUTTI_ERR_ARG;
@@ -93,7 +96,7 @@ static void shm_release(struct tt_transport *t, const struct tt_event *ev)
     struct link *l = link_of(shm_of(t), ev->peer);
 
     assert(l && ev->kind == TT_EV_DATA);
-    if (tt_ring_release(&l->in, ev->data, ev->bytes))
+    if (tt_shm_ring_release(&l->in, ev->data, ev->bytes))
         tt_door_ring(l->door, TT_WAKE_SPACE);
 }
 
@@ -113,7 +116,7 @@ static size_t poll_link(struct link *l, struct tt_event *ev, size_t max)
     size_t n = 0;
 
     while (n < max) {
-        enum tt_ring_look look = tt_ring_take(&l->in, &ev[n]);
+        enum tt_ring_look look = tt_shm_ring_take(&l->in, &ev[n]);
         if (look == TT_RING_EMPTY)
             break;
         ev[n].kind = look == TT_RING_FRAME ? TT_EV_DATA : TT_EV_CLOSED;
@@ -149,7 +152,7 @@ static bool something_happened(void *arg)
 
     for (uint32_t i = 0; i < s->nlinks && !ready; i++) {
         const struct link *l = &s->links[i];
-        ready = tt_ring_ready(&l->in) || (l->out.want && tt_ring_has_room(&l->out));
+        ready = tt_ring_ready(&l->in) || (l->out.want && tt_shm_ring_has_room(&l->out));
     }
     return ready;
 }
@@ -167,10 +170,10 @@ static void shm_wait(struct tt_transport *t, uint64_t deadline_ns)
     for (uint32_t i = 0; i < s->nlinks; i++)
         if (s->links[i].out.want)
             w.why |= TT_WAKE_SPACE;
-    tt_wait_until(&w, deadline_ns);
+    tt_shm_wait_until(&w, deadline_ns);
     /* Room is told once: a caller that does not try again is not to be woken for it for ever. */
     for (uint32_t i = 0; i < s->nlinks; i++)
-        if (s->links[i].out.want && tt_ring_has_room(&s->links[i].out))
+        if (s->links[i].out.want && tt_shm_ring_has_room(&s->links[i].out))
             s->links[i].out.want = 0;
 }
 
@@ -183,7 +186,7 @@ static void shm_watch(struct tt_transport *t, bool (*ready)(void *arg), void *ar
 static void shm_free(struct shm *s)
 {
     for (uint32_t i = 0; s->links && i < s->nlinks; i++)
-        tt_ring_in_close(&s->links[i].in);
+        tt_shm_ring_in_close(&s->links[i].in);
     free(s->links);
     free(s->place);
     free(s);
@@ -194,7 +197,7 @@ static void shm_close(struct tt_transport *t)
     struct shm *s = shm_of(t);
 
     for (uint32_t i = 0; i < s->nlinks; i++) {
-        tt_ring_end(&s->links[i].out);
+        tt_shm_ring_end(&s->links[i].out);
         tt_door_ring(s->links[i].door, TT_WAKE_DATA);
     }
     shm_free(s);
@@ -217,7 +220,8 @@ static void *ring_memory(const struct tt_shm_config *c, uint32_t from, uint32_t 
 {
     size_t number = (size_t)from * (c->nlocal - 1) + (to < from ? to : to - 1);
 
-    return (char *)c->region + (size_t)c->nlocal * sizeof(struct tt_door) + number * tt_ring_bytes(c->ring_bytes);
+    return (char *)c->region + (size_t)c->nlocal * sizeof(struct tt_door) +
+           number * tt_shm_ring_bytes(c->ring_bytes);
 }
 
 static bool ring_bytes_ok(uint32_t bytes)
@@ -231,24 +235,27 @@ size_t tt_shm_bytes(uint32_t nlocal, uint32_t ring_bytes)
 
     if (!nlocal || nlocal > LOCAL_MAX || !ring_bytes_ok(ring_bytes))
         return 0;
-    if (__builtin_mul_overflow(rings, tt_ring_bytes(ring_bytes), &bytes))
+    if (__builtin_mul_overflow(rings, tt_shm_ring_bytes(ring_bytes), &bytes))
         return 0;
     return bytes + (size_t)nlocal * sizeof(struct tt_door);
 }
 
-static tutti_status check(const struct tt_shm_config *c, struct tutti_error *err)
+static tutti_status shm_check(const struct tt_shm_config *c, struct tutti_error *err)
 {
     if (!tt_shm_bytes(c->nlocal, c->ring_bytes))
         return tt_fail(err, TUTTI_ERR_ARG,
-                       "shm: %u local ranks with rings of %u bytes: not 1..%d ranks and a power of two from %d bytes up", c->nlocal,
-                       c->ring_bytes, LOCAL_MAX, RING_MIN);
+                       "shm: %u local ranks with rings of %u bytes: not 1..%d ranks and a power of "
+                       "two from %d bytes up",
+                       c->nlocal, c->ring_bytes, LOCAL_MAX, RING_MIN);
     if (!c->region || (uintptr_t)c->region % TT_LINE)
         return tt_fail(err, TUTTI_ERR_ARG, "shm: the region is not aligned to %d bytes", TT_LINE);
     if (c->me >= c->nlocal || c->local[c->me] != c->rank)
-        return tt_fail(err, TUTTI_ERR_ARG, "shm: rank %u is not number %u of the local ranks", c->rank, c->me);
+        return tt_fail(err, TUTTI_ERR_ARG, "shm: rank %u is not number %u of the local ranks",
+                       c->rank, c->me);
     for (uint32_t i = 0; i < c->nlocal; i++)
         if (c->local[i] >= c->size || (i && c->local[i] <= c->local[i - 1]))
-            return tt_fail(err, TUTTI_ERR_ARG, "shm: the local ranks are not rising or not below %u", c->size);
+            return tt_fail(err, TUTTI_ERR_ARG,
+                           "shm: the local ranks are not rising or not below %u", c->size);
     return TUTTI_OK;
 }
 
@@ -264,17 +271,18 @@ static tutti_status open_links(struct shm *s, const struct tt_shm_config *c)
         l->peer = c->local[i];
         l->door = &doors[i];
         s->place[l->peer] = place;
-        tt_ring_out_open(&l->out, ring_memory(c, c->me, i), c->ring_bytes);
-        tutti_status status = tt_ring_in_open(&l->in, ring_memory(c, i, c->me), c->ring_bytes);
+        tt_shm_ring_out_open(&l->out, ring_memory(c, c->me, i), c->ring_bytes);
+        tutti_status status = tt_shm_ring_in_open(&l->in, ring_memory(c, i, c->me), c->ring_bytes);
         if (status)
             return status;
     }
     return TUTTI_OK;
 }
 
-tutti_status tt_shm_open(const struct tt_shm_config *c, struct tt_transport **ret, struct tutti_error *err)
+tutti_status tt_shm_open(const struct tt_shm_config *c, struct tt_transport **ret,
+                         struct tutti_error *err)
 {
-    tutti_status status = check(c, err);
+    tutti_status status = shm_check(c, err);
     struct shm *s;
 
     if (status)
@@ -285,7 +293,7 @@ tutti_status tt_shm_open(const struct tt_shm_config *c, struct tt_transport **re
     s->base = (struct tt_transport){.ops = &shm_ops, .rank = c->rank, .size = c->size};
     s->door = (struct tt_door *)c->region + c->me;
     s->nlinks = c->nlocal - 1;
-    s->payload_max = tt_ring_payload_max(c->ring_bytes);
+    s->payload_max = tt_shm_ring_payload_max(c->ring_bytes);
     s->oversubscribed = c->oversubscribed;
     s->links = tt_zalloc(s->nlinks, sizeof *s->links);
     s->place = tt_alloc(c->size, sizeof *s->place);

@@ -1,7 +1,8 @@
 /* shm_region.c - anonymous shared memory, found through /proc (see shm_region.h).
  *
- * Why not a POSIX shm name: a rank killed between creating and unlinking would leave it behind. Opening /proc/<pid>/fd/<n> needs the same
- * user and a common view of /proc. Invariant: base is NULL exactly when nothing is mapped. */
+ * Why not a POSIX shm name: a rank killed between creating and unlinking would leave it behind.
+ * Opening /proc/<pid>/fd/<n> needs the same user and a common view of /proc. Invariant: base is
+ * NULL exactly when nothing is mapped. */
 #include "transport/shm_region.h"
 
 #include <errno.h>
@@ -52,12 +53,14 @@ static tutti_status fail_make(size_t bytes, int error, struct tutti_error *err)
 
     if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &l) == 0 && l.rlim_cur != RLIM_INFINITY)
         return tt_fail(err, TUTTI_ERR_LIMIT,
-                       "shared memory of %zu bytes cannot be made: files of this process may have %llu bytes, raise ulimit -f", bytes,
-                       (unsigned long long)l.rlim_cur);
-    return tt_fail(err, TUTTI_ERR_MEMORY, "shared memory of %zu bytes cannot be made: %s", bytes, strerror(error));
+                       "shared memory of %zu bytes cannot be made: files of this process may have "
+                       "%llu bytes, raise ulimit -f",
+                       bytes, (unsigned long long)l.rlim_cur);
+    return tt_fail(err, TUTTI_ERR_MEMORY, "shared memory of %zu bytes cannot be made: %s", bytes,
+                   strerror(error));
 }
 
-tutti_status tt_region_make(size_t bytes, struct tt_region *ret, struct tutti_error *err)
+tutti_status tt_shm_region_make(size_t bytes, struct tt_region *ret, struct tutti_error *err)
 {
     size_t size = whole_pages(bytes);
     int fd = size ? memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
@@ -77,13 +80,18 @@ tutti_status tt_region_make(size_t bytes, struct tt_region *ret, struct tutti_er
     return TUTTI_OK;
 }
 
-tutti_status tt_region_describe(const struct tt_region *r, struct tt_region_key *ret, struct tutti_error *err)
+tutti_status tt_shm_region_describe(const struct tt_region *r, struct tt_region_key *ret,
+                                    struct tutti_error *err)
 {
     struct stat st;
 
     if (fstat(r->fd, &st))
         return tt_fail(err, TUTTI_ERR_IO, "shared memory cannot be described: %s", strerror(errno));
-    *ret = (struct tt_region_key){.bytes = r->bytes, .dev = st.st_dev, .ino = st.st_ino, .pid = (uint32_t)getpid(), .fd = r->fd};
+    *ret = (struct tt_region_key){.bytes = r->bytes,
+                                  .dev = st.st_dev,
+                                  .ino = st.st_ino,
+                                  .pid = (uint32_t)getpid(),
+                                  .fd = r->fd};
     return TUTTI_OK;
 }
 
@@ -92,8 +100,8 @@ static bool is_the_one(int fd, const struct tt_region_key *key)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == key->dev && st.st_ino == key->ino &&
-           (uint64_t)st.st_size == key->bytes && st.st_uid == geteuid();
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_dev == key->dev &&
+           st.st_ino == key->ino && (uint64_t)st.st_size == key->bytes && st.st_uid == geteuid();
 }
 
 /* -1: errno, 0 when it is something else. */
@@ -123,35 +131,40 @@ static int open_memory(const struct tt_region_key *key)
     return fd;
 }
 
-tutti_status tt_region_join(const struct tt_region_key *key, struct tt_region *ret, struct tutti_error *err)
+tutti_status tt_shm_region_join(const struct tt_region_key *key, struct tt_region *ret,
+                                struct tutti_error *err)
 {
     int fd = open_memory(key);
     void *base;
 
     if (fd < 0 && errno)
         return tt_fail(err, errno == EMFILE || errno == ENFILE ? TUTTI_ERR_IO : TUTTI_ERR_CONNECT,
-                       "shared memory of process %u cannot be opened: %s", key->pid, strerror(errno));
+                       "shared memory of process %u cannot be opened: %s", key->pid,
+                       strerror(errno));
     if (fd < 0)
-        return tt_fail(err, TUTTI_ERR_CONNECT, "descriptor %d of process %u is not the shared memory it should be", key->fd, key->pid);
+        return tt_fail(err, TUTTI_ERR_CONNECT,
+                       "descriptor %d of process %u is not the shared memory it should be", key->fd,
+                       key->pid);
     base = map(fd, (size_t)key->bytes);
     int why = errno;
     close(fd);
     if (!base)
-        return tt_fail(err, TUTTI_ERR_MEMORY, "shared memory of process %u cannot be mapped: %s", key->pid, strerror(why));
+        return tt_fail(err, TUTTI_ERR_MEMORY, "shared memory of process %u cannot be mapped: %s",
+                       key->pid, strerror(why));
     *ret = (struct tt_region){.base = base, .bytes = (size_t)key->bytes, .fd = -1};
     return TUTTI_OK;
 }
 
-void tt_region_seal(struct tt_region *r)
+void tt_shm_region_seal(struct tt_region *r)
 {
     if (r->base)
         tt_fd_close(r->fd);
     r->fd = -1;
 }
 
-void tt_region_free(struct tt_region *r)
+void tt_shm_region_free(struct tt_region *r)
 {
-    tt_region_seal(r);
+    tt_shm_region_seal(r);
     if (r->base)
         munmap(r->base, r->bytes);
     r->base = NULL;

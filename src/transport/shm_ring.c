@@ -1,8 +1,9 @@
 /* shm_ring.c - the two ends of a ring (layout and rules in shm_ring.h).
  *
- * Invariants. Writer: the place `at` is free and its state is zero; head - tail_seen + 64 <= area. Reader: length[] is non-zero exactly
- * at the places of frames between the tail and `at`; a frame is overwritten only after the tail has passed it. What the reader remembers
- * is its own: sizes found in shared memory are checked once, when the frame is taken. */
+ * Invariants. Writer: the place `at` is free and its state is zero; head - tail_seen + 64 <= area.
+ * Reader: length[] is non-zero exactly at the places of frames between the tail and `at`; a frame
+ * is overwritten only after the tail has passed it. What the reader remembers is its own: sizes
+ * found in shared memory are checked once, when the frame is taken. */
 #include "transport/shm_ring.h"
 
 #include <assert.h>
@@ -10,7 +11,8 @@
 #include <string.h>
 
 enum { UNIT = 64, SHORT_MAX = 32, SLACK = 4 * UNIT };
-enum { REWIND = 8 << 10, REWIND_STEP = 2 << 10 }; /* how far in the first look for emptiness is, and each further one */
+/* how far in the first look for emptiness is, and each further one */
+enum { REWIND = 8 << 10, REWIND_STEP = 2 << 10 };
 enum { EMPTY = 0, DATA = 0x44, SKIP = 0x53, END = 0x45 };
 static const uint32_t RELEASED = 1u << 31;
 
@@ -27,7 +29,7 @@ static uint32_t area_bytes(uint32_t capacity)
     return capacity + SLACK;
 }
 
-size_t tt_ring_bytes(uint32_t capacity)
+size_t tt_shm_ring_bytes(uint32_t capacity)
 {
     /* An odd number of lines: rings that follow each other do not start in the same cache set. */
     size_t lines = TT_LINE + (size_t)area_bytes(capacity);
@@ -36,7 +38,7 @@ size_t tt_ring_bytes(uint32_t capacity)
     return (lines / TT_LINE | 1) * TT_LINE;
 }
 
-uint32_t tt_ring_payload_max(uint32_t capacity)
+uint32_t tt_shm_ring_payload_max(uint32_t capacity)
 {
     return capacity / 2;
 }
@@ -56,9 +58,12 @@ static uint32_t wrapped(uint32_t at, uint32_t area)
     return at == area ? 0 : at;
 }
 
-void tt_ring_out_open(struct tt_ring_out *r, void *memory, uint32_t capacity)
+void tt_shm_ring_out_open(struct tt_ring_out *r, void *memory, uint32_t capacity)
 {
-    *r = (struct tt_ring_out){.frames = (char *)memory + TT_LINE, .tail = memory, .area = area_bytes(capacity), .rewind = REWIND};
+    *r = (struct tt_ring_out){.frames = (char *)memory + TT_LINE,
+                              .tail = memory,
+                              .area = area_bytes(capacity),
+                              .rewind = REWIND};
 }
 
 static struct frame *frame_at(const struct tt_ring_out *r, uint32_t at)
@@ -66,7 +71,7 @@ static struct frame *frame_at(const struct tt_ring_out *r, uint32_t at)
     return (struct frame *)(void *)(r->frames + at);
 }
 
-static bool fits(struct tt_ring_out *r, uint32_t need)
+static bool shm_ring_fits(struct tt_ring_out *r, uint32_t need)
 {
     if (r->area - (r->head - r->tail_seen) >= need)
         return true;
@@ -74,7 +79,8 @@ static bool fits(struct tt_ring_out *r, uint32_t need)
     return r->area - (r->head - r->tail_seen) >= need;
 }
 
-static void fill(struct frame *f, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
+static void shm_ring_fill(struct frame *f, const struct tt_tag *tag, const struct iovec *iov,
+                          int niov, uint32_t bytes)
 {
     char *to = (char *)f + payload_at(bytes);
 
@@ -97,19 +103,20 @@ static bool rewinds(struct tt_ring_out *r, uint32_t size)
     return r->head == r->tail_seen;
 }
 
-bool tt_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
+bool tt_shm_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct iovec *iov,
+                     int niov, uint32_t bytes)
 {
     uint32_t size = frame_bytes(bytes);
     uint32_t skip = size > r->area - r->at || rewinds(r, size) ? r->area - r->at : 0;
     struct frame *first = frame_at(r, r->at), *f = skip ? frame_at(r, 0) : first;
 
     assert(2 * size <= r->area && !r->closed);
-    if (!fits(r, skip + size + UNIT)) {
+    if (!shm_ring_fits(r, skip + size + UNIT)) {
         r->want = skip + size + UNIT;
         return false;
     }
     r->want = 0;
-    fill(f, tag, iov, niov, bytes);
+    shm_ring_fill(f, tag, iov, niov, bytes);
     r->at = wrapped((uint32_t)((char *)f - r->frames) + size, r->area);
     r->head += skip + size;
     r->rewind = skip ? REWIND : r->rewind;
@@ -120,26 +127,27 @@ bool tt_ring_put(struct tt_ring_out *r, const struct tt_tag *tag, const struct i
     return true;
 }
 
-bool tt_ring_has_room(const struct tt_ring_out *r)
+bool tt_shm_ring_has_room(const struct tt_ring_out *r)
 {
     return r->area - (r->head - atomic_load(r->tail)) >= r->want;
 }
 
-void tt_ring_end(struct tt_ring_out *r)
+void tt_shm_ring_end(struct tt_ring_out *r)
 {
     if (!r->closed)
         atomic_store(&frame_at(r, r->at)->state, END);
     r->closed = true;
 }
 
-tutti_status tt_ring_in_open(struct tt_ring_in *r, void *memory, uint32_t capacity)
+tutti_status tt_shm_ring_in_open(struct tt_ring_in *r, void *memory, uint32_t capacity)
 {
-    *r = (struct tt_ring_in){.frames = (char *)memory + TT_LINE, .tail = memory, .area = area_bytes(capacity)};
+    *r = (struct tt_ring_in){
+        .frames = (char *)memory + TT_LINE, .tail = memory, .area = area_bytes(capacity)};
     r->length = tt_zalloc(r->area / UNIT, sizeof *r->length);
     return r->length ? TUTTI_OK : TUTTI_ERR_MEMORY;
 }
 
-void tt_ring_in_close(struct tt_ring_in *r)
+void tt_shm_ring_in_close(struct tt_ring_in *r)
 {
     free(r->length);
     r->length = NULL;
@@ -151,7 +159,7 @@ static enum tt_ring_look ended(struct tt_ring_in *r, enum tt_ring_look how)
     return how;
 }
 
-enum tt_ring_look tt_ring_take(struct tt_ring_in *r, struct tt_event *ev)
+enum tt_ring_look tt_shm_ring_take(struct tt_ring_in *r, struct tt_event *ev)
 {
     if (r->ended)
         return TT_RING_EMPTY;
@@ -178,7 +186,7 @@ enum tt_ring_look tt_ring_take(struct tt_ring_in *r, struct tt_event *ev)
     return TT_RING_FRAME;
 }
 
-bool tt_ring_release(struct tt_ring_in *r, const void *data, uint32_t bytes)
+bool tt_shm_ring_release(struct tt_ring_in *r, const void *data, uint32_t bytes)
 {
     uint32_t place = (uint32_t)((const char *)data - r->frames) - payload_at(bytes);
     uint32_t *length = &r->length[place / UNIT];
@@ -186,7 +194,8 @@ bool tt_ring_release(struct tt_ring_in *r, const void *data, uint32_t bytes)
 
     assert(place % UNIT == 0 && place < r->area && *length && !(*length & RELEASED));
     *length |= RELEASED;
-    for (length = &r->length[r->oldest / UNIT]; *length & RELEASED; length = &r->length[r->oldest / UNIT]) {
+    for (length = &r->length[r->oldest / UNIT]; *length & RELEASED;
+         length = &r->length[r->oldest / UNIT]) {
         uint32_t size = (*length & ~RELEASED) * UNIT;
         *length = 0;
         r->released += size;

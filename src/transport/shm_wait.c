@@ -1,8 +1,10 @@
-/* shm_wait.c - spin, yield, sleep: the one waiting loop of the shared-memory transport and of direct access.
+/* shm_wait.c - spin, yield, sleep: the one waiting loop of the shared-memory transport and of
+ * direct access.
  *
- * With a core per rank an answer is usually nanoseconds away: look a few hundred times in a row, then with pauses. With more ranks than
- * cores the rank that we wait for needs our core: yield at once. A wait that lasts longer ends in a futex on the own door, so that a
- * late peer costs no core time. Invariant: a sleeper has said so on its door before it looked for the last time. */
+ * With a core per rank an answer is usually nanoseconds away: look a few hundred times in a row,
+ * then with pauses. With more ranks than cores the rank that we wait for needs our core: yield at
+ * once. A wait that lasts longer ends in a futex on the own door, so that a late peer costs no core
+ * time. Invariant: a sleeper has said so on its door before it looked for the last time. */
 #include "transport/shm_wait.h"
 
 #include <errno.h>
@@ -14,14 +16,18 @@
 #include <unistd.h>
 
 enum {
-    LOOKS = 256,               /* before the clock is read for the first time */
-    LOOKS_PER_PAUSED = 16,     /* paused looks between two readings of the clock */
-    SPIN_NS = 5 * 1000,        /* then yield: to nobody that is as good as spinning, to a peer on the same core it is the only way on */
-    AWAKE_NS = 1000 * 1000,    /* then sleep; a core per rank: waking up costs more than yielding to nobody */
-    AWAKE_OVER_NS = 200 * 1000 /* the same with more ranks than cores: a sleeper lets the kernel spread the others */
+    LOOKS = 256,           /* before the clock is read for the first time */
+    LOOKS_PER_PAUSED = 16, /* paused looks between two readings of the clock */
+    /* then yield: to nobody that is as good as spinning, to a peer on the same core it is the only
+     * way on */
+    SPIN_NS = 5 * 1000,
+    /* then sleep; a core per rank: waking up costs more than yielding to nobody */
+    AWAKE_NS = 1000 * 1000,
+    /* the same with more ranks than cores: a sleeper lets the kernel spread the others */
+    AWAKE_OVER_NS = 200 * 1000
 };
 
-void tt_door_wake(struct tt_door *d)
+void tt_shm_door_wake(struct tt_door *d)
 {
     if (!atomic_exchange(&d->sleeping, 0))
         return; /* somebody else wakes it */
@@ -31,11 +37,13 @@ void tt_door_wake(struct tt_door *d)
 
 static void futex_sleep(struct tt_door *d, uint32_t rings, uint64_t deadline_ns)
 {
-    struct timespec t = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    struct timespec t = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                         .tv_nsec = (long)(deadline_ns % 1000000000u)};
 
-    /* Absolute time of the clock of tt_now_ns. A changed word, a signal and the deadline all just return. */
-    syscall(SYS_futex, (uint32_t *)&d->rings, FUTEX_WAIT_BITSET, rings, deadline_ns == UINT64_MAX ? NULL : &t, NULL,
-            FUTEX_BITSET_MATCH_ANY);
+    /* Absolute time of the clock of tt_now_ns. A changed word, a signal and the deadline all just
+     * return. */
+    syscall(SYS_futex, (uint32_t *)&d->rings, FUTEX_WAIT_BITSET, rings,
+            deadline_ns == UINT64_MAX ? NULL : &t, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
 static bool sleep_until(const struct tt_wait *w, uint64_t deadline_ns)
@@ -55,7 +63,7 @@ static bool sleep_until(const struct tt_wait *w, uint64_t deadline_ns)
 }
 
 /* The looks that follow may use weaker loads than waits do: hence the fence. */
-uint32_t tt_door_doze_begin(struct tt_door *d)
+uint32_t tt_shm_door_doze_begin(struct tt_door *d)
 {
     uint32_t rings = atomic_load(&d->rings);
 
@@ -64,13 +72,13 @@ uint32_t tt_door_doze_begin(struct tt_door *d)
     return rings;
 }
 
-void tt_door_doze(struct tt_door *d, uint32_t rings, uint64_t deadline_ns)
+void tt_shm_door_doze(struct tt_door *d, uint32_t rings, uint64_t deadline_ns)
 {
     futex_sleep(d, rings, deadline_ns);
-    tt_door_doze_end(d);
+    tt_shm_door_doze_end(d);
 }
 
-void tt_door_doze_end(struct tt_door *d)
+void tt_shm_door_doze_end(struct tt_door *d)
 {
     atomic_fetch_and(&d->sleeping, ~(uint32_t)TT_WAKE_DOZER);
 }
@@ -88,7 +96,7 @@ static bool spin(const struct tt_wait *w, uint64_t end_ns)
     return false;
 }
 
-static bool yield(const struct tt_wait *w, uint64_t end_ns)
+static bool shm_wait_yield(const struct tt_wait *w, uint64_t end_ns)
 {
     do {
         sched_yield();
@@ -107,17 +115,18 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static bool wait_on(const struct tt_wait *w, uint64_t start_ns, uint64_t deadline_ns)
 {
     uint64_t spin_end = earlier(deadline_ns, start_ns + SPIN_NS);
-    uint64_t awake_end = earlier(deadline_ns, start_ns + (w->oversubscribed ? AWAKE_OVER_NS : AWAKE_NS));
+    uint64_t awake_end =
+        earlier(deadline_ns, start_ns + (w->oversubscribed ? AWAKE_OVER_NS : AWAKE_NS));
     uint64_t now = tt_now_ns();
 
     if (!w->oversubscribed && now < spin_end && spin(w, spin_end))
         return true;
-    if (now < awake_end && yield(w, awake_end))
+    if (now < awake_end && shm_wait_yield(w, awake_end))
         return true;
     return sleep_until(w, deadline_ns);
 }
 
-bool tt_wait_until(const struct tt_wait *w, uint64_t deadline_ns)
+bool tt_shm_wait_until(const struct tt_wait *w, uint64_t deadline_ns)
 {
     int looks = w->oversubscribed || *w->idle_since_ns ? 1 : LOOKS;
     bool ready = false;

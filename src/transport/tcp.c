@@ -1,15 +1,18 @@
 /* tcp.c - the tcp transport: opening, polling, sleeping, closing (tcp.h shows the whole).
  *
- * CPU time is what communication takes from training, so the aim is few system calls: a send goes to the kernel at once, poll first serves
- * what is already known to be ready and asks the kernel only when that gave nothing; with few sockets it simply tries to read (an empty
- * read costs about as much as asking epoll, and a full one saves the question), with many it asks epoll. Epoll is edge-triggered: a socket
- * whose stream waits for an answer (accept, release) does not wake anybody, and the epoll set hardly ever changes.
+ * CPU time is what communication takes from training, so the aim is few system calls: a send goes
+ * to the kernel at once, poll first serves what is already known to be ready and asks the kernel
+ * only when that gave nothing; with few sockets it simply tries to read (an empty read costs about
+ * as much as asking epoll, and a full one saves the question), with many it asks epoll. Epoll is
+ * edge-triggered: a socket whose stream waits for an answer (accept, release) does not wake
+ * anybody, and the epoll set hardly ever changes.
  *
- * Sockets may be made on demand: the first send to a peer asks for one and answers that it is under way; where it comes from, also because
- * the peer has asked, a bell in the epoll set tells.
+ * Sockets may be made on demand: the first send to a peer asks for one and answers that it is under
+ * way; where it comes from, also because the peer has asked, a bell in the epoll set tells.
  *
- * Ends. A peer is closed when all its sockets are: data that one stripe still holds must not be lost because another saw the end first. An
- * error on one stripe shuts the others down, which still lets them read what had arrived. */
+ * Ends. A peer is closed when all its sockets are: data that one stripe still holds must not be
+ * lost because another saw the end first. An error on one stripe shuts the others down, which still
+ * lets them read what had arrived. */
 #include "transport/tcp.h"
 
 #include <errno.h>
@@ -37,7 +40,7 @@ void tt_tcp_todo(struct tt_tcp_sock *s)
     s->listed = true;
 }
 
-static struct tt_tcp_sock *take(struct tt_tcp *t)
+static struct tt_tcp_sock *tcp_take(struct tt_tcp *t)
 {
     struct tt_tcp_sock *s = t->todo[t->todo_head];
     t->todo_head = t->todo_head + 1 < t->stripes * t->base.size ? t->todo_head + 1 : 0;
@@ -70,7 +73,7 @@ static void note_end(struct tt_tcp_sock *s, int error)
 
 void tt_tcp_end(struct tt_tcp_sock *s, int error)
 {
-    tt_tx_drop(s);
+    tt_tcp_tx_drop(s);
     tt_fd_close(s->fd);
     s->fd = -1;
     s->rx.state = TT_RX_END;
@@ -94,18 +97,20 @@ void tt_tcp_altered(struct tt_tcp_sock *s)
 
 void tt_tcp_break(struct tt_tcp_sock *s, int error)
 {
-    tt_tx_drop(s);
+    tt_tcp_tx_drop(s);
     note_end(s, error);
     shut_peer(s->t, s->peer);
 }
 
-/* No "sent" can follow: serve tells those of a socket before it reads, and an end is found by reading. */
+/* No "sent" can follow: serve tells those of a socket before it reads, and an end is found by
+ * reading. */
 static size_t tell_closed(struct tt_tcp_peer *p, uint32_t peer, struct tt_event *ev)
 {
     if (p->live || p->told)
         return 0;
     p->told = true;
-    *ev = (struct tt_event){.kind = TT_EV_CLOSED, .peer = peer, .error = p->error, .known = p->known, .tag = p->bad};
+    *ev = (struct tt_event){
+        .kind = TT_EV_CLOSED, .peer = peer, .error = p->error, .known = p->known, .tag = p->bad};
     return 1;
 }
 
@@ -135,7 +140,8 @@ tutti_status tt_tcp_want(struct tt_tcp *t, uint32_t peer)
     return TUTTI_IN_PROGRESS;
 }
 
-static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe, struct tutti_error *err);
+static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe,
+                               struct tutti_error *err);
 
 /* Takes the sockets that stand, and hears of those that will not. */
 static void take_links(struct tt_tcp *t)
@@ -143,7 +149,8 @@ static void take_links(struct tt_tcp *t)
     struct tt_tcp_link l;
     while (t->source.take(t->source.ctx, &l)) {
         const struct tt_tcp_peer *p = &t->peer[l.peer];
-        bool fits = !p->sockets && !p->ending, stands = fits && l.fd >= 0 && add_socket(t, &l, 0, NULL) == TUTTI_OK;
+        bool fits = !p->sockets && !p->ending,
+             stands = fits && l.fd >= 0 && add_socket(t, &l, 0, NULL) == TUTTI_OK;
         if (!stands && l.fd >= 0)
             tt_fd_close(l.fd);
         if (stands)
@@ -169,10 +176,10 @@ static size_t tell_missed(struct tt_tcp *t, struct tt_event *ev, size_t max)
 
 /* ---- polling ---- */
 
-static size_t serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
+static size_t tcp_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 {
-    size_t n = tt_tx_tell(s, ev, max);
-    n += tt_rx_serve(s, ev + n, max - n);
+    size_t n = tt_tcp_tx_tell(s, ev, max);
+    n += tt_tcp_rx_serve(s, ev + n, max - n);
     if (s->fd >= 0)
         return n;
     if (n < max)
@@ -187,11 +194,12 @@ static size_t serve_todo(struct tt_tcp *t, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
     for (uint32_t turns = t->todo_len; turns > 0 && t->todo_len > 0 && n < max; turns--)
-        n += serve(take(t), ev + n, max - n);
+        n += tcp_serve(tcp_take(t), ev + n, max - n);
     return n;
 }
 
-/* What epoll said about s; true when that gives poll, or a sender who found the queue full, something to do. */
+/* What epoll said about s; true when that gives poll, or a sender who found the queue full,
+ * something to do. */
 static bool mark(struct tt_tcp_sock *s, uint32_t events)
 {
     bool useful = false;
@@ -208,17 +216,18 @@ static bool mark(struct tt_tcp_sock *s, uint32_t events)
     if (!(events & EPOLLOUT))
         return useful;
     if (s->tx.blocked) {
-        tt_tx_flush(s);
+        tt_tcp_tx_flush(s);
         s->t->room = s->t->room || !s->listed;
         return true;
     }
     if (events == EPOLLOUT)
-        tt_tx_disarm(s);
+        tt_tcp_tx_disarm(s);
     return useful;
 }
 
-/* Asks epoll once, sleeping up to timeout_ns; true when there is something to do or to complain about. */
-static bool ask(struct tt_tcp *t, uint64_t timeout_ns)
+/* Asks epoll once, sleeping up to timeout_ns; true when there is something to do or to complain
+ * about. */
+static bool tcp_ask(struct tt_tcp *t, uint64_t timeout_ns)
 {
     struct epoll_event e[NEWS];
     uint64_t ns = timeout_ns < HOUR_NS ? timeout_ns : HOUR_NS;
@@ -237,10 +246,10 @@ static bool ask(struct tt_tcp *t, uint64_t timeout_ns)
     return useful || rung || n < 0;
 }
 
-static void look(struct tt_tcp *t)
+static void tcp_look(struct tt_tcp *t)
 {
     if (t->nsock > DIRECT_MAX || t->blocked || t->source.peers) {
-        ask(t, 0);
+        tcp_ask(t, 0);
         return;
     }
     for (uint32_t i = 0; i < t->nsock; i++) {
@@ -256,13 +265,13 @@ static size_t tcp_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
     if (t->todo_len && ++t->turn % LOOK_EVERY == 0)
-        look(t); /* a busy socket must not hide the others */
+        tcp_look(t); /* a busy socket must not hide the others */
     size_t n = tell_missed(t, ev, max);
     n += serve_todo(t, ev + n, max - n);
     if (n)
         return n;
     if (!t->todo_len)
-        look(t);
+        tcp_look(t);
     return serve_todo(t, ev, max);
 }
 
@@ -272,14 +281,15 @@ static void tcp_wait(struct tt_transport *base, uint64_t deadline_ns)
     bool found = t->room || t->missed;
     while (!t->todo_len && !found) {
         uint64_t now = tt_now_ns();
-        found = now >= deadline_ns || ask(t, deadline_ns - now);
+        found = now >= deadline_ns || tcp_ask(t, deadline_ns - now);
     }
     t->room = false;
 }
 
 /* ---- opening and closing ---- */
 
-/* With unread bytes in the receive queue close would send a reset and throw away what the peer has not fetched yet. */
+/* With unread bytes in the receive queue close would send a reset and throw away what the peer has
+ * not fetched yet. */
 static void close_socket(int fd)
 {
     shutdown(fd, SHUT_WR);
@@ -290,8 +300,8 @@ static void close_socket(int fd)
 
 static void free_socket(struct tt_tcp_sock *s)
 {
-    tt_tx_free(&s->tx);
-    tt_rx_free(&s->rx);
+    tt_tcp_tx_free(&s->tx);
+    tt_tcp_rx_free(&s->rx);
     tt_tcp_seal_free(s->seal);
     free(s);
 }
@@ -334,34 +344,39 @@ static const struct tt_transport_ops tcp_ops = {
     .link = tt_tcp_link,
 };
 
-static tutti_status furnish(struct tt_tcp_sock *s, const struct tt_tcp_guard *guard, struct tutti_error *err)
+static tutti_status tcp_furnish(struct tt_tcp_sock *s, const struct tt_tcp_guard *guard,
+                                struct tutti_error *err)
 {
     int one = 1, flags = fcntl(s->fd, F_GETFL);
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = s};
-    tutti_status status = tt_tx_init(&s->tx, s->t->queue, err);
+    tutti_status status = tt_tcp_tx_init(&s->tx, s->t->queue, err);
 
     if (!status)
-        status = tt_rx_init(&s->rx, err);
+        status = tt_tcp_rx_init(&s->rx, err);
     if (!status && guard->keys.cipher != TT_CIPHER_NONE)
         status = tt_tcp_seal_open(&guard->keys, &s->seal, err);
     if (status)
         return status;
     s->rx.checked = guard->checksum && !s->seal;
-    if (flags < 0 || fcntl(s->fd, F_SETFL, flags | O_NONBLOCK) || epoll_ctl(s->t->epoll, EPOLL_CTL_ADD, s->fd, &e))
-        return tt_fail(err, TUTTI_ERR_IO, "socket %d to rank %u: %s", s->fd, (unsigned)s->peer, strerror(errno));
-    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* may fail: then the socket has no such delay */
+    if (flags < 0 || fcntl(s->fd, F_SETFL, flags | O_NONBLOCK) ||
+        epoll_ctl(s->t->epoll, EPOLL_CTL_ADD, s->fd, &e))
+        return tt_fail(err, TUTTI_ERR_IO, "socket %d to rank %u: %s", s->fd, (unsigned)s->peer,
+                       strerror(errno));
+    /* may fail: then the socket has no such delay */
+    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     s->rx.readable = true;
     return TUTTI_OK;
 }
 
 /* On failure the descriptor stays the caller's. */
-static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe, struct tutti_error *err)
+static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, uint32_t stripe,
+                               struct tutti_error *err)
 {
     struct tt_tcp_sock *s = tt_zalloc(1, sizeof *s);
     if (!s)
         return tt_fail_memory(err, "socket");
     *s = (struct tt_tcp_sock){.t = t, .fd = l->fd, .peer = l->peer, .stripe = stripe};
-    tutti_status status = furnish(s, &l->guard, err);
+    tutti_status status = tcp_furnish(s, &l->guard, err);
     if (status) {
         free_socket(s);
         return status;
@@ -374,7 +389,8 @@ static tutti_status add_socket(struct tt_tcp *t, const struct tt_tcp_link *l, ui
     return TUTTI_OK;
 }
 
-static tutti_status add_sockets(struct tt_tcp *t, const struct tt_tcp_config *c, struct tutti_error *err)
+static tutti_status add_sockets(struct tt_tcp *t, const struct tt_tcp_config *c,
+                                struct tutti_error *err)
 {
     size_t places = (size_t)c->stripes * c->size;
     tutti_status status = TUTTI_OK;
@@ -391,7 +407,8 @@ static tutti_status add_sockets(struct tt_tcp *t, const struct tt_tcp_config *c,
 }
 
 /* The bell is looked at as long as it rings; its event has no socket. */
-static tutti_status add_source(struct tt_tcp *t, const struct tt_tcp_source *source, struct tutti_error *err)
+static tutti_status add_source(struct tt_tcp *t, const struct tt_tcp_source *source,
+                               struct tutti_error *err)
 {
     struct epoll_event e = {.events = EPOLLIN};
     if (epoll_ctl(t->epoll, EPOLL_CTL_ADD, source->bell, &e))
@@ -400,7 +417,8 @@ static tutti_status add_source(struct tt_tcp *t, const struct tt_tcp_source *sou
     return TUTTI_OK;
 }
 
-static tutti_status make(struct tt_tcp *t, const struct tt_tcp_config *c, struct tutti_error *err)
+static tutti_status tcp_make(struct tt_tcp *t, const struct tt_tcp_config *c,
+                             struct tutti_error *err)
 {
     size_t places = (size_t)c->stripes * c->size;
     t->peer = tt_zalloc(c->size, sizeof *t->peer);
@@ -416,11 +434,13 @@ static tutti_status make(struct tt_tcp *t, const struct tt_tcp_config *c, struct
     return status || !c->source ? status : add_source(t, c->source, err);
 }
 
-tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **ret, struct tutti_error *err)
+tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **ret,
+                         struct tutti_error *err)
 {
-    if (!c->size || c->rank >= c->size || !c->stripes || (uint64_t)c->stripes * c->size > UINT32_MAX || (c->source && c->stripes != 1))
-        return tt_fail(err, TUTTI_ERR_ARG, "tcp: rank %u of %u with %u stripes", (unsigned)c->rank, (unsigned)c->size,
-                       (unsigned)c->stripes);
+    if (!c->size || c->rank >= c->size || !c->stripes ||
+        (uint64_t)c->stripes * c->size > UINT32_MAX || (c->source && c->stripes != 1))
+        return tt_fail(err, TUTTI_ERR_ARG, "tcp: rank %u of %u with %u stripes", (unsigned)c->rank,
+                       (unsigned)c->size, (unsigned)c->stripes);
     struct tt_tcp *t = tt_zalloc(1, sizeof *t);
     if (!t)
         return tt_fail_memory(err, "tcp transport");
@@ -428,7 +448,7 @@ tutti_status tt_tcp_open(const struct tt_tcp_config *c, struct tt_transport **re
     t->epoll = -1;
     t->stripes = c->stripes;
     t->queue = c->queue ? c->queue : QUEUE;
-    tutti_status status = make(t, c, err);
+    tutti_status status = tcp_make(t, c, err);
     if (!status) {
         *ret = &t->base;
         return TUTTI_OK;

@@ -1,11 +1,12 @@
-/* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header), tcp_send.c, tcp_recv.c, tcp_link.c
- * (rates), tcp_seal.c (encryption), tcp_leave.c (an end that waits for nobody), tcp.c (opening, polling, closing).
+/* tcp.h - the insides of the tcp transport, shared by its files: tcp_frame.c (bytes of a header),
+ * tcp_send.c, tcp_recv.c, tcp_link.c (rates), tcp_seal.c (encryption), tcp_leave.c (an end that
+ * waits for nobody), tcp.c (opening, polling, closing).
  *
  *     transport -- peer --+-- socket (stripe 0) -- queue out (tt_tx), buffer in (tt_rx)
  *                         +-- socket (stripe 1) -- ...
  *
- * A socket that has something to do stands once in the transport's to-do list; poll serves the list and looks for news (recv or epoll) only
- * when the list gave nothing. */
+ * A socket that has something to do stands once in the transport's to-do list; poll serves the list
+ * and looks for news (recv or epoll) only when the list gave nothing. */
 #ifndef TT_TRANSPORT_TCP_H
 #define TT_TRANSPORT_TCP_H
 
@@ -13,15 +14,17 @@
 
 /* ---- frames (tcp_frame.c) ----
  *
- * On the wire a piece is a header, its payload and zeros up to the next multiple of 8; numbers are little-endian.
+ * On the wire a piece is a header, its payload and zeros up to the next multiple of 8; numbers are
+ * little-endian.
  *
  *      0 magic u32      4 bytes u32       8 fingerprint u64
  *     16 request u32   20 message u32    24 segment u32     28 comm u16   30 channel u16
  *     32 number u64 (0, 1, 2, .. on each socket)            40 check u32 (CRC-32C of the payload, 0 without a guard)
  *     44 CRC-32C of bytes 0..43 u32
  *
- * A sealed socket carries the same without padding, as records (seal.h): the header is one, the payload is cut in
- * records of TT_TCP_RECORD bytes. Each has a tag behind it; its length follows from the records before. */
+ * A sealed socket carries the same without padding, as records (seal.h): the header is one, the
+ * payload is cut in records of TT_TCP_RECORD bytes. Each has a tag behind it; its length follows
+ * from the records before. */
 enum { TT_FRAME_HEADER = 48, TT_FRAME_ALIGN = 8 };
 
 struct tt_frame {
@@ -30,10 +33,10 @@ struct tt_frame {
     uint64_t number; /* of this piece on its socket */
     uint32_t check;  /* of the payload */
 };
-void tt_frame_encode(const struct tt_frame *f, uint8_t *out); /* TT_FRAME_HEADER bytes */
+void tt_tcp_frame_encode(const struct tt_frame *f, uint8_t *out); /* TT_FRAME_HEADER bytes */
 /* False when these bytes are not the header of piece `number`. */
-bool tt_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret);
-uint32_t tt_frame_bytes(const uint8_t *header); /* of payload, of a header of ours */
+bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret);
+uint32_t tt_tcp_frame_bytes(const uint8_t *header); /* of payload, of a header of ours */
 static inline uint32_t tt_frame_padding(uint32_t bytes)
 {
     return -bytes & (TT_FRAME_ALIGN - 1);
@@ -48,8 +51,8 @@ struct tt_tcp_slot {
     uint32_t iov_end, copy_end; /* where the two rings stand when the piece is gone */
 };
 
-/* Three rings with free-running counters (size a power of two): pieces (told <= sent <= tail), what is left of their bytes as iovecs in
- * wire order, and room for copied payloads. */
+/* Three rings with free-running counters (size a power of two): pieces (told <= sent <= tail), what
+ * is left of their bytes as iovecs in wire order, and room for copied payloads. */
 struct tt_tx {
     struct tt_tcp_slot *slot;
     struct iovec *iov;
@@ -73,7 +76,8 @@ enum tt_rx_state {
 };
 
 struct tt_rx {
-    uint8_t *buf;        /* TT_RX_BUFFER + TT_FRAME_ALIGN bytes; offsets are congruent to stream positions modulo 8 */
+    /* TT_RX_BUFFER + TT_FRAME_ALIGN bytes; offsets are congruent to stream positions modulo 8 */
+    uint8_t *buf;
     uint32_t head, tail; /* [head, tail): read, not parsed */
     uint32_t held;       /* data events not yet released: they lie before head, and must not move */
     uint32_t skip;       /* padding before the next header */
@@ -84,7 +88,8 @@ struct tt_rx {
     enum tt_rx_state state;
     struct tt_frame frame;
     uint64_t number;
-    bool large;    /* the last payload was large: read little ahead, so that the next one needs no copy */
+    /* the last payload was large: read little ahead, so that the next one needs no copy */
+    bool large;
     bool readable; /* the kernel may have bytes (or an end) for us */
     bool hup;      /* an end is known to stand behind the bytes: a short read does not mean empty */
     bool stalled;  /* buffer full of held data */
@@ -135,7 +140,8 @@ struct tt_tcp {
     uint32_t missed;                  /* peers with that flag */
     uint32_t turn;
     struct tt_tcp_source source; /* peers: that have not had a socket yet */
-    bool room;                   /* poll has made some in a queue, and no event tells the caller: wait must not sleep */
+    /* poll has made some in a queue, and no event tells the caller: wait must not sleep */
+    bool room;
     struct tt_tcp_peer *peer;
     struct tt_tcp_sock **sock; /* nsock of at most stripes * size, as `todo` */
     struct tt_tcp_sock **at;   /* [stripe * size + peer], NULL where none */
@@ -148,7 +154,8 @@ struct tt_tcp {
 void tt_tcp_todo(struct tt_tcp_sock *s);
 /* A socket for a peer that has none: asks for it once. TUTTI_IN_PROGRESS until it stands. */
 tutti_status tt_tcp_want(struct tt_tcp *t, uint32_t peer);
-/* The socket is finished: error 0 for an orderly end. The last one of a peer makes TT_EV_CLOSED due. */
+/* The socket is finished: error 0 for an orderly end. The last one of a peer makes TT_EV_CLOSED
+ * due. */
 void tt_tcp_end(struct tt_tcp_sock *s, int error);
 /* The piece being received is not what was sent: the end, with its tag. */
 void tt_tcp_altered(struct tt_tcp_sock *s);
@@ -156,39 +163,40 @@ void tt_tcp_altered(struct tt_tcp_sock *s);
 void tt_tcp_break(struct tt_tcp_sock *s, int error);
 
 /* ---- sending (tcp_send.c) ---- */
-tutti_status tt_tx_init(struct tt_tx *q, uint32_t slots, struct tutti_error *err);
-void tt_tx_free(struct tt_tx *q);
-tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
-                         uint64_t cookie);
-void tt_tx_flush(struct tt_tcp_sock *s);
+tutti_status tt_tcp_tx_init(struct tt_tx *q, uint32_t slots, struct tutti_error *err);
+void tt_tcp_tx_free(struct tt_tx *q);
+tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
+                         const struct iovec *iov, int niov, uint64_t cookie);
+void tt_tcp_tx_flush(struct tt_tcp_sock *s);
 /* The first n bytes of the queue have been taken; then: so have whole pieces. */
-void tt_tx_consume(struct tt_tx *q, size_t n);
-void tt_tx_settle(struct tt_tx *q);
+void tt_tcp_tx_consume(struct tt_tx *q, size_t n);
+void tt_tcp_tx_settle(struct tt_tx *q);
 /* Forgets what was not sent; for a broken socket. */
-void tt_tx_drop(struct tt_tcp_sock *s);
+void tt_tcp_tx_drop(struct tt_tcp_sock *s);
 /* Delivers up to max TT_EV_SENT. */
-size_t tt_tx_tell(struct tt_tcp_sock *s, struct tt_event *ev, size_t max);
+size_t tt_tcp_tx_tell(struct tt_tcp_sock *s, struct tt_event *ev, size_t max);
 /* Stops asking for EPOLLOUT when nothing waits for it. */
-void tt_tx_disarm(struct tt_tcp_sock *s);
+void tt_tcp_tx_disarm(struct tt_tcp_sock *s);
 
 /* ---- receiving (tcp_recv.c) ---- */
-tutti_status tt_rx_init(struct tt_rx *r, struct tutti_error *err);
-void tt_rx_free(struct tt_rx *r);
-tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov);
+tutti_status tt_tcp_rx_init(struct tt_rx *r, struct tutti_error *err);
+void tt_tcp_rx_free(struct tt_rx *r);
+tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t stream,
+                           const struct iovec *iov, int niov);
 void tt_tcp_release(struct tt_transport *base, const struct tt_event *ev);
 /* Parses and reads; puts s back in the to-do list when it stopped for lack of room or turn. */
-size_t tt_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max);
+size_t tt_tcp_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max);
 static inline bool tt_rx_wants(const struct tt_rx *r)
 {
     return r->state != TT_RX_ANNOUNCED && r->state != TT_RX_END && !r->stalled;
 }
 
 /* Room for the frame that begins at head; false: stalled until the held events are released. */
-bool tt_rx_make_room(struct tt_rx *r);
+bool tt_tcp_rx_make_room(struct tt_rx *r);
 /* n bytes of the accepted payload have arrived in the caller's places. */
-void tt_rx_filled(struct tt_rx *r, size_t n);
+void tt_tcp_rx_filled(struct tt_rx *r, size_t n);
 /* The last byte of it has. */
-void tt_rx_complete(struct tt_tcp_sock *s);
+void tt_tcp_rx_complete(struct tt_tcp_sock *s);
 
 /* ---- leaving (tcp_leave.c) ---- */
 void tt_tcp_leave(struct tt_transport *base);
@@ -196,7 +204,8 @@ void tt_tcp_leave(struct tt_transport *base);
 /* ---- encryption (tcp_seal.c) ---- */
 enum { TT_TCP_RECORD = 32 << 10 };
 struct tt_tcp_seal;
-tutti_status tt_tcp_seal_open(const struct tt_seal_keys *k, struct tt_tcp_seal **ret, struct tutti_error *err);
+tutti_status tt_tcp_seal_open(const struct tt_seal_keys *k, struct tt_tcp_seal **ret,
+                              struct tutti_error *err);
 void tt_tcp_seal_free(struct tt_tcp_seal *e); /* forgets the keys; accepts NULL */
 /* Sends sealed bytes, sealing more when none are left; as send(2), *ret_want is what it tried. */
 ssize_t tt_tcp_seal_send(struct tt_tcp_sock *s, size_t *ret_want);
@@ -210,7 +219,8 @@ bool tt_tcp_seal_partial(const struct tt_tcp_seal *e); /* part of a record has c
 uint32_t tt_tcp_seal_left(const struct tt_tcp_sock *s);
 
 /* ---- how fast a way is (tcp_link.c) ---- */
-void tt_tcp_starved(struct tt_tcp_sock *s);  /* a payload is not complete, and the kernel has no more of it */
+/* a payload is not complete, and the kernel has no more of it */
+void tt_tcp_starved(struct tt_tcp_sock *s);
 void tt_tcp_complete(struct tt_tcp_sock *s); /* now it is complete */
 bool tt_tcp_link(struct tt_transport *base, uint32_t peer, struct tt_link_stats *ret);
 

@@ -1,8 +1,9 @@
 /* tcp_frame.c - the header of a piece on the wire, and back.
  *
- * A header is believed only when magic, length, number and checksum all fit, so a stray byte, a lost piece or a stranger's data ends the
- * connection instead of becoming numbers. The checksum guards against mistakes, not against an enemy: connections are authenticated before
- * they come here, and encrypted when somebody on the way is to be feared. */
+ * A header is believed only when magic, length, number and checksum all fit, so a stray byte, a
+ * lost piece or a stranger's data ends the connection instead of becoming numbers. The checksum
+ * guards against mistakes, not against an enemy: connections are authenticated before they come
+ * here, and encrypted when somebody on the way is to be feared. */
 #include "transport/tcp.h"
 
 #include <endian.h>
@@ -51,7 +52,7 @@ static uint64_t get64(const uint8_t *p)
 
 enum { OWN_CHECK = 44 }; /* where it stands, and what it covers */
 
-void tt_frame_encode(const struct tt_frame *f, uint8_t *out)
+void tt_tcp_frame_encode(const struct tt_frame *f, uint8_t *out)
 {
     put32(out, MAGIC);
     put32(out + 4, f->bytes);
@@ -63,15 +64,15 @@ void tt_frame_encode(const struct tt_frame *f, uint8_t *out)
     put16(out + 30, f->tag.channel);
     put64(out + 32, f->number);
     put32(out + 40, f->check);
-    put32(out + OWN_CHECK, tt_crc32c(0, out, OWN_CHECK));
+    put32(out + OWN_CHECK, tt_seal_crc32c(0, out, OWN_CHECK));
 }
 
-uint32_t tt_frame_bytes(const uint8_t *header)
+uint32_t tt_tcp_frame_bytes(const uint8_t *header)
 {
     return get32(header + 4);
 }
 
-bool tt_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret)
+bool tt_tcp_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret)
 {
     struct tt_frame f = {
         .tag = {.fingerprint = get64(in + 8),
@@ -84,7 +85,8 @@ bool tt_frame_decode(const uint8_t *in, uint64_t number, struct tt_frame *ret)
         .number = get64(in + 32),
         .check = get32(in + 40),
     };
-    if (get32(in) != MAGIC || f.bytes > TT_PIECE_MAX || f.number != number || get32(in + OWN_CHECK) != tt_crc32c(0, in, OWN_CHECK))
+    if (get32(in) != MAGIC || f.bytes > TT_PIECE_MAX || f.number != number ||
+        get32(in + OWN_CHECK) != tt_seal_crc32c(0, in, OWN_CHECK))
         return false;
     *ret = f;
     return true;

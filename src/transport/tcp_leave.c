@@ -1,10 +1,11 @@
 /* tcp_leave.c - the end of a transport whose peers have not come to theirs.
  *
- * What was sent may still be in a queue here or in the kernel, and peers may still send us words that nobody needs any more. A socket that
- * is closed answers those with a reset, which throws away what its peer has not got yet. So each socket sends the rest, says that nothing
- * more comes (shutdown), and drops what it reads until the peer says the same; then it is closed. One thread does that for all transports
- * of the process, and ends when none is left. It sleeps between looks: nobody waits for it but peers whose data did not fit in the kernel.
- */
+ * What was sent may still be in a queue here or in the kernel, and peers may still send us words
+ * that nobody needs any more. A socket that is closed answers those with a reset, which throws away
+ * what its peer has not got yet. So each socket sends the rest, says that nothing more comes
+ * (shutdown), and drops what it reads until the peer says the same; then it is closed. One thread
+ * does that for all transports of the process, and ends when none is left. It sleeps between looks:
+ * nobody waits for it but peers whose data did not fit in the kernel. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,19 +24,19 @@ static _Atomic uint32_t generation; /* of the process that they belong to; 0: no
 
 static void hang_up(struct tt_tcp_sock *s)
 {
-    tt_tx_drop(s);
+    tt_tcp_tx_drop(s);
     tt_fd_close(s->fd);
     s->fd = -1;
 }
 
 /* One look at a socket; true when something moved. */
-static bool serve(struct tt_tcp_sock *s)
+static bool tcp_leave_serve(struct tt_tcp_sock *s)
 {
     size_t before = s->tx.bytes;
     ssize_t got;
     if (s->fd < 0)
         return false;
-    tt_tx_flush(s);
+    tt_tcp_tx_flush(s);
     bool moved = s->tx.bytes != before;
     if (!s->tx.bytes && !s->said) {
         shutdown(s->fd, SHUT_WR);
@@ -55,7 +56,7 @@ static bool serve_all(struct tt_tcp *t, bool *moved)
 {
     bool ended = true;
     for (uint32_t i = 0; i < t->nsock; i++) {
-        *moved = serve(t->sock[i]) || *moved;
+        *moved = tcp_leave_serve(t->sock[i]) || *moved;
         ended = ended && t->sock[i]->fd < 0;
     }
     return ended;
@@ -76,7 +77,7 @@ static bool serve_list(void)
     return moved;
 }
 
-static void *work(void *unused)
+static void *tcp_leave_work(void *unused)
 {
     uint64_t nap = NAP_MIN;
     (void)unused;
@@ -95,13 +96,13 @@ static void *work(void *unused)
 }
 
 /* The lock is held. Signals are the program's business. */
-static bool start(void)
+static bool tcp_leave_start(void)
 {
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (!running && pthread_create(&thread, NULL, work, NULL) == 0)
+    if (!running && pthread_create(&thread, NULL, tcp_leave_work, NULL) == 0)
         running = pthread_detach(thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return running;
@@ -124,14 +125,15 @@ void tt_tcp_leave(struct tt_transport *base)
     bool moved = false;
     disown();
     if (t->source.close)
-        t->source.close(t->source.ctx); /* it may not outlive this call, and no connection is made any more */
+        /* it may not outlive this call, and no connection is made any more */
+        t->source.close(t->source.ctx);
     t->source.close = NULL;
     if (serve_all(t, &moved)) {
         base->ops->close(base);
         return;
     }
     pthread_mutex_lock(&lock);
-    bool kept = start();
+    bool kept = tcp_leave_start();
     if (kept) {
         t->next = leaving;
         leaving = t;

@@ -1,14 +1,17 @@
-/* tcp_link.c - how fast the way from a peer is, measured where it counts: while this rank waits for the rest of a large payload.
+/* tcp_link.c - how fast the way from a peer is, measured where it counts: while this rank waits for
+ * the rest of a large payload.
  *
- * Bytes over elapsed time would tell how fast a schedule was, not a link: in a ring every rank sends at the pace of the slowest. But a
- * payload is queued by its sender as a whole. From the moment the kernel has run out of its bytes until the last one has come, nobody but
- * the way between the two ranks decides:
+ * Bytes over elapsed time would tell how fast a schedule was, not a link: in a ring every rank
+ * sends at the pace of the slowest. But a payload is queued by its sender as a whole. From the
+ * moment the kernel has run out of its bytes until the last one has come, nobody but the way
+ * between the two ranks decides:
  *
  *     header   bytes that were there   | nothing left: the clock starts     the rest trickles in |
  *     ---------------------------------+----------------- rate = rest / time --------------------+--> next header
  *
- * A rank that is not scheduled for a while makes some such rates too low, so the figure is the median, weighted by bytes, from a histogram
- * with eight steps per factor of two. Two clock readings per payload that did not come at once, nothing else. */
+ * A rank that is not scheduled for a while makes some such rates too low, so the figure is the
+ * median, weighted by bytes, from a histogram with eight steps per factor of two. Two clock
+ * readings per payload that did not come at once, nothing else. */
 #include "transport/tcp.h"
 
 enum { LOW = 10, STEPS = 8 }; /* the histogram begins at 2^LOW bytes/s */

@@ -1,22 +1,28 @@
 /* tcp_recv.c - the way in of the tcp transport: bytes become events.
  *
- * Headers and small payloads are read into a buffer, many at a time, and delivered where they lie; a large payload is announced, and after
- * accept its bytes go by readv straight to the caller's places, with a little room for what follows (the peek), so that a stream of large
- * pieces needs one system call per kernel buffer and no copy. How much is read ahead depends on the last piece: after a small one READ_MAX,
- * after a large one only PEEK, because payload that lands in the buffer must be copied out of it.
+ * Headers and small payloads are read into a buffer, many at a time, and delivered where they lie;
+ * a large payload is announced, and after accept its bytes go by readv straight to the caller's
+ * places, with a little room for what follows (the peek), so that a stream of large pieces needs
+ * one system call per kernel buffer and no copy. How much is read ahead depends on the last piece:
+ * after a small one READ_MAX, after a large one only PEEK, because payload that lands in the buffer
+ * must be copied out of it.
  *
  *     buf:  | held data events | head .. parsed to here .. tail | free |      nothing before head moves while `held` > 0
  *
- * When the free end is too short for the frame at head, [head, tail) moves to the front, which has to wait until all held events are
- * released: the socket is stalled, and the sender feels it by TCP's own flow control.
+ * When the free end is too short for the frame at head, [head, tail) moves to the front, which has
+ * to wait until all held events are released: the socket is stalled, and the sender feels it by
+ * TCP's own flow control.
  *
- * Readiness: `readable` is set by epoll (edge-triggered) or by poll's direct try, and cleared when a read comes back short or empty. An end
- * that epoll has announced (hup) is found by reading on until the kernel says so.
+ * Readiness: `readable` is set by epoll (edge-triggered) or by poll's direct try, and cleared when
+ * a read comes back short or empty. An end that epoll has announced (hup) is found by reading on
+ * until the kernel says so.
  *
- * The mark: at 1 Gbit/s a large payload trickles in, and to be woken for each packet costs more than its bytes do. So the kernel is told to
- * wait for more (SO_RCVLOWAT). Its sender has queued the payload as a whole, hence the invariant that nobody waits in vain: whenever news
- * of the socket are waited for (not readable), the mark is at most what is left of the payload, and 1 before a header. An end wakes in any
- * case, a full buffer too, and a lower mark tells at once what it makes due. */
+ * The mark: at 1 Gbit/s a large payload trickles in, and to be woken for each packet costs more
+ * than its bytes do. So the kernel is told to wait for more (SO_RCVLOWAT). Its sender has queued
+ * the payload as a whole, hence the invariant that nobody waits in vain: whenever news of the
+ * socket are waited for (not readable), the mark is at most what is left of the payload, and 1
+ * before a header. An end wakes in any case, a full buffer too, and a lower mark tells at once what
+ * it makes due. */
 #include "transport/tcp.h"
 
 #include <assert.h>
@@ -26,26 +32,38 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_MAX = 32 << 10, PEEK = 4 << 10, READS_PER_TURN = 4, MARK_FRAME = 64 << 10, MARK_MIN = 32 << 10, MARK_MAX = 128 << 10 };
+enum {
+    READ_MAX = 32 << 10,
+    PEEK = 4 << 10,
+    READS_PER_TURN = 4,
+    MARK_FRAME = 64 << 10,
+    MARK_MIN = 32 << 10,
+    MARK_MAX = 128 << 10
+};
 
-tutti_status tt_rx_init(struct tt_rx *r, struct tutti_error *err)
+tutti_status tt_tcp_rx_init(struct tt_rx *r, struct tutti_error *err)
 {
     r->mark = 1;
     r->buf = tt_alloc(TT_RX_BUFFER + TT_FRAME_ALIGN, 1);
     return r->buf ? TUTTI_OK : tt_fail_memory(err, "tcp receive buffer");
 }
 
-void tt_rx_free(struct tt_rx *r)
+void tt_tcp_rx_free(struct tt_rx *r)
 {
     free(r->buf);
 }
 
 /* ---- parsing ---- */
 
-static void event(const struct tt_tcp_sock *s, enum tt_event_kind kind, const void *data, struct tt_event *ret)
+static void tcp_recv_event(const struct tt_tcp_sock *s, enum tt_event_kind kind, const void *data,
+                           struct tt_event *ret)
 {
-    *ret = (struct tt_event){
-        .kind = kind, .peer = s->peer, .stream = s->stripe, .bytes = s->rx.frame.bytes, .tag = s->rx.frame.tag, .data = data};
+    *ret = (struct tt_event){.kind = kind,
+                             .peer = s->peer,
+                             .stream = s->stripe,
+                             .bytes = s->rx.frame.bytes,
+                             .tag = s->rx.frame.tag,
+                             .data = data};
 }
 
 /* The payload is complete: what follows it is padding, then a header. */
@@ -80,7 +98,7 @@ static bool parse_header(struct tt_tcp_sock *s)
     }
     if (r->tail - r->head < TT_FRAME_HEADER)
         return false;
-    if (!tt_frame_decode(r->buf + r->head, r->number, &r->frame)) {
+    if (!tt_tcp_frame_decode(r->buf + r->head, r->number, &r->frame)) {
         tt_tcp_end(s, EPROTO);
         return false;
     }
@@ -98,7 +116,7 @@ static bool has_body(struct tt_tcp_sock *s)
         tt_tcp_seal_parse(s);
     if (r->state != TT_RX_BODY || r->tail - r->head < r->frame.bytes)
         return false;
-    if (!r->checked || tt_crc32c(0, r->buf + r->head, r->frame.bytes) == r->frame.check)
+    if (!r->checked || tt_seal_crc32c(0, r->buf + r->head, r->frame.bytes) == r->frame.check)
         return true;
     tt_tcp_altered(s);
     return false;
@@ -112,7 +130,7 @@ static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
     if (s->seal)
         tt_tcp_seal_parse(s);
     if (r->state == TT_RX_FILLED) {
-        event(s, TT_EV_RECEIVED, NULL, ret);
+        tcp_recv_event(s, TT_EV_RECEIVED, NULL, ret);
         next_frame(r);
         return true;
     }
@@ -121,13 +139,13 @@ static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
     if (r->state != TT_RX_BODY)
         return false;
     if (r->frame.bytes > TT_INLINE_MAX) {
-        event(s, TT_EV_HEADER, NULL, ret);
+        tcp_recv_event(s, TT_EV_HEADER, NULL, ret);
         r->state = TT_RX_ANNOUNCED;
         return true;
     }
     if (!has_body(s))
         return false;
-    event(s, TT_EV_DATA, r->buf + r->head, ret);
+    tcp_recv_event(s, TT_EV_DATA, r->buf + r->head, ret);
     r->head += r->frame.bytes;
     r->held++;
     next_frame(r);
@@ -136,7 +154,8 @@ static bool parse(struct tt_tcp_sock *s, struct tt_event *ret)
 
 /* ---- reading ---- */
 
-/* Frees the front of the buffer. Offsets keep their remainder modulo 8, which keeps payloads aligned. */
+/* Frees the front of the buffer. Offsets keep their remainder modulo 8, which keeps payloads
+ * aligned. */
 static void move_to_front(struct tt_rx *r)
 {
     uint32_t front = r->head % TT_FRAME_ALIGN, n = r->tail - r->head;
@@ -152,7 +171,7 @@ static uint32_t free_end(const struct tt_rx *r)
     return r->tail < TT_RX_BUFFER ? TT_RX_BUFFER - r->tail : 0;
 }
 
-bool tt_rx_make_room(struct tt_rx *r)
+bool tt_tcp_rx_make_room(struct tt_rx *r)
 {
     uint32_t need = r->state == TT_RX_BODY ? r->frame.bytes : r->skip + TT_FRAME_HEADER;
     bool crowded = r->head + need > TT_RX_BUFFER;
@@ -162,8 +181,9 @@ bool tt_rx_make_room(struct tt_rx *r)
     return !r->stalled;
 }
 
-/* What a read returned: bytes, or the reason why not. `asked` tells a short read, after which the kernel has no more. */
-static bool judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
+/* What a read returned: bytes, or the reason why not. `asked` tells a short read, after which the
+ * kernel has no more. */
+static bool tcp_recv_judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
 {
     struct tt_rx *r = &s->rx;
     if (got > 0) {
@@ -176,7 +196,8 @@ static bool judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
         r->readable = false;
         return false;
     }
-    bool whole = r->state == TT_RX_HEADER && r->head == r->tail && !s->tx.bytes && !(s->seal && tt_tcp_seal_partial(s->seal));
+    bool whole = r->state == TT_RX_HEADER && r->head == r->tail && !s->tx.bytes &&
+                 !(s->seal && tt_tcp_seal_partial(s->seal));
     if (got < 0)
         tt_tcp_end(s, errno);
     else
@@ -187,22 +208,22 @@ static bool judge(struct tt_tcp_sock *s, ssize_t got, size_t asked)
 static void read_ahead(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
-    if (!tt_rx_make_room(r))
+    if (!tt_tcp_rx_make_room(r))
         return;
     size_t room = free_end(r), want = r->large && r->state == TT_RX_HEADER ? PEEK : READ_MAX;
     want = want < room ? want : room;
     ssize_t got = recv(s->fd, r->buf + r->tail, want, MSG_DONTWAIT);
-    if (judge(s, got, want))
+    if (tcp_recv_judge(s, got, want))
         r->tail += (uint32_t)got;
 }
 
-void tt_rx_filled(struct tt_rx *r, size_t n)
+void tt_tcp_rx_filled(struct tt_rx *r, size_t n)
 {
     r->left -= (uint32_t)n;
     while (n > 0) {
         struct iovec *v = &r->into[r->first];
         if (r->checked)
-            r->crc = tt_crc32c(r->crc, v->iov_base, n < v->iov_len ? n : v->iov_len);
+            r->crc = tt_seal_crc32c(r->crc, v->iov_base, n < v->iov_len ? n : v->iov_len);
         if (n < v->iov_len) {
             v->iov_base = (uint8_t *)v->iov_base + n;
             v->iov_len -= n;
@@ -213,7 +234,7 @@ void tt_rx_filled(struct tt_rx *r, size_t n)
     }
 }
 
-void tt_rx_complete(struct tt_tcp_sock *s)
+void tt_tcp_rx_complete(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
     if (r->checked && r->crc != r->frame.check) {
@@ -230,14 +251,14 @@ static void read_payload(struct tt_tcp_sock *s)
     size_t room = free_end(r), peek = room < PEEK ? room : PEEK;
     r->into[r->count] = (struct iovec){r->buf + r->tail, peek};
     ssize_t got = readv(s->fd, r->into + r->first, r->count - r->first + (peek > 0));
-    bool any = judge(s, got, r->left + peek);
+    bool any = tcp_recv_judge(s, got, r->left + peek);
     size_t mine = !any ? 0 : (size_t)got < r->left ? (size_t)got : r->left;
-    tt_rx_filled(r, mine);
+    tt_tcp_rx_filled(r, mine);
     r->tail += any ? (uint32_t)((size_t)got - mine) : 0;
     if (r->left)
         tt_tcp_starved(s);
     else
-        tt_rx_complete(s);
+        tt_tcp_rx_complete(s);
 }
 
 static void read_more(struct tt_tcp_sock *s)
@@ -245,20 +266,21 @@ static void read_more(struct tt_tcp_sock *s)
     if (s->seal) {
         size_t want;
         ssize_t got = tt_tcp_seal_read(s, &want);
-        judge(s, got, want);
+        tcp_recv_judge(s, got, want);
     } else if (s->rx.state == TT_RX_FILL)
         read_payload(s);
     else
         read_ahead(s);
 }
 
-/* Before news of the socket are waited for. A short payload comes at once, and a mark that is near enough stays: a change is a system
- * call. */
+/* Before news of the socket are waited for. A short payload comes at once, and a mark that is near
+ * enough stays: a change is a system call. */
 static void set_mark(struct tt_tcp_sock *s)
 {
     struct tt_rx *r = &s->rx;
     uint32_t left = s->seal ? tt_tcp_seal_left(s) : r->left;
-    uint32_t sure = r->state == TT_RX_FILL && r->frame.bytes > MARK_FRAME ? left : 1, want = sure < MARK_MAX ? sure : MARK_MAX;
+    uint32_t sure = r->state == TT_RX_FILL && r->frame.bytes > MARK_FRAME ? left : 1,
+             want = sure < MARK_MAX ? sure : MARK_MAX;
     bool fits = r->mark <= want && (want < MARK_MIN || r->mark >= want / 2);
     if (r->readable || !tt_rx_wants(r) || fits)
         return;
@@ -267,7 +289,7 @@ static void set_mark(struct tt_tcp_sock *s)
         r->mark = want;
 }
 
-size_t tt_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
+size_t tt_tcp_rx_serve(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 {
     struct tt_rx *r = &s->rx;
     size_t n = 0;
@@ -310,21 +332,24 @@ static void copy_out(struct tt_rx *r)
         size_t have = r->tail - r->head, n = have < v->iov_len ? have : v->iov_len;
         memcpy(v->iov_base, r->buf + r->head, n);
         r->head += (uint32_t)n;
-        tt_rx_filled(r, n);
+        tt_tcp_rx_filled(r, n);
     }
 }
 
-/* The rest of the payload bypasses the buffer, so what follows it must be given an offset that fits its stream position. */
+/* The rest of the payload bypasses the buffer, so what follows it must be given an offset that fits
+ * its stream position. */
 static void realign(struct tt_rx *r)
 {
     uint32_t base = r->held ? (r->tail + TT_FRAME_ALIGN - 1) / TT_FRAME_ALIGN * TT_FRAME_ALIGN : 0;
     r->head = r->tail = base + r->frame.bytes % TT_FRAME_ALIGN;
 }
 
-tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t stream, const struct iovec *iov, int niov)
+tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t stream,
+                           const struct iovec *iov, int niov)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
-    struct tt_tcp_sock *s = peer < base->size && stream < t->stripes ? t->at[(size_t)stream * base->size + peer] : NULL;
+    struct tt_tcp_sock *s =
+        peer < base->size && stream < t->stripes ? t->at[(size_t)stream * base->size + peer] : NULL;
 
     if (!s)
         return TUTTI_ERR_ARG;
@@ -338,7 +363,7 @@ tutti_status tt_tcp_accept(struct tt_transport *base, uint32_t peer, uint32_t st
     r->state = TT_RX_FILL;
     copy_out(r);
     if (!r->left)
-        tt_rx_complete(s);
+        tt_tcp_rx_complete(s);
     else
         realign(r);
     if (s->seal)

@@ -37,7 +37,8 @@ struct tt_tcp_seal {
     uint8_t bounce[TT_TCP_RECORD]; /* for a record that goes to several places */
 };
 
-tutti_status tt_tcp_seal_open(const struct tt_seal_keys *k, struct tt_tcp_seal **ret, struct tutti_error *err)
+tutti_status tt_tcp_seal_open(const struct tt_seal_keys *k, struct tt_tcp_seal **ret,
+                              struct tutti_error *err)
 {
     struct tt_tcp_seal *e = tt_alloc(1, sizeof *e);
     if (!e)
@@ -76,7 +77,7 @@ static void seal_bytes(struct tt_tcp_seal *e, struct tt_tx *q, uint32_t n, uint8
         from = out;
     }
     tt_seal_put(&e->tx, from, n, out);
-    tt_tx_consume(q, n);
+    tt_tcp_tx_consume(q, n);
 }
 
 /* The next lot. */
@@ -85,11 +86,13 @@ static void seal_more(struct tt_tcp_seal *e, struct tt_tx *q)
     e->out_head = e->out_tail = e->out_plain = 0;
     while (q->iov_head != q->iov_tail) {
         bool header = !e->out_left;
-        uint32_t n = header ? TT_FRAME_HEADER : e->out_left < TT_TCP_RECORD ? e->out_left : TT_TCP_RECORD;
+        uint32_t n = header                        ? TT_FRAME_HEADER
+                     : e->out_left < TT_TCP_RECORD ? e->out_left
+                                                   : TT_TCP_RECORD;
         if (n + TT_SEAL_TAG > OUT_BYTES - e->out_tail)
             return;
         if (header)
-            e->out_left = tt_frame_bytes(q->iov[q->iov_head & (q->iovs - 1)].iov_base);
+            e->out_left = tt_tcp_frame_bytes(q->iov[q->iov_head & (q->iovs - 1)].iov_base);
         else
             e->out_left -= n;
         seal_bytes(e, q, n, e->out + e->out_tail);
@@ -111,7 +114,7 @@ ssize_t tt_tcp_seal_send(struct tt_tcp_sock *s, size_t *ret_want)
     e->out_head += (uint32_t)got;
     if (e->out_head == e->out_tail) {
         s->tx.bytes -= e->out_plain;
-        tt_tx_settle(&s->tx);
+        tt_tcp_tx_settle(&s->tx);
     }
     return got;
 }
@@ -157,13 +160,13 @@ static void open_to_buffer(struct tt_tcp_sock *s, uint32_t n)
 {
     struct tt_rx *r = &s->rx;
     uint32_t padding = r->state == TT_RX_HEADER ? r->skip : 0;
-    if (!n || r->tail - r->head >= padding + n || !tt_rx_make_room(r))
+    if (!n || r->tail - r->head >= padding + n || !tt_tcp_rx_make_room(r))
         return;
     if (open_record(s, n, r->buf + r->tail + padding))
         r->tail += padding + n;
 }
 
-static void scatter(struct tt_rx *r, const uint8_t *from, uint32_t n)
+static void tcp_seal_scatter(struct tt_rx *r, const uint8_t *from, uint32_t n)
 {
     for (int i = r->first; n > 0; i++) {
         size_t part = r->into[i].iov_len < n ? r->into[i].iov_len : n;
@@ -185,10 +188,10 @@ static void open_to_places(struct tt_tcp_sock *s)
             return;
         }
         if (!whole)
-            scatter(r, s->seal->bounce, n);
-        tt_rx_filled(r, n);
+            tcp_seal_scatter(r, s->seal->bounce, n);
+        tt_tcp_rx_filled(r, n);
     }
-    tt_rx_complete(s);
+    tt_tcp_rx_complete(s);
 }
 
 void tt_tcp_seal_parse(struct tt_tcp_sock *s)

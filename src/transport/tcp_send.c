@@ -1,13 +1,15 @@
 /* tcp_send.c - the way out of the tcp transport: a bounded queue per socket.
  *
- * A piece becomes entries of an iovec ring (header, payload, padding) in wire order, so that one sendmsg takes as much of as many pieces as
- * the kernel will have, straight from the ring. A send on an empty queue goes to the kernel at once: the usual case costs one system call
- * and touches neither epoll nor the copy ring. Only when the kernel's buffer is full do bytes stay here, and EPOLLOUT is asked for; it
- * stays asked for until it proves useless, so that a long stream changes the epoll set once.
+ * A piece becomes entries of an iovec ring (header, payload, padding) in wire order, so that one
+ * sendmsg takes as much of as many pieces as the kernel will have, straight from the ring. A send
+ * on an empty queue goes to the kernel at once: the usual case costs one system call and touches
+ * neither epoll nor the copy ring. Only when the kernel's buffer is full do bytes stay here, and
+ * EPOLLOUT is asked for; it stays asked for until it proves useless, so that a long stream changes
+ * the epoll set once.
  *
- * Invariants: iov[iov_head .. iov_tail) are exactly the unsent bytes of pieces sent..tail; a piece is sent when iov_head passes its
- * iov_end. On a sealed socket bytes leave the ring when they are sealed (tcp_seal.c), and pieces are sent when the sealed
- * bytes are. */
+ * Invariants: iov[iov_head .. iov_tail) are exactly the unsent bytes of pieces sent..tail; a piece
+ * is sent when iov_head passes its iov_end. On a sealed socket bytes leave the ring when they are
+ * sealed (tcp_seal.c), and pieces are sent when the sealed bytes are. */
 #include "transport/tcp.h"
 
 #include <errno.h>
@@ -20,10 +22,11 @@ enum { COPY_BYTES = 64 << 10, IOV_PER_CALL = 64, IOV_PER_SLOT = 4, SLOTS_MAX = 1
 
 static const uint8_t zeros[TT_FRAME_ALIGN];
 
-tutti_status tt_tx_init(struct tt_tx *q, uint32_t slots, struct tutti_error *err)
+tutti_status tt_tcp_tx_init(struct tt_tx *q, uint32_t slots, struct tutti_error *err)
 {
     if (slots > SLOTS_MAX)
-        return tt_fail(err, TUTTI_ERR_ARG, "a send queue of %u pieces (at most %d)", (unsigned)slots, SLOTS_MAX);
+        return tt_fail(err, TUTTI_ERR_ARG, "a send queue of %u pieces (at most %d)",
+                       (unsigned)slots, SLOTS_MAX);
     q->slots = UINT32_C(1) << tt_ceil_log2(slots);
     q->iovs = q->slots * IOV_PER_SLOT;
     while (q->iovs < TT_IOV_MAX + 2)
@@ -34,7 +37,7 @@ tutti_status tt_tx_init(struct tt_tx *q, uint32_t slots, struct tutti_error *err
     return q->slot && q->iov && q->copy ? TUTTI_OK : tt_fail_memory(err, "tcp send queue");
 }
 
-void tt_tx_free(struct tt_tx *q)
+void tt_tcp_tx_free(struct tt_tx *q)
 {
     free(q->slot);
     free(q->iov);
@@ -43,14 +46,15 @@ void tt_tx_free(struct tt_tx *q)
 
 /* ---- the rings ---- */
 
-static void push(struct tt_tx *q, const void *base, size_t len)
+static void tcp_send_push(struct tt_tx *q, const void *base, size_t len)
 {
     if (!len)
         return;
     q->iov[q->iov_tail++ & (q->iovs - 1)] = (struct iovec){(void *)(uintptr_t)base, len};
 }
 
-/* Where in the copy ring n contiguous bytes begin: the counter, moved to the next round when the end is too near. */
+/* Where in the copy ring n contiguous bytes begin: the counter, moved to the next round when the
+ * end is too near. */
 static uint32_t copy_place(const struct tt_tx *q, size_t n)
 {
     uint32_t at = q->copy_tail, rest = COPY_BYTES - (at & (COPY_BYTES - 1));
@@ -59,12 +63,14 @@ static uint32_t copy_place(const struct tt_tx *q, size_t n)
 
 static bool has_room(const struct tt_tx *q, int niov, size_t copied)
 {
-    return q->tail - q->told < q->slots && q->iovs - (q->iov_tail - q->iov_head) >= (uint32_t)niov + 2 &&
+    return q->tail - q->told < q->slots &&
+           q->iovs - (q->iov_tail - q->iov_head) >= (uint32_t)niov + 2 &&
            copy_place(q, copied) + (uint32_t)copied - q->copy_head <= COPY_BYTES;
 }
 
-/* Cookie 0: the caller's memory may change after this call, so the unsent payload of the newest piece, iovecs [first, iov_tail), is
- * gathered in the copy ring; it needs one entry there instead of many. */
+/* Cookie 0: the caller's memory may change after this call, so the unsent payload of the newest
+ * piece, iovecs [first, iov_tail), is gathered in the copy ring; it needs one entry there instead
+ * of many. */
 static void keep_copy(struct tt_tx *q, uint32_t first)
 {
     size_t n = 0, done = 0;
@@ -78,14 +84,14 @@ static void keep_copy(struct tt_tx *q, uint32_t first)
         done += v->iov_len;
     }
     q->iov_tail = first;
-    push(q, to, n);
+    tcp_send_push(q, to, n);
     q->copy_tail = at + (uint32_t)n;
     struct tt_tcp_slot *slot = &q->slot[(q->tail - 1) & (q->slots - 1)];
     slot->copy_end = q->copy_tail;
     slot->iov_end = q->iov_tail;
 }
 
-void tt_tx_consume(struct tt_tx *q, size_t n)
+void tt_tcp_tx_consume(struct tt_tx *q, size_t n)
 {
     while (n > 0) {
         struct iovec *v = &q->iov[q->iov_head & (q->iovs - 1)];
@@ -99,7 +105,7 @@ void tt_tx_consume(struct tt_tx *q, size_t n)
     }
 }
 
-void tt_tx_settle(struct tt_tx *q)
+void tt_tcp_tx_settle(struct tt_tx *q)
 {
     while (q->sent != q->tail) {
         const struct tt_tcp_slot *s = &q->slot[q->sent & (q->slots - 1)];
@@ -132,10 +138,11 @@ static void set_blocked(struct tt_tcp_sock *s, bool blocked)
         q->armed = !epoll_ctl(s->t->epoll, EPOLL_CTL_MOD, s->fd, &e);
 }
 
-void tt_tx_disarm(struct tt_tcp_sock *s)
+void tt_tcp_tx_disarm(struct tt_tcp_sock *s)
 {
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = s};
-    if (s->tx.armed && !s->tx.blocked && s->fd >= 0 && !epoll_ctl(s->t->epoll, EPOLL_CTL_MOD, s->fd, &e))
+    if (s->tx.armed && !s->tx.blocked && s->fd >= 0 &&
+        !epoll_ctl(s->t->epoll, EPOLL_CTL_MOD, s->fd, &e))
         s->tx.armed = false;
 }
 
@@ -154,8 +161,8 @@ static ssize_t send_plain(struct tt_tcp_sock *s, size_t *ret_want)
     ssize_t got = sendmsg(s->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (got > 0) {
         q->bytes -= (size_t)got;
-        tt_tx_consume(q, (size_t)got);
-        tt_tx_settle(q);
+        tt_tcp_tx_consume(q, (size_t)got);
+        tt_tcp_tx_settle(q);
     }
     return got;
 }
@@ -177,7 +184,7 @@ static bool flush_once(struct tt_tcp_sock *s)
     return false;
 }
 
-void tt_tx_flush(struct tt_tcp_sock *s)
+void tt_tcp_tx_flush(struct tt_tcp_sock *s)
 {
     struct tt_tx *q = &s->tx;
     bool ok = s->fd >= 0;
@@ -190,7 +197,7 @@ void tt_tx_flush(struct tt_tcp_sock *s)
         tt_tcp_todo(s);
 }
 
-void tt_tx_drop(struct tt_tcp_sock *s)
+void tt_tcp_tx_drop(struct tt_tcp_sock *s)
 {
     struct tt_tx *q = &s->tx;
     q->tail = q->sent;
@@ -204,14 +211,16 @@ void tt_tx_drop(struct tt_tcp_sock *s)
     q->blocked = false;
 }
 
-size_t tt_tx_tell(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
+size_t tt_tcp_tx_tell(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 {
     struct tt_tx *q = &s->tx;
     size_t n = 0;
     skip_silent(q);
     for (; n < max && q->told != q->sent; n++) {
-        ev[n] =
-            (struct tt_event){.kind = TT_EV_SENT, .peer = s->peer, .stream = s->stripe, .cookie = q->slot[q->told & (q->slots - 1)].cookie};
+        ev[n] = (struct tt_event){.kind = TT_EV_SENT,
+                                  .peer = s->peer,
+                                  .stream = s->stripe,
+                                  .cookie = q->slot[q->told & (q->slots - 1)].cookie};
         q->told++;
         skip_silent(q);
     }
@@ -222,7 +231,8 @@ size_t tt_tx_tell(struct tt_tcp_sock *s, struct tt_event *ev, size_t max)
 
 /* ---- send ---- */
 
-/* The stripe with the fewest unsent bytes among those with room, beginning after the one used last; NULL when all are full. */
+/* The stripe with the fewest unsent bytes among those with room, beginning after the one used last;
+ * NULL when all are full. */
 static struct tt_tcp_sock *shortest(struct tt_tcp *t, uint32_t peer, int niov, size_t copied)
 {
     struct tt_tcp_peer *p = &t->peer[peer];
@@ -230,7 +240,8 @@ static struct tt_tcp_sock *shortest(struct tt_tcp *t, uint32_t peer, int niov, s
     for (uint32_t k = 0; k < t->stripes; k++) {
         uint32_t stripe = p->next + k < t->stripes ? p->next + k : p->next + k - t->stripes;
         struct tt_tcp_sock *s = t->at[(size_t)stripe * t->base.size + peer];
-        if (s && s->fd >= 0 && has_room(&s->tx, niov, copied) && (!best || s->tx.bytes < best->tx.bytes))
+        if (s && s->fd >= 0 && has_room(&s->tx, niov, copied) &&
+            (!best || s->tx.bytes < best->tx.bytes))
             best = s;
     }
     if (best)
@@ -239,20 +250,21 @@ static struct tt_tcp_sock *shortest(struct tt_tcp *t, uint32_t peer, int niov, s
 }
 
 /* Appends the piece to the ring; returns where its payload begins there. */
-static uint32_t enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag, const struct iovec *iov, int niov, uint32_t bytes)
+static uint32_t tcp_send_enqueue(struct tt_tcp_sock *s, const struct tt_tag *tag,
+                                 const struct iovec *iov, int niov, uint32_t bytes)
 {
     struct tt_tx *q = &s->tx;
     struct tt_tcp_slot *slot = &q->slot[q->tail++ & (q->slots - 1)];
     struct tt_frame f = {.tag = *tag, .bytes = bytes, .number = q->number++};
     uint32_t padding = s->seal ? 0 : tt_frame_padding(bytes);
     for (int i = 0; s->rx.checked && i < niov; i++)
-        f.check = tt_crc32c(f.check, iov[i].iov_base, iov[i].iov_len);
-    tt_frame_encode(&f, slot->header);
-    push(q, slot->header, TT_FRAME_HEADER);
+        f.check = tt_seal_crc32c(f.check, iov[i].iov_base, iov[i].iov_len);
+    tt_tcp_frame_encode(&f, slot->header);
+    tcp_send_push(q, slot->header, TT_FRAME_HEADER);
     uint32_t payload = q->iov_tail;
     for (int i = 0; i < niov; i++)
-        push(q, iov[i].iov_base, iov[i].iov_len);
-    push(q, zeros, padding);
+        tcp_send_push(q, iov[i].iov_base, iov[i].iov_len);
+    tcp_send_push(q, zeros, padding);
     slot->iov_end = q->iov_tail;
     slot->copy_end = q->copy_tail;
     q->bytes += TT_FRAME_HEADER + (size_t)bytes + padding;
@@ -273,8 +285,8 @@ static bool sizes_fit(const struct iovec *iov, int niov, bool copied, uint32_t *
     return true;
 }
 
-tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag, const struct iovec *iov, int niov,
-                         uint64_t cookie)
+tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct tt_tag *tag,
+                         const struct iovec *iov, int niov, uint64_t cookie)
 {
     struct tt_tcp *t = (struct tt_tcp *)base;
     uint32_t bytes;
@@ -291,10 +303,10 @@ tutti_status tt_tcp_send(struct tt_transport *base, uint32_t peer, const struct 
         return TUTTI_IN_PROGRESS;
     struct tt_tx *q = &s->tx;
     bool at_once = !q->bytes;
-    uint32_t payload = enqueue(s, tag, iov, niov, bytes);
+    uint32_t payload = tcp_send_enqueue(s, tag, iov, niov, bytes);
     q->slot[(q->tail - 1) & (q->slots - 1)].cookie = cookie;
     if (at_once)
-        tt_tx_flush(s);
+        tt_tcp_tx_flush(s);
     if (t->peer[peer].ending)
         return TUTTI_ERR_IO;
     if (!cookie && q->sent != q->tail)

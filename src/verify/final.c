@@ -36,7 +36,7 @@ static tutti_status expect_at_owners(struct tt_verifier *v)
     tutti_status st = TUTTI_OK;
     for (uint32_t c = 0, n; c < s->chunks && st == TUTTI_OK; c += n) {
         n = owned_together(v, c);
-        st = expect_full(v, tt_shape_owner(s, c), tt_vfold_number(&v->fold, c), n);
+        st = expect_full(v, tt_sched_shape_owner(s, c), tt_vfold_number(&v->fold, c), n);
     }
     return st;
 }

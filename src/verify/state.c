@@ -38,7 +38,7 @@ uint32_t tt_verify_source(const struct tt_shape *s, uint32_t chunk)
     assert(!tt_sched_coll_reduces(s->coll));
     if (s->coll == TUTTI_BROADCAST || s->coll == TUTTI_SCATTER)
         return s->root;
-    return s->coll == TUTTI_ALL_TO_ALL ? chunk / s->ranks : tt_shape_owner(s, chunk);
+    return s->coll == TUTTI_ALL_TO_ALL ? chunk / s->ranks : tt_sched_shape_owner(s, chunk);
 }
 
 void tt_verify_state_init(struct tt_vstate *st, const struct tt_shape *shape,

@@ -40,7 +40,7 @@ static void trace_begin(const struct play *p, uint32_t lo, uint32_t hi)
         const struct tt_vspot *s = tt_vec_at(&p->tale->spots, i);
         uint32_t who = tt_sched_coll_reduces(p->shape->coll) ? s->rank : 0;
         bool has = s->buf == TT_BUF_IN && who >= lo && who < hi &&
-                   tt_shape_has_input(p->shape, s->rank, p->tale->chunk);
+                   tt_sched_shape_has_input(p->shape, s->rank, p->tale->chunk);
         p->value[i] = has ? weight(p, who) : 0;
     }
 }
@@ -143,7 +143,7 @@ static void trace_follow(const struct play *p, uint32_t who, struct loss *l)
     for (size_t i = 0; i < p->tale->spots.len; i++) {
         const struct tt_vspot *s = tt_vec_at(&p->tale->spots, i);
         bool result =
-            s->buf == TT_BUF_OUT && tt_shape_has_output(p->shape, s->rank, p->tale->chunk);
+            s->buf == TT_BUF_OUT && tt_sched_shape_has_output(p->shape, s->rank, p->tale->chunk);
         if (p->value[i] > 0 && l->unread[i] && !result && l->writer[i] > 0 && l->writer[i] < first)
             first = l->writer[i];
     }

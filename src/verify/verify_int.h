@@ -8,8 +8,8 @@
  *
  * Functions return TUTTI_ERR_INCORRECT once the fault is written to the result: the run ends there,
  * verify itself succeeds. */
-#ifndef TT_VERIFY_PARTS_H
-#define TT_VERIFY_PARTS_H
+#ifndef TT_VERIFY_INT_H
+#define TT_VERIFY_INT_H
 
 #include "verify/verify.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,12 +21,12 @@ static void fuzz_fixed(const uint8_t *data, size_t size)
     struct tt_frame f;
 
     memcpy(in, data, size < sizeof(in) ? size : sizeof(in));
-    if (tt_greeting_parse(in, &g) && g.version == TT_BOOT_PROTOCOL) {
-        tt_greeting_write(&g, out);
+    if (tt_boot_greeting_parse(in, &g) && g.version == TT_BOOT_PROTOCOL) {
+        tt_boot_greeting_write(&g, out);
         must(memcmp(in, out, TT_GREETING) == 0);
     }
-    if (tt_frame_parse(in, &f)) {
-        tt_frame_write(&f, out);
+    if (tt_boot_frame_parse(in, &f)) {
+        tt_boot_frame_write(&f, out);
         must(memcmp(in, out, TT_FRAME) == 0);
     }
 }
@@ -34,10 +34,10 @@ static void fuzz_fixed(const uint8_t *data, size_t size)
 static void fuzz_join(const uint8_t *data, size_t size)
 {
     static uint8_t out[TT_JOIN_MAX];
-    struct tt_join j;
+    struct tt_boot_join j;
 
-    if (tt_join_parse(data, size, &j)) {
-        must(tt_join_write(&j, out) == size);
+    if (tt_boot_join_parse(data, size, &j)) {
+        must(tt_boot_join_write(&j, out) == size);
         must(memcmp(data, out, size) == 0);
     }
 }
@@ -48,8 +48,8 @@ static void fuzz_table(const uint8_t *data, size_t size)
     struct tutti_error err = {0};
 
     for (uint32_t n = 0; n <= countof(peers); n++)
-        must(!tt_table_parse(data, size, n, peers) || size == (size_t)n * TT_PEER_BYTES);
-    tt_refusal_parse(data, size, &err);
+        must(!tt_boot_table_parse(data, size, n, peers) || size == (size_t)n * TT_PEER_BYTES);
+    tt_boot_refusal_parse(data, size, &err);
     must(err.status < 0 && err.text[0]);
 }
 
@@ -65,11 +65,11 @@ static void fuzz_shake(const uint8_t *data, size_t size)
         return;
     must(send(fd[0], data + 1, size - 1, MSG_NOSIGNAL) == (ssize_t)(size - 1));
     shutdown(fd[0], SHUT_WR);
-    tt_shake_accept(&s, fd[1]);
-    enum tt_shake_end end = tt_shake_step(&s, &t);
+    tt_boot_shake_accept(&s, fd[1]);
+    enum tt_shake_end end = tt_boot_shake_step(&s, &t);
     must(end != TT_SHAKE_DONE && end != TT_SHAKE_MORE);
-    tt_net_close(&fd[0]);
-    tt_net_close(&fd[1]);
+    tt_boot_net_close(&fd[0]);
+    tt_boot_net_close(&fd[1]);
 }
 
 static void fuzz_texts(const char *text)
@@ -80,9 +80,9 @@ static void fuzz_texts(const char *text)
     uint16_t port = 0;
     bool match;
 
-    must(tt_iface_match(text, &i, &match, &err) == TUTTI_OK || err.text[0]);
-    must(tt_rendezvous_parse(text, host, &port, &err) != TUTTI_OK || (port > 0 && host[0]));
-    must(!tt_nodelist_first(text, host, 16) || (host[0] && strlen(host) < 16));
+    must(tt_boot_iface_match(text, &i, &match, &err) == TUTTI_OK || err.text[0]);
+    must(tt_boot_rendezvous_parse(text, host, &port, &err) != TUTTI_OK || (port > 0 && host[0]));
+    must(!tt_boot_nodelist_first(text, host, 16) || (host[0] && strlen(host) < 16));
 }
 
 /* The settings of three ranks, one after the other. */
@@ -98,7 +98,7 @@ static void fuzz_settings(char *text)
         *cut = 0;
         settings[r] = cut + 1;
     }
-    must(tt_settings_differ(settings, 3, &out) == (out.len > 0));
+    must(tt_boot_settings_differ(settings, 3, &out) == (out.len > 0));
     tt_str_free(&out);
 }
 
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 4:
         fuzz_texts(text);
-        must(tt_key_parse(data + 1, size - 1, key, &err) == TUTTI_OK || err.text[0]);
+        must(tt_boot_key_parse(data + 1, size - 1, key, &err) == TUTTI_OK || err.text[0]);
         break;
     default:
         fuzz_settings(text);

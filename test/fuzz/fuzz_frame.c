@@ -27,7 +27,7 @@ static size_t valid_frame(const uint8_t *d, uint8_t c, uint64_t number, uint8_t 
     size_t n = TT_FRAME_HEADER + f.bytes + tt_frame_padding(f.bytes);
     if (n > room)
         return 0;
-    tt_frame_encode(&f, out);
+    tt_tcp_frame_encode(&f, out);
     for (size_t i = TT_FRAME_HEADER; i < n; i++)
         out[i] = d[i % DESC];
     return c & 4 ? n - n % 5 : n;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 #include "edit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -43,14 +43,14 @@ static void record(void)
         for (size_t left = writes[i]; left > 0;) {
             size_t n = left < 1024 ? left : 1024, sent = 0;
             must(tt_boot_line_write(&l, text + at, n, &sent) == TT_NET_OK);
-            must(tt_net_fill(fd[1], genuine, WIRE, &genuine_bytes) == TT_NET_AGAIN);
+            must(tt_boot_net_fill(fd[1], genuine, WIRE, &genuine_bytes) == TT_NET_AGAIN);
             at += n;
             left -= n;
             plain[records] = at;
             ends[records++] = genuine_bytes;
         }
     tt_boot_line_close(&l);
-    tt_net_close(&fd[1]);
+    tt_boot_net_close(&fd[1]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -65,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         whole++;
     must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd));
     struct tt_boot_line l = open_end(fd[0], false);
-    must(tt_net_drain(fd[1], wire, n, &sent) == TT_NET_OK);
-    tt_net_close(&fd[1]);
+    must(tt_boot_net_drain(fd[1], wire, n, &sent) == TT_NET_OK);
+    tt_boot_net_close(&fd[1]);
     errno = 1;
     must(tt_boot_line_read(&l, got, TEXT, &done) == TT_NET_END);
     must(errno == EBADMSG || errno == 0);

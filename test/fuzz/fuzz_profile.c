@@ -18,7 +18,7 @@ static void use(const struct tt_model *m)
     struct tt_policy_costs c = {.cost = cost, .ranks = 4};
     struct tt_policy_tensor *t = NULL;
     struct tutti_error err = {0};
-    if (tt_model_tensors(m, &t, &err))
+    if (tt_trainsim_model_tensors(m, &t, &err))
         return;
     for (unsigned k = 0; k < TT_POLICY_COUNT; k++) {
         struct tt_policy *p = NULL;
@@ -36,16 +36,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tt_model *m = NULL;
     struct tt_tuner tuner;
     struct tutti_error err = {0};
-    if (!tt_profile_read_memory((const char *)data, size, "fuzz", &m, &err))
+    if (!tt_trainsim_profile_read_memory((const char *)data, size, "fuzz", &m, &err))
         use(m);
     else if (!err.status || !err.text[0])
         abort();
-    tt_model_free(m);
+    tt_trainsim_model_free(m);
     FILE *f = size ? fmemopen((void *)(uintptr_t)data, size, "r") : NULL;
     if (!f)
         return 0;
     err = (struct tutti_error){0};
-    if (tt_tuner_read(f, "fuzz", &(struct tt_tuner_label){"m", "dear", 1}, &tuner, &err) ? !err.text[0] : tuner.n == 0)
+    if (tt_policy_tuner_read(f, "fuzz", &(struct tt_tuner_label){"m", "dear", 1}, &tuner, &err) ? !err.text[0] : tuner.n == 0)
         abort();
     fclose(f);
     return 0;

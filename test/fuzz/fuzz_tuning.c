@@ -9,8 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tt_tuning *t = NULL;
     struct tutti_error err = {0};
-    if (tt_tuning_read_memory((const char *)data, size, "fuzz", &t, &err) && (!err.status || !err.text[0]))
+    if (tt_plan_tuning_read_memory((const char *)data, size, "fuzz", &t, &err) && (!err.status || !err.text[0]))
         abort();
-    tt_tuning_free(t);
+    tt_plan_tuning_free(t);
     return 0;
 }

@@ -32,7 +32,7 @@ struct ls_options {
     bool lenient;   /* a place that holds nothing reads as garbage: only what shows in the results counts */
     bool uniform;   /* a rank's input is one number everywhere, so that chunks summed alike have equal results */
     bool elements;  /* the vector has `count` elements; otherwise every segment of a chunk has one */
-    uint64_t count; /* as in tt_bind_make */
+    uint64_t count; /* as in tt_sched_bind_make */
     ls_sum *sum;    /* NULL: plain. With another, results of reductions must only be equal at all ranks that have them */
     uint64_t seed;  /* of inputs, garbage and the live order */
 };

@@ -382,7 +382,7 @@ struct lw *lw_open(const struct tt_sched *s, const struct tt_program *const *pro
     l->rank = ls_alloc(s->shape.ranks, sizeof *l->rank);
     for (int i = 0; i < LW_ACTIONS; i++)
         l->actions[i].elem = sizeof(struct lw_action);
-    if (tt_bind_make(&s->shape, count, programs[0]->dtype, &l->bind, &err))
+    if (tt_sched_bind_make(&s->shape, count, programs[0]->dtype, &l->bind, &err))
         abort();
     for (uint32_t r = 0; r < s->shape.ranks; r++)
         open_rank(l, r, programs[r]);
@@ -417,7 +417,7 @@ void lw_close(struct lw *l)
     for (int i = 0; l && i < LW_ACTIONS; i++)
         tt_vec_free(&l->actions[i]);
     if (l) {
-        tt_bind_free(&l->bind);
+        tt_sched_bind_free(&l->bind);
         free(l->rank);
     }
     free(l);

@@ -2,7 +2,7 @@
 #ifndef LOWERED_INT_H
 #define LOWERED_INT_H
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 #include "lowered.h"
 #include "parts.h"
 

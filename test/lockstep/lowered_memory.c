@@ -79,7 +79,7 @@ static void find_wants(struct lw_rank *k)
 
 static uint64_t chunk_elems(const struct lw *l, uint32_t chunk)
 {
-    return tt_bind_offset(&l->bind, chunk + 1) - tt_bind_offset(&l->bind, chunk);
+    return tt_sched_bind_offset(&l->bind, chunk + 1) - tt_sched_bind_offset(&l->bind, chunk);
 }
 
 static bool has(const struct lw *l, uint32_t rank, bool out, uint32_t chunk)
@@ -94,7 +94,7 @@ static uint64_t chunk_cell(const struct lw *l, uint32_t rank, bool out, uint32_t
     bool part = out ? k->p->part_out : k->p->part_in, packed = l->s->shape.coll == TUTTI_ALL_TO_ALL || (part && !k->mode);
     uint64_t at = out ? k->out : k->in;
     if (!packed)
-        return at + tt_bind_offset(&l->bind, chunk);
+        return at + tt_sched_bind_offset(&l->bind, chunk);
     for (uint32_t c = 0; c < chunk; c++)
         at += has(l, rank, out, c) ? chunk_elems(l, c) : 0;
     return at;
@@ -111,7 +111,7 @@ static void fill_inputs(struct lw *l, uint32_t rank)
     for (uint32_t c = 0; c < l->s->shape.chunks; c++)
         for (uint64_t e = 0, n = has(l, rank, false, c) ? chunk_elems(l, c) : 0; e < n; e++)
             k->cells[chunk_cell(l, rank, false, c) + e] =
-                (struct lw_cell){.value = input_of(l, rank, tt_bind_offset(&l->bind, c) + e), .tag = LW_INPUT};
+                (struct lw_cell){.value = input_of(l, rank, tt_sched_bind_offset(&l->bind, c) + e), .tag = LW_INPUT};
 }
 
 void lw_memory_begin(struct lw *l, uint32_t rank)
@@ -149,7 +149,7 @@ void lw_memory_end(struct lw_rank *k)
 static uint64_t expected(const struct lw *l, uint32_t chunk, uint64_t e)
 {
     const struct tt_shape *s = &l->s->shape;
-    uint64_t element = tt_bind_offset(&l->bind, chunk) + e, sum = 0;
+    uint64_t element = tt_sched_bind_offset(&l->bind, chunk) + e, sum = 0;
     if (!ls_reduces(s))
         return input_of(l, ls_source(s, chunk), element);
     for (uint32_t r = 0; r < s->ranks; r++)

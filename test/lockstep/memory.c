@@ -68,15 +68,15 @@ static bool set_offsets(struct ls *l)
     struct tt_bind bind = {0};
     struct tutti_error err = {0};
     l->offset = ls_alloc(cells + 1, sizeof *l->offset);
-    if (l->o.elements && tt_bind_make(s, l->o.count, TUTTI_I64, &bind, &err))
+    if (l->o.elements && tt_sched_bind_make(s, l->o.count, TUTTI_I64, &bind, &err))
         return ls_fault(&l->result, LS_MALFORMED, 0, 0, err.text);
     for (uint64_t c = 0; c <= cells; c++) {
         uint32_t chunk = (uint32_t)(c / s->segments), part = (uint32_t)(c % s->segments);
-        uint64_t begin = l->o.elements ? tt_bind_offset(&bind, chunk) : c;
-        uint64_t elems = l->o.elements && part > 0 ? tt_bind_offset(&bind, chunk + 1) - begin : 0;
+        uint64_t begin = l->o.elements ? tt_sched_bind_offset(&bind, chunk) : c;
+        uint64_t elems = l->o.elements && part > 0 ? tt_sched_bind_offset(&bind, chunk + 1) - begin : 0;
         l->offset[c] = begin + elems * part / s->segments;
     }
-    tt_bind_free(&bind);
+    tt_sched_bind_free(&bind);
     return true;
 }
 

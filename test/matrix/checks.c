@@ -145,16 +145,16 @@ static void check_price(struct one *o, const struct tt_sched *s, uint64_t count)
     struct tt_cost cost;
     struct tt_bounds bounds;
     struct tutti_error err = {0};
-    uint64_t bytes = count * tt_dtype_bytes(s->shape.dtype);
+    uint64_t bytes = count * tt_sched_dtype_bytes(s->shape.dtype);
     o->tally->prices++;
     if (tt_cost_sched(s, t, count, s->shape.dtype, &cost, &err)) {
         complain(o, "cost", err.text);
         return;
     }
     check_symmetric_price(o, s, count, &cost);
-    if (tt_coll_has_owners(s->shape.coll) && !tt_shape_equal_blocks(&s->shape))
+    if (tt_sched_coll_has_owners(s->shape.coll) && !tt_sched_shape_equal_blocks(&s->shape))
         return; /* bounds are about equal blocks */
-    if (tt_bounds_make(t, s->shape.coll, s->shape.root, bytes, &bounds, &err)) {
+    if (tt_bound_make(t, s->shape.coll, s->shape.root, bytes, &bounds, &err)) {
         complain(o, "bound", err.text);
         return;
     }
@@ -164,7 +164,7 @@ static void check_price(struct one *o, const struct tt_sched *s, uint64_t count)
                  (unsigned long long)count, (unsigned long long)bounds.time_ps, bounds.item[bounds.best].text);
         complain(o, "time below the bound", why);
     }
-    tt_bounds_free(&bounds);
+    tt_bound_free(&bounds);
 }
 
 static bool known(const struct one *o, uint64_t hash)

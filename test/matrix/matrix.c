@@ -204,11 +204,11 @@ static void check_variant(struct one *o, const char *const *options, size_t n)
     char text[TT_ALGO_OPTIONS];
     o->args.options = (struct tt_options){0};
     for (size_t i = 0; i < n; i++)
-        if (*options[i] && tt_options_add(&o->args.options, options[i], &err))
+        if (*options[i] && tt_algo_options_add(&o->args.options, options[i], &err))
             complain(o, options[i], err.text);
-    tt_options_format(&o->args.options, text, sizeof text);
-    snprintf(o->label, sizeof o->label, "%s %s on %.63s root %u '%s'", o->al->name, tt_coll_name(o->args.problem.coll), o->args.topo->spec,
-             o->args.problem.root, text);
+    tt_algo_options_format(&o->args.options, text, sizeof text);
+    snprintf(o->label, sizeof o->label, "%s %s on %.63s root %u '%s'", o->al->name, tt_sched_coll_name(o->args.problem.coll),
+             o->args.topo->spec, o->args.problem.root, text);
     if (accepted(o, *options[0]))
         check_schedule(o);
 }
@@ -237,7 +237,7 @@ static void check_case(const struct tt_algo *al, struct tt_problem problem, stru
 {
     struct one o = {.al = al, .tally = tally, .args.problem = problem};
     struct texts nets = networks(problem.ranks);
-    snprintf(o.label, sizeof o.label, "%s %s of %u ranks root %u", al->name, tt_coll_name(problem.coll), problem.ranks, problem.root);
+    snprintf(o.label, sizeof o.label, "%s %s of %u ranks root %u", al->name, tt_sched_coll_name(problem.coll), problem.ranks, problem.root);
     for (size_t i = 0; i < nets.n; i++)
         check_network(&o, nets.at[i]);
     tally->cases++;

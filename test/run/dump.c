@@ -35,14 +35,14 @@ static void say(const struct tt_call *call, size_t total)
     if (st)
         die(err.text, st);
     if (tt_comm_rank(comm) == 0)
-        printf("ran %s %s %zu %s %.6f\n", tt_coll_name(call->coll), call->algo ? call->algo : "auto", total * tt_dtype_bytes(call->dtype),
-               e.algo, e.predicted_us);
+        printf("ran %s %s %zu %s %.6f\n", tt_sched_coll_name(call->coll), call->algo ? call->algo : "auto",
+               total * tt_sched_dtype_bytes(call->dtype), e.algo, e.predicted_us);
 }
 
 /* Elements of a block for a vector of n; the whole vector where there are no blocks. */
 static size_t count_of(tutti_coll coll, size_t n)
 {
-    bool blocks = coll == TUTTI_ALL_TO_ALL || tt_coll_has_owners(coll);
+    bool blocks = coll == TUTTI_ALL_TO_ALL || tt_sched_coll_has_owners(coll);
     return coll == TUTTI_BARRIER ? 0 : blocks ? n / tt_comm_size(comm) : n;
 }
 
@@ -52,8 +52,8 @@ static void run(tutti_coll coll, const struct tt_algo *al, const struct size *s)
     size_t count = count_of(coll, s->elems), total = count == s->elems ? count : count * ranks;
     struct tt_call call = {
         .coll = coll, .in = in, .out = out, .count = count, .dtype = s->dtype, .redop = s->redop, .algo = al ? al->name : NULL};
-    call.root = tt_coll_is_rooted(coll) && s != sizes ? ranks - 1 : 0;
-    if (!tt_coll_sums(coll))
+    call.root = tt_sched_coll_is_rooted(coll) && s != sizes ? ranks - 1 : 0;
+    if (!tt_sched_coll_sums(coll))
         call.redop = TUTTI_SUM;
     tutti_status st = tt_comm_run(comm, &call);
     if (st == TUTTI_ERR_REFUSED)

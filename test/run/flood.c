@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 #include "tutti/tutti.h"
 
 enum { RANKS = 2, HELD = 2000, CALLS = 1 << 20, RUNS_MAX = 64 };
@@ -61,7 +61,7 @@ static void say(int fd, enum kind kind, uint64_t n)
         bytes[i] = (uint8_t)tt_mix64(n * 200 + i);
     memcpy(g.challenge, bytes, sizeof(g.challenge));
     if (kind != GARBAGE)
-        tt_greeting_write(&g, bytes);
+        tt_boot_greeting_write(&g, bytes);
     if (len)
         (void)!send(fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -78,10 +78,10 @@ static _Noreturn void flood(enum kind kind, uint16_t port)
         int *fd = &held[n % HELD];
         if (due > now + 1000000)
             usleep((useconds_t)((due - now) / 1000));
-        tt_net_close(fd);
+        tt_boot_net_close(fd);
         *fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
         if (*fd >= 0 && connect(*fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS)
-            tt_net_close(fd);
+            tt_boot_net_close(fd);
         if (*fd >= 0)
             say(*fd, kind, n);
         atomic_fetch_add(&shared->strangers, 1);
@@ -95,7 +95,7 @@ static _Noreturn void accept_elsewhere(int listener)
         struct pollfd p = {.fd = listener, .events = POLLIN};
         poll(&p, 1, -1);
         int fd = accept(listener, NULL, NULL);
-        tt_net_close(&fd);
+        tt_boot_net_close(&fd);
     }
 }
 
@@ -190,11 +190,11 @@ static bool run_once(enum kind kind, struct result *ret)
     int listener = -1;
 
     memset(shared, 0, sizeof(*shared));
-    if (kind == ELSEWHERE && tt_listen_open(&at, &listener, &target, NULL) != TUTTI_OK)
+    if (kind == ELSEWHERE && tt_boot_listen_open(&at, &listener, &target, NULL) != TUTTI_OK)
         return false;
     if (listener >= 0 && (elsewhere = fork()) == 0)
         accept_elsewhere(listener);
-    tt_net_close(&listener);
+    tt_boot_net_close(&listener);
     if (kind != NONE && (strangers = fork()) == 0)
         flood(kind, target);
     for (int i = 0; kind != NONE && shared->strangers < rate / 5 && i < 5000; i++)

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static tutti_status sum(struct tt_comm *c, size_t n, const char *algo)
 {
@@ -44,12 +44,12 @@ static tutti_status make_two(struct tt_comm *c)
     for (int i = 0; i < 2 && !st; i++) {
         int k = turned ? !i : i;
         struct tt_call call = {.in = x[k], .out = y[k], .count = k ? 400 : 384, .dtype = TUTTI_F32, .redop = TUTTI_SUM};
-        st = tt_request_make(c, &call, &r[k]);
+        st = tt_comm_request_make(c, &call, &r[k]);
     }
     if (!st)
         st = sum(c, 384, NULL);
-    tt_request_free(r[0]);
-    tt_request_free(r[1]);
+    tt_comm_request_free(r[0]);
+    tt_comm_request_free(r[1]);
     return st;
 }
 

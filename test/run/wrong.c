@@ -31,7 +31,7 @@ static void emit(struct tt_builder *b, struct tt_op op, const struct tt_span *sp
         *done = true;
         op.nspans--;
     }
-    tt_emit(b, op, spans, op.nspans);
+    tt_sched_emit(b, op, spans, op.nspans);
 }
 
 static tutti_status spoil(const struct tt_sched *s, struct tt_sched **ret, struct tutti_error *err)
@@ -39,18 +39,19 @@ static tutti_status spoil(const struct tt_sched *s, struct tt_sched **ret, struc
     struct tt_builder b;
     struct tt_shape shape = copy_shape(&s->shape);
     bool done = false;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < s->shape.ranks; r++) {
         struct tt_slice sl = tt_sched_slice(s, r);
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (size_t i = 0; i < sl.nops; i++)
             emit(&b, sl.ops[i], sl.spans + sl.ops[i].span, &done);
     }
     for (uint32_t i = 0; i < s->nroutes; i++)
-        tt_build_route(&b, s->routes[i].src, s->routes[i].dst, (uint16_t)s->routes[i].channel, s->routes[i].links, s->routes[i].nlinks);
+        tt_sched_build_route(&b, s->routes[i].src, s->routes[i].dst, (uint16_t)s->routes[i].channel, s->routes[i].links,
+                             s->routes[i].nlinks);
     if (!done)
         fprintf(stderr, "nothing was spoiled\n");
-    return tt_build_freeze(&b, ret, err);
+    return tt_sched_build_freeze(&b, ret, err);
 }
 
 tutti_status __wrap_tt_plan_schedule(const struct tt_plan *p, const struct tt_topo *t, struct tt_sched **ret, struct tutti_error *err)

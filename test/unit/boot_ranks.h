@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 enum { RANKS_MAX = 16, RANK_LIMIT_S = 25 };
 

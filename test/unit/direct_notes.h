@@ -4,7 +4,7 @@
 #define DIRECT_NOTES_H
 
 #include "local_ranks.h"
-#include "transport/direct_parts.h"
+#include "transport/direct_int.h"
 
 struct note {
     _Alignas(TT_LINE) _Atomic uint64_t step;

@@ -10,7 +10,7 @@
 
 #include "algo/algo.h"
 #include "exec/exec.h"
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 #include "topo/topo.h"
 
 enum { CASE_RANKS = 20 };
@@ -20,9 +20,9 @@ static inline bool case_prepare(struct tt_context *x, const struct tt_program *p
 {
     struct tutti_error err;
     while (x->engine->nblocks < x->n * x->engine->stash_blocks)
-        if (!tt_xstash_grow(x->engine))
+        if (!tt_exec_stash_grow(x->engine))
             return false;
-    return tt_context_prepare(x, p, &err) == TUTTI_OK;
+    return tt_exec_context_prepare(x, p, &err) == TUTTI_OK;
 }
 
 /* The context of all ranks. */
@@ -30,7 +30,7 @@ static inline struct tt_context *case_context(struct tt_engine *e, uint32_t rank
 {
     struct tt_context *x = NULL;
     struct tutti_error err;
-    if (tt_context_open(e, &(struct tt_context_config){.n = ranks, .rank = rank}, &x, &err) != TUTTI_OK)
+    if (tt_exec_context_open(e, &(struct tt_context_config){.n = ranks, .rank = rank}, &x, &err) != TUTTI_OK)
         abort();
     return x;
 }
@@ -147,8 +147,8 @@ static inline void case_own(struct exec_job *j, uint32_t r)
         return;
     }
     for (uint32_t c = 0; c < s->chunks; c++)
-        if (tt_shape_owner(s, c) == r)
-            for (uint64_t e = tt_bind_offset(&j->bind, c), end = tt_bind_offset(&j->bind, c + 1); e < end; e++)
+        if (tt_sched_shape_owner(s, c) == r)
+            for (uint64_t e = tt_sched_bind_offset(&j->bind, c), end = tt_sched_bind_offset(&j->bind, c + 1); e < end; e++)
                 j->own[r][j->nown[r]++] = e;
 }
 
@@ -232,7 +232,7 @@ static inline void case_give(const struct exec_case *c, uint32_t r, void *p)
 static inline void case_place(struct exec_job *j, uint32_t r)
 {
     const struct exec_case *c = &j->c;
-    size_t eb = tt_dtype_bytes(c->dtype);
+    size_t eb = tt_sched_dtype_bytes(c->dtype);
     uint64_t nin = case_in_elems(j, r), nout = case_out_elems(j, r), at = j->nown[r] ? j->own[r][0] : 0;
     bool shared = c->inplace && nin && nout && j->sched->shape.inplace, parts = case_has_parts(c->coll);
     bool whole = shared && parts && (c->inplace == 2 || !case_contiguous(j, r));
@@ -268,12 +268,12 @@ static inline void case_fill(struct exec_job *j)
 static inline void case_free(struct exec_job *j)
 {
     for (uint32_t r = 0; r < j->c.ranks; r++) {
-        tt_program_free(j->program[r]);
+        tt_exec_program_free(j->program[r]);
         case_give(&j->c, r, j->memory[r]);
         case_give(&j->c, r, j->more[r]);
         free(j->own[r]);
     }
-    tt_bind_free(&j->bind);
+    tt_sched_bind_free(&j->bind);
     tt_sched_free(j->sched);
     tt_topo_free(j->topo);
     free(j->blocks);
@@ -293,7 +293,7 @@ static inline bool case_schedule(struct exec_job *j)
     if (tt_topo_parse(spec, &j->topo, &err) != TUTTI_OK)
         return false;
     a.topo = j->topo;
-    if (c->option && tt_options_add(&a.options, c->option, &err) != TUTTI_OK)
+    if (c->option && tt_algo_options_add(&a.options, c->option, &err) != TUTTI_OK)
         return false;
     return tt_algo_build(tt_algo_find(c->algo), &a, &j->sched, &err) == TUTTI_OK;
 }
@@ -307,7 +307,7 @@ static inline bool case_make(const struct exec_case *c, struct exec_job *j)
         case_free(j);
         return false;
     }
-    if (tt_bind_make(&j->sched->shape, c->count, c->dtype, &j->bind, &err) != TUTTI_OK)
+    if (tt_sched_bind_make(&j->sched->shape, c->count, c->dtype, &j->bind, &err) != TUTTI_OK)
         abort();
     if (c->blocks) {
         j->blocks = calloc(c->ranks, sizeof *j->blocks);
@@ -326,12 +326,12 @@ static inline bool case_make(const struct exec_case *c, struct exec_job *j)
                                        .block_counts = j->blocks,
                                        .places = c->places,
                                        .box_bytes = c->box_bytes};
-        if (tt_program_make(&pc, &j->program[r], &err) != TUTTI_OK) {
-            fprintf(stderr, "%s %s rank %u: %s\n", c->algo, tt_coll_name(c->coll), r, err.text);
+        if (tt_exec_program_make(&pc, &j->program[r], &err) != TUTTI_OK) {
+            fprintf(stderr, "%s %s rank %u: %s\n", c->algo, tt_sched_coll_name(c->coll), r, err.text);
             abort();
         }
-        assert(tt_program_in_elems(j->program[r]) == case_in_elems(j, r));
-        assert(tt_program_out_elems(j->program[r]) == case_out_elems(j, r));
+        assert(tt_exec_program_in_elems(j->program[r]) == case_in_elems(j, r));
+        assert(tt_exec_program_out_elems(j->program[r]) == case_out_elems(j, r));
         case_place(j, r);
     }
     case_fill(j);
@@ -341,8 +341,8 @@ static inline bool case_make(const struct exec_case *c, struct exec_job *j)
 static inline void case_say(const struct exec_case *c)
 {
     fprintf(stderr, "%s %s %s ranks %u root %u count %llu %s %s segments %u in place %d blocks %d\n", c->algo, c->option ? c->option : "",
-            tt_coll_name(c->coll), c->ranks, c->root, (unsigned long long)c->count, tt_dtype_name(c->dtype), tt_redop_name(c->redop),
-            c->segments, c->inplace, c->blocks);
+            tt_sched_coll_name(c->coll), c->ranks, c->root, (unsigned long long)c->count, tt_sched_dtype_name(c->dtype),
+            tt_sched_redop_name(c->redop), c->segments, c->inplace, c->blocks);
 }
 
 /* Are all results right (rough: the same on all ranks)? */

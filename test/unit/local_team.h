@@ -112,8 +112,9 @@ static inline void team_open(struct team *t)
             .transport = t->transport[r], .direct = t->direct[r], .places = team_places, .ref_bytes = t->ref_bytes};
         struct tt_context_config x = {.n = t->n, .rank = r};
         struct tt_boxes_config b = {.n = t->n, .me = r, .places = team_places, .key = 1};
-        if (tt_engine_make(&c, &t->engine[r], &err) != TUTTI_OK || tt_boxes_open(t->direct[r], &b, &x.boxes, &err) != TUTTI_OK ||
-            tt_context_open(t->engine[r], &x, &t->context[r], &err) != TUTTI_OK)
+        if (tt_exec_engine_make(&c, &t->engine[r], &err) != TUTTI_OK ||
+            tt_direct_boxes_open(t->direct[r], &b, &x.boxes, &err) != TUTTI_OK ||
+            tt_exec_context_open(t->engine[r], &x, &t->context[r], &err) != TUTTI_OK)
             abort();
     }
     team = t;
@@ -123,7 +124,7 @@ static inline void team_open(struct team *t)
 static inline void team_close(struct team *t)
 {
     for (uint32_t r = 0; r < t->n; r++) {
-        tt_engine_free(t->engine[r]);
+        tt_exec_engine_free(t->engine[r]);
         t->transport[r]->ops->close(t->transport[r]);
     }
     for (uint32_t r = 0; r < t->n; r++)
@@ -136,7 +137,7 @@ static inline void team_close(struct team *t)
 static inline void team_progress(const struct team *t, uint32_t rank, unsigned *idle)
 {
     struct tt_transport *tr = t->transport[rank];
-    *idle = tt_engine_progress(t->engine[rank]) ? 0 : *idle + 1;
+    *idle = tt_exec_engine_progress(t->engine[rank]) ? 0 : *idle + 1;
     if (*idle > 20)
         tr->ops->wait(tr, tt_now_ns() + 1000000);
     else if (*idle)

@@ -46,13 +46,16 @@ static inline struct tt_topo *sim_line(uint32_t ranks, const double *bw, const u
 static inline void sim_emit(struct tt_builder *b, const struct sim_msg *m, size_t n, uint32_t rank, uint32_t step, bool sends)
 {
     for (size_t i = 0; i < n; i++) {
-        struct tt_span s = tt_span_range(sends && m[i].src != 0 && m[i].step ? TT_BUF_OUT : sends ? TT_BUF_IN : TT_BUF_OUT, m[i].chunk, 1);
+        struct tt_span s = tt_sched_span_range(sends && m[i].src != 0 && m[i].step ? TT_BUF_OUT
+                                               : sends                             ? TT_BUF_IN
+                                                                                   : TT_BUF_OUT,
+                                               m[i].chunk, 1);
         if (m[i].step != step || (sends ? m[i].src : m[i].dst) != rank)
             continue;
         if (sends)
-            tt_emit_send(b, step, m[i].dst, 0, &s, 1);
+            tt_sched_emit_send(b, step, m[i].dst, 0, &s, 1);
         else
-            tt_emit_recv(b, step, m[i].src, 0, &s, 1);
+            tt_sched_emit_recv(b, step, m[i].src, 0, &s, 1);
     }
 }
 
@@ -70,15 +73,15 @@ static inline struct tt_sched *sim_sched(uint32_t ranks, uint32_t chunks, const 
         shape.weights = tt_alloc(chunks, sizeof *shape.weights);
         memcpy(shape.weights, weights, chunks * sizeof *weights);
     }
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < ranks; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (uint32_t step = 0; step < steps; step++) {
             sim_emit(&b, m, n, r, step, true);
             sim_emit(&b, m, n, r, step, false);
         }
     }
-    if (tt_build_freeze(&b, &s, &err) != TUTTI_OK)
+    if (tt_sched_build_freeze(&b, &s, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return s;
 }

@@ -32,11 +32,11 @@ static inline void sim_case_op(struct tt_builder *b, uint32_t r, const struct si
 {
     struct tt_span span = {m->chunk, 1, 0, 1, TT_BUF_IN, TT_BUF_IN};
     if (sends && m->src == r)
-        tt_emit_send(b, m->step, m->dst, 0, &span, 1);
+        tt_sched_emit_send(b, m->step, m->dst, 0, &span, 1);
     if (!sends && m->dst == r && sums)
-        tt_emit_recv_reduce(b, m->step, m->src, 0, &span, 1);
+        tt_sched_emit_recv_reduce(b, m->step, m->src, 0, &span, 1);
     else if (!sends && m->dst == r)
-        tt_emit_recv(b, m->step, m->src, 0, &span, 1);
+        tt_sched_emit_recv(b, m->step, m->src, 0, &span, 1);
 }
 
 /* The messages (by step) on `chunks` equal chunks; received into IN, so that later sends of the chunk wait. */
@@ -46,9 +46,9 @@ static inline struct tt_sched *sim_sched(const struct tt_topo *t, uint32_t chunk
     struct tt_builder b;
     struct tutti_error err = {0};
     struct tt_sched *s = NULL;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < t->ranks; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (size_t i = 0; i < n; i++) { /* within a step: sends, then receives */
             if (i && m[i].step == m[i - 1].step)
                 continue;
@@ -57,7 +57,7 @@ static inline struct tt_sched *sim_sched(const struct tt_topo *t, uint32_t chunk
                     sim_case_op(&b, r, &m[k], sends, sums);
         }
     }
-    if (tt_build_freeze(&b, &s, &err) != TUTTI_OK)
+    if (tt_sched_build_freeze(&b, &s, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return s;
 }

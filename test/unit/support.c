@@ -18,7 +18,7 @@ struct tt_sched *build_of(const struct tt_algo *al, const struct tt_algo_args *a
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
     if (tt_algo_build(al, a, &s, &err) != TUTTI_OK)
-        fail_msg("%s %s of %u ranks, root %u: %s", al->name, tt_coll_name(p->coll), p->ranks, p->root, err.text);
+        fail_msg("%s %s of %u ranks, root %u: %s", al->name, tt_sched_coll_name(p->coll), p->ranks, p->root, err.text);
     assert_int_equal(s->nslices, p->ranks);
     return s;
 }
@@ -30,15 +30,15 @@ struct tt_sched *cached_of(const struct tt_algo *al, const struct tt_algo_args *
     if (!al->build)
         return build_of(al, a);
     if (tt_plan_build(al, a, c, &b, &err) != TUTTI_OK)
-        fail_msg("%s %s of %u ranks: %s", al->name, tt_coll_name(a->problem.coll), a->problem.ranks, err.text);
+        fail_msg("%s %s of %u ranks: %s", al->name, tt_sched_coll_name(a->problem.coll), a->problem.ranks, err.text);
     return b.sched;
 }
 
 static void fail_sched(const struct tt_sched *s, const char *who, const char *why)
 {
     const struct tt_shape *sh = &s->shape;
-    fail_msg("%s %s of %u ranks, root %u, options '%s': %s: %s", sh->algo, tt_coll_name(sh->coll), sh->ranks, sh->root, sh->options, who,
-             why);
+    fail_msg("%s %s of %u ranks, root %u, options '%s': %s: %s", sh->algo, tt_sched_coll_name(sh->coll), sh->ranks, sh->root, sh->options,
+             who, why);
 }
 
 void expect_proved(const struct tt_sched *s)

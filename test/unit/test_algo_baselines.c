@@ -7,7 +7,7 @@ static struct tt_algo_args args_on(const struct tt_topo *t, const char *option)
 {
     struct tt_algo_args a = {.problem = {.coll = TUTTI_ALLREDUCE, .ranks = t->ranks, .count = 12345, .dtype = TUTTI_F32}, .topo = t};
     if (option)
-        assert_int_equal(tt_options_add(&a.options, option, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&a.options, option, NULL), TUTTI_OK);
     return a;
 }
 

@@ -15,7 +15,7 @@ static struct tt_algo_args args(const struct tt_topo *t, tutti_coll coll, uint64
     char text[120];
     snprintf(text, sizeof text, "%s", options);
     for (char *save = NULL, *one = strtok_r(text, " ", &save); one; one = strtok_r(NULL, " ", &save))
-        assert_int_equal(tt_options_add(&a.options, one, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&a.options, one, NULL), TUTTI_OK);
     return a;
 }
 
@@ -219,17 +219,17 @@ static void test_branch_shares(void **state)
     assert_int_equal(tt_algo_shape(&tt_algo_flex, &a, &s, NULL), TUTTI_OK);
     double share[15] = {0}, total = 0;
     for (uint32_t c = 0; c < s.chunks; c++) {
-        share[tt_shape_owner(&s, c)] += s.weights ? s.weights[c] : 1;
+        share[tt_sched_shape_owner(&s, c)] += s.weights ? s.weights[c] : 1;
         total += s.weights ? s.weights[c] : 1;
     }
     for (uint32_t r = 0; r < 15; r++)
         expect_near(share[r] / total, r < 8 ? 1.0 / 32 : r < 12 ? 1.0 / 16 : r < 14 ? 1.0 / 8 : 1.0 / 4, 1e-15);
-    assert_false(tt_shape_equal_blocks(&s));
-    tt_shape_free(&s);
+    assert_false(tt_sched_shape_equal_blocks(&s));
+    tt_sched_shape_free(&s);
     a = args(t, TUTTI_REDUCE_SCATTER, 1000, "");
     assert_int_equal(tt_algo_shape(&tt_algo_flex, &a, &s, NULL), TUTTI_OK);
-    assert_true(tt_shape_equal_blocks(&s)); /* alone, blocks are equal */
-    tt_shape_free(&s);
+    assert_true(tt_sched_shape_equal_blocks(&s)); /* alone, blocks are equal */
+    tt_sched_shape_free(&s);
     tt_topo_free(t);
 
     t = topo_of("tree:((4 4)(4 4))@100Gbps/25Gbps/10Gbps");
@@ -237,7 +237,7 @@ static void test_branch_shares(void **state)
     assert_int_equal(tt_algo_shape(&tt_algo_flex, &a, &s, NULL), TUTTI_OK);
     assert_int_equal(s.chunks, 16);
     assert_null(s.weights);
-    tt_shape_free(&s);
+    tt_sched_shape_free(&s);
     tt_topo_free(t);
 }
 
@@ -252,7 +252,7 @@ static void expect_loads(const char *spec, const char *options)
     struct tt_sched *s = build_of(&tt_algo_flex, &a);
     struct tt_flex_tree tree = tree_of(t);
     struct tt_bind bind;
-    assert_int_equal(tt_bind_make(&s->shape, UNITS, TUTTI_F32, &bind, NULL), TUTTI_OK);
+    assert_int_equal(tt_sched_bind_make(&s->shape, UNITS, TUTTI_F32, &bind, NULL), TUTTI_OK);
     tt_flex_share(&tree, strstr(options, "branch") ? TT_FLEX_BRANCH : TT_FLEX_EVEN);
     uint64_t *up = calloc(tree.nnodes, sizeof *up), *down = calloc(tree.nnodes, sizeof *down);
     uint32_t leaf[64];
@@ -283,7 +283,7 @@ static void expect_loads(const char *spec, const char *options)
     }
     free(up);
     free(down);
-    tt_bind_free(&bind);
+    tt_sched_bind_free(&bind);
     tt_flex_tree_free(&tree);
     tt_sched_free(s);
     tt_topo_free(t);
@@ -380,12 +380,12 @@ static void test_uneven_nics(void **state)
     for (size_t i = 0; i < countof(specs); i++) {
         struct tt_topo *t = topo_of(specs[i]);
         struct tt_bounds b;
-        assert_int_equal(tt_bounds_make(t, TUTTI_ALLREDUCE, 0, bytes, &b, NULL), TUTTI_OK);
+        assert_int_equal(tt_bound_make(t, TUTTI_ALLREDUCE, 0, bytes, &b, NULL), TUTTI_OK);
         double best = flow_time(t, bytes, "segments=192"), even = flow_time(t, bytes, "shares=even");
         assert_true(best < 1.02 * (double)b.time_ps);
         assert_true(best >= (double)b.time_ps);
         assert_true(even > best * (i < 2 ? 1.4 : 1.2));
-        tt_bounds_free(&b);
+        tt_bound_free(&b);
         tt_topo_free(t);
     }
 }

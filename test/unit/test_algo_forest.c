@@ -212,7 +212,7 @@ static double flow_gap(const struct tt_topo *t)
     assert_int_equal(tt_cost_best_segments(s, t, 64 << 20, TUTTI_F32, TT_MAX_SEGMENTS, &k, &c, NULL), TUTTI_OK);
     tt_sched_free(s);
     snprintf(text, sizeof(text), "segments=%u", k);
-    assert_int_equal(tt_options_add(&a.options, text, NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&a.options, text, NULL), TUTTI_OK);
     s = build_of(&tt_algo_forest, &a);
     assert_int_equal(tt_sim_run(s, t, 64 << 20, TUTTI_F32, &(struct tt_sim_options){.level = TT_SIM_FLOW}, &sim, NULL), TUTTI_OK);
     double gap = (double)sim->time_ps * 1e-12 * r.dual_rate / (4.0 * (64 << 20)) - 1;
@@ -279,7 +279,7 @@ static void test_few_trees(void **state)
     struct tt_algo_args a = args_of(t, TUTTI_ALLREDUCE, 4096);
     struct tutti_error err;
     (void)state;
-    assert_int_equal(tt_options_add(&a.options, "trees=2", &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&a.options, "trees=2", &err), TUTTI_OK);
     struct tt_sched *s = build_of(&tt_algo_forest, &a);
     expect_proved(s);
     assert_true(s->shape.chunks <= 128);

@@ -7,7 +7,7 @@ static struct tt_algo_args args(const struct tt_topo *t, uint32_t p, tutti_coll 
 {
     struct tt_algo_args a = {.problem = {.coll = coll, .ranks = p, .count = 12345, .dtype = TUTTI_F32}, .topo = t};
     if (option)
-        assert_int_equal(tt_options_add(&a.options, option, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&a.options, option, NULL), TUTTI_OK);
     return a;
 }
 
@@ -17,7 +17,7 @@ static void prove(const struct tt_sched *s)
     assert_true(sh->inplace);
     expect_proved(s);
     for (uint32_t c = 0; c < sh->chunks; c++) /* rank r owns block r */
-        assert_int_equal(tt_shape_owner(sh, c), c / (sh->chunks / sh->ranks));
+        assert_int_equal(tt_sched_shape_owner(sh, c), c / (sh->chunks / sh->ranks));
 }
 
 static void expect_refusal(const struct tt_algo *al, const struct tt_algo_args *a, const char *text)
@@ -168,7 +168,7 @@ static void prove_levels(const struct tt_topo *t, uint32_t p, const char *levels
     for (tutti_coll c = TUTTI_ALLREDUCE; c <= TUTTI_ALL_GATHER; c++) {
         struct tt_algo_args a = args(t, p, c, levels);
         if (circulant)
-            assert_int_equal(tt_options_add(&a.options, "inner=circulant", NULL), TUTTI_OK);
+            assert_int_equal(tt_algo_options_add(&a.options, "inner=circulant", NULL), TUTTI_OK);
         struct tt_sched *s = build_of(&tt_algo_hierarchical, &a);
         assert_int_equal(s->steps, steps * (c == TUTTI_ALLREDUCE ? 2 : 1));
         prove(s);
@@ -259,7 +259,7 @@ static void test_hierarchical_refusals(void **state)
                {"levels=65536x65536x65536", "multiply"}};
     for (size_t i = 0; i < countof(bad); i++) {
         struct tt_algo_args a = args(NULL, 16, TUTTI_ALLREDUCE, NULL);
-        tutti_status st = tt_options_add(&a.options, bad[i].option, NULL);
+        tutti_status st = tt_algo_options_add(&a.options, bad[i].option, NULL);
         if (bad[i].why)
             expect_refusal(&tt_algo_hierarchical, &a, bad[i].why);
         else
@@ -276,7 +276,7 @@ static void test_slices_alone(void **state)
 {
     (void)state;
     struct tt_algo_args a = args(NULL, 1u << 20, TUTTI_ALLREDUCE, "levels=8x32x4096");
-    assert_int_equal(tt_options_add(&a.options, "inner=circulant", NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&a.options, "inner=circulant", NULL), TUTTI_OK);
     struct tt_sched *s = NULL;
     assert_int_equal(tt_algo_slice(&tt_algo_hierarchical, &a, 123456, 1, &s, NULL), TUTTI_OK);
     assert_int_equal(s->steps, 2 * (3 + 31 + 12));

@@ -156,7 +156,7 @@ static struct tt_algo_args args_on(const struct tt_topo *t, tutti_coll coll, con
 {
     struct tt_algo_args a = {.problem = {.coll = coll, .ranks = t->ranks, .count = 12345, .dtype = TUTTI_F32}, .topo = t};
     if (option)
-        assert_int_equal(tt_options_add(&a.options, option, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&a.options, option, NULL), TUTTI_OK);
     return a;
 }
 
@@ -229,8 +229,8 @@ static void expect_exclusive(const struct tt_sched *s, const struct tt_topo *t)
     for (uint32_t r = 0; r < t->ranks; r++)
         ports = tt_topo_ports(t, r) > ports ? tt_topo_ports(t, r) : ports;
     if (u.link > 1 || u.sent > ports || u.received > ports)
-        fail_msg("%s %s '%s': %u messages on a link, %u from and %u to a rank of %u ports in a step", t->spec, tt_coll_name(s->shape.coll),
-                 s->shape.options, u.link, u.sent, u.received, ports);
+        fail_msg("%s %s '%s': %u messages on a link, %u from and %u to a rank of %u ports in a step", t->spec,
+                 tt_sched_coll_name(s->shape.coll), s->shape.options, u.link, u.sent, u.received, ports);
 }
 
 static void prove_on(const struct tt_topo *t, tutti_coll coll, const char *option, uint32_t steps)

@@ -187,7 +187,7 @@ static void test_names(void **state)
         assert_int_equal(y.memo[1].name[0] != 0, want[i].hand);
         tt_multitree_name(t, &(struct tt_multitree_options){0}, name, sizeof name);
         assert_string_equal(y.memo[1].name, want[i].hand ? name : "");
-        assert_int_equal(tt_options_add(&a.options, "ending=paper", NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&a.options, "ending=paper", NULL), TUTTI_OK);
         assert_int_equal(tt_algo_name_memos(&tt_algo_multitree, &a, &paper, NULL), TUTTI_OK);
         assert_true(!want[i].hand || strcmp(paper.memo[1].name, y.memo[1].name) != 0);
         tt_topo_free(t);

@@ -23,9 +23,9 @@ static struct tt_options options_of(const char *a, const char *b)
 {
     struct tt_options o = {0};
     if (a)
-        assert_int_equal(tt_options_add(&o, a, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&o, a, NULL), TUTTI_OK);
     if (b)
-        assert_int_equal(tt_options_add(&o, b, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&o, b, NULL), TUTTI_OK);
     return o;
 }
 
@@ -35,9 +35,9 @@ static void test_values_and_defaults(void **state)
     struct tt_options none = {0}, o = options_of("ending=paper", "levels=7");
     assert_string_equal(tt_algo_option_text(&some_algo, &none, "ending"), "fixed");
     assert_string_equal(tt_algo_option_text(&some_algo, &o, "ending"), "paper");
-    assert_int_equal(tt_option_number(&some_algo, &none, "levels", 3), 3);
-    assert_int_equal(tt_option_number(&some_algo, &o, "levels", 3), 7);
-    assert_int_equal(tt_option_number(&some_algo, &none, "segments", 0), 0);
+    assert_int_equal(tt_algo_option_number(&some_algo, &none, "levels", 3), 3);
+    assert_int_equal(tt_algo_option_number(&some_algo, &o, "levels", 3), 7);
+    assert_int_equal(tt_algo_option_number(&some_algo, &none, "segments", 0), 0);
     assert_int_equal(tt_algo_options_check(&some_algo, &o, NULL), TUTTI_OK);
     assert_int_equal(tt_algo_options_check(&some_algo, &none, NULL), TUTTI_OK);
 }
@@ -46,7 +46,7 @@ static void expect_add(const char *text, tutti_status status)
 {
     struct tt_options o = options_of("ending=fixed", NULL);
     struct tutti_error err = {0};
-    assert_int_equal(tt_options_add(&o, text, &err), status);
+    assert_int_equal(tt_algo_options_add(&o, text, &err), status);
     assert_int_equal(err.status, status);
     assert_true(strlen(err.text) > 5);
     assert_int_equal(o.n, 1);
@@ -72,12 +72,12 @@ static void test_add_longest_and_most(void **state)
 {
     (void)state;
     struct tt_options o = {0};
-    assert_int_equal(tt_options_add(&o, "12345678901234567890123=123456789012345678901234567890123456789", NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&o, "12345678901234567890123=123456789012345678901234567890123456789", NULL), TUTTI_OK);
     assert_int_equal(strlen(o.item[0].key), 23);
     assert_int_equal(strlen(o.item[0].value), 39);
     for (int i = 1; i < TT_MAX_OPTIONS; i++)
-        assert_int_equal(tt_options_add(&o, (char[]){'k', (char)('0' + i), '=', 'v', 0}, NULL), TUTTI_OK);
-    assert_int_equal(tt_options_add(&o, "one=more", NULL), TUTTI_ERR_LIMIT);
+        assert_int_equal(tt_algo_options_add(&o, (char[]){'k', (char)('0' + i), '=', 'v', 0}, NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&o, "one=more", NULL), TUTTI_ERR_LIMIT);
 }
 
 static void expect_refusal(const char *option, tutti_status status, const char *words)
@@ -110,11 +110,11 @@ static void test_format_is_sorted(void **state)
     (void)state;
     struct tt_options o = options_of("segments=4", "ending=paper"), none = {0};
     char text[64], tiny[6];
-    tt_options_format(&o, text, sizeof(text));
+    tt_algo_options_format(&o, text, sizeof(text));
     assert_string_equal(text, "ending=paper,segments=4");
-    tt_options_format(&none, text, sizeof(text));
+    tt_algo_options_format(&none, text, sizeof(text));
     assert_string_equal(text, "");
-    tt_options_format(&o, tiny, sizeof(tiny));
+    tt_algo_options_format(&o, tiny, sizeof(tiny));
     assert_string_equal(tiny, "endin");
 }
 

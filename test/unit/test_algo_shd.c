@@ -18,7 +18,7 @@ static struct tt_algo_args args(const struct tt_topo *t, uint32_t p, tutti_coll 
     char text[120];
     snprintf(text, sizeof text, "%s", options ? options : "");
     for (char *save = NULL, *one = strtok_r(text, " ", &save); one; one = strtok_r(NULL, " ", &save))
-        assert_int_equal(tt_options_add(&a.options, one, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&a.options, one, NULL), TUTTI_OK);
     return a;
 }
 
@@ -49,7 +49,7 @@ static void expect_least_volume(const struct tt_sched *s)
     const struct tt_shape *sh = &s->shape;
     uint32_t each = sh->chunks / sh->ranks, phases = sh->coll == TUTTI_ALLREDUCE ? 2 : 1;
     for (uint32_t r = 0; r < sh->ranks; r += sh->ranks / 3 + 1) {
-        assert_int_equal(tt_shape_owner(sh, r * each), r);
+        assert_int_equal(tt_sched_shape_owner(sh, r * each), r);
         assert_int_equal(chunks_moved(s, r, true), (uint64_t)phases * each * (sh->ranks - 1));
         assert_int_equal(chunks_moved(s, r, false), (uint64_t)phases * each * (sh->ranks - 1));
     }

@@ -15,7 +15,7 @@ static struct tt_algo_args args(const struct tt_topo *t, uint64_t bytes, const c
     char text[120];
     snprintf(text, sizeof text, "%s", options);
     for (char *save = NULL, *one = strtok_r(text, " ", &save); one; one = strtok_r(NULL, " ", &save))
-        assert_int_equal(tt_options_add(&a.options, one, NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&a.options, one, NULL), TUTTI_OK);
     return a;
 }
 

@@ -1,6 +1,6 @@
 /* Ranks that somebody else has brought together: the place to meet and the key come by one gather. Ranks are threads, the gather is theirs.
  */
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 #include <assert.h>
 #include <pthread.h>

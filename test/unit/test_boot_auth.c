@@ -37,10 +37,10 @@ static void proofs_have_golden_values(void **state)
     struct tt_greeting c = greeting(3, 1, 0xaa), a = greeting(1, 3, 0xbb);
     char hex[2 * TT_PROOF + 1];
 
-    tt_greeting_write(&c, connector);
-    tt_greeting_write(&a, acceptor);
+    tt_boot_greeting_write(&c, connector);
+    tt_boot_greeting_write(&a, acceptor);
     for (int by = 0; by < 2; by++) {
-        tt_proof_make(KEY, by, connector, acceptor, proof);
+        tt_boot_proof_make(KEY, by, connector, acceptor, proof);
         assert_string_equal(sodium_bin2hex(hex, sizeof(hex), proof, sizeof(proof)), golden[by]);
     }
 }
@@ -51,8 +51,8 @@ static void greetings_round_trip(void **state)
     uint8_t bytes[TT_GREETING], bad[TT_GREETING];
     struct tt_greeting g = greeting(3, 1, 0xaa), back;
 
-    tt_greeting_write(&g, bytes);
-    assert_true(tt_greeting_parse(bytes, &back));
+    tt_boot_greeting_write(&g, bytes);
+    assert_true(tt_boot_greeting_parse(bytes, &back));
     assert_int_equal(back.role, 7);
     assert_int_equal(back.from, 3);
     assert_int_equal(back.to, 1);
@@ -61,25 +61,25 @@ static void greetings_round_trip(void **state)
     assert_false(back.encrypt || back.aes);
     g.encrypt = true;
     memset(g.share, 0xcc, sizeof(g.share));
-    tt_greeting_write(&g, bytes);
-    assert_true(tt_greeting_parse(bytes, &back) && back.encrypt && !back.aes);
+    tt_boot_greeting_write(&g, bytes);
+    assert_true(tt_boot_greeting_parse(bytes, &back) && back.encrypt && !back.aes);
     assert_memory_equal(back.share, g.share, sizeof(g.share));
     for (size_t i = 0; i < 8; i++) {
         memcpy(bad, bytes, sizeof(bad));
         bad[i] ^= 1;
-        assert_false(tt_greeting_parse(bad, &back));
+        assert_false(tt_boot_greeting_parse(bad, &back));
     }
     memcpy(bad, bytes, sizeof(bad));
     bad[11] = 3;
-    assert_false(tt_greeting_parse(bad, &back));
+    assert_false(tt_boot_greeting_parse(bad, &back));
     bad[8] = 9; /* another version: the rest means nothing to us */
-    assert_true(tt_greeting_parse(bad, &back));
+    assert_true(tt_boot_greeting_parse(bad, &back));
     assert_int_equal(back.version, 9);
 }
 
-static struct tt_join sample_join(void)
+static struct tt_boot_join sample_join(void)
 {
-    struct tt_join j = {.size = 5, .net_id = UINT64_MAX - 1, .version = "0.1.0", .settings = "algo=ring\n", .settings_len = 10};
+    struct tt_boot_join j = {.size = 5, .net_id = UINT64_MAX - 1, .version = "0.1.0", .settings = "algo=ring\n", .settings_len = 10};
 
     j.peer = (struct tt_boot_peer){.host = "node-a", .host_id = 42, .pid = 4000000000u, .addr_be = htonl(0x0a000001), .port = 65535};
     return j;
@@ -89,27 +89,27 @@ static void joins_round_trip(void **state)
 {
     (void)state;
     uint8_t bytes[TT_JOIN_MAX + 1] = {0};
-    struct tt_join j = sample_join(), back;
-    size_t n = tt_join_write(&j, bytes);
+    struct tt_boot_join j = sample_join(), back;
+    size_t n = tt_boot_join_write(&j, bytes);
 
     assert_int_equal(n, TT_JOIN_FIXED + 10);
-    assert_true(tt_join_parse(bytes, n, &back));
+    assert_true(tt_boot_join_parse(bytes, n, &back));
     assert_string_equal(back.peer.host, "node-a");
     assert_true(back.peer.host_id == 42 && back.peer.pid == 4000000000u && back.peer.port == 65535 && back.net_id == UINT64_MAX - 1);
     assert_true(back.peer.addr_be == j.peer.addr_be && back.size == 5 && back.settings_len == 10);
     assert_memory_equal(back.settings, "algo=ring\n", 10);
     assert_string_equal(back.version, "0.1.0");
     for (size_t k = 0; k <= sizeof(bytes); k++) /* no other length will do */
-        assert_int_equal(tt_join_parse(bytes, k, &back), k == n);
+        assert_int_equal(tt_boot_join_parse(bytes, k, &back), k == n);
     static const size_t must_matter[] = {63, 82, TT_PEER_BYTES + 31, TT_PEER_BYTES + TT_VERSION_TEXT + 4, TT_JOIN_FIXED};
     for (size_t i = 0; i < countof(must_matter); i++) {
         uint8_t old = bytes[must_matter[i]];
         bytes[must_matter[i]] = i + 1 < countof(must_matter) ? 200 : 0;
-        assert_false(tt_join_parse(bytes, n, &back));
+        assert_false(tt_boot_join_parse(bytes, n, &back));
         bytes[must_matter[i]] = old;
     }
     bytes[2] = '\n'; /* in a host name */
-    assert_false(tt_join_parse(bytes, n, &back));
+    assert_false(tt_boot_join_parse(bytes, n, &back));
 }
 
 static void tables_and_refusals_round_trip(void **state)
@@ -123,28 +123,28 @@ static void tables_and_refusals_round_trip(void **state)
 
     for (uint16_t r = 0; r < 3; r++) {
         p.port = (uint16_t)(r + 1);
-        tt_peer_write(&p, table + r * TT_PEER_BYTES);
+        tt_boot_peer_write(&p, table + r * TT_PEER_BYTES);
     }
-    assert_true(tt_table_parse(table, sizeof(table), 3, back));
+    assert_true(tt_boot_table_parse(table, sizeof(table), 3, back));
     assert_int_equal(back[2].port, 3);
-    assert_false(tt_table_parse(table, sizeof(table), 2, back));
-    assert_false(tt_table_parse(table, sizeof(table) - 1, 3, back));
+    assert_false(tt_boot_table_parse(table, sizeof(table), 2, back));
+    assert_false(tt_boot_table_parse(table, sizeof(table) - 1, 3, back));
     memset(table + TT_PEER_BYTES + 80, 0, 2); /* no port */
-    assert_false(tt_table_parse(table, sizeof(table), 3, back));
+    assert_false(tt_boot_table_parse(table, sizeof(table), 3, back));
 
     tt_fail(&e, TUTTI_ERR_TIMEOUT, "rank %d did not come", 3);
-    tt_refusal_parse(text, tt_refusal_write(&e, text), &got);
+    tt_boot_refusal_parse(text, tt_boot_refusal_write(&e, text), &got);
     assert_int_equal(got.status, TUTTI_ERR_TIMEOUT);
     assert_string_equal(got.text, "rank 3 did not come");
     for (size_t n = 0; n <= 4; n++) {
-        tt_refusal_parse(text, n, &got);
+        tt_boot_refusal_parse(text, n, &got);
         assert_int_equal(got.status, TUTTI_ERR_CONNECT);
     }
-    tt_frame_write(&f, head);
-    assert_true(tt_frame_parse(head, &g));
+    tt_boot_frame_write(&f, head);
+    assert_true(tt_boot_frame_parse(head, &g));
     assert_true(g.kind == f.kind && g.seq == 3 && g.remaining_ms == 77 && g.length == UINT64_MAX);
     head[4] = TT_FRAME_KINDS;
-    assert_false(tt_frame_parse(head, &g));
+    assert_false(tt_boot_frame_parse(head, &g));
 }
 
 /* ---- both ends in one process, on a socket pair ---- */
@@ -170,26 +170,26 @@ static void converse(struct pair *p, uint32_t to)
     bool answered = false;
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-    tt_shake_accept(&p->a, fd[1]);
+    tt_boot_shake_accept(&p->a, fd[1]);
     p->a_end = TT_SHAKE_MORE;
-    p->c_end = tt_shake_connect(&p->c, fd[0], &p->connector, to, 5);
+    p->c_end = tt_boot_shake_connect(&p->c, fd[0], &p->connector, to, 5);
     for (int round = 0; round < 6; round++) {
         if (p->a_end == TT_SHAKE_MORE)
-            p->a_end = tt_shake_step(&p->a, &p->acceptor);
+            p->a_end = tt_boot_shake_step(&p->a, &p->acceptor);
         if (p->a_end == TT_SHAKE_DONE && !answered) {
             struct tt_arrival arrival = {.fd = p->a.fd};
-            tt_shake_answer(&p->a, &p->acceptor, arrival.answer);
-            answered = tt_arrival_admit(&arrival);
+            tt_boot_shake_answer(&p->a, &p->acceptor, arrival.answer);
+            answered = tt_boot_arrival_admit(&arrival);
         }
         if (p->a_end > TT_SHAKE_DONE)
-            tt_net_close(&p->a.fd);
+            tt_boot_net_close(&p->a.fd);
         if (p->c_end == TT_SHAKE_MORE)
-            p->c_end = tt_shake_step(&p->c, &p->connector);
+            p->c_end = tt_boot_shake_step(&p->c, &p->connector);
         if (p->c_end > TT_SHAKE_DONE)
-            tt_net_close(&p->c.fd);
+            tt_boot_net_close(&p->c.fd);
     }
-    tt_net_close(&p->a.fd);
-    tt_net_close(&p->c.fd);
+    tt_boot_net_close(&p->a.fd);
+    tt_boot_net_close(&p->c.fd);
 }
 
 static void right_keys_are_accepted(void **state)
@@ -262,20 +262,20 @@ static void a_changed_greeting_is_found_out(void **state)
         int c[2], a[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, c), 0);
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, a), 0);
-        tt_shake_accept(&p.a, a[1]);
-        assert_int_equal(tt_shake_connect(&p.c, c[0], &p.connector, 1, 5), TT_SHAKE_MORE);
+        tt_boot_shake_accept(&p.a, a[1]);
+        assert_int_equal(tt_boot_shake_connect(&p.c, c[0], &p.connector, 1, 5), TT_SHAKE_MORE);
         assert_int_equal(recv(c[1], hello, sizeof(hello), 0), TT_GREETING);
         hello[i] ^= i == 10 ? 2 : 1; /* 10: do not encrypt */
         assert_int_equal(send(a[0], hello, sizeof(hello), 0), TT_GREETING);
-        p.a_end = tt_shake_step(&p.a, &p.acceptor);
+        p.a_end = tt_boot_shake_step(&p.a, &p.acceptor);
         if (p.a_end == TT_SHAKE_MORE) {
             assert_int_equal(recv(a[0], hello, sizeof(hello), 0), TT_GREETING);
             assert_int_equal(send(c[1], hello, sizeof(hello), 0), TT_GREETING);
-            p.c_end = tt_shake_step(&p.c, &p.connector);
+            p.c_end = tt_boot_shake_step(&p.c, &p.connector);
             ssize_t n = recv(c[1], hello, TT_PROOF, MSG_DONTWAIT);
             if (n > 0)
                 assert_int_equal(send(a[0], hello, (size_t)n, 0), n);
-            p.a_end = n > 0 ? tt_shake_step(&p.a, &p.acceptor) : TT_SHAKE_STRANGER;
+            p.a_end = n > 0 ? tt_boot_shake_step(&p.a, &p.acceptor) : TT_SHAKE_STRANGER;
         }
         if (p.a_end <= TT_SHAKE_DONE)
             fail_msg("byte %zu of the greeting was changed, and nobody noticed", i);
@@ -324,16 +324,16 @@ static enum tt_shake_end answer_with(struct tt_shake *c, const struct tt_trust *
     g.role = 5;
     g.job = 99;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-    assert_int_equal(tt_shake_connect(c, fd[0], t, 1, 5), TT_SHAKE_MORE);
+    assert_int_equal(tt_boot_shake_connect(c, fd[0], t, 1, 5), TT_SHAKE_MORE);
     assert_int_equal(recv(fd[1], theirs, sizeof(theirs), 0), TT_GREETING);
-    tt_greeting_write(&g, hello);
+    tt_boot_greeting_write(&g, hello);
     assert_int_equal(send(fd[1], hello, sizeof(hello), 0), TT_GREETING);
-    assert_int_equal(tt_shake_step(c, t), TT_SHAKE_MORE);
+    assert_int_equal(tt_boot_shake_step(c, t), TT_SHAKE_MORE);
     assert_int_equal(recv(fd[1], proof, sizeof(proof), 0), TT_PROOF);
     if (!reflect)
         randombytes_buf(proof, sizeof(proof));
     assert_int_equal(send(fd[1], proof, sizeof(proof), 0), TT_PROOF);
-    end = tt_shake_step(c, t);
+    end = tt_boot_shake_step(c, t);
     close(fd[0]);
     close(fd[1]);
     return end;
@@ -360,12 +360,12 @@ static void strangers_get_no_word(void **state)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
         randombytes_buf(junk, sizeof(junk));
         assert_int_equal(send(fd[0], junk, n, 0), n);
-        tt_shake_accept(&p.a, fd[1]);
-        assert_int_equal(tt_shake_step(&p.a, &p.acceptor), n < TT_GREETING ? TT_SHAKE_MORE : TT_SHAKE_STRANGER);
+        tt_boot_shake_accept(&p.a, fd[1]);
+        assert_int_equal(tt_boot_shake_step(&p.a, &p.acceptor), n < TT_GREETING ? TT_SHAKE_MORE : TT_SHAKE_STRANGER);
         assert_int_equal(recv(fd[0], junk, sizeof(junk), MSG_DONTWAIT), -1);
         close(fd[0]);
         if (n < TT_GREETING)
-            assert_int_equal(tt_shake_step(&p.a, &p.acceptor), TT_SHAKE_GONE);
+            assert_int_equal(tt_boot_shake_step(&p.a, &p.acceptor), TT_SHAKE_GONE);
         close(fd[1]);
     }
 }
@@ -380,12 +380,12 @@ static void another_version_is_told(void **state)
 
     g.version = TT_BOOT_PROTOCOL + 1;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-    tt_greeting_write(&g, bytes);
+    tt_boot_greeting_write(&g, bytes);
     assert_int_equal(send(fd[0], bytes, sizeof(bytes), 0), TT_GREETING);
-    tt_shake_accept(&p.a, fd[1]);
-    assert_int_equal(tt_shake_step(&p.a, &p.acceptor), TT_SHAKE_VERSION);
+    tt_boot_shake_accept(&p.a, fd[1]);
+    assert_int_equal(tt_boot_shake_step(&p.a, &p.acceptor), TT_SHAKE_VERSION);
     assert_int_equal(recv(fd[0], bytes, sizeof(bytes), 0), TT_GREETING);
-    assert_true(tt_greeting_parse(bytes, &back) && back.version == TT_BOOT_PROTOCOL);
+    assert_true(tt_boot_greeting_parse(bytes, &back) && back.version == TT_BOOT_PROTOCOL);
     close(fd[0]);
     close(fd[1]);
 }
@@ -394,14 +394,14 @@ static void another_version_is_told(void **state)
 
 static void one_turn(struct tt_gate *g, struct tt_dial *d, const struct tt_trust *t, struct tt_arrival *ret, size_t *ret_n)
 {
-    struct pollfd fds[] = {{.fd = g->epoll, .events = POLLIN}, tt_dial_fd(d)};
+    struct pollfd fds[] = {{.fd = g->epoll, .events = POLLIN}, tt_boot_dial_fd(d)};
     struct tutti_error err;
 
-    tt_net_poll(fds, countof(fds), tt_now_ns() + 5000000);
-    assert_int_equal(tt_gate_serve(g, ret, ret_n, &err), TUTTI_OK);
+    tt_boot_net_poll(fds, countof(fds), tt_now_ns() + 5000000);
+    assert_int_equal(tt_boot_gate_serve(g, ret, ret_n, &err), TUTTI_OK);
     for (size_t i = 0; i < *ret_n; i++)
-        assert_true(tt_arrival_admit(&ret[i]));
-    tt_dial_serve(d, t, fds[1].revents);
+        assert_true(tt_boot_arrival_admit(&ret[i]));
+    tt_boot_dial_serve(d, t, fds[1].revents);
 }
 
 static void a_crowd_of_strangers_holds_nobody_up(void **state)
@@ -419,17 +419,17 @@ static void a_crowd_of_strangers_holds_nobody_up(void **state)
     uint64_t from = tt_now_ns(), limit = from + UINT64_C(20000000000);
 
     assert_non_null(g);
-    assert_int_equal(tt_listen_open(&where, &listener, &d.port, &err), TUTTI_OK);
-    assert_int_equal(tt_gate_open(g, listener, &p.acceptor, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_listen_open(&where, &listener, &d.port, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_gate_open(g, listener, &p.acceptor, &err), TUTTI_OK);
     for (int i = 0; i < STRANGERS; i++)
-        assert_int_equal(tt_net_connect(where.addr_be, d.port, 0, &stranger[i]), 0);
-    tt_dial_begin(&d, tt_now_ns());
+        assert_int_equal(tt_boot_net_connect(where.addr_be, d.port, 0, &stranger[i]), 0);
+    tt_boot_dial_begin(&d, tt_now_ns());
     while ((d.state != TT_DIAL_DONE || arrivals == 0) && tt_now_ns() < limit) {
         one_turn(g, &d, &p.connector, come, &n);
         assert_true(g->n <= TT_UNPROVED_MAX);
         for (size_t i = 0; i < n; i++, arrivals++) {
             assert_int_equal(come[i].rank, 3);
-            tt_net_close(&come[i].fd);
+            tt_boot_net_close(&come[i].fd);
         }
     }
     assert_int_equal(arrivals, 1);
@@ -441,12 +441,12 @@ static void a_crowd_of_strangers_holds_nobody_up(void **state)
     assert_int_equal(g->n, 0);
     for (int i = 0; i < STRANGERS; i++) { /* all hung up on, without a word */
         char c;
-        tt_net_poll(&(struct pollfd){.fd = stranger[i], .events = POLLIN}, 1, limit);
+        tt_boot_net_poll(&(struct pollfd){.fd = stranger[i], .events = POLLIN}, 1, limit);
         assert_true(recv(stranger[i], &c, 1, MSG_DONTWAIT) <= 0);
         close(stranger[i]);
     }
-    tt_gate_close(g);
-    tt_dial_abort(&d);
+    tt_boot_gate_close(g);
+    tt_boot_dial_abort(&d);
     close(listener);
     free(g);
 }
@@ -490,12 +490,12 @@ static void filters_match(void **state)
     for (size_t i = 0; i < countof(table); i++) {
         struct tt_iface f = {.addr_be = htonl(0x0a010203)};
         snprintf(f.name, sizeof(f.name), "%s", table[i].name);
-        assert_int_equal(tt_iface_match(table[i].filter, &f, &got, &err), TUTTI_OK);
+        assert_int_equal(tt_boot_iface_match(table[i].filter, &f, &got, &err), TUTTI_OK);
         if (got != table[i].match)
             fail_msg("\"%s\" and %s: %d", table[i].filter, table[i].name, got);
     }
     for (size_t i = 0; i < countof(bad); i++)
-        assert_int_equal(tt_iface_match(bad[i], &(struct tt_iface){.name = "eth0"}, &got, &err), TUTTI_ERR_PARSE);
+        assert_int_equal(tt_boot_iface_match(bad[i], &(struct tt_iface){.name = "eth0"}, &got, &err), TUTTI_ERR_PARSE);
 }
 
 static void addresses_are_chosen(void **state)
@@ -504,14 +504,14 @@ static void addresses_are_chosen(void **state)
     struct tutti_error err;
     uint32_t got = 0, lo = htonl(INADDR_LOOPBACK);
 
-    assert_int_equal(tt_iface_choose("", lo, &got, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_iface_choose("", lo, &got, &err), TUTTI_OK);
     assert_true(got == lo);
     got = 0;
-    assert_int_equal(tt_iface_choose("lo", lo, &got, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_iface_choose("lo", lo, &got, &err), TUTTI_OK);
     assert_true(got == lo);
-    assert_int_equal(tt_iface_choose("nosuch", lo, &got, &err), TUTTI_ERR_ARG);
-    assert_false(tt_iface_down(lo));
-    assert_false(tt_iface_down(htonl(0xcb007109))); /* nobody knows: not an address of this host */
+    assert_int_equal(tt_boot_iface_choose("nosuch", lo, &got, &err), TUTTI_ERR_ARG);
+    assert_false(tt_boot_iface_down(lo));
+    assert_false(tt_boot_iface_down(htonl(0xcb007109))); /* nobody knows: not an address of this host */
     assert_non_null(strstr(err.text, "nosuch"));
     assert_non_null(strstr(err.text, "lo 127.0.0.1/8"));
 }
@@ -527,11 +527,11 @@ static void ranks_are_listed(void **state)
     for (size_t i = 0; i < countof(table); i++) {
         for (size_t r = 0; r < strlen(table[i][0]); r++)
             set[r] = table[i][0][r] == '1';
-        assert_string_equal(tt_ranks_text(set, (uint32_t)strlen(table[i][0]), buf, sizeof(buf)), table[i][1]);
+        assert_string_equal(tt_boot_ranks_text(set, (uint32_t)strlen(table[i][0]), buf, sizeof(buf)), table[i][1]);
     }
     for (size_t r = 0; r < 600; r++)
         set[r] = r % 2;
-    tt_ranks_text(set, 600, buf, sizeof(buf));
+    tt_boot_ranks_text(set, 600, buf, sizeof(buf));
     assert_string_equal(buf, "ranks 1, 3, 5, 7, 9, 11, 13, 15, 17, 19 and 290 more");
 }
 
@@ -542,9 +542,9 @@ static void differences_are_named(void **state)
     const char *other[] = {"a=1\nb=2\n", "a=1\nb=3\n", "a=1\nb=2\nc=x\n", "b=3\n"};
     struct tt_str out = {0};
 
-    assert_false(tt_settings_differ(same, 3, &out));
+    assert_false(tt_boot_settings_differ(same, 3, &out));
     assert_int_equal(out.len, 0);
-    assert_true(tt_settings_differ(other, 4, &out));
+    assert_true(tt_boot_settings_differ(other, 4, &out));
     assert_string_equal(out.s, "b is \"2\" on ranks 0, 2 but \"3\" on ranks 1, 3; c is not set on ranks 0, 1, 3 but \"x\" on rank 2; "
                                "a is \"1\" on ranks 0-2 but not set on rank 3");
     tt_str_free(&out);
@@ -558,7 +558,7 @@ static void look_around(uint32_t rank, void *arg)
 
     (void)arg;
     outcomes[rank].value = rank == 1 ? unshare(CLONE_NEWNET) : 0;
-    tt_host_self(&p, &net);
+    tt_boot_host_self(&p, &net);
     outcomes[rank].hash = p.host_id;
 }
 
@@ -572,8 +572,8 @@ static void network_namespaces_are_hosts(void **state)
     struct tt_boot_peer a, b;
     uint64_t net_a, net_b;
 
-    tt_host_self(&a, &net_a);
-    tt_host_self(&b, &net_b);
+    tt_boot_host_self(&a, &net_a);
+    tt_boot_host_self(&b, &net_b);
     assert_true(a.host_id == b.host_id && net_a == net_b && a.host_id != net_a);
     assert_int_equal(a.pid, getpid());
     assert_true(a.host[0] != 0);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "boot/parts.h"
+#include "boot/boot_int.h"
 
 /* "A=1 B=2" */
 static void set_vars(const char *vars)
@@ -118,7 +118,7 @@ static void places_are_derived(void **state)
         if (tt_boot_from_env(&a, NULL, &err) != TUTTI_OK)
             fail_msg("%s: %s", vars[i][0], err.text);
         assert_memory_equal(a.rendezvous, vars[i][1], strlen(vars[i][1]));
-        assert_int_equal(tt_rendezvous_parse(a.rendezvous, host, &port, &err), TUTTI_OK);
+        assert_int_equal(tt_boot_rendezvous_parse(a.rendezvous, host, &port, &err), TUTTI_OK);
         assert_in_range(port, 20000, 29999);
         setenv(vars[i][2], "1", 1);
         assert_int_equal(tt_boot_from_env(&b, NULL, &err), TUTTI_OK);
@@ -215,11 +215,11 @@ static void first_of_a_node_list(void **state)
     char host[24];
 
     for (size_t i = 0; i < countof(good); i++) {
-        assert_true(tt_nodelist_first(good[i][0], host, sizeof(host)));
+        assert_true(tt_boot_nodelist_first(good[i][0], host, sizeof(host)));
         assert_string_equal(host, good[i][1]);
     }
     for (size_t i = 0; i < countof(bad); i++)
-        assert_false(tt_nodelist_first(bad[i], host, sizeof(host)));
+        assert_false(tt_boot_nodelist_first(bad[i], host, sizeof(host)));
 }
 
 static const uint8_t RAW[33] = "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"
@@ -234,31 +234,31 @@ static void keys_are_read(void **state)
     struct tutti_error err = {0};
     char text[200];
 
-    assert_int_equal(tt_key_parse(RAW, 32, key, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_key_parse(RAW, 32, key, &err), TUTTI_OK);
     assert_memory_equal(key, RAW, 32);
     for (int form = 0; form < 2; form++) {
         snprintf(text, sizeof(text), form ? "%s" : "%s\r\n", HEX);
         memset(key, 0, sizeof(key));
-        assert_int_equal(tt_key_parse((uint8_t *)text, strlen(text), key, &err), TUTTI_OK);
+        assert_int_equal(tt_boot_key_parse((uint8_t *)text, strlen(text), key, &err), TUTTI_OK);
         assert_memory_equal(key, RAW, 32);
     }
     /* More than 32 bytes: hashed, and every byte counts; raw and hex agree here too. */
-    assert_int_equal(tt_key_parse(RAW, 33, key, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_key_parse(RAW, 33, key, &err), TUTTI_OK);
     assert_memory_not_equal(key, RAW, 32);
     snprintf(text, sizeof(text), "%s00", HEX);
-    assert_int_equal(tt_key_parse((uint8_t *)text, 66, other, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_key_parse((uint8_t *)text, 66, other, &err), TUTTI_OK);
     assert_memory_equal(key, other, 32);
-    assert_int_equal(tt_key_parse((uint8_t *)text, 65, other, &err), TUTTI_ERR_ARG);
-    assert_int_equal(tt_key_parse(RAW, 31, key, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_boot_key_parse((uint8_t *)text, 65, other, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_boot_key_parse(RAW, 31, key, &err), TUTTI_ERR_ARG);
     assert_non_null(strstr(err.text, "/dev/urandom"));
-    assert_int_equal(tt_key_parse((const uint8_t *)HEX, 62, key, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_boot_key_parse((const uint8_t *)HEX, 62, key, &err), TUTTI_ERR_ARG);
     assert_non_null(strstr(err.text, "62 hex digits"));
-    assert_int_equal(tt_key_parse(zeros, 32, key, &err), TUTTI_ERR_ARG);
-    assert_int_equal(tt_key_parse(zeros, 0, key, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_boot_key_parse(zeros, 32, key, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_boot_key_parse(zeros, 0, key, &err), TUTTI_ERR_ARG);
     uint8_t *huge = calloc(5000, 1);
     assert_non_null(huge);
     huge[0] = 1;
-    assert_int_equal(tt_key_parse(huge, 5000, key, &err), TUTTI_ERR_LIMIT);
+    assert_int_equal(tt_boot_key_parse(huge, 5000, key, &err), TUTTI_ERR_LIMIT);
     free(huge);
 }
 
@@ -277,27 +277,27 @@ static void key_files_are_private(void **state)
     assert_int_equal(tt_boot_from_env(&c, NULL, &err), TUTTI_OK);
     assert_string_equal(c.key_file, path); /* the key itself is read when the job opens */
     assert_false(c.has_key);
-    assert_int_equal(tt_key_load(path, key, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_key_load(path, key, &err), TUTTI_OK);
     assert_memory_equal(key, RAW, 32);
     static const mode_t open_modes[] = {0644, 0640, 0604, 0660};
     for (size_t i = 0; i < countof(open_modes); i++) {
         assert_int_equal(fchmod(fd, open_modes[i]), 0);
-        assert_int_equal(tt_key_load(path, key, &err), TUTTI_ERR_ARG);
+        assert_int_equal(tt_boot_key_load(path, key, &err), TUTTI_ERR_ARG);
         assert_non_null(strstr(err.text, "readable by others"));
         assert_non_null(strstr(err.text, path));
     }
     assert_int_equal(fchmod(fd, 0400), 0);
-    assert_int_equal(tt_key_load(path, key, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_key_load(path, key, &err), TUTTI_OK);
     if (geteuid() == 0) {
         assert_int_equal(fchown(fd, 12345, 12345), 0);
-        assert_int_equal(tt_key_load(path, key, &err), TUTTI_ERR_ARG);
+        assert_int_equal(tt_boot_key_load(path, key, &err), TUTTI_ERR_ARG);
         assert_non_null(strstr(err.text, "another user"));
     }
     close(fd);
     unlink(path);
-    assert_int_equal(tt_key_load("/tmp", key, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_boot_key_load("/tmp", key, &err), TUTTI_ERR_ARG);
     assert_int_equal(mkfifo(path, 0600), 0); /* must not wait for a writer */
-    assert_int_equal(tt_key_load(path, key, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_boot_key_load(path, key, &err), TUTTI_ERR_ARG);
     unlink(path);
 }
 

@@ -109,7 +109,7 @@ static size_t listen_in(void)
 
     line_pair(l);
     write_text(&l[0]);
-    assert_int_equal(tt_net_fill(l[1].fd, caught, CATCH, &n), TT_NET_AGAIN);
+    assert_int_equal(tt_boot_net_fill(l[1].fd, caught, CATCH, &n), TT_NET_AGAIN);
     tt_boot_line_close(&l[0]);
     tt_boot_line_close(&l[1]);
     assert_int_equal(n, ALL + 4 * (LENGTH + 2 * tag)); /* the second write needs two records */
@@ -125,7 +125,7 @@ static int read_altered(size_t n)
     size_t done = 0, sent = 0;
 
     line_pair(l);
-    assert_int_equal(tt_net_drain(l[0].fd, altered, n, &sent), TT_NET_OK);
+    assert_int_equal(tt_boot_net_drain(l[0].fd, altered, n, &sent), TT_NET_OK);
     tt_boot_line_close(&l[0]);
     errno = 1;
     enum tt_net went = tt_boot_line_read(&l[1], got, ALL, &done);

@@ -181,7 +181,7 @@ static void strangers_get_no_key(void **state)
 
     if (!second_user())
         skip();
-    assert_int_equal(tt_local_listen(&at, &listener, &err), TUTTI_OK);
+    assert_int_equal(tt_boot_local_listen(&at, &listener, &err), TUTTI_OK);
     for (int foreign = 0; foreign < 2; foreign++) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -197,12 +197,12 @@ static void strangers_get_no_key(void **state)
         }
         struct pollfd p = {.fd = listener, .events = POLLIN};
         assert_int_equal(poll(&p, 1, 10000), 1);
-        tt_local_serve(listener, &o);
+        tt_boot_local_serve(listener, &o);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), !foreign);
     }
-    tt_net_close(&listener);
+    tt_boot_net_close(&listener);
 }
 
 static void offers_round_trip(void **state)
@@ -212,24 +212,24 @@ static void offers_round_trip(void **state)
     struct tt_offer o = {.mode = TT_OFFER_KEY}, back;
 
     memset(o.key, 5, sizeof(o.key));
-    tt_offer_write(&o, bytes);
-    assert_true(tt_offer_parse(bytes, TT_OFFER, &back));
+    tt_boot_offer_write(&o, bytes);
+    assert_true(tt_boot_offer_parse(bytes, TT_OFFER, &back));
     assert_memory_equal(back.key, o.key, TT_BOOT_KEY);
     for (size_t n = 0; n <= TT_OFFER + 1; n++)
-        assert_int_equal(tt_offer_parse(bytes, n, &back), n == TT_OFFER);
+        assert_int_equal(tt_boot_offer_parse(bytes, n, &back), n == TT_OFFER);
     for (size_t i = 0; i < 16; i++) { /* head and mode: any change is refused, or another mode without key */
         bytes[i] ^= 1;
-        assert_false(tt_offer_parse(bytes, TT_OFFER, &back));
+        assert_false(tt_boot_offer_parse(bytes, TT_OFFER, &back));
         bytes[i] ^= 1;
     }
     o.mode = TT_OFFER_FILE;
-    tt_offer_write(&o, bytes);
+    tt_boot_offer_write(&o, bytes);
     for (size_t i = 16; i < TT_OFFER; i++)
         assert_int_equal(bytes[i], 0);
     o.mode = TT_OFFER_KEY;
     memset(o.key, 0, sizeof(o.key)); /* a key of zeros is none */
-    tt_offer_write(&o, bytes);
-    assert_false(tt_offer_parse(bytes, TT_OFFER, &back));
+    tt_boot_offer_write(&o, bytes);
+    assert_false(tt_boot_offer_parse(bytes, TT_OFFER, &back));
 }
 
 int main(void)

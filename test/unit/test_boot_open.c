@@ -377,10 +377,10 @@ static void a_full_port_range_is_named(void **state)
     char text[64];
 
     while (port[1] != port[0] + 1) { /* two neighbours */
-        tt_net_close(&fd[0]);
+        tt_boot_net_close(&fd[0]);
         fd[0] = fd[1];
         port[0] = port[1];
-        assert_int_equal(tt_listen_open(&l, &fd[1], &port[1], &err), TUTTI_OK);
+        assert_int_equal(tt_boot_listen_open(&l, &fd[1], &port[1], &err), TUTTI_OK);
         l.lo = port[1];
     }
     j.odd = 1;
@@ -491,7 +491,7 @@ static void strangers_do_not_disturb(void **state)
     pid[0] = rank_start(0, meet_and_check, &j);
     await_listener(port_of(&j));
     memset(junk, 0xff, sizeof(junk));
-    tt_greeting_write(&g, hello);
+    tt_boot_greeting_write(&g, hello);
     for (int i = 0; i < CROWD; i++) /* nothing; random bytes; half a greeting; a greeting and no proof; a huge frame */
         fd[i] = i % 4 == 0   ? stranger(port_of(&j), junk, 0)
                 : i % 4 == 1 ? stranger(port_of(&j), junk, sizeof(junk))
@@ -534,15 +534,15 @@ static void a_crowd_of_guests_does_not_disturb(void **state)
     await_listener(port_of(&j));
     for (size_t i = 0; i < CROWD; i++) {
         d[i] = (struct tt_dial){.addr_be = htonl(INADDR_LOOPBACK), .port = port_of(&j), .epoll = -1};
-        tt_dial_begin(&d[i], tt_now_ns());
+        tt_boot_dial_begin(&d[i], tt_now_ns());
     }
     for (uint64_t limit = tt_now_ns() + UINT64_C(5000000000); proved < CROWD && tt_now_ns() < limit;) {
         for (size_t i = 0; i < CROWD; i++)
-            fds[i] = tt_dial_fd(&d[i]);
-        tt_net_poll(fds, CROWD, tt_now_ns() + 2000000);
+            fds[i] = tt_boot_dial_fd(&d[i]);
+        tt_boot_net_poll(fds, CROWD, tt_now_ns() + 2000000);
         proved = 0;
         for (size_t i = 0; i < CROWD; i++) {
-            tt_dial_serve(&d[i], &t, fds[i].revents);
+            tt_boot_dial_serve(&d[i], &t, fds[i].revents);
             proved += d[i].state == TT_DIAL_DONE;
         }
     }
@@ -552,7 +552,7 @@ static void a_crowd_of_guests_does_not_disturb(void **state)
     for (uint32_t r = 0; r < 3; r++)
         rank_end(r, pid[r], 0);
     for (size_t i = 0; i < CROWD; i++)
-        tt_dial_abort(&d[i]);
+        tt_boot_dial_abort(&d[i]);
     for (uint32_t r = 0; r < 3; r++) {
         expect(r, TUTTI_OK, NULL);
         assert_int_equal(outcomes[r].value, 0);
@@ -585,22 +585,22 @@ static void join_and_leave(uint32_t rank, void *arg)
     const struct job *j = arg;
     struct tt_trust t = {.key = j->config.key, .rank = rank, .kind = TT_CONN_MEET};
     struct tt_dial d = {.addr_be = htonl(INADDR_LOOPBACK), .port = port_of(j), .epoll = -1};
-    struct tt_join me = {.size = j->config.size, .version = "any", .settings = ""};
+    struct tt_boot_join me = {.size = j->config.size, .version = "any", .settings = ""};
     struct tt_boot_line l;
     uint8_t text[TT_FRAME + TT_JOIN_MAX];
     size_t n;
 
-    tt_host_self(&me.peer, &me.net_id);
+    tt_boot_host_self(&me.peer, &me.net_id);
     me.peer.addr_be = d.addr_be;
     me.peer.port = 1;
-    tt_dial_begin(&d, tt_now_ns());
+    tt_boot_dial_begin(&d, tt_now_ns());
     while (d.state != TT_DIAL_DONE) {
-        struct pollfd p = tt_dial_fd(&d);
-        tt_net_poll(&p, 1, tt_now_ns() + 10000000);
-        tt_dial_serve(&d, &t, p.revents);
+        struct pollfd p = tt_boot_dial_fd(&d);
+        tt_boot_net_poll(&p, 1, tt_now_ns() + 10000000);
+        tt_boot_dial_serve(&d, &t, p.revents);
     }
-    n = tt_join_write(&me, text + TT_FRAME);
-    tt_frame_write(&(struct tt_frame){.kind = TT_FRAME_JOIN, .remaining_ms = 20000, .length = n}, text);
+    n = tt_boot_join_write(&me, text + TT_FRAME);
+    tt_boot_frame_write(&(struct tt_frame){.kind = TT_FRAME_JOIN, .remaining_ms = 20000, .length = n}, text);
     if (tt_boot_line_open(&l, d.shake.fd, &d.shake.keys))
         tt_boot_line_send(&l, text, TT_FRAME + n, tt_now_ns() + 1000000000);
     tt_boot_line_close(&l);

@@ -44,19 +44,19 @@ static struct tt_desk *open_desk(struct tt_boot *b, uint64_t role)
     struct tt_desk *d = NULL;
 
     if (b)
-        outcomes[tt_boot_config(b)->rank].status = tt_desk_open(b, role, tt_boot_config(b)->timeout_ns, &d, NULL);
+        outcomes[tt_boot_config(b)->rank].status = tt_boot_desk_open(b, role, tt_boot_config(b)->timeout_ns, &d, NULL);
     return d;
 }
 
 /* Serves until the bell rings; false at the limit. */
 static bool serve_until_bell(struct tt_boot *b, const struct tt_desk *d, uint64_t limit_ns)
 {
-    struct pollfd fds[] = {{.fd = tt_porter_fd(b), .events = POLLIN}, {.fd = tt_desk_bell(d), .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = tt_boot_porter_fd(b), .events = POLLIN}, {.fd = tt_boot_desk_bell(d), .events = POLLIN}};
 
     while (tt_now_ns() < limit_ns) {
-        uint64_t due = tt_porter_due(b);
-        tt_net_poll(fds, 2, due < limit_ns ? due : limit_ns);
-        tt_porter_serve(b);
+        uint64_t due = tt_boot_porter_due(b);
+        tt_boot_net_poll(fds, 2, due < limit_ns ? due : limit_ns);
+        tt_boot_porter_serve(b);
         if (fds[1].revents)
             return true;
     }
@@ -76,7 +76,7 @@ static bool take_links(struct tt_boot *b, struct tt_desk *d, uint32_t n, struct 
     struct tt_porter_link l;
 
     for (uint32_t got = 0; got < n;) {
-        if (!tt_desk_take(d, &l)) {
+        if (!tt_boot_desk_take(d, &l)) {
             if (!serve_until_bell(b, d, limit)) {
                 tt_fail(&outcomes[me].err, TUTTI_ERR_TIMEOUT, "%u of %u links came", got, n);
                 return false;
@@ -109,10 +109,10 @@ static bool introduce(const struct tt_porter_link *l, uint32_t me, bool encrypt)
 
 static bool idle_at(struct tt_desk *d)
 {
-    struct pollfd bell = {.fd = tt_desk_bell(d), .events = POLLIN};
+    struct pollfd bell = {.fd = tt_boot_desk_bell(d), .events = POLLIN};
     struct tt_porter_link l;
 
-    return !tt_desk_take(d, &l) && poll(&bell, 1, 0) == 0;
+    return !tt_boot_desk_take(d, &l) && poll(&bell, 1, 0) == 0;
 }
 
 enum { ALL_WANT, HIGHER_WANTS, LOWER_WANTS, ODD_WANTS, PATTERNS };
@@ -135,9 +135,9 @@ static void link_all(uint32_t rank, void *arg)
     for (uint32_t k = 0; ok && k < RANKS; k++) { /* each in another order */
         uint32_t r = (rank + k) % RANKS;
         if (r != rank && wants(j->what, rank, r))
-            ok = tt_desk_want(d, r, &outcomes[rank].err) == TUTTI_OK;
+            ok = tt_boot_desk_want(d, r, &outcomes[rank].err) == TUTTI_OK;
         if (k % 3 == 0)
-            tt_porter_serve(b);
+            tt_boot_porter_serve(b);
     }
     ok = ok && take_links(b, d, RANKS - 1, links);
     for (uint32_t r = 0; ok && r < RANKS; r++) {
@@ -146,9 +146,9 @@ static void link_all(uint32_t rank, void *arg)
             tt_fail(&outcomes[rank].err, TUTTI_ERR_PEER, "rank %u did not introduce itself (%s)", r, strerror(errno));
     }
     for (uint32_t r = 0; ok && r < RANKS; r++) /* nothing is done twice */
-        ok = r == rank || tt_desk_want(d, r, NULL) == TUTTI_OK;
+        ok = r == rank || tt_boot_desk_want(d, r, NULL) == TUTTI_OK;
     if (ok)
-        tt_porter_serve(b);
+        tt_boot_porter_serve(b);
     if (ok && !idle_at(d)) {
         tt_fail(&outcomes[rank].err, TUTTI_ERR_DIFFERS, "there is one link too many");
         ok = false;
@@ -158,8 +158,8 @@ static void link_all(uint32_t rank, void *arg)
     for (uint32_t r = 0; ok && r < RANKS; r++)
         await_stage(r, 1);
     for (uint32_t r = 0; r < RANKS; r++)
-        tt_net_close(&links[r].fd);
-    tt_desk_close(d);
+        tt_boot_net_close(&links[r].fd);
+    tt_boot_desk_close(d);
     tt_boot_close(b);
 }
 
@@ -194,7 +194,7 @@ static void *ask_everybody(void *arg)
 
     for (uint32_t r = 0; r < RANKS; r++)
         if (r != a->me)
-            tt_desk_want(a->d, r, NULL);
+            tt_boot_desk_want(a->d, r, NULL);
     return NULL;
 }
 
@@ -224,8 +224,8 @@ static void link_by_threads(uint32_t rank, void *arg)
     for (uint32_t r = 0; ok && r < RANKS; r++)
         await_stage(r, 1);
     for (uint32_t r = 0; r < RANKS; r++)
-        tt_net_close(&links[r].fd);
-    tt_desk_close(d);
+        tt_boot_net_close(&links[r].fd);
+    tt_boot_desk_close(d);
     tt_boot_close(b);
 }
 
@@ -259,13 +259,13 @@ static void two_desks(uint32_t rank, void *arg)
         links[k][0].fd = links[k][1].fd = -1;
     for (uint32_t k = 0; ok && rank == 0 && k < 2; k++) {
         d[k] = open_desk(b, ROLE + k);
-        ok = d[k] && tt_desk_want(d[k], 1, NULL) == TUTTI_OK;
+        ok = d[k] && tt_boot_desk_want(d[k], 1, NULL) == TUTTI_OK;
     }
     if (ok && rank == 0)
         ok = take_links(b, d[0], 1, links[0]) && take_links(b, d[1], 1, links[1]);
     reach_stage(rank, 1);
     while (ok && rank == 1 && tt_now_ns() < limit && b->early.len < 2)
-        tt_porter_serve(b);
+        tt_boot_porter_serve(b);
     for (uint32_t k = 2; ok && rank == 1 && k-- > 0;) {
         d[k] = open_desk(b, ROLE + k);
         ok = d[k] && take_links(b, d[k], 1, links[k]) && idle_at(d[k]);
@@ -275,16 +275,16 @@ static void two_desks(uint32_t rank, void *arg)
         int fd = links[k][!rank].fd;
         ok = send(fd, &out, 1, 0) == 1 && recv(fd, &in, 1, MSG_WAITALL) == 1 && in == 10 * (1 - rank) + k;
     }
-    tt_desk_close(d[0]);
+    tt_boot_desk_close(d[0]);
     d[0] = NULL;
     d[2] = ok ? open_desk(b, ROLE + 2) : NULL;
-    ok = ok && d[2] && idle_at(d[2]) && (rank == 0 || tt_desk_want(d[2], 0, NULL) == TUTTI_OK) && take_links(b, d[2], 1, links[2]);
+    ok = ok && d[2] && idle_at(d[2]) && (rank == 0 || tt_boot_desk_want(d[2], 0, NULL) == TUTTI_OK) && take_links(b, d[2], 1, links[2]);
     outcomes[rank].value = ok;
     reach_stage(rank, 2);
     await_stage(!rank, 2);
     for (uint32_t k = 0; k < 3; k++) {
-        tt_net_close(&links[k][!rank].fd);
-        tt_desk_close(d[k]);
+        tt_boot_net_close(&links[k][!rank].fd);
+        tt_boot_desk_close(d[k]);
     }
     tt_boot_close(b);
 }
@@ -311,17 +311,17 @@ static void want_the_lost(uint32_t rank, void *arg)
     if (!d)
         return;
     if (rank == 1) { /* leaves at once; rank 2 never serves */
-        tt_desk_close(d);
+        tt_boot_desk_close(d);
         tt_boot_close(b);
         reach_stage(1, 1);
         return;
     }
     if (rank == 0) {
         uint32_t *failed = &(uint32_t){0};
-        outcomes[0].value = await_stage(1, 1) && tt_desk_want(d, 1, NULL) == TUTTI_OK && tt_desk_want(d, 2, NULL) == TUTTI_OK &&
-                            tt_desk_want(d, 0, NULL) == TUTTI_ERR_ARG && tt_desk_want(d, 3, NULL) == TUTTI_ERR_ARG;
+        outcomes[0].value = await_stage(1, 1) && tt_boot_desk_want(d, 1, NULL) == TUTTI_OK && tt_boot_desk_want(d, 2, NULL) == TUTTI_OK &&
+                            tt_boot_desk_want(d, 0, NULL) == TUTTI_ERR_ARG && tt_boot_desk_want(d, 3, NULL) == TUTTI_ERR_ARG;
         while (outcomes[0].value && *failed < 2) {
-            if (!tt_desk_take(d, &l)) {
+            if (!tt_boot_desk_take(d, &l)) {
                 outcomes[0].value = serve_until_bell(b, d, soon());
                 continue;
             }
@@ -334,7 +334,7 @@ static void want_the_lost(uint32_t rank, void *arg)
         reach_stage(0, 1);
     }
     await_stage(0, 1);
-    tt_desk_close(d);
+    tt_boot_desk_close(d);
     tt_boot_close(b);
 }
 
@@ -357,7 +357,7 @@ static void known_addresses_are_listed(void **state)
     uint32_t list[3 * (1 + TT_BOOT_SOURCES)];
     static const uint32_t right[] = {1, 5, 7, 9};
 
-    assert_int_equal(tt_known_addresses(peers, 3, list), 4);
+    assert_int_equal(tt_boot_known_addresses(peers, 3, list), 4);
     assert_memory_equal(list, right, sizeof(right));
 }
 
@@ -386,18 +386,18 @@ static int survives(struct tt_gate *g, const struct tt_listen *at, uint16_t port
     size_t n;
 
     inet_pton(AF_INET, source, &from);
-    if (tt_net_connect(at->addr_be, port, from.s_addr, &p.fd) != 0)
+    if (tt_boot_net_connect(at->addr_be, port, from.s_addr, &p.fd) != 0)
         return -1;
-    tt_net_poll(&gate, 1, soon());
-    if (tt_gate_serve(g, come, &n, &outcomes[0].err) != TUTTI_OK)
+    tt_boot_net_poll(&gate, 1, soon());
+    if (tt_boot_gate_serve(g, come, &n, &outcomes[0].err) != TUTTI_OK)
         return -1;
     bool stays = g->n == 1;
     if (!stays)
-        tt_net_poll(&p, 1, soon());
+        tt_boot_net_poll(&p, 1, soon());
     bool closed = p.revents && recv(p.fd, &n, 1, MSG_DONTWAIT) <= 0;
-    tt_net_close(&p.fd);
+    tt_boot_net_close(&p.fd);
     while (g->n > 0 && tt_now_ns() < limit) /* it hears that we hung up */
-        tt_gate_serve(g, come, &n, &outcomes[0].err);
+        tt_boot_gate_serve(g, come, &n, &outcomes[0].err);
     return stays ? 1 : closed ? 0 : -1;
 }
 
@@ -420,15 +420,15 @@ static void from_two_addresses(uint32_t rank, void *arg)
     bool ok = add_address(fd, "lo", "127.0.0.1") && add_address(fd, "lo:1", "10.9.0.1") && add_address(fd, "lo:2", "10.9.0.2");
     close(fd);
     inet_pton(AF_INET, "10.9.0.1", &at.addr_be);
-    ok = ok && tt_listen_open(&at, &listener, &port, &outcomes[rank].err) == TUTTI_OK &&
-         tt_gate_open(&g, listener, &trust, &outcomes[rank].err) == TUTTI_OK;
+    ok = ok && tt_boot_listen_open(&at, &listener, &port, &outcomes[rank].err) == TUTTI_OK &&
+         tt_boot_gate_open(&g, listener, &trust, &outcomes[rank].err) == TUTTI_OK;
     ok = ok && survives(&g, &at, port, "10.9.0.2") == 1; /* while the ranks meet nobody is known */
     g.known_be = &at.addr_be;
     g.nknown = 1;
     ok = ok && survives(&g, &at, port, "10.9.0.1") == 1 && survives(&g, &at, port, "10.9.0.2") == 0;
     outcomes[rank].value = ok ? 2 : 3;
-    tt_gate_close(&g);
-    tt_net_close(&listener);
+    tt_boot_gate_close(&g);
+    tt_boot_net_close(&listener);
 }
 
 static void unknown_addresses_are_dropped_at_once(void **state)

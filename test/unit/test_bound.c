@@ -29,7 +29,7 @@ static struct tt_bounds bounds(const struct tt_topo *t, tutti_coll coll, uint32_
 {
     struct tutti_error err = {0};
     struct tt_bounds b;
-    if (tt_bounds_make(t, coll, root, bytes, &b, &err) != TUTTI_OK)
+    if (tt_bound_make(t, coll, root, bytes, &b, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return b;
 }
@@ -121,18 +121,18 @@ static double must_cross(const struct tt_topo *t, tutti_coll coll, uint32_t root
 /* Block sizes: layout 0 the schedule's own (aligned), 1 the public rule (elements r*count/p ..), 2 exactly equal. */
 static void lay_out(const struct tt_topo *t, tutti_coll coll, uint64_t bytes, tutti_dtype dtype, int layout, double *size)
 {
-    uint32_t p = t->ranks, e = tt_dtype_bytes(dtype);
+    uint32_t p = t->ranks, e = tt_sched_dtype_bytes(dtype);
     uint64_t count = bytes / e;
     struct tt_shape shape = {.coll = TUTTI_ALL_GATHER, .ranks = p, .chunks = p, .nbufs = 2, .segments = 1};
     struct tt_bind bind;
     (void)coll;
-    assert_int_equal(tt_bind_make(&shape, count, dtype, &bind, NULL), TUTTI_OK);
+    assert_int_equal(tt_sched_bind_make(&shape, count, dtype, &bind, NULL), TUTTI_OK);
     for (uint32_t r = 0; r < p; r++) {
-        uint64_t aligned = (tt_bind_offset(&bind, r + 1) - tt_bind_offset(&bind, r)) * e;
+        uint64_t aligned = (tt_sched_bind_offset(&bind, r + 1) - tt_sched_bind_offset(&bind, r)) * e;
         uint64_t plain = ((r + 1) * count / p - r * count / p) * e;
         size[r] = layout == 0 ? (double)aligned : layout == 1 ? (double)plain : (double)bytes / p;
     }
-    tt_bind_free(&bind);
+    tt_sched_bind_free(&bind);
 }
 
 static double cut_capacity(const struct tt_topo *t, const uint8_t *side, bool both)
@@ -172,7 +172,7 @@ static void recheck_cut(const struct tt_topo *t, tutti_coll coll, uint32_t root,
     assert_int_equal(b->time_ps, floor_time(b->bytes, b->capacity));
     for (size_t i = 0; i < 3 * countof(dtypes); i++) {
         tutti_dtype d = dtypes[i / 3];
-        if (bytes % tt_dtype_bytes(d))
+        if (bytes % tt_sched_dtype_bytes(d))
             continue;
         lay_out(t, coll, bytes, d, (int)(i % 3), size);
         double cross = must_cross(t, coll, root, bytes, b->side, size);
@@ -243,7 +243,7 @@ static void recheck(const struct tt_topo *t, tutti_coll coll, uint32_t root, uin
     recheck_cut(t, coll, root, bytes, &b);
     recheck_volume(t, coll, bytes, &b);
     recheck_best(&b);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
 }
 
 static void test_certificates(void **state)
@@ -343,9 +343,9 @@ static void test_all_cuts(void **state)
             double best = brute_force(t, (tutti_coll)coll, root, bytes), found = (double)c->time_ps / 1e12;
             assert_true(found <= best * (1 + 1e-12));
             if (c->complete && found < best * (1 - 1e-5))
-                fail_msg("round %d %s: %.9g s found, %.9g s possible", round, tt_coll_name((tutti_coll)coll), found, best);
+                fail_msg("round %d %s: %.9g s found, %.9g s possible", round, tt_sched_coll_name((tutti_coll)coll), found, best);
             assert_true(c->complete || coll == TUTTI_ALL_TO_ALL);
-            tt_bounds_free(&b);
+            tt_bound_free(&b);
             recheck(t, (tutti_coll)coll, root, bytes);
         }
         tt_topo_free(t);
@@ -377,8 +377,8 @@ static void test_complete_families(void **state)
             assert_true(c->complete || coll == TUTTI_ALL_TO_ALL);
             bool loop = tt_streq(t->kind, "dln") && coll == TUTTI_ALL_TO_ALL; /* its bisection is no prefix of the ranks */
             if (!loop && found < best * (1 - 1e-5))
-                fail_msg("%s %s: %.9g s found, %.9g s possible", specs[i], tt_coll_name((tutti_coll)coll), found, best);
-            tt_bounds_free(&b);
+                fail_msg("%s %s: %.9g s found, %.9g s possible", specs[i], tt_sched_coll_name((tutti_coll)coll), found, best);
+            tt_bound_free(&b);
         }
         tt_topo_free(t);
     }
@@ -391,9 +391,9 @@ static void expect(const char *spec, tutti_coll coll, uint64_t bytes, enum tt_bo
     struct tt_topo *t = topo(spec);
     struct tt_bounds b = bounds(t, coll, 0, bytes);
     if (b.item[kind].time_ps != ps)
-        fail_msg("%s %s: %s is %llu ps, not %llu: %s", spec, tt_coll_name(coll), tt_bound_name(kind),
+        fail_msg("%s %s: %s is %llu ps, not %llu: %s", spec, tt_sched_coll_name(coll), tt_bound_name(kind),
                  (unsigned long long)b.item[kind].time_ps, (unsigned long long)ps, b.item[kind].text);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     tt_topo_free(t);
 }
 
@@ -433,12 +433,12 @@ static void test_words(void **state)
     assert_int_equal(b.best, TT_BOUND_CUT);
     assert_string_equal(b.item[TT_BOUND_CUT].text,
                         "100 MiB must leave rank 3 (1 of 4) over links of 2.5 Gbit/s: 100 MiB / 2.5 Gbit/s = 335.5 ms");
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     tt_topo_free(t);
     t = topo("tree:((3 2)(2))@100Gbps/1Gbps/1Gbps");
     b = bounds(t, TUTTI_ALL_TO_ALL, 0, 100 << 20);
     assert_non_null(strstr(b.item[TT_BOUND_CUT].text, "ranks 0-2 (3 of 7)"));
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     tt_topo_free(t);
 }
 
@@ -454,8 +454,8 @@ static void test_nothing(void **state)
         assert_int_equal(z.time_ps, coll == TUTTI_BARRIER ? UINT64_C(30000000) : 0);
         recheck_best(&b);
         recheck_best(&z);
-        tt_bounds_free(&b);
-        tt_bounds_free(&z);
+        tt_bound_free(&b);
+        tt_bound_free(&z);
     }
     tt_topo_free(one);
     tt_topo_free(t);
@@ -470,14 +470,14 @@ static void test_empty_blocks(void **state)
     assert_int_equal(b.item[TT_BOUND_LATENCY].time_ps, 2000000); /* from the middle */
     assert_false(b.item[TT_BOUND_CUT].applies);
     assert_int_equal(b.item[TT_BOUND_VOLUME].bytes, 16);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     b = bounds(t, TUTTI_GATHER, 0, 4);
     assert_int_equal(b.time_ps, 0);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     b = bounds(t, TUTTI_ALLREDUCE, 0, 4);
     assert_int_equal(b.item[TT_BOUND_LATENCY].time_ps, 4000000);
     assert_int_equal(b.item[TT_BOUND_CUT].time_ps, 4000);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     tt_topo_free(t);
 }
 
@@ -487,14 +487,14 @@ static void test_bad_questions(void **state)
     struct tutti_error err = {0};
     struct tt_topo *t = topo("star:8@1B/s,5us");
     struct tt_bounds b;
-    assert_int_equal(tt_bounds_make(t, TUTTI_BROADCAST, 8, 100, &b, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_bound_make(t, TUTTI_BROADCAST, 8, 100, &b, &err), TUTTI_ERR_RANGE);
     assert_non_null(strstr(err.text, "root 8"));
-    assert_int_equal(tt_bounds_make(t, TUTTI_COLL_COUNT, 0, 100, &b, &err), TUTTI_ERR_ARG);
-    assert_int_equal(tt_bounds_make(t, TUTTI_ALLREDUCE, 0, UINT64_MAX, &b, &err), TUTTI_ERR_RANGE);
-    assert_int_equal(tt_bounds_make(t, TUTTI_ALLREDUCE, 0, UINT64_C(1) << 40, &b, &err), TUTTI_ERR_RANGE);
-    assert_int_equal(tt_bounds_make(t, TUTTI_ALLREDUCE, 99, 100, &b, &err), TUTTI_OK); /* the root does not matter */
-    tt_bounds_free(&b);
-    tt_bounds_free(NULL);
+    assert_int_equal(tt_bound_make(t, TUTTI_COLL_COUNT, 0, 100, &b, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_bound_make(t, TUTTI_ALLREDUCE, 0, UINT64_MAX, &b, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_bound_make(t, TUTTI_ALLREDUCE, 0, UINT64_C(1) << 40, &b, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_bound_make(t, TUTTI_ALLREDUCE, 99, 100, &b, &err), TUTTI_OK); /* the root does not matter */
+    tt_bound_free(&b);
+    tt_bound_free(NULL);
     tt_topo_free(t);
 }
 
@@ -511,7 +511,7 @@ static void test_large(void **state)
             recheck_volume(t, (tutti_coll)coll, 1 << 30, &b);
             recheck_best(&b);
             assert_true(b.item[TT_BOUND_CUT].applies);
-            tt_bounds_free(&b);
+            tt_bound_free(&b);
         }
         tt_topo_free(t);
     }
@@ -536,10 +536,10 @@ static void test_long_line(void **state)
     struct tt_bounds b = bounds(done, TUTTI_ALLREDUCE, 0, 1000);
     assert_true(b.item[TT_BOUND_LATENCY].complete);
     assert_int_equal(b.item[TT_BOUND_LATENCY].time_ps, length);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     b = bounds(done, TUTTI_ALL_GATHER, 0, 1000); /* fewer bytes than ranks */
     assert_int_equal(b.item[TT_BOUND_LATENCY].time_ps, length - length / 2);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     tt_topo_free(done);
 }
 

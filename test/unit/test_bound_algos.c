@@ -59,17 +59,17 @@ static void check_one(const struct tt_algo *al, const struct tt_topo *t, tutti_c
     if (tt_algo_probe(al, &a, &err) != TUTTI_OK)
         return;
     s = cached_of(al, &a, cache);
-    assert_int_equal(tt_bounds_make(t, coll, root, count * 4, &b, &err), TUTTI_OK);
+    assert_int_equal(tt_bound_make(t, coll, root, count * 4, &b, &err), TUTTI_OK);
     for (uint32_t k = 1; k <= 16; k *= 4) {
         struct tt_cost c;
         s->shape.segments = k;
         assert_int_equal(tt_cost_sched(s, t, count, TUTTI_F32, &c, &err), TUTTI_OK);
         if (c.time_ps < b.time_ps)
-            fail_msg("%s %s of %llu elements on %s, root %u, %u segments: %llu ps, bound %llu ps: %s", al->name, tt_coll_name(coll),
+            fail_msg("%s %s of %llu elements on %s, root %u, %u segments: %llu ps, bound %llu ps: %s", al->name, tt_sched_coll_name(coll),
                      (unsigned long long)count, t->spec, root, k, (unsigned long long)c.time_ps, (unsigned long long)b.time_ps,
                      b.item[b.best].text);
     }
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     tt_sched_free(s);
 }
 

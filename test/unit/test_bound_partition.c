@@ -70,7 +70,7 @@ static void compare(const struct tt_topo *t)
     uint64_t bytes = 1 << 20;
     struct tt_bounds all;
     struct tutti_error err;
-    if (tt_bounds_make(t, TUTTI_ALLREDUCE, 0, bytes, &all, &err) != TUTTI_OK)
+    if (tt_bound_make(t, TUTTI_ALLREDUCE, 0, bytes, &all, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     const struct tt_bound *b = &all.item[TT_BOUND_PARTITION];
     recheck(t, bytes, b);
@@ -78,7 +78,7 @@ static void compare(const struct tt_topo *t)
     double best = 4.0 * (double)bytes * search(t, part, 0, 0) * 1e12;
     if ((double)b->time_ps < best * (1 - 1e-6) - 1 || (double)b->time_ps > best * (1 + 1e-9))
         fail_msg("%s: partition bound %llu ps, brute force %.0f ps", t->kind, (unsigned long long)b->time_ps, best);
-    tt_bounds_free(&all);
+    tt_bound_free(&all);
 }
 
 static void test_random(void **state)
@@ -108,7 +108,7 @@ static struct tt_bounds bounds_of(const char *spec, uint64_t bytes, struct tt_to
 {
     struct tutti_error err;
     struct tt_bounds all = {0};
-    if (tt_topo_parse(spec, ret_t, &err) != TUTTI_OK || tt_bounds_make(*ret_t, TUTTI_ALLREDUCE, 0, bytes, &all, &err) != TUTTI_OK)
+    if (tt_topo_parse(spec, ret_t, &err) != TUTTI_OK || tt_bound_make(*ret_t, TUTTI_ALLREDUCE, 0, bytes, &all, &err) != TUTTI_OK)
         fail_msg("%s: %s", spec, err.text);
     return all;
 }
@@ -131,7 +131,7 @@ static void test_packing_numbers(void **state)
         recheck(t, 1000000000, b);
         if (number > golden[i].number * 1.000001 || number < golden[i].number * 0.999999 || b->tight != golden[i].tight)
             fail_msg("%s: %g, expected %g", golden[i].spec, number, golden[i].number);
-        tt_bounds_free(&all);
+        tt_bound_free(&all);
         tt_topo_free(t);
     }
 }
@@ -155,7 +155,7 @@ static void test_star(void **state)
         if (seconds > golden[i].seconds * 1.000001 || seconds < golden[i].seconds * 0.999999)
             fail_msg("%s: %g s, expected %g", golden[i].spec, seconds, golden[i].seconds);
         recheck(t, 1000000000, &all.item[TT_BOUND_PARTITION]);
-        tt_bounds_free(&all);
+        tt_bound_free(&all);
         tt_topo_free(t);
     }
 }
@@ -165,12 +165,12 @@ static void test_other_collectives(void **state)
     struct tt_topo *t;
     struct tt_bounds all = bounds_of("star:4", 1000, &t), gather;
     (void)state;
-    assert_int_equal(tt_bounds_make(t, TUTTI_ALL_GATHER, 0, 1000, &gather, NULL), TUTTI_OK);
+    assert_int_equal(tt_bound_make(t, TUTTI_ALL_GATHER, 0, 1000, &gather, NULL), TUTTI_OK);
     assert_false(gather.item[TT_BOUND_PARTITION].applies);
     assert_int_equal(gather.item[TT_BOUND_PARTITION].time_ps, 0);
     assert_null(gather.item[TT_BOUND_PARTITION].part);
-    tt_bounds_free(&gather);
-    tt_bounds_free(&all);
+    tt_bound_free(&gather);
+    tt_bound_free(&all);
     tt_topo_free(t);
 }
 

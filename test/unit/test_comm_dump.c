@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static char folder[] = "/tmp/tutti-dump-XXXXXX";
 
@@ -103,7 +103,7 @@ static void test_too_large(void **state)
     struct tutti_error err;
     char name[256];
     (void)state;
-    assert_false(tt_dump_wants(&c, p, mine));
+    assert_false(tt_comm_dump_wants(&c, p, mine));
     assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK); /* the job goes on */
     assert_int_equal(files(name), 0);
     tt_sched_free(mine);
@@ -122,7 +122,7 @@ static void test_folder_gone(void **state)
     struct tt_sched *mine = slice_of(&c, p);
     struct tutti_error err;
     (void)state;
-    assert_true(tt_dump_wants(&c, p, mine));
+    assert_true(tt_comm_dump_wants(&c, p, mine));
     assert_int_equal(tt_comm_admit(&c, &agreed, mine, &err), TUTTI_OK);
     tt_sched_free(mine);
     tt_plan_free(p);

@@ -64,7 +64,7 @@ static struct tt_findings find(void)
     int64_t scratch[RANKS];
     struct tt_evidence e = {.ranks = RANKS, .calls = CALLS, .same_clock = same_clock, .beats = beats, .log = calls[0], .links = links[0]};
     struct tt_findings f = {.rank = rank};
-    tt_find_slow(&e, scratch, &f);
+    tt_comm_find_slow(&e, scratch, &f);
     return f;
 }
 

@@ -2,7 +2,7 @@
  * not its part of the proved whole is stopped, and so is everybody when the whole is wrong. */
 #include "support.h"
 
-#include "comm/parts.h"
+#include "comm/comm_int.h"
 
 static struct tt_algo_args problem(tutti_coll coll, uint32_t ranks)
 {
@@ -35,7 +35,7 @@ static void test_other_slice(void **state)
     struct tt_algo_args a = problem(TUTTI_ALLREDUCE, 5), cut = a;
     struct tt_sched *whole = build_of(tt_algo_find("ring"), &a), *mine;
     (void)state;
-    assert_int_equal(tt_options_add(&cut.options, "segments=2", &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&cut.options, "segments=2", &err), TUTTI_OK);
     assert_int_equal(tt_algo_slice(tt_algo_find("ring"), &cut, 2, 1, &mine, &err), TUTTI_OK);
     assert_int_equal(tt_comm_prove(whole, mine, 2, &err), TUTTI_ERR_INCORRECT);
     expect_says(err.text, "rank 2");
@@ -56,20 +56,20 @@ static struct tt_sched *damaged(const struct tt_sched *s, uint32_t rank, size_t 
     struct tutti_error err;
     assert_null(shape.weights);
     assert_null(shape.owner);
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < s->shape.ranks; r++) {
         struct tt_slice sl = tt_sched_slice(s, r);
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (size_t i = 0; i < sl.nops; i++) {
             struct tt_op o = sl.ops[i];
             bool here = r == rank && i == op;
             if (here && !drop)
                 o.peer = (o.peer + 1) % s->shape.ranks == r ? (o.peer + 2) % s->shape.ranks : (o.peer + 1) % s->shape.ranks;
             if (!here || !drop)
-                tt_emit(&b, o, sl.spans + o.span, o.nspans);
+                tt_sched_emit(&b, o, sl.spans + o.span, o.nspans);
         }
     }
-    assert_int_equal(tt_build_freeze(&b, &d, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(&b, &d, &err), TUTTI_OK);
     return d;
 }
 

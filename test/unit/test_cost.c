@@ -263,7 +263,7 @@ static uint64_t naive_time(const struct tt_sched *s, const struct tt_topo *t, ui
     struct naive n = {.s = s, .t = t};
     uint64_t k = s->shape.segments, time = 0, waves = s->nsteps ? s->nsteps + k - 1 : 0;
     size_t words = 2 * (size_t)t->nlinks + 5 * (size_t)t->ranks;
-    assert_int_equal(tt_bind_make(&s->shape, count, TUTTI_F32, &n.bind, NULL), TUTTI_OK);
+    assert_int_equal(tt_sched_bind_make(&s->shape, count, TUTTI_F32, &n.bind, NULL), TUTTI_OK);
     n.link = test_calloc(words, sizeof(uint64_t));
     n.out = n.link + 2 * t->nlinks;
     n.in = n.out + t->ranks;
@@ -282,7 +282,7 @@ static uint64_t naive_time(const struct tt_sched *s, const struct tt_topo *t, ui
         time += naive_wave(&n, k);
     }
     test_free(n.link);
-    tt_bind_free(&n.bind);
+    tt_sched_bind_free(&n.bind);
     return time;
 }
 
@@ -322,7 +322,7 @@ static void test_against_naive(void **state)
                     if (!s)
                         break;
                     if (cost_of(s, t, count).time_ps != naive_time(s, t, count))
-                        fail_msg("%s %s on %s, %u segments", algos[a]->name, tt_coll_name((tutti_coll)coll), small_topos[i], k);
+                        fail_msg("%s %s on %s, %u segments", algos[a]->name, tt_sched_coll_name((tutti_coll)coll), small_topos[i], k);
                     compared++;
                     tt_sched_free(s);
                 }
@@ -376,7 +376,7 @@ static void check_symmetric(const struct tt_algo *al, const struct tt_topo *t, t
         assert_true(one.by_symmetry && !whole.by_symmetry && whole.exact);
         if (one.time_ps != whole.time_ps || !one.exact || one.busiest_bytes != whole.busiest_bytes)
             fail_msg("%s %s of %llu elements on %s in %u segments: %llu ps by symmetry (exact %d), %llu ps whole", al->name,
-                     tt_coll_name(coll), (unsigned long long)count, t->spec, ks[i], (unsigned long long)one.time_ps, one.exact,
+                     tt_sched_coll_name(coll), (unsigned long long)count, t->spec, ks[i], (unsigned long long)one.time_ps, one.exact,
                      (unsigned long long)whole.time_ps);
         same_cost(&one, &whole);
         (*compared)++;
@@ -464,16 +464,16 @@ static struct tt_sched *around_the_end(void)
     struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = 5, .chunks = 5, .nbufs = 2, .segments = 1, .symmetric = true};
     struct tt_builder b;
     struct tt_sched *s;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < 5; r++) {
         struct tt_span send[2], recv[2];
         size_t ns = tt_sched_span_cyclic(TT_BUF_IN, TT_BUF_IN, r + 4, 2, 5, send),
                nr = tt_sched_span_cyclic(TT_BUF_OUT, TT_BUF_IN, r + 3, 2, 5, recv);
-        tt_build_rank(&b, r);
-        tt_emit_send(&b, 0, (r + 1) % 5, 0, send, ns);
-        tt_emit_recv_reduce(&b, 0, (r + 4) % 5, 0, recv, nr);
+        tt_sched_build_rank(&b, r);
+        tt_sched_emit_send(&b, 0, (r + 1) % 5, 0, send, ns);
+        tt_sched_emit_recv_reduce(&b, 0, (r + 4) % 5, 0, recv, nr);
     }
-    assert_int_equal(tt_build_freeze(&b, &s, NULL), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, NULL), TUTTI_OK);
     return s;
 }
 
@@ -498,16 +498,16 @@ static struct tt_sched *scattered(void)
     struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = ranks, .chunks = chunks, .nbufs = 2, .segments = 1, .symmetric = true};
     struct tt_builder b;
     struct tt_sched *s;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < ranks; r++) {
         uint32_t first = r * (chunks / ranks), before = (chunks - first + 2) / 3;
         before = before < reps ? before : reps;
         struct tt_span part[2] = {{.first = first, .len = 1, .stride = 3, .reps = before, .buf = TT_BUF_IN}};
         part[1] = (struct tt_span){.first = first + 3 * before - chunks, .len = 1, .stride = 3, .reps = reps - before, .buf = TT_BUF_IN};
-        tt_build_rank(&b, r);
-        tt_emit_send(&b, 0, (r + 1) % ranks, 0, part, before < reps ? 2 : 1);
+        tt_sched_build_rank(&b, r);
+        tt_sched_emit_send(&b, 0, (r + 1) % ranks, 0, part, before < reps ? 2 : 1);
     }
-    assert_int_equal(tt_build_freeze(&b, &s, NULL), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, NULL), TUTTI_OK);
     return s;
 }
 
@@ -598,20 +598,20 @@ static void test_segments_end_at_elements(void **state)
 static struct tt_sched *routed(const struct tt_topo *t, const uint32_t *links, uint32_t n, uint64_t hash)
 {
     struct tt_shape shape = {.coll = TUTTI_BROADCAST, .ranks = 4, .chunks = 1, .nbufs = 2, .segments = 1, .topo_hash = hash};
-    struct tt_span span = tt_span_range(TT_BUF_IN, 0, 1), out = tt_span_range(TT_BUF_OUT, 0, 1);
+    struct tt_span span = tt_sched_span_range(TT_BUF_IN, 0, 1), out = tt_sched_span_range(TT_BUF_OUT, 0, 1);
     struct tt_builder b;
     struct tt_sched *s;
     (void)t;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < 4; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         if (r == 0)
-            tt_emit_send(&b, 0, 1, 0, &span, 1);
+            tt_sched_emit_send(&b, 0, 1, 0, &span, 1);
         if (r == 1)
-            tt_emit_recv(&b, 0, 0, 0, &out, 1);
+            tt_sched_emit_recv(&b, 0, 0, 0, &out, 1);
     }
-    tt_build_route(&b, 0, 1, 0, links, n);
-    assert_int_equal(tt_build_freeze(&b, &s, NULL), TUTTI_OK);
+    tt_sched_build_route(&b, 0, 1, 0, links, n);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, NULL), TUTTI_OK);
     return s;
 }
 

@@ -101,7 +101,7 @@ static void others_are_refused(void **state)
     assert_int_equal(tt_algo_slice(tt_algo_find("bucket"), &a, 0, 1, &s, NULL), TUTTI_OK);
     assert_int_equal(tt_cost_symmetric(s, half, 4096, TUTTI_F32, &c, &err), TUTTI_ERR_MISMATCH);
     tt_sched_free(s);
-    tt_options_add(&a.options, "variant=paper", NULL);
+    tt_algo_options_add(&a.options, "variant=paper", NULL);
     assert_int_equal(tt_algo_slice(tt_algo_find("bucket"), &a, 0, 1, &s, NULL), TUTTI_OK);
     assert_int_equal(tt_cost_symmetric(s, t, 4096, TUTTI_F32, &c, &err), TUTTI_ERR_MISMATCH);
     tt_sched_free(s);

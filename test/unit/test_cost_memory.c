@@ -116,7 +116,7 @@ static struct tt_plan *plan_of(const struct tt_topo *t, const char *algo, tutti_
 
 static uint64_t segments_of(const struct tt_plan *p)
 {
-    return tt_option_number(p->algo, &p->options, "segments", 1);
+    return tt_algo_option_number(p->algo, &p->options, "segments", 1);
 }
 
 static bool near(uint64_t a, uint64_t b)

@@ -20,7 +20,7 @@ static struct tt_bind bind_of(uint32_t chunks, uint64_t count)
 {
     struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = chunks, .chunks = chunks, .segments = 1};
     struct tt_bind b;
-    assert_int_equal(tt_bind_make(&shape, count, TUTTI_F32, &b, NULL), TUTTI_OK);
+    assert_int_equal(tt_sched_bind_make(&shape, count, TUTTI_F32, &b, NULL), TUTTI_OK);
     return b;
 }
 
@@ -52,7 +52,7 @@ static uint64_t naive(const struct tt_bind *b, uint32_t ranks, const struct part
             for (uint32_t c = 0; c < part[i].span.len * part[i].span.reps; c++) {
                 uint32_t of0 = part[i].span.first + c / part[i].span.len * part[i].span.stride + c % part[i].span.len;
                 uint32_t chunk = (uint32_t)((of0 + (uint64_t)s * m) % b->chunks);
-                sum += part[i].weight * (tt_bind_offset(b, chunk + 1) - tt_bind_offset(b, chunk));
+                sum += part[i].weight * (tt_sched_bind_offset(b, chunk + 1) - tt_sched_bind_offset(b, chunk));
             }
         }
     return sum * b->elem_bytes;
@@ -106,7 +106,7 @@ static void test_random(void **state)
         for (size_t k = 0; k < n; k++)
             part[k] = random_part(&rng, p, chunks);
         check_parts(&b, p, part, n);
-        tt_bind_free(&b);
+        tt_sched_bind_free(&b);
     }
 }
 
@@ -121,7 +121,7 @@ static void test_by_hand(void **state)
     assert_int_equal(naive(&b, 4, &two, 1, 1), 5 * 4);
     check_parts(&b, 4, &one, 1);
     check_parts(&b, 4, &two, 1);
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
 }
 
 /* What differs by its place alone is known already; other weights are something else. */
@@ -147,7 +147,7 @@ static void test_places_share(void **state)
     assert_int_not_equal(tt_cost_patterns_find(&p, terms.data, terms.len).id, a);
     tt_vec_free(&terms);
     tt_cost_patterns_close(&p);
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
 }
 
 static void test_declines(void **state)
@@ -168,7 +168,7 @@ static void test_declines(void **state)
     term.weight = 2;
     assert_int_equal(tt_cost_patterns_find(&p, &term, 1).id, TT_NO_PATTERN);
     tt_cost_patterns_close(&p);
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
 }
 
 int main(void)

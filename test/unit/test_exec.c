@@ -27,9 +27,9 @@ static void open_world(uint32_t ranks, uint64_t seed)
     for (uint32_t r = 0; r < ranks; r++) {
         struct tt_engine_config c = {.transport = &world->rank[shuffled ? members[r] : r].base, .eager_bytes = seed % 3 == 0 ? 4096 : 0};
         struct tt_context_config x = {.key = seed, .members = members, .n = ranks, .rank = r};
-        assert_int_equal(tt_engine_make(&c, &engines[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_engine_make(&c, &engines[r], &err), TUTTI_OK);
         if (shuffled)
-            assert_int_equal(tt_context_open(engines[r], &x, &contexts[r], &err), TUTTI_OK);
+            assert_int_equal(tt_exec_context_open(engines[r], &x, &contexts[r], &err), TUTTI_OK);
         else
             contexts[r] = case_context(engines[r], ranks, r);
     }
@@ -39,7 +39,7 @@ static void close_world(void)
 {
     assert_int_equal(world->held, 0);
     for (uint32_t r = 0; r < world->size; r++)
-        tt_engine_free(engines[r]);
+        tt_exec_engine_free(engines[r]);
     fake_world_free(world);
 }
 
@@ -47,7 +47,7 @@ static void start_rank(struct exec_job *j, uint32_t r)
 {
     struct tutti_error err = {0};
     struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = 1000 + seq};
-    if (tt_context_start(contexts[r], &s, &err) != TUTTI_OK) {
+    if (tt_exec_context_start(contexts[r], &s, &err) != TUTTI_OK) {
         case_say(&j->c);
         fail_msg("start: %s", err.text);
     }
@@ -66,14 +66,14 @@ static void run_job(struct exec_job *j)
             start_rank(j, r);
             started[r] = true;
         }
-        tt_engine_progress(engines[r]);
+        tt_exec_engine_progress(engines[r]);
         if (turn > 4000000) {
             case_say(&j->c);
             fail_msg("stuck");
         }
-        for (done = 0; done < p && started[done] && tt_engine_test(engines[done], j->program[done], &err) == TUTTI_OK;)
+        for (done = 0; done < p && started[done] && tt_exec_engine_test(engines[done], j->program[done], &err) == TUTTI_OK;)
             done++;
-        if (done < p && started[done] && tt_engine_test(engines[done], j->program[done], &err) < 0) {
+        if (done < p && started[done] && tt_exec_engine_test(engines[done], j->program[done], &err) < 0) {
             case_say(&j->c);
             fail_msg("%s", err.text);
         }
@@ -214,16 +214,16 @@ static void run_by_hand(struct tt_builder *b, const struct exec_case *c, uint64_
 {
     struct tutti_error err;
     struct exec_job j = {.c = *c};
-    assert_int_equal(tt_build_freeze(b, &j.sched, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(b, &j.sched, &err), TUTTI_OK);
     assert_int_equal(tt_sched_check(j.sched, NULL, &err), TUTTI_OK);
-    assert_int_equal(tt_bind_make(&j.sched->shape, c->count, c->dtype, &j.bind, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_bind_make(&j.sched->shape, c->count, c->dtype, &j.bind, &err), TUTTI_OK);
     if (case_has_parts(c->coll))
         case_parts(&j);
     open_world(c->ranks, seed);
     for (uint32_t r = 0; r < c->ranks; r++) {
         struct tt_program_config pc = {
             .sched = j.sched, .rank = r, .count = c->count, .dtype = c->dtype, .redop = c->redop, .segments = c->segments};
-        assert_int_equal(tt_program_make(&pc, &j.program[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_program_make(&pc, &j.program[r], &err), TUTTI_OK);
         case_place(&j, r);
     }
     case_fill(&j);
@@ -247,15 +247,15 @@ static void test_scattered(void **state)
                                     .segments = 1 + seed / 2};
         struct tt_builder b;
         struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = 2, .chunks = CHUNKS, .nbufs = 3, .segments = 1, .inplace = true};
-        tt_build_begin(&b, &shape, 0);
+        tt_sched_build_begin(&b, &shape, 0);
         for (uint32_t r = 0; r < 2; r++) {
             struct tt_span even = {.len = 1, .stride = 2, .reps = CHUNKS / 2, .buf = TT_BUF_IN, .src = TT_BUF_IN}, odd = even;
             odd.first = 1;
             struct tt_span both[2] = {even, odd}, sum[2] = {even, odd};
             sum[0].buf = sum[1].buf = TT_BUF_OUT;
-            tt_build_rank(&b, r);
-            tt_emit_send(&b, 0, 1 - r, 0, both, 2);
-            tt_emit_recv_reduce(&b, 0, 1 - r, 0, sum, 2);
+            tt_sched_build_rank(&b, r);
+            tt_sched_emit_send(&b, 0, 1 - r, 0, both, 2);
+            tt_sched_emit_recv_reduce(&b, 0, 1 - r, 0, sum, 2);
         }
         run_by_hand(&b, &c, seed);
     }
@@ -279,7 +279,7 @@ static void test_parts_apart(void **state)
         shape.owner = tt_alloc(CHUNKS, sizeof(uint32_t));
         for (uint32_t i = 0; i < CHUNKS; i++)
             shape.owner[i] = i % 2;
-        tt_build_begin(&b, &shape, 0);
+        tt_sched_build_begin(&b, &shape, 0);
         for (uint32_t r = 0; r < 2; r++) {
             struct tt_span mine = {.first = r, .len = 1, .stride = 2, .reps = CHUNKS / 2, .buf = TT_BUF_OUT, .src = TT_BUF_IN},
                            theirs = mine;
@@ -287,14 +287,14 @@ static void test_parts_apart(void **state)
             struct tt_span give = gather ? mine : theirs, take = gather ? theirs : mine;
             give.buf = TT_BUF_IN;
             take.src = gather ? TT_BUF_OUT : TT_BUF_IN;
-            tt_build_rank(&b, r);
-            tt_emit_send(&b, 0, 1 - r, 0, &give, 1);
+            tt_sched_build_rank(&b, r);
+            tt_sched_emit_send(&b, 0, 1 - r, 0, &give, 1);
             if (gather)
-                tt_emit_recv(&b, 0, 1 - r, 0, &take, 1);
+                tt_sched_emit_recv(&b, 0, 1 - r, 0, &take, 1);
             else
-                tt_emit_recv_reduce(&b, 0, 1 - r, 0, &take, 1);
+                tt_sched_emit_recv_reduce(&b, 0, 1 - r, 0, &take, 1);
             if (gather)
-                tt_emit_copy(&b, 0, &mine, 1);
+                tt_sched_emit_copy(&b, 0, &mine, 1);
         }
         run_by_hand(&b, &c, seed);
     }
@@ -304,14 +304,14 @@ static void test_parts_apart(void **state)
 static void build_swap(struct tt_builder *b)
 {
     struct tt_shape shape = {.coll = TUTTI_ALL_TO_ALL, .ranks = 2, .chunks = 4, .nbufs = 2, .segments = 1, .inplace = true};
-    tt_build_begin(b, &shape, 0);
+    tt_sched_build_begin(b, &shape, 0);
     for (uint32_t r = 0; r < 2; r++) {
-        struct tt_span give = tt_span_range(TT_BUF_IN, 2 * r + 1 - r, 1), take = tt_span_range(TT_BUF_OUT, 2 * (1 - r) + r, 1);
-        struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 3 * r, 1);
-        tt_build_rank(b, r);
-        tt_emit_send(b, 0, 1 - r, 0, &give, 1);
-        tt_emit_recv(b, 0, 1 - r, 0, &take, 1);
-        tt_emit_copy(b, 0, &own, 1);
+        struct tt_span give = tt_sched_span_range(TT_BUF_IN, 2 * r + 1 - r, 1), take = tt_sched_span_range(TT_BUF_OUT, 2 * (1 - r) + r, 1);
+        struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 3 * r, 1);
+        tt_sched_build_rank(b, r);
+        tt_sched_emit_send(b, 0, 1 - r, 0, &give, 1);
+        tt_sched_emit_recv(b, 0, 1 - r, 0, &take, 1);
+        tt_sched_emit_copy(b, 0, &own, 1);
     }
 }
 
@@ -330,13 +330,13 @@ static void test_swap(void **state)
         run_by_hand(&b, &c, seed);
     }
     build_swap(&b);
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
     struct tt_program_config pc = {.sched = s, .rank = 1, .count = 7};
-    assert_int_equal(tt_program_make(&pc, &p, &err), TUTTI_OK);
+    assert_int_equal(tt_exec_program_make(&pc, &p, &err), TUTTI_OK);
     open_world(2, 1);
     struct tt_start start = {.program = p, .in = buf, .out = buf, .seq = 1};
-    assert_int_equal(tt_context_start(contexts[1], &start, &err), TUTTI_ERR_ARG); /* blocks of 3 and 4 */
-    tt_program_free(p);
+    assert_int_equal(tt_exec_context_start(contexts[1], &start, &err), TUTTI_ERR_ARG); /* blocks of 3 and 4 */
+    tt_exec_program_free(p);
     tt_sched_free(s);
     close_world();
 }
@@ -344,8 +344,8 @@ static void test_swap(void **state)
 static tutti_status make(struct tt_program_config pc, struct tutti_error *err)
 {
     struct tt_program *p = NULL;
-    tutti_status st = tt_program_make(&pc, &p, err);
-    tt_program_free(p);
+    tutti_status st = tt_exec_program_make(&pc, &p, err);
+    tt_exec_program_free(p);
     return st;
 }
 

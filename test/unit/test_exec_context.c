@@ -28,14 +28,14 @@ static void open_world(uint64_t seed)
     world->nstreams = 1; /* as real links: in order */
     for (uint32_t r = 0; r < RANKS; r++) {
         struct tt_engine_config c = {.transport = &world->rank[r].base, .eager_bytes = seed % 3 == 0 ? 4096 : 0};
-        assert_int_equal(tt_engine_make(&c, &engines[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_engine_make(&c, &engines[r], &err), TUTTI_OK);
     }
 }
 
 static void close_world(void)
 {
     for (uint32_t r = 0; r < RANKS; r++)
-        tt_engine_free(engines[r]);
+        tt_exec_engine_free(engines[r]);
     fake_world_free(world);
 }
 
@@ -43,20 +43,20 @@ static void open_group(struct group *g, uint32_t r)
 {
     struct tt_context_config c = {.key = g->key, .members = g->key ? g->members : NULL, .n = g->n, .rank = r};
     struct tutti_error err;
-    assert_int_equal(tt_context_open(engines[g->members[r]], &c, &g->context[r], &err), TUTTI_OK);
+    assert_int_equal(tt_exec_context_open(engines[g->members[r]], &c, &g->context[r], &err), TUTTI_OK);
 }
 
 static tutti_status start(struct group *g, uint32_t r, struct exec_job *j, uint32_t seq)
 {
     struct tutti_error err = {0};
     struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = g->key * 1000 + seq};
-    return tt_context_start(g->context[r], &s, &err);
+    return tt_exec_context_start(g->context[r], &s, &err);
 }
 
 static bool is_done(const struct group *g, uint32_t r, const struct exec_job *j)
 {
     struct tutti_error err = {0};
-    tutti_status st = tt_engine_test(engines[g->members[r]], j->program[r], &err);
+    tutti_status st = tt_exec_engine_test(engines[g->members[r]], j->program[r], &err);
     if (st < 0)
         fail_msg("group %u, rank %u: %s", (unsigned)g->key, r, err.text);
     return st == TUTTI_OK;
@@ -65,7 +65,7 @@ static bool is_done(const struct group *g, uint32_t r, const struct exec_job *j)
 static void turn(uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++)
-        tt_engine_progress(engines[tt_rng_below(&world->rng, RANKS)]);
+        tt_exec_engine_progress(engines[tt_rng_below(&world->rng, RANKS)]);
 }
 
 /* Every rank of every group goes through its jobs at its own pace. */
@@ -169,7 +169,7 @@ static void test_cycles(void **state)
             open_group(&g, r);
         run_once(&g, &j);
         for (uint32_t r = 0; r < g.n; r++) {
-            tt_context_close(g.context[(r + g.key) % g.n]);
+            tt_exec_context_close(g.context[(r + g.key) % g.n]);
             turn((uint32_t)(g.key % 3));
         }
         case_free(&j);
@@ -197,13 +197,13 @@ static void test_closed(void **state)
     for (uint32_t r = 0; r < g.n; r++)
         open_group(&g, r);
     run_once(&g, &j);
-    tt_context_close(g.context[2]);
+    tt_exec_context_close(g.context[2]);
     turn(500);
     assert_int_equal(start(&g, 0, &k, 2), TUTTI_ERR_PEER);
-    assert_int_equal(tt_engine_fault(engines[4])->kind, TT_FAULT_CLOSED);
-    assert_int_equal(tt_engine_fault(engines[4])->peer, 2);
+    assert_int_equal(tt_exec_engine_fault(engines[4])->kind, TT_FAULT_CLOSED);
+    assert_int_equal(tt_exec_engine_fault(engines[4])->peer, 2);
     assert_int_equal(start(&g, 1, &k, 2), TUTTI_ERR_PEER);
-    assert_int_equal(tt_engine_test(engines[0], k.program[1], &err), TUTTI_ERR_PEER);
+    assert_int_equal(tt_exec_engine_test(engines[0], k.program[1], &err), TUTTI_ERR_PEER);
     case_free(&j);
     case_free(&k);
     close_world();
@@ -225,18 +225,18 @@ static void test_late(void **state)
         run_once(&g, &j);
         assert_int_equal(start(&g, 0, &k, 2), TUTTI_OK); /* the root sends ahead */
         for (uint64_t i = 0; i < seed / 2; i++)
-            tt_engine_progress(engines[1]);
-        tt_context_close(g.context[1]);
+            tt_exec_engine_progress(engines[1]);
+        tt_exec_context_close(g.context[1]);
         for (uint32_t r = 0; r < 2; r++)
             open_group(&other, r);
         for (uint32_t i = 0; i < 300; i++)
-            tt_engine_progress(engines[1]);
-        assert_int_equal(tt_engine_fault(engines[1])->kind, TT_FAULT_NONE);
+            tt_exec_engine_progress(engines[1]);
+        assert_int_equal(tt_exec_engine_fault(engines[1])->kind, TT_FAULT_NONE);
         assert_null(engines[1]->orphans);
         assert_int_equal(world->held, 0);
         if (seed % 2 == 0) /* otherwise the root waits for a rank that has closed: that is an error */
             run_once(&other, &l);
-        tt_engine_kill(engines[3], &(struct tt_engine_fault){.peer = 1});
+        tt_exec_engine_kill(engines[3], &(struct tt_exec_engine_fault){.peer = 1});
         case_free(&j);
         case_free(&k);
         case_free(&l);

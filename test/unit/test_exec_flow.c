@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 #include "exec_case.h"
 #include "fake_transport.h"
 
@@ -22,7 +22,7 @@ static void open_world(uint32_t ranks, uint64_t seed, uint32_t eager)
     world = fake_world_make(ranks, seed);
     for (uint32_t r = 0; r < ranks; r++) {
         struct tt_engine_config c = {.transport = &world->rank[r].base, .max_requests = JOBS, .eager_bytes = eager};
-        assert_int_equal(tt_engine_make(&c, &engines[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_engine_make(&c, &engines[r], &err), TUTTI_OK);
         contexts[r] = case_context(engines[r], ranks, r);
     }
 }
@@ -30,7 +30,7 @@ static void open_world(uint32_t ranks, uint64_t seed, uint32_t eager)
 static void close_world(void)
 {
     for (uint32_t r = 0; r < world->size; r++)
-        tt_engine_free(engines[r]);
+        tt_exec_engine_free(engines[r]);
     fake_world_free(world);
 }
 
@@ -38,13 +38,13 @@ static tutti_status start(struct exec_job *j, uint32_t r, uint32_t seq, uint64_t
 {
     struct tutti_error err = {0};
     struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = fingerprint};
-    return tt_context_start(contexts[r], &s, &err);
+    return tt_exec_context_start(contexts[r], &s, &err);
 }
 
 static bool done(struct exec_job *j, uint32_t r)
 {
     struct tutti_error err = {0};
-    tutti_status st = tt_engine_test(engines[r], j->program[r], &err);
+    tutti_status st = tt_exec_engine_test(engines[r], j->program[r], &err);
     if (st < 0)
         fail_msg("rank %u: %s", r, err.text);
     return st == TUTTI_OK;
@@ -53,7 +53,7 @@ static bool done(struct exec_job *j, uint32_t r)
 static void turn(uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++)
-        tt_engine_progress(engines[tt_rng_below(&world->rng, world->size)]);
+        tt_exec_engine_progress(engines[tt_rng_below(&world->rng, world->size)]);
 }
 
 static void until_done(struct exec_job *j, uint32_t r)
@@ -105,7 +105,7 @@ static void test_many_in_flight(void **state)
                 assert_int_equal(start(&jobs[next[r]], r, 4294967290u + next[r], next[r] + 1), TUTTI_OK); /* numbers wrap */
                 next[r]++;
             }
-            tt_engine_progress(engines[r]);
+            tt_exec_engine_progress(engines[r]);
             assert_true(turns < 2000000);
             left = RANKS * JOBS;
             for (uint32_t i = 0; i < RANKS * JOBS; i++)
@@ -176,7 +176,7 @@ static void test_inverted(void **state)
         until_done(&b, 1);
         turn(5000);
         assert_false(done(&a, 0) || done(&a, 1));
-        assert_int_equal(tt_program_waiting(a.program[0]), 2);
+        assert_int_equal(tt_exec_program_waiting(a.program[0]), 2);
         assert_true(stash_blocks(2) > 0);
         assert_int_equal(start(&a, 2, 1, 1), TUTTI_OK);
         until_done(&a, 0);
@@ -186,7 +186,7 @@ static void test_inverted(void **state)
         until_done(&a, 1);
         assert_true(case_check(&a) && case_check(&b));
         assert_int_equal(stash_blocks(2), 0);
-        assert_int_equal(tt_program_waiting(a.program[0]), UINT32_MAX);
+        assert_int_equal(tt_exec_program_waiting(a.program[0]), UINT32_MAX);
         case_free(&a);
         case_free(&b);
         close_world();
@@ -251,7 +251,7 @@ static void test_one_way(void **state)
 
 static void expect_fault(uint32_t r, int kind, uint32_t peer, uint64_t mine, uint64_t theirs)
 {
-    const struct tt_engine_fault *f = tt_engine_fault(engines[r]);
+    const struct tt_exec_engine_fault *f = tt_exec_engine_fault(engines[r]);
     for (int i = 0; i < 20000 && f->kind == TT_FAULT_NONE; i++)
         turn(world->size);
     assert_int_equal(f->kind, kind);
@@ -281,7 +281,7 @@ static void test_mismatch(void **state)
         assert_true(st == TUTTI_OK || st == TUTTI_ERR_DIFFERS);
         expect_fault(1, TT_FAULT_MISMATCH, 0, 222, 111);
         expect_fault(0, TT_FAULT_MISMATCH, 1, 111, 222);
-        assert_int_equal(tt_engine_test(engines[1], j.program[1], &err), TUTTI_ERR_DIFFERS);
+        assert_int_equal(tt_exec_engine_test(engines[1], j.program[1], &err), TUTTI_ERR_DIFFERS);
         assert_non_null(strstr(err.text, "00000000000000de"));
         assert_non_null(strstr(err.text, "000000000000006f"));
         assert_int_equal(start(&j, 0, 6, 1), TUTTI_ERR_DIFFERS);
@@ -307,9 +307,9 @@ static void test_closed(void **state)
     assert_int_equal(start(&j, 1, 1, 1), TUTTI_OK); /* its part is in the stash */
     until_done(&j, 1);
     assert_int_equal(start(&k, 1, 2, 2), TUTTI_ERR_PEER);
-    assert_int_equal(tt_engine_fault(engines[1])->kind, TT_FAULT_CLOSED);
-    assert_int_equal(tt_engine_fault(engines[1])->peer, 0);
-    assert_int_equal(tt_engine_test(engines[1], j.program[1], &err), TUTTI_OK); /* done is done */
+    assert_int_equal(tt_exec_engine_fault(engines[1])->kind, TT_FAULT_CLOSED);
+    assert_int_equal(tt_exec_engine_fault(engines[1])->peer, 0);
+    assert_int_equal(tt_exec_engine_test(engines[1], j.program[1], &err), TUTTI_OK); /* done is done */
     case_free(&j);
     case_free(&k);
     close_world();
@@ -329,7 +329,7 @@ static void test_closed_while_waiting(void **state)
     world->rank[0].base.ops->close(&world->rank[0].base);
     expect_fault(1, TT_FAULT_CLOSED, 0, 0, 0);
     expect_fault(2, TT_FAULT_CLOSED, 0, 0, 0);
-    assert_int_equal(tt_engine_test(engines[2], k.program[2], &err), TUTTI_ERR_PEER);
+    assert_int_equal(tt_exec_engine_test(engines[2], k.program[2], &err), TUTTI_ERR_PEER);
     case_free(&k);
     close_world();
 }
@@ -366,11 +366,11 @@ static void test_protocol(void **state)
         if (i < countof(bad))
             send_raw(1, 0, bad[i].tag, bad[i].bytes);
         else
-            tt_engine_kill(engines[0], &(struct tt_engine_fault){.peer = 1});
+            tt_exec_engine_kill(engines[0], &(struct tt_exec_engine_fault){.peer = 1});
         struct tutti_error err;
         turn(200);
-        assert_int_equal(tt_engine_fault(engines[0])->kind, i < countof(bad) ? TT_FAULT_PROTOCOL : TT_FAULT_NONE);
-        assert_int_equal(tt_engine_test(engines[0], j.program[0], &err), i < countof(bad) ? TUTTI_ERR_PEER : TUTTI_ERR_ABORTED);
+        assert_int_equal(tt_exec_engine_fault(engines[0])->kind, i < countof(bad) ? TT_FAULT_PROTOCOL : TT_FAULT_NONE);
+        assert_int_equal(tt_exec_engine_test(engines[0], j.program[0], &err), i < countof(bad) ? TUTTI_ERR_PEER : TUTTI_ERR_ABORTED);
         case_free(&j);
         close_world();
     }
@@ -388,7 +388,7 @@ static void test_twice(void **state)
     assert_int_equal(start(&j, 0, 1, 9), TUTTI_OK);
     send_raw(1, 0, tag, 16);
     turn(200);
-    assert_int_equal(tt_engine_fault(engines[0])->kind, TT_FAULT_NONE);
+    assert_int_equal(tt_exec_engine_fault(engines[0])->kind, TT_FAULT_NONE);
     send_raw(1, 0, tag, 16);
     expect_fault(0, TT_FAULT_PROTOCOL, 1, 0, 0);
     case_free(&j);
@@ -427,20 +427,20 @@ static void test_start_refusals(void **state)
     open_world(2, 1, 0);
     assert_true(case_make(&c, &j));
     struct tt_start s = {.program = j.program[0], .in = j.in[0], .out = j.in[0], .seq = 1};
-    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* not in place */
+    assert_int_equal(tt_exec_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* not in place */
     s.out = (char *)j.in[0] + 4;
-    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* overlap */
+    assert_int_equal(tt_exec_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* overlap */
     s.out = NULL;
-    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_exec_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG);
     s.out = j.out[0];
-    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_OK);
+    assert_int_equal(tt_exec_context_start(contexts[0], &s, &err), TUTTI_OK);
     s.seq = 2;
-    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* still running */
+    assert_int_equal(tt_exec_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* still running */
     assert_int_equal(start(&j, 1, 1, 0), TUTTI_OK);
     until_done(&j, 0);
     until_done(&j, 1);
     s.seq = 3;
-    assert_int_equal(tt_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* not the next one */
+    assert_int_equal(tt_exec_context_start(contexts[0], &s, &err), TUTTI_ERR_ARG); /* not the next one */
     assert_true(case_check(&j));
     case_free(&j);
     close_world();
@@ -464,11 +464,11 @@ static void test_stats(void **state)
     assert_int_equal(start(&j, 2, 1, 1), TUTTI_OK);
     for (uint32_t r = 0; r < 3; r++)
         until_done(&j, r);
-    tt_context_stats(contexts[0], 2, &s);
+    tt_exec_context_stats(contexts[0], 2, &s);
     assert_true(s.wait_ns >= 15000000 && s.late_ns >= 15000000);
     assert_true(s.bytes_in == 4 * 400000 && s.bytes_out == 0);
     assert_true(s.recv_bytes > s.bytes_in / 2 && s.recv_ns > 0);
-    tt_context_stats(contexts[1], 0, &s);
+    tt_exec_context_stats(contexts[1], 0, &s);
     assert_true(s.late_ns < 15000000);
     case_free(&j);
     close_world();
@@ -489,7 +489,7 @@ static void test_stats_late(void **state)
         turn(10);
     assert_int_equal(start(&j, 0, 1, 1), TUTTI_OK);
     until_done(&j, 1);
-    tt_context_stats(contexts[1], 0, &s);
+    tt_exec_context_stats(contexts[1], 0, &s);
     assert_true(s.late_ns >= 15000000 && s.late_ns == s.wait_ns);
     case_free(&j);
     close_world();

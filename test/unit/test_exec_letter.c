@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 #include "exec_case.h"
 #include "fake_transport.h"
 
@@ -23,7 +23,7 @@ static void open_context(uint32_t r)
 {
     struct tt_context_config c = {.key = 5, .members = members, .n = RANKS, .rank = r};
     struct tutti_error err;
-    assert_int_equal(tt_context_open(engines[r], &c, &contexts[r], &err), TUTTI_OK);
+    assert_int_equal(tt_exec_context_open(engines[r], &c, &contexts[r], &err), TUTTI_OK);
 }
 
 static void open_world(uint64_t seed)
@@ -34,7 +34,7 @@ static void open_world(uint64_t seed)
     world->header_min = TT_INLINE_MAX;
     for (uint32_t r = 0; r < RANKS; r++) {
         struct tt_engine_config c = {.transport = &world->rank[members[r]].base};
-        assert_int_equal(tt_engine_make(&c, &engines[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_engine_make(&c, &engines[r], &err), TUTTI_OK);
         contexts[r] = NULL;
     }
 }
@@ -42,8 +42,8 @@ static void open_world(uint64_t seed)
 static void close_world(void)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
-        tt_context_close(contexts[r]);
-        tt_engine_free(engines[r]);
+        tt_exec_context_close(contexts[r]);
+        tt_exec_engine_free(engines[r]);
     }
     fake_world_free(world);
 }
@@ -51,13 +51,13 @@ static void close_world(void)
 static void turn(uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++)
-        tt_engine_progress(engines[tt_rng_below(&world->rng, RANKS)]);
+        tt_exec_engine_progress(engines[tt_rng_below(&world->rng, RANKS)]);
 }
 
 static bool is_done(const struct tt_letter *l)
 {
     struct tutti_error err = {0};
-    tutti_status st = tt_letter_test(l, &err);
+    tutti_status st = tt_exec_letter_test(l, &err);
     if (st < 0)
         fail_msg("%s", err.text);
     return st == TUTTI_OK;
@@ -74,7 +74,7 @@ static void until_done(const struct tt_letter *l)
 static void begin(uint32_t r, struct tt_letter *l)
 {
     struct tutti_error err = {0};
-    tutti_status st = tt_letter_start(contexts[r], l, &err);
+    tutti_status st = tt_exec_letter_start(contexts[r], l, &err);
     if (st)
         fail_msg("%s", err.text);
 }
@@ -209,12 +209,12 @@ static void test_cancel(void **state)
     open_context(1);
     begin(0, &first);
     begin(0, &second);
-    assert_true(tt_letter_cancel(&first));
+    assert_true(tt_exec_letter_cancel(&first));
     begin(1, &out);
     until_done(&second);
     assert_string_equal(c, "abc");
     assert_string_equal(b, "");
-    assert_false(tt_letter_cancel(&second));
+    assert_false(tt_exec_letter_cancel(&second));
     close_world();
 }
 
@@ -236,15 +236,15 @@ static void test_mismatch(void **state)
         if (i % 2) {
             begin(1, &out);
             turn(500);
-            assert_int_equal(tt_letter_start(contexts[0], &in, &err), TUTTI_ERR_DIFFERS);
+            assert_int_equal(tt_exec_letter_start(contexts[0], &in, &err), TUTTI_ERR_DIFFERS);
         } else {
             begin(0, &in);
             begin(1, &out);
         }
         turn(1000);
-        assert_int_equal(tt_letter_test(&in, &err), TUTTI_ERR_DIFFERS);
-        assert_int_equal(tt_engine_fault(engines[0])->peer, members[1]);
-        const struct tt_engine_fault *f = tt_engine_fault(engines[1]);
+        assert_int_equal(tt_exec_letter_test(&in, &err), TUTTI_ERR_DIFFERS);
+        assert_int_equal(tt_exec_engine_fault(engines[0])->peer, members[1]);
+        const struct tt_exec_engine_fault *f = tt_exec_engine_fault(engines[1]);
         assert_true(f->kind == TT_FAULT_MISMATCH && f->letter == TT_LETTER_OUT && f->seq == 1 && f->mine == 10);
         assert_true(f->theirs == ((uint64_t)bad[i / 2].kind << 48 | bad[i / 2].bytes));
         close_world();
@@ -269,11 +269,11 @@ static void test_closed(void **state)
         until_done(&heard);
         begin(0, &l);
         turn(300);
-        tt_context_close(contexts[1]);
+        tt_exec_context_close(contexts[1]);
         contexts[1] = NULL;
         turn(500);
-        assert_int_equal(tt_letter_test(&l, &err), TUTTI_ERR_PEER);
-        assert_int_equal(tt_engine_fault(engines[0])->peer, members[1]);
+        assert_int_equal(tt_exec_letter_test(&l, &err), TUTTI_ERR_PEER);
+        assert_int_equal(tt_exec_engine_fault(engines[0])->peer, members[1]);
         close_world();
     }
 }
@@ -294,7 +294,7 @@ static void test_forgotten(void **state)
     begin(0, &in);
     begin(1, &out);
     turn(1000);
-    assert_int_equal(tt_letter_test(&gone, &err), TUTTI_ERR_DIFFERS);
+    assert_int_equal(tt_exec_letter_test(&gone, &err), TUTTI_ERR_DIFFERS);
     assert_string_equal(got, "");
     memset(&gone, 1, sizeof gone); /* as if it were posted, with addresses of nothing */
     close_world();
@@ -312,14 +312,14 @@ static void test_prepared(void **state)
     open_context(0);
     open_context(1);
     for (uint32_t i = 0; i < N; i++) {
-        assert_int_equal(tt_letter_prepare(contexts[0], i % 2 ? 1 : TT_ANY, &err), TUTTI_OK);
-        assert_int_equal(tt_letter_prepare(contexts[1], 0, &err), TUTTI_OK);
+        assert_int_equal(tt_exec_letter_prepare(contexts[0], i % 2 ? 1 : TT_ANY, &err), TUTTI_OK);
+        assert_int_equal(tt_exec_letter_prepare(contexts[1], 0, &err), TUTTI_OK);
         in[i] = (struct tt_letter){.data = got[i], .bytes = sizeof got[i], .peer = i % 2 ? 1 : TT_ANY, .tag = i};
         out[i] = (struct tt_letter){.data = sent[i], .bytes = sizeof sent[i], .peer = 0, .tag = i, .sends = true};
         sent[i][0] = (char)i;
     }
-    assert_int_equal(tt_letter_prepare(contexts[0], 0, &err), TUTTI_ERR_RANGE);
-    assert_int_equal(tt_letter_prepare(contexts[0], RANKS, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_exec_letter_prepare(contexts[0], 0, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_exec_letter_prepare(contexts[0], RANKS, &err), TUTTI_ERR_RANGE);
     struct tt_letter **ids[2] = {engines[0]->by_id, engines[1]->by_id};
     uint32_t nids = engines[0]->nids;
     assert_true(nids >= N && engines[1]->nids >= N && contexts[0]->peers[1] && contexts[1]->peers[0]);
@@ -331,8 +331,8 @@ static void test_prepared(void **state)
         until_done(&out[i]);
         until_done(&in[i]);
         assert_int_equal(got[i][0], i);
-        tt_letter_forget(contexts[0]);
-        tt_letter_forget(contexts[1]);
+        tt_exec_letter_forget(contexts[0]);
+        tt_exec_letter_forget(contexts[1]);
     }
     assert_true(engines[0]->by_id == ids[0] && engines[1]->by_id == ids[1] && engines[0]->nids == nids);
     close_world();

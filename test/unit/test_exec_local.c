@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "count_allocations.h"
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 #include "local_team.h"
 
 enum { BATCH = 12, AHEAD = 3 };
@@ -40,7 +40,7 @@ static void start_job(struct member *m, uint32_t i)
                          .out = j->out[m->rank],
                          .seq = m->batch->seq + 1 + i,
                          .fingerprint = m->batch->seq + 1 + i};
-    m->failed = m->failed || tt_context_start(m->batch->team->context[m->rank], &s, &err) != TUTTI_OK;
+    m->failed = m->failed || tt_exec_context_start(m->batch->team->context[m->rank], &s, &err) != TUTTI_OK;
 }
 
 static void finish_job(struct member *m, uint32_t i)
@@ -50,10 +50,10 @@ static void finish_job(struct member *m, uint32_t i)
     struct tutti_error err;
     struct tt_carried c;
     tutti_status st = TUTTI_IN_PROGRESS;
-    for (unsigned idle = 0; !m->failed && (st = tt_engine_test(t->engine[m->rank], p, &err)) == TUTTI_IN_PROGRESS;)
+    for (unsigned idle = 0; !m->failed && (st = tt_exec_engine_test(t->engine[m->rank], p, &err)) == TUTTI_IN_PROGRESS;)
         team_progress(t, m->rank, &idle);
     m->failed = m->failed || st != TUTTI_OK;
-    tt_program_carried(p, &c);
+    tt_exec_program_carried(p, &c);
     m->carried.message += c.message;
     m->carried.read += c.read;
     m->carried.write += c.write;
@@ -95,7 +95,7 @@ static void settle(const struct team *t)
 {
     for (unsigned quiet = 0; quiet < 3; quiet++)
         for (uint32_t r = 0; r < t->n; r++)
-            while (tt_engine_progress(t->engine[r]))
+            while (tt_exec_engine_progress(t->engine[r]))
                 quiet = 0;
 }
 
@@ -245,11 +245,11 @@ static void test_moved(void **state)
     (void)state;
     b->team = &t;
     team_open(&t);
-    uint64_t before = tt_context_moved(t.context[0]);
+    uint64_t before = tt_exec_context_moved(t.context[0]);
     add_case(b, (struct exec_case){.algo = "binomial", .coll = TUTTI_BROADCAST, .count = 400009});
     run_batch(b);
     assert_true(b->carried.read > 8); /* pieces, all of root 0, which hears two words of credit */
-    assert_true(tt_context_moved(t.context[0]) >= before + b->carried.read);
+    assert_true(tt_exec_context_moved(t.context[0]) >= before + b->carried.read);
     team_close(&t);
     free(b);
 }
@@ -278,30 +278,30 @@ static struct tt_sched *knot(void)
 {
     struct tt_builder b;
     struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = 3, .chunks = 1, .nbufs = 4, .segments = 1, .algo = "knot"};
-    struct tt_span out = tt_span_range(TT_BUF_OUT, 0, 1), s2 = tt_span_range(2, 0, 1), s3 = tt_span_range(3, 0, 1);
-    struct tt_span take = tt_span_from(2, TT_BUF_IN, 0, 1), again = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
-    struct tt_span sum[] = {out, tt_span_from(0, TT_BUF_IN, 0, 1), tt_span_from(0, 2, 0, 1), tt_span_from(0, 3, 0, 1)};
+    struct tt_span out = tt_sched_span_range(TT_BUF_OUT, 0, 1), s2 = tt_sched_span_range(2, 0, 1), s3 = tt_sched_span_range(3, 0, 1);
+    struct tt_span take = tt_sched_span_from(2, TT_BUF_IN, 0, 1), again = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
+    struct tt_span sum[] = {out, tt_sched_span_from(0, TT_BUF_IN, 0, 1), tt_sched_span_from(0, 2, 0, 1), tt_sched_span_from(0, 3, 0, 1)};
     struct tt_sched *s = NULL;
     struct tutti_error err;
-    tt_build_begin(&b, &shape, 0);
-    tt_build_rank(&b, 0);
-    tt_emit_recv(&b, 1, 1, 0, &s2, 1);
-    tt_emit_recv(&b, 5, 2, 0, &s3, 1);
-    tt_emit_reduce(&b, 5, sum, 4);
-    tt_emit_send(&b, 6, 1, 0, &out, 1);
-    tt_emit_send(&b, 6, 2, 0, &out, 1);
-    tt_build_rank(&b, 1);
-    tt_emit_copy(&b, 0, &again, 1);
-    tt_emit_send(&b, 1, 0, 0, &out, 1);
-    tt_emit_copy(&b, 2, &again, 1);
-    tt_emit_send(&b, 3, 2, 0, &out, 1);
-    tt_emit_recv(&b, 6, 0, 0, &out, 1);
-    tt_build_rank(&b, 2);
-    tt_emit_recv(&b, 3, 1, 0, &s2, 1);
-    tt_emit_copy(&b, 4, &take, 1);
-    tt_emit_send(&b, 5, 0, 0, &s2, 1);
-    tt_emit_recv(&b, 6, 0, 0, &out, 1);
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+    tt_sched_build_begin(&b, &shape, 0);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_recv(&b, 1, 1, 0, &s2, 1);
+    tt_sched_emit_recv(&b, 5, 2, 0, &s3, 1);
+    tt_sched_emit_reduce(&b, 5, sum, 4);
+    tt_sched_emit_send(&b, 6, 1, 0, &out, 1);
+    tt_sched_emit_send(&b, 6, 2, 0, &out, 1);
+    tt_sched_build_rank(&b, 1);
+    tt_sched_emit_copy(&b, 0, &again, 1);
+    tt_sched_emit_send(&b, 1, 0, 0, &out, 1);
+    tt_sched_emit_copy(&b, 2, &again, 1);
+    tt_sched_emit_send(&b, 3, 2, 0, &out, 1);
+    tt_sched_emit_recv(&b, 6, 0, 0, &out, 1);
+    tt_sched_build_rank(&b, 2);
+    tt_sched_emit_recv(&b, 3, 1, 0, &s2, 1);
+    tt_sched_emit_copy(&b, 4, &take, 1);
+    tt_sched_emit_send(&b, 5, 0, 0, &s2, 1);
+    tt_sched_emit_recv(&b, 6, 0, 0, &out, 1);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
     return s;
 }
 
@@ -311,10 +311,10 @@ static void make_job(const struct team *t, struct tt_sched *sched, uint64_t coun
     struct tutti_error err;
     *j = (struct exec_job){.c = {.ranks = t->n, .count = count, .algo = sched->shape.algo, .take = team_take, .give = team_give},
                            .sched = sched};
-    assert_int_equal(tt_bind_make(&sched->shape, count, j->c.dtype, &j->bind, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_bind_make(&sched->shape, count, j->c.dtype, &j->bind, &err), TUTTI_OK);
     for (uint32_t r = 0; r < t->n; r++) {
         struct tt_program_config pc = {.sched = sched, .rank = r, .count = count, .segments = segments, .places = team_places};
-        assert_int_equal(tt_program_make(&pc, &j->program[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_program_make(&pc, &j->program[r], &err), TUTTI_OK);
         case_place(j, r);
     }
     case_fill(j);
@@ -347,7 +347,7 @@ static void start_in(struct tt_context *x, const struct exec_job *j, uint32_t se
     uint32_t r = x->rank;
     struct tt_start s = {.program = j->program[r], .in = j->in[r], .out = j->out[r], .seq = seq, .fingerprint = seq};
     struct tutti_error err;
-    assert_int_equal(tt_context_start(x, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_exec_context_start(x, &s, &err), TUTTI_OK);
 }
 
 /* The same beside another context that never rests: the knot is let go although the engine always has something to do. All ranks in one
@@ -366,7 +366,7 @@ static void test_knot_beside(void **state)
     assert_true(case_make(&c, &busy));
     for (uint32_t r = 0; r < t.n; r++) {
         struct tt_context_config x = {.key = 5, .n = t.n, .rank = r};
-        assert_int_equal(tt_context_open(t.engine[r], &x, &other[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_context_open(t.engine[r], &x, &other[r], &err), TUTTI_OK);
         start_in(t.context[r], &j, 1);
         start_in(other[r], &busy, ++rounds[r]);
     }
@@ -375,11 +375,11 @@ static void test_knot_beside(void **state)
     for (uint32_t last = 1; (done < t.n || rounds[0] + rounds[1] + rounds[2] < 3 * last) && tt_now_ns() < until;) {
         done = 0;
         for (uint32_t r = 0; r < t.n; r++) {
-            tt_engine_progress(t.engine[r]);
-            done += tt_engine_test(t.engine[r], j.program[r], &err) == TUTTI_OK;
+            tt_exec_engine_progress(t.engine[r]);
+            done += tt_exec_engine_test(t.engine[r], j.program[r], &err) == TUTTI_OK;
         }
         for (uint32_t r = 0; r < t.n; r++)
-            if (tt_engine_test(t.engine[r], busy.program[r], &err) == TUTTI_OK && (done < t.n || rounds[r] < last)) {
+            if (tt_exec_engine_test(t.engine[r], busy.program[r], &err) == TUTTI_OK && (done < t.n || rounds[r] < last)) {
                 start_in(other[r], &busy, ++rounds[r]);
                 last = rounds[r] > last ? rounds[r] : last;
             }
@@ -387,9 +387,9 @@ static void test_knot_beside(void **state)
     assert_int_equal(done, t.n);
     assert_true(rounds[0] > 10);
     for (uint32_t r = 0; r < t.n; r++)
-        while (tt_engine_test(t.engine[r], busy.program[r], &err) == TUTTI_IN_PROGRESS)
+        while (tt_exec_engine_test(t.engine[r], busy.program[r], &err) == TUTTI_IN_PROGRESS)
             for (uint32_t q = 0; q < t.n; q++)
-                tt_engine_progress(t.engine[q]);
+                tt_exec_engine_progress(t.engine[q]);
     assert_true(case_check(&j));
     settle(&t);
     check_clean(&t);
@@ -403,20 +403,21 @@ static void test_fragments(void **state)
 {
     struct tt_builder b;
     struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = 2, .chunks = 2, .nbufs = 3, .segments = 1, .algo = "fragments"};
-    struct tt_span in = tt_span_range(TT_BUF_IN, 0, 2), out = tt_span_range(TT_BUF_OUT, 0, 2), got = tt_span_range(2, 0, 2);
-    struct tt_span sum[] = {out, tt_span_from(0, TT_BUF_IN, 0, 2), tt_span_from(0, 2, 0, 2)};
+    struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, 2), out = tt_sched_span_range(TT_BUF_OUT, 0, 2),
+                   got = tt_sched_span_range(2, 0, 2);
+    struct tt_span sum[] = {out, tt_sched_span_from(0, TT_BUF_IN, 0, 2), tt_sched_span_from(0, 2, 0, 2)};
     struct tt_sched *s = NULL;
     struct tutti_error err;
     (void)state;
-    tt_build_begin(&b, &shape, 0);
-    tt_build_rank(&b, 0);
-    tt_emit_recv(&b, 0, 1, 0, &got, 1);
-    tt_emit_reduce(&b, 0, sum, 3);
-    tt_emit_send(&b, 1, 1, 0, &out, 1);
-    tt_build_rank(&b, 1);
-    tt_emit_send(&b, 0, 0, 0, &in, 1);
-    tt_emit_recv(&b, 1, 0, 0, &out, 1);
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+    tt_sched_build_begin(&b, &shape, 0);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_recv(&b, 0, 1, 0, &got, 1);
+    tt_sched_emit_reduce(&b, 0, sum, 3);
+    tt_sched_emit_send(&b, 1, 1, 0, &out, 1);
+    tt_sched_build_rank(&b, 1);
+    tt_sched_emit_send(&b, 0, 0, 0, &in, 1);
+    tt_sched_emit_recv(&b, 1, 0, 0, &out, 1);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
     struct tt_carried c = run_schedule((struct team){.n = 2, .ref_bytes = 64}, s, 20000, 3);
     assert_int_equal(c.message, 6);
 }
@@ -438,20 +439,20 @@ static void *quit_or_not(void *arg)
     struct exec_job *j = q->job;
     struct tt_start s = {.program = j->program[q->rank], .in = j->in[q->rank], .out = j->out[q->rank], .seq = 1, .fingerprint = 1};
     struct tutti_error err;
-    size_t bytes = (size_t)case_out_elems(j, q->rank) * tt_dtype_bytes(j->c.dtype);
+    size_t bytes = (size_t)case_out_elems(j, q->rank) * tt_sched_dtype_bytes(j->c.dtype);
     unsigned idle = 0;
     bool quits = q->rank == 1;
-    tutti_status st = tt_context_start(t->context[q->rank], &s, &err) == TUTTI_OK ? TUTTI_IN_PROGRESS : TUTTI_ERR_ARG;
+    tutti_status st = tt_exec_context_start(t->context[q->rank], &s, &err) == TUTTI_OK ? TUTTI_IN_PROGRESS : TUTTI_ERR_ARG;
     uint64_t limit = tt_now_ns() + UINT64_C(20000000);
     for (uint32_t i = 0; st == TUTTI_IN_PROGRESS && (quits ? i < q->looks : tt_now_ns() < limit); i++) {
         team_progress(t, q->rank, &idle);
-        st = tt_engine_test(t->engine[q->rank], s.program, &err);
+        st = tt_exec_engine_test(t->engine[q->rank], s.program, &err);
     }
     if (quits)
         tt_direct_quit(t->direct[1]);
     if (quits)
         memcpy(q->after, j->out[1], bytes);
-    tt_engine_kill(t->engine[q->rank], &(struct tt_engine_fault){.kind = TT_FAULT_CLOSED, .peer = 1, .seq = 1});
+    tt_exec_engine_kill(t->engine[q->rank], &(struct tt_exec_engine_fault){.kind = TT_FAULT_CLOSED, .peer = 1, .seq = 1});
     return NULL;
 }
 
@@ -472,7 +473,7 @@ static void test_quit(void **state)
                               .take = team_take,
                               .give = team_give};
         assert_true(case_make(&c, &j));
-        size_t bytes = (size_t)case_out_elems(&j, 1) * tt_dtype_bytes(c.dtype);
+        size_t bytes = (size_t)case_out_elems(&j, 1) * tt_sched_dtype_bytes(c.dtype);
         char *after = malloc(bytes);
         for (uint32_t r = 0; r < 3; r++)
             q[r] = (struct quitter){.team = &t, .job = &j, .rank = r, .looks = round * round, .after = after};

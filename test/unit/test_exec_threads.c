@@ -83,7 +83,7 @@ static void begin(struct member *m, uint32_t job, uint32_t seq)
     struct exec_job *j = &t->jobs[job];
     struct tutti_error err;
     struct tt_start s = {.program = j->program[m->rank], .in = j->in[m->rank], .out = j->out[m->rank], .seq = seq, .fingerprint = seq};
-    m->failed = m->failed || tt_context_start(t->context[m->rank], &s, &err) != TUTTI_OK;
+    m->failed = m->failed || tt_exec_context_start(t->context[m->rank], &s, &err) != TUTTI_OK;
 }
 
 static void finish(struct member *m, uint32_t job)
@@ -93,8 +93,8 @@ static void finish(struct member *m, uint32_t job)
     struct tutti_error err;
     tutti_status st = TUTTI_IN_PROGRESS;
     for (unsigned idle = 0; !m->failed && st == TUTTI_IN_PROGRESS;) {
-        idle = tt_engine_progress(t->engine[m->rank]) ? 0 : idle + 1;
-        st = tt_engine_test(t->engine[m->rank], t->jobs[job].program[m->rank], &err);
+        idle = tt_exec_engine_progress(t->engine[m->rank]) ? 0 : idle + 1;
+        st = tt_exec_engine_test(t->engine[m->rank], t->jobs[job].program[m->rank], &err);
         if (idle > 20)
             tr->ops->wait(tr, tt_now_ns() + 20000000);
         else if (idle)
@@ -129,7 +129,7 @@ static void run_team(struct team *t)
     struct tutti_error err;
     for (uint32_t r = 0; r < t->n; r++) {
         struct tt_engine_config c = {.transport = t->transport[r]};
-        assert_int_equal(tt_engine_make(&c, &t->engine[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_engine_make(&c, &t->engine[r], &err), TUTTI_OK);
         t->context[r] = case_context(t->engine[r], t->n, r);
     }
     for (uint32_t r = 0; r < t->n; r++) {
@@ -141,7 +141,7 @@ static void run_team(struct team *t)
     for (uint32_t r = 0; r < t->n; r++) {
         assert_false(member[r].failed);
         assert_int_equal(member[r].allocations, 0);
-        tt_engine_free(t->engine[r]);
+        tt_exec_engine_free(t->engine[r]);
         t->transport[r]->ops->close(t->transport[r]);
     }
     if (t->region)

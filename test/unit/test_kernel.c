@@ -297,7 +297,7 @@ static void check_level(struct tt_reduce *r, const struct placing *p, const char
         memset((char *)r->dst[d] - PAD / 2, 0xa5, bytes + PAD);
     for (uint32_t s = 0; s < r->nsrc; s++)
         memcpy(scene.work[s] + PAD / 2 + p->shift[s], scene.source[s], bytes);
-    tt_reduce_run(r);
+    tt_kernel_reduce_run(r);
     for (uint32_t d = 0; d < r->ndst; d++) {
         const char *got = r->dst[d];
         for (size_t i = 0; i < PAD / 2; i++)
@@ -427,7 +427,7 @@ static void test_half_identity(void **state)
         for (size_t l = 0; l < countof(levels); l++) {
             if (!tt_kernel_force(levels[l]))
                 continue;
-            tt_reduce_two(f16 ? TUTTI_F16 : TUTTI_BF16, op, out, in, other, 65536);
+            tt_kernel_reduce_two(f16 ? TUTTI_F16 : TUTTI_BF16, op, out, in, other, 65536);
             for (uint32_t i = 0; i < 65536; i++)
                 assert_int_equal(out[i], (i & 0x7fff) > f->infinity ? f->nan : i);
         }
@@ -459,7 +459,7 @@ static uint16_t half_of(tutti_dtype t, uint32_t nsrc, const uint16_t *x, uint32_
         src[s] = x + s;
     uint16_t out = 0x1234;
     void *dst[] = {&out};
-    tt_reduce_run(&(struct tt_reduce){.dtype = t, .nsrc = nsrc, .ndst = 1, .src = src, .dst = dst, .count = 1, .divisor = divisor});
+    tt_kernel_reduce_run(&(struct tt_reduce){.dtype = t, .nsrc = nsrc, .ndst = 1, .src = src, .dst = dst, .count = 1, .divisor = divisor});
     return out;
 }
 
@@ -489,7 +489,7 @@ static int64_t int_of(tutti_dtype t, tutti_redop op, int64_t a, int64_t b, uint3
     int64_t out = 0;
     const void *src[] = {&a, &b};
     void *dst[] = {&out};
-    tt_reduce_run(
+    tt_kernel_reduce_run(
         &(struct tt_reduce){.dtype = t, .redop = op, .nsrc = 2, .ndst = 1, .src = src, .dst = dst, .count = 1, .divisor = divisor});
     return (int64_t)get_int(t, (const char *)&out);
 }
@@ -540,16 +540,16 @@ static void hand_floats(void)
 {
     const float zero[] = {0.0f, -0.0f, 0.0f}, ones[] = {1.0f, 16777216.0f, -16777216.0f};
     float out[2];
-    tt_reduce_two(TUTTI_F32, TUTTI_MIN, out, zero, zero + 1, 2);
+    tt_kernel_reduce_two(TUTTI_F32, TUTTI_MIN, out, zero, zero + 1, 2);
     assert_true(signbit(out[0]) && signbit(out[1]));
-    tt_reduce_two(TUTTI_F32, TUTTI_MAX, out, zero, zero + 1, 2);
+    tt_kernel_reduce_two(TUTTI_F32, TUTTI_MAX, out, zero, zero + 1, 2);
     assert_true(!signbit(out[0]) && !signbit(out[1]));
     const void *src[] = {ones, ones + 1, ones + 2};
     void *dst[] = {out};
-    tt_reduce_run(&(struct tt_reduce){.dtype = TUTTI_F32, .nsrc = 3, .ndst = 1, .src = src, .dst = dst, .count = 1});
+    tt_kernel_reduce_run(&(struct tt_reduce){.dtype = TUTTI_F32, .nsrc = 3, .ndst = 1, .src = src, .dst = dst, .count = 1});
     assert_true(out[0] == 0.0f); /* left to right: the 1 is lost first */
     uint32_t bits = 0, inf = 0x7f800000, minus = 0xff800000;
-    tt_reduce_two(TUTTI_F32, TUTTI_SUM, &bits, &inf, &minus, 1);
+    tt_kernel_reduce_two(TUTTI_F32, TUTTI_SUM, &bits, &inf, &minus, 1);
     assert_int_equal(bits, 0x7fc00000);
 }
 
@@ -578,8 +578,8 @@ static void test_commutes(void **state)
             for (size_t l = 0; l < countof(levels); l++) {
                 if (!tt_redop_fits(op, t) || !tt_kernel_force(levels[l]))
                     continue;
-                tt_reduce_two(t, op, scene.work[0], scene.source[0], scene.source[1], MAX_COUNT);
-                tt_reduce_two(t, op, scene.work[1], scene.source[1], scene.source[0], MAX_COUNT);
+                tt_kernel_reduce_two(t, op, scene.work[0], scene.source[0], scene.source[1], MAX_COUNT);
+                tt_kernel_reduce_two(t, op, scene.work[1], scene.source[1], scene.source[0], MAX_COUNT);
                 assert_memory_equal(scene.work[0], scene.work[1], MAX_COUNT * elem_bytes[t]);
             }
         }

@@ -7,7 +7,7 @@ static struct tt_builder begin(tutti_coll coll, uint32_t ranks, uint32_t chunks)
     struct tt_builder b;
     struct tt_shape shape = {
         .coll = coll, .ranks = ranks, .chunks = chunks, .nbufs = 4, .segments = 1, .inplace = true, .algo = "hand-made"};
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     return b;
 }
 
@@ -15,7 +15,7 @@ static struct tt_sched *end(struct tt_builder *b)
 {
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
-    if (tt_build_freeze(b, &s, &err) != TUTTI_OK)
+    if (tt_sched_build_freeze(b, &s, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return s;
 }
@@ -40,13 +40,14 @@ static struct tt_sched *swap(bool rank_order)
 {
     struct tt_builder b = begin(TUTTI_ALLREDUCE, 2, 2);
     for (uint32_t r = 0; r < 2; r++) {
-        struct tt_span mine = tt_span_range(TT_BUF_IN, 0, 2), theirs = tt_span_range(TT_BUF_SCRATCH, 0, 2);
+        struct tt_span mine = tt_sched_span_range(TT_BUF_IN, 0, 2), theirs = tt_sched_span_range(TT_BUF_SCRATCH, 0, 2);
         uint32_t first = rank_order && r == 1 ? TT_BUF_SCRATCH : TT_BUF_IN, second = TT_BUF_IN + TT_BUF_SCRATCH - first;
-        struct tt_span sum[] = {tt_span_range(TT_BUF_OUT, 0, 2), tt_span_from(0, first, 0, 2), tt_span_from(0, second, 0, 2)};
-        tt_build_rank(&b, r);
-        tt_emit_send(&b, 0, 1 - r, 0, &mine, 1);
-        tt_emit_recv(&b, 0, 1 - r, 0, &theirs, 1);
-        tt_emit_reduce(&b, 0, sum, 3);
+        struct tt_span sum[] = {tt_sched_span_range(TT_BUF_OUT, 0, 2), tt_sched_span_from(0, first, 0, 2),
+                                tt_sched_span_from(0, second, 0, 2)};
+        tt_sched_build_rank(&b, r);
+        tt_sched_emit_send(&b, 0, 1 - r, 0, &mine, 1);
+        tt_sched_emit_recv(&b, 0, 1 - r, 0, &theirs, 1);
+        tt_sched_emit_reduce(&b, 0, sum, 3);
     }
     return end(&b);
 }
@@ -102,15 +103,15 @@ struct mishap {
 static struct tt_sched *broadcast(struct mishap m)
 {
     struct tt_builder b = begin(TUTTI_BROADCAST, 2, 2);
-    struct tt_span out = tt_span_range(TT_BUF_IN, 0, 2), in = tt_span_range(TT_BUF_OUT, m.recv_first, m.recv_len);
-    struct tt_span keep = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 2);
-    tt_build_rank(&b, 0);
+    struct tt_span out = tt_sched_span_range(TT_BUF_IN, 0, 2), in = tt_sched_span_range(TT_BUF_OUT, m.recv_first, m.recv_len);
+    struct tt_span keep = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 2);
+    tt_sched_build_rank(&b, 0);
     if (!m.no_send)
-        tt_emit_send(&b, 0, 1, 0, &out, 1);
-    tt_emit_copy(&b, 0, &keep, 1);
-    tt_build_rank(&b, 1);
+        tt_sched_emit_send(&b, 0, 1, 0, &out, 1);
+    tt_sched_emit_copy(&b, 0, &keep, 1);
+    tt_sched_build_rank(&b, 1);
     if (!m.no_recv)
-        tt_emit_recv(&b, m.recv_step, 0, (uint16_t)m.channel, &in, 1);
+        tt_sched_emit_recv(&b, m.recv_step, 0, (uint16_t)m.channel, &in, 1);
     return end(&b);
 }
 
@@ -138,10 +139,10 @@ static void test_stuck(void **state)
     (void)state;
     struct tt_builder b = begin(TUTTI_ALLREDUCE, 2, 1);
     for (uint32_t r = 0; r < 2; r++) {
-        struct tt_span in = tt_span_range(TT_BUF_IN, 0, 1), sum = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
-        tt_build_rank(&b, r);
-        tt_emit_send(&b, 0, 1 - r, 0, &in, 1);
-        tt_emit_recv_reduce(&b, 0, 1 - r, 0, &sum, 1);
+        struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, 1), sum = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1);
+        tt_sched_build_rank(&b, r);
+        tt_sched_emit_send(&b, 0, 1 - r, 0, &in, 1);
+        tt_sched_emit_recv_reduce(&b, 0, 1 - r, 0, &sum, 1);
     }
     struct tt_sched *s = end(&b);
     expect(s, (struct ls_options){0}, LS_CORRECT);
@@ -155,10 +156,11 @@ static void test_empty(void **state)
 {
     (void)state;
     struct tt_builder b = begin(TUTTI_BROADCAST, 1, 1);
-    struct tt_span keep = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1), noise = tt_span_from(TT_BUF_SCRATCH, TT_BUF_SCRATCH + 1, 0, 1);
-    tt_build_rank(&b, 0);
-    tt_emit_copy(&b, 0, &keep, 1);
-    tt_emit_copy(&b, 0, &noise, 1);
+    struct tt_span keep = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1),
+                   noise = tt_sched_span_from(TT_BUF_SCRATCH, TT_BUF_SCRATCH + 1, 0, 1);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_copy(&b, 0, &keep, 1);
+    tt_sched_emit_copy(&b, 0, &noise, 1);
     struct tt_sched *s = end(&b);
     expect(s, (struct ls_options){0}, LS_EMPTY);
     expect(s, (struct ls_options){.live = true}, LS_EMPTY);
@@ -170,17 +172,17 @@ static void test_empty(void **state)
 static struct tt_sched *copies(tutti_coll coll, const struct tt_span *spans, const uint32_t *steps, size_t n)
 {
     struct tt_builder b = begin(coll, 1, 2);
-    tt_build_rank(&b, 0);
+    tt_sched_build_rank(&b, 0);
     for (size_t i = 0; i < n; i++)
-        tt_emit_copy(&b, steps[i], &spans[i], 1);
+        tt_sched_emit_copy(&b, steps[i], &spans[i], 1);
     return end(&b);
 }
 
 static void test_malformed_copies(void **state)
 {
     (void)state;
-    struct tt_span all = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 2), over = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 1, 2);
-    struct tt_span input = tt_span_from(TT_BUF_IN, TT_BUF_OUT, 0, 2), buffer = tt_span_from(9, TT_BUF_IN, 0, 2);
+    struct tt_span all = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 2), over = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 1, 2);
+    struct tt_span input = tt_sched_span_from(TT_BUF_IN, TT_BUF_OUT, 0, 2), buffer = tt_sched_span_from(9, TT_BUF_IN, 0, 2);
     struct tt_span folded = {.first = 0, .len = 2, .stride = 1, .reps = 2, .buf = TT_BUF_SCRATCH};
     struct tt_span huge = {.first = 1, .len = 1, .stride = UINT32_MAX, .reps = UINT32_MAX, .buf = TT_BUF_SCRATCH};
     const struct {
@@ -199,19 +201,19 @@ static void test_malformed_copies(void **state)
 static void test_malformed_messages(void **state)
 {
     (void)state;
-    struct tt_span in = tt_span_range(TT_BUF_IN, 0, 1), out = tt_span_range(TT_BUF_OUT, 0, 1);
+    struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, 1), out = tt_sched_span_range(TT_BUF_OUT, 0, 1);
     for (int bad = 0; bad < 4; bad++) {
         struct tt_builder b = begin(TUTTI_REDUCE, 2, 1);
-        tt_build_rank(&b, 0);
+        tt_sched_build_rank(&b, 0);
         if (bad == 0)
-            tt_emit_send(&b, 0, 0, 0, &in, 1); /* to itself */
+            tt_sched_emit_send(&b, 0, 0, 0, &in, 1); /* to itself */
         if (bad == 1)
-            tt_emit_recv(&b, 0, 2, 0, &out, 1); /* from nobody */
-        tt_build_rank(&b, 1);
+            tt_sched_emit_recv(&b, 0, 2, 0, &out, 1); /* from nobody */
+        tt_sched_build_rank(&b, 1);
         if (bad == 2)
-            tt_emit_recv(&b, 0, 0, 0, &out, 1); /* only the root has an output */
+            tt_sched_emit_recv(&b, 0, 0, 0, &out, 1); /* only the root has an output */
         if (bad == 3)
-            tt_emit_reduce(&b, 0, &out, 1); /* of nothing */
+            tt_sched_emit_reduce(&b, 0, &out, 1); /* of nothing */
         expect_and_free(end(&b), (struct ls_options){0}, LS_MALFORMED);
     }
 }
@@ -222,14 +224,14 @@ static void test_receives_of_one_step(void **state)
     (void)state;
     for (int bad = 0; bad < 2; bad++) {
         struct tt_builder b = begin(TUTTI_ALLREDUCE, 3, 1);
-        struct tt_span in = tt_span_range(TT_BUF_IN, 0, 1), first = tt_span_from(TT_BUF_SCRATCH, TT_BUF_IN, 0, 1);
-        struct tt_span second = bad ? tt_span_from(TT_BUF_OUT, TT_BUF_SCRATCH, 0, 1) : first;
-        tt_build_rank(&b, 0);
-        tt_emit_recv_reduce(&b, 0, 1, 0, &first, 1);
-        tt_emit_recv_reduce(&b, 0, 2, 0, &second, 1);
+        struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, 1), first = tt_sched_span_from(TT_BUF_SCRATCH, TT_BUF_IN, 0, 1);
+        struct tt_span second = bad ? tt_sched_span_from(TT_BUF_OUT, TT_BUF_SCRATCH, 0, 1) : first;
+        tt_sched_build_rank(&b, 0);
+        tt_sched_emit_recv_reduce(&b, 0, 1, 0, &first, 1);
+        tt_sched_emit_recv_reduce(&b, 0, 2, 0, &second, 1);
         for (uint32_t r = 1; r < 3; r++) {
-            tt_build_rank(&b, r);
-            tt_emit_send(&b, 0, 0, 0, &in, 1);
+            tt_sched_build_rank(&b, r);
+            tt_sched_emit_send(&b, 0, 0, 0, &in, 1);
         }
         struct tt_sched *s = end(&b);
         struct ls_result r = ls_run_once(s, &(struct ls_options){.lenient = true});
@@ -269,18 +271,18 @@ static void test_all_to_all_inplace(void **state)
     for (uint32_t late = 0; late < 2; late++) {
         struct tt_builder b = begin(TUTTI_ALL_TO_ALL, 2, 4);
         for (uint32_t r = 0; r < 2; r++) {
-            struct tt_span out = tt_span_range(TT_BUF_IN, 2 * r + 1 - r, 1), in = tt_span_range(TT_BUF_OUT, 2 * (1 - r) + r, 1);
-            struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, 3 * r, 1);
-            tt_build_rank(&b, r);
+            struct tt_span out = tt_sched_span_range(TT_BUF_IN, 2 * r + 1 - r, 1), in = tt_sched_span_range(TT_BUF_OUT, 2 * (1 - r) + r, 1);
+            struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 3 * r, 1);
+            tt_sched_build_rank(&b, r);
             if (r == 0 || !late)
-                tt_emit_send(&b, 0, 1 - r, 0, &out, 1);
+                tt_sched_emit_send(&b, 0, 1 - r, 0, &out, 1);
             if (r == 1 || !late)
-                tt_emit_recv(&b, 0, 1 - r, 0, &in, 1);
+                tt_sched_emit_recv(&b, 0, 1 - r, 0, &in, 1);
             if (r == 1 && late)
-                tt_emit_send(&b, 1, 1 - r, 0, &out, 1);
+                tt_sched_emit_send(&b, 1, 1 - r, 0, &out, 1);
             if (r == 0 && late)
-                tt_emit_recv(&b, 1, 1 - r, 0, &in, 1);
-            tt_emit_copy(&b, late, &own, 1);
+                tt_sched_emit_recv(&b, 1, 1 - r, 0, &in, 1);
+            tt_sched_emit_copy(&b, late, &own, 1);
         }
         struct tt_sched *s = end(&b);
         expect(s, (struct ls_options){0}, LS_CORRECT);

@@ -37,7 +37,7 @@ static void compile(struct one *o)
                                       .segments = o->segments,
                                       .places = places,
                                       .box_bytes = o->messages ? 0 : 1 << 20};
-        if (tt_program_make(&c, &p, &err) != TUTTI_OK)
+        if (tt_exec_program_make(&c, &p, &err) != TUTTI_OK)
             fail_msg("%s", err.text);
         o->program[r] = p;
     }
@@ -46,7 +46,7 @@ static void compile(struct one *o)
 static void discard(struct one *o)
 {
     for (uint32_t r = 0; r < o->s->shape.ranks; r++)
-        tt_program_free((struct tt_program *)(uintptr_t)o->program[r]);
+        tt_exec_program_free((struct tt_program *)(uintptr_t)o->program[r]);
 }
 
 static void check_run(const struct one *o, struct lw *l, const struct lw_options *how, struct totals *t)
@@ -56,9 +56,9 @@ static void check_run(const struct one *o, struct lw *l, const struct lw_options
     t->runs++;
     if (r.verdict != LS_CORRECT)
         fail_msg("%s %s %s ranks %u root %u count %llu segments %u %s, %s, form %d offers %d ordered %d seed %llu: %s: %s", s->algo,
-                 s->options, tt_coll_name(s->coll), s->ranks, s->root, (unsigned long long)o->count, o->segments, tt_redop_name(o->redop),
-                 how->inplace ? "in place" : "apart", how->form, how->offers, how->ordered, (unsigned long long)how->seed,
-                 ls_verdict_name(r.verdict), r.why);
+                 s->options, tt_sched_coll_name(s->coll), s->ranks, s->root, (unsigned long long)o->count, o->segments,
+                 tt_sched_redop_name(o->redop), how->inplace ? "in place" : "apart", how->form, how->offers, how->ordered,
+                 (unsigned long long)how->seed, ls_verdict_name(r.verdict), r.why);
 }
 
 static void check_orders(const struct one *o, struct lw *l, struct totals *t)
@@ -153,7 +153,7 @@ static void check_options(const struct tt_algo *al, struct tt_algo_args *a, uint
             if (!levels)
                 snprintf(text, sizeof text, "%s=%.*s", o->key, (int)strcspn(v + 1, "|"), v + 1);
             a->options = (struct tt_options){0};
-            assert_int_equal(tt_options_add(&a->options, text, &err), TUTTI_OK);
+            assert_int_equal(tt_algo_options_add(&a->options, text, &err), TUTTI_OK);
             check_problem(al, a, seen, nseen, t);
         }
     }

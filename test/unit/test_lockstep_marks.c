@@ -3,7 +3,7 @@
 #include "lowered.h"
 #include "support.h"
 
-#include "exec/parts.h"
+#include "exec/exec_int.h"
 
 enum { RANKS = 3, SEEDS = 60 };
 
@@ -12,7 +12,7 @@ static struct tt_builder begin(uint32_t chunks)
     struct tt_builder b;
     struct tt_shape shape = {
         .coll = TUTTI_ALLREDUCE, .ranks = RANKS, .chunks = chunks, .nbufs = 6, .segments = 1, .inplace = true, .algo = "hand-made"};
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     return b;
 }
 
@@ -20,7 +20,7 @@ static struct tt_sched *end(struct tt_builder *b)
 {
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
-    if (tt_build_freeze(b, &s, &err) != TUTTI_OK)
+    if (tt_sched_build_freeze(b, &s, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return s;
 }
@@ -34,39 +34,40 @@ struct variant {
 
 static void emit_root(struct tt_builder *b, struct variant v)
 {
-    struct tt_span in = tt_span_range(TT_BUF_IN, 0, 2), out = tt_span_range(TT_BUF_OUT, 0, 2);
-    struct tt_span s1 = tt_span_range(2, 0, 2), s2 = tt_span_range(3, 0, 2), kept = tt_span_from(4, 2, 0, 2);
-    struct tt_span sum[] = {out, tt_span_from(0, in.buf, 0, 2), tt_span_from(0, 2, 0, 2), tt_span_from(0, 3, 0, 2)};
-    struct tt_span same = tt_span_from(5, TT_BUF_OUT, 0, 2), back = tt_span_from(TT_BUF_OUT, 5, 0, 2);
-    tt_build_rank(b, 0);
-    tt_emit_recv(b, 0, 1, 0, &s1, 1);
-    tt_emit_recv(b, 0, 2, 0, &s2, 1);
-    tt_emit_reduce(b, 0, sum, 4);
+    struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, 2), out = tt_sched_span_range(TT_BUF_OUT, 0, 2);
+    struct tt_span s1 = tt_sched_span_range(2, 0, 2), s2 = tt_sched_span_range(3, 0, 2), kept = tt_sched_span_from(4, 2, 0, 2);
+    struct tt_span sum[] = {out, tt_sched_span_from(0, in.buf, 0, 2), tt_sched_span_from(0, 2, 0, 2), tt_sched_span_from(0, 3, 0, 2)};
+    struct tt_span same = tt_sched_span_from(5, TT_BUF_OUT, 0, 2), back = tt_sched_span_from(TT_BUF_OUT, 5, 0, 2);
+    tt_sched_build_rank(b, 0);
+    tt_sched_emit_recv(b, 0, 1, 0, &s1, 1);
+    tt_sched_emit_recv(b, 0, 2, 0, &s2, 1);
+    tt_sched_emit_reduce(b, 0, sum, 4);
     if (v.keep)
-        tt_emit_copy(b, 0, &kept, 1);
-    tt_emit_send(b, 1, 1, 0, &out, 1);
+        tt_sched_emit_copy(b, 0, &kept, 1);
+    tt_sched_emit_send(b, 1, 1, 0, &out, 1);
     if (!v.again)
-        tt_emit_send(b, 1, 2, 0, &out, 1);
+        tt_sched_emit_send(b, 1, 2, 0, &out, 1);
     if (v.again) {
-        tt_emit_copy(b, 1, &same, 1);
-        tt_emit_copy(b, 2, &back, 1);
-        tt_emit_send(b, 3, 2, 0, &out, 1);
+        tt_sched_emit_copy(b, 1, &same, 1);
+        tt_sched_emit_copy(b, 2, &back, 1);
+        tt_sched_emit_send(b, 3, 2, 0, &out, 1);
     }
 }
 
 static struct tt_sched *gather(struct variant v)
 {
-    struct tt_span in = tt_span_range(TT_BUF_IN, 0, 2), out = tt_span_range(TT_BUF_OUT, 0, 2), aside = tt_span_range(4, 0, 2);
+    struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, 2), out = tt_sched_span_range(TT_BUF_OUT, 0, 2),
+                   aside = tt_sched_span_range(4, 0, 2);
     struct tt_builder b = begin(2);
     emit_root(&b, v);
     for (uint32_t r = 1; r < RANKS; r++) {
-        tt_build_rank(&b, r);
-        tt_emit_send(&b, 0, 0, 0, &in, 1);
+        tt_sched_build_rank(&b, r);
+        tt_sched_emit_send(&b, 0, 0, 0, &in, 1);
         if (v.extra && r == 1)
-            tt_emit_send(&b, 0, 2, 0, &in, 1);
+            tt_sched_emit_send(&b, 0, 2, 0, &in, 1);
         if (v.extra && r == 2)
-            tt_emit_recv(&b, 0, 1, 0, &aside, 1);
-        tt_emit_recv(&b, v.again && r == 2 ? 3 : 1, 0, 0, &out, 1);
+            tt_sched_emit_recv(&b, 0, 1, 0, &aside, 1);
+        tt_sched_emit_recv(&b, v.again && r == 2 ? 3 : 1, 0, 0, &out, 1);
     }
     return end(&b);
 }
@@ -76,18 +77,19 @@ static struct tt_sched *exchange_of(uint32_t chunks)
 {
     struct tt_builder b = begin(chunks);
     for (uint32_t r = 0; r < RANKS; r++) {
-        struct tt_span in = tt_span_range(TT_BUF_IN, 0, chunks), got[RANKS], sum[1 + RANKS] = {tt_span_range(TT_BUF_OUT, 0, chunks)};
-        tt_build_rank(&b, r);
+        struct tt_span in = tt_sched_span_range(TT_BUF_IN, 0, chunks), got[RANKS],
+                       sum[1 + RANKS] = {tt_sched_span_range(TT_BUF_OUT, 0, chunks)};
+        tt_sched_build_rank(&b, r);
         for (uint32_t q = 0; q < RANKS; q++) {
-            got[q] = tt_span_range(2 + q, 0, chunks);
-            sum[1 + q] = tt_span_from(0, q == r ? TT_BUF_IN : 2 + q, 0, chunks);
+            got[q] = tt_sched_span_range(2 + q, 0, chunks);
+            sum[1 + q] = tt_sched_span_from(0, q == r ? TT_BUF_IN : 2 + q, 0, chunks);
             if (q != r)
-                tt_emit_send(&b, 0, q, 0, &in, 1);
+                tt_sched_emit_send(&b, 0, q, 0, &in, 1);
         }
         for (uint32_t q = 0; q < RANKS; q++)
             if (q != r)
-                tt_emit_recv(&b, 0, q, 0, &got[q], 1);
-        tt_emit_reduce(&b, 0, sum, 1 + RANKS);
+                tt_sched_emit_recv(&b, 0, q, 0, &got[q], 1);
+        tt_sched_emit_reduce(&b, 0, sum, 1 + RANKS);
     }
     return end(&b);
 }
@@ -102,26 +104,26 @@ static struct tt_sched *exchange(void)
 static struct tt_sched *knot(void)
 {
     struct tt_builder b = begin(1);
-    struct tt_span out = tt_span_range(TT_BUF_OUT, 0, 1), s2 = tt_span_range(2, 0, 1), s3 = tt_span_range(3, 0, 1);
-    struct tt_span take = tt_span_from(2, TT_BUF_IN, 0, 1);
-    struct tt_span sum[] = {out, tt_span_from(0, TT_BUF_IN, 0, 1), tt_span_from(0, 2, 0, 1), tt_span_from(0, 3, 0, 1)};
-    tt_build_rank(&b, 0);
-    tt_emit_recv(&b, 1, 1, 0, &s2, 1);
-    tt_emit_recv(&b, 5, 2, 0, &s3, 1);
-    tt_emit_reduce(&b, 5, sum, 4);
-    tt_emit_send(&b, 6, 1, 0, &out, 1);
-    tt_emit_send(&b, 6, 2, 0, &out, 1);
-    tt_build_rank(&b, 1);
-    tt_emit_copy(&b, 0, &take, 1);
-    tt_emit_send(&b, 1, 0, 0, &s2, 1);
-    tt_emit_copy(&b, 2, &take, 1);
-    tt_emit_send(&b, 3, 2, 0, &s2, 1);
-    tt_emit_recv(&b, 6, 0, 0, &out, 1);
-    tt_build_rank(&b, 2);
-    tt_emit_recv(&b, 3, 1, 0, &s2, 1);
-    tt_emit_copy(&b, 4, &take, 1);
-    tt_emit_send(&b, 5, 0, 0, &s2, 1);
-    tt_emit_recv(&b, 6, 0, 0, &out, 1);
+    struct tt_span out = tt_sched_span_range(TT_BUF_OUT, 0, 1), s2 = tt_sched_span_range(2, 0, 1), s3 = tt_sched_span_range(3, 0, 1);
+    struct tt_span take = tt_sched_span_from(2, TT_BUF_IN, 0, 1);
+    struct tt_span sum[] = {out, tt_sched_span_from(0, TT_BUF_IN, 0, 1), tt_sched_span_from(0, 2, 0, 1), tt_sched_span_from(0, 3, 0, 1)};
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_recv(&b, 1, 1, 0, &s2, 1);
+    tt_sched_emit_recv(&b, 5, 2, 0, &s3, 1);
+    tt_sched_emit_reduce(&b, 5, sum, 4);
+    tt_sched_emit_send(&b, 6, 1, 0, &out, 1);
+    tt_sched_emit_send(&b, 6, 2, 0, &out, 1);
+    tt_sched_build_rank(&b, 1);
+    tt_sched_emit_copy(&b, 0, &take, 1);
+    tt_sched_emit_send(&b, 1, 0, 0, &s2, 1);
+    tt_sched_emit_copy(&b, 2, &take, 1);
+    tt_sched_emit_send(&b, 3, 2, 0, &s2, 1);
+    tt_sched_emit_recv(&b, 6, 0, 0, &out, 1);
+    tt_sched_build_rank(&b, 2);
+    tt_sched_emit_recv(&b, 3, 1, 0, &s2, 1);
+    tt_sched_emit_copy(&b, 4, &take, 1);
+    tt_sched_emit_send(&b, 5, 0, 0, &s2, 1);
+    tt_sched_emit_recv(&b, 6, 0, 0, &out, 1);
     return end(&b);
 }
 
@@ -139,7 +141,7 @@ static struct job compile_in(struct tt_sched *s, bool box, uint32_t segments)
         struct tutti_error err;
         struct tt_program_config c = {
             .sched = s, .rank = r, .count = 6, .segments = segments, .places = places, .box_bytes = box ? 1 << 16 : 0, .dtype = TUTTI_F32};
-        assert_int_equal(tt_program_make(&c, &j.p[r], &err), TUTTI_OK);
+        assert_int_equal(tt_exec_program_make(&c, &j.p[r], &err), TUTTI_OK);
     }
     return j;
 }
@@ -171,7 +173,7 @@ static unsigned objections(struct job *j, bool inplace, struct ls_result *ret, s
 static void free_job(struct job *j)
 {
     for (uint32_t r = 0; r < RANKS; r++)
-        tt_program_free(j->p[r]);
+        tt_exec_program_free(j->p[r]);
     tt_sched_free(j->s);
 }
 

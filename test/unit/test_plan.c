@@ -34,7 +34,7 @@ static struct tt_plan *make_plan(const struct tt_topo *t, tutti_coll coll, uint6
     struct tt_plan *plan = NULL;
 
     if (tt_plan_make(t, &p, o, NULL, &plan, &err) != TUTTI_OK)
-        fail_msg("%s %s %llu: %s", t->spec, tt_coll_name(coll), (unsigned long long)count, err.text);
+        fail_msg("%s %s %llu: %s", t->spec, tt_sched_coll_name(coll), (unsigned long long)count, err.text);
     return plan;
 }
 
@@ -50,7 +50,7 @@ static const struct tt_candidate *candidate(const struct tt_plan *plan, const ch
 static void add_option(struct tt_plan_options *o, const char *text)
 {
     struct tutti_error err = {0};
-    assert_int_equal(tt_options_add(&o->algo_options, text, &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&o->algo_options, text, &err), TUTTI_OK);
 }
 
 static void expect_failure(const struct tt_topo *t, const struct tt_problem *p, const struct tt_plan_options *o, tutti_status status,
@@ -101,12 +101,12 @@ static void check_price(const struct tt_topo *t, const struct tt_plan *plan, con
     char text[40];
 
     snprintf(text, sizeof(text), "segments=%u", c->segments);
-    assert_int_equal(tt_options_add(&a.options, text, &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&a.options, text, &err), TUTTI_OK);
     assert_int_equal(tt_algo_build(c->algo, &a, &s, &err), TUTTI_OK);
     assert_int_equal(s->shape.segments, c->segments);
     assert_int_equal(tt_cost_sched(s, t, plan->problem.count, plan->problem.dtype, &cost, &err), TUTTI_OK);
     if (cost.time_ps != c->cost.time_ps)
-        fail_msg("%s %s %s count %llu: priced %llu, costs %llu", t->spec, tt_coll_name(plan->problem.coll), c->algo->name,
+        fail_msg("%s %s %s count %llu: priced %llu, costs %llu", t->spec, tt_sched_coll_name(plan->problem.coll), c->algo->name,
                  (unsigned long long)plan->problem.count, (unsigned long long)c->cost.time_ps, (unsigned long long)cost.time_ps);
     tt_sched_free(s);
 }
@@ -165,7 +165,7 @@ static void check_schedule(const struct tt_topo *t, const struct tt_plan *plan)
 
     assert_int_equal(tt_plan_schedule(plan, t, &s, &err), TUTTI_OK);
     assert_int_equal(s->nslices, t->ranks);
-    assert_int_equal(s->shape.segments, tt_option_number(plan->algo, &plan->options, "segments", 1));
+    assert_int_equal(s->shape.segments, tt_algo_option_number(plan->algo, &plan->options, "segments", 1));
     assert_int_equal(s->shape.topo_hash, plan->algo->needs_topo || plan->algo->build ? t->hash : 0);
     assert_int_equal(tt_verify(s, &(struct tt_verify_options){.seed = 1}, &v, &err), TUTTI_OK);
     if (!v.ok)
@@ -243,7 +243,7 @@ static void segments_are_found_for_all(void **state)
         add_option(&fixed, "segments=1");
         one = make_plan(t, TUTTI_ALLREDUCE, cases[i].count, &fixed);
         all = make_plan(t, TUTTI_ALLREDUCE, cases[i].count, &(struct tt_plan_options){0});
-        assert_true(tt_option_number(best->algo, &best->options, "segments", 1) >= cases[i].least);
+        assert_true(tt_algo_option_number(best->algo, &best->options, "segments", 1) >= cases[i].least);
         assert_true(best->cost.time_ps < one->cost.time_ps);
         assert_true(all->cost.time_ps <= best->cost.time_ps);
         tt_plan_free(best);
@@ -330,7 +330,7 @@ static void upper_bounds_say_so(void **state)
     struct tt_plan_options o = {.algo = "ring"}, one = o;
     struct tutti_error err;
 
-    assert_int_equal(tt_options_add(&o.algo_options, "segments=65536", &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&o.algo_options, "segments=65536", &err), TUTTI_OK);
     struct tt_plan *plan = make_plan(t, TUTTI_ALLREDUCE, 25000001, &o), *plain = make_plan(t, TUTTI_ALLREDUCE, 25000001, &one);
     assert_true(plan->cost.by_symmetry && !plan->cost.exact);
     assert_true(plain->cost.by_symmetry && plain->cost.exact);
@@ -443,12 +443,12 @@ static void segments_are_honoured(void **state)
             assert_int_equal(plan->candidates[i].segments, 4);
     check_candidates(t, plan);
     check_schedule(t, plan);
-    assert_int_equal(tt_option_number(plan->algo, &plan->options, "segments", 1), 4);
+    assert_int_equal(tt_algo_option_number(plan->algo, &plan->options, "segments", 1), 4);
     tt_plan_free(plan);
 
     o.algo = "chain";
     plan = make_plan(t, TUTTI_BROADCAST, 1u << 20, &o);
-    assert_int_equal(tt_option_number(plan->algo, &plan->options, "segments", 1), 4);
+    assert_int_equal(tt_algo_option_number(plan->algo, &plan->options, "segments", 1), 4);
     tt_plan_free(plan);
     tt_topo_free(t);
 }
@@ -459,7 +459,7 @@ static void pipelines_get_their_segments(void **state)
     struct tt_topo *t = open_topo("star:8@1Gbps,50us");
     struct tt_plan_options o = {.algo = "chain"};
     struct tt_plan *best = make_plan(t, TUTTI_BROADCAST, 16u << 20, &o), *fixed;
-    uint64_t k = tt_option_number(best->algo, &best->options, "segments", 1);
+    uint64_t k = tt_algo_option_number(best->algo, &best->options, "segments", 1);
 
     assert_true(k > 1);
     check_schedule(t, best);
@@ -746,7 +746,7 @@ static void frees_accept_null(void **state)
     (void)state;
     tt_plan_free(NULL);
     tt_plan_cache_free(NULL);
-    tt_tuning_free(NULL);
+    tt_plan_tuning_free(NULL);
 }
 
 int main(void)

@@ -57,7 +57,7 @@ static void every_size_has_its_own_schedule(void **state)
             struct tt_plan_options o = {.algo = name};
             const char *K = segments[k / countof(counts) % countof(segments)];
             if (K)
-                assert_int_equal(tt_options_add(&o.algo_options, K, NULL), TUTTI_OK);
+                assert_int_equal(tt_algo_options_add(&o.algo_options, K, NULL), TUTTI_OK);
             struct tt_plan *plan = plan_of(t, colls[i / countof(specs) / countof(synthesisers)], counts[k % countof(counts)], &o,
                                            caches[k / countof(counts) / countof(segments)]);
             assert_non_null(plan->built.sched);
@@ -103,7 +103,7 @@ static void sizes_share(void **state)
     struct tt_topo *t = topo_of("torus:4x4"), *other = topo_of("torus:4x4@1Gbps,1us");
     struct tt_plan_cache *c = tt_plan_cache_of_schedules();
     struct tt_plan_options o = {.algo = "forest"}, few = o;
-    assert_int_equal(tt_options_add(&few.algo_options, "trees=3", NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&few.algo_options, "trees=3", NULL), TUTTI_OK);
     struct tt_plan *p[] = {
         plan_of(t, TUTTI_ALLREDUCE, 1 << 20, &o, c),
         plan_of(t, TUTTI_ALLREDUCE, 77, &o, c),
@@ -139,7 +139,7 @@ static void remembered_plans(void **state)
             struct tt_plan_options few = o;
             char text[16];
             snprintf(text, sizeof text, "trees=%u", n);
-            assert_int_equal(tt_options_add(&few.algo_options, text, NULL), TUTTI_OK);
+            assert_int_equal(tt_algo_options_add(&few.algo_options, text, NULL), TUTTI_OK);
             tt_plan_free(plan_of(t, TUTTI_ALLREDUCE, 1 << 20, &few, c));
         }
         again = plan_of(t, TUTTI_ALLREDUCE, 1 << 20, &o, c);

@@ -98,7 +98,7 @@ static void test_kept_and_read(void **state)
         assert_int_equal(st.st_ino, again.st_ino); /* not written again */
         assert_true(tt_sched_equal(made, first) && tt_sched_equal(made, second));
         assert_int_equal(made->hash, second->hash);
-        assert_int_equal(tt_options_add(&other.options, "ending=paper", NULL), TUTTI_OK);
+        assert_int_equal(tt_algo_options_add(&other.options, "ending=paper", NULL), TUTTI_OK);
         path_of(&other, other_path);
         assert_string_not_equal(path, other_path);
         assert_false(exists(other_path));
@@ -123,7 +123,7 @@ static void test_file_is_used(void **state)
     assert_true(tt_multitree_encode(t, &o, &trees, &bytes)); /* passed off as the usual ones */
     path_of(&a, path);
     tt_plan_disk_write(strrchr(path, '/') + 1, &bytes);
-    assert_int_equal(tt_options_add(&paper.options, "order=paper", NULL), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&paper.options, "order=paper", NULL), TUTTI_OK);
     struct tt_sched *got = planned(&a), *own = build_of(&tt_algo_multitree, &a), *want = build_of(&tt_algo_multitree, &paper);
     assert_int_equal(got->hash, want->hash);
     assert_int_not_equal(got->hash, own->hash);

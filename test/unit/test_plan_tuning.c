@@ -23,7 +23,7 @@ static struct tt_tuning *read_text(const char *text)
     struct tutti_error err = {0};
     struct tt_tuning *t = NULL;
 
-    if (tt_tuning_read_memory(text, strlen(text), "tune.json", &t, &err) != TUTTI_OK)
+    if (tt_plan_tuning_read_memory(text, strlen(text), "tune.json", &t, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return t;
 }
@@ -80,7 +80,7 @@ static void first_matching_rule_wins(void **state)
     assert_false(tuned);
     winner(t, 8, TUTTI_ALL_GATHER, 1024, &tuned);
     assert_false(tuned);
-    tt_tuning_free(t);
+    tt_plan_tuning_free(t);
 }
 
 static void options_of_the_rule_are_used(void **state)
@@ -92,7 +92,7 @@ static void options_of_the_rule_are_used(void **state)
     struct tt_plan *plan = NULL;
 
     assert_int_equal(plan_with(t, "star:8", TUTTI_ALLREDUCE, 512, &o, &plan, &err), TUTTI_OK);
-    assert_int_equal(tt_option_number(plan->algo, &plan->options, "segments", 1), 4);
+    assert_int_equal(tt_algo_option_number(plan->algo, &plan->options, "segments", 1), 4);
     assert_true(plan->from_tuning);
     for (size_t i = 0; i < plan->ncandidates; i++)
         if (i != plan->winner) {
@@ -102,11 +102,11 @@ static void options_of_the_rule_are_used(void **state)
     tt_plan_free(plan);
 
     /* a pipelined algorithm still gets its segments; the user's own wish is joined */
-    assert_int_equal(tt_options_add(&o.algo_options, "segments=2", &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&o.algo_options, "segments=2", &err), TUTTI_OK);
     assert_int_equal(plan_with(t, "star:8", TUTTI_BROADCAST, 512, &o, &plan, &err), TUTTI_OK);
-    assert_int_equal(tt_option_number(plan->algo, &plan->options, "segments", 1), 2);
+    assert_int_equal(tt_algo_option_number(plan->algo, &plan->options, "segments", 1), 2);
     tt_plan_free(plan);
-    tt_tuning_free(t);
+    tt_plan_tuning_free(t);
 }
 
 static void contradictions_are_loud(void **state)
@@ -117,7 +117,7 @@ static void contradictions_are_loud(void **state)
     struct tutti_error err = {0};
     struct tt_plan *plan = NULL;
 
-    assert_int_equal(tt_options_add(&o.algo_options, "segments=2", &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&o.algo_options, "segments=2", &err), TUTTI_OK);
     assert_int_equal(plan_with(t, "star:8", TUTTI_ALLREDUCE, 512, &o, &plan, &err), TUTTI_ERR_ARG);
     assert_non_null(strstr(err.text, "tune.json: rule 1: segments=2 was asked for"));
 
@@ -131,7 +131,7 @@ static void contradictions_are_loud(void **state)
     assert_int_equal(plan_with(t, "star:8", TUTTI_ALLREDUCE, 512, &o, &plan, &err), TUTTI_ERR_REFUSED);
     assert_non_null(strstr(err.text, "tune.json: rule 1: ring: sums in an order"));
     assert_null(plan);
-    tt_tuning_free(t);
+    tt_plan_tuning_free(t);
 }
 
 /* Who names an algorithm has decided; the file is for auto. */
@@ -147,7 +147,7 @@ static void a_named_algorithm_is_not_overridden(void **state)
     assert_string_equal(plan->algo->name, "recursive-doubling");
     assert_false(plan->from_tuning);
     tt_plan_free(plan);
-    tt_tuning_free(t);
+    tt_plan_tuning_free(t);
 }
 
 static void cache_knows_the_rules(void **state)
@@ -172,9 +172,9 @@ static void cache_knows_the_rules(void **state)
         tt_plan_free(plan);
     }
     tt_plan_cache_free(c);
-    tt_tuning_free(a);
-    tt_tuning_free(same);
-    tt_tuning_free(other);
+    tt_plan_tuning_free(a);
+    tt_plan_tuning_free(same);
+    tt_plan_tuning_free(other);
     tt_topo_free(t);
 }
 
@@ -189,9 +189,9 @@ static void files_read_like_memory(void **state)
     assert_non_null(in);
     fputs(FULL, in);
     rewind(in);
-    assert_int_equal(tt_tuning_read(in, "file.json", &t, &err), TUTTI_OK);
+    assert_int_equal(tt_plan_tuning_read(in, "file.json", &t, &err), TUTTI_OK);
     assert_string_equal(winner(t, 4, TUTTI_ALLREDUCE, 1024, &tuned), "ring");
-    tt_tuning_free(t);
+    tt_plan_tuning_free(t);
     fclose(in);
 }
 
@@ -243,7 +243,7 @@ static void wrong_files_are_refused_at_their_position(void **state)
     for (size_t i = 0; i < countof(cases); i++) {
         struct tutti_error err = {0};
         struct tt_tuning *t = NULL;
-        tutti_status st = tt_tuning_read_memory(cases[i].text, strlen(cases[i].text), "tune.json", &t, &err);
+        tutti_status st = tt_plan_tuning_read_memory(cases[i].text, strlen(cases[i].text), "tune.json", &t, &err);
         assert_null(t);
         if (st != cases[i].status || !strstr(err.text, cases[i].part) || strncmp(err.text, "tune.json:", 10) != 0)
             fail_msg("%s\n gives %d: %s\n want %d: %s", cases[i].text, st, err.text, cases[i].status, cases[i].part);
@@ -258,7 +258,7 @@ static void truncated_files_are_refused(void **state)
     for (size_t len = 0; len < whole; len++) {
         struct tutti_error err = {0};
         struct tt_tuning *t = NULL;
-        assert_int_equal(tt_tuning_read_memory(FULL, len, "tune.json", &t, &err), TUTTI_ERR_PARSE);
+        assert_int_equal(tt_plan_tuning_read_memory(FULL, len, "tune.json", &t, &err), TUTTI_ERR_PARSE);
         assert_null(t);
     }
 }
@@ -274,7 +274,7 @@ static void too_many_rules_are_refused(void **state)
     for (int i = 0; i < 5000; i++)
         tt_str_printf(&b, "%s{\"coll\":\"allreduce\",\"algo\":\"ring\"}", i ? "," : "");
     tt_str_printf(&b, "]}");
-    assert_int_equal(tt_tuning_read_memory(b.s, b.len, "tune.json", &t, &err), TUTTI_ERR_LIMIT);
+    assert_int_equal(tt_plan_tuning_read_memory(b.s, b.len, "tune.json", &t, &err), TUTTI_ERR_LIMIT);
     tt_str_free(&b);
 }
 

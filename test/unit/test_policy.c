@@ -291,8 +291,8 @@ static void test_names(void **state)
     assert_int_equal(tt_policy_find("dear-sharded", &err), TT_POLICY_DEAR_SHARDED);
     assert_int_equal(tt_policy_find("daer", &err), -1);
     assert_non_null(strstr(err.text, "dear"));
-    assert_int_equal(tt_fusion_find("optimal", &err), TT_FUSION_OPTIMAL);
-    assert_int_equal(tt_fusion_find("", &err), -1);
+    assert_int_equal(tt_policy_fusion_find("optimal", &err), TT_FUSION_OPTIMAL);
+    assert_int_equal(tt_policy_fusion_find("", &err), -1);
 }
 
 int main(void)

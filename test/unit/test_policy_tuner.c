@@ -108,7 +108,7 @@ static void test_explains(void **state)
     assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){.trials = 5}, &err), TUTTI_OK);
     while (tt_policy_tuner_next(&t, &bytes))
         tt_policy_tuner_tell(&t, curve(bytes, 22, 0.2, 0.2, 1e11));
-    tt_tuner_explain(&t, &out);
+    tt_policy_tuner_explain(&t, &out);
     assert_non_null(strstr(out.s, "trial 1: threshold 25 MiB, step "));
     assert_non_null(strstr(out.s, "trial 5: "));
     assert_non_null(strstr(out.s, " *\n"));
@@ -122,7 +122,7 @@ static const struct tt_tuner_label label = {"resnet50", "dear", 0xabc};
 static tutti_status read_text(const char *text, struct tt_tuner *ret, struct tutti_error *err)
 {
     FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
-    tutti_status st = tt_tuner_read(f, "f.json", &label, ret, err);
+    tutti_status st = tt_policy_tuner_read(f, "f.json", &label, ret, err);
     fclose(f);
     return st;
 }
@@ -139,7 +139,7 @@ static void test_file(void **state)
     assert_int_equal(tt_policy_tuner_init(&t, &(struct tt_tuner_options){0}, &err), TUTTI_OK);
     while (tt_policy_tuner_next(&t, &bytes))
         tt_policy_tuner_tell(&t, curve(bytes, 20, 0.2, 0.1, 1e11));
-    tt_tuner_write(&t, &label, f);
+    tt_policy_tuner_write(&t, &label, f);
     fclose(f);
     if (read_text(text, &back, &err))
         fail_msg("%s", err.text);

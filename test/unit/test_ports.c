@@ -23,9 +23,9 @@ static uint64_t bound_of(const struct tt_topo *t)
 {
     struct tutti_error err = {0};
     struct tt_bounds b;
-    if (tt_bounds_make(t, TUTTI_ALLREDUCE, 0, MIB64, &b, &err) != TUTTI_OK)
+    if (tt_bound_make(t, TUTTI_ALLREDUCE, 0, MIB64, &b, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
-    tt_bounds_free(&b);
+    tt_bound_free(&b);
     return b.time_ps;
 }
 

@@ -14,15 +14,15 @@ static struct tt_bind bind(tutti_coll coll, uint32_t chunks, uint32_t *weights, 
     struct tt_shape s = {.coll = coll, .ranks = 2, .chunks = chunks, .weights = weights};
     struct tt_bind b;
     struct tutti_error err;
-    assert_int_equal(tt_bind_make(&s, count, dtype, &b, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_bind_make(&s, count, dtype, &b, &err), TUTTI_OK);
     return b;
 }
 
 static void assert_offsets(struct tt_bind b, const uint64_t *want)
 {
     for (uint32_t c = 0; c <= b.chunks; c++)
-        assert_int_equal(tt_bind_offset(&b, c), want[c]);
-    tt_bind_free(&b);
+        assert_int_equal(tt_sched_bind_offset(&b, c), want[c]);
+    tt_sched_bind_free(&b);
 }
 
 static void test_golden(void **state)
@@ -50,9 +50,9 @@ static void test_huge(void **state)
     struct tt_bind b = bind(TUTTI_ALLREDUCE, chunks, NULL, count, TUTTI_F32);
     uint32_t at[] = {1, 2, 12345, chunks / 2, chunks - 1};
     for (size_t i = 0; i < countof(at); i++)
-        assert_true(tt_bind_offset(&b, at[i]) == 16 * (uint64_t)((unsigned __int128)units * at[i] / chunks));
-    assert_true(tt_bind_offset(&b, chunks) == count);
-    struct tt_span all = tt_span_range(0, 0, chunks);
+        assert_true(tt_sched_bind_offset(&b, at[i]) == 16 * (uint64_t)((unsigned __int128)units * at[i] / chunks));
+    assert_true(tt_sched_bind_offset(&b, chunks) == count);
+    struct tt_span all = tt_sched_span_range(0, 0, chunks);
     assert_true(tt_sched_bind_span_elems(&b, &all) == count);
     /* Two billion repetitions: every second chunk and the ones between are everything. */
     struct tt_span odd = {.first = 1, .len = 1, .stride = 2, .reps = chunks / 2},
@@ -61,9 +61,9 @@ static void test_huge(void **state)
     odd.reps = even.reps = 1000;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < 1000; i++)
-        sum += tt_bind_offset(&b, 2 * i + 2) - tt_bind_offset(&b, 2 * i + 1);
+        sum += tt_sched_bind_offset(&b, 2 * i + 2) - tt_sched_bind_offset(&b, 2 * i + 1);
     assert_true(tt_sched_bind_span_elems(&b, &odd) == sum);
-    tt_bind_free(&b);
+    tt_sched_bind_free(&b);
     (void)state;
 }
 
@@ -72,16 +72,16 @@ static void test_refusals(void **state)
     struct tt_shape s = {.coll = TUTTI_ALLREDUCE, .ranks = 3, .chunks = 2};
     struct tt_bind b = {.count = 77};
     struct tutti_error err;
-    assert_int_equal(tt_bind_make(&s, UINT64_MAX / 4 + 1, TUTTI_F32, &b, &err), TUTTI_ERR_LIMIT);
-    assert_int_equal(tt_bind_make(&s, 5, TUTTI_DTYPE_COUNT, &b, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_sched_bind_make(&s, UINT64_MAX / 4 + 1, TUTTI_F32, &b, &err), TUTTI_ERR_LIMIT);
+    assert_int_equal(tt_sched_bind_make(&s, 5, TUTTI_DTYPE_COUNT, &b, &err), TUTTI_ERR_ARG);
     uint32_t zeros[2] = {0, 0};
     s.weights = zeros;
-    assert_int_equal(tt_bind_make(&s, 5, TUTTI_F32, &b, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_sched_bind_make(&s, 5, TUTTI_F32, &b, &err), TUTTI_ERR_ARG);
     assert_non_null(strstr(err.text, "zero"));
     s = (struct tt_shape){.coll = TUTTI_ALL_TO_ALL, .ranks = 3, .chunks = 9};
-    assert_int_equal(tt_bind_make(&s, UINT64_MAX / 2, TUTTI_U8, &b, &err), TUTTI_ERR_LIMIT);
+    assert_int_equal(tt_sched_bind_make(&s, UINT64_MAX / 2, TUTTI_U8, &b, &err), TUTTI_ERR_LIMIT);
     s.chunks = 0;
-    assert_int_equal(tt_bind_make(&s, 1, TUTTI_U8, &b, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_sched_bind_make(&s, 1, TUTTI_U8, &b, &err), TUTTI_ERR_ARG);
     assert_int_equal(b.count, 77); /* set only on success */
     (void)state;
 }
@@ -92,7 +92,7 @@ static uint64_t count_elems(const struct tt_bind *b, const struct tt_span *s)
     for (uint32_t i = 0; i < s->reps; i++)
         for (uint32_t k = 0; k < s->len; k++) {
             uint32_t c = s->first + i * s->stride + k;
-            sum += tt_bind_offset(b, c + 1) - tt_bind_offset(b, c);
+            sum += tt_sched_bind_offset(b, c + 1) - tt_sched_bind_offset(b, c);
         }
     return sum;
 }
@@ -111,13 +111,13 @@ static void check_random_span(struct tt_rng *rng, const struct tt_bind *b)
 
 static void check_layout(const struct tt_bind *b)
 {
-    assert_int_equal(tt_bind_offset(b, 0), 0);
-    assert_int_equal(tt_bind_offset(b, b->chunks), b->count);
+    assert_int_equal(tt_sched_bind_offset(b, 0), 0);
+    assert_int_equal(tt_sched_bind_offset(b, b->chunks), b->count);
     bool aligned = b->count * b->elem_bytes / 64 >= b->chunks;
     for (uint32_t c = 0; c < b->chunks; c++) {
-        assert_true(tt_bind_offset(b, c) <= tt_bind_offset(b, c + 1));
+        assert_true(tt_sched_bind_offset(b, c) <= tt_sched_bind_offset(b, c + 1));
         if (aligned)
-            assert_int_equal(tt_bind_offset(b, c) * b->elem_bytes % 64, 0);
+            assert_int_equal(tt_sched_bind_offset(b, c) * b->elem_bytes % 64, 0);
     }
 }
 
@@ -157,7 +157,7 @@ static void test_random_layouts(void **state)
             check_random_span(&rng, &b);
         if (even)
             check_windows(&b);
-        tt_bind_free(&b);
+        tt_sched_bind_free(&b);
     }
     (void)state;
 }
@@ -165,13 +165,13 @@ static void test_random_layouts(void **state)
 static void test_op_bytes(void **state)
 {
     struct tt_bind b = bind(TUTTI_ALLREDUCE, 4, NULL, 10, TUTTI_F64);
-    struct tt_span spans[] = {tt_span_range(1, 0, 1), tt_span_range(1, 2, 2), tt_span_range(2, 2, 2)};
+    struct tt_span spans[] = {tt_sched_span_range(1, 0, 1), tt_sched_span_range(1, 2, 2), tt_sched_span_range(2, 2, 2)};
     struct tt_slice sl = {.spans = spans, .nspans = 3};
     struct tt_op send = {.kind = TT_OP_SEND, .span = 0, .nspans = 2}, reduce = {.kind = TT_OP_REDUCE, .span = 1, .nspans = 2};
     assert_int_equal(tt_sched_bind_op_bytes(&b, &sl, &send), 8 * (2 + 5));
     assert_int_equal(tt_sched_bind_op_bytes(&b, &sl, &reduce), 8 * 5);
-    tt_bind_free(&b);
-    tt_bind_free(NULL);
+    tt_sched_bind_free(&b);
+    tt_sched_bind_free(NULL);
     (void)state;
 }
 

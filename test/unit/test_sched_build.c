@@ -17,14 +17,14 @@ static struct tt_shape shape_of(uint32_t ranks, uint32_t chunks)
 static void begin(struct tt_builder *b, uint32_t ranks, uint32_t chunks)
 {
     struct tt_shape s = shape_of(ranks, chunks);
-    tt_build_begin(b, &s, 0);
+    tt_sched_build_begin(b, &s, 0);
 }
 
 static struct tt_sched *freeze(struct tt_builder *b)
 {
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
-    assert_int_equal(tt_build_freeze(b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(b, &s, &err), TUTTI_OK);
     return s;
 }
 
@@ -40,11 +40,11 @@ static void test_canonical(void **state)
 {
     struct tt_builder b;
     begin(&b, 2, 64);
-    tt_build_rank(&b, 0);
+    tt_sched_build_rank(&b, 0);
     struct tt_span spans[] = {
-        tt_span_range(1, 0, 2),
-        tt_span_range(1, 9, 0),                                              /* empty: dropped */
-        tt_span_range(1, 2, 3),                                              /* continues the first */
+        tt_sched_span_range(1, 0, 2),
+        tt_sched_span_range(1, 9, 0),                                        /* empty: dropped */
+        tt_sched_span_range(1, 2, 3),                                        /* continues the first */
         {.first = 5, .len = 2, .stride = 2, .reps = 4, .buf = 1, .src = 0},  /* touching: a range, continues, too */
         {.first = 20, .len = 1, .stride = 7, .reps = 1, .buf = 1, .src = 3}, /* one repetition has no stride */
         {.first = 30, .len = 1, .stride = 2, .reps = 4, .buf = 1, .src = 1}, /* truly strided */
@@ -52,7 +52,7 @@ static void test_canonical(void **state)
         {.first = 39, .len = 1, .stride = 0, .reps = 0, .buf = 1, .src = 1},
         {.first = 39, .len = 1, .stride = 0, .reps = 1, .buf = 2, .src = 1}, /* another buffer */
     };
-    tt_emit_send(&b, 3, 1, 7, spans, countof(spans));
+    tt_sched_emit_send(&b, 3, 1, 7, spans, countof(spans));
     struct tt_sched *s = freeze(&b);
     struct tt_slice sl = tt_sched_slice(s, 0);
     assert_int_equal(sl.nops, 1);
@@ -74,10 +74,10 @@ static void test_sources_keep_ranges_apart(void **state)
 {
     struct tt_builder b;
     begin(&b, 2, 8);
-    tt_build_rank(&b, 0);
-    struct tt_span spans[] = {tt_span_from(1, 0, 0, 2), tt_span_from(1, 0, 2, 2), tt_span_from(1, 2, 4, 2)};
-    tt_emit_recv_reduce(&b, 0, 1, 0, spans, 3);
-    tt_emit_copy(&b, 1, spans, 3);
+    tt_sched_build_rank(&b, 0);
+    struct tt_span spans[] = {tt_sched_span_from(1, 0, 0, 2), tt_sched_span_from(1, 0, 2, 2), tt_sched_span_from(1, 2, 4, 2)};
+    tt_sched_emit_recv_reduce(&b, 0, 1, 0, spans, 3);
+    tt_sched_emit_copy(&b, 1, spans, 3);
     struct tt_sched *s = freeze(&b);
     struct tt_slice sl = tt_sched_slice(s, 0);
     assert_int_equal(sl.nspans, 4);
@@ -94,13 +94,13 @@ static void test_reduce(void **state)
 {
     struct tt_builder b;
     begin(&b, 2, 8);
-    tt_build_rank(&b, 0);
-    struct tt_span spans[] = {tt_span_from(1, 9, 0, 2), tt_span_from(7, 0, 0, 2), tt_span_from(7, 2, 0, 2)};
-    tt_emit_reduce(&b, 0, spans, 3);
-    struct tt_span none[] = {tt_span_range(1, 0, 0), tt_span_range(0, 0, 0)};
-    tt_emit_reduce(&b, 0, none, 2);
-    struct tt_span follow[] = {tt_span_range(1, 2, 1), tt_span_range(1, 3, 1)};
-    tt_emit_reduce(&b, 0, follow, 2);
+    tt_sched_build_rank(&b, 0);
+    struct tt_span spans[] = {tt_sched_span_from(1, 9, 0, 2), tt_sched_span_from(7, 0, 0, 2), tt_sched_span_from(7, 2, 0, 2)};
+    tt_sched_emit_reduce(&b, 0, spans, 3);
+    struct tt_span none[] = {tt_sched_span_range(1, 0, 0), tt_sched_span_range(0, 0, 0)};
+    tt_sched_emit_reduce(&b, 0, none, 2);
+    struct tt_span follow[] = {tt_sched_span_range(1, 2, 1), tt_sched_span_range(1, 3, 1)};
+    tt_sched_emit_reduce(&b, 0, follow, 2);
     struct tt_sched *s = freeze(&b);
     struct tt_slice sl = tt_sched_slice(s, 0);
     assert_int_equal(sl.nops, 2);
@@ -118,10 +118,10 @@ static void test_empty_operations_vanish(void **state)
 {
     struct tt_builder b;
     begin(&b, 1, 1);
-    tt_build_rank(&b, 0);
-    tt_emit_send(&b, 0, 1, 0, NULL, 0);
-    struct tt_span none = tt_span_range(0, 0, 0);
-    tt_emit_copy(&b, 5, &none, 1);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_send(&b, 0, 1, 0, NULL, 0);
+    struct tt_span none = tt_sched_span_range(0, 0, 0);
+    tt_sched_emit_copy(&b, 5, &none, 1);
     struct tt_sched *s = freeze(&b);
     assert_int_equal(s->nops, 0);
     assert_int_equal(s->nsteps, 0);
@@ -136,14 +136,14 @@ static void test_slices_and_steps(void **state)
 {
     struct tt_builder b;
     struct tt_shape shape = shape_of(10, 8);
-    tt_build_begin(&b, &shape, 4);
+    tt_sched_build_begin(&b, &shape, 4);
     tt_sched_build_reserve(&b, 100, UINT64_MAX);
-    struct tt_span x = tt_span_range(1, 0, 1), y = tt_span_from(1, 0, 2, 1);
+    struct tt_span x = tt_sched_span_range(1, 0, 1), y = tt_sched_span_from(1, 0, 2, 1);
     for (uint32_t r = 4; r < 7; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (uint32_t i = 0; i + 4 <= r; i++)
-            tt_emit_send(&b, 10 * i, 0, 0, &x, 1);
-        tt_emit_copy(&b, 50 + r, &y, 1);
+            tt_sched_emit_send(&b, 10 * i, 0, 0, &x, 1);
+        tt_sched_emit_copy(&b, 50 + r, &y, 1);
     }
     struct tt_sched *s = freeze(&b);
     assert_int_equal(s->first_rank, 4);
@@ -166,10 +166,10 @@ static void test_routes(void **state)
     struct tt_builder b;
     begin(&b, 3, 3);
     uint32_t ab[] = {5, 6}, ba[] = {7}, other[] = {8, 9, 10};
-    tt_build_route(&b, 1, 0, 0, ba, 1);
-    tt_build_route(&b, 0, 1, 2, other, 3);
-    tt_build_route(&b, 0, 1, 0, ab, 2);
-    tt_build_route(&b, 0, 2, 0, NULL, 0);
+    tt_sched_build_route(&b, 1, 0, 0, ba, 1);
+    tt_sched_build_route(&b, 0, 1, 2, other, 3);
+    tt_sched_build_route(&b, 0, 1, 0, ab, 2);
+    tt_sched_build_route(&b, 0, 2, 0, NULL, 0);
     struct tt_sched *s = freeze(&b);
     assert_int_equal(s->nroutes, 4);
     const struct tt_sched_route *r = tt_sched_route(s, 0, 1, 2);
@@ -185,9 +185,9 @@ static void test_routes(void **state)
 
     struct tutti_error err;
     begin(&b, 3, 3);
-    tt_build_route(&b, 1, 0, 0, ba, 1);
-    tt_build_route(&b, 1, 0, 0, ab, 2);
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_ERR_ARG);
+    tt_sched_build_route(&b, 1, 0, 0, ba, 1);
+    tt_sched_build_route(&b, 1, 0, 0, ab, 2);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_ERR_ARG);
     assert_non_null(strstr(err.text, "two routes from rank 1 to rank 0"));
     (void)state;
 }
@@ -197,28 +197,28 @@ static void test_limits(void **state)
     struct tt_builder b;
     struct tutti_error err;
     struct tt_sched *s = NULL;
-    struct tt_span x = tt_span_range(1, 0, 1);
+    struct tt_span x = tt_sched_span_range(1, 0, 1);
     struct tt_shape shape = shape_of(2, 1);
     shape.weights = tt_zalloc(1, sizeof *shape.weights); /* freed by the failing builder */
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     b.max_bytes = 4096;
-    tt_build_rank(&b, 0);
+    tt_sched_build_rank(&b, 0);
     for (uint32_t i = 0; i < 100; i++)
-        tt_emit_send(&b, i, 1, 0, &x, 1);
+        tt_sched_emit_send(&b, i, 1, 0, &x, 1);
     assert_int_equal(b.status, TUTTI_ERR_LIMIT);
     size_t stopped = b.ops.len;
-    tt_emit_send(&b, 100, 1, 0, &x, 1);
-    tt_build_rank(&b, 1);
+    tt_sched_emit_send(&b, 100, 1, 0, &x, 1);
+    tt_sched_build_rank(&b, 1);
     assert_int_equal(b.ops.len, stopped);
     assert_in_range(stopped, 92, 93); /* (4096 - 16) / 44 */
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_ERR_LIMIT);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_ERR_LIMIT);
     assert_non_null(strstr(err.text, "4 KiB"));
     assert_null(s);
 
     begin(&b, 2, 1);
-    tt_build_rank(&b, 0);
-    tt_emit_send(&b, TT_MAX_STEPS, 1, 0, &x, 1);
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_ERR_LIMIT);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_send(&b, TT_MAX_STEPS, 1, 0, &x, 1);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_ERR_LIMIT);
     assert_non_null(strstr(err.text, "4194304"));
     (void)state;
 }
@@ -228,12 +228,12 @@ static struct tt_sched *small(uint32_t step, uint32_t first, const char *algo, u
     struct tt_builder b;
     struct tt_shape shape = shape_of(2, 4);
     strcpy(shape.algo, algo);
-    tt_build_begin(&b, &shape, 0);
-    tt_build_rank(&b, 0);
-    struct tt_span x = tt_span_range(0, first, 1);
-    tt_emit_send(&b, step, 1, 0, &x, 1);
-    tt_build_rank(&b, 1);
-    tt_build_route(&b, 0, 1, 0, &link, 1);
+    tt_sched_build_begin(&b, &shape, 0);
+    tt_sched_build_rank(&b, 0);
+    struct tt_span x = tt_sched_span_range(0, first, 1);
+    tt_sched_emit_send(&b, step, 1, 0, &x, 1);
+    tt_sched_build_rank(&b, 1);
+    tt_sched_build_route(&b, 0, 1, 0, &link, 1);
     return freeze(&b);
 }
 
@@ -277,18 +277,18 @@ static void test_cyclic(void **state)
 
 static void test_names(void **state)
 {
-    assert_string_equal(tt_coll_name(TUTTI_REDUCE_SCATTER), "reduce-scatter");
-    assert_string_equal(tt_op_name(TT_OP_RECV_REDUCE), "recv-reduce");
-    assert_string_equal(tt_coll_name((tutti_coll)77), "?");
+    assert_string_equal(tt_sched_coll_name(TUTTI_REDUCE_SCATTER), "reduce-scatter");
+    assert_string_equal(tt_sched_op_name(TT_OP_RECV_REDUCE), "recv-reduce");
+    assert_string_equal(tt_sched_coll_name((tutti_coll)77), "?");
     for (int i = 0; i < (int)TUTTI_COLL_COUNT; i++)
-        assert_int_equal(tt_coll_find(tt_coll_name((tutti_coll)i)), i);
+        assert_int_equal(tt_sched_coll_find(tt_sched_coll_name((tutti_coll)i)), i);
     for (int i = 0; i < (int)TUTTI_DTYPE_COUNT; i++)
-        assert_int_equal(tt_dtype_find(tt_dtype_name((tutti_dtype)i)), i);
+        assert_int_equal(tt_sched_dtype_find(tt_sched_dtype_name((tutti_dtype)i)), i);
     for (int i = 0; i < (int)TUTTI_REDOP_COUNT; i++)
-        assert_int_equal(tt_redop_find(tt_redop_name((tutti_redop)i)), i);
-    assert_int_equal(tt_coll_find("Allreduce"), -1);
-    assert_int_equal(tt_dtype_bytes(TUTTI_BF16), 2);
-    assert_int_equal(tt_dtype_bytes(TUTTI_DTYPE_COUNT), 0);
+        assert_int_equal(tt_sched_redop_find(tt_sched_redop_name((tutti_redop)i)), i);
+    assert_int_equal(tt_sched_coll_find("Allreduce"), -1);
+    assert_int_equal(tt_sched_dtype_bytes(TUTTI_BF16), 2);
+    assert_int_equal(tt_sched_dtype_bytes(TUTTI_DTYPE_COUNT), 0);
     (void)state;
 }
 
@@ -311,11 +311,11 @@ static void test_share(void **state)
             shape.redop = other.redop;
             memcpy(shape.options, other.options, sizeof shape.options);
         }
-        tt_build_begin(&b, &shape, 0);
+        tt_sched_build_begin(&b, &shape, 0);
         for (uint32_t r = 0; r < 2; r++) {
-            struct tt_span all = tt_span_range(TT_BUF_IN, 0, 3);
-            tt_build_rank(&b, r);
-            tt_emit_send(&b, 0, 1 - r, 0, &all, 1);
+            struct tt_span all = tt_sched_span_range(TT_BUF_IN, 0, 3);
+            tt_sched_build_rank(&b, r);
+            tt_sched_emit_send(&b, 0, 1 - r, 0, &all, 1);
         }
         s[i] = freeze(&b);
     }

@@ -25,13 +25,13 @@ static struct tt_op op_of(enum tt_op_kind kind, uint32_t step, uint32_t peer)
 
 static void start(struct tt_builder *b, struct tt_shape shape)
 {
-    tt_build_begin(b, &shape, ME);
-    tt_build_rank(b, ME);
+    tt_sched_build_begin(b, &shape, ME);
+    tt_sched_build_rank(b, ME);
 }
 
 static void add(struct tt_builder *b, struct tt_op op, struct tt_span span)
 {
-    tt_emit(b, op, &span, 1);
+    tt_sched_emit(b, op, &span, 1);
 }
 
 /* Freezes and checks; the text of the flaw or "" in a static buffer, the op in *ret_op. */
@@ -40,7 +40,7 @@ static const char *verdict(struct tt_builder *b, uint64_t *ret_op)
     static struct tutti_error err;
     struct tt_sched *s = NULL;
     struct tt_sched_flaw where = {.rank = 99, .op = 99};
-    assert_int_equal(tt_build_freeze(b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(b, &s, &err), TUTTI_OK);
     tutti_status st = tt_sched_check(s, &where, &err);
     tt_sched_free(s);
     if (ret_op)
@@ -55,7 +55,7 @@ static void assert_bad_limit(struct tt_builder *b, const char *part)
 {
     struct tutti_error err = {0};
     struct tt_sched *s = NULL;
-    assert_int_equal(tt_build_freeze(b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(b, &s, &err), TUTTI_OK);
     assert_int_equal(tt_sched_check(s, NULL, &err), TUTTI_ERR_LIMIT);
     assert_non_null(strstr(err.text, part));
     tt_sched_free(s);
@@ -87,28 +87,28 @@ struct bad_op {
 static void test_single_ops(void **state)
 {
     const struct bad_op cases[] = {
-        {op_of(TT_OP_SEND, 5, 0), tt_span_range(1, 0, 8), ""},
-        {op_of(TT_OP_SEND, 5, 4), tt_span_range(1, 0, 1), "peer 4 of 4"},
-        {op_of(TT_OP_RECV, 5, ME), tt_span_range(1, 0, 1), "oneself"},
-        {op_of(TT_OP_SEND, 4, 0), tt_span_range(1, 0, 1), "after an op of step 5"},
-        {op_of(TT_OP_SEND, 5, 0), tt_span_range(1, 7, 2), "ends at 9 of 8"},
-        {op_of(TT_OP_SEND, 5, 0), tt_span_range(1, UINT32_MAX, UINT32_MAX), "ends at 8589934590"},
+        {op_of(TT_OP_SEND, 5, 0), tt_sched_span_range(1, 0, 8), ""},
+        {op_of(TT_OP_SEND, 5, 4), tt_sched_span_range(1, 0, 1), "peer 4 of 4"},
+        {op_of(TT_OP_RECV, 5, ME), tt_sched_span_range(1, 0, 1), "oneself"},
+        {op_of(TT_OP_SEND, 4, 0), tt_sched_span_range(1, 0, 1), "after an op of step 5"},
+        {op_of(TT_OP_SEND, 5, 0), tt_sched_span_range(1, 7, 2), "ends at 9 of 8"},
+        {op_of(TT_OP_SEND, 5, 0), tt_sched_span_range(1, UINT32_MAX, UINT32_MAX), "ends at 8589934590"},
         {op_of(TT_OP_SEND, 5, 0), {.first = 0, .len = 1, .stride = UINT32_MAX, .reps = UINT32_MAX, .buf = 1, .src = 1}, "ends at"},
         {op_of(TT_OP_SEND, 5, 0), {.first = 0, .len = 2, .stride = 1, .reps = 2, .buf = 1, .src = 1}, "stride 1"},
         {op_of(TT_OP_SEND, 5, 0), {.first = 0, .len = 1, .stride = 0, .reps = 2, .buf = 1, .src = 1}, "stride 0"},
-        {op_of(TT_OP_SEND, 5, 0), tt_span_range(4, 0, 1), "buffer 4 of 4"},
-        {op_of(TT_OP_COPY, 5, 0), tt_span_from(1, 4, 0, 1), "buffer 4 of 4"},
-        {op_of(TT_OP_RECV, 5, 0), tt_span_range(0, 0, 1), "writes the input"},
-        {op_of(TT_OP_COPY, 5, 0), tt_span_from(0, 1, 0, 1), "writes the input"},
-        {op_of(TT_OP_COPY, 5, 0), tt_span_range(1, 0, 1), "onto itself"},
-        {op_of(TT_OP_REDUCE, 5, 0), tt_span_range(1, 0, 1), "no operand"},
-        {op_of(TT_OP_RECV_REDUCE, 5, 0), tt_span_range(1, 0, 1), ""},
-        {op_of(TT_OP_RECV_REDUCE, 5, 0), tt_span_from(1, 0, 0, 1), ""},
+        {op_of(TT_OP_SEND, 5, 0), tt_sched_span_range(4, 0, 1), "buffer 4 of 4"},
+        {op_of(TT_OP_COPY, 5, 0), tt_sched_span_from(1, 4, 0, 1), "buffer 4 of 4"},
+        {op_of(TT_OP_RECV, 5, 0), tt_sched_span_range(0, 0, 1), "writes the input"},
+        {op_of(TT_OP_COPY, 5, 0), tt_sched_span_from(0, 1, 0, 1), "writes the input"},
+        {op_of(TT_OP_COPY, 5, 0), tt_sched_span_range(1, 0, 1), "onto itself"},
+        {op_of(TT_OP_REDUCE, 5, 0), tt_sched_span_range(1, 0, 1), "no operand"},
+        {op_of(TT_OP_RECV_REDUCE, 5, 0), tt_sched_span_range(1, 0, 1), ""},
+        {op_of(TT_OP_RECV_REDUCE, 5, 0), tt_sched_span_from(1, 0, 0, 1), ""},
     };
     for (size_t i = 0; i < countof(cases); i++) {
         struct tt_builder b;
         start(&b, shape_of(TUTTI_ALLREDUCE));
-        add(&b, op_of(TT_OP_SEND, 5, 2), tt_span_range(0, 0, 1));
+        add(&b, op_of(TT_OP_SEND, 5, 2), tt_sched_span_range(0, 0, 1));
         add(&b, cases[i].op, cases[i].span);
         if (*cases[i].why)
             assert_bad(&b, 1, cases[i].why);
@@ -170,8 +170,8 @@ static void test_damaged_fields(void **state)
         struct tt_sched *s = NULL;
         struct tutti_error err;
         start(&b, shape_of(TUTTI_ALLREDUCE));
-        add(&b, op_of(TT_OP_SEND, 0, 2), tt_span_range(1, 0, 1));
-        assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+        add(&b, op_of(TT_OP_SEND, 0, 2), tt_sched_span_range(1, 0, 1));
+        assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
         assert_int_equal(tt_sched_check(s, NULL, NULL), TUTTI_OK);
         damages[i]((struct tt_op *)s->ops, (struct tt_span *)s->spans);
         assert_int_equal(tt_sched_check(s, NULL, &err), TUTTI_ERR_INCORRECT);
@@ -185,19 +185,22 @@ static void test_damaged_fields(void **state)
 static void test_unused_fields(void **state)
 {
     struct tt_span lone = {.first = 2, .len = 1, .stride = 7, .reps = 1, .buf = 2, .src = 2};
-    struct tt_span sum[] = {tt_span_from(1, 3, 2, 3), tt_span_from(1, 0, 2, 3), tt_span_from(1, 2, 2, 3)};
-    struct tt_span stray[] = {tt_span_range(1, 2, 3), tt_span_from(3, 0, 2, 3)};
+    struct tt_span sum[] = {tt_sched_span_from(1, 3, 2, 3), tt_sched_span_from(1, 0, 2, 3), tt_sched_span_from(1, 2, 2, 3)};
+    struct tt_span stray[] = {tt_sched_span_range(1, 2, 3), tt_sched_span_from(3, 0, 2, 3)};
     const struct {
         struct tt_op op;
         const struct tt_span *spans;
         size_t n;
         const char *why;
     } cases[] = {
-        {op_of(TT_OP_SEND, 0, 0), (struct tt_span[]){tt_span_from(0, 2, 0, 2)}, 1, "span 0 names buffer 2 as a source"},
-        {op_of(TT_OP_RECV, 0, 0), (struct tt_span[]){tt_span_from(2, 0, 0, 2)}, 1, "span 0 names buffer 0 as a source"},
+        {op_of(TT_OP_SEND, 0, 0), (struct tt_span[]){tt_sched_span_from(0, 2, 0, 2)}, 1, "span 0 names buffer 2 as a source"},
+        {op_of(TT_OP_RECV, 0, 0), (struct tt_span[]){tt_sched_span_from(2, 0, 0, 2)}, 1, "span 0 names buffer 0 as a source"},
         {op_of(TT_OP_RECV, 0, 0), &lone, 1, "a span that is not repeated has stride 7"},
-        {op_of(TT_OP_COPY, 0, 3), (struct tt_span[]){tt_span_from(1, 0, 0, 2)}, 1, "peer and channel of a local operation are 0"},
-        {{.kind = TT_OP_COPY, .channel = 1}, (struct tt_span[]){tt_span_from(1, 0, 0, 2)}, 1, "peer and channel of a local operation"},
+        {op_of(TT_OP_COPY, 0, 3), (struct tt_span[]){tt_sched_span_from(1, 0, 0, 2)}, 1, "peer and channel of a local operation are 0"},
+        {{.kind = TT_OP_COPY, .channel = 1},
+         (struct tt_span[]){tt_sched_span_from(1, 0, 0, 2)},
+         1,
+         "peer and channel of a local operation"},
         {op_of(TT_OP_REDUCE, 0, 0), sum, 3, "span 0 names buffer 3 as a source"},
         {op_of(TT_OP_REDUCE, 0, 0), stray, 2, "operand 1 is not on the chunks"},
     };
@@ -206,7 +209,7 @@ static void test_unused_fields(void **state)
             struct tt_builder b;
             start(&b, shape_of(TUTTI_ALLREDUCE));
             b.verbatim = verbatim;
-            tt_emit(&b, cases[i].op, cases[i].spans, cases[i].n);
+            tt_sched_emit(&b, cases[i].op, cases[i].spans, cases[i].n);
             if (verbatim)
                 assert_bad(&b, 0, cases[i].why);
             else
@@ -226,8 +229,8 @@ static void test_where(void **state)
     for (uint32_t segments = 0; segments < 2; segments++) {
         shape.segments = segments;
         start(&b, shape);
-        add(&b, op_of(TT_OP_RECV, 3, 0), tt_span_range(0, 0, 2));
-        assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+        add(&b, op_of(TT_OP_RECV, 3, 0), tt_sched_span_range(0, 0, 2));
+        assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
         assert_int_equal(tt_sched_check(s, &where, &err), TUTTI_ERR_INCORRECT);
         assert_int_equal(where.header, segments == 0);
         assert_int_equal(where.rank, segments == 0 ? 0 : ME);
@@ -241,17 +244,18 @@ static void test_where(void **state)
 static void test_reduce_rules(void **state)
 {
     struct tt_builder b;
-    struct tt_span good[] = {tt_span_range(1, 2, 3), tt_span_from(1, 0, 2, 3), tt_span_from(1, 2, 2, 3), tt_span_from(1, 1, 2, 3)};
+    struct tt_span good[] = {tt_sched_span_range(1, 2, 3), tt_sched_span_from(1, 0, 2, 3), tt_sched_span_from(1, 2, 2, 3),
+                             tt_sched_span_from(1, 1, 2, 3)};
     start(&b, shape_of(TUTTI_ALLREDUCE));
-    tt_emit_reduce(&b, 0, good, 4);
+    tt_sched_emit_reduce(&b, 0, good, 4);
     assert_good(&b);
-    struct tt_span shifted[] = {tt_span_range(1, 2, 3), tt_span_from(1, 0, 3, 3)};
+    struct tt_span shifted[] = {tt_sched_span_range(1, 2, 3), tt_sched_span_from(1, 0, 3, 3)};
     start(&b, shape_of(TUTTI_ALLREDUCE));
-    tt_emit_reduce(&b, 0, shifted, 2);
+    tt_sched_emit_reduce(&b, 0, shifted, 2);
     assert_bad(&b, 0, "operand 1 is not on the chunks");
-    struct tt_span emptied[] = {tt_span_range(1, 2, 3), tt_span_from(1, 0, 2, 3), tt_span_from(1, 2, 2, 0)};
+    struct tt_span emptied[] = {tt_sched_span_range(1, 2, 3), tt_sched_span_from(1, 0, 2, 3), tt_sched_span_from(1, 2, 2, 0)};
     start(&b, shape_of(TUTTI_ALLREDUCE));
-    tt_emit_reduce(&b, 0, emptied, 3);
+    tt_sched_emit_reduce(&b, 0, emptied, 3);
     assert_bad(&b, 0, "empty span");
     (void)state;
 }
@@ -259,10 +263,10 @@ static void test_reduce_rules(void **state)
 static void test_repeats(void **state)
 {
     struct tt_builder b;
-    struct tt_span spans[] = {tt_span_range(1, 6, 2), tt_span_range(2, 0, 2), tt_span_range(3, 1, 1)};
+    struct tt_span spans[] = {tt_sched_span_range(1, 6, 2), tt_sched_span_range(2, 0, 2), tt_sched_span_range(3, 1, 1)};
     start(&b, shape_of(TUTTI_ALLREDUCE));
-    tt_emit_send(&b, 0, 0, 0, spans, 2);
-    tt_emit_send(&b, 0, 0, 0, spans, 3);
+    tt_sched_emit_send(&b, 0, 0, 0, spans, 2);
+    tt_sched_emit_send(&b, 0, 0, 0, spans, 3);
     assert_bad(&b, 1, "span 2 repeats a chunk of span 1");
     (void)state;
 }
@@ -273,30 +277,30 @@ static void test_steps(void **state)
 {
     struct tt_builder b;
     start(&b, shape_of(TUTTI_ALLREDUCE));
-    add(&b, op_of(TT_OP_RECV, 0, 0), tt_span_range(1, 0, 4));
-    add(&b, op_of(TT_OP_SEND, 0, 0), tt_span_range(0, 0, 4));
+    add(&b, op_of(TT_OP_RECV, 0, 0), tt_sched_span_range(1, 0, 4));
+    add(&b, op_of(TT_OP_SEND, 0, 0), tt_sched_span_range(0, 0, 4));
     assert_bad(&b, 1, "is listed after a recv");
 
     start(&b, shape_of(TUTTI_ALLREDUCE));
-    add(&b, op_of(TT_OP_RECV, 0, 0), tt_span_range(1, 0, 4));
-    add(&b, op_of(TT_OP_RECV, 0, 2), tt_span_range(1, 4, 4));
-    add(&b, op_of(TT_OP_RECV, 0, 2), tt_span_range(2, 0, 8)); /* another buffer */
-    add(&b, op_of(TT_OP_RECV, 1, 2), tt_span_range(1, 3, 1)); /* another step */
-    add(&b, op_of(TT_OP_RECV, 1, 2), tt_span_range(2, 3, 1));
-    add(&b, op_of(TT_OP_COPY, 1, 0), tt_span_from(2, 1, 2, 2));
+    add(&b, op_of(TT_OP_RECV, 0, 0), tt_sched_span_range(1, 0, 4));
+    add(&b, op_of(TT_OP_RECV, 0, 2), tt_sched_span_range(1, 4, 4));
+    add(&b, op_of(TT_OP_RECV, 0, 2), tt_sched_span_range(2, 0, 8)); /* another buffer */
+    add(&b, op_of(TT_OP_RECV, 1, 2), tt_sched_span_range(1, 3, 1)); /* another step */
+    add(&b, op_of(TT_OP_RECV, 1, 2), tt_sched_span_range(2, 3, 1));
+    add(&b, op_of(TT_OP_COPY, 1, 0), tt_sched_span_from(2, 1, 2, 2));
     assert_bad(&b, 5, "writes what op 4 writes in the same step");
 
     start(&b, shape_of(TUTTI_ALLREDUCE)); /* message writes scratch, later message reads it: lockstep and live would differ */
-    add(&b, op_of(TT_OP_RECV, 0, 0), tt_span_range(2, 0, 4));
-    add(&b, op_of(TT_OP_RECV_REDUCE, 0, 2), tt_span_from(1, 2, 3, 1));
+    add(&b, op_of(TT_OP_RECV, 0, 0), tt_sched_span_range(2, 0, 4));
+    add(&b, op_of(TT_OP_RECV_REDUCE, 0, 2), tt_sched_span_from(1, 2, 3, 1));
     assert_bad(&b, 1, "reads what message op 0 writes in the same step");
 
     start(&b, shape_of(TUTTI_ALLREDUCE)); /* reading first and writing later is fine, and so are local readers */
-    add(&b, op_of(TT_OP_SEND, 0, 0), tt_span_range(1, 0, 8));
-    add(&b, op_of(TT_OP_RECV_REDUCE, 0, 2), tt_span_from(3, 2, 3, 1));
-    add(&b, op_of(TT_OP_RECV, 0, 0), tt_span_range(2, 0, 4));
-    add(&b, op_of(TT_OP_COPY, 0, 0), tt_span_from(1, 3, 3, 1));
-    add(&b, op_of(TT_OP_COPY, 0, 0), tt_span_from(3, 1, 2, 1));
+    add(&b, op_of(TT_OP_SEND, 0, 0), tt_sched_span_range(1, 0, 8));
+    add(&b, op_of(TT_OP_RECV_REDUCE, 0, 2), tt_sched_span_from(3, 2, 3, 1));
+    add(&b, op_of(TT_OP_RECV, 0, 0), tt_sched_span_range(2, 0, 4));
+    add(&b, op_of(TT_OP_COPY, 0, 0), tt_sched_span_from(1, 3, 3, 1));
+    add(&b, op_of(TT_OP_COPY, 0, 0), tt_sched_span_from(3, 1, 2, 1));
     assert_good(&b);
     (void)state;
 }
@@ -307,17 +311,17 @@ static void test_inplace(void **state)
     struct tt_shape shape = shape_of(TUTTI_ALLREDUCE);
     shape.inplace = true;
     start(&b, shape);
-    add(&b, op_of(TT_OP_SEND, 0, 0), tt_span_range(0, 0, 8));
-    add(&b, op_of(TT_OP_RECV_REDUCE, 0, 0), tt_span_from(1, 0, 0, 4)); /* reads and writes alike: fine */
-    add(&b, op_of(TT_OP_COPY, 0, 0), tt_span_from(1, 0, 4, 4));        /* nothing happens in place ... */
-    add(&b, op_of(TT_OP_SEND, 1, 0), tt_span_range(0, 4, 4));          /* ... so the input is still there */
-    add(&b, op_of(TT_OP_SEND, 2, 0), tt_span_range(0, 3, 1));
+    add(&b, op_of(TT_OP_SEND, 0, 0), tt_sched_span_range(0, 0, 8));
+    add(&b, op_of(TT_OP_RECV_REDUCE, 0, 0), tt_sched_span_from(1, 0, 0, 4)); /* reads and writes alike: fine */
+    add(&b, op_of(TT_OP_COPY, 0, 0), tt_sched_span_from(1, 0, 4, 4));        /* nothing happens in place ... */
+    add(&b, op_of(TT_OP_SEND, 1, 0), tt_sched_span_range(0, 4, 4));          /* ... so the input is still there */
+    add(&b, op_of(TT_OP_SEND, 2, 0), tt_sched_span_range(0, 3, 1));
     assert_bad(&b, 4, "input that op 1 has overwritten when run in place");
 
     shape.inplace = false;
     start(&b, shape);
-    add(&b, op_of(TT_OP_RECV, 0, 0), tt_span_range(1, 0, 8));
-    add(&b, op_of(TT_OP_SEND, 1, 0), tt_span_range(0, 3, 1));
+    add(&b, op_of(TT_OP_RECV, 0, 0), tt_sched_span_range(1, 0, 8));
+    add(&b, op_of(TT_OP_SEND, 1, 0), tt_sched_span_range(0, 3, 1));
     assert_good(&b);
 
     /* All-to-all, 4 ranks, rank 1: OUT 0*4+1 (from 0) lies where IN 1*4+0 (to 0) lies, and OUT 3*4+1 where IN 1*4+3. */
@@ -326,9 +330,9 @@ static void test_inplace(void **state)
     for (int bad = 0; bad < 2; bad++) {
         shape.inplace = true;
         start(&b, shape);
-        add(&b, op_of(TT_OP_SEND, 0, 0), tt_span_range(0, 4, 1));
+        add(&b, op_of(TT_OP_SEND, 0, 0), tt_sched_span_range(0, 4, 1));
         add(&b, op_of(TT_OP_RECV, 0, 0), (struct tt_span){.first = 1, .len = 1, .stride = bad ? 12 : 8, .reps = 2, .buf = 1, .src = 1});
-        add(&b, op_of(TT_OP_SEND, 1, 3), tt_span_range(0, 7, 1));
+        add(&b, op_of(TT_OP_SEND, 1, 3), tt_sched_span_range(0, 7, 1));
         if (bad)
             assert_bad(&b, 2, "overwritten");
         else
@@ -344,7 +348,7 @@ static bool oracle_places(const struct tt_shape *s, uint32_t rank, const struct 
     for (uint32_t i = 0; i < span->reps; i++)
         for (uint32_t k = 0; k < span->len; k++) {
             uint32_t c = span->first + i * span->stride + k;
-            if (!(input ? tt_shape_has_input(s, rank, c) : tt_shape_has_output(s, rank, c)))
+            if (!(input ? tt_sched_shape_has_input(s, rank, c) : tt_sched_shape_has_output(s, rank, c)))
                 return false;
         }
     return true;
@@ -392,17 +396,17 @@ static void test_places(void **state)
     }
     /* The table of sched.h, spot by spot, at rank 1 of 4 with root 2 and 2 chunks per rank. */
     struct tt_shape ag = shape_of(TUTTI_ALL_GATHER), bc = shape_of(TUTTI_BROADCAST), a2a = shape_of(TUTTI_ALL_TO_ALL);
-    assert_true(tt_shape_has_input(&ag, 1, 3) && !tt_shape_has_input(&ag, 1, 4) && tt_shape_has_output(&ag, 1, 7));
-    assert_true(tt_shape_has_input(&bc, 2, 0) && !tt_shape_has_input(&bc, 1, 0) && tt_shape_has_output(&bc, 1, 0));
-    assert_true(tt_shape_has_input(&a2a, 1, 6) && !tt_shape_has_input(&a2a, 1, 9) && tt_shape_has_output(&a2a, 1, 9));
+    assert_true(tt_sched_shape_has_input(&ag, 1, 3) && !tt_sched_shape_has_input(&ag, 1, 4) && tt_sched_shape_has_output(&ag, 1, 7));
+    assert_true(tt_sched_shape_has_input(&bc, 2, 0) && !tt_sched_shape_has_input(&bc, 1, 0) && tt_sched_shape_has_output(&bc, 1, 0));
+    assert_true(tt_sched_shape_has_input(&a2a, 1, 6) && !tt_sched_shape_has_input(&a2a, 1, 9) && tt_sched_shape_has_output(&a2a, 1, 9));
 
     struct tt_builder b;
     start(&b, shape_of(TUTTI_REDUCE_SCATTER));
-    add(&b, op_of(TT_OP_RECV, 0, 0), tt_span_range(1, 2, 2));
-    add(&b, op_of(TT_OP_SEND, 1, 0), tt_span_range(1, 2, 3));
+    add(&b, op_of(TT_OP_RECV, 0, 0), tt_sched_span_range(1, 2, 2));
+    add(&b, op_of(TT_OP_SEND, 1, 0), tt_sched_span_range(1, 2, 3));
     assert_bad(&b, 1, "uses output (chunks from 2) that this rank of a reduce-scatter does not have");
     start(&b, shape_of(TUTTI_BROADCAST));
-    add(&b, op_of(TT_OP_SEND, 0, 0), tt_span_range(0, 2, 2));
+    add(&b, op_of(TT_OP_SEND, 0, 0), tt_sched_span_range(0, 2, 2));
     assert_bad(&b, 0, "reads input");
     (void)state;
 }
@@ -450,8 +454,8 @@ static void test_routes(void **state)
         struct tt_shape shape = shape_of(TUTTI_ALLREDUCE);
         shape.topo_hash = dst == 3 ? 0 : 7;
         start(&b, shape);
-        tt_build_route(&b, 1, dst, 0, &link, 1);
-        assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+        tt_sched_build_route(&b, 1, dst, 0, &link, 1);
+        assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
         assert_int_equal(tt_sched_check(s, NULL, &err), dst == 2 ? TUTTI_OK : TUTTI_ERR_INCORRECT);
         tt_sched_free(s);
     }
@@ -558,7 +562,7 @@ static void random_op(struct tt_rng *rng, struct tt_builder *b, uint32_t step, e
         if (kind == TT_OP_COPY && spans[i].buf == spans[i].src)
             spans[i].src = TT_BUF_IN;
     }
-    tt_emit(b, op_of(kind, step, 0), spans, n);
+    tt_sched_emit(b, op_of(kind, step, 0), spans, n);
 }
 
 static void test_race_oracle(void **state)
@@ -580,7 +584,7 @@ static void test_race_oracle(void **state)
             for (size_t k = 0; k < countof(order); k++)
                 if (tt_rng_below(&rng, 4) == 0)
                     random_op(&rng, &b, step, order[k]);
-        assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+        assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
         struct tt_slice sl = tt_sched_slice(s, ME);
         size_t want = oracle(&sl, shape.inplace);
         tutti_status st = tt_sched_check(s, &where, &err);
@@ -636,7 +640,7 @@ static void test_hostile_strides(void **state)
         for (uint32_t i = 0; i < n; i++)
             add(&b, op_of(TT_OP_RECV, 0, 0),
                 (struct tt_span){.first = i, .len = 1, .stride = 16384 * (1 + i % 3), .reps = 80000, .buf = 1, .src = 1});
-        assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+        assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
         assert_int_equal(tt_sched_check(s, NULL, &err), n == 1000 ? TUTTI_OK : TUTTI_ERR_LIMIT);
         tt_sched_free(s);
     }

@@ -150,10 +150,10 @@ static const struct tt_shape all_to_all = {.coll = TUTTI_ALL_TO_ALL, .ranks = 3,
 static void test_drawn(void **state)
 {
     struct list l = {.nops = 0};
-    add1(&l, TT_OP_SEND, tt_span_range(2, 0, 4));
-    add1(&l, TT_OP_RECV, tt_span_range(2, 4, 2));
-    add1(&l, TT_OP_SEND, tt_span_range(2, 4, 4));
-    add1(&l, TT_OP_RECV, tt_span_range(2, 0, 8));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(2, 0, 4));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(2, 4, 2));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(2, 4, 4));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(2, 0, 8));
     expect_edges((struct tt_deps){.shape = &allreduce}, &l, "1>2 0>3 2>3");
     (void)state;
 }
@@ -163,10 +163,10 @@ static void test_drawn(void **state)
 static void test_inplace(void **state)
 {
     struct list l = {.nops = 0};
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_IN, 0, 2));
-    add1(&l, TT_OP_RECV, tt_span_range(TT_BUF_OUT, 0, 1));
-    add1(&l, TT_OP_COPY, tt_span_from(TT_BUF_OUT, TT_BUF_IN, 1, 1));
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_OUT, 0, 2));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_IN, 0, 2));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(TT_BUF_OUT, 0, 1));
+    add1(&l, TT_OP_COPY, tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 1, 1));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_OUT, 0, 2));
     expect_edges((struct tt_deps){.shape = &allreduce}, &l, "1>3 2>3");
     expect_edges((struct tt_deps){.shape = &allreduce, .inplace = true}, &l, "0>1 1>3");
     (void)state;
@@ -177,11 +177,11 @@ static void test_changed_copy(void **state)
 {
     uint32_t changed_by[8] = {9, 1, 9, 9, 9, 9, 9, 9};
     struct list l = {.nops = 0};
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_IN, 0, 3));
-    add1(&l, TT_OP_COPY, tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 3));
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_OUT, 0, 1));
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_OUT, 1, 1));
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_OUT, 2, 1));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_IN, 0, 3));
+    add1(&l, TT_OP_COPY, tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 3));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_OUT, 0, 1));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_OUT, 1, 1));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_OUT, 2, 1));
     expect_edges((struct tt_deps){.shape = &allreduce, .inplace = true, .changed_by = changed_by}, &l, "0>1 1>3");
     expect_edges((struct tt_deps){.shape = &allreduce, .changed_by = changed_by}, &l, "1>2 1>3 1>4");
     (void)state;
@@ -191,11 +191,11 @@ static void test_changed_copy(void **state)
 static void test_all_to_all(void **state)
 {
     struct list l = {.nops = 0};
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_IN, 1, 1));
-    add1(&l, TT_OP_SEND, tt_span_range(TT_BUF_IN, 2, 1));
-    add1(&l, TT_OP_RECV, tt_span_range(TT_BUF_OUT, 3, 1));
-    add1(&l, TT_OP_RECV, tt_span_range(TT_BUF_OUT, 6, 1));
-    add1(&l, TT_OP_COPY, tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_IN, 1, 1));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(TT_BUF_IN, 2, 1));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(TT_BUF_OUT, 3, 1));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(TT_BUF_OUT, 6, 1));
+    add1(&l, TT_OP_COPY, tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 1));
     expect_edges((struct tt_deps){.shape = &all_to_all}, &l, "");
     expect_edges((struct tt_deps){.shape = &all_to_all, .inplace = true}, &l, "0>2 1>3");
     (void)state;
@@ -204,13 +204,13 @@ static void test_all_to_all(void **state)
 /* Destination and operands of a reduction; accumulating in place only waits as a writer. */
 static void test_reduce(void **state)
 {
-    const struct tt_span sum[] = {tt_span_range(1, 0, 2), tt_span_from(1, 2, 0, 2), tt_span_from(1, 3, 0, 2)};
+    const struct tt_span sum[] = {tt_sched_span_range(1, 0, 2), tt_sched_span_from(1, 2, 0, 2), tt_sched_span_from(1, 3, 0, 2)};
     struct list l = {.nops = 0};
-    add1(&l, TT_OP_RECV, tt_span_range(2, 0, 1));
-    add1(&l, TT_OP_RECV, tt_span_range(3, 1, 1));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(2, 0, 1));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(3, 1, 1));
     add(&l, TT_OP_REDUCE, sum, 3);
-    add1(&l, TT_OP_RECV_REDUCE, tt_span_range(1, 1, 1));
-    add1(&l, TT_OP_RECV_REDUCE, tt_span_from(1, 2, 0, 1));
+    add1(&l, TT_OP_RECV_REDUCE, tt_sched_span_range(1, 1, 1));
+    add1(&l, TT_OP_RECV_REDUCE, tt_sched_span_from(1, 2, 0, 1));
     expect_edges((struct tt_deps){.shape = &allreduce}, &l, "0>2 1>2 2>3 0>4 2>4");
     (void)state;
 }
@@ -220,10 +220,10 @@ static void test_comparison_can_fail(void **state)
 {
     struct tt_deps d = {.shape = &allreduce};
     struct list l = {.nops = 0};
-    add1(&l, TT_OP_RECV, tt_span_range(2, 0, 4));
-    add1(&l, TT_OP_SEND, tt_span_range(2, 0, 2));
-    add1(&l, TT_OP_SEND, tt_span_range(2, 2, 2));
-    add1(&l, TT_OP_RECV, tt_span_range(2, 1, 2));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(2, 0, 4));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(2, 0, 2));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(2, 2, 2));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(2, 1, 2));
     const struct tt_edge right[] = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
     assert_null(objection(&d, &l, right, 4));
     for (size_t drop = 0; drop < 4; drop++) {
@@ -318,9 +318,9 @@ static void test_few_borders(void **state)
     struct tt_shape s = allreduce;
     struct list l = {.nops = 0};
     s.chunks = 250;
-    add1(&l, TT_OP_RECV, tt_span_range(2, 100, 100));
-    add1(&l, TT_OP_SEND, tt_span_range(2, 199, 20));
-    add1(&l, TT_OP_SEND, tt_span_range(2, 0, 100));
+    add1(&l, TT_OP_RECV, tt_sched_span_range(2, 100, 100));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(2, 199, 20));
+    add1(&l, TT_OP_SEND, tt_sched_span_range(2, 0, 100));
     expect_edges((struct tt_deps){.shape = &s}, &l, "0>1");
     (void)state;
 }

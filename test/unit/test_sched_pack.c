@@ -16,7 +16,7 @@ static void assert_same_slice(const struct tt_sched *whole, const struct tt_sche
     struct tt_slice a = tt_sched_slice(whole, rank), b = tt_sched_slice(one, rank);
     assert_int_equal(one->first_rank, rank);
     assert_int_equal(one->nslices, 1);
-    assert_true(tt_shape_hash(&whole->shape) == tt_shape_hash(&one->shape));
+    assert_true(tt_sched_shape_hash(&whole->shape) == tt_sched_shape_hash(&one->shape));
     assert_string_equal(whole->shape.algo, one->shape.algo);
     assert_string_equal(whole->shape.options, one->shape.options);
     assert_int_equal(a.nops, b.nops);

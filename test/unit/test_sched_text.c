@@ -14,7 +14,7 @@ static struct tt_sched *freeze(struct tt_builder *b)
 {
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
-    assert_int_equal(tt_build_freeze(b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(b, &s, &err), TUTTI_OK);
     return s;
 }
 
@@ -40,18 +40,18 @@ static struct tt_sched *sample(bool rich)
         shape.owner[0] = 1;
     }
     struct tt_builder b;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     uint32_t links[] = {4, 4294967295u};
     for (uint32_t r = 0; r < 2; r++) {
-        tt_build_rank(&b, r);
-        struct tt_span in[] = {tt_span_range(TT_BUF_IN, 0, 2)}, scratch[] = {tt_span_range(2, 0, 2)};
-        struct tt_span sum[] = {tt_span_range(TT_BUF_OUT, 0, 2), tt_span_from(TT_BUF_OUT, r ? 2 : 0, 0, 2),
-                                tt_span_from(TT_BUF_OUT, r ? 0 : 2, 0, 2)};
-        tt_emit_send(&b, 0, 1 - r, 3, in, 1);
-        tt_emit_recv(&b, 0, 1 - r, 3, scratch, 1);
-        tt_emit_reduce(&b, 0, sum, 3);
+        tt_sched_build_rank(&b, r);
+        struct tt_span in[] = {tt_sched_span_range(TT_BUF_IN, 0, 2)}, scratch[] = {tt_sched_span_range(2, 0, 2)};
+        struct tt_span sum[] = {tt_sched_span_range(TT_BUF_OUT, 0, 2), tt_sched_span_from(TT_BUF_OUT, r ? 2 : 0, 0, 2),
+                                tt_sched_span_from(TT_BUF_OUT, r ? 0 : 2, 0, 2)};
+        tt_sched_emit_send(&b, 0, 1 - r, 3, in, 1);
+        tt_sched_emit_recv(&b, 0, 1 - r, 3, scratch, 1);
+        tt_sched_emit_reduce(&b, 0, sum, 3);
         if (rich)
-            tt_build_route(&b, r, 1 - r, 3, links, 2 * r);
+            tt_sched_build_route(&b, r, 1 - r, 3, links, 2 * r);
     }
     return freeze(&b);
 }
@@ -133,11 +133,11 @@ static struct tt_sched *partial(void)
 {
     struct tt_shape shape = {.coll = TUTTI_ALL_TO_ALL, .ranks = 4, .chunks = 16, .nbufs = 2, .segments = 1, .dtype = TUTTI_BF16};
     struct tt_builder b;
-    tt_build_begin(&b, &shape, 1);
+    tt_sched_build_begin(&b, &shape, 1);
     for (uint32_t r = 1; r < 3; r++)
-        tt_build_rank(&b, r);
-    struct tt_span from[] = {{.first = 2, .len = 1, .stride = 8, .reps = 2, .buf = 1, .src = 1}, tt_span_range(1, 6, 1)};
-    tt_emit_recv(&b, TT_MAX_STEPS - 1, 0, UINT16_MAX, from, 2);
+        tt_sched_build_rank(&b, r);
+    struct tt_span from[] = {{.first = 2, .len = 1, .stride = 8, .reps = 2, .buf = 1, .src = 1}, tt_sched_span_range(1, 6, 1)};
+    tt_sched_emit_recv(&b, TT_MAX_STEPS - 1, 0, UINT16_MAX, from, 2);
     return freeze(&b);
 }
 
@@ -148,8 +148,8 @@ static void test_round_trips(void **state)
     assert_round_trip(partial());
     struct tt_shape shape = {.coll = TUTTI_BARRIER, .ranks = 1, .chunks = 1, .nbufs = 2, .segments = 1};
     struct tt_builder b;
-    tt_build_begin(&b, &shape, 0);
-    tt_build_rank(&b, 0);
+    tt_sched_build_begin(&b, &shape, 0);
+    tt_sched_build_rank(&b, 0);
     assert_round_trip(freeze(&b));
     (void)state;
 }
@@ -169,15 +169,15 @@ static void test_random_round_trips(void **state)
                                  .count = tt_rng_next(&rng) >> 1,
                                  .root = ranks - 1};
         struct tt_builder b;
-        tt_build_begin(&b, &shape, 0);
+        tt_sched_build_begin(&b, &shape, 0);
         for (uint32_t r = 0; r < ranks; r++) {
-            tt_build_rank(&b, r);
+            tt_sched_build_rank(&b, r);
             for (uint32_t step = 0; step < 10; step++) {
                 struct tt_span s[2];
                 size_t n = tt_sched_span_cyclic(1 + step % 8, 1 + step % 8, tt_rng_next(&rng) >> 1, 1 + (uint32_t)tt_rng_below(&rng, 64),
                                                 chunks, s);
-                tt_emit_send(&b, step * 7, (r + 1) % ranks, (uint16_t)tt_rng_below(&rng, 65536), s, n);
-                tt_emit_recv(&b, step * 7, (r + 1) % ranks, 0, s, n);
+                tt_sched_emit_send(&b, step * 7, (r + 1) % ranks, (uint16_t)tt_rng_below(&rng, 65536), s, n);
+                tt_sched_emit_recv(&b, step * 7, (r + 1) % ranks, 0, s, n);
             }
         }
         assert_round_trip(freeze(&b));

@@ -309,20 +309,20 @@ static struct tt_sched *detour(const struct tt_topo *t, uint64_t hash, bool brok
     struct tutti_error err = {0};
     struct tt_builder b;
     struct tt_sched *s = NULL;
-    struct tt_span out = tt_span_range(TT_BUF_IN, 0, 1), in = tt_span_range(TT_BUF_OUT, 0, 1);
+    struct tt_span out = tt_sched_span_range(TT_BUF_IN, 0, 1), in = tt_sched_span_range(TT_BUF_OUT, 0, 1);
     uint32_t links[3], n;
     assert_int_equal(tt_topo_route(t, 0, 3, &links[0], 2, &n, NULL), TUTTI_OK);
     assert_int_equal(tt_topo_route(t, 3, 2, &links[1], 2, &n, NULL), TUTTI_OK);
     assert_int_equal(tt_topo_route(t, 2, 1, &links[2], 2, &n, NULL), TUTTI_OK);
-    tt_build_begin(&b, &shape, 0);
-    tt_build_rank(&b, 0);
-    tt_emit_send(&b, 0, 1, 0, &out, 1);
-    tt_build_rank(&b, 1);
-    tt_emit_recv(&b, 0, 0, 0, &in, 1);
-    tt_build_rank(&b, 2);
-    tt_build_rank(&b, 3);
-    tt_build_route(&b, 0, 1, 0, links, broken ? 2 : 3);
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+    tt_sched_build_begin(&b, &shape, 0);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_send(&b, 0, 1, 0, &out, 1);
+    tt_sched_build_rank(&b, 1);
+    tt_sched_emit_recv(&b, 0, 0, 0, &in, 1);
+    tt_sched_build_rank(&b, 2);
+    tt_sched_build_rank(&b, 3);
+    tt_sched_build_route(&b, 0, 1, 0, links, broken ? 2 : 3);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
     return s;
 }
 
@@ -392,16 +392,16 @@ static void test_halves(void **state)
     for (int sends = 0; sends < 2; sends++) {
         struct tt_shape shape = {.coll = TUTTI_ALLREDUCE, .ranks = 4, .chunks = 1, .nbufs = 2, .segments = 1};
         struct tt_builder b;
-        struct tt_span span = tt_span_range(sends ? TT_BUF_IN : TT_BUF_OUT, 0, 1);
-        tt_build_begin(&b, &shape, 0);
+        struct tt_span span = tt_sched_span_range(sends ? TT_BUF_IN : TT_BUF_OUT, 0, 1);
+        tt_sched_build_begin(&b, &shape, 0);
         for (uint32_t r = 0; r < 4; r++) {
-            tt_build_rank(&b, r);
+            tt_sched_build_rank(&b, r);
             if (r == 2 && sends)
-                tt_emit_send(&b, 0, 3, 0, &span, 1);
+                tt_sched_emit_send(&b, 0, 3, 0, &span, 1);
             if (r == 2 && !sends)
-                tt_emit_recv(&b, 0, 3, 0, &span, 1);
+                tt_sched_emit_recv(&b, 0, 3, 0, &span, 1);
         }
-        assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+        assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
         expect_refusal(s, t, &(struct tt_sim_options){0},
                        sends ? "rank 2 sends 1 messages to rank 3" : "rank 2 receives a message from rank 3");
         tt_sched_free(s);

@@ -36,7 +36,7 @@ static struct tt_sched *sched_of(const struct port_case *x, const struct tt_topo
     struct tt_sched *s = NULL;
     a.problem.dtype = TUTTI_I8;
     a.problem.redop = TUTTI_SUM;
-    assert_int_equal(tt_options_add(&a.options, "segments=1", &err), TUTTI_OK);
+    assert_int_equal(tt_algo_options_add(&a.options, "segments=1", &err), TUTTI_OK);
     if (tt_algo_probe(tt_algo_find(x->algo), &a, &err) != TUTTI_OK)
         return NULL;
     if (tt_algo_build(tt_algo_find(x->algo), &a, &s, &err) != TUTTI_OK)

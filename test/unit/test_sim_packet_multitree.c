@@ -13,7 +13,7 @@ static struct tt_sched *algo_with(const char *name, const char *options, const s
     char copy[96], *save = NULL;
     snprintf(copy, sizeof copy, "%s", options);
     for (char *o = strtok_r(copy, ",", &save); o; o = strtok_r(NULL, ",", &save))
-        if (tt_options_add(&a.options, o, &err) != TUTTI_OK)
+        if (tt_algo_options_add(&a.options, o, &err) != TUTTI_OK)
             fail_msg("%s", err.text);
     if (tt_algo_build(tt_algo_find(name), &a, &s, &err) != TUTTI_OK)
         fail_msg("%s: %s", name, err.text);

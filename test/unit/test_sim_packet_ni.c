@@ -14,9 +14,9 @@ static struct tt_sched *mesh_sched(void)
     struct tt_builder b;
     struct tt_sched *s = NULL;
     struct tutti_error err = {0};
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < 4; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (uint32_t step = 0; step < 4; step++)
             for (int sends = 1; sends >= 0; sends--)
                 for (size_t i = 0; i < countof(edges); i++) {
@@ -26,14 +26,14 @@ static struct tt_sched *mesh_sched(void)
                     if (step != (up ? 1 - edges[i].step : 2 + edges[i].step))
                         continue;
                     if (sends && from == r)
-                        tt_emit_send(&b, step, to, (uint16_t)edges[i].tree, &span, 1);
+                        tt_sched_emit_send(&b, step, to, (uint16_t)edges[i].tree, &span, 1);
                     else if (!sends && to == r && up)
-                        tt_emit_recv_reduce(&b, step, from, (uint16_t)edges[i].tree, &span, 1);
+                        tt_sched_emit_recv_reduce(&b, step, from, (uint16_t)edges[i].tree, &span, 1);
                     else if (!sends && to == r)
-                        tt_emit_recv(&b, step, from, (uint16_t)edges[i].tree, &span, 1);
+                        tt_sched_emit_recv(&b, step, from, (uint16_t)edges[i].tree, &span, 1);
                 }
     }
-    if (tt_build_freeze(&b, &s, &err) != TUTTI_OK)
+    if (tt_sched_build_freeze(&b, &s, &err) != TUTTI_OK)
         fail_msg("%s", err.text);
     return s;
 }

@@ -71,15 +71,15 @@ static struct tt_trainer *make(const struct tt_train_options *o, unsigned n)
     struct tutti_error err;
     struct tt_trainer *t = NULL;
     uint32_t index;
-    assert_int_equal(tt_trainer_open(comm, o, &t, &err), TUTTI_OK);
+    assert_int_equal(tt_train_open(comm, o, &t, &err), TUTTI_OK);
     for (unsigned i = 0; i < n; i++) {
         struct tt_train_tensor x = {.name = i % 2 ? "odd" : "even", .count = 10 + i, .kind = TT_KIND_FC};
-        assert_int_equal(tt_trainer_add(t, &x, &index, &err), TUTTI_OK);
+        assert_int_equal(tt_train_add(t, &x, &index, &err), TUTTI_OK);
         assert_int_equal(index, i);
     }
     struct tt_train_group g = {.lr = 1};
-    assert_int_equal(tt_trainer_group(t, 0, &g, &err), TUTTI_OK);
-    assert_int_equal(tt_trainer_freeze(t, &err), TUTTI_OK);
+    assert_int_equal(tt_train_set_group(t, 0, &g, &err), TUTTI_OK);
+    assert_int_equal(tt_train_freeze(t, &err), TUTTI_OK);
     return t;
 }
 
@@ -93,7 +93,7 @@ static void refused(const struct tt_train_options *o, const char *words)
 {
     struct tutti_error err;
     struct tt_trainer *t = NULL;
-    assert_true(tt_trainer_open(comm, o, &t, &err) < 0);
+    assert_true(tt_train_open(comm, o, &t, &err) < 0);
     assert_null(t);
     says(&err, words);
 }
@@ -112,7 +112,7 @@ static void bad_tensor(struct tt_trainer *t, struct tt_train_tensor x, const cha
 {
     struct tutti_error err;
     uint32_t index = 77;
-    assert_true(tt_trainer_add(t, &x, &index, &err) < 0);
+    assert_true(tt_train_add(t, &x, &index, &err) < 0);
     assert_int_equal(index, 77);
     says(&err, words);
 }
@@ -125,8 +125,8 @@ static void bad_tensors(void **state)
     (void)state;
     memset(name, 'x', sizeof name);
     name[199] = 0;
-    assert_int_equal(tt_trainer_open(comm, &(struct tt_train_options){.optimizer = TT_OPT_ADAM}, &t, &err), TUTTI_OK);
-    assert_int_equal(tt_trainer_freeze(t, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_open(comm, &(struct tt_train_options){.optimizer = TT_OPT_ADAM}, &t, &err), TUTTI_OK);
+    assert_int_equal(tt_train_freeze(t, &err), TUTTI_ERR_ARG);
     says(&err, "needs tensors");
     bad_tensor(t, (struct tt_train_tensor){.name = "", .count = 1}, "name");
     bad_tensor(t, (struct tt_train_tensor){.name = name, .count = 1}, "name of 1 to 127");
@@ -135,23 +135,23 @@ static void bad_tensors(void **state)
     bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .dtype = TUTTI_I32}, "not i32");
     bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .dtype = (tutti_dtype)99}, "no such type");
     bad_tensor(t, (struct tt_train_tensor){.name = "a", .count = 1, .group = 1024}, "group 1024");
-    assert_int_equal(tt_trainer_group(t, 0, &(struct tt_train_group){.lr = -1}, &err), TUTTI_ERR_RANGE);
-    assert_int_equal(tt_trainer_group(t, 0, &(struct tt_train_group){.beta1 = 1}, &err), TUTTI_ERR_RANGE);
-    assert_null(tt_trainer_grad(t, 0));
-    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_ERR_ARG);
-    tt_trainer_close(t);
-    tt_trainer_close(NULL);
+    assert_int_equal(tt_train_set_group(t, 0, &(struct tt_train_group){.lr = -1}, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_train_set_group(t, 0, &(struct tt_train_group){.beta1 = 1}, &err), TUTTI_ERR_RANGE);
+    assert_null(tt_train_grad(t, 0));
+    assert_int_equal(tt_train_ready(t, 0), TUTTI_ERR_ARG);
+    tt_train_close(t);
+    tt_train_close(NULL);
 }
 
 static void step(struct tt_trainer *t, unsigned n, float value)
 {
     for (unsigned i = n; i-- > 0;) {
-        assert_int_equal(tt_trainer_wait(t, i), TUTTI_OK); /* the gradient is ours again */
+        assert_int_equal(tt_train_wait(t, i), TUTTI_OK); /* the gradient is ours again */
         for (unsigned e = 0; e < 10 + i; e++)
-            ((float *)tt_trainer_grad(t, i))[e] = value;
-        assert_int_equal(tt_trainer_ready(t, i), TUTTI_OK);
+            ((float *)tt_train_grad(t, i))[e] = value;
+        assert_int_equal(tt_train_ready(t, i), TUTTI_OK);
     }
-    assert_int_equal(tt_trainer_step(t), TUTTI_OK);
+    assert_int_equal(tt_train_step(t), TUTTI_OK);
 }
 
 /* The last update is not lost, gradients are zero afterwards; with deferred policies parameters wait for whoever asks. */
@@ -160,19 +160,19 @@ static void flushes(void **state)
     (void)state;
     for (enum tt_policy_kind k = 0; k < TT_POLICY_COUNT; k++) {
         struct tt_trainer *t = make(&(struct tt_train_options){.policy = {.kind = k}, .optimizer = TT_OPT_SGD}, 5);
-        assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
+        assert_int_equal(tt_train_flush(t), TUTTI_OK);
         for (int s = 0; s < 4; s++)
             step(t, 5, 0.25f);
-        assert_int_equal(tt_trainer_wait(t, 3), TUTTI_OK);
-        assert_true(*(float *)tt_trainer_param(t, 3) == -1);
-        assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
+        assert_int_equal(tt_train_wait(t, 3), TUTTI_OK);
+        assert_true(*(float *)tt_train_param(t, 3) == -1);
+        assert_int_equal(tt_train_flush(t), TUTTI_OK);
         for (uint32_t i = 0; i < 5; i++)
             for (unsigned e = 0; e < 10 + i; e++) {
-                assert_true(((float *)tt_trainer_param(t, i))[e] == -1);
-                assert_true(((float *)tt_trainer_grad(t, i))[e] == 0);
+                assert_true(((float *)tt_train_param(t, i))[e] == -1);
+                assert_true(((float *)tt_train_grad(t, i))[e] == 0);
             }
-        assert_null(tt_trainer_grad(t, 5));
-        tt_trainer_close(t);
+        assert_null(tt_train_grad(t, 5));
+        tt_train_close(t);
     }
 }
 
@@ -185,33 +185,33 @@ static void uses(void **state)
     float *g[3], *p[3];
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
-        g[i] = tt_trainer_grad(t, i);
-        p[i] = tt_trainer_param(t, i);
+        g[i] = tt_train_grad(t, i);
+        p[i] = tt_train_param(t, i);
         for (unsigned k = 0; k < 10 + i; k++)
             g[i][k] = 1;
     }
-    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
-    assert_int_equal(tt_trainer_ready(t, 1), TUTTI_OK);
-    assert_int_equal(tt_trainer_average(t), TUTTI_OK);
-    assert_false(tt_trainer_used(t, 2));
+    assert_int_equal(tt_train_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_train_ready(t, 1), TUTTI_OK);
+    assert_int_equal(tt_train_average(t), TUTTI_OK);
+    assert_false(tt_train_used(t, 2));
     for (unsigned k = 0; k < 12; k++) {
         g[1][k < 11 ? k : 0] = 3;
         g[2][k] = 5;
     }
     float before[3] = {p[0][0], p[1][0], p[2][0]};
     double norm = sqrt(11 * 9.0 + 12 * 25.0);
-    assert_int_equal(tt_trainer_use(t, 0, false), TUTTI_OK);
-    assert_int_equal(tt_trainer_use(t, 2, true), TUTTI_OK);
-    assert_int_equal(tt_trainer_step(t), TUTTI_OK);
-    assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
-    assert_true(fabs(tt_trainer_norm(t) - norm) < 1e-9);
+    assert_int_equal(tt_train_use(t, 0, false), TUTTI_OK);
+    assert_int_equal(tt_train_use(t, 2, true), TUTTI_OK);
+    assert_int_equal(tt_train_step(t), TUTTI_OK);
+    assert_int_equal(tt_train_flush(t), TUTTI_OK);
+    assert_true(fabs(tt_train_norm(t) - norm) < 1e-9);
     assert_true(p[0][0] == before[0]);
     assert_true(fabs(before[1] - p[1][0] - 3 / norm) < 1e-6);
     assert_true(fabs(before[2] - p[2][0] - 5 / norm) < 1e-6);
-    assert_int_equal(tt_trainer_updates(t, 0), 0);
-    assert_int_equal(tt_trainer_updates(t, 1), 1);
-    assert_int_equal(tt_trainer_updates(t, 2), 1);
-    tt_trainer_close(t);
+    assert_int_equal(tt_train_updates(t, 0), 0);
+    assert_int_equal(tt_train_updates(t, 1), 1);
+    assert_int_equal(tt_train_updates(t, 2), 1);
+    tt_train_close(t);
 }
 
 static void allocates_nothing(void **state)
@@ -224,10 +224,10 @@ static void allocates_nothing(void **state)
         watched = 1;
         for (int s = 0; s < 20; s++)
             step(t, 9, 1);
-        tt_trainer_flush(t);
+        tt_train_flush(t);
         watched = 0;
         assert_int_equal(allocations, 0);
-        tt_trainer_close(t);
+        tt_train_close(t);
     }
 }
 
@@ -237,49 +237,49 @@ static void wrong(void (*act)(struct tt_trainer *), const char *words)
     open_comm(NULL);
     struct tt_trainer *t = make(&(struct tt_train_options){.optimizer = TT_OPT_SGD}, 4);
     act(t);
-    struct tutti_error err = tt_trainer_error(t);
+    struct tutti_error err = tt_train_error(t);
     says(&err, words);
     says(&err, "rank 0");
-    assert_int_equal(tt_trainer_step(t), TUTTI_ERR_ARG);
-    assert_int_equal(tt_trainer_flush(t), TUTTI_ERR_ARG);
-    tt_trainer_close(t);
+    assert_int_equal(tt_train_step(t), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_flush(t), TUTTI_ERR_ARG);
+    tt_train_close(t);
     close_comm(NULL);
 }
 
 static void twice(struct tt_trainer *t)
 {
-    assert_int_equal(tt_trainer_ready(t, 3), TUTTI_OK);
-    assert_int_equal(tt_trainer_ready(t, 3), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_ready(t, 3), TUTTI_OK);
+    assert_int_equal(tt_train_ready(t, 3), TUTTI_ERR_ARG);
 }
 
 static void never(struct tt_trainer *t)
 {
-    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
-    assert_int_equal(tt_trainer_step(t), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_train_step(t), TUTTI_ERR_ARG);
 }
 
 static void beyond(struct tt_trainer *t)
 {
-    assert_int_equal(tt_trainer_ready(t, 4), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_ready(t, 4), TUTTI_ERR_ARG);
 }
 
 static void use_early(struct tt_trainer *t)
 {
-    assert_int_equal(tt_trainer_use(t, 0, false), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_use(t, 0, false), TUTTI_ERR_ARG);
 }
 
 static void early(struct tt_trainer *t)
 {
-    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
-    assert_int_equal(tt_trainer_flush(t), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_train_flush(t), TUTTI_ERR_ARG);
 }
 
 static void unsynchronised(struct tt_trainer *t)
 {
-    assert_int_equal(tt_trainer_sync(t, false), TUTTI_OK);
-    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
-    assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
-    assert_int_equal(tt_trainer_step(t), TUTTI_ERR_ARG);
+    assert_int_equal(tt_train_sync(t, false), TUTTI_OK);
+    assert_int_equal(tt_train_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_train_flush(t), TUTTI_OK);
+    assert_int_equal(tt_train_step(t), TUTTI_ERR_ARG);
 }
 
 static void mistakes(void **state)

@@ -45,7 +45,7 @@ static double meaning(tutti_dtype d, uint16_t h)
 static uint16_t narrow(tutti_dtype d, float f)
 {
     uint16_t h;
-    tt_half_narrow(d, &f, &h, 1);
+    tt_train_half_narrow(d, &f, &h, 1);
     return h;
 }
 
@@ -56,7 +56,7 @@ static void all_values(tutti_dtype d)
     for (unsigned h = 0; h < 0x10000; h++) {
         uint16_t one = (uint16_t)h;
         float f, next;
-        tt_half_widen(d, &one, &f, 1);
+        tt_train_half_widen(d, &one, &f, 1);
         double want = meaning(d, one);
         if (isnan(want)) {
             assert_true(isnan(f) && isnan(meaning(d, narrow(d, f))));
@@ -67,7 +67,7 @@ static void all_values(tutti_dtype d)
         if ((h & 0x7fff) >= infinity - 1)
             continue;
         uint16_t up = (uint16_t)(h + 1);
-        tt_half_widen(d, &up, &next, 1);
+        tt_train_half_widen(d, &up, &next, 1);
         float middle = (float)(((double)f + next) / 2);
         assert_int_equal(narrow(d, middle), h % 2 ? h + 1 : h);
         assert_int_equal(narrow(d, nextafterf(middle, f)), h);
@@ -97,20 +97,20 @@ static struct tt_trainer *make(tutti_dtype d, enum tt_optimizer kind, enum tt_po
     struct tt_trainer *t;
     uint32_t index;
     struct tt_train_options o = {.policy = {.kind = policy}, .optimizer = kind, .clip_norm = clip};
-    assert_int_equal(tt_trainer_open(comm, &o, &t, &err), TUTTI_OK);
-    assert_int_equal(tt_trainer_add(t, &(struct tt_train_tensor){.name = "a", .count = N, .dtype = d}, &index, &err), TUTTI_OK);
+    assert_int_equal(tt_train_open(comm, &o, &t, &err), TUTTI_OK);
+    assert_int_equal(tt_train_add(t, &(struct tt_train_tensor){.name = "a", .count = N, .dtype = d}, &index, &err), TUTTI_OK);
     struct tt_train_group g = {.lr = 1e-4, .weight_decay = 0.01, .momentum = kind == TT_OPT_SGD ? 0.9 : 0, .eps = 1e-8};
     g.beta1 = 0.9;
     g.beta2 = 0.999;
-    assert_int_equal(tt_trainer_group(t, 0, &g, &err), TUTTI_OK);
-    assert_int_equal(tt_trainer_freeze(t, &err), TUTTI_OK);
+    assert_int_equal(tt_train_set_group(t, 0, &g, &err), TUTTI_OK);
+    assert_int_equal(tt_train_freeze(t, &err), TUTTI_OK);
     return t;
 }
 
 static void put(tutti_dtype d, void *a, size_t i, float v)
 {
-    if (tt_half(d))
-        tt_half_narrow(d, &v, (uint16_t *)a + i, 1);
+    if (tt_train_half(d))
+        tt_train_half_narrow(d, &v, (uint16_t *)a + i, 1);
     else
         ((float *)a)[i] = v;
 }
@@ -124,15 +124,15 @@ static void fill(tutti_dtype d, void *a, unsigned seed)
 
 static void train(struct tt_trainer *t, tutti_dtype d)
 {
-    fill(d, tt_trainer_param(t, 0), 99);
-    assert_int_equal(tt_trainer_reload(t), TUTTI_OK);
+    fill(d, tt_train_param(t, 0), 99);
+    assert_int_equal(tt_train_reload(t), TUTTI_OK);
     for (unsigned s = 0; s < STEPS; s++) {
-        assert_int_equal(tt_trainer_wait(t, 0), TUTTI_OK);
-        fill(d, tt_trainer_grad(t, 0), s);
-        assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
-        assert_int_equal(tt_trainer_step(t), TUTTI_OK);
+        assert_int_equal(tt_train_wait(t, 0), TUTTI_OK);
+        fill(d, tt_train_grad(t, 0), s);
+        assert_int_equal(tt_train_ready(t, 0), TUTTI_OK);
+        assert_int_equal(tt_train_step(t), TUTTI_OK);
     }
-    assert_int_equal(tt_trainer_flush(t), TUTTI_OK);
+    assert_int_equal(tt_train_flush(t), TUTTI_OK);
 }
 
 /* The f32 copy goes the way of an f32 tensor, bit by bit; the parameter is what it rounds to. Steps are far below the spacing of the small
@@ -143,21 +143,21 @@ static void compare(tutti_dtype d, enum tt_optimizer kind, enum tt_policy_kind p
     static float master[N], state[N];
     static uint16_t rounded[N];
     struct tutti_error err;
-    uint32_t k = tt_optim_states(kind);
+    uint32_t k = tt_train_optim_states(kind);
     train(wide, TUTTI_F32);
     train(t, d);
-    assert_string_equal(tt_trainer_state_name(t, 0, k), "master_param");
-    assert_null(tt_trainer_state_name(wide, 0, k));
-    assert_int_equal(tt_trainer_state_get(t, 0, k, master, &err), TUTTI_OK);
-    assert_memory_equal(master, tt_trainer_param(wide, 0), sizeof master);
-    tt_half_narrow(d, master, rounded, N);
-    assert_memory_equal(rounded, tt_trainer_param(t, 0), sizeof rounded);
-    assert_int_equal(tt_trainer_state_get(t, 0, 0, master, &err), TUTTI_OK);
-    assert_int_equal(tt_trainer_state_get(wide, 0, 0, state, &err), TUTTI_OK);
+    assert_string_equal(tt_train_state_name(t, 0, k), "master_param");
+    assert_null(tt_train_state_name(wide, 0, k));
+    assert_int_equal(tt_train_state_get(t, 0, k, master, &err), TUTTI_OK);
+    assert_memory_equal(master, tt_train_param(wide, 0), sizeof master);
+    tt_train_half_narrow(d, master, rounded, N);
+    assert_memory_equal(rounded, tt_train_param(t, 0), sizeof rounded);
+    assert_int_equal(tt_train_state_get(t, 0, 0, master, &err), TUTTI_OK);
+    assert_int_equal(tt_train_state_get(wide, 0, 0, state, &err), TUTTI_OK);
     assert_memory_equal(master, state, sizeof state);
-    assert_true(tt_trainer_norm(t) == tt_trainer_norm(wide) && (clip > 0) == (tt_trainer_norm(t) > 0));
-    tt_trainer_close(wide);
-    tt_trainer_close(t);
+    assert_true(tt_train_norm(t) == tt_train_norm(wide) && (clip > 0) == (tt_train_norm(t) > 0));
+    tt_train_close(wide);
+    tt_train_close(t);
 }
 
 static void updates(void **state)
@@ -179,18 +179,18 @@ static void masters(void **state)
     (void)state;
     for (size_t i = 0; i < N; i++)
         in[i] = 1 + (float)i / 65536;
-    assert_int_equal(tt_trainer_state_set(t, 0, 1, in, &err), TUTTI_OK);
-    assert_int_equal(((uint16_t *)tt_trainer_param(t, 0))[N - 1], narrow(TUTTI_BF16, in[N - 1]));
-    assert_int_equal(tt_trainer_state_get(t, 0, 1, out, &err), TUTTI_OK);
+    assert_int_equal(tt_train_state_set(t, 0, 1, in, &err), TUTTI_OK);
+    assert_int_equal(((uint16_t *)tt_train_param(t, 0))[N - 1], narrow(TUTTI_BF16, in[N - 1]));
+    assert_int_equal(tt_train_state_get(t, 0, 1, out, &err), TUTTI_OK);
     assert_memory_equal(in, out, sizeof in);
-    assert_int_equal(tt_trainer_reload(t), TUTTI_OK);
-    assert_int_equal(tt_trainer_state_get(t, 0, 1, out, &err), TUTTI_OK);
+    assert_int_equal(tt_train_reload(t), TUTTI_OK);
+    assert_int_equal(tt_train_state_get(t, 0, 1, out, &err), TUTTI_OK);
     assert_memory_equal(in, out, sizeof in); /* they round to the parameter: they know more */
-    ((uint16_t *)tt_trainer_param(t, 0))[1] = narrow(TUTTI_BF16, 2);
-    assert_int_equal(tt_trainer_reload(t), TUTTI_OK);
-    assert_int_equal(tt_trainer_state_get(t, 0, 1, out, &err), TUTTI_OK);
+    ((uint16_t *)tt_train_param(t, 0))[1] = narrow(TUTTI_BF16, 2);
+    assert_int_equal(tt_train_reload(t), TUTTI_OK);
+    assert_int_equal(tt_train_state_get(t, 0, 1, out, &err), TUTTI_OK);
     assert_true(out[1] == 2 && out[0] == in[0] && out[2] == in[2]);
-    tt_trainer_close(t);
+    tt_train_close(t);
 }
 
 /* Micro-batches that are not handed over are no update yet. */
@@ -199,16 +199,16 @@ static void in_the_middle(void **state)
     struct tt_trainer *t = make(TUTTI_F32, TT_OPT_ADAM, TT_POLICY_SYNC, 0);
     struct tutti_error err;
     (void)state;
-    assert_int_equal(tt_trainer_sync(t, false), TUTTI_OK);
-    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
-    assert_int_equal(tt_trainer_updates(t, 0), 0);
-    assert_int_equal(tt_trainer_set_updates(t, 0, 7, &err), TUTTI_OK);
-    assert_int_equal(tt_trainer_updates(t, 0), 7);
-    assert_int_equal(tt_trainer_sync(t, true), TUTTI_OK);
-    assert_int_equal(tt_trainer_ready(t, 0), TUTTI_OK);
-    assert_int_equal(tt_trainer_step(t), TUTTI_OK);
-    assert_int_equal(tt_trainer_updates(t, 0), 8);
-    tt_trainer_close(t);
+    assert_int_equal(tt_train_sync(t, false), TUTTI_OK);
+    assert_int_equal(tt_train_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_train_updates(t, 0), 0);
+    assert_int_equal(tt_train_set_updates(t, 0, 7, &err), TUTTI_OK);
+    assert_int_equal(tt_train_updates(t, 0), 7);
+    assert_int_equal(tt_train_sync(t, true), TUTTI_OK);
+    assert_int_equal(tt_train_ready(t, 0), TUTTI_OK);
+    assert_int_equal(tt_train_step(t), TUTTI_OK);
+    assert_int_equal(tt_train_updates(t, 0), 8);
+    tt_train_close(t);
 }
 
 int main(void)

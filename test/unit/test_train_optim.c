@@ -18,7 +18,8 @@ static double run(enum tt_optimizer kind, const struct tt_train_group *g, unsign
     for (unsigned s = 1; s <= steps; s++) {
         double grad = s % 2 ? 1 : -0.5; /* scaled by 1/2 below */
         struct tt_optim o = {.kind = kind, .g = g, .scale = 0.5, .step = s};
-        tt_optim_run(&o, &(struct tt_optim_data){.dtype = TUTTI_F64, .param = &p, .grad = &grad, .state = {&state[0], &state[1]}, .n = 1});
+        tt_train_optim_run(
+            &o, &(struct tt_optim_data){.dtype = TUTTI_F64, .param = &p, .grad = &grad, .state = {&state[0], &state[1]}, .n = 1});
     }
     return p;
 }
@@ -82,12 +83,12 @@ static void cuts(void **state)
         fill(p[1], grad);
         for (uint64_t s = 1; s <= 5; s++) {
             struct tt_optim o = {.kind = kind, .g = &g, .scale = 1, .step = s};
-            tt_optim_run(&o, &(struct tt_optim_data){TUTTI_F32, p[0], grad, {a[0], b[0]}, N});
+            tt_train_optim_run(&o, &(struct tt_optim_data){TUTTI_F32, p[0], grad, {a[0], b[0]}, N});
             for (size_t at = 0, n; at < N; at += n) {
                 n = at % 13 + 1 < N - at ? at % 13 + 1 : N - at;
-                tt_optim_run(&o, &(struct tt_optim_data){TUTTI_F32, p[1] + at, grad + at, {a[1] + at, b[1] + at}, n});
+                tt_train_optim_run(&o, &(struct tt_optim_data){TUTTI_F32, p[1] + at, grad + at, {a[1] + at, b[1] + at}, n});
             }
-            tt_optim_run(&o, &(struct tt_optim_data){TUTTI_F64, &wide, &wide_grad, {&wide_state[0], &wide_state[1]}, 1});
+            tt_train_optim_run(&o, &(struct tt_optim_data){TUTTI_F64, &wide, &wide_grad, {&wide_state[0], &wide_state[1]}, 1});
         }
         assert_memory_equal(p[0], p[1], sizeof p[0]);
         assert_true(fabs((double)p[0][2] - wide) < 1e-5);

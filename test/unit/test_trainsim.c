@@ -17,7 +17,7 @@ static struct tt_model *open_model(const char *name, uint32_t batch)
 {
     struct tutti_error err = {0};
     struct tt_model *m = NULL;
-    if (tt_model_open(name, batch, 0, &m, &err))
+    if (tt_trainsim_model_open(name, batch, 0, &m, &err))
         fail_msg("%s", err.text);
     return m;
 }
@@ -37,20 +37,20 @@ static void test_models(void **state)
     for (size_t i = 0; i < countof(want); i++) {
         struct tt_model *m = open_model(want[i].name, 0);
         double macs = 0;
-        assert_true(tt_model_get(i, &info));
+        assert_true(tt_trainsim_model_get(i, &info));
         assert_string_equal(info.name, want[i].name);
         assert_int_equal(m->layers.len, want[i].layers);
         assert_int_equal(m->tensors.len, want[i].tensors);
-        assert_int_equal(tt_model_count(m), want[i].parameters);
-        assert_int_equal(tt_model_bytes(m), 4 * want[i].parameters);
+        assert_int_equal(tt_trainsim_model_count(m), want[i].parameters);
+        assert_int_equal(tt_trainsim_model_bytes(m), 4 * want[i].parameters);
         assert_false(m->measured);
         for (size_t k = 0; k < m->layers.len; k++)
             macs += ((struct tt_model_layer *)tt_vec_at(&m->layers, k))->macs;
         if (want[i].gmacs > 0)
             assert_true(fabs(macs * 1e-9 - want[i].gmacs) < 0.005 * want[i].gmacs);
-        tt_model_free(m);
+        tt_trainsim_model_free(m);
     }
-    assert_false(tt_model_get(countof(want), &info));
+    assert_false(tt_trainsim_model_get(countof(want), &info));
 }
 
 /* Per layer, as printed in the research note for the one-tower AlexNet. */
@@ -68,7 +68,7 @@ static void test_alexnet_layers(void **state)
         assert_int_equal(l->kind, i < 5 ? TT_KIND_CONV : TT_KIND_FC);
         assert_int_equal(l->backward_ps, 2 * l->forward_ps);
     }
-    tt_model_free(m);
+    tt_trainsim_model_free(m);
 }
 
 static void expect_step(double seconds, enum tt_policy_kind kind, uint32_t batch)
@@ -79,14 +79,14 @@ static void expect_step(double seconds, enum tt_policy_kind kind, uint32_t batch
     struct tt_trainsim *s = NULL;
     struct tt_model *m = open_model("alexnet-onetower", batch);
     assert_int_equal(tt_topo_parse("star:4@1Gbps,30us", &t, &err), TUTTI_OK);
-    assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &prices, &err), TUTTI_OK);
+    assert_int_equal(tt_trainsim_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &prices, &err), TUTTI_OK);
     assert_int_equal(tt_trainsim_run(m, prices, &(struct tt_trainsim_options){.policy = {.kind = kind}}, &s, &err), TUTTI_OK);
     if (fabs((double)s->times.iteration_ps * 1e-12 - seconds) > 0.01 * seconds)
         fail_msg("%s, batch %u: %g s, expected %g", tt_policy_name(kind), batch, (double)s->times.iteration_ps * 1e-12, seconds);
     tt_trainsim_free(s);
-    tt_prices_close(prices);
+    tt_trainsim_prices_close(prices);
     tt_topo_free(t);
-    tt_model_free(m);
+    tt_trainsim_model_free(m);
 }
 
 static void test_golden_steps(void **state)
@@ -108,7 +108,7 @@ static void test_prices(void **state)
     struct tt_prices *prices = NULL;
     (void)state;
     assert_int_equal(tt_topo_parse("star:12@1Gbps,30us", &t, &err), TUTTI_OK);
-    assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){0}, &prices, &err), TUTTI_OK);
+    assert_int_equal(tt_trainsim_prices_open(t, &(struct tt_prices_options){0}, &prices, &err), TUTTI_OK);
     struct tt_policy_costs c = tt_trainsim_prices_costs(prices);
     for (size_t i = 0; i < countof(sizes); i++)
         for (tutti_coll coll = TUTTI_ALLREDUCE; coll <= TUTTI_ALL_GATHER; coll++) {
@@ -126,8 +126,8 @@ static void test_prices(void **state)
     assert_int_equal(c.cost(c.ctx, TUTTI_REDUCE_SCATTER, TT_POLICY_RECURSIVE_DOUBLING, bytes), UINT64_MAX);
     assert_non_null(tt_trainsim_prices_failure(prices));
     assert_non_null(strstr(tt_trainsim_prices_failure(prices)->text, "reduce-scatter"));
-    tt_prices_close(prices);
-    assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "rnig"}, &prices, &err), TUTTI_ERR_ARG);
+    tt_trainsim_prices_close(prices);
+    assert_int_equal(tt_trainsim_prices_open(t, &(struct tt_prices_options){.algo = "rnig"}, &prices, &err), TUTTI_ERR_ARG);
     tt_topo_free(t);
 }
 
@@ -138,15 +138,15 @@ static void test_flow_prices(void **state)
     struct tt_prices *step = NULL, *flow = NULL;
     (void)state;
     assert_int_equal(tt_topo_parse("star:4@1Gbps,30us", &t, &err), TUTTI_OK);
-    assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &step, &err), TUTTI_OK);
-    assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "ring", .flow = true}, &flow, &err), TUTTI_OK);
+    assert_int_equal(tt_trainsim_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &step, &err), TUTTI_OK);
+    assert_int_equal(tt_trainsim_prices_open(t, &(struct tt_prices_options){.algo = "ring", .flow = true}, &flow, &err), TUTTI_OK);
     struct tt_policy_costs a = tt_trainsim_prices_costs(step), b = tt_trainsim_prices_costs(flow);
     double x = (double)a.cost(a.ctx, TUTTI_ALLREDUCE, TT_POLICY_AUTO, 8 << 20),
            y = (double)b.cost(b.ctx, TUTTI_ALLREDUCE, TT_POLICY_AUTO, 8 << 20);
     assert_true(fabs(x / y - 1) < 0.01); /* a ring on a star has no contention: both levels agree */
     assert_int_not_equal(tt_trainsim_prices_hash(step), tt_trainsim_prices_hash(flow));
-    tt_prices_close(step);
-    tt_prices_close(flow);
+    tt_trainsim_prices_close(step);
+    tt_trainsim_prices_close(flow);
     tt_topo_free(t);
 }
 
@@ -157,7 +157,7 @@ static char *profile_of(const struct tt_model *m)
     char *text = NULL;
     size_t len;
     FILE *f = open_memstream(&text, &len);
-    tt_profile_write(m, f);
+    tt_trainsim_profile_write(m, f);
     fclose(f);
     return text;
 }
@@ -167,16 +167,16 @@ static void test_profile_round_trip(void **state)
     struct tutti_error err = {0};
     struct tt_model_info info;
     (void)state;
-    for (size_t i = 0; tt_model_get(i, &info); i++) {
+    for (size_t i = 0; tt_trainsim_model_get(i, &info); i++) {
         struct tt_model *m = open_model(info.name, 7), *back = NULL;
         struct tt_policy_tensor *a = NULL, *b = NULL;
         char *text = profile_of(m);
-        if (tt_profile_read_memory(text, strlen(text), "p.json", &back, &err))
+        if (tt_trainsim_profile_read_memory(text, strlen(text), "p.json", &back, &err))
             fail_msg("%s", err.text);
         char *again = profile_of(back);
         assert_string_equal(text, again);
-        assert_int_equal(tt_model_tensors(m, &a, &err), TUTTI_OK);
-        assert_int_equal(tt_model_tensors(back, &b, &err), TUTTI_OK);
+        assert_int_equal(tt_trainsim_model_tensors(m, &a, &err), TUTTI_OK);
+        assert_int_equal(tt_trainsim_model_tensors(back, &b, &err), TUTTI_OK);
         for (size_t k = 0; k < m->tensors.len; k++)
             assert_true(a[k].bytes == b[k].bytes && a[k].layer == b[k].layer && a[k].kind == b[k].kind &&
                         a[k].forward_ps == b[k].forward_ps && a[k].backward_ps == b[k].backward_ps);
@@ -184,8 +184,8 @@ static void test_profile_round_trip(void **state)
         free(b);
         free(text);
         free(again);
-        tt_model_free(m);
-        tt_model_free(back);
+        tt_trainsim_model_free(m);
+        tt_trainsim_model_free(back);
     }
 }
 
@@ -222,7 +222,7 @@ static void test_bad_profiles(void **state)
     for (size_t i = 0; i < countof(bad); i++) {
         struct tutti_error err = {0};
         struct tt_model *m = NULL;
-        if (!tt_profile_read_memory(bad[i].text, strlen(bad[i].text), "p.json", &m, &err) || !strstr(err.text, bad[i].words) || m)
+        if (!tt_trainsim_profile_read_memory(bad[i].text, strlen(bad[i].text), "p.json", &m, &err) || !strstr(err.text, bad[i].words) || m)
             fail_msg("'%s': '%s' does not say '%s'", bad[i].text, err.text, bad[i].words);
     }
 }
@@ -232,12 +232,12 @@ static void test_bad_models(void **state)
     struct tutti_error err = {0};
     struct tt_model *m = NULL;
     (void)state;
-    assert_int_equal(tt_model_open("resnet5", 0, 0, &m, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_trainsim_model_open("resnet5", 0, 0, &m, &err), TUTTI_ERR_ARG);
     assert_non_null(strstr(err.text, "resnet50"));
-    assert_int_equal(tt_model_open("./none.json", 0, 0, &m, &err), TUTTI_ERR_IO);
-    assert_int_equal(tt_model_open("./none.json", 8, 0, &m, &err), TUTTI_ERR_ARG);
-    assert_int_equal(tt_model_open("alexnet", 0, 1e19, &m, &err), TUTTI_ERR_RANGE);
-    assert_int_equal(tt_model_open("alexnet", 1u << 21, 0, &m, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_trainsim_model_open("./none.json", 0, 0, &m, &err), TUTTI_ERR_IO);
+    assert_int_equal(tt_trainsim_model_open("./none.json", 8, 0, &m, &err), TUTTI_ERR_ARG);
+    assert_int_equal(tt_trainsim_model_open("alexnet", 0, 1e19, &m, &err), TUTTI_ERR_RANGE);
+    assert_int_equal(tt_trainsim_model_open("alexnet", 1u << 21, 0, &m, &err), TUTTI_ERR_RANGE);
     assert_null(m);
 }
 
@@ -253,12 +253,12 @@ static void test_absurd_times(void **state)
     for (size_t i = 0; i < m->layers.len; i++)
         ((struct tt_model_layer *)tt_vec_at(&m->layers, i))->forward_ps = UINT64_MAX / 16;
     assert_int_equal(tt_topo_parse("star:4@1Gbps,30us", &t, &err), TUTTI_OK);
-    assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &prices, &err), TUTTI_OK);
+    assert_int_equal(tt_trainsim_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &prices, &err), TUTTI_OK);
     assert_int_equal(tt_trainsim_run(m, prices, &(struct tt_trainsim_options){0}, &s, &err), TUTTI_ERR_LIMIT);
     assert_null(s);
-    tt_prices_close(prices);
+    tt_trainsim_prices_close(prices);
     tt_topo_free(t);
-    tt_model_free(m);
+    tt_trainsim_model_free(m);
 }
 
 static void tune_model(struct tt_prices *prices, const char *name)
@@ -281,7 +281,7 @@ static void tune_model(struct tt_prices *prices, const char *name)
     if ((double)s->times.iteration_ps > 1.03 * (double)best || (double)worst < 1.2 * (double)best)
         fail_msg("%s: best %g, worst %g, tuned %g ps", name, (double)best, (double)worst, (double)s->times.iteration_ps);
     tt_trainsim_free(s);
-    tt_model_free(m);
+    tt_trainsim_model_free(m);
 }
 
 /* Ten trials come within 3 % of an exhaustive sweep, where thresholds matter: with rings for all five models. */
@@ -293,10 +293,10 @@ static void test_tuner_on_models(void **state)
     struct tt_prices *prices = NULL;
     (void)state;
     assert_int_equal(tt_topo_parse("star:64@10Gbps,25us", &t, &err), TUTTI_OK);
-    assert_int_equal(tt_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &prices, &err), TUTTI_OK);
+    assert_int_equal(tt_trainsim_prices_open(t, &(struct tt_prices_options){.algo = "ring"}, &prices, &err), TUTTI_OK);
     for (size_t i = 0; i < countof(models); i++)
         tune_model(prices, models[i]);
-    tt_prices_close(prices);
+    tt_trainsim_prices_close(prices);
     tt_topo_free(t);
 }
 

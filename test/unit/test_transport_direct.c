@@ -37,7 +37,7 @@ static void open_boxes(struct tt_direct *d)
     for (uint32_t r = 0; r < tt_direct_nlocal(d); r++)
         places[r] = r;
     struct tt_boxes_config c = {.n = tt_direct_nlocal(d), .me = tt_direct_me(d), .places = places, .key = 1};
-    CHECK(tt_boxes_open(d, &c, &boxes, &err) == TUTTI_OK);
+    CHECK(tt_direct_boxes_open(d, &c, &boxes, &err) == TUTTI_OK);
 }
 
 static struct tt_direct *open_direct(uint32_t me, uint32_t n, void *region)
@@ -69,7 +69,7 @@ static tutti_status get(uint64_t wait_ns, const void *const **ret_all, struct tt
     uint64_t until = tt_now_ns() + wait_ns;
     tutti_status status;
 
-    while ((status = tt_boxes_get(boxes, ret_all, ret_blame)) == TUTTI_IN_PROGRESS && tt_now_ns() < until)
+    while ((status = tt_direct_boxes_get(boxes, ret_all, ret_blame)) == TUTTI_IN_PROGRESS && tt_now_ns() < until)
         sched_yield();
     return status;
 }
@@ -87,9 +87,9 @@ static void one_exchange(struct tt_direct *d, uint32_t round, size_t bytes)
 
     for (size_t i = 0; i < bytes; i++)
         in[i] = input(tt_direct_me(d), round, i);
-    tt_boxes_put(boxes, in, bytes, tt_mix64(bytes));
+    tt_direct_boxes_put(boxes, in, bytes, tt_mix64(bytes));
     memset(in, 0xaa, sizeof in); /* ours again */
-    CHECK(get(60 * SECOND, &all, &blame) == TUTTI_OK && tt_boxes_ready(boxes));
+    CHECK(get(60 * SECOND, &all, &blame) == TUTTI_OK && tt_direct_boxes_ready(boxes));
     for (uint32_t r = 0; r < tt_direct_nlocal(d); r++)
         for (size_t i = 0; i < bytes; i++)
             CHECK(((const unsigned char *)all[r])[i] == input(r, round, i));
@@ -102,7 +102,7 @@ static void exchanges(uint32_t me, uint32_t n, void *region, void *arg)
     uint32_t round = 0;
 
     (void)arg;
-    CHECK(tt_boxes_max(d) == STAGE);
+    CHECK(tt_direct_boxes_max(d) == STAGE);
     for (uint32_t k = 0; k < 40; k++)
         for (size_t i = 0; i < countof(sizes); i++)
             one_exchange(d, round++, sizes[i]);
@@ -131,11 +131,11 @@ static void split_phase(uint32_t me, uint32_t n, void *region, void *arg)
     (void)arg;
     if (me == 1)
         until_posted(d, 0, 1);
-    tt_boxes_put(boxes, &mine, sizeof mine, 5);
+    tt_direct_boxes_put(boxes, &mine, sizeof mine, 5);
     if (me == 0) { /* rank 1 waits for us before it puts */
-        while (tt_boxes_get(boxes, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
+        while (tt_direct_boxes_get(boxes, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
             sched_yield(); /* as many as three ranks, of which another may be late, too */
-        CHECK(blame.peer == 1 && !tt_boxes_ready(boxes) && !all);
+        CHECK(blame.peer == 1 && !tt_direct_boxes_ready(boxes) && !all);
         CHECK(get(2000000, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer == 1 && !all);
         post(d, 1);
     }
@@ -161,7 +161,7 @@ static void differing(uint32_t me, uint32_t n, void *region, void *arg)
     const void *const *all = NULL;
 
     (void)arg;
-    tt_boxes_put(boxes, x, me == 2 ? 200 : 8, me == 2 ? 0xbad00000001 : 0x600d00000001);
+    tt_direct_boxes_put(boxes, x, me == 2 ? 200 : 8, me == 2 ? 0xbad00000001 : 0x600d00000001);
     CHECK(get(60 * SECOND, &all, &blame) == TUTTI_ERR_DIFFERS && !all);
     CHECK(blame.peer == (me == 2 ? 0 : 2));
     CHECK(blame.theirs == (me == 2 ? 0x600d00000001 : 0xbad00000001));
@@ -209,9 +209,9 @@ static void aborting(uint32_t me, uint32_t n, void *region, void *arg)
                 tt_direct_doze(d, ticket, UINT64_MAX);
         }
     } else {
-        tt_boxes_put(boxes, NULL, 0, 1);
+        tt_direct_boxes_put(boxes, NULL, 0, 1);
         post(d, 2);
-        CHECK(get(60 * SECOND, &all, &blame) == TUTTI_ERR_ABORTED && !all && tt_boxes_ready(boxes));
+        CHECK(get(60 * SECOND, &all, &blame) == TUTTI_ERR_ABORTED && !all && tt_direct_boxes_ready(boxes));
     }
     CHECK(tt_direct_aborted(d) && tt_now_ns() < deadline);
     tt_direct_close(d);
@@ -252,10 +252,10 @@ static void dozed(uint32_t me, uint32_t n, void *region, void *arg)
 
     (void)arg;
     for (uint64_t k = 1; k <= 300; k++) {
-        tt_boxes_put(boxes, &k, sizeof k, 1);
-        while (me == 0 && !tt_boxes_ready(boxes)) {
+        tt_direct_boxes_put(boxes, &k, sizeof k, 1);
+        while (me == 0 && !tt_direct_boxes_ready(boxes)) {
             uint32_t ticket = tt_direct_doze_begin(d);
-            if (tt_boxes_ready(boxes))
+            if (tt_direct_boxes_ready(boxes))
                 tt_direct_doze_end(d);
             else
                 tt_direct_doze(d, ticket, UINT64_MAX);
@@ -294,7 +294,7 @@ static void bereaved(uint32_t me, uint32_t n, void *region, void *arg)
     all_here(d, 1);
     if (me == 1)
         raise(SIGKILL);
-    tt_boxes_put(boxes, word, 4, 1);
+    tt_direct_boxes_put(boxes, word, 4, 1);
     while (get(SECOND / 2, &all, &blame) == TUTTI_IN_PROGRESS && blame.peer != 1)
         ;
     CHECK(blame.peer == 1 && !all);
@@ -488,7 +488,7 @@ static void leaves_a_heap(uint32_t me, uint32_t n, void *region, void *arg)
     tt_direct_close(d);
     memset(p, 1, 1000);
     CHECK(mapped_heaps() == heaps + 1);
-    tt_region_free(&heap);
+    tt_shm_region_free(&heap);
     CHECK(mapped_heaps() == heaps);
 }
 
@@ -508,24 +508,24 @@ static void test_region(void **state)
     struct tt_region_key key, wrong;
     struct tutti_error err;
 
-    assert_int_equal(tt_region_make(SIZE_MAX, &a, &err), TUTTI_ERR_MEMORY);
-    assert_int_equal(tt_region_make(10000, &a, &err), TUTTI_OK);
+    assert_int_equal(tt_shm_region_make(SIZE_MAX, &a, &err), TUTTI_ERR_MEMORY);
+    assert_int_equal(tt_shm_region_make(10000, &a, &err), TUTTI_OK);
     assert_true(a.bytes >= 10000);
-    assert_int_equal(tt_region_describe(&a, &key, &err), TUTTI_OK);
-    assert_int_equal(tt_region_join(&key, &b, &err), TUTTI_OK);
+    assert_int_equal(tt_shm_region_describe(&a, &key, &err), TUTTI_OK);
+    assert_int_equal(tt_shm_region_join(&key, &b, &err), TUTTI_OK);
     assert_ptr_not_equal(a.base, b.base);
     strcpy(a.base, "shared");
     assert_string_equal(b.base, "shared");
     wrong = key, wrong.ino++;
-    assert_int_equal(tt_region_join(&wrong, &b, &err), TUTTI_ERR_CONNECT);
+    assert_int_equal(tt_shm_region_join(&wrong, &b, &err), TUTTI_ERR_CONNECT);
     wrong = key, wrong.bytes *= 2;
-    assert_int_equal(tt_region_join(&wrong, &b, &err), TUTTI_ERR_CONNECT);
-    tt_region_seal(&a);
-    assert_int_equal(tt_region_join(&key, &b, &err), TUTTI_ERR_CONNECT);
-    tt_region_free(&a);
+    assert_int_equal(tt_shm_region_join(&wrong, &b, &err), TUTTI_ERR_CONNECT);
+    tt_shm_region_seal(&a);
+    assert_int_equal(tt_shm_region_join(&key, &b, &err), TUTTI_ERR_CONNECT);
+    tt_shm_region_free(&a);
     assert_string_equal(b.base, "shared"); /* lives on */
-    tt_region_free(&b);
-    tt_region_free(&b);
+    tt_shm_region_free(&b);
+    tt_shm_region_free(&b);
 }
 
 static void test_bad_arguments(void **state)

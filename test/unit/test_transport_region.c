@@ -1,4 +1,4 @@
-/* Shared memory between processes: only what tt_region_make made is mapped, whatever a key says; and a limit
+/* Shared memory between processes: only what tt_shm_region_make made is mapped, whatever a key says; and a limit
  * of file sizes is an error, not a signal. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,19 +37,19 @@ static void what_was_made_is_shared(void **state)
     struct tt_region_key key;
     struct tutti_error err;
 
-    assert_int_equal(tt_region_make(BYTES - 5, &a, &err), TUTTI_OK);
+    assert_int_equal(tt_shm_region_make(BYTES - 5, &a, &err), TUTTI_OK);
     assert_int_equal(a.bytes, BYTES);
-    assert_int_equal(tt_region_describe(&a, &key, &err), TUTTI_OK);
-    assert_int_equal(tt_region_join(&key, &b, &err), TUTTI_OK);
+    assert_int_equal(tt_shm_region_describe(&a, &key, &err), TUTTI_OK);
+    assert_int_equal(tt_shm_region_join(&key, &b, &err), TUTTI_OK);
     strcpy(a.base, "word");
     assert_string_equal(b.base, "word");
     assert_int_equal(ftruncate(a.fd, 4096), -1); /* no access can end in SIGBUS */
     assert_int_equal(ftruncate(a.fd, 1 << 20), -1);
-    tt_region_seal(&a);
-    tt_region_free(&b);
-    assert_int_equal(tt_region_join(&key, &b, &err), TUTTI_ERR_CONNECT);
-    tt_region_free(&a);
-    tt_region_free(&a);
+    tt_shm_region_seal(&a);
+    tt_shm_region_free(&b);
+    assert_int_equal(tt_shm_region_join(&key, &b, &err), TUTTI_ERR_CONNECT);
+    tt_shm_region_free(&a);
+    tt_shm_region_free(&a);
 }
 
 static void expect_refused(const char *what, struct tt_region_key key)
@@ -57,7 +57,7 @@ static void expect_refused(const char *what, struct tt_region_key key)
     struct tt_region r = {0};
     struct tutti_error err = {0};
 
-    if (tt_region_join(&key, &r, &err) != TUTTI_ERR_CONNECT)
+    if (tt_shm_region_join(&key, &r, &err) != TUTTI_ERR_CONNECT)
         fail_msg("%s was mapped", what);
     if (!strstr(err.text, "is not the shared memory it should be"))
         fail_msg("%s: %s", what, err.text);
@@ -83,8 +83,8 @@ static void nothing_else_is_mapped(void **state)
     expect_refused("memory that can be cut", key_of(half));
     expect_refused("a device", key_of(zero));
     expect_refused("a pipe", key_of(pipes[0]));
-    assert_int_equal(tt_region_make(BYTES, &r, NULL), TUTTI_OK);
-    assert_int_equal(tt_region_describe(&r, &key, NULL), TUTTI_OK);
+    assert_int_equal(tt_shm_region_make(BYTES, &r, NULL), TUTTI_OK);
+    assert_int_equal(tt_shm_region_describe(&r, &key, NULL), TUTTI_OK);
     for (int what = 0; what < 3; what++) {
         struct tt_region_key other = key;
         other.bytes += what == 0 ? 4096 : 0;
@@ -96,7 +96,7 @@ static void nothing_else_is_mapped(void **state)
         assert_int_equal(fchown(r.fd, 65534, 65534), 0);
         expect_refused("memory of another user", key);
     }
-    tt_region_free(&r);
+    tt_shm_region_free(&r);
     unlink(path);
     unlink(shm);
     for (int fd = 0; fd < 2; fd++)
@@ -112,7 +112,7 @@ static int under_limit(void)
     sigset_t pending;
 
     signal(SIGXFSZ, SIG_DFL);
-    if (setrlimit(RLIMIT_FSIZE, &l) != 0 || tt_region_make(BYTES, &r, &err) != TUTTI_ERR_LIMIT)
+    if (setrlimit(RLIMIT_FSIZE, &l) != 0 || tt_shm_region_make(BYTES, &r, &err) != TUTTI_ERR_LIMIT)
         return 1;
     if (!strstr(err.text, "may have 4096 bytes, raise ulimit -f"))
         return 2;
@@ -127,7 +127,7 @@ static int joins_from_closed_process(const struct tt_region_key *key)
 
     if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) /* root may look into all processes */
         return 9;
-    return tt_region_join(key, &r, &err) == TUTTI_ERR_CONNECT && strstr(err.text, "cannot be opened: ") ? 0 : 1;
+    return tt_shm_region_join(key, &r, &err) == TUTTI_ERR_CONNECT && strstr(err.text, "cannot be opened: ") ? 0 : 1;
 }
 
 static int run_child(int (*act)(const void *), const void *arg)
@@ -165,13 +165,13 @@ static void a_closed_process_is_an_error(void **state)
     struct tt_region r;
     struct tt_region_key key;
 
-    assert_int_equal(tt_region_make(BYTES, &r, NULL), TUTTI_OK);
-    assert_int_equal(tt_region_describe(&r, &key, NULL), TUTTI_OK);
+    assert_int_equal(tt_shm_region_make(BYTES, &r, NULL), TUTTI_OK);
+    assert_int_equal(tt_shm_region_describe(&r, &key, NULL), TUTTI_OK);
     assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
     int got = run_child(closed, &key);
     prctl(PR_SET_DUMPABLE, 1);
     assert_int_equal(got, 0);
-    tt_region_free(&r);
+    tt_shm_region_free(&r);
 }
 
 int main(void)

@@ -24,24 +24,24 @@ static void frame_layout(void **state)
     uint8_t b[TT_FRAME_HEADER];
     struct tt_frame f;
     (void)state;
-    tt_frame_encode(&sample, b);
+    tt_tcp_frame_encode(&sample, b);
     assert_memory_equal(b, want, sizeof want);
-    assert_true(tt_frame_decode(b, 3, &f));
+    assert_true(tt_tcp_frame_decode(b, 3, &f));
     assert_memory_equal(&f.tag, &sample.tag, sizeof f.tag);
     assert_int_equal(f.bytes, 1000);
-    assert_false(tt_frame_decode(b, 2, &f));
+    assert_false(tt_tcp_frame_decode(b, 2, &f));
     for (size_t bit = 0; bit < 8 * sizeof b; bit++) {
         b[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        assert_false(tt_frame_decode(b, 3, &f));
+        assert_false(tt_tcp_frame_decode(b, 3, &f));
         b[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     struct tt_frame large = sample;
     large.bytes = TT_PIECE_MAX;
-    tt_frame_encode(&large, b);
-    assert_true(tt_frame_decode(b, 3, &f));
+    tt_tcp_frame_encode(&large, b);
+    assert_true(tt_tcp_frame_decode(b, 3, &f));
     large.bytes++;
-    tt_frame_encode(&large, b);
-    assert_false(tt_frame_decode(b, 3, &f));
+    tt_tcp_frame_encode(&large, b);
+    assert_false(tt_tcp_frame_decode(b, 3, &f));
 }
 
 /* ---- a plain socket against a transport ---- */
@@ -69,7 +69,7 @@ static void put(int fd, const void *p, size_t n)
 static size_t make_frame(uint8_t *out, uint32_t number, uint32_t n)
 {
     struct tt_frame f = {.tag = tag_of(number), .bytes = n, .number = number};
-    tt_frame_encode(&f, out);
+    tt_tcp_frame_encode(&f, out);
     fill(out + TT_FRAME_HEADER, n, number);
     memset(out + TT_FRAME_HEADER + n, 0, tt_frame_padding(n));
     return TT_FRAME_HEADER + n + tt_frame_padding(n);
@@ -183,7 +183,7 @@ static void garbage(void **state)
     make_frame(b, 2, 100); /* one is missing */
     expect_refused(b, n, 1);
     struct tt_frame f = {.bytes = TT_PIECE_MAX + 1};
-    tt_frame_encode(&f, b);
+    tt_tcp_frame_encode(&f, b);
     expect_refused(b, TT_FRAME_HEADER, 0);
 }
 

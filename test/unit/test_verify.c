@@ -22,7 +22,7 @@ static struct tt_shape shape_of(tutti_coll coll, uint32_t ranks, uint32_t chunks
 static struct tt_builder begin(struct tt_shape shape)
 {
     struct tt_builder b;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     return b;
 }
 
@@ -30,7 +30,7 @@ static struct tt_sched *freeze(struct tt_builder *b)
 {
     struct tt_sched *s = NULL;
     struct tutti_error err;
-    assert_int_equal(tt_build_freeze(b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(b, &s, &err), TUTTI_OK);
     return s;
 }
 
@@ -63,32 +63,33 @@ static void expect(struct tt_verify_result r, uint32_t rank, uint64_t op, const 
 /* One-span operations. */
 static void send(struct tt_builder *b, uint32_t step, uint32_t peer, uint32_t buf, uint32_t chunk)
 {
-    struct tt_span s = tt_span_range(buf, chunk, 1);
-    tt_emit_send(b, step, peer, 0, &s, 1);
+    struct tt_span s = tt_sched_span_range(buf, chunk, 1);
+    tt_sched_emit_send(b, step, peer, 0, &s, 1);
 }
 
 static void recv(struct tt_builder *b, uint32_t step, uint32_t peer, uint32_t buf, uint32_t chunk)
 {
-    struct tt_span s = tt_span_range(buf, chunk, 1);
-    tt_emit_recv(b, step, peer, 0, &s, 1);
+    struct tt_span s = tt_sched_span_range(buf, chunk, 1);
+    tt_sched_emit_recv(b, step, peer, 0, &s, 1);
 }
 
 static void recv_reduce(struct tt_builder *b, uint32_t step, uint32_t peer, uint32_t buf, uint32_t src, uint32_t chunk)
 {
-    struct tt_span s = tt_span_from(buf, src, chunk, 1);
-    tt_emit_recv_reduce(b, step, peer, 0, &s, 1);
+    struct tt_span s = tt_sched_span_from(buf, src, chunk, 1);
+    tt_sched_emit_recv_reduce(b, step, peer, 0, &s, 1);
 }
 
 static void copy(struct tt_builder *b, uint32_t step, uint32_t buf, uint32_t src, uint32_t first, uint32_t len)
 {
-    struct tt_span s = tt_span_from(buf, src, first, len);
-    tt_emit_copy(b, step, &s, 1);
+    struct tt_span s = tt_sched_span_from(buf, src, first, len);
+    tt_sched_emit_copy(b, step, &s, 1);
 }
 
 static void reduce(struct tt_builder *b, uint32_t step, uint32_t buf, uint32_t left, uint32_t right, uint32_t chunk)
 {
-    struct tt_span s[3] = {tt_span_range(buf, chunk, 1), tt_span_from(buf, left, chunk, 1), tt_span_from(buf, right, chunk, 1)};
-    tt_emit_reduce(b, step, s, 3);
+    struct tt_span s[3] = {tt_sched_span_range(buf, chunk, 1), tt_sched_span_from(buf, left, chunk, 1),
+                           tt_sched_span_from(buf, right, chunk, 1)};
+    tt_sched_emit_reduce(b, step, s, 3);
 }
 
 /* All-reduce by a ring; chunk c is complete at rank c after p-1 steps. */
@@ -99,7 +100,7 @@ static struct tt_builder ring(uint32_t p, bool symmetric)
     shape.symmetric = symmetric;
     struct tt_builder b = begin(shape);
     for (uint32_t r = 0; r < p; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (uint32_t t = 0; t < p - 1; t++) {
             send(&b, t, (r + 1) % p, t ? OUT : IN, (r + 2 * p - 1 - t) % p);
             recv_reduce(&b, t, (r + p - 1) % p, OUT, IN, (r + 2 * p - 2 - t) % p);
@@ -137,7 +138,7 @@ static void method_depends_on_ranks(void **state)
     for (uint32_t p = 512; p <= 513; p++) {
         struct tt_builder b = begin(shape_of(TUTTI_REDUCE, p, 1));
         for (uint32_t r = 0; r < p; r++) {
-            tt_build_rank(&b, r);
+            tt_sched_build_rank(&b, r);
             if (r + 1 < p)
                 recv_reduce(&b, p - 2 - r, r + 1, r ? S0 : OUT, IN, 0);
             if (r > 0)
@@ -153,11 +154,11 @@ static void one_rank_copies(void **state)
 {
     (void)state;
     struct tt_builder b = begin(shape_of(TUTTI_ALLREDUCE, 1, 3));
-    tt_build_rank(&b, 0);
+    tt_sched_build_rank(&b, 0);
     copy(&b, 0, OUT, IN, 0, 3);
     assert_true(verify(&b).ok);
     b = begin(shape_of(TUTTI_ALLREDUCE, 1, 3));
-    tt_build_rank(&b, 0);
+    tt_sched_build_rank(&b, 0);
     copy(&b, 0, OUT, IN, 0, 2);
     expect(verify(&b), 0, 1, "chunk 2 of the result never arrives at rank 0");
 }
@@ -167,7 +168,7 @@ static struct tt_builder exchange(uint32_t first, uint32_t last)
 {
     struct tt_builder b = begin(shape_of(TUTTI_ALLREDUCE, 2, 1));
     for (uint32_t r = first; r <= last; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         send(&b, 0, 1 - r, IN, 0);
         recv(&b, 0, 1 - r, S0, 0);
         reduce(&b, 0, OUT, IN, S0, 0);
@@ -194,7 +195,7 @@ static void ill_formed_points_at_the_op(void **state)
 {
     (void)state;
     struct tt_builder b = exchange(0, 0);
-    tt_build_rank(&b, 1);
+    tt_sched_build_rank(&b, 1);
     send(&b, 0, 0, IN, 0);
     recv(&b, 0, 0, S0, 0);
     reduce(&b, 0, S0, IN, S0, 0);
@@ -213,16 +214,16 @@ static void messages_must_have_partners(void **state)
 {
     (void)state;
     struct tt_builder b = exchange(0, 0);
-    tt_build_rank(&b, 1);
+    tt_sched_build_rank(&b, 1);
     send(&b, 0, 0, IN, 0);
     expect(verify(&b), 0, 0,
            "send to rank 1 (chunk 0) has no partner: on channel 0 rank 0 sends 1 message to rank 1 and rank 1 receives 0");
     b = exchange(0, 0);
-    tt_build_rank(&b, 1);
+    tt_sched_build_rank(&b, 1);
     recv(&b, 0, 0, S0, 0);
     expect(verify(&b), 0, 1, "receive from rank 1 (chunk 0) has no partner");
     b = exchange(0, 0);
-    tt_build_rank(&b, 1);
+    tt_sched_build_rank(&b, 1);
     send(&b, 0, 0, IN, 0);
     recv(&b, 1, 0, S0, 0);
     expect(verify(&b), 0, 0, "meets op 1 of rank 1, which is of step 1");
@@ -232,9 +233,9 @@ static void channels_keep_messages_apart(void **state)
 {
     (void)state;
     struct tt_builder b = exchange(0, 0);
-    struct tt_span in = tt_span_range(IN, 0, 1);
-    tt_build_rank(&b, 1);
-    tt_emit_send(&b, 0, 0, 3, &in, 1);
+    struct tt_span in = tt_sched_span_range(IN, 0, 1);
+    tt_sched_build_rank(&b, 1);
+    tt_sched_emit_send(&b, 0, 0, 3, &in, 1);
     recv(&b, 0, 0, S0, 0);
     expect(verify(&b), 0, 1, "no partner");
 }
@@ -243,8 +244,8 @@ static void channels_keep_messages_apart(void **state)
 static void chunks_must_be_the_same_in_order(void **state)
 {
     (void)state;
-    struct tt_span split[3] = {tt_span_range(IN, 2, 1), tt_span_range(IN, 0, 1), tt_span_range(IN, 1, 1)};
-    struct tt_span joined[2] = {tt_span_range(OUT, 2, 1), tt_span_range(OUT, 0, 2)};
+    struct tt_span split[3] = {tt_sched_span_range(IN, 2, 1), tt_sched_span_range(IN, 0, 1), tt_sched_span_range(IN, 1, 1)};
+    struct tt_span joined[2] = {tt_sched_span_range(OUT, 2, 1), tt_sched_span_range(OUT, 0, 2)};
     for (int turned = 0; turned < 2; turned++) {
         struct tt_builder b = begin(shape_of(TUTTI_BROADCAST, 2, 3));
         struct tt_span first = joined[0];
@@ -252,11 +253,11 @@ static void chunks_must_be_the_same_in_order(void **state)
             joined[0] = joined[1];
             joined[1] = first;
         }
-        tt_build_rank(&b, 0);
-        tt_emit_send(&b, 0, 1, 0, split, 3);
+        tt_sched_build_rank(&b, 0);
+        tt_sched_emit_send(&b, 0, 1, 0, split, 3);
         copy(&b, 0, OUT, IN, 0, 3);
-        tt_build_rank(&b, 1);
-        tt_emit_recv(&b, 0, 0, 0, joined, 2);
+        tt_sched_build_rank(&b, 1);
+        tt_sched_emit_recv(&b, 0, 0, 0, joined, 2);
         struct tt_verify_result r = verify(&b);
         if (!turned)
             assert_true(r.ok);
@@ -269,7 +270,7 @@ static void reading_nothing_is_a_fault(void **state)
 {
     (void)state;
     struct tt_builder b = exchange(0, 0);
-    tt_build_rank(&b, 1);
+    tt_sched_build_rank(&b, 1);
     send(&b, 0, 0, IN, 0);
     recv(&b, 0, 0, S0, 0);
     reduce(&b, 0, OUT, IN, S1, 0);
@@ -282,16 +283,16 @@ static void messages_read_the_start_of_the_step(void **state)
     (void)state;
     for (uint32_t late = 0; late < 2; late++) {
         struct tt_builder b = begin(shape_of(TUTTI_BROADCAST, 3, 1));
-        tt_build_rank(&b, 0);
+        tt_sched_build_rank(&b, 0);
         send(&b, 0, 1, IN, 0);
         copy(&b, 0, OUT, IN, 0, 1);
-        tt_build_rank(&b, 1);
+        tt_sched_build_rank(&b, 1);
         if (!late)
             send(&b, 0, 2, OUT, 0);
         recv(&b, 0, 0, OUT, 0);
         if (late)
             send(&b, 1, 2, OUT, 0);
-        tt_build_rank(&b, 2);
+        tt_sched_build_rank(&b, 2);
         recv(&b, late, 1, OUT, 0);
         struct tt_verify_result r = verify(&b);
         if (late)
@@ -328,7 +329,7 @@ static struct tt_builder chain(uint32_t n, uint32_t odd, enum oddity what)
 {
     struct tt_builder b = begin(shape_of(TUTTI_ALLREDUCE, n, 1));
     for (uint32_t r = 0; r < n; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         bool is = r == odd;
         if (r > 0 && is && what == FORGETS_ITS_OWN)
             recv(&b, r - 1, r - 1, OUT, 0);
@@ -379,14 +380,14 @@ static void overwriting_is_blamed(void **state)
 {
     (void)state;
     struct tt_builder b = begin(shape_of(TUTTI_REDUCE, 3, 1));
-    tt_build_rank(&b, 0);
+    tt_sched_build_rank(&b, 0);
     copy(&b, 0, S0, IN, 0, 1);
     recv_reduce(&b, 1, 1, S0, S0, 0);
     recv(&b, 2, 2, S0, 0); /* should add */
     copy(&b, 3, OUT, S0, 0, 1);
-    tt_build_rank(&b, 1);
+    tt_sched_build_rank(&b, 1);
     send(&b, 1, 0, IN, 0);
-    tt_build_rank(&b, 2);
+    tt_sched_build_rank(&b, 2);
     send(&b, 2, 0, IN, 0);
     struct tt_verify_result r = verify(&b);
     expect(r, 0, 2, "overwrites it before it is read");
@@ -401,7 +402,7 @@ static struct tt_builder scatter_reduce(uint32_t owner0, uint32_t owner1)
     shape.owner[1] = owner1;
     struct tt_builder b = begin(shape);
     for (uint32_t r = 0; r < 2; r++) { /* chunk 1-r ends at rank r */
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         send(&b, 0, 1 - r, IN, r);
         recv_reduce(&b, 0, 1 - r, OUT, IN, 1 - r);
     }
@@ -426,14 +427,14 @@ static void gather_needs_all_at_the_root(void **state)
         struct tt_shape shape = shape_of(TUTTI_GATHER, 3, 3);
         shape.root = 1;
         struct tt_builder b = begin(shape);
-        tt_build_rank(&b, 0);
+        tt_sched_build_rank(&b, 0);
         send(&b, 0, 1, IN, 0);
-        tt_build_rank(&b, 1);
+        tt_sched_build_rank(&b, 1);
         recv(&b, 0, 0, OUT, 0);
         if (whole)
             recv(&b, 0, 2, OUT, 2);
         copy(&b, 0, OUT, IN, 1, 1);
-        tt_build_rank(&b, 2);
+        tt_sched_build_rank(&b, 2);
         if (whole)
             send(&b, 0, 1, IN, 2);
         struct tt_verify_result r = verify(&b);
@@ -453,7 +454,7 @@ static struct tt_builder head_on(uint32_t n, bool inplace, uint32_t sent)
     shape.inplace = inplace;
     struct tt_builder b = begin(shape);
     for (uint32_t r = 0; r < n; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         if (sent == OUT)
             copy(&b, 0, OUT, IN, 0, 1);
         send(&b, 1, (r + 1) % n, sent, 0);
@@ -496,16 +497,16 @@ static void waiting_in_a_row_is_fine(void **state)
 {
     (void)state;
     struct tt_builder b = begin(shape_of(TUTTI_REDUCE, 3, 1));
-    tt_build_rank(&b, 0);
+    tt_sched_build_rank(&b, 0);
     copy(&b, 0, OUT, IN, 0, 1);
     recv_reduce(&b, 1, 1, OUT, OUT, 0);
     recv_reduce(&b, 2, 1, OUT, OUT, 0);
-    tt_build_rank(&b, 1);
+    tt_sched_build_rank(&b, 1);
     copy(&b, 0, S0, IN, 0, 1);
     send(&b, 1, 0, S0, 0);
     recv(&b, 1, 2, S0, 0);
     send(&b, 2, 0, S0, 0);
-    tt_build_rank(&b, 2);
+    tt_sched_build_rank(&b, 2);
     send(&b, 1, 1, IN, 0);
     assert_true(verify(&b).ok);
 }
@@ -515,19 +516,19 @@ static void waiting_in_a_row_is_fine(void **state)
 static struct tt_builder overtaking(uint16_t channel)
 {
     struct tt_builder b = begin(shape_of(TUTTI_ALLREDUCE, 2, 2));
-    struct tt_span x_in = tt_span_range(IN, 0, 1), x_out = tt_span_range(OUT, 0, 1), y_out = tt_span_range(OUT, 1, 1);
-    struct tt_span both_from[2] = {x_out, tt_span_range(IN, 1, 1)}, both_to[2] = {tt_span_range(S0, 0, 1), y_out};
-    struct tt_span y_s0 = tt_span_range(S0, 1, 1);
-    tt_build_rank(&b, 0);
+    struct tt_span x_in = tt_sched_span_range(IN, 0, 1), x_out = tt_sched_span_range(OUT, 0, 1), y_out = tt_sched_span_range(OUT, 1, 1);
+    struct tt_span both_from[2] = {x_out, tt_sched_span_range(IN, 1, 1)}, both_to[2] = {tt_sched_span_range(S0, 0, 1), y_out};
+    struct tt_span y_s0 = tt_sched_span_range(S0, 1, 1);
+    tt_sched_build_rank(&b, 0);
     copy(&b, 0, OUT, IN, 1, 1);
-    tt_emit_send(&b, 1, 1, 0, &x_in, 1);
-    tt_emit_send(&b, 1, 1, channel, &y_out, 1);
-    tt_emit_recv(&b, 1, 1, 0, both_to, 2);
-    tt_build_rank(&b, 1);
+    tt_sched_emit_send(&b, 1, 1, 0, &x_in, 1);
+    tt_sched_emit_send(&b, 1, 1, channel, &y_out, 1);
+    tt_sched_emit_recv(&b, 1, 1, 0, both_to, 2);
+    tt_sched_build_rank(&b, 1);
     copy(&b, 0, OUT, IN, 0, 1);
-    tt_emit_send(&b, 1, 0, 0, both_from, 2);
-    tt_emit_recv(&b, 1, 0, 0, &x_out, 1);
-    tt_emit_recv(&b, 1, 0, channel, &y_s0, 1);
+    tt_sched_emit_send(&b, 1, 0, 0, both_from, 2);
+    tt_sched_emit_recv(&b, 1, 0, 0, &x_out, 1);
+    tt_sched_emit_recv(&b, 1, 0, channel, &y_s0, 1);
     return b;
 }
 
@@ -554,7 +555,7 @@ static void broken_symmetry_is_seen(void **state)
     for (uint32_t broken = 0; broken < 3; broken++) {
         struct tt_builder b = begin(shape);
         for (uint32_t r = 0; r < 3; r++) {
-            tt_build_rank(&b, r);
+            tt_sched_build_rank(&b, r);
             uint32_t next = (r + 1) % 3, last = (r + 2) % 3;
             bool odd = broken == 1 && r == 1, via = broken == 2 && r == 2;
             if (via) /* the own chunk is sent from a copy: another kind of buffer, one step later than in rank 0 */
@@ -580,7 +581,7 @@ static void too_many_messages_break_symmetry(void **state)
     shape.symmetric = true;
     struct tt_builder b = begin(shape);
     for (uint32_t r = 0; r < 2; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         send(&b, 0, 1 - r, IN, r);
         recv(&b, 0, 1 - r, OUT, 1 - r);
         copy(&b, 0, OUT, IN, r, 1);
@@ -624,16 +625,16 @@ static void too_much_work_is_not_judged(void **state)
     struct tt_span even = {.first = 0, .len = 1, .stride = 2, .reps = CHUNKS / 2, .buf = IN, .src = IN}, odd = even;
     odd.first = 1;
     odd.buf = S0;
-    tt_build_rank(&b, 0);
-    tt_emit_send(&b, 0, 1, 0, &even, 1);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_send(&b, 0, 1, 0, &even, 1);
     for (uint32_t i = 0; i < TIMES; i++)
-        tt_emit_recv(&b, 2 + i, 1, 0, &(struct tt_span){.len = CHUNKS, .reps = 1, .buf = S1, .src = S1}, 1);
-    tt_build_rank(&b, 1);
+        tt_sched_emit_recv(&b, 2 + i, 1, 0, &(struct tt_span){.len = CHUNKS, .reps = 1, .buf = S1, .src = S1}, 1);
+    tt_sched_build_rank(&b, 1);
     even.buf = even.src = S0;
-    tt_emit_recv(&b, 0, 0, 0, &even, 1);
-    tt_emit_copy(&b, 1, &odd, 1);
+    tt_sched_emit_recv(&b, 0, 0, 0, &even, 1);
+    tt_sched_emit_copy(&b, 1, &odd, 1);
     for (uint32_t i = 0; i < TIMES; i++)
-        tt_emit_send(&b, 2 + i, 0, 0, &(struct tt_span){.len = CHUNKS, .reps = 1, .buf = S0, .src = S0}, 1);
+        tt_sched_emit_send(&b, 2 + i, 0, 0, &(struct tt_span){.len = CHUNKS, .reps = 1, .buf = S0, .src = S0}, 1);
     struct tt_sched *s = freeze(&b);
     struct tt_verify_result r;
     struct tutti_error err;
@@ -648,13 +649,13 @@ static void blocks_are_judged_whole(void **state)
     (void)state;
     const uint32_t half = UINT32_C(1) << 31, rest = half - 2;
     struct tt_builder b = begin(shape_of(TUTTI_SCATTER, 2, half + rest));
-    struct tt_span own = tt_span_from(OUT, IN, 0, half - 1), other = tt_span_range(IN, half - 1, half - 1);
-    tt_build_rank(&b, 0);
-    tt_emit_send(&b, 0, 1, 0, &other, 1);
-    tt_emit_copy(&b, 0, &own, 1);
-    tt_build_rank(&b, 1);
+    struct tt_span own = tt_sched_span_from(OUT, IN, 0, half - 1), other = tt_sched_span_range(IN, half - 1, half - 1);
+    tt_sched_build_rank(&b, 0);
+    tt_sched_emit_send(&b, 0, 1, 0, &other, 1);
+    tt_sched_emit_copy(&b, 0, &own, 1);
+    tt_sched_build_rank(&b, 1);
     other.buf = other.src = OUT;
-    tt_emit_recv(&b, 0, 0, 0, &other, 1);
+    tt_sched_emit_recv(&b, 0, 0, 0, &other, 1);
     assert_true(verify(&b).ok);
 }
 

@@ -41,7 +41,7 @@ static struct tt_shape copy_shape(const struct tt_shape *s, const struct mutatio
     if (s->owner || m->change == OWNER) {
         c.owner = malloc(s->chunks * sizeof *c.owner);
         for (uint32_t i = 0; i < s->chunks; i++)
-            c.owner[i] = tt_shape_owner(s, i);
+            c.owner[i] = tt_sched_shape_owner(s, i);
     }
     if (m->change == OWNER) {
         uint32_t *o = &c.owner[m->dice % s->chunks];
@@ -106,7 +106,7 @@ static void emit(struct tt_builder *b, const struct tt_slice *sl, size_t i, cons
     memcpy(spans, sl->spans + op.span, op.nspans * sizeof *spans);
     if (m)
         edit(&b->shape, m, &op, spans);
-    tt_emit(b, op, spans, op.nspans);
+    tt_sched_emit(b, op, spans, op.nspans);
     free(spans);
 }
 
@@ -116,10 +116,10 @@ static struct tt_sched *mutate(const struct tt_sched *s, const struct mutation *
     struct tt_shape shape = copy_shape(&s->shape, m);
     struct tt_sched *mutant = NULL;
     struct tutti_error err;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < s->shape.ranks; r++) {
         struct tt_slice sl = tt_sched_slice(s, r);
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (size_t i = 0; i < sl.nops; i++) {
             bool here = r == m->rank && i == m->op;
             size_t what = r != m->rank || m->change != SWAP ? i : i == m->op ? m->other : i == m->other ? m->op : i;
@@ -129,7 +129,7 @@ static struct tt_sched *mutate(const struct tt_sched *s, const struct mutation *
                 emit(&b, &sl, i, NULL);
         }
     }
-    assert_int_equal(tt_build_freeze(&b, &mutant, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(&b, &mutant, &err), TUTTI_OK);
     return mutant;
 }
 
@@ -256,8 +256,8 @@ static void judge(const struct tt_sched *s, const struct mutation *m)
     }
     if (why)
         print_error("%s %s of %u ranks, %s of op %zu (%zu) of rank %u, dice %lx: %s\nverify: %s\n", s->shape.algo,
-                    tt_coll_name(s->shape.coll), s->shape.ranks, change_names[m->change], m->op, m->other, m->rank, (unsigned long)m->dice,
-                    why, exact.ok ? "correct" : exact.why);
+                    tt_sched_coll_name(s->shape.coll), s->shape.ranks, change_names[m->change], m->op, m->other, m->rank,
+                    (unsigned long)m->dice, why, exact.ok ? "correct" : exact.why);
     assert_null(why);
     tt_sched_free(mutant);
 }
@@ -267,7 +267,7 @@ static void expect_correct(const struct tt_sched *s)
     struct tt_verify_result r = verify(s, TT_VERIFY_AUTO);
     const char *why = disagreement(s, &r);
     if (!r.ok || why)
-        print_error("%s %s of %u ranks: %s; %s\n", s->shape.algo, tt_coll_name(s->shape.coll), s->shape.ranks, r.ok ? "ok" : r.why,
+        print_error("%s %s of %u ranks: %s; %s\n", s->shape.algo, tt_sched_coll_name(s->shape.coll), s->shape.ranks, r.ok ? "ok" : r.why,
                     why ? why : "");
     assert_true(r.ok);
     assert_null(why);
@@ -305,21 +305,21 @@ static struct tt_sched *small_ring(void)
     struct tt_builder b;
     struct tt_sched *s = NULL;
     struct tutti_error err;
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < P; r++) {
-        tt_build_rank(&b, r);
+        tt_sched_build_rank(&b, r);
         for (uint32_t t = 0; t < 2 * P - 2; t++) {
             uint32_t back = t < P - 1 ? t + 1 : t - (P - 1), c = (r + P - back) % P, d = (c + P - 1) % P;
-            struct tt_span out = tt_span_range(t ? TT_BUF_OUT : TT_BUF_IN, c, 1);
-            struct tt_span in = tt_span_from(TT_BUF_OUT, t < P - 1 ? TT_BUF_IN : TT_BUF_OUT, d, 1);
-            tt_emit_send(&b, t, (r + 1) % P, 0, &out, 1);
+            struct tt_span out = tt_sched_span_range(t ? TT_BUF_OUT : TT_BUF_IN, c, 1);
+            struct tt_span in = tt_sched_span_from(TT_BUF_OUT, t < P - 1 ? TT_BUF_IN : TT_BUF_OUT, d, 1);
+            tt_sched_emit_send(&b, t, (r + 1) % P, 0, &out, 1);
             if (t < P - 1)
-                tt_emit_recv_reduce(&b, t, (r + P - 1) % P, 0, &in, 1);
+                tt_sched_emit_recv_reduce(&b, t, (r + P - 1) % P, 0, &in, 1);
             else
-                tt_emit_recv(&b, t, (r + P - 1) % P, 0, &in, 1);
+                tt_sched_emit_recv(&b, t, (r + P - 1) % P, 0, &in, 1);
         }
     }
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
     return s;
 }
 
@@ -403,7 +403,7 @@ static void mutants_in_parts(void **state)
             struct tt_topo *topo = topo_of(specs[k / countof(options)]);
             struct tt_algo_args a = {.topo = topo};
             a.problem = (struct tt_problem){.coll = (tutti_coll)c, .ranks = topo->ranks, .count = 1000};
-            assert_int_equal(tt_options_add(&a.options, options[k % countof(options)], NULL), TUTTI_OK);
+            assert_int_equal(tt_algo_options_add(&a.options, options[k % countof(options)], NULL), TUTTI_OK);
             struct tt_sched *s = build_of(&tt_algo_shd, &a);
             folded += tt_verify_fold_choose(s).every > 1;
             some_mutants(s, 4 * CHANGES, k * 100 + (uint64_t)c);
@@ -425,22 +425,22 @@ struct knot_message {
 
 static void emit_knot(struct tt_builder *b, uint32_t r, const struct knot_message *m, const size_t *order)
 {
-    struct tt_span all[2] = {tt_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 2), tt_span_from(TT_BUF_SCRATCH, TT_BUF_IN, 0, 2)};
-    tt_build_rank(b, r);
-    tt_emit_copy(b, 0, &all[0], 1);
-    tt_emit_copy(b, 0, &all[1], 1);
+    struct tt_span all[2] = {tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, 0, 2), tt_sched_span_from(TT_BUF_SCRATCH, TT_BUF_IN, 0, 2)};
+    tt_sched_build_rank(b, r);
+    tt_sched_emit_copy(b, 0, &all[0], 1);
+    tt_sched_emit_copy(b, 0, &all[1], 1);
     for (size_t i = 0; i < KNOT_MESSAGES; i++) {
-        struct tt_span span = tt_span_range(m[i].from, m[i].chunk, 1);
+        struct tt_span span = tt_sched_span_range(m[i].from, m[i].chunk, 1);
         if (m[i].src == r)
-            tt_emit_send(b, 1, m[i].dst, m[i].channel, &span, 1);
+            tt_sched_emit_send(b, 1, m[i].dst, m[i].channel, &span, 1);
     }
     for (size_t i = 0; i < KNOT_MESSAGES; i++) {
         const struct knot_message *k = &m[order[i]];
-        struct tt_span to = tt_span_range(k->to, k->chunk, 1), sum = tt_span_from(k->to, k->operand, k->chunk, 1);
+        struct tt_span to = tt_sched_span_range(k->to, k->chunk, 1), sum = tt_sched_span_from(k->to, k->operand, k->chunk, 1);
         if (k->dst == r && k->reduces)
-            tt_emit_recv_reduce(b, 1, k->src, k->channel, &sum, 1);
+            tt_sched_emit_recv_reduce(b, 1, k->src, k->channel, &sum, 1);
         else if (k->dst == r)
-            tt_emit_recv(b, 1, k->src, k->channel, &to, 1);
+            tt_sched_emit_recv(b, 1, k->src, k->channel, &to, 1);
     }
 }
 
@@ -474,10 +474,10 @@ static struct tt_sched *random_knot(struct tt_rng *rng, uint32_t ranks)
             order[i + 1] = first;
         }
     }
-    tt_build_begin(&b, &shape, 0);
+    tt_sched_build_begin(&b, &shape, 0);
     for (uint32_t r = 0; r < ranks; r++)
         emit_knot(&b, r, m, order);
-    assert_int_equal(tt_build_freeze(&b, &s, &err), TUTTI_OK);
+    assert_int_equal(tt_sched_build_freeze(&b, &s, &err), TUTTI_OK);
     return s;
 }
 

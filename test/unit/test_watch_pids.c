@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 
 #include "boot_ranks.h"
-#include "comm/watch_parts.h"
+#include "comm/watch_int.h"
 
 enum { PEERS = 5, LIMIT_MS = 10000 };
 
@@ -44,12 +44,12 @@ static void hosts(struct tt_boot_peer peers[PEERS], pid_t pids[PEERS])
 /* The next end that is told; UINT32_MAX: none. */
 static uint32_t next_end(struct tt_pids *p, int wait_ms)
 {
-    struct pollfd fd = {.fd = tt_pids_fd(p), .events = POLLIN};
+    struct pollfd fd = {.fd = tt_watch_pids_fd(p), .events = POLLIN};
     uint32_t rank;
 
-    if (tt_pids_take(p, &rank))
+    if (tt_watch_pids_take(p, &rank))
         return rank;
-    return poll(&fd, 1, wait_ms) == 1 && tt_pids_take(p, &rank) ? rank : UINT32_MAX;
+    return poll(&fd, 1, wait_ms) == 1 && tt_watch_pids_take(p, &rank) ? rank : UINT32_MAX;
 }
 
 static void ranks_watch_each_other(void **state)
@@ -61,7 +61,7 @@ static void ranks_watch_each_other(void **state)
 
     hosts(peers, pids);
     for (uint32_t r = 0; r < PEERS; r++) {
-        p[r] = tt_pids_open(peers, r, PEERS);
+        p[r] = tt_watch_pids_open(peers, r, PEERS);
         assert_non_null(p[r]);
         assert_int_equal(next_end(p[r], 0), UINT32_MAX);
     }
@@ -81,7 +81,7 @@ static void ranks_watch_each_other(void **state)
     assert_int_equal(next_end(p[4], LIMIT_MS), 3); /* ended before it was watched */
     assert_int_equal(next_end(p[4], 0), UINT32_MAX);
     for (uint32_t r = 0; r < PEERS; r++)
-        tt_pids_close(p[r]);
+        tt_watch_pids_close(p[r]);
 }
 
 static void the_dead_are_told_once(void **state)
@@ -96,14 +96,14 @@ static void the_dead_are_told_once(void **state)
         peers[r] = (struct tt_boot_peer){.host_id = 7, .pid = (uint32_t)pids[r]};
         end(pids[r]);
     }
-    p = tt_pids_open(peers, 0, 3);
+    p = tt_watch_pids_open(peers, 0, 3);
     assert_int_equal(next_end(p, 0), 1);
     assert_int_equal(next_end(p, 0), 2);
     assert_int_equal(next_end(p, 0), UINT32_MAX);
-    tt_pids_close(p);
-    tt_pids_close(NULL);
-    assert_int_equal(tt_pids_fd(NULL), -1);
-    assert_false(tt_pids_take(NULL, &peers[0].pid));
+    tt_watch_pids_close(p);
+    tt_watch_pids_close(NULL);
+    assert_int_equal(tt_watch_pids_fd(NULL), -1);
+    assert_false(tt_watch_pids_take(NULL, &peers[0].pid));
 }
 
 /* ---- a rank that dies while a child of it holds everything open ---- */

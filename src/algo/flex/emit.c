@@ -64,14 +64,14 @@ static struct tt_span span_of(const struct tt_flex_run *run, enum act act, bool 
 {
     switch (act) {
     case SUM_SEND:
-        return tt_span_range(run->from, run->first, run->len);
+        return tt_sched_span_range(run->from, run->first, run->len);
     case SUM_RECV:
-        return tt_span_from(run->to, run->add == TT_FLEX_APART ? run->to : run->add, run->first,
-                            run->len);
+        return tt_sched_span_from(run->to, run->add == TT_FLEX_APART ? run->to : run->add,
+                                  run->first, run->len);
     case HAND_SEND:
-        return tt_span_range(from_input ? TT_BUF_IN : TT_BUF_OUT, run->first, run->len);
+        return tt_sched_span_range(from_input ? TT_BUF_IN : TT_BUF_OUT, run->first, run->len);
     default:
-        return tt_span_range(TT_BUF_OUT, run->first, run->len);
+        return tt_sched_span_range(TT_BUF_OUT, run->first, run->len);
     }
 }
 
@@ -103,11 +103,11 @@ static void emit_messages(struct lister *l, const struct tt_flex_run *runs, size
             }
         }
         if (act == SUM_SEND || act == HAND_SEND)
-            tt_emit_send(l->b, step, peer, channel, l->spans.data, l->spans.len);
+            tt_sched_emit_send(l->b, step, peer, channel, l->spans.data, l->spans.len);
         else if (act == SUM_RECV && runs[i].add != TT_FLEX_APART)
-            tt_emit_recv_reduce(l->b, step, peer, channel, l->spans.data, l->spans.len);
+            tt_sched_emit_recv_reduce(l->b, step, peer, channel, l->spans.data, l->spans.len);
         else
-            tt_emit_recv(l->b, step, peer, channel, l->spans.data, l->spans.len);
+            tt_sched_emit_recv(l->b, step, peer, channel, l->spans.data, l->spans.len);
     }
 }
 
@@ -128,15 +128,16 @@ static size_t run_begin(const struct tt_flex_run *runs, size_t from, size_t to, 
 /* What arrived apart, and the own part in its place, in the order of the children. */
 static void emit_sum(struct lister *l, const struct tt_flex_sum *s)
 {
-    struct tt_span span = tt_span_range(s->to, s->first, s->len);
+    struct tt_span span = tt_sched_span_range(s->to, s->first, s->len);
     l->spans.len = 0;
     bool ok = tt_vec_push(&l->spans, &span, 1);
     for (uint32_t k = 0; ok && k < s->children; k++) {
-        span = tt_span_from(s->to, k == s->own ? s->add : TT_FLEX_ARRIVALS + k, s->first, s->len);
+        span = tt_sched_span_from(s->to, k == s->own ? s->add : TT_FLEX_ARRIVALS + k, s->first,
+                                  s->len);
         ok = tt_vec_push(&l->spans, &span, 1);
     }
     if (ok)
-        tt_emit_reduce(l->b, s->step, l->spans.data, l->spans.len);
+        tt_sched_emit_reduce(l->b, s->step, l->spans.data, l->spans.len);
     else
         l->b->status = tt_fail_memory(&l->b->err, "sums");
 }
@@ -162,11 +163,11 @@ static void emit_own(struct lister *l)
 {
     const struct tt_flex_cells *root = &l->p->cells[0];
     for (uint32_t c = 0; c < root->n; c++) {
-        struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, c, 0);
+        struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, c, 0);
         while (c + own.len < root->n && root->rep[c + own.len] == l->b->rank)
             own.len++;
         if (own.len > 0)
-            tt_emit_copy(l->b, 0, &own, 1);
+            tt_sched_emit_copy(l->b, 0, &own, 1);
         c += own.len;
     }
 }
@@ -199,7 +200,7 @@ static void list_rank(struct lister *l, uint32_t rank)
         l->dst1++;
     while (l->sum1 < l->nsums && l->sums[l->sum1].rank == rank)
         l->sum1++;
-    tt_build_rank(l->b, rank);
+    tt_sched_build_rank(l->b, rank);
     if (tt_sched_coll_reduces(coll))
         list_scatter(l);
     if (tt_algo_coll_gathers(coll))

@@ -111,7 +111,7 @@ static double message_time(const struct tt_topo *topo, const struct tt_flex_tree
 
 static double bytes_of(const struct tt_problem *p)
 {
-    return (double)p->count * tt_dtype_bytes(p->dtype);
+    return (double)p->count * tt_sched_dtype_bytes(p->dtype);
 }
 
 /* The best that direct phases can do against what circulant ones will do. Leaves the shares of the
@@ -234,10 +234,10 @@ static tutti_status set_owners(const struct tt_flex_plan *p, struct tt_shape *s,
                                struct tutti_error *err)
 {
     bool by_rule = s->chunks % s->ranks == 0;
-    if (!tt_coll_has_owners(s->coll))
+    if (!tt_sched_coll_has_owners(s->coll))
         return TUTTI_OK;
     for (uint32_t c = 0; c < s->chunks && by_rule; c++)
-        by_rule = p->cells[0].rep[c] == tt_shape_owner(s, c);
+        by_rule = p->cells[0].rep[c] == tt_sched_shape_owner(s, c);
     if (by_rule)
         return TUTTI_OK;
     s->owner = tt_alloc(s->chunks, sizeof *s->owner);
@@ -272,7 +272,7 @@ static void flex_build(const struct tt_algo_args *a, struct tt_synthesis *y, str
     struct tt_flex_plan p;
     (void)y;
     if (a->problem.ranks == 1) {
-        tt_build_rank(b, 0);
+        tt_sched_build_rank(b, 0);
         tt_algo_emit_alone(b);
         return;
     }

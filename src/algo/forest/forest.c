@@ -38,8 +38,8 @@ enum tt_pack_kind tt_forest_kind_of(tutti_coll c)
 uint32_t tt_forest_trees(const struct tt_algo_args *a)
 {
     uint32_t p = a->problem.ranks, most = p < TT_FOREST_MOST_TREES ? p : TT_FOREST_MOST_TREES;
-    return (uint32_t)tt_option_number(&tt_algo_forest, &a->options, "trees",
-                                      most > TT_FOREST_TREES ? most : TT_FOREST_TREES);
+    return (uint32_t)tt_algo_option_number(&tt_algo_forest, &a->options, "trees",
+                                           most > TT_FOREST_TREES ? most : TT_FOREST_TREES);
 }
 
 static tutti_status forest_probe(const struct tt_algo_args *a, struct tutti_error *why)
@@ -90,7 +90,7 @@ static void forest_build(const struct tt_algo_args *a, struct tt_synthesis *y, s
 {
     struct tt_forest_packing packing;
     if (a->problem.ranks == 1) {
-        tt_build_rank(b, 0);
+        tt_sched_build_rank(b, 0);
         tt_algo_emit_alone(b);
         return;
     }

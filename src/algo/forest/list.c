@@ -185,7 +185,7 @@ static void list_declare(struct lister *l, const struct message *m, uint32_t *ow
     if (st != TUTTI_OK)
         l->b->status = st;
     else if (n != m->nlinks || memcmp(own, m->links, n * sizeof(*own)) != 0)
-        tt_build_route(l->b, m->src, m->dst, m->channel, m->links, m->nlinks);
+        tt_sched_build_route(l->b, m->src, m->dst, m->channel, m->links, m->nlinks);
 }
 
 static void number_channels(struct lister *l)
@@ -236,7 +236,7 @@ static struct event *list_events(const struct lister *l)
 static uint32_t sum_buffer(const struct lister *l, uint32_t chunk)
 {
     bool foreign =
-        l->coll == TUTTI_REDUCE_SCATTER && tt_shape_owner(&l->b->shape, chunk) != l->b->rank;
+        l->coll == TUTTI_REDUCE_SCATTER && tt_sched_shape_owner(&l->b->shape, chunk) != l->b->rank;
     return foreign ? (uint32_t)SUM : TT_BUF_OUT;
 }
 
@@ -256,15 +256,15 @@ static void list_receive(struct lister *l, const struct message *m, struct state
 {
     struct state *c = &s[m->chunk];
     uint32_t sum = sum_buffer(l, m->chunk);
-    struct tt_span plain = tt_span_range(TT_BUF_OUT, m->chunk, 1),
-                   apart = tt_span_range(FROM_CHILD + c->first, m->chunk, 1);
-    struct tt_span added = tt_span_from(sum, source(l, s, m->chunk), m->chunk, 1);
+    struct tt_span plain = tt_sched_span_range(TT_BUF_OUT, m->chunk, 1),
+                   apart = tt_sched_span_range(FROM_CHILD + c->first, m->chunk, 1);
+    struct tt_span added = tt_sched_span_from(sum, source(l, s, m->chunk), m->chunk, 1);
     if (!m->up)
-        tt_emit_recv(l->b, m->step, m->src, m->channel, &plain, 1);
+        tt_sched_emit_recv(l->b, m->step, m->src, m->channel, &plain, 1);
     else if (c->now == 1)
-        tt_emit_recv_reduce(l->b, m->step, m->src, m->channel, &added, 1);
+        tt_sched_emit_recv_reduce(l->b, m->step, m->src, m->channel, &added, 1);
     else
-        tt_emit_recv(l->b, m->step, m->src, m->channel, &apart, 1);
+        tt_sched_emit_recv(l->b, m->step, m->src, m->channel, &apart, 1);
     c->first += m->up && c->now > 1;
 }
 
@@ -275,11 +275,11 @@ static void add_up(struct lister *l, const struct message *m, struct state *s,
     struct state *c = &s[m->chunk];
     uint32_t sum = sum_buffer(l, m->chunk), n = c->first;
     if (n > 0) {
-        spans[0] = tt_span_range(sum, m->chunk, 1);
-        spans[1] = tt_span_from(sum, source(l, s, m->chunk), m->chunk, 1);
+        spans[0] = tt_sched_span_range(sum, m->chunk, 1);
+        spans[1] = tt_sched_span_from(sum, source(l, s, m->chunk), m->chunk, 1);
         for (uint32_t k = 0; k < n; k++)
-            spans[2 + k] = tt_span_from(sum, FROM_CHILD + k, m->chunk, 1);
-        tt_emit_reduce(l->b, m->step, spans, 2 + n);
+            spans[2 + k] = tt_sched_span_from(sum, FROM_CHILD + k, m->chunk, 1);
+        tt_sched_emit_reduce(l->b, m->step, spans, 2 + n);
     }
     *c = (struct state){.stamp = l->b->rank + 1};
 }
@@ -293,11 +293,11 @@ static void list_step(struct lister *l, const struct event *e, size_t n, struct 
         s[m[e[i].message].chunk].now += e[i].receive;
     for (size_t i = 0; i < n; i++) {
         const struct message *x = &m[e[i].message];
-        struct tt_span out = tt_span_range(source(l, s, x->chunk), x->chunk, 1);
+        struct tt_span out = tt_sched_span_range(source(l, s, x->chunk), x->chunk, 1);
         if (e[i].receive)
             list_receive(l, x, s);
         else
-            tt_emit_send(l->b, x->step, x->dst, x->channel, &out, 1);
+            tt_sched_emit_send(l->b, x->step, x->dst, x->channel, &out, 1);
     }
     for (size_t i = 0; i < n; i++)
         if (e[i].receive)
@@ -308,9 +308,9 @@ static void list_step(struct lister *l, const struct event *e, size_t n, struct 
 static void copy_own(struct lister *l, uint32_t step)
 {
     uint32_t each = l->b->shape.chunks / l->t->ranks;
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, l->b->rank * each, each);
+    struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, l->b->rank * each, each);
     if (l->coll == TUTTI_ALL_GATHER)
-        tt_emit_copy(l->b, step, &own, 1);
+        tt_sched_emit_copy(l->b, step, &own, 1);
 }
 
 static void list_ranks(struct lister *l, const struct event *e, struct state *s,
@@ -319,7 +319,7 @@ static void list_ranks(struct lister *l, const struct event *e, struct state *s,
     size_t total = 2 * l->messages.len, i = 0;
     for (uint32_t r = 0; r < l->t->ranks && l->b->status == TUTTI_OK; r++) {
         uint32_t last = 0;
-        tt_build_rank(l->b, r);
+        tt_sched_build_rank(l->b, r);
         while (i < total && e[i].rank == r) {
             size_t end = i;
             last = e[i].step;

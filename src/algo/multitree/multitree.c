@@ -233,13 +233,15 @@ static void receive_sums(struct lister *l, uint32_t step, uint32_t from, uint32_
         const struct tt_multitree_edge *e = &f->edges[list[i]];
         struct arrivals *t = &l->tree[e->tree];
         uint32_t sum = sum_buffer(l, e->tree);
-        struct tt_span alone = tt_span_from(sum, has_sum(l, e->tree) ? sum : TT_BUF_IN, e->tree, 1);
-        struct tt_span apart = tt_span_range(FROM_CHILD + t->first, e->tree, 1);
+        struct tt_span alone =
+            tt_sched_span_from(sum, has_sum(l, e->tree) ? sum : TT_BUF_IN, e->tree, 1);
+        struct tt_span apart = tt_sched_span_range(FROM_CHILD + t->first, e->tree, 1);
         if (t->now == 1)
-            tt_emit_recv_reduce(l->b, step, e->child, l->m->channel[TT_MULTITREE_SUM][list[i]],
-                                &alone, 1);
+            tt_sched_emit_recv_reduce(l->b, step, e->child,
+                                      l->m->channel[TT_MULTITREE_SUM][list[i]], &alone, 1);
         else
-            tt_emit_recv(l->b, step, e->child, l->m->channel[TT_MULTITREE_SUM][list[i]], &apart, 1);
+            tt_sched_emit_recv(l->b, step, e->child, l->m->channel[TT_MULTITREE_SUM][list[i]],
+                               &apart, 1);
         t->first += t->now > 1;
     }
 }
@@ -253,11 +255,11 @@ static void add_arrivals(struct lister *l, uint32_t step, uint32_t from, uint32_
     for (uint32_t i = from; i < to; i++) {
         uint32_t tree = f->edges[list[i]].tree, sum = sum_buffer(l, tree), n = l->tree[tree].first;
         if (n > 0) {
-            spans[0] = tt_span_range(sum, tree, 1);
-            spans[1] = tt_span_from(sum, has_sum(l, tree) ? sum : TT_BUF_IN, tree, 1);
+            spans[0] = tt_sched_span_range(sum, tree, 1);
+            spans[1] = tt_sched_span_from(sum, has_sum(l, tree) ? sum : TT_BUF_IN, tree, 1);
             for (uint32_t k = 0; k < n; k++)
-                spans[2 + k] = tt_span_from(sum, FROM_CHILD + k, tree, 1);
-            tt_emit_reduce(l->b, step, spans, 2 + n);
+                spans[2 + k] = tt_sched_span_from(sum, FROM_CHILD + k, tree, 1);
+            tt_sched_emit_reduce(l->b, step, spans, 2 + n);
         }
         l->tree[tree] = (struct arrivals){.stamp = l->rank + 1};
     }
@@ -269,9 +271,10 @@ static void send_sums(struct lister *l, uint32_t step, uint32_t from, uint32_t t
     const uint32_t *list = l->m->up[TT_MULTITREE_SUM].edge;
     for (uint32_t i = from; i < to; i++) {
         const struct tt_multitree_edge *e = &f->edges[list[i]];
-        struct tt_span part =
-            tt_span_range(has_sum(l, e->tree) ? sum_buffer(l, e->tree) : TT_BUF_IN, e->tree, 1);
-        tt_emit_send(l->b, step, e->parent, l->m->channel[TT_MULTITREE_SUM][list[i]], &part, 1);
+        struct tt_span part = tt_sched_span_range(
+            has_sum(l, e->tree) ? sum_buffer(l, e->tree) : TT_BUF_IN, e->tree, 1);
+        tt_sched_emit_send(l->b, step, e->parent, l->m->channel[TT_MULTITREE_SUM][list[i]], &part,
+                           1);
     }
 }
 
@@ -305,8 +308,9 @@ static void hand_out(struct lister *l, uint32_t step, uint32_t from, uint32_t to
     for (uint32_t i = from; i < to; i++) {
         const struct tt_multitree_edge *e = &f->edges[list[i]];
         struct tt_span part =
-            tt_span_range(e->tree == l->rank && !summed ? TT_BUF_IN : TT_BUF_OUT, e->tree, 1);
-        tt_emit_send(l->b, step, e->child, l->m->channel[TT_MULTITREE_HAND][list[i]], &part, 1);
+            tt_sched_span_range(e->tree == l->rank && !summed ? TT_BUF_IN : TT_BUF_OUT, e->tree, 1);
+        tt_sched_emit_send(l->b, step, e->child, l->m->channel[TT_MULTITREE_HAND][list[i]], &part,
+                           1);
     }
 }
 
@@ -316,8 +320,9 @@ static void take_in(struct lister *l, uint32_t step, uint32_t from, uint32_t to)
     const uint32_t *list = l->m->up[TT_MULTITREE_HAND].edge;
     for (uint32_t i = from; i < to; i++) {
         const struct tt_multitree_edge *e = &f->edges[list[i]];
-        struct tt_span part = tt_span_range(TT_BUF_OUT, e->tree, 1);
-        tt_emit_recv(l->b, step, e->parent, l->m->channel[TT_MULTITREE_HAND][list[i]], &part, 1);
+        struct tt_span part = tt_sched_span_range(TT_BUF_OUT, e->tree, 1);
+        tt_sched_emit_recv(l->b, step, e->parent, l->m->channel[TT_MULTITREE_HAND][list[i]], &part,
+                           1);
     }
 }
 
@@ -339,9 +344,9 @@ static void list_hands(struct lister *l, uint32_t first)
         d = dn;
         u = un;
     }
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, l->rank, 1);
+    struct tt_span own = tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, l->rank, 1);
     if (!l->m->forest[TT_MULTITREE_SUM]) /* after the last message that reads it */
-        tt_emit_copy(l->b, first + f->steps - 1, &own, 1);
+        tt_sched_emit_copy(l->b, first + f->steps - 1, &own, 1);
 }
 
 static void list_ranks(const struct tt_multitree *m, bool scatter, struct tt_builder *b)
@@ -356,7 +361,7 @@ static void list_ranks(const struct tt_multitree *m, bool scatter, struct tt_bui
         b->status = tt_fail_memory(&b->err, "multitree");
     tt_sched_build_reserve(b, ops, ops);
     for (uint32_t r = 0; r < n && b->status == TUTTI_OK; r++) {
-        tt_build_rank(b, r);
+        tt_sched_build_rank(b, r);
         l.rank = r;
         if (m->forest[TT_MULTITREE_SUM])
             list_sums(&l, spans);
@@ -372,7 +377,7 @@ static void multitree_build(const struct tt_algo_args *a, struct tt_synthesis *y
 {
     struct tt_multitree m;
     if (a->problem.ranks == 1) {
-        tt_build_rank(b, 0);
+        tt_sched_build_rank(b, 0);
         tt_algo_emit_alone(b);
         return;
     }

@@ -103,7 +103,7 @@ static void routes_declare(const struct tt_multitree *m, uint32_t rank, const st
     if (st != TUTTI_OK)
         b->status = st;
     else if (n != w->n || memcmp(own, w->at, n * sizeof(*own)) != 0)
-        tt_build_route(b, rank, w->peer, (uint16_t)channel, w->at, w->n);
+        tt_sched_build_route(b, rank, w->peer, (uint16_t)channel, w->at, w->n);
 }
 
 static void number_ways(const struct tt_multitree *m, uint32_t rank, struct way *ways, size_t n,

@@ -170,7 +170,7 @@ tutti_status tt_shd_make(const struct tt_algo_args *a, struct tt_shd *ret, struc
     struct tt_shd h = {.ranks = a->problem.ranks};
     h.directions =
         tt_streq(tt_algo_option_text(&tt_algo_shd, &a->options, "direction"), "both") ? 2 : 1;
-    h.copies = (uint32_t)tt_option_number(&tt_algo_shd, &a->options, "copies", 1);
+    h.copies = (uint32_t)tt_algo_option_number(&tt_algo_shd, &a->options, "copies", 1);
     h.parts = h.directions * h.copies;
     if ((uint64_t)h.parts * h.ranks > UINT32_MAX)
         return tt_fail(err, TUTTI_ERR_REFUSED, "too many chunks: %u parts of %u ranks", h.parts,

@@ -261,11 +261,12 @@ static void list_messages(struct work *w, bool scatter, bool send)
             w->peers[q] = UINT32_MAX;
         }
         if (send)
-            tt_emit_send(w->b, w->step, peer, (uint16_t)p, w->spans.data, w->spans.len);
+            tt_sched_emit_send(w->b, w->step, peer, (uint16_t)p, w->spans.data, w->spans.len);
         else if (scatter)
-            tt_emit_recv_reduce(w->b, w->step, peer, (uint16_t)p, w->spans.data, w->spans.len);
+            tt_sched_emit_recv_reduce(w->b, w->step, peer, (uint16_t)p, w->spans.data,
+                                      w->spans.len);
         else
-            tt_emit_recv(w->b, w->step, peer, (uint16_t)p, w->spans.data, w->spans.len);
+            tt_sched_emit_recv(w->b, w->step, peer, (uint16_t)p, w->spans.data, w->spans.len);
     }
 }
 
@@ -276,9 +277,10 @@ static void list_messages(struct work *w, bool scatter, bool send)
  * where a chunk is. */
 static void list_copies(struct work *w)
 {
-    struct tt_span own = tt_span_from(TT_BUF_OUT, TT_BUF_IN, w->rank * w->h.parts, w->h.parts);
+    struct tt_span own =
+        tt_sched_span_from(TT_BUF_OUT, TT_BUF_IN, w->rank * w->h.parts, w->h.parts);
     if (!w->rs) {
-        tt_emit_copy(w->b, 0, &own, 1);
+        tt_sched_emit_copy(w->b, 0, &own, 1);
         return;
     }
     w->spans.len = 0;
@@ -291,7 +293,7 @@ static void list_copies(struct work *w)
         tt_shd_untouched(&k.d->loop, &order, push_run, &k);
     }
     if (w->spans.len > 0)
-        tt_emit_copy(w->b, 0, w->spans.data, w->spans.len);
+        tt_sched_emit_copy(w->b, 0, w->spans.data, w->spans.len);
 }
 
 static void list_phase(struct work *w, uint32_t phase, bool scatter)

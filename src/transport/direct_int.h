@@ -1,6 +1,7 @@
-/* direct_parts.h - the shared layout and the private state of direct access (inside the transport module). */
-#ifndef TT_DIRECT_PARTS_H
-#define TT_DIRECT_PARTS_H
+/* direct_int.h - the shared layout and the private state of direct access (inside the transport
+ * module). */
+#ifndef TT_DIRECT_INT_H
+#define TT_DIRECT_INT_H
 
 #include "transport/direct.h"
 #include "transport/shm_region.h"
@@ -25,13 +26,15 @@ struct tt_direct_card {
 /* A rank's part of one set of boxes. */
 struct tt_direct_lane {
     struct tt_direct_box box[2];
-    _Alignas(TT_LINE) _Atomic uint64_t key; /* whose boxes they are: of the tt_boxes that the rank has open there; 0: of none */
+    /* whose boxes they are: of the tt_boxes that the rank has open there; 0: of none */
+    _Alignas(TT_LINE) _Atomic uint64_t key;
 };
 struct tt_direct_rank {
     struct tt_door door;
     struct tt_direct_card card;
-    _Alignas(TT_LINE) _Atomic uint32_t lease; /* writes into others' heaps (direct_quit.c); makes the number of lines odd, too: ranks do
-                                                 not meet in one cache set */
+    /* writes into others' heaps (direct_quit.c); makes the number of lines odd, too: ranks do not
+     * meet in one cache set */
+    _Alignas(TT_LINE) _Atomic uint32_t lease;
 };
 struct tt_direct_shared {
     _Alignas(TT_LINE) _Atomic uint32_t aborted;
@@ -39,7 +42,8 @@ struct tt_direct_shared {
 };
 
 _Static_assert(sizeof(struct tt_direct_rank) / TT_LINE % 2 == 1, "see lease");
-_Static_assert(sizeof(struct tt_direct_lane) / TT_LINE % 2 == 1, "ranks do not meet in one cache set");
+_Static_assert(sizeof(struct tt_direct_lane) / TT_LINE % 2 == 1,
+               "ranks do not meet in one cache set");
 
 /* ---- private ---- */
 

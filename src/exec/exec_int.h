@@ -1,0 +1,487 @@
+/* exec_int.h - what the files of exec/ share among themselves; nobody else includes it.
+ *
+ * Cold: layout.c (where chunks lie), compile.c (operations to memory), lower.c (patterns for shared
+ * memory), program.c (the whole), print.c (its text).
+ * Hot: engine.c (start, test), context.c (who belongs to a context, introductions), progress.c
+ * (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
+ * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory),
+ * box.c (exchanges of small vectors), row.c (rows of exchanges), credit.c (who may send how much
+ * ahead), stash.c (what came too early), stats.c. program_int.h has the
+ * words and the compiled program. */
+#ifndef TT_EXEC_INT_H
+#define TT_EXEC_INT_H
+
+#include <assert.h>
+
+#include "exec/program_int.h"
+
+/* ---- the engine ---- */
+
+enum { TT_XUNITS = 64 }; /* a window area is given out in so many parts */
+struct tt_xslot {
+    const struct tt_program *program; /* whose copy it is; NULL: of one that has ended */
+    uint32_t seq, group, piece;       /* request, first send of the group, segment and piece */
+    uint32_t near;                    /* place of the only rank it is for; TT_XNO: several */
+    /* references to send, references that were not taken yet; both 0: free */
+    uint32_t unsent, users;
+    uint32_t unit, units;
+};
+/* Another rank of this host, by place. */
+struct tt_xnear {
+    uint32_t rank;               /* of the transport */
+    uint32_t units;              /* of the window, in use for this one alone */
+    uint64_t taken, taken_bytes; /* slots of its window that it has not been told about yet */
+};
+
+struct tt_xpromise { /* through request seq the peer's credit stands at `end` */
+    uint32_t seq;
+    uint64_t end;
+};
+/* Memory of the stash. A piece is a chain of blocks; the first one says what it is. */
+struct tt_xblock {
+    struct tt_xblock *next;  /* of the chain, or among free ones */
+    struct tt_xblock *later; /* the next piece of the same peer */
+    struct tt_tag tag;
+    uint32_t bytes, stream;
+    struct tt_xpeer *pe; /* of a letter: who sent it */
+    bool filling;        /* TT_EV_RECEIVED has not come yet */
+    _Alignas(64) char data[TT_XBLOCK];
+};
+
+/* Control messages that could not go yet. */
+enum { TT_XDUE_HELLO = 1, TT_XDUE_STARTED = 2, TT_XDUE_CREDIT = 4, TT_XDUE_BYE = 8 };
+/* One rank as one context sees it. Made when the first program needs it, or when something comes
+ * from it. */
+struct tt_xpeer {
+    struct tt_context *context;
+    uint32_t rank, world; /* in the context, in the transport */
+    uint16_t comm;        /* the context's number at the peer, once it has introduced itself */
+    bool met, heard, closed, greeted;
+    bool due_listed;   /* in the engine's list */
+    uint8_t due_words; /* TT_XDUE_ */
+    struct tt_xpeer *due_next;
+    uint32_t latest; /* heard: the latest request this peer is known to have started */
+    int error;
+    /* what we may send it ahead: requests it is not known to have started, oldest first; a ring */
+    struct tt_xpromise *promises;
+    uint32_t promise_mask, promise_head, promise_tail;
+    /* credit of all requests started here; of those it is known to have started */
+    uint64_t out_cost, known;
+    /* the same seen from the other side: of all started here, of those it has been told */
+    uint64_t due, told;
+    struct tt_xblock *stash, *stash_last; /* what it has sent ahead */
+    uint32_t blocks_used;
+    uint32_t filling; /* accepted pieces that are not complete */
+    /* letters: */
+    struct tt_letter *mail, *mail_last; /* with something to send, in order */
+    struct tt_xpeer *mail_next;         /* in the engine's list of those with mail */
+    bool mail_listed;
+    /* blocks of short ones: sent and not said to be taken; taken and not said to be */
+    uint32_t letters_out, letters_in;
+    struct tt_peer_stats stats;
+};
+
+struct tt_context {
+    struct tt_engine *engine;
+    uint64_t key;
+    uint16_t comm; /* its number here: place in the engine's table, and generation */
+    uint32_t n, rank;
+    uint32_t *members;  /* NULL: context and transport number ranks alike */
+    uint32_t *group_of; /* the reverse; TT_XNO: no member */
+    struct tt_xpeer **peers;
+    bool any, any_closed, closing; /* any: a request has been started, `seq` is the latest */
+    uint32_t seq, nrunning, stashed;
+    uint64_t fingerprint, moved, mailed;
+    /* `moved` when something waited for room or a reduction, since when it is the same; 0: not
+     * known */
+    uint64_t still_moved, still_ns;
+    struct tt_letter *posted, *posted_last;   /* receives that nothing has come for */
+    struct tt_xblock *letters, *letters_last; /* letters that nobody has asked for */
+    struct tt_boxes *boxes;
+    struct tt_program *box_first, **box_last;
+    uint32_t box_missing;      /* the rank that a box waited for when last looked at */
+    struct tt_context *boxing; /* the next one with programs in boxes */
+};
+/* A HELLO for a context that is not open here yet. */
+struct tt_xhello {
+    uint64_t key;
+    uint32_t world;
+    uint16_t comm;
+};
+
+struct tt_engine {
+    struct tt_transport *transport;
+    uint32_t size, max_requests, nrunning;
+    uint64_t finished; /* programs, well or not */
+    /* eager credit per peer in blocks; untold credit that is worth a notice */
+    uint32_t budget, quarter;
+    uint32_t stash_blocks;
+    bool failed;
+    struct tt_context **contexts; /* by place, NULL where free */
+    uint8_t *generations;
+    uint32_t ncontexts, cursor_context;
+    struct tt_vec hellos; /* struct tt_xhello */
+    int *gone;            /* by rank of the transport: errno + 1 once it has ended */
+    struct tt_program *buckets[TT_XBUCKETS];
+    struct tt_program **slots;
+    uint32_t *free_slots;
+    struct tt_xlink *waiting, *waiting_last;
+    struct tt_xpeer *due;             /* those that control messages are due to */
+    struct tt_xpeer *mail;            /* those that letters have something to send to */
+    struct tt_letter *letters;        /* all that are under way */
+    struct tt_letter **by_id;         /* those that go in pieces */
+    uint32_t nids, next_id, prepared; /* prepared: letters that there is room for */
+    uint32_t ndeferred;
+    struct tt_event deferred[TT_XDEFERRED], events[TT_XEVENTS];
+    char *stages, *gather;
+    uint8_t free_stage[TT_XSTAGES];
+    uint32_t nfree_stages;
+    struct tt_vec slabs;      /* of blocks */
+    struct tt_xblock *blocks; /* free ones, nblocks */
+    uint32_t nblocks;
+    struct tt_xblock *orphans; /* being filled for nobody: for contexts that were closed */
+    struct tt_direct *direct;  /* NULL: none */
+    const uint32_t *places;
+    struct tt_xnear *near;
+    size_t ref_bytes, unit_bytes;
+    uint64_t units;         /* of the window area, bit set: free */
+    uint32_t shared_units;  /* in use by slots for several peers */
+    uint64_t links_running; /* of all programs that run */
+    uint32_t cursor;        /* where the next slot is looked for first */
+    /* bytes from the beginning that slots take in turn; 0: always the lowest */
+    size_t turn;
+    struct tt_xslot slots_out[TT_XUNITS];
+    uint32_t owing;      /* programs with owed pieces */
+    uint32_t held;       /* pieces that wait for reductions where they lie */
+    uint64_t held_bytes; /* of transport memory */
+    uint32_t ntaken;     /* local ranks that have not been told about all slots */
+    struct tt_context *boxing;
+    struct tt_exec_engine_fault fault;
+    /* where the mismatch was that its peer has not been told of yet; NULL: none */
+    struct tt_context *report;
+    uint64_t idle_since, idle_ns;
+    uint32_t nlate;
+    struct tt_peer_stats *late[TT_XEVENTS];
+};
+
+/* Sequence numbers wrap: a is later than b. */
+static inline bool tt_xlater(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) > 0;
+}
+static inline uint32_t tt_xcost(uint64_t bytes)
+{
+    return bytes > TT_XBLOCK ? (uint32_t)((bytes + TT_XBLOCK - 1) / TT_XBLOCK) : 1;
+}
+/* NULL: not running */
+struct tt_program *tt_exec_find(const struct tt_context *x, uint32_t seq);
+/* in words */
+tutti_status tt_exec_engine_failure(const struct tt_engine *e, struct tutti_error *err);
+/* the first one counts; fails all programs */
+void tt_exec_fault(struct tt_engine *e, const struct tt_exec_engine_fault *f);
+void tt_exec_protocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq);
+void tt_exec_mismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p,
+                      uint64_t theirs);
+/* a fault when a closed peer still had to give or to get something */
+void tt_exec_missing(struct tt_engine *e, const struct tt_program *p);
+void tt_exec_leave(struct tt_engine *e, struct tt_program *p); /* out of the table */
+/* true: some found room now (progress.c) */
+bool tt_exec_retry_deferred(struct tt_engine *e);
+
+/* ---- context.c ---- */
+/* The context that this number means here, NULL: none (any more). */
+struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm);
+static inline uint32_t tt_context_world(const struct tt_context *x, uint32_t rank)
+{
+    return x->members ? x->members[rank] : rank;
+}
+/* The member; made if need be. NULL: not a member, or no memory. */
+struct tt_xpeer *tt_exec_context_peer(struct tt_context *x, uint32_t rank);
+struct tt_xpeer *tt_exec_context_sender(struct tt_context *x, uint32_t world);
+void tt_exec_context_heard(struct tt_engine *e, const struct tt_event *ev); /* HELLO or BYE */
+/* nothing will come from it any more */
+void tt_exec_context_end(struct tt_xpeer *pe, int error);
+/* the same in all contexts */
+void tt_exec_context_gone(struct tt_engine *e, uint32_t world, int error);
+/* sends it now, or as soon as possible */
+void tt_exec_context_owe(struct tt_xpeer *pe, uint8_t word);
+/* tries what is due; true: something went */
+bool tt_exec_context_pay(struct tt_engine *e);
+void tt_exec_context_free_all(struct tt_engine *e);
+
+/* ---- run.c: readiness, and the bytes of operations ---- */
+
+/* Walks over the elements of a piece (or of a whole segment) fragment by fragment. */
+struct tt_xwalk {
+    const struct tt_program *p;
+    const uint64_t *word; /* of the next fragment */
+    uint32_t width, segment;
+    uint64_t skip, want; /* elements */
+};
+struct tt_xfrag {
+    const uint64_t *ref;
+    uint64_t from; /* bytes after the references */
+    uint64_t elems;
+    bool divide;
+};
+static inline struct tt_xwalk tt_xwalk_piece(const struct tt_program *p, const struct tt_xop *op,
+                                             uint32_t segment, uint32_t piece)
+{
+    uint64_t bytes =
+                 p->segments == 1 ? op->elems << p->elem_shift : tt_exec_op_bytes(p, op, segment),
+             at = (uint64_t)piece * TT_XPIECE;
+    assert(at <= bytes);
+    uint64_t n = bytes - at < TT_XPIECE ? bytes - at : TT_XPIECE;
+    return (struct tt_xwalk){.p = p,
+                             .word = p->code + op->code,
+                             .width = op->width,
+                             .segment = segment,
+                             .skip = at >> p->elem_shift,
+                             .want = n >> p->elem_shift};
+}
+/* Invariant: `skip` elements of the piece's segment, counted from the next fragment, lie before the
+ * piece. */
+static inline bool tt_xwalk_next(struct tt_xwalk *w, struct tt_xfrag *ret)
+{
+    const struct tt_program *p = w->p;
+    while (w->want) {
+        uint64_t all = w->word[0] & ~TT_XDIVIDE, a = 0, n = all;
+        if (p->segments > 1) {
+            a = tt_xpart(p, all, w->segment);
+            n = tt_xpart(p, all, w->segment + 1) - a;
+        }
+        const uint64_t *word = w->word;
+        w->word += 1 + w->width;
+        if (w->skip >= n) {
+            w->skip -= n;
+            continue;
+        }
+        n = n - w->skip < w->want ? n - w->skip : w->want;
+        ret->ref = word + 1;
+        ret->from = (a + w->skip) << p->elem_shift;
+        ret->elems = n;
+        ret->divide = (word[0] & TT_XDIVIDE) != 0;
+        w->skip = 0;
+        w->want -= n;
+        return true;
+    }
+    return false;
+}
+static inline uint64_t tt_xwalk_bytes(const struct tt_xwalk *w)
+{
+    return w->want * w->p->elem_bytes;
+}
+static inline char *tt_xat(const struct tt_program *p, const struct tt_xfrag *f, uint32_t i)
+{
+    return p->base[f->ref[i] >> 48] + (f->ref[i] & TT_XREF_OFFSET) + f->from;
+}
+static inline uint32_t tt_xtask_op(const struct tt_program *p, uint32_t task)
+{
+    return p->segments == 1 ? task : task / p->segments;
+}
+/* The task is done: those who waited for it may have become ready. */
+void tt_exec_finish(struct tt_program *p, uint32_t task);
+/* Does everything that has become ready; leaves the table when the program is done. */
+void tt_exec_work(struct tt_engine *e, struct tt_program *p);
+/* COPY and REDUCE of own places (in a box program: of held ones too). */
+void tt_exec_local(struct tt_program *p, uint32_t op, uint32_t segment);
+/* Uses the bytes of a piece for its operation, which is ready. */
+void tt_exec_consume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
+                     const void *data);
+
+/* ---- refs.c: pieces by reference ---- */
+/* How the piece at iov goes by reference; a window's bytes are copied then. TUTTI_ERR_REFUSED: as
+ * bytes; TUTTI_IN_PROGRESS: not now. */
+tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
+                           const struct iovec *iov, struct tt_xref *ret);
+/* The piece has been sent, in whatever form; ref: the reference, NULL when it was none. */
+void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
+                      const struct tt_xref *ref);
+/* What the peer's reference means here; false: it makes no sense. */
+bool tt_exec_resolve(const struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev,
+                     uint64_t bytes, struct tt_xkept *ret);
+/* Uses a kept piece for its operation; then its sender is told. False: a peer has failed
+ * meanwhile. */
+bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op,
+                 const struct tt_xwalk *w, const struct tt_xkept *k);
+/* Gives the piece back: release, or TAKEN, at once or (state TT_XOWED) later. */
+void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece);
+/* the peer says so */
+void tt_exec_taken(struct tt_engine *e, struct tt_xpeer *pe, uint32_t seq,
+                   const struct tt_xref *ref);
+void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots);
+/* What a piece to peer says besides, if ref says nothing yet: the operand that is given back with
+ * it, or slots. Then: it has been sent. */
+void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
+                    struct tt_xref *ref);
+void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
+                     const struct tt_xref *ref);
+void tt_exec_tell_slots(struct tt_engine *e); /* there is time for it */
+/* tells what could not be told; true: something went */
+bool tt_exec_pay(struct tt_engine *e);
+/* if nothing moves any more, copies what is held; true: it did */
+bool tt_exec_let_go(struct tt_engine *e);
+/* a peer has aborted; UINT32_MAX: it is not known which */
+void tt_exec_lost(struct tt_engine *e, uint32_t world);
+
+/* ---- window.c: copies for peers to read ---- */
+void tt_exec_window_make(struct tt_engine *e);
+/* The slot of (seq, group, piece); a new one of `bytes` for nsends references, to be filled. NULL:
+ * there is none, no room. */
+struct tt_xslot *tt_exec_window_find(struct tt_engine *e, const struct tt_xslot *key);
+struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key,
+                                     uint64_t bytes, uint32_t nsends);
+char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s);
+/* one of its sends has gone */
+void tt_exec_window_sent(struct tt_engine *e, struct tt_xslot *s, bool referred);
+/* false: nobody had it */
+bool tt_exec_window_taken(struct tt_engine *e, uint32_t slot);
+/* Do all pieces of a message, each of at most `bytes`, have room in a peer's window at once? */
+bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t bytes);
+
+/* ---- reduce.c: reductions that take operands from, and write results to, peers' memory ---- */
+void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task);
+void tt_exec_offers_clear(struct tt_program *p); /* at start */
+/* The place that the receiver of this send may write, for ref->extra. */
+void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send,
+                   uint32_t segment, struct tt_xref *ref);
+void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv,
+                     uint32_t segment, const struct tt_xkept *k); /* it came with a held operand */
+
+/* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
+/* a received fragment: of operation `op`, at `from` of the peer's box */
+struct tt_xboxed {
+    /* rank: the peer; hold: the entry of tt_program.holds that takes it where it lies; TT_XNO: it
+     * is copied */
+    uint32_t rank, op, hold;
+    uint64_t from, bytes;
+    uint64_t ref; /* destination */
+};
+struct tt_xbox {
+    /* the program is a row of exchanges, and only this counts; NULL: it is one exchange */
+    struct tt_xrow *row;
+    size_t bytes;  /* in the box */
+    size_t mine;   /* of them this rank's own */
+    uint32_t base; /* where its input is: TT_XBASE_ */
+    uint32_t n;
+    struct tt_xboxed *taken;
+    char *padded; /* when the own part is shorter than the box */
+};
+tutti_status tt_exec_box_make(struct tt_xcompile *x);
+void tt_exec_box_free(struct tt_xbox *b);
+void tt_exec_box_start(struct tt_engine *e, struct tt_program *p);
+bool tt_exec_box_progress(struct tt_engine *e); /* true: something was finished */
+bool tt_exec_box_ready(void *engine);           /* is there something to do? */
+
+/* ---- row.c: a program that is a row of exchanges ---- */
+struct tt_xrowop {
+    uint32_t exchange; /* the operation belongs to it, or follows it */
+    /* SEND: the reduction that puts its result into the box; REDUCE: the send it does that for;
+     * TT_XNO */
+    uint32_t filled;
+    /* RECV: the entry of tt_program.holds that takes it where it lies; TT_XNO: it is copied */
+    uint32_t hold;
+    uint64_t at; /* where in the sender's box */
+    /* SEND, by mode: its place is written in the same exchange, so that peers must not read it
+     * there */
+    bool copies[2];
+    /* of the run: */
+    bool heap;    /* SEND: peers read it in this rank's heap */
+    bool written; /* RECV: its sender has put it into its place; SEND: this rank does that */
+    /* RECV: where it lies in its sender's heap, NULL: in the box, at `at`; SEND: where the
+     * receiver's heap wants it */
+    char *peer;
+};
+struct tt_xrow {
+    uint32_t nexchanges, nranks;
+    uint32_t *first; /* nexchanges + 1: operations of each */
+    size_t head;     /* bytes of a box before the places */
+    size_t bytes;    /* of a box */
+    struct tt_xrowop *ops;
+    bool writes; /* every send behind the first exchange may be written by its reduction */
+    /* of the run: */
+    uint32_t round, segment; /* segment: the next of a round of all segments */
+    /* nothing goes through boxes: an exchange is one round of all segments */
+    bool whole;
+    bool last; /* one more meeting: peers read heaps in the last exchange */
+};
+/* Makes p->box if the program is a row that boxes have room for. */
+tutti_status tt_exec_row_make(struct tt_xcompile *x);
+void tt_exec_row_free(struct tt_xrow *r);
+void tt_exec_row_put(struct tt_engine *e, struct tt_program *p);
+/* Everybody has put: does the work of the round, or a part of it; true: the program is done. Then,
+ * or after a fault, nothing was put. */
+bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *const *all);
+
+/* ---- send.c ---- */
+/* a send task is ready */
+void tt_exec_send(struct tt_engine *e, struct tt_program *p, uint32_t task);
+/* tries what could not be sent before; true: something went */
+bool tt_exec_send_waiting(struct tt_engine *e);
+void tt_exec_sent(struct tt_engine *e, const struct tt_event *ev);
+tutti_status tt_exec_send_control(struct tt_xpeer *pe, const struct tt_tag *tag,
+                                  const void *payload, size_t bytes);
+
+/* ---- receive.c ---- */
+/* An event of a running or future program; false: no room, keep the event and try again. */
+bool tt_exec_receive(struct tt_xpeer *pe, const struct tt_event *ev);
+/* an accepted payload is complete */
+void tt_exec_received(struct tt_xpeer *pe, const struct tt_event *ev);
+/* A payload that is not (any more) in transport memory. */
+void tt_exec_receive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev);
+/* A receive became ready: uses what has landed; true when that was all of it. */
+bool tt_exec_receive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task);
+
+/* ---- credit.c ---- */
+void tt_exec_hear(struct tt_xpeer *pe, uint32_t seq); /* the peer has started seq */
+/* Room for one more promise to every peer of the program; false: no memory. */
+bool tt_exec_credit_prepare(const struct tt_context *x, const struct tt_program *p);
+void tt_exec_credit_start(struct tt_program *p);
+/* notices to those who have not been told otherwise */
+void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p);
+bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost);
+void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost); /* a piece has gone */
+
+/* ---- stash.c ---- */
+bool tt_exec_stash_grow(struct tt_engine *e); /* more blocks; false: no memory */
+void tt_exec_stash_free(struct tt_engine *e);
+bool tt_exec_stash_data(struct tt_xpeer *pe, const struct tt_event *ev);   /* false: full */
+bool tt_exec_stash_accept(struct tt_xpeer *pe, const struct tt_event *ev); /* false: full */
+void tt_exec_stash_received(struct tt_xpeer *pe, const struct tt_event *ev);
+/* hands over what came for p before it was started */
+void tt_exec_stash_take(struct tt_program *p);
+void tt_exec_stash_drop(struct tt_xpeer *pe); /* nobody will ask for what it sent */
+/* The same for what comes now, of no context; false: no memory, try again. Then: it is complete;
+ * the rank has ended. */
+bool tt_exec_stash_discard(struct tt_engine *e, const struct tt_event *ev);
+void tt_exec_stash_discarded(struct tt_engine *e, const struct tt_event *ev);
+void tt_exec_stash_bereave(struct tt_engine *e, uint32_t world);
+
+/* a copy of it; NULL: no memory */
+struct tt_xblock *tt_exec_stash_keep(struct tt_engine *e, const struct tt_event *ev);
+void tt_exec_stash_copy(struct tt_xblock *b, char *to);
+void tt_exec_stash_give(struct tt_engine *e, struct tt_xblock *b);
+
+/* ---- letter.c ---- */
+/* false: no room, keep the event and try again */
+bool tt_exec_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev);
+void tt_exec_letter_received(struct tt_xpeer *pe, const struct tt_event *ev);
+void tt_exec_letter_sent(struct tt_engine *e, uint32_t id);
+/* tries what could not be sent; true: something went */
+bool tt_exec_letter_deliver(struct tt_engine *e);
+/* the peer has ended: a fault if a letter needs it */
+void tt_exec_letter_forsaken(const struct tt_xpeer *pe);
+void tt_exec_letter_fail_all(struct tt_engine *e);
+void tt_exec_letter_drop(struct tt_context *x); /* the context is closed */
+#define TT_XCOOKIE_LETTER (UINT64_C(1) << 63)
+
+/* ---- stats.c ---- */
+void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes);
+void tt_exec_stats_looked(struct tt_engine *e, size_t nevents); /* after a look at the transport */
+void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p);
+void tt_exec_stats_boxed(struct tt_context *x); /* a box is complete that waited for box_missing */
+
+/* ---- memory that is touched only where it is used (program.c) ---- */
+void *tt_exec_map(size_t bytes); /* zeroed; NULL when there is none */
+void tt_exec_unmap(void *p, size_t bytes);
+#endif
