@@ -1,16 +1,24 @@
 /* agree.c - before anything is communicated, the ranks make sure that they train the same model in
  * the same way.
  *
- * First one number per rank is compared: a hash of options and tensors. Only when these differ more
- * is exchanged, step by step, until the first difference can be named: options, number of tensors,
- * or the first tensor that is not as on rank 0. Every rank comes to the same decision from the same
- * bytes, so that all refuse together. */
+ * First one number per rank is compared: a hash of options and tensors. Only when the hashes
+ * differ is more exchanged, step by step, until the first difference can be named: options, number
+ * of tensors, or the first tensor that differs from rank 0's. Every rank reaches the same decision
+ * from the same bytes, so that all refuse together.
+ *
+ *     hash equal on all ranks ------------------------------------------> agreed
+ *          | differs
+ *          v
+ *     texts of the options -> counts -> hashes per tensor -> that tensor -> refused, with its name
+ *
+ * Every exchange is collective, so each rank must take the same branch: branches depend only on
+ * what was gathered, never on local values. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "train/train_int.h"
 
-/* What must be equal of one tensor. Travels; no holes. */
+/* What must be equal of one tensor. It is sent and hashed as bytes, so it must have no padding. */
 struct card {
     char name[TT_TRAIN_NAME];
     uint64_t count;
@@ -32,6 +40,7 @@ tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t by
     return st;
 }
 
+/* Past the end: all zeros, so that a rank with fewer tensors still has something to compare. */
 static struct card card_of(const struct tt_trainer *t, uint32_t i)
 {
     struct card c = {0};
@@ -61,7 +70,7 @@ static char *describe_card(const struct card *c, char *buf, size_t cap)
     return buf;
 }
 
-/* What must be equal but tensors, as text: the texts are compared and printed. */
+/* All that must be equal besides tensors, as text: the same text is compared and printed. */
 static void describe_options(const struct tt_trainer *t, char *buf, size_t cap)
 {
     static const char *const optimizers[] = {"none", "sgd", "adam", "adamw"};
@@ -80,7 +89,7 @@ static void describe_options(const struct tt_trainer *t, char *buf, size_t cap)
              o->allow_unused ? "allowed" : "refused", o->window);
 }
 
-/* The first rank whose `bytes` bytes are not those of rank 0; ranks: none. */
+/* The first rank whose `bytes` bytes differ from rank 0's; t->ranks: none does. */
 static uint32_t first_other(const struct tt_trainer *t, const char *all, size_t bytes)
 {
     uint32_t r = 1;
@@ -100,7 +109,8 @@ static tutti_status compare_options(struct tt_trainer *t, struct tutti_error *er
     if (!st && r < t->ranks) {
         const char *a = all, *b = all + r * sizeof mine;
         size_t at = 0;
-        for (size_t i = 0; a[i] && a[i] == b[i]; i++) /* from the last comma on */
+        /* Show the options from the last comma before the first difference on. */
+        for (size_t i = 0; a[i] && a[i] == b[i]; i++)
             at = a[i] == ',' ? i + 2 : at;
         st = tt_fail(err, TUTTI_ERR_DIFFERS, "options differ: rank 0 has %.*s, rank %u has %.*s",
                      (int)strcspn(a + at, ","), a + at, r, (int)strcspn(b + at, ","), b + at);
@@ -109,7 +119,7 @@ static tutti_status compare_options(struct tt_trainer *t, struct tutti_error *er
     return st;
 }
 
-/* Index of the first tensor that some rank has otherwise than rank 0, from everybody's hashes. */
+/* The lowest index of a tensor that differs on some rank from rank 0's; `most` if none does. */
 static tutti_status find_tensor(struct tt_trainer *t, uint32_t most, uint32_t *ret,
                                 struct tutti_error *err)
 {
@@ -122,6 +132,7 @@ static tutti_status find_tensor(struct tt_trainer *t, uint32_t most, uint32_t *r
     }
     if (!st)
         st = tt_train_exchange(t, mine, most * sizeof *mine, all, err);
+    /* Invariant: no rank before r differs from rank 0 in a tensor below `first`. */
     uint32_t first = most;
     for (uint32_t r = 1; !st && r < t->ranks; r++)
         for (uint32_t i = 0; i < first; i++)
@@ -153,6 +164,7 @@ static tutti_status compare_tensors(struct tt_trainer *t, struct tutti_error *er
     uint32_t most = 0, first = 0, *all = tt_alloc(t->ranks, sizeof *all);
     tutti_status st = all ? tt_train_exchange(t, &t->ntensors, sizeof t->ntensors, all, err)
                           : tt_fail_memory(err, "tensors");
+    /* The longest list decides how many hashes everybody sends: all-gather needs equal counts. */
     for (uint32_t r = 0; !st && r < t->ranks; r++)
         most = all[r] > most ? all[r] : most;
     free(all);
@@ -188,6 +200,7 @@ tutti_status tt_train_agree(struct tt_trainer *t, struct tutti_error *err)
     tutti_status st = tt_train_agree_hash(t, h, err);
     if (st != TUTTI_ERR_DIFFERS)
         return st;
+    /* The hashes differ, so that every rank comes here and the exchanges below match. */
     struct tutti_error named;
     tutti_status why = compare_options(t, &named);
     if (!why)

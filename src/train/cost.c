@@ -1,13 +1,15 @@
-/* cost.c - what the policy asks: the predicted time of a collective on the trainer's communicator.
+/* cost.c - answers the policy's question: the predicted time of a collective on the trainer's
+ * communicator.
  *
- * Planning takes milliseconds and the policy asks for thousands of sizes. So plans are priced at
- * powers of two only, and the time of a size between two of them is on the line that joins them:
- * exact where time is latency + bytes / bandwidth, and the same on all ranks, since it is computed
- * in integers from speeds that are the same on all ranks. */
+ * Planning takes milliseconds and the policy asks for thousands of sizes. So only powers of two are
+ * planned, and the time of a size between two of them is interpolated linearly: exact where time is
+ * latency + bytes / bandwidth. The result is the same on all ranks, since it is computed in
+ * integers from speeds that are the same on all ranks. */
 #include "train/train_int.h"
 
-enum { SMALLEST = 6 }; /* 64 bytes: below that time is latency */
+enum { SMALLEST = 6 }; /* 64 bytes: smaller messages cost latency only */
 
+/* The price of 2^power bytes, planned once; UINT64_MAX: there is no such plan. */
 static uint64_t cost_ask(struct tt_train_costs *x, tutti_coll coll, enum tt_policy_algo algo,
                          unsigned power)
 {
@@ -24,7 +26,7 @@ static uint64_t cost_ask(struct tt_train_costs *x, tutti_coll coll, enum tt_poli
     call.count = coll == TUTTI_ALLREDUCE ? elems : (elems + ranks - 1) / ranks;
     if (tt_comm_predict(x->comm, &call, kept, &err))
         *kept = UINT64_MAX;
-    *kept += *kept == 0; /* one rank: nothing to do, but asked */
+    *kept += *kept == 0; /* one rank: free, but 0 means "not asked yet" */
     return *kept;
 }
 

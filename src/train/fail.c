@@ -1,10 +1,14 @@
-/* fail.c - errors stay: the first one is what every later call answers. What this rank did wrong is
- * told to all others by an abort that names the tensor, so that nobody waits for a gradient that
- * will not come. */
+/* fail.c - errors are sticky: every later call returns the first one. A mistake of this rank is
+ * told to all others by an abort that names the tensor, so that no rank waits for a gradient that
+ * never comes.
+ *
+ * `error` is written once, under `lock`, before `failed` is set; after that it never changes. */
 #include <stdarg.h>
 
 #include "train/train_int.h"
 
+/* Callable from any thread. Wakes every sleeper on `news`: the launch it waits for may never
+ * be done. */
 tutti_status tt_train_fail(struct tt_trainer *t, const struct tutti_error *err)
 {
     pthread_mutex_lock(&t->lock);
@@ -28,11 +32,13 @@ tutti_status tt_train_blame(struct tt_trainer *t, const char *fmt, ...)
     va_end(ap);
     tt_fail(&err, TUTTI_ERR_ARG, "rank %u: %s", t->rank, text);
     tutti_status st = tt_train_fail(t, &err);
+    /* Other ranks learn of it from the abort; the bell ends the own thread's sleep. */
     tt_comm_abort(t->comm, text);
     tt_train_ring(t);
     return st;
 }
 
+/* The acquire pairs with the store of `failed` in tt_train_fail: the error is visible. */
 tutti_status tt_train_failed(struct tt_trainer *t)
 {
     return atomic_load_explicit(&t->failed, memory_order_acquire) ? t->error.status : TUTTI_OK;

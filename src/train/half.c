@@ -1,11 +1,11 @@
-/* half.c - f16 and bf16 to f32 and back, rounding to nearest even, without an instruction set of
- * its own: every machine gets the same bits.
+/* half.c - f16 and bf16 to f32 and back, rounding to nearest even, in plain integer and f32
+ * arithmetic: every machine gets the same bits.
  *
  *     bf16   the upper half of f32
  *     f16    sign 1, exponent 5 (bias 15), fraction 10: the fields move by 13, the exponent by 112
  *
- * Subnormal f16 are rounded by the adder: 0.5 has its last bit at 2^-24, which is where theirs is.
- * A NaN stays one, quiet. */
+ * The adder rounds subnormal f16: 0.5 has its last bit at 2^-24, exactly the last bit of a
+ * subnormal f16. A NaN stays a NaN and becomes quiet. */
 #include <assert.h>
 #include <string.h>
 
@@ -30,6 +30,7 @@ static float f16_widen(uint16_t h)
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, w = (uint32_t)(h & 0x7fffu) << 13;
     if (w >= 0x0f800000u) /* infinity, NaN */
         w += 0x70000000u;
+    /* Subnormal: read as a normal number with exponent -14, then take the added 2^-14 away. */
     else if (w < 0x00800000u)
         w = as_bits(as_float(w + 0x38800000u) - as_float(0x38800000u));
     else
@@ -41,13 +42,13 @@ static uint16_t f16_narrow(float f)
 {
     uint32_t w = as_bits(f), sign = w >> 16 & 0x8000u;
     w &= 0x7fffffffu;
-    if (w > 0x7f800000u)
+    if (w > 0x7f800000u) /* NaN */
         w = 0x7e00u;
-    else if (w >= 0x47800000u) /* 65536 */
+    else if (w >= 0x47800000u) /* 65536 and more: infinity */
         w = 0x7c00u;
-    else if (w < 0x38800000u) /* 2^-14 */
+    else if (w < 0x38800000u) /* below 2^-14: subnormal or zero */
         w = as_bits(as_float(w) + 0.5f) - 0x3f000000u;
-    else
+    else /* half of the last bit less one, plus the bit itself: ties go to even */
         w = (w + 0xfffu + (w >> 13 & 1u) - 0x38000000u) >> 13;
     return (uint16_t)(sign | w);
 }
@@ -99,6 +100,8 @@ bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void
     return true;
 }
 
+/* An overflow leaves infinity or NaN as the difference; carried over, it would poison every later
+ * gradient, so it becomes zero. */
 static float half_difference(float exact, float rounded)
 {
     float d = exact - rounded;

@@ -1,10 +1,12 @@
 /* launches.c - the policy's launches as persistent requests, and for every tensor the launches that
  * wait for it.
  *
- * Where the update needs something of all gradients (their norm, or which of them any rank used)
- * one more launch, the gate, is put after the last one that reduces: a sum over all ranks of one
- * number for the norm and one per tensor. It starts when everything before it is complete, and no
- * update happens before it is. */
+ * Where the update needs something of all gradients (their norm, or which of them any rank used),
+ * one more launch, the gate, follows the last one that reduces: a sum over all ranks of one number
+ * for the norm and one per tensor. It starts when everything before it is complete, and no update
+ * happens before the gate is complete.
+ *
+ *     reduce-scatter 2, 1, 0 | gate | all-gather 0, 1, 2      (dear-sharded with clipping) */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,7 +17,7 @@ static bool wants_gate(const struct tt_trainer *t)
     return t->options.clip_norm > 0 || t->options.allow_unused;
 }
 
-/* The place after the last launch that reduces gradients; everything behind it only gathers. */
+/* The place after the last launch that reduces gradients; all later ones only gather. */
 static uint32_t gate_place(const struct tt_policy *p)
 {
     uint32_t at = 0;
@@ -24,6 +26,7 @@ static uint32_t gate_place(const struct tt_policy *p)
     return at;
 }
 
+/* The policy's launches with the gate among them. Indices at and behind the gate move by one. */
 static void launches_list(struct tt_trainer *t)
 {
     const struct tt_policy *p = t->policy;
@@ -48,8 +51,8 @@ static void launches_list(struct tt_trainer *t)
     t->nlaunches = n;
 }
 
-/* users[first_user..first_user + nusers) of each tensor; in two rounds over the launches: count,
- * fill. */
+/* Fills users[first_user..first_user + nusers) of each tensor, in two rounds over the launches:
+ * count, then fill. */
 static tutti_status invert(struct tt_trainer *t, struct tutti_error *err)
 {
     size_t all = 0;
@@ -72,6 +75,8 @@ static tutti_status invert(struct tt_trainer *t, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* In place: a bucket's send and receive memory are the same. Shards gather parameters; other
+ * all-gathers (dear) gather averaged gradients. */
 static struct tt_call call_of(struct tt_trainer *t, const struct tt_launch *x)
 {
     if (x->gate)
@@ -88,7 +93,7 @@ static struct tt_call call_of(struct tt_trainer *t, const struct tt_launch *x)
     struct tt_call c = {
         .coll = x->l.coll, .in = at, .out = at, .dtype = b->dtype, .redop = TUTTI_AVG};
     c.algo = algo == TT_POLICY_AUTO ? NULL : tt_policy_algo_name(algo);
-    c.count = b->elems; /* with counts: for messages only */
+    c.count = b->elems; /* with counts it serves error messages only */
     if (c.coll != TUTTI_ALLREDUCE)
         c.counts = b->counts;
     return c;
@@ -107,6 +112,7 @@ tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err)
         st = tt_comm_request_make(t->comm, &c, &t->launches[k].request);
         if (st)
             *err = *tt_comm_last_error(t->comm);
+        /* Before the first step nothing is awaited. */
         atomic_store(&t->launches[k].done, true);
     }
     return st;

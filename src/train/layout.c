@@ -8,11 +8,11 @@
  *     buckets    | 0                          |  | 1         | 2          |  (1 and 2 cut a tensor)
  *     blocks     |r0    |r1    |r2    |r3     |
  *
- * Block r of a bucket is rank r's in reduce-scatter and all-gather: what it updates when updates
- * are sharded, and what it sums the squares of. Blocks are equal, in whole cache lines, the last
- * ones perhaps shorter or empty. Parameters lie as gradients do. The state of an optimizer lies
- * likewise (in elements of its own size), or, sharded, is the own blocks of all buckets one after
- * the other. */
+ * Block r of a bucket is rank r's in reduce-scatter and all-gather: the rank updates it when
+ * updates are sharded, and sums its squares for the norm. Blocks are equal, in whole cache lines;
+ * the last ones may be shorter or empty. Parameters lie as gradients do. The optimizer's state
+ * lies likewise (in elements of its own size); when it is sharded it holds only the own blocks of
+ * all buckets, one after the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,7 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
+/* Rounded up to whole cache lines; the last ranks get what is left, perhaps nothing. */
 static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
 {
     size_t block = round_up((b->elems + t->ranks - 1) / t->ranks, LINE / b->elem_bytes),
@@ -37,7 +38,7 @@ static void cut_blocks(const struct tt_trainer *t, struct tt_bucket *b)
     }
 }
 
-/* Places of buckets and of the tensors that begin in them. */
+/* Places the buckets, and the tensors that begin in them. */
 static tutti_status layout_place(struct tt_trainer *t, struct tutti_error *err)
 {
     size_t at = 0, state = 0, shard = 0;
@@ -49,6 +50,8 @@ static tutti_status layout_place(struct tt_trainer *t, struct tutti_error *err)
         size_t state_each = tt_train_state_each(b->dtype);
         b->elems = p->bytes / b->elem_bytes;
         b->counts = t->counts + (size_t)k * t->ranks;
+        /* Only a bucket that begins with a tensor may be aligned: one that begins inside a tensor
+         * continues it without a gap. */
         if (p->offset_bytes == 0)
             at = round_up(at, LINE);
         b->at = at;
@@ -76,7 +79,7 @@ static tutti_status layout_place(struct tt_trainer *t, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* Zeroed memory, where the ranks of the host can reach it if there is enough of that. */
+/* Zeroed memory: shared with the ranks of the host if the communicator has enough, else private. */
 static char *layout_take(struct tt_trainer *t, size_t bytes, bool *ret_shared)
 {
     struct tutti_error err;
@@ -88,6 +91,7 @@ static char *layout_take(struct tt_trainer *t, size_t bytes, bool *ret_shared)
     return p;
 }
 
+/* Returns memory to where layout_take got it; accepts NULL. */
 static void give_back(struct tt_trainer *t, char *p, bool shared)
 {
     if (p && shared)
@@ -96,6 +100,7 @@ static void give_back(struct tt_trainer *t, char *p, bool shared)
         free(p);
 }
 
+/* Are there parameters that live in the trainer's memory? */
 static bool wants_params(const struct tt_trainer *t)
 {
     bool some = false;
@@ -104,6 +109,7 @@ static bool wants_params(const struct tt_trainer *t)
     return tt_train_sharded(t) || (some && t->options.optimizer != TT_OPT_NONE);
 }
 
+/* Does any tensor need an f32 copy? Wide ones are f32 already. */
 static bool wants_masters(const struct tt_trainer *t)
 {
     bool some = false;
@@ -123,7 +129,7 @@ static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
         ok = posix_memalign((void **)&t->state[s], LINE, t->state_bytes ? t->state_bytes : LINE) ==
                  0 &&
              (memset(t->state[s], 0, t->state_bytes), true);
-    if (ok && wants_masters(t)) /* pages that only f32 tensors would use are never touched */
+    if (ok && wants_masters(t)) /* calloc: pages that only f32 tensors would use stay untouched */
         ok =
             (t->state[TT_STATE_MASTER] = calloc(t->state_bytes ? t->state_bytes : LINE, 1)) != NULL;
     for (uint32_t i = 0; ok && i < t->ntensors; i++)
@@ -133,6 +139,7 @@ static tutti_status take_all(struct tt_trainer *t, struct tutti_error *err)
               : tt_fail(err, TUTTI_ERR_MEMORY, "out of memory (%zu bytes of gradients)", t->bytes);
 }
 
+/* Sets every tensor's authoritative copies and fills the parameters that are not the caller's. */
 static void point(struct tt_trainer *t)
 {
     for (uint32_t i = 0; i < t->ntensors; i++) {
@@ -145,7 +152,7 @@ static void point(struct tt_trainer *t)
     }
 }
 
-/* Rank 0's parameters, for all. */
+/* Every rank starts from rank 0's parameters. Collective. */
 static tutti_status layout_spread(struct tt_trainer *t, struct tutti_error *err)
 {
     for (uint32_t i = 0;

@@ -1,5 +1,12 @@
 /* open.c - a trainer's life: opened on a twin of the communicator (so that the caller's collectives
- * and the trainer's never mix), filled, frozen, closed. */
+ * and the trainer's never mix), filled with tensors, frozen, closed.
+ *
+ *     open -> add, set_group ... -> freeze -> steps (step.c, thread.c) -> close
+ *
+ * Before freeze a trainer is a list of tensors. freeze is collective and turns the list into a
+ * policy, memory and requests; `policy` is non-NULL from then on and marks a frozen trainer. A
+ * trainer whose open or freeze failed half-way can still be closed: every free accepts what was
+ * never made. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,6 +36,7 @@ static tutti_status check_options(const struct tt_train_options *o, struct tutti
     return TUTTI_OK;
 }
 
+/* The condition uses the monotonic clock: deadlines must not move with the time of day. */
 static bool make_locks(struct tt_trainer *t)
 {
     pthread_condattr_t clock;
@@ -55,13 +63,15 @@ tutti_status tt_train_open(struct tt_comm *c, const struct tt_train_options *o,
     t->clip = t->scale = t->next_scale = 1;
     t->gate = TT_NO_LAUNCH;
     atomic_store(&t->sync, true);
-    /* Norm and use must be known before the first update: all reductions come before the first
-     * all-gather. With dear it is so anyway: real layers do not keep to a profile's times, and any
-     * other order stalls when a gradient is late that the profile had promised. */
+    /* The norm and the use of all gradients must be known before the first update, so all
+     * reductions come before the first all-gather. dear always keeps that order: real layers do
+     * not keep to a profile's times, and any other order stalls when a gradient arrives later than
+     * the profile predicted. */
     if (o->clip_norm > 0 || o->allow_unused || tt_policy_is_dear(o->policy.kind))
         t->options.policy.order = TT_ORDER_TWO_PHASE;
     if (tt_policy_is_dear(o->policy.kind) && o->policy.partition_bytes == 0)
         t->options.policy.partition_bytes = TT_TRAIN_PART;
+    /* From here on tt_train_close frees whatever was made. */
     st = make_locks(t) ? tt_comm_twin(c, &t->comm, err) : tt_fail_memory(err, "locks");
     if (!st) {
         tt_comm_pump_begin(t->comm);
@@ -105,6 +115,7 @@ static tutti_status check_tensor(const struct tt_trainer *t, const struct tt_tra
     return TUTTI_OK;
 }
 
+/* Takes a copy of the name; everything else that x points to stays the caller's. */
 tutti_status tt_train_add(struct tt_trainer *t, const struct tt_train_tensor *x,
                           uint32_t *ret_index, struct tutti_error *err)
 {
@@ -131,6 +142,8 @@ tutti_status tt_train_add(struct tt_trainer *t, const struct tt_train_tensor *x,
     return TUTTI_OK;
 }
 
+/* Makes room for n groups; new ones start with the usual defaults. Both arrays may have grown when
+ * one allocation fails: ngroups, which bounds their use, has not. */
 static tutti_status grow_groups(struct tt_trainer *t, uint32_t n, struct tutti_error *err)
 {
     static const struct tt_train_group unset = {
@@ -161,6 +174,7 @@ tutti_status tt_train_set_group(struct tt_trainer *t, uint32_t g, const struct t
     tutti_status st = g >= t->ngroups ? grow_groups(t, g + 1, err) : TUTTI_OK;
     if (st)
         return st;
+    /* take_groups (step.c) copies under the same lock: a step sees old or new values, no mix. */
     pthread_mutex_lock(&t->lock);
     t->next_groups[g] = *v;
     pthread_mutex_unlock(&t->lock);
@@ -169,7 +183,7 @@ tutti_status tt_train_set_group(struct tt_trainer *t, uint32_t g, const struct t
 
 /* ---- freezing ---- */
 
-/* 0, 1, 2, ... in place of the caller's numbers. */
+/* Replaces the caller's layer numbers by 0, 1, 2, ... A 0 always begins a layer of its own. */
 static void number_layers(struct tt_trainer *t)
 {
     uint32_t before = 0, layer = 0;
@@ -181,7 +195,8 @@ static void number_layers(struct tt_trainer *t)
     }
 }
 
-/* Rank 0's profile counts for all: two clocks never agree. */
+/* Every rank uses rank 0's profile: measured times differ between ranks, and policies made from
+ * different times would differ. */
 static tutti_status share_times(struct tt_trainer *t, struct tutti_error *err)
 {
     uint64_t *times = tt_alloc(t->ntensors, 2 * sizeof *times);
@@ -207,6 +222,8 @@ static tutti_status share_times(struct tt_trainer *t, struct tutti_error *err)
     return st;
 }
 
+/* Makes the policy from the tensors and the predicted costs of this communicator. All inputs are
+ * equal on all ranks, hence so is the policy; freeze compares its hash all the same. */
 static tutti_status make_policy(struct tt_trainer *t, struct tutti_error *err)
 {
     struct tt_policy_tensor *x = tt_zalloc(t->ntensors, sizeof *x);
@@ -230,13 +247,14 @@ static tutti_status make_policy(struct tt_trainer *t, struct tutti_error *err)
         if (!st)
             st = tt_policy_time(t->policy, x, &c, &t->times, NULL, NULL, err);
     }
-    if (st && tt_comm_verdict(t->comm)) /* no price could be asked for */
+    if (st && tt_comm_verdict(t->comm)) /* the communicator failed: its reason explains more */
         st = tt_fail(err, tt_comm_verdict(t->comm), "%s", tt_comm_last_error(t->comm)->text);
     free(x);
     free(costs);
     return st;
 }
 
+/* Groups that were set or that a tensor names. */
 static uint32_t most_groups(const struct tt_trainer *t)
 {
     uint32_t n = t->ngroups;
@@ -245,6 +263,8 @@ static uint32_t most_groups(const struct tt_trainer *t)
     return n;
 }
 
+/* The order matters: nothing is built before all ranks agree on what to build, and the thread
+ * starts last, when there is nothing left that it could see half-made. */
 tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err)
 {
     struct tutti_error mine;
@@ -266,6 +286,7 @@ tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err)
         st = tt_train_layout(t, err);
     if (!st)
         st = tt_train_launches(t, err);
+    /* No step has begun: the thread must find nothing to start. */
     atomic_store(&t->head, t->nlaunches);
     if (!st)
         st = tt_train_thread_start(t, err);
@@ -330,6 +351,7 @@ void tt_train_close(struct tt_trainer *t)
 {
     if (!t)
         return;
+    /* Updates that were deferred are due now; a step without step() is dropped. */
     if (t->thread_made && !atomic_load(&t->active))
         tt_train_settle_all(t);
     tt_train_thread_end(t);

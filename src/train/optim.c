@@ -7,10 +7,10 @@
  *             p -= lr/(1-b1^t) m / (sqrt v / sqrt(1-b2^t) + eps)
  *     AdamW   p *= 1 - lr wd, then as Adam without weight decay
  *
- * f16 and bf16: the same in f32, on a copy of the parameter in f32 that is part of the state; the
- * parameter is the copy, rounded.
+ * f16 and bf16: the same in f32, on an f32 copy of the parameter that is part of the state; the
+ * parameter is the rounded copy.
  *
- * Powers are products, not pow(3): every machine gets the same bits. */
+ * Powers are repeated products, not pow(3): every machine gets the same bits. */
 #include "train/train_int.h"
 
 #include <assert.h>
@@ -48,6 +48,7 @@ size_t tt_train_state_each(tutti_dtype dtype)
     return dtype == TUTTI_F64 ? 8 : 4;
 }
 
+/* x^n by squaring. */
 static double optim_power(double x, uint64_t n)
 {
     double r = 1;
@@ -69,6 +70,7 @@ static void optim_run(enum tt_optimizer kind, const struct coeffs *c, const stru
         adam_f64(c, d);
 }
 
+/* Widens the gradient block by block on the stack: no memory is allocated in a step. */
 static void run_half(enum tt_optimizer kind, const struct coeffs *c, const struct tt_optim_data *d)
 {
     float grad[WIDE], *master = d->state[TT_STATE_MASTER];
@@ -97,6 +99,7 @@ void tt_train_optim_run(const struct tt_optim *o, const struct tt_optim_data *d)
                        .eps = g->eps,
                        .nesterov = g->nesterov,
                        .adamw = o->kind == TT_OPT_ADAMW};
+    /* Bias corrections depend on the step only: once per call, not per element. */
     if (o->kind != TT_OPT_SGD) {
         c.step_size = g->lr / (1 - optim_power(g->beta1, o->step));
         c.root = sqrt(1 - optim_power(g->beta2, o->step));

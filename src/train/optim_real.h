@@ -1,10 +1,14 @@
-/* optim_real.h - inside optim.c, once per type REAL: the loops. */
+/* optim_real.h - the loops of the optimizers, included by optim.c once per type REAL.
+ *
+ * Each loop is free of branches that depend on data and has restrict pointers, so that compilers
+ * vectorise it. Gradients are scaled (loss scale, clipping) as they are read. */
 static void NAME(sgd)(const struct coeffs *c, const struct tt_optim_data *d)
 {
     REAL *restrict p = d->param, *restrict b = d->state[0];
     const REAL *restrict grad = d->grad;
     REAL scale = (REAL)c->scale, lr = (REAL)c->lr, decay = (REAL)c->decay, mu = (REAL)c->momentum,
          look = c->nesterov ? mu : 0;
+    /* Without momentum there is no state array to read: half the memory traffic. */
     if (mu == 0) {
         for (size_t i = 0; i < d->n; i++)
             p[i] -= lr * (grad[i] * scale + decay * p[i]);

@@ -1,10 +1,11 @@
-/* settle.c - to settle a tensor: wait for the last launch of each of its buckets and update what
- * came (unless that happened on shards), copy it to where the caller wants it, zero its gradient.
+/* settle.c - to settle a tensor means: wait for the last launch of each of its buckets, update what
+ * arrived (unless shards were updated), copy it to where the caller wants it, zero its gradient.
  *
  *     parts   | 0 updated | 1 updated | 2 arrives | 3        |   next_bucket = 2, still pending
  *
- * One bucket after the other, so that the next arrives while one is updated; and as far as asked,
- * so that a layer may begin with the first rows of its parameter before the last have come. */
+ * Buckets are settled one after the other, so that the next arrives while one is updated; and only
+ * as far as asked, so that a layer may begin with the first rows of its parameter before the last
+ * have arrived. Callers settle on their own threads, one at a time, under settle_lock. */
 #include <string.h>
 
 #include "train/train_int.h"
@@ -19,6 +20,7 @@ uint32_t tt_train_parts(const struct tt_tensor *x)
     return x->last_bucket - x->first_bucket + 1;
 }
 
+/* The intersection of tensor and bucket, as elements of the tensor. They must overlap. */
 struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b)
 {
     size_t each = b->elem_bytes, end = b->at + b->elems * each, own_end = x->at + x->v.count * each;
@@ -40,6 +42,8 @@ static void settle_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *
         memcpy((char *)x->v.param + at, (char *)x->param + at, s.count * b->elem_bytes);
 }
 
+/* The whole tensor is settled: without an optimizer the caller gets its averaged gradient, with one
+ * the gradient is zeroed for the next step. */
 static void settle_deliver(struct tt_trainer *t, uint32_t i)
 {
     struct tt_tensor *x = &t->tensors[i];
@@ -53,6 +57,8 @@ static tutti_status settle_to(struct tt_trainer *t, uint32_t i, uint32_t bucket)
 {
     struct tt_tensor *x = &t->tensors[i];
     tutti_status st = t->gate == TT_NO_LAUNCH ? TUTTI_OK : tt_train_await(t, t->gate);
+    /* Invariant: buckets before next_bucket are settled. After an error it
+     * stays, so that nothing is updated twice. */
     while (!st && x->next_bucket <= bucket) {
         const struct tt_bucket *b = &t->buckets[x->next_bucket];
         st = tt_train_await(t, b->last);
@@ -63,6 +69,8 @@ static tutti_status settle_to(struct tt_trainer *t, uint32_t i, uint32_t bucket)
     }
     if (!st && x->next_bucket > x->last_bucket) {
         settle_deliver(t, i);
+        /* Pairs with the acquire in tt_train_settle: a caller that finds the tensor settled sees
+         * it. */
         atomic_store_explicit(&x->pending, false, memory_order_release);
     }
     return st;
@@ -71,6 +79,7 @@ static tutti_status settle_to(struct tt_trainer *t, uint32_t i, uint32_t bucket)
 tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part)
 {
     const struct tt_tensor *x = &t->tensors[i];
+    /* The common case takes no lock; `pending` is checked again under it. */
     if (!atomic_load_explicit(&x->pending, memory_order_acquire))
         return TUTTI_OK;
     pthread_mutex_lock(&t->settle_lock);

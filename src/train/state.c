@@ -1,4 +1,4 @@
-/* state.c - what the optimizer keeps of a tensor, whole, for checkpoints: read from wherever it
+/* state.c - what the optimizer keeps of a tensor, whole, for checkpoints: gathered from where it
  * lies, and put back there.
  *
  * Sharded, a tensor's state is spread over the ranks: it is the intersection of the tensor with
@@ -8,9 +8,9 @@
  *     bucket     |r0        |r1        |r2        |
  *     tensor          [=================)            counts 5, 10, 3
  *
- * What is read is complete and the same on all ranks, and says nothing about ranks or policy:
- * another number of ranks, or another policy, goes on from it. f16 and bf16 tensors have one array
- * more, the f32 copy that the updates are added to. */
+ * The result is complete and the same on all ranks, and does not depend on ranks or policy: a job
+ * with another number of ranks or another policy can continue from it. f16 and bf16 tensors have
+ * one more array, the f32 copy to which the updates are added. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +29,7 @@ struct piece {
     size_t from, n, skip;
 };
 
+/* The intersection of tensor, bucket and rank r's block; n = 0: empty. */
 static struct piece piece_of(const struct tt_tensor *x, const struct tt_bucket *b, uint32_t r)
 {
     size_t each = b->elem_bytes, low = b->at, end = x->at + x->v.count * each;
@@ -42,7 +43,7 @@ static struct piece piece_of(const struct tt_tensor *x, const struct tt_bucket *
         .from = (from - x->at) / each, .n = (to - from) / each, .skip = (from - low) / each};
 }
 
-/* Where the state of the own piece begins. */
+/* Where the state of this rank's own piece begins. */
 static char *mine(struct tt_trainer *t, uint32_t slot, const struct tt_bucket *b,
                   const struct piece *p)
 {
@@ -51,7 +52,7 @@ static char *mine(struct tt_trainer *t, uint32_t slot, const struct tt_bucket *b
 
 /* ---- the copy in f32 ---- */
 
-/* Where the copy rounds to the parameter it knows more than the parameter does, and stays. */
+/* Where the copy still rounds to the parameter it is the more precise of the two, and stays. */
 void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n)
 {
     uint16_t rounded[WIDE];
@@ -90,7 +91,7 @@ void tt_train_masters(struct tt_trainer *t)
 
 /* ---- names ---- */
 
-/* The array of the trainer's that array k of the tensor lies in; TT_STATES: there is none. */
+/* The trainer's array that holds array k of the tensor; TT_STATES: there is none. */
 static uint32_t slot_of(const struct tt_trainer *t, uint32_t i, uint32_t k)
 {
     uint32_t own = tt_train_optim_states(t->options.optimizer);
@@ -115,6 +116,8 @@ size_t tt_train_state_bytes(const struct tt_trainer *t, uint32_t i)
     return slot_of(t, i, 0) == TT_STATES ? 0 : t->tensors[i].v.count * state_each(&t->tensors[i]);
 }
 
+/* Reading or writing state between updates only: what is deferred is done first. Collective as far
+ * as flush is. */
 static tutti_status state_check(struct tt_trainer *t, uint32_t i, uint32_t k,
                                 struct tutti_error *err)
 {
@@ -130,6 +133,8 @@ static tutti_status state_check(struct tt_trainer *t, uint32_t i, uint32_t k,
 
 /* ---- reading ---- */
 
+/* Makes bucket b's part of the state whole in `out`, on every rank. Pieces follow each other in
+ * rank order, so that the lowest `from` is where the gathered elements begin. */
 static tutti_status state_gather(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b,
                                  const void *in, char *out)
 {
@@ -159,6 +164,7 @@ static tutti_status state_gather(struct tt_trainer *t, uint32_t i, const struct 
     return st;
 }
 
+/* Every rank takes part in every bucket's all-gather, also with an empty piece. */
 static tutti_status read_shards(struct tt_trainer *t, uint32_t i, uint32_t slot, char *out)
 {
     const struct tt_tensor *x = &t->tensors[i];
@@ -186,6 +192,7 @@ tutti_status tt_train_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, vo
             memcpy(data, t->state[slot] + t->tensors[i].state_at, bytes);
         return TUTTI_OK;
     }
+    /* The caller wants no data, but the other ranks need this one to take part. */
     void *own = data ? NULL : malloc(bytes);
     if (!data && !own)
         return tt_fail_memory(err, "state");
@@ -198,7 +205,7 @@ tutti_status tt_train_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, vo
 
 /* ---- writing ---- */
 
-/* The parameter is what its f32 copy rounds to. */
+/* Keeps the parameter equal to what its f32 copy rounds to. */
 static void state_narrow(struct tt_trainer *t, uint32_t i, const float *data)
 {
     struct tt_tensor *x = &t->tensors[i];
@@ -230,8 +237,8 @@ tutti_status tt_train_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, co
     return TUTTI_OK;
 }
 
-/* An open step of which nothing has been handed over is counted already, and so is one whose
- * gradients are averaged but not used yet. */
+/* Is an update counted that has not happened? True in an open step, and for averages that no step
+ * has used yet. */
 static bool counted(struct tt_trainer *t, uint32_t i)
 {
     return atomic_load(&t->active) || (t->averaged && t->tensors[i].used);

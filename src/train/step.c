@@ -1,14 +1,14 @@
-/* step.c - a step as the training loop sees it: gradients become ready, step, parameters are waited
- * for, flush.
+/* step.c - a step as the training loop sees it: gradients become ready, step, wait for parameters,
+ * flush.
  *
- *     grad_ready (first)   begin: what the last step left is settled, values set since are taken
- *     grad_ready           counts; the thread hears of it when a launch has all it needs
+ *     grad_ready (first)   begin: settles what the last step left, takes values set since
+ *     grad_ready           counts; wakes the thread when a launch has all it needs
  *     step                 unused tensors get a zero gradient; wait_at_step settles everything
  *     wait_param           settles one tensor
  *
- * Tensors that are cut in parts (a bucket each) may be handed over part by part, and waited for so
- * too (settle.c). Invariant: between two steps every tensor is either pending or as a synchronous
- * step would have left it. */
+ * Tensors that are cut into parts (a bucket each) may be handed over part by part, and waited for
+ * part by part too (settle.c). Invariant: between two steps every tensor is either pending or as a
+ * synchronous step would have left it. */
 #include <assert.h>
 #include <string.h>
 
@@ -16,6 +16,7 @@
 
 /* ---- beginning ---- */
 
+/* The values that set_group left for the next step become those of this one. */
 static void take_groups(struct tt_trainer *t)
 {
     pthread_mutex_lock(&t->lock);
@@ -24,7 +25,7 @@ static void take_groups(struct tt_trainer *t)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Averages that no step() followed: nothing was updated, and nothing will be. */
+/* Averages that no step() followed: nothing was updated, so the updates are not counted. */
 static void drop_averages(struct tt_trainer *t)
 {
     for (uint32_t i = 0; t->averaged && i < t->ntensors; i++)
@@ -32,6 +33,8 @@ static void drop_averages(struct tt_trainer *t)
     t->averaged = false;
 }
 
+/* Called under begin_lock while no launch is under way: the thread reads none of this until `head`
+ * is 0, so that the stores before it may be relaxed. */
 static void step_reset(struct tt_trainer *t)
 {
     drop_averages(t);
@@ -39,6 +42,7 @@ static void step_reset(struct tt_trainer *t)
     t->clip = 1;
     t->scale = t->next_scale;
     take_groups(t);
+    /* Assume that every tensor is used; step_complete and the gate correct that. */
     for (uint32_t i = 0; i < t->ntensors; i++) {
         t->tensors[i].used = true;
         t->tensors[i].updates++;
@@ -55,9 +59,11 @@ static void step_reset(struct tt_trainer *t)
         atomic_store_explicit(&t->launches[k].end_ns, 0, memory_order_relaxed);
     }
     atomic_store(&t->stepped, false);
-    atomic_store(&t->head, 0); /* from here on the thread looks */
+    atomic_store(&t->head, 0); /* the thread may start launches from here on */
 }
 
+/* Gradients become ready on any thread: the first one begins the step, the others find `active`
+ * (acquire, paired with the release below) and may rely on the counters. */
 tutti_status tt_train_begin(struct tt_trainer *t)
 {
     if (atomic_load_explicit(&t->active, memory_order_acquire))
@@ -75,6 +81,8 @@ tutti_status tt_train_begin(struct tt_trainer *t)
     return st;
 }
 
+/* The decrement releases the gradient that the caller wrote; may_start (thread.c) acquires it. Only
+ * the call that completes a launch rings: one system call per launch, not per tensor. */
 void tt_train_count(struct tt_trainer *t, uint32_t i)
 {
     const struct tt_tensor *x = &t->tensors[i];
@@ -88,7 +96,7 @@ void tt_train_count(struct tt_trainer *t, uint32_t i)
 
 /* ---- what the training loop calls ---- */
 
-/* Not the end of the trainer: it may still be frozen. */
+/* Does not fail the trainer: it may still be frozen. */
 static tutti_status fail_early(struct tt_trainer *t, const char *what)
 {
     pthread_mutex_lock(&t->lock);
@@ -97,6 +105,8 @@ static tutti_status fail_early(struct tt_trainer *t, const char *what)
     return TUTTI_ERR_ARG;
 }
 
+/* What every call of the loop checks first: frozen, not failed, and an index that exists. `what`
+ * names the call in the message. */
 static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *what)
 {
     if (!t->policy)
@@ -106,6 +116,8 @@ static tutti_status check_index(struct tt_trainer *t, uint32_t i, const char *wh
                : tt_train_blame(t, "%s of tensor %u: there are %u", what, i, t->ntensors);
 }
 
+/* begin comes before the gradient is written: it may still have to settle the last step, which
+ * reads and zeroes that memory. */
 tutti_status tt_train_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
                           const float *grad)
 {
@@ -133,6 +145,7 @@ tutti_status tt_train_ready(struct tt_trainer *t, uint32_t i)
     if (st)
         return st;
     struct tt_tensor *x = &t->tensors[i];
+    /* Accumulating: nothing is handed over, but step() must know that the tensor was used. */
     if (!atomic_load_explicit(&t->sync, memory_order_relaxed)) {
         st = tt_train_begin(t);
         atomic_store(&x->touched, true);
@@ -148,6 +161,7 @@ tutti_status tt_train_ready(struct tt_trainer *t, uint32_t i)
                               "backward ran twice before step() "
                               "(accumulate with sync off, in Python under opt.no_sync())",
                               x->v.name, x->v.uses, (unsigned long long)t->steps);
+    /* A tied weight: its gradient is complete only with the last use. */
     if (left > 1)
         return TUTTI_OK;
     if (x->v.grad)
@@ -156,7 +170,7 @@ tutti_status tt_train_ready(struct tt_trainer *t, uint32_t i)
     return TUTTI_OK;
 }
 
-/* A bucket that holds part of one tensor only is launched as soon as that part is there. */
+/* A bucket that holds a part of one tensor only is launched as soon as that part is ready. */
 tutti_status tt_train_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part)
 {
     tutti_status st = check_index(t, i, "part_ready");
@@ -175,6 +189,7 @@ tutti_status tt_train_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part
         return st;
     struct tt_launch *l = &t->launches[t->buckets[x->first_bucket + part].reduce];
     assert(l->needs == 1);
+    /* The exchange both marks the part and detects that it was marked before. */
     if (atomic_load(&x->left) == 0 || atomic_exchange(&l->missing, 0) == 0)
         return tt_train_blame(t, "part %u of tensor %s is ready twice in step %llu", part,
                               x->v.name, (unsigned long long)t->steps);
@@ -184,8 +199,8 @@ tutti_status tt_train_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part
     return TUTTI_OK;
 }
 
-/* A tensor that was not ready as often as it should: used less, or in earlier micro-batches only,
- * or not at all. */
+/* Completes a tensor that was ready less often than expected: used fewer times, in earlier
+ * micro-batches only, or not at all. */
 static void step_complete(struct tt_trainer *t, uint32_t i)
 {
     struct tt_tensor *x = &t->tensors[i];
@@ -220,8 +235,8 @@ static uint32_t first_torn(struct tt_trainer *t)
     return i;
 }
 
-/* The backward pass is over: what is missing is completed, and every tensor has a result to
- * come. */
+/* The backward pass is over: completes what is missing; from here on every launch of the step can
+ * run. */
 static tutti_status end_backward(struct tt_trainer *t)
 {
     if (!atomic_load(&t->sync))
@@ -245,11 +260,13 @@ static tutti_status end_backward(struct tt_trainer *t)
     }
     atomic_store(&t->stepped, true);
     atomic_store(&t->active, false);
+    /* The gate waits for `stepped`, which no gradient announces. */
     if (t->gate != TT_NO_LAUNCH)
         tt_train_ring(t);
     return TUTTI_OK;
 }
 
+/* Waits for every launch, so that the caller may read and change the averages before step(). */
 tutti_status tt_train_average(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "average");
@@ -282,10 +299,11 @@ tutti_status tt_train_step(struct tt_trainer *t)
     tutti_status st = check_index(t, 0, "step");
     if (!st && !t->averaged)
         st = end_backward(t);
-    else if (!st && t->options.clip_norm > 0) /* of what the caller made of the averages */
+    else if (!st && t->options.clip_norm > 0) /* the caller may have changed the averages */
         tt_train_clip(t, tt_train_squares_whole(t));
-    if (!st && !tt_train_sharded(t)) /* no update has begun */
+    if (!st && !tt_train_sharded(t)) /* no update has begun: later values still count */
         take_groups(t);
+    /* Results to come: released to whoever settles the tensor. */
     for (uint32_t i = 0; !st && i < t->ntensors; i++) {
         t->tensors[i].next_bucket = t->tensors[i].first_bucket;
         atomic_store_explicit(&t->tensors[i].pending, true, memory_order_release);
@@ -322,7 +340,7 @@ bool tt_train_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t
 }
 
 /* Has any gradient of this step been handed over? Micro-batches that are not synchronised hand over
- * nothing. */
+ * none. */
 static bool handed_over(struct tt_trainer *t)
 {
     bool some = false;
@@ -332,6 +350,8 @@ static bool handed_over(struct tt_trainer *t)
     return some;
 }
 
+/* Settles everything; between the first gradient and step() there is nothing that could be settled,
+ * so that this is refused. */
 tutti_status tt_train_flush(struct tt_trainer *t)
 {
     tutti_status st = check_index(t, 0, "flush");
@@ -358,6 +378,7 @@ tutti_status tt_train_scale(struct tt_trainer *t, double scale)
     return st;
 }
 
+/* The caller changed its parameters (a checkpoint was loaded): copies are taken anew. */
 tutti_status tt_train_reload(struct tt_trainer *t)
 {
     tutti_status st = tt_train_flush(t);

@@ -1,11 +1,11 @@
-/* thread.c - the thread that communicates: starts the launches in their order, each as soon as it
- * is first in line and what it needs is there, at most `window` under way; updates shards; tells
- * who waits.
+/* thread.c - the thread that communicates: it starts the launches in their order, each as soon as
+ * it is first in line and has what it needs, with at most `window` under way; it updates shards and
+ * wakes waiters.
  *
  *     grad_ready -missing = 0, bell-> start ... test: done -> (update shard) -> news -> wait_param
  *                                           ^ next in line
  *
- * Nothing is decided by who is first: two ranks whose hooks fire in different orders start the same
+ * Timing never decides the order: two ranks whose hooks fire in different orders start the same
  * launches in the same order. Invariant: launches before `head` are started, `running` lists those
  * of them that are not done, and only this thread touches requests. */
 #include <assert.h>
@@ -19,6 +19,7 @@
 
 #include "train/train_int.h"
 
+/* EAGAIN means that the counter is full: the thread has been woken long since. */
 void tt_train_ring(struct tt_trainer *t)
 {
     uint64_t one = 1;
@@ -28,6 +29,7 @@ void tt_train_ring(struct tt_trainer *t)
 
 /* ---- the gate ---- */
 
+/* The gate's input: the squares of the own blocks, and which tensors this rank used. */
 static void fill_gate(struct tt_trainer *t)
 {
     t->gate_data[0] = t->options.clip_norm > 0 ? tt_train_squares(t) : 0;
@@ -35,15 +37,17 @@ static void fill_gate(struct tt_trainer *t)
         t->gate_data[1 + i] = t->tensors[i].used ? 1 : 0;
 }
 
+/* PyTorch's rule, its 1e-6 included. */
 void tt_train_clip(struct tt_trainer *t, double squares)
 {
     double limit = t->options.clip_norm;
     t->norm = sqrt(squares) * fabs(t->scale);
     t->clip = 1;
-    if (limit > 0 && !(t->norm + 1e-6 <= limit)) /* not a number stays one */
+    if (limit > 0 && !(t->norm + 1e-6 <= limit)) /* true for NaN too: it must reach the update */
         t->clip = limit / (t->norm + 1e-6);
 }
 
+/* The gate's result: a tensor that no rank used is not updated, so begin's count is taken back. */
 static void read_gate(struct tt_trainer *t)
 {
     tt_train_clip(t, t->gate_data[0]);
@@ -55,6 +59,8 @@ static void read_gate(struct tt_trainer *t)
 
 /* ---- launches ---- */
 
+/* Has the launch all it needs? `missing` is acquired: the gradients that callers wrote before they
+ * counted it down are visible. With a gate no sharded update may start before it is done. */
 static bool may_start(struct tt_trainer *t, const struct tt_launch *x)
 {
     if (x->gate)
@@ -68,6 +74,8 @@ static bool may_start(struct tt_trainer *t, const struct tt_launch *x)
            (!update || atomic_load(&t->launches[t->gate].done));
 }
 
+/* Starts launch k, the head of the line. An all-gather of parameters sends what the update wrote,
+ * so a shard that is not updated yet is updated first. */
 static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
 {
     struct tt_launch *x = &t->launches[k];
@@ -85,6 +93,7 @@ static tutti_status thread_start(struct tt_trainer *t, uint32_t k)
     return TUTTI_OK;
 }
 
+/* Effects come before `done`: a waiter that sees it (acquire) sees the update or the norm too. */
 static void thread_finish(struct tt_trainer *t, uint32_t k)
 {
     struct tt_launch *x = &t->launches[k];
@@ -100,13 +109,14 @@ static void thread_finish(struct tt_trainer *t, uint32_t k)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* May the next launch in line begin? */
+/* May the next launch in line start? */
 static bool next_may_start(struct tt_trainer *t)
 {
     uint32_t head = atomic_load(&t->head);
     return head < t->nlaunches && may_start(t, &t->launches[head]);
 }
 
+/* Only the head is ever considered: a later launch that is ready waits, as on every other rank. */
 static tutti_status start_all(struct tt_trainer *t, bool *ret_moved)
 {
     tutti_status st = TUTTI_OK;
@@ -117,6 +127,7 @@ static tutti_status start_all(struct tt_trainer *t, bool *ret_moved)
     return st;
 }
 
+/* Polls what is under way. Removal keeps the order: running[0] stays the oldest launch. */
 static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
 {
     for (uint32_t r = 0; r < t->nrunning;) {
@@ -138,7 +149,7 @@ static tutti_status test_all(struct tt_trainer *t, bool *ret_moved)
     return TUTTI_OK;
 }
 
-/* Somebody has been waiting, and nothing has moved, for as long as the deadline allows. */
+/* Fails when somebody has waited, and nothing has moved, for longer than the deadline allows. */
 static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
 {
     pthread_mutex_lock(&t->lock);
@@ -148,15 +159,15 @@ static tutti_status check_deadline(struct tt_trainer *t, uint64_t moved_ns)
                                : TUTTI_OK;
 }
 
-/* A step that is dropped is communicated as far as its gradients allow, so that ranks that close
- * together agree. */
+/* A dropped step is communicated as far as its gradients allow, so that ranks that close together
+ * agree on what was sent. */
 static bool thread_ended(struct tt_trainer *t)
 {
     return atomic_load(&t->closing) &&
            (atomic_load(&t->failed) || (t->nrunning == 0 && !next_may_start(t)));
 }
 
-/* The communicator's words, and in front what was being communicated. */
+/* The communicator's error, prefixed with what was being communicated. */
 static void give_up(struct tt_trainer *t)
 {
     struct tutti_error err = *tt_comm_last_error(t->comm);
@@ -171,6 +182,8 @@ static void give_up(struct tt_trainer *t)
     tt_train_fail(t, &err);
 }
 
+/* The thread: one round of the communicator, poll, start; sleeps inside the round when idle, until
+ * the network or the bell wakes it. */
 static void *thread_work(void *arg)
 {
     struct tt_trainer *t = arg;
@@ -199,7 +212,7 @@ static void *thread_work(void *arg)
 
 tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err)
 {
-    sigset_t all, before; /* signals are the program's */
+    sigset_t all, before; /* signals are for the program's own threads */
     t->bell = tt_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (t->bell < 0)
         return tt_fail(err, TUTTI_ERR_IO, "no event descriptor for the trainer's thread");
@@ -214,7 +227,8 @@ tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err
 void tt_train_thread_end(struct tt_trainer *t)
 {
     if (t->thread_made) {
-        pthread_mutex_lock(&t->lock); /* what is under way gets as long as any wait */
+        /* Counts as a waiter, so that what is under way gets the deadline of any wait. */
+        pthread_mutex_lock(&t->lock);
         t->waiters++;
         t->waiting_ns = tt_now_ns();
         pthread_mutex_unlock(&t->lock);
@@ -227,8 +241,8 @@ void tt_train_thread_end(struct tt_trainer *t)
     t->bell = -1;
 }
 
-/* Sleeps for news, at most until the deadline of this rank's own: while requests are under way the
- * thread watches over theirs. */
+/* Sleeps for news, at most until this rank's own deadline. While requests are under way the thread
+ * watches their deadline, and the sleep is only prolonged by a second at a time. Holds `lock`. */
 static tutti_status sleep_on(struct tt_trainer *t, uint64_t since)
 {
     uint64_t now = tt_now_ns(), end = tt_comm_deadline(t->comm, since, t->moved_ns);
@@ -243,6 +257,7 @@ static tutti_status sleep_on(struct tt_trainer *t, uint64_t since)
 tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch)
 {
     const struct tt_launch *x = &t->launches[launch];
+    /* Acquire pairs with the store in thread_finish: what the launch brought is visible. */
     if (atomic_load_explicit(&x->done, memory_order_acquire))
         return TUTTI_OK;
     pthread_mutex_lock(&t->lock);
@@ -256,6 +271,7 @@ tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch)
     if (atomic_load(&t->failed))
         st = t->error.status;
     pthread_mutex_unlock(&t->lock);
+    /* The launch never started: this rank never handed over what it needs. */
     return st == TUTTI_ERR_TIMEOUT
                ? tt_train_blame(t, "launch %u has not begun within the deadline", launch)
                : st;

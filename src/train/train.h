@@ -3,26 +3,26 @@
  * frozen, by a thread of the trainer's own; parameters are updated by a built-in optimizer, or not
  * at all (averaged gradients only).
  *
- * Life: open (collective: a twin of the communicator, on its wires), add tensors in forward order,
- * freeze (collective: everything the ranks must agree on is compared, buckets and requests are
- * made), then steps, close.
+ * Life: open (collective: a twin of the communicator, on its connections), add tensors in forward
+ * order, freeze (collective: the ranks compare everything they must agree on; buckets and requests
+ * are made), then steps, close.
  *
  * One step: grad_ready of every tensor (or, with allow_unused, of some), step, wait_param of each
- * tensor before its next use. What was deferred is done by wait_param, by flush, and at the latest
- * by the first grad_ready of the next step: no update is ever lost.
+ * tensor before its next use. Deferred updates happen in wait_param, in flush, and at the latest
+ * in the first grad_ready of the next step: no update is ever lost.
  *
- * Memory: gradients live in buckets, `grad` of a tensor is a view into one. A tensor that was added
- * with a gradient pointer of its own is copied from there at grad_ready and, without optimizer,
- * back when it is settled: the named fallback. Parameters are where the caller said, or in the
- * trainer's memory; dear-sharded gathers parameters, so that theirs is always the trainer's and the
- * caller's a copy.
+ * Memory: gradients live in buckets, `grad` of a tensor is a view into one. A tensor that was
+ * added with a gradient pointer of its own is copied from there at grad_ready and, without
+ * optimizer, copied back when it is settled. Parameters are where the caller said, or in the
+ * trainer's memory; dear-sharded gathers parameters, so it always keeps them in the trainer's
+ * memory, and the caller's are copies.
  *
  * Between grad_ready(i) and the moment tensor i is settled (step, wait_param or flush, by policy)
  * its gradient belongs to the trainer; with dear-sharded its parameter too. Settling zeroes the
  * gradient unless keep_grads is set or there is no optimizer.
  *
- * Errors are sticky: the first one is what every later call returns. One that is this rank's fault
- * (a tensor ready twice or never) aborts the trainer's communicator with a reason that names tensor
+ * Errors are sticky: every later call returns the first one. An error that is this rank's fault (a
+ * tensor ready twice or never) aborts the trainer's communicator with a reason that names tensor
  * and rank, so that every rank learns of it. */
 #ifndef TT_TRAIN_H
 #define TT_TRAIN_H
@@ -76,8 +76,8 @@ tutti_status tt_train_open(struct tt_comm *c, const struct tt_train_options *o,
                            struct tt_trainer **ret, struct tutti_error *err);
 tutti_status tt_train_add(struct tt_trainer *t, const struct tt_train_tensor *x,
                           uint32_t *ret_index, struct tutti_error *err);
-/* Any time; holds from the next step whose first gradient is not ready yet. Groups 0..n without
- * gaps. */
+/* May be called at any time; takes effect at the next step whose first gradient is not ready yet.
+ * Groups are numbered 0..n without gaps. */
 tutti_status tt_train_set_group(struct tt_trainer *t, uint32_t g, const struct tt_train_group *v,
                                 struct tutti_error *err);
 tutti_status tt_train_freeze(struct tt_trainer *t, struct tutti_error *err);
@@ -87,31 +87,31 @@ void *tt_train_param(struct tt_trainer *t, uint32_t i);
 tutti_status tt_train_sync(struct tt_trainer *t, bool on);
 tutti_status tt_train_scale(struct tt_trainer *t, double scale);
 tutti_status tt_train_reload(struct tt_trainer *t);
-/* wide: rounds elements first..first + n (SIZE_MAX: all that follow); what is lost is added next
- * time */
+/* wide: rounds elements first..first + n (SIZE_MAX: all that follow); the rounding error is added
+ * next time */
 tutti_status tt_train_put(struct tt_trainer *t, uint32_t i, size_t first, size_t n,
                           const float *grad);
 tutti_status tt_train_ready(struct tt_trainer *t, uint32_t i);
 tutti_status tt_train_wait(struct tt_trainer *t, uint32_t i);
-/* By parts: a tensor's stretches that travel by themselves (one, unless it was cut); part_ready of
- * each is grad_ready, wait of the last wait_param. */
-/* false past the last */
+/* By parts: the stretches of a tensor that travel by themselves (one, unless it was cut). Handing
+ * over every part equals grad_ready; waiting for the last one equals wait_param. part: false past
+ * the last. */
 bool tt_train_part(const struct tt_trainer *t, uint32_t i, uint32_t part, size_t *ret_first,
                    size_t *ret_count);
 tutti_status tt_train_part_ready(struct tt_trainer *t, uint32_t i, uint32_t part);
-/* parts 0 to `part` */
+/* waits for parts 0 to `part` */
 tutti_status tt_train_wait_part(struct tt_trainer *t, uint32_t i, uint32_t part);
-/* before step: waits for the gradients, updates nothing; not on shards */
+/* before step: waits for the averaged gradients, updates nothing; refused on shards */
 tutti_status tt_train_average(struct tt_trainer *t);
 /* Between average and step: whether the step updates tensor i, whatever the ranks used. */
 tutti_status tt_train_use(struct tt_trainer *t, uint32_t i, bool use);
 tutti_status tt_train_step(struct tt_trainer *t);
 tutti_status tt_train_flush(struct tt_trainer *t);
 /* What the optimizer keeps of tensor i (state.c): arrays 0, 1, ... with names, whole on every rank.
- * get is collective and flushes; data may be NULL. set is local: every rank gives the same. */
-/* NULL past the last */
+ * get is collective and flushes; data may be NULL. set is local: every rank must pass the same.
+ * name: NULL past the last. */
 const char *tt_train_state_name(const struct tt_trainer *t, uint32_t i, uint32_t k);
-/* of each array */
+/* bytes of each array */
 size_t tt_train_state_bytes(const struct tt_trainer *t, uint32_t i);
 tutti_status tt_train_state_get(struct tt_trainer *t, uint32_t i, uint32_t k, void *data,
                                 struct tutti_error *err);
@@ -120,9 +120,9 @@ tutti_status tt_train_state_set(struct tt_trainer *t, uint32_t i, uint32_t k, co
 uint64_t tt_train_updates(struct tt_trainer *t, uint32_t i);
 tutti_status tt_train_set_updates(struct tt_trainer *t, uint32_t i, uint64_t n,
                                   struct tutti_error *err);
-/* of the last settled step, before clipping; 0: not asked for */
+/* of the last settled step, before clipping; 0: not computed */
 double tt_train_norm(const struct tt_trainer *t);
-/* by any rank in the last settled step */
+/* whether any rank used tensor i in the last settled step */
 bool tt_train_used(const struct tt_trainer *t, uint32_t i);
 void tt_train_get_info(const struct tt_trainer *t, struct tt_train_info *ret); /* frozen */
 /* Launch k of the last step; false past the last. Texts live as long as the trainer. */
@@ -136,7 +136,7 @@ struct tt_train_launch {
 };
 bool tt_train_start_launch(const struct tt_trainer *t, uint32_t k, struct tt_train_launch *ret);
 struct tutti_error tt_train_error(struct tt_trainer *t);
-/* false: not f16, bf16 */
+/* Rounds to f16 or bf16; false for any other type. */
 bool tt_train_half_round(tutti_dtype dtype, const float *from, float *lost, void *to, size_t n);
 void tt_train_close(struct tt_trainer *t);
 #endif

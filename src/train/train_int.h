@@ -1,8 +1,9 @@
 /* train_int.h - what the files of train share.
  *
- * Who writes what: `tensors[].left`, `launches[].missing` by whoever calls grad_ready; `head`,
- * `running`, requests by the thread; the rest of a step's state by begin_step, when nothing is
- * under way, and by who settles (under settle_lock). */
+ * Which thread writes what: callers of grad_ready write `tensors[].left` and `launches[].missing`;
+ * the trainer's thread writes `head`, `running` and the requests. The rest of a step's state is
+ * written by begin_step, while nothing is under way, and by the caller that settles (under
+ * settle_lock). */
 #ifndef TT_TRAIN_INT_H
 #define TT_TRAIN_INT_H
 
@@ -24,21 +25,21 @@ enum {
 struct tt_tensor {
     /* as added; name owned; uses at least 1; layer renumbered by freeze */
     struct tt_train_tensor v;
-    void *param, *grad; /* authoritative copy */
+    void *param, *grad; /* authoritative copies */
     size_t at;          /* bytes into the flat buffers */
     /* bytes into the optimizer's state, unless that is sharded */
     size_t state_at;
-    /* wide: what rounding took from the last gradient; else NULL */
+    /* wide tensors: the rounding error of the last gradient, added to the next; else NULL */
     float *lost;
-    /* more than one: each holds a part of this tensor and nothing else */
+    /* several buckets: each holds a part of this tensor and nothing else */
     uint32_t first_bucket, last_bucket;
     uint32_t next_bucket; /* the first that is not settled (under settle_lock) */
-    /* launches whose gradients this tensor is among: users[first_user..] */
+    /* launches that reduce this tensor's gradient: users[first_user..] */
     uint32_t first_user, nusers;
     uint64_t updates;      /* steps in which some rank used it, this one included */
     bool used;             /* by any rank, this step */
     _Atomic uint32_t left; /* uses to come in this step */
-    /* not ready yet; all of them, when the tensor is handed over whole */
+    /* parts not ready yet; all of them, when the tensor is handed over whole */
     _Atomic uint32_t parts_left;
     /* ready in a micro-batch of this step that was not synchronised */
     _Atomic bool touched;
@@ -50,16 +51,16 @@ struct tt_bucket {
     tutti_dtype dtype;
     uint32_t elem_bytes;
     size_t *counts; /* block of each rank */
-    /* own block: first element; bytes into the optimizer's state when that is sharded */
+    /* own block: its first element; its bytes into the optimizer's state when that is sharded */
     size_t mine, shard;
-    /* launches: the one with the gradients; the one after which it is complete */
+    /* launches: the one that reduces the gradients; the one after which the bucket is complete */
     uint32_t reduce, last;
     bool updated; /* its shard, this step */
 };
 
 struct tt_launch {
     struct tt_policy_launch l; /* needs_launch in terms of our own list */
-    /* not the policy's: norm and use of all gradients, after the last one that reduces */
+    /* not of the policy: the norm and the use of all gradients, after the last reducing launch */
     bool gate;
     struct tt_request *request;
     uint32_t needs; /* tensors */
@@ -100,10 +101,10 @@ struct tt_trainer {
     _Atomic bool sync;
     pthread_mutex_t begin_lock, settle_lock;
 
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t news;  /* a launch is done, or the end */
     uint32_t waiters;
-    uint64_t waiting_ns; /* since when */
+    uint64_t waiting_ns; /* since when the first waiter waits */
     uint64_t moved_ns;   /* when a launch was done last */
     struct tutti_error error;
     _Atomic bool failed, closing;
@@ -117,11 +118,11 @@ struct tt_trainer {
 
 bool tt_train_sharded(const struct tt_trainer *t); /* the update happens on shards */
 
-/* agree.c: compares what must be equal; TUTTI_ERR_DIFFERS on all ranks, with the first
- * difference. */
+/* agree.c: compares what must be equal on all ranks. On a difference every rank gets
+ * TUTTI_ERR_DIFFERS with the first one named. */
 tutti_status tt_train_agree(struct tt_trainer *t, struct tutti_error *err);
 tutti_status tt_train_agree_hash(struct tt_trainer *t, uint64_t hash, struct tutti_error *err);
-/* Everybody's `bytes` bytes. */
+/* Gathers `bytes` bytes of every rank, in rank order. Collective. */
 tutti_status tt_train_exchange(struct tt_trainer *t, const void *mine, size_t bytes, void *ret_all,
                                struct tutti_error *err);
 
@@ -133,24 +134,25 @@ struct tt_train_costs {
 };
 uint64_t tt_train_cost(void *costs, tutti_coll coll, enum tt_policy_algo algo, uint64_t bytes);
 
-/* layout.c: places, memory, the first parameters. launches.c: requests, who waits for whom. */
+/* layout.c: places, memory, the first parameters. launches.c: requests, and which launch waits for
+ * which tensors. Both free functions accept a trainer that is only partly built. */
 tutti_status tt_train_layout(struct tt_trainer *t, struct tutti_error *err);
 tutti_status tt_train_launches(struct tt_trainer *t, struct tutti_error *err);
 void tt_train_layout_free(struct tt_trainer *t);
 void tt_train_launches_free(struct tt_trainer *t);
 
 /* update.c */
-/* by the thread */
+/* updates this rank's block of a bucket; called by the trainer's thread */
 void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b);
-/* what of tensor i lies in b */
+/* updates the part of tensor i that lies in b */
 void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket *b);
-/* of the own blocks */
+/* sum of the squared gradients of the own blocks */
 double tt_train_squares(struct tt_trainer *t);
-/* of all gradients that will be used */
+/* the same of all gradients that this step uses, whole */
 double tt_train_squares_whole(const struct tt_trainer *t);
 
-/* state.c: the f32 copies of f16 and bf16 parameters are taken anew where they do not round to the
- * parameter: all; n elements. */
+/* state.c: refreshes the f32 copies of f16 and bf16 parameters where they no longer round to the
+ * parameter: of all tensors; of n elements. */
 void tt_train_masters(struct tt_trainer *t);
 void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_t n);
 
@@ -158,12 +160,11 @@ void tt_train_widen(tutti_dtype dtype, const uint16_t *param, float *copy, size_
 bool tt_train_half(tutti_dtype dtype); /* f16 or bf16: n elements of them to f32 and back */
 void tt_train_half_widen(tutti_dtype dtype, const void *from, float *to, size_t n);
 void tt_train_half_narrow(tutti_dtype dtype, const float *from, void *to, size_t n);
-/* The sum of `from` and `lost` narrowed; `lost` becomes the difference (zero where that is not
- * finite). */
+/* Narrows `from` + `lost`; `lost` becomes the rounding error (zero where that is not finite). */
 void tt_train_half_narrow_keep(tutti_dtype dtype, const float *from, float *lost, void *to,
                                size_t n);
 
-/* optim.c: n elements from `at`. step: from 1. */
+/* optim.c: n elements. step counts from 1. */
 struct tt_optim {
     enum tt_optimizer kind;
     const struct tt_train_group *g;
@@ -179,34 +180,36 @@ struct tt_optim_data {
 };
 void tt_train_optim_run(const struct tt_optim *o, const struct tt_optim_data *d);
 uint32_t tt_train_optim_states(enum tt_optimizer kind);
-size_t tt_train_state_each(tutti_dtype dtype); /* bytes of an element of state */
+size_t tt_train_state_each(tutti_dtype dtype); /* bytes per element of state */
 
 /* thread.c */
 void tt_train_clip(struct tt_trainer *t, double squares); /* norm and clip of this step */
 tutti_status tt_train_thread_start(struct tt_trainer *t, struct tutti_error *err);
 void tt_train_thread_end(struct tt_trainer *t);
+/* Wakes the thread; any thread may call it. */
 void tt_train_ring(struct tt_trainer *t);
+/* Sleeps until the launch is done, the trainer failed or the deadline passed. */
 tutti_status tt_train_await(struct tt_trainer *t, uint32_t launch);
 
 /* settle.c */
-struct tt_stretch { /* elements of a tensor */
+struct tt_stretch { /* consecutive elements of a tensor */
     size_t first, count;
 };
-/* what of x lies in b */
+/* the part of x that lies in b */
 struct tt_stretch tt_train_stretch(const struct tt_tensor *x, const struct tt_bucket *b);
 size_t tt_train_bytes(const struct tt_tensor *x);
 uint32_t tt_train_parts(const struct tt_tensor *x);
-/* parts 0 to `part` of tensor i */
+/* settles parts 0 to `part` of tensor i */
 tutti_status tt_train_settle(struct tt_trainer *t, uint32_t i, uint32_t part);
-/* everything of the last step */
+/* settles everything of the last step */
 tutti_status tt_train_settle_all(struct tt_trainer *t);
 
 /* step.c */
 tutti_status tt_train_begin(struct tt_trainer *t); /* a new step; does nothing within one */
-/* tensor i is complete: one less is missing */
+/* tensor i is complete: its launches miss one tensor less */
 void tt_train_count(struct tt_trainer *t, uint32_t i);
 
-/* fail.c: the first error stays. blame: one of this rank, all others are told. */
+/* fail.c: the first error stays. blame: the fault of this rank; an abort tells all others. */
 tutti_status tt_train_fail(struct tt_trainer *t, const struct tutti_error *err);
 tutti_status tt_train_blame(struct tt_trainer *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

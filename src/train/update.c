@@ -1,9 +1,12 @@
-/* update.c - who is updated when: whole tensors, when they are settled, or the own block of a
- * bucket, between reduce-scatter and all-gather. A block crosses tensors; each stretch of one
- * tensor is updated with its group's values.
+/* update.c - which elements are updated when: whole tensors when they are settled, or this rank's
+ * block of a bucket between reduce-scatter and all-gather. A block crosses tensors; each stretch of
+ * one tensor is updated with its own group's values.
  *
- * The thread that updates blocks is the one that communicates: it looks at the network between two
- * pieces of work. */
+ *     tensors    | a       | b    | c            |
+ *     own block        [=================)            three stretches: end of a, b, start of c
+ *
+ * Blocks are updated by the thread that also communicates: it polls the network between two pieces
+ * of work, so that a long update does not stall other launches. */
 #include <string.h>
 
 #include "train/train_int.h"
@@ -15,7 +18,7 @@ static double coefficient(const struct tt_trainer *t)
     return t->scale * t->clip;
 }
 
-/* The caller's parameter is the authoritative one: it may have been written since the last step. */
+/* The caller's parameter is the authoritative one: it may have changed since the last step. */
 static void refresh(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size_t state_at)
 {
     const struct tt_tensor *x = &t->tensors[i];
@@ -30,7 +33,8 @@ static void refresh(struct tt_trainer *t, uint32_t i, size_t from, size_t n, siz
                        (float *)(void *)(t->state[TT_STATE_MASTER] + state_at), n);
 }
 
-/* Elements from..from+n of tensor i. */
+/* Updates elements from..from+n of tensor i; state_at: bytes into the state of the first of them.
+ * The copies are refreshed even if no rank used the tensor, since the result is still gathered. */
 static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t n, size_t state_at)
 {
     const struct tt_tensor *x = &t->tensors[i];
@@ -45,6 +49,7 @@ static void update_update(struct tt_trainer *t, uint32_t i, size_t from, size_t 
                               .n = n};
     for (uint32_t s = 0; s < TT_STATES; s++)
         d.state[s] = t->state[s] ? t->state[s] + state_at : NULL;
+    /* Wide: the caller's f32 parameter takes the place of the f32 copy; there is no f16 one. */
     if (x->v.wide) {
         d.state[TT_STATE_MASTER] = (float *)x->param + from;
         d.param = NULL;
@@ -61,7 +66,7 @@ void tt_train_update_in(struct tt_trainer *t, uint32_t i, const struct tt_bucket
                   t->tensors[i].state_at + s.first * tt_train_state_each(b->dtype));
 }
 
-/* The tensor that byte `at` of the flat buffers belongs to, from tensor i on. */
+/* The tensor that byte `at` of the flat buffers belongs to; it is not before tensor i. */
 static uint32_t update_find(const struct tt_trainer *t, uint32_t i, size_t at)
 {
     while (t->tensors[i].at + t->tensors[i].v.count * tt_sched_dtype_bytes(t->tensors[i].v.dtype) <=
@@ -76,6 +81,7 @@ void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
            state = b->shard;
     uint32_t i = t->policy->buckets[b - t->buckets].first;
     b->updated = true;
+    /* Invariant: bytes before `at` are updated; `state` is where the state of `at` lies. */
     while (at < end) {
         i = update_find(t, i, at);
         const struct tt_tensor *x = &t->tensors[i];
@@ -88,6 +94,7 @@ void tt_train_update_shard(struct tt_trainer *t, struct tt_bucket *b)
     }
 }
 
+/* Sums in f64: the norm of many small gradients must not lose them to rounding. */
 static double half_squares(tutti_dtype dtype, const char *data, size_t n)
 {
     float f[WIDE];
@@ -115,6 +122,7 @@ static double squares(tutti_dtype dtype, const char *data, size_t n)
     return sum;
 }
 
+/* The sum over all ranks is the squared norm: the blocks of a bucket cover it exactly once. */
 double tt_train_squares(struct tt_trainer *t)
 {
     double sum = 0;
