@@ -1,15 +1,16 @@
-/* crc32c.c - the checksum of payloads: CRC-32C (Castagnoli), which finds every burst of up to 32
- * bits, every three flipped bits in a piece, and all but one in 2^32 of other damage.
+/* crc32c.c - the checksum of payloads: CRC-32C (Castagnoli). It detects every burst of up to 32
+ * bits, every three flipped bits in a piece, and all but one in 2^32 of other errors.
  *
- * With SSE4.2 the CPU takes 8 bytes per instruction but needs three cycles for each, so three
- * blocks are done side by side and joined:
+ * With SSE4.2 the CPU processes 8 bytes per instruction, with a latency of three cycles. Three
+ * blocks are therefore processed side by side, and their checksums are combined:
  *
  *     crc(A B C) = shift(crc(A), 2 |B|) ^ shift(crc(B), |C|) ^ crc(C)
  *
  * Shifting a CRC over n zero bytes is a multiplication by x^(8n) modulo the polynomial: one
- * carry-less multiplication by a constant, and the crc32 instruction reduces the product. It adds
- * 32 to the exponent and the bit-reversed product lacks one, hence x^(8n - 33). Elsewhere eight
- * tables take 8 bytes at a time. The way is chosen once. */
+ * carry-less multiplication by a constant, and the crc32 instruction reduces the product. The
+ * instruction adds 32 to the exponent and the bit-reversed product is one short, hence x^(8n - 33).
+ * Other CPUs use eight tables that process 8 bytes at a time. The choice is made once per
+ * process. */
 #include "seal/seal.h"
 
 #include <endian.h>
@@ -20,6 +21,7 @@
 #define POLY UINT32_C(0x82f63b78) /* bit-reversed: bit 31 is x^0 */
 enum { BLOCK = 1024, SLICES = 8 };
 
+/* memcpy, because p need not be aligned. */
 static uint64_t crc32c_load(const uint8_t *p)
 {
     uint64_t v;
@@ -29,6 +31,8 @@ static uint64_t crc32c_load(const uint8_t *p)
 
 /* ---- tables ---- */
 
+/* table[s][i] is the checksum of byte i followed by s zero bytes, so that eight bytes can be looked
+ * up independently of each other. */
 static uint32_t table[SLICES][256];
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
@@ -76,7 +80,8 @@ static uint32_t power(unsigned e)
     return v;
 }
 
-static uint32_t over_one, over_two; /* shifts over one and two blocks */
+/* Both constants are written once under shift_once, before `way` is published. */
+static uint32_t over_one, over_two; /* multipliers for one block and for two */
 static pthread_once_t shift_once = PTHREAD_ONCE_INIT;
 
 static void fill_shifts(void)
@@ -85,6 +90,7 @@ static void fill_shifts(void)
     over_two = power(16 * BLOCK - 33);
 }
 
+/* Advances a checksum over zero bytes; `by` says how many. */
 SSE42 static uint32_t shift(uint64_t crc, uint32_t by)
 {
     __m128i product =
@@ -96,6 +102,7 @@ SSE42 static uint32_t with_sse42(uint32_t crc, const void *data, size_t n)
 {
     const uint8_t *p = data;
     uint64_t a = ~crc;
+    /* Invariant: a is the checksum of everything before p. */
     for (; n >= 3 * BLOCK; n -= 3 * BLOCK, p += 3 * BLOCK) {
         uint64_t b = 0, c = 0;
         for (size_t i = 0; i < BLOCK; i += 8) {
@@ -115,6 +122,9 @@ SSE42 static uint32_t with_sse42(uint32_t crc, const void *data, size_t n)
 
 /* ---- the choice ---- */
 
+/* Two threads may choose at the same time: both store the same pointer. The release store pairs
+ * with the acquire load in chosen(), which makes the shift constants visible to every thread that
+ * sees the pointer. */
 typedef uint32_t way_fn(uint32_t crc, const void *p, size_t n);
 static _Atomic(way_fn *) way;
 

@@ -1,19 +1,20 @@
-/* seal.c - records of one direction of a connection, and the keys they begin with.
+/* seal.c - the records of one direction of a connection, and the keys that they start from.
  *
- * Keys. The two directions' keys are a keyed BLAKE2b of everything both ends said and know:
+ * Keys. The keys of both directions are a keyed BLAKE2b of everything that both ends said and know:
  *
- *     BLAKE2b-512(key = job key; "tutti session keys v1" | shared secret | connector's hello |
- * acceptor's hello) first half: connector to acceptor        second half: acceptor to connector
+ *     BLAKE2b-512(key = job key;
+ *                 "tutti session keys v1" | shared secret | connector's hello | acceptor's hello)
+ *     first half: connector to acceptor        second half: acceptor to connector
  *
  * The hellos carry fresh random challenges and the public halves of the key exchange, so no two
- * connections have a key in common, and whoever learns the job key later cannot compute the shared
- * secret of a job that is over.
+ * connections share a key. An attacker who learns the job key later cannot compute the shared
+ * secret of a job that has ended.
  *
- * Nonces are record numbers; a key is used for one direction of one connection only, so none
- * repeats. After TT_SEAL_EPOCH records the key is replaced by a hash of itself: with records of 32
- * KiB that is 2^35 blocks for one key, which keeps AES-GCM's distinguishing advantage below 2^-57
- * (the margin that TLS 1.3 asks for) however long a job runs; and a key that is gone cannot open
- * what went before. */
+ * Nonces are record numbers. A key is used for one direction of one connection only, so no nonce
+ * repeats. After TT_SEAL_EPOCH records the key is replaced by a hash of itself. With records of 32
+ * KiB that is 2^35 blocks per key, which keeps the distinguishing advantage against AES-GCM below
+ * 2^-57 (the margin that TLS 1.3 asks for) however long a job runs. An old key cannot be computed
+ * from its successor, so an attacker who obtains the current key cannot read earlier records. */
 #include "seal/seal.h"
 
 #include <assert.h>
@@ -59,12 +60,14 @@ void tt_seal_derive(const struct tt_seal_origin *o, enum tt_cipher cipher, struc
     crypto_generichash_update(&h, o->acceptor, o->hello_bytes);
     crypto_generichash_final(&h, both, sizeof both);
     ret->cipher = cipher;
+    /* Both ends compute the same two halves; the acceptor swaps their roles. */
     memcpy(o->accepting ? ret->recv : ret->send, both, TT_SEAL_KEY);
     memcpy(o->accepting ? ret->send : ret->recv, both + TT_SEAL_KEY, TT_SEAL_KEY);
     sodium_memzero(both, sizeof both);
     sodium_memzero(&h, sizeof h);
 }
 
+/* Only AES has a key schedule worth keeping; ChaCha20 takes the key with every record. */
 static void use_key(struct tt_seal *s)
 {
     if (s->cipher == TT_CIPHER_AES)
@@ -92,6 +95,7 @@ void tt_seal_forget(void *p, size_t bytes)
     free(p);
 }
 
+/* The hash is one-way: the old key is overwritten and cannot be recovered. */
 static void next_key(struct tt_seal *s)
 {
     static const char label[] = "tutti next key v1";
@@ -104,7 +108,8 @@ static void next_key(struct tt_seal *s)
     use_key(s);
 }
 
-/* The nonce of the next record, with the key that belongs to it. */
+/* Writes the nonce of the next record, and replaces the key first when a new epoch begins there.
+ * Sender and receiver call this once per record, so both change keys at the same record. */
 static void advance(struct tt_seal *s, uint8_t nonce[NONCE])
 {
     uint64_t number = htole64(s->number);
@@ -130,6 +135,7 @@ void tt_seal_put(struct tt_seal *s, const void *in, size_t n, uint8_t *out)
                                                            nonce, s->key);
 }
 
+/* The number advances even when the record is refused: the connection is over then (seal.h). */
 bool tt_seal_take(struct tt_seal *s, const uint8_t *in, size_t n, void *out)
 {
     uint8_t nonce[NONCE];
