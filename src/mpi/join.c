@@ -1,8 +1,15 @@
-/* join.c - the process's place in MPI, and the one symbol that libtutti looks up.
+/* join.c - joins MPI, tells libtutti this process's rank there, and exports the one symbol that
+ * libtutti looks up.
  *
- * MPI can be initialised once in the life of a process, so who initialises it finalises it at exit
- * and not before: communicators may be closed and opened again. Everything runs on communicators of
- * our own, where errors return instead of ending the program. */
+ * MPI can be initialised only once in the life of a process. If this file initialised it, this file
+ * finalises it, and only at exit: communicators may be closed and opened again before. All messages
+ * use communicators of our own, on which MPI returns errors instead of ending the program.
+ *
+ *     join    initialise MPI unless the program has done so; duplicate MPI_COMM_WORLD
+ *     gather  all-gather among all processes, to exchange addresses
+ *     open    a communicator for one group of ranks, and a transport on it
+ *
+ * All calls use the PMPI_ names, so that a preloaded shim (src/shim) does not see them. */
 #include <stdlib.h>
 
 #include "mpi/mpi_int.h"
@@ -11,10 +18,10 @@ _Atomic bool tt_mpi_unfinished;
 
 extern const struct tt_mpi_ops tutti_transport_mpi;
 static struct tt_mpi self;
-static MPI_Comm world = MPI_COMM_NULL; /* ours; for gather and for making groups */
+static MPI_Comm world = MPI_COMM_NULL; /* our own duplicate; for gather and for creating groups */
 
-/* A job that lost a rank does not finalise: that waits for everybody. The launcher sees to the
- * rest. */
+/* Runs at exit. A job that lost a rank must not finalise: MPI_Finalize waits for all ranks. The
+ * launcher cleans up instead. */
 static void finalise(void)
 {
     int done = 1;
@@ -24,6 +31,8 @@ static void finalise(void)
     }
 }
 
+/* Initialises MPI, or checks that the program's initialisation is sufficient; *ret_level is the
+ * thread level that MPI grants. */
 static tutti_status initialise(int *ret_level, struct tutti_error *err)
 {
     int there = 0, over = 0, main_thread = 1;
@@ -46,6 +55,7 @@ static tutti_status initialise(int *ret_level, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Called once per process. local stays -1 if MPI cannot tell which ranks share this host. */
 static tutti_status look_around(struct tutti_error *err)
 {
     MPI_Comm host = MPI_COMM_NULL;
@@ -67,6 +77,8 @@ static tutti_status look_around(struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* May be called again after everything was closed: world is kept until exit. transport/mpi.h
+ * says which threads may drive a transport if `threads` is false. */
 static tutti_status join_join(struct tt_mpi **ret, struct tutti_error *err)
 {
     int level = MPI_THREAD_SINGLE;
@@ -92,6 +104,8 @@ static tutti_status join_gather(struct tt_mpi *m, const void *mine, size_t bytes
     return TUTTI_OK;
 }
 
+/* Collective among the group's members only, as MPI_Comm_create_group is. The role is the tag,
+ * which keeps groups apart that are created at the same time; MPI guarantees tags up to 32767. */
 static int make_comm(const struct tt_mpi_group *g, MPI_Comm *ret)
 {
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
@@ -120,6 +134,7 @@ static tutti_status join_open(struct tt_mpi *m, const struct tt_mpi_group *g,
     if (make_comm(g, &comm) != MPI_SUCCESS)
         return tt_fail(err, TUTTI_ERR_CONNECT, "transport mpi: no communicator for %u ranks", g->n);
     PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    /* On success the transport owns comm. */
     tutti_status st = tt_mpi_transport(comm, g->me, g->n, ret, err);
     if (st)
         PMPI_Comm_free(&comm);

@@ -1,23 +1,26 @@
-/* transport.c - pieces as MPI messages. Small ones travel behind their header in one message; large
- * ones are announced by the header and follow in a message of their own.
+/* transport.c - pieces as MPI messages. A small piece travels behind its header in one message. A
+ * large piece is announced by its header and follows in a message of its own.
  *
- *     tag 0        header [payload up to TT_INLINE_MAX]     taken in order by SLOTS_IN posted receives per peer
- *     tag 1 + s    payload of the piece announced on stream s, s = 0 .. STREAMS-1 in turn
+ *     tag 0        header [payload up to TT_INLINE_MAX]     SLOTS_IN receives posted per peer
+ *     tag 1 + s    payload of the piece announced on stream s; streams 0 .. STREAMS-1 take turns
  *
- * MPI only ever gets memory of the transport, a slot's or a stream's own: what MPI has been given
- * it may use until it says otherwise, and that can be long after an error, when the memory of the
- * caller must not be touched any more (MPI_Cancel does not help: a message that has been matched,
- * or one that is sent, is not cancelled). So what is sent is copied first, pieces of 128 KiB that
- * are in a cache, and what has come is used where it is.
+ * MPI is only given memory of the transport: slots and stream bodies. MPI may use memory that it
+ * was given until it reports completion, which can be long after an error, when the caller's memory
+ * must no longer be touched. (MPI_Cancel does not help: a message that has been matched or sent is
+ * not cancelled.) Outgoing data is therefore copied first, in pieces of at most 128 KiB that stay
+ * in the cache; incoming data is used where it arrives.
  *
- * MPI keeps the order of messages of one tag between two ranks, so the k-th payload on a stream is
- * that of the k-th announcement on it. A stream is busy from its announcement until its payload is
- * released; an announcement on a busy stream waits, and what comes after it from that peer.
- * Receives are matched in the order they were posted: `posted` is that queue, and only its front is
- * asked about.
+ * MPI keeps the order of messages with the same tag between two ranks, so the k-th payload on a
+ * stream belongs to the k-th announcement on it. A stream is busy from its announcement until its
+ * payload is released. An announcement on a busy stream waits, and so does everything behind it
+ * from that peer. Receives are matched in the order in which they were posted: `posted` is that
+ * queue, and only its front is tested.
  *
- * MPI does not tell who died: the watch does. An orderly end is a header of its own (BYE), so that
- * every rank knows when nothing more will come and can close without losing a message. */
+ * MPI does not report which rank died; the watch (comm/watch.h) does. An orderly end has a header
+ * of its own (BYE), so that every rank knows when nothing more will arrive and can close without
+ * losing a message.
+ *
+ * A transport is used by one thread at a time, like every transport; it has no lock. */
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -28,21 +31,24 @@
 
 #include "mpi/mpi_int.h"
 
-/* Twice as many streams as the executor may keep busy with pieces that wait for a reduction
- * (TT_XHOLD): a peer can always go on. */
+/* STREAMS is twice the number of pieces that the executor may hold for a reduction (TT_XHOLD), so
+ * that a peer can always make progress. */
 enum { SLOTS_IN = 8, SLOTS_OUT = 16, STREAMS = 8, HEAD = 64, SLOT = HEAD + TT_INLINE_MAX };
+/* Waiting: LOOKS polls with sched_yield between them, then sleeps that double from NAP_MIN_NS to
+ * NAP_MAX_NS. */
 enum { LOOKS = 64, NAP_MIN_NS = 10000, NAP_MAX_NS = 500000 };
+/* How long closing waits for the farewells (BYE) of the other ranks. */
 static const uint64_t farewell_ns = 1000000000, farewell_after_fault_ns = 100000000;
 
 enum kind { DATA = 1, ANNOUNCE, BYE };
-struct header { /* travels between ranks of one build and byte order */
+struct header { /* sent as raw memory: all ranks run one build with one byte order */
     struct tt_tag tag;
     uint32_t bytes;
     uint8_t kind, stream, pad[2];
 };
 static_assert(sizeof(struct header) <= HEAD, "the header has its place before the payload");
 
-struct stream { /* of what comes */
+struct stream { /* incoming */
     bool busy;
     struct header head;
     char *body;
@@ -51,19 +57,21 @@ struct stream { /* of what comes */
 struct peer {
     char *in, *out; /* SLOTS_IN, SLOTS_OUT slots */
     MPI_Request in_request[SLOTS_IN];
-    uint8_t posted[SLOTS_IN]; /* slots in the order of their receives, from `front` */
+    /* slots in the order in which their receives were posted, starting at `front` */
+    uint8_t posted[SLOTS_IN];
     uint32_t front, nposted;
-    bool arrived; /* the message of the front slot is there */
+    bool arrived; /* the message of the front slot has arrived */
     struct stream stream[STREAMS];
-    char *body; /* SLOTS_OUT payloads of what goes */
+    char *body; /* SLOTS_OUT outgoing payloads */
     uint32_t next_stream;
     uint8_t free_out[SLOTS_OUT], nfree_out;
-    uint8_t left[SLOTS_OUT]; /* messages of the slot under way */
+    uint8_t left[SLOTS_OUT]; /* messages of each slot that MPI has not completed */
     uint64_t cookie[SLOTS_OUT];
     bool closed;
 };
 
-/* A message under way that is not in `front`: of slot `what`, or the payload on stream `what`. */
+/* A message that MPI has not completed and that is not in `front`: the one of outgoing slot `what`,
+ * or the incoming payload on stream `what`. */
 struct under_way {
     uint32_t peer;
     uint8_t what;
@@ -74,23 +82,24 @@ struct mpi {
     struct tt_transport base;
     MPI_Comm comm;
     struct peer *peer;
-    MPI_Request *front; /* [size]: of every peer's oldest receive */
-    MPI_Request *busy;  /* [nbusy], with their meaning beside them */
+    MPI_Request *front; /* [size]: each peer's oldest receive */
+    MPI_Request *busy;  /* [nbusy]; way[i] says what busy[i] is */
     struct under_way *way;
     int nbusy;
-    int *done; /* room for Testsome */
+    int *done; /* scratch for Testsome */
     MPI_Status *status;
     struct tt_event *news;
     size_t nnews;
     uint32_t turn;
-    bool failed, told; /* MPI itself reported an error; everybody was told closed */
-    bool closing;      /* nobody waits for payloads any more */
+    bool failed, told; /* MPI itself returned an error; every peer was reported closed */
+    bool closing;      /* payloads are dropped on arrival */
     char *store;
-    char *bodies; /* PEER_BODIES for each peer, not backed until used */
+    char *bodies; /* PEER_BODIES for each peer; pages are backed on first use */
 };
 
 static const size_t PEER_BODIES = (size_t)(SLOTS_OUT + STREAMS) * TT_PIECE_MAX;
 
+/* Sum of the lengths. False: too many fragments, or more bytes than `limit`. */
 static bool transport_total(const struct iovec *iov, int niov, size_t limit, size_t *ret)
 {
     size_t sum = 0;
@@ -107,12 +116,15 @@ static bool transport_total(const struct iovec *iov, int niov, size_t limit, siz
 
 /* ---- posting ---- */
 
+/* front[r] must be a request that MPI has not completed yet, or null: Testsome deallocates what it
+ * reports. */
 static void look_at_front(struct mpi *t, uint32_t r)
 {
     struct peer *p = &t->peer[r];
     t->front[r] = p->nposted && !p->arrived ? p->in_request[p->posted[p->front]] : MPI_REQUEST_NULL;
 }
 
+/* Posts the receive of a slot at the end of the peer's queue. */
 static void post(struct mpi *t, uint32_t r, uint8_t slot)
 {
     struct peer *p = &t->peer[r];
@@ -126,6 +138,7 @@ static void post(struct mpi *t, uint32_t r, uint8_t slot)
         look_at_front(t, r);
 }
 
+/* busy has room for every slot (two messages each) and every stream, see make_room. */
 static void remember(struct mpi *t, MPI_Request request, struct under_way w)
 {
     t->busy[t->nbusy] = request;
@@ -164,6 +177,8 @@ static tutti_status send_slot(struct mpi *t, uint32_t r, uint8_t slot, const str
     return TUTTI_OK;
 }
 
+/* Header and payload share the outgoing slot; it is free again when both are sent (left[slot] is
+ * 0). */
 static tutti_status send_large(struct mpi *t, uint32_t r, uint8_t slot, struct header *h)
 {
     struct peer *p = &t->peer[r];
@@ -209,7 +224,8 @@ static tutti_status mpi_send(struct tt_transport *base, uint32_t r, const struct
 
 /* ---- receiving ---- */
 
-/* Payloads always come with their data: there is never a header to answer. */
+/* Payloads always arrive together with their data, so this transport never asks where to put
+ * one. */
 static tutti_status mpi_accept(struct tt_transport *t, uint32_t peer, uint32_t stream,
                                const struct iovec *iov, int niov)
 {
@@ -217,6 +233,8 @@ static tutti_status mpi_accept(struct tt_transport *t, uint32_t peer, uint32_t s
     return TUTTI_ERR_ARG;
 }
 
+/* A large payload frees its stream; a small one gives its slot back to MPI. ev->data says which one
+ * it was. */
 static void mpi_release(struct tt_transport *base, const struct tt_event *ev)
 {
     struct mpi *t = (struct mpi *)base;
@@ -230,7 +248,8 @@ static void mpi_release(struct tt_transport *base, const struct tt_event *ev)
         post(t, ev->peer, (uint8_t)((data - p->in) / SLOT));
 }
 
-/* The payload on a stream is here. */
+/* The payload on a stream has arrived: reports it, or drops it if the peer or this transport is
+ * closed. */
 static void transport_deliver(struct mpi *t, uint32_t r, uint8_t stream)
 {
     struct peer *p = &t->peer[r];
@@ -245,6 +264,8 @@ static void transport_deliver(struct mpi *t, uint32_t r, uint8_t stream)
                                                 .data = s->body};
 }
 
+/* MPI has completed a message of `busy`: an incoming payload, or one of the messages of an outgoing
+ * slot. */
 static void finished(struct mpi *t, const struct under_way *w)
 {
     struct peer *p = &t->peer[w->peer];
@@ -260,7 +281,7 @@ static void finished(struct mpi *t, const struct under_way *w)
             (struct tt_event){.kind = TT_EV_SENT, .peer = w->peer, .cookie = p->cookie[w->what]};
 }
 
-/* The header of a peer's oldest message, which is there. */
+/* The header of a peer's oldest message. Call only when p->arrived. */
 static struct header front_header(const struct peer *p)
 {
     struct header h;
@@ -268,7 +289,8 @@ static struct header front_header(const struct peer *p)
     return h;
 }
 
-/* Takes the oldest message out of the queue; returns its slot. */
+/* Removes the oldest message from the queue and returns its slot, which the caller must post
+ * again. */
 static uint8_t transport_next(struct mpi *t, uint32_t r)
 {
     struct peer *p = &t->peer[r];
@@ -280,13 +302,16 @@ static uint8_t transport_next(struct mpi *t, uint32_t r)
     return slot;
 }
 
+/* Also the check of what a peer sent: an announcement that is out of range is taken as a protocol
+ * error. */
 static bool is_announcement(const struct header *h)
 {
     return h->kind == ANNOUNCE && h->stream < STREAMS && h->bytes > TT_INLINE_MAX &&
            h->bytes <= TT_PIECE_MAX;
 }
 
-/* A payload is announced and its stream is free: it can come. */
+/* If a peer's oldest message is an announcement whose stream is free, posts the receive of its
+ * payload. */
 static void expect(struct mpi *t, uint32_t r)
 {
     struct peer *p = &t->peer[r];
@@ -305,11 +330,13 @@ static void expect(struct mpi *t, uint32_t r)
         remember(t, request, (struct under_way){.peer = r, .what = h.stream, .incoming = true});
 }
 
-/* Asks MPI: what has been sent or received since? */
+/* Asks MPI what has completed since the last call, and collects the resulting events in `news`.
+ * Each completed request yields at most one event, and `news` has room for one round: it must be
+ * empty before the next. */
 static void transport_look(struct mpi *t)
 {
     int n = 0;
-    if (t->failed || t->nnews) /* room for news is room for one look's */
+    if (t->failed || t->nnews)
         return;
     if (PMPI_Testsome(t->nbusy, t->busy, &n, t->done, t->status) != MPI_SUCCESS) {
         t->failed = true;
@@ -317,6 +344,7 @@ static void transport_look(struct mpi *t)
     }
     for (int i = 0; n != MPI_UNDEFINED && i < n; i++)
         finished(t, &t->way[t->done[i]]);
+    /* Compact: Testsome has set the completed requests to MPI_REQUEST_NULL. */
     int kept = 0;
     for (int i = 0; n != MPI_UNDEFINED && n > 0 && i < t->nbusy; i++)
         if (t->busy[i] != MPI_REQUEST_NULL) {
@@ -333,7 +361,8 @@ static void transport_look(struct mpi *t)
             expect(t, r);
 }
 
-/* Takes a peer's oldest message, which is no announcement. */
+/* Takes a peer's oldest message, which is not an announcement. Anything but valid data closes the
+ * peer: with error 0 for an orderly BYE, with EPROTO otherwise. */
 static void transport_take(struct mpi *t, uint32_t r, struct tt_event *ev)
 {
     struct peer *p = &t->peer[r];
@@ -348,7 +377,8 @@ static void transport_take(struct mpi *t, uint32_t r, struct tt_event *ev)
     *ev = (struct tt_event){.kind = TT_EV_CLOSED, .peer = r, .error = h.kind == BYE ? 0 : EPROTO};
 }
 
-/* Announcements stay there until their stream is free. */
+/* Announcements are handled by expect(), not by the caller: they stay in the queue until their
+ * stream is free. */
 static bool has_message(const struct peer *p)
 {
     if (!p->arrived || p->closed)
@@ -366,7 +396,8 @@ static size_t tell_news(struct mpi *t, struct tt_event *ev, size_t max)
     return n;
 }
 
-/* After an error of MPI itself nobody can be reached any more. */
+/* After an error of MPI itself no peer can be reached: reports every peer closed, over several
+ * calls if `max` is too small for all. */
 static size_t tell_failure(struct mpi *t, struct tt_event *ev, size_t max)
 {
     size_t n = 0;
@@ -391,6 +422,8 @@ static size_t mpi_poll(struct tt_transport *base, struct tt_event *ev, size_t ma
     size_t n = tell_news(t, ev, max);
     if (t->failed)
         return n + (t->told ? 0 : tell_failure(t, ev + n, max - n));
+    /* Start at another peer each time, so that no peer is starved when the caller's array is
+     * short. */
     uint32_t first = t->turn;
     t->turn = t->turn + 1 < base->size ? t->turn + 1 : 0;
     for (uint32_t k = 0; k < base->size && n < max; k++) {
@@ -421,7 +454,8 @@ static void nap(unsigned looks)
         nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* MPI has nothing one could sleep on: it is asked again and again, ever more slowly. */
+/* MPI offers nothing to sleep on. It is polled at growing intervals until an event or the
+ * deadline. */
 static void mpi_wait(struct tt_transport *base, uint64_t deadline_ns)
 {
     struct mpi *t = (struct mpi *)base;
@@ -435,6 +469,8 @@ static void mpi_wait(struct tt_transport *base, uint64_t deadline_ns)
 
 /* ---- opening and closing ---- */
 
+/* Every peer has said BYE, and MPI has completed everything that was given to it except posted
+ * receives. */
 static bool all_parted(const struct mpi *t)
 {
     for (uint32_t r = 0; r < t->base.size; r++)
@@ -443,7 +479,8 @@ static bool all_parted(const struct mpi *t)
     return t->nbusy == 0;
 }
 
-/* Says farewell and waits a moment for everybody else's. False: something is still under way. */
+/* Says BYE to all peers and polls until all of them have done so, for patience_ns at most. False:
+ * messages are still under way. */
 static bool part(struct mpi *t, uint64_t patience_ns)
 {
     uint64_t until = tt_now_ns() + patience_ns;
@@ -469,6 +506,7 @@ static bool part(struct mpi *t, uint64_t patience_ns)
     return !t->failed && all_parted(t);
 }
 
+/* The receives that are left can never match: every peer has said BYE. */
 static void cancel_receives(struct mpi *t)
 {
     for (uint32_t r = 0; r < t->base.size; r++) {
@@ -496,7 +534,8 @@ static void free_parts(struct mpi *t)
     free(t);
 }
 
-/* What is still under way keeps its memory, and the communicator. */
+/* If messages are still under way, their memory and the communicator are leaked on purpose, because
+ * MPI may still write to them. */
 static void transport_end(struct mpi *t, uint64_t patience_ns)
 {
     if (!part(t, patience_ns)) {
@@ -542,6 +581,8 @@ static bool make_room(struct mpi *t, uint32_t size)
     t->status = tt_alloc(busy, sizeof *t->status);
     t->news = tt_alloc(busy, sizeof *t->news);
     t->store = tt_zalloc(slots, SLOT);
+    /* Most peers exchange only small pieces, so bodies are reserved and not backed until they are
+     * used. */
     void *bodies = mmap(NULL, size * PEER_BODIES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     t->bodies = bodies == MAP_FAILED ? NULL : bodies;
@@ -549,6 +590,8 @@ static bool make_room(struct mpi *t, uint32_t size)
            t->news && t->store;
 }
 
+/* Carves the peer's slots and bodies out of the common blocks and posts its receives; this rank
+ * itself gets none. */
 static void prepare_peer(struct mpi *t, uint32_t r)
 {
     struct peer *p = &t->peer[r];
