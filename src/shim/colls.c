@@ -1,18 +1,26 @@
 /* colls.c - the blocking collectives.
  *
- * Where there is a choice both sides are tried on the program's own calls: of each sort and size
- * (power of two) on a communicator the first TRIALS calls go to Tutti and to MPI in turn, then the
- * ranks agree, by the slowest rank's best times, who gets the rest. An all-reduce inside a host is
- * Tutti's without a trial, so that its bits do not depend on time; TUTTI_REPRODUCIBLE=1 and
- * TUTTI_MPI_TAKE=all extend that to everything. */
+ * Where there is a choice, both libraries are tried on the program's own calls. Of each kind of
+ * call and size (power of two) on a communicator, the first TRIALS calls alternate between Tutti
+ * and MPI; then the ranks agree, by the slowest rank's best times, on who gets the rest. An
+ * all-reduce inside a host goes to Tutti without a trial, so that its bits do not depend on timing;
+ * TUTTI_REPRODUCIBLE=1 and TUTTI_MPI_TAKE=all extend that to everything.
+ *
+ * Every function here has the same shape:
+ *
+ *     colls_begin --true---> tutti_...  -> colls_done: count, learn, or report the failure
+ *               '--false---> PMPI_...   -> leave: count with the reason, learn */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/shim.h"
 
+/* FEW: up to so many ranks, counts are converted on the stack. */
 enum { TRIALS = 8, FEW = 64 };
 
+/* One call on its way through this file. why starts as SHIM_TAKEN (0); any other value is the
+ * reason to forward the call. */
 struct attempt {
     enum shim_call call;
     enum shim_why why;
@@ -27,6 +35,8 @@ struct attempt {
     tutti_redop op;
 };
 
+/* Tutti, MPI, or MPI as the other half of a trial. All inputs are equal on all ranks: settings and
+ * verdicts were agreed upon, and every rank has counted the same calls. */
 static enum shim_why colls_choose(struct attempt *a)
 {
     const struct shim_trial *t = &a->c->trial[a->call][a->class];
@@ -39,7 +49,7 @@ static enum shim_why colls_choose(struct attempt *a)
     return t->calls % 2 ? SHIM_TRIAL : SHIM_TAKEN;
 }
 
-/* True: ours. Whatever it is, leave or done must follow. */
+/* True: the call goes to Tutti. Either way, leave or colls_done must follow. */
 static bool colls_begin(struct attempt *a)
 {
     a->class = shim_size_class(a->bytes);
@@ -56,6 +66,8 @@ static bool colls_begin(struct attempt *a)
     return a->why == SHIM_TAKEN;
 }
 
+/* The maximum over all ranks: a call is as slow as its slowest rank. If MPI fails here there is no
+ * verdict, and trials go on. */
 static void colls_agree(struct shim_trial *t, MPI_Comm comm)
 {
     float mine[2] = {t->ours_us, t->mpi_us}, all[2] = {0, 0};
@@ -63,6 +75,8 @@ static void colls_agree(struct shim_trial *t, MPI_Comm comm)
         t->verdict = all[0] <= all[1] ? 1 : -1;
 }
 
+/* Keeps the better time, since a late peer makes any one call slow. The TRIALS-th call decides, on
+ * all ranks at once. */
 static void colls_learn(const struct attempt *a)
 {
     struct shim_trial *t = &a->c->trial[a->call][a->class];
@@ -73,6 +87,7 @@ static void colls_learn(const struct attempt *a)
         colls_agree(t, a->comm);
 }
 
+/* The call was forwarded and MPI returned rc. */
 static int leave(const struct attempt *a, int rc)
 {
     if (a->on_trial)
@@ -81,6 +96,7 @@ static int leave(const struct attempt *a, int rc)
     return rc;
 }
 
+/* Tutti has run the call and returned st. */
 static int colls_done(const struct attempt *a, tutti_status st)
 {
     if (st)
@@ -97,6 +113,8 @@ static int out_of_memory(const struct attempt *a)
     return shim_no_memory(a->call, a->comm, a->c);
 }
 
+/* An attempt at a reduction; why is set if the type, the operation or the count is not one Tutti
+ * takes. */
 static struct attempt colls_reduction(enum shim_call call, int count, MPI_Datatype type, MPI_Op op,
                                       MPI_Comm comm)
 {
@@ -132,7 +150,8 @@ SHIM_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datat
                                        a.type.dtype, a.op, (uint32_t)root));
 }
 
-/* In place the result goes to the beginning of the input: through memory of our own. */
+/* MPI_IN_PLACE puts the result at the beginning of the input, which Tutti's reduce-scatter must not
+ * overwrite while it reads: the result goes through memory of our own. */
 static int scatter_block(const struct attempt *a, const void *sendbuf, void *recvbuf, size_t count)
 {
     struct shim_detour d = {0};
@@ -155,6 +174,8 @@ SHIM_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int co
     return scatter_block(&a, sendbuf, recvbuf, (size_t)count * a.type.each);
 }
 
+/* The same with a count for every rank. `ready` stays false if memory is short, which only this
+ * rank knows: the communicator is aborted then. */
 static int scatter_counts(const struct attempt *a, const void *sendbuf, void *recvbuf,
                           const int *counts)
 {
@@ -175,7 +196,8 @@ static int scatter_counts(const struct attempt *a, const void *sendbuf, void *re
     return ready ? colls_done(a, st) : out_of_memory(a);
 }
 
-/* Bytes of all blocks. The counts are the same on all ranks, so an absurd one is seen by all. */
+/* Adds the bytes of all blocks. The counts are equal on all ranks, so every rank sees the same
+ * invalid one. */
 static void sum_counts(struct attempt *a, const int *counts)
 {
     int size = 0;
@@ -210,6 +232,7 @@ SHIM_API int MPI_Barrier(MPI_Comm comm)
 
 /* ---- bytes ---- */
 
+/* Type maps may differ between ranks, so the data is packed on the root and unpacked elsewhere. */
 static int broadcast_packed(const struct attempt *a, const struct shim_side *s, int root)
 {
     struct shim_detour d;
@@ -233,6 +256,7 @@ SHIM_API int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Co
     return colls_done(&a, tutti_broadcast(a.c->tutti, buf, buf, a.bytes, TUTTI_U8, (uint32_t)root));
 }
 
+/* The own block is packed, gathered as bytes, and every block unpacked with the receiver's type. */
 static int gather_packed(const struct attempt *a, const struct shim_side *from,
                          const struct shim_side *to)
 {

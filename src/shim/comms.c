@@ -1,19 +1,25 @@
-/* comms.c - the communicator of ours that belongs to one of MPI's, as an attribute of that.
+/* comms.c - the Tutti communicator that belongs to an MPI communicator, stored as an attribute of
+ * the latter.
  *
  * It is opened by the first blocking call that could be taken (on communicators other than the
- * world by the PATIENCE-th: many are made, used once and freed), because such a call may wait for
- * the others. All ranks of it make the same calls in the same order, so they open it at the same
- * one; whether all succeeded is agreed upon, and otherwise nothing is ever taken there. What is
- * exchanged goes through MPI's collectives on that communicator: who arrives early waits in MPI,
- * which drives its messages; from then on everybody is here. No communicator of MPI's is made on
- * the way: the program may have an MPI_Comm_idup under way, and MPI may not bear another one
- * meanwhile.
+ * world, by the one after PATIENCE such calls, since many communicators are created, used once and
+ * freed), because only a blocking call may wait for other ranks. All ranks of a communicator make
+ * the same calls in the same order, so they open it in the same call. Whether all ranks succeeded
+ * is agreed upon; if not, no call is ever taken there. The ranks exchange what they need through
+ * MPI's collectives on that communicator: a rank that arrives early waits in MPI, which makes
+ * progress on its messages. No MPI communicator is created on the way: the program may have an
+ * MPI_Comm_idup under way, and MPI may not support a second one meanwhile.
  *
- *     family.c    the first communicator of some ranks: sockets, a thread.  Later ones of these ranks, or fewer, are parts of it.
+ *     family.c    the first communicator of some ranks: sockets, a thread.
+ *                 Later ones of these ranks, or fewer, are parts of it.
  *
- * MPI_Comm_free deletes the attribute. That is local: ours is left as soon as no request is on it,
- * and waits for nobody. What there is at the end is closed when MPI_Finalize deletes the attributes
- * of MPI_COMM_SELF, which it does first, in whatever language it was called. */
+ * MPI_Comm_free deletes the attribute, which is a local operation: our communicator is left as soon
+ * as it has no requests, without waiting for other ranks. The rest is closed when MPI_Finalize
+ * deletes the attributes of MPI_COMM_SELF, which it does first, whatever language it was called
+ * from.
+ *
+ * Threads: list_lock guards `opened`; of_world and phase are atomic; the other globals are set
+ * once, under `once`. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,15 +32,17 @@ enum { PATIENCE = 3 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+/* In the order in which they were opened, which is also the order for the report. */
 static struct shim_comm *opened;
 static int of_comm = MPI_KEYVAL_INVALID, of_self = MPI_KEYVAL_INVALID;
 static MPI_Comm self = MPI_COMM_NULL;
-static int own_rank, last_tag;               /* in MPI_COMM_WORLD */
-static _Atomic(struct shim_comm *) of_world; /* the most frequent one, without asking MPI */
+static int own_rank, last_tag; /* in MPI_COMM_WORLD */
+/* that of MPI_COMM_WORLD, the most frequent one, found without asking MPI */
+static _Atomic(struct shim_comm *) of_world;
 enum { BEFORE, DURING, AFTER };
-static _Atomic int phase; /* MPI_Init, MPI_Finalize */
-/* Outside of those (sessions) there is neither MPI_COMM_SELF nor a last moment to close anything
- * at. */
+static _Atomic int phase; /* relative to MPI_Init and MPI_Finalize */
+/* For communicators of MPI sessions, outside of MPI_Init and MPI_Finalize: without MPI_COMM_SELF
+ * there is no last moment at which to close anything, so their calls are never taken. */
 static struct shim_comm of_sessions = {.never = SHIM_SESSION};
 
 static void unlist(const struct shim_comm *c)
@@ -64,6 +72,7 @@ struct shim_comm *shim_comms_opened(void)
     return opened;
 }
 
+/* The last reference leaves. A founder's communicator belongs to its family, which outlives it. */
 void shim_comm_drop(struct shim_comm *c)
 {
     if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
@@ -74,6 +83,8 @@ void shim_comm_drop(struct shim_comm *c)
     free(c);
 }
 
+/* MPI calls it when the program frees a communicator. Requests that are still active keep the
+ * struct alive. */
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)keyval;
@@ -85,8 +96,9 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* MPI_Finalize begins. When the families are closed, all ranks of them have ended all their
- * calls. */
+/* MPI calls it at the start of MPI_Finalize. Once the families are closed, all their ranks have
+ * completed all their calls, and leaving the parts waits for nobody. Structs are kept: attributes
+ * may still point to them. */
 static int comms_finish(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm;
@@ -110,8 +122,8 @@ static int comms_finish(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* When it is loaded: the other MPI's handles are of another type, and every call would go wrong.
- * MPI's version may be asked for before MPI_Init. */
+/* Runs when the library is loaded. With the other MPI, handles have another type and every call
+ * would go wrong. MPI's version may be queried before MPI_Init. */
 __attribute__((constructor)) static void check_flavour(void)
 {
 #ifdef OPEN_MPI
@@ -131,8 +143,8 @@ __attribute__((constructor)) static void check_flavour(void)
     _exit(1);
 }
 
-/* A program started with another MPI's mpirun is as many jobs as processes: MPI says nothing, and
- * nothing would be taken. */
+/* A program that was started with another MPI's mpirun is as many jobs of one rank as there are
+ * processes. MPI does not report that, and no call would ever be taken. */
 static void warn_if_strayed(void)
 {
     struct tutti_error why;
@@ -142,6 +154,7 @@ static void warn_if_strayed(void)
         shim_note("%s", why.text);
 }
 
+/* The largest tag, for shim_poke. */
 static void find_last_tag(void)
 {
     int *most = NULL, found = 0;
@@ -150,6 +163,8 @@ static void find_last_tag(void)
         last_tag = *most;
 }
 
+/* Runs once, right after MPI_Init. Copies of a communicator do not inherit the attribute
+ * (MPI_COMM_NULL_COPY_FN): they get one of their own on first use. */
 static void comms_prepare(void)
 {
     warn_if_strayed();
@@ -182,8 +197,8 @@ SHIM_API int MPI_Init_thread(int *argc, char ***argv, int required, int *provide
     return rc;
 }
 
-/* Between MPI_Init and MPI_Finalize? MPI_Init may have been called where we do not see it: from
- * Fortran's mpi_f08. */
+/* Are we between MPI_Init and MPI_Finalize? MPI_Init may have been called where it is not
+ * intercepted: from Fortran's mpi_f08. */
 static bool in_world(void)
 {
     int flag = 0;
@@ -197,8 +212,9 @@ MPI_Comm shim_self(void)
     return self;
 }
 
-/* On MPI_COMM_WORLD: MPICH looks for messages to oneself without driving the others. For a message
- * that hardly anybody sends: one that is found drives nothing. */
+/* Makes MPI progress while Tutti waits. It probes MPI_COMM_WORLD, because MPICH probes for messages
+ * to oneself without making progress on others. The tag is one that hardly any program uses: a
+ * probe that finds a message returns without making progress. */
 void shim_poke(void *unused)
 {
     int flag;
@@ -206,6 +222,7 @@ void shim_poke(void *unused)
     PMPI_Iprobe(own_rank, last_tag, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
+/* never is set here for what can never be taken: intercommunicators and single ranks. */
 static struct shim_comm *comms_make(MPI_Comm comm)
 {
     struct shim_comm *c = calloc(1, sizeof *c);
@@ -229,6 +246,7 @@ struct shim_comm *shim_comm_of(MPI_Comm comm)
 {
     void *value = NULL;
     int found = 0;
+    /* Acquire pairs with the release below: another thread may just have stored the pointer. */
     struct shim_comm *c =
         comm == MPI_COMM_WORLD ? atomic_load_explicit(&of_world, memory_order_acquire) : NULL;
     if (c || comm == MPI_COMM_NULL)
@@ -243,7 +261,7 @@ struct shim_comm *shim_comm_of(MPI_Comm comm)
     return c;
 }
 
-/* Variables may differ between ranks: those of rank 0 count. */
+/* Variables may differ between ranks: rank 0's apply, so that all ranks take the same calls. */
 static void agree_on_settings(struct shim_comm *c, MPI_Comm comm)
 {
     int take = (int)shim_settings()->take;
@@ -253,6 +271,7 @@ static void agree_on_settings(struct shim_comm *c, MPI_Comm comm)
         c->never = SHIM_OFF;
 }
 
+/* Collective in comm. MPI_MIN over success: the communicator is used only if every rank has it. */
 static void open_now(struct shim_comm *c, MPI_Comm comm)
 {
     struct tutti_error err = {0};

@@ -1,9 +1,9 @@
-/* count.c - settings, what was taken and forwarded, and the report at MPI_Finalize.
+/* count.c - settings, counts of calls taken and forwarded, and the report at MPI_Finalize.
  *
- * The time saved is (MPI's time - ours) for every call taken, by size: both were timed on the
- * program's own calls where there was a choice to make (colls.c); an all-reduce inside a host is
- * taken without one, so for those both are timed when the report is asked for, on buffers of the
- * report's own. Best times are used on both sides, so waiting for late ranks is in neither. */
+ * The time saved is (MPI's time - Tutti's time) for every call taken, by size. Where there was a
+ * choice (colls.c) both were timed on the program's own calls. An all-reduce inside a host is taken
+ * without a trial; for those both are timed when the report is made, on buffers of its own. Best
+ * times are used on both sides, so waiting for late ranks is in neither. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 enum { ROUNDS = 5, TIMED_MAX = 26 /* 64 MiB */ };
 
+/* Counted by any thread, read at the end: relaxed order is enough. */
 static _Atomic uint64_t counts[SHIM_CALLS][SHIM_WHYS], bytes_taken[SHIM_CALLS];
 
 const char *shim_call_name(enum shim_call call)
@@ -36,7 +37,8 @@ static bool is_one(const char *name)
     return v && !strcmp(v, "1");
 }
 
-/* Two threads may read them at the same time, with the same result. */
+/* Two threads may read the environment at the same time; both store the same values before the
+ * release store of `known`. */
 const struct shim_settings *shim_settings(void)
 {
     static struct shim_settings s;
@@ -86,6 +88,8 @@ double shim_now_us(void)
 
 /* ---- the report ---- */
 
+/* Times an all-reduce of that many bytes, alternately by Tutti and by MPI, ROUNDS times each.
+ * Collective in comm; a rank without memory makes all ranks skip it. */
 static void time_both(struct shim_comm *c, MPI_Comm comm, size_t bytes, struct shim_trial *t)
 {
     int n = (int)(bytes / sizeof(float));
@@ -106,8 +110,8 @@ static void time_both(struct shim_comm *c, MPI_Comm comm, size_t bytes, struct s
     free(out);
 }
 
-/* Only what was counted on MPI_COMM_WORLD can be timed at the end: other communicators are not
- * known to be alive. */
+/* Only all-reduces on MPI_COMM_WORLD can be timed at the end: other communicators may no longer
+ * exist. Collective: every rank has taken the same calls, so all time the same sizes. */
 static void time_rest(struct shim_comm *world)
 {
     for (unsigned k = 2; world && k <= TIMED_MAX; k++) {
@@ -117,6 +121,7 @@ static void time_rest(struct shim_comm *world)
     }
 }
 
+/* Sums over communicators that still exist, and over sizes that were timed both ways. */
 static double saved_us(const struct shim_comm *first, uint64_t *ret_calls)
 {
     double us = 0;
@@ -150,6 +155,7 @@ static void print_call(enum shim_call call, uint64_t *taken, uint64_t *forwarded
                       why_text((enum shim_why)why));
 }
 
+/* Collective if the report is on, because of the timing; only rank 0 prints. */
 void shim_report(void)
 {
     uint64_t taken = 0, forwarded = 0, timed = 0;

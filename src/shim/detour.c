@@ -1,15 +1,20 @@
-/* detour.c - data that go through memory of our own: because a rank's type is not plain bytes, or
- * because MPI wants the result of an MPI_IN_PLACE reduce-scatter at the beginning of the input.
+/* detour.c - data that goes through memory of our own, because a rank's type is not contiguous
+ * bytes, or because MPI wants the result of an MPI_IN_PLACE reduce-scatter at the beginning of the
+ * input.
  *
- *     begin   memory is made and, where data come from the caller, filled      Tutti runs on it      end   the result goes where it belongs
+ *     begin   allocate memory; if the caller gives data, pack it there
+ *             Tutti runs on that memory
+ *     end     copy or unpack the result to where it belongs
  *
- * The end may come long after the call (requests.c), when the caller's type is freed already: it
- * has a duplicate. */
+ * The end may come long after the call (requests.c), when the program may already have freed its
+ * type; a detour therefore holds a duplicate of the type. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/shim.h"
 
+/* False also if the packed form has another length than the type's size: then it cannot travel as
+ * bytes. */
 static bool detour_pack(const struct shim_side *s, size_t bytes, char *to, int room)
 {
     int at = 0;
@@ -17,7 +22,8 @@ static bool detour_pack(const struct shim_side *s, size_t bytes, char *to, int r
            (size_t)at == bytes;
 }
 
-/* Memory for `more` bytes after those that packing one side may need. */
+/* Allocates memory for packing one side, followed by `more` bytes. *ret_room is the size of the
+ * first part. */
 static bool make_room(struct shim_detour *d, const struct shim_side *s, size_t more, int *ret_room)
 {
     size_t bytes;
@@ -27,6 +33,8 @@ static bool make_room(struct shim_detour *d, const struct shim_side *s, size_t m
     return d->memory != NULL;
 }
 
+/* Where the result goes at the end; blocks > 0 marks that there is a result, and an own type to
+ * free. */
 static bool set_target(struct shim_detour *d, const struct shim_side *to, size_t bytes, int blocks)
 {
     MPI_Datatype own;
@@ -45,6 +53,7 @@ bool shim_detour_front(struct shim_detour *d, void *to, size_t bytes)
     return d->memory != NULL;
 }
 
+/* The root only sends, and needs no target. */
 bool shim_detour_broadcast(struct shim_detour *d, const struct shim_side *s, size_t bytes,
                            bool root)
 {
@@ -74,6 +83,7 @@ bool shim_detour_gather(struct shim_detour *d, const struct shim_side *from,
     return good;
 }
 
+/* Block i goes where rank i's data belongs in the caller's buffer. */
 static void detour_deliver(const struct shim_detour *d)
 {
     MPI_Aint lb = 0, extent = 0;

@@ -1,15 +1,16 @@
-/* fortran.c - the same calls from Fortran, for Open MPI, whose Fortran functions call the profiling
- * names (MPICH's call ours by themselves).
+/* fortran.c - the same calls from Fortran, for Open MPI, whose Fortran functions call the PMPI_
+ * names. (MPICH's Fortran functions call the MPI_ names, which are ours.)
  *
- * Handles are translated as MPI defines; MPI_IN_PLACE is an address of Open MPI's, MPI_BOTTOM
- * another. Non-blocking and persistent calls of Fortran stay MPI's, but a Fortran program may wait
- * for a request that C code has started: its waits drive ours too. From `use mpi_f08` nothing
- * arrives here: those calls are MPI's. */
+ * Handles are translated as MPI defines it. MPI_IN_PLACE and MPI_BOTTOM are addresses of variables
+ * of Open MPI. Non-blocking and persistent calls from Fortran stay with MPI, but a Fortran program
+ * may wait for a request that C code has started, so its waits make progress on ours too. Calls
+ * from `use mpi_f08` do not arrive here: they stay with MPI. */
 #include "shim/shim.h"
 
 #ifdef OPEN_MPI
 #include <dlfcn.h>
 
+/* Their addresses are the constants; their values are not used. */
 extern int mpi_fortran_in_place_, mpi_fortran_bottom_;
 
 static void *fortran_address(void *buf)
@@ -19,11 +20,14 @@ static void *fortran_address(void *buf)
                                                  : buf;
 }
 
+/* Translate Fortran's handles, which are integers, to C's. */
 #define COMM(c) PMPI_Comm_f2c(*(c))
 #define TYPE(t) PMPI_Type_f2c(*(t))
 #define OP(o)   PMPI_Op_f2c(*(o))
 typedef MPI_Fint fint;
 
+/* Fortran has no C prototypes: each function is declared right before its definition, for
+ * -Wmissing-prototypes. */
 #pragma GCC visibility push(default)
 
 void mpi_allreduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr);
@@ -81,7 +85,7 @@ void mpi_barrier_(fint *comm, fint *ierr)
     *ierr = MPI_Barrier(COMM(comm));
 }
 
-/* ---- Open MPI's own, and what has to follow ---- */
+/* ---- Open MPI's own functions, and what must follow them ---- */
 
 typedef void init_fn(fint *ierr);
 typedef void init_thread_fn(fint *required, fint *provided, fint *ierr);
@@ -104,7 +108,7 @@ void mpi_init_thread_(fint *required, fint *provided, fint *ierr)
         shim_begin();
 }
 
-/* ---- waits: Open MPI's own, asked again and again while a request of ours is active ---- */
+/* ---- waits: Open MPI's own, polled while a request of ours is active ---- */
 
 typedef void wait_fn(fint *request, fint *status, fint *ierr);
 typedef void test_fn(fint *request, fint *flag, fint *status, fint *ierr);
@@ -116,6 +120,8 @@ void mpi_wait_(fint *request, fint *status, fint *ierr)
 {
     test_fn *test = (test_fn *)dlsym(RTLD_NEXT, "mpi_test_");
     wait_fn *wait = (wait_fn *)dlsym(RTLD_NEXT, "mpi_wait_");
+    /* As in waits.c: test instead of waiting, because only this thread can complete our
+     * requests. */
     for (unsigned looks = 0; shim_requests_active(); looks++) {
         fint flag = 0;
         shim_requests_drive();

@@ -1,16 +1,17 @@
 /* icolls.c - the non-blocking collectives, and the persistent all-reduce.
  *
- * A non-blocking call must not wait for anybody, so that it cannot open a communicator: a blocking
- * call (or the making of a persistent one) has to come first. Nor is it timed: it ends while its
- * caller does something else. What was found about its blocking form (colls.c) holds for it too;
- * where nothing was found it is taken. Both are the same on all ranks. */
+ * A non-blocking call must not wait for other ranks, so it cannot open a communicator: a blocking
+ * call (or the creation of a persistent one) must have come first. Non-blocking calls are not timed
+ * either, because they end while their caller does something else. The verdict on the blocking form
+ * (colls.c) applies; without one the call is taken. Both the opening and the verdict are equal on
+ * all ranks. */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "shim/shim.h"
 
 struct start {
-    enum shim_call call, like; /* like: its blocking form */
+    enum shim_call call, like; /* like: the blocking form */
     MPI_Comm comm;
     enum shim_why why;
     struct shim_comm *c;
@@ -20,7 +21,7 @@ struct start {
     /* reductions */
     struct shim_type type;
     tutti_redop op;
-    size_t count; /* of ours */
+    size_t count; /* in elements of Tutti's type */
 };
 
 static struct start icolls_reduction(enum shim_call call, enum shim_call like, int count,
@@ -36,6 +37,8 @@ static struct start icolls_reduction(enum shim_call call, enum shim_call like, i
     return s;
 }
 
+/* Why the call is forwarded, or SHIM_TAKEN. may_open: the call may wait for the others (persistent
+ * ones may). */
 static enum shim_why icolls_decide(struct start *s, bool may_open)
 {
     if (!(s->c = shim_comm_of(s->comm)))
@@ -54,7 +57,7 @@ static enum shim_why icolls_decide(struct start *s, bool may_open)
     return s->c->trial[s->like][shim_size_class(s->bytes)].verdict < 0 ? SHIM_SLOWER : SHIM_TAKEN;
 }
 
-/* True: ours, launch must follow. */
+/* True: the call is taken, and icolls_launch must follow. */
 static bool icolls_begin(struct start *s, bool may_open)
 {
     if (s->why == SHIM_TAKEN)
@@ -68,6 +71,7 @@ static int out_of_memory(const struct start *s)
     return shim_no_memory(s->call, s->comm, s->c);
 }
 
+/* Frees what the call has made, and reports the error on this rank and through the communicator. */
 static int give_up(struct start *s, int rc, MPI_Request *request)
 {
     *request = MPI_REQUEST_NULL;
@@ -77,6 +81,8 @@ static int give_up(struct start *s, int rc, MPI_Request *request)
                                 : shim_failed(s->call, s->comm, tutti_comm_last_error(s->c->tutti));
 }
 
+/* `made` is the status of making s->request. On success, request and detour belong to
+ * requests.c. */
 static int icolls_launch(struct start *s, tutti_status made, MPI_Request *request)
 {
     const struct shim_request r = {s->request, s->c, s->comm, s->call, s->detour};
@@ -113,6 +119,7 @@ SHIM_API int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Data
                          request);
 }
 
+/* In place the result goes through a detour, since it belongs at the beginning of the input. */
 static int icolls_scatter(struct start *s, const void *sendbuf, void *recvbuf, MPI_Request *request)
 {
     void *out = recvbuf;
@@ -139,7 +146,8 @@ SHIM_API int MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int c
     return icolls_scatter(&s, sendbuf, recvbuf, request);
 }
 
-/* Tutti's requests have blocks of one length. The counts are the same on all ranks. */
+/* Tutti's requests have blocks of equal length only. The counts are equal on all ranks, so all
+ * decide alike. */
 static bool is_even(const int *counts, MPI_Comm comm)
 {
     int size = 0;
@@ -151,7 +159,7 @@ static bool is_even(const int *counts, MPI_Comm comm)
     return true;
 }
 
-/* As the blocking form does: what was found about that is found again by these bytes. */
+/* The blocking form counts the bytes of all blocks, and its verdicts are filed under that size. */
 static void count_all_blocks(struct start *s)
 {
     int size = 0;
@@ -252,6 +260,7 @@ SHIM_API int ALLREDUCE_INIT(const void *sendbuf, void *recvbuf, int count, MPI_D
     if (!icolls_begin(&s, true))
         return PALLREDUCE_INIT(sendbuf, recvbuf, count, type, op, comm, info, request);
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+    /* Only the request is made here; MPI_Start starts it (requests.c). */
     tutti_status st =
         tutti_allreduce_init(s.c->tutti, in, recvbuf, s.count, s.type.dtype, s.op, &s.request);
     int rc = st ? MPI_ERR_OTHER

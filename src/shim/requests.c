@@ -1,16 +1,20 @@
-/* requests.c - our requests in the clothes of MPI's.
+/* requests.c - our requests as real MPI requests.
  *
- * The program holds an MPI_Request and may give it to any function that takes one. Ours therefore
- * is a real one: a receive, from this rank itself, of an empty message on a communicator of our
- * own, with a tag that no other active request has. When Tutti's request is done, that message is
- * sent. A persistent all-reduce is a persistent receive. Nothing else in MPI need know; only
- * MPI_Cancel must not.
+ * The program holds an MPI_Request and may pass it to any function that takes one. Ours is
+ * therefore a real one: a receive, from this rank itself, of an empty message on a communicator of
+ * our own, with a tag that no other active request has. When Tutti's request is done, that message
+ * is sent. A persistent all-reduce is a persistent receive. No other function of MPI has to know;
+ * only MPI_Cancel must be intercepted.
  *
- *     Iallreduce:  tutti_request_start, Irecv(self, tag)      drive: tutti_request_test says done -> Send(self, tag)      Wait: MPI's own
+ *     Iallreduce:  tutti_request_start, Irecv(self, tag)
+ *     drive:       tutti_request_test says done -> Send(self, tag)
+ *     Wait:        MPI's own, which finds the message
  *
- * Tutti's requests progress by its own thread, which never calls MPI; who tests or waits drives
- * (waits.c). When one has failed its message is sent too, but not before the program asks for it:
- * the function that then completes it returns the error. */
+ * Tutti's requests make progress on its own thread, which never calls MPI. The caller of a test or
+ * a wait drives them (waits.c). The message of a failed request is sent too, but not before the
+ * program asks for the request: the function that completes it then returns the error.
+ *
+ * `lock` guards the slots. The atomic counters are hints that let callers skip the lock. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -20,24 +24,26 @@
 #include "shim/shim.h"
 
 enum {
-    RUNNING = 512, /* at the same time; below what a communicator of Tutti can run */
+    RUNNING = 512, /* requests active at a time; below what a Tutti communicator can run */
     GROW = 64
 };
 
-/* Free, or of a request until MPI's side of it has ended; of a persistent one until that is
- * freed. */
+/* A slot is free, or belongs to a request until MPI's side of it has ended; a persistent request
+ * holds it until it is freed. */
 struct slot {
     bool taken;
-    struct shim_request of; /* of.tutti NULL: all is over */
+    struct shim_request of; /* of.tutti NULL: ended at MPI_Finalize */
     MPI_Request handle;
     bool persistent;
-    bool active; /* MPI's side waits for its message */
+    bool active; /* MPI's receive waits for its message */
+    /* Tutti's request failed; the error handler was called. */
     bool failed, said;
-    const MPI_Request *at; /* a failed one's handle where it was last seen */
+    /* where the handle of a failed one was last seen in the program's memory */
+    const MPI_Request *at;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slot *slots; /* a slot's place is its tag; they move when there are more */
+static struct slot *slots; /* the index is the tag; the array moves when it grows */
 static unsigned nslots, nrunning;
 static _Atomic unsigned nactive, nkept, nfailed;
 
@@ -54,7 +60,8 @@ static void requests_release(struct slot *s)
     *s = (struct slot){.taken = false};
 }
 
-/* The message that completes MPI's side; its receive is posted, so this does not wait. */
+/* Sends the message that completes MPI's side. Its receive is posted, so the send does not wait.
+ * Then the slot is free, unless the request is persistent or an error has yet to be returned. */
 static void complete(struct slot *s)
 {
     PMPI_Send(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self());
@@ -64,7 +71,9 @@ static void complete(struct slot *s)
         requests_release(s);
 }
 
-/* A failed one is completed when somebody asks for it (shim_failed_find), who can then be told. */
+/* Completes MPI's side if Tutti's request is done. A failed request is completed only when the
+ * program asks for it (shim_failed_find), so that the error can be returned there. The lock is
+ * held. */
 static void drive(struct slot *s)
 {
     tutti_status st = s->active && !s->failed ? tutti_request_test(s->of.tutti) : TUTTI_IN_PROGRESS;
@@ -80,7 +89,8 @@ static void drive(struct slot *s)
     atomic_fetch_add(&nfailed, 1);
 }
 
-/* Calls the error handlers, which may be the program's and call anything: without the lock. */
+/* Calls the error handlers of failed requests. Handlers may belong to the program and call
+ * anything, so the lock is released meanwhile; `said` makes sure that each is called once. */
 static void say_failures(void)
 {
     if (!atomic_load_explicit(&nfailed, memory_order_relaxed))
@@ -103,7 +113,7 @@ static void say_failures(void)
 void shim_requests_drive(void)
 {
     if (!shim_requests_active() || pthread_mutex_trylock(&lock))
-        return; /* who has the lock is driving */
+        return; /* the thread that holds the lock is driving */
     for (unsigned i = 0; i < nslots; i++)
         drive(&slots[i]);
     pthread_mutex_unlock(&lock);
@@ -118,7 +128,7 @@ void shim_pause(unsigned looks)
         nanosleep(&(struct timespec){.tv_nsec = looks < 200 ? 20000 : 100000}, NULL);
 }
 
-/* Until it is done or has failed. The lock is held. */
+/* Drives a request until it is done or has failed. The lock is held. */
 static void drive_to_end(struct slot *s)
 {
     for (unsigned looks = 0; s->active && !s->failed; looks++) {
@@ -128,8 +138,8 @@ static void drive_to_end(struct slot *s)
     }
 }
 
-/* A free slot; there are more when there is none, as many as MPI has tags. NULL: no memory. The
- * lock is held. */
+/* A free slot. The array grows if there is none, up to the number of tags that MPI has. NULL: no
+ * memory or no tags. The lock is held. */
 static struct slot *find_slot(void)
 {
     int *most = NULL, found = 0;
@@ -148,8 +158,8 @@ static struct slot *find_slot(void)
     return &slots[nslots - GROW];
 }
 
-/* Waits while too many run, which ends because requests of a communicator run in the order of their
- * starts. The lock is held. */
+/* Starts Tutti's request, and waits first while too many are running. That wait ends, because the
+ * requests of a communicator run in the order in which they were started. The lock is held. */
 static int activate(struct slot *s)
 {
     for (unsigned looks = 0; nrunning >= RUNNING; looks++) {
@@ -166,14 +176,14 @@ static int activate(struct slot *s)
     return MPI_SUCCESS;
 }
 
-/* A receive that no message will come for. */
+/* Cancels a receive that will get no message. */
 static void withdraw(MPI_Request *request)
 {
     PMPI_Cancel(request);
     PMPI_Wait(request, MPI_STATUS_IGNORE);
 }
 
-/* The slot is filled, MPI's receive is posted. */
+/* Posts MPI's receive of a filled slot and starts Tutti's request. The lock is held. */
 static int requests_launch(struct slot *s, MPI_Request *ret)
 {
     int rc = PMPI_Irecv(NULL, 0, MPI_BYTE, 0, (int)(s - slots), shim_self(), ret);
@@ -221,6 +231,7 @@ int shim_request_keep(const struct shim_request *r, MPI_Request *ret)
     return rc;
 }
 
+/* Runs while `comm` is being freed: errors of its requests go to MPI_COMM_WORLD from then on. */
 void shim_requests_forget(MPI_Comm comm)
 {
     pthread_mutex_lock(&lock);
@@ -246,6 +257,7 @@ void shim_requests_end(void)
 
 /* ---- failed ones ---- */
 
+/* The entry of the program's array that holds the handle; NULL: not there. */
 static const MPI_Request *place_of(MPI_Request handle, int count, const MPI_Request *requests)
 {
     for (int i = 0; i < count; i++)
@@ -262,7 +274,7 @@ void shim_failed_find(int count, const MPI_Request *requests)
     for (unsigned i = 0; i < nslots; i++) {
         struct slot *s = &slots[i];
         const MPI_Request *at = s->failed ? place_of(s->handle, count, requests) : NULL;
-        /* seen, or something else is there now */
+        /* seen here, or the place now holds something else */
         if (at || (s->at >= requests && s->at < requests + count))
             s->at = at;
         if (at && s->active)
@@ -292,10 +304,10 @@ bool shim_failed_take(const MPI_Request *at)
     return found;
 }
 
-/* ---- functions of MPI that take requests, but those that complete them (waits.c) ---- */
+/* ---- functions of MPI that take requests, except those that complete them (waits.c) ---- */
 
-/* The slot of a request of ours; NULL: not ours. A slot is free before MPI can give its handle to
- * somebody else. The lock is held. */
+/* The slot of a request of ours; NULL: not ours. A slot is freed before MPI can hand out its handle
+ * again, so handles in slots are unique. The lock is held. */
 static struct slot *requests_find(MPI_Request handle)
 {
     for (unsigned i = 0; i < nslots; i++)
@@ -304,13 +316,15 @@ static struct slot *requests_find(MPI_Request handle)
     return NULL;
 }
 
-/* ... of a persistent one. */
+/* The same, for persistent requests only. */
 static struct slot *kept(MPI_Request handle)
 {
     struct slot *s = requests_find(handle);
     return s && s->persistent ? s : NULL;
 }
 
+/* MPI posts the receive first; then Tutti's request may start. If that fails the receive is
+ * withdrawn. */
 SHIM_API int MPI_Start(MPI_Request *request)
 {
     int rc = PMPI_Start(request);
@@ -337,6 +351,7 @@ SHIM_API int MPI_Startall(int count, MPI_Request requests[])
     return rc;
 }
 
+/* Freeing an active persistent request waits for it here; MPI would let it run on. */
 SHIM_API int MPI_Request_free(MPI_Request *request)
 {
     if (request && atomic_load(&nkept)) {
@@ -356,8 +371,8 @@ SHIM_API int MPI_Request_free(MPI_Request *request)
     return PMPI_Request_free(request);
 }
 
-/* MPI forbids it for collectives. As it is a receive for MPI it would succeed, and the message that
- * completes it meet another one. */
+/* MPI forbids cancelling a collective. For MPI our request is a receive: cancelling would succeed,
+ * and the message that completes it would match a later request with the same tag. */
 SHIM_API int MPI_Cancel(MPI_Request *request)
 {
     MPI_Comm comm = MPI_COMM_NULL;

@@ -1,7 +1,8 @@
-/* types.c - MPI's predefined types and operations in ours. Complex numbers add like twice as many
- * real ones. What is not in the table is MPI's. */
+/* types.c - MPI's predefined types and operations in Tutti's terms. A sum of complex numbers is a
+ * sum of twice as many real ones. What is not in the table stays with MPI. */
 #include "shim/shim.h"
 
+/* Sets of operations: bit `op` is set if the type has it. */
 enum {
     SUM = 1 << TUTTI_SUM,
     PROD = 1 << TUTTI_PROD,
@@ -13,7 +14,7 @@ enum {
     WHOLE = REAL | BITS | TRUTH
 };
 
-enum { MOST = 48 }; /* entries of the table */
+enum { MOST = 48 }; /* upper limit of entries */
 struct entry {
     MPI_Datatype mpi;
     tutti_dtype dtype;
@@ -21,8 +22,9 @@ struct entry {
     uint16_t ops;
 };
 
-/* Handles are not constants in every MPI: the table is filled when it is first asked. The order is
- * that of likely use. */
+/* Handles are not constants in every MPI, so the table is filled on first use. The order is that of
+ * likely use, since it is searched from the front. Types that this MPI lacks, or with another size,
+ * are left out. */
 static size_t types_fill(struct entry *e)
 {
     size_t n = 0;
@@ -89,6 +91,7 @@ static bool find_type(MPI_Datatype type, struct entry *ret)
     return false;
 }
 
+/* The operation's number; -1: not one of Tutti's. */
 static int find_op(MPI_Op op)
 {
     const struct {
@@ -124,6 +127,8 @@ bool shim_bytes(int count, MPI_Datatype type, size_t *ret)
     return !__builtin_mul_overflow((size_t)count, (size_t)each, ret);
 }
 
+/* Named types without gaps are plain; derived types are packed, even if they happen to be
+ * contiguous. */
 bool shim_is_plain(MPI_Datatype type)
 {
     struct entry e;

@@ -1,30 +1,35 @@
-/* waits.c - every way to complete a request. While none of ours is active they are MPI's own;
- * otherwise waiting is testing, and between two looks what Tutti has finished is completed on MPI's
- * side (requests.c). Whose requests are given makes no difference.
+/* waits.c - every function that completes requests. While none of ours is active they are MPI's
+ * own. Otherwise waiting is polling: between two tests, MPI's side of what Tutti has finished is
+ * completed (requests.c). The requests in the call may be ours, MPI's or both; that makes no
+ * difference.
  *
- * A request of ours that failed is done for MPI; here the error is added, as MPI would return it.
- * Its error handler was called already. */
+ * For MPI, a failed request of ours has completed successfully; the error is added here, the way
+ * MPI would return it. Its error handler was called before. */
 #include "shim/shim.h"
 
+/* Completes what is done, and what has failed among these requests, so that MPI's test will find
+ * it. */
 static void waits_look(int count, const MPI_Request *requests)
 {
     shim_requests_drive();
     shim_failed_find(count, requests);
 }
 
-/* MPI has completed the request that was here. */
+/* MPI has completed the request that was at this place; rc, or the error of ours. */
 static int with_error(int rc, const MPI_Request *at)
 {
     return shim_failed_take(at) ? MPI_ERR_OTHER : rc;
 }
 
+/* MPI sets MPI_ERROR in statuses only when it returns MPI_ERR_IN_STATUS. Before we return that, the
+ * others must say success. */
 static void all_good(int n, MPI_Status *statuses)
 {
     for (int i = 0; statuses != MPI_STATUSES_IGNORE && i < n; i++)
         statuses[i].MPI_ERROR = MPI_SUCCESS;
 }
 
-/* MPI has completed n requests; which: NULL, or their places. */
+/* MPI has completed n requests; which: their indices, or NULL for the first n. */
 static int with_errors(int rc, int n, const int *which, const MPI_Request *requests,
                        MPI_Status *statuses)
 {
@@ -40,7 +45,8 @@ static int with_errors(int rc, int n, const int *which, const MPI_Request *reque
     return rc;
 }
 
-/* What a call for several requests returns when it has looked at each. */
+/* Did MPI test every request, so that some may have completed? True for success and for
+ * MPI_ERR_IN_STATUS. */
 static bool was_each(int rc)
 {
     int class = rc;
@@ -104,7 +110,7 @@ SHIM_API int MPI_Testsome(int count, MPI_Request requests[], int *outcount, int 
     return test_some(count, requests, outcount, indices, statuses);
 }
 
-/* It completes nothing: who does hears of an error. */
+/* It completes nothing; the call that does so returns the error. */
 SHIM_API int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
     waits_look(1, &request);
@@ -115,6 +121,8 @@ SHIM_API int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *
 
 SHIM_API int MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
+    /* Returns to MPI's own wait as soon as none of ours is active: MPI then makes progress without
+     * polling here. */
     for (unsigned looks = 0; shim_requests_active(); looks++) {
         int flag = 0, rc = test(request, &flag, status);
         if (rc != MPI_SUCCESS || flag)
