@@ -1,9 +1,16 @@
-/* built.c - schedules of synthesised algorithms: found in the cache's memory, else built, from a
- * file's memo where there is one.
+/* built.c - schedules of synthesised algorithms, each built once and shared.
  *
- * Synthesis can take seconds, and its result depends on neither the size of the vector nor the
- * number of segments (`any_size`). So it is done once: pricing, counting and handing out share one
- * set of operations, and so do plans of other sizes while the cache keeps it. */
+ * Synthesis can take seconds, and its result depends neither on the size of the vector nor on
+ * the number of segments (`any_size`). Pricing, counting and handing out therefore share one set
+ * of operations, and plans of other sizes share it too while the cache keeps it.
+ *
+ *     tt_plan_build -> in the cache?  yes: share its operations, adapt the shape to the args
+ *                          | no
+ *                          v
+ *                      memos known from files -> synthesise -> memos found to files -> cache
+ *
+ * Invariant: a struct tt_built that is handed out owns its schedule object; the operations
+ * behind it are reference counted by tt_sched_share. */
 #include "plan/plan_int.h"
 
 void tt_plan_built_free(struct tt_built *b)
@@ -15,6 +22,7 @@ void tt_plan_built_free(struct tt_built *b)
 tutti_status tt_plan_built_adapt(struct tt_built *b, const struct tt_algo *al,
                                  const struct tt_algo_args *a, struct tutti_error *err)
 {
+    /* The new shape replaces the old one; the operations stay the same. */
     struct tt_shape made_for;
     struct tt_sched *s;
     tutti_status st = tt_algo_shape(al, a, &made_for, err);
@@ -30,6 +38,8 @@ tutti_status tt_plan_built_adapt(struct tt_built *b, const struct tt_algo *al,
     return TUTTI_OK;
 }
 
+/* Fills in what earlier processes found. A memo that cannot be read stays empty and is searched
+ * anew. */
 static void read_memos(struct tt_synthesis *y)
 {
     for (size_t i = 0; i < TT_ALGO_MEMOS; i++)
@@ -37,6 +47,7 @@ static void read_memos(struct tt_synthesis *y)
             tt_plan_disk_read(y->memo[i].name, &y->memo[i].known);
 }
 
+/* Only memos that this synthesis extended have bytes in `found`. */
 static void write_memos(const struct tt_synthesis *y)
 {
     for (size_t i = 0; i < TT_ALGO_MEMOS; i++)
@@ -70,6 +81,7 @@ bool tt_plan_built_find(struct tt_plan_cache *c, const struct tt_algo *al,
 
     if (!c || !al->any_size || !tt_plan_cache_find_built(c, al, a, &b))
         return false;
+    /* A schedule that cannot be adapted counts as absent: the caller builds a fresh one. */
     if (tt_plan_built_adapt(&b, al, a, NULL) != TUTTI_OK) {
         tt_plan_built_free(&b);
         return false;

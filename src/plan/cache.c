@@ -1,14 +1,20 @@
-/* cache.c - what planning has found, in memory: choices by question, and built schedules by what
- * they depend on. disk.c keeps files.
+/* cache.c - the memory of planning: choices by question, and built schedules by what they depend
+ * on. disk.c keeps the files.
  *
  * A question's key is the text of everything a plan depends on: network hash, problem, options,
- * tuning rules. Keys are compared whole; the hash only finds the set. 256 sets of 8 entries bound
- * the memory of a job that keeps changing its sizes: a full set forgets its oldest entry. Entries
- * own copies, so that a plan handed out may be freed at any time.
+ * tuning rules. Whole keys are compared; the hash only selects the set. 256 sets of 8 entries
+ * bound the memory of a job that keeps changing its sizes: a full set drops its oldest entry.
+ * Entries own copies, so a plan that was handed out may be freed at any time.
  *
- * Schedules are those of synthesised algorithms that serve any size. At most SCHEDULES are kept, of
- * BYTES together; those not used for the longest time go first. They are shared with the plans that
- * use them. A lock protects all of it; nothing slow happens under it. */
+ *     sets[hash % 256]:  | way 0 | way 1 | ... | way 7 |     next: overwritten by the next put
+ *     kept[]:            | longest unused | ... | just used |  evicted from the left
+ *
+ * Kept schedules come from synthesised algorithms that serve any size. At most SCHEDULES of them
+ * are kept, of at most BYTES together; the least recently used are dropped first. They are
+ * shared with the plans that use them.
+ *
+ * Threads: `lock` protects the sets and the list. Under it a plan is copied or a schedule
+ * shared, but nothing is planned, built, read or written. */
 #include "plan/plan_int.h"
 
 #include <inttypes.h>
@@ -25,21 +31,22 @@ struct entry {
 
 struct set {
     struct entry way[WAYS];
-    unsigned next; /* the one to be overwritten: empty or the oldest */
+    unsigned next; /* the entry that the next put overwrites: empty, else the oldest */
 };
 
+/* A built schedule and what it was built for. */
 struct kept {
     char *key;
     struct tt_built built;
-    uint64_t bytes;
+    uint64_t bytes; /* memory of the schedule, by bytes_of */
 };
 
 struct tt_plan_cache {
     pthread_mutex_t lock;
     struct set *sets;            /* NULL: choices are not remembered */
-    struct kept kept[SCHEDULES]; /* the longest unused first */
+    struct kept kept[SCHEDULES]; /* least recently used first */
     size_t nkept;
-    uint64_t bytes; /* of them */
+    uint64_t bytes; /* sum of kept[].bytes, at most BYTES */
 };
 
 struct tt_plan_cache *tt_plan_cache_of_schedules(void)
@@ -118,6 +125,7 @@ static size_t set_of(const char *key)
     return (size_t)(tt_hash_bytes(0, key, strlen(key)) % SETS);
 }
 
+/* The caller holds the lock, and must copy the plan before it releases it. */
 static const struct tt_plan *cache_find(const struct set *s, const char *key)
 {
     for (size_t w = 0; w < WAYS; w++)
@@ -160,6 +168,7 @@ tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key
         entry_free(&e);
         return st;
     }
+    /* The copy above and the free below happen outside the lock, which only covers the exchange. */
     s = &c->sets[set_of(key->s)];
     pthread_mutex_lock(&c->lock);
     old = s->way[s->next];
@@ -172,7 +181,8 @@ tutti_status tt_plan_cache_put(struct tt_plan_cache *c, const struct tt_str *key
 
 /* ---- schedules ---- */
 
-/* Network, algorithm, collective, and all options but segments=K; NULL: no memory. */
+/* Network, algorithm, collective, ranks and all options except segments=K; NULL: no memory.
+ * Count, type and reduction are left out because the schedule serves any of them. */
 static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
 {
     char text[TT_MAX_OPTIONS * sizeof(struct tt_option_value) + 1];
@@ -190,6 +200,7 @@ static char *built_key(const struct tt_algo *al, const struct tt_algo_args *a)
     return b.s;
 }
 
+/* Memory of a schedule, counted as if it did not share its operations. */
 static uint64_t bytes_of(const struct tt_sched *s)
 {
     uint64_t bytes =
@@ -200,7 +211,7 @@ static uint64_t bytes_of(const struct tt_sched *s)
     return bytes + 2 * ((uint64_t)s->nslices + 1) * sizeof(*s->op_start) + sizeof(*s);
 }
 
-/* Takes item i out of the list. */
+/* Removes item i and returns it; the order of the others stays. The caller holds the lock. */
 static struct kept cache_take(struct tt_plan_cache *c, size_t i)
 {
     struct kept k = c->kept[i];
@@ -211,13 +222,15 @@ static struct kept cache_take(struct tt_plan_cache *c, size_t i)
     return k;
 }
 
+/* Appends as most recently used; the caller holds the lock and has made room. */
 static void cache_append(struct tt_plan_cache *c, struct kept k)
 {
     c->bytes += k.bytes;
     c->kept[c->nkept++] = k;
 }
 
-/* The schedule of this key becomes the last to go; false: it is not there. */
+/* Makes the schedule of this key the most recently used, which moves it to the end of kept[];
+ * false: it is not there. The caller holds the lock. */
 static bool cache_touch(struct tt_plan_cache *c, const char *key)
 {
     for (size_t i = 0; i < c->nkept; i++)
@@ -262,13 +275,14 @@ void tt_plan_cache_put_built(struct tt_plan_cache *c, const struct tt_algo *al,
         return;
     }
     pthread_mutex_lock(&c->lock);
-    if (!cache_touch(c, k.key)) { /* else another thread was faster */
+    if (!cache_touch(c, k.key)) { /* else another thread has put the same key meanwhile */
+        /* Ends: k fits an empty list, because k.bytes <= BYTES was checked above. */
         while (c->nkept == SCHEDULES || c->bytes + k.bytes > BYTES) {
             old = cache_take(c, 0);
             kept_free(&old);
         }
         cache_append(c, k);
-        k = (struct kept){0};
+        k = (struct kept){0}; /* the list owns it now */
     }
     pthread_mutex_unlock(&c->lock);
     kept_free(&k);

@@ -1,25 +1,31 @@
-/* choose.c - which algorithm: the named one, the one a tuning rule fixes, or the fastest of all.
+/* choose.c - which algorithm: the named one, the one that a tuning rule fixes, or the best of
+ * all.
  *
- * auto probes every line of the table, sorts the possible ones by the work of pricing them, and
- * prices cheap ones first until the budget is used up; before all others what was made for this
- * kind of network. Work is counted in operations and the budget converted with a fixed constant:
- * the outcome depends on the problem and the options alone, never on the speed of a machine, so
- * that ranks that plan by themselves agree. What is left of the budget finds better numbers of
- * segments. The winner has the least time_ps, but what is predicted within 2 % of that is a tie,
- * because the model does not know more: it goes to the fewest messages (each of them costs a host
- * something that a topology may not tell), then to the least time, then to the first in the
- * table. */
+ *     auto:  probe every line of the table        -> refused, or a job with its amount of work
+ *            sort jobs: home first, then by work
+ *            price jobs while the budget lasts    -> priced, skipped, or refused
+ *            search numbers of segments           -> with what is left of the budget
+ *            take the least time, ties by messages
+ *
+ * An algorithm is at home on the kind of network that it was made for (`home` in its table
+ * line). Work is counted in operations, and the budget is converted with a fixed constant. The
+ * outcome therefore depends on the problem and the options alone, never on the speed of a
+ * machine, so ranks that plan separately agree.
+ *
+ * The winner has the least time_ps. Predictions within 2 % of the least are ties, because the
+ * model is not more precise than that. A tie goes to the fewest messages (each message costs a
+ * host something that a topology may not state), then to the least time, then to table order. */
 #include "plan/plan_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Measured: 12 to 65 ns per unit of work for 4096 ranks on a busy 2-core machine; the budget is
- * kept within a factor of two. */
+/* Operations priced per millisecond of budget. Measured: 12 to 65 ns per unit of work for 4096
+ * ranks on a busy 2-core machine; the constant keeps the budget within a factor of two. */
 enum { OPS_PER_MS = 33000 };
-enum { NEAR = 50 };     /* predictions within a NEARth of the least are ties */
-enum { PATIENCE = 30 }; /* budgets that pricing a named algorithm may take */
+enum { NEAR = 50 };     /* predictions within 1/NEAR of the least are ties */
+enum { PATIENCE = 30 }; /* a named algorithm may take this many budgets */
 
 static bool is_segments(const struct tt_option_value *v)
 {
@@ -34,8 +40,8 @@ static const struct tt_option_value *find_segments(const struct tt_options *o)
     return NULL;
 }
 
-/* The plan takes over what was decided, and the schedule that was built; K becomes an option unless
- * it was given or is 1. */
+/* Moves the decision and the built schedule from candidate to plan. K becomes an option of the
+ * plan unless it was given or is 1. */
 static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing *p,
                                   struct tt_candidate *c, struct tutti_error *err)
 {
@@ -54,13 +60,13 @@ static tutti_status choose_settle(struct tt_plan *plan, const struct tt_pricing 
     plan->algo = c->algo;
     plan->options = args.options;
     plan->built = c->built;
-    c->built = (struct tt_built){0};
+    c->built = (struct tt_built){0}; /* the plan owns it now */
     plan->cost = c->cost;
     plan->ratio_to_bound = c->ratio_to_bound;
     return TUTTI_OK;
 }
 
-/* "ring: reason", without saying the name twice. */
+/* Refuses with "ring: reason"; the name is not repeated when the reason starts with it. */
 static tutti_status fail_refused(const struct tt_candidate *c, struct tutti_error *err)
 {
     const char *name = c->algo->name;
@@ -69,12 +75,13 @@ static tutti_status fail_refused(const struct tt_candidate *c, struct tutti_erro
     return tt_fail(err, TUTTI_ERR_REFUSED, "%s%s%s", named ? "" : name, named ? "" : ": ", c->why);
 }
 
-/* The budget as work. */
+/* Converts the budget to work; saturates. */
 static uint64_t budget_work(uint64_t budget_ms)
 {
     return budget_ms > UINT64_MAX / OPS_PER_MS ? UINT64_MAX : budget_ms * OPS_PER_MS;
 }
 
+/* Notes in `why` that one segment was priced because the search would exceed the budget. */
 static void unsearched(struct tt_candidate *c, uint64_t work)
 {
     size_t len = strlen(c->why);
@@ -84,8 +91,8 @@ static void unsearched(struct tt_candidate *c, uint64_t work)
         (double)work);
 }
 
-/* The best number of segments, if `spare` work suffices to find it. What cannot be found (too long
- * to tell) leaves one segment. */
+/* Finds the best number of segments if `spare` work suffices. When the search would be too large
+ * or its times too long to represent, the price with one segment stays. */
 static tutti_status price_segments(const struct tt_pricing *p, const struct tt_way *way,
                                    uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
 {
@@ -97,14 +104,15 @@ static tutti_status price_segments(const struct tt_pricing *p, const struct tt_w
         unsearched(c, work);
     else
         st = tt_plan_price_search(p, c, &why);
+    /* `why` is set whenever the search failed, the only case in which it is read. */
     if (st == TUTTI_OK || st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE)
         return TUTTI_OK;
     return tt_fail(err, st, "%s", why.text);
 }
 
-/* Probes and prices the one algorithm there is to consider; its refusal is the answer. It may take
- * PATIENCE budgets; within one, an exact price takes the place of an upper bound and the best
- * number of segments is found. */
+/* Probes and prices the one algorithm to be considered; its refusal is the answer. Pricing may
+ * take PATIENCE budgets. Within one budget, an exact price replaces an upper bound and the best
+ * number of segments is searched. */
 static tutti_status price_only(const struct tt_pricing *p, const struct tt_algo *al,
                                struct tt_candidate *ret, struct tutti_error *err)
 {
@@ -145,8 +153,8 @@ static tutti_status choose_named(const struct tt_pricing *p, const char *name, s
 
 /* ---- tuned ---- */
 
-/* The rule's options, and the user's segments where the rule has none; two different wishes are a
- * contradiction. */
+/* Joins the rule's options with the user's segments=K where the rule has none. Two different
+ * values of K are an error, because a tuning rule is obeyed or refused, never ignored. */
 static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_rule *rule,
                                  struct tutti_error *err)
 {
@@ -169,6 +177,7 @@ static tutti_status join_options(struct tt_pricing *p, const struct tt_tuning_ru
     return st;
 }
 
+/* Lists the whole table as candidates, in table order; the plan owns the array. */
 static tutti_status list_candidates(struct tt_plan *plan, struct tutti_error *err)
 {
     size_t n;
@@ -183,7 +192,7 @@ static tutti_status list_candidates(struct tt_plan *plan, struct tutti_error *er
     return TUTTI_OK;
 }
 
-/* The rule's algorithm is the only one priced; the others say why not. */
+/* Prices the rule's algorithm only; the other candidates are marked as skipped with the reason. */
 static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuning_rule *rule,
                                 const char *file, struct tt_plan *plan, struct tutti_error *err)
 {
@@ -203,6 +212,7 @@ static tutti_status price_ruled(const struct tt_pricing *p, const struct tt_tuni
     return st;
 }
 
+/* A failure is prefixed with file and rule, so the user sees where the decision came from. */
 static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_rule *rule,
                                  const char *file, struct tt_plan *plan, struct tutti_error *err)
 {
@@ -220,13 +230,15 @@ static tutti_status choose_tuned(struct tt_pricing *p, const struct tt_tuning_ru
 
 /* ---- auto ---- */
 
+/* A candidate that can be priced. */
 struct job {
     size_t candidate;
     struct tt_way way;
     bool home;     /* the algorithm was made for this kind of network */
-    bool searched; /* its number of segments is as good as it gets */
+    bool searched; /* its number of segments has been searched */
 };
 
+/* The candidate's index is the last key: it makes the order total, so qsort is deterministic. */
 static int by_work(const void *a, const void *b)
 {
     const struct job *x = a, *y = b;
@@ -238,6 +250,8 @@ static int by_work(const void *a, const void *b)
     return x->candidate < y->candidate ? -1 : 1;
 }
 
+/* `home` is a list of network kinds separated by single blanks; is the topology's kind one of
+ * them? */
 static bool is_home(const struct tt_algo *al, const struct tt_topo *t)
 {
     const size_t len = strlen(t->kind);
@@ -249,8 +263,8 @@ static bool is_home(const struct tt_algo *al, const struct tt_topo *t)
     return false;
 }
 
-/* The possible candidates into jobs[ncandidates]: those at home here, then the others, cheapest to
- * price first. */
+/* Probes all candidates. Those not refused become jobs[0..*ret_n-1]: algorithms at home first,
+ * then the others, cheapest to price first. `jobs` has room for ncandidates. */
 static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs,
                               size_t *ret_n, struct tutti_error *err)
 {
@@ -271,6 +285,7 @@ static tutti_status probe_all(const struct tt_pricing *p, struct tt_plan *plan, 
     return TUTTI_OK;
 }
 
+/* `alone`: its work exceeds the whole budget, not only what others have left of it. */
 static void choose_skip(struct tt_candidate *c, uint64_t work, uint64_t budget_ms, bool alone)
 {
     c->skipped = true;
@@ -285,7 +300,7 @@ static void tell_next(const struct tt_pricing *p, const struct tt_candidate *c, 
         p->watch(p->watch_ctx, c->algo->name, done);
 }
 
-/* The work that the budget lasts for. */
+/* The work that price_all will do within the budget; the denominator of the progress shown. */
 static uint64_t affordable(const struct job *jobs, size_t n, uint64_t budget)
 {
     uint64_t used = 0;
@@ -294,8 +309,9 @@ static uint64_t affordable(const struct job *jobs, size_t n, uint64_t budget)
     return used;
 }
 
-/* Prices while the budget lasts. What is too large for this build, or takes longer than can be
- * told, is refused: no budget would help. */
+/* Prices jobs in their order; one that does not fit into the rest of the budget is skipped, and
+ * cheaper ones may follow. A candidate too large for this build, or whose time is too long to
+ * represent, is refused, since no budget would help. Invariant: used <= budget. */
 static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
                               const struct job *jobs, size_t n, uint64_t *ret_spare,
                               struct tutti_error *err)
@@ -316,6 +332,7 @@ static tutti_status price_all(const struct tt_pricing *p, struct tt_plan *plan,
         tell_next(p, c, (double)used / ((double)all + 1));
         used += work;
         st = tt_plan_price(p, way, budget - used, c, &why);
+        /* All ranks were priced after all (price_symmetric): charge that too. */
         if (st == TUTTI_OK && way->by_symmetry && !c->cost.by_symmetry)
             used = way->whole > budget - used ? budget : used + way->whole;
         if (st == TUTTI_ERR_LIMIT || st == TUTTI_ERR_RANGE) {
@@ -345,16 +362,16 @@ static size_t fastest(const struct tt_plan *plan)
     return best;
 }
 
-/* All messages of a candidate, every segment of one counted. */
+/* All messages of a candidate, each segment counted; saturates. */
 static uint64_t messages_of(const struct tt_candidate *c)
 {
     uint64_t all;
     return __builtin_mul_overflow(c->cost.messages, c->segments, &all) ? UINT64_MAX : all;
 }
 
-/* In one memory, whose times have all that messages cost in them: of the candidates as fast as the
- * fastest, one that sums in rank order, if there is one, so that a sum has the same bits at every
- * length; and such reductions need no copy of their result. */
+/* Breaks ties on a shared-memory topology, whose measured times include all that messages cost:
+ * among the candidates as fast as the fastest, prefers one that sums in rank order. Its sums
+ * have the same bits at every length, and such reductions need no copy of their result. */
 static size_t best_in_order(const struct tt_plan *plan, size_t first)
 {
     size_t best = first;
@@ -363,6 +380,7 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
     for (size_t i = 0; i < plan->ncandidates; i++) {
         const struct tt_candidate *c = &plan->candidates[i], *b = &plan->candidates[best];
         if (c->refused || c->skipped || !c->algo->rank_order ||
+            /* time_ps - least cannot wrap: `least` is the minimum over the same candidates. */
             c->cost.time_ps - least > least / NEAR)
             continue;
         if (!b->algo->rank_order || c->cost.time_ps < b->cost.time_ps)
@@ -371,8 +389,8 @@ static size_t best_in_order(const struct tt_plan *plan, size_t first)
     return best;
 }
 
-/* Of the candidates as fast as the fastest, as far as the model can tell, the one with the fewest
- * messages. */
+/* Returns the winner: among the candidates within 1/NEAR of the fastest, the one with the fewest
+ * messages. `measured`: times come from a measured memory model (best_in_order). */
 static size_t best_of_ties(const struct tt_plan *plan, bool measured)
 {
     size_t best = fastest(plan);
@@ -391,8 +409,9 @@ static size_t best_of_ties(const struct tt_plan *plan, bool measured)
     return best;
 }
 
-/* Finds the numbers of segments with what the prices have left of the budget: of those candidates
- * that may win by it first, then of those that can only come nearer. */
+/* Searches numbers of segments with the budget that pricing has left. The first pass (i < n)
+ * takes only candidates that could become the fastest by it, the second one all that could
+ * improve. */
 static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan, struct job *jobs,
                                size_t n, uint64_t spare, struct tutti_error *err)
 {
@@ -415,8 +434,9 @@ static tutti_status search_all(const struct tt_pricing *p, struct tt_plan *plan,
     return st;
 }
 
-/* "no algorithm for ... 8 ranks; beyond the planning budget of 1 ms: ring, direct; bucket: needs a
- * torus, ..." as far as the text goes. */
+/* Refuses with every reason as far as the text goes: "no algorithm for ... 8 ranks; beyond the
+ * planning budget of 1 ms: ring, direct; bucket: needs a torus, ...". The status is BUDGET if
+ * any candidate was skipped, since a larger budget may then help. */
 static tutti_status fail_none(const struct tt_pricing *p, const struct tt_plan *plan,
                               struct tutti_error *err)
 {
@@ -483,6 +503,8 @@ static tutti_status check_auto_options(const struct tt_options *o, struct tutti_
     return TUTTI_OK;
 }
 
+/* Order of authority: a named algorithm, then a tuning rule, then auto. A rule whose algorithm
+ * does not sum in rank order is passed over for problems that need that order. */
 static tutti_status choose_choose(struct tt_pricing *p, const struct tt_plan_options *o,
                                   uint64_t bytes, struct tt_plan *plan, struct tutti_error *err)
 {
@@ -511,7 +533,7 @@ tutti_status tt_plan_choose(struct tt_pricing *p, const struct tt_plan_options *
     p->watch_ctx = o->watch_ctx;
     p->budget_ms = o->budget_ms ? o->budget_ms : TT_PLAN_BUDGET_MS;
     st = choose_choose(p, o, bytes, plan, err);
-    for (size_t i = 0; i < plan->ncandidates; i++) /* the losers' schedules */
+    for (size_t i = 0; i < plan->ncandidates; i++) /* free the schedules of the losers */
         tt_plan_built_free(&plan->candidates[i].built);
     return st;
 }

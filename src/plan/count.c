@@ -1,15 +1,16 @@
-/* count.c - how many operations a plan's schedule has, without building what can be counted
- * otherwise.
+/* count.c - how many operations a plan's schedule has, counted without building it where
+ * possible.
  *
- * Ranks of a symmetric schedule send and receive alike. Local operations are not part of that
- * promise, so some more ranks are listed and compared with rank 0: when all have as many
- * operations, the total is ranks times that. Otherwise all ranks are listed, a block at a time, so
- * that memory is needed for a block only. A synthesised schedule is the plan's own. */
+ * Ranks of a symmetric schedule have the same messages. Local operations are not covered by that
+ * promise, so sampled ranks are listed and compared with rank 0: if all have equally many
+ * operations, the total is ranks times that number. Otherwise all ranks are listed, one block at
+ * a time, so memory is needed for one block only. A synthesised schedule belongs to the plan and
+ * is counted as it is. */
 #include "plan/plan_int.h"
 
 enum { SAMPLES = 8, BLOCK = 256 };
 
-/* Operations of ranks first .. first+n-1. */
+/* Counts the operations of ranks first .. first+n-1. */
 static tutti_status count_ranks(const struct tt_plan *p, const struct tt_algo_args *a,
                                 uint32_t first, uint32_t n, uint64_t *ret, struct tutti_error *err)
 {
@@ -23,7 +24,8 @@ static tutti_status count_ranks(const struct tt_plan *p, const struct tt_algo_ar
     return TUTTI_OK;
 }
 
-/* *ret_alike: sampled ranks, the last among them, have as many operations as rank 0. */
+/* Sets *ret_alike when the sampled ranks, the last rank among them, have as many operations as
+ * rank 0 (*ret_each). */
 static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_args *a,
                                 bool *ret_alike, uint64_t *ret_each, struct tutti_error *err)
 {
@@ -44,7 +46,7 @@ static tutti_status count_alike(const struct tt_plan *p, const struct tt_algo_ar
     return TUTTI_OK;
 }
 
-/* A synthesised schedule tells by itself, its chunks too. */
+/* A synthesised schedule is counted itself; its chunks too are known only once it is built. */
 static tutti_status count_built(const struct tt_plan *p, const struct tt_topo *t, uint64_t *ret,
                                 uint32_t *ret_chunks, struct tutti_error *err)
 {
@@ -59,6 +61,7 @@ static tutti_status count_built(const struct tt_plan *p, const struct tt_topo *t
     return TUTTI_OK;
 }
 
+/* Lists all ranks block by block. Invariant: `sum` counts the operations of ranks 0 .. first-1. */
 static tutti_status count_listed(const struct tt_plan *p, const struct tt_algo_args *a,
                                  uint64_t *ret, struct tutti_error *err)
 {

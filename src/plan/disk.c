@@ -1,11 +1,11 @@
-/* disk.c - what synthesisers found (memos), kept in files: $XDG_CACHE_HOME/tutti/trees/, or
- * ~/.cache/tutti/trees/, a file for each name.
+/* disk.c - memos: what synthesisers found, kept in files. Each name is one file in
+ * $XDG_CACHE_HOME/tutti/trees/ or ~/.cache/tutti/trees/.
  *
- *     the memo's bytes   hash of them (8)
+ *     | the memo's bytes | hash of them (8 bytes) |
  *
- * A file that is damaged, foreign or too large is as good as none and will be written again. Files
- * appear at once (rename), private to their owner; the oldest go when all together exceed LIMIT
- * bytes. Nothing here is worth a failure: everything may fail in silence. */
+ * A damaged, foreign or oversized file counts as absent and is written again. Files appear
+ * atomically (rename) and are private to their owner. When all together exceed LIMIT bytes, the
+ * least recently used are removed. A memo only saves time, so every function fails silently. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 
 enum { LIMIT = 64 << 20, NAME = sizeof(((struct tt_algo_memo *)0)->name), CHECK = 8 };
 
+/* The directory of the files. Relative paths in the environment are ignored. */
 static bool directory(char *buf, size_t cap)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -39,11 +40,13 @@ bool tt_plan_disk_path(const char *name, char *buf, size_t cap)
 
 /* ---- writing ---- */
 
-/* The three innermost directories, when they are missing. */
+/* Creates the directory and its two parents where they are missing. Errors show up as a failing
+ * open later. */
 static void make_directories(const char *dir)
 {
     char path[TT_DISK_PATH];
     size_t n = strlen(dir), cut[3] = {0};
+    /* cut[0] and cut[1]: where the names of parent and grandparent of dir end. */
     for (size_t i = n, k = 0; i-- > 1 && k < 2;)
         if (dir[i] == '/')
             cut[k++] = i;
@@ -61,12 +64,14 @@ struct old_file {
     uint64_t bytes;
 };
 
-/* Ours, finished or left behind by a writer that died. */
+/* Matches the names of memo files, finished ones and temporary ones left behind by a writer that
+ * died. */
 static bool is_ours(const char *name)
 {
     return strspn(name, "0123456789abcdef") == 16 && name[16] == '-' && strlen(name) < NAME + 16;
 }
 
+/* The name breaks ties of time, so that the order does not depend on readdir. */
 static int by_time(const void *pa, const void *pb)
 {
     const struct old_file *a = pa, *b = pb;
@@ -77,6 +82,7 @@ static int by_time(const void *pa, const void *pb)
     return strcmp(a->name, b->name);
 }
 
+/* Regular files of ours; a list cut short by lack of memory is good enough for make_room. */
 static struct tt_vec list_files(int dir_fd, DIR *d)
 {
     struct tt_vec all = {.elem = sizeof(struct old_file)};
@@ -95,7 +101,7 @@ static struct tt_vec list_files(int dir_fd, DIR *d)
     return all;
 }
 
-/* Removes the oldest until `more` bytes fit. */
+/* Removes the least recently used files until `more` further bytes stay within LIMIT. */
 static void make_room(const char *dir, uint64_t more)
 {
     DIR *d = opendir(dir);
@@ -116,6 +122,8 @@ static void make_room(const char *dir, uint64_t more)
     closedir(d);
 }
 
+/* Writes to a temporary file and renames it: readers see the old file, the new one or none,
+ * never a part. */
 static void write_file(const char *path, const struct tt_vec *bytes)
 {
     char tmp[TT_DISK_PATH + 8];
@@ -138,6 +146,7 @@ static void write_file(const char *path, const struct tt_vec *bytes)
 void tt_plan_disk_write(const char *name, const struct tt_vec *bytes)
 {
     char path[TT_DISK_PATH], dir[TT_DISK_PATH];
+    /* A memo of more than half the limit would evict nearly everything else. */
     if (bytes->len + CHECK > LIMIT / 2 || !tt_plan_disk_path(name, path, sizeof(path)) ||
         !directory(dir, sizeof(dir)))
         return;
@@ -148,7 +157,7 @@ void tt_plan_disk_write(const char *name, const struct tt_vec *bytes)
 
 /* ---- reading ---- */
 
-/* The file's bytes, if it is ours and of a sensible size. */
+/* Reads the whole file if it is a regular file, owned by this user and of a plausible size. */
 static bool read_file(FILE *in, struct tt_vec *ret)
 {
     struct stat st;
@@ -161,12 +170,12 @@ static bool read_file(FILE *in, struct tt_vec *ret)
         tt_vec_free(&bytes);
         return false;
     }
-    futimens(fileno(in), NULL); /* used lately: the last to go */
+    futimens(fileno(in), NULL); /* touch: make_room removes it last */
     *ret = bytes;
     return true;
 }
 
-/* Takes the hash off the end; false: it is not that of the rest. */
+/* Removes the hash from the end; false if the other bytes do not match it. */
 static bool disk_check(struct tt_vec *bytes)
 {
     uint64_t hash;
@@ -181,6 +190,8 @@ bool tt_plan_disk_read(const char *name, struct tt_vec *ret)
     char path[TT_DISK_PATH];
     struct tt_vec bytes = {.elem = 1};
     int fd = tt_plan_disk_path(name, path, sizeof(path))
+                 /* O_NOFOLLOW and O_NONBLOCK: neither a symbolic link nor a FIFO in the
+                  * directory misleads or blocks us. */
                  ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
                  : -1;
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");

@@ -1,19 +1,20 @@
-/* envelope.c - who wins at which size: the lower envelope of the candidates' costs (ties as
- * everywhere: choose.c), sampled at min, 2 min, 4 min, ... <= max.
+/* envelope.c - which algorithm wins at which size: the lower envelope of the candidates' costs
+ * (ties are broken as in choose.c), sampled at min, 2 min, 4 min, ... <= max.
  *
- *   time                  .  ring
- *    |     oneshot ,'   .'
- *    |          ,'   .'         pieces: [1K..4K] oneshot, [8K..64K] halving-doubling, [128K..] ring
- *    |       ,' . '
- *    +--------------------- size
+ *     time                  .  ring
+ *      |     oneshot ,'   .'
+ *      |          ,'   .'      ranges: [1K..4K] oneshot, [8K..64K] halving-doubling, [128K..] ring
+ *      |       ,' . '
+ *      +--------------------- size
  *
- * Neighbouring sizes with the same winner are one piece. Bounds are not computed: they say nothing
- * about the order. */
+ * Neighbouring sizes with the same winner form one range. Bounds are not computed, because they
+ * do not affect the order. */
 #include "plan/plan_int.h"
 
 #include <stdlib.h>
 
-/* `about`: network, problem and cache. */
+/* The winner at one size, as a range of that size only. `about` holds network, problem and
+ * cache. */
 static tutti_status winner_at(const struct tt_pricing *about, const struct tt_plan_options *o,
                               uint64_t size, struct tt_envelope_piece *ret, struct tutti_error *err)
 {
@@ -36,6 +37,7 @@ static tutti_status winner_at(const struct tt_pricing *about, const struct tt_pl
     return st;
 }
 
+/* Extends the last range, or appends a new one where the winner changes; false: no memory. */
 static bool envelope_join(struct tt_vec *pieces, const struct tt_envelope_piece *next)
 {
     struct tt_envelope_piece *last = pieces->len > 0 ? tt_vec_at(pieces, pieces->len - 1) : NULL;
@@ -66,7 +68,8 @@ tutti_status tt_plan_envelope(const struct tt_topo *t, const struct tt_problem *
                        "from %llu to %llu",
                        tt_sched_dtype_bytes(p->dtype), tt_sched_dtype_name(p->dtype),
                        (unsigned long long)min_bytes, (unsigned long long)max_bytes);
-    about.cache = tt_plan_cache_of_schedules(); /* NULL: schedules are built again for every size */
+    about.cache = tt_plan_cache_of_schedules(); /* on NULL every size builds its schedules again */
+    /* `more` is decided before size doubles, so that size never overflows. */
     for (bool more = true; st == TUTTI_OK && more; size *= 2) {
         st = winner_at(&about, o, size, &piece, err);
         if (st == TUTTI_OK && !envelope_join(&pieces, &piece))

@@ -1,9 +1,10 @@
-/* plan.c - a plan from question to answer: check the problem, ask the cache, bound the time,
- * choose, remember.
+/* plan.c - a plan from question to answer.
  *
- * A plan owns its candidates, its bounds (the cut's side) and the schedule of a synthesised
- * algorithm, and borrows nothing: algorithms are lines of a static table. Other schedules, which
- * can be large, are listed on demand from algorithm and options alone. */
+ *     check the problem -> cached? -> bound -> choose (choose.c) -> remember -> plan
+ *
+ * A plan owns its candidates, its bounds (with the sides of their cuts) and the schedule of a
+ * synthesised algorithm. It borrows nothing: algorithms are lines of a static table. Other
+ * schedules, which can be large, are built on demand from algorithm and options alone. */
 #include "plan/plan_int.h"
 
 #include <assert.h>
@@ -39,7 +40,8 @@ tutti_status tt_plan_check(const struct tt_topo *t, const struct tt_problem *p,
     return TUTTI_OK;
 }
 
-/* Bounds know links, not caches: in one memory they cannot be above what was measured there. */
+/* Bounds know links, not caches. On a shared-memory topology a measured time may be below the
+ * bound; the bound is then lowered to it. */
 static void cap_bound(struct tt_plan *plan)
 {
     if (plan->bounds.time_ps <= plan->cost.time_ps)
@@ -48,6 +50,8 @@ static void cap_bound(struct tt_plan *plan)
     plan->ratio_to_bound = plan->cost.time_ps ? 1 : 0;
 }
 
+/* Bounds first, since the ratios of the candidates refer to them; then the choice. No cache of
+ * choices. */
 static tutti_status plan_make(struct tt_pricing *pricing, uint64_t bytes,
                               const struct tt_plan_options *o, struct tt_plan **ret,
                               struct tutti_error *err)
@@ -79,7 +83,8 @@ static struct tt_algo_args args_of(const struct tt_plan *p, const struct tt_topo
     return (struct tt_algo_args){.problem = p->problem, .topo = t, .options = p->options};
 }
 
-/* The plan as remembered, with its schedule if the cache has it. */
+/* Completes a plan found in the cache; its schedule is attached if the cache still has it, else
+ * tt_plan_schedule builds it again. */
 static void take_known(struct tt_plan *plan, const struct tt_topo *t, struct tt_plan_cache *cache)
 {
     struct tt_algo_args args = args_of(plan, t);
@@ -88,6 +93,8 @@ static void take_known(struct tt_plan *plan, const struct tt_topo *t, struct tt_
     (void)tt_plan_built_find(cache, plan->algo, &args, &plan->built);
 }
 
+/* tt_plan_make with a cache. A plan that cannot be remembered for lack of memory is an error
+ * too. */
 static tutti_status make_cached(struct tt_pricing *pricing, uint64_t bytes,
                                 const struct tt_plan_options *o, struct tt_plan **ret,
                                 struct tutti_error *err)
@@ -131,6 +138,7 @@ tutti_status tt_plan_make(const struct tt_topo *t, const struct tt_problem *p,
                  : plan_make(&pricing, bytes, o, ret, err);
 }
 
+/* For plans on the stack (envelope.c); tt_plan_free is for those that tt_plan_make returned. */
 void tt_plan_clear(struct tt_plan *p)
 {
     tt_bound_free(&p->bounds);
@@ -153,8 +161,8 @@ static void *copy_of(const void *data, size_t n, size_t size)
     return copy ? memcpy(copy, data, n * size) : NULL;
 }
 
-/* Copies the arrays behind a plan that was copied field by field; on failure the copy owns nothing
- * of the original. */
+/* Copies the arrays of a plan whose other fields are copied already. The pointers in `copy` are
+ * NULL before; on failure `copy` owns only what was copied and can be freed. */
 static bool copy_arrays(const struct tt_plan *p, size_t vertices, struct tt_plan *copy)
 {
     bool ok = true;
@@ -183,6 +191,8 @@ tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_pl
 
     if (!copy)
         return tt_fail_memory(err, "plan");
+    /* Pointers are cleared before anything can fail: the copy must never free what the original
+     * owns. */
     *copy = *p;
     copy->candidates = NULL;
     copy->built.sched = NULL;
@@ -198,6 +208,8 @@ tutti_status tt_plan_copy(const struct tt_plan *p, size_t vertices, struct tt_pl
     return TUTTI_OK;
 }
 
+/* A plan is only valid on the network that it was made for; the hash is known with a built
+ * schedule. */
 static tutti_status check_network(const struct tt_plan *p, const struct tt_topo *t,
                                   struct tutti_error *err)
 {
@@ -212,7 +224,7 @@ static tutti_status check_network(const struct tt_plan *p, const struct tt_topo 
     return TUTTI_OK;
 }
 
-/* Once more, where the cache has forgotten it. */
+/* Builds the schedule that neither plan nor cache holds any more. */
 static tutti_status build_again(const struct tt_plan *p, const struct tt_topo *t,
                                 struct tt_sched **ret, struct tutti_error *err)
 {

@@ -1,18 +1,20 @@
-/* price.c - one candidate: may it, what does it cost, and what decides its time.
+/* price.c - one candidate: is it possible, what does it cost, and what determines its time.
  *
- * Two ways lead to a price (work.c decides which). The long one builds all ranks and calls
- * tt_cost_sched. The short one needs a symmetric schedule on a rotational network: rank 0's slice
- * stands for all, so that a ring of 65,536 ranks costs no more than its own 131,070 steps. Both
- * give the same numbers, but for rare cases in which the short one has only an upper bound and says
- * so. Unless a number of segments was asked for, the best for this problem is searched: at once for
- * pipelined algorithms, for the others when there is hope (K segments overlap K steps, which helps
- * only if they load different links) and work to spare. */
+ * There are two ways to a price (work.c decides which). The long way builds all ranks and calls
+ * tt_cost_sched. The short way needs a symmetric schedule on a rotational network: rank 0's
+ * slice stands for all ranks, so a ring of 65,536 ranks costs no more than its own 131,070
+ * steps. Both give the same numbers, except in rare cases where the short way has only an upper
+ * bound and says so.
+ *
+ * Unless a number of segments was given, the best one is searched: at once for pipelined
+ * algorithms, for others when the time can improve (K segments overlap K steps, which helps only
+ * if these load different links) and work is left. */
 #include "plan/plan_int.h"
 
 #include <assert.h>
 
-/* Refusals (also "too large") become part of the candidate; everything else is the caller's
- * problem. */
+/* Turns a refusal (also "too large") into a property of the candidate; passes on every other
+ * failure. */
 static tutti_status as_refusal(tutti_status st, const struct tutti_error *why,
                                struct tt_candidate *c, struct tutti_error *err)
 {
@@ -50,7 +52,8 @@ tutti_status tt_plan_price_probe(const struct tt_pricing *p, const struct tt_alg
     return TUTTI_OK;
 }
 
-/* A synthesised schedule is built once, and stays with its candidate. */
+/* Builds a synthesised schedule once; the candidate owns it from then on, also when pricing
+ * fails. */
 static tutti_status hold_built(const struct tt_pricing *p, struct tt_candidate *c,
                                struct tutti_error *err)
 {
@@ -59,6 +62,7 @@ static tutti_status hold_built(const struct tt_pricing *p, struct tt_candidate *
     return tt_plan_build(c->algo, &p->args, p->cache, &c->built, err);
 }
 
+/* The long way. `search`: also choose the best number of segments. */
 static tutti_status price_whole(const struct tt_pricing *p, bool search, struct tt_candidate *c,
                                 struct tutti_error *err)
 {
@@ -80,6 +84,7 @@ static tutti_status price_whole(const struct tt_pricing *p, bool search, struct 
     return st;
 }
 
+/* The short way: builds and prices rank 0 only. */
 static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct tt_candidate *c,
                                 struct tutti_error *err)
 {
@@ -99,18 +104,21 @@ static tutti_status price_rank0(const struct tt_pricing *p, bool search, struct 
     return st;
 }
 
-/* In one memory the number of segments follows from the network, and costs nothing to find. */
+/* On a shared-memory topology the number of segments follows from the topology, so finding it
+ * needs no search. */
 static bool has_rule(const struct tt_pricing *p, const struct tt_algo *al)
 {
     return p->args.topo->memory.npoints && tt_plan_way_searches(p, al);
 }
 
+/* The short way, and the long one after it where the short one fails or is inexact and `spare`
+ * allows. */
 static tutti_status price_symmetric(const struct tt_pricing *p, const struct tt_way *way,
                                     uint64_t spare, struct tt_candidate *c, struct tutti_error *err)
 {
     tutti_status st = price_rank0(p, has_rule(p, c->algo), c, err);
 
-    if (st == TUTTI_ERR_MISMATCH) /* parallel links have no classes */
+    if (st == TUTTI_ERR_MISMATCH) /* parallel links have no symmetry classes */
         return price_whole(p, has_rule(p, c->algo), c, err);
     if (st == TUTTI_OK && !c->cost.exact && way->whole <= spare)
         return price_whole(p, has_rule(p, c->algo), c, err);
@@ -122,6 +130,7 @@ static unsigned percent(uint64_t part, uint64_t whole)
     return (unsigned)(100.0 * (double)part / (double)whole + 0.5);
 }
 
+/* Parts are separated by commas; the first one follows the number of steps after a semicolon. */
 static void add_part(struct tt_str *b, const char *name, uint64_t part, const struct tt_cost *cost)
 {
     const char *before = b->len > 0 && b->s[b->len - 1] == '%' ? ", " : "; ";
@@ -129,6 +138,7 @@ static void add_part(struct tt_str *b, const char *name, uint64_t part, const st
         tt_str_printf(b, "%s%s %u%%", before, name, percent(part, cost->time_ps));
 }
 
+/* Links are numbered per direction: 2 * link, + 1 for b to a. */
 static void add_busiest(struct tt_str *b, const struct tt_topo *t, const struct tt_cost *cost)
 {
     const struct tt_link *l = &t->links[cost->busiest_link / 2];
@@ -143,7 +153,8 @@ static void add_busiest(struct tt_str *b, const struct tt_topo *t, const struct 
                   tt_format_size(cost->busiest_bytes, size, sizeof(size)));
 }
 
-/* "14 steps; latency 61%, links 39%; busiest link switch 0->rank 3 carries 96 MiB" */
+/* Writes c->why: "14 steps; latency 61%, links 39%; busiest link switch 0->rank 3 carries 96
+ * MiB". */
 static tutti_status price_explain(const struct tt_topo *t, struct tt_candidate *c,
                                   struct tutti_error *err)
 {
@@ -170,7 +181,7 @@ static tutti_status price_explain(const struct tt_topo *t, struct tt_candidate *
     return TUTTI_OK;
 }
 
-/* The priced candidate takes the place of c. */
+/* Explains the priced copy and replaces c by it; c is unchanged on failure. */
 static tutti_status accept(const struct tt_pricing *p, struct tt_candidate *priced,
                            struct tt_candidate *c, struct tutti_error *err)
 {

@@ -1,4 +1,4 @@
-/* tuning.c - the tuning file: what a person has measured and wants obeyed.
+/* tuning.c - the tuning file: what a user has measured and wants obeyed.
  *
  *     {"format": "tutti-tuning", "version": 1, "rules": [
  *       {"coll": "allreduce", "min_ranks": 2, "max_ranks": 64,
@@ -7,8 +7,8 @@
  *     ]}
  *
  * Ranges include both ends; a missing end is open. The first rule that covers the problem wins.
- * Nothing is ignored: unknown or repeated keys, wrong types, unknown algorithms and options they do
- * not have are errors at their position in the file. */
+ * Nothing is ignored: unknown or repeated keys, wrong types, unknown algorithms and options that
+ * an algorithm does not have are errors with their position in the file. */
 #include "base/json.h"
 #include "plan/plan_int.h"
 
@@ -48,6 +48,7 @@ uint64_t tt_plan_tuning_hash(const struct tt_tuning *t)
     return t ? t->hash : 0;
 }
 
+/* First match wins, so a file lists special cases before general ones. */
 const struct tt_tuning_rule *tt_plan_tuning_match(const struct tt_tuning *t,
                                                   const struct tt_problem *p, uint64_t bytes)
 {
@@ -62,14 +63,14 @@ const struct tt_tuning_rule *tt_plan_tuning_match(const struct tt_tuning *t,
 
 /* ---- reading ---- */
 
-/* The keys of one object: finds `name`, refuses unknown and repeated ones, remembers which were
- * seen. */
+/* The keys that an object may have, and bit i of `seen` for those read so far. */
 struct keys {
     const char *const *names;
     size_t n;
     unsigned seen;
 };
 
+/* Finds the index of a key; refuses unknown ones (naming similar ones) and repeated ones. */
 static tutti_status find_key(struct tt_json_reader *r, struct keys *k, const char *name,
                              size_t *ret, struct tutti_error *err)
 {
@@ -89,7 +90,7 @@ static tutti_status find_key(struct tt_json_reader *r, struct keys *k, const cha
                         near[0] ? "; " : "", near);
 }
 
-/* The next key of an object as its index, or its end. */
+/* Reads the next key of an object: *ret is its index, or *ret_end is true at the closing brace. */
 static tutti_status next_key(struct tt_json_reader *r, struct keys *k, size_t *ret, bool *ret_end,
                              struct tutti_error *err)
 {
@@ -102,6 +103,7 @@ static tutti_status next_key(struct tt_json_reader *r, struct keys *k, size_t *r
     return *ret_end ? TUTTI_OK : find_key(r, k, tok.text, ret, err);
 }
 
+/* `needed` is a bit set like k->seen. */
 static tutti_status need_keys(struct tt_json_reader *r, const struct keys *k, unsigned needed,
                               struct tutti_error *err)
 {
@@ -111,7 +113,7 @@ static tutti_status need_keys(struct tt_json_reader *r, const struct keys *k, un
     return TUTTI_OK;
 }
 
-/* Repeats a failure of another module as one at the reader's position. */
+/* Repeats another module's failure with the reader's position. */
 static tutti_status fail_here(struct tt_json_reader *r, const struct tutti_error *why,
                               struct tutti_error *err)
 {
@@ -128,6 +130,7 @@ static tutti_status read_string(struct tt_json_reader *r, const char *key,
     return st;
 }
 
+/* INT is signed in the JSON reader, so max is at most INT64_MAX. */
 static tutti_status read_number(struct tt_json_reader *r, const char *key, uint64_t max,
                                 uint64_t *ret, struct tutti_error *err)
 {
@@ -184,8 +187,8 @@ static tutti_status read_algo(struct tt_json_reader *r, const struct tt_algo **r
     return TUTTI_OK;
 }
 
-/* {"segments": "4", ...}; whether the algorithm has them is checked when the whole rule is
- * known. */
+/* Reads {"segments": "4", ...}. Whether the algorithm has these options is checked at the end of
+ * the rule, because "algo" may follow "options". */
 static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
                                  struct tutti_error *err)
 {
@@ -201,7 +204,7 @@ static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
             break;
         if (tok.len >= sizeof(key.key))
             return tt_json_fail(r, err, TUTTI_ERR_PARSE, "no option has so long a name");
-        memcpy(key.key, tok.text, tok.len + 1);
+        memcpy(key.key, tok.text, tok.len + 1); /* tok.text is overwritten by the next token */
         st = read_string(r, key.key, &tok, err);
         if (st != TUTTI_OK)
             break;
@@ -215,6 +218,7 @@ static tutti_status read_options(struct tt_json_reader *r, struct tt_options *o,
     return st;
 }
 
+/* In the order of rule_keys; the values are indices of it. */
 enum rule_key { COLL, MIN_RANKS, MAX_RANKS, MIN_BYTES, MAX_BYTES, ALGO, OPTIONS };
 static const char *const rule_keys[] = {"coll",      "min_ranks", "max_ranks", "min_bytes",
                                         "max_bytes", "algo",      "options"};
@@ -241,7 +245,7 @@ static tutti_status read_member(struct tt_json_reader *r, enum rule_key key,
     }
 }
 
-/* At the closing brace: is what was read a rule? */
+/* At the closing brace: are all necessary keys there and do their values fit together? */
 static tutti_status check_rule(struct tt_json_reader *r, const struct keys *k,
                                const struct tt_tuning_rule *rule, struct tutti_error *err)
 {
@@ -259,6 +263,7 @@ static tutti_status check_rule(struct tt_json_reader *r, const struct keys *k,
     return TUTTI_OK;
 }
 
+/* Reads one rule after its opening brace. Open ends keep their initial values. */
 static tutti_status read_rule(struct tt_json_reader *r, size_t number, struct tt_tuning_rule *ret,
                               struct tutti_error *err)
 {
@@ -327,6 +332,7 @@ static tutti_status read_version(struct tt_json_reader *r, struct tutti_error *e
     return st;
 }
 
+/* Keys may come in any order, but each exactly once. */
 static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules,
                                   struct tutti_error *err)
 {
@@ -345,14 +351,13 @@ static tutti_status read_document(struct tt_json_reader *r, struct tt_vec *rules
                             : read_rules(r, rules, err);
     }
     if (st == TUTTI_OK)
-        st = need_keys(r, &k, 7, err);
+        st = need_keys(r, &k, 7, err); /* bits 0 to 2: all three keys */
     if (st == TUTTI_OK)
         st = tt_json_expect(r, TT_JSON_END, &tok, err);
     return st;
 }
 
-/* Identity of the content, for the plan cache; the name belongs to it because explanations quote
- * it. */
+/* Identifies the content for the plan cache. The name is included because explanations quote it. */
 uint64_t tt_plan_tuning_hash_rules(const char *name, const struct tt_vec *rules)
 {
     uint64_t h = tt_hash_bytes(rules->len, name, strlen(name));
@@ -370,7 +375,7 @@ uint64_t tt_plan_tuning_hash_rules(const char *name, const struct tt_vec *rules)
     return h;
 }
 
-/* Reads everything from r, which is closed in any case. */
+/* Reads everything from r and closes it in every case. */
 static tutti_status read_all(struct tt_json_reader *r, const char *name, struct tt_tuning **ret,
                              struct tutti_error *err)
 {

@@ -1,5 +1,6 @@
-/* tuning_rules.c - the rules of a tuning file for those who must agree on them: in words, as a
- * hash, and whether a network can keep them. */
+/* tuning_rules.c - the rules of a tuning file for ranks that must agree on them: in words, as a
+ * hash, and the check whether a network can obey them. Ranks compare hashes and show words when
+ * they differ, so neither may depend on the file's name. */
 #include "plan/plan_int.h"
 
 #include <inttypes.h>
@@ -15,7 +16,8 @@ size_t tt_plan_tuning_rules(const struct tt_tuning *t)
     return tt_plan_tuning_list(t)->len;
 }
 
-/* ", 2-64 ranks", ", from 2 ranks", ", up to 64 ranks" or nothing. */
+/* Appends ", 2-64 ranks", ", from 2 ranks", ", up to 64 ranks" or nothing. `most`: an open upper
+ * end. */
 static void add_range(struct tt_str *s, uint64_t min, uint64_t max, uint64_t most, const char *unit)
 {
     if (min && max < most)
@@ -46,8 +48,8 @@ uint64_t tt_plan_tuning_rules_hash(const struct tt_tuning *t)
     return tt_plan_tuning_hash_rules("", tt_plan_tuning_list(t));
 }
 
-/* Rules are about every length in their range; algorithms look at the ranks, the root and the
- * network. */
+/* Probes the rule's algorithm at one length of its range: algorithms refuse by ranks, root and
+ * network, not by length. */
 static tutti_status check_rule(const struct tt_tuning_rule *r, const struct tt_topo *topo,
                                bool reproducible, struct tutti_error *err)
 {

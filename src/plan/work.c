@@ -1,21 +1,25 @@
-/* work.c - by which way a candidate is priced, and how much work that is.
+/* work.c - how a candidate is priced, and how much work that is.
  *
- * Work is counted, never timed: ranks that plan alone must skip the same candidates whatever their
- * speed. A unit is one operation, one span or one hop of a message. Some ranks are listed and stand
- * for the others; pipelined algorithms pay for the search of K at once.
+ * Work is counted, never timed: ranks that plan separately must skip the same candidates
+ * whatever their speed. A unit is one operation, one span or one hop of a message. Sampled ranks
+ * stand for the others; pipelined algorithms pay for the search of K at once.
  *
- * The short way (rank 0 for all) is taken wherever there is one. */
+ *     sampled ranks -> operations + spans + hops of each -> mean * ranks = whole
+ *     short way: whole / ranks * SYMMETRY_COST;  both ways: + links of the topology
+ *
+ * The short way (rank 0 stands for all) is taken wherever it exists. */
 #include "plan/plan_int.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 enum {
-    MAX_COUNTED = 1 << 20, /* a rank with more operations than this is not listed for a guess */
-    ENOUGH = 1 << 17,      /* operations listed: no further ranks are */
+    /* a rank estimated to have more operations is not listed for an estimate */
+    MAX_COUNTED = 1 << 20,
+    ENOUGH = 1 << 17, /* no further ranks are listed after this much work */
     SAMPLES = 8,
-    ROUTED = 1024,     /* messages of a rank that are routed for a guess, about, ... */
-    HOPS = 1 << 22,    /* ... but no more than make this many hops */
+    ROUTED = 1024,     /* about this many messages of a rank are routed for an estimate, */
+    HOPS = 1 << 22,    /* but no more than make this many hops */
     SYMMETRY_COST = 2, /* times rank 0's work: finding the largest of unequal copies */
 };
 
@@ -48,8 +52,8 @@ static size_t count_sends(const struct tt_slice *sl)
     return n;
 }
 
-/* Operations, spans and hops of the one rank that s holds. Of many messages only some are routed
- * and stand for the others. */
+/* Counts operations, spans and hops of the one rank in s. Only every `every`th message is
+ * routed; the mean of these stands for all. */
 static tutti_status count_slice(const struct tt_topo *t, const struct tt_sched *s, uint64_t *ret,
                                 struct tutti_error *err)
 {
@@ -87,13 +91,14 @@ static tutti_status count_rank(const struct tt_pricing *p, const struct tt_algo 
     return st;
 }
 
-/* Ranks far from each other, the first of them 0. */
+/* Ranks spread over the whole range; the first one is 0. Multiplying by a large odd constant
+ * scatters them. */
 static uint32_t sample_rank(unsigned i, uint32_t ranks)
 {
     return ranks <= SAMPLES ? i : (uint32_t)((uint64_t)i * UINT64_C(0x9e3779b1) % ranks);
 }
 
-/* The mean over sampled ranks, times all ranks. */
+/* The mean over sampled ranks, times all ranks. Symmetric schedules need one sample. */
 static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo *al,
                                 unsigned samples, uint64_t *ret, struct tutti_error *err)
 {
@@ -113,9 +118,10 @@ static tutti_status count_whole(const struct tt_pricing *p, const struct tt_algo
     return TUTTI_OK;
 }
 
-/* Work of all ranks. An algorithm's own estimate counts when it is larger: listing a rank can take
- * longer than its list. Synthesised schedules cannot be listed in parts: each chunk comes and goes
- * at every rank once on the way in and once out. */
+/* Work of all ranks. The algorithm's own estimate counts if it is larger, because listing a rank
+ * can take longer than its list is. A synthesised schedule cannot be listed in parts; its
+ * estimate is 4 operations per chunk and rank: a receive and a send on the way in, and again on
+ * the way out. */
 static tutti_status work_count(const struct tt_pricing *p, const struct tt_algo *al,
                                const struct tt_shape *shape, uint64_t *ret, struct tutti_error *err)
 {
@@ -165,7 +171,7 @@ tutti_status tt_plan_way_choose(const struct tt_pricing *p, const struct tt_algo
     if (st != TUTTI_OK)
         return st;
     way.work = way.by_symmetry ? mul_sat(way.whole / pr->ranks, SYMMETRY_COST) : way.whole;
-    way.work = add_sat(way.work, t->nlinks); /* every link is set up */
+    way.work = add_sat(way.work, t->nlinks); /* pricing sets up every link */
     way.whole = add_sat(way.whole, t->nlinks);
     *ret = way;
     return TUTTI_OK;
