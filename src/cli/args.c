@@ -1,6 +1,12 @@
-/* Command lines: options by table, usage texts from the same table. An option may be --name VALUE,
- * --name=VALUE, -x VALUE; "--" ends them. A word that begins with "-" and a letter is an option;
- * "-" alone is a word (standard input or output). */
+/* args.c - command lines: options by table, usage texts from the same table.
+ *
+ *     tutti bench -n 4 --algo=ring --check     --name VALUE, --name=VALUE, -x VALUE, flags
+ *     tutti run -n 4 -- prog --help            "--" ends the options; what follows is not ours
+ *
+ * A word that begins with "-" and has more characters is an option; "-" alone is a word (standard
+ * input or output). Short options are never joined (-nf is refused). Nothing is copied: values and
+ * words point into argv, which outlives the command. Complaints go to standard error, and the
+ * functions return false after them. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -16,6 +22,7 @@ static const struct cli_option *option_at(const struct cli_command *c, size_t i)
     return NULL;
 }
 
+/* `name` is not terminated: it may be followed by "=VALUE". */
 static const struct cli_option *option_named(const struct cli_command *c, const char *name,
                                              size_t len)
 {
@@ -35,6 +42,8 @@ static const struct cli_option *option_lettered(const struct cli_command *c, cha
     return NULL;
 }
 
+/* Prints the complaint about an unknown option, with names that are close to it. Returns false,
+ * so that callers can return its result. */
 static bool complain_unknown(const struct cli_command *c, const char *word)
 {
     const char *names[CLI_MAX_VALUES];
@@ -51,7 +60,8 @@ static bool complain_unknown(const struct cli_command *c, const char *word)
     return false;
 }
 
-/* The option a word is, NULL when it is none of them. */
+/* The option that a word names, or NULL when the command has none of that name. The word has at
+ * least two characters. */
 static const struct cli_option *option_of(const struct cli_command *c, const char *word)
 {
     if (word[1] == '-')
@@ -81,6 +91,7 @@ static bool take_option(int argc, char **argv, int *i, struct cli_args *a)
         }
         value = argv[++*i];
     }
+    /* An option may be repeated, so that even a valid command line can fill the table. */
     if (a->nvalues == CLI_MAX_VALUES) {
         fprintf(stderr, "tutti %s: more than %d options\n", a->command->name, CLI_MAX_VALUES);
         return false;
@@ -95,17 +106,22 @@ bool cli_asks_help(const struct cli_command *c, int argc, char **argv)
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return true;
+        /* Without a program all words up to "--" are ours, and --help is found wherever it
+         * stands. */
         if (!c->takes_program)
             continue;
+        /* The first plain word is the program: a --help after it is for the program. */
         if (argv[i][0] != '-' || !argv[i][1])
             return false;
         const struct cli_option *o = option_of(c, argv[i]);
+        /* Skip the option's value: it could look like a word, and would end the search. */
         i += o && o->arg && !strchr(argv[i], '=');
     }
     return false;
 }
 
-/* The rest of the command line, which the command hands to a program. */
+/* The rest of the command line, which the command hands to a program. argv ends with NULL, so
+ * that an empty rest is a NULL pointer at *rest. */
 static bool take_program(char **rest, struct cli_args *a)
 {
     if (*rest) {
@@ -119,6 +135,8 @@ static bool take_program(char **rest, struct cli_args *a)
 
 bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret)
 {
+    /* Invariant: the words before argv[i] are stored in *ret, each either as an option or as a
+     * word. */
     *ret = (struct cli_args){.command = c};
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
@@ -142,6 +160,7 @@ bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_ar
         }
         ret->words[ret->nwords++] = argv[i];
     }
+    /* argv + argc is the NULL at the end: take_program complains that there is no program. */
     if (c->takes_program)
         return take_program(argv + argc, ret);
     if (ret->nwords < c->min_words) {
@@ -153,6 +172,7 @@ bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_ar
 
 const char *cli_value(const struct cli_args *a, const char *name)
 {
+    /* Backwards: the last one given counts. */
     for (size_t i = a->nvalues; i-- > 0;)
         if (!strcmp(a->values[i].option->name, name))
             return a->values[i].value;
@@ -179,6 +199,8 @@ void cli_help(const struct cli_command *c, FILE *out)
         fprintf(out, "  %-28s %s\n", left, o->help);
     }
     fprintf(out, "  %-28s %s\n\nexamples:\n", "-h, --help", "this text");
+    /* Examples are separated by newlines; the second step skips the newline unless it was the
+     * end. */
     for (const char *e = c->examples; e && *e; e += strcspn(e, "\n"), e += *e == '\n')
         fprintf(out, "  %.*s\n", (int)strcspn(e, "\n"), e);
 }

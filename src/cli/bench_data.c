@@ -1,10 +1,24 @@
-/* bench's data. Element i of rank r is (i + r) mod 4 (prod: 2 where i = r mod ranks, else 1); what
- * must come out follows by counting. f16 and bf16 are written bit by bit: whole numbers below 2048
- * (256) are exact in them. */
+/* bench_data.c - the data of tutti bench, and the check of its results.
+ *
+ * Element i of rank r is (i + r) mod 4; for prod it is 2 where i mod ranks = r, else 1. With 4
+ * ranks:
+ *
+ *     element   0 1 2 3 4 5            sum      6 6 6 6 6 6
+ *     rank 0    0 1 2 3 0 1            min, max 0 and 3
+ *     rank 1    1 2 3 0 1 2            prod     2 (exactly one rank holds the 2)
+ *     rank 2    2 3 0 1 2 3
+ *     rank 3    3 0 1 2 3 0
+ *
+ * The expected value of an element is computed from these formulas, without any communication. All
+ * values are small whole numbers, which every data type holds exactly, so that results can be
+ * compared bit by bit whatever the order of summation. f16 and bf16 are written bit by bit: whole
+ * numbers up to 2048 (f16) and 256 (bf16) are exact in them. */
 #include "cli/bench_data.h"
 
 #include <string.h>
 
+/* The bits of v >= 0 in a half-precision format with so many mantissa bits and this exponent
+ * bias. Normalises v to [1, 2) and counts the exponent; further mantissa bits are cut off. */
 static uint16_t half_bits(unsigned mantissa, int bias, double v)
 {
     if (v == 0)
@@ -22,7 +36,8 @@ static uint16_t half_bits(unsigned mantissa, int bias, double v)
                       (unsigned)((v - 1) * (double)(1u << mantissa)));
 }
 
-/* An integer, modulo 2^bits; of an opaque element the first eight bytes, the others are 0. */
+/* Writes an integer modulo 2^bits. Opaque elements are 8 bytes or longer: the first eight hold
+ * v, the others are 0. */
 static void put_whole(size_t bytes, void *base, size_t i, uint64_t v)
 {
     switch (bytes) {
@@ -63,6 +78,7 @@ static void bench_data_put(tutti_dtype t, void *base, size_t i, double v)
     }
 }
 
+/* Element i of the input of `rank`. */
 static double input(const struct bench_problem *p, uint32_t rank, size_t i)
 {
     if (p->op == TUTTI_PROD)
@@ -70,6 +86,7 @@ static double input(const struct bench_problem *p, uint32_t rank, size_t i)
     return (double)((i + rank) % 4);
 }
 
+/* A logical reduction of two elements; the default is LXOR. */
 static unsigned logic(tutti_redop op, unsigned a, unsigned b)
 {
     switch (op) {
@@ -88,7 +105,8 @@ static unsigned logic(tutti_redop op, unsigned a, unsigned b)
     }
 }
 
-/* The reduction over all ranks of element i. avg divides once, integers truncate. */
+/* The reduction of element i over all ranks, in rank order. avg is a sum here; divided() divides
+ * once at the end. */
 static double bench_data_reduced(const struct bench_problem *p, size_t i)
 {
     double v = input(p, 0, i);
@@ -116,6 +134,7 @@ static double bench_data_reduced(const struct bench_problem *p, size_t i)
     return v;
 }
 
+/* Collectives that cut the vector into one block per rank; `count` is then that of a block. */
 static bool has_blocks(tutti_coll c)
 {
     return c == TUTTI_REDUCE_SCATTER || c == TUTTI_ALL_GATHER || c == TUTTI_GATHER ||
@@ -143,7 +162,8 @@ void cli_bench_fill(const struct bench_problem *p, void *in)
         bench_data_put(p->dtype, in, i, input(p, p->rank, i));
 }
 
-/* What element i of this rank's output must be. */
+/* The value that element i of this rank's output must have, before the division of avg. Rooted
+ * collectives have root 0 in bench. */
 static double bench_data_expected(const struct bench_problem *p, size_t i)
 {
     switch (p->coll) {
@@ -163,6 +183,7 @@ static double bench_data_expected(const struct bench_problem *p, size_t i)
     }
 }
 
+/* avg divides the sum once; bench_data_put truncates it for integers. */
 static double divided(const struct bench_problem *p, double v)
 {
     bool reduces =
@@ -170,8 +191,9 @@ static double divided(const struct bench_problem *p, double v)
     return reduces && p->op == TUTTI_AVG ? v / p->ranks : v;
 }
 
-/* avg of a rank count that is no power of two is not exact: half a unit of the type's last place is
- * allowed. */
+/* Compares element i of the output with v in the type's own bits. avg by a rank count that is
+ * not a power of two is not exact: f16 and bf16 may differ by one unit of the last place,
+ * because half_bits cuts off where the library rounds. */
 static bool equal(tutti_dtype t, const void *out, size_t i, double v)
 {
     uint64_t want[8];
@@ -190,6 +212,7 @@ static bool equal(tutti_dtype t, const void *out, size_t i, double v)
 
 uint64_t cli_bench_wrong(const struct bench_problem *p, const void *out)
 {
+    /* The other ranks of reduce and gather have no output. */
     bool here = (p->coll != TUTTI_REDUCE && p->coll != TUTTI_GATHER) || p->rank == 0;
     uint64_t wrong = 0;
     size_t n = here ? cli_bench_out_elems(p) : 0;

@@ -1,5 +1,5 @@
-/* bench_data.h - what bench sends and expects: small whole numbers that every data type holds
- * exactly, so that sums of any order have the same bits. */
+/* bench_data.h - the data that bench sends and the results it expects: small whole numbers that
+ * every data type holds exactly, so that sums in any order have the same bits. */
 #ifndef CLI_BENCH_DATA_H
 #define CLI_BENCH_DATA_H
 
@@ -16,6 +16,6 @@ struct bench_problem {
 size_t cli_bench_in_elems(const struct bench_problem *p);  /* elements of the input buffer */
 size_t cli_bench_out_elems(const struct bench_problem *p); /* of the output buffer */
 void cli_bench_fill(const struct bench_problem *p, void *in);
-/* Elements of `out` that are not what they must be. */
+/* The number of elements of `out` that do not have the expected value. */
 uint64_t cli_bench_wrong(const struct bench_problem *p, const void *out);
 #endif

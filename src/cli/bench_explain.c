@@ -1,10 +1,15 @@
-/* bench_explain.c - the lines of bench --explain. Each rank knows how its own operations were
- * carried out; the counts of all ranks are summed, so that they are those of the whole schedule. */
+/* bench_explain.c - the lines of bench --explain: which schedule ran, how its messages were carried
+ * out, and how the measured time compares with the predicted one.
+ *
+ * A rank knows only how its own operations were carried out. The counts of all ranks are summed by
+ * an all-reduce, so that they are those of the whole schedule. That all-reduce runs after the
+ * measurement and does not disturb it. */
 #include "cli/bench_explain.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* Replaces the counts of this rank by those of all ranks. Collective. */
 static tutti_status sum_counts(struct tutti_comm *comm, struct tutti_comm_explained *e)
 {
     int64_t n[] = {(int64_t)e->message, (int64_t)e->read, (int64_t)e->write, (int64_t)e->box};
@@ -28,6 +33,8 @@ tutti_status cli_bench_explain(struct tutti_comm *comm, const struct bench_probl
         *err = *tutti_comm_last_error(comm);
         return st;
     }
+    /* Buffers of tutti_mem_alloc are read by peers in place, which the library predicts
+     * separately. */
     e.plan.predicted_us = p->own ? e.plan.own_us : e.plan.predicted_us;
     e.ratio = e.plan.predicted_us > 0 ? time_us / e.plan.predicted_us : 0;
     *ret = e;
@@ -52,6 +59,7 @@ void cli_bench_explain_json(struct tutti_json *j, const struct bench_explained *
         tutti_json_null(j, "measured_by_predicted");
 }
 
+/* The word that tutti_comm_explain gives for who chose the schedule, for people. */
 static const char *origin_words(const char *origin)
 {
     if (!strcmp(origin, "plan"))

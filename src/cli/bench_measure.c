@@ -1,8 +1,9 @@
-/* bench_measure.c - calls a collective over and over and takes the time.
+/* bench_measure.c - calls a collective repeatedly and takes the time.
  *
- * A measurement is the best of three means; a mean is over as many calls as take about 0.2 s, of
- * the slowest rank. In place means what users of MPI and NCCL know: one buffer for both, with the
- * block of a rank at its position in the vector. */
+ * A measurement is the best of three rounds. A round is a barrier and then as many calls as take
+ * about 0.2 s; its time is the mean of a call on the slowest rank. The best round counts because
+ * disturbances by other processes only ever add time. In place means what users of MPI and NCCL
+ * know: one buffer for both, with the block of a rank at its position in the vector. */
 #include "cli/bench.h"
 
 #include <string.h>
@@ -15,6 +16,8 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
+/* busbw = algbw * this factor: the usual correction by which the figure is comparable with the
+ * bandwidth of a link, whatever the collective and the number of ranks n. */
 static double bus_factor(const struct bench_problem *p)
 {
     double n = p->ranks;
@@ -35,8 +38,8 @@ bool cli_bench_runs_in_place(tutti_coll coll)
     return coll != TUTTI_ALL_TO_ALL && coll != TUTTI_BARRIER;
 }
 
-/* The two buffers of a call. In place the whole vector is b->out; a rank's part of it is given by
- * its own address. */
+/* The two buffers of a call. In place the whole vector is b->out, and the rank's own block is
+ * passed by its address inside it. */
 struct buffers {
     void *in, *out;
 };
@@ -52,7 +55,7 @@ static struct buffers buffers_of(const struct bench *b, bool in_place)
         return (struct buffers){b->out, own};
     case TUTTI_ALL_GATHER:
         return (struct buffers){own, b->out};
-    case TUTTI_GATHER: /* the others have no vector */
+    case TUTTI_GATHER: /* Only the root has the whole vector. */
         return p->rank == 0 ? (struct buffers){own, b->out} : (struct buffers){b->in, b->out};
     case TUTTI_SCATTER:
         return p->rank == 0 ? (struct buffers){b->out, own} : (struct buffers){b->in, b->out};
@@ -86,7 +89,7 @@ static tutti_status call(const struct bench *b, const struct buffers *x)
     }
 }
 
-/* n calls; *ret_us: the mean as this rank sees it. */
+/* Makes n calls. *ret_us is the mean time of a call on this rank, also when a call failed. */
 static tutti_status time_calls(const struct bench *b, const struct buffers *x, uint64_t n,
                                double *ret_us)
 {
@@ -98,10 +101,11 @@ static tutti_status time_calls(const struct bench *b, const struct buffers *x, u
     return st;
 }
 
-/* Calls per measurement so that one takes about 0.2 s; rank 0's estimate counts for all. A single
- * call may be luckier or unluckier than the rest (who comes late to a core, first touches), so
- * quick calls are estimated from many. These calls are also the warm-up unless that is asked for in
- * numbers. */
+/* Chooses the number of calls of a round, so that a round takes about 0.2 s. All ranks must make
+ * the same number of calls, hence rank 0's estimate is broadcast. A single call says little (a
+ * rank may wait for a core, or touch its memory for the first time): the estimate begins with
+ * one call and repeats with eight times as many until they take 40 ms together. These calls are
+ * the warm-up, too, unless --warmup gives a number. */
 static tutti_status choose_iters(const struct bench *b, const struct buffers *x, uint64_t *ret)
 {
     double t = 0;
@@ -116,13 +120,15 @@ static tutti_status choose_iters(const struct bench *b, const struct buffers *x,
             st = tutti_broadcast(b->comm, &t, &t, 1, TUTTI_F64, 0);
         n *= 8;
     }
+    /* 0.2 us is the floor, so that a clock that did not move does not ask for infinitely many
+     * calls. */
     double want = 200000 / (t > 0.2 ? t : 0.2);
     *ret = b->iters ? b->iters : (uint64_t)(want < 3 ? 3 : want > 20000 ? 20000 : want);
     return st;
 }
 
-/* One call on fresh data: how many elements of all ranks are wrong? What the calls before left must
- * not pass for its result. */
+/* Makes one call on fresh data and counts the wrong elements of all ranks. The output is
+ * overwritten first, so that results of earlier calls cannot pass for those of this one. */
 static tutti_status count_wrong(const struct bench *b, const struct buffers *x, uint64_t *ret)
 {
     memset(b->out, 0x5a, cli_bench_out_elems(&b->p) * tutti_dtype_bytes(b->p.dtype));
@@ -149,6 +155,7 @@ tutti_status cli_bench_measure(const struct bench *b, bool in_place, struct benc
         if (!st)
             st = time_calls(b, &x, n, &t);
         if (!st)
+            /* The slowest rank's mean counts: a collective is done when all ranks are. */
             st = tutti_allreduce(b->comm, &t, &t, 1, TUTTI_F64, TUTTI_MAX);
         best = t < best ? t : best;
     }

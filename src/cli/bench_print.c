@@ -1,11 +1,12 @@
-/* bench_print.c - the table that users of nccl-tests know, or the JSON document: who ran where, a
- * row per size, the average.
+/* bench_print.c - the table that users of nccl-tests know, or the same as one JSON document: the
+ * host of every rank, a row per size, the average.
  *
  *     # rank   0 pid   4711 on node0
  *     #                                       out of place             in place
  *     #    size   count  type redop    time  algbw ...  time  algbw  busbw #wrong   plan, predicted
  *
- * Columns keep their places whatever is measured: what is not has N/A. */
+ * Columns keep their places: a value that was not measured is printed as N/A, or as null in JSON.
+ * Rows are printed and flushed as they are measured; JSON is one document that print_end closes. */
 #include "cli/bench.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 enum { HOST_BYTES = 64, LISTED = 64 };
 
+/* Where a rank runs. Sent as bytes: all ranks run the same program. */
 struct seat {
     uint32_t pid;
     char host[HOST_BYTES];
@@ -33,7 +35,8 @@ static const char *redop_of(const struct bench *b)
 
 /* ---- who is where ---- */
 
-/* Rank 0 gets the seats of all. */
+/* Collective. *ret has the seats of all ranks on rank 0 (zeroed elsewhere); the
+ * caller frees it. */
 static tutti_status gather_seats(struct bench *b, struct seat **ret)
 {
     struct seat mine = {.pid = (uint32_t)getpid()}, *all = calloc(b->p.ranks, sizeof *all);
@@ -61,7 +64,8 @@ static void json_seats(struct bench *b, const struct seat *all)
     tutti_json_end(b->json);
 }
 
-/* Every rank, or where there are many the ranks of each host. */
+/* One line per rank, or per run of consecutive ranks on one host when there are more than
+ * LISTED. */
 static void print_seats(const struct bench *b, const struct seat *all)
 {
     uint32_t n = b->p.ranks, first = 0;
@@ -103,7 +107,7 @@ static void json_head(struct bench *b)
     tutti_json_string(b->json, "sockets", guard);
 }
 
-/* What the columns of a place are called. */
+/* Prints the four titles once for each way that is measured. */
 static void print_columns(const struct bench *b, const char *fmt, const char *const words[4])
 {
     for (int i = 0; i < 2; i++)
@@ -142,7 +146,8 @@ static void text_head(struct bench *b, const struct tutti_speeds *s)
                100 * s->taken);
 }
 
-/* Opening measures one pair of hosts; with a third one that is an assumption about the others. */
+/* Opening a communicator measures one pair of hosts. With three hosts or more, the predictions
+ * assume that all pairs are as fast, unless a topology was given. */
 static bool assumes_one_rate(const struct bench *b, const struct seat *seats)
 {
     uint32_t hosts = 1;
@@ -192,6 +197,7 @@ static void json_real_if(struct tutti_json *j, const char *key, bool known, doub
         tutti_json_null(j, key);
 }
 
+/* The fields of one measurement. A barrier moves no bytes and has no bandwidth. */
 static void json_time(const struct bench *b, const struct bench_time *t)
 {
     tutti_json_real(b->json, "time_us", t->time_us);
@@ -203,7 +209,8 @@ static void json_time(const struct bench *b, const struct bench_time *t)
         tutti_json_null(b->json, "wrong");
 }
 
-/* The fields of the row itself are those out of place, unless only the other was asked for. */
+/* The row's own fields are those of out of place, or of in place when only that was measured;
+ * with both, in_place is an object of its own. */
 static void json_row(const struct bench *b, const struct bench_row *r)
 {
     tutti_json_object(b->json, NULL);
@@ -248,6 +255,7 @@ static void text_row(const struct bench *b, const struct bench_row *r)
             print_time(b, &r->place[i]);
     printf("   %s %.1f\n", r->plan.algo, r->plan.predicted_us);
     if (b->explain)
+        /* The time that belongs to the prediction: out of place when it was measured. */
         cli_bench_explain_text(&r->explained, r->place[!r->place[0].known].time_us);
     fflush(stdout);
 }
@@ -262,6 +270,8 @@ void cli_bench_print_row(const struct bench *b, const struct bench_row *r)
 
 /* ---- the end ---- */
 
+/* Closes the arrays and objects that print_head has opened, also after a failure, so that the
+ * document stays valid JSON. */
 void cli_bench_print_end(struct bench *b)
 {
     bool average = b->measured && !is_barrier(b);

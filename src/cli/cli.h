@@ -1,5 +1,5 @@
-/* cli.h - what a command of the tool is made of: its table of options, the parsed command line, and
- * how answers are given. Usage texts are generated from the tables. The table of commands itself is
+/* cli.h - the parts of a command of the tool: its table of options, the parsed command line, and
+ * how answers are given. Usage texts are generated from the tables. The table of the commands is
  * in tool/main.c, so that commands may live in several modules. */
 #ifndef CLI_H
 #define CLI_H
@@ -10,7 +10,8 @@
 
 #include "api/tool.h"
 
-/* Exit codes of every command. */
+/* Exit codes of every command: success; a negative answer (not correct, refused); bad usage or
+ * input. */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2 };
 
 struct cli_option {
@@ -20,9 +21,11 @@ struct cli_option {
     const char *help;
 };
 
+/* Limits of the tables below. CLI_MAX_RANKS is the most ranks that a command starts on one
+ * machine. */
 enum { CLI_MAX_VALUES = 48, CLI_MAX_WORDS = 16, CLI_MAX_RANKS = 4096 };
 
-/* A parsed command line. Values point into argv. */
+/* A parsed command line. Values, words and program point into argv. */
 struct cli_args {
     const struct cli_command *command;
     struct {
@@ -32,31 +35,33 @@ struct cli_args {
     size_t nvalues;
     const char *words[CLI_MAX_WORDS];
     size_t nwords;
-    char **program; /* of a command that starts one: the program and its arguments, ended by NULL */
+    char **program; /* for takes_program: the program with its arguments, ended by NULL */
 };
 
+/* A command. All strings are static; `run` returns an exit code and has printed its complaint. */
 struct cli_command {
     const char *name, *synopsis, *summary;
     const char *details;  /* further help, may be NULL */
     const char *examples; /* one per line */
-    /* lists, each ended by name NULL; the whole ended by NULL */
+    /* lists of options, each ended by an entry with name NULL; the array itself is ended by NULL */
     const struct cli_option *const *options;
     size_t min_words, max_words;
-    /* everything from the first word on, or after "--", is a program with its arguments */
+    /* everything from the first plain word on, or after "--", is a program with its arguments */
     bool takes_program;
-    /* its ranks open communicators, and the library warns about unknown variables */
+    /* its ranks open communicators: then the library warns about unknown variables, not the tool */
     bool opens_comm;
     int (*run)(const struct cli_args *a);
 };
 
 /* args.c */
-/* prints what is wrong */
+/* False after a complaint on standard error. */
 bool cli_parse(const struct cli_command *c, int argc, char **argv, struct cli_args *ret);
-/* last one given, or NULL */
+/* The value of the option; the last one when it was given several times; NULL when not given. */
 const char *cli_value(const struct cli_args *a, const char *name);
 bool cli_flag(const struct cli_args *a, const char *name);
-/* --help or -h before "--" and before a program */
+/* Is --help or -h given before "--" and before a program? */
 bool cli_asks_help(const struct cli_command *c, int argc, char **argv);
+/* The usage text of one command, and the list of all commands. */
 void cli_help(const struct cli_command *c, FILE *out);
 void cli_usage(FILE *out, const struct cli_command *const *commands, size_t n);
 
@@ -67,33 +72,36 @@ extern const struct cli_option cli_algo_options[];    /* --algo --option */
 extern const struct cli_option cli_choice_options[];  /* --reproducible --budget --tuning */
 extern const struct cli_option cli_json_options[];    /* --json */
 
-/* Prints "tutti COMMAND: text" and returns the exit code for the status: 1 for refusals and
- * negative answers, else 2. */
+/* Prints "tutti COMMAND: text" and returns the exit code for err->status: CLI_NO for refusals
+ * and negative answers, else CLI_USAGE. */
 int cli_fail(const struct cli_args *a, const struct tutti_error *err);
+/* The same for bad input: always returns CLI_USAGE. */
 int cli_bad(const struct cli_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The collective that a command line describes. o.options points to `options`: do not copy the
+ * struct after it was filled. */
 struct cli_problem {
     struct tutti_plan_options o; /* algo, options, coll, ... filled from the command line */
     uint64_t bytes;
     char options[512];
 };
-/* 0, or the exit code after the complaint was printed. --size is needed unless the collective is a
- * barrier. */
+/* These return 0, or the exit code after a complaint was printed. The caller frees *ret of
+ * cli_get_topo. --size is needed unless the collective is a barrier. */
 int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret);
 int cli_get_problem(const struct cli_args *a, struct cli_problem *ret);
-int cli_get_choice(const struct cli_args *a, struct cli_problem *ret); /* all of it but the size */
-/* "MIN..MAX", two sizes of at least 1 byte, as the option's value. */
+int cli_get_choice(const struct cli_args *a, struct cli_problem *ret); /* everything but the size */
+/* Parses "MIN..MAX", two sizes of at least 1 byte, given as the value of `option`. */
 int cli_get_range(const struct cli_args *a, const char *option, const char *text, uint64_t *ret_min,
                   uint64_t *ret_max);
-/* Elements of a vector of `bytes`; complains when they are not whole. */
+/* The number of elements of a vector of `bytes`; complains when it is not whole. */
 int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, uint64_t *ret);
 
-/* When auto has not priced all candidates for lack of budget (0: the default): a line that names
- * them and a larger budget. */
+/* Prints a line when auto could not price all candidates within the budget (0: the default): it
+ * names them and a larger budget. */
 void cli_say_skipped(const struct tutti_plan *p, uint64_t budget_ms);
 
-/* cmd_verify.c: proves the schedule: 0, or the exit code after "not correct: ..." (text or JSON) or
- * a complaint was printed. */
+/* cmd_verify.c: proves the schedule. Returns 0, or the exit code after "not correct: ..." (as
+ * text or JSON) or a complaint was printed. */
 int cli_prove(const struct cli_args *a, const struct tutti_schedule *s, struct tutti_verdict *ret);
 
 /* A progress line on standard error when it is a terminal and the work takes more than a second. */
@@ -105,15 +113,16 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *p, const char *what);
 void cli_progress_show(void *progress, double fraction);
 void cli_progress_end(struct cli_progress *p);
-/* "about 12 s left", or min or h: when the rest goes on as before. In buf. */
+/* Writes "about 12 s left" (or min, or h) to buf, assuming that the rest goes as fast as before. */
 const char *cli_time_left(double elapsed_s, double fraction, char *buf, size_t cap);
 
-/* waiting.c: the same for work that cannot tell how far it is, or seldom: its seconds, and with
- * `done` an estimate. One at a time; what is printed between begin and end is lost in it. */
+/* waiting.c: a progress line for work that reports its progress rarely or not at all: the
+ * seconds so far, and after wait_done an estimate of the rest. One at a time; do not print
+ * between begin and end. */
 void cli_wait_begin(const char *what);
 void cli_wait_done(double fraction);
 void cli_wait_end(void);
-/* tutti_plan_make, with such a line. */
+/* tutti_plan_make with such a progress line. */
 tutti_status cli_plan_make(const struct tutti_topo *t, const struct tutti_plan_options *o,
                            struct tutti_plan **ret, struct tutti_error *err);
 
@@ -123,17 +132,19 @@ const char *cli_environment(const char *name); /* NULL when unset or empty */
 
 /* self.c: is this process a rank of a job, by any launcher's variables? */
 bool cli_in_job(void);
-/* Is what this rank is about to complain of new, or has another rank of the job said the same? */
+/* True when this rank should print its complaint; false when another rank of the job has printed
+ * the same text. */
 bool cli_speaks(const char *text);
-/* Does anybody still read what rank 0 prints? Collective. Where not, all ranks end. */
+/* Collective. Sets *ret to false on all ranks when rank 0's standard output has no reader any
+ * more; all ranks should then end. */
 tutti_status cli_ranks_go_on(struct tutti_comm *comm, bool *ret);
-/* Runs this command again, with its options, as `--ranks` ranks on this machine (dflt: when not
- * given) through tutti run. Does not return unless that cannot be started: then the exit code after
- * the complaint. */
+/* Replaces this process by tutti run, which starts the same command with the same options as
+ * `--ranks` ranks on this machine (dflt: when not given). Returns only when that fails: the exit
+ * code after the complaint. */
 int cli_start_ranks(const struct cli_args *a, const char *dflt);
 
-/* memory.c: from now on allocating more than the host has available fails, so that the command can
- * say so. */
+/* memory.c: from now on, allocating more than the host has available fails, so that the command
+ * can report it instead of being killed. */
 void cli_limit_memory(void);
 
 /* "" for one, "s" for other numbers. */
@@ -142,10 +153,11 @@ static inline const char *cli_s(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* Standard output is a pipe that nobody reads any more: the reader (head) has had enough, which is
- * no error. Where SIGPIPE is ignored. */
+/* Is standard output a pipe whose reader has ended (as head does)? That is no error. For
+ * commands that ignore SIGPIPE. */
 bool cli_reader_gone(void);
-/* Checks that standard output took everything; returns code, or CLI_USAGE with a complaint. */
+/* Checks that everything could be written to standard output; returns `code`, or CLI_USAGE after
+ * a complaint. */
 int cli_finish(int code);
 
 /* One file each: cmd_<name>.c. */

@@ -1,4 +1,5 @@
-/* tutti algos: the algorithm table, printed from the library's own. */
+/* cmd_algos.c - tutti algos: prints the library's own table of algorithms, so that the list is
+ * complete by construction. `colls` is a bit mask by tutti_coll. */
 #include "cli/cli.h"
 
 #include <stdio.h>

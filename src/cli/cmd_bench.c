@@ -1,6 +1,11 @@
-/* tutti bench: times a collective on real ranks. Inside a job (tutti run, tutti lab, torchrun,
- * mpirun, srun) it is one rank; otherwise it starts its own ranks on this machine through tutti
- * run. Here: options, sizes and buffers. */
+/* cmd_bench.c - tutti bench: times a collective on real ranks. This file has the options, the loop
+ * over sizes and the buffers; bench_measure.c measures, bench_print.c prints.
+ *
+ *     tutti bench -n 4 --> tutti run -n 4 tutti bench ... --> rank 0 .. 3: run_rank
+ *
+ * Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) the process is one rank; otherwise it
+ * starts its own ranks on this machine through tutti run. The command line is parsed before that
+ * and again by every rank, so that a mistake is reported once and before anything starts. */
 #include "cli/bench.h"
 
 #include <signal.h>
@@ -29,6 +34,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
+/* A size option into *ret, `dflt` when it was not given. Returns 0 or the exit code. */
 static int get_size(const struct cli_args *a, const char *name, uint64_t dflt, uint64_t *ret)
 {
     const char *v = cli_value(a, name);
@@ -37,7 +43,8 @@ static int get_size(const struct cli_args *a, const char *name, uint64_t dflt, u
     return v && tutti_parse_size(v, ret, &err) ? cli_bad(a, "--%s: %s", name, err.text) : 0;
 }
 
-/* The plan says which collective is measured, and on how many ranks. */
+/* Reads the file of --plan for what it says about the run: the collective, the number of ranks,
+ * and whether it can run in place. The communicator reads the file again for itself. */
 static int parse_plan(struct bench *b)
 {
     const char *plan = cli_value(b->a, "plan");
@@ -61,6 +68,7 @@ static int parse_plan(struct bench *b)
     return 0;
 }
 
+/* Which ways are measured: both, unless an option or the collective excludes one. */
 static int parse_places(struct bench *b)
 {
     bool in = cli_flag(b->a, "in-place"), out = cli_flag(b->a, "out-of-place"),
@@ -75,7 +83,7 @@ static int parse_places(struct bench *b)
     return 0;
 }
 
-enum { MOST_CALLS = 100000 }; /* per size: a slip of the finger should not take days */
+enum { MOST_CALLS = 100000 }; /* per size: a mistyped number should not take days */
 
 static int check_counts(const struct bench *b)
 {
@@ -98,6 +106,7 @@ static int check_counts(const struct bench *b)
     return 0;
 }
 
+/* Only for a run that starts its own ranks; in a job run_rank compares with the job's size. */
 static int check_plan_ranks(const struct bench *b)
 {
     const char *n = cli_value(b->a, "ranks");
@@ -120,6 +129,7 @@ static int bench_parse(struct bench *b)
     b->p = (struct bench_problem){
         .coll = (tutti_coll)c, .dtype = (tutti_dtype)d, .op = (tutti_redop)o};
     int planned = parse_plan(b);
+    /* In a job --ranks has already been obeyed by the launcher. */
     if (!planned && !cli_in_job())
         planned = check_plan_ranks(b);
     if (planned)
@@ -147,12 +157,13 @@ static int bench_parse(struct bench *b)
     return code ? code : check_counts(b);
 }
 
+/* Collectives whose count is that of the whole vector; for the others it is that of a block. */
 static bool is_whole(tutti_coll c)
 {
     return c == TUTTI_ALLREDUCE || c == TUTTI_BROADCAST || c == TUTTI_REDUCE;
 }
 
-/* Elements of the whole vector of `bytes` to the count of the public call, rounded down to whole
+/* The count to pass to the call so that the whole vector has `bytes`, rounded down to whole
  * blocks. */
 static size_t count_for(const struct bench *b, uint64_t bytes)
 {
@@ -160,13 +171,16 @@ static size_t count_for(const struct bench *b, uint64_t bytes)
     return b->p.coll == TUTTI_BARRIER ? 0 : is_whole(b->p.coll) ? n : n / b->p.ranks;
 }
 
-/* What such a call moves: the bytes of the whole vector. */
+/* The bytes of the whole vector that a call with the current count moves. */
 static uint64_t bytes_of(const struct bench *b)
 {
     return (uint64_t)b->p.count * (is_whole(b->p.coll) ? 1 : b->p.ranks) *
            tutti_dtype_bytes(b->p.dtype);
 }
 
+/* Allocates both buffers for the largest size. Each can hold input or output, since in-place
+ * calls use one for both; 16 spare elements keep them non-empty. On failure the caller frees
+ * what was allocated. */
 static tutti_status bench_buffers(struct bench *b, struct tutti_error *err)
 {
     b->p.count = count_for(b, b->end);
@@ -183,6 +197,7 @@ static tutti_status bench_buffers(struct bench *b, struct tutti_error *err)
         *err = (struct tutti_error){.status = TUTTI_ERR_MEMORY, .text = "out of memory"};
         return TUTTI_ERR_MEMORY;
     }
+    /* Touch all pages now, not during the first timed calls. */
     memset(b->in, 0, in);
     memset(b->out, 0, in);
     return TUTTI_OK;
@@ -194,7 +209,7 @@ static int call_failed(const struct bench *b)
     return CLI_NO;
 }
 
-/* One size, both ways. */
+/* Measures one size, both ways. Collective. */
 static int run_row(struct bench *b, struct bench_row *r)
 {
     struct tutti_error err;
@@ -210,13 +225,14 @@ static int run_row(struct bench *b, struct bench_row *r)
         b->busbw_sum += r->place[i].busbw;
         b->measured++;
     }
+    /* The prediction is for out of place when both were measured. */
     double time_us = r->place[!r->place[0].known].time_us;
     if (b->explain && cli_bench_explain(b->comm, &b->p, time_us, &r->explained, &err))
         return cli_fail(b->a, &err);
     return CLI_OK;
 }
 
-/* A block for every rank: smaller vectors are rounded up to one element each, and that is said. */
+/* A block needs at least one element per rank: a smaller --begin is raised, and rank 0 says so. */
 static void raise_begin(struct bench *b)
 {
     uint64_t least = (uint64_t)b->p.ranks * tutti_dtype_bytes(b->p.dtype);
@@ -231,6 +247,8 @@ static void raise_begin(struct bench *b)
     b->end = b->end < least ? least : b->end;
 }
 
+/* The loop over sizes. Collective: every rank takes part in each decision to go on, so that no
+ * rank waits for one that has ended. */
 static int run_rows(struct bench *b)
 {
     int code = cli_bench_print_head(b) ? call_failed(b) : CLI_OK;
@@ -244,9 +262,12 @@ static int run_rows(struct bench *b)
         code = run_row(b, &r);
         if (code == CLI_OK && b->p.rank == 0)
             cli_bench_print_row(b, &r);
+        /* A barrier has no sizes: one row. The other condition keeps bytes *= factor from
+         * overflowing. */
         if (b->p.coll == TUTTI_BARRIER || bytes > UINT64_MAX / b->factor)
             break;
     }
+    /* A JSON document is closed also after a failure, to stay valid. */
     if (b->p.rank == 0 && (code == CLI_OK || b->json))
         cli_bench_print_end(b);
     return b->wrong ? CLI_NO : code;
@@ -255,6 +276,7 @@ static int run_rows(struct bench *b)
 static int run_rank(struct bench *b)
 {
     struct tutti_error err;
+    /* A reader that ends (head) must not kill the rank: cli_ranks_go_on finds out instead. */
     signal(SIGPIPE, SIG_IGN);
     struct tutti_comm_options o = {.size = sizeof o,
                                    .transport = cli_value(b->a, "transport"),
@@ -263,10 +285,13 @@ static int run_rank(struct bench *b)
                                    .tuning = cli_value(b->a, "tuning")};
     if (tutti_comm_open(&o, &b->comm, &err))
         return cli_fail(b->a, &err);
+    /* --algo names the algorithm of the measured collective, not that of all-reduce. */
     tutti_comm_algo_of(b->comm, b->p.coll);
     b->p.rank = tutti_comm_rank(b->comm);
     b->p.ranks = tutti_comm_size(b->comm);
     raise_begin(b);
+    /* The ranks know each other's number only now; all take the same decision, rank 0 reports
+     * it. */
     bool misfit = *b->plan_ranks && strtoul(b->plan_ranks, NULL, 10) != b->p.ranks;
     if (misfit && b->p.rank == 0)
         cli_bad(b->a, "the plan is for %s ranks, the job has %u", b->plan_ranks, b->p.ranks);

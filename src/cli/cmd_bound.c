@@ -1,4 +1,8 @@
-/* tutti bound: the lower bound on the time of a collective, with the certificate for it. */
+/* cmd_bound.c - tutti bound: the lower bound on the time of a collective, with its certificate.
+ *
+ * Several kinds of bounds are computed (tutti_bound_get lists them); the largest is the answer.
+ * JSON holds enough of the certificate (the cut, the partition) to check the bound without
+ * Tutti. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -6,7 +10,8 @@
 static const struct cli_option *const options[] = {cli_topo_options, cli_problem_options,
                                                    cli_json_options, NULL};
 
-/* The members of the side of the cut that the bytes leave. */
+/* The cut: the ranks and switches of the side that the bytes leave. In `side` switches come
+ * after the ranks. Nothing when the best bound has no cut. */
 static void json_cut(struct tutti_json *j, const struct tutti_topo *t, const struct tutti_bound *b)
 {
     double bytes, capacity;
@@ -30,7 +35,7 @@ static void json_cut(struct tutti_json *j, const struct tutti_topo *t, const str
     tutti_json_end(j);
 }
 
-/* The partition: ranks and switches of each part. */
+/* The partition: for each rank and switch the number of its part. */
 static void json_parts(struct tutti_json *j, const struct tutti_topo *t,
                        const struct tutti_bound *b)
 {
@@ -45,7 +50,7 @@ static void json_parts(struct tutti_json *j, const struct tutti_topo *t,
     for (uint32_t v = 0; v < info.ranks; v++)
         tutti_json_u64(j, NULL, part[v]);
     tutti_json_end(j);
-    tutti_json_array(j, "part_of_switch"); /* the number of parts: in none */
+    tutti_json_array(j, "part_of_switch"); /* a switch in no part has the number of parts */
     for (uint32_t v = info.ranks; v < info.ranks + info.switches; v++)
         tutti_json_u64(j, NULL, part[v] < p.parts ? part[v] : p.parts);
     tutti_json_end(j);

@@ -1,5 +1,10 @@
-/* tutti compare: the best plan of each network for each size: time, ratio to the bound, and what
- * the network costs in cables and switches. */
+/* cmd_compare.c - tutti compare: the best plan of each network for each size, with its time, its
+ * ratio to the bound, and the cost of the network in cables and switches.
+ *
+ *     sizes x networks -> entry[s][n] (a plan or a refusal) -> table, JSON, SVG
+ *
+ * Everything is planned first and printed afterwards. A refusal is an entry like any other: its
+ * times are NaN, which no comparison `<` selects as the best. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -25,6 +30,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, cli_choice_options, cli_json_options, NULL};
 
+/* A network to compare. `cost` is cables and switches at the prices of --cost. */
 struct network {
     const char *spec; /* as given */
     struct tutti_topo *t;
@@ -36,9 +42,10 @@ struct network {
 struct entry {
     bool refused;
     char algo[48], why[504];
-    double us, bound_us, ratio; /* not numbers when refused; ratio also when the bound is 0 */
+    double us, bound_us, ratio; /* NaN when refused; ratio also when the bound is 0 */
 };
 
+/* All of a comparison; large, hence on the heap. */
 struct comparison {
     struct cli_problem problem;
     double cable, switched;
@@ -50,6 +57,8 @@ struct comparison {
 
 /* ---- the command line ---- */
 
+/* The sizes: min, min * factor, ... and always max as the last one. `b > max / factor` is the
+ * test for an overflow of b * factor. */
 static int get_sizes(const struct cli_args *a, struct comparison *c)
 {
     const char *text = cli_value(a, "sizes"), *f = cli_value(a, "factor");
@@ -70,7 +79,7 @@ static int get_sizes(const struct cli_args *a, struct comparison *c)
     return 0;
 }
 
-/* "C,S": two numbers that are not negative. */
+/* Parses "C,S": two finite numbers that are not negative. */
 static int get_cost(const struct cli_args *a, struct comparison *c)
 {
     const char *text = cli_value(a, "cost");
@@ -88,6 +97,7 @@ static int get_cost(const struct cli_args *a, struct comparison *c)
     return 0;
 }
 
+/* c->networks counts the opened ones, so that compare_run frees exactly those. */
 static int open_networks(const struct cli_args *a, struct comparison *c)
 {
     struct tutti_error err;
@@ -106,6 +116,7 @@ static int open_networks(const struct cli_args *a, struct comparison *c)
 
 /* ---- planning ---- */
 
+/* Plans one entry. A refusal or an exhausted budget is a result; other failures end the command. */
 static int plan(const struct cli_args *a, const struct comparison *c, size_t network,
                 uint64_t bytes, struct entry *ret)
 {
@@ -151,8 +162,8 @@ static double time_cost(const struct comparison *c, size_t s, size_t n)
     return c->entry[s][n].us * c->network[n].cost;
 }
 
-/* The network with the least time, or time x cost, for a size; the first of equals; `networks` when
- * all refuse. */
+/* The network with the least time, or the least time x cost, for size s; the first one of
+ * equals; `networks` when all refuse. */
 static size_t best(const struct comparison *c, size_t s, bool by_cost)
 {
     size_t found = c->networks;
@@ -222,6 +233,7 @@ static void print_json(const struct comparison *c)
     tutti_json_close(j);
 }
 
+/* One line of the table; the size is printed only on the first line of its group. */
 static void print_entry(const struct comparison *c, size_t s, size_t n, int width)
 {
     const struct entry *e = &c->entry[s][n];
@@ -277,6 +289,8 @@ static void print_text(const struct comparison *c)
             print_entry(c, s, n, width);
 }
 
+/* Draws a line per network. The points of a network are consecutive: point i is size i % sizes
+ * of network i / sizes. xy holds all x values, then all y values. */
 static int compare_draw(const struct cli_args *a, const struct comparison *c,
                         struct cli_output *svg)
 {
@@ -320,9 +334,11 @@ static int compare_compare(const struct cli_args *a, struct comparison *c, struc
     if (!code)
         code = open_networks(a, c);
     if (!code)
+        /* Before planning: a file that cannot be written should fail at once. */
         code = cli_output_open(a, "svg", svg);
     if (!code)
         code = plan_all(a, c);
+    /* cli_output_keep clears svg->f, so that it must be asked before. */
     bool alone = svg->f == stdout;
     if (!code && svg->f)
         code = compare_draw(a, c, svg);

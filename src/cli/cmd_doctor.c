@@ -1,5 +1,11 @@
-/* tutti doctor: what is set, what works here, who reaches whom. Looks first and prints afterwards;
- * inside a job only rank 0 prints. */
+/* cmd_doctor.c - tutti doctor: which variables are set, what works on this host, which ranks reach
+ * each other.
+ *
+ *     look_here -> cli_doctor_job (in a job; collective) -> print_all or json_all -> exit status
+ *
+ * All checks come first and printing afterwards, so that the list of problems at the end is
+ * complete. In a job every rank looks and only rank 0 prints. doctor_job.c has the part that needs
+ * other ranks. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +19,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
+/* Problems beyond DOCTOR_PROBLEMS are dropped: the first ones are enough to act on. */
 void cli_doctor_problem(struct doctor *d, const char *fmt, ...)
 {
     va_list ap;
@@ -25,7 +32,8 @@ void cli_doctor_problem(struct doctor *d, const char *fmt, ...)
 
 /* ---- variables ---- */
 
-/* What a variable amounts to, and where from. */
+/* The value that a variable has in effect, and its origin: "set", "default", or the launcher
+ * whose own variables stand in for ours (torchrun, mpirun, srun). */
 static void doctor_resolve(const struct doctor *d, const struct tutti_variable *v, char *value,
                            size_t cap, const char **ret_origin)
 {
@@ -93,6 +101,8 @@ static void json_variables(const struct doctor *d, struct tutti_json *j)
 
 /* ---- this host ---- */
 
+/* What can be tried without other ranks. A check that fails is a problem only when nothing
+ * replaces it. */
 static void look_here(struct doctor *d)
 {
     struct tutti_error err;
@@ -190,7 +200,7 @@ static int doctor_run(const struct cli_args *a)
     look_here(d);
     if (cli_in_job() && d->me.origin)
         cli_doctor_job(d);
-    bool shows = d->me.rank == 0 || !d->survey; /* a rank that met nobody speaks for itself */
+    bool shows = d->me.rank == 0 || !d->survey; /* without a survey a rank reports for itself */
     if (shows && cli_flag(a, "json"))
         json_all(d);
     else if (shows)

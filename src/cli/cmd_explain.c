@@ -1,5 +1,9 @@
-/* tutti explain: every candidate with its predicted time, its ratio to the bound, or the reason why
- * it was refused. */
+/* cmd_explain.c - tutti explain: every candidate with its predicted time and its ratio to the
+ * bound, or the reason why it was refused.
+ *
+ * With a what-if (--slow, --degrade, --down) two plans are made: `before` on the network as
+ * described and `p` on the changed one. The report is about p and says what the winner of `before`
+ * would take after the change ("staying with ring would take ..."). */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -21,7 +25,7 @@ static const struct cli_option *const options[] = {cli_topo_options,
                                                    cli_json_options,
                                                    NULL};
 
-/* What is explained, and what it is compared with when a what-if was asked. */
+/* What is explained, and what a what-if is compared with. Everything is owned by explain_run. */
 struct explained {
     const struct tutti_plan *p;
     const struct tutti_plan *before; /* of the network as described; NULL: no what-if */
@@ -30,7 +34,8 @@ struct explained {
     size_t npieces;
 };
 
-/* The winner of the network as described, after the change. */
+/* The candidate, after the change, that was the winner before it. False when it is not in the
+ * list. */
 static bool find_stay(const struct explained *x, struct tutti_candidate *ret)
 {
     for (size_t i = 0; !tutti_plan_explain(x->p, i, ret, NULL); i++)
@@ -39,7 +44,7 @@ static bool find_stay(const struct explained *x, struct tutti_candidate *ret)
     return false;
 }
 
-/* What it takes then; not a number when it is refused or was not priced. */
+/* Its time after the change; NaN when it is refused or was not priced. */
 static double stay_us(const struct explained *x)
 {
     struct tutti_candidate c;
@@ -140,7 +145,8 @@ static void print_json(const struct explained *x)
     tutti_json_close(j);
 }
 
-/* Priced candidates by time, the others after them in table order. */
+/* Priced candidates by time, the others after them. qsort is not stable, but the others have no
+ * order to keep. */
 static int by_time(const void *x, const void *y)
 {
     const struct tutti_candidate *a = x, *b = y;
@@ -175,7 +181,7 @@ static void print_candidates(const struct tutti_plan *p, const char *winner)
     }
 }
 
-/* Does any candidate have a lower price? */
+/* Does any priced candidate have a lower predicted time? */
 static bool beaten(const struct tutti_plan *p, double predicted_us)
 {
     struct tutti_candidate c;
@@ -211,7 +217,8 @@ static void print_text(const struct explained *x)
                tutti_format_us(e[k].to_us, d, sizeof d));
 }
 
-/* "MIN..MAX" of --envelope. */
+/* Plans all sizes of --envelope MIN..MAX. *ret stays NULL without the option; the caller frees
+ * it. */
 static int get_envelope(const struct cli_args *a, const struct tutti_topo *t,
                         const struct tutti_plan_options *o, struct tutti_envelope_piece **ret,
                         size_t *ret_n)
@@ -230,8 +237,8 @@ static int get_envelope(const struct cli_args *a, const struct tutti_topo *t,
     return st ? cli_fail(a, &err) : 0;
 }
 
-/* *t becomes the network after the what-ifs and *ret_before the plan without them; both stay when
- * there are none. */
+/* Applies the what-ifs: *t becomes the changed network (the old one is freed) and *ret_before
+ * the plan without them. Without what-ifs both stay as they are. */
 static int change(const struct cli_args *a, const struct tutti_plan_options *o,
                   struct tutti_topo **t, struct tutti_plan **ret_before)
 {
@@ -267,6 +274,7 @@ static int explain_run(const struct cli_args *a)
         code = cli_get_topo(a, &t);
     if (code)
         return code;
+    /* Explaining compares all candidates; TUTTI_ALGO must not fix one. */
     problem.o.algo = NULL;
     code = change(a, &problem.o, &t, &before);
     if (!code && cli_plan_make(t, &problem.o, &p, &err))

@@ -1,4 +1,8 @@
-/* tutti export: a plan in the format of another engine or simulator, or as a picture. */
+/* cmd_export.c - tutti export: a plan in the format of another engine or simulator, or as a
+ * picture.
+ *
+ * The plan is read unchecked and proved here, so that a wrong plan is answered as tutti verify
+ * does; the library then writes it in the format. The list of formats is the library's. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -39,7 +43,8 @@ static int list_formats(bool json)
     return CLI_OK;
 }
 
-/* All --option values as one list. */
+/* Joins all --option values with commas. snprintf returns the length it would have needed: len
+ * >= cap means that the text was cut. */
 static int join_options(const struct cli_args *a, char *list, size_t cap)
 {
     size_t len = 0;

@@ -1,5 +1,11 @@
-/* tutti plan: chooses or takes an algorithm and writes the schedule; with --summary only says what
- * it would be. */
+/* cmd_plan.c - tutti plan: chooses an algorithm, or takes the named one, and writes the schedule;
+ * with --summary it only reports what the schedule would be.
+ *
+ *     problem + network -> plan --+--> schedule -> file or standard output
+ *                                 +--> summary (text or JSON), when standard output is free
+ *
+ * A summary alone needs no schedule: its numbers come from the plan, so that it is quick for
+ * networks whose schedule would not fit in memory. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -70,7 +76,8 @@ static void print_text(const struct tutti_plan_info *i)
            i->max_link_contention == 1 ? "" : "s");
 }
 
-/* What the synthesiser knows: the bound on trees holds for schedules made of trees only. */
+/* What a synthesised schedule knows about its rate: the bound on trees holds only for schedules
+ * that are made of trees; the other one holds for any. */
 static void print_rate(const struct tutti_plan_info *i)
 {
     char a[64];
@@ -84,7 +91,7 @@ static void print_rate(const struct tutti_plan_info *i)
     printf("any schedule: at least %s\n", tutti_format_us(i->bound_us, a, sizeof a));
 }
 
-/* Writes the schedule and tells its size. */
+/* Builds the schedule, writes it, and fills *info with its numbers of operations and chunks. */
 static tutti_status write_schedule(const struct tutti_plan *p, const char *path,
                                    struct tutti_plan_info *info, struct tutti_error *err)
 {
@@ -98,8 +105,8 @@ static tutti_status write_schedule(const struct tutti_plan *p, const char *path,
     return st;
 }
 
-/* The plan as asked for: a summary, or the file (and the summary when that goes to a file). A
- * summary alone needs no schedule. */
+/* Delivers what was asked for: the file, the summary, or both. The summary is left out when the
+ * plan itself went to standard output. */
 static int plan_deliver(const struct cli_args *a, const struct tutti_plan *p, uint64_t budget_ms)
 {
     const char *path = cli_value(a, "output");
@@ -114,6 +121,7 @@ static int plan_deliver(const struct cli_args *a, const struct tutti_plan *p, ui
     }
     if (st)
         return cli_fail(a, &err);
+    /* Standard output already holds the plan. */
     if (path ? !strcmp(path, "-") : !cli_flag(a, "summary"))
         return CLI_OK;
     tutti_plan_rate(p, &info);

@@ -1,6 +1,9 @@
-/* tutti probe: measures the network of a live job into a topology file. Inside a job it is one
- * rank; otherwise it starts its own ranks on this machine through tutti run. Rank 0 writes the file
- * and prints. */
+/* cmd_probe.c - tutti probe: measures the network of a live job into a topology file.
+ *
+ * Inside a job the process is one rank; otherwise it starts its own ranks on this machine
+ * through tutti run. All ranks measure together (tutti_probe_run is collective); rank 0 writes
+ * the file and prints. With -o - the file has standard output for itself and the report goes to
+ * standard error. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -19,6 +22,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
+/* One rate of a table. at_least: the flows that were tried did not fill the link. */
 static void print_rate(FILE *out, double rate, bool at_least)
 {
     char buf[40];
@@ -50,8 +54,8 @@ static void print_hosts(const struct tutti_probe *p, const struct tutti_probe_in
     }
 }
 
-/* Pairs are those of hosts; only what was measured with nobody else on the way can be compared with
- * the topology. */
+/* Pairs are pairs of hosts. Only pairs that were measured alone, without other traffic, can be
+ * compared with the topology; confidence is about those. */
 static void print_confidence(const struct tutti_probe_info *i, FILE *out)
 {
     if (!i->pairs) {
@@ -86,7 +90,7 @@ static void print_report(const struct tutti_probe *p, FILE *out)
         fprintf(out, "%s\n", text);
 }
 
-/* Rates that were not measured are null. */
+/* A rate, or null when it was not measured (0). */
 static void json_rate(struct tutti_json *j, const char *key, double rate)
 {
     if (rate > 0)
@@ -176,12 +180,14 @@ static void print_json(const struct tutti_probe *p)
     tutti_json_close(j);
 }
 
+/* Is the topology file written to standard output? */
 static bool to_stdout(const struct cli_args *a)
 {
     const char *path = cli_value(a, "output");
     return path && !strcmp(path, "-");
 }
 
+/* Rank 0's part: writes the file first, so that a report is never seen without it. */
 static int probe_answer(const struct cli_args *a, const struct tutti_probe *p)
 {
     struct tutti_topo *t = NULL;
@@ -206,7 +212,8 @@ static int run_rank(const struct cli_args *a, uint64_t budget_us)
     struct tutti_comm *comm;
     struct tutti_probe *p = NULL;
     struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(a, "transport")};
-    /* of an earlier probe, perhaps of other ranks: nothing is planned on it here */
+    /* An earlier probe may have left its file there, perhaps of other ranks; nothing is planned
+     * here. */
     unsetenv("TUTTI_TOPO");
     if (tutti_comm_open(&o, &comm, &err))
         return cli_fail(a, &err);
@@ -226,7 +233,7 @@ static int run_rank(const struct cli_args *a, uint64_t budget_us)
     return code;
 }
 
-/* A file that cannot be written is better said before anything is measured. */
+/* Reports a folder that cannot be written before anything is measured. */
 static int check_folder(const struct cli_args *a)
 {
     const char *path = cli_value(a, "output"), *slash = path ? strrchr(path, '/') : NULL;

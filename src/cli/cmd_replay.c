@@ -1,6 +1,10 @@
-/* tutti replay: training steps with real ranks and real communication, compute replayed from a
- * profile as timed waits. Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) it is one
- * rank; otherwise it starts its own ranks on this machine. Rank 0 prints. */
+/* cmd_replay.c - tutti replay: training steps with real ranks and real communication; compute is
+ * replayed from a profile as timed waits. This file has the options and the table; replay_run.c
+ * runs the steps.
+ *
+ * Inside a job (tutti run, tutti lab, torchrun, mpirun, srun) the process is one rank; otherwise it
+ * starts its own ranks on this machine. Rank 0 prints. Policies run one after the other on the same
+ * communicator. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +35,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
+/* A size or a number option into *ret, which keeps its value when the option was not given. */
 static int get_size(const struct cli_args *a, const char *name, uint64_t *ret)
 {
     struct tutti_error err;
@@ -46,6 +51,7 @@ static int get_number(const struct cli_args *a, const char *name, uint64_t max, 
                                                             : 0;
 }
 
+/* Refuses an unknown policy before ranks are started. */
 static int check_policy(const struct cli_args *a)
 {
     const char *policy = cli_value(a, "policy"), *names[REPLAY_MOST];
@@ -86,6 +92,8 @@ static int replay_parse(struct replay *r)
     return code;
 }
 
+/* The fields of one policy. With --policy all they are objects of an array, else fields of the
+ * document itself. */
 static void json_row(struct tutti_json *j, const struct replay *r, const struct replay_row *x)
 {
     tutti_json_string(j, "policy", x->info.policy);
@@ -163,12 +171,13 @@ static void print_row(const struct replay_row *x)
     fflush(stdout);
 }
 
-/* An ideal is arithmetic with one measured time. */
+/* Explains times below the ideal: an ideal is a formula over one measured all-reduce, and can be
+ * off. */
 static void replay_remark(const struct replay_row *rows, size_t n)
 {
     bool below = false;
     for (size_t i = 0; i < n; i++)
-        /* as printed: /ideal below 1.000 */
+        /* 0.9995: what the table prints as /ideal below 1.000 */
         below = below || rows[i].iteration_us < 0.9995 * rows[i].ideal_us;
     if (below)
         printf("# /ideal below 1: all-reduces of buckets took less time together than the one of "
@@ -176,6 +185,8 @@ static void replay_remark(const struct replay_row *rows, size_t n)
                "# (other plans, caches, or a machine that was busier while it was measured)\n");
 }
 
+/* Runs the policies; collective, every rank makes the same decisions. n counts the rows measured
+ * so far and is also the end condition when a single policy was named. */
 static int run_all(struct replay *r)
 {
     const char *policy = cli_value(r->a, "policy");
@@ -210,6 +221,7 @@ static int run_all(struct replay *r)
 static int run_rank(struct replay *r)
 {
     struct tutti_error err;
+    /* A reader that ends must not kill the rank: cli_ranks_go_on ends all of them together. */
     signal(SIGPIPE, SIG_IGN);
     struct tutti_comm_options o = {.size = sizeof o, .transport = cli_value(r->a, "transport")};
     if (tutti_comm_open(&o, &r->comm, &err))

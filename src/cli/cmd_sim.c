@@ -1,5 +1,12 @@
-/* tutti sim: the time of a schedule on a network. Level "step" is the planner's own cost function;
- * "flow" and "packet" run the schedule event by event. */
+/* cmd_sim.c - tutti sim: the time of a schedule on a network.
+ *
+ *                        level step                     levels flow, packet
+ *     named algorithm    simulate_planned: the plan's   plan_input -> run_events
+ *                        own cost, nothing is built
+ *     --plan FILE        price_read: the cost function  read_input -> run_events
+ *
+ * Level step is the planner's own cost function; flow and packet run the schedule event by event. A
+ * plan from a file is proved before it is timed: the time of a wrong plan means nothing. */
 #include "cli/sim.h"
 
 #include <math.h>
@@ -15,9 +22,10 @@ static const struct cli_option *const options[] = {cli_topo_options,
                                                    cli_json_options,
                                                    NULL};
 
+/* The result of level step. */
 struct answer {
     struct tutti_sim_result r;
-    double bound_us, wall_s; /* bound_us is not a number when there is none to state */
+    double bound_us, wall_s; /* bound_us: NaN when there is none to state */
     bool exact;
     const char *algo;
 };
@@ -93,8 +101,8 @@ static void sim_print(const struct cli_args *a, const struct tutti_topo *t, cons
     }
 }
 
-/* The named (or chosen) algorithm: planning has priced its schedule with the same function, there
- * is no need to build it. */
+/* Level step of the named or chosen algorithm. Planning has already priced its schedule with the
+ * same function, so that it need not be built. */
 static int simulate_planned(const struct cli_args *a, const struct tutti_topo *t)
 {
     struct cli_problem problem;
@@ -127,7 +135,7 @@ struct input {
     uint64_t count;
     tutti_dtype dtype;
     const char *algo; /* lives in the plan or the schedule */
-    double bound_us;  /* not a number: none to state */
+    double bound_us;  /* NaN: none to state */
 };
 
 static void free_input(struct input *in)
@@ -136,7 +144,7 @@ static void free_input(struct input *in)
     tutti_plan_free(in->plan);
 }
 
-/* The problem a plan file solves: its own, but for the size. */
+/* The problem that a plan file solves: its own, except that --size may give another size. */
 static int get_read_problem(const struct cli_args *a, const struct tutti_schedule_info *info,
                             struct cli_problem *ret)
 {
@@ -153,8 +161,9 @@ static int get_read_problem(const struct cli_args *a, const struct tutti_schedul
     return cli_get_count(a, ret->bytes, info->dtype, &ret->o.count);
 }
 
-/* Time means something only for a plan that is correct and made for as many ranks; its routes only
- * on their own network (simulating refuses others). */
+/* A time means something only for a plan that is correct and made for as many ranks as the
+ * network has. A plan with routes fits only its own network (simulating refuses others); one
+ * without routes may run on another, with a note. */
 static int judge_read(const struct cli_args *a, const struct tutti_topo *t,
                       const struct tutti_schedule *s)
 {
@@ -172,6 +181,8 @@ static int judge_read(const struct cli_args *a, const struct tutti_topo *t,
     return 0;
 }
 
+/* Fills the rest of *in for a plan file. Uneven blocks have no bound: the bounds assume equal
+ * ones. */
 static int bound_read(const struct cli_args *a, const struct tutti_topo *t,
                       const struct cli_problem *p, struct input *in)
 {
@@ -191,7 +202,7 @@ static int bound_read(const struct cli_args *a, const struct tutti_topo *t,
     return 0;
 }
 
-/* A plan file: all ranks as they are written there. */
+/* Reads and proves a plan file. On failure the caller still calls free_input. */
 static int read_input(const struct cli_args *a, const struct tutti_topo *t, const char *path,
                       struct input *in)
 {
@@ -211,7 +222,7 @@ static int read_input(const struct cli_args *a, const struct tutti_topo *t, cons
     return code ? code : bound_read(a, t, &problem, in);
 }
 
-/* The named (or chosen) algorithm, built for all ranks. */
+/* Plans the named or chosen algorithm and builds it for all ranks. */
 static int plan_input(const struct cli_args *a, const struct tutti_topo *t, struct input *in)
 {
     struct cli_problem problem;
@@ -254,6 +265,7 @@ static int price_read(const struct cli_args *a, const struct tutti_topo *t, cons
     return code;
 }
 
+/* True: go on simulating. */
 static bool show_progress(void *progress, double fraction)
 {
     cli_progress_show(progress, fraction);
@@ -264,8 +276,8 @@ struct outputs {
     struct cli_output timeline, links;
 };
 
-/* Files first, so that a report is never seen without them. What goes to standard output stands
- * there alone. */
+/* Writes the files first, so that a report is never seen without them. A file that goes to
+ * standard output stands there alone, without a report. */
 static int sim_deliver(const struct cli_args *a, const struct sim_answer *x, struct outputs *o)
 {
     bool alone = o->timeline.f == stdout || o->links.f == stdout;
@@ -285,6 +297,7 @@ static int sim_deliver(const struct cli_args *a, const struct sim_answer *x, str
     return CLI_OK;
 }
 
+/* A what-if that makes the network faster than described leaves no bound to compare with. */
 static int run_events(const struct cli_args *a, const struct tutti_topo *t, struct sim_request *q,
                       const struct input *in, struct outputs *o)
 {
@@ -309,6 +322,7 @@ static int run_events(const struct cli_args *a, const struct tutti_topo *t, stru
     return code;
 }
 
+/* Two documents cannot share standard output, nor one file. */
 static int check_outputs(const struct cli_args *a)
 {
     const char *timeline = cli_value(a, "timeline"), *links = cli_value(a, "links");
@@ -321,7 +335,7 @@ static int check_outputs(const struct cli_args *a)
     return 0;
 }
 
-/* Levels flow and packet. */
+/* Levels flow and packet: everything from the options to the report. */
 static int sim_simulate(const struct cli_args *a, const struct tutti_topo *t, enum sim_level level)
 {
     const char *path = cli_value(a, "plan");
@@ -331,7 +345,7 @@ static int sim_simulate(const struct cli_args *a, const struct tutti_topo *t, en
     int code = check_outputs(a);
     if (!code)
         code = cli_sim_request_get(a, t, level, &q);
-    if (!code) /* before the work: a name that cannot be written should not cost an hour */
+    if (!code) /* before the work: a bad file name should not cost an hour */
         code = cli_output_open(a, "timeline", &o.timeline);
     if (!code)
         code = cli_output_open(a, "links", &o.links);

@@ -1,4 +1,7 @@
-/* tutti topo: describes or converts a network. */
+/* cmd_topo.c - tutti topo: describes a network, or converts it to another format (Graphviz,
+ * SimGrid, a topology file). Everything printed comes from tutti_topo_info and tutti_topo_floor;
+ * values that were estimated on large networks are marked as such ("at least", "about", *_exact
+ * in JSON). */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -14,7 +17,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {own, cli_json_options, NULL};
 
-/* The floor plan: racks in a grid; all zero when the network has none. */
+/* The floor plan: racks in a grid. null when the network has none (racks is 0). */
 static void floor_json(struct tutti_json *j, const struct tutti_topo_floor *f)
 {
     if (!f->racks) {
@@ -64,7 +67,7 @@ static void print_json(const struct tutti_topo_info *i, const struct tutti_topo_
     tutti_json_close(j);
 }
 
-/* "10 Gbit/s" or "2.5 Gbit/s .. 10 Gbit/s" */
+/* "10 Gbit/s", or "2.5 Gbit/s .. 10 Gbit/s" when the two texts differ. */
 static void print_range(const char *what, const char *lo, const char *hi)
 {
     if (strcmp(lo, hi))
@@ -107,6 +110,7 @@ static void print_text(const struct tutti_topo_info *i, const struct tutti_topo_
         printf("%-10s %s per message\n", "overhead", tutti_format_us(i->overhead_us, a, sizeof a));
 }
 
+/* Describes the network; a network without a floor plan gets a zeroed one. */
 static void topo_describe(const struct cli_args *a, const struct tutti_topo *t,
                           const struct tutti_topo_info *i, uint32_t per_rack)
 {
@@ -150,6 +154,7 @@ static int topo_run(const struct cli_args *a)
         return cli_bad(a, "either a SPEC or --kinds");
     if (cli_flag(a, "kinds"))
         return list_kinds(cli_flag(a, "json"));
+    /* The word on the command line wins over the variable. */
     const char *spec = a->nwords ? a->words[0] : cli_environment("TUTTI_TOPO");
     if (!spec)
         return cli_bad(

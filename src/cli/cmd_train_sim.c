@@ -1,5 +1,10 @@
-/* tutti train-sim: a training step on a network by the model: which gradients travel when, what of
- * it shows. */
+/* cmd_train_sim.c - tutti train-sim: a training step on a network by the model: when each
+ * gradient travels, and how much of that time is not hidden behind compute. This file has the
+ * options and the order of work; train_sim_report.c prints.
+ *
+ *     options + model + network -> prices -> a simulation per policy -> table, JSON, timeline
+ *
+ * All policies share the prices, so that an equal bucket is priced once. */
 #include "cli/train_sim.h"
 
 #include <math.h>
@@ -41,7 +46,7 @@ static const struct cli_option own[] = {
     {0}};
 static const struct cli_option *const options[] = {cli_topo_options, own, cli_json_options, NULL};
 
-/* "300G": 10-based, FLOP/s. */
+/* Parses "300G" FLOP/s, 10-based. Each unit letter stands for one more factor of 1000. */
 static int get_flops(const struct cli_args *a, double *ret)
 {
     static const char units[] = "KMGTP";
@@ -62,6 +67,8 @@ static int get_flops(const struct cli_args *a, double *ret)
     return 0;
 }
 
+/* A size or a number option into *ret, which keeps its value when the option was not given. 0 is
+ * refused, since 0 means the default in the options struct. */
 static int get_size(const struct cli_args *a, const char *name, uint64_t *ret)
 {
     struct tutti_error err;
@@ -86,7 +93,7 @@ static int get_number(const struct cli_args *a, const char *name, uint64_t max, 
     return 0;
 }
 
-/* "MIN..MAX" */
+/* Parses --range MIN..MAX, the thresholds that bayesian fusion may try. */
 static int get_range(const struct cli_args *a, struct tutti_trainsim_options *o)
 {
     const char *text = cli_value(a, "range"), *dots = text ? strstr(text, "..") : NULL;
@@ -148,6 +155,7 @@ static int get_options(const struct cli_args *a, struct tutti_trainsim_options *
     return code ? code : get_range(a, o);
 }
 
+/* Options that exclude each other or need another one. */
 static int check_use(const struct cli_args *a, bool all, const struct tutti_trainsim_options *o)
 {
     bool bayes = o->fusion && !strcmp(o->fusion, "bayesian");
@@ -163,6 +171,8 @@ static int check_use(const struct cli_args *a, bool all, const struct tutti_trai
     return 0;
 }
 
+/* Simulates one policy, or all of them; x->sims[i] is filled in the order of the policy table.
+ * On failure x->n simulations exist, and the caller frees them. */
 static tutti_status run_policies(const char *policy, struct tutti_prices *prices,
                                  struct tutti_trainsim_options *o, struct train_sim_answer *x,
                                  struct tutti_error *err)
@@ -187,6 +197,8 @@ struct outputs {
     struct cli_output timeline, profile, tuning;
 };
 
+/* Writes the files first, so that a report is never seen without them. A file that goes to
+ * standard output stands there alone. */
 static int train_sim_deliver(const struct cli_args *a, const struct train_sim_answer *x,
                              struct outputs *o)
 {
@@ -219,6 +231,7 @@ static int open_outputs(const struct cli_args *a, struct outputs *o)
     return code ? code : cli_output_open(a, "save-tuning", &o->tuning);
 }
 
+/* Opens the outputs before the work, so that a bad file name costs nothing. */
 static int train_sim_simulate(const struct cli_args *a, const struct tutti_topo *t,
                               struct train_sim_answer *x)
 {

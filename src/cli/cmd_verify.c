@@ -1,4 +1,8 @@
-/* tutti verify: the proof of a plan, or the rank, the operation and the reason. */
+/* cmd_verify.c - tutti verify: proves a plan, or names the rank, the operation and the reason
+ * why it is not correct. cli_prove also serves sim and export, which prove a plan before they
+ * use it.
+ *
+ * A file is read unchecked: the proof itself finds what is wrong and can point at it. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -28,6 +32,7 @@ static void print_json(const struct tutti_verdict *v)
     tutti_json_close(j);
 }
 
+/* Prints the negative answer in the form asked for; returns CLI_NO. */
 static int say_wrong(const struct cli_args *a, const struct tutti_verdict *v)
 {
     if (cli_flag(a, "json"))
@@ -62,7 +67,8 @@ int cli_prove(const struct cli_args *a, const struct tutti_schedule *s, struct t
     return ret->ok ? CLI_OK : say_wrong(a, ret);
 }
 
-/* The schedule: from the file, or planned from --topo, --algo and --size. */
+/* The schedule to prove: from the file, or built from --topo, --algo and --size. A named
+ * algorithm is built without planning, since its price is not needed. The caller frees *ret. */
 static int get_schedule(const struct cli_args *a, struct tutti_schedule **ret)
 {
     struct tutti_error err;

@@ -1,4 +1,8 @@
-/* What the commands share: the options that describe a problem, complaints, progress. */
+/* common.c - what the commands share: tables of options that describe a problem, the functions that
+ * parse them, complaints, and the progress line.
+ *
+ * Functions named cli_get_* return 0 or an exit code after they have printed the complaint, so that
+ * a command is a chain of `if (!code) code = ...`. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -40,6 +44,7 @@ int cli_bad(const struct cli_args *a, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    /* In a job all ranks fail alike: one of them prints. */
     if (cli_speaks(text))
         fprintf(stderr, "tutti %s: %s\n", a->command->name, text);
     return CLI_USAGE;
@@ -48,6 +53,7 @@ int cli_bad(const struct cli_args *a, const char *fmt, ...)
 int cli_fail(const struct cli_args *a, const struct tutti_error *err)
 {
     cli_bad(a, "%s", err->text);
+    /* A refusal, a wrong plan and an exhausted budget are answers; everything else is bad input. */
     return err->status == TUTTI_ERR_REFUSED || err->status == TUTTI_ERR_INCORRECT ||
                    err->status == TUTTI_ERR_BUDGET
                ? CLI_NO
@@ -65,7 +71,8 @@ int cli_get_topo(const struct cli_args *a, struct tutti_topo **ret)
     return tutti_topo_parse(spec, ret, &err) ? cli_fail(a, &err) : 0;
 }
 
-/* Joins all --option values with commas. */
+/* Joins all --option values with commas. A comma inside a value would make two of one, and is
+ * refused. */
 static int join_options(const struct cli_args *a, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -92,7 +99,8 @@ int cli_get_count(const struct cli_args *a, uint64_t bytes, tutti_dtype dtype, u
     return 0;
 }
 
-/* The enumerations: a value of -1 after a complaint. */
+/* The enumerations. A value of -1 means that the name is unknown; the first one that fails has
+ * set err, and the later ones are skipped. */
 static int get_names(const struct cli_args *a, struct tutti_plan_options *o)
 {
     struct tutti_error err;
@@ -126,6 +134,7 @@ static int get_numbers(const struct cli_args *a, struct cli_problem *p)
     p->o.root = (uint32_t)n;
     if (budget && tutti_parse_time(budget, &n, &err))
         return cli_bad(a, "--budget: %s", err.text);
+    /* Picoseconds to milliseconds, rounded up: a small budget must not become 0, the default. */
     p->o.budget_ms = budget ? (n + 999999999) / 1000000000 : 0;
     return 0;
 }
@@ -159,7 +168,7 @@ int cli_get_range(const struct cli_args *a, const char *option, const char *text
     return 0;
 }
 
-/* --reproducible, or the variable. */
+/* --reproducible, or the variable TUTTI_REPRODUCIBLE. */
 static int get_reproducible(const struct cli_args *a, bool *ret)
 {
     const char *v = cli_environment("TUTTI_REPRODUCIBLE");
@@ -183,7 +192,7 @@ int cli_get_choice(const struct cli_args *a, struct cli_problem *ret)
         return code;
     ret->o.algo = cli_value(a, "algo");
     ret->o.tuning = cli_value(a, "tuning");
-    if (!ret->o.algo && !ret->o.tuning) /* what the command line says beats the environment */
+    if (!ret->o.algo && !ret->o.tuning) /* the command line wins over the environment */
         ret->o.algo = cli_environment("TUTTI_ALGO");
     ret->o.options = ret->options[0] ? ret->options : NULL;
     return 0;
@@ -200,6 +209,7 @@ void cli_say_skipped(const struct tutti_plan *p, uint64_t budget_ms)
     struct tutti_plan_info info;
     struct tutti_candidate c;
     bool some = false;
+    /* Suggest five times the budget that was not enough. */
     uint64_t more_ms = 5 * (budget_ms ? budget_ms : 1000);
     tutti_plan_info(p, NULL, &info);
     for (size_t i = 0; !info.from_tuning && !tutti_plan_explain(p, i, &c, NULL); i++)
@@ -242,6 +252,7 @@ void cli_progress_show(void *progress, double fraction)
     struct cli_progress *p = progress;
     uint64_t now = now_ns();
     char left[48] = "";
+    /* Not before one second of work, and at most ten times a second. */
     if (!isatty(STDERR_FILENO) || now - p->start_ns < 1000000000u || now - p->last_ns < 100000000u)
         return;
     int full = (int)(fraction * 40);
@@ -257,12 +268,15 @@ void cli_progress_show(void *progress, double fraction)
 void cli_progress_end(struct cli_progress *p)
 {
     if (p->shown)
+        /* Overwrites the line with blanks: the bar, the percentage and the estimate are 71
+         * characters. */
         fprintf(stderr, "\r%*s\r", (int)strlen(p->what) + 71, "");
 }
 
 bool cli_reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
+    /* A pipe without a reader reports POLLERR to its writer. */
     return poll(&out, 1, 0) > 0 && out.revents & POLLERR;
 }
 

@@ -1,5 +1,9 @@
-/* doctor_job.c - the part of tutti doctor that needs the other ranks: who is where, who reaches
- * whom, how fast, and does a sum come out right. Every rank takes part, rank 0 prints. */
+/* doctor_job.c - the part of tutti doctor that needs the other ranks: the host of every rank, which
+ * ranks reach each other, how fast the links are, and whether a sum comes out right.
+ *
+ *     survey (all pairs try to connect) -> find_problems -> try_comm, when everything connects
+ *
+ * Every rank takes part and decides alike, since all have the same survey; rank 0 prints. */
 #include "cli/doctor.h"
 
 #include <stdio.h>
@@ -8,7 +12,8 @@
 
 enum { MATRIX_RANKS = 32, REASONS = 16 };
 
-/* "shared heap, tcp loopback" of a rank's failed checks. */
+/* The names of a rank's failed checks: "shared heap, tcp loopback". Bit i of `failed` is check
+ * i; all ranks have the same list of checks. */
 static void failed_names(const struct doctor *d, uint32_t failed, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -54,6 +59,8 @@ static void print_ranks(const struct doctor *d)
            here > first.host.cores ? ": ranks share cores, waits give them up at once" : "");
 }
 
+/* The matrix of the first ranks, then the reasons of the first REASONS failing pairs of all
+ * ranks. */
 static void print_matrix(const struct doctor *d)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL), shown = n < MATRIX_RANKS ? n : MATRIX_RANKS,
@@ -133,6 +140,7 @@ static void json_ranks(const struct doctor *d, struct tutti_json *j)
     tutti_json_end(j);
 }
 
+/* One row per sender. `transports`: how the pair communicates; else 0, or the error as text. */
 static void json_matrix(const struct doctor *d, struct tutti_json *j, const char *key,
                         bool transports)
 {
@@ -203,6 +211,8 @@ void cli_doctor_job_print(const struct doctor *d)
 
 /* ---- trying ---- */
 
+/* Counts what fails. A communicator is tried only when nothing does: opening would wait for its
+ * deadline otherwise. */
 static void find_problems(struct doctor *d)
 {
     uint32_t n = tutti_survey_ranks(d->survey, NULL), bad = 0, hosts = 0;
@@ -222,7 +232,7 @@ static void find_problems(struct doctor *d)
     d->connected = !bad && !hosts;
 }
 
-/* A communicator, a sum, the speeds. */
+/* Opens a communicator, checks one sum (1 + 2 + .. + n, exact in i64), and measures the speeds. */
 static void try_comm(struct doctor *d)
 {
     struct tutti_comm *comm;

@@ -1,4 +1,6 @@
-/* environment.c - variables that the tool reads, and warnings about those that nobody knows. */
+/* environment.c - the variables that the tool itself reads, and warnings about TUTTI_ variables
+ * that are not known (most often a spelling mistake). A command that opens communicators leaves
+ * the warning to the library, so that it is printed once. */
 #include <stdio.h>
 #include <stdlib.h>
 

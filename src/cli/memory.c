@@ -1,12 +1,14 @@
-/* Memory that is not there: without a limit the kernel promises it and later kills the process
- * without a word. With one, allocation fails and the command says what was too large. */
+/* memory.c - a limit on the memory of this process.
+ *
+ * Without a limit the kernel promises more memory than there is and later kills the process without
+ * a message. With one, the allocation fails and the command can say what was too large. */
 #include "cli/cli.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Data pages of this process, in bytes; 0 when unknown. */
+/* Bytes of this process's data pages (field 6 of /proc/self/statm); 0 when unknown. */
 static uint64_t data_bytes(void)
 {
     unsigned long long pages = 0;
@@ -27,6 +29,7 @@ void cli_limit_memory(void)
     tutti_host(&host);
     if (!used || !host.available_bytes || getrlimit(RLIMIT_DATA, &now))
         return;
+    /* RLIMIT_DATA counts what is in use already; a limit that is stricter stays. */
     rlim_t limit = (rlim_t)(used + host.available_bytes);
     if (now.rlim_cur == RLIM_INFINITY || limit < now.rlim_cur) {
         now.rlim_cur = limit;

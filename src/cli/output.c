@@ -1,6 +1,11 @@
-/* Files that appear whole or not at all: written under a temporary name in the same directory,
- * renamed when complete. What a signal interrupts is removed by its handler, which uses only what
- * is safe there: the names stand in static memory before the files exist. */
+/* output.c - files that appear whole or not at all.
+ *
+ *     open: FILE.XXXXXX (temporary, same directory) --keep--> rename to FILE
+ *                                                   --drop, signal--> unlink
+ *
+ * The signal handler removes unfinished files. It may only use async-signal-safe calls, so it finds
+ * their names in static memory. Invariant: whenever signals are not blocked, temps[] holds exactly
+ * the temporary files that exist. */
 #include "cli/output.h"
 
 #include <errno.h>
@@ -11,17 +16,19 @@
 #include <unistd.h>
 
 enum { SLOTS = 4 };
-static char temps[SLOTS][PATH_MAX]; /* "": free */
+static char temps[SLOTS][PATH_MAX]; /* names of unfinished files; "": slot is free */
+/* Standard error is a terminal; asked in advance, because isatty is not for handlers. */
 static bool terminal;
 static const int guarded[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 enum { NGUARDED = sizeof guarded / sizeof guarded[0] };
 
+/* The handler. Only unlink, write and _exit, which are async-signal-safe. */
 static void end_at_once(int sig)
 {
     for (int i = 0; i < SLOTS; i++)
         if (temps[i][0])
             unlink(temps[i]);
-    ssize_t wrote = terminal ? write(STDERR_FILENO, "\n", 1) : 0; /* below a progress line */
+    ssize_t wrote = terminal ? write(STDERR_FILENO, "\n", 1) : 0; /* leave the progress line */
     (void)wrote;
     _exit(128 + sig);
 }
@@ -33,11 +40,13 @@ void cli_output_guard(void)
     sigemptyset(&now.sa_mask);
     for (int i = 0; i < NGUARDED; i++)
         sigaddset(&now.sa_mask, guarded[i]);
+    /* A signal that the caller ignores (nohup) stays ignored. */
     for (int i = 0; i < NGUARDED; i++)
         if (sigaction(guarded[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(guarded[i], &now, NULL);
 }
 
+/* Blocks the guarded signals; *before is the mask to restore. */
 static void block(sigset_t *before)
 {
     sigset_t all;
@@ -55,7 +64,8 @@ static int free_slot(void)
     return -1;
 }
 
-/* The mode a plainly opened file would have. */
+/* The mode that fopen would give the file: that of the file it replaces, else 0666 less the
+ * umask. mkstemp makes files that only the owner reads. */
 static mode_t mode_of(const char *path)
 {
     struct stat st;
@@ -64,6 +74,9 @@ static mode_t mode_of(const char *path)
     return stat(path, &st) == 0 ? st.st_mode & 0777 : 0666 & ~mask;
 }
 
+/* Makes the temporary file and enters its name in temps[], with signals blocked in between:
+ * there is no moment at which the file exists and the handler does not know it. errno is that of
+ * the failure. */
 static FILE *make_temp(struct cli_output *o)
 {
     sigset_t before;
@@ -83,7 +96,8 @@ static FILE *make_temp(struct cli_output *o)
     return f;
 }
 
-/* A symbolic link stays one: the file it points to is replaced. False: the name does not fit. */
+/* Sets both names. A symbolic link stays one: the file that it points to is replaced. False: a
+ * name does not fit. */
 static bool take_names(struct cli_output *o, const char *path)
 {
     char real[PATH_MAX];
@@ -99,6 +113,7 @@ static FILE *open_named(struct cli_output *o, const char *path)
         errno = ENAMETOOLONG;
         return NULL;
     }
+    /* A device or a pipe cannot be replaced by rename: it is written directly. */
     if (stat(o->path, &st) == 0 && !S_ISREG(st.st_mode))
         return fopen(o->path, "w");
     return make_temp(o);
@@ -114,6 +129,7 @@ int cli_output_open(const struct cli_args *a, const char *option, struct cli_out
     return ret->f ? 0 : cli_bad(a, "--%s: cannot write %s: %s", option, path, strerror(errno));
 }
 
+/* Frees the slot; after that the handler leaves the file alone. */
 static void output_release(struct cli_output *o)
 {
     if (o->slot >= 0)
@@ -124,12 +140,14 @@ static void output_release(struct cli_output *o)
 
 int cli_output_keep(const struct cli_args *a, struct cli_output *o)
 {
+    /* cli_finish checks standard output for all commands. */
     if (!o->f || o->f == stdout) {
         o->f = NULL;
         return 0;
     }
     bool bad = fflush(o->f) != 0 || ferror(o->f);
     int why = errno;
+    /* fclose must be called in any case; the errno of the first failure is reported. */
     bad = (fclose(o->f) != 0 && !bad && (why = errno, true)) || bad;
     if (o->slot >= 0 && !bad && rename(o->temp, o->path) != 0) {
         bad = true;

@@ -1,10 +1,15 @@
-/* plot.c - a picture of a table as SVG: lines over two logarithmic axes, one per name, in the order
- * they first appear.
+/* plot.c - draws a table as SVG: lines over two logarithmic axes, one per name, in the order of
+ * their first points.
  *
- * Axes end where the points do, ticks are round numbers with units (64 KiB, 1 ms); where few of
+ *     title
+ *     y |   o---o        -o- ring      the key: one line per name, right of the axes
+ *       |  /   /         -x- tree
+ *       +--------- x
+ *
+ * Axes end where the points do. Ticks are round numbers with units (64 KiB, 1 ms); where few of
  * those fit, every digit of a decade, or the points' own numbers (batches 128, 192, 256). No two
- * lines have the same colour, mark and dashes; one that others cover is drawn wider beneath them,
- * but never so wide that it hides its neighbours. */
+ * lines have the same colour, mark and dashes. A line that others cover is drawn wider beneath
+ * them, but never so wide that it hides its neighbours. Only positive, finite points are drawn. */
 #include "cli/plot.h"
 
 #include <math.h>
@@ -13,6 +18,7 @@
 
 #include "cli/cli.h"
 
+/* Sizes in pixels of the area inside the axes and around it; limits of what is drawn. */
 enum {
     LEFT = 96,
     TOP = 78,
@@ -24,15 +30,18 @@ enum {
     FEW_TICKS = 4,
     TITLE_CHARS = 92
 };
+/* Colours that people with colour blindness can tell apart. A second round of lines is dashed. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                       "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
 enum { COLOURS = sizeof colours / sizeof colours[0], WIDEST = 8 };
 
 struct scale {
-    double lo, hi; /* logarithms to the base 10 */
+    double lo, hi; /* log10 of the ends */
     double length;
 };
 
+/* A drawing in progress. `names` are the lines, in the order of the legend; left_out counts the
+ * rest. */
 struct picture {
     const struct cli_plot *p;
     struct scale x, y;
@@ -46,6 +55,7 @@ char *cli_format_number(double v, char *buf, size_t cap)
         snprintf(buf, cap, "-");
         return buf;
     }
+    /* Four significant digits: the number of decimals follows from the magnitude. */
     int digits = v == 0 ? 0 : 3 - (int)floor(log10(fabs(v)));
     snprintf(buf, cap, "%.*f", digits < 0 ? 0 : digits > 12 ? 12 : digits, v);
     if (strchr(buf, '.')) {
@@ -58,13 +68,14 @@ char *cli_format_number(double v, char *buf, size_t cap)
     return buf;
 }
 
+/* Has the point a place on logarithmic axes? */
 static bool drawn(const struct cli_plot *p, size_t i)
 {
     return p->x.v[i] > 0 && p->y.v[i] > 0 && isfinite(p->x.v[i]) && isfinite(p->y.v[i]);
 }
 
-/* From the least to the greatest value, with a twenty-fifth of it around; at least a factor of
- * two. */
+/* From the least to the greatest value, with a margin of 1/25 of that at both ends; at least a
+ * factor of two, so that equal values do not make an empty axis. */
 static struct scale scale_of(const struct cli_plot *p, const double *v, double length)
 {
     struct scale s = {INFINITY, -INFINITY, length};
@@ -81,6 +92,7 @@ static struct scale scale_of(const struct cli_plot *p, const double *v, double l
     return s;
 }
 
+/* Pixels from the beginning of the axis. */
 static double plot_along(const struct scale *s, double v)
 {
     return (log10(v) - s->lo) / (s->hi - s->lo) * s->length;
@@ -91,6 +103,7 @@ static double at_x(const struct picture *pic, size_t i)
     return LEFT + plot_along(&pic->x, pic->p->x.v[i]);
 }
 
+/* SVG counts y downwards. */
 static double at_y(const struct picture *pic, size_t i)
 {
     return TOP + HEIGHT - plot_along(&pic->y, pic->p->y.v[i]);
@@ -123,7 +136,7 @@ static void label(FILE *out, double x, double y, const char *style, const char *
     fputs("</text>\n", out);
 }
 
-/* On one line, or broken at the last blank that fits. */
+/* The title on one line, or broken at the last blank that fits. */
 static void put_title(FILE *out, const char *title)
 {
     size_t n = strlen(title), cut = n;
@@ -154,8 +167,8 @@ static const char *tick_text(enum cli_plot_unit unit, double v, char *buf, size_
     return cli_format_number(v, buf, cap);
 }
 
-/* The k-th round number: powers of two in steps of `step`; or 1, 2, 5 of every decade (step 1),
- * every decade (3), every second one (6). */
+/* The k-th round number (k may be negative). Bytes: 2^(k * step). Others: 1, 2, 5 of every
+ * decade (step 1), every decade (3), every second one (6). */
 static double round_number(enum cli_plot_unit unit, int k, int step)
 {
     static const double digits[3] = {1, 2, 5};
@@ -165,6 +178,8 @@ static double round_number(enum cli_plot_unit unit, int k, int step)
     return digits[i - 3 * decade] * pow(10, decade);
 }
 
+/* The round numbers inside the scale. TICKS + 1 of them mean: too many, take a larger step. 1.0
+ * / 3: a decade has three round numbers, spaced about equally. */
 static size_t find_ticks(const struct scale *s, enum cli_plot_unit unit, int step, double *ret)
 {
     size_t n = 0;
@@ -179,7 +194,7 @@ static size_t find_ticks(const struct scale *s, enum cli_plot_unit unit, int ste
     return n;
 }
 
-/* Every digit of the decades; more than TICKS: too many. */
+/* All digits 1..9 of the decades inside the scale; TICKS + 1 of them mean: too many. */
 static size_t find_digits(const struct scale *s, double *ret)
 {
     size_t n = 0;
@@ -194,7 +209,7 @@ static size_t find_digits(const struct scale *s, double *ret)
     return n;
 }
 
-/* The numbers of the points themselves; more than TICKS: too many. */
+/* The different numbers of the points themselves; TICKS + 1 of them mean: too many. */
 static size_t find_own(const struct cli_plot *p, const double *v, double *ret)
 {
     size_t n = 0;
@@ -208,7 +223,8 @@ static size_t find_own(const struct cli_plot *p, const double *v, double *ret)
     return n;
 }
 
-/* As many round numbers as fit. */
+/* The smallest step whose round numbers fit. When that gives few of them, other numbers are
+ * tried: the points' own (x axis only), then all digits. */
 static size_t choose_ticks(const struct cli_plot *p, const struct scale *s,
                            const struct cli_plot_axis *axis, double *ret)
 {
@@ -216,7 +232,7 @@ static size_t choose_ticks(const struct cli_plot *p, const struct scale *s,
     double v[TICKS + 1];
     size_t n = TICKS + 1, more = 0;
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && n > TICKS; i++)
-        /* decades have three */
+        /* a decade has three round numbers: only steps that keep whole decades */
         if (axis->unit == CLI_PLOT_BYTES || steps[i] == 1 || steps[i] % 3 == 0)
             n = find_ticks(s, axis->unit, steps[i], ret);
     n = n < TICKS ? n : TICKS;
@@ -232,7 +248,7 @@ static size_t choose_ticks(const struct cli_plot *p, const struct scale *s,
     return more;
 }
 
-/* Each takes a grid line and its text. */
+/* A grid line and a text for each tick of one axis. */
 static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *s,
                        const struct cli_plot_axis *axis)
 {
@@ -259,6 +275,7 @@ static void draw_ticks(FILE *out, const struct cli_plot *p, const struct scale *
 
 /* ---- lines ---- */
 
+/* A line for each new name among the drawn points; those beyond LINES are counted only. */
 static void find_lines(struct picture *pic)
 {
     const struct cli_plot *p = pic->p;
@@ -274,7 +291,8 @@ static void find_lines(struct picture *pic)
     }
 }
 
-/* Do two points of the lines coincide? One may be where lines cross. */
+/* Does `upper` cover `lower`: do at least two of their points coincide on the picture? A single
+ * one may be where the lines cross. */
 static bool covers(const struct picture *pic, const char *upper, const char *lower)
 {
     const struct cli_plot *p = pic->p;
@@ -286,6 +304,7 @@ static bool covers(const struct picture *pic, const char *upper, const char *low
     return same > 1;
 }
 
+/* One of four shapes, centred at x, y. */
 static void put_mark(FILE *out, size_t kind, double x, double y)
 {
     switch (kind % 4) {
@@ -303,6 +322,9 @@ static void put_mark(FILE *out, size_t kind, double x, double y)
     }
 }
 
+/* Draws line number `which`, its marks and its entry in the key. Marks shift by one in each
+ * round of colours, so that no pair of colour and mark is used twice. Later lines lie on top: a
+ * line is wider by 3 for each later one that covers it. */
 static void draw_line(FILE *out, const struct picture *pic, size_t which)
 {
     const struct cli_plot *p = pic->p;
@@ -313,6 +335,7 @@ static void draw_line(FILE *out, const struct picture *pic, size_t which)
         width += covers(pic, pic->names[k], name) && width < WIDEST ? 3 : 0;
     fprintf(out, "<g stroke=\"%s\" fill=\"%s\"><path fill=\"none\" stroke-width=\"%.1f\"%s d=\"",
             colour, colour, width, which >= COLOURS ? " stroke-dasharray=\"9 5\"" : "");
+    /* The first point moves the pen, the others draw. */
     char move = 'M';
     for (size_t i = 0; i < p->n; i++)
         if (drawn(p, i) && !strcmp(p->line[i], name)) {
@@ -337,6 +360,7 @@ void cli_plot_draw(FILE *out, const struct cli_plot *p)
     find_lines(&pic);
     for (size_t i = 0; i < pic.nlines; i++)
         longest = strlen(pic.names[i]) > longest ? strlen(pic.names[i]) : longest;
+    /* The key needs about 9 pixels per character of the longest name. */
     size_t width = LEFT + WIDTH + 66 + 9 * longest;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%d\" viewBox=\"0 0 "

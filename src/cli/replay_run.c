@@ -1,10 +1,14 @@
-/* replay_run.c - training steps with real communication and compute that only takes its time.
+/* replay_run.c - training steps with real communication; compute only takes its time.
  *
- * The calling thread sleeps where a model would compute. Sleeping ends late by some microseconds, a
- * hundred times a step, which is not the trainer's fault: the time that compute should end is kept
- * as a clock of its own, moved on by each layer's time and by the time that calls to the trainer
- * took, so that one late wake-up shortens the next sleep. A step is from the start of its backward
- * pass to the end of the next forward pass. */
+ * The calling thread sleeps where a model would compute. A sleep ends some microseconds late, a
+ * hundred times a step, which is not the trainer's fault. The time at which compute should end is
+ * therefore kept as a clock of its own (stage.clock_ns), which advances by each layer's time and by
+ * the time that calls to the trainer took:
+ *
+ *     clock    |--layer 3--|call|--layer 2--|call|--layer 1--| ...
+ *     sleeps   |-----------+-|  |---------|              a late wake-up shortens the next sleep
+ *
+ * A step is from the start of its backward pass to the end of the next forward pass. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +19,12 @@
 
 enum { WARM_UP = 2, ROUNDS = 3 };
 
+/* One policy under way: its trainer and the compute times by tensor. */
 struct stage {
     struct tutti_trainer *t;
     size_t n;
     uint64_t *forward_ns, *backward_ns;
-    uint64_t clock_ns; /* when compute so far should have ended */
+    uint64_t clock_ns; /* when all compute so far should have ended */
 };
 
 static uint64_t now_ns(void)
@@ -29,6 +34,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+/* Compute of ns: advances the clock and sleeps until then. CLOCK_MONOTONIC like now_ns,
+ * absolute, so that an interrupted sleep is simply repeated. */
 static void replay_run_compute(struct stage *s, uint64_t ns)
 {
     s->clock_ns += ns;
@@ -39,13 +46,15 @@ static void replay_run_compute(struct stage *s, uint64_t ns)
         ;
 }
 
-/* The call took from `start` to now: compute is later by that. */
+/* A call took from `start` until now: everything after it is later by that. Passes st through. */
 static tutti_status replay_run_spent(struct stage *s, uint64_t start, tutti_status st)
 {
     s->clock_ns += now_ns() - start;
     return st;
 }
 
+/* Backward pass from the last tensor to the first, the step, forward pass from the first to the
+ * last. */
 static tutti_status one_step(struct stage *s)
 {
     tutti_status st = TUTTI_OK;
@@ -66,6 +75,9 @@ static tutti_status one_step(struct stage *s)
     return st;
 }
 
+/* Runs the warm-up and the timed steps. Times are read from the clock of the stage, not from the
+ * wall: lateness of the last sleep is not counted. Minus shortest, so that one all-reduce with
+ * MAX serves all three. */
 static tutti_status replay_run_measure(const struct replay *r, struct stage *s,
                                        struct replay_row *ret, struct tutti_error *err)
 {
@@ -73,6 +85,8 @@ static tutti_status replay_run_measure(const struct replay *r, struct stage *s,
     tutti_status st = TUTTI_OK;
     times[2] = -1e300;
     for (uint64_t i = 0; !st && i < WARM_UP + r->steps; i++) {
+        /* The first timed step begins with a barrier, too; between timed steps the ranks run
+         * free, as in training. */
         if (i <= WARM_UP)
             st = tutti_barrier(r->comm);
         s->clock_ns = i <= WARM_UP ? now_ns() : s->clock_ns;
@@ -97,6 +111,7 @@ static tutti_status replay_run_measure(const struct replay *r, struct stage *s,
     return st;
 }
 
+/* The kind that the model's profile names, for hybrid policies. */
 static tutti_tensor_kind kind_of(const char *name)
 {
     return !strcmp(name, "conv")        ? TUTTI_TENSOR_CONV
@@ -131,9 +146,10 @@ static double longer(double a, double b)
     return a > b ? a : b;
 }
 
-/* The closed forms, with the compute of the profile. c is the shorter of what one all-reduce took
- * and what the model says one takes at the measured speeds: several small ones in a row can be
- * quicker than a large one, and an ideal must not be beaten by that. */
+/* The closed forms of the policies, with the compute times of the profile. c is the shorter of
+ * the measured all-reduce and the one that the model predicts at the measured speeds: several
+ * small ones in a row can be quicker than a large one, and an ideal should not be beaten by
+ * that. */
 static void replay_run_judge(const struct replay *r, struct replay_row *x)
 {
     double c = x->comm_us = r->comm_us < x->info.comm_us ? r->comm_us : x->info.comm_us,
@@ -149,6 +165,7 @@ static void replay_run_judge(const struct replay *r, struct replay_row *x)
     x->exposed_us = x->iteration_us - ff - bp;
 }
 
+/* TUTTI_ERR_MEMORY when the arrays could not be allocated; err is not set then. */
 static tutti_status replay_run_run(const struct replay *r, struct stage *s, struct replay_row *ret,
                                    struct tutti_error *err)
 {
@@ -172,11 +189,12 @@ tutti_status cli_replay_policy(const struct replay *r, const char *policy, struc
     tutti_model_info(r->model, &info);
     o.policy = policy;
     o.keep_grads = o.no_broadcast = true;
-    if (!strcmp(policy, "dear-sharded")) /* nothing else has an update to wait for */
+    if (!strcmp(policy, "dear-sharded")) /* no other policy has an update to wait for */
         o.optimizer = TUTTI_OPTIMIZER_SGD;
     tutti_status st = tutti_trainer_open(r->comm, &o, &s.t, err);
     if (st)
         return st;
+    /* Timers may be late by 1 us instead of the usual 50. */
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     s.n = info.tensors;
     s.forward_ns = calloc(s.n + 1, sizeof *s.forward_ns);
@@ -189,6 +207,8 @@ tutti_status cli_replay_policy(const struct replay *r, const char *policy, struc
     return st;
 }
 
+/* Memory of tutti_mem_alloc, as the trainer's own buffers are. Bytes as f32, whatever the
+ * model's types are. */
 tutti_status cli_replay_comm(struct replay *r, struct tutti_error *err)
 {
     struct tutti_model_info info;

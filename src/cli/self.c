@@ -1,6 +1,8 @@
-/* self.c - commands that are themselves a job: one rank when a launcher started them, otherwise
- * started again under tutti run, bound to cores where there are enough (as mpirun does by
- * default). */
+/* self.c - commands that are jobs themselves (bench, probe, replay, doctor -n).
+ *
+ * When a launcher started the process it is one rank. Otherwise it replaces itself by tutti run,
+ * which starts the same command once per rank, bound to cores where there are enough of them (as
+ * mpirun does by default). Also here: complaints of ranks, of which only one should be printed. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,8 @@ bool cli_in_job(void)
     return false;
 }
 
-/* Is this process the first that wrote `key`? Others may have written any amount before. */
+/* Did this process write `key` first? The file has lines "said TEXT" and, after each, the pid of
+ * the rank that said it; other ranks may have written any number of lines before. */
 static bool is_first(const char *path, const char *key)
 {
     char line[1200];
@@ -28,14 +31,17 @@ static bool is_first(const char *path, const char *key)
     while (in && !found && fgets(line, sizeof line, in))
         found = !strcmp(line, key);
     if (found && fgets(line, sizeof line, in))
+        /* The line after the key has the pid. */
         first = atoi(line) == getpid();
     if (in)
         fclose(in);
     return first;
 }
 
-/* Ranks write what they say to the launcher's file, each in one piece, and find there whether they
- * were the first to say it. A command that a rank's program starts is no rank: it always speaks. */
+/* Every rank appends its complaint and its pid to the launcher's file in one write, and then
+ * reads whether another rank was first. O_APPEND makes the writes atomic and the order the same
+ * for all. A command that a rank's program starts is no rank itself (the launcher is not its
+ * parent) and always prints. */
 bool cli_speaks(const char *text)
 {
     const char *path = cli_in_job() ? cli_environment("TUTTI_VERDICT") : NULL;
@@ -46,6 +52,7 @@ bool cli_speaks(const char *text)
     if (fd < 0)
         return true;
     snprintf(key, sizeof key, "said %.1090s", text);
+    /* One complaint is one line of the file. */
     for (char *c = key; (c = strchr(c, '\n'));)
         *c = ' ';
     strcat(key, "\n");
@@ -63,6 +70,8 @@ tutti_status cli_ranks_go_on(struct tutti_comm *comm, bool *ret)
     return st;
 }
 
+/* Rebuilds the command line from the parsed options, without --ranks. `named` must live until
+ * execv. */
 int cli_start_ranks(const struct cli_args *a, const char *dflt)
 {
     char self[4096];

@@ -1,10 +1,16 @@
-/* The files of tutti sim: --timeline (the trace event format that Perfetto and chrome://tracing
- * open) and --links (CSV).
+/* sim_files.c - the files of tutti sim: --timeline (the trace event format that Perfetto and
+ * chrome://tracing open) and --links (CSV).
  *
- * Timeline: a process per rank, in it tracks "send", "receive" and "reduce". A message is shown at
- * both ends from its first byte's leaving to its last byte's arrival. Slices of a track must not
- * overlap, so a rank with several messages at once gets "send 2", "send 3", ...: the lists come
- * ordered by start, and each slice goes to the first track that is free by then. */
+ * Timeline: a process per rank, with tracks "send", "receive" and "reduce". A message is shown at
+ * both ends, from the departure of its first byte to the arrival of its last. Slices of one track
+ * must not overlap, so a rank with several messages at once gets more lanes:
+ *
+ *     send     |--A--|   |--D--|
+ *     send 2     |--B--------|
+ *     send 3       |--C--|
+ *
+ * The lists come ordered by start, and each slice goes to the first lane that is free by then: this
+ * greedy rule uses no more lanes than there are slices at once. */
 #include "cli/sim.h"
 
 #include <stdlib.h>
@@ -17,18 +23,18 @@ static const char *const track_names[TRACKS] = {"send", "receive", "reduce"};
 enum { TRACK_SHIFT = 20 }; /* thread id of a track: kind << TRACK_SHIFT | number */
 
 struct lanes {
-    uint64_t *free_at; /* by number: when its last slice ends */
+    uint64_t *free_at; /* per lane: when its last slice ends */
     size_t n;
 };
 
 struct timeline {
     FILE *out;
     const struct sim_answer *x;
-    struct lanes *lanes; /* rank * TRACKS + track */
-    bool any;            /* something was written */
+    struct lanes *lanes; /* by rank * TRACKS + track */
+    bool any;            /* something was written: a comma is due */
 };
 
-/* The first lane free at start, or a new one; SIZE_MAX when out of memory. */
+/* The first lane that is free at start_ps, or a new one; SIZE_MAX when out of memory. */
 static size_t take_lane(struct lanes *l, uint64_t start_ps, uint64_t end_ps)
 {
     size_t i = 0;
@@ -41,6 +47,7 @@ static size_t take_lane(struct lanes *l, uint64_t start_ps, uint64_t end_ps)
         l->free_at = more;
         l->n++;
     }
+    /* A slice of no length still takes its lane for a moment, so that equal ones do not overlap. */
     l->free_at[i] = end_ps > start_ps ? end_ps : start_ps + 1;
     return i;
 }
@@ -51,7 +58,7 @@ static void comma(struct timeline *t)
     t->any = true;
 }
 
-/* Microseconds, exactly. */
+/* Microseconds with six decimals: exact, since the simulator counts picoseconds. */
 static void put_us(FILE *out, uint64_t ps)
 {
     fprintf(out, "%llu.%06u", (unsigned long long)(ps / 1000000), (unsigned)(ps % 1000000));
@@ -63,7 +70,8 @@ struct slice {
     uint64_t bytes, start_ps, end_ps;
 };
 
-/* All of a slice but its name's end, its further arguments and the closing braces. */
+/* Writes a slice up to its first arguments; the caller adds further arguments, the name and the
+ * closing braces. False when out of memory. */
 static bool begin_slice(struct timeline *t, const struct slice *s)
 {
     size_t lane = take_lane(&t->lanes[(size_t)s->rank * TRACKS + s->track], s->start_ps, s->end_ps);
@@ -123,7 +131,7 @@ static void put_track(struct timeline *t, uint32_t rank, size_t track, size_t la
             rank, tid, tid);
 }
 
-/* Names and order of processes and tracks. */
+/* Names and order of processes and tracks. Last, because the number of lanes is known only then. */
 static void put_names(struct timeline *t, uint32_t ranks)
 {
     char number[32], name[400];
@@ -173,7 +181,7 @@ bool cli_sim_write_timeline(const struct sim_answer *x, FILE *out)
     return ok;
 }
 
-/* A field of a CSV file, in quotes when it must be. */
+/* One field of a CSV file, quoted when it contains a comma, a quote or a line end (RFC 4180). */
 static void put_field(FILE *out, const char *s)
 {
     bool quote = strpbrk(s, ",\"\r\n") != NULL;

@@ -1,5 +1,8 @@
-/* The options of tutti sim: which level each goes with, jitter, the parameters of the packet
- * level. */
+/* sim_options.c - the options of tutti sim: the table, which level each option goes with, jitter,
+ * and the parameters of the packet level.
+ *
+ * An option that has no meaning at the chosen level is refused, not ignored. 0 in the options
+ * struct means the simulator's default. */
 #include "cli/sim.h"
 
 #include <string.h>
@@ -30,7 +33,8 @@ const struct cli_option cli_sim_options[] = {
     {"links", 0, "FILE", "write bytes, busy time and utilisation of every directed link (CSV)"},
     {0}};
 
-/* Which levels the options above go with. */
+/* The levels that each option goes with, as bits of enum sim_level; options not listed go with
+ * all. */
 static const struct {
     const char *option;
     unsigned levels;
@@ -73,6 +77,7 @@ int cli_sim_level_get(const struct cli_args *a, enum sim_level *ret)
                        *near ? "; " : "", near);
     }
     if (text)
+        /* level_names is in the order of the bits. */
         level = (enum sim_level)(1u << i);
     for (size_t k = 0; k < sizeof goes_with / sizeof goes_with[0]; k++)
         if (cli_value(a, goes_with[k].option) && !(goes_with[k].levels & level))
@@ -85,7 +90,7 @@ int cli_sim_level_get(const struct cli_args *a, enum sim_level *ret)
     return 0;
 }
 
-/* One of two words: *ret tells whether it is the second. */
+/* Parses one of two words: *ret is true for the second; the first is the default. */
 static int get_word(const struct cli_args *a, const char *option, const char *const words[2],
                     bool *ret)
 {
@@ -96,6 +101,7 @@ static int get_word(const struct cli_args *a, const char *option, const char *co
     return cli_bad(a, "--%s: '%.40s' is neither %s nor %s", option, text, words[0], words[1]);
 }
 
+/* --slow, --degrade and --jitter. q->o borrows the arrays of q->whatif. */
 static int get_whatif(const struct cli_args *a, const struct tutti_topo *t, struct sim_request *q)
 {
     struct tutti_error err;
@@ -116,7 +122,8 @@ static int get_whatif(const struct cli_args *a, const struct tutti_topo *t, stru
     return 0;
 }
 
-/* A whole number, or a size, from 1 to max; 0 (the default) when it is not given. */
+/* Parses a number, or a size, from 1 to max. *ret stays 0 (the default) when the option is not
+ * given. */
 static int get_number(const struct cli_args *a, const char *option, bool size, uint64_t max,
                       uint32_t *ret)
 {
@@ -134,6 +141,7 @@ static int get_number(const struct cli_args *a, const char *option, bool size, u
     return 0;
 }
 
+/* The parameters of the packet level; one table line for each number. */
 static int get_packet(const struct cli_args *a, struct tutti_sim_options *o)
 {
     const struct {

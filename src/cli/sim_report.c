@@ -1,11 +1,12 @@
-/* What tutti sim says about a simulation, for people and as JSON. */
+/* sim_report.c - what tutti sim reports about a simulation of level flow or packet, as text or
+ * JSON: time, links, idle ranks, the bound, and which level to believe for such a network. */
 #include "cli/sim.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Time over bound; not a number when there is no bound, or none that says something. */
+/* Time / bound; NaN when there is no bound, or when it is 0. */
 static double ratio_of(const struct sim_answer *x, double time_us)
 {
     return x->bound_us > 0 ? time_us / x->bound_us : (double)NAN;
@@ -37,6 +38,7 @@ void cli_sim_json_believed(struct tutti_json *j, const struct tutti_topo *t)
 
 /* ---- JSON ---- */
 
+/* Totals over the links, the link with the most messages at once, and the busiest one by time. */
 static void json_links(struct tutti_json *j, const struct sim_answer *x,
                        const struct tutti_sim_info *i)
 {
@@ -142,14 +144,18 @@ static void say_links(const struct sim_answer *x, const struct tutti_sim_info *i
            tutti_topo_link_name(x->t, i->peak_link, name, sizeof name));
 }
 
+/* How many idle ranks are listed. */
 enum { IDLEST = 3 };
 
-/* The ranks with the most idle time, most first, lower rank of equals first; returns how many. */
+/* The ranks with the most idle time, longest first, the lower rank first among equals. Returns
+ * how many. An insertion into a list of at most IDLEST: invariant: who[0..n) is sorted and holds
+ * the most idle of the ranks seen so far. */
 static size_t find_idlest(const struct tutti_sim *sim, size_t who[IDLEST], double idle_us[IDLEST])
 {
     struct tutti_sim_rank r;
     size_t n = 0;
     for (size_t i = 0; tutti_sim_rank(sim, i, &r); i++) {
+        /* at == IDLEST: the list is full; the rank enters only if it moves up. */
         size_t at = n < IDLEST ? n++ : IDLEST;
         for (; at > 0 && idle_us[at - 1] < r.idle_us; at--)
             if (at < IDLEST) {

@@ -1,7 +1,7 @@
-/* The reports of tutti train-sim: a table or one JSON document of simulated steps, the lists of
- * what there is, and the timeline.
+/* train_sim_report.c - the reports of tutti train-sim: a table or one JSON document of simulated
+ * steps, the lists of models, policies and fusions, and the timeline.
  *
- * Timeline: one process per policy, with tracks "compute", "communication" and "shard updates"; it
+ * Timeline: one process per policy, with tracks "compute", "communication" and "shard updates". It
  * shows one period of the steady state, from the start of a backward pass to the end of the forward
  * pass that follows. */
 #include "cli/train_sim.h"
@@ -31,6 +31,7 @@ static void json_buckets(struct tutti_json *j, const struct tutti_trainsim *s)
     tutti_json_end(j);
 }
 
+/* The trials of bayesian fusion, and its log as one string, which we free. */
 static void json_trials(struct tutti_json *j, const struct tutti_trainsim *s)
 {
     struct tutti_trainsim_trial t;
@@ -47,6 +48,7 @@ static void json_trials(struct tutti_json *j, const struct tutti_trainsim *s)
     free(log);
 }
 
+/* The fields of one policy, inside an object that is open already. */
 static void json_policy(struct tutti_json *j, const struct tutti_trainsim *s, bool buckets)
 {
     struct tutti_trainsim_info i;
@@ -157,7 +159,7 @@ static double best_of(const struct train_sim_answer *x)
     return best;
 }
 
-/* Policies with other collectives, or algorithms, have other limits: the least of them. */
+/* The least limit of all policies: those with other collectives or algorithms have other limits. */
 static double least_limit(const struct train_sim_answer *x)
 {
     struct tutti_trainsim_info i;
@@ -262,6 +264,7 @@ static void put_us(FILE *out, const char *key, uint64_t ps)
             (unsigned)(ps % 1000000));
 }
 
+/* Thread ids as write_timeline names them: 1 compute, 2 communication, 3 shard updates. */
 static void put_span(FILE *out, size_t pid, const struct tutti_trainsim_span *s)
 {
     fprintf(out, ",\n{\"ph\":\"X\",\"pid\":%zu,\"tid\":%d", pid, s->stream ? 2 : s->beside ? 3 : 1);
@@ -275,6 +278,7 @@ static void put_span(FILE *out, size_t pid, const struct tutti_trainsim_span *s)
     fputs("\"}", out);
 }
 
+/* A name of a process or track. The very first event has no comma before it. */
 static void put_name(FILE *out, size_t pid, int tid, const char *what, const char *name)
 {
     fprintf(out,

@@ -1,6 +1,11 @@
-/* waiting.c - a line that counts seconds on a terminal while something runs that cannot say how far
- * it is, or only in large steps (the candidates of planning, the tables of an experiment): then
- * with an estimate. */
+/* waiting.c - a line on a terminal that counts seconds while something runs that cannot report its
+ * progress, or only in large steps (the candidates of planning, the tables of an experiment); in
+ * that case with an estimate of the rest.
+ *
+ * Threads: the caller works, a second thread prints. `lock` protects `over` and serves the
+ * condition variable; `done` and `which` are atomics that the working thread sets without the
+ * lock, at the next second they are printed. `what`, `running` and `thread` belong to the
+ * caller, which sets them before the thread starts and after it has ended. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,10 +20,12 @@ static struct {
     pthread_t thread;
     const char *what;
     bool running, over;
-    _Atomic double done;         /* fraction; 0: not known */
-    _Atomic(const char *) which; /* of what; may be NULL */
+    _Atomic double done; /* fraction; 0: not known */
+    /* the candidate at work, or NULL; a string that lives as long as the program */
+    _Atomic(const char *) which;
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
+/* Prints the line over the one before. Runs in the printing thread. */
 static void waiting_say(unsigned seconds)
 {
     char left[48];
@@ -32,22 +39,26 @@ static void waiting_say(unsigned seconds)
         fprintf(stderr, "\r%s%s%s, %u s%-30s", waiting.what, of, which, seconds, "");
 }
 
-/* Says something every second until the work is over; a second's work says nothing. */
+/* The printing thread: a line every second until the work is over. Work of less than a second
+ * prints nothing. */
 static void *waiting_count(void *unused)
 {
     (void)unused;
     struct timespec at;
     unsigned seconds = 0;
+    /* Conditions wait by CLOCK_REALTIME unless told otherwise. */
     clock_gettime(CLOCK_REALTIME, &at);
     pthread_mutex_lock(&waiting.lock);
     while (!waiting.over) {
         at.tv_sec++;
+        /* 0 without `over` is a spurious wake-up: wait on until the same time. */
         while (!waiting.over && !pthread_cond_timedwait(&waiting.ended, &waiting.lock, &at)) {
         }
         if (!waiting.over)
             waiting_say(++seconds);
     }
     if (seconds)
+        /* Erase the line. */
         fprintf(stderr, "\r%79s\r", "");
     pthread_mutex_unlock(&waiting.lock);
     return NULL;
@@ -69,6 +80,7 @@ void cli_wait_done(double fraction)
     atomic_store(&waiting.done, fraction);
 }
 
+/* Returns when the thread has ended: the terminal is free again. */
 void cli_wait_end(void)
 {
     if (!waiting.running)
@@ -81,7 +93,8 @@ void cli_wait_end(void)
     waiting.running = false;
 }
 
-/* Names are those of the algorithm table, which lives as long as the program. */
+/* Called by the planner before each candidate, in the thread that plans. The names are those of
+ * the algorithm table, which lives as long as the program. */
 static void next_candidate(void *unused, const char *algo, double done)
 {
     (void)unused;

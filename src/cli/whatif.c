@@ -1,5 +1,12 @@
-/* What if? Ranks that are slow, links that are degraded or down, by the names people read in our
- * output. */
+/* whatif.c - what-ifs: ranks that are slow, links that are degraded or down, named as in our
+ * output.
+ *
+ *     --slow rank=3,factor=2                     rank by number or name
+ *     --degrade link=rank 3-switch 0,factor=4    1/4 of the bandwidth
+ *     --down link=rank 0-rank 1                  a factor of infinity: the cable is taken out
+ *
+ * The flow and packet simulators take slow ranks and degraded links as they are; planning and level
+ * step see a changed network (cli_whatif_apply). --down always changes the network. */
 #include "cli/whatif.h"
 
 #include <math.h>
@@ -28,8 +35,8 @@ bool cli_read_factor(const char *text, double max, double *ret)
 enum { WHAT_CHARS = 500 };
 #define MAX_FACTOR 1e9
 
-/* "rank=5,factor=2" in either order; what stands after "rank=" goes to what[WHAT_CHARS]. The name
- * of a link may contain commas. */
+/* Parses "rank=5,factor=2", in either order. The text after "rank=" goes to what[WHAT_CHARS].
+ * The name of a link may contain commas, and even ",factor=": the last one counts. */
 static int read_pair(const struct cli_args *a, const char *option, const char *key,
                      const char *text, char *what, double *factor)
 {
@@ -79,7 +86,8 @@ static int add_slow(const struct cli_args *a, const struct tutti_topo *t, const 
     return 0;
 }
 
-/* The links that a text names, with their factor. */
+/* Adds the links that a text names (both directions of a cable, perhaps several) with their
+ * factor. */
 static int add_links(const struct cli_args *a, const struct tutti_topo *t, const char *option,
                      const char *text, double factor, struct cli_whatif *w)
 {
@@ -107,7 +115,7 @@ static int add_degrade(const struct cli_args *a, const struct tutti_topo *t, con
     return code ? code : add_links(a, t, "degrade", what, factor, w);
 }
 
-/* Options of that name, in the order given. */
+/* Calls `add` for every option of that name, in the order given; stops at the first complaint. */
 static int for_each(const struct cli_args *a, const char *option, const struct tutti_topo *t,
                     struct cli_whatif *w,
                     int (*add)(const struct cli_args *, const struct tutti_topo *, const char *,
@@ -137,6 +145,7 @@ void cli_whatif_free(struct cli_whatif *w)
     *w = (struct cli_whatif){0};
 }
 
+/* A link that is down is one with no bandwidth left. */
 static int add_down(const struct cli_args *a, const struct tutti_topo *t, const char *text,
                     struct cli_whatif *w)
 {
@@ -167,5 +176,6 @@ int cli_whatif_apply(const struct cli_args *a, const struct tutti_topo *t,
     if (!tutti_topo_change(t, w->slow, w->nslow, w->degrade, w->ndegrade, ret, &err))
         return 0;
     int code = cli_fail(a, &err);
-    return err.status == TUTTI_ERR_RANGE ? CLI_NO : code; /* cut off: an answer, not a mistake */
+    /* a network that is cut off is an answer, not a mistake */
+    return err.status == TUTTI_ERR_RANGE ? CLI_NO : code;
 }

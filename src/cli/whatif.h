@@ -7,24 +7,26 @@
 
 extern const struct cli_option cli_whatif_options[]; /* --slow --degrade --down */
 
+/* Parsed what-ifs; free with cli_whatif_free. */
 struct cli_whatif {
     struct tutti_sim_slow slow[CLI_MAX_VALUES];
     struct tutti_sim_degrade *degrade;
     size_t nslow, ndegrade;
-    /* something gets faster: the bound of the network as described says nothing then */
+    /* something gets faster (a factor below 1): the bound of the network as described does not
+     * hold then */
     bool faster;
 };
 
-/* Replaces the network by one without the cables of --down. 0, or the exit code after the
+/* Replaces *t by the network without the cables of --down. Returns 0 or the exit code after a
  * complaint. */
 int cli_whatif_down(const struct cli_args *a, struct tutti_topo **t);
-/* --slow and --degrade, names as in that network. */
+/* Parses --slow and --degrade; names are those of network t. */
 int cli_whatif_get(const struct cli_args *a, const struct tutti_topo *t, struct cli_whatif *ret);
 void cli_whatif_free(struct cli_whatif *w); /* accepts zeroed ones */
-/* The network as planning sees the what-ifs: links degraded, those of a slow rank like the rank.
- * tutti_topo_free. */
+/* The network as planning sees the what-ifs: degraded links, and all links of a slow rank slower
+ * by its factor. The caller frees *ret with tutti_topo_free. CLI_NO when ranks are cut off. */
 int cli_whatif_apply(const struct cli_args *a, const struct tutti_topo *t,
                      const struct cli_whatif *w, struct tutti_topo **ret);
-/* A positive decimal number without sign or exponent. */
+/* Parses a decimal number of at most `max`, without sign or exponent. */
 bool cli_read_factor(const char *text, double max, double *ret);
 #endif
