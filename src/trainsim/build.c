@@ -1,9 +1,14 @@
-/* build.c - the pieces that models are built from: each appends a layer, counts its parameters and
- * its multiply-accumulates. */
+/* build.c - the layers that models are built from: each call appends a layer, counts its parameters
+ * and its multiply-accumulates.
+ *
+ * The builder carries the height and width of the data from layer to layer, so that a model file
+ * names only channels, kernels and strides. Convolutions and pools shrink them:
+ * (size + 2 pad - kernel) / stride + 1. Errors are sticky: the caller checks `failed` once. */
 #include "trainsim/model.h"
 
 #include <assert.h>
 
+/* Begins a layer; the tensors that follow belong to it. */
 void tt_trainsim_build_layer(struct tt_model_builder *b, const char *name, enum tt_tensor_kind kind,
                              double macs)
 {
@@ -14,6 +19,7 @@ void tt_trainsim_build_layer(struct tt_model_builder *b, const char *name, enum 
         b->failed = true;
 }
 
+/* After a failure the last layer may not be the caller's: nothing more is appended. */
 void tt_trainsim_build_tensor(struct tt_model_builder *b, const char *name, uint64_t count)
 {
     if (b->failed)
@@ -28,6 +34,7 @@ void tt_trainsim_build_tensor(struct tt_model_builder *b, const char *name, uint
         l->ntensors++;
 }
 
+/* Pools have no parameters and next to no work: they only change the size. */
 void tt_trainsim_build_pool(struct tt_model_builder *b, uint32_t kernel, uint32_t stride,
                             uint32_t pad)
 {
@@ -46,6 +53,7 @@ void tt_trainsim_build_conv(struct tt_model_builder *b, const char *name, const 
         tt_trainsim_build_tensor(b, "bias", c->out);
 }
 
+/* One multiply-accumulate per value is an estimate; norms are small beside convolutions. */
 void tt_trainsim_build_norm(struct tt_model_builder *b, const char *name, uint32_t channels)
 {
     tt_trainsim_build_layer(b, name, TT_KIND_NORM, (double)channels * b->height * b->width);

@@ -1,9 +1,10 @@
 /* model.c - the table of built-in models, and times from multiply-accumulates.
  *
  * Times are derived, never measured layer by layer. Where the throughput of a whole model on one
- * device is known (samples_per_s: figures of the HKBU-HPML ddl-benchmarks, 2020, on one GPU; which
- * is not confirmed), the step takes batch / throughput and is shared out by multiply-accumulates;
- * otherwise a stated rate counts. A third is forward, two thirds backward. */
+ * device is known (samples_per_s: figures of the HKBU-HPML ddl-benchmarks, 2020, on one GPU; the
+ * type of GPU is not confirmed), a step takes batch / throughput, divided among the layers by
+ * multiply-accumulates; otherwise the stated rate is used. A third of the time is forward, two
+ * thirds backward. */
 #include "trainsim/model.h"
 
 #include <errno.h>
@@ -15,11 +16,11 @@ struct entry {
     struct tt_model_info info;
     void (*build)(struct tt_model_builder *b);
     double samples_per_s; /* measured for the whole model; 0: not known */
-    double flops;         /* otherwise */
+    double flops;         /* used otherwise */
 };
 
 #define CPU_RATE 300e9  /* a fast CPU socket: an assumption */
-#define GPU_RATE 6.2e12 /* what ResNet-50's measured throughput comes to */
+#define GPU_RATE 6.2e12 /* the rate that ResNet-50's measured throughput amounts to */
 
 static const struct entry entries[] = {
     {{"alexnet", "AlexNet as in torchvision, 61.1 M parameters", 128},
@@ -69,6 +70,7 @@ uint64_t tt_trainsim_model_count(const struct tt_model *m)
     return sum;
 }
 
+/* From the list of types itself: this module may not use sched, which has the same function. */
 static uint32_t elem_bytes(tutti_dtype d)
 {
     static const uint32_t bytes[] = {
@@ -89,6 +91,8 @@ uint64_t tt_trainsim_model_bytes(const struct tt_model *m)
     return sum;
 }
 
+/* Layers have the times, policies want them by tensor: the last tensor of a layer carries them, so
+ * that the sum over a layer is right. */
 tutti_status tt_trainsim_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret,
                                        struct tutti_error *err)
 {
@@ -133,6 +137,8 @@ static tutti_status model_unknown(const char *name, struct tutti_error *err)
                    *near ? "; " : "", near);
 }
 
+/* Two FLOP per multiply-accumulate; forward is one share of three, backward two. `source` tells the
+ * reader where the times come from. */
 static void set_times(struct tt_model *m, const struct entry *e, double flops)
 {
     double macs = 0, ps_per_mac;
@@ -189,6 +195,7 @@ static tutti_status open_profile(const char *path, struct tt_model **ret, struct
     return st;
 }
 
+/* A built-in name wins over a file of the same name; a path is recognised by '/' or ".json". */
 tutti_status tt_trainsim_model_open(const char *name, uint32_t batch, double flops,
                                     struct tt_model **ret, struct tutti_error *err)
 {

@@ -1,5 +1,5 @@
-/* model.h - what is trained: layers in forward order with their compute times, tensors with their
- * sizes.
+/* model.h - the model that is trained: layers in forward order with their compute times, tensors
+ * with their sizes.
  *
  * Built-in models: parameters and multiply-accumulates are counted from the published layer tables;
  * forward time is 2 MACs x batch / rate, backward twice that, both marked derived. The rate is
@@ -29,7 +29,7 @@ struct tt_model {
     char name[TT_MODEL_NAME];
     uint32_t batch;
     bool measured;    /* times of a profile that says so; otherwise derived */
-    char source[240]; /* where the times come from, for people */
+    char source[240]; /* where the times come from, for readers */
     struct tt_vec layers, tensors;
 };
 
@@ -51,7 +51,9 @@ uint64_t tt_trainsim_model_count(const struct tt_model *m); /* parameters */
 tutti_status tt_trainsim_model_tensors(const struct tt_model *m, struct tt_policy_tensor **ret,
                                        struct tutti_error *err);
 
-/* profile.c: tutti-profile(5) */
+/* profile.c: reads and writes tutti-profile(5). `name` is used in messages and as the source of the
+ * times. read leaves the file open and gives the caller a model to free; an error names the line.
+ * write reports nothing: the caller checks ferror. */
 tutti_status tt_trainsim_profile_read(FILE *in, const char *name, struct tt_model **ret,
                                       struct tutti_error *err);
 tutti_status tt_trainsim_profile_read_memory(const char *data, size_t len, const char *name,
@@ -61,7 +63,7 @@ void tt_trainsim_profile_write(const struct tt_model *m, FILE *out);
 /* ---- building (model_*.c) ---- */
 
 /* Layers are appended; `height` and `width` are those of the data that the next layer sees. Errors
- * (no memory) are sticky. */
+ * (out of memory) are sticky. */
 struct tt_model_builder {
     struct tt_model *m;
     uint32_t height, width;
@@ -72,11 +74,11 @@ struct tt_conv {
     uint32_t in, out, kh, kw, stride, pad_h, pad_w;
     bool bias;
 };
-/* changes height and width */
+/* Counts weights and work from the output size; changes height and width. */
 void tt_trainsim_build_conv(struct tt_model_builder *b, const char *name, const struct tt_conv *c);
 /* weight and bias, over height x width */
 void tt_trainsim_build_norm(struct tt_model_builder *b, const char *name, uint32_t channels);
-/* applied `times` per sample */
+/* weight and bias, applied `times` per sample (once per token, for instance) */
 void tt_trainsim_build_fc(struct tt_model_builder *b, const char *name, uint32_t in, uint32_t out,
                           uint32_t times);
 void tt_trainsim_build_pool(struct tt_model_builder *b, uint32_t kernel, uint32_t stride,

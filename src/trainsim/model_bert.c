@@ -2,19 +2,20 @@
  * decoder's weight tied to the word embedding.
  *
  * The tied weight is one tensor, placed where the forward pass needs it first: its gradient is
- * complete only at the end of backward. The decoder's multiply-accumulates stand at its bias;
- * attention's (no parameters) at the output projection that follows. */
+ * complete only at the end of backward. The decoder's multiply-accumulates are counted at its bias;
+ * those of attention (no parameters) at the output projection that follows. */
 #include "trainsim/model.h"
 
 enum { TOKENS = 64, VOCABULARY = 30528, POSITIONS = 512 };
 
+/* A table lookup: parameters but no multiply-accumulates. */
 static void embedding(struct tt_model_builder *b, const char *name, uint64_t rows, uint32_t hidden)
 {
     tt_trainsim_build_layer(b, name, TT_KIND_EMBEDDING, 0);
     tt_trainsim_build_tensor(b, "weight", rows * hidden);
 }
 
-/* A fully connected layer whose time includes other work. */
+/* A fully connected layer whose time includes work that has no parameters. */
 static void fc_with(struct tt_model_builder *b, const char *name, uint32_t in, uint32_t out,
                     double more_macs)
 {
@@ -23,11 +24,13 @@ static void fc_with(struct tt_model_builder *b, const char *name, uint32_t in, u
     tt_trainsim_build_tensor(b, "bias", out);
 }
 
+/* Every fully connected layer runs once per token. */
 static void encoder_layer(struct tt_model_builder *b, uint32_t hidden, uint32_t inner)
 {
     tt_trainsim_build_fc(b, "query", hidden, hidden, TOKENS);
     tt_trainsim_build_fc(b, "key", hidden, hidden, TOKENS);
     tt_trainsim_build_fc(b, "value", hidden, hidden, TOKENS);
+    /* Scores and weighted values: two products of TOKENS x TOKENS x hidden. */
     fc_with(b, "attention", hidden, hidden, 2.0 * TOKENS * TOKENS * hidden);
     tt_trainsim_build_norm(b, "attention_norm", hidden);
     tt_trainsim_build_fc(b, "intermediate", hidden, inner, TOKENS);
@@ -35,6 +38,7 @@ static void encoder_layer(struct tt_model_builder *b, uint32_t hidden, uint32_t 
     tt_trainsim_build_norm(b, "output_norm", hidden);
 }
 
+/* Height is the number of tokens: norms then count one value per token and channel. */
 static void bert(struct tt_model_builder *b, uint32_t layers, uint32_t hidden)
 {
     b->height = TOKENS;

@@ -1,10 +1,11 @@
 /* model_deep.c - networks with branches: DenseNet-201 (torchvision's) and Inception-v4 (the DeAR
- * repository's model file). Layers stand in registration order, which is the order they run in.
- * Images are 224 x 224 for both, as in that repository's benchmark. */
+ * repository's model file). Layers are listed in registration order, which is the order they run
+ * in. Images are 224 x 224 for both, as in that repository's benchmark. */
 #include "trainsim/model.h"
 
 /* ---- DenseNet-201: growth 32, blocks of 6, 12, 48, 32 ---- */
 
+/* A layer sees all channels made before it in its block and adds 32. */
 static void dense_layer(struct tt_model_builder *b, uint32_t in)
 {
     tt_trainsim_build_norm(b, "norm1", in);
@@ -13,6 +14,7 @@ static void dense_layer(struct tt_model_builder *b, uint32_t in)
     tt_trainsim_build_conv(b, "conv2", &(struct tt_conv){128, 32, 3, 3, 1, 1, 1, false});
 }
 
+/* Between two blocks a transition halves channels and size. */
 void tt_trainsim_build_densenet201(struct tt_model_builder *b)
 {
     static const uint32_t blocks[] = {6, 12, 48, 32};
@@ -47,9 +49,11 @@ struct unit {
     const char *name;
     uint32_t in, out, kh, kw, stride;
     bool same; /* padded to keep the size */
-    bool back; /* sees the module's input, not the unit before */
+    bool back; /* starts a branch: its input is the module's, not the unit before */
 };
 
+/* Runs the units of one module. Branches return to the module's input size; the size after the last
+ * unit is the module's output, so the last branch must have it. */
 static void run_units(struct tt_model_builder *b, const char *module, const struct unit *u,
                       size_t n)
 {
@@ -69,10 +73,13 @@ static void run_units(struct tt_model_builder *b, const char *module, const stru
     b->prefix[0] = '\0';
 }
 
+/* Tables: name, channels in, channels out, kernel height, kernel width, stride, same, back. */
 static const struct unit stem[] = {{"0", 3, 32, 3, 3, 2, false, false},
                                    {"1", 32, 32, 3, 3, 1, false, false},
                                    {"2", 32, 64, 3, 3, 1, true, false},
                                    {"3a", 64, 96, 3, 3, 2, false, false}};
+/* A branch that only pools has no parameters and the size of the convolution beside it, so it is
+ * not listed; its channels show in the next module: 64 + 96 = 160, 192 + 192 = 384. */
 static const struct unit mixed_4a[] = {
     {"0.0", 160, 64, 1, 1, 1, false, true}, {"0.1", 64, 96, 3, 3, 1, false, false},
     {"1.0", 160, 64, 1, 1, 1, false, true}, {"1.1", 64, 64, 1, 7, 1, true, false},
@@ -104,6 +111,7 @@ static const struct unit inception_c[] = {
     {"2.2", 448, 512, 1, 3, 1, true, false},  {"2.3a", 512, 256, 1, 3, 1, true, false},
     {"2.3b", 512, 256, 3, 1, 1, true, false}, {"3.1", 1536, 256, 1, 1, 1, false, true}};
 
+/* The same module several times, numbered. */
 static void repeat_units(struct tt_model_builder *b, const char *module, const struct unit *u,
                          size_t n, unsigned times)
 {

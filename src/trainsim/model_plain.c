@@ -1,10 +1,12 @@
 /* model_plain.c - networks that are one chain: AlexNet (torchvision's, and the ungrouped original
  * in one tower), VGG-16, ResNet-50.
  *
- * AlexNet: the parameter shares in the KIPS paper (60.52, 26.90, 6.57 %) are those of the one tower
- * with 96-256-384-384-256 filters, not of torchvision's model: both are here. */
+ * AlexNet: the parameter shares in the KIPS paper (60.52, 26.90, 6.57 %) are those of the single
+ * tower with 96-256-384-384-256 filters, not of torchvision's model, so both are here.
+ * Convolutions are {in, out, kernel height, width, stride, pad height, width, bias}. */
 #include "trainsim/model.h"
 
+/* fc1 sees 256 channels of 6 x 6 values, in both variants. */
 void tt_trainsim_build_alexnet(struct tt_model_builder *b)
 {
     b->height = b->width = 224;
@@ -35,9 +37,10 @@ void tt_trainsim_build_alexnet_onetower(struct tt_model_builder *b)
     tt_trainsim_build_fc(b, "fc3", 4096, 1000, 1);
 }
 
+/* All convolutions are 3 x 3 and keep the size, pools halve it; fc1 sees 512 channels of 7 x 7. */
 void tt_trainsim_build_vgg16(struct tt_model_builder *b)
 {
-    /* 0: pooling */
+    /* channels of the convolutions; 0: a pool */
     static const uint32_t widths[] = {64, 64,  0,   128, 128, 0,   256, 256, 256,
                                       0,  512, 512, 512, 0,   512, 512, 512, 0};
     uint32_t in = 3, number = 1;
@@ -70,6 +73,7 @@ static void bottleneck(struct tt_model_builder *b, uint32_t in, uint32_t mid, ui
     tt_trainsim_build_norm(b, "bn3", 4 * mid);
     if (!project)
         return;
+    /* The projection sees the block's input, before the stride. */
     b->height = height;
     b->width = width;
     tt_trainsim_build_conv(b, "downsample.0",
@@ -77,6 +81,8 @@ static void bottleneck(struct tt_model_builder *b, uint32_t in, uint32_t mid, ui
     tt_trainsim_build_norm(b, "downsample.1", 4 * mid);
 }
 
+/* Four stages of bottlenecks; each stage doubles the channels and, but for the first, halves the
+ * size in its first block. */
 void tt_trainsim_build_resnet50(struct tt_model_builder *b)
 {
     static const uint32_t blocks[] = {3, 4, 6, 3};

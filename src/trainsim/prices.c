@@ -1,12 +1,16 @@
-/* prices.c - predicted times of collectives on a topology, for policies to ask for thousands of
- * them.
+/* prices.c - predicted times of collectives on a topology; policies ask for thousands of them.
  *
- * Every price is that of a plan for exactly so many bytes: `tutti sim` of that size says the same.
- * Where the planner chooses, whole choices are made at powers of two only; between two of them that
- * chose the same algorithm, that algorithm is priced. (Costs are minima of functions that grow
- * linearly with the size, as far as segments are fixed: what is best at both ends is best between.)
- * Between two that differ the planner is asked again. Answers are kept in a hash table with open
- * addresses. */
+ * Every price is that of a plan for exactly that many bytes: `tutti sim` of that size prints the
+ * same. Where the planner chooses, it compares all algorithms at powers of two only; between two
+ * powers that chose the same algorithm, that algorithm is priced. (Costs are minima of functions
+ * that grow linearly with the size, as long as segments are fixed: what is best at both ends is
+ * best between.) Between two powers that differ the planner is asked again.
+ *
+ *     bytes    64K        128K         256K         512K
+ *     choice   swing      swing        ring         ring
+ *                  swing       asked        ring            for sizes between
+ *
+ * Answers are kept in a hash table with open addressing. */
 #include "trainsim/trainsim.h"
 
 #include <stdlib.h>
@@ -14,6 +18,8 @@
 #include "plan/plan.h"
 #include "sim/sim.h"
 
+/* One answer; the key is (bytes, coll, carrier). carrier: enum tt_policy_algo, as the policy asked.
+ */
 struct price {
     uint64_t bytes, ps;
     const struct tt_algo *algo; /* NULL: refused */
@@ -30,6 +36,7 @@ struct tt_prices {
     struct tutti_error failure;  /* status 0: none */
 };
 
+/* An unknown algorithm is refused here, not when the first price is asked for. */
 tutti_status tt_trainsim_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
                                      struct tt_prices **ret, struct tutti_error *err)
 {
@@ -73,6 +80,7 @@ uint64_t tt_trainsim_prices_hash(const struct tt_prices *p)
     return tt_hash_bytes(p->t->hash + (p->flow ? 1 : 0), p->algo, sizeof p->algo);
 }
 
+/* The slot of a key, or the free one where it belongs. Half the slots are free, so it ends. */
 /* ---- the table ---- */
 
 static struct price *slot_of(struct price *table, size_t cap, const struct price *key)
@@ -86,6 +94,7 @@ static struct price *slot_of(struct price *table, size_t cap, const struct price
     }
 }
 
+/* Doubles the table; pointers into the old one become invalid. */
 static bool prices_grow(struct tt_prices *p)
 {
     struct price *more = tt_zalloc(p->cap * 2, sizeof *more);
@@ -103,12 +112,13 @@ static bool prices_grow(struct tt_prices *p)
 static void prices_keep(struct tt_prices *p, const struct price *x)
 {
     if (2 * (p->n + 1) > p->cap && !prices_grow(p))
-        return; /* it will be computed again */
+        return; /* no memory: the price is computed again next time */
     struct price *slot = slot_of(p->table, p->cap, x);
     p->n += !slot->used;
     *slot = *x;
 }
 
+/* The flow simulator's time of the plan's schedule. */
 /* ---- asking the planner ---- */
 
 static tutti_status prices_simulate(const struct tt_prices *p, const struct tt_plan *plan,
@@ -127,7 +137,7 @@ static tutti_status prices_simulate(const struct tt_prices *p, const struct tt_p
     return st;
 }
 
-/* The plan's time for one size; algo NULL: the planner chooses. */
+/* Plans one size and stores time and algorithm in x; algo NULL: the planner chooses. */
 static tutti_status prices_ask(struct tt_prices *p, const char *algo, struct price *x,
                                struct tutti_error *err)
 {
@@ -151,14 +161,14 @@ static tutti_status prices_ask(struct tt_prices *p, const char *algo, struct pri
 static const struct price *price_of(struct tt_prices *p, tutti_coll coll, uint8_t carrier,
                                     uint64_t bytes);
 
-/* What the planner chooses for a power of two. */
+/* The algorithm that the planner chooses for a power of two. */
 static const struct tt_algo *chosen_at(struct tt_prices *p, tutti_coll coll, uint64_t bytes)
 {
     const struct price *x = price_of(p, coll, TT_POLICY_AUTO, bytes);
     return x ? x->algo : NULL;
 }
 
-/* The algorithm chosen at both neighbouring powers of two; NULL: they differ, or this is one. */
+/* The algorithm chosen at both neighbouring powers of two; NULL: they differ, or bytes is one. */
 static const char *chosen_around(struct tt_prices *p, tutti_coll coll, uint64_t bytes)
 {
     uint64_t below = tt_floor_pow2(bytes);
@@ -168,6 +178,7 @@ static const char *chosen_around(struct tt_prices *p, tutti_coll coll, uint64_t 
     return a && a == b ? a->name : NULL;
 }
 
+/* The policy's algorithm, else the one the prices were opened with, else the planner's. */
 static const char *algo_for(struct tt_prices *p, tutti_coll coll, uint8_t carrier, uint64_t bytes)
 {
     if (carrier != TT_POLICY_AUTO)
@@ -175,6 +186,8 @@ static const char *algo_for(struct tt_prices *p, tutti_coll coll, uint8_t carrie
     return p->algo[0] ? p->algo : chosen_around(p, coll, bytes);
 }
 
+/* Recursion is one level deep: a size between powers asks for the powers, and those ask for no
+ * other. The nested calls may grow the table, so the slot is looked up again afterwards. */
 static const struct price *price_of(struct tt_prices *p, tutti_coll coll, uint8_t carrier,
                                     uint64_t bytes)
 {
@@ -194,6 +207,7 @@ static const struct price *price_of(struct tt_prices *p, tutti_coll coll, uint8_
     return slot->used ? slot : NULL;
 }
 
+/* The callback of tt_policy_costs; UINT64_MAX: no such plan, or no memory for the answer. */
 static uint64_t cost(void *ctx, tutti_coll coll, enum tt_policy_algo algo, uint64_t bytes)
 {
     const struct price *x = price_of(ctx, coll, (uint8_t)algo, bytes);

@@ -5,8 +5,8 @@
  *      "layers": [{"name": "conv1", "kind": "conv", "forward_us": 812.5, "backward_us": 1630.1,
  *                  "tensors": [{"name": "conv1.weight", "count": 9408, "dtype": "f32"}]}, ..]}
  *
- * Layers stand in forward order and have at least one tensor; "times" is "measured" or "derived";
- * "dtype" may be left out (f32), "kind" too (other), "source" is a text for people. Nothing is
+ * Layers are in forward order and have at least one tensor; "times" is "measured" or "derived";
+ * "dtype" may be left out (f32), "kind" too (other); "source" is a text for readers. Nothing is
  * ignored: unknown or repeated keys, wrong types and values out of range are errors at their
  * position. What was written reads back identical. */
 #include "base/json.h"
@@ -19,7 +19,7 @@
 
 enum { MOST_LAYERS = 1 << 18, MOST_TENSORS = 1 << 20 };
 #define MOST_COUNT ((int64_t)1 << 44)
-#define MOST_US    1e9 /* a quarter of an hour */
+#define MOST_US    1e9 /* about a quarter of an hour */
 
 static const char *const dtype_names[] = {
 #define NAME(id, name, bytes) name,
@@ -86,7 +86,7 @@ void tt_trainsim_profile_write(const struct tt_model *m, FILE *out)
 
 /* ---- reading ---- */
 
-/* The keys of one object: which exist, which must be there, which were seen. */
+/* The keys of one object; needed and seen are bit sets by index in names. */
 struct keys {
     const char *const *names;
     unsigned n, needed, seen;
@@ -97,8 +97,8 @@ struct reading {
     struct tt_model *m;
 };
 
-/* The next key's index, or *ret_end at the object's end, when all that is needed must have been
- * seen. */
+/* The next key's index, or *ret_end at the end of the object; by then all needed keys must have
+ * been seen. */
 static tutti_status next_key(struct reading *x, struct keys *k, unsigned *ret, bool *ret_end,
                              struct tutti_error *err)
 {
@@ -128,6 +128,7 @@ static tutti_status next_key(struct reading *x, struct keys *k, unsigned *ret, b
                         near[0] ? "; " : "", near);
 }
 
+/* A non-empty text that fits into cap bytes with its terminator. */
 static tutti_status read_name(struct reading *x, char *ret, size_t cap, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -140,6 +141,7 @@ static tutti_status read_name(struct reading *x, char *ret, size_t cap, struct t
     return st;
 }
 
+/* A whole number from 1 to max. */
 static tutti_status read_int(struct reading *x, int64_t max, uint64_t *ret, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -152,6 +154,7 @@ static tutti_status read_int(struct reading *x, int64_t max, uint64_t *ret, stru
     return st;
 }
 
+/* Microseconds, rounded to whole picoseconds: what was written reads back identical. */
 static tutti_status read_time(struct reading *x, uint64_t *ret_ps, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -167,7 +170,7 @@ static tutti_status read_time(struct reading *x, uint64_t *ret_ps, struct tutti_
     return TUTTI_OK;
 }
 
-/* One of the names, as its index. */
+/* One of the names, returned as its index. */
 static tutti_status read_choice(struct reading *x, const char *const *names, size_t n,
                                 unsigned *ret, struct tutti_error *err)
 {
@@ -186,6 +189,7 @@ static tutti_status read_choice(struct reading *x, const char *const *names, siz
                         near[0] ? "; " : "", near);
 }
 
+/* One tensor of the layer that is being read; its opening brace has been read. */
 static tutti_status read_tensor(struct reading *x, uint32_t layer, struct tutti_error *err)
 {
     static const char *const names[] = {"name", "count", "dtype"};
@@ -214,7 +218,7 @@ static tutti_status read_tensor(struct reading *x, uint32_t layer, struct tutti_
     return st;
 }
 
-/* A list of objects; `each` reads one, whose brace has been seen. */
+/* A list of objects; `each` reads one whose opening brace has been read. */
 static tutti_status
 read_list(struct reading *x, tutti_status (*each)(struct reading *, uint32_t, struct tutti_error *),
           uint32_t arg, struct tutti_error *err)
@@ -232,6 +236,7 @@ read_list(struct reading *x, tutti_status (*each)(struct reading *, uint32_t, st
     return st;
 }
 
+/* In the order of `names` in read_layer; keys 0 to 3 are needed. */
 enum layer_key { L_NAME, L_FORWARD, L_BACKWARD, L_TENSORS, L_KIND };
 
 static tutti_status read_layer_value(struct reading *x, enum layer_key key,
@@ -248,6 +253,7 @@ static tutti_status read_layer_value(struct reading *x, enum layer_key key,
     case L_BACKWARD:
         return read_time(x, &l->backward_ps, err);
     case L_TENSORS:
+        /* The layer is appended after its tensors: its index is the current length. */
         return read_list(x, read_tensor, (uint32_t)x->m->layers.len, err);
     default:
         for (unsigned i = 0; i < TT_KIND_COUNT; i++)
@@ -273,6 +279,7 @@ static tutti_status read_layer(struct reading *x, uint32_t unused, struct tutti_
             break;
         st = read_layer_value(x, (enum layer_key)key, &l, err);
     }
+    /* Tensors are appended in file order, so those of this layer are the last ones. */
     l.ntensors = (uint32_t)x->m->tensors.len - l.first;
     if (!st && l.ntensors == 0)
         st = tt_json_fail(x->r, err, TUTTI_ERR_PARSE, "layer \"%s\" has no tensors", l.name);
@@ -283,6 +290,7 @@ static tutti_status read_layer(struct reading *x, uint32_t unused, struct tutti_
     return st;
 }
 
+/* In the order of `names` in read_all; all but "source" are needed. */
 enum top_key { T_FORMAT, T_VERSION, T_MODEL, T_BATCH, T_TIMES, T_LAYERS, T_SOURCE };
 
 static tutti_status read_top_value(struct reading *x, enum top_key key, struct tutti_error *err)
@@ -333,7 +341,7 @@ static tutti_status read_all(struct reading *x, struct tutti_error *err)
     return st ? st : tt_json_expect(x->r, TT_JSON_END, &tok, err);
 }
 
-/* Takes the reader over. */
+/* Takes over the reader: closes it in any case. */
 static tutti_status read_with(struct tt_json_reader *r, const char *name, struct tt_model **ret,
                               struct tutti_error *err)
 {

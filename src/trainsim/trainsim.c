@@ -1,11 +1,15 @@
-/* trainsim.c - one simulated training step: tensors of a model, a policy made for them with the
- * planner's prices, its timeline. With `tune`, the threshold is found as a job would find it: steps
- * are "measured" by the model, the tuner says what to try next. */
+/* trainsim.c - one simulated training step: the tensors of a model, a policy made for them with the
+ * planner's prices, and the policy's timeline. With `tune`, the threshold is found as a job would
+ * find it: the model "measures" a step, the tuner proposes the next threshold.
+ *
+ *     model -> tensors -+-> policy (policy/make.c) -> timeline -> times, spans
+ *     network -> prices +        ^                       |
+ *                                +--- threshold <- tuner <+   (with tune) */
 #include "trainsim/trainsim.h"
 
 #include <stdlib.h>
 
-struct task {
+struct task { /* what every trial shares */
     const struct tt_policy_tensor *t;
     uint32_t n;
     struct tt_policy_costs costs;
@@ -20,6 +24,8 @@ void tt_trainsim_free(struct tt_trainsim *s)
     free(s);
 }
 
+/* Mixes everything that changes the best threshold: a stored result of another job must not match.
+ * Names are left out, as they change nothing. */
 uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *prices,
                          const struct tt_trainsim_options *o)
 {
@@ -34,6 +40,7 @@ uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *price
     return h;
 }
 
+/* The time of one step under these options, without keeping the policy. */
 static tutti_status trainsim_step(const struct task *k, const struct tt_policy_options *o,
                                   uint64_t *ret_ps, struct tutti_error *err)
 {
@@ -48,7 +55,7 @@ static tutti_status trainsim_step(const struct task *k, const struct tt_policy_o
     return st;
 }
 
-/* Trials until the tuner is content; o ends with the best threshold. */
+/* Runs trials until the tuner is satisfied; o ends with the best threshold. */
 static tutti_status tune(const struct task *k, struct tt_policy_options *o, struct tt_tuner *tuner,
                          struct tutti_error *err)
 {
@@ -66,6 +73,7 @@ static tutti_status tune(const struct task *k, struct tt_policy_options *o, stru
     return st;
 }
 
+/* The policy's final options: from an earlier tuning, from a new one, or as given. */
 static tutti_status trainsim_settle(const struct task *k, const struct tt_trainsim_options *o,
                                     struct tt_policy_options *policy, struct tt_tuner *tuner,
                                     struct tutti_error *err)
@@ -109,6 +117,7 @@ tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices,
         if (o->update_bytes_per_s > 0)
             k.costs.update_ps_per_mib = (uint64_t)(1048576e12 / o->update_bytes_per_s);
         st = trainsim_simulate(&k, o, s, err);
+        /* A policy is refused when a price is missing; the reason is the planner's. */
         const struct tutti_error *why = tt_trainsim_prices_failure(prices);
         if (st == TUTTI_ERR_REFUSED && why)
             st = tt_fail(err, why->status == TUTTI_ERR_MEMORY ? TUTTI_ERR_MEMORY : st, "%s: %.400s",

@@ -9,15 +9,15 @@
 #include "topo/topo.h"
 #include "trainsim/model.h"
 
-/* What collectives take on a network, by size: the planner's cost of the named algorithm (or of the
- * one it chooses), exactly, or what the flow simulator says of that schedule. Remembered; not
- * thread-safe. */
+/* The times of collectives on a network, by size: the planner's cost of the named algorithm (or of
+ * the one it chooses) for exactly that size, or the flow simulator's time of that schedule. Answers
+ * are kept. Not thread-safe. */
 struct tt_prices;
 struct tt_prices_options {
-    /* that carries buckets for which the policy says "auto"; NULL: the planner chooses, size by
-     * size */
+    /* the algorithm for buckets for which the policy says "auto"; NULL: the planner chooses, size
+     * by size */
     const char *algo;
-    bool flow; /* by the flow simulator */
+    bool flow; /* ask the flow simulator */
 };
 /* Borrows the topology. */
 tutti_status tt_trainsim_prices_open(const struct tt_topo *t, const struct tt_prices_options *o,
@@ -25,7 +25,7 @@ tutti_status tt_trainsim_prices_open(const struct tt_topo *t, const struct tt_pr
 void tt_trainsim_prices_close(struct tt_prices *p); /* accepts NULL */
 /* For policies; valid as long as the prices are. */
 struct tt_policy_costs tt_trainsim_prices_costs(struct tt_prices *p);
-/* Why a price was UINT64_MAX last, NULL when none was. */
+/* The reason of the last price that was UINT64_MAX; NULL when there was none. */
 const struct tutti_error *tt_trainsim_prices_failure(const struct tt_prices *p);
 uint64_t tt_trainsim_prices_hash(const struct tt_prices *p); /* of network, algorithm and level */
 
@@ -46,11 +46,13 @@ struct tt_trainsim {
     size_t nspans;
     struct tt_tuner tuner; /* n > 0: the threshold comes from these trials */
 };
+/* Borrows everything for the call; the caller frees *ret. REFUSED: an algorithm that the policy
+ * needs has no plan on this network. */
 tutti_status tt_trainsim_run(const struct tt_model *m, struct tt_prices *prices,
                              const struct tt_trainsim_options *o, struct tt_trainsim **ret,
                              struct tutti_error *err);
 void tt_trainsim_free(struct tt_trainsim *s); /* accepts NULL */
-/* What tuning results belong to: model, prices and policy. */
+/* What a tuning result depends on: model, prices and policy. */
 uint64_t tt_trainsim_key(const struct tt_model *m, const struct tt_prices *prices,
                          const struct tt_trainsim_options *o);
 #endif
