@@ -1,29 +1,34 @@
-/* cluster.c - groups of hosts behind shared uplinks, from what crowds did to pairs.
+/* cluster.c - finds groups of hosts behind shared uplinks from what crowds did to pairs.
  *
- * When every host sends to one and receives from one, a flow inside a group has its two interfaces
- * for itself and is as fast as alone; a flow between groups shares uplinks and is slower whenever
- * enough others cross them. So: a pair that some crowd slowed down (either way) is *far*; a pair
- * that was in enough crowds and never suffered is *near*. A group is a set of hosts all near to
- * each other:
+ * In a crowd every host sends to one host and receives from one. A flow inside a group then has
+ * its two interfaces to itself and is as fast as alone; a flow between groups shares uplinks and
+ * is slower whenever enough others cross them. A pair that some crowd slowed down, in either
+ * direction, is *far*. A pair that was in enough crowds and was never slowed down is *near*. A
+ * group is a set of hosts that are all near to each other:
  *
  *     hosts 0 1 2 3, uplinks of {0 1} and {2 3} as fast as one host:
- *        0 -> 1 -> 0, 2 -> 3 -> 2      nobody suffers
+ *        0 -> 1 -> 0, 2 -> 3 -> 2         no pair is slowed down
  *        0 -> 2, 1 -> 3, 2 -> 0, 3 -> 1   all at half their rate: 02, 13 far
- *        0 -> 3, 1 -> 2, ...           the same: 03, 12 far          => {0 1} {2 3}
+ *        0 -> 3, 1 -> 2, ...              the same: 03, 12 far          => {0 1} {2 3}
  *
- * Hosts are taken in order and join the first group whose members are all near. Far pairs inside a
- * group cannot happen then; near pairs of two groups can (crowds that happened not to cross there).
- * When more than a tenth of the pairs are such, groups do not explain what was measured: all hosts
- * stay one group, and the result is marked unsure; so when afterwards no uplink of a group proves
- * narrower than its hosts' own links together (crowds.c). All hosts alone says the same of a
- * network whose middle is narrow. Few hosts alone and all others together share nothing: what slows
- * their pairs down in a crowd is at those hosts (where fast ones send to a slow one its port has a
- * long queue, and what it sends itself waits for answers from behind it), so that nothing is left
- * to explain. Cost: hosts squared. */
+ * Hosts are taken in order; each joins the first group whose members are all near to it. A group
+ * therefore contains no far pair. Two groups may have near pairs between them, where no crowd
+ * happened to fill the uplink. If these are more than a tenth of all pairs, groups do not
+ * explain the measurements: all hosts stay one group and the result is marked unsure. The same
+ * happens when every host ends up alone (a network with a narrow middle), and when later no
+ * uplink proves narrower than its hosts' own links together (crowds.c).
+ *
+ * If a few hosts are alone and all others are together, no uplink is shared: the cause lies at
+ * those hosts. (Where fast hosts send to a slow one, its port has a long queue, and what the
+ * slow host sends waits for answers behind that queue.) There is then nothing left to explain.
+ *
+ * Cost: hosts squared. */
 #include "probe/probe.h"
 
-enum { ENOUGH = 4, FEWEST_HOSTS = 4, FEW = 4 }; /* FEW: a quarter */
+/* FEW: a quarter of the hosts; ENOUGH: crowds of a pair */
+enum { ENOUGH = 4, FEWEST_HOSTS = 4, FEW = 4 };
 
+/* 65 %: two flows that share a link get half each, and noise alone stays well above this. */
 bool tt_probe_suffers(const struct tt_probe *p, uint32_t from, uint32_t to, uint64_t bw)
 {
     return bw < tt_probe_alone(p, from, to) / 100 * 65;
@@ -40,12 +45,14 @@ static bool far(const struct tt_probe *p, uint32_t a, uint32_t b)
     return slowed(p, a, b) || slowed(p, b, a);
 }
 
+/* Not far, and seen in enough crowds that this means something. */
 static bool near(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
     return !far(p, a, b) &&
            tt_probe_pair(p, a, b)->crowds + tt_probe_pair(p, b, a)->crowds >= ENOUGH;
 }
 
+/* Is host h near to every member of the group among the hosts placed so far, 0 .. h-1? */
 static bool cluster_fits(const struct tt_probe *p, uint32_t h, uint32_t group)
 {
     for (uint32_t q = 0; q < h; q++)
@@ -62,7 +69,7 @@ static void one_group(struct tt_probe *p)
         p->host[h].group = 0;
 }
 
-/* Pairs of different groups that no crowd has separated. */
+/* Pairs of different groups that no crowd has slowed down. */
 static uint64_t unexplained(const struct tt_probe *p)
 {
     uint64_t n = 0;
@@ -87,7 +94,7 @@ void tt_probe_ungroup(struct tt_probe *p)
     p->unsure = true;
 }
 
-/* Are there few hosts that are alone, and all others together? */
+/* Are few hosts alone and all others in one group? */
 static bool at_few_hosts(const struct tt_probe *p)
 {
     uint32_t alone = 0;
@@ -104,6 +111,7 @@ void tt_probe_cluster(struct tt_probe *p)
     if (p->hosts < FEWEST_HOSTS || !p->crowded || !any_far(p))
         return;
     p->groups = 0;
+    /* Invariant: hosts 0 .. h-1 are placed, and all pairs inside a group are near. */
     for (uint32_t h = 0; h < p->hosts; h++) {
         uint32_t g = 0;
         while (g < p->groups && !cluster_fits(p, h, g))

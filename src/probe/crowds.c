@@ -1,10 +1,15 @@
-/* crowds.c - everybody at once: which pairs suffer, and how much goes in and out of a group.
+/* crowds.c - all hosts send at once: which pairs are slowed down, and how much passes in and out
+ * of a group.
  *
- * A crowd is a permutation: host at place k of a shuffled circle sends to the one s places further.
- * One shuffle with all s has every ordered pair once; several shuffles put it in different company,
- * since a pair suffers only when enough others cross the same uplink. Half way round is left out:
- * there two hosts send to each other, whose one connection would hold up requests behind data. The
- * shuffles are the same on all ranks and in every run. */
+ * A crowd is a permutation: the host at place k of a shuffled circle sends to the host s places
+ * further.
+ *
+ *     order 2 0 3 1, s = 1:   2 -> 0 -> 3 -> 1 -> 2
+ *
+ * One shuffle with all s contains every ordered pair once. Several shuffles put a pair into
+ * different company, since it is slowed down only when enough others cross the same uplink. s =
+ * hosts / 2 is left out: there two hosts send to each other over one connection, on which
+ * requests would wait behind data. The shuffles are the same on all ranks and in every run. */
 #include "probe/probe_int.h"
 
 #include <stdlib.h>
@@ -32,9 +37,9 @@ uint32_t tt_probe_shuffles(uint32_t hosts)
     return hosts <= FEW_HOSTS ? SHUFFLES_FEW : SHUFFLES;
 }
 
-/* The rates of the last try when it was the best so far: those of different tries must not be
- * mixed, since two flows that share a link may take turns. *best is the sum of all, each as far as
- * it would go alone. Does anybody suffer still? */
+/* Keeps the rates of the last try if their sum is the best so far. Rates of different tries are
+ * never mixed, because two flows that share a link may take turns. In the sum (*best) each flow
+ * counts at most what it reaches alone. Returns whether some pair is still slowed down. */
 static bool judge_try(const struct tt_probing *m, const uint32_t *order, uint32_t shift,
                       double *best)
 {
@@ -56,6 +61,7 @@ static bool judge_try(const struct tt_probing *m, const uint32_t *order, uint32_
     return suffers;
 }
 
+/* Measures one crowd and notes for each of its pairs the least rate in any crowd. */
 static tutti_status crowds_crowd(struct tt_probing *m, const uint32_t *order, uint32_t shift)
 {
     struct tt_probe *p = m->p;
@@ -70,10 +76,10 @@ static tutti_status crowds_crowd(struct tt_probing *m, const uint32_t *order, ui
             tt_probe_add(m, crowds_leader(p, a), crowds_leader(p, b), tt_probe_alone(p, a, b));
         if (!f)
             return tt_fail_memory(m->err, "flows");
-        f->pulled = true; /* an answer would wait behind what the receiver sends itself */
+        f->pulled = true; /* an answer would wait behind the receiver's own data */
     }
-    /* Hosts that were busy with something else look like a narrow network: who seems slow gets more
-     * tries. */
+    /* A host that was busy with something else looks like a narrow network: try again while some
+     * pair seems slow. */
     for (int i = 0; !st && more && i < TRIES; i++) {
         st = i ? tt_probe_rates_again(m) : tt_probe_rates_once(m);
         more = !st && judge_try(m, order, shift, &best);
@@ -93,10 +99,13 @@ tutti_status tt_probe_crowds(struct tt_probing *m)
     tutti_status st = order ? TUTTI_OK : tt_fail_memory(m->err, "crowd");
     struct tt_rng rng;
     tt_rng_seed(&rng, TT_PROBE_SEED);
+    /* Fewer than 4 hosts have no groups (cluster.c). */
     bool time = n >= 4;
     uint32_t done = 0;
     for (uint32_t i = 0; !st && time && i < times; i++) {
         tt_probe_shuffle(&rng, order, n);
+        /* A shuffle counts as done only if time allowed all of its crowds. 95 %: the rest is for
+         * the uplinks. */
         for (uint32_t s = 1; !st && s < n && (time = tt_probe_time_left(m, 95)); s++)
             if (2 * s != n)
                 st = crowds_crowd(m, order, s);
@@ -107,17 +116,18 @@ tutti_status tt_probe_crowds(struct tt_probing *m)
     return st;
 }
 
-/* Every host of the group to (or from) hosts of the others in turn. */
+/* One flow from (or to) every host of the group; the hosts outside take turns as the other end. */
 static tutti_status uplink_flows(struct tt_probing *m, uint32_t group, bool in)
 {
     const struct tt_probe *p = m->p;
     uint32_t outside = p->hosts - p->group[group].hosts, o = 0;
-    /* flows that one of the others has, at most */
+    /* the most flows that one outside host takes part in */
     uint32_t each = (p->group[group].hosts + outside - 1) / outside;
     m->flows.len = 0;
     for (uint32_t h = 0; h < p->hosts; h++) {
         if (p->host[h].group != group)
             continue;
+        /* Ends: with several groups there are hosts outside this one. */
         while (p->host[o].group == group)
             o = (o + 1) % p->hosts;
         uint32_t a = in ? o : h, b = in ? h : o;
@@ -130,7 +140,7 @@ static tutti_status uplink_flows(struct tt_probing *m, uint32_t group, bool in)
     return TUTTI_OK;
 }
 
-/* What the flows of the round would reach if nothing but their hosts' own links held them up. */
+/* The sum that the flows of the round would reach if only their hosts' own links limited them. */
 static uint64_t unhindered(const struct tt_probing *m)
 {
     uint64_t sum = 0;
@@ -139,6 +149,8 @@ static uint64_t unhindered(const struct tt_probing *m)
     return sum;
 }
 
+/* Measures the uplink of each group with several hosts, both directions. Groups without any
+ * uplink narrower than its hosts' links are refuted. */
 tutti_status tt_probe_uplinks(struct tt_probing *m)
 {
     struct tt_probe *p = m->p;

@@ -1,11 +1,11 @@
-/* flows.c - a round of flows, measured: all ranks run them, all learn every sender's time and rank
- * 0's clock.
+/* flows.c - measures a round of flows. All ranks run them together; afterwards all ranks know
+ * every sender's time and rank 0's clock.
  *
- * The rate of a flow: a whole is TT_PROBE_ROW parts; (whole - part) bytes per (time of whole - time
- * of part), each the best of some tries. On a busy machine the part may have been disturbed in
- * every try, which makes that difference too short; so the rate is at most the whole per its own
- * time less an idle round trip, which a burst makes too fast by less than a part in the whole.
- * Tries end when the second best times confirm the best ones.
+ * A whole is TT_PROBE_ROW parts. The rate of a flow is (whole - part) bytes / (time of the whole
+ * - time of the part), each time the best of some tries. On a busy machine the part may have
+ * been disturbed in every try, which makes the difference too short. The rate is therefore at
+ * most the whole divided by its own time less an idle round trip; a burst makes that too fast by
+ * less than one part of the whole. Tries end when the second best times confirm the best ones.
  *
  *     time  |            .  whole     slope = rate; a burst lowers both points, latency raises both
  *           |      . ^ part
@@ -35,6 +35,8 @@ bool tt_probe_time_left(const struct tt_probing *m, unsigned percent)
     return m->used_ns < m->budget_ns / 100 * percent;
 }
 
+/* Fills `wire` with the flows in comm's form, and makes room for the answers: one per flow, one
+ * clock. */
 static tutti_status flows_put(struct tt_probing *m)
 {
     m->wire.len = m->answer.len = 0;
@@ -50,7 +52,8 @@ static tutti_status flows_put(struct tt_probing *m)
                                                            : tt_fail_memory(m->err, "flows");
 }
 
-/* Runs the flows with their `bytes`; sets their ns. */
+/* Runs the flows with their `bytes` and sets their ns. Collective; afterwards every rank has the
+ * same figures, so that all take the same decisions. */
 static tutti_status flows_step(struct tt_probing *m, uint32_t rounds)
 {
     size_t n = m->flows.len;
@@ -63,6 +66,8 @@ static tutti_status flows_step(struct tt_probing *m, uint32_t rounds)
     st = tt_comm_flows(m->c, &set, m->answer.data, m->err);
     if (st)
         return st;
+    /* Only the end that timed a flow has its time, all other ranks have 0: the maximum is that
+     * time. The last element carries rank 0's clock. */
     ns[n] = tt_comm_rank(m->c) == 0 ? (int64_t)(tt_now_ns() - m->began_ns) : 0;
     st = tt_comm_run(m->c, &(struct tt_call){.coll = TUTTI_ALLREDUCE,
                                              .in = ns,
@@ -90,14 +95,15 @@ static uint64_t flows_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Bytes of a part. */
+/* Bytes of a part: about TT_PROBE_PART_MS at the guessed rate, within the limits. */
 static uint64_t part_of(uint64_t guess)
 {
     uint64_t bytes = guess / 1000 * TT_PROBE_PART_MS / 64 * 64;
     return bytes < TT_PROBE_MIN_BYTES ? TT_PROBE_MIN_BYTES : flows_least(bytes, TT_PROBE_MAX_BYTES);
 }
 
-/* A first message lowers guesses that were far too high; a burst makes it look too fast at most. */
+/* A first message lowers guesses that are far too high. A burst can only make it look too fast,
+ * so the guess never becomes too low. */
 static tutti_status correct_guesses(struct tt_probing *m)
 {
     for (size_t i = 0; i < m->flows.len; i++)
@@ -111,6 +117,7 @@ static tutti_status correct_guesses(struct tt_probing *m)
     return st;
 }
 
+/* Sets each flow's bytes to so many parts. */
 static void lengths(struct tt_probing *m, uint64_t times)
 {
     for (size_t i = 0; i < m->flows.len; i++) {
@@ -119,12 +126,14 @@ static void lengths(struct tt_probing *m, uint64_t times)
     }
 }
 
+/* best[0] and best[1] are the best and second best times of all tries. */
 static void flows_note(uint64_t best[2], uint64_t ns)
 {
     best[1] = ns < best[0] ? best[0] : flows_least(best[1], ns);
     best[0] = flows_least(best[0], ns);
 }
 
+/* The time until the last flow had ended. */
 static uint64_t slowest(const struct tt_probing *m)
 {
     uint64_t ns = 0;
@@ -133,7 +142,7 @@ static uint64_t slowest(const struct tt_probing *m)
     return ns;
 }
 
-/* A part and a whole. */
+/* One try: a part, then a whole, of all flows at the same time. */
 static tutti_status once(struct tt_probing *m)
 {
     lengths(m, 1);
@@ -150,6 +159,8 @@ static tutti_status once(struct tt_probing *m)
     return st;
 }
 
+/* Best and second best differ by at most 2 % of the whole: another try would hardly change the
+ * rate. */
 static bool flows_agree(const uint64_t part[2], const uint64_t whole[2])
 {
     uint64_t little = whole[0] / 100 * 2;
@@ -164,6 +175,7 @@ static bool all_agree(const struct tt_probing *m)
     return true;
 }
 
+/* The slope from part to whole, limited by the whole's own rate (see the top). Never 0. */
 static uint64_t rate(uint64_t bytes, uint64_t whole_ns, uint64_t part_ns, uint64_t idle_ns)
 {
     double further = (double)bytes / TT_PROBE_ROW * (TT_PROBE_ROW - 1),
@@ -198,6 +210,7 @@ tutti_status tt_probe_rates(struct tt_probing *m, bool guesses)
     if (!m->flows.len)
         return TUTTI_OK;
     tutti_status st = guesses ? correct_guesses(m) : TUTTI_OK;
+    /* At least two tries, since one cannot confirm itself. */
     for (int k = 0; !st && k < TT_PROBE_TRIES &&
                     (k < 2 || (!all_agree(m) && (!m->until_ns || m->used_ns < m->until_ns)));
          k++)
@@ -205,6 +218,7 @@ tutti_status tt_probe_rates(struct tt_probing *m, bool guesses)
     return st;
 }
 
+/* The aggregate counts until the last flow ends, so the times of the slowest flow are compared. */
 tutti_status tt_probe_joint(struct tt_probing *m, uint64_t *ret_bw)
 {
     uint64_t bytes = 0, idle = UINT64_MAX;

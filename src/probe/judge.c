@@ -1,10 +1,10 @@
 /* judge.c - how far the figures of a probe can be trusted, and what is slow or odd, by name.
  *
- * Confidence is the part of the measured pairs whose rate the topology predicts within 15 %: a
- * pair's prediction is the narrowest of its two interfaces and, between groups, of the two uplinks.
- * A pair that misses it is named, with the rates its ends reach with others. Pairs that were
- * measured while another one crossed the same uplink (those of a round are, pairs.c) had a part of
- * it only: they are not judged. */
+ * Confidence is the share of the judged pairs whose rate the topology predicts within 15 %. The
+ * prediction of a pair is the narrowest of its two interfaces and, between groups, of the two
+ * uplinks. A pair well below its prediction is named, with the rates that its ends reach with
+ * others. A pair that was measured while another one crossed the same uplink (pairs of a round
+ * run together, pairs.c) had only a share of it and is not judged. */
 #include "probe/probe_int.h"
 
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 
 enum { MAX_FINDINGS = 64 };
 
+/* Adds a finding. Findings beyond MAX_FINDINGS are dropped; false: no memory. */
 __attribute__((format(printf, 2, 3))) static bool say(struct tt_probe *p, const char *fmt, ...)
 {
     char text[TT_PROBE_TEXT];
@@ -27,6 +28,7 @@ static uint64_t judge_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The rate that the topology predicts for one flow a -> b with nothing else under way. */
 static uint64_t predicted(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
     const struct tt_probe_group *from = &p->group[p->host[a].group],
@@ -38,36 +40,39 @@ static uint64_t predicted(const struct tt_probe *p, uint32_t a, uint32_t b)
     return to->down ? judge_least(bw, to->down) : bw;
 }
 
-/* Does x -> y of the same round, or its opposite, cross an uplink that a -> b crosses? */
+/* Does x -> y of the same round cross an uplink that a -> b crosses? */
 static bool in_the_way(const struct tt_probe *p, uint32_t a, uint32_t b, uint32_t x, uint32_t y)
 {
     uint32_t from = p->host[x].group, to = p->host[y].group;
     return x != a && from != to && (from == p->host[a].group || to == p->host[b].group);
 }
 
-/* Was the pair measured while others crossed an uplink of its groups? */
+/* Was the pair measured while others of its round crossed an uplink of its groups? */
 static bool disturbed(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
     uint32_t round = 0, other, y;
     if (p->host[a].group == p->host[b].group)
         return false;
+    /* Ends: the tournament has a round in which a meets b. */
     while (!tt_probe_match(p->hosts, round, a, &other) || other != b)
         round++;
     for (uint32_t x = 0; x < p->hosts; x++)
+        /* (x < y) == (a < b): measured in the same direction, thus at the same time. */
         if (tt_probe_match(p->hosts, round, x, &y) && (x < y) == (a < b) &&
             in_the_way(p, a, b, x, y))
             return true;
     return false;
 }
 
+/* Do a and b differ by at most this percentage of the larger? */
 static bool within(uint64_t a, uint64_t b, unsigned percent)
 {
     uint64_t apart = a > b ? a - b : b - a, most = a > b ? a : b;
     return (double)apart <= (double)most * percent / 100;
 }
 
-/* Pairs that shared an uplink with others while they were measured tell nothing of what one alone
- * would get, and are left out. */
+/* Sets `judged` and `confidence`. Disturbed pairs say nothing about the rate of one alone and
+ * are left out. */
 static void judge_agree(struct tt_probe *p)
 {
     uint64_t good = 0, n = 0;
@@ -87,6 +92,7 @@ static int judge_rising(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Sorts v; the upper median when n is even. */
 static uint64_t judge_median(uint64_t *v, uint32_t n)
 {
     qsort(v, n, sizeof *v, judge_rising);
@@ -98,6 +104,7 @@ static uint32_t rank_of(const struct tt_probe *p, uint32_t host)
     return p->list[p->host[host].first];
 }
 
+/* Compares a host with the median host, then its two directions with each other. */
 static bool judge_host(struct tt_probe *p, uint32_t h, uint64_t usual)
 {
     const struct tt_probe_host *x = &p->host[h];
@@ -128,8 +135,8 @@ static bool judge_hosts(struct tt_probe *p)
     return ok;
 }
 
-/* Each way alone, then the two compared: a difference that the hosts' own links explain is not the
- * pair's. */
+/* Each direction alone, then both compared. A difference that the hosts' own links explain is
+ * not reported as the pair's. */
 static bool judge_pair(struct tt_probe *p, uint32_t a, uint32_t b)
 {
     uint64_t there = tt_probe_pair(p, a, b)->bw, back = tt_probe_pair(p, b, a)->bw,
@@ -148,6 +155,7 @@ static bool judge_pair(struct tt_probe *p, uint32_t a, uint32_t b)
     return true;
 }
 
+/* Reports groups whose uplink is narrower than the sum of their hosts' links. */
 static bool judge_groups(struct tt_probe *p)
 {
     char x[32], y[32];

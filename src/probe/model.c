@@ -1,4 +1,4 @@
-/* model.c - the topology that the figures of a probe describe.
+/* model.c - builds the topology that the figures of a probe describe.
  *
  *     0   1   2   3     4   5     6      ranks
  *      \ /     \ /       \ /      |      memory of each host (not for a host with one rank)
@@ -8,10 +8,10 @@
  *            \               \    |
  *             '------------- network
  *
- * Latency was measured between ranks and is divided among the links: an uplink of a group gets half
- * of what pairs of different groups take longer than pairs inside; of the rest each host gets its
- * part by least squares (on all pairs: l_i + l_j = L_ij). The topology's overhead is the host's
- * part of each message, which is not in the links. */
+ * Latency was measured between ranks and is divided among the links. A group's uplink gets half
+ * of what pairs of different groups take longer than pairs inside one. The rest is divided among
+ * the hosts by least squares (over all pairs: l_i + l_j = L_ij). The topology's overhead is the
+ * host's share of each message and is not part of the links. */
 #include "probe/probe.h"
 
 #include <assert.h>
@@ -19,21 +19,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The topology under construction. */
 struct parts {
     const struct tt_probe *p;
     struct tt_topo *t;
-    uint32_t *host_at;  /* by host: the vertex that stands for it */
-    uint32_t *group_at; /* by group; UINT32_MAX: no switch of its own */
-    uint32_t net;       /* UINT32_MAX: none */
+    uint32_t *host_at;  /* by host: its vertex, a switch or its only rank */
+    uint32_t *group_at; /* by group: its switch; UINT32_MAX: none */
+    uint32_t net;       /* the switch in the middle; UINT32_MAX: one host */
     uint64_t *host_ps;  /* by host: latency between it and its switch */
-    uint64_t group_ps;
+    uint64_t group_ps;  /* latency of every group's uplink */
 };
 
+/* A group of one host, or the only group, needs no switch. */
 static bool has_switch(const struct tt_probe *p, uint32_t group)
 {
     return p->groups > 1 && p->group[group].hosts > 1;
 }
 
+/* Latency of the links between two hosts: the lower of both directions without the host's share;
+ * 0: not measured. */
 static uint64_t wire_ps(const struct tt_probe *p, uint32_t a, uint32_t b)
 {
     uint64_t x = tt_probe_pair(p, a, b)->lat_ps, y = tt_probe_pair(p, b, a)->lat_ps,
@@ -42,7 +46,7 @@ static uint64_t wire_ps(const struct tt_probe *p, uint32_t a, uint32_t b)
     return both > own ? both - own : 0;
 }
 
-/* Half of what crossing groups costs more, on average. */
+/* Half of what a pair of different groups takes longer than a pair inside a group, on average. */
 static uint64_t group_latency(const struct tt_probe *p)
 {
     uint64_t sum[2] = {0}, n[2] = {0};
@@ -68,8 +72,8 @@ static uint64_t within_ps(const struct parts *m, uint32_t a, uint32_t b)
     return ps > uplinks ? ps - uplinks : 0;
 }
 
-/* Least squares when all pairs are known: with S_i the sum of row i, (hosts - 2) l_i = S_i - sum of
- * all l. Otherwise half the mean. */
+/* Divides the latency among the hosts. If all pairs are known: least squares, with S_i the sum
+ * of row i, (hosts - 2) l_i = S_i - sum of all l. Otherwise half the mean of a host's pairs. */
 static void divide_latency(struct parts *m)
 {
     const struct tt_probe *p = m->p;
@@ -88,12 +92,17 @@ static void divide_latency(struct parts *m)
                 row += (double)within_ps(m, a, b);
                 n++;
             }
+        /* `all` counts every pair twice, and each l is in hosts - 1 pairs: all / (2 (h - 1)) =
+         * sum of all l. */
         double ps = complete ? (row - all / (2 * (h - 1))) / (h - 2) : n > 0 ? row / n / 2 : 0;
+        /* Half of the memory's latency is on the path already: the link between rank and host. */
         double memory = p->host[a].nranks > 1 ? (double)p->host[a].memory_lat_ps / 2 : 0;
         m->host_ps[a] = ps > memory ? (uint64_t)(ps - memory) : 0;
     }
 }
 
+/* A rate that was not measured becomes 1 byte/s, since a topology has no links without
+ * bandwidth. */
 static tutti_status model_add(struct tt_topo *t, const struct tt_link *link,
                               struct tutti_error *err)
 {
@@ -103,6 +112,7 @@ static tutti_status model_add(struct tt_topo *t, const struct tt_link *link,
     return tt_topo_add_link(t, &l, err);
 }
 
+/* Links of the host's ranks to its vertex; two of them in a row have the measured latency. */
 static tutti_status add_memory(const struct parts *m, const struct tt_probe_host *h, uint32_t at,
                                struct tutti_error *err)
 {
@@ -119,6 +129,7 @@ static tutti_status add_memory(const struct parts *m, const struct tt_probe_host
     return st;
 }
 
+/* Ranks to hosts, hosts to their group or the network, groups to the network. */
 static tutti_status add_links(const struct parts *m, struct tutti_error *err)
 {
     const struct tt_probe *p = m->p;
@@ -148,7 +159,7 @@ static tutti_status add_links(const struct parts *m, struct tutti_error *err)
     return st;
 }
 
-/* Numbers the vertices; returns how many switches there are. */
+/* Numbers the vertices after the ranks: hosts, groups, network. Returns the number of switches. */
 static uint32_t model_number(struct parts *m)
 {
     const struct tt_probe *p = m->p;
@@ -182,6 +193,7 @@ static tutti_status name_switches(const struct parts *m, struct tutti_error *err
     return ok ? TUTTI_OK : tt_fail_memory(err, "names");
 }
 
+/* The topology's name tells how it was measured; gamma and overhead come from the probe. */
 static tutti_status model_describe(const struct parts *m, struct tutti_error *err)
 {
     const struct tt_probe *p = m->p;
@@ -219,6 +231,7 @@ tutti_status tt_probe_topology(const struct tt_probe *p, struct tt_topo **ret,
         st = add_links(&m, err);
     }
     if (!st) {
+        /* tt_topo_finish owns the topology now, on failure too. */
         st = tt_topo_finish(m.t, ret, err);
         m.t = NULL;
     }

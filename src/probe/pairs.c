@@ -1,22 +1,23 @@
 /* pairs.c - disjoint pairs in rounds, and fans.
  *
- * A tournament of n players (the circle method, 6 players): player 5 stays, the others turn one
- * place per round; opposite ones play.
+ * Rounds follow the circle method of tournaments. For 6 players: player 5 stays, the others move
+ * one place per round; opposite players meet.
  *
  *     round 0: 5-0 1-4 2-3     round 1: 5-1 2-0 3-4     round 2: 5-2 3-1 4-0     ...
- *     n-1 rounds (n odd: n, one has a pause)
+ *     n-1 rounds (n odd: n, and one player pauses in each)
  *
- * Everyone meets everyone once, and n/2 pairs are measured at the same time: hosts time linear in
- * n, not quadratic. Between hosts the first rank of each plays. An interface's rate is the best of
- * its pairs, or of its fan when that is more: a host faster than each of the others shows only to
- * several at once. */
+ * Every two players meet once, and n/2 pairs are measured at the same time, so the time grows
+ * linearly with n, not quadratically. Between hosts the first rank of each takes part. The rate
+ * of an interface is that of its pairs, or of its fan if that is higher: a host faster than each
+ * of the others shows its rate only to several at once. */
 #include "probe/probe_int.h"
 
 #include <stdlib.h>
 
 bool tt_probe_match(uint32_t n, uint32_t round, uint32_t i, uint32_t *ret)
 {
-    /* those that turn; the one that stays is m, nobody when n is odd */
+    /* the players that move are 0 .. m-1; player m stays (with n odd there is none, and its
+     * opponent pauses) */
     uint32_t odd = n % 2, m = n + odd - 1;
     uint32_t j;
     if (i == m)
@@ -43,6 +44,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 
 /* ---- inside hosts ---- */
 
+/* The pairs of ranks of all hosts in this round, as flows through memory. Smaller hosts have
+ * fewer rounds and pause afterwards. */
 static tutti_status memory_round(struct tt_probing *m, uint32_t round)
 {
     const struct tt_probe *p = m->p;
@@ -68,6 +71,9 @@ static struct tt_probe_host *host_of(const struct tt_probe *p, uint32_t rank)
     return NULL;
 }
 
+/* The best bandwidth and latency of each host's memory. The first round is always run; the
+ * others while the phase's share of the budget lasts. ns is there and back: 500 ps of latency
+ * per ns. */
 tutti_status tt_probe_memory(struct tt_probing *m)
 {
     uint32_t largest = 0;
@@ -97,7 +103,8 @@ tutti_status tt_probe_memory(struct tt_probing *m)
 
 /* ---- between hosts ---- */
 
-/* The pairs of a round, the lower host first (or, `back`, the higher). */
+/* The pairs of a round as flows from the lower to the higher host, or, with `back`, in the other
+ * direction. */
 static tutti_status pair_round(struct tt_probing *m, uint32_t round, bool back)
 {
     const struct tt_probe *p = m->p;
@@ -113,6 +120,7 @@ static tutti_status pair_round(struct tt_probing *m, uint32_t round, bool back)
     return TUTTI_OK;
 }
 
+/* Stores the rates of a round; goes through the pairs in the order of pair_round. */
 static void keep_round(struct tt_probing *m, uint32_t round, bool back)
 {
     struct tt_probe *p = m->p;
@@ -129,6 +137,7 @@ static void keep_round(struct tt_probing *m, uint32_t round, bool back)
     }
 }
 
+/* Latency is measured once for both directions: a round trip contains both. */
 static tutti_status pair_latency(struct tt_probing *m, uint32_t round)
 {
     struct tt_probe *p = m->p;
@@ -148,7 +157,8 @@ tutti_status tt_probe_pairs(struct tt_probing *m)
     uint32_t n = m->p->hosts, rounds = n - 1 + n % 2;
     tutti_status st = TUTTI_OK;
     for (uint32_t r = 0; !st && r < rounds && (r == 0 || tt_probe_time_left(m, 50)); r++) {
-        m->until_ns = m->budget_ns / 2 / rounds * (r + 1); /* every pair gets its turn */
+        /* each round has its share, so every pair is measured */
+        m->until_ns = m->budget_ns / 2 / rounds * (r + 1);
         st = pair_latency(m, r);
         for (int back = 0; !st && back < 2; back++) {
             st = pair_round(m, r, back);
@@ -171,15 +181,15 @@ static uint32_t fan_peers(const struct tt_probe *p)
     return p->hosts - 1 < FAN_HOSTS ? p->hosts - 1 : FAN_HOSTS;
 }
 
-/* The k-th host of the fan of h; never h. */
+/* The k-th host of h's fan, never h itself; spread over all hosts. */
 static uint32_t fan_peer(const struct tt_probe *p, uint32_t h, uint32_t k)
 {
     uint32_t peers = fan_peers(p), stride = (p->hosts - 1) / peers;
     return (h + 1 + k % peers * stride) % p->hosts;
 }
 
-/* Flows between host h and some others, from or to all of its ranks in turn; guesses such that all
- * end together when h's own link is as wide as the best pair showed. */
+/* Flows between host h and several others, using all of h's ranks in turn. The guesses are
+ * scaled such that all flows end together if h's own link is as wide as its best pair showed. */
 static tutti_status fan_flows(struct tt_probing *m, uint32_t h, bool in)
 {
     const struct tt_probe *p = m->p;
@@ -200,7 +210,7 @@ static tutti_status fan_flows(struct tt_probing *m, uint32_t h, bool in)
         struct tt_probe_flow *f = tt_probe_add(m, in ? theirs : mine, in ? mine : theirs, guess);
         if (!f)
             return tt_fail_memory(m->err, "flows");
-        f->pulled = in;
+        f->pulled = in; /* incoming flows are all timed by h's own clock */
     }
     for (size_t i = 0; i < m->flows.len; i++) {
         struct tt_probe_flow *f = tt_probe_flow(m, i);
@@ -215,9 +225,9 @@ static int pairs_rising(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The rate of an interface from its pairs and its fan. A fan well above the best pair: the
- * interface is wider than any partner's. Otherwise the middle of all figures near the best, since
- * the best alone is the luckiest. */
+/* The rate of an interface from its pairs and its fan. If the fan is well above the best pair,
+ * the interface is wider than any partner's and the fan counts. Otherwise the median of all
+ * figures near the best counts, since the best alone is the luckiest. */
 static uint64_t pairs_settle(const struct tt_probe *p, uint32_t h, bool in, uint64_t fan)
 {
     uint64_t best = in ? p->host[h].down : p->host[h].up, near[NEAR_MAX], n = 0;
@@ -234,6 +244,8 @@ static uint64_t pairs_settle(const struct tt_probe *p, uint32_t h, bool in, uint
     return n ? (near[(n - 1) / 2] + near[n / 2]) / 2 : best;
 }
 
+/* `reach`: what the fan's partners could take (or give) together. If h comes near that, the
+ * partners may have been the limit, and its rate is only "at least". */
 static void keep_fan(struct tt_probe *p, uint32_t h, bool in, uint64_t total)
 {
     struct tt_probe_host *x = &p->host[h];
@@ -250,6 +262,7 @@ tutti_status tt_probe_fans(struct tt_probing *m)
 {
     uint64_t total = 0;
     tutti_status st = TUTTI_OK;
+    /* With two hosts the fan is the pair. */
     for (uint32_t h = 0; !st && m->p->hosts > 2 && h < m->p->hosts && tt_probe_time_left(m, 70);
          h++)
         for (int in = 0; !st && in < 2; in++) {

@@ -1,10 +1,13 @@
-/* probe.c - the phases in order, on every rank alike (probe.h has the method). */
+/* probe.c - runs the phases in order (probe.h has the method). Every rank runs the same code on
+ * the same figures, so all ranks take the same decisions without further messages.
+ *
+ *     memory -> pairs -> fans -> crowds -> groups -> uplinks -> findings */
 #include "probe/probe_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Hosts by first appearance; ranks squared, which is nothing beside the messages. */
+/* Numbers hosts by their first rank. Ranks squared, which is negligible beside the messages. */
 static tutti_status find_hosts(const struct tt_comm *c, struct tt_probe **ret,
                                struct tutti_error *err)
 {
@@ -15,6 +18,7 @@ static tutti_status find_hosts(const struct tt_comm *c, struct tt_probe **ret,
     for (uint32_t r = 0; !st && r < n; r++) {
         uint32_t q = 0;
         tt_comm_place(c, r, &mine);
+        /* q: the first rank on the same host, or r itself. */
         for (tt_comm_place(c, 0, &other); q < r && other.host_id != mine.host_id;)
             tt_comm_place(c, ++q, &other);
         of[r] = q < r ? of[q] : hosts++;
@@ -29,6 +33,7 @@ static tutti_status find_hosts(const struct tt_comm *c, struct tt_probe **ret,
     return st;
 }
 
+/* Each phase stops at its own share of the budget, so later ones still get time. */
 static tutti_status phases(struct tt_probing *m)
 {
     struct tt_probe *p = m->p;
@@ -65,7 +70,7 @@ tutti_status tt_probe_run(struct tt_comm *c, uint64_t budget_ns, struct tt_probe
     if (!st && !m.data)
         st = tt_fail_memory(err, "probe");
     if (m.data)
-        /* no page is met for the first time while a clock runs */
+        /* touch every page, so that no page fault happens while a clock runs */
         memset(m.data, 1, (size_t)TT_PROBE_ROW * TT_PROBE_MAX_BYTES);
     if (!st)
         st = tt_comm_speeds(c, tt_comm_size(c) > 1, &m.speeds, err);

@@ -1,4 +1,8 @@
-/* result.c - the figures of a probe: made empty, filled by others, freed. */
+/* result.c - the figures of a probe: made empty here, filled by the other files, freed here.
+ *
+ *     list:  | ranks of host 0 | ranks of host 1 | ...     host[h].first, host[h].nranks: its range
+ *
+ * There are never more groups than hosts, so `group` has room for that many from the start. */
 #include "probe/probe.h"
 
 #include <assert.h>
@@ -9,6 +13,7 @@ static tutti_status result_allocate(struct tt_probe *p, struct tutti_error *err)
     p->list = tt_alloc(p->ranks, sizeof *p->list);
     p->host = tt_zalloc(p->hosts, sizeof *p->host);
     p->group = tt_zalloc(p->hosts, sizeof *p->group);
+    /* The product is computed only if it fits 32 bits. */
     p->pair = p->hosts <= UINT32_MAX / p->hosts
                   ? tt_zalloc((size_t)p->hosts * p->hosts, sizeof *p->pair)
                   : NULL;
@@ -16,6 +21,7 @@ static tutti_status result_allocate(struct tt_probe *p, struct tutti_error *err)
     return p->list && p->host && p->group && p->pair ? TUTTI_OK : tt_fail_memory(err, "probe");
 }
 
+/* A counting sort: ranks by host, in rank order inside a host. */
 static void sort_ranks(struct tt_probe *p, const uint32_t *host_of)
 {
     uint32_t at = 0;
@@ -49,6 +55,7 @@ tutti_status tt_probe_new(uint32_t ranks, const uint32_t *host_of, struct tt_pro
     sort_ranks(p, host_of);
     p->groups = 1;
     p->group[0].hosts = p->hosts;
+    /* Nothing has contradicted the topology yet; tt_probe_judge replaces this. */
     p->confidence = 1;
     *ret = p;
     return TUTTI_OK;
