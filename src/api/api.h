@@ -1,5 +1,8 @@
-/* api.h - what the files of api share: the objects behind the handles (handle.h), options,
- * files. */
+/* api.h - what the files of api share: the objects behind the handles (handle.h), options, files.
+ *
+ *     caller: struct tutti_x *  = a handle --(api_find, api_need)--> struct api_x or tt_x
+ *
+ * Naming: tutti_* is public, tt_api_* and api_* are between the files of this module. */
 #ifndef TT_API_H
 #define TT_API_H
 
@@ -14,35 +17,41 @@
 #include "sched/sched.h"
 #include "topo/topo.h"
 
-/* A topology lives until its handle is freed and nothing made from it needs it any more. */
+/* A topology lives until its handle is freed and no plan, simulation or list of prices made from
+ * it needs it any more: `holders` counts the handle and those. */
 struct api_topo {
     struct tt_topo *t;
-    struct tt_plan_cache *plans; /* schedules synthesised for it; may be NULL */
+    struct tt_plan_cache *plans; /* schedules synthesised for it; NULL: none are kept */
     _Atomic uint32_t holders;
 };
+/* hold counts one more holder and returns t; release counts one less, and the last one frees.
+ * Any thread may call them. */
 struct api_topo *tt_api_topo_hold(const struct api_topo *t);
 void tt_api_topo_release(struct api_topo *t); /* accepts NULL */
-/* A handle for t, which is freed on failure; plans: keep what is synthesised for it. */
+/* Makes a handle for t and takes it over (it is freed on failure). plans: keep the schedules
+ * that are synthesised for it. */
 tutti_status tt_api_topo_wrap(struct tt_topo *t, bool plans, struct tutti_topo **ret,
                               struct tutti_error *err);
-/* The same for a schedule. */
+/* The same for a schedule: s is freed on failure. */
 tutti_status tt_api_schedule_wrap(struct tt_sched *s, struct tutti_schedule **ret,
                                   struct tutti_error *err);
 
-/* A handle for a request of comm, which is freed on failure. */
+/* Makes a handle for a request of comm; r is freed on failure. */
 struct tt_request;
 tutti_status tt_api_request_wrap(const char *function, struct tt_request *r,
                                  const struct tutti_comm *comm, struct tutti_request **ret);
 
-/* Functions without `err` say why they failed through their communicator: what tt_api_bad said last
- * in this thread becomes its last error, if st says that there is one. Returns the status to answer
- * (after a verdict, the verdict's). */
+/* Functions without `err` report through their communicator: the last sentence of tt_api_bad in
+ * this thread becomes the communicator's last error, when st is a failure. Returns the status to
+ * answer; once the communicator has failed for all ranks, that is the status of that failure. */
 struct tt_comm;
 tutti_status api_comm_refused(struct tt_comm *c, tutti_status st);
-/* api_given for these: finds the communicator first. Pairs of name and pointer, then NULL. */
+/* api_given for such functions: finds the communicator first, then checks the pointers.
+ * Arguments are pairs of name and pointer, then NULL. */
 tutti_status api_comm_given(const char *function, const struct tutti_comm *comm, ...)
     __attribute__((sentinel));
 
+/* A plan with what it needs: the topology (held) and the rules that fixed the choice, or NULL. */
 struct api_plan {
     struct api_topo *topo; /* held */
     struct tt_plan *p;
@@ -53,32 +62,36 @@ struct api_bound {
     struct tt_bounds b;
 };
 
-/* The caller's struct, which begins with its size, as this version knows it: fields that an older
- * caller does not have are zero; fields of a newer caller that this version does not have must be.
- * `own` points to the struct to fill. */
+/* Copies the caller's struct, which begins with its size, into *own of this version (`bytes`
+ * long). Fields that an older caller does not have become zero; fields of a newer caller that
+ * this version does not know must be zero, else TUTTI_ERR_ARG. */
 tutti_status tt_api_struct_of(const char *function, const char *name, const void *given, void *own,
                               size_t bytes, struct tutti_error *err);
 #define api_struct(name, given, own, err) \
     tt_api_struct_of(__func__, "struct " name, (given), (own), sizeof *(own), (err))
 
-/* What tutti_redop_create has made; NULL: it has not, or it was freed. */
+/* The reduction that tutti_redop_create has made; NULL when there is none of that number any
+ * more. */
 const struct tt_userop *tt_api_userop(tutti_redop op);
 
-/* Before closing: frees the memory that a communicator still has, but for what is kept. */
+/* Before closing: frees the memory that a communicator still owns, except what tutti_mem_keep
+ * keeps. */
 struct tt_comm;
 void tt_api_memory_drop(struct tt_comm *c);
 
 /* Picoseconds to the microseconds of the public interface. */
 double tt_api_us(uint64_t ps);
 void tt_api_sim_result(const struct tt_cost *c, struct tutti_sim_result *ret);
-/* Opens for reading or writing; "-" is the standard stream. *ret_name is what errors call it. */
+/* Opens a file for reading or writing; "-" is the standard stream. *ret_name is its name in
+ * errors. */
 tutti_status tt_api_open(const char *path, const char *mode, FILE **ret, const char **ret_name,
                          struct tutti_error *err);
-/* Closes what tt_api_open gave (flushes a standard stream); a write error shows here. */
+/* Closes what tt_api_open gave; a standard stream is only flushed. Write errors show here. */
 tutti_status tt_api_close(FILE *f, const char *name, bool written, struct tutti_error *err);
-/* TUTTI_ERR_ARG with a sentence unless there is such a data type. */
+/* TUTTI_ERR_ARG with a sentence when there is no such data type. */
 tutti_status tt_api_dtype(const char *function, tutti_dtype dtype, struct tutti_error *err);
-/* Public options (from api_struct) to a problem on `ranks` ranks, and to the planner's. */
+/* Public options (copied by api_struct) to a problem on `ranks` ranks, and to the planner's
+ * options. */
 tutti_status tt_api_problem(const struct tutti_plan_options *o, uint32_t ranks,
                             struct tt_problem *ret, struct tutti_error *err);
 tutti_status tt_api_options(const struct tutti_plan_options *o, struct tt_plan_options *ret,

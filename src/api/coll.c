@@ -1,11 +1,16 @@
-/* Public collectives, blocking and persistent: each says what it is in a tt_call. */
+/* coll.c - the public collectives, blocking (tutti_x) and persistent (tutti_x_init).
+ *
+ * Each function only describes its call as a struct tt_call; the communicator checks it, plans it
+ * and runs it. Missing fields of the description are zero: no counts, no root, no reduction. Bad
+ * arguments are reported through tutti_comm_last_error, since these functions have no `err`. */
 #include "api/api.h"
 
 #include <stdlib.h>
 
 #include "comm/comm.h"
 
-/* The same call with the caller's own reduction, if that is what is asked for. */
+/* Replaces a reduction of the caller's own by what the engine needs: the function in `user`, and
+ * a built-in one in `redop`, which is not used then. Returns `call` itself for built-in ones. */
 static const struct tt_call *resolve(const struct tt_call *call, struct tt_call *own)
 {
     const struct tt_userop *user =
@@ -18,6 +23,7 @@ static const struct tt_call *resolve(const struct tt_call *call, struct tt_call 
     return own;
 }
 
+/* A blocking call. `function` is the public name for messages. */
 static tutti_status coll_run(const char *function, struct tutti_comm *comm,
                              const struct tt_call *call)
 {
@@ -26,13 +32,15 @@ static tutti_status coll_run(const char *function, struct tutti_comm *comm,
     return c ? tt_comm_run(c, resolve(call, &own)) : TUTTI_ERR_ARG;
 }
 
-/* The same where call->counts are needed. */
+/* The same for calls that need counts: NULL is refused here, because without counts the engine
+ * would take it for the other form of the call. */
 static tutti_status run_v(const char *function, struct tutti_comm *comm, const struct tt_call *call)
 {
     tutti_status st = api_comm_given(function, comm, "counts", call->counts, NULL);
     return st ? st : coll_run(function, comm, call);
 }
 
+/* A persistent call: makes the request and its handle. *ret is set only on success. */
 static tutti_status coll_make(const char *function, struct tutti_comm *comm,
                               const struct tt_call *call, struct tutti_request **ret)
 {
@@ -302,19 +310,20 @@ tutti_status tutti_all_gather_v_init(struct tutti_comm *comm, const void *in, vo
 
 /* ---- blocks of any length ---- */
 
-/* Block behind block, where the caller gives no places. */
+/* The displacements: those given, or, when NULL, block behind block, written to room[n]. */
 static const size_t *packed(const size_t *counts, const size_t *displs, size_t n, size_t *room)
 {
     size_t at = 0;
     for (size_t i = 0; !displs && i < n; i++) {
         room[i] = at;
-        /* where this wraps, all blocks together are too many, which the engine refuses */
+        /* If this overflows, all blocks together are too large anyway, which the engine refuses */
         at += counts[i];
     }
     return displs ? displs : room;
 }
 
-/* Runs the call (ret NULL) or makes a request of it. */
+/* Runs the call (ret NULL) or makes a request of it. Missing displacements are computed into
+ * `room`, which is freed again: a request copies its blocks. */
 static tutti_status coll_exchange(const char *function, struct tutti_comm *comm,
                                   struct tt_call *call, const struct tt_blocks *given,
                                   struct tutti_request **ret)

@@ -1,4 +1,8 @@
-/* Public communicator functions over comm/. */
+/* comm.c - the public functions of communicators and requests over comm/.
+ *
+ * Opening collects the options in three layers, later ones win: defaults, the environment (the
+ * launcher's variables), the caller's struct. Requests are handles that need their communicator:
+ * closing a communicator ends them, and they can only be freed afterwards. */
 #include "api/api.h"
 
 #include <stdarg.h>
@@ -8,6 +12,8 @@
 
 #include "comm/comm.h"
 
+/* Rank, size and rendezvous from the options when the caller gives them (`given`), instead of
+ * from a launcher's variables. */
 static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_config *c,
                              struct tutti_error *err)
 {
@@ -28,6 +34,7 @@ static tutti_status identity(const struct tutti_comm_options *o, struct tt_comm_
     return TUTTI_OK;
 }
 
+/* Lays the caller's options over those of the environment in *c. Flags can only be switched on. */
 static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_config *c,
                           struct tutti_error *err)
 {
@@ -52,7 +59,8 @@ static tutti_status merge(const struct tutti_comm_options *o, struct tt_comm_con
     return st ? st : identity(o, c, err);
 }
 
-/* A handle for a communicator, which is closed on failure. NULL stays NULL: this rank has none. */
+/* Makes a handle for a communicator, which is closed on failure. NULL stays NULL: a rank that is
+ * in no part of a split has no communicator. */
 static tutti_status wrap(struct tt_comm *c, struct tutti_comm **ret, struct tutti_error *err)
 {
     void *handle = c ? tt_api_make(API_COMM, c, NULL, err) : NULL;
@@ -75,6 +83,8 @@ tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tu
         st = api_struct("tutti_comm_options", options, &given, err);
     if (st)
         return st;
+    /* MPI brings the ranks together itself: then only options are read, not a launcher's
+     * identity. */
     bool mpi = given.transport && tt_streq(given.transport, "mpi");
     st = mpi ? tt_comm_options_from_env(&c, err) : tt_comm_from_env(&c, err);
     if (!st)
@@ -84,6 +94,7 @@ tutti_status tutti_comm_open(const struct tutti_comm_options *options, struct tu
     return st ? st : wrap(comm, ret_comm, err);
 }
 
+/* The callback of tutti_parent with the signature that comm/ expects. */
 static tutti_status parent_gather(void *ctx, const void *mine, size_t bytes, void *ret_all,
                                   struct tutti_error *err)
 {
@@ -113,6 +124,7 @@ tutti_status tutti_comm_open_among(const struct tutti_comm_options *options,
         st = api_struct("tutti_comm_options", options, &given, err);
     if (!st)
         st = tt_comm_options_from_env(&c, err);
+    /* The caller's timeout is for calls; the ranks' meeting keeps that of the environment. */
     uint64_t meeting_ns = st ? 0 : c.boot.timeout_ns;
     if (!st)
         st = merge(&given, &c, err);
@@ -208,10 +220,12 @@ tutti_status tutti_comm_report(struct tutti_comm *comm, char **ret_text, struct 
 
 static void end_request(void *request)
 {
-    /* its error, if any, is the communicator's, and closing says nothing of errors */
+    /* its error, if any, is the communicator's, and closing reports no errors */
     tt_comm_request_end(request);
 }
 
+/* Requests end first, while the communicator can still carry them out; then the handle, the
+ * memory, the object. */
 void tutti_comm_close(struct tutti_comm *comm)
 {
     if (tt_api_peek(API_COMM, comm))
@@ -223,6 +237,7 @@ void tutti_comm_close(struct tutti_comm *comm)
     tt_comm_close(c);
 }
 
+/* Leaving is local and cannot wait for a request. */
 static void must_not_run(void *request)
 {
     if (tt_comm_request_started(request))
@@ -267,6 +282,7 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
     tutti_status st = c ? api_given(err, "ret", ret) : TUTTI_ERR_ARG;
     if (st)
         return st;
+    /* An older caller's struct is shorter: only as much is filled as it has. */
     size_t size = ret->size < sizeof *ret ? ret->size : sizeof *ret;
     if (size < offsetof(struct tutti_comm_explained, segments))
         return tt_fail(err, TUTTI_ERR_ARG, "explain: the size field is not set");
@@ -290,6 +306,7 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
     return TUTTI_OK;
 }
 
+/* tt_comm_refuse answers with the communicator's own failure when it has one already. */
 tutti_status api_comm_refused(struct tt_comm *c, tutti_status st)
 {
     return st ? tt_comm_refuse(c, tt_api_refusal()) : TUTTI_OK;
@@ -352,6 +369,7 @@ const char *tutti_request_algo(const struct tutti_request *request)
 
 void tutti_request_free(struct tutti_request *request)
 {
+    /* Its communicator was closed, which has ended the request: only its memory is left. */
     bool orphan = tt_api_orphan(request);
     struct tt_request *r = api_end(REQUEST, request);
     if (orphan) {

@@ -1,5 +1,8 @@
-/* What the public functions share: status texts, files, options. Every public function is a thin
- * shell over a module; this module decides nothing. */
+/* common.c - what the public functions share: status texts, files, options of growing structs.
+ *
+ * Every public function is a thin shell over a module: it finds the object behind the handle,
+ * checks pointers, translates options and results (picoseconds to microseconds), and calls the
+ * module. This module decides nothing itself. */
 #include "api/api.h"
 
 #include <errno.h>
@@ -39,6 +42,8 @@ tutti_status tt_api_open(const char *path, const char *mode, FILE **ret, const c
     return TUTTI_OK;
 }
 
+/* The first failure's errno is reported: flushing, else closing. A stream that was only read
+ * cannot lose data. */
 tutti_status tt_api_close(FILE *f, const char *name, bool written, struct tutti_error *err)
 {
     bool standard = f == stdin || f == stdout;
@@ -55,7 +60,8 @@ tutti_status tt_api_close(FILE *f, const char *name, bool written, struct tutti_
 tutti_status tt_api_struct_of(const char *function, const char *name, const void *given, void *own,
                               size_t bytes, struct tutti_error *err)
 {
-    enum { MOST = 4096 }; /* a size that is larger was never set */
+    /* a larger size was never set: it is garbage of an uninitialised struct */
+    enum { MOST = 4096 };
     size_t size;
     if (!given)
         return tt_api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name);
@@ -64,6 +70,7 @@ tutti_status tt_api_struct_of(const char *function, const char *name, const void
         return tt_api_bad(function, err, TUTTI_ERR_ARG,
                           "%s: set all of it to zero and `size` to its sizeof; size is %zu", name,
                           size);
+    /* A newer caller's extra fields must be zero: we cannot obey what we do not know. */
     for (size_t i = bytes; i < size; i++)
         if (((const char *)given)[i])
             return tt_api_bad(function, err, TUTTI_ERR_ARG,
@@ -71,6 +78,7 @@ tutti_status tt_api_struct_of(const char *function, const char *name, const void
                               name);
     memset(own, 0, bytes);
     memcpy(own, given, size < bytes ? size : bytes);
+    /* `own` gets our own size, not the caller's. */
     memcpy(own, &bytes, sizeof bytes);
     return TUTTI_OK;
 }
@@ -103,7 +111,7 @@ tutti_status tt_api_problem(const struct tutti_plan_options *o, uint32_t ranks,
     return TUTTI_OK;
 }
 
-/* "k=v,k=v" item by item. */
+/* Splits "k=v,k=v" and adds each item. Empty items are skipped. */
 static tutti_status add_options(const char *text, struct tt_options *ret, struct tutti_error *err)
 {
     char *copy = tt_strdup(text);

@@ -1,5 +1,5 @@
-/* Diagnosis over boot, transport and comm: who am I, what works here, who reaches whom, how
- * fast. */
+/* doctor.c - the public side of tutti doctor over boot, transport and comm: the identity of this
+ * process, what works on this host, which ranks reach each other, and the measured speeds. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -46,7 +46,7 @@ bool tutti_host_check(const char *transport, size_t i, struct tutti_check *ret)
     struct tt_comm_config c;
     struct tt_check k;
     api_must("ret", ret);
-    /* what is wrong with the variables is somebody else's finding */
+    /* Wrong variables are reported by tutti_identity; the checks run with defaults then */
     if (tt_comm_from_env(&c, NULL))
         c = (struct tt_comm_config){.boot = {.size = 1, .local_rank = -1}};
     c.transport = transport ? transport : c.transport;
@@ -88,7 +88,8 @@ uint32_t tutti_survey_ranks(const struct tutti_survey *s, uint32_t *ret_mine)
     return survey->ranks;
 }
 
-/* Hosts are numbered in the order of their first ranks. */
+/* The number of the rank's host; hosts are numbered in the order of their first ranks. `first ==
+ * r` counts each host once, at its first rank. */
 static uint32_t host_number(const struct tt_survey *s, uint32_t rank)
 {
     uint32_t number = 0;
@@ -114,6 +115,7 @@ void tutti_survey_rank(const struct tutti_survey *s, uint32_t rank, struct tutti
     *ret = (struct tutti_survey_rank){
         .pid = r->peer.pid, .failed = r->failed, .host_number = host_number(survey, rank)};
     host_out(&r->host, &ret->host);
+    /* The name that the rank told the others when they met. */
     memcpy(ret->host.name, r->peer.host, sizeof ret->host.name);
     inet_ntop(AF_INET, &r->peer.addr_be, ip, sizeof ip);
     snprintf(ret->address, sizeof ret->address, "%s:%u", ip, r->peer.port);
@@ -149,6 +151,7 @@ tutti_status tutti_comm_speeds(struct tutti_comm *comm, bool again, struct tutti
         return st;
     struct tutti_speeds out = {.gamma_ns_per_byte = (double)s.gamma_fs / 1e6,
                                .taken = (double)s.taken / 1000};
+    /* Measured on busy cores, speeds are not to be relied on. */
     out.steady = s.taken <= TT_TAKEN_MOST;
     out.shm.known = s.shm.bw > 0;
     out.shm.bytes_per_s = (double)s.shm.bw;

@@ -1,4 +1,5 @@
-/* Public export functions over export/. */
+/* export.c - the public functions that write a schedule in another format, over export/. Formats
+ * come from the table of that module; here are options, files and one file per rank. */
 #include "export/export.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #include "api/api.h"
 
-/* The options of a list "key=value,key=value", which is cut in place. */
+/* Parses a list "key=value,key=value", which is cut in place. */
 static tutti_status read_options(const struct tt_export_format *f, char *list,
                                  struct tt_export_options *o, struct tutti_error *err)
 {
@@ -19,6 +20,7 @@ static tutti_status read_options(const struct tt_export_format *f, char *list,
     return TUTTI_OK;
 }
 
+/* Writes one file. A file that could not be finished is removed. */
 static tutti_status write_one(const struct tt_sched *s, const struct tt_export_format *f,
                               const struct tt_export_options *o, uint32_t rank, const char *path,
                               struct tutti_error *err)
@@ -35,6 +37,7 @@ static tutti_status write_one(const struct tt_sched *s, const struct tt_export_f
     return st ? st : closed;
 }
 
+/* One file, or PATH.RANK.et for each rank. */
 static tutti_status write_all(const struct tt_sched *s, const struct tt_export_format *f,
                               const struct tt_export_options *o, const char *path,
                               struct tutti_error *err)

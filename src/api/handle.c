@@ -1,10 +1,14 @@
-/* handle.c - the table of handles (handle.h): slots are taken from a list of free ones, or the next
- * that was never used.
+/* handle.c - the table of handles (handle.h). A slot comes from a stack of free ones, or is the
+ * next one that was never used.
  *
- * The list is a stack of slot numbers with a counter beside its head, so that a head that was
- * popped and pushed again meanwhile is not taken for the same (no lock: a fork in another thread
- * must not leave one behind). Invariant: a slot is on the stack, or beyond `used`, or holds a
- * handle, never two of these. */
+ * The table is lock-free, because a fork in another thread must not leave a lock behind that
+ * nobody releases. The stack is a linked list of slot numbers; a counter beside its head changes
+ * with every operation, so that a head that was popped and pushed again meanwhile is not taken
+ * for the same (the ABA problem). Invariant: a slot is on the stack, or beyond `used`, or holds
+ * a handle, never two of these.
+ *
+ * Memory order: tt_api_make stores `handle` with release after all other fields; live() loads it
+ * with acquire. A thread that sees the handle sees the fields of its slot. */
 #include "api/handle.h"
 
 #include <stdatomic.h>
@@ -16,16 +20,17 @@ _Static_assert(sizeof(uintptr_t) == 8, "handles need 64 bits");
 #define GENERATIONS ((uint32_t)1 << 30)
 
 struct slot {
-    _Atomic uintptr_t handle; /* as given out; 0: the slot is free */
+    _Atomic uintptr_t handle; /* as given out; 0: the slot holds none */
     _Atomic(void *) object;
-    uintptr_t of;          /* the handle without which this one is of no use; 0: none */
+    uintptr_t of;          /* the handle that this one needs; 0: none */
     uint32_t process;      /* tt_fork_generation when it was made */
-    uint32_t generation;   /* tenants so far */
-    _Atomic uint32_t next; /* free slots: the next one + 1 */
+    uint32_t generation;   /* handles that this slot has had */
+    _Atomic uint32_t next; /* when free: the next free slot + 1; 0: the last */
 };
-static struct slot slots[API_HANDLES]; /* pages that were never used cost nothing */
+static struct slot slots[API_HANDLES]; /* 1/4 million, but pages never touched cost nothing */
 static _Atomic uint64_t free_slots;    /* counter << 32 | first free slot + 1 */
 static _Atomic uint32_t used;          /* slots that were ever taken */
+/* The last refusal of this thread (tt_api_refusal). */
 static _Thread_local struct tutti_error refusal;
 
 static const struct {
@@ -42,6 +47,7 @@ const struct tutti_error *tt_api_refusal(void)
     return &refusal;
 }
 
+/* refusal.text is formatted first: err may point to it. */
 tutti_status tt_api_bad(const char *function, struct tutti_error *err, tutti_status st,
                         const char *fmt, ...)
 {
@@ -65,6 +71,7 @@ void tt_api_stop(const char *function, const char *fmt, ...)
     abort();
 }
 
+/* The name of the first NULL among pairs of name and pointer, or NULL. */
 static const char *find_null(va_list ap)
 {
     for (const char *name = va_arg(ap, const char *); name; name = va_arg(ap, const char *))
@@ -100,22 +107,26 @@ void tt_api_must_all(const char *function, ...)
 
 /* ---- the table ---- */
 
+/* Any number has a slot: the masked bits are always a valid index, whatever the caller passes. */
 static struct slot *slot_of(uintptr_t h)
 {
     return &slots[(h >> 8) & (API_HANDLES - 1)];
 }
 
+/* Does the slot hold exactly this handle? Acquire pairs with the release in tt_api_make. */
 static bool live(uintptr_t h)
 {
     return h && atomic_load_explicit(&slot_of(h)->handle, memory_order_acquire) == h;
 }
 
-/* A free slot, this thread's alone from now on; NULL: there is none. */
+/* A free slot, which only this thread has from now on; NULL when the table is full. */
 static struct slot *take_slot(void)
 {
     uint64_t head = atomic_load(&free_slots), next;
     while ((uint32_t)head) {
         struct slot *s = &slots[(uint32_t)head - 1];
+        /* s->next may be stale when another thread takes s first; then the counter has changed
+         * and the exchange fails. */
         next = ((head >> 32) + 1) << 32 | atomic_load(&s->next);
         if (atomic_compare_exchange_weak(&free_slots, &head, next))
             return s;
@@ -127,6 +138,7 @@ static struct slot *take_slot(void)
     return NULL;
 }
 
+/* Puts a slot on the stack. The caller has cleared its handle. */
 static void give_slot(struct slot *s)
 {
     uint64_t head = atomic_load(&free_slots), next;
@@ -143,6 +155,8 @@ void *tt_api_make(enum api_kind kind, void *object, const void *of, struct tutti
         tt_fail(err, TUTTI_ERR_LIMIT, "more than %d handles at the same time", (int)API_HANDLES);
         return NULL;
     }
+    /* The generation wraps after 2^30 handles of the same slot: only then could an old handle
+     * look like a new one. */
     s->generation = (s->generation + 1) % GENERATIONS;
     uintptr_t h =
         MARK | (uintptr_t)s->generation << 26 | (uintptr_t)(s - slots) << 8 | (uintptr_t)kind;
@@ -153,6 +167,7 @@ void *tt_api_make(enum api_kind kind, void *object, const void *of, struct tutti
     return (void *)h; // NOLINT(performance-no-int-to-ptr)
 }
 
+/* Made by the process that this one was forked from, and of a kind that does not survive a fork? */
 static bool is_foreign(const struct slot *s, enum api_kind kind)
 {
     return !kinds[kind].forks && tt_fork_foreign(s->process);
@@ -164,14 +179,16 @@ bool tt_api_orphan(const void *handle)
     return live(h) && slot_of(h)->of && !live(slot_of(h)->of);
 }
 
-/* Is h what a handle of some kind once was? Then that kind, else API_NOTHING. */
+/* The kind that h was a handle of, if it looks like one of ours, else API_NOTHING. For messages
+ * only. */
 static enum api_kind former(uintptr_t h)
 {
     bool ours = h >> 56 == MARK >> 56 && (h >> 8 & (API_HANDLES - 1)) < atomic_load(&used);
     return ours && (h & 0xff) < API_KINDS ? (enum api_kind)(h & 0xff) : API_NOTHING;
 }
 
-/* Why it is not a live handle of this kind that can be used here. */
+/* Reports why the handle cannot be used. The order matters: each test assumes that those before
+ * it did not apply. */
 static tutti_status handle_refuse(enum api_kind kind, const void *handle, const char *function,
                                   struct tutti_error *err)
 {
@@ -203,7 +220,8 @@ static void *object_of(enum api_kind kind, uintptr_t h)
     return atomic_load_explicit(&slot_of(h)->object, memory_order_relaxed);
 }
 
-/* Live, of this kind, of this process, and what it needs is live. */
+/* The object of a handle that is live, of this kind, of this process, and whose `of` is live;
+ * else NULL. */
 static void *usable(enum api_kind kind, uintptr_t h)
 {
     const struct slot *s = slot_of(h);
@@ -244,6 +262,8 @@ void *tt_api_ended(enum api_kind kind, const void *handle, const char *function)
         return NULL;
     void *object = object_of(kind, h);
     bool foreign = object && is_foreign(slot_of(h), kind);
+    /* The exchange decides between two threads that end the same handle: one gets the object,
+     * the other one aborts in tt_api_needed. */
     if (!object || !atomic_compare_exchange_strong(&slot_of(h)->handle, &expected, 0))
         tt_api_needed(kind, handle, function);
     else

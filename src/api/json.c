@@ -1,4 +1,7 @@
-/* The tool's JSON output: base/json.h's writer with key and value in one call. */
+/* json.c - the tool's JSON output: the writer of base/json.h with key and value in one call.
+ *
+ * Misuse (a missing key, a level that is not closed) is a mistake of the program and aborts: a
+ * document that is not valid never leaves the tool. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -7,9 +10,9 @@
 
 struct api_json {
     struct tt_json_writer w;
-    bool array[TT_JSON_DEPTH]; /* what each open level is */
+    bool array[TT_JSON_DEPTH]; /* per open level: array or object */
     int depth;
-    bool whole; /* the one value of the document is there */
+    bool whole; /* the document's one value has begun */
 };
 
 struct tutti_json *tutti_json_open(FILE *out)
@@ -25,7 +28,7 @@ struct tutti_json *tutti_json_open(FILE *out)
     return handle;
 }
 
-/* The document, where a value with this key (NULL: without one) comes next. */
+/* Finds the document and checks that a value with this key (NULL: without one) may come next. */
 static struct api_json *json_next(struct tutti_json *document, const char *key,
                                   const char *function)
 {
@@ -42,6 +45,7 @@ static struct api_json *json_next(struct tutti_json *document, const char *key,
     return j;
 }
 
+/* Opens an object or an array. */
 static void open_level(struct tutti_json *document, const char *key, bool array,
                        const char *function)
 {

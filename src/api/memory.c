@@ -1,7 +1,12 @@
-/* Memory of communicators: every block is noted with its owner, so that what was never allocated,
- * or by another communicator, or freed already, is told before an allocator is damaged. Few blocks
- * live at a time and none is allocated on a hot path: a list is enough. Blocks that outlive their
- * communicator have no owner any more; the last one of a heap unmaps it. */
+/* memory.c - memory of communicators (tutti_mem_alloc).
+ *
+ * Every block is listed with its owner, so that a pointer that was never allocated, or belongs
+ * to another communicator, or was freed already, is reported before an allocator is damaged. Few
+ * blocks live at a time and none is allocated on a hot path: a list is enough. A block that was
+ * kept beyond its communicator has no owner any more; the last such block of a heap unmaps the
+ * heap.
+ *
+ * `lock` protects the list only; the communicator's own allocator is called without it. */
 #include "api/api.h"
 
 #include <pthread.h>
@@ -12,15 +17,16 @@
 
 struct block {
     void *at;
-    const struct tt_comm *owner; /* NULL: it was closed */
-    bool keep;                   /* beyond closing */
-    /* the heap of one without owner is a trainer's too: it is never unmapped */
+    const struct tt_comm *owner; /* NULL: its communicator was closed */
+    bool keep;                   /* survives closing (tutti_mem_keep) */
+    /* without owner: a trainer uses the heap, too, so that it is never unmapped */
     bool stays;
-    struct tt_region heap; /* of one without owner; base NULL: it is malloc's */
+    struct tt_region heap; /* without owner: where it lies; base NULL: it came from malloc */
 };
 static struct tt_vec blocks = {.elem = sizeof(struct block)};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Adds a block to the list; false when out of memory. */
 static bool memory_note(const struct block *b)
 {
     pthread_mutex_lock(&lock);
@@ -29,8 +35,8 @@ static bool memory_note(const struct block *b)
     return ok;
 }
 
-/* Removes the last block of c that is not kept, or the one that begins at `at`. *ret_last: no other
- * block of a closed communicator lies in its heap. */
+/* Removes the block of c that begins at `at`, or with at NULL the last one that is not kept.
+ * *ret_last: no other block without owner lies in the same heap, which can then be unmapped. */
 static bool forget(const struct tt_comm *c, const void *at, struct block *ret, bool *ret_last)
 {
     bool found = false;
@@ -49,7 +55,7 @@ static bool forget(const struct tt_comm *c, const void *at, struct block *ret, b
     return found;
 }
 
-/* Frees a block without owner, that was forgotten with `last`. */
+/* Frees a block without owner; `last` is from forget(). */
 static void free_kept(struct block *b, bool last)
 {
     if (!b->heap.base)
@@ -103,6 +109,8 @@ void tutti_mem_keep(struct tutti_comm *comm)
     pthread_mutex_unlock(&lock);
 }
 
+/* First frees what is not kept, while the heap still works; then marks the kept blocks as
+ * ownerless and copies where their heap lies. */
 void tt_api_memory_drop(struct tt_comm *c)
 {
     struct block b;

@@ -1,4 +1,6 @@
-/* Public messages between two ranks, blocking and as requests. */
+/* message.c - the public messages between two ranks, blocking and as requests. Each function only
+ * describes its message; comm/ matches and carries it. Data of a send is never written: the cast
+ * away from const is for the one struct that serves both directions. */
 #include "api/api.h"
 
 #include "comm/comm.h"

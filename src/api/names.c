@@ -1,5 +1,5 @@
-/* Public tables, names, numbers with units: what the tool prints and parses, from the modules' own
- * lists. */
+/* names.c - public tables, names and numbers with units: what the tool prints and parses.
+ * Everything comes from the lists of the modules, so that nothing is listed twice. */
 #include "api/api.h"
 
 #include <string.h>
@@ -9,6 +9,8 @@
 
 enum { MAX_OPTIONS = 16 };
 
+/* The options of the answer are in thread-local memory: valid until the next call in this
+ * thread. Every algorithm also takes "segments". */
 bool tutti_algo_get(size_t i, struct tutti_algo_info *ret)
 {
     static const struct tutti_algo_option_info segments = {
@@ -55,7 +57,7 @@ uint32_t tutti_dtype_bytes(tutti_dtype d)
     return tt_sched_dtype_bytes(d);
 }
 
-/* Are its letters those of the name in that order, some left out, as in "bcast"? */
+/* Is text an abbreviation: some letters of the name, in order, as in "bcast"? */
 static bool abbreviates(const char *text, const char *name)
 {
     if (*text != *name || strlen(text) < 3)
@@ -65,7 +67,7 @@ static bool abbreviates(const char *text, const char *name)
     return !*text;
 }
 
-/* -1 with an error that lists all names (they are few) and the near ones. */
+/* Fails with a list of all names (they are few) and the near ones; returns -1. */
 static int names_unknown(const char *what, const char *name, const char *const *names, size_t n,
                          struct tutti_error *err)
 {

@@ -1,9 +1,13 @@
-/* Public plan and bound functions over plan/ and bound/. */
+/* plan.c - the public functions of plans and bounds over plan/ and bound/.
+ *
+ * A plan holds its topology (api_topo.holders), so that the caller may free the topology first. The
+ * functions that only look (tutti_plan_algo, tutti_plan_info, ...) abort on a bad handle. */
 #include "api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Reads a tuning file; the caller frees *ret. */
 static tutti_status read_tuning(const char *path, struct tt_tuning **ret, struct tutti_error *err)
 {
     FILE *in;
@@ -26,6 +30,8 @@ static void plan_free(struct api_plan *plan)
     free(plan);
 }
 
+/* Who watches planning in this thread (tutti_plan_watched). Thread-local, so that threads that
+ * plan at the same time do not see each other's candidates. */
 static _Thread_local struct {
     tutti_plan_watch *watch;
     void *ctx;
@@ -37,6 +43,7 @@ void tutti_plan_watched(tutti_plan_watch *watch, void *ctx)
     watched.ctx = ctx;
 }
 
+/* Fills *plan; on failure the caller frees what was filled so far. */
 static tutti_status plan_make(const struct api_topo *topo, const struct tutti_plan_options *options,
                               struct api_plan *plan, struct tutti_error *err)
 {
@@ -83,7 +90,7 @@ void tutti_plan_free(struct tutti_plan *plan)
     plan_free(api_end(PLAN, plan));
 }
 
-/* What the functions without a status look at. */
+/* The plan behind a handle, for functions without a status: aborts on a bad one. */
 static const struct tt_plan *must_see(const struct tutti_plan *plan, const char *function)
 {
     return ((const struct api_plan *)tt_api_needed(API_PLAN, plan, function))->p;
@@ -175,6 +182,8 @@ void tutti_plan_info(const struct tutti_plan *plan, const struct tutti_schedule 
     }
 }
 
+/* The rate is that of small segments. The gap is measured against the better of the two bounds
+ * and never negative. */
 void tutti_plan_rate(const struct tutti_plan *plan, struct tutti_plan_info *info)
 {
     const struct tt_plan *p = must_see(plan, __func__);
@@ -206,7 +215,8 @@ void tutti_plan_simulate(const struct tutti_plan *plan, struct tutti_sim_result 
     tt_api_sim_result(&p->cost, ret);
 }
 
-/* The envelope as plan/ has it. */
+/* The envelope in the form of plan/. bytes: the least and the greatest size. The caller frees
+ * *ret. */
 static tutti_status envelope(const struct api_topo *topo, const struct tutti_plan_options *options,
                              const uint64_t bytes[2], struct tt_envelope_piece **ret, size_t *ret_n,
                              struct tutti_error *err)
@@ -304,6 +314,7 @@ size_t tutti_bound_best(const struct tutti_bound *bound)
     return (size_t)((const struct api_bound *)api_need(BOUND, bound))->b.best;
 }
 
+/* The cut is the certificate of the cut bound; NULL when that kind does not apply. */
 const uint8_t *tutti_bound_cut(const struct tutti_bound *bound, double *ret_bytes,
                                double *ret_capacity)
 {

@@ -1,9 +1,10 @@
-/* Public functions of a measured network over probe/. */
+/* probe.c - the public functions of a measured network over probe/. Everything but the run itself
+ * only reads the result, and the units become those of the public interface. */
 #include "api/api.h"
 
 #include "probe/probe.h"
 
-/* What the functions without a status look at. */
+/* The result behind a handle, for functions without a status: aborts on a bad one. */
 static const struct tt_probe *must_see(const struct tutti_probe *probe, const char *function)
 {
     return tt_api_needed(API_PROBE, probe, function);
@@ -100,6 +101,7 @@ bool tutti_probe_pair(const struct tutti_probe *probe, size_t i, struct tutti_pr
     api_must("ret", ret);
     if (i >= (uint64_t)p->hosts * (p->hosts - 1))
         return false;
+    /* Pair i of hosts * (hosts - 1): row a, and column k without the diagonal. */
     uint32_t a = (uint32_t)(i / (p->hosts - 1)), k = (uint32_t)(i % (p->hosts - 1)),
              b = k + (k >= a);
     const struct tt_probe_pair *x = tt_probe_pair(p, a, b);

@@ -1,11 +1,15 @@
-/* Reductions of the caller's own. A tutti_redop of theirs is, like a handle, a slot and which of
- * its tenants is meant, so that one that was freed is not taken for the next:
+/* redop.c - reductions of the caller's own. Their tutti_redop is a number above the built-in ones;
+ * like a handle it names a slot and a generation, so that a freed one is not taken for the next one
+ * of the same slot:
  *
  *     30   29        10 9     0
  *     | 1 | generation | slot |
  *
- * Programs keep copies of what a slot holds: a reduction may be freed when no call that uses it is
- * under way. */
+ * Programs keep copies of what a slot holds. A reduction may be freed when no call that uses it is
+ * under way.
+ *
+ * Memory order: redop_place fills the slot and then stores `value` with release; tt_api_userop
+ * loads it with acquire and takes no lock. `lock` orders making and freeing. */
 #include "api/api.h"
 
 #include <pthread.h>
@@ -15,7 +19,7 @@ enum { SLOT_BITS = 10, SLOTS = 1 << SLOT_BITS, MARK = 1 << 30, GENERATIONS = 1 <
 enum { NAME_MOST = 63, ELEM_MOST = 64 };
 
 static struct {
-    _Atomic uint32_t value; /* as given out; 0: free */
+    _Atomic uint32_t value; /* as given out; 0: the slot is free */
     uint32_t generation;
     struct tt_userop op;
 } slots[SLOTS];
@@ -44,6 +48,8 @@ static tutti_status redop_check(const char *function, const struct tutti_redop_o
     return TUTTI_OK;
 }
 
+/* The hash of name, size and commutativity lets ranks compare what they were given. A name that
+ * is too long for the field is cut, with part of the hash to keep it distinct. */
 static struct tt_userop redop_describe(const struct tutti_redop_options *o)
 {
     const uint64_t facts[] = {o->elem_bytes, o->commutative};
@@ -60,7 +66,7 @@ static struct tt_userop redop_describe(const struct tutti_redop_options *o)
     return op;
 }
 
-/* The reduction's number; 0: no slot is free. */
+/* Takes a free slot and returns the reduction's number; 0 when none is free. */
 static uint32_t redop_place(const struct tt_userop *op)
 {
     uint32_t value = 0;
@@ -103,6 +109,7 @@ void tutti_redop_free(tutti_redop op)
     if (value < TUTTI_REDOP_COUNT)
         return;
     pthread_mutex_lock(&lock);
+    /* Under the lock, so that of two threads only one frees. */
     bool there = tt_api_userop(op);
     if (there)
         atomic_store(&slots[value % SLOTS].value, 0);

@@ -1,4 +1,5 @@
-/* Public schedule functions over sched/, verify/, cost/ and algo/. */
+/* schedule.c - the public functions of schedules over sched/, verify/, cost/ and algo/: reading,
+ * writing, proving, pricing, and building a named algorithm without a plan. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -19,6 +20,7 @@ tutti_status tt_api_schedule_wrap(struct tt_sched *s, struct tutti_schedule **re
     return TUTTI_OK;
 }
 
+/* Reads from a file. `checked`: refuses schedules that are not well-formed. */
 static tutti_status read_path(const char *path, bool checked, struct tutti_schedule **ret,
                               struct tutti_error *err)
 {
@@ -133,6 +135,7 @@ tutti_status tutti_schedule_simulate(const struct tutti_schedule *schedule,
         st = tt_api_dtype(__func__, dtype, err);
     if (st)
         return st;
+    /* Routes are numbers of links: on another network they would mean other links. */
     if (s->nroutes > 0 && s->shape.topo_hash != t->t->hash)
         return tt_fail(err, TUTTI_ERR_MISMATCH,
                        "the plan's routes belong to the network with hash %016llx; %s has %016llx: "
@@ -172,6 +175,8 @@ void tutti_schedule_info(const struct tutti_schedule *schedule, struct tutti_sch
                                                   !tt_sched_shape_equal_blocks(&s->shape)};
 }
 
+/* The ranks first .. first + n - 1, or all for n == 0. A synthesised algorithm (al->build) can
+ * only be built whole, and its result is kept in the topology's cache. */
 tutti_status tutti_schedule_build(const struct tutti_topo *topo, uint32_t ranks,
                                   const struct tutti_plan_options *options, uint32_t first,
                                   uint32_t n, struct tutti_schedule **ret, struct tutti_error *err)

@@ -1,16 +1,19 @@
-/* Public simulation functions over sim/: options translated, the report's integers turned into the
- * units of the public interface, and the few sums that every reader of a report wants (utilisation,
- * idle time). */
+/* sim.c - the public functions of simulations over sim/: options are translated, the report's
+ * integers become the units of the public interface, and the sums that every reader of a report
+ * wants (utilisation, idle time) are computed here.
+ *
+ * Directed links are numbered 2 * cable and 2 * cable + 1, one for each direction. */
 #include "api/api.h"
 
 #include <stdlib.h>
 
 #include "sim/sim.h"
 
+/* A finished simulation. It holds the topology, whose bandwidths utilisation needs. */
 struct api_sim {
     struct api_topo *topo; /* held */
     struct tt_sim_report *r;
-    /* by directed link: what its bandwidth was divided by; NULL: nothing degraded */
+    /* by directed link: its bandwidth was divided by this; NULL: no link was degraded */
     double *factor;
 };
 
@@ -37,7 +40,8 @@ static struct tt_sim_options sim_translate(const struct tutti_sim_options *o)
                                    .progress_ctx = o->progress_ctx};
 }
 
-/* The what-ifs as sim/ spells them; both arrays are the caller's to free. */
+/* Copies the what-ifs into the structs of sim/; the caller frees both arrays. One spare element,
+ * so that no array is empty. */
 static tutti_status copy_whatif(const struct tutti_sim_options *o, struct tt_sim_slow **ret_slow,
                                 struct tt_sim_degrade **ret_degrade, struct tutti_error *err)
 {
@@ -57,6 +61,8 @@ static tutti_status copy_whatif(const struct tutti_sim_options *o, struct tt_sim
     return TUTTI_OK;
 }
 
+/* Remembers the factors of degraded links for link_at. The two directions of a half-duplex cable
+ * share one capacity and one factor. */
 static tutti_status note_factors(struct api_sim *sim, const struct tutti_sim_options *o,
                                  struct tutti_error *err)
 {
@@ -86,6 +92,7 @@ static void sim_free(struct api_sim *sim)
     free(sim);
 }
 
+/* The arguments of tutti_sim_run, with objects instead of handles. */
 struct job {
     const struct tt_sched *schedule;
     const struct api_topo *topo;
@@ -113,6 +120,7 @@ static tutti_status sim_run(const struct job *j, struct api_sim *sim, struct tut
     return st;
 }
 
+/* Checks that sim/ leaves to its caller. */
 static tutti_status sim_check(const char *function, const struct job *j, struct tutti_error *err)
 {
     const struct tutti_sim_options *o = j->options;
@@ -151,6 +159,7 @@ void tutti_sim_free(struct tutti_sim *sim)
     sim_free(api_end(SIM, sim));
 }
 
+/* Utilisation: bytes carried / bytes that the link could have carried in the whole time. */
 static bool link_at(const struct api_sim *sim, size_t i, struct tutti_sim_link *ret)
 {
     if (i >= sim->r->nlinks2)
@@ -227,6 +236,7 @@ bool tutti_sim_work(const struct tutti_sim *sim, size_t i, struct tutti_sim_work
     return true;
 }
 
+/* The mean is over links that carried something; unused links would only dilute it. */
 static void sum_links(const struct api_sim *sim, struct tutti_sim_info *ret)
 {
     struct tutti_sim_link l;

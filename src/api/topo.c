@@ -1,8 +1,12 @@
-/* Public topology functions over topo/. */
+/* topo.c - the public functions of topologies over topo/.
+ *
+ * A topology is counted: its handle and everything made from it hold it (api_topo.holders), and the
+ * last one frees it, so that callers may free their objects in any order. */
 #include "api/api.h"
 
 #include <stdlib.h>
 
+/* const is cast away for the counter only. */
 struct api_topo *tt_api_topo_hold(const struct api_topo *t)
 {
     struct api_topo *held = (struct api_topo *)(uintptr_t)t;
@@ -10,6 +14,8 @@ struct api_topo *tt_api_topo_hold(const struct api_topo *t)
     return held;
 }
 
+/* The last holder frees. fetch_sub returns the value before: more than 1 means that others
+ * remain. Its default order (seq_cst) makes their uses happen before the free. */
 void tt_api_topo_release(struct api_topo *t)
 {
     if (!t || atomic_fetch_sub(&t->holders, 1) > 1)
@@ -95,7 +101,7 @@ tutti_status tutti_topo_write(const struct tutti_topo *topo, const char *path,
     return st ? st : closed;
 }
 
-/* What the functions without a status look at. */
+/* The topology behind a handle, for functions without a status: aborts on a bad one. */
 static const struct tt_topo *must_see(const struct tutti_topo *topo, const char *function)
 {
     return ((const struct api_topo *)tt_api_needed(API_TOPO, topo, function))->t;
@@ -123,7 +129,8 @@ bool tutti_topo_kind_get(size_t i, struct tutti_topo_kind_info *ret)
     return true;
 }
 
-/* Ranges of bandwidth and latency over all links. */
+/* Ranges of bandwidth and latency over all links, in both directions. The first link sets both
+ * ends. */
 static void link_ranges(const struct tt_topo *t, struct tutti_topo_info *ret)
 {
     for (uint32_t i = 0; i < t->nlinks; i++) {
@@ -220,6 +227,7 @@ char *tutti_topo_vertex_name(const struct tutti_topo *topo, uint32_t vertex, cha
     return tt_topo_vertex_name(t, vertex, buf, cap);
 }
 
+/* Directed link 2 * cable goes from a to b, 2 * cable + 1 back. */
 char *tutti_topo_link_name(const struct tutti_topo *topo, uint32_t directed_link, char *buf,
                            size_t cap)
 {
@@ -251,9 +259,8 @@ tutti_status tutti_topo_find_links(const struct tutti_topo *topo, const char *te
     return TUTTI_OK;
 }
 
-/* Latency tells networks apart: transports of hosts on Ethernet share links by congestion control
- * and buffer deeply, which fluids resemble; under a microsecond a link there are credits and short
- * buffers. */
+/* Chooses by latency. Hosts on Ethernet share links by congestion control and have deep buffers,
+ * which fluids resemble; links of less than a microsecond have credits and short buffers. */
 const char *tutti_topo_sim_level(const struct tutti_topo *topo, const char **ret_why)
 {
     const struct tt_topo *t = must_see(topo, __func__);
@@ -283,7 +290,8 @@ tutti_status tutti_topo_find_rank(const struct tutti_topo *topo, const char *tex
     return st ? st : tt_topo_find_rank(t->t, text, ret, err);
 }
 
-/* Every link of the rank, both ways. */
+/* Slows every link of the rank, in both directions. A half-duplex cable has one capacity: one
+ * change. */
 static bool add_rank(const struct tt_topo *t, const struct tutti_sim_slow *slow,
                      struct tt_vec *changes)
 {
@@ -297,6 +305,7 @@ static bool add_rank(const struct tt_topo *t, const struct tutti_sim_slow *slow,
     return ok;
 }
 
+/* A slow rank is translated to its slow links; topo/ knows only links. */
 tutti_status tutti_topo_change(const struct tutti_topo *topo, const struct tutti_sim_slow *slow,
                                size_t nslow, const struct tutti_sim_degrade *degrade,
                                size_t ndegrade, struct tutti_topo **ret, struct tutti_error *err)

@@ -1,4 +1,5 @@
-/* Public trainer functions over train/. */
+/* trainer.c - the public functions of trainers over train/. Functions of a training step return
+ * only a status; the sentence is in tutti_trainer_last_error. */
 #include <string.h>
 
 #include "api/api.h"
@@ -7,11 +8,14 @@
 
 #include "train/train.h"
 
+/* `last` is a copy of the trainer's error: it must stay valid while the caller reads it, also
+ * when another thread fails meanwhile. */
 struct api_trainer {
     struct tt_trainer *t;
     struct tutti_error last;
 };
 
+/* Trainers offer a few algorithms by name, not the whole table. */
 static tutti_status find_algo(const char *name, enum tt_policy_algo *ret, struct tutti_error *err)
 {
     const char *names[TT_POLICY_ALGO_COUNT];
@@ -28,6 +32,8 @@ static tutti_status find_algo(const char *name, enum tt_policy_algo *ret, struct
                    *near ? "; " : "", near);
 }
 
+/* Public options to those of train/. Without a policy it is dear, or dear-sharded with an
+ * optimizer. Times that overflow saturate. */
 static tutti_status trainer_translate(const struct tutti_trainer_options *o,
                                       struct tt_train_options *ret, struct tutti_error *err)
 {
@@ -99,15 +105,16 @@ static enum tt_tensor_kind kind_of(tutti_tensor_kind k)
     case TUTTI_TENSOR_EMBEDDING:
         return TT_KIND_EMBEDDING;
     }
-    return TT_KIND_COUNT; /* refused */
+    return TT_KIND_COUNT; /* refused by train/ */
 }
 
-/* An index that does not fit is one that does not exist. */
+/* An index that does not fit becomes UINT32_MAX, which does not exist either. */
 static uint32_t narrow(size_t index)
 {
     return index < UINT32_MAX ? (uint32_t)index : UINT32_MAX;
 }
 
+/* The trainer behind a handle, or NULL with a sentence. */
 static struct tt_trainer *trainer_find(struct tutti_trainer *trainer, const char *function,
                                        struct tutti_error *err)
 {
@@ -115,7 +122,7 @@ static struct tt_trainer *trainer_find(struct tutti_trainer *trainer, const char
     return t ? t->t : NULL;
 }
 
-/* What the functions without a status look at. */
+/* The trainer behind a handle, for functions without a status: aborts on a bad one. */
 static struct tt_trainer *must_see(const struct tutti_trainer *trainer, const char *function)
 {
     return ((const struct api_trainer *)tt_api_needed(API_TRAINER, trainer, function))->t;
@@ -133,6 +140,7 @@ tutti_status tutti_trainer_add(struct tutti_trainer *trainer, const struct tutti
         st = api_given(err, "the tensor's name", tensor->name);
     if (st)
         return st;
+    /* Written so that NaN is refused, too. */
     if (!(tensor->forward_us >= 0 && tensor->forward_us < 1e12 && tensor->backward_us >= 0 &&
           tensor->backward_us < 1e12))
         return tt_fail(err, TUTTI_ERR_RANGE, "tensor: times of %g and %g us", tensor->forward_us,
@@ -163,6 +171,7 @@ tutti_status tutti_trainer_set_group(struct tutti_trainer *trainer, size_t group
     tutti_status st = t ? api_struct("tutti_group", values, &given, err) : TUTTI_ERR_ARG;
     if (st)
         return st;
+    /* 0 means the usual default of Adam's constants. */
     struct tt_train_group g = {.lr = v->lr,
                                .weight_decay = v->weight_decay,
                                .momentum = v->momentum,
@@ -192,6 +201,7 @@ void *tutti_trainer_param(struct tutti_trainer *trainer, size_t index)
 tutti_status tutti_trainer_put_grad(struct tutti_trainer *trainer, size_t index, const float *grad)
 {
     struct tt_trainer *t = trainer_find(trainer, __func__, NULL);
+    /* SIZE_MAX: the whole tensor. put_range below avoids it as a count. */
     return t ? tt_train_put(t, narrow(index), 0, SIZE_MAX, grad) : TUTTI_ERR_ARG;
 }
 
@@ -389,6 +399,8 @@ bool tutti_trainer_launch(const struct tutti_trainer *trainer, size_t i,
     api_must("ret", ret);
     if (!tt_train_start_launch(t, narrow(i), &l))
         return false;
+    /* An older caller's struct is shorter: only as much is filled as it has. A gate is no
+     * bucket. */
     const struct tutti_trainer_launch all = {.size = ret->size,
                                              .coll = tutti_coll_name(l.coll),
                                              .bucket = l.gate ? UINT32_MAX : l.bucket,

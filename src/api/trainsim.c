@@ -1,4 +1,5 @@
-/* Public functions over trainsim/ and policy/: models, prices, simulated training steps. */
+/* trainsim.c - the public functions of models, prices and simulated training steps over trainsim/
+ * and policy/. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -6,7 +7,8 @@
 
 #include "trainsim/trainsim.h"
 
-/* A model lives until its handle is freed and no simulated step needs it any more. */
+/* A model lives until its handle is freed and no simulated step needs it any more; `holders`
+ * counts as in api_topo. */
 struct api_model {
     struct tt_model *m;
     _Atomic uint32_t holders;
@@ -15,6 +17,7 @@ struct api_prices {
     struct tt_prices *p;
     struct api_topo *topo; /* held */
 };
+/* `key` identifies model, network and options, so that a tuning file is used only where it fits. */
 struct api_trainsim {
     struct api_model *model; /* held */
     struct tt_trainsim *s;
@@ -55,6 +58,7 @@ bool tutti_model_get(size_t i, struct tutti_model_entry *ret)
     return true;
 }
 
+/* Frees with the last holder. */
 static void model_release(struct api_model *model)
 {
     if (!model || atomic_fetch_sub(&model->holders, 1) > 1)
@@ -86,7 +90,7 @@ void tutti_model_free(struct tutti_model *model)
     model_release(api_end(MODEL, model));
 }
 
-/* What the functions without a status look at. */
+/* The model behind a handle, for functions without a status: aborts on a bad one. */
 static const struct tt_model *must_see_model(const struct tutti_model *model, const char *function)
 {
     return ((const struct api_model *)tt_api_needed(API_MODEL, model, function))->m;
@@ -122,6 +126,7 @@ bool tutti_model_tensor(const struct tutti_model *model, size_t i, struct tutti_
         return false;
     const struct tt_model_tensor *t = tt_vec_at(&m->tensors, i);
     const struct tt_model_layer *l = tt_vec_at(&m->layers, t->layer);
+    /* A layer's times belong to its last tensor: in the backward pass that one comes first. */
     bool last = i + 1 == (size_t)l->first + l->ntensors;
     *ret = (struct tutti_model_tensor){.name = t->name,
                                        .layer = l->name,
@@ -191,6 +196,8 @@ static tutti_status find_order(const char *name, enum tt_policy_order *ret, stru
     return tt_fail(err, TUTTI_ERR_ARG, "no order '%.64s'%s%s", name, *near ? "; " : "", near);
 }
 
+/* Public options to those of trainsim/. "bayesian" is no fusion of policy/: it searches the
+ * threshold of the default one. */
 static tutti_status trainsim_translate(const struct tutti_trainsim_options *o,
                                        struct tt_trainsim_options *ret, struct tutti_error *err)
 {
@@ -221,6 +228,7 @@ static tutti_status trainsim_translate(const struct tutti_trainsim_options *o,
     return st;
 }
 
+/* Reads the result of an earlier search; refused unless it was made for the same label. */
 static tutti_status trainsim_load(const char *path, const struct tt_tuner_label *label,
                                   struct tt_tuner *ret, struct tutti_error *err)
 {
@@ -243,6 +251,7 @@ static void trainsim_free(struct api_trainsim *sim)
     free(sim);
 }
 
+/* Fills *s; on failure the caller frees what was filled so far. */
 static tutti_status trainsim_run(struct api_model *model, struct tt_prices *prices,
                                  const struct tutti_trainsim_options *options,
                                  struct api_trainsim *s, struct tutti_error *err)
@@ -319,6 +328,7 @@ void tutti_trainsim_info(const struct tutti_trainsim *sim, struct tutti_trainsim
         .hash = p->hash};
 }
 
+/* Tensor i of the simulated model. */
 static const struct tt_model_tensor *tensor(const struct api_trainsim *sim, uint32_t i)
 {
     return tt_vec_at(&sim->model->m->tensors, i);
@@ -342,6 +352,7 @@ bool tutti_trainsim_bucket(const struct tutti_trainsim *handle, size_t i,
     return true;
 }
 
+/* Fields of a span that belongs to a bucket. */
 static void describe_bucket(const struct api_trainsim *sim, uint32_t bucket,
                             struct tutti_trainsim_span *ret)
 {
@@ -390,6 +401,7 @@ bool tutti_trainsim_trial(const struct tutti_trainsim *handle, size_t i,
     return true;
 }
 
+/* An empty log is an empty string, not NULL: NULL means out of memory. */
 char *tutti_trainsim_log(const struct tutti_trainsim *handle)
 {
     const struct api_trainsim *sim = api_need(TRAINSIM, handle);
