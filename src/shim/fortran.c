@@ -26,8 +26,7 @@ static void *fortran_address(void *buf)
 #define OP(o)   PMPI_Op_f2c(*(o))
 typedef MPI_Fint fint;
 
-/* Fortran has no C prototypes: each function is declared right before its definition, for
- * -Wmissing-prototypes. */
+/* No header declares the Fortran entry points, so each is declared right before its definition. */
 #pragma GCC visibility push(default)
 
 void mpi_allreduce_(void *in, void *out, fint *n, fint *type, fint *op, fint *comm, fint *ierr);
