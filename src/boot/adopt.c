@@ -1,12 +1,12 @@
-/* adopt.c - the place to meet, and a key, when somebody else has already brought the ranks together
- * (MPI): nothing need be configured.
+/* adopt.c - the rendezvous and a key for ranks that something else (MPI) has already brought
+ * together, so that nothing has to be configured.
  *
- * One exchange, in which every rank tells its host and rank 0 where it will listen and a key made
- * for this job. Ranks of one host meet on loopback; otherwise rank 0 listens on one of the
- * addresses that its interface filter leaves: the default route's, else the first. The port is one
- * that was free a moment ago: who takes it in between makes opening fail with words that say so. A
- * key that the user gave is never sent: then everybody needs its own copy, and boot says who has
- * none. */
+ * There is one exchange. Every rank sends its host id; rank 0 also sends where it will listen and a
+ * key made for this job. Ranks of one host meet on loopback. Otherwise rank 0 listens on one of the
+ * addresses that its interface filter admits: that of the default route, else the first. The port
+ * was free a moment ago; if another process takes it in between, opening fails with an error that
+ * says so. A key that the user gave is never sent: every rank then needs its own copy, and boot
+ * names the ranks that have none. */
 #include "boot/boot_int.h"
 
 #include <arpa/inet.h>
@@ -14,15 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank tells; of rank 0 all fields count. Ranks of one build and byte order. */
+/* What a rank sends; of ranks other than 0 only host_id is used. All ranks run one build with one
+ * byte order. */
 struct offer {
     uint64_t host_id;
     uint32_t addr_be;           /* towards other hosts; 0: none */
-    uint16_t port, inside_port; /* there, and on loopback */
+    uint16_t port, inside_port; /* on addr_be, and on loopback */
     uint8_t has_key, pad[3];
     uint8_t key[TT_BOOT_KEY];
 };
 
+/* A port that is free now. The socket is closed again: rank 0 opens it when the ranks meet. */
 static tutti_status free_port(const struct tt_boot_config *c, uint32_t addr_be, uint16_t *ret,
                               struct tutti_error *err)
 {
@@ -34,7 +36,8 @@ static tutti_status free_port(const struct tt_boot_config *c, uint32_t addr_be, 
     return st;
 }
 
-/* No way outward is an error only when it turns out to be needed. */
+/* Fills this rank's offer. Having no address for other hosts is an error only if it turns out to be
+ * needed. */
 static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o,
                                struct tutti_error *err)
 {
@@ -47,12 +50,14 @@ static tutti_status make_offer(const struct tt_boot_config *c, struct offer *o,
     o->addr_be = tt_boot_iface_outward(c->iface);
     if (o->addr_be && free_port(c, o->addr_be, &o->port, NULL) != TUTTI_OK)
         o->addr_be = 0;
+    /* A key for this job, unless the user gave one. */
     o->has_key = !c->has_key && !c->key_file;
     if (o->has_key)
         randombytes_buf(o->key, sizeof(o->key));
     return free_port(c, htonl(INADDR_LOOPBACK), &o->inside_port, err);
 }
 
+/* Every rank derives the same rendezvous from the same gathered offers. */
 static tutti_status take_offer(struct tt_boot_config *c, const struct offer *all,
                                struct tutti_error *err)
 {
@@ -90,6 +95,7 @@ tutti_status tt_boot_adopt(struct tt_boot_config *c, const struct tt_boot_parent
     if (sodium_init() < 0)
         return tt_fail(err, TUTTI_ERR_IO, "libsodium cannot be initialised");
     all = tt_zalloc(c->size, sizeof(*all));
+    /* This rank's own error must not keep it out of the gather: the others wait there. */
     own = make_offer(c, &mine, err);
     if (!all)
         own = tt_fail_memory(err, "rendezvous");

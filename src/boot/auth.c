@@ -1,29 +1,30 @@
 /* auth.c - both ends of a connection prove that they hold the job key, before any length is read.
  *
- *   connector                                  acceptor
- *      | -- greeting: who, to whom, challenge --> |   wrong magic, rank, job: closed without a word
- *      | <-- greeting: who, job id, challenge --- |
- *      | -- proof ------------------------------> |   wrong key: closed without a word
- *      | <-- proof ------------------------------ |   sent when the acceptor admits the connection
+ *     connector                                 acceptor
+ *       | -- greeting: who, to whom, challenge --> |   wrong magic, rank, job: closed silently
+ *       | <-- greeting: who, job id, challenge --- |
+ *       | -- proof ------------------------------> |   wrong key: closed silently
+ *       | <-- proof ------------------------------ |   sent when the acceptor admits it
  *
- * A proof is HMAC-SHA-512-256 with the job key over a label, the direction and both greetings, so
- * it covers version, ranks, role, job and both fresh challenges: it fits no other connection and
- * cannot be sent back to its maker. The acceptor proves itself last, so strangers learn nothing
- * made with the key. All four messages have fixed sizes; greeting and proof always fit an empty
- * socket buffer, so that only reading can wait.
+ * A proof is HMAC-SHA-512-256 with the job key over a label, the direction and both greetings. It
+ * covers version, ranks, role, job and both fresh challenges, so it fits no other connection and
+ * cannot be reflected to its sender. The acceptor proves itself last, so strangers learn nothing
+ * that was computed with the key. All four messages have fixed sizes; greeting and proof always fit
+ * an empty socket buffer, so that only reading can wait.
  *
- * Keys. Ranks that encrypt also put their half of an X25519 exchange into the greeting, which the
- * proofs cover, so that nobody can put another half in its place. Each rank has one pair of these
- * for the life of the job: what a stranger costs stays one random number, and the challenges make
- * the keys of every connection different. The exchange is computed only with those that have proved
- * themselves. Whether to encrypt, and whether a CPU has AES, stand in the greetings too: both ends
- * come to the same cipher, and nobody on the way can talk them into a weaker one. Without
- * encryption someone who can alter packets after the handshake is not stopped (SECURITY.md). */
+ * Keys. Ranks that encrypt also put their half of an X25519 exchange into the greeting. The proofs
+ * cover it, so no third party can replace it. Each rank has one key pair for the life of the job: a
+ * stranger costs one random number at most, and the challenges make the keys of every connection
+ * different. The exchange is computed only with peers that have proved themselves. The greetings
+ * also say whether to encrypt and whether the CPU has AES, so both ends choose the same cipher, and
+ * a man in the middle cannot downgrade it. Without encryption, an attacker who can alter packets
+ * after the handshake is not stopped (SECURITY.md). */
 #include "boot/boot_int.h"
 
 #include <sodium.h>
 #include <string.h>
 
+/* The labels differ by direction, so that a proof is never valid for the other direction. */
 void tt_boot_proof_make(const uint8_t key[TT_BOOT_KEY], bool by_acceptor,
                         const uint8_t connector[TT_GREETING], const uint8_t acceptor[TT_GREETING],
                         uint8_t out[TT_PROOF])
@@ -41,6 +42,7 @@ void tt_boot_proof_make(const uint8_t key[TT_BOOT_KEY], bool by_acceptor,
     sodium_memzero(&h, sizeof(h));
 }
 
+/* Both ends put the two greetings in the same order: the connector's first. */
 static void proof_of(const struct tt_shake *s, const struct tt_trust *t, bool by_acceptor,
                      uint8_t out[TT_PROOF])
 {
@@ -50,6 +52,8 @@ static void proof_of(const struct tt_shake *s, const struct tt_trust *t, bool by
     tt_boot_proof_make(t->key, by_acceptor, connector, acceptor, out);
 }
 
+/* A greeting or a proof fits an empty socket buffer, so a short write means that the peer is
+ * gone. */
 static bool send_whole(int fd, const uint8_t *bytes, size_t n)
 {
     size_t sent = 0;
@@ -76,7 +80,7 @@ static bool send_greeting(struct tt_shake *s, const struct tt_trust *t, uint32_t
     return send_whole(s->fd, s->mine, TT_GREETING);
 }
 
-/* Of the connector; the acceptor's is sent by tt_boot_arrival_admit. */
+/* The connector's proof; the acceptor's is sent by tt_boot_arrival_admit. */
 static bool send_proof(struct tt_shake *s, const struct tt_trust *t)
 {
     uint8_t proof[TT_PROOF];
@@ -97,9 +101,9 @@ enum tt_shake_end tt_boot_shake_connect(struct tt_shake *s, int fd, const struct
     return send_greeting(s, t, to, role) ? TT_SHAKE_MORE : TT_SHAKE_GONE;
 }
 
-/* A rank that meets rank 0 does not know the job yet; every other connection belongs to the job or
- * to nobody. A rank that another job expects may greet us with a rank we do not have; rank 0
- * answers that in words, later. */
+/* Is this greeting for us? A rank that meets rank 0 does not know the job id yet; every other
+ * connection must carry it. A rank of another job may greet us with a rank that this job does not
+ * have; rank 0 refuses that in words later (meet.c). */
 static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
 {
     const struct tt_greeting *g = &s->peer;
@@ -108,10 +112,11 @@ static bool acceptable(const struct tt_shake *s, const struct tt_trust *t)
         return false;
     if (t->kind == TT_CONN_MEET)
         return s->accepting ? g->job == 0 : g->job != 0;
-    return g->job == t->job && g->encrypt == (t->pair != NULL); /* compared when the ranks met */
+    /* encrypt was compared when the ranks met */
+    return g->job == t->job && g->encrypt == (t->pair != NULL);
 }
 
-/* The other's greeting is here. */
+/* The peer's greeting is complete: checks it, and sends what comes next. */
 static enum tt_shake_end greeted(struct tt_shake *s, const struct tt_trust *t)
 {
     struct tt_greeting mine;
@@ -133,8 +138,8 @@ static enum tt_shake_end greeted(struct tt_shake *s, const struct tt_trust *t)
     return send_proof(s, t) ? TT_SHAKE_MORE : TT_SHAKE_GONE;
 }
 
-/* The keys of a connection whose other end has proved itself. False: its half of the exchange makes
- * no key. */
+/* Derives the keys of a connection whose peer has proved itself. False: the peer's half of the
+ * exchange yields no key (a point of small order). */
 static bool auth_agree(struct tt_shake *s, const struct tt_trust *t)
 {
     uint8_t shared[TT_SHARE];
@@ -155,6 +160,7 @@ static bool auth_agree(struct tt_shake *s, const struct tt_trust *t)
     return true;
 }
 
+/* The comparison takes constant time, so that timing does not reveal how many bytes match. */
 static enum tt_shake_end proved(struct tt_shake *s, const struct tt_trust *t)
 {
     uint8_t expected[TT_PROOF];
@@ -174,6 +180,8 @@ void tt_boot_shake_answer(const struct tt_shake *s, const struct tt_trust *t,
     proof_of(s, t, true, ret_proof);
 }
 
+/* Call when the socket is readable. First the peer's greeting is read, then its proof; `got` counts
+ * the bytes of the part being read. */
 enum tt_shake_end tt_boot_shake_step(struct tt_shake *s, const struct tt_trust *t)
 {
     enum tt_net went;
@@ -192,6 +200,7 @@ enum tt_shake_end tt_boot_shake_step(struct tt_shake *s, const struct tt_trust *
     went = tt_boot_net_fill(s->fd, s->proof, TT_PROOF, &s->got);
     if (went == TT_NET_AGAIN)
         return TT_SHAKE_MORE;
+    /* To a connector, an end at this point usually means that the acceptor rejected the proof. */
     if (went == TT_NET_END)
         return s->accepting ? TT_SHAKE_GONE : TT_SHAKE_REJECTED;
     return proved(s, t);

@@ -1,10 +1,9 @@
-/* boot_int.h - what the files of boot/ share among themselves; nobody else includes it (tests and
- * fuzzers do).
+/* boot_int.h - what the files of boot/ share; only tests and fuzzers include it besides them.
  *
- * From the bottom: wire (bytes <-> structs, pure), net (sockets that never block beyond a moment),
- * auth (one handshake as a state machine), gate (many incoming handshakes), dial (one outgoing
- * connection with retries); on these stand meet (rank 0), join (the others), exchange, porter
- * (links), connect. */
+ * From the bottom up: wire (bytes <-> structs, pure), net (sockets that never wait longer than
+ * told), auth (one handshake as a state machine), gate (many incoming handshakes), dial (one
+ * outgoing connection with retries). Built on these: meet (rank 0), join (the others), exchange
+ * (all-gather), porter (links). */
 #ifndef TT_BOOT_INT_H
 #define TT_BOOT_INT_H
 
@@ -27,16 +26,16 @@ enum {
     TT_REFUSAL_MAX = 4 + 504,
     TT_BOOT_SIZE_MAX = 1 << 20,
     TT_UNPROVED_MAX = 1024, /* unproved connections at a time */
-    TT_GATE_TURN = 64       /* connections accepted, and handshakes gone on with, at a time */
+    TT_GATE_TURN = 64       /* connections accepted, and handshakes advanced, in one call */
 };
-#define TT_BOOT_TIMEOUT_NS UINT64_C(30000000000) /* when the caller does not say */
-#define TT_HANDSHAKE_NS    UINT64_C(2000000000)  /* an unproved connection lives no longer */
-/* and, when the places are full, at least this long */
+#define TT_BOOT_TIMEOUT_NS UINT64_C(30000000000) /* if the caller gives none */
+#define TT_HANDSHAKE_NS    UINT64_C(2000000000)  /* longest life of an unproved connection */
+/* Shortest life of an unproved connection when all places are taken. */
 #define TT_HANDSHAKE_FAIR_NS UINT64_C(50000000)
-/* after the deadline, for rank 0's reason to arrive */
+/* Time after the deadline for rank 0's reason to arrive. */
 #define TT_GRACE_NS UINT64_C(800000000)
 
-/* ---- wire.c: little-endian bytes, pure functions; parsers take any bytes ---- */
+/* ---- wire.c: little-endian bytes, pure functions; parsers accept any bytes ---- */
 
 enum tt_conn_kind { TT_CONN_MEET = 1, TT_CONN_DATA = 2 };
 
@@ -45,9 +44,8 @@ enum tt_conn_kind { TT_CONN_MEET = 1, TT_CONN_DATA = 2 };
  * 36 challenge[32] | 68 share[32]            flags: 1 keyed, 2 encrypt, 4 aes */
 struct tt_greeting {
     uint16_t version;
-    bool keyed; /* has a job key; says nothing about which */
-    /* wants what follows on this connection to be sealed; `share` is its half of the key
-     * exchange */
+    bool keyed; /* has a job key; does not say which */
+    /* Wants this connection to be sealed; `share` is its half of the key exchange. */
     bool encrypt;
     bool aes; /* its CPU has AES-256-GCM */
     enum tt_conn_kind kind;
@@ -58,7 +56,7 @@ struct tt_greeting {
     uint8_t share[TT_SHARE]; /* X25519; zeros without encrypt */
 };
 void tt_boot_greeting_write(const struct tt_greeting *g, uint8_t out[TT_GREETING]);
-/* False: not a greeting of any version. Of another version only `version` is set. */
+/* False: not a greeting of any version. For another version only `version` is set. */
 bool tt_boot_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *ret);
 
 enum tt_frame_kind {
@@ -70,77 +68,78 @@ enum tt_frame_kind {
     TT_FRAME_KINDS
 };
 
-/* Goes before everything on a control connection: 0 magic u32 | 4 kind u32 | 8 seq u32 | 12
- * remaining u32 | 16 length u64 */
+/* Precedes every body on a control connection: 0 magic u32 | 4 kind u32 | 8 seq u32 | 12 remaining
+ * u32 | 16 length u64 */
 struct tt_frame {
     enum tt_frame_kind kind;
     uint32_t seq;          /* number of the exchange */
     uint32_t remaining_ms; /* until the sender's deadline */
-    uint64_t length;       /* of the body that follows; the reader knows its limit */
+    uint64_t length; /* of the body that follows; the reader checks it against its own limit */
 };
 void tt_boot_frame_write(const struct tt_frame *f, uint8_t out[TT_FRAME]);
 bool tt_boot_frame_parse(const uint8_t in[TT_FRAME], struct tt_frame *ret);
 
-/* What a rank tells rank 0. */
+/* What a rank sends to rank 0. */
 struct tt_boot_join {
     uint32_t size;
-    uint64_t net_id; /* equal when loopback reaches */
+    uint64_t net_id; /* equal if the two ranks reach each other over loopback */
     struct tt_boot_peer peer;
     char version[TT_VERSION_TEXT];
-    const char *settings; /* not terminated; parsed: points into the input */
+    const char *settings; /* not terminated; after parsing it points into the input */
     size_t settings_len;
 };
-/* bytes written */
+/* Returns the number of bytes written. */
 size_t tt_boot_join_write(const struct tt_boot_join *j, uint8_t out[TT_JOIN_MAX]);
 bool tt_boot_join_parse(const uint8_t *in, size_t n, struct tt_boot_join *ret);
 
 void tt_boot_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES]);
 bool tt_boot_peer_parse(const uint8_t in[TT_PEER_BYTES], struct tt_boot_peer *ret);
-/* Exactly `size` peers, each one usable. */
+/* Exactly `size` peers, each with an address, a port and a clean host name. */
 bool tt_boot_table_parse(const uint8_t *in, size_t n, uint32_t size, struct tt_boot_peer *ret);
 
-/* An error as rank 0 tells it to the others. */
-/* bytes written */
+/* An error as rank 0 sends it to the others. */
+/* Returns the number of bytes written. */
 size_t tt_boot_refusal_write(const struct tutti_error *e, uint8_t out[TT_REFUSAL_MAX]);
-/* always an error afterwards */
+/* *ret is always an error afterwards, whatever the bytes are. */
 void tt_boot_refusal_parse(const uint8_t *in, size_t n, struct tutti_error *ret);
 
 /* ---- net.c, resolve.c: IPv4 sockets; every call returns at once or by its deadline ---- */
 
-/* Reads until *got == want, or writes until *sent == want, as far as it goes without waiting. */
+/* Read until *got == want, or write until *sent == want, as far as possible without waiting. */
 enum tt_net tt_boot_net_fill(int fd, uint8_t *buf, size_t want, size_t *got);
 enum tt_net tt_boot_net_drain(int fd, const uint8_t *buf, size_t want, size_t *sent);
-/* from now; so far that nothing added to it overflows */
+/* timeout_ns from now, capped so that additions to it do not overflow. */
 uint64_t tt_boot_net_deadline(uint64_t timeout_ns);
-/* Waits for events, at most until until_ns; EINTR counts as nothing. */
+/* Waits for events until until_ns at most. EINTR counts as no events. */
 void tt_boot_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns);
-/* Begins a connection (source 0: the kernel chooses); *ret_fd is non-blocking. 0 or errno. */
+/* Starts connecting (source_be 0: the kernel chooses the source); *ret_fd is non-blocking. 0 or
+ * errno. */
 int tt_boot_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int *ret_fd);
-/* Once writable: 0 or errno. A socket that met itself (the kernel chose the target as its own port)
- * is ECONNREFUSED. */
+/* Call once the socket is writable: 0 or errno. A socket that is connected to itself (the kernel
+ * chose the target as its own port) is ECONNREFUSED. */
 int tt_boot_net_connected(int fd);
-/* Does a connection come about? 0 or errno; ECONNREFUSED: the host answers, nobody listens. */
+/* Can a connection be made? 0 or errno; ECONNREFUSED: the host answers, but no socket listens. */
 int tt_boot_net_probe(uint32_t addr_be, uint16_t port, uint32_t source_be, uint64_t timeout_ns);
-void tt_boot_net_hand_out(int fd); /* blocking from now on */
+void tt_boot_net_hand_out(int fd); /* makes the socket blocking */
 void tt_boot_net_close(int *fd);   /* accepts -1; sets -1 */
-/* In an epoll set (-1: none, nothing is done); a descriptor must be taken out before it is closed,
- * because a forked child may keep it open. */
+/* Add to or remove from an epoll set (-1: none, does nothing). A descriptor must be removed before
+ * it is closed, because a forked child may keep it open. */
 void tt_boot_net_watch(int epoll, int fd, uint32_t events, void *watcher);
 void tt_boot_net_unwatch(int epoll, int fd);
 bool tt_boot_net_loopback(uint32_t addr_be);
 enum { TT_NET_TEXT = 24 };
-/* "10.0.0.1:29500", without port when 0; returns buf */
+/* "10.0.0.1:29500", without the port if it is 0; returns buf. */
 char *tt_boot_net_text(uint32_t addr_be, uint16_t port, char buf[TT_NET_TEXT]);
-/* "30 s" for messages; returns buf */
+/* "30 s", for messages; returns buf. */
 char *tt_boot_net_span(uint64_t ns, char *buf, size_t cap);
 
 /* ---- line.c: a socket with the keys of its handshake ---- */
 
-/* false: no memory */
+/* Takes ownership of fd. False: no memory; fd is then still in *l. */
 bool tt_boot_line_open(struct tt_boot_line *l, int fd, const struct tt_seal_keys *keys);
-/* accepts a closed one */
+/* Accepts a closed line. */
 void tt_boot_line_close(struct tt_boot_line *l);
-/* All n bytes; 0 or errno (ETIMEDOUT). */
+/* Sends all n bytes; 0 or errno (ETIMEDOUT). */
 int tt_boot_line_send(const struct tt_boot_line *l, const uint8_t *buf, size_t n,
                       uint64_t until_ns);
 
@@ -151,14 +150,14 @@ struct tt_frame_in {
     uint8_t *body; /* the caller's, cap bytes */
     uint64_t cap;
 };
-/* Reads one frame and not a byte more. END with errno EBADMSG: not a frame; EMSGSIZE: length over
- * cap (in->frame is set). */
+/* Reads one frame and not a byte more. END with errno EBADMSG: not a frame; EMSGSIZE: the length
+ * exceeds cap (in->frame is set). */
 enum tt_net tt_boot_frame_fill(const struct tt_boot_line *l, struct tt_frame_in *in);
 
-/* "host:port"; refuses IPv6 in words. */
+/* Parses "host:port"; IPv6 is refused with an explanation. */
 tutti_status tt_boot_rendezvous_parse(const char *text, char host[TT_BOOT_HOST * 2],
                                       uint16_t *ret_port, struct tutti_error *err);
-/* A name to an IPv4 address, the first that is not loopback if there is one. */
+/* Resolves a name to an IPv4 address: the first one that is not loopback, if there is one. */
 tutti_status tt_boot_resolve(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be,
                              struct tutti_error *err);
 
@@ -168,30 +167,29 @@ struct tt_iface {
     char name[32];
     uint32_t addr_be, mask_be;
 };
-/* Does the filter (NCCL syntax or CIDR) admit this interface? A filter that cannot be parsed is an
- * error. */
+/* Does the filter (NCCL syntax or CIDR) admit this interface? A malformed filter is an error. */
 tutti_status tt_boot_iface_match(const char *filter, const struct tt_iface *i, bool *ret,
                                  struct tutti_error *err);
-/* The address to listen on: the one that routes to dst when the filter admits it, else the first
+/* The address to listen on: the source address towards dst if the filter admits it, else the first
  * admitted one that is not loopback; for a dst on loopback always loopback. A filter that admits
- * nothing is an error that lists what exists. */
+ * nothing is an error that lists the interfaces. */
 tutti_status tt_boot_iface_choose(const char *filter, uint32_t dst_be, uint32_t *ret_addr_be,
                                   struct tutti_error *err);
-/* The address for other hosts to come to: of the admitted ones that of the default route, else the
- * first that is not loopback; 0: none. */
+/* The address that other hosts should connect to: of the admitted ones that of the default route,
+ * else the first that is not loopback; 0: none. */
 uint32_t tt_boot_iface_outward(const char *filter);
 void tt_boot_iface_list(struct tt_str *out); /* "lo 127.0.0.1/8, eth0 10.0.0.2/24" */
-/* Addresses of this host's interfaces but loopback, that of the default route first; as many as
+/* Addresses of this host's interfaces except loopback, that of the default route first; as many as
  * fit, the rest 0. */
 void tt_boot_iface_sources(uint32_t ret_be[TT_BOOT_SOURCES]);
-/* the interface with that address is down or has no carrier */
+/* Is the interface with that address down or without a carrier? */
 bool tt_boot_iface_down(uint32_t addr_be);
 
-/* host, host_id, pid and sources; address and port 0 */
+/* Fills host, host_id, pid and sources; address and port are 0. */
 void tt_boot_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id);
 
-/* Listens on addr:port for some port in [lo, hi], beginning at lo + start (lo 0: any), never on
- * `avoid`. EADDRINUSE everywhere is an error that names the range; rank 0 passes lo == hi. */
+/* Listens on addr:port for some port in [lo, hi], starting at lo + start (lo 0: any), never on
+ * `avoid`. If all are in use, the error names the range; rank 0 passes lo == hi. */
 struct tt_listen {
     uint32_t addr_be;
     uint16_t lo, hi, avoid;
@@ -202,34 +200,35 @@ tutti_status tt_boot_listen_open(const struct tt_listen *l, int *ret_fd, uint16_
 
 tutti_status tt_boot_key_load(const char *path, uint8_t ret_key[TT_BOOT_KEY],
                               struct tutti_error *err);
-/* The key in the content of a key file; pure. */
+/* The key in the contents of a key file; pure. */
 tutti_status tt_boot_key_parse(const uint8_t *text, size_t n, uint8_t ret_key[TT_BOOT_KEY],
                                struct tutti_error *err);
-/* First host of "node[01-04,7],x". False: none, or it does not fit. */
+/* First host of "node[01-04,7],x". False: there is none, or it does not fit. */
 bool tt_boot_nodelist_first(const char *list, char *ret, size_t cap);
 
-/* ---- settings.c: words ---- */
+/* ---- settings.c: messages about ranks and settings ---- */
 
-/* Where the "name=value" lines of the ranks differ, as: algo is "ring" on rank 0 but "direct" on
- * ranks 1-3. False when they agree. */
+/* Describes where the "name=value" lines of the ranks differ, as: algo is "ring" on rank 0 but
+ * "direct" on ranks 1-3. False if they agree. */
 bool tt_boot_settings_differ(const char *const *settings, uint32_t size, struct tt_str *out);
 
 /* ---- auth.c: one handshake ---- */
 
-/* A pair of X25519 keys, made when a job opens and forgotten when it closes. */
+/* An X25519 key pair, made when a job opens and erased when it closes. */
 struct tt_key_pair {
     uint8_t secret[TT_SHARE], share[TT_SHARE];
 };
+/* What a rank presents and expects in handshakes. The pointers are borrowed from struct tt_boot. */
 struct tt_trust {
     const uint8_t *key;
     bool keyed;
     uint32_t rank;
     uint64_t job; /* 0 while joining */
     enum tt_conn_kind kind;
-    const struct tt_key_pair *pair; /* NULL: connections are not to be encrypted */
+    const struct tt_key_pair *pair; /* NULL: connections are not encrypted */
 };
-/* Keyed hash of both greetings; the two directions differ, so that no proof can be sent back to its
- * maker. */
+/* Keyed hash of both greetings. The two directions differ, so that no proof can be reflected to its
+ * sender. */
 void tt_boot_proof_make(const uint8_t key[TT_BOOT_KEY], bool by_acceptor,
                         const uint8_t connector[TT_GREETING], const uint8_t acceptor[TT_GREETING],
                         uint8_t out[TT_PROOF]);
@@ -238,49 +237,50 @@ enum tt_shake_end {
     TT_SHAKE_MORE,
     TT_SHAKE_DONE,
     TT_SHAKE_GONE,     /* ended before the proof; errno */
-    TT_SHAKE_STRANGER, /* not a rank, not of this job, or not for us */
+    TT_SHAKE_STRANGER, /* not a rank, not of this job, or not addressed to us */
     TT_SHAKE_VERSION,  /* another protocol version: peer.version */
     TT_SHAKE_KEY,      /* its proof was made with another key */
-    TT_SHAKE_REJECTED  /* it did not take our proof */
+    TT_SHAKE_REJECTED  /* it rejected our proof */
 };
 struct tt_shake {
-    int fd; /* owned by who owns the handshake */
+    int fd; /* owned by the owner of the handshake */
     bool accepting, greeted;
     uint64_t since_ns;
-    uint32_t from_be; /* accepted: whence */
+    uint32_t from_be; /* accepting side: the peer's address */
     uint8_t mine[TT_GREETING], theirs[TT_GREETING], proof[TT_PROOF];
     size_t got;
     struct tt_greeting peer;
-    /* DONE: of this connection; cipher NONE unless both ends want encryption */
+    /* After DONE: the keys of this connection; cipher NONE unless both ends want encryption. */
     struct tt_seal_keys keys;
 };
 void tt_boot_shake_accept(struct tt_shake *s, int fd);
-/* The connecting side speaks first. */
+/* The connecting side sends its greeting first. */
 enum tt_shake_end tt_boot_shake_connect(struct tt_shake *s, int fd, const struct tt_trust *t,
                                         uint32_t to, uint64_t role);
-/* When readable. DONE on the accepting side: the other has proved itself, and waits for the
+/* Call when readable. DONE on the accepting side: the peer has proved itself and waits for the
  * answer. */
 enum tt_shake_end tt_boot_shake_step(struct tt_shake *s, const struct tt_trust *t);
 void tt_boot_shake_answer(const struct tt_shake *s, const struct tt_trust *t,
                           uint8_t ret_proof[TT_PROOF]);
 
-/* ---- gate.c: a listener and the handshakes that came through it ---- */
+/* ---- gate.c: a listener and the handshakes of the connections it accepted ---- */
 
 struct tt_gate {
     int listener; /* not owned */
     int epoll;    /* readable when there is something to serve; -1: not open */
-    bool full;    /* the listener is not looked at: no place, or no descriptors before retry_ns */
+    bool full;    /* the listener is not polled until retry_ns: no free place, or no descriptors */
     uint64_t retry_ns;
-    uint64_t patience_ns; /* how long a lack of descriptors may last before serving fails */
-    uint64_t short_ns;    /* since when they are lacking; 0: they are not */
+    uint64_t patience_ns; /* how long descriptors may be short before serving fails */
+    uint64_t short_ns;    /* since when they are short; 0: they are not */
     struct tt_trust trust;
-    /* nknown addresses, rising, that connections may come from; NULL: any. Not owned */
+    /* nknown ascending addresses that connections may come from; NULL: any. Not owned. */
     const uint32_t *known_be;
     size_t nknown, n;
     struct tt_shake *pending[TT_UNPROVED_MAX]; /* oldest first */
 };
+/* A handshake that has ended and that the owner of the gate must know about. */
 struct tt_arrival {
-    int fd; /* -1: claimed the rank with a wrong key, and is gone */
+    int fd; /* the caller's; -1: claimed the rank with a wrong key, already closed */
     uint32_t rank, from_be;
     uint64_t role;
     uint8_t answer[TT_PROOF];
@@ -288,19 +288,20 @@ struct tt_arrival {
 };
 tutti_status tt_boot_gate_open(struct tt_gate *g, int listener, const struct tt_trust *trust,
                                struct tutti_error *err);
-/* Addresses that connections of these ranks come from, rising; ret_be has room for size * (1 +
- * TT_BOOT_SOURCES). Returns how many. */
+/* The addresses that connections of these ranks may come from, ascending; ret_be has room for size
+ * * (1 + TT_BOOT_SOURCES). Returns how many. */
 size_t tt_boot_known_addresses(const struct tt_boot_peer *peers, uint32_t size, uint32_t *ret_be);
 void tt_boot_gate_close(struct tt_gate *g);
-uint64_t tt_boot_gate_wake(const struct tt_gate *g); /* when to serve even if nothing is ready */
-/* Goes on with handshakes that are ready, drops the late, accepts the new; *ret_n arrivals, also
- * when it fails. */
+uint64_t tt_boot_gate_wake(const struct tt_gate *g); /* when to serve even if nothing is readable */
+/* Advances the handshakes that are ready, drops those past the limit, accepts new ones. *ret_n
+ * arrivals are returned even if it fails. */
 tutti_status tt_boot_gate_serve(struct tt_gate *g, struct tt_arrival ret[TT_GATE_TURN],
                                 size_t *ret_n, struct tutti_error *err);
-/* Tells an arrival that it is taken; false: it is gone (a->fd is still the caller's). */
+/* Sends an arrival its proof, which tells it that it is admitted. False: the peer is gone (a->fd
+ * still belongs to the caller). */
 bool tt_boot_arrival_admit(const struct tt_arrival *a);
 
-/* ---- dial.c: one outgoing connection, tried again until it stands ---- */
+/* ---- dial.c: one outgoing connection, retried until it is made ---- */
 
 struct tt_dial {
     uint32_t rank;
@@ -308,25 +309,27 @@ struct tt_dial {
     uint32_t addr_be, source_be;
     uint16_t port;
     enum { TT_DIAL_WAITING, TT_DIAL_CONNECTING, TT_DIAL_SHAKING, TT_DIAL_DONE } state;
-    struct tt_shake shake; /* DONE: shake.fd is the connection, and the caller's */
+    struct tt_shake shake; /* in state DONE, shake.fd is the connection and belongs to the caller */
     uint64_t retry_ns;
     unsigned tries, rejections;
     enum tt_shake_end last; /* how the latest handshake ended */
-    int error;              /* errno of the latest connect, 0 when it was not that which failed */
-    int epoll;              /* where its socket is watched, -1: nowhere */
+    int error;              /* errno of the latest connect; 0 if something else failed */
+    int epoll;              /* where its socket is polled; -1: the caller polls tt_boot_dial_fd */
     void *watcher;
 };
-/* rank .. port, epoll and watcher are set */
+/* The caller has set rank to port, epoll and watcher. */
 void tt_boot_dial_begin(struct tt_dial *d, uint64_t now_ns);
 void tt_boot_dial_abort(struct tt_dial *d);
 struct pollfd tt_boot_dial_fd(const struct tt_dial *d);
+/* When to serve even if nothing is ready. */
 uint64_t tt_boot_dial_wake(const struct tt_dial *d);
 void tt_boot_dial_serve(struct tt_dial *d, const struct tt_trust *t, short revents);
-/* Why it has not come about, as an end of a sentence: "connection refused". */
+/* Why there is no connection yet, to end a message: "connection refused". */
 const char *tt_boot_dial_why(const struct tt_dial *d);
 
-/* ---- the communicating object (open.c) ---- */
+/* ---- the job's object (open.c) ---- */
 
+/* A link that arrived before its desk was opened. */
 struct tt_early {
     int fd;
     uint32_t rank;
@@ -341,25 +344,25 @@ struct tt_boot {
     uint64_t job;
     uint64_t net_id;
     int listener;
-    /* for outgoing data connections when an interface was asked for, else 0 */
+    /* Source address of outgoing data connections if an interface was asked for, else 0. */
     uint32_t source_be;
-    struct tt_boot_line *control; /* by rank, fd -1 where none */
+    struct tt_boot_line *control; /* by rank; fd -1: none */
     struct tt_porter *porter;     /* NULL with one rank, and while the ranks meet */
-    /* struct tt_early: proved connections that no call has asked for yet, in order of arrival;
-     * under the porter's lock */
+    /* struct tt_early: proved connections that no desk has asked for yet, in order of arrival;
+     * guarded by the porter's lock. */
     struct tt_vec early;
     uint32_t seq; /* exchanges so far */
     bool broken;  /* an exchange failed: the control streams are out of step */
 };
 /* ---- porter.c ---- */
 
-/* on failure tt_boot_porter_close is needed too */
+/* After a failure tt_boot_porter_close is still needed. */
 tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err);
 void tt_boot_porter_close(struct tt_boot *b);
 void tt_boot_porter_lock(struct tt_boot *b);
 void tt_boot_porter_unlock(struct tt_boot *b);
-/* early.c, under the lock: admits the arrival and keeps it until it is asked for; false: it is
- * gone, or there is no room. */
+/* early.c, under the lock: admits the arrival and keeps it until a desk asks for it. False: the
+ * peer is gone, or there is no room; a->fd still belongs to the caller. */
 bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a);
 /* "rank 3 has used up ..." */
 tutti_status tt_boot_fail_descriptors(uint32_t rank, struct tutti_error *err);
@@ -373,41 +376,40 @@ struct tt_place {
 /* ---- local.c: a key among the processes of one user ---- */
 
 enum { TT_OFFER = 48 };
-/* here it is; a file has it; there is none, by request */
+/* KEY: the offer holds it; FILE: it is in a file; NONE: there is none, by request. */
 enum tt_offer_mode { TT_OFFER_KEY, TT_OFFER_FILE, TT_OFFER_NONE, TT_OFFERS };
 struct tt_offer {
     enum tt_offer_mode mode;
     uint8_t key[TT_BOOT_KEY];
 };
 void tt_boot_offer_write(const struct tt_offer *o, uint8_t out[TT_OFFER]);
-bool tt_boot_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret); /* any bytes */
-/* Rank 0: the socket of the job at this rendezvous, which nobody else can have at the same time. */
+bool tt_boot_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret); /* accepts any bytes */
+/* Rank 0: opens the job's local socket at this rendezvous. The kernel gives the name to one process
+ * at a time. */
 tutti_status tt_boot_local_listen(const struct tt_place *at, int *ret_fd, struct tutti_error *err);
-/* when readable: answers those of this user */
+/* Call when readable: answers processes of this user. */
 void tt_boot_local_serve(int listener, const struct tt_offer *o);
-/* The others: sets the key of b's configuration. */
+/* The other ranks: sets the key of b's configuration. */
 tutti_status tt_boot_local_fetch(struct tt_boot *b, const struct tt_place *at,
                                  struct tutti_error *err);
-/* "user ann (uid 1000)"; returns buf */
+/* "user ann (uid 1000)"; returns buf. */
 char *tt_boot_user_text(uid_t uid, char *buf, size_t cap);
-/* false: nobody listens there */
+/* Which user listens there? False: no socket does. */
 bool tt_boot_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret);
 
-/* Nothing came within `span` because this rank's own link is down. */
+/* Fails with: nothing arrived within `span` because this rank's own link is down. */
 tutti_status tt_boot_fail_own_link(const struct tt_boot *b, const char *span,
                                    struct tutti_error *err);
 
-/* Both set peers, job, listener and control. */
-/* rank 0 */
+/* Both set peers, job, listener and control. Blocking until at->deadline_ns. */
 tutti_status tt_boot_meet(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err);
-/* the others */
 tutti_status tt_boot_join(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err);
 struct tt_trust tt_boot_trust(const struct tt_boot *b, enum tt_conn_kind kind);
 tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_boot_join *ret,
                                struct tutti_error *err);
 
-/* Sends head and body to every rank with to[r], at most until until_ns; *ret_bad (may be NULL) is
- * the first it could not reach, size when none. */
+/* Sends head and body to every rank that has a control line, until until_ns at most. *ret_bad (may
+ * be NULL) is the first rank that could not be reached, size if there is none. */
 struct tt_notice {
     const uint8_t *head;
     size_t head_len;
@@ -416,8 +418,9 @@ struct tt_notice {
 };
 tutti_status tt_boot_notify(const struct tt_boot *b, const struct tt_notice *n, uint64_t until_ns,
                             uint32_t *ret_bad, struct tutti_error *err);
-/* Tells every rank with a control connection why the job cannot go on; does what it can in a
- * moment. */
+/* Tells every rank with a control line why the job cannot go on; best effort, within half a
+ * second. */
 void tt_boot_refuse_all(const struct tt_boot *b, const struct tutti_error *why);
+/* The same for one line, without waiting. */
 void tt_boot_refuse_one(const struct tt_boot_line *l, const struct tutti_error *why);
 #endif

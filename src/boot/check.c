@@ -1,5 +1,8 @@
-/* check.c - does what boot needs work on this host? Everything is tried, nothing is guessed from
- * settings. */
+/* check.c - does what boot needs work on this host? Everything is tried; nothing is guessed from
+ * settings.
+ *
+ *     loopback     listen, connect, accept, one byte through: within PATIENCE_NS
+ *     interfaces   the filter is well-formed and admits something */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -12,7 +15,7 @@
 
 static const uint64_t PATIENCE_NS = 2000000000;
 
-/* Connects to a listening socket of our own and sends a byte through: 0 or errno. */
+/* Connects to a listening socket of our own and sends a byte through it. 0 or errno. */
 static int send_byte(int listener, uint32_t addr_be, uint16_t port)
 {
     struct pollfd fd = {.fd = -1, .events = POLLOUT};
@@ -60,6 +63,8 @@ static void check_loopback(const struct tt_boot_config *c, struct tt_check *ret)
         snprintf(ret->text, sizeof ret->text, "a byte went through 127.0.0.1:%u", port);
 }
 
+/* The destination is loopback, so that a host without a network passes; only the filter is
+ * judged. */
 static void check_interfaces(const struct tt_boot_config *c, struct tt_check *ret)
 {
     struct tutti_error err;

@@ -1,9 +1,12 @@
-/* dial.c - one outgoing connection with its handshake, begun again when it fails.
+/* dial.c - one outgoing connection with its handshake, retried when it fails.
  *
- * Ranks start in any order, and a crowded acceptor may drop us before we are done: both are cured
- * by trying again, after 10 ms at first and a quarter of a second later. Once connected there is no
- * limit but the caller's deadline: the acceptor may still be busy with something else. What can
- * never get better (another protocol version, a wrong key) is for the caller to see in `last` and
+ *     WAITING --retry_ns--> CONNECTING --writable--> SHAKING --proved--> DONE
+ *        ^---------------------'---------- failed -------'
+ *
+ * Ranks start in any order, and an overloaded acceptor may drop a connection before its handshake
+ * is done. Trying again cures both, after 10 ms at first and every quarter of a second later. Once
+ * connected there is no limit but the caller's deadline: the acceptor may be busy. The caller
+ * recognises errors that retrying cannot cure (another protocol version, a wrong key) by `last` and
  * `rejections`. */
 #include "boot/boot_int.h"
 
@@ -36,11 +39,13 @@ struct pollfd tt_boot_dial_fd(const struct tt_dial *d)
     return (struct pollfd){.fd = -1};
 }
 
+/* In the other states progress comes with an event on the socket. */
 uint64_t tt_boot_dial_wake(const struct tt_dial *d)
 {
     return d->state == TT_DIAL_WAITING ? d->retry_ns : UINT64_MAX;
 }
 
+/* Closes the socket and schedules the next attempt. `why` and `error` are kept for messages. */
 static void try_again(struct tt_dial *d, enum tt_shake_end why, int error)
 {
     uint64_t ms = (uint64_t)RETRY_MS << (d->tries < 6 ? d->tries : 6);
@@ -54,6 +59,7 @@ static void try_again(struct tt_dial *d, enum tt_shake_end why, int error)
     d->retry_ns = tt_now_ns() + (ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS) * 1000000;
 }
 
+/* The connect has ended: on success the greeting is sent. */
 static void connected(struct tt_dial *d, const struct tt_trust *t)
 {
     int error = tt_boot_net_connected(d->shake.fd);
@@ -70,6 +76,7 @@ static void connected(struct tt_dial *d, const struct tt_trust *t)
     }
 }
 
+/* Call when the socket has events or tt_boot_dial_wake has passed. It never waits. */
 void tt_boot_dial_serve(struct tt_dial *d, const struct tt_trust *t, short revents)
 {
     enum tt_shake_end end;

@@ -1,15 +1,16 @@
-/* early.c - links that come before their desk is open, and whether ranks can be reached at all.
+/* early.c - links that arrive before their desk is opened, and whether ranks can be reached at all.
  *
- * Ranks are not in step: a peer may need a link to a communicator that this rank has yet to open.
- * It is proved at once and kept until the desk takes it (porter.c). The keep is bounded; beyond
- * that new ones wait in the kernel's queue. */
+ * Ranks are not in step: a peer may need a link for a communicator that this rank has yet to open.
+ * The link is authenticated at once and kept until the desk takes it (porter.c). The number kept is
+ * bounded; beyond that, new connections are closed and their dials try again. */
 #include <poll.h>
 
 #include "boot/boot_int.h"
 
 enum { EARLY_PER_RANK = 16, EARLY_MORE = 64 };
 
-/* A link that comes again was given up by its maker before. */
+/* Can this one be dropped for the arrival? A second link of the same rank and role means that the
+ * peer has given up the first. If space is short, links whose other end has hung up go as well. */
 static bool outlived(const struct tt_early *e, const struct tt_arrival *a, bool full)
 {
     struct pollfd p = {.fd = e->fd, .events = POLLRDHUP};
@@ -17,6 +18,7 @@ static bool outlived(const struct tt_early *e, const struct tt_arrival *a, bool 
     return (e->role == a->role && e->rank == a->rank) || (full && poll(&p, 1, 0) > 0);
 }
 
+/* Drops links that are no longer needed; false: still full. The porter's lock is held. */
 static bool make_room(struct tt_boot *b, const struct tt_arrival *a)
 {
     size_t max = (size_t)b->config.size * EARLY_PER_RANK + EARLY_MORE, kept = 0;
@@ -38,6 +40,8 @@ bool tt_boot_early_keep(struct tt_boot *b, const struct tt_arrival *a)
 
     if (!make_room(b, a) || !tt_vec_push(&b->early, &e, 1))
         return false;
+    /* Push first, then admit: an admitted link that cannot be kept would be lost without its maker
+     * knowing. */
     if (tt_boot_arrival_admit(a))
         return true;
     b->early.len--;

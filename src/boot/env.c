@@ -1,11 +1,11 @@
-/* env.c - rank, size and rendezvous from the variables of whatever launched us.
+/* env.c - rank, size and rendezvous from the variables of the launcher.
  *
- * One table of launchers, most specific first: torchrun inside a Slurm job is torchrun. The first
- * launcher whose rank and size are both set wins. When none is complete, half a set is an error
- * rather than a lonely rank 0 of 1. Our own variables are never ignored: half of them is always an
- * error. The place to meet is TUTTI_RENDEZVOUS, else torch's MASTER_ADDR with the port after
- * MASTER_PORT, else what can be known: MPI launchers on one host (all ranks are local) meet on
- * loopback, Slurm on its first node, at a port derived from the job. */
+ * There is one table of launchers, most specific first: torchrun inside a Slurm job is torchrun.
+ * The first launcher whose rank and size are both set wins. If none is complete, an incomplete set
+ * is an error; it is not taken for a single rank. Our own variables are never ignored: half of them
+ * is always an error. The rendezvous is TUTTI_RENDEZVOUS, else torch's MASTER_ADDR with the port
+ * after MASTER_PORT, else what can be derived: MPI launchers on one host (all ranks are local) meet
+ * on loopback, Slurm on its first node, at a port computed from the job. */
 #include "boot/boot_int.h"
 
 #include <inttypes.h>
@@ -14,9 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* below what kernels give out by themselves */
+/* Below the range from which kernels choose ports. */
 enum { DERIVED_PORT = 20000, DERIVED_PORTS = 10000 };
 
+/* The names of a launcher's variables, and how to find the rendezvous if no variable gives it. */
 struct launcher {
     const char *name;
     const char *rank, *size, *local_rank, *local_size;
@@ -24,7 +25,7 @@ struct launcher {
                           struct tutti_error *err);
 };
 
-/* An empty variable is as good as none. */
+/* The value of a variable; NULL if it is unset or empty. */
 static const char *var(const char *name)
 {
     const char *v = name ? getenv(name) : NULL;
@@ -52,7 +53,7 @@ static tutti_status set_place(struct tt_boot_config *c, const char *host, uint16
     return TUTTI_OK;
 }
 
-/* The port itself belongs to torch's store; its neighbour is ours. */
+/* The port itself belongs to torch's store; the next one is ours. */
 static tutti_status place_master(const struct launcher *l, struct tt_boot_config *c,
                                  struct tutti_error *err)
 {
@@ -70,6 +71,7 @@ static tutti_status place_master(const struct launcher *l, struct tt_boot_config
                : st;
 }
 
+/* All ranks compute the same port from the same text; different jobs rarely collide. */
 static uint16_t derived_port(uint64_t seed, const char *text)
 {
     return (uint16_t)(DERIVED_PORT + tt_hash_bytes(seed, text, strlen(text)) % DERIVED_PORTS);
@@ -78,9 +80,10 @@ static uint16_t derived_port(uint64_t seed, const char *text)
 static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config *c,
                                 struct tutti_error *err);
 
-/* mpirun says nothing about where rank 0 is; when all ranks are on this host it need not. Ranks of
- * one launch share its name space (PMIx) or their parent. srun with PMI-2 sets MPICH's variables
- * but those about the host, and knows the place. */
+/* mpirun does not say where rank 0 is; if all ranks are on this host that does not matter. Ranks of
+ * one launch share its name space (PMIx) or their parent process, from which the port is computed.
+ * srun with PMI-2 sets MPICH's variables except those about the host; Slurm's own variables tell
+ * the place then. */
 static tutti_status place_one_host(const struct launcher *l, struct tt_boot_config *c,
                                    struct tutti_error *err)
 {
@@ -108,6 +111,8 @@ static tutti_status place_one_host(const struct launcher *l, struct tt_boot_conf
     return set_place(c, "127.0.0.1", derived_port(0, job ? job : parent), err);
 }
 
+/* Copies the text up to the first comma outside of brackets. Inside brackets only the first number
+ * of the list is copied: "node[01-04,7],x" gives "node01". */
 bool tt_boot_nodelist_first(const char *list, char *ret, size_t cap)
 {
     size_t n = 0;
@@ -132,6 +137,7 @@ bool tt_boot_nodelist_first(const char *list, char *ret, size_t cap)
     return n > 0 && !inside;
 }
 
+/* The first node, with a port computed from job and step, so that two steps on one node differ. */
 static tutti_status place_slurm(const struct launcher *l, struct tt_boot_config *c,
                                 struct tutti_error *err)
 {
@@ -163,6 +169,7 @@ static tutti_status place_ours(const struct launcher *l, struct tt_boot_config *
                    "TUTTI_RENDEZVOUS is not set: %u ranks need rank 0's host:port", c->size);
 }
 
+/* Most specific first. */
 static const struct launcher launchers[] = {
     {"tutti", "TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK", NULL, place_ours},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, place_master},
@@ -172,7 +179,7 @@ static const struct launcher launchers[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, place_slurm},
 };
 
-/* The launcher that started us; NULL in *ret for none. */
+/* The launcher that started us; *ret is NULL if there was none. */
 static tutti_status find_launcher(const struct launcher **ret, struct tutti_error *err)
 {
     const struct launcher *whole = NULL, *half = NULL;
@@ -184,6 +191,7 @@ static tutti_status find_launcher(const struct launcher **ret, struct tutti_erro
             whole = l;
         else if ((rank || size) && !half)
             half = l;
+        /* Half of our own variables is an error even if another launcher's set is complete. */
         if (half == &launchers[0])
             break;
     }
@@ -198,6 +206,7 @@ static tutti_status find_launcher(const struct launcher **ret, struct tutti_erro
     return TUTTI_OK;
 }
 
+/* Rank 0 only, so that one of the stray processes prints the message. */
 bool tt_boot_strayed(struct tutti_error *ret)
 {
     for (size_t i = 0; i < countof(launchers); i++) {
@@ -217,6 +226,7 @@ bool tt_boot_strayed(struct tutti_error *ret)
     return false;
 }
 
+/* A single rank needs no rendezvous. */
 static tutti_status read_place(const struct launcher *l, struct tt_boot_config *c,
                                struct tutti_error *err)
 {
@@ -239,6 +249,7 @@ static tutti_status read_place(const struct launcher *l, struct tt_boot_config *
     return st == TUTTI_OK ? tt_boot_rendezvous_parse(c->rendezvous, host, &port, err) : st;
 }
 
+/* size first: it bounds the rank. */
 static tutti_status read_ranks(const struct launcher *l, struct tt_boot_config *c,
                                struct tutti_error *err)
 {
@@ -300,6 +311,7 @@ static tutti_status read_insecure(const char *text, struct tt_boot_config *c,
     return TUTTI_OK;
 }
 
+/* The key itself is read again when the job opens; here the file is only checked. */
 tutti_status tt_boot_key(struct tt_boot_config *c, const char *path, struct tutti_error *err)
 {
     uint8_t key[TT_BOOT_KEY];
@@ -310,7 +322,7 @@ tutti_status tt_boot_key(struct tt_boot_config *c, const char *path, struct tutt
     return st;
 }
 
-/* What does not depend on the launcher. */
+/* Everything that does not depend on the launcher. */
 static tutti_status read_options(struct tt_boot_config *c, struct tutti_error *err)
 {
     const char *iface = var("TUTTI_IFACE"), *ports = var("TUTTI_PORTS"),

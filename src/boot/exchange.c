@@ -1,19 +1,20 @@
 /* exchange.c - an all-gather of a few bytes through rank 0, on the control connections.
  *
- *     rank 1 --give--> rank 0 <--give-- rank 2        every rank: one frame up, one frame down; rank 0: size of each
- *     rank 1 <--all--- rank 0 ---all--> rank 2
+ *     rank 1 --give--> rank 0 <--give-- rank 2        each rank: one frame up, one frame down
+ *     rank 1 <--all--- rank 0 ---all--> rank 2        rank 0: one of each per rank
  *
- * For opening things, not for speed. Frames carry the number of the exchange and their length, so
- * ranks that are not in the same one find out. Rank 0 waits for all together, gives up at the
- * deadline of the least patient rank that has come, and tells everybody why; the others wait a
- * moment longer for that reason. After a failure the streams are out of step, so the object refuses
- * further exchanges. */
+ * It is for setting things up, not for speed. Frames carry the number of the exchange and their
+ * length, so ranks that are in different exchanges find out. Rank 0 waits for all ranks at once,
+ * gives up at the earliest deadline of the ranks that have entered, and tells all ranks why; the
+ * others wait a moment longer than their deadline for that reason. After a failure the streams are
+ * out of step, so the object refuses further exchanges. */
 #include "boot/boot_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* One exchange. in, fds and missing are used on rank 0 only, one entry per rank. */
 struct gathering {
     struct tt_boot *b;
     size_t bytes;
@@ -25,6 +26,7 @@ struct gathering {
     uint32_t left;
 };
 
+/* The frame tells how much time its sender has left, because clocks differ between hosts. */
 static void write_head(uint8_t out[TT_FRAME], enum tt_frame_kind kind, const struct gathering *g,
                        size_t length)
 {
@@ -46,7 +48,7 @@ static tutti_status fail_left(const struct tt_boot *b, uint32_t r, int error,
         b->peers[r].host, b->peers[r].pid, error ? strerror(error) : "it died or closed");
 }
 
-/* A whole frame of rank r is here, or its head says that it cannot be right. */
+/* A whole frame of rank r has arrived, or its head shows that it is wrong (EMSGSIZE). */
 static tutti_status check_give(struct gathering *g, uint32_t r, struct tutti_error *err)
 {
     const struct tt_frame *f = &g->in[r].frame;
@@ -88,6 +90,8 @@ static tutti_status fail_missing(const struct gathering *g, struct tutti_error *
                    g->b->seq, tt_boot_net_span(g->timeout_ns, span, sizeof(span)));
 }
 
+/* Rank 0: reads one frame from every other rank. Invariant: left is the number of ranks with
+ * missing[r]. */
 static tutti_status exchange_collect(struct gathering *g, struct tutti_error *err)
 {
     uint32_t size = g->b->config.size;
@@ -109,6 +113,7 @@ static tutti_status exchange_collect(struct gathering *g, struct tutti_error *er
     return st;
 }
 
+/* Rank 0: sends the gathered bytes to all ranks at once. */
 static tutti_status exchange_spread(const struct gathering *g, struct tutti_error *err)
 {
     uint8_t head[TT_FRAME];
@@ -150,7 +155,7 @@ static tutti_status exchange_serve(struct gathering *g, const void *mine, struct
     return st;
 }
 
-/* Reads rank 0's answer; the reason of a refusal may take longer than the deadline to come. */
+/* Reads rank 0's answer. The reason of a refusal may arrive a little after the deadline. */
 static tutti_status take_all(struct gathering *g, size_t cap, struct tutti_error *err)
 {
     struct tt_frame_in in = {.body = g->all, .cap = cap};
@@ -181,7 +186,8 @@ static tutti_status take_all(struct gathering *g, size_t cap, struct tutti_error
     return TUTTI_OK;
 }
 
-/* A write that fails is not the news: rank 0 may have said why before it hung up. */
+/* A failed write is not reported: rank 0 may have sent its reason before it closed the
+ * connection. */
 static tutti_status exchange_give(struct gathering *g, const void *mine, size_t cap,
                                   struct tutti_error *err)
 {
@@ -210,8 +216,9 @@ tutti_status tt_boot_exchange(struct tt_boot *b, const void *mine, size_t bytes,
         return tt_fail(err, TUTTI_ERR_RANGE, "%zu bytes from each of %u ranks are too many", bytes,
                        b->config.size);
     g.deadline_ns = tt_boot_net_deadline(g.timeout_ns);
+    /* The buffer must also hold a refusal, which may be longer than the data. */
     cap = total > TT_REFUSAL_MAX ? total : TT_REFUSAL_MAX;
-    b->broken = true; /* until it has gone well */
+    b->broken = true; /* until it has succeeded */
     g.all = tt_alloc(cap, 1);
     if (!g.all)
         return tt_fail_memory(err, "exchange");

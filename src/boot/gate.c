@@ -1,15 +1,19 @@
-/* gate.c - the listener and the handshakes behind it: strangers come in here, ranks come out.
+/* gate.c - the listener and the handshakes behind it: unknown connections come in, proved ranks
+ * come out.
  *
- * All unproved connections are served together, so that one that says nothing delays nobody; each
- * lives two seconds at most. There are 1024 places. When all are taken and more connections are
- * waiting, the oldest of the address that holds the most places go, but none before it had a
- * twentieth of a second: honest ranks are through the handshake by then, a flood from one address
- * cannot push out those of another, and 20,000 silent connections a second do not close the gate.
- * The rest waits in the kernel's queue. Places are given up too when descriptors run out, by the
- * same rule: the last descriptor serves one connection after the other (accept(2) fails for want of
- * a descriptor also when nobody waits, so the one that has just come in must not go). Once the
- * ranks have met, connections from addresses where no rank lives are closed as soon as they are
- * accepted. */
+ * All unproved connections are served together, so a silent one delays no other; each lives two
+ * seconds at most. There are TT_UNPROVED_MAX places. When all are taken and more connections wait,
+ * the oldest connections of the address that holds the most places are dropped, but none before it
+ * has had TT_HANDSHAKE_FAIR_NS. Honest ranks complete the handshake within that time, a flood from
+ * one address cannot push out connections from another, and 20,000 silent connections per second do
+ * not close the gate. The rest waits in the kernel's queue.
+ *
+ * Places are freed by the same rule when descriptors run out, so that the last descriptor serves
+ * one connection after the other. (accept(2) fails for lack of a descriptor even if no connection
+ * waits, so the one just accepted must not be dropped.) Once the ranks have met, connections from
+ * addresses of no rank are closed as soon as they are accepted.
+ *
+ * `pending` is ordered by age, oldest first: deadlines are checked from its front. */
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -24,8 +28,8 @@
 #include <unistd.h>
 
 enum { BATCH = 64, COUNTS = 2 * TT_UNPROVED_MAX };
-#define FULL_NS  UINT64_C(5000000)   /* look again for a place to free */
-#define LIMIT_NS UINT64_C(100000000) /* look again for descriptors */
+#define FULL_NS  UINT64_C(5000000)   /* interval between attempts to free a place */
+#define LIMIT_NS UINT64_C(100000000) /* interval between attempts to get a descriptor */
 
 tutti_status tt_boot_gate_open(struct tt_gate *g, int listener, const struct tt_trust *trust,
                                struct tutti_error *err)
@@ -38,13 +42,14 @@ tutti_status tt_boot_gate_open(struct tt_gate *g, int listener, const struct tt_
     return TUTTI_OK;
 }
 
+/* The entry stays in `pending`, with fd -1, until compact. */
 static void gate_drop(struct tt_gate *g, struct tt_shake *s)
 {
     tt_boot_net_unwatch(g->epoll, s->fd);
     tt_boot_net_close(&s->fd);
 }
 
-/* Removes the pending that were dropped. */
+/* Removes the dropped entries, keeping the order. Handshakes hold keys, so they are erased. */
 static void compact(struct tt_gate *g)
 {
     size_t kept = 0;
@@ -99,7 +104,8 @@ uint64_t tt_boot_gate_wake(const struct tt_gate *g)
 
 /* ---- handshakes ---- */
 
-/* One step of one handshake; when it is over, an arrival if somebody is to know. */
+/* Advances one handshake. If it has ended, an arrival is appended when the gate's owner must know:
+ * a proved rank, or a rank that used a wrong key. */
 static void serve_one(struct tt_gate *g, struct tt_shake *s, struct tt_arrival *ret, size_t *n)
 {
     enum tt_shake_end end = tt_boot_shake_step(s, &g->trust);
@@ -128,8 +134,8 @@ bool tt_boot_arrival_admit(const struct tt_arrival *a)
     return tt_boot_net_drain(a->fd, a->answer, sizeof(a->answer), &sent) == TT_NET_OK;
 }
 
-/* After those that are ready were served, or a proof that came while nobody looked would be
- * lost. */
+/* Call after the ready connections were served; otherwise a proof that arrived in the meantime
+ * would be lost. */
 static void drop_late(struct tt_gate *g)
 {
     uint64_t now = tt_now_ns();
@@ -140,7 +146,8 @@ static void drop_late(struct tt_gate *g)
 
 /* ---- places ---- */
 
-/* The address with the most pending connections. */
+/* The address with the most pending connections. An open-addressing hash table with twice as many
+ * slots as there can be connections counts them, so a free slot is always found. */
 static uint32_t crowd(const struct tt_gate *g)
 {
     struct {
@@ -161,8 +168,8 @@ static uint32_t crowd(const struct tt_gate *g)
     return ret;
 }
 
-/* Frees some places, those of the oldest of the largest crowd that have had their time; false:
- * none. */
+/* Drops up to BATCH of the oldest connections of the most frequent address, if they have had their
+ * time. False: none could be dropped. */
 static bool make_room(struct tt_gate *g, uint64_t fair_ns)
 {
     uint32_t addr = crowd(g), dropped = 0;
@@ -177,7 +184,7 @@ static bool make_room(struct tt_gate *g, uint64_t fair_ns)
     return dropped > 0;
 }
 
-/* The listener is not looked at before then. */
+/* Stops polling the listener for that long. */
 static void gate_rest(struct tt_gate *g, uint64_t ns)
 {
     g->full = true;
@@ -185,6 +192,7 @@ static void gate_rest(struct tt_gate *g, uint64_t ns)
     tt_boot_net_watch(g->epoll, g->listener, 0, g);
 }
 
+/* Polls the listener again once the pause is over. */
 static void go_on(struct tt_gate *g)
 {
     if (!g->full || tt_now_ns() < g->retry_ns)
@@ -195,8 +203,8 @@ static void go_on(struct tt_gate *g)
 
 /* ---- accepting ---- */
 
-/* Errors of the connection that was waiting, not of the listener (accept(2)): the next one may be
- * better. */
+/* Errors of the waiting connection, not of the listener (accept(2)): the next accept may
+ * succeed. */
 static bool passing(int error)
 {
     return error == EINTR || error == ECONNABORTED || error == EPROTO || error == ENETDOWN ||
@@ -215,13 +223,14 @@ tutti_status tt_boot_fail_descriptors(uint32_t rank, struct tutti_error *err)
         (int)getpid(), (unsigned long long)l.rlim_cur);
 }
 
-/* Loopback comes from this host only. */
+/* Loopback connections can only come from this host. */
 static bool is_known(const struct tt_gate *g, uint32_t from_be)
 {
     return !g->known_be || tt_boot_net_loopback(from_be) ||
            bsearch(&from_be, g->known_be, g->nknown, sizeof(from_be), by_number);
 }
 
+/* A new connection gets a place. The caller has made sure that there is one. */
 static void gate_enter(struct tt_gate *g, int fd, uint32_t from_be)
 {
     struct tt_shake *s = tt_zalloc(1, sizeof(*s));
@@ -239,7 +248,8 @@ static void gate_enter(struct tt_gate *g, int fd, uint32_t from_be)
     g->pending[g->n++] = s;
 }
 
-/* accept(2) failed: goes on, rests or gives up. */
+/* accept(2) failed: continue, pause or give up. A shortage of descriptors is an error only if it
+ * lasts longer than patience_ns and no handshake holds any. */
 static tutti_status refused(struct tt_gate *g, int error, struct tutti_error *err)
 {
     if (passing(error))
@@ -258,6 +268,7 @@ static tutti_status refused(struct tt_gate *g, int error, struct tutti_error *er
     return tt_fail(err, TUTTI_ERR_IO, "cannot accept connections: %s", strerror(error));
 }
 
+/* Accepts until the queue is empty, the turn is over, or there is no place. */
 static tutti_status accept_new(struct tt_gate *g, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;

@@ -1,10 +1,13 @@
-/* host.c - who we are: host name, process id, and what tells whether two ranks can share memory.
+/* host.c - what this process is: host name, process id, and ids that tell whether two ranks can
+ * share memory.
  *
- * Two processes share memory when they run on one kernel (its boot id, new at every boot) and see
- * the same IPC objects, process numbers and files (namespaces). The network namespace counts too:
- * ranks of one machine in different ones are hosts of an emulated network, and must talk through
- * it. Loopback needs the kernel and the network namespace only: ranks in two containers with the
- * host's network reach each other. */
+ * Two processes share memory if they run on one kernel (its boot id is new at every boot) and see
+ * the same IPC objects, process ids and files (namespaces). The network namespace counts too: ranks
+ * of one machine in different network namespaces are hosts of an emulated network and must
+ * communicate through it. Loopback needs only the kernel and the network namespace: ranks in two
+ * containers with the host's network reach each other.
+ *
+ *     net_id  = hash(boot id, net)        host_id = hash(net_id, ipc, pid, mnt) */
 #include "boot/boot_int.h"
 
 #include <fcntl.h>
@@ -13,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Without /proc the host name stands in for the boot id. */
 static uint64_t hash_boot_id(const char *host)
 {
     char id[64] = "";
@@ -23,6 +27,7 @@ static uint64_t hash_boot_id(const char *host)
     return n > 0 ? tt_hash_bytes(1, id, (size_t)n) : tt_hash_bytes(2, host, strlen(host));
 }
 
+/* Without /proc only the name is hashed: the namespaces then count as equal. */
 static uint64_t hash_namespace(uint64_t seed, const char *name)
 {
     char path[64];
@@ -41,6 +46,7 @@ void tt_boot_host_self(struct tt_boot_peer *ret, uint64_t *ret_net_id)
 
     if (gethostname(p.host, sizeof(p.host) - 1) != 0 || !p.host[0])
         strcpy(p.host, "unknown");
+    /* Host names end up in messages: no control characters. */
     for (char *c = p.host; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';

@@ -1,10 +1,10 @@
-/* iface.c - which of this host's addresses the other ranks are told.
+/* iface.c - which of this host's addresses the other ranks are given.
  *
- * Default: the source address the kernel itself would use towards the rendezvous, asked with a
- * connected UDP socket, which sends nothing. That is what people otherwise find out with `ip route
- * get`, and it is never loopback unless the rendezvous is. A filter in NCCL's syntax narrows the
- * choice: "eth,ib" (names that begin so), "=eth0" (exactly), "^docker,lo" (all but these),
- * "^=eth0"; or networks, "10.0.0.0/8,192.168.1.7", with "^" for all but these. */
+ * The default is the source address that the kernel itself would use towards the rendezvous, found
+ * with a connected UDP socket, which sends nothing. It is what `ip route get` prints, and it is
+ * loopback only if the rendezvous is. A filter in NCCL's syntax narrows the choice: "eth,ib" (names
+ * with these prefixes), "=eth0" (exact names), "^docker,lo" (all except these), "^=eth0"; or
+ * networks, "10.0.0.0/8,192.168.1.7", with "^" for all except these. */
 #include "boot/boot_int.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* "10.0.0.0/8" or "10.0.0.7" of n characters. */
+/* Parses "10.0.0.0/8" or "10.0.0.7", n characters long. */
 static bool parse_network(const char *text, size_t n, uint32_t *ret_net_be, uint32_t *ret_mask_be)
 {
     char buf[INET_ADDRSTRLEN + 4];
@@ -41,8 +41,8 @@ static bool parse_network(const char *text, size_t n, uint32_t *ret_net_be, uint
     return true;
 }
 
-/* Does one item of the list name the interface? An item with a slash must be a network; a plain
- * address is one. */
+/* Does one item of the list match the interface? An item with a slash must be a network; a plain
+ * address is one too. */
 static tutti_status match_item(const char *item, size_t n, bool exact, const struct tt_iface *i,
                                bool *ret, struct tutti_error *err)
 {
@@ -74,6 +74,7 @@ tutti_status tt_boot_iface_match(const char *filter, const struct tt_iface *i, b
     }
     if (!item[0])
         return tt_fail(err, TUTTI_ERR_PARSE, "interface filter \"%s\" names nothing", filter);
+    /* Invariant: `any` says whether an item before `item` matched. */
     for (;; item++) {
         size_t n = strcspn(item, ",");
         bool hit = false;
@@ -89,7 +90,7 @@ tutti_status tt_boot_iface_match(const char *filter, const struct tt_iface *i, b
     return TUTTI_OK;
 }
 
-/* The IPv4 interfaces that are up, one entry per address. */
+/* The IPv4 interfaces that are up, one entry per address. The caller frees *ret. */
 static tutti_status list_all(struct tt_vec *ret, struct tutti_error *err)
 {
     struct tt_vec list = {.elem = sizeof(struct tt_iface)};
@@ -141,6 +142,8 @@ void tt_boot_iface_list(struct tt_str *out)
     tt_vec_free(&list);
 }
 
+/* IFF_RUNNING is cleared when the carrier is lost. An address that no interface has does not count
+ * as down. */
 bool tt_boot_iface_down(uint32_t addr_be)
 {
     struct ifaddrs *all = NULL;
@@ -160,10 +163,10 @@ bool tt_boot_iface_down(uint32_t addr_be)
     return down;
 }
 
-/* 192.0.2.1, reserved for documents: any address that only the default route can reach */
+/* 192.0.2.1 is reserved for documentation: an address that only the default route reaches */
 #define OUTWARD_BE htonl(0xc0000201)
 
-/* The source address of packets to dst. */
+/* The source address of packets to dst, as the kernel's routing table gives it. Nothing is sent. */
 static tutti_status route_source(uint32_t dst_be, uint32_t *ret, struct tutti_error *err)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(9)};
@@ -185,7 +188,7 @@ static tutti_status route_source(uint32_t dst_be, uint32_t *ret, struct tutti_er
     return TUTTI_OK;
 }
 
-/* The best of the admitted addresses, 0 when there is none: the routed one, else the first that
+/* The best of the admitted addresses, 0 if there is none: the routed one, else the first that
  * leaves the host, else the first. */
 static tutti_status best_of(const struct tt_vec *list, const char *filter, uint32_t routed,
                             uint32_t *ret, struct tutti_error *err)
@@ -232,6 +235,7 @@ tutti_status tt_boot_iface_choose(const char *filter, uint32_t dst_be, uint32_t 
 
     if (st != TUTTI_OK)
         return st;
+    /* The filter is checked even if dst is loopback, so that a bad one is always reported. */
     if (filter[0]) {
         st = list_all(&list, err);
         if (st == TUTTI_OK)

@@ -1,10 +1,13 @@
-/* join.c - every rank but 0 at the rendezvous.
+/* join.c - every rank except 0 at the rendezvous.
  *
- * Connects to rank 0 (again and again until the deadline: ranks start in any order), proves itself,
- * opens its own listener, says who it is and waits for the table or the reason why there is none.
- * The listener comes after the connection, because a port chosen by the kernel could otherwise be
- * the very port that rank 0 is about to bind. The wait for the answer ends a little after the
- * deadline: rank 0 knows our deadline and uses the moment to say who is missing. */
+ *     reach --> open_listener --> join_say --> take_table
+ *
+ * The rank connects to rank 0 (repeatedly until the deadline, because ranks start in any order),
+ * proves itself, opens its own listener, sends who it is, and waits for the table or for the reason
+ * why there is none. The listener is opened after the connection, because a port chosen by the
+ * kernel could otherwise be the very port that rank 0 is about to bind. The wait for the answer
+ * ends a little after the deadline: rank 0 knows our deadline and uses that moment to tell who is
+ * missing. */
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -12,10 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REJECTIONS = 3 }; /* one or two may come from a crowd at the gate */
+enum { REJECTIONS = 3 }; /* one or two may come from an overloaded gate */
+/* How long to probe rank 0's host for an error message. */
 #define PROBE_NS UINT64_C(150000000)
 
-/* What will not get better by trying again. */
+/* Errors that trying again cannot cure; TUTTI_OK: go on. */
 static tutti_status join_hopeless(const struct tt_boot *b, const struct tt_dial *d,
                                   struct tutti_error *err)
 {
@@ -40,6 +44,8 @@ static tutti_status join_hopeless(const struct tt_boot *b, const struct tt_dial 
     return tt_fail(err, TUTTI_ERR_AUTH, "rank 0 (%s) did not accept our key%s", at, hint);
 }
 
+/* The load of this host is mentioned only if rank 0 never answered: it cannot explain a
+ * rejection. */
 static tutti_status fail_unreached(const struct tt_boot *b, const struct tt_place *at,
                                    const struct tt_dial *d, struct tutti_error *err)
 {
@@ -55,7 +61,7 @@ static tutti_status fail_unreached(const struct tt_boot *b, const struct tt_plac
                    tt_boot_dial_why(d), answered ? "" : tt_boot_busy_text(busy));
 }
 
-/* Makes the control line. */
+/* Connects to rank 0 and makes the control line. On success the line owns the socket. */
 static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t *ret_job,
                           struct tutti_error *err)
 {
@@ -86,6 +92,7 @@ static tutti_status reach(struct tt_boot *b, const struct tt_place *at, uint64_t
     return st;
 }
 
+/* The port range is searched from a place that depends on the rank (listen.c). */
 static tutti_status open_listener(struct tt_boot *b, const struct tt_place *at,
                                   struct tutti_error *err)
 {
@@ -111,7 +118,8 @@ static tutti_status fail_gone(const struct tt_boot *b, int error, struct tutti_e
                    error ? strerror(error) : "");
 }
 
-/* Nothing came: a stopped process's host still takes connections. */
+/* Nothing arrived. The host of a stopped process still accepts connections, which tells it from a
+ * dead host. */
 static tutti_status fail_silent(const struct tt_boot *b, const struct tt_place *at,
                                 struct tutti_error *err)
 {
@@ -133,6 +141,7 @@ static tutti_status fail_silent(const struct tt_boot *b, const struct tt_place *
                    b->config.rendezvous, span);
 }
 
+/* Sends this rank's entry for the table and the time that it will wait. */
 static tutti_status join_say(const struct tt_boot *b, uint64_t deadline_ns, struct tutti_error *err)
 {
     uint8_t text[TT_FRAME + TT_JOIN_MAX];
@@ -154,7 +163,7 @@ static tutti_status join_say(const struct tt_boot *b, uint64_t deadline_ns, stru
     return error ? fail_gone(b, error, err) : TUTTI_OK;
 }
 
-/* Reads rank 0's answer into in. */
+/* Reads rank 0's answer into `in`, until a little after the deadline. */
 static tutti_status join_await(const struct tt_boot *b, struct tt_frame_in *in,
                                const struct tt_place *at, struct tutti_error *err)
 {

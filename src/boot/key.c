@@ -1,8 +1,9 @@
 /* key.c - the job key from its file.
  *
- * A file of 32 random bytes, raw or as 64 hex digits, that its owner alone can read. 32 bytes are
- * the key itself; longer secrets are hashed to 32. Whoever can read the key can join the job, so a
- * file that others can read is refused, as ssh does. The key never appears in messages. */
+ * The file holds at least 32 random bytes, raw or as hex digits, and only its owner may read it. 32
+ * bytes are the key itself; longer secrets are hashed to 32. Every process that can read the key
+ * can join the job, so a file that others can read is refused, as ssh does. The key never appears
+ * in messages, and every copy of it on the stack is erased. */
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 enum { KEY_FILE_MAX = 4096 };
 #define HOW_TO_MAKE "make one with: (umask 077; head -c 32 /dev/urandom > key)"
 
+/* Length without trailing white space, such as the newline of an editor. */
 static size_t trimmed(const uint8_t *text, size_t n)
 {
     while (n > 0 && strchr(" \t\r\n", text[n - 1]) && text[n - 1])
@@ -32,6 +34,7 @@ static bool all_hex(const uint8_t *text, size_t n)
     return n > 0;
 }
 
+/* Makes the key from the secret; refuses one that is too short or all zeros. */
 static tutti_status condense(const uint8_t *secret, size_t n, uint8_t ret_key[TT_BOOT_KEY],
                              struct tutti_error *err)
 {
@@ -56,6 +59,7 @@ tutti_status tt_boot_key_parse(const uint8_t *text, size_t n, uint8_t ret_key[TT
 
     if (n > KEY_FILE_MAX)
         return tt_fail(err, TUTTI_ERR_LIMIT, "is longer than %d bytes", KEY_FILE_MAX);
+    /* Raw bytes are not trimmed: a random key may end with a byte that looks like white space. */
     if (!all_hex(text, digits))
         return condense(text, n, ret_key, err);
     if (digits < 2 * TT_BOOT_KEY || digits % 2 != 0)
@@ -69,7 +73,7 @@ tutti_status tt_boot_key_parse(const uint8_t *text, size_t n, uint8_t ret_key[TT
     return st;
 }
 
-/* Asked of the open file: nobody can swap it in between. */
+/* fstat on the open descriptor, so that the file cannot be exchanged between check and read. */
 static tutti_status check_owner(int fd, struct tutti_error *err)
 {
     struct stat st;
@@ -86,6 +90,7 @@ static tutti_status check_owner(int fd, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* cap is one more than the limit, so that a file that is too long is noticed. */
 static tutti_status read_all(int fd, uint8_t *text, size_t cap, size_t *ret_n,
                              struct tutti_error *err)
 {

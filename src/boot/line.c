@@ -1,17 +1,19 @@
-/* line.c - control connections: bytes in order, as they were written or not at all.
+/* line.c - control connections: bytes arrive in order and unaltered, or the connection ends.
  *
- * To its users a line is a stream like the socket below it. On the wire every write becomes
- * records, whose length is protected by itself, so that the reader never waits for bytes that were
- * not sent:
+ * For its users a line is a stream like the socket below it. On the wire every write becomes
+ * records. The length of a record is protected by a tag of its own, so that the reader never waits
+ * for bytes that were not sent:
  *
  *     | length u32 | tag | that many bytes, RECORD_MAX at most | tag |
  *
- * When the job encrypts, both parts are sealed (seal.h). Otherwise the tag is a CRC-32C that begins
- * with the number of the part, which finds mistakes of the way, not enemies.
+ * If the job encrypts, both parts are sealed (seal.h). Otherwise the tag is a CRC-32C that starts
+ * from the number of the part; it detects errors of the network, not attackers.
  *
- * A record never holds bytes of two writes, and reading stops at the end of a record, so a reader
- * that has taken a whole message leaves nothing here that poll(2) on the socket would not announce.
- */
+ * A record never holds bytes of two writes, and reading stops at the end of a record. A reader that
+ * has taken a whole message therefore leaves nothing buffered here that poll(2) on the socket would
+ * not announce.
+ *
+ * Reading and writing use separate state; each direction belongs to one thread at a time. */
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -25,14 +27,14 @@ enum {
 };
 
 struct tt_line_parts {
-    struct tt_seal tx, rx; /* cipher NONE: only their numbers are in use */
+    struct tt_seal tx, rx; /* cipher NONE: only the counters are used */
     size_t tag;
     uint8_t out[RECORD];
-    size_t out_len, out_sent; /* the record on its way; 0: none */
-    size_t out_bytes;         /* of the caller's in it */
+    size_t out_len, out_sent; /* the record being sent; 0: none */
+    size_t out_bytes;         /* how many of the caller's bytes it holds */
     uint8_t in[RECORD_MAX + TT_SEAL_TAG];
     size_t in_got, in_at, in_len; /* bytes so far; [in_at, in_len): opened, not read yet */
-    /* bytes of the record whose length has come; 0: a length comes next */
+    /* Length of the record whose length part has arrived; 0: a length part comes next. */
     size_t body;
 };
 
@@ -60,6 +62,7 @@ void tt_boot_line_close(struct tt_boot_line *l)
 
 /* ---- one part of a record ---- */
 
+/* The number is part of the checksum, so that lost and repeated records are detected too. */
 static void sum(uint64_t number, const uint8_t *p, size_t n, uint8_t ret[SUM])
 {
     uint8_t count[8];
@@ -82,7 +85,7 @@ static void line_put(struct tt_seal *s, const uint8_t *in, size_t n, uint8_t *ou
     sum(s->number++, in, n, out + n);
 }
 
-/* In place. */
+/* Checks or opens one part, in place. False: altered. */
 static bool line_take(struct tt_seal *s, uint8_t *p, size_t n)
 {
     uint8_t want[SUM];
@@ -95,6 +98,7 @@ static bool line_take(struct tt_seal *s, uint8_t *p, size_t n)
 
 /* ---- out ---- */
 
+/* Builds the next record in s->out from at most RECORD_MAX of the caller's bytes. */
 static void put_next(struct tt_line_parts *s, const uint8_t *buf, size_t n)
 {
     uint8_t length[LENGTH];
@@ -109,7 +113,8 @@ static void put_next(struct tt_line_parts *s, const uint8_t *buf, size_t n)
     s->out_sent = 0;
 }
 
-/* Bytes count as sent when all of their record is. */
+/* Bytes count as sent when their whole record is. After AGAIN the record is kept, so the caller
+ * must come with the same bytes. */
 enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, size_t want,
                                size_t *sent)
 {
@@ -122,6 +127,7 @@ enum tt_net tt_boot_line_write(const struct tt_boot_line *l, const void *buf, si
         if (went != TT_NET_OK)
             return went;
         s->out_len = 0;
+        /* The caller may come with fewer bytes than the record holds. */
         *sent += s->out_bytes < want - *sent ? s->out_bytes : want - *sent;
     }
     return TT_NET_OK;
@@ -135,7 +141,7 @@ static enum tt_net altered(void)
     return TT_NET_END;
 }
 
-/* Reads the length of a record or what follows it. */
+/* Reads the length part of a record, or its body if the length is known. */
 static enum tt_net take_next(const struct tt_boot_line *l)
 {
     struct tt_line_parts *s = l->state;
@@ -163,6 +169,7 @@ enum tt_net tt_boot_line_read(const struct tt_boot_line *l, void *buf, size_t wa
     struct tt_line_parts *s = l->state;
     enum tt_net went = TT_NET_OK;
 
+    /* Invariant: [in_at, in_len) are bytes of the current record that no read has taken yet. */
     while (*got < want && went == TT_NET_OK) {
         size_t have = s->in_len - s->in_at, n = have < want - *got ? have : want - *got;
         memcpy((uint8_t *)buf + *got, s->in + s->in_at, n);

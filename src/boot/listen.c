@@ -1,8 +1,9 @@
 /* listen.c - the one listening socket of a process, on the chosen address only.
  *
- * A range is searched from a place that depends on the rank, so that ranks of one host seldom
- * collide; the port of the rendezvous is left alone for rank 0, who may come later. A bound but not
- * yet listening socket of somebody else shows only at listen(), so both calls are asked. */
+ * A range of ports is searched from a place that depends on the rank, so that ranks of one host
+ * seldom collide. The port of the rendezvous is left for rank 0, which may start later. With
+ * SO_REUSEADDR another socket that is bound but does not listen yet is noticed only by listen(), so
+ * a port is taken only when both bind and listen succeed. */
 #include "boot/boot_int.h"
 
 #include <arpa/inet.h>
@@ -14,7 +15,7 @@
 
 enum { BACKLOG = 4096 };
 
-/* 0 or errno. */
+/* Tries one port; 0 or errno. */
 static int try_port(uint32_t addr_be, uint16_t port, int *ret_fd, uint16_t *ret_port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -51,6 +52,7 @@ static tutti_status fail_not_ours(const struct tt_listen *l, struct tutti_error 
     return TUTTI_ERR_ARG;
 }
 
+/* For a single port the message names its user, if that is another one. */
 static tutti_status fail_in_use(const struct tt_listen *l, struct tutti_error *err)
 {
     char at[TT_NET_TEXT], user[64];

@@ -1,19 +1,18 @@
 /* local.c - the key of a job on one host that was given none: only processes of one user get it.
  *
- * Loopback reaches every user of the host, so that a rendezvous there proves nothing. Rank 0
- * therefore makes a key and hands it out over a Unix socket, where the kernel says whose process is
- * at the other end (SO_PEERCRED); both ends look. From then on all connections authenticate with
- * that key, as if it had come from a file.
+ * Loopback can be reached by every user of the host, so a rendezvous there proves nothing. Rank 0
+ * therefore creates a key and hands it out over a Unix socket, where the kernel tells which user's
+ * process is at the other end (SO_PEERCRED); both ends check. From then on all connections
+ * authenticate with that key, as if it had come from a file.
  *
  *     rank 0                                              rank r
  *     listens as @tutti/<uid>/<rendezvous>  <-- connects, compares the user ids
  *     compares the user ids  -- offer: the key, or why there is none -->
  *
- * The name is abstract: it lives in the network namespace, as loopback does, and ends with its
- * process. Another user can take the name first. That stops the job, with a sentence that says who
- * it was, and gains nothing else. The socket is there while the ranks meet, also when the job has a
- * key of its own or wants none: a rank that was told something else then hears what is
- * different. */
+ * The name is abstract: it lives in the network namespace, as loopback does, and disappears with
+ * its process. Another user can take the name first. That stops the job, with a message that names
+ * the user, and gains nothing else. The socket exists while the ranks meet, even if the job has a
+ * key of its own or wants none, so that a rank with other settings learns what is different. */
 #include "boot/boot_int.h"
 
 #include <errno.h>
@@ -25,7 +24,8 @@
 #include <unistd.h>
 
 enum { BACKLOG = 1024, TURN = 64, RETRY_MS = 10, RETRY_MAX_MS = 100 };
-#define STRANGER_NS UINT64_C(1000000000) /* nobody offers a key: who else is at the rendezvous? */
+/* no offer for so long: check which user listens at the rendezvous */
+#define STRANGER_NS UINT64_C(1000000000)
 
 static const char MAGIC[8] = "ttlocal";
 
@@ -43,6 +43,7 @@ void tt_boot_offer_write(const struct tt_offer *o, uint8_t out[TT_OFFER])
         memcpy(out + 16, o->key, TT_BOOT_KEY);
 }
 
+/* Valid offers have one encoding only: what parses must be written back to the same bytes. */
 bool tt_boot_offer_parse(const uint8_t *in, size_t n, struct tt_offer *ret)
 {
     struct tt_offer o = {0};
@@ -76,6 +77,8 @@ char *tt_boot_user_text(uid_t uid, char *buf, size_t cap)
     return buf;
 }
 
+/* The user of the process at the other end, as it was when the socket connected or began to
+ * listen. */
 static bool user_at(int fd, uid_t *ret)
 {
     struct ucred c;
@@ -87,7 +90,8 @@ static bool user_at(int fd, uid_t *ret)
     return true;
 }
 
-/* Whose socket listens at the address? The kernel lists them all. */
+/* Which user's socket listens at the address? The kernel lists all sockets in /proc; state 10 is
+ * LISTEN. */
 bool tt_boot_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret)
 {
     FILE *f = fopen("/proc/self/net/tcp", "re");
@@ -111,6 +115,7 @@ bool tt_boot_listener_user(uint32_t addr_be, uint16_t port, uid_t *ret)
 
 /* ---- the socket ---- */
 
+/* Abstract names begin with a zero byte, and their length counts. */
 static socklen_t name_of(const struct tt_place *at, struct sockaddr_un *ret)
 {
     char place[TT_NET_TEXT];
@@ -126,7 +131,7 @@ static int local_socket(void)
     return tt_fd_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/* The name is taken: by whom? */
+/* The name is taken: finds out by which user. */
 static tutti_status fail_taken(const struct tt_place *at, struct tutti_error *err)
 {
     struct sockaddr_un a;
@@ -165,6 +170,7 @@ tutti_status tt_boot_local_listen(const struct tt_place *at, int *ret_fd, struct
     return tt_fail(err, TUTTI_ERR_IO, "a local socket cannot be made: %s", strerror(error));
 }
 
+/* Bounded, so that a flood of local connections cannot keep rank 0 here. */
 void tt_boot_local_serve(int listener, const struct tt_offer *o)
 {
     uint8_t offer[TT_OFFER];
@@ -186,7 +192,7 @@ void tt_boot_local_serve(int listener, const struct tt_offer *o)
 
 enum attempt { AGAIN, GOT_IT, FOREIGN };
 
-/* Connects, looks who is there, and waits for the offer. */
+/* Connects, checks the user at the other end, and waits for the offer. */
 static enum attempt attempt(const struct tt_place *at, struct tt_offer *ret, uid_t *ret_uid)
 {
     struct sockaddr_un a;
@@ -225,7 +231,7 @@ static tutti_status fail_foreign(const char *rendezvous, uid_t uid, struct tutti
 static tutti_status use_offer(struct tt_boot *b, const struct tt_offer *o, struct tutti_error *err)
 {
     if (o->mode == TT_OFFER_FILE)
-        return TUTTI_OK; /* rank 0 will refuse us, and know whom it refused */
+        return TUTTI_OK; /* rank 0 will refuse us, and can then name this rank */
     if (o->mode == TT_OFFER_NONE)
         return tt_fail(err, TUTTI_ERR_AUTH,
                        "rank 0 (%s) runs with TUTTI_INSECURE=1 and this rank without: set it on "
@@ -246,6 +252,7 @@ tutti_status tt_boot_local_fetch(struct tt_boot *b, const struct tt_place *at,
     char span[32];
     tutti_status st;
 
+    /* Rank 0 may start later: retry until the deadline, at growing intervals. */
     while ((end = attempt(at, &o, &uid)) == AGAIN && tt_now_ns() < at->deadline_ns) {
         uint64_t until = tt_now_ns() + wait_ms * 1000000;
         tt_boot_net_poll(NULL, 0, until < at->deadline_ns ? until : at->deadline_ns);

@@ -1,12 +1,13 @@
-/* meet.c - rank 0 at the rendezvous: collects every rank, compares, and gives all the same table.
+/* meet.c - rank 0 at the rendezvous: collects all ranks, compares them, and gives all the same
+ * table.
  *
- *     stranger --> gate (unproved) --> guest (proved, reading its join) --> seat (joined, control connection)
+ *     stranger --> gate (unproved) --> guest (proved, sending its join) --> seat (control line)
  *
- * One loop polls the listener, the handshakes, the guests and the seats; nothing is served in turn.
- * A guest that does not fit (another size, a rank that is here already: a second job on this port)
- * is told why and sent away, and the job goes on. When all seats are taken their versions and
- * settings are compared; a difference is told to all. At the deadline, which is that of the least
- * patient rank here, everybody who came is told who did not. */
+ * One loop polls the listener, the handshakes, the guests and the seats together, so none of them
+ * can block the others. A guest that does not fit (another size, or a rank that has already joined:
+ * a second job on this port) is told why and dismissed, and the meeting goes on. When all seats are
+ * taken, versions and settings are compared; a difference is told to all ranks. At the earliest
+ * deadline of the ranks present, all of them are told who is missing. */
 #include "base/blame.h"
 #include "boot/boot_int.h"
 
@@ -14,14 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* proved but not joined, at a time; descriptors before theirs in the poll array */
+/* GUESTS_MAX: proved but not joined, at a time. GATE: descriptors before theirs in the poll
+ * array. */
 enum { GUESTS_MAX = 256, GATE = 2 };
 #define GUEST_NS UINT64_C(10000000000) /* from proof to join */
-/* for those that have yet to hear that the meeting failed */
+/* How long to wait for ranks that have yet to hear that the meeting failed. */
 #define LINGER_NS UINT64_C(300000000)
 #define GONE      "rank %u (host %s, pid %u) is gone: its connection ended while the ranks met"
 
-/* What is known of a rank that has not joined. */
+/* What is known about a rank that has not joined; for the message about missing ranks. */
 enum note { NOTE_NONE, NOTE_KEY, NOTE_SIZE, NOTE_LEFT };
 
 struct guest {
@@ -38,9 +40,9 @@ struct meeting {
     uint64_t deadline_ns;
     struct tt_vec guests; /* struct guest * */
     struct tt_gate gate;
-    int local;          /* gives the key to processes of this user; -1: none */
+    int local;          /* hands the key to processes of this user; -1: none */
     struct pollfd *fds; /* gate, local, guests, seats by rank */
-    char **settings;    /* by rank; NULL: not here */
+    char **settings;    /* by rank; NULL: has not joined */
     uint64_t *net_ids;
     uint8_t *notes;
     uint32_t joined;
@@ -67,7 +69,7 @@ static void meeting_free(struct meeting *m)
     free(m->fds);
 }
 
-/* Takes a rank's seat. */
+/* Seats a rank: records its settings, with its version as the first line, and its table entry. */
 static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_boot_join *j,
                          struct tutti_error *err)
 {
@@ -87,6 +89,7 @@ static tutti_status seat(struct meeting *m, uint32_t rank, const struct tt_boot_
     return TUTTI_OK;
 }
 
+/* Rank 0 takes its own seat first. */
 static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
 {
     size_t size = m->b->config.size;
@@ -103,7 +106,7 @@ static tutti_status meeting_open(struct meeting *m, struct tutti_error *err)
     return st == TUTTI_OK ? seat(m, 0, &mine, err) : st;
 }
 
-/* Why this join cannot have a seat, in *ret; false when it can. */
+/* Must this join be refused? Then *ret says why. */
 static bool unfit(const struct meeting *m, uint32_t rank, const struct tt_boot_join *j,
                   struct tutti_error *ret)
 {
@@ -126,8 +129,8 @@ static bool unfit(const struct meeting *m, uint32_t rank, const struct tt_boot_j
     return false;
 }
 
-/* A rank's other connections will come from where this one came from, whatever the rank itself sees
- * (NAT). */
+/* A rank's other connections will come from the same address as this one, whatever the rank itself
+ * sees (NAT). The last source is replaced if all are taken. */
 static void add_source(struct tt_boot_peer *p, uint32_t from_be)
 {
     size_t i = 0;
@@ -138,7 +141,7 @@ static void add_source(struct tt_boot_peer *p, uint32_t from_be)
         p->sources_be[i] = from_be;
 }
 
-/* The guest's join is complete: seats or refuses it. */
+/* The guest's join is complete: seats or refuses it. A join that cannot be parsed is ignored. */
 static tutti_status meet_judge(struct meeting *m, struct guest *g, struct tutti_error *err)
 {
     struct tutti_error why;
@@ -159,6 +162,7 @@ static tutti_status meet_judge(struct meeting *m, struct guest *g, struct tutti_
     st = seat(m, g->rank, &j, err);
     if (st != TUTTI_OK)
         return st;
+    /* The control line now belongs to the seat. */
     m->b->control[g->rank] = g->line;
     g->line = (struct tt_boot_line){.fd = -1};
     if (limit < m->deadline_ns)
@@ -166,7 +170,7 @@ static tutti_status meet_judge(struct meeting *m, struct guest *g, struct tutti_
     return TUTTI_OK;
 }
 
-/* Goes on with one guest; *ret_over when it has been seated or is gone. */
+/* Advances one guest; *ret_over if it has been seated or is gone. */
 static tutti_status serve_guest(struct meeting *m, struct guest *g, bool ready, bool *ret_over,
                                 struct tutti_error *err)
 {
@@ -180,7 +184,7 @@ static tutti_status serve_guest(struct meeting *m, struct guest *g, bool ready, 
     return TUTTI_OK;
 }
 
-/* From the last to the first, so that the one that fills a gap has been served. */
+/* From last to first: a gap is filled by the last guest, which has been served already. */
 static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds,
                                  struct tutti_error *err)
 {
@@ -199,7 +203,7 @@ static tutti_status serve_guests(struct meeting *m, const struct pollfd *fds,
     return TUTTI_OK;
 }
 
-/* Whoever proved itself and says nothing holds a place, but not against others. */
+/* A guest that has proved itself and then says nothing must not keep others out. */
 static void dismiss_oldest(struct meeting *m)
 {
     struct guest **list = m->guests.data;
@@ -212,6 +216,7 @@ static void dismiss_oldest(struct meeting *m)
     list[oldest] = list[--m->guests.len];
 }
 
+/* Turns an arrival into a guest. Failures are not fatal, because the rank will try again. */
 static tutti_status welcome(struct meeting *m, struct tt_arrival *a)
 {
     struct guest *g;
@@ -225,6 +230,7 @@ static tutti_status welcome(struct meeting *m, struct tt_arrival *a)
         dismiss_oldest(m);
     g = tt_boot_arrival_admit(a) ? tt_zalloc(1, sizeof(*g)) : NULL;
     if (!g || !tt_boot_line_open(&g->line, a->fd, &a->keys) || !tt_vec_push(&m->guests, &g, 1)) {
+        /* a->fd is closed once, below. */
         if (g) {
             g->line.fd = -1;
             tt_boot_line_close(&g->line);
@@ -253,7 +259,7 @@ static tutti_status serve_gate(struct meeting *m, struct tutti_error *err)
     return st;
 }
 
-/* A seated rank has nothing to say until it has the table: whatever comes means that it left. */
+/* A seated rank sends nothing until it has the table, so any event means that it left. */
 static tutti_status check_seats(const struct meeting *m, const struct pollfd *fds,
                                 struct tutti_error *err)
 {
@@ -265,7 +271,7 @@ static tutti_status check_seats(const struct meeting *m, const struct pollfd *fd
     return TUTTI_OK;
 }
 
-/* A rendezvous name that means loopback here means it for us alone. */
+/* A name that resolves to loopback here may resolve to this host's address elsewhere. */
 static const char *loopback_hint(const struct meeting *m)
 {
     const char *text = m->b->config.rendezvous;
@@ -313,9 +319,9 @@ static tutti_status fail_missing(const struct meeting *m, struct tutti_error *er
     return TUTTI_ERR_TIMEOUT;
 }
 
-/* Tells those that were not seated yet, and those that come within a moment, why there will be no
- * job: otherwise they would find rank 0 gone. Their connections stay open meanwhile, so that the
- * reason is not lost with what they said. */
+/* Tells guests, and ranks that arrive within a moment, why there will be no job; otherwise they
+ * would only find rank 0 gone. Their connections stay open meanwhile: closing a socket with unread
+ * data would reset it and lose the reason. */
 static void tell_guests(struct meeting *m, const struct tutti_error *why)
 {
     uint64_t until = tt_now_ns() + LINGER_NS;
@@ -335,7 +341,7 @@ static void tell_guests(struct meeting *m, const struct tutti_error *why)
     }
 }
 
-/* Fills the poll array and says when to wake up at the latest. */
+/* Fills the poll array; returns when to wake up at the latest. */
 static uint64_t meet_prepare(struct meeting *m)
 {
     struct pollfd *guests = m->fds + GATE, *seats = guests + m->guests.len;
@@ -362,6 +368,8 @@ static void serve_local(const struct meeting *m)
     sodium_memzero(&o, sizeof(o));
 }
 
+/* Runs until all ranks have joined, one fails, or the deadline passes. Invariant: joined counts the
+ * ranks with settings[r]. */
 static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
 {
     uint32_t size = m->b->config.size;
@@ -373,7 +381,7 @@ static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
         if (tt_now_ns() >= m->deadline_ns)
             return fail_missing(m, err);
         tt_boot_net_poll(m->fds, GATE + m->guests.len + size, wake);
-        if (tt_now_ns() >= m->deadline_ns) /* whoever left now has run out of patience as well */
+        if (tt_now_ns() >= m->deadline_ns) /* a rank that left just now has timed out as well */
             return fail_missing(m, err);
         st = check_seats(m, seats, err);
         if (st == TUTTI_OK)
@@ -386,7 +394,7 @@ static tutti_status meet_collect(struct meeting *m, struct tutti_error *err)
     return st;
 }
 
-/* Tells the launcher which rank was started otherwise than the others. */
+/* Tells the launcher which rank's settings differ from those of the others. */
 static void note_odd(const struct meeting *m, const char *text)
 {
     uint32_t size = m->b->config.size;
@@ -399,7 +407,7 @@ static void note_odd(const struct meeting *m, const char *text)
     free(prints);
 }
 
-/* All are here: can they reach each other, and do they agree? */
+/* All ranks are here: can they reach each other, and do their settings agree? */
 static tutti_status compare(const struct meeting *m, struct tutti_error *err)
 {
     uint32_t size = m->b->config.size;
@@ -446,8 +454,8 @@ static tutti_status hand_out_table(struct meeting *m, struct tutti_error *err)
     return st;
 }
 
-/* Where peers will connect to rank 0: the rendezvous itself, unless another interface was asked
- * for. */
+/* Opens the rendezvous, and where peers will connect to rank 0: the same socket, unless another
+ * interface was asked for. */
 static tutti_status open_listeners(struct tt_boot *b, const struct tt_place *at, int *ret_meet,
                                    struct tutti_error *err)
 {
@@ -480,6 +488,7 @@ tutti_status tt_boot_meet(struct tt_boot *b, const struct tt_place *at, struct t
     int meet = -1;
     tutti_status st;
 
+    /* 0 means "not known yet" in greetings. */
     do
         b->job = tt_entropy();
     while (b->job == 0);
@@ -498,6 +507,7 @@ tutti_status tt_boot_meet(struct tt_boot *b, const struct tt_place *at, struct t
         st = compare(&m, err);
     if (st == TUTTI_OK)
         st = hand_out_table(&m, err);
+    /* Seated ranks first, then guests and late arrivals. */
     if (st != TUTTI_OK)
         tt_boot_refuse_all(b, err);
     if (st != TUTTI_OK && m.gate.epoll >= 0)

@@ -1,8 +1,9 @@
-/* net.c - IPv4 stream sockets that never make anybody wait longer than told.
+/* net.c - IPv4 stream sockets on which no call waits longer than told.
  *
- * Reads and writes take what goes at once (MSG_DONTWAIT, whatever the mode of the socket) and
- * count; whoever needs the rest polls for it, together with everything else it waits for, up to an
- * absolute deadline of tt_now_ns. No call raises SIGPIPE, no descriptor survives exec. */
+ * Reads and writes transfer what is possible at once (MSG_DONTWAIT, whatever the mode of the
+ * socket) and count it. A caller that needs the rest polls for it, together with everything else it
+ * waits for, up to an absolute deadline of tt_now_ns. No call raises SIGPIPE, and no descriptor
+ * survives exec. */
 #include "boot/boot_int.h"
 
 #include <arpa/inet.h>
@@ -28,6 +29,7 @@ enum tt_net tt_boot_net_fill(int fd, uint8_t *buf, size_t want, size_t *got)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return TT_NET_AGAIN;
+        /* An orderly end; callers read errno. */
         if (n == 0)
             errno = 0;
         return TT_NET_END;
@@ -57,7 +59,8 @@ uint64_t tt_boot_net_deadline(uint64_t timeout_ns)
     return timeout_ns < far ? tt_now_ns() + timeout_ns : far;
 }
 
-/* Milliseconds to sleep, rounded up so that a deadline is never polled for in a busy loop. */
+/* Milliseconds until the deadline, rounded up, so that the last fraction is not spent in a busy
+ * loop. */
 static int sleep_ms(uint64_t until_ns)
 {
     uint64_t now = tt_now_ns();
@@ -72,7 +75,7 @@ void tt_boot_net_poll(struct pollfd *fds, size_t n, uint64_t until_ns)
 
     if (ready > 0)
         return;
-    if (ready < 0 && errno != EINTR) /* no memory: do not spin */
+    if (ready < 0 && errno != EINTR) /* poll has no memory: do not spin */
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     for (size_t i = 0; i < n; i++)
         fds[i].revents = 0;
@@ -113,6 +116,8 @@ int tt_boot_net_connect(uint32_t addr_be, uint16_t port, uint32_t source_be, int
     return 0;
 }
 
+/* SO_ERROR holds the result of the connect. On loopback, a connect to a port on which no socket
+ * listens can connect the socket to itself. */
 int tt_boot_net_connected(int fd)
 {
     struct sockaddr_in me = {0}, peer = {0};
@@ -163,6 +168,7 @@ void tt_boot_net_close(int *fd)
     *fd = -1;
 }
 
+/* MOD first: most calls change the events of a known descriptor. */
 void tt_boot_net_watch(int epoll, int fd, uint32_t events, void *watcher)
 {
     struct epoll_event e = {.events = events, .data.ptr = watcher};
@@ -200,6 +206,7 @@ char *tt_boot_net_span(uint64_t ns, char *buf, size_t cap)
     return tt_format_time(ns > UINT64_MAX / 1000 ? UINT64_MAX : ns * 1000, buf, cap);
 }
 
+/* in->got counts head and body together, so that the caller keeps one counter between calls. */
 enum tt_net tt_boot_frame_fill(const struct tt_boot_line *l, struct tt_frame_in *in)
 {
     size_t body;

@@ -1,9 +1,9 @@
-/* notify.c - rank 0 tells all others something on the control connections.
+/* notify.c - rank 0 sends the same bytes to all other ranks on the control connections.
  *
- * To all at once: each gets as much as its socket takes, then everybody who is not done is waited
- * for together. One that has stopped reading costs the others nothing and rank 0 no more than the
- * deadline. Refusals are short and fit any idle connection; half a second is for those that are not
- * idle. */
+ * All are served at once: each gets as much as its socket takes, then all that are not done are
+ * polled together. A rank that has stopped reading does not delay the others, and delays rank 0
+ * until the deadline at most. Refusals are short and fit any idle connection; REFUSE_NS is for
+ * connections that are not idle. */
 #include "boot/boot_int.h"
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 
 #define REFUSE_NS UINT64_C(500000000)
 
+/* Continues head and body on one line; *sent counts both. */
 static enum tt_net notify_push(const struct tt_boot_line *l, const struct tt_notice *n,
                                size_t *sent)
 {
@@ -27,7 +28,8 @@ static enum tt_net notify_push(const struct tt_boot_line *l, const struct tt_not
     return went;
 }
 
-/* One round; fds says who is not done. The number of those. */
+/* One round over all ranks. Returns how many are not done; fds holds their sockets. sent[r] is
+ * SIZE_MAX when a rank is done or lost. */
 static uint32_t push_all(const struct tt_boot *b, const struct tt_notice *n, size_t *sent,
                          struct pollfd *fds, uint32_t *bad)
 {
@@ -63,6 +65,7 @@ tutti_status tt_boot_notify(const struct tt_boot *b, const struct tt_notice *n, 
         goto out;
     }
     while (push_all(b, n, sent, fds, &bad) > 0) {
+        /* At the deadline the ranks that are not done count as unreachable. */
         if (tt_now_ns() >= until_ns) {
             for (uint32_t r = 0; r < bad; r++)
                 if (fds[r].fd >= 0)
@@ -79,7 +82,7 @@ out:
     return st;
 }
 
-/* The refusal as bytes: head in out, its body behind. */
+/* A refusal as bytes: head and body. Returns their length. */
 static size_t write_refusal(const struct tutti_error *why, uint8_t out[TT_FRAME + TT_REFUSAL_MAX])
 {
     size_t n = tt_boot_refusal_write(why, out + TT_FRAME);

@@ -1,9 +1,9 @@
-/* open.c - the object of a job's ranks: checks what it is told, meets, closes.
+/* open.c - the object of a job's ranks: checks its configuration, meets, closes.
  *
  * Everything that can be wrong with the configuration is refused before any socket is opened. The
- * rule of trust stands here: a rendezvous on loopback needs nothing, since the processes of the
- * user agree on a key there (local.c; all listeners are on loopback then), any other needs a key or
- * the explicit word `insecure`. */
+ * rule of trust is here: a rendezvous on loopback needs nothing, since the processes of one user
+ * agree on a key there (local.c; all listeners are on loopback then); any other needs a key or the
+ * explicit setting `insecure`. */
 #include "boot/boot_int.h"
 
 #include <assert.h>
@@ -42,6 +42,7 @@ static tutti_status check_config(const struct tt_boot_config *c, struct tutti_er
     return TUTTI_OK;
 }
 
+/* The rule of trust (see above). */
 static tutti_status check_trust(const struct tt_boot_config *c, uint32_t addr_be,
                                 struct tutti_error *err)
 {
@@ -54,9 +55,9 @@ static tutti_status check_trust(const struct tt_boot_config *c, uint32_t addr_be
                    c->rendezvous);
 }
 
-/* How many connections a rank needs depends on its schedules: as many descriptors as it may have.
- * Rank 0 holds one connection per rank, the listener and those who are not in yet; poll(2) also
- * counts. */
+/* How many connections a rank needs depends on its schedules, so the limit is raised as far as
+ * allowed. Rank 0 needs one connection per rank, the listener and the unproved ones; poll(2) obeys
+ * the same limit. */
 static tutti_status raise_descriptors(uint32_t rank, uint32_t size, struct tutti_error *err)
 {
     struct rlimit l;
@@ -75,7 +76,7 @@ static tutti_status raise_descriptors(uint32_t rank, uint32_t size, struct tutti
         (unsigned long long)need, (unsigned long long)l.rlim_cur);
 }
 
-/* What is compared: the caller's lines and our own. NULL: out of memory. */
+/* The lines that are compared: the caller's and our own. NULL: out of memory. */
 static char *settings_make(const struct tt_boot_config *c)
 {
     struct tt_str s = {0};
@@ -86,7 +87,7 @@ static char *settings_make(const struct tt_boot_config *c)
     return s.s;
 }
 
-/* NULL: out of memory. */
+/* A closed object with its own copy of the configuration. NULL: out of memory. */
 static struct tt_boot *boot_make(const struct tt_boot_config *c)
 {
     struct tt_boot *b = tt_zalloc(1, sizeof(*b));
@@ -109,6 +110,8 @@ static struct tt_boot *boot_make(const struct tt_boot_config *c)
     b->peers = tt_zalloc(c->size, sizeof(*b->peers));
     b->control = tt_alloc(c->size, sizeof(*b->control));
     b->config.settings = settings_make(c);
+    /* control is freed first: its lines are not initialised yet, and tt_boot_close would close
+     * them. */
     if (!b->peers || !b->control || !b->config.settings) {
         free(b->control);
         b->control = NULL;
@@ -147,6 +150,7 @@ tutti_status tt_boot_self_join(const struct tt_boot *b, struct tt_boot_join *ret
     return TUTTI_OK;
 }
 
+/* The message for a rank whose own interface is down: not the others but this rank is the cause. */
 tutti_status tt_boot_fail_own_link(const struct tt_boot *b, const char *span,
                                    struct tutti_error *err)
 {
@@ -158,7 +162,7 @@ tutti_status tt_boot_fail_own_link(const struct tt_boot *b, const char *span,
                    b->config.rank, me->host, me->pid, span);
 }
 
-/* A job on loopback without a key makes one that only processes of this user get. */
+/* A job on loopback without a key creates one that only processes of this user get. */
 static tutti_status find_key(struct tt_boot *b, const struct tt_place *at, struct tutti_error *err)
 {
     struct tt_boot_config *c = &b->config;
@@ -181,7 +185,8 @@ static tutti_status find_key(struct tt_boot *b, const struct tt_place *at, struc
     return TUTTI_OK;
 }
 
-/* Finds the place and meets the others there. */
+/* Finds the rendezvous and meets the other ranks there. On success control lines are blocking
+ * sockets, and the porter owns the listener. */
 static tutti_status open_gather(struct tt_boot *b, struct tutti_error *err)
 {
     struct tt_place at = {.deadline_ns = tt_boot_net_deadline(b->config.timeout_ns)};
@@ -229,6 +234,7 @@ tutti_status tt_boot_open(const struct tt_boot_config *c, struct tt_boot **ret,
     else if (st == TUTTI_OK)
         st = open_gather(b, &why);
     if (st != TUTTI_OK) {
+        /* Callees read their error, so they get `why`: err may be NULL. */
         tt_boot_close(b);
         return tt_fail(err, st, "%s", why.text);
     }

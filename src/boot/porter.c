@@ -1,25 +1,26 @@
-/* porter.c - the owner of the listener and of all dialling after the meeting (see porter.h).
+/* porter.c - owns the listener and all dialling after the ranks have met (see porter.h).
  *
- * At each desk a pair of ranks is in one of these states, as seen from one of them:
+ * At each desk a pair of ranks is in one of these states, as seen by one of them:
  *
  *     NONE --want--> DIALLING --done, or admitted--> READY --take--> TAKEN
  *      |                 '-------refused, late-----> FAILED --take--> NONE
  *      '---------------admitted--------------------> READY
  *
- * Two dials at once: the higher rank's counts from the moment its greeting is sent. Until then it
- * may still admit the lower rank's dial and drop its own, since nobody can have accepted that; from
- * then on it turns the lower rank's dial away. The lower rank always admits, and drops its own
- * dial: the higher rank cannot have admitted that one, because it was dialling itself. So at most
- * one of the two is admitted. A dial that is turned away tries again, and finds the state READY or
- * its peer's dial. A dial that the lower rank has dropped may still lie at the higher one's gate
- * when its own was admitted: a link that the own dial made stands.
+ * If both ranks dial at once, the higher rank's dial counts from the moment its greeting is sent.
+ * Until then it may still admit the lower rank's dial and drop its own, since no peer can have
+ * accepted that one yet; from then on it rejects the lower rank's dial. The lower rank always
+ * admits, and drops its own dial: the higher rank cannot have admitted that one, because it was
+ * dialling itself. So at most one of the two is admitted. A rejected dial tries again, and then
+ * finds the state READY or the peer's dial. A dial that the lower rank has dropped may still be at
+ * the higher rank's gate when the higher rank's own dial was admitted: a link that was made by the
+ * own dial is kept.
  *
- * Communicators are opened and closed at different times by different ranks. A link that comes
- * before its desk is open is admitted and kept (early.c); one that comes after it was closed is
- * kept too, since the two cannot be told apart, until its other end hangs up and the room is
- * needed.
+ * Communicators are opened and closed at different times by different ranks. A link that arrives
+ * before its desk is opened is admitted and kept (early.c). One that arrives after its desk was
+ * closed is kept too, since the two cases look the same, until its other end hangs up and the space
+ * is needed.
  *
- * Everything is under one lock; nothing that is done under it waits. */
+ * One lock guards everything; nothing that runs under it waits. */
 #include "boot/porter.h"
 
 #include <assert.h>
@@ -37,12 +38,13 @@
 enum { EVENTS = 64 };
 enum pair_state { NONE, DIALLING, READY, FAILED, TAKEN };
 
-/* One attempt, or what came of it. In exactly one of its desk's lists. */
+/* One attempt to make a link, or its result. It is in exactly one of its desk's lists: dials or
+ * ready. */
 struct visit {
     struct visit *next;
     struct tt_porter_link link;
     struct tt_dial dial;
-    uint64_t deadline_ns, early_ns; /* limit_of */
+    uint64_t deadline_ns, early_ns; /* see limit_of */
     uint32_t revents;
 };
 
@@ -50,26 +52,27 @@ struct tt_desk {
     struct tt_desk *next;
     struct tt_boot *boot;
     uint64_t role, timeout_ns;
-    int bell;        /* eventfd */
+    int bell;        /* eventfd, readable while `ready` is not empty */
     uint8_t *states; /* enum pair_state by rank */
     struct visit *dials, *ready, **ready_end;
 };
 
 struct tt_porter {
-    pthread_mutex_t lock; /* everything below but the descriptors' numbers, and all of the desks */
-    int epoll;            /* the gate's, kick, sockets of the dials */
-    int kick;             /* eventfd */
+    /* guards everything below except the descriptors' numbers, and all desks */
+    pthread_mutex_t lock;
+    int epoll; /* polls the gate's epoll, kick, and the sockets of the dials */
+    int kick;  /* eventfd: wakes the serving thread when a dial was added */
     struct tt_gate gate;
-    uint32_t *known_be; /* the gate's */
+    uint32_t *known_be; /* for the gate */
     struct tt_desk *desks;
-    uint64_t due_ns;
+    uint64_t due_ns; /* when to serve at the latest */
 };
 
 static void ring(int eventfd)
 {
     uint64_t one = 1;
     ssize_t n = write(eventfd, &one, sizeof one);
-    (void)n; /* full means that it is readable */
+    (void)n; /* a full counter is readable, which is all that is needed */
 }
 
 static void hush(int eventfd)
@@ -82,12 +85,13 @@ static void hush(int eventfd)
 static void visit_free(struct visit *v)
 {
     if (v)
-        sodium_memzero(v, sizeof(*v)); /* keys */
+        sodium_memzero(v, sizeof(*v)); /* it holds keys */
     free(v);
 }
 
 /* ---- the queue ---- */
 
+/* Appends a link or a failure, and wakes the taker. */
 static void porter_enqueue(struct tt_desk *d, struct visit *v, enum pair_state state)
 {
     v->next = NULL;
@@ -106,6 +110,7 @@ static const struct visit *find_ready(const struct tt_desk *d, uint32_t peer)
     return v;
 }
 
+/* Removes the entry of a peer that is known to be in the list. */
 static struct visit *unlink_ready(struct tt_desk *d, uint32_t peer)
 {
     struct visit **at = &d->ready;
@@ -132,6 +137,7 @@ static struct visit *unlink_dial(struct tt_desk *d, uint32_t peer)
     return v;
 }
 
+/* The state is NONE after a failure, so that the link can be wanted again. */
 bool tt_boot_desk_take(struct tt_desk *d, struct tt_porter_link *ret)
 {
     struct tt_porter *p = d->boot->porter;
@@ -144,6 +150,7 @@ bool tt_boot_desk_take(struct tt_desk *d, struct tt_porter_link *ret)
         d->states[v->link.peer] = v->link.fd >= 0 ? TAKEN : NONE;
         *ret = v->link;
     }
+    /* Under the lock, so that the bell cannot be rung in between and lost. */
     if (!d->ready)
         hush(d->bell);
     pthread_mutex_unlock(&p->lock);
@@ -161,14 +168,14 @@ static void fail_visit(struct tt_desk *d, struct visit *v)
     porter_enqueue(d, v, FAILED);
 }
 
-/* When to give up. A host that has accepted may be slow to answer; one that has not is not
- * reached. */
+/* When to give up. A host that has accepted may be slow to answer; one that has not accepted by
+ * early_ns is taken as unreachable. */
 static uint64_t limit_of(const struct visit *v)
 {
     return v->dial.state == TT_DIAL_SHAKING ? v->deadline_ns : v->early_ns;
 }
 
-/* True, with the reason, when the dial will not get better. */
+/* True, with the reason, if trying again is useless. */
 static bool porter_hopeless(const struct tt_desk *desk, const struct visit *v,
                             struct tutti_error *why)
 {
@@ -202,6 +209,7 @@ static void finish_dial(struct tt_desk *d, struct visit *v)
     porter_enqueue(d, v, READY);
 }
 
+/* Advances every dial of a desk; those that are done or hopeless move to the ready list. */
 static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
 {
     struct visit **at = &d->dials;
@@ -224,6 +232,7 @@ static void serve_dials(struct tt_desk *d, const struct tt_trust *trust)
     }
 }
 
+/* A visit with its dial filled in, but not begun. NULL: no memory. */
 static struct visit *visit_make(const struct tt_desk *d, uint32_t peer)
 {
     const struct tt_boot *b = d->boot;
@@ -262,6 +271,7 @@ tutti_status tt_boot_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_er
             v->next = d->dials;
             d->dials = v;
             d->states[peer] = DIALLING;
+            /* The serving thread may be asleep until a later time: wake it to start the dial. */
             ring(p->kick);
         } else {
             st = tt_fail_memory(err, "link");
@@ -273,7 +283,8 @@ tutti_status tt_boot_desk_want(struct tt_desk *d, uint32_t peer, struct tutti_er
 
 /* ---- arrivals ---- */
 
-/* May this dial of the peer become the link? Our own attempt goes if it does. */
+/* May this dial of the peer become the link? If so, our own attempt is given up (see the head of
+ * the file). */
 static bool admissible(struct tt_desk *d, uint32_t peer)
 {
     struct visit *v = NULL;
@@ -300,6 +311,7 @@ static bool admissible(struct tt_desk *d, uint32_t peer)
     return true;
 }
 
+/* The connection becomes the link of its pair. */
 static void stand(struct tt_desk *d, struct visit *v, int fd, const struct tt_seal_keys *keys)
 {
     v->link.fd = fd;
@@ -308,6 +320,7 @@ static void stand(struct tt_desk *d, struct visit *v, int fd, const struct tt_se
     porter_enqueue(d, v, READY);
 }
 
+/* An arrival for an open desk; closed if it is not admitted. */
 static void place_link(struct tt_desk *d, struct tt_arrival *a)
 {
     struct visit *v = visit_make(d, a->rank);
@@ -329,6 +342,7 @@ static struct tt_desk *desk_of(const struct tt_porter *p, uint64_t role)
     return d;
 }
 
+/* A wrong key (fd -1) needs no action here. */
 static void porter_place(struct tt_boot *b, struct tt_arrival *a)
 {
     struct tt_desk *d = desk_of(b->porter, a->role);
@@ -343,7 +357,8 @@ static void porter_place(struct tt_boot *b, struct tt_arrival *a)
         tt_boot_net_close(&a->fd);
 }
 
-/* This rank cannot accept: its peers can only wait, so it has to say so itself. */
+/* This rank cannot accept connections. Its peers can only wait, so every desk reports the reason,
+ * as a failed link to this rank itself. */
 static void tell_limit(struct tt_boot *b, const struct tutti_error *why)
 {
     uint32_t me = b->config.rank;
@@ -373,7 +388,8 @@ static void serve_gate(struct tt_boot *b)
 
 /* ---- desks ---- */
 
-/* Links that came before the desk was open. */
+/* Takes over the links that arrived before the desk was opened. One for which there is no memory
+ * stays there. */
 static void seat_early(struct tt_desk *d)
 {
     struct tt_vec *early = &d->boot->early;
@@ -406,6 +422,7 @@ tutti_status tt_boot_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeou
         free(states);
         return st;
     }
+    /* The role is unique among open desks: it selects the desk of an arrival. */
     *d = (struct tt_desk){
         .boot = b, .role = role, .timeout_ns = timeout_ns, .bell = bell, .states = states};
     d->ready_end = &d->ready;
@@ -419,6 +436,7 @@ tutti_status tt_boot_desk_open(struct tt_boot *b, uint64_t role, uint64_t timeou
     return TUTTI_OK;
 }
 
+/* Aborts dials and closes links that were not taken. */
 static void visits_free(struct visit *v)
 {
     while (v) {
@@ -456,6 +474,7 @@ int tt_boot_desk_bell(const struct tt_desk *d)
 
 /* ---- serving ---- */
 
+/* The earliest time at which a dial or the gate needs attention without an event. */
 static uint64_t due(const struct tt_porter *p)
 {
     uint64_t due_ns = tt_boot_gate_wake(&p->gate);
@@ -469,6 +488,8 @@ static uint64_t due(const struct tt_porter *p)
     return due_ns;
 }
 
+/* Stores events with their visits. They cannot be stale: visits are unwatched before they are
+ * freed, under the same lock. */
 static void note_events(struct tt_porter *p)
 {
     struct epoll_event ev[EVENTS];
@@ -556,6 +577,7 @@ tutti_status tt_boot_porter_open(struct tt_boot *b, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* All desks must be closed before. */
 void tt_boot_porter_close(struct tt_boot *b)
 {
     struct tt_porter *p = b->porter;

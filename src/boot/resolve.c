@@ -1,10 +1,10 @@
-/* resolve.c - the rendezvous text to an address.
+/* resolve.c - from the text of the rendezvous to an address.
  *
- * Names are looked up by glibc's asynchronous resolver, because the plain one waits for a silent
+ * Names are resolved by glibc's asynchronous resolver, because the plain one waits for a silent
  * name server as long as resolv.conf says. Many distributions map a host's own name to 127.0.1.1,
- * where no other host can come: an address that is not loopback is preferred. A server that does
- * not answer (a pod whose name is not published yet) is asked again until the deadline; a name that
- * does not exist is not. */
+ * which no other host can reach: an address that is not loopback is preferred. If the name server
+ * does not answer (or a pod's name is not published yet), it is asked again until the deadline; a
+ * name that does not exist is not asked for again. */
 #include "boot/boot_int.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 
 enum { ASK_AGAIN_NS = 200000000 };
 
-/* Looking up: everything the resolver's thread touches. */
+/* One lookup: everything that the resolver's thread accesses. */
 struct lookup {
     struct gaicb cb;
     struct addrinfo hints;
@@ -54,7 +54,7 @@ static struct timespec span(uint64_t ns)
                              .tv_nsec = (long)(ns % 1000000000)};
 }
 
-/* Waits until the lookup is over; false at the deadline. */
+/* Waits until the lookup is over; false: the deadline came first. */
 static bool resolve_await(struct lookup *l, uint64_t deadline_ns)
 {
     const struct gaicb *list[1] = {&l->cb};
@@ -69,6 +69,7 @@ static bool resolve_await(struct lookup *l, uint64_t deadline_ns)
     return true;
 }
 
+/* The first IPv4 address that is not loopback, else the first; 0: none. */
 static uint32_t pick(const struct addrinfo *found)
 {
     uint32_t first = 0;
@@ -86,7 +87,7 @@ static uint32_t pick(const struct addrinfo *found)
     return first;
 }
 
-/* One question; the resolver's answer code, EAI_INPROGRESS when it did not come in time. */
+/* Asks once. Returns the resolver's code; EAI_INPROGRESS if no answer came in time. */
 static int resolve_ask(const char *host, uint64_t deadline_ns, uint32_t *ret_addr_be)
 {
     struct lookup *l = tt_zalloc(1, sizeof(*l));
@@ -102,7 +103,7 @@ static int resolve_ask(const char *host, uint64_t deadline_ns, uint32_t *ret_add
     list[0] = &l->cb;
     answer = getaddrinfo_a(GAI_NOWAIT, list, 1, NULL);
     if (answer == 0 && !resolve_await(l, deadline_ns) && gai_cancel(&l->cb) == EAI_NOTCANCELED)
-        /* the resolver's thread still uses l: better lost than used after free */
+        /* The resolver's thread still uses l: leaking it is better than a use after free. */
         return EAI_INPROGRESS;
     if (answer == 0)
         answer = gai_error(&l->cb);

@@ -1,9 +1,10 @@
-/* settings.c - in words: which ranks, and where their settings differ.
+/* settings.c - messages: lists of ranks, and where the settings of ranks differ.
  *
- * Settings are "name=value" lines that must be equal on all ranks; the order of lines does not
- * matter. Ranks usually agree, which costs one comparison each. Otherwise every name whose value
- * differs from rank 0's somewhere is told, each with its values and the ranks that have them, the
- * first few of both: enough to see which rank was started wrongly. */
+ * Settings are "name=value" lines that must be equal on all ranks; the order of the lines does not
+ * matter. Ranks usually agree, which costs one comparison each. Otherwise the message lists every
+ * name whose value differs from rank 0's on some rank, each with its values and the ranks that have
+ * them; only the first few of both, which is enough to see which rank was started with other
+ * settings. */
 #include "boot/boot_int.h"
 
 #include <stdlib.h>
@@ -11,12 +12,13 @@
 
 enum { NAMES = 4, VALUES = 3, VALUE_TEXT = 40 };
 
+/* A substring of the settings. */
 struct piece {
     const char *s;
     size_t n;
 };
 
-/* Adds "a" or "a-b"; false when it does not fit with what must follow. */
+/* Adds "a" or "a-b"; false if it does not fit. */
 static bool add_run(char *buf, size_t cap, size_t *used, uint32_t a, uint32_t b)
 {
     char text[32];
@@ -52,6 +54,7 @@ char *tt_boot_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap)
         return buf;
     }
     list[0] = 0;
+    /* Invariant: runs of ranks below r are in the list. */
     while (r < size) {
         uint32_t end = r;
         while (end < size && set[end])
@@ -63,6 +66,7 @@ char *tt_boot_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap)
     if (r < size)
         snprintf(list + used, TAIL, " and %u more", count_set(set, r, size));
     memcpy(buf, "ranks ", HEAD);
+    /* A single rank: "rank 3" instead of "ranks 3". */
     if (count_set(set, 0, size) == 1) {
         memmove(buf + HEAD - 1, list, strlen(list) + 1);
         buf[HEAD - 2] = ' ';
@@ -70,7 +74,7 @@ char *tt_boot_ranks_text(const bool *set, uint32_t size, char *buf, size_t cap)
     return buf;
 }
 
-/* The next line of *at; false at the end. */
+/* Parses the next line of *at and advances it; false at the end. */
 static bool next_line(const char **at, struct piece *ret_name, struct piece *ret_value)
 {
     const char *line = *at, *end, *eq;
@@ -94,7 +98,7 @@ static bool settings_same(struct piece a, struct piece b)
     return a.n == b.n && memcmp(a.s, b.s, a.n) == 0;
 }
 
-/* s is NULL when the name is not there. */
+/* The value of a name; s is NULL if the name is not there. */
 static struct piece value_of(const char *settings, struct piece name)
 {
     struct piece n, v;
@@ -114,7 +118,8 @@ static void add_value(struct tt_str *out, struct piece v)
         tt_str_printf(out, "not set");
 }
 
-/* algo is "ring" on rank 0 but "direct" on ranks 1-3 */
+/* Writes: algo is "ring" on rank 0 but "direct" on ranks 1-3. `left` has room for 2 * size: the
+ * ranks whose value was not written yet, and those with the current value. */
 static void settings_describe(const char *const *settings, uint32_t size, struct piece name,
                               bool *left, struct tt_str *out)
 {
@@ -141,8 +146,8 @@ static void settings_describe(const char *const *settings, uint32_t size, struct
         tt_str_printf(out, " and else on %s", tt_boot_ranks_text(left, size, ranks, sizeof(ranks)));
 }
 
-/* Appends to names those lines of `from` whose value is another in `other`; counts those for which
- * there is no room. */
+/* Appends to names the lines of `from` whose value is different in `other`; *more: there was no
+ * room for all. */
 static void settings_collect(const char *from, const char *other, struct piece names[NAMES],
                              size_t *n, bool *more)
 {
@@ -168,6 +173,7 @@ bool tt_boot_settings_differ(const char *const *settings, uint32_t size, struct 
     size_t n = 0;
     bool more = false, *room;
 
+    /* Both directions, since a name may be set on one side only. */
     for (uint32_t r = 1; r < size; r++) {
         if (tt_streq(settings[r], settings[0]))
             continue;

@@ -1,16 +1,17 @@
 /* wire.c - the bytes that ranks exchange while they meet: greetings, frames, joins, the table,
  * refusals.
  *
- * Pure functions between structs and little-endian bytes, so that a fuzzer can reach them and
- * machines of different kinds can meet. The only lengths in here come after both ends have proved
- * themselves (frames), and every parser checks them against what is really there. Texts must be
- * terminated and free of control characters: they end up in error messages. */
+ * These are pure functions between structs and little-endian bytes, so that a fuzzer can reach them
+ * and machines of different kinds can meet. boot_int.h draws the layouts. Lengths are read only
+ * after both ends have proved themselves (frames), and every parser checks them against what has
+ * really arrived. Texts must be terminated and free of control characters, because they end up in
+ * error messages. */
 #include "boot/boot_int.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* 8 bytes with the terminator; a line end that text protocols mangle */
+/* 8 bytes with the terminator; the line end reveals protocols that convert text */
 #define GREETING_MAGIC "tutti\r\n"
 #define FRAME_MAGIC    UINT32_C(0x7463746c)
 
@@ -29,7 +30,8 @@ static uint64_t wire_get(const uint8_t *p, unsigned bytes)
     return v;
 }
 
-/* Copies a text of at most n - 1 characters and its padding of zeros; false when it is not one. */
+/* Copies a text of at most n - 1 characters with its padding of zeros; false if the bytes are not
+ * such a text. */
 static bool get_text(const uint8_t *in, size_t n, char *ret)
 {
     size_t len = strnlen((const char *)in, n);
@@ -71,6 +73,7 @@ bool tt_boot_greeting_parse(const uint8_t in[TT_GREETING], struct tt_greeting *r
 
     if (memcmp(in, GREETING_MAGIC, 8) != 0)
         return false;
+    /* Of other versions only the place of magic and version is known. */
     if (g.version == TT_BOOT_PROTOCOL) {
         if (in[10] > 7 || (in[11] != TT_CONN_MEET && in[11] != TT_CONN_DATA))
             return false;
@@ -111,6 +114,7 @@ bool tt_boot_frame_parse(const uint8_t in[TT_FRAME], struct tt_frame *ret)
     return true;
 }
 
+/* Addresses are copied as they are: they are in network order already. */
 void tt_boot_peer_write(const struct tt_boot_peer *p, uint8_t out[TT_PEER_BYTES])
 {
     memset(out, 0, TT_PEER_BYTES);
@@ -162,6 +166,7 @@ size_t tt_boot_join_write(const struct tt_boot_join *j, uint8_t out[TT_JOIN_MAX]
     return TT_JOIN_FIXED + j->settings_len;
 }
 
+/* The settings are not copied: they point into `in`, which must outlive *ret. */
 bool tt_boot_join_parse(const uint8_t *in, size_t n, struct tt_boot_join *ret)
 {
     const uint8_t *rest = in + TT_PEER_BYTES + TT_VERSION_TEXT;
@@ -190,6 +195,7 @@ size_t tt_boot_refusal_write(const struct tutti_error *e, uint8_t out[TT_REFUSAL
     return 4 + len;
 }
 
+/* A refusal without a valid status or text still becomes an error. */
 void tt_boot_refusal_parse(const uint8_t *in, size_t n, struct tutti_error *ret)
 {
     int32_t status = n >= 4 ? (int32_t)(uint32_t)wire_get(in, 4) : 0;
