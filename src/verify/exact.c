@@ -1,10 +1,12 @@
 /* exact.c - contribution sets: the value of a place is the set of contributors whose input went
  * into it, one bit each.
  *
- * Adding two places unites their sets, which must be disjoint: a shared contributor would be
- * counted twice. So sets never need counts, and the result is right exactly when its set is the
- * full one. Unions are remembered by the pair of names, because ranks that do the same thing on
- * many chunks unite the same sets. */
+ *     place A = {0, 1}    place B = {2, 3}    A + B = {0, 1, 2, 3}
+ *     place A = {0, 1}    place C = {1, 2}    A + C: contributor 1 would be counted twice, a fault
+ *
+ * Adding two places unites their sets, which must be disjoint. Sets therefore never need counts,
+ * and a result is right exactly when its set is the full one. Unions are remembered by the pair
+ * of names, because ranks that do the same on many chunks unite the same sets. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ tutti_status tt_verify_exact_init(struct tt_vdomain *d, uint32_t contributors,
     d->scratch = tt_zalloc(width, sizeof *d->scratch);
     if (!d->single || !d->scratch)
         return tt_fail_memory(err, "contribution sets");
+    /* Invariant: scratch is all zero between two contributors. */
     for (uint32_t i = 0; i < contributors; i++) {
         d->scratch[i / 64] = UINT64_C(1) << i % 64;
         d->single[i] = tt_verify_intern_add(&d->values, d->scratch);
@@ -38,6 +41,7 @@ enum tt_vcombined tt_verify_exact_combine(struct tt_vdomain *d, uint32_t a, uint
                                           uint32_t *ret)
 {
     assert(a != TT_VNOTHING && b != TT_VNOTHING);
+    /* unordered: a + b is b + a */
     uint64_t key = a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
     uint32_t known = tt_verify_map_get(&d->memo, key);
     if (known) {
@@ -51,6 +55,7 @@ enum tt_vcombined tt_verify_exact_combine(struct tt_vdomain *d, uint32_t a, uint
         shared |= x[i] & y[i];
         d->scratch[i] = x[i] | y[i];
     }
+    /* Faults end the proof, so only successful unions are remembered. */
     if (shared)
         return TT_VTWICE;
     uint32_t joined = tt_verify_intern_add(&d->values, d->scratch);

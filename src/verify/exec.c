@@ -1,17 +1,20 @@
-/* exec.c - carries out one step on values: first what all messages carry is read, then receives
- * write, then local operations run.
+/* exec.c - carries out one step on values.
  *
- * Reading all messages before any receive writes is "messages read the state at the start of the
- * step". The receives of a rank can then be applied one after the other, because no message may
- * read what an earlier message of its step writes (tt_sched_check). Work is per run of equal
- * chunks, not per chunk. Invariant: a list of pieces covers the chunks it was made for without
- * gaps. */
+ *     1. load     all messages read what they carry      (state at the start of the step)
+ *     2. receive  the receives of each rank write
+ *     3. local    the local operations of each rank run
+ *
+ * Loading all messages before any receive writes implements "messages read the state at the
+ * start of their step". The receives of a rank can then be applied one after the other, because
+ * no message may read what an earlier message of its step writes (tt_sched_check). The work is
+ * proportional to runs of equal chunks, not to chunks. Invariant: a list of runs (struct
+ * tt_vpiece) covers the chunks that it was made for without gaps. */
 #include <assert.h>
 #include <inttypes.h>
 
 #include "verify/verify_int.h"
 
-/* The operation being carried out. */
+/* The operation being carried out, and where it is. */
 struct acting {
     struct tt_verifier *v;
     uint32_t rank, index;
@@ -19,14 +22,15 @@ struct acting {
     const struct tt_op *op;
 };
 
-enum { MAX_SENT = 1 << 28 }; /* pieces under way in one step */
+enum { MAX_SENT = 1 << 28 }; /* runs under way in one step */
 
+/* For every false answer of the state: out of work or out of memory. */
 static tutti_status no_memory(const struct acting *x)
 {
     return tt_verify_state_fail(&x->v->state, "contributions", x->v->err);
 }
 
-/* Appends what `len` chunks of a buffer hold; all of them must hold something. */
+/* Appends what `len` chunks of a buffer hold; it is a fault if one of them holds nothing. */
 static tutti_status exec_take(const struct acting *x, uint32_t buf, uint32_t first, uint32_t len,
                               struct tt_vec *pieces)
 {
@@ -46,7 +50,8 @@ static tutti_status exec_take(const struct acting *x, uint32_t buf, uint32_t fir
     return TUTTI_OK;
 }
 
-/* Both operands hold the same contribution of this chunk. */
+/* Reports that both operands hold the same contribution to this chunk. Fingerprints do not tell
+ * which, so there the chunk is traced. */
 static tutti_status twice(const struct acting *x, uint32_t chunk, uint32_t left, uint32_t right)
 {
     struct tt_verifier *v = x->v;
@@ -61,12 +66,14 @@ static tutti_status twice(const struct acting *x, uint32_t chunk, uint32_t left,
                            x->op->step, tt_verify_say_op(x->op).s, who, chunk);
 }
 
-/* Adds two lists that cover the same chunks. */
+/* Adds two lists of runs that cover the same `len` chunks. Each round takes the longest part on
+ * which both are constant; invariant: left + done_left and right + done_right name the same
+ * chunk. */
 static tutti_status exec_add(const struct acting *x, const struct tt_vpiece *left,
                              const struct tt_vpiece *right, uint32_t len, struct tt_vec *sum)
 {
     struct tt_vdomain *d = &x->v->domain;
-    uint32_t done_left = 0, done_right = 0; /* of the current pieces */
+    uint32_t done_left = 0, done_right = 0; /* chunks used of the current runs */
     while (len > 0) {
         uint32_t n = left->len - done_left < right->len - done_right ? left->len - done_left
                                                                      : right->len - done_right;
@@ -102,8 +109,8 @@ static tutti_status exec_put(const struct acting *x, uint32_t buf, const struct 
                : no_memory(x);
 }
 
-/* Cuts the first `len` chunks off a message: *piece and *done (chunks of it used) move on, the cut
- * is in `part`. */
+/* Cuts the next `len` chunks off a message into `part`; *piece and *done (chunks used of it)
+ * advance. */
 static bool exec_cut(const struct tt_vpiece **piece, uint32_t *done, uint32_t len,
                      struct tt_vec *part)
 {
@@ -123,6 +130,8 @@ static bool exec_cut(const struct tt_vpiece **piece, uint32_t *done, uint32_t le
     return true;
 }
 
+/* Applies a receive range by range. The message's runs are consumed in the order in which the
+ * sender's spans listed them; match.c has compared the chunks. */
 static tutti_status exec_receive(const struct acting *x, const struct tt_vmsg *m)
 {
     struct tt_verifier *v = x->v;
@@ -148,7 +157,8 @@ static tutti_status exec_receive(const struct acting *x, const struct tt_vmsg *m
     return st;
 }
 
-/* One range of a reduction: operands are the spans after the first. */
+/* One range of a reduction: span 0 is the destination, the others are the operands. Invariant:
+ * v->a is the sum of operands 0 .. k-1. */
 static tutti_status reduce_range(const struct acting *x, const struct tt_vrange *r)
 {
     struct tt_verifier *v = x->v;
@@ -167,6 +177,8 @@ static tutti_status reduce_range(const struct acting *x, const struct tt_vrange 
     return st == TUTTI_OK ? exec_put(x, r->buf, &v->a) : st;
 }
 
+/* A copy or a reduction. The operand spans of a reduction are not walked: they have the chunks
+ * of the first. */
 static tutti_status act_locally(const struct acting *x)
 {
     struct tt_vwalk w = tt_vwalk_folded(&x->slice, x->op, &x->v->fold);
@@ -195,6 +207,7 @@ static struct acting acting(struct tt_verifier *v, uint32_t rank, uint32_t index
     return x;
 }
 
+/* Appends what the message carries to v->sent. */
 static tutti_status load_message(struct tt_verifier *v, struct tt_vmsg *m)
 {
     struct acting x = acting(v, m->src, m->send);

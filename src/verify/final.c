@@ -1,10 +1,11 @@
-/* final.c - after the last step: is every result complete, and where the collective promises it?
+/* final.c - after the last step: is every result complete where the collective promises it?
  *
- * A result is right when its place holds every contributor once. Whole rows are compared run by
- * run. */
+ * A result is right when its place holds every contributor exactly once, which is one value
+ * (domain.full). Whole rows are compared run by run, so a correct row is one comparison. */
 #include "verify/verify_int.h"
 
-/* Chunks by their numbers in the fold. */
+/* Expects full results in OUT of the rank; `first` is a number of the fold. An incomplete one is
+ * traced to the operation at fault. */
 static tutti_status expect_full(struct tt_verifier *v, uint32_t rank, uint32_t first, uint32_t len)
 {
     v->a.len = 0;
@@ -19,8 +20,8 @@ static tutti_status expect_full(struct tt_verifier *v, uint32_t rank, uint32_t f
     return TUTTI_OK;
 }
 
-/* The chunks from `first` on that are neighbours and known to have one owner: a block, or with a
- * list of owners, in all-to-all or where the fold parts them, one chunk. */
+/* How many chunks from `first` on are neighbours with the same owner: the rest of a block; one
+ * where owners are listed, in all-to-all, or where the fold separates neighbours. */
 static uint32_t owned_together(const struct tt_verifier *v, uint32_t first)
 {
     const struct tt_shape *s = v->shape;
@@ -30,6 +31,7 @@ static uint32_t owned_together(const struct tt_verifier *v, uint32_t first)
                : per_rank - first % per_rank;
 }
 
+/* Each chunk is promised to its owner only. */
 static tutti_status expect_at_owners(struct tt_verifier *v)
 {
     const struct tt_shape *s = v->shape;

@@ -1,16 +1,21 @@
-/* front.c - walks through the schedule step by step and finds which ranks do something in the step,
- * and which of their operations.
+/* front.c - goes through the schedule step by step and finds the ranks that are active in a
+ * step, and their operations.
  *
- * Operations of a rank are listed by step, so a cursor per rank suffices and no message is stored
- * twice. Ranks that go on with the next step wait in a list, others in a heap by (step, rank): a
- * ring costs nothing to follow, and a chain through 65,536 ranks, where each step has two busy
- * ranks, does not touch the other 65,534.
- * Invariant: a rank with operations left is in exactly one of `next` (its step is the current one
- * plus 1) and the heap. */
+ *     operations of a rank in a step:   | sends | receives | local operations |
+ *                                   begin     recvs      locals              end
+ *
+ * Operations of a rank are listed by step, so one cursor per rank suffices and no message is
+ * stored twice. Ranks that continue with the next step wait in a list, others in a heap by
+ * (step, rank). A ring is followed without touching the heap; a chain through 65,536 ranks,
+ * where each step has two active ranks, does not touch the other 65,534.
+ *
+ * Invariant: a rank with operations left is in exactly one of `next` (its step is the current
+ * one plus 1) and the heap. */
 #include <stdlib.h>
 
 #include "verify/verify_int.h"
 
+/* A binary heap, least key first; `heap` has room for all ranks. */
 static void heap_push(struct tt_vfront *f, uint64_t key)
 {
     size_t i = f->nheap++;
@@ -72,7 +77,7 @@ void tt_verify_front_free(struct tt_vfront *f)
     *f = (struct tt_vfront){0};
 }
 
-/* Takes the rank's operations of this step and says where the rank waits afterwards. */
+/* Takes the rank's operations of this step, then puts the rank where it waits for its next step. */
 static void front_activate(struct tt_vfront *f, uint32_t rank)
 {
     struct tt_slice sl = tt_sched_slice(f->sched, rank);
@@ -105,13 +110,14 @@ bool tt_verify_front_next(struct tt_vfront *f)
     uint32_t waiting = f->nnext, taken = 0;
     if (waiting == 0 && f->nheap == 0)
         return false;
+    /* The list's step is never later than the heap's: it is the current step + 1. */
     f->step = waiting ? f->step + 1 : (uint32_t)(f->heap[0] >> 32);
     f->n = f->recvs = 0;
     uint32_t *now = f->next;
     f->next = f->now;
     f->now = now;
     f->nnext = 0;
-    /* Both lists rise by rank, so merging them keeps `active` in order. */
+    /* Both lists ascend by rank, so merging them keeps `active` in order. */
     while (taken < waiting || (f->nheap > 0 && f->heap[0] >> 32 == f->step)) {
         bool from_heap = f->nheap > 0 && f->heap[0] >> 32 == f->step;
         if (from_heap && taken < waiting)

@@ -1,8 +1,10 @@
-/* intern.c - hash consing: every different tuple of words is stored once and known by a number.
+/* intern.c - hash consing: every different tuple of words is stored once and known by a number,
+ * its name.
  *
- * Contribution sets and fingerprints are both tuples of words, so that both kinds of proof compare
- * and store 32-bit names. Names count from 1 in order of first appearance: the same run gives the
- * same names on every machine. Invariant: slots hold every name once. */
+ * Contribution sets and fingerprints are both tuples of words, so both kinds of proof compare
+ * and store 32-bit names. Names count from 1 in order of first appearance: the same run gives
+ * the same names on every machine. Open addressing with linear probing, at most 3/4 full,
+ * nothing is ever removed. Invariant: slots hold every name once. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +37,7 @@ static uint32_t *intern_find(const struct tt_vintern *t, const uint64_t *words)
     return &t->slots[i];
 }
 
+/* Doubles the table and enters all names again; the tuples themselves do not move. */
 static bool intern_grow(struct tt_vintern *t)
 {
     size_t cap = t->cap ? t->cap * 2 : FIRST_CAP;
@@ -51,11 +54,12 @@ static bool intern_grow(struct tt_vintern *t)
 
 uint32_t tt_verify_intern_add(struct tt_vintern *t, const uint64_t *words)
 {
-    if (t->len + 1 > t->cap / 4 * 3 && !intern_grow(t))
+    if (t->len + 1 > t->cap / 4 * 3 && !intern_grow(t)) /* grow at 3/4 */
         return 0;
     uint32_t *slot = intern_find(t, words);
     if (*slot != 0)
         return *slot;
+    /* Fails also when names run out; slot stays free then. */
     if (t->len >= UINT32_MAX - 1 || !tt_vec_push(&t->words, words, t->width))
         return 0;
     *slot = (uint32_t)++t->len;

@@ -1,8 +1,8 @@
-/* map.c - a hash map from 64-bit keys to small numbers: rows of places, and unions already
- * computed.
+/* map.c - a hash map from 64-bit keys to 32-bit values that are not 0: rows of places, and
+ * unions already computed.
  *
- * Open addressing with linear probing, at most 3/4 full, never deletes. Invariant: from the home
- * slot of a stored key up to its slot no slot is free. */
+ * Open addressing with linear probing, at most 3/4 full, nothing is ever removed. Value 0 marks
+ * a free slot. Invariant: from the home slot of a stored key to its own slot no slot is free. */
 #include <stdlib.h>
 
 #include "verify/verify_int.h"
@@ -24,6 +24,7 @@ uint32_t tt_verify_map_get(const struct tt_vmap *m, uint64_t key)
     return m->values[i];
 }
 
+/* Sets the value of a key, new or known. Ends: there is always a free slot. */
 static void map_place(struct tt_vmap *m, uint64_t key, uint32_t value)
 {
     size_t i = map_home(m, key);

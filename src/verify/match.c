@@ -1,12 +1,14 @@
-/* match.c - finds for every send of a step its receive: same pair of ranks, same channel, same
- * place in line, same chunks.
+/* match.c - finds the receive of every send of a step: same ranks, same channel, same position
+ * in the line of that channel, same chunks.
  *
- * Messages on one (sender, receiver, channel) match in order. When all earlier steps matched, the
- * lines of both ends are equally far, so each step can be matched by itself: sends are dealt into
- * the inboxes of their receivers (counting sort), inbox and receive list are ordered by (sender,
- * channel), and must then agree entry by entry. That costs O(m log m) for the m messages of a rank,
- * also when all pairs talk. Only when something does not fit are the whole lines looked at, to say
- * what is missing. */
+ *     sends of the step --counting sort--> inbox of each receiver, sorted by (sender, channel)
+ *     receives of a rank -----------------> `expected`,            sorted by (sender, channel)
+ *                                           must agree entry by entry
+ *
+ * Messages on one (sender, receiver, channel) form a line and match in order. If all earlier
+ * steps matched, both ends have advanced equally far in every line, so each step can be matched
+ * alone. That costs O(m log m) for the m messages of a rank, also when all pairs talk. Whole
+ * lines are searched only after a mismatch, to say what is missing. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@ static int by_key(const void *a, const void *b)
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
+/* Most lists are in order already, which is cheaper to check than to sort. */
 static void sort_keyed(struct tt_vkeyed *k, size_t n)
 {
     size_t i = 1;
@@ -30,9 +33,9 @@ static void sort_keyed(struct tt_vkeyed *k, size_t n)
         qsort(k, n, sizeof *k, by_key);
 }
 
-/* The n-th operation (from 0) of the line src -> dst on a channel, seen from the sender or from the
- * receiver; its index, or the number of operations of the slice. *ret_total: how many the line
- * has. */
+/* Finds the nth operation (from 0) of the same direction as `like` in the line between `at` and
+ * `peer`, as `at` lists it. Returns its index, or the length of the slice. *ret_total:
+ * operations in the line. */
 static size_t find_in_line(const struct tt_sched *s, const struct tt_op *like, uint32_t at,
                            uint32_t peer, uint64_t nth, uint64_t *ret_total)
 {
@@ -50,9 +53,9 @@ static size_t find_in_line(const struct tt_sched *s, const struct tt_op *like, u
     return found;
 }
 
-/* Operation `i` of `rank` has no partner in its step: is the partner elsewhere, or are there too
- * few? Then `odd`, which is in the same line and step (or `i` itself), is the one that is too
- * many. */
+/* Reports that operation `i` of `rank` has no partner in its step. Either its partner is in
+ * another step, or the two ends have different numbers of messages. In the latter case `odd`, of
+ * the same line and step (or `i` itself), is named as the superfluous one. */
 static tutti_status unmatched(struct tt_verifier *v, uint32_t rank, size_t i, size_t odd)
 {
     struct tt_slice sl = tt_sched_slice(v->sched, rank);
@@ -86,6 +89,7 @@ static tutti_status unmatched(struct tt_verifier *v, uint32_t rank, size_t i, si
                            partner, op->peer, peer.ops[partner].step);
 }
 
+/* Reports a message whose ends name different chunks, with the first that differ. */
 static tutti_status other_chunks(struct tt_verifier *v, const struct tt_vmsg *m, uint32_t sent,
                                  uint32_t expected)
 {
@@ -101,8 +105,8 @@ static tutti_status other_chunks(struct tt_verifier *v, const struct tt_vmsg *m,
         tt_verify_say_chunks(&from, &from.ops[m->send]).s, first);
 }
 
-/* All sends of the step become messages; inbox_end[k + 1]: how many go to the first k + 1 active
- * ranks. */
+/* Lists all sends of the step as messages; afterwards inbox_end[k + 1] counts those for the
+ * first k + 1 active ranks, so inbox_end[k] is where inbox k begins. */
 static tutti_status list_sends(struct tt_verifier *v, const struct tt_vfront *f)
 {
     v->msgs.len = v->inbox_end.len = 0;
@@ -116,6 +120,7 @@ static tutti_status list_sends(struct tt_verifier *v, const struct tt_vfront *f)
             const struct tt_vactive *to = tt_verify_front_find(f, sl.ops[i].peer);
             struct tt_vmsg m = {
                 .src = a->rank, .dst = sl.ops[i].peer, .send = i, .channel = sl.ops[i].channel};
+            /* The receiver has no receive at all in this step. */
             if (!to || to->locals == to->recvs)
                 return unmatched(v, a->rank, i, i);
             if (!tt_vec_push(&v->msgs, &m, 1))
@@ -128,8 +133,8 @@ static tutti_status list_sends(struct tt_verifier *v, const struct tt_vfront *f)
     return TUTTI_OK;
 }
 
-/* Deals the messages into the inboxes, keeping their order. Afterwards inbox_end[k] is the end of
- * inbox k. */
+/* Deals the messages into the inboxes, keeping their order. Each inbox_end[k] advances from the
+ * begin of inbox k to its end. */
 static tutti_status deal(struct tt_verifier *v, const struct tt_vfront *f)
 {
     v->inbox.len = 0;
@@ -154,8 +159,9 @@ static bool same_chunks(const struct tt_verifier *v, const struct tt_vmsg *m, ui
                                       ret_wanted);
 }
 
-/* Entry `i` is one too many for its (sender, channel). Of those before it in the line, the first
- * that does not fit its partner is rather the odd one: returns its position. */
+/* Entry `i` has no counterpart for its (sender, channel). Of the entries before it in the line,
+ * the first whose chunks do not fit its counterpart is more likely the superfluous one: returns
+ * its position. */
 static size_t odd_one(const struct tt_verifier *v, const struct tt_vkeyed *inbox,
                       const struct tt_vkeyed *line, size_t i)
 {
@@ -168,7 +174,8 @@ static size_t odd_one(const struct tt_verifier *v, const struct tt_vkeyed *inbox
     return k;
 }
 
-/* Joins the inbox of one rank with its receives. */
+/* Joins the inbox of one rank with its receives. Both are sorted by key, so the first position
+ * where they differ shows which side has too few. Invariant: entries before i are partners. */
 static tutti_status match_join(struct tt_verifier *v, const struct tt_vactive *a,
                                struct tt_vkeyed *inbox, size_t n)
 {
@@ -198,8 +205,8 @@ static tutti_status match_join(struct tt_verifier *v, const struct tt_vactive *a
     return TUTTI_OK;
 }
 
-/* After joining, so that a missing message is called missing and does not show as wrong chunks in
- * the next one. */
+/* Compares chunks after joining, so that a missing message is reported as missing and not as
+ * wrong chunks in the following one. */
 static tutti_status compare_chunks(struct tt_verifier *v)
 {
     for (size_t i = 0; i < v->msgs.len; i++) {

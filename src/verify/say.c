@@ -1,4 +1,5 @@
-/* say.c - faults in the words of the schedule: rank, step, operation, chunk, buffer. */
+/* say.c - faults in the words of the schedule: rank, step, operation, chunk, buffer. Texts are
+ * returned by value, so that several can be arguments of one printf. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +46,8 @@ struct tt_vtext tt_verify_say_op(const struct tt_op *op)
     return t;
 }
 
+/* Lists ranges until the text is long enough for a sentence. A range adds at most 23 characters,
+ * so ENOUGH leaves room for one more and the dots. */
 struct tt_vtext tt_verify_say_chunks(const struct tt_slice *sl, const struct tt_op *op)
 {
     enum { ENOUGH = 48 };

@@ -1,14 +1,14 @@
-/* state.c - what every place holds, row by row: a row is one buffer of one rank.
+/* state.c - what every place holds, row by row; a row is one buffer of one rank.
  *
- * Inputs never change and are computed. A written row starts as runs of equal values (a window of
- * 32,768 chunks with one partial sum is one run) and becomes a plain array when runs stop paying:
- * when there are so many that shifting them costs more than one word per chunk, and only while the
- * budget for plain rows lasts.
+ * Inputs never change and are computed, not stored. A written row starts as runs of equal values
+ * (a window of 32,768 chunks with one partial sum is one run). It becomes a plain array when it
+ * has so many runs that shifting them costs more than a word per chunk, while the budget for
+ * plain rows lasts.
  *
  *     chunks    0 1 2 3 4 5 6 7        runs {0,nothing} {2,A} {5,B}
  *               - - A A A B B B        writing C to 4..5 gives {0,nothing} {2,A} {4,C} {6,B}
  *
- * Invariant of a row of runs: the first run starts at chunk 0, starts rise, neighbours differ. */
+ * Invariant of a row of runs: the first run starts at chunk 0, starts ascend, neighbours differ. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +19,18 @@ static const uint64_t DENSE_BYTES = UINT64_C(1) << 30, RUN_BYTES = UINT64_C(1) <
 enum {
     FEW_RUNS = 16,
     CHUNKS_PER_RUN = 16,
-    /* chunks of a plain row that are compared or written in the time of a piece */
+    /* chunks of a plain row that are compared or written in the time of one run */
     DENSE_PER_WORK = 8,
-    RUNS_PER_WORK = 64, /* runs that are shifted in that time */
+    RUNS_PER_WORK = 64, /* runs that are shifted in the time of one */
 };
 
 struct run {
-    uint32_t first, value; /* up to the next run */
+    uint32_t first, value; /* holds up to the start of the next run */
 };
 struct row {
     struct run *runs;
     uint32_t n, cap;
-    uint32_t *dense; /* when not NULL, it alone counts */
+    uint32_t *dense; /* plain form: if not NULL, it replaces the runs */
 };
 
 uint32_t tt_verify_source(const struct tt_shape *s, uint32_t chunk)
@@ -82,7 +82,8 @@ tutti_status tt_verify_state_fail(const struct tt_vstate *st, const char *what,
         "cannot verify: chunks that lie next to each other hold too many different things");
 }
 
-/* Inputs: all chunks of the rank hold its own contribution, or those of which it is the source. */
+/* Inputs: all chunks hold the rank's own contribution, or, without reduction, that of their
+ * source. tt_sched_check has found that the rank has these inputs. */
 static bool read_input(const struct tt_vstate *st, uint32_t rank, uint32_t first, uint32_t len,
                        struct tt_vec *pieces)
 {
@@ -91,7 +92,7 @@ static bool read_input(const struct tt_vstate *st, uint32_t rank, uint32_t first
     return tt_vec_push(pieces, &p, 1) != NULL;
 }
 
-/* The last run that starts at or before the chunk. */
+/* Returns the last run that starts at or before the chunk. Invariant: it is in [lo, hi). */
 static uint32_t find_run(const struct row *row, uint32_t chunk)
 {
     uint32_t lo = 0, hi = row->n;
@@ -105,6 +106,7 @@ static uint32_t find_run(const struct row *row, uint32_t chunk)
     return lo;
 }
 
+/* Invariant: run i holds chunk `first`. */
 static bool read_runs(const struct row *row, uint32_t first, uint32_t len, struct tt_vec *pieces)
 {
     uint32_t end = first + len;
@@ -141,6 +143,7 @@ bool tt_verify_state_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_
     if (at.buf == TT_BUF_IN)
         return read_input(st, at.rank, at.first, at.len, pieces);
     uint32_t index = tt_verify_map_get(&st->index, (uint64_t)at.rank << 32 | at.buf);
+    /* A row that was never written holds nothing. */
     if (index == 0) {
         struct tt_vpiece nothing = {at.first, at.len, TT_VNOTHING};
         return tt_vec_push(pieces, &nothing, 1) != NULL;
@@ -152,6 +155,7 @@ bool tt_verify_state_read(struct tt_vstate *st, struct tt_vplaces at, struct tt_
                                                 (row->dense ? at.len / DENSE_PER_WORK : 0));
 }
 
+/* Finds or makes the row of a buffer; NULL: out of memory or of the budget for runs. */
 static struct row *row_for_writing(struct tt_vstate *st, uint32_t rank, uint32_t buf)
 {
     uint64_t key = (uint64_t)rank << 32 | buf;
@@ -175,6 +179,7 @@ static struct row *row_for_writing(struct tt_vstate *st, uint32_t rank, uint32_t
     return row;
 }
 
+/* The budget is charged for capacity, which is what takes memory. */
 static bool grow_runs(struct tt_vstate *st, struct row *row, uint32_t need)
 {
     uint32_t cap = need + need / 2;
@@ -188,7 +193,8 @@ static bool grow_runs(struct tt_vstate *st, struct row *row, uint32_t need)
     return true;
 }
 
-/* Replaces runs lo..hi-1 by those of `splice`. */
+/* Replaces runs lo .. hi-1 by those in `splice`. Shifting the runs behind them is charged as
+ * work. */
 static bool replace_runs(struct tt_vstate *st, struct row *row, uint32_t lo, uint32_t hi)
 {
     uint32_t n = (uint32_t)st->splice.len, total = row->n - (hi - lo) + n;
@@ -203,12 +209,15 @@ static bool replace_runs(struct tt_vstate *st, struct row *row, uint32_t lo, uin
     return true;
 }
 
+/* Writes adjacent values. Runs lo .. hi-1 are those touched; the part of the first one before
+ * `first` stays, the part of the last one from `end` on becomes a run of its own (`rest`). Equal
+ * neighbours are merged, which keeps the invariant. */
 static bool write_runs(struct tt_vstate *st, struct row *row, const struct tt_vpiece *pieces,
                        size_t n)
 {
     uint32_t first = pieces[0].first, end = pieces[n - 1].first + pieces[n - 1].len;
     uint32_t lo = find_run(row, first), hi = find_run(row, end - 1) + 1;
-    /* holds from `end` on, if the last touched run goes further */
+    /* what holds from `end` on, if the last touched run extends further */
     uint32_t rest = row->runs[hi - 1].value;
     uint32_t rest_end = hi < row->n ? row->runs[hi].first : st->shape->chunks;
     bool any = lo > 0;
@@ -216,6 +225,7 @@ static bool write_runs(struct tt_vstate *st, struct row *row, const struct tt_vp
         lo++;
         any = true;
     }
+    /* value before the next run in splice; meaningless while !any */
     uint32_t last = any ? row->runs[lo - 1].value : 0;
     st->splice.len = 0;
     for (size_t i = 0; i < n; i++) {
@@ -230,12 +240,14 @@ static bool write_runs(struct tt_vstate *st, struct row *row, const struct tt_vp
         if (!tt_vec_push(&st->splice, &r, 1))
             return false;
     }
+    /* The run behind the written range has the value just written: merge it. */
     if (end == rest_end && hi < row->n && row->runs[hi].value == last)
         hi++;
     return replace_runs(st, row, lo, hi);
 }
 
-/* Too many runs become a plain row. No memory for it is no failure: the runs still hold. */
+/* Turns a row with too many runs into a plain one. Lack of memory is no failure: the runs stay
+ * valid. */
 static void consider_dense(struct tt_vstate *st, struct row *row)
 {
     uint32_t chunks = st->shape->chunks;

@@ -1,10 +1,10 @@
-/* symmetry.c - does every rank really do what rank 0 does, shifted?
+/* symmetry.c - proves that every rank does what rank 0 does, shifted.
  *
- * shape.symmetric declares that the messages of rank r are those of rank 0 with peers shifted by r
- * and chunks by r*chunks/ranks. Cost and others then look at one rank only, so the claim is proved
- * for all. Compared are, per message, step, direction, peer, channel, kind, and the set of chunks
- * with the kinds of buffers; order within a step, numbers of scratch buffers and local operations
- * are not.
+ * shape.symmetric declares that the messages of rank r are those of rank 0 with peers shifted by
+ * r and chunks by r*chunks/ranks. Cost and others then look at one rank only, so the claim is
+ * proved for all ranks. Compared are, per message: step, direction, peer, channel, kind, and the
+ * set of chunks with the kinds of their buffers. Not compared are the order within a step, the
+ * numbers of scratch buffers, and local operations.
  *
  *     p = 4 ring: rank 0 sends chunk 3 to 1; rank 2 must send chunk (3+2) mod 4 = 1 to 3. */
 #include <assert.h>
@@ -13,29 +13,31 @@
 
 #include "verify/verify_int.h"
 
+/* A message end in the order of comparison. */
 struct message {
-    uint32_t step, peer; /* peer as rank 0 would see it */
-    uint32_t op;
+    uint32_t step, peer; /* peer relative to its rank, as rank 0 sees it */
+    uint32_t op;         /* index in its slice */
     uint16_t channel;
     bool receives;
 };
 
-/* Chunks as rank 0 would see them, by their numbers in the fold. */
+/* Adjacent chunks relative to their rank, as numbers of the fold. */
 struct part {
     uint32_t buffers, first, len;
 };
 
-/* One rank's messages in comparable order. */
+/* One rank's messages, sorted for comparison. */
 struct view {
     uint32_t rank;
     struct tt_vfold fold;
-    uint32_t shift; /* in rows of the fold */
+    uint32_t shift; /* how far the rank's chunks are shifted, in rows of the fold */
     struct tt_slice slice;
     struct tt_vec messages;
-    struct tt_vec parts; /* struct part: of one message, or (rank 0) of all */
-    struct tt_vec start; /* size_t, rank 0 only: first part of each message; one more at the end */
+    struct tt_vec parts; /* struct part: of one message; of all messages for rank 0 */
+    struct tt_vec start; /* size_t, rank 0 only: first part of each message, and the end */
 };
 
+/* `op` is the last key: messages of one line keep their order. */
 static int by_message(const void *a, const void *b)
 {
     const struct message *x = a, *y = b;
@@ -58,7 +60,7 @@ static int by_part(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Sorts what comes after the first `from` elements. */
+/* Sorts the elements from index `from` on, unless they are in order. */
 static void sort(struct tt_vec *v, size_t from, int (*compare)(const void *, const void *))
 {
     char *p = v->data;
@@ -69,6 +71,7 @@ static void sort(struct tt_vec *v, size_t from, int (*compare)(const void *, con
         qsort(p + from * v->elem, v->len - from, v->elem, compare);
 }
 
+/* Lists and sorts the rank's message ends; the vectors are reused from rank to rank. */
 static bool symmetry_look(struct view *w, const struct tt_sched *s, uint32_t rank)
 {
     uint32_t ranks = s->shape.ranks;
@@ -90,13 +93,14 @@ static bool symmetry_look(struct view *w, const struct tt_sched *s, uint32_t ran
     return true;
 }
 
-/* Input, output or some scratch. */
+/* Input, output or scratch; scratch buffers are not distinguished. */
 static uint32_t kind_of(uint32_t buf)
 {
     return buf < TT_BUF_SCRATCH ? buf : TT_BUF_SCRATCH;
 }
 
-/* Joins parts that touch, after the first `from`. */
+/* Merges parts that touch, from index `from` on. Afterwards equal sets of chunks are equal
+ * lists. */
 static void symmetry_join(struct tt_vec *parts, size_t from)
 {
     struct part *p = parts->data;
@@ -111,8 +115,8 @@ static void symmetry_join(struct tt_vec *parts, size_t from)
     parts->len = n;
 }
 
-/* Appends the chunks of an operation, shifted back; a range that wraps is cut. No range leaves the
- * rows of its column of the fold. */
+/* Appends the chunks of an operation, shifted back by the rank's shift. A range that wraps is
+ * cut in two. No range leaves its column of the fold, so only the row is shifted. */
 static bool list_parts(struct view *w, uint32_t op)
 {
     uint32_t rows = w->fold.rows;
@@ -134,7 +138,7 @@ static bool list_parts(struct view *w, uint32_t op)
     return true;
 }
 
-/* Rank 0's parts are needed for every other rank: listed once. */
+/* Lists rank 0's parts once, since every other rank is compared with them. */
 static bool list_all_parts(struct view *zero)
 {
     bool ok = tt_vec_push(&zero->start, &zero->parts.len, 1) != NULL;
@@ -145,7 +149,7 @@ static bool list_all_parts(struct view *zero)
     return ok;
 }
 
-/* Has message `i` of rank 0 the parts just listed for the other? */
+/* Does message `i` of rank 0 have the parts just listed for the other rank? */
 static bool same_parts(const struct view *zero, size_t i, const struct tt_vec *parts)
 {
     const size_t *start = tt_vec_at(&zero->start, i);
@@ -156,8 +160,8 @@ static bool same_parts(const struct view *zero, size_t i, const struct tt_vec *p
     return same;
 }
 
-/* Message `i` of both: what differs, or NULL. Spans that may differ only in where they wrap are
- * compared as sets. */
+/* Compares message `i` of both: returns what differs, or NULL. Chunks are compared as sets,
+ * because spans may differ in where they wrap. *failed: out of memory. */
 static const char *symmetry_difference(const struct view *zero, struct view *w, size_t i,
                                        bool *failed)
 {
@@ -175,6 +179,8 @@ static const char *symmetry_difference(const struct view *zero, struct view *w, 
     return *failed || same_parts(zero, i, &w->parts) ? NULL : "chunks or buffers";
 }
 
+/* If one rank has more messages, the first difference decides; equal beginnings leave the
+ * numbers. */
 static tutti_status symmetry_compare(struct tt_verifier *v, const struct view *zero, struct view *w)
 {
     size_t n = zero->messages.len, m = w->messages.len;
@@ -206,6 +212,7 @@ tutti_status tt_verify_symmetry(struct tt_verifier *v)
 {
     struct tt_vfold plain = {.every = 1, .rows = v->shape->chunks};
     uint32_t each = v->shape->chunks / v->shape->ranks;
+    /* The fold can be used only if a rank's share of chunks is whole rows of it. */
     struct view zero = {.fold = each % v->fold.every ? plain : v->fold}, w = {.fold = zero.fold};
     tutti_status st = TUTTI_OK;
     if (!v->shape->symmetric)

@@ -1,15 +1,15 @@
 /* tale.c - picks the operations that touch one chunk out of the schedule and lists them as moves
- * between places.
+ * between spots (places, messages under way, unfinished sums).
  *
  *     step 3:  0 sends chunk 7 of OUT to 1,  1 receive-reduces it into OUT    m1 = 0.OUT
  *                                                                          1.OUT = 1.OUT + m1
  *
- * In lockstep order, all sends of a step before its receives, so that playing the list from front
- * to back is the schedule's meaning. */
+ * The list is in lockstep order, all sends of a step before its receives, so playing it from
+ * front to back is the schedule's meaning. */
 #include "verify/trace.h"
 
-/* The span of the operation that has the chunk; no operation has a chunk twice. For a reduction the
- * destination. */
+/* Returns the span of the operation that contains the chunk, or NULL. An operation contains a
+ * chunk at most once; for a reduction the destination's span comes first. */
 static const struct tt_span *span_with(const struct tt_slice *sl, const struct tt_op *op,
                                        uint32_t chunk)
 {
@@ -23,6 +23,7 @@ static const struct tt_span *span_with(const struct tt_slice *sl, const struct t
     return NULL;
 }
 
+/* Out of memory sets t->failed; the spot returned then is valid to pass on, but wrong. */
 static uint32_t new_spot(struct tt_vtale *t, uint32_t rank, uint32_t buf)
 {
     struct tt_vspot spot = {rank, buf};
@@ -33,6 +34,7 @@ static uint32_t new_spot(struct tt_vtale *t, uint32_t rank, uint32_t buf)
     return (uint32_t)t->spots.len - 1;
 }
 
+/* Each (rank, buffer) has one spot, made on first use. */
 static uint32_t spot_of(struct tt_vtale *t, uint32_t rank, uint32_t buf)
 {
     uint64_t key = (uint64_t)rank << 32 | buf;
@@ -51,6 +53,8 @@ static void tale_move(struct tt_vtale *t, struct tt_vmove m)
         t->failed = true;
 }
 
+/* A reduction becomes copy, add, add, ..., into a spot of its own and a move to the destination:
+ * the destination may be one of the operands. */
 static void tell_local(struct tt_vtale *t, uint32_t rank, uint32_t i)
 {
     struct tt_slice sl = tt_sched_slice(t->sched, rank);
@@ -72,6 +76,7 @@ static void tell_local(struct tt_vtale *t, uint32_t rank, uint32_t i)
     tale_move(t, (struct tt_vmove){dst, sum, TT_VNO_PLACE, rank, i});
 }
 
+/* `carried`: the spot of the message; meaningless if the chunk is not in it, and then unused. */
 static void tell_receive(struct tt_vtale *t, uint32_t rank, uint32_t i, uint32_t carried)
 {
     struct tt_slice sl = tt_sched_slice(t->sched, rank);
@@ -86,6 +91,7 @@ static void tell_receive(struct tt_vtale *t, uint32_t rank, uint32_t i, uint32_t
         tale_move(t, (struct tt_vmove){dst, spot_of(t, rank, s->src), carried, rank, i});
 }
 
+/* Each message gets a spot of its own, which holds what it read at the start of the step. */
 static void tell_sends(struct tt_vtale *t, const struct tt_vec *msgs)
 {
     t->carried.len = 0;

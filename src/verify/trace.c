@@ -1,20 +1,24 @@
-/* trace.c - something is wrong with one chunk: which contributor is missing or doubled, and which
- * operation is to blame?
+/* trace.c - one chunk is wrong: which contributor is missing or doubled, and which operation is
+ * at fault?
  *
- * The chunk's moves (tale.c) are played with weights: each contributor of a range [lo, hi) has one,
- * the others 0, and what arrives at the bad place is compared with what should. Halving the range
- * ends at one contributor after log2(ranks) plays; then its copies alone are followed. Counted
- * twice: the first move that adds two places which both have it. Missing: the first move that
- * overwrites its last unread copy, or the write of a copy that nobody ever reads, or the input
- * nobody uses; failing these, the last write of the result. This needs a word per place, so that it
- * works for 65,536 ranks as for 5. */
+ * The chunk's moves (tale.c) are played with weights: each contributor in a range [lo, hi) has
+ * one, the others have 0, and the result at the bad place is compared with what it should be.
+ * Halving the range finds one contributor after log2(ranks) plays; then its copies alone are
+ * followed.
+ *
+ *     counted twice   the first move that adds two places which both hold it
+ *     missing         the first move that overwrites its last unread copy; else the write of a copy
+ *                     that is never read; else the input that is never used; else the last write of
+ *                     the result
+ *
+ * This needs one word per spot, so it works for 65,536 ranks as for 5. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "verify/trace.h"
 
-/* One playing of the tale. */
+/* One play of the tale. */
 struct play {
     const struct tt_vtale *tale;
     const struct tt_shape *shape;
@@ -22,11 +26,14 @@ struct play {
     bool counts;     /* weights are 1; otherwise fixed random numbers modulo 2^61-1 */
 };
 
+/* 60 random bits, below the modulus. They need not be secret: this only searches for a fault
+ * that is known to exist. */
 static uint64_t weight(const struct play *p, uint32_t contributor)
 {
     return p->counts ? 1 : tt_mix64(contributor + UINT64_C(0x9e3779b97f4a7c15)) >> 4;
 }
 
+/* Counts saturate: only "more than" is asked, and a chain of doublings must not wrap. */
 static uint64_t trace_sum(const struct play *p, uint64_t a, uint64_t b)
 {
     if (!p->counts)
@@ -34,6 +41,8 @@ static uint64_t trace_sum(const struct play *p, uint64_t a, uint64_t b)
     return a + b < UINT32_MAX ? a + b : UINT32_MAX; /* saturate */
 }
 
+/* Sets all spots to their values before the first move: inputs of contributors in [lo, hi) have
+ * their weight. */
 static void trace_begin(const struct play *p, uint32_t lo, uint32_t hi)
 {
     for (size_t i = 0; i < p->tale->spots.len; i++) {
@@ -50,7 +59,7 @@ static uint64_t result_of(const struct play *p, const struct tt_vmove *m)
     return m->b == TT_VNO_PLACE ? p->value[m->a] : trace_sum(p, p->value[m->a], p->value[m->b]);
 }
 
-/* What the spot holds after n moves, when only contributors [lo, hi) have weight. */
+/* Returns what the spot holds after n moves if only contributors in [lo, hi) have weight. */
 static uint64_t play_to(const struct play *p, uint32_t lo, uint32_t hi, size_t n, uint32_t spot)
 {
     const struct tt_vmove *m = p->tale->moves.data;
@@ -68,7 +77,8 @@ static uint64_t trace_expected(const struct play *p, uint32_t lo, uint32_t hi)
     return all;
 }
 
-/* A contributor that the spot does not hold exactly once (counts: one that it holds too often). */
+/* Finds a contributor that the spot does not hold exactly once (counts: one that it holds too
+ * often). Invariant: the range [lo, hi) has a wrong sum, so one of its halves has. */
 static uint32_t find_contributor(const struct play *p, uint32_t contributors, size_t n,
                                  uint32_t spot)
 {
@@ -89,12 +99,14 @@ static struct tt_op op_of(const struct tt_verifier *v, const struct tt_vmove *m)
     return tt_sched_slice(v->sched, m->rank).ops[m->op];
 }
 
+/* Without reduction the only contributor stands for the chunk's source. */
 static uint32_t rank_of(const struct tt_verifier *v, uint32_t contributor, uint32_t chunk)
 {
     return tt_sched_coll_reduces(v->shape->coll) ? contributor : tt_verify_source(v->shape, chunk);
 }
 
-/* The first move that adds two places which both hold the contributor. */
+/* Reports the first move that adds two places which both hold the contributor. It exists: the
+ * contributor was found to be counted twice. */
 static tutti_status blame_twice(struct tt_verifier *v, struct play *p, uint32_t who)
 {
     const struct tt_vmove *m = p->tale->moves.data;
@@ -114,15 +126,16 @@ static tutti_status blame_twice(struct tt_verifier *v, struct play *p, uint32_t 
                            p->tale->chunk);
 }
 
-/* Where copies of one contribution end. */
+/* Where the copies of one contribution end. */
 struct loss {
     bool *unread;   /* per spot: not read since it was written */
-    size_t *writer; /* per spot: last move that wrote it, + 1 */
+    size_t *writer; /* per spot: the last move that wrote it, + 1 */
+    /* the first move of each kind, or NULL */
     const struct tt_vmove *overwriting, *unused;
     bool used; /* the input itself was read */
 };
 
-/* Follows the copies of one contribution through all moves. */
+/* Follows the copies of one contribution through all moves and notes where they are lost. */
 static void trace_follow(const struct play *p, uint32_t who, struct loss *l)
 {
     const struct tt_vmove *m = p->tale->moves.data;
@@ -133,12 +146,14 @@ static void trace_follow(const struct play *p, uint32_t who, struct loss *l)
         l->unread[m->a] = false;
         if (m->b != TT_VNO_PLACE)
             l->unread[m->b] = false;
+        /* The last unread copy in dst is replaced by something without the contribution. */
         if (p->value[m->dst] > 0 && l->unread[m->dst] && now == 0 && !l->overwriting)
             l->overwriting = m;
         p->value[m->dst] = now;
         l->unread[m->dst] = true;
         l->writer[m->dst] = i + 1;
     }
+    /* Among copies that end unread outside the results, the one written first. */
     size_t first = SIZE_MAX;
     for (size_t i = 0; i < p->tale->spots.len; i++) {
         const struct tt_vspot *s = tt_vec_at(&p->tale->spots, i);
@@ -151,8 +166,8 @@ static void trace_follow(const struct play *p, uint32_t who, struct loss *l)
         l->unused = tt_vec_at(&p->tale->moves, first - 1);
 }
 
-/* The first operation of the rank that writes the chunk: where its own input should have gone
- * in. */
+/* The rank's first operation that writes the chunk, where its own input should have been
+ * included; `none` if there is no such operation. */
 static uint64_t first_write(const struct tt_vtale *t, uint32_t rank, uint64_t none)
 {
     for (size_t i = 0; i < t->moves.len; i++) {
@@ -164,6 +179,7 @@ static uint64_t first_write(const struct tt_vtale *t, uint32_t rank, uint64_t no
     return none;
 }
 
+/* Reports the most specific reason that was found: see the top of this file. */
 static tutti_status say_missing(struct tt_verifier *v, const struct tt_vtale *t,
                                 const struct loss *l, uint32_t who, uint32_t spot)
 {
@@ -207,7 +223,8 @@ static tutti_status blame_missing(struct tt_verifier *v, struct play *p, uint32_
     return st;
 }
 
-/* More contributions than contributors arrive somewhere: the first move where that happens. */
+/* Returns the first move after which a place holds more contributions than there are
+ * contributors; the number of moves if there is none. */
 static size_t find_overfull(const struct play *p, uint32_t contributors)
 {
     const struct tt_vmove *m = p->tale->moves.data;
@@ -220,6 +237,8 @@ static size_t find_overfull(const struct play *p, uint32_t contributors)
     return p->tale->moves.len;
 }
 
+/* Overfull places come first: they are faults where they occur, while the result is wrong only
+ * at the end. `spot` is an index + 1 until it is found not to be 0. */
 static tutti_status blame(struct tt_verifier *v, struct play *p, uint32_t rank)
 {
     uint32_t n = v->domain.contributors,

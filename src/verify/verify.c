@@ -3,22 +3,23 @@
  *     well-formed (sched)  ->  each step: match -> wait (deadlock) -> exec (contributions)
  *                          ->  results -> declared symmetry
  *
- * The first fault ends it. Invariant of the loop: before a step, `state` holds what the lockstep
- * meaning puts in every place after all earlier steps, and all their messages had partners and
- * could be brought through. */
+ * The first fault ends the proof. Invariant of the loop over steps: before a step, `state` holds
+ * what the lockstep meaning puts in every place after all earlier steps; all messages of those
+ * steps had partners and could be delivered. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "verify/verify_int.h"
 
-/* of neighbouring chunks (fold.c): each is looked at by itself */
+/* ranges of neighbouring chunks (fold.c); each is handled separately */
 static const uint64_t MAX_RANGES = UINT64_C(1) << 27;
-/* What places hold is read and written in pieces. Honest schedules have few per range: a few
- * seconds, and some more for long lists. */
+/* The budget of work, counted in runs read and written, stops hostile files. Valid schedules
+ * need few runs per range: a few seconds, and somewhat more for long lists. */
 static const uint64_t BASE_WORK = UINT64_C(1) << 28;
 enum { WORK_PER_RANGE = 8, WORK_PER_SPAN = 64 };
 
+/* The proof needs all ranks, and 32-bit indices of operations. */
 static tutti_status check_whole(const struct tt_sched *s, struct tutti_error *err)
 {
     if (s->first_rank != 0 || s->nslices != s->shape.ranks)
@@ -32,8 +33,8 @@ static tutti_status check_whole(const struct tt_sched *s, struct tutti_error *er
     return TUTTI_OK;
 }
 
-/* A flaw in the form is a fault of the schedule; anything else (memory, limits) means that nothing
- * can be said. */
+/* A flaw in the form is a fault of the schedule. Any other failure (memory, limits) means that
+ * no judgement is possible. */
 static tutti_status check_form(struct tt_verifier *v)
 {
     struct tt_sched_flaw where = {0};
@@ -47,7 +48,8 @@ static tutti_status check_form(struct tt_verifier *v)
     return tt_fail(v->err, st, "%s", why.text);
 }
 
-/* Who contributes: every rank, or, when nothing is added up, the one source of each chunk. */
+/* The number of contributors: every rank; or one, the source of each chunk, when nothing is
+ * reduced. */
 static uint32_t contributors(const struct tt_shape *s)
 {
     return tt_sched_coll_reduces(s->coll) ? s->ranks : 1;
@@ -80,8 +82,8 @@ static void verifier_init(struct tt_verifier *v)
     tt_verify_wait_init(v);
 }
 
-/* How chunks are numbered, and how much work the proof may take: by the ranges of the spans as they
- * are, whatever a fold makes of them. */
+/* Chooses the numbering of chunks and the budget of work. The budget follows from the ranges of
+ * the spans as listed, whatever the fold makes of them. */
 static tutti_status verify_begin(struct tt_verifier *v)
 {
     v->fold = tt_verify_fold_choose(v->sched);
@@ -108,7 +110,7 @@ static void verifier_free(struct tt_verifier *v)
     tt_verify_front_free(&v->front);
 }
 
-/* Tells about every hundredth of the operations. */
+/* Reports progress about once per hundredth of the operations. */
 static void report(const struct tt_verify_options *o, uint64_t done, uint64_t all, uint64_t *told)
 {
     if (!o || !o->progress || all == 0 || (done - *told) * 100 < all)
@@ -149,6 +151,7 @@ static tutti_status verify_prove(struct tt_verifier *v, const struct tt_verify_o
         st = tt_verify_final(v, &comparisons);
     if (st == TUTTI_OK)
         st = tt_verify_symmetry(v);
+    /* The bound holds for a schedule that passed: each comparison may have passed by accident. */
     if (v->result->method == TT_VERIFY_FINGERPRINT)
         v->result->error_probability = tt_verify_finger_error(comparisons);
     return st;
@@ -174,6 +177,7 @@ tutti_status tt_verify(const struct tt_sched *s, const struct tt_verify_options 
     verifier_init(&v);
     st = verify_prove(&v, o);
     verifier_free(&v);
+    /* A fault is a result; only the inability to judge is a failure. */
     if (st != TUTTI_OK && st != TUTTI_ERR_INCORRECT)
         return st;
     *ret = result;

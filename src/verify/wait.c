@@ -1,17 +1,17 @@
-/* wait.c - can the messages of a step wait for each other in a circle when a send ends only with
- * its receive (rendezvous)?
+/* wait.c - deadlock: can the messages of a step wait for each other in a cycle if a send ends
+ * only with its receive (rendezvous)?
  *
- * An operation waits for earlier listed ones of its rank that it conflicts with and for its turn on
- * (peer, channel). Both ends of a message are in the same step and every rank lists its steps in
- * order, so a circle lies within one step; and there only receives wait: for an earlier send or
- * receive-reduce that still reads what the receive will write.
+ * An operation waits for earlier listed operations of its rank that conflict with it, and for
+ * its turn on (peer, channel). Both ends of a message are in the same step and every rank lists
+ * its steps in order, so a cycle lies within one step. There only receives wait: for an earlier
+ * send or receive-reduce that still reads what the receive will write.
  *
- *     0: send x -> 1, receive x <- 1     message 1->0 waits until 0->1 is through (0 must send x)
- *     1: send x -> 0, receive x <- 0     0->1 waits until 1->0 is through: a circle, nobody starts
+ *     0: send x -> 1, receive x <- 1     message 1->0 waits until 0->1 is delivered (0 must send x)
+ *     1: send x -> 0, receive x <- 0     0->1 waits until 1->0 is delivered: a cycle, none starts
  *
- * With IN and OUT in one memory (shape.inplace) reading IN and writing OUT of a chunk conflict too.
- * The graph "before -> after" over the step's messages is peeled from its sources (Kahn); what
- * cannot be peeled contains a circle. */
+ * With IN and OUT in one memory (shape.inplace), reading IN and writing OUT of a chunk conflict
+ * too. The graph "before -> after" over the step's messages is peeled from its sources (Kahn's
+ * algorithm); what cannot be peeled contains a cycle. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,15 +21,16 @@
 
 enum { MAX_EDGES = 1 << 25 };
 
-/* Touching chunks of one memory that a message reads or writes at a rank. */
+/* Adjacent chunks of one memory that a message reads or writes at a rank. */
 struct use {
     uint32_t buf, first, len;
     uint32_t msg, op;
 };
 
+/* Message `after` cannot be delivered before message `before`. */
 struct edge {
     uint32_t before, after;
-    uint32_t chunk; /* its number in the fold; TT_VNO_CHUNK: they share a channel */
+    uint32_t chunk; /* number in the fold; TT_VNO_CHUNK: they share a channel */
 };
 
 void tt_verify_wait_init(struct tt_verifier *v)
@@ -46,7 +47,8 @@ static int by_place(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* In place, the input is known by the output chunks that share its memory. */
+/* Adds a read. In place, a read of IN is noted as one of the OUT chunks that share its memory;
+ * in all-to-all these are elsewhere for each chunk, so that chunks are added one by one. */
 static bool add_use(const struct tt_verifier *v, struct tt_vec *uses, struct use u)
 {
     const struct tt_shape *s = v->shape;
@@ -66,7 +68,7 @@ static bool add_use(const struct tt_verifier *v, struct tt_vec *uses, struct use
     return true;
 }
 
-/* What operation `op` of the rank reads and writes on behalf of a message. */
+/* Lists what operation `op` of the rank reads and writes on behalf of a message. */
 static bool list_uses(struct tt_verifier *v, const struct tt_slice *sl, uint32_t op, uint32_t msg)
 {
     struct tt_vwalk w = tt_vwalk_folded(sl, &sl->ops[op], &v->fold);
@@ -85,7 +87,8 @@ static bool list_uses(struct tt_verifier *v, const struct tt_slice *sl, uint32_t
     return ok;
 }
 
-/* The first write that ends beyond the start of the read; writes are sorted and do not overlap. */
+/* Returns the first write that ends beyond the start of the read. Writes are sorted and do not
+ * overlap. */
 static size_t first_meeting(const struct use *writes, size_t n, const struct use *read)
 {
     size_t lo = 0, hi = n;
@@ -100,6 +103,7 @@ static size_t first_meeting(const struct use *writes, size_t n, const struct use
     return lo;
 }
 
+/* Edges are charged as work: a small file could have quadratically many. */
 static tutti_status add_edge(struct tt_verifier *v, struct edge e)
 {
     if (v->edges.len >= MAX_EDGES)
@@ -111,7 +115,8 @@ static tutti_status add_edge(struct tt_verifier *v, struct edge e)
     return ok ? TUTTI_OK : tt_verify_state_fail(&v->state, "waiting messages", v->err);
 }
 
-/* The waits at one rank: `msg` is its first send's message. */
+/* Adds the edges of one rank: reads before later listed writes of the same chunks. `msg` is the
+ * message of its first send; the others follow in listed order. */
 static tutti_status rank_waits(struct tt_verifier *v, const struct tt_vactive *a, uint32_t msg)
 {
     struct tt_slice sl = tt_sched_slice(v->sched, a->rank);
@@ -123,7 +128,7 @@ static tutti_status rank_waits(struct tt_verifier *v, const struct tt_vactive *a
     if (!ok)
         return tt_fail_memory(v->err, "waiting messages");
     const struct use *writes = v->writes.data;
-    size_t sorted = 1; /* most are */
+    size_t sorted = 1; /* most lists are in order already */
     while (sorted < v->writes.len && by_place(&writes[sorted - 1], &writes[sorted]) <= 0)
         sorted++;
     if (sorted < v->writes.len)
@@ -143,7 +148,8 @@ static tutti_status rank_waits(struct tt_verifier *v, const struct tt_vactive *a
     return st;
 }
 
-/* Turns on one (peer, channel). */
+/* Adds the edges of messages that share a (sender, receiver, channel): they are adjacent in an
+ * inbox. */
 static tutti_status channel_waits(struct tt_verifier *v)
 {
     const struct tt_vkeyed *inbox = v->inbox.data;
@@ -156,7 +162,7 @@ static tutti_status channel_waits(struct tt_verifier *v)
     return st;
 }
 
-/* Appends " m waits for its predecessor because ..." */
+/* Appends "; 0->1 waits for 1->0 (reason)". */
 static void say_wait(struct tt_verifier *v, struct tt_str *text, const struct edge *e)
 {
     const struct tt_vmsg *after = tt_vec_at(&v->msgs, e->after),
@@ -172,8 +178,8 @@ static void say_wait(struct tt_verifier *v, struct tt_str *text, const struct ed
                       before->src == after->dst ? "send" : "read");
 }
 
-/* `wait[m]`: an edge from a message that is never through to m, which is not either. Following it
- * ends in a circle. */
+/* Reports a cycle. wait[m] is an edge to m from another message that is never delivered, so
+ * following it backwards ends in a cycle; after as many steps as there are messages it has. */
 static tutti_status report_circle(struct tt_verifier *v, const struct edge *const *wait,
                                   uint32_t start)
 {
@@ -190,7 +196,7 @@ static tutti_status report_circle(struct tt_verifier *v, const struct edge *cons
             blamed = wait[m];
         m = wait[m]->before;
     } while (m != start);
-    assert(blamed); /* turns alone are in listed order */
+    assert(blamed); /* channel turns alone follow the listed order and have no cycle */
     const struct tt_vmsg *msg = tt_vec_at(&v->msgs, blamed->after);
     tutti_status st = text.failed
                           ? tt_fail_memory(v->err, "words")
@@ -202,10 +208,11 @@ static tutti_status report_circle(struct tt_verifier *v, const struct edge *cons
     return st;
 }
 
-/* Working memory of the peeling: edges by their first message, and how many predecessors each
- * message still has. */
+/* Working memory of the peeling: the edges by their `before`, the number of predecessors not yet
+ * peeled of each message, and the messages peeled. */
 struct peel {
     uint32_t *start, *out, *pending, *queue;
+    /* find_circle: an edge from another stuck message, or NULL */
     const struct edge **wait;
 };
 
@@ -228,7 +235,8 @@ static void peel_free(struct peel *p)
     free(p->wait);
 }
 
-/* Returns how many messages can be brought through; those that cannot keep pending > 0. */
+/* Peels; returns the number of messages that can be delivered. The others keep pending > 0.
+ * Invariant: queue[0 .. done-1] are peeled, queue[done .. queued-1] have no predecessors left. */
 static uint32_t peel(struct peel *p, const struct edge *edges, size_t nedges, uint32_t nodes)
 {
     uint32_t queued = 0, done = 0;
@@ -236,7 +244,7 @@ static uint32_t peel(struct peel *p, const struct edge *edges, size_t nedges, ui
         p->start[edges[i].before]++;
         p->pending[edges[i].after]++;
     }
-    /* start[m]: end of m's edges, counted down while filling */
+    /* prefix sums: start[m] is the end of m's edges, and their begin once they are filled in */
     for (uint32_t m = 0, sum = 0; m <= nodes; m++) {
         sum += p->start[m];
         p->start[m] = sum;
@@ -255,6 +263,7 @@ static uint32_t peel(struct peel *p, const struct edge *edges, size_t nedges, ui
     return done;
 }
 
+/* A stuck message has a stuck predecessor, so wait[] is set for all that report_circle visits. */
 static tutti_status find_circle(struct tt_verifier *v)
 {
     const struct edge *edges = v->edges.data;
@@ -275,6 +284,7 @@ static tutti_status find_circle(struct tt_verifier *v)
     return st;
 }
 
+/* Without edges at ranks there is no cycle, since channel turns alone cannot form one. */
 tutti_status tt_verify_wait_step(struct tt_verifier *v)
 {
     const struct tt_vfront *f = &v->front;

@@ -1,5 +1,6 @@
-/* walk.c - do two lists of spans name the same chunks in the same order, however they are cut into
- * ranges? */
+/* walk.c - do two lists of spans name the same chunks in the same order, however they are cut
+ * into ranges? Invariant of the loop: all chunks before x and y were equal; x and y are what is
+ * left of the current ranges. */
 #include "verify/verify_int.h"
 
 bool tt_verify_walk_same_chunks(struct tt_vwalk a, struct tt_vwalk b, uint32_t *ret_a,
