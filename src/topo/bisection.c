@@ -1,18 +1,20 @@
-/* bisection.c - how many cables join two halves of the ranks, at the least.
+/* bisection.c - the fewest cables that join two halves of the ranks.
  *
  * Known networks have known answers (ring, full, star, hypercube; tori and meshes whose largest
  * size is even: a cut across that dimension), and up to 18 ranks without switches all halves are
- * tried. Otherwise balanced cuts are tried in which the ranks take sides by turns of b ranks, b
- * every divisor of half the ranks: halves of the numbering, rows, columns, even and odd. On a DLN
- * of 2^m ranks even against odd is the least of them: of the jumps only 1 joins the two. Whatever
- * the cut found, no network has more than that as its bisection; it is an upper bound and says so.
- * Switches take the side of most of their neighbours. Counted in cables, whatever their speeds. */
+ * tried. Otherwise balanced cuts are tried in which the sides alternate every b ranks, for every
+ * divisor b of half the ranks: halves of the numbering, rows, columns, even and odd. On a DLN of
+ * 2^m ranks even against odd is the least of them: of the jumps only 1 joins the two. Any cut that
+ * was found is an upper bound on the bisection, and is reported as such. Switches take the side of
+ * most of their neighbours. Cables are counted, whatever their speeds.
+ *
+ *     b = 4   AAAABBBB      b = 2   AABBAABB      b = 1   ABABABAB */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
 
 enum { ALL_HALVES = 18 };
-static const uint64_t max_work = UINT64_C(1) << 28; /* cables looked at */
+static const uint64_t max_work = UINT64_C(1) << 28; /* cables visited */
 
 /* ---- known answers ---- */
 
@@ -26,6 +28,7 @@ static bool known_grid(const struct tt_topo *t, uint64_t *ret)
     return most % 2 == 0;
 }
 
+/* True: *ret is the exact answer. Stars: the smaller half's own cables. */
 static bool known(const struct tt_topo *t, uint64_t *ret)
 {
     uint64_t small = t->ranks / 2, large = t->ranks - small;
@@ -40,6 +43,7 @@ static bool known(const struct tt_topo *t, uint64_t *ret)
     return tt_streq(t->kind, "ring") || tt_streq(t->kind, "full") || t->routing == TT_ROUTE_STAR;
 }
 
+/* Every set of half the ranks: at most 2^18 sets. A count stops once it cannot be the least. */
 static uint64_t try_all_halves(const struct tt_topo *t)
 {
     uint64_t best = UINT64_MAX;
@@ -65,8 +69,8 @@ static uint64_t count_cut(const struct tt_topo *t, const uint8_t *side)
     return cut;
 }
 
-/* Switches near the ranks take sides first: undecided (2) neighbours do not count. Then some rounds
- * for those that would rather change. */
+/* Switches near the ranks take sides first: undecided (2) neighbours do not count. Further rounds
+ * let switches change sides; they are bounded, since two switches may swap forever. */
 static void place_switches(const struct tt_topo *t, uint8_t *side)
 {
     for (uint32_t v = t->ranks; v < t->g.n; v++)
@@ -88,6 +92,7 @@ static void place_switches(const struct tt_topo *t, uint8_t *side)
         side[v] = side[v] == 2 ? 0 : side[v];
 }
 
+/* The cut whose sides alternate every `turn` ranks. */
 static uint64_t try_turns(const struct tt_topo *t, uint32_t turn, uint8_t *side)
 {
     for (uint32_t r = 0; r < t->ranks; r++)
@@ -96,7 +101,7 @@ static uint64_t try_turns(const struct tt_topo *t, uint32_t turn, uint8_t *side)
     return count_cut(t, side);
 }
 
-/* An odd number of ranks: the rank in excess is on the side of the second turn. */
+/* With an odd number of ranks only the halves of the numbering are tried. */
 static uint64_t bisection_search(const struct tt_topo *t, uint8_t *side)
 {
     uint32_t half = t->ranks / 2;
@@ -115,6 +120,7 @@ static uint64_t bisection_search(const struct tt_topo *t, uint8_t *side)
     return best;
 }
 
+/* *ret_exact is false where only some cuts were tried. */
 tutti_status tt_topo_bisection(const struct tt_topo *t, uint64_t *ret_links, bool *ret_exact,
                                struct tutti_error *err)
 {

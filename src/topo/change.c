@@ -1,15 +1,16 @@
-/* change.c - a network as it would be with some links slower or cut, for what-ifs.
+/* change.c - a network as it would be with some links slower or cut, for what-if questions.
  *
- * With slower links it is still the network it was: kind, dimensions, hierarchy and routes stay.
- * Without a cable it is just some network: routes are then the shortest ones that are left, and
- * links after the missing cable have other numbers. */
+ * With slower links it keeps its kind, dimensions, hierarchy and routes. Without a cable it is a
+ * network of no particular kind: routes are then the shortest ones that are left, and links after
+ * the missing cable have other numbers. */
 #include "topo/topo_int.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* By link: what its bandwidths are divided by in each direction; not finite: cut. */
+/* By directed link: the factor that divides its bandwidth; infinite: cut. Half-duplex cables share
+ * one bandwidth, and a cut breaks the whole cable, so both directions get the factor then. */
 static tutti_status change_collect(const struct tt_topo *t, const struct tt_topo_change *change,
                                    size_t n, double **ret, struct tutti_error *err)
 {
@@ -33,6 +34,7 @@ static tutti_status change_collect(const struct tt_topo *t, const struct tt_topo
     return TUTTI_OK;
 }
 
+/* All cables that are not cut, in their order. */
 static tutti_status copy_links(const struct tt_topo *t, const double *by, struct tt_topo *ret,
                                struct tutti_error *err)
 {
@@ -61,7 +63,7 @@ static tutti_status copy_names(const struct tt_topo *t, struct tt_topo *ret,
     return ret->names ? TUTTI_OK : tt_fail_memory(err, "names");
 }
 
-/* What only a network with all its cables has. */
+/* Copies what a network has only with all its cables: routing, dimensions, hierarchy. */
 static tutti_status copy_shape(const struct tt_topo *t, struct tt_topo *ret,
                                struct tutti_error *err)
 {
@@ -81,6 +83,7 @@ static tutti_status copy_shape(const struct tt_topo *t, struct tt_topo *ret,
     return tt_topo_tree_link(ret->tree, err);
 }
 
+/* t is not changed; *ret is a topology of its own, which the caller frees. */
 tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change *change, size_t n,
                             struct tt_topo **ret, struct tutti_error *err)
 {
@@ -108,6 +111,7 @@ tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change
         tt_topo_free(x);
         return st;
     }
+    /* finish frees x on failure; a missing spec is replaced by the kind there. */
     x->ports = t->ports;
     x->gamma = t->gamma;
     x->overhead_ps = t->overhead_ps;

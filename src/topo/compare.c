@@ -5,8 +5,8 @@
  * overhead and shared memory. Spelling, names, kind, the order of cables and which end of a cable
  * is written first do not matter. Switches are compared by number.
  *
- * The hash is a sum over the cables, so that it needs no order. The first difference is found by
- * sorting both lists of cables by their ends:
+ * The hash is a sum over the cables, so it does not depend on their order. The first difference is
+ * found by sorting both lists of cables by their ends:
  *
  *     a   0-1   1-2   2-4   3-4
  *     b   0-1   1-2   3-4              ->  only a has a cable 2-4 */
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A cable with its ends in rising order. */
+/* A cable with its lower end first. */
 struct cable {
     uint32_t ends[2];
     double bw[2]; /* from the lower end, from the higher end */
@@ -23,6 +23,7 @@ struct cable {
     bool half;
 };
 
+/* Turned around if needed, so that the same cable looks the same in both networks. */
 static struct cable cable_of(const struct tt_link *l)
 {
     bool turned = l->a > l->b;
@@ -44,6 +45,8 @@ static uint64_t feed_real(uint64_t h, double v)
     return compare_feed(h, bits);
 }
 
+/* Mixed by value, so that byte order does not matter; the seeds 1 and 2 keep cables and ports
+ * apart in the sum. */
 uint64_t tt_topo_cables_hash(const struct tt_topo *t)
 {
     uint64_t h = compare_feed(compare_feed(UINT64_C(0x6361626c6573), t->ranks), t->switches),
@@ -85,6 +88,7 @@ static int order_cables(const void *x, const void *y)
     return by ? by : compare_order(a->half, b->half);
 }
 
+/* By ends first, then by all values, so that parallel cables line up too. NULL: no memory. */
 static struct cable *sorted_cables(const struct tt_topo *t)
 {
     struct cable *all = tt_alloc((size_t)t->nlinks + 1, sizeof *all);
@@ -95,6 +99,7 @@ static struct cable *sorted_cables(const struct tt_topo *t)
     return all;
 }
 
+/* The functions that describe a difference return true, for the chain in tt_topo_compare. */
 static bool compare_set(struct tt_topo_diff *d, const char *what, const char *a, const char *b)
 {
     snprintf(d->what, sizeof d->what, "%s", what);
@@ -112,7 +117,7 @@ static bool set_counts(struct tt_topo_diff *d, const char *what, const char *con
     return compare_set(d, what, text[0], text[1]);
 }
 
-/* Two values in people's units, or exactly where these do not tell them apart. */
+/* Two rates in the usual units, or exactly where these look the same. */
 static bool set_rates(struct tt_topo_diff *d, const char *what, const char *way, const double bw[2])
 {
     char text[2][sizeof d->a], rate[2][48];
@@ -153,6 +158,7 @@ static void name_ends(const struct tt_topo *t, const struct cable *c, char *buf,
         snprintf(buf, cap, "switch %u-switch %u", c->ends[0] - t->ranks, c->ends[1] - t->ranks);
 }
 
+/* Only one network has cable c. */
 static bool set_missing(struct tt_topo_diff *d, enum tt_topo_diff_side side,
                         const struct tt_topo *t, const struct cable *c)
 {
@@ -164,7 +170,7 @@ static bool set_missing(struct tt_topo_diff *d, enum tt_topo_diff_side side,
     return compare_set(d, what, "", "");
 }
 
-/* Two different cables between the same two ends. */
+/* Two different cables between the same two ends: the first value that differs. */
 static bool set_values(struct tt_topo_diff *d, const struct tt_topo *t, const struct cable *a,
                        const struct cable *b)
 {
@@ -184,6 +190,7 @@ static bool set_values(struct tt_topo_diff *d, const struct tt_topo *t, const st
                        b->half ? "half duplex" : "full duplex");
 }
 
+/* How many of the sorted cables, from the first on, join the same ends. */
 static uint32_t count_parallel(const struct cable *c, uint32_t n)
 {
     uint32_t k = 0;
@@ -192,6 +199,7 @@ static uint32_t count_parallel(const struct cable *c, uint32_t n)
     return k;
 }
 
+/* Both have cables between these ends, but not equally many. */
 static bool set_parallel(struct tt_topo_diff *d, const struct tt_topo *t, const struct cable *c,
                          const uint64_t n[2])
 {
@@ -202,8 +210,8 @@ static bool set_parallel(struct tt_topo_diff *d, const struct tt_topo *t, const 
     return set_counts(d, "the network", (const char *const[]){unit[0], unit[1]}, n);
 }
 
-/* Invariant: the first i cables of both lists are equal, and none of the others joins the same
- * ends. */
+/* Invariant: the first i cables of both lists are equal, and no later one joins the ends of any of
+ * them. */
 static bool differ_cables(const struct tt_topo *const t[2], struct cable *const all[2],
                           struct tt_topo_diff *d)
 {
@@ -224,6 +232,7 @@ static bool differ_cables(const struct tt_topo *const t[2], struct cable *const 
     return false;
 }
 
+/* By what a rank has, declared or not: equal behaviour is equal. */
 static bool differ_ports(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *d)
 {
     char what[48];
@@ -266,6 +275,7 @@ static bool differ_overhead(const struct tt_topo *a, const struct tt_topo *b,
                      (uint64_t[]){a->overhead_ps, b->overhead_ps});
 }
 
+/* Memories have many numbers: they are compared and shown by their hash. */
 static bool differ_memory(const struct tt_topo *a, const struct tt_topo *b, struct tt_topo_diff *d)
 {
     uint64_t h[2] = {tt_topo_memory_hash(&a->memory, 0), tt_topo_memory_hash(&b->memory, 0)};
@@ -280,6 +290,7 @@ static bool differ_memory(const struct tt_topo *a, const struct tt_topo *b, stru
     return compare_set(d, "the shared memory", text[0], text[1]);
 }
 
+/* Counts come first: everything after them indexes both networks alike. */
 tutti_status tt_topo_compare(const struct tt_topo *a, const struct tt_topo *b,
                              struct tt_topo_diff *ret, struct tutti_error *err)
 {

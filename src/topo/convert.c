@@ -1,11 +1,11 @@
-/* convert.c - pictures and other people's formats: Graphviz and SimGrid (platform XML 4.1, read by
+/* convert.c - writes networks for other programs: Graphviz and SimGrid (platform XML 4.1, read by
  * SimGrid 3.32).
  *
- * SimGrid gets what Tutti means: full-duplex cables are SPLITDUPLEX, half-duplex ones SHARED, and a
- * cable with two different bandwidths is two one-way links. Up to 1,024 ranks every route is
- * written out (routing "Full"), so that both programs use the same links; beyond that the file
- * lists cables between hosts and routers and SimGrid searches ("Dijkstra", ties as it likes; of
- * parallel cables only the first). gamma, overhead and ports have no counterpart there. */
+ * Meanings are preserved: full-duplex cables are SPLITDUPLEX, half-duplex ones SHARED, and a cable
+ * with two different bandwidths is two one-way links. Up to 1,024 ranks every route is written out
+ * (routing "Full"), so that both programs use the same links; beyond that the file lists cables
+ * between hosts and routers and SimGrid searches routes ("Dijkstra", with its own choice of ties;
+ * of parallel cables only the first). gamma, overhead and ports have no counterpart there. */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@ enum { MAX_FULL_RANKS = 1024 };
 
 /* ---- Graphviz ---- */
 
+/* Escapes for a quoted string. */
 static void dot_text(const char *s, FILE *out)
 {
     for (; *s; s++) {
@@ -34,6 +35,7 @@ static void dot_vertex(const struct tt_topo *t, uint32_t v, FILE *out)
     fputs("\"];\n", out);
 }
 
+/* "10 Gbit/s, 1 us", with both rates where they differ. */
 static void dot_speed(const struct tt_link *l, FILE *out)
 {
     char rate[64], back[64], time[64];
@@ -43,7 +45,7 @@ static void dot_speed(const struct tt_link *l, FILE *out)
     fprintf(out, ", %s", tt_format_time(l->latency_ps, time, sizeof time));
 }
 
-/* Equal links share a label at the top: one at every cable would cover the picture. */
+/* Equal links share a label at the top: one at every cable would hide the picture. */
 static bool one_label(const struct tt_topo *t)
 {
     for (uint32_t i = 1; i < t->nlinks; i++)
@@ -53,6 +55,7 @@ static bool one_label(const struct tt_topo *t)
     return t->nlinks > 0;
 }
 
+/* Circles are ranks, boxes switches, dashed lines half-duplex cables. */
 void tt_topo_write_dot(const struct tt_topo *t, FILE *out)
 {
     fputs("graph \"", out);
@@ -80,11 +83,13 @@ void tt_topo_write_dot(const struct tt_topo *t, FILE *out)
 
 /* ---- SimGrid ---- */
 
+/* Given names are not used: SimGrid's ids must be unique. */
 static void put_vertex(const struct tt_topo *t, uint32_t v, FILE *out)
 {
     fprintf(out, v < t->ranks ? "rank-%u" : "switch-%u", v < t->ranks ? v : v - t->ranks);
 }
 
+/* SPLITDUPLEX has one bandwidth for both ways, so unequal ones need two links. */
 static bool two_links(const struct tt_link *l)
 {
     return !l->half && l->bw[0] != l->bw[1];
@@ -109,6 +114,7 @@ static void put_links(const struct tt_topo *t, FILE *out)
     }
 }
 
+/* UP is the direction from a to b, the one that routes of even ids take. */
 static void put_hop(const struct tt_topo *t, uint32_t arc, FILE *out)
 {
     const struct tt_link *l = &t->links[arc / 2];
@@ -135,6 +141,7 @@ static void put_route(const struct tt_topo *t, const uint32_t ends[2], const uin
     fputs("</route>\n", out);
 }
 
+/* `arcs` has room for the longest route. */
 static void put_all_routes(const struct tt_topo *t, uint32_t *arcs, FILE *out)
 {
     uint32_t cap = tt_topo_max_route(t), n;
@@ -144,6 +151,8 @@ static void put_all_routes(const struct tt_topo *t, uint32_t *arcs, FILE *out)
                 put_route(t, (uint32_t[2]){a, b}, arcs, n, out);
 }
 
+/* One-hop routes between neighbours; arcs are sorted by neighbour, so the first of parallel ones is
+ * the one whose predecessor leads elsewhere. */
 static void put_cables(const struct tt_topo *t, FILE *out)
 {
     for (uint32_t v = 0; v < t->g.n; v++)
@@ -152,6 +161,7 @@ static void put_cables(const struct tt_topo *t, FILE *out)
                 put_route(t, (uint32_t[2]){v, t->g.head[k]}, &t->g.id[k], 1, out);
 }
 
+/* Without memory for a route the file falls back to cables and SimGrid's own search. */
 void tt_topo_write_simgrid(const struct tt_topo *t, FILE *out)
 {
     uint32_t *arcs =

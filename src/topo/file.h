@@ -33,7 +33,7 @@ tutti_status tt_topo_file_named_end(struct tt_file *rd, bool second, const char 
 tutti_status tt_topo_file_set_ends(struct tt_file *rd, struct tutti_error *err);
 void tt_topo_file_free_ends(struct tt_file *rd);
 
-/* Other people's formats, whole in memory. */
+/* Formats of other simulators, read from memory. */
 tutti_status tt_topo_file_ns3(const char *data, size_t len, const char *name, struct tt_topo **ret,
                               struct tutti_error *err);
 tutti_status tt_topo_file_astra(const char *data, size_t len, const char *name,

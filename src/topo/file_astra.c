@@ -5,13 +5,13 @@
  *     bandwidth: [ 200.0, 100.0, 50.0 ]             # GB/s of each link, each way
  *     latency: [ 50.0, 500.0, 2000.0 ]              # ns of each link
  *
- * Ranks that differ in one dimension only form a ring, a full mesh or a star there (a switch of its
- * own each). One dimension alone is our ring:N, full:N or star:N. A rank can use its links of all
- * dimensions at once. GB is 10^9 bytes, as written; ASTRA-sim's own analytical model multiplies by
- * 2^30, which makes its links 7.4 % faster than the file says.
+ * Ranks that differ in one dimension only form a ring, a full mesh or a star (each star with a
+ * switch of its own). One dimension alone becomes our ring:N, full:N or star:N. A rank can use its
+ * links of all dimensions at once. GB is 10^9 bytes, as written; ASTRA-sim's own analytical model
+ * multiplies by 2^30, which makes its links 7.4 % faster than the file says.
  *
- * Only this much of YAML is understood: "key: [ a, b ]" or "key: a" on a line, comments. A file of
- * a few bytes describes a large network, as a spec does, so that links are limited. */
+ * Only a small part of YAML is understood: "key: [ a, b ]" or "key: a" on a line, and comments. A
+ * file of a few bytes can describe a large network, as a spec can, so the links are limited. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -40,6 +40,7 @@ struct astra {
     struct dimension dim[TT_TOPO_MAX_DIMS];
 };
 
+/* Every message names the file and the line. */
 __attribute__((format(printf, 4, 5))) static tutti_status
 fail(const struct astra *x, struct tutti_error *err, tutti_status st, const char *fmt, ...)
 {
@@ -77,6 +78,7 @@ static tutti_status take_kind(struct astra *x, const char *text, struct dimensio
                 tt_near_matches(text, kind_names, KINDS, near, sizeof near));
 }
 
+/* One value of a list, into its dimension; numbers get the unit that the format implies. */
 static tutti_status take_entry(struct astra *x, enum key key, const char *text, struct dimension *d,
                                struct tutti_error *err)
 {
@@ -125,6 +127,7 @@ static tutti_status take_list(struct astra *x, enum key key, char *value, struct
     return TUTTI_OK;
 }
 
+/* One line, cut in place: comment, blank, document mark or "key: value". */
 static tutti_status take_line(struct astra *x, char *line, struct tutti_error *err)
 {
     char near[160];
@@ -148,6 +151,7 @@ static tutti_status take_line(struct astra *x, char *line, struct tutti_error *e
                 tt_near_matches(key, key_names, KEYS, near, sizeof near));
 }
 
+/* Lines are copied to a buffer of their own: the data is the caller's and has no terminator. */
 static tutti_status read_lines(struct astra *x, const char *data, size_t len,
                                struct tutti_error *err)
 {
@@ -170,6 +174,7 @@ static tutti_status read_lines(struct astra *x, const char *data, size_t len,
 
 /* ---- building ---- */
 
+/* Cables of one line of ranks along this dimension; a ring of two is one cable. */
 static uint64_t links_of(const struct dimension *d)
 {
     uint64_t n = d->n;
@@ -178,7 +183,7 @@ static uint64_t links_of(const struct dimension *d)
     return d->kind == KIND_FULL ? n * (n - 1) / 2 : d->kind == KIND_RING && n == 2 ? 1 : n;
 }
 
-/* All keys, as many entries each, a network that is not too large. */
+/* Needs all keys with equally many entries, and a network that is not too large. */
 static tutti_status file_astra_check(const struct astra *x, uint32_t *ret_ranks,
                                      uint32_t *ret_switches, struct tutti_error *err)
 {
@@ -192,6 +197,7 @@ static tutti_status file_astra_check(const struct astra *x, uint32_t *ret_ranks,
                            x->name, key_names[k], x->given[k], x->given[KEY_TOPOLOGY]);
     }
     for (uint32_t i = 0; i < x->given[KEY_COUNT]; i++) {
+        /* Checked after every factor: the product never overflows. */
         ranks *= x->dim[i].n;
         if (ranks > MAX_NPUS)
             return tt_fail(err, TUTTI_ERR_LIMIT,
@@ -218,7 +224,7 @@ static tutti_status file_astra_join(struct tt_topo *t, const struct dimension *d
     return tt_topo_add_link(t, &l, err);
 }
 
-/* The ranks base, base+stride, ... of one line along a dimension; hub: the number of its switch. */
+/* Joins the ranks base, base+stride, ... of one line along a dimension; hub: its switch. */
 static tutti_status join_line(struct tt_topo *t, const struct dimension *d, uint32_t base,
                               uint32_t stride, uint32_t hub, struct tutti_error *err)
 {
@@ -235,6 +241,8 @@ static tutti_status join_line(struct tt_topo *t, const struct dimension *d, uint
     return st;
 }
 
+/* A line begins at every rank whose coordinate in this dimension is 0. The ports are set only where
+ * there are switches: without them a port per link is the default anyway. */
 static tutti_status join_all(const struct astra *x, struct tt_topo *t, struct tutti_error *err)
 {
     uint32_t stride = 1, hub = t->ranks, ports = 0;
@@ -256,6 +264,7 @@ static tutti_status join_all(const struct astra *x, struct tt_topo *t, struct tu
     return TUTTI_OK;
 }
 
+/* Several dimensions: a custom network, routed by shortest routes. */
 static tutti_status build_product(const struct astra *x, uint32_t ranks, uint32_t switches,
                                   struct tt_topo **ret, struct tutti_error *err)
 {
@@ -272,6 +281,7 @@ static tutti_status build_product(const struct astra *x, uint32_t ranks, uint32_
     return tt_topo_finish(t, ret, err);
 }
 
+/* One dimension goes through our own spec, so that it gets the kind and its closed forms. */
 static tutti_status file_astra_build(const struct astra *x, struct tt_topo **ret,
                                      struct tutti_error *err)
 {

@@ -1,10 +1,12 @@
 /* file_links.c - the two long arrays of a topology file: links and nodes of the hierarchy.
  *
- * The ends of a link are vertices, by number or by name. It is [a, b, bandwidth], [a, b, bandwidth,
- * latency] or [a, b, bandwidth there, bandwidth back, latency]; `half` (true or false) may follow a
- * latency. Bandwidths are bytes/s or text such as "10Gbps", latencies picoseconds or text such as
- * "5us". Without a latency it is 1 us, without half full duplex. A number in the fourth place can
- * be either; what follows it decides: a latency after it makes it a bandwidth, otherwise it is the
+ *     [a, b, bandwidth]
+ *     [a, b, bandwidth, latency]                              half (true or false) may follow
+ *     [a, b, bandwidth there, bandwidth back, latency]        a latency
+ *
+ * The ends a and b are vertices, by number or by name. Bandwidths are bytes/s or text such as
+ * "10Gbps", latencies picoseconds or text such as "5us". Defaults: 1 us, full duplex. A number in
+ * the fourth place can be either: a latency after it makes it a bandwidth, otherwise it is the
  * latency, and is refused when it looks like a bandwidth: 1250000000 would be 1.25 ms. */
 #include <string.h>
 
@@ -36,6 +38,7 @@ static tutti_status read_node(struct tt_file *rd, struct tutti_error *err)
     return st;
 }
 
+/* The key "tree": nodes 1, 2, ... in breadth-first order; only set_tree checks their parents. */
 tutti_status tt_topo_file_tree(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -55,18 +58,19 @@ tutti_status tt_topo_file_tree(struct tt_file *rd, struct tutti_error *err)
 
 /* ---- links ---- */
 
+/* A bare latency of 0.1 ms or more is more likely a bandwidth. */
 enum { DOUBTFUL_PS = 100000000 };
 enum field { FIELD_A, FIELD_B, FIELD_THERE, FIELD_FOURTH, FIELD_LATENCY, FIELD_HALF, FIELD_END };
 
-/* What a fourth entry is when it stands alone: a number waits for what follows it. */
+/* What the fourth entry was; a bare number is decided by the entry that follows it. */
 enum fourth { FOURTH_NONE, FOURTH_NUMBER, FOURTH_RATE };
 
 struct entries {
     struct tt_link link;
     enum field next;
     enum fourth fourth;
-    bool named;                  /* an end waits for its number */
-    struct tt_json_token number; /* FOURTH_NUMBER: it */
+    bool named;                  /* an end is a name that is not looked up yet */
+    struct tt_json_token number; /* FOURTH_NUMBER: that number */
 };
 
 static tutti_status take_vertex(struct tt_file *rd, const struct tt_json_token *tok, bool second,
@@ -88,6 +92,7 @@ static bool is_number(const struct tt_json_token *tok)
     return tok->kind == TT_JSON_INT || tok->kind == TT_JSON_REAL;
 }
 
+/* A number is bytes/s; its range is checked with the whole link. */
 static tutti_status take_rate(struct tt_file *rd, const struct tt_json_token *tok, double *ret,
                               struct tutti_error *err)
 {
@@ -133,13 +138,14 @@ static bool ends_in(const char *text, const char *end)
     return n >= k && memcmp(text + n - k, end, k) == 0;
 }
 
-/* By its unit, so that a time that cannot be read is refused as a latency. */
+/* Decided by the unit, so that a malformed time is refused as a latency. */
 static bool is_time(const struct tt_json_token *tok)
 {
     return tok->kind == TT_JSON_STRING && ends_in(tok->text, "s") && !ends_in(tok->text, "/s") &&
            !ends_in(tok->text, "bps") && !ends_in(tok->text, "Bps");
 }
 
+/* Stores the entry as the bandwidth back for now; settle_fourth corrects that. */
 static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *tok,
                                 struct entries *e, struct tutti_error *err)
 {
@@ -152,8 +158,8 @@ static tutti_status take_fourth(struct tt_file *rd, const struct tt_json_token *
     return take_rate(rd, tok, &e->link.bw[1], err);
 }
 
-/* A bare number that was rather meant as the bandwidth back: the bandwidth there once more, or 0.1
- * ms and more. */
+/* Is a bare number more likely meant as the bandwidth back? It equals the bandwidth there, or is
+ * 0.1 ms or more. */
 static bool is_doubtful(const struct entries *e)
 {
     return e->number.kind == TT_JSON_INT && e->number.i > 0 &&
@@ -173,7 +179,7 @@ static tutti_status refuse_doubtful(struct tt_file *rd, const struct entries *e,
                         rd->t->nlinks, (long long)e->number.i, rate, time, time);
 }
 
-/* No latency follows the fourth entry, so that it has to be the latency itself. */
+/* No latency follows the fourth entry, so it must be the latency itself. */
 static tutti_status settle_fourth(struct tt_file *rd, struct entries *e, struct tutti_error *err)
 {
     if (e->fourth == FOURTH_NONE)
@@ -191,6 +197,7 @@ static tutti_status settle_fourth(struct tt_file *rd, struct entries *e, struct 
     return take_time(rd, &e->number, &e->link.latency_ps, err);
 }
 
+/* `half` in this place means that no latency follows the fourth entry. */
 static tutti_status take_latency(struct tt_file *rd, const struct tt_json_token *tok,
                                  struct entries *e, struct tutti_error *err)
 {
@@ -230,8 +237,8 @@ static tutti_status take_field(struct tt_file *rd, const struct tt_json_token *t
                         "a link has at most 6 entries, and nothing follows half");
 }
 
-/* Ends are checked here, where the position is known, unless they are names, or "ranks" or
- * "switches" come later in the file. */
+/* The ends are checked here, where the position is known, unless they are names, or "ranks" or
+ * "switches" come later in the file; tt_topo_finish checks them in any case. */
 static tutti_status check_link(struct tt_file *rd, const struct entries *e, struct tutti_error *err)
 {
     struct tutti_error why;
@@ -247,6 +254,7 @@ static tutti_status check_link(struct tt_file *rd, const struct entries *e, stru
                : tt_json_fail(rd->json, err, st, "link %u: %.300s", rd->t->nlinks, why.text);
 }
 
+/* One link; its opening bracket has been read. */
 static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
 {
     struct entries e = {.link.latency_ps = 1000000};
@@ -267,6 +275,7 @@ static tutti_status read_link(struct tt_file *rd, struct tutti_error *err)
     return st == TUTTI_OK ? tt_topo_add_link(rd->t, &e.link, err) : st;
 }
 
+/* The key "links": links are appended as they are read, so a long list needs no second copy. */
 tutti_status tt_topo_file_links(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;

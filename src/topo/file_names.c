@@ -1,8 +1,8 @@
 /* file_names.c - ends of links that a topology file gives by name: ["web1", "hub", "10Gbps"].
  *
- * "names" may stand before or after "links", so that names are kept until the file was read and
- * looked up then, in a sorted list: a file of many names costs no more than sorting them. "rank 3"
- * and "switch 0", as reports call vertices without a name, are understood too. */
+ * "names" may come before or after "links", so names are kept until the whole file was read and
+ * then looked up in a sorted list: a file of many names costs no more than sorting them. "rank 3"
+ * and "switch 0", the names that reports give to unnamed vertices, are understood too. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct named_end {
+struct named_end { /* which end of which link still needs its vertex */
     uint32_t link;
     bool second;
     char *name;
@@ -21,6 +21,7 @@ struct vertex {
     uint32_t v;
 };
 
+/* The link is the one that the caller adds next: its index is the current number of links. */
 tutti_status tt_topo_file_named_end(struct tt_file *rd, bool second, const char *name,
                                     struct tutti_error *err)
 {
@@ -49,7 +50,7 @@ static tutti_status sort_names(const struct tt_topo *t, struct tt_vec *sorted,
     return TUTTI_OK;
 }
 
-/* The vertex of a name; one that two vertices have is nobody's. */
+/* The vertex of a name; a name that two vertices have is refused. */
 static tutti_status look_up(const struct tt_topo *t, const struct tt_vec *sorted,
                             const struct named_end *e, uint32_t *ret, struct tutti_error *err)
 {
@@ -70,6 +71,7 @@ static tutti_status look_up(const struct tt_topo *t, const struct tt_vec *sorted
     return TUTTI_OK;
 }
 
+/* Called once all keys are read and the names are in the topology. */
 tutti_status tt_topo_file_set_ends(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_vec sorted = {.elem = sizeof(struct vertex)};

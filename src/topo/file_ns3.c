@@ -5,12 +5,12 @@
  *    0 8 200Gbps 0.0005ms 0  two nodes, bandwidth each way, delay, error rate; a line for each link
  *    ...
  *
- * White space separates, lines do not matter. Nodes that are no switches become ranks 0, 1, ... in
- * the order of their numbers, and so do the switches; where that changes a number, vertices get
- * names ("node 7"). Routes are ours (fewest links), while ns-3 spreads flows over equal paths by a
- * hash. Links that lose packets have no counterpart here and are refused. Memory grows with the
- * bytes of the file, never with a number in it: n nodes need n-1 links to be connected, and every
- * link takes MIN_LINK bytes. */
+ * White space separates words, lines do not matter. Nodes that are not switches become ranks 0, 1,
+ * ... in the order of their numbers, and so do the switches; where that changes a number, vertices
+ * get names ("node 7"). Routes are ours (fewest links), while ns-3 spreads flows over equal paths
+ * by a hash. Links that lose packets have no counterpart here and are refused. Memory grows with
+ * the bytes of the file, never with a number in it: n nodes need n-1 links to be connected, and
+ * every link takes MIN_LINK bytes. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -27,6 +27,7 @@ struct text {
     char word[WORD]; /* the last one read */
 };
 
+/* Every message names the file and the line. */
 __attribute__((format(printf, 4, 5))) static tutti_status
 fail(const struct text *x, struct tutti_error *err, tutti_status st, const char *fmt, ...)
 {
@@ -44,6 +45,7 @@ static void skip_blanks(struct text *x)
         x->line += *x->at == '\n';
 }
 
+/* Reads the next word into x->word; `what` names it in messages. */
 static tutti_status next_word(struct text *x, const char *what, struct tutti_error *err)
 {
     size_t n = 0;
@@ -79,9 +81,11 @@ static tutti_status next_number(struct text *x, const char *what, uint64_t max, 
 
 struct network {
     uint32_t nodes, switches, links;
-    uint32_t *vertex; /* by node: its number with us */
+    uint32_t *vertex; /* by node: its vertex; while reading: 1 for switches */
 };
 
+/* The counts are compared with each other and with the size of the file before anything is
+ * allocated for them. */
 static tutti_status read_counts(struct text *x, struct network *n, struct tutti_error *err)
 {
     tutti_status st = next_number(x, "the number of nodes", TT_TOPO_MAX_VERTICES, &n->nodes, err);
@@ -103,8 +107,8 @@ static tutti_status read_counts(struct text *x, struct network *n, struct tutti_
     return TUTTI_OK;
 }
 
-/* The switches' numbers, then everybody's place: ranks and switches each in the order of their
- * nodes' numbers. */
+/* Reads the switches' numbers, then numbers the vertices: ranks first, then switches, each in the
+ * order of their nodes. */
 static tutti_status read_switches(struct text *x, struct network *n, struct tutti_error *err)
 {
     uint32_t id = 0, rank = 0, next = n->nodes - n->switches;
@@ -146,6 +150,7 @@ static tutti_status read_link(struct text *x, const struct network *n, struct tt
     st = next_word(x, "a link's error rate", err);
     if (st)
         return st;
+    /* Any spelling of zero: "0", "0.0", "0.000". */
     if (strspn(x->word, "0.") != strlen(x->word) || x->word[0] != '0')
         return fail(x, err, TUTTI_ERR_RANGE,
                     "the link %u-%u has error rate %s: links that lose packets are not modelled (0 "
@@ -178,7 +183,7 @@ static tutti_status read_links(struct text *x, const struct network *n, struct t
                                   "there is more than the %u links announced", n->links);
 }
 
-/* "node 7" for all, when some number is another with us. */
+/* Names all vertices "node 7" when any of them has another number than in the file. */
 static tutti_status name_nodes(const struct network *n, struct tt_topo *t, struct tutti_error *err)
 {
     char name[24];
@@ -197,6 +202,7 @@ static tutti_status name_nodes(const struct network *n, struct tt_topo *t, struc
     return t->names ? TUTTI_OK : tt_fail_memory(err, "names");
 }
 
+/* The topology is finished by tt_topo_finish, which frees it on failure. */
 static tutti_status read_network(struct text *x, struct network *n, struct tt_topo **ret,
                                  struct tutti_error *err)
 {

@@ -1,12 +1,14 @@
-/* file_read.c - reads topology files (file_write.c draws one). Everything is checked, nothing is
- * believed.
+/* file_read.c - reads topology files (file_write.c draws one). Every value is checked.
  *
  * Keys may come in any order and only "ranks" and "links" are needed:
  * {"ranks":2,"switches":1,"links":[[0,2,"10Gbps"],[1,2,"10Gbps"]]}. Without "switches" there are
  * none, without "routing" it is that of the kind, without "kind" it is "custom"; file_links.c says
  * what a link may look like. Memory grows with the bytes of the file, never with a number in it.
  * Two formats of other simulators are recognised by their first character (file_ns3.c,
- * file_astra.c). */
+ * file_astra.c).
+ *
+ * Reading has two phases: one function per key stores its value in struct tt_file; when all keys
+ * are read, file_read_complete derives what depends on several of them. */
 #include "topo/topo_int.h"
 
 #include "topo/file.h"
@@ -16,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The next value: an integer in [min, max]; the message shows the range. */
 static tutti_status read_count(struct tt_file *rd, uint64_t min, uint64_t max, uint64_t *ret,
                                struct tutti_error *err)
 {
@@ -53,6 +56,7 @@ static tutti_status read_bool(struct tt_file *rd, bool *ret, struct tutti_error 
     return TUTTI_OK;
 }
 
+/* Replaces *slot by a copy; the old text stays if there is no memory. */
 static tutti_status set_text(char **slot, const char *text, struct tutti_error *err)
 {
     char *copy = tt_strdup(text);
@@ -65,6 +69,7 @@ static tutti_status set_text(char **slot, const char *text, struct tutti_error *
 
 /* ---- the keys ---- */
 
+/* Each function below reads the value of its key; the key itself has been read. */
 static tutti_status read_format(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -99,6 +104,7 @@ static tutti_status read_name(struct tt_file *rd, struct tutti_error *err)
     return set_text(&rd->t->spec, tok.text, err);
 }
 
+/* The name only: the links are compared with the kind when the topology is finished. */
 static tutti_status read_kind(struct tt_file *rd, struct tutti_error *err)
 {
     char near[200];
@@ -113,6 +119,7 @@ static tutti_status read_kind(struct tt_file *rd, struct tutti_error *err)
     return set_text(&rd->t->kind, tok.text, err);
 }
 
+/* At least one size; the product is compared with the ranks by routing. */
 static tutti_status read_dims(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -145,6 +152,7 @@ static tutti_status read_ranks(struct tt_file *rd, struct tutti_error *err)
     return tt_topo_file_u32(rd, 1, TT_TOPO_MAX_RANKS, &rd->t->ranks, err);
 }
 
+/* The limit leaves room for the most ranks: together they stay within the vertices. */
 static tutti_status read_switches(struct tt_file *rd, struct tutti_error *err)
 {
     rd->switches_given = true;
@@ -177,6 +185,7 @@ static tutti_status read_overhead(struct tt_file *rd, struct tutti_error *err)
     return read_count(rd, 0, TT_TOPO_MAX_LATENCY_PS, &rd->t->overhead_ps, err);
 }
 
+/* [bytes, move_ps, own_ps, box_ps]; the opening bracket has been read. */
 static tutti_status read_point(struct tt_file *rd, struct tt_memory *m, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -207,6 +216,7 @@ static tutti_status read_points(struct tt_file *rd, struct tt_memory *m, struct 
     return st;
 }
 
+/* The values are checked here, where the position in the file is known. */
 static tutti_status read_memory(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_memory m = {0};
@@ -250,6 +260,7 @@ static tutti_status read_routing(struct tt_file *rd, struct tutti_error *err)
         tt_near_matches(tok.text, tt_topo_routing_names, TT_ROUTINGS, near, sizeof near));
 }
 
+/* How many names there must be is known only when "ranks" and "switches" are read: set_names. */
 static tutti_status read_names(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -293,6 +304,7 @@ static const struct {
     {"links", tt_topo_file_links},
 };
 
+/* Every key at most once: of two values neither could be the right one. */
 static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok,
                              struct tutti_error *err)
 {
@@ -312,6 +324,7 @@ static tutti_status read_key(struct tt_file *rd, const struct tt_json_token *tok
                         tt_near_matches(tok->text, names, countof(keys), near, sizeof near));
 }
 
+/* For keys that are needed only in some files. */
 static bool was_read(const struct tt_file *rd, const char *key)
 {
     for (size_t i = 0; i < countof(keys); i++)
@@ -320,6 +333,7 @@ static bool was_read(const struct tt_file *rd, const char *key)
     return false;
 }
 
+/* One rank alone needs no links. Nothing may follow the closing brace. */
 static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -335,6 +349,7 @@ static tutti_status read_document(struct tt_file *rd, struct tutti_error *err)
     return st == TUTTI_OK ? tt_json_expect(rd->json, TT_JSON_END, &tok, err) : st;
 }
 
+/* Kinds with a closed form of routing; all others use shortest routes. */
 static enum tt_routing routing_of(const char *kind)
 {
     static const struct {
@@ -352,6 +367,7 @@ static enum tt_routing routing_of(const char *kind)
     return TT_ROUTE_SHORTEST;
 }
 
+/* Moves the names into the topology, which owns them from here on. */
 static tutti_status set_names(struct tt_file *rd, struct tutti_error *err)
 {
     uint64_t n = (uint64_t)rd->t->ranks + rd->t->switches;
@@ -365,6 +381,7 @@ static tutti_status set_names(struct tt_file *rd, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Entry i of the file is node i+1; the root has no entry. */
 static tutti_status set_tree(struct tt_file *rd, struct tutti_error *err)
 {
     if (!rd->tree.len)
@@ -381,7 +398,7 @@ static tutti_status set_tree(struct tt_file *rd, struct tutti_error *err)
     return tt_topo_tree_link(rd->t->tree, err);
 }
 
-/* What the keys say together. */
+/* Derives what several keys decide together. */
 static tutti_status file_read_complete(struct tt_file *rd, const char *name,
                                        struct tutti_error *err)
 {
@@ -404,6 +421,7 @@ static tutti_status file_read_complete(struct tt_file *rd, const char *name,
     return st;
 }
 
+/* finish takes over rd->t in any case, also when it fails. */
 static tutti_status file_read_build(struct tt_file *rd, const char *name, struct tt_topo **ret,
                                     struct tutti_error *err)
 {
@@ -424,7 +442,7 @@ static tutti_status file_read_build(struct tt_file *rd, const char *name, struct
     return st;
 }
 
-/* Closes the reader. */
+/* Reads the whole document; closes the reader and frees what was not handed over. */
 static tutti_status read_all(struct tt_json_reader *json, const char *name, struct tt_topo **ret,
                              struct tutti_error *err)
 {
@@ -447,7 +465,7 @@ static tutti_status read_all(struct tt_json_reader *json, const char *name, stru
 
 /* ---- which format ---- */
 
-/* Ours begins with a brace, ns-3's text with a number, ASTRA-sim's with a word, a comment or
+/* Our format begins with a brace, ns-3's with a number, ASTRA-sim's with a word, a comment or
  * dashes. */
 enum format { FORMAT_JSON, FORMAT_NS3, FORMAT_ASTRA };
 
@@ -458,6 +476,7 @@ static enum format format_of(int first)
     return isalpha(first) || first == '#' || first == '-' ? FORMAT_ASTRA : FORMAT_JSON;
 }
 
+/* Appends the rest of the file to *ret, which the caller frees in any case. */
 static tutti_status slurp(FILE *in, const char *name, struct tt_str *ret, struct tutti_error *err)
 {
     char buf[4096];
@@ -485,7 +504,8 @@ tutti_status tt_topo_read_memory(const char *data, size_t len, const char *name,
     return st == TUTTI_OK ? read_all(json, name, ret, err) : st;
 }
 
-/* Our own format is streamed; the others, and what begins with blanks, are small and read whole. */
+/* Our own format is streamed; the others, and files that begin with blanks, are small and are read
+ * into memory. */
 tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret, struct tutti_error *err)
 {
     struct tt_json_reader *json;

@@ -36,6 +36,7 @@ static void write_names(struct tt_json_writer *w, const struct tt_topo *t)
     tt_json_array_end(w);
 }
 
+/* Nodes in breadth-first order, so that reading needs no sorting. */
 static void write_tree(struct tt_json_writer *w, const struct tt_tree *tree)
 {
     tt_json_key(w, "tree");
@@ -114,7 +115,7 @@ static void write_memory(struct tt_json_writer *w, const struct tt_memory *m)
     tt_json_object_end(w);
 }
 
-/* A spec too long for a JSON string of ours is replaced by the kind. */
+/* A spec that is too long for a JSON string of ours is replaced by the kind. */
 static void write_head(struct tt_json_writer *w, const struct tt_topo *t)
 {
     write_text(w, "format", TT_TOPO_FORMAT);

@@ -1,9 +1,11 @@
-/* find.c - links by the names people read in our output: "rank 3-switch 0" (both directions), "rank
- * 3 -> switch 0" (one), or the number of a cable (both). Of parallel cables all are meant.
+/* find.c - finds links by the names that our output prints: "rank 3-switch 0" (both directions),
+ * "rank 3 -> switch 0" (one), or the number of a cable (both). Parallel cables are all included.
  *
- * A given name may itself contain "-", so that every "-" is tried as the one between the two ends;
- * the text must have exactly one reading. An end is a given name, "rank N", "switch N", or the
- * number of a vertex (switches come after the ranks). */
+ * A given name may itself contain "-", so every "-" is tried as the one between the two ends; the
+ * text must have exactly one reading. An end is a given name, "rank N", "switch N", or the number
+ * of a vertex (switches come after the ranks).
+ *
+ *     "web-1-hub"    web | 1-hub: no such vertices      web-1 | hub: the reading */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
@@ -32,7 +34,7 @@ static bool take_end(const char *text, size_t n, char *buf)
     return true;
 }
 
-/* "rank N" for N < limit. */
+/* "<prefix>N" for N < limit. */
 static bool numbered(const char *text, const char *prefix, uint64_t limit, uint64_t *ret)
 {
     size_t n = strlen(prefix);
@@ -53,6 +55,7 @@ bool tt_topo_plain_vertex(const struct tt_topo *t, const char *text, uint32_t *r
     return true;
 }
 
+/* Given names come first: a vertex may be named like a number. */
 static bool find_vertex(const struct tt_topo *t, const char *text, uint32_t *ret)
 {
     for (uint32_t v = 0; t->names && v < t->ranks + t->switches; v++)
@@ -63,6 +66,7 @@ static bool find_vertex(const struct tt_topo *t, const char *text, uint32_t *ret
     return tt_topo_plain_vertex(t, text, ret);
 }
 
+/* Switches have names and numbers too, but are no ranks. */
 tutti_status tt_topo_find_rank(const struct tt_topo *t, const char *text, uint32_t *ret,
                                struct tutti_error *err)
 {
@@ -74,7 +78,7 @@ tutti_status tt_topo_find_rank(const struct tt_topo *t, const char *text, uint32
     return TUTTI_OK;
 }
 
-/* Which end is no vertex, for the reading at the first "-". */
+/* Names the end that is not a vertex, in the reading at the first "-". */
 static tutti_status fail_ends(const struct tt_topo *t, const char *text, struct tutti_error *err)
 {
     char end[END_CHARS];
@@ -97,6 +101,7 @@ static tutti_status fail_ends(const struct tt_topo *t, const char *text, struct 
         t->switches, t->switches == 1 ? "" : "es");
 }
 
+/* Tries every "-"; fails unless exactly one gives two vertices. */
 static tutti_status read_ends(const struct tt_topo *t, const char *text, struct reading *ret,
                               struct tutti_error *err)
 {
@@ -119,8 +124,8 @@ static tutti_status read_ends(const struct tt_topo *t, const char *text, struct 
     return found ? TUTTI_OK : fail_ends(t, text, err);
 }
 
-/* Cable i as read from its first end (back: from its second). A half-duplex cable is one thing,
- * named once. */
+/* Appends cable i in the direction from its first end (back: from its second). A half-duplex cable
+ * has one shared bandwidth, so it is appended once. */
 static bool push_cable(const struct tt_topo *t, uint32_t i, bool back, bool one_way,
                        struct tt_vec *links)
 {
@@ -149,6 +154,7 @@ static tutti_status find_collect(const struct tt_topo *t, const struct reading *
                    tt_topo_vertex_name(t, r->to, b, sizeof b));
 }
 
+/* A plain number is a cable. *ret is set only on success; the caller frees it. */
 tutti_status tt_topo_find_links(const struct tt_topo *t, const char *text, struct tt_vec *ret,
                                 struct tutti_error *err)
 {

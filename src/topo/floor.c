@@ -1,19 +1,19 @@
 /* floor.c - how much cable a network needs on a floor of racks.
  *
- * The model: racks stand in a grid, 0.6 m apart in a row, rows 2.1 m apart (a rack and its aisle).
- * A rack holds `per_rack` positions: ranks, or the switches of a loop network with their hosts. A
+ * The model: racks are in a grid, 0.6 m apart in a row, rows 2.1 m apart (a rack and its aisle). A
+ * rack holds `per_rack` positions: ranks, or the switches of a loop network with their hosts. A
  * cable inside a rack is 2 m; one between racks runs along the rows and across them and takes 2 m
  * more at each end: 4 m + 0.6 m * columns apart + 2.1 m * rows apart. Lengths are whole
  * millimetres.
  *
  * Grids of two dimensions lie on the floor as they are: a rack holds a tile of positions, as square
- * as it gets, and a row or column of the grid runs straight over racks. Everything else fills the
- * racks in the order of the numbering, which winds to and fro over the floor:
+ * as possible, and a row or column of the grid runs straight over racks. Everything else fills the
+ * racks in the order of the numbering, row by row in alternating direction:
  *
- *     rack 0  1  2         so that the ring is short; long jumps go where they go.
+ *     rack 0  1  2         so that neighbours in the numbering are near; long jumps are not placed.
  *          5  4  3
  *
- * The measures are ours (common rack sizes), not a paper's. */
+ * The measures are assumptions (common rack sizes), not a paper's. */
 #include "topo/topo_int.h"
 
 enum { COLUMN_MM = 600, ROW_MM = 2100, INSIDE_MM = 2000, END_MM = 2000 };
@@ -25,7 +25,7 @@ struct place {
 struct plan {
     const struct tt_topo *t;
     struct tt_topo_floor *f;
-    uint32_t tile_rows, tile_columns; /* of a two-dimensional grid; 0: in order */
+    uint32_t tile_rows, tile_columns; /* of a two-dimensional grid; 0: in numbering order */
 };
 
 static uint32_t up(uint32_t n, uint32_t by)
@@ -47,6 +47,7 @@ static uint32_t floor_least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* Hosts are where their switch is. */
 static uint32_t floor_position(const struct tt_topo *t, uint32_t vertex)
 {
     if (!t->switches)
@@ -70,6 +71,7 @@ static uint32_t apart(uint32_t a, uint32_t b)
     return a > b ? a - b : b - a;
 }
 
+/* Tiles of a grid, or a floor of racks that is as square as possible. */
 static void lay_out(struct plan *p, uint32_t positions)
 {
     struct tt_topo_floor *f = p->f;
@@ -89,6 +91,7 @@ static void lay_out(struct plan *p, uint32_t positions)
     f->rows = up(f->racks, f->columns);
 }
 
+/* Sums over all cables; cables between a switch and its own hosts stay inside a rack. */
 bool tt_topo_floor(const struct tt_topo *t, uint32_t per_rack, struct tt_topo_floor *ret)
 {
     bool loops = t->routing == TT_ROUTE_CIRCULANT;

@@ -2,18 +2,17 @@
  * shortcut per vertex, constant degree.
  *
  * The full DLN gives every vertex all of the log2 N shortcuts; here p = ceil(log2 N) neighbours on
- * the ring share them, each has one: vertex i has level l = i mod p + 1, and for l < p a shortcut
- * to the nearest vertex at or beyond i + ceil(N/2^l) (around the ring) whose level is l+1. Walking
- * p steps along the ring finds every length. Degree: 2 for the ring, 1 for the own shortcut, and
- * those that end here: one of each vertex of the level before that finds no nearer one, at most 2
- * but where the levels are cut short at the end of the ring.
+ * the ring share them, one each: vertex i has level l = i mod p + 1, and for l < p a shortcut to
+ * the nearest vertex at or beyond i + ceil(N/2^l) (around the ring) whose level is l+1. Walking p
+ * steps along the ring finds every length. Degree: 2 for the ring, 1 for the own shortcut, and the
+ * shortcuts that end here: at most 2, except where the levels are cut short at the end of the ring.
  *
  *     dsn:8, p = 3    vertex  0  1  2  3  4  5  6  7
  *                     level   1  2  3  1  2  3  1  2
  *     shortcuts: 0 (level 1, at least 4) -> 4;  1 (level 2, at least 2) -> 5;  3 -> 7;
  *                4 -> 2 (6 is level 1); ...
  *
- * This is our approximation: the definition is recollected, the paper (ICPP 2013) was not at hand,
+ * This is an approximation: the definition follows the idea of the paper (ICPP 2013), not its text,
  * and its custom routing is replaced by routes of fewest links. A shortcut that would repeat a
  * cable (also of the ring) is left out. */
 #include "topo/topo_int.h"
@@ -30,6 +29,7 @@ static uint32_t shortcut(uint32_t n, uint32_t p, uint32_t i)
     if (l >= p)
         return i;
     uint64_t pow2 = UINT64_C(1) << l, length = (n + pow2 - 1) / pow2;
+    /* Levels repeat every p vertices; at the end of the ring one run is cut short, hence 2p. */
     for (uint32_t k = 0; k < 2 * p; k++) {
         uint32_t j = (uint32_t)((i + length + k) % n);
         if (level_of(j, p) == l + 1)
@@ -38,7 +38,7 @@ static uint32_t shortcut(uint32_t n, uint32_t p, uint32_t i)
     return i;
 }
 
-/* Is i - j a cable already: of the ring, or j's own shortcut, made before? */
+/* Is i - j a cable already: on the ring, or as j's own shortcut, made earlier? */
 static bool is_known(uint32_t n, uint32_t p, uint32_t i, uint32_t j)
 {
     uint32_t apart = i > j ? i - j : j - i;
@@ -63,6 +63,7 @@ tutti_status tt_topo_gen_dsn(const struct tt_spec *s, struct tt_topo **ret, stru
         l.b = (i + 1) % n;
         st = tt_topo_add_link(*ret, &l, err);
     }
+    /* Up to three ranks the ring already joins every pair. */
     for (uint32_t i = 0; n > 3 && i < n && st == TUTTI_OK; i++) {
         l.a = i;
         l.b = shortcut(n, p, i);

@@ -1,4 +1,4 @@
-/* gen_loop.c - direct networks made of loops: ring, full mesh, torus, mesh, hypercube, DLN and
+/* gen_loop.c - switchless networks made of loops: ring, full mesh, torus, mesh, hypercube, DLN and
  * 2D-DLN.
  *
  * All are products of circulant graphs (or lines, for the mesh): along each axis every vertex has a
@@ -7,8 +7,8 @@
  *     dln:8 (jumps 1 2 4), cables of vertex 0:     0 -- 1     0 -- 2     0 -- 4
  *                                                  (and from 7 and 6; 4 is its own inverse)
  *
- * DLN(N,t): ring plus the jumps ceil(N/2^k), k = 1..t; a jump j is the same cables as N-j, equal
- * ones are merged. Full: every t of at most ceil(log2 N)-1. Shift halving-doubling uses exactly
+ * DLN(N,t): ring plus the jumps ceil(N/2^k), k = 1..t; jumps j and N-j are the same cables, and
+ * equal ones are merged. Without t: all levels, ceil(log2 N)-1. Shift halving-doubling uses exactly
  * these jumps: each of its messages is one link. Numbering: axis by axis, jump by jump (ascending),
  * vertex by vertex, so that a link's id is arithmetic (route_loop.c). */
 #include "topo/topo_int.h"
@@ -18,7 +18,7 @@ uint32_t tt_topo_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps)
     uint32_t count = 0;
     if (n > 1)
         jumps[count++] = 1;
-    /* upwards in length: ceil(n/2^t) is the shortest */
+    /* ascending: ceil(n/2^t) is the shortest */
     for (uint32_t k = t; n > 1 && k >= 1; k--) {
         uint64_t pow2 = UINT64_C(1) << k, j = (n + pow2 - 1) / pow2;
         uint32_t jump = (uint32_t)(j > n - j ? n - j : j);
@@ -28,6 +28,7 @@ uint32_t tt_topo_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps)
     return count;
 }
 
+/* Adds all cables of one jump along an axis, in the order that route_loop.c computes ids from. */
 static tutti_status add_class(struct tt_topo *t, const struct tt_axis *x, uint32_t jump,
                               const struct tt_link *like, struct tutti_error *err)
 {
@@ -41,7 +42,7 @@ static tutti_status add_class(struct tt_topo *t, const struct tt_axis *x, uint32
     return st;
 }
 
-/* Cables of DLN(n, levels) along every axis; levels 0 is the plain ring or line. Takes over t on
+/* Adds the cables of DLN(n, levels) along every axis; levels 0: the plain ring or line. Frees t on
  * failure. */
 static tutti_status add_dln(struct tt_topo *t, const struct tt_spec *s, uint32_t levels,
                             struct tutti_error *err)
@@ -59,6 +60,7 @@ static tutti_status add_dln(struct tt_topo *t, const struct tt_spec *s, uint32_t
     return st;
 }
 
+/* The number of ranks as the only parameter. */
 static tutti_status one_count(const struct tt_spec *s, uint32_t *ret, struct tutti_error *err)
 {
     static const uint64_t range[2] = {1, TT_TOPO_MAX_RANKS};
@@ -88,6 +90,7 @@ tutti_status tt_topo_gen_full(const struct tt_spec *s, struct tt_topo **ret,
     struct tt_axis axis;
     tutti_status st = one_count(s, &n, err);
     if (st == TUTTI_OK)
+        /* The only kind whose links grow with the square of the ranks: refuse before allocating. */
         st = tt_topo_spec_limit(s, n, (uint64_t)n * (n - 1) / 2, err);
     if (st == TUTTI_OK)
         st = tt_topo_new(s->kind, n, 0, ret, err);
@@ -121,6 +124,7 @@ static tutti_status make_grid(const struct tt_spec *s, const struct tt_topo *sha
     return add_dln(t, s, levels, err);
 }
 
+/* Only dims and ndims of the shape are set. */
 static tutti_status parse_shape(const struct tt_spec *s, struct tt_topo *shape,
                                 struct tutti_error *err)
 {
@@ -146,7 +150,7 @@ tutti_status tt_topo_gen_mesh(const struct tt_spec *s, struct tt_topo **ret,
     return st == TUTTI_OK ? make_grid(s, &shape, 0, ret, err) : st;
 }
 
-/* The first dimension is the highest bit. */
+/* A torus of size 2 along every dimension; the first dimension is the highest bit. */
 tutti_status tt_topo_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret,
                                    struct tutti_error *err)
 {
@@ -166,7 +170,7 @@ tutti_status tt_topo_gen_hypercube(const struct tt_spec *s, struct tt_topo **ret
     return make_grid(s, &shape, 0, ret, err);
 }
 
-/* t of a DLN whose longest loop has n vertices: at most ceil(log2 n)-1, and that when not given. */
+/* t of a DLN whose longest loop has n vertices: at most ceil(log2 n)-1, which is the default. */
 static tutti_status parse_t(const struct tt_spec *s, uint32_t n, uint32_t *ret,
                             struct tutti_error *err)
 {
@@ -180,7 +184,7 @@ static tutti_status parse_t(const struct tt_spec *s, uint32_t n, uint32_t *ret,
 }
 
 /* h hosts per position: link r joins rank r with the switch of position r / h; the loops join the
- * switches. h = 1 has no switches. */
+ * switches. With h = 1 there are no switches. Frees t on failure. */
 static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
@@ -215,6 +219,7 @@ tutti_status tt_topo_gen_dln(const struct tt_spec *s, struct tt_topo **ret, stru
     return st == TUTTI_OK ? add_dln(*ret, s, t, err) : st;
 }
 
+/* Both loops have t levels; a loop that is too short for t has all its levels. */
 tutti_status tt_topo_gen_dln2d(const struct tt_spec *s, struct tt_topo **ret,
                                struct tutti_error *err)
 {

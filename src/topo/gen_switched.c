@@ -1,6 +1,6 @@
 /* gen_switched.c - networks of switches with ranks at the edge: star, fat-tree, BiGraph, dragonfly.
  *
- * The rank's own cable comes first: link r joins rank r (end a) with its switch. Then the cables
+ * The ranks' own cables come first: link r joins rank r (end a) with its switch. Then the cables
  * between switches, lower end first.
  *
  *     fattree:2,2      root level  s2  s3   m-ary, n levels: m^n ranks, m^(n-1) switches a level.
@@ -16,7 +16,7 @@
 #include "topo/topo_int.h"
 
 #include <assert.h>
-/* ranks 0..ranks-1, `per` of them on each switch. */
+/* Joins ranks 0..ranks-1 with switches 0, 1, ..., `per` ranks each. */
 static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, uint32_t per,
                               struct tutti_error *err)
 {
@@ -30,6 +30,7 @@ static tutti_status add_hosts(struct tt_topo *t, const struct tt_spec *s, uint32
     return st;
 }
 
+/* A cable between two switches, counted from the first one. */
 static tutti_status gen_switched_join(struct tt_topo *t, const struct tt_spec *s, uint32_t a,
                                       uint32_t b, struct tutti_error *err)
 {
@@ -39,7 +40,7 @@ static tutti_status gen_switched_join(struct tt_topo *t, const struct tt_spec *s
     return tt_topo_add_link(t, &l, err);
 }
 
-/* Hands t over when st is good, frees it otherwise. */
+/* Hands t over if st is good, frees it otherwise. */
 static tutti_status gen_switched_done(struct tt_topo *t, tutti_status st, struct tt_topo **ret)
 {
     if (st == TUTTI_OK)
@@ -68,6 +69,7 @@ tutti_status tt_topo_gen_star(const struct tt_spec *s, struct tt_topo **ret,
 
 /* ---- fat-tree ---- */
 
+/* The product is compared after every factor, so it cannot overflow. */
 bool tt_topo_fattree_make(uint64_t arity, uint64_t levels, struct tt_fattree *ret)
 {
     uint64_t ranks = 1, row = 1;
@@ -82,6 +84,8 @@ bool tt_topo_fattree_make(uint64_t arity, uint64_t levels, struct tt_fattree *re
     return true;
 }
 
+/* Level 0 are the ranks' cables. Above, link `at` of a level belongs to switch w = at / arity, and
+ * j = at % arity is the value that digit level-1 has at its upper end. */
 void tt_topo_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_a, uint32_t *ret_b)
 {
     uint32_t level = i / f->ranks, at = i % f->ranks;
@@ -98,8 +102,8 @@ void tt_topo_fattree_ends(const struct tt_fattree *f, uint32_t i, uint32_t *ret_
     *ret_b = f->ranks + level * f->row + w - digit * pow + j * pow;
 }
 
-/* "1", "2.5": digits with at most one point, at most 15 digits, so that the quotient is exact to
- * the last bit. */
+/* "1", "2.5": digits with at most one point, at most 15 digits, so that mantissa and scale are
+ * exact and only the division rounds. */
 static bool parse_decimal(const char *text, double *ret)
 {
     uint64_t mantissa = 0, scale = 1;
@@ -119,6 +123,7 @@ static bool parse_decimal(const char *text, double *ret)
     return digits > 0;
 }
 
+/* Reads arity, levels and oversubscription and checks the number of ranks. */
 static tutti_status fattree_shape(const struct tt_spec *s, struct tt_fattree *f, double *over,
                                   struct tutti_error *err)
 {
@@ -157,7 +162,7 @@ tutti_status tt_topo_gen_fattree(const struct tt_spec *s, struct tt_topo **ret,
     for (uint32_t i = 0; i < f.nlinks && st == TUTTI_OK; i++) {
         struct tt_link l = s->link;
         tt_topo_fattree_ends(&f, i, &l.a, &l.b);
-        if (i >= f.ranks)
+        if (i >= f.ranks) /* only links between switches are oversubscribed */
             l.bw[0] = l.bw[1] = s->bw[0] / over;
         st = tt_topo_add_link(t, &l, err);
     }
@@ -166,6 +171,7 @@ tutti_status tt_topo_gen_fattree(const struct tt_spec *s, struct tt_topo **ret,
 
 /* ---- BiGraph ---- */
 
+/* Reads HOSTSxSWITCHES; the switches are the upper and the lower half together. */
 static tutti_status bigraph_shape(const struct tt_spec *s, uint32_t *hosts, uint32_t *switches,
                                   struct tutti_error *err)
 {
@@ -190,6 +196,7 @@ static tutti_status bigraph_shape(const struct tt_spec *s, uint32_t *hosts, uint
                               (uint64_t)dims[0] * dims[1] + (uint64_t)dims[1] * dims[1] / 4, err);
 }
 
+/* Link i joins upper switch i / half with lower switch i % half. */
 tutti_status tt_topo_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret,
                                  struct tutti_error *err)
 {
@@ -208,6 +215,7 @@ tutti_status tt_topo_gen_bigraph(const struct tt_spec *s, struct tt_topo **ret,
 
 /* ---- dragonfly ---- */
 
+/* groups, routers, hosts; limits are checked before anything is allocated. */
 static tutti_status dragonfly_shape(const struct tt_spec *s, uint32_t shape[3],
                                     struct tutti_error *err)
 {
@@ -229,6 +237,8 @@ static tutti_status dragonfly_shape(const struct tt_spec *s, uint32_t shape[3],
                : st;
 }
 
+/* Inside every group all pairs of routers; then one cable for every pair of groups. Seen from group
+ * i, group j > i is number j-1 of the others; seen from j, i is number i. */
 static tutti_status add_groups(struct tt_topo *t, const struct tt_spec *s, const uint32_t shape[3],
                                struct tutti_error *err)
 {

@@ -23,11 +23,11 @@
 struct group {
     uint32_t parent; /* index of the group around it */
     uint32_t leaves; /* 0: parentheses */
-    /* 0: no switch of its own, leaves are those of the group around it */
+    /* 0: no switch of its own, its leaves belong to the group around it */
     uint32_t height;
     uint32_t rank;                       /* of its first leaf */
-    uint32_t child, last_child, sibling; /* 0: none (the root is nobody's child) */
-    /* of its own uplink (height 0: of each leaf); 0: by height */
+    uint32_t child, last_child, sibling; /* 0: none (the root is never a child) */
+    /* given for its own uplink (height 0: for each leaf); 0: by height */
     double bw;
 };
 
@@ -39,7 +39,7 @@ struct parser {
     uint32_t last; /* the group that just ended, for ':' */
     uint64_t ranks;
     uint32_t switches;
-    bool ended; /* something complete stands before the current character */
+    bool ended; /* a complete group is right before the current character */
 };
 
 static struct group *group_at(const struct parser *ps, uint32_t i)
@@ -53,6 +53,7 @@ static tutti_status fail_at(const struct parser *ps, const char *why, struct tut
                    (size_t)(ps->p - ps->text) + 1, ps->p, why);
 }
 
+/* Appends a group to the open one; every group counts as a switch until parse_hosts says other. */
 static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_error *err)
 {
     uint32_t i = (uint32_t)ps->groups.len;
@@ -77,7 +78,7 @@ static tutti_status add_group(struct parser *ps, uint32_t leaves, struct tutti_e
     return TUTTI_OK;
 }
 
-/* The bandwidth that begins at p->p, into the group that ended last. */
+/* Reads the bandwidth at ps->p, for the group that ended last. */
 static tutti_status parse_rate(struct parser *ps, const char *what, struct tutti_error *err)
 {
     char rate[64];
@@ -93,7 +94,7 @@ static tutti_status parse_rate(struct parser *ps, const char *what, struct tutti
     return st;
 }
 
-/* "6x25G": the number was read, ps->p is at the x. */
+/* "6x25G": the number has been read, ps->p is at the x. */
 static tutti_status parse_hosts(struct parser *ps, struct tutti_error *err)
 {
     if (ps->depth == 0)
@@ -104,6 +105,7 @@ static tutti_status parse_hosts(struct parser *ps, struct tutti_error *err)
     return parse_rate(ps, "bandwidth of ranks", err);
 }
 
+/* The value saturates above the limit, so that long numbers cannot overflow. */
 static tutti_status parse_number(struct parser *ps, struct tutti_error *err)
 {
     uint64_t n = 0;
@@ -121,6 +123,7 @@ static tutti_status parse_number(struct parser *ps, struct tutti_error *err)
     return st == TUTTI_OK && *ps->p == 'x' ? parse_hosts(ps, err) : st;
 }
 
+/* ":2.5G" right after a group. */
 static tutti_status parse_uplink(struct parser *ps, struct tutti_error *err)
 {
     if (!ps->ended)
@@ -149,7 +152,7 @@ static tutti_status parse_open(struct parser *ps, struct tutti_error *err)
     return st;
 }
 
-/* A group's height is known when it closes; all inside it closed before. */
+/* A group's height is known when it closes: all groups inside it have closed before. */
 static tutti_status parse_close(struct parser *ps, struct tutti_error *err)
 {
     if (ps->depth == 0)
@@ -166,6 +169,7 @@ static tutti_status parse_close(struct parser *ps, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* One token per round; a blank separates, so that ':' after it belongs to no group. */
 static tutti_status parse_tree(struct parser *ps, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
@@ -198,6 +202,7 @@ struct numbering {
     uint32_t end;       /* nodes that have a number */
 };
 
+/* Numbers the leaves of a group as children of node `parent`. */
 static void put_leaves(struct numbering *x, uint32_t parent, uint32_t group)
 {
     const struct group *g = group_at(x->ps, group);
@@ -208,7 +213,8 @@ static void put_leaves(struct numbering *x, uint32_t parent, uint32_t group)
     }
 }
 
-/* Numbers the nodes breadth-first; the queue is the node numbers themselves. */
+/* Numbers the nodes breadth-first. The node numbers are the queue: nodes before i have their
+ * children numbered, nodes before x.end have a number. */
 static void number_nodes(const struct parser *ps, struct tt_tree *tree, uint32_t *group_of)
 {
     struct numbering x = {ps, tree, group_of, 1};
@@ -228,7 +234,7 @@ static void number_nodes(const struct parser *ps, struct tt_tree *tree, uint32_t
     }
 }
 
-/* The root's height is the number of levels of links: a bandwidth beyond would belong to none. */
+/* The root's height is the number of levels of links: further bandwidths would apply to none. */
 static tutti_status check_rates(const struct parser *ps, struct tutti_error *err)
 {
     uint32_t levels = group_at(ps, 0)->height;
@@ -241,7 +247,7 @@ static tutti_status check_rates(const struct parser *ps, struct tutti_error *err
                    levels == 1 ? "" : "s");
 }
 
-/* Of a group's own uplink, or of the link of one of its leaves. */
+/* The bandwidth of a group's own uplink, or of the link of one of its leaves. */
 static double uplink_bw(const struct parser *ps, const struct group *g, bool leaf)
 {
     if (g->bw > 0 && leaf == !g->height)
@@ -250,8 +256,8 @@ static double uplink_bw(const struct parser *ps, const struct group *g, bool lea
     return ps->spec->bw[height < ps->spec->nbw ? height : ps->spec->nbw - 1];
 }
 
-/* vertex[i] overwrites group_of[i] once the latter was used: the loop runs in node order, parents
- * first. */
+/* From here on group_of[i] becomes the vertex of node i: the loop runs in node order, so a parent's
+ * entry is converted before its children need it. */
 static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint32_t *group_of,
                                 struct tutti_error *err)
 {
@@ -272,6 +278,7 @@ static tutti_status add_uplinks(const struct parser *ps, struct tt_topo *t, uint
     return st;
 }
 
+/* Nodes are the switches and the ranks together; links follow in node order. */
 static tutti_status gen_tree_build(const struct parser *ps, struct tt_topo **ret,
                                    struct tutti_error *err)
 {
@@ -316,7 +323,7 @@ tutti_status tt_topo_gen_tree(const struct tt_spec *s, struct tt_topo **ret,
 
 /* ---- nics ---- */
 
-/* "25G" or "6x25G": how many ranks, and where the rate begins. */
+/* "25G" or "6x25G": the number of ranks, and where the rate begins. */
 static tutti_status nic_count(const struct tt_spec *s, size_t arg, uint32_t *ret_n,
                               const char **ret_rate, struct tutti_error *err)
 {
@@ -334,6 +341,7 @@ static tutti_status nic_count(const struct tt_spec *s, size_t arg, uint32_t *ret
     return tt_topo_spec_count(s, "number of ranks", number, range, ret_n, err);
 }
 
+/* The sum is checked before anything is allocated. */
 static tutti_status count_nics(const struct tt_spec *s, uint32_t *ret, struct tutti_error *err)
 {
     uint64_t ranks = 0;
@@ -349,7 +357,7 @@ static tutti_status count_nics(const struct tt_spec *s, uint32_t *ret, struct tu
     return st;
 }
 
-/* The ranks of one parameter, from rank *next on. */
+/* Adds the ranks of one parameter, from rank *next on. */
 static tutti_status add_nics(struct tt_topo *t, const struct tt_spec *s, size_t arg, uint32_t *next,
                              struct tutti_error *err)
 {
@@ -371,7 +379,7 @@ static tutti_status add_nics(struct tt_topo *t, const struct tt_spec *s, size_t 
     return st;
 }
 
-/* Every rank has its own rate; the bandwidth of the link part is not used. */
+/* Every rank has a rate of its own, so the bandwidth of the link part is not used. */
 tutti_status tt_topo_gen_nics(const struct tt_spec *s, struct tt_topo **ret,
                               struct tutti_error *err)
 {

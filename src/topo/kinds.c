@@ -1,4 +1,10 @@
-/* kinds.c - the table of network kinds. A new kind is a generator (gen_*.c) and a line here. */
+/* kinds.c - the table of network kinds. A new kind is a generator (gen_*.c) and a line here.
+ *
+ * A file may claim a kind too. The claim is checked against the links after the topology is
+ * finished, because algorithms and bounds rely on the kind: a file cannot pass off any network as a
+ * torus. The checks read the jumps that routing found along each axis (route_loop.c):
+ *
+ *     ring  1      full  1 2 .. n/2      dln  1 and ceil(n/2^k)      torus  1 along every axis */
 #include "topo/topo_int.h"
 
 #include <string.h>
@@ -43,6 +49,7 @@
       "groups of fully joined routers with HOSTS ranks each, one cable between every two groups", \
       "", tt_topo_gen_dragonfly)
 
+/* Two tables from one list: what help prints, and what only this module uses. */
 #define KIND_PUBLIC(name, form, example, desc, keys, make) {name, form, example, desc},
 #define KIND_MAKER(name, form, example, desc, keys, make)  {keys, make},
 static const struct tt_topo_kind kinds[] = {KINDS(KIND_PUBLIC)};
@@ -78,17 +85,20 @@ char *tt_topo_kind_near(const char *name, char *buf, size_t cap)
 
 /* ---- does a file have the links of the kind it claims? ---- */
 
+/* The cables of the loop are exactly those of the given jumps. */
 static bool has_jumps(const struct tt_loop *l, const uint32_t *jumps, uint32_t n)
 {
     return l->njumps == n && (n == 0 || memcmp(l->jump, jumps, n * sizeof *jumps) == 0);
 }
 
+/* A loop of one vertex has no cable. */
 static bool is_ring(const struct tt_loop *l)
 {
     uint32_t one = 1;
     return has_jumps(l, &one, l->axis.n > 1);
 }
 
+/* Every jump from 1 to n/2: a cable between any two vertices. */
 static bool is_full(const struct tt_loop *l)
 {
     if (l->njumps != l->axis.n / 2)
@@ -99,7 +109,7 @@ static bool is_full(const struct tt_loop *l)
     return true;
 }
 
-/* Whether every loop is DLN(n, t) for one t (full where t is larger than the loop allows). */
+/* Is every loop DLN(n, t) for one t? Loops that are too short for t levels have all levels. */
 static bool is_dln(const struct tt_topo *t)
 {
     for (uint32_t levels = 0; levels < 32; levels++) {
@@ -114,6 +124,7 @@ static bool is_dln(const struct tt_topo *t)
     return false;
 }
 
+/* A grid whose every axis is a plain ring (or line, without wrap). */
 static bool all_rings(const struct tt_topo *t, bool wrap)
 {
     if (t->routing != TT_ROUTE_GRID || t->wrap != wrap)
@@ -124,6 +135,7 @@ static bool all_rings(const struct tt_topo *t, bool wrap)
     return true;
 }
 
+/* A torus of size 2 along every dimension; one rank alone has the single dimension 1. */
 static bool is_hypercube(const struct tt_topo *t)
 {
     for (uint32_t d = 0; d < t->ndims; d++)
@@ -132,6 +144,7 @@ static bool is_hypercube(const struct tt_topo *t)
     return all_rings(t, true);
 }
 
+/* Kinds that promise nothing about their links (bigraph, dsn, dragonfly) are always accepted. */
 static bool has_links_of(const struct tt_topo *t, const char *kind)
 {
     bool circulant = t->routing == TT_ROUTE_CIRCULANT;

@@ -1,17 +1,17 @@
-/* measure.c - counts and distances of a finished network, and what a rank can inject.
+/* measure.c - counts and distances of a finished network, and the injection rate of a rank.
  *
  * Distances are in links, ranks to ranks: closed forms for stars, fat-trees and loops (each
  * dimension alone, then added up: in a product of loops distances add), one pass over a tree, and
  * otherwise a search from every vertex that holds ranks. Where that would be too much work (a file
- * of a few bytes can describe a very large network) from every k-th of them: then the mean is one
- * over their pairs, and the diameter a distance that was found.
+ * of a few bytes can describe a very large network) only every k-th of them is searched: then the
+ * mean is over the pairs of those, and the diameter is the longest distance found.
  * All totals fit 64 bits: at most 2^40 pairs with distances below 2^21. */
 #include "topo/topo_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define WORK_MAX (UINT64_C(1) << 28) /* links that searches look at, all together: seconds */
+#define WORK_MAX (UINT64_C(1) << 28) /* links that all searches together may visit: seconds */
 
 struct distances {
     uint64_t total; /* over ordered pairs of different ranks */
@@ -24,6 +24,7 @@ static uint32_t degree(const struct tt_topo *t, uint32_t v)
     return t->g.start[v + 1] - t->g.start[v];
 }
 
+/* Over ranks; where every rank has a single link, over switches, whose degree says more. */
 static uint32_t largest_degree(const struct tt_topo *t)
 {
     uint32_t max = 0;
@@ -139,7 +140,7 @@ static bool holds(const struct search *s, uint32_t v)
     return at != UINT32_MAX && s->held[at];
 }
 
-/* Of searches from all vertices that hold ranks. */
+/* The links that searches from all vertices that hold ranks would visit. */
 static uint64_t work_of(const struct search *s)
 {
     uint64_t holders = 0;
@@ -148,6 +149,7 @@ static uint64_t work_of(const struct search *s)
     return holders * (2 * (uint64_t)s->t->nlinks + s->t->g.n);
 }
 
+/* Adds the pairs of the ranks at `vertex` with all ranks. */
 static void measure_from(const struct search *s, uint32_t vertex, struct distances *d)
 {
     const struct tt_topo *t = s->t;
@@ -165,6 +167,8 @@ static void measure_from(const struct search *s, uint32_t vertex, struct distanc
     }
 }
 
+/* `every` is 1 as long as the work fits. Holders are taken in vertex order, so the choice is the
+ * same on every machine. */
 static tutti_status measure_search(const struct tt_topo *t, struct distances *d,
                                    struct tutti_error *err)
 {
@@ -186,6 +190,7 @@ static tutti_status measure_search(const struct tt_topo *t, struct distances *d,
     return st;
 }
 
+/* Closed forms need no memory; only trees and searches can fail. */
 tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *ret,
                              struct tutti_error *err)
 {
@@ -217,7 +222,7 @@ tutti_status tt_topo_measure(const struct tt_topo *t, struct tt_topo_metrics *re
 
 /* ---- injection ---- */
 
-/* A rank without links (the only one) counts as having one port, so that nobody divides by zero. */
+/* A rank without links (the only one) counts as having one port, so that divisions are safe. */
 uint32_t tt_topo_ports(const struct tt_topo *t, uint32_t rank)
 {
     if (t->ports)

@@ -1,8 +1,14 @@
-/* memory.c - a host's memory as a network: measured times by vector length (topo.h). Integers
- * throughout, so that every machine reads the same times from the same points. */
+/* memory.c - a host's memory as a network: measured times by vector length (topo.h).
+ *
+ *     time |            .             below the first point: its time
+ *          |        .                 between two points: on the line that joins them
+ *          |   . .                    beyond the last: on the line of the last two
+ *          +--------------- bytes
+ *
+ * Integers throughout, so that every machine reads the same times from the same points. */
 #include "topo/topo_int.h"
 
-static const uint64_t LARGEST_PS = UINT64_C(1) << 50; /* 18 minutes */
+static const uint64_t LARGEST_PS = UINT64_C(1) << 50; /* about 18 minutes */
 static const uint64_t LARGEST_BYTES = UINT64_C(1) << 40;
 
 static uint64_t value(const struct tt_memory_point *p, enum tt_topo_memory_time which)
@@ -10,7 +16,7 @@ static uint64_t value(const struct tt_memory_point *p, enum tt_topo_memory_time 
     return which == TT_MEMORY_MOVE ? p->move_ps : which == TT_MEMORY_OWN ? p->own_ps : p->box_ps;
 }
 
-/* On the line through a and b, not below zero. */
+/* On the line through a and b, at least 1: a falling line must not reach zero. */
 static uint64_t memory_between(const struct tt_memory_point *a, const struct tt_memory_point *b,
                                enum tt_topo_memory_time which, uint64_t bytes)
 {

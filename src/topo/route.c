@@ -1,6 +1,6 @@
-/* route.c - which links a message takes. Closed forms where the network has one; each checks first
- * that the links really are those the form assumes, so that a file cannot claim what it does not
- * have.
+/* route.c - which links a message takes. Where the network has a closed form, it is used; each form
+ * first checks that the links really are those it assumes, so that a file cannot claim a structure
+ * it does not have.
  *
  *     star       up the sender's link, down the receiver's: O(1), no table
  *     fat-tree   up to the nearest common ancestor, then down: at level l the way up sets digit l
@@ -34,6 +34,7 @@ static tutti_status fail_link(const struct tt_topo *t, const char *shape, uint32
 
 /* ---- star ---- */
 
+/* Link r must be rank r's own: then routes are two link ids. */
 static tutti_status make_star(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
 {
     if (t->switches != 1 || t->nlinks != t->ranks)
@@ -52,8 +53,8 @@ static tutti_status make_star(const struct tt_topo *t, struct tt_routes *r, stru
 
 /* ---- fat-tree ---- */
 
-/* The arity is the only one with arity^levels ranks and levels * arity^(levels-1) switches: their
- * quotient levels/arity grows with the levels. */
+/* Only one arity has arity^levels ranks and levels * arity^(levels-1) switches: levels * ranks /
+ * switches is the arity, so each number of levels has at most one candidate. */
 static bool find_fattree(const struct tt_topo *t, struct tt_fattree *ret)
 {
     for (uint32_t levels = 1; levels <= 20; levels++) {
@@ -83,10 +84,10 @@ static tutti_status make_fattree(const struct tt_topo *t, struct tt_routes *r,
     return TUTTI_OK;
 }
 
-/* w is the switch's number in its level. Going up from level l replaces its digit l (of weight pow)
- * by that of `dst`; the ways down from level l+1 to dst are the cables of the switch of level l on
- * dst's side. The loop keeps: `w` is the switch of this level above src, `below` the one above dst,
- * both with the lower digits of dst; they are the same at the nearest common ancestor. */
+/* w is a switch's number in its level. Going up from level l replaces its digit l (of weight pow)
+ * by that of `dst`; the way down from level l+1 to dst uses the cables of the switch of level l on
+ * dst's side. Invariant: `w` is the switch of this level above src, `below` the one above dst, both
+ * with the lower digits of dst; they are equal at the nearest common ancestor. */
 static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t dst,
                               uint32_t *links)
 {
@@ -101,6 +102,7 @@ static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t
         below += (digit - below / pow % m) * pow;
         level++;
     }
+    /* The way down was collected from its end: reverse it. */
     for (uint32_t i = 0; i <= level; i++)
         links[1 + level + i] = down[level - i];
     return 2 * (level + 1);
@@ -108,6 +110,7 @@ static uint32_t route_fattree(const struct tt_fattree *f, uint32_t src, uint32_t
 
 /* ---- all ---- */
 
+/* Fails when the links are not those of the claimed routing. t->routes stays for tt_topo_free. */
 tutti_status tt_topo_routes_make(struct tt_topo *t, struct tutti_error *err)
 {
     t->routes = tt_zalloc(1, sizeof *t->routes);
@@ -132,6 +135,8 @@ uint32_t tt_topo_max_route(const struct tt_topo *t)
     return t->routes->max;
 }
 
+/* Everything that needs memory was made with the topology, except for searches per query
+ * (route_shortest.c). */
 tutti_status tt_topo_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links,
                            uint32_t cap, uint32_t *ret_len, struct tutti_error *err)
 {

@@ -9,10 +9,10 @@
  *     ring of 5: 0 -> 2 is +1 +1, 0 -> 3 is -1 -1.   ring of 4: 0 -> 2 is +1 +1 (tie).
  *     dln:8 (1 2 4): 0 -> 3 is +1 +2, 0 -> 7 is -1.
  *
- * Cables stand axis by axis, class by class (ascending jump), each class in vertex order: a link's
- * id is arithmetic and needs no table. That order is also what is checked: the jumps are read off
- * the first cable of each class and every other cable must follow. Memory: n entries per dimension.
- * Time: search n * jumps once, then O(1) per link of a route. */
+ * Cables are ordered axis by axis, class by class (ascending jump), each class in vertex order: a
+ * link's id is arithmetic and needs no table. The same order is what is checked: the jumps are read
+ * off the first cable of each class, and every other cable must follow. Memory: n entries per
+ * dimension. Time: search n * jumps once, then O(1) per link of a route. */
 #include "topo/topo_int.h"
 
 #include <assert.h>
@@ -21,12 +21,13 @@
 
 /* ---- layout ---- */
 
-/* A circulant network of switches has the ranks' own links 0..ranks-1 first. */
+/* In a circulant network of switches the ranks' own links 0..ranks-1 come first. */
 static uint32_t first_cable(const struct tt_topo *t)
 {
     return t->switches ? t->ranks : 0;
 }
 
+/* The last dimension varies fastest, so strides grow from the last to the first. */
 uint32_t tt_topo_axes(const struct tt_topo *t, struct tt_axis *axes)
 {
     if (t->routing == TT_ROUTE_CIRCULANT) {
@@ -42,8 +43,8 @@ uint32_t tt_topo_axes(const struct tt_topo *t, struct tt_axis *axes)
     return t->ndims;
 }
 
-/* Coordinates that begin a cable of this class: 0..limit-1. A mesh of 2 and a torus of 2 are the
- * same single cable. */
+/* Coordinates at which a cable of this class begins: 0..limit-1. A mesh of 2 and a torus of 2 are
+ * the same single cable. */
 static uint32_t limit_of(const struct tt_axis *x, uint32_t jump)
 {
     if (!x->wrap)
@@ -94,6 +95,7 @@ static tutti_status fail_cable(const struct tt_topo *t, uint32_t i, struct tutti
                                                : "the links of a circulant network stand");
 }
 
+/* The dims must multiply to the ranks; the product is compared after every factor. */
 static tutti_status check_shape(const struct tt_topo *t, struct tutti_error *err)
 {
     uint64_t product = 1;
@@ -128,6 +130,7 @@ static tutti_status check_hosts(const struct tt_topo *t, struct tutti_error *err
     return TUTTI_OK;
 }
 
+/* Appends a class; either array may be larger than the capacity says after a failure. */
 static tutti_status add_class(struct tt_loop *l, uint32_t jump, uint32_t base,
                               struct tutti_error *err)
 {
@@ -146,8 +149,8 @@ static tutti_status add_class(struct tt_loop *l, uint32_t jump, uint32_t base,
     return TUTTI_OK;
 }
 
-/* Reads the class that begins with link i: the axis (not before *d) and the jump; false when there
- * is none. */
+/* Reads the class that begins with link i: the axis (not before *d) and the jump. The first cable
+ * of a class always begins at the origin. False: link i begins no class. */
 static bool read_class(const struct tt_topo *t, const struct tt_routes *r, uint32_t i, uint32_t *d,
                        uint32_t *jump)
 {
@@ -168,6 +171,7 @@ static bool read_class(const struct tt_topo *t, const struct tt_routes *r, uint3
     return false;
 }
 
+/* Invariant: links before i belong to classes that are complete and in order. */
 static tutti_status read_cables(const struct tt_topo *t, struct tt_routes *r,
                                 struct tutti_error *err)
 {
@@ -196,6 +200,7 @@ static tutti_status read_cables(const struct tt_topo *t, struct tt_routes *r,
 
 /* ---- tables of one loop ---- */
 
+/* Breadth-first from offset 0; stops when all offsets are reached. */
 static void search_loop(struct tt_loop *l, uint32_t *queue)
 {
     uint32_t n = l->axis.n, head = 0, tail = 1;
@@ -214,8 +219,8 @@ static void search_loop(struct tt_loop *l, uint32_t *queue)
     assert(tail == n); /* connectivity was checked */
 }
 
-/* The first hop towards `offset`: positive jumps upwards, then negative ones downwards in
- * length. */
+/* The first hop towards `offset`: positive jumps from the shortest on, then negative ones from the
+ * longest on. */
 static uint16_t first_hop(const struct tt_loop *l, uint32_t offset)
 {
     uint32_t n = l->axis.n, want = l->dist[offset] - 1;
@@ -230,6 +235,7 @@ static uint16_t first_hop(const struct tt_loop *l, uint32_t offset)
     return (uint16_t)(2 * k + 1);
 }
 
+/* A line needs no table: the way is along the coordinate. */
 static tutti_status make_tables(struct tt_loop *l, struct tutti_error *err)
 {
     uint32_t n = l->axis.n;
@@ -251,6 +257,7 @@ static tutti_status make_tables(struct tt_loop *l, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* The longest route along this loop. */
 static uint32_t longest(const struct tt_loop *l)
 {
     uint32_t max = l->axis.wrap ? 0 : l->axis.n - 1;
@@ -259,6 +266,7 @@ static uint32_t longest(const struct tt_loop *l)
     return max;
 }
 
+/* The order matters: axes need a valid shape, classes need axes, tables need classes. */
 tutti_status tt_topo_loops_make(const struct tt_topo *t, struct tt_routes *r,
                                 struct tutti_error *err)
 {
@@ -300,7 +308,7 @@ uint32_t tt_topo_loop_distance(const struct tt_loop *l, uint32_t from, uint32_t 
     return from > to ? from - to : to - from;
 }
 
-/* Moves *v along this loop until its coordinate is that of `to`. */
+/* Moves *v along this loop until its coordinate equals that of `to`; returns the links taken. */
 static uint32_t route_loop_along(const struct tt_loop *l, uint32_t *v, uint32_t to, uint32_t *links)
 {
     const struct tt_axis *x = &l->axis;
@@ -316,6 +324,7 @@ static uint32_t route_loop_along(const struct tt_loop *l, uint32_t *v, uint32_t 
     return len;
 }
 
+/* With switches v and to are positions; the ranks' own links are the first and the last. */
 uint32_t tt_topo_loops_route(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links)
 {
     uint32_t len = 0, per = t->switches ? t->ranks / t->switches : 1, v = src / per, to = dst / per;

@@ -1,6 +1,6 @@
 /* route_shortest.c - routes on any network: fewest links, then at each hop the lowest neighbour;
- * among parallel links number (destination mod count) in id order, so that different destinations
- * spread over them. Ranks with links to several vertices forward.
+ * among parallel links the one with number (destination mod count) in id order, so that different
+ * destinations spread over them. Ranks with links to several vertices forward.
  *
  * A rank that hangs on a single switch needs no table: its routes are those of the switch, plus its
  * own link. What remains is the core.
@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define MAX_ENTRIES (UINT64_C(1) << 26)
-#define MAX_WORK    (UINT64_C(1) << 29) /* arcs looked at while filling the table: about a second */
+#define MAX_WORK    (UINT64_C(1) << 29) /* arcs visited while filling the table: about a second */
 
 void tt_topo_shortest_free(struct tt_routes *r)
 {
@@ -32,6 +32,7 @@ void tt_topo_shortest_free(struct tt_routes *r)
     tt_graph_free(&r->core);
 }
 
+/* Is v a rank whose only link leads to a switch? */
 static bool hangs(const struct tt_topo *t, uint32_t v)
 {
     return v < t->ranks && t->g.start[v + 1] - t->g.start[v] == 1 &&
@@ -45,6 +46,7 @@ uint32_t tt_topo_anchor(const struct tt_topo *t, uint32_t rank)
 
 /* ---- trees ---- */
 
+/* Breadth-first from rank 0; order is both the queue and the result. */
 static tutti_status make_tree(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
 {
     const struct tt_graph *g = &t->g;
@@ -74,12 +76,13 @@ static tutti_status make_tree(const struct tt_topo *t, struct tt_routes *r, stru
     return TUTTI_OK;
 }
 
+/* Climbs from the deeper end until both meet. */
 static uint32_t route_tree(const struct tt_topo *t, uint32_t src, uint32_t dst, uint32_t *links)
 {
     const struct tt_routes *r = t->routes;
     const struct tt_graph *g = &t->g;
     uint32_t a = src, b = dst, len = 0;
-    while (a != b) { /* the length first: the way down is found from its end */
+    while (a != b) { /* the length comes first: the way down is filled in from its end */
         if (r->depth[a] >= r->depth[b])
             a = g->head[r->up[a]];
         else
@@ -96,6 +99,7 @@ static uint32_t route_tree(const struct tt_topo *t, uint32_t src, uint32_t dst, 
 
 /* ---- the core ---- */
 
+/* Numbers the vertices that do not hang and counts the arcs between them. */
 static void number_core(const struct tt_topo *t, struct tt_routes *r, uint32_t *ret_n,
                         uint32_t *ret_arcs)
 {
@@ -109,8 +113,7 @@ static void number_core(const struct tt_topo *t, struct tt_routes *r, uint32_t *
     *ret_arcs = arcs;
 }
 
-/* The core keeps the order of the arcs (by neighbour); its arc ids are made the positions in
- * t->g. */
+/* The core keeps the order of the arcs (by neighbour); its arc ids become positions in t->g. */
 static tutti_status make_core(const struct tt_topo *t, struct tt_routes *r, struct tutti_error *err)
 {
     const struct tt_graph *g = &t->g;
@@ -146,7 +149,7 @@ out:
 
 /* ---- the table ---- */
 
-/* Vertices of the core that are or hold ranks get a row each. */
+/* Core vertices that are ranks, or on which ranks hang, get a row each. */
 static tutti_status number_rows(const struct tt_topo *t, struct tt_routes *r,
                                 struct tutti_error *err)
 {
@@ -180,6 +183,7 @@ void tt_topo_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *di
     }
 }
 
+/* The first arc towards the destination: arcs are sorted, so it leads to the lowest neighbour. */
 static uint32_t best_arc(const struct tt_graph *core, const uint32_t *dist, uint32_t v)
 {
     uint32_t k = core->start[v];
@@ -188,6 +192,7 @@ static uint32_t best_arc(const struct tt_graph *core, const uint32_t *dist, uint
     return core->id[k];
 }
 
+/* A search from every destination gives the next hops of all vertices towards it. */
 static tutti_status fill_table(struct tt_routes *r, struct tutti_error *err)
 {
     uint32_t n = r->core.n, *dist = tt_alloc(n, sizeof *dist), *queue = tt_alloc(n, sizeof *queue);
@@ -207,7 +212,7 @@ static tutti_status fill_table(struct tt_routes *r, struct tutti_error *err)
             r->max = dist[v] > r->max ? dist[v] : r->max;
         }
     }
-    r->max += 2;
+    r->max += 2; /* the links of hanging ranks at both ends */
 out:
     free(dist);
     free(queue);
@@ -231,6 +236,7 @@ static tutti_status bound_routes(const struct tt_topo *t, struct tt_routes *r,
     return st;
 }
 
+/* A connected network with one link less than vertices is a tree. */
 tutti_status tt_topo_shortest_make(const struct tt_topo *t, struct tt_routes *r,
                                    struct tutti_error *err)
 {
@@ -250,8 +256,8 @@ tutti_status tt_topo_shortest_make(const struct tt_topo *t, struct tt_routes *r,
 
 /* ---- routes ---- */
 
-/* Distances to `to` of the vertices that a shortest way from `from` may use: when `from` is
- * discovered, all nearer ones are known. */
+/* Distances to `to` of the vertices that a shortest way from `from` may use. The search stops once
+ * `from` is reached: all nearer vertices are known by then. */
 static void search_back(const struct tt_graph *core, uint32_t from, uint32_t to, uint32_t *dist,
                         uint32_t *queue)
 {
@@ -271,7 +277,7 @@ static void search_back(const struct tt_graph *core, uint32_t from, uint32_t to,
     }
 }
 
-/* Arc k is the first of its parallel ones. */
+/* Arc k is the first of several parallel ones; the destination selects one of them. */
 static uint32_t route_shortest_spread(const struct tt_graph *g, uint32_t v, uint32_t k,
                                       uint32_t dst)
 {
@@ -281,7 +287,7 @@ static uint32_t route_shortest_spread(const struct tt_graph *g, uint32_t v, uint
     return k + dst % count;
 }
 
-/* From core vertex to core vertex (both as vertices of t); dist NULL: by the table. */
+/* Between two core vertices (both as vertices of t); dist NULL: by the table. */
 static uint32_t route_shortest_walk(const struct tt_topo *t, uint32_t v, uint32_t to, uint32_t dst,
                                     const uint32_t *dist, uint32_t *links)
 {
@@ -298,6 +304,7 @@ static uint32_t route_shortest_walk(const struct tt_topo *t, uint32_t v, uint32_
     return len;
 }
 
+/* QUERY allocates its work space per call, so that threads need no lock. */
 tutti_status tt_topo_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t dst,
                                     uint32_t *links, uint32_t *ret_len, struct tutti_error *err)
 {

@@ -3,12 +3,14 @@
  *     star:8@1Gbps,50us          dln:1024,t=3,ports=2@16GB/s,150ns,0.1ns,half
  *     tree:((4 4:2.5G)(4 2))@100Gbps/25Gbps/10Gbps
  *
- * Both parts are lists separated by commas. A piece with '=' is a key=value parameter, the word
- * `half` makes all links half duplex; the other pieces are, in order, the kind's own parameters,
+ * Both parts are lists separated by commas. An entry with '=' is a key=value parameter, the word
+ * `half` makes all links half duplex; the other entries are, in order, the kind's own parameters,
  * and bandwidth, latency, gamma in the link part. A link part may begin with the latency
  * (`star:8@5us`: default bandwidth). Only a tree takes several bandwidths (a '/' that begins "/s"
- * belongs to the unit). Nothing is allocated from a number in the text before it was checked
- * against the limits. */
+ * belongs to the unit). No number in the text leads to an allocation before it was checked against
+ * the limits.
+ *
+ * The text is copied once and cut in place: every entry is a pointer into that copy. */
 #include "topo/topo_int.h"
 
 #include <ctype.h>
@@ -16,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Removes blanks at both ends, in place. */
 static char *spec_trim(char *s)
 {
     while (isspace((unsigned char)*s))
@@ -63,6 +66,7 @@ tutti_status tt_topo_spec_count(const struct tt_spec *s, const char *what, const
     return TUTTI_OK;
 }
 
+/* Called with products before they are allocated; links 0: not known yet. */
 tutti_status tt_topo_spec_limit(const struct tt_spec *s, uint64_t ranks, uint64_t links,
                                 struct tutti_error *err)
 {
@@ -75,7 +79,8 @@ tutti_status tt_topo_spec_limit(const struct tt_spec *s, uint64_t ranks, uint64_
     return TUTTI_OK;
 }
 
-/* The product stays below 2^40: each factor is at most 2^20 and it is compared after every one. */
+/* The product stays below 2^40: each factor is at most 2^20, and the product is checked after each
+ * of them. */
 tutti_status tt_topo_spec_dims(const struct tt_spec *s, const char *text, uint32_t *dims,
                                uint32_t *ret_ndims, struct tutti_error *err)
 {
@@ -104,6 +109,7 @@ tutti_status tt_topo_spec_dims(const struct tt_spec *s, const char *text, uint32
     return st;
 }
 
+/* These two put the name of the value before the reason. */
 static tutti_status parse_rate(const char *what, const char *text, double *ret,
                                struct tutti_error *err)
 {
@@ -124,6 +130,7 @@ static tutti_status parse_time(const char *what, const char *text, uint64_t *ret
 
 /* ---- key=value ---- */
 
+/* Is `key` one of the words that the kind's table entry lists? */
 static bool takes_key(const struct tt_spec *s, const char *key)
 {
     const char *keys = tt_topo_kind_maker(tt_topo_kind_find(s->kind))->keys,
@@ -146,6 +153,8 @@ static tutti_status parse_ports(struct tt_spec *s, const char *value, struct tut
     return tt_topo_spec_count(s, "ports", value, range, &s->ports, err);
 }
 
+/* ports and overhead are for every kind, the others only for kinds that list them. A value is kept
+ * as text: its generator knows the range. */
 static tutti_status parse_key(struct tt_spec *s, char *piece, struct tutti_error *err)
 {
     char *value = piece, *key = tt_topo_spec_cut(&value, '=');
@@ -165,7 +174,7 @@ static tutti_status parse_key(struct tt_spec *s, char *piece, struct tutti_error
 
 /* ---- the two lists ---- */
 
-/* Handles what both lists share; *ret_plain says that the piece is none of that. */
+/* Handles what both lists share; *ret_plain: the entry is none of that and is the caller's. */
 static tutti_status parse_piece(struct tt_spec *s, char *piece, bool *ret_plain,
                                 struct tutti_error *err)
 {
@@ -184,6 +193,7 @@ static tutti_status parse_piece(struct tt_spec *s, char *piece, bool *ret_plain,
     return TUTTI_OK;
 }
 
+/* Plain entries become the positional parameters, in order. */
 static tutti_status parse_params(struct tt_spec *s, char *rest, struct tutti_error *err)
 {
     while (rest) {
@@ -198,7 +208,7 @@ static tutti_status parse_params(struct tt_spec *s, char *rest, struct tutti_err
     return TUTTI_OK;
 }
 
-/* The end of a rate in "16GB/s/4GB/s": the first '/' that is not followed by 's'. */
+/* Cuts at the end of a rate in "16GB/s/4GB/s": the first '/' that is not followed by 's'. */
 static char *cut_rate(char **rest)
 {
     char *piece = *rest, *p = piece;
@@ -209,6 +219,7 @@ static char *cut_rate(char **rest)
     return spec_trim(piece);
 }
 
+/* One bandwidth per level of a tree, from the ranks upwards. */
 static tutti_status parse_rates(struct tt_spec *s, char *rest, struct tutti_error *err)
 {
     s->nbw = 0;
@@ -245,6 +256,7 @@ static tutti_status parse_field(struct tt_spec *s, int field, char *piece, struc
     return st;
 }
 
+/* `field` counts the plain entries; keys and `half` may stand anywhere between them. */
 static tutti_status parse_link(struct tt_spec *s, char *rest, struct tutti_error *err)
 {
     int field = 0;
@@ -255,6 +267,7 @@ static tutti_status parse_link(struct tt_spec *s, char *rest, struct tutti_error
         tutti_status st = parse_piece(s, piece, &plain, err);
         if (st == TUTTI_OK && plain) {
             double rate;
+            /* A first entry that is a time, no rate: the default bandwidth stays. */
             if (field == 0 && tt_parse_rate(piece, &rate, NULL) != TUTTI_OK &&
                 tt_parse_time(piece, &ps, NULL) == TUTTI_OK)
                 field = 1;
@@ -266,10 +279,13 @@ static tutti_status parse_link(struct tt_spec *s, char *rest, struct tutti_error
     return TUTTI_OK;
 }
 
+/* Cuts s->text into kind, parameters and link part and reads both lists. s->args is freed by the
+ * caller, also on failure. */
 static tutti_status spec_parse(struct tt_spec *s, struct tutti_error *err)
 {
     char buf[200], *rest = s->text, *link;
     s->args.elem = sizeof(const char *);
+    /* The defaults: 10 Gbit/s and 1 us. */
     s->link.latency_ps = 1000000;
     s->bw[0] = 1.25e9;
     s->nbw = 1;
@@ -291,6 +307,7 @@ static tutti_status spec_parse(struct tt_spec *s, struct tutti_error *err)
     return st;
 }
 
+/* Runs the kind's generator and finishes what it made. The spec keeps the text as it was given. */
 static tutti_status spec_make(const struct tt_spec *s, const char *text, struct tt_topo **ret,
                               struct tutti_error *err)
 {
@@ -333,7 +350,7 @@ tutti_status tt_topo_parse(const char *spec, struct tt_topo **ret, struct tutti_
 
 /* ---- spec or file ---- */
 
-/* Whether the text before the first ':' (and before any '/') is a kind. */
+/* Is the text before the first ':' (and before any '/') a kind? */
 static bool names_kind(const char *text)
 {
     size_t n = strcspn(text, ":/");
@@ -345,6 +362,7 @@ static bool names_kind(const char *text)
     return tt_topo_kind_find(spec_trim(kind)) >= 0;
 }
 
+/* Explains why a text is neither a spec nor a readable file; suggests the nearest kind. */
 static tutti_status fail_neither(const char *text, int why, struct tutti_error *err)
 {
     char kind[40], buf[200];
@@ -360,6 +378,7 @@ static tutti_status fail_neither(const char *text, int why, struct tutti_error *
                    text, kind, *buf ? "; " : "", buf, strerror(why));
 }
 
+/* A known kind before ':' is a spec even if a file of that name exists. */
 tutti_status tt_topo_open(const char *spec, struct tt_topo **ret, struct tutti_error *err)
 {
     if (tt_streq(spec, "-"))

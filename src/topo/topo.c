@@ -1,10 +1,13 @@
 /* topo.c - the life of a network: an empty one, links appended, finished, freed.
  *
- * Finishing is the only gate: whatever a generator or a file says is checked here (ends,
+ * tt_topo_finish is the only gate: whatever a generator or a file says is checked there (ends,
  * bandwidths, every vertex connected, the hierarchy, the regular structure that a closed-form
- * routing claims), then the adjacency, the routes and the hash are made. Invariant of a finished
- * topology: the arcs of a vertex in t->g stand in ascending order of neighbour, then link id; so
- * "the lower neighbour first" is "the first arc" everywhere. */
+ * routing claims), then the adjacency, the routes and the hash are made.
+ *
+ *     tt_topo_new -> tt_topo_add_link ... -> tt_topo_finish: check, graph, routes, hash
+ *
+ * Invariant of a finished topology: the arcs of a vertex in t->g are in ascending order of
+ * neighbour, then link id; so "the lowest neighbour" is "the first arc" everywhere. */
 #include "topo/topo_int.h"
 
 #include <math.h>
@@ -54,8 +57,7 @@ void tt_topo_free(struct tt_topo *t)
     free(t);
 }
 
-/* The array holds the next power of two (at least 16) of nlinks, so that no capacity has to be
- * kept. */
+/* The capacity is not stored: it is always the next power of two of nlinks, at least 16. */
 tutti_status tt_topo_add_link(struct tt_topo *t, const struct tt_link *link,
                               struct tutti_error *err)
 {
@@ -69,6 +71,7 @@ tutti_status tt_topo_add_link(struct tt_topo *t, const struct tt_link *link,
         t->links = more;
     }
     t->links[n] = *link;
+    /* Readers of either direction find the shared bandwidth. */
     if (link->half)
         t->links[n].bw[1] = link->bw[0];
     t->nlinks++;
@@ -86,6 +89,7 @@ char *tt_topo_vertex_name(const struct tt_topo *t, uint32_t v, char *buf, size_t
     return buf;
 }
 
+/* Written so that NaN fails. */
 static tutti_status check_bw(double bw, struct tutti_error *err)
 {
     if (!(bw > 0))
@@ -125,6 +129,7 @@ tutti_status tt_topo_gamma_check(double gamma, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Every number of the network is in its range; the first that is not is named. */
 static tutti_status check_values(const struct tt_topo *t, struct tutti_error *err)
 {
     for (uint32_t i = 0; i < t->nlinks; i++) {
@@ -146,6 +151,7 @@ static tutti_status check_values(const struct tt_topo *t, struct tutti_error *er
     return st ? st : tt_topo_gamma_check(t->gamma, err);
 }
 
+/* Names v and a vertex that cannot reach it. */
 static tutti_status fail_lonely(const struct tt_topo *t, uint32_t v, struct tutti_error *err)
 {
     char a[80], b[80];
@@ -155,9 +161,9 @@ static tutti_status fail_lonely(const struct tt_topo *t, uint32_t v, struct tutt
                    b, a);
 }
 
-/* Every vertex needs a link (unless it is the only one). L links touch at most 2L vertices, so that
- * looking at the first 2L+1 finds a lonely one without memory for what a file merely claims to
- * have. */
+/* Every vertex needs a link (unless it is the only one). L links touch at most 2L vertices, so the
+ * first 2L+1 vertices include an unconnected one if there is any: no memory is allocated for what a
+ * file merely claims to have. */
 static tutti_status check_lonely(const struct tt_topo *t, struct tutti_error *err)
 {
     uint64_t n = (uint64_t)t->ranks + t->switches, touched = 2 * (uint64_t)t->nlinks + 1;
@@ -179,8 +185,8 @@ static tutti_status check_lonely(const struct tt_topo *t, struct tutti_error *er
     return st;
 }
 
-/* Sorts the arcs of every vertex by neighbour: going through all u in order and appending u to the
- * lists of its neighbours leaves every list sorted. The arc back of arc e is e ^ 1. */
+/* Sorts the arcs of every vertex by neighbour: visiting all u in order and appending u to the lists
+ * of its neighbours leaves every list sorted. The reverse of arc e is e ^ 1. */
 static tutti_status sort_arcs(struct tt_graph *g, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
@@ -208,6 +214,7 @@ out:
     return st;
 }
 
+/* Arc ids are directed link ids: 2*i from a to b, 2*i+1 back. */
 static tutti_status make_graph(struct tt_topo *t, struct tutti_error *err)
 {
     uint32_t narcs = 2 * t->nlinks;
@@ -226,6 +233,7 @@ out:
     return st == TUTTI_OK ? sort_arcs(&t->g, err) : st;
 }
 
+/* Switches must be reachable too: all vertices, not only ranks. */
 static tutti_status check_connected(const struct tt_topo *t, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
@@ -244,6 +252,7 @@ out:
     return st;
 }
 
+/* Have all links the same speeds, latency and duplex? */
 static bool uniform(const struct tt_topo *t)
 {
     for (uint32_t i = 1; i < t->nlinks; i++) {
@@ -266,8 +275,8 @@ static bool is_rotational(const struct tt_topo *t)
     return uniform(t) && (t->nlinks == 0 || t->links[0].bw[0] == t->links[0].bw[1]);
 }
 
-/* A cable from every rank to the next one along every dimension, and no other; half-duplex ones
- * would need both directions at once. */
+/* A cable from every rank to the next one along every dimension, and no other. Half duplex is left
+ * out: moving along a dimension would use both directions at once. */
 static bool is_toroidal(const struct tt_topo *t)
 {
     uint64_t links = 0;
@@ -307,8 +316,8 @@ uint64_t tt_topo_memory_hash(const struct tt_memory *m, uint64_t h)
 }
 
 /* Integers are mixed by value, so that byte order does not matter. The kind, the names and `wrap`
- * (the links show it) are left out; the hierarchy is in, because it decides which schedules exist.
- * Never 0, which elsewhere means "any topology". */
+ * (the links show it) are left out; the hierarchy is included, because it decides which schedules
+ * exist. Never 0, which means "any topology" elsewhere. */
 static uint64_t hash_of(const struct tt_topo *t)
 {
     uint64_t h =
@@ -332,6 +341,7 @@ static uint64_t hash_of(const struct tt_topo *t)
     return h ? h : 1;
 }
 
+/* In this order: every step relies on what the steps before it have checked. */
 static tutti_status topo_finish(struct tt_topo *t, struct tutti_error *err)
 {
     tutti_status st = check_values(t, err);

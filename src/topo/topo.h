@@ -1,10 +1,10 @@
 /* topo.h - a network: ranks, switches, links; where it comes from (spec text, file) and how
  * messages are routed.
  *
- * Vertices: ranks are 0..ranks-1, switches ranks..ranks+switches-1. A link is one cable between two
- * vertices with two directions; a directed link has the id 2*link (a to b) or 2*link+1 (b to a).
- * Parallel links are allowed. A topology never changes after it was made (except tt_topo_free), so
- * that any number of threads may read it. */
+ * Vertices: ranks are 0..ranks-1, switches ranks..ranks+switches-1. A struct tt_link is one cable
+ * between two vertices with two directions; a directed link has the id 2*i (a to b) or 2*i+1 (b to
+ * a) of cable i. Parallel cables are allowed. A topology never changes after it was made (except
+ * tt_topo_free), so any number of threads may read it. */
 #ifndef TT_TOPO_H
 #define TT_TOPO_H
 
@@ -34,10 +34,10 @@ enum tt_routing {
 enum { TT_TOPO_MAX_DIMS = 20, TT_TOPO_MAX_RANKS = 1 << 20, TT_TOPO_MAX_LINKS = 1 << 26 };
 
 /* A memory that all ranks share, as measured with all of them at work: times depend on the vector's
- * length, because caches are finite. A point says what an all-reduce of `bytes` takes in which
- * every rank sends and receives 2(n-1)/n of it in two steps: of ordinary memory, of memory that the
- * ranks map from each other; and what an exchange of `bytes` of each rank takes, 0: there is no
- * such box. */
+ * length, because caches are finite. A point holds the time of an all-reduce of `bytes` in which
+ * every rank sends and receives 2(n-1)/n of it in two steps: from ordinary memory (move), from
+ * memory that the ranks map from each other (own); and the time of an exchange of `bytes` of each
+ * rank through the box (0: there is no box). */
 enum { TT_MEMORY_POINTS = 8 };
 struct tt_memory_point {
     uint64_t bytes, move_ps, own_ps, box_ps;
@@ -67,13 +67,13 @@ struct tt_topo {
     uint32_t ndims, dims[TT_TOPO_MAX_DIMS];
     bool wrap; /* torus, not mesh */
     /* renumbering ranks r -> r+1 mod ranks maps the network onto itself (star, ring, full, dln of
-     * one speed) */
+     * equal speeds) */
     bool rotational;
-    /* moving all ranks along any dimension maps the network onto itself (torus, hypercube of one
-     * speed) */
+    /* moving all ranks along any dimension maps the network onto itself (torus, hypercube of equal
+     * speeds) */
     bool toroidal;
-    /* messages a rank may have in flight each way; 0: not declared, as many as there are, over all
-     * its links */
+    /* messages that a rank may have in flight each way; 0: not declared, any number over all its
+     * links */
     uint32_t ports;
     double gamma;         /* seconds per reduced byte */
     uint64_t overhead_ps; /* host time per message */
@@ -96,7 +96,8 @@ struct tt_tree {
 };
 
 /* Makes a topology from "kind:parameters[@link]" or, when `spec` names a readable file (or is "-"),
- * from that file. */
+ * from that file. parse accepts a spec only, read and read_memory a file in any known format. The
+ * caller frees *ret with tt_topo_free. Errors name the place: file and line, or the parameter. */
 tutti_status tt_topo_open(const char *spec, struct tt_topo **ret, struct tutti_error *err);
 tutti_status tt_topo_parse(const char *spec, struct tt_topo **ret, struct tutti_error *err);
 tutti_status tt_topo_read(FILE *in, const char *name, struct tt_topo **ret,
@@ -142,8 +143,8 @@ struct tt_topo_change {
     uint32_t link;
     double factor;
 };
-/* The network with these changes, of which those of one link multiply. Fails when ranks cannot
- * reach each other any more. */
+/* The network with these changes; several changes of one link multiply. Fails when ranks can no
+ * longer reach each other. */
 tutti_status tt_topo_change(const struct tt_topo *t, const struct tt_topo_change *change, size_t n,
                             struct tt_topo **ret, struct tutti_error *err);
 
@@ -187,8 +188,8 @@ struct tt_topo_floor {
     uint64_t total_mm, longest_mm;
     uint32_t between; /* cables that leave their rack */
 };
-/* False when the network is not laid out so: switches that are no positions of a loop, or per_rack
- * 0. */
+/* False when the network has no such layout: its switches are not positions of a loop, or per_rack
+ * is 0. */
 bool tt_topo_floor(const struct tt_topo *t, uint32_t per_rack, struct tt_topo_floor *ret);
 
 /* Injection ports of rank r: declared, or one for each of its links, switches or not. Its egress

@@ -1,4 +1,4 @@
-/* topo_int.h - what the files of topo/ share and nobody else sees: the parsed spec, the layout of
+/* topo_int.h - shared by the files of topo/ and by nothing else: the parsed spec, the layout of
  * regular cables, the routing tables. */
 #ifndef TT_TOPO_INTERNAL_H
 #define TT_TOPO_INTERNAL_H
@@ -113,8 +113,8 @@ tutti_status tt_topo_gen_nics(const struct tt_spec *s, struct tt_topo **ret,
 /* The jumps of DLN(n, t), ascending, each at most n/2; returns how many (at most 33). */
 uint32_t tt_topo_dln_jumps(uint32_t n, uint32_t t, uint32_t *jumps);
 
-/* Ends of link i of an m-ary fat-tree of `levels` levels (fattree.c's numbering): ranks first, then
- * level by level upwards. */
+/* Ends of link i of an m-ary fat-tree of `levels` levels (numbered in gen_switched.c): ranks first,
+ * then level by level upwards. */
 struct tt_fattree {
     uint32_t arity, levels;
     uint32_t row;    /* switches per level: arity^(levels-1) */
@@ -182,8 +182,8 @@ tutti_status tt_topo_shortest_make(const struct tt_topo *t, struct tt_routes *r,
 void tt_topo_shortest_free(struct tt_routes *r);
 tutti_status tt_topo_shortest_route(const struct tt_topo *t, uint32_t src, uint32_t dst,
                                     uint32_t *links, uint32_t *ret_len, struct tutti_error *err);
-/* Like tt_graph_bfs, but stops once every vertex is known: in dense cores long before every arc was
- * looked at. */
+/* Like tt_graph_bfs, but stops once every vertex is reached: in dense cores long before every arc
+ * was visited. */
 void tt_topo_core_bfs(const struct tt_graph *core, uint32_t source, uint32_t *dist,
                       uint32_t *queue);
 /* Where a rank's routes enter the core: its only switch, or the rank itself. */

@@ -1,4 +1,4 @@
-/* tree.c - the hierarchy of a network: which ranks stand behind which switch, as a rooted tree.
+/* tree.c - the hierarchy of a network: which ranks are behind which switch, as a rooted tree.
  *
  * Nodes are numbered breadth-first, so that the children of a node are consecutive and parents
  * never decrease:
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* UINT32_MAX everywhere: no rank, no parent, no uplink. */
 tutti_status tt_topo_tree_new(uint32_t nnodes, struct tt_tree **ret, struct tutti_error *err)
 {
     struct tt_tree *t = tt_zalloc(1, sizeof *t);
@@ -49,6 +50,7 @@ void tt_topo_tree_free(struct tt_tree *t)
     free(t);
 }
 
+/* Breadth-first numbering makes children consecutive, so the first and their number suffice. */
 tutti_status tt_topo_tree_link(struct tt_tree *t, struct tutti_error *err)
 {
     uint32_t last = 0;
@@ -66,8 +68,8 @@ tutti_status tt_topo_tree_link(struct tt_tree *t, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* vertex[i] of an inner node is known once its last child was seen; children have higher numbers
- * than their parent. */
+/* Children have higher numbers than their parent, and nodes are checked from the last to the first:
+ * vertex[i] of an inner node is known once its children were checked. */
 static tutti_status check_node(const struct tt_topo *t, uint32_t i, uint32_t *vertex,
                                struct tutti_error *err)
 {
@@ -90,6 +92,7 @@ static tutti_status check_node(const struct tt_topo *t, uint32_t i, uint32_t *ve
     return TUTTI_OK;
 }
 
+/* Fills vertex with the ranks of leaves; inner nodes stay UINT32_MAX. */
 static tutti_status check_leaves(const struct tt_topo *t, uint32_t *vertex, struct tutti_error *err)
 {
     const struct tt_tree *tree = t->tree;
@@ -115,6 +118,7 @@ static tutti_status check_leaves(const struct tt_topo *t, uint32_t *vertex, stru
     return st;
 }
 
+/* No switch may be two nodes. */
 static tutti_status check_switches(const struct tt_topo *t, const uint32_t *vertex,
                                    struct tutti_error *err)
 {
@@ -130,6 +134,7 @@ static tutti_status check_switches(const struct tt_topo *t, const uint32_t *vert
     return st;
 }
 
+/* Leaves first, then from the last node to the root: a node is checked after its children. */
 tutti_status tt_topo_tree_check(const struct tt_topo *t, struct tutti_error *err)
 {
     uint32_t *vertex = tt_alloc(t->tree->nnodes, sizeof *vertex);

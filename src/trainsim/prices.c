@@ -18,8 +18,7 @@
 #include "plan/plan.h"
 #include "sim/sim.h"
 
-/* One answer; the key is (bytes, coll, carrier). carrier: enum tt_policy_algo, as the policy asked.
- */
+/* One answer by (bytes, coll, carrier); carrier: the algorithm that the policy asked for. */
 struct price {
     uint64_t bytes, ps;
     const struct tt_algo *algo; /* NULL: refused */
@@ -61,6 +60,7 @@ tutti_status tt_trainsim_prices_open(const struct tt_topo *t, const struct tt_pr
     return TUTTI_OK;
 }
 
+/* Also for prices that are only partly built. */
 void tt_trainsim_prices_close(struct tt_prices *p)
 {
     if (p) {
@@ -80,9 +80,9 @@ uint64_t tt_trainsim_prices_hash(const struct tt_prices *p)
     return tt_hash_bytes(p->t->hash + (p->flow ? 1 : 0), p->algo, sizeof p->algo);
 }
 
-/* The slot of a key, or the free one where it belongs. Half the slots are free, so it ends. */
 /* ---- the table ---- */
 
+/* The slot of a key, or the free one where it belongs. Half the slots are free, so it ends. */
 static struct price *slot_of(struct price *table, size_t cap, const struct price *key)
 {
     uint64_t h = tt_mix64(key->bytes * 64 + key->coll * 8u + key->carrier);
@@ -118,9 +118,9 @@ static void prices_keep(struct tt_prices *p, const struct price *x)
     *slot = *x;
 }
 
-/* The flow simulator's time of the plan's schedule. */
 /* ---- asking the planner ---- */
 
+/* The flow simulator's time of the plan's schedule. */
 static tutti_status prices_simulate(const struct tt_prices *p, const struct tt_plan *plan,
                                     uint64_t *ret_ps, struct tutti_error *err)
 {
