@@ -1,16 +1,20 @@
-/* box.c - a program that is one exchange: in one step every rank of the host sends something of its
- * short input to every other. Then nobody sends: each rank puts its input into its box (direct.h),
- * and takes what it needs from everybody's.
+/* box.c - runs a program that is one exchange: in one step every rank of the host sends something
+ * of its short input to every other. No messages are sent: each rank puts its input into its box
+ * (direct.h) and takes what it needs from the boxes of all.
  *
- *     all-reduce    box r: all of rank r's vector         rank q: reduces the boxes in the order its schedule says
- *     all-gather    box r: rank r's block (padded)        rank q: copies from each box
- *     all-to-all    box r: rank r's row                   rank q: copies its column
+ *     all-reduce    box r: all of rank r's vector     rank q: reduces the boxes, as scheduled
+ *     all-gather    box r: rank r's block (padded)    rank q: copies from each box
+ *     all-to-all    box r: rank r's row               rank q: copies its column
  *
- * The pattern (sched/exchange.c) is looked for in the slices of all ranks, since all must take
- * part. What a message would have brought is found in the sender's box by where its chunks lie in
- * the sender's input, which every rank can compute.
+ * The pattern (sched/exchange.c) is looked for in the slices of all ranks, since all must take part
+ * or none. What a message would have brought lies in its sender's box, at the offset of its chunks
+ * in the sender's input, which every rank can compute.
  *
- * Boxes are used in the order of the requests; the next one is put when the one before is taken. */
+ * A context's box programs form a queue in the order of their requests. Only the first one is in
+ * the boxes: the next one puts when the one before has taken, which is what direct_box.c requires.
+ *
+ * Invariant: e->boxing lists exactly the contexts whose queue is not empty (after
+ * tt_exec_box_progress). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +23,7 @@
 
 /* ---- where chunks lie in a sender's input ---- */
 
+/* Does the sender's input hold this chunk? */
 static bool is_in_part(const struct tt_xcompile *x, uint32_t sender, uint32_t chunk)
 {
     const struct tt_shape *s = x->shape;
@@ -27,7 +32,7 @@ static bool is_in_part(const struct tt_xcompile *x, uint32_t sender, uint32_t ch
                : !x->layout.part_in || tt_sched_shape_owner(s, chunk) == sender;
 }
 
-/* Elements of the sender's input before the chunk, or all of it (chunk == chunks). */
+/* Elements of the sender's input before the chunk; with chunk == chunks, all of them. */
 static uint64_t elems_before(const struct tt_xcompile *x, uint32_t sender, uint32_t chunk)
 {
     uint64_t sum = 0;
@@ -39,7 +44,8 @@ static uint64_t elems_before(const struct tt_xcompile *x, uint32_t sender, uint3
 
 /* ---- making ---- */
 
-/* A reduction takes it from the box when no copy in between is needed. */
+/* The entry of `holds` through which a reduction takes the receive in the box. TT_XNO: it must be
+ * copied, because there is no such reduction or its fragments differ. */
 static uint32_t hold_of(const struct tt_xcompile *x, uint32_t op)
 {
     const struct tt_program *p = x->p;
@@ -51,7 +57,8 @@ static uint32_t hold_of(const struct tt_xcompile *x, uint32_t op)
     return TT_XNO;
 }
 
-/* Chunks that touch in the box and at their destination are one. */
+/* Appends a fragment of one operation (entries from `first` on). Chunks that touch in the box and
+ * at their destination become one entry. */
 static bool add_taken(struct tt_vec *all, size_t first, const struct tt_xboxed *t)
 {
     struct tt_xboxed *last = all->len > first ? (struct tt_xboxed *)all->data + all->len - 1 : NULL;
@@ -61,6 +68,8 @@ static bool add_taken(struct tt_vec *all, size_t first, const struct tt_xboxed *
     return true;
 }
 
+/* Lists what receive i takes from its sender's box. Invariant: `word` is the fragment that holds
+ * the next chunk, and `done` elements of it have been listed. */
 static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
 {
     const struct tt_op *op = &x->slice.ops[i];
@@ -96,7 +105,8 @@ static bool list_taken(struct tt_xcompile *x, uint32_t i, struct tt_vec *ret)
 
 /* ---- answers that are the same on all ranks ---- */
 
-/* Is every rank's own part one run? Exact blocks always are. */
+/* Is every rank's own part one run? A box holds the part as it lies in the input. Exact blocks
+ * always are one run. */
 static bool parts_touch(const struct tt_xcompile *x)
 {
     const struct tt_shape *s = x->shape;
@@ -112,7 +122,8 @@ static bool parts_touch(const struct tt_xcompile *x)
     return touch;
 }
 
-/* Would some rank have to divide what it receives? */
+/* Would some rank have to divide what it receives (AVG)? Boxes only copy. The answer must be the
+ * same on all ranks, so all slices are looked at. */
 static bool divides_received(const struct tt_xcompile *x)
 {
     const struct tt_sched *s = x->config->sched;
@@ -128,6 +139,7 @@ static bool divides_received(const struct tt_xcompile *x)
     return false;
 }
 
+/* All boxes are as long as the longest input: all ranks must put the same size. */
 static size_t box_bytes(const struct tt_xcompile *x)
 {
     uint64_t most = 0;
@@ -138,6 +150,8 @@ static size_t box_bytes(const struct tt_xcompile *x)
     return (size_t)(most * x->p->elem_bytes);
 }
 
+/* Every condition here gives the same answer on all ranks: a rank that chose boxes alone would wait
+ * for ever. What is not one exchange may still be a row of them. */
 tutti_status tt_exec_box_make(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
@@ -184,6 +198,7 @@ void tt_exec_box_free(struct tt_xbox *b)
 
 /* ---- running ---- */
 
+/* Publishes this rank's input. A shorter input is padded to the common size. */
 static void box_put(struct tt_engine *e, struct tt_program *p)
 {
     const struct tt_xbox *b = p->box;
@@ -199,6 +214,7 @@ static void box_put(struct tt_engine *e, struct tt_program *p)
     tt_direct_boxes_put(p->context->boxes, from, b->bytes, p->fingerprint);
 }
 
+/* Appends the program to its context's queue; the first one puts at once. */
 void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_context *x = p->context;
@@ -216,6 +232,8 @@ void tt_exec_box_start(struct tt_engine *e, struct tt_program *p)
         box_put(e, p);
 }
 
+/* Copies what is copied, then runs the local operations in order; held operands are read in the
+ * boxes. All receives are in one step, so the order among them does not matter. */
 static void box_use(struct tt_program *p, const void *const *all)
 {
     const struct tt_xbox *b = p->box;
@@ -233,6 +251,7 @@ static void box_use(struct tt_program *p, const void *const *all)
     p->carried.box = p->nlinks;
 }
 
+/* The program is done, and the next one of the queue may put. */
 static void box_finish(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_context *x = p->context;
@@ -243,7 +262,7 @@ static void box_finish(struct tt_engine *e, struct tt_program *p)
         box_put(e, x->box_first);
 }
 
-/* What everybody has put is here. */
+/* All ranks have put: does the work. A row may need more rounds (row.c). */
 static void box_take(struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     bool done = true;
@@ -256,6 +275,8 @@ static void box_take(struct tt_engine *e, struct tt_program *p, const void *cons
         box_finish(e, p);
 }
 
+/* Called from the transport's wait (ops->watch), in the same thread: would box_progress find
+ * something? */
 bool tt_exec_box_ready(void *engine)
 {
     const struct tt_engine *e = engine;
@@ -265,7 +286,9 @@ bool tt_exec_box_ready(void *engine)
     return x != NULL;
 }
 
-/* Takes what is complete; true: something was finished, or failed. */
+/* Takes what is complete in one context; true: something was finished, or failed. While a rank is
+ * missing it is remembered, for those who ask whom the program waits for, and looked up among ended
+ * ranks. */
 static bool take_boxes(struct tt_context *x)
 {
     struct tt_engine *e = x->engine;
@@ -291,13 +314,14 @@ static bool take_boxes(struct tt_context *x)
                 tt_exec_stats_boxed(x);
             struct tt_program *p = x->box_first;
             box_take(e, p, all);
-            if (x->box_first == p) /* a row goes on: others may want to look at something else */
+            if (x->box_first == p) /* a row goes on: let the caller look at other things first */
                 break;
         }
     }
     return any;
 }
 
+/* Serves every context of the list once and drops those whose queue has become empty. */
 bool tt_exec_box_progress(struct tt_engine *e)
 {
     bool any = false;

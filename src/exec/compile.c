@@ -1,20 +1,23 @@
-/* compile.c - a rank's operations as runs of memory.
+/* compile.c - turns a rank's operations into runs of memory.
  *
- * Every operation becomes fragments: so many elements, and for each buffer involved where they
+ * Every operation becomes fragments: a number of elements, and for each buffer involved where they
  * begin. With one segment, chunks that touch in all buffers involved are one fragment; with more,
- * each chunk is its own, because each chunk is cut in segments by itself (tt_xpart). Both ends of a
- * message list the same chunks in the same order, so that its bytes are the same sequence at both,
- * however many fragments each end has.
+ * each chunk is its own fragment, because each chunk is cut in segments by itself (tt_xpart). Both
+ * ends of a message list the same chunks in the same order, so its bytes are the same sequence at
+ * both, however many fragments each end has.
  *
- *   receive-reduce of chunks 2,3 into OUT from IN + message, 8 f32 each:  code  16 | OUT+64 | IN+64
+ *     receive-reduce of chunks 2, 3 (8 f32 each) into OUT:  code  16 | OUT+64 | IN+64
  *
  * Scratch: only places that some operation touches get memory; touching chunks of one buffer lie
- * side by side. Messages that may come before they can be used get a landing place behind it. Own
- * memory is one block: scratch | landing and packing.
+ * side by side. Messages that may come before they can be used get a landing place. Own memory is
+ * one block: scratch | landing and packing places.
  *
- * AVG: the last operation that writes a chunk of OUT divides, when it is a reducing one. In
- * collectives whose result exists only once (reduce-scatter, reduce) it divides whatever it is: a
- * folded rank gets its finished sum from its partner, who had no place in OUT for it. */
+ * AVG: the last operation that writes a chunk of OUT divides, if it is a reducing one. In
+ * collectives whose result exists only once (reduce-scatter, reduce) the last one divides whatever
+ * its kind: a folded rank gets its finished sum from its partner, which had no place in OUT for it.
+ *
+ * Invariant: a reference (16 bits base, 48 bits offset) is valid before any address is known; a
+ * start only fills in the bases. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,6 +36,8 @@ static bool receives(uint8_t kind)
 
 /* ---- who writes OUT last ---- */
 
+/* The last operation that writes each chunk of OUT; TT_XNO: none. Of a reduction only the first
+ * span is a destination, and a send writes nothing. */
 static tutti_status find_last_writers(struct tt_xcompile *x)
 {
     x->last_writer = tt_alloc(x->shape->chunks, sizeof *x->last_writer);
@@ -52,6 +57,7 @@ static tutti_status find_last_writers(struct tt_xcompile *x)
     return TUTTI_OK;
 }
 
+/* Does this operation form the mean of this chunk? (See AVG above.) */
 static bool divides(const struct tt_xcompile *x, uint32_t op, const struct tt_span *s,
                     uint32_t chunk)
 {
@@ -70,6 +76,7 @@ static int by_place(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
+/* Every scratch range that an operation touches, as destination or source. */
 static bool collect_scratch(struct tt_xcompile *x)
 {
     for (size_t i = 0; i < x->slice.nspans; i++) {
@@ -87,7 +94,7 @@ static bool collect_scratch(struct tt_xcompile *x)
     return true;
 }
 
-/* Bytes for whoever needs them, on a cache line of their own. */
+/* Reserves bytes of own memory, beginning on a cache line of their own. */
 static tutti_status compile_reserve(struct tt_xcompile *x, uint64_t bytes, uint64_t *ret_at)
 {
     uint64_t at = x->own_bytes, end;
@@ -99,6 +106,8 @@ static tutti_status compile_reserve(struct tt_xcompile *x, uint64_t bytes, uint6
     return TUTTI_OK;
 }
 
+/* Merges the ranges that touch or overlap and gives each memory. Invariant: p[0 .. n) are merged
+ * and sorted. */
 static tutti_status place_scratch(struct tt_xcompile *x)
 {
     size_t n = 0;
@@ -121,6 +130,8 @@ static tutti_status place_scratch(struct tt_xcompile *x)
     return st;
 }
 
+/* The reference of a scratch place. Every place asked for was collected, so the search cannot miss.
+ * Invariant: the range that holds it is in [lo, hi). */
 static uint64_t scratch_ref(const struct tt_xcompile *x, uint32_t buf, uint32_t chunk)
 {
     const struct tt_xplace *p = x->scratch.data;
@@ -139,7 +150,7 @@ static uint64_t scratch_ref(const struct tt_xcompile *x, uint32_t buf, uint32_t 
 
 /* ---- fragments ---- */
 
-/* Where (buf, chunk) is; TT_XNOWHERE when this rank has no such place. */
+/* Where (buf, chunk) is; TT_XNOWHERE: this rank has no such place. */
 static uint64_t ref_of(const struct tt_xcompile *x, uint32_t buf, uint32_t chunk)
 {
     const struct tt_xlayout *l = &x->layout;
@@ -155,7 +166,8 @@ static uint64_t ref_of(const struct tt_xcompile *x, uint32_t buf, uint32_t chunk
     return base << 48 | at * x->p->elem_bytes;
 }
 
-/* The last fragment becomes longer when the new one follows it everywhere. */
+/* Makes the last fragment longer if the new one follows it in every buffer and both divide or
+ * neither does. With several segments fragments stay apart (see above). */
 static bool extends(const struct tt_xcompile *x, const struct tt_xop *o, const uint64_t *frag)
 {
     if (o->nfrags == 0 || x->p->segments > 1)
@@ -171,7 +183,8 @@ static bool extends(const struct tt_xcompile *x, const struct tt_xop *o, const u
     return true;
 }
 
-/* Chunk c of span k as a fragment of op i. `frag` has room for 1 + width words. */
+/* Appends a chunk of span k as a fragment of op i. `frag` has room for 1 + width words. A reduction
+ * has one source span for each operand, all with the same chunks. */
 static tutti_status add_chunk(struct tt_xcompile *x, uint32_t i, uint32_t k, uint32_t chunk,
                               uint64_t *frag)
 {
@@ -201,6 +214,7 @@ static tutti_status add_chunk(struct tt_xcompile *x, uint32_t i, uint32_t k, uin
                                                              : tt_fail_memory(x->err, "program");
 }
 
+/* References of a fragment: destination (SEND: source), then sources. */
 static uint32_t width_of(const struct tt_op *op)
 {
     if (op->kind == TT_OP_REDUCE)
@@ -208,6 +222,8 @@ static uint32_t width_of(const struct tt_op *op)
     return op->kind == TT_OP_RECV_REDUCE || op->kind == TT_OP_COPY ? 2 : 1;
 }
 
+/* Makes the fragments of one operation; marks of lower.c are none so far. Of a reduction only the
+ * destination is walked, since add_chunk looks at the other spans with it. */
 static tutti_status compile_op(struct tt_xcompile *x, uint32_t i, uint64_t *frag)
 {
     const struct tt_op *op = &x->slice.ops[i];
@@ -233,6 +249,7 @@ static tutti_status compile_op(struct tt_xcompile *x, uint32_t i, uint64_t *frag
     return st;
 }
 
+/* `operands` and `from` are arrays for one fragment at a time, as wide as the widest operation. */
 static tutti_status compile_fragments(struct tt_xcompile *x)
 {
     uint32_t widest = 0;
@@ -252,6 +269,7 @@ static tutti_status compile_fragments(struct tt_xcompile *x)
 
 /* ---- pieces and landing places ---- */
 
+/* Bytes of one segment of an operation: the sum over its fragments, each cut by itself. */
 uint64_t tt_exec_op_bytes(const struct tt_program *p, const struct tt_xop *op, uint32_t segment)
 {
     const uint64_t *word = p->code + op->code;
@@ -265,8 +283,8 @@ uint64_t tt_exec_op_bytes(const struct tt_program *p, const struct tt_xop *op, u
     return elems * p->elem_bytes;
 }
 
-/* Sends of many fragments are put together first; messages whose bytes cannot always go straight to
- * their place get a landing place. */
+/* Sends of many fragments need a packing place. Receives need a landing place if their bytes cannot
+ * always go straight to their place. */
 static bool needs_memory(const struct tt_xcompile *x, const struct tt_xop *o, bool waits)
 {
     bool scattered = o->nfrags > TT_IOV_MAX;
@@ -285,6 +303,7 @@ tutti_status tt_exec_compile_room(struct tt_xcompile *x, uint32_t i, bool waits)
         uint64_t bytes = tt_exec_op_bytes(p, o, k);
         longest = bytes > longest ? bytes : longest;
     }
+    /* The piece number has 16 bits in a tag. */
     uint64_t pieces = (longest + TT_XPIECE - 1) / TT_XPIECE;
     if (pieces > UINT16_MAX)
         return tt_fail(x->err, TUTTI_ERR_LIMIT,

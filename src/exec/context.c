@@ -1,28 +1,31 @@
-/* context.c - contexts: which ranks belong to one, what it is called, and how its members come to
- * know that.
+/* context.c - contexts: which ranks belong to one, what its number is, and how its members learn
+ * that.
  *
- * Each rank numbers the contexts it has open by itself, so that an arriving tag is found in a
- * table. The number of a context at a peer is learnt from the peer. Both sides say HELLO when they
- * first have a program that needs the other one:
+ * Each rank numbers its own open contexts, so that an arriving tag finds its context in a table. A
+ * rank learns the number that a context has at a peer from that peer. Both sides say HELLO when
+ * they first have a program that needs the other:
  *
- *     rank 1   open key 77 as 3   program with 2: HELLO 77 is 3  ------.   data for 5 ->        close: BYE 77 ->
- *     rank 2                              open key 77 as 5; program with 1: HELLO 77 is 5 ->    BYE: ends programs that need 1
+ *     rank 1   open key 77 as 3    HELLO 77 is 3 -->    data for 5 -->    close: BYE 77 -->
+ *     rank 2   open key 77 as 5    <-- HELLO 77 is 5    <-- data for 3    programs that need 1 fail
  *
- * Data go when the peer has introduced itself, so that nothing ever comes for a context that is not
- * open. A HELLO that comes early is kept (a few bytes) and answered when the context is opened,
- * unless its BYE comes first. The context of all ranks has number 0 everywhere and needs no words.
+ * Data goes only to a peer that has introduced itself, so nothing ever comes for a context that is
+ * not open yet. A HELLO that comes early is kept (a few bytes) and answered when the context is
+ * opened, unless its BYE comes first. The context of all ranks has number 0 everywhere and needs no
+ * words.
  *
- * Closing is local. What still comes for a closed context has its old number, is known by that and
- * dropped: a place of the table is given out again only after all others, and with another
- * generation.
+ * Closing is local. What still comes for a closed context carries its old number and is dropped: a
+ * place of the table is given out again only after all others, and with another generation.
+ *
+ *     number (16 bits)  =  generation (4) | place in the table (12)
  *
  * What a context knows about a member is made when it is first needed: a rank that never talks to
- * another one keeps a pointer for it. */
+ * another keeps a NULL pointer for it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/exec_int.h"
 
+/* HELLOS bounds what peers can make this rank keep. */
 enum { PLACES = 1 << 12, GENERATIONS = 1 << 4, FIRST_PLACES = 64, HELLOS = 1 << 20 };
 static_assert(PLACES * GENERATIONS == UINT16_MAX + 1, "a number fills the tag's field");
 
@@ -31,6 +34,8 @@ static uint32_t place_of(uint16_t comm)
     return comm % PLACES;
 }
 
+/* The generation is part of `comm`: a late message of a context that had the same place is told
+ * apart. */
 struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm)
 {
     struct tt_context *x = place_of(comm) < e->ncontexts ? e->contexts[place_of(comm)] : NULL;
@@ -39,6 +44,8 @@ struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm
 
 /* ---- members ---- */
 
+/* A peer that has ended before is made as closed, so that a program which needs it fails at once.
+ * */
 static struct tt_xpeer *make_peer(struct tt_context *x, uint32_t rank)
 {
     struct tt_xpeer *pe = tt_zalloc(1, sizeof *pe);
@@ -67,6 +74,8 @@ struct tt_xpeer *tt_exec_context_sender(struct tt_context *x, uint32_t world)
     return tt_exec_context_peer(x, x->group_of ? x->group_of[world] : world);
 }
 
+/* A program that was prepared in this context has its peers; only room for one more promise is
+ * needed then. Box programs send no messages: they need neither introduction nor credit. */
 tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_program *p,
                                      struct tutti_error *err)
 {
@@ -86,6 +95,8 @@ tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_progr
 
 /* ---- words that are due ---- */
 
+/* Sends one control message; the status is the transport's. HELLO and BYE belong to no context,
+ * since their receiver may not have it: they carry its key. */
 static tutti_status context_say(struct tt_xpeer *pe, uint8_t word)
 {
     struct tt_context *x = pe->context;
@@ -105,8 +116,9 @@ static tutti_status context_say(struct tt_xpeer *pe, uint8_t word)
     return tt_exec_send_control(pe, &tag, &x->key, sizeof x->key);
 }
 
-/* HELLO first, BYE last. False: the transport has no room. What waits for the peer's HELLO stays
- * due. */
+/* Sends what is due, HELLO first and BYE last (the order of the bits). False: the transport has no
+ * room. STARTED and CREDIT need the peer's number of the context and stay due until its HELLO
+ * comes; to a closed peer everything counts as said. */
 static bool say_due(struct tt_xpeer *pe)
 {
     for (uint8_t word = TT_XDUE_HELLO; word <= TT_XDUE_BYE; word = (uint8_t)(word << 1)) {
@@ -124,6 +136,7 @@ static bool say_due(struct tt_xpeer *pe)
     return true;
 }
 
+/* With word 0 it only tries what was due already. */
 void tt_exec_context_owe(struct tt_xpeer *pe, uint8_t word)
 {
     struct tt_engine *e = pe->context->engine;
@@ -148,7 +161,8 @@ static void free_context(struct tt_context *x)
     free(x);
 }
 
-/* A closed context is kept while something is due to a member. */
+/* Frees a closed context once nothing is due to any member: the list of due words points to its
+ * peers. */
 static void forget_closed(struct tt_context *x)
 {
     for (uint32_t r = 0; r < x->n; r++)
@@ -158,6 +172,8 @@ static void forget_closed(struct tt_context *x)
     free_context(x);
 }
 
+/* Invariant: every peer before *at is still due. forget_closed may free the peer just taken out of
+ * the list, so pe is not used after it. */
 bool tt_exec_context_pay(struct tt_engine *e)
 {
     bool any = false;
@@ -177,6 +193,8 @@ bool tt_exec_context_pay(struct tt_engine *e)
 
 /* ---- introductions ---- */
 
+/* The peer has introduced itself. What waited for that is sent now, or a HELLO in return, if none
+ * was sent yet. */
 static void context_meet(struct tt_xpeer *pe, uint16_t comm)
 {
     pe->met = true;
@@ -194,6 +212,7 @@ static struct tt_xpeer *member(const struct tt_engine *e, uint64_t key, uint32_t
     return NULL;
 }
 
+/* Order does not matter: the last entry fills the gap. */
 static void forget_hello(struct tt_engine *e, const struct tt_xhello *h)
 {
     struct tt_xhello *all = e->hellos.data;
@@ -202,6 +221,8 @@ static void forget_hello(struct tt_engine *e, const struct tt_xhello *h)
             all[i--] = all[--e->hellos.len];
 }
 
+/* HELLO or BYE came. Of a context that is not open, a HELLO is kept and a BYE removes it.
+ * Everything else is a fault. */
 void tt_exec_context_heard(struct tt_engine *e, const struct tt_event *ev)
 {
     struct tt_xhello h = {.world = ev->peer, .comm = (uint16_t)ev->tag.request};
@@ -220,7 +241,7 @@ void tt_exec_context_heard(struct tt_engine *e, const struct tt_event *ev)
                       &(struct tt_exec_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = ev->peer});
 }
 
-/* Those who have opened it before. */
+/* Meets the ranks that have opened the context before this one. */
 static void context_answer(struct tt_context *x)
 {
     struct tt_vec *v = &x->engine->hellos;
@@ -236,6 +257,7 @@ static void context_answer(struct tt_context *x)
     v->len = kept;
 }
 
+/* Nothing more comes from the peer: programs and letters that still need it fail the engine. */
 void tt_exec_context_end(struct tt_xpeer *pe, int error)
 {
     struct tt_context *x = pe->context;
@@ -243,7 +265,7 @@ void tt_exec_context_end(struct tt_xpeer *pe, int error)
     pe->closed = x->any_closed = true;
     pe->error = error;
     if (pe->filling)
-        return; /* what it has sent is still coming: looked at again then */
+        return; /* pieces are still being received: settle_end (progress.c) calls again */
     for (uint32_t i = 0; x->nrunning && i < e->max_requests; i++)
         if (e->slots[i] && e->slots[i]->context == x)
             tt_exec_missing(e, e->slots[i]);
@@ -252,8 +274,9 @@ void tt_exec_context_end(struct tt_xpeer *pe, int error)
 
 /* ---- opening and closing ---- */
 
-/* A free place, the one that has been free for long: search goes round, and leaves out the first
- * one, whose number is that of the context of all ranks. UINT32_MAX: there is none. */
+/* A free place. The search goes round, so that a place is given out again after all others. Place 0
+ * is left out: its number belongs to the context of all ranks, which is opened first. UINT32_MAX:
+ * there is none, or no memory. Both tables grow together; ncontexts changes only when both have. */
 static uint32_t take_place(struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->ncontexts; i++) {
@@ -279,6 +302,7 @@ static uint32_t take_place(struct tt_engine *e)
     return at;
 }
 
+/* Tables in both directions; ranks that are no members get TT_XNO. */
 static bool name_members(struct tt_context *x, const struct tt_context_config *c)
 {
     if (!c->members)
@@ -296,6 +320,7 @@ static bool name_members(struct tt_context *x, const struct tt_context_config *c
     return true;
 }
 
+/* The next number of the place. The one that equals TT_XCOMM_NONE is skipped. */
 static uint16_t number_of(struct tt_engine *e, uint32_t place, uint64_t key)
 {
     uint8_t generation = key ? e->generations[place]++ % GENERATIONS : 0;
@@ -336,7 +361,8 @@ tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_c
     return TUTTI_OK;
 }
 
-/* A HELLO that could not go yet need not go any more. */
+/* Says BYE to the members that were sent a HELLO. Other words that could not go yet need not go any
+ * more. */
 static void leave_members(struct tt_context *x)
 {
     for (uint32_t r = 0; r < x->n; r++) {
@@ -350,6 +376,8 @@ static void leave_members(struct tt_context *x)
     }
 }
 
+/* The context is out of the table's reach at once (`closing`), and freed now or when its BYEs have
+ * gone. */
 void tt_exec_context_close(struct tt_context *x)
 {
     if (!x)
@@ -374,6 +402,8 @@ void tt_exec_context_free_all(struct tt_engine *e)
     free(e->generations);
 }
 
+/* A rank of the transport has ended: nothing of it is being received any more, whatever was
+ * counted. The first fault ends the loop. */
 void tt_exec_context_gone(struct tt_engine *e, uint32_t world, int error)
 {
     e->gone[world] = error + 1;

@@ -1,30 +1,36 @@
-/* credit.c - how far a rank may send ahead of a peer that has not started a request yet; in each
+/* credit.c - how far a rank may send ahead of a peer that has not started a request yet, in each
  * context by itself.
  *
  * All ranks start the requests of a context in one order, and both ends know what each request will
  * send from one to the other. So the bytes from here to a peer, request after request, form one
  * line that both ends measure alike (in blocks of TT_XBLOCK bytes):
  *
- *     request   4      5          6      7              known: end of the requests the peer is known to have started
- *             |------|----------|------|------...       a piece may go when its place in the line is at most known + budget
+ *     request   4      5          6      7
+ *             |------|----------|------|------...
  *                    ^ known           ^ known + budget
  *
- * A request keeps its place also while it has not sent: later requests can never take the credit an
- * earlier one needs. What is in flight for requests the peer has not started is at most the budget,
- * which is what its stash holds.
+ *     known: the end of the requests that the peer is known to have started.
+ *     A piece may go if its place in the line is at most known + budget.
  *
- * A peer is known to have started request s when anything of s comes from it. Who receives much and
- * sends nothing would never be heard of: when a peer has not been told of a quarter of the budget,
- * a notice is sent. Hence a request its receiver has started lies within a quarter of the budget
- * from `known`, and is never held up: no deadlock, and no notices where data flow both ways or
- * little flows. */
+ * A request keeps its place even while it has not sent: later requests can never take the credit
+ * that an earlier one needs. What is in flight for requests that the peer has not started is at
+ * most the budget, which is what its stash holds.
+ *
+ * A peer is known to have started request s when anything of s comes from it. A rank that receives
+ * much and sends nothing would never be heard of; so a rank sends a notice when a peer has not been
+ * told of a quarter of the budget. Hence a request that its receiver has started lies within a
+ * quarter of the budget from `known` and is never held up: no deadlock, and no notices where data
+ * flow both ways or little flows. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "exec/exec_int.h"
 
+/* Promises of a new ring. */
 enum { FIRST = 64 };
 
+/* Anything of request seq has come, so the peer has started it and all before. Invariant: promises
+ * are sorted by seq, and `known` is the end of the last one removed. */
 void tt_exec_hear(struct tt_xpeer *pe, uint32_t seq)
 {
     if (pe->heard && !tt_xlater(seq, pe->latest))
@@ -45,7 +51,8 @@ static bool has_started(const struct tt_xpeer *pe, uint32_t seq)
     return pe->heard && !tt_xlater(seq, pe->latest);
 }
 
-/* Rings begin small: most peers are never more than a few requests behind. */
+/* Room for one more promise; false: no memory. Rings begin small: most peers are never more than a
+ * few requests behind. */
 static bool make_room(struct tt_xpeer *pe)
 {
     uint32_t n = pe->promises ? pe->promise_mask + 1 : 0,
@@ -65,6 +72,7 @@ static bool make_room(struct tt_xpeer *pe)
     return true;
 }
 
+/* Memory is taken here, so that starting cannot fail half-way. */
 bool tt_exec_credit_prepare(const struct tt_context *x, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++)
@@ -73,6 +81,7 @@ bool tt_exec_credit_prepare(const struct tt_context *x, const struct tt_program 
     return true;
 }
 
+/* Appends a request to the line. If the peer has started it already, nothing is promised. */
 static void promise(struct tt_xpeer *pe, uint32_t seq, uint64_t cost)
 {
     pe->out_cost += cost;
@@ -84,6 +93,8 @@ static void promise(struct tt_xpeer *pe, uint32_t seq, uint64_t cost)
     pe->promises[pe->promise_tail++ & pe->promise_mask] = (struct tt_xpromise){seq, pe->out_cost};
 }
 
+/* Both directions are measured here: what this rank will send, and what it allows the peer (due).
+ * */
 void tt_exec_credit_start(struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {
@@ -97,6 +108,8 @@ void tt_exec_credit_start(struct tt_program *p)
     }
 }
 
+/* The subtraction is of free-running counters: l->spent is never before pe->known for a request
+ * that the peer has not started. */
 bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost)
 {
     const struct tt_xpeer *pe = l->pe;
@@ -104,6 +117,7 @@ bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, 
            (has_started(pe, l->program->seq) || l->spent + cost - pe->known <= e->budget);
 }
 
+/* Any piece of a request tells its receiver that the request has been started here. */
 void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost)
 {
     l->spent += cost;
@@ -111,6 +125,7 @@ void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost)
         l->pe->told = l->due;
 }
 
+/* Notices for the peers that have not been told enough by data. */
 void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks; i++) {

@@ -1,12 +1,19 @@
-/* engine.c - starts programs, knows which run, and ends them all when something does not fit.
+/* engine.c - starts programs, knows which ones run, and ends them all when something does not fit.
  *
- * Running programs stand in a small hash table by context and sequence number (arriving pieces) and
- * in slots (completions of sends). A start copies the program's initial task states, gives its
- * references their addresses, does everything that is possible at once - a program whose sends
- * depend on nothing has sent them when start returns - and takes what came early from the stash.
+ * Running programs stand in a small hash table by context and sequence number, where arriving
+ * pieces find them, and in slots, whose numbers the cookies of sends carry.
  *
- * Invariant: a program is in the table exactly while its state is RUNNING; the engine has failed
- * exactly when no program runs any more because of a fault or a kill, and stays so. */
+ *     start:  check -> links to peers -> addresses -> initial tasks -> run what is ready
+ *             -> take early pieces from the stash -> send the start notices that are due
+ *
+ * A start does everything that is possible at once: a program whose sends depend on nothing has
+ * handed them to the transport when start returns.
+ *
+ * Invariant: a program is in the table exactly while its state is RUNNING. After the first fault or
+ * kill the engine has failed for good: no program runs, and none can be started.
+ *
+ * Threads: none of its own and no locks. The caller sees to it that one thread at a time uses an
+ * engine. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,10 +21,12 @@
 
 #include "exec/exec_int.h"
 
+/* STREAMS: pieces that may be half received when their credit is given back (stash.c). */
 enum { REQUESTS = 64, EAGER_BYTES = 256 << 10, STREAMS = 8 };
 
 /* ---- making ---- */
 
+/* The inverse of `places`: the rank that has each local place. */
 static void make_near(struct tt_engine *e)
 {
     for (uint32_t r = 0; r < e->size; r++)
@@ -25,6 +34,8 @@ static void make_near(struct tt_engine *e)
             e->near[e->places[r]].rank = r;
 }
 
+/* Makes the tables. The last piece of `stages` is `gather`, in which a stashed piece is put
+ * together. */
 static tutti_status make_engine(struct tt_engine *e, struct tutti_error *err)
 {
     uint32_t nlocal = e->direct ? tt_direct_nlocal(e->direct) : 0;
@@ -64,6 +75,8 @@ tutti_status tt_exec_engine_make(const struct tt_engine_config *c, struct tt_eng
     e->ref_bytes = c->ref_bytes ? c->ref_bytes : 1;
     e->slabs.elem = sizeof(struct tt_xblock *);
     e->hellos.elem = sizeof(struct tt_xhello);
+    /* A box is complete when its memory says so, not when an event comes: the transport's wait must
+     * look at it too. */
     tt_exec_window_make(e);
     if (e->direct && c->transport->ops->watch)
         c->transport->ops->watch(c->transport, tt_exec_box_ready, e);
@@ -98,6 +111,8 @@ void tt_exec_engine_free(struct tt_engine *e)
 
 /* ---- which programs run ---- */
 
+/* Requests that run together have neighbouring numbers and fall in different buckets; the factor
+ * keeps contexts apart. */
 static uint32_t bucket_of(const struct tt_context *x, uint32_t seq)
 {
     return (seq + x->comm * 7u) % TT_XBUCKETS;
@@ -111,6 +126,7 @@ struct tt_program *tt_exec_find(const struct tt_context *x, uint32_t seq)
     return p;
 }
 
+/* Free slots are a stack: entry max_requests - 1 - nrunning is its top. */
 static void engine_enter(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_program **bucket = &e->buckets[bucket_of(p->context, p->seq)];
@@ -142,6 +158,7 @@ uint64_t tt_exec_engine_finished(const struct tt_engine *e)
 
 /* ---- faults ---- */
 
+/* The engine's lists point into programs that are about to end, so they are emptied first. */
 static void fail_all(struct tt_engine *e, const struct tt_exec_engine_fault *f)
 {
     e->failed = true;
@@ -171,6 +188,8 @@ void tt_exec_protocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t s
                          .kind = TT_FAULT_PROTOCOL, .peer = pe->world, .seq = seq});
 }
 
+/* The first mismatch is reported to its peer as well (progress.c), so that both ranks name the
+ * other. */
 void tt_exec_mismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p,
                       uint64_t theirs)
 {
@@ -184,6 +203,7 @@ void tt_exec_mismatch(struct tt_engine *e, const struct tt_xpeer *pe, const stru
     tt_exec_fault(e, &f);
 }
 
+/* Programs in boxes have no pieces to miss: box.c looks for ended ranks itself. */
 void tt_exec_missing(struct tt_engine *e, const struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nlinks && !p->box && p->state == TT_XRUNNING; i++) {
@@ -240,8 +260,10 @@ static bool overlap(const void *a, uint64_t na, const void *b, uint64_t nb)
     return na && nb && x < y + nb && y < x + na;
 }
 
-/* Addresses of all references, and whether IN and OUT are one memory (exec.h says when); false:
- * they overlap otherwise. */
+/* Gives every base its address and finds out whether IN and OUT are one memory (exec.h says when).
+ * False: they overlap in another way, or the schedule cannot run in place. Runs of the own part lie
+ * packed in a buffer of their own, or at their places in the whole vector when both pointers are
+ * the same. */
 static bool bind_buffers(struct tt_program *p, const struct tt_start *s)
 {
     uint64_t in_bytes = p->in_elems << p->elem_shift, out_bytes = p->out_elems << p->elem_shift;
@@ -260,6 +282,7 @@ static bool bind_buffers(struct tt_program *p, const struct tt_start *s)
     return same ? p->inplace : !overlap(s->in, in_bytes, s->out, out_bytes);
 }
 
+/* Everything that can be refused before any state has changed. */
 static tutti_status check_start(const struct tt_context *x, const struct tt_start *s,
                                 struct tutti_error *err)
 {
@@ -280,7 +303,8 @@ static tutti_status check_start(const struct tt_context *x, const struct tt_star
     return TUTTI_OK;
 }
 
-/* The program's links lead to the peers of its context. */
+/* Points the program's links at the peers of its context. A program that was last started in the
+ * same context keeps its links. */
 static tutti_status connect_links(struct tt_context *x, struct tt_program *p,
                                   struct tutti_error *err)
 {
@@ -295,6 +319,7 @@ static tutti_status connect_links(struct tt_context *x, struct tt_program *p,
     return st;
 }
 
+/* Copies the initial states. The work list begins with the tasks that can run at once. */
 static void reset(struct tt_program *p)
 {
     memcpy(p->tasks, p->fresh[p->mode], p->ntasks * sizeof *p->tasks);
@@ -314,6 +339,8 @@ static void reset(struct tt_program *p)
     }
 }
 
+/* Credit is counted before the first send: a peer's line of bytes (credit.c) must include this
+ * request. */
 static void engine_launch(struct tt_engine *e, struct tt_program *p)
 {
     engine_enter(e, p);
@@ -349,6 +376,8 @@ tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *
     p->state = TT_XRUNNING;
     x->any = true;
     engine_launch(e, p);
+    /* Pieces that came early are used only now, after everything that needs no message has been
+     * done. */
     if (x->stashed)
         tt_exec_stash_take(p);
     if (e->ndeferred)
@@ -372,8 +401,7 @@ tutti_status tt_exec_engine_test(struct tt_engine *e, const struct tt_program *p
     return p->state == TT_XRUNNING ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
-/* The first message task that waits for nothing but its peer: receives first: a peer that stops
- * receiving has usually stopped sending. */
+/* The first message task that waits for nothing but its peer. */
 static uint32_t first_waiting(const struct tt_program *p, bool sends)
 {
     for (uint32_t t = 0; t < p->ntasks; t++) {
@@ -385,6 +413,7 @@ static uint32_t first_waiting(const struct tt_program *p, bool sends)
     return TT_XNO;
 }
 
+/* Receives come first: a peer that stops receiving has usually stopped sending. */
 uint32_t tt_exec_program_waiting(const struct tt_program *p)
 {
     const struct tt_context *x = p->context;

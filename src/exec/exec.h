@@ -13,13 +13,17 @@
  * a sender keeps at most `eager_bytes` per peer and context in flight for requests its peer has not
  * started (start notices give credit).
  *
- * Where ranks share a host, an operation is carried out without a message's copies if its memory
- * can be reached (lower.c says which patterns, refs.c how): a receive reads the sender's memory, a
- * reduction takes operands where they lie and writes the places of peers.
+ * Where ranks share a host, an operation is carried out without the copies of a message if its
+ * memory can be reached (lower.c says which patterns, refs.c how): a receive reads the sender's
+ * memory, a reduction takes operands where they lie and writes the places of peers.
+ *
+ * Threads: one thread at a time uses an engine, its contexts and their programs; there are no locks
+ * inside.
  *
  * AVG: the division happens once per chunk, in the last operation that writes OUT of that chunk
  * when that is a reducing one (the owner, or the root); where a result exists only once
- * (reduce-scatter, reduce) in the last one of any kind, since a rank may get its sum finished. */
+ * (reduce-scatter, reduce) in the last one of any kind, since a rank may receive its finished
+ * sum. */
 #ifndef TT_EXEC_H
 #define TT_EXEC_H
 
@@ -32,8 +36,8 @@
 /* All-to-all with blocks of any length at any place: by rank, elements that this rank sends to it
  * and gets from it, and where they lie in IN and OUT. Blocks of OUT do not overlap. No rank knows
  * the lengths of others: the schedule must carry every block straight from its source to its
- * destination, and every message names the length that its sender has in mind, empty ones too, so
- * that ranks which do not agree are told. */
+ * destination, and the fingerprint of every message, empty ones too, contains the length that its
+ * sender uses, so that ranks which disagree get an error. */
 struct tt_blocks {
     const size_t *send_counts, *send_at, *recv_counts, *recv_at;
 };
@@ -60,6 +64,7 @@ struct tt_program_config {
     size_t box_bytes;
 };
 #define TT_NO_PLACE UINT32_MAX
+/* The config is only read; the program belongs to the caller. *ret is set on success only. */
 tutti_status tt_exec_program_make(const struct tt_program_config *c, struct tt_program **ret,
                                   struct tutti_error *err);
 void tt_exec_program_free(struct tt_program *p); /* not while started */
@@ -68,17 +73,18 @@ void tt_exec_program_free(struct tt_program *p); /* not while started */
 uint64_t tt_exec_program_in_elems(const struct tt_program *p);
 uint64_t tt_exec_program_out_elems(const struct tt_program *p);
 
-/* How the messages of the last run were carried out at this rank, in pieces: as bytes, read where
- * they lay, written by their sender's reduction, or in a box. */
+/* How the messages that this rank sent in the last run were carried out, in pieces: as bytes, read
+ * where they lay, written by the reduction that made them, or in a box. */
 struct tt_carried {
     uint64_t message, read, write, box;
 };
 void tt_exec_program_carried(const struct tt_program *p, struct tt_carried *ret);
-uint32_t tt_exec_program_segments(const struct tt_program *p); /* that it runs with */
+uint32_t tt_exec_program_segments(const struct tt_program *p); /* the number it runs with */
 /* one line per operation (print.c says what is in it) */
 void tt_exec_program_print(const struct tt_program *p, FILE *out);
 
-/* One engine drives one transport. Everything of it is used by one thread at a time. */
+/* One engine drives one transport. One thread at a time uses it and everything that belongs to
+ * it. */
 struct tt_engine;
 struct tt_engine_config {
     struct tt_transport *transport; /* borrowed */
@@ -94,8 +100,8 @@ tutti_status tt_exec_engine_make(const struct tt_engine_config *c, struct tt_eng
 void tt_exec_engine_free(struct tt_engine *e); /* contexts that are still open too */
 
 /* A context is some ranks of the transport with an order of requests of their own. Programs name
- * ranks by their number in the context. Opening and closing are local and send nothing that anybody
- * waits for: two ranks introduce a context to each other when both have a program that needs the
+ * ranks by their number in the context. Opening and closing are local, and no rank waits for what
+ * they send: two ranks introduce a context to each other when both have a program that needs the
  * other one (context.c). */
 struct tt_context;
 struct tt_context_config {
@@ -108,11 +114,11 @@ struct tt_context_config {
 };
 tutti_status tt_exec_context_open(struct tt_engine *e, const struct tt_context_config *c,
                                   struct tt_context **ret, struct tutti_error *err);
-/* No program of it runs. Tells the members that know it; late traffic for it is dropped. Accepts
- * NULL. */
+/* Closes it; no program of it may be running. Tells the members that know it; late traffic for it
+ * is dropped. Accepts NULL. */
 void tt_exec_context_close(struct tt_context *x);
 bool tt_exec_context_running(const struct tt_context *x); /* some program of it */
-/* The program will be started: what needs memory or a peer's word is asked for now. Not necessary:
+/* Takes the memory and begins the introductions that starting the program will need. Optional:
  * starting does the same. */
 tutti_status tt_exec_context_prepare(struct tt_context *x, const struct tt_program *p,
                                      struct tutti_error *err);
@@ -138,18 +144,18 @@ tutti_status tt_exec_context_start(struct tt_context *x, const struct tt_start *
  * for. The structure is the caller's and must not move until it is done. */
 #define TT_ANY UINT32_MAX
 struct tt_letter {
-    /* said before the start */
+    /* set by the caller before the start */
     void *data;     /* a send only reads it */
     uint64_t bytes; /* a receive: the room there is */
     uint32_t peer;  /* rank in the context, not this one; a receive: or TT_ANY */
     uint32_t tag;   /* a receive: or TT_ANY */
     uint32_t kind;  /* what the bytes are, below 2^16: the other side must say the same */
     bool sends;
-    bool exact; /* a receive: so many bytes must come, otherwise at most so many */
+    bool exact; /* a receive: `bytes` must come, neither more nor less; otherwise at most `bytes` */
     /* a receive, once it is done: what came */
     uint32_t from, from_tag;
     uint64_t got;
-    /* the engine's */
+    /* the engine's own */
     uint8_t state, next;
     uint32_t id, other, under_way;
     uint64_t done;
@@ -165,26 +171,28 @@ tutti_status tt_exec_letter_start(struct tt_context *x, struct tt_letter *l,
                                   struct tutti_error *err);
 /* Like tt_exec_engine_test. */
 tutti_status tt_exec_letter_test(const struct tt_letter *l, struct tutti_error *err);
-/* Takes a receive back that nothing has come for; false: something has, or it is done. */
+/* Cancels a receive that nothing has come for; false: something has come, or it is done. */
 bool tt_exec_letter_cancel(struct tt_letter *l);
-/* Whom it waits for, as a rank of the transport; UINT32_MAX: nobody in particular. */
+/* The rank it waits for, as a rank of the transport; UINT32_MAX: none in particular. */
 uint32_t tt_exec_letter_waiting(const struct tt_letter *l);
 
-/* How many have come that nobody has asked for; the first of them: from, from_tag, got and kind. */
+/* How many letters have come that no receive asked for. ret_first: from, from_tag, got and kind of
+ * the first one, set only if there is one. */
 uint32_t tt_exec_letter_unread(const struct tt_context *x, struct tt_letter *ret_first);
 
-/* Polls once and does all that has become possible; true when anything happened. */
+/* Polls the transport once and does everything that has become possible. Never blocks; true when
+ * anything happened. */
 bool tt_exec_engine_progress(struct tt_engine *e);
 /* TUTTI_OK done (the program may be started again), TUTTI_IN_PROGRESS, or the error of the
  * engine. */
 tutti_status tt_exec_engine_test(struct tt_engine *e, const struct tt_program *p,
                                  struct tutti_error *err);
 
-/* programs that are done or failed, since the engine was made */
+/* programs and letters that have ended, done or failed, since the engine was made */
 uint64_t tt_exec_engine_finished(const struct tt_engine *e);
-/* a counter that changes when something of the context comes or has gone */
+/* a counter that changes whenever something of the context has come or gone */
 uint64_t tt_exec_context_moved(const struct tt_context *x);
-uint64_t tt_exec_context_mailed(const struct tt_context *x); /* of that, what happened to letters */
+uint64_t tt_exec_context_mailed(const struct tt_context *x); /* the same for letters only */
 
 /* The first peer that this program, once started, waits for; UINT32_MAX: none. A rank of the
  * transport, like all peers below. */
@@ -207,10 +215,10 @@ const struct tt_exec_engine_fault *tt_exec_engine_fault(const struct tt_engine *
 /* Fails every started program now with this fault (abort; a verdict from the watch). */
 void tt_exec_engine_kill(struct tt_engine *e, const struct tt_exec_engine_fault *why);
 
-/* Per rank of the context, since it was opened. Times are from a look (tt_exec_engine_progress)
- * that found nothing to the next arrival. */
+/* Per rank of the context, since it was opened. Idle times run from a poll
+ * (tt_exec_engine_progress) that found nothing to the next arrival. */
 struct tt_peer_stats {
-    uint64_t wait_ns; /* all that ended with something from or for this peer */
+    uint64_t wait_ns; /* idle times that ended with an event of this peer */
     /* first-arrival skew: idle time of requests before anything of them came from this peer */
     uint64_t late_ns;
     /* from the first to the last piece of a request of several pieces, and what came in that

@@ -1,13 +1,16 @@
 /* exec_int.h - what the files of exec/ share among themselves; nobody else includes it.
  *
- * Cold: layout.c (where chunks lie), compile.c (operations to memory), lower.c (patterns for shared
- * memory), program.c (the whole), print.c (its text).
- * Hot: engine.c (start, test), context.c (who belongs to a context, introductions), progress.c
+ * Made once per program: layout.c (where chunks lie), compile.c (operations to memory), messages.c
+ * (peers, numbers), lower.c (patterns for shared memory), program.c (the whole), print.c (its
+ * text).
+ *
+ * Used while programs run: engine.c (start, test), context.c (members, introductions), progress.c
  * (events), send.c, receive.c, run.c (local operations and readiness), refs.c (pieces by
  * reference), window.c (memory for copies that peers read), reduce.c (reductions on peers' memory),
- * box.c (exchanges of small vectors), row.c (rows of exchanges), credit.c (who may send how much
- * ahead), stash.c (what came too early), stats.c. program_int.h has the
- * words and the compiled program. */
+ * box.c (exchanges of small vectors), row.c (rows of exchanges), credit.c (how much may be sent
+ * ahead), stash.c (what came too early), letter.c (messages by tag), stats.c.
+ *
+ * program_int.h has the terms and the compiled program. */
 #ifndef TT_EXEC_INT_H
 #define TT_EXEC_INT_H
 
@@ -17,12 +20,13 @@
 
 /* ---- the engine ---- */
 
-enum { TT_XUNITS = 64 }; /* a window area is given out in so many parts */
+enum { TT_XUNITS = 64 }; /* units of a window area, one bit each in tt_engine.units */
+/* A copy in this rank's window, made of touching units (window.c). */
 struct tt_xslot {
-    const struct tt_program *program; /* whose copy it is; NULL: of one that has ended */
+    const struct tt_program *program; /* the program whose piece it is; only compared */
     uint32_t seq, group, piece;       /* request, first send of the group, segment and piece */
     uint32_t near;                    /* place of the only rank it is for; TT_XNO: several */
-    /* references to send, references that were not taken yet; both 0: free */
+    /* references still to be sent; references sent and not yet taken; both 0: free */
     uint32_t unsent, users;
     uint32_t unit, units;
 };
@@ -30,7 +34,7 @@ struct tt_xslot {
 struct tt_xnear {
     uint32_t rank;               /* of the transport */
     uint32_t units;              /* of the window, in use for this one alone */
-    uint64_t taken, taken_bytes; /* slots of its window that it has not been told about yet */
+    uint64_t taken, taken_bytes; /* slots of its window that were taken here, not yet reported */
 };
 
 struct tt_xpromise { /* through request seq the peer's credit stands at `end` */
@@ -43,12 +47,12 @@ struct tt_xblock {
     struct tt_xblock *later; /* the next piece of the same peer */
     struct tt_tag tag;
     uint32_t bytes, stream;
-    struct tt_xpeer *pe; /* of a letter: who sent it */
-    bool filling;        /* TT_EV_RECEIVED has not come yet */
+    struct tt_xpeer *pe; /* of a letter: its sender */
+    bool filling;        /* accepted; TT_EV_RECEIVED has not come yet */
     _Alignas(64) char data[TT_XBLOCK];
 };
 
-/* Control messages that could not go yet. */
+/* Control messages that are due, as bits in the order in which they are sent. */
 enum { TT_XDUE_HELLO = 1, TT_XDUE_STARTED = 2, TT_XDUE_CREDIT = 4, TT_XDUE_BYE = 8 };
 /* One rank as one context sees it. Made when the first program needs it, or when something comes
  * from it. */
@@ -56,18 +60,21 @@ struct tt_xpeer {
     struct tt_context *context;
     uint32_t rank, world; /* in the context, in the transport */
     uint16_t comm;        /* the context's number at the peer, once it has introduced itself */
+    /* met: its HELLO has come; greeted: ours has gone; heard: `latest` is valid; closed: nothing
+     * more comes from it */
     bool met, heard, closed, greeted;
     bool due_listed;   /* in the engine's list */
     uint8_t due_words; /* TT_XDUE_ */
     struct tt_xpeer *due_next;
     uint32_t latest; /* heard: the latest request this peer is known to have started */
     int error;
-    /* what we may send it ahead: requests it is not known to have started, oldest first; a ring */
+    /* requests that it is not known to have started, oldest first (credit.c); a ring */
     struct tt_xpromise *promises;
     uint32_t promise_mask, promise_head, promise_tail;
     /* credit of all requests started here; of those it is known to have started */
     uint64_t out_cost, known;
-    /* the same seen from the other side: of all started here, of those it has been told */
+    /* the same for the other direction: credit given to it by all requests started here; of that,
+     * what it has been told */
     uint64_t due, told;
     struct tt_xblock *stash, *stash_last; /* what it has sent ahead */
     uint32_t blocks_used;
@@ -76,7 +83,7 @@ struct tt_xpeer {
     struct tt_letter *mail, *mail_last; /* with something to send, in order */
     struct tt_xpeer *mail_next;         /* in the engine's list of those with mail */
     bool mail_listed;
-    /* blocks of short ones: sent and not said to be taken; taken and not said to be */
+    /* blocks of short letters: sent and not yet reported as taken; taken and not yet reported */
     uint32_t letters_out, letters_in;
     struct tt_peer_stats stats;
 };
@@ -92,14 +99,14 @@ struct tt_context {
     bool any, any_closed, closing; /* any: a request has been started, `seq` is the latest */
     uint32_t seq, nrunning, stashed;
     uint64_t fingerprint, moved, mailed;
-    /* `moved` when something waited for room or a reduction, since when it is the same; 0: not
-     * known */
+    /* is_stalled (refs.c): the value of `moved` when last compared, and since when it is the same;
+     * 0: not known */
     uint64_t still_moved, still_ns;
     struct tt_letter *posted, *posted_last;   /* receives that nothing has come for */
-    struct tt_xblock *letters, *letters_last; /* letters that nobody has asked for */
+    struct tt_xblock *letters, *letters_last; /* letters that no receive has asked for */
     struct tt_boxes *boxes;
     struct tt_program *box_first, **box_last;
-    uint32_t box_missing;      /* the rank that a box waited for when last looked at */
+    uint32_t box_missing;      /* the rank that the boxes waited for at the last check */
     struct tt_context *boxing; /* the next one with programs in boxes */
 };
 /* A HELLO for a context that is not open here yet. */
@@ -126,8 +133,8 @@ struct tt_engine {
     struct tt_program **slots;
     uint32_t *free_slots;
     struct tt_xlink *waiting, *waiting_last;
-    struct tt_xpeer *due;             /* those that control messages are due to */
-    struct tt_xpeer *mail;            /* those that letters have something to send to */
+    struct tt_xpeer *due;             /* peers that control messages are due to */
+    struct tt_xpeer *mail;            /* peers with letters to send */
     struct tt_letter *letters;        /* all that are under way */
     struct tt_letter **by_id;         /* those that go in pieces */
     uint32_t nids, next_id, prepared; /* prepared: letters that there is room for */
@@ -139,7 +146,7 @@ struct tt_engine {
     struct tt_vec slabs;      /* of blocks */
     struct tt_xblock *blocks; /* free ones, nblocks */
     uint32_t nblocks;
-    struct tt_xblock *orphans; /* being filled for nobody: for contexts that were closed */
+    struct tt_xblock *orphans; /* still being filled, for contexts that were closed */
     struct tt_direct *direct;  /* NULL: none */
     const uint32_t *places;
     struct tt_xnear *near;
@@ -147,17 +154,17 @@ struct tt_engine {
     uint64_t units;         /* of the window area, bit set: free */
     uint32_t shared_units;  /* in use by slots for several peers */
     uint64_t links_running; /* of all programs that run */
-    uint32_t cursor;        /* where the next slot is looked for first */
-    /* bytes from the beginning that slots take in turn; 0: always the lowest */
+    uint32_t cursor;        /* the unit at which the search for a slot begins */
+    /* bytes at the beginning of the window whose units are used in turn; 0: always the lowest */
     size_t turn;
     struct tt_xslot slots_out[TT_XUNITS];
     uint32_t owing;      /* programs with owed pieces */
     uint32_t held;       /* pieces that wait for reductions where they lie */
     uint64_t held_bytes; /* of transport memory */
-    uint32_t ntaken;     /* local ranks that have not been told about all slots */
+    uint32_t ntaken;     /* local ranks to which taken slots have not been reported */
     struct tt_context *boxing;
     struct tt_exec_engine_fault fault;
-    /* where the mismatch was that its peer has not been told of yet; NULL: none */
+    /* the context of a mismatch that its peer has not been told of yet; NULL: none */
     struct tt_context *report;
     uint64_t idle_since, idle_ns;
     uint32_t nlate;
@@ -169,58 +176,61 @@ static inline bool tt_xlater(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) > 0;
 }
+/* Blocks of stash memory, hence of credit, that a piece costs; an empty one costs 1 too. */
 static inline uint32_t tt_xcost(uint64_t bytes)
 {
     return bytes > TT_XBLOCK ? (uint32_t)((bytes + TT_XBLOCK - 1) / TT_XBLOCK) : 1;
 }
-/* NULL: not running */
+/* The running program with this number; NULL: it is not running. */
 struct tt_program *tt_exec_find(const struct tt_context *x, uint32_t seq);
-/* in words */
+/* The engine's fault as a status and a text. */
 tutti_status tt_exec_engine_failure(const struct tt_engine *e, struct tutti_error *err);
-/* the first one counts; fails all programs */
+/* Fails all programs and letters; only the first fault counts. */
 void tt_exec_fault(struct tt_engine *e, const struct tt_exec_engine_fault *f);
 void tt_exec_protocol(struct tt_engine *e, const struct tt_xpeer *pe, uint32_t seq);
 void tt_exec_mismatch(struct tt_engine *e, const struct tt_xpeer *pe, const struct tt_program *p,
                       uint64_t theirs);
-/* a fault when a closed peer still had to give or to get something */
+/* A fault if the program still needs pieces from, or has pieces for, a closed peer. */
 void tt_exec_missing(struct tt_engine *e, const struct tt_program *p);
 void tt_exec_leave(struct tt_engine *e, struct tt_program *p); /* out of the table */
-/* true: some found room now (progress.c) */
+/* Tries deferred events again; true: some found room (progress.c). */
 bool tt_exec_retry_deferred(struct tt_engine *e);
 
 /* ---- context.c ---- */
-/* The context that this number means here, NULL: none (any more). */
+/* The open context with this number here; NULL: there is none, or it has been closed. */
 struct tt_context *tt_exec_context_find(const struct tt_engine *e, uint16_t comm);
 static inline uint32_t tt_context_world(const struct tt_context *x, uint32_t rank)
 {
     return x->members ? x->members[rank] : rank;
 }
-/* The member; made if need be. NULL: not a member, or no memory. */
+/* The member by its rank in the context, or in the transport; made if needed. NULL: not a member,
+ * or no memory. */
 struct tt_xpeer *tt_exec_context_peer(struct tt_context *x, uint32_t rank);
 struct tt_xpeer *tt_exec_context_sender(struct tt_context *x, uint32_t world);
 void tt_exec_context_heard(struct tt_engine *e, const struct tt_event *ev); /* HELLO or BYE */
-/* nothing will come from it any more */
+/* Nothing more will come from this peer in its context. */
 void tt_exec_context_end(struct tt_xpeer *pe, int error);
-/* the same in all contexts */
+/* The same in all contexts: the rank of the transport has ended. */
 void tt_exec_context_gone(struct tt_engine *e, uint32_t world, int error);
-/* sends it now, or as soon as possible */
+/* Sends a control message (TT_XDUE_) now, or as soon as possible. */
 void tt_exec_context_owe(struct tt_xpeer *pe, uint8_t word);
-/* tries what is due; true: something went */
+/* Tries control messages that are due; true: something went. */
 bool tt_exec_context_pay(struct tt_engine *e);
 void tt_exec_context_free_all(struct tt_engine *e);
 
 /* ---- run.c: readiness, and the bytes of operations ---- */
 
-/* Walks over the elements of a piece (or of a whole segment) fragment by fragment. */
+/* Walks over the elements of a piece, or of a whole segment, fragment by fragment. */
 struct tt_xwalk {
     const struct tt_program *p;
     const uint64_t *word; /* of the next fragment */
     uint32_t width, segment;
     uint64_t skip, want; /* elements */
 };
+/* A part of a fragment: what tt_xat turns into addresses. */
 struct tt_xfrag {
-    const uint64_t *ref;
-    uint64_t from; /* bytes after the references */
+    const uint64_t *ref; /* by buffer involved, as in tt_program.code */
+    uint64_t from;       /* bytes after the references */
     uint64_t elems;
     bool divide;
 };
@@ -239,8 +249,8 @@ static inline struct tt_xwalk tt_xwalk_piece(const struct tt_program *p, const s
                              .skip = at >> p->elem_shift,
                              .want = n >> p->elem_shift};
 }
-/* Invariant: `skip` elements of the piece's segment, counted from the next fragment, lie before the
- * piece. */
+/* The next part of the piece; false: it is complete. Invariant: `skip` elements of the segment,
+ * counted from the next fragment on, lie before the piece. */
 static inline bool tt_xwalk_next(struct tt_xwalk *w, struct tt_xfrag *ret)
 {
     const struct tt_program *p = w->p;
@@ -267,10 +277,12 @@ static inline bool tt_xwalk_next(struct tt_xwalk *w, struct tt_xfrag *ret)
     }
     return false;
 }
+/* Bytes that are left to walk over. */
 static inline uint64_t tt_xwalk_bytes(const struct tt_xwalk *w)
 {
     return w->want * w->p->elem_bytes;
 }
+/* The address of reference i (0: the destination, or what is sent), once the bases are known. */
 static inline char *tt_xat(const struct tt_program *p, const struct tt_xfrag *f, uint32_t i)
 {
     return p->base[f->ref[i] >> 48] + (f->ref[i] & TT_XREF_OFFSET) + f->from;
@@ -279,7 +291,7 @@ static inline uint32_t tt_xtask_op(const struct tt_program *p, uint32_t task)
 {
     return p->segments == 1 ? task : task / p->segments;
 }
-/* The task is done: those who waited for it may have become ready. */
+/* The task is done: puts the tasks that have become ready by that in the work list. */
 void tt_exec_finish(struct tt_program *p, uint32_t task);
 /* Does everything that has become ready; leaves the table when the program is done. */
 void tt_exec_work(struct tt_engine *e, struct tt_program *p);
@@ -290,51 +302,52 @@ void tt_exec_consume(struct tt_program *p, const struct tt_xop *op, const struct
                      const void *data);
 
 /* ---- refs.c: pieces by reference ---- */
-/* How the piece at iov goes by reference; a window's bytes are copied then. TUTTI_ERR_REFUSED: as
- * bytes; TUTTI_IN_PROGRESS: not now. */
+/* Makes a reference to the piece at iov, copying it to the window if it is not in the heap.
+ * TUTTI_ERR_REFUSED: it must go as bytes; TUTTI_IN_PROGRESS: there is no room now. */
 tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                            const struct iovec *iov, struct tt_xref *ret);
 /* The piece has been sent, in whatever form; ref: the reference, NULL when it was none. */
 void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                       const struct tt_xref *ref);
-/* What the peer's reference means here; false: it makes no sense. */
+/* Turns the peer's reference into an address of this rank; false: it is not valid. */
 bool tt_exec_resolve(const struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev,
                      uint64_t bytes, struct tt_xkept *ret);
 /* Uses a kept piece for its operation; then its sender is told. False: a peer has failed
  * meanwhile. */
 bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op,
                  const struct tt_xwalk *w, const struct tt_xkept *k);
-/* Gives the piece back: release, or TAKEN, at once or (state TT_XOWED) later. */
+/* Gives a used piece back to its sender: releases the frame or sends TAKEN, at once or (state
+ * TT_XOWED) later. */
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece);
-/* the peer says so */
+/* TAKEN came from the peer, alone or with a piece; slots: bits of window slots. */
 void tt_exec_taken(struct tt_engine *e, struct tt_xpeer *pe, uint32_t seq,
                    const struct tt_xref *ref);
 void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots);
-/* What a piece to peer says besides, if ref says nothing yet: the operand that is given back with
- * it, or slots. Then: it has been sent. */
+/* Adds the operand that is given back with the piece, or the taken slots, to its reference, if
+ * `extra` is still empty. tt_exec_settled: the piece has been sent. */
 void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                     struct tt_xref *ref);
 void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                      const struct tt_xref *ref);
-void tt_exec_tell_slots(struct tt_engine *e); /* there is time for it */
-/* tells what could not be told; true: something went */
+void tt_exec_tell_slots(struct tt_engine *e); /* reports all taken slots; called when idle */
+/* Sends TAKEN for owed pieces; true: something went. */
 bool tt_exec_pay(struct tt_engine *e);
-/* if nothing moves any more, copies what is held; true: it did */
+/* If nothing moves any more, copies what is held and gives it back; true: it did. */
 bool tt_exec_let_go(struct tt_engine *e);
-/* a peer has aborted; UINT32_MAX: it is not known which */
+/* A fault: a peer has aborted; UINT32_MAX: it is not known which. */
 void tt_exec_lost(struct tt_engine *e, uint32_t world);
 
 /* ---- window.c: copies for peers to read ---- */
 void tt_exec_window_make(struct tt_engine *e);
-/* The slot of (seq, group, piece); a new one of `bytes` for nsends references, to be filled. NULL:
- * there is none, no room. */
+/* find: the slot of (program, seq, group, piece); NULL: there is none. take: a new slot of `bytes`
+ * for nsends references, which the caller fills; NULL: no room. */
 struct tt_xslot *tt_exec_window_find(struct tt_engine *e, const struct tt_xslot *key);
 struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot *key,
                                      uint64_t bytes, uint32_t nsends);
 char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s);
-/* one of its sends has gone */
+/* One of the slot's sends has gone; referred: as a reference to it, which will be taken. */
 void tt_exec_window_sent(struct tt_engine *e, struct tt_xslot *s, bool referred);
-/* false: nobody had it */
+/* A peer has taken the slot; false: no reference to it is out. */
 bool tt_exec_window_taken(struct tt_engine *e, uint32_t slot);
 /* Do all pieces of a message, each of at most `bytes`, have room in a peer's window at once? */
 bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t bytes);
@@ -349,7 +362,7 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
                      uint32_t segment, const struct tt_xkept *k); /* it came with a held operand */
 
 /* ---- box.c: a program that is one exchange of short vectors among all ranks of a host ---- */
-/* a received fragment: of operation `op`, at `from` of the peer's box */
+/* What operation `op` takes from the peer's box: `bytes` at `from`. */
 struct tt_xboxed {
     /* rank: the peer; hold: the entry of tt_program.holds that takes it where it lies; TT_XNO: it
      * is copied */
@@ -403,20 +416,20 @@ struct tt_xrow {
     uint32_t round, segment; /* segment: the next of a round of all segments */
     /* nothing goes through boxes: an exchange is one round of all segments */
     bool whole;
-    bool last; /* one more meeting: peers read heaps in the last exchange */
+    bool last; /* one more meeting at the end: peers read heaps in the last exchange */
 };
 /* Makes p->box if the program is a row that boxes have room for. */
 tutti_status tt_exec_row_make(struct tt_xcompile *x);
 void tt_exec_row_free(struct tt_xrow *r);
 void tt_exec_row_put(struct tt_engine *e, struct tt_program *p);
-/* Everybody has put: does the work of the round, or a part of it; true: the program is done. Then,
- * or after a fault, nothing was put. */
+/* All ranks have put: does the work of the round, or a part of it, and puts the next one. True: the
+ * program is done; then, and after a fault, nothing was put. */
 bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *const *all);
 
 /* ---- send.c ---- */
-/* a send task is ready */
+/* A send task is ready: sends it, or queues what cannot go now. */
 void tt_exec_send(struct tt_engine *e, struct tt_program *p, uint32_t task);
-/* tries what could not be sent before; true: something went */
+/* Tries what could not be sent before; true: something went. */
 bool tt_exec_send_waiting(struct tt_engine *e);
 void tt_exec_sent(struct tt_engine *e, const struct tt_event *ev);
 tutti_status tt_exec_send_control(struct tt_xpeer *pe, const struct tt_tag *tag,
@@ -425,9 +438,9 @@ tutti_status tt_exec_send_control(struct tt_xpeer *pe, const struct tt_tag *tag,
 /* ---- receive.c ---- */
 /* An event of a running or future program; false: no room, keep the event and try again. */
 bool tt_exec_receive(struct tt_xpeer *pe, const struct tt_event *ev);
-/* an accepted payload is complete */
+/* An accepted payload is complete. */
 void tt_exec_received(struct tt_xpeer *pe, const struct tt_event *ev);
-/* A payload that is not (any more) in transport memory. */
+/* A payload that is not, or no longer, in transport memory. */
 void tt_exec_receive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev);
 /* A receive became ready: uses what has landed; true when that was all of it. */
 bool tt_exec_receive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task);
@@ -437,7 +450,7 @@ void tt_exec_hear(struct tt_xpeer *pe, uint32_t seq); /* the peer has started se
 /* Room for one more promise to every peer of the program; false: no memory. */
 bool tt_exec_credit_prepare(const struct tt_context *x, const struct tt_program *p);
 void tt_exec_credit_start(struct tt_program *p);
-/* notices to those who have not been told otherwise */
+/* Sends start notices to peers that data has not told enough. */
 void tt_exec_credit_tell(const struct tt_engine *e, const struct tt_program *p);
 bool tt_exec_credit_allows(const struct tt_engine *e, const struct tt_xlink *l, uint32_t cost);
 void tt_exec_credit_spend(struct tt_xlink *l, uint32_t cost); /* a piece has gone */
@@ -448,16 +461,16 @@ void tt_exec_stash_free(struct tt_engine *e);
 bool tt_exec_stash_data(struct tt_xpeer *pe, const struct tt_event *ev);   /* false: full */
 bool tt_exec_stash_accept(struct tt_xpeer *pe, const struct tt_event *ev); /* false: full */
 void tt_exec_stash_received(struct tt_xpeer *pe, const struct tt_event *ev);
-/* hands over what came for p before it was started */
+/* Hands over what came for p before it was started. */
 void tt_exec_stash_take(struct tt_program *p);
-void tt_exec_stash_drop(struct tt_xpeer *pe); /* nobody will ask for what it sent */
-/* The same for what comes now, of no context; false: no memory, try again. Then: it is complete;
- * the rank has ended. */
+void tt_exec_stash_drop(struct tt_xpeer *pe); /* its context is being closed */
+/* discard: throws away what comes for a closed context; false: no memory, try again. discarded: it
+ * is complete. bereave: the rank has ended and completes nothing any more. */
 bool tt_exec_stash_discard(struct tt_engine *e, const struct tt_event *ev);
 void tt_exec_stash_discarded(struct tt_engine *e, const struct tt_event *ev);
 void tt_exec_stash_bereave(struct tt_engine *e, uint32_t world);
 
-/* a copy of it; NULL: no memory */
+/* For letters. keep: a copy of the payload; NULL: no memory. give: frees it. */
 struct tt_xblock *tt_exec_stash_keep(struct tt_engine *e, const struct tt_event *ev);
 void tt_exec_stash_copy(struct tt_xblock *b, char *to);
 void tt_exec_stash_give(struct tt_engine *e, struct tt_xblock *b);
@@ -467,17 +480,18 @@ void tt_exec_stash_give(struct tt_engine *e, struct tt_xblock *b);
 bool tt_exec_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev);
 void tt_exec_letter_received(struct tt_xpeer *pe, const struct tt_event *ev);
 void tt_exec_letter_sent(struct tt_engine *e, uint32_t id);
-/* tries what could not be sent; true: something went */
+/* Tries mail that could not be sent; true: something went. */
 bool tt_exec_letter_deliver(struct tt_engine *e);
-/* the peer has ended: a fault if a letter needs it */
+/* The peer has ended: a fault if a letter under way needs it. */
 void tt_exec_letter_forsaken(const struct tt_xpeer *pe);
 void tt_exec_letter_fail_all(struct tt_engine *e);
 void tt_exec_letter_drop(struct tt_context *x); /* the context is closed */
+/* Marks the cookies of letters: program slots are far below 2^31. */
 #define TT_XCOOKIE_LETTER (UINT64_C(1) << 63)
 
 /* ---- stats.c ---- */
 void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes);
-void tt_exec_stats_looked(struct tt_engine *e, size_t nevents); /* after a look at the transport */
+void tt_exec_stats_looked(struct tt_engine *e, size_t nevents); /* after a poll */
 void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p);
 void tt_exec_stats_boxed(struct tt_context *x); /* a box is complete that waited for box_missing */
 

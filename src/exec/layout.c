@@ -1,25 +1,28 @@
 /* layout.c - where each chunk lies in the caller's buffers.
  *
- * Two ways to cut the vector: the schedule's own (tt_bind), or exact blocks, rank r having block r
- * of block_counts[r] elements, which the chunks that rank r owns divide among themselves by weight.
- * All-to-all: chunk source*p + destination has block_counts[destination] elements.
+ * The vector is cut in one of three ways: the schedule's own (tt_bind); exact blocks, rank r having
+ * block r of block_counts[r] elements, which the chunks that rank r owns divide among themselves by
+ * weight; or, for all-to-all, blocks of any length at any place (struct tt_blocks). With exact
+ * blocks chunk source*p + destination of an all-to-all has block_counts[destination] elements.
  *
  *     reduce-scatter, 3 ranks, counts 4 1 2, two chunks per rank
- *         whole vector   |0 0 1 1|3|4 5|        chunk 2 is empty, chunk 3 has the one element of rank 1
- *         part of rank 2 |4 5|                  one run: whole 5, packed 0
+ *         whole vector   |0 0 1 1|3|4 5|     chunk 2 is empty, chunk 3 has rank 1's one element
+ *         part of rank 2 |4 5|               one run: whole 5, packed 0
  *
- * All-to-all of blocks of any length: only the own row and column have lengths; places are the
- * caller's.
+ * Blocks of any length: only the own row and column have lengths, and the caller says the places.
  *
  * A buffer that is a part holds the rank's own chunks one after the other. Chunks that touch in the
- * whole vector form a run; runs are what tt_engine_start gives addresses to, because a caller may
- * also hand over the whole vector in place of the part. Invariant: places are elements, never
- * overlap, and depend on shape, count and block_counts only: all ranks agree about lengths. */
+ * whole vector form a run. A start gives addresses to runs (engine.c), because a caller may also
+ * pass the whole vector in place of the part.
+ *
+ * Invariant: places are elements and never overlap. Without struct tt_blocks they depend on shape,
+ * count and block_counts only, so all ranks agree about lengths. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "exec/exec_int.h"
 
+/* Exact blocks must fit the collective and fill the vector. */
 static tutti_status check_blocks(const struct tt_program_config *c, struct tutti_error *err)
 {
     const struct tt_shape *s = &c->sched->shape;
@@ -46,6 +49,7 @@ static void cut_by_bind(const struct tt_bind *b, struct tt_xlayout *l, uint64_t 
     l->sum[l->chunks] = b->count;
 }
 
+/* Row by row; the sum only gives lengths here, places follow in place_all_to_all. */
 static void cut_all_to_all(const struct tt_program_config *c, struct tt_xlayout *l)
 {
     uint32_t p = c->sched->shape.ranks;
@@ -56,7 +60,8 @@ static void cut_all_to_all(const struct tt_program_config *c, struct tt_xlayout 
 
 /* ---- blocks of any length ---- */
 
-/* Chunk source*p + destination: what this rank does not see has no length. */
+/* Chunk source*p + destination: a block that this rank neither sends nor receives has no length
+ * here. */
 static void cut_row_and_column(const struct tt_program_config *c, struct tt_xlayout *l)
 {
     uint32_t p = c->sched->shape.ranks, me = c->rank;
@@ -79,7 +84,7 @@ static int by_place(const void *x, const void *y)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* The end of the last block; *total grows by all of them. */
+/* Finds the end of the last block; *total grows by all lengths. Refuses sums that overflow. */
 static tutti_status measure(const size_t *counts, const size_t *at, uint32_t n, uint64_t *ret_end,
                             uint64_t *total, struct tutti_error *err)
 {
@@ -96,7 +101,8 @@ static tutti_status measure(const size_t *counts, const size_t *at, uint32_t n, 
     return TUTTI_OK;
 }
 
-/* Two blocks must not be received in the same place. */
+/* No two blocks may be received in the same place: sorted by place, neighbours must not overlap.
+ * Blocks that are sent may. */
 static tutti_status check_apart(const struct tt_blocks *b, uint32_t n, struct tutti_error *err)
 {
     struct block *blocks = tt_alloc(n, sizeof *blocks);
@@ -115,6 +121,7 @@ static tutti_status check_apart(const struct tt_blocks *b, uint32_t n, struct tu
     return st;
 }
 
+/* Checks blocks of any length and sets the lengths of IN and OUT. */
 static tutti_status check_any(const struct tt_program_config *c, struct tt_xlayout *l,
                               struct tutti_error *err)
 {
@@ -134,6 +141,7 @@ static tutti_status check_any(const struct tt_program_config *c, struct tt_xlayo
     return st ? st : check_apart(b, p, err);
 }
 
+/* Places of the own row in IN and of the own column in OUT, as the caller says. */
 static void place_any(const struct tt_program_config *c, struct tt_xlayout *l)
 {
     uint32_t p = c->sched->shape.ranks, me = c->rank;
@@ -148,14 +156,14 @@ static uint64_t weight_of(const struct tt_shape *s, uint32_t chunk)
     return s->weights ? s->weights[chunk] : 1;
 }
 
-/* elems * before / all */
+/* elems * before / all, without overflow. */
 static uint64_t layout_share(uint64_t elems, uint64_t before, uint64_t all)
 {
     return (uint64_t)((unsigned __int128)elems * before / all);
 }
 
-/* Exact blocks: begin[r] is where block r begins, all[r] the weight of its chunks, before[r] that
- * of those already placed. */
+/* Exact blocks. begin[r] is where block r begins, all[r] the weight of its chunks, before[r] the
+ * weight of those already placed. */
 static tutti_status cut_blocks(const struct tt_program_config *c, struct tt_xlayout *l,
                                uint64_t *whole, struct tutti_error *err)
 {
@@ -191,6 +199,8 @@ out:
     return st;
 }
 
+/* Lengths of all chunks (sum) and their places in the whole vector (whole). All-to-all does not use
+ * `whole`. */
 static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l, uint64_t *whole,
                         struct tutti_error *err)
 {
@@ -214,7 +224,8 @@ static tutti_status cut(const struct tt_program_config *c, struct tt_xlayout *l,
     return st;
 }
 
-/* IN of rank s: its row by destination; OUT of rank d: its column by source. */
+/* IN of rank s is its row, by destination; OUT of rank d is its column, by source. Even: both sides
+ * have every block at the same place, so that the exchange can be done in place. */
 static void place_all_to_all(const struct tt_program_config *c, struct tt_xlayout *l)
 {
     uint32_t p = c->sched->shape.ranks, me = c->rank;
@@ -232,7 +243,8 @@ static void place_all_to_all(const struct tt_program_config *c, struct tt_xlayou
     l->even = l->even && in == out;
 }
 
-/* The own chunks, one after the other. */
+/* Places the own chunks one after the other, and collects the runs. Invariant: `end` is where the
+ * current run ends in the whole vector, `packed` where it ends in the part. */
 static tutti_status place_part(const struct tt_program_config *c, struct tt_xlayout *l,
                                const uint64_t *whole, uint64_t *part, struct tutti_error *err)
 {
@@ -258,6 +270,8 @@ static tutti_status place_part(const struct tt_program_config *c, struct tt_xlay
     return TUTTI_OK;
 }
 
+/* Places in buffers that hold the whole vector. A buffer that this rank does not use has length 0.
+ * */
 static void place_whole(const struct tt_program_config *c, struct tt_xlayout *l,
                         const uint64_t *whole)
 {
@@ -274,6 +288,7 @@ static void place_whole(const struct tt_program_config *c, struct tt_xlayout *l,
     }
 }
 
+/* Which buffers are parts follows from the collective. */
 static tutti_status layout_place(const struct tt_program_config *c, struct tt_xlayout *l,
                                  const uint64_t *whole, struct tutti_error *err)
 {

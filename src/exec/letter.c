@@ -1,18 +1,24 @@
-/* letter.c - messages between two ranks of a context, with tags, outside the order of its requests.
+/* letter.c - letters: messages between two ranks of a context, with tags, outside the order of its
+ * requests.
  *
- *     short    sender   LETTER with its bytes ------->  receive asked for: copied to its place; else kept until it is
- *              done at once                             when it is taken: CREDIT, some letters at a time
- *     long     sender   LETTER ---------------------->  a receive is asked for: <--- GO
- *              BODY, BODY, ... pieces --------------->  straight to their place
+ *     short   sender    LETTER with its bytes ------>  a receive is posted: copied to its place;
+ *             done at once                             otherwise kept until one is
+ *                       <------------------ CREDIT     when taken, several letters at a time
+ *     long    sender    LETTER (envelope) ---------->  a receive is posted, now or later
+ *                       <---------------------- GO
+ *                       BODY, BODY, ... pieces ----->  straight to their place
  *
- * Short ones may take LETTERS blocks of the receiver's memory; when that is used up, short ones go
- * like long ones. An envelope that nobody has asked for takes one block whatever happens: otherwise
- * a letter that is asked for could wait behind letters that are not.
+ * A sender's short letters may use LETTERS blocks of the receiver's memory; beyond that, short
+ * letters go by rendezvous like long ones. An envelope without a receive takes one block in any
+ * case: otherwise a letter that is asked for could wait behind letters that are not.
  *
- * Everything that one rank sends to another stands in one queue (the peer's mail): envelopes stay
- * in order, and what finds no room in the transport, or no peer that knows the context yet, waits
- * there. A receive takes the first letter that fits, a letter the first receive that fits; so at
- * any time no letter that is kept fits a receive that is posted. */
+ * Everything that one rank sends to another stands in one queue, the peer's mail: envelopes stay in
+ * order, and what finds no room in the transport, or no peer that knows the context yet, waits
+ * there. A receive takes the first kept letter that fits; an arriving letter takes the first posted
+ * receive that fits.
+ *
+ * Invariant: no kept letter fits a posted receive. Letters are the caller's memory; the engine only
+ * links them, from start to finish. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,16 +26,18 @@
 
 #include "exec/exec_int.h"
 
+/* LETTERS: blocks that one peer's short letters may use here; credit is returned by the quarter. */
 enum { LETTERS = 64, CREDIT = LETTERS / 4, FIRST_IDS = 16, PIECE = TT_XPIECE };
-/* ASKED: an envelope has gone, or is about to; MOVING: in pieces */
+/* ASKED: its envelope has been sent or is queued. MOVING: its bytes travel in pieces. */
 enum state { NEW, POSTED, ASKED, MOVING, DONE, FAILED };
 enum next { NOTHING, ENVELOPE, GO, BODY }; /* what it has to send */
 
-/* Of an envelope, in tag.segment: kind, and whether its bytes follow in pieces. */
+/* Fields of tag.segment in an envelope: the kind, and whether the bytes follow in pieces. */
 enum { LONG = 1 << 16, KIND = LONG - 1 };
 
 /* ---- under way ---- */
 
+/* The engine's list of all letters under way, so that a fault finds them. */
 static void letter_enlist(struct tt_engine *e, struct tt_letter *l)
 {
     l->before = NULL;
@@ -39,6 +47,7 @@ static void letter_enlist(struct tt_engine *e, struct tt_letter *l)
     e->letters = l;
 }
 
+/* Ends a letter in any state. It belongs to the caller again. */
 static void letter_finish(struct tt_engine *e, struct tt_letter *l, enum state how)
 {
     if (l->before)
@@ -56,6 +65,7 @@ static void letter_finish(struct tt_engine *e, struct tt_letter *l, enum state h
     e->finished++;
 }
 
+/* Doubles the table of ids. tt_exec_letter_prepare calls it, so that starting a letter need not. */
 static bool more_ids(struct tt_engine *e)
 {
     uint32_t n = e->nids ? 2 * e->nids : FIRST_IDS;
@@ -68,8 +78,8 @@ static bool more_ids(struct tt_engine *e)
     return true;
 }
 
-/* A number by which the peer names it. The search goes on where the last one ended: those before it
- * are mostly in use. */
+/* Gives the letter the id by which the peer names it. The search goes on where the last one ended:
+ * ids before that are mostly in use. */
 static bool give_id(struct tt_engine *e, struct tt_letter *l)
 {
     uint32_t i = 0, at = e->next_id;
@@ -92,6 +102,7 @@ static void letter_protocol(struct tt_xpeer *pe)
     tt_exec_protocol(pe->context->engine, pe, 0);
 }
 
+/* Posted lists and mail queues point to letters that have ended now: they are emptied with them. */
 void tt_exec_letter_fail_all(struct tt_engine *e)
 {
     while (e->letters) {
@@ -106,6 +117,7 @@ void tt_exec_letter_fail_all(struct tt_engine *e)
 
 /* ---- sending ---- */
 
+/* Sends `bytes` bytes of the letter, from byte `from`. The status is the transport's. */
 static tutti_status letter_put(struct tt_letter *l, const struct tt_tag *tag, uint64_t from,
                                size_t bytes, uint64_t cookie)
 {
@@ -114,6 +126,8 @@ static tutti_status letter_put(struct tt_letter *l, const struct tt_tag *tag, ui
     return t->ops->send(t, l->pe->world, tag, &iov, bytes ? 1 : 0, cookie);
 }
 
+/* A short letter goes whole while the peer's memory allows it, and is done: the transport copies
+ * payloads without a cookie. Otherwise only the envelope goes, with an id that GO will name. */
 static tutti_status send_envelope(struct tt_letter *l)
 {
     struct tt_xpeer *pe = l->pe;
@@ -142,6 +156,8 @@ static tutti_status send_envelope(struct tt_letter *l)
     return TUTTI_OK;
 }
 
+/* GO carries both ids: the sender's, to find the letter there, and this rank's, which BODY will
+ * carry. An empty letter needs no BODY and is done. */
 static tutti_status send_go(struct tt_letter *l)
 {
     const struct tt_tag tag = {
@@ -155,12 +171,16 @@ static tutti_status send_go(struct tt_letter *l)
     return TUTTI_OK;
 }
 
+/* A send is done when everything has been handed over and the transport has given back every piece.
+ * */
 static void settle_body(struct tt_letter *l)
 {
     if (l->next == NOTHING && !l->under_way && l->done == l->bytes)
         letter_finish(l->context->engine, l, DONE);
 }
 
+/* Hands over pieces until the transport is full; `done` says where to go on. Small pieces are
+ * copied by the transport and get no SENT event. */
 static tutti_status send_body(struct tt_letter *l)
 {
     while (l->done < l->bytes) {
@@ -182,7 +202,9 @@ static tutti_status send_body(struct tt_letter *l)
     return TUTTI_OK;
 }
 
-/* Sends what goes of a peer's mail; true: all of it. */
+/* Sends what can be sent of a peer's mail; true: all of it. Order is kept: the first letter that
+ * cannot go stops those behind it. After TUTTI_ERR_IO the letters stay queued until TT_EV_CLOSED
+ * fails them. */
 static bool letter_flush(struct tt_xpeer *pe)
 {
     while (pe->mail && pe->met) {
@@ -190,7 +212,7 @@ static bool letter_flush(struct tt_xpeer *pe)
         tutti_status st = l->next == ENVELOPE ? send_envelope(l)
                           : l->next == GO     ? send_go(l)
                                               : send_body(l);
-        /* an ending peer: TT_EV_CLOSED follows */
+        /* TUTTI_ERR_IO: the peer is ending, TT_EV_CLOSED follows */
         if (st && st != TUTTI_IN_PROGRESS && st != TUTTI_ERR_IO)
             letter_protocol(pe);
         if (st)
@@ -200,6 +222,8 @@ static bool letter_flush(struct tt_xpeer *pe)
     return !pe->mail;
 }
 
+/* Appends the letter to its peer's mail. A peer that is listed has mail that could not go;
+ * tt_exec_letter_deliver tries it at the next progress. */
 static void letter_queue(struct tt_letter *l, enum next what)
 {
     struct tt_xpeer *pe = l->pe;
@@ -218,6 +242,8 @@ static void letter_queue(struct tt_letter *l, enum next what)
     e->mail = pe;
 }
 
+/* Invariant: all peers before *at still have mail. letter_flush may fail the engine, which empties
+ * the list. */
 bool tt_exec_letter_deliver(struct tt_engine *e)
 {
     bool any = false;
@@ -249,7 +275,7 @@ void tt_exec_letter_sent(struct tt_engine *e, uint32_t id)
 
 /* ---- receiving ---- */
 
-/* Is the letter with this envelope what the receive asks for? */
+/* Does the receive ask for the letter with this envelope? */
 static bool letter_fits(const struct tt_letter *l, const struct tt_xpeer *pe,
                         const struct tt_tag *tag)
 {
@@ -257,7 +283,8 @@ static bool letter_fits(const struct tt_letter *l, const struct tt_xpeer *pe,
            (l->tag == TT_ANY || l->tag == tag->message);
 }
 
-/* They belong together: is the room right? */
+/* The receive gets this letter: notes what came and checks kind and length. False: they do not fit,
+ * and the engine has failed. */
 static bool match(struct tt_letter *l, struct tt_xpeer *pe, const struct tt_tag *tag)
 {
     uint64_t theirs = tag->fingerprint;
@@ -280,6 +307,7 @@ static bool match(struct tt_letter *l, struct tt_xpeer *pe, const struct tt_tag 
     return false;
 }
 
+/* Blocks that are free again are reported together: one CREDIT per quarter of the allowance. */
 static void note_taken(struct tt_xpeer *pe, uint64_t bytes)
 {
     pe->letters_in += tt_xcost(bytes);
@@ -287,7 +315,7 @@ static void note_taken(struct tt_xpeer *pe, uint64_t bytes)
         tt_exec_context_owe(pe, TT_XDUE_CREDIT);
 }
 
-/* The bytes of a short one are in their place. */
+/* The bytes of a short letter are in their place. */
 static void take_short(struct tt_letter *l)
 {
     l->pe->stats.bytes_in += l->got;
@@ -295,7 +323,7 @@ static void take_short(struct tt_letter *l)
     letter_finish(l->context->engine, l, DONE);
 }
 
-/* A long one is asked for; it has its number. */
+/* Asks for a long letter. `l` has its id; `other` is the sender's. */
 static void ask_long(struct tt_letter *l, uint32_t other)
 {
     l->other = other;
@@ -303,6 +331,7 @@ static void ask_long(struct tt_letter *l, uint32_t other)
     letter_queue(l, GO);
 }
 
+/* The first posted receive that fits, and the one before it in the list. */
 static struct tt_letter *find_posted(struct tt_context *x, const struct tt_xpeer *pe,
                                      const struct tt_tag *tag, struct tt_letter **ret_before)
 {
@@ -324,7 +353,8 @@ static void unpost(struct tt_letter *l, struct tt_letter *before)
     l->state = NEW;
 }
 
-/* Nobody has asked for it yet. */
+/* Keeps a letter without a receive, in the order of arrival. False: no memory; the event is tried
+ * again. */
 static bool keep(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_context *x = pe->context;
@@ -340,6 +370,8 @@ static bool keep(struct tt_xpeer *pe, const struct tt_event *ev)
     return true;
 }
 
+/* False: there is no memory now. Nothing that a retry would repeat has happened then, except
+ * match(), which may be repeated. */
 static bool envelope_came(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_letter *before, *l = find_posted(pe->context, pe, &ev->tag, &before);
@@ -364,7 +396,8 @@ static bool envelope_came(struct tt_xpeer *pe, const struct tt_event *ev)
     return true;
 }
 
-/* The letter under way that the peer names; NULL: there is none like that. */
+/* The letter under way that the peer's id names. NULL: there is none in that role and state; ids
+ * come from the peer and are not trusted. */
 static struct tt_letter *named(const struct tt_xpeer *pe, const struct tt_event *ev, bool sends,
                                enum state state)
 {
@@ -385,7 +418,7 @@ static void go_came(struct tt_xpeer *pe, const struct tt_event *ev)
     letter_queue(l, BODY);
 }
 
-/* Where a piece of the receive belongs; NULL: nowhere. */
+/* Where a piece belongs; NULL: it lies outside the letter or has another length than it should. */
 static char *place_of(const struct tt_letter *l, const struct tt_event *ev)
 {
     uint64_t from = (uint64_t)ev->tag.message * PIECE,
@@ -401,6 +434,7 @@ static void piece_done(struct tt_letter *l, uint32_t bytes)
         letter_finish(l->context->engine, l, DONE);
 }
 
+/* A piece in transport memory is copied; an announced one is accepted straight into its place. */
 static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_transport *t = pe->context->engine->transport;
@@ -417,6 +451,7 @@ static void body_came(struct tt_xpeer *pe, const struct tt_event *ev)
     }
 }
 
+/* The last branch is CREDIT: a peer that gives back too much is not trusted below 0. */
 bool tt_exec_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
@@ -436,6 +471,7 @@ bool tt_exec_letter_arrived(struct tt_xpeer *pe, const struct tt_event *ev)
     return taken;
 }
 
+/* An accepted piece is complete. */
 void tt_exec_letter_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_letter *l = named(pe, ev, false, MOVING);
@@ -448,7 +484,7 @@ void tt_exec_letter_received(struct tt_xpeer *pe, const struct tt_event *ev)
 
 /* ---- starting and asking ---- */
 
-/* The first kept letter that fits is taken; otherwise the receive is posted. */
+/* Takes the first kept letter that fits; otherwise posts the receive. */
 static tutti_status start_receive(struct tt_letter *l, struct tutti_error *err)
 {
     struct tt_context *x = l->context;
@@ -498,6 +534,7 @@ static tutti_status check_peer(const struct tt_context *x, uint32_t peer, struct
     return TUTTI_OK;
 }
 
+/* Invariant: nids >= prepared, so give_id finds a free id for every prepared letter. */
 tutti_status tt_exec_letter_prepare(struct tt_context *x, uint32_t peer, struct tutti_error *err)
 {
     struct tt_engine *e = x->engine;
@@ -527,6 +564,7 @@ tutti_status tt_exec_letter_start(struct tt_context *x, struct tt_letter *l,
     l->under_way = 0;
     l->done = 0;
     l->next = NOTHING;
+    /* If the engine has failed, the letter fails with it, and nothing is linked. */
     l->state = FAILED;
     if (e->failed)
         return tt_exec_letter_test(l, err);
@@ -572,6 +610,7 @@ bool tt_exec_letter_cancel(struct tt_letter *l)
     return true;
 }
 
+/* A receive from any rank is not tied to the peer: its `pe` is NULL until something comes. */
 void tt_exec_letter_forsaken(const struct tt_xpeer *pe)
 {
     struct tt_engine *e = pe->context->engine;
@@ -595,6 +634,7 @@ uint32_t tt_exec_letter_unread(const struct tt_context *x, struct tt_letter *ret
     return n;
 }
 
+/* The context is being closed: posted receives are cancelled and kept letters are freed. */
 void tt_exec_letter_drop(struct tt_context *x)
 {
     while (x->posted && tt_exec_letter_cancel(x->posted))

@@ -1,21 +1,24 @@
-/* lower.c - patterns of operations that need no copies where peers' memory can be reached. What is
- * marked here is a pattern of operations and their dependencies, never an algorithm; how a marked
+/* lower.c - marks patterns of operations that need no copies where peers' memory can be reached.
+ *
+ * A mark describes a pattern of operations and their dependencies, never an algorithm. How a marked
  * operation is carried out is decided piece by piece (refs.c, reduce.c), because it depends on
  * where the caller's buffers lie.
  *
- *     recv S1 <- 1 --.                                  held: the reduction takes the operand where it lies,
- *     recv S2 <- 2 --+-> reduce OUT = IN + S1 + S2      if nothing else uses the place
+ *     recv S1 <- 1 --.                              held: the reduction takes the operand
+ *     recv S2 <- 2 --+-> reduce OUT = IN + S1 + S2  where it lies, if nothing else uses the place
  *                                 |
- *                                 +-> send OUT -> 1     group: sends of one place in one step share a copy;
- *                                 '-> send OUT -> 2     written: the reduction may write the places of 1 and 2 itself
+ *                                 +-> send OUT -> 1    group: sends of one place in one step share
+ *                                 '-> send OUT -> 2    a copy; written: the reduction may write the
+ *                                                      places of 1 and 2 itself
  *
- *     send IN -> 0                                      offered: with the operand goes the place where the result of the same chunks
- *     recv OUT <- 0 (waits at most for that send)       may be written
+ *     send IN -> 0                                  offered: with the operand goes the place where
+ *     recv OUT <- 0 (waits at most for that send)   the result of the same chunks may be written
  *
- * A reduction writes for a send only if it also takes an operand from the send's peer, and that
- * operand came with the offer: then the peer's place has been read before it is written, whether or
- * not the peer works in place. Invariant: an operation that is marked behaves the same without its
- * mark. */
+ * A reduction writes for a send only if it also takes an operand from the send's peer, and the
+ * offer came with that operand: then the peer's place has been read before it is written, whether
+ * or not the peer works in place.
+ *
+ * Invariant: an operation that is marked gives the same result without its mark. */
 #include <stdlib.h>
 
 #include "exec/exec_int.h"
@@ -33,11 +36,13 @@ static const struct tt_span *single_span(const struct tt_xcompile *x, uint32_t o
     return o->nspans == 1 ? &x->slice.spans[o->span] : NULL;
 }
 
+/* Can the memory of the message's peer be reached? */
 static bool is_local(const struct tt_xcompile *x, uint32_t op)
 {
     return x->p->links[x->p->ops[op].link].place != TT_NO_PLACE;
 }
 
+/* Operations that `op` waits for. All segments begin with the same number. */
 static uint32_t waits_of(const struct tt_program *p, uint32_t op, uint32_t mode)
 {
     return p->fresh[mode][(size_t)op * p->segments].waits;
@@ -45,6 +50,7 @@ static uint32_t waits_of(const struct tt_program *p, uint32_t op, uint32_t mode)
 
 /* ---- held operands ---- */
 
+/* A receive that may be held: the reduction that uses it, and the buffer it names it by. */
 struct operand {
     uint32_t reduce, buf, recv;
 };
@@ -57,7 +63,8 @@ static int by_reduce(const void *x, const void *y)
     return a->buf < b->buf ? -1 : a->buf > b->buf;
 }
 
-/* The reduction that is the only one to wait for a receive, in every mode; TT_XNO. */
+/* The reduction that is the only one to wait for a receive, the same in every mode; TT_XNO: there
+ * is none. A receive that waits itself is left out: an earlier operation still uses its place. */
 static uint32_t only_successor(const struct tt_program *p, uint32_t op)
 {
     const struct tt_xop *o = &p->ops[op];
@@ -70,6 +77,7 @@ static uint32_t only_successor(const struct tt_program *p, uint32_t op)
     return p->ops[found].kind == TT_OP_REDUCE ? found : TT_XNO;
 }
 
+/* Receives of one span into scratch: a place in OUT would have to be filled in any case. */
 static bool list_operands(const struct tt_xcompile *x, struct tt_vec *ret)
 {
     const struct tt_program *p = x->p;
@@ -87,7 +95,8 @@ static bool list_operands(const struct tt_xcompile *x, struct tt_vec *ret)
     return true;
 }
 
-/* Operands of reduction i among all[from ..]: which of its spans each is. */
+/* Finds which operands of reduction i are brought by which of its receives; all[0 .. n) are those
+ * receives, sorted by buffer. Operands without one get TT_XNO. */
 static bool hold_operands(struct tt_xcompile *x, uint32_t i, const struct operand *all, size_t n,
                           struct tt_vec *holds)
 {
@@ -111,6 +120,7 @@ static bool hold_operands(struct tt_xcompile *x, uint32_t i, const struct operan
     return true;
 }
 
+/* Invariant: the reductions before all[i] have their operands. */
 static bool find_holds(struct tt_xcompile *x)
 {
     struct tt_vec all = {.elem = sizeof(struct operand)}, holds = {.elem = sizeof(uint32_t)};
@@ -128,8 +138,8 @@ static bool find_holds(struct tt_xcompile *x)
 }
 
 /* A sender is not done while its memory is borrowed. A reduction that waits for sends of its own
- * rank (in place: they read what it writes) would keep peers waiting that keep it waiting: its
- * operands are copied. */
+ * rank (in place they read what it writes) could keep peers waiting that keep it waiting in turn:
+ * its operands are copied. */
 static void find_borrowers(struct tt_program *p, uint32_t mode)
 {
     for (uint32_t i = 0; i < p->nops; i++)
@@ -141,6 +151,7 @@ static void find_borrowers(struct tt_program *p, uint32_t mode)
 
 /* ---- sends of one place ---- */
 
+/* A send of one span, with what makes it equal to others. */
 struct sent {
     struct tt_span span;
     uint32_t step, op;
@@ -159,6 +170,8 @@ static int by_place(const void *x, const void *y)
     return 0;
 }
 
+/* Sends of the same place in the same step read the same bytes: the first one stands for the group.
+ * Invariant: s[first] is the first send of the group that s[i] is compared with. */
 static bool find_groups(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
@@ -189,6 +202,7 @@ static bool find_groups(struct tt_xcompile *x)
 
 /* ---- results that peers get ---- */
 
+/* In every mode, does `op` wait for `from` and nothing else? */
 static bool waits_only_for(const struct tt_program *p, uint32_t op, uint32_t from)
 {
     for (uint32_t m = 0; m < (p->inplace ? 2u : 1u); m++) {
@@ -202,7 +216,8 @@ static bool waits_only_for(const struct tt_program *p, uint32_t op, uint32_t fro
     return true;
 }
 
-/* The operand that the reduction takes from this peer, on the same channel as the send; TT_XNO. */
+/* The operand that the reduction takes from the send's peer on the same channel and that no other
+ * send answers; TT_XNO: there is none. */
 static uint32_t operand_from(const struct tt_program *p, const struct tt_xop *reduce,
                              const struct tt_xop *send)
 {
@@ -215,7 +230,8 @@ static uint32_t operand_from(const struct tt_program *p, const struct tt_xop *re
     return TT_XNO;
 }
 
-/* Sends of the result of reduction i: their group, and which of them it may write for. */
+/* Looks at the sends of reduction i's result: their group, and which of them the reduction may
+ * write for. A send that waits for something else too could not go when the reduction is done. */
 static void find_results(struct tt_xcompile *x, uint32_t i)
 {
     struct tt_program *p = x->p;
@@ -242,12 +258,14 @@ static void find_results(struct tt_xcompile *x, uint32_t i)
 
 /* ---- places that the receiver of a send may write ---- */
 
+/* A receive into OUT whose sender may write it. */
 struct got {
     uint32_t link, channel;
     struct tt_span span;
     uint32_t op;
 };
 
+/* The stride of a single repetition means nothing and is not compared. */
 static int by_link(const void *x, const void *y)
 {
     const struct got *a = x, *b = y;
@@ -261,6 +279,7 @@ static int by_link(const void *x, const void *y)
     return 0;
 }
 
+/* A receive that divides is left out: its bytes are not the result yet. */
 static bool list_got(const struct tt_xcompile *x, struct tt_vec *ret)
 {
     const struct tt_program *p = x->p;
@@ -279,7 +298,8 @@ static bool list_got(const struct tt_xcompile *x, struct tt_vec *ret)
     return true;
 }
 
-/* May the receive be written when the send's data have been read, in this mode? */
+/* May the receive be written once the send's data have been read, in this mode? Yes, if it waits
+ * for nothing, or for that send only. */
 static bool may_answer(const struct tt_program *p, uint32_t recv, uint32_t send, uint32_t mode)
 {
     const struct tt_xop *s = &p->ops[send];
@@ -291,6 +311,8 @@ static bool may_answer(const struct tt_program *p, uint32_t recv, uint32_t send,
     return false;
 }
 
+/* With each send goes the offer of one later receive of the same chunks from the same peer. Each
+ * receive is offered once. */
 static bool find_offers(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
@@ -314,6 +336,8 @@ static bool find_offers(struct tt_xcompile *x)
     return ok;
 }
 
+/* Holds come first: a result is written only where an operand is held, and only reductions with
+ * holds can borrow. Offers make sense only where the answer is a reduction's result. */
 tutti_status tt_exec_lower(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;

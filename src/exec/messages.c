@@ -1,9 +1,16 @@
 /* messages.c - the peers of a program: message numbers, the table that finds the operation of an
  * arriving message, and what each peer will send and get.
  *
- * Messages on one (sender, receiver, channel) are numbered in listed order at both ends; a number
- * is all an arriving piece needs to find its operation: lane (peer, channel) -> operation number n
- * of the lane. Sorting the messages by (direction, peer, channel, op) makes every lane a range. */
+ * Messages on one (sender, receiver, channel) are numbered in listed order at both ends, so an
+ * arriving piece needs only that number to find its operation: lane (peer, channel) -> operation
+ * number n of the lane. Sorting the messages by (direction, peer, channel, op) makes every lane a
+ * range of lane_ops:
+ *
+ *     rank 0 receives  op 2 from 1, op 3 from 2, op 7 from 1, all on channel 0
+ *     sorted           op 2, op 7, op 3     lane (1, 0): first 0, n 2    lane (2, 0): first 2, n 1
+ *     message 1 of lane (1, 0) is op 7
+ *
+ * Only arriving messages have lanes; sends keep their own number in the operation. */
 #include <stdlib.h>
 
 #include "exec/exec_int.h"
@@ -13,6 +20,8 @@ struct message {
     bool receives;
 };
 
+/* Sends before receives; inside a lane the order of the operations, which is the order of the
+ * numbers. */
 static int by_lane(const void *x, const void *y)
 {
     const struct message *a = x, *b = y;
@@ -30,6 +39,7 @@ static bool same_lane(const struct message *a, const struct message *b)
     return a->receives == b->receives && a->peer == b->peer && a->channel == b->channel;
 }
 
+/* All message operations of the slice, sorted into lanes. */
 static bool list_messages(const struct tt_xcompile *x, struct tt_vec *ret)
 {
     for (uint32_t i = 0; i < x->slice.nops; i++) {
@@ -44,7 +54,8 @@ static bool list_messages(const struct tt_xcompile *x, struct tt_vec *ret)
     return true;
 }
 
-/* The link of a peer: links are sorted by peer, sends and receives are two rising lists. */
+/* The link of a peer that has one: links are sorted by peer. Invariant: the peer's link is in [lo,
+ * hi). */
 static uint32_t find_link(const struct tt_program *p, uint32_t peer)
 {
     uint32_t lo = 0, hi = p->nlinks;
@@ -64,12 +75,14 @@ static int by_number(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* A number for a length that sender and receiver must have alike. */
+/* A block's length that only its two ends know enters the fingerprint of their messages: ends that
+ * disagree see a mismatch. The 1 makes an empty block differ from no salt. */
 static uint64_t salt_of(const size_t *counts, uint32_t peer)
 {
     return tt_mix64(counts[peer] + 1);
 }
 
+/* One link per peer, whether messages come from it, go to it or both. */
 static bool make_links(const struct tt_xcompile *x, const struct tt_vec *messages)
 {
     struct tt_program *p = x->p;
@@ -95,11 +108,13 @@ static bool make_links(const struct tt_xcompile *x, const struct tt_vec *message
     return p->links;
 }
 
+/* A hash; only the spread matters, since add_lane and tt_exec_lane_find probe alike. */
 static uint32_t slot_of(const struct tt_program *p, uint32_t peer, uint32_t channel)
 {
     return (peer * 0x9e3779b1u ^ channel * 0x85ebca6bu) >> 7 & p->lane_mask;
 }
 
+/* The table is at most half full, so that the probing ends. An entry with n == 0 is free. */
 static void add_lane(struct tt_program *p, const struct tt_xlane *lane)
 {
     uint32_t i = slot_of(p, lane->peer, lane->channel);
@@ -118,7 +133,8 @@ const struct tt_xlane *tt_exec_lane_find(const struct tt_program *p, uint32_t pe
     return NULL;
 }
 
-/* Numbers the messages and makes the lanes of those that arrive. */
+/* Numbers the messages and makes the lanes of those that arrive. Invariant: all messages before i
+ * have their number. */
 static bool make_lanes(struct tt_program *p, const struct tt_vec *messages)
 {
     const struct message *m = messages->data;
@@ -155,12 +171,15 @@ tutti_status tt_exec_messages(struct tt_xcompile *x)
     return ok ? TUTTI_OK : tt_fail_memory(x->err, "messages");
 }
 
+/* Credit of a segment's pieces: all but the last have full length. */
 static uint64_t cost_of(uint64_t bytes, uint32_t pieces)
 {
     uint64_t last = bytes - (uint64_t)(pieces - 1) * TT_XPIECE;
     return (uint64_t)(pieces - 1) * tt_xcost(TT_XPIECE) + tt_xcost(last);
 }
 
+/* Adds up what each link carries in a run. It is the same in both modes: they differ in what waits,
+ * not in what moves. */
 void tt_exec_messages_count(struct tt_program *p, const struct tt_xtask *tasks)
 {
     for (uint32_t t = 0; t < p->ntasks; t++) {

@@ -1,19 +1,20 @@
-/* print.c - a compiled program as text: what each operation moves, what it waits for, and how
- * lower.c marked it.
+/* print.c - prints a compiled program as text: what each operation moves, what it waits for, and
+ * how lower.c marked it.
  *
- *    5 operations in 1 segment, f32 sum, 64 bytes of own memory, may run in place
- *    0    send        -> 1 channel 0 message 0  IN+64 x 16  waits 0/0  group 0 of 1
- *    1    recv        <- 1 channel 0 message 0  OWN+0 x 16  waits 0/0  held by 2
- *    2    reduce        OUT+0 = IN+0, OWN+0 x 16  waits 1/1  holds -, 1  result of group 3
- *    3    send        -> 1 channel 0 message 1  OUT+0 x 16  waits 1/1  group 3 of 1  may be written
- *    4    recv        <- 1 channel 0 message 1  OUT+64 x 16  waits 0/1  offered 1/1
+ *   5 operations in 1 segment, f32 sum, 64 bytes of own memory, may run in place
+ *   0    send        -> 1 channel 0 message 0  IN+64 x 16  waits 0/0  group 0 of 1
+ *   1    recv        <- 1 channel 0 message 0  OWN+0 x 16  waits 0/0  held by 2
+ *   2    reduce        OUT+0 = IN+0, OWN+0 x 16  waits 1/1  holds -, 1  result of group 3
+ *   3    send        -> 1 channel 0 message 1  OUT+0 x 16  waits 1/1  group 3 of 1  may be written
+ *   4    recv        <- 1 channel 0 message 1  OUT+64 x 16  waits 0/1  offered 1/1
  *
- * Places are a base and a byte; numbers after x are elements. Pairs a/b are the modes: IN and OUT
- * apart, and in place. */
+ * A place is a base and a byte offset; the number after x is elements. Pairs a/b are the two modes:
+ * IN and OUT apart, and in place. */
 #include <inttypes.h>
 
 #include "exec/exec_int.h"
 
+/* An operation may have thousands of fragments: a line shows the first ones. */
 enum { FRAGS_SHOWN = 4 };
 
 static void print_place(uint64_t ref, FILE *out)
@@ -59,7 +60,7 @@ static void print_waits(const struct tt_program *p, uint32_t i, FILE *out)
         fprintf(out, "/%" PRIu32, p->fresh[1][(size_t)i * p->segments].waits);
 }
 
-/* The receives whose data a reduction takes where they lie, by operand; -: an own place. */
+/* By operand, the receive whose data the reduction takes where they lie; -: an own place. */
 static void print_holds(const struct tt_program *p, const struct tt_xop *op, FILE *out)
 {
     fputs("  holds", out);
@@ -73,6 +74,7 @@ static void print_holds(const struct tt_program *p, const struct tt_xop *op, FIL
     }
 }
 
+/* The marks of lower.c; an operation without marks prints nothing. */
 static void print_marks(const struct tt_program *p, const struct tt_xop *op, FILE *out)
 {
     if (op->holds != TT_XNO)

@@ -1,11 +1,20 @@
-/* program.c - a rank's slice bound to count, type and reduction: everything made once, so that
- * running it needs no memory.
+/* program.c - makes a program: a rank's slice bound to count, type and reduction. Everything is
+ * made once, so that running it needs no memory.
  *
- *     layout (where chunks lie) -> fragments (operations as memory) -> messages (numbers, peers) -> dependencies -> tasks
+ *     layout      where chunks lie                   layout.c
+ *     fragments   operations as runs of memory       compile.c
+ *     messages    numbers, links, lanes              messages.c
+ *     tasks       dependencies, segments, marks      here, sched/deps.c, lower.c
+ *     box         if all of it is an exchange        box.c, row.c
+ *     state       what changes while it runs         here
  *
- * A task is one segment of one operation. What tasks begin with is kept twice, for IN and OUT apart
- * (mode 0) and for one memory (mode 1), and copied at every start. Own memory (scratch, landing
- * places) is mapped, not touched: what never lands costs no page. */
+ * A task is one segment of one operation: task number = op * segments + segment. What the tasks
+ * begin with is kept twice, for IN and OUT apart (mode 0) and for one memory (mode 1), and copied
+ * at every start. Own memory (scratch, landing places) is mapped without being touched: what never
+ * lands costs no page.
+ *
+ * Invariant: the order of the steps above. Each uses what the earlier ones made, and a program that
+ * fails half-way is freed by tt_exec_program_free, which accepts every intermediate state. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,8 +23,10 @@
 #include "exec/exec_int.h"
 #include "sched/deps.h"
 
+/* Own memory from this size on is mapped: only pages that are touched cost memory. */
 enum { MAP_FROM = 256 << 10 };
 
+/* NORESERVE: landing places are sized for the worst case, and most are never used. */
 void *tt_exec_map(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -31,18 +42,22 @@ void tt_exec_unmap(void *p, size_t bytes)
 
 /* ---- tasks ---- */
 
+/* The work of a task: pieces of a message, 1 for a local operation with something to do, else 0. A
+ * task without work finishes as soon as it waits for nothing. */
 static uint32_t work_of(const struct tt_xcompile *x, const struct tt_xop *op, uint32_t segment)
 {
     uint64_t bytes = tt_exec_op_bytes(x->p, op, segment);
     if (x->shape->coll == TUTTI_BARRIER && op->kind <= TT_OP_RECV_REDUCE)
-        return 1; /* nothing to say, but to be heard */
+        return 1; /* empty, but must be sent */
     if (x->config->blocks && op->kind <= TT_OP_RECV_REDUCE && op->elems == 0)
-        return segment == 0; /* that a block is empty is something to agree on, too */
+        return segment == 0; /* both ends must agree that the block is empty */
     if (op->kind > TT_OP_RECV_REDUCE)
         return bytes ? 1 : 0;
     return (uint32_t)((bytes + TT_XPIECE - 1) / TT_XPIECE);
 }
 
+/* Segment k of an operation waits for segment k of the operations it depends on, so all segments of
+ * an operation begin with the same count, which is first collected in segment 0. */
 static void fill_tasks(struct tt_xcompile *x, const struct tt_vec *edges, struct tt_xtask *tasks)
 {
     struct tt_program *p = x->p;
@@ -57,9 +72,9 @@ static void fill_tasks(struct tt_xcompile *x, const struct tt_vec *edges, struct
         }
 }
 
-/* Receives wait for their message, so that only those that expect none begin by themselves. Segment
- * after segment: what the peers need to finish a segment goes before what they need for the
- * next. */
+/* Lists the tasks that run at the start. A receive that expects bytes is started by its message and
+ * is left out. Segments come in order: what the peers need to finish one segment is sent before
+ * what they need for the next. */
 static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *tasks,
                            uint32_t *first)
 {
@@ -75,7 +90,9 @@ static uint32_t fill_first(const struct tt_program *p, const struct tt_xtask *ta
     return n;
 }
 
-/* Edges come by `to`; successors are kept by `from`. */
+/* The edges are sorted by `to`; the successors are stored by `from`. A counting sort: succ[mode]
+ * first marks the end of each operation's list, then moves down to its beginning while the edges
+ * are placed from the last to the first, which keeps their order. */
 static bool keep_successors(struct tt_program *p, const struct tt_vec *edges, uint32_t mode,
                             struct tt_vec *succ)
 {
@@ -92,6 +109,8 @@ static bool keep_successors(struct tt_program *p, const struct tt_vec *edges, ui
     return true;
 }
 
+/* Tasks and successors of one mode. In place, copying a chunk onto itself touches nothing, unless
+ * the mean is formed there: the dependencies must know those copies. */
 static tutti_status make_mode(struct tt_xcompile *x, uint32_t mode, struct tt_vec *succ)
 {
     struct tt_program *p = x->p;
@@ -114,6 +133,8 @@ static tutti_status make_mode(struct tt_xcompile *x, uint32_t mode, struct tt_ve
     return st;
 }
 
+/* Landing places depend on whether a receive can have to wait in either mode, so both modes are
+ * made before them. */
 static tutti_status make_tasks(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
@@ -151,6 +172,7 @@ static tutti_status check_config(const struct tt_program_config *c, struct tutti
     return TUTTI_OK;
 }
 
+/* The limits keep task numbers in 32 bits and byte offsets in a reference's 48. */
 static tutti_status bind_sizes(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
@@ -171,6 +193,7 @@ static tutti_status bind_sizes(struct tt_xcompile *x)
     p->part_in = l->part_in;
     p->part_out = l->part_out;
     p->nruns = (uint32_t)l->runs.len;
+    /* An all-to-all in place needs each block at one place on both sides of the transposition. */
     p->inplace = x->shape->inplace && (x->shape->coll != TUTTI_ALL_TO_ALL || l->even);
     p->ops = tt_zalloc(x->slice.nops, sizeof *p->ops);
     return p->ops ? TUTTI_OK : tt_fail_memory(x->err, "operations");
@@ -188,7 +211,8 @@ static tutti_status make_own(struct tt_xcompile *x)
     return TUTTI_OK;
 }
 
-/* What changes while running. */
+/* Allocates what changes while the program runs. `to` has room for the own place, every link's
+ * offer and a window. */
 static tutti_status make_state(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
@@ -206,6 +230,8 @@ static tutti_status make_state(struct tt_xcompile *x)
     return make_own(x);
 }
 
+/* Later steps use what the earlier ones made: boxes need the marks of lower.c, and the state needs
+ * the links. */
 static tutti_status program_compile(struct tt_xcompile *x)
 {
     tutti_status st = tt_exec_layout_make(x->config, &x->layout, x->err);

@@ -1,9 +1,10 @@
-/* program_int.h - the compiled program of one rank: what layout.c, compile.c, messages.c and lower.c
- * make and the engine (exec_int.h) runs. Nobody outside exec/ includes it.
+/* program_int.h - the compiled program of one rank: what layout.c, compile.c, messages.c and
+ * lower.c make and the engine (exec_int.h) runs. Nobody outside exec/ includes it.
  *
- * Words: a task is one segment of one operation (number op * segments + segment); a piece is what
+ * Terms: a task is one segment of one operation (number op * segments + segment); a piece is what
  * one transport message carries of a task; a fragment is a run of touching elements; a link is one
- * peer as one program sees it. */
+ * peer as one program sees it; a lane is what comes from one peer on one channel; a mode says
+ * whether IN and OUT are apart (0) or one memory (1). */
 #ifndef TT_EXEC_PROGRAM_INT_H
 #define TT_EXEC_PROGRAM_INT_H
 
@@ -12,9 +13,9 @@
 #include "exec/exec.h"
 
 enum {
-    /* bytes of a piece at most: stays in a second-level cache from arrival to reduction */
+    /* bytes of a piece at most: it stays in a second-level cache from arrival to reduction */
     TT_XPIECE = 128 << 10,
-    /* unit of stash memory and of credit: a piece is received in one accept */
+    /* unit of stash memory and of credit: a piece of full length is accepted with one iovec list */
     TT_XBLOCK = TT_XPIECE / TT_IOV_MAX,
     TT_XEVENTS = 32,
     TT_XSTAGES = 8,
@@ -48,20 +49,20 @@ enum {
 #define TT_XCOMM_NONE UINT16_MAX
 
 /* What a piece's message holds, in the top bits of the message number: its bytes; a reference to
- * them; nothing but what a reference says besides, because they are written already. */
+ * them; or only the other fields of a reference, because the bytes are in their place already. */
 enum { TT_XFORM_BYTES, TT_XFORM_REF, TT_XFORM_WRITTEN, TT_XFORM_SHIFT = 30 };
 #define TT_XMESSAGE ((1u << TT_XFORM_SHIFT) - 1)
 
 enum tt_xkind { TT_XKIND_NONE, TT_XKIND_HEAP, TT_XKIND_WINDOW };
-/* Travels; with its tag in one line of a ring. */
+/* Sent as a payload; with its tag it fits in one line of a ring. */
 struct tt_xref {
     uint64_t at;     /* HEAP: an address of the sender; WINDOW: offset in its stream area */
-    uint64_t cookie; /* HEAP: comes back when it was taken */
+    uint64_t cookie; /* HEAP: returned by TAKEN */
     /* taken_kind NONE: where the receiver may write message `message` of the same segment, 0:
      * nowhere; else the cookie of what was taken */
     uint64_t extra;
     uint32_t message;
-    uint8_t kind, slot; /* WINDOW: slot comes back when it was taken */
+    uint8_t kind, slot; /* WINDOW: the slot is returned by TAKEN */
     /* what the sender has taken of the receiver's; NONE: nothing; WINDOW: slots, bits of `extra` */
     uint8_t taken_kind;
     uint8_t pad;
@@ -76,7 +77,7 @@ struct tt_xkept {
     uint32_t bytes;
     bool frame; /* in transport memory: to be released */
 };
-/* Of a send whose reduction may write for it, by segment. */
+/* The state of a send whose reduction may write for it, by segment. */
 struct tt_xoffer {
     char *to; /* NULL: no place was offered */
     bool written;
@@ -156,13 +157,23 @@ struct tt_xop {
     /* RECV: bit m: in mode m its sender may write it once it has the send that answers it */
     uint8_t offers;
 };
-/* Piece states; TT_XSTAGED + s: being received into stage s. */
+/* Piece states; TT_XSTAGED + s: being received into stage s.
+ *
+ *     MISSING --> TAKEN                        bytes came, the operation was ready
+ *             --> LANDED --> TAKEN             bytes came early
+ *             --> DIRECT --> TAKEN             accepted into its place
+ *             --> LANDING --> LANDED or TAKEN  accepted into the landing place
+ *             --> STAGED + s --> TAKEN         accepted into a stage
+ *             --> KEPT --> TAKEN               a reference
+ *             --> WRITTEN --> TAKEN            written by the sender
+ *             --> HELD --> TAKEN               the reduction takes it where it lies
+ *     KEPT and HELD may pass through OWED, until the sender could be told */
 enum {
     TT_XMISSING,
-    TT_XDIRECT,
-    TT_XLANDING,
-    TT_XLANDED,
-    TT_XTAKEN,
+    TT_XDIRECT,  /* being received into its place */
+    TT_XLANDING, /* being received into its landing place */
+    TT_XLANDED,  /* in its landing place, until the operation is ready */
+    TT_XTAKEN,   /* used */
     TT_XKEPT,    /* a reference, until the operation is ready */
     TT_XWRITTEN, /* by the sender, before the operation was ready */
     TT_XHELD,    /* for the reduction */
@@ -175,12 +186,13 @@ struct tt_xtask {
     uint32_t left;  /* pieces that are not done; local operations: 1 */
 };
 
-/* One (peer, channel) messages come from: operations lane_ops[first .. first+n-1]. */
+/* What comes from one peer on one channel: message i is operation lane_ops[first + i], i < n. */
 struct tt_xlane {
     uint32_t peer, channel;
     uint32_t link, first, n;
 };
 
+/* One peer as one program sees it. */
 struct tt_xlink {
     /* peer: in the context; place: TT_NO_PLACE unless its memory can be reached */
     uint32_t peer, place;
@@ -192,14 +204,14 @@ struct tt_xlink {
     /* while running: */
     struct tt_program *program;
     struct tt_xpeer *pe; /* the peer in the program's context */
-    /* pieces to come; pieces the transport still has or has to get */
+    /* pieces still to come; pieces not yet sent, or sent and not yet done */
     uint32_t in_left, out_left;
     /* ready send tasks (linked by tt_program.next), next piece of the first */
     uint32_t head, tail, piece;
     struct tt_xlink *before, *after; /* among the engine's links that have something to send */
     bool waiting, heard;
     uint64_t due; /* credit: what the peer has been allowed when it knows of this request */
-    /* how far this request has come in the line of all bytes to the peer (credit.c) */
+    /* where the next piece stands in the line of all bytes to the peer (credit.c) */
     uint64_t spent;
     uint64_t first_ns, first_bytes;
 };
@@ -251,7 +263,7 @@ struct tt_program {
     struct tt_program *chain; /* in the engine's table */
     struct tt_xtask *tasks;
     uint32_t *next; /* send queues */
-    uint32_t *work; /* tasks that became ready: each enters once */
+    uint32_t *work; /* tasks that became ready: each enters at most once (run.c) */
     uint32_t work_head, work_tail;
     uint32_t tasks_left;
     uint32_t owed; /* pieces in state TT_XOWED */
@@ -272,7 +284,7 @@ struct tt_xplace { /* chunks [first, end) of a scratch buffer */
     uint64_t at; /* byte in own memory */
 };
 
-/* What compiling needs besides the program. */
+/* What compiling needs besides the program; it ends with tt_exec_program_make. */
 struct tt_xcompile {
     const struct tt_program_config *config;
     const struct tt_shape *shape;
@@ -286,8 +298,8 @@ struct tt_xcompile {
     struct tutti_error *err;
 };
 tutti_status tt_exec_compile_ops(struct tt_xcompile *x);
-/* Pieces of operation i, and memory for what cannot go straight to its place; waits: it may have to
- * wait for earlier operations. */
+/* Counts the pieces of operation i and reserves memory for what cannot go straight to its place.
+ * waits: it may have to wait for earlier operations. */
 tutti_status tt_exec_compile_room(struct tt_xcompile *x, uint32_t i, bool waits);
 /* The element at which part k of `segments` begins, in `elems` elements: whole cache lines when
  * there are enough of them. */
@@ -301,14 +313,15 @@ static inline uint64_t tt_xpart(const struct tt_program *p, uint64_t elems, uint
         shift = 0, n = elems;
     return (n / s * k + n % s * k / s) << shift;
 }
+/* Bytes of one segment of the operation. */
 uint64_t tt_exec_op_bytes(const struct tt_program *p, const struct tt_xop *op, uint32_t segment);
 
 /* ---- messages.c ---- */
-/* numbers, links, lanes */
+/* Makes the links and lanes, and numbers the messages. */
 tutti_status tt_exec_messages(struct tt_xcompile *x);
-/* what each link carries */
+/* Adds up what each link carries; tasks: the initial ones of any mode. */
 void tt_exec_messages_count(struct tt_program *p, const struct tt_xtask *tasks);
-/* NULL: nothing comes there */
+/* The lane of a peer and a channel; NULL: nothing comes there. */
 const struct tt_xlane *tt_exec_lane_find(const struct tt_program *p, uint32_t peer,
                                          uint32_t channel);
 

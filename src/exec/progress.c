@@ -1,9 +1,18 @@
-/* progress.c - one look at the transport, and everything that follows from it.
+/* progress.c - polls the transport once and does everything that follows from it.
+ *
+ *     event      belongs to                          goes to
+ *     SENT       a program's task, or a letter       send.c, letter.c
+ *     CLOSED     a rank                              context.c: ends its role in every context
+ *     arrival    no context: HELLO, BYE, TAKEN       context.c, refs.c
+ *                a closed context                    stash.c, which discards it
+ *                a context: letter, control, data    letter.c, handle_control, receive.c
  *
  * Events are handled in the order the transport gives them; whatever one makes possible (a
- * reduction, the next send) is done before the next is looked at. What could not be done for lack
- * of room (a full queue, no credit, a full stash) stands in lists that are tried once more. After a
- * fault nothing is used any more: events are given back, and the peer of a mismatch is told. */
+ * reduction, the next send) is done before the next event. What could not be done for lack of room
+ * (a full queue, no credit, a full stash) stands in lists that are tried again after the events.
+ *
+ * After a fault nothing is used any more: events are given back, and the peer of a mismatch is
+ * told. */
 #include <string.h>
 
 #include "exec/exec_int.h"
@@ -14,6 +23,7 @@ static void handle_closed(struct tt_engine *e, const struct tt_event *ev)
     tt_exec_context_gone(e, ev->peer, ev->error);
 }
 
+/* Gives transport memory back. Other kinds of events hold none. */
 static void progress_release(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->kind == TT_EV_DATA)
@@ -26,6 +36,7 @@ static void progress_protocol(struct tt_engine *e, const struct tt_event *ev)
                          .kind = TT_FAULT_PROTOCOL, .peer = ev->peer, .seq = ev->tag.request});
 }
 
+/* A payload of another length gives an empty reference, which names nothing. */
 static struct tt_xref reference(const struct tt_event *ev)
 {
     struct tt_xref r = {0};
@@ -34,7 +45,7 @@ static struct tt_xref reference(const struct tt_event *ev)
     return r;
 }
 
-/* Of no context. */
+/* Control messages of no context. */
 static void handle_word(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->kind == TT_EV_DATA &&
@@ -47,6 +58,8 @@ static void handle_word(struct tt_engine *e, const struct tt_event *ev)
     progress_release(e, ev);
 }
 
+/* Control messages of a context. STARTED has done its work in tt_exec_hear before this is called;
+ * only its fingerprint remains to be compared. */
 static void handle_control(struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev)
 {
     const struct tt_program *p = tt_exec_find(pe->context, ev->tag.request);
@@ -56,12 +69,12 @@ static void handle_control(struct tt_engine *e, struct tt_xpeer *pe, const struc
         progress_protocol(e, ev);
     } else if (ev->tag.channel == TT_XCH_TAKEN) {
         const struct tt_xref taken = reference(ev);
-        progress_release(e, ev); /* before what it makes possible */
+        progress_release(e, ev); /* before the sends that it makes possible need room */
         tt_exec_taken(e, pe, ev->tag.request, &taken);
         return;
     } else if (ev->tag.channel == TT_XCH_MISMATCH) {
         memcpy(&mine, ev->data, sizeof mine);
-        bool letter = ev->tag.message == TT_LETTER_IN; /* what the peer does */
+        bool letter = ev->tag.message == TT_LETTER_IN; /* the peer receives a letter of ours */
         tt_exec_fault(
             e, &(struct tt_exec_engine_fault){.kind = TT_FAULT_MISMATCH,
                                               .peer = ev->peer,
@@ -76,6 +89,8 @@ static void handle_control(struct tt_engine *e, struct tt_xpeer *pe, const struc
     progress_release(e, ev);
 }
 
+/* Keeps an event that found no room. The list is bounded; an overflow is treated as a fault of the
+ * protocol, since senders that keep to their credit rarely need it. */
 static void defer(struct tt_engine *e, const struct tt_event *ev)
 {
     if (e->ndeferred < TT_XDEFERRED)
@@ -84,14 +99,14 @@ static void defer(struct tt_engine *e, const struct tt_event *ev)
         progress_protocol(e, ev);
 }
 
-/* Who sent it, as its context knows it; NULL: the context has been closed. */
+/* The sender of an event as its context knows it; NULL: the context has been closed. */
 static struct tt_xpeer *sender(struct tt_engine *e, const struct tt_event *ev)
 {
     struct tt_context *x = tt_exec_context_find(e, ev->tag.comm);
     return x ? tt_exec_context_sender(x, ev->peer) : NULL;
 }
 
-/* The last piece of a peer that has said BYE. */
+/* A peer that has said BYE ends once its last accepted piece is complete. */
 static void settle_end(struct tt_xpeer *pe)
 {
     if (pe->closed && pe->filling == 0 && !pe->context->engine->failed)
@@ -116,6 +131,7 @@ static void handle_received(struct tt_xpeer *pe, const struct tt_event *ev)
     settle_end(pe);
 }
 
+/* Anything but a letter names a request that the sender has started: that is credit. */
 static void handle_arrival(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->tag.comm == TT_XCOMM_NONE) {
@@ -163,7 +179,8 @@ static bool progress_receive(struct tt_xpeer *pe, const struct tt_event *ev)
                                             : tt_exec_receive(pe, ev);
 }
 
-/* Events that found the stash full; their requests may have been started since. */
+/* Tries events again that found no room; their requests may have been started since. Invariant: the
+ * first `kept` entries are those that still wait, in order. */
 bool tt_exec_retry_deferred(struct tt_engine *e)
 {
     uint32_t n = e->ndeferred, kept = 0;
@@ -179,7 +196,7 @@ bool tt_exec_retry_deferred(struct tt_engine *e)
     return kept < n;
 }
 
-/* Tells the peer of a mismatch what we have. */
+/* Tells the peer of a mismatch what this rank has. Tried until the transport takes it. */
 static void report_mismatch(struct tt_engine *e)
 {
     struct tt_xpeer *pe = tt_exec_context_sender(e->report, e->fault.peer);
@@ -197,6 +214,8 @@ static void report_mismatch(struct tt_engine *e)
         e->report = NULL;
 }
 
+/* Tries everything that waits for room. Among the sends control messages go first: peers may wait
+ * for them. */
 static bool retry(struct tt_engine *e)
 {
     bool any = false;
@@ -219,8 +238,9 @@ static bool retry(struct tt_engine *e)
     return any;
 }
 
-/* Boxes come first and alone: an exchange of short vectors takes less time than a look at the
- * transport. What the transport has can wait, since everything that waits for it looks again. */
+/* Boxes come first and alone: an exchange of small vectors takes less time than polling the
+ * transport. Transport events can wait one round, since every caller polls again. Window slots are
+ * reported only when nothing else happened: usually the next piece carries them (refs.c). */
 bool tt_exec_engine_progress(struct tt_engine *e)
 {
     if (e->boxing && tt_exec_box_progress(e))

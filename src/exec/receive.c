@@ -1,22 +1,27 @@
-/* receive.c - arriving pieces on their way to where they belong.
+/* receive.c - brings arriving pieces to where they belong.
  *
- *     the payload is in transport memory (DATA)      operation ready: reduced or copied straight from there
- *                                                    not ready:       copied to its landing place
- *     only the header came (HEADER)                  a ready receive: accepted straight into its destination
- *                                                    a ready receive-reduce: into a stage that is still in cache when it is reduced
- *                                                    otherwise (not ready, no stage free): into the landing place
- *     a reference came (refs.c)                      operation ready: used where it lies; not ready: kept
- *     an operand that a reduction takes              held where it lies: reference or transport memory (lower.c)
- *     the request is not running yet                 the stash (stash.c)
+ *     what came                          operation ready           not ready
+ *     bytes in transport memory (DATA)   copied or reduced there   copied to the landing place
+ *     only a header (HEADER), receive    accepted into its place   accepted into the landing place
+ *     HEADER, receive-reduce             accepted into a stage,    accepted into the landing place
+ *                                        still in cache when used
+ *     a reference (refs.c)               used where it lies        kept
+ *     WRITTEN (reduce.c)                 done                      noted
+ *     an operand of a marked reduction   held where it lies, by reference or in transport memory
+ *     a piece of a later request         the stash (stash.c)
  *
- * Every piece has a state, so that each is used exactly once whatever the order of arrival; one
- * that fits nowhere, has another length or comes twice is a fault of the protocol. Transport memory
- * is given back before anything that the piece made possible is done. */
+ * If no stage is free, a receive-reduce uses its landing place.
+ *
+ * Every piece has a state, so each is used exactly once whatever the order of arrival. A piece that
+ * fits nowhere, has another length or comes twice is a fault of the protocol. Transport memory is
+ * given back before anything that the piece made possible is done: the sends of that may need the
+ * room. */
 #include <assert.h>
 #include <string.h>
 
 #include "exec/exec_int.h"
 
+/* The piece that a tag names, and all that is needed to deal with it. */
 struct target {
     const struct tt_xop *op;
     struct tt_xlink *link;
@@ -27,6 +32,7 @@ struct target {
     struct tt_xwalk walk;
 };
 
+/* The landing place of a piece; NULL: its operation has none. */
 static char *landing(const struct tt_program *p, const struct tt_xop *op, uint32_t segment,
                      uint32_t piece)
 {
@@ -35,12 +41,15 @@ static char *landing(const struct tt_program *p, const struct tt_xop *op, uint32
                : p->own + op->land + op->stride * segment + (uint64_t)piece * TT_XPIECE;
 }
 
+/* Bytes, reference or WRITTEN: the top bits of the message number. */
 static uint32_t form_of(const struct tt_event *ev)
 {
     return ev->tag.message >> TT_XFORM_SHIFT;
 }
 
-/* Which piece the tag means; false when there is no such one. */
+/* Finds the piece that the tag names; false: there is none, or its length is wrong. Everything in a
+ * tag comes from the peer and is checked here. The length of a reference is checked when it is
+ * resolved. */
 static bool locate(const struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev,
                    struct target *ret)
 {
@@ -68,8 +77,8 @@ static bool is_ready(const struct tt_program *p, const struct target *t)
     return p->tasks[t->task].waits == 0;
 }
 
-/* The bytes are at `data`: uses them, or keeps them for later. True when that completed the
- * task. */
+/* The bytes are at `data`: uses them, or keeps them in the landing place until the operation is
+ * ready. True: that completed the task. */
 static bool receive_put(struct tt_program *p, const struct target *t, const void *data,
                         uint32_t bytes)
 {
@@ -85,6 +94,8 @@ static bool receive_put(struct tt_program *p, const struct target *t, const void
     return false;
 }
 
+/* Counts the piece, and runs what its task made possible if it completed it. Last, because the
+ * program may end here. */
 static void arrived(struct tt_engine *e, struct tt_program *p, const struct target *t,
                     uint64_t bytes, bool complete)
 {
@@ -96,6 +107,8 @@ static void arrived(struct tt_engine *e, struct tt_program *p, const struct targ
     tt_exec_work(e, p);
 }
 
+/* Checks fingerprint and tag of an arriving piece and finds its target. False: the engine has
+ * failed. The salt is the link's, so the lane must be known before the fingerprint is compared. */
 static bool receive_fits(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev,
                          struct target *ret)
 {
@@ -114,7 +127,8 @@ static bool receive_fits(struct tt_xpeer *pe, struct tt_program *p, const struct
 
 /* ---- pieces that stay where they are ---- */
 
-/* True when that completed the task. */
+/* The piece stays where it is until its reduction has run; for the receive that is all. True: that
+ * completed the task. */
 static bool receive_hold(struct tt_engine *e, struct tt_program *p, const struct target *t,
                          const struct tt_xkept *k)
 {
@@ -124,6 +138,8 @@ static bool receive_hold(struct tt_engine *e, struct tt_program *p, const struct
     return --p->tasks[t->task].left == 0;
 }
 
+/* Uses a kept reference now and tells its sender. True: that completed the task. False also when a
+ * peer has aborted: then the engine has failed. */
 static bool receive_use(struct tt_engine *e, struct tt_program *p, const struct target *t)
 {
     if (!tt_exec_use(e, p, t->op, &t->walk, &p->refs[t->piece]))
@@ -133,7 +149,7 @@ static bool receive_use(struct tt_engine *e, struct tt_program *p, const struct 
 }
 
 /* May the piece stay where it is until the reduction runs? In a window only if the rest of its
- * message finds room behind it: the reduction waits for all of it. */
+ * message has room there too: the reduction waits for all of it. */
 static bool may_stay(const struct tt_engine *e, const struct tt_program *p, const struct target *t,
                      const struct tt_xkept *k)
 {
@@ -144,6 +160,8 @@ static bool may_stay(const struct tt_engine *e, const struct tt_program *p, cons
     return p->ops[t->op->held_by].borrows >> p->mode & 1;
 }
 
+/* True: that completed the task. An offer that came with the operand is noted before the reduction
+ * can run. */
 static bool put_reference(struct tt_engine *e, struct tt_program *p, const struct target *t,
                           const struct tt_event *ev)
 {
@@ -161,14 +179,16 @@ static bool put_reference(struct tt_engine *e, struct tt_program *p, const struc
     return is_ready(p, t) && receive_use(e, p, t);
 }
 
+/* The sender's reduction has written the piece into its place. */
 static bool put_written(struct tt_program *p, const struct target *t)
 {
     *t->state = is_ready(p, t) ? TT_XTAKEN : TT_XWRITTEN;
     return is_ready(p, t) && --p->tasks[t->task].left == 0;
 }
 
-/* Of a piece that is not bytes; ev->data is not in transport memory. What it says of this rank's
- * own piece comes first: in place a result may be written where that was. */
+/* A piece that is not bytes; ev->data is a copy outside transport memory. What the message says
+ * about this rank's own piece comes first: in place the result may have been written where that
+ * piece was. */
 static void receive_form(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
@@ -190,14 +210,16 @@ static void receive_form(struct tt_xpeer *pe, struct tt_program *p, const struct
         arrived(e, p, &t, tt_xwalk_bytes(&t.walk), complete);
 }
 
-/* Transport memory may be held for a reduction while enough of it is left for everything else. It
- * comes free in order: a message of many pieces would stop behind its own first ones. */
+/* May a payload stay in transport memory until its reduction runs? A ring frees memory in order, so
+ * a message of many pieces would block itself behind its first ones; and half of a ring must stay
+ * for everything else. */
 static bool may_hold(struct tt_engine *e, const struct target *t, const struct tt_event *ev)
 {
     return t->op->held_by != TT_XNO && t->op->npieces == 1 && ev->bytes &&
            e->held_bytes + ev->bytes <= TT_XHOLD;
 }
 
+/* For pieces from the stash: the caller owns ev->data. */
 void tt_exec_receive_bytes(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
     struct target t;
@@ -207,6 +229,8 @@ void tt_exec_receive_bytes(struct tt_xpeer *pe, struct tt_program *p, const stru
         arrived(pe->context->engine, p, &t, ev->bytes, receive_put(p, &t, ev->data, ev->bytes));
 }
 
+/* For pieces in transport memory. A reference is copied and its frame released at once. Of a held
+ * payload the frame is released by tt_exec_give_back. */
 static void receive_data(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
@@ -238,8 +262,8 @@ static void receive_data(struct tt_xpeer *pe, struct tt_program *p, const struct
 
 /* ---- large payloads on sockets ---- */
 
-/* The destination itself, when the bytes need no work and are few enough fragments; 0: not
- * possible. */
+/* Describes the destination itself, if the operation is ready, the bytes need no work and the
+ * fragments are few enough; otherwise 0. */
 static int direct_places(struct tt_program *p, const struct target *t, struct iovec *iov)
 {
     struct tt_xwalk w = t->walk;
@@ -257,6 +281,8 @@ static int direct_places(struct tt_program *p, const struct target *t, struct io
     return n;
 }
 
+/* A stage if the operation is ready and one is free, else the landing place. compile.c has given
+ * one to every receive that can come here. */
 static int buffer_place(struct tt_engine *e, struct tt_program *p, const struct target *t,
                         uint32_t bytes, struct iovec *iov)
 {
@@ -272,6 +298,8 @@ static int buffer_place(struct tt_engine *e, struct tt_program *p, const struct 
     return 1;
 }
 
+/* Answers an announced payload. While it is being filled the peer must not be taken for ended:
+ * `filling` counts such pieces. */
 static void receive_header(struct tt_xpeer *pe, struct tt_program *p, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
@@ -288,6 +316,8 @@ static void receive_header(struct tt_xpeer *pe, struct tt_program *p, const stru
     pe->filling += st == TUTTI_OK;
 }
 
+/* An accepted payload is complete. A piece that was accepted before its request was started is
+ * found in the stash: its state here is still MISSING. */
 void tt_exec_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
@@ -315,6 +345,8 @@ void tt_exec_received(struct tt_xpeer *pe, const struct tt_event *ev)
 
 /* ---- */
 
+/* An event of a running program goes to it; one of a later request to the stash. False: the stash
+ * has no room, and the caller keeps the event. */
 bool tt_exec_receive(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     const struct tt_context *x = pe->context;
@@ -328,7 +360,7 @@ bool tt_exec_receive(struct tt_xpeer *pe, const struct tt_event *ev)
             receive_header(pe, p, ev);
         return true;
     }
-    if (x->any && !tt_xlater(ev->tag.request, x->seq)) { /* of a request that has got everything */
+    if (x->any && !tt_xlater(ev->tag.request, x->seq)) { /* its request has received everything */
         tt_exec_protocol(e, pe, ev->tag.request);
         if (data)
             e->transport->ops->release(e->transport, ev);
@@ -342,6 +374,8 @@ bool tt_exec_receive(struct tt_xpeer *pe, const struct tt_event *ev)
     return true;
 }
 
+/* Pieces that are still missing, or being received, are used when they are complete: the task is
+ * ready now. The loop stops when a use fails the engine. */
 bool tt_exec_receive_landed(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;

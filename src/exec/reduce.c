@@ -1,23 +1,27 @@
 /* reduce.c - n-ary reductions whose operands and results are where they are wanted.
  *
- *     operands   a held piece at its sender (or in its window, or in transport memory), an own place
- *     results    the own place; the places that peers offered; a copy in the own window for the peers that get a reference
+ *     operands   a held piece (at its sender, in its window or in transport memory); an own place
+ *     results    the own place; the places that peers offered; a copy in the own window for peers
+ *                that get a reference
  *
- *     3 ranks, rank 0, all in the heap:   in[0] + in[1] + in[2] -> out[0], out[1], out[2]      one pass, then WRITTEN to 1 and 2
- *                      ordinary memory:   in[0] + w[1]  + w[2]  -> out[0], window              one pass, then references to 1 and 2
+ *     3 ranks, rank 0, all in the heap:  in[0] + in[1] + in[2] -> out[0], out[1], out[2]
+ *                                        one pass, then WRITTEN to 1 and 2
+ *                      other memory:     in[0] + w[1] + w[2] -> out[0], window
+ *                                        one pass, then references to 1 and 2
  *
- * An offer comes with the operand (lower.c); a peer that makes none gets a reference, which costs a
- * copy and nothing else.
+ * An offer comes with the operand (lower.c). A peer that makes none gets a reference, which costs
+ * it one copy.
  *
- * Writing into a peer's memory is a lease (direct_quit.c). Operands are given back when the whole
- * segment is reduced. */
+ * Writing into a peer's memory needs a lease (direct_quit.c): a peer that aborts waits for it to
+ * end before it uses its memory again. Operands are given back when the whole segment has been
+ * reduced. */
 #include <string.h>
 
 #include "exec/exec_int.h"
 
 /* ---- offers ---- */
 
-/* Where a receive's segment lies, when that is one place; NULL. */
+/* Where a receive's segment lies, if that is one run; otherwise NULL. */
 static char *place_of(const struct tt_program *p, const struct tt_xop *op, uint32_t segment,
                       uint64_t *ret_bytes)
 {
@@ -31,6 +35,7 @@ static char *place_of(const struct tt_program *p, const struct tt_xop *op, uint3
     return tt_xat(p, &f, 0);
 }
 
+/* Nothing has been offered or sent in this run. */
 void tt_exec_offers_clear(struct tt_program *p)
 {
     if (p->noffers)
@@ -39,6 +44,7 @@ void tt_exec_offers_clear(struct tt_program *p)
         memset(p->sent, 0, p->nsent * sizeof *p->sent);
 }
 
+/* Only memory of the heap can be offered: peers map nothing else. */
 void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const struct tt_xop *send,
                    uint32_t segment, struct tt_xref *ref)
 {
@@ -53,6 +59,8 @@ void tt_exec_offer(const struct tt_engine *e, const struct tt_program *p, const 
     ref->message = recv->message;
 }
 
+/* Notes the place that came with a held operand, if it is for the send that answers it. A place
+ * that cannot be reached resolves to NULL, which is no offer. */
 void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const struct tt_xop *recv,
                      uint32_t segment, const struct tt_xkept *k)
 {
@@ -66,6 +74,7 @@ void tt_exec_offered(const struct tt_engine *e, struct tt_program *p, const stru
 
 /* ---- one reduction ---- */
 
+/* One segment of a reduction; `piece` moves over it. */
 struct job {
     struct tt_engine *e;
     struct tt_program *p;
@@ -75,12 +84,14 @@ struct job {
     bool copied; /* the result can be sent without waiting for room */
 };
 
+/* The number of the current piece in tt_program.pieces, for a receive that brings it. */
 static uint64_t piece_number(const struct job *j, const struct tt_xop *recv)
 {
     return recv->piece + (uint64_t)j->segment * recv->npieces + j->piece;
 }
 
-/* The held operand w of the piece; NULL: there is none, the operand is where the program says. */
+/* Operand w of the current piece, if it is held; NULL: it is where the program says, because no
+ * receive was marked, or because the piece has landed meanwhile. */
 static const struct tt_xkept *held(const struct job *j, uint32_t w, uint64_t *ret_piece)
 {
     uint32_t recv = j->op->holds == TT_XNO ? TT_XNO : j->p->holds[j->op->holds + w];
@@ -90,7 +101,8 @@ static const struct tt_xkept *held(const struct job *j, uint32_t w, uint64_t *re
     return j->p->pieces[*ret_piece] == TT_XHELD ? &j->p->refs[*ret_piece] : NULL;
 }
 
-/* Bytes of the held operands of the piece: p->from[w], NULL where not held. */
+/* Fills p->from[w] with the held operands of the current piece, NULL where not held. Heaps of peers
+ * need a check for an abort after reading (`reads`). */
 static void get_operands(struct job *j)
 {
     struct tt_program *p = j->p;
@@ -102,7 +114,8 @@ static void get_operands(struct job *j)
     }
 }
 
-/* An operand whose sender is sent the result at once is given back with it. */
+/* An operand whose sender gets the result at once is given back with that send: true, and the send
+ * has the debt. Only if the send needs no room first: otherwise the peer would wait for both. */
 static bool tell_later(const struct job *j, uint32_t w, const struct tt_xkept *k, uint64_t piece)
 {
     struct tt_program *p = j->p;
@@ -116,6 +129,8 @@ static bool tell_later(const struct job *j, uint32_t w, const struct tt_xkept *k
     return true;
 }
 
+/* Gives back the operands of the current piece. `single`: the segment is one piece; only then the
+ * debt of a send, which has one entry per segment, names them all. */
 static void give_back(struct job *j, bool single)
 {
     uint64_t piece;
@@ -126,8 +141,7 @@ static void give_back(struct job *j, bool single)
     }
 }
 
-/* Sends of the result that peers' offers answer: their places are further destinations. Returns how
- * many. */
+/* Adds the places that peers offered for sends of the result; returns how many. */
 static uint32_t add_offers(const struct job *j, uint32_t ndst, bool *ret_leased)
 {
     struct tt_program *p = j->p;
@@ -146,7 +160,8 @@ static uint32_t add_offers(const struct job *j, uint32_t ndst, bool *ret_leased)
     return n;
 }
 
-/* A copy in the window for those peers that did not offer a place. */
+/* Adds a copy in the window for the peers that did not offer a place; returns 0 or 1. Not needed if
+ * the result lies in the heap: then it is referred to there. */
 static uint32_t add_window(const struct job *j, uint32_t ndst, uint32_t offered, uint64_t bytes)
 {
     const struct tt_program *p = j->p;
@@ -165,6 +180,8 @@ static uint32_t add_window(const struct job *j, uint32_t ndst, uint32_t offered,
     return s != NULL;
 }
 
+/* Reduces one fragment, `at` bytes into the piece. Own places come from the program, all others are
+ * runs for the whole piece. */
 static void reduce_combine(const struct job *j, const struct tt_xfrag *f, uint64_t at,
                            uint32_t ndst)
 {
@@ -190,6 +207,8 @@ static void reduce_combine(const struct job *j, const struct tt_xfrag *f, uint64
     p->to[0] = first;
 }
 
+/* Reduces the current piece in one pass over its fragments. False: a peer has aborted, and the
+ * engine has failed. The lease covers all fragments. */
 static bool reduce_piece(struct job *j)
 {
     struct tt_program *p = j->p;
@@ -202,7 +221,7 @@ static bool reduce_piece(struct job *j)
         return true;
     p->to[0] = tt_xat(p, &f, 0);
     uint32_t offered = add_offers(j, 1, &leased), ndst = 1 + offered;
-    /* of several fragments it is sent as bytes */
+    /* A result of several fragments is sent as bytes: no copy is needed. */
     uint32_t window = first.want ? 0 : add_window(j, ndst, offered, bytes);
     ndst += window;
     j->copied = window || (!first.want && tt_direct_owns(j->e->direct, p->to[0], (size_t)bytes));
@@ -219,6 +238,8 @@ static bool reduce_piece(struct job *j)
     return true;
 }
 
+/* Reads first, then checks for an abort, then gives back: an operand is not reported as taken if
+ * its bytes may have been wrong. */
 void tt_exec_reduce(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task);

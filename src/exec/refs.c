@@ -1,30 +1,36 @@
-/* refs.c - pieces by reference: the sender says where the bytes are, the receiver uses them there.
+/* refs.c - sends pieces by reference: the sender says where the bytes are, the receiver uses them
+ * there.
  *
- *     memory of the piece        reference    the receiver                        the sender's piece is done
- *     heap (tutti_mem)           HEAP         loads from the sender's memory      with TAKEN
- *     ordinary                   WINDOW       loads from the sender's window      at once: it was copied there (window.c)
+ *     memory of the piece     reference   the receiver loads from   the sender's piece is done
+ *     heap (tutti_mem_alloc)  HEAP        the sender's heap         when TAKEN comes
+ *     other                   WINDOW      the sender's window       at once: it was copied there
  *
- * With a reference goes what else the peer must know: the place where it may write the result
- * (reduce.c), or that its own operand was taken, which otherwise is a message of its own.
+ * A reference also carries what else its receiver must know: the place where it may write a result
+ * (reduce.c), or that an operand of its own was taken, which would otherwise be a message by
+ * itself.
  *
  * Short pieces and pieces of several fragments go as bytes. A piece that finds no room in the
- * window waits for it, unless nothing moves any more: then it goes as bytes too. TAKEN follows when
- * the operation has used the piece; it carries back what names it at its sender. A full ring delays
- * it: the piece is owed, and a program is not done before it has paid.
+ * window waits for it; if nothing moves any more it goes as bytes too. The receiver sends TAKEN
+ * when its operation has used the piece; TAKEN returns the cookie (HEAP) or the slots (WINDOW) of
+ * the reference. If the ring is full the piece is owed, and the program is not done before it has
+ * been told.
  *
- * A sender waits while a reduction holds its memory, a ring has no room behind a frame that is
- * held, and the reduction may wait for what that sender does next: when nothing moves any more,
- * held pieces are copied to where their receives put them, and given back (tt_exec_let_go).
+ * Deadlock. A sender waits while a reduction holds its memory, and a ring has no room behind a
+ * frame that is held; that reduction may wait for what the same sender does next. So when nothing
+ * has moved for STALL_NS, held pieces are copied to where their receives put them, and given back
+ * (tt_exec_let_go).
  *
- * A peer that fails may change what it referred to: after reading its own memory (not its window)
- * one looks for an abort (direct.h). */
+ * A peer that fails may change memory that it referred to. Therefore a rank looks for an abort
+ * (direct.h) after it has read a peer's heap; windows are never given back to the program and need
+ * no check. */
 #include <string.h>
 
 #include "exec/exec_int.h"
 
-/* Longer than other ranks may have the core. */
+/* Longer than other ranks usually keep a core. */
 static const uint64_t STALL_NS = 20000000;
 
+/* The key of a piece's window copy. All sends of a group share it, and with it the copy. */
 static struct tt_xslot key_of(const struct tt_xlink *l, uint32_t task)
 {
     const struct tt_program *p = l->program;
@@ -37,7 +43,8 @@ static struct tt_xslot key_of(const struct tt_xlink *l, uint32_t task)
                              .near = shared ? TT_XNO : l->place};
 }
 
-/* How many sends of the piece's group have gone; NULL: it is the only one. */
+/* The counter of sends of this piece that have gone, over its group; NULL: the piece has one send
+ * only. */
 static uint16_t *sent_of(const struct tt_xlink *l, uint32_t task)
 {
     const struct tt_program *p = l->program;
@@ -48,6 +55,8 @@ static uint16_t *sent_of(const struct tt_xlink *l, uint32_t task)
                     l->piece];
 }
 
+/* Refers to the piece's copy in the window and makes it if there is none yet. It is made for the
+ * sends of the group that are still to come. False: no room. */
 static bool take_window(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                         const struct iovec *iov, struct tt_xref *ret)
 {
@@ -65,9 +74,9 @@ static bool take_window(struct tt_engine *e, const struct tt_xlink *l, uint32_t 
     return true;
 }
 
-/* Nothing has come for so long that waiting for room may be waiting for oneself: peers take pieces
- * in an order of their own. What moves for other contexts does not count: theirs may never stand
- * still. */
+/* Has nothing moved for so long that waiting for room may be waiting for this rank itself? Peers
+ * take pieces in an order of their own. If only this context runs, the engine's idle time answers
+ * it; otherwise what moves for other contexts does not count, since that may never stop. */
 static bool is_stalled(struct tt_context *x)
 {
     const struct tt_engine *e = x->engine;
@@ -84,6 +93,8 @@ static bool is_stalled(struct tt_context *x)
     return now - x->still_ns > STALL_NS;
 }
 
+/* Memory of the heap is referred to as it is; the cookie names program slot and task, like that of
+ * a send. Other memory needs a window with room. */
 tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                            const struct iovec *iov, struct tt_xref *ret)
 {
@@ -103,6 +114,8 @@ tutti_status tt_exec_refer(struct tt_engine *e, const struct tt_xlink *l, uint32
     return is_stalled(l->program->context) ? TUTTI_ERR_REFUSED : TUTTI_IN_PROGRESS;
 }
 
+/* A piece of a group may have gone in another form (bytes, WRITTEN) although a copy for the group
+ * exists: that send no longer needs the copy. */
 void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                       const struct tt_xref *ref)
 {
@@ -121,6 +134,8 @@ void tt_exec_referred(struct tt_engine *e, const struct tt_xlink *l, uint32_t ta
         (*sent)++;
 }
 
+/* The reference comes from the peer: its range is checked against the peer's window or heap before
+ * it becomes a pointer. */
 bool tt_exec_resolve(const struct tt_engine *e, struct tt_xpeer *pe, const struct tt_event *ev,
                      uint64_t bytes, struct tt_xkept *ret)
 {
@@ -143,6 +158,8 @@ void tt_exec_lost(struct tt_engine *e, uint32_t world)
     tt_exec_fault(e, &(struct tt_exec_engine_fault){.kind = TT_FAULT_CLOSED, .peer = world});
 }
 
+/* The check follows the read: only then it proves that the peer had not aborted while its memory
+ * was read. */
 bool tt_exec_use(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op,
                  const struct tt_xwalk *w, const struct tt_xkept *k)
 {
@@ -160,6 +177,7 @@ static struct tt_xref taken_of(const struct tt_xkept *k)
     return (struct tt_xref){.extra = k->ref.cookie, .taken_kind = k->ref.kind};
 }
 
+/* TAKEN of a piece in a heap, as a message of its own. */
 static tutti_status refs_tell(const struct tt_program *p, const struct tt_xkept *k)
 {
     const struct tt_xref taken = taken_of(k);
@@ -176,13 +194,15 @@ static void forget_slots(struct tt_engine *e, struct tt_xnear *n)
     e->ntaken--;
 }
 
+/* TAKEN of all window slots of one local rank that it has not been told about. Slots belong to no
+ * context. */
 static void tell_slots(struct tt_engine *e, struct tt_xnear *n)
 {
     struct tt_xref taken = {.extra = n->taken, .taken_kind = TT_XKIND_WINDOW};
     const struct tt_tag tag = {.comm = TT_XCOMM_NONE, .channel = TT_XCH_TAKEN};
     const struct iovec iov = {.iov_base = &taken, .iov_len = sizeof taken};
     if (e->transport->ops->send(e->transport, n->rank, &tag, &iov, 1, 0) !=
-        TUTTI_IN_PROGRESS) /* to a rank that has ended nothing is owed */
+        TUTTI_IN_PROGRESS) /* an error means that the rank has ended: nothing is owed to it */
         forget_slots(e, n);
 }
 
@@ -193,7 +213,8 @@ void tt_exec_tell_slots(struct tt_engine *e)
             tell_slots(e, &e->near[place]);
 }
 
-/* A slot is told with whatever goes to its owner next, unless the owner may soon need it. */
+/* A taken slot is reported with the next piece to its owner; at once when the slots not yet
+ * reported are a quarter of one peer's equal share of the window. */
 static void note_slot(struct tt_engine *e, const struct tt_xkept *k)
 {
     struct tt_xnear *n = &e->near[e->places[k->pe->world]];
@@ -204,6 +225,7 @@ static void note_slot(struct tt_engine *e, const struct tt_xkept *k)
         tell_slots(e, n);
 }
 
+/* The offer entry of a send's segment; NULL: no reduction may write for it. */
 static struct tt_xoffer *offer_of(const struct tt_xlink *l, uint32_t task)
 {
     const struct tt_program *p = l->program;
@@ -212,6 +234,7 @@ static struct tt_xoffer *offer_of(const struct tt_xlink *l, uint32_t task)
                                      : &p->offers[p->ops[i].offer + (task - i * p->segments)];
 }
 
+/* `extra` has room for one thing: an offer, if there is one, has come first. */
 void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                     struct tt_xref *ref)
 {
@@ -225,6 +248,7 @@ void tt_exec_settle(const struct tt_engine *e, const struct tt_xlink *l, uint32_
     ref->taken_kind = taken.taken_kind;
 }
 
+/* What the message carried has been told. A debt that it could not carry is paid with a message. */
 void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t task,
                      const struct tt_xref *ref)
 {
@@ -241,6 +265,8 @@ void tt_exec_settled(struct tt_engine *e, const struct tt_xlink *l, uint32_t tas
         tt_exec_give_back(e, l->program, piece);
 }
 
+/* The piece has been used: its frame is released, its slot noted, or its sender told. If the ring
+ * is full the piece is OWED, and tt_exec_pay tries again. */
 void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece)
 {
     const struct tt_xkept *k = &p->refs[piece];
@@ -264,6 +290,7 @@ void tt_exec_give_back(struct tt_engine *e, struct tt_program *p, uint64_t piece
     e->owing += p->owed++ == 0;
 }
 
+/* Tries all owed pieces of a program. */
 static void pay(struct tt_engine *e, struct tt_program *p)
 {
     for (uint64_t i = 0; i < p->npieces && p->owed; i++) {
@@ -274,6 +301,7 @@ static void pay(struct tt_engine *e, struct tt_program *p)
     }
 }
 
+/* tt_exec_work ends programs that were only waiting for this. */
 bool tt_exec_pay(struct tt_engine *e)
 {
     uint32_t before = e->owing;
@@ -287,7 +315,8 @@ bool tt_exec_pay(struct tt_engine *e)
     return e->owing != before;
 }
 
-/* Its receive is carried out after all: the reduction finds the bytes in their place. */
+/* Carries out a held receive after all: the reduction then finds the bytes in its own place
+ * (reduce.c looks at the piece's state). */
 static void land(struct tt_engine *e, struct tt_program *p, const struct tt_xop *op,
                  uint32_t segment)
 {
@@ -299,6 +328,7 @@ static void land(struct tt_engine *e, struct tt_program *p, const struct tt_xop 
     }
 }
 
+/* Lands every held piece of the context's programs. */
 static void let_go(struct tt_context *x)
 {
     struct tt_engine *e = x->engine;
@@ -319,6 +349,7 @@ bool tt_exec_let_go(struct tt_engine *e)
     return e->held != before;
 }
 
+/* Bits of slots come from a peer: a slot that nobody uses is a fault. */
 void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots)
 {
     for (; slots; slots &= slots - 1)
@@ -327,6 +358,8 @@ void tt_exec_taken_slots(struct tt_engine *e, uint32_t world, uint64_t slots)
                           &(struct tt_exec_engine_fault){.kind = TT_FAULT_PROTOCOL, .peer = world});
 }
 
+/* The cookie comes back from a peer: it must name a send of the same request that is not done. Then
+ * it is the same as TT_EV_SENT. */
 void tt_exec_taken(struct tt_engine *e, struct tt_xpeer *pe, uint32_t seq,
                    const struct tt_xref *ref)
 {

@@ -1,21 +1,27 @@
-/* row.c - a program that is a row of exchanges: in every step with messages each rank of the host
- * sends to every other. Then nobody sends: a rank shows in its box (direct.h) what it would have
- * sent, and all meet once where each pair would have exchanged a message.
+/* row.c - runs a program that is a row of exchanges: in every step with messages each rank of the
+ * host sends to every other. No messages are sent: a rank shows in its box (direct.h) what it would
+ * have sent, and all ranks meet once where each pair would have exchanged a message.
  *
- *     all-reduce by owners, 3 segments: exchange A the operands, B the results. A round is one meeting; segments follow each other
+ * All-reduce by owners in 3 segments; exchange A brings the operands, B the results. A round is one
+ * meeting; segments follow each other through the exchanges:
  *
- *     round      0       1          2          3
- *     shown      A0      B0 A1      B1 A2      B2        then all meet, and each rank takes what it needs of the others' boxes:
- *     taken      A0      B0 A1      B1 A2      B2        operands are reduced where they lie, results copied
+ *     round    0     1        2        3
+ *     shown    A0    B0 A1    B1 A2    B2      put into the box; then all meet
+ *     taken    A0    B0 A1    B1 A2    B2      operands are reduced where they lie, results copied
  *
- * A reduction puts its result into the box of the next round itself, since everybody has left that
- * box: whoever is in this round has taken the one before. What lies in a heap that all ranks map is
- * not copied: the first box says where the messages are, and where results of the next exchange may
- * be written. A rank changes such a place only behind the next meeting (`copies` is about those for
- * which that does not hold). If no message goes through a box, each exchange is one round of all
- * segments. A rank whose heap is read in the last exchange waits for one more meeting.
+ * A reduction puts its result into the box of the next round itself. It may, since all ranks have
+ * left that box: a rank that is in this round has taken the one before (direct_box.c has two).
  *
- *     first box    flags | by exchange and rank: where the message to it is, where the message from it may be written | places
+ * What lies in a heap that all ranks map is not copied: the first box says where the messages are,
+ * and where results of later exchanges may be written. A rank changes such a place only after the
+ * next meeting; sends for which that does not hold are copied (`copies`). If no message goes
+ * through a box, each exchange is one round of all segments. A rank whose heap is read in the last
+ * exchange waits for one more meeting.
+ *
+ *     first box    flags
+ *                  by exchange and rank: where the message to it is,
+ *                                        where the message from it may be written
+ *                  places of the sends
  *
  * Invariant: what a rank decides for itself (copies, places) it says in its first box; what all
  * must decide alike (rounds, the last meeting) follows from the flags of all. */
@@ -25,13 +31,17 @@
 #include "exec/exec_int.h"
 
 enum { LINE = 64 };
-enum { WRITES = 1, OFFERS = 2, HEAPS = 4, LAST = 8 }; /* flags: see row_say() */
+/* Flags of a rank. WRITES: its reductions write every result that it sends. OFFERS: every receive
+ * after the first exchange offers its place. HEAPS: all that it sends lies in its heap. LAST: its
+ * heap is read in the last exchange. */
+enum { WRITES = 1, OFFERS = 2, HEAPS = 4, LAST = 8 };
 
-/* What a rank says to one other about one exchange. */
+/* What a rank tells one other rank about one exchange. */
 struct word {
     uint64_t from; /* an address in its heap, or (odd) 2 * where in its box + 1 */
     uint64_t to;   /* an address in its heap that may be written; 0: none */
 };
+/* The beginning of the first box. */
 struct head {
     uint64_t flags;
     struct word word[]; /* [exchange][rank] */
@@ -39,7 +49,8 @@ struct head {
 
 /* ---- making ---- */
 
-/* Bytes of the longest segment of a chunk, or a little more. */
+/* Room for the longest segment of a chunk. Cutting rounds to cache lines, so a segment may be a
+ * little longer than the first. */
 static uint64_t slot_bytes(const struct tt_program *p, uint64_t elems)
 {
     uint64_t most = elems;
@@ -48,6 +59,8 @@ static uint64_t slot_bytes(const struct tt_program *p, uint64_t elems)
     return (most < elems ? most : elems) << p->elem_shift;
 }
 
+/* All sends get slots of one size, in whole lines, so that the boxes of all ranks have the same
+ * length. */
 static uint64_t longest_slot(const struct tt_xcompile *x)
 {
     uint64_t most = 0;
@@ -58,6 +71,7 @@ static uint64_t longest_slot(const struct tt_xcompile *x)
     return (most + LINE - 1) / LINE * LINE;
 }
 
+/* Do two messages of one span each name the same place? */
 static bool same_place(const struct tt_xcompile *x, uint32_t a, uint32_t b)
 {
     const struct tt_span *s = &x->slice.spans[x->slice.ops[a].span],
@@ -65,7 +79,9 @@ static bool same_place(const struct tt_xcompile *x, uint32_t a, uint32_t b)
     return s->buf == t->buf && s->first == t->first;
 }
 
-/* Which operation belongs to which exchange, and where sends lie in the box. */
+/* Finds which exchange each operation belongs to (local ones follow the messages of their step),
+ * and where the sends lie in the box. Neighbouring sends of one place share a slot. Invariant: `at`
+ * is the first free byte of the box. */
 static void divide_operations(const struct tt_xcompile *x, struct tt_xrow *r, uint64_t each)
 {
     const struct tt_program *p = x->p;
@@ -89,7 +105,8 @@ static void divide_operations(const struct tt_xcompile *x, struct tt_xrow *r, ui
     r->first[r->nexchanges] = p->nops;
 }
 
-/* Is a send's place written before the next meeting? */
+/* Is a send's place written before the next meeting, by an operation of the same exchange? Then
+ * peers must not read it there. */
 static void find_copies(const struct tt_program *p, struct tt_xrow *r)
 {
     for (uint32_t i = 0; i < p->nops; i++)
@@ -99,8 +116,8 @@ static void find_copies(const struct tt_program *p, struct tt_xrow *r)
                     r->ops[i].copies[m] = true;
 }
 
-/* Reductions whose results are shown in the next exchange, and whether all that is sent there is
- * such a result. */
+/* Finds reductions whose results are shown in the next exchange, and whether every result that is
+ * sent there may be written by its reduction (`writes`). */
 static void find_filled(const struct tt_program *p, struct tt_xrow *r)
 {
     r->writes = r->nexchanges > 1;
@@ -116,13 +133,15 @@ static void find_filled(const struct tt_program *p, struct tt_xrow *r)
             if (p->ops[k].kind == TT_OP_SEND && r->ops[k].at == r->ops[send].at)
                 r->ops[k].filled = i;
     }
-    /* written by a reduction of the exchange before, or not at all */
+    /* A send that no reduction of the exchange before fills cannot be written by one. */
     for (uint32_t i = 0; i < p->nops; i++)
         if (p->ops[i].kind == TT_OP_SEND && r->ops[i].exchange && r->ops[i].filled == TT_XNO)
             r->writes = false;
 }
 
-/* A reduction that does not follow the receive in its exchange finds it in its own place. */
+/* A receive is taken where it lies only by a reduction of the same exchange, with one fragment
+ * each. Otherwise the mark is removed: the bytes are copied to their place, where the reduction
+ * finds them. */
 static void settle_holds(struct tt_program *p, struct tt_xrow *r)
 {
     for (uint32_t i = 0; i < p->nops; i++)
@@ -139,6 +158,8 @@ static void settle_holds(struct tt_program *p, struct tt_xrow *r)
         }
 }
 
+/* No row, or boxes too small for it: p->box stays NULL and the program runs with messages. The
+ * answer is the same on all ranks. */
 tutti_status tt_exec_row_make(struct tt_xcompile *x)
 {
     struct tt_program *p = x->p;
@@ -188,7 +209,8 @@ static uint32_t peer_of(const struct tt_program *p, uint32_t i)
     return p->links[p->ops[i].link].peer;
 }
 
-/* The operation's part of a segment; false: it is empty. */
+/* The operation's part of a segment; false: it is empty. Messages of a row have one chunk, hence
+ * one fragment; of other operations only the first fragment is found. */
 static bool part_of(const struct tt_program *p, uint32_t i, uint32_t segment, struct tt_xfrag *ret)
 {
     const struct tt_xop *op = &p->ops[i];
@@ -198,7 +220,7 @@ static bool part_of(const struct tt_program *p, uint32_t i, uint32_t segment, st
     return tt_xwalk_next(&w, ret);
 }
 
-/* All of an operation's place; NULL: it is empty, or not in this rank's heap. */
+/* The operation's whole place; NULL: it is empty, or not in this rank's heap. */
 static char *heap_place(const struct tt_engine *e, const struct tt_program *p, uint32_t i)
 {
     const uint64_t *word = p->code + p->ops[i].code;
@@ -208,6 +230,8 @@ static char *heap_place(const struct tt_engine *e, const struct tt_program *p, u
     return tt_direct_owns(e->direct, at, (size_t)(p->ops[i].elems << p->elem_shift)) ? at : NULL;
 }
 
+/* Fills the head of the first box. A flag of all operations is cleared by the first one it does not
+ * hold for; empty messages do not count. */
 static void row_say(const struct tt_engine *e, struct tt_program *p, struct head *h)
 {
     struct tt_xrow *r = p->box->row;
@@ -232,7 +256,9 @@ static void row_say(const struct tt_engine *e, struct tt_program *p, struct head
     }
 }
 
-/* A peer's word about an operation's message. False: it makes no sense. */
+/* Takes a peer's word about the message of operation i. False: it makes no sense. Both ends come to
+ * the same answer whether a message is written: the writer from the offer, the reader from the
+ * writer's flag and its own offer. */
 static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i,
                      const struct head *mine, const struct head *theirs)
 {
@@ -258,7 +284,8 @@ static bool row_hear(const struct tt_engine *e, struct tt_program *p, uint32_t i
     return o->written || o->at <= tt_direct_boxes_max(e->direct) - slot_bytes(p, op->elems);
 }
 
-/* Of the first round. */
+/* In the first round: what all decide alike, then each message. No last meeting is needed if every
+ * result is written: then no heap is read in the last exchange. */
 static bool hear_all(const struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     struct tt_xrow *r = p->box->row;
@@ -285,12 +312,15 @@ static uint32_t rounds_of(const struct tt_program *p)
     return r->whole ? r->nexchanges : r->nexchanges + p->segments - 1;
 }
 
-/* The segment of an exchange in a round; TT_XNO: none. */
+/* The segment of an exchange that is in a round (they follow each other diagonally); TT_XNO: none.
+ * */
 static uint32_t segment_in(const struct tt_program *p, uint32_t exchange, uint32_t round)
 {
     return exchange <= round && round - exchange < p->segments ? round - exchange : TT_XNO;
 }
 
+/* Copies into the box what no heap shows and no reduction has put there. `done`: sends that share a
+ * slot are copied once. */
 static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char *box)
 {
     const struct tt_xrow *r = p->box->row;
@@ -306,6 +336,8 @@ static void show(struct tt_program *p, uint32_t exchange, uint32_t segment, char
     }
 }
 
+/* Fills this rank's box for the round and publishes it. The boxes' put is the release: what was
+ * written before is visible to all who get. */
 void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
 {
     struct tt_xrow *r = p->box->row;
@@ -320,8 +352,9 @@ void tt_exec_row_put(struct tt_engine *e, struct tt_program *p)
     tt_direct_boxes_put(p->context->boxes, box, r->bytes, p->fingerprint);
 }
 
-/* Where the result of a reduction goes besides its own place: to those who offered theirs, which
- * needs a lease; into the next box. */
+/* Adds the destinations of a reduction's result besides its own place: the places that peers
+ * offered, which need a lease, and the next box for the others. Returns how many there are in all.
+ * */
 static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *ret_leased)
 {
     const struct tt_xrow *r = p->box->row;
@@ -342,7 +375,7 @@ static uint32_t add_places(struct tt_program *p, uint32_t i, uint64_t at, bool *
     return n;
 }
 
-/* False: a peer has aborted. */
+/* Reduces one fragment to all its destinations. False: a peer has aborted. */
 static bool reduce(struct tt_engine *e, struct tt_program *p, uint32_t i, const struct tt_xfrag *f)
 {
     const struct tt_xop *op = &p->ops[i];
@@ -369,6 +402,7 @@ static bool reduce(struct tt_engine *e, struct tt_program *p, uint32_t i, const 
     return true;
 }
 
+/* A held operand is only pointed to; the reduction that follows in the same round reads it. */
 static void row_receive(struct tt_program *p, uint32_t i, uint32_t segment, const char *from)
 {
     const struct tt_xop *op = &p->ops[i];
@@ -383,7 +417,8 @@ static void row_receive(struct tt_program *p, uint32_t i, uint32_t segment, cons
     tt_exec_consume(p, op, &w, from);
 }
 
-/* One segment of an exchange. False: a peer has aborted. */
+/* Does one segment of an exchange. False: a peer has aborted: checked after reading from heaps,
+ * whose owners may have changed them then. */
 static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchange, uint32_t segment,
                      const void *const *all)
 {
@@ -408,7 +443,8 @@ static bool row_take(struct tt_engine *e, struct tt_program *p, uint32_t exchang
     return !reads || !tt_direct_aborted(e->direct);
 }
 
-/* The work of a round; of a round of all segments the next one. */
+/* The work of a round. A round of all segments does one segment per call, so that the caller can do
+ * other things in between. */
 static bool take_round(struct tt_engine *e, struct tt_program *p, const void *const *all)
 {
     struct tt_xrow *r = p->box->row;
@@ -422,6 +458,7 @@ static bool take_round(struct tt_engine *e, struct tt_program *p, const void *co
     return ok;
 }
 
+/* Nothing went as a message: what was not written was read, in a box or a heap. */
 static void row_count(struct tt_program *p)
 {
     for (uint32_t i = 0; i < p->nops; i++) {
@@ -439,6 +476,7 @@ bool tt_exec_row_take(struct tt_engine *e, struct tt_program *p, const void *con
                              .kind = TT_FAULT_PROTOCOL, .peer = UINT32_MAX, .seq = p->seq});
         return false;
     }
+    /* Only known once hear_all has set `whole`. The round after the last only waits for readers. */
     uint32_t rounds = rounds_of(p);
     if (r->round < rounds && !take_round(e, p, all)) {
         tt_exec_lost(e, UINT32_MAX);

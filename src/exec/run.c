@@ -1,10 +1,10 @@
-/* run.c - what operations do to memory, and who becomes ready by it.
+/* run.c - what operations do to memory, and which tasks become ready by it.
  *
- * A task is ready when it waits for nobody. Finishing one counts down its successors of the same
- * segment; those that reach zero are put in the program's work list, which each task enters at most
- * once, so that it never wraps and nothing is ever searched. tt_exec_work empties the list:
+ * A task is ready when it waits for no other. Finishing a task counts down its successors of the
+ * same segment; those that reach zero enter the program's work list. Each task enters it at most
+ * once, so the list never wraps and nothing is ever searched. tt_exec_work empties it:
  *
- *     receive of step 0 done -> reduce ready -> run, done -> send of step 1 ready -> handed to the transport
+ *     receive of step 0 done -> reduce ready -> done -> send of step 1 ready -> to the transport
  *
  * Invariant: outside tt_exec_work the list is empty, and every unfinished task waits for another
  * task, a message, or the transport. */
@@ -14,6 +14,7 @@
 
 /* ---- bytes ---- */
 
+/* One fragment through the kernel, with the division if the mean is formed here. */
 static void run_combine(const struct tt_program *p, const struct tt_xfrag *f,
                         const void *const *src, uint32_t nsrc)
 {
@@ -30,6 +31,7 @@ static void run_combine(const struct tt_program *p, const struct tt_xfrag *f,
     tt_kernel_reduce_run(&r);
 }
 
+/* A receive that divides is a reduction of one operand. */
 void tt_exec_consume(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
                      const void *data)
 {
@@ -48,6 +50,7 @@ void tt_exec_consume(struct tt_program *p, const struct tt_xop *op, const struct
     }
 }
 
+/* Operand i of a fragment: its own place, or in a box program where it lies in a peer's box. */
 static const void *operand(const struct tt_program *p, const struct tt_xop *op,
                            const struct tt_xfrag *f, uint32_t i)
 {
@@ -74,6 +77,7 @@ void tt_exec_local(struct tt_program *p, uint32_t i, uint32_t segment)
 
 /* ---- readiness ---- */
 
+/* Only fills the work list: the caller runs tt_exec_work when its own state is consistent. */
 void tt_exec_finish(struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task), segment = task - i * p->segments;
@@ -87,10 +91,13 @@ void tt_exec_finish(struct tt_program *p, uint32_t task)
     }
 }
 
+/* The task is ready. A send or receive may stay unfinished here; its completion comes with an
+ * event. */
 static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     const uint32_t i = tt_xtask_op(p, task);
     struct tt_xop *op = &p->ops[i];
+    /* This segment of the operation is empty. */
     if (p->tasks[task].left == 0) {
         tt_exec_finish(p, task);
         return;
@@ -109,6 +116,7 @@ static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
             tt_exec_reduce(e, p, task);
         else
             tt_exec_local(p, i, task - i * p->segments);
+        /* The reduction has found an abort. */
         if (p->state != TT_XRUNNING)
             return;
         p->tasks[task].left = 0;
@@ -116,6 +124,8 @@ static void run_task(struct tt_engine *e, struct tt_program *p, uint32_t task)
     }
 }
 
+/* Running a task may fail the engine, which ends the program: hence the checks of its state. A
+ * program that owes TAKEN messages is not done. */
 void tt_exec_work(struct tt_engine *e, struct tt_program *p)
 {
     while (p->work_head < p->work_tail && p->state == TT_XRUNNING)

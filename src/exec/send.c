@@ -1,14 +1,22 @@
-/* send.c - ready send tasks on their way into the transport.
+/* send.c - hands ready send tasks to the transport.
  *
- * A link (one peer of one program) has a queue of ready send tasks, by segment, and the next piece
- * of the first one. Pieces go out at once while credit (credit.c) and the transport's queue allow
- * it; a link that had to stop stands in the engine's list and is tried again at every progress.
- * Each program has links of its own, so that one request that may not send never stands before
- * another.
+ * A link (one peer of one program) has a queue of ready send tasks, sorted by segment, and the
+ * number of the next piece of the first task. Pieces go out at once while credit (credit.c) and the
+ * transport's queue allow it. A link that had to stop stands in the engine's list and is tried
+ * again at every progress. Each program has its own links, so a request that may not send never
+ * blocks another one.
  *
- * A piece of at most TT_INLINE_MAX bytes is copied by the transport and done at once; a larger one
- * is done with its TT_EV_SENT, whose cookie names program slot and task. A piece of more fragments
- * than a transport takes is put together in the operation's packing place first. */
+ *     form of a piece   when                              done
+ *     BYTES, short      at most TT_INLINE_MAX bytes       at once: the transport has copied it
+ *     BYTES             otherwise                         with TT_EV_SENT
+ *     REF               refs.c can refer to it            WINDOW at once; HEAP with TAKEN
+ *     WRITTEN           its reduction wrote the place     at once
+ *
+ * The cookie of TT_EV_SENT and TAKEN is (program slot + 1) << 32 | task. A piece of more fragments
+ * than a transport takes is put together in the operation's packing place first.
+ *
+ * Invariant: a link is in the list exactly while `waiting` is set, and then its queue is not
+ * empty. */
 #include <assert.h>
 #include <string.h>
 
@@ -43,7 +51,8 @@ static void delist(struct tt_engine *e, struct tt_xlink *l)
 
 /* ---- one piece ---- */
 
-/* The piece's memory; returns the number of entries. */
+/* Describes the piece's memory; returns the number of entries. Operations whose pieces could have
+ * more than TT_IOV_MAX have a packing place instead. */
 static int send_gather(struct tt_program *p, const struct tt_xwalk *piece, struct iovec *iov)
 {
     struct tt_xwalk w = *piece;
@@ -56,6 +65,8 @@ static int send_gather(struct tt_program *p, const struct tt_xwalk *piece, struc
     return n;
 }
 
+/* Puts the piece together in its part of the packing place, which stays unchanged until it is sent.
+ * */
 static int send_pack(struct tt_program *p, const struct tt_xop *op, const struct tt_xwalk *piece,
                      uint32_t number, struct iovec *iov)
 {
@@ -90,7 +101,8 @@ static void send_count(struct tt_program *p, uint32_t form)
     p->carried.write += form == TT_XFORM_WRITTEN;
 }
 
-/* Hands piece l->piece of the first task over; TUTTI_IN_PROGRESS: not now. */
+/* Hands piece l->piece of the task over. TUTTI_IN_PROGRESS: no credit or no room now; a copy that
+ * was made in the window meanwhile is found again next time. */
 static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t task)
 {
     struct tt_program *p = l->program;
@@ -130,7 +142,8 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     if (st != TUTTI_OK)
         return st;
     tt_exec_credit_spend(l, cost);
-    p->context->moved++; /* what goes into a window has no event of its own */
+    /* A change without an event must count as progress for is_stalled (refs.c). */
+    p->context->moved++;
     l->pe->stats.bytes_out += bytes;
     send_count(p, form);
     if (l->place != TT_NO_PLACE) {
@@ -142,8 +155,9 @@ static tutti_status send_piece(struct tt_engine *e, struct tt_xlink *l, uint32_t
     return TUTTI_OK;
 }
 
-/* Sends what can be sent; true when nothing is left. An ending peer (TUTTI_ERR_IO) keeps its pieces
- * waiting: TT_EV_CLOSED follows. */
+/* Sends what can be sent; true when nothing is left. With an ending peer (TUTTI_ERR_IO) the pieces
+ * keep waiting: TT_EV_CLOSED follows. Invariant: pieces before l->piece of the first task have
+ * gone. */
 static bool send_flush(struct tt_engine *e, struct tt_xlink *l)
 {
     struct tt_program *p = l->program;
@@ -168,8 +182,9 @@ static uint32_t segment_of(const struct tt_program *p, uint32_t task)
     return p->segments == 1 ? 0 : task % p->segments;
 }
 
-/* By segment, behind what is being sent: the result of a segment goes before what the next one
- * needs, so that what is kept for it (a window, a peer's operands) comes free. */
+/* Inserts the task by segment, behind a task that is being sent. The result of a segment goes
+ * before what the next one needs, so that what is kept for it (a window, a peer's operands) comes
+ * free. */
 static void send_queue(struct tt_program *p, struct tt_xlink *l, uint32_t task)
 {
     uint32_t segment = segment_of(p, task), at = l->head;
@@ -191,6 +206,7 @@ static void send_queue(struct tt_program *p, struct tt_xlink *l, uint32_t task)
     }
 }
 
+/* A link that is waiting is full: the task is sent when its turn comes. */
 void tt_exec_send(struct tt_engine *e, struct tt_program *p, uint32_t task)
 {
     struct tt_xlink *l = &p->links[p->ops[tt_xtask_op(p, task)].link];
@@ -199,6 +215,7 @@ void tt_exec_send(struct tt_engine *e, struct tt_program *p, uint32_t task)
         send_enlist(e, l);
 }
 
+/* Tries every link of the list once. tt_exec_work comes last, because it may end the program. */
 bool tt_exec_send_waiting(struct tt_engine *e)
 {
     bool any = false;
@@ -216,6 +233,7 @@ bool tt_exec_send_waiting(struct tt_engine *e)
     return any;
 }
 
+/* The transport has given a piece back. Cookies are this rank's own, hence the assertion. */
 void tt_exec_sent(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->cookie & TT_XCOOKIE_LETTER) {
@@ -231,6 +249,7 @@ void tt_exec_sent(struct tt_engine *e, const struct tt_event *ev)
     tt_exec_work(e, p);
 }
 
+/* Control messages are short and copied by the transport: payload may be on the stack. */
 tutti_status tt_exec_send_control(struct tt_xpeer *pe, const struct tt_tag *tag,
                                   const void *payload, size_t bytes)
 {

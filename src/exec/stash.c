@@ -1,20 +1,31 @@
-/* stash.c - pieces of requests that this rank has not started yet.
+/* stash.c - keeps pieces of requests that this rank has not started yet, and letters that nobody
+ * has asked for.
  *
- * A piece takes as many blocks as it costs (credit.c), chained; the first one says what it is. A
- * sender keeps to its budget, so that what a peer may have here is bounded; the slack of one piece,
- * and the engine's deferring of events, cover the moment in which a piece is still being filled
- * although its request has just been started (the credit is given back by then).
+ *     engine   slabs of SLAB blocks --> free list
+ *     peer     stash -> piece -> piece -> piece       linked by `later`, in order of arrival
+ *                         |
+ *                       block -> block                linked by `next`; the first block has the tag
  *
- * All peers of all contexts take from one store, which grows when it must and is kept: peers that
- * are never early cost nothing. */
+ * A piece takes as many blocks as it costs (credit.c). A sender keeps to its budget, so what a peer
+ * may have here is bounded. A bound with room for several pieces more, and the engine's deferring
+ * of events, cover the moment in which a piece is still being filled although its request has just
+ * been started: its credit is given back by then.
+ *
+ * All peers of all contexts take from one store, which grows when needed and never shrinks: peers
+ * that are never early cost nothing.
+ *
+ * Orphans are blocks that a transport still fills for a context that was closed. They must stay
+ * allocated until the transport says that they are complete, or that their sender has ended. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/exec_int.h"
 
+/* Blocks of one slab: a piece of the largest length fits into one. */
 enum { SLAB = 64 }; /* blocks: a piece of the largest length fits into one */
 static_assert(SLAB * TT_XBLOCK >= TT_XPIECE, "growing once makes room");
 
+/* Adds a slab to the store. Slabs are freed with the engine only. */
 bool tt_exec_stash_grow(struct tt_engine *e)
 {
     struct tt_xblock *slab = aligned_alloc(64, SLAB * sizeof *slab);
@@ -38,7 +49,7 @@ void tt_exec_stash_free(struct tt_engine *e)
     tt_vec_free(&e->slabs);
 }
 
-/* A chain of n blocks, or NULL. */
+/* A chain of n blocks. NULL: no memory. One slab is enough for any piece (static_assert above). */
 static struct tt_xblock *take_blocks(struct tt_engine *e, uint32_t n)
 {
     struct tt_xblock *first = NULL;
@@ -54,6 +65,7 @@ static struct tt_xblock *take_blocks(struct tt_engine *e, uint32_t n)
     return first;
 }
 
+/* Gives a piece's chain back to the store. */
 static void free_blocks(struct tt_engine *e, struct tt_xblock *first)
 {
     while (first) {
@@ -65,7 +77,8 @@ static void free_blocks(struct tt_engine *e, struct tt_xblock *first)
     }
 }
 
-/* The chain's memory for the piece; returns the number of entries. */
+/* Describes the chain's memory for its piece; returns the number of entries. TT_XBLOCK is chosen so
+ * that a piece of the largest length needs TT_IOV_MAX of them. */
 static int chain_places(struct tt_xblock *b, struct iovec *iov)
 {
     int n = 0;
@@ -97,7 +110,7 @@ void tt_exec_stash_copy(struct tt_xblock *b, char *to)
     }
 }
 
-/* Blocks for the piece that came; NULL: there are none. */
+/* Blocks for a piece that came; NULL: no memory. `filling` says that only its header has come. */
 static struct tt_xblock *stash_begin(struct tt_engine *e, const struct tt_event *ev)
 {
     struct tt_xblock *b = take_blocks(e, tt_xcost(ev->bytes));
@@ -111,7 +124,8 @@ static struct tt_xblock *stash_begin(struct tt_engine *e, const struct tt_event 
     return b;
 }
 
-/* The same for a member, which has its bound. */
+/* The same for a member of a context, which has its bound, at the end of its list. NULL: the bound
+ * is reached or there is no memory. */
 static struct tt_xblock *append(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_engine *e = pe->context->engine;
@@ -129,7 +143,8 @@ static struct tt_xblock *append(struct tt_xpeer *pe, const struct tt_event *ev)
     return b;
 }
 
-/* Takes the piece after `before` (NULL: the first) out of the list. */
+/* Takes piece b, which follows `before` (NULL: it is the first), out of the list. Its blocks stay
+ * allocated. */
 static void unlink_piece(struct tt_xpeer *pe, struct tt_xblock *before, struct tt_xblock *b)
 {
     if (before)
@@ -142,6 +157,7 @@ static void unlink_piece(struct tt_xpeer *pe, struct tt_xblock *before, struct t
     pe->context->stashed--;
 }
 
+/* A piece that is too long is a fault; true then says that the event has been dealt with. */
 bool tt_exec_stash_data(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     if (ev->bytes > TT_XPIECE) {
@@ -154,6 +170,7 @@ bool tt_exec_stash_data(struct tt_xpeer *pe, const struct tt_event *ev)
     return b != NULL;
 }
 
+/* Has the transport fill the chain. After TUTTI_ERR_IO the peer is ending: TT_EV_CLOSED follows. */
 static void stash_fill(struct tt_engine *e, const struct tt_event *ev, struct tt_xblock *b)
 {
     struct iovec iov[TT_IOV_MAX];
@@ -179,7 +196,8 @@ bool tt_exec_stash_accept(struct tt_xpeer *pe, const struct tt_event *ev)
     return b != NULL;
 }
 
-/* The program gets the piece as if it came now. */
+/* Hands the piece to the program as if it came now, and frees its blocks. A piece of several blocks
+ * is put together in `gather` first. */
 static void stash_deliver(struct tt_xpeer *pe, struct tt_program *p, struct tt_xblock *b)
 {
     struct tt_engine *e = pe->context->engine;
@@ -195,6 +213,8 @@ static void stash_deliver(struct tt_xpeer *pe, struct tt_program *p, struct tt_x
     free_blocks(e, b);
 }
 
+/* A stream fills one piece at a time, so (peer, stream) names it. Its request may have been started
+ * since: then it is delivered at once. */
 void tt_exec_stash_received(struct tt_xpeer *pe, const struct tt_event *ev)
 {
     struct tt_program *p = tt_exec_find(pe->context, ev->tag.request);
@@ -214,6 +234,8 @@ void tt_exec_stash_received(struct tt_xpeer *pe, const struct tt_event *ev)
     stash_deliver(pe, p, b);
 }
 
+/* Delivers this peer's complete pieces of the request. Those that are still being filled follow in
+ * tt_exec_stash_received. Delivering may fail the engine, hence the check. */
 static void take_from(struct tt_xpeer *pe, struct tt_program *p)
 {
     const struct tt_engine *e = pe->context->engine;
@@ -253,6 +275,7 @@ void tt_exec_stash_give(struct tt_engine *e, struct tt_xblock *b)
 
 /* ---- what nobody asks for ---- */
 
+/* An orphan needs no tag any more: tag.request holds the rank that fills it. */
 static void orphan(struct tt_engine *e, uint32_t world, struct tt_xblock *b)
 {
     b->tag.request = world;
@@ -260,6 +283,7 @@ static void orphan(struct tt_engine *e, uint32_t world, struct tt_xblock *b)
     e->orphans = b;
 }
 
+/* The context is being closed: complete pieces are freed, the others become orphans. */
 void tt_exec_stash_drop(struct tt_xpeer *pe)
 {
     struct tt_engine *e = pe->context->engine;
@@ -275,6 +299,8 @@ void tt_exec_stash_drop(struct tt_xpeer *pe)
     pe->blocks_used = 0;
 }
 
+/* Data in transport memory is released. An announced payload must be accepted somewhere, because
+ * its stream delivers nothing else before. */
 bool tt_exec_stash_discard(struct tt_engine *e, const struct tt_event *ev)
 {
     if (ev->kind == TT_EV_DATA) {
@@ -289,7 +315,7 @@ bool tt_exec_stash_discard(struct tt_engine *e, const struct tt_event *ev)
     return true;
 }
 
-/* Frees what is being filled by a rank on one stream, or on all. */
+/* Frees the orphans that a rank fills on one stream, or on all of its streams. */
 static void stash_bury(struct tt_engine *e, uint32_t world, bool all, uint32_t stream)
 {
     for (struct tt_xblock **at = &e->orphans, *b = *at; b; b = *at) {

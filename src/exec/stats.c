@@ -1,12 +1,19 @@
-/* stats.c - who is waited for, who comes late, who sends slowly.
+/* stats.c - measures who is waited for, who comes late and who sends slowly.
  *
- * The clock is read only when there is nothing to do: an idle time begins with a look that finds
- * nothing and ends after the next look that finds something, whose first event names who was waited
- * for. `late` is the idle time of a request before anything of it came from a peer: a peer that
- * computes longer. `recv` is the time from the first to the last piece of a request of several
- * pieces: a peer, or a network, that sends slowly. */
+ * The clock is read only when there is nothing to do. An idle time begins with a poll that finds
+ * nothing and ends after the next poll that finds something, whose first event names who was waited
+ * for.
+ *
+ *     poll: nothing    poll: nothing    poll: events of rank 2, rank 1
+ *          |---------- idle ------------|      wait_ns of rank 2 += idle
+ *
+ * `late` is the idle time of a request before anything of it came from a peer: a peer that computes
+ * longer. `recv` is the time from the first to the last piece of a request of several pieces: a
+ * peer, or a network, that sends slowly. */
 #include "exec/exec_int.h"
 
+/* An idle time that is just ending has not been added to idle_ns yet: the peer is noted in `late`
+ * and gets it when the poll is over (tt_exec_stats_looked). */
 void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t bytes)
 {
     struct tt_peer_stats *s = &l->pe->stats;
@@ -24,7 +31,7 @@ void tt_exec_stats_arrived(struct tt_engine *e, struct tt_xlink *l, uint32_t byt
     }
 }
 
-/* The idle time that has just ended, counted for all; 0: there was none. */
+/* Ends the idle time, if one has begun, and returns it; 0: there was none. */
 static uint64_t end_idle(struct tt_engine *e)
 {
     uint64_t ns = e->idle_since ? tt_now_ns() - e->idle_since : 0;
@@ -33,6 +40,7 @@ static uint64_t end_idle(struct tt_engine *e)
     return ns;
 }
 
+/* Idle time counts only while a program runs. */
 void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
 {
     if (nevents == 0) {
@@ -51,6 +59,7 @@ void tt_exec_stats_looked(struct tt_engine *e, size_t nevents)
         e->late[--e->nlate]->late_ns += ns;
 }
 
+/* A box completes by its last rank, which is both waited for and late. */
 void tt_exec_stats_boxed(struct tt_context *x)
 {
     uint64_t ns = end_idle(x->engine);
@@ -61,7 +70,7 @@ void tt_exec_stats_boxed(struct tt_context *x)
     pe->stats.late_ns += ns;
 }
 
-/* What went before a start is no wait for what is started. */
+/* Idle time before a start is no wait for the program that is started. */
 void tt_exec_stats_start(struct tt_engine *e, struct tt_program *p)
 {
     end_idle(e);

@@ -1,22 +1,29 @@
-/* window.c - copies of pieces in memory that all local ranks map, for peers to read: the way of
- * ordinary memory.
+/* window.c - copies of pieces in memory that all local ranks map, for peers to read. This is how
+ * pieces outside the heap go by reference.
  *
- * A rank's window area is given out in TT_XUNITS parts. With a core per rank they are used in turn:
- * a part that a peer has just read is still in that peer's cache, from which writing it again would
- * have to take it. Ranks that share cores share caches too: they use the fewest parts. One copy
- * serves all sends of a place (lower.c's groups):
+ * A rank's window area is given out in TT_XUNITS units. With a core per rank the units are used in
+ * turn: a unit that a peer has just read is still in that peer's cache, from which a new write
+ * would have to take it. Ranks that share cores share caches too, and use the lowest units again.
+ * One copy serves all sends of a place (the groups of lower.c):
  *
- *     taken: unsent 3, users 0  -> sent to 1: 2, 1 -> sent to 2: 1, 2 -> TAKEN from 1: 1, 1 -> sent to 3: 0, 2 -> TAKEN, TAKEN: free
+ *     event             unsent  users
+ *     taken             3       0
+ *     sent to 1         2       1
+ *     sent to 2         1       2
+ *     TAKEN from 1      1       1
+ *     sent to 3         0       2
+ *     TAKEN, TAKEN      0       0      free
  *
- * Room comes back with TAKEN. */
+ * Room comes back with TAKEN. Invariant: a set bit of e->units is a free unit; slots_out[u]
+ * describes the slot that begins at unit u while units > 0. */
 #include "exec/exec_int.h"
 
-/* bytes after which a turn is over: the rest of the area is for when these are in use */
+/* Bytes after which a turn is over; units behind that are used only when these are taken. */
 enum { TURN = 1 << 20 };
 
 void tt_exec_window_make(struct tt_engine *e)
 {
-    /* one for each peer */
+    /* at least one unit for each peer */
     bool enough = e->direct && tt_direct_nlocal(e->direct) - 1 <= TT_XUNITS / 2;
     e->unit_bytes = enough ? tt_direct_stream_bytes(e->direct) / TT_XUNITS / 64 * 64 : 0;
     e->units = e->unit_bytes ? UINT64_MAX : 0;
@@ -28,6 +35,7 @@ char *tt_exec_window_at(const struct tt_engine *e, const struct tt_xslot *s)
     return (char *)tt_direct_stream(e->direct, tt_direct_me(e->direct)) + s->unit * e->unit_bytes;
 }
 
+/* Looks at the busy units only. A slot whose sends have all gone is not looked for any more. */
 struct tt_xslot *tt_exec_window_find(struct tt_engine *e, const struct tt_xslot *key)
 {
     for (uint64_t busy = ~e->units; busy; busy &= busy - 1) {
@@ -39,7 +47,8 @@ struct tt_xslot *tt_exec_window_find(struct tt_engine *e, const struct tt_xslot 
     return NULL;
 }
 
-/* The lowest run of n free units; TT_XNO. */
+/* The lowest run of n free units; TT_XNO: there is none. Invariant: bit b of `runs` is set if units
+ * b .. b+i-1 are free. */
 static uint32_t find_units(uint64_t units, uint32_t n)
 {
     uint64_t runs = units;
@@ -53,10 +62,10 @@ static uint64_t mask_of(const struct tt_xslot *s)
     return (UINT64_MAX >> (TT_XUNITS - s->units)) << s->unit;
 }
 
-/* What a slot counts against, and how much that may have: one half for copies that several peers
- * read, the other in equal parts for each peer alone that running programs have. A peer that waits
- * for the others' operands cannot keep those others from getting theirs. What a program that
- * started before had more of comes back without help of those that follow. */
+/* What a slot counts against, and how much that may use: one half of the units for copies that
+ * several peers read, the other half in equal parts for each peer that running programs have. So a
+ * peer that waits for other ranks' operands cannot keep those ranks from getting theirs. A program
+ * that had more when it started alone gives it back without help of those that follow. */
 static uint32_t *used_by(struct tt_engine *e, const struct tt_xslot *s, uint32_t *ret_most)
 {
     uint64_t peers = tt_direct_nlocal(e->direct) - 1;
@@ -65,7 +74,7 @@ static uint32_t *used_by(struct tt_engine *e, const struct tt_xslot *s, uint32_t
     return s->near == TT_XNO ? &e->shared_units : &e->near[s->near].units;
 }
 
-/* By the least share of a peer: the sender's other links are not known here. */
+/* Assumes the least share of a peer, because the sender's other links are not known here. */
 bool tt_exec_window_holds(const struct tt_engine *e, uint32_t npieces, uint64_t bytes)
 {
     uint64_t units =
@@ -79,6 +88,7 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     if (!e->units)
         return NULL;
     uint64_t units = (bytes + e->unit_bytes - 1) / e->unit_bytes;
+    /* A peer that uses nothing may take more than its share: a piece must be able to go at all. */
     uint32_t most, *used = used_by(e, key, &most);
     if (*used && *used + units > most)
         return NULL;
@@ -103,6 +113,7 @@ struct tt_xslot *tt_exec_window_take(struct tt_engine *e, const struct tt_xslot 
     return s;
 }
 
+/* Frees a slot that nobody will send or read any more. */
 static void free_unused(struct tt_engine *e, struct tt_xslot *s)
 {
     uint32_t most;
