@@ -1,4 +1,8 @@
-/* tutti repro: a paper's experiment computed again, its figures beside ours. */
+/* cmd_repro.c - tutti repro: a paper's experiment computed again, with its figures beside ours.
+ *
+ * The table below lists the experiments. Each is a function that fills a report (repro.h); this
+ * file only chooses one, makes the folder for pictures, and prints the report. The exit status
+ * is 1 when a check of the report does not hold. */
 #include "repro/repro.h"
 
 #include <errno.h>
@@ -70,6 +74,8 @@ static int repro_unknown(const struct cli_args *a, const char *name)
                    near);
 }
 
+/* Without a word: the list. The folder is made and tested before the work, which may take
+ * minutes. */
 static int repro_run_it(const struct cli_args *a)
 {
     const char *dir = cli_value(a, "svg");

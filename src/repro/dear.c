@@ -1,17 +1,23 @@
-/* repro dear: five models, 64 workers, 10 and 100 Gbit/s: DeAR against well-tuned baselines, on the
- * model.
+/* dear.c - repro dear: five models, 64 workers, 10 and 100 Gbit/s: DeAR against well-tuned
+ * baselines, by the model of training steps (nothing is measured).
  *
  * The abstract claims up to 83 % (10 Gbit/s) and 15 % (100 Gbit/s) over the state of the art
- * (public text); its tables are not known to us. Collectives are rings, as the abstract's start-up
- * "proportional to the number of workers" says, and then again whatever the planner finds best.
- * Compute times are derived (tutti train-sim --list); latencies (25 us a link on Ethernet, 2 us on
- * the fast network) are assumptions.
+ * (public text); its tables are not known to us. Collectives are rings, because the abstract
+ * speaks of a start-up "proportional to the number of workers", and then again the planner's
+ * choice. Compute times are derived (tutti train-sim --list); latencies (25 us a link on
+ * Ethernet, 2 us on the fast network) are assumptions.
  *
- * Baselines. wfbp: a ring per layer. ddp: buckets of 25 MiB. horovod: what is ready in the same 5
- * ms, up to 64 MiB. mgwfbp: the buckets that end communication first (its published greedy rule
- * joins everything here, so it is given the optimum it aims at). bytescheduler: the best of four
- * partition sizes. bucket, tuned: the best threshold. dear_published: all reduce-scatters, a
- * barrier, all-gathers one group ahead, at its best threshold of a sweep. dear: ours. */
+ *     column          what it is
+ *     wfbp            a ring per layer
+ *     ddp             buckets of 25 MiB
+ *     horovod         what is ready within the same 5 ms, up to 64 MiB
+ *     mgwfbp          the buckets that end communication first (the published greedy rule joins
+ *                     everything here, so it is given the optimum that it aims at)
+ *     bytescheduler   the best of four partition sizes
+ *     tuned           buckets with the best threshold
+ *     dear_published  all reduce-scatters, a barrier, all-gathers one group ahead, at the best
+ *                     threshold of a sweep
+ *     dear            ours */
 #include "repro/train.h"
 
 #include <math.h>
@@ -20,11 +26,13 @@
 const char *const repro_dear_models[5] = {"resnet50", "densenet201", "inceptionv4", "bert-base",
                                           "bert-large"};
 
+/* Milliseconds of one model on one network; a field per column of the table. */
 struct row {
     double compute, comm, limit, ideal;
     double wfbp, ddp, tuned, horovod, mgwfbp, bytes, published, dear;
 };
 
+/* The step in milliseconds of a policy with its default options. */
 static double dear_step(struct repro_report *r, const struct tutti_model *m,
                         const struct repro_net *n, const char *policy, const char *fusion)
 {
@@ -32,6 +40,7 @@ static double dear_step(struct repro_report *r, const struct tutti_model *m,
                          &(struct tutti_trainsim_options){.policy = policy, .fusion = fusion});
 }
 
+/* UINT64_MAX: tensors are not partitioned. */
 static double best_partition(struct repro_report *r, const struct tutti_model *m,
                              const struct repro_net *n)
 {
@@ -44,7 +53,7 @@ static double best_partition(struct repro_report *r, const struct tutti_model *m
     return best;
 }
 
-/* DeAR's own schedule. Its groups have no small first one. */
+/* DeAR's published schedule at its best threshold. Its groups have no small first one. */
 static double best_published(struct repro_report *r, const struct tutti_model *m,
                              const struct repro_net *n)
 {
@@ -60,6 +69,7 @@ static double best_published(struct repro_report *r, const struct tutti_model *m
     return best;
 }
 
+/* `i` describes dear's own run; the values that do not depend on the policy are taken from it. */
 static struct row make_row(struct repro_report *r, const struct tutti_model *m,
                            const struct repro_net *n)
 {
@@ -81,6 +91,7 @@ static struct row make_row(struct repro_report *r, const struct tutti_model *m,
     return x;
 }
 
+/* The published DeAR schedule is not a baseline: it is compared separately. */
 static double best_baseline(const struct row *x)
 {
     return fmin(fmin(fmin(x->wfbp, x->ddp), fmin(x->tuned, x->horovod)), fmin(x->mgwfbp, x->bytes));
@@ -102,7 +113,7 @@ static void print_row(struct repro_report *r, const char *model, const struct ro
     repro_real(r, x->limit);
 }
 
-/* Faster by, in percent. */
+/* How much faster `after` is, in percent. */
 static double gain(double before, double after)
 {
     return 100 * (before / after - 1);
@@ -110,7 +121,7 @@ static double gain(double before, double after)
 
 struct network {
     const char *name, *title, *spec, *algo;
-    double claim; /* percent */
+    double claim; /* the abstract's figure, in percent */
 };
 static const struct network networks[] = {
     {"ring_10g", "64 workers, 10 Gbit/s, rings: step in ms", "star:64@10Gbps,25us", "ring", 83},
@@ -126,6 +137,7 @@ struct results {
     struct row rows[NNETWORKS][NMODELS];
 };
 
+/* One table per network; all rows are kept for the comparisons after them. */
 static void dear_compute(struct repro_report *r, struct results *x)
 {
     for (int n = 0; n < NNETWORKS; n++) {
@@ -155,6 +167,8 @@ static void gains(struct repro_report *r, const struct results *x)
     for (int n = 0; n < NNETWORKS; n++)
         for (int m = 0; m < NMODELS; m++) {
             const struct row *w = &x->rows[n][m];
+            /* Forward is a third of compute (backward takes twice as long); then the closed
+             * forms of WFBP and DeAR without start-up costs. */
             double ff = w->compute / 3, bp = w->compute - ff;
             double wfbp = ff + fmax(bp, w->comm),
                    dear = fmax(ff, w->comm / 2) + fmax(bp, w->comm / 2);
@@ -169,6 +183,7 @@ static void gains(struct repro_report *r, const struct results *x)
         }
 }
 
+/* What must hold. -0.05 % is rounding. */
 static void dear_judge(struct repro_report *r, const struct results *x)
 {
     double least = HUGE_VAL, most[NNETWORKS] = {0}, against_published = HUGE_VAL, above = HUGE_VAL;

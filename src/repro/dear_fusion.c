@@ -1,10 +1,9 @@
-/* A part of repro dear: Bayesian tuning of the fusion threshold (10 trials) against an exhaustive
- * sweep, five models, 64 ranks, 10 Gbit/s.
+/* dear_fusion.c - a part of repro dear: Bayesian tuning of the fusion threshold (10 trials) against
+ * an exhaustive sweep, five models, 64 ranks, 10 Gbit/s.
  *
- * With rings a start-up costs 6.3 ms and thresholds matter both ways; with the planner's algorithms
- * (0.1 ms) only too large ones hurt. The tuner is judged where the choice matters, i.e. where the
- * worst threshold is at least 20 % slower than the best (column `matters`); the other rows are
- * shown with it. */
+ * With rings a start-up costs 6.3 ms, and thresholds matter in both directions; with the planner's
+ * algorithms (0.1 ms) only thresholds that are too large hurt. The choice matters where the worst
+ * threshold is at least 20 % slower than the best (column `matters`). */
 #include "repro/train.h"
 
 #include <math.h>
@@ -14,11 +13,13 @@ static const double MATTERS = 1.2;
 
 enum { STEPS_PER_OCTAVE = 4, OCTAVES = 12, MODELS = 5 }; /* 64 KiB .. 256 MiB */
 
+/* The sweep of one model, and where the tuner ended: steps in ms, thresholds in bytes. */
 struct sweep {
     double best, worst, tuned;
     uint64_t best_at, worst_at, tuned_at;
 };
 
+/* Equal ratios: four thresholds to a factor of two. */
 static uint64_t threshold_at(int i)
 {
     return (uint64_t)(65536 * exp2((double)i / STEPS_PER_OCTAVE));
@@ -40,6 +41,7 @@ static void try_threshold(struct repro_report *r, const struct tutti_model *m,
     }
 }
 
+/* --quick sweeps every second threshold. */
 static struct sweep sweep_model(struct repro_report *r, const char *name, const struct repro_net *n)
 {
     struct sweep s = {0};
@@ -71,7 +73,7 @@ static void print_sweep(struct repro_report *r, const char *algo, const char *mo
     repro_real(r, s->tuned / s->best);
 }
 
-/* Of the five models with one choice of algorithms. */
+/* A summary of the five models with one choice of algorithms. */
 struct tuned {
     double spread; /* the least worst / best */
     double excess; /* the greatest tuned / best */

@@ -1,8 +1,8 @@
-/* dln.c - distributed loop networks (DLN) with shift halving-doubling (SHD): what the networks are,
- * the closed forms, and the comparison with what others run on rings, tori, fat-trees and BiGraph
- * at equal injection ports and at equal cable.
+/* dln.c - distributed loop networks (DLN) with shift halving-doubling (SHD): the networks, the
+ * closed forms, and the comparison with other algorithms on rings, tori, fat-trees and BiGraph at
+ * equal injection ports. dln_cables.c compares at equal cable, dln_flow.c at level flow.
  *
- * The paper (CCGrid 2021) was not at hand: DLN(N,t) = ring plus jumps N/2 .. N/2^t, and SHD =
+ * The paper (CCGrid 2021) was not at hand: DLN(N,t) = a ring plus jumps N/2 .. N/2^t, and SHD =
  * cyclic shifts in place of pairs, are working definitions. All links have 100 Gbit/s and 126
  * ns. */
 #include "repro/dln.h"
@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Bytes per second and latency of LINK, for the closed forms. */
 static const double rate = 12.5e9, alpha_us = 0.126;
 
 #define LINK "@100Gbps,126ns"
 
 /* ---- networks ---- */
 
+/* One row: the properties of a network, and its cable when it can be laid out on a floor. */
 static void add_network(struct repro_report *r, const char *spec)
 {
     struct tutti_topo *t = NULL;
@@ -64,6 +66,8 @@ static void show_networks(struct repro_report *r)
 
 /* ---- closed forms ---- */
 
+/* Full DLN: the price against the closed form, and the gain of using both directions of the
+ * links. */
 static void show_full(struct repro_report *r)
 {
     const uint64_t bytes = UINT64_C(100) << 20;
@@ -97,6 +101,7 @@ static void show_full(struct repro_report *r)
                 least_gain);
 }
 
+/* DLN with only t jumps: shorter shifts go over the ring and share its links, which F(t) counts. */
 static void show_truncated(struct repro_report *r)
 {
     const uint64_t bytes = UINT64_C(64) << 20;
@@ -127,14 +132,14 @@ static void show_truncated(struct repro_report *r)
 
 /* ---- equal ports ---- */
 
-/* A way to all-reduce on some network. Ports that a network has not are planes of it: its rate is
- * multiplied. */
+/* A way to all-reduce on some network. A network that lacks the ports is given planes instead: k
+ * copies of it, that is k times the rate. */
 struct rival {
     const char *name, *kind, *algo;
-    const char *options[4]; /* for 1, 2, 4 and all ports; NULL: not offered */
+    const char *options[4]; /* for 1, 2, 4 and all ports; NULL: cannot use so many */
     bool planes;            /* switched: one port, k planes at k ports */
     bool ours;
-    bool reference; /* shown, but not among the baselines of the comparison */
+    bool reference; /* shown, but not a baseline of the comparison */
 };
 
 static const struct rival rivals[] = {
@@ -190,6 +195,7 @@ static const struct rival rivals[] = {
     {"HD on hypercube", "hypercube:1024", "halving-doubling", {"", "", "", ""}, false, false, true},
 };
 enum { NRIVALS = sizeof rivals / sizeof rivals[0] };
+/* 0: all ports that the network has. */
 static const uint32_t port_counts[4] = {1, 2, 4, 0};
 static const uint64_t sizes[] = {65536, 524288, 1 << 20, 16 << 20, 100000000};
 enum { NSIZES = sizeof sizes / sizeof sizes[0] };
@@ -199,7 +205,7 @@ bool repro_dln_is_slow(const char *kind, const char *algo)
     return !strncmp(kind, "dln2d", 5) || !strcmp(algo, "swing") || !strcmp(algo, "hierarchical");
 }
 
-/* Not a number: not offered, refused, or not in this build. */
+/* Microseconds; NaN when not offered, refused, or not in this build. */
 static double rival_us(struct repro_report *r, const struct rival *v, size_t ports, uint64_t bytes)
 {
     struct tutti_sim_result x;
@@ -217,13 +223,15 @@ static double rival_us(struct repro_report *r, const struct rival *v, size_t por
                : NAN;
 }
 
-/* What the comparison came to. */
+/* The worst cases of the comparison so far. */
 struct verdict {
-    double behind; /* the most that the best of ours was behind a baseline */
-    double ahead;  /* below 1 MiB: the least that it was ahead */
+    double behind; /* the most that DLN+SHD was behind the best baseline, as a fraction */
+    double ahead;  /* below 1 MiB: the least factor by which it was ahead */
     char worst[96];
 };
 
+/* One group of rows: all rivals at one port count and size. The first rival is DLN+SHD, to which
+ * the others are compared. */
 static void dln_compare(struct repro_report *r, size_t ports, uint64_t bytes, struct verdict *v)
 {
     double us[NRIVALS], ours = INFINITY, best = INFINITY;
@@ -278,10 +286,11 @@ static void show_ports(struct repro_report *r)
                 v.ahead);
 }
 
-/* By size on all ports, for the picture. */
+/* Times by size on all ports, for the picture. */
 static void show_sizes(struct repro_report *r)
 {
-    static const size_t shown[] = {0, 3, 8, 11, 1, 5, 6}; /* quick: the first four */
+    /* rivals by number; --quick shows the first four */
+    static const size_t shown[] = {0, 3, 8, 11, 1, 5, 6};
     repro_table(r, "sizes", "1,024 ranks, each network with all its ports", "case|bytes|time_us");
     repro_plot(r, "bytes", "time_us", "case");
     for (size_t k = 0; k < (repro_is_quick(r) ? 4 : sizeof shown / sizeof shown[0]); k++)
@@ -299,6 +308,8 @@ struct lane {
     const char *name, *kind, *algo, *options;
 };
 
+/* Half duplex: with shifts a cable carries one direction in most steps, so that little is lost;
+ * pairs exchange in both directions at once. */
 static void show_duplex(struct repro_report *r)
 {
     static const struct lane all[] = {

@@ -1,4 +1,4 @@
-/* dln.h - the parts of tutti repro dln. */
+/* dln.h - the parts of tutti repro dln; each adds its tables to the report. */
 #ifndef CLI_REPRO_DLN_H
 #define CLI_REPRO_DLN_H
 
@@ -6,9 +6,9 @@
 
 void repro_dln_cables(struct repro_report *r);
 void repro_dln_flow(struct repro_report *r);
-void repro_dln_four(struct repro_report *r); /* not in --quick */
+void repro_dln_four(struct repro_report *r); /* does nothing with --quick */
 void repro_dln_leaders(struct repro_report *r);
 
-/* Takes its time to price; --quick leaves it out. */
+/* Does pricing it take long? --quick leaves it out then. */
 bool repro_dln_is_slow(const char *kind, const char *algo);
 #endif

@@ -1,20 +1,25 @@
-/* dln_cables.c - 1,024 ranks with as many cables: DLN with SHD against tori, fat-trees and BiGraph.
+/* dln_cables.c - 1,024 ranks with equal cable: DLN with SHD against tori, fat-trees and BiGraph.
  *
- * Ports cost little, cables and the switch ports at their ends cost much, and a full DLN of 1,024
- * has 9,728 cables where a torus has 2,048. Two fair comparisons. Equal count: all cables have 100
- * Gbit/s, and DLN(N,t), DLN(N/h,t) with h hosts on a switch, or 2D-DLN(X,Y;t) gets the largest t
- * with no more cables than the other network has (t = 0 is the ring, or the torus itself). Equal
- * bandwidth: every network keeps its cables, and their rates add up to the same. Options of SHD
- * (directions, copies) are those that its own price is least with, as a user would find them. */
+ * Ports cost little; cables and the switch ports at their ends cost much, and a full DLN of 1,024
+ * has 9,728 cables where a torus has 2,048. Two comparisons are fair:
+ *
+ *     equal count       all cables have 100 Gbit/s; DLN(N,t), DLN(N/h,t) with h hosts on a switch,
+ *                       or 2D-DLN(X,Y;t) gets the largest t with no more cables than the other
+ *                       network (t = 0 is the ring, or the torus itself)
+ *     equal bandwidth   every network keeps its cables, and their rates add up to the same
+ *
+ * Options of SHD (directions, copies) are those with its least price, as a user would find them. */
 #include "repro/dln.h"
 
 #include <math.h>
 #include <stdio.h>
 
+/* A network with an algorithm on it. */
 struct cabled {
     const char *name, *kind, *algo, *options;
 };
 
+/* The number of cables of a network; false after the failure was noted in the report. */
 static bool cables_of(struct repro_report *r, const char *spec, uint32_t *ret)
 {
     struct tutti_topo *t = NULL;
@@ -33,7 +38,8 @@ static bool cables_of(struct repro_report *r, const char *spec, uint32_t *ret)
 
 /* ---- equal bandwidth of all cables ---- */
 
-/* Every network gets the bandwidth of 2,048 cables of 100 Gbit/s, spread over the cables it has. */
+/* Every network gets the bandwidth of 2,048 cables of 100 Gbit/s, spread over the cables that it
+ * has (204,800 Gbit/s in all). */
 static void show_bandwidth(struct repro_report *r)
 {
     static const struct cabled all[] = {
@@ -59,6 +65,7 @@ static void show_bandwidth(struct repro_report *r)
     for (size_t b = 0; b < (repro_is_quick(r) ? 1 : sizeof bytes / sizeof bytes[0]); b++) {
         double us[N], best = INFINITY;
         uint32_t cables[N] = {0};
+        /* Two passes: all times first, because each row is compared with the best. */
         for (size_t i = 0; i < N; i++) {
             struct tutti_sim_result x;
             char spec[96];
@@ -92,7 +99,7 @@ static void show_bandwidth(struct repro_report *r)
 
 enum { NFAMILIES = 5, MOST_T = 9 };
 
-/* Networks of 1,024 ranks that differ in t. */
+/* Networks of 1,024 ranks that differ only in t. */
 struct family {
     const char *kind;
     uint32_t t_most;
@@ -114,7 +121,7 @@ static void count_cables(struct repro_report *r, struct family *f)
     }
 }
 
-/* The largest member that has no more than so many cables; false: not even the smallest. */
+/* The largest t whose network has at most so many cables. False when not even t = 0 has so few. */
 static bool largest_within(const struct family *f, uint32_t cables, uint32_t *ret_t)
 {
     uint32_t t = 0;
@@ -124,7 +131,7 @@ static bool largest_within(const struct family *f, uint32_t cables, uint32_t *re
     return f->cables[0] <= cables;
 }
 
-/* The best that SHD can do with no more than so many cables. */
+/* The best that SHD can do with at most so many cables. */
 struct ours {
     char kind[64];
     uint32_t cables;
@@ -132,6 +139,8 @@ struct ours {
     double us;
 };
 
+/* Prices the largest member of one family with each set of options; keeps it when it beats
+ * *best. */
 static void try_family(struct repro_report *r, const struct family *f, uint32_t cables,
                        uint64_t bytes, struct ours *best)
 {
@@ -166,6 +175,7 @@ static struct ours find_ours(struct repro_report *r, const struct family *famili
     return best;
 }
 
+/* One row: the rival, and the best of ours with no more cables. */
 static void add_pair(struct repro_report *r, const struct cabled *rival, uint32_t cables,
                      uint64_t bytes, const struct ours *us)
 {
@@ -199,7 +209,7 @@ static void show_count(struct repro_report *r)
         {"BiGraph, HDRM", "bigraph:16x64", "hdrm", NULL},
         {"hypercube, HD", "hypercube:1024", "halving-doubling", NULL},
     };
-    /* quick: the first */
+    /* --quick: only the first */
     static const uint64_t bytes[] = {64 << 10, 1 << 10, 1 << 20, 16 << 20, 256 << 20};
     struct family families[NFAMILIES] = {{.kind = "dln:128,h=8", .t_most = 6},
                                          {.kind = "dln:1024", .t_most = MOST_T},
@@ -227,6 +237,8 @@ static void show_count(struct repro_report *r)
                 (repro_is_quick(r) && repro_dln_is_slow(all[i].kind, all[i].algo)) ||
                 !cables_of(r, all[i].kind, &cables))
                 continue;
+            /* Neighbouring rows have the same network: ours is searched once for each number of
+             * cables. */
             if (cables != before)
                 us = find_ours(r, families, nfamilies, cables, bytes[b]);
             before = cables;

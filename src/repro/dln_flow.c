@@ -1,27 +1,28 @@
-/* dln_flow.c - DLN with SHD and what it is compared with from 1 KiB to 256 MiB: level step to
- * 65,536 ranks, level flow beside it.
+/* dln_flow.c - DLN with SHD and its rivals from 1 KiB to 256 MiB: level step to 65,536 ranks, level
+ * flow beside it.
  *
- * Level step has all ranks wait for the slowest after every step. At level flow a message goes out
- * when its data are there, and messages that meet on a link share it. Where no two messages meet
- * and all are of one length, the two agree: on the full DLN, SHD takes the closed form at both.
+ * At level step all ranks wait for the slowest after every step. At level flow a message is sent as
+ * soon as its data are there, and messages that meet on a link share it. Where no two messages meet
+ * and all have one length, the two agree: on the full DLN, SHD takes the closed form at both.
  * Elsewhere ranks that run ahead may gain (trees of uneven depth) or lose (messages of different
  * steps meet on a link).
  *
- * Every network has all its ports; a name says how many SHD drives at once. Whole chunks
- * (segments=1), so that both levels time the same few messages; only the double tree is pipelined,
- * for it is nothing else. On networks that look the same from every rank, and with chunks of equal
- * length, rank 0 stands for all at level flow. What would take more than 2 GiB or a minute is left
- * out; its row says so. */
+ * Every network has all its ports; the name of a row says how many SHD uses at once. Chunks are
+ * whole (segments=1), so that both levels time the same few messages; only the double tree is
+ * pipelined, because it depends on that. On networks that look the same from every rank, and with
+ * chunks of equal length, rank 0 stands for all at level flow. Runs that would take more than 2 GiB
+ * or a minute are left out, and their rows say so. */
 #include "repro/dln.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_AT_FLOW = 4096 }; /* ranks with which all are run at level flow */
+enum { MOST_AT_FLOW = 4096 }; /* most ranks of a run of all of them at level flow */
 
 enum network { DLN, DLN2D, RING, TORUS, FATTREE, FATTREE_4, BIGRAPH, HYPERCUBE, NNETWORKS };
 
+/* The networks of one number of ranks, by enum network. */
 static const struct scale {
     uint32_t ranks, log;
     const char *kinds[NNETWORKS];
@@ -53,19 +54,21 @@ static const struct scale {
 };
 enum { NSCALES = sizeof scales / sizeof scales[0] };
 
-/* quick: the first two */
+/* --quick: the first two */
 static const uint64_t sizes[] = {64 << 10, 256 << 20, 1 << 10, 1 << 20, 16 << 20};
 
+/* One row of the table for each scale and size. */
 struct entrant {
     const char *name;
     enum network network;
-    const char *algo, *options; /* options: NULL for those of `fewer` */
-    /* copies in both directions, so many fewer than log2 of the ranks */
+    const char *algo, *options; /* options: NULL: as many copies as `fewer` says */
+    /* both directions, log2(ranks) - fewer copies */
     uint32_t fewer;
-    uint32_t step_to; /* ranks */
-    /* ranks with which all are run at level flow: with every size, the first two, the first */
+    uint32_t step_to; /* most ranks at level step */
+    /* most ranks of a full run at level flow: for all sizes, for the second size, for the first
+     * one */
     uint32_t flow_to[3];
-    const char *takes; /* what a run of all ranks takes beyond */
+    const char *takes; /* the cost of a full run with more ranks, for the row */
 };
 
 static const struct entrant entrants[] = {
@@ -153,22 +156,24 @@ static const struct entrant entrants[] = {
 };
 enum { NENTRANTS = sizeof entrants / sizeof entrants[0], PLAIN_SHD = 0 };
 
-/* What the table came to. */
+/* A summary of the table. */
 struct tally {
-    double off_form;     /* the most that SHD on the full DLN was off the closed form */
+    /* SHD on the full DLN: the largest distance from the closed form, as a fraction */
+    double off_form;
     uint32_t contention; /* its most messages on a link */
-    uint32_t ranks;      /* the most that it was run with */
-    double gained, lost; /* the most by running ahead, as parts of level step */
+    uint32_t ranks;      /* the most ranks that it was run with */
+    double gained, lost; /* the largest differences of level flow to level step, as fractions */
     char gains[96], loses[96];
 };
 
+/* 2 log2 N latencies of 126 ns and 2 (1 - 1/N) n bytes at 12.5 GB/s. */
 static double closed_us(const struct scale *s, uint64_t bytes)
 {
     return 2 * s->log * 0.126 + 2 * (1 - 1.0 / s->ranks) * (double)bytes / 12.5e9 * 1e6;
 }
 
-/* Times of both levels (not a number: left out, refused, or not in this build), and why something
- * is left out. */
+/* The times at both levels (NaN: left out, refused, or not in this build), and the reason when
+ * one is left out. */
 struct pair {
     double step, flow;
     bool at_most; /* step is an upper bound */
@@ -176,6 +181,7 @@ struct pair {
     char why[REPRO_CELL];
 };
 
+/* Level step, or the reason why not in p->why. */
 static void time_step(struct repro_report *r, const struct entrant *e, const struct scale *s,
                       const struct repro_case *c, struct pair *p)
 {
@@ -194,7 +200,8 @@ static void time_step(struct repro_report *r, const struct entrant *e, const str
     }
 }
 
-/* size: its place among the sizes, which the ranks that are run depend on */
+/* Level flow of all ranks where that is affordable, else of rank 0 where it can stand for all.
+ * `size` is the index in sizes[], on which flow_to depends. */
 static void time_flow(struct repro_report *r, const struct entrant *e, const struct scale *s,
                       const struct repro_case *c, size_t size, struct pair *p)
 {
@@ -249,7 +256,8 @@ static void add_row(struct repro_report *r, const struct entrant *e, const struc
     repro_text(r, "%s", p->why);
 }
 
-/* The closed form is about equal chunks. */
+/* Compares with the closed form, which assumes equal chunks: sizes that do not divide are
+ * skipped. */
 static void note_form(struct tally *t, const struct scale *s, uint64_t bytes, const struct pair *p)
 {
     if (bytes / 4 % s->ranks || (isnan(p->flow) && s->ranks > MOST_AT_FLOW))
@@ -260,6 +268,7 @@ static void note_form(struct tally *t, const struct scale *s, uint64_t bytes, co
     t->ranks = s->ranks > t->ranks ? s->ranks : t->ranks;
 }
 
+/* Level step that is only an upper bound says nothing about running ahead. */
 static void note_case(struct tally *t, const struct entrant *e, const struct scale *s,
                       uint64_t bytes, const struct pair *p)
 {

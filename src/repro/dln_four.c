@@ -3,16 +3,16 @@
  *
  * At level step with four declared ports SHD is ahead of MultiTree at every size. At level flow it
  * depends on what a port is. Undeclared: any number of messages at once, one after the other on
- * each link. MultiTree then has the next message wait at every link, and latency is paid once; SHD
- * with whole chunks pays it in each of its 2 log2 N steps, since what it sends next has to arrive
- * first:
+ * each link. MultiTree's next message then already waits at every link, and latency is paid once;
+ * SHD with whole chunks pays it in each of its 2 log2 N steps, since the data that it sends next
+ * have to arrive first:
  *
  *     N = 1024, 1 MiB, four ports: n beta 41.9 us for both, plus 20 * 126 ns = 2.5 us for SHD and
  *     about 1.2 us for MultiTree
  *
- * Two segments hide the latency (one is on its way while the other is being sent), but then eight
- * links of a rank are in use at times: that row is shown, not counted as four ports. Declared
- * (ports=4): a port has one message until it has arrived, for everybody. */
+ * Two segments hide the latency (one is on its way while the other is being sent), but then a
+ * rank uses eight links at times: that row is shown, but not counted as four ports. Declared
+ * (ports=4): a port is taken by one message until that has arrived, for all algorithms. */
 #include "repro/dln.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@
 
 static const struct {
     const char *name, *kind, *algo, *options;
-    bool counted;  /* has four ports at most */
-    bool declared; /* is run with declared ports as well */
+    bool counted;  /* uses at most four ports */
+    bool declared; /* is run with declared ports, too */
 } cases[] = {
     {"DLN+SHD", "dln:1024", "shd", "direction=both,copies=2,segments=1", true, true},
     {"DLN+SHD, 2 segments (8 links at times)", "dln:1024", "shd",
@@ -31,6 +31,7 @@ static const struct {
 };
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
+/* Microseconds; NaN when the case is not run. */
 static double flow_us(struct repro_report *r, size_t i, bool declared, uint64_t bytes)
 {
     const struct tutti_sim_options at_flow = {0};
@@ -42,6 +43,7 @@ static double flow_us(struct repro_report *r, size_t i, bool declared, uint64_t 
     return runs && repro_simulate(r, &c, &at_flow, &info) ? info.time_us : NAN;
 }
 
+/* One group of rows; case 0 is DLN+SHD, to which the others are compared. */
 static void dln_four_compare(struct repro_report *r, bool declared, uint64_t bytes)
 {
     double us[NCASES];

@@ -5,7 +5,7 @@
  * (TruongThaoNguyen/allreduce_simulate, CCPE 2021 line: SimGrid 3.19 with SMPI), Tsubame3-like: 4
  * GPUs per node on NVLink of 50 GB/s, one cable of 12.5 GB/s for two GPUs, 36-port switches (18
  * down) under one root. The platform's links have no sharing policy, which there means half duplex:
- * what a node sends and receives adds up on its cable.
+ * the bytes that a node sends and receives add up on its cable.
  *
  *     one step between nodes:   flows * 2 * bytes / (0.940694 * 12.5 GB/s) + 11.6436 * latency,
  *                               flows: GPUs that share the cable
@@ -23,8 +23,8 @@
  *     binominal_lr  2 log2 k steps of n inside, 2(G-1) of n/G between leaders, 1 flow
  *     smp_binominal 2 log2 k steps of n inside, log2 G of n between leaders, 1 flow
  *
- * Not in the model: the CPU time of the reductions, which the authors' runs measured on the machine
- * they ran on, and contention at switches. */
+ * Not in the model: the CPU time of the reductions, which the authors' runs measured on their own
+ * machine, and contention at switches. */
 #include "repro/dln.h"
 
 #include <math.h>
@@ -35,12 +35,14 @@ struct shape {
     double n, k, nodes; /* bytes, GPUs per node, nodes */
 };
 
+/* Up to 9 nodes (two cables each) are under one switch of 18 ports down. */
 static double step_latency(const struct shape *s)
 {
     bool one_switch = 2 * s->nodes <= 18;
     return 11.6436 * (one_switch ? 352e-9 : 604e-9);
 }
 
+/* Seconds between nodes: `bytes` in all over `steps` steps. */
 static double dln_leaders_between(const struct shape *s, double flows, double steps, double bytes)
 {
     return flows * 2 * bytes / cable + steps * step_latency(s);
@@ -52,6 +54,7 @@ static double lr(const struct shape *s)
     return dln_leaders_between(s, 1, 2 * (p - 1), 2 * (1 - 1 / p) * s->n);
 }
 
+/* Reduce-scatter and all-gather inside a node. */
 static double inside(const struct shape *s)
 {
     return 2 * (s->k - 1) * s->n / s->k / nvlink;
@@ -74,6 +77,7 @@ static double lr_rdb(const struct shape *s)
     return inside(s) + dln_leaders_between(s, 2, log2(s->nodes), log2(s->nodes) * s->n / s->k);
 }
 
+/* Reduce to and broadcast from the leader by binomial trees. */
 static double leader_inside(const struct shape *s)
 {
     return 2 * log2(s->k) * s->n / nvlink;
@@ -98,7 +102,7 @@ static const struct {
                    {"lr_lr", lr_lr},   {"lr_rab", lr_rab},
                    {"lr_rdb", lr_rdb}, {"smp_binominal", smp_binominal}};
 
-/* GPUs, MiB, milliseconds in the order of algos. */
+/* The authors' table: GPUs, MiB, milliseconds in the order of algos. */
 static const struct {
     uint32_t gpus, mib;
     double ms[NALGOS];

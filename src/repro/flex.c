@@ -1,10 +1,10 @@
 /* flex.c - FlexReduce: all-reduce on irregular hierarchies and uneven links, with uneven parts per
  * rank.
  *
- * The paper's text was not at hand, only its abstract: which networks it measured and by how much
- * it was faster is not known. The rule (equal shares per branch), the optimum, the networks and all
- * figures here are ours: the table of inter-host times is exact arithmetic, re-computed by pricing
- * proved schedules. Times are those of level step unless a table says flow. */
+ * The paper's text was not at hand, only its abstract: the networks that it measured and its
+ * speed-ups are not known. The rule (equal shares per branch), the optimum, the networks and all
+ * figures here are ours. The table of inter-host times is exact arithmetic, computed again by
+ * pricing proved schedules. Times are those of level step unless a table says flow. */
 #include "repro/repro.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+/* The lower bound in microseconds; NaN after a failure. */
 static double bound_us(struct repro_report *r, const char *spec, uint64_t bytes)
 {
     struct tutti_topo *t = NULL;
@@ -42,11 +43,13 @@ static double price_us(struct repro_report *r, const char *spec, const char *alg
 
 /* ---- hosts of different sizes: the closed forms ---- */
 
+/* Exact times by hand, in units of bytes / NIC rate. */
 struct golden {
     const char *hosts;
     double ring, flat, even, branch; /* time * NIC / S */
 };
 
+/* Links inside a host are 1000 times faster, so that only the NICs count. */
 static void show_hosts(struct repro_report *r)
 {
     static const struct golden rows[] = {
@@ -90,6 +93,7 @@ static void show_hosts(struct repro_report *r)
 
 /* ---- uneven NICs ---- */
 
+/* Shares in proportion to what each NIC can carry, against equal shares. */
 static void show_nics(struct repro_report *r)
 {
     static const struct {
@@ -139,11 +143,12 @@ static void show_nics(struct repro_report *r)
 
 /* ---- sizes ---- */
 
-/* A network: hosts by rack, for what no schedule here does: a ring in random order. */
+/* A network of the size tables. hosts and racks are listed besides the spec for the one rival
+ * that is no schedule here: a ring in random order. */
 struct net {
     const char *name, *spec;
     bool symmetric;
-    uint32_t nhosts, host[8], rack[8]; /* ranks of a host, its rack */
+    uint32_t nhosts, host[8], rack[8]; /* per host: its ranks, its rack */
     double port, nic[8], uplink[2];    /* Gbit/s; uplink 0: there are no racks */
 };
 
@@ -241,8 +246,8 @@ static const struct rival rivals[] = {
 };
 enum { NRIVALS = sizeof rivals / sizeof rivals[0], FLEX = 0, RING = 3, BLUECONNECT = 6 };
 
-/* Where each rank of the ring stands after a shuffle that is the same everywhere (a linear
- * congruence decides). */
+/* The host of each position of a ring in random order; returns the number of ranks. The shuffle
+ * (Fisher-Yates) uses its own generator, so that it is the same everywhere. */
 static uint32_t shuffle(const struct net *n, uint32_t *host)
 {
     uint32_t p = 0, state = 1;
@@ -258,8 +263,9 @@ static uint32_t shuffle(const struct net *n, uint32_t *host)
     return p;
 }
 
-/* A ring of ranks in random order, one segment: 2(p-1) steps in which every uplink carries as many
- * blocks as ring edges leave its group. Latency 1 us per link, as the others have. */
+/* The time of a ring in random order, one segment: 2(p-1) steps, in each of which an uplink
+ * carries as many blocks as ring edges leave its group. Latency is 1 us per link, as for the
+ * others; `links` is the longest route. */
 static double random_ring_us(const struct net *n, uint64_t bytes)
 {
     uint32_t host[MAX_RANKS], p = shuffle(n, host), out[8] = {0}, rack[2] = {0}, links = 2;
@@ -287,7 +293,7 @@ static void add_row(struct repro_report *r, const char *name, uint64_t bytes, do
     repro_real(r, busiest / (double)bytes);
 }
 
-/* What flex was against the others, over all sizes of a network: the worst. */
+/* The worst ratio of flex's time to the others', over all sizes of the networks of one kind. */
 struct worst {
     double ring, blueconnect;
 };

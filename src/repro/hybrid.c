@@ -1,12 +1,16 @@
-/* repro hybrid: "hybrid all-reduce with layer overlapping" (KIPS 2021), with what overlap brings
- * and what the choice of algorithm brings kept apart.
+/* hybrid.c - repro hybrid: "hybrid all-reduce with layer overlapping" (KIPS 2021), with the gain of
+ * overlap and the gain of the algorithms kept apart.
  *
  * The abstract claims up to 33 % less training time than "baseline PyTorch" (public text); which
- * baseline that is, and everything in the paper's tables, is not known to us. Overlap none: all
- * layers after the backward pass; per layer: each as soon as its gradient is there. Algorithms:
- * ring; butterfly as halving-doubling (the paper counts 2 log N steps) or as recursive doubling;
- * hybrid: butterfly for convolutions, ring for fully connected layers. Compute times are derived
- * (300 GFLOP/s, an assumption), backward twice forward. */
+ * baseline that is, and everything in the paper's tables, is not known to us.
+ *
+ *     overlap     none: all layers after the backward pass
+ *                 per layer: each as soon as its gradient is there
+ *     algorithm   ring
+ *                 butterfly: halving-doubling (the paper: 2 log N steps) or recursive doubling
+ *                 hybrid: butterfly for convolutions, ring for fully connected layers
+ *
+ * Compute times are derived (300 GFLOP/s, an assumption), backward twice forward. */
 #include "repro/train.h"
 
 #include <math.h>
@@ -16,7 +20,7 @@ static const char model_name[] = "alexnet-onetower";
 static const uint32_t batches[] = {128, 192, 256, 512};
 enum { NBATCHES = 4 };
 
-/* Steps of one model on one network, milliseconds. */
+/* The steps of one model on one network, in milliseconds. */
 struct steps {
     double none;                                   /* ring, after the backward pass */
     double ring, halving, doubling;                /* per layer */
@@ -25,6 +29,7 @@ struct steps {
     double ring_comm, hybrid_comm, hybrid_rd_comm; /* the stream alone */
 };
 
+/* The step with per-layer overlap and one algorithm for all layers. */
 static void per_layer(struct repro_report *r, const struct tutti_model *m, const char *spec,
                       const char *algo, double *ret)
 {
@@ -34,6 +39,7 @@ static void per_layer(struct repro_report *r, const struct tutti_model *m, const
     repro_net_close(&n);
 }
 
+/* Everything that is priced with rings: hybrid policies choose per layer themselves. */
 static void with_ring(struct repro_report *r, const struct tutti_model *m, const char *spec,
                       struct steps *s)
 {
@@ -43,6 +49,7 @@ static void with_ring(struct repro_report *r, const struct tutti_model *m, const
     repro_step(r, m, &n, &(struct tutti_trainsim_options){.policy = "wfbp"}, &i);
     s->ring = i.iteration_us / 1e3;
     s->ring_comm = i.stream_us / 1e3;
+    /* Without overlap the three times add up. */
     s->none = (i.forward_us + i.backward_us + i.stream_us) / 1e3;
     s->bucket = repro_step_ms(r, m, &n, &(struct tutti_trainsim_options){.policy = "bucket"});
     s->dear = repro_step_ms(r, m, &n, &(struct tutti_trainsim_options){.policy = "dear"});
@@ -71,13 +78,14 @@ static struct steps all_steps(struct repro_report *r, const char *model, uint32_
     return s;
 }
 
-/* Less time, in percent. */
+/* The time saved, in percent of `before`. */
 static double saved(double before, double after)
 {
     return 100 * (1 - after / before);
 }
 
-/* The paper's case: 4 nodes, 1 Gbit/s; its figure beside ours, against both baselines. */
+/* The paper's case: 4 nodes, 1 Gbit/s; its figure beside ours, against both baselines. The
+ * constants in the checks are computed by hand. */
 static void hybrid_claim(struct repro_report *r)
 {
     struct steps s[NBATCHES];
@@ -116,6 +124,8 @@ static void hybrid_claim(struct repro_report *r)
                 s[0].ring_comm, s[0].hybrid_comm, s[0].hybrid_rd_comm);
 }
 
+/* One combination of the factors. *worst: the largest ratio of the cheapest choice per layer to
+ * the best fixed one. */
 static void factorial_row(struct repro_report *r, unsigned ranks, const char *rate,
                           const char *latency, uint32_t batch, double *worst)
 {
@@ -163,7 +173,7 @@ static void factorial(struct repro_report *r)
                 worst);
 }
 
-/* Many small tensors, high latency, many ranks: where algorithms matter. */
+/* Where algorithms matter: many small tensors, high latency, many ranks. */
 static void regime(struct repro_report *r)
 {
     static const char *const specs[] = {"star:4@1Gbps,30us", "star:64@10Gbps,25us",
@@ -193,6 +203,7 @@ static void regime(struct repro_report *r)
                 saved(s.ring, s.hybrid));
 }
 
+/* The same steps as in hybrid_claim, as rows for a picture. */
 static void plot_batches(struct repro_report *r)
 {
     static const char *const names[] = {"no overlap", "bucket", "hybrid", "dear"};

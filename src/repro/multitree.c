@@ -3,13 +3,13 @@
  *
  * The paper's text was not at hand: its claims are those of the abstract; parameters, baselines and
  * step counts are those of the authors' public simulator. Times of this file are for the data alone
- * (no heads of packets, no aggregation): what the packets add is in multitree_packets.c. Each
- * schedule is timed the way it is issued best (sim.c), pipelined ones at level flow only: level
- * step does not see the segments of one step wait for those of another.
+ * (no heads of packets, no aggregation); multitree_packets.c has what packets add. Each schedule is
+ * timed in the way of issuing that is better for it (sim.c); pipelined ones only at level flow,
+ * because level step does not see segments of one step wait for those of another.
  *
  * A ring on a grid runs on a Hamiltonian cycle, as the authors' does. Such a ring has a cable of
- * its own for every pair of neighbours, so that it takes exactly the time of the same ring on the
- * network ring:N; that is what is run. */
+ * its own for every pair of neighbours, so that it takes exactly the time of the same ring on
+ * the network ring:N, which is the one that is run. */
 #include "repro/multitree.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static uint32_t ranks_of(struct repro_report *r, const char *kind)
     return n;
 }
 
-/* The network an algorithm is run on, with links. */
+/* The network that an algorithm is run on, with links: ring:N in place of a grid for rings. */
 static void put_spec(struct repro_report *r, const char *kind, const char *algo, char *buf,
                      size_t cap)
 {
@@ -60,6 +60,8 @@ double repro_multitree_us(struct repro_report *r, const char *kind, const char *
 
 /* ---- steps ---- */
 
+/* The numbers of steps against those of the authors' code. A schedule has two phases of equal
+ * length. */
 static void show_steps(struct repro_report *r)
 {
     static const struct {
@@ -101,6 +103,7 @@ static void show_steps(struct repro_report *r)
 
 /* ---- baselines ---- */
 
+/* Kinds of networks, as bits. */
 enum place {
     ON_TORUS = 1,
     ON_MESH = 2,
@@ -110,10 +113,11 @@ enum place {
     ANYWHERE = 15
 };
 
+/* An algorithm and the networks that it is compared on. */
 struct rival {
     const char *name, *algo, *options;
     unsigned places;
-    bool pipelined; /* segments as the planner finds best */
+    bool pipelined; /* with the planner's best number of segments, at level flow */
     bool ours;
 };
 static const struct rival rivals[] = {
@@ -139,7 +143,7 @@ static unsigned place_of(const char *kind)
     return 0;
 }
 
-/* Not a number: not for this network. */
+/* Microseconds; NaN when it is not for this network. */
 static double rival_us(struct repro_report *r, const struct rival *v, const char *kind,
                        uint64_t bytes)
 {
@@ -156,6 +160,7 @@ static double rival_us(struct repro_report *r, const struct rival *v, const char
                : NAN;
 }
 
+/* The lower bound in microseconds; NaN after a failure, 0 while only counting. */
 static double bound_of(struct repro_report *r, const char *kind, uint64_t bytes)
 {
     struct tutti_topo *t = NULL;
@@ -178,7 +183,8 @@ static double bound_of(struct repro_report *r, const char *kind, uint64_t bytes)
     return i.bound_us;
 }
 
-/* The times of all rivals, the best baseline among them, and the best of ours. */
+/* The times of all rivals on one network and size, the best baseline, and the best of ours.
+ * NRIVALS: none. */
 struct field {
     double us[NRIVALS];
     size_t best, ours;
@@ -196,7 +202,7 @@ static struct field run_field(struct repro_report *r, const char *kind, uint64_t
     return f;
 }
 
-/* About the best baseline. */
+/* The remark beside the best baseline. */
 static const char *multitree_remark(const struct field *f)
 {
     if (f->us[f->best] < f->us[f->ours])
@@ -256,7 +262,8 @@ static void show_baselines(struct repro_report *r)
 
 /* ---- the torus of the claims ---- */
 
-/* What one size adds to the findings; sizes come in rising order. */
+/* Adds one size to the findings. Sizes come in rising order, so that the last call has the
+ * largest. */
 static void note_torus(struct mt_findings *f, const struct field *x)
 {
     double best = x->us[x->best] / x->us[PLAIN];
@@ -300,7 +307,7 @@ static void show_torus(struct repro_report *r, struct mt_findings *f)
         f->ring2d_large);
 }
 
-/* Why one of its baselines is timed in lockstep. */
+/* Explains why one of the baselines is timed in lockstep. */
 static void show_issue(struct repro_report *r)
 {
     const struct tutti_sim_options flow = {0};

@@ -1,26 +1,30 @@
 /* multitree_mesh.c - the cycles that the HPCA 2024 artifact published for meshes (MultiTree, ring,
  * bidirectional ring and others), beside ours.
  *
- * There a packet of 8 KiB is 16 flits of 512 bytes and a head, 21 cycles each: 357 cycles. A link
- * of 512/21 bytes per cycle of 1 ns, no latency but the router's cycle, gives that. Their MultiTree
- * has the published ending of a step and order of roots (10 steps on 4x4, 34 on 8x8), so ours is
- * asked for both. Large messages: 2 S (packets per chunk) 357 cycles for MultiTree, 2 (N-1)
- * (packets per chunk) 357 for the ring, half for two rings. For small ones their runs take up to 14
- * % more than that, for reasons that its files do not tell. */
+ * There a packet of 8 KiB is 16 flits of 512 bytes and a head, 21 cycles each: 357 cycles. A
+ * link of 512/21 bytes per cycle of 1 ns, with no latency but the router's cycle, gives that.
+ * Their MultiTree has the published ending of a step and order of roots (10 steps on 4x4, 34 on
+ * 8x8), so ours is run with both options.
+ *
+ *     large messages   MultiTree   2 S (packets per chunk) 357 cycles, S steps
+ *                      ring        2 (N-1) (packets per chunk) 357, half of it for two rings
+ *
+ * For small ones their runs take up to 14 % more than that, for reasons that their files do not
+ * tell. */
 #include "repro/multitree.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* With heads the link moves 512 bytes in 21 cycles; for the data alone 8 KiB in 357. */
+/* With heads the link moves 512 bytes in 21 cycles; for the data alone it is 8 KiB in 357. */
 #define WITH_HEADS "@24.380952380952381GB/s,0"
 #define DATA_ALONE "@22.946778711484594GB/s,0"
 
 enum { NALGOS = 3 };
 static const char *const names[NALGOS] = {"ring", "bi-ring", "MultiTree"};
 
-/* Millions (2^20) of parameters of 4 bytes; cycles: ring, two rings, MultiTree; then 2D-ring,
- * double tree, TTO. */
+/* The artifact's figures. quarter_mi: 2^18 parameters of 4 bytes, i.e. MiB of data; cycles:
+ * ring, two rings, MultiTree; others: 2D-ring, double tree, TTO. */
 static const struct {
     uint32_t side, quarter_mi;
     uint64_t cycles[NALGOS], others[3];
@@ -34,8 +38,8 @@ static const struct {
 };
 enum { LARGE = 1024 };
 
-/* Cycles of one run: flit by flit, or (quick) by level step, which is the same but for the routers'
- * cycles. */
+/* Cycles of one run: flit by flit, or (by_step) by level step, which differs only by the
+ * routers' cycles. */
 static double cycles_of(struct repro_report *r, uint32_t side, size_t algo, uint64_t bytes,
                         bool by_step)
 {
@@ -90,13 +94,14 @@ static void show_sizes(struct repro_report *r)
                 100 * worst);
 }
 
+/* Weak scaling: the steps follow from the cycles, because every step takes the same number. */
 static void show_weak(struct repro_report *r)
 {
     static const struct {
         uint32_t side;
         uint64_t cycles;
     } all[] = {{3, 171476}, {4, 382771}, {8, 1228886}, {10, 1908311}, {12, 2735287}, {16, 4709293}};
-    /* cycles that a step adds, in both phases: 384,000 bytes are 47 packets */
+    /* cycles of a step in both phases: 384,000 bytes are 47 packets */
     const double step = 2 * 47 * 357;
     repro_table(r, "mesh_scaling",
                 "The same artifact, MultiTree, 96,000 parameters per rank: cycles, and the steps "

@@ -28,6 +28,7 @@ static struct tutti_sim_options packets(bool lockstep, bool message)
                                       .aggregate_bytes_per_s = aggregate};
 }
 
+/* Microseconds; NaN when refused. */
 static double packet_us(struct repro_report *r, const struct repro_case *c,
                         const struct tutti_sim_options *o)
 {
@@ -81,6 +82,7 @@ static void show_schemes(struct repro_report *r)
 
 /* ---- sizes ---- */
 
+/* Microseconds of one size: the baselines in packets, MultiTree in packets and in messages. */
 struct row {
     double ring, ring2d, packet, message;
 };
@@ -100,6 +102,7 @@ static struct row run_row(struct repro_report *r, uint64_t bytes)
                         .message = packet_us(r, &ours, &message)};
 }
 
+/* x keeps the last, largest size for the checks after the loop. */
 static void show_sizes(struct repro_report *r)
 {
     const uint64_t first = 32 << 10, last = repro_is_quick(r) ? 2 << 20 : 64 << 20;

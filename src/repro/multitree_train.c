@@ -1,12 +1,12 @@
-/* multitree_train.c - scaling on tori, and training time of the seven networks that the authors'
- * simulator has.
+/* multitree_train.c - scaling on tori, and the training time of the seven networks that the
+ * authors' simulator has.
  *
  * Gradient sizes are its parameter counts times four bytes. Compute times are derived, not
  * published: the multiply-accumulates of the layers (SCALE-Sim's descriptions, no padding: outputs
- * (in - filter) / stride + 1 each way; their parameters add up to the counts), times three for
- * forward, gradients of data and of weights, on 16 arrays of 32 x 32 multiply-accumulate units per
- * rank at 1 GHz, every unit busy in every cycle, one sample per array. Real arrays idle part of the
- * time: compute is then longer, and what communication saves is less.
+ * (in - filter) / stride + 1 in each direction; their parameters add up to the counts), times three
+ * for forward, gradients of data and of weights, on 16 arrays of 32 x 32 multiply-accumulate units
+ * per rank at 1 GHz, every unit busy in every cycle, one sample per array. Real arrays idle part of
+ * the time: compute is then longer, and the share that communication saves is smaller.
  *
  *     no overlap   forward, backward (twice as long), all-reduce
  *     overlap      forward, then backward and all-reduce at the same time, as if the first gradient
@@ -28,7 +28,7 @@ static const struct {
              {"MultiTree", "multitree", NULL}};
 enum { NSHOWN = sizeof shown / sizeof shown[0], OURS = NSHOWN - 1 };
 
-/* The times of all, and which baseline is the best. */
+/* Fills us[] with the times of all; returns the best baseline. */
 static size_t run_shown(struct repro_report *r, const char *net, uint64_t bytes, double us[NSHOWN])
 {
     size_t best = 0;
@@ -84,7 +84,7 @@ static const struct {
 };
 static const double macs_per_us = 32 * 32 * 1e3; /* of one array */
 
-/* Time of an iteration with and without overlap. */
+/* The time of an iteration with or without overlap; backward takes 2 * forward. */
 static double iteration(double forward, double comm, bool overlap)
 {
     return overlap ? forward + fmax(2 * forward, comm) : 3 * forward + comm;
@@ -95,7 +95,8 @@ static double less_percent(double than, double is)
     return 100 * (1 - is / than);
 }
 
-/* An iteration of one model: MultiTree against ring, 2D-ring and the best baseline. */
+/* One row: an iteration of one model, MultiTree against ring, 2D-ring and the best baseline.
+ * us[0] is the ring, us[2] the 2D-ring. */
 static void add_model(struct repro_report *r, size_t model, bool overlap, const double us[NSHOWN],
                       size_t best, struct mt_findings *f)
 {

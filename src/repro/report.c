@@ -1,8 +1,12 @@
 /* report.c - the report of an experiment: notes, tables and checks, collected and then printed as
  * text or as one JSON document.
  *
- * JSON: {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]}, "checks":
- * [{"ok", "text"}..]}. */
+ *     {"experiment", "ok", "notes": [..], "tables": {name: [{column: value}..]},
+ *      "checks": [{"ok", "text"}..]}
+ *
+ * An experiment runs twice: first with `counting`, in which nothing is computed and only the number
+ * of computations is found for the progress line; then in earnest. The first failure is kept in the
+ * report, and everything after it does nothing: experiments need no error handling of their own. */
 #include "repro/repro.h"
 
 #include <assert.h>
@@ -15,6 +19,7 @@
 
 enum cell_kind { TEXT, REAL, COUNT };
 
+/* A cell has its text for people and its value for JSON and pictures. */
 struct cell {
     enum cell_kind kind;
     double real;
@@ -22,6 +27,8 @@ struct cell {
     char text[REPRO_CELL];
 };
 
+/* Cells are in row order; a row has ncolumns of them. `columns` is the text "a|b|c" until
+ * cut_columns; x, y and line are the columns of the picture when `plotted`. */
 struct table {
     char name[REPRO_NAME], title[160], columns[200];
     const char *column[REPRO_COLUMNS];
@@ -31,6 +38,7 @@ struct table {
     bool plotted;
 };
 
+/* A note, or a check with its outcome. */
 struct line {
     bool check, ok;
     char text[600];
@@ -41,7 +49,7 @@ struct repro_report {
     struct tutti_error err;
     bool failed, quick;
     bool counting;
-    uint64_t begun, total; /* computations */
+    uint64_t begun, total; /* computations begun so far; of the whole run, from counting */
     struct table *tables;
     struct line *lines;
     size_t ntables, nlines;
@@ -55,6 +63,7 @@ static void clear(struct repro_report *r)
     free(r->lines);
 }
 
+/* The counting run builds a report, too, which is thrown away. */
 struct repro_report *repro_run(const struct repro_experiment *e, bool quick)
 {
     struct repro_report count = {.name = e->name, .quick = quick, .counting = true},
@@ -109,7 +118,8 @@ static void fail_memory(struct repro_report *r)
     repro_fail(r, &err);
 }
 
-/* Room for one more of n elements; false when there is none. */
+/* Makes room for one more than n elements. Arrays double when n is a power of two, so that no
+ * capacity is stored. False when the report has failed. */
 static bool report_grow(struct repro_report *r, void **array, size_t n, size_t elem)
 {
     void *more = (n & (n - 1)) == 0 ? realloc(*array, (n ? 2 * n : 1) * elem) : *array;
@@ -163,7 +173,8 @@ void repro_table(struct repro_report *r, const char *name, const char *title, co
     snprintf(t->columns, sizeof t->columns, "%s", columns);
 }
 
-/* Cuts the text of columns at "|"; the pieces live in the table, which must not move any more. */
+/* Cuts the text of columns at "|". The pieces point into the table, so that it must not move any
+ * more: only after the last table was added. */
 static void cut_columns(struct table *t)
 {
     char *save = NULL;
@@ -173,6 +184,7 @@ static void cut_columns(struct table *t)
         t->column[t->ncolumns++] = c;
 }
 
+/* The next cell of the table begun last; NULL when the report has failed. */
 static struct cell *add_cell(struct repro_report *r, enum cell_kind kind)
 {
     struct table *t = r->ntables ? &r->tables[r->ntables - 1] : NULL;
@@ -217,6 +229,7 @@ void repro_count(struct repro_report *r, uint64_t value)
     snprintf(c->text, sizeof c->text, "%llu", (unsigned long long)value);
 }
 
+/* The index of a column in "a|b|c"; 0 when there is none of that name. */
 static size_t column_of(const char *columns, const char *name)
 {
     size_t n = 0, len = strlen(name);
@@ -229,6 +242,7 @@ static size_t column_of(const char *columns, const char *name)
     return 0;
 }
 
+/* Before cut_columns: the text of the columns is still whole. */
 void repro_plot(struct repro_report *r, const char *x, const char *y, const char *line)
 {
     struct table *t = r->ntables ? &r->tables[r->ntables - 1] : NULL;
@@ -264,6 +278,7 @@ bool repro_price_why(struct repro_report *r, const struct repro_case *c,
     if (r->failed)
         return false;
     *answer = (struct repro_answer){0};
+    /* Counting: any result will do, as long as it looks like success. */
     if (repro_counts(r)) {
         *ret = (struct tutti_sim_result){0};
         return true;
@@ -294,6 +309,7 @@ bool repro_price(struct repro_report *r, const char *spec, const char *algo, con
 
 /* ---- printing ---- */
 
+/* Numbers are right-aligned, texts left-aligned; the last column is not padded. */
 static void print_table(const struct table *t)
 {
     size_t width[REPRO_COLUMNS] = {0};
@@ -382,7 +398,7 @@ static void print_json(const struct repro_report *r, bool ok)
 
 /* ---- pictures ---- */
 
-/* What a column's name says about its unit: the axis, and what its values are multiplied by. */
+/* The axis for a column: its name's ending tells the unit and the factor to it. */
 static struct cli_plot_axis axis_of(const char *column, double *ret_scale)
 {
     static const struct {
@@ -405,6 +421,7 @@ static struct cli_plot_axis axis_of(const char *column, double *ret_scale)
     return (struct cli_plot_axis){column, CLI_PLOT_NUMBER, NULL};
 }
 
+/* A plotted table as a picture; false when out of memory. */
 static bool draw_table(const struct table *t, FILE *out)
 {
     size_t rows = t->ncolumns ? t->ncells / t->ncolumns : 0;
@@ -430,7 +447,8 @@ static bool draw_table(const struct table *t, FILE *out)
     return ok;
 }
 
-/* DIR/<experiment>-<table>.svg of every plotted table; 0, or the exit code after a complaint. */
+/* Writes DIR/<experiment>-<table>.svg for every plotted table. Returns 0 or the exit code after
+ * a complaint. */
 static int report_draw(const struct repro_report *r, const struct cli_args *a, const char *dir)
 {
     for (size_t i = 0; i < r->ntables; i++) {

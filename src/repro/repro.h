@@ -1,9 +1,9 @@
-/* repro.h - experiments of tutti repro: each fills a report with tables, notes and checks; the
+/* repro.h - experiments of tutti repro. Each fills a report with tables, notes and checks; the
  * command prints it as text or JSON.
  *
  * To add one: src/repro/<name>.c with a function that fills a report, and a line in the table of
- * cmd_repro.c. Whatever fails inside (no memory, a refused plan) is kept in the report and becomes
- * the command's complaint: experiments read as lists of what they show. */
+ * cmd_repro.c. A failure inside (no memory, a refused plan) is kept in the report and becomes the
+ * command's complaint, so that experiments read as lists of what they show. */
 #ifndef CLI_REPRO_H
 #define CLI_REPRO_H
 
@@ -13,24 +13,24 @@ enum { REPRO_NAME = 32, REPRO_COLUMNS = 12, REPRO_CELL = 128 };
 
 struct repro_report;
 
-/* A paragraph that says what was done, where definitions or figures come from, what differs. */
+/* A paragraph about what was done, where definitions or figures come from, and what differs. */
 void repro_note(struct repro_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Begins a table: a name (a JSON key), a title for people, the columns "a|b|c" (JSON keys as well).
+/* Begins a table: a name (a JSON key), a title for people, the columns "a|b|c" (JSON keys, too).
  * Cells follow row by row. */
 void repro_table(struct repro_report *r, const char *name, const char *title, const char *columns);
 void repro_text(struct repro_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void repro_real(struct repro_report *r, double value); /* not finite: null, "-" */
+void repro_real(struct repro_report *r, double value); /* not finite: null, printed as "-" */
 void repro_count(struct repro_report *r, uint64_t value);
-/* Something that must hold; the command exits with 1 when it does not. */
+/* A statement that must hold; the command exits with 1 when it does not. */
 void repro_check(struct repro_report *r, bool ok, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* A picture (for --svg): of the table begun last, lines of column y over column x (both
- * logarithmic), a line per text of column `line`. */
+/* Asks for a picture (--svg) of the table begun last: column y over column x (both logarithmic),
+ * a line per text of column `line`. */
 void repro_plot(struct repro_report *r, const char *x, const char *y, const char *line);
 
-/* What a named algorithm costs on a network, by the planner (level step): options "k=v,k=v" (NULL:
- * none), segments chosen unless given. False when it is refused (then *ret is not set), or when the
- * report has failed already. */
+/* The price of a named algorithm on a network by the planner (level step). Options are "k=v,k=v"
+ * (NULL: none); segments are chosen unless given. False when it is refused (*ret is not set
+ * then), or when the report has failed already. */
 bool repro_price(struct repro_report *r, const char *spec, const char *algo, const char *options,
                  uint64_t bytes, struct tutti_sim_result *ret);
 bool repro_has_algo(const char *name);
@@ -38,24 +38,25 @@ struct repro_case {
     const char *spec, *algo, *options; /* options: "k=v,k=v" or NULL */
     uint64_t bytes;
 };
-/* The same; `why` gets the refusal, and whether the price is an upper bound. */
+/* The same with more in the answer: the reason of a refusal, and whether the price is an upper
+ * bound. */
 struct repro_answer {
     char why[REPRO_CELL];
     bool at_most;
 };
 bool repro_price_why(struct repro_report *r, const struct repro_case *c,
                      struct tutti_sim_result *ret, struct repro_answer *answer);
-/* sim.c. One run at level flow or packet (`o->packet`); refusals and failures as above. */
+/* sim.c: one run at level flow or packet (`o->packet`). Refusals and failures are as above. */
 bool repro_simulate(struct repro_report *r, const struct repro_case *c,
                     const struct tutti_sim_options *o, struct tutti_sim_info *ret);
-/* The same of rank 0 alone; false also where it cannot stand for all. */
+/* The same for rank 0 alone; false also when it cannot stand for all ranks. */
 bool repro_simulate_one(struct repro_report *r, const struct repro_case *c,
                         const struct tutti_sim_options *o, struct tutti_sim_info *ret);
-/* The faster of levels step and flow, in microseconds, and which it was (may be NULL); not a number
- * when refused. */
+/* The faster of levels step and flow in microseconds, and which it was (ret_level may be NULL);
+ * NaN when refused. */
 double repro_best_us(struct repro_report *r, const struct repro_case *c, const char **ret_level);
 bool repro_failed(const struct repro_report *r);
-/* --quick: fewer sizes and cases; everything that is checked is still checked. */
+/* --quick: fewer sizes and cases; every check is still made. */
 bool repro_is_quick(const struct repro_report *r);
 /* Keeps the first failure; later calls on the report do nothing. */
 void repro_fail(struct repro_report *r, const struct tutti_error *err);
@@ -64,15 +65,15 @@ struct repro_experiment {
     const char *name, *summary;
     void (*run)(struct repro_report *r);
 };
-/* How far it is: an experiment is run twice, first only to count what it computes. At the start of
- * every computation: true when it is only counted (the result may be anything); at times during it,
- * the fraction that is done. */
+/* Progress. An experiment is run twice, first only to count its computations. counts: called at
+ * the start of every computation; true when it is only counted, and any result will do.
+ * progress: called during a computation with the fraction that is done. */
 bool repro_counts(struct repro_report *r);
 void repro_progress(struct repro_report *r, double fraction);
 
-/* Runs it and collects its report. NULL: no memory. */
+/* Runs the experiment and collects its report. NULL: out of memory. */
 struct repro_report *repro_run(const struct repro_experiment *e, bool quick);
-/* Prints the report; the exit code. */
+/* Prints and frees the report; returns the exit code. */
 int repro_close(struct repro_report *r, const struct cli_args *a);
 
 extern const struct cli_command repro_command; /* cmd_repro.c */

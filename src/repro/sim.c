@@ -1,22 +1,23 @@
-/* sim.c - one run of an experiment at level flow or packet, and the fairer of two ways to issue a
+/* sim.c - one run of an experiment at level flow or packet, and the better of two ways to issue a
  * schedule.
  *
- * A schedule can be issued step by step (level step: nobody begins a step before all have ended the
- * last) or as its data allow (level flow). Neither is always faster: running ahead hides latency,
- * but messages of different steps may then meet on a link. Comparisons take the faster of the two
- * for every algorithm, so that nobody is blamed for the way he was issued. */
+ * A schedule can be issued step by step (level step: no rank begins a step before all have ended
+ * the last one) or as its data allow (level flow). Neither is always faster: running ahead hides
+ * latency, but messages of different steps may then meet on a link. Comparisons take the faster
+ * of the two for every algorithm, so that none is judged by an unsuitable way of issuing. */
 #include "repro/repro.h"
 
 #include <math.h>
 #include <stdio.h>
 
+/* Progress of the simulator to that of the report; true: go on. */
 static bool sim_show(void *report, double fraction)
 {
     repro_progress(report, fraction);
     return true;
 }
 
-/* Who lists the ranks of a plan: all, or rank 0 to stand for all. */
+/* What lists a plan's ranks: all of them, or rank 0 to stand for all. */
 typedef tutti_status (*lister)(const struct tutti_plan *p, struct tutti_schedule **ret,
                                struct tutti_error *err);
 
@@ -32,8 +33,8 @@ static tutti_status run_listed(const struct tutti_plan *p, lister list, const st
     return st;
 }
 
-/* Rank 0 alone where it can stand for all (a ring of 4,096 ranks would not fit otherwise), else,
- * unless `one`, all ranks. */
+/* Runs rank 0 alone where it can stand for all (a ring of 4,096 ranks would not fit otherwise),
+ * else all ranks, unless `one`. */
 static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo *t, uint64_t count,
                              const struct tutti_sim_options *o, bool one,
                              struct tutti_sim_info *ret, struct tutti_error *err)
@@ -50,6 +51,7 @@ static tutti_status run_plan(const struct tutti_plan *p, const struct tutti_topo
     return st;
 }
 
+/* Refusals are answers (false); other failures are kept in the report. */
 static bool sim_simulate(struct repro_report *r, const struct repro_case *c,
                          const struct tutti_sim_options *o, bool one, struct tutti_sim_info *ret)
 {

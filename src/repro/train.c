@@ -1,4 +1,5 @@
-/* train.c - simulated training steps for experiments. */
+/* train.c - simulated training steps for experiments. Failures are kept in the report; figures
+ * that could not be computed are NaN, which every table prints as "-". */
 #include "repro/train.h"
 
 #include <math.h>
