@@ -1,9 +1,13 @@
-/* bound.c - asks for every kind of bound and names the largest.
+/* bound.c - computes every kind of bound and names the largest.
  *
- * Each kind is proved by itself, from the schedule's point of view: how far information must travel
- * (latency), how often it can spread (rounds), how much must leave the ranks (volume), how much
- * must pass a cut (cut) or between many parts (partition). The bounds are not added: no proof
- * allows it. */
+ *     latency      how far information must travel
+ *     rounds       how fast it can spread through ports
+ *     volume       how much must leave the ranks
+ *     cut          how much must cross a cut
+ *     partition    how much must pass between many parts
+ *
+ * Each kind is proved separately and holds for every schedule. The bounds are not added, because
+ * no proof allows that. Rounding never helps a bound: capacities are rounded up, times down. */
 #include "bound/bound.h"
 
 #include <math.h>
@@ -23,6 +27,7 @@ const char *tt_bound_name(enum tt_bound_kind k)
     return (unsigned)k < countof(names) ? names[k] : "unknown";
 }
 
+/* 128 bits: bytes below 2^61 times 10^12 does not fit 64. */
 tutti_status tt_bound_ratio_time(const struct tt_ask *q, struct tt_ratio r, uint64_t *ret_ps,
                                  struct tutti_error *err)
 {
@@ -44,8 +49,8 @@ uint64_t tt_bound_cap(const struct tt_ask *q, double bytes_per_s)
     return (uint64_t)ceil(ldexp(bytes_per_s, -(int)q->shift));
 }
 
-/* Capacities as integers, in units that keep any sum of them (twice over: both directions of a rank
- * and of its link) within 62 bits. */
+/* Converts link capacities to integers, in units of 2^shift bytes/s such that any sum of them,
+ * even counted twice (both directions of a rank and of its link), stays within 62 bits. */
 static tutti_status take_links(struct tt_ask *q, struct tutti_error *err)
 {
     const struct tt_topo *t = q->t;
@@ -65,11 +70,13 @@ static tutti_status take_links(struct tt_ask *q, struct tutti_error *err)
     for (uint32_t i = 0; i < t->nlinks; i++) {
         const struct tt_link *l = &t->links[i];
         q->cap[2 * i] = tt_bound_cap(q, l->bw[0]);
+        /* The two directions of a half-duplex link share one capacity. */
         q->cap[2 * i + 1] = tt_bound_cap(q, l->bw[l->half ? 0 : 1]);
     }
     return TUTTI_OK;
 }
 
+/* The limit on bytes keeps every need (at most about 4 * ranks * bytes) within 64 bits. */
 static tutti_status check_ask(const struct tt_ask *q, struct tutti_error *err)
 {
     if ((unsigned)q->coll >= TUTTI_COLL_COUNT)
@@ -84,6 +91,7 @@ static tutti_status check_ask(const struct tt_ask *q, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Without anything to send all kinds are 0, with the reason as text. */
 static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
     static tutti_status (*const kinds[])(const struct tt_ask *, struct tt_bound *,
@@ -99,6 +107,7 @@ static tutti_status ask_kind(const struct tt_ask *q, struct tt_bound *b, struct 
     return TUTTI_OK;
 }
 
+/* The bounds that were already computed are freed if a later one fails. */
 tutti_status tt_bound_make(const struct tt_topo *t, tutti_coll coll, uint32_t root, uint64_t bytes,
                            struct tt_bounds *ret, struct tutti_error *err)
 {

@@ -1,23 +1,27 @@
-/* cut.c - how much must pass a cut: for every set A of vertices with ranks inside and outside, T >=
- * need(A) / capacity(A).
+/* cut.c - how much must cross a cut: for every set A of vertices with ranks inside and outside,
+ * T >= need(A) / capacity(A).
  *
- *   ranks 0 1 | 2 3 on two switches joined by a slow link u:      0           2
- *   allreduce of S: S must pass u in each direction,               \    u    /
- *   T >= S / bw(u); half duplex: both share u, 2 S / bw(u)     1 -- x ===== y -- 3
+ *     ranks 0 1 | 2 3 on two switches joined by a slow link u:      0           2
+ *     allreduce of S: S must pass u in each direction,               \    u    /
+ *     T >= S / bw(u); half duplex: both share u, 2 S / bw(u)     1 -- x ===== y -- 3
  *
- * Per cut, with full-duplex capacities F+ out, F- in and half-duplex capacity H: need+ / (F+ + H),
- * need- / (F- + H), and, because H serves both directions, (need+ + need-) / (F+ + F- + H).
+ * Each cut, with full-duplex capacities F+ out, F- in and half-duplex capacity H, proves need+ /
+ * (F+ + H) and need- / (F- + H), and, because H serves both directions, (need+ + need-) / (F+ +
+ * F- + H).
  *
- * Which cuts are examined, and when that is all that matters ("complete"):
- * - trees (star, nics, hierarchies, chains): one cut per link. Complete: a cut's best connected
- *   part proves at least as much (mediant of its parts), and cutting that part off by one of its
- *   links only lowers the capacity and adds ranks inside; the same for a(p-a).
- * - networks that look alike from every rank, simple, of one speed: the cut around one rank is a
- *   smallest one (Mader 1971: connected vertex-transitive graphs are as connected as their degree),
- *   and it also has the most ranks on one side. Complete but for all-to-all.
- * - all others: single ranks, then maximum flows (flow.c).
- * - prefixes {0..i} of the ranks of direct networks and the halves of grids: what all-to-all needs,
- *   candidates for the rest. */
+ * Which cuts are examined, and when these suffice ("complete"):
+ *
+ *     trees         star, nics, hierarchies, chains: one cut per link. Complete: the best connected
+ *                   part of a cut proves at least as much (mediant of its parts), and cutting that
+ *                   part off by one of its links only lowers the capacity and adds ranks inside;
+ *                   the same for a(p-a).
+ *     transitive    networks that look the same from every rank, simple, of one speed: the cut
+ *                   around one rank is a smallest one (Mader 1971: the connectivity of a connected
+ *                   vertex-transitive graph is its degree), and it also has the most ranks on one
+ *                   side. Complete except for all-to-all.
+ *     others        single ranks, then maximum flows (flow.c).
+ *     candidates    prefixes {0..i} of the ranks of switchless networks, and halves of grids: what
+ *                   all-to-all needs, and candidates for the other collectives. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +55,7 @@ struct tt_cut_sum tt_bound_cut_measure(const struct tt_ask *q, const uint8_t *si
         const struct tt_link *l = &q->t->links[i];
         if (side[l->a] == side[l->b])
             continue;
+        /* Directed link 2 i leaves a: it is the one out of the set if a is inside. */
         uint64_t out = q->cap[2 * i + !side[l->a]], in = q->cap[2 * i + side[l->a]];
         if (l->half)
             s.half += out;
@@ -71,6 +76,7 @@ void tt_bound_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8
         return;
     best->ratio = r;
     best->both = form == 2;
+    /* In form 1 the bytes flow into the set; the complement is then the side that they leave. */
     best->ranks = form == 1 ? q->p - s.ranks : s.ranks;
     for (uint32_t v = 0; v < q->t->ranks + q->t->switches; v++)
         best->side[v] = form == 1 ? !side[v] : side[v];
@@ -78,13 +84,15 @@ void tt_bound_cut_offer(const struct tt_ask *q, struct tt_cut *best, const uint8
 
 /* ---- trees: one cut per link, the set is what hangs below it ---- */
 
+/* Arrays over the vertices of a tree that is rooted at vertex 0. */
 struct tree_walk {
-    /* vertices breadth-first; the directed link from a vertex to its parent */
+    /* vertices in breadth-first order; the directed link from a vertex to its parent */
     uint32_t *order, *up;
-    uint32_t *below; /* ranks below (and at) a vertex */
+    uint32_t *below; /* ranks at or below a vertex */
     uint8_t *root_below, *side;
 };
 
+/* `(id ^ 1) == up[v]` skips the link back to the parent. */
 static void tree_order(const struct tt_ask *q, struct tree_walk *w)
 {
     const struct tt_graph *g = &q->t->g;
@@ -104,13 +112,15 @@ static void tree_order(const struct tt_ask *q, struct tree_walk *w)
     assert(len == g->n);
 }
 
+/* The vertex that directed link d leads to. */
 static uint32_t head_of(const struct tt_topo *t, uint32_t d)
 {
     return d & 1 ? t->links[d / 2].a : t->links[d / 2].b;
 }
 
-/* The vertex whose link to its parent is the best cut; 0 (which has no parent): none proves
- * anything. */
+/* Returns the vertex whose link to its parent is the best cut; 0 (which has no parent) if no cut
+ * proves anything. Vertices are visited in reverse breadth-first order, so below[v] is final
+ * when v is reached. */
 static uint32_t tree_best(const struct tt_ask *q, struct tree_walk *w)
 {
     uint32_t n = q->t->g.n, best_v = 0;
@@ -153,6 +163,7 @@ static tutti_status tree_cuts(const struct tt_ask *q, struct tt_cut *best, struc
     }
     tree_order(q, &w);
     uint32_t top = tree_best(q, &w);
+    /* Parents precede their children, so one pass marks everything below `top`. */
     for (uint32_t i = 1; i < n && top; i++) {
         uint32_t v = w.order[i];
         w.side[v] = v == top || w.side[head_of(q->t, w.up[v])];
@@ -169,7 +180,8 @@ out:
 
 /* ---- sets of ranks ---- */
 
-/* v joins the set. */
+/* Updates the sums for v joining the set: links to the inside no longer cross, the others do
+ * now. */
 static void sum_join(const struct tt_ask *q, struct tt_cut_sum *s, const uint8_t *side, uint32_t v)
 {
     const struct tt_graph *g = &q->t->g;
@@ -192,8 +204,8 @@ static void sum_join(const struct tt_ask *q, struct tt_cut_sum *s, const uint8_t
     s->with_root |= v == q->root;
 }
 
-/* Single ranks, then (in a direct network) the sets {0..i}. `side` is scratch, zero before and
- * after. */
+/* Examines single ranks, then (in a switchless network) the prefixes {0..i}, in time linear in
+ * the links. `side` is scratch, zero before and after. */
 static void rank_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side)
 {
     struct tt_ratio most = {0, 1};
@@ -202,7 +214,7 @@ static void rank_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side
     int form;
     for (uint32_t v = 0; v < q->p; v++) {
         struct tt_cut_sum one = {0};
-        sum_join(q, &one, best->side, v); /* best->side is still empty: v alone */
+        sum_join(q, &one, best->side, v); /* best->side is all 0 here: v alone */
         struct tt_ratio r = tt_bound_cut_score(q, &one, &form);
         if (tt_ratio_more(r, most)) {
             most = r;
@@ -225,11 +237,11 @@ static void rank_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side
     memset(side, 0, q->p);
 }
 
-/* The lower half of each dimension of a grid. */
+/* Offers the lower half of each dimension of a grid. */
 static void grid_cuts(const struct tt_ask *q, struct tt_cut *best, uint8_t *side)
 {
     const struct tt_topo *t = q->t;
-    uint32_t inner = 1; /* ranks per coordinate of this dimension */
+    uint32_t inner = 1; /* ranks per coordinate step of this dimension */
     for (uint32_t d = t->ndims; d-- > 0 && t->switches == 0;) {
         for (uint32_t v = 0; v < q->p; v++)
             side[v] = v / inner % t->dims[d] < t->dims[d] / 2;
@@ -248,13 +260,14 @@ bool tt_bound_cut_transitive(const struct tt_ask *q)
         if (q->cap[2 * i] != q->cap[0] || q->cap[2 * i + 1] != q->cap[0] ||
             t->links[i].half != t->links[0].half)
             return false;
-    /* arcs stand in order of neighbour */
+    /* arcs are sorted by neighbour, so parallel links are adjacent */
     for (uint32_t k = t->g.start[0]; k + 1 < t->g.start[1]; k++)
         if (t->g.head[k] == t->g.head[k + 1])
             return false;
     return true;
 }
 
+/* A connected network with one link less than vertices is a tree. */
 static tutti_status find_cut(const struct tt_ask *q, struct tt_cut *best, bool *ret_complete,
                              struct tutti_error *err)
 {

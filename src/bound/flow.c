@@ -1,43 +1,45 @@
-/* flow.c - the best cut by maximum flows on the directed network.
+/* flow.c - finds the best cut by maximum flows on the directed network.
  *
- * Constant need (allreduce, broadcast, reduce): the smallest capacity out of a set. Every set with
- * ranks on both sides separates rank 0 (or the root) from some rank v, one way or the other, so p-1
- * flows there and p-1 back find it; later flows stop as soon as they exceed the smallest so far.
- * Half-duplex links share both directions: the same flows on undirected capacities for need+ +
- * need-.
+ * Constant need (allreduce, broadcast, reduce): the smallest capacity out of a set decides.
+ * Every set with ranks on both sides separates rank 0 (or the root) from some rank v, in one
+ * direction or the other, so p-1 flows there and p-1 back find it. Later flows stop as soon as
+ * they exceed the smallest so far. Half-duplex links share both directions: the same flows on
+ * undirected capacities serve need+ + need-.
  *
- * Need proportional to the ranks inside (all-gather; gather when root is outside): the largest
- * a/B(A), by Newton's method. Let the best so far be a/B. Join a source s to every rank with
- * capacity B and multiply all links by a. A set A without v has
+ * Need proportional to the ranks inside (all-gather; gather when the root is outside): the
+ * largest a/B(A), by Newton's method. Let the best so far be a/B. Join a source s to every rank
+ * with capacity B and multiply all links by a. A set A without v has
+ *
  *     cut = (p - ranks(A)) * B + a * B(A)  <  p * B    if and only if    ranks(A) / B(A) > a / B,
- * so maximum flow s -> v of less than p*B gives a better set; take it and ask again, else go to the
- * next v. A v once passed needs no second look, because later ratios are harder to beat: p flows
- * and a few more. (The optimality test of ForestColl, arXiv 2402.06787, with cuts in place of a
- * binary search.) No set has more than p-1 ranks or less than the smallest capacity: where one set
- * has both, which the cheaper flows above tell, it is the best at once. Reduce-scatter and scatter
- * are the same with all links turned round.
  *
- * All-to-all (a(p-a) blocks) has no such test; smallest cuts and rank prefixes with the switches
- * placed by a flow are examined. Work is limited to MAX_WORK arc visits' worth of flows; beyond,
- * ranks v are sampled evenly and the result is not complete. */
+ * so a maximum flow s -> v of less than p*B gives a better set. Take it and ask again; otherwise
+ * go to the next v. A v that was passed need not be examined again, because later ratios are
+ * harder to beat: p flows and a few more. (This is the optimality test of ForestColl, arXiv
+ * 2402.06787, with cuts in place of a binary search.) No set has more than p-1 ranks or less
+ * than the smallest capacity. If one set has both, which the cheaper flows above tell, it is the
+ * best at once. Reduce-scatter and scatter are the same with all links reversed.
+ *
+ * All-to-all (a(p-a) blocks) has no such test; smallest cuts, and rank prefixes with the
+ * switches placed by a flow, are examined. The work is limited to flows worth MAX_WORK arc
+ * visits; beyond that, ranks v are sampled evenly and the result is not complete. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bound/bound_int.h"
 
-/* a flow from all ranks is that much more work than one from a single rank */
+/* NEWTON_FLOW: a flow from all ranks is so many times the work of one from a single rank */
 enum { MAX_WORK = 50000000, NEWTON_FLOW = 32 };
 
-/* Links as arcs, then an arc s -> rank and an arc rank -> t for every rank (capacity 0 when not
- * wanted). */
+/* The flow network: links as arcs, then arcs s -> rank and rank -> t for every rank (capacity 0
+ * when not wanted). s is vertex n, t is n + 1. */
 struct flow {
     const struct tt_ask *q;
     struct tt_cut *best;
     struct tt_maxflow *f;
     uint32_t n, links, narcs; /* vertices of the network; directed links; all arcs */
-    uint64_t *cap;            /* the capacities being asked about */
+    uint64_t *cap;            /* capacities of the current question */
     uint8_t *side;            /* n + 2 */
-    uint64_t budget;          /* flows that may still be run */
+    uint64_t budget;          /* flows that may still run */
     uint64_t least;           /* the smallest directed cut found */
 };
 
@@ -81,7 +83,7 @@ out:
 
 enum form { THERE, BACK, UNDIRECTED };
 
-/* Link capacities in a form, times `factor`; nothing to and from s and t. */
+/* Sets the link capacities in a form, times `factor`, and no capacity at s and t. */
 static void set_caps(struct flow *w, enum form form, uint64_t factor)
 {
     const struct tt_ask *q = w->q;
@@ -94,8 +96,9 @@ static void set_caps(struct flow *w, enum form form, uint64_t factor)
     memset(w->cap + w->links, 0, (size_t)(w->narcs - w->links) * sizeof(*w->cap));
 }
 
-/* Flows from `base` to every other rank, or to as many as the budget allows: the smallest cut is
- * offered. */
+/* Runs flows from `base` to every other rank, or to evenly sampled ones if the budget is too
+ * small, and offers the smallest cut. Returns whether all ranks were examined. `limit` is the
+ * smallest flow so far: a flow that reaches it is stopped. */
 static bool cuts_around(struct flow *w, uint32_t base, enum form form)
 {
     uint32_t p = w->q->p, runs = p;
@@ -120,6 +123,7 @@ static bool cuts_around(struct flow *w, uint32_t base, enum form form)
     return runs == p;
 }
 
+/* Both directions, except where the collective needs one only or links are the same in both. */
 static bool smallest_cuts(struct flow *w)
 {
     const struct tt_ask *q = w->q;
@@ -133,7 +137,7 @@ static bool smallest_cuts(struct flow *w)
     return complete;
 }
 
-/* Ranks in the set, and the capacity out of it in the given form. */
+/* Ranks in a set, and the capacity out of it in the given form. */
 struct share {
     uint64_t ranks, cap;
 };
@@ -157,7 +161,7 @@ static bool share_more(struct share a, struct share b)
     return (unsigned __int128)a.ranks * b.cap > (unsigned __int128)b.ranks * a.cap;
 }
 
-/* All ranks but v, which is where Newton starts. */
+/* The set of all vertices but rank v, where Newton's method starts. */
 static struct share all_but(struct flow *w, uint32_t v, enum form form)
 {
     memset(w->side, 1, w->n);
@@ -165,6 +169,7 @@ static struct share all_but(struct flow *w, uint32_t v, enum form form)
     return flow_measure(w, form);
 }
 
+/* The network of Newton's method for the ratio ranks / cap (see the top). */
 static void set_newton(struct flow *w, enum form form, struct share s)
 {
     set_caps(w, form, s.ranks);
@@ -172,7 +177,8 @@ static void set_newton(struct flow *w, enum form form, struct share s)
         w->cap[w->links + v] = s.cap;
 }
 
-/* Raises *s to the best set without v. False when the budget ended first. */
+/* Raises *s to the best set without v; false if the budget ended first. Each round finds a
+ * strictly better set, and there are finitely many. */
 static bool newton(struct flow *w, uint32_t v, enum form form, struct share *s)
 {
     uint64_t p = w->q->p;
@@ -188,7 +194,7 @@ static bool newton(struct flow *w, uint32_t v, enum form form, struct share *s)
     return false;
 }
 
-/* Collectives whose need grows with the ranks inside. */
+/* Collectives whose need grows with the ranks inside. Returns whether the best cut was found. */
 static bool proportional_cuts(struct flow *w)
 {
     const struct tt_ask *q = w->q;
@@ -199,7 +205,8 @@ static bool proportional_cuts(struct flow *w)
     for (uint32_t d = 0; d < w->links; d++)
         sum += q->cap[d];
     if (sum >= (UINT64_C(1) << 62) / q->p || (uint64_t)w->links * (last - first + 1) > MAX_WORK)
-        return false; /* the products above must fit; starting alone would be too much work */
+        /* the products must fit 64 bits, and the start alone must not be too much work */
+        return false;
     struct share s = all_but(w, first, form);
     for (uint32_t v = first; v < last; v++) {
         struct share other = all_but(w, v + 1, form);
@@ -214,8 +221,9 @@ static bool proportional_cuts(struct flow *w)
     return true;
 }
 
-/* Rank prefixes {0..i-1}, the switches placed where they cost least: as many as the budget allows,
- * the half among them. */
+/* Offers rank prefixes {0..i-1} with the switches placed where they cost least: as many as the
+ * budget allows, the half among them. `sum` exceeds all links together, so no minimum cut
+ * contains an arc at s or t. */
 static void prefix_cuts(struct flow *w)
 {
     uint32_t p = w->q->p;

@@ -1,31 +1,34 @@
-/* latency.c - how far information must travel: no schedule is done before the farthest pair of
- * dependent ranks has heard of each other.
+/* latency.c - how far information must travel: no schedule ends before the most distant pair of
+ * dependent ranks could have communicated.
  *
- * If rank j's result depends on rank i's data, a chain of messages leads from i to j, one after the
- * other, and each takes at least the latency of a path; together they take at least the
- * least-latency path from i to j. The bound is the largest such path over the pairs that depend on
- * each other:
- *   allreduce, all-gather, reduce-scatter, all-to-all, barrier   all pairs
- *   broadcast, scatter                                           root to every rank
- *   reduce, gather                                               every rank to root
- * Where blocks may be empty (fewer elements than ranks): all-gather and reduce-scatter still have
- * one rank that all hear from (or that hears from all), so that the smallest eccentricity holds;
- * gather, scatter and all-to-all may move nothing at all. Latencies are the same each way, hence
- * distances are symmetric. All pairs are examined when that is affordable; one source is enough on
- * a rotational network, two on a tree (the vertex farthest from anywhere is an end of the longest
- * path). */
+ * If rank j's result depends on rank i's data, a chain of messages leads from i to j. They
+ * follow each other, and each takes at least the latency of a path, so together they take at
+ * least the least-latency path from i to j. The bound is the longest such path over the
+ * dependent pairs:
+ *
+ *     allreduce, all-gather, reduce-scatter, all-to-all, barrier   all pairs
+ *     broadcast, scatter                                           root to every rank
+ *     reduce, gather                                               every rank to root
+ *
+ * Where blocks may be empty (fewer elements than ranks), all-gather and reduce-scatter still
+ * have one rank that all others depend on (or that depends on all), so the smallest eccentricity
+ * holds; gather, scatter and all-to-all may move nothing at all. Latencies are equal in both
+ * directions, hence distances are symmetric. All pairs are examined if that is affordable. One
+ * source suffices on a rotational network, two on a tree (the vertex farthest from any vertex is
+ * an end of a longest path). */
 #include <stdlib.h>
 
 #include "bound/bound_int.h"
 
 enum { MAX_STEPS = 200000000, DIJKSTRA_FACTOR = 8 };
 
+/* A search over sources: distances from one source at a time, and the extremes so far. */
 struct search {
     const struct tt_ask *q;
     uint64_t *length, *dist; /* per directed link, per vertex */
     uint32_t *hops, *queue;
-    bool alike; /* all links have one latency: count links instead */
-    uint32_t from, to;
+    bool alike;         /* all links have one latency: count hops instead */
+    uint32_t from, to;  /* the most distant pair so far */
     uint64_t far, near; /* largest and smallest eccentricity seen */
     uint32_t near_from, near_to;
 };
@@ -57,7 +60,8 @@ static void search_close(struct search *s)
     free(s->queue);
 }
 
-/* The rank farthest from `source`, and what that says about all sources. */
+/* Finds the rank most distant from `source` and updates the extremes. With equal latencies a
+ * breadth-first search replaces Dijkstra's algorithm. */
 static tutti_status search_from(struct search *s, uint32_t source, struct tutti_error *err)
 {
     const struct tt_topo *t = s->q->t;
@@ -77,6 +81,7 @@ static tutti_status search_from(struct search *s, uint32_t source, struct tutti_
             to = v;
         }
     }
+    /* The first source counts even with distance 0, so that from and to are always set. */
     if (far > s->far || (s->far == 0 && s->near == UINT64_MAX)) {
         s->far = far;
         s->from = source;
@@ -95,8 +100,8 @@ static bool is_tree(const struct tt_topo *t)
     return t->nlinks + 1 == t->ranks + t->switches; /* topologies are connected */
 }
 
-/* Looks at all pairs; *ret_all: every source was examined; b->complete: the largest distance is
- * known. */
+/* Searches all pairs as far as affordable. *ret_all: every source was examined, or stands for
+ * all; b->complete: the largest distance is known. */
 static tutti_status search_pairs(struct search *s, struct tt_bound *b, bool *ret_all,
                                  struct tutti_error *err)
 {
@@ -108,7 +113,7 @@ static tutti_status search_pairs(struct search *s, struct tt_bound *b, bool *ret
     if (st || t->rotational)
         return st;
     if (sources < t->ranks && is_tree(t))
-        return search_from(s, s->to, err);
+        return search_from(s, s->to, err); /* the second end of a longest path */
     sources = sources < 1 ? 1 : sources > t->ranks ? t->ranks : sources;
     for (uint64_t i = 1; i < sources && !st; i++)
         st = search_from(s, (uint32_t)(i * t->ranks / sources), err);
@@ -124,6 +129,7 @@ static void latency_answer(struct tt_bound *b, uint32_t from, uint32_t to, uint6
     b->time_ps = ps;
 }
 
+/* One source suffices, since distances are symmetric. */
 static tutti_status from_root(struct search *s, struct tt_bound *b, struct tutti_error *err)
 {
     const struct tt_ask *q = s->q;
@@ -136,7 +142,7 @@ static tutti_status from_root(struct search *s, struct tt_bound *b, struct tutti
     return st;
 }
 
-/* Some rank, nobody knows which, hears from all or is heard by all: at least the smallest
+/* Some unknown rank depends on all others, or all depend on it: at least the smallest
  * eccentricity, which is at least half of the largest distance. */
 static void answer_some(struct search *s, struct tt_bound *b, bool all)
 {

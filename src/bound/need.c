@@ -1,23 +1,25 @@
 /* need.c - how many bytes every schedule must move, whatever it does.
  *
- * Model: a message carries, for one element, one partial result over a set of contributions; ranks
- * combine, switches only forward.
+ * Model: a message carries, for one element, one partial result over a set of contributions.
+ * Ranks combine; switches only forward.
  *
  * Across a cut (a ranks in the set A, p-a outside, S bytes, block = the S/p bytes of one rank):
- *   allreduce       S           somebody outside needs something from inside, for every element
- *   broadcast       S           if the root is inside;       reduce   S if the root is outside
- *   all-gather      a blocks    they exist only inside
- *   reduce-scatter  p-a blocks  their owners outside need a sum over A
- *   gather          a blocks    if the root is outside;      scatter  p-a blocks if it is inside
- *   all-to-all      a(p-a) blocks
- * Out of all ranks together, per element: an allreduce needs 2(p-1) messages (the first rank that
- * knows everything took p-1; at that moment each of the others still misses something, p-1 more); a
- * broadcast, reduce, all-gather, reduce-scatter p-1.
  *
- * Blocks are not exactly equal: chunk starts are aligned to 64 bytes and the last block takes the
- * rest. So a block has at least S/p - 72 bytes and n blocks together at most n*(S/p + 72) + 64; a
- * set of blocks is counted with whichever of the two gives more. Every block has an element as soon
- * as there are p elements, of 8 bytes at most. */
+ *     allreduce       S           some rank outside needs something from inside, for every element
+ *     broadcast       S           if the root is inside;       reduce   S if the root is outside
+ *     all-gather      a blocks    they exist only inside
+ *     reduce-scatter  p-a blocks  their owners outside need a sum over A
+ *     gather          a blocks    if the root is outside;      scatter  p-a blocks if it is inside
+ *     all-to-all      a(p-a) blocks
+ *
+ * Out of all ranks together, per element: an allreduce needs 2(p-1) messages. The first rank
+ * that knows everything took p-1; at that moment each of the others still misses something,
+ * which takes p-1 more. A broadcast, reduce, all-gather or reduce-scatter needs p-1.
+ *
+ * Blocks are not exactly equal: chunk starts are aligned to 64 bytes, and the last block takes
+ * the rest. A block therefore has at least S/p - 72 bytes, and n blocks together have at most
+ * n*(S/p + 72) + 64. A set of blocks is counted with whichever of the two gives more. Every
+ * block has an element as soon as there are p elements, of 8 bytes at most. */
 #include "bound/bound_int.h"
 
 #include <assert.h>
@@ -41,7 +43,8 @@ bool tt_bound_need_root(const struct tt_ask *q)
     return tt_sched_coll_is_rooted(q->coll);
 }
 
-/* At least this many bytes are in any n of the p blocks. */
+/* Any n of the p blocks have at least this many bytes: n times the least block, or the whole
+ * less the most that the other blocks can have. */
 static uint64_t need_blocks(const struct tt_ask *q, uint32_t n)
 {
     uint64_t fair = (uint64_t)((unsigned __int128)q->bytes * n / q->p);
@@ -69,6 +72,7 @@ uint64_t tt_bound_need_cross(const struct tt_ask *q, uint32_t ranks, bool with_r
         return with_root ? 0 : need_blocks(q, ranks);
     case TUTTI_SCATTER:
         return with_root ? need_blocks(q, q->p - ranks) : 0;
+    /* Counted block by block: pairs of ranks do not form a set of whole blocks. */
     case TUTTI_ALL_TO_ALL:
         return need_blocks(q, 1) * ranks * (q->p - ranks);
     default:

@@ -1,9 +1,10 @@
-/* partition.c - how much must pass between the parts of a partition of the ranks, for an allreduce.
+/* partition.c - how much must pass between the parts of a partition of the ranks, for an
+ * allreduce.
  *
  * Let disjoint sets of vertices ("parts") hold all ranks, at least one each; switches may be in
- * none. A part as a whole behaves like one rank: for every element the k parts need 2(k-1) messages
- * between each other (the first part that knows the sum took k-1, then each of the other k-1 must
- * still hear of it). Each leaves one part and enters another, so that
+ * none. A part as a whole behaves like one rank: for every element the k parts need 2(k-1)
+ * messages between each other (the first part that knows the sum took k-1, then each of the
+ * other k-1 must still get it). Each message leaves one part and enters another, so
  *
  *     T >= 4 (k-1) S / sum over parts of the capacity of its links to elsewhere,
  *                      both directions together (a half-duplex link once)
@@ -11,21 +12,23 @@
  *     ring of 4 at b per direction, four parts:   4*3 S / (4 * 4b) = 0.75 S/b
  *     (a cut alone proves 0.5 S/b)
  *
- * In a direct network of full-duplex links, equal both ways, the best partition is exactly what
- * tree packings reach (Tutte, Nash-Williams 1961): the smallest cable capacity between parts over
- * k-1 is the tree-packing number, and T = S / that number is possible in the limit of small
- * segments.
+ * In a switchless network of full-duplex links that are equal in both directions, the best
+ * partition is exactly what tree packings reach (Tutte, Nash-Williams 1961): the smallest cable
+ * capacity between parts over k-1 is the tree-packing number, and T = S / that number is
+ * possible in the limit of small segments.
  *
- * The best partition, exactly and in integers: with U(P) the sum above and the best ratio so far
- * u/d = U/(k-1), look for a partition with sum over parts (d * capacity - u) + u < 0; take it and
- * ask again (Newton). That minimum over partitions is found greedily (Dilworth truncation): ranks
- * arrive one by one, x(v) = the least of d * capacity(A) - u - x(A without v) over sets A of v and
- * earlier ranks, a minimum cut in which switches go where they cost least; then v's set swallows
- * the parts it meets. Smallest minimum cuts around the parts give them their switches, and cannot
- * overlap. Cost: ranks flows per round, a few rounds; where that is too much, or capacities are too
- * large for 64 bits, only the parts of one rank each are examined. Networks that look alike from
- * every rank need no more: every part has at least the links of one rank (Mader), so that k parts
- * prove no more than ranks parts. */
+ * The best partition is found exactly and in integers. Let U(P) be the sum above and u/d =
+ * U/(k-1) the best ratio so far. Look for a partition with sum over parts (d * capacity - u) + u
+ * < 0; take it and ask again (Newton's method). That minimum over partitions is found greedily
+ * (Dilworth truncation): ranks arrive one by one, and x(v) is the least of d * capacity(A) - u -
+ * x(A without v) over sets A of v and earlier ranks, a minimum cut in which switches go where
+ * they cost least. v's set then absorbs the parts that it meets. Smallest minimum cuts around
+ * the parts give them their switches and cannot overlap.
+ *
+ * Cost: ranks flows per round, a few rounds. Where that is too much, or capacities are too large
+ * for 64 bits, only the partition into single ranks is examined. Networks that look the same
+ * from every rank need no more: every part has at least the links of one rank (Mader), so k
+ * parts prove no more than `ranks` parts. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +37,16 @@
 
 enum { MAX_WORK = 50000000, MAX_ROUNDS = 32 };
 
-/* Undirected links as arcs both ways, then an arc s -> rank and rank -> t for every rank. */
+/* The flow network: undirected links as arcs in both directions, then arcs s -> rank and rank ->
+ * t for every rank. s is vertex n, t is n + 1. */
 struct cutter {
     const struct tt_ask *q;
     struct tt_maxflow *f;
     uint32_t n, links, narcs;
     uint64_t *cap;
     uint8_t *side;
-    int64_t *x;
-    uint32_t *part; /* of a rank: some rank that stands for it */
+    int64_t *x;     /* by rank: x(v) of the Dilworth truncation */
+    uint32_t *part; /* by rank: some rank that stands for its part */
 };
 
 static void cutter_close(struct cutter *c)
@@ -86,12 +90,13 @@ out:
     return st;
 }
 
-/* Both directions of a cable together. */
+/* The capacity of a cable, both directions together. */
 static uint64_t cable(const struct tt_ask *q, uint32_t i)
 {
     return q->t->links[i].half ? q->cap[2 * i] : q->cap[2 * i] + q->cap[2 * i + 1];
 }
 
+/* Sets the link capacities times `factor`, and no capacity at s and t. */
 static void set_links(struct cutter *c, uint64_t factor)
 {
     for (uint32_t i = 0; i < c->q->t->nlinks; i++)
@@ -109,10 +114,11 @@ static uint64_t *to_sink(struct cutter *c, uint32_t rank)
     return &c->cap[c->links + c->q->p + rank];
 }
 
-enum { BEYOND = 62 }; /* 2^62: more than any sum of capacities here */
+enum { BEYOND = 62 }; /* 2^62 is more than any sum of capacities here: an arc never cut */
 
-/* x(v), and the set that attains it joins the parts it meets. Earlier ranks have their x as reward
- * (or charge) for being in the set, later ones must stay out. */
+/* Computes x(v) by a minimum cut, then merges v with the parts that the cut's set meets. An
+ * earlier rank is rewarded (x > 0: arc from s) or charged (x < 0: arc to t) for being in the
+ * set; v must be in it, later ranks must not. */
 static void partition_arrive(struct cutter *c, uint32_t v, uint64_t u)
 {
     uint64_t reward = 0;
@@ -139,7 +145,8 @@ static void partition_arrive(struct cutter *c, uint32_t v, uint64_t u)
     }
 }
 
-/* A partition with the least sum over parts (d * capacity - u); true when that is below -u. */
+/* Finds a partition with the least sum over parts (d * capacity - u); returns whether it beats
+ * u/d. The sum of all x(v) is that minimum. */
 static bool better_partition(struct cutter *c, uint64_t u, uint64_t d)
 {
     int64_t sum = (int64_t)u;
@@ -151,8 +158,8 @@ static bool better_partition(struct cutter *c, uint64_t u, uint64_t d)
     return sum < 0;
 }
 
-/* Puts every vertex in its part, numbered from 0 (UINT32_MAX: in none), and counts: *ret_k parts,
- * capacity U out of and into them. */
+/* Puts every vertex into its part, numbered from 0 (UINT32_MAX: none). Returns the capacity U
+ * out of and into parts; *ret_k: their number. A link between two parts counts for both. */
 static uint64_t partition_measure(struct cutter *c, uint32_t *of, uint32_t *ret_k)
 {
     const struct tt_topo *t = c->q->t;
@@ -183,6 +190,7 @@ static uint64_t partition_measure(struct cutter *c, uint32_t *of, uint32_t *ret_
     return sum;
 }
 
+/* The best partition so far; `next` is the memory for the following one. */
 struct partition {
     uint32_t *of, *next;
     uint32_t k;
@@ -190,7 +198,8 @@ struct partition {
     bool complete;
 };
 
-/* Newton's steps from the partition into single ranks. */
+/* Newton's steps, starting from the partition into single ranks. Invariant: `best` is a valid
+ * partition with its sum. */
 static void partition_improve(struct cutter *c, struct partition *best)
 {
     uint32_t k;
@@ -203,7 +212,7 @@ static void partition_improve(struct cutter *c, struct partition *best)
         uint64_t sum = partition_measure(c, best->next, &k);
         assert(k >= 2);
         if ((unsigned __int128)sum * (best->k - 1) >= (unsigned __int128)best->sum * (k - 1))
-            break; /* cannot be, unless capacities were rounded somewhere */
+            break; /* impossible with exact capacities; guards against a loop */
         uint32_t *of = best->of;
         best->of = best->next;
         best->next = of;
@@ -212,6 +221,7 @@ static void partition_improve(struct cutter *c, struct partition *best)
     }
 }
 
+/* May the flows run? The sums of partition_arrive must fit 62 bits, and the work its limit. */
 static bool affordable(const struct cutter *c)
 {
     const struct tt_ask *q = c->q;
@@ -221,10 +231,11 @@ static bool affordable(const struct cutter *c)
     return sum < (UINT64_C(1) << 58) / q->p && (uint64_t)q->p * c->narcs * 8 <= MAX_WORK;
 }
 
+/* Sets b->tight where tree packings reach the bound. */
 static void whole_story(const struct tt_ask *q, struct tt_bound *b)
 {
     b->tight = b->complete && q->t->switches == 0 && q->even && !q->half;
-    /* ports must not limit what links could carry */
+    /* ports must not limit what the links could carry */
     for (uint32_t r = 0; r < q->p && b->tight; r++) {
         uint64_t out = 0;
         for (uint32_t k = q->t->g.start[r]; k < q->t->g.start[r + 1]; k++)
@@ -255,12 +266,13 @@ static tutti_status partition_prove(struct cutter *c, struct partition *best, st
     b->capacity = tt_bound_ratio_capacity(q, r);
     b->parts = best->k;
     b->part = best->of;
-    best->of = NULL;
+    best->of = NULL; /* b owns it now */
     whole_story(q, b);
     tt_bound_words_partition(q, b);
     return TUTTI_OK;
 }
 
+/* Other collectives have no partition bound beyond cuts; `flows` is the work of one round. */
 tutti_status tt_bound_partition(const struct tt_ask *q, struct tt_bound *b, struct tutti_error *err)
 {
     struct cutter c = {.q = q};

@@ -1,22 +1,24 @@
-/* rounds.c - how fast information can spread when a rank has k ports.
+/* rounds.c - how fast information can spread if a rank has k ports.
  *
- * A message occupies a port of its sender and of its receiver for at least the least latency
- * between two ranks: one round. With k ports a rank receives at most k messages per round, so the
- * number of ranks it has heard of grows at most (k+1)-fold per round; likewise the number of ranks
- * that have heard of one rank, because everyone who knows passes it on to at most k. Hence
- * ceil(log_{k+1} p) rounds wherever some rank needs something of all ranks, or all ranks need
- * something of one:
+ * A message occupies a port of its sender and one of its receiver for at least the least latency
+ * between two ranks: one round. With k ports a rank receives at most k messages per round, so
+ * the number of ranks whose data it can know grows at most (k+1)-fold per round. The same holds
+ * for the number of ranks that know the data of one rank, because each that knows passes it on
+ * to at most k. This gives ceil(log_{k+1} p) rounds wherever some rank needs data of all ranks,
+ * or all ranks need data of one:
  *
- *   k = 1, p = 5, who knows:  0 | 0 1 | 0 1 2 3 | 0 1 2 3 4      3 rounds
+ *     k = 1, p = 5, ranks that know:  0 | 0 1 | 0 1 2 3 | 0 1 2 3 4      3 rounds
  *
- *   allreduce, barrier       every rank needs all
- *   broadcast, reduce        all need the root, the root needs all
- *   all-gather               all need the owner of any block that is not empty
- *   reduce-scatter           the owner of one needs all
- *   gather, scatter,         the same as reduce and broadcast, provided no block is empty
- *   all-to-all
- * It says nothing without declared ports. Rounds need not be in step: a rank that learns at time x
- * completes its first messages at x + 1 round at the earliest, which is the same recursion.
+ *     allreduce, barrier       every rank needs all
+ *     broadcast, reduce        all need the root, the root needs all
+ *     all-gather               all need the owner of any block that is not empty
+ *     reduce-scatter           the owner of one needs all
+ *     gather, scatter,         the same as reduce and broadcast, provided no block is empty
+ *     all-to-all
+ *
+ * Without declared ports the bound proves nothing. Rounds need not be synchronous: a rank that
+ * learns at time x completes its first messages at x + 1 round at the earliest, which is the
+ * same recursion.
  *
  * The least latency between two different ranks: grow regions around all ranks at once (one
  * Dijkstra from a vertex joined to all ranks by links of length 0); the closest pair meets on a
@@ -25,11 +27,13 @@
 
 #include "bound/bound_int.h"
 
+/* Every vertex belongs to the region of its nearest rank. */
 struct regions {
-    uint32_t n;            /* vertices with the extra one, which is n-1 */
-    uint32_t *tail, *head; /* arcs: directed links, then the extra ones */
-    uint64_t *length, *dist;
-    uint32_t *via, *region; /* region: the nearest rank */
+    uint32_t n;              /* vertices and the extra one, which is n-1 */
+    uint32_t *tail, *head;   /* arcs: directed links, then those of the extra vertex */
+    uint64_t *length, *dist; /* per arc; per vertex: distance to its rank */
+    /* by vertex: arc on the shortest path; nearest rank (UINT32_MAX: not known) */
+    uint32_t *via, *region;
     struct tt_graph g;
 };
 
@@ -72,8 +76,8 @@ static tutti_status regions_make(struct regions *r, const struct tt_topo *t,
     return tt_graph_dijkstra(&r->g, r->n - 1, r->length, r->dist, r->via, err);
 }
 
-/* The rank whose region v is in: follow the shortest path back, then write the answer on the
- * way. */
+/* Returns the rank of v's region: follows the shortest path back, then stores the answer along
+ * that path, so that all calls together take linear time. */
 static uint32_t region_of(struct regions *r, uint32_t v)
 {
     uint32_t at = v, found;
@@ -88,6 +92,7 @@ static uint32_t region_of(struct regions *r, uint32_t v)
     return found;
 }
 
+/* *ret_ps is 0 if no link joins two regions. */
 static tutti_status least_latency(const struct tt_topo *t, uint64_t *ret_ps,
                                   struct tutti_error *err)
 {
@@ -111,6 +116,7 @@ out:
     return st;
 }
 
+/* The least number of rounds r with (k+1)^r >= p. */
 static uint32_t count_rounds(uint32_t p, uint32_t k)
 {
     uint32_t rounds = 0;

@@ -1,18 +1,18 @@
 /* volume.c - how much must leave and enter the ranks, against what their ports and links carry.
  *
- * All ranks together: the bytes of need.c are messages between ranks; each leaves one rank and
- * enters another, so both the sum of what ranks can send and the sum of what they can receive bound
- * the rate; with half-duplex links so does half the sum of what they can send and receive together.
- * One rank alone: what must leave (enter) it over what its ports let it send (receive). Without a
- * limit by ports that is the cut around the rank, which cut.c finds with all other cuts; here it is
- * considered where ports limit.
+ * All ranks together: the bytes of need.c are messages between ranks. Each leaves one rank and
+ * enters another, so both the sum of what ranks can send and the sum of what they can receive
+ * limit the rate; with half-duplex links, so does half the sum of both together. One rank alone:
+ * what must leave (enter) it over what its ports let it send (receive). Without a limit by ports
+ * that is the cut around the rank, which cut.c finds among all cuts; it is considered here where
+ * ports limit.
  *
- *   star of 4 at B, allreduce of S:   6 S in all, 4 B together:  T >= 1.5 S/B (a cut alone: S/B)
- */
+ *     star of 4 at B, allreduce of S:   6 S in all, 4 B together:  T >= 1.5 S/B (a cut: S/B) */
 #include "bound/bound_int.h"
 
+/* What one rank can send and receive. */
 struct rank_rates {
-    uint64_t out, in, both; /* under the port limit; both: together */
+    uint64_t out, in, both; /* within the port limit; both: the two together */
     bool limited;           /* ports carry less than the links */
 };
 
@@ -33,6 +33,7 @@ static struct rank_rates rates_of(const struct tt_ask *q, uint32_t r)
     return x;
 }
 
+/* The best ratio so far and what it is about. */
 struct best {
     struct tt_ratio ratio;
     uint32_t rank;
@@ -46,6 +47,7 @@ static void offer(struct best *b, struct tt_ratio r, uint32_t rank, bool both, c
         *b = (struct best){r, rank, both, verb};
 }
 
+/* What must leave and enter rank r alone. */
 static void offer_rank(const struct tt_ask *q, struct best *b, uint32_t r,
                        const struct rank_rates *x)
 {

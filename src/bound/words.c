@@ -1,5 +1,6 @@
-/* words.c - the certificates as sentences: what must move, what carries it, and the division that
- * gives the time. */
+/* words.c - the certificates as sentences: what must move, what carries it, and the division
+ * that gives the time. Texts are cut, never wrong: lists of ranks end in "..." when they are too
+ * long. */
 #include <inttypes.h>
 
 #include "bound/bound_int.h"
@@ -7,6 +8,7 @@
 
 enum { WORD = 32, LIST = 200, NAME = 40 };
 
+/* `some_rank`: the bound holds for an unknown rank; `halved`: it is half of a largest distance. */
 void tt_bound_words_latency(const struct tt_ask *q, struct tt_bound *b, bool some_rank, bool halved)
 {
     char time[WORD], from[WORD * 2], to[WORD * 2];
@@ -38,6 +40,7 @@ void tt_bound_words_rounds(const struct tt_ask *q, struct tt_bound *b)
              tt_format_time(b->time_ps, time, sizeof(time)));
 }
 
+/* `verb` is "leave", "enter" or "leave and enter". */
 void tt_bound_words_volume(const struct tt_ask *q, struct tt_bound *b, const char *verb)
 {
     char size[WORD], whole[WORD], rate[WORD], time[WORD], who[WORD * 2], through[WORD];
@@ -58,7 +61,8 @@ void tt_bound_words_volume(const struct tt_ask *q, struct tt_bound *b, const cha
              tt_sched_coll_name(q->coll), whole, size, verb, who, through, rate, size, rate, time);
 }
 
-/* A row of ranks: "0-7", "12"; by name where there are names: "web1 to web8", "ann, bob", "old". */
+/* Appends consecutive ranks: "0-7", "12"; by name where there are names: "web1 to web8", "ann,
+ * bob", "old". Returns the length written. */
 static size_t put_row(const struct tt_topo *t, uint32_t first, uint32_t last, char *buf, size_t cap)
 {
     char from[NAME], to[NAME];
@@ -72,13 +76,13 @@ static size_t put_row(const struct tt_topo *t, uint32_t first, uint32_t last, ch
     return (size_t)snprintf(buf, cap, last == first + 1 ? "%s, %s" : "%s to %s", from, to);
 }
 
-/* Room for the longest row and what stands around it. */
+/* Room for the longest entry of put_row and its separators. */
 static size_t row_room(const struct tt_topo *t)
 {
     return t->names ? 2 * NAME + 16 : 48;
 }
 
-/* "0-7, 12" of the ranks with this side, cut with "..." before `cap` is full. */
+/* Lists the ranks of one side as "0-7, 12", cut with "..." before `cap` is full. */
 static void list_ranks(const struct tt_ask *q, const uint8_t *side, uint8_t which, char *buf,
                        size_t cap)
 {
@@ -120,7 +124,8 @@ void tt_bound_words_cut(const struct tt_ask *q, struct tt_bound *b)
              list, n, q->p, rate, size, rate, time);
 }
 
-/* "0-3 | 4-7 | ..": the ranks of the parts. */
+/* Lists the ranks of the parts as "0-3 | 4-7 | ...": the first consecutive ranks of each, and
+ * ".." where it has more. */
 static void list_parts(const struct tt_ask *q, const struct tt_bound *b, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -131,7 +136,7 @@ static void list_parts(const struct tt_ask *q, const struct tt_bound *b, char *b
             v++;
         for (end = v; end + 1 < q->p && b->part[end + 1] == k; end++) {
         }
-        bool more = false; /* not all in a row */
+        bool more = false; /* the part's ranks are not all consecutive */
         for (uint32_t w = end + 1; w < q->p; w++)
             more |= b->part[w] == k;
         if (len + row_room(q->t) > cap) {
