@@ -1,19 +1,21 @@
-/* classes.c - links of a rotational network by what they connect.
+/* classes.c - sorts the links of a rotational network into classes by what they connect.
  *
- *   ring of 4:   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0  are the class 1;
- *                1 -> 0, 2 -> 1, 3 -> 2, 0 -> 3  the class 3 (a jump of -1)
- *   torus 3x3:   0 -> 1, 1 -> 2, 2 -> 0, 3 -> 4, ... are the class 1,
- *                0 -> 3, 3 -> 6, 6 -> 0, ... the class 3, backwards 8 and 6
- *   star of 4:   rank -> switch is the class 0,  switch -> rank the class 4
+ *     ring of 4:   0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0  are class 1;
+ *                  1 -> 0, 2 -> 1, 3 -> 2, 0 -> 3  are class 3 (a jump of -1)
+ *     torus 3x3:   0 -> 1, 1 -> 2, 2 -> 0, 3 -> 4, ... are class 1,
+ *                  0 -> 3, 3 -> 6, 6 -> 0, ... are class 3, backwards 8 and 6
+ *     star of 4:   rank -> switch is class 0,  switch -> rank is class 4
  *
- * Every rank has exactly one link of each class there is, so that (class, place) names a link. */
+ * Invariant: every rank has exactly one link of each class that exists, so (class, place) names
+ * a link. */
 #include "cost/classes.h"
 
 #include <stdlib.h>
 
 #include "cost/load.h"
 
-/* One step along one dimension, forward or back; in a dimension of two ranks both are the same. */
+/* The class of one hop along a dimension, forward or back. In a dimension of two ranks both are
+ * the same. */
 static uint32_t class_on_grid(const struct tt_topo *t, uint32_t from, uint32_t to)
 {
     uint32_t weight = 1;
@@ -52,6 +54,7 @@ uint32_t tt_cost_class_resource(const struct tt_topo *t, uint32_t cls, bool half
     return cls && cls > t->ranks - cls ? t->ranks - cls : cls;
 }
 
+/* Goes backwards, so first_link keeps the lowest id of each class. */
 static tutti_status classes_find(const struct tt_topo *t, uint32_t *first_link, uint64_t *rate,
                                  uint32_t *links, struct tutti_error *err)
 {
@@ -64,6 +67,7 @@ static tutti_status classes_find(const struct tt_topo *t, uint32_t *first_link, 
         rate[cls] = tt_cost_rate(link->bw[link->half ? 0 : d & 1]);
         links[cls]++;
     }
+    /* A class with several links per rank has no "the link at place v". */
     for (uint32_t i = 0; i <= t->ranks; i++)
         if (links[i] != 0 && links[i] != t->ranks)
             return tt_fail(err, TUTTI_ERR_MISMATCH, "cost by symmetry: parallel links");

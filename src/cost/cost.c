@@ -1,16 +1,19 @@
-/* cost.c - the entry points: check that schedule and topology fit, collect the loads, ask for the
- * time of K segments.
+/* cost.c - the entry points: check that schedule and topology fit, collect the loads, compute
+ * the time of K segments.
  *
- * One segment is priced while the loads are collected. For more, and for the search of the best K,
- * the loads of every step are kept and the waves are run over them (wave.c), so that a search never
- * walks the schedule again. */
+ *     schedule -> loads of each step (full.c: all ranks; symmetric.c: rank 0) -> time, 1 segment
+ *                    '-> kept as a profile -> time of K segments (wave.c), any number of times
+ *
+ * One segment is priced while the loads are collected. For more segments, and to search the best
+ * K, the loads of every step are kept and the waves run over them, so a search never walks the
+ * schedule again. */
 #include "cost/cost.h"
 
 #include "cost/load.h"
 
 uint64_t tt_cost_reduced(const struct tt_op *op, uint64_t bytes)
 {
-    /* REDUCE: destination and operands */
+    /* the spans of a REDUCE are the destination and the operands: n operands are n - 1 sums */
     uint64_t sums = op->kind == TT_OP_RECV_REDUCE ? 1 : op->nspans > 2 ? op->nspans - 2 : 0;
     uint64_t all;
     return __builtin_mul_overflow(bytes, sums, &all) ? UINT64_MAX : all;
@@ -21,6 +24,7 @@ static bool cost_whole(const struct tt_sched *s)
     return s->first_rank == 0 && s->nslices == s->shape.ranks;
 }
 
+/* The schedule may hold all ranks or begin with rank 0's slice. */
 static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
                               struct tutti_error *err)
 {
@@ -32,6 +36,7 @@ static tutti_status check_fit(const struct tt_sched *s, const struct tt_topo *t,
     return TUTTI_OK;
 }
 
+/* Symmetry must hold on both sides: the schedule's shifts must map the network onto itself. */
 static tutti_status check_symmetric(const struct tt_sched *s, const struct tt_topo *t,
                                     struct tutti_error *err)
 {
@@ -46,7 +51,7 @@ static tutti_status check_symmetric(const struct tt_sched *s, const struct tt_to
     return TUTTI_OK;
 }
 
-/* Loads of the schedule, by symmetry or from all ranks. */
+/* Collects the loads, by symmetry or from all ranks. On success the caller closes l. */
 static tutti_status cost_load(const struct tt_sched *s, const struct tt_topo *t,
                               const struct tt_bind *b, bool symmetric, bool keep, struct tt_load *l,
                               struct tutti_error *err)
@@ -62,6 +67,8 @@ static tutti_status cost_load(const struct tt_sched *s, const struct tt_topo *t,
     return st;
 }
 
+/* On a shared-memory topology one segment is priced: its times were measured with the segments
+ * used. */
 static tutti_status cost_price(const struct tt_sched *s, const struct tt_topo *t,
                                const struct tt_bind *b, bool symmetric, struct tt_cost *ret,
                                struct tutti_error *err)
@@ -128,12 +135,15 @@ static uint64_t largest_chunk(const struct tt_bind *b)
     return most;
 }
 
+/* A search for the best number of segments, k; `best` is its cost. */
 struct search {
     const struct tt_load *l;
     struct tt_cost best;
     uint64_t k, max;
 };
 
+/* Prices k segments and keeps the better; of equal times the smaller k. Values out of range are
+ * skipped. */
 static tutti_status try_segments(struct search *x, uint64_t k, struct tutti_error *err)
 {
     struct tt_cost c;
@@ -149,6 +159,7 @@ static tutti_status try_segments(struct search *x, uint64_t k, struct tutti_erro
     return TUTTI_OK;
 }
 
+/* Powers of two first, then 3/4 and 3/2 of the best one. */
 static tutti_status cost_search(const struct tt_load *l, uint64_t max, uint32_t *ret_k,
                                 struct tt_cost *ret, struct tutti_error *err)
 {

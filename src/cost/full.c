@@ -1,39 +1,45 @@
 /* full.c - the loads of a schedule that holds all ranks.
  *
- * Ranks list their operations by step, so the steps are walked with a calendar: each step has the
- * list of ranks whose next operation is in it. A rank is taken from the calendar, its operations of
- * the step are accounted, and it is put down at the step of its next one. Walking costs
- * O(operations + ranks + steps) whatever the schedule looks like (a chain of 65,536 ranks has as
- * many steps). Invariant: before step s every rank with operations left stands in exactly one list,
- * of a step >= s. */
+ * Ranks list their operations by step, so the steps are walked with a calendar: each step has a
+ * list of the ranks whose next operation is in it. A rank is taken off the list, its operations
+ * of the step are added up, and it is put into the list of its next operation's step.
+ *
+ *     step      0           1           2
+ *     head -> rank 2      (empty)     rank 1        next[2] = 0: rank 0 is also due in step 0
+ *             -> rank 0
+ *
+ * This costs O(operations + ranks + steps) whatever the schedule looks like (a chain of 65,536
+ * ranks has as many steps). Invariant: before step s every rank with operations left is in
+ * exactly one list, of a step >= s. */
 #include "cost/load.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FETCHED = 3 }; /* cache lines: the operations of a rank in a step are few */
+enum { FETCHED = 3 }; /* cache lines to prefetch: a rank has few operations in a step */
 
 struct full {
     const struct tt_sched *s;
     const struct tt_topo *t;
     const struct tt_bind *bind;
     struct tt_load *l;
-    bool ported;           /* ports are declared, and may limit what links do not */
-    bool routed;           /* the schedule's own routes are meant for this topology */
+    bool ported;           /* ports are declared and may limit what links do not */
+    bool routed;           /* the schedule's own routes are for this topology */
     uint32_t *head, *next; /* calendar: first rank of each step, next rank of the same step */
-    uint64_t *cursor;      /* per rank: operations done */
+    uint64_t *cursor;      /* per rank: number of operations done */
     uint64_t *link_bytes;  /* per directed link, all steps */
-    uint64_t *pace;        /* rate of each rank's fastest link, outwards then inwards */
+    uint64_t *pace;        /* rate of each rank's fastest link, outgoing then incoming */
     uint32_t *path, path_cap;
 };
 
+/* Both directions of a half-duplex link share bw[0]. */
 static double link_rate(const struct tt_link *link, uint32_t direction)
 {
     return link->bw[link->half ? 0 : direction];
 }
 
-/* Declared ports limit nothing that the links do not where all links are alike and each has a
+/* Can declared ports limit more than the links do? Not where all links are equal and each has a
  * port. */
 static bool ports_bind(const struct tt_topo *t)
 {
@@ -46,9 +52,9 @@ static bool ports_bind(const struct tt_topo *t)
     return false;
 }
 
-/* A port is busy with a message as long as the slowest link of its route needs for it. So it is
- * counted in bytes of the rank's fastest link (`pace`): a message that goes at half that pace
- * counts twice. */
+/* A port is busy with a message as long as the slowest link of its route needs for it. Its load
+ * is counted in bytes at the rate of the rank's fastest link (`pace`): a message at half that
+ * rate counts twice. */
 static void set_ports(struct full *f, struct tt_machine *m)
 {
     const struct tt_graph *g = &f->t->g;
@@ -66,6 +72,8 @@ static void set_ports(struct full *f, struct tt_machine *m)
         }
 }
 
+/* Numbers the resources of load.h: directed links and ports, reductions, messages sent and
+ * received, message counts of links. */
 static tutti_status make_machine(struct full *f, struct tt_machine *m, struct tutti_error *err)
 {
     const struct tt_topo *t = f->t;
@@ -104,8 +112,8 @@ static tutti_status full_alloc(struct full *f, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* A route from a file is believed only if it leads from src to dst and nowhere twice. seen[vertex]
- * is the number of the last route that was there, from 1. */
+/* A route from a file is accepted only if it leads from src to dst without visiting a vertex
+ * twice. seen[vertex] is the number of the last route that visited it, from 1. */
 static tutti_status check_route(const struct tt_topo *t, const struct tt_sched_route *r,
                                 uint32_t number, uint32_t *seen, struct tutti_error *err)
 {
@@ -142,7 +150,8 @@ static tutti_status check_routes(const struct tt_sched *s, const struct tt_topo 
     return st;
 }
 
-/* The links of a message: the schedule's own route for this network, else the network's. */
+/* Finds the links of a message: the schedule's own route if it has one for this network, else
+ * the network's. *ret is valid until the next call. */
 static tutti_status find_route(struct full *f, uint32_t src, const struct tt_op *op,
                                const uint32_t **ret, uint32_t *ret_n, struct tutti_error *err)
 {
@@ -157,6 +166,7 @@ static tutti_status find_route(struct full *f, uint32_t src, const struct tt_op 
     return tt_topo_route(f->t, src, op->peer, f->path, f->path_cap, ret_n, err);
 }
 
+/* Rounded up, like every time. */
 static void add_port(struct full *f, uint32_t port, uint64_t bytes, uint64_t slowest)
 {
     unsigned __int128 busy = ((unsigned __int128)bytes * f->pace[port] + slowest - 1) / slowest;
@@ -165,6 +175,7 @@ static void add_port(struct full *f, uint32_t port, uint64_t bytes, uint64_t slo
                      busy > UINT64_MAX ? UINT64_MAX : (uint64_t)busy);
 }
 
+/* A half-duplex link is one resource: the even id of its two directions. */
 static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op *op,
                                 uint64_t bytes, struct tutti_error *err)
 {
@@ -198,7 +209,7 @@ static tutti_status add_message(struct full *f, uint32_t src, const struct tt_op
     return TUTTI_OK;
 }
 
-/* A rank's operations of this step. */
+/* Adds up a rank's operations of this step and advances its cursor. */
 static tutti_status add_rank(struct full *f, uint32_t rank, uint32_t step, struct tutti_error *err)
 {
     struct tt_slice sl = tt_sched_slice(f->s, rank);
@@ -217,7 +228,7 @@ static tutti_status add_rank(struct full *f, uint32_t rank, uint32_t step, struc
     return st;
 }
 
-/* Puts the rank down at the step of its next operation. */
+/* Puts the rank into the list of its next operation's step, if it has one left. */
 static void calendar_put(struct full *f, uint32_t rank)
 {
     struct tt_slice sl = tt_sched_slice(f->s, rank);
@@ -228,8 +239,8 @@ static void calendar_put(struct full *f, uint32_t rank)
     f->head[step] = rank;
 }
 
-/* Ranks lie far apart in memory: while one is accounted, the spans of the next and the operations
- * of the one after it are called for. */
+/* Ranks are far apart in memory: while one is processed, the spans of the next and the
+ * operations of the one after that are prefetched. */
 static void fetch_ahead(const struct full *f, uint32_t next)
 {
     struct tt_slice sl = tt_sched_slice(f->s, next);
@@ -244,6 +255,8 @@ static void fetch_ahead(const struct full *f, uint32_t next)
         __builtin_prefetch((const char *)&sl.ops[f->cursor[after]] + 64 * i);
 }
 
+/* `after` is read before calendar_put overwrites next[r]. Ranks are entered in reverse, so that
+ * lists begin with the lowest. */
 static tutti_status full_walk(struct full *f, struct tutti_error *err)
 {
     memset(f->head, 0xff, ((size_t)f->s->nsteps + 1) * sizeof(*f->head));
@@ -264,7 +277,7 @@ static tutti_status full_walk(struct full *f, struct tutti_error *err)
     return TUTTI_OK;
 }
 
-/* The directed link with the most bytes per bandwidth; the lowest id among equals. */
+/* Finds the directed link with the most bytes per bandwidth; the lowest id among equals. */
 static void find_busiest(struct full *f)
 {
     struct tt_cost *c = &f->l->cost;

@@ -1,10 +1,10 @@
-/* load.c - one step becomes time: the largest latency, the slowest transfer, the most reduced
+/* load.c - turns one step into time: the largest latency, the slowest transfer, the most reduced
  * bytes, the most messages.
  *
- * Everything is integer arithmetic: bandwidths are whole 1/1024 bytes per second, gamma whole 2^-20
- * picoseconds per byte, and products are 128 bits wide, so that every machine finds the same
- * picosecond. Times are rounded up: no step is cheaper than it is. Invariant: sum[] is zero outside
- * touched[], so that a step costs what it touches and not what the network has. */
+ * All arithmetic is on integers: bandwidths in 1/1024 bytes per second, gamma in 2^-20
+ * picoseconds per byte, products 128 bits wide, so every machine computes the same picosecond.
+ * Times are rounded up, so no step is priced below its cost. Invariant: sum[] is zero outside
+ * touched[], so a step costs what it touches, not what the network has. */
 #include "cost/load.h"
 
 #include <assert.h>
@@ -19,6 +19,7 @@ enum { RATE_UNIT = 1024, GAMMA_SHIFT = 20 };
 uint64_t tt_cost_rate(double bytes_per_s)
 {
     double r = bytes_per_s * RATE_UNIT;
+    /* Written so that NaN becomes 1 too: a rate is never 0. */
     if (!(r >= 1))
         return 1;
     return r >= 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)r;
@@ -42,6 +43,8 @@ tutti_status tt_cost_load_open(struct tt_load *l, const struct tt_machine *m, bo
                                struct tutti_error *err)
 {
     *l = (struct tt_load){.m = *m, .keep = keep};
+    /* Without gamma, overhead or ports these loads cannot take time: their families become
+     * empty. */
     if (!m->gamma_fixed)
         l->m.nreduce = 0;
     if (!m->overhead_ps && !m->ports)
@@ -95,7 +98,8 @@ void tt_cost_load_latency(struct tt_load *l, uint64_t latency_ps)
         l->latency_ps = latency_ps;
 }
 
-/* One touched resource enters the peak of its family. */
+/* Raises the peak of the resource's family to its load. Message counts of links give no time,
+ * only the contention. */
 static void peak_raise(struct tt_peak *p, struct tt_load *l, uint32_t resource)
 {
     uint64_t v = l->sum[resource];
@@ -113,6 +117,7 @@ static void peak_raise(struct tt_peak *p, struct tt_load *l, uint32_t resource)
     }
 }
 
+/* Appends the step to the profile. Message counts of links are left out: waves do not need them. */
 static void keep_step(struct tt_load *l)
 {
     struct tt_profile *p = &l->profile;
@@ -140,6 +145,7 @@ void tt_cost_load_step(struct tt_load *l)
         l->overflow = true;
     if (l->keep && !l->nomem)
         keep_step(l);
+    /* Restores the invariant for the next step. */
     for (uint32_t i = 0; i < l->ntouched; i++) {
         l->sum[l->touched[i]] = 0;
         if (l->ref && l->touched[i] < tt_machine_count(&l->m))
@@ -159,7 +165,7 @@ tutti_status tt_cost_load_status(const struct tt_load *l, struct tutti_error *er
     return TUTTI_OK;
 }
 
-/* *sum += times * ceil(num / den); false on overflow. */
+/* Adds times * ceil(num / den) to *sum; false on overflow. */
 static bool add_ratio(uint64_t *sum, u128 num, u128 den, uint64_t times)
 {
     u128 q = (num + den - 1) / den;
@@ -173,11 +179,13 @@ bool tt_cost_peak_add(const struct tt_peak *p, const struct tt_machine *m, uint3
                       uint64_t times, struct tt_cost *c)
 {
     assert(segments > 0 && p->rate > 0);
+    /* With k ports, messages beyond k wait for a further turn and pay the latency again. */
     uint64_t turns =
         m->ports && p->messages > m->ports ? (p->messages + m->ports - 1) / m->ports : 1;
     bool ok = add_ratio(&c->latency_ps, (u128)p->latency_ps * turns, 1, times);
     ok = ok && add_ratio(&c->transfer_ps, (u128)p->load * PS_PER_S * RATE_UNIT,
                          (u128)p->rate * segments, times);
+    /* reduced < 2^62 and gamma_fixed <= 2^62 keep the product within 128 bits. */
     ok = ok && (p->reduced >> 62) == 0 &&
          add_ratio(&c->reduce_ps, (u128)p->reduced * m->gamma_fixed, (u128)segments << GAMMA_SHIFT,
                    times);

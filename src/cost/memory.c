@@ -1,23 +1,23 @@
-/* memory.c - schedules inside one memory (topo.h's struct tt_memory), priced by what was measured
- * there.
+/* memory.c - schedules inside one memory (struct tt_memory of topo.h), priced by what was
+ * measured there.
  *
- * The loads are those of the network of ranks around the memory; only what a byte and a step take
- * differs:
+ * The loads are those of the network of ranks around the memory; only the times of a byte and of
+ * a step differ:
  *
- *     F(S) = T(S) - T(least point)      what moving 2(n-1)/n S takes each rank,
- *                                       T the measured all-reduce in two steps
+ *     F(S) = T(S) - T(least point)      time for moving 2(n-1)/n S per rank,
+ *                                       T is the measured all-reduce in two steps
  *     time = steps * T(least) / 2 + F(S) * (largest load of the steps, summed) / (2(n-1)/n S)
  *
- * Reductions are part of T, since they read their operands where they lie, as far as T's all-reduce
- * has them ((n-1)/n S at each rank); what a schedule reduces beyond that costs gamma. The work of
- * messages is part of T too. Segments change nothing here: T was measured with the segments that
- * are chosen.
+ * Reductions are part of T as far as T's all-reduce has them ((n-1)/n S at each rank), since
+ * they read their operands in place; what a schedule reduces beyond that costs gamma. The work
+ * of messages is part of T too. Segments change nothing here: T was measured with the segments
+ * that are chosen.
  *
- * An exchange (sched/exchange.c) that fits is a box. Boxes were measured by an all-reduce of S, in
- * which a rank puts S and reads n S; another collective takes the time of the all-reduce that
- * touches as many bytes:
+ * An exchange (sched/exchange.c) that fits is a box. Boxes were measured by an all-reduce of S,
+ * in which a rank writes S and reads n S; another collective takes the time of the all-reduce
+ * that touches as many bytes:
  *
- *     collective       puts    reads    as an all-reduce of
+ *     collective       writes  reads    as an all-reduce of
  *     all-reduce       S       n S      S
  *     reduce-scatter   S       S        2 S / (n+1)
  *     all-gather       S/n     S        S/n */
@@ -25,19 +25,21 @@
 
 #include "cost/load.h"
 
+/* ps * num / den, rounded up; saturates at INT64_MAX, so that sums of a few still fit. */
 static uint64_t memory_scale(uint64_t ps, uint64_t num, uint64_t den)
 {
     unsigned __int128 v = ((unsigned __int128)ps * num + den - 1) / den;
     return v > (unsigned __int128)INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)v;
 }
 
-/* F(S) of this sort of memory. */
+/* F(S) of this kind of memory; at least 1, since it is a divisor too. */
 static uint64_t moving(const struct tt_memory *m, enum tt_topo_memory_time which, uint64_t bytes)
 {
     uint64_t least = m->point[0].move_ps, t = tt_topo_memory_time(m, which, bytes);
     return t > least ? t - least : 1;
 }
 
+/* Bytes that a rank writes into a box. */
 static uint64_t box_input(const struct tt_shape *s, const struct tt_bind *b)
 {
     uint64_t all = b->count * b->elem_bytes;
@@ -46,6 +48,7 @@ static uint64_t box_input(const struct tt_shape *s, const struct tt_bind *b)
                : all;
 }
 
+/* The size of the all-reduce that touches as many bytes (table above). */
 static uint64_t box_as_allreduce(const struct tt_shape *s, const struct tt_bind *b)
 {
     uint64_t put = box_input(s, b), n = s->ranks;
@@ -64,7 +67,7 @@ void tt_cost_in_memory(const struct tt_sched *s, const struct tt_topo *t, const 
 {
     const struct tt_memory *m = &t->memory;
     uint64_t n = t->ranks, bytes = b->count * b->elem_bytes;
-    /* what T has in it */
+    /* the reductions that T includes */
     uint64_t reduced = (uint64_t)((double)(n - 1) * (double)(bytes / n) * t->gamma * 1e12);
     c->reduce_ps = c->reduce_ps > reduced ? c->reduce_ps - reduced : 0;
     c->overhead_ps = 0;
@@ -89,7 +92,7 @@ uint32_t tt_cost_memory_segments(const struct tt_sched *s, const struct tt_topo 
                : tt_cost_segments_of(s, &t->memory, largest_elems * b->elem_bytes);
 }
 
-/* All that a rank shows in a round of a row of exchanges is as long as two segments. */
+/* In a row of exchanges, all that a rank shows in a round together is as long as two segments. */
 uint32_t tt_cost_segments_of(const struct tt_sched *s, const struct tt_memory *m,
                              uint64_t largest_bytes)
 {

@@ -1,36 +1,39 @@
-/* pattern.c - sums of shifted windows of chunks, and their largest value over all shifts (pattern.h
- * says what they mean).
+/* pattern.c - sums of shifted windows of chunks, and their largest value over all shifts
+ * (pattern.h defines them).
  *
- *   ring of 4 ranks, one chunk each; chunk 3 of rank 0 goes over the links 0->1 and 1->2. So a
- *   link carries, at place v:
- *       chunk 3+v (own message) and chunk 3+(v-1) = 2+v (the message of rank v-1):
- *       the window of chunks 2 and 3, shifted by v
+ *     ring of 4 ranks, one chunk each; chunk 3 of rank 0 goes over the links 0->1 and 1->2.
+ *     The link at place v then carries
+ *         chunk 3+v (its own rank's message) and chunk 3+(v-1) = 2+v (the message of rank v-1):
+ *         the window of chunks 2 and 3, shifted by v
  *
- * A window [f, f+l) is offset(f+l) - offset(f), two points; over n neighbouring links each point
+ * A window [f, f+l) is offset(f+l) - offset(f), two points. Over n neighbouring links each point
  * becomes a row of n points, m apart, whose sum is a difference of two values of T. Rows that
  * continue each other cancel where they meet: the p-1 messages of `direct` behind one port are a
- * single window. Whether two patterns differ by their place only is seen after moving the first
- * term to 0 .. m-1; then they share one evaluation (pattern_max.c), and a ring of 65,536 ranks with
- * 131,070 steps needs one. Invariant: terms of a known pattern are sorted by `at`, all different,
- * none of weight 0, the first below m. */
+ * single window. To see whether two patterns differ only in their place, the first term is moved
+ * to 0 .. m-1; equal ones then share one evaluation (pattern_max.c), and a ring of 65,536 ranks
+ * with 131,070 steps needs one. Invariant: the terms of a known pattern are sorted by `at`, all
+ * different, none of weight 0, the first below m. */
 #include "cost/pattern.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Evaluations of T, terms merged, terms stored: about a nanosecond each. */
+/* Limit of work: evaluations of T, terms merged, terms stored; about a nanosecond each. */
 #define MAX_WORK (UINT64_C(1) << 28)
 enum { FIRST_SLOTS = 64 };
 
+/* A pattern that was met before. */
 struct known {
     size_t first; /* in terms */
     uint32_t n;
     bool done, declined;
-    uint64_t hash, most; /* bytes, when done and not declined */
-    uint64_t *values;    /* elements at each place; NULL: not asked for */
+    uint64_t hash, most; /* most: bytes, valid when done and not declined */
+    uint64_t *values;    /* elements at each place; NULL: not asked for yet */
 };
 
+/* Fills T by its recurrence T(y+m) = T(y) + offset of chunk y; `turns` counts complete passes
+ * over the chunks. */
 static void fill_table(struct tt_patterns *p, const struct tt_bind *b, size_t n)
 {
     uint64_t turns = 0;
@@ -95,7 +98,7 @@ bool tt_cost_patterns_spend(struct tt_patterns *p, uint64_t work)
 
 /* ---- lists of terms ---- */
 
-/* Windows of one length whose starts are n points, stride apart, the first at `low`. */
+/* Adds windows of one length whose starts are n points, one stride apart, the first at `low`. */
 static void add_rows(struct tt_patterns *p, struct tt_vec *terms, uint32_t low, uint32_t len,
                      const struct tt_places *at, uint64_t weight)
 {
@@ -128,6 +131,7 @@ static int compare_terms(const void *pa, const void *pb)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
+/* Weights of equal places add up, modulo 2^64. */
 void tt_cost_terms_join(struct tt_vec *terms)
 {
     struct tt_term *t = terms->data;
@@ -158,7 +162,7 @@ void tt_cost_terms_merge(struct tt_patterns *p, struct tt_vec *sum, struct tt_pa
     const struct tt_term *add = (const struct tt_term *)p->terms.data + k->first;
     struct tt_term *s = sum->data;
     size_t out = end;
-    /* From behind, into the room just made: out >= i + j holds, so nothing unread is
+    /* Merges from the end into the room just made: out >= i + j holds, so nothing unread is
      * overwritten. */
     while (i > 0 || j > 0) {
         uint32_t at = j > 0 ? add[j - 1].at + ref.shift : 0;
@@ -185,6 +189,7 @@ static uint64_t hash_terms(const struct tt_term *t, size_t n, uint32_t shift)
     return h;
 }
 
+/* `shift` moves the terms to the normal form of known patterns. */
 static bool same_terms(const struct tt_patterns *p, const struct known *k, const struct tt_term *t,
                        size_t n, uint32_t shift)
 {
@@ -197,6 +202,7 @@ static bool same_terms(const struct tt_patterns *p, const struct known *k, const
     return true;
 }
 
+/* Open addressing with linear probing; there is always a free slot. */
 static void insert_slot(const struct tt_patterns *p, uint32_t *slots, size_t nslots, uint32_t id)
 {
     size_t i = ((const struct known *)p->known.data)[id].hash & (nslots - 1);
@@ -205,7 +211,7 @@ static void insert_slot(const struct tt_patterns *p, uint32_t *slots, size_t nsl
     slots[i] = id;
 }
 
-/* At most half of the slots are in use. */
+/* Keeps at most half of the slots in use. */
 static void grow_slots(struct tt_patterns *p)
 {
     if (2 * (p->known.len + 1) <= p->nslots)
@@ -224,6 +230,7 @@ static void grow_slots(struct tt_patterns *p)
     p->nslots = n;
 }
 
+/* Stores a new pattern in normal form; TT_NO_PATTERN if there is no memory or no work left. */
 static struct tt_pattern_ref pattern_learn(struct tt_patterns *p, const struct tt_term *t, size_t n,
                                            uint32_t shift, uint64_t hash)
 {
@@ -280,7 +287,7 @@ bool tt_cost_patterns_max(struct tt_patterns *p, uint32_t id, uint64_t *ret_byte
     return !k->declined;
 }
 
-/* All values of a pattern, made when the first one is asked for. */
+/* Computes all values of a pattern when the first one is asked for. */
 static bool know_values(struct tt_patterns *p, struct known *k)
 {
     if (k->values || tt_cost_patterns_over(p))

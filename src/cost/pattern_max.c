@@ -1,6 +1,6 @@
 /* pattern_max.c - the values of a pattern at all places, and the largest of them.
  *
- * The plain way looks at every place: terms times ranks. The other uses where chunks begin
+ * The plain way evaluates every place: terms times ranks. The other way uses where chunks begin
  * (bind.c): chunk y at unit floor(U*y/C), and what is left after the last unit at the end of the
  * last chunk. Without that rest the load at place v is, with weights w of offsets,
  *
@@ -8,21 +8,20 @@
  *                        = a constant + sum of those w(x) with phi(x) + theta >= C
  *     phi(x) = U*x mod C,  theta = U*m*v mod C
  *
- * (whole turns of U*m*v cancel out, because the weights of a window add up to 0). So the load
- * depends on theta only, which takes exactly the multiples of g = gcd(U*m, C); as theta
- * grows, w(x) joins at C - phi(x): sort, add up, take the largest. That is as good for a million
- * ranks as for ten. How often the rest is carried at place v is sum of w(x) * floor((x + v*m)/C),
- * by the same trick: w(x) joins where x + v*m passes C. It is rarely carried, and then its places
- * are looked at one by one.
+ * (whole turns of U*m*v cancel out, because the weights of a window add up to 0). The load
+ * depends on theta only, which takes exactly the multiples of g = gcd(U*m, C). As theta grows,
+ * w(x) joins at C - phi(x): sort, add up, take the maximum. The number of ranks does not matter
+ * for that. How often the rest is carried at place v is the sum of w(x) * floor((x + v*m)/C),
+ * found in the same way: w(x) joins where x + v*m passes C. The rest is rarely carried, and its
+ * places are then evaluated one by one.
  *
- *   10 elements in 4 chunks begin at 0 2 5 7 (U = 10, C = 4, m = 1): theta is 0 2 0 2, a window
- *   of one chunk has 2 elements, or 3 when theta = 2
- */
+ *     10 elements in 4 chunks begin at 0 2 5 7 (U = 10, C = 4, m = 1): theta is 0 2 0 2,
+ *     a window of one chunk has 2 elements, or 3 when theta = 2 */
 #include "cost/pattern.h"
 
 #include <stdlib.h>
 
-/* No pattern may take more than this share of all work; sorting a point is worth this many values
+/* MAX_ONE: the most work for one pattern; SORT_COST: sorting a point is worth this many values
  * of T. */
 #define MAX_ONE (UINT64_C(1) << 25)
 enum { BLOCK = 512, SORT_COST = 32 };
@@ -32,7 +31,7 @@ struct point {
     uint64_t from, weight;
 };
 
-/* Sorted weights that join, on top of `base`. */
+/* Sorted weights that join, in addition to `base`: a step function. */
 struct steps {
     struct point *at;
     uint64_t n, base;
@@ -49,6 +48,7 @@ struct eval {
 
 /* ---- the plain way ---- */
 
+/* The largest value of places v .. v+len-1; a block keeps the sums in the cache. */
 static uint64_t block_max(const struct eval *e, uint32_t v, uint32_t len)
 {
     const struct tt_patterns *p = e->p;
@@ -63,7 +63,7 @@ static uint64_t block_max(const struct eval *e, uint32_t v, uint32_t len)
     return most;
 }
 
-/* *ret is raised to the largest of places v .. end-1. */
+/* Raises *ret to the largest value of places v .. end-1. */
 static void raise_places(const struct eval *e, uint64_t v, uint64_t end, uint64_t *ret)
 {
     for (; v < end; v += BLOCK) {
@@ -74,9 +74,9 @@ static void raise_places(const struct eval *e, uint64_t v, uint64_t end, uint64_
 
 /* ---- offsets, and where their weights join ---- */
 
-/* The offsets with their weights, into ret unless that is NULL; returns their number. Because
- * offset(x) is T(x+m) - T(x), the weight of an offset is that of the one m before it minus that of
- * the term at its place. */
+/* Lists the offsets with their weights in ret, unless that is NULL; returns their number.
+ * Because offset(x) is T(x+m) - T(x), the weight of an offset is that of the one m before it
+ * minus that of the term at its place. */
 static uint64_t unroll(const struct eval *e, struct point *ret)
 {
     uint32_t m = e->p->stride;
@@ -107,7 +107,7 @@ static uint64_t pattern_max_gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* How far theta moves from one place to the next, and the g that all of its values are multiples
+/* How far theta moves from one place to the next, and the g that all its values are multiples
  * of. */
 static uint64_t theta_step(const struct tt_patterns *p, uint64_t *ret_g)
 {
@@ -116,7 +116,7 @@ static uint64_t theta_step(const struct tt_patterns *p, uint64_t *ret_g)
     return step;
 }
 
-/* Offset x as a number of units: what it is at theta 0, and the theta/g from which on it is one
+/* Offset x as a number of units: its value at theta 0, and the theta/g from which on it is one
  * more. */
 static void add_units(const struct tt_patterns *p, uint64_t g, const struct point *offset,
                       struct steps *s)
@@ -128,6 +128,7 @@ static void add_units(const struct tt_patterns *p, uint64_t g, const struct poin
         s->at[s->n++] = (struct point){from, offset->weight};
 }
 
+/* The same for the rest: how often offset x has passed the end of the vector. */
 static void add_rest(const struct tt_patterns *p, const struct point *offset, struct steps *s)
 {
     uint64_t x = offset->from, from = (p->chunks - x % p->chunks + p->stride - 1) / p->stride;
@@ -142,7 +143,8 @@ static int by_from(const void *pa, const void *pb)
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
-/* Fills e->units, and e->rest when there is one; false when there is no memory. */
+/* Fills e->units, and e->rest if there is one; false if there is no memory. All arrays are one
+ * block. */
 static bool find_steps(struct eval *e)
 {
     uint64_t g, n = e->npoints;
@@ -167,12 +169,12 @@ static bool find_steps(struct eval *e)
 
 static void free_steps(struct eval *e)
 {
-    free(e->units.at); /* one block */
+    free(e->units.at); /* the whole block of find_steps */
 }
 
 /* ---- all places, and the largest ---- */
 
-/* The values of all places; `level` has room for one value per theta. */
+/* Computes the values of all places; `level` has room for one value per theta. */
 static void fill_values(const struct eval *e, uint64_t *level, uint64_t *ret)
 {
     const struct tt_patterns *p = e->p;
@@ -206,6 +208,8 @@ static bool find_values(const struct eval *e, uint64_t *ret)
     return true;
 }
 
+/* The largest value of the step function; sums count only after all weights of one theta have
+ * joined. */
 static uint64_t most_units(const struct eval *e)
 {
     const struct steps *s = &e->units;
@@ -218,7 +222,7 @@ static uint64_t most_units(const struct eval *e)
     return most;
 }
 
-/* Places at which the rest is carried; with ret also looks at them. */
+/* Counts the places at which the rest is carried; with ret also evaluates them. */
 static uint64_t rest_places(const struct eval *e, uint64_t *ret)
 {
     uint64_t times = e->rest.base, v = 0, count = 0;
@@ -246,6 +250,7 @@ static bool most_of_all(const struct eval *e, uint64_t *ret)
     return ok;
 }
 
+/* Chooses the cheaper way for the places of the rest: one by one, or all values at once. */
 static bool find_most(const struct eval *e, uint64_t *ret)
 {
     uint64_t work = e->p->rest ? e->nterms * rest_places(e, NULL) : 0;
@@ -259,7 +264,7 @@ static bool find_most(const struct eval *e, uint64_t *ret)
     return true;
 }
 
-/* Enough work left for sorting? */
+/* Is there enough work left for sorting? */
 static bool may_sort(struct eval *e)
 {
     uint64_t work = SORT_COST * e->npoints;

@@ -1,25 +1,26 @@
 /* symmetric.c - the loads of a symmetric schedule on a rotational network, from rank 0 alone.
  *
- * When every rank does what rank 0 does, shifted, and the shift maps the network onto itself, the
- * links fall into classes that the shift maps into each other: links of one jump (v -> v+j) of a
- * ring or loop network, or the links to (from) the switch of a star. The link of a class at place v
- * (where it starts; from the switch: where it ends) is used by rank r's copy of a message when rank
- * 0's uses the link at v-r:
+ * If every rank does what rank 0 does, shifted, and the shift maps the network onto itself, the
+ * links fall into classes that the shift maps into themselves: links of one jump (v -> v+j) of a
+ * ring or loop network, or the links to (from) the switch of a star. The link of a class at
+ * place v (where it starts; from the switch: where it ends) is used by rank r's copy of a
+ * message if rank 0's uses the link at v-r:
  *
- *   ring of 5, every rank sends to its neighbour's neighbour:  0 -> 1 -> 2
- *   two hops of jump +1: every link +1 carries two messages
+ *     ring of 5, every rank sends to its neighbour's neighbour:  0 -> 1 -> 2
+ *     two hops of jump +1: every link +1 carries two messages
  *
- * On a torus, where a shift is one along the dimensions (shape.grid), a class is the links of one
- * dimension and direction.
+ * On a torus, where a shift is one along the dimensions (shape.grid), a class is the links of
+ * one dimension and direction.
  *
- * With equal chunks all links of a class carry the same and rank 0's bytes are the answer.
- * Otherwise the copies differ in their chunks: what a class carries is a pattern (pattern.h), whose
- * largest value over all places is the load of the step. Where a pattern is too large to evaluate,
- * every message counts with the bytes of its largest copy, and the cost is an upper bound (exact is
- * false). On a torus unequal chunks always give an upper bound.
- * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its own
- * class in both directions. Cost: O(operations of rank 0 times route length + links + different
- * patterns times ranks). */
+ * With equal chunks all links of a class carry the same, and rank 0's bytes are the answer.
+ * Otherwise the copies differ in their chunks: what a class carries is a pattern (pattern.h),
+ * whose largest value over all places is the load of the step. Where a pattern is too large to
+ * evaluate, every message counts with the bytes of its largest copy, and the cost is an upper
+ * bound (exact is false). On a torus unequal chunks always give an upper bound.
+ *
+ * A half-duplex cable of jump j carries the classes j and -j; the cable of jump N/2 carries its
+ * own class in both directions. Cost: O(operations of rank 0 times route length + links +
+ * different patterns times ranks). */
 #include "cost/classes.h"
 #include "cost/load.h"
 #include "cost/pattern.h"
@@ -35,18 +36,19 @@ struct symmetric {
     struct tt_load *l;
     bool ported;
     bool grid; /* shifts are those of a torus */
-    /* chunks differ, and there is no reason yet to give up on being exact */
+    /* chunks differ, and being exact is still possible */
     bool patterned;
     uint32_t *first_link;       /* per class: its lowest directed link; UINT32_MAX: no such class */
-    uint64_t *class_bytes;      /* per class, on one of its links, all steps: at most */
+    uint64_t *class_bytes;      /* per class: the most on one of its links over all steps */
     struct tt_vec *class_terms; /* per class: the sum of its patterns over all steps */
-    /* elements of the chunks c with c % m < i, i = 0 .. m (m: chunks per rank) */
+    /* elements of the chunks c with c % m < i, for i = 0 .. m (m: chunks per rank) */
     uint64_t *residue;
-    /* of the step; resources past the last of the load are classes of half-duplex links */
+    /* terms of the step; resources beyond the load's last are classes of half-duplex links */
     struct tt_vec terms;
     uint32_t *path, path_cap;
 };
 
+/* Do ports limit rank 0, and thus every rank, more than its links do? */
 static bool rank0_ported(const struct tt_topo *t)
 {
     double out = 0, in = 0;
@@ -64,7 +66,8 @@ static uint32_t per_rank(const struct symmetric *y)
     return y->bind->chunks / y->t->ranks;
 }
 
-/* The sums that a chunk contributes to the total of a message over all ranks. */
+/* Sums the elements by c % m, as prefix sums: what a chunk contributes to all ranks' copies
+ * together. */
 static tutti_status sum_residues(struct symmetric *y, struct tutti_error *err)
 {
     uint32_t m = per_rank(y);
@@ -85,6 +88,7 @@ static bool equal_chunks(const struct tt_bind *b)
     return b->count % b->quantum == 0 && b->units % b->chunks == 0;
 }
 
+/* Exactness needs patterns only if chunks differ; a torus has no patterns. */
 static tutti_status open_patterns(struct symmetric *y, struct tutti_error *err)
 {
     struct tt_load *l = y->l;
@@ -109,6 +113,8 @@ static tutti_status open_patterns(struct symmetric *y, struct tutti_error *err)
     return tt_cost_patterns_open(l->patterns, y->bind, y->t->ranks, err);
 }
 
+/* Resources: one transfer per class, then egress and ingress; one reduction; sent and received
+ * messages; one count per class. Each stands for all ranks. */
 static tutti_status open_load(struct symmetric *y, bool keep, struct tutti_error *err)
 {
     const struct tt_topo *t = y->t;
@@ -148,7 +154,7 @@ struct moved {
     uint64_t most; /* bytes of the largest copy, or more */
 };
 
-/* Two ranges that are one around the end of the vector count as one. */
+/* Two ranges that are one around the end of the vector count as one: their bound is tighter. */
 static struct moved what_moves(const struct symmetric *y, const struct tt_slice *sl,
                                const struct tt_op *op)
 {
@@ -169,7 +175,7 @@ static struct moved what_moves(const struct symmetric *y, const struct tt_slice 
 }
 
 /* Bytes of all ranks' copies together: chunk c of rank 0 becomes every chunk with the same
- * remainder. */
+ * remainder modulo m. */
 static unsigned __int128 all_bytes(const struct symmetric *y, const struct moved *w)
 {
     unsigned __int128 sum = 0;
@@ -184,12 +190,15 @@ static unsigned __int128 all_bytes(const struct symmetric *y, const struct moved
     return sum * y->bind->elem_bytes;
 }
 
+/* From here on the upper bounds in l->sum stand. */
 static void give_up(struct symmetric *y)
 {
     y->patterned = false;
     y->l->cost.exact = false;
 }
 
+/* Adds the operation's chunks to the terms of a resource. Merging limits their number; if that
+ * does not help, patterns are given up. */
 static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, uint32_t n,
                       const struct moved *w, uint64_t times)
 {
@@ -205,7 +214,7 @@ static void add_terms(struct symmetric *y, uint32_t resource, uint32_t place, ui
     }
 }
 
-/* A message on n neighbouring links of a class, the first at `place`. */
+/* Adds a message on n neighbouring links of a class, the first at `place`. */
 static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t n,
                      const struct moved *w)
 {
@@ -214,7 +223,7 @@ static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t
     bool half = t->links[y->first_link[cls] / 2].half,
          twice = half && cls != t->ranks && 2 * (uint64_t)cls == t->ranks;
     uint32_t resource = tt_cost_class_resource(t, cls, half);
-    /* cables of jump j are at the place where j starts, which is where -j ends */
+    /* A cable of jump j is at the place where j starts, which is where -j ends. */
     uint32_t cable = half && cls < t->ranks && cls != resource
                          ? (uint32_t)(((uint64_t)place + cls) % t->ranks)
                          : place;
@@ -232,7 +241,7 @@ static void add_hops(struct symmetric *y, uint32_t cls, uint32_t place, uint32_t
         add_terms(y, tt_machine_count(&l->m) + cls, place, n, w, 1);
 }
 
-/* The route of rank 0's message, rows of jumps +1 or -1 taken together. */
+/* Adds the route of rank 0's message; consecutive hops of jump +1 or -1 are added together. */
 static void add_route(struct symmetric *y, uint32_t n, const struct moved *w)
 {
     const struct tt_topo *t = y->t;
@@ -257,6 +266,7 @@ static void add_route(struct symmetric *y, uint32_t n, const struct moved *w)
         add_hops(y, cls, first, len, w);
 }
 
+/* All ranks have such a message: messages and bytes are totals, the rest is per rank. */
 static tutti_status add_message(struct symmetric *y, const struct tt_op *op, const struct moved *w,
                                 struct tutti_error *err)
 {
@@ -303,8 +313,8 @@ static tutti_status add_op(struct symmetric *y, const struct tt_slice *sl, const
 
 /* ---- one step, all steps ---- */
 
-/* The terms of one resource, n of them: what the step asks of it at most, and of the link class all
- * in all. */
+/* Settles one resource, with n terms: its exact load in the step replaces the upper bound, and
+ * its pattern is added to the link class's total. */
 static void settle_resource(struct symmetric *y, const struct tt_term *terms, size_t n)
 {
     struct tt_load *l = y->l;
@@ -329,7 +339,7 @@ static void settle_resource(struct symmetric *y, const struct tt_term *terms, si
         l->cost.exact = false;
 }
 
-/* The upper bounds of the step become what is really asked for. */
+/* Replaces the upper bounds of the step by the exact loads. */
 static void settle_step(struct symmetric *y)
 {
     tt_cost_terms_join(&y->terms);
@@ -342,6 +352,7 @@ static void settle_step(struct symmetric *y)
     y->terms.len = 0;
 }
 
+/* The bounds of a step stay valid where patterns are given up in the middle of it. */
 static tutti_status symmetric_walk(struct symmetric *y, struct tutti_error *err)
 {
     struct tt_slice sl = tt_sched_slice(y->s, 0);
@@ -364,8 +375,7 @@ static tutti_status symmetric_walk(struct symmetric *y, struct tutti_error *err)
 
 /* ---- the busiest link ---- */
 
-/* Per class what its busiest link carries, and the pattern of it when not all its links carry the
- * same. */
+/* Sets, per class, what its busiest link carries, and the pattern of it if its links differ. */
 static void find_class_bytes(struct symmetric *y, struct tt_pattern_ref *ref)
 {
     for (uint32_t i = 0; i <= y->t->ranks; i++) {
@@ -381,7 +391,7 @@ static void find_class_bytes(struct symmetric *y, struct tt_pattern_ref *ref)
     }
 }
 
-/* Does this link carry the most of its class? When nobody can say, it is taken to. */
+/* Does this link carry the most of its class? If that was declined, it is assumed to. */
 static bool carries(struct symmetric *y, struct tt_pattern_ref ref, uint32_t d, uint64_t bytes)
 {
     uint64_t here;
@@ -391,7 +401,7 @@ static bool carries(struct symmetric *y, struct tt_pattern_ref ref, uint32_t d, 
     return true;
 }
 
-/* The directed link with the most bytes per bandwidth; the lowest id among equals. */
+/* Finds the directed link with the most bytes per bandwidth; the lowest id among equals. */
 static tutti_status find_busiest(struct symmetric *y, struct tutti_error *err)
 {
     struct tt_cost *c = &y->l->cost;

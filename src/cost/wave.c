@@ -1,44 +1,48 @@
-/* wave.c - K segments: in wave w segment k does step w-k, so that up to K consecutive steps share
- * the network.
+/* wave.c - K segments: in wave w segment k does step w-k, so up to K consecutive steps share the
+ * network.
  *
- *   steps 3, K = 2:   wave      0    1    2    3
- *                     segment 0 s0   s1   s2
- *                     segment 1      s0   s1   s2
+ *     steps 3, K = 2:   wave      0    1    2    3
+ *                       segment 0 s0   s1   s2
+ *                       segment 1      s0   s1   s2
  *
- * A wave asks for the sum of what its active steps ask for, divided by K. The active steps are a
- * window that slides by one step per wave: what enters is added, what leaves is subtracted, and the
- * slowest resource is read from the root of a tournament tree (each inner node names the winner of
- * its two children). Latencies need the maximum over the window: a queue of falling latencies.
- * Cost: O((entries of the profile) * log(resources) + waves), without building anything again for
- * another K. By symmetry a resource stands for one at every rank: what the active steps ask of it
- * is the largest value of the sum of their patterns. Only when that is declined (pattern.h) the sum
- * of the steps' largest values must do, and the time is an upper bound. Invariant: after a wave's
- * updates, use[r] is what the active steps ask for together, and every inner node names the slower
- * child. */
+ * A wave demands the sum of what its active steps demand, divided by K. The active steps are a
+ * window that slides by one step per wave: a step that enters is added, one that leaves is
+ * subtracted, and the slowest resource is read from the root of a tournament tree (each inner
+ * node names the winner of its two children). Latencies need the maximum over the window: a
+ * queue of decreasing latencies. Cost: O((entries of the profile) * log(resources) + waves), and
+ * nothing is built again for another K.
+ *
+ * By symmetry a resource stands for one at every rank: what the active steps demand of it is the
+ * largest value of the sum of their patterns. Only where that is declined (pattern.h), the sum
+ * of the steps' largest values replaces it, and the time is an upper bound.
+ *
+ * Invariant: after a wave's updates, use[r] is what the active steps demand together, and every
+ * inner node names the slower child. */
 #include "cost/load.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Resources first .. first+n-1 compete; leaf i of `win` is at position leaves + i. */
+/* Resources first .. first+n-1 compete; leaf i of `win` is at index leaves + i, the root at 1. */
 struct tourney {
     uint32_t first, n, leaves;
-    uint32_t *win;        /* resource - first; UINT32_MAX: nobody */
-    const uint64_t *rate; /* NULL: all alike */
+    uint32_t *win;        /* resource - first; UINT32_MAX: none */
+    const uint64_t *rate; /* NULL: all equal */
 };
 
+/* The state of one run over the waves. */
 struct waves {
     const struct tt_load *l;
     uint64_t *use;
-    uint64_t *sum; /* of the steps' amounts; without patterns the same array as use */
-    /* With patterns only: the terms of the active steps per resource, and the resources whose use
-     * is to be found again. */
+    uint64_t *sum; /* sum of the steps' amounts; without patterns the same array as `use` */
+    /* With patterns only: the terms of the active steps per resource, and the resources whose
+     * use must be computed again. */
     struct tt_vec *window;
     uint32_t *todo, ntodo;
     bool *stale;
     bool exact;
     struct tourney family[3]; /* transfer, reduce, message */
-    uint32_t *queue;          /* steps with falling latency, queue[head] .. queue[tail-1] */
+    uint32_t *queue;          /* steps with decreasing latency: queue[head] .. queue[tail-1] */
     uint32_t head, tail;
 };
 
@@ -54,11 +58,13 @@ static tutti_status tourney_open(struct tourney *y, uint32_t first, uint32_t n,
     memset(y->win, 0xff, 2 * (size_t)y->leaves * sizeof(*y->win));
     for (uint32_t i = 0; i < n; i++)
         y->win[y->leaves + i] = i;
+    /* All uses are 0 at first, so any child may be the winner. */
     for (uint32_t i = y->leaves - 1; i > 0; i--)
         y->win[i] = y->win[2 * (size_t)i];
     return TUTTI_OK;
 }
 
+/* Ties go to a, the lower resource. */
 static uint32_t winner(const struct tourney *y, const uint64_t *use, uint32_t a, uint32_t b)
 {
     if (a == UINT32_MAX || b == UINT32_MAX)
@@ -67,8 +73,8 @@ static uint32_t winner(const struct tourney *y, const uint64_t *use, uint32_t a,
     return tt_slower(use[y->first + b], rb, use[y->first + a], ra) ? b : a;
 }
 
-/* The use of this resource changed: replay its matches towards the root, until one that it does not
- * win and did not win before. */
+/* The use of this resource changed: replays its matches towards the root, up to one that it
+ * neither wins nor won before. */
 static void tourney_update(struct tourney *y, const uint64_t *use, uint32_t resource)
 {
     uint32_t me = resource - y->first;
@@ -96,7 +102,7 @@ static struct tourney *family_of(struct waves *v, uint32_t resource)
     return &v->family[resource < m->ntransfer ? 0 : resource < tt_machine_message(m) ? 1 : 2];
 }
 
-/* The pattern of a step joins its resource's window, or leaves it. */
+/* Adds the pattern of a step to its resource's window, or subtracts it. */
 static void window_apply(struct waves *v, uint32_t resource, struct tt_pattern_ref ref, bool enter)
 {
     if (ref.id != TT_NO_PATTERN && !tt_cost_patterns_over(v->l->patterns))
@@ -127,8 +133,8 @@ static bool step_apply(struct waves *v, uint32_t step, bool enter)
     return true;
 }
 
-/* What the active steps ask of a resource. Messages have no pattern: all ranks have the same number
- * of them. */
+/* What the active steps demand of a resource. Messages have no pattern: all ranks have the same
+ * number. */
 static uint64_t window_use(struct waves *v, uint32_t resource)
 {
     struct tt_patterns *p = v->l->patterns;
@@ -154,6 +160,7 @@ static void windows_refresh(struct waves *v)
     v->ntodo = 0;
 }
 
+/* Steps with a smaller latency than the new one can never be the maximum again. */
 static void latency_enter(struct waves *v, uint32_t step)
 {
     const uint64_t *latency = v->l->profile.latency.data;
@@ -180,8 +187,8 @@ static struct tt_peak wave_peak(struct waves *v)
     return p;
 }
 
-/* All waves; while all steps are active (K > steps) nothing changes and the waves are counted at
- * once. */
+/* Runs all waves; false on overflow. While all steps are active (K > steps) nothing changes, and
+ * these waves are added at once. */
 static bool slide(struct waves *v, uint32_t segments, struct tt_cost *c)
 {
     uint32_t nsteps = v->l->profile.nsteps;
@@ -219,6 +226,7 @@ static tutti_status windows_open(struct waves *v, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Patterns are used only if the load is exact; otherwise upper bounds add up. */
 static tutti_status waves_open(struct waves *v, struct tutti_error *err)
 {
     const struct tt_machine *m = &v->l->m;
@@ -256,6 +264,7 @@ static void waves_close(struct waves *v)
     free(v->queue);
 }
 
+/* The caller's load is only read, except for the patterns that it learns. */
 tutti_status tt_cost_waves_run(const struct tt_load *l, uint32_t segments, struct tt_cost *c,
                                struct tutti_error *err)
 {
