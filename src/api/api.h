@@ -45,10 +45,10 @@ tutti_status tt_api_request_wrap(const char *function, struct tt_request *r,
  * this thread becomes the communicator's last error, when st is a failure. Returns the status to
  * answer; once the communicator has failed for all ranks, that is the status of that failure. */
 struct tt_comm;
-tutti_status api_comm_refused(struct tt_comm *c, tutti_status st);
+tutti_status tt_api_comm_refused(struct tt_comm *c, tutti_status st);
 /* api_given for such functions: finds the communicator first, then checks the pointers.
  * Arguments are pairs of name and pointer, then NULL. */
-tutti_status api_comm_given(const char *function, const struct tutti_comm *comm, ...)
+tutti_status tt_api_comm_given(const char *function, const struct tutti_comm *comm, ...)
     __attribute__((sentinel));
 
 /* A plan with what it needs: the topology (held) and the rules that fixed the choice, or NULL. */

@@ -36,7 +36,7 @@ static tutti_status coll_run(const char *function, struct tutti_comm *comm,
  * would take it for the other form of the call. */
 static tutti_status run_v(const char *function, struct tutti_comm *comm, const struct tt_call *call)
 {
-    tutti_status st = api_comm_given(function, comm, "counts", call->counts, NULL);
+    tutti_status st = tt_api_comm_given(function, comm, "counts", call->counts, NULL);
     return st ? st : coll_run(function, comm, call);
 }
 
@@ -46,7 +46,7 @@ static tutti_status coll_make(const char *function, struct tutti_comm *comm,
 {
     struct tt_request *r = NULL;
     struct tt_call own;
-    tutti_status st = api_comm_given(function, comm, "ret", ret, NULL);
+    tutti_status st = tt_api_comm_given(function, comm, "ret", ret, NULL);
     if (!st)
         st = tt_comm_request_make(tt_api_found(API_COMM, comm, function, NULL), resolve(call, &own),
                                   &r);
@@ -56,7 +56,7 @@ static tutti_status coll_make(const char *function, struct tutti_comm *comm,
 static tutti_status make_v(const char *function, struct tutti_comm *comm,
                            const struct tt_call *call, struct tutti_request **ret)
 {
-    tutti_status st = api_comm_given(function, comm, "counts", call->counts, NULL);
+    tutti_status st = tt_api_comm_given(function, comm, "counts", call->counts, NULL);
     return st ? st : coll_make(function, comm, call, ret);
 }
 
@@ -328,15 +328,15 @@ static tutti_status coll_exchange(const char *function, struct tutti_comm *comm,
                                   struct tt_call *call, const struct tt_blocks *given,
                                   struct tutti_request **ret)
 {
-    tutti_status st = api_comm_given(function, comm, "send_counts", given->send_counts,
-                                     "recv_counts", given->recv_counts, NULL);
+    tutti_status st = tt_api_comm_given(function, comm, "send_counts", given->send_counts,
+                                        "recv_counts", given->recv_counts, NULL);
     if (st)
         return st;
     struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
     size_t n = tt_comm_size(c),
            *room = given->send_at && given->recv_at ? NULL : tt_alloc(2 * n, sizeof *room);
     if (!room && (!given->send_at || !given->recv_at))
-        return api_comm_refused(
+        return tt_api_comm_refused(
             c, tt_api_bad(function, NULL, TUTTI_ERR_MEMORY, "out of memory (displacements)"));
     struct tt_blocks blocks = {
         .send_counts = given->send_counts,
@@ -366,6 +366,6 @@ tutti_status tutti_all_to_all_v_init(struct tutti_comm *comm, const void *in,
 {
     const struct tt_blocks blocks = {send_counts, send_displs, recv_counts, recv_displs};
     struct tt_call call = {.coll = TUTTI_ALL_TO_ALL, .in = in, .out = out, .dtype = dtype};
-    tutti_status st = api_comm_given(__func__, comm, "ret", ret, NULL);
+    tutti_status st = tt_api_comm_given(__func__, comm, "ret", ret, NULL);
     return st ? st : coll_exchange(__func__, comm, &call, &blocks, ret);
 }

@@ -307,21 +307,21 @@ tutti_status tutti_comm_explain(struct tutti_comm *comm, tutti_coll coll, size_t
 }
 
 /* tt_comm_refuse answers with the communicator's own failure when it has one already. */
-tutti_status api_comm_refused(struct tt_comm *c, tutti_status st)
+tutti_status tt_api_comm_refused(struct tt_comm *c, tutti_status st)
 {
     return st ? tt_comm_refuse(c, tt_api_refusal()) : TUTTI_OK;
 }
 
-tutti_status api_comm_given(const char *function, const struct tutti_comm *comm, ...)
+tutti_status tt_api_comm_given(const char *function, const struct tutti_comm *comm, ...)
 {
     struct tt_comm *c = tt_api_found(API_COMM, comm, function, NULL);
     va_list ap;
     if (!c)
         return TUTTI_ERR_ARG;
     va_start(ap, comm);
-    tutti_status st = api_given_list(function, NULL, ap);
+    tutti_status st = tt_api_given_list(function, NULL, ap);
     va_end(ap);
-    return api_comm_refused(c, st);
+    return tt_api_comm_refused(c, st);
 }
 
 tutti_status tt_api_request_wrap(const char *function, struct tt_request *r,
@@ -331,8 +331,8 @@ tutti_status tt_api_request_wrap(const char *function, struct tt_request *r,
     void *handle = tt_api_make(API_REQUEST, r, comm, &err);
     if (!handle) {
         tt_comm_request_free(r);
-        return api_comm_refused(tt_api_peek(API_COMM, comm),
-                                tt_api_bad(function, NULL, TUTTI_ERR_LIMIT, "%s", err.text));
+        return tt_api_comm_refused(tt_api_peek(API_COMM, comm),
+                                   tt_api_bad(function, NULL, TUTTI_ERR_LIMIT, "%s", err.text));
     }
     *ret = handle;
     return TUTTI_OK;

@@ -80,7 +80,7 @@ static const char *find_null(va_list ap)
     return NULL;
 }
 
-tutti_status api_given_list(const char *function, struct tutti_error *err, va_list ap)
+tutti_status tt_api_given_list(const char *function, struct tutti_error *err, va_list ap)
 {
     const char *name = find_null(ap);
     return name ? tt_api_bad(function, err, TUTTI_ERR_ARG, "%s is NULL", name) : TUTTI_OK;
@@ -90,7 +90,7 @@ tutti_status tt_api_given_all(const char *function, struct tutti_error *err, ...
 {
     va_list ap;
     va_start(ap, err);
-    tutti_status st = api_given_list(function, err, ap);
+    tutti_status st = tt_api_given_list(function, err, ap);
     va_end(ap);
     return st;
 }

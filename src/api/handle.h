@@ -79,7 +79,7 @@ const struct tutti_error *tt_api_refusal(void);
 /* Arguments are pairs of name and pointer. given: TUTTI_ERR_ARG with a sentence when a pointer
  * is NULL; must: aborts. The macros add the NULL that ends the list. */
 tutti_status tt_api_given_all(const char *function, struct tutti_error *err, ...);
-tutti_status api_given_list(const char *function, struct tutti_error *err, va_list ap);
+tutti_status tt_api_given_list(const char *function, struct tutti_error *err, va_list ap);
 void tt_api_must_all(const char *function, ...);
 #define api_given(err, ...) tt_api_given_all(__func__, (err), __VA_ARGS__, (const char *)NULL)
 #define api_must(...)       tt_api_must_all(__func__, __VA_ARGS__, (const char *)NULL)

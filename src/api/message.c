@@ -37,7 +37,7 @@ tutti_status tutti_recv(struct tutti_comm *comm, void *data, size_t count, tutti
 tutti_status tutti_recv_any(struct tutti_comm *comm, void *data, size_t count, tutti_dtype dtype,
                             uint32_t *ret_source)
 {
-    tutti_status st = api_comm_given(__func__, comm, "ret_source", ret_source, NULL);
+    tutti_status st = tt_api_comm_given(__func__, comm, "ret_source", ret_source, NULL);
     return st ? st
               : message_pass(__func__, comm,
                              &(struct tt_message){
@@ -49,7 +49,7 @@ static tutti_status message_make(const char *function, struct tutti_comm *comm,
                                  const struct tt_message *m, struct tutti_request **ret)
 {
     struct tt_request *r = NULL;
-    tutti_status st = api_comm_given(function, comm, "ret", ret, NULL);
+    tutti_status st = tt_api_comm_given(function, comm, "ret", ret, NULL);
     if (!st)
         st = tt_comm_request_message(tt_api_found(API_COMM, comm, function, NULL), m, &r);
     return st ? st : tt_api_request_wrap(function, r, comm, ret);

@@ -33,11 +33,11 @@ static void plan_free(struct api_plan *plan)
 /* Who watches planning in this thread (tutti_plan_watched). Thread-local, so that threads that
  * plan at the same time do not see each other's candidates. */
 static _Thread_local struct {
-    tutti_plan_watch *watch;
+    tutti_plan_watch_fn *watch;
     void *ctx;
 } watched;
 
-void tutti_plan_watched(tutti_plan_watch *watch, void *ctx)
+void tutti_plan_watched(tutti_plan_watch_fn *watch, void *ctx)
 {
     watched.watch = watch;
     watched.ctx = ctx;

@@ -179,8 +179,8 @@ void tutti_plan_simulate(const struct tutti_plan *plan, struct tutti_sim_result 
 
 /* From now on, planning in this thread calls `watch` (NULL: nothing) before each candidate, with
  * the part of the work that is done (0: not known). */
-typedef void tutti_plan_watch(void *ctx, const char *algo, double done);
-void tutti_plan_watched(tutti_plan_watch *watch, void *ctx);
+typedef void tutti_plan_watch_fn(void *ctx, const char *algo, double done);
+void tutti_plan_watched(tutti_plan_watch_fn *watch, void *ctx);
 
 /* A range of sizes in which one algorithm is best, with its times at both ends. */
 struct tutti_envelope_piece {
