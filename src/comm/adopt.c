@@ -1,10 +1,12 @@
-/* adopt.c - ranks that somebody else has brought together: MPI, or a caller who knows them (the MPI
- * shim).
+/* adopt.c - ranks that something else has brought together: MPI, or a caller that knows them (the
+ * MPI shim).
  *
- * Only who is who and where to meet comes from there; the ranks then meet as always, so that the
- * watch has its control connections and names who died whatever carries the data. */
+ * Only rank, size and rendezvous come from there. The ranks then meet as always, so that the watch
+ * has its control connections and can name the rank that died, whatever transport carries the
+ * data. */
 #include "comm/comm_int.h"
 
+/* "shm" and the default use shared memory inside a host; these two do not. */
 bool tt_comm_apart(const struct tt_comm_config *c)
 {
     return c->transport && (tt_streq(c->transport, "tcp") || tt_streq(c->transport, "mpi"));
@@ -22,6 +24,7 @@ static tutti_status adopt_gather(void *ctx, const void *mine, size_t bytes, void
     return m->ops->gather(m, mine, bytes, ret_all, err);
 }
 
+/* A parent has precedence. *ret_mpi is set only if this process has joined MPI here. */
 tutti_status tt_comm_adopt(struct tt_comm_config *c, struct tt_mpi **ret_mpi,
                            struct tutti_error *err)
 {

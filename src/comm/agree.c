@@ -1,27 +1,29 @@
-/* agree.c - what all ranks must have alike before they plan: library, algorithms, settings and the
+/* agree.c - what must be equal on all ranks before they plan: library, algorithms, settings and the
  * network.
  *
  * Settings are compared as text while the ranks meet (boot). The network is compared by content
- * once all can talk: each rank makes its own from what it was given and tells two hashes of it,
- * that of its cables and the exact one (order of links, routing, hierarchy).
+ * once all ranks can communicate: each rank builds its own from what it was given and sends two
+ * hashes of it, one of its cables and one of everything (order of links, routing, hierarchy).
  *
- *     a rank could not make it            every rank fails with that rank's reason
- *     all exact hashes are equal          nothing more to do
- *     cables are equal                    rank 0's network travels and replaces those that were written otherwise, so that link numbers,
- *                                         routes and levels are literally the same everywhere
- *     cables differ                       rank 0's network travels; who differs looks for the first difference; every rank fails with it
+ *     a rank could not build it    every rank fails with that rank's reason
+ *     all exact hashes are equal   nothing more to do
+ *     only the cables are equal    rank 0's network is sent and replaces the others, so that link
+ *                                  numbers, routes and levels are literally the same everywhere
+ *     the cables differ            rank 0's network is sent; ranks that differ find the first
+ *                                  difference; every rank fails with it
  *
  * Communicators made by a split plan on the agreed network, or on one computed from values that
- * rank 0 gave to all. */
+ * rank 0 gave to all ranks. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/blame.h"
 #include "comm/comm_int.h"
 
+/* How many differences a message lists, and how many rules are compared by text. */
 enum { SENTENCES = 3, RULES = 8 };
 
-/* What a rank tells of its own network. Travels. */
+/* What a rank says about its own network. Sent between ranks. */
 struct stance {
     int32_t status; /* of making it */
     uint32_t pad;
@@ -29,7 +31,7 @@ struct stance {
     char text[sizeof((struct tutti_error *)0)->text];
 };
 
-/* What a rank has found in rank 0's. Travels. */
+/* What a rank found when it compared rank 0's network with its own. Sent between ranks. */
 struct finding {
     int32_t status;
     uint32_t pad;
@@ -42,10 +44,10 @@ struct meeting {
     const struct tt_agreement *how;
     struct stance *stances;
     struct finding *findings;
-    bool *set; /* of ranks, for words */
+    bool *set; /* a set of ranks, for messages */
 };
 
-/* The first rules in words, for the sentence that names a difference; all of them as a hash. */
+/* The first rules as text, so that a message can name the difference; all of them as a hash. */
 static void add_rules(const struct tt_tuning *t, struct tt_str *s)
 {
     char rule[200];
@@ -57,6 +59,8 @@ static void add_rules(const struct tt_tuning *t, struct tt_str *s)
                       tt_plan_tuning_rule_text(t, i, rule, sizeof rule));
 }
 
+/* Two ranks with the same lines choose the same plans: versions, options, rules and the hash of
+ * every algorithm. */
 void tt_comm_agree_settings(const struct tt_comm_config *c, const struct tt_tuning *tuning,
                             struct tt_str *s)
 {
@@ -80,21 +84,22 @@ void tt_comm_agree_settings(const struct tt_comm_config *c, const struct tt_tuni
                       (unsigned long long)tt_algo_hash(table[i]));
 }
 
-/* ---- in words ---- */
+/* ---- messages ---- */
 
 static const char *ranks_of(const struct meeting *m, char *buf, size_t cap)
 {
     return tt_boot_ranks_text(m->set, m->c->size, buf, cap);
 }
 
-/* One of the ranks, all of which come to the same end, tells the launcher. */
+/* Rank 0 tells the launcher; all ranks fail with the same message. */
 static void agree_note(const struct meeting *m, uint32_t rank, const struct tutti_error *err)
 {
     if (m->c->rank == 0)
         tt_blame_note(TT_NOTED_HINT, rank, m->c->size, err->text);
 }
 
-/* The ranks that could not make their network, by the reason of the lowest one. */
+/* The error of the ranks that could not build their network; the lowest one's reason, and all ranks
+ * that have the same. */
 static tutti_status fail_unmade(const struct meeting *m, uint32_t first, struct tutti_error *err)
 {
     const struct stance *s = &m->stances[first];
@@ -135,7 +140,7 @@ static void set_like(struct meeting *m, const struct finding *f)
         m->set[r] = same_finding(&m->findings[r], f);
 }
 
-/* The rank whose cables are not those of the others; rank 1 when there is no memory to count. */
+/* The rank whose cables differ from the others'; rank 1 if there is no memory to count. */
 static uint32_t find_odd(const struct meeting *m)
 {
     uint64_t *cables = tt_alloc(m->c->size, sizeof *cables);
@@ -146,7 +151,7 @@ static uint32_t find_odd(const struct meeting *m)
     return odd;
 }
 
-/* Each difference once, with the ranks that have it: the first few. */
+/* The error that lists each difference once, with the ranks that have it: the first few. */
 static tutti_status fail_different(struct meeting *m, struct tutti_error *err)
 {
     struct tt_str out = {0};
@@ -172,7 +177,7 @@ static tutti_status fail_different(struct meeting *m, struct tutti_error *err)
     return TUTTI_ERR_DIFFERS;
 }
 
-/* ---- the network that travels ---- */
+/* ---- the network that is sent ---- */
 
 static tutti_status write_text(const struct tt_topo *t, char **ret, size_t *ret_bytes,
                                struct tutti_error *err)
@@ -186,7 +191,8 @@ static tutti_status write_text(const struct tt_topo *t, char **ret, size_t *ret_
     return st;
 }
 
-/* Rank 0's network as this rank reads it, and how its own differs. */
+/* Parses rank 0's network and compares it with this rank's own. *ret is the caller's, even after an
+ * error. */
 static tutti_status inspect(struct meeting *m, struct tt_topo *own, const char *text,
                             struct tt_topo **ret, struct finding *f)
 {
@@ -203,7 +209,7 @@ static tutti_status inspect(struct meeting *m, struct tt_topo *own, const char *
     return st;
 }
 
-/* Takes over `own`; all ranks get rank 0's, or the same error. */
+/* Takes ownership of `own`. All ranks get rank 0's network, or the same error. */
 static tutti_status adopt(struct meeting *m, struct tt_topo *own, char *text, struct tt_topo **ret,
                           struct tutti_error *err)
 {
@@ -218,6 +224,7 @@ static tutti_status adopt(struct meeting *m, struct tt_topo *own, char *text, st
         inspect(m, own, text, &theirs, &mine);
     if (!st)
         st = m->how->exchange(m->how->ctx, &mine, sizeof mine, m->findings, err);
+    /* Every rank has the same findings, so every rank reports the same error. */
     for (uint32_t r = 0; !st && r < c->size; r++)
         if (m->findings[r].status)
             st = tt_fail(err, (tutti_status)m->findings[r].status, "rank %u: %s", r,
@@ -238,6 +245,8 @@ static tutti_status adopt(struct meeting *m, struct tt_topo *own, char *text, st
     return st;
 }
 
+/* Takes ownership of `own`. `text` is rank 0's network as text, NULL on other ranks. Every decision
+ * is made from the stances, which are equal on all ranks. */
 static tutti_status agree_settle(struct meeting *m, struct tt_topo *own, char *text,
                                  struct tt_topo **ret, struct tutti_error *err)
 {
@@ -282,6 +291,8 @@ tutti_status tt_comm_agree_topology(struct tt_comm *c, const struct tt_agreement
     } else {
         memcpy(mine.text, why.text, sizeof mine.text);
     }
+    /* A rank that could not build its network takes part all the same: the others wait for its
+     * stance. */
     m.stances = tt_zalloc(c->size, sizeof *m.stances);
     m.findings = tt_zalloc(c->size, sizeof *m.findings);
     m.set = tt_zalloc(c->size, sizeof *m.set);

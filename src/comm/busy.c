@@ -1,21 +1,21 @@
-/* busy.c - did others use the cores while speeds were measured?
+/* busy.c - did other processes use the cores while speeds were measured?
  *
- * A machine's kernel counts what all processes use, a process what it uses itself. What is left
- * when the ranks' own use is taken away is that of others, and it hurts as far as it takes cores
- * that the ranks want:
+ * The kernel counts the CPU time of all processes of a machine, and each process its own. The
+ * machine's total minus that of the ranks is the use by others. It matters only as far as it takes
+ * cores that the ranks want:
  *
- *     4 cores, 2 ranks, others use 1.5    |rank|rank|others|oth.|    none of it: taken 0
+ *     4 cores, 2 ranks, others use 1.5    |rank|rank|others|oth.|    nothing lost: taken 0
  *     2 cores, 4 ranks, others use 0.5    |ranks         |others|    a quarter: taken 250 per mille
  *
- * The kernel counts in ticks of 10 ms: over the 100 ms and more of a measurement that is near
- * enough. Without /proc/stat nothing is known, and nothing is said to be taken. */
+ * The kernel counts in ticks of 10 ms, which is accurate enough for measurements of 100 ms and
+ * more. Without /proc/stat nothing is known, and the result is 0. */
 #include <inttypes.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "comm/comm_int.h"
 
-/* User, nice and system time of all cores together; 0: not known. */
+/* User, nice and system time of all cores together, in ns; 0: not known. */
 static uint64_t used_by_all(void)
 {
     uint64_t user, nice, system;
@@ -55,7 +55,7 @@ void tt_comm_busy_since(struct tt_busy *b)
     b->all_ns = b->all_ns && now.all_ns > b->all_ns ? now.all_ns - b->all_ns : 0;
 }
 
-/* Of the machine of rank r. */
+/* Per mille of the CPU time wanted by the ranks on rank r's machine that others used. */
 static uint64_t taken_at(const struct tt_busy *all, uint32_t n, uint32_t r)
 {
     const struct tt_busy *b = &all[r];

@@ -1,11 +1,20 @@
-/* call.c - blocking calls and persistent requests. Blocking calls progress themselves. A started
- * request is progressed by whoever waits, by every other call on the communicator, and by a
- * background thread that sleeps whenever nothing is started. */
+/* call.c - blocking calls and persistent requests.
+ *
+ * A blocking call makes progress itself. A started request makes progress in every wait, in every
+ * other call on the communicator, and on a background thread that sleeps whenever no request is
+ * started.
+ *
+ *     make --> start --> test/wait/join ... done --> start ...          a request
+ *                                           '-----> free
+ *
+ * A request changes only under the communicator's lock. After its end it keeps its status until the
+ * next start. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/comm_int.h"
 
+/* How the watch knows this call: every rank that is in the same call describes it the same way. */
 static struct tt_op_desc call_describe(struct tt_comm *c, const struct tt_call *call,
                                        const struct tt_kept *k)
 {
@@ -22,8 +31,8 @@ static struct tt_op_desc call_describe(struct tt_comm *c, const struct tt_call *
     return op;
 }
 
-/* NULL buffers where data are, and overlaps that are not "in place", are the caller's mistakes:
- * this rank alone gets the error. */
+/* NULL buffers where there is data are the caller's mistake: only this rank gets the error, and the
+ * communicator stays usable. */
 static tutti_status check_buffers(const struct tt_call *call, const struct tt_kept *k,
                                   struct tutti_error *err)
 {
@@ -39,6 +48,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     struct tt_kept *k = NULL;
     struct tutti_error err;
     tt_comm_lock(c);
+    /* After a verdict every call returns it at once. */
     tutti_status st = c->failed ? c->last.status : tt_comm_program(c, call, &k, &err);
     if (!st)
         st = check_buffers(call, k, &err);
@@ -59,6 +69,7 @@ tutti_status tt_comm_run(struct tt_comm *c, const struct tt_call *call)
     return st;
 }
 
+/* r->call must not point to memory of the caller: counts and blocks are in the kept program. */
 tutti_status tt_comm_request_make(struct tt_comm *c, const struct tt_call *call,
                                   struct tt_request **ret)
 {
@@ -81,6 +92,7 @@ tutti_status tt_comm_request_make(struct tt_comm *c, const struct tt_call *call,
         r->call.blocks = NULL;
         r->call.user = r->kept->key.user;
         r->call.background = true;
+        /* A held program is not replaced while the request exists. */
         r->kept->holders++;
         r->work.program = r->kept->program;
         *ret = r;
@@ -89,6 +101,7 @@ tutti_status tt_comm_request_make(struct tt_comm *c, const struct tt_call *call,
     return st;
 }
 
+/* A request is a collective (kept) or a message between two ranks (letter). */
 static tutti_status call_begin(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
@@ -123,8 +136,8 @@ tutti_status tt_comm_request_start(struct tt_request *r)
     return st;
 }
 
-/* A request that is done (or failed) may be started again; until then tests and waits repeat how it
- * ended. */
+/* Records the end of a request; IN_PROGRESS: it has not ended. A request that is done or has failed
+ * may be started again; until then tests and waits return how it ended. */
 static tutti_status call_settle(struct tt_request *r, tutti_status st)
 {
     if (st == TUTTI_IN_PROGRESS)
@@ -140,8 +153,8 @@ static tutti_status call_settle(struct tt_request *r, tutti_status st)
     return st;
 }
 
-/* Not done: has the watch a verdict, or has nothing moved for as long as the deadline allows? A
- * caller that only tests must hear of it too. */
+/* The request is not done: is there a verdict, or has nothing moved for as long as the deadline
+ * allows? A caller that only tests must learn of it too. */
 static tutti_status call_check(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
@@ -153,15 +166,16 @@ static tutti_status call_check(struct tt_request *r)
     return st ? st : TUTTI_IN_PROGRESS;
 }
 
-/* One look at a started request. */
+/* One poll of a started request. If a thread of the caller makes progress (pumped), that thread
+ * watches deadlines. */
 static tutti_status call_look(struct tt_request *r)
 {
     tutti_status st = tt_comm_test(r->comm, &r->work, &r->op);
     return st == TUTTI_IN_PROGRESS && !r->comm->pumped ? call_check(r) : st;
 }
 
-/* The same, progress left to the helper. An error moves nothing: it is found by the look that is
- * due when nothing has moved for a while. */
+/* The same, with progress left to the helper. An error does not count as movement: it is found by
+ * the poll that is due when nothing has moved for a while. */
 static tutti_status look_quietly(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
@@ -175,14 +189,15 @@ static tutti_status call_finish(struct tt_request *r)
     return tt_comm_await(r->comm, &r->work, &r->op);
 }
 
-/* Nobody asks again: it is done, or late. */
+/* The caller will not ask again: the request is done, or late. */
 static tutti_status look_last(struct tt_request *r)
 {
     tutti_status st = tt_comm_test(r->comm, &r->work, &r->op);
     return st == TUTTI_IN_PROGRESS ? tt_comm_late(r->comm, &r->work, &r->op) : st;
 }
 
-/* Asks a started request in one of these ways; of another one, how it ended is known. */
+/* Asks a started request in one of these ways; for any other, the status of its last start is
+ * returned. */
 static tutti_status call_ask(struct tt_request *r, tutti_status (*how)(struct tt_request *r))
 {
     tt_comm_lock(r->comm);
@@ -219,8 +234,12 @@ tutti_status tt_comm_request_overdue(struct tt_request *r)
 tutti_status tt_comm_request_join(struct tt_request *r)
 {
     struct tt_comm *c = r->comm;
+    /* Acquire pairs with the release store in helper_make: the helper is complete when it is
+     * seen. */
     if (!atomic_load_explicit(&c->helper, memory_order_acquire))
         return tt_comm_request_wait(r);
+    /* `seen` is read before the request is asked: news in between makes the await return at once,
+     * so no end is missed. */
     for (;;) {
         uint64_t seen = tt_comm_news_told(c);
         tutti_status st = call_ask(r, look_quietly);
@@ -230,6 +249,7 @@ tutti_status tt_comm_request_join(struct tt_request *r)
     }
 }
 
+/* Takes back a receive that no message has matched; everything else is waited for. */
 void tt_comm_request_end(struct tt_request *r)
 {
     tt_comm_lock(r->comm);

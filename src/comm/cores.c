@@ -1,10 +1,13 @@
-/* cores.c - do ranks have to share cores? Waiting differs: with a core of one's own a short spin is
- * the fastest wait, on a shared core it keeps the awaited rank from running.
+/* cores.c - do ranks have to share cores? It decides how to wait: with a dedicated core a short
+ * spin is the fastest wait, on a shared core it keeps the awaited rank from running.
  *
- * Ranks of one kernel share its cores, whatever network or container they are in, so machines are
- * told apart by the kernel's boot id alone. A launcher may have bound every rank to a core: the
- * cores of a machine are the union of what its ranks may use, and a rank is crowded when the ranks
- * whose cores touch its own, taken together, are more than those cores. */
+ * Ranks under one kernel share its cores, whatever network or container they are in, so machines
+ * are identified by the kernel's boot id alone. A launcher may have bound every rank to a core.
+ * Ranks whose sets of cores overlap, directly or through other ranks, form a cluster; a rank is
+ * crowded if its cluster has more ranks than cores.
+ *
+ *     ranks 0 {0,1}  1 {1,2}  2 {5}  3 {5}        cluster {0,1}: 3 cores, fine; {2,3}: 1 core,
+ * crowded */
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
@@ -29,7 +32,7 @@ void tt_comm_cores_self(struct tt_cores *ret)
     cpu_set_t set;
     *ret = (struct tt_cores){.machine = machine_id()};
     if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return; /* more cores than a set holds: nobody is crowded there */
+        return; /* more cores than a set holds: an empty mask is never crowded */
     for (size_t i = 0; i < CPU_SETSIZE && i < TT_CORES_MAX; i++)
         if (CPU_ISSET(i, &set))
             ret->mask[i / 64] |= UINT64_C(1) << (i % 64);
@@ -43,8 +46,8 @@ static bool touch(const struct tt_cores *a, const uint64_t *mask)
     return both != 0;
 }
 
-/* Adds the cores of every rank that shares one with `mask`, until none is new; the ranks
- * counted. */
+/* Adds to `mask` the cores of every rank that shares one with it, until nothing is added. Returns
+ * the number of those ranks. Ends because the count only grows, up to n. */
 static uint32_t cores_gather(const struct tt_cores *all, uint32_t n, uint64_t machine,
                              uint64_t *mask)
 {

@@ -1,17 +1,17 @@
 /* dump.c - TUTTI_DUMP: what a communicator really runs, as files that plan, verify and sim read.
  *
- *     DIR/topology-c0-<hash>.json                          the network it plans on, once, when it opens
- *     DIR/allreduce-ring-4-1048576-c0-<hash>.json          collective, algorithm, ranks, bytes of the vector, communicator, plan hash
- *     DIR/allreduce-ring-4-1048576-c0-<hash>-rank0.txt     what the executor makes of rank 0's part (exec/print.c), for people to read
+ *     DIR/topology-c0-<hash>.json                        the network it plans on, when it opens
+ *     DIR/allreduce-ring-4-1048576-c0-<hash>.json        collective, algorithm, ranks, bytes of the
+ *                                                        vector, communicator, plan hash
+ *     DIR/allreduce-ring-4-1048576-c0-<hash>-rank0.txt   rank 0's program (exec/print.c), to read
  *
- * c0 is the world; the communicators of a split have a number of their own. Rank 0 of the
- * communicator is the only writer. A file appears whole (written beside, then renamed), and equal
- * names have equal contents, so that runs may share a folder. A plan file is the schedule:
- * operations on chunks. The lengths of the caller's blocks (the _v calls, and blocks that are not
- * multiples of 64 bytes) belong to the call and are not in it; verify does not need them, sim
- * prices the schedule's own layout. A folder that cannot be written is an error on all ranks when
- * the communicator opens; what cannot be written later is told on standard error and the job goes
- * on. */
+ * c0 is the world; the communicators of a split have a number of their own. Only rank 0 of a
+ * communicator writes. A file appears whole (written under another name, then renamed), and equal
+ * names have equal contents, so runs may share a folder. A plan file is the schedule: operations on
+ * chunks. The lengths of the caller's blocks (the _v calls, and blocks that are not multiples of 64
+ * bytes) belong to the call and are not in it; verify does not need them, sim prices the schedule's
+ * own layout. A folder that cannot be written is an error on all ranks when the communicator opens;
+ * later failures are logged and the job goes on. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include "base/blame.h"
 #include "comm/comm_int.h"
 
-/* About 40 bytes of text and of memory each. */
+/* DUMP_OPS_MAX: each operation takes about 40 bytes of text and of memory. */
 enum { DUMP_OPS_MAX = 1 << 22, NAME_BYTES = 192 };
 
 typedef tutti_status write_fn(const void *what, FILE *out, struct tutti_error *err);
@@ -51,7 +51,7 @@ static tutti_status cannot(const char *path, int error, struct tutti_error *err)
     return tt_fail(err, TUTTI_ERR_IO, "TUTTI_DUMP: cannot write %.300s: %s", path, strerror(error));
 }
 
-/* Fills `temp`, which is new. */
+/* Writes the new file `temp`. O_EXCL: an existing file is never overwritten half-way. */
 static tutti_status write_new(const char *temp, write_fn *write, const void *what,
                               struct tutti_error *err)
 {
@@ -69,6 +69,7 @@ static tutti_status write_new(const char *temp, write_fn *write, const void *wha
     return st;
 }
 
+/* The process id makes the temporary name unique among writers on one host. */
 static tutti_status write_file(const struct tt_comm *c, const char *name, write_fn *write,
                                const void *what, struct tutti_error *err)
 {
@@ -88,7 +89,7 @@ static tutti_status write_file(const struct tt_comm *c, const char *name, write_
 
 /* ---- opening ---- */
 
-/* Rank 0: the folder, made when it is missing, and the topology in it. */
+/* Rank 0: the folder, created if it is missing, and the topology in it. */
 static tutti_status dump_begin(struct tt_comm *c, struct tutti_error *err)
 {
     char name[NAME_BYTES];
@@ -101,7 +102,7 @@ static tutti_status dump_begin(struct tt_comm *c, struct tutti_error *err)
     return write_file(c, name, write_topo, c->topo, err);
 }
 
-/* What rank 0 tells the others. */
+/* What rank 0 sends to the others. */
 struct answer {
     int32_t status;
     char text[380];
@@ -164,7 +165,7 @@ bool tt_comm_dump_wants(const struct tt_comm *c, const struct tt_plan *plan,
     return false;
 }
 
-/* Rank 0's program, in the schedule's own layout. */
+/* Writes rank 0's program, in the schedule's own layout. */
 static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched *whole,
                                   const char *name, struct tutti_error *err)
 {
@@ -184,7 +185,7 @@ static tutti_status write_lowered(const struct tt_comm *c, const struct tt_sched
     return st;
 }
 
-/* A plan of the user may call its algorithm anything. */
+/* The name of an algorithm in a user's plan may hold any character; a file name may not. */
 static void plain_name(const char *algo, char *buf, size_t cap)
 {
     size_t n = 0;

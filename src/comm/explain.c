@@ -1,5 +1,6 @@
-/* explain.c - what ran for a kind of call: the kept program's schedule, its segments, how its
- * operations were carried out, and what was predicted. */
+/* explain.c - what ran for a kind of call: the schedule of the kept program, its segments, how its
+ * operations were carried out, and what was predicted. Asking makes the program if no call has made
+ * it yet. */
 #include <string.h>
 
 #include "comm/comm_int.h"

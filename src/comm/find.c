@@ -2,23 +2,22 @@
  * tables.
  *
  * Arrived late. Rank q waits in a call from wait_q to end_q; until start_r rank r had not even
- * entered it. Three ranks, rank 1 working longer (=) than the others before the call:
+ * entered it. Three ranks, of which rank 1 works longer (=) than the others before the call:
  *
- *     rank 0   ==|--------------|-->        waits (-) for rank 1 from its own entry to rank 1's
- *     rank 1   =================|-->        entered last: awaited by 0 and 2, and that is its own work's fault
+ *     rank 0   ==|--------------|-->     waits (-) for rank 1 from its own entry to rank 1's
+ *     rank 1   =================|-->     entered last: awaited by 0 and 2, because of its own work
  *     rank 2   ====|------------|-->
  *
- * A rank may also enter late because the call before ended late for it (a slow link): that is
- * counted as awaited, but as late only as far as it worked longer between the calls than the median
- * rank.
+ * A rank may also enter late because the previous call ended late for it (a slow link). That counts
+ * as awaited, but as late only as far as it worked longer between the calls than the median rank.
  *
  * Sent slowly. A link's rate is that of payloads under way (tcp_link.c), so that one slow host does
- * not make the links behind it look slow. A rank whose fastest link, in or out, is slower than what
- * is usual sits on a slow link; otherwise a slow link is its sender's. What it cost is counted for
- * the worst of its links only, since all may have been used at the same time.
+ * not make the links behind it look slow. A rank whose fastest link, in or out, is slower than
+ * usual sits on a slow link; otherwise a slow link is attributed to its sender. Only the worst of a
+ * rank's links counts, since all may have been used at the same time.
  *
- * Both are times the job lost, so the larger one decides. Nobody is named for less than a fiftieth
- * of the time in calls, or for being late when the median rank is nearly as late. */
+ * Both are times that the job lost, so the larger one decides. No rank is named for less than a
+ * fiftieth of the time in calls, or for being late if the median rank is nearly as late. */
 #include "comm/report.h"
 
 #include <assert.h>
@@ -26,14 +25,14 @@
 #include <string.h>
 
 static const uint64_t MIN_BYTES = 256 << 10, MIN_LOST_NS = 1000000;
-static const uint64_t MIN_SHARE = 50; /* one in */
-/* of what is usual; a single link differs more by chance */
+static const uint64_t MIN_SHARE = 50; /* one part in so many */
+/* Fractions of the usual rate; a single link varies more by chance. */
 static const double SLOW_RANK = 2.0 / 3, SLOW_LINK = 1.0 / 3;
 
 /* ---- clocks ---- */
 
-/* What to add to r's clock to get rank 0's: no barrier ends before all have begun it, seen from
- * both sides. */
+/* What to add to r's clock to get rank 0's. No barrier ends before all ranks have begun it; seen
+ * from both sides this bounds the offset, and the middle of the bounds is used. */
 static int64_t offset(const struct tt_log_beat *zero, const struct tt_log_beat *r)
 {
     int64_t low = INT64_MIN, high = INT64_MAX;
@@ -45,6 +44,8 @@ static int64_t offset(const struct tt_log_beat *zero, const struct tt_log_beat *
     return low + (high - low) / 2;
 }
 
+/* Offsets were measured at the beginning and at the end; in between the clock is assumed to drift
+ * linearly. */
 static void shift_clock(const struct tt_evidence *e, uint32_t r)
 {
     int64_t o[2], t[2];
@@ -70,15 +71,15 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lower one of two; sorts. */
+/* The lower of the two middle values; sorts x. */
 static int64_t median(int64_t *x, uint32_t n)
 {
     qsort(x, n, sizeof *x, by_value);
     return x[(n - 1) / 2];
 }
 
-/* The upper one of two: a slow link slows its neighbours' in a ring, so of four ranks two may look
- * slow where one is. */
+/* The upper of the two middle values: in a ring a slow link slows its neighbours' links, so of four
+ * ranks two may look slow where one is. */
 static int64_t upper_median(int64_t *x, uint32_t n)
 {
     qsort(x, n, sizeof *x, by_value);
@@ -90,7 +91,7 @@ static const struct tt_log_call *call_of(const struct tt_evidence *e, uint32_t r
     return &e->log[(size_t)r * (e->calls + 1) + k];
 }
 
-/* Own work of r between call k - 1 and call k. */
+/* Rank r's own work between call k - 1 and call k: the time not blocked in calls. */
 static int64_t work_of(const struct tt_evidence *e, uint32_t r, uint32_t k)
 {
     const struct tt_log_call *c = call_of(e, r, k), *before = call_of(e, r, k - 1);
@@ -104,6 +105,8 @@ static int64_t wait_for(const struct tt_log_call *q, const struct tt_log_call *r
     return waited ? r->start_ns - q->wait_ns : 0;
 }
 
+/* Adds call k to every rank's sums: the average wait of the others for it, and how much of that is
+ * its own fault. */
 static void judge_call(const struct tt_evidence *e, uint32_t k, int64_t usual_work,
                        struct tt_rank_finding *f)
 {
@@ -144,7 +147,7 @@ static const struct tt_link_stats *link_of(const struct tt_evidence *e, uint32_t
     return &e->links[(size_t)to * e->ranks + from];
 }
 
-/* The fastest link of every rank, the slowest of all links, and what is usual: the upper median of
+/* The fastest link of every rank, the slowest of all links, and the usual rate: the upper median of
  * the former. */
 static void find_rates(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *f)
 {
@@ -171,7 +174,8 @@ static bool is_slow(const struct tt_findings *f, uint32_t r)
     return f->rank[r].rate > 0 && f->rank[r].rate < SLOW_RANK * f->usual_rate;
 }
 
-/* Time beyond what a usual link would have taken, if it is slower than `share` of that. */
+/* Time beyond what a link of the usual rate would have taken, if the link is slower than `share` of
+ * that rate. */
 static uint64_t excess(const struct tt_findings *f, const struct tt_link_stats *s, double share)
 {
     double rate = tt_comm_link_rate(s);
@@ -179,8 +183,7 @@ static uint64_t excess(const struct tt_findings *f, const struct tt_link_stats *
     return slow ? (uint64_t)((double)s->bytes * 1e9 * (1 / rate - 1 / f->usual_rate)) : 0;
 }
 
-/* Of a rank that is slow all its links count; of another one those that it sends on, but not to a
- * slow rank. */
+/* Of a slow rank all links count; of any other those it sends on, except to a slow rank. */
 static void find_sending(const struct tt_evidence *e, struct tt_findings *f)
 {
     for (uint32_t r = 0; r < e->ranks; r++)
@@ -197,8 +200,8 @@ static void find_sending(const struct tt_evidence *e, struct tt_findings *f)
 
 /* ---- the verdict ---- */
 
-/* Whose links? The rank whose fastest one is slowest; if every rank has a usual one, the sender on
- * the worst of the others. */
+/* The rank to name for slow links: the rank whose fastest link is slowest; if every rank has a
+ * usual one, the sender on the worst of the others. */
 static uint32_t slowest_sender(const struct tt_evidence *e, const struct tt_findings *f)
 {
     uint32_t worst = 0;
@@ -221,6 +224,7 @@ static uint32_t latest(const struct tt_evidence *e, const struct tt_findings *f)
     return worst;
 }
 
+/* Names a rank only if the loss is worth it; otherwise ret->why stays 0. */
 static void find_decide(const struct tt_evidence *e, int64_t *scratch, struct tt_findings *f)
 {
     uint64_t in_calls = 0;

@@ -8,12 +8,12 @@
  *     rank 3       data --> answer --------->
  *
  * A flow is a schedule of two messages: the vector there, its last part back (a short vector as a
- * whole), which the receiver cannot send before it has everything. Pulled, it is the other way
- * round: the last part there as a request, the vector back. All flows are requests of the
- * communicator's own engine, over the wires its collectives use. Every rank starts all of them in
- * the same order, empty ones where it has no part, since all must number their requests alike;
- * after that each goes its own pace, so that a flow's time does not depend on when its rank got
- * round to the others. */
+ * whole), which the receiver cannot send before it has everything. A pulled flow is the reverse:
+ * the last part goes there as a request, the vector comes back. All flows are requests of the
+ * communicator's own engine, over the links that its collectives use. Every rank starts all of them
+ * in the same order, empty ones where it takes no part, since all ranks must number their requests
+ * alike. After that each makes progress independently, so that a flow's time does not depend on
+ * when its rank got to the others. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -25,15 +25,16 @@ struct run {
     const struct tt_flow_set *set;
     struct tt_sched **scheds;
     struct tt_program **programs;
-    uint64_t *since; /* by flow; 0: not running */
+    uint64_t *since; /* start time by flow; 0: not running */
 };
 
-/* Who begins, and has the clock. */
+/* The rank that begins, and has the clock. */
 static uint32_t starter(const struct tt_flow *f)
 {
     return f->pulled ? f->to : f->from;
 }
 
+/* The vector has two chunks: all but the last 1/4096, and the rest, which is the answer. */
 static tutti_status flow_sched(const struct tt_comm *c, const struct tt_flow *f,
                                struct tt_sched **ret, struct tutti_error *err)
 {
@@ -118,7 +119,7 @@ static struct tt_op_desc flows_describe(const struct tt_comm *c, const struct tt
                                .busy = TT_OP_COLL};
 }
 
-/* One clock for all: starting a flow already sends, and may take a while. */
+/* One start time for all: starting a flow already sends and may take a while. */
 static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;
@@ -136,8 +137,8 @@ static tutti_status start_all(struct tt_comm *c, struct run *r, struct tutti_err
     return st ? tt_fail(err, st, "%s", c->last.text) : TUTTI_OK;
 }
 
-/* Notes the flows that have ended; how many still run. *ret_bad: one that failed, or the set's
- * n. */
+/* Records the flows that have ended; returns how many are still running. *ret_bad becomes one that
+ * failed, if any; the caller sets it to the set's n before. */
 static uint32_t sweep(struct tt_comm *c, struct run *r, uint64_t *best, uint32_t *ret_bad)
 {
     struct tutti_error err;
@@ -167,8 +168,8 @@ static uint32_t first_running(const struct run *r)
     return i;
 }
 
-/* Until all have ended. The ordinary wait finds out who is to blame for one that fails, or takes
- * too long. */
+/* Polls until all have ended. For a flow that fails or takes too long, the ordinary wait finds out
+ * which rank is to blame. */
 static tutti_status finish_all(struct tt_comm *c, struct run *r, uint64_t *best,
                                struct tutti_error *err)
 {

@@ -1,17 +1,18 @@
 /* given.c - plans and rules that the user brings: TUTTI_PLAN (schedules in files) and TUTTI_TUNING
  * (rules that fix algorithms).
  *
- *     rank 0    reads the files, checks and proves each schedule     says what they are for, or why not     keeps them
- *     others                                                          take that over
- *     later     a call that a plan fits asks rank 0 for its slice (plans.c), as for a synthesised plan
+ *     rank 0    reads the files, checks and proves each schedule, keeps them;
+ *               sends what they are for, or why not
+ *     others    take that over
+ *     later     a call that a plan fits gets its slice from rank 0, like a synthesised plan
  *
  * A plan fits the calls of its collective (and root) on every communicator of its number of ranks;
- * the length, type and reduction may be any, since a schedule names chunks. Rank 0 of the
- * communicator reads the file; for a communicator of a split that is a process of its own, which
- * must find the very plan that the job's rank 0 has proved.
+ * length, type and reduction may be any, since a schedule names chunks. Rank 0 of the communicator
+ * reads the file; after a split that may be another process, which must find exactly the plan that
+ * the job's rank 0 has proved.
  *
- * Tuning files are read by every rank while the ranks meet. Their rules are settings, compared like
- * the others (agree.c). */
+ * Every rank reads the tuning file while the ranks meet. Its rules are settings, compared like the
+ * others (agree.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,13 +21,13 @@
 #include "comm/comm_int.h"
 #include "verify/verify.h"
 
-/* What rank 0 tells about one plan. Travels. */
+/* What rank 0 says about one plan. Sent between ranks. */
 struct facts {
     uint32_t coll, ranks, root, pad;
     uint64_t hash;
 };
 
-/* Travels. */
+/* The result on rank 0 for all plans. Sent between ranks. */
 struct answer {
     int32_t status;
     uint32_t pad;
@@ -37,9 +38,9 @@ struct answer {
 struct given_plan {
     char *path;
     struct facts facts;     /* on all ranks */
-    struct tt_sched *whole; /* where this process is a rank 0 that needs it; NULL: not read */
+    struct tt_sched *whole; /* if this process is a rank 0 that needs it; NULL: not read */
     bool used;
-    const char *passed; /* why a call that it fits was not run by it; NULL: there was none */
+    const char *passed; /* why a call that it fits did not use it; NULL: there was none */
 };
 
 struct tt_given {
@@ -71,7 +72,7 @@ static tutti_status read_plan(const char *path, struct tt_sched **ret, struct tu
     return st;
 }
 
-/* What the proof leaves open: can the public calls run it? */
+/* What the proof leaves open: can the public calls use it? */
 static tutti_status check_use(const struct tt_comm *c, const struct tt_sched *s,
                               struct tutti_error *err)
 {
@@ -106,7 +107,7 @@ static struct facts facts_of(const struct tt_sched *s)
         .coll = (uint32_t)h->coll, .ranks = h->ranks, .root = h->root, .hash = s->hash};
 }
 
-/* The first communicator of the job judges the plan; later ones only see that it is still the
+/* The first communicator of the job judges the plan; later ones only check that it is still the
  * same. */
 static tutti_status admit_plan(const struct tt_comm *c, struct given_plan *p, struct tt_sched *s,
                                struct tutti_error *err)
@@ -120,6 +121,7 @@ static tutti_status admit_plan(const struct tt_comm *c, struct given_plan *p, st
     return st ? st : check_use(c, s, err);
 }
 
+/* Reads and admits the plan unless that was done before. */
 static tutti_status given_load(const struct tt_comm *c, struct given_plan *p,
                                struct tutti_error *err)
 {
@@ -149,7 +151,7 @@ void tt_comm_given_free(struct tt_given *g)
     free(g);
 }
 
-/* "a.json:b.json" */
+/* Splits "a.json:b.json". */
 static tutti_status list_paths(const char *text, struct tt_given **ret, struct tutti_error *err)
 {
     struct tt_given *g = tt_zalloc(1, sizeof *g);
@@ -179,7 +181,8 @@ static bool fits_size(const struct given_plan *p, const struct tt_comm *c)
     return p->facts.ranks == c->size;
 }
 
-/* What rank 0 of c says: the world's judges all plans, another one needs those that fit it. */
+/* The result on rank 0 of c: the world's rank 0 judges all plans, that of another communicator
+ * loads those that fit it. */
 static void given_answer(struct tt_comm *c, bool first, struct answer *ret)
 {
     struct tt_given *g = c->world->given;
@@ -193,6 +196,7 @@ static void given_answer(struct tt_comm *c, bool first, struct answer *ret)
         memcpy(ret->text, why.text, sizeof ret->text);
 }
 
+/* Does any plan fit c? All ranks have the same facts, so all decide alike. */
 static bool concerns(const struct tt_comm *c)
 {
     const struct tt_given *g = c->world->given;
@@ -202,6 +206,7 @@ static bool concerns(const struct tt_comm *c)
     return false;
 }
 
+/* Collective: rank 0's result becomes that of all ranks. */
 static tutti_status given_take(struct tt_comm *c, bool first, const struct tt_agreement *how,
                                struct tutti_error *err)
 {
@@ -223,8 +228,8 @@ static tutti_status given_take(struct tt_comm *c, bool first, const struct tt_ag
     return st;
 }
 
-/* A plan that is for another number of ranks than the job has is a mistake more often than meant
- * for a split. */
+/* A plan for another number of ranks than the job has is more often a mistake than meant for a
+ * split. */
 static void say_sizes(const struct tt_comm *c)
 {
     const struct tt_given *g = c->world->given;
@@ -275,7 +280,7 @@ static void say_unused(const struct given_plan *p)
                      p->path, coll);
 }
 
-/* Those for a part of the ranks may have run without this process. */
+/* Warns about plans that never ran. Plans for fewer ranks may have run without this process. */
 void tt_comm_given_close(const struct tt_comm *c)
 {
     const struct tt_given *g = c->world->given;
@@ -293,7 +298,7 @@ static bool given_fits(const struct given_plan *p, const struct tt_comm *c,
            (!tt_sched_coll_is_rooted(q->coll) || p->facts.root == q->root);
 }
 
-/* Why the call cannot be run by a plan of the user; NULL: it can. */
+/* Why the call cannot be run by a user's plan; NULL: it can. */
 static const char *hindrance(const struct tt_ask *ask)
 {
     if (ask->algo && !tt_streq(ask->algo, "auto"))
@@ -312,7 +317,7 @@ bool tt_comm_given_runs(struct tt_comm *c, const struct tt_ask *ask)
         if (given_fits(&g->plans[i], c, &ask->problem)) {
             const char *why = hindrance(ask);
             g->plans[i].used = g->plans[i].used || !why;
-            if (!ask->why.op.why) /* the user's own call, not a part of opening something */
+            if (!ask->why.op.why) /* the user's own call, not part of opening something */
                 g->plans[i].passed = why;
             return !why;
         }
@@ -324,6 +329,7 @@ tutti_status tt_comm_given_plan(struct tt_comm *c, const struct tt_problem *p,
 {
     struct tt_given *g = c->world->given;
     size_t i = 0;
+    /* tt_comm_given_runs was true for this problem, so a plan is found. */
     while (!given_fits(&g->plans[i], c, p))
         i++;
     struct tt_shape made_for = g->plans[i].whole->shape;

@@ -1,12 +1,13 @@
-/* guard.c - what protects the bytes between two ranks: the rule, and the rule in words.
+/* guard.c - what protects the bytes between two ranks: the rule, and the rule as text.
  *
  * A job that encrypts seals every socket. Otherwise payloads between different hosts carry a
- * checksum, since cables and memories of network cards have been seen to flip bits that TCP's
- * 16-bit sum does not notice; on loopback bytes never leave the memory of one machine, and there
- * the checksum is for those who ask. Both ends come to the same answer: hosts are in the table that
- * all ranks have, the two settings are compared when the ranks meet. */
+ * checksum, since cables and network cards have been seen to flip bits that TCP's 16-bit checksum
+ * does not detect. On loopback bytes never leave the memory of one machine, and a checksum is used
+ * only on request. Both ends come to the same answer: hosts are in the table that all ranks have,
+ * and the settings are compared when the ranks meet. */
 #include "comm/comm_int.h"
 
+/* Does the connection to this peer carry checksums (if it is not encrypted)? */
 static bool sums(const struct tt_world *w, uint32_t peer)
 {
     const struct tt_boot_peer *all = tt_boot_peers(w->boot);

@@ -1,9 +1,9 @@
 /* hand.c - rank 0 hands bytes to the others, as requests on the communicator's own engine: the same
- * bytes to all, or each its own block.
+ * bytes to all, or a block to each.
  *
- * For small things that must be equal everywhere (plans, topologies), not for speed. A hand-over is
- * numbered like any request and its fingerprint is made from the call that needs it, so that ranks
- * which are in different calls get the usual verdict. */
+ * It is for small things that must be equal everywhere (plans, topologies), not for speed. A
+ * hand-over is numbered like any request, and its fingerprint is derived from the call that needs
+ * it, so that ranks which are in different calls get the usual verdict. */
 #include <stdlib.h>
 
 #include "comm/comm_int.h"
@@ -21,6 +21,8 @@ void tt_comm_hand_end(struct tt_comm *c, const struct tt_hand *h)
     tt_watch_leave(c->world->watch, c->tag);
 }
 
+/* Several parts of one hand-over share a number, so c->calls is restored. Its fingerprint tells
+ * them apart. */
 static tutti_status start_and_wait(struct tt_comm *c, const struct tt_hand *h, struct tt_program *p,
                                    const struct tt_call *call)
 {
@@ -29,12 +31,13 @@ static tutti_status start_and_wait(struct tt_comm *c, const struct tt_hand *h, s
                                                 (uint64_t)call->coll)};
     uint32_t calls = c->calls;
     tutti_status st = tt_comm_begin(c, &k, call, &h->op);
-    /* the number stays given, also when the start fails: all parts of a hand-over have the same */
+    /* restored even if the start fails: all parts of a hand-over have the same number */
     c->calls = calls;
     return st ? st : tt_comm_finish(c, p, &h->op);
 }
 
-/* Rank 0 sends to each by itself, so that a rank which does not come keeps no other one waiting. */
+/* Rank 0 sends to each rank directly, so that a rank which does not come keeps no other one
+ * waiting. */
 static tutti_status slice_of(const struct tt_comm *c, tutti_coll coll, uint64_t total,
                              struct tt_sched **ret, struct tutti_error *err)
 {

@@ -1,11 +1,12 @@
-/* helper.c - a thread that progresses started requests while their owner computes.
+/* helper.c - a thread that makes progress on started requests while their owner computes.
  *
- * The thread is made by the first request that is started, and runs rounds (progress.c). It never
- * spins, and it sleeps whenever no request is under way. Everything is under the communicator's
- * lock, which the helper leaves to everybody else (shared.c). A caller that waits for the end of a
- * request without helping (tt_comm_request_join) sleeps until the helper has finished something.
+ * The first request that is started creates the thread, which runs rounds (progress.c). It never
+ * spins, and it sleeps whenever no request is active. Everything is guarded by the communicator's
+ * lock, and the helper lets all other threads have it first (shared.c). A caller that waits for the
+ * end of a request without helping (tt_comm_request_join) sleeps until the helper has finished
+ * something.
  *
- * The helper decides nothing: what fails stays in the engine for the next test or wait. */
+ * The helper decides nothing: a failure stays in the engine for the next test or wait. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,7 +25,7 @@ enum { SLACK = 1000, SLICE = 100000 }; /* ns */
 struct tt_helper {
     struct tt_comm *comm;
     pthread_t thread;
-    /* its bell is the helper's: rung when there is a new request, or the end */
+    /* Its bell is rung when there is a new request, or to end the thread. */
     struct tt_waiting waiting;
 };
 
@@ -44,7 +45,7 @@ void tt_comm_thread_begin(void)
     errno = 0;
     a.nice = getpriority(PRIO_PROCESS, 0);
     if (errno == 0 && sched_getscheduler(0) == SCHED_OTHER)
-        /* kernels before 6.12 ignore the slice, and nothing depends on it */
+        /* kernels before 6.12 ignore the slice; nothing depends on it */
         syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
@@ -58,7 +59,7 @@ static void *helper_work(void *arg)
     return NULL;
 }
 
-/* The thread takes no signals: they are the program's. */
+/* The thread blocks all signals: they are for the program's own threads. */
 static bool helper_launch(struct tt_helper *h)
 {
     sigset_t all, before;
@@ -76,8 +77,8 @@ static void discard(struct tt_helper *h)
     free(h);
 }
 
-/* Without a thread requests progress in the calls of their owner, as they did before: not an
- * error. */
+/* Without a thread, requests make progress in the calls of their owner only; that is not an error.
+ * The release store pairs with the acquire load in tt_comm_request_join. The lock is held. */
 static void helper_make(struct tt_comm *c)
 {
     struct tt_helper *h = tt_zalloc(1, sizeof *h);
@@ -95,6 +96,8 @@ static void helper_make(struct tt_comm *c)
 
 void tt_comm_helper_wake(struct tt_comm *c)
 {
+    /* No helper: alone there is nothing to wait for; a pumping thread exists already; or MPI
+     * accepts only threads of the caller. */
     if (c->size < 2 || c->pumped || c->wire.lent_threads)
         return;
     if (!c->helper)
@@ -109,6 +112,7 @@ void tt_comm_helper_end(struct tt_comm *c)
     struct tt_helper *h = c->helper;
     if (!h)
         return;
+    /* stop is set before the wake-up, so the thread cannot fall asleep again without seeing it. */
     atomic_store(&h->waiting.stop, true);
     tt_comm_waiting_wake(c, &h->waiting);
     pthread_join(h->thread, NULL);

@@ -1,10 +1,10 @@
-/* links.c - the sockets of a communicator, made by boot's porter when a schedule first needs them:
- * what the tcp transport calls its source.
+/* links.c - the sockets of a communicator, made by boot's porter when a schedule first needs them.
+ * The tcp transport calls this its source.
  *
- * Ranks of the group and of the world meet here, and so do the words of the porter and the classes
- * of the watch: a peer that is gone or not reached ends like one whose connection broke, and its
- * calls ask for a verdict as ever. A rank that is out of descriptors is the only one that knows,
- * and tells all. */
+ * This file translates between ranks of the group and of the world, and between the porter's errors
+ * and what the watch understands: a peer that is gone or unreachable ends like one whose connection
+ * broke, and its calls request a verdict as usual. A rank that is out of descriptors is the only
+ * one that knows, and tells all. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 struct links {
     struct tt_world *world;
     struct tt_desk *desk;
-    const uint32_t *members; /* the communicator's */
+    const uint32_t *members; /* owned by the communicator */
     uint32_t *group_of;      /* by world rank; UINT32_MAX: not reached by sockets */
 };
 
@@ -25,6 +25,7 @@ static bool links_want(void *ctx, uint32_t peer)
     return tt_boot_desk_want(l->desk, l->members[peer], NULL) == TUTTI_OK;
 }
 
+/* The errno that the transport reports for a link that could not be made. */
 static int error_of(const struct links *l, const struct tutti_error *why)
 {
     struct tt_trouble t = {.kind = TT_TROUBLE_ABORT, .peer = UINT32_MAX};
@@ -50,7 +51,7 @@ static bool links_take(void *ctx, struct tt_tcp_link *ret)
         explicit_bzero(&got.keys, sizeof got.keys);
         if (peer != UINT32_MAX)
             return true;
-        if (got.fd >= 0) /* a rank that sees the hosts differently */
+        if (got.fd >= 0) /* a rank that disagrees about which ranks share a host */
             tt_fd_close(got.fd);
     }
     return false;
@@ -80,6 +81,7 @@ tutti_status tt_comm_links_open(const struct tt_wire_config *c, const struct tt_
         group_of[r] = UINT32_MAX;
     for (uint32_t r = 0; r < c->n; r++)
         group_of[c->members[r]] = r;
+    /* Ranks of this host are reached through shared memory. */
     for (uint32_t k = 0; k < w->nlocal; k++)
         group_of[c->members[w->local[k]]] = UINT32_MAX;
     tutti_status st =

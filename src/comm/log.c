@@ -1,5 +1,6 @@
-/* log.c - what a rank notes about its calls when a report is wanted: entering, beginning to wait,
- * leaving. A clock reading each, no allocation, the last TT_LOG_CALLS calls. */
+/* log.c - what a rank records about its calls if a report is wanted: entry, start of waiting, exit.
+ * Each costs a clock reading and no allocation; the last TT_LOG_CALLS calls are kept, in a ring
+ * indexed by call number. Calls write it under the communicator's lock. l NULL: no report. */
 #include "comm/report.h"
 
 static struct tt_log_call *log_at(struct tt_log *l, uint32_t call)
