@@ -1,19 +1,19 @@
 /* fuse.c - which tensors share a bucket.
  *
- * A unit is what is never taken apart by fusion: the tensors of one layer that are of one part
- * (and, when tensors are cut in pieces, no larger than a piece); only DDP's rule goes tensor by
- * tensor. Every rule below joins neighbouring units; none joins units that must stay apart
- * (`apart`): other parts, and with hybrid policies units that travel by different algorithms.
+ * A unit is never split by fusion: the tensors of one layer that are of one part (and, when large
+ * tensors are cut, no larger than a part); only DDP's rule goes tensor by tensor. Every rule below
+ * joins neighbouring units; none joins units that must stay apart (`apart`): those of different
+ * parts, and with hybrid policies those that use different algorithms.
  *
  *     units (forward order)   c1  c2  c3  c4  c5  |  f1  f2  f3
  *     threshold, dear         [c1][c2 c3 c4 c5]     [f1][f2 f3]      from the front, a small first
  *     threshold, others       [c1 c2 c3 c4 c5]      [f1][f2][f3]     from the back as DDP: a bucket
  *                                                                    is closed at its size
  *
- * Greedy is the rule of MG-WFBP: from the back, join the open bucket with the next unit when that
- * one's gradient is ready before the bucket could be sent, or so soon after that waiting costs less
- * than another start-up. (The published code also joins everything below 8,192 parameters whatever
- * the costs; that constant is left out.) */
+ * Greedy is the rule of MG-WFBP: from the back, join the open bucket with the next unit when the
+ * gradient of that unit is ready before the bucket could be sent, or so soon after that waiting
+ * costs less than another start-up. (The published code also joins everything below 8,192
+ * parameters whatever the costs; that constant is left out.) */
 #include "policy/policy_int.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void tt_policy_ready(const struct tt_policy_tensor *t, uint32_t n, uint64_t *rea
     }
 }
 
-/* Whether tensor i (> 0) begins a unit. */
+/* Does tensor i (> 0) begin a unit? */
 static bool begins_unit(const struct tt_policy_input *in, uint32_t i)
 {
     const struct tt_policy_tensor *a = &in->t[i - 1], *b = &in->t[i];
@@ -52,7 +52,7 @@ static void mark_units(const struct tt_policy_input *in, bool *begins)
         begins[i] = begins_unit(in, i);
 }
 
-/* Bytes of the unit that begins at i; *ret_end is the first tensor behind it. */
+/* Bytes of the unit that begins at i; *ret_end is the first tensor after it. */
 static uint64_t unit_bytes(const struct tt_policy_input *in, uint32_t i, uint32_t *ret_end)
 {
     uint64_t sum = 0;
@@ -75,8 +75,8 @@ static void by_threshold(const struct tt_policy_input *in, bool *begins)
     }
 }
 
-/* From the back, as DDP: a bucket takes tensors until it has reached its size; the first to be
- * ready is smaller. */
+/* From the back, as DDP: a bucket takes tensors until it has reached its size; the bucket that is
+ * ready first is smaller. */
 static void as_ddp(const struct tt_policy_input *in, bool *begins)
 {
     uint64_t sum = 0, cap = in->o.first_bytes < in->o.threshold_bytes ? in->o.first_bytes
@@ -91,6 +91,7 @@ static void as_ddp(const struct tt_policy_input *in, bool *begins)
     }
 }
 
+/* `nearby` units per bucket, from the front. */
 static void by_number(const struct tt_policy_input *in, bool *begins)
 {
     uint32_t in_group = 0;
@@ -101,8 +102,8 @@ static void by_number(const struct tt_policy_input *in, bool *begins)
     }
 }
 
-/* From the back: what becomes ready in the same cycle travels together, as in Horovod's fusion
- * buffer. */
+/* From the back: gradients that become ready in the same cycle travel together, as in Horovod's
+ * fusion buffer. */
 static void by_waiting(const struct tt_policy_input *in, const uint64_t *ready, bool *begins)
 {
     uint64_t sum = 0;
@@ -116,7 +117,7 @@ static void by_waiting(const struct tt_policy_input *in, const uint64_t *ready, 
     }
 }
 
-/* The time an open bucket of these bytes takes on the stream, and what starting one costs. */
+/* The time that a bucket of these bytes takes on the stream; of one element: its start-up. */
 static uint64_t open_cost(const struct tt_policy_input *in, const struct tt_policy_tensor *t,
                           uint64_t bytes)
 {
@@ -124,6 +125,8 @@ static uint64_t open_cost(const struct tt_policy_input *in, const struct tt_poli
     return in->costs->cost(in->costs->ctx, coll, tt_policy_pick(in, t->kind, bytes), bytes);
 }
 
+/* Invariant: `done` is when the stream is free of all closed buckets, `sum` the bytes of the open
+ * one. */
 static tutti_status by_greed(const struct tt_policy_input *in, const uint64_t *ready, bool *begins,
                              struct tutti_error *err)
 {
@@ -153,8 +156,8 @@ static tutti_status by_greed(const struct tt_policy_input *in, const uint64_t *r
     return TUTTI_OK;
 }
 
-/* The group that the next forward pass needs first is exposed whole: it ends with the last unit
- * within first_bytes (or its first unit). */
+/* Nothing hides the bucket that the next forward pass needs first, so it is kept small: it ends
+ * with the last unit within first_bytes (or its first unit). */
 static void cut_first(const struct tt_policy_input *in, bool *begins)
 {
     uint64_t sum = 0;
@@ -167,6 +170,7 @@ static void cut_first(const struct tt_policy_input *in, bool *begins)
     }
 }
 
+/* NONE leaves every unit a bucket. */
 tutti_status tt_policy_fuse(const struct tt_policy_input *in, bool *begins, struct tutti_error *err)
 {
     tutti_status st = TUTTI_OK;

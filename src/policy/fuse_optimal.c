@@ -3,14 +3,14 @@
  *
  * Let E(l) be the earliest end of communication of units l, l+1, .. (the backward pass goes from
  * the last to the first). Some bucket holds units l..k-1; it starts when its last gradient is ready
- * and what is behind it has been sent:
+ * and everything after it has been sent:
  *
  *     E(l) = min over k > l of  max(E(k), ready(l)) + cost(bytes of l..k-1)
  *
- * An earlier E(k) never hurts, so the parts are independent. Costs inside the recursion are read at
- * powers of two and taken as linear between them (there are n^2/2 sizes); the policy made of the
- * result is priced exactly. MG-WFBP's greedy rule aims at the same and can miss it by far: where
- * start-up exceeds a layer's backward time, it joins everything. */
+ * An earlier E(k) never hurts, so the subproblems are independent. Costs inside the recursion are
+ * asked for at powers of two and interpolated linearly between them (there are n^2/2 sizes); the
+ * resulting policy is priced exactly. MG-WFBP's greedy rule has the same aim and can miss it by
+ * far: where start-up exceeds a layer's backward time, it joins everything. */
 #include "policy/policy_int.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static uint64_t cost_at(struct plan *p, enum tt_policy_algo algo, uint32_t log2)
     return *known;
 }
 
-/* Linear between powers of two; at least TT_POLICY_MOST when there is no such time. */
+/* Linear between powers of two; at least TT_POLICY_MOST where there is no price. */
 static uint64_t cost_of(struct plan *p, const struct unit *u, uint64_t bytes)
 {
     enum tt_policy_algo algo = tt_policy_pick(p->in, p->in->t[u->first].kind, bytes);
@@ -77,6 +77,7 @@ static tutti_status find_units(struct plan *p, const bool *begins, const uint64_
     return TUTTI_OK;
 }
 
+/* Invariant: end[k] and cut[k] are final for k > l; end[n] is 0. */
 static tutti_status fuse_optimal_solve(struct plan *p, struct tutti_error *err)
 {
     for (uint32_t l = p->n; l-- > 0;) {
@@ -112,6 +113,7 @@ tutti_status tt_policy_fuse_optimal(const struct tt_policy_input *in, const uint
         st = fuse_optimal_solve(p, err);
     for (uint32_t i = 0; !st && i < in->n; i++)
         begins[i] = false;
+    /* Follow the cuts from the first unit on: each is the start of a bucket. */
     for (uint32_t l = 0; !st && l < p->n; l = p->cut[l])
         begins[p->units[l].first] = true;
     free(p->units);

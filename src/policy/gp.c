@@ -1,12 +1,11 @@
-/* gp.c - regression by a Gaussian process in one dimension, as small as it can be: n <= 64 points,
- * a Matern 5/2 kernel
+/* gp.c - regression by a Gaussian process in one dimension: n <= 64 points, a Matern 5/2 kernel
  *
  *     k(d) = s (1 + a + a^2/3) exp(-a),  a = sqrt(5) d / l
  *
- * the variance s in closed form for each length l (the value of greatest likelihood given l), l
- * from a short list by the greatest marginal likelihood. Noise is a fixed small share of s: step
- * times are means of several steps and vary by per mille. Cholesky factor L of K + noise; weights =
- * (K + noise)^-1 y; predictions follow. */
+ * The variance s is in closed form for each length l (the value of greatest likelihood given l); l
+ * is the one of a short list with the greatest marginal likelihood. Noise is a fixed small share of
+ * s: step times are means of several steps and vary by per mille. L is the Cholesky factor of K +
+ * noise; weights = (K + noise)^-1 y; predictions follow from both. */
 #include "policy/tuner.h"
 
 #include <math.h>
@@ -21,8 +20,8 @@ static double matern(double d, double length)
     return (1 + a + a * a / 3) * exp(-a);
 }
 
-/* L of the unit-variance kernel matrix with noise. Positive definite by the noise: the square roots
- * are of positive numbers. */
+/* L of the unit-variance kernel matrix with noise. The noise makes the matrix positive definite, so
+ * the square roots are of positive numbers. */
 static void factor(struct tt_gp *g)
 {
     for (uint32_t i = 0; i < g->n; i++)
@@ -54,8 +53,8 @@ static void solve_upper(const struct tt_gp *g, double *v)
     }
 }
 
-/* Factor, scale and weights for one length; the logarithm of the marginal likelihood but for
- * constants. */
+/* Sets factor, scale and weights for one length; returns the logarithm of the marginal likelihood
+ * without its constants. */
 static double fit_length(struct tt_gp *g, const double *y, double length)
 {
     double half[TT_TUNER_TRIALS], fit = 0, det = 0;
@@ -85,7 +84,7 @@ void tt_policy_gp_fit(struct tt_gp *g, const double *x, const double *y, uint32_
             best = lengths[i];
         }
     }
-    fit_length(g, y, best);
+    fit_length(g, y, best); /* the loop left the factor of the last length */
 }
 
 void tt_policy_gp_predict(const struct tt_gp *g, double x, double *ret_mean, double *ret_deviation)

@@ -1,12 +1,14 @@
 /* make.c - a policy from tensors, costs and options: defaults, buckets, launches, and the two
- * choices that the model makes (threshold and order: whichever gives the shortest predicted step).
+ * choices that the model makes (threshold and order: those with the shortest predicted step).
  *
- * Search over thresholds is over powers of two and the middles between them, from below what
- * matters (64 KiB) to above the sum of all tensors, with and without the small first group; over
- * one bucket per layer; and over fusion `optimal`; all that with large tensors whole and, unless
- * the caller has said, in parts of 16 MiB (that may be overtaken). A step is predicted in time
- * linear in the launches, so that all of it takes milliseconds; being in integers it gives the same
- * on all ranks. */
+ * The search covers thresholds at powers of two and midway between them, from below what matters
+ * (64 KiB) to above the sum of all tensors, with and without the small first bucket; one bucket per
+ * layer; and fusion `optimal`; all of that with large tensors whole and, unless the caller has
+ * decided, in parts of 16 MiB (which other launches may overtake). A step is predicted in time
+ * linear in the launches, so the search takes milliseconds. It is deterministic: equal input gives
+ * an equal policy on all ranks.
+ *
+ *     tensors -> fuse -> buckets -> order -> launches -> predicted step -> keep the best */
 #include "policy/policy_int.h"
 
 #include <assert.h>
@@ -38,6 +40,7 @@ static uint64_t allreduce_cost(const struct tt_policy_costs *c, enum tt_policy_a
     return c->cost(c->ctx, TUTTI_ALLREDUCE, a, bytes);
 }
 
+/* Of the three named algorithms; the first of equals. */
 static enum tt_policy_algo cheapest(const struct tt_policy_costs *c, uint64_t bytes)
 {
     enum tt_policy_algo best = TT_POLICY_RING;
@@ -47,8 +50,8 @@ static enum tt_policy_algo cheapest(const struct tt_policy_costs *c, uint64_t by
     return best;
 }
 
-/* KIPS 2021 knows convolutions and fully connected layers. Embeddings are large as the latter are,
- * the rest is small as the former. */
+/* KIPS 2021 distinguishes convolutions and fully connected layers. Embeddings are large like the
+ * latter, all other tensors small like the former. */
 enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind,
                                    uint64_t bytes)
 {
@@ -61,6 +64,7 @@ enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_ten
     return in->o.recursive_doubling ? TT_POLICY_RECURSIVE_DOUBLING : TT_POLICY_HALVING_DOUBLING;
 }
 
+/* Dear always sends both phases; other policies get the cheaper of the two ways. */
 uint64_t tt_policy_comm(const struct tt_policy_options *o, const struct tt_policy_costs *costs,
                         uint64_t bytes)
 {
@@ -84,6 +88,7 @@ static bool has_times(const struct tt_policy_tensor *t, uint32_t n)
     return false;
 }
 
+/* Layers start at 0, have no gaps and never decrease. */
 static tutti_status check_tensor(const struct tt_policy_tensor *t, uint32_t i,
                                  struct tutti_error *err)
 {
@@ -101,6 +106,7 @@ static tutti_status check_tensor(const struct tt_policy_tensor *t, uint32_t i,
     return TUTTI_OK;
 }
 
+/* The sums stay below 2^60, so that no later addition can overflow. */
 static tutti_status check_tensors(const struct tt_policy_tensor *t, uint32_t n,
                                   struct tutti_error *err)
 {
@@ -122,6 +128,7 @@ static tutti_status check_tensors(const struct tt_policy_tensor *t, uint32_t n,
     return TUTTI_OK;
 }
 
+/* Is there a tensor that cutting into parts would change? */
 static bool has_large(const struct tt_policy_input *in)
 {
     bool some = false;
@@ -162,12 +169,12 @@ static void fill_defaults(struct tt_policy_input *in)
         o->partition_bytes = o->kind == TT_POLICY_BYTESCHEDULER ? 4 * MIB : UINT64_MAX;
     if (o->lookahead == 0)
         o->lookahead = 1;
-    /* by the model every gradient would be ready at once */
+    /* without times the model would have every gradient ready at once */
     if (o->order == TT_ORDER_BEST && !has_times(in->t, in->n))
         o->order = TT_ORDER_TWO_PHASE;
     if (!tt_policy_crosses(o->kind))
         o->order = TT_ORDER_TWO_PHASE;
-    if (o->kind == TT_POLICY_SYNC) /* one all-reduce of each part */
+    if (o->kind == TT_POLICY_SYNC) /* one all-reduce for each part (data type, group) */
         *o = (struct tt_policy_options){.kind = o->kind,
                                         .algo = o->algo,
                                         .fusion = TT_FUSION_THRESHOLD,
@@ -179,8 +186,8 @@ static void fill_defaults(struct tt_policy_input *in)
 
 /* ---- buckets ---- */
 
-/* Elements of a piece when a tensor is cut in pieces of at most `most` bytes: as many pieces as
- * needed, of equal size but the last. */
+/* Bytes of a part when a tensor is cut in parts of at most `most` bytes: as few parts as possible,
+ * all of equal size but the last. */
 static uint64_t piece_bytes(const struct tt_policy_tensor *t, uint64_t most)
 {
     uint64_t room = most / t->elem_bytes ? most / t->elem_bytes : 1,
@@ -197,7 +204,7 @@ static tutti_status push_bucket(struct tt_vec *v, const struct tt_policy_bucket 
     return tt_vec_push(v, b, 1) ? TUTTI_OK : tt_fail_memory(err, "buckets");
 }
 
-/* Tensors first..last as one bucket, or in pieces. */
+/* Appends tensors first..last as one bucket, or a single large tensor in parts. */
 static tutti_status add_bucket(const struct tt_policy_input *in, struct tt_vec *v, uint32_t first,
                                uint32_t last, struct tutti_error *err)
 {
@@ -218,6 +225,7 @@ static tutti_status add_bucket(const struct tt_policy_input *in, struct tt_vec *
     return st;
 }
 
+/* A bucket ends before the next tensor that begins one. */
 static tutti_status make_buckets(const struct tt_policy_input *in, struct tt_policy *p,
                                  struct tutti_error *err)
 {
@@ -247,6 +255,7 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return tt_mix64(h ^ tt_mix64(v + UINT64_C(0x9e3779b97f4a7c15)));
 }
 
+/* Times and costs are left out: what is launched must be equal, not why. */
 static uint64_t hash_of(const struct tt_policy *p, const struct tt_policy_tensor *t)
 {
     uint64_t h = mix(mix(p->options.kind, p->update), p->ntensors);
@@ -273,7 +282,7 @@ static enum tt_policy_update update_of(enum tt_policy_kind k)
     return tt_policy_crosses(k) ? TT_UPDATE_FORWARD : TT_UPDATE_STEP;
 }
 
-/* With fusion and order both settled. */
+/* Makes a policy whose fusion and order are both decided. */
 static tutti_status make_settled(const struct tt_policy_input *in, struct tt_policy **ret,
                                  struct tutti_error *err)
 {
@@ -286,6 +295,7 @@ static tutti_status make_settled(const struct tt_policy_input *in, struct tt_pol
     p->update = update_of(in->o.kind);
     tutti_status st = make_buckets(in, p, err);
     if (!st) {
+        /* At most two launches per bucket: reduce-scatter and all-gather. */
         p->launches = tt_alloc((size_t)p->nbuckets * 2, sizeof *p->launches);
         st = p->launches ? tt_policy_launches(p, in, err) : tt_fail_memory(err, "launches");
     }
@@ -304,7 +314,8 @@ struct contest {
     uint64_t time_ps;
 };
 
-/* Owns p from now on. Better: shorter step; of equals fewer launches; of equals the earlier. */
+/* Owns p from now on. Better means: a shorter step; of equals fewer launches; of equals the
+ * earlier. */
 static tutti_status make_enter(struct contest *c, struct tt_policy *p,
                                const struct tt_policy_input *in, struct tutti_error *err)
 {
@@ -321,6 +332,7 @@ static tutti_status make_enter(struct contest *c, struct tt_policy *p,
     return TUTTI_OK;
 }
 
+/* Enters the policy in every order that the options leave open. */
 static tutti_status make_ordered(const struct tt_policy_input *in, struct contest *c,
                                  struct tutti_error *err)
 {
@@ -337,6 +349,7 @@ static tutti_status make_ordered(const struct tt_policy_input *in, struct contes
     return st;
 }
 
+/* Enters every fusion of the search (see the head of this file). */
 static tutti_status search_thresholds(const struct tt_policy_input *in, struct contest *c,
                                       struct tutti_error *err)
 {
@@ -352,9 +365,10 @@ static tutti_status search_thresholds(const struct tt_policy_input *in, struct c
     one.o.first_bytes = TT_POLICY_MOST;
     if (!st)
         st = make_ordered(&one, c, err);
-    if (st == TUTTI_ERR_LIMIT) /* too many layers for it */
+    if (st == TUTTI_ERR_LIMIT) /* too many layers for optimal fusion: try the rest */
         st = TUTTI_OK;
     one.o.fusion = TT_FUSION_THRESHOLD;
+    /* x runs through 1, 1.5, 2, 3, 4, 6, ... times the first threshold. */
     for (uint64_t x = FIRST_THRESHOLD, odd = 0; !st && x < 2 * all;
          odd = !odd, x = odd ? x + x / 2 : x / 3 * 4) {
         one.o.threshold_bytes = x;
@@ -382,7 +396,7 @@ tutti_status tt_policy_make(const struct tt_policy_options *o,
     fill_defaults(&in);
     st = in.o.fusion == TT_FUSION_SEARCH ? search_thresholds(&in, &c, err)
                                          : make_ordered(&in, &c, err);
-    /* whole, and in parts */
+    /* large tensors were whole so far; now in parts */
     if (!st && in.o.fusion == TT_FUSION_SEARCH && o->partition_bytes == 0 && has_large(&in)) {
         in.o.partition_bytes = PART;
         st = search_thresholds(&in, &c, err);

@@ -1,5 +1,5 @@
-/* Names of policies, fusion rules, tensor kinds and algorithms: all from the X-lists of
- * policy.h. */
+/* names.c - the names of policies, fusion rules, tensor kinds and algorithms, all from the X-lists
+ * of policy.h. */
 #include "policy/policy.h"
 
 #include <string.h>
@@ -43,6 +43,8 @@ static int names_find(const char *name, const char *const *names, size_t n)
     return -1;
 }
 
+/* The index of a name, or -1 with an error that suggests near matches; without any it lists all
+ * names. */
 static int find_or_say(const char *what, const char *name, const char *const *names, size_t n,
                        struct tutti_error *err)
 {

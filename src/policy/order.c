@@ -1,23 +1,21 @@
 /* order.c - the launches of a policy and their order.
  *
  * Policies that wait at the end of the step launch buckets as they become ready: from the last to
- * the first. The others have freedom:
+ * the first. The others may choose:
  *
  *   next use   whenever the stream is free, the ready launch whose bucket the next forward pass
- *              needs first. These are deadlines in the
- *              order of the buckets, and serving the earliest deadline first keeps the largest
- *              lateness least (exactly so if launches
- *              could be interrupted). No barrier: an all-gather may run before the last
+ *              needs first. Buckets have deadlines in their own order, and serving the earliest
+ *              deadline first minimises the largest lateness (exactly so if launches could be
+ *              interrupted). There is no barrier: an all-gather may run before the last
  *              reduce-scatter.
  *   patient    the same, but no all-gather starts that would still run when the gradients of
- *              bucket 0 become ready: that bucket is waited
- *              for by everything.
+ *              bucket 0 become ready: everything waits for that bucket.
  *   two phase  all reduce-scatters as they become ready, then all all-gathers by next use: DeAR.
  *
  * The order is found once, from predicted times, and then fixed. Gradients become ready from the
- * last bucket to the first, so that the most urgent ready bucket is always the latest one: waiting
- * reduce-scatters are a stack. So are waiting all-gathers, but for those whose update is not done
- * yet; these are put in by insertion.
+ * last bucket to the first, so the most urgent ready bucket is always the latest one: waiting
+ * reduce-scatters are a stack. So are waiting all-gathers, except those whose update is not done
+ * yet; these are inserted in order.
  *
  * Invariant of the search: `waiting` holds ready first-phase launches and `gathers` pending
  * all-gathers, both with the most urgent on top. */
@@ -28,13 +26,13 @@
 
 struct gather {
     uint32_t bucket;
-    uint64_t from_ps; /* not before */
+    uint64_t from_ps; /* may not start earlier */
 };
 
 struct search {
     struct tt_policy *p;
     const struct tt_policy_input *in;
-    uint64_t *ready;   /* by bucket: all gradients there */
+    uint64_t *ready;   /* by bucket: when all its gradients are */
     uint32_t *waiting; /* stack */
     struct gather *gathers;
     uint32_t nwaiting, ngathers;
@@ -49,13 +47,14 @@ static uint64_t cost_of(const struct tt_policy_input *in, const struct tt_policy
     return in->costs->cost(in->costs->ctx, coll, b->algo, b->bytes);
 }
 
+/* The time between a bucket's reduce-scatter and its all-gather. */
 static uint64_t shard_update(const struct search *s, uint32_t bucket)
 {
     uint64_t all = tt_policy_update_ps(s->in->costs, s->p->buckets[bucket].bytes);
     return s->p->update == TT_UPDATE_SHARD ? all / s->in->costs->ranks : 0;
 }
 
-/* Appends the launch of a bucket's all-reduce or reduce-scatter. */
+/* Appends the launch of a bucket's all-reduce or reduce-scatter; returns its cost. */
 static uint64_t put_first(struct search *s, uint32_t bucket)
 {
     struct tt_policy *p = s->p;
@@ -74,6 +73,7 @@ static uint64_t put_first(struct search *s, uint32_t bucket)
     return l.cost_ps;
 }
 
+/* Appends the launch of a bucket's all-gather; returns its cost. */
 static uint64_t put_gather(struct search *s, uint32_t bucket)
 {
     struct tt_policy *p = s->p;
@@ -94,6 +94,7 @@ static uint64_t put_gather(struct search *s, uint32_t bucket)
     return l.cost_ps;
 }
 
+/* Keeps the most urgent (lowest) bucket on top. */
 static void insert_gather(struct search *s, uint32_t bucket, uint64_t from_ps)
 {
     uint32_t i = s->ngathers++;
@@ -102,6 +103,7 @@ static void insert_gather(struct search *s, uint32_t bucket, uint64_t from_ps)
     s->gathers[i] = (struct gather){bucket, from_ps};
 }
 
+/* Moves buckets whose gradients are ready by now to the stack. */
 static void take_ready(struct search *s)
 {
     while (s->next > 0 && s->ready[s->next - 1] <= s->now)
@@ -121,7 +123,7 @@ static void do_gather(struct search *s)
     s->now += put_gather(s, s->gathers[--s->ngathers].bucket);
 }
 
-/* Nothing can start: on to the time when something can. */
+/* Nothing can start: move to the time when something can. */
 static void pass_time(struct search *s)
 {
     uint64_t then = UINT64_MAX;
@@ -134,6 +136,7 @@ static void pass_time(struct search *s)
     s->now = then;
 }
 
+/* Is the update done, and, with order patient, would it end before bucket 0 is ready? */
 static bool may_gather(const struct search *s, const struct gather *g)
 {
     if (g->from_ps > s->now)
@@ -143,6 +146,7 @@ static bool may_gather(const struct search *s, const struct gather *g)
            s->now + cost_of(s->in, &s->p->buckets[g->bucket], TUTTI_ALL_GATHER) <= s->ready[0];
 }
 
+/* Each round launches something or moves the clock to an event, so the loop ends. */
 static void by_next_use(struct search *s)
 {
     while (s->next > 0 || s->nwaiting > 0 || s->ngathers > 0) {
@@ -158,6 +162,7 @@ static void by_next_use(struct search *s)
     }
 }
 
+/* Needs no times: backward order first, forward order then. */
 static void by_phase(struct search *s)
 {
     for (uint32_t b = s->p->nbuckets; b-- > 0;)
@@ -167,8 +172,8 @@ static void by_phase(struct search *s)
             put_gather(s, b);
 }
 
-/* The search works with costs, so they are looked at before it: reading each once also makes later
- * readings cheap. */
+/* Every cost must exist and the sum stay below TT_POLICY_MOST before the search adds them up.
+ * Asking for each once also makes later questions cheap. */
 static tutti_status probe_costs(const struct tt_policy *p, const struct tt_policy_input *in,
                                 struct tutti_error *err)
 {

@@ -1,13 +1,14 @@
-/* policy.h - when which gradient is communicated, and how: buckets, algorithms, launch order. Pure:
- * times and costs are passed in, nothing here knows networks, sockets or clocks. The same object
- * drives the trainer (src/train, real ranks) and train-sim (src/trainsim, model).
+/* policy.h - which gradients are communicated when, and how: buckets, algorithms, launch order.
+ * Pure: times and costs are passed in, nothing here knows networks, sockets or clocks. The same
+ * object drives the trainer (src/train, real ranks) and train-sim (src/trainsim, model).
  *
- * The model of a training step. Tensors are numbered in forward order. The backward pass goes
- * through them from the last to the first, a gradient is ready when its tensor's backward time has
- * passed; the next forward pass goes from the first to the last. One stream communicates: launches
- * are executed one after the other in the fixed order of `launches`, each as soon as it is at the
- * head and what it needs is there. The order is part of the policy, not found out while running:
- * all ranks that make a policy from equal input hold equal launches, and compare `hash` to be sure.
+ * The model of a training step. Tensors are numbered in forward order. The backward pass visits
+ * them from the last to the first, and a gradient is ready when its tensor's backward time has
+ * passed; the next forward pass visits them from the first to the last. One stream communicates:
+ * launches are executed one after the other in the fixed order of `launches`, each as soon as it is
+ * at the head and has what it needs. The order is part of the policy and is not decided while
+ * running: all ranks that make a policy from equal input have equal launches, and compare `hash` to
+ * be sure.
  *
  *     backward  |fc3|fc2| fc1 |conv5..conv1|
  *     stream        |RS fc3|RS fc2|RS fc1   |RS conv|AG conv|AG fc1  |AG fc2|AG fc3|
@@ -15,7 +16,7 @@
  *
  * Everything launched in a step is complete before the next forward pass ends (each bucket is
  * needed by some tensor), so a step begins with an empty stream: one period, from the start of
- * backward to the end of the next forward, says all about the steady state.
+ * backward to the end of the next forward, describes the steady state.
  *
  * How the trainer uses it:
  *   freeze       fills struct tt_policy_tensor (times: zero, or a profile that rank 0 broadcast),
@@ -40,7 +41,7 @@
 
 #include "base/base.h"
 
-/* name, for people */
+/* name, for readers */
 #define TT_KIND_LIST(X)                                 \
     X(CONV, "conv")                                     \
     X(FC, "fc")                                         \
@@ -70,9 +71,8 @@ struct tt_policy_tensor {
     uint64_t forward_ps, backward_ps;
 };
 
-/* What carries a bucket. AUTO: whatever the planner finds cheapest for that collective and size.
- * DIRECT: what f16 and bf16 are best carried by, since their sums are held in f32 and rounded
- * once. */
+/* The algorithm of a bucket. AUTO: whatever the planner finds cheapest for that collective and
+ * size. DIRECT: best for f16 and bf16, since it holds their sums in f32 and rounds once. */
 #define TT_POLICY_ALGO_LIST(X)                  \
     X(AUTO, "auto")                             \
     X(RING, "ring")                             \
@@ -88,8 +88,8 @@ enum tt_policy_algo {
 const char *tt_policy_algo_name(enum tt_policy_algo a);
 
 /* Predicted time of a collective (allreduce, reduce-scatter or all-gather) of `bytes` (the whole
- * vector), picoseconds; UINT64_MAX: cannot be done. Equal on all ranks. Called often with the same
- * arguments: remember. */
+ * vector), in picoseconds; UINT64_MAX: impossible. Must be equal on all ranks. It is called often
+ * with the same arguments, so answers should be kept. */
 struct tt_policy_costs {
     uint64_t (*cost)(void *ctx, tutti_coll coll, enum tt_policy_algo algo, uint64_t bytes);
     void *ctx;
@@ -121,10 +121,10 @@ enum tt_policy_kind {
 };
 const char *tt_policy_name(enum tt_policy_kind k);
 const char *tt_policy_desc(enum tt_policy_kind k);
-/* reduce-scatter and all-gather apart */
+/* reduce-scatter and all-gather are separate launches */
 bool tt_policy_is_dear(enum tt_policy_kind k);
 int tt_policy_find(const char *name, struct tutti_error *err); /* -1 with near matches: unknown */
-/* into the next forward pass: no wait at step */
+/* launches may run into the next forward pass: no wait at step */
 bool tt_policy_crosses(enum tt_policy_kind k);
 
 /* How tensors are joined to buckets. */
@@ -152,7 +152,7 @@ int tt_policy_fusion_find(const char *name, struct tutti_error *err);
 
 /* Order of launches that are not bound to the end of the step (bytescheduler, dear). */
 enum tt_policy_order {
-    /* whichever of the next three has the shortest predicted step, the first of equals; times
+    /* the one of the next three with the shortest predicted step, the first of equals; times
      * unknown: TWO_PHASE */
     TT_ORDER_BEST,
     /* at any time the ready launch that the next forward pass needs first, reduce-scatters
@@ -178,13 +178,13 @@ struct tt_policy_options {
      * others: none] */
     enum tt_fusion fusion;
     uint64_t threshold_bytes; /* [25 MiB; waiting: 64 MiB] */
-    /* bucket: cap of the bucket that is ready first; dear: of the group that is used first [1
-     * MiB] */
+    /* bucket: cap of the bucket that is ready first; dear: of the bucket that is used first
+     * [1 MiB] */
     uint64_t first_bytes;
     uint32_t nearby;   /* [4] */
     uint64_t cycle_ps; /* [5 ms] */
-    /* larger tensors are cut in parts of at most this; UINT64_MAX: not [bytescheduler 4 MiB; dear
-     * with fusion search 16 MiB or not, as the model likes better; others: not] */
+    /* larger tensors are cut in parts of at most this; UINT64_MAX: never [bytescheduler 4 MiB; dear
+     * with fusion search 16 MiB or never, whichever is predicted faster; others: never] */
     uint64_t partition_bytes;
     enum tt_policy_order order;
     uint32_t lookahead; /* TT_ORDER_PUBLISHED: groups [1] */
@@ -223,14 +223,14 @@ enum tt_policy_update {
 };
 
 struct tt_policy {
-    /* as used: defaults filled in, fusion, threshold and order as found */
+    /* as used: defaults filled in; fusion, threshold and order as chosen */
     struct tt_policy_options options;
     bool wait_at_step;
     enum tt_policy_update update;
     uint32_t ntensors, nbuckets, nlaunches;
     struct tt_policy_bucket *buckets;
     struct tt_policy_launch *launches; /* in launch order */
-    /* of tensors (but their times), buckets and launches (but their costs) */
+    /* of tensors (without their times), buckets and launches (without their costs) */
     uint64_t hash;
 };
 
@@ -243,7 +243,7 @@ tutti_status tt_policy_make(const struct tt_policy_options *o,
                             struct tutti_error *err);
 void tt_policy_free(struct tt_policy *p); /* accepts NULL */
 
-/* ---- what the model says of one step (timeline.c) ---- */
+/* ---- the predicted times of one step (timeline.c) ---- */
 
 enum tt_span_kind { TT_SPAN_BACKWARD, TT_SPAN_FORWARD, TT_SPAN_UPDATE, TT_SPAN_LAUNCH };
 struct tt_policy_span {
@@ -255,7 +255,7 @@ struct tt_policy_times {
     uint64_t iteration_ps;            /* start of backward to the end of the next forward */
     uint64_t forward_ps, backward_ps; /* compute alone */
     uint64_t update_ps;               /* that the forward pass or the step waits for */
-    /* c: one all-reduce of all bytes by the policy's algorithm (see tt_policy_comm) */
+    /* c: one all-reduce of all bytes with the policy's algorithm (see tt_policy_comm) */
     uint64_t comm_ps;
     uint64_t stream_ps;  /* all launches together */
     uint64_t exposed_ps; /* iteration - forward - backward - update */
@@ -264,13 +264,13 @@ struct tt_policy_times {
     uint64_t ideal_ps;
     uint64_t limit_ps; /* max(c, ff+bp): no policy that waits for its gradients is faster */
 };
-/* Spans (when ret_spans is not NULL) come by start; the caller frees them with free(). */
+/* Spans (if ret_spans is not NULL) are sorted by start; the caller frees them with free(). */
 tutti_status tt_policy_time(const struct tt_policy *p, const struct tt_policy_tensor *tensors,
                             const struct tt_policy_costs *costs, struct tt_policy_times *ret,
                             struct tt_policy_span **ret_spans, size_t *ret_nspans,
                             struct tutti_error *err);
-/* c. With hybrid policies the cheapest of the three algorithms; where reduce-scatter and all-gather
- * together are cheaper, theirs. */
+/* The time c of tt_policy_times. With hybrid policies that of the cheapest of the three algorithms;
+ * where reduce-scatter and all-gather together are cheaper, theirs. */
 uint64_t tt_policy_comm(const struct tt_policy_options *o, const struct tt_policy_costs *costs,
                         uint64_t bytes);
 #endif

@@ -8,7 +8,7 @@
  * days. */
 #define TT_POLICY_MOST ((uint64_t)1 << 60)
 
-/* What a policy is being made from; `o` has its defaults filled in. */
+/* The input of a policy being made; `o` has its defaults filled in. */
 struct tt_policy_input {
     struct tt_policy_options o;
     const struct tt_policy_tensor *t;
@@ -20,19 +20,18 @@ struct tt_policy_input {
  * DEFAULT or SEARCH). */
 tutti_status tt_policy_fuse(const struct tt_policy_input *in, bool *begins,
                             struct tutti_error *err);
-/* Whether tensors i-1 and i may not share a bucket (i > 0). */
+/* Must tensors i-1 and i be in different buckets (i > 0)? */
 bool tt_policy_fuse_apart(const struct tt_policy_input *in, uint32_t i);
-/* fuse_optimal.c: begins[] holds the units at first, the buckets at last. */
+/* fuse_optimal.c: begins[] holds the units on entry, the buckets on return. */
 tutti_status tt_policy_fuse_optimal(const struct tt_policy_input *in, const uint64_t *ready,
                                     bool *begins, struct tutti_error *err);
 /* When each gradient is ready, from the start of backward: ready[n]. */
 void tt_policy_ready(const struct tt_policy_tensor *t, uint32_t n, uint64_t *ready);
 
-/* Whether the policy's launches may run into the next forward pass. */
-/* The algorithm that carries a bucket of this kind and size. */
+/* The algorithm for a bucket of this kind and size. */
 enum tt_policy_algo tt_policy_pick(const struct tt_policy_input *in, enum tt_tensor_kind kind,
                                    uint64_t bytes);
-/* Time of the optimizer for so many bytes. */
+/* The optimizer's time for that many bytes. */
 uint64_t tt_policy_update_ps(const struct tt_policy_costs *c, uint64_t bytes);
 
 /* order.c: fills p->launches (allocated, nlaunches of them) from p->buckets in the order that

@@ -1,11 +1,11 @@
-/* timeline.c - what the model says of one step: backward from 0, launches on their stream, then the
+/* timeline.c - the predicted times of one step: backward from 0, launches on their stream, then the
  * next forward.
  *
  * Invariants: launches start in their order, one at a time, never before their gradients, the
  * launch or the forward they need; a tensor's forward begins when all launches of the buckets that
- * hold it have ended. A launch that needs the forward of some tensor is looked at only when a later
- * tensor waits for it, so that one pass over the tensors, taking launches as they are waited for,
- * suffices. */
+ * hold it have ended. A launch that needs the forward of some tensor is only run when a later
+ * tensor waits for it, so one pass over the tensors that runs launches as they are waited for is
+ * enough. */
 #include "policy/policy_int.h"
 
 #include <assert.h>
@@ -49,6 +49,7 @@ static void run_backward(struct run *r)
     }
 }
 
+/* When the launch that l needs is over, with the update of the shard that follows it. */
 static uint64_t needed_launch_end(struct run *r, const struct tt_policy_launch *l)
 {
     if (l->needs_launch == TT_NO_LAUNCH)
@@ -63,6 +64,7 @@ static uint64_t needed_launch_end(struct run *r, const struct tt_policy_launch *
     return end + update;
 }
 
+/* Runs the launch at the head of the stream. */
 static void run_launch(struct run *r)
 {
     const struct tt_policy_launch *l = &r->p->launches[r->head];
@@ -76,6 +78,7 @@ static void run_launch(struct run *r)
     r->head++;
 }
 
+/* Runs the stream up to `launch` and moves the clock to its end. */
 static void wait_launch(struct run *r, uint32_t launch)
 {
     while (r->head <= launch)
@@ -83,6 +86,7 @@ static void wait_launch(struct run *r, uint32_t launch)
     r->now_ps = timeline_later(r->now_ps, r->ended[launch]);
 }
 
+/* An update that the forward pass or the step waits for. */
 static void timeline_update(struct run *r, uint32_t bucket, uint64_t bytes)
 {
     uint64_t start = r->now_ps, took = tt_policy_update_ps(r->costs, bytes);
@@ -91,6 +95,7 @@ static void timeline_update(struct run *r, uint32_t bucket, uint64_t bytes)
     timeline_note(r, TT_SPAN_UPDATE, bucket, start, r->now_ps);
 }
 
+/* b counts the buckets that have been waited for: those that begin at or before tensor i. */
 static void run_forward(struct run *r)
 {
     const struct tt_policy *p = r->p;
@@ -108,6 +113,7 @@ static void run_forward(struct run *r)
     assert(r->head == p->nlaunches);
 }
 
+/* The formulas of ideal_ps in policy.h. */
 static uint64_t ideal(enum tt_policy_kind k, const struct tt_policy_times *x)
 {
     uint64_t ff = x->forward_ps, bp = x->backward_ps, c = x->comm_ps;
@@ -135,6 +141,7 @@ static void sum_up(const struct run *r, struct tt_policy_times *ret)
     ret->limit_ps = timeline_later(ret->comm_ps, ret->forward_ps + ret->backward_ps);
 }
 
+/* The last launch of a bucket in launch order completes it. */
 static tutti_status open_run(struct run *r, struct tutti_error *err)
 {
     r->ready = tt_zalloc(r->p->ntensors, sizeof *r->ready);
@@ -148,6 +155,7 @@ static tutti_status open_run(struct run *r, struct tutti_error *err)
     return TUTTI_OK;
 }
 
+/* Ties by kind and index: the order is the same on every machine. */
 static int by_start(const void *x, const void *y)
 {
     const struct tt_policy_span *a = x, *b = y;
@@ -171,6 +179,7 @@ static void run_step(struct run *r)
     run_forward(r);
 }
 
+/* Without ret_spans nothing is recorded: the search calls this for every candidate. */
 tutti_status tt_policy_time(const struct tt_policy *p, const struct tt_policy_tensor *tensors,
                             const struct tt_policy_costs *costs, struct tt_policy_times *ret,
                             struct tt_policy_span **ret_spans, size_t *ret_nspans,

@@ -1,10 +1,10 @@
-/* tuner.c - which threshold to try next. See tuner.h for the model; here are the scaling, the
- * acquisition and the words.
+/* tuner.c - which threshold to try next. tuner.h has the model; here are the scaling, the
+ * acquisition function and the explanation.
  *
- * Observations enter as y = ln(time / mean of ln-times): equal factors count equally, whatever the
+ * Observations enter as y = ln(time) - mean of ln(time): equal factors count equally, whatever the
  * unit. Expected improvement of a value with predicted mean m and deviation d over the best b (all
- * logarithms): (b - m) P(z) + d p(z), z = (b - m) / d. No extra margin: the noise term keeps the
- * search from trying the same value again and again. */
+ * logarithms): (b - m) P(z) + d p(z), z = (b - m) / d. There is no extra margin: values that were
+ * tried are left out, so the search moves on. */
 #include "policy/tuner.h"
 
 #include <inttypes.h>
@@ -12,13 +12,14 @@
 
 enum { GRID = 256 };
 
+/* Where a threshold lies in the range, 0..1 on a logarithmic scale. */
 static double tuner_position(const struct tt_tuner *t, uint64_t bytes)
 {
     double lo = log2((double)t->o.min_bytes), hi = log2((double)t->o.max_bytes);
     return hi > lo ? (log2((double)bytes) - lo) / (hi - lo) : 0;
 }
 
-/* Whole KiB (within the range): a value that can be said, saved and compared. */
+/* Whole KiB (within the range): a value that prints, saves and compares exactly. */
 static uint64_t value_at(const struct tt_tuner *t, double u)
 {
     double lo = log2((double)t->o.min_bytes), hi = log2((double)t->o.max_bytes);
@@ -72,6 +73,7 @@ static uint64_t first_values(const struct tt_tuner *t, uint32_t i)
     return value_at(t, (i == 1) == high_first ? 0.75 : 0.25);
 }
 
+/* 0.3989... is 1 / sqrt(2 pi); erfc gives the normal distribution function. */
 static double improvement(double best, double mean, double deviation)
 {
     if (deviation <= 0)
@@ -89,6 +91,7 @@ static bool tuner_tried(const struct tt_tuner *t, uint64_t bytes)
     return false;
 }
 
+/* The grid value with the greatest expected improvement; threshold 0: all of it was tried. */
 static struct tt_trial most_promising(const struct tt_tuner *t)
 {
     static const struct tt_trial none;
@@ -128,7 +131,7 @@ bool tt_policy_tuner_next(struct tt_tuner *t, uint64_t *ret_threshold_bytes)
         t->next.threshold_bytes = first_values(t, t->n);
     else
         t->next = most_promising(t);
-    if (t->next.threshold_bytes == 0) /* a range so small that all of it has been tried */
+    if (t->next.threshold_bytes == 0) /* the range is so small that all of it has been tried */
         return false;
     *ret_threshold_bytes = t->next.threshold_bytes;
     return true;
@@ -140,6 +143,7 @@ void tt_policy_tuner_tell(struct tt_tuner *t, uint64_t time_ps)
     t->trials[t->n++] = t->next;
 }
 
+/* Why a trial was made, for the explanation. */
 static const char *reason(const struct tt_trial *x, uint32_t i)
 {
     if (i == 0)

@@ -8,8 +8,8 @@
  * fixed grid; ties go to the smaller threshold. The first three values are the start and the two
  * quarters of the range farthest from it.
  *
- * In a job one rank (0) owns the tuner and broadcasts what it says; the others never compute, so
- * that they cannot disagree. */
+ * In a job rank 0 owns the tuner and broadcasts its proposals; the other ranks never compute, so
+ * they cannot disagree. */
 #ifndef TT_TUNER_H
 #define TT_TUNER_H
 
@@ -23,7 +23,7 @@ struct tt_tuner_options {
     uint32_t trials;               /* [10] */
 };
 
-/* One value tried, and what was expected of it before. */
+/* One value that was tried, and what was expected of it beforehand. */
 struct tt_trial {
     uint64_t threshold_bytes, time_ps;
     /* relative to the best so far; all 0 for the first values and loaded ones */
@@ -34,7 +34,7 @@ struct tt_tuner {
     struct tt_tuner_options o; /* as used */
     uint32_t n;
     struct tt_trial trials[TT_TUNER_TRIALS];
-    struct tt_trial next; /* what was asked for and not yet told */
+    struct tt_trial next; /* proposed, result not told yet */
 };
 
 /* TUTTI_ERR_ARG when the range is empty or there are no or too many trials. */
@@ -42,17 +42,17 @@ tutti_status tt_policy_tuner_init(struct tt_tuner *t, const struct tt_tuner_opti
                                   struct tutti_error *err);
 /* The next value to try; false: all trials are done, use the best. */
 bool tt_policy_tuner_next(struct tt_tuner *t, uint64_t *ret_threshold_bytes);
-/* How long steps took with the value last asked for (time_ps > 0). */
+/* Records how long steps took with the value proposed last (time_ps > 0). */
 void tt_policy_tuner_tell(struct tt_tuner *t, uint64_t time_ps);
 /* Index of the best trial (the first of equals); n > 0. */
 uint32_t tt_policy_tuner_best(const struct tt_tuner *t);
-/* What was tried, one line each, and why the winner won. */
+/* What was tried, one line per trial, and why the winner won. */
 void tt_policy_tuner_explain(const struct tt_tuner *t, struct tt_str *out);
 
 /* Saving: {"format": "tutti-fusion", "version": 1, "model": .., "policy": .., "key": "hex",
- * "min_bytes", "max_bytes", "trials": [[threshold_bytes, time_ps], ..]}. `key` stands for
- * everything that must be equal for the times to mean anything (tensors, network, ranks); loading
- * refuses (TUTTI_ERR_MISMATCH) another one. */
+ * "min_bytes", "max_bytes", "trials": [[threshold_bytes, time_ps], ..]}. `key` is a hash of
+ * everything that the times depend on (tensors, network, ranks); loading refuses
+ * (TUTTI_ERR_MISMATCH) another one. */
 struct tt_tuner_label {
     const char *model, *policy;
     uint64_t key;

@@ -1,12 +1,12 @@
-/* tuner_file.c - what a tuner has learnt, as a file. Trials are pairs of integers; expectations are
- * not kept, they explain one search.
+/* tuner_file.c - the trials of a tuner as a file. Trials are pairs of integers; expectations are
+ * not kept, since they only explain one search.
  *
  *     {"format": "tutti-fusion", "version": 1, "model": "resnet50", "policy": "dear",
  *      "key": "00ff...", "min_bytes": 65536,
  *      "max_bytes": 268435456, "trials": [[26214400, 412000000000], ..]}
  *
- * Unknown or repeated keys, missing ones, values out of range and other keys (hashes) are errors
- * with their position. */
+ * Unknown, repeated or missing keys, values out of range and a `key` (hash) other than the caller's
+ * are errors with their position. */
 #include "base/json.h"
 #include "policy/tuner.h"
 
@@ -59,6 +59,7 @@ struct reading {
     unsigned seen;
 };
 
+/* A text that must equal `want`: another format is a parse error, another job a mismatch. */
 static tutti_status read_text(struct reading *x, enum key k, const char *want,
                               struct tutti_error *err)
 {
@@ -83,6 +84,7 @@ static tutti_status read_number(struct reading *x, int64_t min, int64_t max, uin
     return st;
 }
 
+/* [bytes, picoseconds]; the opening bracket has been read. */
 static tutti_status read_trial(struct reading *x, struct tutti_error *err)
 {
     struct tt_trial trial = {0};
@@ -115,6 +117,7 @@ static tutti_status read_trials(struct reading *x, struct tutti_error *err)
     return st;
 }
 
+/* The label's values are compared while reading, so that the message has the position. */
 static tutti_status read_value(struct reading *x, enum key k, struct tutti_error *err)
 {
     char key[20];
@@ -156,6 +159,7 @@ static tutti_status read_member(struct reading *x, const char *name, struct tutt
                         near[0] ? "; " : "", near);
 }
 
+/* All keys were read, their values fit together, and nothing follows. */
 static tutti_status check_whole(struct reading *x, struct tutti_error *err)
 {
     struct tt_json_token tok;
@@ -186,6 +190,7 @@ tutti_status tt_policy_tuner_read(FILE *in, const char *name, const struct tt_tu
     if (!st)
         st = check_whole(&x, err);
     if (!st) {
+        /* The tuner is finished: it proposes no further trial. */
         x.t.o.trials = x.t.n;
         x.t.o.start_bytes = x.t.trials[0].threshold_bytes;
         *ret = x.t;
