@@ -9,8 +9,8 @@
  *      root --5--> a <--1-- b      picks b->a, a->b: a cycle; root->a adds 5-1, root->b adds 3-2
  *          \--3--> b <--2-- a      the root enters at b (1 is less than 4): answer root->b->a, 3+1
  *
- * Cost: O(n^2) per level; all cycles of a level vanish at once, so that there are few. Ties go to
- * the lower vertex. */
+ * Cost: O(n^2) per level; all cycles of a level are contracted at once, so there are few levels.
+ * Ties go to the lower vertex. */
 #include "graph/graph.h"
 
 #include <assert.h>
@@ -40,6 +40,7 @@ static void level_free(struct level *l)
     free(l->of);
 }
 
+/* vertices: of the caller's graph. On failure the caller frees what was made. */
 static bool level_alloc(struct level *l, uint32_t n, uint32_t vertices)
 {
     *l = (struct level){.n = n};
@@ -51,6 +52,7 @@ static bool level_alloc(struct level *l, uint32_t n, uint32_t vertices)
     return l->arcs && l->pick && l->pick_at && l->up && l->of;
 }
 
+/* The strict comparison keeps the lowest of equal sources. */
 static void pick_arcs(struct level *l)
 {
     for (uint32_t v = 0; v < l->n; v++) {
@@ -70,7 +72,7 @@ static void pick_arcs(struct level *l)
 static uint32_t number_cycles(struct level *l)
 {
     const uint32_t none = UINT32_MAX;
-    /* until numbered, `up` holds the walk that came by, from n on */
+    /* until numbered, `up` holds the mark of the walk that visited the vertex, from n on */
     uint32_t *seen = l->up, next = 0;
     for (uint32_t v = 0; v < l->n; v++)
         seen[v] = none;
@@ -91,7 +93,7 @@ static uint32_t number_cycles(struct level *l)
     return next;
 }
 
-/* The arcs of the contracted graph: the cheapest of all that become one. */
+/* The arcs of the contracted graph: of all that coincide, the cheapest. */
 static void contract(const struct level *l, struct level *c, uint32_t vertices)
 {
     for (size_t i = 0; i < (size_t)c->n * c->n; i++)
@@ -115,7 +117,7 @@ static void contract(const struct level *l, struct level *c, uint32_t vertices)
             c->arcs[(size_t)u * c->n + c->root] = (struct arc){0};
 }
 
-/* The picks of l, but where the arc into its contracted vertex enters. */
+/* Keeps the picks of l, except at the vertex where the arc into its cycle enters. */
 static void expand(struct level *l, const struct level *c)
 {
     for (uint32_t v = 0; v < l->n; v++) {
@@ -125,6 +127,7 @@ static void expand(struct level *l, const struct level *c)
     }
 }
 
+/* inward: the arcs are reversed, and so is the resulting tree. */
 static void first_level(struct level *l, const double *weight, uint32_t root, bool inward)
 {
     uint32_t n = l->n;
@@ -147,6 +150,7 @@ tutti_status tt_graph_arborescence(uint32_t n, uint32_t root, const double *weig
     assert(root < n);
     if (ok)
         first_level(l, weight, root, inward);
+    /* Each round either finds no cycle or adds a smaller level; the root alone has none. */
     for (bool cyclic = ok; cyclic;) {
         l = tt_vec_at(&levels, levels.len - 1);
         pick_arcs(l);

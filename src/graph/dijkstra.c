@@ -1,7 +1,7 @@
 /* dijkstra.c - shortest paths by non-negative integer lengths (Dijkstra 1959) with a binary heap.
  *
  * The heap holds reached, unfinished vertices ordered by (distance, vertex), and place[v] says
- * where v is, so that a shorter way moves v up instead of adding it twice. Ties are settled by the
+ * where v is, so that a shorter way moves v up instead of adding it twice. Ties are broken by the
  * vertex number and a distance only ever improves strictly, so the tree `via` is the same on every
  * machine. Sums that overflow stay at UINT64_MAX - 1: far, but reachable.
  *
@@ -44,6 +44,7 @@ static void sift_up(struct heap *h, uint32_t i, uint32_t v)
     dijkstra_set(h, i, v);
 }
 
+/* Moves v from slot i down to where it belongs. */
 static void sift_down(struct heap *h, uint32_t i, uint32_t v)
 {
     for (uint32_t child; (child = 2 * i + 1) < h->len; i = child) {
@@ -70,6 +71,8 @@ static uint64_t add_far(uint64_t a, uint64_t b)
     return b < UINT64_MAX - a ? a + b : UINT64_MAX - 1;
 }
 
+/* Invariant: finished vertices have their final distance; the heap has the others that were
+ * reached. Keys only decrease, so sift_up suffices after an improvement. */
 tutti_status tt_graph_dijkstra(const struct tt_graph *g, uint32_t source, const uint64_t *length,
                                uint64_t *dist, uint32_t *via, struct tutti_error *err)
 {

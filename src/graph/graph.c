@@ -1,7 +1,7 @@
 /* graph.c - a frozen directed graph in compressed form, and breadth-first search.
  *
  * Arcs are sorted by tail with a stable counting sort, so the arcs of a vertex keep the caller's
- * order: whoever walks them gets the same answer on every machine. Example: arcs a=(0,1) b=(2,0)
+ * order and every walk over them is the same on every machine. Example: arcs a=(0,1) b=(2,0)
  * c=(0,2) d=(1,2)
  *
  *     vertex     0       1    2
@@ -24,8 +24,8 @@ void tt_graph_free(struct tt_graph *g)
     *g = (struct tt_graph){0};
 }
 
-/* Places arc k at the next free slot of its tail. start[v + 1] is v's next slot meanwhile, so that
- * it ends as v's end. */
+/* Places arc k at the next free slot of its tail. Meanwhile start[v + 1] is the next slot of v, so
+ * that it ends as the end of v. */
 static void place_arcs(struct tt_graph *g, const uint32_t *tail, const uint32_t *head)
 {
     for (uint32_t k = 0; k < g->narcs; k++)

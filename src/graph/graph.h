@@ -1,5 +1,5 @@
-/* graph.h - graph algorithms on plain arrays: vertices 0..n-1, directed arcs. No knowledge of
- * networks. */
+/* graph.h - graph algorithms on plain arrays: vertices 0..n-1, directed arcs. This module knows
+ * nothing of networks. */
 #ifndef TT_GRAPH_H
 #define TT_GRAPH_H
 
@@ -33,8 +33,8 @@ tutti_status tt_graph_dijkstra(const struct tt_graph *g, uint32_t source, const 
 tutti_status tt_graph_arborescence(uint32_t n, uint32_t root, const double *weight, bool inward,
                                    uint32_t *parent, struct tutti_error *err);
 
-/* Maximum flow by Dinic on integer capacities cap[id]. The object keeps its work space; run it many
- * times. */
+/* Maximum flow by Dinic on integer capacities cap[id]. The object keeps its work space, so it can
+ * run many times; one thread at a time. */
 struct tt_maxflow;
 tutti_status tt_graph_maxflow_make(uint32_t n, uint32_t narcs, const uint32_t *tail,
                                    const uint32_t *head, struct tt_maxflow **ret,

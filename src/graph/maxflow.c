@@ -4,8 +4,8 @@
  * cap[k]: nothing can overflow. A phase finds each vertex's level (distance from s over arcs with
  * room) and then pushes flow along arcs that climb one level until no path is left (a blocking
  * flow); each phase lengthens the shortest path, so there are at most n. The search walks one path
- * forwards and back with an explicit stack, because topologies are deeper than a thread's stack
- * likes. When t has no level any more, the vertices that have one are the source side of the
+ * forwards and back with an explicit stack, because paths may be longer than a thread's stack
+ * allows. When t has no level any more, the vertices that have one are the source side of the
  * minimum cut nearest to s.
  *
  *            3        2
@@ -15,7 +15,7 @@
  *          `----> b -----'
  *
  * Cost: O(n^2 arcs) at worst; networks need few phases, because their shortest paths are short. The
- * value is at most `limit`; a maximum beyond UINT64_MAX thus gives UINT64_MAX, everything below is
+ * value is at most `limit`; a maximum beyond UINT64_MAX thus gives UINT64_MAX, smaller ones are
  * exact. */
 #include "graph/graph.h"
 
@@ -90,8 +90,8 @@ out:
     return status;
 }
 
-/* Levels from s over arcs with room; true when t has one. Vertices beyond t's level may be left
- * out: no shortest path uses them. */
+/* Levels from s over arcs with room; true when t has one. Vertices beyond t's level may have none:
+ * no shortest path uses them. */
 static bool find_levels(struct tt_maxflow *f, uint32_t s, uint32_t t)
 {
     const struct tt_graph *g = &f->residual;
@@ -126,8 +126,8 @@ static uint32_t climb(struct tt_maxflow *f, uint32_t v)
     return f->next[v] = k;
 }
 
-/* Pushes as much as the path of `depth` arcs takes, at most `most`; *ret_depth becomes the place of
- * the first arc now full, if any. */
+/* Pushes as much as the path of `depth` arcs takes, at most `most`; *ret_depth becomes the position
+ * of the first arc that is now full, if any. */
 static uint64_t maxflow_push(struct tt_maxflow *f, uint32_t depth, uint64_t most,
                              uint32_t *ret_depth)
 {
@@ -165,7 +165,7 @@ static uint64_t blocking_flow(struct tt_maxflow *f, uint32_t s, uint32_t t, uint
         } else if ((k = climb(f, v)) < g->start[v + 1]) {
             f->path[depth++] = k;
             v = g->head[k];
-        } else if (depth > 0) { /* nothing beyond v: the arc that led here is useless */
+        } else if (depth > 0) { /* a dead end: the arc that led here is useless */
             v = f->from[g->id[f->path[--depth]]];
             f->next[v]++;
         } else
